@@ -1,0 +1,35 @@
+// sem/pure.h: the meaning of instructions that only compute, for all lanes of a warp.
+//
+// A pure instruction maps source values to destination values lane by lane: arithmetic, logic, comparison, shifts,
+// conversions, packing, video and DPX forms. Memory, control, warp-wide exchange and tensor cores are not here
+// (exec/, sem/tensor.h).
+//
+// Values are arrays of 32 lanes in the frame layout of lower/program.h:
+//   pred: one uint32_t bit mask     up to 32 bits: uint32_t[32], low bits     64: uint64_t[32]
+//   128: uint64_t[64], low halves first
+// Sources may have unspecified upper bits above the operand's width; destinations of less than 32 bits are written
+// zero-extended. Only lanes set in `mask` are read and written (a predicate destination keeps its other bits).
+// A destination may be the same array as a source.
+#pragma once
+#include <cstdint>
+
+#include "isa/form.h"
+
+namespace orrery::sem {
+
+/// d: destinations in operand order (a null pointer for the sink); s: sources in operand order. Packed operands
+/// ({a,b} vectors) are flattened in order. An add.cc/addc destination or source carry is the last d or s.
+using PureFn = void (*)(const isa::Form& form, void* const* d, const void* const* s, uint32_t mask);
+
+/// Marks in the JIT's and the fidelity line's terms how good the result is.
+enum class Exactness : uint8_t { exact, bounded };
+struct Pure {
+  PureFn fn = nullptr;      // null: not a pure form, or not supported
+  Exactness exactness = Exactness::exact;
+  double bound_ulp = 0;     // of a bounded result
+};
+
+/// The function that computes `form`; fn is null when the form is not pure or has no meaning on this machine.
+Pure find_pure(const isa::Form& form);
+
+}  // namespace orrery::sem
