@@ -1,0 +1,66 @@
+// exec/memory.h: device memory, which is host memory in one reserved address range.
+//
+// One range of addresses is reserved at start; every allocation is committed pages inside it with at least one
+// uncommitted page after it, so that compiled code may access device memory with plain loads and stores: an address
+// inside the range is either mapped or raises a page fault that exec/ turns into a Fault; an address outside the range is
+// looked up among registered host ranges on a slow path. The same address means the same byte on host and device.
+//
+// Threads: all members may be called from any thread. `contains` and `base`/`size` take no lock.
+// Not here: streams, pools, symbols (device/).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+
+namespace orrery::exec {
+
+enum class MemoryKind : uint8_t { device, managed, pinned, module, heap, array };
+
+struct Allocation {
+  uint64_t address = 0, size = 0;   // bytes asked for
+  uint64_t mapped = 0;              // bytes committed
+  MemoryKind kind = MemoryKind::device;
+  int device = 0;
+  uint64_t id = 0;                  // counts up; never reused
+};
+
+class DeviceMemory {
+ public:
+  /// Reserves `bytes` of address space (default 4 TiB, less where the system refuses).
+  explicit DeviceMemory(uint64_t bytes = uint64_t{1} << 42);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  uint64_t base() const { return base_; }
+  uint64_t size() const { return size_; }
+  bool contains(uint64_t address) const { return address - base_ < size_; }
+
+  /// Zero-filled memory of `bytes` > 0, aligned to `align` (a power of two, at least 512; 2 MiB for large ones);
+  /// 0 when the address range is used up or the system refuses.
+  uint64_t allocate(uint64_t bytes, MemoryKind kind, int device, uint64_t align = 512);
+  /// False when `address` is not the start of a live allocation.
+  bool release(uint64_t address);
+  /// The live allocation that holds `address`.
+  std::optional<Allocation> find(uint64_t address) const;
+  /// The live or most recently freed allocation nearest below `address`, for messages.
+  std::optional<Allocation> nearest(uint64_t address, bool* freed) const;
+  /// Bytes asked for by live allocations of `kind` on `device`.
+  uint64_t used(MemoryKind kind, int device) const;
+
+  /// Makes [address, address+bytes) of ordinary host memory accessible to kernels (cudaHostRegister).
+  bool register_host(uint64_t address, uint64_t bytes);
+  bool unregister_host(uint64_t address);
+  std::optional<Allocation> find_registered(uint64_t address) const;
+
+ private:
+  uint64_t base_ = 0, size_ = 0, next_ = 0, next_id_ = 1;
+  mutable std::shared_mutex mutex_;
+  std::map<uint64_t, Allocation> live_, freed_, registered_;
+  std::multimap<uint64_t, uint64_t> holes_;  // span -> address, freed spans for reuse
+};
+
+}  // namespace orrery::exec

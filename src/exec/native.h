@@ -1,0 +1,36 @@
+// exec/native.h: compiled code as the executor sees it. The JIT provides it; exec/ does not depend on the JIT.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "exec/warp.h"
+
+namespace orrery::exec {
+
+/// Runs the warp's single ready group from an entry point until it stops; returns a Stop. Before it returns, live
+/// registers are in the frame and the groups are written (pc of a service stop = the instruction to be serviced).
+using RegionFn = uint32_t (*)(WarpContext*);
+
+struct NativeCode {
+  std::vector<RegionFn> entries;    // code for entry number i
+  std::vector<uint32_t> entry_pc;   // instruction index where entry i starts
+  std::vector<int32_t> entry_of;    // instruction index -> entry number, -1 when code cannot start there
+  uint32_t width = 32;              // lanes per vector
+  int tier = 0;
+};
+
+/// What compiled code may call back (all with C linkage and plain arguments; filled by exec/, read by the JIT).
+struct RuntimeCalls {
+  /// Executes instruction `inst` for the lanes in `mask`, which never blocks, jumps or synchronises; operands are
+  /// read from and written to the frame. Returns 0, or nonzero after a fault.
+  uint32_t (*execute)(WarpContext*, uint32_t inst, uint32_t mask);
+  /// A memory access of `bytes` per lane that failed the inline checks (misaligned, outside device memory, generic
+  /// window, registered host memory): `addresses` has 32 entries. Executes it like `execute` (same contract).
+  uint32_t (*execute_memory)(WarpContext*, uint32_t inst, uint32_t mask, const uint64_t* addresses);
+  /// Polled by long loops: nonzero when the launch must stop (timeout, interrupt, fault elsewhere).
+  uint32_t (*should_stop)(WarpContext*);
+};
+const RuntimeCalls& runtime_calls();
+
+}  // namespace orrery::exec

@@ -1,0 +1,103 @@
+// exec/warp.h: the state of a running warp and thread block (CTA), shared by interpreter and compiled code.
+//
+// A warp's architectural state is its register frame (lower/program.h) and its groups: disjoint sets of lanes, each
+// at one instruction. A converged warp has one group. Compiled code may run a warp whose live lanes form one runnable
+// group at an instruction where compiled code can start (NativeCode::entry_of); whenever it stops it has written the
+// live registers back to the frame and the groups here, so the interpreter can go on from any such point, and the
+// other way round. That is what gives every thread forward progress at compiled speed for ordinary code: compiled
+// code keeps lanes together, and leaves to the interpreter what needs independent threads.
+//
+// Layout is ABI for compiled code (jit/ checks the offsets): plain data, no virtual functions.
+// Not here: who runs when (exec/scheduler.h), what instructions do (exec/interpreter.h).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace orrery::exec {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t count() const { return uint64_t{x} * y * z; }
+  bool operator==(const Dim3&) const = default;
+};
+
+enum class GroupState : uint8_t {
+  ready,
+  barrier,     // waits at a CTA barrier
+  warp_sync,   // waits for the lanes named in a member mask
+  cluster,     // waits at barrier.cluster
+  waiting,     // waits for memory to change (mbarrier, spin): rerun the instruction when polled
+};
+
+/// Lanes of a warp that are at the same instruction in the same call frame.
+struct Group {
+  uint32_t pc = 0;          // instruction index in the current function
+  uint32_t mask = 0;
+  GroupState state = GroupState::ready;
+  uint8_t barrier = 0;      // number of the CTA barrier waited on
+  uint32_t member_mask = 0; // of a warp_sync wait
+  struct CallFrame* frame = nullptr;  // null: the kernel itself
+};
+
+constexpr int kMaxGroups = 32;
+constexpr int kWarpSize = 32;
+
+struct CtaContext;
+
+struct alignas(64) WarpContext {
+  std::byte* frame = nullptr;      // register frame of the kernel
+  std::byte* local = nullptr;      // local memory of lane 0
+  uint64_t local_stride = 0;       // bytes from one lane's local memory to the next
+  CtaContext* cta = nullptr;
+  uint32_t warp_id = 0;            // in the CTA
+  uint32_t live = 0;               // lanes that exist and have not exited
+  uint32_t lanes = 0;              // lanes that exist
+  uint32_t n_groups = 0;
+  int32_t budget = 0;              // compiled loops that may spin count it down and stop (Stop::spin) below zero
+  uint32_t at_inst = 0;            // compiled code: instruction of the memory access in flight, for fault reports
+  uint64_t at_address = 0;         // compiled code: lane 0's address of that access when lanes are contiguous, else 0
+  uint64_t instructions = 0;       // warp instructions executed (estimate by blocks in compiled code)
+  uint32_t tid_x[32] = {}, tid_y[32] = {}, tid_z[32] = {};
+  Group groups[kMaxGroups];
+  bool rewait = false;             // a waiting group was polled without success since it last ran
+};
+
+/// Why compiled code or the interpreter gave a warp back.
+enum class Stop : uint32_t {
+  done,      // no live lanes
+  service,   // one group stands at an instruction that exec/ must execute (barrier, call, ...), groups are written
+  diverged,  // several groups: only the interpreter can go on
+  spin,      // a loop that may wait for others used up its budget; groups are written
+  fault,     // LaunchContext::fault is set
+  blocked,   // (interpreter) every group waits
+};
+
+struct Barrier {
+  uint32_t arrived = 0;   // threads
+  uint32_t expected = 0;  // threads; 0: none arrived yet in this phase
+  uint32_t phase = 0;
+  uint32_t red_and = 1, red_or = 0, red_count = 0;  // barrier.red
+  uint32_t result_and = 0, result_or = 0, result_count = 0;  // of the phase that completed last
+};
+
+struct LaunchContext;
+struct ClusterContext;
+
+struct CtaContext {
+  std::byte* shared = nullptr;     // shared memory; its host address is its generic address
+  uint32_t shared_bytes = 0;       // static + dynamic
+  uint32_t n_threads = 0, n_warps = 0;
+  const std::byte* params = nullptr;  // kernel parameter buffer
+  const LaunchContext* launch = nullptr;
+  ClusterContext* cluster = nullptr;
+  uint32_t cluster_rank = 0;
+  uint32_t ctaid[3] = {0, 0, 0};
+  uint64_t cta_linear = 0;
+  uint32_t smid = 0;
+  uint32_t live_threads = 0;
+  WarpContext* warps = nullptr;
+  Barrier barriers[16];
+  uint64_t clock = 0;              // simulated cycles of %clock: grows with executed instructions
+};
+
+}  // namespace orrery::exec
