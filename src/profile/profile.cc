@@ -1,0 +1,106 @@
+// Catalogue and typed access; loading is in load.cc.
+#include "profile/profile.h"
+
+#include <bit>
+#include <unordered_map>
+
+namespace orrery {
+namespace {
+
+constexpr bool kRequired = true;
+constexpr bool kOptional = false;
+
+template <class T>
+T as(const FieldValue& value) {
+  if constexpr (std::is_same_v<T, Text>) return value.text;
+  else if constexpr (std::is_same_v<T, Flag>) return value.number != 0;
+  else if constexpr (std::is_same_v<T, Count>) return std::llround(value.number);
+  else return T(value.number);
+}
+
+}  // namespace
+
+const std::vector<FieldSpec>& profile_fields() {
+  static const std::vector<FieldSpec> fields = {
+#define FIELD(type, accessor, key, unit, need, meaning) {FieldId::accessor, key, unit, need, meaning},
+#include "profile/fields.def"
+#undef FIELD
+  };
+  return fields;
+}
+
+const FieldSpec& field_spec(FieldId field) { return profile_fields()[static_cast<std::size_t>(field)]; }
+
+std::optional<FieldId> find_field(std::string_view key) {
+  static const auto* by_key = [] {
+    auto* map = new std::unordered_map<std::string_view, FieldId>;
+    for (const FieldSpec& spec : profile_fields()) map->emplace(spec.key, spec.id);
+    return map;
+  }();
+  auto it = by_key->find(key);
+  if (it == by_key->end()) return std::nullopt;
+  return it->second;
+}
+
+std::string_view source_name(Source source) {
+  constexpr std::string_view names[] = {"datasheet", "measured", "paper", "assumed"};
+  return names[static_cast<int>(source)];
+}
+
+Profile::Profile()
+    : values_(profile_fields().size()), used_(new std::atomic<bool>[profile_fields().size()] {}) {}
+
+const FieldValue& Profile::at(FieldId field) const {
+  const auto& value = values_[index(field)];
+  if (!value) {
+    const FieldSpec& spec = field_spec(field);
+    throw MissingField("profile " + id_ + " has no " + std::string(spec.key) + " (" + std::string(spec.meaning) +
+                       ", in " + std::string(spec.unit) + ")");
+  }
+  return *value;
+}
+
+const FieldValue& Profile::use(FieldId field) const {
+  const FieldValue& value = at(field);
+  if (!used_[index(field)].load(std::memory_order_relaxed))
+    used_[index(field)].store(true, std::memory_order_relaxed);
+  return value;
+}
+
+void Profile::set(FieldId field, double number, std::string reason) {
+  FieldValue value = values_[index(field)].value_or(FieldValue{});
+  value.number = number;
+  value.written = number;
+  value.unit = "base units";
+  value.source = Source::kAssumed;
+  value.cite = std::move(reason);
+  values_[index(field)] = std::move(value);
+}
+
+std::vector<FieldId> Profile::assumed_fields_used() const {
+  std::vector<FieldId> result;
+  for (const FieldSpec& spec : profile_fields()) {
+    const auto& value = values_[index(spec.id)];
+    if (value && value->source == Source::kAssumed && used_[index(spec.id)]) result.push_back(spec.id);
+  }
+  return result;
+}
+
+std::uint64_t Profile::fingerprint() const {
+  std::uint64_t hash = 1469598103934665603ull;  // FNV-1a
+  auto mix = [&hash](std::uint64_t word) { hash = (hash ^ word) * 1099511628211ull; };
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (!values_[i]) continue;
+    mix(i);
+    mix(std::bit_cast<std::uint64_t>(values_[i]->number));
+    for (char c : values_[i]->text) mix(static_cast<unsigned char>(c));
+  }
+  return hash;
+}
+
+#define FIELD(type, accessor, key, unit, need, meaning) \
+  type Profile::accessor() const { return as<type>(use(FieldId::accessor)); }
+#include "profile/fields.def"
+#undef FIELD
+
+}  // namespace orrery
