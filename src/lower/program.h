@@ -3,11 +3,17 @@
 // The interpreter, the JIT and the timing model all read a Program; none of them sees names.
 //
 // What lowering guarantees, beyond the parser's invariant:
-//   - no operand of kind var, local_var or func: addresses of variables are immediates (64-bit), a parameter or
-//     shared or local variable in an address is its offset (base none, or base reg) in that space;
-//   - branch targets are block numbers (kind label, id = block); every block ends in a terminator or falls into the
-//     next one; blocks are in reverse post-order with loops contiguous: executing the lowest-numbered block that has
-//     waiting lanes reconverges as early as the graph allows (see Block::ipdom);
+//   - no operand of kind var: addresses of module variables are immediates (device address; offset for .shared);
+//   - kernel parameters: an address without base in space param, value = offset in the parameter buffer;
+//   - .local variables and the .param variables of calls live in the function's local frame: an address or operand of
+//     kind local_var has value = offset in that frame (the frame of a kernel starts at local address 0); the formal
+//     parameters and results of a device function start its frame (Program::params, rets first);
+//   - branch targets are block numbers (kind label, id = block, also in prototypes' targets); a block ends in a
+//     terminator or falls into the next one; a guarded jump may be followed by one plain bra (reordering needs it);
+//     blocks are in reverse post-order with loops contiguous: always executing
+//     the lowest-numbered block that has waiting lanes reconverges as early as the graph allows;
+//   - a call is ops = {vec of results, func | reg, vec of arguments, prototype or none}; arguments and results are
+//     registers, immediates or local_var operands;
 //   - addc/subc/madc and .cc carry the condition code as an extra predicate operand (last destination, last source);
 //   - guards are kept; a guard on a terminator makes it conditional.
 //
@@ -16,7 +22,11 @@
 //   8..32 bits    uint32_t[32], the value in the low bits, upper bits unspecified
 //   64 bits       uint64_t[32]
 //   128 bits      uint64_t[64]: low halves [0,32), high halves [32,64)
-// The JIT uses the same layout when a warp leaves compiled code, so either can continue the other's warp.
+// Registers whose lives do not overlap share frame space: write a lane's slot only while that lane is at a point where
+// the register is live. The JIT uses the same layout when a warp leaves compiled code, so either can continue the
+// other's warp.
+//
+// Source: PTX ISA manual; post-dominators and natural loops as in any compiler textbook.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -42,10 +52,11 @@ struct Block {
   std::vector<uint32_t> successors;     // block numbers; fall-through first
   std::vector<uint32_t> predecessors;
   uint32_t ipdom = kNone;               // immediate post-dominator, kNone: the exit
-  uint32_t loop_header = kNone;         // header of the innermost loop around this block
+  uint32_t loop_header = kNone;         // header of the innermost loop around this block (itself for a header)
+  bool may_spin = false;                // loop header: its loop may wait for other threads (volatile, acquire or
+                                        // atomic access, mbarrier test, nanosleep inside)
 };
 
-struct CallSite;
 struct Param {
   uint32_t offset = 0, size = 0, align = 1;
 };
@@ -60,24 +71,36 @@ struct Program {
   std::vector<ptx::Instr> code;
   std::vector<Block> blocks;                // block 0 is the entry
   std::vector<uint32_t> block_of;           // instruction -> block
+  std::vector<std::vector<uint32_t>> branch_tables;  // per prototype of the source: blocks of a brx.idx table
   std::vector<std::vector<uint32_t>> live_in;  // per block: registers live at its start
-  std::vector<Param> params;                // kernel: in the parameter buffer; function: in its local frame
+  std::vector<Param> params;                // kernel: in the parameter buffer; function: rets then params, in its frame
   uint32_t param_bytes = 0;
   uint32_t local_bytes = 0;                 // per-thread frame (.local variables, .param variables of calls)
-  uint32_t shared_bytes = 0;                // static shared memory of the module that this kernel can reach
+  uint32_t shared_bytes = 0;                // static shared memory that this kernel can reach
+  uint32_t dynamic_shared_offset = 0;       // where dynamic shared memory starts (kSharedStart + static, aligned)
   bool has_dynamic_shared = false;
-  bool has_calls = false;                   // calls that inlining left
+  bool has_calls = false;                   // calls to functions with a body, or indirect ones
+  bool order_sensitive = false;             // results may depend on the order of blocks (see exec/launch.h)
   uint64_t hash = 0;                        // of everything that decides its meaning: the key of code caches
 };
 
-/// Where the linker put a module's variables and functions.
+/// Shared memory below this offset belongs to the system, as on compute capability 8.0 and later.
+constexpr uint32_t kSharedStart = 1024;
+
+/// Where the loader put a module's variables and functions.
 struct Addresses {
-  std::vector<uint64_t> var;       // by module variable: device address (global, const), offset (shared)
+  std::vector<uint64_t> var;       // by module variable: device address (global, const); ignored for shared
   std::vector<uint64_t> function;  // by function: the value of a function pointer
 };
 
-/// Lays out the module's shared variables that `function` (and what it calls) can reach and resolves the function.
-/// Throws base::Error when the function has no body.
-Program lower(const ptx::Module& module, uint32_t function, const Addresses& addresses);
+/// A kernel and the functions it can call, resolved against one layout of shared memory.
+struct KernelPrograms {
+  std::shared_ptr<const Program> entry;
+  std::vector<std::shared_ptr<const Program>> functions;  // by function of the module; null: not reachable
+};
+
+/// Resolves the kernel `function` and everything it can call; all of the module's functions when it calls indirectly.
+/// The module must outlive the result. Throws base::Error when the function has no body or a symbol is unresolved.
+KernelPrograms lower_kernel(const ptx::Module& module, uint32_t function, const Addresses& addresses);
 
 }  // namespace orrery::lower
