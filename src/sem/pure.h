@@ -9,9 +9,11 @@
 //   128: uint64_t[64], low halves first
 // Sources may have unspecified upper bits above the operand's width; destinations of less than 32 bits are written
 // zero-extended. Only lanes set in `mask` are read and written (a predicate destination keeps its other bits).
-// A destination may be the same array as a source.
+// A destination may be the same array as a source. Functions expect MXCSR in its default state (nearest, no
+// flushing, exceptions masked) and leave it so.
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 #include "isa/form.h"
 
@@ -29,7 +31,13 @@ struct Pure {
   double bound_ulp = 0;     // of a bounded result
 };
 
-/// The function that computes `form`; fn is null when the form is not pure or has no meaning on this machine.
-Pure find_pure(const isa::Form& form);
+/// The function that computes `form` for an instruction with this many destinations and sources after flattening
+/// (they tell `setp p` from `setp p|q`, two-source from three-source min, and packing moves from each other); fn is
+/// null when the form is not pure or has no meaning on this machine.
+Pure find_pure(const isa::Form& form, int dests = 1, int sources = 0);
+
+/// The word that stands for a video operand's selector (`b2`, `h1`, `b3210`; 0 for none). Video functions take the
+/// sources a, b, c (null where absent) and then three pointers to such words: of d, a and b.
+uint32_t video_selector(std::string_view text);
 
 }  // namespace orrery::sem
