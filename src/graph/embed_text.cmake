@@ -1,0 +1,11 @@
+# Writes OUT: a C++ source that defines SYMBOL (of HEADER) as the text of FILE, cut in pieces that compilers accept.
+file(READ ${FILE} text)
+string(LENGTH "${text}" length)
+set(pieces "")
+set(at 0)
+while(at LESS length)
+  string(SUBSTRING "${text}" ${at} 8000 piece)
+  string(APPEND pieces "R\"text~(${piece})text~\"\n")
+  math(EXPR at "${at} + 8000")
+endwhile()
+file(WRITE ${OUT} "// Made from ${NAME}.\n#include \"${HEADER}\"\n\nnamespace orrery::graph {\nconst char* const ${SYMBOL} =\n${pieces};\n}\n")

@@ -1,0 +1,404 @@
+// Hugging Face config.json to TransformerSpec, one reader per architecture.
+//
+// Each reader names every field that it takes. A field that it neither takes nor knows to be without effect on shape
+// (token ids, dropout, rope settings, ...) stops the read with its name: a new field may change the shape, and a
+// wrong shape is worse than no answer. Fields whose absence the architecture itself defines (head_dim, tied
+// embeddings) follow that definition; nothing else is filled in.
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "graph/spec.h"
+
+namespace orrery::graph {
+namespace {
+
+using Json = nlohmann::json;
+
+class ConfigReader {
+ public:
+  ConfigReader(const Json& json, std::string origin) : json_(json), origin_(std::move(origin)) {}
+
+  int integer(const char* key) {
+    const Json& value = required(key);
+    if (!value.is_number_integer() || value.get<long long>() < 0 || value.get<long long>() > 2000000000)
+      base::fail("{}: {} must be a whole number, not {}", origin_, key, value.dump());
+    return value.get<int>();
+  }
+  int integer_or(const char* key, int absent) { return has(key) ? integer(key) : (known_.insert(key), absent); }
+  bool flag_or(const char* key, bool absent) {
+    if (!has(key)) return known_.insert(key), absent;
+    const Json& value = required(key);
+    if (!value.is_boolean()) base::fail("{}: {} must be true or false, not {}", origin_, key, value.dump());
+    return value.get<bool>();
+  }
+  bool has(const char* key) { return json_.contains(key) && !json_[key].is_null(); }
+  const Json& required(const char* key) {
+    known_.insert(key);
+    if (!json_.contains(key) || json_[key].is_null()) base::fail("{}: no field '{}'", origin_, key);
+    return json_[key];
+  }
+  void ignore(std::initializer_list<const char*> keys) { known_.insert(keys.begin(), keys.end()); }
+  // Refuses a field that is set to anything but `harmless`.
+  void only(const char* key, const Json& harmless, const char* why) {
+    known_.insert(key);
+    if (has(key) && json_[key] != harmless)
+      base::fail("{}: {} = {} is not supported: {}", origin_, key, json_[key].dump(), why);
+  }
+  void finish() const {
+    for (const auto& [key, value] : json_.items())
+      if (!known_.contains(key) && !harmless(key) && !value.is_null())
+        base::fail("{}: field '{}' = {} is unknown to the reader of this architecture", origin_, key,
+                   value.dump().substr(0, 60));
+  }
+  const std::string& origin() const { return origin_; }
+
+ private:
+  static bool harmless(const std::string& key) {
+    static const std::set<std::string> names = {
+        "architectures", "model_type", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache",
+        "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "initializer_range", "rms_norm_eps",
+        "norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "rope_theta", "rope_scaling", "rope_parameters",
+        "max_position_embeddings", "hidden_act", "activation_function", "hidden_activation", "attention_dropout",
+        "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "layerdrop",
+        "pretraining_tp", "slow_but_exact", "auto_map", "router_aux_loss_coef", "output_router_logits",
+        "router_jitter_noise", "transformers.js_config", "embd_pdrop", "resid_pdrop", "original_max_position_embeddings",
+        "max_window_layers", "id2label", "label2id", "gradient_checkpointing", "init_std", "prefix", "bias_dropout_fusion",
+        "attn_pdrop", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+        "summary_use_proj", "task_specific_params", "masked_softmax_fusion", "apply_residual_connection_post_layernorm",
+        "swiglu_limit", "initial_context_length", "cache_implementation", "query_pre_attn_scalar",
+        "attn_logit_softcapping", "final_logit_softcapping", "_attn_implementation", "use_bfloat16", "cls_token_id",
+        "classifier_dropout", "directionality", "type_vocab_size_note", "position_embedding_type", "partial_rotary_factor",
+        "_sliding_window_pattern", "sliding_window_pattern", "rope_local_base_freq", "ep_size", "seq_aux", "aux_loss_alpha",
+        "scoring_func", "topk_method", "topk_group", "n_group", "norm_topk_prob", "routed_scaling_factor",
+        "rope_interleave", "quantization_config", "first_k_dense_note", "encoder_stride", "qk_rope_note"};
+    return names.contains(key);
+  }
+
+  const Json& json_;
+  std::string origin_;
+  std::set<std::string> known_;
+};
+
+void common(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = r.integer("num_hidden_layers");
+  s.hidden = r.integer("hidden_size");
+  s.heads = r.integer("num_attention_heads");
+  s.kv_heads = r.integer_or("num_key_value_heads", s.heads);
+  s.head_dim = r.integer_or("head_dim", s.heads ? s.hidden / s.heads : 0);
+  s.vocab = r.integer("vocab_size");
+  s.gated = true;
+}
+
+void llama(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
+  s.mlp_bias = r.flag_or("mlp_bias", false);
+}
+
+void window(ConfigReader& r, TransformerSpec& s, int period) {
+  if (!r.has("sliding_window")) return r.ignore({"sliding_window", "layer_types"});
+  s.window = r.integer("sliding_window");
+  if (r.has("layer_types")) {
+    for (const Json& type : r.required("layer_types")) {
+      if (type == "sliding_attention") ++s.window_layers;
+      else if (type != "full_attention") base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
+    }
+  } else if (period == 1) {
+    s.window_layers = s.layers;
+  } else {
+    s.window_layers = s.layers - s.layers / period;
+  }
+}
+
+void mistral(ConfigReader& r, TransformerSpec& s) {
+  llama(r, s);
+  window(r, s, 1);
+}
+
+void mixtral(ConfigReader& r, TransformerSpec& s) {
+  mistral(r, s);
+  s.kind = "moe";
+  s.experts = r.integer("num_local_experts");
+  s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = s.ffn;
+  s.ffn = 0;
+}
+
+void qwen2(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  s.qkv_bias = true;
+  r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
+  r.only("use_mrope", false, "multimodal rotary embedding");
+  r.ignore({"sliding_window", "layer_types"});
+}
+
+void qwen3(ConfigReader& r, TransformerSpec& s) {
+  qwen2(r, s);
+  s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
+  s.qk_norm = QkNorm::kHead;
+}
+
+void qwen3_moe(ConfigReader& r, TransformerSpec& s) {
+  qwen3(r, s);
+  s.kind = "moe";
+  s.ffn = 0;
+  s.experts = r.integer("num_experts");
+  s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("moe_intermediate_size");
+  r.only("decoder_sparse_step", 1, "expert layers that alternate with dense ones");
+  r.only("mlp_only_layers", Json::array(), "dense layers at given places");
+}
+
+void gpt_oss(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.kind = "moe";
+  s.experts = r.has("num_local_experts") ? r.integer("num_local_experts") : r.integer("num_experts");
+  s.experts_per_token =
+      r.has("num_experts_per_tok") ? r.integer("num_experts_per_tok") : r.integer("experts_per_token");
+  r.ignore({"experts_per_token", "num_experts"});
+  s.expert_ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  s.qkv_bias = s.o_bias = r.flag_or("attention_bias", true);
+  s.mlp_bias = s.router_bias = s.sinks = true;
+  window(r, s, 2);
+}
+
+void deepseek(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.kind = "moe";
+  s.head_dim = 0;
+  s.q_lora = r.has("q_lora_rank") ? r.integer("q_lora_rank") : 0;
+  r.ignore({"q_lora_rank", "head_dim", "num_nextn_predict_layers", "moe_layer_freq"});
+  s.kv_lora = r.integer("kv_lora_rank");
+  s.nope = r.integer("qk_nope_head_dim");
+  s.rope = r.integer("qk_rope_head_dim");
+  s.v_dim = r.integer("v_head_dim");
+  r.ignore({"qk_head_dim"});
+  s.head_dim = s.v_dim;
+  s.dense_ffn = r.integer("intermediate_size");
+  s.dense_layers = r.integer("first_k_dense_replace");
+  s.experts = r.integer("n_routed_experts");
+  s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("moe_intermediate_size");
+  s.shared_experts = r.integer_or("n_shared_experts", 0);
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.only("attention_bias", false, "biases of the latent projections");
+  r.only("moe_layer_freq", 1, "expert layers that alternate with dense ones");
+}
+
+void deepseek_v3(ConfigReader& r, TransformerSpec& s) {
+  deepseek(r, s);
+  s.router_bias = true;  // the correction of the balance without an auxiliary loss
+}
+
+void gemma2(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", true);
+  s.norms_per_layer = 4;
+  r.only("attention_bias", false, "biases in attention");
+  window(r, s, 2);
+}
+
+void gemma3(ConfigReader& r, TransformerSpec& s) {
+  gemma2(r, s);
+  s.qk_norm = QkNorm::kHead;
+  if (!r.has("layer_types")) s.window_layers = s.layers - s.layers / 6;  // every sixth layer is global
+}
+
+void falcon(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = r.has("num_hidden_layers") ? r.integer("num_hidden_layers") : r.integer("n_layer");
+  s.hidden = r.integer("hidden_size");
+  s.heads = r.has("num_attention_heads") ? r.integer("num_attention_heads") : r.integer("n_head");
+  r.ignore({"n_layer", "n_head", "n_embed", "num_ln_in_parallel_attn", "ffn_hidden_size", "activation"});
+  if (s.heads == 0 || s.hidden % s.heads) base::fail("{}: hidden_size is no multiple of the heads", r.origin());
+  s.head_dim = s.hidden / s.heads;
+  s.vocab = r.integer("vocab_size");
+  s.ffn = 4 * s.hidden;
+  bool grouped = r.flag_or("new_decoder_architecture", false);
+  bool multi_query = r.flag_or("multi_query", true);
+  // With multi_query and the first architecture there is one key-value head, whatever num_kv_heads says.
+  if (grouped) s.kv_heads = r.has("num_kv_heads") ? r.integer("num_kv_heads") : r.integer("n_head_kv");
+  else s.kv_heads = multi_query ? 1 : s.heads;
+  r.ignore({"num_kv_heads", "n_head_kv"});
+  bool parallel = r.flag_or("parallel_attn", true);
+  s.norms_per_layer = parallel && !grouped ? 1 : 2;
+  s.norm_bias = true;
+  s.tied = r.flag_or("tie_word_embeddings", true);
+  s.qkv_bias = s.o_bias = s.mlp_bias = r.flag_or("bias", false);
+  r.only("alibi", false, "position biases");
+}
+
+void bloom(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = r.has("n_layer") ? r.integer("n_layer") : r.integer("num_hidden_layers");
+  s.hidden = r.has("hidden_size") ? r.integer("hidden_size") : r.integer("n_embed");
+  // The published BLOOM configuration gives the heads twice under two names; they must agree.
+  s.heads = r.has("n_head") ? r.integer("n_head") : r.integer("num_attention_heads");
+  if (r.has("num_attention_heads") && r.integer("num_attention_heads") != s.heads)
+    base::fail("{}: n_head and num_attention_heads differ", r.origin());
+  r.ignore({"n_embed", "num_hidden_layers", "num_attention_heads", "n_inner", "unk_token_id", "offset_alibi",
+            "attention_softmax_in_fp32", "seq_length", "skip_bias_add", "skip_bias_add_qkv"});
+  s.kv_heads = s.heads;
+  s.head_dim = s.heads ? s.hidden / s.heads : 0;
+  s.ffn = 4 * s.hidden;
+  s.vocab = r.integer("vocab_size");
+  s.tied = true;
+  s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = s.embedding_norm = true;
+}
+
+void opt(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.gated = false;
+  s.ffn = r.integer("ffn_dim");
+  s.tied = r.flag_or("tie_word_embeddings", true);
+  s.learned_positions = r.integer("max_position_embeddings") + 2;
+  s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = r.flag_or("enable_bias", true);
+  r.only("do_layer_norm_before", true, "norms after the sums");
+  r.only("layer_norm_elementwise_affine", true, "norms without weights");
+  r.only("word_embed_proj_dim", s.hidden, "a projection after the embedding");
+  r.only("_remove_final_layer_norm", false, "no final norm");
+}
+
+void gpt2(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = r.integer("n_layer");
+  s.hidden = r.integer("n_embd");
+  s.heads = s.kv_heads = r.integer("n_head");
+  s.head_dim = s.heads ? s.hidden / s.heads : 0;
+  s.ffn = r.integer_or("n_inner", 4 * s.hidden);
+  s.vocab = r.integer("vocab_size");
+  s.learned_positions = r.integer("n_positions");
+  r.ignore({"n_ctx"});
+  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = true;
+}
+
+void phi3(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.only("attention_bias", false, "biases in attention");
+  r.ignore({"sliding_window"});  // longer than the trained context in every published model
+}
+
+void glm4(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = r.integer("num_layers");
+  s.hidden = r.integer("hidden_size");
+  s.heads = r.integer("num_attention_heads");
+  s.head_dim = r.integer("kv_channels");
+  s.kv_heads = r.flag_or("multi_query_attention", false) ? r.integer("multi_query_group_num") : s.heads;
+  s.ffn = r.integer("ffn_hidden_size");
+  s.vocab = r.has("padded_vocab_size") ? r.integer("padded_vocab_size") : r.integer("vocab_size");
+  s.gated = true;
+  s.qkv_bias = r.flag_or("add_qkv_bias", false);
+  s.mlp_bias = s.o_bias = r.flag_or("add_bias_linear", false);
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.only("rmsnorm", true, "LayerNorm");
+  r.ignore({"vocab_size", "seq_length", "layernorm_epsilon", "original_rope", "rope_ratio", "post_layer_norm",
+            "fp32_residual_connection", "apply_query_key_layer_scaling", "attention_softmax_in_fp32",
+            "num_hidden_layers", "use_cache", "multi_query_group_num"});
+}
+
+void bert(ConfigReader& r, TransformerSpec& s) {
+  common(r, s);
+  s.kind = "encoder";
+  s.gated = false;
+  s.ffn = r.integer("intermediate_size");
+  s.learned_positions = r.integer("max_position_embeddings");
+  s.segments = r.integer("type_vocab_size");
+  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = s.embedding_norm = s.pooler = true;
+  s.final_norm = false;
+  r.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
+            "pooler_type"});
+}
+
+void vit(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "vit";
+  s.layers = r.integer("num_hidden_layers");
+  s.hidden = r.integer("hidden_size");
+  s.heads = s.kv_heads = r.integer("num_attention_heads");
+  s.head_dim = s.heads ? s.hidden / s.heads : 0;
+  s.ffn = r.integer("intermediate_size");
+  s.patch = r.integer("patch_size");
+  int image = r.integer("image_size");
+  if (s.patch == 0 || image % s.patch) base::fail("{}: image_size is no multiple of patch_size", r.origin());
+  s.image_tokens = (image / s.patch) * (image / s.patch) + 1;
+  s.classes = r.integer_or("num_labels", 1000);
+  r.only("num_channels", 3, "other than three colour channels");
+  s.qkv_bias = s.o_bias = r.flag_or("qkv_bias", true);
+  s.mlp_bias = s.norm_bias = true;
+  r.ignore({"pooler_act", "pooler_output_size"});
+}
+
+void mamba2(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = s.ssm_layers = r.integer("num_hidden_layers");
+  s.hidden = r.integer("hidden_size");
+  s.vocab = r.integer("vocab_size");
+  s.ssm_heads = r.integer("num_heads");
+  s.ssm_inner = s.ssm_heads * r.integer("head_dim");
+  s.ssm_state = r.integer("state_size");
+  s.ssm_groups = r.integer("n_groups");
+  s.ssm_conv = r.integer("conv_kernel");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.only("use_bias", false, "biases in projections");
+  r.ignore({"expand", "chunk_size", "rescale_prenorm_residual", "residual_in_fp32", "rms_norm", "time_step_rank",
+            "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "use_conv_bias", "norm_before_gate"});
+}
+
+struct Architecture {
+  std::string_view name, family;
+  void (*read)(ConfigReader&, TransformerSpec&);
+};
+constexpr Architecture kArchitectures[] = {
+    {"LlamaForCausalLM", "llama", llama},          {"MistralForCausalLM", "mistral", mistral},
+    {"MixtralForCausalLM", "mixtral", mixtral},    {"Qwen2ForCausalLM", "qwen2", qwen2},
+    {"Qwen3ForCausalLM", "qwen3", qwen3},          {"Qwen3MoeForCausalLM", "qwen3-moe", qwen3_moe},
+    {"DeepseekV2ForCausalLM", "deepseek", deepseek}, {"DeepseekV3ForCausalLM", "deepseek", deepseek_v3},
+    {"GptOssForCausalLM", "gpt-oss", gpt_oss},     {"Gemma2ForCausalLM", "gemma-2", gemma2},
+    {"Gemma3ForCausalLM", "gemma-3", gemma3},      {"FalconForCausalLM", "falcon", falcon},
+    {"BloomForCausalLM", "bloom", bloom},          {"OPTForCausalLM", "opt", opt},
+    {"GPT2LMHeadModel", "gpt", gpt2},              {"Phi3ForCausalLM", "phi", phi3},
+    {"ChatGLMModel", "glm-4", glm4},               {"ChatGLMForConditionalGeneration", "glm-4", glm4},
+    {"BertModel", "bert", bert},                   {"BertForMaskedLM", "bert", bert},
+    {"ViTForImageClassification", "vit", vit},     {"ViTModel", "vit", vit},
+    {"Mamba2ForCausalLM", "mamba2", mamba2},
+};
+
+}  // namespace
+
+TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin) {
+  Json json = Json::parse(json_text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) base::fail("{}: not a JSON object", origin);
+  if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty() ||
+      !json["architectures"][0].is_string())
+    base::fail("{}: no field 'architectures'", origin);
+  std::string name = json["architectures"][0].get<std::string>();
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name != name) continue;
+    ConfigReader reader(json, origin);
+    TransformerSpec spec;
+    spec.family = architecture.family;
+    spec.source = origin;
+    spec.name = json.contains("_name_or_path") && json["_name_or_path"].is_string() ?
+                    json["_name_or_path"].get<std::string>() : name;
+    architecture.read(reader, spec);
+    reader.finish();
+    return spec;
+  }
+  std::string names;
+  for (const Architecture& architecture : kArchitectures)
+    names += (names.empty() ? "" : ", ") + std::string(architecture.name);
+  base::fail("{}: unknown architecture '{}'; known: {}", origin, name, names);
+}
+
+}  // namespace orrery::graph

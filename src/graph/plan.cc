@@ -1,0 +1,72 @@
+// Legality of a division of a graph over ranks.
+#include "graph/plan.h"
+
+#include <charconv>
+
+#include "base/error.h"
+
+namespace orrery::graph {
+
+std::string_view name_of(RecomputePolicy policy) {
+  constexpr std::string_view names[] = {"none", "selective", "full"};
+  return names[static_cast<int>(policy)];
+}
+std::string_view name_of(Tier tier) {
+  constexpr std::string_view names[] = {"device", "host", "nvme"};
+  return names[static_cast<int>(tier)];
+}
+
+namespace {
+
+void divides(const Graph& graph, const char* axis, int parts, const char* what) {
+  AxisId id = graph.find_axis(axis);
+  if (id == kNoAxis || parts == 1) return;
+  auto extent = static_cast<long long>(graph.axes[id].extent);
+  if (extent % parts)
+    base::fail("{}: {} {} cannot be divided over {} {} ranks", graph.name, extent, axis, parts, what);
+}
+
+void positive(int value, const char* name) {
+  if (value < 1) base::fail("{} must be at least 1, not {}", name, value);
+}
+
+}  // namespace
+
+void check_plan(const Graph& graph, const Plan& plan) {
+  positive(plan.tp, "tp"), positive(plan.pp, "pp"), positive(plan.dp, "dp"), positive(plan.cp, "cp");
+  positive(plan.ep, "ep"), positive(plan.virtual_stages, "virtual stages"), positive(plan.chunk_tokens, "chunk");
+  if (plan.zero < 0 || plan.zero > 3) base::fail("zero stage must be 0 to 3, not {}", plan.zero);
+  for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn"}) divides(graph, axis, plan.tp, "tensor-parallel");
+  AxisId kv = graph.find_axis("kv_heads");
+  if (kv != kNoAxis) {
+    auto heads = static_cast<int>(graph.axes[kv].extent);
+    if (heads % plan.tp && plan.tp % heads)
+      base::fail("{}: {} kv_heads can neither be divided over nor replicated evenly on {} tensor-parallel ranks",
+                 graph.name, heads, plan.tp);
+  }
+  if (plan.ep > 1 && graph.find_axis("experts") == kNoAxis) base::fail("{} has no experts for ep {}", graph.name, plan.ep);
+  divides(graph, "experts", plan.ep, "expert-parallel");
+  int group = plan.tp * plan.dp * plan.cp;
+  if (plan.ep > 1 && group % plan.ep)
+    base::fail("ep {} does not divide the {} ranks of tp x dp x cp", plan.ep, group);
+  double layers = 0;
+  for (const Block& block : graph.blocks)
+    if (block.layer) layers += block.repeat;
+  if (plan.pp > layers) base::fail("{}: {} layers cannot fill {} stages", graph.name, layers, plan.pp);
+  if (plan.ulysses) divides(graph, "heads", plan.tp * plan.cp, "Ulysses and tensor-parallel");
+}
+
+Cluster parse_cluster(const std::string& text) {
+  auto colon = text.rfind(':');
+  std::string name = text.substr(0, colon);
+  int count = 1;
+  if (colon != std::string::npos) {
+    const char* first = text.data() + colon + 1;
+    auto [end, error] = std::from_chars(first, text.data() + text.size(), count);
+    if (error != std::errc() || end != text.data() + text.size() || count < 1)
+      base::fail("'{}': the number after the colon must be a positive count of GPUs", text);
+  }
+  return {load_profile(name), count};
+}
+
+}  // namespace orrery::graph

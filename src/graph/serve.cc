@@ -1,0 +1,244 @@
+// Memory and time of inference.
+#include "graph/serve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace orrery::graph {
+
+Engine find_engine(std::string_view name) {
+  // Step overheads: what each engine's documentation and profiles show between the end of a step's kernels and the
+  // start of the next with CUDA graphs on. None was chosen from the measured rows of shared data.
+  static const Engine engines[] = {
+      {"none", 0, 0, 0, "kernels only"},
+      {"vllm", 1.5e-3, 15e-3, 1.0e9, "assumed: Python scheduler and sampler between steps, V1 engine"},
+      {"trtllm", 1.0e-3, 15e-3, 1.0e9, "assumed: PyTorch backend with the overlap scheduler"},
+      {"sglang", 0.8e-3, 15e-3, 1.0e9, "assumed: overlapped scheduler"},
+  };
+  for (const Engine& engine : engines)
+    if (engine.name == name) return engine;
+  base::fail("unknown engine '{}'; known: none, vllm, trtllm, sglang", name);
+}
+
+namespace {
+
+constexpr double kGiB = 1073741824.0;
+
+// Workspace of the matrix library and buffers of the communication library.
+double library_bytes(const Plan& plan) { return 64e6 + (plan.gpus() > 1 ? 0.5e9 : 0); }
+
+StepShape decode_shape(double seqs, double context) {
+  StepShape s;
+  s.decode_seqs = seqs;
+  s.decode_context = context;
+  return s;
+}
+
+}  // namespace
+
+double state_bytes(const Graph& graph, const Program& program, double seqs, double tokens) {
+  Binding b;
+  b[kSeqs] = seqs;
+  double held = program.plan.kv_keep_tokens > 0 ? std::min(tokens, program.plan.kv_keep_tokens) : tokens;
+  b[kKeys] = seqs * held;
+  b[kKeysWindow] = seqs * std::min(held, graph.window);
+  return program.state_bytes.at(b);
+}
+
+FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, double context,
+              const Engine& engine) {
+  if (batch < 0 || context < 0) base::fail("batch and context must not be negative");
+  if (plan.gpus() > cluster.gpus)
+    base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(), plan.tp,
+               plan.pp, plan.dp, plan.cp, cluster.gpus);
+  Program program = compile(graph, plan);
+  FitAnswer a;
+  auto add = [&](std::string what, TensorClass cls, double bytes, std::string how) {
+    a.items.push_back({std::move(what), cls, bytes, std::move(how)});
+    a.total += bytes;
+  };
+  double per_rank = std::ceil(batch / plan.dp);
+  double on_device = plan.place.weights == Tier::kDevice ? 1 : 1 - plan.place.weights_fraction;
+  add("weights", TensorClass::kWeight, program.weight_bytes * on_device,
+      fmt::format("{:.2f} GB over tp {} x pp {}", program.weight_bytes / 1e9, plan.tp, plan.pp));
+  double state = state_bytes(graph, program, per_rank, context);
+  double kv_on_device = plan.place.kv == Tier::kDevice ? 1 : 1 - plan.place.kv_fraction;
+  add("KV cache and state", TensorClass::kState, state * kv_on_device,
+      fmt::format("{:.0f} sequences of {:.0f} tokens", per_rank, context));
+  StepShape chunk;
+  chunk.prefill_tokens = std::min<double>(plan.chunk_tokens, std::max(1.0, context * per_rank));
+  chunk.prefill_seqs = 1;
+  Binding b = bind(graph, plan, chunk);
+  b[kKeys] = b[kKeysWindow] = 0;
+  b[kScores] = 0;
+  b[kOutputs] = std::max(1.0, per_rank);
+  add("activations", TensorClass::kActivation, program.act_peak_per_block.at(b),
+      fmt::format("one block at {:.0f} tokens a step", chunk.prefill_tokens));
+  add("context and kernels", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context");
+  add("libraries", TensorClass::kCode, library_bytes(plan), "matrix workspace, communication buffers");
+  if (engine.cuda_graph_bytes > 0)
+    add("CUDA graphs", TensorClass::kCode, engine.cuda_graph_bytes, "assumed for " + engine.name);
+  a.capacity = cluster.gpu.memory_total().value();
+  a.fits = a.total <= a.capacity;
+  double one = state_bytes(graph, program, 1, context);
+  a.kv_bytes_per_sequence = one;
+  // Growth per token once every window is full.
+  a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];
+  double room = a.capacity - (a.total - state * kv_on_device);
+  a.max_sequences = one > 0 ? std::max(0.0, std::floor(room / one)) : 0;
+  if (a.kv_bytes_per_token > 0 && per_rank > 0) {
+    double fixed = program.state_bytes.coefficient[kKeysWindow] * graph.window * per_rank;
+    a.max_context = std::max(0.0, std::floor((room - fixed) / (per_rank * a.kv_bytes_per_token)));
+  }
+  if (!a.fits) {
+    double over = a.total - a.capacity;
+    if (program.weight_bytes > a.capacity)
+      a.advice.push_back(fmt::format("the weights alone exceed the GPU: use at least tp {} or narrower weights",
+                                     static_cast<int>(std::ceil(program.weight_bytes * plan.tp / (0.9 * a.capacity)))));
+    if (a.max_sequences > 0)
+      a.advice.push_back(fmt::format("at this context {:.0f} sequences fit per rank", a.max_sequences));
+    if (a.max_context > 0 && a.max_context < context)
+      a.advice.push_back(fmt::format("at this batch a context of {:.0f} tokens fits", a.max_context));
+    a.advice.push_back(fmt::format("{:.1f} GiB too much; fp8 keys and values would free {:.1f} GiB", over / kGiB,
+                                   state / 2 / kGiB));
+  }
+  return a;
+}
+
+StepPredictor::StepPredictor(const Graph& graph, const Plan& plan, const Cluster& cluster)
+    : graph_(graph), plan_(plan), program_(compile(graph_, plan_)), rates_(read_rates(cluster.gpu)) {
+  if (plan.gpus() > cluster.gpus)
+    base::fail("the plan needs {} GPUs, the cluster has {}", plan.gpus(), cluster.gpus);
+}
+
+StepTime StepPredictor::step(const StepShape& shape) {
+  binding_ = bind(graph_, plan_, shape);
+  walk(program_, binding_, ledger_);
+  StepTime t = schedule(program_, ledger_, binding_, rates_);
+  if (plan_.pp > 1) {
+    // A step passes every stage; a stage's activations go to the next one.
+    double hop = collective_time(Collective::kSendReceive, plan_.gpus() > rates_.per_host ? rates_.per_host + 1 : 2,
+                                 binding_[kTokens] * 2 * graph_.axes[graph_.find_axis("hidden")].extent, rates_);
+    t.seconds = t.seconds * plan_.pp + hop * (plan_.pp - 1);
+  }
+  return t;
+}
+
+namespace {
+
+// Sequences of the question that the memory of a rank holds; their mean length counts half of the output.
+double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
+  FitAnswer room = fit(graph, plan, cluster, 0, q.input + q.output, q.engine);
+  double one = state_bytes(graph, compile(graph, plan), 1, q.input + q.output / 2);
+  double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
+  return one > 0 ? std::floor(free / one) : 1e9;
+}
+
+// Mean seconds of prefilling one request in chunks while `others` sequences decode alongside.
+struct PrefillCost {
+  double alone = 0;       // seconds from first to last chunk
+  double extra = 0;       // seconds that its chunks add to the decode steps they ride on
+  double joules = 0;
+};
+
+PrefillCost prefill_cost(StepPredictor& p, const Plan& plan, double input, double decode_seqs, double context,
+                         double decode_seconds) {
+  PrefillCost cost;
+  double work = 1 - plan.prefill_skip;
+  double done = 0;
+  while (done < input) {
+    double n = std::min<double>(plan.chunk_tokens, input - done);
+    StepShape s;
+    s.prefill_tokens = n * work;
+    s.prefill_seqs = 1;
+    s.prefill_context = done;
+    StepTime alone = p.step(s);
+    cost.alone += alone.seconds;
+    cost.joules += alone.joules;
+    s.decode_seqs = decode_seqs;
+    s.decode_context = context;
+    if (decode_seqs > 0) cost.extra += std::max(0.0, p.step(s).seconds - decode_seconds);
+    done += n;
+  }
+  return cost;
+}
+
+double speculated(const Plan& plan) {
+  // Expected tokens of a step that proposes g tokens, each accepted with probability a (Leviathan et al. 2023).
+  if (plan.draft_tokens <= 0) return 1;
+  double a = plan.acceptance, g = plan.draft_tokens;
+  return a >= 1 ? g + 1 : (1 - std::pow(a, g + 1)) / (1 - a);
+}
+
+}  // namespace
+
+ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
+  if (q.input < 1 || q.output < 1 || q.concurrency <= 0) base::fail("input, output and concurrency must be positive");
+  StepPredictor predictor(graph, plan, cluster);
+  ServeAnswer a;
+  double wanted = q.concurrency / plan.dp;
+  double batch = std::min(wanted, std::max(1.0, resident_sequences(graph, plan, cluster, q)));
+  a.batch = batch;
+  a.waiting = wanted - batch;
+  double context = q.input + q.output / 2;
+  if (plan.kv_keep_tokens > 0) context = std::min(context, plan.kv_keep_tokens + q.output / 2);
+  double tokens_a_step = speculated(plan);
+  StepShape decode = decode_shape(batch, context);
+  if (plan.draft_tokens > 0) {
+    decode.prefill_seqs = batch;
+    decode.prefill_tokens = batch * plan.draft_tokens;
+    decode.prefill_context = context;
+  }
+  a.decode = predictor.step(decode);
+  double bytes = 0;
+  for (const Line& line : predictor.ledger().lines) bytes += line.times * (line.weight + line.state);
+  a.tpot_bound = bytes * plan.pp / predictor.rates().memory_peak;
+  a.mfu = a.decode.ops / a.decode.seconds / predictor.rates().peak16;
+  a.mbu = bytes / a.decode.seconds * plan.pp / predictor.rates().memory_peak;
+  double draft = plan.draft_tokens * plan.draft_cost * a.decode.seconds;
+  a.decode_step_seconds = a.decode.seconds + draft + q.engine.step_seconds;
+  PrefillCost prefill = prefill_cost(predictor, plan, q.input, std::max(0.0, batch - 1), context, a.decode.seconds);
+  // In a closed loop each request's output steps see every other request prefilled once.
+  double prefills_a_step = (batch - 1) / std::max(1.0, q.output / tokens_a_step);
+  a.tpot = (a.decode_step_seconds + std::max(0.0, prefills_a_step) * prefill.extra) / tokens_a_step;
+  a.prefill_seconds = prefill.alone;
+  double chunks = std::ceil(q.input / plan.chunk_tokens);
+  double queue = 0.5 * a.decode_step_seconds + (batch > 1 ? chunks * a.decode_step_seconds * 0.5 : 0);
+  a.ttft = q.engine.request_seconds + prefill.alone + queue;
+  double request = a.ttft + (q.output - 1) * a.tpot;
+  a.output_tokens_s = batch * plan.dp * q.output / request;
+  a.total_tokens_s = a.output_tokens_s * (1 + q.input / q.output);
+  // Those that memory keeps out wait for a whole request to end.
+  a.ttft += a.waiting / batch * request;
+  double per_step = a.decode.joules / std::max(1.0, batch) / tokens_a_step;
+  a.joules_per_token = (per_step + prefill.joules / q.output) * plan.tp * plan.pp +
+                       predictor.rates().idle_watts * q.engine.step_seconds / std::max(1.0, batch) * plan.tp;
+  a.low = std::max(a.tpot_bound, a.tpot * 0.8);
+  a.high = a.tpot * 1.35;
+  return a;
+}
+
+ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input, double output,
+                           const Engine& engine) {
+  FitAnswer room = fit(graph, plan, cluster, 0, input + output, engine);
+  Program program = compile(graph, plan);
+  double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
+  // Sequences of all ages share the cache: on average half of the output is there.
+  double mean = state_bytes(graph, program, 1, input + output / 2);
+  double batch = std::floor(free / mean);
+  if (batch < 1) base::fail("{}: not one sequence of {:.0f} tokens fits", graph.name, input + output);
+  ServeQuestion q;
+  q.input = input;
+  q.output = output;
+  q.concurrency = std::min(batch, 2048.0) * plan.dp;
+  q.engine = engine;
+  ServeAnswer a = serve(graph, plan, cluster, q);
+  // Nothing waits for a first token: throughput is the rate of steps alone.
+  a.output_tokens_s = q.concurrency / a.tpot;
+  a.total_tokens_s = a.output_tokens_s * (1 + input / output);
+  return a;
+}
+
+}  // namespace orrery::graph

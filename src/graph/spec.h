@@ -1,0 +1,104 @@
+// Facts of a transformer: what a config.json says, under one set of names, before it becomes a graph.
+//
+// Read from a Hugging Face config.json (hf_config.cc) or from the built-in zoo (zoo.json). Every reader either sets a
+// field from its source or refuses; the initial values below mean "has none", never "probably this".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace orrery::graph {
+
+// Query and key normalisation: none, per head (one vector of head_dim), or over all heads.
+enum class QkNorm : std::uint8_t { kNone, kHead, kAll };
+
+struct TransformerSpec {
+  std::string name, family;
+  std::string kind;  // dense, moe, encoder, vit
+  int layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
+  bool gated = false, tied = false;
+  bool qkv_bias = false, o_bias = false, mlp_bias = false, head_bias = false;
+  bool norm_bias = false;  // LayerNorm with bias; otherwise RMS norm
+  int norms_per_layer = 2;
+  QkNorm qk_norm = QkNorm::kNone;
+  int learned_positions = 0, segments = 0;
+  bool embedding_norm = false, final_norm = true, pooler = false;
+  // Some layers attend to a window of the last `window` positions only.
+  int window = 0, window_layers = 0;
+  // Mixture of experts.
+  int experts = 0, experts_per_token = 0, expert_ffn = 0, shared_experts = 0, shared_ffn = 0;
+  int dense_layers = 0, dense_ffn = 0;
+  bool router_bias = false, sinks = false;
+  // Latent attention (MLA).
+  int q_lora = 0, kv_lora = 0, nope = 0, rope = 0, v_dim = 0;
+  // State-space layers (Mamba 2): how many of the layers, and their shape.
+  bool ssm_mlp = false;    // state-space layers carry the same feed-forward part as the others
+  bool attn_gate = false;  // attention output is gated: the query projection is twice as wide
+  int ssm_layers = 0, ssm_inner = 0, ssm_state = 0, ssm_heads = 0, ssm_groups = 0, ssm_conv = 0;
+  // Vision transformer.
+  int patch = 0, image_tokens = 0, classes = 0;
+  std::string source;
+
+  bool mla() const { return kv_lora > 0; }
+  bool moe() const { return experts > 0; }
+};
+
+// Denoiser of a diffusion model with its companions.
+struct DiffusionSpec {
+  std::string name, family;  // dit, pixart, flux, sd3, wan, ltx, sana, unet
+  int layers = 0, single_layers = 0, hidden = 0, heads = 0, head_dim = 0, ffn = 0;
+  int in_channels = 0, patch = 0;
+  int text_tokens = 0, text_dim = 0, vec_dim = 0;
+  int time_stride = 1, space_stride = 8;  // pixels per latent element
+  int classes = 0;                        // class-conditional: size of the label table
+  bool guidance_embed = false;
+  int cfg_passes = 1, steps = 0;
+  double published_params = 0;            // used when the layers are not itemised
+  double published_flops = 0;             // forward at 1024 x 1024 with published_params
+  std::string source;
+};
+
+struct BuildOptions {
+  bool training = false;
+  bool dropout = false;         // masks are kept for the backward pass
+  bool math_attention = false;  // score matrices are stored instead of streamed (no flash attention)
+  int sequence = 0;             // learned positions of the Megatron family
+};
+
+Graph build_transformer(const TransformerSpec& spec, const BuildOptions& options = {});
+
+// A question about images or video: size of the latent grid follows.
+struct RenderShape {
+  int width = 1024, height = 1024, frames = 1, text_tokens = 0;  // text_tokens 0: the model's own
+};
+// Latent tokens of the denoiser; refuses sizes that the strides do not divide.
+double latent_tokens(const DiffusionSpec& spec, const RenderShape& shape);
+Graph build_denoiser(const DiffusionSpec& spec, const RenderShape& shape);
+
+// Built-in models. Names match without regard to case; an unknown one is refused with near matches.
+struct Zoo {
+  std::vector<TransformerSpec> transformers;
+  std::vector<DiffusionSpec> denoisers;
+};
+const Zoo& zoo();
+const TransformerSpec* find_transformer(std::string_view name);
+const DiffusionSpec* find_denoiser(std::string_view name);
+
+// Reads a Hugging Face config.json. Refuses an unknown architecture, and any field that changes the shape and that the
+// reader of that architecture does not know, by name.
+TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin);
+// `model` is a path to a config.json (or a folder with one), or the name of a zoo entry.
+TransformerSpec load_transformer(const std::string& model);
+DiffusionSpec load_denoiser(const std::string& model);
+// Whether the name or config is a denoiser.
+bool is_denoiser(const std::string& model);
+
+// GPT of the Megatron family: learned positions, biases, tied head, GeLU.
+TransformerSpec megatron_gpt(std::string name, int layers, int hidden, int heads, int sequence, int vocab);
+
+}  // namespace orrery::graph

@@ -1,0 +1,320 @@
+// Compilation of a graph and a plan to linear forms, and the walk.
+#include "graph/walk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+
+namespace orrery::graph {
+
+std::string_view name_of(Collective collective) {
+  constexpr std::string_view names[] = {"none", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send"};
+  return names[static_cast<int>(collective)];
+}
+
+namespace {
+
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const Plan& plan) : g_(graph), p_(plan), local_(graph.axes.size()), split_(graph.axes.size(), 1) {
+    for (std::size_t i = 0; i < graph.axes.size(); ++i) local_[i] = graph.axes[i].extent;
+    for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn", "vocab"}) divide(axis, plan.tp);
+    divide_kv();
+    int group = plan.tp * plan.dp * plan.cp;
+    expert_tp_ = graph.find_axis("experts") == kNoAxis ? 1 : plan.ep > 1 ? std::max(1, plan.tp / plan.ep) : plan.tp;
+    if (plan.ep > 1) expert_tp_ = std::max(1, std::min(plan.tp, group / plan.ep));
+    divide("experts", plan.ep);
+    divide("expert_ffn", expert_tp_);
+  }
+
+  Program run() {
+    Program program;
+    program.graph = &g_;
+    program.plan = p_;
+    for (std::uint32_t b = 0; b < g_.blocks.size(); ++b) block(b, program);
+    return program;
+  }
+
+ private:
+  void divide(const char* name, int parts) {
+    AxisId id = g_.find_axis(name);
+    if (id == kNoAxis || parts <= 1) return;
+    local_[id] = g_.axes[id].extent / parts;
+    split_[id] = parts;
+  }
+  void divide_kv() {
+    AxisId id = g_.find_axis("kv_heads");
+    if (id == kNoAxis) return;
+    local_[id] = std::max(1.0, g_.axes[id].extent / p_.tp);
+    split_[id] = p_.tp;
+  }
+
+  double stage_share(const Block& block) const { return block.layer ? 1.0 / p_.pp : 1.0; }
+
+  // Elements per unit of the free axis on this rank; sets `free`.
+  double elements(const Tensor& t, AxisId& free) const {
+    double product = t.copies;
+    free = kNoAxis;
+    for (AxisId axis : t.axes) {
+      if (axis < kFreeAxes) free = axis;
+      else product *= t.replicated ? g_.axes[axis].extent : local_[axis];
+    }
+    return product;
+  }
+
+  void block(std::uint32_t index, Program& program) {
+    const Block& b = g_.blocks[index];
+    double count = b.repeat * stage_share(b);
+    for (std::uint32_t t = b.first_tensor; t < b.first_tensor + b.tensor_count; ++t) {
+      const Tensor& tensor = g_.tensors[t];
+      AxisId free;
+      double n = elements(tensor, free) * tensor.dtype.bytes() * count;
+      if (tensor.cls == TensorClass::kWeight) {
+        program.weight_bytes += n;
+        program.weights.push_back({static_cast<TensorId>(t), n});
+        if (!tensor.linear) program.embedding_bytes += n;
+      } else if (tensor.cls == TensorClass::kState) {
+        Linear form;
+        form.add(n * p_.kv_share, free);
+        program.state_bytes.add(n * p_.kv_share, free);
+        program.states.push_back({static_cast<TensorId>(t), form});
+      }
+    }
+    for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) op(i, index, program);
+    peak(b, program);
+  }
+
+  // Largest sum of the activations of a block that live at the same time, as a form.
+  void peak(const Block& b, Program& program) const {
+    std::map<TensorId, std::pair<std::uint32_t, std::uint32_t>> life;
+    for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) {
+      auto touch = [&](TensorId t) {
+        if (g_.tensors[t].cls != TensorClass::kActivation) return;
+        auto [it, fresh] = life.try_emplace(t, i, i);
+        it->second.second = i;
+      };
+      for (TensorId t : g_.ops[i].in) touch(t);
+      for (TensorId t : g_.ops[i].out) touch(t);
+    }
+    for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) {
+      Linear sum;
+      for (const auto& [t, range] : life) {
+        if (i < range.first || i > range.second) continue;
+        AxisId free;
+        double n = elements(g_.tensors[t], free) * g_.tensors[t].dtype.bytes();
+        sum.add(n, free);
+      }
+      for (int a = 0; a < kFreeAxes; ++a)
+        program.act_peak_per_block.coefficient[a] =
+            std::max(program.act_peak_per_block.coefficient[a], sum.coefficient[a]);
+    }
+  }
+
+  void op(std::uint32_t index, std::uint32_t block_index, Program& program) {
+    const Op& op = g_.ops[index];
+    const Block& b = g_.blocks[block_index];
+    ProgramOp out;
+    out.op = index;
+    out.block = block_index;
+    out.kind = op.kind;
+    out.part = op.part;
+    out.repeat = b.repeat * stage_share(b);
+    out.fused = op.fused;
+    traffic(op, out);
+    if (op.kind == OpKind::kContract) contract(op, out);
+    else if (op.kind == OpKind::kAttend) attend(op, out);
+    else elementwise(op, out);
+    program.ops.push_back(out);
+    collective(op, out, program);
+  }
+
+  void traffic(const Op& op, ProgramOp& out) {
+    bool gather = op.kind == OpKind::kGather;
+    for (TensorId id : op.in) {
+      const Tensor& t = g_.tensors[id];
+      AxisId free;
+      double n = elements(t, free) * t.dtype.bytes();
+      if (t.cls == TensorClass::kWeight) {
+        if (!gather) out.weight_bytes += n;  // a gather reads only the rows it returns, counted with its output
+        out.format = t.dtype.format;
+      } else if (t.cls == TensorClass::kState) {
+        out.state_read.add(n * p_.kv_share, free);
+      } else if (!op.fused) {
+        out.act.add(n, free);
+      }
+    }
+    for (TensorId id : op.out) {
+      const Tensor& t = g_.tensors[id];
+      AxisId free;
+      double n = elements(t, free) * t.dtype.bytes();
+      if (t.cls == TensorClass::kState) out.state_write.add(n * p_.kv_share, free);
+      else if (!op.fused) out.act.add(gather ? 2 * n : n, free);
+    }
+  }
+
+  void contract(const Op& op, ProgramOp& out) {
+    const Tensor& y = g_.tensors[op.out.front()];
+    out.rows = y.axes.front();
+    double per_row = 0, inner = 1;
+    for (TensorId id : op.in) {
+      const Tensor& w = g_.tensors[id];
+      if (w.cls != TensorClass::kWeight) continue;
+      double n = w.copies;
+      for (AxisId axis : w.axes)
+        if (axis != op.grouped) n *= w.replicated ? g_.axes[axis].extent : local_[axis];
+      per_row += n;
+    }
+    for (AxisId axis : g_.tensors[op.in.front()].axes)
+      if (axis >= kFreeAxes) inner *= local_[axis];
+    out.ops.add(2 * per_row, out.rows);
+    out.ops_absorbed = out.ops;
+    out.k_width = inner;
+    out.n_width = per_row / inner;
+    if (op.grouped != kNoAxis) {
+      out.grouped_extent = local_[op.grouped];
+      out.grouped_total = g_.axes[op.grouped].extent;
+    }
+  }
+
+  void attend(const Op& op, ProgramOp& out) {
+    double heads = local_[op.head_axis];
+    out.ops.add(2 * heads * (op.head_qk + op.head_v), op.pairs);
+    out.ops_absorbed.add(2 * heads * ((op.absorbed_qk ? op.absorbed_qk : op.head_qk) +
+                                      (op.absorbed_v ? op.absorbed_v : op.head_v)), op.pairs);
+  }
+
+  void elementwise(const Op& op, ProgramOp& out) {
+    if (op.ops_per_element == 0) return;
+    AxisId free;
+    double n = elements(g_.tensors[op.out.front()], free);
+    out.ops.add(n * op.ops_per_element, free);
+    out.ops_absorbed = out.ops;
+  }
+
+  // A product over a divided axis leaves partial sums on each rank.
+  void collective(const Op& op, const ProgramOp& of, Program& program) {
+    int group = 1;
+    Collective kind = Collective::kNone;
+    if (op.kind == OpKind::kContract || op.kind == OpKind::kGather) {
+      const Tensor& x = g_.tensors[op.in.front()];
+      const Tensor& y = g_.tensors[op.out.front()];
+      for (AxisId axis : x.axes)
+        if (axis >= kFreeAxes && split_[axis] > 1 && std::find(y.axes.begin(), y.axes.end(), axis) == y.axes.end())
+          group = std::max(group, split_[axis]);
+      if (op.kind == OpKind::kGather)
+        for (TensorId t : op.in)
+          for (AxisId axis : g_.tensors[t].axes)
+            if (axis >= kFreeAxes) group = std::max(group, split_[axis]);
+      // Partial sums of experts are summed by the combine when the experts themselves are divided.
+      if (op.grouped != kNoAxis && p_.ep > 1) group = 1;
+      if (op.part == Part::kDense && p_.tp > 1 && group > 1 && op.name == "shared") group = 1;
+      if (group > 1) kind = Collective::kAllReduce;
+    } else if (op.kind == OpKind::kMove && p_.ep > 1) {
+      kind = p_.dp * p_.cp > 1 ? Collective::kAllToAll : op.name == "combine" ? Collective::kAllReduce : Collective::kNone;
+      group = kind == Collective::kAllReduce ? p_.tp : kind == Collective::kAllToAll ? p_.ep : 1;
+    } else if (op.name == "head" && split_[g_.find_axis("vocab")] > 1) {
+      kind = Collective::kAllGather;
+      group = p_.tp;
+    }
+    if (kind == Collective::kNone || group <= 1) return;
+    ProgramOp c;
+    c.op = of.op;
+    c.block = of.block;
+    c.kind = OpKind::kCollect;
+    c.part = of.part;
+    c.repeat = of.repeat;
+    c.collective = kind;
+    c.group = group;
+    // The routed rows travel once, whether they are counted at the sender or at the receiver.
+    TensorId payload = op.kind == OpKind::kMove && op.name == "combine" && kind == Collective::kAllToAll ? op.in.front()
+                                                                                                       : op.out.front();
+    AxisId free;
+    double n = elements(g_.tensors[payload], free) * g_.tensors[payload].dtype.bytes();
+    c.link.add(n, free);
+    program.ops.push_back(c);
+  }
+
+  const Graph& g_;
+  const Plan& p_;
+  std::vector<double> local_;
+  std::vector<int> split_;
+  int expert_tp_ = 1;
+};
+
+double hit_share(double extent_total, double per_token_rows, double experts_per_token) {
+  // Expected share of the experts that at least one of the tokens chooses, each choosing uniformly.
+  if (extent_total <= 0 || experts_per_token <= 0) return 1;
+  double tokens = per_token_rows / experts_per_token;
+  return 1 - std::pow(1 - experts_per_token / extent_total, tokens);
+}
+
+template <class Get>
+double total(const std::vector<Line>& lines, Get get) {
+  double sum = 0;
+  for (const Line& line : lines) sum += line.times * get(line);
+  return sum;
+}
+
+}  // namespace
+
+Program compile(const Graph& graph, const Plan& plan) {
+  check_plan(graph, plan);
+  return Compiler(graph, plan).run();
+}
+
+void walk(const Program& program, const Binding& binding, Ledger& ledger) {
+  ledger.lines.resize(program.ops.size());
+  const Graph& graph = *program.graph;
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    const ProgramOp& op = program.ops[i];
+    Line& line = ledger.lines[i];
+    line.op = static_cast<std::uint32_t>(i);
+    line.times = op.repeat;
+    line.ops = (binding.absorbed ? op.ops_absorbed : op.ops).at(binding);
+    line.weight = op.weight_bytes;
+    if (op.grouped_total > 0) {
+      // Rows over the whole expert group choose among all experts; this rank holds its share of those hit.
+      double rows = binding.free[kRouted] * op.grouped_total / op.grouped_extent;
+      line.weight *= hit_share(op.grouped_total, rows, graph.experts_per_token);
+    }
+    line.state = op.state_read.at(binding) + op.state_write.at(binding);
+    line.activation = op.act.at(binding);
+    line.link = op.link.at(binding);
+    bool idle = op.kind == OpKind::kContract && op.rows < kFreeAxes && binding.free[op.rows] == 0;
+    if (idle) line.weight = 0;
+  }
+}
+
+double Ledger::ops() const { return total(lines, [](const Line& l) { return l.ops; }); }
+double Ledger::weight() const { return total(lines, [](const Line& l) { return l.weight; }); }
+double Ledger::state() const { return total(lines, [](const Line& l) { return l.state; }); }
+double Ledger::activation() const { return total(lines, [](const Line& l) { return l.activation; }); }
+double Ledger::link() const { return total(lines, [](const Line& l) { return l.link; }); }
+
+Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
+  Binding b;
+  double per_prefill = s.prefill_seqs > 0 ? s.prefill_tokens / s.prefill_seqs : 0;
+  double decode_keys = s.decode_context + 1;
+  double prefill_keys = s.prefill_context + per_prefill;
+  b[kTokens] = s.decode_seqs + s.prefill_tokens;
+  b[kSeqs] = s.decode_seqs + s.prefill_seqs;
+  b[kKeys] = s.decode_seqs * decode_keys + s.prefill_seqs * prefill_keys;
+  // The mean of the keys that a causal query sees is context + (n + 1) / 2; charged as n / 2, the usual convention.
+  double seen = s.causal ? s.prefill_context + per_prefill / 2 : prefill_keys;
+  b[kPairs] = s.decode_seqs * decode_keys + s.prefill_tokens * seen;
+  b[kScores] = s.decode_seqs * decode_keys + s.prefill_tokens * prefill_keys;
+  double w = graph.window;
+  if (w > 0) {
+    b[kKeysWindow] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_seqs * std::min(prefill_keys, w + per_prefill);
+    b[kPairsWindow] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_tokens * std::min(seen, w);
+  }
+  double ranks = plan.ep > 1 ? plan.dp * plan.cp : 1;
+  b[kRouted] = b[kTokens] * graph.experts_per_token * ranks / std::max(1, plan.ep);
+  b[kOutputs] = s.decode_seqs + s.prefill_seqs;
+  b.absorbed = s.prefill_tokens == 0;
+  return b;
+}
+
+}  // namespace orrery::graph

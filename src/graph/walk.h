@@ -1,0 +1,110 @@
+// One walk of a graph under a plan fills the ledgers.
+//
+// compile() turns graph and plan into a Program: for each operator of one rank, its amounts as linear forms of the free
+// axes (every tensor has at most one free axis, so this loses nothing). walk() evaluates the forms for one question
+// and returns ledger lines that sum exactly to the totals. Collectives appear where a contracted axis is divided:
+// they follow from the division and are not written by hand.
+//
+//   ledger   line amounts                    unit
+//   bytes    weight, state, activation       bytes moved through device memory
+//   ops      by arithmetic format            operations (a multiply-add is two)
+//   link     by link                         bytes that leave the rank
+//   joules   from the three above and time   (energy.h)
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "graph/plan.h"
+
+namespace orrery::graph {
+
+// Values of the free axes for one question, per rank.
+struct Binding {
+  std::array<double, kFreeAxes> free{};
+  bool absorbed = false;  // latent attention in its decode form
+  double& operator[](FreeAxis axis) { return free[axis]; }
+  double operator[](FreeAxis axis) const { return free[axis]; }
+};
+
+// constant + sum over free axes of coefficient x value.
+struct Linear {
+  double constant = 0;
+  std::array<double, kFreeAxes> coefficient{};
+
+  double at(const Binding& b) const {
+    double sum = constant;
+    for (int i = 0; i < kFreeAxes; ++i) sum += coefficient[i] * b.free[i];
+    return sum;
+  }
+  void add(double factor, AxisId free_axis) {
+    if (free_axis == kNoAxis) constant += factor;
+    else coefficient[free_axis] += factor;
+  }
+};
+
+enum class Collective : std::uint8_t { kNone, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSendReceive };
+std::string_view name_of(Collective collective);
+
+struct ProgramOp {
+  std::uint32_t op = 0, block = 0;
+  OpKind kind = OpKind::kMap;
+  Part part = Part::kDense;
+  double repeat = 1;
+  Format format = Format::kBf16;     // storage format of the weights, or of the activations
+  Linear ops, ops_absorbed;
+  double weight_bytes = 0;           // read once, unless grouped
+  double grouped_extent = 0;         // experts on this rank; weight_bytes is for all of them
+  double grouped_total = 0;          // experts in all
+  Linear state_read, state_write, act;
+  double k_width = 0, n_width = 0;   // contract: inner width and output width on this rank
+  AxisId rows = kTokens;             // contract: the axis that counts rows
+  Collective collective = Collective::kNone;
+  int group = 1;                     // ranks of the collective
+  Linear link;                       // payload bytes of the collective on this rank
+  bool fused = false;
+};
+
+struct Program {
+  const Graph* graph = nullptr;
+  Plan plan;
+  std::vector<ProgramOp> ops;
+  // Memory of one rank (the fullest stage).
+  double weight_bytes = 0, embedding_bytes = 0;
+  Linear state_bytes;                     // held between steps
+  Linear act_peak_per_block;              // upper form of live activations inside one block
+  std::vector<std::pair<TensorId, double>> weights;  // tensor, bytes on this rank
+  std::vector<std::pair<TensorId, Linear>> states;
+};
+
+// Throws base::Error when the plan is not legal for the graph.
+Program compile(const Graph& graph, const Plan& plan);
+
+struct Line {
+  std::uint32_t op = 0;      // index in Program::ops
+  double times = 1;
+  double ops = 0, weight = 0, state = 0, activation = 0, link = 0;  // per execution
+};
+
+struct Ledger {
+  std::vector<Line> lines;
+  double ops() const;
+  double weight() const;
+  double state() const;
+  double activation() const;
+  double link() const;
+  double bytes() const { return weight() + state() + activation(); }
+};
+
+void walk(const Program& program, const Binding& binding, Ledger& ledger);
+
+// Bindings of the usual questions. Counts are per data-parallel rank; `context` is the keys each sequence already
+// holds, before the new ones.
+struct StepShape {
+  double decode_seqs = 0, decode_context = 0;                        // each adds one token
+  double prefill_tokens = 0, prefill_context = 0, prefill_seqs = 0;  // tokens in all; context before them, per sequence
+  bool causal = true;
+};
+Binding bind(const Graph& graph, const Plan& plan, const StepShape& shape);
+
+}  // namespace orrery::graph
