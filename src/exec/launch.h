@@ -27,6 +27,7 @@
 
 namespace orrery::exec {
 
+/// Why a launch stopped. The API maps these to error codes.
 enum class FaultKind : uint8_t {
   none, illegal_address, misaligned_address, illegal_instruction, stack_overflow, trap, assertion, hang, timeout,
   interrupted, unsupported, invalid_pc, heap_exhausted, hardware_stack
@@ -46,6 +47,7 @@ struct Fault {
 };
 
 struct TextureObject;  // exec/texture.h
+class Heap;            // exec/heap.h
 
 /// Tensor-core and other facts of the simulated GPU that execution depends on.
 struct GpuFacts {
@@ -69,9 +71,9 @@ struct Observer;                       // exec/observer.h
 
 /// A program ready to run: resolved code, decoded form, and compiled code when there is some.
 class Kernel;
-/// Decodes `program` and the functions it can call. `functions` maps a function index of the module to its program.
-std::shared_ptr<Kernel> make_kernel(std::shared_ptr<const lower::Program> program,
-                                    std::vector<std::shared_ptr<const lower::Program>> functions);
+/// Decodes a lowered kernel and the functions it can call. Throws base::Error that names the first instruction that
+/// this machine cannot execute, with its PTX line. `addresses` are the function pointers that lowering was given.
+std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs, const lower::Addresses& addresses);
 const lower::Program& program_of(const Kernel& kernel);
 
 /// Source of compiled code; called once per launch, must return quickly (null: interpret for now).
@@ -88,9 +90,11 @@ struct Machine {
   Options options;
   CodeProvider* code = nullptr;                       // null: interpret
   Observer* observer = nullptr;
-  std::function<void(std::string_view)> print;        // device printf and assert text, called in order
+  std::function<void(std::string_view)> print;        // device printf text, one call per thread; must be thread-safe
+  std::function<void(std::string_view)> print_error;  // device assert text
   std::function<const TextureObject*(uint64_t)> texture;  // texture or surface object by handle
   uint64_t heap_bytes = 8 << 20;                      // device malloc
+  std::shared_ptr<Heap> heap;                         // made at the first launch; keep it from launch to launch
   uint64_t stack_bytes = 1024;                        // per thread, for calls
   std::atomic<uint32_t>* interrupt = nullptr;         // nonzero: stop all launches
 };

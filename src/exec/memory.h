@@ -17,7 +17,7 @@
 
 namespace orrery::exec {
 
-enum class MemoryKind : uint8_t { device, managed, pinned, module, heap, array };
+enum class MemoryKind : uint8_t { device, managed, pinned, module, heap, array, window };
 
 struct Allocation {
   uint64_t address = 0, size = 0;   // bytes asked for
@@ -56,7 +56,13 @@ class DeviceMemory {
   bool unregister_host(uint64_t address);
   std::optional<Allocation> find_registered(uint64_t address) const;
 
+  /// Memory of at least `bytes` for a running block (its shared and local memory); contents are unspecified. Kept for
+  /// reuse when released, so that a launch costs no system call in the steady state.
+  uint64_t acquire_window(uint64_t bytes);
+  void release_window(uint64_t address);
+
  private:
+  std::multimap<uint64_t, uint64_t> idle_windows_;  // size -> address
   uint64_t base_ = 0, size_ = 0, next_ = 0, next_id_ = 1;
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Allocation> live_, freed_, registered_;

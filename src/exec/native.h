@@ -9,7 +9,8 @@
 namespace orrery::exec {
 
 /// Runs the warp's single ready group from an entry point until it stops; returns a Stop. Before it returns, live
-/// registers are in the frame and the groups are written (pc of a service stop = the instruction to be serviced).
+/// registers are in the frame, the groups are written (pc of a service stop = the instruction to be serviced) and
+/// w->live has lost the lanes that exited (exec/ keeps the counts of the block). Stop::done: all lanes exited.
 using RegionFn = uint32_t (*)(WarpContext*);
 
 struct NativeCode {

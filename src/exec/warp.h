@@ -35,6 +35,7 @@ struct Group {
   uint32_t mask = 0;
   GroupState state = GroupState::ready;
   uint8_t barrier = 0;      // number of the CTA barrier waited on
+  bool reduction = false;   // waits at a barrier reduction, whose result it takes when it runs again
   uint32_t member_mask = 0; // of a warp_sync wait
   struct CallFrame* frame = nullptr;  // null: the kernel itself
 };
@@ -59,7 +60,9 @@ struct alignas(64) WarpContext {
   uint64_t instructions = 0;       // warp instructions executed (estimate by blocks in compiled code)
   uint32_t tid_x[32] = {}, tid_y[32] = {}, tid_z[32] = {};
   Group groups[kMaxGroups];
-  bool rewait = false;             // a waiting group was polled without success since it last ran
+  bool stalled = false;            // it last stopped in a loop or poll that waits for others
+  bool finished = false;
+  uint32_t cluster_phase = 0;      // phase of the cluster barrier at this warp's last arrival
 };
 
 /// Why compiled code or the interpreter gave a warp back.
@@ -72,12 +75,15 @@ enum class Stop : uint32_t {
   blocked,   // (interpreter) every group waits
 };
 
+/// A CTA barrier (bar.sync 0..15). Threads arrive by warp: a warp all of whose live lanes have arrived counts 32,
+/// part of a warp counts its lanes, as the hardware counts.
 struct Barrier {
   uint32_t arrived = 0;   // threads
-  uint32_t expected = 0;  // threads; 0: none arrived yet in this phase
-  uint32_t phase = 0;
-  uint32_t red_and = 1, red_or = 0, red_count = 0;  // barrier.red
-  uint32_t result_and = 0, result_or = 0, result_count = 0;  // of the phase that completed last
+  uint32_t expected = 0;  // threads asked for by the arrivals of this phase; 0: all threads of the CTA
+  uint32_t phase = 0;     // completed phases
+  bool open = false;      // somebody has arrived in this phase
+  uint32_t and_ = 1, or_ = 0, count = 0;                  // barrier.red, so far
+  uint32_t last_and = 0, last_or = 0, last_count = 0;     // barrier.red of the phase that completed last
 };
 
 struct LaunchContext;
@@ -97,6 +103,7 @@ struct CtaContext {
   uint32_t live_threads = 0;
   WarpContext* warps = nullptr;
   Barrier barriers[16];
+  uint32_t* partial = nullptr;     // [16][n_warps]: lanes of a warp that arrived while others of it have not
   uint64_t clock = 0;              // simulated cycles of %clock: grows with executed instructions
 };
 

@@ -1,0 +1,105 @@
+// exec/fault.cc: see fault.h.
+#include "exec/fault.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <mutex>
+
+#include "exec/stepper.h"
+
+namespace orrery::exec {
+
+namespace {
+
+thread_local FaultTrap trap;
+struct sigaction previous_segv, previous_bus;
+
+void on_signal(int number, siginfo_t* info, void* context) {
+  const uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
+  if (trap.armed && address - trap.base < trap.size) {
+    trap.armed = false;
+    trap.address = address;
+    siglongjmp(trap.env, 1);
+  }
+  const struct sigaction& old = number == SIGSEGV ? previous_segv : previous_bus;
+  if (old.sa_flags & SA_SIGINFO) old.sa_sigaction(number, info, context);
+  else if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) sigaction(number, &old, nullptr);  // fault again, fatally
+  else old.sa_handler(number);
+}
+
+std::string where(const Fault& f) {
+  std::string s = fmt::format("kernel {}", f.kernel);
+  if (f.function != f.kernel) s += fmt::format(", function {}", f.function);
+  s += fmt::format(", block ({},{},{}), thread ({},{},{}), PTX line {}", f.ctaid[0], f.ctaid[1], f.ctaid[2], f.tid[0], f.tid[1],
+                   f.tid[2], f.loc.line);
+  if (f.loc.source_line) s += fmt::format(", {}:{}", f.source_file.empty() ? "source line" : f.source_file, f.loc.source_line);
+  return s;
+}
+
+const char* name_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::illegal_address: return "illegal address";
+    case FaultKind::misaligned_address: return "misaligned address";
+    case FaultKind::illegal_instruction: return "illegal instruction";
+    case FaultKind::stack_overflow: return "stack overflow";
+    case FaultKind::trap: return "trap";
+    case FaultKind::assertion: return "assertion failed";
+    case FaultKind::hang: return "hang";
+    case FaultKind::timeout: return "timeout";
+    case FaultKind::interrupted: return "interrupted";
+    case FaultKind::unsupported: return "unsupported instruction";
+    case FaultKind::invalid_pc: return "call of an invalid function pointer";
+    default: return "fault";
+  }
+}
+
+}  // namespace
+
+FaultTrap& fault_trap() { return trap; }
+void set_fault_lane(int lane) { trap.lane = lane; }
+
+void install_fault_handler() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action = {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, &previous_segv);
+    sigaction(SIGBUS, &action, &previous_bus);
+  });
+}
+
+std::string describe_address(const DeviceMemory& memory, uint64_t address, const std::string& access) {
+  if (address < 4096) return fmt::format("{} at {:#x}, a null pointer plus {}", access, address, address);
+  if (!memory.contains(address))
+    return fmt::format("{} at {:#x}, which is not device memory (a host pointer, or an uninitialised one)", access, address);
+  bool freed = false;
+  const auto a = memory.nearest(address, &freed);
+  if (!a) return fmt::format("{} at {:#x}, where nothing is allocated", access, address);
+  if (freed) return fmt::format("{} at {:#x}, inside the {}-byte allocation at {:#x} that was freed", access, address, a->size, a->address);
+  return fmt::format("{} at {:#x}, {} bytes past the end of the {}-byte allocation at {:#x}", access, address,
+                     address - a->address - a->size, a->size, a->address);
+}
+
+Fault make_fault(const RunState& run, const WarpContext& w, const DecodedProgram& code, uint32_t pc, FaultKind kind, int lane,
+                 uint64_t address, std::string what) {
+  Fault f;
+  f.kind = kind;
+  f.kernel = run.kernel.entry->program->name;
+  f.function = code.program->name;
+  f.inst = pc;
+  f.address = address;
+  if (pc < code.program->code.size()) f.loc = code.program->code[pc].loc;
+  const auto& files = code.program->module->files;
+  if (f.loc.file < files.size()) f.source_file = files[f.loc.file];
+  for (int i = 0; i < 3; i++) f.ctaid[i] = w.cta->ctaid[i];
+  if (lane >= 0) f.tid[0] = w.tid_x[lane], f.tid[1] = w.tid_y[lane], f.tid[2] = w.tid_z[lane];
+  f.message = fmt::format("{}: {}\n  at {}", name_of(kind), what, where(f));
+  if (pc < code.program->code.size())
+    f.message += fmt::format("\n  {}", ptx::to_string(*code.program->module, *code.program->source, code.program->code[pc]));
+  return f;
+}
+
+}  // namespace orrery::exec

@@ -1,0 +1,31 @@
+// exec/fault.h: page faults of kernels become Faults; wording of fault messages.
+//
+// A worker that executes kernel code keeps a recovery point; the process-wide SIGSEGV/SIGBUS handler jumps there when
+// the faulting address lies in device memory's range and the thread is a worker inside kernel code. Every other fault
+// goes to the handler that was installed before.
+#pragma once
+#include <setjmp.h>
+
+#include <string>
+
+#include "exec/run_state.h"
+
+namespace orrery::exec {
+
+/// Recovery point of the calling worker thread.
+struct FaultTrap {
+  sigjmp_buf env;
+  bool armed = false;
+  uint64_t base = 0, size = 0;   // of device memory
+  uint64_t address = 0;          // filled by the handler
+  int lane = -1;                 // lane whose access is in flight (interpreter)
+  const DecodedProgram* code = nullptr;  // program whose instruction at_inst is in flight
+};
+FaultTrap& fault_trap();
+void install_fault_handler();
+void set_fault_lane(int lane);
+
+/// "read of 4 bytes at 0x... is 16 bytes past the end of the 1024-byte allocation at 0x...".
+std::string describe_address(const DeviceMemory& memory, uint64_t address, const std::string& access);
+
+}  // namespace orrery::exec

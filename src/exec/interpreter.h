@@ -1,0 +1,33 @@
+// exec/interpreter.h: runs one warp, group by group.
+//
+// Scheduling inside a warp: among ready groups the deepest call and then the lowest instruction runs, so lanes meet
+// again as early as possible; groups at the same instruction of the same frame merge. A backward jump of a loop that
+// may wait for other threads uses up the time slice; when it is spent another group runs (round robin), or the warp
+// is given back (Stop::spin), so every thread makes progress.
+#pragma once
+#include "exec/run_state.h"
+#include "exec/stepper.h"
+#include "exec/warp.h"
+
+namespace orrery::exec {
+
+/// Runs `w` until it is done, blocked, spins or faults, or stands, after at least one instruction, converged at an
+/// entry of compiled code (Stop::service).
+Stop interpret(RunState& run, WarpContext& w);
+
+/// Merges groups that stand at the same instruction; called wherever groups changed.
+void merge_groups(WarpContext& w);
+
+/// Ends the lanes in `mask` of group `g`.
+void exit_lanes(RunState& run, WarpContext& w, Group& g, uint32_t mask);
+
+/// Rechecks barriers that wait for live threads only; wakes their groups. Called after arrivals and exits.
+void check_barriers(CtaContext& cta);
+void check_cluster_barrier(ClusterContext& cluster);
+/// Lets groups that wait for member lanes go on when these have arrived or exited.
+void check_warp_sync(WarpContext& w);
+
+Group& add_group(WarpContext& w);
+void drop_empty_groups(WarpContext& w);
+
+}  // namespace orrery::exec

@@ -1,0 +1,159 @@
+// exec/memory.cc: see memory.h. Spans are page multiples: the allocation's pages, then one page left unmapped.
+#include "exec/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace orrery::exec {
+
+namespace {
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLarge = uint64_t{2} << 20;
+constexpr uint64_t kHint = 0x200000000000;  // the same addresses in every run, so compiled code can be kept on disk
+uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
+}  // namespace
+
+DeviceMemory::DeviceMemory(uint64_t bytes) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  for (size_ = bytes; size_ >= (uint64_t{1} << 32); size_ /= 2) {
+    void* p = mmap(reinterpret_cast<void*>(kHint), size_, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == MAP_FAILED) p = mmap(nullptr, size_, PROT_NONE, kFlags, -1, 0);
+    if (p == MAP_FAILED) continue;
+    base_ = reinterpret_cast<uint64_t>(p);
+    next_ = base_ + kLarge;
+    return;
+  }
+  base::fail("cannot reserve address space for device memory; raise the limit on virtual memory (ulimit -v)");
+}
+
+DeviceMemory::~DeviceMemory() { munmap(reinterpret_cast<void*>(base_), size_); }
+
+uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uint64_t align) {
+  if (bytes == 0 || bytes > size_) return 0;
+  const uint64_t mapped = align_up(bytes, kPage), span = mapped + kPage;
+  align = std::max({align, kPage, mapped >= kLarge ? kLarge : kPage});
+  std::unique_lock lock(mutex_);
+  uint64_t address = 0;
+  for (auto it = holes_.lower_bound(span); it != holes_.end() && it->first <= span * 2; ++it) {
+    if (it->second & (align - 1)) continue;
+    address = it->second;
+    const uint64_t rest = it->first - span;
+    holes_.erase(it);
+    if (rest >= 2 * kPage) holes_.emplace(rest, address + span);
+    break;
+  }
+  if (!address) {
+    const uint64_t at = align_up(next_, align);
+    if (at + span > base_ + size_) return 0;
+    address = at;
+    next_ = at + span;
+  }
+  void* p = reinterpret_cast<void*>(address);
+  if (mmap(p, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    holes_.emplace(span, address);
+    return 0;
+  }
+  if (mapped >= kLarge) madvise(p, mapped, MADV_HUGEPAGE);
+  live_[address] = {address, bytes, mapped, kind, device, next_id_++};
+  freed_.erase(freed_.lower_bound(address), freed_.lower_bound(address + span));
+  return address;
+}
+
+bool DeviceMemory::release(uint64_t address) {
+  std::unique_lock lock(mutex_);
+  const auto it = live_.find(address);
+  if (it == live_.end()) return false;
+  const Allocation a = it->second;
+  live_.erase(it);
+  mmap(reinterpret_cast<void*>(address), a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  holes_.emplace(a.mapped + kPage, address);
+  freed_[address] = a;
+  if (freed_.size() > 4096) freed_.erase(freed_.begin());
+  return true;
+}
+
+namespace {
+std::optional<Allocation> holder(const std::map<uint64_t, Allocation>& map, uint64_t address) {
+  auto it = map.upper_bound(address);
+  if (it == map.begin()) return std::nullopt;
+  --it;
+  if (address - it->second.address >= it->second.size) return std::nullopt;
+  return it->second;
+}
+}  // namespace
+
+std::optional<Allocation> DeviceMemory::find(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  return holder(live_, address);
+}
+
+std::optional<Allocation> DeviceMemory::nearest(uint64_t address, bool* freed) const {
+  std::shared_lock lock(mutex_);
+  if (freed) *freed = false;
+  if (auto a = holder(freed_, address)) {
+    if (freed) *freed = true;
+    return a;
+  }
+  auto it = live_.upper_bound(address);
+  if (it == live_.begin()) return std::nullopt;
+  return std::prev(it)->second;
+}
+
+uint64_t DeviceMemory::used(MemoryKind kind, int device) const {
+  std::shared_lock lock(mutex_);
+  uint64_t sum = 0;
+  for (const auto& [address, a] : live_)
+    if (a.kind == kind && a.device == device) sum += a.size;
+  return sum;
+}
+
+uint64_t DeviceMemory::acquire_window(uint64_t bytes) {
+  {
+    std::unique_lock lock(mutex_);
+    auto it = idle_windows_.lower_bound(bytes);
+    if (it != idle_windows_.end() && it->first <= 4 * bytes + (uint64_t{1} << 20)) {
+      const uint64_t address = it->second;
+      idle_windows_.erase(it);
+      return address;
+    }
+  }
+  return allocate(bytes, MemoryKind::window, 0);
+}
+
+void DeviceMemory::release_window(uint64_t address) {
+  {
+    std::unique_lock lock(mutex_);
+    const auto it = live_.find(address);
+    if (it == live_.end()) return;
+    if (idle_windows_.size() < 64 && it->second.size < (uint64_t{64} << 20)) {
+      idle_windows_.emplace(it->second.size, address);
+      return;
+    }
+  }
+  release(address);
+}
+
+bool DeviceMemory::register_host(uint64_t address, uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (bytes == 0) return false;
+  auto it = registered_.lower_bound(address);
+  if (it != registered_.end() && it->first < address + bytes) return false;
+  if (holder(registered_, address)) return false;
+  registered_[address] = {address, bytes, bytes, MemoryKind::pinned, 0, next_id_++};
+  return true;
+}
+
+bool DeviceMemory::unregister_host(uint64_t address) {
+  std::unique_lock lock(mutex_);
+  return registered_.erase(address) == 1;
+}
+
+std::optional<Allocation> DeviceMemory::find_registered(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  return holder(registered_, address);
+}
+
+}  // namespace orrery::exec

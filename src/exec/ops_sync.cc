@@ -1,0 +1,166 @@
+// exec/ops_sync.cc: barriers of a block and of a cluster, fences.
+//
+// Fences do nothing: every access is carried out in program order by one host thread per block, and host atomics are
+// sequentially consistent. (What a missing fence would do on the GPU is the business of `check`.)
+// Source: PTX ISA manual, bar/barrier, barrier.cluster, membar/fence.
+#include "exec/interpreter.h"
+#include "exec/stepper.h"
+
+namespace orrery::exec {
+
+using isa::Mod;
+using isa::Op;
+
+namespace {
+
+void complete(CtaContext& cta, int number) {
+  Barrier& b = cta.barriers[number];
+  b.last_and = b.and_, b.last_or = b.or_, b.last_count = b.count;
+  b.and_ = 1, b.or_ = 0, b.count = 0;
+  b.arrived = b.expected = 0;
+  b.open = false;
+  b.phase++;
+  for (uint32_t w = 0; w < cta.n_warps; w++) {
+    cta.partial[uint32_t(number) * cta.n_warps + w] = 0;
+    WarpContext& warp = cta.warps[w];
+    for (uint32_t i = 0; i < warp.n_groups; i++) {
+      Group& g = warp.groups[i];
+      if (g.state == GroupState::barrier && g.barrier == number) g.state = GroupState::ready;
+    }
+  }
+}
+
+uint32_t live_warps(const CtaContext& cta) {
+  uint32_t n = 0;
+  for (uint32_t w = 0; w < cta.n_warps; w++) n += cta.warps[w].live != 0;
+  return n;
+}
+
+void check(CtaContext& cta, int number) {
+  const Barrier& b = cta.barriers[number];
+  if (!b.open) return;
+  const uint32_t expected = b.expected ? b.expected : 32 * live_warps(cta);
+  if (b.arrived >= expected) complete(cta, number);
+}
+
+void arrive(Stepper& s, int number, uint32_t expected) {
+  Barrier& b = s.cta.barriers[number];
+  b.open = true;
+  if (expected) b.expected = expected;
+  uint32_t& partial = s.cta.partial[uint32_t(number) * s.cta.n_warps + s.w.warp_id];
+  const uint32_t before = uint32_t(std::popcount(partial));
+  if (s.mask == s.w.live && !partial) {
+    b.arrived += 32;
+  } else {
+    partial |= s.mask;
+    if ((partial & s.w.live) == s.w.live) b.arrived += 32 - before, partial = 0;
+    else b.arrived += uint32_t(std::popcount(partial)) - before;
+  }
+}
+
+void set_result(Stepper& s, const Ref& r, const isa::Form& f, const Barrier& b, uint32_t mask) {
+  std::byte* p = s.frame + r.offset;
+  if (f.has(Mod::popc)) {
+    for_lanes(mask, [&](int l) { reinterpret_cast<uint32_t*>(p)[l] = b.last_count; });
+    return;
+  }
+  const uint32_t v = (f.has(Mod::and_) ? b.last_and : b.last_or) ? ~0u : 0;
+  uint32_t& m = *reinterpret_cast<uint32_t*>(p);
+  m = (m & ~mask) | (v & mask);
+}
+
+/// bar and barrier: .sync, .arrive, .red.{popc,and,or}. A group that waits for a reduction stays at the instruction
+/// (Group::reduction) and takes the result when it runs again.
+Next op_barrier(Stepper& s, const Decoded& d) {
+  const isa::Form& f = d.instr->form;
+  const bool red = f.has(Mod::red);
+  int at = d.n_dst;
+  const int leader = std::countr_zero(s.mask);
+  const uint64_t number = s.value(s.ref(d, at), 0, leader);
+  if (number > 15) return s.fault(FaultKind::illegal_instruction, leader, 0, fmt::format("barrier {} does not exist; there are 16", number));
+  const int n_src = d.n_src - (red ? 1 : 0);
+  const uint32_t expected = n_src > 1 ? uint32_t(s.value(s.ref(d, at + 1), 1, leader)) : 0;
+  if (expected % 32) return s.fault(FaultKind::illegal_instruction, leader, 0, fmt::format("barrier thread count {} is not a multiple of 32", expected));
+  Barrier& b = s.cta.barriers[number];
+  Group& g = *s.group;
+  if (g.reduction) {  // woken: the phase has completed
+    set_result(s, s.ref(d, 0), f, b, s.mask);
+    g.reduction = false;
+    return Next::next;
+  }
+  if (red) {
+    const Ref& p = s.ref(d, at + n_src);
+    const uint32_t bits = s.words(p, 2)[0] & s.mask;
+    b.and_ &= bits == s.mask;
+    b.or_ |= bits != 0;
+    b.count += uint32_t(std::popcount(bits));
+  }
+  arrive(s, int(number), expected);
+  if (f.has(Mod::arrive)) {
+    check(s.cta, int(number));
+    return Next::next;
+  }
+  if (s.mask != g.mask) {  // guarded: the others go on
+    Group rest = g;
+    rest.mask = g.mask & ~s.mask;
+    rest.pc = s.pc + 1;
+    add_group(s.w) = rest;
+    g.mask = s.mask;
+  }
+  g.state = GroupState::barrier;
+  g.barrier = uint8_t(number);
+  g.pc = red ? s.pc : s.pc + 1;
+  g.reduction = red;
+  check(s.cta, int(number));
+  return Next::regroup;
+}
+
+Next op_barrier_cluster(Stepper& s, const Decoded& d) {
+  ClusterContext* c = s.cta.cluster;
+  if (!c) return Next::next;
+  const isa::Form& f = d.instr->form;
+  if (f.has(Mod::arrive)) {
+    c->arrived += uint32_t(std::popcount(s.mask));
+    s.w.cluster_phase = c->phase;
+    check_cluster_barrier(*c);
+    return Next::next;
+  }
+  if (c->phase != s.w.cluster_phase) return Next::next;
+  s.group->state = GroupState::cluster;
+  s.group->pc = s.pc + 1;
+  return Next::regroup;
+}
+
+Next op_fence(Stepper&, const Decoded&) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  return Next::next;
+}
+
+}  // namespace
+
+void check_barriers(CtaContext& cta) {
+  for (int i = 0; i < 16; i++) check(cta, i);
+}
+
+void check_cluster_barrier(ClusterContext& c) {
+  if (c.arrived == 0 || c.arrived < c.live_threads) return;
+  c.arrived = 0;
+  c.phase++;
+  for (uint32_t k = 0; k < c.n; k++)
+    for (uint32_t w = 0; w < c.ctas[k]->n_warps; w++) {
+      WarpContext& warp = c.ctas[k]->warps[w];
+      for (uint32_t i = 0; i < warp.n_groups; i++)
+        if (warp.groups[i].state == GroupState::cluster) warp.groups[i].state = GroupState::ready;
+    }
+}
+
+Handler find_sync_handler(const isa::Form& form) {
+  switch (form.op) {
+    case Op::bar: case Op::barrier: return op_barrier;
+    case Op::barrier_cluster: return op_barrier_cluster;
+    case Op::membar: case Op::fence: return op_fence;
+    default: return nullptr;
+  }
+}
+
+}  // namespace orrery::exec

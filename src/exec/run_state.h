@@ -1,0 +1,55 @@
+// exec/run_state.h: one launch while it runs: what all its workers share.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+#include "exec/decode.h"
+#include "exec/launch.h"
+
+namespace orrery::exec {
+
+struct RunState {
+  RunState(Machine& m, const Launch& l) : machine(m), launch(l), kernel(*l.kernel) {}
+
+  Machine& machine;
+  const Launch& launch;
+  const Kernel& kernel;
+  std::shared_ptr<const NativeCode> native;
+  std::atomic<uint64_t> next_cta{0};
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> instructions{0}, finished_ctas{0};  // finished_ctas counts clusters where there are clusters
+  std::mutex fault_mutex;
+  std::optional<Fault> fault;
+  std::chrono::steady_clock::time_point start, deadline = std::chrono::steady_clock::time_point::max();
+  uint64_t param_address = 0;             // device copy of the parameter buffer, for generic addresses
+  uint32_t thread_local_bytes = 0;        // local memory per thread
+
+  /// Keeps the first fault and stops all workers.
+  void record(Fault f) {
+    std::lock_guard lock(fault_mutex);
+    if (!fault) fault = std::move(f);
+    stop = true;
+  }
+};
+
+/// LaunchContext as warp.h names it: reachable from compiled code's WarpContext.
+struct LaunchContext {
+  RunState* run = nullptr;
+  uint64_t memory_base = 0, memory_size = 0;
+  uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
+};
+
+/// CTAs of one cluster, which reach each other's shared memory.
+struct ClusterContext {
+  CtaContext* ctas[16] = {};
+  uint32_t n = 1;
+  uint32_t arrived = 0, expected = 0, phase = 0;  // barrier.cluster, in threads
+  uint32_t live_threads = 0;
+};
+
+/// Executes the instruction at the group's pc for JIT'd code (RuntimeCalls) or the interpreter loop.
+Fault make_fault(const RunState& run, const WarpContext& w, const DecodedProgram& code, uint32_t pc, FaultKind kind,
+                 int lane, uint64_t address, std::string what);
+
+}  // namespace orrery::exec

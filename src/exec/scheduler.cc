@@ -1,0 +1,191 @@
+// exec/scheduler.cc: execute(): workers take blocks in order and keep resident what can only wait (see launch.h).
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "exec/fault.h"
+#include "exec/heap.h"
+#include "exec/launch.h"
+#include "exec/stepper.h"
+#include "exec/unit.h"
+#include "exec/workers.h"
+
+namespace orrery::exec {
+
+namespace {
+
+/// Blocks (or clusters) that one worker may hold at a time: its share of what the GPU keeps resident.
+uint64_t residency(const RunState& run, unsigned workers) {
+  const lower::Program& p = *run.kernel.entry->program;
+  const uint32_t registers = 32;
+  const uint32_t shared = p.dynamic_shared_offset + run.launch.dynamic_shared;
+  const uint64_t per_sm = std::max(1u, blocks_per_sm(run.machine.gpu, uint32_t(run.launch.block.count()), registers, shared));
+  const uint64_t total = per_sm * run.machine.gpu.sm_count / run.launch.cluster.count();
+  return std::max<uint64_t>(1, (total + workers - 1) / workers);
+}
+
+/// One worker's loop; a page fault inside kernel code comes back here through the fault trap.
+class Worker {
+ public:
+  Worker(RunState& run, const LaunchContext& launch, uint64_t units, uint64_t limit)
+      : run_(run), launch_(launch), units_(units), limit_(limit) {
+    if (run.machine.options.seed) random_.emplace(*run.machine.options.seed);
+  }
+
+  void work() {
+    FaultTrap& trap = fault_trap();
+    const FaultTrap outer = trap;
+    trap.base = run_.machine.memory->base();
+    trap.size = run_.machine.memory->size();
+    if (sigsetjmp(trap.env, 0)) {
+      report_page_fault();
+    } else {
+      trap.armed = true;
+      loop();
+    }
+    trap = outer;
+  }
+
+ private:
+  bool claim() {
+    const uint64_t index = run_.next_cta.fetch_add(1, std::memory_order_relaxed);
+    if (index >= units_) return false;
+    if (idle_.empty()) idle_.push_back(std::make_unique<Unit>(run_, launch_));
+    std::unique_ptr<Unit> unit = std::move(idle_.back());
+    idle_.pop_back();
+    unit->start(index);
+    resident_.push_back(std::move(unit));
+    return true;
+  }
+
+  void loop() {
+    bool more = true;
+    uint64_t idle_rounds = 0;
+    while (!run_.stop) {
+      if (resident_.empty() && !(more = more && claim())) break;
+      bool finished = false;
+      for (size_t i = 0; i < resident_.size() && !run_.stop; i++) {
+        running_ = resident_[i].get();
+        const Unit::Progress progress = running_->advance(random_ ? &*random_ : nullptr);
+        if (progress == Unit::Progress::fault) return;
+        if (progress != Unit::Progress::finished) continue;
+        run_.finished_ctas.fetch_add(1, std::memory_order_relaxed);
+        finished = true;
+        idle_.push_back(std::move(resident_[i]));
+        resident_.erase(resident_.begin() + ptrdiff_t(i--));
+      }
+      if (poll(run_)) return;
+      if (finished) {
+        idle_rounds = 0;
+        continue;
+      }
+      // Everything resident waits for other blocks: start one more, else let other workers run.
+      if (more && resident_.size() < limit_) more = claim();
+      else if (++idle_rounds > 16) sched_yield();
+    }
+  }
+
+  void report_page_fault() {
+    FaultTrap& trap = fault_trap();
+    WarpContext& w = *running_->current;
+    const DecodedProgram& code = *trap.code;
+    int lane = trap.lane;
+    if (w.at_address && trap.address >= w.at_address) {
+      const ptx::Instr& in = code.program->code[w.at_inst];
+      const uint64_t bytes = uint64_t(std::max(1, isa::bytes_of(in.form.type()) * in.form.vec));
+      lane = int(std::min<uint64_t>(31, (trap.address - w.at_address) / bytes));
+    }
+    run_.record(make_fault(run_, w, code, w.at_inst, FaultKind::illegal_address, lane, trap.address,
+                           describe_address(*run_.machine.memory, trap.address, "access")));
+  }
+
+  RunState& run_;
+  const LaunchContext& launch_;
+  const uint64_t units_, limit_;
+  std::vector<std::unique_ptr<Unit>> resident_, idle_;
+  Unit* running_ = nullptr;
+  std::optional<std::mt19937_64> random_;
+};
+
+}  // namespace
+
+uint32_t blocks_per_sm(const GpuFacts& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
+  if (threads == 0 || threads > 1024) return 0;
+  const uint32_t warps = (threads + 31) / 32;
+  uint32_t blocks = std::min(gpu.max_blocks_per_sm, gpu.max_warps_per_sm / warps);
+  if (registers) {  // allocated to warps in units of 256 registers, warps in multiples of 4
+    const uint32_t per_warp = (registers * 32 + 255) / 256 * 256;
+    blocks = std::min(blocks, 65536 / per_warp / warps);
+  }
+  const uint32_t shared = (shared_bytes + gpu.reserved_shared - (shared_bytes >= lower::kSharedStart ? lower::kSharedStart : 0) + 127) / 128 * 128;
+  if (shared) blocks = std::min(blocks, gpu.shared_per_sm / shared);
+  return blocks;
+}
+
+LaunchResult execute(Machine& machine, const Launch& launch) {
+  const auto start = std::chrono::steady_clock::now();
+  install_fault_handler();
+  if (!machine.heap) machine.heap = std::make_shared<Heap>(*machine.memory, machine.heap_bytes);
+  const lower::Program& p = *launch.kernel->entry->program;
+  if (launch.params.size() < p.param_bytes)
+    base::fail("kernel {} takes {} bytes of parameters, the launch has {}", p.name, p.param_bytes, launch.params.size());
+  RunState run(machine, launch);
+  run.start = start;
+  if (machine.options.timeout_seconds > 0)
+    run.deadline = start + std::chrono::microseconds(int64_t(machine.options.timeout_seconds * 1e6));
+  const uint32_t local = p.local_bytes + (p.has_calls ? uint32_t(machine.stack_bytes) : 0);
+  run.thread_local_bytes = (local + 15) / 16 * 16;
+  LaunchContext context;
+  context.run = &run;
+  context.memory_base = machine.memory->base();
+  context.memory_size = machine.memory->size();
+  const Dim3 dims[3] = {launch.grid, launch.block, launch.cluster};
+  uint32_t* out[3] = {context.grid, context.block, context.cluster};
+  for (int i = 0; i < 3; i++) out[i][0] = dims[i].x, out[i][1] = dims[i].y, out[i][2] = dims[i].z;
+  const uint64_t params = machine.memory->acquire_window(std::max<uint64_t>(4096, launch.params.size()));
+  std::memcpy(reinterpret_cast<void*>(params), launch.params.data(), launch.params.size());
+  run.param_address = params;
+  if (machine.code && !machine.options.interpret_only) run.native = machine.code->code_for(p, launch.block);
+
+  const uint64_t units = launch.grid.count() / launch.cluster.count();
+  unsigned workers = machine.options.threads ? machine.options.threads : default_workers();
+  if (machine.options.seed || (p.order_sensitive && !machine.options.parallel_atomics)) workers = 1;
+  workers = unsigned(std::min<uint64_t>(workers, units));
+  const uint64_t limit = residency(run, workers);
+  run_workers(workers, [&](unsigned) { Worker(run, context, units, limit).work(); });
+  machine.memory->release_window(params);
+
+  LaunchResult result;
+  result.fault = run.fault;
+  result.warp_instructions = run.instructions;
+  (run.native ? result.native_blocks : result.interpreted_blocks) = run.finished_ctas * launch.cluster.count();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+// ---- what compiled code calls ----
+
+namespace {
+
+uint32_t execute_one(WarpContext* w, uint32_t inst, uint32_t mask) {
+  RunState& run = *w->cta->launch->run;
+  Stepper s{*w, *w->cta, run, run.kernel.entry.get(), w->frame, nullptr, nullptr, inst, mask};
+  w->at_inst = inst;
+  w->at_address = 0;
+  const Decoded& d = run.kernel.entry->code[inst];
+  return d.run(s, d) == Next::fault;
+}
+
+uint32_t execute_memory(WarpContext* w, uint32_t inst, uint32_t mask, const uint64_t*) { return execute_one(w, inst, mask); }
+
+uint32_t should_stop(WarpContext* w) { return poll(*w->cta->launch->run); }
+
+}  // namespace
+
+const RuntimeCalls& runtime_calls() {
+  static const RuntimeCalls calls{execute_one, execute_memory, should_stop};
+  return calls;
+}
+
+}  // namespace orrery::exec

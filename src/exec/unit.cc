@@ -1,0 +1,242 @@
+// exec/unit.cc: see unit.h.
+#include "exec/unit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "exec/fault.h"
+#include "exec/interpreter.h"
+
+namespace orrery::exec {
+
+namespace {
+constexpr int32_t kSpinBudget = 64;
+uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
+}  // namespace
+
+bool poll(RunState& run) {
+  if (run.stop) return true;
+  const auto give_up = [&](FaultKind kind, const char* text) {
+    Fault f;
+    f.kind = kind;
+    f.kernel = run.kernel.entry->program->name;
+    f.message = fmt::format("{}: kernel {} was stopped", text, f.kernel);
+    run.record(std::move(f));
+    return true;
+  };
+  if (run.machine.interrupt && run.machine.interrupt->load(std::memory_order_relaxed))
+    return give_up(FaultKind::interrupted, "interrupted");
+  if (std::chrono::steady_clock::now() > run.deadline)
+    return give_up(FaultKind::timeout, "timeout");
+  return false;
+}
+
+Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(launch) {
+  const lower::Program& p = *run.kernel.entry->program;
+  const uint64_t n = uint64_t{launch.cluster[0]} * launch.cluster[1] * launch.cluster[2];
+  const uint64_t threads = run.launch.block.count(), warps = (threads + 31) / 32;
+  shared_span_ = align_up(p.dynamic_shared_offset + run.launch.dynamic_shared, 4096) + 4096;
+  local_span_ = align_up(warps * 32 * run.thread_local_bytes, 4096);
+  frame_span_ = align_up(p.frame_bytes, 64);
+  window_ = run.machine.memory->acquire_window((shared_span_ + local_span_) * n);
+  if (!window_) base::fail("no memory for the {} resident blocks of kernel {}", n, p.name);
+  frames_ = static_cast<std::byte*>(std::aligned_alloc(64, std::max<uint64_t>(64, frame_span_ * warps * n)));
+  std::memset(frames_, 0, frame_span_ * warps * n);
+  cluster_.n = uint32_t(n);
+  for (uint32_t r = 0; r < n; r++) {
+    blocks_.push_back(std::make_unique<Block>());
+    place(*blocks_.back(), r);
+    if (n <= 16) cluster_.ctas[r] = &blocks_.back()->cta;
+  }
+  for (uint32_t i = 0; i < n * warps; i++) order_.push_back(i);
+}
+
+Unit::~Unit() {
+  run_.machine.memory->release_window(window_);
+  std::free(frames_);
+}
+
+/// Fixed part of a block: addresses and thread indices, which are the same for every block that this unit runs.
+void Unit::place(Block& block, uint32_t rank) {
+  const lower::Program& p = *run_.kernel.entry->program;
+  const Dim3 dim = run_.launch.block;
+  CtaContext& c = block.cta;
+  c.n_threads = uint32_t(dim.count());
+  c.n_warps = (c.n_threads + 31) / 32;
+  c.shared = reinterpret_cast<std::byte*>(window_) + rank * (shared_span_ + local_span_);
+  c.shared_bytes = p.dynamic_shared_offset + run_.launch.dynamic_shared;
+  c.params = run_.launch.params.data();
+  c.launch = &launch_;
+  c.cluster = cluster_.n > 1 ? &cluster_ : nullptr;
+  c.cluster_rank = rank;
+  block.warps.resize(c.n_warps);
+  block.partial.assign(16 * c.n_warps, 0);
+  c.warps = block.warps.data();
+  c.partial = block.partial.data();
+  for (uint32_t w = 0; w < c.n_warps; w++) {
+    WarpContext& warp = block.warps[w];
+    warp.frame = frames_ + (rank * c.n_warps + w) * frame_span_;
+    warp.local = c.shared + shared_span_ + uint64_t{w} * 32 * run_.thread_local_bytes;
+    warp.local_stride = run_.thread_local_bytes;
+    warp.cta = &c;
+    warp.warp_id = w;
+    warp.lanes = c.n_threads - w * 32 >= 32 ? ~0u : (1u << (c.n_threads - w * 32)) - 1;
+    for (uint32_t l = 0; l < 32; l++) {
+      const uint32_t t = w * 32 + l;
+      warp.tid_x[l] = t % dim.x;
+      warp.tid_y[l] = t / dim.x % dim.y;
+      warp.tid_z[l] = t / (dim.x * dim.y);
+    }
+  }
+}
+
+void Unit::start(uint64_t index) {
+  const uint32_t* k = launch_.cluster;
+  const uint64_t nx = launch_.grid[0] / k[0], ny = launch_.grid[1] / k[1];
+  const uint32_t first[3] = {uint32_t(index % nx) * k[0], uint32_t(index / nx % ny) * k[1], uint32_t(index / (nx * ny)) * k[2]};
+  cluster_.arrived = cluster_.phase = 0;
+  cluster_.live_threads = 0;
+  for (uint32_t r = 0; r < blocks_.size(); r++) {
+    Block& b = *blocks_[r];
+    CtaContext& c = b.cta;
+    c.ctaid[0] = first[0] + r % k[0];
+    c.ctaid[1] = first[1] + r / k[0] % k[1];
+    c.ctaid[2] = first[2] + r / (k[0] * k[1]);
+    c.cta_linear = c.ctaid[0] + uint64_t{launch_.grid[0]} * (c.ctaid[1] + uint64_t{launch_.grid[1]} * c.ctaid[2]);
+    c.smid = uint32_t(c.cta_linear % run_.machine.gpu.sm_count);
+    c.live_threads = c.n_threads;
+    cluster_.live_threads += c.n_threads;
+    std::fill(std::begin(c.barriers), std::end(c.barriers), Barrier{});
+    std::fill(b.partial.begin(), b.partial.end(), 0);
+    c.clock = 0;
+    for (WarpContext& w : b.warps) {
+      w.live = w.lanes;
+      w.n_groups = 1;
+      w.groups[0] = Group{};
+      w.groups[0].mask = w.lanes;
+      w.finished = w.stalled = false;
+      w.instructions = 0;
+      w.cluster_phase = 0;
+      w.at_address = 0;
+    }
+  }
+}
+
+namespace {
+
+bool converged_entry(const RunState& run, const WarpContext& w) {
+  if (!run.native || w.n_groups != 1) return false;
+  const Group& g = w.groups[0];
+  return g.state == GroupState::ready && !g.frame && !g.reduction && g.mask == w.live && run.native->entry_of[g.pc] >= 0;
+}
+
+/// Compiled code until it stops; then the counts that depend on lanes that exited.
+Stop run_native(RunState& run, WarpContext& w) {
+  const uint32_t before = w.live;
+  w.budget = kSpinBudget;
+  fault_trap().code = run.kernel.entry.get();
+  const Stop stop = Stop(run.native->entries[size_t(run.native->entry_of[w.groups[0].pc])](&w));
+  if (stop == Stop::done) w.live = 0, w.n_groups = 0;
+  if (const uint32_t gone = uint32_t(std::popcount(before & ~w.live))) {
+    w.cta->live_threads -= gone;
+    if (w.cta->cluster) w.cta->cluster->live_threads -= gone;
+    check_barriers(*w.cta);
+    if (w.cta->cluster) check_cluster_barrier(*w.cta->cluster);
+  }
+  if (stop == Stop::spin) w.stalled = true;
+  return stop;
+}
+
+Stop run_warp(RunState& run, WarpContext& w) {
+  for (;;) {
+    if (converged_entry(run, w)) {
+      const Stop stop = run_native(run, w);
+      if (stop != Stop::service && stop != Stop::diverged) return stop;
+    }
+    const Stop stop = interpret(run, w);
+    if (stop != Stop::service) return stop;
+  }
+}
+
+bool has_ready(const WarpContext& w) {
+  for (uint32_t i = 0; i < w.n_groups; i++)
+    if (w.groups[i].state == GroupState::ready) return true;
+  return false;
+}
+
+}  // namespace
+
+/// Runs every warp that can run once. False after a fault.
+bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
+  if (random) std::shuffle(order_.begin(), order_.end(), *random);
+  const uint32_t per_block = blocks_[0]->cta.n_warps;
+  for (uint32_t i : order_) {
+    WarpContext& w = blocks_[i / per_block]->warps[i % per_block];
+    if (w.finished || !has_ready(w)) continue;
+    current = &w;
+    w.stalled = false;
+    const Stop stop = run_warp(run_, w);
+    if (stop == Stop::fault || run_.stop || (stop == Stop::spin && poll(run_))) return false;
+    if (stop == Stop::done) {
+      w.finished = true;
+      run_.instructions.fetch_add(w.instructions, std::memory_order_relaxed);
+    }
+    if (stop == Stop::spin) spinning = true;
+    else ran = true;
+  }
+  return true;
+}
+
+Unit::Progress Unit::advance(std::mt19937_64* random) {
+  for (;;) {
+    bool ran = false, spinning = false;
+    if (!pass(random, ran, spinning)) return Progress::fault;
+    const bool finished = std::all_of(blocks_.begin(), blocks_.end(), [](const auto& b) {
+      return std::all_of(b->warps.begin(), b->warps.end(), [](const WarpContext& w) { return w.finished; });
+    });
+    if (finished) return Progress::finished;
+    if (ran) continue;
+    if (spinning) return Progress::stalled;
+    Fault f;
+    f.kind = FaultKind::hang;
+    f.kernel = run_.kernel.entry->program->name;
+    for (int i = 0; i < 3; i++) f.ctaid[i] = blocks_[0]->cta.ctaid[i];
+    f.message = fmt::format("hang: no warp of block ({},{},{}) of kernel {} can go on\n{}", f.ctaid[0], f.ctaid[1], f.ctaid[2],
+                            f.kernel, describe_wait());
+    run_.record(std::move(f));
+    return Progress::fault;
+  }
+}
+
+/// Who waits where, one line per group of lanes.
+std::string Unit::describe_wait() const {
+  std::string out;
+  int lines = 0;
+  for (const auto& b : blocks_)
+    for (const WarpContext& w : b->warps)
+      for (uint32_t i = 0; i < w.n_groups && lines < 40; i++, lines++) {
+        const Group& g = w.groups[i];
+        const DecodedProgram& code = g.frame ? *g.frame->code : *run_.kernel.entry;
+        const uint32_t pc = g.state == GroupState::barrier && !g.reduction && g.pc ? g.pc - 1 : g.pc;
+        const ptx::Loc loc = pc < code.program->code.size() ? code.program->code[pc].loc : ptx::Loc{};
+        std::string what;
+        if (g.state == GroupState::barrier) {
+          const Barrier& bar = b->cta.barriers[g.barrier];
+          what = fmt::format("waits at barrier {} ({} threads have arrived, {} are expected)", g.barrier, bar.arrived,
+                             bar.expected ? bar.expected : b->cta.live_threads);
+        } else if (g.state == GroupState::warp_sync) {
+          what = fmt::format("waits for the lanes {:#010x} of its warp, {:#010x} of them live", g.member_mask, g.member_mask & w.live);
+        } else {
+          what = fmt::format("waits at barrier.cluster ({} of {} threads have arrived)", cluster_.arrived, cluster_.live_threads);
+        }
+        out += fmt::format("  block ({},{},{}) warp {} lanes {:#010x}: {}, PTX line {}", b->cta.ctaid[0], b->cta.ctaid[1],
+                           b->cta.ctaid[2], w.warp_id, g.mask, what, loc.line);
+        if (loc.source_line) out += fmt::format(", source line {}", loc.source_line);
+        out += '\n';
+      }
+  return out;
+}
+
+}  // namespace orrery::exec

@@ -1,0 +1,55 @@
+// exec/unit.h: the blocks that are resident together on a worker: one CTA, or all CTAs of one cluster.
+//
+// A Unit owns the memory of its blocks (shared, local, register frames) and is reused for the next block or cluster
+// when it finishes. Not here: which unit runs when (scheduler.cc).
+#pragma once
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "exec/run_state.h"
+
+namespace orrery::exec {
+
+class Unit {
+ public:
+  Unit(RunState& run, const LaunchContext& launch);
+  ~Unit();
+  Unit(const Unit&) = delete;
+  Unit& operator=(const Unit&) = delete;
+
+  /// Prepares the blocks of cluster number `index` of the grid (of block number `index` without clusters).
+  void start(uint64_t index);
+
+  enum class Progress { finished, stalled, fault };
+  /// Runs warps until all are finished or all that can run only wait for other blocks.
+  Progress advance(std::mt19937_64* random);
+
+  /// The warp that is running now, for fault reports.
+  WarpContext* current = nullptr;
+
+ private:
+  struct Block {
+    CtaContext cta;
+    std::vector<WarpContext> warps;
+    std::vector<uint32_t> partial;
+  };
+  void place(Block& block, uint32_t rank);
+  bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
+  std::string describe_wait() const;
+
+  RunState& run_;
+  const LaunchContext& launch_;
+  uint64_t window_ = 0;          // shared and local memory of all blocks
+  uint64_t shared_span_ = 0, local_span_ = 0;
+  std::byte* frames_ = nullptr;
+  uint64_t frame_span_ = 0;
+  ClusterContext cluster_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<uint32_t> order_;
+};
+
+/// Checks interrupt and deadline; true when the launch must stop.
+bool poll(RunState& run);
+
+}  // namespace orrery::exec
