@@ -61,6 +61,8 @@ std::string_view name_of(Space s);
 /// The enumerator spelled `text` (without the dot); none / count when there is none.
 Type type_named(std::string_view text);
 Mod mod_named(std::string_view text);
+Op op_named(std::string_view text);
+Space space_named(std::string_view text);
 
 struct Shape {
   uint16_t m = 0, n = 0, k = 0;

@@ -34,7 +34,7 @@ enum class OperandKind : uint8_t {
   none,
   reg,       // id = register
   imm,       // value = bits (integers: 64-bit two's complement; floats: see is_float)
-  sreg,      // id = Sreg; for envreg and the like value = number
+  sreg,      // id = Sreg; envreg and pm: value = number (pm: + 64 for the 64-bit form)
   address,   // [base + value]: base says what id means; parts = the coordinates after a tensor map or texture
   label,     // id = label
   var,       // id = module variable, value = addend (address of a variable as a value)
@@ -52,6 +52,7 @@ struct Operand {
   BaseKind base = BaseKind::none;  // address only
   bool negated = false;            // !p, or -r / -imm where PTX allows it on an operand
   bool is_float = false;           // imm was written as 0f, 0d or decimal floating point
+  bool has_sampler = false;        // address only: parts[0] is a sampler, the coordinates follow it
   uint8_t float_bits = 0;          // 32 for 0f, 64 for 0d and decimal; value holds these bits
   isa::Mod selector = isa::Mod::count;  // .b0 .. .b3, .h0, .h1 of video operands; count when none
   uint32_t id = 0;
