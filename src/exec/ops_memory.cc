@@ -229,7 +229,7 @@ Handler find_memory_handler(const isa::Form& form) {
     case Op::isspacep: return op_isspacep;
     case Op::mapa: return op_mapa;
     case Op::getctarank: return op_getctarank;
-    case Op::prefetch: case Op::prefetchu: case Op::applypriority: case Op::discard: case Op::pmevent: case Op::nop:
+    case Op::prefetch: case Op::prefetchu: case Op::applypriority: case Op::discard: case Op::pmevent:
       return op_nothing;
     case Op::createpolicy: return op_zero;
     default: return nullptr;

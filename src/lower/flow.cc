@@ -29,7 +29,7 @@ int destinations(const Instr& instr) {
     case Op::mbarrier_expect_tx: case Op::mbarrier_complete_tx: case Op::wmma_store: case Op::stmatrix:
     case Op::wgmma_fence: case Op::wgmma_commit_group: case Op::wgmma_wait_group: case Op::setmaxnreg:
     case Op::griddepcontrol: case Op::bar_warp: case Op::barrier_cluster: case Op::multimem_st:
-    case Op::multimem_red: case Op::stackrestore: case Op::nop:
+    case Op::multimem_red: case Op::stackrestore:
       return 0;
     case Op::bar: case Op::barrier:
       return f.has(Mod::red) ? 1 : 0;
