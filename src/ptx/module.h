@@ -118,6 +118,7 @@ struct Prototype {
   std::vector<Var> rets, params;
   std::vector<uint32_t> targets;  // functions (.calltargets) or labels (.branchtargets)
   bool noreturn = false;
+  enum Kind : uint8_t { signature, call_targets, branch_targets } kind = signature;
 };
 
 struct Directives {
@@ -177,10 +178,18 @@ struct Diagnostic {
 Module parse(std::string_view text, std::vector<Diagnostic>& diagnostics);
 
 /// Joins modules (relocatable device code): extern variables and functions meet their definitions by name.
-/// `diagnostics` names unresolved and doubly defined symbols.
+/// `diagnostics` names unresolved and doubly defined symbols. The text of the result is all texts in order, and line
+/// numbers count in it; a name that only one module sees may get a suffix when another module uses it too.
 Module link(std::vector<Module> modules, std::vector<Diagnostic>& diagnostics);
 
 /// The instruction as PTX text, with the function's names.
 std::string to_string(const Module& module, const Function& function, const Instr& instr);
+
+/// The whole module as PTX text; parsing it gives the same functions and variables (scopes are flattened, .pragma and
+/// DWARF sections are gone).
+std::string to_string(const Module& module);
+
+/// Functions that a program may call without defining them, such as vprintf and malloc: the machine supplies them.
+bool is_system_function(std::string_view name);
 
 }  // namespace orrery::ptx

@@ -260,7 +260,7 @@ void Parser::prototype_directive(uint32_t symbol) {
 
 void Parser::targets_directive(uint32_t symbol, bool branch) {
   uint32_t id = uint32_t(fn_->prototypes.size());
-  fn_->prototypes.push_back({unique_name(symbol), {}, {}, {}, false});
+  fn_->prototypes.push_back({unique_name(symbol), {}, {}, {}, false, branch ? Prototype::branch_targets : Prototype::call_targets});
   bind(symbol, {Binding::proto, 0, id});
   do {
     advance();
