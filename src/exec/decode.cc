@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 #include "exec/stepper.h"
@@ -314,6 +315,26 @@ std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs,
     if (programs.functions[f] && !programs.functions[f]->is_entry) kernel->functions[f] = decode(programs.functions[f]);
   }
   return kernel;
+}
+
+Fidelity fidelity_of(const Kernel& kernel) {
+  std::map<std::string, double> approximate;
+  std::set<std::string> unsupported;
+  auto visit = [&](const DecodedProgram& program) {
+    for (const Decoded& d : program.code) {
+      if (d.run == run_unsupported) unsupported.insert(isa::to_string(d.instr->form));
+      if (!d.pure) continue;
+      const sem::Pure pure = sem::find_pure(d.instr->form);
+      if (pure.exactness != sem::Exactness::exact) approximate[isa::to_string(d.instr->form)] = pure.bound_ulp;
+    }
+  };
+  visit(*kernel.entry);
+  for (const auto& f : kernel.functions)
+    if (f) visit(*f);
+  Fidelity out;
+  for (const auto& [form, bound] : approximate) out.approximate.push_back({form, bound});
+  out.unsupported.assign(unsupported.begin(), unsupported.end());
+  return out;
 }
 
 const lower::Program& program_of(const Kernel& kernel) { return *kernel.entry->program; }

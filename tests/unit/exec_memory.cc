@@ -1,0 +1,76 @@
+// Device memory: alignment, separation, reuse, look-up, and the device heap.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "exec/heap.h"
+#include "exec/memory.h"
+
+namespace orrery::exec {
+namespace {
+
+TEST(DeviceMemory, AllocationsAreAlignedZeroedAndApart) {
+  DeviceMemory m(uint64_t{1} << 36);
+  const uint64_t a = m.allocate(100, MemoryKind::device, 0), b = m.allocate(5 << 20, MemoryKind::device, 0);
+  ASSERT_NE(a, 0u);
+  ASSERT_NE(b, 0u);
+  EXPECT_EQ(a % 512, 0u);
+  EXPECT_EQ(b % (2 << 20), 0u);
+  EXPECT_GE(b, a + 4096 + 4096);
+  EXPECT_EQ(*reinterpret_cast<uint32_t*>(b + (5 << 20) - 4), 0u);
+  EXPECT_TRUE(m.contains(a));
+  EXPECT_FALSE(m.contains(0));
+}
+
+TEST(DeviceMemory, FindsTheAllocationOfAnInnerAddress) {
+  DeviceMemory m(uint64_t{1} << 36);
+  const uint64_t a = m.allocate(1000, MemoryKind::managed, 2);
+  const auto found = m.find(a + 999);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->address, a);
+  EXPECT_EQ(found->device, 2);
+  EXPECT_FALSE(m.find(a + 1000));
+  EXPECT_EQ(m.used(MemoryKind::managed, 2), 1000u);
+}
+
+TEST(DeviceMemory, ReleaseTakesOnlyStartsAndFreshMemoryIsZero) {
+  DeviceMemory m(uint64_t{1} << 36);
+  const uint64_t a = m.allocate(8192, MemoryKind::device, 0);
+  std::memset(reinterpret_cast<void*>(a), 0xEE, 8192);
+  EXPECT_FALSE(m.release(a + 512));
+  EXPECT_TRUE(m.release(a));
+  EXPECT_FALSE(m.release(a));
+  bool freed = false;
+  ASSERT_TRUE(m.nearest(a + 4, &freed));
+  EXPECT_TRUE(freed);
+  const uint64_t b = m.allocate(8192, MemoryKind::device, 0);
+  EXPECT_EQ(b, a) << "the freed span is reused";
+  EXPECT_EQ(*reinterpret_cast<uint64_t*>(b), 0u);
+}
+
+TEST(DeviceMemory, RegisteredHostRangesDoNotOverlap) {
+  DeviceMemory m(uint64_t{1} << 36);
+  char host[4096];
+  const uint64_t p = reinterpret_cast<uint64_t>(host);
+  EXPECT_TRUE(m.register_host(p, 4096));
+  EXPECT_FALSE(m.register_host(p + 100, 10));
+  EXPECT_TRUE(m.find_registered(p + 4095));
+  EXPECT_TRUE(m.unregister_host(p));
+  EXPECT_FALSE(m.find_registered(p));
+}
+
+TEST(Heap, JoinsFreedBlocksAndRefusesStrangers) {
+  DeviceMemory m(uint64_t{1} << 36);
+  Heap heap(m, 1024);
+  const uint64_t a = heap.allocate(500), b = heap.allocate(500);
+  ASSERT_NE(a, 0u);
+  ASSERT_NE(b, 0u);
+  EXPECT_EQ(heap.allocate(100), 0u) << "full";
+  EXPECT_FALSE(heap.release(a + 16));
+  EXPECT_TRUE(heap.release(a));
+  EXPECT_TRUE(heap.release(b));
+  EXPECT_NE(heap.allocate(1000), 0u) << "the two freed blocks are one again";
+}
+
+}  // namespace
+}  // namespace orrery::exec
