@@ -1,0 +1,7 @@
+#include "device/code.h"
+
+namespace orrery::device {
+
+std::unique_ptr<exec::CodeProvider> make_code_provider() { return nullptr; }
+
+}  // namespace orrery::device

@@ -1,0 +1,117 @@
+// The simulated machine; see device.h.
+#include "device/device.h"
+
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "device/code.h"
+
+namespace orrery::device {
+namespace {
+
+exec::GpuFacts facts_of(const Profile& profile) {
+  exec::GpuFacts gpu;
+  gpu.name = profile.id();
+  gpu.compute_capability = int(profile.compute_major() * 10 + profile.compute_minor());
+  gpu.sm_count = uint32_t(profile.sm_count());
+  gpu.max_threads_per_sm = uint32_t(profile.max_threads_per_sm());
+  gpu.max_blocks_per_sm = uint32_t(profile.max_blocks_per_sm());
+  gpu.max_warps_per_sm = gpu.max_threads_per_sm / 32;
+  gpu.shared_per_sm = uint32_t(profile.shared_per_sm().count());
+  gpu.reserved_shared = uint32_t(profile.shared_reserved_per_block().count());
+  gpu.max_shared_optin = uint32_t(profile.shared_per_block_optin().count());
+  gpu.clock_khz = uint32_t(profile.clock_max().value() / 1000);
+  return gpu;
+}
+
+std::string setting(const char* name, const char* otherwise = "") {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+exec::Options options_from_environment() {
+  exec::Options options;
+  options.threads = unsigned(std::strtoul(setting("ORRERY_THREADS", "0").c_str(), nullptr, 10));
+  std::string schedule = setting("ORRERY_SCHEDULE");
+  if (schedule.starts_with("random:")) options.seed = std::strtoull(schedule.c_str() + 7, nullptr, 10);
+  options.timeout_seconds = std::strtod(setting("ORRERY_TIMEOUT", "0").c_str(), nullptr);
+  options.interpret_only = setting("ORRERY_INTERPRET") == "1";
+  options.fast_numerics = setting("ORRERY_NUMERICS") == "fast";
+  return options;
+}
+
+std::atomic<bool> exists{false};
+
+}  // namespace
+
+Device::Device(int ordinal, const Profile& profile)
+    : ordinal_(ordinal), profile_(profile), gpu_(facts_of(profile)), total_memory_(uint64_t(profile.memory_total().count())) {
+  default_pool_ = std::make_shared<MemoryPool>(*this);
+  register_pool(default_pool_);
+  pool_ = default_pool_;
+}
+
+uint64_t Device::free_memory() const {
+  exec::DeviceMemory& memory = system().memory();
+  uint64_t used = uint64_t(profile_.context_bytes().count());
+  for (exec::MemoryKind kind : {exec::MemoryKind::device, exec::MemoryKind::managed, exec::MemoryKind::module, exec::MemoryKind::array})
+    used += memory.used(kind, ordinal_);
+  return used > total_memory_ ? 0 : total_memory_ - used;
+}
+
+Context& Device::primary() {
+  std::lock_guard lock(mutex_);
+  if (!primary_) primary_ = std::make_unique<Context>(*this, primary_flags, true);
+  return *primary_;
+}
+
+void Device::reset_primary() {
+  std::lock_guard lock(mutex_);
+  if (!primary_) return;
+  primary_->synchronize();
+  primary_->active = false;
+  primary_.release();  // kept: handles of its objects may still be around
+}
+
+std::shared_ptr<MemoryPool> Device::pool() {
+  std::lock_guard lock(mutex_);
+  return pool_;
+}
+
+void Device::set_pool(std::shared_ptr<MemoryPool> pool) {
+  std::lock_guard lock(mutex_);
+  pool_ = std::move(pool);
+}
+
+System::System() : options_(options_from_environment()), quiet_(setting("ORRERY_QUIET") == "1") {
+  Profile profile = load_profile(setting("ORRERY_GPU", "h200"));
+  int count = std::max(1, std::min(64, std::atoi(setting("ORRERY_DEVICES", "1").c_str())));
+  for (int i = 0; i < count; i++) devices_.push_back(std::make_unique<Device>(i, profile));
+  if (!options_.interpret_only) code_ = make_code_provider();
+}
+
+Device& System::device(int ordinal) {
+  require(ordinal >= 0 && ordinal < device_count(), Status::invalid_device);
+  return *devices_[size_t(ordinal)];
+}
+
+uint64_t System::allocate(Device& device, uint64_t bytes, exec::MemoryKind kind, uint64_t align) {
+  if (kind != exec::MemoryKind::pinned) require(bytes <= device.free_memory(), Status::out_of_memory);
+  uint64_t address = memory_.allocate(bytes, kind, device.ordinal(), align);
+  require(address != 0, Status::out_of_memory);
+  return address;
+}
+
+System& system() {
+  static System* const the_system = [] {
+    auto* made = new System;
+    exists = true;
+    return made;
+  }();
+  return *the_system;
+}
+
+bool system_exists() { return exists; }
+
+}  // namespace orrery::device

@@ -1,0 +1,189 @@
+// Launch checks and execution; see launch.h.
+#include "device/launch.h"
+
+#include <cstring>
+
+#include "device/device.h"
+
+namespace orrery::device {
+namespace {
+
+void check_shape(const Profile& profile, const LaunchRequest& request) {
+  const exec::Dim3 &grid = request.grid, &block = request.block;
+  bool fits = grid.count() > 0 && block.count() > 0 && grid.x <= uint64_t(profile.max_grid_x()) && grid.y <= uint64_t(profile.max_grid_y()) &&
+              grid.z <= uint64_t(profile.max_grid_z()) && block.x <= uint64_t(profile.max_block_x()) &&
+              block.y <= uint64_t(profile.max_block_y()) && block.z <= uint64_t(profile.max_block_z()) &&
+              block.count() <= uint64_t(profile.max_threads_per_block());
+  if (!fits)
+    throw Failure(Status::invalid_configuration, fmt::format("launch of {}: grid ({}, {}, {}) x block ({}, {}, {}) is beyond the limits of the GPU",
+                                                             request.function->name(), grid.x, grid.y, grid.z, block.x, block.y, block.z));
+}
+
+void check_function(Function& function, const LaunchRequest& request) {
+  const ptx::Directives& directives = function.source().directives;
+  FunctionFacts facts = function.facts();
+  if (request.block.count() > facts.max_threads)
+    throw Failure(Status::invalid_value, fmt::format("launch of {}: {} threads per block, its launch bounds allow {}", function.name(),
+                                                     request.block.count(), facts.max_threads));
+  const uint32_t* required = directives.reqntid;
+  if (required[0])
+    require(request.block.x == required[0] && request.block.y == std::max(1u, required[1]) && request.block.z == std::max(1u, required[2]),
+            Status::invalid_value);
+  uint64_t limit = function.max_dynamic_shared > (48u << 10) ? function.max_dynamic_shared
+                   : facts.static_shared < (48u << 10) ? (48u << 10) - facts.static_shared : 0;
+  if (request.dynamic_shared > limit)
+    throw Failure(Status::invalid_value,
+                  fmt::format("launch of {}: {} bytes of dynamic shared memory where {} are allowed (cudaFuncSetAttribute with "
+                              "cudaFuncAttributeMaxDynamicSharedMemorySize raises the limit)",
+                              function.name(), request.dynamic_shared, limit));
+}
+
+exec::Dim3 cluster_of(const Device& device, Function& function, const LaunchRequest& request) {
+  const uint32_t* required = function.source().directives.reqnctapercluster;
+  exec::Dim3 cluster = request.cluster;
+  if (cluster.x == 0 && required[0]) cluster = {required[0], std::max(1u, required[1]), std::max(1u, required[2])};
+  if (cluster.x == 0) return {1, 1, 1};
+  const Profile& profile = device.profile();
+  require(profile.cluster_supported() || cluster.count() == 1, Status::invalid_cluster_size);
+  if (cluster.count() > 1) {
+    uint64_t most = uint64_t(function.non_portable_cluster ? profile.cluster_max() : profile.cluster_portable_max());
+    require(cluster.count() <= most, Status::invalid_cluster_size);
+  }
+  require(request.grid.x % cluster.x == 0 && request.grid.y % cluster.y == 0 && request.grid.z % cluster.z == 0, Status::invalid_value);
+  return cluster;
+}
+
+std::vector<std::byte> pack(const Function& function, const LaunchRequest& request) {
+  std::vector<std::byte> buffer(function.param_bytes());
+  if (request.packed) {
+    std::memcpy(buffer.data(), request.packed, std::min<uint64_t>(buffer.size(), request.packed_size));
+    return buffer;
+  }
+  const auto& parameters = function.parameters();
+  require(request.arguments || parameters.empty(), Status::invalid_value);
+  for (size_t i = 0; i < parameters.size(); i++) {
+    require(request.arguments[i] != nullptr, Status::invalid_value);
+    std::memcpy(buffer.data() + parameters[i].offset, request.arguments[i], parameters[i].size);
+  }
+  return buffer;
+}
+
+Status status_of(exec::FaultKind kind) {
+  switch (kind) {
+    case exec::FaultKind::illegal_address: return Status::illegal_address;
+    case exec::FaultKind::misaligned_address: return Status::misaligned_address;
+    case exec::FaultKind::illegal_instruction: return Status::illegal_instruction;
+    case exec::FaultKind::stack_overflow:
+    case exec::FaultKind::hardware_stack: return Status::hardware_stack;
+    case exec::FaultKind::assertion: return Status::assertion;
+    case exec::FaultKind::hang:
+    case exec::FaultKind::timeout: return Status::launch_timeout;
+    case exec::FaultKind::unsupported: return Status::not_supported;
+    case exec::FaultKind::invalid_pc: return Status::invalid_pc;
+    default: return Status::launch_failure;
+  }
+}
+
+std::string describe(const exec::Fault& fault) {
+  std::string text = fault.message;
+  if (text.find("kernel") == std::string::npos)
+    text += fmt::format("\n  kernel {}, block ({}, {}, {}), thread ({}, {}, {})", fault.kernel, fault.ctaid[0], fault.ctaid[1], fault.ctaid[2],
+                        fault.tid[0], fault.tid[1], fault.tid[2]);
+  if (fault.loc.line && text.find("PTX line") == std::string::npos) text += fmt::format("\n  PTX line {}", fault.loc.line);
+  if (fault.loc.source_line && !fault.source_file.empty() && text.find(fault.source_file) == std::string::npos)
+    text += fmt::format("\n  source {}:{}", fault.source_file, fault.loc.source_line);
+  return fault.kind == exec::FaultKind::assertion ? text : "orrery: " + text;
+}
+
+exec::Machine machine_for(Context& context) {
+  System& all = system();
+  exec::Machine machine;
+  machine.memory = &all.memory();
+  machine.gpu = context.device().gpu();
+  machine.options = all.options();
+  machine.code = all.code();
+  machine.print = [&context](std::string_view text) { context.print(text); };
+  machine.print_error = [&context](std::string_view text) { context.print_error(text); };
+  machine.heap = context.heap;
+  machine.texture = [&all](uint64_t handle) -> const exec::TextureObject* {
+    const ObjectRecord* record = all.textures().find(handle);
+    return record ? &record->object : nullptr;
+  };
+  machine.heap_bytes = context.limits.heap;
+  machine.stack_bytes = context.limits.stack;
+  machine.interrupt = &all.interrupt();
+  return machine;
+}
+
+void count(const LaunchWork& work, const exec::LaunchResult& result) {
+  Tally& tally = system().tally();
+  std::lock_guard lock(tally.mutex);
+  tally.launches++;
+  tally.warp_instructions += result.warp_instructions;
+  tally.native_blocks += result.native_blocks;
+  tally.interpreted_blocks += result.interpreted_blocks;
+  tally.seconds += result.seconds;
+  tally.faults += result.fault.has_value();
+  tally.kernels[work.function->name()]++;
+  if (result.fault && result.fault->kind == exec::FaultKind::unsupported) tally.refused.push_back(result.fault->message);
+}
+
+}  // namespace
+
+LaunchWork make_launch(Context& context, const LaunchRequest& request) {
+  require(request.function != nullptr, Status::invalid_device_function);
+  Function& function = *request.function;
+  check_shape(context.device().profile(), request);
+  check_function(function, request);
+  LaunchWork work;
+  work.cluster = cluster_of(context.device(), function, request);
+  if (request.cooperative) {
+    uint64_t resident = uint64_t(blocks_per_sm(context, function, uint32_t(request.block.count()), request.dynamic_shared)) * context.device().gpu().sm_count;
+    require(request.grid.count() <= resident, Status::cooperative_too_large);
+  }
+  work.function = request.function;
+  work.grid = request.grid;
+  work.block = request.block;
+  work.dynamic_shared = uint32_t(request.dynamic_shared);
+  work.cooperative = request.cooperative;
+  work.programmatic = request.programmatic;
+  work.priority = request.priority;
+  work.params = pack(function, request);
+  work.handle = request.handle;
+  function.kernel();  // what cannot run is refused at the launch
+  return work;
+}
+
+void run_launch(Context& context, const LaunchWork& work) {
+  static std::atomic<uint64_t> grid_id{1};
+  exec::Machine machine = machine_for(context);
+  exec::Launch launch;
+  try {
+    launch.kernel = work.function->kernel();
+    launch.grid = work.grid;
+    launch.block = work.block;
+    launch.cluster = work.cluster;
+    launch.dynamic_shared = work.dynamic_shared;
+    launch.params = work.params;
+    launch.cooperative = work.cooperative;
+    launch.grid_id = grid_id++;
+    exec::LaunchResult result = exec::execute(machine, launch);
+    if (!context.heap) context.heap = machine.heap;
+    count(work, result);
+    if (result.fault) context.break_with(status_of(result.fault->kind), describe(*result.fault));
+  } catch (const Failure& failure) {
+    context.break_with(failure.status(), std::string("orrery: ") + failure.what());
+  } catch (const std::exception& error) {
+    context.break_with(Status::launch_failure, fmt::format("orrery: launch of {}: {}", work.function->name(), error.what()));
+  }
+}
+
+uint32_t blocks_per_sm(Context& context, Function& function, uint32_t threads, uint64_t dynamic_shared) {
+  FunctionFacts facts = function.facts();
+  if (threads == 0 || threads > facts.max_threads) return 0;
+  uint64_t shared = facts.static_shared + dynamic_shared;
+  if (shared > context.device().gpu().max_shared_optin) return 0;
+  return exec::blocks_per_sm(context.device().gpu(), threads, facts.registers, uint32_t(shared));
+}
+
+}  // namespace orrery::device

@@ -1,0 +1,178 @@
+// Loading of modules; see module.h.
+#include "device/module.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/device.h"
+
+namespace orrery::device {
+namespace {
+
+// What a person reads when a text is refused: origin, then each diagnostic with its place.
+std::string report(const std::string& origin, const std::vector<ptx::Diagnostic>& diagnostics) {
+  std::string text;
+  constexpr size_t kMost = 20;
+  for (size_t i = 0; i < diagnostics.size() && i < kMost; i++)
+    text += fmt::format("{}{}:{}:{}: {}", i ? "\n" : "", origin.empty() ? "ptx" : origin, diagnostics[i].loc.line, diagnostics[i].loc.column,
+                        diagnostics[i].message);
+  if (diagnostics.size() > kMost) text += fmt::format("\n... and {} more", diagnostics.size() - kMost);
+  return text;
+}
+
+ptx::Module parse_and_link(const Image& image) {
+  std::vector<ptx::Module> parts;
+  for (const std::string& text : image.texts) {
+    std::vector<ptx::Diagnostic> diagnostics;
+    parts.push_back(ptx::parse(text, diagnostics));
+    if (!diagnostics.empty()) throw Failure(Status::invalid_ptx, report(image.origin, diagnostics));
+  }
+  if (parts.size() == 1) return std::move(parts[0]);
+  std::vector<ptx::Diagnostic> diagnostics;
+  ptx::Module whole = ptx::link(std::move(parts), diagnostics);
+  if (!diagnostics.empty()) throw Failure(Status::invalid_ptx, report(image.origin, diagnostics));
+  return whole;
+}
+
+bool in_device_memory(const ptx::Var& var) { return var.space == isa::Space::global || var.space == isa::Space::const_; }
+
+}  // namespace
+
+Function::Function(Module& module, uint32_t index) : module_(module), index_(index) {
+  const ptx::Function& function = source();
+  uint64_t offset = 0;
+  for (uint32_t i = function.n_rets; i < function.n_rets + function.n_params; i++) {
+    const ptx::Var& param = function.locals[i];
+    uint64_t align = std::max(1u, param.align);
+    offset = (offset + align - 1) / align * align;
+    parameters_.push_back({uint32_t(offset), uint32_t(param.size)});
+    offset += param.size;
+  }
+  param_bytes_ = uint32_t(offset);
+}
+
+const ptx::Function& Function::source() const { return module_.source().functions[index_]; }
+
+std::shared_ptr<const exec::Kernel> Function::kernel() {
+  std::lock_guard lock(mutex_);
+  if (kernel_) return kernel_;
+  try {
+    lower::KernelPrograms programs = lower::lower_kernel(module_.source(), index_, module_.addresses());
+    kernel_ = exec::make_kernel(programs, module_.addresses());
+  } catch (const Failure&) {
+    throw;
+  } catch (const base::Error& error) {
+    throw Failure(Status::not_supported, fmt::format("{}: kernel {}: {}", module_.origin(), name(), error.what()));
+  }
+  return kernel_;
+}
+
+namespace {
+
+// An estimate: the most 32-bit registers live at the start of any block, with room for temporaries.
+uint32_t estimate_registers(const lower::Program& program) {
+  uint32_t most = 0;
+  for (const auto& live : program.live_in) {
+    uint32_t words = 0;
+    for (uint32_t reg : live) {
+      lower::RegKind kind = program.regs[reg].kind;
+      words += kind == lower::RegKind::pred ? 0 : kind == lower::RegKind::word ? 1 : kind == lower::RegKind::dword ? 2 : 4;
+    }
+    most = std::max(most, words);
+  }
+  return std::clamp((most + 8 + 7) / 8 * 8, 16u, 255u);
+}
+
+}  // namespace
+
+FunctionFacts Function::facts() {
+  const lower::Program& program = exec::program_of(*kernel());
+  const ptx::Module& text = module_.source();
+  const ptx::Directives& directives = source().directives;
+  FunctionFacts facts;
+  auto product = [](const uint32_t* v) { return v[0] * std::max(1u, v[1]) * std::max(1u, v[2]); };
+  if (directives.maxntid[0]) facts.max_threads = std::min(1024u, product(directives.maxntid));
+  if (directives.reqntid[0]) facts.max_threads = std::min(1024u, product(directives.reqntid));
+  std::copy_n(directives.reqnctapercluster, 3, facts.required_cluster);
+  facts.static_shared = program.shared_bytes;
+  facts.local_bytes = program.local_bytes;
+  for (const ptx::Var& var : text.vars)
+    if (var.space == isa::Space::const_) facts.constant_bytes += uint32_t(var.size);
+  facts.registers = estimate_registers(program);
+  if (directives.maxnreg) facts.registers = std::min(facts.registers, directives.maxnreg);
+  facts.registers = std::min(facts.registers, std::max(16u, 65536 / facts.max_threads / 8 * 8));
+  facts.ptx_version = int(text.version_major * 10 + text.version_minor);
+  facts.binary_version = int(module_.context().device().capability());
+  return facts;
+}
+
+Module::Module(Context& context, Image image) : context_(context), origin_(image.origin), source_(parse_and_link(image)) {
+  try {
+    place_variables();
+  } catch (...) {
+    for (uint64_t address : allocations_) system().memory().release(address);
+    throw;
+  }
+  for (uint32_t i = 0; i < source_.functions.size(); i++)
+    if (source_.functions[i].is_entry && source_.functions[i].has_body)
+      functions_[source_.functions[i].name] = std::make_unique<Function>(*this, i);
+}
+
+Module::~Module() {
+  for (uint64_t address : allocations_) system().memory().release(address);
+}
+
+void Module::place_variables() {
+  // A function pointer is an address of its own that nothing else has; there is no code behind it.
+  if (!source_.functions.empty()) {
+    uint64_t first = system().allocate(context_.device(), 16 * source_.functions.size(), exec::MemoryKind::module);
+    allocations_.push_back(first);
+    for (size_t i = 0; i < source_.functions.size(); i++) addresses_.function.push_back(first + 16 * i);
+  }
+  addresses_.var.assign(source_.vars.size(), 0);
+  for (size_t i = 0; i < source_.vars.size(); i++) {
+    const ptx::Var& var = source_.vars[i];
+    if (!in_device_memory(var) || var.size == 0) continue;
+    exec::MemoryKind kind = var.managed ? exec::MemoryKind::managed : exec::MemoryKind::module;
+    uint64_t address = system().allocate(context_.device(), var.size, kind, std::max<uint64_t>(512, var.align));
+    allocations_.push_back(address);
+    addresses_.var[i] = address;
+    variables_[var.name] = {address, var.size, var.managed, var.space == isa::Space::const_};
+  }
+  for (size_t i = 0; i < source_.vars.size(); i++)
+    if (addresses_.var[i]) initialise(source_.vars[i], addresses_.var[i]);
+}
+
+uint64_t Module::address_of(const std::string& symbol) const {
+  if (auto at = variables_.find(symbol); at != variables_.end()) return at->second.address;
+  for (size_t i = 0; i < source_.functions.size(); i++)
+    if (source_.functions[i].name == symbol) return addresses_.function[i];
+  throw Failure(Status::invalid_ptx, fmt::format("{}: an initial value names {}, which has no address", origin_, symbol));
+}
+
+void Module::initialise(const ptx::Var& var, uint64_t address) {
+  std::memcpy(reinterpret_cast<void*>(address), var.init.data(), std::min<uint64_t>(var.init.size(), var.size));
+  for (const ptx::Reloc& reloc : var.relocs) {
+    uint64_t value = address_of(reloc.symbol) + uint64_t(reloc.addend);
+    if (reloc.mask) value = (value & reloc.mask) >> __builtin_ctzll(reloc.mask);
+    if (reloc.offset + reloc.size <= var.size) std::memcpy(reinterpret_cast<void*>(address + reloc.offset), &value, reloc.size);
+  }
+}
+
+std::shared_ptr<Function> Module::function(const std::string& name) {
+  auto at = functions_.find(name);
+  return at == functions_.end() ? nullptr : std::shared_ptr<Function>(shared_from_this(), at->second.get());
+}
+
+std::vector<std::shared_ptr<Function>> Module::functions() {
+  std::vector<std::shared_ptr<Function>> all;
+  for (auto& [name, function] : functions_) all.emplace_back(shared_from_this(), function.get());
+  return all;
+}
+
+const Variable* Module::variable(const std::string& name) const {
+  auto at = variables_.find(name);
+  return at == variables_.end() ? nullptr : &at->second;
+}
+
+}  // namespace orrery::device

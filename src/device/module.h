@@ -1,0 +1,99 @@
+// device/module.h: a loaded PTX program: its variables in device memory, its functions ready to launch.
+//
+// Loading parses and links the texts, places variables and writes their initial values with relocations applied.
+// A kernel is lowered when it is first needed. A function pointer is a unique address without code.
+// Invariant: a Module that exists has all variables placed; a Function is owned by its Module.
+// Not here: containers (image.h), compilation (jit/), launches (launch.h).
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/image.h"
+#include "device/status.h"
+#include "exec/launch.h"
+#include "lower/program.h"
+#include "ptx/module.h"
+
+namespace orrery::device {
+
+class Context;
+class Module;
+
+struct Parameter {
+  uint32_t offset = 0, size = 0;
+};
+
+/// What cudaFuncGetAttributes reports.
+struct FunctionFacts {
+  uint32_t max_threads = 1024, static_shared = 0, constant_bytes = 0, local_bytes = 0, registers = 0;
+  uint32_t required_cluster[3] = {0, 0, 0};
+  int ptx_version = 0, binary_version = 0;
+};
+
+class Function {
+ public:
+  Function(Module& module, uint32_t index);
+  Module& module() const { return module_; }
+  const ptx::Function& source() const;
+  const std::string& name() const { return source().name; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  uint32_t param_bytes() const { return param_bytes_; }
+  /// Lowered on first call. Throws Failure(not_supported) for what cannot be executed.
+  std::shared_ptr<const exec::Kernel> kernel();
+  FunctionFacts facts();
+
+  // Settable attributes.
+  uint32_t max_dynamic_shared = 48 << 10;
+  int carveout = -1, cluster_width = 0, cluster_height = 0, cluster_depth = 0, scheduling_policy = 0;
+  bool non_portable_cluster = false;
+
+ private:
+  Module& module_;
+  const uint32_t index_;
+  std::vector<Parameter> parameters_;
+  uint32_t param_bytes_ = 0;
+  std::mutex mutex_;
+  std::shared_ptr<const exec::Kernel> kernel_;
+};
+
+struct Variable {
+  uint64_t address = 0, size = 0;
+  bool managed = false, constant = false;
+};
+
+class Module : public std::enable_shared_from_this<Module> {
+ public:
+  /// Throws Failure: invalid_ptx with all diagnostics in what(), out_of_memory.
+  Module(Context& context, Image image);
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  Context& context() const { return context_; }
+  const ptx::Module& source() const { return source_; }
+  const std::string& origin() const { return origin_; }
+  /// The kernel of that name, or null. The pointer keeps the module alive.
+  std::shared_ptr<Function> function(const std::string& name);
+  std::vector<std::shared_ptr<Function>> functions();
+  /// The variable of that name in global or constant space, or null.
+  const Variable* variable(const std::string& name) const;
+  const lower::Addresses& addresses() const { return addresses_; }
+
+ private:
+  void place_variables();
+  void initialise(const ptx::Var& var, uint64_t address);
+  uint64_t address_of(const std::string& symbol) const;
+
+  Context& context_;
+  std::string origin_;
+  ptx::Module source_;
+  lower::Addresses addresses_;
+  std::map<std::string, Variable> variables_;
+  std::map<std::string, std::unique_ptr<Function>> functions_;
+  std::vector<uint64_t> allocations_;
+};
+
+}  // namespace orrery::device

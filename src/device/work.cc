@@ -1,0 +1,112 @@
+// Doing the work: launches through exec/, copies and fills as host memory operations (device memory is host memory).
+#include "device/work.h"
+
+#include <cstring>
+#include <thread>
+
+#include "device/array.h"
+#include "device/device.h"
+#include "device/graph.h"
+#include "device/launch.h"
+
+namespace orrery::device {
+namespace {
+
+bool is_mapped(uint64_t address, uint64_t bytes) {
+  exec::DeviceMemory& memory = system().memory();
+  if (!memory.contains(address)) return true;  // host memory: the program's own business
+  auto allocation = memory.find(address);
+  return allocation && address + bytes <= allocation->address + allocation->mapped;
+}
+
+uint64_t span_of(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uint64_t slice) {
+  return width == 0 || height == 0 || depth == 0 ? 0 : width + (height - 1) * pitch + (depth - 1) * slice;
+}
+
+void copy(Context& context, const CopyWork& work) {
+  uint64_t source = work.staged ? reinterpret_cast<uint64_t>(work.staged->data()) : work.src.address;
+  if (!is_mapped(source, span_of(work.width, work.height, work.depth, work.src.pitch, work.src.slice)) ||
+      !is_mapped(work.dst.address, span_of(work.width, work.height, work.depth, work.dst.pitch, work.dst.slice)))
+    return context.break_with(Status::illegal_address, "orrery: a copy uses device memory that was freed before it ran");
+  for (uint64_t z = 0; z < work.depth; z++)
+    for (uint64_t y = 0; y < work.height; y++)
+      std::memmove(reinterpret_cast<void*>(work.dst.address + z * work.dst.slice + y * work.dst.pitch),
+                   reinterpret_cast<const void*>(source + z * work.src.slice + y * work.src.pitch), work.width);
+}
+
+template <class T>
+void fill_row(uint64_t address, uint32_t value, uint64_t count) {
+  T* row = reinterpret_cast<T*>(address);
+  for (uint64_t i = 0; i < count; i++) row[i] = T(value);
+}
+
+void fill(Context& context, const FillWork& work) {
+  if (!is_mapped(work.address, span_of(work.width * work.element, work.height, work.depth, work.pitch, work.slice)))
+    return context.break_with(Status::illegal_address, "orrery: a memset uses device memory that was freed before it ran");
+  for (uint64_t z = 0; z < work.depth; z++)
+    for (uint64_t y = 0; y < work.height; y++) {
+      uint64_t row = work.address + z * work.slice + y * work.pitch;
+      if (work.element == 1) std::memset(reinterpret_cast<void*>(row), int(work.value), work.width);
+      else if (work.element == 2) fill_row<uint16_t>(row, work.value, work.width);
+      else fill_row<uint32_t>(row, work.value, work.width);
+    }
+}
+
+// The conditions of cuStreamWaitValue: 0 cyclic >=, 1 ==, 2 bit and, 3 not or.
+bool satisfied(const ValueWork& work) {
+  uint64_t now = work.wide ? __atomic_load_n(reinterpret_cast<uint64_t*>(work.address), __ATOMIC_ACQUIRE)
+                           : __atomic_load_n(reinterpret_cast<uint32_t*>(work.address), __ATOMIC_ACQUIRE);
+  uint64_t mask = work.wide ? ~uint64_t{0} : 0xffffffff;
+  switch (work.flags & 7) {
+    case 0: return work.wide ? int64_t(now - work.value) >= 0 : int32_t(uint32_t(now) - uint32_t(work.value)) >= 0;
+    case 1: return now == (work.value & mask);
+    case 2: return (now & work.value) != 0;
+    default: return (~(now | work.value) & mask) != 0;
+  }
+}
+
+void exchange_value(Context& context, const ValueWork& work) {
+  if (!is_mapped(work.address, work.wide ? 8 : 4)) return context.break_with(Status::illegal_address, "orrery: a stream memory operation uses freed memory");
+  if (!work.wait) {
+    if (work.wide) __atomic_store_n(reinterpret_cast<uint64_t*>(work.address), work.value, __ATOMIC_RELEASE);
+    else __atomic_store_n(reinterpret_cast<uint32_t*>(work.address), uint32_t(work.value), __ATOMIC_RELEASE);
+    return;
+  }
+  while (!satisfied(work) && !system().interrupt().load()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+struct Performer {
+  Context& context;
+  void operator()(const EmptyWork&) {}
+  void operator()(const LaunchWork& work) { run_launch(context, work); }
+  void operator()(const CopyWork& work) { copy(context, work); }
+  void operator()(const FillWork& work) { fill(context, work); }
+  void operator()(const HostWork& work) {
+    if (work.function) work.function(work.argument);
+    if (work.callback) work.callback(0);
+  }
+  void operator()(const EventRecordWork&) {}  // the mark of the operation is what it records
+  void operator()(const EventWaitWork&) {}
+  void operator()(const AllocWork&) {}
+  void operator()(const FreeWork& work) { release_pool_memory(work.address); }
+  void operator()(const ChildWork&) {}
+  void operator()(const ValueWork& work) { exchange_value(context, work); }
+  void operator()(const BatchWork& work) {
+    for (const ValueWork& part : work.parts) exchange_value(context, part);
+  }
+  void operator()(const GraphLaunchWork& work) {
+    for (auto& node : *work.nodes) perform(context, node->work);
+  }
+};
+
+}  // namespace
+
+void perform(Context& context, const Work& work) {
+  if (context.fault() == Status::success) {
+    std::visit(Performer{context}, work);
+  } else if (auto* host = std::get_if<HostWork>(&work); host && host->callback) {
+    host->callback(int(context.fault()));
+  }
+}
+
+}  // namespace orrery::device
