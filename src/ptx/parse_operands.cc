@@ -193,8 +193,7 @@ Operand Parser::name_operand(int depth) {
     }
     advance();
   }
-  if ((o.kind == OperandKind::var || o.kind == OperandKind::local_var) && (tok_.is('+') || tok_.is('-')))
-    o.value = integer_expression();
+  if ((o.kind == OperandKind::var || o.kind == OperandKind::local_var) && tok_.is('+')) address_offset(o);
   return o;
 }
 
@@ -281,7 +280,7 @@ Operand Parser::address_operand(int depth) {
       case OperandKind::local_var: o.base = BaseKind::local_var; break;
       default: fail(loc, "an address starts with a register, a variable or a number");
     }
-    if (o.base == BaseKind::reg && (tok_.is('+') || tok_.is('-'))) address_offset(o);
+    if (o.base == BaseKind::reg && tok_.is('+')) address_offset(o);
   } else {
     o.value = integer_expression();
   }
@@ -293,14 +292,8 @@ Operand Parser::address_operand(int depth) {
 }
 
 void Parser::address_offset(Operand& o) {
-  bool minus = tok_.is('-');
   advance();
-  if (!minus && tok_.is('(')) {
-    o.value = integer_expression();
-    return;
-  }
-  int64_t v = integer_expression();
-  o.value = minus ? int64_t(0 - uint64_t(v)) : v;
+  o.value = integer_expression();
 }
 
 /// `{c0, c1}`, a single coordinate, or a sampler and one of these.

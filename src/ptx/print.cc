@@ -106,7 +106,7 @@ class Printer {
     fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
   }
   void addend(int64_t value) {
-    if (value) put("{}{}", value > 0 ? "+" : "", value);
+    if (value) put("+{}", value);
   }
   void immediate(const Operand& o) {
     if (!o.is_float) put("{}", o.value);
