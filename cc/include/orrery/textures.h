@@ -1,0 +1,3 @@
+#ifndef ORRERY_CC_TEXTURES_H
+#define ORRERY_CC_TEXTURES_H
+#endif

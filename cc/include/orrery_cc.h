@@ -1,0 +1,92 @@
+// What `orrery cc` includes before every CUDA translation unit: the device built-ins of CUDA C++.
+//
+// The order matters. Device overloads of the C math functions are declared before <cmath>, because libstdc++ makes
+// its own constexpr and clang would otherwise take those for host-and-device functions; they are defined after the
+// vector types; then clang's own headers add the std:: overloads and the warp intrinsics.
+//
+//   __clang_cuda_*.h        part of clang (Apache-2.0 with LLVM exceptions), found in its resource directory
+//   orrery/math.h           the CUDA math functions, without libdevice
+//   orrery/intrinsics.h     arithmetic, conversion, synchronisation and memory intrinsics
+//   orrery/strings.h        memcpy, memset, strlen and their kin
+//   orrery/simd.h           SIMD-in-a-word and DPX functions
+//   orrery/atomics.h        atomicAdd and its kin, with _block and _system forms
+//   orrery/textures.h       texture and surface objects
+#ifndef ORRERY_CC_H
+#define ORRERY_CC_H
+#if !defined(__CUDA__) || !defined(__clang__)
+#error "orrery_cc.h is for CUDA translation units compiled by `orrery cc`"
+#endif
+#ifndef __CUDACC__
+#define __CUDACC__ 1
+#endif
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#define __CUDACC_EXTENDED_LAMBDA__ 1
+#define __CUDACC_RELAXED_CONSTEXPR__ 1
+
+#include <__clang_cuda_math_forward_declares.h>
+#include <crt/host_defines.h>
+
+#include <assert.h>
+#include <cmath>
+#include <cstdlib>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <__clang_cuda_builtin_vars.h>
+#include <builtin_types.h>
+#include <vector_functions.h>
+
+__device__ inline __cuda_builtin_threadIdx_t::operator dim3() const { return dim3(x, y, z); }
+__device__ inline __cuda_builtin_threadIdx_t::operator uint3() const { return {x, y, z}; }
+__device__ inline __cuda_builtin_blockIdx_t::operator dim3() const { return dim3(x, y, z); }
+__device__ inline __cuda_builtin_blockIdx_t::operator uint3() const { return {x, y, z}; }
+__device__ inline __cuda_builtin_blockDim_t::operator dim3() const { return dim3(x, y, z); }
+__device__ inline __cuda_builtin_blockDim_t::operator uint3() const { return {x, y, z}; }
+__device__ inline __cuda_builtin_gridDim_t::operator dim3() const { return dim3(x, y, z); }
+__device__ inline __cuda_builtin_gridDim_t::operator uint3() const { return {x, y, z}; }
+
+// ---- system calls of the PTX interoperability guide; clang turns printf into vprintf --------------------------
+extern "C" {
+__device__ int vprintf(const char*, const char*);
+__device__ void free(void*) __attribute__((nothrow));
+__device__ void* malloc(size_t) __attribute__((nothrow)) __attribute__((malloc));
+__device__ void __assertfail(const char* message, const char* file, unsigned line, const char* function, size_t char_size);
+__device__ static inline void __assert_fail(const char* message, const char* file, unsigned line,
+                                            const char* function) {
+  __assertfail(message, file, line, function, sizeof(char));
+}
+__device__ int printf(const char*, ...);
+}
+namespace std {
+__device__ static inline void free(void* p) { ::free(p); }
+__device__ static inline void* malloc(size_t n) { return ::malloc(n); }
+}  // namespace std
+
+#include <orrery/intrinsics.h>
+#include <orrery/strings.h>
+
+#include <orrery/math.h>
+
+#include <__clang_cuda_cmath.h>
+
+#pragma push_macro("CUDA_VERSION")
+#undef CUDA_VERSION
+#define CUDA_VERSION 13000
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
+#include <__clang_cuda_intrinsics.h>
+#pragma pop_macro("CUDA_VERSION")
+#include <__clang_cuda_complex_builtins.h>
+
+#include <orrery/atomics.h>
+#include <orrery/memory.h>
+#include <orrery/simd.h>
+#include <orrery/textures.h>
+
+#include <cuda_runtime.h>
+#endif
