@@ -168,6 +168,10 @@ bool run_group(RunState& run, WarpContext& w, int index, int& slice, bool& rotat
       stop = Stop::service;
       return true;
     }
+    if (w.turn && --w.turn == 0) {
+      stop = Stop::preempted;
+      return true;
+    }
   }
 }
 

@@ -59,7 +59,27 @@ class Worker {
     return true;
   }
 
+  /// Random schedule: a few blocks are resident, and each turn goes to a random one.
+  void random_loop() {
+    constexpr size_t kResident = 4;
+    bool more = true;
+    while (!run_.stop) {
+      while (more && resident_.size() < std::min<size_t>(kResident, limit_)) more = claim();
+      if (resident_.empty()) break;
+      const size_t i = size_t((*random_)() % resident_.size());
+      running_ = resident_[i].get();
+      const Unit::Progress progress = running_->advance(&*random_);
+      if (progress == Unit::Progress::fault || poll(run_)) return;
+      if (progress == Unit::Progress::stalled && more && resident_.size() < limit_) more = claim();
+      if (progress != Unit::Progress::finished) continue;
+      run_.finished_ctas.fetch_add(1, std::memory_order_relaxed);
+      idle_.push_back(std::move(resident_[i]));
+      resident_.erase(resident_.begin() + ptrdiff_t(i));
+    }
+  }
+
   void loop() {
+    if (random_) return random_loop();
     bool more = true;
     uint64_t idle_rounds = 0;
     while (!run_.stop) {
@@ -67,7 +87,7 @@ class Worker {
       bool finished = false;
       for (size_t i = 0; i < resident_.size() && !run_.stop; i++) {
         running_ = resident_[i].get();
-        const Unit::Progress progress = running_->advance(random_ ? &*random_ : nullptr);
+        const Unit::Progress progress = running_->advance(nullptr);
         if (progress == Unit::Progress::fault) return;
         if (progress != Unit::Progress::finished) continue;
         run_.finished_ctas.fetch_add(1, std::memory_order_relaxed);
@@ -146,7 +166,7 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
   const uint64_t params = machine.memory->acquire_window(std::max<uint64_t>(4096, launch.params.size()));
   std::memcpy(reinterpret_cast<void*>(params), launch.params.data(), launch.params.size());
   run.param_address = params;
-  if (machine.code && !machine.options.interpret_only) run.native = machine.code->code_for(p, launch.block);
+  if (machine.code && !machine.options.interpret_only && !machine.options.seed) run.native = machine.code->code_for(p, launch.block);
 
   const uint64_t units = launch.grid.count() / launch.cluster.count();
   unsigned workers = machine.options.threads ? machine.options.threads : default_workers();

@@ -177,6 +177,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
     if (w.finished || !has_ready(w)) continue;
     current = &w;
     w.stalled = false;
+    if (random) w.turn = 1 + uint32_t((*random)() % 64);
     const Stop stop = run_warp(run_, w);
     if (stop == Stop::fault || run_.stop || (stop == Stop::spin && poll(run_))) return false;
     if (stop == Stop::done) {
@@ -197,6 +198,7 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
       return std::all_of(b->warps.begin(), b->warps.end(), [](const WarpContext& w) { return w.finished; });
     });
     if (finished) return Progress::finished;
+    if (ran && random) return Progress::preempted;
     if (ran) continue;
     if (spinning) return Progress::stalled;
     Fault f;

@@ -21,8 +21,9 @@ class Unit {
   /// Prepares the blocks of cluster number `index` of the grid (of block number `index` without clusters).
   void start(uint64_t index);
 
-  enum class Progress { finished, stalled, fault };
-  /// Runs warps until all are finished or all that can run only wait for other blocks.
+  enum class Progress { finished, stalled, preempted, fault };
+  /// Runs warps until all are finished or all that can run only wait for other blocks. With `random`, runs one random
+  /// turn of each warp in random order.
   Progress advance(std::mt19937_64* random);
 
   /// The warp that is running now, for fault reports.

@@ -62,6 +62,7 @@ struct alignas(64) WarpContext {
   Group groups[kMaxGroups];
   bool stalled = false;            // it last stopped in a loop or poll that waits for others
   bool finished = false;
+  uint32_t turn = 0;               // random schedule: instructions until another warp runs; 0: no limit
   uint32_t cluster_phase = 0;      // phase of the cluster barrier at this warp's last arrival
 };
 
@@ -73,6 +74,7 @@ enum class Stop : uint32_t {
   spin,      // a loop that may wait for others used up its budget; groups are written
   fault,     // LaunchContext::fault is set
   blocked,   // (interpreter) every group waits
+  preempted, // (interpreter, random schedule) its turn is over
 };
 
 /// A CTA barrier (bar.sync 0..15). Threads arrive by warp: a warp all of whose live lanes have arrived counts 32,

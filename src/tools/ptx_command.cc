@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -89,6 +90,20 @@ Argument parse_argument(std::string text, exec::DeviceMemory& memory) {
   return a;
 }
 
+/// `--list`: what each kernel of the file needs, and which of its instructions are approximate or unsupported.
+void list_kernels(const ptx::Module& module, const lower::Addresses& addresses) {
+  for (uint32_t f = 0; f < module.functions.size(); f++) {
+    if (!module.functions[f].is_entry) continue;
+    const lower::KernelPrograms programs = lower::lower_kernel(module, f, addresses);
+    const lower::Program& p = *programs.entry;
+    fmt::print("{}: {} parameters ({} B), {} instructions, {} B shared, {} B local per thread, {} B of registers per warp\n", p.name,
+               p.params.size(), p.param_bytes, p.code.size(), p.shared_bytes, p.local_bytes, p.frame_bytes);
+    const exec::Fidelity fidelity = exec::fidelity_of(*exec::make_kernel(programs, addresses));
+    for (const exec::Approximation& a : fidelity.approximate) fmt::print("  approximate: {} (within {} ulp)\n", a.form, a.bound_ulp);
+    for (const std::string& form : fidelity.unsupported) fmt::print("  unsupported: {}\n", form);
+  }
+}
+
 exec::Dim3 parse_dim(const std::string& text) {
   exec::Dim3 d;
   uint32_t* out[3] = {&d.x, &d.y, &d.z};
@@ -96,6 +111,19 @@ exec::Dim3 parse_dim(const std::string& text) {
   std::string part;
   for (int i = 0; i < 3 && std::getline(in, part, ','); i++) *out[i] = uint32_t(std::stoul(part));
   return d;
+}
+
+/// Writes one address inside the initial value of variable `v`.
+void write_address(const ptx::Module& m, const lower::Addresses& a, size_t v, const ptx::Reloc& r) {
+  uint64_t value = 0;
+  for (size_t k = 0; k < m.vars.size(); k++)
+    if (m.vars[k].name == r.symbol) value = a.var[k];
+  for (size_t k = 0; k < m.functions.size(); k++)
+    if (m.functions[k].name == r.symbol) value = a.function[k];
+  if (!value) base::fail("variable {} holds the address of {}, which the file does not define", m.vars[v].name, r.symbol);
+  value += uint64_t(r.addend);
+  if (r.mask) value = (value & r.mask) >> std::countr_zero(r.mask);
+  std::memcpy(reinterpret_cast<std::byte*>(a.var[v]) + r.offset, &value, r.size);
 }
 
 /// Gives variables addresses, writes their initial values, makes function pointers.
@@ -107,9 +135,10 @@ lower::Addresses load_variables(const ptx::Module& m, exec::DeviceMemory& memory
     if (var.space != isa::Space::global && var.space != isa::Space::const_) continue;
     a.var[v] = memory.allocate(std::max<uint64_t>(1, var.size), exec::MemoryKind::module, 0);
     if (!var.init.empty()) std::memcpy(reinterpret_cast<void*>(a.var[v]), var.init.data(), var.init.size());
-    if (!var.relocs.empty()) base::fail("variable {} holds addresses; run it through a program instead", var.name);
   }
   for (size_t f = 0; f < m.functions.size(); f++) a.function.push_back(0x1000 + 16 * f);
+  for (size_t v = 0; v < m.vars.size(); v++)
+    for (const ptx::Reloc& r : m.vars[v].relocs) write_address(m, a, v, r);
   return a;
 }
 
@@ -133,11 +162,11 @@ uint32_t find_kernel(const ptx::Module& m, const std::string& name) {
 
 int run_ptx(const std::vector<std::string>& args) {
   CLI::App app{"Run one kernel from PTX text.\nExample: orrery ptx saxpy.ptx --grid 4 --block 256 --arg 'f32[1024]=iota?' --arg f32:2 --arg u32:1024"};
-  std::string file, kernel_name, grid = "1", block = "32";
+  std::string file, kernel_name, grid = "1", block = "32", schedule;
   std::vector<std::string> arg_texts;
   uint32_t shared = 0;
   double timeout = 0;
-  bool interpret = false;
+  bool interpret = false, list = false;
   app.add_option("file", file, "PTX file")->required();
   app.add_option("--kernel", kernel_name, "kernel to run (default: the first)");
   app.add_option("--grid", grid, "blocks: X[,Y[,Z]]");
@@ -145,6 +174,8 @@ int run_ptx(const std::vector<std::string>& args) {
   app.add_option("--shared", shared, "dynamic shared memory, bytes");
   app.add_option("--arg", arg_texts, "argument: TYPE:VALUE, or a buffer TYPE[COUNT], TYPE[COUNT]=VALUE, TYPE[COUNT]=iota; '?' at the end prints it");
   app.add_option("--timeout", timeout, "stop after this many seconds");
+  app.add_option("--schedule", schedule, "random:SEED explores another interleaving of warps and blocks");
+  app.add_flag("--list", list, "list the kernels of the file and what they need, run nothing");
   app.add_flag("--interpret", interpret, "do not compile");
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
@@ -160,6 +191,10 @@ int run_ptx(const std::vector<std::string>& args) {
 
   exec::DeviceMemory memory;
   const lower::Addresses addresses = load_variables(module, memory);
+  if (list) {
+    list_kernels(module, addresses);
+    return 0;
+  }
   const lower::KernelPrograms programs = lower::lower_kernel(module, find_kernel(module, kernel_name), addresses);
   exec::Launch launch;
   launch.kernel = exec::make_kernel(programs, addresses);
@@ -179,6 +214,10 @@ int run_ptx(const std::vector<std::string>& args) {
   machine.memory = &memory;
   machine.options.timeout_seconds = timeout;
   machine.options.interpret_only = interpret;
+  if (!schedule.empty()) {
+    if (schedule.rfind("random:", 0) != 0) base::fail("--schedule {}: write random:SEED", schedule);
+    machine.options.seed = std::stoull(schedule.substr(7));
+  }
   machine.print = machine.print_error = [](std::string_view s) { fwrite(s.data(), 1, s.size(), stdout); };
 #ifdef ORRERY_HAVE_JIT
   jit::Compiler compiler(jit::mode_from_environment(jit::Mode::synchronous));
