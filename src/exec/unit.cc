@@ -118,6 +118,7 @@ void Unit::start(uint64_t index) {
       w.groups[0].mask = w.lanes;
       w.finished = w.stalled = false;
       w.instructions = 0;
+      w.intact_since = ~uint64_t{0} >> 2;
       w.cluster_phase = 0;
       w.at_address = 0;
     }

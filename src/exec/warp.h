@@ -58,6 +58,7 @@ struct alignas(64) WarpContext {
   uint32_t at_inst = 0;            // compiled code: instruction of the memory access in flight, for fault reports
   uint64_t at_address = 0;         // compiled code: lane 0's address of that access when lanes are contiguous, else 0
   uint64_t instructions = 0;       // warp instructions executed (estimate by blocks in compiled code)
+  uint64_t intact_since = ~uint64_t{0} >> 2;  // compiled code: `instructions` when it stopped with all lanes together
   uint32_t tid_x[32] = {}, tid_y[32] = {}, tid_z[32] = {};
   Group groups[kMaxGroups];
   bool stalled = false;            // it last stopped in a loop or poll that waits for others

@@ -1,0 +1,197 @@
+// jit/compiler.cc: see compiler.h.
+#include "jit/compiler.h"
+
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <tuple>
+
+#include "base/error.h"
+#include "isa/row.h"
+#include "jit/cache.h"
+#include "jit/emitter.h"
+#include "jit/linker.h"
+#include "jit/plan.h"
+#include "jit/target.h"
+#include "lower/flow.h"
+
+namespace orrery::jit {
+
+namespace {
+
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+size_t flat_count(const ptx::Operand& o) {
+  if (o.kind != ptx::OperandKind::vec && o.kind != ptx::OperandKind::pair) return 1;
+  size_t n = 0;
+  for (const auto& p : o.parts) n += flat_count(p);
+  return n;
+}
+
+/// The meanings that emitted code may call, by instruction.
+std::map<uint32_t, Meaning> find_meanings(const lower::Program& p) {
+  std::map<uint32_t, Meaning> out;
+  for (uint32_t i = 0; i < p.code.size(); i++) {
+    const ptx::Instr& in = p.code[i];
+    if ((isa::row(in.form.row).effects & 0xffff) != 0) continue;
+    size_t dst = 0, src = 0;
+    for (size_t k = 0; k < in.ops.size(); k++) (int(k) < lower::destinations(in) ? dst : src) += flat_count(in.ops[k]);
+    if (auto fn = sem::find_pure(in.form, int(dst), int(src)).fn) out[i] = {in.form, fn};
+  }
+  return out;
+}
+
+std::vector<char> make_object(const Plan& plan, Tier tier, Compiler::Timing& timing) {
+  const double start = now_ms();
+  llvm::LLVMContext context;
+  llvm::Module module("kernel", context);
+  auto machine = make_target_machine(tier);
+  module.setTargetTriple(machine->getTargetTriple().str());
+  module.setDataLayout(machine->createDataLayout());
+  Emitter emitter(plan, module, HostTraits::get());
+  for (uint32_t r = 0; r < plan.entries.size(); r++) emitter.emit_region(r);
+  const char* dump = std::getenv("ORRERY_JIT_DUMP");
+  if (dump && std::string_view(dump) == "ir") module.print(llvm::errs(), nullptr);
+  std::string problem;
+  llvm::raw_string_ostream problems(problem);
+  if (llvm::verifyModule(module, &problems)) base::fail("generated code is malformed: {}", problems.str());
+  const double emitted = now_ms();
+  llvm::SmallVector<char, 0> object;
+  compile_module(module, *machine, tier, object);
+  if (dump && std::string_view(dump) == "opt") module.print(llvm::errs(), nullptr);
+  timing.emit = emitted - start;
+  timing.compile = now_ms() - emitted;
+  timing.object_bytes = object.size();
+  return {object.begin(), object.end()};
+}
+
+using Key = std::tuple<uint64_t, uint32_t, uint32_t, uint32_t>;
+
+}  // namespace
+
+Mode mode_from_environment(Mode otherwise) {
+  const char* v = std::getenv("ORRERY_JIT");
+  if (!v) return otherwise;
+  const std::string_view s(v);
+  if (s == "off") return Mode::off;
+  if (s == "sync") return Mode::synchronous;
+  if (s == "async") return Mode::background;
+  return otherwise;
+}
+
+struct Compiler::State {
+  Mode mode;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<Key, std::shared_ptr<const exec::NativeCode>> ready;  // null: being made, or cannot be made
+  struct Job { std::shared_ptr<const lower::Program> program; lower::BlockSize block; Key key; };
+  std::deque<Job> jobs;
+  bool stopping = false, busy = false;
+  std::thread thread;
+  Timing timing;
+  Cache cache;
+
+  std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block) {
+    Timing t;
+    const Plan plan(p, block);
+    const auto meanings = find_meanings(p);
+    const double start = now_ms();
+    const std::string name = cache.name_of(p.hash, block.x, block.y, block.z);
+    std::vector<char> object;
+    std::string error;
+    std::shared_ptr<LoadedCode> code;
+    if (cache.load(name, object)) code = link_object(object, uint32_t(plan.entries.size()), meanings, error), t.from_cache = code != nullptr;
+    if (!code) {
+      object = make_object(plan, Tier::full, t);
+      cache.store(name, object);
+      const double linking = now_ms();
+      code = link_object(object, uint32_t(plan.entries.size()), meanings, error);
+      t.link = now_ms() - linking;
+    } else {
+      t.link = now_ms() - start;
+    }
+    if (!code) base::fail("linking compiled code: {}", error);
+    code->entry_pc = plan.entries;
+    code->entry_of = plan.entry_of;
+    code->width = 32;
+    std::lock_guard lock(mutex);
+    timing = t;
+    return code;
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return stopping || !jobs.empty(); });
+      if (stopping) return;
+      const Job job = jobs.front();
+      jobs.pop_front();
+      busy = true;
+      lock.unlock();
+      std::shared_ptr<const exec::NativeCode> code;
+      try {
+        code = make(*job.program, job.block);
+      } catch (const std::exception& e) {
+        if (std::getenv("ORRERY_JIT_DUMP")) llvm::errs() << "jit: " << e.what() << "\n";
+      }
+      lock.lock();
+      ready[job.key] = code;
+      busy = false;
+      changed.notify_all();
+    }
+  }
+};
+
+Compiler::Compiler(Mode mode) : state_(std::make_unique<State>()) {
+  state_->mode = mode;
+}
+
+Compiler::~Compiler() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->changed.notify_all();
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program& p, exec::Dim3 block) {
+  if (state_->mode == Mode::off) return nullptr;
+  const Key key{p.hash, block.x, block.y, block.z};
+  {
+    std::lock_guard lock(state_->mutex);
+    if (auto at = state_->ready.find(key); at != state_->ready.end()) return at->second;
+    if (state_->mode == Mode::background) {
+      state_->ready[key] = nullptr;
+      state_->jobs.push_back({std::make_shared<lower::Program>(p), {block.x, block.y, block.z}, key});
+      if (!state_->thread.joinable()) state_->thread = std::thread([s = state_.get()] { s->work(); });
+      state_->changed.notify_all();
+      return nullptr;
+    }
+  }
+  auto code = state_->make(p, {block.x, block.y, block.z});
+  std::lock_guard lock(state_->mutex);
+  return state_->ready[key] = code;
+}
+
+void Compiler::finish() {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->jobs.empty() && !state_->busy; });
+}
+
+Compiler::Timing Compiler::last_timing() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->timing;
+}
+
+}  // namespace orrery::jit

@@ -1,0 +1,39 @@
+// jit/compiler.h: compiled code for kernels: from memory, from the disk cache, or made now.
+//
+//   code_for(kernel, block size) -> ready code, or null while there is none (the interpreter runs)
+//
+// Modes: off (never), synchronous (the first launch waits for the code), background (a thread compiles; launches use
+// code when it is ready). The size of the thread block is part of the key: code is made for it.
+// Threads: code_for may be called from any thread.
+// Not here: how code is made (emitter.h, target.h), the disk cache (cache.h).
+#pragma once
+#include <memory>
+
+#include "exec/launch.h"
+#include "exec/native.h"
+
+namespace orrery::jit {
+
+enum class Mode { off, synchronous, background };
+
+/// ORRERY_JIT=off|sync|async, else `otherwise`.
+Mode mode_from_environment(Mode otherwise);
+
+class Compiler : public exec::CodeProvider {
+ public:
+  explicit Compiler(Mode mode);
+  ~Compiler() override;
+  std::shared_ptr<const exec::NativeCode> code_for(const lower::Program& program, exec::Dim3 block) override;
+  /// Waits until the background thread has nothing to do.
+  void finish();
+
+  /// Time of the last compilation, milliseconds, by phase.
+  struct Timing { double emit = 0, compile = 0, link = 0; size_t object_bytes = 0; bool from_cache = false; };
+  Timing last_timing() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace orrery::jit

@@ -1,0 +1,475 @@
+// jit/emit_control.cc: regions, edges between nodes, and how a warp leaves compiled code. See emitter.h.
+#include <algorithm>
+
+#include "exec/run_state.h"
+#include "jit/emitter.h"
+#include "lower/flow.h"
+
+namespace orrery::jit {
+
+using exec::CtaContext;
+using exec::Group;
+using exec::LaunchContext;
+using exec::Stop;
+using exec::WarpContext;
+using isa::Op;
+using ptx::Instr;
+using ptx::OperandKind;
+
+namespace {
+constexpr int32_t kPollPeriod = 1 << 20;  // loop iterations between looks at the stop flag
+}
+
+Emitter::Emitter(const Plan& plan, llvm::Module& module, const HostTraits& traits)
+    : plan_(plan), module_(module), context_(module.getContext()), traits_(traits), b_(module.getContext()) {
+  const lower::Program& p = plan.program;
+  live_.resize(p.blocks.size());
+  for (size_t b = 0; b < p.blocks.size(); b++) {
+    live_[b].assign(p.regs.size(), 0);
+    for (uint32_t r : p.live_in[b]) live_[b][r] = 1;
+  }
+}
+
+Emitter::Block* Emitter::block(const char* name) { return Block::Create(context_, name, function_); }
+
+void Emitter::begin(uint32_t region) {
+  region_ = region;
+  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy()}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, Symbols::region(region), module_);
+  function_->addFnAttr("target-cpu", traits_.cpu);
+  function_->addFnAttr("target-features", traits_.features);
+  function_->addFnAttr("prefer-vector-width", traits_.avx512 ? "512" : "256");
+  function_->addFnAttr("no-trapping-math", "true");
+  function_->addFnAttr(llvm::Attribute::NoUnwind);
+  function_->addParamAttr(0, llvm::Attribute::NoAlias);
+  entry_block_ = block("entry");
+  fault_block_ = nullptr;
+  slots_.assign(plan_.program.regs.size(), nullptr);
+  scratch_.clear();
+  guard_ = nullptr;
+  kept_.clear();
+  b_.SetInsertPoint(entry_block_);
+  warp_ = function_->getArg(0);
+  alloca_point_ = b_.CreateAlloca(b_.getInt8Ty(), nullptr, "here");
+  auto* ptr = b_.getPtrTy();
+  frame_ = load_field(warp_, offsetof(WarpContext, frame), ptr, "frame");
+  cta_ = load_field(warp_, offsetof(WarpContext, cta), ptr, "cta");
+  launch_ = load_field(cta_, offsetof(CtaContext, launch), ptr, "launch");
+  shared_ = load_field(cta_, offsetof(CtaContext, shared), ptr, "shared");
+  shared_bytes_ = load_field(cta_, offsetof(CtaContext, shared_bytes), b_.getInt32Ty(), "shared_bytes");
+  params_ = load_field(cta_, offsetof(CtaContext, params), ptr, "params");
+  memory_base_ = load_field(launch_, offsetof(LaunchContext, memory_base), b_.getInt64Ty(), "memory_base");
+  memory_size_ = load_field(launch_, offsetof(LaunchContext, memory_size), b_.getInt64Ty(), "memory_size");
+  mask_slot_ = new_alloca(llvm::FixedVectorType::get(traits_.avx512 ? b_.getInt1Ty() : b_.getInt32Ty(), 32), "mask");
+  poll_slot_ = new_alloca(b_.getInt32Ty(), "poll");
+  b_.CreateStore(b_.getInt32(kPollPeriod), poll_slot_);
+}
+
+void Emitter::emit_region(uint32_t region) {
+  begin(region);
+  const uint32_t pc = plan_.entries[region];
+  schedule_ = lower::make_schedule(plan_.program, pc, [&](uint32_t i) { return plan_.service[i] != 0; },
+                                   plan_.uniformity.divergent);
+  written_.assign(plan_.program.regs.size(), 0);
+  waiting_.assign(schedule_.nodes.size(), nullptr);
+  node_block_.clear();
+  for (const lower::Node& n : schedule_.nodes) {
+    node_block_.push_back(block("node"));
+    for (uint32_t i = n.first; i < n.last; i++)
+      lower::for_registers(plan_.program.code[i], [&](uint32_t r) { written_[r] = 1; }, [](uint32_t) {});
+  }
+  const bool full = plan_.all_lanes[region] != 0;
+  find_full_nodes(full);
+  check_all_lanes(full);
+  settle(pc, plan_.live_before(pc));
+  load_live_registers(pc);
+  Value* live = load_field(warp_, offsetof(WarpContext, live), b_.getInt32Ty(), "live");
+  store_mask(mask_slot_, full ? llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), 32)) : mask_of_bits(live));
+  for (const lower::Node& n : schedule_.nodes)
+    n.waiting.each([&](uint32_t w) {
+      if (waiting_[w]) return;
+      waiting_[w] = new_alloca(mask_slot_->getAllocatedType(), "waiting");
+      b_.CreateStore(llvm::Constant::getNullValue(mask_slot_->getAllocatedType()), waiting_[w]);
+    });
+  b_.CreateBr(node_block_[schedule_.start]);
+  for (uint32_t n = 0; n < schedule_.nodes.size(); n++) emit_node(n);
+}
+
+/// A node has all 32 lanes when the region starts with them, none can have exited and none can wait elsewhere.
+void Emitter::find_full_nodes(bool full) {
+  const auto& nodes = schedule_.nodes;
+  std::vector<uint8_t> reduced(nodes.size(), 0);
+  std::vector<uint32_t> work;
+  auto reduce = [&](uint32_t n) { if (!reduced[n]) reduced[n] = 1, work.push_back(n); };
+  for (const lower::Node& n : nodes)
+    if (n.exits && (n.divergent || !n.waiting.empty())) {
+      n.waiting.each(reduce);
+      for (uint32_t s : n.successors) reduce(s);
+    }
+  while (!work.empty()) {
+    const lower::Node& n = nodes[work.back()];
+    work.pop_back();
+    n.waiting.each(reduce);
+    for (uint32_t s : n.successors) reduce(s);
+  }
+  full_nodes_.assign(nodes.size(), 0);
+  for (size_t n = 0; n < nodes.size(); n++) full_nodes_[n] = full && nodes[n].waiting.empty() && !reduced[n];
+}
+
+/// A region compiled for 32 live lanes gives the warp back when some have exited.
+void Emitter::check_all_lanes(bool full) {
+  if (!full) return;
+  Value* live = load_field(warp_, offsetof(WarpContext, live), b_.getInt32Ty(), "live");
+  Block *bad = block("partial"), *ok = block("all_lanes");
+  b_.CreateCondBr(b_.CreateICmpEQ(live, b_.getInt32(~0u)), ok, bad);
+  b_.SetInsertPoint(bad);
+  b_.CreateRet(b_.getInt32(uint32_t(Stop::diverged)));
+  b_.SetInsertPoint(ok);
+}
+
+/// The interpreter may have let lanes run apart and meet again in different iterations of a loop; then a register
+/// that compiled code would keep as one value may differ between lanes. settle (runtime.cc) looks, unless the warp
+/// comes straight from compiled code.
+void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
+  if (pc == 0) return;
+  std::vector<llvm::Constant*> rows, patterns;
+  auto* i32 = b_.getInt32Ty();
+  for (uint32_t r : live) {
+    const lower::Lanes& l = plan_.uniformity.regs[r];
+    if (l.varies() || l.chunks == 0 || is_qword(r)) continue;
+    const uint32_t bytes = is_pred(r) ? 0 : plan_.program.regs[r].kind == lower::RegKind::word ? 4 : 8;
+    for (uint32_t v : {plan_.program.regs[r].offset, bytes, uint32_t(l.chunks), uint32_t(patterns.size())})
+      rows.push_back(llvm::ConstantInt::get(i32, v));
+    for (int64_t v : plan_.uniformity.pattern_of(l)) patterns.push_back(llvm::ConstantInt::get(b_.getInt64Ty(), uint64_t(v)));
+  }
+  if (rows.empty()) return;
+  auto table = [&](llvm::Type* t, llvm::ArrayRef<llvm::Constant*> values) {
+    auto* at = llvm::ArrayType::get(t, values.size());
+    return new llvm::GlobalVariable(module_, at, true, llvm::GlobalValue::PrivateLinkage, llvm::ConstantArray::get(at, values), "settle");
+  };
+  Value* ran = b_.CreateSub(load_field(warp_, offsetof(WarpContext, instructions), b_.getInt64Ty(), "ran"),
+                            load_field(warp_, offsetof(WarpContext, intact_since), b_.getInt64Ty(), "since"));
+  Block *look = block("settle"), *apart = block("apart"), *ok = block("settled");
+  b_.CreateCondBr(b_.CreateICmpULE(ran, b_.getInt64(1)), ok, look);
+  b_.SetInsertPoint(look);
+  Value* bad = call_runtime(Symbols::settle, i32, {warp_, table(i32, rows), table(b_.getInt64Ty(), patterns), b_.getInt32(uint32_t(rows.size() / 4))});
+  b_.CreateCondBr(b_.CreateICmpEQ(bad, b_.getInt32(0)), ok, apart);
+  b_.SetInsertPoint(apart);
+  b_.CreateRet(b_.getInt32(uint32_t(Stop::diverged)));
+  b_.SetInsertPoint(ok);
+}
+
+void Emitter::load_live_registers(uint32_t pc) {
+  for (uint32_t r : plan_.live_before(pc)) {
+    Value* v = load_from_frame(r);
+    if (is_pred(r) && width_of_reg(r) == 32) store_mask(slot(r), v);
+    else b_.CreateStore(v, slot(r));
+  }
+}
+
+void Emitter::emit_node(uint32_t n) {
+  const lower::Node& node = schedule_.nodes[n];
+  node_ = n;
+  b_.SetInsertPoint(node_block_[n]);
+  full_ = full_nodes_[n] != 0;
+  kept_.clear();
+  if (!node.waiting.empty()) {
+    kept_.assign(plan_.program.regs.size(), 0);
+    node.waiting.each([&](uint32_t w) {
+      const auto& live = live_[schedule_.nodes[w].block];
+      for (size_t r = 0; r < live.size(); r++) kept_[r] |= live[r];
+    });
+  }
+  if (node.latch) {
+    emit_loop_header(n);
+    jump(node.successors[0], mask());
+    return;
+  }
+  count_instructions(node.last - node.first);
+  for (uint32_t i = node.first; i < node.last; i++) {
+    inst_ = i;
+    const Instr& in = plan_.program.code[i];
+    guard_ = nullptr;
+    if (node.stops && i + 1 == node.last) {
+      emit_stop(i, uint32_t(Stop::service), true);
+      return;
+    }
+    const Op op = in.form.op;
+    if (op == Op::bra || op == Op::brx || op == Op::ret || op == Op::exit) {
+      emit_terminator(in);
+      return;
+    }
+    emit_instr(i);
+  }
+  jump(node.successors.at(0), mask());
+}
+
+/// On the way back to a loop header: spinning loops count down their budget, all others look at the stop flag.
+void Emitter::emit_loop_header(uint32_t n) {
+  const uint32_t header = plan_.program.blocks[schedule_.nodes[n].block].first;
+  if (plan_.spin_entry[header]) {
+    Value* at = field(warp_, offsetof(WarpContext, budget));
+    Value* left = b_.CreateSub(b_.CreateLoad(b_.getInt32Ty(), at), b_.getInt32(1));
+    b_.CreateStore(left, at);
+    Block *stop = block("spin"), *go = block("go");
+    b_.CreateCondBr(b_.CreateICmpSLT(left, b_.getInt32(0)), stop, go);
+    b_.SetInsertPoint(stop);
+    emit_stop(header, uint32_t(Stop::spin), true);
+    b_.SetInsertPoint(go);
+    return;
+  }
+  Value* left = b_.CreateSub(b_.CreateLoad(b_.getInt32Ty(), poll_slot_), b_.getInt32(1));
+  b_.CreateStore(left, poll_slot_);
+  Block *poll = block("poll"), *go = block("go");
+  auto* branch = b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), poll, go);
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  b_.SetInsertPoint(poll);
+  b_.CreateStore(b_.getInt32(kPollPeriod), poll_slot_);
+  check_fault(call_runtime(Symbols::should_stop, b_.getInt32Ty(), {warp_}));
+  b_.CreateBr(go);
+  b_.SetInsertPoint(go);
+}
+
+uint32_t Emitter::successor(uint32_t target) const {
+  const lower::Node& node = schedule_.nodes[node_];
+  const auto& blocks = plan_.program.blocks[node.block].successors;
+  const auto at = std::find(blocks.begin(), blocks.end(), target);
+  return node.successors.at(size_t(at - blocks.begin()));
+}
+
+void Emitter::emit_terminator(const Instr& in) {
+  if (in.guard.reg != ptx::kNoReg) guard_ = predicate(in.guard.reg, in.guard.negated, width_of_reg(in.guard.reg));
+  switch (in.form.op) {
+    case Op::bra: return emit_branch(in);
+    case Op::brx: return emit_branch_table(in);
+    default: return emit_exit(in);
+  }
+}
+
+void Emitter::emit_branch(const Instr& in) {
+  const uint32_t target = successor(in.ops[0].id);
+  if (!guard_) return jump(target, mask());
+  const uint32_t next = schedule_.nodes[node_].successors[0];
+  if (target == next) return jump(next, mask());
+  if (width_of(guard_) == 1) {
+    Block *yes = block("taken"), *no = block("next");
+    b_.CreateCondBr(guard_, yes, no);
+    b_.SetInsertPoint(yes);
+    jump(target, mask());
+    b_.SetInsertPoint(no);
+    jump(next, mask());
+    return;
+  }
+  Value* m = mask();
+  part({{target, b_.CreateAnd(m, guard_)}, {next, b_.CreateAnd(m, b_.CreateNot(guard_))}}, false);
+}
+
+void Emitter::emit_branch_table(const Instr& in) {
+  const auto& table = plan_.program.branch_tables.at(in.ops.back().id);
+  std::map<uint32_t, std::vector<uint32_t>> cases;  // node -> indices
+  for (uint32_t i = 0; i < table.size(); i++) cases[successor(table[i])].push_back(i);
+  if (operand_width(in.ops[0]) == 1 && (!guard_ || width_of(guard_) == 1)) {
+    if (guard_) {
+      Block *yes = block("taken"), *no = block("next");
+      b_.CreateCondBr(guard_, yes, no);
+      b_.SetInsertPoint(no);
+      jump(schedule_.nodes[node_].successors[0], mask());
+      b_.SetInsertPoint(yes);
+    }
+    Block* bad = block("bad_index");
+    auto* sw = b_.CreateSwitch(read_as(in.ops[0], b_.getInt32Ty(), 1), bad, unsigned(table.size()));
+    b_.SetInsertPoint(bad);
+    b_.CreateUnreachable();
+    for (const auto& [node, indices] : cases) {
+      Block* to = block("case");
+      for (uint32_t i : indices) sw->addCase(b_.getInt32(i), to);
+      b_.SetInsertPoint(to);
+      jump(node, mask());
+    }
+    return;
+  }
+  Value *m = exec_mask(), *index = read_as(in.ops[0], b_.getInt32Ty(), 32);
+  std::vector<Target> targets;
+  for (const auto& [node, indices] : cases) {
+    Value* here = llvm::Constant::getNullValue(m->getType());
+    for (uint32_t i : indices) here = b_.CreateOr(here, b_.CreateICmpEQ(index, llvm::ConstantInt::get(index->getType(), i)));
+    targets.push_back({node, b_.CreateAnd(here, m)});
+  }
+  if (guard_) {
+    const uint32_t next = schedule_.nodes[node_].successors[0];
+    Value* rest = b_.CreateAnd(mask(), b_.CreateNot(widen(guard_, 32)));
+    auto same = std::find_if(targets.begin(), targets.end(), [&](const Target& t) { return t.node == next; });
+    if (same != targets.end()) same->mask = b_.CreateOr(same->mask, rest);
+    else targets.push_back({next, rest});
+  }
+  part(targets, false);
+}
+
+void Emitter::emit_exit(const Instr&) {
+  const auto& successors = schedule_.nodes[node_].successors;
+  Value* live_at = field(warp_, offsetof(WarpContext, live));
+  auto exit_lanes = [&](Value* m) {
+    b_.CreateStore(b_.CreateAnd(b_.CreateLoad(b_.getInt32Ty(), live_at), b_.CreateNot(bits_of(m))), live_at);
+  };
+  if (!guard_) {
+    exit_lanes(mask());
+    return part({}, true);
+  }
+  if (width_of(guard_) == 1) {
+    Block *yes = block("exit"), *no = block("stay");
+    b_.CreateCondBr(guard_, yes, no);
+    b_.SetInsertPoint(yes);
+    exit_lanes(mask());
+    part({}, true);
+    b_.SetInsertPoint(no);
+    return jump(successors.at(0), mask());
+  }
+  Value* m = mask();
+  exit_lanes(b_.CreateAnd(m, guard_));
+  part({{successors.at(0), b_.CreateAnd(m, b_.CreateNot(guard_))}}, true);
+}
+
+/// All lanes of `m` (at least one) go on at `node`, after the nodes before it where others wait.
+void Emitter::jump(uint32_t node, Value* m) {
+  std::vector<uint32_t> before;
+  const lower::NodeSet& waiting = schedule_.nodes[node_].waiting;
+  waiting.each([&](uint32_t w) { if (w < node) before.push_back(w); });
+  if (waiting_[node] && waiting.has(node)) m = b_.CreateOr(m, load_mask(waiting_[node]));
+  if (before.empty()) {
+    if (waiting_[node] && waiting.has(node)) b_.CreateStore(llvm::Constant::getNullValue(mask_slot_->getAllocatedType()), waiting_[node]);
+    store_mask(mask_slot_, m);
+    b_.CreateBr(node_block_[node]);
+    return;
+  }
+  store_mask(waiting_[node], m);
+  before.push_back(node);
+  dispatch(before, true);
+}
+
+/// Lanes go different ways; each set may be empty.
+void Emitter::part(const std::vector<Target>& targets, bool may_all_exit) {
+  lower::NodeSet candidates = schedule_.nodes[node_].waiting;
+  uint32_t last = may_all_exit ? UINT32_MAX : 0;
+  for (const Target& t : targets) {
+    Value* m = t.mask;
+    if (!waiting_[t.node]) {
+      // Never waited for: the only place to go. The mask may be empty only when all may exit.
+      waiting_[t.node] = new_alloca(mask_slot_->getAllocatedType(), "waiting");
+    }
+    if (candidates.has(t.node)) m = b_.CreateOr(m, load_mask(waiting_[t.node]));
+    store_mask(waiting_[t.node], m);
+    candidates.add(t.node);
+    last = std::max(last, t.node);
+  }
+  std::vector<uint32_t> order;
+  candidates.each([&](uint32_t c) { if (c <= last) order.push_back(c); });
+  dispatch(order, !may_all_exit);
+}
+
+void Emitter::take(uint32_t node) {
+  store_mask(mask_slot_, load_mask(waiting_[node]));
+  b_.CreateStore(llvm::Constant::getNullValue(mask_slot_->getAllocatedType()), waiting_[node]);
+  b_.CreateBr(node_block_[node]);
+}
+
+void Emitter::dispatch(const std::vector<uint32_t>& candidates, bool last_is_certain) {
+  for (size_t i = 0; i < candidates.size(); i++) {
+    if (last_is_certain && i + 1 == candidates.size()) return take(candidates[i]);
+    Block *here = block("take"), *next = block("skip");
+    b_.CreateCondBr(any(load_mask(waiting_[candidates[i]])), here, next);
+    b_.SetInsertPoint(here);
+    take(candidates[i]);
+    b_.SetInsertPoint(next);
+  }
+  return_done();
+}
+
+void Emitter::return_done() {
+  b_.CreateStore(b_.getInt32(0), field(warp_, offsetof(WarpContext, n_groups)));
+  b_.CreateRet(b_.getInt32(uint32_t(Stop::done)));
+}
+
+void Emitter::write_live(const std::vector<uint32_t>& regs, Value* m) {
+  for (uint32_t r : regs)
+    if (written_[r]) store_to_frame(r, m);
+}
+
+/// Appends a ready group; returns the new number of groups.
+llvm::Value* Emitter::write_group(Value* n, uint32_t pc, Value* bits) {
+  Value* at = b_.CreateGEP(llvm::ArrayType::get(b_.getInt8Ty(), sizeof(Group)), field(warp_, offsetof(WarpContext, groups)),
+                           {b_.CreateZExt(n, b_.getInt64Ty())});
+  b_.CreateMemSet(at, b_.getInt8(0), sizeof(Group), llvm::Align(8));
+  b_.CreateStore(b_.getInt32(pc), field(at, offsetof(Group, pc)));
+  b_.CreateStore(bits, field(at, offsetof(Group, mask)));
+  return b_.CreateAdd(n, b_.getInt32(1));
+}
+
+/// Writes the state of the warp, standing before instruction `pc`, and returns. `intact`: registers are as described
+/// by the uniformity analysis for all lanes, so that an entry right after needs no check.
+void Emitter::emit_stop(uint32_t pc, uint32_t why, bool intact) {
+  const lower::NodeSet& waiting = schedule_.nodes[node_].waiting;
+  Value* here = mask();
+  const bool alone = waiting.empty();
+  write_live(plan_.live_before(pc), alone ? nullptr : here);
+  Value* live = bits_of(here);
+  Value* n = write_group(b_.getInt32(0), pc, live);
+  waiting.each([&](uint32_t w) {
+    const uint32_t at = plan_.program.blocks[schedule_.nodes[w].block].first;
+    Value* m = load_mask(waiting_[w]);
+    Value* bits = bits_of(m);
+    Block *write = block("group"), *next = block("next_group"), *from = b_.GetInsertBlock();
+    b_.CreateCondBr(b_.CreateICmpNE(bits, b_.getInt32(0)), write, next);
+    b_.SetInsertPoint(write);
+    write_live(plan_.live_before(at), m);
+    Value* more = write_group(n, at, bits);
+    Block* written = b_.GetInsertBlock();
+    b_.CreateBr(next);
+    b_.SetInsertPoint(next);
+    auto* phi = b_.CreatePHI(b_.getInt32Ty(), 2);
+    phi->addIncoming(n, from);
+    phi->addIncoming(more, written);
+    n = phi;
+    live = b_.CreateOr(live, bits);
+  });
+  b_.CreateStore(n, field(warp_, offsetof(WarpContext, n_groups)));
+  b_.CreateStore(live, field(warp_, offsetof(WarpContext, live)));
+  Value* since = intact && alone ? load_field(warp_, offsetof(WarpContext, instructions), b_.getInt64Ty(), "ran")
+                                 : static_cast<Value*>(b_.getInt64(uint64_t{1} << 62));
+  b_.CreateStore(since, field(warp_, offsetof(WarpContext, intact_since)));
+  if (alone) {
+    b_.CreateRet(b_.getInt32(why));
+    return;
+  }
+  b_.CreateRet(b_.CreateSelect(b_.CreateICmpEQ(n, b_.getInt32(1)), b_.getInt32(why), b_.getInt32(uint32_t(Stop::diverged))));
+}
+
+void Emitter::leave_if(Value* bad) {
+  if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(bad); c && c->isZero()) return;
+  Block *leave = block("leave"), *stay = block("stay");
+  auto* branch = b_.CreateCondBr(bad, leave, stay);
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  b_.SetInsertPoint(leave);
+  emit_stop(inst_, uint32_t(Stop::service), false);
+  b_.SetInsertPoint(stay);
+}
+
+Emitter::Block* Emitter::fault_block() {
+  if (fault_block_) return fault_block_;
+  fault_block_ = block("fault");
+  llvm::IRBuilder<>(fault_block_).CreateRet(b_.getInt32(uint32_t(Stop::fault)));
+  return fault_block_;
+}
+
+void Emitter::check_fault(Value* failed) {
+  Block* ok = block("ok");
+  auto* branch = b_.CreateCondBr(b_.CreateICmpEQ(failed, b_.getInt32(0)), ok, fault_block());
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1));
+  b_.SetInsertPoint(ok);
+}
+
+void Emitter::count_instructions(uint32_t n) {
+  Value* at = field(warp_, offsetof(WarpContext, instructions));
+  b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), at), b_.getInt64(n)), at);
+}
+
+}  // namespace orrery::jit

@@ -1,0 +1,504 @@
+// jit/emit_memory.cc: ld and st. See emitter.h.
+//
+// What is known about the lanes' addresses decides the code:
+//
+//   one address for all lanes (of a chunk)     scalar loads, kept as scalars
+//   consecutive elements                       one vector load or store per chunk, under the mask
+//   a fixed pattern within a small span        (loads, all lanes on their way) one vector load and a shuffle
+//   anything else                              test for consecutive elements at run time, then gather or scatter
+//
+// Before an access its addresses are checked: inside device memory (or the block's shared memory) and aligned. When
+// the check fails, exec/ executes the instruction: it knows registered host memory, cluster addresses and faults.
+// Pages inside device memory that are not mapped raise a signal, which exec/ reports with WarpContext::at_inst.
+// Not here: atomics (emit_atomic.cc).
+#include <bit>
+
+#include "exec/run_state.h"
+#include "jit/emitter.h"
+#include "jit/memory_access.h"
+#include "lower/flow.h"
+
+namespace orrery::jit {
+
+using exec::WarpContext;
+using isa::Mod;
+using isa::Space;
+using isa::Type;
+using llvm::Align;
+using llvm::ConstantInt;
+using llvm::FixedVectorType;
+using llvm::Value;
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+
+MemoryAccess::MemoryAccess(Emitter& e, const Instr& in, const Operand& address, int element_bytes, int vector)
+    : e_(e), b_(e.b_), in_(in), address_(address), bytes_(element_bytes), vector_(vector) {
+  const Space s = in.form.n_spaces ? in.form.space() : Space::none;
+  shared_ = s == Space::shared || s == Space::shared_cta || s == Space::shared_cluster;
+  if (address.base == ptx::BaseKind::reg) lanes_ = e.plan_.uniformity.regs[address.id];
+  else lanes_ = {1, 0, 0, true, address.value};
+  if (lanes_.chunks == 0) lanes_.chunks = 32;
+  all_ = e.full_ && !e.guard_;
+}
+
+MemoryAccess::Shape MemoryAccess::shape() const {
+  if (lanes_.varies()) return Shape::any;
+  const lower::Pattern& p = e_.plan_.uniformity.pattern_of(lanes_);
+  if (lanes_.pattern == 0) return Shape::same;
+  const int span = 32 / lanes_.chunks;
+  bool consecutive = true;
+  int64_t low = 0, high = 0;
+  for (int i = 0; i < 32; i++) {
+    if (p[size_t(i)] != int64_t(i % span) * size()) consecutive = false;
+    if (p[size_t(i)] % size() != 0) return Shape::any;
+    low = std::min(low, p[size_t(i)]), high = std::max(high, p[size_t(i)]);
+  }
+  if (consecutive) return Shape::consecutive;
+  return all_ && (high - low) / size() < 2 * span ? Shape::pattern : Shape::any;
+}
+
+/// Address of each chunk (or lane) as a number: a device address, or an offset in shared memory.
+Value* MemoryAccess::address(int width) {
+  llvm::Type* t = shared_ ? b_.getInt32Ty() : b_.getInt64Ty();
+  Value* v = address_.base == ptx::BaseKind::reg ? e_.fit(e_.raw(address_.id, width), t)
+                                                  : ConstantInt::get(e_.wide(t, width), 0);
+  return b_.CreateAdd(v, ConstantInt::get(v->getType(), uint64_t(address_.value)));
+}
+
+/// i1 per element: the `extent` bytes at `address` are not all inside the memory, or not aligned.
+Value* MemoryAccess::outside(Value* address, int64_t low, int64_t extent) {
+  const unsigned shift = unsigned(std::countr_zero(unsigned(std::min(32, size()))));
+  llvm::Type* t = address->getType();
+  Value *from, *limit;
+  if (low) address = b_.CreateAdd(address, ConstantInt::get(t, uint64_t(low), true));
+  if (shared_) {
+    from = address;
+    limit = b_.CreateSub(e_.shared_bytes_, b_.getInt32(uint32_t(extent)));
+    // A block has at least the system's part of shared memory; a larger access than all of it never fits.
+    limit = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, b_.getInt32(0));
+  } else {
+    from = b_.CreateSub(address, e_.widen(e_.memory_base_, e_.width_of(address)));
+    limit = b_.CreateSub(e_.memory_size_, b_.getInt64(uint64_t(extent)));
+  }
+  if (shift) {
+    // One comparison checks both: misaligned low bits become high bits.
+    from = b_.CreateIntrinsic(t, llvm::Intrinsic::fshr, {from, from, ConstantInt::get(t, shift)});
+    limit = b_.CreateLShr(limit, shift);
+  }
+  return b_.CreateICmpUGT(from, e_.widen(limit, e_.width_of(address)));
+}
+
+Value* MemoryAccess::pointer(Value* address) {
+  if (shared_) return b_.CreateGEP(b_.getInt8Ty(), e_.shared_, b_.CreateZExt(address, e_.wide(b_.getInt64Ty(), e_.width_of(address))));
+  return b_.CreateIntToPtr(address, e_.wide(b_.getPtrTy(), e_.width_of(address)));
+}
+
+void MemoryAccess::note(Value* address) {
+  if (shared_) return;
+  auto put = [&](Value* v, size_t at) { b_.CreateStore(v, e_.field(e_.warp_, at))->setVolatile(true); };
+  put(b_.getInt32(e_.inst_), offsetof(WarpContext, at_inst));
+  (void)address;
+}
+
+/// Emits `fast` where the checks hold and the general way elsewhere; `results` are the values that both define.
+void MemoryAccess::either(Value* bad, const std::function<std::vector<Value*>()>& fast) {
+  llvm::BasicBlock *slow = e_.block("slow"), *quick = e_.block("fast"), *done = e_.block("accessed");
+  auto* branch = b_.CreateCondBr(bad, slow, quick);
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(e_.context_).createBranchWeights(1, 1 << 20));
+  // Both ways write registers through their slots; mem2reg joins them.
+  b_.SetInsertPoint(slow);
+  e_.emit_execute(in_);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(quick);
+  const std::vector<Value*> values = fast();
+  for (size_t i = 0; i < values.size(); i++) define(int(i), values[i]);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+}
+
+const Operand& MemoryAccess::data(int i) const {
+  const Operand& o = in_.ops[is_store() ? 1 : 0];
+  return o.kind == OperandKind::vec ? o.parts[size_t(i)] : o;
+}
+
+/// Memory element to register: sub-word types extend.
+void MemoryAccess::define(int i, Value* v) {
+  const Operand& o = data(i);
+  if (o.kind == OperandKind::sink) return;
+  llvm::Type* to = e_.element_of_reg(o.id);
+  const unsigned bits = to->getScalarSizeInBits(), have = v->getType()->getScalarSizeInBits();
+  if (isa::is_signed(in_.form.type()) && have < bits) v = b_.CreateSExt(v, e_.wide(b_.getIntNTy(bits), e_.width_of(v)));
+  e_.define_reg(o.id, e_.fit(v, to));
+}
+
+llvm::Type* MemoryAccess::memory_type() const { return b_.getIntNTy(unsigned(bytes_) * 8); }
+
+/// Vector of `lanes` * vector_ consecutive elements to one vector per element of the access.
+std::vector<Value*> MemoryAccess::unzip(Value* v, int lanes) {
+  if (vector_ == 1) return {v};
+  std::vector<Value*> out;
+  for (int k = 0; k < vector_; k++) {
+    llvm::SmallVector<int, 32> index;
+    for (int i = 0; i < lanes; i++) index.push_back(i * vector_ + k);
+    out.push_back(b_.CreateShuffleVector(v, index));
+  }
+  return out;
+}
+
+Value* MemoryAccess::zip(const std::vector<Value*>& v) {
+  if (vector_ == 1) return v[0];
+  std::vector<Value*> level = v;  // pairwise concatenation, then one shuffle
+  const int lanes = e_.width_of(v[0]);
+  while (level.size() > 1) {
+    std::vector<Value*> next;
+    for (size_t i = 0; i < level.size(); i += 2) next.push_back(concat(level[i], level[i + 1]));
+    level = std::move(next);
+  }
+  llvm::SmallVector<int, 256> index;
+  for (int i = 0; i < lanes; i++)
+    for (int k = 0; k < vector_; k++) index.push_back(k * lanes + i);
+  return b_.CreateShuffleVector(level[0], index);
+}
+
+Value* MemoryAccess::concat(Value* a, Value* b) {
+  llvm::SmallVector<int, 64> index;
+  for (int i = 0; i < 2 * e_.width_of(a); i++) index.push_back(i);
+  return b_.CreateShuffleVector(a, b, index);
+}
+
+Value* MemoryAccess::slice(Value* v, int first, int n) {
+  llvm::SmallVector<int, 32> index;
+  for (int i = 0; i < n; i++) index.push_back(first + i);
+  return n == e_.width_of(v) ? v : b_.CreateShuffleVector(v, index);
+}
+
+/// The mask of `n` lanes from `first`, each repeated for the elements of the access.
+Value* MemoryAccess::mask_of(Value* m, int first, int n) {
+  llvm::SmallVector<int, 128> index;
+  for (int i = 0; i < n * vector_; i++) index.push_back(first + i / vector_);
+  return b_.CreateShuffleVector(m, index);
+}
+
+Value* MemoryAccess::base_of(Value* bases, int chunk) {
+  return e_.width_of(bases) == 1 ? bases : b_.CreateExtractElement(bases, uint64_t(chunk));
+}
+
+/// Some chunk has lanes on their way and a bad address.
+Value* MemoryAccess::any_bad_chunk(Value* bad, Value* m) {
+  if (e_.width_of(bad) == 1) return bad;
+  if (m) {
+    const unsigned n = unsigned(e_.width_of(bad));
+    Value* chunks = b_.CreateBitCast(m, FixedVectorType::get(b_.getIntNTy(32 / n), n));
+    bad = b_.CreateAnd(bad, b_.CreateICmpNE(chunks, llvm::Constant::getNullValue(chunks->getType())));
+  }
+  return b_.CreateOrReduce(bad);
+}
+
+void MemoryAccess::load_same() {
+  const int chunks = lanes_.chunks;
+  Value* m = all_ || (chunks == 1 && !e_.guard_) ? nullptr : e_.exec_mask();
+  Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, 0, size()), m);
+  llvm::BasicBlock* skip = nullptr;
+  if (e_.guard_) {
+    // No lane may be on its way: then nothing is read, and the registers keep their values.
+    llvm::BasicBlock* go = e_.block("guarded");
+    skip = e_.block("skipped");
+    b_.CreateCondBr(e_.any(m), go, skip);
+    b_.SetInsertPoint(go);
+  }
+  either(bad, [&] {
+    note(bases);
+    std::vector<Value*> out;
+    for (int k = 0; k < vector_; k++) out.push_back(chunks == 1 ? load_scalar(bases, k) : load_chunks(bases, k, m));
+    return out;
+  });
+  if (skip) {
+    b_.CreateBr(skip);
+    b_.SetInsertPoint(skip);
+  }
+}
+
+Value* MemoryAccess::load_scalar(Value* at, int k) {
+  auto* load = b_.CreateAlignedLoad(memory_type(), e_.field(pointer(at), size_t(k * bytes_)), Align(uint64_t(bytes_)));
+  load->setVolatile(is_volatile());
+  return load;
+}
+
+/// One element for each chunk that has lanes on their way.
+Value* MemoryAccess::load_chunks(Value* bases, int k, Value* m) {
+  const unsigned n = unsigned(lanes_.chunks);
+  Value* v = llvm::PoisonValue::get(e_.wide(memory_type(), lanes_.chunks));
+  if (!m) {
+    for (unsigned c = 0; c < n; c++) v = b_.CreateInsertElement(v, load_scalar(base_of(bases, int(c)), k), uint64_t(c));
+    return v;
+  }
+  Value* lanes = b_.CreateBitCast(m, FixedVectorType::get(b_.getIntNTy(32 / n), n));
+  Value* some = b_.CreateICmpNE(lanes, llvm::Constant::getNullValue(lanes->getType()));
+  Value* at = pointer(b_.CreateAdd(bases, ConstantInt::get(bases->getType(), uint64_t(k * bytes_))));
+  return b_.CreateMaskedGather(v->getType(), at, Align(uint64_t(bytes_)), some, v);
+}
+
+void MemoryAccess::load_consecutive() {
+  const int chunks = lanes_.chunks, span = 32 / chunks;
+  Value* m = all_ ? nullptr : e_.exec_mask();
+  // The whole range must be inside even where lanes are off: rare at the edges, and then exec/ does it.
+  Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, 0, span * size()), m);
+  either(bad, [&] {
+    note(bases);
+    std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
+    auto* t = FixedVectorType::get(memory_type(), unsigned(span * vector_));
+    for (int c = 0; c < chunks; c++) {
+      Value* p = pointer(base_of(bases, c));
+      const Align align(uint64_t(std::min(32, size())));
+      Value* v;
+      if (m) v = b_.CreateMaskedLoad(t, p, align, mask_of(m, c * span, span));
+      else {
+        auto* load = b_.CreateAlignedLoad(t, p, align);
+        load->setVolatile(is_volatile());
+        v = load;
+      }
+      const auto split = unzip(v, span);
+      for (int k = 0; k < vector_; k++) parts[size_t(k)].push_back(split[size_t(k)]);
+    }
+    std::vector<Value*> out;
+    for (auto& list : parts) out.push_back(join(list));
+    return out;
+  });
+}
+
+/// Concatenates 1, 2 or 4 vectors.
+Value* MemoryAccess::join(std::vector<Value*> list) {
+  while (list.size() > 1) {
+    std::vector<Value*> next;
+    for (size_t i = 0; i < list.size(); i += 2) next.push_back(concat(list[i], list[i + 1]));
+    list = std::move(next);
+  }
+  return list[0];
+}
+
+void MemoryAccess::load_pattern() {
+  const lower::Pattern& p = e_.plan_.uniformity.pattern_of(lanes_);
+  const int chunks = lanes_.chunks, span = 32 / chunks;
+  int64_t low = 0, high = 0;
+  for (int64_t v : p) low = std::min(low, v), high = std::max(high, v);
+  const int elements = int((high - low) / size()) + 1;
+  Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, low, high - low + size()), nullptr);
+  either(bad, [&] {
+    note(bases);
+    std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
+    for (int c = 0; c < chunks; c++) {
+      Value* at = b_.CreateAdd(base_of(bases, c), ConstantInt::get(bases->getType()->getScalarType(), uint64_t(low), true));
+      auto* load = b_.CreateAlignedLoad(FixedVectorType::get(memory_type(), unsigned(elements * vector_)), pointer(at),
+                                        Align(uint64_t(std::min(32, size()))));
+      load->setVolatile(is_volatile());
+      for (int k = 0; k < vector_; k++) {
+        llvm::SmallVector<int, 32> index;
+        for (int i = 0; i < span; i++) index.push_back(int((p[size_t(c * span + i)] - low) / size()) * vector_ + k);
+        parts[size_t(k)].push_back(b_.CreateShuffleVector(load, index));
+      }
+    }
+    std::vector<Value*> out;
+    for (auto& list : parts) out.push_back(join(list));
+    return out;
+  });
+}
+
+/// i1: lane i's address is lane 0's plus i elements, for all lanes.
+Value* MemoryAccess::is_consecutive(Value* addresses) {
+  llvm::SmallVector<llvm::Constant*, 32> step;
+  llvm::Type* t = addresses->getType()->getScalarType();
+  for (int i = 0; i < 32; i++) step.push_back(ConstantInt::get(t, uint64_t(i * size())));
+  Value* expected = b_.CreateAdd(e_.widen(b_.CreateExtractElement(addresses, uint64_t(0)), 32), llvm::ConstantVector::get(step));
+  return b_.CreateICmpEQ(e_.bits_of(b_.CreateICmpNE(expected, addresses)), b_.getInt32(0));
+}
+
+Value* MemoryAccess::element_pointers(Value* addresses, int k) {
+  if (shared_) {
+    // Offsets are below 2^31: a sign-extended 32-bit index lets the gather use 32-bit lanes.
+    Value* at = b_.CreateAdd(addresses, ConstantInt::get(addresses->getType(), uint64_t(k * bytes_)));
+    return b_.CreateGEP(b_.getInt8Ty(), e_.shared_, at);
+  }
+  return b_.CreateIntToPtr(b_.CreateAdd(addresses, ConstantInt::get(addresses->getType(), uint64_t(k * bytes_))),
+                           FixedVectorType::get(b_.getPtrTy(), 32));
+}
+
+void MemoryAccess::load_any() {
+  Value *m = e_.exec_mask(), *at = address(32);
+  Value* bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
+  either(bad, [&] {
+    note(at);
+    std::vector<Value*> out;
+    const Align align{uint64_t(bytes_)};
+    auto* t = FixedVectorType::get(memory_type(), 32);
+    if (bytes_ < 4) return load_small(at, m);
+    for (int k = 0; k < vector_; k++)
+      out.push_back(b_.CreateMaskedGather(t, element_pointers(at, k), align, m, llvm::PoisonValue::get(t)));
+    return out;
+  });
+}
+
+/// Bytes and halves have no gather: a loop over the lanes.
+std::vector<Value*> MemoryAccess::load_small(Value* at, Value* m) {
+  Value *addresses = e_.scratch(256, 0), *values = e_.scratch(256, 1);
+  if (shared_) at = b_.CreateAdd(b_.CreateZExt(at, FixedVectorType::get(b_.getInt64Ty(), 32)),
+                                 e_.widen(b_.CreatePtrToInt(e_.shared_, b_.getInt64Ty()), 32));
+  b_.CreateAlignedStore(at, addresses, Align(64));
+  e_.for_each_lane(m, [&](Value* lane) {
+    Value* a = b_.CreateLoad(b_.getInt64Ty(), b_.CreateInBoundsGEP(b_.getInt64Ty(), addresses, lane));
+    Value* p = b_.CreateIntToPtr(a, b_.getPtrTy());
+    for (int k = 0; k < vector_; k++)
+      b_.CreateStore(b_.CreateLoad(memory_type(), e_.field(p, size_t(k * bytes_))),
+                     b_.CreateInBoundsGEP(memory_type(), e_.field(values, size_t(k * 32 * bytes_)), lane));
+  });
+  std::vector<Value*> out;
+  for (int k = 0; k < vector_; k++)
+    out.push_back(b_.CreateAlignedLoad(FixedVectorType::get(memory_type(), 32), e_.field(values, size_t(k * 32 * bytes_)), Align(uint64_t(bytes_))));
+  return out;
+}
+
+std::vector<Value*> MemoryAccess::sources() {
+  std::vector<Value*> v;
+  for (int k = 0; k < vector_; k++) {
+    const Operand& o = data(k);
+    llvm::Type* t = in_.form.type() == Type::f32 && o.kind == OperandKind::imm ? b_.getFloatTy()
+                    : in_.form.type() == Type::f64 && o.kind == OperandKind::imm ? b_.getDoubleTy() : memory_type();
+    v.push_back(e_.fit(e_.read_as(o, t, 32), memory_type()));
+  }
+  return v;
+}
+
+void MemoryAccess::store() {
+  Value* m = all_ ? nullptr : e_.exec_mask();
+  const std::vector<Value*> values = sources();
+  if (lanes_.chunks == 1 && lanes_.pattern == 0) return store_same(values);
+  if (shape() == Shape::consecutive) {
+    const int chunks = lanes_.chunks, span = 32 / chunks;
+    Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, 0, span * size()), m);
+    return either(bad, [&] {
+      note(bases);
+      for (int c = 0; c < chunks; c++) {
+        std::vector<Value*> part;
+        for (Value* v : values) part.push_back(slice(v, c * span, span));
+        Value *v = zip(part), *p = pointer(base_of(bases, c));
+        const Align align(uint64_t(std::min(32, size())));
+        if (m) b_.CreateMaskedStore(v, p, align, mask_of(m, c * span, span));
+        else b_.CreateAlignedStore(v, p, align)->setVolatile(is_volatile());
+      }
+      return std::vector<Value*>();
+    });
+  }
+  m = e_.exec_mask();
+  Value *at = address(32), *bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
+  either(bad, [&] {
+    note(at);
+    if (bytes_ < 4 || !e_.traits_.avx512) {
+      store_small(at, values, m);
+    } else {
+      for (int k = 0; k < vector_; k++)
+        b_.CreateMaskedScatter(values[size_t(k)], element_pointers(at, k), Align(uint64_t(bytes_)), m);
+    }
+    return std::vector<Value*>();
+  });
+}
+
+/// All lanes write one place: the value of the last lane stays, as on lanes that store in order.
+void MemoryAccess::store_same(const std::vector<Value*>& values) {
+  Value* m = e_.exec_mask();
+  llvm::BasicBlock *go = nullptr, *skip = nullptr;
+  if (e_.guard_) {
+    go = e_.block("guarded"), skip = e_.block("skipped");
+    b_.CreateCondBr(e_.any(m), go, skip);
+    b_.SetInsertPoint(go);
+  }
+  Value *base = address(1), *bad = outside(base, 0, size());
+  either(bad, [&] {
+    note(base);
+    Value* last = b_.CreateSub(b_.getInt32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, e_.bits_of(m), b_.getTrue()));
+    for (int k = 0; k < vector_; k++) {
+      Value* v = b_.CreateExtractElement(values[size_t(k)], last);
+      b_.CreateAlignedStore(v, e_.field(pointer(base), size_t(k * bytes_)), Align(uint64_t(bytes_)))->setVolatile(is_volatile());
+    }
+    return std::vector<Value*>();
+  });
+  if (skip) {
+    b_.CreateBr(skip);
+    b_.SetInsertPoint(skip);
+  }
+}
+
+void MemoryAccess::store_small(Value* at, const std::vector<Value*>& v, Value* m) {
+  Value *addresses = e_.scratch(256, 0), *values = e_.scratch(size_t(256 * 4), 1);
+  if (shared_) at = b_.CreateAdd(b_.CreateZExt(at, FixedVectorType::get(b_.getInt64Ty(), 32)),
+                                 e_.widen(b_.CreatePtrToInt(e_.shared_, b_.getInt64Ty()), 32));
+  b_.CreateAlignedStore(at, addresses, Align(64));
+  for (int k = 0; k < vector_; k++)
+    b_.CreateAlignedStore(v[size_t(k)], e_.field(values, size_t(k * 32 * bytes_)), Align(uint64_t(bytes_)));
+  e_.for_each_lane(m, [&](Value* lane) {
+    Value* a = b_.CreateLoad(b_.getInt64Ty(), b_.CreateInBoundsGEP(b_.getInt64Ty(), addresses, lane));
+    Value* p = b_.CreateIntToPtr(a, b_.getPtrTy());
+    for (int k = 0; k < vector_; k++)
+      b_.CreateStore(b_.CreateLoad(memory_type(), b_.CreateInBoundsGEP(memory_type(), e_.field(values, size_t(k * 32 * bytes_)), lane)),
+                     e_.field(p, size_t(k * bytes_)));
+  });
+}
+
+void MemoryAccess::load() {
+  switch (shape()) {
+    case Shape::same: return load_same();
+    case Shape::consecutive: return load_consecutive();
+    case Shape::pattern: return load_pattern();
+    case Shape::any: return load_any();
+  }
+}
+
+/// Emits `body(lane)` in a loop over the lanes of `m`, lowest first; `lane` is an i64.
+void Emitter::for_each_lane(Value* m, const std::function<void(Value*)>& body) {
+  Block *before = b_.GetInsertBlock(), *loop = block("lane"), *done = block("lanes_done");
+  Value* all = bits_of(m);
+  b_.CreateCondBr(b_.CreateICmpEQ(all, b_.getInt32(0)), done, loop);
+  b_.SetInsertPoint(loop);
+  auto* left = b_.CreatePHI(b_.getInt32Ty(), 2);
+  left->addIncoming(all, before);
+  body(b_.CreateZExt(b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, b_.getTrue()), b_.getInt64Ty()));
+  Value* rest = b_.CreateAnd(left, b_.CreateSub(left, b_.getInt32(1)));
+  left->addIncoming(rest, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpEQ(rest, b_.getInt32(0)), done, loop);
+  b_.SetInsertPoint(done);
+}
+
+namespace {
+bool is_param_space(Space s) { return s == Space::param || s == Space::param_entry; }
+}  // namespace
+
+bool Emitter::emit_memory(const Instr& in) {
+  const isa::Form& f = in.form;
+  const Space s = f.n_spaces ? f.space() : Space::none;
+  const bool is_store = f.op == isa::Op::st;
+  const Operand& address = in.ops[is_store ? 0 : 1];
+  const int bytes = isa::bytes_of(f.type()), vector = std::max<int>(1, f.vec);
+  if (address.kind != OperandKind::address || bytes > 8 || f.type() == Type::b128) return false;
+  if (is_param_space(s) && !is_store && address.base == ptx::BaseKind::none) return load_param(in, address, bytes, vector);
+  if (s == Space::local || is_param_space(s) || s == Space::param_func || address.base == ptx::BaseKind::local_var) return false;
+  if (s == Space::shared_cluster) return false;
+  if (f.has(Mod::acquire) || f.has(Mod::release) || f.has(Mod::sc)) b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
+  MemoryAccess access(*this, in, address, bytes, vector);
+  if (is_store) access.store();
+  else access.load();
+  return true;
+}
+
+bool Emitter::load_param(const Instr& in, const Operand& address, int bytes, int vector) {
+  llvm::Type* t = b_.getIntNTy(unsigned(bytes) * 8);
+  for (int k = 0; k < vector; k++) {
+    const Operand& o = in.ops[0].kind == OperandKind::vec ? in.ops[0].parts[size_t(k)] : in.ops[0];
+    if (o.kind == OperandKind::sink) continue;
+    Value* v = b_.CreateAlignedLoad(t, field(params_, size_t(address.value + k * bytes)), Align(1));
+    const unsigned bits = element_of_reg(o.id)->getScalarSizeInBits();
+    if (isa::is_signed(in.form.type()) && unsigned(bytes) * 8 < bits) v = b_.CreateSExt(v, b_.getIntNTy(bits));
+    define_reg(o.id, fit(v, element_of_reg(o.id)));
+  }
+  return true;
+}
+
+}  // namespace orrery::jit

@@ -1,0 +1,209 @@
+// jit/emitter.h: from one region of a kernel to one LLVM function.
+//
+// A warp is a vector: a register whose lanes differ is an LLVM vector of 32 elements; one that is uniform (or uniform
+// in 2 or 4 chunks of lanes, up to a known pattern) is a scalar (or a short vector) and is widened where it meets
+// others. Registers are allocas, made SSA by LLVM. What a value of width w is:
+//
+//   w = 1           one element for all lanes          w = 2, 4   one element for each chunk of lanes
+//   w = 32          one element for each lane
+//
+// Lanes that are on their way are a mask (<32 x i1>). Other lanes of the warp wait at later nodes of the region's
+// schedule, each with its own mask; lower/schedule.h says where they can be. A register keeps the old value of
+// waiting lanes only if it is live where they wait.
+//
+//   emit_control.cc  regions, edges between nodes, stops      emit_values.cc  reading and writing registers
+//   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
+//   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
+//   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers
+//   emit_call.cc     instructions executed by sem/ and exec/
+//
+// Every emit_* function for an instruction returns false when it does not know the form; the general way
+// (emit_call.cc) then takes over, so coverage is complete.
+// Not here: optimisation and object code (target.h), which regions there are (plan.h).
+#pragma once
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "jit/plan.h"
+#include "jit/target.h"
+#include "lower/schedule.h"
+
+namespace orrery::jit {
+
+/// What the object code refers to by name; the linker gives the addresses.
+struct Symbols {
+  static constexpr const char* execute = "orrery_thunk_execute";
+  static constexpr const char* execute_memory = "orrery_thunk_execute_memory";
+  static constexpr const char* should_stop = "orrery_thunk_should_stop";
+  static constexpr const char* pure = "orrery_thunk_pure";
+  static constexpr const char* settle = "orrery_thunk_settle";
+  static std::string form(uint32_t inst) { return "orrery_form_" + std::to_string(inst); }
+  static std::string meaning(uint32_t inst) { return "orrery_meaning_" + std::to_string(inst); }
+  static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }
+};
+
+class Emitter {
+ public:
+  Emitter(const Plan& plan, llvm::Module& module, const HostTraits& traits);
+  /// Adds the function of region number `region` to the module.
+  void emit_region(uint32_t region);
+
+ private:
+  using Value = llvm::Value;
+  using Block = llvm::BasicBlock;
+  using LaneType = llvm::Type;
+  struct Place { llvm::AllocaInst* slot = nullptr; };
+  struct Target { uint32_t node; Value* mask; };
+  enum class Use { arithmetic, bits };
+
+  // -- emit_control.cc
+  void begin(uint32_t region);
+  void load_live_registers(uint32_t pc);
+  void settle(uint32_t pc, const std::vector<uint32_t>& live);
+  void find_full_nodes(bool full);
+  void check_all_lanes(bool full);
+  void emit_node(uint32_t n);
+  void emit_loop_header(uint32_t n);
+  void emit_terminator(const ptx::Instr& in);
+  void emit_branch(const ptx::Instr& in);
+  void emit_branch_table(const ptx::Instr& in);
+  void emit_exit(const ptx::Instr& in);
+  void jump(uint32_t node, Value* mask);
+  void part(const std::vector<Target>& targets, bool may_all_exit);
+  void dispatch(const std::vector<uint32_t>& candidates, bool last_is_certain);
+  void take(uint32_t node);
+  uint32_t successor(uint32_t block) const;
+  void emit_stop(uint32_t pc, uint32_t why, bool intact);
+  void write_live(const std::vector<uint32_t>& regs, Value* mask);
+  Value* write_group(Value* n, uint32_t pc, Value* bits);
+  void emit_instr(uint32_t i);
+  void return_done();
+  Block* block(const char* name);
+  Block* fault_block();
+  /// Stops before the current instruction when `bad` (i1) holds: the interpreter executes it.
+  void leave_if(Value* bad);
+
+  // -- emit_values.cc
+  LaneType* element(isa::Type t) const;
+  LaneType* element_of_reg(uint32_t reg) const;
+  LaneType* wide(LaneType* element, int width) const;
+  int width_of(Value* v) const;
+  int width_of_reg(uint32_t reg) const { return plan_.uniformity.regs[reg].chunks ? plan_.uniformity.regs[reg].chunks : 1; }
+  llvm::AllocaInst* slot(uint32_t reg);
+  Value* raw(uint32_t reg, int width);                      // the register as it is kept, widened to `width`
+  Value* read(const ptx::Operand& o, isa::Type t, int width, Use use = Use::bits);
+  Value* read_as(const ptx::Operand& o, LaneType* type, int width, Use use = Use::bits);
+  Value* immediate(const ptx::Operand& o, LaneType* type, int width);
+  Value* special(ptx::Sreg s, int64_t number, int width);
+  Value* predicate(uint32_t reg, bool negated, int width);
+  Value* read_predicate(const ptx::Operand& o, int width);
+  Value* fit(Value* v, LaneType* to_element);               // same bits in another type; truncates or zero-extends
+  Value* widen(Value* v, int width, const lower::Lanes* lanes = nullptr);
+  Value* canonical_nan(Value* v);
+  int natural_width(const ptx::Instr& in, int first_source) const;
+  int operand_width(const ptx::Operand& o) const;
+  bool is_patterned(const ptx::Operand& o) const;
+  /// Writes `v` (any width that divides the register's) under the guard and mask.
+  void define(const ptx::Operand& o, Value* v);
+  void define_reg(uint32_t reg, Value* v);
+  bool keeps_old(uint32_t reg) const;                       // waiting lanes need the register
+  Value* mask();                                            // <32 x i1> of this node's lanes
+  Value* exec_mask();                                       // ... with the guard applied
+  Value* bits_of(Value* mask);                              // i32
+  Value* mask_of_bits(Value* bits);
+  Value* any(Value* mask);
+  Value* load_mask(llvm::AllocaInst* slot);
+  void store_mask(llvm::AllocaInst* slot, Value* mask);
+  llvm::AllocaInst* new_alloca(LaneType* t, const char* name);
+  Value* field(Value* base, size_t offset);
+  Value* load_field(Value* base, size_t offset, LaneType* t, const char* name);
+  Value* frame_place(uint32_t reg);
+  void store_to_frame(uint32_t reg, Value* mask = nullptr);
+  Value* load_from_frame(uint32_t reg);                     // in the width that the register is kept
+  bool is_pred(uint32_t reg) const { return plan_.program.regs[reg].kind == lower::RegKind::pred; }
+  bool is_qword(uint32_t reg) const { return plan_.program.regs[reg].kind == lower::RegKind::qword; }
+
+  // -- instructions; false: unknown form
+  bool emit_arith(const ptx::Instr& in);
+  Value* integer_op(const ptx::Instr& in, int width);
+  Value* float_op(const ptx::Instr& in, int width);
+  Value* bitfield_op(const ptx::Instr& in, int width);
+  Value* divide(Value* a, Value* b, bool is_signed, bool remainder);
+  Value* lop3(Value* a, Value* b, Value* c, unsigned table);
+  Value* permute_bytes(Value* a, Value* b, unsigned selector);
+  bool pack(const ptx::Instr& in);
+  bool unpack(const ptx::Instr& in);
+  bool emit_mov(const ptx::Instr& in);
+  bool emit_setp(const ptx::Instr& in);
+  bool emit_select(const ptx::Instr& in);
+  Value* compare(const ptx::Instr& in, isa::Type t, int a, int b, int width);
+  bool emit_predicate_logic(const ptx::Instr& in);
+  bool emit_convert(const ptx::Instr& in);
+  Value* int_to_int(const ptx::Instr& in, int width);
+  Value* int_to_real(const ptx::Instr& in, int width);
+  Value* real_to_int(const ptx::Instr& in, int width);
+  Value* real_to_real(const ptx::Instr& in, int width);
+  bool emit_memory(const ptx::Instr& in);
+  bool load_param(const ptx::Instr& in, const ptx::Operand& address, int bytes, int vector);
+  void for_each_lane(Value* m, const std::function<void(Value*)>& body);
+  bool emit_atomic(const ptx::Instr& in);
+  bool emit_warp(const ptx::Instr& in);
+  bool emit_vote(const ptx::Instr& in);
+  bool emit_shuffle(const ptx::Instr& in);
+  bool shuffle_by_register(const ptx::Instr& in, const ptx::Operand& d, const ptx::Operand* p, Value* v, uint32_t c);
+  bool gather_then_execute(const ptx::Instr& in);
+  void require_members(Value* members);
+  Value* member_mask(const ptx::Operand& o);
+  bool constant_word(const ptx::Operand& o, uint32_t& v) const;
+  void emit_execute(const ptx::Instr& in);
+  Value* first_lane_from_frame(uint32_t reg, Value* m);
+  bool emit_meaning(const ptx::Instr& in);
+  void check_widening(const ptx::Instr& in);
+  Value* flush(Value* v);                                   // f32 subnormals to signed zero
+  Value* minmax(Value* a, Value* b, bool is_max, bool nan);
+  Value* shift(unsigned op, Value* a, Value* by);
+
+  friend class MemoryAccess;
+
+  const Plan& plan_;
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const HostTraits traits_;
+  llvm::IRBuilder<> b_;
+  llvm::Function* function_ = nullptr;
+  Block* entry_block_ = nullptr;
+  Block* fault_block_ = nullptr;
+  llvm::Instruction* alloca_point_ = nullptr;
+  Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;
+  Value *memory_base_ = nullptr, *memory_size_ = nullptr, *shared_bytes_ = nullptr;
+  lower::Schedule schedule_;
+  std::vector<Block*> node_block_;
+  std::vector<uint8_t> full_nodes_;                         // by node: it runs with all 32 lanes
+  std::vector<llvm::AllocaInst*> waiting_;                  // by node
+  std::vector<llvm::AllocaInst*> slots_;                    // by register
+  std::vector<uint8_t> written_;                            // by register: some instruction of the region writes it
+  std::vector<std::vector<uint8_t>> live_;                  // by program block: registers live at its start
+  std::vector<uint8_t> kept_;                               // by register: live where lanes wait during this node
+  llvm::AllocaInst* mask_slot_ = nullptr;
+  llvm::AllocaInst* poll_slot_ = nullptr;
+  std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
+  uint32_t region_ = 0, node_ = 0, inst_ = 0;
+  bool full_ = false;                                       // the mask of this node is known to be all lanes
+  Value* guard_ = nullptr;                                  // i1 or <32 x i1>; null: none
+
+  llvm::AllocaInst* scratch(size_t bytes, int index);
+  llvm::FunctionCallee runtime(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> args);
+  llvm::CallInst* call_runtime(const char* name, llvm::Type* result, llvm::ArrayRef<Value*> args);
+  void check_fault(Value* failed);
+  void count_instructions(uint32_t n);
+  void emit_guarded(const ptx::Instr& in);
+  bool emit_known(const ptx::Instr& in);
+};
+
+}  // namespace orrery::jit

@@ -1,0 +1,69 @@
+// jit/memory_access.h: the code of one ld or st (emit_memory.cc).
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "jit/emitter.h"
+
+namespace orrery::jit {
+
+class MemoryAccess {
+ public:
+  /// An access of `vector` elements of `element_bytes` each per lane.
+  MemoryAccess(Emitter& e, const ptx::Instr& in, const ptx::Operand& address, int element_bytes, int vector);
+  void load();
+  void store();
+  void atomic();
+
+ private:
+  using Value = llvm::Value;
+  enum class Shape { same, consecutive, pattern, any };
+
+  int size() const { return bytes_ * vector_; }
+  bool is_store() const { return in_.form.op == isa::Op::st; }
+  bool is_volatile() const {
+    return in_.form.has(isa::Mod::volatile_) || in_.form.has(isa::Mod::relaxed) || in_.form.has(isa::Mod::acquire) ||
+           in_.form.has(isa::Mod::release) || in_.form.has(isa::Mod::mmio);
+  }
+  Shape shape() const;
+  Value* address(int width);
+  Value* outside(Value* address, int64_t low, int64_t extent);
+  Value* any_bad_chunk(Value* bad, Value* mask);
+  Value* pointer(Value* address);
+  Value* element_pointers(Value* addresses, int k);
+  Value* base_of(Value* bases, int chunk);
+  void note(Value* address);
+  void either(Value* bad, const std::function<std::vector<Value*>()>& fast);
+  const ptx::Operand& data(int i) const;
+  void define(int i, Value* v);
+  llvm::Type* memory_type() const;
+  std::vector<Value*> unzip(Value* v, int lanes);
+  Value* zip(const std::vector<Value*>& v);
+  Value* concat(Value* a, Value* b);
+  Value* join(std::vector<Value*> list);
+  Value* slice(Value* v, int first, int n);
+  Value* mask_of(Value* m, int first, int n);
+  Value* is_consecutive(Value* addresses);
+  void load_same();
+  Value* load_scalar(Value* at, int k);
+  Value* load_chunks(Value* bases, int k, Value* m);
+  void load_consecutive();
+  void load_pattern();
+  void load_any();
+  std::vector<Value*> load_small(Value* at, Value* m);
+  std::vector<Value*> sources();
+  Value* one_lane(Value* p, Value* v, Value* w);
+  void reduce_then_add(Value* v, Value* mask);
+  void store_same(const std::vector<Value*>& values);
+  void store_small(Value* at, const std::vector<Value*>& values, Value* m);
+
+  Emitter& e_;
+  llvm::IRBuilder<>& b_;
+  const ptx::Instr& in_;
+  const ptx::Operand& address_;
+  const int bytes_, vector_;
+  bool shared_ = false, all_ = false;
+  lower::Lanes lanes_;
+};
+
+}  // namespace orrery::jit

@@ -1,0 +1,26 @@
+// jit/target.h: the host machine: what vectors it has, optimisation, object code.
+#pragma once
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <memory>
+#include <string>
+
+namespace orrery::jit {
+
+struct HostTraits {
+  bool avx512 = false;        // predicates live in mask registers
+  std::string cpu, features;  // as LLVM names them
+  static const HostTraits& get();
+};
+
+enum class Tier { quick, full };
+
+/// A target machine for position-independent code on this host. Not shared between threads.
+std::unique_ptr<llvm::TargetMachine> make_target_machine(Tier tier);
+
+/// Optimises `module` in place and appends its object file to `object`.
+void compile_module(llvm::Module& module, llvm::TargetMachine& machine, Tier tier, llvm::SmallVectorImpl<char>& object);
+
+}  // namespace orrery::jit

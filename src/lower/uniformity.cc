@@ -1,0 +1,479 @@
+// lower/uniformity.cc: see uniformity.h. An optimistic fixed point: every register starts without a value; facts only
+// get weaker; new divergent branches bring new waiting lanes, which make more registers vary.
+#include "lower/uniformity.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "isa/row.h"
+#include "lower/flow.h"
+
+namespace orrery::lower {
+
+using isa::Form;
+using isa::Mod;
+using isa::Op;
+using isa::Space;
+using isa::Type;
+using isa::TypeClass;
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Sreg;
+
+namespace {
+
+constexpr Lanes kVaries{32, 0, 0, false, 0};
+constexpr uint8_t kMaxAlign = 63;
+
+uint8_t align_of(int64_t v) { return v == 0 ? kMaxAlign : uint8_t(std::countr_zero(uint64_t(v))); }
+int chunk_start(int lane, int chunks) { return lane / (32 / chunks) * (32 / chunks); }
+
+bool is_integer(Type t) {
+  const TypeClass c = isa::class_of(t);
+  return c == TypeClass::bits || c == TypeClass::uint || c == TypeClass::sint;
+}
+
+int64_t wrap(int64_t v, int bits) {
+  if (bits >= 64) return v;
+  return int64_t(uint64_t(v) << (64 - bits)) >> (64 - bits);
+}
+
+class Analysis {
+ public:
+  Analysis(const Program& p, BlockSize block) : p_(p) {
+    u_.block = block;
+    u_.patterns.push_back(Pattern{});
+    u_.regs.resize(p.regs.size());
+    u_.divergent.assign(p.blocks.size(), 0);
+    n_defs_.assign(p.regs.size(), 0);
+    for (const Instr& in : p.code) for_registers(in, [&](uint32_t r) { n_defs_[r]++; }, [](uint32_t) {});
+    live_.resize(p.blocks.size());
+    for (size_t b = 0; b < p.blocks.size(); b++) {
+      live_[b].assign(p.regs.size(), 0);
+      for (uint32_t r : p.live_in[b]) live_[b][r] = 1;
+    }
+  }
+
+  Uniformity run() {
+    find_kept();
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (uint32_t i = 0; i < p_.code.size(); i++) changed |= visit(i);
+      if (find_divergent()) changed = true, find_kept();
+    }
+    return std::move(u_);
+  }
+
+ private:
+  const Program& p_;
+  Uniformity u_;
+  std::vector<uint32_t> n_defs_;
+  std::vector<std::vector<uint8_t>> live_;
+  std::vector<std::vector<uint8_t>> kept_;  // by block: registers live where other lanes may wait
+
+  bool find_divergent() {
+    bool changed = false;
+    for (size_t b = 0; b < p_.blocks.size(); b++) {
+      if (u_.divergent[b]) continue;
+      const Instr& end = p_.code[p_.blocks[b].last - 1];
+      bool parts = end.guard.reg != ptx::kNoReg && ends_or_jumps(end) && !seen_uniform(end.guard.reg);
+      if (end.form.op == Op::brx && end.ops[0].kind == OperandKind::reg && !seen_uniform(end.ops[0].id)) parts = true;
+      if (parts) u_.divergent[b] = 1, changed = true;
+    }
+    return changed;
+  }
+  static bool ends_or_jumps(const Instr& in) {
+    const Op op = in.form.op;
+    return op == Op::bra || op == Op::brx || op == Op::ret || op == Op::exit || op == Op::trap;
+  }
+  bool seen_uniform(uint32_t reg) const { return u_.regs[reg].chunks == 0 || u_.regs[reg].uniform(); }
+
+  void find_kept() {
+    const Schedule s = make_schedule(p_, 0, [](uint32_t) { return false; }, u_.divergent);
+    kept_.assign(p_.blocks.size(), std::vector<uint8_t>());
+    for (const Node& node : s.nodes) {
+      if (node.latch || node.waiting.empty()) continue;
+      std::vector<uint8_t>& kept = kept_[node.block];
+      if (kept.empty()) kept.assign(p_.regs.size(), 0);
+      node.waiting.each([&](uint32_t w) {
+        const std::vector<uint8_t>& live = live_[s.nodes[w].block];
+        for (size_t r = 0; r < live.size(); r++) kept[r] |= live[r];
+      });
+    }
+  }
+
+  uint16_t intern(const Pattern& p) {
+    const auto at = std::find(u_.patterns.begin(), u_.patterns.end(), p);
+    if (at != u_.patterns.end()) return uint16_t(at - u_.patterns.begin());
+    if (u_.patterns.size() >= 60000) return 0xffff;
+    u_.patterns.push_back(p);
+    return uint16_t(u_.patterns.size() - 1);
+  }
+  /// Description with pattern `p` (made zero at the first lane of each chunk by the caller).
+  Lanes with_pattern(Lanes l, const Pattern& p) {
+    l.pattern = intern(p);
+    if (l.pattern == 0xffff) return kVaries;
+    if (l.pattern) l.constant = l.constant && l.chunks == 1;
+    return l;
+  }
+
+  /// The same values described with more chunks.
+  Lanes refine(Lanes l, int chunks) {
+    if (l.chunks >= chunks || l.chunks == 0) return l;
+    if (chunks == 32) return kVaries;
+    const Pattern& p = u_.patterns[l.pattern];
+    Pattern q;
+    uint8_t align = l.align;
+    for (int i = 0; i < 32; i++) {
+      q[size_t(i)] = p[size_t(i)] - p[size_t(chunk_start(i, chunks))];
+      align = std::min(align, align_of(p[size_t(chunk_start(i, chunks))]));
+    }
+    Lanes out{uint8_t(chunks), align, 0, false, 0};
+    return with_pattern(out, q);
+  }
+
+  Lanes join(Lanes a, Lanes b) {
+    if (a.chunks == 0) return b;
+    if (b.chunks == 0) return a;
+    if (a == b) return a;
+    for (int n : {1, 2, 4}) {
+      if (n < a.chunks || n < b.chunks) continue;
+      const Lanes x = refine(a, n), y = refine(b, n);
+      if (x.chunks != n || y.chunks != n || x.pattern != y.pattern) continue;
+      Lanes out{uint8_t(n), std::min(x.align, y.align), x.pattern, false, 0};
+      if (x.constant && y.constant && x.value == y.value) out.constant = true, out.value = x.value;
+      return out;
+    }
+    return kVaries;
+  }
+
+  Lanes of(const Operand& o) {
+    switch (o.kind) {
+      case OperandKind::reg: {
+        Lanes l = u_.regs[o.id];
+        if (o.negated && l.pattern) return kVaries;
+        if (o.negated) l.constant = false, l.align = 0;
+        return l;
+      }
+      case OperandKind::imm: return {1, o.is_float ? uint8_t(0) : align_of(o.value), 0, !o.is_float, o.value};
+      case OperandKind::sreg: return lanes_of_sreg(Sreg(o.id), u_.block, u_.patterns);
+      case OperandKind::local_var: case OperandKind::func: case OperandKind::none: return {1, 0, 0, false, 0};
+      case OperandKind::vec: case OperandKind::pair: {
+        Lanes l{1, 0, 0, false, 0};
+        for (const Operand& part : o.parts) l = flat_meet(l, of(part));
+        return l;
+      }
+      case OperandKind::address: {
+        if (o.base != ptx::BaseKind::reg) return {1, align_of(o.value), 0, true, o.value};
+        Lanes l = u_.regs[o.id];
+        if (l.chunks == 0 || l.varies()) return l;
+        l.align = std::min(l.align, align_of(o.value));
+        l.constant = false;
+        return l;
+      }
+      default: return kVaries;
+    }
+  }
+
+  /// A result that is any function of flat values; varies as soon as one operand has a pattern.
+  static Lanes flat_meet(Lanes a, Lanes b) {
+    if (a.chunks == 0 || b.chunks == 0) return {};
+    if (!a.flat() || !b.flat()) return kVaries;
+    return {std::max(a.chunks, b.chunks), 0, 0, false, 0};
+  }
+
+  Lanes sum(Lanes a, Lanes b, int sign, int bits) {
+    if (a.chunks == 0 || b.chunks == 0) return {};
+    const int n = std::max(a.chunks, b.chunks);
+    if (n == 32) return kVaries;
+    a = refine(a, n), b = refine(b, n);
+    if (a.varies() || b.varies()) return kVaries;
+    Pattern q;
+    for (size_t i = 0; i < 32; i++)
+      q[i] = wrap(u_.patterns[a.pattern][i] + sign * u_.patterns[b.pattern][i], bits);
+    Lanes out{uint8_t(n), std::min(a.align, b.align), 0, a.constant && b.constant, 0};
+    if (out.constant) out.value = wrap(a.value + sign * b.value, bits);
+    return with_pattern(out, q);
+  }
+
+  Lanes scaled(Lanes a, Lanes factor, int bits) {
+    if (a.chunks == 0 || factor.chunks == 0) return {};
+    if (a.flat() && factor.flat()) {
+      Lanes out{std::max(a.chunks, factor.chunks), uint8_t(std::min(a.align + factor.align, int(kMaxAlign))), 0,
+                a.constant && factor.constant, 0};
+      if (out.constant) out.value = wrap(int64_t(uint64_t(a.value) * uint64_t(factor.value)), bits);
+      return out;
+    }
+    if (a.constant && a.flat()) std::swap(a, factor);
+    if (a.varies()) return kVaries;
+    if (!factor.constant || !factor.flat()) return finer_product(a, factor);
+    Pattern q;
+    for (size_t i = 0; i < 32; i++) q[i] = wrap(int64_t(uint64_t(u_.patterns[a.pattern][i]) * uint64_t(factor.value)), bits);
+    Lanes out{a.chunks, uint8_t(std::min(a.align + align_of(factor.value), int(kMaxAlign))), 0, a.constant, 0};
+    if (out.constant) out.value = wrap(int64_t(uint64_t(a.value) * uint64_t(factor.value)), bits);
+    return with_pattern(out, q);
+  }
+  /// A pattern times an unknown: flat again when the pattern is constant within smaller chunks.
+  Lanes finer_product(Lanes a, Lanes b) {
+    for (int n : {2, 4}) {
+      const Lanes x = refine(a, n), y = refine(b, n);
+      if (x.chunks == n && y.chunks == n && x.flat() && y.flat())
+        return {uint8_t(n), uint8_t(std::min(x.align + y.align, int(kMaxAlign))), 0, false, 0};
+    }
+    return kVaries;
+  }
+
+  /// Largest value of the pattern when base + pattern can be read as disjoint bits; false when it cannot.
+  bool low_bits(const Lanes& a, int64_t& top) const {
+    const Pattern& p = u_.patterns[a.pattern];
+    top = *std::max_element(p.begin(), p.end());
+    const int64_t least = *std::min_element(p.begin(), p.end());
+    return least >= 0 && top < (int64_t{1} << std::min<int>(a.align, 31));
+  }
+
+  template <class F>
+  Lanes bitwise(Lanes a, Lanes b, F f, uint8_t align, int bits) {
+    if (a.chunks == 0 || b.chunks == 0) return {};
+    if (a.flat() && b.flat()) {
+      Lanes out{std::max(a.chunks, b.chunks), align, 0, a.constant && b.constant, 0};
+      if (out.constant) out.value = wrap(f(a.value, b.value), bits);
+      return out;
+    }
+    if (a.constant && a.flat()) std::swap(a, b);
+    int64_t top;
+    if (a.varies() || !b.constant || !b.flat() || !low_bits(a, top)) return kVaries;
+    const int64_t low = (int64_t{1} << std::min<int>(a.align, 31)) - 1;
+    Pattern q;
+    for (size_t i = 0; i < 32; i++) q[i] = f(u_.patterns[a.pattern][i], b.value & low);
+    // The first lane of a chunk has pattern 0: its low result bits belong to the base.
+    const int64_t at0 = f(0, b.value & low);
+    for (int64_t& v : q) v -= at0;
+    Lanes out{a.chunks, at0 == 0 ? align : std::min(align, align_of(at0)), 0, a.constant, 0};
+    if (out.constant) out.value = wrap(f(a.value, b.value), bits);
+    return with_pattern(out, q);
+  }
+
+  Lanes shifted_right(Lanes a, Lanes by, bool is_signed, int bits) {
+    if (a.chunks == 0 || by.chunks == 0) return {};
+    if (a.flat() && by.flat()) {
+      Lanes out{std::max(a.chunks, by.chunks), 0, 0, false, 0};
+      if (by.constant && by.value >= 0 && by.value < bits) {
+        out.align = uint8_t(std::max<int64_t>(0, int64_t(a.align) - by.value));
+        if (a.constant && a.value >= 0) out.constant = true, out.value = a.value >> by.value;
+      }
+      return out;
+    }
+    int64_t top;
+    if (a.varies() || !by.constant || by.value < 0 || by.value >= bits || !low_bits(a, top) || by.value > a.align) return kVaries;
+    Pattern q;
+    for (size_t i = 0; i < 32; i++) q[i] = u_.patterns[a.pattern][i] >> by.value;
+    return with_pattern({a.chunks, uint8_t(a.align - by.value), 0, false, 0}, q);
+  }
+
+  Lanes converted(const Form& f, Lanes a) {
+    if (a.chunks == 0 || a.flat()) {
+      Lanes out{a.chunks, 0, 0, false, 0};
+      if (is_integer(f.type(0)) && is_integer(f.type(1)) && isa::bits_of(f.type(0)) >= isa::bits_of(f.type(1)) && !f.has(Mod::sat)) {
+        out.align = a.align;
+        if (a.constant && a.value >= 0 && a.value < (int64_t{1} << 31) && isa::bits_of(f.type(1)) >= 32)
+          out.constant = true, out.value = a.value;
+      }
+      return out;
+    }
+    if (a.varies() || !is_integer(f.type(0)) || !is_integer(f.type(1)) || f.has(Mod::sat)) return kVaries;
+    const int to = isa::bits_of(f.type(0)), from = isa::bits_of(f.type(1));
+    if (from < 32 || to < 32) return kVaries;
+    Pattern q = u_.patterns[a.pattern];
+    for (int64_t& v : q) v = wrap(v, std::min(to, from));
+    return with_pattern({a.chunks, a.align, 0, false, 0}, q);
+  }
+
+  Lanes product(const Instr& in) {
+    const Form& f = in.form;
+    if (!is_integer(f.type())) return kVaries;
+    const int bits = isa::bits_of(f.type());
+    if (f.has(Mod::wide)) {
+      if (bits != 32) return kVaries;
+      const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
+      // Constants are kept sign-extended: a negative one means another number to an unsigned product.
+      if ((a.constant && a.value < 0) || (b.constant && b.value < 0)) {
+        if (!a.flat() || !b.flat()) { if (!isa::is_signed(f.type())) return kVaries; }
+        else return {std::max(a.chunks, b.chunks), 0, 0, false, 0};
+      }
+      return scaled(a, b, 64);
+    }
+    if (!f.has(Mod::lo)) return kVaries;
+    return scaled(of(in.ops[1]), of(in.ops[2]), bits);
+  }
+
+  /// The general rule: flat operands give a flat result.
+  Lanes generic(const Instr& in) {
+    Lanes l{1, 0, 0, false, 0};
+    for (size_t i = size_t(destinations(in)); i < in.ops.size(); i++) l = flat_meet(l, of(in.ops[i]));
+    return l;
+  }
+
+  Lanes refined_rule(const Instr& in) {
+    const Form& f = in.form;
+    const int bits = isa::bits_of(f.type());
+    auto shift = [&](int i) {
+      Lanes by = of(in.ops[size_t(i)]);
+      return by;
+    };
+    switch (f.op) {
+      case Op::mov:
+        if (in.ops.size() == 2 && in.ops[1].kind != OperandKind::vec && in.ops[0].kind == OperandKind::reg) return of(in.ops[1]);
+        return generic(in);
+      case Op::cvta:
+        if (f.n_spaces && (f.space() == Space::global || f.space() == Space::const_ || f.space() == Space::param)) return of(in.ops[1]);
+        return kVaries;
+      case Op::add: case Op::sub:
+        if (!is_integer(f.type()) || f.has(Mod::cc) || f.has(Mod::sat)) return generic(in);
+        return sum(of(in.ops[1]), of(in.ops[2]), f.op == Op::add ? 1 : -1, bits);
+      case Op::mul: {
+        const Lanes l = product(in);
+        return l.varies() ? generic(in) : l;
+      }
+      case Op::mad: {
+        if (f.has(Mod::cc) || f.has(Mod::sat)) return generic(in);
+        const Lanes l = product(in);
+        if (l.varies()) return generic(in);
+        return sum(l, of(in.ops[3]), 1, f.has(Mod::wide) ? 64 : bits);
+      }
+      case Op::shl: {
+        const Lanes by = shift(2);
+        if (!by.constant || by.value < 0 || by.value >= bits) return generic(in);
+        return scaled(of(in.ops[1]), {1, uint8_t(by.value), 0, true, int64_t(uint64_t{1} << by.value)}, bits);
+      }
+      case Op::shr: return shifted_right(of(in.ops[1]), of(in.ops[2]), isa::is_signed(f.type()), bits);
+      case Op::and_: {
+        if (f.type() == Type::pred) return generic(in);
+        const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
+        return bitwise(a, b, [](int64_t x, int64_t y) { return x & y; }, std::max(a.align, b.align), bits);
+      }
+      case Op::or_: case Op::xor_: {
+        if (f.type() == Type::pred) return generic(in);
+        const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
+        const bool is_or = f.op == Op::or_;
+        return bitwise(a, b, [=](int64_t x, int64_t y) { return is_or ? x | y : x ^ y; }, std::min(a.align, b.align), bits);
+      }
+      case Op::cvt: return converted(f, of(in.ops[1]));
+      default: return generic(in);
+    }
+  }
+
+  Lanes loaded(const Instr& in) {
+    const Space space = in.form.n_spaces ? in.form.space() : Space::none;
+    if (space == Space::local || space == Space::param_func) return kVaries;
+    if (space == Space::param && in.ops[1].base == ptx::BaseKind::local_var) return kVaries;
+    const Lanes a = of(in.ops[1]);
+    if (a.chunks == 0) return {};
+    return a.flat() ? Lanes{a.chunks, 0, 0, false, 0} : kVaries;
+  }
+
+  Lanes result(const Instr& in) {
+    switch (in.form.op) {
+      case Op::ld: case Op::ldu: return loaded(in);
+      case Op::activemask: return {1, 0, 0, false, 0};
+      case Op::vote: case Op::redux: return {1, 0, 0, false, 0};
+      case Op::shfl: case Op::match: case Op::elect: case Op::atom: case Op::call: case Op::tex: case Op::tld4:
+      case Op::suld: case Op::mapa: case Op::alloca: case Op::stacksave: case Op::isspacep:
+        return kVaries;
+      default: {
+        const uint32_t effects = isa::row(in.form.row).effects & 0xffff;
+        return effects == 0 || effects == isa::effect::machine ? refined_rule(in) : kVaries;
+      }
+    }
+  }
+
+  bool visit(uint32_t i) {
+    const Instr& in = p_.code[i];
+    const int n_dst = destinations(in);
+    if (n_dst == 0) return false;
+    Lanes value = result(in);
+    if (value.chunks == 0) return false;
+    const bool guarded = in.guard.reg != ptx::kNoReg && !seen_uniform(in.guard.reg);
+    const std::vector<uint8_t>& kept = kept_[p_.block_of[i]];
+    bool changed = false;
+    auto define = [&](uint32_t r) {
+      Lanes l = value;
+      if ((guarded && n_defs_[r] > 1) || (!kept.empty() && kept[r])) l = kVaries;
+      if (p_.regs[r].kind == RegKind::pred && !l.uniform()) l = kVaries;
+      if (p_.regs[r].kind == RegKind::qword) l = kVaries;
+      if (p_.regs[r].kind == RegKind::word && isa::bits_of(p_.regs[r].type) < 32 && l.pattern) l = kVaries;
+      l = join(u_.regs[r], l);
+      if (!(l == u_.regs[r])) u_.regs[r] = l, changed = true;
+    };
+    for (int k = 0; k < n_dst; k++) for_operand_registers(in.ops[size_t(k)], define);
+    return changed;
+  }
+};
+
+uint32_t tid_component(Sreg s, uint32_t linear, BlockSize b) {
+  switch (s) {
+    case Sreg::tid_x: return linear % b.x;
+    case Sreg::tid_y: return linear / b.x % b.y;
+    default: return linear / b.x / b.y;
+  }
+}
+
+Lanes lanes_of_tid(Sreg s, BlockSize b, std::vector<Pattern>& patterns) {
+  const uint32_t warps = (b.threads() + 31) / 32;
+  for (int chunks : {1, 2, 4}) {
+    Pattern pattern{};
+    std::array<bool, 32> known{};
+    uint8_t align = kMaxAlign;
+    bool same = true;
+    for (uint32_t w = 0; w < warps && same; w++) {
+      for (int lane = 0; lane < 32 && same; lane++) {
+        const uint32_t linear = w * 32 + uint32_t(lane);
+        if (linear >= b.threads()) break;
+        const uint32_t base = tid_component(s, w * 32 + uint32_t(chunk_start(lane, chunks)), b);
+        align = std::min(align, align_of(base));
+        const int64_t delta = int64_t(tid_component(s, linear, b)) - int64_t(base);
+        if (known[size_t(lane)] && pattern[size_t(lane)] != delta) same = false;
+        pattern[size_t(lane)] = delta, known[size_t(lane)] = true;
+      }
+    }
+    if (!same) continue;
+    auto at = std::find(patterns.begin(), patterns.end(), pattern);
+    if (at == patterns.end()) at = patterns.insert(patterns.end(), pattern);
+    return {uint8_t(chunks), align, uint16_t(at - patterns.begin()), false, 0};
+  }
+  return kVaries;
+}
+
+}  // namespace
+
+Lanes lanes_of_sreg(Sreg sreg, BlockSize block, std::vector<Pattern>& patterns) {
+  auto constant = [](int64_t v) { return Lanes{1, align_of(v), 0, true, v}; };
+  switch (sreg) {
+    case Sreg::tid_x: case Sreg::tid_y: case Sreg::tid_z: return lanes_of_tid(sreg, block, patterns);
+    case Sreg::ntid_x: return constant(block.x);
+    case Sreg::ntid_y: return constant(block.y);
+    case Sreg::ntid_z: return constant(block.z);
+    case Sreg::laneid: {
+      Pattern p;
+      for (size_t i = 0; i < 32; i++) p[i] = int64_t(i);
+      auto at = std::find(patterns.begin(), patterns.end(), p);
+      if (at == patterns.end()) at = patterns.insert(patterns.end(), p);
+      return {1, kMaxAlign, uint16_t(at - patterns.begin()), true, 0};
+    }
+    case Sreg::lanemask_eq: case Sreg::lanemask_le: case Sreg::lanemask_lt: case Sreg::lanemask_ge:
+    case Sreg::lanemask_gt:
+      return kVaries;
+    case Sreg::zero: return constant(0);
+    default: return {1, 0, 0, false, 0};
+  }
+}
+
+bool widens(const Form& f) {
+  if (f.op == Op::cvt)
+    return is_integer(f.type(0)) && is_integer(f.type(1)) && isa::bits_of(f.type(0)) > isa::bits_of(f.type(1));
+  return (f.op == Op::mul || f.op == Op::mad) && f.has(Mod::wide);
+}
+
+Uniformity find_uniformity(const Program& program, BlockSize block) { return Analysis(program, block).run(); }
+
+}  // namespace orrery::lower
