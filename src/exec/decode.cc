@@ -227,16 +227,17 @@ class Decoder {
   std::map<std::pair<uint64_t, int>, uint32_t> constants_;
 };
 
-/// Takes the selected byte or half of each lane, extended as the operand's type says (video instructions).
-void select_part(uint32_t* lanes, Mod selector, bool is_signed) {
-  const int bits = selector == Mod::h0 || selector == Mod::h1 ? 16 : 8;
-  const int index = selector == Mod::h1 || selector == Mod::b1 ? 1 : selector == Mod::b2 ? 2 : selector == Mod::b3 ? 3 : 0;
-  for (int l = 0; l < 32; l++) {
-    const uint32_t v = lanes[l] >> (index * bits);
-    lanes[l] = bits == 16 ? (is_signed ? uint32_t(int32_t(int16_t(v))) : uint32_t(uint16_t(v)))
-                          : (is_signed ? uint32_t(int32_t(int8_t(v))) : uint32_t(uint8_t(v)));
+/// Sources of a video instruction: a, b, c (null where absent), then the selector words of d, a and b (sem/pure.h).
+void place_selectors(Stepper& s, const Decoded& d, const void** src, uint32_t* words) {
+  for (int i = d.n_src; i < 3; i++) src[i] = nullptr;
+  for (int i = 0; i < 3; i++) {
+    const int ref = i == 0 ? 0 : d.n_dst + i - 1;
+    const Mod selector = ref < d.n_dst + d.n_src ? s.ref(d, ref).selector : Mod::count;
+    words[i] = selector == Mod::count ? 0 : sem::video_selector(isa::name_of(selector));
+    src[3 + i] = &words[i];
   }
 }
+bool is_video(isa::Op op) { return op >= isa::Op::vadd && op <= isa::Op::vset4; }
 
 /// Runs a pure meaning over the operands' lanes, converting where a register is wider or narrower than the type.
 Next run_pure(Stepper& s, const Decoded& d) {
@@ -253,13 +254,10 @@ Next run_pure(Stepper& s, const Decoded& d) {
   for (int i = 0; i < d.n_src; i++) {
     const Ref& r = s.ref(d, d.n_dst + i);
     src[i] = s.source(r, i);
-    if (r.selector != Mod::count && r.bits == 32) {
-      if (src[i] != s.scratch[i]) std::memcpy(s.scratch[i], src[i], 128), src[i] = s.scratch[i];
-      const isa::Form& f = d.instr->form;
-      select_part(reinterpret_cast<uint32_t*>(s.scratch[i]), r.selector, isa::is_signed(f.types[std::min<int>(i + 1, f.n_types - 1)]));
-    }
   }
-  src[d.n_src] = nullptr;
+  uint32_t selectors[3];
+  if (is_video(d.instr->form.op)) place_selectors(s, d, src, selectors);
+  else src[d.n_src] = nullptr;
   d.pure(d.instr->form, dst, src, s.mask);
   if (converted >= 0) {
     const Ref& r = s.ref(d, converted);
@@ -291,7 +289,7 @@ void Decoder::choose(const ptx::Instr& in, Decoded& d) {
     d.run = find(in.form);
     if (d.run) return;
   }
-  d.pure = sem::find_pure(in.form).fn;
+  d.pure = sem::find_pure(in.form, d.n_dst, d.n_src).fn;
   if (d.pure) {
     d.run = run_pure;
     return;
@@ -324,7 +322,7 @@ Fidelity fidelity_of(const Kernel& kernel) {
     for (const Decoded& d : program.code) {
       if (d.run == run_unsupported) unsupported.insert(isa::to_string(d.instr->form));
       if (!d.pure) continue;
-      const sem::Pure pure = sem::find_pure(d.instr->form);
+      const sem::Pure pure = sem::find_pure(d.instr->form, d.n_dst, d.n_src);
       if (pure.exactness != sem::Exactness::exact) approximate[isa::to_string(d.instr->form)] = pure.bound_ulp;
     }
   };
