@@ -103,7 +103,7 @@ class TransformerBuilder {
   }
 
   TensorId residual(Part part, std::string_view name, TensorId x, TensorId y) {
-    TensorId out = b_.map(part, name, {x, y}, {kTokens, hidden_}, 1, true);
+    TensorId out = b_.map(part, name, {x, y}, {kTokens, hidden_}, 1, !o_.training);
     if (o_.dropout) {
       TensorId mask = b_.tensor(std::string(name) + ".mask", {kTokens, hidden_}, TensorClass::kActivation, kByte);
       b_.last().saved = {mask};
@@ -136,7 +136,7 @@ class TransformerBuilder {
       ck = b_.tensor("k_cache", {keys, kv, dim}, TensorClass::kState);
       cv = b_.tensor("v_cache", {keys, kv, dim}, TensorClass::kState);
     }
-    b_.map(Part::kAttention, "rope", {q, k}, {kTokens, heads, dim}, 6);
+    if (!s_.learned_positions) b_.map(Part::kAttention, "rope", {q, k}, {kTokens, heads, dim}, 6);
     TensorId y = attend(heads, dim, {q, ck, cv}, {q, k, v}, window);
     Op& op = b_.last();
     op.head_qk = op.head_v = s_.head_dim;
@@ -158,6 +158,8 @@ class TransformerBuilder {
     Op& op = b_.op(OpKind::kAttend, Part::kAttention, window ? "attend.window" : "attend", std::move(in), {y});
     op.pairs = window ? kPairsWindow : kPairs;
     op.head_axis = heads;
+    // Scores are written and read by product, softmax, dropout (with its mask) and product.
+    if (o_.math_attention) op.score_bytes = o_.dropout ? 13 : 8;
     op.saved = std::move(saved);
     op.saved.insert(op.saved.end(), extra.begin(), extra.end());
     return y;

@@ -69,6 +69,7 @@ struct Op {
   AxisId pairs = kNoAxis;          // attend: the axis that counts scored pairs
   double ops_per_element = 0;      // map, reduce, scan: operations per output element
   bool fused = false;              // touches no device memory of its own: runs inside a neighbour
+  double score_bytes = 0;          // attend: bytes of device memory moved per score, when scores are stored
   std::vector<TensorId> saved;     // activations that the backward pass needs
   AxisId head_axis = kNoAxis;      // attend: query heads
   double head_qk = 0, head_v = 0;  // attend: dimension of scores and of values

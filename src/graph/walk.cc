@@ -180,6 +180,7 @@ class Compiler {
 
   void attend(const Op& op, ProgramOp& out) {
     double heads = local_[op.head_axis];
+    if (op.score_bytes > 0) out.act.add(heads * op.score_bytes, kScores);
     out.ops.add(2 * heads * (op.head_qk + op.head_v), op.pairs);
     out.ops_absorbed.add(2 * heads * ((op.absorbed_qk ? op.absorbed_qk : op.head_qk) +
                                       (op.absorbed_v ? op.absorbed_v : op.head_v)), op.pairs);

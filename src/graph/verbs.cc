@@ -1,0 +1,79 @@
+// Parsing of verbs and their registry.
+#include "graph/verbs.h"
+
+#include <charconv>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace orrery::graph {
+
+VerbWords::VerbWords(std::string_view text, std::string_view grammar) : text_(text), grammar_(grammar) {
+  std::istringstream in{std::string(text)};
+  for (std::string word; in >> word;) words_.push_back(word);
+}
+
+void VerbWords::refuse(std::string_view why) const {
+  base::fail("'{}': {}; grammar: {}", text_, why, grammar_);
+}
+
+std::string VerbWords::word(std::string_view what) {
+  if (empty()) refuse("no " + std::string(what));
+  return words_[next_++];
+}
+
+bool VerbWords::accept(std::string_view word) {
+  if (empty() || words_[next_] != word) return false;
+  ++next_;
+  return true;
+}
+
+double VerbWords::number(std::string_view what) {
+  std::string text = word(what);
+  double value = 0;
+  const char* last = text.data() + text.size();
+  auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error == std::errc() && end != last && *end == '%' && end + 1 == last) return value / 100;
+  if (error != std::errc() || end != last) refuse(std::string(what) + " must be a number, not '" + text + "'");
+  return value;
+}
+
+int VerbWords::count(std::string_view what) {
+  double value = number(what);
+  if (value < 0 || value != static_cast<int>(value)) refuse(std::string(what) + " must be a whole number");
+  return static_cast<int>(value);
+}
+
+double VerbWords::pair(std::string_view key, double absent) { return accept(key) ? number(key) : absent; }
+
+void VerbWords::end() const {
+  if (!empty()) refuse("'" + words_[next_] + "' is left over");
+}
+
+std::span<const Verb> verbs() {
+  static const std::vector<Verb> all = [] {
+    std::vector<Verb> list;
+    for (auto part : {precision_verbs(), state_verbs(), work_verbs(), structure_verbs(), layout_verbs(), time_verbs()})
+      list.insert(list.end(), part.begin(), part.end());
+    return list;
+  }();
+  return all;
+}
+
+void apply_verb(const std::string& text, Graph& graph, Plan& plan) {
+  std::string name = text.substr(0, text.find(' '));
+  for (const Verb& verb : verbs()) {
+    if (verb.name != name) continue;
+    VerbWords words(text, verb.grammar);
+    words.word("verb");
+    verb.apply(words, graph, plan);
+    words.end();
+    plan.verbs.push_back(text);
+    return;
+  }
+  std::string names;
+  for (const Verb& verb : verbs()) names += (names.empty() ? "" : ", ") + std::string(verb.name);
+  base::fail("unknown verb '{}'; the verbs are {}", name, names);
+}
+
+}  // namespace orrery::graph

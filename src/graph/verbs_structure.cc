@@ -1,0 +1,53 @@
+// Replace, Fuse: which operators there are.
+#include <cmath>
+
+#include "graph/verbs.h"
+
+namespace orrery::graph {
+namespace {
+
+void replace(VerbWords& w, Graph& g, Plan&) {
+  std::string axis = w.word("axis");
+  double extent = w.number("extent");
+  AxisId id = g.find_axis(axis);
+  if (id == kNoAxis || id < kFreeAxes) {
+    std::string names;
+    for (std::size_t i = kFreeAxes; i < g.axes.size(); ++i) names += " " + g.axes[i].name;
+    w.refuse("no axis '" + axis + "'; axes:" + names);
+  }
+  if (extent < 1 || extent != std::floor(extent)) w.refuse("an extent is a positive whole number");
+  if (axis == "kv_heads") {
+    AxisId heads = g.find_axis("heads");
+    if (heads != kNoAxis && std::fmod(g.axes[heads].extent, extent) != 0)
+      w.refuse("query heads are no multiple of that many key-value heads");
+  }
+  g.axes[id].extent = extent;
+}
+
+void fuse(VerbWords& w, Graph& g, Plan&) {
+  std::string name = w.word("operator");
+  bool matched = false;
+  for (Op& op : g.ops) {
+    bool hit = op.name == name || (name == "maps" && op.kind == OpKind::kMap);
+    if (!hit) continue;
+    if (op.kind != OpKind::kMap && op.kind != OpKind::kReduce) w.refuse("only map and reduce operators fuse into a neighbour");
+    op.fused = true;
+    matched = true;
+  }
+  if (!matched) w.refuse("no operator '" + name + "'");
+}
+
+constexpr Verb kVerbs[] = {
+    {"replace", "replace AXIS EXTENT",
+     "Gives a structural axis another extent: fewer key-value heads, a narrower latent, a smaller feed-forward part.",
+     replace},
+    {"fuse", "fuse OPERATOR|maps",
+     "An element-wise operator runs inside its neighbour: its traffic and its kernel disappear, its operations stay.",
+     fuse},
+};
+
+}  // namespace
+
+std::span<const Verb> structure_verbs() { return kVerbs; }
+
+}  // namespace orrery::graph
