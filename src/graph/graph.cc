@@ -68,7 +68,7 @@ ParameterCount count_parameters(const Graph& graph) {
 GraphBuilder::GraphBuilder(std::string name) {
   graph_.name = std::move(name);
   for (const char* free : {"tokens", "seqs", "keys", "keys.window", "pairs", "pairs.window",
-                           "scores", "routed", "outputs"})
+                           "scores", "routed", "outputs", "text", "joint"})
     graph_.axes.push_back({free, 0});
 }
 

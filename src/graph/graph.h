@@ -10,6 +10,7 @@
 //   seqs        sequences
 //   keys*       key positions held, full or inside a window      pairs*  (query, key) pairs scored
 //   scores      points of the whole score matrix, for attention that stores it
+//   text, joint text tokens of a diffusion model, and both kinds together
 //   routed      tokens times experts per token                   outputs tokens whose logits are wanted
 //
 // Not here: what a plan does to a graph (verbs.h), counting (walk.h), time (schedule.h).
@@ -47,7 +48,7 @@ struct Axis {
 
 // Free axes that every graph has, in this order.
 enum FreeAxis : AxisId {
-  kTokens, kSeqs, kKeys, kKeysWindow, kPairs, kPairsWindow, kScores, kRouted, kOutputs, kFreeAxes
+  kTokens, kSeqs, kKeys, kKeysWindow, kPairs, kPairsWindow, kScores, kRouted, kOutputs, kText, kJoint, kFreeAxes
 };
 
 struct Tensor {
@@ -71,6 +72,7 @@ struct Op {
   bool fused = false;              // touches no device memory of its own: runs inside a neighbour
   double score_bytes = 0;          // attend: bytes of device memory moved per score, when scores are stored
   std::vector<TensorId> saved;     // activations that the backward pass needs
+  std::vector<TensorId> held;      // further tensors that stay alive while it runs
   AxisId head_axis = kNoAxis;      // attend: query heads
   double head_qk = 0, head_v = 0;  // attend: dimension of scores and of values
   double absorbed_qk = 0, absorbed_v = 0;  // attend, latent form: the same when the up-projections are absorbed

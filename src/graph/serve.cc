@@ -74,7 +74,7 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   b[kKeys] = b[kKeysWindow] = 0;
   b[kScores] = 0;
   b[kOutputs] = std::max(1.0, per_rank);
-  add("activations", TensorClass::kActivation, program.act_peak_per_block.at(b),
+  add("activations", TensorClass::kActivation, activation_peak(program, b),
       fmt::format("one block at {:.0f} tokens a step", chunk.prefill_tokens));
   add("context and kernels", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context");
   add("libraries", TensorClass::kCode, library_bytes(plan), "matrix workspace, communication buffers");
@@ -218,6 +218,21 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.low = std::max(a.tpot_bound, a.tpot * 0.8);
   a.high = a.tpot * 1.35;
   return a;
+}
+
+double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question) {
+  ServeQuestion q = question;
+  auto served = [&](double concurrency) {
+    q.concurrency = concurrency;
+    ServeAnswer a = serve(graph, plan, cluster, q);
+    return a.output_tokens_s / q.output;
+  };
+  double low = 0, high = 1;
+  while (high < 16384 && served(high) < question.rate) low = high, high *= 2;
+  if (served(high) < question.rate)
+    base::fail("{} requests a second are more than this plan serves: at most {:.3g}", question.rate, served(high));
+  for (int i = 0; i < 30; ++i) (served((low + high) / 2) < question.rate ? low : high) = (low + high) / 2;
+  return high;
 }
 
 ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input, double output,

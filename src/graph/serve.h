@@ -90,6 +90,10 @@ class StepPredictor {
   Binding binding_;
 };
 
+// Requests in flight when `question.rate` arrive per second (Little's law, solved with serve); refuses a rate beyond
+// what the plan can serve.
+double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question);
+
 // Throughput with every request queued at once: the batch grows until memory or the queue ends.
 ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input, double output,
                            const Engine& engine);

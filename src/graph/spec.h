@@ -58,6 +58,8 @@ struct DiffusionSpec {
   int classes = 0;                        // class-conditional: size of the label table
   bool guidance_embed = false;
   int cfg_passes = 1, steps = 0;
+  double stored_bits = 16;                // per parameter, in the published pipeline
+  int video = 0;                          // 1: frames are a dimension of the latent
   double published_params = 0;            // used when the layers are not itemised
   double published_flops = 0;             // forward at 1024 x 1024 with published_params
   std::string source;
@@ -78,6 +80,11 @@ struct RenderShape {
 };
 // Latent tokens of the denoiser; refuses sizes that the strides do not divide.
 double latent_tokens(const DiffusionSpec& spec, const RenderShape& shape);
+struct DenoiserFlops {
+  double linear = 0, attention = 0;
+};
+// Operations of one forward pass.
+DenoiserFlops denoiser_flops(const DiffusionSpec& spec, const RenderShape& shape);
 Graph build_denoiser(const DiffusionSpec& spec, const RenderShape& shape);
 
 // Built-in models. Names match without regard to case; an unknown one is refused with near matches.

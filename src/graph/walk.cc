@@ -86,6 +86,19 @@ class Compiler {
     peak(b, program);
   }
 
+  // Keeps a form unless another one is at least as large in every axis.
+  static void add_form(std::vector<Linear>& forms, const Linear& form) {
+    auto covers = [](const Linear& a, const Linear& b) {
+      for (int i = 0; i < kFreeAxes; ++i)
+        if (a.coefficient[i] < b.coefficient[i]) return false;
+      return a.constant >= b.constant;
+    };
+    for (const Linear& f : forms)
+      if (covers(f, form)) return;
+    std::erase_if(forms, [&](const Linear& f) { return covers(form, f); });
+    forms.push_back(form);
+  }
+
   // Largest sum of the activations of a block that live at the same time, as a form.
   void peak(const Block& b, Program& program) const {
     std::map<TensorId, std::pair<std::uint32_t, std::uint32_t>> life;
@@ -97,6 +110,7 @@ class Compiler {
       };
       for (TensorId t : g_.ops[i].in) touch(t);
       for (TensorId t : g_.ops[i].out) touch(t);
+      for (TensorId t : g_.ops[i].held) touch(t);
     }
     for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) {
       Linear sum;
@@ -106,9 +120,7 @@ class Compiler {
         double n = elements(g_.tensors[t], free) * g_.tensors[t].dtype.bytes();
         sum.add(n, free);
       }
-      for (int a = 0; a < kFreeAxes; ++a)
-        program.act_peak_per_block.coefficient[a] =
-            std::max(program.act_peak_per_block.coefficient[a], sum.coefficient[a]);
+      add_form(program.act_live, sum);
     }
   }
 
@@ -263,6 +275,12 @@ double total(const std::vector<Line>& lines, Get get) {
 Program compile(const Graph& graph, const Plan& plan) {
   check_plan(graph, plan);
   return Compiler(graph, plan).run();
+}
+
+double activation_peak(const Program& program, const Binding& binding) {
+  double peak = 0;
+  for (const Linear& form : program.act_live) peak = std::max(peak, form.at(binding));
+  return peak;
 }
 
 void walk(const Program& program, const Binding& binding, Ledger& ledger) {

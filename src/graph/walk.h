@@ -72,10 +72,13 @@ struct Program {
   // Memory of one rank (the fullest stage).
   double weight_bytes = 0, embedding_bytes = 0;
   Linear state_bytes;                     // held between steps
-  Linear act_peak_per_block;              // upper form of live activations inside one block
+  std::vector<Linear> act_live;           // activations alive at each operator; their largest value is the peak
   std::vector<std::pair<TensorId, double>> weights;  // tensor, bytes on this rank
   std::vector<std::pair<TensorId, Linear>> states;
 };
+
+// Largest sum of activations that live at the same time, bytes on one rank.
+double activation_peak(const Program& program, const Binding& binding);
 
 // Throws base::Error when the plan is not legal for the graph.
 Program compile(const Graph& graph, const Plan& plan);
@@ -97,6 +100,11 @@ struct Ledger {
 };
 
 void walk(const Program& program, const Binding& binding, Ledger& ledger);
+
+// Values of the free axes for `batch` denoiser forwards.
+struct DiffusionSpec;
+struct RenderShape;
+Binding denoiser_binding(const DiffusionSpec& spec, const RenderShape& shape, double batch);
 
 // Bindings of the usual questions. Counts are per data-parallel rank; `context` is the keys each sequence already
 // holds, before the new ones.

@@ -68,7 +68,7 @@ FieldReader<DiffusionSpec> diffusion_reader() {
   BIND(layers), BIND(single_layers), BIND(hidden), BIND(heads), BIND(head_dim), BIND(ffn);
   BIND(in_channels), BIND(patch), BIND(text_tokens), BIND(text_dim), BIND(vec_dim);
   BIND(time_stride), BIND(space_stride), BIND(guidance_embed), BIND(classes);
-  BIND(cfg_passes), BIND(steps), BIND(published_params), BIND(published_flops);
+  BIND(stored_bits), BIND(video), BIND(cfg_passes), BIND(steps), BIND(published_params), BIND(published_flops);
   return reader;
 }
 #undef BIND
@@ -101,7 +101,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"llama370b", "llama3170b"},   {"llama3370b", "llama3170b"},  {"llama38b", "llama318b"},
     {"qwen272b", "qwen2572b"},     {"deepseekv3", "deepseekv3r1mainmodel"},
     {"deepseekr1", "deepseekv3r1mainmodel"},                      {"gemma327b", "gemma327btext"},
-    {"flux", "flux1dev"},          {"wan14b", "wan21t2v14b"},     {"wan13b", "wan21t2v13b"},
+    {"flux", "flux1dev"},          {"fluxdev", "flux1dev"},          {"wan14b", "wan21t2v14b"},     {"wan13b", "wan21t2v13b"},
     {"ltxvideo13b", "ltxvideo13b097"},                            {"sdxl", "sdxlbaseunet"},
     {"mistral7b", "mistral7bv01"}, {"pixart", "pixartxl2alpha1024"}, {"ditxl2", "ditxl2256"},
     {"sd35large", "sd35largemmdit"}, {"vitl16", "vitl16224"},     {"gptoss", "gptoss120b"},

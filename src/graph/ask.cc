@@ -1,0 +1,213 @@
+// The quantities that `ask` knows; each row names its arguments and is a few lines of arithmetic on graph or formula.
+#include "graph/ask.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "graph/serve.h"
+#include "graph/train.h"
+#include "graph/verbs.h"
+
+namespace orrery::graph {
+namespace {
+
+class Arguments {
+ public:
+  Arguments(const std::vector<std::string>& list, std::string_view usage) : list_(list), usage_(usage) {}
+  const std::string& text(std::size_t i) const {
+    if (i >= list_.size()) base::fail("usage: ask {}", usage_);
+    return list_[i];
+  }
+  double number(std::size_t i) const {
+    const std::string& s = text(i);
+    double v = 0;
+    auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
+    if (error != std::errc() || end != s.data() + s.size()) base::fail("'{}' is no number; usage: ask {}", s, usage_);
+    return v;
+  }
+  double number_or(std::size_t i, double absent) const { return i < list_.size() ? number(i) : absent; }
+  bool has(std::size_t i) const { return i < list_.size(); }
+
+ private:
+  const std::vector<std::string>& list_;
+  std::string_view usage_;
+};
+
+Graph graph_of(const Arguments& a, std::size_t at = 0) { return build_transformer(load_transformer(a.text(at))); }
+
+std::vector<Answer> params(const Arguments& a) {
+  if (is_denoiser(a.text(0))) {
+    DiffusionSpec spec = load_denoiser(a.text(0));
+    ParameterCount c = count_parameters(build_denoiser(spec, {}));
+    return {{"parameters", c.total, ""}};
+  }
+  ParameterCount c = count_parameters(graph_of(a));
+  return {{"parameters", c.total, ""}, {"in matrix products of a token", c.matmul_active, ""}};
+}
+
+std::vector<Answer> kv_per_token(const Arguments& a) {
+  Graph g = graph_of(a);
+  Plan plan;
+  plan.tp = static_cast<int>(a.number_or(1, 1));
+  Program p = compile(g, plan);
+  std::vector<Answer> out{{"KV bytes per token", p.state_bytes.coefficient[kKeys], "B (one rank)"}};
+  if (p.state_bytes.coefficient[kKeysWindow] > 0)
+    out.push_back({"more per token inside the window", p.state_bytes.coefficient[kKeysWindow], "B"});
+  return out;
+}
+
+std::vector<Answer> kv_bytes(const Arguments& a) {
+  Graph g = graph_of(a);
+  Plan plan;
+  plan.tp = static_cast<int>(a.number_or(2, 1));
+  Program p = compile(g, plan);
+  double bytes = state_bytes(g, p, 1, a.number(1));
+  return {{"KV of one sequence", bytes, "B"}, {"KV of one sequence", bytes / 1073741824.0, "GiB"}};
+}
+
+std::vector<Answer> weight_bytes(const Arguments& a) {
+  Graph g = graph_of(a);
+  Plan plan;
+  plan.tp = static_cast<int>(a.number_or(2, 1));
+  if (a.has(1)) apply_verb("requant weight " + a.text(1), g, plan);
+  Program p = compile(g, plan);
+  return {{"weights", p.weight_bytes, "B (one rank)"}, {"of which not in linear layers", p.embedding_bytes, "B"},
+          {"weights", p.weight_bytes / 1073741824.0, "GiB"}};
+}
+
+std::vector<Answer> training_flops(const Arguments& a) {
+  BuildOptions o;
+  o.training = true;
+  Graph g = build_transformer(load_transformer(a.text(0)), o);
+  return {{"training operations per token", training_flops_per_token(g, a.number(1), true), "FLOP"}};
+}
+
+std::vector<Answer> zero(const Arguments& a) {
+  StateBytes s = zero_states(static_cast<int>(a.number(1)), a.number(2));
+  return {{"weights, gradients, optimizer", a.number(0) * s.total(), "B per GPU"}, {"per parameter", s.total(), "B"}};
+}
+
+std::vector<Answer> megatron_bytes(const Arguments& a) {
+  return {{"bytes per parameter", megatron_bytes_per_parameter(a.text(0), a.number_or(1, 1)), "B"}};
+}
+
+std::vector<Answer> megatron(const Arguments& a) {
+  auto i = [&](std::size_t k) { return static_cast<int>(a.number(k)); };
+  TransformerSpec s = megatron_gpt("gpt", i(0), i(1), i(2), i(3), i(4));
+  Graph g = build_transformer(s, {true, true, true, i(3)});
+  Plan plan;
+  plan.tp = static_cast<int>(a.number_or(5, 1));
+  plan.pp = static_cast<int>(a.number_or(6, 1));
+  plan.virtual_stages = static_cast<int>(a.number_or(7, 1));
+  double micro = a.number_or(8, 1), gib = 1073741824.0;
+  ParameterCount c = count_parameters(g);
+  std::vector<Answer> out{{"parameters", c.total, ""},
+                          {"weights and optimizer at 18 bytes", c.linear * 18 / (plan.tp * plan.pp) / gib, "GiB per GPU"}};
+  double none = activation_bytes(g, plan, i(3), micro);
+  auto add = [&](const char* name, RecomputePolicy policy, bool sp) {
+    plan.recompute = policy;
+    plan.sequence_parallel = sp;
+    double bytes = activation_bytes(g, plan, i(3), micro);
+    out.push_back({std::string("activations, ") + name, bytes / gib, fmt::format("GiB ({:.2f}%)", 100 * bytes / none)});
+  };
+  add("no recomputation", RecomputePolicy::kNone, false);
+  add("sequence parallel", RecomputePolicy::kNone, true);
+  add("selective", RecomputePolicy::kSelective, false);
+  add("selective and sequence parallel", RecomputePolicy::kSelective, true);
+  add("full", RecomputePolicy::kFull, false);
+  return out;
+}
+
+std::vector<Answer> checkpoints(const Arguments& a) {
+  BuildOptions o;
+  o.training = true;
+  Graph g = build_transformer(load_transformer(a.text(0)), o);
+  Plan plan;
+  plan.recompute = RecomputePolicy::kFull;
+  double vocab = g.axes[g.find_axis("vocab")].extent;
+  return {{"layer inputs kept", activation_bytes(g, plan, a.number(1), 1), "B"},
+          {"fp32 logits", a.number(1) * vocab * 4, "B"}};
+}
+
+// A throughput claim against the machine: operations that the tokens stand for, and those really done.
+std::vector<Answer> throughput_claim(const Arguments& a) {
+  double parameters = a.number(0), tokens = a.number(1), gpus = a.number(2), done = 1 - a.number_or(3, 0);
+  double counted = 2 * parameters * tokens / gpus;
+  return {{"counted at full work", counted, "FLOP/s per GPU"}, {"really done", counted * done, "FLOP/s per GPU"}};
+}
+
+std::vector<Answer> kv_kept(const Arguments& a) {
+  double ratio = a.number(0), share = a.number(1), bits = a.number_or(2, 16);
+  double kept = (1 - share + share / ratio) * bits / 16;
+  return {{"KV kept", kept, "of 16-bit KV"}, {"KV cut", 1 - kept, ""}};
+}
+
+std::vector<Answer> peak_share(const Arguments& a) {
+  double per_gpu = a.number(0) / a.number(1);
+  return {{"per GPU", per_gpu, "FLOP/s"}, {"share of peak", per_gpu / a.number(2), ""}};
+}
+
+std::vector<Answer> tokens(const Arguments& a) {
+  DiffusionSpec spec = load_denoiser(a.text(0));
+  RenderShape shape;
+  shape.width = static_cast<int>(a.number(1));
+  shape.height = static_cast<int>(a.number(2));
+  shape.frames = static_cast<int>(a.number_or(3, 1));
+  double n = latent_tokens(spec, shape);
+  double patch = spec.patch;
+  double pixels = spec.space_stride * patch * spec.space_stride * patch * spec.time_stride;
+  return {{"tokens", n, ""}, {"pixels per token", pixels, ""},
+          {"compression", 3 * pixels / (spec.in_channels * patch * patch), "values to one"}};
+}
+
+std::vector<Answer> forward_flops(const Arguments& a) {
+  DiffusionSpec spec = load_denoiser(a.text(0));
+  RenderShape shape;
+  shape.width = static_cast<int>(a.number(1));
+  shape.height = static_cast<int>(a.number(2));
+  shape.frames = static_cast<int>(a.number_or(3, 1));
+  DenoiserFlops f = denoiser_flops(spec, shape);
+  return {{"linear", f.linear, "FLOP"}, {"attention", f.attention, "FLOP"}};
+}
+
+struct Quantity {
+  std::string_view name, usage;
+  std::vector<Answer> (*answer)(const Arguments&);
+};
+constexpr Quantity kQuantities[] = {
+    {"params", "params MODEL", params},
+    {"kv-bytes-per-token", "kv-bytes-per-token MODEL [TP]", kv_per_token},
+    {"kv-bytes", "kv-bytes MODEL TOKENS [TP]", kv_bytes},
+    {"weights", "weights MODEL [FORMAT] [TP]", weight_bytes},
+    {"training-flops-per-token", "training-flops-per-token MODEL SEQUENCE", training_flops},
+    {"zero-states", "zero-states PARAMETERS STAGE RANKS", zero},
+    {"megatron-bytes", "megatron-bytes fp16|bf16|fp32 [RANKS]", megatron_bytes},
+    {"megatron", "megatron LAYERS HIDDEN HEADS SEQUENCE VOCABULARY [TP PP INTERLEAVE MICRO-BATCH]", megatron},
+    {"checkpoints", "checkpoints MODEL SEQUENCE", checkpoints},
+    {"throughput-claim", "throughput-claim PARAMETERS TOKENS/S GPUS [SKIPPED-SHARE]", throughput_claim},
+    {"kv-kept", "kv-kept LAYERS-PER-COPY SHARE-OF-LAYERS [BITS]", kv_kept},
+    {"peak-share", "peak-share FLOP/S GPUS PEAK", peak_share},
+    {"tokens", "tokens DENOISER WIDTH HEIGHT [FRAMES]", tokens},
+    {"forward-flops", "forward-flops DENOISER WIDTH HEIGHT [FRAMES]", forward_flops},
+};
+
+}  // namespace
+
+std::string format_number(double value) {
+  if (value == std::floor(value) && std::fabs(value) < 9e15) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.7g}", value);
+}
+
+std::vector<Answer> ask(const std::string& quantity, const std::vector<std::string>& arguments) {
+  std::string usages;
+  for (const Quantity& q : kQuantities) {
+    usages += "\n  " + std::string(q.usage);
+    if (q.name == quantity) return q.answer(Arguments(arguments, q.usage));
+  }
+  base::fail("{}; quantities:{}", quantity == "help" ? "ask QUANTITY ARGUMENTS" : "unknown quantity '" + quantity + "'", usages);
+}
+
+}  // namespace orrery::graph

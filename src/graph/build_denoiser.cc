@@ -1,0 +1,325 @@
+// From the facts of a diffusion model to the graph of one denoiser forward pass.
+//
+// Families: dit and pixart (self-attention over the latent, cross-attention to text), wan and ltx (the same over
+// space and time), flux and sd3 (text and image as two streams with joint attention; flux then one joint stream), sana
+// (linear attention), unet (not itemised: published parameters and operations). Sources of shapes: the models' own
+// code as named in zoo.json.
+#include <cmath>
+
+#include "base/error.h"
+#include "graph/spec.h"
+#include "graph/walk.h"
+
+namespace orrery::graph {
+namespace {
+
+constexpr Part kPart = Part::kDense;
+
+class DenoiserBuilder {
+ public:
+  explicit DenoiserBuilder(const DiffusionSpec& spec)
+      : s_(spec), b_(spec.name), h_(b_.axis("hidden", spec.hidden > 0 ? spec.hidden : 1)) {
+    wide_ = spec.family == "wan" ? kFp32 : kBf16;
+  }
+
+  Graph build() {
+    if (s_.family == "flux") flux();
+    else if (s_.family == "sd3") sd3();
+    else if (s_.family == "wan" || s_.family == "ltx" || s_.family == "pixart" || s_.family == "sana") crossed();
+    else if (s_.family == "dit") dit();
+    else if (s_.family == "unet") unet();
+    else base::fail("{}: unknown denoiser family '{}'", s_.name, s_.family);
+    Graph g = b_.finish();
+    for (Tensor& t : g.tensors)
+      if (t.cls == TensorClass::kWeight && s_.stored_bits == 32) t.dtype = kFp32;
+    return g;
+  }
+
+ private:
+  AxisId size(const char* name, double extent) { return b_.axis(name, extent); }
+  // A linear layer with bias, on its own rows.
+  TensorId dense(const char* name, TensorId x, std::vector<AxisId> in, std::vector<AxisId> out, AxisId rows = kTokens) {
+    TensorId y = b_.linear(kPart, name, x, std::move(in), std::move(out), true, kNoAxis, rows);
+    b_.last().saved = {x};
+    return y;
+  }
+  TensorId stream(const char* name, AxisId rows, DType dtype) {
+    return b_.tensor(name, {rows, h_}, TensorClass::kActivation, dtype);
+  }
+  TensorId map(const char* name, std::vector<TensorId> in, AxisId rows, DType dtype, double ops = 4) {
+    TensorId y = b_.map(kPart, name, std::move(in), {rows, h_}, ops);
+    b_.at(y).dtype = dtype;
+    return y;
+  }
+
+  void embed(double in_values, double text_dim) {
+    b_.begin("embed", 1, false);
+    AxisId patch = size("patch.values", in_values);
+    dense("patch", b_.act("latent", {kTokens, patch}), {patch}, {h_});
+    AxisId time = size("time.values", 256);
+    TensorId t = dense("time.in", b_.act("time", {kSeqs, time}), {time}, {h_}, kSeqs);
+    dense("time.out", t, {h_}, {h_}, kSeqs);
+    if (text_dim > 0) text_in(text_dim, s_.family != "flux" && s_.family != "sd3");
+  }
+  void text_in(double text_dim, bool two) {
+    AxisId dim = size("text.values", text_dim);
+    TensorId t = dense("text.in", b_.act("text", {kText, dim}), {dim}, {h_}, kText);
+    if (two) dense("text.out", t, {h_}, {h_}, kText);
+  }
+  void head(double out_values, bool modulated) {
+    b_.begin("head", 1, false);
+    TensorId x = stream("head.in", kTokens, wide_);
+    if (modulated) dense("head.modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.2", 2.0 * s_.hidden)}, kSeqs);
+    else b_.weight("head.modulation", {size("two", 2), h_});
+    x = map("head.norm", {x}, kTokens, kBf16);
+    dense("head", x, {h_}, {size("patch.out", out_values)});
+    b_.end();
+  }
+
+  TensorId heads_out(TensorId q, TensorId k, TensorId v, AxisId rows, AxisId pairs, const char* name) {
+    AxisId heads = size("heads", s_.heads), dim = size("head_dim", s_.head_dim);
+    TensorId y = b_.act(std::string(name) + ".out", {rows, heads, dim});
+    Op& op = b_.op(OpKind::kAttend, Part::kAttention, name, {q, k, v}, {y});
+    op.pairs = pairs;
+    op.head_axis = heads;
+    op.head_qk = op.head_v = s_.head_dim;
+    op.saved = {q, k, v};
+    return y;
+  }
+  TensorId project(const char* name, TensorId x, AxisId rows) {
+    return dense(name, x, {h_}, {size("heads", s_.heads), size("head_dim", s_.head_dim)}, rows);
+  }
+  TensorId merge(const char* name, TensorId y, AxisId rows) {
+    return dense(name, y, {size("heads", s_.heads), size("head_dim", s_.head_dim)}, {h_}, rows);
+  }
+
+  TensorId self_attention(TensorId a, bool norms_all) {
+    TensorId q = project("q", a, kTokens), k = project("k", a, kTokens), v = project("v", a, kTokens);
+    if (norms_all) b_.weight("q.norm", {h_}), b_.weight("k.norm", {h_});
+    if (s_.family == "wan") rope_wide(q);
+    if (s_.family == "sana") return linear_attention(q, k, v);
+    return merge("o", heads_out(q, k, v, kTokens, kPairs, "attend"), kTokens);
+  }
+  // Wan rotates queries and keys in 64-bit complex numbers, one after the other.
+  void rope_wide(TensorId q) {
+    DType wide{Format::kFp32, 64};
+    TensorId in = stream("rope.in", kTokens, wide), out = stream("rope.out", kTokens, wide);
+    b_.op(OpKind::kMap, Part::kAttention, "rope.widen", {q}, {in});
+    b_.op(OpKind::kMap, Part::kAttention, "rope.rotate", {in}, {out}).ops_per_element = 6;
+    b_.op(OpKind::kMap, Part::kAttention, "rope.narrow", {out}, {stream("q.rotated", kTokens, kFp32)});
+  }
+  // Keys and values meet first (dimension x dimension per head), then queries: linear in tokens.
+  TensorId linear_attention(TensorId q, TensorId k, TensorId v) {
+    AxisId heads = size("heads", s_.heads), dim = size("head_dim", s_.head_dim);
+    TensorId y = b_.act("attend.out", {kTokens, heads, dim});
+    Op& op = b_.op(OpKind::kScan, Part::kAttention, "attend.linear", {q, k, v}, {y});
+    op.ops_per_element = 4.0 * s_.head_dim;
+    return merge("o", y, kTokens);
+  }
+  TensorId cross_attention(TensorId a, bool norms_all) {
+    TensorId text = stream("text", kText, kBf16);
+    TensorId q = project("cross.q", a, kTokens), k = project("cross.k", text, kText), v = project("cross.v", text, kText);
+    if (norms_all) b_.weight("cross.q.norm", {h_}), b_.weight("cross.k.norm", {h_});
+    return merge("cross.o", heads_out(q, k, v, kTokens, kPairsWindow, "cross.attend"), kTokens);
+  }
+  TensorId feed_forward(const char* prefix, TensorId m, AxisId rows) {
+    AxisId f = size("ffn", s_.ffn);
+    std::string p(prefix);
+    TensorId u = dense((p + "up").c_str(), m, {h_}, {f}, rows);
+    TensorId g = b_.map(kPart, p + "gelu", {u}, {rows, f}, 8);
+    b_.last().held = {m};  // the caller's argument
+    return dense((p + "down").c_str(), g, {f}, {h_}, rows);
+  }
+
+  void crossed() {
+    bool wan = s_.family == "wan", ltx = s_.family == "ltx", sana = s_.family == "sana", pixart = s_.family == "pixart";
+    double in = s_.in_channels * s_.patch * s_.patch;
+    embed(in, s_.text_dim);
+    dense("time.modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.6", 6.0 * s_.hidden)}, kSeqs);
+    if (pixart) sizes();
+    b_.end();
+    b_.begin("layer", s_.layers, true);
+    b_.weight("modulation", {size("six", 6), h_});
+    TensorId x = stream("x", kTokens, wide_);
+    TensorId a = map("norm.self", {x}, kTokens, wide_);
+    bool norms = wan || ltx;
+    TensorId y = self_attention(a, norms);
+    x = map("residual.self", {x, y}, kTokens, wide_, 2);
+    if (wan) b_.weight("norm.cross.weight", {h_}), b_.weight("norm.cross.bias", {h_});
+    TensorId c = wan ? map("norm.cross", {x}, kTokens, kBf16) : x;
+    y = cross_attention(c, norms);
+    x = map("residual.cross", {x, y}, kTokens, wide_, 1);
+    TensorId m = map("norm.mlp", {x}, kTokens, wide_);
+    TensorId z = sana ? glu_convolution(m) : feed_forward("", m, kTokens);
+    map("residual.mlp", {x, z}, kTokens, wide_, 2);
+    b_.end();
+    head((pixart ? 2 : 1) * in, false);
+  }
+  // Image size and aspect ratio embeddings of the 1024 model.
+  void sizes() {
+    AxisId third = size("third", s_.hidden / 3), time = size("time.values", 256);
+    for (const char* name : {"size", "aspect"}) {
+      std::string n(name);
+      TensorId t = dense((n + ".in").c_str(), b_.act(n, {kSeqs, time}), {time}, {third}, kSeqs);
+      AxisId same = size("third.out", s_.hidden / 3);
+      dense((n + ".out").c_str(), t, {third}, {same}, kSeqs);
+    }
+  }
+  TensorId glu_convolution(TensorId m) {
+    AxisId two = size("ffn.two", 2.0 * s_.ffn), f = size("ffn", s_.ffn);
+    TensorId u = dense("inverted", m, {h_}, {two});
+    b_.weight("depthwise.weight", {two, size("nine", 9)}), b_.weight("depthwise.bias", {two});
+    TensorId d = b_.map(kPart, "depthwise", {u}, {kTokens, two}, 18);
+    TensorId g = b_.map(kPart, "gate", {d}, {kTokens, f}, 5);
+    return b_.linear(kPart, "pointwise", g, {f}, {h_});
+  }
+
+  void dit() {
+    double in = s_.in_channels * s_.patch * s_.patch;
+    embed(in, 0);
+    b_.weight("labels", {size("classes", s_.classes + 1), h_});
+    b_.weight("positions", {size("positions", 256), h_});
+    b_.end();
+    b_.begin("layer", s_.layers, true);
+    dense("modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.6", 6.0 * s_.hidden)}, kSeqs);
+    TensorId x = stream("x", kTokens, kBf16);
+    TensorId y = self_attention(map("norm.self", {x}, kTokens, kBf16), false);
+    x = map("residual.self", {x, y}, kTokens, kBf16, 2);
+    TensorId z = feed_forward("", map("norm.mlp", {x}, kTokens, kBf16), kTokens);
+    map("residual.mlp", {x, z}, kTokens, kBf16, 2);
+    b_.end();
+    head(2 * in, true);
+  }
+
+  // One stream of a two-stream block: its queries, keys and values; then what follows the joint attention.
+  TensorId stream_qkv(const std::string& p, AxisId rows) {
+    TensorId time = stream("time", kSeqs, kBf16);
+    dense((p + "modulation").c_str(), time, {h_}, {size("modulation.6", 6.0 * s_.hidden)}, kSeqs);
+    TensorId x = stream((p + "x").c_str(), rows, kBf16);
+    TensorId a = map((p + "norm").c_str(), {x}, rows, kBf16);
+    AxisId three = size("qkv", 3.0 * s_.hidden), dim = size("head_dim", s_.head_dim);
+    b_.weight(p + "q.norm", {dim}), b_.weight(p + "k.norm", {dim});
+    return dense((p + "qkv").c_str(), a, {h_}, {three}, rows);
+  }
+  void stream_rest(const std::string& p, AxisId rows) {
+    TensorId y = b_.act(p + "attended", {rows, size("heads", s_.heads), size("head_dim", s_.head_dim)});
+    TensorId o = merge((p + "o").c_str(), y, rows);
+    TensorId x = map((p + "residual").c_str(), {o}, rows, kBf16, 2);
+    feed_forward(p.c_str(), map((p + "norm.mlp").c_str(), {x}, rows, kBf16), rows);
+  }
+  void double_blocks() {
+    b_.begin("double", s_.layers, true);
+    TensorId image = stream_qkv("image.", kTokens), text = stream_qkv("text.", kText);
+    heads_out(image, text, image, kJoint, kPairs, "attend");
+    stream_rest("image.", kTokens);
+    stream_rest("text.", kText);
+    b_.end();
+  }
+  void vector_in() {
+    AxisId dim = size("vector.values", s_.vec_dim);
+    TensorId t = dense("vector.in", b_.act("vector", {kSeqs, dim}), {dim}, {h_}, kSeqs);
+    dense("vector.out", t, {h_}, {h_}, kSeqs);
+  }
+
+  void flux() {
+    embed(s_.in_channels, s_.text_dim);
+    vector_in();
+    if (s_.guidance_embed) {
+      AxisId time = size("time.values", 256);
+      TensorId t = dense("guidance.in", b_.act("guidance", {kSeqs, time}), {time}, {h_}, kSeqs);
+      dense("guidance.out", t, {h_}, {h_}, kSeqs);
+    }
+    b_.end();
+    double_blocks();
+    b_.begin("single", s_.single_layers, true);
+    dense("modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.3", 3.0 * s_.hidden)}, kSeqs);
+    TensorId x = stream("x", kJoint, kBf16);
+    TensorId a = map("norm", {x}, kJoint, kBf16);
+    AxisId seven = size("qkv.mlp", 3.0 * s_.hidden + s_.ffn), five = size("attn.mlp", 1.0 * s_.hidden + s_.ffn);
+    AxisId dim = size("head_dim", s_.head_dim);
+    b_.weight("q.norm", {dim}), b_.weight("k.norm", {dim});
+    TensorId u = dense("linear1", a, {h_}, {seven}, kJoint);
+    TensorId y = heads_out(u, u, u, kJoint, kPairs, "attend");
+    TensorId g = b_.map(kPart, "gelu", {u, y}, {kJoint, five}, 8);
+    TensorId o = dense("linear2", g, {five}, {h_}, kJoint);
+    map("residual", {x, o}, kJoint, kBf16, 2);
+    b_.end();
+    head(s_.in_channels, true);
+  }
+  void sd3() {
+    double in = s_.in_channels * s_.patch * s_.patch;
+    embed(in, s_.text_dim);
+    vector_in();
+    b_.end();
+    double_blocks();
+    head(in, true);
+  }
+
+  void unet() {
+    b_.begin("unet", 1, true);
+    AxisId all = size("weights", s_.published_params);
+    TensorId w = b_.weight("weights", {all});
+    b_.at(w).linear = true;
+    // 16,384 latent elements at 1024 x 1024; attention's share grows faster than this and is not itemised.
+    AxisId values = size("values", 320);
+    TensorId x = b_.act("latent", {kTokens, values}), y = b_.act("out", {kTokens, values});
+    Op& op = b_.op(OpKind::kKernel, kPart, "unet", {x, w}, {y});
+    op.ops_per_element = s_.published_flops / 16384 / 320;
+    b_.end();
+  }
+
+  const DiffusionSpec& s_;
+  GraphBuilder b_;
+  AxisId h_;
+  DType wide_;
+};
+
+void divides(int value, int by, const char* what, const std::string& name) {
+  if (value <= 0 || value % by) base::fail("{}: {} {} is no multiple of {}", name, what, value, by);
+}
+
+}  // namespace
+
+double latent_tokens(const DiffusionSpec& s, const RenderShape& shape) {
+  int step = s.space_stride * s.patch;
+  divides(shape.width, step, "width", s.name);
+  divides(shape.height, step, "height", s.name);
+  if (shape.frames < 1) base::fail("{}: frames must be at least 1", s.name);
+  if (shape.frames > 1 && !s.video) base::fail("{} makes single images, not {} frames", s.name, shape.frames);
+  if (s.video) divides(shape.frames - 1 + s.time_stride, s.time_stride, "frames - 1", s.name);
+  double grid = static_cast<double>(shape.width / step) * (shape.height / step);
+  return grid * ((shape.frames - 1) / s.time_stride + 1);
+}
+
+Graph build_denoiser(const DiffusionSpec& spec, const RenderShape& shape) { return DenoiserBuilder(spec).build(); }
+
+DenoiserFlops denoiser_flops(const DiffusionSpec& spec, const RenderShape& shape) {
+  Graph graph = build_denoiser(spec, shape);
+  Program program = compile(graph, Plan{});
+  Ledger ledger;
+  walk(program, denoiser_binding(spec, shape, 1), ledger);
+  DenoiserFlops flops;
+  for (const Line& line : ledger.lines) {
+    const ProgramOp& op = program.ops[line.op];
+    if (op.kind == OpKind::kContract || op.kind == OpKind::kKernel) flops.linear += line.ops * line.times;
+    if (op.kind == OpKind::kAttend) flops.attention += line.ops * line.times;
+  }
+  return flops;
+}
+
+Binding denoiser_binding(const DiffusionSpec& spec, const RenderShape& shape, double batch) {
+  Binding b;
+  double n = latent_tokens(spec, shape);
+  double text = shape.text_tokens > 0 ? shape.text_tokens : spec.text_tokens;
+  bool joint = spec.family == "flux" || spec.family == "sd3";
+  double seen = joint ? n + text : n;
+  b[kTokens] = batch * n;
+  b[kText] = batch * text;
+  b[kJoint] = batch * (n + text);
+  b[kSeqs] = batch;
+  b[kPairs] = batch * seen * seen;
+  b[kPairsWindow] = batch * n * text;  // cross-attention
+  return b;
+}
+
+}  // namespace orrery::graph

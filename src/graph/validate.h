@@ -1,0 +1,32 @@
+// Comparison with measured rows that lie in a folder of CSV files (none of them is part of this repository).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace orrery::graph {
+
+struct Compared {
+  std::string group;       // model family, GPU, engine, format
+  std::string question;    // what makes configurations comparable with one another
+  double predicted = 0, measured = 0;
+  bool below_bound = false;  // the measurement lies below the bandwidth bound
+};
+
+struct Accuracy {
+  std::size_t rows = 0, refused = 0, bound_violations = 0;
+  double median = 0, p90 = 0;        // of |predicted / measured - 1|
+  double order = 0, regret = 0;      // pairs in the right order; mean loss of picking the predicted best
+  std::vector<Compared> compared;
+  std::map<std::string, int> refusals;
+};
+
+// TPOT of every row of open.csv (path of the file).
+Accuracy validate_tpot(const std::string& path);
+// Output tokens/s of every row of throughput.csv.
+Accuracy validate_throughput(const std::string& path);
+// All comparisons whose file is in `folder`, as text.
+std::string validate_text(const std::string& folder);
+
+}  // namespace orrery::graph

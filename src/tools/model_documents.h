@@ -1,0 +1,27 @@
+// Answers of the model scale as report documents. Each fact that is a sum says which table's column it is the sum of
+// ("why"), and `orrery model why` checks that sum.
+#pragma once
+
+#include "graph/render.h"
+#include "graph/serve.h"
+#include "graph/train.h"
+#include "report/report.h"
+
+namespace orrery::tools {
+
+using report::Json;
+
+Json fit_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
+                  const graph::FitAnswer& answer, double batch, double context);
+Json serve_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
+                    const graph::ServeQuestion& question, const graph::ServeAnswer& answer,
+                    const graph::FitAnswer& memory);
+Json train_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
+                    const graph::TrainQuestion& question, const graph::TrainAnswer& answer);
+Json render_document(const graph::DiffusionSpec& spec, const graph::RenderQuestion& question,
+                     const graph::Cluster& cluster, const graph::RenderAnswer& answer);
+
+// Prints the lines behind the fact whose name contains `what`; throws base::Error when there is none.
+std::string why(const Json& document, const std::string& what);
+
+}  // namespace orrery::tools
