@@ -149,8 +149,11 @@ typedef struct CUexternalSemaphore_st* cudaExternalSemaphore_t;
 typedef struct cudaGraphicsResource* cudaGraphicsResource_t;
 typedef struct CUlogsCallbackEntry_st* cudaLogsCallbackHandle;
 
+#ifndef CU_UUID_HAS_BEEN_DEFINED
+#define CU_UUID_HAS_BEEN_DEFINED
 struct CUuuid_st { char bytes[16]; };
 typedef struct CUuuid_st CUuuid;
+#endif
 typedef struct CUuuid_st cudaUUID_t;
 
 enum cudaMemoryType {
