@@ -1,0 +1,68 @@
+// api/graph_calls.h: graph operations that both APIs offer.
+#pragma once
+#include <algorithm>
+
+#include "api/copying.h"
+#include "api/launching.h"
+#include "api/stream_calls.h"
+
+namespace orrery::api {
+
+using device::Graph;
+using device::GraphExec;
+using device::GraphNode;
+using device::Work;
+
+std::shared_ptr<Graph> graph_of(const void* handle);
+/// Throws Failure(invalid_value) when the node is not one of a live graph.
+GraphNode* node_of(const void* handle);
+std::vector<GraphNode*> nodes_of(const void* list, size_t count);
+/// Adds a node; returns its handle.
+GraphNode* add_node(const void* graph, const void* dependencies, size_t count, Work work);
+/// Replaces the work of a node; the kind must stay. Throws Failure(invalid_value).
+void set_node(const void* node, Work work);
+template <class T>
+const T& node_work(const void* handle) {
+  const T* work = std::get_if<T>(&node_of(handle)->work);
+  require(work != nullptr, Status::invalid_value);
+  return *work;
+}
+
+/// Writes handles into a list of the caller's with the counting rules of CUDA: a null list asks for the count; slots
+/// beyond the count get null.
+void give_list(const std::vector<GraphNode*>& nodes, void* list, size_t* count);
+
+Work kernel_work(Context& context, const void* function, exec::Dim3 grid, exec::Dim3 block, unsigned shared, void** arguments, void** extra);
+/// Parameter buffer and size out of the `extra` list of a launch.
+void read_extra(device::LaunchRequest& request, void** extra);
+Work memset_work(const abi::cudaMemsetParams& params);
+GraphExec* instantiate(const std::shared_ptr<Graph>& graph, uint64_t flags);
+void launch_graph(Context& context, const void* exec, const void* stream);
+
+/// A reference-counted object that graphs keep alive.
+struct UserObject {
+  void* data = nullptr;
+  void (*destroy)(void*) = nullptr;
+  ~UserObject() {
+    if (destroy) destroy(data);
+  }
+};
+
+/// User objects with the references that the program holds itself; graphs hold shared pointers.
+class UserObjects {
+ public:
+  UserObject* create(std::shared_ptr<UserObject> object, unsigned references);
+  std::shared_ptr<UserObject> get(const void* handle);
+  /// Adds or, below zero, drops references. Throws Failure(invalid_value).
+  void change(const void* handle, long by);
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, std::pair<std::shared_ptr<UserObject>, long>> all_;
+};
+UserObjects& user_objects();
+
+/// Kernel launches remember their arguments for queries: pointers into the parameter buffer.
+void** argument_pointers(const device::LaunchWork& work);
+
+}  // namespace orrery::api
