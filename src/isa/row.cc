@@ -162,6 +162,11 @@ OperandSlot read_slot(std::string_view picture, std::string_view text) {
     slot.name = text;
     return slot;
   }
+  if (text == "_") {
+    slot.kind = OperandSlot::sink;
+    slot.name = text;
+    return slot;
+  }
   slot.may_sink = take_suffix("_");
   slot.name = text;
   if (text == "d" || text == "p") slot.kind = OperandSlot::dst;
@@ -479,6 +484,16 @@ std::string_view name_of(Timing t) {
   return t < Timing::count ? names[size_t(t)] : "";
 }
 
+bool picture_applies(std::span<const OperandSlot> picture, const Form& form) {
+  unsigned has = 0;
+  for (const OperandSlot& s : picture)
+    has |= s.name == "policy" ? 1u : s.name == "cta_mask" ? 2u : s.name == "byte_mask" ? 4u : s.name == "offsets" ? 8u : 0u;
+  bool im2col = form.has(Mod::im2col) || form.has(Mod::im2col_w) || form.has(Mod::im2col_w_128);
+  unsigned wants = (form.has(Mod::L2_cache_hint) ? 1u : 0u) | (form.has(Mod::multicast_cluster) ? 2u : 0u) |
+                   (form.has(Mod::cp_mask) ? 4u : 0u) | (im2col ? 8u : 0u);
+  return has == wants;
+}
+
 const std::vector<Row>& rows() { return table().rows; }
 const Row& row(uint16_t index) { return table().rows.at(index); }
 std::span<const Row> rows_of(Op op) {
@@ -521,6 +536,39 @@ NameMatch match_name(std::string_view dotted) {
   if (out.rows.empty() && nearest.row) describe(nearest, name_of(out.form.op), out);
   else if (out.rows.empty()) out.error = fmt::format("{} has no form", name_of(out.form.op));
   else out.form.row = out.rows[0];
+  return out;
+}
+
+/// For a short pattern such as cvt's: every pair of the last two types.
+static void add_pairs(const Row& row, const Variant& v, std::vector<std::string>& out) {
+  if (v.size() < 2 || v[v.size() - 1].kind != Word::type || v[v.size() - 2].kind != Word::type) return;
+  for (const Word& a : v[v.size() - 2].words)
+    for (const Word& b : v[v.size() - 1].words) {
+      std::string name(name_of(row.op));
+      for (size_t i = 0; i + 2 < v.size(); ++i)
+        if (!v[i].optional) name += "." + spell(v[i].words[0]);
+      name += "." + spell(a) + "." + spell(b);
+      if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(std::move(name));
+    }
+}
+
+std::vector<std::string> spellings(const Row& row) {
+  std::vector<std::string> out;
+  auto add = [&](const Variant& v, size_t changed, const Word* word) {
+    std::string name(name_of(row.op));
+    for (size_t i = 0; i < v.size(); ++i) {
+      if (i == changed) name += "." + spell(*word);
+      else if (!v[i].optional) name += "." + spell(v[i].words[0]);
+    }
+    if (name.starts_with("mma.sp.sp::")) name.erase(3, 3);
+    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(std::move(name));
+  };
+  for (const Variant& v : table().variants[size_t(&row - rows().data())]) {
+    add(v, v.size(), nullptr);
+    for (size_t i = 0; i < v.size(); ++i)
+      for (const Word& w : v[i].words) add(v, i, &w);
+    if (v.size() < 5) add_pairs(row, v, out);
+  }
   return out;
 }
 

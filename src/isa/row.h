@@ -49,12 +49,13 @@ std::string_view name_of(Timing t);
 ///   [a]      address;   [a*]  address with parts, such as a tensor map or texture and its coordinates
 ///   {a}      vector;   {a}?  vector or scalar;   a|b  pair;   a{|b}  pair or single
 ///   &a       a value or the address of a variable or function, also special registers and vectors (mov, cvta)
-///   @label   label;   @targets  branch targets;   `call` alone: the operands of a call;   `*` alone: not checked
+///   _        the sink only;   @label   label;   @targets  branch targets;   `call` alone: the operands of a call;   `*` alone: not checked
 ///   name:u32 its type when it is not the first type of the form; name:1 the second type; name:w twice the width;
 ///            name:any no check
-/// `{, x}` makes the rest between the braces optional.
+/// `{, x}` makes the rest between the braces optional. Four names stand exactly when a word asks for them: policy
+/// (.L2::cache_hint), cta_mask (.multicast::cluster), byte_mask (.cp_mask), offsets (.im2col and its relatives).
 struct OperandSlot {
-  enum Kind : uint8_t { dst, src, imm, address, address_parts, vec, pair, any, label, targets, vec_or_src } kind = src;
+  enum Kind : uint8_t { dst, src, imm, address, address_parts, vec, pair, any, label, targets, vec_or_src, sink } kind = src;
   bool may_negate = false, may_sink = false, may_single = false;
   enum TypeFrom : uint8_t { unchecked, fixed, from_form, twice } type_from = from_form;
   Type type = Type::none;  // fixed
@@ -73,6 +74,9 @@ struct Row {
   std::vector<std::vector<OperandSlot>> pictures;
   bool any_operands = false, is_call = false;
 };
+
+/// Whether the picture has exactly those of policy, cta_mask, byte_mask and offsets that the form's words ask for.
+bool picture_applies(std::span<const OperandSlot> picture, const Form& form);
 
 const std::vector<Row>& rows();
 const Row& row(uint16_t index);
@@ -95,5 +99,9 @@ struct NameMatch {
 };
 /// Reads `ld.global.nc.v4.f32`: the operation with the longest spelling that fits, then its words.
 NameMatch match_name(std::string_view dotted);
+
+/// Dotted names of the row that together use every word of every element at least once, with and without each
+/// optional word; the first one has only the required words.
+std::vector<std::string> spellings(const Row& row);
 
 }  // namespace orrery::isa

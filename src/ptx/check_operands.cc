@@ -61,6 +61,7 @@ bool fits(const OperandSlot& slot, const Operand& o, unsigned vec, const isa::Ro
       return is_value(o.kind) || o.kind == OperandKind::sreg || o.kind == OperandKind::var ||
              o.kind == OperandKind::local_var || o.kind == OperandKind::func || is_vector(o, false, true);
     case OperandSlot::pair: return fits_pair(slot, o, vec);
+    case OperandSlot::sink: return o.kind == OperandKind::sink;
     case OperandSlot::label:
     case OperandSlot::targets: return o.kind == OperandKind::label;
   }
@@ -190,6 +191,7 @@ void Parser::check(Instr& instr, const std::vector<uint16_t>& candidates) {
     if (row.any_operands || row.is_call) return;
     TypeCheck types(*fn_, instr, row);
     for (const auto& picture : row.pictures) {
+      if (!isa::picture_applies(picture, instr.form)) continue;
       size_t n = 0, total = instr.ops.size();
       bool same_count = picture.size() == total;
       while (n < picture.size() && n < total && fits(picture[n], instr.ops[n], instr.form.vec, row)) ++n;
@@ -206,6 +208,7 @@ void Parser::check(Instr& instr, const std::vector<uint16_t>& candidates) {
     }
   }
   std::string name = isa::to_string(instr.form);
+  if (!nearest) fail(instr.loc, fmt::format("{} has words whose operands it does not take", name));
   if (nearness < 1000)
     fail(instr.loc, fmt::format("{} has {} operands; it takes \"{}\"", name, instr.ops.size(), nearest->operands));
   if (mismatch != Type::none)
