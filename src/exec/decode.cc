@@ -50,9 +50,10 @@ Type source_type(const isa::Form& f, int i) {
       return i == 1 && !f.has(Mod::parity) ? Type::b64 : Type::u32;
     case Op::cp_async: case Op::cp_async_bulk: case Op::cp_reduce_async_bulk: case Op::cp_async_bulk_prefetch:
     case Op::cp_async_wait_group: case Op::cp_async_bulk_wait_group: case Op::nanosleep: case Op::setmaxnreg:
-    case Op::wgmma_wait_group: case Op::elect: case Op::bar_warp: case Op::mapa: case Op::getctarank:
+    case Op::wgmma_wait_group: case Op::elect: case Op::bar_warp:
       return Type::b32;
-    case Op::alloca: return Type::u64;
+    case Op::mapa: return i == 1 ? Type::b32 : last;
+    case Op::isspacep: case Op::alloca: return Type::u64;
     default: return last;
   }
 }
@@ -145,7 +146,7 @@ class Decoder {
       const bool is_dst = i < n_dst;
       const int index = is_dst ? dest : source;
       if (o.kind == OperandKind::vec || o.kind == OperandKind::pair)
-        for (const Operand& part : o.parts) add(part, is_dst, in.form, index, d);
+        for (const Operand& part : o.parts) add_part(part, is_dst, in, index, int(o.parts.size()), d);
       else if (o.kind != OperandKind::none && o.kind != OperandKind::prototype && o.kind != OperandKind::label)
         add(o, is_dst, in.form, index, d);
       ++(is_dst ? dest : source);
@@ -201,6 +202,15 @@ class Decoder {
     ++(is_dst ? d.n_dst : d.n_src);
   }
 
+  /// An element of a vector. Where mov packs or unpacks, it has its own width, not the instruction's.
+  void add_part(const Operand& o, bool is_dst, const ptx::Instr& in, int index, int n_parts, Decoded& d) {
+    if (in.form.op != Op::mov || n_parts < 2) return add(o, is_dst, in.form, index, d);
+    const int bits = isa::bits_of(in.form.type()) / n_parts;
+    isa::Form part = in.form;
+    part.types[0] = bits <= 8 ? Type::b8 : bits <= 16 ? Type::b16 : bits <= 32 ? Type::b32 : Type::b64;
+    add(o, is_dst, part, index, d);
+  }
+
   Ref constant(uint64_t value, Type type) {
     const int bits = width_class(isa::bits_of(type));
     Ref ref;
@@ -221,23 +231,25 @@ class Decoder {
     return ref;
   }
 
+  static bool is_video(Op op) { return op >= Op::vadd && op <= Op::vset4; }
+
+  void add_selectors(Decoded& d) {
+    uint32_t words[4] = {};
+    for (int i = 0; i < 3 && i < d.n_dst + d.n_src; i++) {
+      const Mod m = out_->refs[d.first_ref + uint32_t(i)].selector;
+      words[i] = sem::video_selector(m == Mod::count ? std::string_view() : isa::name_of(m));
+    }
+    if (out_->pool.empty()) out_->pool.resize(8);  // offset 0 means: no selectors
+    d.extra = uint32_t(out_->pool.size() * 8);
+    out_->pool.insert(out_->pool.end(), 8, 0);
+    std::memcpy(out_->pool.data() + d.extra / 8, words, sizeof words);
+  }
+
   void choose(const ptx::Instr& in, Decoded& d);
 
   std::shared_ptr<DecodedProgram> out_;
   std::map<std::pair<uint64_t, int>, uint32_t> constants_;
 };
-
-/// Sources of a video instruction: a, b, c (null where absent), then the selector words of d, a and b (sem/pure.h).
-void place_selectors(Stepper& s, const Decoded& d, const void** src, uint32_t* words) {
-  for (int i = d.n_src; i < 3; i++) src[i] = nullptr;
-  for (int i = 0; i < 3; i++) {
-    const int ref = i == 0 ? 0 : d.n_dst + i - 1;
-    const Mod selector = ref < d.n_dst + d.n_src ? s.ref(d, ref).selector : Mod::count;
-    words[i] = selector == Mod::count ? 0 : sem::video_selector(isa::name_of(selector));
-    src[3 + i] = &words[i];
-  }
-}
-bool is_video(isa::Op op) { return op >= isa::Op::vadd && op <= isa::Op::vset4; }
 
 /// Runs a pure meaning over the operands' lanes, converting where a register is wider or narrower than the type.
 Next run_pure(Stepper& s, const Decoded& d) {
@@ -255,9 +267,12 @@ Next run_pure(Stepper& s, const Decoded& d) {
     const Ref& r = s.ref(d, d.n_dst + i);
     src[i] = s.source(r, i);
   }
-  uint32_t selectors[3];
-  if (is_video(d.instr->form.op)) place_selectors(s, d, src, selectors);
-  else src[d.n_src] = nullptr;
+  src[d.n_src] = nullptr;
+  if (d.extra) {  // video: three words that say which part of d, a and b is meant
+    const std::byte* words = reinterpret_cast<const std::byte*>(s.code->pool.data()) + d.extra;
+    for (int i = d.n_src; i < 3; i++) src[i] = nullptr;
+    for (int i = 0; i < 3; i++) src[3 + i] = words + 4 * i;
+  }
   d.pure(d.instr->form, dst, src, s.mask);
   if (converted >= 0) {
     const Ref& r = s.ref(d, converted);
@@ -291,6 +306,7 @@ void Decoder::choose(const ptx::Instr& in, Decoded& d) {
   }
   d.pure = sem::find_pure(in.form, d.n_dst, d.n_src).fn;
   if (d.pure) {
+    if (is_video(in.form.op)) add_selectors(d);
     d.run = run_pure;
     return;
   }

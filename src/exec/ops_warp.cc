@@ -38,7 +38,52 @@ bool gathered(Stepper& s, uint32_t members) {
   return false;
 }
 
-uint32_t first_value(Stepper& s, const Ref& r, int slot) { return uint32_t(s.value(r, slot, std::countr_zero(s.mask))); }
+/// Runs `op(members)` for each set of lanes that name the same member mask (s.mask is that set meanwhile). Sets whose
+/// members have not all arrived wait; the others go on.
+template <class F>
+Next for_member_sets(Stepper& s, const Ref& r, int slot, F op) {
+  uint32_t named[32];
+  std::memcpy(named, s.source(r, slot), sizeof named);
+  const uint32_t all = s.mask, first = named[std::countr_zero(all)];
+  bool same = true;
+  for_lanes(all, [&](int l) { same &= named[l] == first; });
+  if (same) {
+    if (!gathered(s, first)) return Next::regroup;
+    op(first);
+    return Next::next;
+  }
+  uint32_t waiting = 0;
+  for (uint32_t rest = all; rest;) {
+    const uint32_t members = named[std::countr_zero(rest)];
+    uint32_t set = 0;
+    for_lanes(rest, [&](int l) { set |= uint32_t(named[l] == members) << l; });
+    rest &= ~set;
+    if ((members & s.w.live) & ~set) {
+      waiting |= set;
+      continue;
+    }
+    s.mask = set;
+    op(members);
+  }
+  s.mask = all;
+  if (!waiting || !s.group) return Next::next;
+  const Group base = *s.group;
+  s.group->mask = base.mask & ~waiting;
+  s.group->pc = s.pc + 1;
+  while (waiting) {
+    const uint32_t members = named[std::countr_zero(waiting)];
+    uint32_t set = 0;
+    for_lanes(waiting, [&](int l) { set |= uint32_t(named[l] == members) << l; });
+    waiting &= ~set;
+    Group& g = add_group(s.w) = base;
+    g.mask = set;
+    g.pc = s.pc;
+    g.state = GroupState::warp_sync;
+    g.member_mask = members;
+  }
+  check_warp_sync(s.w);
+  return Next::regroup;
+}
 
 void set_predicate(Stepper& s, const Ref& r, uint32_t bits) {
   if (r.kind == RefKind::sink) return;
@@ -46,11 +91,22 @@ void set_predicate(Stepper& s, const Ref& r, uint32_t bits) {
   m = (m & ~s.mask) | (bits & s.mask);
 }
 
-Next op_shfl(Stepper& s, const Decoded& d) {
+/// Waits for the named lanes. When lanes name different sets that are all complete, the exchange is done in one go.
+Next shfl_gather(Stepper& s, const Ref& members) {
+  bool complete = true;
+  const uint32_t* named = s.words(members, 3);
+  for_lanes(s.mask, [&](int l) { complete &= ((named[l] & s.w.live) & ~s.mask) == 0; });
+  if (complete) {
+    if (s.group) s.group->member_mask = 0;
+    return Next::next;
+  }
+  return gathered(s, named[std::countr_zero(s.mask)]) ? Next::next : Next::regroup;
+}
+
+/// Exchanges within s.mask; lanes outside it that are named as sources give their old values, as on hardware.
+void exchange(Stepper& s, const Decoded& d) {
   const isa::Form& f = d.instr->form;
-  const bool has_pred = d.n_dst == 2;
   const int a = d.n_dst;
-  if (f.has(Mod::sync) && !gathered(s, first_value(s, s.ref(d, a + 3), 3))) return Next::regroup;
   uint32_t in[32], out[32] = {}, pred = 0;
   std::memcpy(in, s.source(s.ref(d, a), 0), 128);
   const uint32_t* b = s.words(s.ref(d, a + 1), 1);
@@ -73,7 +129,13 @@ Next op_shfl(Stepper& s, const Decoded& d) {
     uint32_t* to = reinterpret_cast<uint32_t*>(s.frame + r.offset);
     for_lanes(s.mask, [&](int lane) { to[lane] = out[lane]; });
   }
-  if (has_pred) set_predicate(s, s.ref(d, 1), pred);
+  if (d.n_dst == 2) set_predicate(s, s.ref(d, 1), pred);
+}
+
+Next op_shfl(Stepper& s, const Decoded& d) {
+  if (d.instr->form.has(Mod::sync))  // the whole group exchanges at once: member sets never name each other's lanes
+    if (Next n = shfl_gather(s, s.ref(d, d.n_dst + 3)); n != Next::next) return n;
+  exchange(s, d);
   return Next::next;
 }
 
@@ -85,67 +147,65 @@ void set_words(Stepper& s, const Ref& r, uint32_t v) {
 
 Next op_vote(Stepper& s, const Decoded& d) {
   const isa::Form& f = d.instr->form;
-  uint32_t members = s.mask;
-  if (f.has(Mod::sync)) {
-    members = first_value(s, s.ref(d, 2), 1);
-    if (!gathered(s, members)) return Next::regroup;
-  }
-  const uint32_t p = s.words(s.ref(d, 1), 0)[0] & s.mask & members, all = s.mask & members;
-  if (f.has(Mod::ballot)) set_words(s, s.ref(d, 0), p);
-  else if (f.has(Mod::all)) set_predicate(s, s.ref(d, 0), p == all ? ~0u : 0);
-  else if (f.has(Mod::any)) set_predicate(s, s.ref(d, 0), p ? ~0u : 0);
-  else set_predicate(s, s.ref(d, 0), p == 0 || p == all ? ~0u : 0);
+  const auto vote = [&](uint32_t members) {
+    const uint32_t all = s.mask & members, p = s.words(s.ref(d, 1), 0)[0] & all;
+    if (f.has(Mod::ballot)) set_words(s, s.ref(d, 0), p);
+    else if (f.has(Mod::all)) set_predicate(s, s.ref(d, 0), p == all ? ~0u : 0);
+    else if (f.has(Mod::any)) set_predicate(s, s.ref(d, 0), p ? ~0u : 0);
+    else set_predicate(s, s.ref(d, 0), p == 0 || p == all ? ~0u : 0);
+  };
+  if (f.has(Mod::sync)) return for_member_sets(s, s.ref(d, 2), 1, vote);
+  vote(s.mask);
   return Next::next;
 }
 
 Next op_match(Stepper& s, const Decoded& d) {
   const isa::Form& f = d.instr->form;
   const int a = d.n_dst;
-  const uint32_t members = first_value(s, s.ref(d, a + 1), 1);
-  if (!gathered(s, members)) return Next::regroup;
-  uint64_t v[32];
-  for_lanes(s.mask, [&](int l) { v[l] = s.value(s.ref(d, a), 0, l); });
-  const uint32_t here = s.mask & members;
-  uint32_t out[32] = {}, pred = 0;
-  for_lanes(s.mask, [&](int l) {
-    for_lanes(here, [&](int k) { out[l] |= uint32_t(v[k] == v[l]) << k; });
-    if (f.has(Mod::all)) {
+  return for_member_sets(s, s.ref(d, a + 1), 1, [&](uint32_t members) {
+    uint64_t v[32];
+    const void* in = s.source(s.ref(d, a), 0);
+    const bool wide = s.ref(d, a).want == 64;
+    for_lanes(s.mask, [&](int l) { v[l] = wide ? static_cast<const uint64_t*>(in)[l] : static_cast<const uint32_t*>(in)[l]; });
+    const uint32_t here = s.mask & members;
+    uint32_t out[32] = {}, pred = 0;
+    for_lanes(s.mask, [&](int l) {
+      for_lanes(here, [&](int k) { out[l] |= uint32_t(v[k] == v[l]) << k; });
+      if (!f.has(Mod::all)) return;
       if (out[l] == here) pred |= uint32_t{1} << l;
       else out[l] = 0;
+    });
+    const Ref& r = s.ref(d, 0);
+    if (r.kind != RefKind::sink) {
+      uint32_t* to = reinterpret_cast<uint32_t*>(s.frame + r.offset);
+      for_lanes(s.mask, [&](int l) { to[l] = out[l]; });
     }
+    if (d.n_dst == 2) set_predicate(s, s.ref(d, 1), pred);
   });
-  const Ref& r = s.ref(d, 0);
-  if (r.kind != RefKind::sink) {
-    uint32_t* to = reinterpret_cast<uint32_t*>(s.frame + r.offset);
-    for_lanes(s.mask, [&](int l) { to[l] = out[l]; });
-  }
-  if (d.n_dst == 2) set_predicate(s, s.ref(d, 1), pred);
-  return Next::next;
+}
+
+uint32_t combine(const isa::Form& f, uint32_t a, uint32_t b) {
+  const bool sign = f.type() == Type::s32;
+  if (f.has(Mod::add)) return a + b;
+  if (f.has(Mod::and_)) return a & b;
+  if (f.has(Mod::or_)) return a | b;
+  if (f.has(Mod::xor_)) return a ^ b;
+  if (f.has(Mod::min)) return sign ? uint32_t(std::min(int32_t(a), int32_t(b))) : std::min(a, b);
+  return sign ? uint32_t(std::max(int32_t(a), int32_t(b))) : std::max(a, b);
 }
 
 Next op_redux(Stepper& s, const Decoded& d) {
   const isa::Form& f = d.instr->form;
-  const uint32_t members = first_value(s, s.ref(d, 2), 1);
   if (f.type() == Type::f32)
     return s.fault(FaultKind::unsupported, std::countr_zero(s.mask), 0, "redux.sync on f32 needs sm_100a or later");
-  if (!gathered(s, members)) return Next::regroup;
-  const uint32_t* in = s.words(s.ref(d, 1), 0);
-  bool first = true;
-  uint32_t acc = 0;
-  for_lanes(s.mask & members, [&](int l) {
-    const uint32_t v = in[l];
-    const bool sign = f.type() == Type::s32;
-    if (first) acc = v;
-    else if (f.has(Mod::add)) acc += v;
-    else if (f.has(Mod::and_)) acc &= v;
-    else if (f.has(Mod::or_)) acc |= v;
-    else if (f.has(Mod::xor_)) acc ^= v;
-    else if (f.has(Mod::min)) acc = sign ? uint32_t(std::min(int32_t(acc), int32_t(v))) : std::min(acc, v);
-    else acc = sign ? uint32_t(std::max(int32_t(acc), int32_t(v))) : std::max(acc, v);
-    first = false;
+  return for_member_sets(s, s.ref(d, 2), 1, [&](uint32_t members) {
+    const uint32_t* in = s.words(s.ref(d, 1), 0);
+    const uint32_t here = s.mask & members;
+    if (!here) return;
+    uint32_t acc = in[std::countr_zero(here)];
+    for_lanes(here & (here - 1), [&](int l) { acc = combine(f, acc, in[l]); });
+    set_words(s, s.ref(d, 0), acc);
   });
-  set_words(s, s.ref(d, 0), acc);
-  return Next::next;
 }
 
 Next op_activemask(Stepper& s, const Decoded& d) {
@@ -154,16 +214,15 @@ Next op_activemask(Stepper& s, const Decoded& d) {
 }
 
 Next op_elect(Stepper& s, const Decoded& d) {
-  const uint32_t members = first_value(s, s.ref(d, d.n_dst), 0);
-  if (!gathered(s, members)) return Next::regroup;
-  const uint32_t leader = uint32_t(std::countr_zero(members & s.mask));
-  set_words(s, s.ref(d, 0), leader);
-  if (d.n_dst == 2) set_predicate(s, s.ref(d, 1), uint32_t{1} << leader);
-  return Next::next;
+  return for_member_sets(s, s.ref(d, d.n_dst), 0, [&](uint32_t members) {
+    const uint32_t here = members & s.mask, leader = here ? uint32_t(std::countr_zero(here)) : 0;
+    set_words(s, s.ref(d, 0), leader);
+    if (d.n_dst == 2) set_predicate(s, s.ref(d, 1), uint32_t{1} << leader);
+  });
 }
 
 Next op_bar_warp(Stepper& s, const Decoded& d) {
-  return gathered(s, first_value(s, s.ref(d, 0), 0)) ? Next::next : Next::regroup;
+  return for_member_sets(s, s.ref(d, 0), 0, [](uint32_t) {});
 }
 
 }  // namespace

@@ -50,7 +50,10 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
     place(*blocks_.back(), r);
     if (n <= 16) cluster_.ctas[r] = &blocks_.back()->cta;
   }
-  for (uint32_t i = 0; i < n * warps; i++) order_.push_back(i);
+  // Warps run one after the other between barriers. The thread that a kernel singles out is nearly always thread 0, and
+  // what it does last (reset a counter, overwrite an input) follows on hardware what the others did at the same point,
+  // so the first warp runs last; but a kernel that prints does so in the order that people expect.
+  for (uint32_t i = 0; i < n * warps; i++) order_.push_back(p.prints ? i : uint32_t(n * warps) - 1 - i);
 }
 
 Unit::~Unit() {

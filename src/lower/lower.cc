@@ -189,6 +189,8 @@ class Resolver {
   void resolve(Instr& i) {
     if (i.form.op == Op::call && !(i.ops.size() > 1 && i.ops[1].kind == OperandKind::func && !m_.functions[i.ops[1].id].has_body))
       p_.has_calls = true;
+    if (i.form.op == Op::call && i.ops.size() > 1 && i.ops[1].kind == OperandKind::func && m_.functions[i.ops[1].id].name == "vprintf")
+      p_.prints = true;
     for (size_t k = 0; k < i.ops.size(); k++) {
       if (i.form.op == Op::call && k == 1 && i.ops[k].kind == OperandKind::func) continue;
       resolve(i.ops[k]);
@@ -300,7 +302,7 @@ KernelPrograms lower_kernel(const Module& module, uint32_t function, const Addre
     if (reach.functions[f]) out.functions[f] = std::make_shared<const Program>(Resolver(module, f, addresses, reach).run());
   Program entry = *out.functions[function];
   for (const auto& f : out.functions)
-    if (f && f->order_sensitive) entry.order_sensitive = true;
+    if (f) entry.order_sensitive |= f->order_sensitive, entry.prints |= f->prints;
   out.entry = std::make_shared<const Program>(std::move(entry));
   return out;
 }

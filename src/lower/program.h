@@ -80,6 +80,7 @@ struct Program {
   uint32_t dynamic_shared_offset = 0;       // where dynamic shared memory starts (kSharedStart + static, aligned)
   bool has_dynamic_shared = false;
   bool has_calls = false;                   // calls to functions with a body, or indirect ones
+  bool prints = false;                      // calls vprintf
   bool order_sensitive = false;             // results may depend on the order of blocks (see exec/launch.h)
   uint64_t hash = 0;                        // of everything that decides its meaning: the key of code caches
 };
