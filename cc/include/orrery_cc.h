@@ -28,6 +28,19 @@
 #include <__clang_cuda_math_forward_declares.h>
 #include <crt/host_defines.h>
 
+// ---- system calls of the PTX interoperability guide; clang turns printf into vprintf --------------------------
+extern "C" {
+__device__ int vprintf(const char*, const char*);
+__device__ void free(void*) __attribute__((nothrow));
+__device__ void* malloc(__SIZE_TYPE__) __attribute__((nothrow)) __attribute__((malloc));
+__device__ void __assertfail(const char* message, const char* file, unsigned line, const char* function, __SIZE_TYPE__ char_size);
+__device__ static inline void __assert_fail(const char* message, const char* file, unsigned line,
+                                            const char* function) {
+  __assertfail(message, file, line, function, sizeof(char));
+}
+__device__ int printf(const char*, ...);
+}
+
 #include <assert.h>
 #include <cmath>
 #include <cstdlib>
@@ -49,23 +62,6 @@ __device__ inline __cuda_builtin_blockDim_t::operator dim3() const { return dim3
 __device__ inline __cuda_builtin_blockDim_t::operator uint3() const { return {x, y, z}; }
 __device__ inline __cuda_builtin_gridDim_t::operator dim3() const { return dim3(x, y, z); }
 __device__ inline __cuda_builtin_gridDim_t::operator uint3() const { return {x, y, z}; }
-
-// ---- system calls of the PTX interoperability guide; clang turns printf into vprintf --------------------------
-extern "C" {
-__device__ int vprintf(const char*, const char*);
-__device__ void free(void*) __attribute__((nothrow));
-__device__ void* malloc(size_t) __attribute__((nothrow)) __attribute__((malloc));
-__device__ void __assertfail(const char* message, const char* file, unsigned line, const char* function, size_t char_size);
-__device__ static inline void __assert_fail(const char* message, const char* file, unsigned line,
-                                            const char* function) {
-  __assertfail(message, file, line, function, sizeof(char));
-}
-__device__ int printf(const char*, ...);
-}
-namespace std {
-__device__ static inline void free(void* p) { ::free(p); }
-__device__ static inline void* malloc(size_t n) { return ::malloc(n); }
-}  // namespace std
 
 #include <orrery/intrinsics.h>
 #include <orrery/strings.h>

@@ -6,10 +6,12 @@
 // functions, collects the fat binaries and registers them as one program whose PTX the runtime links.
 // No NVIDIA program, header or library is read. Decision record: docs/decisions/cc-clang.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -17,6 +19,7 @@
 #include "tools/cc_device_code.h"
 #include "tools/cc_options.h"
 #include "tools/cc_process.h"
+#include "tools/cc_source_view.h"
 #include "tools/command.h"
 
 namespace orrery::tools {
@@ -120,6 +123,7 @@ class Compilation {
                "--cuda-gpu-arch=" + o_.arch, "-Xclang", "-target-sdk-version=12.5", "-isystem", headers_,
                "-include", "orrery_cc.h", "-DORRERY_CC=1", "-D__CUDACC__=1", "-std=c++17", "-O3",
                "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument", "-Wno-pass-failed"};
+    if (!overlay_.empty()) w.insert(w.end(), {"-ivfsoverlay", overlay_});
     if (o_.relocatable)
       w.insert(w.end(), {"-fgpu-rdc", "-D__CUDACC_RDC__=1", fmt::format("-cuid={:016x}", identity(source))});
     w.insert(w.end(), o_.common.begin(), o_.common.end());
@@ -132,14 +136,46 @@ class Compilation {
     return hash_of(fs::weakly_canonical(source, ignored).string() + o_.arch);
   }
 
+  // Gives clang the respelled text of files that it would refuse, under their own names.
+  SourceView prepare(const std::string& source) {
+    Words folders;
+    for (size_t i = 0; i < o_.common.size(); i++) {
+      const std::string& word = o_.common[i];
+      if (word.rfind("-I", 0) == 0) folders.push_back(word.substr(2));
+      if (word == "-isystem" && i + 1 < o_.common.size()) folders.push_back(o_.common[i + 1]);
+    }
+    SourceView view = view_source(source, folders);
+    overlay_.clear();
+    if (view.rewritten.empty()) return view;
+    nlohmann::json roots = nlohmann::json::array();
+    for (const RewrittenFile& f : view.rewritten) {
+      std::string copy = fmt::format("{}/respelled-{}", scratch_.path(), roots.size());
+      write_file(copy, f.text);
+      roots.push_back({{"name", f.path}, {"type", "file"}, {"external-contents", copy}});
+    }
+    overlay_ = scratch_.path() + "/overlay.yaml";
+    write_file(overlay_, nlohmann::json({{"version", 0}, {"use-external-names", false}, {"roots", roots}}).dump());
+    return view;
+  }
+
   void device_pass(const std::string& source, const std::string& out) {
+    SourceView view = prepare(source);
     Words w = cuda_words(source);
     // Contraction as nvcc does it (across statements), but where a header turns it off it stays off.
     w.insert(w.end(), {"--cuda-device-only", "--cuda-feature=+ptx85", "-ffp-contract=fast-honor-pragmas",
                        "-gline-directives-only", "-S", source, "-o", out});
     w.insert(w.end(), o_.device.begin(), o_.device.end());
     step(w);
-    if (!o_.dry_run) write_file(out, tidy_ptx(read_file(out)));
+    if (o_.dry_run) return;
+    std::string ptx = tidy_ptx(read_file(out));
+    if (view.has_cluster_dims) {
+      Words notes = cuda_words(source);
+      notes.insert(notes.end(), {"--cuda-device-only", "--cuda-feature=+ptx85", "-S", "-emit-llvm", "-Xclang",
+                                 "-disable-llvm-passes", source, "-o", scratch_.path() + "/notes.ll"});
+      step(notes);
+      ptx = add_cluster_dims(ptx, read_file(scratch_.path() + "/notes.ll"));
+    }
+    write_file(out, ptx);
   }
 
   void fatbin(const std::string& source, const std::string& out) {
@@ -171,6 +207,7 @@ class Compilation {
 
   void preprocess() {
     for (const std::string& source : o_.sources) {
+      prepare(source);
       Words w = cuda_words(source);
       w.insert(w.end(), {"--cuda-host-only", "-E", source});
       if (!o_.out.empty()) w.insert(w.end(), {"-o", o_.out});
@@ -256,7 +293,7 @@ class Compilation {
 
   CcOptions o_;
   ScratchFolder scratch_;
-  std::string clang_, headers_;
+  std::string clang_, headers_, overlay_;
 };
 
 int cc(const std::vector<std::string>& args) {

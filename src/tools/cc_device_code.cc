@@ -12,6 +12,7 @@
 #include <cctype>
 #include <cstdint>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -80,6 +81,29 @@ std::string tidy_ptx(const std::string& ptx) {
     out += line;
     out += '\n';
   }
+  return out;
+}
+
+std::string add_cluster_dims(const std::string& ptx, const std::string& llvm_ir) {
+  // @.str = ... c"orrery.cluster_dims\00"; @.args.3 = ... { i32, i32, i32 } { i32 2, i32 1, i32 1 };
+  // @llvm.global.annotations = ... { ptr @kernel, ptr @.str, ptr @.str.1, i32 7, ptr @.args.3 }, ...
+  std::map<std::string, std::string> shapes;
+  std::set<std::string> notes;
+  static const std::regex note(R"re((@[\w.$]+) = [^\n]*c"orrery\.cluster_dims\\00")re");
+  static const std::regex shape(R"re((@[\w.$]+) = [^\n]*\{ i32, i32, i32 \} \{ i32 (\d+), i32 (\d+), i32 (\d+) \})re");
+  static const std::regex annotation(R"re(\{ ptr @([\w.$]+), ptr (@[\w.$]+), ptr @[\w.$]+, i32 \d+, ptr (@[\w.$]+) \})re");
+  auto each = [&](const std::regex& pattern, auto f) {
+    for (auto it = std::sregex_iterator(llvm_ir.begin(), llvm_ir.end(), pattern); it != std::sregex_iterator(); ++it) f(*it);
+  };
+  each(note, [&](const std::smatch& m) { notes.insert(m[1]); });
+  each(shape, [&](const std::smatch& m) { shapes[m[1]] = m[2].str() + ", " + m[3].str() + ", " + m[4].str(); });
+  std::string out = ptx;
+  each(annotation, [&](const std::smatch& m) {
+    if (!notes.count(m[2]) || !shapes.count(m[3])) return;
+    size_t at = out.find(".entry " + m[1].str() + "(");
+    size_t body = at == std::string::npos ? at : out.find("\n{", at);
+    if (body != std::string::npos) out.insert(body, "\n.explicitcluster\n.reqnctapercluster " + shapes[m[3]]);
+  });
   return out;
 }
 

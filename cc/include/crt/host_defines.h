@@ -8,11 +8,14 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-// Managed variables are host-visible device globals; clang knows them for HIP only, see docs of `orrery cc`.
-#define __managed__ __attribute__((device))
+#define __managed__                                                                                      \
+  _Pragma("GCC error \"orrery cc has no __managed__ variables: allocate with cudaMallocManaged instead\"") \
+  __attribute__((device))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __grid_constant__ __attribute__((grid_constant))
-#define __cluster_dims__(...)
+// `orrery cc` reads this note and puts .reqnctapercluster into the PTX.
+#define ORRERY_CLUSTER_DIMS(x, y, z, ...) __attribute__((annotate("orrery.cluster_dims", (int)(x), (int)(y), (int)(z))))
+#define __cluster_dims__(...) ORRERY_CLUSTER_DIMS(__VA_ARGS__, 1, 1, 1)
 #define __block_size__(...)
 #define __maxnreg__(...)
 #else

@@ -216,4 +216,7 @@ ORRERY_DEV void* __cvta_local_to_generic(size_t p) {
   asm("cvta.local.u64 %0, %1;" : "=l"(r) : "l"(p));
   return r;
 }
+// ---- programmatic dependent launch ---------------------------------------------------------------------------
+ORRERY_DEV void cudaTriggerProgrammaticLaunchCompletion() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+ORRERY_DEV void cudaGridDependencySynchronize() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 #endif
