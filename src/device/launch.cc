@@ -84,6 +84,20 @@ Status status_of(exec::FaultKind kind) {
   }
 }
 
+// Memory for the barrier of a cooperative grid, for as long as the launch runs.
+class Workspace {
+ public:
+  Workspace(Context& context, bool needed) {
+    if (needed) address = system().allocate(context.device(), 512, exec::MemoryKind::heap);
+  }
+  ~Workspace() {
+    if (address) system().memory().release(address);
+  }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  uint64_t address = 0;
+};
+
 std::string describe(const exec::Fault& fault) {
   std::string text = fault.message;
   if (text.find("kernel") == std::string::npos)
@@ -167,6 +181,8 @@ void run_launch(Context& context, const LaunchWork& work) {
     launch.params = work.params;
     launch.cooperative = work.cooperative;
     launch.grid_id = grid_id++;
+    Workspace workspace(context, work.cooperative);
+    launch.workspace = workspace.address;
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
     count(work, result);

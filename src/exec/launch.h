@@ -118,6 +118,7 @@ struct Launch {
   std::vector<std::byte> params;                      // laid out as Program::params says
   bool cooperative = false;
   uint64_t grid_id = 0;
+  uint64_t workspace = 0;                             // cooperative: 8 zeroed bytes for grid barriers (%envreg1 high, %envreg2 low)
 };
 
 /// Counts of one launch, for the fidelity line and reports.

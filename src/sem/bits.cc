@@ -68,10 +68,13 @@ uint32_t fns(uint32_t mask, uint32_t base, uint32_t offset) {
   return ~0u;
 }
 
+// Positions and lengths: the 32-bit forms look at the low 8 bits; the 64-bit ones, which the assembler builds from
+// shifts, at the whole word.
+template <class T> uint32_t field_operand(uint32_t v) { return sizeof(T) == 4 ? v & 0xff : v < 64 ? v : 64; }
 template <class T> T bfe(T a, uint32_t b, uint32_t c) {
   constexpr uint32_t width = 8 * sizeof(T);
   using V = std::make_unsigned_t<T>;
-  const uint32_t pos = b & 0xff, len = c & 0xff;
+  const uint32_t pos = field_operand<T>(b), len = field_operand<T>(c);
   if (len == 0) return 0;
   const uint32_t sign_at = pos + len - 1 < width - 1 ? pos + len - 1 : width - 1;
   const V fill = std::is_signed_v<T> && (V(a) >> sign_at & 1) ? V(~V(0)) : 0;
@@ -83,7 +86,7 @@ template <class T> T bfe(T a, uint32_t b, uint32_t c) {
 }
 template <class T> T bfi(T a, T b, uint32_t c, uint32_t d) {
   constexpr uint32_t width = 8 * sizeof(T);
-  const uint32_t pos = c & 0xff, len = d & 0xff;
+  const uint32_t pos = field_operand<T>(c), len = field_operand<T>(d);
   if (len == 0 || pos >= width) return b;
   const T ones = len >= width ? T(~T(0)) : T((T(1) << len) - 1);
   const T keep = T(ones << pos);

@@ -57,10 +57,11 @@ Round rounding(const Form& f) {
 }
 struct Options {
   Round mode;
-  bool integral, ftz, sat, relu, satfinite;
+  bool integral, ftz, sat, relu, satfinite, from_f64;
   explicit Options(const Form& f)
       : mode(rounding(f)), integral(f.has(Mod::rni) || f.has(Mod::rzi) || f.has(Mod::rmi) || f.has(Mod::rpi)),
-        ftz(f.has(Mod::ftz)), sat(f.has(Mod::sat)), relu(f.has(Mod::relu)), satfinite(f.has(Mod::satfinite)) {}
+        ftz(f.has(Mod::ftz)), sat(f.has(Mod::sat)), relu(f.has(Mod::relu)), satfinite(f.has(Mod::satfinite)),
+        from_f64(f.type(1) == Type::f64) {}
 };
 
 inline double to_integral(double v, Round mode) {
@@ -121,8 +122,7 @@ PureFn find_int_float(const Form& f) {
 // -- float to integer
 
 template <class D, class S> constexpr D nan_as_integer() {
-  if (sizeof(D) == 8) return D(1ull << 63);
-  return sizeof(S) == 8 && sizeof(D) == 4 ? D(1u << 31) : 0;
+  return sizeof(S) == 8 || sizeof(D) == 8 ? D(1ull << (8 * sizeof(D) - 1)) : 0;
 }
 template <class D, class S> Result<D> float_to_int(double v, Round mode) {
   if (v != v) return Result<D>(nan_as_integer<D, S>());
@@ -149,6 +149,15 @@ PureFn find_float_int(const Form& f) {
 
 // -- float to float
 
+// A NaN that comes from f64 is not canonical: it keeps its sign and the leading bits of its payload, quieted.
+template <class D> D narrow_nan(double v) {
+  constexpr int E = std::is_same_v<D, F16> ? 5 : 8, M = std::is_same_v<D, F16> ? 10 : std::is_same_v<D, BF16> ? 7 : 23;
+  const uint64_t b = bits_of(v);
+  const uint32_t r = uint32_t(b >> 63) << (E + M) | ((1u << E) - 1) << M | 1u << (M - 1) | (uint32_t(b >> (52 - M)) & ((1u << M) - 1));
+  if constexpr (M == 23) return f32_of(r);
+  else return D{uint16_t(r)};
+}
+
 template <class D> D finish(double v, const Options& o) {
   if (o.integral) v = to_integral(v, o.mode);
   if (o.sat) v = v > 0 ? (v < 1 ? v : 1.0) : 0.0;
@@ -156,10 +165,11 @@ template <class D> D finish(double v, const Options& o) {
   if constexpr (std::is_same_v<D, double>) {
     return v;
   } else if constexpr (std::is_same_v<D, float>) {
-    if (v != v) return nan32();
+    if (v != v) return o.from_f64 ? narrow_nan<D>(v) : nan32();
     const float r = f32_of(uint32_t(encode<8, 23>(v, o.mode)));
     return o.ftz ? flush(r) : r;
   } else {
+    if (v != v && o.from_f64) return narrow_nan<D>(v);
     D r = narrow<D>(v, o.mode);
     constexpr uint16_t inf = D::kExponentBits == 5 ? 0x7c00 : 0x7f80;
     if (o.satfinite && (r.bits & 0x7fff) == inf) r.bits--;
@@ -177,10 +187,12 @@ void run_float_float(const Form& f, void* const* d, const void* const* s, uint32
 
 // The conversions that every kernel is full of.
 double f32_to_f64(float v) { return v; }
-float f64_to_f32(double v) { return canonical(float(v)); }
+double f32_to_f64_ftz(float v) { return canonical(flush(v)); }
+float f64_to_f32(double v) { return v != v ? narrow_nan<float>(v) : float(v); }
+float copy_f32(float v) { return v; }
 float f16_to_f32(F16 v) { return canonical(v.f32()); }
 F16 f32_to_f16(float v) { return v != v ? F16{kNan16} : F16{uint16_t(_cvtss_sh(v, 0))}; }
-float bf16_to_f32(BF16 v) { return canonical(v.f32()); }
+float bf16_to_f32(BF16 v) { return v.f32(); }
 BF16 f32_to_bf16(float v) {
   const uint32_t b = bits_of(v);
   return v != v ? BF16{kNan16} : BF16{uint16_t((b + 0x7fff + (b >> 16 & 1)) >> 16)};
@@ -188,9 +200,11 @@ BF16 f32_to_bf16(float v) {
 PureFn find_common(const Form& f) {
   const Type d = f.type(0), s = f.type(1);
   const Options o(f);
-  if (o.ftz || o.sat || o.relu || o.satfinite || o.mode != Round::rn) return nullptr;
+  if (d == Type::f64 && s == Type::f32 && o.ftz && !o.sat) return warp<&f32_to_f64_ftz>;
+  if (o.integral || o.ftz || o.sat || o.relu || o.satfinite || o.mode != Round::rn) return nullptr;
   if (d == Type::f64 && s == Type::f32) return warp<&f32_to_f64>;
   if (d == Type::f32 && s == Type::f64) return warp<&f64_to_f32>;
+  if (d == Type::f32 && s == Type::f32) return warp<&copy_f32>;
   if (d == Type::f32 && s == Type::f16) return warp<&f16_to_f32>;
   if (d == Type::f16 && s == Type::f32) return warp<&f32_to_f16>;
   if (d == Type::f32 && s == Type::bf16) return warp<&bf16_to_f32>;
@@ -280,14 +294,16 @@ void run_tf32(const Form& f, void* const* d, const void* const* s, uint32_t mask
   for_lanes(mask, [&](int i) {
     const float v = get<float>(from, i);
     uint32_t r;
-    if (v != v) {
-      r = kNan32;
+    const uint32_t b = bits_of(v);
+    if (o.mode == Round::rna) {  // works on the bits: NaNs are not special
+      r = ((b & 0x7f800000) == 0x7f800000 ? b : b + 0x1000) & 0xffffe000;
+      if (o.satfinite && (r & 0x7f800000) == 0x7f800000) r -= 0x2000;
+    } else if (v != v) {
+      r = 0x7fffe000;
     } else if (o.relu && v <= 0) {
       r = 0;
     } else {
-      const uint32_t b = bits_of(v);
       r = uint32_t(encode<8, 10>(v, o.mode)) << 13;
-      if (o.satfinite && (r & 0x7fffffff) == 0x7f800000) r = (b & 0x80000000) | 0x7f7fe000;
     }
     put(to, i, r);
   });

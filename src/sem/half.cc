@@ -12,9 +12,11 @@ namespace {
 template <class H> constexpr uint16_t kOne = H::kExponentBits == 5 ? 0x3c00 : 0x3f80;
 template <class H> H flush(H v) { return v.bits & (H::kExponentBits == 5 ? 0x7c00 : 0x7f80) ? v : H{uint16_t(v.bits & 0x8000)}; }
 template <class H, bool Ftz> double in(H v) { return (Ftz ? flush(v) : v).f32(); }
+// .ftz flushes what is below the smallest normal number after rounding with an unbounded exponent, that is by more
+// than half a unit in the last place of the binade below; v is exact or rounded to odd, so the comparison is exact.
 template <class H, bool Ftz, bool Sat> H out(double v) {
   H r = narrow<H>(v);
-  if (Ftz) r = flush(r);
+  if (Ftz && std::fabs(v) < 0x1p-14 - 0x1p-26) r.bits &= 0x8000;
   if (Sat) {
     if (r.is_nan() || r.bits & 0x8000) return {0};
     return r.bits > kOne<H> ? H{kOne<H>} : r;
@@ -35,8 +37,21 @@ template <class H, bool Ftz, bool Sat> H fma(H a, H b, H c) {
   return out<H, Ftz, Sat>(fused(in<H, Ftz>(a), in<H, Ftz>(b), in<H, Ftz>(c)));
 }
 template <class H, bool Ftz> H fma_relu(H a, H b, H c) { return relu(fma<H, Ftz, false>(a, b, c)); }
-template <class H, bool Ftz> H absolute(H a) { if (Ftz) a = flush(a); return a.is_nan() ? H{uint16_t(a.bits & 0x7fff)} : H{uint16_t(a.bits & 0x7fff)}; }
-template <class H, bool Ftz> H negate(H a) { if (Ftz) a = flush(a); return {uint16_t(a.bits ^ 0x8000)}; }
+// .oob: a or b equal to the out-of-bounds NaN gives zero instead of a NaN.
+template <class H> bool out_of_bounds(H v) { return (v.bits & 0x7fff) == 0x7ff7; }
+template <class H, bool Relu> H fma_oob(H a, H b, H c) {
+  if (out_of_bounds(a) || out_of_bounds(b)) return {0};
+  const H r = fma<H, false, false>(a, b, c);
+  return Relu ? relu(r) : r;
+}
+template <class H, bool Ftz> H absolute(H a) {
+  if (Ftz) a = flush(a);
+  return a.is_nan() ? H{kNan16} : H{uint16_t(a.bits & 0x7fff)};
+}
+template <class H, bool Ftz> H negate(H a) {
+  if (Ftz) a = flush(a);
+  return a.is_nan() ? H{kNan16} : H{uint16_t(a.bits ^ 0x8000)};
+}
 
 template <class H, bool Max> H extreme(H a, H b) {
   if (a.is_nan()) return b.is_nan() ? H{kNan16} : b;
@@ -70,6 +85,7 @@ PureFn find_minmax(const Form& f, bool packed) {
 
 template <class H, bool Ftz>
 PureFn find(const Form& f, bool packed) {
+  if (f.has(Mod::oob)) return f.has(Mod::relu) ? plain_or_packed<&fma_oob<H, true>>(packed) : plain_or_packed<&fma_oob<H, false>>(packed);
   if (f.has(Mod::relu)) return f.op == Op::fma ? plain_or_packed<&fma_relu<H, Ftz>>(packed) : nullptr;
   return with_bool(f.has(Mod::sat), [&](auto sat) -> PureFn {
     constexpr bool S = sat;

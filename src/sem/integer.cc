@@ -49,7 +49,7 @@ template <class T> T divide(T a, T b) {
   return a / b;
 }
 template <class T> T remainder(T a, T b) {
-  if (b == 0) return a;
+  if (b == 0) return T(~U<T>(0));
   if (std::is_signed_v<T> && b == T(-1)) return 0;
   return a % b;
 }

@@ -61,11 +61,15 @@ uint32_t merge(uint32_t selector, int64_t v, uint32_t c) {
   const uint32_t field = ((1u << width) - 1) << at;
   return (c & ~field) | (uint32_t(v) << at & field);
 }
+// The second operation as the machine does it: with an unsigned destination the unwrapped value compares unsigned (so a
+// negative one is large); with a signed one, and for vset, values compare signed.
 int64_t second(const Form& f, int64_t v, uint32_t c, bool sign) {
-  const int64_t x = sign ? int64_t(int32_t(v)) : int64_t(uint32_t(v)), y = sign ? int64_t(int32_t(c)) : int64_t(c);
-  if (f.has(Mod::min)) return std::min(x, y);
-  if (f.has(Mod::max)) return std::max(x, y);
-  return f.has(Mod::add) ? int64_t(uint32_t(v) + c) : v;
+  if (f.has(Mod::add)) return int64_t(uint32_t(v) + c);
+  if (!f.has(Mod::min) && !f.has(Mod::max)) return v;
+  const bool never_negative = f.op == Op::vabsdiff || f.op == Op::vmax;
+  const int64_t y = sign ? int64_t(int32_t(c)) : int64_t(c), x = sign && !(never_negative && v > 0) ? int64_t(int32_t(v)) : v;
+  const bool less = sign ? x < y : uint64_t(x) < uint64_t(y);
+  return less == f.has(Mod::min) ? x : y;
 }
 
 void run_scalar(const Form& f, void* const* d, const void* const* s, uint32_t mask) {
@@ -84,8 +88,10 @@ void run_scalar(const Form& f, void* const* d, const void* const* s, uint32_t ma
     } else {
       v = combine(f, part(get<uint32_t>(pa, i), ta, sa), part(get<uint32_t>(pb, i), tb, sb));
     }
+    // u32 + s32 saturates below only: above 2^32 the machine wraps
+    if (f.has(Mod::sat) && !sd && td == Type::u32 && ta == Type::u32 && tb == Type::s32 && v > int64_t(UINT32_MAX)) v = uint32_t(v);
     if (f.has(Mod::sat)) v = clamp_to(v, width_of(sd), isa::is_signed(td));
-    put(d[0], i, sd ? merge(sd, v, c) : f.op == Op::vmad ? uint32_t(v) : uint32_t(second(f, v, c, isa::is_signed(td))));
+    put(d[0], i, sd ? merge(sd, v, c) : f.op == Op::vmad ? uint32_t(v) : uint32_t(second(f, v, c, set || isa::is_signed(td))));
   });
 }
 
