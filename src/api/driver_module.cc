@@ -1,0 +1,378 @@
+// Driver API: modules, libraries, linking, functions, launches, occupancy.
+#include <cstring>
+
+#include "api/abi_driver.h"
+#include "api/graph_calls.h"
+#include "api/launching.h"
+
+using namespace orrery;
+using namespace orrery::api;
+using namespace orrery::abi;
+using orrery::device::Function;
+using orrery::device::Module;
+
+namespace {
+
+/// The caller's log buffers out of a list of JIT options.
+struct JitLog {
+  char* buffer = nullptr;
+  size_t size = 0;
+  uintptr_t* size_slot = nullptr;
+  JitLog(unsigned count, const int* options, void** values) {
+    for (unsigned i = 0; i < count; i++) {
+      if (options[i] == 5) buffer = static_cast<char*>(values[i]);
+      if (options[i] == 6) size_slot = reinterpret_cast<uintptr_t*>(&values[i]);
+      if (options[i] == 3 && values[i]) *static_cast<char*>(values[i]) = 0;
+    }
+    if (size_slot) size = *size_slot;
+  }
+  void write(const std::string& text) const {
+    if (!buffer || size == 0) return;
+    size_t n = std::min(size - 1, text.size());
+    std::memcpy(buffer, text.data(), n);
+    buffer[n] = 0;
+    if (size_slot) *size_slot = n;
+  }
+};
+
+CUmodule load_module(Context& context, device::Image image, const JitLog& log) {
+  try {
+    auto module = context.load(std::move(image));
+    return reinterpret_cast<CUmodule>(handles<Module>().add(module));
+  } catch (const Failure& failure) {
+    log.write(failure.what());
+    throw;
+  }
+}
+
+CUfunction give_function(std::shared_ptr<Function> function) {
+  return reinterpret_cast<CUfunction>(handles<Function>().add(std::move(function)));
+}
+
+std::shared_ptr<Function> driver_function(Context& context, const void* handle) {
+  if (auto kernel = handles<Kernel>().find(handle)) return kernel->in(context);
+  return handles<Function>().get(handle);
+}
+
+int function_attribute(Context& context, Function& function, int attribute) {
+  device::FunctionFacts facts = function.facts();
+  switch (attribute) {
+    case 0: return int(facts.max_threads);
+    case 1: return int(facts.static_shared);
+    case 2: return int(facts.constant_bytes);
+    case 3: return int(facts.local_bytes);
+    case 4: return int(facts.registers);
+    case 5: case 6: return facts.binary_version;
+    case 7: return 0;
+    case 8: return int(function.max_dynamic_shared > (48u << 10) ? function.max_dynamic_shared : (48u << 10) - std::min(facts.static_shared, 48u << 10));
+    case 9: return function.carveout;
+    case 10: return facts.required_cluster[0] != 0;
+    case 11: case 12: case 13: return int(facts.required_cluster[attribute - 11]);
+    case 14: return function.non_portable_cluster;
+    case 15: return function.scheduling_policy;
+    default: throw Failure(Status::invalid_value);
+  }
+}
+
+struct Link {
+  std::vector<std::string> texts;
+  std::string image;
+};
+
+void set_driver_attribute(Context& context, Function& function, int attribute, int value) { set_function_attribute(context, function, attribute, value); }
+
+int launch_kernel(CUfunction function, exec::Dim3 grid, exec::Dim3 block, unsigned shared, CUstream stream, void** arguments, void** extra, bool cooperative) {
+  return driver_in([&](Context& context) {
+    device::LaunchRequest request;
+    request.function = driver_function(context, function);
+    request.handle = function;
+    request.grid = grid;
+    request.block = block;
+    request.dynamic_shared = shared;
+    request.arguments = arguments;
+    request.cooperative = cooperative;
+    require(!(arguments && extra), Status::invalid_value);
+    read_extra(request, extra);
+    auto target = stream_of(context, stream);
+    target->context().submit(target, device::make_launch(target->context(), request));
+  });
+}
+
+}  // namespace
+
+API(cuModuleLoadDataEx)(CUmodule* out, const void* image, unsigned count, int* options, void** values) {
+  return driver_in([&](Context& context) {
+    require(out != nullptr && image != nullptr, Status::invalid_value);
+    *out = load_module(context, device::read_image(image, context.device().capability()), JitLog(count, options, values));
+  });
+}
+API(cuModuleLoadData)(CUmodule* out, const void* image) { return orrery_cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
+API(cuModuleLoadFatBinary)(CUmodule* out, const void* image) { return orrery_cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
+API(cuModuleLoad)(CUmodule* out, const char* path) {
+  return driver_in([&](Context& context) {
+    require(out != nullptr && path != nullptr, Status::invalid_value);
+    *out = load_module(context, device::read_image_file(path, context.device().capability()), JitLog(0, nullptr, nullptr));
+  });
+}
+API(cuModuleUnload)(CUmodule handle) {
+  return driver_in([&](Context&) {
+    auto module = handles<Module>().take(handle);
+    wait_for_use(module->context());
+    for (auto& function : module->functions())
+      if (handles<Function>().find(function.get())) handles<Function>().take(function.get());
+    module->context().unload(module.get());
+  });
+}
+API(cuModuleGetFunction)(CUfunction* out, CUmodule handle, const char* name) {
+  return driver_in([&](Context&) {
+    require(out != nullptr && name != nullptr, Status::invalid_value);
+    auto function = handles<Module>().get(handle)->function(name);
+    require(function != nullptr, Status::not_found);
+    *out = give_function(std::move(function));
+  });
+}
+API(cuModuleGetFunctionCount)(unsigned* count, CUmodule handle) {
+  return driver_in([&](Context&) { *count = unsigned(handles<Module>().get(handle)->functions().size()); });
+}
+API(cuModuleEnumerateFunctions)(CUfunction* out, unsigned most, CUmodule handle) {
+  return driver_in([&](Context&) {
+    auto all = handles<Module>().get(handle)->functions();
+    for (size_t i = 0; i < all.size() && i < most; i++) out[i] = give_function(all[i]);
+  });
+}
+API(cuModuleGetGlobal_v2)(CUdeviceptr* address, size_t* bytes, CUmodule handle, const char* name) {
+  return driver_in([&](Context&) {
+    require(name != nullptr, Status::invalid_value);
+    const device::Variable* found = handles<Module>().get(handle)->variable(name);
+    require(found != nullptr, Status::not_found);
+    if (address) *address = found->address;
+    if (bytes) *bytes = found->size;
+  });
+}
+
+API(cuLinkCreate_v2)(unsigned, int*, void**, CUlinkState* out) {
+  return driver_in([&](Context&) { *out = reinterpret_cast<CUlinkState>(handles<Link>().add(std::make_shared<Link>())); });
+}
+API(cuLinkCreate)(unsigned count, int* options, void** values, CUlinkState* out) { return orrery_cuLinkCreate_v2(count, options, values, out); }
+API(cuLinkAddData_v2)(CUlinkState state, int type, void* data, size_t size, const char* name, unsigned, int*, void**) {
+  return driver_in([&](Context& context) {
+    auto link = handles<Link>().get(state);
+    require(data != nullptr, Status::invalid_value);
+    if (type == 1) {
+      const char* text = static_cast<const char*>(data);
+      link->texts.emplace_back(text, strnlen(text, size ? size : SIZE_MAX));
+      return;
+    }
+    if (type != 2) throw Failure(Status::no_binary, fmt::format("cuLinkAddData: {} is machine code; only PTX and fat binaries with PTX can be linked", name ? name : "input"));
+    for (std::string& text : device::read_image(data, context.device().capability()).texts) link->texts.push_back(std::move(text));
+  });
+}
+API(cuLinkAddData)(CUlinkState state, int type, void* data, size_t size, const char* name, unsigned count, int* options, void** values) {
+  return orrery_cuLinkAddData_v2(state, type, data, size, name, count, options, values);
+}
+API(cuLinkAddFile_v2)(CUlinkState state, int, const char* path, unsigned, int*, void**) {
+  return driver_in([&](Context& context) {
+    auto link = handles<Link>().get(state);
+    for (std::string& text : device::read_image_file(path, context.device().capability()).texts) link->texts.push_back(std::move(text));
+  });
+}
+API(cuLinkComplete)(CUlinkState state, void** image, size_t* size) {
+  return driver_in([&](Context&) {
+    auto link = handles<Link>().get(state);
+    require(image != nullptr && !link->texts.empty(), Status::invalid_value);
+    link->image = device::link_image(link->texts);
+    *image = link->image.data();
+    if (size) *size = link->image.size();
+  });
+}
+API(cuLinkDestroy)(CUlinkState state) {
+  return driver_in([&](Context&) { handles<Link>().take(state); });
+}
+
+API(cuLibraryLoadData)(CUlibrary* out, const void* code, int*, void**, unsigned, int*, void**, unsigned) {
+  return driver_in([&](Context& context) {
+    require(out != nullptr && code != nullptr, Status::invalid_value);
+    *out = reinterpret_cast<CUlibrary>(load_library(context, device::read_image(code, context.device().capability())));
+  });
+}
+API(cuLibraryLoadFromFile)(CUlibrary* out, const char* path, int*, void**, unsigned, int*, void**, unsigned) {
+  return driver_in([&](Context& context) {
+    require(out != nullptr && path != nullptr, Status::invalid_value);
+    *out = reinterpret_cast<CUlibrary>(load_library(context, device::read_image_file(path, context.device().capability())));
+  });
+}
+API(cuLibraryUnload)(CUlibrary library) {
+  return driver([&] { unload_library(library); });
+}
+API(cuLibraryGetKernel)(CUkernel* out, CUlibrary library, const char* name) {
+  return driver_in([&](Context& context) { *out = reinterpret_cast<CUkernel>(library_kernel(context, library, name)); });
+}
+API(cuLibraryGetModule)(CUmodule* out, CUlibrary library) {
+  return driver_in([&](Context& context) {
+    *out = reinterpret_cast<CUmodule>(handles<Module>().add(handles<Program>().get(library)->module(context)));
+  });
+}
+API(cuLibraryGetGlobal)(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
+  return driver_in([&](Context& context) { library_variable(context, library, name, reinterpret_cast<void**>(address), bytes); });
+}
+API(cuLibraryGetManaged)(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
+  return driver_in([&](Context& context) { library_variable(context, library, name, reinterpret_cast<void**>(address), bytes); });
+}
+API(cuLibraryGetKernelCount)(unsigned* count, CUlibrary library) {
+  return driver_in([&](Context& context) { *count = unsigned(library_kernels(context, library).size()); });
+}
+API(cuLibraryEnumerateKernels)(CUkernel* out, unsigned most, CUlibrary library) {
+  return driver_in([&](Context& context) {
+    auto all = library_kernels(context, library);
+    for (size_t i = 0; i < all.size() && i < most; i++) out[i] = reinterpret_cast<CUkernel>(all[i]);
+  });
+}
+API(cuKernelGetFunction)(CUfunction* out, CUkernel kernel) {
+  return driver_in([&](Context& context) { *out = give_function(handles<Kernel>().get(kernel)->in(context)); });
+}
+API(cuKernelGetLibrary)(CUlibrary* out, CUkernel kernel) {
+  return driver_in([&](Context&) { *out = reinterpret_cast<CUlibrary>(handles<Kernel>().get(kernel)->program.get()); });
+}
+API(cuKernelGetName)(const char** name, CUkernel kernel) {
+  return driver_in([&](Context&) { *name = handles<Kernel>().get(kernel)->name.c_str(); });
+}
+API(cuKernelGetAttribute)(int* value, int attribute, CUkernel kernel, CUdevice device) {
+  return driver([&] {
+    Context& context = device::system().device(device).primary();
+    *value = function_attribute(context, *handles<Kernel>().get(kernel)->in(context), attribute);
+  });
+}
+API(cuKernelSetAttribute)(int attribute, int value, CUkernel kernel, CUdevice device) {
+  return driver([&] {
+    Context& context = device::system().device(device).primary();
+    set_driver_attribute(context, *handles<Kernel>().get(kernel)->in(context), attribute, value);
+  });
+}
+API(cuKernelSetCacheConfig)(CUkernel, int, CUdevice) { return 0; }
+namespace {
+void parameter_info(const Function& function, size_t index, size_t* offset, size_t* size) {
+  require(index < function.parameters().size() && offset, Status::invalid_value);
+  *offset = function.parameters()[index].offset;
+  if (size) *size = function.parameters()[index].size;
+}
+}  // namespace
+API(cuKernelGetParamInfo)(CUkernel kernel, size_t index, size_t* offset, size_t* size) {
+  return driver_in([&](Context& context) { parameter_info(*handles<Kernel>().get(kernel)->in(context), index, offset, size); });
+}
+API(cuFuncGetParamInfo)(CUfunction function, size_t index, size_t* offset, size_t* size) {
+  return driver_in([&](Context& context) { parameter_info(*driver_function(context, function), index, offset, size); });
+}
+API(cuFuncGetAttribute)(int* value, int attribute, CUfunction function) {
+  return driver_in([&](Context& context) {
+    require(value != nullptr, Status::invalid_value);
+    *value = function_attribute(context, *driver_function(context, function), attribute);
+  });
+}
+API(cuFuncSetAttribute)(CUfunction function, int attribute, int value) {
+  return driver_in([&](Context& context) { set_driver_attribute(context, *driver_function(context, function), attribute, value); });
+}
+API(cuFuncSetCacheConfig)(CUfunction function, int) {
+  return driver_in([&](Context& context) { driver_function(context, function); });
+}
+API(cuFuncSetSharedMemConfig)(CUfunction function, int) {
+  return driver_in([&](Context& context) { driver_function(context, function); });
+}
+API(cuFuncGetModule)(CUmodule* out, CUfunction function) {
+  return driver_in([&](Context& context) {
+    *out = reinterpret_cast<CUmodule>(handles<Module>().add(driver_function(context, function)->module().shared_from_this()));
+  });
+}
+API(cuFuncGetName)(const char** name, CUfunction function) {
+  return driver_in([&](Context& context) { *name = driver_function(context, function)->name().c_str(); });
+}
+API(cuFuncIsLoaded)(int* state, CUfunction function) {
+  return driver_in([&](Context& context) {
+    driver_function(context, function);
+    *state = 1;
+  });
+}
+API(cuFuncLoad)(CUfunction function) {
+  return driver_in([&](Context& context) { driver_function(context, function)->kernel(); });
+}
+
+API(cuLaunchKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                    void** arguments, void** extra) {
+  return launch_kernel(f, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments, extra, false);
+}
+PER_THREAD(cuLaunchKernel, _ptsz)
+API(cuLaunchCooperativeKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                               void** arguments) {
+  return launch_kernel(f, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments, nullptr, true);
+}
+PER_THREAD(cuLaunchCooperativeKernel, _ptsz)
+API(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra) {
+  return driver_in([&](Context& context) {
+    require(config != nullptr, Status::invalid_value);
+    device::LaunchRequest request;
+    request.function = driver_function(context, function);
+    request.handle = function;
+    request.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
+    request.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
+    request.dynamic_shared = config->sharedMemBytes;
+    request.arguments = arguments;
+    read_extra(request, extra);
+    LaunchEvents events = apply_attributes(request, config->attrs, config->numAttrs);
+    auto target = stream_of(context, config->hStream);
+    target->context().submit(target, device::make_launch(target->context(), request));
+    events.record(target->context(), target);
+  });
+}
+PER_THREAD(cuLaunchKernelEx, _ptsz)
+API(cuLaunchHostFunc)(CUstream stream, cudaHostFn_t function, void* argument) {
+  return driver_in([&](Context& context) {
+    require(function != nullptr, Status::invalid_value);
+    auto target = stream_of(context, stream);
+    target->context().submit(target, device::HostWork{function, argument, {}});
+  });
+}
+PER_THREAD(cuLaunchHostFunc, _ptsz)
+
+API(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, CUfunction f, int threads, size_t shared, unsigned) {
+  return driver_in([&](Context& context) {
+    require(blocks != nullptr && threads > 0, Status::invalid_value);
+    *blocks = int(device::blocks_per_sm(context, *driver_function(context, f), unsigned(threads), shared));
+  });
+}
+API(cuOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, CUfunction f, int threads, size_t shared) {
+  return orrery_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, shared, 0);
+}
+API(cuOccupancyMaxPotentialBlockSizeWithFlags)(int* grid, int* block, CUfunction f, size_t (*shared_of)(int), size_t shared, int limit, unsigned) {
+  return driver_in([&](Context& context) {
+    require(grid != nullptr && block != nullptr, Status::invalid_value);
+    auto function = driver_function(context, f);
+    int most = int(function->facts().max_threads), best = 0;
+    if (limit > 0) most = std::min(most, limit);
+    for (int threads = most; threads > 0; threads = (threads - 1) / 32 * 32) {
+      size_t dynamic = shared_of ? shared_of(threads) : shared;
+      int blocks = int(device::blocks_per_sm(context, *function, unsigned(threads), dynamic));
+      if (blocks * threads > best) best = blocks * threads, *block = threads, *grid = blocks * int(context.device().gpu().sm_count);
+    }
+    require(best > 0, Status::invalid_value);
+  });
+}
+API(cuOccupancyMaxPotentialBlockSize)(int* grid, int* block, CUfunction f, size_t (*shared_of)(int), size_t shared, int limit) {
+  return orrery_cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of, shared, limit, 0);
+}
+API(cuOccupancyAvailableDynamicSMemPerBlock)(size_t* bytes, CUfunction f, int blocks, int threads) {
+  return driver_in([&](Context& context) { *bytes = available_dynamic_shared(context, *driver_function(context, f), blocks, threads); });
+}
+API(cuOccupancyMaxPotentialClusterSize)(int* size, CUfunction f, const CUlaunchConfig* config) {
+  return driver_in([&](Context& context) {
+    unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
+    *size = max_cluster_size(context, *driver_function(context, f), threads, config->sharedMemBytes);
+  });
+}
+API(cuOccupancyMaxActiveClusters)(int* clusters, CUfunction f, const CUlaunchConfig* config) {
+  return driver_in([&](Context& context) {
+    device::LaunchRequest request;
+    apply_attributes(request, config->attrs, config->numAttrs);
+    unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
+    *clusters = active_clusters(context, *driver_function(context, f), threads, config->sharedMemBytes,
+                                request.cluster.x ? unsigned(request.cluster.count()) : 1);
+  });
+}
