@@ -1,0 +1,207 @@
+// sem/wmma.cc: wmma.load, wmma.store and wmma.mma.
+//
+// PTX leaves the fragments of wmma opaque; these are the ones that an H200 has. A factor is either tall (16-row blocks
+// of mma's A) or flat (8-column groups of mma's B):
+//
+//   A tall, B flat, C in 16x8 blocks; m8n8 shapes have one 8-row block
+//   m8n32k16 is m32n8k16 transposed: A flat, B tall, C transposed
+//   f16 factors have 8 registers always: where fewer are needed they repeat
+//
+// Source: recorded H200 results of wmma.load for every shape and type.
+#include <algorithm>
+#include <cstring>
+
+#include "sem/fragment.h"
+#include "sem/lanes.h"
+#include "sem/smallfloat.h"
+#include "sem/tensor.h"
+
+namespace orrery::sem {
+namespace {
+
+enum class Role : uint8_t { a, b, c };
+
+struct Matrix {
+  Role role = Role::a;
+  int m = 16, n = 16, k = 16;
+  int bits = 16;       // of an element
+  int register_bits = 32;
+  bool transposed = false;  // the m8n32 shapes
+  bool column_major = false;
+  int per() const { return register_bits / bits; }
+  int rows() const { return role == Role::b ? k : m; }
+  int columns() const { return role == Role::a ? k : n; }
+  int distinct() const { return rows() * columns() * bits / register_bits / 32; }
+};
+
+Place tall(int rows, int k, int per, int lane, int r, int e) {
+  if (rows == 8) return place_a(8, per, lane, r, e);
+  const int block = 16 * k / per / 32;
+  Place p = place_a(16, per, lane, r % block, e);
+  p.row += 16 * (r / block);
+  return p;
+}
+Place flat(int k, int per, int lane, int r, int e) {
+  const int group = 8 * k / per / 32;
+  Place p = place_b(per, lane, r % group, e);
+  p.col += 8 * (r / group);
+  return p;
+}
+// C as m x n with m >= n: 16x8 blocks, down first (m32n8), or across (m16n16).
+Place accumulator(int m, int n, int bits, int lane, int r, int e) {
+  if (m == 8) return bits == 16 ? place_c16(lane, r, e) : place_c(lane, r);
+  const int block = bits == 16 ? 2 : 4;
+  Place p = bits == 16 ? place_c16(lane, r % block, e) : place_c(lane, r % block);
+  if (n == 8) p.row += 16 * (r / block);
+  else p.col += 8 * (r / block);
+  return p;
+}
+
+// Row and column of element e of register r.
+Place place(const Matrix& x, int lane, int r, int e) {
+  const int per = x.per();
+  r %= std::max(1, x.distinct());
+  auto swapped = [](Place p) { return Place{p.col, p.row}; };
+  switch (x.role) {
+    case Role::a: return x.transposed ? swapped(flat(x.k, per, lane, r, e)) : tall(x.m, x.k, per, lane, r, e);
+    case Role::b: return x.transposed ? swapped(tall(x.n, x.k, per, lane, r, e)) : flat(x.k, per, lane, r, e);
+    default: return x.transposed ? swapped(accumulator(x.n, x.m, x.bits, lane, r, e)) : accumulator(x.m, x.n, x.bits, lane, r, e);
+  }
+}
+
+Matrix matrix(const Form& f, Role role, int bits) {
+  Matrix x;
+  x.role = role;
+  x.m = f.shape.m, x.n = f.shape.n, x.k = f.shape.k;
+  x.transposed = x.m == 8 && x.n == 32;
+  x.bits = bits;
+  x.register_bits = bits == 64 ? 64 : 32;
+  return x;
+}
+// The matrix of wmma.load or wmma.store.
+Matrix moved(const Form& f) {
+  const Role role = f.op == Op::wmma_store || f.has(Mod::c) ? Role::c : f.has(Mod::b) ? Role::b : Role::a;
+  Matrix x = matrix(f, role, isa::bits_of(f.type()));
+  x.column_major = f.has(Mod::col) || f.has(Mod::col_a);
+  return x;
+}
+int register_count(const Form& f, const Matrix& x) {
+  return f.type() == Type::f16 && x.role != Role::c ? 8 : x.distinct();
+}
+
+}  // namespace
+
+int wmma_pieces(const Form& f, uint32_t stride, int lane, WmmaPiece out[64]) {
+  const Matrix x = moved(f);
+  int count = 0;
+  const int step = x.bits < 8 ? x.per() : 1;  // elements below a byte: the register is one run of them
+  for (int r = 0; r < register_count(f, x); r++)
+    for (int e = 0; e < x.per(); e += step) {
+      const Place p = place(x, lane, r, e);
+      const uint64_t at = x.column_major ? uint64_t(p.col) * stride + p.row : uint64_t(p.row) * stride + p.col;
+      out[count++] = {uint32_t(at * x.bits / 8), uint8_t(r), uint8_t(e * x.bits / 8), uint8_t(std::max(1, step * x.bits / 8))};
+    }
+  return count;
+}
+
+uint64_t wmma_extent(const Form& f, uint32_t stride) {
+  const Matrix x = moved(f);
+  const uint64_t lines = x.column_major ? x.columns() : x.rows(), length = x.column_major ? x.rows() : x.columns();
+  return ((lines - 1) * stride + length) * x.bits / 8;
+}
+
+void run_wmma_load(const Form& f, void* const* d, const uint8_t* base, uint32_t stride) {
+  const Matrix x = moved(f);
+  WmmaPiece pieces[64];
+  for (int lane = 0; lane < 32; lane++) {
+    uint64_t reg[16] = {};
+    const int n = wmma_pieces(f, stride, lane, pieces);
+    for (int i = 0; i < n; i++) std::memcpy(reinterpret_cast<char*>(&reg[pieces[i].reg]) + pieces[i].byte, base + pieces[i].offset, pieces[i].bytes);
+    for (int r = 0; r < register_count(f, x); r++) {
+      if (x.register_bits == 64) put(d[r], lane, reg[r]);
+      else put(d[r], lane, uint32_t(reg[r]));
+    }
+  }
+}
+
+void run_wmma_store(const Form& f, const void* const* s, uint8_t* base, uint32_t stride) {
+  const Matrix x = moved(f);
+  WmmaPiece pieces[64];
+  for (int lane = 0; lane < 32; lane++) {
+    const int n = wmma_pieces(f, stride, lane, pieces);
+    for (int i = 0; i < n; i++) {
+      const WmmaPiece& p = pieces[i];
+      const uint64_t v = x.register_bits == 64 ? get<uint64_t>(s[p.reg], lane) : get<uint32_t>(s[p.reg], lane);
+      std::memcpy(base + p.offset, reinterpret_cast<const char*>(&v) + p.byte, p.bytes);
+    }
+  }
+}
+
+namespace {
+
+struct Factors {
+  Element a = Element::f16, b = Element::f16;
+  bool d_half = false, c_half = false;
+};
+Factors factors(const Form& f) {
+  Factors x;
+  if (f.n_types == 4) element_of(f.type(1), x.a), element_of(f.type(2), x.b);
+  x.d_half = f.type(0) == Type::f16;
+  x.c_half = f.type(f.n_types - 1) == Type::f16;
+  return x;
+}
+int stored_bits(Element e) { return e == Element::b1 ? 32 : element_bits(e); }
+
+// Visits every element of the distinct registers: body(register, lane, element, row, column).
+template <class F>
+void each_element(const Matrix& x, F body) {
+  for (int r = 0; r < x.distinct(); r++)
+    for (int lane = 0; lane < 32; lane++)
+      for (int e = 0; e < x.per(); e++) {
+        const Place p = place(x, lane, r, e);
+        body(r, lane, e, p.row, p.col);
+      }
+}
+void gather(const Matrix& x, const void* const* s, uint32_t* out) {
+  const int columns = x.columns(), bits = x.bits;
+  each_element(x, [&](int r, int lane, int e, int row, int col) {
+    const uint32_t v = get<uint32_t>(s[r], lane);
+    out[row * columns + col] = bits == 32 ? v : v >> (bits * e) & ((1u << bits) - 1);
+  });
+}
+
+void run_f64(const Form& f, void* const* d, const void* const* s) {
+  double a[8 * 4], b[4 * 8], c[8 * 8];
+  const Matrix ma = matrix(f, Role::a, 64), mb = matrix(f, Role::b, 64), mc = matrix(f, Role::c, 64);
+  each_element(ma, [&](int, int lane, int, int row, int col) { a[row * 4 + col] = get<double>(s[0], lane); });
+  each_element(mb, [&](int, int lane, int, int row, int col) { b[row * 8 + col] = get<double>(s[1], lane); });
+  each_element(mc, [&](int r, int lane, int, int row, int col) { c[row * 8 + col] = get<double>(s[2 + r], lane); });
+  multiply_f64(f, a, b, c, 8, 8, 4);
+  each_element(mc, [&](int r, int lane, int, int row, int col) { put(d[r], lane, c[row * 8 + col]); });
+}
+
+}  // namespace
+
+void run_wmma_mma(const Form& f, void* const* d, const void* const* s, const Numerics& x) {
+  const Factors t = factors(f);
+  if (t.a == Element::f64) return run_f64(f, d, s);
+  Matrix ma = matrix(f, Role::a, stored_bits(t.a)), mb = matrix(f, Role::b, stored_bits(t.b));
+  const bool integer = t.a == Element::s8 || t.a == Element::u8 || t.a == Element::s4 || t.a == Element::u4;
+  if (t.a == Element::b1) ma.k = mb.k = f.shape.k / 32;
+  const Matrix mc = matrix(f, Role::c, t.c_half ? 16 : 32), md = matrix(f, Role::c, t.d_half ? 16 : 32);
+  const int ra = t.a == Element::f16 ? 8 : ma.distinct(), rb = t.b == Element::f16 ? 8 : mb.distinct();
+  uint32_t a[32 * 16], b[16 * 32], c[32 * 32];
+  gather(ma, s, a);
+  gather(mb, s + ra, b);
+  gather(mc, s + ra + rb, c);
+  for (int i = 0; i < md.m * md.n; i++) c[i] = convert_c(t.c_half, t.d_half, c[i]);
+  if (integer) multiply_integer(t.a, t.b, f.has(Mod::satfinite), a, b, c, md.m, md.n, ma.k);
+  else if (t.a == Element::b1) multiply_bits(f.has(Mod::xor_), a, b, c, md.m, md.n, ma.k);
+  else if (x.fast) multiply_fast(t.a, t.b, t.d_half, a, b, c, md.m, md.n, ma.k);
+  else multiply(sum_rule(x.core, t.a, t.b, t.d_half, false), t.a, t.b, a, b, c, md.m, md.n, ma.k);
+  uint32_t out[8][32] = {};
+  each_element(md, [&](int r, int lane, int e, int row, int col) { out[r][lane] |= c[row * md.n + col] << (t.d_half ? 16 * e : 0); });
+  for (int r = 0; r < md.distinct(); r++) std::memcpy(d[r], out[r], sizeof out[r]);
+}
+
+}  // namespace orrery::sem
