@@ -138,6 +138,13 @@ void move_c(int n, bool source_half, std::conditional_t<Store, void* const*, con
     }
 }
 
+// Hopper makes an fp8 product of two f16 ones, half as long.
+SumRule mma_rule(const Product& p, TensorCore core) {
+  SumRule rule = sum_rule(core, p.a, p.b, p.half, core == TensorCore::ada);
+  if (rule.late_c) rule.block = p.k / 2;
+  return rule;
+}
+
 void multiply_any(const Form& f, const Product& p, int k, const uint32_t* a, const uint32_t* b, uint32_t* c, const Numerics& x) {
   switch (p.a) {
     case Element::s8: case Element::u8: case Element::s4: case Element::u4:
@@ -145,7 +152,7 @@ void multiply_any(const Form& f, const Product& p, int k, const uint32_t* a, con
     case Element::b1: return multiply_bits(f.has(Mod::xor_), a, b, c, p.m, p.n, k);
     default:
       if (x.fast) return multiply_fast(p.a, p.b, p.half, a, b, c, p.m, p.n, k);
-      return multiply(sum_rule(x.core, p.a, p.b, p.half, x.core == TensorCore::ada), p.a, p.b, a, b, c, p.m, p.n, k);
+      return multiply(mma_rule(p, x.core), p.a, p.b, a, b, c, p.m, p.n, k);
   }
 }
 
@@ -191,6 +198,21 @@ void run_f64(const Form& f, const Product& p, void* const* d, const void* const*
 }
 
 // -- m8n8k4 of Volta: lanes 4q .. 4q+3 and 16+4q .. 16+4q+3 hold the q-th product
+//
+// Later machines have no such tensor instruction; the assembler makes ordinary arithmetic of it: with f32 results a
+// chain of multiply-adds from zero, then C; with f16 results C plus two pairs, rounded to f16 at the end.
+
+uint32_t quad_output(bool d_half, const uint32_t* a, const uint32_t* b, uint32_t c) {
+  float x[4], y[4];
+  for (int k = 0; k < 4; k++) x[k] = F16{uint16_t(a[k])}.f32(), y[k] = F16{uint16_t(b[8 * k])}.f32();
+  if (d_half) {
+    const float p = __builtin_fmaf(x[1], y[1], x[0] * y[0]), q = __builtin_fmaf(x[3], y[3], x[2] * y[2]);
+    return narrow<F16>((F16{uint16_t(c)}.f32() + p) + q).bits;
+  }
+  float sum = 0;
+  for (int k = 0; k < 4; k++) sum = __builtin_fmaf(x[k], y[k], sum);
+  return bits_of(canonical(sum + f32_of(c)));
+}
 
 void run_quads(const Form& f, void* const* d, const void* const* s, const Numerics& x) {
   const bool d_half = f.type(0) == Type::f16, c_half = f.type(3) == Type::f16, col_a = f.has(Mod::col_a), col_b = f.has(Mod::col_b);
@@ -221,7 +243,9 @@ void run_quads(const Form& f, void* const* d, const void* const* s, const Numeri
       }
     });
     if (x.fast) multiply_fast(Element::f16, Element::f16, d_half, a, b, c, 8, 8, 4);
-    else multiply(rule, Element::f16, Element::f16, a, b, c, 8, 8, 4);
+    else if (x.core <= TensorCore::turing) multiply(rule, Element::f16, Element::f16, a, b, c, 8, 8, 4);
+    else
+      for (int i = 0; i < 64; i++) c[i] = quad_output(d_half, a + i / 8 * 4, b + i % 8, c[i]);
     each_lane([&](int lane) {
       uint32_t out[8];
       for (int i = 0; i < 8; i++) {
@@ -258,15 +282,25 @@ uint32_t convert_c(bool from_half, bool to_half, uint32_t v) {
   return narrow<F16>(f32_of(v)).bits;
 }
 
+namespace {
+// The NaN that wins is that of b, then c, then a, as in fma.f64.
+double fma64(double a, double b, double c) {
+  const double r = __builtin_fma(a, b, c);
+  if (r == r) return r;
+  const double from = b != b ? b : c != c ? c : a != a ? a : r;
+  return std::bit_cast<double>(bits_of(from) | 1ull << 51);
+}
+}  // namespace
+
 void multiply_f64(const Form& f, const double* a, const double* b, double* c, int m, int n, int k) {
   HostRounding scope(host_rounding(f));
   for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++) {
       volatile double start = c[i * n + j];  // keeps the sums inside the rounding scope
       double sum = start;
-      for (int x = 0; x < k; x++) sum = __builtin_fma(a[i * k + x], b[x * n + j], sum);
+      for (int x = 0; x < k; x++) sum = fma64(a[i * k + x], b[x * n + j], sum);
       start = sum;
-      c[i * n + j] = start == start ? double(start) : std::bit_cast<double>(0x7ff8000000000000ull);
+      c[i * n + j] = start;
     }
 }
 

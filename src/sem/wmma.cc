@@ -150,6 +150,12 @@ Factors factors(const Form& f) {
   x.c_half = f.type(f.n_types - 1) == Type::f16;
   return x;
 }
+// The assembler makes the tf32 shape of two products of 4.
+SumRule wmma_rule(TensorCore core, const Factors& t, bool half) {
+  SumRule rule = sum_rule(core, t.a, t.b, half, false);
+  if (t.a == Element::tf32) rule.block = 4;
+  return rule;
+}
 int stored_bits(Element e) { return e == Element::b1 ? 32 : element_bits(e); }
 
 // Visits every element of the distinct registers: body(register, lane, element, row, column).
@@ -194,11 +200,14 @@ void run_wmma_mma(const Form& f, void* const* d, const void* const* s, const Num
   gather(ma, s, a);
   gather(mb, s + ra, b);
   gather(mc, s + ra + rb, c);
-  for (int i = 0; i < md.m * md.n; i++) c[i] = convert_c(t.c_half, t.d_half, c[i]);
+  const bool half = t.d_half && t.c_half;  // mixed widths are summed in f32 and converted at the end
+  for (int i = 0; i < md.m * md.n; i++) c[i] = convert_c(t.c_half, half, c[i]);
   if (integer) multiply_integer(t.a, t.b, f.has(Mod::satfinite), a, b, c, md.m, md.n, ma.k);
   else if (t.a == Element::b1) multiply_bits(f.has(Mod::xor_), a, b, c, md.m, md.n, ma.k);
-  else if (x.fast) multiply_fast(t.a, t.b, t.d_half, a, b, c, md.m, md.n, ma.k);
-  else multiply(sum_rule(x.core, t.a, t.b, t.d_half, false), t.a, t.b, a, b, c, md.m, md.n, ma.k);
+  else if (x.fast) multiply_fast(t.a, t.b, half, a, b, c, md.m, md.n, ma.k);
+  else multiply(wmma_rule(x.core, t, half), t.a, t.b, a, b, c, md.m, md.n, ma.k);
+  if (half != t.d_half)
+    for (int i = 0; i < md.m * md.n; i++) c[i] = convert_c(false, true, c[i]);
   uint32_t out[8][32] = {};
   each_element(md, [&](int r, int lane, int e, int row, int col) { out[r][lane] |= c[row * md.n + col] << (t.d_half ? 16 * e : 0); });
   for (int r = 0; r < md.distinct(); r++) std::memcpy(d[r], out[r], sizeof out[r]);
