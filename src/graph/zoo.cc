@@ -104,7 +104,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"flux", "flux1dev"},          {"fluxdev", "flux1dev"},          {"wan14b", "wan21t2v14b"},     {"wan13b", "wan21t2v13b"},
     {"ltxvideo13b", "ltxvideo13b097"},                            {"sdxl", "sdxlbaseunet"},
     {"mistral7b", "mistral7bv01"}, {"pixart", "pixartxl2alpha1024"}, {"ditxl2", "ditxl2256"},
-    {"sd35large", "sd35largemmdit"}, {"vitl16", "vitl16224"},     {"gptoss", "gptoss120b"},
+    {"sd35large", "sd35largemmdit"}, {"vitl16", "vitl162241000classes"},     {"gptoss", "gptoss120b"},
 };
 
 std::string canonical(std::string_view name) {
