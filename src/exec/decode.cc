@@ -47,7 +47,7 @@ Type source_type(const isa::Form& f, int i) {
     case Op::mbarrier_arrive_drop:
       return Type::u32;
     case Op::mbarrier_test_wait: case Op::mbarrier_try_wait:
-      return i == 1 && !f.has(Mod::parity) ? Type::b64 : Type::u32;
+      return i == 0 && !f.has(Mod::parity) ? Type::b64 : Type::u32;
     case Op::cp_async: case Op::cp_async_bulk: case Op::cp_reduce_async_bulk: case Op::cp_async_bulk_prefetch:
     case Op::cp_async_wait_group: case Op::cp_async_bulk_wait_group: case Op::nanosleep: case Op::setmaxnreg:
     case Op::wgmma_wait_group: case Op::elect: case Op::bar_warp:

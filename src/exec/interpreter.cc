@@ -70,11 +70,19 @@ void merge_groups(WarpContext& w) {
   drop_empty_groups(w);
 }
 
+void count_exits(WarpContext& w, uint32_t mask) {
+  w.cta->live_threads -= uint32_t(std::popcount(mask));
+  ClusterContext* c = w.cta->cluster;
+  if (!c) return;
+  c->live_threads -= uint32_t(std::popcount(mask));
+  c->arrived -= uint32_t(std::popcount(mask & w.cluster_arrived));
+  w.cluster_arrived &= ~mask;
+}
+
 void exit_lanes(RunState& run, WarpContext& w, Group& g, uint32_t mask) {
   g.mask &= ~mask;
   w.live &= ~mask;
-  w.cta->live_threads -= uint32_t(std::popcount(mask));
-  if (w.cta->cluster) w.cta->cluster->live_threads -= uint32_t(std::popcount(mask));
+  count_exits(w, mask);
   for (CallFrame* f = g.frame; f; f = f->caller) f->lanes &= ~mask;
 }
 

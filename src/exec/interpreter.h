@@ -21,11 +21,21 @@ void merge_groups(WarpContext& w);
 /// Ends the lanes in `mask` of group `g`.
 void exit_lanes(RunState& run, WarpContext& w, Group& g, uint32_t mask);
 
+/// Takes exited lanes out of the block's and the cluster's counts.
+void count_exits(WarpContext& w, uint32_t mask);
+
 /// Rechecks barriers that wait for live threads only; wakes their groups. Called after arrivals and exits.
 void check_barriers(CtaContext& cta);
 void check_cluster_barrier(ClusterContext& cluster);
 /// Lets groups that wait for member lanes go on when these have arrived or exited.
 void check_warp_sync(WarpContext& w);
+
+/// True when all live lanes named in `members` are at the instruction; else the group now waits and the handler must
+/// return Next::regroup.
+bool gathered(Stepper& s, uint32_t members);
+
+/// Leaves the lanes that a guard holds back as a ready group behind the current instruction.
+void leave_rest_behind(Stepper& s);
 
 Group& add_group(WarpContext& w);
 void drop_empty_groups(WarpContext& w);

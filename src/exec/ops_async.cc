@@ -1,7 +1,47 @@
-// exec/ops_async.cc: cp.async and mbarrier.
-#include "exec/stepper.h"
+// exec/ops_async.cc: where asynchronous instructions go, and the few that need no more than a line.
+//
+// griddepcontrol orders a grid after the one before it in its stream; the stream runs grids one after the other, so
+// both its forms hold already. setmaxnreg moves registers that a host does not count.
+// Source: PTX ISA manual, griddepcontrol, setmaxnreg.
+#include "exec/async.h"
+#include "exec/interpreter.h"
+
 namespace orrery::exec {
-Handler find_async_handler(const isa::Form&) { return nullptr; }
-Handler find_texture_handler(const isa::Form&) { return nullptr; }
-Handler find_tensor_handler(const isa::Form&) { return nullptr; }
+
+using isa::Mod;
+using isa::Op;
+
+Next refuse(Stepper& s, const Decoded& d) {
+  const lower::Program& p = *s.code->program;
+  return s.fault(FaultKind::unsupported, std::countr_zero(s.mask), 0,
+                 fmt::format("'{}' is not supported on this GPU", ptx::to_string(*p.module, *p.source, *d.instr)));
+}
+
+namespace {
+
+Next op_nothing(Stepper&, const Decoded&) { return Next::next; }
+
+Next op_setmaxnreg(Stepper& s, const Decoded& d) {
+  const int64_t n = s.ref(d, 0).value;
+  if (n < 24 || n > 256 || n % 8)
+    return s.fault(FaultKind::illegal_instruction, std::countr_zero(s.mask), 0, fmt::format("setmaxnreg {}: must be a multiple of 8 in 24..256", n));
+  return Next::next;
+}
+
+}  // namespace
+
+Handler find_async_handler(const isa::Form& form) {
+  switch (form.op) {
+    case Op::griddepcontrol: return op_nothing;
+    case Op::setmaxnreg: return op_setmaxnreg;
+    case Op::clusterlaunchcontrol: case Op::multimem_ld_reduce: case Op::multimem_st: case Op::multimem_red:
+    case Op::multimem_cp_async_bulk: case Op::multimem_cp_reduce_async_bulk: case Op::st_bulk:
+      return refuse;
+    default: break;
+  }
+  for (auto find : {find_mbarrier_handler, find_copy_handler, find_bulk_handler, find_tma_handler})
+    if (Handler h = find(form)) return h;
+  return nullptr;
+}
+
 }  // namespace orrery::exec

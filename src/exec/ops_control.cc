@@ -18,9 +18,6 @@ using ptx::BaseKind;
 using ptx::Operand;
 using ptx::OperandKind;
 
-namespace {
-
-/// Splits the current group: lanes in s.mask stay in it, the others go on after the instruction.
 void leave_rest_behind(Stepper& s) {
   const uint32_t rest = s.group->mask & ~s.mask;
   if (!rest) return;
@@ -30,6 +27,8 @@ void leave_rest_behind(Stepper& s) {
   s.group->mask = s.mask;
   add_group(s.w) = other;
 }
+
+namespace {
 
 Next op_bra(Stepper& s, const Decoded& d) {
   if (s.mask == s.group->mask) return Next::jump;

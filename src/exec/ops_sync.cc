@@ -120,7 +120,8 @@ Next op_barrier_cluster(Stepper& s, const Decoded& d) {
   if (!c) return Next::next;
   const isa::Form& f = d.instr->form;
   if (f.has(Mod::arrive)) {
-    c->arrived += uint32_t(std::popcount(s.mask));
+    c->arrived += uint32_t(std::popcount(s.mask & ~s.w.cluster_arrived));
+    s.w.cluster_arrived |= s.mask;
     s.w.cluster_phase = c->phase;
     check_cluster_barrier(*c);
     return Next::next;
@@ -143,12 +144,14 @@ void check_barriers(CtaContext& cta) {
 }
 
 void check_cluster_barrier(ClusterContext& c) {
-  if (c.arrived == 0 || c.arrived < c.live_threads) return;
+  // Threads that have exited count as arrived: `arrived` and `live_threads` are of those that have not.
+  if (c.arrived < c.live_threads || c.live_threads == 0) return;
   c.arrived = 0;
   c.phase++;
   for (uint32_t k = 0; k < c.n; k++)
     for (uint32_t w = 0; w < c.ctas[k]->n_warps; w++) {
       WarpContext& warp = c.ctas[k]->warps[w];
+      warp.cluster_arrived = 0;
       for (uint32_t i = 0; i < warp.n_groups; i++)
         if (warp.groups[i].state == GroupState::cluster) warp.groups[i].state = GroupState::ready;
     }

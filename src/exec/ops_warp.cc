@@ -11,9 +11,6 @@ using isa::Mod;
 using isa::Op;
 using isa::Type;
 
-namespace {
-
-/// True when everybody named is here; else the group now waits.
 bool gathered(Stepper& s, uint32_t members) {
   if (!s.group) return true;  // called by compiled code, which checked
   const uint32_t needed = members & s.w.live;
@@ -37,6 +34,8 @@ bool gathered(Stepper& s, uint32_t members) {
   check_warp_sync(s.w);
   return false;
 }
+
+namespace {
 
 /// Runs `op(members)` for each set of lanes that name the same member mask (s.mask is that set meanwhile). Sets whose
 /// members have not all arrived wait; the others go on.

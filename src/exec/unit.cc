@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "exec/fault.h"
 #include "exec/interpreter.h"
+#include "exec/mbarrier.h"
 
 namespace orrery::exec {
 
 namespace {
 constexpr int32_t kSpinBudget = 64;
+constexpr uint32_t kHangPolls = 1u << 17;  // looks at mbarriers, all of them in vain, before it is called a hang
 uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 }  // namespace
 
@@ -72,7 +74,7 @@ void Unit::place(Block& block, uint32_t rank) {
   c.shared_bytes = p.dynamic_shared_offset + run_.launch.dynamic_shared;
   c.params = run_.launch.params.data();
   c.launch = &launch_;
-  c.cluster = cluster_.n > 1 ? &cluster_ : nullptr;
+  c.cluster = &cluster_;
   c.cluster_rank = rank;
   block.warps.resize(c.n_warps);
   block.partial.assign(16 * c.n_warps, 0);
@@ -101,6 +103,8 @@ void Unit::start(uint64_t index) {
   const uint32_t first[3] = {uint32_t(index % nx) * k[0], uint32_t(index / nx % ny) * k[1], uint32_t(index / (nx * ny)) * k[2]};
   cluster_.arrived = cluster_.phase = 0;
   cluster_.live_threads = 0;
+  force_ = false;
+  polls_ = 0;
   for (uint32_t r = 0; r < blocks_.size(); r++) {
     Block& b = *blocks_[r];
     CtaContext& c = b.cta;
@@ -122,7 +126,8 @@ void Unit::start(uint64_t index) {
       w.finished = w.stalled = false;
       w.instructions = 0;
       w.intact_since = ~uint64_t{0} >> 2;
-      w.cluster_phase = 0;
+      w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;
+      w.poll_failed = false;
       w.at_address = 0;
     }
   }
@@ -143,9 +148,8 @@ Stop run_native(RunState& run, WarpContext& w) {
   fault_trap().code = run.kernel.entry.get();
   const Stop stop = Stop(run.native->entries[size_t(run.native->entry_of[w.groups[0].pc])](&w));
   if (stop == Stop::done) w.live = 0, w.n_groups = 0;
-  if (const uint32_t gone = uint32_t(std::popcount(before & ~w.live))) {
-    w.cta->live_threads -= gone;
-    if (w.cta->cluster) w.cta->cluster->live_threads -= gone;
+  if (const uint32_t gone = before & ~w.live) {
+    count_exits(w, gone);
     check_barriers(*w.cta);
     if (w.cta->cluster) check_cluster_barrier(*w.cta->cluster);
   }
@@ -170,6 +174,18 @@ bool has_ready(const WarpContext& w) {
   return false;
 }
 
+/// Wakes groups whose mbarrier has entered another phase; with `force` also the others, which then tell the program
+/// that their time is up. Groups that wait for their warpgroup are woken by it.
+void wake(WarpContext& w, bool force) {
+  for (uint32_t i = 0; i < w.n_groups; i++) {
+    Group& g = w.groups[i];
+    if (g.state != GroupState::waiting || !g.wait_word) continue;
+    if (!force && mbarrier::phase(*g.wait_word) == g.wait_phase) continue;
+    g.state = GroupState::ready;
+    g.polled = true;
+  }
+}
+
 }  // namespace
 
 /// Runs every warp that can run once. False after a fault.
@@ -178,9 +194,11 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
   const uint32_t per_block = blocks_[0]->cta.n_warps;
   for (uint32_t i : order_) {
     WarpContext& w = blocks_[i / per_block]->warps[i % per_block];
-    if (w.finished || !has_ready(w)) continue;
+    if (w.finished) continue;
+    wake(w, force_);
+    if (!has_ready(w)) continue;
     current = &w;
-    w.stalled = false;
+    w.stalled = w.poll_failed = false;
     if (random) w.turn = 1 + uint32_t((*random)() % 64);
     const Stop stop = run_warp(run_, w);
     if (stop == Stop::fault || run_.stop || (stop == Stop::spin && poll(run_))) return false;
@@ -189,7 +207,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
       run_.instructions.fetch_add(w.instructions, std::memory_order_relaxed);
     }
     if (stop == Stop::spin) spinning = true;
-    else ran = true;
+    else if (!w.poll_failed) ran = true;
   }
   return true;
 }
@@ -202,19 +220,57 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
       return std::all_of(b->warps.begin(), b->warps.end(), [](const WarpContext& w) { return w.finished; });
     });
     if (finished) return Progress::finished;
-    if (ran && random) return Progress::preempted;
-    if (ran) continue;
-    if (spinning) return Progress::stalled;
-    Fault f;
-    f.kind = FaultKind::hang;
-    f.kernel = run_.kernel.entry->program->name;
-    for (int i = 0; i < 3; i++) f.ctaid[i] = blocks_[0]->cta.ctaid[i];
-    f.message = fmt::format("hang: no warp of block ({},{},{}) of kernel {} can go on\n{}", f.ctaid[0], f.ctaid[1], f.ctaid[2],
-                            f.kernel, describe_wait());
-    run_.record(std::move(f));
+    if (ran) {
+      force_ = false;
+      polls_ = 0;
+      if (random) return Progress::preempted;
+      continue;
+    }
+    if (spinning) {
+      force_ = true;  // a test of an mbarrier may fail for good while another warp waits for global memory
+      return Progress::stalled;
+    }
+    // Shared memory changes only by warps of this unit, so waits for an mbarrier that go unanswered are a hang.
+    if (waits_for_mbarrier() && polls_++ < kHangPolls) {
+      force_ = true;
+      if (poll(run_)) return Progress::fault;
+      continue;
+    }
+    report_hang();
     return Progress::fault;
   }
 }
+
+bool Unit::waits_for_mbarrier() const {
+  for (const auto& b : blocks_)
+    for (const WarpContext& w : b->warps)
+      for (uint32_t i = 0; i < w.n_groups; i++)
+        if (w.groups[i].state == GroupState::waiting && w.groups[i].wait_word) return true;
+  return false;
+}
+
+void Unit::report_hang() {
+  Fault f;
+  f.kind = FaultKind::hang;
+  f.kernel = run_.kernel.entry->program->name;
+  for (int i = 0; i < 3; i++) f.ctaid[i] = blocks_[0]->cta.ctaid[i];
+  f.message = fmt::format("hang: no warp of block ({},{},{}) of kernel {} can go on\n{}", f.ctaid[0], f.ctaid[1], f.ctaid[2],
+                          f.kernel, describe_wait());
+  run_.record(std::move(f));
+}
+
+namespace {
+
+std::string describe_mbarrier(const CtaContext& cta, const Group& g) {
+  if (!g.wait_word) return "waits for the other warps of its warpgroup to issue the same wgmma groups";
+  const uint64_t word = *g.wait_word;
+  std::string where = fmt::format("at shared address {:#x}", reinterpret_cast<const std::byte*>(g.wait_word) - cta.shared);
+  if (!mbarrier::live(word)) return fmt::format("waits for the mbarrier {}, which is not initialised", where);
+  return fmt::format("waits for phase {} of the mbarrier {}: {} of {} arrivals and {} transaction bytes are missing", g.wait_phase, where,
+                     mbarrier::pending(word), mbarrier::expected(word), mbarrier::bytes(word));
+}
+
+}  // namespace
 
 /// Who waits where, one line per group of lanes.
 std::string Unit::describe_wait() const {
@@ -234,6 +290,8 @@ std::string Unit::describe_wait() const {
                              bar.expected ? bar.expected : b->cta.live_threads);
         } else if (g.state == GroupState::warp_sync) {
           what = fmt::format("waits for the lanes {:#010x} of its warp, {:#010x} of them live", g.member_mask, g.member_mask & w.live);
+        } else if (g.state == GroupState::waiting) {
+          what = describe_mbarrier(b->cta, g);
         } else {
           what = fmt::format("waits at barrier.cluster ({} of {} threads have arrived)", cluster_.arrived, cluster_.live_threads);
         }

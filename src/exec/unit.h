@@ -37,6 +37,8 @@ class Unit {
   };
   void place(Block& block, uint32_t rank);
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
+  bool waits_for_mbarrier() const;
+  void report_hang();
   std::string describe_wait() const;
 
   RunState& run_;
@@ -48,6 +50,8 @@ class Unit {
   ClusterContext cluster_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<uint32_t> order_;
+  bool force_ = false;           // wake waits for mbarriers, so that they tell the program that their time is up
+  uint32_t polls_ = 0;           // forced passes in a row in which nothing happened
 };
 
 /// Checks interrupt and deadline; true when the launch must stop.

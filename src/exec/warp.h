@@ -26,7 +26,7 @@ enum class GroupState : uint8_t {
   barrier,     // waits at a CTA barrier
   warp_sync,   // waits for the lanes named in a member mask
   cluster,     // waits at barrier.cluster
-  waiting,     // waits for memory to change (mbarrier, spin): rerun the instruction when polled
+  waiting,     // waits for an mbarrier's phase or for its warpgroup: runs the instruction again when woken
 };
 
 /// Lanes of a warp that are at the same instruction in the same call frame.
@@ -38,6 +38,9 @@ struct Group {
   bool reduction = false;   // waits at a barrier reduction, whose result it takes when it runs again
   uint32_t member_mask = 0; // of a warp_sync wait
   struct CallFrame* frame = nullptr;  // null: the kernel itself
+  const uint64_t* wait_word = nullptr;  // waiting: the mbarrier; null when somebody else wakes it (a warpgroup's wait)
+  uint8_t wait_phase = 0;   // waiting: the phase of the mbarrier that must pass
+  bool polled = false;      // was woken to look again: a test that fails now says so to the program
 };
 
 constexpr int kMaxGroups = 32;
@@ -65,6 +68,9 @@ struct alignas(64) WarpContext {
   bool finished = false;
   uint32_t turn = 0;               // random schedule: instructions until another warp runs; 0: no limit
   uint32_t cluster_phase = 0;      // phase of the cluster barrier at this warp's last arrival
+  uint32_t cluster_arrived = 0;    // lanes that have arrived in the cluster barrier's current phase
+  uint32_t wgmma_groups = 0;       // wgmma groups that it has committed
+  bool poll_failed = false;        // its last look at an mbarrier since it was woken found nothing new
 };
 
 /// Why compiled code or the interpreter gave a warp back.

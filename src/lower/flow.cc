@@ -44,6 +44,10 @@ int destinations(const Instr& instr) {
   }
 }
 
+bool updates_destination(const Instr& instr) {
+  return instr.form.op == Op::wgmma_mma_async || instr.form.op == Op::wgmma_mma_async_sp;
+}
+
 bool ends_block(const Instr& instr) {
   if (instr.guard.reg != ptx::kNoReg) return false;
   switch (instr.form.op) {

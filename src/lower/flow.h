@@ -29,6 +29,9 @@ void for_registers(const ptx::Instr& instr, Def def, Use use);
 /// How many leading operands of `instr` are destinations.
 int destinations(const ptx::Instr& instr);
 
+/// True when the first operand is read as well as written (the accumulators of wgmma).
+bool updates_destination(const ptx::Instr& instr);
+
 /// True when control never goes on to the next instruction (an unguarded bra, ret, exit, trap, brx).
 bool ends_block(const ptx::Instr& instr);
 
@@ -46,7 +49,7 @@ void for_registers(const ptx::Instr& instr, Def def, Use use) {
     const ptx::Operand& o = instr.ops[i];
     const bool value = o.kind == ptx::OperandKind::reg || o.kind == ptx::OperandKind::vec || o.kind == ptx::OperandKind::pair;
     if (i < n_dst && value) for_operand_registers(o, def);
-    else for_operand_registers(o, use);
+    if (i >= n_dst || !value || (i == 0 && updates_destination(instr))) for_operand_registers(o, use);
   }
 }
 

@@ -1,0 +1,59 @@
+// exec/async.h: asynchronous operations as handlers see them.
+//
+// An asynchronous copy is carried out when it is issued, in the order of issue, and then tells its mbarrier: that is
+// one of the orders that the rules allow. Everything that a copy needs after its issue goes through complete_bytes and
+// the functions here, so that a later mode can keep the operation and finish it at the last allowed moment.
+//
+// Not here: the mbarrier word (mbarrier.h), box traversal (tma.h).
+#pragma once
+#include "exec/mbarrier.h"
+#include "exec/stepper.h"
+
+namespace orrery::exec {
+
+/// The value of operand `r` in `lane`, whatever width the instruction reads it in.
+inline uint64_t scalar(Stepper& s, const Ref& r, int lane) {
+  if (r.kind == RefKind::constant) return uint64_t(r.value);
+  if (r.kind != RefKind::frame) return s.value(r, 0, lane);
+  const std::byte* p = s.frame + r.offset;
+  if (r.bits == 1) return (*reinterpret_cast<const uint32_t*>(p) >> lane & 1) ^ uint32_t{r.negated};
+  return r.bits >= 64 ? reinterpret_cast<const uint64_t*>(p)[lane] : reinterpret_cast<const uint32_t*>(p)[lane];
+}
+
+/// Writes one lane of a destination register of up to 64 bits.
+inline void set_lane(Stepper& s, const Ref& r, int lane, uint64_t v) {
+  if (r.kind == RefKind::sink) return;
+  std::byte* p = s.frame + r.offset;
+  if (r.bits == 1) {
+    uint32_t& m = *reinterpret_cast<uint32_t*>(p);
+    m = (m & ~(uint32_t{1} << lane)) | uint32_t(v & 1) << lane;
+  } else if (r.bits == 32) {
+    reinterpret_cast<uint32_t*>(p)[lane] = uint32_t(v);
+  } else {
+    reinterpret_cast<uint64_t*>(p)[lane] = v;
+  }
+}
+
+/// The mbarrier at an address operand; null after a fault was recorded.
+uint64_t* mbarrier_at(Stepper& s, isa::Space space, uint64_t address, int lane);
+
+/// Records what was wrong with an operation on an mbarrier. Next::next when nothing was.
+Next check(Stepper& s, mbarrier::Outcome outcome, uint64_t word, uint64_t operand, int lane, uint64_t address);
+
+/// A finished copy of `bytes` tells the mbarrier at `bar`. False after a fault was recorded.
+inline bool complete_bytes(Stepper& s, uint64_t* bar, uint64_t bytes, int lane) {
+  return check(s, mbarrier::complete_bytes(*bar, int64_t(bytes)), *bar, bytes, lane, reinterpret_cast<uint64_t>(bar)) == Next::next;
+}
+
+/// The same place (`offset` bytes into shared memory) in the block of rank `rank` of the cluster.
+inline std::byte* in_block(const Stepper& s, uint32_t rank, uint64_t offset) { return s.cta.cluster->ctas[rank]->shared + offset; }
+
+Handler find_mbarrier_handler(const isa::Form& form);
+Handler find_copy_handler(const isa::Form& form);  // cp.async, st.async, red.async
+Handler find_bulk_handler(const isa::Form& form);  // cp.async.bulk, cp.reduce.async.bulk
+Handler find_tma_handler(const isa::Form& form);   // tensor maps
+
+/// A handler that refuses the form by name with `FaultKind::unsupported`.
+Next refuse(Stepper& s, const Decoded& d);
+
+}  // namespace orrery::exec

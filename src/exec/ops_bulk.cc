@@ -1,0 +1,113 @@
+// exec/ops_bulk.cc: bulk copies and reductions of contiguous bytes (cp.async.bulk, cp.reduce.async.bulk), their groups.
+//
+// Addresses and sizes are multiples of 16 bytes; anything else is the fault that the GPU raises. A multicast copy
+// writes the same offset of every named block and tells the mbarrier at the same offset there.
+// Source: PTX ISA manual, cp.async.bulk.
+#include "exec/async.h"
+#include "exec/reduce.h"
+
+namespace orrery::exec {
+
+using isa::Mod;
+using isa::Op;
+using isa::Space;
+using isa::Type;
+
+namespace {
+
+constexpr uint32_t kUnit = 16;
+
+struct Ends {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  uint64_t bytes = 0;
+};
+
+/// Both ends of a bulk copy; `to` is null after a fault was recorded.
+Ends find_ends(Stepper& s, const Decoded& d, int lane) {
+  const isa::Form& f = d.instr->form;
+  Ends e;
+  e.bytes = uint32_t(scalar(s, s.ref(d, 0), lane));
+  if (e.bytes % kUnit) {
+    s.fault(FaultKind::misaligned_address, lane, e.bytes, fmt::format("a bulk copy of {} bytes: the size must be a multiple of 16", e.bytes));
+    return e;
+  }
+  const uint64_t to = s.address(s.code->addresses[d.address], lane), from = s.address(s.code->addresses[d.address + 1], lane);
+  e.from = translate(s, f.space(1), from, uint32_t(e.bytes), kUnit, lane, false);
+  if (e.from) e.to = translate(s, f.space(0), to, uint32_t(e.bytes), kUnit, lane, true);
+  return e;
+}
+
+/// The value of the multicast mask: the operand after the size.
+uint32_t multicast_mask(Stepper& s, const Decoded& d, int lane) { return uint32_t(scalar(s, s.ref(d, 1), lane)) & 0xFFFF; }
+
+Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
+  const uint64_t bar_address = s.address(s.code->addresses[d.address + 2], lane);
+  uint64_t* bar = mbarrier_at(s, d.instr->form.space(0), bar_address, lane);
+  if (!bar) return Next::fault;
+  if (!d.instr->form.has(Mod::multicast_cluster)) {
+    std::memmove(e.to, e.from, e.bytes);
+    return complete_bytes(s, bar, e.bytes, lane) ? Next::next : Next::fault;
+  }
+  const uint64_t to = uint64_t(e.to - s.cta.shared), at = uint64_t(reinterpret_cast<std::byte*>(bar) - s.cta.shared);
+  for (uint32_t m = multicast_mask(s, d, lane); m; m &= m - 1) {
+    const uint32_t rank = uint32_t(std::countr_zero(m));
+    if (rank >= s.cta.cluster->n)
+      return s.fault(FaultKind::illegal_instruction, lane, m, fmt::format("multicast to block {} of a cluster of {}", rank, s.cta.cluster->n));
+    std::memcpy(in_block(s, rank, to), e.from, e.bytes);
+    if (!complete_bytes(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.bytes, lane)) return Next::fault;
+  }
+  return Next::next;
+}
+
+/// Shared to global; with .cp_mask only the bytes of each 16 whose bit is set.
+void copy_to_global(Stepper& s, const Decoded& d, const Ends& e, int lane) {
+  if (!d.instr->form.has(Mod::cp_mask)) {
+    std::memcpy(e.to, e.from, e.bytes);
+    return;
+  }
+  const uint32_t mask = uint32_t(scalar(s, s.ref(d, d.n_src - 1), lane));
+  for (uint64_t i = 0; i < e.bytes; i++)
+    if (mask >> (i % 16) & 1) e.to[i] = e.from[i];
+}
+
+Next op_bulk_copy(Stepper& s, const Decoded& d) {
+  for (uint32_t m = s.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const Ends e = find_ends(s, d, lane);
+    if (!e.to) return Next::fault;
+    if (d.instr->form.has(Mod::bulk_group)) copy_to_global(s, d, e, lane);
+    else if (copy_to_blocks(s, d, e, lane) == Next::fault) return Next::fault;
+  }
+  return Next::next;
+}
+
+Next op_bulk_reduce(Stepper& s, const Decoded& d) {
+  const isa::Form& f = d.instr->form;
+  const Type type = f.types[f.n_types - 1];
+  for (uint32_t m = s.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const Ends e = find_ends(s, d, lane);
+    if (!e.to) return Next::fault;
+    if (!reduce(e.to, e.from, e.bytes, type, reduce_kind(f), type == Type::f32)) return refuse(s, d);
+    if (f.has(Mod::bulk_group)) continue;
+    uint64_t* bar = mbarrier_at(s, f.space(0), s.address(s.code->addresses[d.address + 2], lane), lane);
+    if (!bar || !complete_bytes(s, bar, e.bytes, lane)) return Next::fault;
+  }
+  return Next::next;
+}
+
+Next op_nothing(Stepper&, const Decoded&) { return Next::next; }
+
+}  // namespace
+
+Handler find_bulk_handler(const isa::Form& form) {
+  switch (form.op) {
+    case Op::cp_async_bulk: return op_bulk_copy;
+    case Op::cp_reduce_async_bulk: return op_bulk_reduce;
+    case Op::cp_async_bulk_prefetch: case Op::cp_async_bulk_commit_group: case Op::cp_async_bulk_wait_group: return op_nothing;
+    default: return nullptr;
+  }
+}
+
+}  // namespace orrery::exec

@@ -1,0 +1,158 @@
+// exec/ops_mbarrier.cc: the instructions on mbarrier objects.
+//
+// A test that fails puts its lanes to rest (GroupState::waiting) until the phase passes or nothing else in the block
+// can run; only then does it tell the program "not yet". For try_wait that is its meaning, for test_wait it is a slow
+// answer, and it lets a waiting loop cost one look instead of thousands.
+// Source: PTX ISA manual, mbarrier.
+#include "exec/async.h"
+#include "exec/interpreter.h"
+
+namespace orrery::exec {
+
+using isa::Mod;
+using isa::Op;
+using isa::Space;
+using mbarrier::Outcome;
+
+uint64_t* mbarrier_at(Stepper& s, Space space, uint64_t address, int lane) {
+  std::byte* p = translate(s, space, address, 8, 8, lane, true);
+  return reinterpret_cast<uint64_t*>(p);
+}
+
+Next check(Stepper& s, Outcome outcome, uint64_t word, uint64_t operand, int lane, uint64_t address) {
+  if (outcome == Outcome::ok) [[likely]] return Next::next;
+  std::string what;
+  switch (outcome) {
+    case Outcome::not_live: what = "is not initialised (or was invalidated or overwritten)"; break;
+    case Outcome::bad_count: what = fmt::format("cannot take the count {}: it must be 1 to {}", operand, mbarrier::kMaxCount); break;
+    case Outcome::too_many: what = fmt::format("gets {} arrivals while only {} are pending", operand, mbarrier::pending(word)); break;
+    case Outcome::bytes_range:
+      what = fmt::format("has {} transaction bytes pending; {} more or less leave the range of {}", mbarrier::bytes(word), operand, mbarrier::kMaxBytes);
+      break;
+    default: what = "would complete its phase by an arrival that says .noComplete";
+  }
+  return s.fault(FaultKind::illegal_instruction, lane, address, fmt::format("the mbarrier at {:#x} {}", address, what));
+}
+
+namespace {
+
+Space space_of(const isa::Form& f) { return f.n_spaces ? f.space() : Space::none; }
+
+/// Calls f(word, lane) for every active lane's mbarrier; translates a run of equal addresses once.
+template <class F>
+Next for_barriers(Stepper& s, const Decoded& d, F f) {
+  const AddressRef& a = s.code->addresses[d.address];
+  const Space space = space_of(d.instr->form);
+  uint64_t last = 0;
+  uint64_t* word = nullptr;
+  for (uint32_t m = s.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const uint64_t address = s.address(a, lane);
+    if (!word || address != last) word = mbarrier_at(s, space, address, lane), last = address;
+    if (!word || f(*word, lane, address) == Next::fault) return Next::fault;
+  }
+  return Next::next;
+}
+
+Next op_init(Stepper& s, const Decoded& d) {
+  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
+    const uint64_t count = scalar(s, s.ref(d, 0), lane);
+    return check(s, mbarrier::init(w, uint32_t(count)), w, count, lane, address);
+  });
+}
+
+Next op_inval(Stepper& s, const Decoded& d) {
+  return for_barriers(s, d, [&](uint64_t& w, int, uint64_t) { return w = 0, Next::next; });
+}
+
+Next op_expect(Stepper& s, const Decoded& d) {
+  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
+    const uint64_t n = scalar(s, s.ref(d, 0), lane);
+    return check(s, mbarrier::expect_bytes(w, int64_t(n)), w, n, lane, address);
+  });
+}
+
+Next op_complete(Stepper& s, const Decoded& d) {
+  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
+    const uint64_t n = scalar(s, s.ref(d, 0), lane);
+    return check(s, mbarrier::complete_bytes(w, int64_t(n)), w, n, lane, address);
+  });
+}
+
+/// arrive and arrive_drop, with .expect_tx or .noComplete; the state returned is the word before the arrival.
+Next op_arrive(Stepper& s, const Decoded& d) {
+  const isa::Form& f = d.instr->form;
+  const bool drop = f.op == Op::mbarrier_arrive_drop, expects = f.has(Mod::expect_tx), may_complete = !f.has(Mod::noComplete);
+  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
+    const uint64_t operand = d.n_src ? scalar(s, s.ref(d, d.n_dst), lane) : 1;
+    const uint64_t before = w;
+    if (expects) {
+      const Next next = check(s, mbarrier::expect_bytes(w, int64_t(operand)), w, operand, lane, address);
+      if (next == Next::fault) return next;
+    }
+    const uint32_t count = expects ? 1 : uint32_t(operand);
+    const Outcome o = drop ? mbarrier::arrive_drop(w, count, may_complete) : mbarrier::arrive(w, count, may_complete);
+    if (d.n_dst) set_lane(s, s.ref(d, 0), lane, before);
+    return check(s, o, before, count, lane, address);
+  });
+}
+
+/// Puts the active lanes to rest until `word` enters another phase.
+Next rest(Stepper& s, const uint64_t* word) {
+  leave_rest_behind(s);
+  Group& g = *s.group;
+  g.state = GroupState::waiting;
+  g.pc = s.pc;
+  g.wait_word = word;
+  g.wait_phase = uint8_t(mbarrier::phase(*word));
+  return Next::regroup;
+}
+
+Next op_wait(Stepper& s, const Decoded& d) {
+  const isa::Form& f = d.instr->form;
+  const bool parity = f.has(Mod::parity);
+  const Ref& which = s.ref(d, d.n_dst);
+  uint32_t passed = 0;
+  const uint64_t* failed = nullptr;
+  const Next next = for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t) {
+    const uint64_t operand = scalar(s, which, lane);
+    const uint32_t phase = parity ? uint32_t(operand & 1) : mbarrier::phase(operand);
+    if (mbarrier::phase(w) != phase) passed |= uint32_t{1} << lane;
+    else failed = &w;
+    return Next::next;
+  });
+  if (next == Next::fault) return next;
+  if (s.group) {
+    if (failed && !s.group->polled) return rest(s, failed);
+    s.group->polled = false;
+    s.w.poll_failed = failed != nullptr;
+  }
+  const Ref& r = s.ref(d, 0);
+  if (r.kind != RefKind::sink) {
+    uint32_t& m = *reinterpret_cast<uint32_t*>(s.frame + r.offset);
+    m = (m & ~s.mask) | passed;
+  }
+  return Next::next;
+}
+
+Next op_pending_count(Stepper& s, const Decoded& d) {
+  for_lanes(s.mask, [&](int l) { set_lane(s, s.ref(d, 0), l, mbarrier::pending(scalar(s, s.ref(d, 1), l))); });
+  return Next::next;
+}
+
+}  // namespace
+
+Handler find_mbarrier_handler(const isa::Form& form) {
+  switch (form.op) {
+    case Op::mbarrier_init: return op_init;
+    case Op::mbarrier_inval: return op_inval;
+    case Op::mbarrier_expect_tx: return op_expect;
+    case Op::mbarrier_complete_tx: return op_complete;
+    case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: return op_arrive;
+    case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: return op_wait;
+    case Op::mbarrier_pending_count: return op_pending_count;
+    default: return nullptr;
+  }
+}
+
+}  // namespace orrery::exec

@@ -1,0 +1,226 @@
+// exec/tma.cc: see tma.h. One walk over the rows of a box serves loads, stores and reductions.
+#include "exec/tma.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace orrery::exec {
+
+namespace {
+
+constexpr uint64_t kPiece = 16;
+constexpr uint64_t kMaxRow = 256 * 32;      // bytes: the largest box of the largest unit
+constexpr uint16_t kOutsideNan = 0x7FF7;    // what NaN fill writes, in every 16 bits
+
+/// Elements of a tiled box along dimension i.
+uint32_t extent(const TensorMap& m, int i) { return (m.box[i] + m.element_strides[i] - 1u) / m.element_strides[i]; }
+
+uint64_t row_units(const TensorMap& m) { return m.kind == TensorMapKind::tiled ? extent(m, 0) : m.channels; }
+uint64_t row_bytes(const TensorMap& m) { return row_units(m) * unit_bytes(m); }
+uint64_t row_pitch(const TensorMap& m) { return std::max<uint64_t>(row_bytes(m), swizzle_bytes(m.swizzle)); }
+uint64_t row_count(const TensorMap& m) {
+  if (m.kind != TensorMapKind::tiled) return m.pixels;
+  uint64_t n = 1;
+  for (int i = 1; i < m.rank; i++) n *= extent(m, i);
+  return n;
+}
+
+/// Calls f(row number, address of unit 0 of the row in the tensor, whether the row is inside the tensor) for the rows
+/// of a tiled box.
+template <class F>
+bool walk_tiled(const TensorMap& m, const BoxOrigin& o, F f) {
+  uint32_t n[5] = {1, 1, 1, 1, 1};
+  for (int i = 1; i < m.rank; i++) n[i] = extent(m, i);
+  uint64_t row = 0;
+  for (uint32_t k4 = 0; k4 < n[4]; k4++)
+    for (uint32_t k3 = 0; k3 < n[3]; k3++)
+      for (uint32_t k2 = 0; k2 < n[2]; k2++)
+        for (uint32_t k1 = 0; k1 < n[1]; k1++, row++) {
+          const uint32_t k[5] = {0, k1, k2, k3, k4};
+          uint64_t address = m.address;
+          bool inside = true;
+          for (int i = 1; i < m.rank; i++) {
+            const int64_t c = o.at[i] + int64_t{k[i]} * m.element_strides[i];
+            inside &= c >= 0 && uint64_t(c) < m.size(i);
+            address += uint64_t(c) * m.strides[i - 1];
+          }
+          if (!f(row, address, inside)) return false;
+        }
+  return true;
+}
+
+/// The same for the pixels of an im2col copy: along W, H, D inside the bounding box, then on to the next image.
+template <class F>
+bool walk_im2col(const TensorMap& m, const BoxOrigin& o, F f) {
+  const int spatial = m.rank - 2, image = m.rank - 1;
+  int64_t at[5];
+  std::copy(std::begin(o.at), std::end(o.at), at);
+  for (uint64_t row = 0; row < m.pixels; row++) {
+    uint64_t address = m.address;
+    bool inside = true;
+    for (int i = 1; i < m.rank; i++) {
+      const int64_t c = at[i] + (i <= spatial && o.has_offset ? int64_t{o.offset[i - 1]} : 0);
+      inside &= c >= 0 && uint64_t(c) < m.size(i);
+      address += uint64_t(c) * m.strides[i - 1];
+    }
+    if (!f(row, address, inside)) return false;
+    int i = 1;
+    for (; i <= spatial; i++) {
+      at[i] += m.element_strides[i];
+      if (at[i] <= int64_t{m.last[i]} + m.upper[i - 1]) break;
+      at[i] = m.lower[i - 1];
+    }
+    if (i > spatial) at[image]++;
+  }
+  return true;
+}
+
+template <class F>
+bool walk(const TensorMap& m, const BoxOrigin& o, F f) {
+  return m.kind == TensorMapKind::tiled ? walk_tiled(m, o, f) : walk_im2col(m, o, f);
+}
+
+/// Rows of the image in shared memory, with the swizzle undone.
+struct Image {
+  uint64_t address, bytes, pitch;
+  uint32_t mask;  // of the pieces that a swizzle exchanges
+
+  Image(const TensorMap& m, uint64_t a)
+      : address(a), bytes(row_bytes(m)), pitch(row_pitch(m)), mask(swizzle_bytes(m.swizzle) ? swizzle_bytes(m.swizzle) / 16 - 1 : 0) {}
+
+  uint64_t place(uint64_t a) const { return (a ^ ((a >> 7 & mask) << 4)) - address; }
+
+  void put(std::byte* image, uint64_t row, const std::byte* from) const {
+    const uint64_t a = address + row * pitch;
+    if (!mask) {
+      std::memcpy(image + row * pitch, from, bytes);
+      return;
+    }
+    for (uint64_t i = 0; i < bytes; i += kPiece) std::memcpy(image + place(a + i), from + i, kPiece);
+  }
+
+  void get(const std::byte* image, uint64_t row, std::byte* to) const {
+    const uint64_t a = address + row * pitch;
+    if (!mask) {
+      std::memcpy(to, image + row * pitch, bytes);
+      return;
+    }
+    for (uint64_t i = 0; i < bytes; i += kPiece) std::memcpy(to + i, image + place(a + i), kPiece);
+  }
+};
+
+/// The part [first, end) of a row's units that is inside the tensor along dimension 0.
+struct Span {
+  uint64_t first, end;
+};
+Span inside_row(const TensorMap& m, int64_t x, uint64_t units) {
+  const int64_t step = m.kind == TensorMapKind::tiled ? m.element_strides[0] : 1, n = int64_t(units);
+  const int64_t first = x >= 0 ? 0 : std::min(n, (-x + step - 1) / step);
+  const int64_t left = int64_t(m.size(0)) - x;
+  const int64_t end = left <= 0 ? first : std::clamp((left + step - 1) / step, first, n);
+  return {uint64_t(first), uint64_t(end)};
+}
+
+/// To nearest even with 10 fraction bits, as maps of type TFLOAT32 load.
+uint32_t to_tf32(uint32_t u) {
+  if ((u & 0x7FFFFFFF) > 0x7F800000) return 0x7FFFE000;
+  return (u + 0xFFF + (u >> 13 & 1)) & ~uint32_t{0x1FFF};
+}
+bool rounds_to_tf32(const TensorMap& m) { return tensor_element_type(m.type) == isa::Type::tf32; }
+
+/// Makes a row that is not a plain copy: fill outside, units inside, tf32 rounding.
+void make_row(const TensorMap& m, int64_t x, const std::byte* from, Span in, uint64_t bytes, std::byte* row) {
+  const uint64_t unit = unit_bytes(m), step = m.kind == TensorMapKind::tiled ? m.element_strides[0] : 1;
+  if (m.nan_fill)
+    for (uint64_t i = 0; i < bytes; i += 2) std::memcpy(row + i, &kOutsideNan, 2);
+  else
+    std::memset(row, 0, bytes);
+  if (in.first >= in.end) return;
+  if (step == 1) std::memcpy(row + in.first * unit, from + (x + int64_t(in.first)) * int64_t(unit), (in.end - in.first) * unit);
+  else for (uint64_t i = in.first; i < in.end; i++)
+    std::memcpy(row + i * unit, from + (x + int64_t(i * step)) * int64_t(unit), unit);
+  if (!rounds_to_tf32(m)) return;
+  for (uint64_t i = in.first; i < in.end; i++) {
+    uint32_t v;
+    std::memcpy(&v, row + i * 4, 4);
+    v = to_tf32(v);
+    std::memcpy(row + i * 4, &v, 4);
+  }
+}
+
+}  // namespace
+
+uint64_t box_bytes(const TensorMap& m) { return row_bytes(m) * row_count(m); }
+
+uint64_t image_bytes(const TensorMap& m) {
+  const uint64_t n = row_pitch(m) * row_count(m);
+  return m.swizzle == Swizzle::none ? n : (n + 127) / 128 * 128;
+}
+
+BoxError check_box(const TensorMap& m, int rank, bool im2col, bool store, const BoxOrigin& o) {
+  if (m.magic != kTensorMapMagic || m.rank != rank) return BoxError::not_a_map;
+  if (im2col != (m.kind == TensorMapKind::im2col)) return BoxError::wrong_mode;
+  if (im2col && m.interleave != Interleave::none) return BoxError::type;
+  if (unit_bytes(m) == 0) return BoxError::type;
+  if (o.at[0] * int64_t{unit_bytes(m)} % int64_t(kPiece)) return BoxError::misaligned;
+  if (store && !im2col)
+    for (int i = 0; i < rank; i++)
+      if (o.at[i] < 0) return BoxError::negative;
+  return BoxError::none;
+}
+
+void load_box(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64_t address) {
+  const Image to(m, address);
+  const uint64_t units = row_units(m), unit = unit_bytes(m);
+  const Span in = inside_row(m, o.at[0], units);
+  const bool plain = in.first == 0 && in.end == units && (m.kind != TensorMapKind::tiled || m.element_strides[0] == 1) && !rounds_to_tf32(m);
+  alignas(64) std::byte row[kMaxRow];
+  walk(m, o, [&](uint64_t r, uint64_t base, bool inside) {
+    const std::byte* from = reinterpret_cast<const std::byte*>(base);
+    if (inside && plain) {
+      to.put(image, r, from + o.at[0] * int64_t(unit));
+      return true;
+    }
+    make_row(m, o.at[0], from, inside ? in : Span{0, 0}, to.bytes, row);
+    to.put(image, r, row);
+    return true;
+  });
+}
+
+namespace {
+
+/// Calls f(destination, source, bytes) for every contiguous piece of the box that a store writes.
+template <class F>
+bool walk_store(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address, F f) {
+  const Image from(m, address);
+  const uint64_t units = row_units(m), unit = unit_bytes(m), step = m.kind == TensorMapKind::tiled ? m.element_strides[0] : 1;
+  const Span in = inside_row(m, o.at[0], units);
+  if (in.first >= in.end) return true;
+  const uint64_t end = std::min(from.bytes, (in.end * unit + kPiece - 1) / kPiece * kPiece);
+  alignas(64) std::byte row[kMaxRow];
+  return walk(m, o, [&](uint64_t r, uint64_t base, bool inside) {
+    if (!inside) return true;
+    from.get(image, r, row);
+    std::byte* to = reinterpret_cast<std::byte*>(base) + o.at[0] * int64_t(unit);
+    if (step == 1) return f(to + in.first * unit, row + in.first * unit, end - in.first * unit);
+    for (uint64_t i = in.first; i < in.end; i++)
+      if (!f(to + i * step * unit, row + i * unit, unit)) return false;
+    return true;
+  });
+}
+
+}  // namespace
+
+void store_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address) {
+  walk_store(m, o, image, address, [](std::byte* to, const std::byte* from, uint64_t bytes) { return std::memcpy(to, from, bytes), true; });
+}
+
+bool reduce_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address, ReduceKind kind) {
+  const isa::Type type = tensor_element_type(m.type);
+  const bool ftz = m.type == 10 || m.type == 12;  // FLOAT32_FTZ, TFLOAT32_FTZ
+  return walk_store(m, o, image, address,
+                    [&](std::byte* to, const std::byte* from, uint64_t bytes) { return reduce(to, from, bytes, type, kind, ftz); });
+}
+
+}  // namespace orrery::exec
