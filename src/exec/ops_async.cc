@@ -35,7 +35,7 @@ Handler find_async_handler(const isa::Form& form) {
     case Op::griddepcontrol: return op_nothing;
     case Op::setmaxnreg: return op_setmaxnreg;
     case Op::clusterlaunchcontrol: case Op::multimem_ld_reduce: case Op::multimem_st: case Op::multimem_red:
-    case Op::multimem_cp_async_bulk: case Op::multimem_cp_reduce_async_bulk: case Op::st_bulk:
+    case Op::st_bulk:
       return refuse;
     default: break;
   }
