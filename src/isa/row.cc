@@ -290,14 +290,17 @@ bool match_variant(const Variant& v, const SplitName& name, Miss& miss) {
   miss.matched = 0;
   uint64_t filled = 0;
   bool ok = true;
+  size_t after_layout = 0;  // .row and .col say which matrix they mean by their order
   for (const NameWord& w : name.others) {
-    size_t i = 0;
+    bool layout = w.word.kind == Word::mod && (Mod(w.word.value) == Mod::row || Mod(w.word.value) == Mod::col);
+    size_t i = layout ? after_layout : 0;
     while (i < v.size() && ((filled >> i & 1) || !v[i].names(w.word))) ++i;
     if (i == v.size()) {
       ok = false;
       if (!miss.refused) miss.refused = &w;
     } else {
       filled |= uint64_t(1) << i;
+      if (layout) after_layout = i + 1;
       ++miss.matched;
     }
   }

@@ -102,7 +102,7 @@ bool register_fits(Type want, Type have, bool relaxed) {
     case TypeClass::uint:
     case TypeClass::sint: return is_integer(have) || have_class == TypeClass::packed;
     case TypeClass::flt: return want == have;
-    case TypeClass::packed: return want == have || (!isa::is_float(have) && is_integer(have) && want != Type::f16x2);
+    case TypeClass::packed: return want == have;
     default: return false;
   }
 }
@@ -198,7 +198,7 @@ void Parser::check(Instr& instr, const std::vector<uint16_t>& candidates) {
       bool kinds = same_count && n == total;
       if (kinds)
         for (n = 0; n < total && types.operand(picture[n], instr.ops[n]);) ++n;
-      if (kinds && n == total) return;
+      if (kinds && n == total) return check_values(instr, row, picture);
       int score = int(same_count) * 1000 + int(kinds) * 100 + int(n);
       if (score <= nearness) continue;
       nearness = score;

@@ -5,7 +5,7 @@
 //
 //   parse_module.cc     directives of a module          parse_function.cc   headers, scopes, labels, statements
 //   parse_vars.cc       declarations, initial values    parse_operands.cc   operands, constant expressions
-//   check_operands.cc   operands against the row's picture
+//   check_operands.cc   operands against the row's picture: kinds and types      check_values.cc   and ranges
 #pragma once
 #include <fmt/format.h>
 
@@ -155,6 +155,9 @@ class Parser {
 
   // check_operands.cc
   void check(Instr& instr, const std::vector<uint16_t>& candidates);
+  // check_values.cc
+  void check_values(const Instr& instr, const isa::Row& row, const std::vector<isa::OperandSlot>& picture);
+  void check_fragment(const Instr& instr, const isa::OperandSlot& slot, const Operand& o);
 
   std::string_view text_;
   std::vector<Diagnostic>& diagnostics_;

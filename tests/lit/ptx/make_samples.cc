@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/fragment.h"
 #include "isa/row.h"
 
 namespace {
@@ -17,7 +18,8 @@ std::string reg(Type t, int n, Op op) {
   const char* prefix = "r";
   switch (bits_of(t)) {
     case 1: prefix = t == Type::pred ? "p" : "r"; break;
-    case 8: case 16: prefix = "h"; break;
+    case 8: prefix = op == Op::none ? "b" : "h"; break;
+    case 16: prefix = "h"; break;
     case 64: prefix = t == Type::f64 ? "e" : "d"; break;
     case 128: prefix = "q"; break;
     default: prefix = t == Type::f32 ? "f" : "r"; break;
@@ -26,6 +28,7 @@ std::string reg(Type t, int n, Op op) {
 }
 
 std::string vec(const std::string& prefix, int n) {
+  if (n > 8) return "{" + prefix + "0.." + prefix + std::to_string(n - 1) + "}";  // samples.py writes it out
   std::string s = "{";
   for (int i = 0; i < n; ++i) s += (i ? ", " : "") + prefix + std::to_string(i);
   return s + "}";
@@ -38,45 +41,12 @@ Type slot_type(const OperandSlot& s, const Form& f) {
   return f.types[s.type_index];
 }
 
-/// Registers of the fragment `name` of a matrix instruction: count and prefix, from shape and types.
-std::string fragment(const Row& row, const Form& f, std::string_view name) {
-  int m = f.shape.m, n = f.shape.n, k = f.shape.k;
-  bool wmma = row.op == Op::wmma_load || row.op == Op::wmma_store || row.op == Op::wmma_mma;
-  bool wgmma = row.op == Op::wgmma_mma_async || row.op == Op::wgmma_mma_async_sp;
-  bool sparse = row.op == Op::mma_sp || row.op == Op::wgmma_mma_async_sp;
-  Type dt = f.types[0], at = f.n_types > 1 ? f.types[1] : f.types[0], bt = f.n_types > 2 ? f.types[2] : at;
-  Type ct = f.n_types > 3 ? f.types[3] : f.n_types == 2 ? f.types[1] : f.types[0];
-  char part = name[0];
-  if (row.op == Op::wmma_load) part = f.has(Mod::a) ? 'a' : f.has(Mod::b) ? 'b' : 'c';
-  if (row.op == Op::wmma_store) part = 'd';
-  if (row.op == Op::wmma_load) at = bt = ct = dt;
-  if (row.op == Op::wmma_mma && f.n_types == 2) at = bt = Type::f16;
-  auto packed = [](Type t) { return t == Type::f64 ? "e" : t == Type::f32 ? "f" : "r"; };
-  int threads = wgmma ? 128 : 32;
-  if (part == 'c' || part == 'd') {
-    Type t = part == 'd' || wgmma ? dt : ct;
-    int elements = m * n / threads, bits = bits_of(t);
-    if (m == 8 && n == 8 && k == 4 && t != Type::f64) elements = 8;  // Volta's quad pairs
-    int regs = bits == 16 ? elements / 2 : elements;
-    return vec(packed(t), regs);
-  }
-  Type t = part == 'a' ? at : bt;
-  int bits = bits_of(t) < 4 && t != Type::b1 ? 8 : bits_of(t);
-  if (t == Type::tf32) bits = 32;
-  int elements = (part == 'a' ? m : n) * k / threads;
-  if (sparse && part == 'a') elements /= 2;
-  if (wmma && (t == Type::f16)) elements = 16;  // each element is held twice
-  if (m == 8 && n == 8 && k == 4 && t == Type::f16) elements = 4;
-  bool narrow_float = f.has(Mod::kind_mxf4) || f.has(Mod::kind_mxf4nvf4);
-  if (narrow_float) bits = 4;
-  int regs = t == Type::f64 ? elements : elements * bits / 32;
-  return vec(t == Type::f64 ? "e" : "r", regs < 1 ? 1 : regs);
-}
-
 std::string operand(const Row& row, const Form& f, const OperandSlot& s, int index) {
   Type t = slot_type(s, f);
   std::string name(s.name);
-  auto one = [&](int n) { return reg(t, n, row.op); };
+  // registers of 8 bits where wider ones do not serve
+  bool byte = s.type_from == OperandSlot::fixed || f.types[0] == Type::bf16 || f.types[1] == Type::bf16 || row.op == Op::st_async;
+  auto one = [&](int n) { return reg(t, n, byte ? Op::none : row.op); };
   auto many = [&](int n, int k) { return vec(one(0).substr(0, 1), k); };
   bool tensor = row.timing == Timing::tensor || row.op == Op::wmma_load || row.op == Op::wmma_store;
   static const char* const coordinates[] = {"{r0}", "{r0, r1}", "{r0, r1, r2}", "{r0, r1, r2, r3}", "{r0, r1, r2, r3, r4}"};
@@ -87,10 +57,10 @@ std::string operand(const Row& row, const Form& f, const OperandSlot& s, int ind
   switch (s.kind) {
     case OperandSlot::dst: return f.vec > 1 ? many(0, f.vec) : one(0);
     case OperandSlot::src:
-      if (name == "dx" || name == "dy") return dims == 1 ? "f1" : vec("f", f.has(Mod::cube) || f.has(Mod::acube) ? 4 : f.has(Mod::a1d) ? 1 : f.has(Mod::a2d) ? 2 : dims);
+      if (name == "dx" || name == "dy") return dims == 1 ? "{f1}" : vec("f", f.has(Mod::cube) || f.has(Mod::acube) ? 4 : f.has(Mod::a1d) ? 1 : f.has(Mod::a2d) ? 2 : dims);
       if (s.type_from == OperandSlot::unchecked) {
         if (name == "offsets") return dims == 3 ? "{h0}" : dims == 4 ? "{h0, h1}" : "{h0, h1, h2}";
-        if (row.op == Op::tex || row.op == Op::tld4) return name == "e" ? "{r0, r1}" : "f9";
+        if (row.op == Op::tex || row.op == Op::tld4) return name == "e" ? (f.has(Mod::g3d) ? "{r0, r1, r2, r3}" : "{r0, r1}") : "f9";
         return "r8";
       }
       if (row.op == Op::shl || row.op == Op::shr) return one(index);
@@ -126,7 +96,8 @@ std::string operand(const Row& row, const Form& f, const OperandSlot& s, int ind
       }
       if (name == "ia") return "{h0, h1}";
       if (name == "ib") return "{h2, h3}";
-      if (tensor && f.shape.m) return fragment(row, f, name);
+      if (auto part = fragment(f, name[0]); part && tensor)
+        return vec(part->type == Type::f64 ? "e" : part->type == Type::f32 ? "f" : "r", part->registers);
       if (row.op == Op::mov) return many(index, f.vec);
       if (row.op == Op::cvt) return vec("f", 4);
       return vec("r", 4);

@@ -4,27 +4,24 @@
 samples.py LIST [--ptxas PATH] > samples.txt     LIST has lines "TARGET INSTRUCTION" (make_samples prints them)
 samples.py --check samples.txt [--ptxas PATH]    the same verdicts again? exit 1 with the differences
 
-A line of samples.txt is "ok TARGET INSTRUCTION" or "no TARGET INSTRUCTION"; each instruction is judged inside the
-frame below, on the target named (sm_0 and targets below sm_90 stand for sm_90a).
+A line of samples.txt is "ok TARGET INSTRUCTION", "no TARGET INSTRUCTION" (ptxas refuses it) or "lax ..." (ptxas refuses
+it and Orrery knowingly takes it); {f0..f63} stands for the registers f0 to f63. Each instruction is judged inside
+frame.ptx, on the target named (sm_0 and targets below sm_90 stand for sm_90a).
 """
 import argparse, os, re, subprocess, sys, tempfile
 
-FRAME = """.version 9.0
-.target {target}
-.address_size 64
-.global .align 128 .b8 gv[256];
-.func (.param .b32 r) fn (.param .b32 a) {{ ret; }}
-.entry k(.param .u64 kp) {{
-.reg .pred p<10>; .reg .b16 h<256>; .reg .b32 r<256>; .reg .b64 d<256>; .reg .f32 f<256>; .reg .f64 e<256>;
-.reg .b128 q<10>; .shared .align 128 .b8 sv[1024]; .local .align 16 .b8 lv[64]; .param .b32 cp; .param .b32 cq;
-T: .branchtargets L;
-L:
-"""
-FIRST = FRAME.count("\n") + 1
+HERE = os.path.dirname(os.path.abspath(__file__))
+FRAME = open(os.path.join(HERE, "frame.ptx")).read()
+FIRST = FRAME[: FRAME.index("INSTRUCTION")].count("\n") + 1
 
 
-def frame(target):
-    return FRAME.format(target=target)
+def framed(target, lines):
+    return FRAME.replace("TARGET", target).replace("INSTRUCTION", "\n".join(lines))
+
+
+def expanded(text):
+    """{f0..f3} -> {f0, f1, f2, f3}"""
+    return re.sub(r"\{(\w)0\.\.\1(\d+)\}", lambda m: "{" + ", ".join(m[1] + str(i) for i in range(int(m[2]) + 1)) + "}", text)
 
 
 def judged_on(target):
@@ -32,17 +29,15 @@ def judged_on(target):
     return "sm_90a" if int(m[1]) < 90 or target == "sm_90" else target if target[-1] == "a" else target + "a"
 
 
-def judge(ptxas, target, instructions):
+def judge(ptxas, target, instructions, level=0):
     """For each instruction: None when ptxas accepts it, else its message."""
     verdict = [None] * len(instructions)
     while True:
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "s.ptx")
             with open(path, "w") as f:
-                f.write(frame(target))
-                f.writelines((i if v is None else "//") + "\n" for i, v in zip(instructions, verdict))
-                f.write("}\n")
-            p = subprocess.run([ptxas, "-arch=" + target, "-O0", "-o", os.path.join(d, "o"), path], capture_output=True, text=True)
+                f.write(framed(target, [expanded(i) if v is None else "//" for i, v in zip(instructions, verdict)]))
+            p = subprocess.run([ptxas, "-arch=" + target, "-O" + str(level), "-o", os.path.join(d, "o"), path], capture_output=True, text=True)
         found = False
         for line, text in re.findall(r"line (\d+); (?:error|fatal)\s*: (.*)", p.stderr):
             n = int(line) - FIRST
@@ -52,14 +47,17 @@ def judge(ptxas, target, instructions):
         if p.returncode == 0:
             return verdict
         if not found:
-            return bisect(ptxas, target, instructions, verdict, p.stderr)
+            return bisect(ptxas, target, instructions, verdict, p.stderr, level)
 
 
-def bisect(ptxas, target, instructions, verdict, message):
+def bisect(ptxas, target, instructions, verdict, message, level):
     """ptxas gave no line: find the culprits by halves."""
     live = [i for i, v in enumerate(verdict) if v is None]
     if not live:
         raise SystemExit("ptxas refuses the frame itself: " + message)
+    if len(live) == 1 and level == 0:  # -O0 runs out of registers on the largest fragments
+        verdict[live[0]] = judge(ptxas, target, [instructions[live[0]]], 3)[0]
+        return verdict
     if len(live) == 1:
         verdict[live[0]] = (message.strip() or "ptxas crashed").splitlines()[0]
         return verdict
