@@ -1,0 +1,16 @@
+// Random operands and comparison on the device, for the benchmarks.
+#pragma once
+#include <cuda_runtime.h>
+
+#include "orrery/kernels.h"
+
+namespace bench {
+
+/// n normal values (mean 0, variance 1).
+void fill_normal(void* p, int64_t n, orrery::kernels::DType t, uint32_t seed, cudaStream_t stream);
+
+/// out[0] = largest |a - b| (infinity where not a number), out[1] = largest |b|; both must start at zero.
+void largest_difference(const void* a, const void* b, int64_t n, orrery::kernels::DType t, float* out,
+                        cudaStream_t stream);
+
+}  // namespace bench

@@ -1,0 +1,274 @@
+// gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
+//
+//   gemm_bench TABLE [SEARCH_CSV]      TABLE: skinny_e4m3, skinny_f16, skinny_bf16, square_bf16, square_f16, square_e4m3
+//
+// One CSV row per shape, cache state and implementation on stdout; every candidate's time to SEARCH_CSV.
+// D is compared with cuBLASLt's before anything is timed.
+#include <cublasLt.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "data.h"
+#include "measure.h"
+#include "orrery/kernels.h"
+
+using namespace orrery::kernels;
+using bench::Device;
+using bench::Replay;
+
+namespace {
+
+constexpr size_t kArena = size_t(3) << 30, kWorkspace = size_t(64) << 20;
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+/// A table: types, layout ("nn": B k x n row-major; "nt": B n x k row-major), shapes.
+struct Table {
+  const char* name;
+  DType in, out;
+  bool b_k_major, fast_accumulate;
+  std::vector<Shape> shapes;
+};
+
+std::vector<Shape> skinny_shapes() {
+  std::vector<Shape> s;
+  for (int m : {1, 2, 4, 8, 16, 32, 64, 128}) s.push_back({m, 4096, 4096});
+  return s;
+}
+
+std::vector<Shape> square_shapes() {
+  std::vector<Shape> s;
+  for (int n : {64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192}) s.push_back({n, n, n});
+  const Shape more[] = {
+      {8192, 12288, 128}, {64, 4096, 16384}, {16384, 4096, 4096}, {128, 16384, 4096}, {256, 1024, 8192},
+      {512, 8192, 2048},  {1024, 16384, 512}, {2048, 512, 16384}, {4096, 64, 8192},   {16384, 16384, 1024},
+      {64, 64, 16384},    {128, 128, 8192},   {256, 256, 16384},  {64, 16384, 1024},  {16384, 64, 1024},
+      {128, 4096, 14336}, {128, 14336, 4096}, {256, 4096, 14336}, {256, 14336, 4096}, {512, 4096, 14336},
+      {512, 14336, 4096}, {1024, 4096, 14336}, {1024, 14336, 4096}, {2048, 4096, 14336}, {2048, 14336, 4096},
+      {4096, 4096, 14336}, {4096, 14336, 4096}, {8192, 4096, 14336}, {8192, 14336, 4096}, {64, 6144, 4096},
+      {256, 6144, 4096},  {1024, 6144, 4096}, {4096, 6144, 4096}, {192, 5120, 5120},  {320, 5120, 5120},
+      {640, 5120, 5120},  {1280, 5120, 5120}, {2560, 5120, 5120}, {5120, 5120, 5120}, {512, 512, 4096},
+      {1024, 1024, 8192}, {2048, 2048, 512},  {4096, 4096, 256},  {4096, 4096, 1024}, {8192, 8192, 1024},
+      {16384, 1024, 2048}, {1024, 2048, 16384}, {3072, 768, 768}, {768, 3072, 768},   {8192, 2048, 2048},
+      {2048, 8192, 2048}, {12288, 4096, 2048}};
+  s.insert(s.end(), std::begin(more), std::end(more));
+  return s;
+}
+
+/// Operand sets in one arena; set i is used by launch i when flushed, set 0 when warm.
+struct Arena {
+  char* base;
+  Arena() { BENCH_OK(cudaMalloc(&base, kArena)); }
+};
+
+struct Problem {
+  const Table& table;
+  Shape s;
+  char* base;
+  size_t a_bytes, b_bytes, d_bytes, set_bytes;
+  Problem(const Table& t, Shape shape, char* arena) : table(t), s(shape), base(arena) {
+    const auto up = [](size_t v) { return (v + 511) / 512 * 512; };
+    a_bytes = up(s.m * s.k * size_of(t.in)), b_bytes = up(s.n * s.k * size_of(t.in)), d_bytes = up(s.m * s.n * size_of(t.out));
+    set_bytes = a_bytes + b_bytes + d_bytes;
+  }
+  char* a(int i) const { return base + i * set_bytes; }
+  char* b(int i) const { return a(i) + a_bytes; }
+  char* d(int i) const { return b(i) + b_bytes; }
+  int sets(int wanted) const { return std::max(1, std::min<int>(wanted, int(kArena / set_bytes))); }
+  GemmArgs args(int i) const {
+    GemmArgs g;
+    g.m = s.m, g.n = s.n, g.k = s.k;
+    g.a = {a(i), table.in, s.k, 1};
+    g.b = table.b_k_major ? ConstMatrix{b(i), table.in, 1, s.k} : ConstMatrix{b(i), table.in, s.n, 1};
+    g.d = {d(i), table.out, s.n, 1};
+    g.promote = !table.fast_accumulate;
+    return g;
+  }
+  double flop() const { return 2.0 * s.m * s.n * s.k; }
+};
+
+/// cuBLASLt sees the transposed, column-major problem D' = op(B)' A'.
+class Vendor {
+ public:
+  explicit Vendor(cublasLtHandle_t handle, const Problem& p, void* workspace) : handle_(handle), workspace_(workspace) {
+    const auto type = [](DType t) {
+      return t == DType::kBF16 ? CUDA_R_16BF : t == DType::kF16 ? CUDA_R_16F : t == DType::kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_32F;
+    };
+    const bool fp8 = p.table.in == DType::kE4M3;
+    // fp8 needs m (here a column count) in multiples of 16: the rows beyond are computed and not used, as
+    // callers of the library do.
+    const int64_t m = fp8 ? (p.s.m + 15) / 16 * 16 : p.s.m;
+    BENCH_OK(cublasLtMatmulDescCreate(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    const cublasOperation_t ta = p.table.b_k_major ? CUBLAS_OP_T : CUBLAS_OP_N, tb = CUBLAS_OP_N;
+    BENCH_OK(cublasLtMatmulDescSetAttribute(desc_, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta));
+    BENCH_OK(cublasLtMatmulDescSetAttribute(desc_, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb));
+    const int8_t fast = p.table.fast_accumulate;
+    if (fp8) BENCH_OK(cublasLtMatmulDescSetAttribute(desc_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
+    const bool bk = p.table.b_k_major;
+    BENCH_OK(cublasLtMatrixLayoutCreate(&a_, type(p.table.in), bk ? p.s.k : p.s.n, bk ? p.s.n : p.s.k, bk ? p.s.k : p.s.n));
+    BENCH_OK(cublasLtMatrixLayoutCreate(&b_, type(p.table.in), p.s.k, m, p.s.k));
+    BENCH_OK(cublasLtMatrixLayoutCreate(&d_, type(p.table.out), p.s.n, m, p.s.n));
+    cublasLtMatmulPreference_t preference;
+    BENCH_OK(cublasLtMatmulPreferenceCreate(&preference));
+    BENCH_OK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace, sizeof kWorkspace));
+    found_.resize(200);
+    int count = 0;
+    const cublasStatus_t ok = cublasLtMatmulAlgoGetHeuristic(handle_, desc_, a_, b_, d_, d_, preference, int(found_.size()), found_.data(), &count);
+    found_.resize(ok == CUBLAS_STATUS_SUCCESS ? count : 0);
+    cublasLtMatmulPreferenceDestroy(preference);
+  }
+  ~Vendor() {
+    cublasLtMatrixLayoutDestroy(a_), cublasLtMatrixLayoutDestroy(b_), cublasLtMatrixLayoutDestroy(d_);
+    cublasLtMatmulDescDestroy(desc_);
+  }
+  int count() const { return int(found_.size()); }
+  bool run(const Problem& p, int candidate, int set, cudaStream_t stream) const {
+    const float one = 1, zero = 0;
+    return cublasLtMatmul(handle_, desc_, &one, p.b(set), a_, p.a(set), b_, &zero, p.d(set), d_, p.d(set), d_,
+                          &found_[candidate].algo, workspace_, kWorkspace, stream) == CUBLAS_STATUS_SUCCESS;
+  }
+
+ private:
+  cublasLtHandle_t handle_;
+  void* workspace_;
+  cublasLtMatmulDesc_t desc_;
+  cublasLtMatrixLayout_t a_, b_, d_;
+  std::vector<cublasLtMatmulHeuristicResult_t> found_;
+};
+
+std::string describe(const GemmConfig& c) {
+  static const char* const names[] = {"auto", "coop", "pingpong", "split", "simple"};
+  char text[96];
+  std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster, c.swap ? ":swap" : "");
+  return text;
+}
+
+struct Bench {
+  Device device;
+  Arena arena;
+  void* workspace;
+  float* worst;
+  cublasLtHandle_t handle;
+  FILE* search;
+  Bench(FILE* f) : search(f) {
+    BENCH_OK(cudaMalloc(&workspace, kWorkspace));
+    BENCH_OK(cudaMalloc(&worst, 8));
+    BENCH_OK(cublasLtCreate(&handle));
+  }
+
+  void ours(const Problem& p, const GemmConfig& c, int set, bool overlap) {
+    GemmArgs g = p.args(set);
+    g.config = c, g.overlap = overlap, g.constant_b = overlap;
+    if (Status s = gemm(g, device.stream); !s.ok()) {
+      std::fprintf(stderr, "gemm %s: %s %s\n", describe(c).c_str(), s.argument ? s.argument : "", s.reason);
+      std::exit(1);
+    }
+  }
+
+  /// Our D in set 0 against the vendor's: largest difference over largest value.
+  float error(const Problem& p, const Vendor& vendor, const GemmConfig& c) {
+    char* keep = arena.base + kArena - p.d_bytes;
+    BENCH_OK(cudaMemsetAsync(p.d(0), 0xFF, p.d_bytes, device.stream));
+    if (!vendor.run(p, 0, 0, device.stream)) return NAN;
+    BENCH_OK(cudaMemcpyAsync(keep, p.d(0), p.d_bytes, cudaMemcpyDeviceToDevice, device.stream));
+    BENCH_OK(cudaMemsetAsync(p.d(0), 0xFF, p.d_bytes, device.stream));
+    ours(p, c, 0, false);
+    BENCH_OK(cudaMemsetAsync(worst, 0, 8, device.stream));
+    bench::largest_difference(p.d(0), keep, p.s.m * p.s.n, p.table.out, worst, device.stream);
+    float host[2];
+    BENCH_OK(cudaMemcpyAsync(host, worst, 8, cudaMemcpyDeviceToHost, device.stream));
+    BENCH_OK(cudaStreamSynchronize(device.stream));
+    return host[0] / host[1];
+  }
+
+  int launches(float us) const { return std::max(1, std::min(20, int(400 / us))); }
+
+  /// Fastest of `count` candidates by a short measurement each; logs them all.
+  template <class Run, class Name>
+  std::pair<int, float> fastest(const Problem& p, const char* who, int count, bool flushed, Run run, Name name) {
+    int best = -1;
+    float best_us = 1e30f, floor_us = float(p.flop() / 1.2e15 * 1e6);
+    const int n = p.sets(launches(std::max(5.f, floor_us)));
+    for (int c = 0; c < count; c++) {
+      Replay replay(device, n, [&](int i) { run(c, flushed ? i : 0); });
+      replay.once(flushed);
+      float us = replay.once(flushed);
+      if (us < 1.3f * best_us) us = bench::median({us, replay.once(flushed), replay.once(flushed)});
+      if (search)
+        std::fprintf(search, "%s,%lld,%lld,%lld,%s,%s,%.3f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k,
+                     flushed ? "flushed" : "warm", who, us, name(c).c_str());
+      if (us < best_us) best_us = us, best = c;
+    }
+    return {best, best_us};
+  }
+
+  void measure(const Problem& p) {
+    Vendor vendor(handle, p, workspace);
+    for (int i = 0; i < p.sets(20); i++) {
+      bench::fill_normal(p.a(i), p.a_bytes / size_of(p.table.in), p.table.in, 1 + i, device.stream);
+      bench::fill_normal(p.b(i), p.b_bytes / size_of(p.table.in), p.table.in, 77 + i, device.stream);
+    }
+    BENCH_OK(cudaStreamSynchronize(device.stream));
+    std::vector<GemmConfig> configs(4096);
+    configs.resize(std::min(4096, gemm_candidates(p.args(0), configs.data(), 4096)));
+    const GemmConfig chosen = gemm_choose(p.args(0));
+    const bool skinny = p.s.m <= 128 && p.s.n == 4096 && p.s.k == 4096;
+    for (bool flushed : {false, true}) {
+      if (flushed && !skinny && p.set_bytes > (size_t(96) << 20)) continue;  // the same either way
+      const auto theirs = fastest(p, "cublaslt", vendor.count(), flushed,
+                                  [&](int c, int set) { vendor.run(p, c, set, device.stream); },
+                                  [](int c) { return "candidate " + std::to_string(c); });
+      const auto mine = fastest(p, "orrery", int(configs.size()), flushed,
+                                [&](int c, int set) { ours(p, configs[c], set, false); },
+                                [&](int c) { return describe(configs[c]); });
+      const GemmConfig best = configs[mine.first];
+      const int n = p.sets(launches(mine.second));
+      const auto at = [&](int i) { return flushed ? i : 0; };
+      Replay a(device, n, [&](int i) { vendor.run(p, 0, at(i), device.stream); });
+      Replay b(device, n, [&](int i) { vendor.run(p, theirs.first, at(i), device.stream); });
+      Replay c(device, n, [&](int i) { ours(p, chosen, at(i), false); });
+      Replay d(device, n, [&](int i) { ours(p, best, at(i), false); });
+      Replay e(device, n, [&](int i) { ours(p, best, at(i), true); });
+      const auto us = bench::race({&a, &b, &c, &d, &e}, mine.second > 300 ? 11 : 21, flushed);
+      const char* const who[] = {"cublaslt_default", "cublaslt_best", "orrery_chosen", "orrery_best", "orrery_overlap"};
+      const std::string detail[] = {"", "candidate " + std::to_string(theirs.first) + " of " + std::to_string(vendor.count()), describe(chosen), describe(best), describe(best)};
+      const float wrong = flushed ? 0 : error(p, vendor, best);
+      for (int i = 0; i < 5; i++)
+        std::printf("%s,%lld,%lld,%lld,%s,%s,%.3f,%.1f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k,
+                    flushed ? "flushed" : "warm", who[i], us[i], p.flop() / us[i] * 1e-6, detail[i].c_str());
+      if (!(wrong < 0.02f)) std::printf("# WRONG %s %lldx%lldx%lld: difference %g of the largest value\n", describe(best).c_str(), (long long)p.s.m, (long long)p.s.n, (long long)p.s.k, wrong);
+      std::fflush(stdout);
+    }
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<Table> tables = {
+      {"skinny_e4m3", DType::kE4M3, DType::kBF16, true, true, skinny_shapes()},
+      {"skinny_f16", DType::kF16, DType::kF16, true, true, skinny_shapes()},
+      {"skinny_bf16", DType::kBF16, DType::kBF16, true, true, skinny_shapes()},
+      {"square_bf16", DType::kBF16, DType::kBF16, false, true, square_shapes()},
+      {"square_f16", DType::kF16, DType::kF16, false, true, square_shapes()},
+      {"square_e4m3", DType::kE4M3, DType::kBF16, true, true, square_shapes()},
+      {"square_e4m3_promoted", DType::kE4M3, DType::kBF16, true, false, square_shapes()}};
+  FILE* search = argc > 2 ? std::fopen(argv[2], "w") : nullptr;
+  const int stride = argc > 3 ? std::atoi(argv[3]) : 1;  // every stride-th shape: a quick look
+  cudaDeviceProp prop;
+  BENCH_OK(cudaGetDeviceProperties(&prop, 0));
+  int driver = 0;
+  BENCH_OK(cudaDriverGetVersion(&driver));
+  std::printf("# %s, driver API %d, cuBLASLt %zu; us: median; columns: table,m,n,k,cache,who,us,tflops,detail\n", prop.name, driver, cublasLtGetVersion());
+  auto run = std::make_unique<Bench>(search);
+  for (const Table& t : tables) {
+    if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
+    for (size_t i = 0; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));
+  }
+  if (search) std::fclose(search);
+}

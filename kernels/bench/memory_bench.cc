@@ -1,0 +1,87 @@
+// The memory-bound kernels at 16 MiB and 1 GiB, against the rate of a device-to-device cudaMemcpy of the same size.
+//
+//   memory_bench
+//
+// One CSV row per kernel and size: microseconds and GB/s, counting each byte that must be read or written once.
+// Replays rotate over as many buffers as fit in 4 GiB, at least three of the largest, so that nothing comes from L2.
+#include "data.h"
+#include "measure.h"
+#include "orrery/kernels.h"
+
+using namespace orrery::kernels;
+using bench::Device;
+using bench::Replay;
+
+namespace {
+
+constexpr size_t kArena = size_t(12) << 30;
+
+struct Case {
+  const char* name;
+  double traffic;  // bytes per byte of `size`
+  std::function<Status(char* out, char* x, char* y, int64_t bytes, cudaStream_t)> run;
+};
+
+const DType kB = DType::kBF16;
+
+std::vector<Case> cases(void* workspace) {
+  const auto f = [](char* p) { return reinterpret_cast<float*>(p); };
+  const auto u = [](char* p) { return reinterpret_cast<uint32_t*>(p); };
+  constexpr int64_t kCols = 8192;
+  return {
+      {"cudaMemcpy", 2, [](char* o, char* x, char*, int64_t n, cudaStream_t s) { return cudaMemcpyAsync(o, x, n, cudaMemcpyDeviceToDevice, s) ? Status{nullptr, "memcpy", cudaErrorUnknown} : Status{}; }},
+      {"copy", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return stream_copy(f(o), f(x), n / 4, s); }},
+      {"scale", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return stream_scale(f(o), f(x), 1.5f, n / 4, s); }},
+      {"add", 3, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return stream_add(f(o), f(x), f(y), n / 4, s); }},
+      {"triad", 3, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return stream_triad(f(o), f(x), f(y), 1.5f, n / 4, s); }},
+      {"reduce_sum", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return reduce_sum(f(o), f(x), n / 4, workspace, s); }},
+      {"softmax_bf16", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return softmax(o, x, kB, n / 2 / kCols, kCols, kCols, s); }},
+      {"layernorm_bf16", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return layernorm(o, nullptr, x, nullptr, workspace, workspace, 1e-5f, kB, n / 2 / kCols, kCols, kCols, s); }},
+      {"rmsnorm_bf16", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return rmsnorm(o, nullptr, x, nullptr, workspace, 1e-5f, kB, n / 2 / kCols, kCols, kCols, s); }},
+      {"rmsnorm_residual_bf16", 4, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return rmsnorm(o, y, x, y, workspace, 1e-5f, kB, n / 2 / kCols, kCols, kCols, s); }},
+      {"rotary_bf16", 2 + 1.0 / 8, [=](char*, char* x, char* y, int64_t n, cudaStream_t s) { return rotary(x, f(y), f(y), kB, n / 2 / (32 * 128), 32, 128, s); }},
+      {"quantize_e4m3", 1.5 + 4.0 / 256, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return quantize_e4m3(o, f(y), x, kB, n / 2 / kCols, kCols, s); }},
+      {"dequantize_e4m3", 1.5 + 4.0 / 256, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return dequantize_e4m3(o, x, f(y), kB, n / 2 / kCols, kCols, s); }},
+      {"transpose_16bit", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return transpose(o, x, 2, n / 2 / kCols, kCols, kCols, n / 2 / kCols, s); }},
+      {"transpose_32bit", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return transpose(o, x, 4, n / 4 / kCols, kCols, kCols, n / 4 / kCols, s); }},
+      {"gather_4KiB", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return gather_rows(o, x, static_cast<int32_t*>(workspace) + (1 << 20), n / 4096, n / 4096, 4096, s); }},
+      {"histogram_u8", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return histogram_u8(u(o), reinterpret_cast<uint8_t*>(x), n, s); }},
+      {"inclusive_scan", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return inclusive_scan(u(o), u(x), n / 4, static_cast<char*>(workspace) + (16 << 20), s); }},
+  };
+}
+
+}  // namespace
+
+int main() {
+  Device device;
+  char* arena;
+  void* workspace;
+  BENCH_OK(cudaMalloc(&arena, kArena));
+  BENCH_OK(cudaMalloc(&workspace, 64 << 20));
+  BENCH_OK(cudaMemset(workspace, 0, 64 << 20));
+  bench::fill_normal(arena, kArena / 2, kB, 3, device.stream);
+  std::vector<int32_t> index(1 << 20);
+  cudaDeviceProp prop;
+  BENCH_OK(cudaGetDeviceProperties(&prop, 0));
+  int driver = 0;
+  BENCH_OK(cudaDriverGetVersion(&driver));
+  std::printf("# %s, driver API %d; columns: kernel,bytes,us,GB/s\n", prop.name, driver);
+  for (int64_t bytes : {int64_t(16) << 20, int64_t(1) << 30}) {
+    const int64_t rows = bytes / 4096;
+    for (int64_t i = 0; i < rows; i++) index[i] = int32_t(i * 2654435761u % rows);
+    BENCH_OK(cudaMemcpy(static_cast<int32_t*>(workspace) + (1 << 20), index.data(), rows * 4, cudaMemcpyHostToDevice));
+    const int sets = int(std::min<int64_t>(20, kArena / (3 * bytes)));
+    for (const Case& c : cases(workspace)) {
+      Replay replay(device, std::max(sets, 3), [&](int i) {
+        char* base = arena + int64_t(i % sets) * 3 * bytes;
+        if (Status s = c.run(base, base + bytes, base + 2 * bytes, bytes, device.stream); !s.ok()) {
+          std::fprintf(stderr, "%s: %s %s\n", c.name, s.argument ? s.argument : "", s.reason);
+          std::exit(1);
+        }
+      });
+      const float us = bench::race({&replay}, bytes > (1 << 28) ? 9 : 21, true)[0];
+      std::printf("%s,%lld,%.2f,%.0f\n", c.name, (long long)bytes, us, c.traffic * bytes / us * 1e-3);
+      std::fflush(stdout);
+    }
+  }
+}

@@ -1,0 +1,168 @@
+// Hopper (sm_90a) kernels behind a plain C++ interface: device pointers, shapes, strides, a stream.
+//
+// Every function checks its arguments before it launches anything and names the first one that is out of
+// contract; it then enqueues on `stream` and returns. Nothing allocates, nothing synchronises, no global
+// state: calls from several host threads are safe. Strides count elements.
+//
+//   gemm        D = act(alpha * scale * op(A) op(B) + beta * C + bias)
+//   attention   softmax(scale * Q K') V, forward
+//   the rest    memory-bound kernels: streams, reductions, row norms, rotary embedding, quantisation, ...
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace orrery::kernels {
+
+/// What a call returns: no error, or the argument at fault (a name of the call's interface) and why.
+struct Status {
+  const char* argument = nullptr;    // null: no argument is at fault
+  const char* reason = nullptr;      // null: success
+  cudaError_t error = cudaSuccess;   // what the CUDA runtime said, if it was asked
+  bool ok() const { return reason == nullptr; }
+};
+
+enum class DType : uint8_t { kF32, kF16, kBF16, kE4M3, kE5M2 };
+/// Bytes of one element.
+constexpr int size_of(DType t) { return t == DType::kF32 ? 4 : t == DType::kF16 || t == DType::kBF16 ? 2 : 1; }
+
+// --- matrix product ---------------------------------------------------------------------------------------
+
+enum class Activation : uint8_t { kNone, kRelu, kGelu, kSilu };
+
+/// A matrix operand: element (i, j) is at data[i * row_stride + j * col_stride].
+struct ConstMatrix {
+  const void* data = nullptr;
+  DType dtype = DType::kBF16;
+  int64_t row_stride = 0, col_stride = 1;
+};
+struct Matrix {
+  void* data = nullptr;
+  DType dtype = DType::kBF16;
+  int64_t row_stride = 0, col_stride = 1;
+};
+
+/// How a product is cut up. `kAuto` fields are filled by `gemm_choose`.
+struct GemmConfig {
+  enum class Schedule : uint8_t {
+    kAuto,
+    kCooperative,  // persistent; two warpgroups share a tile
+    kPingPong,     // persistent; two warpgroups alternate tiles, one multiplies while the other stores
+    kSplit,        // one tile per cluster, the CTAs of the cluster share its K and add up through DSMEM
+    kSimple,       // plain FMA: any stride, any alignment
+  };
+  Schedule schedule = Schedule::kAuto;
+  int tile_m = 0, tile_n = 0;        // of one CTA (ping-pong: of one warpgroup)
+  int cluster_m = 1, cluster_n = 1;  // CTAs that share operand tiles by multicast
+  int split_k = 1;                   // CTAs that share the K of a tile (kSplit)
+  int raster = 8;                    // tile rows walked together, for L2 reuse (persistent)
+  bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
+};
+
+/// One product: a is m x k, b is k x n, c and d are m x n.
+struct GemmArgs {
+  int64_t m = 0, n = 0, k = 0;
+  ConstMatrix a, b;
+  Matrix d;
+  ConstMatrix c;                      // dtype of d; read only when beta != 0
+  float alpha = 1.f, beta = 0.f;
+  const float* scale_a = nullptr;     // device scalars, multiplied in; null is 1
+  const float* scale_b = nullptr;
+  const float* row_scale = nullptr;   // [m], multiplied in
+  const float* col_scale = nullptr;   // [n]
+  const float* row_bias = nullptr;    // [m], added
+  const float* col_bias = nullptr;    // [n]
+  Activation activation = Activation::kNone;
+  bool promote = false;               // fp8: add up in full f32 every 128 of k (the tensor core keeps ~14 bits)
+  bool constant_b = false;            // b is not written by work still running in the stream: may load early
+  bool overlap = false;               // launch as programmatic dependent of the kernel before it in the stream
+  GemmConfig config;
+};
+
+/// Multiplies. a and b: both f16, both bf16, both f32 (tf32 product when strides allow) or any two fp8
+/// types; d: f16, bf16 or f32. The fast path needs, of a and b, one unit stride, the other a multiple of
+/// 16 bytes, and 16-byte aligned data (fp8, f32: unit stride along k); anything else takes the simple path.
+Status gemm(const GemmArgs& args, cudaStream_t stream);
+
+/// The configuration that `gemm` would use for `args` (its `config` fields that are set are kept).
+GemmConfig gemm_choose(const GemmArgs& args);
+
+/// All configurations that the library was built with and that accept `args`; returns how many there are
+/// and writes at most `capacity` of them.
+int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity);
+
+// --- memory-bound kernels ---------------------------------------------------------------------------------
+
+/// STREAM over n elements; arrays 4-byte aligned at least, not partly overlapping.
+Status stream_copy(float* c, const float* a, int64_t n, cudaStream_t stream);
+Status stream_scale(float* b, const float* c, float s, int64_t n, cudaStream_t stream);
+Status stream_add(float* c, const float* a, const float* b, int64_t n, cudaStream_t stream);
+Status stream_triad(float* a, const float* b, const float* c, float s, int64_t n, cudaStream_t stream);
+
+/// *out = sum of n floats, in a fixed order (the same bits every time). `workspace`: reduce_workspace() bytes, zeroed
+/// once before its first use and not shared by calls that may run at the same time.
+size_t reduce_workspace();
+Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream);
+
+/// Row-wise over rows x cols, row pitch in elements; f16, bf16 or f32 in and out, sums in f32.
+Status softmax(void* out, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch,
+               cudaStream_t stream);
+/// out = (x - mean) / sqrt(var + eps) * gamma + beta, x = in + residual; `sum_out` gets x when not null.
+/// gamma, beta (either may be null), residual (may be null) have the dtype of in.
+Status layernorm(void* out, void* sum_out, const void* in, const void* residual, const void* gamma,
+                 const void* beta, float eps, DType dtype, int64_t rows, int64_t cols, int64_t pitch,
+                 cudaStream_t stream);
+/// out = x / sqrt(mean(x^2) + eps) * gamma, x = in + residual.
+Status rmsnorm(void* out, void* sum_out, const void* in, const void* residual, const void* gamma, float eps,
+               DType dtype, int64_t rows, int64_t cols, int64_t pitch, cudaStream_t stream);
+
+/// Rotary embedding in place: x is tokens x heads x dim (dim even, halves rotated), cos/sin are tokens x dim/2.
+Status rotary(void* x, const float* cosines, const float* sines, DType dtype, int64_t tokens, int64_t heads,
+              int64_t dim, cudaStream_t stream);
+
+/// e4m3 with one f32 scale per 128 consecutive columns (scale = amax / 448): out rows x cols, scales
+/// rows x ceil(cols/128), both dense.
+Status quantize_e4m3(void* out, float* scales, const void* in, DType dtype, int64_t rows, int64_t cols,
+                     cudaStream_t stream);
+Status dequantize_e4m3(void* out, const void* in, const float* scales, DType dtype, int64_t rows, int64_t cols,
+                       cudaStream_t stream);
+
+/// out[j][i] = in[i][j]; elements of 1, 2, 4 or 8 bytes, pitches in elements.
+Status transpose(void* out, const void* in, int element_bytes, int64_t rows, int64_t cols, int64_t in_pitch,
+                 int64_t out_pitch, cudaStream_t stream);
+
+/// out row i = in row indices[i] (gather) or out row indices[i] = in row i (scatter); rows of row_bytes.
+/// Indices outside [0, table_rows) give rows of zeros (gather) or are dropped (scatter).
+Status gather_rows(void* out, const void* table, const int32_t* indices, int64_t count, int64_t table_rows,
+                   int64_t row_bytes, cudaStream_t stream);
+Status scatter_rows(void* table, const void* in, const int32_t* indices, int64_t count, int64_t table_rows,
+                    int64_t row_bytes, cudaStream_t stream);
+
+/// counts[v] += occurrences of byte v.
+Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t stream);
+
+/// out[i] = in[0] + ... + in[i] (wrapping). `workspace`: scan_workspace(n) bytes.
+size_t scan_workspace(int64_t n);
+Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* workspace, cudaStream_t stream);
+
+// --- attention --------------------------------------------------------------------------------------------
+
+/// q: batch x seq_q x heads x dim, k and v: batch x seq_k x kv_heads x dim, out like q (strides in elements,
+/// dim contiguous); kv_heads divides heads. out = softmax(scale * q k' [+ causal mask]) v.
+/// causal: query i sees keys up to i + seq_k - seq_q. lse (may be null): batch x heads x seq_q, natural log.
+struct AttentionArgs {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* out = nullptr;
+  float* lse = nullptr;
+  DType dtype = DType::kBF16;  // bf16 or f16
+  int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // dim 64 or 128
+  struct Strides {
+    int64_t batch = 0, seq = 0, head = 0;
+  } q_strides, k_strides, v_strides, out_strides;
+  float scale = 0.f;  // 0: 1 / sqrt(dim)
+  bool causal = false;
+};
+Status attention_forward(const AttentionArgs& args, cudaStream_t stream);
+
+}  // namespace orrery::kernels

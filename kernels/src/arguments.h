@@ -1,0 +1,25 @@
+// Argument checks shared by the host entries: each returns the Status that names the argument.
+#pragma once
+#include <cstdint>
+
+#include "orrery/kernels.h"
+
+namespace orrery::kernels {
+
+constexpr Status bad(const char* argument, const char* reason) { return {argument, reason, cudaErrorInvalidValue}; }
+
+inline bool aligned(const void* p, uintptr_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
+
+/// What a launch returned, as a Status.
+inline Status launched(cudaError_t e) {
+  if (e == cudaSuccess) return {};
+  return {nullptr, cudaGetErrorString(e), e};
+}
+
+/// Whether [a, a + a_bytes) and [b, b + b_bytes) share a byte.
+inline bool overlap(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
+  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return a && b && x < y + uintptr_t(b_bytes) && y < x + uintptr_t(a_bytes);
+}
+
+}  // namespace orrery::kernels

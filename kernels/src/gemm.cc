@@ -1,0 +1,266 @@
+// gemm: check the arguments, choose a configuration, encode the tensor maps, launch.
+//
+// Operands are seen by the kernels as A: m x k and B': n x k, each either K-major (unit stride along k) or
+// MN-major. Where neither suits TMA, the simple kernel computes the product instead.
+#include "gemm.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "arguments.h"
+#include "tensor_map.h"
+
+namespace orrery::kernels {
+
+// One unit per pair of types and layout of A and B (K-major, MN-major); a build may name fewer.
+#ifndef ORK_UNITS
+#define ORK_UNITS(X) \
+  X(bf16_kk) X(bf16_kn) X(bf16_mk) X(bf16_mn) X(f16_kk) X(f16_kn) X(f16_mk) X(f16_mn) X(tf32) X(e4m3) X(e4m3_e5m2) \
+  X(e5m2_e4m3) X(e5m2)
+#endif
+#define ORK_DECLARE(unit) void add_kernels_##unit(std::vector<GemmKernel>&);
+ORK_UNITS(ORK_DECLARE)
+#undef ORK_DECLARE
+
+const std::vector<GemmKernel>& gemm_kernels() {
+  static const std::vector<GemmKernel> all = [] {
+    std::vector<GemmKernel> out;
+#define ORK_ADD(unit) add_kernels_##unit(out);
+    ORK_UNITS(ORK_ADD)
+#undef ORK_ADD
+    return out;
+  }();
+  return all;
+}
+
+namespace {
+
+bool is_fp8(DType t) { return t == DType::kE4M3 || t == DType::kE5M2; }
+
+enum class Major { kK, kMN, kNeither };
+
+/// How a rows x k operand lies for TMA.
+Major major_of(const void* data, DType t, int64_t rows, int64_t k, int64_t row_stride, int64_t k_stride) {
+  const int64_t unit = 16 / size_of(t);
+  if (!aligned(data, 16)) return Major::kNeither;
+  if (k_stride == 1 && row_stride % unit == 0 && row_stride >= k) return Major::kK;
+  if (row_stride == 1 && k_stride % unit == 0 && k_stride >= rows && size_of(t) == 2) return Major::kMN;
+  return Major::kNeither;
+}
+Major major_a(const GemmArgs& g) {
+  return major_of(g.a.data, g.a.dtype, g.m, g.k, g.a.row_stride, g.a.col_stride);
+}
+Major major_b(const GemmArgs& g) {
+  return major_of(g.b.data, g.b.dtype, g.n, g.k, g.b.col_stride, g.b.row_stride);
+}
+
+int64_t extent_bytes(int64_t rows, int64_t cols, int64_t rs, int64_t cs, DType t) {
+  return rows && cols ? ((rows - 1) * rs + (cols - 1) * cs + 1) * size_of(t) : 0;
+}
+
+bool is_linear(const GemmArgs& g) {
+  return g.beta == 0.f && !g.row_scale && !g.col_scale && !g.row_bias && !g.col_bias &&
+         g.activation == Activation::kNone;
+}
+
+bool can_tma_store(const GemmArgs& g, int tile_n) {
+  return is_linear(g) && size_of(g.d.dtype) == 2 && g.d.col_stride == 1 && g.d.row_stride % 8 == 0 && g.n % 8 == 0 &&
+         tile_n % 64 == 0 && aligned(g.d.data, 16);
+}
+
+Epilogue make_epilogue(const GemmArgs& g) {
+  Epilogue e{};
+  e.d = g.d.data, e.c = g.c.data;
+  e.d_row_stride = g.d.row_stride, e.d_col_stride = g.d.col_stride;
+  e.c_row_stride = g.c.row_stride, e.c_col_stride = g.c.col_stride;
+  e.scale_a = g.scale_a, e.scale_b = g.scale_b;
+  e.row_scale = g.row_scale, e.col_scale = g.col_scale;
+  e.row_bias = g.row_bias, e.col_bias = g.col_bias;
+  e.alpha = g.alpha, e.beta = g.beta;
+  e.m = int(g.m), e.n = int(g.n);
+  e.dtype = g.d.dtype, e.activation = g.activation, e.linear = is_linear(g);
+  return e;
+}
+
+/// Map of a rows x k operand whose box is `box_rows` rows by 128 bytes of k (or 64 rows by as many k).
+bool encode_operand(CUtensorMap* map, const void* data, DType t, Major major, int64_t rows, int64_t k, int64_t pitch,
+                    int box_rows) {
+  const int size = size_of(t);
+  const uint64_t pitches[1] = {uint64_t(pitch * size)};
+  if (major == Major::kK) {
+    const uint64_t sizes[2] = {uint64_t(k), uint64_t(rows)};
+    const uint32_t box[2] = {uint32_t(128 / size), uint32_t(box_rows)};
+    return encode_tensor_map(map, tensor_map_type(t), 2, data, sizes, pitches, box);
+  }
+  const uint64_t sizes[2] = {uint64_t(rows), uint64_t(k)};
+  const uint32_t box[2] = {64, uint32_t(128 / size)};
+  return encode_tensor_map(map, tensor_map_type(t), 2, data, sizes, pitches, box);
+}
+
+bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& c, GemmParams* p) {
+  const Major ma = major_a(g), mb = major_b(g);
+  bool ok = encode_operand(&p->a, g.a.data, g.a.dtype, ma, g.m, g.k,
+                           ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m / c.cluster_n);
+  ok = ok && encode_operand(&p->b, g.b.data, g.b.dtype, mb, g.n, g.k,
+                            mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n / c.cluster_m);
+  p->tma_store = c.split_k == 1 && can_tma_store(g, kernel.tile_n);
+  if (ok && p->tma_store) {
+    const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.m)}, pitches[1] = {uint64_t(g.d.row_stride * 2)};
+    const uint32_t box[2] = {64, 16};
+    ok = encode_tensor_map(&p->d, tensor_map_type(g.d.dtype), 2, g.d.data, sizes, pitches, box);
+  }
+  return ok;
+}
+
+/// Prepares `kernel` for clusters of `cluster` CTAs and says how many fit on the device at once (0: error).
+/// Asked once per device, kernel and cluster size.
+int max_clusters(const GemmKernel& kernel, int cluster) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::pair<const void*, int>>, int> known;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  std::lock_guard lock(mutex);
+  const auto key = std::make_pair(device, std::make_pair(kernel.function, cluster));
+  if (auto it = known.find(key); it != known.end()) return it->second;
+  if (cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes) !=
+      cudaSuccess)
+    return 0;
+  if (cluster > 8) cudaFuncSetAttribute(kernel.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  int count = 0;
+  if (cluster == 1) {
+    int sms = 0, per_sm = 0;
+    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel.function, kernel.threads,
+                                                      kernel.shared_bytes) != cudaSuccess)
+      return 0;
+    count = sms * per_sm;
+  } else {
+    cudaLaunchAttribute attribute[1];
+    attribute[0].id = cudaLaunchAttributeClusterDimension;
+    attribute[0].val.clusterDim = {unsigned(cluster), 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(cluster), config.blockDim = dim3(kernel.threads);
+    config.dynamicSmemBytes = kernel.shared_bytes;
+    config.attrs = attribute, config.numAttrs = 1;
+    if (cudaOccupancyMaxActiveClusters(&count, kernel.function, &config) != cudaSuccess) return 0;
+  }
+  return known[key] = count;
+}
+
+cudaError_t launch(const GemmKernel& kernel, GemmParams& params, int clusters, int cluster, bool overlap,
+                   cudaStream_t stream) {
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(clusters * cluster), config.blockDim = dim3(kernel.threads);
+  config.dynamicSmemBytes = kernel.shared_bytes, config.stream = stream, config.attrs = attributes;
+  if (cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {unsigned(cluster), 1, 1};
+  }
+  if (overlap) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  void* arguments[1] = {&params};
+  return cudaLaunchKernelExC(&config, kernel.function, arguments);
+}
+
+Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel, cudaStream_t stream) {
+  GemmParams p{};
+  if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  p.e = make_epilogue(g);
+  p.k_steps = int(k_steps(g));
+  p.cluster_m = c.cluster_m, p.cluster_n = c.cluster_n, p.split = c.split_k;
+  const int64_t rows = int64_t(kernel.tile_m) * c.cluster_m, cols = int64_t(kernel.tile_n) * c.cluster_n;
+  p.tiles_m = int((g.m + rows - 1) / rows), p.tiles_n = int((g.n + cols - 1) / cols);
+  p.raster = c.raster > 0 ? c.raster : 8;
+  // After a swap the constant operand is A.
+  p.a_early = g.overlap && g.constant_b && c.swap, p.b_early = g.overlap && g.constant_b && !c.swap;
+  const int cluster = c.cluster_m * c.cluster_n * c.split_k;
+  const int resident = max_clusters(kernel, cluster);
+  if (resident == 0) return {"config", "the device cannot hold such a cluster", cudaErrorInvalidConfiguration};
+  const int64_t tiles = int64_t(p.tiles_m) * p.tiles_n;
+  const int64_t clusters = kernel.schedule == GemmConfig::Schedule::kSplit || tiles < resident ? tiles : resident;
+  return launched(launch(kernel, p, int(clusters), cluster, g.overlap, stream));
+}
+
+}  // namespace
+
+GemmArgs swapped(const GemmArgs& g) {
+  GemmArgs s = g;
+  const auto flip = [](auto m) {
+    std::swap(m.row_stride, m.col_stride);
+    return m;
+  };
+  std::swap(s.m, s.n);
+  s.a = flip(g.b), s.b = flip(g.a), s.c = flip(g.c), s.d = flip(g.d);
+  std::swap(s.scale_a, s.scale_b);
+  std::swap(s.row_scale, s.col_scale);
+  std::swap(s.row_bias, s.col_bias);
+  return s;
+}
+
+const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
+  const Major ma = major_a(g), mb = major_b(g);
+  if (ma == Major::kNeither || mb == Major::kNeither || g.k == 0) return nullptr;
+  const bool promote = g.promote && is_fp8(g.a.dtype);
+  for (const GemmKernel& k : gemm_kernels()) {
+    if (k.a != g.a.dtype || k.b != g.b.dtype || k.a_mn_major != (ma == Major::kMN) ||
+        k.b_mn_major != (mb == Major::kMN) || k.schedule != c.schedule || k.tile_m != c.tile_m ||
+        k.tile_n != c.tile_n || k.promote != promote)
+      continue;
+    // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).
+    if (k.tile_m % (c.cluster_n * (k.a_mn_major ? 64 : 8)) || k.tile_n % (c.cluster_m * (k.b_mn_major ? 64 : 8)))
+      return nullptr;
+    const bool split = k.schedule == GemmConfig::Schedule::kSplit;
+    if (split ? c.split_k > k_steps(g) || k.tile_m % c.split_k : c.split_k != 1) return nullptr;
+    if (c.cluster_m * c.cluster_n * c.split_k > 16) return nullptr;
+    return &k;
+  }
+  return nullptr;
+}
+
+Status check_gemm(const GemmArgs& g) {
+  constexpr int64_t kMax = int64_t(1) << 31;
+  if (g.m < 0 || g.m >= kMax) return bad("m", "must be in [0, 2^31)");
+  if (g.n < 0 || g.n >= kMax) return bad("n", "must be in [0, 2^31)");
+  if (g.k < 0 || g.k >= kMax) return bad("k", "must be in [0, 2^31)");
+  if (g.m == 0 || g.n == 0) return {};
+  if (!g.d.data) return bad("d.data", "is null");
+  if (g.k > 0 && !g.a.data) return bad("a.data", "is null");
+  if (g.k > 0 && !g.b.data) return bad("b.data", "is null");
+  if (g.beta != 0.f && !g.c.data) return bad("c.data", "is null while beta is not zero");
+  if (is_fp8(g.a.dtype) != is_fp8(g.b.dtype) || (!is_fp8(g.a.dtype) && g.a.dtype != g.b.dtype))
+    return bad("b.dtype", "must equal a.dtype (or both be fp8)");
+  if (is_fp8(g.d.dtype)) return bad("d.dtype", "must be f16, bf16 or f32");
+  if (g.beta != 0.f && g.c.dtype != g.d.dtype) return bad("c.dtype", "must equal d.dtype");
+  if (g.a.row_stride < 0 || g.a.col_stride < 0) return bad("a strides", "must not be negative");
+  if (g.b.row_stride < 0 || g.b.col_stride < 0) return bad("b strides", "must not be negative");
+  const bool rows_outer = g.d.row_stride >= g.d.col_stride;
+  const int64_t inner = rows_outer ? g.d.col_stride : g.d.row_stride, outer = rows_outer ? g.d.row_stride : g.d.col_stride;
+  if (inner < 1 || ((rows_outer ? g.m : g.n) > 1 && outer < ((rows_outer ? g.n : g.m) - 1) * inner + 1))
+    return bad("d strides", "make elements of d overlap");
+  if (!aligned(g.a.data, size_of(g.a.dtype))) return bad("a.data", "is misaligned for its type");
+  if (!aligned(g.b.data, size_of(g.b.dtype))) return bad("b.data", "is misaligned for its type");
+  if (!aligned(g.d.data, size_of(g.d.dtype))) return bad("d.data", "is misaligned for its type");
+  const int64_t d_bytes = extent_bytes(g.m, g.n, g.d.row_stride, g.d.col_stride, g.d.dtype);
+  if (overlap(g.d.data, d_bytes, g.a.data, extent_bytes(g.m, g.k, g.a.row_stride, g.a.col_stride, g.a.dtype)))
+    return bad("d.data", "overlaps a");
+  if (overlap(g.d.data, d_bytes, g.b.data, extent_bytes(g.k, g.n, g.b.row_stride, g.b.col_stride, g.b.dtype)))
+    return bad("d.data", "overlaps b");
+  return {};
+}
+
+Status gemm(const GemmArgs& args, cudaStream_t stream) {
+  if (Status s = check_gemm(args); !s.ok()) return s;
+  if (args.m == 0 || args.n == 0) return {};
+  const GemmConfig c = gemm_choose(args);
+  if (c.schedule == GemmConfig::Schedule::kSimple) return launched(gemm_simple(args, make_epilogue(args), stream));
+  const GemmArgs g = c.swap ? swapped(args) : args;
+  const GemmKernel* kernel = find_kernel(g, c);
+  if (!kernel) return bad("config", "names no kernel for these operands");
+  return run_planned(g, c, *kernel, stream);
+}
+
+}  // namespace orrery::kernels

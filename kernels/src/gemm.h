@@ -1,0 +1,28 @@
+// The host side of GEMM, in the order it runs: check, choose, plan (kernel and parameters), launch.
+#pragma once
+#include <vector>
+
+#include "gemm_params.h"
+
+namespace orrery::kernels {
+
+/// All kernels in this build.
+const std::vector<GemmKernel>& gemm_kernels();
+
+/// Names the first argument out of contract.
+Status check_gemm(const GemmArgs& args);
+
+/// The product D' = B' A' of the same problem.
+GemmArgs swapped(const GemmArgs& args);
+
+/// The kernel that `config` names for `args` (already swapped if config.swap), or null: no such tile, or the
+/// operands' layout or the configuration's cluster does not suit it.
+const GemmKernel* find_kernel(const GemmArgs& args, const GemmConfig& config);
+
+/// Steps of 128 bytes of K.
+inline int64_t k_steps(const GemmArgs& a) { return (a.k * size_of(a.a.dtype) + 127) / 128; }
+
+/// Predicted seconds of `config` on an H200: the larger of its arithmetic, L2 and memory times plus fixed costs.
+double predict_seconds(const GemmArgs& args, const GemmConfig& config);
+
+}  // namespace orrery::kernels

@@ -1,0 +1,98 @@
+// Which configuration for which product: every configuration that fits is predicted, the fastest is taken.
+//
+// The prediction is a roofline of one wave with fixed costs: arithmetic (tensor-core cycles of a stage, or the
+// shared-memory cycles that feed them), the L2 traffic of a stage after multicast, and the bytes that must come
+// from memory. Its constants are below; NOTES.md says how far the choice is from the measured best.
+#include <algorithm>
+#include <cmath>
+
+#include "gemm.h"
+
+namespace orrery::kernels {
+namespace {
+
+using Schedule = GemmConfig::Schedule;
+
+constexpr double kSms = 132, kClock = 1.55e9;       // under load at the power limit
+constexpr double kMemory = 4.1e12;                  // bytes/s, measured copy rate
+constexpr double kL2PerSm = 30;                     // bytes/cycle and SM when all pull
+constexpr double kLaunch = 2.2e-6;                  // launch, first loads, drain
+constexpr double kClusterBarrier = 0.7e-6;          // DSMEM sum
+
+/// Cycles of one stage (128 bytes of K) of a tile_m x tile_n tile: tensor core against shared memory.
+double stage_cycles(int tile_m, int tile_n) {
+  const double blocks = tile_m / 64.0;
+  const double tensor = tile_n / 2.0, shared = (64 + tile_n) / 4.0;
+  return 4 * blocks * std::max(tensor, shared);
+}
+
+template <class Visit>
+void each_config(const GemmArgs& args, Visit visit) {
+  static constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
+  for (int swap = 0; swap < 2; swap++) {
+    const GemmArgs g = swap ? swapped(args) : args;
+    for (const GemmKernel& k : gemm_kernels()) {
+      GemmConfig c;
+      c.schedule = k.schedule, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.swap = swap;
+      if (find_kernel(g, c) != &k) continue;
+      const bool split = k.schedule == Schedule::kSplit;
+      // Persistent kernels store rows of D; they are swapped only when D's columns are the contiguous ones.
+      if (!split && swap != (args.d.col_stride != 1)) continue;
+      for (const auto& shape : kClusters)
+        for (int s = 1; s <= (split ? 8 : 1); s *= 2) {
+          c.cluster_m = shape[0], c.cluster_n = shape[1], c.split_k = s;
+          const int size = c.cluster_m * c.cluster_n * s;
+          if (size > 8 || (g.m <= k.tile_m && c.cluster_m > 1) || (g.n <= k.tile_n && c.cluster_n > 1)) continue;
+          if (find_kernel(g, c) == &k) visit(c);
+        }
+    }
+  }
+}
+
+}  // namespace
+
+double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
+  const GemmArgs g = c.swap ? swapped(args) : args;
+  const double size = size_of(g.a.dtype), steps = double(k_steps(g));
+  const int cluster = c.cluster_m * c.cluster_n * c.split_k;
+  const bool split = c.schedule == Schedule::kSplit;
+  const double tiles_m = std::ceil(double(g.m) / (c.tile_m * c.cluster_m)) * c.cluster_m;
+  const double tiles_n = std::ceil(double(g.n) / (c.tile_n * c.cluster_n)) * c.cluster_n;
+  const double ctas = tiles_m * tiles_n * c.split_k;
+  const double per_sm = split && c.tile_m == 64 ? 2 : 1;
+  const double usable = cluster <= 2 ? kSms : cluster <= 4 ? 128 : 120;
+  const double waves = std::ceil(ctas / usable), slots = waves * usable;
+  const double cta_steps = std::ceil(steps / c.split_k);
+  const double l2 = (double(c.tile_m) / c.cluster_n + double(c.tile_n) / c.cluster_m) * 128 / kL2PerSm;
+  const double stage = std::max(stage_cycles(c.tile_m, c.tile_n), l2);
+  const double epilogue = c.tile_m * c.tile_n / 64.0 * (c.schedule == Schedule::kCooperative ? 1 : 0.3);
+  const double busy = waves * (cta_steps * stage + (split ? 0 : epilogue)) / kClock;
+  const double touched = (double(g.m) * g.k + double(g.n) * g.k) * size + double(g.m) * g.n * size_of(g.d.dtype);
+  const double in_flight = std::min(1.0, ctas / slots * (per_sm == 2 ? 1.0 : 0.97));
+  const double memory = touched / (kMemory * std::max(0.05, std::min(1.0, in_flight)));
+  return std::max(busy, memory) + kLaunch + (c.split_k > 1 ? kClusterBarrier : 0);
+}
+
+int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity) {
+  int count = 0;
+  if (!check_gemm(args).ok()) return 0;
+  each_config(args, [&](const GemmConfig& c) {
+    if (count < capacity) out[count] = c;
+    count++;
+  });
+  return count;
+}
+
+GemmConfig gemm_choose(const GemmArgs& args) {
+  if (args.config.schedule != Schedule::kAuto) return args.config;
+  GemmConfig best;
+  best.schedule = Schedule::kSimple;
+  double best_seconds = INFINITY;
+  each_config(args, [&](const GemmConfig& c) {
+    const double s = predict_seconds(args, c);
+    if (s < best_seconds) best_seconds = s, best = c;
+  });
+  return best;
+}
+
+}  // namespace orrery::kernels

@@ -1,0 +1,169 @@
+// From accumulators to D: scaling, bias, activation, conversion, and the two ways to memory.
+//
+// The fast way, for a 16-bit D with nothing but scaling to do: each warp converts 16 rows x 64 columns, writes them
+// with stmatrix in the 128-byte swizzle, and stores them with one TMA instruction; two such buffers per warp let the
+// next chunk be converted while the last one drains. No barrier wider than a warp is needed.
+//
+// The general way, for everything else: the same 16 x 64 elements go to the same 4 KiB as f32, and a loop (rolled:
+// unrolled code of this size would miss the instruction cache all the way, see NOTES.md) finishes and stores
+// them, along whichever dimension of D is contiguous.
+#pragma once
+#include "gemm_params.h"
+#include "ptx.cuh"
+#include "wgmma.cuh"
+
+namespace orrery::kernels {
+
+__device__ __forceinline__ float load_element(const void* p, int64_t i, DType t) {
+  if (t == DType::kBF16) return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
+  if (t == DType::kF16) return __half2float(static_cast<const __half*>(p)[i]);
+  return static_cast<const float*>(p)[i];
+}
+
+__device__ __forceinline__ void store_element(void* p, int64_t i, DType t, float v) {
+  if (t == DType::kBF16) static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16_rn(v);
+  else if (t == DType::kF16) static_cast<__half*>(p)[i] = __float2half_rn(v);
+  else static_cast<float*>(p)[i] = v;
+}
+
+__device__ __forceinline__ uint32_t pack_pair(float lo, float hi, bool bf16) {
+  uint32_t r;
+  if (bf16) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+  return r;
+}
+
+__device__ __forceinline__ float activate(float v, Activation a) {
+  switch (a) {
+    case Activation::kRelu: return fmaxf(v, 0.f);
+    case Activation::kSilu: return v / (1.f + __expf(-v));
+    case Activation::kGelu: {
+      const float u = 0.7978845608f * (v + 0.044715f * v * v * v);
+      return 0.5f * v * (1.f + tanhf(u));
+    }
+    default: return v;
+  }
+}
+
+__device__ __forceinline__ float tensor_scale(const Epilogue& e) {
+  float s = e.alpha;
+  if (e.scale_a) s *= __ldg(e.scale_a);
+  if (e.scale_b) s *= __ldg(e.scale_b);
+  return s;
+}
+
+/// Reads the epilogue's parameters now, so that their constant-cache misses pass while tiles load.
+__device__ __forceinline__ void touch(const Epilogue& e) {
+  asm volatile("" ::"l"(e.d), "l"(e.row_scale), "r"(e.m), "r"(int(e.dtype)));
+}
+
+/// The full epilogue of one element inside the matrix.
+__device__ __forceinline__ float finish(const Epilogue& e, float scale, float v, int row, int col) {
+  v *= scale;
+  if (e.linear) return v;
+  if (e.row_scale) v *= __ldg(e.row_scale + row);
+  if (e.col_scale) v *= __ldg(e.col_scale + col);
+  if (e.beta != 0.f) v += e.beta * load_element(e.c, row * e.c_row_stride + col * e.c_col_stride, e.dtype);
+  if (e.row_bias) v += __ldg(e.row_bias + row);
+  if (e.col_bias) v += __ldg(e.col_bias + col);
+  return activate(v, e.activation);
+}
+
+/// Bytes of staging per warp: two buffers of 16 rows x 128 bytes.
+constexpr int kStagingPerWarp = 2 * 16 * 128;
+
+/// Stores a warp's 16 x kN accumulators (rows row0.., columns col0..) through shared memory and TMA.
+template <int kN>
+__device__ __forceinline__ void store_through_tma(const GemmParams& p, float scale, const float (&acc)[kN / 2],
+                                                  uint32_t staging, int row0, int col0) {
+  static_assert(kN % 64 == 0);
+  const int lane = threadIdx.x % 32;
+  const bool bf16 = p.e.dtype == DType::kBF16;
+  const uint32_t line = lane % 8 + 8 * (lane / 8 % 2);
+#pragma unroll
+  for (int chunk = 0; chunk < kN / 64; chunk++) {
+    const uint32_t buffer = staging + chunk % 2 * (16 * 128);
+    if (lane == 0) ptx::bulk_wait_group_read<1>();
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      uint32_t w[4];
+#pragma unroll
+      for (int q = 0; q < 4; q++) {
+        const int i = chunk * 32 + j * 8 + q * 2;
+        w[q] = pack_pair(acc[i] * scale, acc[i + 1] * scale, bf16);
+      }
+      const uint32_t column = (j * 32 + lane / 16 * 16) ^ (line % 8 * 16);
+      ptx::stmatrix_x4(buffer + line * 128 + column, w[0], w[1], w[2], w[3]);
+    }
+    ptx::fence_proxy_async_shared();
+    __syncwarp();
+    if (lane == 0 && row0 < p.e.m && col0 + chunk * 64 < p.e.n) {
+      ptx::tma_store_2d(&p.d, buffer, col0 + chunk * 64, row0);
+    }
+    if (lane == 0) ptx::bulk_commit_group();
+  }
+}
+
+/// Place of (row, column) of a warp's 16 x 64 f32 staging: rows 0..3 (mod 4) of a column fall on different banks.
+__device__ __forceinline__ uint32_t staged_at(uint32_t staging, int row, int col) {
+  return staging + (row * 64 + (col ^ row % 4 * 8)) * 4;
+}
+
+/// Finishes and stores the staged 16 x kCols elements of D at (row0, col0).
+template <int kCols>
+__device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uint32_t staging, int row0, int col0) {
+  const bool rows_fast = e.d_row_stride == 1;
+#pragma unroll 1
+  for (int i = threadIdx.x % 32; i < 16 * kCols; i += 32) {
+    const int r = rows_fast ? i % 16 : i / kCols, c = rows_fast ? i / 16 : i % kCols;
+    const int row = row0 + r, col = col0 + c;
+    if (row >= e.m || col >= e.n) continue;
+    float v;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(staged_at(staging, r, c)) : "memory");
+    store_element(e.d, row * e.d_row_stride + col * e.d_col_stride, e.dtype, finish(e, scale, v, row, col));
+  }
+}
+
+/// Stores a warp's 16 x kN accumulators the general way.
+template <int kN>
+__device__ __forceinline__ void store_generally(const Epilogue& e, float scale, const float (&acc)[kN / 2],
+                                                uint32_t staging, int row0, int col0) {
+  constexpr int kCols = kN < 64 ? kN : 64;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int chunk = 0; chunk < kN / kCols; chunk++) {
+    if (row0 >= e.m || col0 + chunk * kCols >= e.n) return;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kCols / 2; i += 2) {
+      const uint32_t at = staged_at(staging, lane / 4 + 8 * (i / 2 % 2), i / 4 * 8 + lane % 4 * 2);
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(acc[chunk * kCols / 2 + i]),
+                   "f"(acc[chunk * kCols / 2 + i + 1])
+                   : "memory");
+    }
+    __syncwarp();
+    store_staged<kCols>(e, scale, staging, row0, col0 + chunk * kCols);
+  }
+}
+
+/// Stores the kBlocks x 64 x kN accumulators of a warpgroup whose first element of D is (row0, col0).
+template <int kBlocks, int kN>
+__device__ __forceinline__ void store_tile(const GemmParams& p, const float (&acc)[kBlocks][kN / 2],
+                                           uint32_t staging, int row0, int col0) {
+  const float scale = tensor_scale(p.e);
+  row0 += threadIdx.x % 128 / 32 * 16;
+  if constexpr (kN % 64 == 0) {
+    if (p.tma_store) {
+#pragma unroll
+      for (int block = 0; block < kBlocks; block++)
+        store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0);
+      return;
+    }
+  }
+#pragma unroll
+  for (int block = 0; block < kBlocks; block++)
+    store_generally<kN>(p.e, scale, acc[block], staging, row0 + block * 64, col0);
+}
+
+}  // namespace orrery::kernels

@@ -1,0 +1,192 @@
+// Split GEMM: one tile of D per cluster; the CTAs of the cluster divide K (and may also share operands as
+// in gemm_mainloop.cuh) and add up through distributed shared memory. For few tiles or few rows.
+//
+// A CTA multiplies its part of K, leaves its f32 sums in its own shared memory (over the ring, which is idle by
+// then), and after a cluster barrier finishes its share of the tile's rows: it reads them from each peer in rank
+// order, so the result does not depend on timing, and needs no workspace and no atomics. With split 1 the
+// accumulators are stored straight away.
+//
+// With `overlap`, the producer may load a constant operand (weights) before the kernel ahead has ended; only the
+// other operand and the stores wait for it.
+//
+// Threads: kGroups consumer warpgroups, then one producer warp.
+#pragma once
+#include "gemm_epilogue.cuh"
+#include "gemm_mainloop.cuh"
+
+namespace orrery::kernels {
+
+template <class Tile>
+struct SplitShared {
+  Ring<Tile> ring;
+  __device__ __forceinline__ explicit SplitShared(uint32_t raw) {
+    ring.stages = (raw + 1023) / 1024 * 1024;
+    ring.full = ring.stages + Tile::kStages * Tile::kStageBytes;
+    ring.empty = ring.full + Tile::kStages * 8;
+  }
+};
+
+/// Floats from one row of sums to the next: rows of one warp store fall on different banks.
+template <class Tile>
+constexpr int kSumPitch = Tile::kTileN == 8 ? 8 : Tile::kTileN + 8;
+
+template <class Tile>
+__device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring,
+                                             int row0, int col0, int begin, int end) {
+  const int ahead = min(end - begin, Tile::kStages);
+  // Streams once through L2: the narrow side is read by every CTA of a column and stays.
+  const uint64_t hint_a = p.tiles_n * p.cluster_n == 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
+  for (int i = 0; i < ahead; i++) {
+    ptx::mbarrier_arrive_expect_tx(ring.full_bar(i), Tile::kStageBytes);
+    if (p.a_early) load_a(p, at, ring, i, row0, begin + i, hint_a);
+    if (p.b_early) load_b(p, at, ring, i, col0, begin + i, ptx::kEvictNormal);
+  }
+  ptx::griddepcontrol_wait();
+  for (int i = 0; i < ahead; i++) {
+    if (!p.a_early) load_a(p, at, ring, i, row0, begin + i, hint_a);
+    if (!p.b_early) load_b(p, at, ring, i, col0, begin + i, ptx::kEvictNormal);
+  }
+  Position<Tile::kStages> pos(ahead);
+  for (int step = begin + ahead; step < end; step++) {
+    ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
+    ptx::mbarrier_arrive_expect_tx(ring.full_bar(pos.stage), Tile::kStageBytes);
+    load_a(p, at, ring, pos.stage, row0, step, hint_a);
+    load_b(p, at, ring, pos.stage, col0, step, ptx::kEvictNormal);
+    pos.next();
+  }
+}
+
+/// Writes this group's accumulators to `sums` (float[kTileM][kSumPitch]).
+template <class Tile>
+__device__ __forceinline__ void leave_sums(const float (&acc)[Tile::kBlocks][Tile::kTileN / 2], float* sums,
+                                           int group_row) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int block = 0; block < Tile::kBlocks; block++) {
+    const int row = group_row + block * 64 + threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int i = 0; i < Tile::kTileN / 2; i += 2) {
+      float* to = sums + (row + 8 * (i / 2 % 2)) * kSumPitch<Tile> + i / 4 * 8 + lane % 4 * 2;
+      *reinterpret_cast<float2*>(to) = make_float2(acc[block][i], acc[block][i + 1]);
+    }
+  }
+}
+
+__device__ __forceinline__ void finish_quad(const Epilogue& e, float scale, const float4& v, int row, int col) {
+  if (row >= e.m) return;
+  const int64_t at = row * e.d_row_stride + col * e.d_col_stride;
+  if (e.linear && e.d_col_stride == 1 && col + 3 < e.n && e.dtype != DType::kF32) {
+    const bool bf16 = e.dtype == DType::kBF16;
+    const uint2 w = make_uint2(pack_pair(v.x * scale, v.y * scale, bf16), pack_pair(v.z * scale, v.w * scale, bf16));
+    uint16_t* to = static_cast<uint16_t*>(e.d) + at;
+    if (reinterpret_cast<uintptr_t>(to) % 8 == 0) {
+      *reinterpret_cast<uint2*>(to) = w;
+      return;
+    }
+  }
+#pragma unroll 1
+  for (int j = 0; j < 4; j++) {
+    const float x = j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
+    if (col + j < e.n)
+      store_element(e.d, at + j * e.d_col_stride, e.dtype, finish(e, scale, x, row, col + j));
+  }
+}
+
+/// Finishes this CTA's share of the tile's rows. Consecutive threads take consecutive addresses of D; a thread reads
+/// kBatch quads of every peer before it adds them up, because a remote read takes some 200 cycles.
+template <class Tile>
+__device__ __forceinline__ void finish_rows(const GemmParams& p, const ClusterPlace& at, uint32_t sums, int row0,
+                                            int col0, int thread) {
+  constexpr int kThreads = Tile::kGroups * 128, kQuads = Tile::kTileN / 4, kBatch = 4;
+  const float scale = tensor_scale(p.e);
+  const int rows = Tile::kTileM / p.split, count = rows * kQuads, row_shift = __ffs(rows) - 1;
+  const int plane = p.cluster_m * p.cluster_n, in_plane = at.rm * p.cluster_n + at.rn;
+  const bool rows_fast = p.e.d_row_stride == 1;
+  for (int first = thread; first < count; first += kThreads * kBatch) {
+    float4 v[kBatch];
+    uint32_t offset[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; b++) {
+      const int i = first + b * kThreads;
+      const int r = at.rk * rows + (rows_fast ? i & (rows - 1) : i / kQuads);
+      offset[b] = (r * kSumPitch<Tile> + 4 * (rows_fast ? i >> row_shift : i % kQuads)) * 4;
+      v[b] = make_float4(0.f, 0.f, 0.f, 0.f);
+    }
+#pragma unroll 2
+    for (int r = 0; r < p.split; r++) {
+      const uint32_t peer = ptx::mapa(sums, r * plane + in_plane);
+#pragma unroll
+      for (int b = 0; b < kBatch; b++) {
+        if (first + b * kThreads >= count) break;
+        const float4 w = ptx::ld_shared_cluster_f4(peer + offset[b]);
+        v[b].x += w.x, v[b].y += w.y, v[b].z += w.z, v[b].w += w.w;
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; b++) {
+      if (first + b * kThreads >= count) break;
+      const uint32_t element = offset[b] / 4;
+      finish_quad(p.e, scale, v[b], row0 + element / kSumPitch<Tile>, col0 + element % kSumPitch<Tile>);
+    }
+  }
+}
+
+template <class Tile, int kCtasPerSm>
+__global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
+    gemm_split(const __grid_constant__ GemmParams p) {
+  extern __shared__ uint8_t raw[];
+  const SplitShared<Tile> shared(ptx::smem_address(raw));
+  const ClusterPlace at(p);
+  const bool alone = p.cluster_m * p.cluster_n * p.split == 1;
+  const int group = threadIdx.x / 128;
+  if (threadIdx.x == Tile::kGroups * 128) {
+    ptx::prefetch_tensormap(&p.a);
+    ptx::prefetch_tensormap(&p.b);
+    shared.ring.init(p);
+    ptx::fence_mbarrier_init();
+  }
+  if (alone) __syncthreads();
+  else ptx::cluster_sync();
+  ptx::griddepcontrol_launch_dependents();
+  const int2 tile = raster_tile(p, ptx::clusterid_x());
+  const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
+  const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
+  const int begin = p.k_steps * at.rk / p.split, end = p.k_steps * (at.rk + 1) / p.split;  // split <= k_steps
+  const uint32_t ring = shared.ring.stages;
+  if (group == Tile::kGroups) {
+    if (threadIdx.x == Tile::kGroups * 128) produce_part(p, at, shared.ring, row0, col0, begin, end);
+    __syncwarp();
+  } else {
+    touch(p.e);
+    float acc[Tile::kBlocks][Tile::kTileN / 2];
+    multiply_any(p, at, shared.ring, 0, end - begin, group * Tile::kGroupRows, acc, [] {});
+    ptx::griddepcontrol_wait();
+    if (Tile::kGroups > 1) ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is read by all groups
+    if (p.split == 1) {
+      store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, ring + threadIdx.x / 32 * kStagingPerWarp,
+                                              row0 + group * Tile::kGroupRows, col0);
+      if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+    } else {
+      leave_sums<Tile>(acc, reinterpret_cast<float*>(raw + (ring - ptx::smem_address(raw))), group * Tile::kGroupRows);
+    }
+  }
+  if (alone) return;
+  ptx::cluster_sync();
+  if (p.split == 1) return;
+  if (group < Tile::kGroups) finish_rows<Tile>(p, at, ring, row0, col0, threadIdx.x);
+  ptx::cluster_sync();  // peers may still be reading our sums
+}
+
+template <class TA, class TB, bool kTransA, bool kTransB, int kGroups, int kTileN, int kCtasPerSm, bool kPromote>
+GemmKernel split_kernel(DType a, DType b) {
+  constexpr int kRing = (kCtasPerSm == 2 ? 113 * 1024 : 226 * 1024) - 1024 - 256;
+  using Tile = GemmTile<TA, TB, kTransA, kTransB, kGroups, 1, kTileN, true, kPromote, kRing>;
+  constexpr int kRingBytes = Tile::kStages * Tile::kStageBytes;
+  static_assert(Tile::kTileM * kSumPitch<Tile> * 4 <= kRingBytes, "the sums lie over the ring");
+  static_assert(kGroups * 4 * kStagingPerWarp <= kRingBytes, "so does the staging");
+  return {a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kPromote,
+          kRingBytes + 1024 + 256, kGroups * 128 + 32,
+          reinterpret_cast<const void*>(&gemm_split<Tile, kCtasPerSm>)};
+}
+
+}  // namespace orrery::kernels

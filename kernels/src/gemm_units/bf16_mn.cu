@@ -1,0 +1,7 @@
+#include "../gemm_instances.cuh"
+
+namespace orrery::kernels {
+void add_kernels_bf16_mn(std::vector<GemmKernel>& out) {
+  add_kernels<__nv_bfloat16, __nv_bfloat16, true, true>(out, DType::kBF16, DType::kBF16);
+}
+}  // namespace orrery::kernels

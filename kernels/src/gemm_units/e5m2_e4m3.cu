@@ -1,0 +1,7 @@
+#include "../gemm_instances.cuh"
+
+namespace orrery::kernels {
+void add_kernels_e5m2_e4m3(std::vector<GemmKernel>& out) {
+  add_kernels<__nv_fp8_e5m2, __nv_fp8_e4m3, false, false>(out, DType::kE5M2, DType::kE4M3);
+}
+}  // namespace orrery::kernels

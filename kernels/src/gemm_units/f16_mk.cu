@@ -1,0 +1,7 @@
+#include "../gemm_instances.cuh"
+
+namespace orrery::kernels {
+void add_kernels_f16_mk(std::vector<GemmKernel>& out) {
+  add_kernels<__half, __half, true, false>(out, DType::kF16, DType::kF16);
+}
+}  // namespace orrery::kernels

@@ -1,0 +1,95 @@
+// Transpose of a matrix of 1-, 2-, 4- or 8-byte elements.
+//
+// A block moves one tile of kTile x kTile elements through shared memory. It reads and writes whole 16-byte packs;
+// the turn happens on the way out, where a thread picks the elements of its pack from one column of the tile. Rows
+// of the tile are padded by one 4-byte word (one element where elements are larger), which makes both directions
+// free of bank conflicts for 2- and 4-byte elements. Lanes are laid out 4 packs wide, so writes are 64 bytes long.
+#include "arguments.h"
+#include "vectors.cuh"
+
+namespace orrery::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T, int kTile>
+__global__ void __launch_bounds__(kThreads) turn(T* out, const T* in, int64_t rows, int64_t cols, int64_t in_pitch,
+                                                 int64_t out_pitch, int64_t tiles_x, bool wide) {
+  constexpr int kCount = Pack<T>::kCount, kPacks = kTile / kCount;
+  constexpr int kPitch = kTile + (sizeof(T) < 4 ? 4 / int(sizeof(T)) : 1);
+  __shared__ T tile[kTile][kPitch];
+  const int64_t row0 = blockIdx.x / tiles_x * kTile, col0 = blockIdx.x % tiles_x * kTile;
+  Pack<T> v[kTile * kPacks / kThreads];
+#pragma unroll
+  for (int u = 0; u < kTile * kPacks / kThreads; u++) {
+    const int i = u * kThreads + threadIdx.x, r = i / kPacks, c = i % kPacks * kCount;
+    const T* from = in + (row0 + r) * in_pitch + col0 + c;
+    v[u] = Pack<T>{};
+    if (row0 + r >= rows || col0 + c >= cols) continue;
+    if (wide && col0 + c + kCount <= cols) v[u] = load_streaming(from);
+    else
+      for (int k = 0; k < kCount; k++)
+        if (col0 + c + k < cols) v[u].v[k] = from[k];
+  }
+#pragma unroll
+  for (int u = 0; u < kTile * kPacks / kThreads; u++) {
+    const int i = u * kThreads + threadIdx.x, r = i / kPacks, c = i % kPacks * kCount;
+#pragma unroll
+    for (int k = 0; k < kCount; k++) tile[r][c + k] = v[u].v[k];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int u = 0; u < kTile * kPacks / kThreads; u++) {
+    // 4 packs x 8 columns per warp, then the remaining packs, then the remaining columns.
+    const int i = u * kThreads + threadIdx.x, lane = i % 32, group = i / 32;
+    constexpr int kAcross = kPacks / 4 > 0 ? kPacks / 4 : 1;
+    const int r = (lane % 4 + group % kAcross * 4) * kCount, c = lane / 4 + group / kAcross * 8;
+    if (col0 + c >= cols || row0 + r >= rows) continue;
+    T* to = out + (col0 + c) * out_pitch + row0 + r;
+    Pack<T> w;
+#pragma unroll
+    for (int k = 0; k < kCount; k++) w.v[k] = tile[r + k][c];
+    if (wide && row0 + r + kCount <= rows) store_streaming(to, w);
+    else
+      for (int k = 0; k < kCount; k++)
+        if (row0 + r + k < rows) to[k] = w.v[k];
+  }
+}
+
+template <class T, int kTile>
+void launch(void* out, const void* in, int64_t rows, int64_t cols, int64_t in_pitch, int64_t out_pitch,
+            cudaStream_t stream) {
+  const int64_t x = (cols + kTile - 1) / kTile, y = (rows + kTile - 1) / kTile;
+  const bool wide = aligned(out, 16) && aligned(in, 16) && in_pitch % Pack<T>::kCount == 0 &&
+                    out_pitch % Pack<T>::kCount == 0;
+  turn<T, kTile><<<unsigned(x * y), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const T*>(in), rows, cols,
+                                                           in_pitch, out_pitch, x, wide);
+}
+
+}  // namespace
+
+Status transpose(void* out, const void* in, int element_bytes, int64_t rows, int64_t cols, int64_t in_pitch,
+                 int64_t out_pitch, cudaStream_t stream) {
+  if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4 && element_bytes != 8)
+    return bad("element_bytes", "must be 1, 2, 4 or 8");
+  if (rows < 0) return bad("rows", "must not be negative");
+  if (cols < 0) return bad("cols", "must not be negative");
+  if (rows == 0 || cols == 0) return {};
+  if (rows > int64_t(1) << 40 || cols > int64_t(1) << 40 || (rows / 32 + 1) * (cols / 32 + 1) > 0x7fffffff)
+    return bad("rows", "times cols is too large");
+  if (in_pitch < cols) return bad("in_pitch", "is smaller than cols");
+  if (out_pitch < rows) return bad("out_pitch", "is smaller than rows");
+  if (!out || !aligned(out, element_bytes)) return bad("out", "is null or misaligned");
+  if (!in || !aligned(in, element_bytes)) return bad("in", "is null or misaligned");
+  if (overlap(out, ((cols - 1) * out_pitch + rows) * element_bytes, in, ((rows - 1) * in_pitch + cols) * element_bytes))
+    return bad("out", "overlaps in");
+  switch (element_bytes) {
+    case 1: launch<uint8_t, 128>(out, in, rows, cols, in_pitch, out_pitch, stream); break;
+    case 2: launch<uint16_t, 64>(out, in, rows, cols, in_pitch, out_pitch, stream); break;
+    case 4: launch<uint32_t, 64>(out, in, rows, cols, in_pitch, out_pitch, stream); break;
+    default: launch<uint64_t, 32>(out, in, rows, cols, in_pitch, out_pitch, stream); break;
+  }
+  return launched(cudaGetLastError());
+}
+
+}  // namespace orrery::kernels

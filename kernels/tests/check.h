@@ -1,0 +1,162 @@
+// What every kernel test needs: deterministic data, device buffers that start poisoned with guard bytes on
+// both sides, and comparisons with a float64 reference under a stated bound. A test is a plain program: it
+// prints one line per group and exits non-zero at the first fault. `--small` keeps sizes fit for a software GPU.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "orrery/kernels.h"
+
+namespace check {
+
+using orrery::kernels::DType;
+
+[[noreturn]] inline void fail(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  std::fprintf(stderr, "FAIL: ");
+  std::vfprintf(stderr, format, args);
+  std::fprintf(stderr, "\n");
+  std::exit(1);
+}
+
+#define CUDA_OK(call)                                                                                    \
+  do {                                                                                                   \
+    if (cudaError_t e_ = (call); e_ != cudaSuccess)                                                      \
+      check::fail("%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(e_));                   \
+  } while (0)
+#define STATUS_OK(call)                                                                                  \
+  do {                                                                                                   \
+    if (orrery::kernels::Status s_ = (call); !s_.ok())                                                   \
+      check::fail("%s:%d: %s: %s %s", __FILE__, __LINE__, #call, s_.argument ? s_.argument : "", s_.reason); \
+  } while (0)
+/// The call must name `arg` as the argument at fault.
+#define NAMES(call, arg)                                                                                 \
+  do {                                                                                                   \
+    orrery::kernels::Status s_ = (call);                                                                 \
+    if (s_.ok() || !s_.argument || std::strcmp(s_.argument, arg))                                        \
+      check::fail("%s:%d: %s named %s, not %s", __FILE__, __LINE__, #call,                               \
+                  s_.argument ? s_.argument : "nothing", arg);                                           \
+  } while (0)
+
+inline bool small_mode(int argc, char** argv) {
+  for (int i = 1; i < argc; i++)
+    if (!std::strcmp(argv[i], "--small")) return true;
+  return false;
+}
+
+/// xorshift64*.
+struct Random {
+  uint64_t state;
+  explicit Random(uint64_t seed) : state(seed * 0x9E3779B97F4A7C15ull + 0x1234567ull) {}
+  uint64_t next() {
+    state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+    return state * 0x2545F4914F6CDD1Dull;
+  }
+  double unit() { return double(next() >> 11) * 0x1p-53; }
+  double symmetric() { return 2 * unit() - 1; }
+  int64_t below(int64_t n) { return int64_t(next() % uint64_t(n)); }
+  /// Sign and fraction random, exponent uniform in [-spread, spread].
+  double spread(int spread) { return std::ldexp(symmetric(), int(below(2 * spread + 1)) - spread); }
+};
+
+inline double to_double(const void* p, int64_t i, DType t) {
+  switch (t) {
+    case DType::kF32: return static_cast<const float*>(p)[i];
+    case DType::kF16: return double(__half2float(static_cast<const __half*>(p)[i]));
+    case DType::kBF16: return double(__bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]));
+    case DType::kE4M3: return double(float(static_cast<const __nv_fp8_e4m3*>(p)[i]));
+    default: return double(float(static_cast<const __nv_fp8_e5m2*>(p)[i]));
+  }
+}
+inline void from_double(void* p, int64_t i, DType t, double v) {
+  switch (t) {
+    case DType::kF32: static_cast<float*>(p)[i] = float(v); break;
+    case DType::kF16: static_cast<__half*>(p)[i] = __half(float(v)); break;
+    case DType::kBF16: static_cast<__nv_bfloat16*>(p)[i] = __nv_bfloat16(float(v)); break;
+    case DType::kE4M3: static_cast<__nv_fp8_e4m3*>(p)[i] = __nv_fp8_e4m3(float(v)); break;
+    default: static_cast<__nv_fp8_e5m2*>(p)[i] = __nv_fp8_e5m2(float(v)); break;
+  }
+}
+/// Half the distance between neighbouring values, relative: the bound of one rounding.
+inline double unit_roundoff(DType t) {
+  switch (t) {
+    case DType::kF32: return 0x1p-24;
+    case DType::kF16: return 0x1p-11;
+    case DType::kBF16: return 0x1p-8;
+    case DType::kE4M3: return 0x1p-4;
+    default: return 0x1p-3;
+  }
+}
+
+/// Device bytes between two guards; all of it starts as 0xFF, a NaN in every floating type.
+class Buffer {
+ public:
+  static constexpr size_t kGuard = 4096;
+  explicit Buffer(size_t bytes, size_t offset = 0) : bytes_(bytes), offset_(offset) {
+    CUDA_OK(cudaMalloc(&base_, bytes + 2 * kGuard + offset));
+    poison();
+  }
+  template <class T>
+  explicit Buffer(const std::vector<T>& host, size_t offset = 0) : Buffer(host.size() * sizeof(T), offset) {
+    CUDA_OK(cudaMemcpy(data(), host.data(), bytes_, cudaMemcpyHostToDevice));
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { cudaFree(base_); }
+  template <class T = void>
+  T* as() const { return reinterpret_cast<T*>(data()); }
+  char* data() const { return static_cast<char*>(base_) + kGuard + offset_; }
+  size_t bytes() const { return bytes_; }
+  void poison() { CUDA_OK(cudaMemset(base_, 0xFF, bytes_ + 2 * kGuard + offset_)); }
+  template <class T>
+  std::vector<T> host() const {
+    std::vector<T> out(bytes_ / sizeof(T));
+    CUDA_OK(cudaMemcpy(out.data(), data(), out.size() * sizeof(T), cudaMemcpyDeviceToHost));
+    return out;
+  }
+  /// Fails if anything wrote outside.
+  void check_guards(const char* what) const {
+    std::vector<unsigned char> all(bytes_ + 2 * kGuard + offset_);
+    CUDA_OK(cudaMemcpy(all.data(), base_, all.size(), cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < all.size(); i++)
+      if ((i < kGuard + offset_ || i >= kGuard + offset_ + bytes_) && all[i] != 0xFF)
+        fail("%s: wrote %lld bytes from its output's start", what, (long long)i - (long long)(kGuard + offset_));
+  }
+
+ private:
+  void* base_ = nullptr;
+  size_t bytes_, offset_;
+};
+
+/// Runs body(i) for i in [0, n) on all host cores.
+template <class Body>
+void parallel(int64_t n, Body body) {
+  const int workers = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> threads;
+  for (int w = 0; w < workers; w++)
+    threads.emplace_back([=] {
+      for (int64_t i = w; i < n; i += workers) body(i);
+    });
+  for (auto& t : threads) t.join();
+}
+
+/// |got - want| <= bound, and got is a number.
+inline void expect_near(double got, double want, double bound, const char* what, int64_t i, int64_t j) {
+  if (!(std::fabs(got - want) <= bound))
+    fail("%s: [%lld, %lld] is %.9g, want %.9g within %.3g", what, (long long)i, (long long)j, got, want, bound);
+}
+
+}  // namespace check

@@ -1,0 +1,215 @@
+// gemm against float64: every candidate configuration of every operand type and layout, odd sizes, epilogues,
+// strides that TMA does not take, and the arguments that must be refused.
+//
+// Bound for one element: in one instruction (16 of k for f16 and bf16, 8 for tf32, 32 for fp8) every product and the
+// sum so far are truncated to f bits below the largest of them (f = 25; 13 for fp8), and the result to 23 (13); so
+// an instruction is off by at most (terms + 1) * 2^-f + 2^-23 times the largest magnitude. Promotion restarts the sum
+// every 128 of k and adds up in f32. tf32 drops 13 bits of each factor: 2^-9 of the product. Then one rounding to the
+// type of D. The simple path rounds each term once in f32.
+#include "check.h"
+
+using namespace orrery::kernels;
+using check::Random;
+
+namespace {
+
+bool g_small = false;
+
+struct Case {
+  DType in_a, in_b, out;
+  bool a_trans, b_trans;  // A stored k x m, B stored n x k
+  int64_t m, n, k;
+  bool promote = false, epilogue = false;
+  int64_t pad = 0;  // elements added to each pitch
+};
+
+struct Operand {
+  std::vector<unsigned char> host;
+  DType t;
+  int64_t row_stride, col_stride;
+  double at(int64_t i, int64_t j) const { return check::to_double(host.data(), i * row_stride + j * col_stride, t); }
+};
+
+int64_t round_up(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
+
+Operand make_operand(Random& random, DType t, int64_t rows, int64_t cols, bool transposed, int64_t pad) {
+  Operand o;
+  o.t = t;
+  const int64_t pitch = round_up(transposed ? rows : cols, 16 / size_of(t)) + pad, lines = transposed ? cols : rows;
+  o.row_stride = transposed ? 1 : pitch, o.col_stride = transposed ? pitch : 1;
+  o.host.assign(pitch * lines * size_of(t), 0xFF);  // the padding is NaN: reading it shows
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < cols; j++)
+      check::from_double(o.host.data(), i * o.row_stride + j * o.col_stride, t, random.spread(3));
+  return o;
+}
+
+struct Reference {
+  std::vector<int64_t> rows, cols;       // sampled positions
+  std::vector<double> want, bound;
+};
+
+Reference reference(const Case& c, const Operand& a, const Operand& b, const std::vector<float>& bias,
+                    const std::vector<float>& row_scale, double alpha) {
+  Reference r;
+  const bool all = double(c.m) * c.n * c.k <= 3e7;
+  Random random(77);
+  const int64_t samples = all ? c.m * c.n : 3000;
+  for (int64_t s = 0; s < samples; s++) {
+    r.rows.push_back(all ? s / c.n : s < 400 ? c.m - 1 - s % std::min<int64_t>(20, c.m) : random.below(c.m));
+    r.cols.push_back(all ? s % c.n : s < 400 ? c.n - 1 - s / 20 % c.n : random.below(c.n));
+  }
+  r.want.resize(samples), r.bound.resize(samples);
+  const bool fp8 = size_of(c.in_a) == 1, tf32 = c.in_a == DType::kF32;
+  const int width = fp8 ? 32 : tf32 ? 8 : 16;
+  const double per_step = fp8 ? (width + 2) * 0x1p-13 : (width + 1) * 0x1p-25 + 0x1p-23;
+  check::parallel(samples, [&](int64_t s) {
+    double sum = 0, mass = 0, partial = 0, largest = 0, error = 0;
+    for (int64_t k = 0; k < c.k; k++) {
+      const double t = a.at(r.rows[s], k) * b.at(k, r.cols[s]);
+      if (k % width == 0) largest = std::fabs(partial);
+      sum += t, partial += t, mass += std::fabs(t), largest = std::max(largest, std::fabs(t));
+      if (k % width == width - 1 || k == c.k - 1) error += per_step * std::max(largest, std::fabs(partial));
+      if (c.promote && fp8 && k % 128 == 127) partial = 0;
+    }
+    error += c.k * 0x1p-24 * mass + (tf32 ? 0x1p-9 * mass : 0);
+    double scale = alpha, add = 0;
+    if (c.epilogue) scale *= row_scale[r.rows[s]], add = bias[r.cols[s]];
+    error *= std::fabs(scale);
+    double want = sum * scale + add;
+    error += 4 * 0x1p-24 * std::fabs(want) + 0x1p-24 * std::fabs(add);
+    if (c.epilogue) want = std::max(want, 0.0);
+    r.want[s] = want;
+    r.bound[s] = error + 1.01 * check::unit_roundoff(c.out) * (std::fabs(want) + error) + 1e-7;
+  });
+  return r;
+}
+
+std::string describe(const Case& c, const GemmConfig& g) {
+  char text[256];
+  std::snprintf(text, sizeof text, "types %d %d %d layout %d%d %lldx%lldx%lld pad %lld promote %d epilogue %d: schedule "
+                "%d tile %dx%d cluster %dx%d split %d swap %d", int(c.in_a), int(c.in_b), int(c.out), c.a_trans, c.b_trans,
+                (long long)c.m, (long long)c.n, (long long)c.k, (long long)c.pad, c.promote, c.epilogue, int(g.schedule),
+                g.tile_m, g.tile_n, g.cluster_m, g.cluster_n, g.split_k, g.swap);
+  return text;
+}
+
+void compare(const Case& c, const Reference& r, const check::Buffer& d, int64_t pitch, const std::string& what) {
+  const auto host = d.host<unsigned char>();
+  for (size_t s = 0; s < r.want.size(); s++)
+    check::expect_near(check::to_double(host.data(), r.rows[s] * pitch + r.cols[s], c.out), r.want[s], r.bound[s],
+                       what.c_str(), r.rows[s], r.cols[s]);
+  const std::vector<unsigned char> poison(size_of(c.out), 0xFF);
+  for (int64_t i = 0; i + 1 < c.m; i++)  // the gap between rows stays as it was
+    for (int64_t j = c.n; j < pitch; j++)
+      if (std::memcmp(&host[(i * pitch + j) * size_of(c.out)], poison.data(), poison.size()))
+        check::fail("%s: wrote between rows, at [%lld, %lld]", what.c_str(), (long long)i, (long long)j);
+  d.check_guards(what.c_str());
+}
+
+int run(const Case& c, int most_configs) {
+  Random random(c.m * 31 + c.n * 17 + c.k + int(c.in_a));
+  const Operand a = make_operand(random, c.in_a, c.m, c.k, c.a_trans, c.pad);
+  const Operand b = make_operand(random, c.in_b, c.k, c.n, !c.b_trans ? false : true, c.pad);
+  std::vector<float> bias(c.n), row_scale(c.m), scale_a{0.5f};
+  for (auto& v : bias) v = float(random.symmetric());
+  for (auto& v : row_scale) v = float(random.symmetric() + 2);
+  const check::Buffer da(a.host), db(b.host), dbias(bias), drow(row_scale), dscale(scale_a);
+  const int64_t pitch = round_up(c.n, 8) + c.pad;
+  check::Buffer d(size_t(((c.m - 1) * pitch + c.n) * size_of(c.out)));
+  GemmArgs g;
+  g.m = c.m, g.n = c.n, g.k = c.k;
+  g.a = {da.data(), c.in_a, a.row_stride, a.col_stride};
+  g.b = {db.data(), c.in_b, b.row_stride, b.col_stride};
+  g.d = {d.data(), c.out, pitch, 1};
+  g.alpha = 1.5f, g.scale_a = dscale.as<float>();
+  g.promote = c.promote;
+  if (c.epilogue) {
+    g.row_scale = drow.as<float>(), g.col_bias = dbias.as<float>(), g.activation = Activation::kRelu;
+  }
+  const Reference r = reference(c, a, b, bias, row_scale, 0.75);
+  std::vector<GemmConfig> configs(4096);
+  configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
+  GemmConfig simple;
+  simple.schedule = GemmConfig::Schedule::kSimple;
+  configs.insert(configs.begin(), {gemm_choose(g), simple});
+  const int step = std::max(1, int(configs.size()) / most_configs);
+  int done = 0;
+  for (size_t i = 0; i < configs.size(); i += i < 2 ? 1 : step) {
+    g.config = configs[i];
+    g.overlap = i % 2, g.constant_b = i % 4 == 1;
+    d.poison();
+    const std::string what = describe(c, g.config);
+    if (Status s = gemm(g, nullptr); !s.ok())
+      check::fail("%s: %s %s", what.c_str(), s.argument ? s.argument : "", s.reason);
+    if (cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess)
+      check::fail("%s: %s", what.c_str(), cudaGetErrorString(e));
+    compare(c, r, d, pitch, what);
+    done++;
+  }
+  return done;
+}
+
+void refusals() {
+  check::Buffer x(1 << 16), y(1 << 16), z(1 << 16);
+  GemmArgs g;
+  g.m = g.n = g.k = 64;
+  g.a = {x.data(), DType::kBF16, 64, 1}, g.b = {y.data(), DType::kBF16, 64, 1}, g.d = {z.data(), DType::kBF16, 64, 1};
+  STATUS_OK(gemm(g, nullptr));
+  auto with = [&](auto change) { GemmArgs h = g; change(h); return gemm(h, nullptr); };
+  NAMES(with([](GemmArgs& h) { h.m = -1; }), "m");
+  NAMES(with([](GemmArgs& h) { h.n = int64_t(1) << 40; }), "n");
+  NAMES(with([](GemmArgs& h) { h.a.data = nullptr; }), "a.data");
+  NAMES(with([](GemmArgs& h) { h.b.data = nullptr; }), "b.data");
+  NAMES(with([](GemmArgs& h) { h.d.data = nullptr; }), "d.data");
+  NAMES(with([](GemmArgs& h) { h.beta = 1; }), "c.data");
+  NAMES(with([](GemmArgs& h) { h.b.dtype = DType::kF16; }), "b.dtype");
+  NAMES(with([](GemmArgs& h) { h.d.dtype = DType::kE4M3; }), "d.dtype");
+  NAMES(with([](GemmArgs& h) { h.d.row_stride = 32; }), "d strides");
+  NAMES(with([](GemmArgs& h) { h.a.row_stride = -64; }), "a strides");
+  NAMES(with([](GemmArgs& h) { h.d.data = const_cast<void*>(h.a.data); }), "d.data");
+  NAMES(with([](GemmArgs& h) { h.a.data = static_cast<const char*>(h.a.data) + 1; }), "a.data");
+  NAMES(with([](GemmArgs& h) { h.config.schedule = GemmConfig::Schedule::kSplit; h.config.tile_m = 3; }), "config");
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+void group(const char* name, std::vector<Case> cases, int most_configs) {
+  int done = 0;
+  for (const Case& c : cases) done += run(c, most_configs);
+  std::printf("ok %s: %zu products, %d runs\n", name, cases.size(), done);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  g_small = check::small_mode(argc, argv);
+  refusals();
+  const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E4 = DType::kE4M3, E5 = DType::kE5M2;
+  if (g_small) {
+    group("bf16", {{B, B, B, false, true, 70, 72, 136}, {B, B, B, false, false, 70, 72, 136}}, 4);
+    group("e4m3", {{E4, E4, B, false, true, 66, 72, 272}}, 4);
+    return 0;
+  }
+  for (DType t : {B, H}) {
+    const char* name = t == B ? "bf16" : "f16";
+    for (bool ta : {false, true})
+      for (bool tb : {false, true})
+        group(name, {{t, t, t, ta, tb, 300, 520, 200},
+                     {t, t, F, ta, tb, 129, 257, 65},
+                     {t, t, t, ta, tb, 13, 328, 1032},
+                     {t, t, t, ta, tb, 520, 776, 264, false, true, 8}}, 400);
+    group(name, {{t, t, t, false, true, 2048, 1536, 1024}, {t, t, t, false, false, 1000, 3000, 4096}}, 60);
+  }
+  group("f32 by tf32", {{F, F, F, false, true, 300, 520, 200}, {F, F, F, false, true, 13, 328, 1032}}, 200);
+  group("f32, simple", {{F, F, F, false, false, 65, 77, 91, false, true, 1}}, 4);
+  group("unaligned bf16", {{B, B, B, false, false, 65, 77, 91, false, true, 1}}, 4);
+  for (bool promote : {false, true})
+    group(promote ? "e4m3 promoted" : "e4m3", {{E4, E4, B, false, true, 300, 520, 400, promote},
+                                               {E4, E4, H, false, true, 13, 328, 2064, promote},
+                                               {E4, E4, F, false, true, 129, 257, 130, promote},
+                                               {E4, E4, B, false, true, 1000, 1032, 4096, promote, true}}, 400);
+  group("fp8 mixed", {{E4, E5, B, false, true, 130, 264, 272}, {E5, E4, B, false, true, 130, 264, 272},
+                      {E5, E5, B, false, true, 130, 264, 272}}, 60);
+  std::printf("PASS gemm\n");
+}
