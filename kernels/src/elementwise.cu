@@ -54,7 +54,9 @@ __global__ void __launch_bounds__(kThreads) turn_scalar(T* x, const float* cosin
 
 // --- fp8: a group of 128 columns is shared by the lanes that hold 8 elements each: half a warp ---------------------
 
-constexpr int kGroup = 128, kPerLane = 8, kLanes = kGroup / kPerLane;
+// A thread takes kPieces such parts, a block's width apart, and loads them all before it uses one.
+
+constexpr int kGroup = 128, kPerLane = 8, kLanes = kGroup / kPerLane, kPieces = 4;
 
 template <class T>
 __device__ __forceinline__ void load_eight(float (&x)[kPerLane], const T* row, int64_t col, int64_t cols, bool wide) {
@@ -72,63 +74,85 @@ __device__ __forceinline__ void load_eight(float (&x)[kPerLane], const T* row, i
   for (int k = 0; k < kPerLane; k++) x[k] = col + k < cols ? to_float(row[col + k]) : 0.f;
 }
 
+/// A lane's eight columns of a group, the `piece`-th of its thread.
+struct Piece {
+  int64_t group, row, col;
+  bool inside;  // the group exists
+  __device__ __forceinline__ Piece(int piece, int64_t work, int64_t cols) {
+    const int64_t i = (int64_t(blockIdx.x) * kPieces + piece) * kThreads + threadIdx.x, groups = (cols + kGroup - 1) / kGroup;
+    group = i / kLanes;
+    inside = group < work;
+    row = inside ? group / groups : 0;
+    col = inside ? (group - row * groups) * kGroup + i % kLanes * kPerLane : cols;
+  }
+};
+
+union Eight {
+  __nv_fp8_storage_t byte[kPerLane];
+  uint2 all;
+};
+
 template <class T>
 __global__ void __launch_bounds__(kThreads) to_e4m3(uint8_t* out, float* scales, const T* in, int64_t work,
                                                     int64_t cols, bool wide) {
-  const int64_t i = blockIdx.x * int64_t(kThreads) + threadIdx.x, group = i / kLanes;
-  const int64_t groups = (cols + kGroup - 1) / kGroup;
-  const bool inside = group < work;
-  const int64_t row = inside ? group / groups : 0, col = inside ? group % groups * kGroup + i % kLanes * kPerLane : cols;
-  float x[kPerLane] = {};
-  if (col < cols) load_eight(x, in + row * cols, col, cols, wide && col + kPerLane <= cols);
-  float top = 0.f;
+  float x[kPieces][kPerLane] = {};
 #pragma unroll
-  for (int k = 0; k < kPerLane; k++) top = fmaxf(top, fabsf(x[k]));
+  for (int u = 0; u < kPieces; u++) {
+    const Piece at(u, work, cols);
+    if (at.col < cols) load_eight(x[u], in + at.row * cols, at.col, cols, wide && at.col + kPerLane <= cols);
+  }
 #pragma unroll
-  for (int d = kLanes / 2; d; d /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, d));
-  const float scale = top > 0.f ? top / 448.f : 1.f, inverse = 1.f / scale;
-  if (inside && i % kLanes == 0) scales[group] = scale;
-  if (col >= cols) return;
-  union {
-    __nv_fp8_storage_t byte[kPerLane];
-    uint2 all;
-  } q;
+  for (int u = 0; u < kPieces; u++) {
+    const Piece at(u, work, cols);
+    float top = 0.f;
 #pragma unroll
-  for (int k = 0; k < kPerLane; k++) q.byte[k] = __nv_cvt_float_to_fp8(x[k] * inverse, __NV_SATFINITE, __NV_E4M3);
-  uint8_t* to = out + row * cols + col;
-  if (wide && col + kPerLane <= cols) *reinterpret_cast<uint2*>(to) = q.all;
-  else
-    for (int k = 0; k < kPerLane && col + k < cols; k++) to[k] = q.byte[k];
+    for (int k = 0; k < kPerLane; k++) top = fmaxf(top, fabsf(x[u][k]));
+#pragma unroll
+    for (int d = kLanes / 2; d; d /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, d));
+    const float scale = top > 0.f ? top / 448.f : 1.f, inverse = 1.f / scale;
+    if (at.inside && threadIdx.x % kLanes == 0) scales[at.group] = scale;
+    if (at.col >= cols) continue;
+    Eight q;
+#pragma unroll
+    for (int k = 0; k < kPerLane; k++) q.byte[k] = __nv_cvt_float_to_fp8(x[u][k] * inverse, __NV_SATFINITE, __NV_E4M3);
+    uint8_t* to = out + at.row * cols + at.col;
+    if (wide && at.col + kPerLane <= cols) *reinterpret_cast<uint2*>(to) = q.all;
+    else
+      for (int k = 0; k < kPerLane && at.col + k < cols; k++) to[k] = q.byte[k];
+  }
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) from_e4m3(T* out, const uint8_t* in, const float* scales, int64_t work,
                                                       int64_t cols, bool wide) {
-  const int64_t i = blockIdx.x * int64_t(kThreads) + threadIdx.x, group = i / kLanes;
-  const int64_t groups = (cols + kGroup - 1) / kGroup;
-  if (group >= work) return;
-  const int64_t row = group / groups, col = group % groups * kGroup + i % kLanes * kPerLane;
-  if (col >= cols) return;
-  const float scale = __ldg(scales + group);
-  const uint8_t* from = in + row * cols + col;
-  const int count = int(cols - col < kPerLane ? cols - col : kPerLane);
-  union {
-    __nv_fp8_storage_t byte[kPerLane];
-    uint2 all;
-  } q{};
-  if (wide && count == kPerLane) q.all = __ldcs(reinterpret_cast<const uint2*>(from));
-  else
-    for (int k = 0; k < count; k++) q.byte[k] = from[k];
-  constexpr int kCount = Pack<T>::kCount;
+  Eight q[kPieces] = {};
+  float scale[kPieces] = {};
 #pragma unroll
-  for (int k = 0; k < kPerLane; k += kCount) {
-    Pack<T> r;
-#pragma unroll
-    for (int j = 0; j < kCount; j++)
-      r.v[j] = from_float<T>(scale * __half2float(__half(__nv_cvt_fp8_to_halfraw(q.byte[k + j], __NV_E4M3))));
-    if (wide && count == kPerLane) store_streaming(out + row * cols + col + k, r);
+  for (int u = 0; u < kPieces; u++) {
+    const Piece at(u, work, cols);
+    if (at.col >= cols) continue;
+    scale[u] = __ldg(scales + at.group);
+    const uint8_t* from = in + at.row * cols + at.col;
+    if (wide && at.col + kPerLane <= cols) q[u].all = *reinterpret_cast<const uint2*>(from);
     else
-      for (int j = 0; j < kCount && k + j < count; j++) out[row * cols + col + k + j] = r.v[j];
+      for (int k = 0; k < kPerLane && at.col + k < cols; k++) q[u].byte[k] = from[k];
+  }
+#pragma unroll
+  for (int u = 0; u < kPieces; u++) {
+    const Piece at(u, work, cols);
+    if (at.col >= cols) continue;
+    T* to = out + at.row * cols + at.col;
+    constexpr int kCount = Pack<T>::kCount;
+#pragma unroll
+    for (int k = 0; k < kPerLane; k += kCount) {
+      Pack<T> r;
+#pragma unroll
+      for (int j = 0; j < kCount; j++)
+        r.v[j] = from_float<T>(scale[u] * __half2float(__half(__nv_cvt_fp8_to_halfraw(q[u].byte[k + j], __NV_E4M3))));
+      if (wide && at.col + kPerLane <= cols) *reinterpret_cast<Pack<T>*>(to + k) = r;
+      else
+        for (int j = 0; j < kCount && at.col + k + j < cols; j++) to[k + j] = r.v[j];
+    }
   }
 }
 
@@ -224,7 +248,7 @@ Status quantize_e4m3(void* out, float* scales, const void* in, DType dtype, int6
   const bool wide = aligned(out, 8) && aligned(in, 16) && cols % 8 == 0;
   with_element(dtype, [&](auto zero) {
     using T = decltype(zero);
-    to_e4m3<T><<<blocks_for(work * kLanes), kThreads, 0, stream>>>(static_cast<uint8_t*>(out), scales, static_cast<const T*>(in), work, cols, wide);
+    to_e4m3<T><<<blocks_for((work * kLanes + kPieces - 1) / kPieces), kThreads, 0, stream>>>(static_cast<uint8_t*>(out), scales, static_cast<const T*>(in), work, cols, wide);
   });
   return launched(cudaGetLastError());
 }
@@ -237,7 +261,7 @@ Status dequantize_e4m3(void* out, const void* in, const float* scales, DType dty
   const bool wide = aligned(out, 16) && aligned(in, 8) && cols % 8 == 0;
   with_element(dtype, [&](auto zero) {
     using T = decltype(zero);
-    from_e4m3<T><<<blocks_for(work * kLanes), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const uint8_t*>(in), scales, work, cols, wide);
+    from_e4m3<T><<<blocks_for((work * kLanes + kPieces - 1) / kPieces), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const uint8_t*>(in), scales, work, cols, wide);
   });
   return launched(cudaGetLastError());
 }

@@ -4,6 +4,8 @@
 // MN-major. Where neither suits TMA, the simple kernel computes the product instead.
 #include "gemm.h"
 
+#include <algorithm>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -64,7 +66,7 @@ bool is_linear(const GemmArgs& g) {
          g.activation == Activation::kNone;
 }
 
-bool can_tma_store(const GemmArgs& g, int tile_n) {
+bool stores_whole_rows(const GemmArgs& g, int tile_n) {
   return is_linear(g) && size_of(g.d.dtype) == 2 && g.d.col_stride == 1 && g.d.row_stride % 8 == 0 && g.n % 8 == 0 &&
          tile_n % 64 == 0 && aligned(g.d.data, 16);
 }
@@ -104,12 +106,6 @@ bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& 
                            ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m / c.cluster_n);
   ok = ok && encode_operand(&p->b, g.b.data, g.b.dtype, mb, g.n, g.k,
                             mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n / c.cluster_m);
-  p->tma_store = c.split_k == 1 && can_tma_store(g, kernel.tile_n);
-  if (ok && p->tma_store) {
-    const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.m)}, pitches[1] = {uint64_t(g.d.row_stride * 2)};
-    const uint32_t box[2] = {64, 16};
-    ok = encode_tensor_map(&p->d, tensor_map_type(g.d.dtype), 2, g.d.data, sizes, pitches, box);
-  }
   return ok;
 }
 
@@ -170,11 +166,18 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   GemmParams p{};
   if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.e = make_epilogue(g);
-  p.k_steps = int(k_steps(g));
+  p.whole_rows = c.split_k == 1 && stores_whole_rows(g, kernel.tile_n);
+  p.by_split = FastDivide(uint32_t(c.split_k));
+  p.k_steps = int(stages_of_k(g, kernel));
   p.cluster_m = c.cluster_m, p.cluster_n = c.cluster_n, p.split = c.split_k;
+  p.cluster_m_log = std::countr_zero(unsigned(c.cluster_m)), p.cluster_n_log = std::countr_zero(unsigned(c.cluster_n));
   const int64_t rows = int64_t(kernel.tile_m) * c.cluster_m, cols = int64_t(kernel.tile_n) * c.cluster_n;
   p.tiles_m = int((g.m + rows - 1) / rows), p.tiles_n = int((g.n + cols - 1) / cols);
-  p.raster = c.raster > 0 ? c.raster : 8;
+  p.stagger = std::clamp(c.stagger, 0, std::min(3, p.k_steps - 1));  // every ring has four stages or more
+  p.raster = std::min(c.raster > 0 ? c.raster : 8, p.tiles_m);
+  if (int64_t(p.tiles_m) * p.tiles_n > 0x7fffffff) return bad("m", "times n is too large");
+  p.by_band = FastDivide(uint32_t(p.raster * p.tiles_n)), p.by_raster = FastDivide(uint32_t(p.raster));
+  p.by_rest = FastDivide(uint32_t(p.tiles_m % p.raster ? p.tiles_m % p.raster : p.raster));
   // After a swap the constant operand is A.
   p.a_early = g.overlap && g.constant_b && c.swap, p.b_early = g.overlap && g.constant_b && !c.swap;
   const int cluster = c.cluster_m * c.cluster_n * c.split_k;
@@ -205,6 +208,9 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
   const Major ma = major_a(g), mb = major_b(g);
   if (ma == Major::kNeither || mb == Major::kNeither || g.k == 0) return nullptr;
   const bool promote = g.promote && is_fp8(g.a.dtype);
+  for (int x : {c.cluster_m, c.cluster_n})
+    if (x < 1 || x > 16 || !std::has_single_bit(unsigned(x))) return nullptr;
+  if (c.split_k < 1 || c.split_k > 16) return nullptr;
   for (const GemmKernel& k : gemm_kernels()) {
     if (k.a != g.a.dtype || k.b != g.b.dtype || k.a_mn_major != (ma == Major::kMN) ||
         k.b_mn_major != (mb == Major::kMN) || k.schedule != c.schedule || k.tile_m != c.tile_m ||
@@ -214,7 +220,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
     if (k.tile_m % (c.cluster_n * (k.a_mn_major ? 64 : 8)) || k.tile_n % (c.cluster_m * (k.b_mn_major ? 64 : 8)))
       return nullptr;
     const bool split = k.schedule == GemmConfig::Schedule::kSplit;
-    if (split ? c.split_k > k_steps(g) || k.tile_m % c.split_k : c.split_k != 1) return nullptr;
+    if (split ? c.split_k > stages_of_k(g, k) : c.split_k != 1) return nullptr;
     if (c.cluster_m * c.cluster_n * c.split_k > 16) return nullptr;
     return &k;
   }

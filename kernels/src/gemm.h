@@ -22,6 +22,11 @@ const GemmKernel* find_kernel(const GemmArgs& args, const GemmConfig& config);
 /// Steps of 128 bytes of K.
 inline int64_t k_steps(const GemmArgs& a) { return (a.k * size_of(a.a.dtype) + 127) / 128; }
 
+/// Stages that `kernel` cuts K into.
+inline int64_t stages_of_k(const GemmArgs& a, const GemmKernel& kernel) {
+  return (k_steps(a) + kernel.slabs - 1) / kernel.slabs;
+}
+
 /// Predicted seconds of `config` on an H200: the larger of its arithmetic, L2 and memory times plus fixed costs.
 double predict_seconds(const GemmArgs& args, const GemmConfig& config);
 

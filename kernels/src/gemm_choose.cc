@@ -1,8 +1,10 @@
-// Which configuration for which product: every configuration that fits is predicted, the fastest is taken.
+// Which configuration for which product: that of the nearest measured shape if one is near, else the one with the
+// least predicted time among all that fit.
 //
-// The prediction is a roofline of one wave with fixed costs: arithmetic (tensor-core cycles of a stage, or the
-// shared-memory cycles that feed them), the L2 traffic of a stage after multicast, and the bytes that must come
-// from memory. Its constants are below; NOTES.md says how far the choice is from the measured best.
+// Measured choices are gemm_table.inc, made by search on a GPU (bench/make_table); near is a distance of at most
+// kNear in the sum of |log2| ratios of m, n and k. The prediction is a roofline of one wave with fixed costs:
+// arithmetic (tensor-core cycles of a stage, or the shared-memory cycles that feed them), the L2 traffic of a stage after
+// multicast, and the bytes that must come from memory. NOTES.md says how far both are from the measured best.
 #include <algorithm>
 #include <cmath>
 
@@ -27,6 +29,23 @@ double stage_cycles(int tile_m, int tile_n) {
 }
 
 template <class Visit>
+void each_split(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
+  for (c.split_k = 1; c.split_k * c.cluster_m * c.cluster_n <= 8; c.split_k++)
+    if (find_kernel(g, c) == &k) visit(c);
+}
+
+template <class Visit>
+void each_raster(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
+  if (find_kernel(g, c) != &k) return;
+  const int64_t rows = (g.m + k.tile_m * c.cluster_m - 1) / (k.tile_m * c.cluster_m);
+  const bool stagger = k.schedule == Schedule::kCooperative && k_steps(g) >= 16;
+  for (c.raster = 4; c.raster <= 16; c.raster *= 2) {
+    if (c.raster != 8 && rows <= c.raster / 2) continue;
+    for (c.stagger = 0; c.stagger <= (stagger ? 2 : 0); c.stagger += 2) visit(c);
+  }
+}
+
+template <class Visit>
 void each_config(const GemmArgs& args, Visit visit) {
   static constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
   for (int swap = 0; swap < 2; swap++) {
@@ -38,15 +57,42 @@ void each_config(const GemmArgs& args, Visit visit) {
       const bool split = k.schedule == Schedule::kSplit;
       // Persistent kernels store rows of D; they are swapped only when D's columns are the contiguous ones.
       if (!split && swap != (args.d.col_stride != 1)) continue;
-      for (const auto& shape : kClusters)
-        for (int s = 1; s <= (split ? 8 : 1); s *= 2) {
-          c.cluster_m = shape[0], c.cluster_n = shape[1], c.split_k = s;
-          const int size = c.cluster_m * c.cluster_n * s;
-          if (size > 8 || (g.m <= k.tile_m && c.cluster_m > 1) || (g.n <= k.tile_n && c.cluster_n > 1)) continue;
-          if (find_kernel(g, c) == &k) visit(c);
-        }
+      for (const auto& shape : kClusters) {
+        c.cluster_m = shape[0], c.cluster_n = shape[1];
+        if ((g.m <= k.tile_m && c.cluster_m > 1) || (g.n <= k.tile_n && c.cluster_n > 1)) continue;
+        if (split) each_split(g, k, c, visit);
+        else each_raster(g, k, c, visit);
+      }
     }
   }
+}
+
+struct Measured {
+  int element_bytes;
+  bool b_k_major;
+  double m, n, k;
+  GemmConfig config;
+};
+constexpr Measured kMeasured[] = {
+    {0, false, 1, 1, 1, {}},  // so that an empty table compiles
+#include "gemm_table.inc"
+};
+constexpr double kNear = 1.6;
+
+bool fits(const GemmArgs& args, const GemmConfig& c) { return find_kernel(c.swap ? swapped(args) : args, c) != nullptr; }
+
+bool nearest_measured(const GemmArgs& args, GemmConfig* out) {
+  double nearest = kNear;
+  bool found = false;
+  for (const Measured& entry : kMeasured) {
+    if (entry.element_bytes != size_of(args.a.dtype) || args.d.col_stride != 1) continue;
+    if (entry.b_k_major != (args.b.row_stride == 1)) continue;
+    const double distance = std::fabs(std::log2(args.m / entry.m)) + std::fabs(std::log2(args.n / entry.n)) +
+                            std::fabs(std::log2(args.k / entry.k));
+    if (distance >= nearest || !fits(args, entry.config)) continue;
+    nearest = distance, *out = entry.config, found = true;
+  }
+  return found;
 }
 
 }  // namespace
@@ -85,6 +131,7 @@ int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity) {
 
 GemmConfig gemm_choose(const GemmArgs& args) {
   if (args.config.schedule != Schedule::kAuto) return args.config;
+  if (GemmConfig near; nearest_measured(args, &near)) return near;
   GemmConfig best;
   best.schedule = Schedule::kSimple;
   double best_seconds = INFINITY;

@@ -10,32 +10,32 @@ namespace orrery::kernels {
 /// Tiles for any operand of 128-byte K steps. kPromote doubles the accumulators, so those tiles are smaller.
 template <class TA, class TB, bool kTransA, bool kTransB>
 void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
-  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, false, false>(a, b));  // 128 x 256
-  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 128, false, false>(a, b));  // 256 x 128
-  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 192, false, false>(a, b));  // 128 x 192
-  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 128, true, false>(a, b));   // 128 x 128, twice
-  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, true, false>(a, b));   // 64 x 256, twice
-  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 128, true, false>(a, b));   // 64 x 128, twice
-  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 256, 1, false>(a, b));
-  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, false>(a, b));
-  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 128, 2, false>(a, b));
-  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 64, 2, false>(a, b));
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, false, false>(a, b));  // 128 x 256
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, false, false>(a, b));  // 256 x 128
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 192, 1, false, false>(a, b));  // 128 x 192
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, true, false>(a, b));   // 128 x 128, twice
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, true, false>(a, b));   // 64 x 256, twice
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 128, 2, true, false>(a, b));   // 64 x 128, twice
+  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 256, 1, 1, false>(a, b));
+  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 128, 2, 1, false>(a, b));
+  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, 2, false>(a, b));
+  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 64, 2, 2, false>(a, b));
   if constexpr (!kTransB) {  // an N-major B tile is made of slabs of 64
-    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 32, 2, false>(a, b));
-    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 16, 2, false>(a, b));
-    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 8, 2, false>(a, b));
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 32, 2, 2, false>(a, b));
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 16, 4, 2, false>(a, b));
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 8, 4, 2, false>(a, b));
   }
 }
 
 template <class TA, class TB>
 void add_promoted_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
-  out.push_back(persistent_kernel<TA, TB, false, false, 1, 128, false, true>(a, b));  // 128 x 128
-  out.push_back(persistent_kernel<TA, TB, false, false, 1, 128, true, true>(a, b));   // 64 x 128, twice
-  out.push_back(split_kernel<TA, TB, false, false, 2, 128, 1, true>(a, b));
-  out.push_back(split_kernel<TA, TB, false, false, 1, 64, 2, true>(a, b));
-  out.push_back(split_kernel<TA, TB, false, false, 1, 32, 2, true>(a, b));
-  out.push_back(split_kernel<TA, TB, false, false, 1, 16, 2, true>(a, b));
-  out.push_back(split_kernel<TA, TB, false, false, 1, 8, 2, true>(a, b));
+  out.push_back(persistent_kernel<TA, TB, false, false, 1, 128, 1, false, true>(a, b));  // 128 x 128
+  out.push_back(persistent_kernel<TA, TB, false, false, 1, 128, 1, true, true>(a, b));   // 64 x 128, twice
+  out.push_back(split_kernel<TA, TB, false, false, 2, 128, 1, 1, true>(a, b));
+  out.push_back(split_kernel<TA, TB, false, false, 1, 64, 1, 2, true>(a, b));
+  out.push_back(split_kernel<TA, TB, false, false, 1, 32, 1, 2, true>(a, b));
+  out.push_back(split_kernel<TA, TB, false, false, 1, 16, 1, 2, true>(a, b));
+  out.push_back(split_kernel<TA, TB, false, false, 1, 8, 1, 2, true>(a, b));
 }
 
 }  // namespace orrery::kernels

@@ -22,14 +22,31 @@ struct Epilogue {
   bool linear;  // alpha and the tensor scales are all there is
 };
 
+/// Division of n in [0, 2^31) by a number known at launch: a multiplication instead of some 200 cycles.
+struct FastDivide {
+  uint32_t divisor = 1, multiplier = 1, shift = 0;
+  FastDivide() = default;
+  explicit FastDivide(uint32_t d) : divisor(d) {
+    while ((uint64_t(1) << shift) < d) shift++;
+    multiplier = uint32_t(((uint64_t(1) << 32) * ((uint64_t(1) << shift) - d)) / d + 1);
+  }
+#ifdef __CUDACC__
+  __device__ __forceinline__ uint32_t divide(uint32_t n) const { return (__umulhi(n, multiplier) + n) >> shift; }
+#endif
+};
+
 struct GemmParams {
-  CUtensorMap a, b, d;
+  CUtensorMap a, b;
   Epilogue e;
-  int k_steps;                       // of 128 bytes of K
+  int k_steps;                       // stages of K
   int tiles_m, tiles_n, raster;      // counted in tiles of a cluster
-  int cluster_m, cluster_n, split;
+  FastDivide by_band, by_raster, by_rest;  // raster * tiles_n; raster; rows of the last band
+  int cluster_m, cluster_n, split;   // the first two are powers of two
+  FastDivide by_split;
+  int cluster_m_log, cluster_n_log;
+  int stagger;
   bool a_early, b_early;             // operand may be loaded before the kernels we depend on have ended
-  bool tma_store;
+  bool whole_rows;                   // D is stored the fast way (gemm_epilogue.cuh)
 };
 
 /// One instantiation. Tile sizes are of one CTA's stage (ping-pong: of one warpgroup's tile).
@@ -38,6 +55,7 @@ struct GemmKernel {
   bool a_mn_major, b_mn_major;
   GemmConfig::Schedule schedule;
   int tile_m, tile_n;
+  int slabs;                         // 128-byte pieces of K in a stage
   bool promote;
   int shared_bytes, threads;
   const void* function;

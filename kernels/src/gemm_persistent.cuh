@@ -1,7 +1,8 @@
 // Persistent GEMM: one CTA per SM walks tiles of D; a producer thread and two consumer warpgroups.
 //
 //   cooperative  both warpgroups multiply one tile (half the rows each); the producer runs ahead into the next
-//                tile while they store.
+//                tile while they store. With `stagger` the second one starts a few stages late and stays behind,
+//                so that one has products to issue while the other stores.
 //   ping-pong    the warpgroups take tiles in turn; `turn` barriers let one multiply at a time, so that one's
 //                epilogue runs under the other's products.
 //
@@ -33,18 +34,20 @@ struct PersistentShared {
 
 template <class Tile>
 __device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring) {
+  const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
   ptx::griddepcontrol_wait();
   Position<Tile::kStages> pos(0);
-  const int tiles = p.tiles_m * p.tiles_n;
-  for (int t = ptx::clusterid_x(); t < tiles; t += ptx::nclusterid_x()) {
+  const int tiles = p.tiles_m * p.tiles_n, stride = ptx::nclusterid_x(), steps = p.k_steps;
+  for (int t = ptx::clusterid_x(); t < tiles; t += stride) {
     const int2 tile = raster_tile(p, t);
     const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
     const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
-    for (int step = 0; step < p.k_steps; step++) {
+    for (int step = 0; step < steps; step++) {
+      const uint32_t full = ring.full_bar(pos.stage);
       ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-      ptx::mbarrier_arrive_expect_tx(ring.full_bar(pos.stage), Tile::kStageBytes);
-      load_a(p, at, ring, pos.stage, row0, step, ptx::kEvictNormal);
-      load_b(p, at, ring, pos.stage, col0, step, ptx::kEvictNormal);
+      ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
+      load.a(ring.a(pos.stage), full, row0, step);
+      load.b(ring.b(pos.stage), full, col0, step);
       pos.next();
     }
   }
@@ -56,13 +59,15 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
   const int group = threadIdx.x / 128 - 1, stride = ptx::nclusterid_x(), tiles = p.tiles_m * p.tiles_n;
   const uint32_t staging = shared.staging + (threadIdx.x / 32 - 4) * kStagingPerWarp;
   const int group_row = kPingPong ? 0 : group * Tile::kGroupRows;
+  const Release release(p, at, shared.ring.empty);
   float acc[Tile::kBlocks][Tile::kTileN / 2];
   uint32_t count = kPingPong ? group * p.k_steps : 0, use = 0;
+  if (!kPingPong && group == 1 && p.stagger > 0) ptx::mbarrier_wait(shared.ring.full_bar(p.stagger), 0);
   for (int t = ptx::clusterid_x() + (kPingPong ? group * stride : 0); t < tiles;
        t += kPingPong ? 2 * stride : stride) {
     const int2 tile = raster_tile(p, t);
     if constexpr (kPingPong) ptx::mbarrier_wait(shared.turn + group * 8, (use & 1) ^ (group == 0));
-    multiply_any(p, at, shared.ring, count, p.k_steps, group_row, acc, [&] {
+    multiply_any(release, shared.ring, count, p.k_steps, group_row, acc, [&] {
       if (kPingPong && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.turn + (group ^ 1) * 8);
     });
     if (use == 0) ptx::griddepcontrol_wait();
@@ -71,7 +76,6 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
     count += kPingPong ? 2 * p.k_steps : p.k_steps;
     use++;
   }
-  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
 }
 
 template <class Tile, bool kPingPong>
@@ -79,16 +83,17 @@ __global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant_
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  const bool clustered = p.cluster_m * p.cluster_n > 1;
-  if (threadIdx.x == 0) {
-    ptx::prefetch_tensormap(&p.a);
-    ptx::prefetch_tensormap(&p.b);
-    shared.ring.init(p);
-    for (int g = 0; g < 2; g++) ptx::mbarrier_init(shared.turn + g * 8, 4);
+  if (threadIdx.x < 32) {
+    if (threadIdx.x == 0) {
+      ptx::prefetch_tensormap(&p.a);
+      ptx::prefetch_tensormap(&p.b);
+    }
+    shared.ring.init(p, threadIdx.x);
+    if (threadIdx.x < 2) ptx::mbarrier_init(shared.turn + threadIdx.x * 8, 4);
     ptx::fence_mbarrier_init();
   }
   __syncthreads();
-  if (clustered) ptx::cluster_sync();
+  if (at.shares) ptx::cluster_sync();
   ptx::griddepcontrol_launch_dependents();
   if (threadIdx.x < 128) {
     ptx::setmaxnreg_dec<40>();
@@ -100,14 +105,15 @@ __global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant_
     consume_tiles<Tile, kPingPong>(p, at, shared);
   }
   // A CTA must not end while peers may still arrive on its barriers.
-  if (clustered) ptx::cluster_sync();
+  if (at.shares) ptx::cluster_sync();
 }
 
-template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, bool kPingPong, bool kPromote>
+template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPingPong,
+          bool kPromote>
 GemmKernel persistent_kernel(DType a, DType b) {
-  using Tile = GemmTile<TA, TB, kTransA, kTransB, 2, kBlocks, kTileN, !kPingPong, kPromote, kPersistentRing>;
+  using Tile = GemmTile<TA, TB, kTransA, kTransB, 2, kBlocks, kTileN, kSlabs, !kPingPong, kPromote, kPersistentRing>;
   const auto schedule = kPingPong ? GemmConfig::Schedule::kPingPong : GemmConfig::Schedule::kCooperative;
-  return {a, b, kTransA, kTransB, schedule, Tile::kTileM, kTileN, kPromote, kPersistentShared, 384,
+  return {a, b, kTransA, kTransB, schedule, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, 384,
           reinterpret_cast<const void*>(&gemm_persistent<Tile, kPingPong>)};
 }
 

@@ -33,25 +33,27 @@ constexpr int kSumPitch = Tile::kTileN == 8 ? 8 : Tile::kTileN + 8;
 template <class Tile>
 __device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring,
                                              int row0, int col0, int begin, int end) {
-  const int ahead = min(end - begin, Tile::kStages);
-  // Streams once through L2: the narrow side is read by every CTA of a column and stays.
+  // What streams once through L2 need not stay there; the narrow side is read again by every CTA of a column.
   const uint64_t hint_a = p.tiles_n * p.cluster_n == 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
+  const Loads<Tile> load(p, at, hint_a, ptx::kEvictNormal);
+  const int ahead = p.a_early || p.b_early ? min(end - begin, Tile::kStages) : 0;
   for (int i = 0; i < ahead; i++) {
     ptx::mbarrier_arrive_expect_tx(ring.full_bar(i), Tile::kStageBytes);
-    if (p.a_early) load_a(p, at, ring, i, row0, begin + i, hint_a);
-    if (p.b_early) load_b(p, at, ring, i, col0, begin + i, ptx::kEvictNormal);
+    if (p.a_early) load.a(ring.a(i), ring.full_bar(i), row0, begin + i);
+    else load.b(ring.b(i), ring.full_bar(i), col0, begin + i);
   }
   ptx::griddepcontrol_wait();
   for (int i = 0; i < ahead; i++) {
-    if (!p.a_early) load_a(p, at, ring, i, row0, begin + i, hint_a);
-    if (!p.b_early) load_b(p, at, ring, i, col0, begin + i, ptx::kEvictNormal);
+    if (!p.a_early) load.a(ring.a(i), ring.full_bar(i), row0, begin + i);
+    else load.b(ring.b(i), ring.full_bar(i), col0, begin + i);
   }
   Position<Tile::kStages> pos(ahead);
   for (int step = begin + ahead; step < end; step++) {
+    const uint32_t full = ring.full_bar(pos.stage);
     ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-    ptx::mbarrier_arrive_expect_tx(ring.full_bar(pos.stage), Tile::kStageBytes);
-    load_a(p, at, ring, pos.stage, row0, step, hint_a);
-    load_b(p, at, ring, pos.stage, col0, step, ptx::kEvictNormal);
+    ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
+    load.a(ring.a(pos.stage), full, row0, step);
+    load.b(ring.b(pos.stage), full, col0, step);
     pos.next();
   }
 }
@@ -99,16 +101,21 @@ __device__ __forceinline__ void finish_rows(const GemmParams& p, const ClusterPl
                                             int col0, int thread) {
   constexpr int kThreads = Tile::kGroups * 128, kQuads = Tile::kTileN / 4, kBatch = 4;
   const float scale = tensor_scale(p.e);
-  const int rows = Tile::kTileM / p.split, count = rows * kQuads, row_shift = __ffs(rows) - 1;
+  const int first_row = p.by_split.divide(Tile::kTileM * at.rk);
+  const int rows = p.by_split.divide(Tile::kTileM * (at.rk + 1)) - first_row;
   const int plane = p.cluster_m * p.cluster_n, in_plane = at.rm * p.cluster_n + at.rn;
   const bool rows_fast = p.e.d_row_stride == 1;
+  // Where rows are contiguous in D, they are counted up to a power of two and those beyond are left out.
+  const int row_shift = 32 - __clz(rows - 1 | 1) - (rows == 1), count = rows_fast ? kQuads << row_shift : rows * kQuads;
   for (int first = thread; first < count; first += kThreads * kBatch) {
     float4 v[kBatch];
     uint32_t offset[kBatch];
+    bool inside[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; b++) {
       const int i = first + b * kThreads;
-      const int r = at.rk * rows + (rows_fast ? i & (rows - 1) : i / kQuads);
+      const int r = first_row + (rows_fast ? i & (1 << row_shift) - 1 : i / kQuads);
+      inside[b] = i < count && r < first_row + rows;
       offset[b] = (r * kSumPitch<Tile> + 4 * (rows_fast ? i >> row_shift : i % kQuads)) * 4;
       v[b] = make_float4(0.f, 0.f, 0.f, 0.f);
     }
@@ -117,14 +124,14 @@ __device__ __forceinline__ void finish_rows(const GemmParams& p, const ClusterPl
       const uint32_t peer = ptx::mapa(sums, r * plane + in_plane);
 #pragma unroll
       for (int b = 0; b < kBatch; b++) {
-        if (first + b * kThreads >= count) break;
+        if (!inside[b]) continue;
         const float4 w = ptx::ld_shared_cluster_f4(peer + offset[b]);
         v[b].x += w.x, v[b].y += w.y, v[b].z += w.z, v[b].w += w.w;
       }
     }
 #pragma unroll
     for (int b = 0; b < kBatch; b++) {
-      if (first + b * kThreads >= count) break;
+      if (!inside[b]) continue;
       const uint32_t element = offset[b] / 4;
       finish_quad(p.e, scale, v[b], row0 + element / kSumPitch<Tile>, col0 + element % kSumPitch<Tile>);
     }
@@ -137,21 +144,26 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
   extern __shared__ uint8_t raw[];
   const SplitShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  const bool alone = p.cluster_m * p.cluster_n * p.split == 1;
   const int group = threadIdx.x / 128;
-  if (threadIdx.x == Tile::kGroups * 128) {
-    ptx::prefetch_tensormap(&p.a);
-    ptx::prefetch_tensormap(&p.b);
-    shared.ring.init(p);
+  if (group == Tile::kGroups) {
+    if (threadIdx.x % 32 == 0) {
+      ptx::prefetch_tensormap(&p.a);
+      ptx::prefetch_tensormap(&p.b);
+    }
+    shared.ring.init(p, threadIdx.x % 32);
     ptx::fence_mbarrier_init();
+    __syncwarp();
+    // The producer's own copies need its own barriers only; the consumers learn of them here.
+    ptx::bar_arrive(2, Tile::kGroups * 128 + 32);
+  } else {
+    ptx::bar_sync(2, Tile::kGroups * 128 + 32);
   }
-  if (alone) __syncthreads();
-  else ptx::cluster_sync();
+  if (at.shares) ptx::cluster_sync();
   ptx::griddepcontrol_launch_dependents();
   const int2 tile = raster_tile(p, ptx::clusterid_x());
   const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
   const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
-  const int begin = p.k_steps * at.rk / p.split, end = p.k_steps * (at.rk + 1) / p.split;  // split <= k_steps
+  const int begin = p.by_split.divide(p.k_steps * at.rk), end = p.by_split.divide(p.k_steps * (at.rk + 1));  // not empty
   const uint32_t ring = shared.ring.stages;
   if (group == Tile::kGroups) {
     if (threadIdx.x == Tile::kGroups * 128) produce_part(p, at, shared.ring, row0, col0, begin, end);
@@ -159,32 +171,32 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
   } else {
     touch(p.e);
     float acc[Tile::kBlocks][Tile::kTileN / 2];
-    multiply_any(p, at, shared.ring, 0, end - begin, group * Tile::kGroupRows, acc, [] {});
+    multiply_any(Release(p, at, shared.ring.empty), shared.ring, 0, end - begin, group * Tile::kGroupRows, acc, [] {});
     ptx::griddepcontrol_wait();
     if (Tile::kGroups > 1) ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is read by all groups
     if (p.split == 1) {
       store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, ring + threadIdx.x / 32 * kStagingPerWarp,
                                               row0 + group * Tile::kGroupRows, col0);
-      if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
     } else {
       leave_sums<Tile>(acc, reinterpret_cast<float*>(raw + (ring - ptx::smem_address(raw))), group * Tile::kGroupRows);
     }
   }
-  if (alone) return;
+  if (!at.shares && p.split == 1) return;
   ptx::cluster_sync();
   if (p.split == 1) return;
   if (group < Tile::kGroups) finish_rows<Tile>(p, at, ring, row0, col0, threadIdx.x);
   ptx::cluster_sync();  // peers may still be reading our sums
 }
 
-template <class TA, class TB, bool kTransA, bool kTransB, int kGroups, int kTileN, int kCtasPerSm, bool kPromote>
+template <class TA, class TB, bool kTransA, bool kTransB, int kGroups, int kTileN, int kSlabs, int kCtasPerSm,
+          bool kPromote>
 GemmKernel split_kernel(DType a, DType b) {
   constexpr int kRing = (kCtasPerSm == 2 ? 113 * 1024 : 226 * 1024) - 1024 - 256;
-  using Tile = GemmTile<TA, TB, kTransA, kTransB, kGroups, 1, kTileN, true, kPromote, kRing>;
+  using Tile = GemmTile<TA, TB, kTransA, kTransB, kGroups, 1, kTileN, kSlabs, true, kPromote, kRing>;
   constexpr int kRingBytes = Tile::kStages * Tile::kStageBytes;
   static_assert(Tile::kTileM * kSumPitch<Tile> * 4 <= kRingBytes, "the sums lie over the ring");
   static_assert(kGroups * 4 * kStagingPerWarp <= kRingBytes, "so does the staging");
-  return {a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kPromote,
+  return {a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kSlabs, kPromote,
           kRingBytes + 1024 + 256, kGroups * 128 + 32,
           reinterpret_cast<const void*>(&gemm_split<Tile, kCtasPerSm>)};
 }

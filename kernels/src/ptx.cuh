@@ -34,15 +34,10 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t bar) {
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
-/// Arrives on the barrier at the same offset in CTA `rank` of the cluster. No scope is named: what the arrival
-/// orders here are asynchronous reads that have completed, and .release.cluster costs a fence each time.
-__device__ __forceinline__ void mbarrier_arrive_remote(uint32_t bar, uint32_t rank) {
-  asm volatile(
-      "{ .reg .b32 remote;\n\t"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(bar),
-      "r"(rank)
-      : "memory");
+/// Arrives on a barrier anywhere in the cluster (an address from mapa). No scope is named: what the arrival orders
+/// here are asynchronous reads that have completed, and .release.cluster costs a fence each time.
+__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 __device__ __forceinline__ void mbarrier_wait(uint32_t bar, uint32_t parity) {
   asm volatile(
@@ -55,6 +50,13 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t bar, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
+/// Copies `bytes` (a multiple of 16, both sides 16-byte aligned) to shared memory, completing on `bar`.
+__device__ __forceinline__ void bulk_load(uint32_t dst, const void* src, uint32_t bytes, uint32_t bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),
+               "l"(src), "r"(bytes), "r"(bar)
+               : "memory");
+}
+
 // --- bulk tensor copies ---------------------------------------------------------------------------------
 
 __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap* map) {
@@ -157,11 +159,6 @@ __device__ __forceinline__ float4 ld_shared_cluster_f4(uint32_t addr) {
                : "memory");
   return v;
 }
-__device__ __forceinline__ float ld_shared_cluster_f1(uint32_t addr) {
-  float v;
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(addr) : "memory");
-  return v;
-}
 
 // --- warps and groups -----------------------------------------------------------------------------------
 
@@ -199,6 +196,14 @@ __device__ __forceinline__ void griddepcontrol_launch_dependents() {
 
 // --- matrices -------------------------------------------------------------------------------------------
 
+__device__ __forceinline__ uint4 ld_shared_v4(uint32_t addr) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(addr)
+               : "memory");
+  return v;
+}
 __device__ __forceinline__ void stmatrix_x4(uint32_t addr, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(addr), "r"(a), "r"(b),
                "r"(c), "r"(d)

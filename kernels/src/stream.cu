@@ -1,14 +1,14 @@
-// STREAM: copy, scale, add, triad. Each thread moves four 16-byte vectors a block's width apart, all loads ahead
-// of all stores; one block per kBlockBytes, so that the tail is spread evenly. Arrays that are not 16-byte
-// aligned, and the last elements, go one float at a time.
+// STREAM: copy, scale, add, triad. One 16-byte vector per thread, small blocks, no cache hints: of some thirty
+// variants (vectors per thread, block sizes, hints, persistent grids) this one was fastest on an H200 (NOTES.md).
+// Arrays that are not 16-byte aligned, and the last elements, go one float at a time.
 #include "arguments.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
 namespace {
 
-constexpr int kThreads = 512, kUnroll = 4;
-constexpr int64_t kBlockElements = int64_t(kThreads) * kUnroll * 4;
+constexpr int kThreads = 256;
+constexpr int64_t kBlockElements = kThreads * 4;
 
 struct Copy {
   static constexpr bool kTwo = false;
@@ -31,21 +31,11 @@ struct Triad {
 
 template <class Op>
 __global__ void __launch_bounds__(kThreads) vectors(float* out, const float* x, const float* y, Op op) {
-  const int64_t first = blockIdx.x * kBlockElements + threadIdx.x * 4;
-  Pack<float> a[kUnroll], b[kUnroll];
-#pragma unroll
-  for (int u = 0; u < kUnroll; u++) a[u] = load_streaming(x + first + u * kThreads * 4);
-  if constexpr (Op::kTwo) {
-#pragma unroll
-    for (int u = 0; u < kUnroll; u++) b[u] = load_streaming(y + first + u * kThreads * 4);
-  }
-#pragma unroll
-  for (int u = 0; u < kUnroll; u++) {
-    Pack<float> r;
-#pragma unroll
-    for (int i = 0; i < 4; i++) r.v[i] = op(a[u].v[i], Op::kTwo ? b[u].v[i] : 0.f);
-    store_streaming(out + first + u * kThreads * 4, r);
-  }
+  const int64_t i = blockIdx.x * kBlockElements + threadIdx.x * 4;
+  const float4 a = *reinterpret_cast<const float4*>(x + i);
+  float4 b{};
+  if constexpr (Op::kTwo) b = *reinterpret_cast<const float4*>(y + i);
+  *reinterpret_cast<float4*>(out + i) = make_float4(op(a.x, b.x), op(a.y, b.y), op(a.z, b.z), op(a.w, b.w));
 }
 
 template <class Op>

@@ -101,6 +101,12 @@ inline double unit_roundoff(DType t) {
   }
 }
 
+/// Bound of rounding `want` to t once: relative, or half the step of subnormals.
+inline double rounding(DType t, double want) {
+  const double step = t == DType::kF16 ? 0x1p-24 : t == DType::kE4M3 ? 0x1p-9 : t == DType::kE5M2 ? 0x1p-16 : 0x1p-133;
+  return 1.01 * std::max(unit_roundoff(t) * std::fabs(want), step / 2);
+}
+
 /// Device bytes between two guards; all of it starts as 0xFF, a NaN in every floating type.
 class Buffer {
  public:

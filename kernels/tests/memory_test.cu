@@ -79,7 +79,7 @@ void row_norms(const Rows& c) {
   const auto in = random_elements(c.t, n, 5), res = random_elements(c.t, n, 6), g = random_elements(c.t, c.cols, 7),
              b = random_elements(c.t, c.cols, 8);
   const Buffer din(in, c.offset), dres(res, c.offset), dg(g), db(b);
-  const double u = check::unit_roundoff(c.t), eps = 1e-5;
+  const double eps = 1e-5;
   for (int op = 0; op < 3; op++) {
     Buffer out(bytes, c.offset), sum(bytes, c.offset);
     const bool residual = c.residual && op > 0, gamma = c.gamma && op > 0;
@@ -101,7 +101,7 @@ void row_norms(const Rows& c) {
         if (residual) {
           const double want = x[i] + check::to_double(res.data(), at, c.t);
           x[i] = check::to_double(got_sum.data(), at, c.t);
-          check::expect_near(x[i], want, u * std::fabs(want) * 1.001, "residual sum", row, i);
+          check::expect_near(x[i], want, check::rounding(c.t, want), "residual sum", row, i);
         }
         top = std::max(top, x[i]), mean += x[i] / c.cols;
       }
@@ -114,7 +114,7 @@ void row_norms(const Rows& c) {
           want *= check::to_double(g.data(), i, c.t), mass = std::fabs(want) + std::fabs(mean * scale);
           if (op == 1) want += check::to_double(b.data(), i, c.t), mass += std::fabs(want);
         }
-        const double bound = 1e-5 * (mass + (op == 1 ? 4 * scale : 0)) + 1.01 * u * std::fabs(want) + 1e-8;
+        const double bound = 1e-5 * (mass + (op == 1 ? 4 * scale : 0)) + check::rounding(c.t, want) + 1e-30;
         check::expect_near(check::to_double(got.data(), row * c.pitch + i, c.t), want, bound,
                            op == 0 ? "softmax" : op == 1 ? "layernorm" : "rmsnorm", row, i);
       }
@@ -144,9 +144,9 @@ void rotary_case(DType t, int64_t tokens, int64_t heads, int64_t dim, size_t off
       const double u = check::to_double(x.data(), i * dim + d, t), v = check::to_double(x.data(), i * dim + half + d, t);
       const double cs = c[i / heads * half + d], sn = s[i / heads * half + d];
       const double bound = 4 * kFloat * (std::fabs(u) + std::fabs(v));
-      const double low = u * cs - v * sn, high = v * cs + u * sn, r = 1.001 * check::unit_roundoff(t);
-      check::expect_near(check::to_double(got.data(), i * dim + d, t), low, bound + r * std::fabs(low), "rotary", i, d);
-      check::expect_near(check::to_double(got.data(), i * dim + half + d, t), high, bound + r * std::fabs(high), "rotary", i, half + d);
+      const double low = u * cs - v * sn, high = v * cs + u * sn;
+      check::expect_near(check::to_double(got.data(), i * dim + d, t), low, bound + check::rounding(t, low), "rotary", i, d);
+      check::expect_near(check::to_double(got.data(), i * dim + half + d, t), high, bound + check::rounding(t, high), "rotary", i, half + d);
     }
   dx.check_guards("rotary");
 }
@@ -169,7 +169,7 @@ void quantize_case(DType t, int64_t rows, int64_t cols) {
       check::expect_near(s[r * groups + g], scale, 2 * kFloat * scale, "scale", r, g);
       for (int64_t i = g * 128; i < std::min(cols, g * 128 + 128); i++) {
         const double want = check::to_double(x.data(), r * cols + i, t);
-        const double bound = std::max(0x1p-4 * std::fabs(want), scale * 0x1p-10) * 1.01 + check::unit_roundoff(t) * std::fabs(want);
+        const double bound = std::max(0x1p-4 * std::fabs(want), scale * 0x1p-10) * 1.01 + check::rounding(t, want);
         check::expect_near(check::to_double(got.data(), r * cols + i, t), want, bound, "e4m3", r, i);
       }
     }

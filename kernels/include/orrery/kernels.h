@@ -57,6 +57,7 @@ struct GemmConfig {
   int cluster_m = 1, cluster_n = 1;  // CTAs that share operand tiles by multicast
   int split_k = 1;                   // CTAs that share the K of a tile (kSplit)
   int raster = 8;                    // tile rows walked together, for L2 reuse (persistent)
+  int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
 };
 

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs the benchmarks and leaves one raw file each: run.sh BUILD_DIR OUT_DIR [--search]
+# With --search every configuration of ours is timed too and logged to OUT_DIR/search_*.csv (bench/make_table).
+set -e
+build=$1 out=$2 search=$3
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out"
+header() {
+  echo "# date $(date -u +%Y-%m-%dT%H:%MZ), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader), clocks left alone"
+  echo "# command: $*"
+}
+run() {  # NAME COMMAND...
+  local name=$1
+  shift
+  { header "$@"; "$@"; } > "$out/$name.csv"
+}
+for table in skinny_e4m3 skinny_f16 skinny_bf16 square_bf16 square_f16 square_e4m3; do
+  if [ -n "$search" ]; then run gemm_$table "$build/gemm_bench" $table "$out/search_$table.csv"
+  else run gemm_$table "$build/gemm_bench" $table; fi
+done
+run memory "$build/memory_bench"
+run attention "$build/attention_bench"
+if python3 -c 'import torch' 2> /dev/null; then run attention_peers python3 "$here/attention_peers.py"; fi

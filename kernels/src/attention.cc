@@ -1,0 +1,89 @@
+// attention_forward: argument checks, tensor maps, the number of CTAs.
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "arguments.h"
+#include "attention_params.h"
+#include "tensor_map.h"
+
+namespace orrery::kernels {
+namespace {
+
+using Strides = AttentionArgs::Strides;
+
+/// Names the first fault of a tensor of batch x seq x heads x dim with these strides.
+Status check_tensor(const char* name, const char* strides_name, const void* data, const Strides& s, int64_t batch,
+                    int64_t seq, int64_t heads, int64_t dim) {
+  if (!data) return bad(name, "is null");
+  if (!aligned(data, 16)) return bad(name, "is not 16-byte aligned");
+  const struct { int64_t stride, count; } all[] = {{s.batch, batch}, {s.seq, seq}, {s.head, heads}};
+  for (const auto& it : all)
+    if (it.count > 1 && (it.stride < dim || it.stride % 8 || it.stride >= int64_t(1) << 39))
+      return bad(strides_name, "must be multiples of 8 elements, at least dim");
+  return {};
+}
+
+bool encode(CUtensorMap* map, const void* data, DType t, const Strides& s, int64_t batch, int64_t seq, int64_t heads,
+            int64_t dim, uint32_t rows) {
+  const uint64_t sizes[4] = {uint64_t(dim), uint64_t(seq), uint64_t(heads), uint64_t(batch)};
+  // The stride of a dimension of size 1 is not used, but must be one that the encoder accepts.
+  const auto bytes = [&](int64_t stride, int64_t count) { return uint64_t(count > 1 ? stride : dim) * 2; };
+  const uint64_t pitches[3] = {bytes(s.seq, seq), bytes(s.head, heads), bytes(s.batch, batch)};
+  const uint32_t box[4] = {64, rows, 1, 1};
+  return encode_tensor_map(map, tensor_map_type(t), 4, data, sizes, pitches, box);
+}
+
+Status check(const AttentionArgs& a) {
+  constexpr int64_t kMax = 1 << 24;
+  const struct { const char* name; int64_t value; } sizes[] = {
+      {"batch", a.batch}, {"heads", a.heads}, {"kv_heads", a.kv_heads}, {"seq_q", a.seq_q}, {"seq_k", a.seq_k}};
+  for (const auto& it : sizes)
+    if (it.value < 0 || it.value > kMax) return bad(it.name, "must be in [0, 2^24]");
+  if (a.dtype != DType::kBF16 && a.dtype != DType::kF16) return bad("dtype", "must be bf16 or f16");
+  if (a.dim != 64 && a.dim != 128) return bad("dim", "must be 64 or 128");
+  if (a.kv_heads == 0 ? a.heads != 0 : a.heads % a.kv_heads) return bad("kv_heads", "must divide heads");
+  if (!std::isfinite(a.scale) || a.scale < 0) return bad("scale", "must be finite and not negative");
+  if (a.batch == 0 || a.heads == 0 || a.seq_q == 0) return {};
+  if (a.seq_k == 0) return bad("seq_k", "must not be 0");
+  if (Status s = check_tensor("q", "q_strides", a.q, a.q_strides, a.batch, a.seq_q, a.heads, a.dim); !s.ok()) return s;
+  if (Status s = check_tensor("k", "k_strides", a.k, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim); !s.ok()) return s;
+  if (Status s = check_tensor("v", "v_strides", a.v, a.v_strides, a.batch, a.seq_k, a.kv_heads, a.dim); !s.ok()) return s;
+  if (Status s = check_tensor("out", "out_strides", a.out, a.out_strides, a.batch, a.seq_q, a.heads, a.dim); !s.ok())
+    return s;
+  if (!aligned(a.lse, 4)) return bad("lse", "is misaligned");
+  if (a.out == a.q || a.out == a.k || a.out == a.v) return bad("out", "overlaps an input");
+  return {};
+}
+
+}  // namespace
+
+Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
+  if (Status s = check(a); !s.ok()) return s;
+  if (a.batch == 0 || a.heads == 0 || a.seq_q == 0) return {};
+  AttentionParams p{};
+  if (!encode(&p.q, a.q, a.dtype, a.q_strides, a.batch, a.seq_q, a.heads, a.dim, 128) ||
+      !encode(&p.k, a.k, a.dtype, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim, attention_keys(a.causal)) ||
+      !encode(&p.v, a.v, a.dtype, a.v_strides, a.batch, a.seq_k, a.kv_heads, a.dim, attention_keys(a.causal)) ||
+      !encode(&p.out, a.out, a.dtype, a.out_strides, a.batch, a.seq_q, a.heads, a.dim, 16))
+    return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  p.lse = a.lse;
+  p.batch = int(a.batch), p.heads = int(a.heads), p.seq_q = int(a.seq_q), p.seq_k = int(a.seq_k);
+  p.heads_per_kv = int(a.heads / a.kv_heads);
+  p.offset = int(a.seq_k - a.seq_q);
+  p.q_tiles = int((a.seq_q + 127) / 128);
+  const int64_t tiles = p.q_tiles * a.heads * a.batch;
+  if (tiles > 1 << 30) return bad("batch", "times heads times seq_q is too large");
+  p.tiles = int(tiles);
+  constexpr int64_t kCacheBytes = int64_t(24) << 20;  // of L2, for the keys and values in work
+  const int64_t kv_bytes = a.seq_k * a.dim * 2 * 2;
+  p.head_group = int(std::clamp<int64_t>(kCacheBytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
+  p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
+  p.scale_log2 = (a.scale > 0 ? a.scale : 1.f / std::sqrt(float(a.dim))) * 1.44269504f;
+  int device = 0, sms = 1;
+  if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
+  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  return launched(launch_attention(p, a.dtype, int(a.dim), a.causal, std::min(sms, p.tiles), stream));
+}
+
+}  // namespace orrery::kernels

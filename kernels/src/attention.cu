@@ -1,0 +1,367 @@
+// Attention forward: softmax(scale Q K') V by tiles of 128 queries, for head dimensions 64 and 128.
+//
+// A persistent CTA has a producer thread and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
+// in tiles of 128 or 176, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
+// Two overlaps hide the exponentials, which the tensor core must not wait for:
+//
+//   within a warpgroup    S = Q K'(next) and O += P V(this) are issued together; the softmax of the next tile runs while
+//                         O += P V is still multiplying.
+//   between warpgroups    `turn` barriers let one issue its products while the other is at its softmax.
+//
+// P never leaves the registers: the accumulator layout of S is the operand layout of A, two columns to a register.
+//
+// Shared memory: Q [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
+// The finished O leaves through the rows of Q that the warp itself has read.
+//
+// Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
+#include "attention_params.h"
+#include "gemm_epilogue.cuh"
+#include "ptx.cuh"
+#include "wgmma.cuh"
+
+namespace orrery::kernels {
+namespace {
+
+constexpr int kQueries = 128, kThreads = 384;
+
+template <class T_, int kDim_, bool kCausal_>
+struct Shape {
+  using T = T_;
+  static constexpr int kDim = kDim_, kSlabs = kDim / 64, kStages = 2;
+  static constexpr bool kCausal = kCausal_;
+  // Without a mask the keys come 176 at a time: fewer turns and rescalings, as many as the registers allow.
+  static constexpr int kKeys = attention_keys(kCausal);
+  static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
+  static constexpr int kBytesQ = kSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
+  static constexpr int kShared = kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
+};
+
+template <class S>
+struct Shared {
+  uint32_t q, k, v, q_full, q_empty, k_full, k_empty, v_full, v_empty;
+  __device__ __forceinline__ explicit Shared(uint32_t raw) {
+    q = (raw + 1023) / 1024 * 1024;
+    k = q + S::kBytesQ;
+    v = k + S::kStages * S::kBytesKv;
+    q_full = v + S::kStages * S::kBytesKv;
+    q_empty = q_full + 8;
+    k_full = q_full + 16, k_empty = k_full + 8 * S::kStages;
+    v_full = k_empty + 8 * S::kStages, v_empty = v_full + 8 * S::kStages;
+  }
+  __device__ __forceinline__ void init() const {
+    ptx::mbarrier_init(q_full, 1);
+    ptx::mbarrier_init(q_empty, 8);
+    for (int s = 0; s < S::kStages; s++) {
+      ptx::mbarrier_init(k_full + 8 * s, 1), ptx::mbarrier_init(v_full + 8 * s, 1);
+      ptx::mbarrier_init(k_empty + 8 * s, 8), ptx::mbarrier_init(v_empty + 8 * s, 8);
+    }
+    ptx::fence_mbarrier_init();
+  }
+};
+
+struct Place {
+  uint32_t stage = 0, phase = 0;
+  template <int kStages>
+  __device__ __forceinline__ void next() {
+    if (++stage == kStages) stage = 0, phase ^= 1;
+  }
+};
+
+struct Work {
+  int row0, head, batch, key_tiles;
+};
+
+/// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2; in a group the longest tiles come
+/// first, and every other round runs backwards over the CTAs, so that long and short ones even out.
+template <class S>
+__device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
+  const int column = S::kCausal && i % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  const int t = i * gridDim.x + column;
+  if (t >= p.tiles) return {0, 0, 0, -1};
+  const int all_heads = p.heads * p.batch, group = t / (p.head_group * p.q_tiles);
+  const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
+  const int in_group = t - first * p.q_tiles, head = first + in_group % heads;
+  const int q_tile = p.q_tiles - 1 - in_group / heads;
+  Work w{q_tile * kQueries, head % p.heads, head / p.heads, 0};
+  const int last = S::kCausal ? min(p.seq_k, w.row0 + kQueries + p.offset) : p.seq_k;
+  w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
+  return w;
+}
+
+template <class S, int kRows>
+__device__ __forceinline__ void load_tile(const CUtensorMap* map, uint32_t dst, uint32_t bar, int row, int head,
+                                          int batch, uint64_t hint) {
+  ptx::mbarrier_arrive_expect_tx(bar, S::kSlabs * kRows * 128);
+#pragma unroll
+  for (int slab = 0; slab < S::kSlabs; slab++)
+    ptx::tma_load_4d(dst + slab * kRows * 128, map, bar, slab * 64, row, head, batch, hint);
+}
+
+template <class S>
+__device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
+  Place k, v;
+  uint32_t q_phase = 1;
+  for (int i = 0;; i++) {
+    const Work w = work_at<S>(p, i);
+    if (w.key_tiles < 0) break;
+    const int kv_head = w.head / p.heads_per_kv;
+    ptx::mbarrier_wait(shared.q_empty, q_phase);
+    q_phase ^= 1;
+    load_tile<S, kQueries>(&p.q, shared.q, shared.q_full, w.row0, w.head, w.batch, ptx::kEvictFirst);
+    for (int j = w.key_tiles - 1; j >= -1 && w.key_tiles > 0; j--) {  // keys run one tile ahead of values
+      if (j >= 0) {
+        ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
+        load_tile<S, S::kKeys>(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j * S::kKeys, kv_head, w.batch,
+                     ptx::kEvictLast);
+        k.template next<S::kStages>();
+      }
+      if (j + 1 < w.key_tiles) {
+        ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
+        load_tile<S, S::kKeys>(&p.v, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, (j + 1) * S::kKeys, kv_head,
+                     w.batch, ptx::kEvictLast);
+        v.template next<S::kStages>();
+      }
+    }
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void issue_scores(float (&s)[S::kKeys / 2], uint32_t q, uint32_t k) {
+#pragma unroll
+  for (int j = 0; j < S::kDim / 16; j++) {
+    wgmma_ss<typename S::T, typename S::T, S::kKeys, 0, 0>(s, ptx::descriptor_k_major(q + j / 4 * S::kSlabQ, j % 4),
+                                                           ptx::descriptor_k_major(k + j / 4 * S::kSlabKv, j % 4), j > 0);
+  }
+  ptx::wgmma_commit_group();
+}
+
+template <class S>
+__device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint32_t (&probabilities)[S::kKeys / 16][4],
+                                             uint32_t v) {
+#pragma unroll
+  for (int j = 0; j < S::kKeys / 16; j++)
+    wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], ptx::descriptor_mn_major(v, j, S::kKeys), 1);
+  ptx::wgmma_commit_group();
+}
+
+/// A thread's two query rows: running maximum (of unscaled scores) and its own part of the sum.
+struct Softmax {
+  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
+
+  /// Scores -> exponentials under the new maximum; `rescale` is what earlier sums and outputs are worth now.
+  template <int kCount>
+  __device__ __forceinline__ void take(float (&s)[kCount], float scale, float (&rescale)[2]) {
+    float shift[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float most = top[h];
+#pragma unroll
+      for (int i = 0; i < kCount; i += 4) most = fmaxf(most, fmaxf(s[i + 2 * h], s[i + 2 * h + 1]));
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+      const float safe = most == -INFINITY ? 0.f : most;  // nothing seen yet: everything stays zero
+      shift[h] = safe * scale;
+      rescale[h] = exp2_of(top[h] * scale - shift[h]);
+      top[h] = most;
+      sum[h] *= rescale[h];
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; i++) {
+      const int h = i / 2 % 2;
+      s[i] = exp2_of(fmaf(s[i], scale, -shift[h]));
+      sum[h] += s[i];
+    }
+  }
+  __device__ static __forceinline__ float exp2_of(float v) {
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+  }
+};
+
+/// Hides keys from `limit[h]` on, for the thread's rows h = 0, 1.
+template <int kCount>
+__device__ __forceinline__ void hide(float (&s)[kCount], int key0, const int (&limit)[2]) {
+  const int base = key0 + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < kCount; i++)
+    if (base + i / 4 * 8 + i % 2 >= limit[i / 2 % 2]) s[i] = -INFINITY;
+}
+
+template <class T, int kSteps>
+__device__ __forceinline__ void pack(uint32_t (&out)[kSteps][4], const float (&s)[kSteps * 8]) {
+#pragma unroll
+  for (int i = 0; i < kSteps * 4; i++)
+    out[i / 4][i % 4] = pack_pair(s[2 * i], s[2 * i + 1], std::is_same_v<T, __nv_bfloat16>);
+}
+
+/// Stores the warp's 16 rows of O through its rows of Q, and their log-sum-exp.
+template <class S>
+__device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, float (&o)[S::kDim / 2],
+                                       const Softmax& softmax, uint32_t q_rows, int row) {
+  const int lane = threadIdx.x % 32;
+  float inverse[2];
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    float sum = softmax.sum[h];
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    inverse[h] = sum > 0.f ? 1.f / sum : 0.f;
+    const int query = row + lane / 4 + 8 * h;
+    if (p.lse && lane % 4 == 0 && query < p.seq_q)
+      p.lse[(int64_t(w.batch) * p.heads + w.head) * p.seq_q + query] =
+          sum > 0.f ? (softmax.top[h] * p.scale_log2 + __log2f(sum)) * 0.69314718f : -INFINITY;
+  }
+  constexpr bool kBf16 = std::is_same_v<typename S::T, __nv_bfloat16>;
+  const uint32_t line = lane % 8 + 8 * (lane / 8 % 2);
+#pragma unroll
+  for (int j = 0; j < S::kDim / 16; j++) {
+    uint32_t r[4];
+#pragma unroll
+    for (int q = 0; q < 4; q++) r[q] = pack_pair(o[j * 8 + q * 2] * inverse[q % 2], o[j * 8 + q * 2 + 1] * inverse[q % 2], kBf16);
+    const uint32_t column = (j % 4 * 32 + lane / 16 * 16) ^ (line % 8 * 16);
+    ptx::stmatrix_x4(q_rows + j / 4 * S::kSlabQ + line * 128 + column, r[0], r[1], r[2], r[3]);
+  }
+  ptx::fence_proxy_async_shared();
+  __syncwarp();
+  if (lane == 0) {
+    if (row < p.seq_q)
+      for (int slab = 0; slab < S::kSlabs; slab++)
+        ptx::tma_store_4d(&p.out, q_rows + slab * S::kSlabQ, slab * 64, row, w.head, w.batch);
+    ptx::bulk_commit_group();
+    ptx::bulk_wait_group_read<0>();
+  }
+  __syncwarp();
+}
+
+/// One tile of queries: leaves the warpgroup's O (zeros on entry) and softmax state complete.
+template <class S>
+__device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>& shared, const Work& w, int group, Place& k,
+                                       Place& v, float (&o)[S::kDim / 2], Softmax& softmax) {
+  const bool signals = threadIdx.x % 32 == 0;
+  const uint32_t q = shared.q + group * 64 * 128;
+  const int row = w.row0 + group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  int limit[2];
+#pragma unroll
+  for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(p.seq_k, row + 8 * h + p.offset + 1) : p.seq_k;
+  // Keys below this are seen by every row of the warpgroup.
+  const int clear = S::kCausal ? min(p.seq_k, w.row0 + group * 64 + p.offset + 1) : p.seq_k;
+  constexpr int kKeys = S::kKeys;
+  float s[kKeys / 2], rescale[2];
+  uint32_t probabilities[kKeys / 16][4];
+
+  int j = w.key_tiles - 1;
+  ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
+  ptx::bar_sync(2 + group, 256);
+  ptx::wgmma_fence();
+  issue_scores<S>(s, q, shared.k + k.stage * S::kBytesKv);
+  ptx::bar_arrive(3 - group, 256);
+  ptx::wgmma_wait_group<0>();
+  ptx::wgmma_pin(s);
+  if (signals) ptx::mbarrier_arrive(shared.k_empty + 8 * k.stage);
+  k.template next<S::kStages>();
+  if ((j + 1) * kKeys > clear) hide(s, j * kKeys, limit);
+  softmax.take(s, p.scale_log2, rescale);
+  pack<typename S::T>(probabilities, s);
+
+  for (j--; j >= 0; j--) {
+    ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
+    ptx::bar_sync(2 + group, 256);
+    ptx::wgmma_fence();
+    issue_scores<S>(s, q, shared.k + k.stage * S::kBytesKv);
+    ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
+    ptx::wgmma_fence();
+    issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
+    ptx::bar_arrive(3 - group, 256);
+    ptx::wgmma_wait_group<1>();
+    ptx::wgmma_pin(s);
+    if (signals) ptx::mbarrier_arrive(shared.k_empty + 8 * k.stage);
+    k.template next<S::kStages>();
+    if ((j + 1) * kKeys > clear) hide(s, j * kKeys, limit);
+    softmax.take(s, p.scale_log2, rescale);
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_pin(o);
+    if (signals) ptx::mbarrier_arrive(shared.v_empty + 8 * v.stage);
+    v.template next<S::kStages>();
+    if (__any_sync(~0u, rescale[0] != 1.f || rescale[1] != 1.f)) {  // once the maximum has settled, mostly not
+#pragma unroll
+      for (int i = 0; i < S::kDim / 2; i++) o[i] *= rescale[i / 2 % 2];
+    }
+    pack<typename S::T>(probabilities, s);
+  }
+  ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
+  ptx::wgmma_fence();
+  issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
+  ptx::wgmma_wait_group<0>();
+  ptx::wgmma_pin(o);
+  if (signals) ptx::mbarrier_arrive(shared.v_empty + 8 * v.stage);
+  v.template next<S::kStages>();
+}
+
+template <class S>
+__device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S>& shared) {
+  const int group = threadIdx.x / 128 - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
+  const uint32_t q_rows = shared.q + warp_row * 128;
+  Place k, v;
+  uint32_t q_phase = 0;
+  if (group == 1) ptx::bar_arrive(2, 256);  // the first turn is group 0's
+  for (int i = 0;; i++) {
+    const Work w = work_at<S>(p, i);
+    if (w.key_tiles < 0) break;
+    float o[S::kDim / 2];
+    Softmax softmax;
+    ptx::mbarrier_wait(shared.q_full, q_phase);
+    q_phase ^= 1;
+#pragma unroll
+    for (float& x : o) x = 0.f;
+    if (w.key_tiles > 0) attend<S>(p, shared, w, group, k, v, o, softmax);  // else the queries see no key
+    finish<S>(p, w, o, softmax, q_rows, w.row0 + warp_row);
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty);
+  }
+  if (group == 0) ptx::bar_sync(2, 256);  // takes the arrival that nobody waits for
+}
+
+template <class S>
+__global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__ AttentionParams p) {
+  extern __shared__ uint8_t raw[];
+  const Shared<S> shared(ptx::smem_address(raw));
+  if (threadIdx.x == 0) {
+    ptx::prefetch_tensormap(&p.q);
+    ptx::prefetch_tensormap(&p.k);
+    ptx::prefetch_tensormap(&p.v);
+    shared.init();
+  }
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    ptx::setmaxnreg_dec<24>();
+    if (threadIdx.x == 0) produce<S>(p, shared);
+  } else {
+    ptx::setmaxnreg_inc<240>();
+    consume<S>(p, shared);
+  }
+}
+
+template <class T, int kDim, bool kCausal>
+cudaError_t launch(const AttentionParams& p, int blocks, cudaStream_t stream) {
+  using S = Shape<T, kDim, kCausal>;
+  if (cudaError_t e = cudaFuncSetAttribute(attention<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kShared))
+    return e;
+  attention<S><<<blocks, kThreads, S::kShared, stream>>>(p);
+  return cudaGetLastError();
+}
+
+template <class T>
+cudaError_t launch_typed(const AttentionParams& p, int dim, bool causal, int blocks, cudaStream_t stream) {
+  if (dim == 64) return causal ? launch<T, 64, true>(p, blocks, stream) : launch<T, 64, false>(p, blocks, stream);
+  return causal ? launch<T, 128, true>(p, blocks, stream) : launch<T, 128, false>(p, blocks, stream);
+}
+
+}  // namespace
+
+cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, int blocks,
+                             cudaStream_t stream) {
+  return dtype == DType::kBF16 ? launch_typed<__nv_bfloat16>(p, dim, causal, blocks, stream)
+                               : launch_typed<__half>(p, dim, causal, blocks, stream);
+}
+
+}  // namespace orrery::kernels

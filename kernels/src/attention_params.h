@@ -1,0 +1,30 @@
+// What the host tells the attention kernel.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "orrery/kernels.h"
+
+namespace orrery::kernels {
+
+struct AttentionParams {
+  CUtensorMap q, k, v, out;  // dims: dim, seq, head, batch
+  float* lse;
+  int batch, heads, seq_q, seq_k;
+  int heads_per_kv;
+  int offset;            // query i sees keys up to i + offset (causal)
+  int q_tiles, tiles;    // of a head; in all
+  int head_group;        // heads worked on together, so that their keys and values stay in L2
+  float scale_log2;      // softmax scale times log2(e)
+};
+
+/// Keys of one tile: rows of the boxes of k and v.
+constexpr int attention_keys(bool causal) { return causal ? 128 : 176; }
+
+/// Launches the kernel for these types on `blocks` persistent CTAs.
+cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, int blocks,
+                             cudaStream_t stream);
+
+}  // namespace orrery::kernels
