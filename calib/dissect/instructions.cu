@@ -17,16 +17,14 @@ constexpr int kUnroll = 64, kLoops = 32;
     __device__ static void step(T& x, T y) { asm volatile(TEXT : "+" CONSTRAINT(x) : CONSTRAINT(y)); } \
   };
 
-CHAIN(add_s32, int, "r", "add.s32 %0, %0, %1;")
+CHAIN(add_sub_s32, int, "r", "{ .reg .s32 t; add.s32 t, %0, %1; xor.b32 %0, t, %0; }")  // two instructions: sums alone merge
 CHAIN(mul_lo_s32, int, "r", "mul.lo.s32 %0, %0, %1;")
 CHAIN(mad_lo_s32, int, "r", "mad.lo.s32 %0, %0, %1, %1;")
 CHAIN(mul_hi_u32, unsigned, "r", "mul.hi.u32 %0, %0, %1;")
-CHAIN(and_b32, unsigned, "r", "and.b32 %0, %0, %1;")
 CHAIN(lop3_b32, unsigned, "r", "lop3.b32 %0, %0, %1, %1, 0x96;")
 CHAIN(shl_b32, unsigned, "r", "shl.b32 %0, %0, %1;")
 CHAIN(shf_l_b32, unsigned, "r", "shf.l.wrap.b32 %0, %0, %1, %1;")
 CHAIN(prmt_b32, unsigned, "r", "prmt.b32 %0, %0, %1, 0x2103;")
-CHAIN(min_s32, int, "r", "min.s32 %0, %0, %1;")
 CHAIN(popc_b32, unsigned, "r", "popc.b32 %0, %0;")
 CHAIN(brev_b32, unsigned, "r", "brev.b32 %0, %0;")
 CHAIN(bfind_u32, unsigned, "r", "bfind.u32 %0, %0;")
@@ -45,7 +43,7 @@ CHAIN(fma_f16x2, unsigned, "r", "fma.rn.f16x2 %0, %0, %1, %1;")
 CHAIN(fma_bf16x2, unsigned, "r", "fma.rn.bf16x2 %0, %0, %1, %1;")
 CHAIN(ex2_approx_f32, float, "f", "ex2.approx.ftz.f32 %0, %0;")
 CHAIN(lg2_approx_f32, float, "f", "lg2.approx.ftz.f32 %0, %0;")
-CHAIN(rcp_approx_f32, float, "f", "rcp.approx.ftz.f32 %0, %0;")
+CHAIN(rcp_approx_add_f32, float, "f", "{ .reg .f32 t; rcp.approx.ftz.f32 t, %0; add.ftz.f32 %0, t, %1; }")  // rcp of rcp folds
 CHAIN(rsqrt_approx_f32, float, "f", "rsqrt.approx.ftz.f32 %0, %0;")
 CHAIN(sin_approx_f32, float, "f", "sin.approx.ftz.f32 %0, %0;")
 CHAIN(tanh_approx_f32, float, "f", "tanh.approx.f32 %0, %0;")
@@ -67,7 +65,7 @@ CHAIN(vimax3_s16x2, unsigned, "r", "{ .reg .b32 t; max.s16x2 t, %0, %1; max.s16x
 
 template <class Op>
 __global__ void latency(long long* cycles, typename Op::T* sink, typename Op::T y) {
-  typename Op::T x = y;
+  typename Op::T x = y + typename Op::T(threadIdx.x);  // not uniform: the uniform datapath is another machine
   long long start = 0;
   for (int l = 0; l < kLoops + 1; l++) {
     if (l == 1) start = clock_now();
@@ -81,7 +79,8 @@ __global__ void latency(long long* cycles, typename Op::T* sink, typename Op::T 
 
 template <class Op>
 __global__ void throughput(long long* cycles, typename Op::T* sink, typename Op::T y) {
-  typename Op::T x[8] = {y, y, y, y, y, y, y, y};
+  typename Op::T x[8];
+  for (int k = 0; k < 8; k++) x[k] = y + typename Op::T(threadIdx.x + k);
   __shared__ long long first, last;
   if (threadIdx.x == 0) first = 0x7fffffffffffffffll, last = 0;
   __syncthreads();
@@ -123,9 +122,9 @@ void measure_all() {
 }  // namespace
 
 void measure_instructions() {
-  measure_all<add_s32, mul_lo_s32, mad_lo_s32, mul_hi_u32, and_b32, lop3_b32, shl_b32, shf_l_b32, prmt_b32, min_s32, popc_b32, brev_b32,
+  measure_all<add_sub_s32, mul_lo_s32, mad_lo_s32, mul_hi_u32, lop3_b32, shl_b32, shf_l_b32, prmt_b32, popc_b32, brev_b32,
               bfind_u32, dp4a_s32, add_s64, mul_lo_s64, add_f32, mul_f32, fma_f32, min_f32, add_f64, mul_f64, fma_f64, add_f16x2, fma_f16x2,
-              fma_bf16x2, ex2_approx_f32, lg2_approx_f32, rcp_approx_f32, rsqrt_approx_f32, sin_approx_f32, tanh_approx_f32, div_rn_f32,
+              fma_bf16x2, ex2_approx_f32, lg2_approx_f32, rcp_approx_add_f32, rsqrt_approx_f32, sin_approx_f32, tanh_approx_f32, div_rn_f32,
               sqrt_rn_f32, div_rn_f64, div_s32, shfl_bfly, shfl_idx, redux_add, vote_ballot, match_any, cvt_f32_s32, cvt_f16_f32, cvt_f64_f32,
               setp_selp, viaddmax_s32, vimax3_s16x2>();
 }

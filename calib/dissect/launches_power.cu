@@ -38,7 +38,7 @@ template <class T, bool kRandom>
 __global__ void spin_fma(int rounds, T* sink) {
   T x[8];
   for (int k = 0; k < 8; k++) x[k] = kRandom ? T(1.0 + 1e-3 * (threadIdx.x * 37 % 101) + k) : T(0);
-  const T y = kRandom ? T(0.999 - 1e-6 * threadIdx.x) : T(0);
+  const T y = kRandom ? T(0.999 - 1e-6 * threadIdx.x) : T(rounds < 0);  // zero, but the compiler cannot know
   for (int i = 0; i < rounds; i++)
 #pragma unroll
     for (int k = 0; k < 64; k++) x[k % 8] = x[k % 8] * y + y;
@@ -55,7 +55,7 @@ __global__ void spin_shared(int rounds, uint32_t* sink) {
 #pragma unroll
     for (int k = 0; k < 64; k++) {
       uint32_t v;
-      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(p + (k % 8) * 128) : "memory");
+      asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(p + (k % 8) * 128) : "memory");
       sum ^= v;
     }
   if (sum == 1) *sink = sum;

@@ -45,11 +45,11 @@ void link(uint64_t* base, size_t bytes, size_t stride, uint32_t seed) {
 void measure_latency() {
   Buffer<uint64_t> sink(1);
   for (size_t kb : {16, 64, 128, 192, 224, 256, 512, 1024, 4096, 8192, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536, 98304, 131072, 262144, 524288}) {
-    const size_t bytes = kb << 10, stride = bytes > (64u << 20) ? 4096 : 128;
+    const size_t bytes = kb << 10, stride = bytes > (128u << 20) ? 1024 : 128;
     Buffer<uint64_t> data(bytes / 8);
     if (!data.p) continue;
     link(data, bytes, stride, 1);
-    const int warm = int(std::min<size_t>(bytes / stride, 400000));
+    const int warm = int(std::min<size_t>(bytes / stride, 1000000));
     report("latency.global.ca." + std::to_string(kb) + "KB", cycles_of(3, kSteps, [&](long long* c) { chase<0><<<1, 1>>>(c, data, warm, sink); }), "cycles", "random pointer chase, ld.ca");
     if (kb >= 1024)
       report("latency.global.cg." + std::to_string(kb) + "KB", cycles_of(3, kSteps, [&](long long* c) { chase<1><<<1, 1>>>(c, data, warm, sink); }), "cycles", "random pointer chase, ld.cg");
@@ -65,8 +65,9 @@ __global__ void line_latency(const uint64_t* base, int lines, int stride, uint16
       uint64_t v;
       const long long a = clock_now();
       asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-      asm volatile("{ .reg .pred p; setp.eq.u64 p, %0, 1; @p trap; }" ::"l"(v) : "memory");
-      const long long b = clock_now();
+      // The clock is read at an address that depends on the value, so that it cannot be read before the value is there.
+      long long b;
+      asm volatile("{ .reg .pred p; .reg .u64 t; setp.ne.u64 p, %1, 0; mov.u64 t, %%clock64; @p add.u64 t, t, 1; mov.u64 %0, t; }" : "=l"(b) : "l"(v) : "memory");
       best = min(best, uint32_t(b - a));
     }
     out[i] = uint16_t(best);
@@ -85,6 +86,7 @@ void measure_partitions() {
   const double middle = (sorted[lines / 20] + sorted[lines - lines / 20]) / 2;
   std::vector<double> near, far;
   for (double v : sorted) (v < middle ? near : far).push_back(v);
+  if (near.empty() || far.empty()) return report("latency.l2.near", {}, "cycles", "");
   report("latency.l2.near", near, "cycles", "single lines, lower half of a two-peak distribution, includes clock overhead");
   report("latency.l2.far", far, "cycles", "single lines, upper half of a two-peak distribution, includes clock overhead");
   report("latency.l2.near_share", {double(near.size()) / lines}, "1", "share of lines in the lower peak");
@@ -123,7 +125,7 @@ __global__ void shared_conflict(long long* cycles, uint32_t* sink, int stride) {
 #pragma unroll 8
   for (int i = 0; i < 512; i++) {
     uint32_t v;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(p) : "memory");
     sum += v;
   }
   __syncthreads();
