@@ -56,42 +56,6 @@ void measure_latency() {
   }
 }
 
-/// One line at a time: latency of an L2 hit by address, which shows the near and the far partition.
-__global__ void line_latency(const uint64_t* base, int lines, int stride, uint16_t* out) {
-  for (int i = 0; i < lines; i++) {
-    const uint64_t* p = base + size_t(i) * stride;
-    uint32_t best = 0xFFFF;
-    for (int r = 0; r < 4; r++) {
-      uint64_t v;
-      const long long a = clock_now();
-      asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-      // The clock is read at an address that depends on the value, so that it cannot be read before the value is there.
-      long long b;
-      asm volatile("{ .reg .pred p; .reg .u64 t; setp.ne.u64 p, %1, 0; mov.u64 t, %%clock64; @p add.u64 t, t, 1; mov.u64 %0, t; }" : "=l"(b) : "l"(v) : "memory");
-      best = min(best, uint32_t(b - a));
-    }
-    out[i] = uint16_t(best);
-  }
-}
-
-void measure_partitions() {
-  const int lines = 4096;
-  Buffer<uint64_t> data(lines * 16);
-  Buffer<uint16_t> out(lines);
-  line_latency<<<1, 1>>>(data, lines, 16, out);
-  std::vector<uint16_t> host(lines);
-  if (cudaMemcpy(host.data(), out, lines * 2, cudaMemcpyDeviceToHost) != cudaSuccess) return;
-  std::vector<double> sorted(host.begin(), host.end());
-  std::sort(sorted.begin(), sorted.end());
-  const double middle = (sorted[lines / 20] + sorted[lines - lines / 20]) / 2;
-  std::vector<double> near, far;
-  for (double v : sorted) (v < middle ? near : far).push_back(v);
-  if (near.empty() || far.empty()) return report("latency.l2.near", {}, "cycles", "");
-  report("latency.l2.near", near, "cycles", "single lines, lower half of a two-peak distribution, includes clock overhead");
-  report("latency.l2.far", far, "cycles", "single lines, upper half of a two-peak distribution, includes clock overhead");
-  report("latency.l2.near_share", {double(near.size()) / lines}, "1", "share of lines in the lower peak");
-}
-
 __global__ void shared_chase(long long* cycles, uint32_t* sink) {
   __shared__ uint32_t next[1024];
   for (int i = 0; i < 1024; i++) next[i] = shared_address(&next[(i * 17 + 5) % 1024]);
@@ -222,7 +186,6 @@ void measure_bandwidth() {
 void measure_memory() {
   measure_shared();
   measure_latency();
-  measure_partitions();
   measure_atomics();
   measure_bandwidth();
 }
