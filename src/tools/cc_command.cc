@@ -125,7 +125,8 @@ class Compilation {
                "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument", "-Wno-pass-failed"};
     if (!overlay_.empty()) w.insert(w.end(), {"-ivfsoverlay", overlay_});
     if (o_.relocatable)
-      w.insert(w.end(), {"-fgpu-rdc", "-D__CUDACC_RDC__=1", fmt::format("-cuid={:016x}", identity(source))});
+      w.insert(w.end(), {"-fgpu-rdc", "-D__CUDACC_RDC__=1", "-fuse-cuid=none", "-Xclang",
+                          fmt::format("-cuid={:016x}", identity(source))});
     w.insert(w.end(), o_.common.begin(), o_.common.end());
     return w;
   }
@@ -272,7 +273,7 @@ class Compilation {
     s += fmt::format("enum {{ kModules = {} }};\n", modules.size());
     s += "static const void* images[kModules + 1];\n"
          "static Register registers[kModules];\n"
-         "static int count;\n"
+         "static volatile int count;\n"  // volatile: else the compiler runs start() itself, before any module was added
          "static struct Wrapper program = {0x466243b1u, 2, &empty, images};\n"
          "static void** handle;\n"
          "static void add(Register f, const struct Wrapper* w) {\n"
