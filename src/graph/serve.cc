@@ -29,6 +29,12 @@ constexpr double kGiB = 1073741824.0;
 // Workspace of the matrix library and buffers of the communication library.
 double library_bytes(const Plan& plan) { return 64e6 + (plan.gpus() > 1 ? 0.5e9 : 0); }
 
+double hidden_extent(const Graph& graph) {
+  AxisId id = graph.find_axis("hidden");
+  if (id == kNoAxis) base::fail("{} has no axis 'hidden', which pipeline stages hand over", graph.name);
+  return graph.axes[id].extent;
+}
+
 StepShape decode_shape(double seqs, double context) {
   StepShape s;
   s.decode_seqs = seqs;
@@ -47,9 +53,20 @@ double state_bytes(const Graph& graph, const Program& program, double seqs, doub
   return program.state_bytes.at(b);
 }
 
+Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context) {
+  double per_rank = std::ceil(batch / plan.dp);
+  StepShape chunk;
+  chunk.prefill_tokens = std::min<double>(plan.chunk_tokens, std::max(1.0, context * per_rank));
+  chunk.prefill_seqs = 1;
+  Binding b = bind(graph, plan, chunk);
+  b[kKeys] = b[kKeysWindow] = b[kScores] = 0;
+  b[kOutputs] = std::max(1.0, per_rank);
+  return b;
+}
+
 FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, double context,
               const Engine& engine) {
-  if (batch < 0 || context < 0) base::fail("batch and context must not be negative");
+  if (!(batch >= 0 && batch < 1e12) || !(context >= 0 && context < 1e12)) base::fail("batch and context must be finite and not negative");
   if (plan.gpus() > cluster.gpus)
     base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(), plan.tp,
                plan.pp, plan.dp, plan.cp, cluster.gpus);
@@ -67,15 +84,9 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   double kv_on_device = plan.place.kv == Tier::kDevice ? 1 : 1 - plan.place.kv_fraction;
   add("KV cache and state", TensorClass::kState, state * kv_on_device,
       fmt::format("{:.0f} sequences of {:.0f} tokens", per_rank, context));
-  StepShape chunk;
-  chunk.prefill_tokens = std::min<double>(plan.chunk_tokens, std::max(1.0, context * per_rank));
-  chunk.prefill_seqs = 1;
-  Binding b = bind(graph, plan, chunk);
-  b[kKeys] = b[kKeysWindow] = 0;
-  b[kScores] = 0;
-  b[kOutputs] = std::max(1.0, per_rank);
+  Binding b = fit_binding(graph, plan, batch, context);
   add("activations", TensorClass::kActivation, activation_peak(program, b),
-      fmt::format("one block at {:.0f} tokens a step", chunk.prefill_tokens));
+      fmt::format("one block at {:.0f} tokens a step", b[kTokens]));
   add("context and kernels", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context");
   add("libraries", TensorClass::kCode, library_bytes(plan), "matrix workspace, communication buffers");
   if (engine.cuda_graph_bytes > 0)
@@ -120,7 +131,7 @@ StepTime StepPredictor::step(const StepShape& shape) {
   if (plan_.pp > 1) {
     // A step passes every stage; a stage's activations go to the next one.
     double hop = collective_time(Collective::kSendReceive, plan_.gpus() > rates_.per_host ? rates_.per_host + 1 : 2,
-                                 binding_[kTokens] * 2 * graph_.axes[graph_.find_axis("hidden")].extent, rates_);
+                                 binding_[kTokens] * 2 * hidden_extent(graph_), rates_);
     t.seconds = t.seconds * plan_.pp + hop * (plan_.pp - 1);
   }
   return t;
@@ -175,7 +186,8 @@ double speculated(const Plan& plan) {
 }  // namespace
 
 ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
-  if (q.input < 1 || q.output < 1 || q.concurrency <= 0) base::fail("input, output and concurrency must be positive");
+  for (double value : {q.input, q.output, q.concurrency})
+    if (!(value > 0 && value < 1e9)) base::fail("input, output and concurrency must be positive and finite");
   StepPredictor predictor(graph, plan, cluster);
   ServeAnswer a;
   double wanted = q.concurrency / plan.dp;

@@ -66,6 +66,8 @@ struct ServeAnswer {
 
 // Bytes of KV (and other state) that `seqs` sequences of `tokens` tokens hold on one rank.
 double state_bytes(const Graph& graph, const Program& program, double seqs, double tokens);
+// The step at whose activations fit() looks: one chunk of prefill with every sequence waiting for its logits.
+Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context);
 FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, double context,
               const Engine& engine);
 ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question);

@@ -99,6 +99,10 @@ const DiffusionSpec* find_denoiser(std::string_view name);
 // Reads a Hugging Face config.json. Refuses an unknown architecture, and any field that changes the shape and that the
 // reader of that architecture does not know, by name.
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin);
+// Reads the config.json of a denoiser (diffusers, or Wan's own); refuses like read_hf_config.
+DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string& origin);
+// Whether a config.json is a denoiser's (it has a _class_name).
+bool is_denoiser_config(std::string_view json_text);
 // `model` is a path to a config.json (or a folder with one), or the name of a zoo entry.
 TransformerSpec load_transformer(const std::string& model);
 DiffusionSpec load_denoiser(const std::string& model);

@@ -126,7 +126,11 @@ double layers_in_flight(const Plan& plan, double layers) {
   return layers * factor;
 }
 
-double hidden_of(const Graph& g) { return g.axes[g.find_axis("hidden")].extent; }
+double hidden_of(const Graph& g) {
+  AxisId id = g.find_axis("hidden");
+  if (id == kNoAxis) base::fail("{} has no axis 'hidden', which training hands from layer to layer", g.name);
+  return g.axes[id].extent;
+}
 double vocab_of(const Graph& g) {
   AxisId v = g.find_axis("vocab");
   return v == kNoAxis ? 0 : g.axes[v].extent;
@@ -174,7 +178,6 @@ double training_flops_per_token(const Graph& graph, double sequence, bool causal
     const ProgramOp& op = program.ops[line.op];
     if (op.kind == OpKind::kContract || op.kind == OpKind::kAttend) ops += line.ops * line.times;
   }
-  // A routing table is part of the model but its product is left out by convention only when it is absent.
   return 3 * ops / sequence;
 }
 
@@ -223,6 +226,13 @@ void add(TrainAnswer& a, std::string what, TensorClass cls, double bytes, std::s
   a.total += bytes;
 }
 
+// Parameters of a rank, whatever width they are stored in.
+double rank_parameters(const Program& program) {
+  double sum = 0;
+  for (const auto& [tensor, bytes] : program.weights) sum += bytes / program.graph->tensors[tensor].dtype.bytes();
+  return sum;
+}
+
 // What the backward pass of one recomputed layer needs besides its checkpoint.
 double working_bytes(const Plan& plan, const Saved& s) {
   // Feed-forward: everything saved, and the gradients of the product and of one of its factors.
@@ -231,18 +241,15 @@ double working_bytes(const Plan& plan, const Saved& s) {
   // Attention: gradients of output and query, fp32 sums for the query's, key and value gradients per query head, and
   // the gradient that passes by.
   double attention = s.attention_out + s.query + 2 * s.query + 2 * s.query + s.input;
-  return rest + std::max(ffn, attention + (plan.tile_mlp ? 0 : 0));
+  return rest + std::max(ffn, attention);
 }
 
 void memory(const Graph& g, const Plan& plan, const Program& program, const Cluster& cluster, const TrainQuestion& q,
             TrainAnswer& a) {
-  double here = program.weight_bytes / 2;  // parameters of this rank
+  double here = rank_parameters(program);
   double ranks = static_cast<double>(plan.dp) * plan.cp;
   double trainable = a.trainable / a.parameters * here;
-  double w = plan.zero >= 3 ? here * 2 / ranks : here * 2;
-  bool frozen = plan.adapter_rank > 0;
-  double weight_width = frozen ? program.weight_bytes / (a.parameters > 0 ? here : 1) : 2;
-  (void)weight_width;
+  double w = program.weight_bytes / (plan.zero >= 3 ? ranks : 1);
   if (plan.place.weights != Tier::kDevice) {
     double gathered = 2 * hidden_of(g) * vocab_of(g) * 2;
     w = gathered;
@@ -276,7 +283,8 @@ void memory(const Graph& g, const Plan& plan, const Program& program, const Clus
 }  // namespace
 
 TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q) {
-  if (q.sequence < 1 || q.global_batch < 1 || q.micro_batch < 1) base::fail("sequence, batch and micro-batch must be positive");
+  for (double value : {q.sequence, q.global_batch, q.micro_batch})
+    if (!(value >= 1 && value < 1e9)) base::fail("sequence, batch and micro-batch must be at least 1 and finite");
   if (plan.gpus() > cluster.gpus)
     base::fail("the plan needs {} GPUs, the cluster has {}", plan.gpus(), cluster.gpus);
   double micro_batches = q.global_batch / (q.micro_batch * plan.dp);
@@ -316,7 +324,7 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   int reach = plan.tp * plan.pp > rates.per_host ? rates.per_host + 1 : 2;
   double hops = plan.pp > 1 ? 2 * (micro_batches + plan.pp - 1) * std::max(1, plan.virtual_stages) : 0;
   a.pipeline_comm = hops * collective_time(Collective::kSendReceive, reach, chunk, rates) * (1 - plan.overlap_pp);
-  double here = program.weight_bytes / 2 * a.trainable / a.parameters;
+  double here = rank_parameters(program) * a.trainable / a.parameters;
   double ranks = static_cast<double>(plan.dp) * plan.cp;
   int dp_group = static_cast<int>(ranks);
   int wide = plan.gpus() > rates.per_host ? std::max(dp_group, rates.per_host + 1) : dp_group;

@@ -83,24 +83,11 @@ class Compiler {
       }
     }
     for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) op(i, index, program);
-    peak(b, program);
+    lives(b, program);
   }
 
-  // Keeps a form unless another one is at least as large in every axis.
-  static void add_form(std::vector<Linear>& forms, const Linear& form) {
-    auto covers = [](const Linear& a, const Linear& b) {
-      for (int i = 0; i < kFreeAxes; ++i)
-        if (a.coefficient[i] < b.coefficient[i]) return false;
-      return a.constant >= b.constant;
-    };
-    for (const Linear& f : forms)
-      if (covers(f, form)) return;
-    std::erase_if(forms, [&](const Linear& f) { return covers(form, f); });
-    forms.push_back(form);
-  }
-
-  // Largest sum of the activations of a block that live at the same time, as a form.
-  void peak(const Block& b, Program& program) const {
+  // Activations of a block that live at the same time, as a form for each operator.
+  void lives(const Block& b, Program& program) const {
     std::map<TensorId, std::pair<std::uint32_t, std::uint32_t>> life;
     for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) {
       auto touch = [&](TensorId t) {
@@ -120,7 +107,8 @@ class Compiler {
         double n = elements(g_.tensors[t], free) * g_.tensors[t].dtype.bytes();
         sum.add(n, free);
       }
-      add_form(program.act_live, sum);
+      for (ProgramOp& op : program.ops)
+        if (op.op == i) op.live = sum;
     }
   }
 
@@ -222,14 +210,15 @@ class Compiler {
             if (axis >= kFreeAxes) group = std::max(group, split_[axis]);
       // Partial sums of experts are summed by the combine when the experts themselves are divided.
       if (op.grouped != kNoAxis && p_.ep > 1) group = 1;
-      if (op.part == Part::kDense && p_.tp > 1 && group > 1 && op.name == "shared") group = 1;
       if (group > 1) kind = Collective::kAllReduce;
     } else if (op.kind == OpKind::kMove && p_.ep > 1) {
       kind = p_.dp * p_.cp > 1 ? Collective::kAllToAll : op.name == "combine" ? Collective::kAllReduce : Collective::kNone;
       group = kind == Collective::kAllReduce ? p_.tp : kind == Collective::kAllToAll ? p_.ep : 1;
-    } else if (op.name == "head" && split_[g_.find_axis("vocab")] > 1) {
-      kind = Collective::kAllGather;
-      group = p_.tp;
+    }
+    // Logits divided over the vocabulary are gathered before sampling.
+    if (kind == Collective::kNone && op.part == Part::kHead && op.kind == OpKind::kContract) {
+      for (AxisId axis : g_.tensors[op.out.front()].axes)
+        if (axis >= kFreeAxes && split_[axis] > 1) kind = Collective::kAllGather, group = split_[axis];
     }
     if (kind == Collective::kNone || group <= 1) return;
     ProgramOp c;
@@ -277,9 +266,15 @@ Program compile(const Graph& graph, const Plan& plan) {
   return Compiler(graph, plan).run();
 }
 
+std::vector<std::pair<std::uint32_t, double>> activation_timeline(const Program& program, const Binding& binding) {
+  std::vector<std::pair<std::uint32_t, double>> timeline;
+  for (std::uint32_t i = 0; i < program.ops.size(); ++i) timeline.push_back({i, program.ops[i].live.at(binding)});
+  return timeline;
+}
+
 double activation_peak(const Program& program, const Binding& binding) {
   double peak = 0;
-  for (const Linear& form : program.act_live) peak = std::max(peak, form.at(binding));
+  for (const auto& [op, bytes] : activation_timeline(program, binding)) peak = std::max(peak, bytes);
   return peak;
 }
 

@@ -63,6 +63,7 @@ struct ProgramOp {
   int group = 1;                     // ranks of the collective
   Linear link;                       // payload bytes of the collective on this rank
   bool fused = false;
+  Linear live;                       // activations alive while it runs (of one block iteration)
 };
 
 struct Program {
@@ -72,12 +73,13 @@ struct Program {
   // Memory of one rank (the fullest stage).
   double weight_bytes = 0, embedding_bytes = 0;
   Linear state_bytes;                     // held between steps
-  std::vector<Linear> act_live;           // activations alive at each operator; their largest value is the peak
   std::vector<std::pair<TensorId, double>> weights;  // tensor, bytes on this rank
   std::vector<std::pair<TensorId, Linear>> states;
 };
 
-// Largest sum of activations that live at the same time, bytes on one rank.
+// Activations alive at each operator in order, bytes on one rank: index of the operator and bytes.
+std::vector<std::pair<std::uint32_t, double>> activation_timeline(const Program& program, const Binding& binding);
+// Largest sum of activations that live at the same time: the maximum of that timeline.
 double activation_peak(const Program& program, const Binding& binding);
 
 // Throws base::Error when the plan is not legal for the graph.

@@ -169,7 +169,8 @@ const TransformerSpec* find_transformer(std::string_view name) { return find_in(
 const DiffusionSpec* find_denoiser(std::string_view name) { return find_in(zoo().denoisers, name); }
 
 bool is_denoiser(const std::string& model) {
-  return config_path(model).empty() && !find_transformer(model) && find_denoiser(model);
+  if (auto path = config_path(model); !path.empty()) return is_denoiser_config(read_text(path));
+  return !find_transformer(model) && find_denoiser(model);
 }
 
 TransformerSpec load_transformer(const std::string& model) {
@@ -180,6 +181,7 @@ TransformerSpec load_transformer(const std::string& model) {
 }
 
 DiffusionSpec load_denoiser(const std::string& model) {
+  if (auto path = config_path(model); !path.empty()) return read_denoiser_config(read_text(path), path.string());
   if (const auto* spec = find_denoiser(model)) return *spec;
   if (find_transformer(model)) base::fail("{} is a language or vision model: ask `fit`, `serve` or `train`", model);
   unknown_model(model);

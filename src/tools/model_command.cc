@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "graph/ask.h"
+#include "graph/graph_file.h"
 #include "graph/search.h"
 #include "graph/validate.h"
 #include "graph/verbs.h"
@@ -29,7 +30,7 @@ struct Common {
   bool json = false;
 
   void add_to(CLI::App& app) {
-    app.add_option("model", model, "config.json of a Hugging Face model, its folder, or a built-in name")->required();
+    app.add_option("model", model, "config.json of a Hugging Face model, its folder, a graph file (.toml), or a built-in name")->required();
     app.add_option("--gpu", gpu, "GPU and count, for example h200:8")->capture_default_str();
     app.add_option("--weights", weights, "format of linear layers: fp8, int8, 'int4 g128', mxfp4, ...");
     app.add_option("--kv", kv, "format of keys and values");
@@ -85,7 +86,7 @@ void print(const Common& common, const Json& document) {
 }
 
 int fit_command(const Common& common, double batch, double context, const std::string& engine) {
-  Graph graph = build_transformer(load_transformer(common.model));
+  Graph graph = load_graph(common.model);
   Plan plan = common.plan();
   common.apply(graph, plan);
   Cluster cluster = common.cluster(plan);
@@ -95,7 +96,7 @@ int fit_command(const Common& common, double batch, double context, const std::s
 }
 
 int serve_command(const Common& common, ServeQuestion question, const std::string& engine) {
-  Graph graph = build_transformer(load_transformer(common.model));
+  Graph graph = load_graph(common.model);
   Plan plan = common.plan();
   common.apply(graph, plan);
   Cluster cluster = common.cluster(plan);
@@ -119,7 +120,7 @@ int train_command(const Common& common, TrainOptions o, bool dp_given) {
   build.training = true;
   build.math_attention = o.math_attention;
   build.dropout = o.dropout;
-  Graph graph = build_transformer(load_transformer(common.model), build);
+  Graph graph = load_graph(common.model, build);
   Plan plan = common.plan();
   plan.zero = o.zero;
   plan.sequence_parallel = o.sequence_parallel;
@@ -259,7 +260,7 @@ int model_command(const std::vector<std::string>& args) {
     if (*render_app) return render_command(common, render_q, size);
     if (*plan_app) {
       search_q.engine = find_engine(engine);
-      Graph graph = build_transformer(load_transformer(common.model));
+      Graph graph = load_graph(common.model);
       Plan plan = common.plan();
       common.apply(graph, plan);
       Json doc = search_document(graph, plan, parse_cluster(common.gpu), search_q);

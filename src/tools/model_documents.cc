@@ -106,6 +106,34 @@ double step_sections(Json& doc, StepPredictor& p, const char* title, double scal
 
 }  // namespace
 
+namespace {
+
+// Live bytes at each operator of one prefill step; its maximum is the peak of the table above.
+void memory_timeline(Json& doc, const Graph& graph, const Plan& plan, const FitAnswer& a, double batch, double context) {
+  Program program = compile(graph, plan);
+  Binding b = fit_binding(graph, plan, batch, context);
+  double rest = a.total;
+  for (const MemoryItem& item : a.items)
+    if (item.cls == TensorClass::kActivation) rest -= item.bytes;
+  Json section;
+  section["title"] = "memory over one step";
+  section["chart"] = "lines";
+  section["x"] = "operator";
+  section["y"] = "GiB";
+  Json live = {{"name", "in use"}, {"x", Json::array()}, {"y", Json::array()}}, limit = live;
+  limit["name"] = "capacity";
+  for (const auto& [op, bytes] : activation_timeline(program, b)) {
+    live["x"].push_back(op);
+    live["y"].push_back((rest + bytes) / kGiB);
+    limit["x"].push_back(op);
+    limit["y"].push_back(a.capacity / kGiB);
+  }
+  section["series"] = {live, limit};
+  doc["sections"].push_back(std::move(section));
+}
+
+}  // namespace
+
 Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const FitAnswer& a, double batch,
                   double context) {
   Json doc = report::document(fmt::format("fit: {} on {} x {}", graph.name, cluster.gpus, cluster.gpu.id()));
@@ -117,6 +145,7 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   report::add_fact(doc, "longest context", a.max_context, "tokens", fmt::format("at batch {:.0f}", batch));
   report::add_fact(doc, "plan", plan_text(plan));
   memory_sections(doc, a.items, a.capacity);
+  memory_timeline(doc, graph, plan, a, batch, context);
   if (!a.advice.empty()) {
     report::add_notes(doc, "what to change", {});
     for (const std::string& advice : a.advice) doc["sections"].back()["notes"].push_back(advice);

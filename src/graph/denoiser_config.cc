@@ -1,0 +1,158 @@
+// config.json of a denoiser to DiffusionSpec: diffusers' classes and Wan's own.
+//
+// What a denoiser's config does not hold is the autoencoder's stride, the length of the text, and the usual number of
+// steps: these are facts of the family and stand in its reader.
+#include <cmath>
+
+#include "graph/config_reader.h"
+#include "graph/spec.h"
+
+namespace orrery::graph {
+namespace {
+
+void heads(ConfigReader& r, DiffusionSpec& s) {
+  s.heads = r.integer("num_attention_heads");
+  s.head_dim = r.integer("attention_head_dim");
+  s.hidden = s.heads * s.head_dim;
+  s.layers = r.integer("num_layers");
+  s.in_channels = r.integer("in_channels");
+  r.ignore({"out_channels", "sample_size", "dropout", "norm_eps", "norm_elementwise_affine", "activation_fn", "norm_type",
+            "attention_bias", "upcast_attention", "_diffusers_version", "_class_name", "norm_num_groups", "num_embeds_ada_norm"});
+}
+
+void flux(ConfigReader& r, DiffusionSpec& s) {
+  heads(r, s);
+  s.single_layers = r.integer("num_single_layers");
+  s.text_dim = r.integer("joint_attention_dim");
+  s.vec_dim = r.integer("pooled_projection_dim");
+  s.guidance_embed = r.flag_or("guidance_embeds", false);
+  s.patch = r.integer_or("patch_size", 1);
+  s.ffn = 4 * s.hidden;
+  s.text_tokens = 512, s.space_stride = 16, s.cfg_passes = 1, s.steps = 28;
+  r.ignore({"axes_dims_rope"});
+}
+
+void sd3(ConfigReader& r, DiffusionSpec& s) {
+  heads(r, s);
+  s.text_dim = r.integer("joint_attention_dim");
+  s.vec_dim = r.integer("pooled_projection_dim");
+  s.patch = r.integer("patch_size");
+  s.ffn = 4 * s.hidden;
+  s.text_tokens = 333, s.space_stride = 8, s.cfg_passes = 2, s.steps = 28;
+  r.only("dual_attention_layers", Json::array(), "a second attention in some layers");
+  r.ignore({"caption_projection_dim", "pos_embed_max_size", "qk_norm"});
+}
+
+void wan_family(DiffusionSpec& s) {
+  s.patch = 2, s.text_tokens = 512, s.time_stride = 4, s.space_stride = 8, s.cfg_passes = 2, s.steps = 50;
+  s.stored_bits = 32, s.video = 1;
+}
+
+void wan(ConfigReader& r, DiffusionSpec& s) {
+  heads(r, s);
+  s.ffn = r.integer("ffn_dim");
+  s.text_dim = r.integer("text_dim");
+  r.only("patch_size", Json::array({1, 2, 2}), "other patches");
+  r.only("cross_attn_norm", true, "no norm before cross-attention");
+  r.only("image_dim", nullptr, "image conditioning");
+  r.only("added_kv_proj_dim", nullptr, "image conditioning");
+  r.only("qk_norm", "rms_norm_across_heads", "another norm of queries and keys");
+  r.ignore({"eps", "freq_dim", "rope_max_seq_len", "pos_embed_seq_len"});
+  wan_family(s);
+}
+
+void wan_original(ConfigReader& r, DiffusionSpec& s) {
+  s.hidden = r.integer("dim");
+  s.ffn = r.integer("ffn_dim");
+  s.heads = r.integer("num_heads");
+  if (s.heads == 0 || s.hidden % s.heads) base::fail("{}: dim is no multiple of num_heads", r.origin());
+  s.head_dim = s.hidden / s.heads;
+  s.layers = r.integer("num_layers");
+  s.in_channels = r.integer("in_dim");
+  r.only("model_type", "t2v", "image conditioning");
+  s.text_dim = 4096;
+  r.ignore({"eps", "freq_dim", "out_dim", "text_len", "_class_name", "_diffusers_version"});
+  wan_family(s);
+}
+
+void ltx(ConfigReader& r, DiffusionSpec& s) {
+  heads(r, s);
+  s.patch = r.integer_or("patch_size", 1);
+  s.text_dim = r.integer("caption_channels");
+  s.ffn = 4 * s.hidden;
+  r.only("cross_attention_dim", s.hidden, "cross-attention of another width");
+  r.only("patch_size_t", 1, "patches in time");
+  r.ignore({"qk_norm", "attention_out_bias"});
+  s.text_tokens = 128, s.time_stride = 8, s.space_stride = 32, s.cfg_passes = 2, s.steps = 40, s.video = 1;
+}
+
+void pixart(ConfigReader& r, DiffusionSpec& s) {
+  heads(r, s);
+  s.patch = r.integer("patch_size");
+  s.text_dim = r.integer("caption_channels");
+  s.ffn = 4 * s.hidden;
+  s.text_tokens = 120, s.space_stride = 8, s.cfg_passes = 2, s.steps = 20;
+  r.only("cross_attention_dim", s.hidden, "cross-attention of another width");
+  r.ignore({"interpolation_scale", "use_additional_conditions", "double_self_attention", "num_vector_embeds", "only_cross_attention",
+            "use_linear_projection", "attention_type"});
+}
+
+void sana(ConfigReader& r, DiffusionSpec& s) {
+  heads(r, s);
+  s.patch = r.integer("patch_size");
+  s.text_dim = r.integer("caption_channels");
+  const Json& ratio = r.required("mlp_ratio");
+  if (!ratio.is_number()) base::fail("{}: mlp_ratio must be a number", r.origin());
+  s.ffn = static_cast<int>(std::lround(ratio.get<double>() * s.hidden));
+  s.text_tokens = 300, s.space_stride = 32, s.cfg_passes = 2, s.steps = 20;
+  r.ignore({"num_cross_attention_heads", "cross_attention_head_dim", "cross_attention_dim", "interpolation_scale", "guidance_embeds",
+            "guidance_embeds_scale", "qk_norm", "timestep_scale"});
+}
+
+void dit(ConfigReader& r, DiffusionSpec& s) {
+  s.classes = r.integer("num_embeds_ada_norm");
+  heads(r, s);
+  s.patch = r.integer("patch_size");
+  s.ffn = 4 * s.hidden;
+  s.space_stride = 8, s.cfg_passes = 2, s.steps = 250;
+}
+
+struct DenoiserClass {
+  std::string_view name, family;
+  void (*read)(ConfigReader&, DiffusionSpec&);
+};
+constexpr DenoiserClass kClasses[] = {
+    {"FluxTransformer2DModel", "flux", flux},   {"SD3Transformer2DModel", "sd3", sd3},
+    {"WanTransformer3DModel", "wan", wan},      {"WanModel", "wan", wan_original},
+    {"LTXVideoTransformer3DModel", "ltx", ltx}, {"PixArtTransformer2DModel", "pixart", pixart},
+    {"SanaTransformer2DModel", "sana", sana},   {"DiTTransformer2DModel", "dit", dit},
+};
+
+}  // namespace
+
+bool is_denoiser_config(std::string_view json_text) {
+  Json json = Json::parse(json_text, nullptr, false);
+  return json.is_object() && json.contains("_class_name");
+}
+
+DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string& origin) {
+  Json json = Json::parse(json_text, nullptr, false);
+  if (!json.is_object() || !json.contains("_class_name") || !json["_class_name"].is_string())
+    base::fail("{}: no field '_class_name': not the config of a denoiser", origin);
+  std::string name = json["_class_name"].get<std::string>(), names;
+  for (const DenoiserClass& c : kClasses) {
+    names += (names.empty() ? "" : ", ") + std::string(c.name);
+    if (c.name != name) continue;
+    ConfigReader reader(json, origin);
+    DiffusionSpec spec;
+    spec.name = origin;
+    spec.family = c.family;
+    spec.source = origin;
+    c.read(reader, spec);
+    reader.finish();
+    return spec;
+  }
+  base::fail("{}: unknown denoiser class '{}'; known: {}", origin, name, names);
+}
+
+}  // namespace orrery::graph
