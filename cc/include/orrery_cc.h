@@ -75,7 +75,27 @@ __device__ inline __cuda_builtin_gridDim_t::operator uint3() const { return {x, 
 #define CUDA_VERSION 13000
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
+// clang's vector atomicAdd is an asm without `volatile`, which is dropped when its result is not used: atomics.h has ours.
+#define atomicAdd orrery_clang_atomicAdd
+#define atomicAdd_block orrery_clang_atomicAdd_block
+#define atomicAdd_system orrery_clang_atomicAdd_system
+// Its __reduce_*_sync pass mask and value in the wrong order (clang 19); ours are in orrery/atomics.h too.
+#define __reduce_add_sync orrery_clang_reduce_add
+#define __reduce_min_sync orrery_clang_reduce_min
+#define __reduce_max_sync orrery_clang_reduce_max
+#define __reduce_and_sync orrery_clang_reduce_and
+#define __reduce_or_sync orrery_clang_reduce_or
+#define __reduce_xor_sync orrery_clang_reduce_xor
 #include <__clang_cuda_intrinsics.h>
+#undef __reduce_add_sync
+#undef __reduce_min_sync
+#undef __reduce_max_sync
+#undef __reduce_and_sync
+#undef __reduce_or_sync
+#undef __reduce_xor_sync
+#undef atomicAdd
+#undef atomicAdd_block
+#undef atomicAdd_system
 #pragma pop_macro("CUDA_VERSION")
 #include <__clang_cuda_complex_builtins.h>
 

@@ -164,7 +164,7 @@ class Compilation {
     Words w = cuda_words(source);
     // Contraction as nvcc does it (across statements), but where a header turns it off it stays off.
     w.insert(w.end(), {"--cuda-device-only", "--cuda-feature=+ptx85", "-ffp-contract=fast-honor-pragmas",
-                       "-gline-directives-only", "-S", source, "-o", out});
+                       "-gline-directives-only", "-fno-builtin-malloc", "-fno-builtin-free", "-S", source, "-o", out});
     w.insert(w.end(), o_.device.begin(), o_.device.end());
     step(w);
     if (o_.dry_run) return;

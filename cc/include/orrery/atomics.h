@@ -26,14 +26,6 @@
   ORRERY_ATOMIC(atomicExch##S, unsigned, __nvvm_atom_##B##xchg_gen_i, int)                  \
   ORRERY_ATOMIC(atomicExch##S, unsigned long long, __nvvm_atom_##B##xchg_gen_ll, long long) \
   ORRERY_ATOMIC(atomicExch##S, float, __nvvm_atom_##B##xchg_gen_i, int)                     \
-  ORRERY_ATOMIC(atomicMin##S, int, __nvvm_atom_##B##min_gen_i, int)                         \
-  ORRERY_ATOMIC(atomicMin##S, unsigned, __nvvm_atom_##B##min_gen_ui, unsigned)              \
-  ORRERY_ATOMIC(atomicMin##S, long long, __nvvm_atom_##B##min_gen_ll, long long)            \
-  ORRERY_ATOMIC(atomicMin##S, unsigned long long, __nvvm_atom_##B##min_gen_ull, unsigned long long) \
-  ORRERY_ATOMIC(atomicMax##S, int, __nvvm_atom_##B##max_gen_i, int)                         \
-  ORRERY_ATOMIC(atomicMax##S, unsigned, __nvvm_atom_##B##max_gen_ui, unsigned)              \
-  ORRERY_ATOMIC(atomicMax##S, long long, __nvvm_atom_##B##max_gen_ll, long long)            \
-  ORRERY_ATOMIC(atomicMax##S, unsigned long long, __nvvm_atom_##B##max_gen_ull, unsigned long long) \
   ORRERY_ATOMIC(atomicInc##S, unsigned, __nvvm_atom_##B##inc_gen_ui, unsigned)              \
   ORRERY_ATOMIC(atomicDec##S, unsigned, __nvvm_atom_##B##dec_gen_ui, unsigned)              \
   ORRERY_ATOMIC(atomicAnd##S, int, __nvvm_atom_##B##and_gen_i, int)                         \
@@ -79,8 +71,66 @@
   template <class T, __SIZE_TYPE__ N = sizeof(T), class = char[N == 16 ? 1 : -1]>                    \
   ORRERY_DEV T atomicExch##S(T* p, T v) { return orrery_atomic_exch128##S(p, v); }
 ORRERY_SCOPES(ORRERY_ATOMICS_OF)
+
+// Minimum and maximum: in device scope the built-ins are right; in the other scopes clang 19 emits the signed
+// instruction for unsigned operands, so those are asm.
+ORRERY_ATOMIC(atomicMin, int, __nvvm_atom_min_gen_i, int)
+ORRERY_ATOMIC(atomicMin, unsigned, __nvvm_atom_min_gen_ui, unsigned)
+ORRERY_ATOMIC(atomicMin, long long, __nvvm_atom_min_gen_ll, long long)
+ORRERY_ATOMIC(atomicMin, unsigned long long, __nvvm_atom_min_gen_ull, unsigned long long)
+ORRERY_ATOMIC(atomicMax, int, __nvvm_atom_max_gen_i, int)
+ORRERY_ATOMIC(atomicMax, unsigned, __nvvm_atom_max_gen_ui, unsigned)
+ORRERY_ATOMIC(atomicMax, long long, __nvvm_atom_max_gen_ll, long long)
+ORRERY_ATOMIC(atomicMax, unsigned long long, __nvvm_atom_max_gen_ull, unsigned long long)
+#define ORRERY_EXTREME(F, T, op, c)                                                                      \
+  ORRERY_DEV T F(T* p, T v) {                                                                            \
+    T r;                                                                                                 \
+    asm volatile("atom." op " %0, [%1], %2;" : "=" c(r) : "l"(p), c(v) : "memory");                      \
+    return r;                                                                                            \
+  }
+#define ORRERY_EXTREMES(S, P)                                                           \
+  ORRERY_EXTREME(atomicMin##S, int, #P ".min.s32", "r")                                 \
+  ORRERY_EXTREME(atomicMin##S, unsigned, #P ".min.u32", "r")                            \
+  ORRERY_EXTREME(atomicMin##S, long long, #P ".min.s64", "l")                           \
+  ORRERY_EXTREME(atomicMin##S, unsigned long long, #P ".min.u64", "l")                  \
+  ORRERY_EXTREME(atomicMax##S, int, #P ".max.s32", "r")                                 \
+  ORRERY_EXTREME(atomicMax##S, unsigned, #P ".max.u32", "r")                            \
+  ORRERY_EXTREME(atomicMax##S, long long, #P ".max.s64", "l")                           \
+  ORRERY_EXTREME(atomicMax##S, unsigned long long, #P ".max.u64", "l")
+ORRERY_EXTREMES(_block, cta)
+ORRERY_EXTREMES(_system, sys)
+#undef ORRERY_EXTREME
+#undef ORRERY_EXTREMES
+#define ORRERY_VECTOR_ADD(S, B, P)                                                                        \
+  ORRERY_DEV float2 atomicAdd##S(float2* p, float2 v) {                                                   \
+    float2 r;                                                                                             \
+    asm volatile("atom.global." #P ".add.v2.f32 {%0, %1}, [%2], {%3, %4};"                                \
+                 : "=f"(r.x), "=f"(r.y) : "l"(p), "f"(v.x), "f"(v.y) : "memory");                         \
+    return r;                                                                                             \
+  }                                                                                                       \
+  ORRERY_DEV float4 atomicAdd##S(float4* p, float4 v) {                                                   \
+    float4 r;                                                                                             \
+    asm volatile("atom.global." #P ".add.v4.f32 {%0, %1, %2, %3}, [%4], {%5, %6, %7, %8};"                \
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)                                             \
+                 : "l"(p), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");                            \
+    return r;                                                                                             \
+  }
+ORRERY_SCOPES(ORRERY_VECTOR_ADD)
+#undef ORRERY_VECTOR_ADD
 #undef ORRERY_ATOMICS_OF
 #undef ORRERY_ATOMIC
 
-ORRERY_DEV int __reduce_add_sync(unsigned mask, int v) { return (int)__reduce_add_sync(mask, (unsigned)v); }
+// ---- warp reductions -----------------------------------------------------------------------------------------
+#define ORRERY_REDUCE(N, T, builtin) \
+  ORRERY_DEV T __reduce_##N##_sync(unsigned mask, T v) { return (T)__nvvm_redux_sync_##builtin((int)v, (int)mask); }
+ORRERY_REDUCE(add, int, add)
+ORRERY_REDUCE(add, unsigned, add)
+ORRERY_REDUCE(min, int, min)
+ORRERY_REDUCE(min, unsigned, umin)
+ORRERY_REDUCE(max, int, max)
+ORRERY_REDUCE(max, unsigned, umax)
+ORRERY_REDUCE(and, unsigned, and)
+ORRERY_REDUCE(or, unsigned, or)
+ORRERY_REDUCE(xor, unsigned, xor)
+#undef ORRERY_REDUCE
 #endif

@@ -25,26 +25,41 @@
   ORRERY_DEV double __fma_##S(double a, double b, double c) { return __nvvm_fma_##R##_d(a, b, c); }               \
   ORRERY_DEV double __drcp_##S(double a) { return __nvvm_rcp_##R##_d(a); }                                        \
   ORRERY_DEV double __dsqrt_##S(double a) { return __nvvm_sqrt_##R##_d(a); }                                      \
-  ORRERY_DEV float __double2float_##S(double a) { return __nvvm_d2f_##R(a); }                                     \
-  ORRERY_DEV int __double2int_##S(double a) { return __nvvm_d2i_##R(a); }                                         \
-  ORRERY_DEV unsigned __double2uint_##S(double a) { return __nvvm_d2ui_##R(a); }                                  \
-  ORRERY_DEV long long __double2ll_##S(double a) { return __nvvm_d2ll_##R(a); }                                   \
-  ORRERY_DEV unsigned long long __double2ull_##S(double a) { return __nvvm_d2ull_##R(a); }                        \
-  ORRERY_DEV int __float2int_##S(float a) { return __nvvm_f2i_##R(a); }                                           \
-  ORRERY_DEV unsigned __float2uint_##S(float a) { return __nvvm_f2ui_##R(a); }                                    \
-  ORRERY_DEV long long __float2ll_##S(float a) { return __nvvm_f2ll_##R(a); }                                     \
-  ORRERY_DEV unsigned long long __float2ull_##S(float a) { return __nvvm_f2ull_##R(a); }                          \
-  ORRERY_DEV float __int2float_##S(int a) { return __nvvm_i2f_##R(a); }                                           \
-  ORRERY_DEV float __uint2float_##S(unsigned a) { return __nvvm_ui2f_##R(a); }                                    \
-  ORRERY_DEV float __ll2float_##S(long long a) { return __nvvm_ll2f_##R(a); }                                     \
-  ORRERY_DEV float __ull2float_##S(unsigned long long a) { return __nvvm_ull2f_##R(a); }                          \
-  ORRERY_DEV double __ll2double_##S(long long a) { return __nvvm_ll2d_##R(a); }                                   \
-  ORRERY_DEV double __ull2double_##S(unsigned long long a) { return __nvvm_ull2d_##R(a); }
+  ORRERY_DEV float __double2float_##S(double a) { return __nvvm_d2f_##R(a); }
 ORRERY_ROUND(rn, rn)
 ORRERY_ROUND(rz, rz)
 ORRERY_ROUND(ru, rp)
 ORRERY_ROUND(rd, rm)
 #undef ORRERY_ROUND
+// Conversions between integers and floating point are asm: the optimiser takes some of the built-ins for C++ casts, which
+// are undefined beyond the integer's range, and drops the rounding mode of others.
+#define ORRERY_CONVERT(F, T, tc, U, uc, op)                \
+  ORRERY_DEV T F(U a) {                                    \
+    T r;                                                   \
+    asm(op " %0, %1;" : "=" tc(r) : uc(a));                \
+    return r;                                              \
+  }
+#define ORRERY_CONVERSIONS(S, R)                                                                       \
+  ORRERY_CONVERT(__double2int_##S, int, "r", double, "d", "cvt." #R "i.s32.f64")                       \
+  ORRERY_CONVERT(__double2uint_##S, unsigned, "r", double, "d", "cvt." #R "i.u32.f64")                 \
+  ORRERY_CONVERT(__double2ll_##S, long long, "l", double, "d", "cvt." #R "i.s64.f64")                  \
+  ORRERY_CONVERT(__double2ull_##S, unsigned long long, "l", double, "d", "cvt." #R "i.u64.f64")        \
+  ORRERY_CONVERT(__float2int_##S, int, "r", float, "f", "cvt." #R "i.s32.f32")                         \
+  ORRERY_CONVERT(__float2uint_##S, unsigned, "r", float, "f", "cvt." #R "i.u32.f32")                   \
+  ORRERY_CONVERT(__float2ll_##S, long long, "l", float, "f", "cvt." #R "i.s64.f32")                    \
+  ORRERY_CONVERT(__float2ull_##S, unsigned long long, "l", float, "f", "cvt." #R "i.u64.f32")          \
+  ORRERY_CONVERT(__int2float_##S, float, "f", int, "r", "cvt." #R ".f32.s32")                          \
+  ORRERY_CONVERT(__uint2float_##S, float, "f", unsigned, "r", "cvt." #R ".f32.u32")                    \
+  ORRERY_CONVERT(__ll2float_##S, float, "f", long long, "l", "cvt." #R ".f32.s64")                     \
+  ORRERY_CONVERT(__ull2float_##S, float, "f", unsigned long long, "l", "cvt." #R ".f32.u64")           \
+  ORRERY_CONVERT(__ll2double_##S, double, "d", long long, "l", "cvt." #R ".f64.s64")                   \
+  ORRERY_CONVERT(__ull2double_##S, double, "d", unsigned long long, "l", "cvt." #R ".f64.u64")
+ORRERY_CONVERSIONS(rn, rn)
+ORRERY_CONVERSIONS(rz, rz)
+ORRERY_CONVERSIONS(ru, rp)
+ORRERY_CONVERSIONS(rd, rm)
+#undef ORRERY_CONVERSIONS
+#undef ORRERY_CONVERT
 ORRERY_DEV double __int2double_rn(int a) { return a; }
 ORRERY_DEV double __uint2double_rn(unsigned a) { return a; }
 ORRERY_DEV float __frsqrt_rn(float a) {
