@@ -1,53 +1,152 @@
-// sem/approx.cc: the approximate functions.
+// sem/approx.cc: the approximate functions: what the assembler makes of each .approx form around the special-function
+// unit, whose results mufu.h gives bit for bit.
 //
-// Source: PTX ISA manual, bounds of the .approx forms.
+// Without .ftz the assembler scales arguments and results that the unit would flush. tanh of f32 and the f64 square
+// root are not the unit's yet: they are the correctly rounded values, within the bound that is stated.
+// Source: PTX ISA manual; recorded H200 results.
 #include <cmath>
 
 #include "sem/families.h"
+#include "sem/mufu.h"
 #include "sem/smallfloat.h"
 
 namespace orrery::sem {
 namespace {
 
+using mufu::Value;
+
 inline float flush(float v) { return bits_of(v) & 0x7f800000 ? v : f32_of(bits_of(v) & 0x80000000); }
-template <bool Ftz> float in(float v) { return Ftz ? flush(v) : v; }
-template <bool Ftz> float out(double v) {
-  const float r = canonical(float(v));
-  return Ftz ? flush(r) : r;
+inline float zero(bool negative) { return negative ? -0.0f : 0.0f; }
+inline float infinity(bool negative) { return negative ? -HUGE_VALF : HUGE_VALF; }
+
+// A finite nonzero f32, subnormals normalised.
+Value value_of(float v) {
+  const uint32_t b = bits_of(v), x = b >> 23 & 0xff, f = b & 0x7fffff;
+  if (x) return {f | 1u << 23, int(x) - 127, bool(b >> 31)};
+  const int shift = std::countl_zero(f) - 8;
+  return {f << shift, -126 - shift, bool(b >> 31)};
+}
+// Below the normal numbers: zero, or rounded to the nearest subnormal.
+template <bool Ftz> float pack(Value v) {
+  if (!v.significand) return zero(v.negative);
+  if (v.exponent > 127) return infinity(v.negative);
+  if (v.exponent >= -126) return f32_of(uint32_t(v.negative) << 31 | uint32_t(v.exponent + 127) << 23 | (v.significand & 0x7fffff));
+  if (Ftz) return zero(v.negative);
+  return f32_of(uint32_t(v.negative) << 31 | uint32_t(round_magnitude<8, 23>(v.negative, v.significand, v.exponent - 23, Round::rn)));
 }
 
-template <bool Z> float rcp(float a) { return out<Z>(1.0 / double(in<Z>(a))); }
-template <bool Z> float sqrt_(float a) { return out<Z>(std::sqrt(double(in<Z>(a)))); }
-template <bool Z> float rsqrt(float a) { return out<Z>(1.0 / std::sqrt(double(in<Z>(a)))); }
-template <bool Z> float sine(float a) { return out<Z>(std::sin(double(in<Z>(a)))); }
-template <bool Z> float cosine(float a) { return out<Z>(std::cos(double(in<Z>(a)))); }
-template <bool Z> float lg2(float a) { return out<Z>(std::log2(double(in<Z>(a)))); }
-template <bool Z> float ex2(float a) { return out<Z>(std::exp2(double(in<Z>(a)))); }
-float tanh_(float a) { return out<false>(std::tanh(double(a))); }
-template <bool Z> float divide(float a, float b) {
-  const float y = std::fabs(in<Z>(b));
-  if (!Z && y > 0x1p126f && y < HUGE_VALF && std::isfinite(a)) return 0.0f;
-  return out<Z>(double(in<Z>(a)) / double(in<Z>(b)));
+template <bool Z> float rcp(float a) {
+  if (Z) a = flush(a);
+  if (a != a) return nan32();
+  if (a == 0) return infinity(std::signbit(a));
+  if (std::isinf(a)) return zero(std::signbit(a));
+  return pack<Z>(mufu::rcp(value_of(a)));
 }
-template <bool Z> float divide_full(float a, float b) { return out<Z>(double(in<Z>(a)) / double(in<Z>(b))); }
-double rcp64(double a) { return 1.0 / a; }
+template <bool Z> float root(float a) {
+  if (Z) a = flush(a);
+  if (a != a || a < 0) return nan32();
+  if (a == 0 || std::isinf(a)) return a;
+  return pack<Z>(mufu::sqrt(value_of(a)));
+}
+template <bool Z> float rsqrt(float a) {
+  if (Z) a = flush(a);
+  if (a != a || a < 0) return nan32();
+  if (a == 0) return infinity(std::signbit(a));
+  if (std::isinf(a)) return 0.0f;
+  return pack<Z>(mufu::rsqrt(value_of(a)));
+}
+template <bool Z, bool Cosine> float sine(float a) {
+  if (Z) a = flush(a);
+  if (a != a || std::isinf(a)) return nan32();
+  const double exact = double(a) * double(f32_of(0x3e22f983));  // 1 / 2 pi, and a product cut toward zero
+  float turns = float(exact);
+  if (std::fabs(double(turns)) > std::fabs(exact)) turns = f32_of(bits_of(turns) - 1);
+  return pack<true>(mufu::sine(Z ? flush(turns) : turns, Cosine));
+}
+template <bool Z> float lg2(float a) {
+  if (Z) a = flush(a);
+  if (a != a || a < 0) return nan32();
+  if (a == 0) return infinity(true);
+  if (std::isinf(a)) return a;
+  if (bits_of(a) & 0x7f800000) return pack<true>(mufu::lg2(value_of(a)));
+  return pack<true>(mufu::lg2(value_of(a * 0x1p24f))) - 24.0f;
+}
+float ex2_flushing(float a) {
+  if (a != a) return nan32();
+  if (std::fabs(a) >= 128) return a > 0 ? HUGE_VALF : 0.0f;
+  return pack<true>(mufu::ex2(a));
+}
+template <bool Z> float ex2(float a) {
+  if (Z || !(a < -126.0f)) return ex2_flushing(a);
+  const float half = ex2_flushing(a * 0.5f);
+  return half * half;
+}
+float tanh_(float a) { return canonical(float(std::tanh(double(a)))); }
+
+// a / b as a times 1 / b. The full form scales both where 1 / b would be lost.
+template <bool Z> float times(float a, float b) {
+  const double exact = double(a) * double(b);
+  const bool tiny = std::fabs(exact) < 0x1p-126 - 0x1p-151;  // after rounding with an unbounded exponent
+  return Z && tiny ? zero(std::signbit(exact)) : canonical(float(exact));
+}
+template <bool Z> float divide(float a, float b) {
+  if (Z) return times<true>(flush(a), rcp<true>(b));
+  const float scale = std::fabs(b) < 0x1p-126f ? 0x1p24f : 1.0f;
+  return times<false>(a * scale, rcp<true>(b * scale));
+}
+template <bool Z> float divide_full(float a, float b) {
+  if (Z) a = flush(a), b = flush(b);
+  const float size = std::fabs(b);
+  float scale = 1.0f;
+  if (size > 0x1p126f && size < HUGE_VALF) scale = 0.25f;
+  else if (size < 0x1p-126f) scale = 0x1p24f;
+  return times<Z>(a * scale, rcp<true>(b * scale));
+}
+
+// The f64 forms work on the upper words; the lower word of the result is zero.
+double rcp64(double a) {
+  const uint64_t b = bits_of(a), sign = b & 1ull << 63;
+  const int x = int(b >> 52 & 0x7ff);
+  if (x == 0x7ff && b >> 32 & 0xfffff) return std::bit_cast<double>(0x7fffffff00000000ull);
+  if (x == 0) return std::bit_cast<double>(sign | 0x7ffull << 52);
+  if (x == 0x7ff) return std::bit_cast<double>(sign);
+  const Value r = mufu::rcp({1u << 23 | (uint32_t(b >> 32) & 0xfffff) << 3, 0, false});
+  const int e = r.exponent + 1023 - (x - 1023);
+  if (e <= 0) return std::bit_cast<double>(sign);
+  return std::bit_cast<double>(sign | uint64_t(e) << 52 | uint64_t(r.significand >> 3 & 0xfffff) << 32);
+}
+double rsqrt64_flushing(double a) {
+  const uint64_t b = bits_of(a), sign = b & 1ull << 63;
+  const int x = int(b >> 52 & 0x7ff);
+  if ((x == 0x7ff && b >> 32 & 0xfffff) || (sign && x)) return std::bit_cast<double>(0x7fffffff00000000ull);
+  if (x == 0) return std::bit_cast<double>(sign | 0x7ffull << 52);
+  if (x == 0x7ff) return 0.0;
+  const Value r = mufu::rsqrt({1u << 23 | (uint32_t(b >> 32) & 0xfffff) << 3, x - 1023, false});
+  return std::bit_cast<double>(uint64_t(r.exponent + 1023) << 52 | uint64_t(r.significand >> 3 & 0xfffff) << 32);
+}
 double rsqrt64(double a) { return double(1.0L / std::sqrt(static_cast<long double>(a))); }  // one rounding: the hardware is within 1 ulp
+
 template <class H> H tanh16(H a) { return narrow<H>(std::tanh(double(a.f32()))); }
-template <class H> H ex216(H a) { return narrow<H>(std::exp2(double(a.f32()))); }
+// The unit's f32 result, truncated; overflow is infinity all the same.
+template <class H> H ex216(H a) {
+  const float v = ex2<true>(a.f32());
+  if (H::kExponentBits == 5 && v >= 0x1p16f) return {0x7c00};
+  return narrow<H>(v, Round::rz);
+}
 
 template <bool Z>
 Pure find_f32(const Form& f) {
-  auto bounded = [](PureFn fn, double ulp) { return Pure{fn, Exactness::bounded, ulp}; };
+  auto exact = [](PureFn fn) { return Pure{fn, Exactness::exact, 0}; };
   switch (f.op) {
-    case Op::rcp: return bounded(warp<&rcp<Z>>, 1);
-    case Op::sqrt: return bounded(warp<&sqrt_<Z>>, 3);
-    case Op::rsqrt: return bounded(warp<&rsqrt<Z>>, 2);
-    case Op::sin: return bounded(warp<&sine<Z>>, 8);
-    case Op::cos: return bounded(warp<&cosine<Z>>, 8);
-    case Op::lg2: return bounded(warp<&lg2<Z>>, 4);
-    case Op::ex2: return bounded(warp<&ex2<Z>>, 2);
-    case Op::tanh: return bounded(warp<&tanh_>, 1024);
-    case Op::div: return f.has(Mod::full) ? bounded(warp<&divide_full<Z>>, 2) : bounded(warp<&divide<Z>>, 2);
+    case Op::rcp: return exact(warp<&rcp<Z>>);
+    case Op::sqrt: return exact(warp<&root<Z>>);
+    case Op::rsqrt: return exact(warp<&rsqrt<Z>>);
+    case Op::sin: return exact(warp<&sine<Z, false>>);
+    case Op::cos: return exact(warp<&sine<Z, true>>);
+    case Op::lg2: return exact(warp<&lg2<Z>>);
+    case Op::ex2: return exact(warp<&ex2<Z>>);
+    case Op::tanh: return {warp<&tanh_>, Exactness::bounded, 1024};
+    case Op::div: return exact(f.has(Mod::full) ? warp<&divide_full<Z>> : warp<&divide<Z>>);
     default: return {};
   }
 }
@@ -58,8 +157,9 @@ Pure find_approximate(const Form& f) {
   const Type t = f.type();
   const bool ftz = f.has(Mod::ftz);
   if (t == Type::f32) return ftz ? find_f32<true>(f) : find_f32<false>(f);
-  if (t == Type::f64 && f.op == Op::rcp) return {warp<&rcp64>, Exactness::bounded, 0x1p33};
-  if (t == Type::f64 && f.op == Op::rsqrt) return {warp<&rsqrt64>, Exactness::bounded, 0x1p33};
+  if (t == Type::f64 && f.op == Op::rcp) return {warp<&rcp64>, Exactness::exact, 0};
+  if (t == Type::f64 && f.op == Op::rsqrt)
+    return ftz ? Pure{warp<&rsqrt64_flushing>, Exactness::exact, 0} : Pure{warp<&rsqrt64>, Exactness::bounded, 2};
   if (f.op != Op::tanh && f.op != Op::ex2) return {};
   const bool tanh = f.op == Op::tanh;
   PureFn fn = nullptr;
@@ -67,7 +167,7 @@ Pure find_approximate(const Form& f) {
   if (t == Type::bf16) fn = tanh ? warp<&tanh16<BF16>> : warp<&ex216<BF16>>;
   if (t == Type::f16x2) fn = tanh ? warp<&Halves<&tanh16<F16>>::packed> : warp<&Halves<&ex216<F16>>::packed>;
   if (t == Type::bf16x2) fn = tanh ? warp<&Halves<&tanh16<BF16>>::packed> : warp<&Halves<&ex216<BF16>>::packed>;
-  return {fn, Exactness::bounded, 2};
+  return {fn, tanh ? Exactness::bounded : Exactness::exact, tanh ? 2.0 : 0};
 }
 
 }  // namespace orrery::sem
