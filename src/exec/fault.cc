@@ -1,9 +1,11 @@
 // exec/fault.cc: see fault.h.
 #include "exec/fault.h"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <mutex>
 
 #include "exec/stepper.h"
@@ -28,9 +30,18 @@ void on_signal(int number, siginfo_t* info, void* context) {
   else old.sa_handler(number);
 }
 
+/// The name as the source has it; the name itself when it is not a mangled one.
+std::string demangled(const std::string& name) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  std::string out = status == 0 && text ? text : name;
+  std::free(text);
+  return out;
+}
+
 std::string where(const Fault& f) {
-  std::string s = fmt::format("kernel {}", f.kernel);
-  if (f.function != f.kernel) s += fmt::format(", function {}", f.function);
+  std::string s = fmt::format("kernel {}", demangled(f.kernel));
+  if (f.function != f.kernel) s += fmt::format(", function {}", demangled(f.function));
   s += fmt::format(", block ({},{},{}), thread ({},{},{}), PTX line {}", f.ctaid[0], f.ctaid[1], f.ctaid[2], f.tid[0], f.tid[1],
                    f.tid[2], f.loc.line);
   if (f.loc.source_line) s += fmt::format(", {}:{}", f.source_file.empty() ? "source line" : f.source_file, f.loc.source_line);
