@@ -22,11 +22,12 @@
 #include "sem/fragment.h"
 #include "sem/lanes.h"
 #include "sem/tensor.h"
+#include "sem/wgmma_tile.h"
 
 namespace orrery::sem {
 namespace {
 
-constexpr int kMaxN = 256, kMaxK = 64;
+constexpr int kMaxN = 256, kMaxK = 64, kMaxRow = 64;  // kMaxRow: bytes of k
 
 struct Shape {
   Element a = Element::f16, b = Element::f16;
@@ -48,20 +49,29 @@ class Window {
       : shared_(shared), bytes_(bytes), start_(uint32_t(desc & 0x3fff) << 4), leading_(uint32_t(desc >> 16 & 0x3fff) << 4),
         stride_(uint32_t(desc >> 32 & 0x3fff) << 4), base_(uint32_t(desc >> 49 & 7)), mode_(int(desc >> 62)) {}
 
-  /// Element (i, k) of `size` bytes, zero beyond shared memory.
-  uint32_t element(bool mn_major, int i, int k, int size) {
-    const uint32_t at = swizzled(start_ + (mn_major ? along_mn(i, k, size) : along_k(i, k, size)));
-    if (at + uint32_t(size) > bytes_) {
-      outside_ = true;
-      return 0;
-    }
-    uint32_t v = 0;
-    std::memcpy(&v, shared_ + at, size_t(size));
-    return v;
+  /// Rows first .. first + rows - 1 of a K-major operand, `bytes` bytes of k each, as they lie.
+  void rows(int first, int rows, int bytes, uint8_t* out) {
+    for (int i = 0; i < rows; i++)
+      for (int k = 0; k < bytes; k += 16, out += 16) unit(start_ + along_k(first + i, k, 1), out);
+  }
+  /// The 16-bit elements [first, first + count) along m or n of an MN-major operand for each of `depth` k.
+  void lines(int first, int count, int depth, uint8_t* out) {
+    for (int k = 0; k < depth; k++)
+      for (int i = 0; i < count; i += 8, out += 16) unit(start_ + along_mn(first + i, k, 2), out);
   }
   bool outside() const { return outside_; }
 
  private:
+  /// The 16 bytes at an address before the swizzle, zero beyond shared memory.
+  void unit(uint32_t address, uint8_t* out) {
+    const uint32_t at = swizzled(address);
+    if (at + 16 > bytes_) {
+      outside_ = true;
+      std::memset(out, 0, 16);
+    } else {
+      std::memcpy(out, shared_ + at, 16);
+    }
+  }
   uint32_t width() const { return mode_ == 1 ? 128 : mode_ == 2 ? 64 : 32; }
   uint32_t along_k(int i, int k, int size) const {
     const uint32_t bytes = uint32_t(k * size);
@@ -94,8 +104,10 @@ uint32_t sign_of(Element e) {
   }
 }
 
+/// What a warp's instruction works on, first as it lies in memory, then element by element.
 struct Tile {
-  uint32_t a[16 * kMaxK], b[kMaxK * kMaxN], c[16 * kMaxN];
+  alignas(64) uint8_t raw_a[16 * kMaxRow], raw_b[kMaxN * kMaxRow];
+  alignas(64) uint32_t a[16 * kMaxK], b[kMaxK * kMaxN], c[16 * kMaxN];
 };
 thread_local Tile* g_tile = nullptr;
 Tile& tile() {
@@ -105,30 +117,38 @@ Tile& tile() {
 
 int bytes_per(Element e) { return e == Element::b1 ? 4 : element_bits(e) / 8; }
 
-void read_a(const Shape& x, const WgmmaOperands& o, int k, Tile& t, bool& outside) {
-  const int size = bytes_per(x.a), per = 4 / size;
+/// A's rows: the registers of a fragment hold, for each of 8 rows, 16 bytes of k.
+void read_raw_a(const WgmmaOperands& o, int bytes, Tile& t, bool& outside) {
   if (o.a) {
-    const int bits = 8 * size, regs = 16 * k * size / 4 / 32;
-    for (int r = 0; r < regs; r++)
-      for (int lane = 0; lane < 32; lane++)
-        for (int e = 0; e < per; e++) {
-          const Place p = place_a(16, per, lane, r, e);
-          const uint32_t v = get<uint32_t>(o.a[r], lane);
-          t.a[p.row * k + p.col] = bits == 32 ? v : v >> (bits * e) & ((1u << bits) - 1);
-        }
-  } else {
-    Window w(o.a_desc, o.shared, o.shared_bytes);
-    for (int i = 0; i < 16; i++)
-      for (int c = 0; c < k; c++) t.a[i * k + c] = w.element(o.trans_a, 16 * o.warp + i, c, size);
-    outside |= w.outside();
+    for (int r = 0; r < bytes / 8; r++)
+      for (int row = 0; row < 8; row++)
+        std::memcpy(t.raw_a + (row + 8 * (r % 2)) * bytes + r / 2 * 16, static_cast<const uint8_t*>(o.a[r]) + 16 * row, 16);
+    return;
   }
-}
-void read_b(const Shape& x, const WgmmaOperands& o, int k, Tile& t, bool& outside) {
-  Window w(o.b_desc, o.shared, o.shared_bytes);
-  const int size = bytes_per(x.b);
-  for (int j = 0; j < x.n; j++)
-    for (int c = 0; c < k; c++) t.b[c * x.n + j] = w.element(o.trans_b, j, c, size);
+  Window w(o.a_desc, o.shared, o.shared_bytes);
+  if (!o.trans_a) {
+    w.rows(16 * o.warp, 16, bytes, t.raw_a);
+  } else {
+    uint16_t line[kMaxK / 2 * 16], *row = reinterpret_cast<uint16_t*>(t.raw_a);
+    w.lines(16 * o.warp, 16, bytes / 2, reinterpret_cast<uint8_t*>(line));
+    for (int i = 0; i < 16; i++)
+      for (int k = 0; k < bytes / 2; k++) row[i * bytes / 2 + k] = line[k * 16 + i];
+  }
   outside |= w.outside();
+}
+void read_raw_b(const WgmmaOperands& o, int n, int bytes, Tile& t, bool& outside) {
+  Window w(o.b_desc, o.shared, o.shared_bytes);
+  if (o.trans_b) w.lines(0, n, bytes / 2, t.raw_b);
+  else w.rows(0, n, bytes, t.raw_b);
+  outside |= w.outside();
+}
+
+void widen_operands(const Shape& x, bool trans_b, int stored, int k, Tile& t) {
+  const WgmmaTileCode& code = wgmma_tile();
+  const int size = bytes_per(x.a);
+  code.widen(t.raw_a, 16, stored * size, size, t.a);
+  if (trans_b) code.widen(t.raw_b, k, x.n * 2, 2, t.b);
+  else code.widen_transposed(t.raw_b, x.n, k * size, size, t.b);
 }
 
 // D's place of register r (half: element e of it).
@@ -137,8 +157,14 @@ Place place_d(bool half, int lane, int r, int e) {
   return {lane / 4 + 8 * (r / 2 % 2), 8 * (r / 4) + lane % 4 * 2 + r % 2};
 }
 void read_c(const Shape& x, void* const* d, bool keep, uint32_t* c) {
-  std::memset(c, 0, size_t(16) * x.n * 4);
-  if (!keep) return;
+  if (!keep) {
+    std::memset(c, 0, size_t(16) * x.n * 4);
+    return;
+  }
+  if (!x.half) {
+    wgmma_tile().load_fragments(const_cast<const void* const*>(d), x.n, c);
+    return;
+  }
   for (int r = 0; r < x.n / (x.half ? 4 : 2); r++)
     for (int lane = 0; lane < 32; lane++)
       for (int e = 0; e < (x.half ? 2 : 1); e++) {
@@ -148,6 +174,10 @@ void read_c(const Shape& x, void* const* d, bool keep, uint32_t* c) {
       }
 }
 void write_d(const Shape& x, void* const* d, const uint32_t* c) {
+  if (!x.half) {
+    wgmma_tile().store_fragments(d, x.n, c);
+    return;
+  }
   for (int r = 0; r < x.n / (x.half ? 4 : 2); r++)
     for (int lane = 0; lane < 32; lane++) {
       uint32_t v = 0;
@@ -172,12 +202,18 @@ bool run_wgmma(const Form& f, void* const* d, const WgmmaOperands& o, const Nume
   Tile& t = tile();
   bool outside = false;
   const int k = x.a == Element::b1 ? x.k / 32 : x.k, stored = x.sparse ? k / 2 : k;
-  read_a(x, o, stored, t, outside);
-  read_b(x, o, k, t, outside);
+  const int size = bytes_per(x.a);
+  read_raw_a(o, stored * size, t, outside);
+  read_raw_b(o, x.n, k * size, t, outside);
+  const bool integer = x.a == Element::s8 || x.a == Element::u8;
+  if (numerics.fast && !x.half && !x.sparse && !integer && x.a != Element::b1) {
+    wgmma_tile().fast(x.a, x.b, t.raw_a, t.raw_b, o.trans_b, x.n, o.scale_a * o.scale_b < 0, o.keep, d);
+    return !outside;
+  }
+  widen_operands(x, o.trans_b, stored, k, t);
   read_c(x, d, o.keep, t.c);
   if (o.scale_a * o.scale_b < 0)
     for (int i = 0; i < 16 * stored; i++) t.a[i] ^= sign_of(x.a);
-  const bool integer = x.a == Element::s8 || x.a == Element::u8;
   if (x.sparse) multiply_sparse(f, x.a, x.b, x.half, x.n, k, t.a, o.metadata, o.selector, t.b, t.c, numerics, true);
   else if (integer) multiply_integer(x.a, x.b, f.has(Mod::satfinite), t.a, t.b, t.c, 16, x.n, k);
   else if (x.a == Element::b1) multiply_bits(false, t.a, t.b, t.c, 16, x.n, k);
