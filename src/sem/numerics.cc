@@ -161,7 +161,26 @@ const Tables& tables() {
 }
 }  // namespace
 
+namespace {
+// e4m3 as the f16 of the same value: its subnormals become normal numbers.
+uint32_t half_of_e4m3(uint32_t v) {
+  const Parts p = take_apart(v, format_of(Element::e4m3));
+  if (p.nan) return kNan16;
+  return narrow<F16>(std::ldexp(double(p.significand), p.exponent - 3)).bits | uint32_t(p.negative) << 15;
+}
+std::vector<uint32_t> halves_of_e4m3(const uint32_t* v, int n) {
+  std::vector<uint32_t> out(n);
+  for (int i = 0; i < n; i++) out[i] = half_of_e4m3(v[i]);
+  return out;
+}
+}  // namespace
+
 void multiply(const SumRule& rule, Element a_type, Element b_type, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k) {
+  // Factors of one fp8 format are multiplied by their own exponents; of two formats, as f16 values.
+  if (rule.late_c && a_type != b_type && a_type == Element::e4m3)
+    return multiply(rule, Element::f16, b_type, halves_of_e4m3(a, m * k).data(), b, cd, m, n, k);
+  if (rule.late_c && a_type != b_type && b_type == Element::e4m3)
+    return multiply(rule, a_type, Element::f16, a, halves_of_e4m3(b, k * n).data(), cd, m, n, k);
   thread_local std::vector<uint8_t> left;
   left.assign(size_t(m) * n, 0);
   const std::vector<uint8_t> order = order_of(rule, k);
