@@ -36,7 +36,7 @@ bool fits_destination(const Operand& o, unsigned vec, bool packs, bool may_sink)
 
 bool fits_pair(const OperandSlot& slot, const Operand& o, unsigned vec) {
   bool predicates = slot.type == Type::pred;  // setp
-  if (o.kind != OperandKind::pair) return slot.may_single && fits_destination(o, vec, false, false);
+  if (o.kind != OperandKind::pair) return slot.may_single && fits_destination(o, vec, false, predicates);
   const Operand& second = o.parts[1];
   return fits_destination(o.parts[0], vec, false, slot.may_sink || predicates) && !o.parts[0].negated &&
          (second.kind == OperandKind::reg || second.kind == OperandKind::sink) && !second.negated;
@@ -56,7 +56,7 @@ bool fits(const OperandSlot& slot, const Operand& o, unsigned vec, const isa::Ro
     case OperandSlot::address: return o.kind == OperandKind::address && o.parts.empty();
     case OperandSlot::address_parts: return o.kind == OperandKind::address && !o.parts.empty();
     case OperandSlot::vec: return is_vector(o, slot.name == "d");
-    case OperandSlot::vec_or_src: return is_vector(o, slot.name == "d") || is_value(o.kind);
+    case OperandSlot::vec_or_src: return is_vector(o, slot.name == "d") || o.kind == OperandKind::reg;
     case OperandSlot::any:
       return is_value(o.kind) || o.kind == OperandKind::sreg || o.kind == OperandKind::var ||
              o.kind == OperandKind::local_var || o.kind == OperandKind::func || is_vector(o, false, true);

@@ -37,7 +37,11 @@ def judge(ptxas, target, instructions, level=0):
             path = os.path.join(d, "s.ptx")
             with open(path, "w") as f:
                 f.write(framed(target, [expanded(i) if v is None else "//" for i, v in zip(instructions, verdict)]))
-            p = subprocess.run([ptxas, "-arch=" + target, "-O" + str(level), "-o", os.path.join(d, "o"), path], capture_output=True, text=True)
+            command = [ptxas, "-arch=" + target, "-O" + str(level), "-o", os.path.join(d, "o"), path]
+            try:
+                p = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            except subprocess.TimeoutExpired:
+                p = subprocess.CompletedProcess(command, 1, "", "ptxas does not end")
         found = False
         for line, text in re.findall(r"line (\d+); (?:error|fatal)\s*: (.*)", p.stderr):
             n = int(line) - FIRST
