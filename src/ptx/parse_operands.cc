@@ -181,7 +181,8 @@ Operand Parser::name_operand(int depth) {
   if (tok_.kind == Token::dotted && !tok_.spaced) {
     Binding b = lookup(symbol);
     if (b.kind == Binding::vec_reg || b.kind == Binding::sreg3) {
-      size_t i = tok_.text.size() == 1 ? std::string_view("xyzwrgba").find(tok_.text[0]) % 4 : 4;
+      size_t i = tok_.text.size() == 1 ? std::string_view("xyzwrgba").find(tok_.text[0]) : std::string_view::npos;
+      if (i < 8) i %= 4;
       if (i >= o.parts.size()) fail(fmt::format("'{}' has no component '.{}'", name.text, tok_.text));
       Operand part = std::move(o.parts[i]);
       o = std::move(part);
@@ -451,7 +452,7 @@ Constant Parser::number() {
   Loc loc = here();
   std::string_view t = tok_.text;
   Constant c;
-  auto bad = [&] { fail(loc, fmt::format("'{}' is not a number", t.substr(0, 60))); };
+  auto bad = [&] { fail(loc, fmt::format("'{}' is not a number", tok_.text.substr(0, 60))); };
   if (tok_.kind == Token::floating) {
     c.is_float = true;
     uint64_t bits = 0;

@@ -4,8 +4,8 @@
 samples.py LIST [--ptxas PATH] > samples.txt     LIST has lines "TARGET INSTRUCTION" (make_samples prints them)
 samples.py --check samples.txt [--ptxas PATH]    the same verdicts again? exit 1 with the differences
 
-A line of samples.txt is "ok TARGET INSTRUCTION", "no TARGET INSTRUCTION" (ptxas refuses it) or "lax ..." (ptxas refuses
-it and Orrery knowingly takes it); {f0..f63} stands for the registers f0 to f63. Each instruction is judged inside
+A line of samples.txt is "ok TARGET INSTRUCTION", "no TARGET INSTRUCTION" (ptxas refuses it) "lax ..." (ptxas refuses it,
+Orrery takes it) or "strict ..." (the reverse); {f0..f63} stands for the registers f0 to f63. Each instruction is judged inside
 frame.ptx, on the target named (sm_0 and targets below sm_90 stand for sm_90a).
 """
 import argparse, os, re, subprocess, sys, tempfile
@@ -95,7 +95,7 @@ def main():
     if args.check:
         old = {tuple(r.split(" ", 2)[1:]): r.split(" ", 1)[0] for r in rows}
         new = judge_all(args.ptxas, list(old))
-        wrong = [k for k in old if (old[k] == "ok") != (new[k] is None)]
+        wrong = [k for k in old if (old[k] in ("ok", "strict")) != (new[k] is None)]
         for k in wrong:
             print("recorded", old[k], "but ptxas says", new[k] or "ok", ":", *k)
         return bool(wrong)
