@@ -329,9 +329,16 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   int dp_group = static_cast<int>(ranks);
   int wide = plan.gpus() > rates.per_host ? std::max(dp_group, rates.per_host + 1) : dp_group;
   if (ranks > 1) {
-    double volume = plan.zero >= 3 ? 3.0 / 2 : 1;
-    a.data_comm = volume * collective_time(Collective::kAllReduce, wide, here * (plan.grad_fp32 && plan.zero < 3 ? 4 : 2), rates) *
-                  (1 - plan.overlap_dp);
+    double gradients = here * (plan.grad_fp32 && plan.zero < 3 ? 4 : 2);
+    if (plan.zero >= 3) {
+      // Weights are gathered for each micro-batch, forward and backward; gradients are scattered once.
+      double weights = rank_parameters(program) * 2;
+      a.data_comm = 2 * micro_batches * collective_time(Collective::kAllGather, wide, weights, rates) +
+                    collective_time(Collective::kReduceScatter, wide, gradients, rates);
+    } else {
+      a.data_comm = collective_time(Collective::kAllReduce, wide, gradients, rates);
+    }
+    a.data_comm *= 1 - plan.overlap_dp;
   }
   a.optimizer = here * kAdamBytesMoved / (plan.zero >= 1 ? ranks : 1) / rates.memory;
   if (plan.place.optimizer != Tier::kDevice) {

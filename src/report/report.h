@@ -7,7 +7,7 @@
 //   { schema, title, facts: [{name, value, unit, note}], sections: [section...], assumptions: [text...] }
 //   section: { title, columns: [{name, unit}], rows: [[cell...]] }                a table
 //          | { title, notes: [text...] }                                          remarks
-//          | { title, chart: "bars"|"lines"|"roofline", x, y, series: [...] }     drawn in HTML, listed in text
+//          | { title, chart: "bars"|"lines"|"roofline", x, y, series: [...] }     drawn in HTML only
 //          | { title, model: "ledger", rates, lines }                             what-if sliders in HTML
 #pragma once
 

@@ -79,7 +79,7 @@ std::string to_text(const Json& d) {
     out += "\n";
   }
   for (const Json& section : d["sections"]) {
-    if (section.contains("model") || section.contains("timeline")) continue;  // drawn in HTML and traces only
+    if (section.contains("model") || section.contains("timeline") || section.contains("chart")) continue;  // drawn in HTML and traces only
     out += "\n" + section["title"].get<std::string>() + "\n";
     if (section.contains("columns")) out += table(section);
     if (section.contains("notes"))

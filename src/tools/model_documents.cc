@@ -178,10 +178,10 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   Json scratch = report::document("");
   double kernels = step_sections(scratch, p, "decode step", plan.pp);
   Json& table = report::add_table(doc, "time per output token", {{"what", ""}, {"milliseconds", "ms"}});
-  table["rows"].push_back({"operators of the decode step", kernels * 1e3});
+  table["rows"].push_back(Json::array({"operators of the decode step", kernels * 1e3}));
   if (q.engine.step_seconds > 0)
-    table["rows"].push_back({fmt::format("engine between steps ({})", q.engine.source), q.engine.step_seconds * 1e3});
-  table["rows"].push_back({"other requests' prefill, stages, drafts", (a.tpot - kernels - q.engine.step_seconds) * 1e3});
+    table["rows"].push_back(Json::array({fmt::format("engine between steps ({})", q.engine.source), q.engine.step_seconds * 1e3}));
+  table["rows"].push_back(Json::array({"other requests' prefill, stages, drafts", (a.tpot - kernels - q.engine.step_seconds) * 1e3}));
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   memory_sections(doc, memory.items, memory.capacity);
   assumptions(doc, cluster);
@@ -205,7 +205,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   report::add_fact(doc, "operations recomputed", (a.hardware_flops / a.model_flops - 1) * 100, "%");
   report::add_fact(doc, "plan", plan_text(plan));
   Json& table = report::add_table(doc, "time of an iteration", {{"what", ""}, {"seconds", "s"}});
-  auto row = [&](std::string what, double seconds) { table["rows"].push_back({std::move(what), seconds}); };
+  auto row = [&](std::string what, double seconds) { table["rows"].push_back(Json::array({std::move(what), seconds})); };
   row("operators", a.compute - a.tensor_comm);
   row("tensor-parallel communication", a.tensor_comm);
   row("pipeline bubble", a.bubble);

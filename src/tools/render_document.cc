@@ -24,9 +24,12 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   report::add_fact(doc, "parameters", a.parameters);
   report::add_fact(doc, "energy", a.joules, "J");
   Json& time = report::add_table(doc, "time", {{"stage", ""}, {"seconds", "s"}});
-  time["rows"] = {{"text encoder", a.encoder_seconds}, {"denoiser", a.denoise_seconds}, {"autoencoder", a.decode_seconds}};
+  auto row = [&time](const char* stage, double seconds) { time["rows"].push_back(Json::array({stage, seconds})); };
+  row("text encoder", a.encoder_seconds);
+  row("denoiser", a.denoise_seconds);
+  row("autoencoder", a.decode_seconds);
   Json& stages = report::add_table(doc, "peak of each stage", {{"stage", ""}, {"GiB", ""}});
-  for (const auto& [name, bytes] : a.stages) stages["rows"].push_back({name, bytes / gib});
+  for (const auto& [name, bytes] : a.stages) stages["rows"].push_back(Json::array({name, bytes / gib}));
   Json& memory = report::add_table(doc, "memory at the peak", {{"what", ""}, {"class", ""}, {"GiB", ""}, {"how", ""}});
   for (const MemoryItem& item : a.items) memory["rows"].push_back({item.what, std::string(name_of(item.cls)), item.bytes / gib, item.how});
   for (FieldId field : cluster.gpu.assumed_fields_used()) {

@@ -1,0 +1,172 @@
+// Formats, verbs, plans, graph files and denoiser configs: what is accepted and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "graph/graph_file.h"
+#include "graph/serve.h"
+#include "graph/verbs.h"
+
+namespace orrery::graph {
+namespace {
+
+using testing::HasSubstr;
+
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const base::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(DTypes, BitsIncludeScales) {
+  EXPECT_EQ(parse_dtype("int4 g128").bits, 4.15625);  // 4 + 16/128 + 4/128
+  EXPECT_EQ(parse_dtype("int4-g128").bits, 4.15625);
+  EXPECT_EQ(parse_dtype("mxfp4").bits, 4.25);
+  EXPECT_EQ(parse_dtype("nvfp4").bits, 4.5);
+  EXPECT_NEAR(parse_dtype("nf4 dq").bits, 4.127, 0.001);
+  EXPECT_EQ(parse_dtype("vq 256x4").bits, 2);
+  for (const char* bad : {"", "fp5", "int4 g0", "int4 g-1", "fp8 g128", "vq 256", "int4 g128x"})
+    EXPECT_THAT(error_of([&] { parse_dtype(bad); }), testing::Not("no error")) << bad;
+}
+
+TEST(Verbs, EachHasGrammarAndDescription) {
+  EXPECT_EQ(verbs().size(), 18u);
+  for (const Verb& verb : verbs()) {
+    EXPECT_FALSE(verb.grammar.empty());
+    EXPECT_GT(verb.description.size(), 20u);
+  }
+}
+
+TEST(Verbs, RefusalsNameTheGrammar) {
+  Graph g = build_transformer(load_transformer("Llama-3.1-8B"));
+  Plan p;
+  EXPECT_THAT(error_of([&] { apply_verb("speed-up 2", g, p); }), HasSubstr("the verbs are requant"));
+  EXPECT_THAT(error_of([&] { apply_verb("speculate 4", g, p); }), HasSubstr("declare the acceptance rate"));
+  EXPECT_THAT(error_of([&] { apply_verb("shard tensor 3", g, p); }), HasSubstr("32 heads cannot be divided over 3"));
+  EXPECT_THAT(error_of([&] { apply_verb("shard tensor", g, p); }), HasSubstr("grammar: shard"));
+  EXPECT_THAT(error_of([&] { apply_verb("replace kv_heads 5", g, p); }), HasSubstr("multiple"));
+  EXPECT_THAT(error_of([&] { apply_verb("fuse qkv", g, p); }), HasSubstr("only map and reduce"));
+  EXPECT_THAT(error_of([&] { apply_verb("sparsify 1:4", g, p); }), HasSubstr("2:4"));
+  EXPECT_THAT(error_of([&] { apply_verb("place kv tape", g, p); }), HasSubstr("device, host or nvme"));
+}
+
+TEST(Verbs, FuseRemovesTrafficNotWork) {
+  Graph g = build_transformer(load_transformer("Llama-3.1-8B"));
+  StepShape s;
+  s.decode_seqs = 4, s.decode_context = 100;
+  Plan p;
+  auto totals = [&](const Graph& graph) {
+    Ledger l;
+    walk(compile(graph, p), bind(graph, p, s), l);
+    return std::pair(l.ops(), l.activation());
+  };
+  auto before = totals(g);
+  apply_verb("fuse swiglu", g, p);
+  auto after = totals(g);
+  EXPECT_EQ(before.first, after.first);
+  EXPECT_LT(after.second, before.second);
+}
+
+TEST(Plans, CollectivesFollowFromDivision) {
+  Graph g = build_transformer(load_transformer("Llama-3.1-8B"));
+  Plan p;
+  p.tp = 4;
+  Program program = compile(g, p);
+  int reduces = 0;
+  for (const ProgramOp& op : program.ops)
+    if (op.collective == Collective::kAllReduce && op.repeat > 1) ++reduces;
+  EXPECT_EQ(reduces, 2);  // after o and after down, in every layer
+  EXPECT_EQ(compile(g, Plan{}).ops.size() + 4, program.ops.size());  // and for the embedding, and the logits
+}
+
+TEST(Timeline, PeakIsItsMaximum) {
+  Graph g = build_transformer(load_transformer("Mixtral-8x7B"));
+  Plan p;
+  Program program = compile(g, p);
+  Binding b = fit_binding(g, p, 8, 2000);
+  double peak = 0;
+  for (const auto& [op, bytes] : activation_timeline(program, b)) peak = std::max(peak, bytes);
+  EXPECT_EQ(peak, activation_peak(program, b));
+  FitAnswer a = fit(g, p, {load_profile("h200"), 1}, 8, 2000, find_engine("none"));
+  for (const MemoryItem& item : a.items)
+    if (item.what == "activations") EXPECT_EQ(item.bytes, peak);
+}
+
+std::string temporary(const std::string& text) {
+  static int serial = 0;
+  auto path = std::filesystem::temp_directory_path() / ("orrery-graph-" + std::to_string(getpid()) + "-" + std::to_string(serial++) + ".toml");
+  std::ofstream(path) << text;
+  return path.string();
+}
+
+constexpr const char* kSmall = R"(name = "small"
+[axes]
+inner = 64
+outer = 128
+[[block]]
+name = "mlp"
+repeat = 3
+layer = true
+tensors = [ { name = "x", axes = ["tokens", "inner"] }, { name = "w", axes = ["inner", "outer"], class = "weight" },
+            { name = "y", axes = ["tokens", "outer"] } ]
+ops = [ { kind = "contract", name = "up", in = ["x", "w"], out = ["y"] } ]
+)";
+
+TEST(GraphFiles, CountLikeAnyGraph) {
+  Graph g = read_graph_file(temporary(kSmall));
+  EXPECT_EQ(count_parameters(g).total, 3 * 64 * 128);
+  StepShape s;
+  s.prefill_tokens = 10, s.prefill_seqs = 1;
+  Ledger l;
+  Plan p;
+  walk(compile(g, p), bind(g, p, s), l);
+  EXPECT_EQ(l.ops(), 3 * 2.0 * 10 * 64 * 128);
+  EXPECT_EQ(l.weight(), 3 * 2.0 * 64 * 128);
+  EXPECT_EQ(l.activation(), 3 * 2.0 * 10 * (64 + 128));
+}
+
+TEST(GraphFiles, RefusalsNameFileAndLine) {
+  auto broken = [](std::string from, std::string to) {
+    std::string text = kSmall;
+    text.replace(text.find(from), from.size(), to);
+    std::string path = temporary(text);
+    return error_of([&] { read_graph_file(path); });
+  };
+  EXPECT_THAT(broken("\"contract\"", "\"convolve\""), HasSubstr("unknown operator kind 'convolve'"));
+  EXPECT_THAT(broken("\"x\", \"w\"", "\"x\", \"v\""), HasSubstr("no tensor 'v' before this"));
+  EXPECT_THAT(broken("repeat = 3", "repeat = -3"), HasSubstr("positive"));
+  EXPECT_THAT(broken("inner = 64", "inner = 0"), HasSubstr("positive"));
+  EXPECT_THAT(broken("class = \"weight\"", "kind = \"weight\""), HasSubstr("unknown key 'kind'"));
+  EXPECT_THAT(broken("[\"inner\", \"outer\"]", "[\"inner\", \"width\"]"), HasSubstr("no axis 'width'"));
+}
+
+TEST(DenoiserConfigs, FluxAsPublished) {
+  std::string text = R"({"_class_name":"FluxTransformer2DModel","patch_size":1,"in_channels":64,"num_layers":19,
+    "num_single_layers":38,"attention_head_dim":128,"num_attention_heads":24,"joint_attention_dim":4096,
+    "pooled_projection_dim":768,"guidance_embeds":true,"axes_dims_rope":[16,56,56]})";
+  DiffusionSpec s = read_denoiser_config(text, "flux");
+  EXPECT_EQ(count_parameters(build_denoiser(s, {})).total, 11901408320.0);
+  EXPECT_THAT(error_of([] { read_denoiser_config(R"({"_class_name":"NewModel"})", "x"); }), HasSubstr("unknown denoiser class 'NewModel'"));
+  EXPECT_THAT(error_of([&] { read_denoiser_config(R"({"_class_name":"WanTransformer3DModel","twist":1})", "x"); }), HasSubstr("num_attention_heads"));
+}
+
+TEST(HfConfigs, GptOssAsPublished) {
+  std::string types;
+  for (int i = 0; i < 36; ++i) types += std::string(i ? "," : "") + (i % 2 ? "\"full_attention\"" : "\"sliding_attention\"");
+  TransformerSpec s = read_hf_config(R"({"architectures":["GptOssForCausalLM"],"attention_bias":true,"head_dim":64,"hidden_size":2880,
+    "intermediate_size":2880,"num_attention_heads":64,"num_key_value_heads":8,"num_hidden_layers":36,"num_local_experts":128,
+    "num_experts_per_tok":4,"experts_per_token":4,"sliding_window":128,"vocab_size":201088,"tie_word_embeddings":false,"layer_types":[)" +
+                                     types + "]}", "gpt-oss");
+  EXPECT_EQ(count_parameters(build_transformer(s)).total, 116829156672.0);
+  EXPECT_EQ(s.window_layers, 18);
+}
+
+}  // namespace
+}  // namespace orrery::graph
