@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 header() {
   echo "# date $(date -u +%Y-%m-%dT%H:%MZ), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader), clocks left alone"
-  echo "# command: $*"
+  echo "# command: ${1##*/} ${*:2}"
 }
 run() {  # NAME COMMAND...
   local name=$1

@@ -283,10 +283,8 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
     ptx::wgmma_pin(o);
     if (signals) ptx::mbarrier_arrive(shared.v_empty + 8 * v.stage);
     v.template next<S::kStages>();
-    if (__any_sync(~0u, rescale[0] != 1.f || rescale[1] != 1.f)) {  // once the maximum has settled, mostly not
 #pragma unroll
-      for (int i = 0; i < S::kDim / 2; i++) o[i] *= rescale[i / 2 % 2];
-    }
+    for (int i = 0; i < S::kDim / 2; i++) o[i] *= rescale[i / 2 % 2];
     pack<typename S::T>(probabilities, s);
   }
   ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);

@@ -3,6 +3,7 @@
 #include <cuda_fp8.h>
 
 #include "arguments.h"
+#include "gemm_params.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) turn_scalar(T* x, const float* cosin
 
 // --- fp8: a group of 128 columns is shared by the lanes that hold 8 elements each: half a warp ---------------------
 
-// A thread takes kPieces such parts, a block's width apart, and loads them all before it uses one.
+// Dequantising, a thread takes kPieces such parts, a block's width apart, and loads them all before it uses one.
 
 constexpr int kGroup = 128, kPerLane = 8, kLanes = kGroup / kPerLane, kPieces = 4;
 
@@ -74,16 +75,15 @@ __device__ __forceinline__ void load_eight(float (&x)[kPerLane], const T* row, i
   for (int k = 0; k < kPerLane; k++) x[k] = col + k < cols ? to_float(row[col + k]) : 0.f;
 }
 
-/// A lane's eight columns of a group, the `piece`-th of its thread.
+/// A lane's eight columns of a group.
 struct Piece {
   int64_t group, row, col;
   bool inside;  // the group exists
-  __device__ __forceinline__ Piece(int piece, int64_t work, int64_t cols) {
-    const int64_t i = (int64_t(blockIdx.x) * kPieces + piece) * kThreads + threadIdx.x, groups = (cols + kGroup - 1) / kGroup;
-    group = i / kLanes;
+  __device__ __forceinline__ Piece(int64_t at_thread, int64_t work, int64_t cols, const FastDivide& by_groups) {
+    group = at_thread / kLanes;
     inside = group < work;
-    row = inside ? group / groups : 0;
-    col = inside ? (group - row * groups) * kGroup + i % kLanes * kPerLane : cols;
+    row = inside ? by_groups.divide(uint32_t(group)) : 0;
+    col = inside ? (group - row * by_groups.divisor) * kGroup + at_thread % kLanes * kPerLane : cols;
   }
 };
 
@@ -94,42 +94,36 @@ union Eight {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) to_e4m3(uint8_t* out, float* scales, const T* in, int64_t work,
-                                                    int64_t cols, bool wide) {
-  float x[kPieces][kPerLane] = {};
+                                                    int64_t cols, bool wide, FastDivide by_groups) {
+  const Piece at(int64_t(blockIdx.x) * kThreads + threadIdx.x, work, cols, by_groups);
+  const bool whole = wide && at.col + kPerLane <= cols;
+  float x[kPerLane] = {}, top = 0.f;
+  if (at.col < cols) load_eight(x, in + at.row * cols, at.col, cols, whole);
 #pragma unroll
-  for (int u = 0; u < kPieces; u++) {
-    const Piece at(u, work, cols);
-    if (at.col < cols) load_eight(x[u], in + at.row * cols, at.col, cols, wide && at.col + kPerLane <= cols);
-  }
+  for (int k = 0; k < kPerLane; k++) top = fmaxf(top, fabsf(x[k]));
 #pragma unroll
-  for (int u = 0; u < kPieces; u++) {
-    const Piece at(u, work, cols);
-    float top = 0.f;
+  for (int d = kLanes / 2; d; d /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, d));
+  const float scale = top > 0.f ? top / 448.f : 1.f, inverse = 1.f / scale;
+  if (at.inside && threadIdx.x % kLanes == 0) scales[at.group] = scale;
+  if (at.col >= cols) return;
+  Eight q;
 #pragma unroll
-    for (int k = 0; k < kPerLane; k++) top = fmaxf(top, fabsf(x[u][k]));
-#pragma unroll
-    for (int d = kLanes / 2; d; d /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, d));
-    const float scale = top > 0.f ? top / 448.f : 1.f, inverse = 1.f / scale;
-    if (at.inside && threadIdx.x % kLanes == 0) scales[at.group] = scale;
-    if (at.col >= cols) continue;
-    Eight q;
-#pragma unroll
-    for (int k = 0; k < kPerLane; k++) q.byte[k] = __nv_cvt_float_to_fp8(x[u][k] * inverse, __NV_SATFINITE, __NV_E4M3);
-    uint8_t* to = out + at.row * cols + at.col;
-    if (wide && at.col + kPerLane <= cols) *reinterpret_cast<uint2*>(to) = q.all;
-    else
-      for (int k = 0; k < kPerLane && at.col + k < cols; k++) to[k] = q.byte[k];
-  }
+  for (int k = 0; k < kPerLane; k++) q.byte[k] = __nv_cvt_float_to_fp8(x[k] * inverse, __NV_SATFINITE, __NV_E4M3);
+  uint8_t* to = out + at.row * cols + at.col;
+  if (whole) *reinterpret_cast<uint2*>(to) = q.all;
+  else
+    for (int k = 0; k < kPerLane && at.col + k < cols; k++) to[k] = q.byte[k];
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) from_e4m3(T* out, const uint8_t* in, const float* scales, int64_t work,
-                                                      int64_t cols, bool wide) {
+                                                      int64_t cols, bool wide, FastDivide by_groups) {
+  const int64_t first = int64_t(blockIdx.x) * kPieces * kThreads + threadIdx.x;
   Eight q[kPieces] = {};
   float scale[kPieces] = {};
 #pragma unroll
   for (int u = 0; u < kPieces; u++) {
-    const Piece at(u, work, cols);
+    const Piece at(first + u * kThreads, work, cols, by_groups);
     if (at.col >= cols) continue;
     scale[u] = __ldg(scales + at.group);
     const uint8_t* from = in + at.row * cols + at.col;
@@ -139,7 +133,7 @@ __global__ void __launch_bounds__(kThreads) from_e4m3(T* out, const uint8_t* in,
   }
 #pragma unroll
   for (int u = 0; u < kPieces; u++) {
-    const Piece at(u, work, cols);
+    const Piece at(first + u * kThreads, work, cols, by_groups);
     if (at.col >= cols) continue;
     T* to = out + at.row * cols + at.col;
     constexpr int kCount = Pack<T>::kCount;
@@ -246,9 +240,10 @@ Status quantize_e4m3(void* out, float* scales, const void* in, DType dtype, int6
   if (rows == 0 || cols == 0) return {};
   const int64_t work = rows * ((cols + kGroup - 1) / kGroup);
   const bool wide = aligned(out, 8) && aligned(in, 16) && cols % 8 == 0;
+  const FastDivide by_groups(uint32_t((cols + kGroup - 1) / kGroup));
   with_element(dtype, [&](auto zero) {
     using T = decltype(zero);
-    to_e4m3<T><<<blocks_for((work * kLanes + kPieces - 1) / kPieces), kThreads, 0, stream>>>(static_cast<uint8_t*>(out), scales, static_cast<const T*>(in), work, cols, wide);
+    to_e4m3<T><<<blocks_for(work * kLanes), kThreads, 0, stream>>>(static_cast<uint8_t*>(out), scales, static_cast<const T*>(in), work, cols, wide, by_groups);
   });
   return launched(cudaGetLastError());
 }
@@ -259,9 +254,10 @@ Status dequantize_e4m3(void* out, const void* in, const float* scales, DType dty
   if (rows == 0 || cols == 0) return {};
   const int64_t work = rows * ((cols + kGroup - 1) / kGroup);
   const bool wide = aligned(out, 16) && aligned(in, 8) && cols % 8 == 0;
+  const FastDivide by_groups(uint32_t((cols + kGroup - 1) / kGroup));
   with_element(dtype, [&](auto zero) {
     using T = decltype(zero);
-    from_e4m3<T><<<blocks_for((work * kLanes + kPieces - 1) / kPieces), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const uint8_t*>(in), scales, work, cols, wide);
+    from_e4m3<T><<<blocks_for((work * kLanes + kPieces - 1) / kPieces), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const uint8_t*>(in), scales, work, cols, wide, by_groups);
   });
   return launched(cudaGetLastError());
 }

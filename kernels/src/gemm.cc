@@ -11,16 +11,11 @@
 #include <utility>
 
 #include "arguments.h"
+#include "gemm_units.h"  // made by the build: ORK_UNITS(X) is X(unit) for each unit of gemm_units/ in this build
 #include "tensor_map.h"
 
 namespace orrery::kernels {
 
-// One unit per pair of types and layout of A and B (K-major, MN-major); a build may name fewer.
-#ifndef ORK_UNITS
-#define ORK_UNITS(X) \
-  X(bf16_kk) X(bf16_kn) X(bf16_mk) X(bf16_mn) X(f16_kk) X(f16_kn) X(f16_mk) X(f16_mn) X(tf32) X(e4m3) X(e4m3_e5m2) \
-  X(e5m2_e4m3) X(e5m2)
-#endif
 #define ORK_DECLARE(unit) void add_kernels_##unit(std::vector<GemmKernel>&);
 ORK_UNITS(ORK_DECLARE)
 #undef ORK_DECLARE
@@ -66,7 +61,7 @@ bool is_linear(const GemmArgs& g) {
          g.activation == Activation::kNone;
 }
 
-bool stores_whole_rows(const GemmArgs& g, int tile_n) {
+bool can_tma_store(const GemmArgs& g, int tile_n) {
   return is_linear(g) && size_of(g.d.dtype) == 2 && g.d.col_stride == 1 && g.d.row_stride % 8 == 0 && g.n % 8 == 0 &&
          tile_n % 64 == 0 && aligned(g.d.data, 16);
 }
@@ -106,6 +101,12 @@ bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& 
                            ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m / c.cluster_n);
   ok = ok && encode_operand(&p->b, g.b.data, g.b.dtype, mb, g.n, g.k,
                             mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n / c.cluster_m);
+  p->tma_store = c.split_k == 1 && can_tma_store(g, kernel.tile_n);
+  if (ok && p->tma_store) {
+    const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.m)}, pitches[1] = {uint64_t(g.d.row_stride * 2)};
+    const uint32_t box[2] = {64, 16};
+    ok = encode_tensor_map(&p->d, tensor_map_type(g.d.dtype), 2, g.d.data, sizes, pitches, box);
+  }
   return ok;
 }
 
@@ -166,7 +167,6 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   GemmParams p{};
   if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.e = make_epilogue(g);
-  p.whole_rows = c.split_k == 1 && stores_whole_rows(g, kernel.tile_n);
   p.by_split = FastDivide(uint32_t(c.split_k));
   p.k_steps = int(stages_of_k(g, kernel));
   p.cluster_m = c.cluster_m, p.cluster_n = c.cluster_n, p.split = c.split_k;

@@ -36,7 +36,7 @@ struct FastDivide {
 };
 
 struct GemmParams {
-  CUtensorMap a, b;
+  CUtensorMap a, b, d;
   Epilogue e;
   int k_steps;                       // stages of K
   int tiles_m, tiles_n, raster;      // counted in tiles of a cluster
@@ -46,7 +46,7 @@ struct GemmParams {
   int cluster_m_log, cluster_n_log;
   int stagger;
   bool a_early, b_early;             // operand may be loaded before the kernels we depend on have ended
-  bool whole_rows;                   // D is stored the fast way (gemm_epilogue.cuh)
+  bool tma_store;                    // D is stored the fast way (gemm_epilogue.cuh)
 };
 
 /// One instantiation. Tile sizes are of one CTA's stage (ping-pong: of one warpgroup's tile).

@@ -76,6 +76,7 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
     count += kPingPong ? 2 * p.k_steps : p.k_steps;
     use++;
   }
+  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
 }
 
 template <class Tile, bool kPingPong>
@@ -87,6 +88,7 @@ __global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant_
     if (threadIdx.x == 0) {
       ptx::prefetch_tensormap(&p.a);
       ptx::prefetch_tensormap(&p.b);
+      if (p.tma_store) ptx::prefetch_tensormap(&p.d);
     }
     shared.ring.init(p, threadIdx.x);
     if (threadIdx.x < 2) ptx::mbarrier_init(shared.turn + threadIdx.x * 8, 4);

@@ -149,6 +149,7 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
     if (threadIdx.x % 32 == 0) {
       ptx::prefetch_tensormap(&p.a);
       ptx::prefetch_tensormap(&p.b);
+      if (p.tma_store) ptx::prefetch_tensormap(&p.d);
     }
     shared.ring.init(p, threadIdx.x % 32);
     ptx::fence_mbarrier_init();
@@ -177,6 +178,7 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
     if (p.split == 1) {
       store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, ring + threadIdx.x / 32 * kStagingPerWarp,
                                               row0 + group * Tile::kGroupRows, col0);
+      if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
     } else {
       leave_sums<Tile>(acc, reinterpret_cast<float*>(raw + (ring - ptx::smem_address(raw))), group * Tile::kGroupRows);
     }
