@@ -109,7 +109,7 @@ void Parser::module_statement() {
     advance();
     Loc loc = here();
     uint64_t bits = expect_number("32 or 64");
-    if (bits != 64) fail(loc, "only 64-bit addresses are supported: compile for .address_size 64");
+    if (bits != 64) report(loc, "only 64-bit addresses are supported: compile for .address_size 64");
     return;
   }
   if (word == "file") return file_directive();
@@ -136,7 +136,7 @@ void Parser::version_directive() {
   advance();
   module_.version_major = std::max(major, 1u);
   module_.version_minor = minor;
-  if (r.ptr != end || major < 6 || major > 9) fail(loc, "unsupported .version: 6.0 to 9.x are accepted");
+  if (r.ptr != end || major < 6 || major > 9) report(loc, "unsupported .version: 6.0 to 9.x are accepted");
 }
 
 void Parser::target_directive() {
@@ -148,7 +148,7 @@ void Parser::target_directive() {
     else if (word == "texmode_independent") module_.texmode_independent = true;
     else if (word == "texmode_unified" || word == "map_f64_to_f32") continue;
     else if (word.starts_with("sm_")) module_.target = std::string(word);
-    else fail(loc, fmt::format("unknown target '{}'", word));
+    else report(loc, fmt::format("unknown target '{}'", word));
     if (!word.starts_with("sm_")) continue;
     uint32_t sm = 0;
     auto r = std::from_chars(word.data() + 3, word.data() + word.size(), sm);
