@@ -1,0 +1,64 @@
+// Cases of pure instructions with results from the PTX manual, IEEE 754 or an H200; the bulk is in tests/vectors.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <vector>
+
+#include "isa/row.h"
+#include "sem/pure.h"
+
+namespace orrery::sem {
+namespace {
+
+struct Lanes {
+  alignas(64) uint64_t words[64] = {};
+  uint32_t* w() { return reinterpret_cast<uint32_t*>(words); }
+};
+uint32_t run(const char* name, std::vector<uint32_t> sources, uint32_t mask = ~0u, uint32_t before = 0) {
+  const isa::Form form = isa::match_name(name).form;
+  const Pure pure = find_pure(form, 1, int(sources.size()));
+  EXPECT_NE(pure.fn, nullptr) << name;
+  if (!pure.fn) return 0;
+  std::vector<Lanes> s(sources.size());
+  std::vector<const void*> sp;
+  for (size_t j = 0; j < s.size(); j++) {
+    for (int i = 0; i < 32; i++) s[j].w()[i] = sources[j];
+    sp.push_back(&s[j]);
+  }
+  Lanes d;
+  for (int i = 0; i < 32; i++) d.w()[i] = before;
+  void* dp[2] = {&d, nullptr};
+  pure.fn(form, dp, sp.data(), mask);
+  for (int i = 0; i < 32; i++) EXPECT_EQ(d.w()[i], mask >> i & 1 ? d.w()[std::countr_zero(mask)] : before) << name << " lane " << i;
+  return d.w()[std::countr_zero(mask)];
+}
+
+TEST(Pure, integers) {
+  EXPECT_EQ(run("add.sat.s32", {0x7fffffff, 1}), 0x7fffffffu);
+  EXPECT_EQ(run("mul.hi.s32", {0x80000000, 0x80000000}), 0x40000000u);
+  EXPECT_EQ(run("div.u32", {7, 0}), 0xffffffffu);
+  EXPECT_EQ(run("rem.s32", {0x80000000, 0xffffffff}), 0u);
+  EXPECT_EQ(run("bfe.s32", {0xf0, 4, 4}), 0xffffffffu);
+  EXPECT_EQ(run("lop3.b32", {0xf0f0f0f0, 0xcccccccc, 0xaaaaaaaa, 0xe8}), 0xe8e8e8e8u);
+  EXPECT_EQ(run("prmt.b32", {0x33221180, 0x77665544, 0x8074}), 0xff807744u);
+  EXPECT_EQ(run("dp4a.s32.u32", {0xff01ff01, 0x02020202, 10}), 10u);
+}
+TEST(Pure, masked_lanes_keep_their_values) { EXPECT_EQ(run("add.u32", {1, 2}, 0x00ff0010, 0xabcd), 3u); }
+TEST(Pure, floats) {
+  EXPECT_EQ(run("add.rn.f32", {0x3f800000, 0x33800000}), 0x3f800000u);   // a tie goes to even
+  EXPECT_EQ(run("add.rp.f32", {0x3f800000, 0x33800000}), 0x3f800001u);
+  EXPECT_EQ(run("mul.rn.ftz.f32", {0x3f7fffff, 0x00800000}), 0u);        // tiny after rounding
+  EXPECT_EQ(run("mul.rn.f32", {0x3f7fffff, 0x00800000}), 0x00800000u);
+  EXPECT_EQ(run("abs.f32", {0xffc00001}), 0x7fffffffu);
+  EXPECT_EQ(run("max.f32", {0x80000000, 0}), 0u);
+  EXPECT_EQ(run("rcp.approx.ftz.f32", {0x40000000}), 0x3f000000u);
+  EXPECT_EQ(run("cvt.rzi.s32.f32", {0x7fc00000}), 0u);
+  EXPECT_EQ(run("cvt.rn.satfinite.e4m3x2.f32", {0x7f800000, 0x3f800000}), 0x7e38u);
+}
+TEST(Pure, unknown_forms_have_no_function) {
+  EXPECT_EQ(find_pure(isa::match_name("ld.global.u32").form).fn, nullptr);
+  EXPECT_EQ(find_pure(isa::match_name("cvt.rn.satfinite.e2m1x2.f32").form, 1, 2).fn, nullptr);
+}
+
+}  // namespace
+}  // namespace orrery::sem
