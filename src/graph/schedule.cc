@@ -151,14 +151,56 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
   return t;
 }
 
-StepTime schedule(const Program& program, const Ledger& ledger, const Binding& binding, const Rates& rates) {
+namespace {
+
+// Sustained bandwidths of the other tiers. The host link is in the GPU profile; these are assumed for a usual server.
+constexpr double kHostMemory = 200e9;  // bytes/s that the host computes over
+constexpr double kNvme = 6e9;          // bytes/s of one drive
+
+// 2:4 sparse products on random data gain this much on Hopper (arXiv 2501.12084, table of sparse wgmma).
+constexpr double kSparseGain = 1.8;
+
+// Share of a line's weight and state bytes that lie on another tier, and the bandwidth they come at.
+struct Elsewhere {
+  double weight = 0, state = 0;      // bytes
+  double weight_rate = 1, state_rate = 1;
+};
+
+double tier_rate(Tier tier, bool computes_there, const Rates& rates) {
+  if (tier == Tier::kNvme) return std::min(kNvme, rates.host);
+  return computes_there ? kHostMemory : rates.host;
+}
+
+Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& place, const Rates& rates) {
+  Elsewhere e;
+  bool expert = op.part == Part::kExpert && op.grouped_total > 0 && place.experts != Tier::kDevice;
+  Tier tier = expert ? place.experts : place.weights;
+  if (tier != Tier::kDevice) {
+    e.weight = line.weight * (expert ? place.experts_fraction : place.weights_fraction);
+    e.weight_rate = tier_rate(tier, place.compute_follows, rates);
+  }
+  if (place.kv != Tier::kDevice) {
+    e.state = line.state * place.kv_fraction;
+    e.state_rate = tier_rate(place.kv, place.compute_follows, rates);
+  }
+  return e;
+}
+
+}  // namespace
+
+StepTime schedule(const Program& program, const Ledger& ledger, const Binding& binding, const Rates& given) {
   StepTime sum;
+  Rates rates = given;
+  if (program.plan.sparse24) rates.tensor16 *= kSparseGain, rates.tensor8 *= kSparseGain;
+  double fetch = 0;
   double overlap = program.plan.overlap_tp;
   for (const Line& line : ledger.lines) {
     const ProgramOp& op = program.ops[line.op];
     LineTime t = time_of(op, line, binding, rates);
     double seconds = t.seconds * line.times;
     if (op.collective != Collective::kNone) seconds *= 1 - overlap;
+    Elsewhere e = elsewhere(op, line, program.plan.place, rates);
+    fetch += (e.weight / e.weight_rate + e.state / e.state_rate) * line.times;
     sum.seconds += seconds;
     double& by = t.bound == Bound::kCompute ? sum.compute : t.bound == Bound::kMemory ? sum.memory :
                  t.bound == Bound::kLink ? sum.link : sum.latency;
@@ -172,6 +214,12 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
     sum.link_bytes += line.link * line.times;
     sum.joules += ops * per_op + bytes * rates.joules_byte + line.link * line.times * rates.joules_link;
   }
+  // What comes from another tier is hidden behind computation as far as prefetch says, but the link's time remains the
+  // least that the step can take.
+  double exposed = fetch * (1 - program.plan.overlap_prefetch);
+  exposed = std::max(exposed, fetch - sum.seconds);
+  sum.seconds += exposed;
+  sum.link += exposed;
   // The board never draws more than its limit: what the events would need beyond it, the clock has already cost in
   // the sustained rates, which were measured under that limit.
   sum.joules = std::min(sum.joules + sum.seconds * rates.idle_watts, sum.seconds * rates.limit_watts);

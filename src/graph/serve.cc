@@ -53,6 +53,22 @@ double state_bytes(const Graph& graph, const Program& program, double seqs, doub
   return program.state_bytes.at(b);
 }
 
+namespace {
+
+// Bytes of weights that the plan keeps off the GPU.
+double weights_elsewhere(const Graph& graph, const Program& program) {
+  const Placement& place = program.plan.place;
+  double away = 0;
+  for (const auto& [tensor, bytes] : program.weights) {
+    bool expert = graph.tensors[tensor].name.starts_with("experts.") && place.experts != Tier::kDevice;
+    if (expert) away += bytes * place.experts_fraction;
+    else if (place.weights != Tier::kDevice) away += bytes * place.weights_fraction;
+  }
+  return away;
+}
+
+}  // namespace
+
 Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context) {
   double per_rank = std::ceil(batch / plan.dp);
   StepShape chunk;
@@ -77,9 +93,10 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
     a.total += bytes;
   };
   double per_rank = std::ceil(batch / plan.dp);
-  double on_device = plan.place.weights == Tier::kDevice ? 1 : 1 - plan.place.weights_fraction;
-  add("weights", TensorClass::kWeight, program.weight_bytes * on_device,
-      fmt::format("{:.2f} GB over tp {} x pp {}", program.weight_bytes / 1e9, plan.tp, plan.pp));
+  double away = weights_elsewhere(graph, program);
+  add("weights", TensorClass::kWeight, program.weight_bytes - away,
+      fmt::format("{:.2f} GB over tp {} x pp {}{}", program.weight_bytes / 1e9, plan.tp, plan.pp,
+                  away > 0 ? fmt::format(", {:.2f} GB on another tier", away / 1e9) : ""));
   double state = state_bytes(graph, program, per_rank, context);
   double kv_on_device = plan.place.kv == Tier::kDevice ? 1 : 1 - plan.place.kv_fraction;
   add("KV cache and state", TensorClass::kState, state * kv_on_device,

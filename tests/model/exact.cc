@@ -364,6 +364,12 @@ TEST(E2, FluxMemory) {
   EXPECT_NEAR(denoiser_peak(render(flux, {}, l40, q)) / 0.55, 1, 0.20);
 }
 
+TEST(E3, Ltx13bForward) {
+  RenderShape s;
+  s.width = 704, s.height = 512, s.frames = 161;
+  EXPECT_NEAR(denoiser_flops(load_denoiser("LTX-Video-13B"), s).linear / 167.57e12, 1, 0.001);
+}
+
 TEST(E5, LtxTokens) {
   auto a = ask("tokens", {"LTX-Video-2B", "768", "512", "121"});
   EXPECT_EQ(a[0].value, 6144);

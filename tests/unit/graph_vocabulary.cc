@@ -74,6 +74,30 @@ TEST(Verbs, FuseRemovesTrafficNotWork) {
   EXPECT_LT(after.second, before.second);
 }
 
+TEST(Place, BytesOnAnotherTierCrossTheHostLink) {
+  Graph g = build_transformer(load_transformer("Llama-3.1-8B"));
+  Cluster h100{load_profile("h100"), 1};
+  StepShape s;
+  s.decode_seqs = 1, s.decode_context = 100;
+  auto seconds = [&](std::initializer_list<const char*> list) {
+    Graph copy = g;
+    Plan p;
+    for (const char* verb : list) apply_verb(verb, copy, p);
+    return StepPredictor(copy, p, h100).step(s).seconds;
+  };
+  double here = seconds({}), away = seconds({"place weight host"}), hidden = seconds({"place weight host", "prefetch 1"});
+  double link = 2 * 7504658432.0 / (63e9 * 0.85);  // 16-bit weights of a token over PCIe 5
+  EXPECT_NEAR(away, here + link, 0.01 * link);
+  EXPECT_NEAR(hidden, link, 0.01 * link);
+  EXPECT_LT(seconds({"place weight host share 0.5"}), away);
+  EXPECT_LT(seconds({"place weight host compute-follows"}), away);
+  Plan p;
+  Graph copy = g;
+  apply_verb("place weight host share 0.75", copy, p);
+  FitAnswer a = fit(copy, p, h100, 1, 1000, find_engine("none"));
+  EXPECT_NEAR(a.items[0].bytes, 0.25 * 2 * 8030261248.0, 1);
+}
+
 TEST(Plans, CollectivesFollowFromDivision) {
   Graph g = build_transformer(load_transformer("Llama-3.1-8B"));
   Plan p;
