@@ -278,6 +278,7 @@ class grid_group {
 ORRERY_CG grid_group this_grid() { return grid_group(); }
 
 // ---- cluster -------------------------------------------------------------------------------------------------
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 class cluster_group {
  public:
   struct arrival_token {};
@@ -304,6 +305,7 @@ class cluster_group {
   ORRERY_CG static unsigned size() { return num_threads(); }
 };
 ORRERY_CG cluster_group this_cluster() { return cluster_group(); }
+#endif
 
 template <class Group> ORRERY_CG void sync(const Group& g) { g.sync(); }
 
