@@ -63,7 +63,7 @@ void Parser::skip_statement() {
   while (tok_.kind != Token::end) {
     if (tok_.is(';') && depth == 0) return advance();
     if (tok_.is('{')) {
-      if (depth == 0 && fn_ == nullptr) return skip_braces();
+      if (depth == 0 && fn_ == nullptr) return void(skip_to_closing_brace());
       ++depth;
     }
     if (tok_.is('}') && depth-- == 0) return;
@@ -71,12 +71,20 @@ void Parser::skip_statement() {
     advance();
   }
 }
-void Parser::skip_braces() {
-  expect('{', "");
-  for (int depth = 1; depth > 0; advance()) {
-    if (tok_.kind == Token::end) unexpected("'}'");
+/// From a '{' past its '}'; false when the text ends before it. Reports nothing, because recovery calls it.
+bool Parser::skip_to_closing_brace() {
+  int depth = 0;
+  do {
+    if (tok_.kind == Token::end) return false;
     depth += tok_.is('{') - tok_.is('}');
-  }
+    advance();
+  } while (depth > 0);
+  return true;
+}
+void Parser::skip_braces() {
+  if (!tok_.is('{')) unexpected("'{'");
+  Loc loc = here();
+  if (!skip_to_closing_brace()) fail(loc, "this brace is not closed");
 }
 
 Module Parser::parse() {

@@ -73,6 +73,7 @@ class Parser {
   uint64_t expect_number(std::string_view what);
   void skip_statement();
   void skip_braces();
+  bool skip_to_closing_brace();
 
   // module directives
   void module_statement();
