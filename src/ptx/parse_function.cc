@@ -1,5 +1,7 @@
 // ptx/parse_function.cc: functions, scopes, labels, and the statements of a body.
 // Source: PTX ISA manual, sections 4.3, 7 and 11.
+#include <algorithm>
+
 #include "ptx/parser.h"
 
 namespace orrery::ptx {
@@ -164,14 +166,15 @@ void Parser::scope(int depth) {
 
 void Parser::scope_statements(int depth) {
   while (!tok_.is('}') && tok_.kind != Token::end) {
-    size_t had = fn_->body.size();
+    size_t had = fn_->body.size(), had_pending = pending_.size();
     try {
       statement(depth);
     } catch (Stop) {
       if (depth > kMaxScopes / 2 && tok_.kind == Token::end) throw;
       fn_->body.resize(had);
-      while (!pending_.empty() && pending_.back().instr >= had && pending_.back().prototype == UINT32_MAX)
-        pending_.pop_back();
+      auto dropped = [&](const Pending& p) { return p.prototype == UINT32_MAX && p.instr >= had; };
+      pending_.erase(std::remove_if(pending_.begin() + ptrdiff_t(std::min(had_pending, pending_.size())), pending_.end(), dropped),
+                     pending_.end());
       skip_statement();
     }
   }
