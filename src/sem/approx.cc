@@ -1,9 +1,10 @@
 // sem/approx.cc: the approximate functions: what the assembler makes of each .approx form around the special-function
 // unit, whose results mufu.h gives bit for bit.
 //
-// Without .ftz the assembler scales arguments and results that the unit would flush. tanh of f32 and the f64 square
-// root are not the unit's yet: they are the correctly rounded values, within the bound that is stated.
+// Without .ftz the assembler scales arguments and results that the unit would flush. tanh of f32 and the f64
+// reciprocal root are not the unit's yet: they are the correctly rounded values, within the bound that is stated.
 // Source: PTX ISA manual; recorded H200 results.
+#include <algorithm>
 #include <cmath>
 
 #include "sem/families.h"
@@ -126,7 +127,17 @@ double rsqrt64_flushing(double a) {
 }
 double rsqrt64(double a) { return double(1.0L / std::sqrt(static_cast<long double>(a))); }  // one rounding: the hardware is within 1 ulp
 
-template <class H> H tanh16(H a) { return narrow<H>(std::tanh(double(a.f32()))); }
+#include "sem/tanh_tables.inc"
+
+// The nearest result, or one unit less where the tables say so.
+template <class H> H tanh16(H a) {
+  H r = narrow<H>(std::tanh(double(a.f32())));
+  if (a.is_nan()) return r;
+  const uint16_t mag = a.bits & 0x7fff;
+  auto below = [mag](const auto& table) { return (std::upper_bound(std::begin(table), std::end(table), mag) - std::begin(table)) & 1; };
+  r.bits = uint16_t(r.bits - (H::kExponentBits == 5 ? below(k_tanh_f16) : below(k_tanh_bf16)));
+  return r;
+}
 // The unit's f32 result, truncated; overflow is infinity all the same.
 template <class H> H ex216(H a) {
   const float v = ex2<true>(a.f32());
@@ -167,7 +178,7 @@ Pure find_approximate(const Form& f) {
   if (t == Type::bf16) fn = tanh ? warp<&tanh16<BF16>> : warp<&ex216<BF16>>;
   if (t == Type::f16x2) fn = tanh ? warp<&Halves<&tanh16<F16>>::packed> : warp<&Halves<&ex216<F16>>::packed>;
   if (t == Type::bf16x2) fn = tanh ? warp<&Halves<&tanh16<BF16>>::packed> : warp<&Halves<&ex216<BF16>>::packed>;
-  return {fn, tanh ? Exactness::bounded : Exactness::exact, tanh ? 2.0 : 0};
+  return {fn, Exactness::exact, 0};
 }
 
 }  // namespace orrery::sem

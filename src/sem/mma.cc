@@ -3,10 +3,13 @@
 // A form is gathered into matrices, multiplied, and scattered back. Not here: how sparse factors are multiplied
 // (sparse.cc), wmma (wmma.cc).
 // Source: PTX ISA manual, "Matrix Fragments for mma"; lanes of the sparse metadata from recorded H200 results.
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "sem/factors.h"
 #include "sem/fragment.h"
 #include "sem/lanes.h"
 #include "sem/smallfloat.h"
@@ -302,6 +305,21 @@ void multiply_f64(const Form& f, const double* a, const double* b, double* c, in
       start = sum;
       c[i * n + j] = start;
     }
+}
+
+std::string describe_sum(const Form& f, const Numerics& x) {
+  Product p;
+  if (x.fast) return "plain f32 multiply-adds";
+  if (f.op == Op::wgmma_mma_async || f.op == Op::wgmma_mma_async_sp) {
+    if (!element_of(f.type(1), p.a) || !element_of(f.type(2), p.b)) return "";
+  } else if (!product_of(f, p)) {
+    return "";
+  }
+  if (p.a == Element::f64) return "fused multiply-adds in order of k";
+  if (element_bits(p.a) < 8 || p.a == Element::s8 || p.a == Element::u8) return "exact integers";
+  const bool native = f.op == Op::wgmma_mma_async || f.op == Op::wgmma_mma_async_sp || x.core == TensorCore::ada;
+  const SumRule r = f.op == Op::mma ? mma_rule(p, x.core) : sum_rule(x.core, p.a, p.b, p.half, native);
+  return fmt::format("blocks of {}, {} fraction bits{}", r.block, r.fraction_bits, r.late_c ? ", C added last" : "");
 }
 
 bool can_mma(const Form& f) {
