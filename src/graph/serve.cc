@@ -223,7 +223,7 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.decode = predictor.step(decode);
   double bytes = 0;
   for (const Line& line : predictor.ledger().lines) bytes += line.times * (line.weight + line.state);
-  a.tpot_bound = bytes * plan.pp / predictor.rates().memory_peak;
+  a.tpot_bound = bytes * plan.pp / predictor.rates().memory_peak / tokens_a_step;
   a.mfu = a.decode.ops / a.decode.seconds / predictor.rates().peak16;
   a.mbu = bytes / a.decode.seconds * plan.pp / predictor.rates().memory_peak;
   double draft = plan.draft_tokens * plan.draft_cost * a.decode.seconds;

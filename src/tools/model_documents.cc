@@ -181,7 +181,7 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   table["rows"].push_back(Json::array({"operators of the decode step", kernels * 1e3}));
   if (q.engine.step_seconds > 0)
     table["rows"].push_back(Json::array({fmt::format("engine between steps ({})", q.engine.source), q.engine.step_seconds * 1e3}));
-  table["rows"].push_back(Json::array({"other requests' prefill, stages, drafts", (a.tpot - kernels - q.engine.step_seconds) * 1e3}));
+  table["rows"].push_back(Json::array({"other requests' prefill; drafts and accepted tokens", (a.tpot - kernels - q.engine.step_seconds) * 1e3}));
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   memory_sections(doc, memory.items, memory.capacity);
   assumptions(doc, cluster);
@@ -197,7 +197,8 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
                                           cluster.gpu.id(), q.global_batch, q.sequence));
   report::add_fact(doc, "fits", a.fits ? "yes" : "no");
   fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB", fmt::format("of {:.1f} GiB", a.capacity / kGiB));
-  fact_of(doc, "iteration", a.seconds, "s", "time of an iteration", "seconds");
+  fact_of(doc, "iteration", a.seconds, "s", "time of an iteration", "seconds",
+          fmt::format("{:.4g} to {:.4g} s: the error on published runs is up to 9%", a.seconds * 0.91, a.seconds * 1.09));
   report::add_fact(doc, "model TFLOP/s per GPU", a.tflops_per_gpu, "TFLOP/s", fmt::format("MFU {:.1f}%", a.mfu * 100));
   report::add_fact(doc, "tokens", a.tokens_s_per_gpu, "1/s per GPU");
   report::add_fact(doc, "energy", a.joules / (q.global_batch * q.sequence), "J per token");
