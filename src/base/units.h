@@ -1,10 +1,10 @@
 // Physical quantities as types: a number that knows its dimension, so that bytes are never added to cycles.
 //
-// A Quantity carries five integer exponents (byte, cycle, operation, second, joule) and one double. Products and
-// quotients compute the exponents at compile time; sums need equal ones; a quantity with no dimension left turns
-// into a double. Whole numbers up to 2^53 are exact, which covers every byte and operation count in use here.
-// The value is always held in the base unit (bytes, cycles, operations, seconds, joules); scales such as GB/s
-// belong to the edges: file loaders and reports.
+// A Quantity carries five integer exponents (byte, cycle, operation, second, joule) and one double. Products
+// and quotients compute the exponents at compile time; sums need equal ones; a quantity with no dimension
+// left turns into a double. Whole numbers up to 2^53 are exact, which covers every byte and operation count
+// in use here. The value is always held in the base unit (bytes, cycles, operations, seconds, joules); scales
+// such as GB/s belong to the edges: file loaders and reports.
 #pragma once
 
 #include <cmath>
@@ -26,11 +26,7 @@ class Quantity {
   constexpr double value() const { return value_; }
   // The number in base units, rounded to the nearest integer.
   std::int64_t count() const { return std::llround(value_); }
-  constexpr operator double() const
-    requires(kPlain)
-  {
-    return value_;
-  }
+  constexpr operator double() const requires(kPlain) { return value_; }
 
   constexpr auto operator<=>(const Quantity&) const = default;
   constexpr Quantity operator-() const { return Quantity(-value_); }
@@ -57,8 +53,7 @@ constexpr auto operator/(Quantity<B1, C1, O1, S1, J1> a, Quantity<B2, C2, O2, S2
   return Quantity<B1 - B2, C1 - C2, O1 - O2, S1 - S2, J1 - J2>(a.value() / b.value());
 }
 template <int B, int C, int O, int S, int J>
-  requires(!Quantity<B, C, O, S, J>::kPlain)
-constexpr auto operator/(double a, Quantity<B, C, O, S, J> b) {
+requires(!Quantity<B, C, O, S, J>::kPlain) constexpr auto operator/(double a, Quantity<B, C, O, S, J> b) {
   return Quantity<-B, -C, -O, -S, -J>(a / b.value());
 }
 

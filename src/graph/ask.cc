@@ -1,4 +1,5 @@
-// The quantities that `ask` knows; each row names its arguments and is a few lines of arithmetic on graph or formula.
+// The quantities that `ask` knows; each row names its arguments and is a few lines of arithmetic on graph or
+// formula.
 #include "graph/ask.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,8 @@ class Arguments {
     const std::string& s = text(i);
     double v = 0;
     auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
-    if (error != std::errc() || end != s.data() + s.size()) base::fail("'{}' is no number; usage: ask {}", s, usage_);
+    if (error != std::errc() || end != s.data() + s.size())
+      base::fail("'{}' is no number; usage: ask {}", s, usage_);
     return v;
   }
   double number_or(std::size_t i, double absent) const { return i < list_.size() ? number(i) : absent; }
@@ -36,7 +38,9 @@ class Arguments {
   std::string_view usage_;
 };
 
-Graph graph_of(const Arguments& a, std::size_t at = 0) { return build_transformer(load_transformer(a.text(at))); }
+Graph graph_of(const Arguments& a, std::size_t at = 0) {
+  return build_transformer(load_transformer(a.text(at)));
+}
 
 std::vector<Answer> params(const Arguments& a) {
   if (is_denoiser(a.text(0))) {
@@ -74,7 +78,8 @@ std::vector<Answer> weight_bytes(const Arguments& a) {
   plan.tp = static_cast<int>(a.number_or(2, 1));
   if (a.has(1)) apply_verb("requant weight " + a.text(1), g, plan);
   Program p = compile(g, plan);
-  return {{"weights", p.weight_bytes, "B (one rank)"}, {"of which not in linear layers", p.embedding_bytes, "B"},
+  return {{"weights", p.weight_bytes, "B (one rank)"},
+          {"of which not in linear layers", p.embedding_bytes, "B"},
           {"weights", p.weight_bytes / 1073741824.0, "GiB"}};
 }
 
@@ -87,7 +92,8 @@ std::vector<Answer> training_flops(const Arguments& a) {
 
 std::vector<Answer> zero(const Arguments& a) {
   StateBytes s = zero_states(static_cast<int>(a.number(1)), a.number(2));
-  return {{"weights, gradients, optimizer", a.number(0) * s.total(), "B per GPU"}, {"per parameter", s.total(), "B"}};
+  return {{"weights, gradients, optimizer", a.number(0) * s.total(), "B per GPU"},
+          {"per parameter", s.total(), "B"}};
 }
 
 std::vector<Answer> megatron_bytes(const Arguments& a) {
@@ -104,14 +110,16 @@ std::vector<Answer> megatron(const Arguments& a) {
   plan.virtual_stages = static_cast<int>(a.number_or(7, 1));
   double micro = a.number_or(8, 1), gib = 1073741824.0;
   ParameterCount c = count_parameters(g);
-  std::vector<Answer> out{{"parameters", c.total, ""},
-                          {"weights and optimizer at 18 bytes", c.linear * 18 / (plan.tp * plan.pp) / gib, "GiB per GPU"}};
+  std::vector<Answer> out{
+      {"parameters", c.total, ""},
+      {"weights and optimizer at 18 bytes", c.linear * 18 / (plan.tp * plan.pp) / gib, "GiB per GPU"}};
   double none = activation_bytes(g, plan, i(3), micro);
   auto add = [&](const char* name, RecomputePolicy policy, bool sp) {
     plan.recompute = policy;
     plan.sequence_parallel = sp;
     double bytes = activation_bytes(g, plan, i(3), micro);
-    out.push_back({std::string("activations, ") + name, bytes / gib, fmt::format("GiB ({:.2f}%)", 100 * bytes / none)});
+    out.push_back(
+        {std::string("activations, ") + name, bytes / gib, fmt::format("GiB ({:.2f}%)", 100 * bytes / none)});
   };
   add("no recomputation", RecomputePolicy::kNone, false);
   add("sequence parallel", RecomputePolicy::kNone, true);
@@ -136,7 +144,8 @@ std::vector<Answer> checkpoints(const Arguments& a) {
 std::vector<Answer> throughput_claim(const Arguments& a) {
   double parameters = a.number(0), tokens = a.number(1), gpus = a.number(2), done = 1 - a.number_or(3, 0);
   double counted = 2 * parameters * tokens / gpus;
-  return {{"counted at full work", counted, "FLOP/s per GPU"}, {"really done", counted * done, "FLOP/s per GPU"}};
+  return {{"counted at full work", counted, "FLOP/s per GPU"},
+          {"really done", counted * done, "FLOP/s per GPU"}};
 }
 
 std::vector<Answer> kv_kept(const Arguments& a) {
@@ -159,7 +168,8 @@ std::vector<Answer> tokens(const Arguments& a) {
   double n = latent_tokens(spec, shape);
   double patch = spec.patch;
   double pixels = spec.space_stride * patch * spec.space_stride * patch * spec.time_stride;
-  return {{"tokens", n, ""}, {"pixels per token", pixels, ""},
+  return {{"tokens", n, ""},
+          {"pixels per token", pixels, ""},
           {"compression", 3 * pixels / (spec.in_channels * patch * patch), "values to one"}};
 }
 
@@ -207,7 +217,8 @@ std::vector<Answer> ask(const std::string& quantity, const std::vector<std::stri
     usages += "\n  " + std::string(q.usage);
     if (q.name == quantity) return q.answer(Arguments(arguments, q.usage));
   }
-  base::fail("{}; quantities:{}", quantity == "help" ? "ask QUANTITY ARGUMENTS" : "unknown quantity '" + quantity + "'", usages);
+  base::fail("{}; quantities:{}",
+             quantity == "help" ? "ask QUANTITY ARGUMENTS" : "unknown quantity '" + quantity + "'", usages);
 }
 
 }  // namespace orrery::graph

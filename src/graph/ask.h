@@ -12,8 +12,8 @@ struct Answer {
   std::string unit;
 };
 
-// `quantity` with its arguments, for example ask("kv-bytes", {"gpt-oss-120b", "8192"}); "help" lists the quantities.
-// Throws base::Error on an unknown quantity or a wrong argument.
+// `quantity` with its arguments, for example ask("kv-bytes", {"gpt-oss-120b", "8192"}); "help" lists the
+// quantities. Throws base::Error on an unknown quantity or a wrong argument.
 std::vector<Answer> ask(const std::string& quantity, const std::vector<std::string>& arguments);
 // All digits of a whole number, six significant ones otherwise.
 std::string format_number(double value);

@@ -1,9 +1,9 @@
 // From the facts of a diffusion model to the graph of one denoiser forward pass.
 //
-// Families: dit and pixart (self-attention over the latent, cross-attention to text), wan and ltx (the same over
-// space and time), flux and sd3 (text and image as two streams with joint attention; flux then one joint stream), sana
-// (linear attention), unet (not itemised: published parameters and operations). Sources of shapes: the models' own
-// code as named in zoo.json.
+// Families: dit and pixart (self-attention over the latent, cross-attention to text), wan and ltx (the same
+// over space and time), flux and sd3 (text and image as two streams with joint attention; flux then one joint
+// stream), sana (linear attention), unet (not itemised: published parameters and operations). Sources of
+// shapes: the models' own code as named in zoo.json.
 #include <cmath>
 
 #include "base/error.h"
@@ -23,12 +23,18 @@ class DenoiserBuilder {
   }
 
   Graph build() {
-    if (s_.family == "flux") flux();
-    else if (s_.family == "sd3") sd3();
-    else if (s_.family == "wan" || s_.family == "ltx" || s_.family == "pixart" || s_.family == "sana") crossed();
-    else if (s_.family == "dit") dit();
-    else if (s_.family == "unet") unet();
-    else base::fail("{}: unknown denoiser family '{}'", s_.name, s_.family);
+    if (s_.family == "flux")
+      flux();
+    else if (s_.family == "sd3")
+      sd3();
+    else if (s_.family == "wan" || s_.family == "ltx" || s_.family == "pixart" || s_.family == "sana")
+      crossed();
+    else if (s_.family == "dit")
+      dit();
+    else if (s_.family == "unet")
+      unet();
+    else
+      base::fail("{}: unknown denoiser family '{}'", s_.name, s_.family);
     Graph g = b_.finish();
     for (Tensor& t : g.tensors)
       if (t.cls == TensorClass::kWeight && s_.stored_bits == 32) t.dtype = kFp32;
@@ -38,7 +44,8 @@ class DenoiserBuilder {
  private:
   AxisId size(const char* name, double extent) { return b_.axis(name, extent); }
   // A linear layer with bias, on its own rows.
-  TensorId dense(const char* name, TensorId x, std::vector<AxisId> in, std::vector<AxisId> out, AxisId rows = kTokens) {
+  TensorId dense(const char* name, TensorId x, std::vector<AxisId> in, std::vector<AxisId> out,
+                 AxisId rows = kTokens) {
     TensorId y = b_.linear(kPart, name, x, std::move(in), std::move(out), true, kNoAxis, rows);
     b_.last().saved = {x};
     return y;
@@ -69,8 +76,11 @@ class DenoiserBuilder {
   void head(double out_values, bool modulated) {
     b_.begin("head", 1, false);
     TensorId x = stream("head.in", kTokens, wide_);
-    if (modulated) dense("head.modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.2", 2.0 * s_.hidden)}, kSeqs);
-    else b_.weight("head.modulation", {size("two", 2), h_});
+    if (modulated)
+      dense("head.modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.2", 2.0 * s_.hidden)},
+            kSeqs);
+    else
+      b_.weight("head.modulation", {size("two", 2), h_});
     x = map("head.norm", {x}, kTokens, kBf16);
     dense("head", x, {h_}, {size("patch.out", out_values)});
     b_.end();
@@ -118,7 +128,8 @@ class DenoiserBuilder {
   }
   TensorId cross_attention(TensorId a, bool norms_all) {
     TensorId text = stream("text", kText, kBf16);
-    TensorId q = project("cross.q", a, kTokens), k = project("cross.k", text, kText), v = project("cross.v", text, kText);
+    TensorId q = project("cross.q", a, kTokens), k = project("cross.k", text, kText),
+             v = project("cross.v", text, kText);
     if (norms_all) b_.weight("cross.q.norm", {h_}), b_.weight("cross.k.norm", {h_});
     return merge("cross.o", heads_out(q, k, v, kTokens, kPairsWindow, "cross.attend"), kTokens);
   }
@@ -132,10 +143,12 @@ class DenoiserBuilder {
   }
 
   void crossed() {
-    bool wan = s_.family == "wan", ltx = s_.family == "ltx", sana = s_.family == "sana", pixart = s_.family == "pixart";
+    bool wan = s_.family == "wan", ltx = s_.family == "ltx", sana = s_.family == "sana",
+         pixart = s_.family == "pixart";
     double in = s_.in_channels * s_.patch * s_.patch;
     embed(in, s_.text_dim);
-    dense("time.modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.6", 6.0 * s_.hidden)}, kSeqs);
+    dense("time.modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.6", 6.0 * s_.hidden)},
+          kSeqs);
     if (pixart) sizes();
     b_.end();
     b_.begin("layer", s_.layers, true);
@@ -235,7 +248,8 @@ class DenoiserBuilder {
     dense("modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.3", 3.0 * s_.hidden)}, kSeqs);
     TensorId x = stream("x", kJoint, kBf16);
     TensorId a = map("norm", {x}, kJoint, kBf16);
-    AxisId seven = size("qkv.mlp", 3.0 * s_.hidden + s_.ffn), five = size("attn.mlp", 1.0 * s_.hidden + s_.ffn);
+    AxisId seven = size("qkv.mlp", 3.0 * s_.hidden + s_.ffn),
+           five = size("attn.mlp", 1.0 * s_.hidden + s_.ffn);
     AxisId dim = size("head_dim", s_.head_dim);
     b_.weight("q.norm", {dim}), b_.weight("k.norm", {dim});
     TensorId u = dense("linear1", a, {h_}, {seven}, kJoint);
@@ -291,7 +305,9 @@ double latent_tokens(const DiffusionSpec& s, const RenderShape& shape) {
   return grid * ((shape.frames - 1) / s.time_stride + 1);
 }
 
-Graph build_denoiser(const DiffusionSpec& spec, const RenderShape& shape) { return DenoiserBuilder(spec).build(); }
+Graph build_denoiser(const DiffusionSpec& spec, const RenderShape& shape) {
+  return DenoiserBuilder(spec).build();
+}
 
 DenoiserFlops denoiser_flops(const DiffusionSpec& spec, const RenderShape& shape) {
   Graph graph = build_denoiser(spec, shape);

@@ -1,9 +1,9 @@
 // From the facts of a transformer to its graph: embedding, layers in up to four kinds, head.
 //
-// Layers differ by attention (full, window, latent, state space) and by feed-forward (dense, experts). Equal layers
-// form one block with a repeat count. Projections that engines run as one matrix product (q, k, v; gate, up) are one
-// operator with several weights. `saved` lists what the backward pass keeps; with dropout and stored scores these
-// are the 34 s b h + 5 a s^2 b bytes of arXiv 2205.05198.
+// Layers differ by attention (full, window, latent, state space) and by feed-forward (dense, experts). Equal
+// layers form one block with a repeat count. Projections that engines run as one matrix product (q, k, v;
+// gate, up) are one operator with several weights. `saved` lists what the backward pass keeps; with dropout
+// and stored scores these are the 34 s b h + 5 a s^2 b bytes of arXiv 2205.05198.
 #include "base/error.h"
 #include "graph/spec.h"
 
@@ -63,7 +63,8 @@ class TransformerBuilder {
     TensorId ids = b_.tensor("token_ids", {kTokens}, TensorClass::kIndex, {Format::kInt32, 32});
     TensorId x = b_.act("hidden_states", {kTokens, hidden_});
     b_.op(OpKind::kGather, Part::kEmbed, "embed", {ids, embedding_}, {x});
-    if (s_.learned_positions) b_.weight("position.weight", {b_.axis("positions", s_.learned_positions), hidden_});
+    if (s_.learned_positions)
+      b_.weight("position.weight", {b_.axis("positions", s_.learned_positions), hidden_});
     if (s_.segments) b_.weight("segment.weight", {b_.axis("segments", s_.segments), hidden_});
     if (s_.embedding_norm) norm(Part::kEmbed, "embed.norm", x);
     b_.end();
@@ -96,7 +97,8 @@ class TransformerBuilder {
         norm(Part::kAttention, "attn.post_norm", x);
         norm(Part::kDense, "mlp.post_norm", x);
       }
-      TensorId z = moe ? experts(m) : mlp(m, s_.moe() ? s_.dense_ffn : s_.ffn, s_.moe() ? "dense_ffn" : "ffn");
+      TensorId z =
+          moe ? experts(m) : mlp(m, s_.moe() ? s_.dense_ffn : s_.ffn, s_.moe() ? "dense_ffn" : "ffn");
       residual(Part::kDense, "mlp.residual", x, z);
     }
     b_.end();
@@ -105,7 +107,8 @@ class TransformerBuilder {
   TensorId residual(Part part, std::string_view name, TensorId x, TensorId y) {
     TensorId out = b_.map(part, name, {x, y}, {kTokens, hidden_}, 1, !o_.training);
     if (o_.dropout) {
-      TensorId mask = b_.tensor(std::string(name) + ".mask", {kTokens, hidden_}, TensorClass::kActivation, kByte);
+      TensorId mask =
+          b_.tensor(std::string(name) + ".mask", {kTokens, hidden_}, TensorClass::kActivation, kByte);
       b_.last().saved = {mask};
     }
     return out;
@@ -143,7 +146,8 @@ class TransformerBuilder {
     return output(y, heads, dim);
   }
 
-  TensorId attend(AxisId heads, AxisId dim, std::vector<TensorId> in, std::vector<TensorId> saved, bool window) {
+  TensorId attend(AxisId heads, AxisId dim, std::vector<TensorId> in, std::vector<TensorId> saved,
+                  bool window) {
     TensorId y = b_.act("attn.out", {kTokens, heads, dim});
     std::vector<TensorId> extra;
     if (o_.math_attention) {
@@ -155,7 +159,8 @@ class TransformerBuilder {
     } else if (o_.training) {
       extra.push_back(b_.tensor("softmax.lse", {kTokens, heads}, TensorClass::kActivation, kFp32));
     }
-    Op& op = b_.op(OpKind::kAttend, Part::kAttention, window ? "attend.window" : "attend", std::move(in), {y});
+    Op& op =
+        b_.op(OpKind::kAttend, Part::kAttention, window ? "attend.window" : "attend", std::move(in), {y});
     op.pairs = window ? kPairsWindow : kPairs;
     op.head_axis = heads;
     // Scores are written and read by product, softmax, dropout (with its mask) and product.
@@ -209,7 +214,8 @@ class TransformerBuilder {
     AxisId ffn = b_.axis(axis_name, width);
     TensorId h;
     if (s_.gated) {
-      TensorId wg = b_.weight("gate.weight", {hidden_, ffn}, true), wu = b_.weight("up.weight", {hidden_, ffn}, true);
+      TensorId wg = b_.weight("gate.weight", {hidden_, ffn}, true),
+               wu = b_.weight("up.weight", {hidden_, ffn}, true);
       if (s_.mlp_bias) b_.weight("gate.bias", {ffn}), b_.weight("up.bias", {ffn});
       TensorId g = b_.act("gate", {kTokens, ffn}), u = b_.act("up", {kTokens, ffn});
       b_.op(OpKind::kContract, Part::kDense, "gate_up", {m, wg, wu}, {g, u}).saved = {m};
@@ -234,13 +240,14 @@ class TransformerBuilder {
     TensorId scores = b_.act("router.scores", {kTokens, experts});
     b_.at(scores).replicated = true;
     b_.op(OpKind::kContract, Part::kExpert, "router", {m, wr}, {scores}).saved = {m};
-    b_.op(OpKind::kSelect, Part::kExpert, "top_k", {scores}, {b_.tensor("chosen", {kRouted}, TensorClass::kIndex,
-                                                                        {Format::kInt32, 32})});
+    b_.op(OpKind::kSelect, Part::kExpert, "top_k", {scores},
+          {b_.tensor("chosen", {kRouted}, TensorClass::kIndex, {Format::kInt32, 32})});
     TensorId x = b_.act("routed.in", {kRouted, hidden_});
     b_.op(OpKind::kMove, Part::kExpert, "dispatch", {m}, {x});
     TensorId wg = b_.weight("experts.gate.weight", {experts, hidden_, ffn}, true);
     TensorId wu = b_.weight("experts.up.weight", {experts, hidden_, ffn}, true);
-    if (s_.mlp_bias) b_.weight("experts.gate.bias", {experts, ffn}), b_.weight("experts.up.bias", {experts, ffn});
+    if (s_.mlp_bias)
+      b_.weight("experts.gate.bias", {experts, ffn}), b_.weight("experts.up.bias", {experts, ffn});
     TensorId g = b_.act("experts.gate", {kRouted, ffn}), u = b_.act("experts.up", {kRouted, ffn});
     Op& up = b_.op(OpKind::kContract, Part::kExpert, "experts.gate_up", {x, wg, wu}, {g, u});
     up.grouped = experts;
@@ -259,8 +266,8 @@ class TransformerBuilder {
     return out;
   }
 
-  // Mamba 2 mixer: in projection, depthwise convolution, state scan, gate, out projection. The state of a sequence is
-  // heads x state values per channel and does not grow with its length.
+  // Mamba 2 mixer: in projection, depthwise convolution, state scan, gate, out projection. The state of a
+  // sequence is heads x state values per channel and does not grow with its length.
   TensorId state_space(TensorId x) {
     AxisId inner = b_.axis("ssm.inner", s_.ssm_inner);
     AxisId conv = b_.axis("ssm.conv_channels", s_.ssm_inner + 2.0 * s_.ssm_groups * s_.ssm_state);
@@ -287,9 +294,11 @@ class TransformerBuilder {
     b_.begin("head", 1, false);
     TensorId x = b_.act("head.in", {kOutputs, hidden_});
     if (s_.final_norm) x = norm(Part::kHead, "final.norm", x, kOutputs);
-    if (s_.pooler) b_.linear(Part::kHead, "pooler", x, {hidden_}, {b_.axis("pooled", s_.hidden)}, true, kNoAxis, kOutputs);
+    if (s_.pooler)
+      b_.linear(Part::kHead, "pooler", x, {hidden_}, {b_.axis("pooled", s_.hidden)}, true, kNoAxis, kOutputs);
     if (s_.kind == "vit") {
-      b_.linear(Part::kHead, "classifier", x, {hidden_}, {b_.axis("classes", s_.classes)}, true, kNoAxis, kOutputs);
+      b_.linear(Part::kHead, "classifier", x, {hidden_}, {b_.axis("classes", s_.classes)}, true, kNoAxis,
+                kOutputs);
     } else {
       AxisId vocab = b_.axis("vocab", s_.vocab);
       TensorId w = s_.tied ? embedding_ : b_.weight("head.weight", {vocab, hidden_});
@@ -314,7 +323,8 @@ Graph build_transformer(const TransformerSpec& spec, const BuildOptions& options
 }
 
 TransformerSpec megatron_gpt(std::string name, int layers, int hidden, int heads, int sequence, int vocab) {
-  if (heads <= 0 || hidden % heads) base::fail("{}: hidden {} is no multiple of {} heads", name, hidden, heads);
+  if (heads <= 0 || hidden % heads)
+    base::fail("{}: hidden {} is no multiple of {} heads", name, hidden, heads);
   TransformerSpec s;
   s.name = std::move(name);
   s.family = "gpt";

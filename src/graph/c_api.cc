@@ -50,9 +50,11 @@ int orrery_model_open(const char* model, const char* gpu, const orrery_model_pla
       auto ranks = [](int n) { return n == 0 ? 1 : n; };
       handle->plan.tp = ranks(plan->tp), handle->plan.pp = ranks(plan->pp);
       handle->plan.dp = ranks(plan->dp), handle->plan.ep = ranks(plan->ep);
-      if (plan->weights) apply_verb(std::string("requant weight ") + plan->weights, handle->graph, handle->plan);
+      if (plan->weights)
+        apply_verb(std::string("requant weight ") + plan->weights, handle->graph, handle->plan);
       if (plan->kv) apply_verb(std::string("requant kv ") + plan->kv, handle->graph, handle->plan);
-      for (const char* const* verb = plan->verbs; verb && *verb; ++verb) apply_verb(*verb, handle->graph, handle->plan);
+      for (const char* const* verb = plan->verbs; verb && *verb; ++verb)
+        apply_verb(*verb, handle->graph, handle->plan);
     }
     handle->cluster = parse_cluster(gpu);
     handle->cluster.gpus = std::max(handle->cluster.gpus, handle->plan.gpus());

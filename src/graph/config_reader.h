@@ -1,8 +1,8 @@
-// Reading of a config.json that refuses what it does not know: shared by the readers of language models and denoisers.
+// Reading of a config.json that refuses what it does not know: shared by the readers of language models and
+// denoisers.
 #pragma once
 
 #include <nlohmann/json.hpp>
-
 #include <set>
 #include <string>
 
@@ -22,7 +22,9 @@ class ConfigReader {
       base::fail("{}: {} must be a whole number, not {}", origin_, key, value.dump());
     return value.get<int>();
   }
-  int integer_or(const char* key, int absent) { return has(key) ? integer(key) : (known_.insert(key), absent); }
+  int integer_or(const char* key, int absent) {
+    return has(key) ? integer(key) : (known_.insert(key), absent);
+  }
   bool flag_or(const char* key, bool absent) {
     if (!has(key)) return known_.insert(key), absent;
     const Json& value = required(key);
@@ -52,23 +54,92 @@ class ConfigReader {
 
  private:
   static bool harmless(const std::string& key) {
-    static const std::set<std::string> names = {
-        "architectures", "model_type", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache",
-        "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "initializer_range", "rms_norm_eps",
-        "norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "rope_theta", "rope_scaling", "rope_parameters",
-        "max_position_embeddings", "hidden_act", "activation_function", "hidden_activation", "attention_dropout",
-        "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "layerdrop",
-        "pretraining_tp", "slow_but_exact", "auto_map", "router_aux_loss_coef", "output_router_logits",
-        "router_jitter_noise", "transformers.js_config", "embd_pdrop", "resid_pdrop", "original_max_position_embeddings",
-        "max_window_layers", "id2label", "label2id", "gradient_checkpointing", "init_std", "prefix", "bias_dropout_fusion",
-        "attn_pdrop", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-        "summary_use_proj", "task_specific_params", "masked_softmax_fusion", "apply_residual_connection_post_layernorm",
-        "swiglu_limit", "initial_context_length", "cache_implementation", "query_pre_attn_scalar",
-        "attn_logit_softcapping", "final_logit_softcapping", "_attn_implementation", "use_bfloat16", "cls_token_id",
-        "classifier_dropout", "directionality", "type_vocab_size_note", "position_embedding_type", "partial_rotary_factor",
-        "_sliding_window_pattern", "sliding_window_pattern", "rope_local_base_freq", "ep_size", "seq_aux", "aux_loss_alpha",
-        "scoring_func", "topk_method", "topk_group", "n_group", "norm_topk_prob", "routed_scaling_factor",
-        "rope_interleave", "quantization_config", "first_k_dense_note", "encoder_stride", "qk_rope_note"};
+    static const std::set<std::string> names = {"architectures",
+                                                "model_type",
+                                                "_name_or_path",
+                                                "transformers_version",
+                                                "torch_dtype",
+                                                "dtype",
+                                                "use_cache",
+                                                "bos_token_id",
+                                                "eos_token_id",
+                                                "pad_token_id",
+                                                "unk_token_id",
+                                                "initializer_range",
+                                                "rms_norm_eps",
+                                                "norm_epsilon",
+                                                "layer_norm_eps",
+                                                "layer_norm_epsilon",
+                                                "rope_theta",
+                                                "rope_scaling",
+                                                "rope_parameters",
+                                                "max_position_embeddings",
+                                                "hidden_act",
+                                                "activation_function",
+                                                "hidden_activation",
+                                                "attention_dropout",
+                                                "hidden_dropout",
+                                                "hidden_dropout_prob",
+                                                "attention_probs_dropout_prob",
+                                                "dropout",
+                                                "layerdrop",
+                                                "pretraining_tp",
+                                                "slow_but_exact",
+                                                "auto_map",
+                                                "router_aux_loss_coef",
+                                                "output_router_logits",
+                                                "router_jitter_noise",
+                                                "transformers.js_config",
+                                                "embd_pdrop",
+                                                "resid_pdrop",
+                                                "original_max_position_embeddings",
+                                                "max_window_layers",
+                                                "id2label",
+                                                "label2id",
+                                                "gradient_checkpointing",
+                                                "init_std",
+                                                "prefix",
+                                                "bias_dropout_fusion",
+                                                "attn_pdrop",
+                                                "summary_activation",
+                                                "summary_first_dropout",
+                                                "summary_proj_to_labels",
+                                                "summary_type",
+                                                "summary_use_proj",
+                                                "task_specific_params",
+                                                "masked_softmax_fusion",
+                                                "apply_residual_connection_post_layernorm",
+                                                "swiglu_limit",
+                                                "initial_context_length",
+                                                "cache_implementation",
+                                                "query_pre_attn_scalar",
+                                                "attn_logit_softcapping",
+                                                "final_logit_softcapping",
+                                                "_attn_implementation",
+                                                "use_bfloat16",
+                                                "cls_token_id",
+                                                "classifier_dropout",
+                                                "directionality",
+                                                "type_vocab_size_note",
+                                                "position_embedding_type",
+                                                "partial_rotary_factor",
+                                                "_sliding_window_pattern",
+                                                "sliding_window_pattern",
+                                                "rope_local_base_freq",
+                                                "ep_size",
+                                                "seq_aux",
+                                                "aux_loss_alpha",
+                                                "scoring_func",
+                                                "topk_method",
+                                                "topk_group",
+                                                "n_group",
+                                                "norm_topk_prob",
+                                                "routed_scaling_factor",
+                                                "rope_interleave",
+                                                "quantization_config",
+                                                "first_k_dense_note",
+                                                "encoder_stride",
+                                                "qk_rope_note"};
     return names.contains(key);
   }
 

@@ -1,7 +1,7 @@
 // config.json of a denoiser to DiffusionSpec: diffusers' classes and Wan's own.
 //
-// What a denoiser's config does not hold is the autoencoder's stride, the length of the text, and the usual number of
-// steps: these are facts of the family and stand in its reader.
+// What a denoiser's config does not hold is the autoencoder's stride, the length of the text, and the usual
+// number of steps: these are facts of the family and stand in its reader.
 #include <cmath>
 
 #include "graph/config_reader.h"
@@ -16,8 +16,9 @@ void heads(ConfigReader& r, DiffusionSpec& s) {
   s.hidden = s.heads * s.head_dim;
   s.layers = r.integer("num_layers");
   s.in_channels = r.integer("in_channels");
-  r.ignore({"out_channels", "sample_size", "dropout", "norm_eps", "norm_elementwise_affine", "activation_fn", "norm_type",
-            "attention_bias", "upcast_attention", "_diffusers_version", "_class_name", "norm_num_groups", "num_embeds_ada_norm"});
+  r.ignore({"out_channels", "sample_size", "dropout", "norm_eps", "norm_elementwise_affine", "activation_fn",
+            "norm_type", "attention_bias", "upcast_attention", "_diffusers_version", "_class_name",
+            "norm_num_groups", "num_embeds_ada_norm"});
 }
 
 void flux(ConfigReader& r, DiffusionSpec& s) {
@@ -93,8 +94,8 @@ void pixart(ConfigReader& r, DiffusionSpec& s) {
   s.ffn = 4 * s.hidden;
   s.text_tokens = 120, s.space_stride = 8, s.cfg_passes = 2, s.steps = 20;
   r.only("cross_attention_dim", s.hidden, "cross-attention of another width");
-  r.ignore({"interpolation_scale", "use_additional_conditions", "double_self_attention", "num_vector_embeds", "only_cross_attention",
-            "use_linear_projection", "attention_type"});
+  r.ignore({"interpolation_scale", "use_additional_conditions", "double_self_attention", "num_vector_embeds",
+            "only_cross_attention", "use_linear_projection", "attention_type"});
 }
 
 void sana(ConfigReader& r, DiffusionSpec& s) {
@@ -105,8 +106,8 @@ void sana(ConfigReader& r, DiffusionSpec& s) {
   if (!ratio.is_number()) base::fail("{}: mlp_ratio must be a number", r.origin());
   s.ffn = static_cast<int>(std::lround(ratio.get<double>() * s.hidden));
   s.text_tokens = 300, s.space_stride = 32, s.cfg_passes = 2, s.steps = 20;
-  r.ignore({"num_cross_attention_heads", "cross_attention_head_dim", "cross_attention_dim", "interpolation_scale", "guidance_embeds",
-            "guidance_embeds_scale", "qk_norm", "timestep_scale"});
+  r.ignore({"num_cross_attention_heads", "cross_attention_head_dim", "cross_attention_dim",
+            "interpolation_scale", "guidance_embeds", "guidance_embeds_scale", "qk_norm", "timestep_scale"});
 }
 
 void dit(ConfigReader& r, DiffusionSpec& s) {

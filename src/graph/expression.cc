@@ -36,17 +36,23 @@ class Reader {
   double sum() {
     double value = product();
     while (true) {
-      if (take('+')) value += product();
-      else if (take('-')) value -= product();
-      else return value;
+      if (take('+'))
+        value += product();
+      else if (take('-'))
+        value -= product();
+      else
+        return value;
     }
   }
   double product() {
     double value = power();
     while (true) {
-      if (take('*')) value *= power();
-      else if (take('/')) value /= power();
-      else return value;
+      if (take('*'))
+        value *= power();
+      else if (take('/'))
+        value /= power();
+      else
+        return value;
     }
   }
   double power() {

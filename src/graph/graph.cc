@@ -13,12 +13,13 @@ std::string_view name_of(OpKind kind) {
   return names[static_cast<int>(kind)];
 }
 std::string_view name_of(TensorClass cls) {
-  constexpr std::string_view names[] = {"weight",   "state",     "activation", "gradient",
+  constexpr std::string_view names[] = {"weight",    "state", "activation", "gradient",
                                         "optimizer", "index", "code"};
   return names[static_cast<int>(cls)];
 }
 std::string_view name_of(Part part) {
-  constexpr std::string_view names[] = {"embed", "attention", "dense", "expert", "head", "encoder", "decoder"};
+  constexpr std::string_view names[] = {"embed", "attention", "dense",  "expert",
+                                        "head",  "encoder",   "decoder"};
   return names[static_cast<int>(part)];
 }
 
@@ -52,7 +53,8 @@ ParameterCount count_parameters(const Graph& graph) {
       const Op& op = graph.ops[i];
       if (op.kind == OpKind::kGather)
         for (TensorId t : op.in)
-          if (graph.tensors[t].cls == TensorClass::kWeight) count.embedding += elements(graph, graph.tensors[t]);
+          if (graph.tensors[t].cls == TensorClass::kWeight)
+            count.embedding += elements(graph, graph.tensors[t]);
       if (op.kind != OpKind::kContract) continue;
       for (TensorId t : op.in) {
         if (graph.tensors[t].cls != TensorClass::kWeight || graph.tensors[t].axes.size() < 2) continue;
@@ -67,8 +69,8 @@ ParameterCount count_parameters(const Graph& graph) {
 
 GraphBuilder::GraphBuilder(std::string name) {
   graph_.name = std::move(name);
-  for (const char* free : {"tokens", "seqs", "keys", "keys.window", "pairs", "pairs.window",
-                           "scores", "routed", "outputs", "text", "joint"})
+  for (const char* free : {"tokens", "seqs", "keys", "keys.window", "pairs", "pairs.window", "scores",
+                           "routed", "outputs", "text", "joint"})
     graph_.axes.push_back({free, 0});
 }
 
@@ -141,8 +143,8 @@ TensorId GraphBuilder::linear(Part part, std::string_view name, TensorId x, std:
   return y;
 }
 
-TensorId GraphBuilder::map(Part part, std::string_view name, std::vector<TensorId> in, std::vector<AxisId> out,
-                           double ops, bool fused) {
+TensorId GraphBuilder::map(Part part, std::string_view name, std::vector<TensorId> in,
+                           std::vector<AxisId> out, double ops, bool fused) {
   TensorId y = act(name, std::move(out));
   Op& o = op(OpKind::kMap, part, name, std::move(in), {y});
   o.ops_per_element = ops;

@@ -1,9 +1,10 @@
 // The vocabulary: tensors with named axes, operators on them, and blocks that repeat.
 //
-// Every size in a graph is a product of axis extents. An axis is either structural (heads, ffn: fixed by the model) or
-// free (tokens, keys, pairs: bound by each question), so one graph answers prefill, decode and training. What is
-// counted follows from the axes alone: a contract costs two operations per point of the union of its inputs' axes; an
-// operator reads its inputs and writes its outputs once. Sharding divides an axis (plan.h), nothing else.
+// Every size in a graph is a product of axis extents. An axis is either structural (heads, ffn: fixed by the
+// model) or free (tokens, keys, pairs: bound by each question), so one graph answers prefill, decode and
+// training. What is counted follows from the axes alone: a contract costs two operations per point of the
+// union of its inputs' axes; an operator reads its inputs and writes its outputs once. Sharding divides an
+// axis (plan.h), nothing else.
 //
 //   free axis   meaning (totals over the sequences that a rank works on)
 //   tokens      new tokens
@@ -26,7 +27,16 @@
 namespace orrery::graph {
 
 enum class OpKind : std::uint8_t {
-  kContract, kAttend, kScan, kMap, kReduce, kGather, kSelect, kMove, kCollect, kKernel
+  kContract,
+  kAttend,
+  kScan,
+  kMap,
+  kReduce,
+  kGather,
+  kSelect,
+  kMove,
+  kCollect,
+  kKernel
 };
 enum class TensorClass : std::uint8_t { kWeight, kState, kActivation, kGradient, kOptimizer, kIndex, kCode };
 inline constexpr int kTensorClasses = 7;
@@ -48,7 +58,18 @@ struct Axis {
 
 // Free axes that every graph has, in this order.
 enum FreeAxis : AxisId {
-  kTokens, kSeqs, kKeys, kKeysWindow, kPairs, kPairsWindow, kScores, kRouted, kOutputs, kText, kJoint, kFreeAxes
+  kTokens,
+  kSeqs,
+  kKeys,
+  kKeysWindow,
+  kPairs,
+  kPairsWindow,
+  kScores,
+  kRouted,
+  kOutputs,
+  kText,
+  kJoint,
+  kFreeAxes
 };
 
 struct Tensor {
@@ -56,9 +77,9 @@ struct Tensor {
   std::vector<AxisId> axes;
   TensorClass cls = TensorClass::kActivation;
   DType dtype = kBf16;
-  bool linear = false;       // a matrix of a linear layer: what "weights only" quantization changes
-  bool replicated = false;   // never divided by tensor parallelism (MLA latent, router)
-  double copies = 1;         // weights of which a block iteration holds several (experts are an axis instead)
+  bool linear = false;      // a matrix of a linear layer: what "weights only" quantization changes
+  bool replicated = false;  // never divided by tensor parallelism (MLA latent, router)
+  double copies = 1;        // weights of which a block iteration holds several (experts are an axis instead)
 };
 
 struct Op {
@@ -75,11 +96,12 @@ struct Op {
   std::vector<TensorId> held;      // further tensors that stay alive while it runs
   AxisId head_axis = kNoAxis;      // attend: query heads
   double head_qk = 0, head_v = 0;  // attend: dimension of scores and of values
-  double absorbed_qk = 0, absorbed_v = 0;  // attend, latent form: the same when the up-projections are absorbed
+  double absorbed_qk = 0,
+         absorbed_v = 0;  // attend, latent form: the same when the up-projections are absorbed
 };
 
-// A run of operators executed `repeat` times one after the other, each time with weights and states of its own
-// (layers), or with the same ones when `shared` (denoising steps).
+// A run of operators executed `repeat` times one after the other, each time with weights and states of its
+// own (layers), or with the same ones when `shared` (denoising steps).
 struct Block {
   std::string name;
   double repeat = 1;
@@ -124,10 +146,11 @@ class GraphBuilder {
   Tensor& at(TensorId id) { return graph_.tensors[id]; }
 
   // y = x W (+ b): declares the weight [in..., out...] and the operator; returns y's id.
-  TensorId linear(Part part, std::string_view name, TensorId x, std::vector<AxisId> in, std::vector<AxisId> out,
-                  bool bias = false, AxisId grouped = kNoAxis, AxisId rows = kTokens);
-  TensorId map(Part part, std::string_view name, std::vector<TensorId> in, std::vector<AxisId> out, double ops = 1,
-               bool fused = false);
+  TensorId linear(Part part, std::string_view name, TensorId x, std::vector<AxisId> in,
+                  std::vector<AxisId> out, bool bias = false, AxisId grouped = kNoAxis,
+                  AxisId rows = kTokens);
+  TensorId map(Part part, std::string_view name, std::vector<TensorId> in, std::vector<AxisId> out,
+               double ops = 1, bool fused = false);
   Op& op(OpKind kind, Part part, std::string_view name, std::vector<TensorId> in, std::vector<TensorId> out);
   Op& last() { return graph_.ops.back(); }
   Graph finish();

@@ -14,7 +14,8 @@ namespace {
 
 class GraphFileReader {
  public:
-  GraphFileReader(const toml::table& root, std::string path) : root_(root), path_(std::move(path)), b_(name()) {}
+  GraphFileReader(const toml::table& root, std::string path)
+      : root_(root), path_(std::move(path)), b_(name()) {}
 
   Graph read() {
     only(root_, {"name", "axes", "block", "window", "experts_per_token"});
@@ -97,7 +98,8 @@ class GraphFileReader {
     TensorClass cls = class_of(t, t["class"].value_or(std::string("activation")));
     std::string name = text(t, "name");
     if (tensors_.contains(name)) fail(t, "tensor '" + name + "' is declared twice");
-    TensorId id = b_.tensor(name, std::move(axes), cls, parse_dtype(t["dtype"].value_or(std::string("bf16"))));
+    TensorId id =
+        b_.tensor(name, std::move(axes), cls, parse_dtype(t["dtype"].value_or(std::string("bf16"))));
     b_.at(id).linear = t["linear"].value_or(cls == TensorClass::kWeight);
     b_.at(id).replicated = t["replicated"].value_or(false);
     tensors_[name] = id;
@@ -114,7 +116,8 @@ class GraphFileReader {
   }
 
   void op(const toml::table& t) {
-    only(t, {"kind", "name", "in", "out", "ops_per_element", "grouped", "pairs", "head_axis", "head_qk", "head_v", "fused", "saved"});
+    only(t, {"kind", "name", "in", "out", "ops_per_element", "grouped", "pairs", "head_axis", "head_qk",
+             "head_v", "fused", "saved"});
     std::vector<TensorId> in, out;
     for (const std::string& n : list(t, "in")) in.push_back(tensor(t, n));
     for (const std::string& n : list(t, "out")) out.push_back(tensor(t, n));
@@ -123,7 +126,8 @@ class GraphFileReader {
     o.ops_per_element = t["ops_per_element"].value_or(0.0);
     o.fused = t["fused"].value_or(false);
     if (t.contains("grouped")) o.grouped = axis(t, text(t, "grouped"));
-    if (o.kind == OpKind::kContract && b_.graph().tensors[o.out.front()].axes.empty()) fail(t, "a contract's result needs axes");
+    if (o.kind == OpKind::kContract && b_.graph().tensors[o.out.front()].axes.empty())
+      fail(t, "a contract's result needs axes");
     if (o.kind == OpKind::kAttend) {
       o.pairs = axis(t, text(t, "pairs"));
       o.head_axis = axis(t, text(t, "head_axis"));

@@ -9,8 +9,8 @@
 //   tensors = [ { name = "x", axes = ["tokens", "channels"], class = "activation", dtype = "bf16" }, ... ]
 //   ops = [ { kind = "contract", name = "conv", in = ["x", "w"], out = ["y"] }, ... ]
 //
-// Operator fields: ops_per_element (map, reduce, scan, kernel), grouped (contract: the expert axis), pairs, head_axis,
-// head_qk, head_v (attend), fused, saved. Anything unknown is refused with its name.
+// Operator fields: ops_per_element (map, reduce, scan, kernel), grouped (contract: the expert axis), pairs,
+// head_axis, head_qk, head_v (attend), fused, saved. Anything unknown is refused with its name.
 #pragma once
 
 #include <string>

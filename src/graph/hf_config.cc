@@ -1,9 +1,9 @@
 // Hugging Face config.json to TransformerSpec, one reader per architecture.
 //
-// Each reader names every field that it takes. A field that it neither takes nor knows to be without effect on shape
-// (token ids, dropout, rope settings, ...) stops the read with its name: a new field may change the shape, and a
-// wrong shape is worse than no answer. Fields whose absence the architecture itself defines (head_dim, tied
-// embeddings) follow that definition; nothing else is filled in.
+// Each reader names every field that it takes. A field that it neither takes nor knows to be without effect
+// on shape (token ids, dropout, rope settings, ...) stops the read with its name: a new field may change the
+// shape, and a wrong shape is worse than no answer. Fields whose absence the architecture itself defines
+// (head_dim, tied embeddings) follow that definition; nothing else is filled in.
 #include "base/error.h"
 #include "graph/config_reader.h"
 #include "graph/spec.h"
@@ -35,8 +35,10 @@ void window(ConfigReader& r, TransformerSpec& s, int period) {
   s.window = r.integer("sliding_window");
   if (r.has("layer_types")) {
     for (const Json& type : r.required("layer_types")) {
-      if (type == "sliding_attention") ++s.window_layers;
-      else if (type != "full_attention") base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
+      if (type == "sliding_attention")
+        ++s.window_layers;
+      else if (type != "full_attention")
+        base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
     }
   } else if (period == 1) {
     s.window_layers = s.layers;
@@ -149,15 +151,18 @@ void falcon(ConfigReader& r, TransformerSpec& s) {
   s.hidden = r.integer("hidden_size");
   s.heads = r.has("num_attention_heads") ? r.integer("num_attention_heads") : r.integer("n_head");
   r.ignore({"n_layer", "n_head", "n_embed", "num_ln_in_parallel_attn", "ffn_hidden_size", "activation"});
-  if (s.heads == 0 || s.hidden % s.heads) base::fail("{}: hidden_size is no multiple of the heads", r.origin());
+  if (s.heads == 0 || s.hidden % s.heads)
+    base::fail("{}: hidden_size is no multiple of the heads", r.origin());
   s.head_dim = s.hidden / s.heads;
   s.vocab = r.integer("vocab_size");
   s.ffn = 4 * s.hidden;
   bool grouped = r.flag_or("new_decoder_architecture", false);
   bool multi_query = r.flag_or("multi_query", true);
   // With multi_query and the first architecture there is one key-value head, whatever num_kv_heads says.
-  if (grouped) s.kv_heads = r.has("num_kv_heads") ? r.integer("num_kv_heads") : r.integer("n_head_kv");
-  else s.kv_heads = multi_query ? 1 : s.heads;
+  if (grouped)
+    s.kv_heads = r.has("num_kv_heads") ? r.integer("num_kv_heads") : r.integer("n_head_kv");
+  else
+    s.kv_heads = multi_query ? 1 : s.heads;
   r.ignore({"num_kv_heads", "n_head_kv"});
   bool parallel = r.flag_or("parallel_attn", true);
   s.norms_per_layer = parallel && !grouped ? 1 : 2;
@@ -281,8 +286,9 @@ void mamba2(ConfigReader& r, TransformerSpec& s) {
   s.ssm_conv = r.integer("conv_kernel");
   s.tied = r.flag_or("tie_word_embeddings", false);
   r.only("use_bias", false, "biases in projections");
-  r.ignore({"expand", "chunk_size", "rescale_prenorm_residual", "residual_in_fp32", "rms_norm", "time_step_rank",
-            "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "use_conv_bias", "norm_before_gate"});
+  r.ignore({"expand", "chunk_size", "rescale_prenorm_residual", "residual_in_fp32", "rms_norm",
+            "time_step_rank", "time_step_floor", "time_step_limit", "time_step_max", "time_step_min",
+            "use_conv_bias", "norm_before_gate"});
 }
 
 struct Architecture {
@@ -290,27 +296,40 @@ struct Architecture {
   void (*read)(ConfigReader&, TransformerSpec&);
 };
 constexpr Architecture kArchitectures[] = {
-    {"LlamaForCausalLM", "llama", llama},          {"MistralForCausalLM", "mistral", mistral},
-    {"MixtralForCausalLM", "mixtral", mixtral},    {"Qwen2ForCausalLM", "qwen2", qwen2},
-    {"Qwen3ForCausalLM", "qwen3", qwen3},          {"Qwen3MoeForCausalLM", "qwen3-moe", qwen3_moe},
-    {"DeepseekV2ForCausalLM", "deepseek", deepseek}, {"DeepseekV3ForCausalLM", "deepseek", deepseek_v3},
-    {"GptOssForCausalLM", "gpt-oss", gpt_oss},     {"Gemma2ForCausalLM", "gemma-2", gemma2},
-    {"Gemma3ForCausalLM", "gemma-3", gemma3},      {"FalconForCausalLM", "falcon", falcon},
-    {"BloomForCausalLM", "bloom", bloom},          {"OPTForCausalLM", "opt", opt},
-    {"GPT2LMHeadModel", "gpt", gpt2},              {"Phi3ForCausalLM", "phi", phi3},
-    {"ChatGLMModel", "glm-4", glm4},               {"ChatGLMForConditionalGeneration", "glm-4", glm4},
-    {"BertModel", "bert", bert},                   {"BertForMaskedLM", "bert", bert},
-    {"ViTForImageClassification", "vit", vit},     {"ViTModel", "vit", vit},
+    {"LlamaForCausalLM", "llama", llama},
+    {"MistralForCausalLM", "mistral", mistral},
+    {"MixtralForCausalLM", "mixtral", mixtral},
+    {"Qwen2ForCausalLM", "qwen2", qwen2},
+    {"Qwen3ForCausalLM", "qwen3", qwen3},
+    {"Qwen3MoeForCausalLM", "qwen3-moe", qwen3_moe},
+    {"DeepseekV2ForCausalLM", "deepseek", deepseek},
+    {"DeepseekV3ForCausalLM", "deepseek", deepseek_v3},
+    {"GptOssForCausalLM", "gpt-oss", gpt_oss},
+    {"Gemma2ForCausalLM", "gemma-2", gemma2},
+    {"Gemma3ForCausalLM", "gemma-3", gemma3},
+    {"FalconForCausalLM", "falcon", falcon},
+    {"BloomForCausalLM", "bloom", bloom},
+    {"OPTForCausalLM", "opt", opt},
+    {"GPT2LMHeadModel", "gpt", gpt2},
+    {"Phi3ForCausalLM", "phi", phi3},
+    {"ChatGLMModel", "glm-4", glm4},
+    {"ChatGLMForConditionalGeneration", "glm-4", glm4},
+    {"BertModel", "bert", bert},
+    {"BertForMaskedLM", "bert", bert},
+    {"ViTForImageClassification", "vit", vit},
+    {"ViTModel", "vit", vit},
     {"Mamba2ForCausalLM", "mamba2", mamba2},
 };
 
-// A config that names a published model must have its shape: secondary copies of configs are known to be wrong.
+// A config that names a published model must have its shape: secondary copies of configs are known to be
+// wrong.
 void agree_with_published(const TransformerSpec& s, const std::string& origin) {
   const TransformerSpec* known = find_transformer(s.name);
   if (!known) return;
   auto same = [&](const char* what, int here, int there) {
     if (here != there)
-      base::fail("{}: names {} but has {} = {} where the published model has {}", origin, known->name, what, here, there);
+      base::fail("{}: names {} but has {} = {} where the published model has {}", origin, known->name, what,
+                 here, there);
   };
   same("layers", s.layers, known->layers);
   same("hidden size", s.hidden, known->hidden);
@@ -333,8 +352,9 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
     TransformerSpec spec;
     spec.family = architecture.family;
     spec.source = origin;
-    spec.name = json.contains("_name_or_path") && json["_name_or_path"].is_string() ?
-                    json["_name_or_path"].get<std::string>() : name;
+    spec.name = json.contains("_name_or_path") && json["_name_or_path"].is_string()
+                    ? json["_name_or_path"].get<std::string>()
+                    : name;
     architecture.read(reader, spec);
     reader.finish();
     agree_with_published(spec, origin);

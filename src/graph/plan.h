@@ -1,8 +1,9 @@
 // How a graph is laid over GPUs and time: everything that is not the model and not the question.
 //
-// A rank holds extent/split of each divided axis. `tp` divides heads and feed-forward widths, `ep` experts, `pp`
-// layers, `cp` the sequence, `dp` the batch. In serving, `dp` is attention data parallelism: its ranks share one copy
-// of the experts, over all tp x dp ranks. Illegal divisions are refused, never rounded (check_plan).
+// A rank holds extent/split of each divided axis. `tp` divides heads and feed-forward widths, `ep` experts,
+// `pp` layers, `cp` the sequence, `dp` the batch. In serving, `dp` is attention data parallelism: its ranks
+// share one copy of the experts, over all tp x dp ranks. Illegal divisions are refused, never rounded
+// (check_plan).
 #pragma once
 
 #include <string>
@@ -23,7 +24,8 @@ std::string_view name_of(Tier tier);
 struct Placement {
   Tier weights = Tier::kDevice, kv = Tier::kDevice, optimizer = Tier::kDevice, gradients = Tier::kDevice,
        checkpoints = Tier::kDevice, experts = Tier::kDevice;
-  double weights_fraction = 1, kv_fraction = 1, experts_fraction = 1;  // share of the class that is placed there
+  double weights_fraction = 1, kv_fraction = 1,
+         experts_fraction = 1;   // share of the class that is placed there
   bool compute_follows = false;  // the host computes with what it holds
 };
 
@@ -31,30 +33,30 @@ struct Plan {
   int tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   int zero = 0;
   bool sequence_parallel = false;
-  bool ulysses = false;             // cp by all-to-all over heads instead of a ring
+  bool ulysses = false;  // cp by all-to-all over heads instead of a ring
   PipelineSchedule schedule = PipelineSchedule::kOneFOneB;
   int virtual_stages = 1;
   RecomputePolicy recompute = RecomputePolicy::kNone;
   Placement place;
-  DType compute = kBf16;            // arithmetic of matrix products in training: bf16, fp16, fp8
-  bool grad_fp32 = true;            // gradients are accumulated in fp32 (Megatron with bf16)
+  DType compute = kBf16;  // arithmetic of matrix products in training: bf16, fp16, fp8
+  bool grad_fp32 = true;  // gradients are accumulated in fp32 (Megatron with bf16)
   // Overlap: share of the communication that may hide behind computation, by kind.
   double overlap_dp = 0, overlap_tp = 0, overlap_pp = 0, overlap_prefetch = 0;
-  bool tile_mlp = false, tile_loss = false;   // Tile: long sequences pass in pieces
-  double adapter_rank = 0;                    // Adapt: low-rank adapters on every linear layer; base frozen
+  bool tile_mlp = false, tile_loss = false;  // Tile: long sequences pass in pieces
+  double adapter_rank = 0;                   // Adapt: low-rank adapters on every linear layer; base frozen
   // Admit
-  int chunk_tokens = 8192;          // chunked prefill: tokens of a step
-  double memory_share = 0.90;       // of the GPU's memory that the engine takes
-  int block_tokens = 16;            // page size of the KV cache
+  int chunk_tokens = 8192;     // chunked prefill: tokens of a step
+  double memory_share = 0.90;  // of the GPU's memory that the engine takes
+  int block_tokens = 16;       // page size of the KV cache
   // Shrink, Share, Skip, Speculate: laws declared by the caller
-  double kv_keep_tokens = 0;        // after prefill at most so many keys are kept; 0: all
-  double kv_share = 1;              // bytes of KV kept by sharing between layers
-  double prefill_skip = 0;          // share of the layers' prefill work that is skipped
-  int draft_tokens = 0;             // tokens proposed a step
-  double acceptance = 0;            // probability that a proposed token is accepted
-  double draft_cost = 0;            // time of one draft step over the target's
-  bool sparse24 = false;            // 2:4 sparsity of linear weights on the sparse tensor-core rate
-  std::vector<std::string> verbs;   // as given, for the report
+  double kv_keep_tokens = 0;       // after prefill at most so many keys are kept; 0: all
+  double kv_share = 1;             // bytes of KV kept by sharing between layers
+  double prefill_skip = 0;         // share of the layers' prefill work that is skipped
+  int draft_tokens = 0;            // tokens proposed a step
+  double acceptance = 0;           // probability that a proposed token is accepted
+  double draft_cost = 0;           // time of one draft step over the target's
+  bool sparse24 = false;           // 2:4 sparsity of linear weights on the sparse tensor-core rate
+  std::vector<std::string> verbs;  // as given, for the report
 
   int gpus() const { return tp * pp * dp * cp; }
 };

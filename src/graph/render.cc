@@ -12,10 +12,10 @@ namespace {
 // Text encoder and autoencoder of each family: names in the zoo or published sizes.
 struct Companions {
   const char* family;
-  double encoder_params;        // text encoder
+  double encoder_params;  // text encoder
   double vae_params;
-  double vae_flops_per_pixel;   // decoder, multiply-adds twice
-  double vae_bytes_per_pixel;   // live activations of the decoder per output pixel (of one frame chunk)
+  double vae_flops_per_pixel;  // decoder, multiply-adds twice
+  double vae_bytes_per_pixel;  // live activations of the decoder per output pixel (of one frame chunk)
 };
 constexpr Companions kCompanions[] = {
     {"flux", 4.76e9 + 0.12e9, 84e6, 9.5e6, 2600}, {"sd3", 4.76e9 + 0.82e9, 84e6, 9.5e6, 2600},
@@ -42,7 +42,8 @@ struct Stage {
 
 }  // namespace
 
-RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster, const RenderQuestion& q) {
+RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,
+                    const RenderQuestion& q) {
   if (q.batch < 1) base::fail("batch must be at least 1");
   if (plan.tp * plan.pp > 1) base::fail("a denoiser is divided by cp (sequence) or dp here, not by tp or pp");
   RenderAnswer a;
@@ -54,7 +55,8 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& 
   Program program = compile(graph, one);
   Rates rates = read_rates(cluster.gpu);
   // Reference pipelines call the mma.sync attention of their framework.
-  if (cluster.gpu.has(FieldId::attention_mma_best)) rates.attention = cluster.gpu.attention_mma_best().value();
+  if (cluster.gpu.has(FieldId::attention_mma_best))
+    rates.attention = cluster.gpu.attention_mma_best().value();
   double ranks = plan.cp;
   Binding b = denoiser_binding(spec, q.shape, q.batch);
   for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow}) b[axis] /= ranks;
@@ -71,7 +73,8 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& 
   // Ulysses moves q, k, v and the output between heads and sequence once each per layer.
   if (ranks > 1) {
     double hidden = spec.hidden;
-    step.seconds += 4 * spec.layers * collective_time(Collective::kAllToAll, plan.cp, b[kTokens] * hidden * 2, rates);
+    step.seconds +=
+        4 * spec.layers * collective_time(Collective::kAllToAll, plan.cp, b[kTokens] * hidden * 2, rates);
   }
   DenoiserFlops flops = denoiser_flops(spec, q.shape);
   const Companions& c = companions(spec.family);
@@ -86,10 +89,13 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& 
   a.forward_seconds = std::max(step.seconds, fetch);
   a.denoise_seconds = a.forwards * a.forward_seconds;
   double text = spec.text_tokens;
-  a.encoder_seconds = q.encoder_on_host ? 2 * c.encoder_params * text / 1e12
-                                        : passes * (2 * c.encoder_params * text / rates.tensor16 + c.encoder_params * 2 / rates.memory);
+  a.encoder_seconds =
+      q.encoder_on_host
+          ? 2 * c.encoder_params * text / 1e12
+          : passes * (2 * c.encoder_params * text / rates.tensor16 + c.encoder_params * 2 / rates.memory);
   double pixels = static_cast<double>(q.shape.width) * q.shape.height * q.shape.frames * q.batch;
-  a.decode_seconds = pixels * c.vae_flops_per_pixel / (0.4 * rates.tensor16) / (spec.family == "wan" ? 0.5 : 1);
+  a.decode_seconds =
+      pixels * c.vae_flops_per_pixel / (0.4 * rates.tensor16) / (spec.family == "wan" ? 0.5 : 1);
   a.seconds = a.encoder_seconds + a.denoise_seconds + a.decode_seconds;
   a.mfu = (flops.linear + flops.attention) * q.batch / ranks / a.forward_seconds / rates.peak16;
 
@@ -99,34 +105,42 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& 
   for (const auto& [tensor, bytes] : program.weights) {
     double repeat = 1;
     for (const Block& block : graph.blocks)
-      if (tensor >= block.first_tensor && tensor < block.first_tensor + block.tensor_count) repeat = block.repeat;
+      if (tensor >= block.first_tensor && tensor < block.first_tensor + block.tensor_count)
+        repeat = block.repeat;
     largest_leaf = std::max(largest_leaf, bytes / repeat);
   }
   double resident = q.layer_offload ? largest_leaf : program.weight_bytes;
   double encoder = c.encoder_params * 2, vae = c.vae_params * (spec.family == "wan" ? 4 : 2);
   std::vector<Stage> stages(3);
   stages[0] = {"text encoder", {}};
-  if (!q.encoder_on_host) stages[0].items.push_back({"text encoder", TensorClass::kWeight, encoder, "16-bit weights"});
+  if (!q.encoder_on_host)
+    stages[0].items.push_back({"text encoder", TensorClass::kWeight, encoder, "16-bit weights"});
   stages[1] = {"denoiser",
-               {{"denoiser weights", TensorClass::kWeight, resident, q.layer_offload ? "the largest leaf" : "all layers"},
+               {{"denoiser weights", TensorClass::kWeight, resident,
+                 q.layer_offload ? "the largest leaf" : "all layers"},
                 {"activations", TensorClass::kActivation, activation_peak(program, b), "one block"}}};
   stages[2] = {"autoencoder",
                {{"autoencoder", TensorClass::kWeight, vae, ""},
-                {"activations", TensorClass::kActivation, frame * c.vae_bytes_per_pixel, "decoder, one chunk of frames"}}};
+                {"activations", TensorClass::kActivation, frame * c.vae_bytes_per_pixel,
+                 "decoder, one chunk of frames"}}};
   // With offload the encoder has left before the denoiser starts; Wan's keeps the denoiser while it decodes.
   for (Stage& s : stages) {
     if (q.stay && s.name != "text encoder" && !q.encoder_on_host)
       s.items.push_back({"text encoder", TensorClass::kWeight, encoder, "stays"});
-    if (q.stay && s.name != "denoiser") s.items.push_back({"denoiser weights", TensorClass::kWeight, resident, "stays"});
-    if (q.stay && s.name != "autoencoder") s.items.push_back({"autoencoder", TensorClass::kWeight, vae, "stays"});
+    if (q.stay && s.name != "denoiser")
+      s.items.push_back({"denoiser weights", TensorClass::kWeight, resident, "stays"});
+    if (q.stay && s.name != "autoencoder")
+      s.items.push_back({"autoencoder", TensorClass::kWeight, vae, "stays"});
     s.items.push_back({"context", TensorClass::kCode, context, "CUDA context"});
     a.stages.push_back({s.name, s.total()});
     if (s.total() > a.peak_bytes) a.peak_bytes = s.total(), a.items = s.items;
   }
   a.capacity = cluster.gpu.memory_total().value();
   a.fits = a.peak_bytes <= a.capacity;
-  a.joules = std::min(rates.limit_watts * a.seconds,
-                      step.joules * a.forwards + rates.limit_watts * 0.7 * (a.encoder_seconds + a.decode_seconds)) * ranks;
+  a.joules =
+      std::min(rates.limit_watts * a.seconds,
+               step.joules * a.forwards + rates.limit_watts * 0.7 * (a.encoder_seconds + a.decode_seconds)) *
+      ranks;
   return a;
 }
 

@@ -1,7 +1,9 @@
-// Diffusion: the text encoder, the denoiser's steps, and the autoencoder, one after the other on one or more GPUs.
+// Diffusion: the text encoder, the denoiser's steps, and the autoencoder, one after the other on one or more
+// GPUs.
 //
-// The denoiser is a graph like any other; its tokens follow from pixels, frames, strides and patch. Peak memory is the
-// largest of the stages' when components leave the GPU between them (Place), their sum when all stay.
+// The denoiser is a graph like any other; its tokens follow from pixels, frames, strides and patch. Peak
+// memory is the largest of the stages' when components leave the GPU between them (Place), their sum when all
+// stay.
 #pragma once
 
 #include "graph/serve.h"
@@ -10,30 +12,31 @@ namespace orrery::graph {
 
 struct RenderQuestion {
   RenderShape shape;
-  int steps = 0;        // 0: the model's own
-  int passes = 0;       // denoiser passes per step (2 with classifier-free guidance); 0: the model's own
-  bool encoder_on_host = false;   // the text encoder runs on the host CPU
-  bool stay = false;              // all components stay on the GPU
-  bool layer_offload = false;     // weights come from the host layer by layer
+  int steps = 0;   // 0: the model's own
+  int passes = 0;  // denoiser passes per step (2 with classifier-free guidance); 0: the model's own
+  bool encoder_on_host = false;  // the text encoder runs on the host CPU
+  bool stay = false;             // all components stay on the GPU
+  bool layer_offload = false;    // weights come from the host layer by layer
   double batch = 1;
   DType weights = kBf16;
 };
 
 struct RenderAnswer {
-  double tokens = 0;                                  // latent tokens of one forward
+  double tokens = 0;  // latent tokens of one forward
   double parameters = 0, encoder_parameters = 0;
-  double linear_flops = 0, attention_flops = 0;       // of one forward
+  double linear_flops = 0, attention_flops = 0;  // of one forward
   double forward_seconds = 0;
   double encoder_seconds = 0, denoise_seconds = 0, decode_seconds = 0, seconds = 0;
   double forwards = 0;
   double peak_bytes = 0;
-  std::vector<MemoryItem> items;                      // of the stage with the peak
-  std::vector<std::pair<std::string, double>> stages; // peak of each stage
+  std::vector<MemoryItem> items;                       // of the stage with the peak
+  std::vector<std::pair<std::string, double>> stages;  // peak of each stage
   double joules = 0, mfu = 0;
   double capacity = 0;
   bool fits = false;
 };
 
-RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster, const RenderQuestion& question);
+RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,
+                    const RenderQuestion& question);
 
 }  // namespace orrery::graph

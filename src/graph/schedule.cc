@@ -14,13 +14,15 @@ std::string_view name_of(Bound bound) {
 
 namespace {
 
-// A kernel that streams a matrix with few rows takes this long besides its bytes: the first loads travel, the last
-// block drains. H200, cold 4096 x 4096 and 4096 x 16384 products of 1 to 64 rows, less launch (measured: 2.5 to 4 us).
+// A kernel that streams a matrix with few rows takes this long besides its bytes: the first loads travel, the
+// last block drains. H200, cold 4096 x 4096 and 4096 x 16384 products of 1 to 64 rows, less launch
+// (measured: 2.5 to 4 us).
 constexpr double kRamp = 2.5e-6;
-// Share of the streaming bandwidth that such a product reaches beyond the ramp (H200, same runs: 0.86 to 0.92).
+// Share of the streaming bandwidth that such a product reaches beyond the ramp (H200, same runs: 0.86 to
+// 0.92).
 constexpr double kProductStream = 0.90;
-// Decode attention reads the cache in pages; the share of the streaming bandwidth (FlashInfer and FlashAttention
-// documentation report 0.75 to 0.9 of peak).
+// Decode attention reads the cache in pages; the share of the streaming bandwidth (FlashInfer and
+// FlashAttention documentation report 0.75 to 0.9 of peak).
 constexpr double kAttentionStream = 0.85;
 // Output tile of the large matrix kernels.
 constexpr double kTileM = 128, kTileN = 256;
@@ -40,7 +42,8 @@ double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Ra
 
 double attend_seconds(const Line& line, const Binding& b, const Rates& r, Bound& bound) {
   double compute = line.ops / r.attention;
-  // Without cached state the keys are activations and pass through L2 many times; device memory sees them once.
+  // Without cached state the keys are activations and pass through L2 many times; device memory sees them
+  // once.
   double memory = (line.state + line.activation) / (r.memory * kAttentionStream);
   bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   return std::max(compute, memory) + 2 * r.ramp;  // split over keys, then combined
@@ -67,13 +70,13 @@ Rates read_rates(const Profile& gpu) {
   r.sms = static_cast<double>(gpu.sm_count());
   r.per_host = static_cast<int>(optional(gpu, FieldId::gpus_per_host, 8));
   r.host = gpu.pcie_bandwidth().value() * gpu.pcie_efficiency();
-  r.link = gpu.has(FieldId::nvlink_bandwidth) ?
-               gpu.nvlink_bandwidth().value() * optional(gpu, FieldId::nvlink_efficiency, 0.8) :
-               r.host;
+  r.link = gpu.has(FieldId::nvlink_bandwidth)
+               ? gpu.nvlink_bandwidth().value() * optional(gpu, FieldId::nvlink_efficiency, 0.8)
+               : r.host;
   r.link_latency = optional(gpu, FieldId::nvlink_latency, 15e-6);
-  r.network = gpu.has(FieldId::network_bandwidth) ?
-                  gpu.network_bandwidth().value() * optional(gpu, FieldId::network_efficiency, 0.85) :
-                  0.5 * r.host;
+  r.network = gpu.has(FieldId::network_bandwidth)
+                  ? gpu.network_bandwidth().value() * optional(gpu, FieldId::network_efficiency, 0.85)
+                  : 0.5 * r.host;
   r.network_latency = optional(gpu, FieldId::network_latency, 20e-6);
   r.idle_watts = gpu.power_idle().value();
   r.limit_watts = gpu.power_limit().value();
@@ -153,7 +156,8 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
 
 namespace {
 
-// Sustained bandwidths of the other tiers. The host link is in the GPU profile; these are assumed for a usual server.
+// Sustained bandwidths of the other tiers. The host link is in the GPU profile; these are assumed for a usual
+// server.
 constexpr double kHostMemory = 200e9;  // bytes/s that the host computes over
 constexpr double kNvme = 6e9;          // bytes/s of one drive
 
@@ -162,7 +166,7 @@ constexpr double kSparseGain = 1.8;
 
 // Share of a line's weight and state bytes that lie on another tier, and the bandwidth they come at.
 struct Elsewhere {
-  double weight = 0, state = 0;      // bytes
+  double weight = 0, state = 0;  // bytes
   double weight_rate = 1, state_rate = 1;
 };
 
@@ -202,26 +206,29 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
     Elsewhere e = elsewhere(op, line, program.plan.place, rates);
     fetch += (e.weight / e.weight_rate + e.state / e.state_rate) * line.times;
     sum.seconds += seconds;
-    double& by = t.bound == Bound::kCompute ? sum.compute : t.bound == Bound::kMemory ? sum.memory :
-                 t.bound == Bound::kLink ? sum.link : sum.latency;
+    double& by = t.bound == Bound::kCompute  ? sum.compute
+                 : t.bound == Bound::kMemory ? sum.memory
+                 : t.bound == Bound::kLink   ? sum.link
+                                             : sum.latency;
     by += seconds;
     double ops = line.ops * line.times, bytes = (line.weight + line.state + line.activation) * line.times;
-    double per_op = op.kind == OpKind::kContract || op.kind == OpKind::kAttend ?
-                        (tensor_peak(op.format, rates) > rates.peak16 ? rates.joules_op8 : rates.joules_op16) :
-                        rates.joules_op32;
+    double per_op =
+        op.kind == OpKind::kContract || op.kind == OpKind::kAttend
+            ? (tensor_peak(op.format, rates) > rates.peak16 ? rates.joules_op8 : rates.joules_op16)
+            : rates.joules_op32;
     sum.ops += ops;
     sum.bytes += bytes;
     sum.link_bytes += line.link * line.times;
     sum.joules += ops * per_op + bytes * rates.joules_byte + line.link * line.times * rates.joules_link;
   }
-  // What comes from another tier is hidden behind computation as far as prefetch says, but the link's time remains the
-  // least that the step can take.
+  // What comes from another tier is hidden behind computation as far as prefetch says, but the link's time
+  // remains the least that the step can take.
   double exposed = fetch * (1 - program.plan.overlap_prefetch);
   exposed = std::max(exposed, fetch - sum.seconds);
   sum.seconds += exposed;
   sum.link += exposed;
-  // The board never draws more than its limit: what the events would need beyond it, the clock has already cost in
-  // the sustained rates, which were measured under that limit.
+  // The board never draws more than its limit: what the events would need beyond it, the clock has already
+  // cost in the sustained rates, which were measured under that limit.
   sum.joules = std::min(sum.joules + sum.seconds * rates.idle_watts, sum.seconds * rates.limit_watts);
   return sum;
 }

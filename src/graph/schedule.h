@@ -1,9 +1,10 @@
 // From ledger lines to time and energy.
 //
-// Each line is served by the resource that takes longest: the arithmetic units at the rate of its format and shape,
-// device memory, or a link; plus the fixed cost of a kernel. Operators of a rank run one after the other; only an
-// Overlap in the plan lets communication hide behind computation. Every rate comes from the GPU profile; shape effects
-// (partly filled waves of tiles) are arithmetic. No constant here was chosen by looking at a measured model run.
+// Each line is served by the resource that takes longest: the arithmetic units at the rate of its format and
+// shape, device memory, or a link; plus the fixed cost of a kernel. Operators of a rank run one after the
+// other; only an Overlap in the plan lets communication hide behind computation. Every rate comes from the
+// GPU profile; shape effects (partly filled waves of tiles) are arithmetic. No constant here was chosen by
+// looking at a measured model run.
 #pragma once
 
 #include <string>
@@ -19,14 +20,14 @@ std::string_view name_of(Bound bound);
 
 // Rates of a GPU in the units of the schedule, read once from its profile.
 struct Rates {
-  double memory = 0;            // bytes/s that a long read reaches
+  double memory = 0;  // bytes/s that a long read reaches
   double memory_peak = 0;
-  double tensor16 = 0, tensor8 = 0, tensor4 = 0;              // matrix products, sustained, op/s
-  double peak16 = 0, peak8 = 0, peak4 = 0;                    // datasheet
-  double attention = 0;         // op/s
-  double vector = 0;            // fp32 op/s
-  double kernel = 0;            // seconds per kernel in a graph
-  double ramp = 0;              // seconds for a kernel to fill and drain the chip
+  double tensor16 = 0, tensor8 = 0, tensor4 = 0;  // matrix products, sustained, op/s
+  double peak16 = 0, peak8 = 0, peak4 = 0;        // datasheet
+  double attention = 0;                           // op/s
+  double vector = 0;                              // fp32 op/s
+  double kernel = 0;                              // seconds per kernel in a graph
+  double ramp = 0;                                // seconds for a kernel to fill and drain the chip
   double sms = 0;
   double link = 0, link_latency = 0;        // NVLink: bytes/s on the bus, seconds
   double network = 0, network_latency = 0;  // between hosts
@@ -47,7 +48,8 @@ struct LineTime {
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& binding, const Rates& rates);
 // Seconds of a collective: `bytes` is the payload of one rank.
 double collective_time(Collective kind, int group, double bytes, const Rates& rates);
-// Share of the sustained rate that a matrix product of m x n x k reaches: tiles that do not fill a wave are idle.
+// Share of the sustained rate that a matrix product of m x n x k reaches: tiles that do not fill a wave are
+// idle.
 double wave_share(double m, double n, double sms);
 // Rate of matrix products on weights stored in `format`: op/s sustained.
 double tensor_rate(Format format, const Rates& rates);
@@ -56,7 +58,7 @@ double tensor_peak(Format format, const Rates& rates);
 struct StepTime {
   double seconds = 0;
   double compute = 0, memory = 0, link = 0, latency = 0;  // seconds by the bound that set them
-  double joules = 0;                                       // of one rank
+  double joules = 0;                                      // of one rank
   double ops = 0, bytes = 0, link_bytes = 0;
 };
 // Sum over the lines of a step of one stage.

@@ -29,11 +29,16 @@ Limits parse_limits(const std::vector<std::string>& texts) {
   Limits limits;
   for (const std::string& text : texts) {
     auto equals = text.find('=');
-    std::string name = text.substr(0, equals), value = equals == std::string::npos ? "" : text.substr(equals + 1);
-    if (name == "tpot") limits.tpot = seconds(value, text);
-    else if (name == "ttft") limits.ttft = seconds(value, text);
-    else if (name == "gpus") limits.gpus = std::atoi(value.c_str());
-    else base::fail("unknown limit '{}'; known: tpot=, ttft=, gpus=", text);
+    std::string name = text.substr(0, equals),
+                value = equals == std::string::npos ? "" : text.substr(equals + 1);
+    if (name == "tpot")
+      limits.tpot = seconds(value, text);
+    else if (name == "ttft")
+      limits.ttft = seconds(value, text);
+    else if (name == "gpus")
+      limits.gpus = std::atoi(value.c_str());
+    else
+      base::fail("unknown limit '{}'; known: tpot=, ttft=, gpus=", text);
   }
   if (limits.gpus < 1) base::fail("the limit gpus= needs a positive number");
   return limits;
@@ -88,17 +93,20 @@ class Search {
         Graph g = graph_;
         Plan scratch;
         if (format != "bf16") apply_verb("requant weight " + format, g, scratch);
-        bool states = std::any_of(g.tensors.begin(), g.tensors.end(), [](const Tensor& t) { return t.cls == TensorClass::kState; });
-        if (states && std::string(kv) != "bf16") apply_verb(std::string("requant kv ") + kv, g, scratch);
-        else if (!states && std::string(kv) != "bf16") continue;
+        bool states = std::any_of(g.tensors.begin(), g.tensors.end(),
+                                  [](const Tensor& t) { return t.cls == TensorClass::kState; });
+        if (states && std::string(kv) != "bf16")
+          apply_verb(std::string("requant kv ") + kv, g, scratch);
+        else if (!states && std::string(kv) != "bf16")
+          continue;
         for (int gpus : divisors(cluster_.gpus))
           if (gpus <= limits_.gpus) divisions(g, format, kv, gpus);
       }
     result_.kept = kept_.size();
     result_.front = pareto(std::move(kept_));
-    std::stable_sort(result_.front.begin(), result_.front.end(), [this](const Candidate& a, const Candidate& b) {
-      return score(a, q_.goal) > score(b, q_.goal);
-    });
+    std::stable_sort(
+        result_.front.begin(), result_.front.end(),
+        [this](const Candidate& a, const Candidate& b) { return score(a, q_.goal) > score(b, q_.goal); });
     return std::move(result_);
   }
 
@@ -116,7 +124,8 @@ class Search {
       }
   }
 
-  void batches(const Graph& g, const Plan& plan, const std::string& weights, const std::string& kv, int gpus) {
+  void batches(const Graph& g, const Plan& plan, const std::string& weights, const std::string& kv,
+               int gpus) {
     try {
       check_plan(g, plan);
     } catch (const base::Error&) {
@@ -132,7 +141,13 @@ class Search {
       ServeQuestion sq;
       sq.input = q_.input, sq.output = q_.output, sq.engine = q_.engine;
       sq.concurrency = batch * plan.dp;
-      Candidate c{plan, weights, kv, sq.concurrency, gpus, serve(g, plan, cluster_, sq), empty.total + batch * empty.kv_bytes_per_sequence};
+      Candidate c{plan,
+                  weights,
+                  kv,
+                  sq.concurrency,
+                  gpus,
+                  serve(g, plan, cluster_, sq),
+                  empty.total + batch * empty.kv_bytes_per_sequence};
       if (c.answer.waiting > 0) break;
       if (c.answer.tpot > limits_.tpot) break;  // larger batches only take longer
       if (c.answer.ttft <= limits_.ttft) kept_.push_back(std::move(c));
@@ -150,31 +165,47 @@ class Search {
 
 }  // namespace
 
-SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster, const SearchQuestion& question) {
+SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster,
+                    const SearchQuestion& question) {
   return Search(graph, base, cluster, question).run();
 }
 
-nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, const Cluster& cluster, const SearchQuestion& q) {
+nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, const Cluster& cluster,
+                                       const SearchQuestion& q) {
   SearchResult r = search(graph, base, cluster, q);
   nlohmann::ordered_json doc;
   doc["schema"] = "orrery.report/1";
-  doc["title"] = fmt::format("plan: {} on up to {} x {}, {:.0f} in, {:.0f} out, for {}", graph.name, cluster.gpus, cluster.gpu.id(),
-                             q.input, q.output, q.goal);
-  auto fact = [&](const char* name, double value) { doc["facts"].push_back({{"name", name}, {"value", value}, {"unit", ""}}); };
+  doc["title"] = fmt::format("plan: {} on up to {} x {}, {:.0f} in, {:.0f} out, for {}", graph.name,
+                             cluster.gpus, cluster.gpu.id(), q.input, q.output, q.goal);
+  auto fact = [&](const char* name, double value) {
+    doc["facts"].push_back({{"name", name}, {"value", value}, {"unit", ""}});
+  };
   fact("plans tried", static_cast<double>(r.tried));
   fact("legal", static_cast<double>(r.legal));
   fact("fitting", static_cast<double>(r.fitting));
   fact("within the limits", static_cast<double>(r.kept));
   nlohmann::ordered_json table;
   table["title"] = "Pareto front";
-  for (auto [name, unit] : {std::pair{"gpus", ""}, {"tp", ""}, {"pp", ""}, {"dp", ""}, {"ep", ""}, {"weights", ""}, {"kv", ""},
-                            {"in flight", ""}, {"tokens", "1/s"}, {"per GPU", "1/s"}, {"TPOT", "ms"}, {"TTFT", "ms"}, {"energy", "J/token"},
+  for (auto [name, unit] : {std::pair{"gpus", ""},
+                            {"tp", ""},
+                            {"pp", ""},
+                            {"dp", ""},
+                            {"ep", ""},
+                            {"weights", ""},
+                            {"kv", ""},
+                            {"in flight", ""},
+                            {"tokens", "1/s"},
+                            {"per GPU", "1/s"},
+                            {"TPOT", "ms"},
+                            {"TTFT", "ms"},
+                            {"energy", "J/token"},
                             {"memory", "GiB"}})
     table["columns"].push_back({{"name", name}, {"unit", unit}});
   table["rows"] = nlohmann::ordered_json::array();
   for (const Candidate& c : r.front)
-    table["rows"].push_back({c.gpus, c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.weights, c.kv, c.concurrency, c.answer.output_tokens_s,
-                             c.answer.output_tokens_s / c.gpus, c.answer.tpot * 1e3, c.answer.ttft * 1e3, c.answer.joules_per_token,
+    table["rows"].push_back({c.gpus, c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.weights, c.kv,
+                             c.concurrency, c.answer.output_tokens_s, c.answer.output_tokens_s / c.gpus,
+                             c.answer.tpot * 1e3, c.answer.ttft * 1e3, c.answer.joules_per_token,
                              c.memory / 1073741824.0});
   doc["sections"].push_back(std::move(table));
   doc["assumptions"] = nlohmann::ordered_json::array();

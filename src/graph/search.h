@@ -1,7 +1,8 @@
-// Search over plans: every legal division of the GPUs, weight and KV formats, and batch, against goals and limits.
+// Search over plans: every legal division of the GPUs, weight and KV formats, and batch, against goals and
+// limits.
 //
-// Plans are enumerated, not sampled; each is one fit and one step walk. The result is the Pareto front of throughput
-// per GPU, time per token and time to first token among the plans that fit and keep the limits.
+// Plans are enumerated, not sampled; each is one fit and one step walk. The result is the Pareto front of
+// throughput per GPU, time per token and time to first token among the plans that fit and keep the limits.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,8 +13,8 @@ namespace orrery::graph {
 
 struct SearchQuestion {
   double input = 1024, output = 256;
-  std::string goal = "tokens/s";             // tokens/s, tokens/s/gpu, tpot, ttft, joules
-  std::vector<std::string> limits;           // "tpot=30ms", "ttft=2s", "gpus=4"
+  std::string goal = "tokens/s";    // tokens/s, tokens/s/gpu, tpot, ttft, joules
+  std::vector<std::string> limits;  // "tpot=30ms", "ttft=2s", "gpus=4"
   std::vector<std::string> formats = {"bf16", "fp8"};
   Engine engine;
 };
@@ -28,11 +29,12 @@ struct Candidate {
 };
 
 struct SearchResult {
-  std::vector<Candidate> front;   // best for the goal first
+  std::vector<Candidate> front;  // best for the goal first
   std::size_t tried = 0, legal = 0, fitting = 0, kept = 0;
 };
 
-SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster, const SearchQuestion& question);
+SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster,
+                    const SearchQuestion& question);
 // The same as a report document.
 nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, const Cluster& cluster,
                                        const SearchQuestion& question);

@@ -9,8 +9,8 @@
 namespace orrery::graph {
 
 Engine find_engine(std::string_view name) {
-  // Step overheads: what each engine's documentation and profiles show between the end of a step's kernels and the
-  // start of the next with CUDA graphs on. None was chosen from the measured rows of shared data.
+  // Step overheads: what each engine's documentation and profiles show between the end of a step's kernels
+  // and the start of the next with CUDA graphs on. None was chosen from the measured rows of shared data.
   static const Engine engines[] = {
       {"none", 0, 0, 0, "kernels only"},
       {"vllm", 1.5e-3, 15e-3, 1.0e9, "assumed: Python scheduler and sampler between steps, V1 engine"},
@@ -61,8 +61,10 @@ double weights_elsewhere(const Graph& graph, const Program& program) {
   double away = 0;
   for (const auto& [tensor, bytes] : program.weights) {
     bool expert = graph.tensors[tensor].name.starts_with("experts.") && place.experts != Tier::kDevice;
-    if (expert) away += bytes * place.experts_fraction;
-    else if (place.weights != Tier::kDevice) away += bytes * place.weights_fraction;
+    if (expert)
+      away += bytes * place.experts_fraction;
+    else if (place.weights != Tier::kDevice)
+      away += bytes * place.weights_fraction;
   }
   return away;
 }
@@ -82,10 +84,11 @@ Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double c
 
 FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, double context,
               const Engine& engine) {
-  if (!(batch >= 0 && batch < 1e12) || !(context >= 0 && context < 1e12)) base::fail("batch and context must be finite and not negative");
+  if (!(batch >= 0 && batch < 1e12) || !(context >= 0 && context < 1e12))
+    base::fail("batch and context must be finite and not negative");
   if (plan.gpus() > cluster.gpus)
-    base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(), plan.tp,
-               plan.pp, plan.dp, plan.cp, cluster.gpus);
+    base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(),
+               plan.tp, plan.pp, plan.dp, plan.cp, cluster.gpus);
   Program program = compile(graph, plan);
   FitAnswer a;
   auto add = [&](std::string what, TensorClass cls, double bytes, std::string how) {
@@ -123,14 +126,15 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   if (!a.fits) {
     double over = a.total - a.capacity;
     if (program.weight_bytes > a.capacity)
-      a.advice.push_back(fmt::format("the weights alone exceed the GPU: use at least tp {} or narrower weights",
-                                     static_cast<int>(std::ceil(program.weight_bytes * plan.tp / (0.9 * a.capacity)))));
+      a.advice.push_back(
+          fmt::format("the weights alone exceed the GPU: use at least tp {} or narrower weights",
+                      static_cast<int>(std::ceil(program.weight_bytes * plan.tp / (0.9 * a.capacity)))));
     if (a.max_sequences > 0)
       a.advice.push_back(fmt::format("at this context {:.0f} sequences fit per rank", a.max_sequences));
     if (a.max_context > 0 && a.max_context < context)
       a.advice.push_back(fmt::format("at this batch a context of {:.0f} tokens fits", a.max_context));
-    a.advice.push_back(fmt::format("{:.1f} GiB too much; fp8 keys and values would free {:.1f} GiB", over / kGiB,
-                                   state / 2 / kGiB));
+    a.advice.push_back(fmt::format("{:.1f} GiB too much; fp8 keys and values would free {:.1f} GiB",
+                                   over / kGiB, state / 2 / kGiB));
   }
   return a;
 }
@@ -147,8 +151,9 @@ StepTime StepPredictor::step(const StepShape& shape) {
   StepTime t = schedule(program_, ledger_, binding_, rates_);
   if (plan_.pp > 1) {
     // A step passes every stage; a stage's activations go to the next one.
-    double hop = collective_time(Collective::kSendReceive, plan_.gpus() > rates_.per_host ? rates_.per_host + 1 : 2,
-                                 binding_[kTokens] * 2 * hidden_extent(graph_), rates_);
+    double hop =
+        collective_time(Collective::kSendReceive, plan_.gpus() > rates_.per_host ? rates_.per_host + 1 : 2,
+                        binding_[kTokens] * 2 * hidden_extent(graph_), rates_);
     t.seconds = t.seconds * plan_.pp + hop * (plan_.pp - 1);
   }
   return t;
@@ -157,7 +162,8 @@ StepTime StepPredictor::step(const StepShape& shape) {
 namespace {
 
 // Sequences of the question that the memory of a rank holds; their mean length counts half of the output.
-double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
+double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                          const ServeQuestion& q) {
   FitAnswer room = fit(graph, plan, cluster, 0, q.input + q.output, q.engine);
   double one = state_bytes(graph, compile(graph, plan), 1, q.input + q.output / 2);
   double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
@@ -166,8 +172,8 @@ double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& c
 
 // Mean seconds of prefilling one request in chunks while `others` sequences decode alongside.
 struct PrefillCost {
-  double alone = 0;       // seconds from first to last chunk
-  double extra = 0;       // seconds that its chunks add to the decode steps they ride on
+  double alone = 0;  // seconds from first to last chunk
+  double extra = 0;  // seconds that its chunks add to the decode steps they ride on
   double joules = 0;
 };
 
@@ -194,7 +200,8 @@ PrefillCost prefill_cost(StepPredictor& p, const Plan& plan, double input, doubl
 }
 
 double speculated(const Plan& plan) {
-  // Expected tokens of a step that proposes g tokens, each accepted with probability a (Leviathan et al. 2023).
+  // Expected tokens of a step that proposes g tokens, each accepted with probability a (Leviathan et al.
+  // 2023).
   if (plan.draft_tokens <= 0) return 1;
   double a = plan.acceptance, g = plan.draft_tokens;
   return a >= 1 ? g + 1 : (1 - std::pow(a, g + 1)) / (1 - a);
@@ -228,7 +235,8 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.mbu = bytes / a.decode.seconds * plan.pp / predictor.rates().memory_peak;
   double draft = plan.draft_tokens * plan.draft_cost * a.decode.seconds;
   a.decode_step_seconds = a.decode.seconds + draft + q.engine.step_seconds;
-  PrefillCost prefill = prefill_cost(predictor, plan, q.input, std::max(0.0, batch - 1), context, a.decode.seconds);
+  PrefillCost prefill =
+      prefill_cost(predictor, plan, q.input, std::max(0.0, batch - 1), context, a.decode.seconds);
   // In a closed loop each request's output steps see every other request prefilled once.
   double prefills_a_step = (batch - 1) / std::max(1.0, q.output / tokens_a_step);
   a.tpot = (a.decode_step_seconds + std::max(0.0, prefills_a_step) * prefill.extra) / tokens_a_step;
@@ -249,7 +257,8 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   return a;
 }
 
-double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question) {
+double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                           const ServeQuestion& question) {
   ServeQuestion q = question;
   auto served = [&](double concurrency) {
     q.concurrency = concurrency;
@@ -259,13 +268,14 @@ double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& 
   double low = 0, high = 1;
   while (high < 16384 && served(high) < question.rate) low = high, high *= 2;
   if (served(high) < question.rate)
-    base::fail("{} requests a second are more than this plan serves: at most {:.3g}", question.rate, served(high));
+    base::fail("{} requests a second are more than this plan serves: at most {:.3g}", question.rate,
+               served(high));
   for (int i = 0; i < 30; ++i) (served((low + high) / 2) < question.rate ? low : high) = (low + high) / 2;
   return high;
 }
 
-ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input, double output,
-                           const Engine& engine) {
+ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
+                           double output, const Engine& engine) {
   FitAnswer room = fit(graph, plan, cluster, 0, input + output, engine);
   Program program = compile(graph, plan);
   double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;

@@ -1,8 +1,8 @@
 // Inference: does it fit, and how fast does it answer.
 //
-// fit() itemises the memory of the fullest rank. serve() follows one closed loop: `concurrency` requests at a time, each
-// of `input` and `output` tokens, continuous batching with chunked prefill. Per decode step it charges the batch, the
-// mean context, and the prefill chunks that other requests put in between.
+// fit() itemises the memory of the fullest rank. serve() follows one closed loop: `concurrency` requests at a
+// time, each of `input` and `output` tokens, continuous batching with chunked prefill. Per decode step it
+// charges the batch, the mean context, and the prefill chunks that other requests put in between.
 #pragma once
 
 #include <optional>
@@ -35,33 +35,33 @@ struct MemoryItem {
 struct FitAnswer {
   std::vector<MemoryItem> items;
   double total = 0, capacity = 0;
-  double kv_bytes_per_token = 0;   // of one rank, sequences beyond every window
+  double kv_bytes_per_token = 0;  // of one rank, sequences beyond every window
   double kv_bytes_per_sequence = 0;
-  double max_sequences = 0;        // at the given context, per data-parallel rank
-  double max_context = 0;          // at the given batch
+  double max_sequences = 0;  // at the given context, per data-parallel rank
+  double max_context = 0;    // at the given batch
   bool fits = false;
   std::vector<std::string> advice;
 };
 
 struct ServeQuestion {
   double input = 1024, output = 256;
-  double concurrency = 1;   // requests in flight over all data-parallel ranks
-  double rate = 0;          // requests a second; 0: closed loop at `concurrency`
+  double concurrency = 1;  // requests in flight over all data-parallel ranks
+  double rate = 0;         // requests a second; 0: closed loop at `concurrency`
   Engine engine;
 };
 
 struct ServeAnswer {
-  double ttft = 0, tpot = 0;              // seconds, means
-  double output_tokens_s = 0;             // all GPUs
+  double ttft = 0, tpot = 0;   // seconds, means
+  double output_tokens_s = 0;  // all GPUs
   double total_tokens_s = 0;
-  double joules_per_token = 0;            // per output token, all GPUs
+  double joules_per_token = 0;  // per output token, all GPUs
   double prefill_seconds = 0, decode_step_seconds = 0;
-  double batch = 0;                       // sequences decoded together per data-parallel rank
-  double waiting = 0;                     // further ones that memory keeps out
-  double mfu = 0, mbu = 0;                // of the decode step
-  double tpot_bound = 0;                  // bytes that must move over peak bandwidth
+  double batch = 0;         // sequences decoded together per data-parallel rank
+  double waiting = 0;       // further ones that memory keeps out
+  double mfu = 0, mbu = 0;  // of the decode step
+  double tpot_bound = 0;    // bytes that must move over peak bandwidth
   StepTime decode, prefill;
-  double low = 0, high = 0;               // interval of tpot
+  double low = 0, high = 0;  // interval of tpot
 };
 
 // Bytes of KV (and other state) that `seqs` sequences of `tokens` tokens hold on one rank.
@@ -70,7 +70,8 @@ double state_bytes(const Graph& graph, const Program& program, double seqs, doub
 Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context);
 FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, double context,
               const Engine& engine);
-ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question);
+ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                  const ServeQuestion& question);
 
 // The same with everything that does not depend on the question done once: the fast path of simulators.
 class StepPredictor {
@@ -92,12 +93,13 @@ class StepPredictor {
   Binding binding_;
 };
 
-// Requests in flight when `question.rate` arrive per second (Little's law, solved with serve); refuses a rate beyond
-// what the plan can serve.
-double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question);
+// Requests in flight when `question.rate` arrive per second (Little's law, solved with serve); refuses a rate
+// beyond what the plan can serve.
+double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                           const ServeQuestion& question);
 
 // Throughput with every request queued at once: the batch grows until memory or the queue ends.
-ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input, double output,
-                           const Engine& engine);
+ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
+                           double output, const Engine& engine);
 
 }  // namespace orrery::graph

@@ -1,7 +1,8 @@
 // Facts of a transformer: what a config.json says, under one set of names, before it becomes a graph.
 //
-// Read from a Hugging Face config.json (hf_config.cc) or from the built-in zoo (zoo.json). Every reader either sets a
-// field from its source or refuses; the initial values below mean "has none", never "probably this".
+// Read from a Hugging Face config.json (hf_config.cc) or from the built-in zoo (zoo.json). Every reader
+// either sets a field from its source or refuses; the initial values below mean "has none", never "probably
+// this".
 #pragma once
 
 #include <cstdint>
@@ -58,10 +59,10 @@ struct DiffusionSpec {
   int classes = 0;                        // class-conditional: size of the label table
   bool guidance_embed = false;
   int cfg_passes = 1, steps = 0;
-  double stored_bits = 16;                // per parameter, in the published pipeline
-  int video = 0;                          // 1: frames are a dimension of the latent
-  double published_params = 0;            // used when the layers are not itemised
-  double published_flops = 0;             // forward at 1024 x 1024 with published_params
+  double stored_bits = 16;      // per parameter, in the published pipeline
+  int video = 0;                // 1: frames are a dimension of the latent
+  double published_params = 0;  // used when the layers are not itemised
+  double published_flops = 0;   // forward at 1024 x 1024 with published_params
   std::string source;
 };
 
@@ -96,8 +97,8 @@ const Zoo& zoo();
 const TransformerSpec* find_transformer(std::string_view name);
 const DiffusionSpec* find_denoiser(std::string_view name);
 
-// Reads a Hugging Face config.json. Refuses an unknown architecture, and any field that changes the shape and that the
-// reader of that architecture does not know, by name.
+// Reads a Hugging Face config.json. Refuses an unknown architecture, and any field that changes the shape and
+// that the reader of that architecture does not know, by name.
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin);
 // Reads the config.json of a denoiser (diffusers, or Wan's own); refuses like read_hf_config.
 DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string& origin);

@@ -75,9 +75,11 @@ Subject subject(const Settings& s, bool training) {
   BuildOptions o;
   o.training = training;
   o.dropout = o.math_attention = training && s.flag("math_attention");
-  TransformerSpec spec = s.text("model", "-") == "gpt" ?
-      megatron_gpt("gpt", s.whole("layers", 0), s.whole("hidden", 0), s.whole("heads", 0), s.whole("sequence", 2048), s.whole("vocab", 51200)) :
-      load_transformer(s.text("model"));
+  TransformerSpec spec =
+      s.text("model", "-") == "gpt"
+          ? megatron_gpt("gpt", s.whole("layers", 0), s.whole("hidden", 0), s.whole("heads", 0),
+                         s.whole("sequence", 2048), s.whole("vocab", 51200))
+          : load_transformer(s.text("model"));
   Subject x{build_transformer(spec, o), {}, {}};
   x.plan.tp = s.whole("tp", 1), x.plan.pp = s.whole("pp", 1), x.plan.dp = s.whole("dp", 1);
   x.plan.cp = s.whole("cp", 1), x.plan.ep = s.whole("ep", 1);
@@ -91,9 +93,11 @@ Subject subject(const Settings& s, bool training) {
 double serve_metric(const Settings& s, const std::string& metric) {
   Subject x = subject(s, false);
   ServeQuestion q;
-  q.input = s.number("input", 1024), q.output = s.number("output", 256), q.concurrency = s.number("concurrency", 1);
+  q.input = s.number("input", 1024), q.output = s.number("output", 256),
+  q.concurrency = s.number("concurrency", 1);
   q.engine = find_engine(s.text("engine", "none"));
-  if (metric == "max tokens/s") return serve_max_load(x.graph, x.plan, x.cluster, q.input, q.output, q.engine).total_tokens_s;
+  if (metric == "max tokens/s")
+    return serve_max_load(x.graph, x.plan, x.cluster, q.input, q.output, q.engine).total_tokens_s;
   ServeAnswer a = serve(x.graph, x.plan, x.cluster, q);
   if (metric == "tpot") return a.tpot;
   if (metric == "ttft") return a.ttft;
@@ -107,7 +111,8 @@ double serve_metric(const Settings& s, const std::string& metric) {
 
 double fit_metric(const Settings& s, const std::string& metric) {
   Subject x = subject(s, false);
-  FitAnswer a = fit(x.graph, x.plan, x.cluster, s.number("batch", 1), s.number("context", 4096), find_engine("none"));
+  FitAnswer a =
+      fit(x.graph, x.plan, x.cluster, s.number("batch", 1), s.number("context", 4096), find_engine("none"));
   if (metric == "memory") return a.total;
   if (metric == "memory share") return a.total / a.capacity;
   if (metric == "sequences") return a.max_sequences;
@@ -137,7 +142,7 @@ double train_metric(const Settings& s, const std::string& metric) {
   if (metric == "mfu") return a.mfu;
   if (metric == "memory") return a.total;
   if (metric == "trainable bytes") return a.trainable * 16;
-  if (metric == "activations")  return activation_bytes(x.graph, x.plan, q.sequence, q.micro_batch);
+  if (metric == "activations") return activation_bytes(x.graph, x.plan, q.sequence, q.micro_batch);
   if (metric == "tokens/s") return a.tokens_s_per_gpu * x.plan.gpus();
   if (metric == "joules") return a.joules;
   base::fail("unknown train metric '{}'", metric);
@@ -145,9 +150,11 @@ double train_metric(const Settings& s, const std::string& metric) {
 
 double render_metric(const Settings& s, const std::string& metric) {
   RenderQuestion q;
-  q.shape.width = s.whole("width", 1024), q.shape.height = s.whole("height", 1024), q.shape.frames = s.whole("frames", 1);
+  q.shape.width = s.whole("width", 1024), q.shape.height = s.whole("height", 1024),
+  q.shape.frames = s.whole("frames", 1);
   q.steps = s.whole("steps", 0), q.passes = s.whole("passes", 0), q.batch = s.number("batch", 1);
-  q.encoder_on_host = s.flag("encoder_on_host"), q.stay = s.flag("stay"), q.layer_offload = s.flag("layer_offload");
+  q.encoder_on_host = s.flag("encoder_on_host"), q.stay = s.flag("stay"),
+  q.layer_offload = s.flag("layer_offload");
   q.weights = parse_dtype(s.text("weights", "bf16"));
   DiffusionSpec spec = load_denoiser(s.text("model"));
   spec.space_stride = s.whole("space_stride", spec.space_stride);
@@ -177,7 +184,9 @@ double roofline_metric(const Settings& s, const std::string& metric) {
     bandwidth = r.memory;
     watts = r.limit_watts;
   }
-  double seconds = std::max(s.number("ops", 0) / (peak * s.number("efficiency", 1)), s.number("bytes", 0) / bandwidth) + s.number("fixed", 0);
+  double seconds =
+      std::max(s.number("ops", 0) / (peak * s.number("efficiency", 1)), s.number("bytes", 0) / bandwidth) +
+      s.number("fixed", 0);
   if (metric == "seconds") return seconds;
   if (metric == "per second") return 1 / seconds;
   if (metric == "joules") return seconds * watts;
@@ -195,8 +204,9 @@ double metric_of(const std::string& kind, const Settings& s, const std::string& 
 }
 
 bool more_is_better(const std::string& metric) {
-  return metric.find("/s") != std::string::npos || metric == "per second" || metric == "sequences" || metric == "context" ||
-         metric == "mfu" || metric.find("tflops") != std::string::npos || metric == "longest sequence";
+  return metric.find("/s") != std::string::npos || metric == "per second" || metric == "sequences" ||
+         metric == "context" || metric == "mfu" || metric.find("tflops") != std::string::npos ||
+         metric == "longest sequence";
 }
 
 Prediction predict(const toml::table& t) {
@@ -246,8 +256,8 @@ Study run_study(const std::string& path) {
   try {
     toml::table t = toml::parse_file(path);
     for (auto&& [key, node] : t)
-      if (key != "id" && key != "title" && key != "claim" && key != "expression" && key != "baseline" && key != "unjudged" &&
-          key != "arithmetic" && key != "predict")
+      if (key != "id" && key != "title" && key != "claim" && key != "expression" && key != "baseline" &&
+          key != "unjudged" && key != "arithmetic" && key != "predict")
         base::fail("unknown key '{}'", std::string(key.str()));
     study.id = t["id"].value_or(std::string());
     study.title = t["title"].value_or(std::string());
@@ -255,7 +265,8 @@ Study run_study(const std::string& path) {
     study.baseline = t["baseline"].value_or(std::string());
     study.unjudged = t["unjudged"].value_or(std::string());
     study.expression = Settings(t, nullptr).list("expression");
-    if (study.id != std::filesystem::path(path).stem()) base::fail("id '{}' is not the file's name", study.id);
+    if (study.id != std::filesystem::path(path).stem())
+      base::fail("id '{}' is not the file's name", study.id);
     if (const auto* list = t["arithmetic"].as_array())
       for (auto&& item : *list) study.judgements.push_back(judge(*item.as_table()));
     if (const auto* list = t["predict"].as_array())
@@ -284,12 +295,15 @@ std::string study_text(const Study& s) {
   for (const std::string& verb : s.expression) out += "  verb        " + verb + "\n";
   if (!s.baseline.empty()) out += "  assumed     " + s.baseline + "\n";
   for (const Judgement& j : s.judgements)
-    out += fmt::format("  arithmetic  {}: {} = {}, stated {}: {}\n", j.name, j.expression, readable(j.value), readable(j.claimed),
+    out += fmt::format("  arithmetic  {}: {} = {}, stated {}: {}\n", j.name, j.expression, readable(j.value),
+                       readable(j.claimed),
                        j.agrees ? "agrees" : fmt::format("DOES NOT AGREE ({:.3g} x)", j.claimed / j.value));
   for (const Prediction& p : s.predictions) {
     out += fmt::format("  predicted   {} [{}]: {}", p.name, p.metric, readable(p.value));
     if (p.before) out += fmt::format(" ({} -> {})", readable(*p.before), readable(*p.after));
-    if (p.claimed) out += fmt::format(", claimed {}, claim / prediction {:.3g}", readable(*p.claimed), *p.claimed / p.value);
+    if (p.claimed)
+      out +=
+          fmt::format(", claimed {}, claim / prediction {:.3g}", readable(*p.claimed), *p.claimed / p.value);
     out += "\n";
   }
   if (!s.unjudged.empty()) out += "  not judged  " + s.unjudged + "\n";

@@ -2,11 +2,14 @@
 //
 // A study is a TOML file (studies/ID.toml):
 //
-//   id = "swiftkv"   title = "..."   claim = "..."    expression = ["verb ...", ...]   baseline = "what had to be assumed"
-//   unjudged = "why nothing can be predicted"                          (only then may there be no [[predict]])
-//   [[arithmetic]]  name, expression, claimed, tolerance               do the claim's numbers agree with one another?
-//   [[predict]]     name, kind, metric, model, gpu, ..., claimed       kind: serve, fit, train, render, roofline, formula
-//   [predict.baseline] / [predict.technique]                           settings that differ; then a ratio is predicted
+//   id = "swiftkv"   title = "..."   claim = "..."    expression = ["verb ...", ...]   baseline = "what had
+//   to be assumed" unjudged = "why nothing can be predicted"                          (only then may there be
+//   no [[predict]])
+//   [[arithmetic]]  name, expression, claimed, tolerance               do the claim's numbers agree with one
+//   another?
+//   [[predict]]     name, kind, metric, model, gpu, ..., claimed       kind: serve, fit, train, render,
+//   roofline, formula [predict.baseline] / [predict.technique]                           settings that
+//   differ; then a ratio is predicted
 //
 // Not here: published text. A study states facts and arithmetic only.
 #pragma once
@@ -26,7 +29,7 @@ struct Judgement {
 struct Prediction {
   std::string name, metric;
   double value = 0;
-  std::optional<double> before, after;   // the two sides of a ratio
+  std::optional<double> before, after;  // the two sides of a ratio
   std::optional<double> claimed;
 };
 

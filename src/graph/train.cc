@@ -29,23 +29,28 @@ double megatron_bytes_per_parameter(std::string_view precision, double shard) {
 
 namespace {
 
-constexpr double kAdamBytesMoved = 34;  // per parameter: read gradient, master, moments; write master, moments, weight
-// Bytes per logit that the loss keeps at its peak: bf16 logits, their fp32 copy, log-probabilities, their gradient.
+constexpr double kAdamBytesMoved =
+    34;  // per parameter: read gradient, master, moments; write master, moments, weight
+// Bytes per logit that the loss keeps at its peak: bf16 logits, their fp32 copy, log-probabilities, their
+// gradient.
 constexpr double kLossBytesPerLogit = 14;
 
 struct Saved {
-  double total = 0;         // all saved tensors of the layer
-  double scores = 0;        // of which stored score matrices
-  double ffn = 0;           // of which inside the feed-forward part, with a divided width
-  double widest = 0;        // largest tensor of the feed-forward part
-  double input = 0;         // the layer's input alone
+  double total = 0;   // all saved tensors of the layer
+  double scores = 0;  // of which stored score matrices
+  double ffn = 0;     // of which inside the feed-forward part, with a divided width
+  double widest = 0;  // largest tensor of the feed-forward part
+  double input = 0;   // the layer's input alone
   double query = 0, attention_out = 0;
 };
 
 class ActivationCounter {
  public:
   ActivationCounter(const Graph& graph, const Plan& plan, double sequence, double micro_batch)
-      : g_(graph), p_(plan), tokens_(sequence * micro_batch / plan.cp), scores_(sequence * sequence * micro_batch / plan.cp) {}
+      : g_(graph),
+        p_(plan),
+        tokens_(sequence * micro_batch / plan.cp),
+        scores_(sequence * sequence * micro_batch / plan.cp) {}
 
   Saved layer(const Block& block) const {
     Saved s;
@@ -81,13 +86,20 @@ class ActivationCounter {
     double n = t.dtype.bytes();
     for (AxisId a : t.axes) {
       const std::string& name = g_.axes[a].name;
-      if (a == kTokens || a == kOutputs) n *= tokens_;
-      else if (a == kScores) n *= scores_;
-      else if (a == kRouted) n *= tokens_ * g_.experts_per_token;
-      else if (a < kFreeAxes) n *= tokens_;
-      else if (name == "heads" || name == "ffn" || name == "dense_ffn" || name == "shared_ffn") n *= g_.axes[a].extent / p_.tp, divided = true;
-      else if (name == "kv_heads") n *= std::max(1.0, g_.axes[a].extent / p_.tp), divided = true;
-      else n *= g_.axes[a].extent;
+      if (a == kTokens || a == kOutputs)
+        n *= tokens_;
+      else if (a == kScores)
+        n *= scores_;
+      else if (a == kRouted)
+        n *= tokens_ * g_.experts_per_token;
+      else if (a < kFreeAxes)
+        n *= tokens_;
+      else if (name == "heads" || name == "ffn" || name == "dense_ffn" || name == "shared_ffn")
+        n *= g_.axes[a].extent / p_.tp, divided = true;
+      else if (name == "kv_heads")
+        n *= std::max(1.0, g_.axes[a].extent / p_.tp), divided = true;
+      else
+        n *= g_.axes[a].extent;
     }
     if (!divided && p_.sequence_parallel && t.cls == TensorClass::kActivation) n /= p_.tp;
     return n;
@@ -119,8 +131,8 @@ double layers_of(const Graph& g) {
   return n;
 }
 
-// Layers' worth of activations that the first stage holds at its fullest: p micro-batches of L/p layers, and what
-// interleaving starts early (arXiv 2205.05198, section 4.2.3).
+// Layers' worth of activations that the first stage holds at its fullest: p micro-batches of L/p layers, and
+// what interleaving starts early (arXiv 2205.05198, section 4.2.3).
 double layers_in_flight(const Plan& plan, double layers) {
   double factor = plan.virtual_stages > 1 ? 1 + (plan.pp - 1.0) / (plan.pp * plan.virtual_stages) : 1;
   return layers * factor;
@@ -160,7 +172,8 @@ Ledger forward_ledger(const Program& program, double sequence, double sequences,
   s.causal = causal;
   b = bind(*program.graph, program.plan, s);
   b[kOutputs] = b[kTokens];
-  for (FreeAxis axis : {kTokens, kRouted, kOutputs, kPairs, kPairsWindow, kScores}) b[axis] /= program.plan.cp;
+  for (FreeAxis axis : {kTokens, kRouted, kOutputs, kPairs, kPairsWindow, kScores})
+    b[axis] /= program.plan.cp;
   Ledger ledger;
   walk(program, b, ledger);
   return ledger;
@@ -184,10 +197,10 @@ double training_flops_per_token(const Graph& graph, double sequence, bool causal
 namespace {
 
 struct Passes {
-  double forward = 0, backward = 0, again = 0;      // seconds of one micro-batch on one stage
-  double forward_head = 0, backward_head = 0;       // of embedding, head and loss
-  double comm = 0;                                  // of which tensor-parallel communication
-  double model_ops = 0, hardware_ops = 0;           // of one micro-batch on one rank, whole stage
+  double forward = 0, backward = 0, again = 0;  // seconds of one micro-batch on one stage
+  double forward_head = 0, backward_head = 0;   // of embedding, head and loss
+  double comm = 0;                              // of which tensor-parallel communication
+  double model_ops = 0, hardware_ops = 0;       // of one micro-batch on one rank, whole stage
 };
 
 Passes measure_passes(const Program& program, const TrainQuestion& q, const Rates& rates) {
@@ -229,7 +242,8 @@ void add(TrainAnswer& a, std::string what, TensorClass cls, double bytes, std::s
 // Parameters of a rank, whatever width they are stored in.
 double rank_parameters(const Program& program) {
   double sum = 0;
-  for (const auto& [tensor, bytes] : program.weights) sum += bytes / program.graph->tensors[tensor].dtype.bytes();
+  for (const auto& [tensor, bytes] : program.weights)
+    sum += bytes / program.graph->tensors[tensor].dtype.bytes();
   return sum;
 }
 
@@ -238,14 +252,14 @@ double working_bytes(const Plan& plan, const Saved& s) {
   // Feed-forward: everything saved, and the gradients of the product and of one of its factors.
   double ffn = plan.tile_mlp ? 0 : s.ffn + 2 * s.widest;
   double rest = s.total - s.ffn - s.scores;
-  // Attention: gradients of output and query, fp32 sums for the query's, key and value gradients per query head, and
-  // the gradient that passes by.
+  // Attention: gradients of output and query, fp32 sums for the query's, key and value gradients per query
+  // head, and the gradient that passes by.
   double attention = s.attention_out + s.query + 2 * s.query + 2 * s.query + s.input;
   return rest + std::max(ffn, attention);
 }
 
-void memory(const Graph& g, const Plan& plan, const Program& program, const Cluster& cluster, const TrainQuestion& q,
-            TrainAnswer& a) {
+void memory(const Graph& g, const Plan& plan, const Program& program, const Cluster& cluster,
+            const TrainQuestion& q, TrainAnswer& a) {
   double here = rank_parameters(program);
   double ranks = static_cast<double>(plan.dp) * plan.cp;
   double trainable = a.trainable / a.parameters * here;
@@ -262,11 +276,13 @@ void memory(const Graph& g, const Plan& plan, const Program& program, const Clus
   if (plan.place.optimizer != Tier::kDevice && plan.zero >= 2) grads = 0;
   if (plan.place.gradients == Tier::kDevice) add(a, "gradients", TensorClass::kGradient, grads, "");
   if (plan.place.optimizer == Tier::kDevice)
-    add(a, "optimizer", TensorClass::kOptimizer, trainable * 12 / (plan.zero >= 1 ? ranks : 1), "fp32 master and two moments");
+    add(a, "optimizer", TensorClass::kOptimizer, trainable * 12 / (plan.zero >= 1 ? ranks : 1),
+        "fp32 master and two moments");
   ActivationCounter counter(g, plan, q.sequence, q.micro_batch);
   double act = activation_bytes(g, plan, q.sequence, q.micro_batch);
   if (plan.place.checkpoints != Tier::kDevice && plan.recompute == RecomputePolicy::kFull) act = 0;
-  double working = plan.recompute == RecomputePolicy::kFull ? working_bytes(plan, counter.layer(*first_layer(g))) : 0;
+  double working =
+      plan.recompute == RecomputePolicy::kFull ? working_bytes(plan, counter.layer(*first_layer(g))) : 0;
   double tokens = q.sequence * q.micro_batch / plan.cp;
   double loss = plan.tile_loss ? 0 : tokens * vocab_of(g) / plan.tp * kLossBytesPerLogit;
   add(a, "activations", TensorClass::kActivation, act,
@@ -284,15 +300,19 @@ void memory(const Graph& g, const Plan& plan, const Program& program, const Clus
 
 TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q) {
   for (double value : {q.sequence, q.global_batch, q.micro_batch})
-    if (!(value >= 1 && value < 1e9)) base::fail("sequence, batch and micro-batch must be at least 1 and finite");
+    if (!(value >= 1 && value < 1e9))
+      base::fail("sequence, batch and micro-batch must be at least 1 and finite");
   if (plan.gpus() > cluster.gpus)
     base::fail("the plan needs {} GPUs, the cluster has {}", plan.gpus(), cluster.gpus);
   double micro_batches = q.global_batch / (q.micro_batch * plan.dp);
   if (micro_batches != std::floor(micro_batches))
-    base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}", q.global_batch, q.micro_batch, plan.dp);
-  if (plan.schedule == PipelineSchedule::kInterleaved && std::fmod(layers_of(graph), plan.pp * plan.virtual_stages) != 0 &&
+    base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}", q.global_batch,
+               q.micro_batch, plan.dp);
+  if (plan.schedule == PipelineSchedule::kInterleaved &&
+      std::fmod(layers_of(graph), plan.pp * plan.virtual_stages) != 0 &&
       std::fmod(layers_of(graph) + 2, plan.pp * plan.virtual_stages) != 0)
-    base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp, plan.virtual_stages);
+    base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp,
+               plan.virtual_stages);
   Program program = compile(graph, plan);
   Rates rates = read_rates(cluster.gpu);
   TrainAnswer a;
@@ -312,7 +332,8 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   memory(graph, plan, program, cluster, q, a);
 
   Passes t = measure_passes(program, q, rates);
-  double frozen = plan.adapter_rank > 0 ? 0.5 : 1;  // no gradients of frozen weights: one of two backward products
+  double frozen =
+      plan.adapter_rank > 0 ? 0.5 : 1;  // no gradients of frozen weights: one of two backward products
   double stage = t.forward + t.backward * frozen + t.again;
   double head = (t.forward_head + t.backward_head);
   double warm = (plan.pp - 1.0) / (plan.schedule == PipelineSchedule::kInterleaved ? plan.virtual_stages : 1);
@@ -323,7 +344,8 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   double chunk = q.sequence * q.micro_batch / plan.cp * hidden_of(graph) * 2 / plan.tp;
   int reach = plan.tp * plan.pp > rates.per_host ? rates.per_host + 1 : 2;
   double hops = plan.pp > 1 ? 2 * (micro_batches + plan.pp - 1) * std::max(1, plan.virtual_stages) : 0;
-  a.pipeline_comm = hops * collective_time(Collective::kSendReceive, reach, chunk, rates) * (1 - plan.overlap_pp);
+  a.pipeline_comm =
+      hops * collective_time(Collective::kSendReceive, reach, chunk, rates) * (1 - plan.overlap_pp);
   double here = rank_parameters(program) * a.trainable / a.parameters;
   double ranks = static_cast<double>(plan.dp) * plan.cp;
   int dp_group = static_cast<int>(ranks);
@@ -356,12 +378,14 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.tflops_per_gpu = a.model_flops / a.seconds / gpus / 1e12;
   a.mfu = a.tflops_per_gpu * 1e12 / rates.peak16;
   a.tokens_s_per_gpu = q.sequence * q.global_batch / a.seconds / gpus;
-  double dynamic = a.hardware_flops / gpus * rates.joules_op16 + micro_batches * 3 * program.weight_bytes * rates.joules_byte;
+  double dynamic = a.hardware_flops / gpus * rates.joules_op16 +
+                   micro_batches * 3 * program.weight_bytes * rates.joules_byte;
   a.joules = gpus * std::min(a.seconds * rates.idle_watts + dynamic, a.seconds * rates.limit_watts);
   return a;
 }
 
-double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& cluster, TrainQuestion question) {
+double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                        TrainQuestion question) {
   double low = 0, high = 64e6;
   while (high - low > 1000) {
     double middle = std::floor((low + high) / 2000) * 1000;

@@ -1,9 +1,9 @@
 // Training: memory of a rank by class, operations, and the time of an iteration.
 //
-// Weights, gradients and optimizer follow the bytes per parameter of mixed-precision Adam and what ZeRO divides;
-// activations are the tensors that the graph's operators save, under the recomputation policy and the pipeline's
-// schedule. Time is the forward walk, the backward pass derived from it (two products for each), what recomputation
-// repeats, communication, the pipeline bubble and the optimizer step.
+// Weights, gradients and optimizer follow the bytes per parameter of mixed-precision Adam and what ZeRO
+// divides; activations are the tensors that the graph's operators save, under the recomputation policy and
+// the pipeline's schedule. Time is the forward walk, the backward pass derived from it (two products for
+// each), what recomputation repeats, communication, the pipeline bubble and the optimizer step.
 #pragma once
 
 #include "graph/serve.h"
@@ -12,11 +12,11 @@ namespace orrery::graph {
 
 struct TrainQuestion {
   double sequence = 2048;
-  double global_batch = 1;   // sequences
-  double micro_batch = 1;    // sequences of one micro-batch on one data-parallel rank
+  double global_batch = 1;  // sequences
+  double micro_batch = 1;   // sequences of one micro-batch on one data-parallel rank
   bool causal = true;
   bool embeddings_on_device = true;
-  bool gradients_held = true;   // false: consumed layer by layer (fused update)
+  bool gradients_held = true;  // false: consumed layer by layer (fused update)
 };
 
 struct TrainAnswer {
@@ -24,11 +24,12 @@ struct TrainAnswer {
   double total = 0, capacity = 0;
   bool fits = false;
   double parameters = 0, trainable = 0;
-  double seconds = 0;                     // of one iteration
-  double compute = 0, bubble = 0, tensor_comm = 0, pipeline_comm = 0, data_comm = 0, optimizer = 0, offload = 0;
-  double model_flops = 0, hardware_flops = 0;   // of an iteration, all GPUs
+  double seconds = 0;  // of one iteration
+  double compute = 0, bubble = 0, tensor_comm = 0, pipeline_comm = 0, data_comm = 0, optimizer = 0,
+         offload = 0;
+  double model_flops = 0, hardware_flops = 0;  // of an iteration, all GPUs
   double tflops_per_gpu = 0, mfu = 0, tokens_s_per_gpu = 0;
-  double joules = 0;                      // of an iteration, all GPUs
+  double joules = 0;  // of an iteration, all GPUs
 };
 
 // Bytes per parameter of weights, gradients and optimizer states for `ranks` that share optimizer states.
@@ -38,8 +39,8 @@ struct StateBytes {
 };
 // ZeRO paper: 16 bytes per parameter divided by the stage; `ranks` data-parallel ranks.
 StateBytes zero_states(int stage, double ranks);
-// Megatron-LM: "fp16" (fp16 gradients, 20 bytes), "bf16" (fp32 gradients, 18), "fp32" (16); `shard` ranks share the
-// optimizer (1: plain).
+// Megatron-LM: "fp16" (fp16 gradients, 20 bytes), "bf16" (fp32 gradients, 18), "fp32" (16); `shard` ranks
+// share the optimizer (1: plain).
 double megatron_bytes_per_parameter(std::string_view precision, double shard);
 
 // Activations that one layer keeps for the backward pass, bytes on one rank.
@@ -49,7 +50,8 @@ double activation_bytes(const Graph& graph, const Plan& plan, double sequence, d
 // Forward and backward operations per token: 3 x (2 x matmul parameters + attention), the usual model FLOPs.
 double training_flops_per_token(const Graph& graph, double sequence, bool causal);
 
-TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& question);
+TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                  const TrainQuestion& question);
 
 // Longest sequence that fits on one data-parallel rank; a multiple of 1,000 found by bisection.
 double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& cluster, TrainQuestion question);

@@ -21,9 +21,12 @@ std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> out(1);
   bool quoted = false;
   for (char c : line) {
-    if (c == '"') quoted = !quoted;
-    else if (c == ',' && !quoted) out.emplace_back();
-    else if (c != '\r') out.back() += c;
+    if (c == '"')
+      quoted = !quoted;
+    else if (c == ',' && !quoted)
+      out.emplace_back();
+    else if (c != '\r')
+      out.back() += c;
   }
   return out;
 }
@@ -68,10 +71,15 @@ const Profile& gpu(const std::string& text) {
 
 void requantize(Graph& g, const TransformerSpec& spec, std::string format) {
   Plan none;
-  std::transform(format.begin(), format.end(), format.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (format == "fp8") apply_verb("requant weight fp8", g, none);
-  else if (format == "fp4") apply_verb(spec.family == "gpt-oss" ? "requant weight mxfp4 experts-only" : "requant weight nvfp4", g, none);
-  else if (format != "bf16" && !format.empty()) base::fail("unknown precision '{}'", format);
+  std::transform(format.begin(), format.end(), format.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  if (format == "fp8")
+    apply_verb("requant weight fp8", g, none);
+  else if (format == "fp4")
+    apply_verb(spec.family == "gpt-oss" ? "requant weight mxfp4 experts-only" : "requant weight nvfp4", g,
+               none);
+  else if (format != "bf16" && !format.empty())
+    base::fail("unknown precision '{}'", format);
 }
 
 double at_share(std::vector<double> v, double share) {
@@ -90,7 +98,8 @@ void order_and_regret(Accuracy& a, bool small) {
     const Compared *best = nullptr, *chosen = nullptr;
     for (const Compared* c : list) {
       if (!best || (small ? c->measured < best->measured : c->measured > best->measured)) best = c;
-      if (!chosen || (small ? c->predicted < chosen->predicted : c->predicted > chosen->predicted)) chosen = c;
+      if (!chosen || (small ? c->predicted < chosen->predicted : c->predicted > chosen->predicted))
+        chosen = c;
     }
     regret += small ? chosen->measured / best->measured - 1 : 1 - chosen->measured / best->measured;
     ++groups;
@@ -138,15 +147,18 @@ Compared tpot_row(const Row& row) {
   Graph g = build_transformer(spec);
   requantize(g, spec, row.at("precision"));
   Plan plan;
-  plan.tp = whole(row, "tp"), plan.dp = whole(row, "attention_dp"), plan.pp = whole(row, "pp"), plan.ep = whole(row, "ep");
+  plan.tp = whole(row, "tp"), plan.dp = whole(row, "attention_dp"), plan.pp = whole(row, "pp"),
+  plan.ep = whole(row, "ep");
   Cluster cluster{gpu(row.at("gpu")), whole(row, "gpus")};
   ServeQuestion q;
-  q.input = number(row, "isl", 0), q.output = number(row, "osl", 0), q.concurrency = number(row, "concurrency", 1);
+  q.input = number(row, "isl", 0), q.output = number(row, "osl", 0),
+  q.concurrency = number(row, "concurrency", 1);
   q.engine = find_engine(row.at("engine"));
   ServeAnswer a = serve(g, plan, cluster, q);
   Compared c;
   c.group = row.at("family") + " " + cluster.gpu.id() + " " + row.at("engine") + " " + row.at("precision");
-  c.question = row.at("model") + row.at("engine") + row.at("isl") + "/" + row.at("osl") + " c" + row.at("concurrency");
+  c.question =
+      row.at("model") + row.at("engine") + row.at("isl") + "/" + row.at("osl") + " c" + row.at("concurrency");
   c.predicted = a.tpot;
   c.measured = number(row, "tpot_ms", 0) / 1e3;
   c.below_bound = c.measured < a.tpot_bound;
@@ -161,10 +173,13 @@ Compared throughput_row(const Row& row) {
   apply_verb("requant kv fp8", g, none);  // the FP8 checkpoints of this source keep fp8 keys and values
   Plan plan;
   int gpus = whole(row, "gpus");
-  if (spec.moe()) plan.dp = plan.ep = gpus;
-  else plan.tp = gpus;
+  if (spec.moe())
+    plan.dp = plan.ep = gpus;
+  else
+    plan.tp = gpus;
   Cluster cluster{gpu(row.at("gpu")), gpus};
-  ServeAnswer a = serve_max_load(g, plan, cluster, number(row, "isl", 0), number(row, "osl", 0), find_engine("trtllm"));
+  ServeAnswer a =
+      serve_max_load(g, plan, cluster, number(row, "isl", 0), number(row, "osl", 0), find_engine("trtllm"));
   Compared c;
   c.group = row.at("model") + " " + cluster.gpu.id();
   c.question = row.at("model") + row.at("isl") + "/" + row.at("osl");
@@ -174,9 +189,11 @@ Compared throughput_row(const Row& row) {
 }
 
 std::string accuracy_text(const char* title, const Accuracy& a, bool groups) {
-  std::string out = fmt::format("{}: {} rows, median error {:.1f}%, 90th percentile {:.1f}%, pairs in order {:.1f}%, regret {:.1f}%, "
-                                "bound violations {}, refused {}\n", title, a.rows, 100 * a.median, 100 * a.p90, 100 * a.order, 100 * a.regret,
-                                a.bound_violations, a.refused);
+  std::string out = fmt::format(
+      "{}: {} rows, median error {:.1f}%, 90th percentile {:.1f}%, pairs in order {:.1f}%, regret {:.1f}%, "
+      "bound violations {}, refused {}\n",
+      title, a.rows, 100 * a.median, 100 * a.p90, 100 * a.order, 100 * a.regret, a.bound_violations,
+      a.refused);
   for (const auto& [why, count] : a.refusals) out += fmt::format("  refused {}: {}\n", count, why);
   if (!groups) return out;
   std::map<std::string, std::vector<double>> by;
@@ -184,8 +201,8 @@ std::string accuracy_text(const char* title, const Accuracy& a, bool groups) {
   for (auto& [group, errors] : by) {
     std::vector<double> size;
     for (double e : errors) size.push_back(std::fabs(e));
-    out += fmt::format("  {:<44} {:>4} rows, median {:>5.1f}%, bias {:>+6.1f}%\n", group, errors.size(), 100 * at_share(size, 0.5),
-                       100 * at_share(errors, 0.5));
+    out += fmt::format("  {:<44} {:>4} rows, median {:>5.1f}%, bias {:>+6.1f}%\n", group, errors.size(),
+                       100 * at_share(size, 0.5), 100 * at_share(errors, 0.5));
   }
   return out;
 }
@@ -198,7 +215,8 @@ Accuracy validate_throughput(const std::string& path) { return compare(path, fal
 std::string validate_text(const std::string& folder) {
   std::string out;
   auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
-  if (std::filesystem::exists(file("open.csv"))) out += accuracy_text("TPOT", validate_tpot(file("open.csv")), true);
+  if (std::filesystem::exists(file("open.csv")))
+    out += accuracy_text("TPOT", validate_tpot(file("open.csv")), true);
   if (std::filesystem::exists(file("throughput.csv")))
     out += accuracy_text("maximum throughput", validate_throughput(file("throughput.csv")), true);
   if (out.empty()) base::fail("{} holds none of open.csv, throughput.csv", folder);

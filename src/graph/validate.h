@@ -8,16 +8,16 @@
 namespace orrery::graph {
 
 struct Compared {
-  std::string group;       // model family, GPU, engine, format
-  std::string question;    // what makes configurations comparable with one another
+  std::string group;     // model family, GPU, engine, format
+  std::string question;  // what makes configurations comparable with one another
   double predicted = 0, measured = 0;
   bool below_bound = false;  // the measurement lies below the bandwidth bound
 };
 
 struct Accuracy {
   std::size_t rows = 0, refused = 0, bound_violations = 0;
-  double median = 0, p90 = 0;        // of |predicted / measured - 1|
-  double order = 0, regret = 0;      // pairs in the right order; mean loss of picking the predicted best
+  double median = 0, p90 = 0;    // of |predicted / measured - 1|
+  double order = 0, regret = 0;  // pairs in the right order; mean loss of picking the predicted best
   std::vector<Compared> compared;
   std::map<std::string, int> refusals;
 };

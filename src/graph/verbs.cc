@@ -34,7 +34,8 @@ double VerbWords::number(std::string_view what) {
   const char* last = text.data() + text.size();
   auto [end, error] = std::from_chars(text.data(), last, value);
   if (error == std::errc() && end != last && *end == '%' && end + 1 == last) return value / 100;
-  if (error != std::errc() || end != last) refuse(std::string(what) + " must be a number, not '" + text + "'");
+  if (error != std::errc() || end != last)
+    refuse(std::string(what) + " must be a number, not '" + text + "'");
   return value;
 }
 
@@ -53,7 +54,8 @@ void VerbWords::end() const {
 std::span<const Verb> verbs() {
   static const std::vector<Verb> all = [] {
     std::vector<Verb> list;
-    for (auto part : {precision_verbs(), state_verbs(), work_verbs(), structure_verbs(), layout_verbs(), time_verbs()})
+    for (auto part :
+         {precision_verbs(), state_verbs(), work_verbs(), structure_verbs(), layout_verbs(), time_verbs()})
       list.insert(list.end(), part.begin(), part.end());
     return list;
   }();

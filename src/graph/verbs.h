@@ -1,8 +1,9 @@
 // Techniques as verbs: each changes a graph or a plan, never a time.
 //
-// A verb is a small unit: a name, its grammar, a legality test, and what it does to graph and plan. A neutral argument
-// (requant to the same type, shard over 1, shrink by 0) changes nothing. What a verb cannot know (acceptance rates,
-// hit rates, how much of the KV a policy keeps) is an argument: a declared law, printed in the report.
+// A verb is a small unit: a name, its grammar, a legality test, and what it does to graph and plan. A neutral
+// argument (requant to the same type, shard over 1, shrink by 0) changes nothing. What a verb cannot know
+// (acceptance rates, hit rates, how much of the KV a policy keeps) is an argument: a declared law, printed in
+// the report.
 #pragma once
 
 #include <functional>
@@ -20,14 +21,14 @@ class VerbWords {
  public:
   VerbWords(std::string_view text, std::string_view grammar);
   bool empty() const { return next_ >= words_.size(); }
-  std::string word(std::string_view what);          // the next word; refuses when there is none
+  std::string word(std::string_view what);  // the next word; refuses when there is none
   std::string peek() const { return empty() ? std::string() : words_[next_]; }
-  bool accept(std::string_view word);               // takes the next word when it is this one
+  bool accept(std::string_view word);  // takes the next word when it is this one
   double number(std::string_view what);
   int count(std::string_view what);
   // Takes "key value" pairs: the value of `key`, or `absent`.
   double pair(std::string_view key, double absent);
-  void end() const;                                 // refuses what is left over
+  void end() const;  // refuses what is left over
   [[noreturn]] void refuse(std::string_view why) const;
 
  private:

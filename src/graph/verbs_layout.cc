@@ -11,13 +11,20 @@ void shard(VerbWords& w, Graph& g, Plan& p) {
     return;
   }
   int n = w.count("ranks or stage");
-  if (what == "tensor") p.tp = n;
-  else if (what == "data") p.dp = n;
-  else if (what == "expert") p.ep = n;
-  else if (what == "context" || what == "ring") p.cp = n;
-  else if (what == "ulysses") p.cp = n, p.ulysses = true;
-  else if (what == "zero") p.zero = n;
-  else w.refuse("tensor, data, expert, context, ring, ulysses, zero or sequence can be sharded");
+  if (what == "tensor")
+    p.tp = n;
+  else if (what == "data")
+    p.dp = n;
+  else if (what == "expert")
+    p.ep = n;
+  else if (what == "context" || what == "ring")
+    p.cp = n;
+  else if (what == "ulysses")
+    p.cp = n, p.ulysses = true;
+  else if (what == "zero")
+    p.zero = n;
+  else
+    w.refuse("tensor, data, expert, context, ring, ulysses, zero or sequence can be sharded");
   Plan check = p;
   if (what != "expert") check.ep = 1;  // its group may be declared by a later verb
   check_plan(g, check);
@@ -41,29 +48,43 @@ void stage(VerbWords& w, Graph& g, Plan& p) {
 void place(VerbWords& w, Graph&, Plan& p) {
   std::string what = w.word("class");
   std::string where = w.word("tier");
-  Tier tier = where == "device" ? Tier::kDevice : where == "host" ? Tier::kHost : where == "nvme" ? Tier::kNvme :
-              (w.refuse("a tier is device, host or nvme"), Tier::kDevice);
+  Tier tier = where == "device" ? Tier::kDevice
+              : where == "host" ? Tier::kHost
+              : where == "nvme" ? Tier::kNvme
+                                : (w.refuse("a tier is device, host or nvme"), Tier::kDevice);
   double share = w.pair("share", 1.0);
   if (share < 0 || share > 1) w.refuse("a share lies between 0 and 1");
-  if (what == "weight") p.place.weights = tier, p.place.weights_fraction = share;
-  else if (what == "kv") p.place.kv = tier, p.place.kv_fraction = share;
-  else if (what == "expert") p.place.experts = tier, p.place.experts_fraction = share;
-  else if (what == "optimizer") p.place.optimizer = tier;
-  else if (what == "gradient") p.place.gradients = tier;
-  else if (what == "checkpoint") p.place.checkpoints = tier;
-  else w.refuse("weight, kv, expert, optimizer, gradient or checkpoint can be placed");
+  if (what == "weight")
+    p.place.weights = tier, p.place.weights_fraction = share;
+  else if (what == "kv")
+    p.place.kv = tier, p.place.kv_fraction = share;
+  else if (what == "expert")
+    p.place.experts = tier, p.place.experts_fraction = share;
+  else if (what == "optimizer")
+    p.place.optimizer = tier;
+  else if (what == "gradient")
+    p.place.gradients = tier;
+  else if (what == "checkpoint")
+    p.place.checkpoints = tier;
+  else
+    w.refuse("weight, kv, expert, optimizer, gradient or checkpoint can be placed");
   p.place.compute_follows |= w.accept("compute-follows");
 }
 
 constexpr Verb kVerbs[] = {
     {"shard", "shard tensor|data|expert|context|ring|ulysses|zero N | shard sequence",
-     "Divides an axis over ranks: heads and widths, batch, experts, sequence; ZeRO divides optimizer (1), gradients "
-     "(2) and weights (3) over the data-parallel ranks. What does not divide is refused; key-value heads fewer than "
+     "Divides an axis over ranks: heads and widths, batch, experts, sequence; ZeRO divides optimizer (1), "
+     "gradients "
+     "(2) and weights (3) over the data-parallel ranks. What does not divide is refused; key-value heads "
+     "fewer than "
      "ranks are replicated and counted.",
      shard},
-    {"stage", "stage N [1f1b | interleaved V | zero-bubble]", "Divides the layers into pipeline stages.", stage},
-    {"place", "place weight|kv|expert|optimizer|gradient|checkpoint device|host|nvme [share S] [compute-follows]",
-     "Keeps a class of tensors on another tier. Its bytes cross the host link when they are used, or the host computes "
+    {"stage", "stage N [1f1b | interleaved V | zero-bubble]", "Divides the layers into pipeline stages.",
+     stage},
+    {"place",
+     "place weight|kv|expert|optimizer|gradient|checkpoint device|host|nvme [share S] [compute-follows]",
+     "Keeps a class of tensors on another tier. Its bytes cross the host link when they are used, or the "
+     "host computes "
      "with them where compute follows.",
      place},
 };

@@ -16,11 +16,13 @@ void requant(VerbWords& w, Graph& g, Plan& p) {
   bool experts = w.accept("experts-only");
   bool matched = false;
   for (Tensor& t : g.tensors) {
-    bool hit = target == "weight" ? t.cls == TensorClass::kWeight && t.linear && (!experts || t.name.starts_with("experts"))
+    bool hit = target == "weight"
+                   ? t.cls == TensorClass::kWeight && t.linear && (!experts || t.name.starts_with("experts"))
                : target == "all-weight" ? t.cls == TensorClass::kWeight
-               : target == "kv" ? t.cls == TensorClass::kState && t.name != "ssm_state"
-               : target == "activation" ? t.cls == TensorClass::kActivation
-                                        : (w.refuse("target must be weight, all-weight, kv or activation"), false);
+               : target == "kv"         ? t.cls == TensorClass::kState && t.name != "ssm_state"
+               : target == "activation"
+                   ? t.cls == TensorClass::kActivation
+                   : (w.refuse("target must be weight, all-weight, kv or activation"), false);
     if (!hit) continue;
     t.dtype = dtype;
     matched = true;
@@ -48,16 +50,20 @@ void adapt(VerbWords& w, Graph& g, Plan& p) {
 
 constexpr Verb kVerbs[] = {
     {"requant", "requant weight|all-weight|kv|activation DTYPE [gN|dq] [experts-only]",
-     "Stores tensors in another number format. 'weight' means the matrices of linear layers; embeddings, head, norms "
-     "and biases keep theirs. Scales and zero points are counted. Products run at the rate of the format where the GPU "
+     "Stores tensors in another number format. 'weight' means the matrices of linear layers; embeddings, "
+     "head, norms "
+     "and biases keep theirs. Scales and zero points are counted. Products run at the rate of the format "
+     "where the GPU "
      "has it and are widened to 16 bits where it has not.",
      requant},
     {"sparsify", "sparsify 2:4",
-     "Keeps two of every four weights of linear layers, with two bits of position each; products may use the sparse "
+     "Keeps two of every four weights of linear layers, with two bits of position each; products may use the "
+     "sparse "
      "tensor-core rate.",
      sparsify},
     {"adapt", "adapt RANK",
-     "Freezes the weights and trains low-rank adapters of the given rank on every linear layer: gradients and optimizer "
+     "Freezes the weights and trains low-rank adapters of the given rank on every linear layer: gradients "
+     "and optimizer "
      "states exist for the adapters only.",
      adapt},
 };

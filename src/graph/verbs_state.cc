@@ -36,21 +36,25 @@ void share(VerbWords& w, Graph& g, Plan& p) {
 
 void tile(VerbWords& w, Graph& g, Plan& p) {
   std::string what = w.word("what");
-  if (what == "mlp") p.tile_mlp = true;
-  else if (what == "loss") p.tile_loss = true;
-  else w.refuse("mlp or loss can be tiled over the sequence");
+  if (what == "mlp")
+    p.tile_mlp = true;
+  else if (what == "loss")
+    p.tile_loss = true;
+  else
+    w.refuse("mlp or loss can be tiled over the sequence");
 }
 
 constexpr Verb kVerbs[] = {
     {"shrink", "shrink kv TOKENS [at prefill-end]",
-     "After prefill each sequence keeps at most so many keys (an eviction or selection policy); later tokens are added "
+     "After prefill each sequence keeps at most so many keys (an eviction or selection policy); later tokens "
+     "are added "
      "to them. 0 keeps all. What the policy does to quality is not modelled.",
      shrink},
     {"share", "share kv LAYERS [over SHARE]",
-     "LAYERS neighbouring layers keep one KV cache, over the given share of the layers.",
-     share},
+     "LAYERS neighbouring layers keep one KV cache, over the given share of the layers.", share},
     {"tile", "tile mlp|loss",
-     "The feed-forward part, or logits and loss, pass over the sequence in pieces: their activations exist for one "
+     "The feed-forward part, or logits and loss, pass over the sequence in pieces: their activations exist "
+     "for one "
      "piece only.",
      tile},
 };

@@ -30,7 +30,8 @@ void fuse(VerbWords& w, Graph& g, Plan&) {
   for (Op& op : g.ops) {
     bool hit = op.name == name || (name == "maps" && op.kind == OpKind::kMap);
     if (!hit) continue;
-    if (op.kind != OpKind::kMap && op.kind != OpKind::kReduce) w.refuse("only map and reduce operators fuse into a neighbour");
+    if (op.kind != OpKind::kMap && op.kind != OpKind::kReduce)
+      w.refuse("only map and reduce operators fuse into a neighbour");
     op.fused = true;
     matched = true;
   }
@@ -39,10 +40,12 @@ void fuse(VerbWords& w, Graph& g, Plan&) {
 
 constexpr Verb kVerbs[] = {
     {"replace", "replace AXIS EXTENT",
-     "Gives a structural axis another extent: fewer key-value heads, a narrower latent, a smaller feed-forward part.",
+     "Gives a structural axis another extent: fewer key-value heads, a narrower latent, a smaller "
+     "feed-forward part.",
      replace},
     {"fuse", "fuse OPERATOR|maps",
-     "An element-wise operator runs inside its neighbour: its traffic and its kernel disappear, its operations stay.",
+     "An element-wise operator runs inside its neighbour: its traffic and its kernel disappear, its "
+     "operations stay.",
      fuse},
 };
 

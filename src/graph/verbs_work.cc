@@ -10,7 +10,8 @@ void skip(VerbWords& w, Graph& g, Plan& p) {
   std::string what = w.word("what");
   double share = w.number("share");
   if (share < 0 || share >= 1) w.refuse("the share must be at least 0 and less than 1");
-  if (what == "prefill-layers" || what == "tokens") p.prefill_skip = 1 - (1 - p.prefill_skip) * (1 - share);
+  if (what == "prefill-layers" || what == "tokens")
+    p.prefill_skip = 1 - (1 - p.prefill_skip) * (1 - share);
   else if (what == "layers") {
     for (Block& b : g.blocks)
       if (b.layer) b.repeat *= 1 - share;
@@ -45,9 +46,11 @@ void speculate(VerbWords& w, Graph&, Plan& p) {
 constexpr Verb kVerbs[] = {
     {"skip", "skip prefill-layers|tokens|layers SHARE",
      "Leaves out a share of the prefill's layers, of the input tokens, or of the layers altogether.", skip},
-    {"repeat", "repeat BLOCK TIMES", "Runs a block so many times: layers, denoising steps, guidance passes.", repeat},
+    {"repeat", "repeat BLOCK TIMES", "Runs a block so many times: layers, denoising steps, guidance passes.",
+     repeat},
     {"speculate", "speculate TOKENS accept A [cost C]",
-     "A draft proposes TOKENS, the target checks them in one step. Each is accepted with probability A, so a step "
+     "A draft proposes TOKENS, the target checks them in one step. Each is accepted with probability A, so a "
+     "step "
      "yields (1 - A^(n+1)) / (1 - A) tokens; C is the time of a draft step over a target step.",
      speculate},
 };

@@ -10,7 +10,8 @@
 namespace orrery::graph {
 
 std::string_view name_of(Collective collective) {
-  constexpr std::string_view names[] = {"none", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send"};
+  constexpr std::string_view names[] = {"none",           "all-reduce", "all-gather",
+                                        "reduce-scatter", "all-to-all", "send"};
   return names[static_cast<int>(collective)];
 }
 
@@ -18,12 +19,15 @@ namespace {
 
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Plan& plan) : g_(graph), p_(plan), local_(graph.axes.size()), split_(graph.axes.size(), 1) {
+  Compiler(const Graph& graph, const Plan& plan)
+      : g_(graph), p_(plan), local_(graph.axes.size()), split_(graph.axes.size(), 1) {
     for (std::size_t i = 0; i < graph.axes.size(); ++i) local_[i] = graph.axes[i].extent;
     for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn", "vocab"}) divide(axis, plan.tp);
     divide_kv();
     int group = plan.tp * plan.dp * plan.cp;
-    expert_tp_ = graph.find_axis("experts") == kNoAxis ? 1 : plan.ep > 1 ? std::max(1, plan.tp / plan.ep) : plan.tp;
+    expert_tp_ = graph.find_axis("experts") == kNoAxis ? 1
+                 : plan.ep > 1                         ? std::max(1, plan.tp / plan.ep)
+                                                       : plan.tp;
     if (plan.ep > 1) expert_tp_ = std::max(1, std::min(plan.tp, group / plan.ep));
     divide("experts", plan.ep);
     divide("expert_ffn", expert_tp_);
@@ -58,8 +62,10 @@ class Compiler {
     double product = t.copies;
     free = kNoAxis;
     for (AxisId axis : t.axes) {
-      if (axis < kFreeAxes) free = axis;
-      else product *= t.replicated ? g_.axes[axis].extent : local_[axis];
+      if (axis < kFreeAxes)
+        free = axis;
+      else
+        product *= t.replicated ? g_.axes[axis].extent : local_[axis];
     }
     return product;
   }
@@ -123,9 +129,12 @@ class Compiler {
     out.repeat = b.repeat * stage_share(b);
     out.fused = op.fused;
     traffic(op, out);
-    if (op.kind == OpKind::kContract) contract(op, out);
-    else if (op.kind == OpKind::kAttend) attend(op, out);
-    else elementwise(op, out);
+    if (op.kind == OpKind::kContract)
+      contract(op, out);
+    else if (op.kind == OpKind::kAttend)
+      attend(op, out);
+    else
+      elementwise(op, out);
     program.ops.push_back(out);
     collective(op, out, program);
   }
@@ -137,7 +146,8 @@ class Compiler {
       AxisId free;
       double n = elements(t, free) * t.dtype.bytes();
       if (t.cls == TensorClass::kWeight) {
-        if (!gather) out.weight_bytes += n;  // a gather reads only the rows it returns, counted with its output
+        if (!gather)
+          out.weight_bytes += n;  // a gather reads only the rows it returns, counted with its output
         out.format = t.dtype.format;
       } else if (t.cls == TensorClass::kState) {
         out.state_read.add(n * p_.kv_share, free);
@@ -149,8 +159,10 @@ class Compiler {
       const Tensor& t = g_.tensors[id];
       AxisId free;
       double n = elements(t, free) * t.dtype.bytes();
-      if (t.cls == TensorClass::kState) out.state_write.add(n * p_.kv_share, free);
-      else if (!op.fused) out.act.add(gather ? 2 * n : n, free);
+      if (t.cls == TensorClass::kState)
+        out.state_write.add(n * p_.kv_share, free);
+      else if (!op.fused)
+        out.act.add(gather ? 2 * n : n, free);
     }
   }
 
@@ -182,8 +194,10 @@ class Compiler {
     double heads = local_[op.head_axis];
     if (op.score_bytes > 0) out.act.add(heads * op.score_bytes, kScores);
     out.ops.add(2 * heads * (op.head_qk + op.head_v), op.pairs);
-    out.ops_absorbed.add(2 * heads * ((op.absorbed_qk ? op.absorbed_qk : op.head_qk) +
-                                      (op.absorbed_v ? op.absorbed_v : op.head_v)), op.pairs);
+    out.ops_absorbed.add(
+        2 * heads *
+            ((op.absorbed_qk ? op.absorbed_qk : op.head_qk) + (op.absorbed_v ? op.absorbed_v : op.head_v)),
+        op.pairs);
   }
 
   void elementwise(const Op& op, ProgramOp& out) {
@@ -202,7 +216,8 @@ class Compiler {
       const Tensor& x = g_.tensors[op.in.front()];
       const Tensor& y = g_.tensors[op.out.front()];
       for (AxisId axis : x.axes)
-        if (axis >= kFreeAxes && split_[axis] > 1 && std::find(y.axes.begin(), y.axes.end(), axis) == y.axes.end())
+        if (axis >= kFreeAxes && split_[axis] > 1 &&
+            std::find(y.axes.begin(), y.axes.end(), axis) == y.axes.end())
           group = std::max(group, split_[axis]);
       if (op.kind == OpKind::kGather)
         for (TensorId t : op.in)
@@ -212,7 +227,9 @@ class Compiler {
       if (op.grouped != kNoAxis && p_.ep > 1) group = 1;
       if (group > 1) kind = Collective::kAllReduce;
     } else if (op.kind == OpKind::kMove && p_.ep > 1) {
-      kind = p_.dp * p_.cp > 1 ? Collective::kAllToAll : op.name == "combine" ? Collective::kAllReduce : Collective::kNone;
+      kind = p_.dp * p_.cp > 1      ? Collective::kAllToAll
+             : op.name == "combine" ? Collective::kAllReduce
+                                    : Collective::kNone;
       group = kind == Collective::kAllReduce ? p_.tp : kind == Collective::kAllToAll ? p_.ep : 1;
     }
     // Logits divided over the vocabulary are gathered before sampling.
@@ -230,8 +247,9 @@ class Compiler {
     c.collective = kind;
     c.group = group;
     // The routed rows travel once, whether they are counted at the sender or at the receiver.
-    TensorId payload = op.kind == OpKind::kMove && op.name == "combine" && kind == Collective::kAllToAll ? op.in.front()
-                                                                                                       : op.out.front();
+    TensorId payload = op.kind == OpKind::kMove && op.name == "combine" && kind == Collective::kAllToAll
+                           ? op.in.front()
+                           : op.out.front();
     AxisId free;
     double n = elements(g_.tensors[payload], free) * g_.tensors[payload].dtype.bytes();
     c.link.add(n, free);
@@ -266,9 +284,11 @@ Program compile(const Graph& graph, const Plan& plan) {
   return Compiler(graph, plan).run();
 }
 
-std::vector<std::pair<std::uint32_t, double>> activation_timeline(const Program& program, const Binding& binding) {
+std::vector<std::pair<std::uint32_t, double>> activation_timeline(const Program& program,
+                                                                  const Binding& binding) {
   std::vector<std::pair<std::uint32_t, double>> timeline;
-  for (std::uint32_t i = 0; i < program.ops.size(); ++i) timeline.push_back({i, program.ops[i].live.at(binding)});
+  for (std::uint32_t i = 0; i < program.ops.size(); ++i)
+    timeline.push_back({i, program.ops[i].live.at(binding)});
   return timeline;
 }
 
@@ -301,11 +321,21 @@ void walk(const Program& program, const Binding& binding, Ledger& ledger) {
   }
 }
 
-double Ledger::ops() const { return total(lines, [](const Line& l) { return l.ops; }); }
-double Ledger::weight() const { return total(lines, [](const Line& l) { return l.weight; }); }
-double Ledger::state() const { return total(lines, [](const Line& l) { return l.state; }); }
-double Ledger::activation() const { return total(lines, [](const Line& l) { return l.activation; }); }
-double Ledger::link() const { return total(lines, [](const Line& l) { return l.link; }); }
+double Ledger::ops() const {
+  return total(lines, [](const Line& l) { return l.ops; });
+}
+double Ledger::weight() const {
+  return total(lines, [](const Line& l) { return l.weight; });
+}
+double Ledger::state() const {
+  return total(lines, [](const Line& l) { return l.state; });
+}
+double Ledger::activation() const {
+  return total(lines, [](const Line& l) { return l.activation; });
+}
+double Ledger::link() const {
+  return total(lines, [](const Line& l) { return l.link; });
+}
 
 Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
   Binding b;
@@ -315,13 +345,15 @@ Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
   b[kTokens] = s.decode_seqs + s.prefill_tokens;
   b[kSeqs] = s.decode_seqs + s.prefill_seqs;
   b[kKeys] = s.decode_seqs * decode_keys + s.prefill_seqs * prefill_keys;
-  // The mean of the keys that a causal query sees is context + (n + 1) / 2; charged as n / 2, the usual convention.
+  // The mean of the keys that a causal query sees is context + (n + 1) / 2; charged as n / 2, the usual
+  // convention.
   double seen = s.causal ? s.prefill_context + per_prefill / 2 : prefill_keys;
   b[kPairs] = s.decode_seqs * decode_keys + s.prefill_tokens * seen;
   b[kScores] = s.decode_seqs * decode_keys + s.prefill_tokens * prefill_keys;
   double w = graph.window;
   if (w > 0) {
-    b[kKeysWindow] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_seqs * std::min(prefill_keys, w + per_prefill);
+    b[kKeysWindow] =
+        s.decode_seqs * std::min(decode_keys, w) + s.prefill_seqs * std::min(prefill_keys, w + per_prefill);
     b[kPairsWindow] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_tokens * std::min(seen, w);
   }
   double ranks = plan.ep > 1 ? plan.dp * plan.cp : 1;

@@ -1,9 +1,9 @@
 // One walk of a graph under a plan fills the ledgers.
 //
-// compile() turns graph and plan into a Program: for each operator of one rank, its amounts as linear forms of the free
-// axes (every tensor has at most one free axis, so this loses nothing). walk() evaluates the forms for one question
-// and returns ledger lines that sum exactly to the totals. Collectives appear where a contracted axis is divided:
-// they follow from the division and are not written by hand.
+// compile() turns graph and plan into a Program: for each operator of one rank, its amounts as linear forms
+// of the free axes (every tensor has at most one free axis, so this loses nothing). walk() evaluates the
+// forms for one question and returns ledger lines that sum exactly to the totals. Collectives appear where a
+// contracted axis is divided: they follow from the division and are not written by hand.
 //
 //   ledger   line amounts                    unit
 //   bytes    weight, state, activation       bytes moved through device memory
@@ -38,12 +38,21 @@ struct Linear {
     return sum;
   }
   void add(double factor, AxisId free_axis) {
-    if (free_axis == kNoAxis) constant += factor;
-    else coefficient[free_axis] += factor;
+    if (free_axis == kNoAxis)
+      constant += factor;
+    else
+      coefficient[free_axis] += factor;
   }
 };
 
-enum class Collective : std::uint8_t { kNone, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSendReceive };
+enum class Collective : std::uint8_t {
+  kNone,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kSendReceive
+};
 std::string_view name_of(Collective collective);
 
 struct ProgramOp {
@@ -51,19 +60,19 @@ struct ProgramOp {
   OpKind kind = OpKind::kMap;
   Part part = Part::kDense;
   double repeat = 1;
-  Format format = Format::kBf16;     // storage format of the weights, or of the activations
+  Format format = Format::kBf16;  // storage format of the weights, or of the activations
   Linear ops, ops_absorbed;
-  double weight_bytes = 0;           // read once, unless grouped
-  double grouped_extent = 0;         // experts on this rank; weight_bytes is for all of them
-  double grouped_total = 0;          // experts in all
+  double weight_bytes = 0;    // read once, unless grouped
+  double grouped_extent = 0;  // experts on this rank; weight_bytes is for all of them
+  double grouped_total = 0;   // experts in all
   Linear state_read, state_write, act;
-  double k_width = 0, n_width = 0;   // contract: inner width and output width on this rank
-  AxisId rows = kTokens;             // contract: the axis that counts rows
+  double k_width = 0, n_width = 0;  // contract: inner width and output width on this rank
+  AxisId rows = kTokens;            // contract: the axis that counts rows
   Collective collective = Collective::kNone;
-  int group = 1;                     // ranks of the collective
-  Linear link;                       // payload bytes of the collective on this rank
+  int group = 1;  // ranks of the collective
+  Linear link;    // payload bytes of the collective on this rank
   bool fused = false;
-  Linear live;                       // activations alive while it runs (of one block iteration)
+  Linear live;  // activations alive while it runs (of one block iteration)
 };
 
 struct Program {
@@ -72,13 +81,14 @@ struct Program {
   std::vector<ProgramOp> ops;
   // Memory of one rank (the fullest stage).
   double weight_bytes = 0, embedding_bytes = 0;
-  Linear state_bytes;                     // held between steps
+  Linear state_bytes;                                // held between steps
   std::vector<std::pair<TensorId, double>> weights;  // tensor, bytes on this rank
   std::vector<std::pair<TensorId, Linear>> states;
 };
 
 // Activations alive at each operator in order, bytes on one rank: index of the operator and bytes.
-std::vector<std::pair<std::uint32_t, double>> activation_timeline(const Program& program, const Binding& binding);
+std::vector<std::pair<std::uint32_t, double>> activation_timeline(const Program& program,
+                                                                  const Binding& binding);
 // Largest sum of activations that live at the same time: the maximum of that timeline.
 double activation_peak(const Program& program, const Binding& binding);
 
@@ -86,7 +96,7 @@ double activation_peak(const Program& program, const Binding& binding);
 Program compile(const Graph& graph, const Plan& plan);
 
 struct Line {
-  std::uint32_t op = 0;      // index in Program::ops
+  std::uint32_t op = 0;  // index in Program::ops
   double times = 1;
   double ops = 0, weight = 0, state = 0, activation = 0, link = 0;  // per execution
 };
@@ -108,11 +118,12 @@ struct DiffusionSpec;
 struct RenderShape;
 Binding denoiser_binding(const DiffusionSpec& spec, const RenderShape& shape, double batch);
 
-// Bindings of the usual questions. Counts are per data-parallel rank; `context` is the keys each sequence already
-// holds, before the new ones.
+// Bindings of the usual questions. Counts are per data-parallel rank; `context` is the keys each sequence
+// already holds, before the new ones.
 struct StepShape {
-  double decode_seqs = 0, decode_context = 0;                        // each adds one token
-  double prefill_tokens = 0, prefill_context = 0, prefill_seqs = 0;  // tokens in all; context before them, per sequence
+  double decode_seqs = 0, decode_context = 0;  // each adds one token
+  double prefill_tokens = 0, prefill_context = 0,
+         prefill_seqs = 0;  // tokens in all; context before them, per sequence
   bool causal = true;
 };
 Binding bind(const Graph& graph, const Plan& plan, const StepShape& shape);

@@ -18,19 +18,24 @@ using Json = nlohmann::json;
 template <class Spec>
 class FieldReader {
  public:
-  void bind(const char* key, int Spec::* field) { ints_[key] = field; }
-  void bind(const char* key, bool Spec::* field) { bools_[key] = field; }
-  void bind(const char* key, double Spec::* field) { doubles_[key] = field; }
-  void bind(const char* key, std::string Spec::* field) { strings_[key] = field; }
+  void bind(const char* key, int Spec::*field) { ints_[key] = field; }
+  void bind(const char* key, bool Spec::*field) { bools_[key] = field; }
+  void bind(const char* key, double Spec::*field) { doubles_[key] = field; }
+  void bind(const char* key, std::string Spec::*field) { strings_[key] = field; }
 
   Spec read(const Json& object, const std::string& where) const {
     Spec spec;
     for (const auto& [key, value] : object.items()) {
-      if (auto i = ints_.find(key); i != ints_.end()) spec.*(i->second) = value.template get<int>();
-      else if (auto b = bools_.find(key); b != bools_.end()) spec.*(b->second) = value.template get<bool>();
-      else if (auto d = doubles_.find(key); d != doubles_.end()) spec.*(d->second) = value.template get<double>();
-      else if (auto s = strings_.find(key); s != strings_.end()) spec.*(s->second) = value.template get<std::string>();
-      else if (key != "qk_norm") base::fail("{}: unknown field '{}'", where, key);
+      if (auto i = ints_.find(key); i != ints_.end())
+        spec.*(i->second) = value.template get<int>();
+      else if (auto b = bools_.find(key); b != bools_.end())
+        spec.*(b->second) = value.template get<bool>();
+      else if (auto d = doubles_.find(key); d != doubles_.end())
+        spec.*(d->second) = value.template get<double>();
+      else if (auto s = strings_.find(key); s != strings_.end())
+        spec.*(s->second) = value.template get<std::string>();
+      else if (key != "qk_norm")
+        base::fail("{}: unknown field '{}'", where, key);
     }
     return spec;
   }
@@ -56,7 +61,8 @@ FieldReader<TransformerSpec> transformer_reader() {
   BIND(experts), BIND(experts_per_token), BIND(expert_ffn), BIND(shared_experts), BIND(shared_ffn);
   BIND(dense_layers), BIND(dense_ffn), BIND(router_bias), BIND(sinks);
   BIND(q_lora), BIND(kv_lora), BIND(nope), BIND(rope), BIND(v_dim);
-  BIND(ssm_mlp), BIND(attn_gate), BIND(ssm_layers), BIND(ssm_inner), BIND(ssm_state), BIND(ssm_heads), BIND(ssm_groups), BIND(ssm_conv);
+  BIND(ssm_mlp), BIND(attn_gate), BIND(ssm_layers), BIND(ssm_inner), BIND(ssm_state), BIND(ssm_heads),
+      BIND(ssm_groups), BIND(ssm_conv);
   BIND(patch), BIND(image_tokens), BIND(classes);
   return reader;
 }
@@ -68,43 +74,59 @@ FieldReader<DiffusionSpec> diffusion_reader() {
   BIND(layers), BIND(single_layers), BIND(hidden), BIND(heads), BIND(head_dim), BIND(ffn);
   BIND(in_channels), BIND(patch), BIND(text_tokens), BIND(text_dim), BIND(vec_dim);
   BIND(time_stride), BIND(space_stride), BIND(guidance_embed), BIND(classes);
-  BIND(stored_bits), BIND(video), BIND(cfg_passes), BIND(steps), BIND(published_params), BIND(published_flops);
+  BIND(stored_bits), BIND(video), BIND(cfg_passes), BIND(steps), BIND(published_params),
+      BIND(published_flops);
   return reader;
 }
 #undef BIND
 
 TransformerSpec read_transformer(const Json& object, const FieldReader<TransformerSpec>& reader) {
   TransformerSpec spec = reader.read(object, "zoo entry");
-  if (object.contains("qk_norm"))
-    spec.qk_norm = object["qk_norm"] == "head" ? QkNorm::kHead : QkNorm::kAll;
+  if (object.contains("qk_norm")) spec.qk_norm = object["qk_norm"] == "head" ? QkNorm::kHead : QkNorm::kAll;
   return spec;
 }
 
-// Case, spaces, dots and dashes do not matter: "llama-3.1-70b" is "Llama-3.1-70B"; a vendor prefix is dropped.
+// Case, spaces, dots and dashes do not matter: "llama-3.1-70b" is "Llama-3.1-70B"; a vendor prefix is
+// dropped.
 std::string fold(std::string_view name) {
   if (auto slash = name.rfind('/'); slash != std::string_view::npos && slash + 2 < name.size() &&
                                     std::isalpha(static_cast<unsigned char>(name[slash + 1])))
     name = name.substr(slash + 1);
   std::string key;
   for (char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c))) key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   // Fine-tunes and number formats share the shape of their base.
   for (bool again = true; again;) {
     again = false;
     for (std::string_view tail : {"fp8", "nvfp4", "fp4", "bf16", "instruct", "transformer", "it", "awq"})
-      if (key.ends_with(tail) && key.size() > tail.size() + 4) key.resize(key.size() - tail.size()), again = true;
+      if (key.ends_with(tail) && key.size() > tail.size() + 4)
+        key.resize(key.size() - tail.size()), again = true;
   }
   return key;
 }
 
 constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
-    {"bloom", "bloom176b"},         {"llama370b", "llama3170b"},   {"llama3370b", "llama3170b"},  {"llama38b", "llama318b"},
-    {"qwen272b", "qwen2572b"},     {"deepseekv3", "deepseekv3r1mainmodel"},
-    {"deepseekr1", "deepseekv3r1mainmodel"},                      {"gemma327b", "gemma327btext"},
-    {"flux", "flux1dev"},          {"fluxdev", "flux1dev"},          {"wan14b", "wan21t2v14b"},     {"wan13b", "wan21t2v13b"},
-    {"ltxvideo13b", "ltxvideo13b097"},                            {"sdxl", "sdxlbaseunet"},
-    {"mistral7b", "mistral7bv01"}, {"pixart", "pixartxl2alpha1024"}, {"ditxl2", "ditxl2256"},
-    {"sd35large", "sd35largemmdit"}, {"vitl16", "vitl162241000classes"},     {"gptoss", "gptoss120b"},
+    {"bloom", "bloom176b"},
+    {"llama370b", "llama3170b"},
+    {"llama3370b", "llama3170b"},
+    {"llama38b", "llama318b"},
+    {"qwen272b", "qwen2572b"},
+    {"deepseekv3", "deepseekv3r1mainmodel"},
+    {"deepseekr1", "deepseekv3r1mainmodel"},
+    {"gemma327b", "gemma327btext"},
+    {"flux", "flux1dev"},
+    {"fluxdev", "flux1dev"},
+    {"wan14b", "wan21t2v14b"},
+    {"wan13b", "wan21t2v13b"},
+    {"ltxvideo13b", "ltxvideo13b097"},
+    {"sdxl", "sdxlbaseunet"},
+    {"mistral7b", "mistral7bv01"},
+    {"pixart", "pixartxl2alpha1024"},
+    {"ditxl2", "ditxl2256"},
+    {"sd35large", "sd35largemmdit"},
+    {"vitl16", "vitl162241000classes"},
+    {"gptoss", "gptoss120b"},
 };
 
 std::string canonical(std::string_view name) {
@@ -158,7 +180,8 @@ const Zoo& zoo() {
     Json root = Json::parse(kZooText);
     auto transformers = transformer_reader();
     auto denoisers = diffusion_reader();
-    for (const Json& entry : root["transformers"]) z->transformers.push_back(read_transformer(entry, transformers));
+    for (const Json& entry : root["transformers"])
+      z->transformers.push_back(read_transformer(entry, transformers));
     for (const Json& entry : root["denoisers"]) z->denoisers.push_back(denoisers.read(entry, "zoo entry"));
     return z;
   }();
@@ -181,9 +204,11 @@ TransformerSpec load_transformer(const std::string& model) {
 }
 
 DiffusionSpec load_denoiser(const std::string& model) {
-  if (auto path = config_path(model); !path.empty()) return read_denoiser_config(read_text(path), path.string());
+  if (auto path = config_path(model); !path.empty())
+    return read_denoiser_config(read_text(path), path.string());
   if (const auto* spec = find_denoiser(model)) return *spec;
-  if (find_transformer(model)) base::fail("{} is a language or vision model: ask `fit`, `serve` or `train`", model);
+  if (find_transformer(model))
+    base::fail("{} is a language or vision model: ask `fit`, `serve` or `train`", model);
   unknown_model(model);
 }
 

@@ -1,5 +1,6 @@
-// Reads gpus/*.toml. Strict by design: an unknown section or key, a value without unit, source or citation, a unit of
-// another dimension, or a required field that is absent stops the load with file, line and the field's meaning.
+// Reads gpus/*.toml. Strict by design: an unknown section or key, a value without unit, source or citation, a
+// unit of another dimension, or a required field that is absent stops the load with file, line and the
+// field's meaning.
 //
 //   inherits = "h100"          optional: start from that file's values
 //   abstract = true            optional: a base for others, not a GPU; required fields may be absent
@@ -26,14 +27,30 @@ struct Unit {
   double scale;
 };
 constexpr Unit kUnits[] = {
-    {"text", "text", 1},          {"flag", "flag", 1},           {"count", "number", 1},
-    {"ratio", "ratio", 1},        {"bit", "bits", 1},            {"B", "bytes", 1},
-    {"KiB", "bytes", 1024},       {"MiB", "bytes", 1048576},     {"GiB", "bytes", 1073741824},
-    {"GB", "bytes", 1e9},         {"B/cycle", "bytes/cycle", 1}, {"GB/s", "bytes/s", 1e9},
-    {"TB/s", "bytes/s", 1e12},    {"cycles", "cycles", 1},       {"results/cycle", "results/cycle", 1},
-    {"MHz", "cycles/s", 1e6},     {"GHz", "cycles/s", 1e9},      {"TFLOP/s", "ops/s", 1e12},
-    {"TOP/s", "ops/s", 1e12},     {"ns", "s", 1e-9},             {"us", "s", 1e-6},
-    {"ms", "s", 1e-3},            {"W", "W", 1},                 {"pJ/B", "J/byte", 1e-12},
+    {"text", "text", 1},
+    {"flag", "flag", 1},
+    {"count", "number", 1},
+    {"ratio", "ratio", 1},
+    {"bit", "bits", 1},
+    {"B", "bytes", 1},
+    {"KiB", "bytes", 1024},
+    {"MiB", "bytes", 1048576},
+    {"GiB", "bytes", 1073741824},
+    {"GB", "bytes", 1e9},
+    {"B/cycle", "bytes/cycle", 1},
+    {"GB/s", "bytes/s", 1e9},
+    {"TB/s", "bytes/s", 1e12},
+    {"cycles", "cycles", 1},
+    {"results/cycle", "results/cycle", 1},
+    {"MHz", "cycles/s", 1e6},
+    {"GHz", "cycles/s", 1e9},
+    {"TFLOP/s", "ops/s", 1e12},
+    {"TOP/s", "ops/s", 1e12},
+    {"ns", "s", 1e-9},
+    {"us", "s", 1e-6},
+    {"ms", "s", 1e-3},
+    {"W", "W", 1},
+    {"pJ/B", "J/byte", 1e-12},
     {"pJ/flop", "J/op", 1e-12},
 };
 
@@ -111,7 +128,8 @@ class ProfileLoader {
     return std::string(spec.key) + " [" + std::string(spec.unit) + "]: " + std::string(spec.meaning);
   }
 
-  [[noreturn]] static void fail(const SourceText& from, const toml::source_region& at, const std::string& what) {
+  [[noreturn]] static void fail(const SourceText& from, const toml::source_region& at,
+                                const std::string& what) {
     throw ProfileError(from.file + ":" + std::to_string(at.begin.line) + ": " + what);
   }
 
@@ -137,14 +155,16 @@ class ProfileLoader {
         continue;
       }
       const auto* section = node.as_table();
-      if (!section) fail(from, node.source(), "unknown key '" + std::string(key.str()) + "' outside a section");
+      if (!section)
+        fail(from, node.source(), "unknown key '" + std::string(key.str()) + "' outside a section");
       for (auto&& [name, entry] : *section)
         read_field(from, std::string(key.str()) + "." + std::string(name.str()), entry, profile);
     }
     return abstract;
   }
 
-  static void read_field(const SourceText& from, const std::string& key, const toml::node& node, Profile& profile) {
+  static void read_field(const SourceText& from, const std::string& key, const toml::node& node,
+                         Profile& profile) {
     auto id = find_field(key);
     if (!id) fail(from, node.source(), "unknown field " + key + " (docs/profile.md lists the fields)");
     const FieldSpec& spec = field_spec(*id);

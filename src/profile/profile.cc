@@ -12,10 +12,14 @@ constexpr bool kOptional = false;
 
 template <class T>
 T as(const FieldValue& value) {
-  if constexpr (std::is_same_v<T, Text>) return value.text;
-  else if constexpr (std::is_same_v<T, Flag>) return value.number != 0;
-  else if constexpr (std::is_same_v<T, Count>) return std::llround(value.number);
-  else return T(value.number);
+  if constexpr (std::is_same_v<T, Text>)
+    return value.text;
+  else if constexpr (std::is_same_v<T, Flag>)
+    return value.number != 0;
+  else if constexpr (std::is_same_v<T, Count>)
+    return std::llround(value.number);
+  else
+    return T(value.number);
 }
 
 }  // namespace
@@ -54,8 +58,8 @@ const FieldValue& Profile::at(FieldId field) const {
   const auto& value = values_[index(field)];
   if (!value) {
     const FieldSpec& spec = field_spec(field);
-    throw MissingField("profile " + id_ + " has no " + std::string(spec.key) + " (" + std::string(spec.meaning) +
-                       ", in " + std::string(spec.unit) + ")");
+    throw MissingField("profile " + id_ + " has no " + std::string(spec.key) + " (" +
+                       std::string(spec.meaning) + ", in " + std::string(spec.unit) + ")");
   }
   return *value;
 }

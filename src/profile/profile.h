@@ -1,9 +1,10 @@
 // A GPU as data: every number of gpus/*.toml with its unit and its source, behind typed accessors.
 //
-// Invariant: a loaded Profile holds every required field of fields.def, each with a citation. A field that the file
-// does not give is absent, never zero: asking for it throws MissingField. Accessors note which fields were read, so
-// that a report can list the assumed values it leaned on. What a field means is in fields.def only.
-// A file may inherit from another (`inherits = "h100"`); the child's values win, and each value remembers its file.
+// Invariant: a loaded Profile holds every required field of fields.def, each with a citation. A field that
+// the file does not give is absent, never zero: asking for it throws MissingField. Accessors note which
+// fields were read, so that a report can list the assumed values it leaned on. What a field means is in
+// fields.def only. A file may inherit from another (`inherits = "h100"`); the child's values win, and each
+// value remembers its file.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,8 @@ using Ratio = double;
 using Flag = bool;
 using Text = std::string;
 
-// Where a number comes from. Measured: by this project or in a cited log; paper: published; assumed: by analogy.
+// Where a number comes from. Measured: by this project or in a cited log; paper: published; assumed: by
+// analogy.
 enum class Source { kDatasheet, kMeasured, kPaper, kAssumed };
 
 enum class FieldId : std::uint16_t {
@@ -46,13 +48,13 @@ struct FieldSpec {
 
 // One value of a profile: the number in base units, and where it stands.
 struct FieldValue {
-  double number = 0;        // base units (bytes, seconds, hertz, ...); 0 or 1 for flags
-  std::string text;         // for fields of unit "text"
-  double written = 0;       // as written in the file
-  std::string unit;         // as written in the file
+  double number = 0;   // base units (bytes, seconds, hertz, ...); 0 or 1 for flags
+  std::string text;    // for fields of unit "text"
+  double written = 0;  // as written in the file
+  std::string unit;    // as written in the file
   Source source = Source::kAssumed;
   std::string cite;
-  std::string file;         // path, or "built-in:NAME.toml"
+  std::string file;  // path, or "built-in:NAME.toml"
   int line = 0;
 };
 
@@ -108,8 +110,8 @@ std::optional<FieldId> find_field(std::string_view key);
 // "datasheet", "measured", "paper" or "assumed".
 std::string_view source_name(Source source);
 
-// Loads a GPU by name ("h200", searched in $ORRERY_GPUS and then among the built-in files) or by path (contains a
-// slash or ends in .toml). Throws ProfileError.
+// Loads a GPU by name ("h200", searched in $ORRERY_GPUS and then among the built-in files) or by path
+// (contains a slash or ends in .toml). Throws ProfileError.
 Profile load_profile(const std::string& name_or_path);
 // Names that load_profile accepts without a path, sorted; bases that only others inherit from are left out.
 std::vector<std::string> list_profiles();

@@ -1,4 +1,5 @@
-// The document as one HTML file: style, charts and sliders inline, the document itself embedded for other tools.
+// The document as one HTML file: style, charts and sliders inline, the document itself embedded for other
+// tools.
 #include <fmt/format.h>
 
 #include "report/report.h"
@@ -22,7 +23,8 @@ std::string escape(const std::string& text) {
 
 // JSON inside a script element must not close it.
 std::string script_safe(std::string text) {
-  for (std::size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3) text.replace(at, 2, "<\\/");
+  for (std::size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3)
+    text.replace(at, 2, "<\\/");
   return text;
 }
 
@@ -98,7 +100,8 @@ std::string section_html(const Json& section, std::size_t index) {
     out += "<table><tr>";
     for (const Json& c : section["columns"]) {
       std::string unit = c["unit"].get<std::string>();
-      out += "<th>" + escape(c["name"].get<std::string>()) + (unit.empty() ? "" : " <small>" + escape(unit) + "</small>") + "</th>";
+      out += "<th>" + escape(c["name"].get<std::string>()) +
+             (unit.empty() ? "" : " <small>" + escape(unit) + "</small>") + "</th>";
     }
     out += "</tr>\n";
     for (const Json& row : section["rows"]) {
@@ -109,7 +112,8 @@ std::string section_html(const Json& section, std::size_t index) {
     return out + "</table>\n";
   }
   if (section.contains("notes")) {
-    for (const Json& note : section["notes"]) out += "<p class=\"note\">" + escape(note.get<std::string>()) + "</p>\n";
+    for (const Json& note : section["notes"])
+      out += "<p class=\"note\">" + escape(note.get<std::string>()) + "</p>\n";
     return out;
   }
   return out + fmt::format("<div id=\"s{}\"></div>\n", index);
@@ -119,15 +123,17 @@ std::string section_html(const Json& section, std::size_t index) {
 
 std::string to_html(const Json& d) {
   std::string title = escape(d["title"].get<std::string>());
-  std::string out = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + title + "</title><style>" +
-                    kStyle + "</style></head><body><h1>" + title + "</h1>\n<div class=\"facts\">";
+  std::string out = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + title +
+                    "</title><style>" + kStyle + "</style></head><body><h1>" + title +
+                    "</h1>\n<div class=\"facts\">";
   for (const Json& fact : d["facts"]) {
-    std::string value = fact["value"].is_string() ? escape(fact["value"].get<std::string>())
+    std::string value = fact["value"].is_string()   ? escape(fact["value"].get<std::string>())
                         : fact["value"].is_number() ? fmt::format("{:.5g}", fact["value"].get<double>())
                                                     : escape(fact["value"].dump());
     out += "<div class=\"fact\">" + escape(fact["name"].get<std::string>()) + "<b>" + value + " " +
            escape(fact["unit"].get<std::string>()) + "</b>" +
-           (fact.contains("note") ? "<small>" + escape(fact["note"].get<std::string>()) + "</small>" : "") + "</div>";
+           (fact.contains("note") ? "<small>" + escape(fact["note"].get<std::string>()) + "</small>" : "") +
+           "</div>";
   }
   out += "</div>\n";
   for (std::size_t i = 0; i < d["sections"].size(); ++i) out += section_html(d["sections"][i], i);
@@ -136,8 +142,8 @@ std::string to_html(const Json& d) {
     for (const Json& text : d["assumptions"]) out += "<li>" + escape(text.get<std::string>()) + "</li>";
     out += "</ul>";
   }
-  out += "<script type=\"application/json\" id=\"document\">" + script_safe(d.dump()) + "</script>\n<script>" +
-         std::string(kScript) + "</script></body></html>\n";
+  out += "<script type=\"application/json\" id=\"document\">" + script_safe(d.dump()) +
+         "</script>\n<script>" + std::string(kScript) + "</script></body></html>\n";
   return out;
 }
 
@@ -146,8 +152,12 @@ std::string to_trace(const Json& d) {
   for (const Json& section : d["sections"]) {
     if (!section.contains("timeline")) continue;
     for (const Json& e : section["timeline"])
-      events.push_back({{"name", e["name"]}, {"ph", "X"}, {"ts", e["start"].get<double>() * 1e6},
-                        {"dur", e["seconds"].get<double>() * 1e6}, {"pid", section["title"]}, {"tid", e["resource"]}});
+      events.push_back({{"name", e["name"]},
+                        {"ph", "X"},
+                        {"ts", e["start"].get<double>() * 1e6},
+                        {"dur", e["seconds"].get<double>() * 1e6},
+                        {"pid", section["title"]},
+                        {"tid", e["resource"]}});
   }
   return Json{{"traceEvents", events}}.dump();
 }

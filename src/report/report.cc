@@ -22,7 +22,8 @@ void add_fact(Json& document, std::string name, Json value, std::string unit, st
   document["facts"].push_back(std::move(fact));
 }
 
-Json& add_table(Json& document, std::string title, std::initializer_list<std::pair<const char*, const char*>> columns) {
+Json& add_table(Json& document, std::string title,
+                std::initializer_list<std::pair<const char*, const char*>> columns) {
   Json table;
   table["title"] = std::move(title);
   table["columns"] = Json::array();

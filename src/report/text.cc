@@ -52,13 +52,15 @@ std::string table(const Json& section) {
     std::size_t w = 0;
     for (const auto& line : grid) w = std::max(w, c < line.size() ? line[c].size() : 0);
     width.push_back(w);
-    left.push_back(section["rows"].empty() || (c < section["rows"][0].size() && section["rows"][0][c].is_string()));
+    left.push_back(section["rows"].empty() ||
+                   (c < section["rows"][0].size() && section["rows"][0][c].is_string()));
   }
   std::string out;
   for (const auto& line : grid) {
     std::string text = "  ";
     for (std::size_t c = 0; c < line.size(); ++c)
-      text += left[c] ? fmt::format("{:<{}}  ", line[c], width[c]) : fmt::format("{:>{}}  ", line[c], width[c]);
+      text +=
+          left[c] ? fmt::format("{:<{}}  ", line[c], width[c]) : fmt::format("{:>{}}  ", line[c], width[c]);
     while (!text.empty() && text.back() == ' ') text.pop_back();
     out += text + "\n";
   }
@@ -70,7 +72,8 @@ std::string table(const Json& section) {
 std::string to_text(const Json& d) {
   std::string out = d["title"].get<std::string>() + "\n";
   std::size_t width = 0;
-  for (const Json& fact : d["facts"]) width = std::max(width, fact["name"].get_ref<const std::string&>().size());
+  for (const Json& fact : d["facts"])
+    width = std::max(width, fact["name"].get_ref<const std::string&>().size());
   for (const Json& fact : d["facts"]) {
     std::string unit = fact["unit"].get<std::string>();
     out += fmt::format("  {:<{}}  {}{}", fact["name"].get<std::string>(), width, cell(fact["value"]),
@@ -79,7 +82,8 @@ std::string to_text(const Json& d) {
     out += "\n";
   }
   for (const Json& section : d["sections"]) {
-    if (section.contains("model") || section.contains("timeline") || section.contains("chart")) continue;  // drawn in HTML and traces only
+    if (section.contains("model") || section.contains("timeline") || section.contains("chart"))
+      continue;  // drawn in HTML and traces only
     out += "\n" + section["title"].get<std::string>() + "\n";
     if (section.contains("columns")) out += table(section);
     if (section.contains("notes"))

@@ -17,12 +17,16 @@ int audit_command(const std::vector<std::string>& args) {
   std::set<std::string> wanted;
   for (const std::string& arg : args) {
     if (arg == "--help" || arg == "-h") {
-      fmt::print("usage: orrery audit [FOLDER] [ID ...]\nReads FOLDER (default: studies) and prints for each study the claim, whether its own\n"
-                 "numbers agree, the technique in verbs, the prediction, and what had to be assumed.\n");
+      fmt::print(
+          "usage: orrery audit [FOLDER] [ID ...]\nReads FOLDER (default: studies) and prints for each study "
+          "the claim, whether its own\n"
+          "numbers agree, the technique in verbs, the prediction, and what had to be assumed.\n");
       return 0;
     }
-    if (std::filesystem::is_directory(arg)) folder = arg;
-    else wanted.insert(arg);
+    if (std::filesystem::is_directory(arg))
+      folder = arg;
+    else
+      wanted.insert(arg);
   }
   int agree = 0, disagree = 0, predicted = 0, shown = 0, failed = 0;
   try {
@@ -44,7 +48,8 @@ int audit_command(const std::vector<std::string>& args) {
     fmt::print(stderr, "orrery audit: {}\n", error.what());
     return 2;
   }
-  fmt::print("{} studies, {} with a prediction; arithmetic: {} agree, {} do not\n", shown, predicted, agree, disagree);
+  fmt::print("{} studies, {} with a prediction; arithmetic: {} agree, {} do not\n", shown, predicted, agree,
+             disagree);
   return failed ? 3 : 0;
 }
 

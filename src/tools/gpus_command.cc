@@ -17,8 +17,9 @@ std::string written(const FieldValue& v) {
 int list() {
   for (const std::string& name : list_profiles()) {
     Profile p = load_profile(name);
-    fmt::print("{:<10} {:<28} sm_{}{} {:>4} SMs {:>7.0f} GB/s {:>6.0f} TFLOP/s fp16 {:>5.0f} W\n", name, p.name(), p.compute_major(),
-               p.compute_minor(), p.sm_count(), p.memory_bandwidth().value() / 1e9, p.tensor_fp16().value() / 1e12, p.power_limit().value());
+    fmt::print("{:<10} {:<28} sm_{}{} {:>4} SMs {:>7.0f} GB/s {:>6.0f} TFLOP/s fp16 {:>5.0f} W\n", name,
+               p.name(), p.compute_major(), p.compute_minor(), p.sm_count(),
+               p.memory_bandwidth().value() / 1e9, p.tensor_fp16().value() / 1e12, p.power_limit().value());
   }
   return 0;
 }
@@ -28,7 +29,8 @@ int show(const std::string& name) {
   for (const FieldSpec& spec : profile_fields()) {
     if (!p.has(spec.id)) continue;
     const FieldValue& v = p.at(spec.id);
-    fmt::print("{:<30} {:<22} {:<10} {} ({}:{})\n", spec.key, written(v), source_name(v.source), v.cite, v.file, v.line);
+    fmt::print("{:<30} {:<22} {:<10} {} ({}:{})\n", spec.key, written(v), source_name(v.source), v.cite,
+               v.file, v.line);
   }
   return 0;
 }
@@ -37,7 +39,8 @@ int diff(const std::string& a, const std::string& b) {
   Profile p = load_profile(a), q = load_profile(b);
   int different = 0;
   for (const FieldSpec& spec : profile_fields()) {
-    std::string left = p.has(spec.id) ? written(p.at(spec.id)) : "-", right = q.has(spec.id) ? written(q.at(spec.id)) : "-";
+    std::string left = p.has(spec.id) ? written(p.at(spec.id)) : "-",
+                right = q.has(spec.id) ? written(q.at(spec.id)) : "-";
     if (left == right) continue;
     fmt::print("{:<30} {:<24} {}\n", spec.key, left, right);
     ++different;
@@ -46,10 +49,14 @@ int diff(const std::string& a, const std::string& b) {
 }
 
 int doc() {
-  fmt::print("# Fields of a GPU profile\n\nMade by `orrery gpus doc` from src/profile/fields.def. A file of gpus/ gives each field as\n"
-             "`name = {{ value, unit, source, cite }}` under its section; source is datasheet, measured, paper or assumed.\n"
-             "`inherits = \"name\"` starts from another file; `abstract = true` marks a base. `ORRERY_GPUS` names a folder whose files\n"
-             "come before the built-in ones.\n\n| field | unit | required | meaning |\n| --- | --- | --- | --- |\n");
+  fmt::print(
+      "# Fields of a GPU profile\n\nMade by `orrery gpus doc` from src/profile/fields.def. A file of gpus/ "
+      "gives each field as\n"
+      "`name = {{ value, unit, source, cite }}` under its section; source is datasheet, measured, paper or "
+      "assumed.\n"
+      "`inherits = \"name\"` starts from another file; `abstract = true` marks a base. `ORRERY_GPUS` names a "
+      "folder whose files\n"
+      "come before the built-in ones.\n\n| field | unit | required | meaning |\n| --- | --- | --- | --- |\n");
   for (const FieldSpec& spec : profile_fields())
     fmt::print("| {} | {} | {} | {} |\n", spec.key, spec.unit, spec.required ? "yes" : "", spec.meaning);
   return 0;

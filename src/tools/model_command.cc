@@ -1,7 +1,6 @@
-// orrery model ...: memory, time and energy of whole models. Each subcommand reads its options, calls the library once
-// and prints the document.
+// orrery model ...: memory, time and energy of whole models. Each subcommand reads its options, calls the
+// library once and prints the document.
 #include <CLI/CLI.hpp>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +29,10 @@ struct Common {
   bool json = false;
 
   void add_to(CLI::App& app) {
-    app.add_option("model", model, "config.json of a Hugging Face model, its folder, a graph file (.toml), or a built-in name")->required();
+    app.add_option(
+           "model", model,
+           "config.json of a Hugging Face model, its folder, a graph file (.toml), or a built-in name")
+        ->required();
     app.add_option("--gpu", gpu, "GPU and count, for example h200:8")->capture_default_str();
     app.add_option("--weights", weights, "format of linear layers: fp8, int8, 'int4 g128', mxfp4, ...");
     app.add_option("--kv", kv, "format of keys and values");
@@ -39,7 +41,8 @@ struct Common {
     app.add_option("--dp", dp, "data-parallel ranks (serving: attention data parallelism)");
     app.add_option("--cp", cp, "context-parallel ranks");
     app.add_option("--ep", ep, "expert-parallel ranks");
-    app.add_option("--do", verbs, "a technique, for example 'requant weight int4 g128' (repeat for more; see verbs)");
+    app.add_option("--do", verbs,
+                   "a technique, for example 'requant weight int4 g128' (repeat for more; see verbs)");
     app.add_flag("--json", json, "print the document itself");
     app.add_option("--html", html, "write the report to this file");
     app.add_option("--trace", trace, "write the timeline for Perfetto to this file");
@@ -66,7 +69,8 @@ struct Common {
 std::filesystem::path last_report() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
-  std::filesystem::path base = cache && *cache ? cache : std::filesystem::path(home ? home : "/tmp") / ".cache";
+  std::filesystem::path base =
+      cache && *cache ? cache : std::filesystem::path(home ? home : "/tmp") / ".cache";
   return base / "orrery" / "last.json";
 }
 
@@ -103,7 +107,8 @@ int serve_command(const Common& common, ServeQuestion question, const std::strin
   question.engine = find_engine(engine);
   if (question.rate > 0) question.concurrency = concurrency_at_rate(graph, plan, cluster, question);
   ServeAnswer answer = serve(graph, plan, cluster, question);
-  FitAnswer memory = fit(graph, plan, cluster, answer.batch * plan.dp, question.input + question.output, question.engine);
+  FitAnswer memory =
+      fit(graph, plan, cluster, answer.batch * plan.dp, question.input + question.output, question.engine);
   print(common, serve_document(graph, plan, cluster, question, answer, memory));
   return memory.fits ? 0 : 1;
 }
@@ -144,7 +149,8 @@ int render_command(const Common& common, RenderQuestion question, const std::str
     std::istringstream in(size);
     if (!(in >> question.shape.width)) base::fail("--size must be N or WxH, not '{}'", size);
     question.shape.height = question.shape.width;
-    if (in >> times && !(times == 'x' && in >> question.shape.height)) base::fail("--size must be N or WxH, not '{}'", size);
+    if (in >> times && !(times == 'x' && in >> question.shape.height))
+      base::fail("--size must be N or WxH, not '{}'", size);
   }
   Plan plan = common.plan();
   if (!common.weights.empty()) question.weights = parse_dtype(common.weights);
@@ -160,8 +166,10 @@ int list_verbs() {
 }
 
 int list_models() {
-  for (const auto& spec : zoo().transformers) fmt::print("{:<32} {:<12} {}\n", spec.name, spec.kind, spec.source);
-  for (const auto& spec : zoo().denoisers) fmt::print("{:<32} {:<12} {}\n", spec.name, "diffusion", spec.source);
+  for (const auto& spec : zoo().transformers)
+    fmt::print("{:<32} {:<12} {}\n", spec.name, spec.kind, spec.source);
+  for (const auto& spec : zoo().denoisers)
+    fmt::print("{:<32} {:<12} {}\n", spec.name, "diffusion", spec.source);
   return 0;
 }
 
@@ -204,14 +212,18 @@ int model_command(const std::vector<std::string>& args) {
   auto* train_app = app.add_subcommand("train", "memory and time of a training iteration");
   common.add_to(*train_app);
   train_app->add_option("--seq", train_o.question.sequence, "tokens of a sequence")->capture_default_str();
-  train_app->add_option("--batch", train_o.question.global_batch, "sequences of an iteration")->capture_default_str();
-  train_app->add_option("--micro-batch", train_o.question.micro_batch, "sequences of a micro-batch")->capture_default_str();
+  train_app->add_option("--batch", train_o.question.global_batch, "sequences of an iteration")
+      ->capture_default_str();
+  train_app->add_option("--micro-batch", train_o.question.micro_batch, "sequences of a micro-batch")
+      ->capture_default_str();
   train_app->add_option("--zero", train_o.zero, "ZeRO stage 0 to 3");
   train_app->add_option("--interleave", train_o.interleave, "model chunks a pipeline stage");
-  train_app->add_flag("--sequence-parallel", train_o.sequence_parallel, "divide the rest of the activations too");
+  train_app->add_flag("--sequence-parallel", train_o.sequence_parallel,
+                      "divide the rest of the activations too");
   train_app->add_option("--recompute", train_o.recompute, "none, selective or full")->capture_default_str();
   train_app->add_option("--precision", train_o.precision, "bf16, fp16 or fp8")->capture_default_str();
-  train_app->add_flag("--math-attention", train_o.math_attention, "score matrices are stored (no flash attention)");
+  train_app->add_flag("--math-attention", train_o.math_attention,
+                      "score matrices are stored (no flash attention)");
   train_app->add_flag("--dropout", train_o.dropout, "dropout masks are kept");
 
   auto* render_app = app.add_subcommand("render", "images and video: text encoder, denoiser, autoencoder");
@@ -223,13 +235,15 @@ int model_command(const std::vector<std::string>& args) {
   render_app->add_option("--batch", render_q.batch, "images at once");
   render_app->add_flag("--encoder-on-host", render_q.encoder_on_host, "the text encoder runs on the CPU");
   render_app->add_flag("--stay", render_q.stay, "all components stay on the GPU");
-  render_app->add_flag("--layer-offload", render_q.layer_offload, "weights come from the host layer by layer");
+  render_app->add_flag("--layer-offload", render_q.layer_offload,
+                       "weights come from the host layer by layer");
 
   auto* plan_app = app.add_subcommand("plan", "search over plans; the Pareto front");
   common.add_to(*plan_app);
   plan_app->add_option("--input", search_q.input, "tokens of a request")->capture_default_str();
   plan_app->add_option("--output", search_q.output, "tokens of an answer")->capture_default_str();
-  plan_app->add_option("--goal", search_q.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")->capture_default_str();
+  plan_app->add_option("--goal", search_q.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")
+      ->capture_default_str();
   plan_app->add_option("--slo", search_q.limits, "a limit, for example tpot=30ms (repeat for more)");
   plan_app->add_option("--formats", search_q.formats, "weight formats to try")->capture_default_str();
   plan_app->add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
@@ -269,7 +283,8 @@ int model_command(const std::vector<std::string>& args) {
     }
     if (*why_app) return why_command(file, what);
     if (*ask_app) {
-      for (const Answer& a : ask(quantity, rest)) fmt::print("{} {} {}\n", a.name, format_number(a.value), a.unit);
+      for (const Answer& a : ask(quantity, rest))
+        fmt::print("{} {} {}\n", a.name, format_number(a.value), a.unit);
       return 0;
     }
     if (*validate_app) {
@@ -285,7 +300,8 @@ int model_command(const std::vector<std::string>& args) {
   return 2;
 }
 
-ORRERY_COMMAND(model, "memory, time and energy of whole models: fit, serve, train, render, plan, why", model_command);
+ORRERY_COMMAND(model, "memory, time and energy of whole models: fit, serve, train, render, plan, why",
+               model_command);
 
 }  // namespace
 }  // namespace orrery::tools

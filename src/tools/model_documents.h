@@ -1,4 +1,5 @@
-// Answers of the model scale as report documents. Each fact that is a sum says which table's column it is the sum of
+// Answers of the model scale as report documents. Each fact that is a sum says which table's column it is the
+// sum of
 // ("why"), and `orrery model why` checks that sum.
 #pragma once
 

@@ -30,7 +30,8 @@ double kv_per_token(const std::string& name, int tp = 1) {
   return compile(g, plan).state_bytes.coefficient[kKeys];
 }
 
-double weights(const std::string& name, const std::string& format, int tp = 1, const std::string& verb = "weight") {
+double weights(const std::string& name, const std::string& format, int tp = 1,
+               const std::string& verb = "weight") {
   Graph g = build_transformer(load_transformer(name));
   Plan plan;
   plan.tp = tp;
@@ -53,7 +54,8 @@ TEST(A2, ParametersOfEveryModel) {
     double expected = m["params_computed"].get<double>();
     double tolerance = m["family"] == "pixart" ? 1e-5 * expected : 0;  // size embedders: biases
     EXPECT_NEAR(parameters(m["name"]), expected, tolerance) << m["name"];
-    if (!m.contains("active_matmul_params") || m["active_matmul_params"].is_null() || m["kind"] == "encoder") continue;
+    if (!m.contains("active_matmul_params") || m["active_matmul_params"].is_null() || m["kind"] == "encoder")
+      continue;
     auto c = count_parameters(build_transformer(load_transformer(m["name"])));
     EXPECT_EQ(c.matmul_active, m["active_matmul_params"].get<double>()) << m["name"];
   }
@@ -65,10 +67,14 @@ TEST(A2, ParametersOfEveryModel) {
 }
 
 TEST(A3, MegatronParameterFormula) {
-  struct { int layers, hidden, heads; double expected, tolerance; } rows[] = {
-      {40, 6144, 48, 18.4e9, 0.003}, {48, 8192, 64, 39.1e9, 0.003},  {60, 10240, 80, 76.1e9, 0.003},
-      {80, 12288, 96, 145.6e9, 0.003}, {96, 16384, 128, 310.1e9, 0.003}, {105, 20480, 128, 529.6e9, 0.003},
-      {128, 25600, 160, 1008.0e9, 0.003}, {24, 2304, 24, 1.7e9, 0.03}, {30, 3072, 32, 3.6e9, 0.03}, {36, 4096, 32, 7.5e9, 0.03}};
+  struct {
+    int layers, hidden, heads;
+    double expected, tolerance;
+  } rows[] = {{40, 6144, 48, 18.4e9, 0.003},      {48, 8192, 64, 39.1e9, 0.003},
+              {60, 10240, 80, 76.1e9, 0.003},     {80, 12288, 96, 145.6e9, 0.003},
+              {96, 16384, 128, 310.1e9, 0.003},   {105, 20480, 128, 529.6e9, 0.003},
+              {128, 25600, 160, 1008.0e9, 0.003}, {24, 2304, 24, 1.7e9, 0.03},
+              {30, 3072, 32, 3.6e9, 0.03},        {36, 4096, 32, 7.5e9, 0.03}};
   for (const auto& r : rows) {
     auto g = build_transformer(megatron_gpt("gpt", r.layers, r.hidden, r.heads, 2048, 51200));
     EXPECT_NEAR(count_parameters(g).total / r.expected, 1, r.tolerance) << r.expected;
@@ -77,9 +83,11 @@ TEST(A3, MegatronParameterFormula) {
 
 TEST(A4, KvBytesPerToken) {
   const std::pair<const char*, double> rows[] = {
-      {"Llama-2-7B", 524288}, {"Llama-2-70B", 327680}, {"Llama-3.1-70B", 327680}, {"Qwen2.5-72B", 327680}, {"Llama-3.1-8B", 131072},
-      {"Mistral-7B-v0.1", 131072}, {"Mixtral-8x7B", 131072}, {"Llama-3.1-405B", 516096}, {"Qwen3-8B", 147456}, {"Qwen3-32B", 262144},
-      {"Qwen3-30B-A3B", 98304}, {"Qwen3-235B-A22B", 192512}, {"OPT-175B", 4718592}, {"GPT-3-175B", 4718592}, {"Falcon-7B", 8192}};
+      {"Llama-2-7B", 524288},   {"Llama-2-70B", 327680},    {"Llama-3.1-70B", 327680},
+      {"Qwen2.5-72B", 327680},  {"Llama-3.1-8B", 131072},   {"Mistral-7B-v0.1", 131072},
+      {"Mixtral-8x7B", 131072}, {"Llama-3.1-405B", 516096}, {"Qwen3-8B", 147456},
+      {"Qwen3-32B", 262144},    {"Qwen3-30B-A3B", 98304},   {"Qwen3-235B-A22B", 192512},
+      {"OPT-175B", 4718592},    {"GPT-3-175B", 4718592},    {"Falcon-7B", 8192}};
   for (auto [name, bytes] : rows) EXPECT_EQ(kv_per_token(name), bytes) << name;
 }
 
@@ -140,8 +148,9 @@ TEST(A12, KddCupOnFourT4) {
 }
 
 TEST(A14, GrowthOfMemoryWithTokens) {
-  const std::pair<const char*, double> rows[] = {{"Qwen3-0.6B", 114688}, {"Qwen3-4B", 147456}, {"Qwen3-8B", 147456},
-                                                 {"Qwen3-14B", 163840}, {"Qwen3-32B", 262144}, {"Qwen3-30B-A3B", 98304}};
+  const std::pair<const char*, double> rows[] = {{"Qwen3-0.6B", 114688}, {"Qwen3-4B", 147456},
+                                                 {"Qwen3-8B", 147456},   {"Qwen3-14B", 163840},
+                                                 {"Qwen3-32B", 262144},  {"Qwen3-30B-A3B", 98304}};
   for (auto [name, bytes] : rows) EXPECT_EQ(kv_per_token(name), bytes) << name;
 }
 
@@ -157,7 +166,8 @@ TEST(A15, MemoryOfWholeRuns) {
 
 TEST(B1, ZeroStates) {
   const double expected[] = {120, 31.4, 16.6, 1.88};
-  for (int stage = 0; stage < 4; ++stage) EXPECT_NEAR(7.5 * zero_states(stage, 64).total(), expected[stage], 0.1);
+  for (int stage = 0; stage < 4; ++stage)
+    EXPECT_NEAR(7.5 * zero_states(stage, 64).total(), expected[stage], 0.1);
 }
 
 TEST(B2, MegatronBytesPerParameter) {
@@ -181,7 +191,8 @@ constexpr MegatronRun kRuns[] = {
     {128, 25600, 160, 8, 64, 1, 1, 512, 32.958984375, 131.25, 26.5625, 94.42, 71.49}};
 
 Graph megatron_graph(const MegatronRun& r) {
-  return build_transformer(megatron_gpt("gpt", r.layers, r.hidden, r.heads, 2048, 51200), {true, true, true, 2048});
+  return build_transformer(megatron_gpt("gpt", r.layers, r.hidden, r.heads, 2048, 51200),
+                           {true, true, true, 2048});
 }
 Plan megatron_plan(const MegatronRun& r) {
   Plan p;
@@ -239,14 +250,20 @@ Graph llama8b_training() {
 }
 
 TEST(B9, LongestPlainSequenceOnH100) {
-  double longest = longest_sequence(llama8b_training(), long_sequence_plan(false, false, false), {load_profile("h100"), 1}, {});
+  double longest = longest_sequence(llama8b_training(), long_sequence_plan(false, false, false),
+                                    {load_profile("h100"), 1}, {});
   EXPECT_GT(longest, 32000 * 0.85);
   EXPECT_LT(longest, 36000 * 1.15);
 }
 
 TEST(B10, LongSequencesOnH200) {
-  struct { bool loss, offload, mlp; double sequence, gb; } rows[] = {{false, false, false, 65000, 137.36},
-      {true, false, false, 300000, 134.96}, {true, true, false, 650000, 126.81}, {true, true, true, 1200000, 136.15}};
+  struct {
+    bool loss, offload, mlp;
+    double sequence, gb;
+  } rows[] = {{false, false, false, 65000, 137.36},
+              {true, false, false, 300000, 134.96},
+              {true, true, false, 650000, 126.81},
+              {true, true, true, 1200000, 136.15}};
   Graph g = llama8b_training();
   for (const auto& r : rows) {
     TrainQuestion q;
@@ -273,12 +290,18 @@ TEST(B11, WhereTheCheckpointsAre) {
 }
 
 TEST(C1, TrainingOperationsPerToken) {
-  const std::tuple<const char*, double, double> rows[] = {{"Llama-3.1-8B", 8192, 51.48}, {"Llama-3.1-70B", 8192, 448.8},
-      {"Llama-3.1-405B", 8192, 2524}, {"Qwen3-30B-A3B", 4096, 22.94}, {"Qwen3-235B-A22B", 4096, 147.9}};
+  const std::tuple<const char*, double, double> rows[] = {{"Llama-3.1-8B", 8192, 51.48},
+                                                          {"Llama-3.1-70B", 8192, 448.8},
+                                                          {"Llama-3.1-405B", 8192, 2524},
+                                                          {"Qwen3-30B-A3B", 4096, 22.94},
+                                                          {"Qwen3-235B-A22B", 4096, 147.9}};
   BuildOptions o;
   o.training = true;
   for (auto [name, seq, gflop] : rows)
-    EXPECT_NEAR(training_flops_per_token(build_transformer(load_transformer(name), o), seq, true) / 1e9 / gflop, 1, 0.01) << name;
+    EXPECT_NEAR(
+        training_flops_per_token(build_transformer(load_transformer(name), o), seq, true) / 1e9 / gflop, 1,
+        0.01)
+        << name;
 }
 
 TEST(C2, MegatronShareOfPeak) {

@@ -61,8 +61,10 @@ Cluster cluster_of(const Plan& p, const char* gpu = "h100") { return {load_profi
 
 StepShape random_shape(Random& r) {
   StepShape s;
-  if (r.coin()) s.decode_seqs = 1 + r.below(64), s.decode_context = r.pick({100, 2000, 20000});
-  else s.prefill_seqs = 1, s.prefill_tokens = r.pick({64, 1024, 8192});
+  if (r.coin())
+    s.decode_seqs = 1 + r.below(64), s.decode_context = r.pick({100, 2000, 20000});
+  else
+    s.prefill_seqs = 1, s.prefill_tokens = r.pick({64, 1024, 8192});
   return s;
 }
 
@@ -95,9 +97,10 @@ TEST(G1, NeutralVerbsChangeNothing) {
     Graph g = build_transformer(spec);
     StepShape s = random_shape(r);
     Ledger before = ledger_of(g, plan, s);
-    for (const char* verb : {"requant weight bf16", "requant kv bf16", "shrink kv 0", "share kv 1", "skip layers 0", "skip tokens 0",
-                             "speculate 0", "place weight device", "place kv device", "overlap tensor 0", "prefetch 0", "recompute none",
-                             "adapt 0"}) {
+    for (const char* verb :
+         {"requant weight bf16", "requant kv bf16", "shrink kv 0", "share kv 1", "skip layers 0",
+          "skip tokens 0", "speculate 0", "place weight device", "place kv device", "overlap tensor 0",
+          "prefetch 0", "recompute none", "adapt 0"}) {
       Graph h = g;
       Plan p = plan;
       apply_verb(verb, h, p);
@@ -105,7 +108,8 @@ TEST(G1, NeutralVerbsChangeNothing) {
     }
     Graph h = g;
     Plan p = plan;
-    for (const Block& b : g.blocks) apply_verb("repeat " + b.name + " " + std::to_string(static_cast<int>(b.repeat)), h, p);
+    for (const Block& b : g.blocks)
+      apply_verb("repeat " + b.name + " " + std::to_string(static_cast<int>(b.repeat)), h, p);
     apply_verb("shard tensor " + std::to_string(plan.tp), h, p);
     apply_verb("stage " + std::to_string(plan.pp), h, p);
     expect_same(before, ledger_of(h, p, s));
@@ -145,7 +149,8 @@ TEST(G4, RanksSumToTheWhole) {
     Graph g = build_transformer(spec);
     Program whole = compile(g, Plan{}), rank = compile(g, plan);
     std::map<TensorId, double> one(whole.weights.begin(), whole.weights.end());
-    double expert_group = plan.ep > 1 ? plan.ep * std::max(1, std::min(plan.tp, plan.tp * plan.dp / plan.ep)) : plan.tp;
+    double expert_group =
+        plan.ep > 1 ? plan.ep * std::max(1, std::min(plan.tp, plan.tp * plan.dp / plan.ep)) : plan.tp;
     for (auto [id, bytes] : rank.weights) {
       const Tensor& t = g.tensors[id];
       double ranks = 1;
@@ -155,13 +160,15 @@ TEST(G4, RanksSumToTheWhole) {
       double divided = 1;
       for (AxisId axis : t.axes) {
         const std::string& name = g.axes[axis].name;
-        if (!t.replicated && (name == "heads" || name == "ffn" || name == "vocab" || name == "shared_ffn")) divided = plan.tp;
+        if (!t.replicated && (name == "heads" || name == "ffn" || name == "vocab" || name == "shared_ffn"))
+          divided = plan.tp;
         if (!t.replicated && name == "kv_heads") divided = std::min<double>(plan.tp, spec.kv_heads);
         if (expert && name == "experts") divided = expert_group;
       }
       // Biases of experts have no divided width when only the width is divided.
       if (expert && t.name.ends_with("down.bias")) continue;
-      EXPECT_DOUBLE_EQ(bytes * divided * ranks, one[id]) << t.name << " tp " << plan.tp << " ep " << plan.ep << " dp " << plan.dp;
+      EXPECT_DOUBLE_EQ(bytes * divided * ranks, one[id])
+          << t.name << " tp " << plan.tp << " ep " << plan.ep << " dp " << plan.dp;
     }
   });
 }
@@ -183,7 +190,8 @@ TEST(G4, IllegalSplitsAreRefused) {
 TEST(G5, DivisionKeepsOperations) {
   for_random_cases([](Random& r, const TransformerSpec& spec, const Plan& plan) {
     Graph g = build_transformer(spec);
-    if (plan.tp > spec.kv_heads || plan.ep > 1) return;  // replicas repeat their projections; routed rows are shared over dp
+    if (plan.tp > spec.kv_heads || plan.ep > 1)
+      return;  // replicas repeat their projections; routed rows are shared over dp
     StepShape s = random_shape(r);
     auto matrix_ops = [&](const Plan& p) {
       Program program = compile(g, p);
@@ -232,12 +240,14 @@ TEST(G6, MoreHardwareNeverSlows) {
     StepShape s = random_shape(r);
     Cluster c = cluster_of(plan);
     double before = StepPredictor(g, plan, c).step(s).seconds;
-    for (FieldId field : {FieldId::memory_bandwidth, FieldId::tensor_fp16_best, FieldId::nvlink_bandwidth, FieldId::network_bandwidth,
-                          FieldId::clock_max, FieldId::attention_prefill_best, FieldId::memory_total}) {
+    for (FieldId field : {FieldId::memory_bandwidth, FieldId::tensor_fp16_best, FieldId::nvlink_bandwidth,
+                          FieldId::network_bandwidth, FieldId::clock_max, FieldId::attention_prefill_best,
+                          FieldId::memory_total}) {
       Cluster better = cluster_of(plan);
       better.gpu.set(field, better.gpu.at(field).number * 1.5, "what if");
       EXPECT_LE(StepPredictor(g, plan, better).step(s).seconds, before) << field_spec(field).key;
-      EXPECT_GE(fit(g, plan, better, 1, 1000, find_engine("none")).fits, fit(g, plan, c, 1, 1000, find_engine("none")).fits);
+      EXPECT_GE(fit(g, plan, better, 1, 1000, find_engine("none")).fits,
+                fit(g, plan, c, 1, 1000, find_engine("none")).fits);
     }
   });
 }
@@ -335,9 +345,14 @@ TEST(G11, TheUnknownIsRefusedByName) {
     return std::string();
   };
   EXPECT_NE(message(R"({"architectures":["NewForCausalLM"]})").find("NewForCausalLM"), std::string::npos);
-  EXPECT_NE(message(R"({"architectures":["LlamaForCausalLM"],"hidden_size":4096,"num_hidden_layers":2,"num_attention_heads":32,
-    "vocab_size":100,"intermediate_size":11008,"surprise":7})").find("surprise"), std::string::npos);
-  EXPECT_NE(message(R"({"architectures":["LlamaForCausalLM"],"hidden_size":4096})").find("num_hidden_layers"), std::string::npos);
+  EXPECT_NE(
+      message(
+          R"({"architectures":["LlamaForCausalLM"],"hidden_size":4096,"num_hidden_layers":2,"num_attention_heads":32,
+    "vocab_size":100,"intermediate_size":11008,"surprise":7})")
+          .find("surprise"),
+      std::string::npos);
+  EXPECT_NE(message(R"({"architectures":["LlamaForCausalLM"],"hidden_size":4096})").find("num_hidden_layers"),
+            std::string::npos);
   EXPECT_THROW(parse_dtype("fp7"), base::Error);
   EXPECT_THROW(load_transformer("no-such-model"), base::Error);
   EXPECT_THROW(parse_cluster("h200:x"), base::Error);
@@ -349,15 +364,23 @@ TEST(G11, TheUnknownIsRefusedByName) {
 }
 
 TEST(G11, TwoTraps) {
-  TransformerSpec falcon = read_hf_config(R"({"architectures":["FalconForCausalLM"],"hidden_size":4544,"num_hidden_layers":32,
+  TransformerSpec falcon =
+      read_hf_config(R"({"architectures":["FalconForCausalLM"],"hidden_size":4544,"num_hidden_layers":32,
     "num_attention_heads":71,"num_kv_heads":71,"multi_query":true,"parallel_attn":true,"bias":false,"alibi":false,"vocab_size":65024,
-    "new_decoder_architecture":false})", "falcon");
+    "new_decoder_architecture":false})",
+                     "falcon");
   EXPECT_EQ(falcon.kv_heads, 1);
   EXPECT_EQ(count_parameters(build_transformer(falcon)).total, 6921720704.0);
-  EXPECT_THROW(read_hf_config(R"({"architectures":["BloomForCausalLM"],"_name_or_path":"bigscience/bloom","hidden_size":12288,
-    "n_layer":96,"n_head":96,"vocab_size":250880})", "bloom"), base::Error);
-  TransformerSpec bloom = read_hf_config(R"({"architectures":["BloomForCausalLM"],"_name_or_path":"bigscience/bloom","n_embed":14336,
-    "n_layer":70,"num_attention_heads":112,"vocab_size":250880})", "bloom");
+  EXPECT_THROW(
+      read_hf_config(
+          R"({"architectures":["BloomForCausalLM"],"_name_or_path":"bigscience/bloom","hidden_size":12288,
+    "n_layer":96,"n_head":96,"vocab_size":250880})",
+          "bloom"),
+      base::Error);
+  TransformerSpec bloom = read_hf_config(
+      R"({"architectures":["BloomForCausalLM"],"_name_or_path":"bigscience/bloom","n_embed":14336,
+    "n_layer":70,"num_attention_heads":112,"vocab_size":250880})",
+      "bloom");
   EXPECT_EQ(count_parameters(build_transformer(bloom)).total, 176247271424.0);
 }
 

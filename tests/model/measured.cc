@@ -1,4 +1,5 @@
-// Sections D of the acceptance: measured serving rows. The accuracy reached is printed; limits are the stated targets.
+// Sections D of the acceptance: measured serving rows. The accuracy reached is printed; limits are the stated
+// targets.
 #include <gtest/gtest.h>
 
 #include "graph/validate.h"

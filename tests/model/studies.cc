@@ -29,7 +29,8 @@ TEST(Studies, EachRuns) {
 
 TEST(Studies, EveryRowOfTheModelLayerHasOne) {
   const char* env = std::getenv("ORRERY_SHARED");
-  std::filesystem::path base = env ? std::filesystem::path(env) : std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared";
+  std::filesystem::path base =
+      env ? std::filesystem::path(env) : std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared";
   std::ifstream in(base / "data" / "seed-systems.tsv");
   if (!in) GTEST_SKIP() << "needs shared data: seed-systems.tsv";
   std::set<std::string> have;
@@ -62,7 +63,8 @@ TEST(Expression, Evaluates) {
   EXPECT_DOUBLE_EQ(evaluate("40%*10"), 4);
   EXPECT_EQ(evaluate("log2(256)/4"), 2);
   EXPECT_EQ(evaluate("max(2, min(7, 3))"), 3);
-  for (const char* bad : {"", "1+", "(1", "1)", "f(2)", "2 2", "max(1)"}) EXPECT_THROW(evaluate(bad), base::Error) << bad;
+  for (const char* bad : {"", "1+", "(1", "1)", "f(2)", "2 2", "max(1)"})
+    EXPECT_THROW(evaluate(bad), base::Error) << bad;
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ TEST(Verbs, RefusalsNameTheGrammar) {
   Plan p;
   EXPECT_THAT(error_of([&] { apply_verb("speed-up 2", g, p); }), HasSubstr("the verbs are requant"));
   EXPECT_THAT(error_of([&] { apply_verb("speculate 4", g, p); }), HasSubstr("declare the acceptance rate"));
-  EXPECT_THAT(error_of([&] { apply_verb("shard tensor 3", g, p); }), HasSubstr("32 heads cannot be divided over 3"));
+  EXPECT_THAT(error_of([&] { apply_verb("shard tensor 3", g, p); }),
+              HasSubstr("32 heads cannot be divided over 3"));
   EXPECT_THAT(error_of([&] { apply_verb("shard tensor", g, p); }), HasSubstr("grammar: shard"));
   EXPECT_THAT(error_of([&] { apply_verb("replace kv_heads 5", g, p); }), HasSubstr("multiple"));
   EXPECT_THAT(error_of([&] { apply_verb("fuse qkv", g, p); }), HasSubstr("only map and reduce"));
@@ -85,7 +86,8 @@ TEST(Place, BytesOnAnotherTierCrossTheHostLink) {
     for (const char* verb : list) apply_verb(verb, copy, p);
     return StepPredictor(copy, p, h100).step(s).seconds;
   };
-  double here = seconds({}), away = seconds({"place weight host"}), hidden = seconds({"place weight host", "prefetch 1"});
+  double here = seconds({}), away = seconds({"place weight host"}),
+         hidden = seconds({"place weight host", "prefetch 1"});
   double link = 2 * 7504658432.0 / (63e9 * 0.85);  // 16-bit weights of a token over PCIe 5
   EXPECT_NEAR(away, here + link, 0.01 * link);
   EXPECT_NEAR(hidden, link, 0.01 * link);
@@ -106,7 +108,7 @@ TEST(Plans, CollectivesFollowFromDivision) {
   int reduces = 0;
   for (const ProgramOp& op : program.ops)
     if (op.collective == Collective::kAllReduce && op.repeat > 1) ++reduces;
-  EXPECT_EQ(reduces, 2);  // after o and after down, in every layer
+  EXPECT_EQ(reduces, 2);                                             // after o and after down, in every layer
   EXPECT_EQ(compile(g, Plan{}).ops.size() + 4, program.ops.size());  // and for the embedding, and the logits
 }
 
@@ -125,7 +127,8 @@ TEST(Timeline, PeakIsItsMaximum) {
 
 std::string temporary(const std::string& text) {
   static int serial = 0;
-  auto path = std::filesystem::temp_directory_path() / ("orrery-graph-" + std::to_string(getpid()) + "-" + std::to_string(serial++) + ".toml");
+  auto path = std::filesystem::temp_directory_path() /
+              ("orrery-graph-" + std::to_string(getpid()) + "-" + std::to_string(serial++) + ".toml");
   std::ofstream(path) << text;
   return path.string();
 }
@@ -172,22 +175,29 @@ TEST(GraphFiles, RefusalsNameFileAndLine) {
 }
 
 TEST(DenoiserConfigs, FluxAsPublished) {
-  std::string text = R"({"_class_name":"FluxTransformer2DModel","patch_size":1,"in_channels":64,"num_layers":19,
+  std::string text =
+      R"({"_class_name":"FluxTransformer2DModel","patch_size":1,"in_channels":64,"num_layers":19,
     "num_single_layers":38,"attention_head_dim":128,"num_attention_heads":24,"joint_attention_dim":4096,
     "pooled_projection_dim":768,"guidance_embeds":true,"axes_dims_rope":[16,56,56]})";
   DiffusionSpec s = read_denoiser_config(text, "flux");
   EXPECT_EQ(count_parameters(build_denoiser(s, {})).total, 11901408320.0);
-  EXPECT_THAT(error_of([] { read_denoiser_config(R"({"_class_name":"NewModel"})", "x"); }), HasSubstr("unknown denoiser class 'NewModel'"));
-  EXPECT_THAT(error_of([&] { read_denoiser_config(R"({"_class_name":"WanTransformer3DModel","twist":1})", "x"); }), HasSubstr("num_attention_heads"));
+  EXPECT_THAT(error_of([] { read_denoiser_config(R"({"_class_name":"NewModel"})", "x"); }),
+              HasSubstr("unknown denoiser class 'NewModel'"));
+  EXPECT_THAT(
+      error_of([&] { read_denoiser_config(R"({"_class_name":"WanTransformer3DModel","twist":1})", "x"); }),
+      HasSubstr("num_attention_heads"));
 }
 
 TEST(HfConfigs, GptOssAsPublished) {
   std::string types;
-  for (int i = 0; i < 36; ++i) types += std::string(i ? "," : "") + (i % 2 ? "\"full_attention\"" : "\"sliding_attention\"");
-  TransformerSpec s = read_hf_config(R"({"architectures":["GptOssForCausalLM"],"attention_bias":true,"head_dim":64,"hidden_size":2880,
+  for (int i = 0; i < 36; ++i)
+    types += std::string(i ? "," : "") + (i % 2 ? "\"full_attention\"" : "\"sliding_attention\"");
+  TransformerSpec s = read_hf_config(
+      R"({"architectures":["GptOssForCausalLM"],"attention_bias":true,"head_dim":64,"hidden_size":2880,
     "intermediate_size":2880,"num_attention_heads":64,"num_key_value_heads":8,"num_hidden_layers":36,"num_local_experts":128,
     "num_experts_per_tok":4,"experts_per_token":4,"sliding_window":128,"vocab_size":201088,"tie_word_embeddings":false,"layer_types":[)" +
-                                     types + "]}", "gpt-oss");
+          types + "]}",
+      "gpt-oss");
   EXPECT_EQ(count_parameters(build_transformer(s)).total, 116829156672.0);
   EXPECT_EQ(s.window_layers, 18);
 }

@@ -1,12 +1,13 @@
-// The loader of GPU profiles: what it accepts, what it refuses and how it says so, and facts of the shipped files.
-#include "profile/profile.h"
-
+// The loader of GPU profiles: what it accepts, what it refuses and how it says so, and facts of the shipped
+// files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "profile/profile.h"
 
 namespace orrery {
 namespace {
@@ -36,8 +37,8 @@ std::string error_of(const std::string& text) {
 
 TEST(Profile, EveryShippedProfileLoads) {
   auto names = list_profiles();
-  for (const char* name : {"h200", "h100", "h100-pcie", "gh200", "a100-40", "a100", "a6000", "rtx4090", "v100",
-                           "l4", "t4"})
+  for (const char* name :
+       {"h200", "h100", "h100-pcie", "gh200", "a100-40", "a100", "a6000", "rtx4090", "v100", "l4", "t4"})
     EXPECT_THAT(names, Contains(name));
   for (const auto& name : names) {
     Profile profile = load_profile(name);
@@ -84,16 +85,22 @@ TEST(Profile, RefusalsNameFileLineAndMeaning) {
               HasSubstr(":3: no unit"));
   EXPECT_THAT(error_of(head + "bandwidth = { value = 1, unit = \"W\", source = \"paper\", cite = \"x\" }\n"),
               HasSubstr("unit 'W' does not fit memory.bandwidth [GB/s]"));
-  EXPECT_THAT(error_of(head + "bandwidth = { value = 1, unit = \"GB/s\", source = \"blog\", cite = \"x\" }\n"),
-              HasSubstr("source must be datasheet, measured, paper or assumed"));
-  EXPECT_THAT(error_of(head + "bandwith = { value = 1, unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
-              HasSubstr("unknown field memory.bandwith"));
-  EXPECT_THAT(error_of(head + "bandwidth = { value = -1, unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
-              HasSubstr("finite and not negative"));
-  EXPECT_THAT(error_of(head + "bandwidth = { value = \"fast\", unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
-              HasSubstr("value must be a number"));
-  EXPECT_THAT(error_of("[memory]\nbandwidth = { value = 1, unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
-              HasSubstr("lacks the required field identity.name"));
+  EXPECT_THAT(
+      error_of(head + "bandwidth = { value = 1, unit = \"GB/s\", source = \"blog\", cite = \"x\" }\n"),
+      HasSubstr("source must be datasheet, measured, paper or assumed"));
+  EXPECT_THAT(
+      error_of(head + "bandwith = { value = 1, unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
+      HasSubstr("unknown field memory.bandwith"));
+  EXPECT_THAT(
+      error_of(head + "bandwidth = { value = -1, unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
+      HasSubstr("finite and not negative"));
+  EXPECT_THAT(
+      error_of(head +
+               "bandwidth = { value = \"fast\", unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
+      HasSubstr("value must be a number"));
+  EXPECT_THAT(
+      error_of("[memory]\nbandwidth = { value = 1, unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
+      HasSubstr("lacks the required field identity.name"));
   EXPECT_THAT(error_of("colour = 3\n"), HasSubstr(":1: unknown key 'colour'"));
   EXPECT_THAT(error_of("inherits = \"h300\"\n"), HasSubstr("unknown GPU 'h300'; known: a100, a100-40"));
   EXPECT_THAT(error_of("[memory\n"), HasSubstr(":1: "));
@@ -115,8 +122,8 @@ TEST(Profile, AbsentOptionalFieldIsNamed) {
 TEST(Profile, DirectoryOverridesBuiltIn) {
   auto dir = std::filesystem::temp_directory_path() / ("orrery-gpus-" + std::to_string(getpid()));
   std::filesystem::create_directories(dir);
-  std::ofstream(dir / "mine.toml")
-      << "inherits = \"h200\"\n[sm]\ncount = { value = 7, unit = \"count\", source = \"assumed\", cite = \"test\" }\n";
+  std::ofstream(dir / "mine.toml") << "inherits = \"h200\"\n[sm]\ncount = { value = 7, unit = \"count\", "
+                                      "source = \"assumed\", cite = \"test\" }\n";
   setenv("ORRERY_GPUS", dir.c_str(), 1);
   EXPECT_EQ(load_profile("mine").sm_count(), 7);
   EXPECT_EQ(load_profile("mine").l2_size(), load_profile("h200").l2_size());

@@ -1,8 +1,8 @@
 // Documents and their renderings.
-#include "report/report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "report/report.h"
 
 namespace orrery::report {
 namespace {
@@ -19,7 +19,8 @@ Json sample() {
   add_notes(d, "remarks", {"one", "two"});
   Json line;
   line["title"] = "time";
-  line["timeline"] = Json::array({{{"name", "gemm"}, {"resource", "compute"}, {"start", 0.0}, {"seconds", 1e-6}}});
+  line["timeline"] =
+      Json::array({{{"name", "gemm"}, {"resource", "compute"}, {"start", 0.0}, {"seconds", 1e-6}}});
   d["sections"].push_back(line);
   d["assumptions"].push_back("something");
   return d;
