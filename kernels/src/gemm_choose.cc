@@ -106,7 +106,9 @@ double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const double tiles_n = std::ceil(double(g.n) / (c.tile_n * c.cluster_n)) * c.cluster_n;
   const double ctas = tiles_m * tiles_n * c.split_k;
   const double per_sm = split && c.tile_m == 64 ? 2 : 1;
-  const double usable = cluster <= 2 ? kSms : cluster <= 4 ? 128 : 120;
+  // SMs that clusters of this size can fill (NOTES.md).
+  static constexpr int kUsable[] = {0, 132, 132, 117, 120, 110, 102, 105, 120};
+  const double usable = kUsable[cluster <= 8 ? cluster : 8];
   const double waves = std::ceil(ctas / usable), slots = waves * usable;
   const double cta_steps = std::ceil(steps / c.split_k);
   const double l2 = (double(c.tile_m) / c.cluster_n + double(c.tile_n) / c.cluster_m) * 128 / kL2PerSm;
