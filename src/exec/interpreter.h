@@ -24,6 +24,9 @@ void exit_lanes(RunState& run, WarpContext& w, Group& g, uint32_t mask);
 /// Takes exited lanes out of the block's and the cluster's counts.
 void count_exits(WarpContext& w, uint32_t mask);
 
+/// The commonest service without the interpreter: a converged warp stands at an unguarded bar.sync of all threads. False
+/// when `d` is something else; otherwise the group waits, or is ready when it was the last to arrive.
+bool arrive_together(WarpContext& w, const Decoded& d);
 /// Rechecks barriers that wait for live threads only; wakes their groups. Called after arrivals and exits.
 void check_barriers(CtaContext& cta);
 void check_cluster_barrier(ClusterContext& cluster);

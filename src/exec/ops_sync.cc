@@ -31,6 +31,7 @@ void complete(CtaContext& cta, int number) {
 }
 
 uint32_t live_warps(const CtaContext& cta) {
+  if (cta.live_threads == cta.n_threads) return cta.n_warps;
   uint32_t n = 0;
   for (uint32_t w = 0; w < cta.n_warps; w++) n += cta.warps[w].live != 0;
   return n;
@@ -138,6 +139,26 @@ Next op_fence(Stepper&, const Decoded&) {
 }
 
 }  // namespace
+
+bool arrive_together(WarpContext& w, const Decoded& d) {
+  const isa::Form& f = d.instr->form;
+  if ((f.op != Op::bar && f.op != Op::barrier) || f.has(Mod::red) || f.has(Mod::arrive) || d.guard != UINT32_MAX) return false;
+  const auto& ops = d.instr->ops;
+  if (ops.size() != 1 || ops[0].kind != ptx::OperandKind::imm || uint64_t(ops[0].value) > 15) return false;
+  CtaContext& cta = *w.cta;
+  const uint32_t number = uint32_t(ops[0].value);
+  if (cta.partial[number * cta.n_warps + w.warp_id]) return false;
+  Group& g = w.groups[0];
+  Barrier& b = cta.barriers[number];
+  w.instructions++;
+  g.pc++;
+  g.state = GroupState::barrier;
+  g.barrier = uint8_t(number);
+  b.open = true;
+  b.arrived += 32;
+  check(cta, int(number));
+  return true;
+}
 
 void check_barriers(CtaContext& cta) {
   for (int i = 0; i < 16; i++) check(cta, i);

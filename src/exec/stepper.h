@@ -28,6 +28,13 @@ struct CallFrame {
   uint32_t depth = 1;
 };
 
+/// Room for eight operands of 32 lanes; left as it is, because clearing it would cost more than most instructions.
+struct Scratch {
+  Scratch() {}
+  uint64_t* operator[](int i) { return lanes[i]; }
+  uint64_t lanes[8][32];
+};
+
 struct Stepper {
   WarpContext& w;
   CtaContext& cta;
@@ -38,7 +45,7 @@ struct Stepper {
   Group* group = nullptr;
   uint32_t pc = 0;
   uint32_t mask = 0;                    // active lanes, guard applied
-  uint64_t scratch[8][32] = {};         // operands that must be made (special registers, negations)
+  Scratch scratch;                      // operands that must be made (special registers, negations)
 
   uint32_t local_base() const { return call ? call->local_base : 0; }
   const Ref& ref(const Decoded& d, int i) const { return code->refs[d.first_ref + uint32_t(i)]; }

@@ -162,6 +162,10 @@ Stop run_warp(RunState& run, WarpContext& w) {
     if (converged_entry(run, w)) {
       const Stop stop = run_native(run, w);
       if (stop != Stop::service && stop != Stop::diverged) return stop;
+      if (stop == Stop::service && w.n_groups == 1 && arrive_together(w, run.kernel.entry->code[w.groups[0].pc])) {
+        if (w.groups[0].state == GroupState::ready) continue;
+        return Stop::blocked;
+      }
     }
     const Stop stop = interpret(run, w);
     if (stop != Stop::service) return stop;

@@ -42,7 +42,7 @@ bool Emitter::emit_arith(const Instr& in) {
   for (const Operand& o : in.ops)
     if (o.selector != Mod::count || o.kind == OperandKind::vec || o.kind == OperandKind::pair || o.kind == OperandKind::sreg) return false;
   if (is_pred(in.ops[0].id)) return false;
-  check_widening(in);
+  widen_bases(in);
   const int width = natural_width(in, 1);
   Value* v = nullptr;
   if (is_integer(f.type())) {
@@ -56,27 +56,55 @@ bool Emitter::emit_arith(const Instr& in) {
   return true;
 }
 
-/// A 32-bit base + pattern that is widened to 64 bits must not wrap at 32; elsewhere the interpreter takes over.
-void Emitter::check_widening(const Instr& in) {
-  if (!lower::widens(in.form)) return;
-  if (in.ops[0].kind != OperandKind::reg || !plan_.uniformity.regs[in.ops[0].id].pattern) return;
+/// A 32-bit base + pattern that is widened to 64 bits: finds the 64-bit base of every operand with a pattern. Where no
+/// lane wraps that is the widened base; where some do (lane 0 of `tid - 1`), lanes that are not on their way do not
+/// count; where lanes on their way disagree, the interpreter takes over.
+void Emitter::widen_bases(const Instr& in) {
+  widened_.clear();
+  if (!lower::widens(in.form) || in.ops[0].kind != OperandKind::reg || !plan_.uniformity.regs[in.ops[0].id].pattern) return;
   const Type from = in.form.op == Op::cvt ? in.form.type(1) : in.form.type(0);
   const size_t n_sources = in.form.op == Op::cvt ? 1 : 2;
   for (size_t i = 1; i <= n_sources; i++) {
     const Operand& o = in.ops[i];
-    if (o.kind != OperandKind::reg || !plan_.uniformity.regs[o.id].pattern) continue;
-    const lower::Pattern& p = plan_.uniformity.pattern_of(plan_.uniformity.regs[o.id]);
-    const int64_t low = std::min<int64_t>(0, *std::min_element(p.begin(), p.end()));
-    const int64_t high = std::max<int64_t>(0, *std::max_element(p.begin(), p.end()));
-    const int width = width_of_reg(in.ops[0].id);
-    Value* base = fit(raw(o.id, width), b_.getInt32Ty());
-    // base + low and base + high stay in range when base, moved so that the range starts at 0, is small enough.
-    const int64_t least = isa::is_signed(from) ? INT32_MIN : 0;
-    Value* moved = b_.CreateSub(base, ConstantInt::get(base->getType(), uint64_t(least - low), true));
-    Value* bad = b_.CreateICmpUGT(moved, ConstantInt::get(base->getType(), uint64_t(0xffffffff - (high - low))));
-    if (width_of(bad) > 1) bad = b_.CreateOrReduce(bad);
-    leave_if(bad);
+    if (o.kind == OperandKind::reg && plan_.uniformity.regs[o.id].pattern) widened_[i] = widen_base(o, isa::is_signed(from), width_of_reg(in.ops[0].id));
   }
+}
+
+llvm::Value* Emitter::widen_base(const Operand& o, bool sign, int width) {
+  const lower::Pattern& p = plan_.uniformity.pattern_of(plan_.uniformity.regs[o.id]);
+  const int64_t low = std::min<int64_t>(0, *std::min_element(p.begin(), p.end()));
+  const int64_t high = std::max<int64_t>(0, *std::max_element(p.begin(), p.end()));
+  llvm::Type* i64 = wide(b_.getInt64Ty(), width);
+  auto extend = [&](Value* v, llvm::Type* t) { return sign ? b_.CreateSExt(v, t) : b_.CreateZExt(v, t); };
+  Value* base = fit(raw(o.id, width), b_.getInt32Ty());
+  Value* plain = extend(base, i64);
+  // base + low and base + high stay in range when base, moved so that the range starts at 0, is small enough.
+  const int64_t least = sign ? INT32_MIN : 0;
+  Value* moved = b_.CreateSub(base, ConstantInt::get(base->getType(), uint64_t(least - low), true));
+  Value* bad = b_.CreateICmpUGT(moved, ConstantInt::get(base->getType(), uint64_t(0xffffffff - (high - low))));
+  if (width > 1) {
+    leave_if(b_.CreateOrReduce(bad));
+    return plain;
+  }
+  Block *look = block("wraps"), *done = block("widened"), *from = b_.GetInsertBlock();
+  auto* branch = b_.CreateCondBr(bad, look, done);
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  b_.SetInsertPoint(look);
+  llvm::SmallVector<uint64_t, 32> offsets;
+  for (int64_t v : p) offsets.push_back(uint64_t(v));
+  llvm::Constant* pattern = llvm::ConstantDataVector::get(context_, offsets);
+  Value* m = exec_mask();
+  Value* all = extend(fit(raw(o.id, 32), b_.getInt32Ty()), pattern->getType());
+  Value* first = b_.CreateAnd(b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits_of(m), b_.getFalse()), b_.getInt32(31));
+  Value* other = b_.CreateSub(b_.CreateExtractElement(all, first), b_.CreateExtractElement(pattern, first));
+  leave_if(any(b_.CreateAnd(m, b_.CreateICmpNE(all, b_.CreateAdd(widen(other, 32), pattern)))));
+  Block* looked = b_.GetInsertBlock();
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+  auto* phi = b_.CreatePHI(i64, 2);
+  phi->addIncoming(plain, from);
+  phi->addIncoming(other, looked);
+  return phi;
 }
 
 llvm::Value* Emitter::shift(unsigned op, Value* a, Value* by) {
@@ -109,7 +137,7 @@ llvm::Value* Emitter::integer_op(const Instr& in, int width) {
       llvm::Type* twice = wide(b_.getIntNTy(2 * bits), width);
       auto extend = [&](Value* v) { return sign ? b_.CreateSExt(v, twice) : b_.CreateZExt(v, twice); };
       if (f.has(Mod::wide)) {
-        r = b_.CreateMul(extend(a), extend(b));
+        r = b_.CreateMul(widened_.count(1) ? widened_[1] : extend(a), widened_.count(2) ? widened_[2] : extend(b));
         return f.op == Op::mad ? b_.CreateAdd(r, read_as(in.ops[3], b_.getIntNTy(2 * bits), width)) : r;
       }
       if (f.has(Mod::hi)) {

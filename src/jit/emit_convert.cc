@@ -33,7 +33,7 @@ bool Emitter::emit_convert(const Instr& in) {
   if (in.ops.size() != 2 || in.ops[0].kind != OperandKind::reg || f.n_types != 2) return false;
   if (in.ops[1].kind != OperandKind::reg || in.ops[1].negated || f.has(Mod::satfinite) || f.has(Mod::relu)) return false;
   const Type to = f.type(0), from = f.type(1);
-  check_widening(in);
+  widen_bases(in);
   const int width = natural_width(in, 1);
   Value* v = nullptr;
   if (is_integer(to) && is_integer(from)) v = int_to_int(in, width);
@@ -50,6 +50,7 @@ llvm::Value* Emitter::int_to_int(const Instr& in, int width) {
   if (f.has(Mod::sat)) return nullptr;
   llvm::Type* reg = element_of_reg(in.ops[0].id);
   if (!reg->isIntegerTy()) return nullptr;
+  if (widened_.count(1)) return widened_[1];
   Value* v = read(in.ops[1], f.type(1), width);
   llvm::Type* to = wide(element(f.type(0)), width);
   v = b_.CreateIntCast(v, to, isa::is_signed(f.type(1)));

@@ -164,7 +164,8 @@ class Emitter {
   void emit_execute(const ptx::Instr& in);
   Value* first_lane_from_frame(uint32_t reg, Value* m);
   bool emit_meaning(const ptx::Instr& in);
-  void check_widening(const ptx::Instr& in);
+  void widen_bases(const ptx::Instr& in);
+  Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
   Value* flush(Value* v);                                   // f32 subnormals to signed zero
   Value* minmax(Value* a, Value* b, bool is_max, bool nan);
   Value* shift(unsigned op, Value* a, Value* by);
@@ -193,6 +194,7 @@ class Emitter {
   llvm::AllocaInst* mask_slot_ = nullptr;
   llvm::AllocaInst* poll_slot_ = nullptr;
   std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
+  std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
   bool full_ = false;                                       // the mask of this node is known to be all lanes
   Value* guard_ = nullptr;                                  // i1 or <32 x i1>; null: none
