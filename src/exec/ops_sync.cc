@@ -47,6 +47,7 @@ void check(CtaContext& cta, int number) {
 void arrive(Stepper& s, int number, uint32_t expected) {
   Barrier& b = s.cta.barriers[number];
   b.open = true;
+  s.cta.used_barriers |= 1u << number;
   if (expected) b.expected = expected;
   uint32_t& partial = s.cta.partial[uint32_t(number) * s.cta.n_warps + s.w.warp_id];
   const uint32_t before = uint32_t(std::popcount(partial));
@@ -155,6 +156,7 @@ bool arrive_together(WarpContext& w, const Decoded& d) {
   g.state = GroupState::barrier;
   g.barrier = uint8_t(number);
   b.open = true;
+  cta.used_barriers |= 1u << number;
   b.arrived += 32;
   check(cta, int(number));
   return true;

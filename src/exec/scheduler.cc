@@ -45,12 +45,19 @@ class Worker {
       loop();
     }
     trap = outer;
+    run_.finished_ctas.fetch_add(finished_, std::memory_order_relaxed);
   }
 
  private:
+  /// Takes the next block. Large grids are handed out some at a time, so that workers seldom meet at the counter.
   bool claim() {
-    const uint64_t index = run_.next_cta.fetch_add(1, std::memory_order_relaxed);
-    if (index >= units_) return false;
+    if (next_ == end_) {
+      const uint64_t batch = run_.kernel.entry->program->order_sensitive ? 1 : std::clamp<uint64_t>(units_ / 1024, 1, 16);
+      next_ = run_.next_cta.fetch_add(batch, std::memory_order_relaxed);
+      end_ = std::max(next_, std::min(units_, next_ + batch));
+      if (next_ == end_) return false;
+    }
+    const uint64_t index = next_++;
     if (idle_.empty()) idle_.push_back(std::make_unique<Unit>(run_, launch_));
     std::unique_ptr<Unit> unit = std::move(idle_.back());
     idle_.pop_back();
@@ -90,7 +97,7 @@ class Worker {
         const Unit::Progress progress = running_->advance(nullptr);
         if (progress == Unit::Progress::fault) return;
         if (progress != Unit::Progress::finished) continue;
-        run_.finished_ctas.fetch_add(1, std::memory_order_relaxed);
+        finished_++;
         finished = true;
         idle_.push_back(std::move(resident_[i]));
         resident_.erase(resident_.begin() + ptrdiff_t(i--));
@@ -125,6 +132,8 @@ class Worker {
   const uint64_t units_, limit_;
   std::vector<std::unique_ptr<Unit>> resident_, idle_;
   Unit* running_ = nullptr;
+  uint64_t next_ = 0, end_ = 0;  // blocks taken but not started
+  uint64_t finished_ = 0;
   std::optional<std::mt19937_64> random_;
 };
 

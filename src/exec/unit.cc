@@ -30,7 +30,7 @@ bool poll(RunState& run) {
   };
   if (run.machine.interrupt && run.machine.interrupt->load(std::memory_order_relaxed))
     return give_up(FaultKind::interrupted, "interrupted");
-  if (std::chrono::steady_clock::now() > run.deadline)
+  if (run.deadline != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() > run.deadline)
     return give_up(FaultKind::timeout, "timeout");
   return false;
 }
@@ -55,10 +55,14 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   // Warps run one after the other between barriers. The thread that a kernel singles out is nearly always thread 0, and
   // what it does last (reset a counter, overwrite an input) follows on hardware what the others did at the same point,
   // so the first warp runs last; but a kernel that prints does so in the order that people expect.
-  for (uint32_t i = 0; i < n * warps; i++) order_.push_back(p.prints ? i : uint32_t(n * warps) - 1 - i);
+  for (auto& b : blocks_)
+    for (WarpContext& w : b->warps) order_.push_back(&w);
+  // (The others run in order: a kernel's accesses then ascend, which the host's caches expect.)
+  if (!p.prints) std::rotate(order_.begin(), order_.begin() + 1, order_.end());
 }
 
 Unit::~Unit() {
+  run_.instructions.fetch_add(instructions_, std::memory_order_relaxed);
   run_.machine.memory->release_window(window_);
   std::free(frames_);
 }
@@ -105,6 +109,7 @@ void Unit::start(uint64_t index) {
   cluster_.live_threads = 0;
   force_ = false;
   polls_ = 0;
+  unfinished_ = uint32_t(order_.size());
   for (uint32_t r = 0; r < blocks_.size(); r++) {
     Block& b = *blocks_[r];
     CtaContext& c = b.cta;
@@ -115,8 +120,11 @@ void Unit::start(uint64_t index) {
     c.smid = uint32_t(c.cta_linear % run_.machine.gpu.sm_count);
     c.live_threads = c.n_threads;
     cluster_.live_threads += c.n_threads;
-    std::fill(std::begin(c.barriers), std::end(c.barriers), Barrier{});
-    std::fill(b.partial.begin(), b.partial.end(), 0);
+    if (c.used_barriers) {
+      std::fill(std::begin(c.barriers), std::end(c.barriers), Barrier{});
+      std::fill(b.partial.begin(), b.partial.end(), 0);
+      c.used_barriers = 0;
+    }
     c.clock = 0;
     for (WarpContext& w : b.warps) {
       w.live = w.lanes;
@@ -145,12 +153,11 @@ bool converged_entry(const RunState& run, const WarpContext& w) {
 Stop run_native(RunState& run, WarpContext& w) {
   const uint32_t before = w.live;
   w.budget = kSpinBudget;
-  fault_trap().code = run.kernel.entry.get();
   const Stop stop = Stop(run.native->entries[size_t(run.native->entry_of[w.groups[0].pc])](&w));
   if (stop == Stop::done) w.live = 0, w.n_groups = 0;
   if (const uint32_t gone = before & ~w.live) {
     count_exits(w, gone);
-    check_barriers(*w.cta);
+    if (w.cta->used_barriers) check_barriers(*w.cta);
     if (w.cta->cluster) check_cluster_barrier(*w.cta->cluster);
   }
   if (stop == Stop::spin) w.stalled = true;
@@ -195,9 +202,9 @@ void wake(WarpContext& w, bool force) {
 /// Runs every warp that can run once. False after a fault.
 bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
   if (random) std::shuffle(order_.begin(), order_.end(), *random);
-  const uint32_t per_block = blocks_[0]->cta.n_warps;
-  for (uint32_t i : order_) {
-    WarpContext& w = blocks_[i / per_block]->warps[i % per_block];
+  fault_trap().code = run_.kernel.entry.get();
+  for (WarpContext* warp : order_) {
+    WarpContext& w = *warp;
     if (w.finished) continue;
     wake(w, force_);
     if (!has_ready(w)) continue;
@@ -208,7 +215,8 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
     if (stop == Stop::fault || run_.stop || (stop == Stop::spin && poll(run_))) return false;
     if (stop == Stop::done) {
       w.finished = true;
-      run_.instructions.fetch_add(w.instructions, std::memory_order_relaxed);
+      unfinished_--;
+      instructions_ += w.instructions;
     }
     if (stop == Stop::spin) spinning = true;
     else if (!w.poll_failed) ran = true;
@@ -220,10 +228,7 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
   for (;;) {
     bool ran = false, spinning = false;
     if (!pass(random, ran, spinning)) return Progress::fault;
-    const bool finished = std::all_of(blocks_.begin(), blocks_.end(), [](const auto& b) {
-      return std::all_of(b->warps.begin(), b->warps.end(), [](const WarpContext& w) { return w.finished; });
-    });
-    if (finished) return Progress::finished;
+    if (unfinished_ == 0) return Progress::finished;
     if (ran) {
       force_ = false;
       polls_ = 0;

@@ -49,9 +49,11 @@ class Unit {
   uint64_t frame_span_ = 0;
   ClusterContext cluster_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<uint32_t> order_;
   bool force_ = false;           // wake waits for mbarriers, so that they tell the program that their time is up
   uint32_t polls_ = 0;           // forced passes in a row in which nothing happened
+  std::vector<WarpContext*> order_;  // in which warps run
+  uint32_t unfinished_ = 0;      // warps
+  uint64_t instructions_ = 0;    // of finished warps, not yet added to the launch's count
 };
 
 /// Checks interrupt and deadline; true when the launch must stop.

@@ -112,6 +112,7 @@ struct CtaContext {
   uint32_t live_threads = 0;
   WarpContext* warps = nullptr;
   Barrier barriers[16];
+  uint32_t used_barriers = 0;      // bit per barrier that somebody has arrived at since the block started
   uint32_t* partial = nullptr;     // [16][n_warps]: lanes of a warp that arrived while others of it have not
   uint64_t clock = 0;              // simulated cycles of %clock: grows with executed instructions
 };

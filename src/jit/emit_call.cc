@@ -153,6 +153,7 @@ void Emitter::emit_execute(const Instr& in) {
     b_.CreateCondBr(any(m), run, skip);
     b_.SetInsertPoint(run);
   }
+  publish_count();
   check_fault(call_runtime(Symbols::execute, b_.getInt32Ty(), {warp_, b_.getInt32(inst_), bits_of(m)}));
   if (guard_) {
     b_.CreateBr(skip);

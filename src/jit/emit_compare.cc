@@ -1,4 +1,6 @@
 // jit/emit_compare.cc: setp, set, selp, slct, logic on predicates. See emitter.h. Meanings: sem/compare.cc.
+#include <algorithm>
+
 #include "jit/emitter.h"
 #include "lower/flow.h"
 
@@ -9,6 +11,7 @@ using isa::Mod;
 using isa::Op;
 using isa::Type;
 using llvm::CmpInst;
+using llvm::ConstantInt;
 using llvm::Value;
 using ptx::Instr;
 using ptx::Operand;
@@ -92,6 +95,82 @@ bool Emitter::emit_setp(const Instr& in) {
   define(in.ops[0].parts[0], p);
   define(in.ops[0].parts[1], q);
   return true;
+}
+
+/// i1, sufficient for predicate `reg` to equal `want` in every lane, made of scalars only; null when there is none.
+/// Looks at the definition that reaches instruction `at` within the node.
+llvm::Value* Emitter::agree(uint32_t reg, bool want, uint32_t at, int depth) {
+  if (depth > 3) return nullptr;
+  if (width_of_reg(reg) == 1) return want ? raw(reg, 1) : b_.CreateNot(raw(reg, 1));
+  const lower::Node& node = schedule_.nodes[node_];
+  std::vector<uint8_t> rewritten(plan_.program.regs.size(), 0);
+  for (uint32_t i = at; i-- > node.first;) {
+    const Instr& in = plan_.program.code[i];
+    bool defines = false;
+    lower::for_registers(in, [&](uint32_t r) { defines |= r == reg; }, [](uint32_t) {});
+    if (!defines) {
+      lower::for_registers(in, [&](uint32_t r) { rewritten[r] = 1; }, [](uint32_t) {});
+      continue;
+    }
+    if (in.guard.reg != ptx::kNoReg || in.ops[0].kind != OperandKind::reg) return nullptr;
+    for (const Operand& o : in.ops)
+      if (o.kind == OperandKind::reg && o.id != reg && rewritten[o.id]) return nullptr;
+    return agree_on(in, want, i, depth);
+  }
+  return nullptr;
+}
+
+llvm::Value* Emitter::agree_on(const Instr& in, bool want, uint32_t at, int depth) {
+  const Form& f = in.form;
+  auto side = [&](size_t i, bool value) {
+    const Operand& o = in.ops[i];
+    return o.kind == OperandKind::reg ? agree(o.id, value != o.negated, at, depth + 1) : nullptr;
+  };
+  auto both = [&](Value* a, Value* b) { return a && b ? b_.CreateAnd(a, b) : nullptr; };
+  switch (f.op) {
+    case Op::not_: return side(1, !want);
+    case Op::or_: return want ? nullptr : both(side(1, false), side(2, false));
+    case Op::and_: return want ? both(side(1, true), side(2, true)) : nullptr;
+    case Op::setp: break;
+    default: return nullptr;
+  }
+  Value* own = f.has(Mod::xor_) ? nullptr : agree_on_comparison(in, want);
+  if (!own) return nullptr;
+  if (f.has(Mod::and_)) return want ? both(own, side(3, true)) : nullptr;
+  if (f.has(Mod::or_)) return want ? nullptr : both(own, side(3, false));
+  return own;
+}
+
+/// base + pattern against a flat value: true for all lanes when it is for the extremes and nothing wraps.
+llvm::Value* Emitter::agree_on_comparison(const Instr& in, bool want) {
+  const Form& f = in.form;
+  const Operand &x = in.ops[1], &y = in.ops[2];
+  if (!is_integer(f.type()) || x.kind != OperandKind::reg || !plain(y) || x.negated || y.negated) return nullptr;
+  const lower::Lanes& l = plan_.uniformity.regs[x.id];
+  const unsigned bits = unsigned(isa::bits_of(f.type()));
+  if (l.varies() || l.chunks == 0 || bits < 32 || is_patterned(y) || operand_width(y) == 32) return nullptr;
+  if (element_of_reg(x.id)->getScalarSizeInBits() != bits) return nullptr;
+  const bool sign = isa::is_signed(f.type());
+  auto p = integer_predicate(f, sign);
+  if (p == CmpInst::BAD_ICMP_PREDICATE) return nullptr;
+  if (!want) p = CmpInst::getInversePredicate(p);
+  if (CmpInst::isEquality(p) && l.pattern) return nullptr;
+  const int width = std::max<int>(l.chunks, operand_width(y));
+  Value *a = read(x, f.type(), width), *b = read(y, f.type(), width);
+  const lower::Pattern& pattern = plan_.uniformity.pattern_of(l);
+  const int64_t low = *std::min_element(pattern.begin(), pattern.end()), high = *std::max_element(pattern.begin(), pattern.end());
+  if (l.pattern && width != l.chunks) return nullptr;
+  auto constant = [&](int64_t v) { return ConstantInt::get(a->getType(), uint64_t(v), true); };
+  Value* ok = nullptr;
+  if (l.pattern) {
+    const int64_t least = sign ? (bits == 32 ? INT32_MIN : INT64_MIN) : 0;
+    Value* moved = b_.CreateSub(a, constant(int64_t(uint64_t(least) - uint64_t(low))));
+    ok = b_.CreateICmpULE(moved, constant(int64_t(~uint64_t(high - low))));
+  }
+  const bool less = p == CmpInst::ICMP_SLT || p == CmpInst::ICMP_SLE || p == CmpInst::ICMP_ULT || p == CmpInst::ICMP_ULE;
+  Value* r = b_.CreateICmp(p, b_.CreateAdd(a, constant(less ? high : low)), b);
+  if (ok) r = b_.CreateAnd(ok, r);
+  return width > 1 ? b_.CreateAndReduce(r) : r;
 }
 
 bool Emitter::emit_select(const Instr& in) {

@@ -63,6 +63,8 @@ void Emitter::begin(uint32_t region) {
   mask_slot_ = new_alloca(llvm::FixedVectorType::get(traits_.avx512 ? b_.getInt1Ty() : b_.getInt32Ty(), 32), "mask");
   poll_slot_ = new_alloca(b_.getInt32Ty(), "poll");
   b_.CreateStore(b_.getInt32(kPollPeriod), poll_slot_);
+  count_slot_ = new_alloca(b_.getInt64Ty(), "count");
+  b_.CreateStore(load_field(warp_, offsetof(WarpContext, instructions), b_.getInt64Ty(), "ran"), count_slot_);
 }
 
 void Emitter::emit_region(uint32_t region) {
@@ -260,6 +262,15 @@ void Emitter::emit_branch(const Instr& in) {
     jump(next, mask());
     return;
   }
+  // Lanes often agree although the analysis cannot know: then the mask stays as it is.
+  const bool loops_back = schedule_.nodes[target].latch;
+  if (Value* same = agree(in.guard.reg, loops_back != in.guard.negated, inst_, 0)) {
+    Block *together = block("together"), *apart = block("apart");
+    b_.CreateCondBr(same, together, apart);
+    b_.SetInsertPoint(together);
+    jump(loops_back ? target : next, mask());
+    b_.SetInsertPoint(apart);
+  }
   Value* m = mask();
   part({{target, b_.CreateAnd(m, guard_)}, {next, b_.CreateAnd(m, b_.CreateNot(guard_))}}, false);
 }
@@ -385,6 +396,7 @@ void Emitter::dispatch(const std::vector<uint32_t>& candidates, bool last_is_cer
 }
 
 void Emitter::return_done() {
+  publish_count();
   b_.CreateStore(b_.getInt32(0), field(warp_, offsetof(WarpContext, n_groups)));
   b_.CreateRet(b_.getInt32(uint32_t(Stop::done)));
 }
@@ -410,6 +422,7 @@ void Emitter::emit_stop(uint32_t pc, uint32_t why, bool intact) {
   const lower::NodeSet& waiting = schedule_.nodes[node_].waiting;
   Value* here = mask();
   const bool alone = waiting.empty();
+  publish_count();
   write_live(plan_.live_before(pc), alone ? nullptr : here);
   Value* live = bits_of(here);
   Value* n = write_group(b_.getInt32(0), pc, live);
@@ -433,7 +446,7 @@ void Emitter::emit_stop(uint32_t pc, uint32_t why, bool intact) {
   });
   b_.CreateStore(n, field(warp_, offsetof(WarpContext, n_groups)));
   b_.CreateStore(live, field(warp_, offsetof(WarpContext, live)));
-  Value* since = intact && alone ? load_field(warp_, offsetof(WarpContext, instructions), b_.getInt64Ty(), "ran")
+  Value* since = intact && alone ? b_.CreateLoad(b_.getInt64Ty(), count_slot_)
                                  : static_cast<Value*>(b_.getInt64(uint64_t{1} << 62));
   b_.CreateStore(since, field(warp_, offsetof(WarpContext, intact_since)));
   if (alone) {
@@ -468,8 +481,12 @@ void Emitter::check_fault(Value* failed) {
 }
 
 void Emitter::count_instructions(uint32_t n) {
-  Value* at = field(warp_, offsetof(WarpContext, instructions));
-  b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), at), b_.getInt64(n)), at);
+  b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), count_slot_), b_.getInt64(n)), count_slot_);
+}
+
+/// The count lives in a register; others see it in the context.
+void Emitter::publish_count() {
+  b_.CreateStore(b_.CreateLoad(b_.getInt64Ty(), count_slot_), field(warp_, offsetof(WarpContext, instructions)));
 }
 
 }  // namespace orrery::jit

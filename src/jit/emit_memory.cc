@@ -198,7 +198,6 @@ Value* MemoryAccess::any_bad_chunk(Value* bad, Value* m) {
 void MemoryAccess::load_same() {
   const int chunks = lanes_.chunks;
   Value* m = all_ || (chunks == 1 && !e_.guard_) ? nullptr : e_.exec_mask();
-  Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, 0, size()), m);
   llvm::BasicBlock* skip = nullptr;
   if (e_.guard_) {
     // No lane may be on its way: then nothing is read, and the registers keep their values.
@@ -207,10 +206,11 @@ void MemoryAccess::load_same() {
     b_.CreateCondBr(e_.any(m), go, skip);
     b_.SetInsertPoint(go);
   }
+  Value *bases = used_addresses(address(chunks), m), *bad = any_bad_chunk(outside(bases, 0, size()), nullptr);
   either(bad, [&] {
     note(bases);
     std::vector<Value*> out;
-    for (int k = 0; k < vector_; k++) out.push_back(chunks == 1 ? load_scalar(bases, k) : load_chunks(bases, k, m));
+    for (int k = 0; k < vector_; k++) out.push_back(chunks == 1 ? load_scalar(bases, k) : load_chunks(bases, k));
     return out;
   });
   if (skip) {
@@ -225,18 +225,21 @@ Value* MemoryAccess::load_scalar(Value* at, int k) {
   return load;
 }
 
-/// One element for each chunk that has lanes on their way.
-Value* MemoryAccess::load_chunks(Value* bases, int k, Value* m) {
+/// Addresses of the chunks; a chunk without lanes on their way gets that of one that has some (there is one).
+Value* MemoryAccess::used_addresses(Value* bases, Value* m) {
   const unsigned n = unsigned(lanes_.chunks);
-  Value* v = llvm::PoisonValue::get(e_.wide(memory_type(), lanes_.chunks));
-  if (!m) {
-    for (unsigned c = 0; c < n; c++) v = b_.CreateInsertElement(v, load_scalar(base_of(bases, int(c)), k), uint64_t(c));
-    return v;
-  }
+  if (!m || n == 1) return bases;
   Value* lanes = b_.CreateBitCast(m, FixedVectorType::get(b_.getIntNTy(32 / n), n));
   Value* some = b_.CreateICmpNE(lanes, llvm::Constant::getNullValue(lanes->getType()));
-  Value* at = pointer(b_.CreateAdd(bases, ConstantInt::get(bases->getType(), uint64_t(k * bytes_))));
-  return b_.CreateMaskedGather(v->getType(), at, Align(uint64_t(bytes_)), some, v);
+  Value* used = base_of(bases, 0);
+  for (unsigned c = 1; c < n; c++) used = b_.CreateSelect(b_.CreateExtractElement(some, uint64_t(c)), base_of(bases, int(c)), used);
+  return b_.CreateSelect(some, bases, e_.widen(used, int(n)));
+}
+
+Value* MemoryAccess::load_chunks(Value* bases, int k) {
+  Value* v = llvm::PoisonValue::get(e_.wide(memory_type(), lanes_.chunks));
+  for (unsigned c = 0; c < lanes_.chunks; c++) v = b_.CreateInsertElement(v, load_scalar(base_of(bases, int(c)), k), uint64_t(c));
+  return v;
 }
 
 void MemoryAccess::load_consecutive() {
@@ -493,7 +496,9 @@ bool Emitter::load_param(const Instr& in, const Operand& address, int bytes, int
   for (int k = 0; k < vector; k++) {
     const Operand& o = in.ops[0].kind == OperandKind::vec ? in.ops[0].parts[size_t(k)] : in.ops[0];
     if (o.kind == OperandKind::sink) continue;
-    Value* v = b_.CreateAlignedLoad(t, field(params_, size_t(address.value + k * bytes)), Align(1));
+    auto* load = b_.CreateAlignedLoad(t, field(params_, size_t(address.value + k * bytes)), Align(1));
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    Value* v = load;
     const unsigned bits = element_of_reg(o.id)->getScalarSizeInBits();
     if (isa::is_signed(in.form.type()) && unsigned(bytes) * 8 < bits) v = b_.CreateSExt(v, b_.getIntNTy(bits));
     define_reg(o.id, fit(v, element_of_reg(o.id)));

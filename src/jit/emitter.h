@@ -144,6 +144,9 @@ class Emitter {
   bool emit_select(const ptx::Instr& in);
   Value* compare(const ptx::Instr& in, isa::Type t, int a, int b, int width);
   bool emit_predicate_logic(const ptx::Instr& in);
+  Value* agree(uint32_t reg, bool want, uint32_t at, int depth);
+  Value* agree_on(const ptx::Instr& in, bool want, uint32_t at, int depth);
+  Value* agree_on_comparison(const ptx::Instr& in, bool want);
   bool emit_convert(const ptx::Instr& in);
   Value* int_to_int(const ptx::Instr& in, int width);
   Value* int_to_real(const ptx::Instr& in, int width);
@@ -193,6 +196,7 @@ class Emitter {
   std::vector<uint8_t> kept_;                               // by register: live where lanes wait during this node
   llvm::AllocaInst* mask_slot_ = nullptr;
   llvm::AllocaInst* poll_slot_ = nullptr;
+  llvm::AllocaInst* count_slot_ = nullptr;                  // warp instructions executed
   std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
   std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
@@ -204,6 +208,7 @@ class Emitter {
   llvm::CallInst* call_runtime(const char* name, llvm::Type* result, llvm::ArrayRef<Value*> args);
   void check_fault(Value* failed);
   void count_instructions(uint32_t n);
+  void publish_count();
   void emit_guarded(const ptx::Instr& in);
   bool emit_known(const ptx::Instr& in);
 };

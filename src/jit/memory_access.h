@@ -46,7 +46,8 @@ class MemoryAccess {
   Value* is_consecutive(Value* addresses);
   void load_same();
   Value* load_scalar(Value* at, int k);
-  Value* load_chunks(Value* bases, int k, Value* m);
+  Value* load_chunks(Value* bases, int k);
+  Value* used_addresses(Value* bases, Value* mask);
   void load_consecutive();
   void load_pattern();
   void load_any();
