@@ -168,9 +168,10 @@ std::vector<Case> make_cases(Buffers& b, bool quick) {
     float *x = b.floats(size_t(n)), *y = b.floats(size_t(n)), *z = b.floats(size_t(n)), *r = b.make<float>(size_t(n));
     cases.push_back({"vadd", {blocks(n, 256)}, {256}, {buffer(x, n), buffer(y, n), buffer(z, n), number(n)},
                      [=] { on_threads(n, 1, [=](int f, int l, int) { plain::vadd(x, y, r, f, l); }); }, 0, 12.0 * n, 2, r});
-    float* part = b.make<float>(4096);
-    cases.push_back({"reduce", {512}, {256}, {buffer(x, n), buffer(part, 4096), number(n)},
-                     [=] { on_threads(n, 1, [=](int f, int l, int t) { part[2048 + t] = plain::reduce(x, f, l); }); }, 0, 4.0 * n});
+    const size_t parts = size_t(n) / 4096;
+    float* part = b.make<float>(parts + 2);
+    cases.push_back({"reduce", {uint32_t(parts)}, {256}, {buffer(x, n), buffer(part, parts), number(n)},
+                     [=] { on_threads(n, 1, [=](int f, int l, int t) { part[parts + size_t(t)] = plain::reduce(x, f, l); }); }, 0, 4.0 * n});
   }
   {
     const int n = quick ? 512 : 1024;

@@ -28,7 +28,7 @@ __kernel void sgemm_tiled(__global const float* a, __global const float* b, __gl
 __kernel void reduce(__global const float* in, __global float* out, int n) {
   __local float part[256];
   float sum = 0;
-  for (int i = get_global_id(0); i < n; i += get_global_size(0)) sum += in[i];
+  for (int i = get_group_id(0) * 4096 + get_local_id(0), last = min(n, (int)(get_group_id(0) + 1) * 4096); i < last; i += 256) sum += in[i];
   int t = get_local_id(0);
   part[t] = sum;
   barrier(CLK_LOCAL_MEM_FENCE);

@@ -28,6 +28,7 @@ struct Nctaid {
 #define blockIdx (Ctaid())
 #define blockDim (Ntid())
 #define gridDim (Nctaid())
+DEVICE int min(int a, int b) { return a < b ? a : b; }
 DEVICE float shuffle_xor(float v, int lane) { return __nvvm_shfl_sync_bfly_f32(~0u, v, lane, 31); }
 
 GLOBAL void vadd(const float* a, const float* b, float* c, int n) {
@@ -61,7 +62,7 @@ GLOBAL void sgemm_tiled(const float* a, const float* b, float* c, int n) {
 GLOBAL void reduce(const float* in, float* out, int n) {
   SHARED static float part[32];
   float sum = 0;
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += in[i];
+  for (int i = blockIdx.x * 4096 + threadIdx.x, last = min(n, (int)(blockIdx.x + 1) * 4096); i < last; i += 256) sum += in[i];
   for (int o = 16; o; o >>= 1) sum += shuffle_xor(sum, o);
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   if (lane == 0) part[warp] = sum;

@@ -71,7 +71,7 @@ void merge_groups(WarpContext& w) {
 }
 
 void count_exits(WarpContext& w, uint32_t mask) {
-  w.cta->live_threads -= uint32_t(std::popcount(mask));
+  w.cta->live_threads -= mask == ~0u ? 32 : uint32_t(std::popcount(mask));
   ClusterContext* c = w.cta->cluster;
   if (!c) return;
   c->live_threads -= uint32_t(std::popcount(mask));

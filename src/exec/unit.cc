@@ -101,10 +101,35 @@ void Unit::place(Block& block, uint32_t rank) {
   }
 }
 
+/// To the state at the first instruction. A warp that ran from start to end in compiled code has left its groups alone.
+void Unit::reset(WarpContext& w) {
+  w.live = w.lanes;
+  w.n_groups = 1;
+  w.finished = false;
+  w.instructions = 0;
+  if (w.fresh) return;
+  w.fresh = true;
+  w.groups[0] = Group{};
+  w.groups[0].mask = w.lanes;
+  w.stalled = false;
+  w.intact_since = ~uint64_t{0} >> 2;
+  w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;
+  w.poll_failed = false;
+  w.at_address = 0;
+}
+
 void Unit::start(uint64_t index) {
   const uint32_t* k = launch_.cluster;
   const uint64_t nx = launch_.grid[0] / k[0], ny = launch_.grid[1] / k[1];
-  const uint32_t first[3] = {uint32_t(index % nx) * k[0], uint32_t(index / nx % ny) * k[1], uint32_t(index / (nx * ny)) * k[2]};
+  // Divisions are a good part of a small block's time: most grids are lines, or have fewer than 2^32 blocks.
+  uint32_t first[3] = {uint32_t(index) * k[0], 0, 0};
+  if (index >= nx) {
+    const bool small = (index | nx | ny) >> 32 == 0;
+    const uint64_t row = small ? uint32_t(index) / uint32_t(nx) : index / nx;
+    first[0] = uint32_t(index - row * nx) * k[0];
+    first[1] = uint32_t(small ? uint32_t(row) % uint32_t(ny) : row % ny) * k[1];
+    first[2] = uint32_t(small ? uint32_t(row) / uint32_t(ny) : row / ny) * k[2];
+  }
   cluster_.arrived = cluster_.phase = 0;
   cluster_.live_threads = 0;
   force_ = false;
@@ -117,7 +142,7 @@ void Unit::start(uint64_t index) {
     c.ctaid[1] = first[1] + r / k[0] % k[1];
     c.ctaid[2] = first[2] + r / (k[0] * k[1]);
     c.cta_linear = c.ctaid[0] + uint64_t{launch_.grid[0]} * (c.ctaid[1] + uint64_t{launch_.grid[1]} * c.ctaid[2]);
-    c.smid = uint32_t(c.cta_linear % run_.machine.gpu.sm_count);
+    c.smid = c.cta_linear >> 32 ? uint32_t(c.cta_linear % run_.machine.gpu.sm_count) : uint32_t(c.cta_linear) % run_.machine.gpu.sm_count;
     c.live_threads = c.n_threads;
     cluster_.live_threads += c.n_threads;
     if (c.used_barriers) {
@@ -126,18 +151,7 @@ void Unit::start(uint64_t index) {
       c.used_barriers = 0;
     }
     c.clock = 0;
-    for (WarpContext& w : b.warps) {
-      w.live = w.lanes;
-      w.n_groups = 1;
-      w.groups[0] = Group{};
-      w.groups[0].mask = w.lanes;
-      w.finished = w.stalled = false;
-      w.instructions = 0;
-      w.intact_since = ~uint64_t{0} >> 2;
-      w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;
-      w.poll_failed = false;
-      w.at_address = 0;
-    }
+    for (WarpContext& w : b.warps) reset(w);
   }
 }
 
@@ -179,6 +193,20 @@ Stop run_warp(RunState& run, WarpContext& w) {
   }
 }
 
+/// Runs a warp that has not started in compiled code. True when it ran to its end; else it stands where it stopped.
+bool start_native(RunState& run, WarpContext& w) {
+  if (!run.native || run.native->entry_of[0] != 0) {
+    w.fresh = false;
+    return false;
+  }
+  const Stop stop = run_native(run, w);
+  if (stop == Stop::done) return w.finished = true;
+  w.fresh = false;
+  if (stop == Stop::fault) w.finished = true;  // the launch ends
+  if (stop == Stop::service && w.n_groups == 1) arrive_together(w, run.kernel.entry->code[w.groups[0].pc]);
+  return false;
+}
+
 bool has_ready(const WarpContext& w) {
   for (uint32_t i = 0; i < w.n_groups; i++)
     if (w.groups[i].state == GroupState::ready) return true;
@@ -206,9 +234,20 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
   for (WarpContext* warp : order_) {
     WarpContext& w = *warp;
     if (w.finished) continue;
+    current = &w;
+    if (w.fresh) {
+      const bool native = run_.native != nullptr;
+      if (start_native(run_, w)) {
+        unfinished_--;
+        instructions_ += w.instructions;
+        ran = true;
+        continue;
+      }
+      if (w.finished || run_.stop) return false;
+      ran |= native;
+    }
     wake(w, force_);
     if (!has_ready(w)) continue;
-    current = &w;
     w.stalled = w.poll_failed = false;
     if (random) w.turn = 1 + uint32_t((*random)() % 64);
     const Stop stop = run_warp(run_, w);

@@ -36,6 +36,7 @@ class Unit {
     std::vector<uint32_t> partial;
   };
   void place(Block& block, uint32_t rank);
+  static void reset(WarpContext& w);
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
   bool waits_for_mbarrier() const;
   void report_hang();

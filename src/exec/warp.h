@@ -57,6 +57,8 @@ struct alignas(64) WarpContext {
   uint32_t live = 0;               // lanes that exist and have not exited
   uint32_t lanes = 0;              // lanes that exist
   uint32_t n_groups = 0;
+  bool finished = false;
+  bool fresh = false;              // it has not run since its block started: groups[0] is all lanes at the first instruction
   int32_t budget = 0;              // compiled loops that may spin count it down and stop (Stop::spin) below zero
   uint32_t at_inst = 0;            // compiled code: instruction of the memory access in flight, for fault reports
   uint64_t at_address = 0;         // compiled code: lane 0's address of that access when lanes are contiguous, else 0
@@ -65,7 +67,6 @@ struct alignas(64) WarpContext {
   uint32_t tid_x[32] = {}, tid_y[32] = {}, tid_z[32] = {};
   Group groups[kMaxGroups];
   bool stalled = false;            // it last stopped in a loop or poll that waits for others
-  bool finished = false;
   uint32_t turn = 0;               // random schedule: instructions until another warp runs; 0: no limit
   uint32_t cluster_phase = 0;      // phase of the cluster barrier at this warp's last arrival
   uint32_t cluster_arrived = 0;    // lanes that have arrived in the cluster barrier's current phase

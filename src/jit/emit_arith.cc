@@ -190,13 +190,13 @@ llvm::Value* Emitter::divide(Value* a, Value* b, bool sign, bool remainder) {
       safe = b_.CreateSelect(minus, constant(1), safe);
       if (remainder) {
         Value* r = b_.CreateSelect(minus, constant(0), b_.CreateSRem(a, safe));
-        return b_.CreateSelect(zero, a, r);
+        return b_.CreateSelect(zero, constant(-1), r);
       }
       Value* q = b_.CreateSelect(minus, b_.CreateNeg(a), b_.CreateSDiv(a, safe));
       return b_.CreateSelect(zero, constant(-1), q);
     }
     Value* q = remainder ? b_.CreateURem(a, safe) : b_.CreateUDiv(a, safe);
-    return b_.CreateSelect(zero, remainder ? a : constant(-1), q);
+    return b_.CreateSelect(zero, constant(-1), q);
   }
   // No vector division of integers: quotients of 32-bit integers are exact in f64 after truncation.
   llvm::Type *i32 = wide(b_.getInt32Ty(), width), *f64 = wide(b_.getDoubleTy(), width);
@@ -213,7 +213,7 @@ llvm::Value* Emitter::divide(Value* a, Value* b, bool sign, bool remainder) {
     q = b_.CreateFPToUI(real, i32);
   }
   q = b_.CreateTrunc(q, t);
-  if (remainder) return b_.CreateSelect(zero, a, b_.CreateSub(a, b_.CreateMul(q, b)));
+  if (remainder) q = b_.CreateSub(a, b_.CreateMul(q, b));
   return b_.CreateSelect(zero, constant(-1), q);
 }
 
@@ -315,6 +315,12 @@ llvm::Value* Emitter::minmax(Value* a, Value* b, bool max, bool nan) {
   return r;
 }
 
+/// The NaN with its quiet bit set (f64).
+llvm::Value* Emitter::quieted(Value* v) {
+  llvm::Type* i64 = wide(b_.getInt64Ty(), width_of(v));
+  return b_.CreateBitCast(b_.CreateOr(b_.CreateBitCast(v, i64), ConstantInt::get(i64, uint64_t{1} << 51)), v->getType());
+}
+
 llvm::Value* Emitter::float_op(const Instr& in, int width) {
   const Form& f = in.form;
   const bool ftz = f.has(Mod::ftz), f32 = f.type() == Type::f32;
@@ -322,13 +328,20 @@ llvm::Value* Emitter::float_op(const Instr& in, int width) {
     Value* v = read(in.ops[i], f.type(), width, Use::arithmetic);
     return ftz ? flush(v) : v;
   };
-  auto bits = [&](size_t i) {
-    Value* v = read(in.ops[i], f.type(), width, Use::bits);
-    return ftz ? flush(v) : v;
-  };
   auto constant = [&](double v) { return ConstantFP::get(wide(element(f.type()), width), v); };
   auto finish = [&](Value* v) {
-    if (ftz) v = flush(v);
+    if (ftz) {
+      // Whether a result is flushed is decided after rounding with an unbounded exponent: one that has become the
+      // smallest normal number may have been below it. Rare: the interpreter decides.
+      llvm::Type* i32 = wide(b_.getInt32Ty(), width);
+      Value* size = b_.CreateAnd(b_.CreateBitCast(v, i32), ConstantInt::get(i32, 0x7fffffff));
+      const bool exact = f.op == Op::add || f.op == Op::sub || f.op == Op::sqrt;
+      if (!exact) {
+        Value* edge = b_.CreateICmpEQ(size, ConstantInt::get(i32, 0x00800000));
+        leave_if(width == 1 ? edge : b_.CreateOrReduce(edge));
+      }
+      v = flush(v);
+    }
     if (!f.has(Mod::sat)) return v;
     Value *zero = constant(0), *one = constant(1);
     Value* low = b_.CreateSelect(b_.CreateFCmpOGT(v, zero), v, zero);  // NaN and -0 give +0
@@ -336,11 +349,14 @@ llvm::Value* Emitter::float_op(const Instr& in, int width) {
   };
   const bool approx = f.has(Mod::approx);
   switch (f.op) {
-    case Op::neg: return b_.CreateFNeg(bits(1));
-    case Op::abs: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, bits(1));
-    case Op::copysign: return f.n_types == 1 && !ftz ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, bits(2), bits(1)) : nullptr;
+    case Op::neg: case Op::abs: {
+      Value* a = src(1);
+      Value* r = f.op == Op::neg ? b_.CreateFNeg(a) : b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
+      return f32 ? r : b_.CreateSelect(b_.CreateFCmpUNO(a, a), quieted(a), r);  // an f64 NaN keeps its sign
+    }
+    case Op::copysign: return f.n_types == 1 && !ftz ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, read(in.ops[2], f.type(), width), read(in.ops[1], f.type(), width)) : nullptr;
     case Op::min: case Op::max:
-      if (f.has(Mod::xorsign) || f.has(Mod::abs) || in.ops.size() != 3) return nullptr;
+      if (f.has(Mod::xorsign) || f.has(Mod::abs) || in.ops.size() != 3 || !f32) return nullptr;
       return minmax(src(1), src(2), f.op == Op::max, f.has(Mod::NaN));
     default: break;
   }

@@ -19,6 +19,7 @@ void Emitter::emit_instr(uint32_t i) {
   if (in.guard.reg != ptx::kNoReg) guard_ = predicate(in.guard.reg, in.guard.negated, width_of_reg(in.guard.reg));
   if (emit_known(in)) return;
   if (emit_meaning(in)) return;
+  if (isa::row(in.form.row).effects & isa::effect::convergent) require_members(b_.getInt32(~0u));
   emit_execute(in);
 }
 

@@ -76,7 +76,9 @@ bool Emitter::emit_setp(const Instr& in) {
   const bool pair = in.ops[0].kind == OperandKind::pair;
   if (!pair && in.ops[0].kind != OperandKind::reg) return false;
   int width = std::max(operand_width(in.ops[1]), operand_width(in.ops[2]));
-  if (is_patterned(in.ops[1]) || is_patterned(in.ops[2])) width = 32;
+  // A comparison that all lanes decide alike is made on the base.
+  const bool uniform = !pair && width_of_reg(in.ops[0].id) == 1;
+  if (is_patterned(in.ops[1]) || is_patterned(in.ops[2])) width = uniform ? 1 : 32;
   const bool combined = f.has(Mod::and_) || f.has(Mod::or_) || f.has(Mod::xor_);
   if (combined && in.ops.size() < 4) return false;
   if (combined) width = std::max(width, operand_width(in.ops[3]));

@@ -11,6 +11,7 @@
 // the check fails, exec/ executes the instruction: it knows registered host memory, cluster addresses and faults.
 // Pages inside device memory that are not mapped raise a signal, which exec/ reports with WarpContext::at_inst.
 // Not here: atomics (emit_atomic.cc).
+#include <algorithm>
 #include <bit>
 
 #include "exec/run_state.h"
@@ -22,6 +23,7 @@ namespace orrery::jit {
 
 using exec::WarpContext;
 using isa::Mod;
+using isa::Op;
 using isa::Space;
 using isa::Type;
 using llvm::Align;
@@ -40,21 +42,55 @@ MemoryAccess::MemoryAccess(Emitter& e, const Instr& in, const Operand& address, 
   else lanes_ = {1, 0, 0, true, address.value};
   if (lanes_.chunks == 0) lanes_.chunks = 32;
   all_ = e.full_ && !e.guard_;
+  sharpen();
+}
+
+bool MemoryAccess::consecutive(int chunks) const {
+  for (int i = 0; i < 32; i++)
+    if (pattern_[size_t(i)] != int64_t(i % (32 / chunks)) * size()) return false;
+  return true;
+}
+
+/// Describes the addresses with more chunks, or as a repeated run, where that makes them flat or consecutive: the
+/// columns of a 16 x 16 block are one run of 16 elements, twice.
+void MemoryAccess::sharpen() {
+  if (lanes_.varies() || lanes_.pattern == 0) return;
+  const lower::Pattern whole = e_.plan_.uniformity.pattern_of(lanes_);
+  pattern_ = whole;
+  if (consecutive(lanes_.chunks)) return;
+  if (lanes_.chunks == 1 && in_.form.op == Op::ld)
+    for (int q : {16, 8, 4}) {
+      bool same = true;
+      for (int i = 0; i < 32; i++) same &= whole[size_t(i)] == int64_t(i % q) * size();
+      if (same) {
+        repeat_ = q;
+        return;
+      }
+    }
+  for (int n = 2 * lanes_.chunks; n <= 4; n *= 2) {
+    bool flat = true;
+    for (int i = 0; i < 32; i++) {
+      pattern_[size_t(i)] = whole[size_t(i)] - whole[size_t(i / (32 / n) * (32 / n))];
+      flat &= pattern_[size_t(i)] == 0;
+    }
+    if (!flat && !consecutive(n)) continue;
+    lanes_.chunks = uint8_t(n);
+    if (flat) lanes_.pattern = 0;
+    return;
+  }
+  pattern_ = whole;
 }
 
 MemoryAccess::Shape MemoryAccess::shape() const {
   if (lanes_.varies()) return Shape::any;
-  const lower::Pattern& p = e_.plan_.uniformity.pattern_of(lanes_);
   if (lanes_.pattern == 0) return Shape::same;
+  if (repeat_ || consecutive(lanes_.chunks)) return Shape::consecutive;
   const int span = 32 / lanes_.chunks;
-  bool consecutive = true;
   int64_t low = 0, high = 0;
-  for (int i = 0; i < 32; i++) {
-    if (p[size_t(i)] != int64_t(i % span) * size()) consecutive = false;
-    if (p[size_t(i)] % size() != 0) return Shape::any;
-    low = std::min(low, p[size_t(i)]), high = std::max(high, p[size_t(i)]);
+  for (int64_t v : pattern_) {
+    if (v % size() != 0) return Shape::any;
+    low = std::min(low, v), high = std::max(high, v);
   }
-  if (consecutive) return Shape::consecutive;
   return all_ && (high - low) / size() < 2 * span ? Shape::pattern : Shape::any;
 }
 
@@ -101,8 +137,60 @@ void MemoryAccess::note(Value* address) {
   (void)address;
 }
 
+/// Bytes from the base (of a chunk) to the lowest and past the highest byte of its lanes.
+std::pair<int64_t, int64_t> MemoryAccess::span_of_lanes() const {
+  if (lanes_.pattern == 0) return {0, size()};
+  if (repeat_) return {0, repeat_ * size()};
+  const auto [low, high] = std::minmax_element(pattern_.begin(), pattern_.end());
+  return {*low, *high + size()};
+}
+
+/// Accesses of a node through one base register, such as an unrolled loop's, are checked together, before the first:
+/// when one of them is outside, the warp leaves here and the interpreter finds the exact one. True when this access
+/// needs no check of its own.
+bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
+  if (address_.base != ptx::BaseKind::reg || e_.guard_ || !(lanes_.chunks == 1 || all_)) return false;
+  if (shared_ && !all_ && lanes_.pattern) return false;  // lanes that are off may point past a small array
+  const int64_t first = address_.value + low, last = first + extent;
+  if (auto at = e_.covered_.find(address_.id); at != e_.covered_.end()) {
+    const Emitter::Cover& c = at->second;
+    return c.shared == shared_ && c.size == size() && first >= c.low && last <= c.high && (first - c.low) % size() == 0;
+  }
+  Emitter::Cover cover{first, last, size(), shared_};
+  int count = 1;
+  const lower::Node& node = e_.schedule_.nodes[e_.node_];
+  for (uint32_t i = e_.inst_ + 1; i < node.last; i++) {
+    const Instr& in = e_.plan_.program.code[i];
+    if ((in.form.op == Op::ld || in.form.op == Op::st) && in.guard.reg == ptx::kNoReg) {
+      const Operand& o = in.ops[in.form.op == Op::st ? 0 : 1];
+      const Space s = in.form.n_spaces ? in.form.space() : Space::none, own = in_.form.n_spaces ? in_.form.space() : Space::none;
+      if (o.kind == OperandKind::address && o.base == ptx::BaseKind::reg && o.id == address_.id && s == own) {
+        const MemoryAccess other(e_, in, o, isa::bytes_of(in.form.type()), std::max<int>(1, in.form.vec));
+        const auto [from, to] = other.span_of_lanes();
+        const Shape shape = other.shape();
+        if (shape != Shape::any && other.size() == size() && other.lanes_.chunks == lanes_.chunks && (o.value + from - first) % size() == 0) {
+          cover.low = std::min(cover.low, o.value + from), cover.high = std::max(cover.high, o.value + to);
+          count++;
+        }
+      }
+    }
+    bool rewritten = false;
+    lower::for_registers(in, [&](uint32_t r) { rewritten |= r == address_.id; }, [](uint32_t) {});
+    if (rewritten) break;
+  }
+  if (count < 2 || cover.high - cover.low > (int64_t{1} << 20)) return false;
+  e_.leave_if(any_bad_chunk(outside(bases, cover.low - address_.value, cover.high - cover.low), nullptr));
+  e_.covered_[address_.id] = cover;
+  return true;
+}
+
 /// Emits `fast` where the checks hold and the general way elsewhere; `results` are the values that both define.
 void MemoryAccess::either(Value* bad, const std::function<std::vector<Value*>()>& fast) {
+  if (!bad) {
+    const std::vector<Value*> values = fast();
+    for (size_t i = 0; i < values.size(); i++) define(int(i), values[i]);
+    return;
+  }
   llvm::BasicBlock *slow = e_.block("slow"), *quick = e_.block("fast"), *done = e_.block("accessed");
   auto* branch = b_.CreateCondBr(bad, slow, quick);
   branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(e_.context_).createBranchWeights(1, 1 << 20));
@@ -206,7 +294,8 @@ void MemoryAccess::load_same() {
     b_.CreateCondBr(e_.any(m), go, skip);
     b_.SetInsertPoint(go);
   }
-  Value *bases = used_addresses(address(chunks), m), *bad = any_bad_chunk(outside(bases, 0, size()), nullptr);
+  Value* bases = used_addresses(address(chunks), m);
+  Value* bad = covered(bases, 0, size()) ? nullptr : any_bad_chunk(outside(bases, 0, size()), nullptr);
   either(bad, [&] {
     note(bases);
     std::vector<Value*> out;
@@ -243,10 +332,11 @@ Value* MemoryAccess::load_chunks(Value* bases, int k) {
 }
 
 void MemoryAccess::load_consecutive() {
-  const int chunks = lanes_.chunks, span = 32 / chunks;
-  Value* m = all_ ? nullptr : e_.exec_mask();
+  const int chunks = lanes_.chunks, span = repeat_ ? repeat_ : 32 / chunks;
+  Value* m = all_ ? nullptr : repeat_ ? repeated_mask(e_.exec_mask()) : e_.exec_mask();
   // The whole range must be inside even where lanes are off: rare at the edges, and then exec/ does it.
-  Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, 0, span * size()), m);
+  Value* bases = address(chunks);
+  Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), chunks > 1 ? m : nullptr);
   either(bad, [&] {
     note(bases);
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
@@ -265,9 +355,21 @@ void MemoryAccess::load_consecutive() {
       for (int k = 0; k < vector_; k++) parts[size_t(k)].push_back(split[size_t(k)]);
     }
     std::vector<Value*> out;
-    for (auto& list : parts) out.push_back(join(list));
+    for (auto& list : parts) {
+      Value* v = join(list);
+      llvm::SmallVector<int, 32> again;
+      for (int i = 0; i < 32; i++) again.push_back(i % span);
+      out.push_back(repeat_ ? b_.CreateShuffleVector(v, again) : v);
+    }
     return out;
   });
+}
+
+/// The run of a repeated access: an element is wanted when any of its lanes is on its way.
+Value* MemoryAccess::repeated_mask(Value* m) {
+  Value* some = slice(m, 0, repeat_);
+  for (int i = repeat_; i < 32; i += repeat_) some = b_.CreateOr(some, slice(m, i, repeat_));
+  return some;
 }
 
 /// Concatenates 1, 2 or 4 vectors.
@@ -281,12 +383,13 @@ Value* MemoryAccess::join(std::vector<Value*> list) {
 }
 
 void MemoryAccess::load_pattern() {
-  const lower::Pattern& p = e_.plan_.uniformity.pattern_of(lanes_);
+  const lower::Pattern& p = pattern_;
   const int chunks = lanes_.chunks, span = 32 / chunks;
   int64_t low = 0, high = 0;
   for (int64_t v : p) low = std::min(low, v), high = std::max(high, v);
   const int elements = int((high - low) / size()) + 1;
-  Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, low, high - low + size()), nullptr);
+  Value* bases = address(chunks);
+  Value* bad = covered(bases, low, high - low + size()) ? nullptr : any_bad_chunk(outside(bases, low, high - low + size()), nullptr);
   either(bad, [&] {
     note(bases);
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
@@ -375,9 +478,10 @@ void MemoryAccess::store() {
   Value* m = all_ ? nullptr : e_.exec_mask();
   const std::vector<Value*> values = sources();
   if (lanes_.chunks == 1 && lanes_.pattern == 0) return store_same(values);
-  if (shape() == Shape::consecutive) {
+  if (shape() == Shape::consecutive && !repeat_) {
     const int chunks = lanes_.chunks, span = 32 / chunks;
-    Value *bases = address(chunks), *bad = any_bad_chunk(outside(bases, 0, span * size()), m);
+    Value* bases = address(chunks);
+    Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), m);
     return either(bad, [&] {
       note(bases);
       for (int c = 0; c < chunks; c++) {
@@ -414,7 +518,8 @@ void MemoryAccess::store_same(const std::vector<Value*>& values) {
     b_.CreateCondBr(e_.any(m), go, skip);
     b_.SetInsertPoint(go);
   }
-  Value *base = address(1), *bad = outside(base, 0, size());
+  Value* base = address(1);
+  Value* bad = covered(base, 0, size()) ? nullptr : outside(base, 0, size());
   either(bad, [&] {
     note(base);
     Value* last = b_.CreateSub(b_.getInt32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, e_.bits_of(m), b_.getTrue()));

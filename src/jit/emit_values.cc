@@ -227,6 +227,7 @@ void Emitter::define(const Operand& o, Value* v) {
 }
 
 void Emitter::define_reg(uint32_t reg, Value* v) {
+  covered_.erase(reg);
   llvm::AllocaInst* a = slot(reg);
   const int width = is_qword(reg) ? 64 : width_of_reg(reg);
   if (!is_pred(reg) && !is_qword(reg)) {

@@ -31,7 +31,10 @@ llvm::Value* Emitter::member_mask(const Operand& o) {
   if (o.kind != OperandKind::reg) return nullptr;
   if (width_of_reg(o.id) == 1) return fit(raw(o.id, 1), b_.getInt32Ty());
   Value* first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateOr(bits_of(exec_mask()), b_.getInt32(1u << 31)), b_.getTrue());
-  return b_.CreateExtractElement(fit(raw(o.id, 32), b_.getInt32Ty()), first);
+  Value *all = fit(raw(o.id, 32), b_.getInt32Ty()), *named = b_.CreateExtractElement(all, first);
+  // Lanes that name different members form several groups: the interpreter's business.
+  leave_if(any(b_.CreateAnd(exec_mask(), b_.CreateICmpNE(all, widen(named, 32)))));
+  return named;
 }
 
 bool Emitter::emit_warp(const Instr& in) {

@@ -61,6 +61,8 @@ class Emitter {
   struct Place { llvm::AllocaInst* slot = nullptr; };
   struct Target { uint32_t node; Value* mask; };
   enum class Use { arithmetic, bits };
+  /// Bytes [low, high) from a base register that a check has found inside memory (shared memory, or the device's).
+  struct Cover { int64_t low = 0, high = 0; int size = 0; bool shared = false; };
 
   // -- emit_control.cc
   void begin(uint32_t region);
@@ -169,6 +171,7 @@ class Emitter {
   bool emit_meaning(const ptx::Instr& in);
   void widen_bases(const ptx::Instr& in);
   Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
+  Value* quieted(Value* v);
   Value* flush(Value* v);                                   // f32 subnormals to signed zero
   Value* minmax(Value* a, Value* b, bool is_max, bool nan);
   Value* shift(unsigned op, Value* a, Value* by);
@@ -198,6 +201,7 @@ class Emitter {
   llvm::AllocaInst* poll_slot_ = nullptr;
   llvm::AllocaInst* count_slot_ = nullptr;                  // warp instructions executed
   std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
+  std::map<uint32_t, Cover> covered_;                       // by base register: checked since it was written in this node
   std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
   bool full_ = false;                                       // the mask of this node is known to be all lanes

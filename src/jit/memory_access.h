@@ -1,6 +1,7 @@
 // jit/memory_access.h: the code of one ld or st (emit_memory.cc).
 #pragma once
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "jit/emitter.h"
@@ -25,7 +26,12 @@ class MemoryAccess {
     return in_.form.has(isa::Mod::volatile_) || in_.form.has(isa::Mod::relaxed) || in_.form.has(isa::Mod::acquire) ||
            in_.form.has(isa::Mod::release) || in_.form.has(isa::Mod::mmio);
   }
+  bool covered(Value* bases, int64_t low, int64_t extent);
+  std::pair<int64_t, int64_t> span_of_lanes() const;
+  void sharpen();
+  bool consecutive(int chunks) const;
   Shape shape() const;
+  Value* repeated_mask(Value* mask);
   Value* address(int width);
   Value* outside(Value* address, int64_t low, int64_t extent);
   Value* any_bad_chunk(Value* bad, Value* mask);
@@ -64,7 +70,9 @@ class MemoryAccess {
   const ptx::Operand& address_;
   const int bytes_, vector_;
   bool shared_ = false, all_ = false;
-  lower::Lanes lanes_;
+  lower::Lanes lanes_;               // of the address
+  lower::Pattern pattern_{};         // of lanes_.chunks, after sharpen()
+  int repeat_ = 0;                   // lanes l and l + repeat_ have one address; 0: not so
 };
 
 }  // namespace orrery::jit

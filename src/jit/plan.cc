@@ -33,6 +33,7 @@ bool makes_nan(const Instr& in) {
   if (f.type() != Type::f32 || f.has(Mod::approx) || f.has(Mod::full) || f.has(Mod::sat)) return false;
   switch (f.op) {
     case Op::add: case Op::sub: case Op::mul: case Op::fma: case Op::mad: case Op::div: case Op::rcp: case Op::sqrt:
+    case Op::neg: case Op::abs:
       return true;
     default:
       return false;

@@ -23,7 +23,8 @@ using ptx::Sreg;
 
 namespace {
 
-constexpr Lanes kVaries{32, 0, 0, false, 0};
+constexpr uint64_t kNoLimit = ~uint64_t{0};
+constexpr Lanes kVaries{32, 0, 0, false, 0, kNoLimit};
 constexpr uint8_t kMaxAlign = 63;
 
 uint8_t align_of(int64_t v) { return v == 0 ? kMaxAlign : uint8_t(std::countr_zero(uint64_t(v))); }
@@ -137,11 +138,12 @@ class Analysis {
     if (a.chunks == 0) return b;
     if (b.chunks == 0) return a;
     if (a == b) return a;
+    if (a.limit != b.limit) a.limit = b.limit = kNoLimit;  // no chains of growing limits around loops
     for (int n : {1, 2, 4}) {
       if (n < a.chunks || n < b.chunks) continue;
       const Lanes x = refine(a, n), y = refine(b, n);
       if (x.chunks != n || y.chunks != n || x.pattern != y.pattern) continue;
-      Lanes out{uint8_t(n), std::min(x.align, y.align), x.pattern, false, 0};
+      Lanes out{uint8_t(n), std::min(x.align, y.align), x.pattern, false, 0, a.limit};
       if (x.constant && y.constant && x.value == y.value) out.constant = true, out.value = x.value;
       return out;
     }
@@ -153,10 +155,11 @@ class Analysis {
       case OperandKind::reg: {
         Lanes l = u_.regs[o.id];
         if (o.negated && l.pattern) return kVaries;
-        if (o.negated) l.constant = false, l.align = 0;
+        if (o.negated) l.constant = false, l.align = 0, l.limit = kNoLimit;
         return l;
       }
-      case OperandKind::imm: return {1, o.is_float ? uint8_t(0) : align_of(o.value), 0, !o.is_float, o.value};
+      case OperandKind::imm:
+        return {1, o.is_float ? uint8_t(0) : align_of(o.value), 0, !o.is_float, o.value, o.is_float || o.value < 0 ? kNoLimit : uint64_t(o.value)};
       case OperandKind::sreg: return lanes_of_sreg(Sreg(o.id), u_.block, u_.patterns);
       case OperandKind::local_var: case OperandKind::func: case OperandKind::none: return {1, 0, 0, false, 0};
       case OperandKind::vec: case OperandKind::pair: {
@@ -170,6 +173,7 @@ class Analysis {
         if (l.chunks == 0 || l.varies()) return l;
         l.align = std::min(l.align, align_of(o.value));
         l.constant = false;
+        l.limit = kNoLimit;
         return l;
       }
       default: return kVaries;
@@ -222,6 +226,22 @@ class Analysis {
         return {uint8_t(n), uint8_t(std::min(x.align + y.align, int(kMaxAlign))), 0, false, 0};
     }
     return kVaries;
+  }
+
+  static bool below(const Lanes& l, int align) { return l.chunks && !l.varies() && align < 63 && l.limit < uint64_t{1} << align; }
+
+  /// base + pattern against a constant at a boundary of the base's alignment: all lanes agree with the base.
+  Lanes compared(const Instr& in) {
+    const Form& f = in.form;
+    const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
+    int64_t top;
+    if (!is_integer(f.type()) || a.chunks != 1 || a.pattern == 0 || !b.constant || !b.flat() || !low_bits(a, top)) return generic(in);
+    if (f.has(Mod::and_) || f.has(Mod::or_) || f.has(Mod::xor_)) return generic(in);
+    const int64_t step = int64_t{1} << std::min<int>(a.align, 31);
+    const bool at_step = f.has(Mod::lt) || f.has(Mod::lo) || f.has(Mod::ge) || f.has(Mod::hs);
+    const bool before_step = f.has(Mod::le) || f.has(Mod::ls) || f.has(Mod::gt) || f.has(Mod::hi);
+    if ((at_step && b.value % step == 0) || (before_step && (b.value + 1) % step == 0)) return {1, 0, 0, false, 0};
+    return generic(in);
   }
 
   /// Largest value of the pattern when base + pattern can be read as disjoint bits; false when it cannot.
@@ -356,9 +376,15 @@ class Analysis {
         if (f.type() == Type::pred) return generic(in);
         const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
         const bool is_or = f.op == Op::or_;
+        // Bits that do not meet: or is a sum.
+        if ((b.flat() && below(a, b.align)) || (a.flat() && below(b, a.align))) {
+          const Lanes l = sum(a, b, 1, bits);
+          if (!l.varies()) return l;
+        }
         return bitwise(a, b, [=](int64_t x, int64_t y) { return is_or ? x | y : x ^ y; }, std::min(a.align, b.align), bits);
       }
       case Op::cvt: return converted(f, of(in.ops[1]));
+      case Op::setp: return compared(in);
       default: return generic(in);
     }
   }
@@ -439,7 +465,8 @@ Lanes lanes_of_tid(Sreg s, BlockSize b, std::vector<Pattern>& patterns) {
     if (!same) continue;
     auto at = std::find(patterns.begin(), patterns.end(), pattern);
     if (at == patterns.end()) at = patterns.insert(patterns.end(), pattern);
-    return {uint8_t(chunks), align, uint16_t(at - patterns.begin()), false, 0};
+    const uint32_t limit = s == Sreg::tid_x ? b.x : s == Sreg::tid_y ? b.y : b.z;
+    return {uint8_t(chunks), align, uint16_t(at - patterns.begin()), false, 0, limit - 1};
   }
   return kVaries;
 }
@@ -447,7 +474,7 @@ Lanes lanes_of_tid(Sreg s, BlockSize b, std::vector<Pattern>& patterns) {
 }  // namespace
 
 Lanes lanes_of_sreg(Sreg sreg, BlockSize block, std::vector<Pattern>& patterns) {
-  auto constant = [](int64_t v) { return Lanes{1, align_of(v), 0, true, v}; };
+  auto constant = [](int64_t v) { return Lanes{1, align_of(v), 0, true, v, uint64_t(v)}; };
   switch (sreg) {
     case Sreg::tid_x: case Sreg::tid_y: case Sreg::tid_z: return lanes_of_tid(sreg, block, patterns);
     case Sreg::ntid_x: return constant(block.x);
@@ -458,7 +485,7 @@ Lanes lanes_of_sreg(Sreg sreg, BlockSize block, std::vector<Pattern>& patterns) 
       for (size_t i = 0; i < 32; i++) p[i] = int64_t(i);
       auto at = std::find(patterns.begin(), patterns.end(), p);
       if (at == patterns.end()) at = patterns.insert(patterns.end(), p);
-      return {1, kMaxAlign, uint16_t(at - patterns.begin()), true, 0};
+      return {1, kMaxAlign, uint16_t(at - patterns.begin()), true, 0, 31};
     }
     case Sreg::lanemask_eq: case Sreg::lanemask_le: case Sreg::lanemask_lt: case Sreg::lanemask_ge:
     case Sreg::lanemask_gt:

@@ -39,6 +39,7 @@ struct Lanes {
   uint16_t pattern = 0;   // number of the pattern; 0: all zero
   bool constant = false;  // base is `value` (chunks 1)
   int64_t value = 0;
+  uint64_t limit = ~uint64_t{0};  // no value is above it, as an unsigned number; all ones: not known
 
   bool varies() const { return chunks == 32; }
   bool uniform() const { return chunks == 1 && pattern == 0; }

@@ -1,0 +1,160 @@
+// Compiled code against the interpreter: the same launch, the same bytes, for kernels that exercise one mechanism each.
+// The interpreter is judged by recorded hardware elsewhere; here only agreement counts.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "exec/launch.h"
+#include "jit/compiler.h"
+#include "lower/program.h"
+#include "ptx/module.h"
+
+namespace orrery {
+namespace {
+
+constexpr int kWords = 4096;
+
+struct Outcome {
+  std::vector<uint32_t> memory;
+  std::string fault;
+  uint64_t native_blocks = 0;
+};
+
+/// Runs kernel `k(.u64 out, .u64 in, .u32 n)` on fresh buffers.
+Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, uint32_t n, bool compiled, const std::string& decls = "") {
+  const std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n" + decls +
+      "\n.visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n)\n{\n"
+      ".reg .pred %p<16>; .reg .b16 %h<16>; .reg .b32 %r<64>; .reg .b64 %d<32>; .reg .f32 %f<32>; .reg .f64 %g<8>;\n" + body + "\n}\n";
+  std::vector<ptx::Diagnostic> diagnostics;
+  const ptx::Module module = ptx::parse(text, diagnostics);
+  for (const auto& d : diagnostics) ADD_FAILURE() << d.loc.line << ": " << d.message;
+  exec::DeviceMemory memory;
+  lower::Addresses addresses;
+  addresses.var.assign(module.vars.size(), 0);
+  addresses.function.assign(module.functions.size(), 0);
+  const lower::KernelPrograms programs = lower::lower_kernel(module, 0, addresses);
+  jit::Compiler compiler(jit::Mode::synchronous);
+  exec::Machine machine;
+  machine.memory = &memory;
+  machine.code = compiled ? &compiler : nullptr;
+  machine.options.threads = 1;
+  const uint64_t out = memory.allocate(kWords * 4, exec::MemoryKind::device, 0), in = memory.allocate(kWords * 4, exec::MemoryKind::device, 0);
+  std::mt19937 random(7);
+  for (int i = 0; i < kWords; i++) reinterpret_cast<uint32_t*>(in)[i] = i % 3 ? uint32_t(random()) : uint32_t(random() % 64);
+  exec::Launch launch;
+  launch.kernel = exec::make_kernel(programs, addresses);
+  launch.grid = grid;
+  launch.block = block;
+  launch.params.resize(20);
+  std::memcpy(launch.params.data(), &out, 8);
+  std::memcpy(launch.params.data() + 8, &in, 8);
+  std::memcpy(launch.params.data() + 16, &n, 4);
+  const exec::LaunchResult result = exec::execute(machine, launch);
+  Outcome o;
+  if (result.fault) o.fault = result.fault->message.substr(0, result.fault->message.find(':'));
+  o.native_blocks = result.native_blocks;
+  const uint32_t* p = reinterpret_cast<uint32_t*>(out);
+  o.memory.assign(p, p + kWords);
+  return o;
+}
+
+void same(const std::string& body, exec::Dim3 grid = {2}, exec::Dim3 block = {96}, uint32_t n = 150, const std::string& decls = "") {
+  setenv("ORRERY_CACHE", "off", 1);
+  const Outcome a = run(body, grid, block, n, true, decls), b = run(body, grid, block, n, false, decls);
+  EXPECT_EQ(a.fault, b.fault);
+  EXPECT_GT(a.native_blocks + (a.fault.empty() ? 0 : 1), 0u);
+  if (a.fault.empty()) {
+    EXPECT_EQ(a.memory, b.memory);
+  }
+}
+
+// %r1 = global thread number, %d1 = &out[%r1], %d2 = &in[%r1], %r2 = in[%r1], %r3 = n
+const std::string kStart =
+    "ld.param.u64 %d10, [out]; ld.param.u64 %d11, [in]; ld.param.u32 %r3, [n];\n"
+    "mov.u32 %r10, %ctaid.x; mov.u32 %r11, %ntid.x; mov.u32 %r12, %tid.x; mad.lo.s32 %r1, %r10, %r11, %r12;\n"
+    "mul.wide.s32 %d3, %r1, 4; add.s64 %d1, %d10, %d3; add.s64 %d2, %d11, %d3; ld.global.u32 %r2, [%d2];\n";
+
+TEST(JitKernels, StraightLine) { same(kStart + "add.s32 %r4, %r2, %r1; st.global.u32 [%d1], %r4; ret;"); }
+
+TEST(JitKernels, LanesThatExitEarly) {
+  same(kStart + "setp.ge.s32 %p1, %r1, %r3; @%p1 bra L; xor.b32 %r4, %r2, 255; st.global.u32 [%d1], %r4; L: ret;");
+}
+
+TEST(JitKernels, BothSidesOfABranch) {
+  same(kStart + "and.b32 %r4, %r2, 1; setp.eq.s32 %p1, %r4, 0; @%p1 bra E; mul.lo.s32 %r5, %r2, 3; bra.uni J;\n"
+                "E: sub.s32 %r5, 7, %r2; J: st.global.u32 [%d1], %r5; ret;");
+}
+
+TEST(JitKernels, LoopThatLanesLeaveAtDifferentTimes) {
+  same(kStart + "and.b32 %r4, %r2, 31; mov.u32 %r5, 0; mov.u32 %r6, 1;\n"
+                "L: setp.ge.u32 %p1, %r5, %r4; @%p1 bra D; mad.lo.s32 %r6, %r6, 5, %r5; add.s32 %r5, %r5, 1; bra.uni L;\n"
+                "D: add.s32 %r6, %r6, %r5; st.global.u32 [%d1], %r6; ret;");
+}
+
+TEST(JitKernels, ContinueAndBreakInNestedLoops) {
+  same(kStart + "and.b32 %r4, %r2, 15; mov.u32 %r5, 0; mov.u32 %r6, 0;\n"
+                "O: mov.u32 %r7, 0;\n"
+                "I: add.s32 %r7, %r7, 1; add.s32 %r8, %r7, %r1; and.b32 %r8, %r8, 3; setp.eq.s32 %p1, %r8, 0; @%p1 bra C;\n"
+                "mad.lo.s32 %r6, %r6, 3, %r7; setp.gt.s32 %p2, %r6, 100000; @%p2 bra B;\n"
+                "C: setp.lt.s32 %p3, %r7, %r4; @%p3 bra I; add.s32 %r5, %r5, 1; setp.lt.s32 %p4, %r5, 4; @%p4 bra O;\n"
+                "B: st.global.u32 [%d1], %r6; ret;");
+}
+
+TEST(JitKernels, BarrierAndSharedMemory) {
+  same(kStart + "shl.b32 %r5, %r12, 2; mov.u32 %r6, s; add.s32 %r6, %r6, %r5; st.shared.u32 [%r6], %r2; bar.sync 0;\n"
+                "sub.s32 %r7, 380, %r5; mov.u32 %r8, s; add.s32 %r7, %r7, %r8; ld.shared.u32 %r9, [%r7]; bar.sync 0;\n"
+                "add.s32 %r9, %r9, %r2; st.global.u32 [%d1], %r9; ret;", {2}, {96}, 150, ".shared .align 4 .b8 s[384];");
+}
+
+TEST(JitKernels, AddressBelowTheBaseInLanesThatAreOff) {
+  same(kStart + "mov.u32 %r7, 0; setp.eq.s32 %p1, %r12, 0; @%p1 bra S; add.s32 %r5, %r12, -1; mul.wide.u32 %d5, %r5, 4;\n"
+                "add.s64 %d5, %d11, %d5; ld.global.u32 %r7, [%d5]; S: st.global.u32 [%d1], %r7; ret;");
+}
+
+TEST(JitKernels, ShufflesAndVotes) {
+  same(kStart + "shfl.sync.bfly.b32 %r4, %r2, 3, 31, -1; shfl.sync.down.b32 %r5|%p1, %r2, 5, 31, -1; shfl.sync.idx.b32 %r6, %r2, %r1, 31, -1;\n"
+                "setp.gt.s32 %p2, %r2, 40; vote.sync.ballot.b32 %r7, %p2, -1; vote.sync.any.pred %p3, %p2, -1; selp.u32 %r8, 1, 0, %p3; selp.u32 %r9, 2, 0, %p1;\n"
+                "add.s32 %r4, %r4, %r5; add.s32 %r4, %r4, %r6; xor.b32 %r4, %r4, %r7; add.s32 %r4, %r4, %r8; add.s32 %r4, %r4, %r9; st.global.u32 [%d1], %r4; ret;", {2}, {64});
+}
+
+TEST(JitKernels, TwoDimensionalBlocks) {
+  for (exec::Dim3 block : {exec::Dim3{16, 8}, exec::Dim3{8, 8}, exec::Dim3{4, 24}, exec::Dim3{24, 4}, exec::Dim3{32, 3}, exec::Dim3{10, 10}})
+    same("ld.param.u64 %d10, [out]; ld.param.u64 %d11, [in]; ld.param.u32 %r3, [n]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r4, %ntid.x;\n"
+         "mad.lo.s32 %r5, %r2, %r3, %r1; mul.wide.s32 %d1, %r5, 4; add.s64 %d2, %d11, %d1; ld.global.u32 %r6, [%d2]; mul.wide.s32 %d3, %r2, 4; add.s64 %d3, %d11, %d3;\n"
+         "ld.global.u32 %r7, [%d3]; mul.wide.s32 %d4, %r1, 4; add.s64 %d4, %d11, %d4; ld.global.u32 %r8, [%d4]; mad.lo.s32 %r9, %r7, %r8, %r6;\n"
+         "mad.lo.s32 %r5, %r2, %r4, %r1; mul.wide.s32 %d5, %r5, 4; add.s64 %d5, %d10, %d5; st.global.u32 [%d5], %r9; ret;", {1}, block, 37);
+}
+
+TEST(JitKernels, Atomics) {
+  same(kStart + "and.b32 %r4, %r2, 7; mul.wide.u32 %d5, %r4, 4; add.s64 %d5, %d10, %d5; atom.global.add.u32 %r5, [%d5+8192], %r1; red.global.add.u32 [%d10+8240], 3;\n"
+                "red.global.max.s32 [%d10+8244], %r2; atom.global.cas.b32 %r6, [%d5+8300], 0, %r1; add.s32 %r5, %r5, %r6; st.global.u32 [%d1], %r5; ret;");
+}
+
+TEST(JitKernels, SubWordAndVectorAccess) {
+  same(kStart + "shl.b32 %r4, %r1, 4; cvt.u64.u32 %d5, %r4; add.s64 %d6, %d11, %d5; ld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%d6]; ld.global.s8 %r9, [%d2+1]; ld.global.u16 %h1, [%d2+2]; cvt.u32.u16 %r13, %h1;\n"
+                "add.s32 %r5, %r5, %r9; add.s32 %r6, %r6, %r13; add.s64 %d7, %d10, %d5; st.global.v4.u32 [%d7], {%r8, %r7, %r6, %r5}; st.global.u8 [%d7+3], %r2; ret;", {2}, {96});
+}
+
+TEST(JitKernels, FloatsWithNaNs) {
+  same(kStart + "mov.b32 %f1, %r2; mul.f32 %f2, %f1, %f1; sub.f32 %f3, %f2, %f2; fma.rn.f32 %f4, %f1, %f3, %f2; add.ftz.f32 %f5, %f4, %f1; min.f32 %f6, %f4, %f1; max.NaN.f32 %f7, %f3, %f1;\n"
+                "div.rn.f32 %f8, %f1, %f6; sqrt.rn.f32 %f9, %f8; neg.f32 %f10, %f9; mov.b32 %r4, %f4; mov.b32 %r5, %f5; xor.b32 %r4, %r4, %r5; mov.b32 %r5, %f6; xor.b32 %r4, %r4, %r5; mov.b32 %r5, %f7; xor.b32 %r4, %r4, %r5;\n"
+                "mov.b32 %r5, %f10; add.s32 %r4, %r4, %r5; st.global.u32 [%d1], %r4; ret;");
+}
+
+TEST(JitKernels, IntegerEdges) {
+  same(kStart + "and.b32 %r4, %r2, 3; div.s32 %r5, %r2, %r4; rem.u32 %r6, %r2, %r4; shl.b32 %r7, %r2, %r1; shr.s32 %r8, %r2, %r1; mul.hi.s32 %r9, %r2, %r5; popc.b32 %r13, %r2; bfe.s32 %r14, %r2, 5, 9; clz.b32 %r15, %r2; brev.b32 %r16, %r2;\n"
+                "xor.b32 %r5, %r5, %r6; add.s32 %r5, %r5, %r7; xor.b32 %r5, %r5, %r8; add.s32 %r5, %r5, %r9; add.s32 %r5, %r5, %r13; xor.b32 %r5, %r5, %r14; add.s32 %r5, %r5, %r15; xor.b32 %r5, %r5, %r16; prmt.b32 %r5, %r5, %r2, 0x4b16;\n"
+                "lop3.b32 %r5, %r5, %r2, %r1, 0x6a; st.global.u32 [%d1], %r5; ret;");
+}
+
+TEST(JitKernels, IllegalAddressIsTheSameFault) { same(kStart + "add.s64 %d1, %d1, 1099511627776; st.global.u32 [%d1], %r2; ret;"); }
+TEST(JitKernels, MisalignedAddressIsTheSameFault) { same(kStart + "add.s64 %d1, %d1, 2; st.global.u32 [%d1], %r2; ret;"); }
+
+TEST(JitKernels, SpinLockBetweenLanes) {
+  same(kStart + "mov.u32 %r20, 0;\nT: atom.global.cas.b32 %r4, [%d10+12288], 0, 1; setp.ne.s32 %p1, %r4, 0; @%p1 bra T;\n"
+                "ld.volatile.global.u32 %r5, [%d10+12292]; add.s32 %r5, %r5, 1; st.volatile.global.u32 [%d10+12292], %r5; membar.gl; atom.global.exch.b32 %r6, [%d10+12288], 0; st.global.u32 [%d1], %r20; ret;", {1}, {64});
+}
+
+}  // namespace
+}  // namespace orrery
