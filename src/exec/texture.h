@@ -22,6 +22,9 @@ struct TextureObject {
   AddressMode mode[3] = {AddressMode::clamp, AddressMode::clamp, AddressMode::clamp};
   float border[4] = {0, 0, 0, 0};
   uint8_t levels = 1;
+  const TextureObject* mips = nullptr;   // `levels` objects, one per level, where there are several
+  bool mip_linear = false;
+  float mip_bias = 0, mip_min = 0, mip_max = 1000;
   bool is_surface = false;
 };
 
@@ -31,6 +34,7 @@ struct Texel {
 
 /// Fetches with integer or float coordinates. `dims` 1..3; `layer` for arrays; coordinates in texels or normalised.
 /// Coordinates beyond the edges follow the object's address modes.
+/// `level` picks a mipmap level where the object has several.
 Texel fetch_integer(const TextureObject& texture, int dims, const int32_t* coords, uint32_t layer);
 Texel fetch_float(const TextureObject& texture, int dims, const float* coords, uint32_t layer, float level);
 
