@@ -162,7 +162,7 @@ llvm::Value* Emitter::read_as(const Operand& o, LaneType* t, int width, Use use)
       v = fit(v, t);
       if (o.negated) v = t->isFloatingPointTy() ? b_.CreateFNeg(v) : b_.CreateNeg(v);
       return v;
-    case OperandKind::sreg: return fit(special(Sreg(o.id), o.value, width), t);
+    case OperandKind::sreg: v = special(Sreg(o.id), o.value, width); return v ? fit(v, t) : nullptr;
     case OperandKind::local_var: return ConstantInt::get(wide(t, width), uint64_t(o.value));
     default: return nullptr;
   }
