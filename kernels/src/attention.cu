@@ -127,20 +127,21 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
 
 template <class S>
 __device__ __forceinline__ void issue_scores(float (&s)[S::kKeys / 2], uint32_t q, uint32_t k) {
+  const ptx::Descriptor dq = ptx::descriptor_k_major(q), dk = ptx::descriptor_k_major(k);
 #pragma unroll
-  for (int j = 0; j < S::kDim / 16; j++) {
-    wgmma_ss<typename S::T, typename S::T, S::kKeys, 0, 0>(s, ptx::descriptor_k_major(q + j / 4 * S::kSlabQ, j % 4),
-                                                           ptx::descriptor_k_major(k + j / 4 * S::kSlabKv, j % 4), j > 0);
-  }
+  for (int j = 0; j < S::kDim / 16; j++)
+    wgmma_ss<typename S::T, typename S::T, S::kKeys, 0, 0>(
+        s, dq.at(j / 4 * S::kSlabQ + j % 4 * ptx::kStepKMajor), dk.at(j / 4 * S::kSlabKv + j % 4 * ptx::kStepKMajor), j > 0);
   ptx::wgmma_commit_group();
 }
 
 template <class S>
 __device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint32_t (&probabilities)[S::kKeys / 16][4],
                                              uint32_t v) {
+  const ptx::Descriptor dv = ptx::descriptor_mn_major(v, S::kKeys);
 #pragma unroll
   for (int j = 0; j < S::kKeys / 16; j++)
-    wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], ptx::descriptor_mn_major(v, j, S::kKeys), 1);
+    wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], dv.at(j * ptx::kStepMnMajor), 1);
   ptx::wgmma_commit_group();
 }
 

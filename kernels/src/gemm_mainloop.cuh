@@ -158,20 +158,18 @@ struct Release {
 template <class Tile>
 __device__ __forceinline__ void multiply_stage(float (&acc)[Tile::kBlocks][Tile::kTileN / 2], uint32_t a,
                                                uint32_t b, int keep) {
+  const ptx::Descriptor da = Tile::kTransA ? ptx::descriptor_mn_major(a, Tile::kSlabK) : ptx::descriptor_k_major(a);
+  const ptx::Descriptor db = Tile::kTransB ? ptx::descriptor_mn_major(b, Tile::kSlabK) : ptx::descriptor_k_major(b);
+  constexpr uint32_t kStepA = Tile::kTransA ? ptx::kStepMnMajor : ptx::kStepKMajor;
+  constexpr uint32_t kStepB = Tile::kTransB ? ptx::kStepMnMajor : ptx::kStepKMajor;
 #pragma unroll
   for (int i = 0; i < 4 * Tile::kSlabs; i++) {
-    const int slab = i / 4, j = i % 4;
-    uint64_t db;
-    if constexpr (Tile::kTransB) db = ptx::descriptor_mn_major(b + slab * Tile::kBytesB, j, Tile::kSlabK);
-    else db = ptx::descriptor_k_major(b + slab * Tile::kBytesB, j);
+    const uint32_t slab = i / 4, j = i % 4;
 #pragma unroll
-    for (int block = 0; block < Tile::kBlocks; block++) {
-      const uint32_t rows = a + slab * Tile::kBytesA + block * 64 * 128;  // 64 rows x 128 bytes, either way round
-      uint64_t da;
-      if constexpr (Tile::kTransA) da = ptx::descriptor_mn_major(rows, j, Tile::kSlabK);
-      else da = ptx::descriptor_k_major(rows, j);
+    for (int block = 0; block < Tile::kBlocks; block++) {  // 64 rows x 128 bytes each, either way round
       wgmma_ss<typename Tile::A, typename Tile::B, Tile::kTileN, Tile::kTransA, Tile::kTransB>(
-          acc[block], da, db, i > 0 ? 1 : keep);
+          acc[block], da.at(slab * Tile::kBytesA + block * 64 * 128 + j * kStepA),
+          db.at(slab * Tile::kBytesB + j * kStepB), i > 0 ? 1 : keep);
     }
   }
 }

@@ -41,17 +41,26 @@ __device__ __forceinline__ void wgmma_pin(float (&d)[kCount]) {
   for (int i = 0; i < kCount; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-/// Matrix descriptor for the 128-byte swizzle; offsets in bytes.
-__device__ __forceinline__ uint64_t descriptor(uint32_t addr, uint32_t leading, uint32_t stride) {
-  return uint64_t((addr & 0x3FFFF) >> 4) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32 |
-         uint64_t(1) << 62;
-}
-__device__ __forceinline__ uint64_t descriptor_k_major(uint32_t addr, int step) {
-  return descriptor(addr + step * 32, 16, 1024);
-}
+/// Matrix descriptor for the 128-byte swizzle. Made once per tile; steps and slabs are reached by adding constants to
+/// its low word (the address field does not overflow: shared memory is smaller than its 256 KiB), because making each
+/// descriptor anew costs more instructions than the product it is for.
+struct Descriptor {
+  uint32_t low, high;
+  __device__ __forceinline__ Descriptor(uint32_t addr, uint32_t leading, uint32_t stride)
+      : low((addr & 0x3FFFF) >> 4 | (leading >> 4) << 16), high(stride >> 4 | 1u << 30) {}
+  /// `bytes` further on; a compile-time constant.
+  __device__ __forceinline__ uint64_t at(uint32_t bytes) const {
+    uint64_t d;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low + (bytes >> 4)), "r"(high));
+    return d;
+  }
+};
+constexpr uint32_t kStepKMajor = 32, kStepMnMajor = 2048;  // bytes from one step of K to the next
+
+__device__ __forceinline__ Descriptor descriptor_k_major(uint32_t addr) { return {addr, 16, 1024}; }
 /// `lines`: k lines in a slab.
-__device__ __forceinline__ uint64_t descriptor_mn_major(uint32_t addr, int step, int lines) {
-  return descriptor(addr + step * 2048, lines * 128, 1024);
+__device__ __forceinline__ Descriptor descriptor_mn_major(uint32_t addr, int lines) {
+  return {addr, uint32_t(lines) * 128, 1024};
 }
 
 }  // namespace ptx
