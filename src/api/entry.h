@@ -71,6 +71,7 @@ Handles<T>& handles() {
 
 /// Per-thread state of both APIs.
 struct ThreadState {
+  ThreadState() { device::watch_this_thread(); }
   int last_error = 0;
   int device = 0;                      // of the runtime
   std::vector<Context*> contexts;      // of the driver; the last is current

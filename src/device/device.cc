@@ -1,9 +1,16 @@
 // The simulated machine; see device.h.
 #include "device/device.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string_view>
 #include <thread>
+
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "device/code.h"
 
@@ -84,7 +91,7 @@ void Device::set_pool(std::shared_ptr<MemoryPool> pool) {
   pool_ = std::move(pool);
 }
 
-System::System() : options_(options_from_environment()), quiet_(setting("ORRERY_QUIET") == "1") {
+System::System() : options_(options_from_environment()), quiet_(setting("ORRERY_QUIET") == "1"), process_(getpid()) {
   Profile profile = load_profile(setting("ORRERY_GPU", "h200"));
   int count = std::max(1, std::min(64, std::atoi(setting("ORRERY_DEVICES", "1").c_str())));
   for (int i = 0; i < count; i++) devices_.push_back(std::make_unique<Device>(i, profile));
@@ -103,14 +110,49 @@ uint64_t System::allocate(Device& device, uint64_t bytes, exec::MemoryKind kind,
   return address;
 }
 
+// Kernels that still run are of no more use: nobody can see their results. Compilation must have stopped before the
+// libraries that it uses are torn down.
+void System::finish() {
+  if (getpid() != process_ || finished_.exchange(true)) return;  // a child made by fork() has none of the threads
+  interrupt_ = 1;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  auto idle = [&] {
+    return std::ranges::all_of(devices_, [](auto& device) { return !device->primary_exists() || device->primary().idle(); });
+  };
+  while (!idle() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (idle()) code_.reset();
+  interrupt_ = 0;  // destructors of the program may still launch something; it is interpreted
+  if (record_.launches() == 0) return;
+  const std::string& gpu = devices_[0]->profile().name();
+  if (!quiet_) std::fprintf(stderr, "%s\n", record_.fidelity(gpu).c_str());
+  if (const std::string path = setting("ORRERY_JSON"); !path.empty()) std::ofstream(path) << record_.json(gpu, device_count());
+}
+
 System& system() {
   static System* const the_system = [] {
     auto* made = new System;
     exists = true;
+    std::atexit([] { system().finish(); });
     return made;
   }();
   return *the_system;
 }
+
+namespace {
+
+// exit() destroys the calling thread's variables before anything else, and so before what LLVM made lazily, which a
+// handler registered earlier could not. Only the main thread's end is the end of the process.
+struct EndOfMainThread {
+  bool touched = false;
+  ~EndOfMainThread() {
+    if (touched && syscall(SYS_gettid) == getpid()) system().finish();
+  }
+};
+thread_local EndOfMainThread end_of_main_thread;
+
+}  // namespace
+
+void watch_this_thread() { end_of_main_thread.touched = true; }
 
 bool system_exists() { return exists; }
 

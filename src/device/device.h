@@ -10,7 +10,6 @@
 // Not here: contexts (context.h), what the API says about a device (api/).
 #pragma once
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +18,7 @@
 #include "device/array.h"
 #include "device/context.h"
 #include "device/pool.h"
+#include "device/record.h"
 #include "exec/launch.h"
 #include "exec/memory.h"
 #include "profile/profile.h"
@@ -56,15 +56,6 @@ class Device {
   std::shared_ptr<MemoryPool> default_pool_, pool_;
 };
 
-/// Sums over all launches, for the fidelity line.
-struct Tally {
-  std::mutex mutex;
-  uint64_t launches = 0, warp_instructions = 0, native_blocks = 0, interpreted_blocks = 0, faults = 0;
-  double seconds = 0;
-  std::map<std::string, uint64_t> kernels;            // launches by name
-  std::vector<std::string> refused;                   // what was not supported
-};
-
 class System {
  public:
   System();
@@ -76,7 +67,9 @@ class System {
   exec::CodeProvider* code() { return code_.get(); }
   std::atomic<uint32_t>& interrupt() { return interrupt_; }
   TextureTable& textures() { return textures_; }
-  Tally& tally() { return tally_; }
+  Record& record() { return record_; }
+  /// Stops kernels and compilation, shows the fidelity line and writes the run record; at exit.
+  void finish();
   bool quiet() const { return quiet_; }
 
   /// Device memory of `bytes`, zero-filled. Throws Failure(out_of_memory).
@@ -89,12 +82,17 @@ class System {
   std::unique_ptr<exec::CodeProvider> code_;
   std::atomic<uint32_t> interrupt_{0};
   TextureTable textures_;
-  Tally tally_;
+  Record record_;
   bool quiet_ = false;
+  const int process_;
+  std::atomic<bool> finished_{false};
 };
 
 /// The process's system; made on first use, never destroyed.
 System& system();
+/// Makes sure that the system finishes before the process does, when this is the main thread; each thread that calls
+/// the API calls it once.
+void watch_this_thread();
 /// Whether system() was called already.
 bool system_exists();
 

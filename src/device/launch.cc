@@ -73,7 +73,6 @@ Status status_of(exec::FaultKind kind) {
     case exec::FaultKind::illegal_address: return Status::illegal_address;
     case exec::FaultKind::misaligned_address: return Status::misaligned_address;
     case exec::FaultKind::illegal_instruction: return Status::illegal_instruction;
-    case exec::FaultKind::stack_overflow:
     case exec::FaultKind::hardware_stack: return Status::hardware_stack;
     case exec::FaultKind::assertion: return Status::assertion;
     case exec::FaultKind::hang:
@@ -129,19 +128,6 @@ exec::Machine machine_for(Context& context) {
   return machine;
 }
 
-void count(const LaunchWork& work, const exec::LaunchResult& result) {
-  Tally& tally = system().tally();
-  std::lock_guard lock(tally.mutex);
-  tally.launches++;
-  tally.warp_instructions += result.warp_instructions;
-  tally.native_blocks += result.native_blocks;
-  tally.interpreted_blocks += result.interpreted_blocks;
-  tally.seconds += result.seconds;
-  tally.faults += result.fault.has_value();
-  tally.kernels[work.function->name()]++;
-  if (result.fault && result.fault->kind == exec::FaultKind::unsupported) tally.refused.push_back(result.fault->message);
-}
-
 }  // namespace
 
 LaunchWork make_launch(Context& context, const LaunchRequest& request) {
@@ -185,7 +171,7 @@ void run_launch(Context& context, const LaunchWork& work) {
     launch.workspace = workspace.address;
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
-    count(work, result);
+    system().record().add(work.function->name(), work.function->bounded(), result);
     if (result.fault) context.break_with(status_of(result.fault->kind), describe(*result.fault));
   } catch (const Failure& failure) {
     context.break_with(failure.status(), std::string("orrery: ") + failure.what());

@@ -58,6 +58,7 @@ std::shared_ptr<const exec::Kernel> Function::kernel() {
   if (kernel_) return kernel_;
   try {
     lower::KernelPrograms programs = lower::lower_kernel(module_.source(), index_, module_.addresses());
+    bounded_ = bounded_forms(programs);
     kernel_ = exec::make_kernel(programs, module_.addresses());
   } catch (const Failure&) {
     throw;

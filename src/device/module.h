@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/image.h"
+#include "device/record.h"
 #include "device/status.h"
 #include "exec/launch.h"
 #include "lower/program.h"
@@ -44,6 +45,8 @@ class Function {
   /// Lowered on first call. Throws Failure(not_supported) for what cannot be executed.
   std::shared_ptr<const exec::Kernel> kernel();
   FunctionFacts facts();
+  /// Forms in the kernel and what it calls whose results are not exact; after kernel().
+  const BoundedForms& bounded() const { return bounded_; }
 
   // Settable attributes.
   uint32_t max_dynamic_shared = 48 << 10;
@@ -57,6 +60,7 @@ class Function {
   uint32_t param_bytes_ = 0;
   std::mutex mutex_;
   std::shared_ptr<const exec::Kernel> kernel_;
+  BoundedForms bounded_;
 };
 
 struct Variable {

@@ -25,7 +25,8 @@
 namespace orrery::jit {
 
 const HostTraits& HostTraits::get() {
-  static const HostTraits traits = [] {
+  // Never destroyed: a thread may still compile while the process ends.
+  static const HostTraits& traits = *new HostTraits([] {
     HostTraits t;
     t.cpu = llvm::sys::getHostCPUName().str();
     const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
@@ -36,7 +37,7 @@ const HostTraits& HostTraits::get() {
     std::sort(sorted.begin(), sorted.end());
     for (const std::string& f : sorted) t.features += (t.features.empty() ? "" : ",") + f;
     return t;
-  }();
+  }());
   return traits;
 }
 

@@ -1,0 +1,41 @@
+// device/record.h: what a process did on its simulated GPUs: the fidelity line and the run record.
+//
+// Invariant: nothing is counted as exact that is not: a form whose result is only bounded is listed with its bound when
+// a launched kernel contains it, whether or not it was reached.
+// Not here: how exact a form is (sem/pure.h), counting inside a launch (exec/).
+#pragma once
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "exec/launch.h"
+#include "lower/program.h"
+
+namespace orrery::device {
+
+/// Forms with bounded results and their bounds in units of the last place.
+using BoundedForms = std::map<std::string, double>;
+BoundedForms bounded_forms(const lower::KernelPrograms& programs);
+
+/// Sums over all launches of the process. Threads: any.
+class Record {
+ public:
+  void add(const std::string& kernel, const BoundedForms& bounded, const exec::LaunchResult& result);
+  uint64_t launches() const;
+  /// One line: launches, instructions, what was exact, bounded and refused.
+  std::string fidelity(const std::string& gpu) const;
+  /// The run record (docs/running.md) as JSON text.
+  std::string json(const std::string& gpu, int devices) const;
+
+ private:
+  mutable std::mutex mutex_;
+  uint64_t launches_ = 0, warp_instructions_ = 0, native_blocks_ = 0, interpreted_blocks_ = 0;
+  double seconds_ = 0;
+  std::map<std::string, uint64_t> kernels_;   // launches by name
+  BoundedForms bounded_;
+  std::vector<std::string> faults_, refused_;
+};
+
+}  // namespace orrery::device
