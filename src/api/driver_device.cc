@@ -309,6 +309,11 @@ API(cuCtxDisablePeerAccess)(CUcontext peer) {
     require(other && context.peers.erase(other->device().ordinal()) == 1, Status::peer_not_enabled);
   });
 }
+// Undocumented tables; programs probe for them and go on without.
+API(cuGetExportTable)(const void** table, const void*) {
+  if (table) *table = nullptr;
+  return int(Status::not_found);
+}
 API(cuProfilerStart)() { return 0; }
 API(cuProfilerStop)() { return 0; }
 API(cuFlushGPUDirectRDMAWrites)(int, int) { return 0; }

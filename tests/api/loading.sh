@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# loading.sh ORRERY NVCC BUILD_DIR: one program, compiled in every way that changes how its code is packed or linked,
+# must print the same through `orrery run`; what cannot run must say which flag helps.
+set -u
+orrery=$1 nvcc=$2 build=$3
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$build"
+failed=0
+want="constructor 1 sum 2016 table 42"
+
+expect() {  # NAME TEXT COMMAND...: the output holds TEXT
+  local name=$1 text=$2
+  shift 2
+  local got
+  got=$("$@" 2>&1)
+  case $got in
+    *"$text"*) echo "ok    $name" ;;
+    *) echo "FAIL  $name: wanted '$text', got: $got"; failed=1 ;;
+  esac
+}
+build() {  # NAME FLAGS...
+  local name=$1
+  shift
+  "$nvcc" -o "$build/$name" "$here/loading.cu" "$@" >"$build/$name.log" 2>&1 || { echo "FAIL  $name does not compile"; cat "$build/$name.log"; failed=1; }
+}
+
+build static_runtime
+build shared_runtime -cudart shared
+build plain -cudart shared -gencode arch=compute_90,code=compute_90 --no-compress
+build lz4 -cudart shared -gencode arch=compute_90,code=compute_90 -compress-mode=speed
+build small -cudart shared -gencode arch=compute_90a,code=[sm_90a,compute_90a] -compress-mode=size
+build several -cudart shared -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=compute_90 -gencode arch=compute_100,code=compute_100
+build debug -G
+build per_thread -default-stream per-thread
+build no_pie -Xcompiler -fno-pie -Xlinker -no-pie
+build relocatable -rdc=true "$here/loading_part.cu" -DWITH_PART
+build code_only -cudart shared -gencode arch=compute_90a,code=sm_90a
+build too_new -cudart shared -gencode arch=compute_120,code=compute_120
+for name in static_runtime shared_runtime plain lz4 small several debug per_thread no_pie relocatable; do
+  expect "$name" "$want" "$orrery" run --quiet -- "$build/$name"
+done
+strip -o "$build/stripped" "$build/static_runtime"
+expect "stripped is refused" "-cudart shared" "$orrery" run --quiet -- "$build/stripped"
+expect "machine code only is refused" "code=compute_90" "$orrery" run --quiet -- "$build/code_only"
+expect "newer PTX is refused" "--gpu" "$orrery" run --quiet -- "$build/too_new"
+exit $failed
