@@ -1,6 +1,8 @@
 // Error codes, current contexts and streams; see entry.h.
 #include "api/entry.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <set>
 
@@ -53,8 +55,20 @@ void explain(const std::string& text) {
 }
 
 ThreadState& thread_state() {
-  thread_local ThreadState state;
-  return state;
+  // Destructors of a program's static objects call cudaFree after the main thread's own thread_local objects are gone:
+  // the pointer outlives them, and the main thread's state is never destroyed.
+  thread_local ThreadState* state = nullptr;
+  if (!state) {
+    state = new ThreadState;
+    struct Owner {
+      ThreadState* of = state;
+      ~Owner() {
+        if (gettid() != getpid()) delete of, state = nullptr;
+      }
+    };
+    thread_local Owner owner;
+  }
+  return *state;
 }
 
 int runtime(const std::function<void()>& body) {

@@ -75,7 +75,7 @@ void lay_out_shared(const Module& m, Reach& reach) {
   uint64_t at = kSharedStart, dynamic_align = 16;
   std::vector<uint64_t*> dynamic;
   auto place = [&](const Var& v, uint64_t& offset) {
-    if (v.unsized || (v.size == 0 && v.linkage == ptx::Linkage::extern_)) {
+    if (v.unsized || v.linkage == ptx::Linkage::extern_) {  // also with a size: extern __shared__ T s;
       dynamic_align = std::max<uint64_t>(dynamic_align, v.align);
       dynamic.push_back(&offset);
       return;

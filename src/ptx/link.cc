@@ -58,7 +58,7 @@ class Linker {
       if (!f.has_body && !f.is_entry && !is_system_function(f.name) && used_function_[f.name])
         report(f.loc, fmt::format("function '{}' is declared and used but no module defines it", f.name));
     for (const Var& v : out_.vars)
-      if (v.linkage == Linkage::extern_ && !(v.space == isa::Space::shared && v.unsized))
+      if (v.linkage == Linkage::extern_ && v.space != isa::Space::shared)
         report(v.loc, fmt::format("variable '{}' is extern and no module defines it", v.name));
     return std::move(out_);
   }
