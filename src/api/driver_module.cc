@@ -64,7 +64,7 @@ int function_attribute(Context& context, Function& function, int attribute) {
     case 4: return int(facts.registers);
     case 5: case 6: return facts.binary_version;
     case 7: return 0;
-    case 8: return int(function.max_dynamic_shared > (48u << 10) ? function.max_dynamic_shared : (48u << 10) - std::min(facts.static_shared, 48u << 10));
+    case 8: return int(function.dynamic_shared_limit(facts.static_shared));
     case 9: return function.carveout;
     case 10: return facts.required_cluster[0] != 0;
     case 11: case 12: case 13: return int(facts.required_cluster[attribute - 11]);

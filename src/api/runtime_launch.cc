@@ -144,7 +144,7 @@ API(cudaFuncGetAttributes)(cudaFuncAttributes* out, const void* handle) {
     out->maxThreadsPerBlock = int(facts.max_threads);
     out->numRegs = int(facts.registers);
     out->ptxVersion = out->binaryVersion = facts.binary_version;
-    out->maxDynamicSharedSizeBytes = int(function->max_dynamic_shared > (48u << 10) ? function->max_dynamic_shared : (48u << 10) - std::min(facts.static_shared, 48u << 10));
+    out->maxDynamicSharedSizeBytes = int(function->dynamic_shared_limit(facts.static_shared));
     out->preferredShmemCarveout = function->carveout;
     out->clusterDimMustBeSet = 0;
     out->requiredClusterWidth = int(facts.required_cluster[0]);

@@ -29,8 +29,7 @@ void check_function(Function& function, const LaunchRequest& request) {
   if (required[0])
     require(request.block.x == required[0] && request.block.y == std::max(1u, required[1]) && request.block.z == std::max(1u, required[2]),
             Status::invalid_value);
-  uint64_t limit = function.max_dynamic_shared > (48u << 10) ? function.max_dynamic_shared
-                   : facts.static_shared < (48u << 10) ? (48u << 10) - facts.static_shared : 0;
+  const uint64_t limit = function.dynamic_shared_limit(uint32_t(facts.static_shared));
   if (request.dynamic_shared > limit)
     throw Failure(Status::invalid_value,
                   fmt::format("launch of {}: {} bytes of dynamic shared memory where {} are allowed (cudaFuncSetAttribute with "

@@ -5,9 +5,11 @@
 // Invariant: a Module that exists has all variables placed; a Function is owned by its Module.
 // Not here: containers (image.h), compilation (jit/), launches (launch.h).
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +51,13 @@ class Function {
   const BoundedForms& bounded() const { return bounded_; }
 
   // Settable attributes.
-  uint32_t max_dynamic_shared = 48 << 10;
+  static constexpr uint32_t kDefaultShared = 48 << 10;
+  /// The program's limit (cudaFuncAttributeMaxDynamicSharedMemorySize), when it has set one.
+  std::optional<uint32_t> max_dynamic_shared;
+  /// Bytes of dynamic shared memory that a launch may ask for: the program's limit, else what 48 KB leave.
+  uint32_t dynamic_shared_limit(uint32_t static_shared) const {
+    return max_dynamic_shared.value_or(kDefaultShared - std::min(static_shared, kDefaultShared));
+  }
   int carveout = -1, cluster_width = 0, cluster_height = 0, cluster_depth = 0, scheduling_policy = 0;
   bool non_portable_cluster = false;
 

@@ -34,9 +34,6 @@ Handler find_async_handler(const isa::Form& form) {
   switch (form.op) {
     case Op::griddepcontrol: return op_nothing;
     case Op::setmaxnreg: return op_setmaxnreg;
-    case Op::clusterlaunchcontrol: case Op::multimem_ld_reduce: case Op::multimem_st: case Op::multimem_red:
-    case Op::st_bulk:
-      return refuse;
     default: break;
   }
   for (auto find : {find_mbarrier_handler, find_copy_handler, find_bulk_handler, find_tma_handler})

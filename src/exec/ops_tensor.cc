@@ -111,9 +111,9 @@ Next op_wmma_store(Stepper& s, const Decoded& d) {
 
 Handler find_tensor_handler(const isa::Form& form) {
   switch (form.op) {
-    case Op::mma: case Op::mma_sp: case Op::wmma_mma: return sem::can_mma(form) ? op_mma : refuse;
-    case Op::ldmatrix: return sem::matrix_rows(form) ? op_ldmatrix : refuse;
-    case Op::stmatrix: return sem::matrix_rows(form) ? op_stmatrix : refuse;
+    case Op::mma: case Op::mma_sp: case Op::wmma_mma: return sem::can_mma(form) ? op_mma : nullptr;
+    case Op::ldmatrix: return sem::matrix_rows(form) ? op_ldmatrix : nullptr;
+    case Op::stmatrix: return sem::matrix_rows(form) ? op_stmatrix : nullptr;
     case Op::movmatrix: return op_movmatrix;
     case Op::wmma_load: return op_wmma_load;
     case Op::wmma_store: return op_wmma_store;

@@ -102,7 +102,7 @@ Next op_wait(Stepper& s, const Decoded& d) {
 
 Handler find_wgmma_handler(const isa::Form& form) {
   switch (form.op) {
-    case Op::wgmma_mma_async: case Op::wgmma_mma_async_sp: return sem::can_wgmma(form) ? op_wgmma : refuse;
+    case Op::wgmma_mma_async: case Op::wgmma_mma_async_sp: return sem::can_wgmma(form) ? op_wgmma : nullptr;
     case Op::wgmma_fence: return op_nothing;
     case Op::wgmma_commit_group: return op_commit;
     case Op::wgmma_wait_group: return op_wait;
