@@ -35,11 +35,12 @@ void orrery_thunk256_settle();
 // Frame below rbp: the volatile general registers, then the vector registers at a 64-byte boundary. The result stays
 // in eax; the argument registers reach the callee unchanged.
 #define SAVE_GENERAL \
-  "push %rbp\n mov %rsp, %rbp\n push %rcx\n push %rdx\n push %rsi\n push %rdi\n push %r8\n push %r9\n push %r10\n push %r11\n"
-#define RESTORE_GENERAL \
-  "lea -64(%rbp), %rsp\n pop %r11\n pop %r10\n pop %r9\n pop %r8\n pop %rdi\n pop %rsi\n pop %rdx\n pop %rcx\n pop %rbp\n ret\n"
+  "push %rbp\n mov %rsp, %rbp\n push %rax\n push %rcx\n push %rdx\n push %rsi\n push %rdi\n push %r8\n push %r9\n push %r10\n push %r11\n"
+#define RESTORE_GENERAL "lea -72(%rbp), %rsp\n pop %r11\n pop %r10\n pop %r9\n pop %r8\n pop %rdi\n pop %rsi\n pop %rdx\n pop %rcx\n"
+#define RETURN_VALUE " add $8, %rsp\n pop %rbp\n ret\n"  // the result is in eax
+#define RETURN_VOID " pop %rax\n pop %rbp\n ret\n"        // a call without a result preserves rax, too
 
-#define THUNK512(name)                                                                                       \
+#define THUNK512(name, RETURN)                                                                                       \
   asm(".text\n .p2align 4\n .globl orrery_thunk512_" #name "\n .hidden orrery_thunk512_" #name               \
       "\n orrery_thunk512_" #name ":\n" SAVE_GENERAL                                                          \
       " sub $2176, %rsp\n and $-64, %rsp\n"                                                                   \
@@ -50,30 +51,30 @@ void orrery_thunk256_settle();
       " .set i, 0\n .rept 32\n orrery_load_zmm %i\n .set i, i + 1\n .endr\n"                                  \
       " kmovq 2048(%rsp), %k1\n kmovq 2056(%rsp), %k2\n kmovq 2064(%rsp), %k3\n kmovq 2072(%rsp), %k4\n"      \
       " kmovq 2080(%rsp), %k5\n kmovq 2088(%rsp), %k6\n kmovq 2096(%rsp), %k7\n kmovq 2104(%rsp), %k0\n"      \
-      RESTORE_GENERAL)
+      RESTORE_GENERAL RETURN)
 
-#define THUNK256(name)                                                                                       \
+#define THUNK256(name, RETURN)                                                                                       \
   asm(".text\n .p2align 4\n .globl orrery_thunk256_" #name "\n .hidden orrery_thunk256_" #name               \
       "\n orrery_thunk256_" #name ":\n" SAVE_GENERAL                                                          \
       " sub $512, %rsp\n and $-64, %rsp\n"                                                                    \
       " .set i, 0\n .rept 16\n orrery_save_ymm %i\n .set i, i + 1\n .endr\n"                                  \
       " vzeroupper\n cld\n call orrery_jit_" #name "\n"                                                        \
       " .set i, 0\n .rept 16\n orrery_load_ymm %i\n .set i, i + 1\n .endr\n"                                  \
-      RESTORE_GENERAL)
+      RESTORE_GENERAL RETURN)
 
 asm(".altmacro\n"
     ".macro orrery_save_zmm n\n vmovups %zmm\\n, \\n * 64(%rsp)\n .endm\n"
     ".macro orrery_load_zmm n\n vmovups \\n * 64(%rsp), %zmm\\n\n .endm\n"
     ".macro orrery_save_ymm n\n vmovups %ymm\\n, \\n * 32(%rsp)\n .endm\n"
     ".macro orrery_load_ymm n\n vmovups \\n * 32(%rsp), %ymm\\n\n .endm\n");
-THUNK512(execute);
-THUNK512(should_stop);
-THUNK512(pure);
-THUNK512(settle);
-THUNK256(execute);
-THUNK256(should_stop);
-THUNK256(pure);
-THUNK256(settle);
+THUNK512(execute, RETURN_VALUE);
+THUNK512(should_stop, RETURN_VALUE);
+THUNK512(pure, RETURN_VOID);
+THUNK512(settle, RETURN_VALUE);
+THUNK256(execute, RETURN_VALUE);
+THUNK256(should_stop, RETURN_VALUE);
+THUNK256(pure, RETURN_VOID);
+THUNK256(settle, RETURN_VALUE);
 asm(".noaltmacro\n");
 
 void* thunk_named(const char* name) {
