@@ -42,8 +42,10 @@ std::string demangled(const std::string& name) {
 std::string where(const Fault& f) {
   std::string s = fmt::format("kernel {}", demangled(f.kernel));
   if (f.function != f.kernel) s += fmt::format(", function {}", demangled(f.function));
-  s += fmt::format(", block ({},{},{}), thread ({},{},{}), PTX line {}", f.ctaid[0], f.ctaid[1], f.ctaid[2], f.tid[0], f.tid[1],
-                   f.tid[2], f.loc.line);
+  s += fmt::format(", block ({},{},{})", f.ctaid[0], f.ctaid[1], f.ctaid[2]);
+  if (f.thread_known) s += fmt::format(", thread ({},{},{})", f.tid[0], f.tid[1], f.tid[2]);
+  else s += fmt::format(", a thread of warp {} (--interpret tells which)", f.warp);
+  s += fmt::format(", PTX line {}", f.loc.line);
   if (f.loc.source_line) s += fmt::format(", {}:{}", f.source_file.empty() ? "source line" : f.source_file, f.loc.source_line);
   return s;
 }
@@ -106,6 +108,8 @@ Fault make_fault(const RunState& run, const WarpContext& w, const DecodedProgram
   const auto& files = code.program->module->files;
   if (f.loc.file < files.size()) f.source_file = files[f.loc.file];
   for (int i = 0; i < 3; i++) f.ctaid[i] = w.cta->ctaid[i];
+  f.warp = w.warp_id;
+  f.thread_known = lane >= 0;
   if (lane >= 0) f.tid[0] = w.tid_x[lane], f.tid[1] = w.tid_y[lane], f.tid[2] = w.tid_z[lane];
   f.message = fmt::format("{}: {}\n  at {}", name_of(kind), what, where(f));
   if (pc < code.program->code.size())

@@ -43,6 +43,8 @@ struct Fault {
   ptx::Loc loc;
   std::string source_file;   // with loc.source_line, when known
   uint32_t ctaid[3] = {0, 0, 0}, tid[3] = {0, 0, 0};
+  uint32_t warp = 0;
+  bool thread_known = true;  // false: only the warp is known (a page fault in compiled code)
   uint64_t address = 0;
 };
 

@@ -231,6 +231,7 @@ void wake(WarpContext& w, bool force) {
 bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
   if (random) std::shuffle(order_.begin(), order_.end(), *random);
   fault_trap().code = run_.kernel.entry.get();
+  fault_trap().lane = -1;
   for (WarpContext* warp : order_) {
     WarpContext& w = *warp;
     if (w.finished) continue;

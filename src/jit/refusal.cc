@@ -46,10 +46,11 @@ bool narrow_float(const Instr& i) {
   return false;
 }
 
-/// A loop that looks at memory which another lane of the same warp may have to change first.
+/// A loop that looks at memory which another thread, perhaps of the same warp, has to change first.
 bool waits_for_memory(const lower::Program& p, uint32_t pc) {
   const isa::Form& f = p.code[pc].form;
-  const bool looks = f.op == Op::atom || (f.op == Op::ld && (f.has(Mod::volatile_) || f.has(Mod::acquire) || f.has(Mod::relaxed) || f.has(Mod::mmio)));
+  const bool looks = f.op == Op::atom || f.op == Op::mbarrier_try_wait || f.op == Op::mbarrier_test_wait ||
+                      (f.op == Op::ld && (f.has(Mod::volatile_) || f.has(Mod::acquire) || f.has(Mod::relaxed) || f.has(Mod::mmio)));
   const uint32_t header = p.blocks[p.block_of[pc]].loop_header;
   return looks && header != lower::kNone && p.blocks[header].may_spin;
 }
@@ -67,7 +68,7 @@ const char* reason_to_interpret(const lower::Program& p) {
       if (!all) return "a warp-wide instruction names some of the lanes: lanes may name different sets";
     }
     if (i.form.op == Op::cvt && narrow_float(i)) return "conversion to or from an 8-bit float";
-    if (waits_for_memory(p, pc)) return "a loop may wait for what other lanes of its warp write";
+    if (waits_for_memory(p, pc)) return "a loop may wait for what other threads write";
   }
   return "";
 }
