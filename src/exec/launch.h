@@ -95,6 +95,8 @@ class CodeProvider {
  public:
   virtual ~CodeProvider() = default;
   virtual std::shared_ptr<const NativeCode> code_for(const lower::Program& program, Dim3 block) = 0;
+  /// Waits until what code_for has asked to be compiled is done.
+  virtual void finish() {}
 };
 
 /// What a grid needs from the device around it.

@@ -25,7 +25,7 @@ class Compiler : public exec::CodeProvider {
   ~Compiler() override;
   std::shared_ptr<const exec::NativeCode> code_for(const lower::Program& program, exec::Dim3 block) override;
   /// Waits until the background thread has nothing to do.
-  void finish();
+  void finish() override;
 
   /// Time of the last compilation, milliseconds, by phase.
   struct Timing { double emit = 0, compile = 0, link = 0; size_t object_bytes = 0; bool from_cache = false; };
