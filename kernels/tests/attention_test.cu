@@ -105,7 +105,9 @@ int main(int argc, char** argv) {
   const bool small = check::small_mode(argc, argv);
   refusals();
   const DType B = DType::kBF16, H = DType::kF16;
-  std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false}};
+  std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false},
+                             {B, 1, 4, 2, 300, 300, 128, true, false}, {H, 2, 2, 2, 1, 400, 64, false, false},
+                             {B, 1, 2, 2, 260, 100, 128, true, false}, {H, 2, 2, 2, 77, 77, 64, true, true}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})

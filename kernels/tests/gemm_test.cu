@@ -186,9 +186,15 @@ int main(int argc, char** argv) {
   g_small = check::small_mode(argc, argv);
   refusals();
   const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E4 = DType::kE4M3, E5 = DType::kE5M2;
-  if (g_small) {
-    group("bf16", {{B, B, B, false, true, 70, 72, 136}, {B, B, B, false, false, 70, 72, 136}}, 4);
-    group("e4m3", {{E4, E4, B, false, true, 66, 72, 272}}, 4);
+  if (g_small) {  // every type and layout; those that the build left out take the simple path
+    for (DType t : {B, H})
+      for (bool ta : {false, true})
+        for (bool tb : {false, true}) group(t == B ? "bf16" : "f16", {{t, t, t, ta, tb, 70, 72, 136}, {t, t, F, ta, tb, 13, 136, 264, false, true, 8}}, 24);
+    group("f32 by tf32", {{F, F, F, false, true, 70, 72, 68, false, true}}, 24);
+    for (bool promote : {false, true}) group("e4m3", {{E4, E4, B, false, true, 66, 72, 272, promote}, {E4, E4, F, false, true, 13, 136, 528, promote, true}}, 24);
+    group("fp8 mixed", {{E5, E4, H, false, true, 66, 72, 272}}, 12);
+    group("unaligned", {{B, B, B, false, false, 33, 35, 37, false, true, 1}, {F, F, F, false, false, 33, 35, 37, false, true, 1}}, 4);
+    std::printf("PASS gemm\n");
     return 0;
   }
   for (DType t : {B, H}) {
