@@ -151,12 +151,17 @@ class Linker {
 
   /// Lines count in the joined text, files in the joined table.
   void shift(Function& f, const Module& m) {
-    uint32_t files = uint32_t(out_.files.size());
     for (Instr& i : f.body) {
       i.loc.line += lines_;
-      if (i.loc.file && !m.files.empty()) i.loc.file += files ? files - 1 : 0;
+      shift_place(i.loc, m);
     }
     for (Var& v : f.locals) v.loc.line += lines_;
+  }
+
+  void shift_place(Loc& loc, const Module& m) {
+    const uint32_t files = uint32_t(out_.files.size()), sites = uint32_t(out_.call_sites.size());
+    if (loc.file && !m.files.empty()) loc.file += files ? files - 1 : 0;
+    if (loc.inlined) loc.inlined += sites ? sites - 1 : 0;
   }
 
   void renumber(Function& f, const std::vector<uint32_t>& vars, const std::vector<uint32_t>& functions) {
@@ -182,6 +187,9 @@ class Linker {
       out_.text += '\n';
       ++lines_;
     }
+    std::vector<Loc> sites = m.call_sites;
+    for (Loc& site : sites) shift_place(site, m);
+    if (!sites.empty()) out_.call_sites.insert(out_.call_sites.end(), sites.begin() + !out_.call_sites.empty(), sites.end());
     if (out_.files.empty()) out_.files = m.files;
     else if (m.files.size() > 1) out_.files.insert(out_.files.end(), m.files.begin() + 1, m.files.end());
   }

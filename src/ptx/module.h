@@ -28,6 +28,7 @@ struct Loc {
   uint32_t line = 0, column = 0;
   uint32_t file = 0;         // number of the .file directive, 0 when unknown
   uint32_t source_line = 0;  // 0 when unknown
+  uint32_t inlined = 0;      // index in Module::call_sites of the call that was inlined here, 0: none
 };
 
 enum class OperandKind : uint8_t {
@@ -149,6 +150,7 @@ struct Module {
   std::vector<Var> vars;
   std::vector<Function> functions;
   std::vector<std::string> files;  // by .file number; [0] is empty
+  std::vector<Loc> call_sites;     // calls that were inlined: file, source_line, and the call around it (inlined); [0] is empty
   std::string text;                // the PTX text itself, for messages and reports
 };
 

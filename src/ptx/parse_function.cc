@@ -53,7 +53,8 @@ void Parser::function(Linkage linkage, bool entry) {
   fn_ = &work;
   work.has_body = true;
   mark = undo_.size();
-  file_ = source_line_ = 0;
+  file_ = source_line_ = inlined_ = 0;
+  inlined_at_.clear();
   bind_parameters();
   bool ok = true;
   try {
@@ -231,19 +232,41 @@ void Parser::directive_in_body() {
   variable_statement(linkage_words());
 }
 
-/// `.loc 1 20 5` and `.loc 1 20 5, function_name NAME [+ n], inlined_at 1 30 3`.
+/// `.loc 1 20 5` and `.loc 1 20 5, function_name NAME [+ n], inlined_at 1 30 3`. The place after inlined_at is a call;
+/// when that call stands in an inlined function itself, an earlier .loc at the same place says where.
 void Parser::loc_directive() {
   advance();
-  file_ = uint32_t(expect_number("a file number"));
-  source_line_ = uint32_t(expect_number("a line"));
-  expect_number("a column");
-  if (!take(',')) return;
-  if (expect_ident("function_name") != "function_name") fail("expected function_name");
-  expect_ident("a label");
-  if (take('+')) expect_number("an offset");
-  expect(',', "before inlined_at");
-  if (expect_ident("inlined_at") != "inlined_at") fail("expected inlined_at");
-  for (int i = 0; i < 3; ++i) expect_number("a number");
+  std::array<uint32_t, 3> at;
+  for (uint32_t& n : at) n = uint32_t(expect_number("a number"));
+  file_ = at[0];
+  source_line_ = at[1];
+  inlined_ = 0;
+  if (take(',')) {
+    if (expect_ident("function_name") != "function_name") fail("expected function_name");
+    expect_ident("a label");
+    if (take('+')) expect_number("an offset");
+    expect(',', "before inlined_at");
+    if (expect_ident("inlined_at") != "inlined_at") fail("expected inlined_at");
+    inlined_ = call_site();
+  }
+  inlined_at_[at] = inlined_;
+}
+
+/// Reads the place of a call that was inlined; its number in Module::call_sites.
+uint32_t Parser::call_site() {
+  std::array<uint32_t, 3> at;
+  for (uint32_t& n : at) n = uint32_t(expect_number("a number"));
+  Loc call;
+  call.file = at[0];
+  call.source_line = at[1];
+  call.column = at[2];
+  if (auto outer = inlined_at_.find(at); outer != inlined_at_.end()) call.inlined = outer->second;
+  std::vector<Loc>& sites = module_.call_sites;
+  if (sites.empty()) sites.emplace_back();
+  const Loc& last = sites.back();
+  if (last.file != call.file || last.source_line != call.source_line || last.column != call.column || last.inlined != call.inlined)
+    sites.push_back(call);
+  return uint32_t(sites.size() - 1);
 }
 
 void Parser::prototype_directive(uint32_t symbol) {

@@ -43,6 +43,7 @@ void Parser::instruction(bool guarded, Guard guard, Loc loc) {
   loc = here();
   loc.file = file_;
   loc.source_line = source_line_;
+  loc.inlined = inlined_;
   if (entry.match.rows.empty()) {
     loc.column += entry.match.error_offset;
     fail(loc, entry.match.error);

@@ -9,7 +9,9 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <array>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -121,6 +123,7 @@ class Parser {
   void directive_in_body();
   void labelled(Token name);
   void loc_directive();
+  uint32_t call_site();
   void prototype_directive(uint32_t symbol);
   void targets_directive(uint32_t symbol, bool branch);
   void resolve_pending(size_t first);
@@ -178,7 +181,8 @@ class Parser {
   Function* fn_ = nullptr;
   uint32_t function_serial_ = 0, renames_ = 0, scope_first_label_ = 0;
   uint64_t declared_registers_ = 0;
-  uint32_t file_ = 0, source_line_ = 0;  // of the last .loc
+  uint32_t file_ = 0, source_line_ = 0, inlined_ = 0;  // of the last .loc
+  std::map<std::array<uint32_t, 3>, uint32_t> inlined_at_;  // file, line, column of this function's .locs: their call site
 };
 
 }  // namespace orrery::ptx

@@ -128,4 +128,21 @@ TEST(Parse, AllErrorsAreReported) {
 }
 
 }  // namespace
+TEST(PtxParse, InlinedCallsOfALine) {
+  // As nvcc writes it for g inlined into f inlined into the kernel: the call of g stands in f, the call of f in the kernel.
+  Module m = parsed(
+      ".entry k() { .reg .b32 r; .loc 1 5 3\n"
+      " .loc 1 3 3, function_name F, inlined_at 1 5 3\n"
+      " .loc 1 1 71, function_name G, inlined_at 1 3 3\n"
+      " mov.b32 r, 1;\n .loc 1 6 1\n ret; }");
+  const Loc& in_g = m.functions[0].body[0].loc;
+  EXPECT_EQ(in_g.source_line, 1u);
+  const Loc call_of_g = m.call_sites.at(in_g.inlined);
+  EXPECT_EQ(call_of_g.source_line, 3u);
+  const Loc call_of_f = m.call_sites.at(call_of_g.inlined);
+  EXPECT_EQ(call_of_f.source_line, 5u);
+  EXPECT_EQ(call_of_f.inlined, 0u);
+  EXPECT_EQ(m.functions[0].body[1].loc.inlined, 0u);
+}
+
 }  // namespace orrery::ptx
