@@ -20,6 +20,10 @@ std::map<uint64_t, RangeFacts>& range_facts() {
   return *all;
 }
 
+void note_bad_free(const char* call, uint64_t address) {
+  if (exec::Observer* o = system().observer()) o->api_error(call, int(Status::invalid_value), "cudaErrorInvalidValue", address);
+}
+
 void refuse_in_capture(Context& context) {
   // A thread in global capture mode must not make calls that could wait.
   (void)context;
@@ -60,7 +64,9 @@ void free_device(Context& context, void* pointer) {
   if (!pointer) return;
   uint64_t address = reinterpret_cast<uint64_t>(pointer);
   auto found = system().memory().contains(address) ? system().memory().find(address) : std::nullopt;
-  require(found && found->address == address && (found->kind == MemoryKind::device || found->kind == MemoryKind::managed), Status::invalid_value);
+  const bool mine = found && found->address == address && (found->kind == MemoryKind::device || found->kind == MemoryKind::managed);
+  if (!mine) note_bad_free("cudaFree", address);
+  require(mine, Status::invalid_value);
   wait_for_use(context);
   if (device::release_pool_memory(address)) return;
   {
@@ -74,7 +80,9 @@ void free_host(Context& context, void* pointer) {
   if (!pointer) return;
   uint64_t address = reinterpret_cast<uint64_t>(pointer);
   auto found = system().memory().contains(address) ? system().memory().find(address) : std::nullopt;
-  require(found && found->address == address && found->kind == MemoryKind::pinned, Status::invalid_value);
+  const bool mine = found && found->address == address && found->kind == MemoryKind::pinned;
+  if (!mine) note_bad_free("cudaFreeHost", address);
+  require(mine, Status::invalid_value);
   wait_for_use(context);
   {
     std::lock_guard lock(table_mutex);
@@ -142,7 +150,9 @@ void free_async(Context& context, const std::shared_ptr<device::Stream>& stream,
   if (!pointer) return;
   uint64_t address = reinterpret_cast<uint64_t>(pointer);
   auto found = system().memory().contains(address) ? system().memory().find(address) : std::nullopt;
-  require(found && found->kind == MemoryKind::device, Status::invalid_value);
+  const bool mine = found && found->kind == MemoryKind::device;
+  if (!mine) note_bad_free("cudaFreeAsync", address);
+  require(mine, Status::invalid_value);
   // In a graph the memory belongs to the allocation node, for the next launch.
   if (capture_of(context, *stream)) context.submit(stream, device::FreeWork{0});
   else context.submit(stream, device::FreeWork{address});

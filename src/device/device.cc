@@ -91,10 +91,14 @@ void Device::set_pool(std::shared_ptr<MemoryPool> pool) {
   pool_ = std::move(pool);
 }
 
-System::System() : options_(options_from_environment()), quiet_(setting("ORRERY_QUIET") == "1"), process_(getpid()) {
+System::System() : options_(options_from_environment()), observer_(make_observer(memory_)), quiet_(setting("ORRERY_QUIET") == "1"), process_(getpid()) {
   Profile profile = load_profile(setting("ORRERY_GPU", "h200"));
   int count = std::max(1, std::min(64, std::atoi(setting("ORRERY_DEVICES", "1").c_str())));
   for (int i = 0; i < count; i++) devices_.push_back(std::make_unique<Device>(i, profile));
+  if (observer_) {
+    memory_.observe(observer_.get());
+    options_.interpret_only = true;
+  }
   if (!options_.interpret_only) code_ = make_code_provider();
 }
 
@@ -121,6 +125,7 @@ void System::finish() {
   };
   while (!idle() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (idle()) code_.reset();
+  if (observer_) observer_->process_end();
   interrupt_ = 0;  // destructors of the program may still launch something; it is interpreted
   if (record_.launches() == 0) return;
   const std::string& gpu = devices_[0]->profile().name();

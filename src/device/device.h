@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "device/array.h"
+#include "device/check.h"
 #include "device/context.h"
 #include "device/pool.h"
 #include "device/record.h"
@@ -65,6 +66,8 @@ class System {
   exec::DeviceMemory& memory() { return memory_; }
   exec::Options& options() { return options_; }
   exec::CodeProvider* code() { return code_.get(); }
+  /// Null in a process that is not checked.
+  exec::Observer* observer() { return observer_.get(); }
   std::atomic<uint32_t>& interrupt() { return interrupt_; }
   TextureTable& textures() { return textures_; }
   Record& record() { return record_; }
@@ -78,6 +81,7 @@ class System {
  private:
   exec::DeviceMemory memory_;
   exec::Options options_;
+  std::unique_ptr<exec::Observer> observer_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<exec::CodeProvider> code_;
   std::atomic<uint32_t> interrupt_{0};

@@ -86,7 +86,7 @@ Status status_of(exec::FaultKind kind) {
 class Workspace {
  public:
   Workspace(Context& context, bool needed) {
-    if (needed) address = system().allocate(context.device(), 512, exec::MemoryKind::heap);
+    if (needed) address = system().allocate(context.device(), 512, exec::MemoryKind::module);
   }
   ~Workspace() {
     if (address) system().memory().release(address);
@@ -114,6 +114,7 @@ exec::Machine machine_for(Context& context) {
   machine.gpu = context.device().gpu();
   machine.options = all.options();
   machine.code = all.code();
+  machine.observer = all.observer();
   machine.print = [&context](std::string_view text) { context.print(text); };
   machine.print_error = [&context](std::string_view text) { context.print_error(text); };
   machine.heap = context.heap;

@@ -59,7 +59,8 @@ std::shared_ptr<const exec::Kernel> Function::kernel() {
   try {
     lower::KernelPrograms programs = lower::lower_kernel(module_.source(), index_, module_.addresses());
     bounded_ = bounded_forms(programs);
-    kernel_ = exec::make_kernel(programs, module_.addresses());
+    exec::Observer* observer = system().observer();
+    kernel_ = exec::make_kernel(programs, module_.addresses(), observer ? observer->wants() : 0);
   } catch (const Failure&) {
     throw;
   } catch (const base::Error& error) {
@@ -138,6 +139,7 @@ void Module::place_variables() {
     uint64_t address = system().allocate(context_.device(), var.size, kind, std::max<uint64_t>(512, var.align));
     allocations_.push_back(address);
     addresses_.var[i] = address;
+    if (exec::Observer* o = system().observer()) o->named(address, var.name, var.space == isa::Space::const_);
     variables_[var.name] = {address, var.size, var.managed, var.space == isa::Space::const_};
   }
   for (size_t i = 0; i < source_.vars.size(); i++)

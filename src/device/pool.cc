@@ -34,11 +34,13 @@ MemoryPool::~MemoryPool() {
 }
 
 uint64_t MemoryPool::allocate(uint64_t bytes) {
+  exec::Observer* const observer = system().observer();
+  const uint64_t asked = bytes;
   bytes = std::max<uint64_t>((bytes + 511) / 512 * 512, 512);
   std::lock_guard lock(mutex_);
   require(max_bytes_ == 0 || counters_.used + bytes <= max_bytes_, Status::out_of_memory);
   uint64_t address;
-  if (auto at = kept_.find(bytes); at != kept_.end()) {
+  if (auto at = kept_.find(bytes); at != kept_.end() && !observer) {
     address = at->second;
     kept_.erase(at);
   } else {
@@ -47,6 +49,7 @@ uint64_t MemoryPool::allocate(uint64_t bytes) {
     counters_.reserved_high = std::max(counters_.reserved_high, counters_.reserved);
   }
   live_[address] = bytes;
+  if (observer) observer->allocated({address, asked, bytes, exec::MemoryKind::device, device_.ordinal(), 0});  // exact to the byte
   counters_.used += bytes;
   counters_.used_high = std::max(counters_.used_high, counters_.used);
   return address;
@@ -63,6 +66,7 @@ bool MemoryPool::release(uint64_t address) {
   if (at == live_.end()) return false;
   counters_.used -= at->second;
   kept_.emplace(at->second, address);
+  if (exec::Observer* o = system().observer()) o->released({address, at->second, at->second, exec::MemoryKind::device, device_.ordinal(), 0});
   live_.erase(at);
   // A little is kept even below a threshold of zero: CUDA gives memory back at synchronisation only.
   trim_locked(std::max<uint64_t>(release_threshold, counters_.used + (uint64_t{64} << 20)));

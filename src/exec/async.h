@@ -42,7 +42,23 @@ Next check(Stepper& s, mbarrier::Outcome outcome, uint64_t word, uint64_t operan
 
 /// A finished copy of `bytes` tells the mbarrier at `bar`. False after a fault was recorded.
 inline bool complete_bytes(Stepper& s, uint64_t* bar, uint64_t bytes, int lane) {
-  return check(s, mbarrier::complete_bytes(*bar, int64_t(bytes)), *bar, bytes, lane, reinterpret_cast<uint64_t>(bar)) == Next::next;
+  const uint64_t before = *bar;
+  const mbarrier::Outcome outcome = mbarrier::complete_bytes(*bar, int64_t(bytes));
+  if (Observer* o = s.observer()) {
+    MbarrierEvent e{s.where(), lane, MbarrierOp::complete_tx, bar, before, *bar, bytes};
+    e.refused = outcome != mbarrier::Outcome::ok;
+    e.by_copy = true;
+    o->mbarrier(e);
+  }
+  return check(s, outcome, *bar, bytes, lane, reinterpret_cast<uint64_t>(bar)) == Next::next;
+}
+
+/// Tells the observer, if there is one, of an asynchronous operation at its issue.
+inline void report_async(Stepper& s, AsyncKind kind, int lane, std::span<const ByteRange> reads, std::span<const ByteRange> writes,
+                         const uint64_t* bar, uint64_t tx_bytes, bool reduces = false) {
+  if (!s.observer()) return;
+  AsyncEvent e{s.where(), lane, kind, reduces, reads, writes, bar, tx_bytes, nullptr};
+  s.observer()->async_copy(e);
 }
 
 /// The same place (`offset` bytes into shared memory) in the block of rank `rank` of the cluster.

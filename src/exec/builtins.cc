@@ -57,7 +57,11 @@ Next do_vprintf(Stepper& s, const Decoded& d) {
 }
 
 Next do_malloc(Stepper& s, const Decoded& d) {
-  for_lanes(s.mask, [&](int lane) { result(s, d, lane, s.run.machine.heap->allocate(argument(s, d, 0, lane, 8)), 8); });
+  for_lanes(s.mask, [&](int lane) {
+    const uint64_t bytes = argument(s, d, 0, lane, 8), p = s.run.machine.heap->allocate(bytes);
+    if (Observer* o = s.observer(); o && p) o->heap_allocate(s.where(), lane, p, bytes);
+    result(s, d, lane, p, 8);
+  });
   return Next::next;
 }
 
@@ -65,6 +69,7 @@ Next do_free(Stepper& s, const Decoded& d) {
   for (uint32_t m = s.mask; m; m &= m - 1) {
     const int lane = std::countr_zero(m);
     const uint64_t p = argument(s, d, 0, lane, 8);
+    if (Observer* o = s.observer(); o && p) o->heap_free(s.where(), lane, p);
     if (!s.run.machine.heap->release(p))
       return s.fault(FaultKind::illegal_address, lane, p, fmt::format("free of {:#x}, which device malloc did not return", p));
   }

@@ -92,7 +92,7 @@ uint64_t immediate_bits(const Operand& o, Type type) {
 
 class Decoder {
  public:
-  explicit Decoder(std::shared_ptr<const lower::Program> program) : out_(std::make_shared<DecodedProgram>()) {
+  Decoder(std::shared_ptr<const lower::Program> program, unsigned observe) : observe_(observe), out_(std::make_shared<DecodedProgram>()) {
     out_->program = std::move(program);
   }
 
@@ -130,6 +130,7 @@ class Decoder {
       add_operands(in, d);
     }
     choose(in, d);
+    if (Handler observed = observe_ ? find_observed_handler(d, observe_) : nullptr) d.inner = d.run, d.run = observed;
     out_->code.push_back(d);
   }
 
@@ -247,6 +248,7 @@ class Decoder {
 
   void choose(const ptx::Instr& in, Decoded& d);
 
+  const unsigned observe_;
   std::shared_ptr<DecodedProgram> out_;
   std::map<std::pair<uint64_t, int>, uint32_t> constants_;
 };
@@ -315,18 +317,18 @@ void Decoder::choose(const ptx::Instr& in, Decoded& d) {
 
 }  // namespace
 
-std::shared_ptr<const DecodedProgram> decode(std::shared_ptr<const lower::Program> program) {
-  return Decoder(std::move(program)).run();
+std::shared_ptr<const DecodedProgram> decode(std::shared_ptr<const lower::Program> program, unsigned observe) {
+  return Decoder(std::move(program), observe).run();
 }
 
-std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs, const lower::Addresses& addresses) {
+std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs, const lower::Addresses& addresses, unsigned observe) {
   auto kernel = std::make_shared<Kernel>();
-  kernel->entry = decode(programs.entry);
+  kernel->entry = decode(programs.entry, observe);
   kernel->functions.resize(programs.functions.size());
   kernel->pointer_of = addresses.function;
   for (uint32_t f = 0; f < programs.functions.size(); f++) {
     if (f < addresses.function.size() && addresses.function[f]) kernel->function_at[addresses.function[f]] = f;
-    if (programs.functions[f] && !programs.functions[f]->is_entry) kernel->functions[f] = decode(programs.functions[f]);
+    if (programs.functions[f] && !programs.functions[f]->is_entry) kernel->functions[f] = decode(programs.functions[f], observe);
   }
   return kernel;
 }

@@ -46,6 +46,7 @@ using Handler = Next (*)(Stepper&, const Decoded&);
 
 struct Decoded {
   Handler run = nullptr;
+  Handler inner = nullptr;             // observed: the handler that does the work
   sem::PureFn pure = nullptr;
   const ptx::Instr* instr = nullptr;
   uint32_t guard = UINT32_MAX;         // frame offset of the guard predicate
@@ -76,7 +77,11 @@ class Kernel {
   std::vector<uint64_t> pointer_of;          // function -> pointer
 };
 
-std::shared_ptr<const DecodedProgram> decode(std::shared_ptr<const lower::Program> program);
+/// `observe` as make_kernel has it.
+std::shared_ptr<const DecodedProgram> decode(std::shared_ptr<const lower::Program> program, unsigned observe = 0);
+
+/// The handler that reports an instruction to Machine::observer and goes on to Decoded::inner; null when nobody asks.
+Handler find_observed_handler(const Decoded& d, unsigned observe);
 
 /// The handler of a form, null when it is neither pure nor known to exec/. One table per family of instructions.
 Handler find_memory_handler(const isa::Form& form);

@@ -75,7 +75,8 @@ struct Observer;                       // exec/observer.h
 class Kernel;
 /// Decodes a lowered kernel and the functions it can call. Throws base::Error that names the first instruction that
 /// this machine cannot execute, with its PTX line. `addresses` are the function pointers that lowering was given.
-std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs, const lower::Addresses& addresses);
+/// `observe` (bits kObserve* of exec/observer.h): which instructions report to Machine::observer.
+std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs, const lower::Addresses& addresses, unsigned observe = 0);
 const lower::Program& program_of(const Kernel& kernel);
 
 /// An instruction form of a kernel whose results are not the hardware's bit for bit.

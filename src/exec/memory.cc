@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "exec/observer.h"
 
 namespace orrery::exec {
 
@@ -37,7 +38,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uin
   align = std::max({align, kPage, mapped >= kLarge ? kLarge : kPage});
   std::unique_lock lock(mutex_);
   uint64_t address = 0;
-  for (auto it = holes_.lower_bound(span); it != holes_.end() && it->first <= span * 2; ++it) {
+  for (auto it = holes_.lower_bound(span); !observer_ && it != holes_.end() && it->first <= span * 2; ++it) {
     if (it->second & (align - 1)) continue;
     address = it->second;
     const uint64_t rest = it->first - span;
@@ -59,6 +60,9 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uin
   if (mapped >= kLarge) madvise(p, mapped, MADV_HUGEPAGE);
   live_[address] = {address, bytes, mapped, kind, device, next_id_++};
   freed_.erase(freed_.lower_bound(address), freed_.lower_bound(address + span));
+  const Allocation made = live_[address];
+  lock.unlock();
+  if (observer_ && kind != MemoryKind::window) observer_->allocated(made);
   return address;
 }
 
@@ -72,6 +76,8 @@ bool DeviceMemory::release(uint64_t address) {
   holes_.emplace(a.mapped + kPage, address);
   freed_[address] = a;
   if (freed_.size() > 4096) freed_.erase(freed_.begin());
+  lock.unlock();
+  if (observer_ && a.kind != MemoryKind::window) observer_->released(a);
   return true;
 }
 

@@ -27,6 +27,8 @@ struct Allocation {
   uint64_t id = 0;                  // counts up; never reused
 };
 
+struct Observer;  // exec/observer.h
+
 class DeviceMemory {
  public:
   /// Reserves `bytes` of address space (default 4 TiB, less where the system refuses).
@@ -54,6 +56,9 @@ class DeviceMemory {
   /// Makes [address, address+bytes) of ordinary host memory accessible to kernels (cudaHostRegister).
   bool register_host(uint64_t address, uint64_t bytes);
   bool unregister_host(uint64_t address);
+
+  /// Reports allocations and releases from now on; freed addresses are then not used again.
+  void observe(Observer* observer) { observer_ = observer; }
   std::optional<Allocation> find_registered(uint64_t address) const;
 
   /// Memory of at least `bytes` for a running block (its shared and local memory); contents are unspecified. Kept for
@@ -62,6 +67,7 @@ class DeviceMemory {
   void release_window(uint64_t address);
 
  private:
+  Observer* observer_ = nullptr;
   std::multimap<uint64_t, uint64_t> idle_windows_;  // size -> address
   uint64_t base_ = 0, size_ = 0, next_ = 0, next_id_ = 1;
   mutable std::shared_mutex mutex_;

@@ -45,7 +45,9 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
   const uint64_t bar_address = s.address(s.code->addresses[d.address + 2], lane);
   uint64_t* bar = mbarrier_at(s, d.instr->form.space(0), bar_address, lane);
   if (!bar) return Next::fault;
+  const ByteRange in{e.from, e.bytes, isa::Space::global != d.instr->form.space(1)}, out{e.to, e.bytes, true};
   if (!d.instr->form.has(Mod::multicast_cluster)) {
+    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, e.bytes);
     std::memmove(e.to, e.from, e.bytes);
     return complete_bytes(s, bar, e.bytes, lane) ? Next::next : Next::fault;
   }
@@ -54,6 +56,8 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
     const uint32_t rank = uint32_t(std::countr_zero(m));
     if (rank >= s.cta.cluster->n)
       return s.fault(FaultKind::illegal_instruction, lane, m, fmt::format("multicast to block {} of a cluster of {}", rank, s.cta.cluster->n));
+    const ByteRange there{in_block(s, rank, to), e.bytes, true};
+    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&there, 1}, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.bytes);
     std::memcpy(in_block(s, rank, to), e.from, e.bytes);
     if (!complete_bytes(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.bytes, lane)) return Next::fault;
   }
@@ -62,6 +66,8 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
 
 /// Shared to global; with .cp_mask only the bytes of each 16 whose bit is set.
 void copy_to_global(Stepper& s, const Decoded& d, const Ends& e, int lane) {
+  const ByteRange in{e.from, e.bytes, true}, out{e.to, e.bytes, false};
+  report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, nullptr, 0);
   if (!d.instr->form.has(Mod::cp_mask)) {
     std::memcpy(e.to, e.from, e.bytes);
     return;
@@ -89,10 +95,14 @@ Next op_bulk_reduce(Stepper& s, const Decoded& d) {
     const int lane = std::countr_zero(m);
     const Ends e = find_ends(s, d, lane);
     if (!e.to) return Next::fault;
+    const bool grouped = f.has(Mod::bulk_group);
+    uint64_t* bar = grouped ? nullptr : mbarrier_at(s, f.space(0), s.address(s.code->addresses[d.address + 2], lane), lane);
+    if (!grouped && !bar) return Next::fault;
+    const ByteRange in{e.from, e.bytes, true}, out{e.to, e.bytes, !grouped};
+    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, grouped ? 0 : e.bytes, true);
     if (!reduce(e.to, e.from, e.bytes, type, reduce_kind(f), type == Type::f32)) return refuse(s, d);
-    if (f.has(Mod::bulk_group)) continue;
-    uint64_t* bar = mbarrier_at(s, f.space(0), s.address(s.code->addresses[d.address + 2], lane), lane);
-    if (!bar || !complete_bytes(s, bar, e.bytes, lane)) return Next::fault;
+    if (grouped) continue;
+    if (!complete_bytes(s, bar, e.bytes, lane)) return Next::fault;
   }
   return Next::next;
 }

@@ -64,6 +64,7 @@ Next op_exit(Stepper& s, const Decoded&) {
   Group& g = *s.group;
   const uint32_t mask = s.mask;
   g.pc = s.pc + 1;
+  if (Observer* o = s.observer()) o->exit(s.where());
   exit_lanes(s.run, s.w, g, mask);
   check_warp_sync(s.w);
   check_barriers(s.cta);

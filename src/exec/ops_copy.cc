@@ -35,6 +35,8 @@ Next op_cp_async(Stepper& s, const Decoded& d) {
     if (!p) return Next::fault;
     const std::byte* q = nullptr;
     if (n && !(q = translate(s, Space::global, s.address(from, lane), n, n == size ? size : 1, lane, false))) return Next::fault;
+    const ByteRange in{q, n, false}, out{p, size, true};
+    report_async(s, AsyncKind::cp_async, lane, {&in, n ? 1u : 0u}, {&out, 1}, nullptr, 0);
     std::byte piece[16] = {};
     if (n) std::memcpy(piece, q, n);
     std::memcpy(p, piece, size);
@@ -58,6 +60,12 @@ Next op_arrive(Stepper& s, const Decoded& d) {
     const uint64_t before = *w;
     Outcome o = counted ? Outcome::ok : mbarrier::add_pending(*w);
     if (o == Outcome::ok) o = mbarrier::arrive(*w, 1);
+    if (Observer* observer = s.observer()) {
+      MbarrierEvent e{s.where(), lane, MbarrierOp::arrive, w, before, *w, 1};
+      e.refused = o != Outcome::ok;
+      e.by_copy = true;
+      observer->mbarrier(e);
+    }
     if (check(s, o, before, 1, lane, address) == Next::fault) return Next::fault;
   }
   return Next::next;
@@ -75,12 +83,15 @@ Next op_st_async(Stepper& s, const Decoded& d) {
     const int lane = std::countr_zero(m);
     std::byte* p = translate(s, space, s.address(to, lane), total, total, lane, true);
     if (!p) return Next::fault;
+    uint64_t* w = mbarrier_at(s, space, s.address(bar, lane), lane);
+    if (!w) return Next::fault;
+    const ByteRange out{p, total, true};
+    report_async(s, AsyncKind::st_async, lane, {}, {&out, 1}, w, total);
     for (int i = 0; i < d.n_src; i++) {
       const uint64_t v = s.value(s.ref(d, i), i, lane);
       std::memcpy(p + i * bytes, &v, bytes);
     }
-    uint64_t* w = mbarrier_at(s, space, s.address(bar, lane), lane);
-    if (!w || !complete_bytes(s, w, total, lane)) return Next::fault;
+    if (!complete_bytes(s, w, total, lane)) return Next::fault;
   }
   return Next::next;
 }
@@ -95,10 +106,13 @@ Next op_red_async(Stepper& s, const Decoded& d) {
     const int lane = std::countr_zero(m);
     std::byte* p = translate(s, space, s.address(to, lane), bytes, bytes, lane, true);
     if (!p) return Next::fault;
+    uint64_t* w = mbarrier_at(s, space, s.address(bar, lane), lane);
+    if (!w) return Next::fault;
+    const ByteRange out{p, bytes, true};
+    report_async(s, AsyncKind::red_async, lane, {}, {&out, 1}, w, bytes, true);
     const uint64_t v = s.value(s.ref(d, 0), 0, lane);
     reduce(p, reinterpret_cast<const std::byte*>(&v), bytes, f.type(), reduce_kind(f), false);
-    uint64_t* w = mbarrier_at(s, space, s.address(bar, lane), lane);
-    if (!w || !complete_bytes(s, w, bytes, lane)) return Next::fault;
+    if (!complete_bytes(s, w, bytes, lane)) return Next::fault;
   }
   return Next::next;
 }

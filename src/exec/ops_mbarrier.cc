@@ -36,6 +36,16 @@ Next check(Stepper& s, Outcome outcome, uint64_t word, uint64_t operand, int lan
 
 namespace {
 
+/// Tells the observer of an operation that changed the word from `before`; then what `check` says.
+Next finish(Stepper& s, MbarrierOp op, Outcome outcome, uint64_t before, const uint64_t& w, uint64_t count, int lane, uint64_t address) {
+  if (Observer* o = s.observer()) {
+    MbarrierEvent e{s.where(), lane, op, &w, before, w, count};
+    e.refused = outcome != Outcome::ok;
+    o->mbarrier(e);
+  }
+  return check(s, outcome, before, count, lane, address);
+}
+
 Space space_of(const isa::Form& f) { return f.n_spaces ? f.space() : Space::none; }
 
 /// Calls f(word, lane) for every active lane's mbarrier; translates a run of equal addresses once.
@@ -57,25 +67,35 @@ Next for_barriers(Stepper& s, const Decoded& d, F f) {
 Next op_init(Stepper& s, const Decoded& d) {
   return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
     const uint64_t count = scalar(s, s.ref(d, 0), lane);
-    return check(s, mbarrier::init(w, uint32_t(count)), w, count, lane, address);
+    const uint64_t before = w;
+    const Outcome o = mbarrier::init(w, uint32_t(count));
+    return finish(s, MbarrierOp::init, o, before, w, count, lane, address);
   });
 }
 
 Next op_inval(Stepper& s, const Decoded& d) {
-  return for_barriers(s, d, [&](uint64_t& w, int, uint64_t) { return w = 0, Next::next; });
+  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
+    const uint64_t before = w;
+    w = 0;
+    return finish(s, MbarrierOp::inval, Outcome::ok, before, w, 0, lane, address);
+  });
 }
 
 Next op_expect(Stepper& s, const Decoded& d) {
   return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
     const uint64_t n = scalar(s, s.ref(d, 0), lane);
-    return check(s, mbarrier::expect_bytes(w, int64_t(n)), w, n, lane, address);
+    const uint64_t before = w;
+    const Outcome o = mbarrier::expect_bytes(w, int64_t(n));
+    return finish(s, MbarrierOp::expect_tx, o, before, w, n, lane, address);
   });
 }
 
 Next op_complete(Stepper& s, const Decoded& d) {
   return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
     const uint64_t n = scalar(s, s.ref(d, 0), lane);
-    return check(s, mbarrier::complete_bytes(w, int64_t(n)), w, n, lane, address);
+    const uint64_t before = w;
+    const Outcome o = mbarrier::complete_bytes(w, int64_t(n));
+    return finish(s, MbarrierOp::complete_tx, o, before, w, n, lane, address);
   });
 }
 
@@ -87,13 +107,14 @@ Next op_arrive(Stepper& s, const Decoded& d) {
     const uint64_t operand = d.n_src ? scalar(s, s.ref(d, d.n_dst), lane) : 1;
     const uint64_t before = w;
     if (expects) {
-      const Next next = check(s, mbarrier::expect_bytes(w, int64_t(operand)), w, operand, lane, address);
+      const Outcome o = mbarrier::expect_bytes(w, int64_t(operand));
+      const Next next = finish(s, MbarrierOp::expect_tx, o, before, w, operand, lane, address);
       if (next == Next::fault) return next;
     }
     const uint32_t count = expects ? 1 : uint32_t(operand);
     const Outcome o = drop ? mbarrier::arrive_drop(w, count, may_complete) : mbarrier::arrive(w, count, may_complete);
     if (d.n_dst) set_lane(s, s.ref(d, 0), lane, before);
-    return check(s, o, before, count, lane, address);
+    return finish(s, drop ? MbarrierOp::arrive_drop : MbarrierOp::arrive, o, before, w, count, lane, address);
   });
 }
 
@@ -106,6 +127,18 @@ Next rest(Stepper& s, const uint64_t* word) {
   g.wait_word = word;
   g.wait_phase = uint8_t(mbarrier::phase(*word));
   return Next::regroup;
+}
+
+/// The answers that the lanes get, to the observer.
+void report_tests(Stepper& s, const Decoded& d, bool parity, uint32_t passed) {
+  for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t) {
+    const uint64_t operand = scalar(s, s.ref(d, d.n_dst), lane);
+    MbarrierEvent e{s.where(), lane, MbarrierOp::test, &w, w, w};
+    e.phase = parity ? uint32_t(operand & 1) : mbarrier::phase(operand);
+    e.passed = passed >> lane & 1;
+    s.observer()->mbarrier(e);
+    return Next::next;
+  });
 }
 
 Next op_wait(Stepper& s, const Decoded& d) {
@@ -124,6 +157,7 @@ Next op_wait(Stepper& s, const Decoded& d) {
   if (next == Next::fault) return next;
   if (s.group) {
     if (failed && !s.group->polled) return rest(s, failed);
+    if (s.observer()) report_tests(s, d, parity, passed);
     s.group->polled = false;
     s.w.poll_failed = failed != nullptr;
   }

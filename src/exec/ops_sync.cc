@@ -20,6 +20,7 @@ void complete(CtaContext& cta, int number) {
   b.arrived = b.expected = 0;
   b.open = false;
   b.phase++;
+  if (Observer* o = cta.launch->run->machine.observer) o->barrier_complete(cta, uint32_t(number));
   for (uint32_t w = 0; w < cta.n_warps; w++) {
     cta.partial[uint32_t(number) * cta.n_warps + w] = 0;
     WarpContext& warp = cta.warps[w];
@@ -97,6 +98,7 @@ Next op_barrier(Stepper& s, const Decoded& d) {
     b.or_ |= bits != 0;
     b.count += uint32_t(std::popcount(bits));
   }
+  if (Observer* o = s.observer()) o->barrier_arrive(s.where(), uint32_t(number), expected, !f.has(Mod::arrive));
   arrive(s, int(number), expected);
   if (f.has(Mod::arrive)) {
     check(s.cta, int(number));
@@ -122,12 +124,14 @@ Next op_barrier_cluster(Stepper& s, const Decoded& d) {
   if (!c) return Next::next;
   const isa::Form& f = d.instr->form;
   if (f.has(Mod::arrive)) {
+    if (Observer* o = s.observer()) o->cluster_arrive(s.where(), f.has(Mod::relaxed));
     c->arrived += uint32_t(std::popcount(s.mask & ~s.w.cluster_arrived));
     s.w.cluster_arrived |= s.mask;
     s.w.cluster_phase = c->phase;
     check_cluster_barrier(*c);
     return Next::next;
   }
+  if (Observer* o = s.observer()) o->cluster_wait(s.where());
   if (c->phase != s.w.cluster_phase) return Next::next;
   s.group->state = GroupState::cluster;
   s.group->pc = s.pc + 1;
@@ -171,6 +175,7 @@ void check_cluster_barrier(ClusterContext& c) {
   if (c.arrived < c.live_threads || c.live_threads == 0) return;
   c.arrived = 0;
   c.phase++;
+  if (Observer* o = c.ctas[0]->launch->run->machine.observer) o->cluster_complete(c);
   for (uint32_t k = 0; k < c.n; k++)
     for (uint32_t w = 0; w < c.ctas[k]->n_warps; w++) {
       WarpContext& warp = c.ctas[k]->warps[w];

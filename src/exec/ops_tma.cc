@@ -87,6 +87,20 @@ uint64_t shared_offset(const Stepper& s, const std::byte* p) {
   return 0;
 }
 
+/// Tells the observer of a tensor copy: `image` is a box in the shared memory of some block of the cluster.
+void report_box(Stepper& s, const BoxCopy& c, bool store, bool reduces, const std::byte* image, const uint64_t* bar, int lane) {
+  if (!s.observer()) return;
+  std::vector<ByteRange> global;
+  const auto add = [](void* list, uint64_t address, uint64_t bytes) {
+    static_cast<std::vector<ByteRange>*>(list)->push_back({reinterpret_cast<const std::byte*>(address), bytes, false});
+  };
+  for_box_pieces(*c.map, c.origin, store, add, &global);
+  const ByteRange box{image, image_bytes(*c.map), true};
+  AsyncEvent e{s.where(), lane, AsyncKind::tensor, reduces, {&box, 1}, global, bar, bar ? box_bytes(*c.map) : 0, reinterpret_cast<const std::byte*>(c.map)};
+  if (!store) std::swap(e.reads, e.writes);
+  s.observer()->async_copy(e);
+}
+
 Next load_one(Stepper& s, const Decoded& d, int lane) {
   const isa::Form& f = d.instr->form;
   const BoxCopy c = read_copy(s, d, 1, false, lane);
@@ -97,6 +111,7 @@ Next load_one(Stepper& s, const Decoded& d, int lane) {
   if (!bar) return Next::fault;
   const uint64_t to = shared_offset(s, image), bytes = box_bytes(*c.map);
   if (!f.has(Mod::multicast_cluster)) {
+    report_box(s, c, false, false, image, bar, lane);
     load_box(*c.map, c.origin, image, to);
     return complete_bytes(s, bar, bytes, lane) ? Next::next : Next::fault;
   }
@@ -106,6 +121,7 @@ Next load_one(Stepper& s, const Decoded& d, int lane) {
     return s.fault(FaultKind::illegal_instruction, lane, mask, fmt::format("multicast mask {:#x} in a cluster of {} blocks", mask, s.cta.cluster->n));
   for (uint32_t m = mask; m; m &= m - 1) {
     const uint32_t rank = uint32_t(std::countr_zero(m));
+    report_box(s, c, false, false, in_block(s, rank, to), reinterpret_cast<uint64_t*>(in_block(s, rank, at)), lane);
     load_box(*c.map, c.origin, in_block(s, rank, to), to);
     if (!complete_bytes(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), bytes, lane)) return Next::fault;
   }
@@ -119,6 +135,7 @@ Next store_one(Stepper& s, const Decoded& d, int lane) {
   const std::byte* image = image_at(s, Space::shared_cta, *c.map, s.address(s.code->addresses[d.address + 1], lane), false, lane);
   if (!image) return Next::fault;
   const uint64_t from = uint64_t(image - s.cta.shared);
+  report_box(s, c, true, f.op != Op::cp_async_bulk_tensor, image, nullptr, lane);
   if (f.op == Op::cp_async_bulk_tensor) store_box(*c.map, c.origin, image, from);
   else if (!reduce_box(*c.map, c.origin, image, from, reduce_kind(f)))
     return s.fault(FaultKind::illegal_instruction, lane, 0, "the tensor map's element type has no such reduction");

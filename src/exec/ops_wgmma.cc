@@ -58,6 +58,7 @@ Next op_wgmma(Stepper& s, const Decoded& d) {
   const void* a[8];
   for (int i = 0; i < d.n_dst; i++) to[i] = s.frame + s.ref(d, i).offset;
   const sem::WgmmaOperands o = read_operands(s, d, a);
+  report_async(s, AsyncKind::wgmma, std::countr_zero(s.mask), {}, {}, nullptr, 0);
   if (!sem::run_wgmma(d.instr->form, to, o, numerics_of(s)))
     return s.fault(FaultKind::illegal_address, std::countr_zero(s.mask), o.a ? o.b_desc : o.a_desc,
                    fmt::format("a wgmma matrix descriptor points beyond the block's {} bytes of shared memory (descriptor of A {:#x}, of B {:#x})",

@@ -7,6 +7,7 @@
 #include "exec/fault.h"
 #include "exec/heap.h"
 #include "exec/launch.h"
+#include "exec/observer.h"
 #include "exec/stepper.h"
 #include "exec/unit.h"
 #include "exec/workers.h"
@@ -194,9 +195,12 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
 
   const uint64_t units = launch.grid.count() / launch.cluster.count();
   unsigned workers = machine.options.threads ? machine.options.threads : default_workers();
-  if (machine.options.seed || (p.order_sensitive && !machine.options.parallel_atomics)) workers = 1;
+  if (machine.options.seed || (p.order_sensitive && !machine.options.parallel_atomics) ||
+      (machine.observer && machine.observer->serial()))
+    workers = 1;
   workers = unsigned(std::min<uint64_t>(workers, units));
   const uint64_t limit = residency(run, workers);
+  if (machine.observer) machine.observer->launch_begin(run);
   run_workers(workers, [&](unsigned) { Worker(run, context, units, limit).work(); });
   machine.memory->release_window(params);
 
@@ -205,6 +209,7 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
   result.warp_instructions = run.instructions;
   (run.native ? result.native_blocks : result.interpreted_blocks) = run.finished_ctas * launch.cluster.count();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (machine.observer) machine.observer->launch_end(run, result);
   return result;
 }
 

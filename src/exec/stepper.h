@@ -11,6 +11,7 @@
 
 #include "exec/decode.h"
 #include "exec/launch.h"
+#include "exec/observer.h"
 #include "exec/run_state.h"
 #include "exec/warp.h"
 
@@ -62,6 +63,10 @@ struct Stepper {
   }
   /// Address of one lane of an address operand, before translation of its space.
   uint64_t address(const AddressRef& a, int lane);
+
+  /// Null when nobody listens.
+  Observer* observer() const { return run.machine.observer; }
+  Where where() const { return {&run, &w, code, call, pc, mask}; }
 
   Next fault(FaultKind kind, int lane, uint64_t address, std::string what);
 };

@@ -212,6 +212,20 @@ bool walk_store(const TensorMap& m, const BoxOrigin& o, const std::byte* image, 
 
 }  // namespace
 
+void for_box_pieces(const TensorMap& m, const BoxOrigin& o, bool store, void (*f)(void*, uint64_t, uint64_t), void* context) {
+  const uint64_t units = row_units(m), unit = unit_bytes(m), step = m.kind == TensorMapKind::tiled ? m.element_strides[0] : 1;
+  const Span in = inside_row(m, o.at[0], units);
+  if (in.first >= in.end) return;
+  const uint64_t exact = in.end * unit, end = store ? std::min(row_bytes(m), (exact + kPiece - 1) / kPiece * kPiece) : exact;
+  walk(m, o, [&](uint64_t, uint64_t base, bool inside) {
+    if (!inside) return true;
+    const uint64_t at = base + uint64_t(o.at[0] * int64_t(unit));
+    if (step == 1) return f(context, at + in.first * unit, end - in.first * unit), true;
+    for (uint64_t i = in.first; i < in.end; i++) f(context, at + i * step * unit, unit);
+    return true;
+  });
+}
+
 void store_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address) {
   walk_store(m, o, image, address, [](std::byte* to, const std::byte* from, uint64_t bytes) { return std::memcpy(to, from, bytes), true; });
 }

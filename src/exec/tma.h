@@ -37,6 +37,9 @@ uint64_t image_bytes(const TensorMap& map);
 /// What the GPU checks before it starts.
 BoxError check_box(const TensorMap& map, int rank, bool im2col, bool store, const BoxOrigin& origin);
 
+/// The pieces of global memory that a copy reads or writes: calls f(context, address, bytes) for each.
+void for_box_pieces(const TensorMap& map, const BoxOrigin& origin, bool store, void (*f)(void*, uint64_t, uint64_t), void* context);
+
 /// Global to shared. `image` is where shared memory holds the box; `address` its shared-memory address, of which the
 /// swizzle depends.
 void load_box(const TensorMap& map, const BoxOrigin& origin, std::byte* image, uint64_t address);

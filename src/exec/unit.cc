@@ -9,6 +9,7 @@
 #include "exec/fault.h"
 #include "exec/interpreter.h"
 #include "exec/mbarrier.h"
+#include "exec/observer.h"
 
 namespace orrery::exec {
 
@@ -153,6 +154,8 @@ void Unit::start(uint64_t index) {
     c.clock = 0;
     for (WarpContext& w : b.warps) reset(w);
   }
+  if (Observer* o = run_.machine.observer)
+    for (auto& b : blocks_) o->block_begin(b->cta);
 }
 
 namespace {
@@ -268,7 +271,11 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
   for (;;) {
     bool ran = false, spinning = false;
     if (!pass(random, ran, spinning)) return Progress::fault;
-    if (unfinished_ == 0) return Progress::finished;
+    if (unfinished_ == 0) {
+      if (Observer* o = run_.machine.observer)
+        for (auto& b : blocks_) o->block_end(b->cta);
+      return Progress::finished;
+    }
     if (ran) {
       force_ = false;
       polls_ = 0;
@@ -305,6 +312,11 @@ void Unit::report_hang() {
   for (int i = 0; i < 3; i++) f.ctaid[i] = blocks_[0]->cta.ctaid[i];
   f.message = fmt::format("hang: no warp of block ({},{},{}) of kernel {} can go on\n{}", f.ctaid[0], f.ctaid[1], f.ctaid[2],
                           f.kernel, describe_wait());
+  if (Observer* o = run_.machine.observer) {
+    std::vector<CtaContext*> blocks;
+    for (auto& b : blocks_) blocks.push_back(&b->cta);
+    o->hang(run_, blocks, f.message);
+  }
   run_.record(std::move(f));
 }
 

@@ -2,7 +2,6 @@
 #include "tools/run_command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -12,6 +11,7 @@
 
 #include "profile/profile.h"
 #include "tools/command.h"
+#include "tools/start_program.h"
 
 namespace orrery::tools {
 namespace {
@@ -24,22 +24,6 @@ struct RunOptions {
   unsigned threads = 0, devices = 0;
   bool interpret = false, quiet = false;
 };
-
-void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
-
-// A list such as LD_LIBRARY_PATH with `first` put before what is there.
-void prepend(const char* name, const std::string& first) {
-  const char* old = std::getenv(name);
-  set(name, old && *old ? first + ":" + old : first);
-}
-
-/// Where the libraries are: next to the program in a build tree or an installation.
-fs::path library_folder() {
-  const fs::path program = fs::read_symlink("/proc/self/exe");
-  for (const char* folder : {"../lib", "../lib/orrery"})
-    if (fs::path found = program.parent_path() / folder; fs::exists(found / "liborrery_cuda.so")) return fs::weakly_canonical(found);
-  return {};
-}
 
 void to_environment(const RunOptions& options) {
   if (!options.gpu.empty()) set("ORRERY_GPU", options.gpu);
@@ -61,17 +45,11 @@ std::string check(const RunOptions& options) {
 }
 
 int start(const std::vector<std::string>& program) {
-  const fs::path folder = library_folder();
-  if (folder.empty()) {
+  if (!use_own_libraries()) {
     fmt::print(stderr, "orrery run: liborrery_cuda.so is not in ../lib beside the program orrery\n");
     return 4;
   }
-  prepend("LD_LIBRARY_PATH", folder.string());
-  prepend("LD_PRELOAD", (folder / "liborrery_preload.so").string());
-  std::vector<char*> arguments;
-  for (const std::string& word : program) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
+  become(program);
   fmt::print(stderr, "orrery run: cannot start {}: {}\n", program[0], std::strerror(errno));
   return 127;
 }
@@ -79,7 +57,6 @@ int start(const std::vector<std::string>& program) {
 }  // namespace
 
 int run_command(const std::vector<std::string>& words) {
-  std::vector<std::string> args = words;
   CLI::App app{"Run a CUDA program on a simulated GPU.\nExample: orrery run --gpu h200 -- ./app 1024"};
   RunOptions options;
   std::vector<std::string> program;
@@ -94,13 +71,7 @@ int run_command(const std::vector<std::string>& words) {
   app.add_flag("--quiet", options.quiet, "no fidelity line");
   app.add_option("program", program, "the program and its arguments")->required();
   app.positionals_at_end();
-  // What follows the program's name is the program's.
-  size_t first = 0;
-  while (first < args.size() && args[first] != "--" && args[first].starts_with("-"))
-    first += args[first] == "--interpret" || args[first] == "--quiet" || args[first] == "-h" || args[first] == "--help" || args[first].find('=') != std::string::npos ? 1 : 2;
-  if (first < args.size() && args[first] == "--") args.erase(args.begin() + long(first));
-  std::vector<std::string> own(args.begin(), args.begin() + long(std::min(first, args.size())));
-  std::vector<std::string> rest(args.begin() + long(std::min(first, args.size())), args.end());
+  auto [own, rest] = split_at_program(words, {"--interpret", "--quiet", "-h", "--help"});
   if (!rest.empty()) own.push_back(rest[0]);
   std::vector<std::string> reversed(own.rbegin(), own.rend());
   try {

@@ -1,0 +1,70 @@
+// sanitize/checker.cc: see checker.h.
+#include "sanitize/checker.h"
+
+#include "sanitize/memcheck.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+
+Checks make_checks(const Options& options, Collector& collector, DeviceMemory& memory) {
+  Checks checks;
+  if (options.has("memcheck")) checks.push_back(std::make_unique<Memcheck>(options, collector, memory));
+  return checks;
+}
+
+Checker::Checker(Options options, DeviceMemory& memory)
+    : options_(std::move(options)), collector_(options_.out), checks_(make_checks(options_, collector_, memory)) {}
+
+unsigned Checker::wants() const {
+  unsigned all = 0;
+  for (auto& check : checks_) all |= check->wants();
+  return all;
+}
+bool Checker::serial() const {
+  for (auto& check : checks_)
+    if (check->serial()) return true;
+  return false;
+}
+
+void Checker::launch_begin(const RunState& r) { each([&](Observer& o) { o.launch_begin(r); }); }
+void Checker::launch_end(const RunState& r, const LaunchResult& x) { each([&](Observer& o) { o.launch_end(r, x); }); }
+void Checker::block_begin(const CtaContext& c) { each([&](Observer& o) { o.block_begin(c); }); }
+void Checker::block_end(const CtaContext& c) { each([&](Observer& o) { o.block_end(c); }); }
+void Checker::exit(const Where& w) { each([&](Observer& o) { o.exit(w); }); }
+void Checker::access(const Access& a) { each([&](Observer& o) { o.access(a); }); }
+void Checker::async_copy(const AsyncEvent& e) { each([&](Observer& o) { o.async_copy(e); }); }
+void Checker::heap_allocate(const Where& w, int lane, uint64_t at, uint64_t n) { each([&](Observer& o) { o.heap_allocate(w, lane, at, n); }); }
+void Checker::heap_free(const Where& w, int lane, uint64_t at) { each([&](Observer& o) { o.heap_free(w, lane, at); }); }
+void Checker::warp_arrive(const Where& w, const uint32_t* m) { each([&](Observer& o) { o.warp_arrive(w, m); }); }
+void Checker::warp_sync(const Where& w, uint32_t m) { each([&](Observer& o) { o.warp_sync(w, m); }); }
+void Checker::barrier_arrive(const Where& w, uint32_t n, uint32_t e, bool waits) { each([&](Observer& o) { o.barrier_arrive(w, n, e, waits); }); }
+void Checker::barrier_complete(const CtaContext& c, uint32_t n) { each([&](Observer& o) { o.barrier_complete(c, n); }); }
+void Checker::cluster_arrive(const Where& w, bool relaxed) { each([&](Observer& o) { o.cluster_arrive(w, relaxed); }); }
+void Checker::cluster_wait(const Where& w) { each([&](Observer& o) { o.cluster_wait(w); }); }
+void Checker::cluster_complete(const ClusterContext& c) { each([&](Observer& o) { o.cluster_complete(c); }); }
+void Checker::mbarrier(const MbarrierEvent& e) { each([&](Observer& o) { o.mbarrier(e); }); }
+void Checker::instruction(const Where& w) { each([&](Observer& o) { o.instruction(w); }); }
+void Checker::computed(const Where& w) { each([&](Observer& o) { o.computed(w); }); }
+void Checker::hang(const RunState& r, std::span<CtaContext* const> b, const std::string& t) { each([&](Observer& o) { o.hang(r, b, t); }); }
+void Checker::allocated(const Allocation& a) { each([&](Observer& o) { o.allocated(a); }); }
+void Checker::released(const Allocation& a) { each([&](Observer& o) { o.released(a); }); }
+void Checker::submitted(const HostWork& w) { each([&](Observer& o) { o.submitted(w); }); }
+void Checker::performing(const HostWork& w) { each([&](Observer& o) { o.performing(w); }); }
+void Checker::performed(const HostWork& w) { each([&](Observer& o) { o.performed(w); }); }
+void Checker::host_waited(HostWait kind, uint64_t what) { each([&](Observer& o) { o.host_waited(kind, what); }); }
+void Checker::named(uint64_t at, const std::string& n, bool c) { each([&](Observer& o) { o.named(at, n, c); }); }
+void Checker::api_error(const char* call, int code, const char* name, uint64_t at) { each([&](Observer& o) { o.api_error(call, code, name, at); }); }
+
+void Checker::process_end() {
+  each([&](Observer& o) { o.process_end(); });
+  collector_.finish();
+}
+
+std::unique_ptr<Observer> make_checker(DeviceMemory& memory) {
+  Options options = options_from_environment();
+  if (options.checks.empty()) return nullptr;
+  return std::make_unique<Checker>(std::move(options), memory);
+}
+
+}  // namespace orrery::sanitize

@@ -1,0 +1,205 @@
+// sanitize/memcheck.cc: see memcheck.h.
+#include "sanitize/memcheck.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "exec/decode.h"
+#include "exec/run_state.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+using isa::Space;
+
+namespace {
+
+const char* verb(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::load: return "read";
+    case AccessKind::store: return "write";
+    default: return "atomic update";
+  }
+}
+
+const char* label(Space space) {
+  if (is_shared(space)) return "shared memory";
+  if (space == Space::local) return "local memory";
+  return space == Space::global ? "global memory" : space == Space::const_ ? "constant memory" : "memory";
+}
+
+}  // namespace
+
+void Memcheck::report(const Where& where, int lane, const std::string& kind, uint64_t address, const std::string& message,
+                      const std::string& remedy) {
+  Finding f;
+  f.check = "memcheck";
+  f.kind = kind;
+  f.place = place_of(where, lane);
+  f.message = message;
+  f.remedy = remedy;
+  f.address = address;
+  faulted_.insert(f.place.kernel);
+  collector_.add(std::move(f));
+}
+
+void Memcheck::access(const Access& a) {
+  // The whole warp at once when its addresses lie in one allocation, as they nearly always do.
+  if (a.space == Space::global) {
+    uint64_t low = ~uint64_t{0}, high = 0, bits = 0;
+    for (uint32_t m = a.where.mask; m; m &= m - 1) {
+      const uint64_t at = a.address[std::countr_zero(m)];
+      low = std::min(low, at), high = std::max(high, at), bits |= at;
+    }
+    const Block* b = (bits & (a.align - 1)) ? nullptr : allocations_.holder(low, high - low + a.bytes);
+    if (b && (a.kind == AccessKind::load || !b->constant) && (b->kind != MemoryKind::heap || b->on_device)) return;
+  }
+  for (uint32_t m = a.where.mask; m; m &= m - 1) check_lane(a, std::countr_zero(m));
+}
+
+void Memcheck::check_lane(const Access& a, int lane) {
+  const uint64_t address = a.address[lane];
+  if (address & (a.align - 1)) {
+    report(a.where, lane, "misaligned", address,
+           fmt::format("{} of {} bytes of {} at {:#x}, which is not a multiple of {}", verb(a.kind), a.bytes, label(a.space), address, a.align),
+           fmt::format("align the address to {} bytes, or access the elements one by one", a.align));
+    return;
+  }
+  const Target t = find_target(a.where, a.space, address, lane);
+  const char* remedy = "check the index against the size of the array";
+  switch (t.region) {
+    case Region::param: return;
+    case Region::outside:
+      return report(a.where, lane, "out-of-bounds", address,
+                    fmt::format("{} of {} bytes at shared::cluster address {:#x}, which names no block of the cluster", verb(a.kind), a.bytes, address),
+                    "mapa takes the rank of a block in the cluster: 0 to the cluster's size minus 1");
+    case Region::shared: {
+      const uint64_t size = t.cta->shared_bytes - lower::kSharedStart;
+      if (t.offset >= lower::kSharedStart && t.offset + a.bytes <= t.cta->shared_bytes) return;
+      const std::string where = t.offset < lower::kSharedStart ? "before the beginning" : fmt::format("{} bytes past the end", t.offset - std::min<uint64_t>(t.offset, t.cta->shared_bytes));
+      return report(a.where, lane, "out-of-bounds", address,
+                    fmt::format("{} of {} bytes of shared memory at {:#x}, {} of the block's {} bytes of shared memory", verb(a.kind), a.bytes, t.offset, where, size),
+                    "check the index against the size of the array, and the dynamic shared memory that the launch asks for");
+    }
+    case Region::local:
+      if (t.offset + a.bytes <= a.where.warp->local_stride) return;
+      return report(a.where, lane, "out-of-bounds", address,
+                    fmt::format("{} of {} bytes of local memory at {:#x}, beyond the thread's {} bytes", verb(a.kind), a.bytes, t.offset, a.where.warp->local_stride), remedy);
+    default: return check_global(a, lane, address);
+  }
+}
+
+void Memcheck::check_global(const Access& a, int lane, uint64_t address) {
+  const std::string what = fmt::format("{} of {} bytes", verb(a.kind), a.bytes);
+  if (const Block* b = allocations_.holder(address, a.bytes)) {
+    if (b->kind == MemoryKind::heap && !b->on_device)
+      return report(a.where, lane, "out-of-bounds", address, fmt::format("{} at {:#x} of the heap, in no block that malloc returned, or in one that was freed", what, address),
+                    "keep to the block that malloc returned, and do not use it after free");
+    if (a.kind == AccessKind::load || !b->constant) return;
+    return report(a.where, lane, "write-to-constant", address, fmt::format("{} at {:#x} in {}", what, address, describe(*b)),
+                  "constant memory is written by the host (cudaMemcpyToSymbol); use a __device__ variable for what kernels write");
+  }
+  if (!memory_.contains(address)) {
+    if (auto host = memory_.find_registered(address); host && address + a.bytes <= host->address + host->size) return;
+    if (address < 4096)
+      return report(a.where, lane, "null-pointer", address, fmt::format("{} at {:#x}, a null pointer plus {}", what, address, address),
+                    "pass a pointer that an allocation returned; check what cudaMalloc returned");
+    return report(a.where, lane, "host-pointer", address,
+                  fmt::format("{} at {:#x}, which is not device memory: a pointer of the host, or one that was never set", what, address),
+                  "copy the data to memory from cudaMalloc or cudaMallocManaged, or register it (cudaHostRegister), and pass that pointer");
+  }
+  std::string kind, remedy;
+  const std::string relation = allocations_.relation(address, a.bytes, &kind, &remedy);
+  report(a.where, lane, kind, address, fmt::format("{} at {:#x} {}", what, address, relation), remedy);
+}
+
+void Memcheck::async_copy(const AsyncEvent& e) {
+  const auto check = [&](const ByteRange& r, const char* what) {
+    if (r.shared || !r.bytes) return;
+    const uint64_t address = reinterpret_cast<uint64_t>(r.begin);
+    if (!memory_.contains(address) || allocations_.holder(address, r.bytes)) return;
+    const uint64_t last = address + r.bytes - 1;
+    const uint64_t bad = allocations_.holder(address, 1) ? last : address;
+    std::string kind, remedy;
+    const std::string relation = allocations_.relation(bad, 1, &kind, &remedy);
+    if (e.kind == AsyncKind::tensor) remedy = "make the tensor map's sizes and strides those of the allocation";
+    report(e.where, e.lane, kind, bad, fmt::format("an asynchronous copy {} {} bytes at {:#x}; byte {:#x} {}", what, r.bytes, address, bad, relation), remedy);
+  };
+  for (const ByteRange& r : e.reads) check(r, "reads");
+  for (const ByteRange& r : e.writes) check(r, "writes");
+}
+
+void Memcheck::heap_allocate(const Where&, int, uint64_t address, uint64_t bytes) { allocations_.add_device_malloc(address, bytes); }
+
+void Memcheck::heap_free(const Where& where, int lane, uint64_t address) {
+  const Block* b = allocations_.holder(address, 1);
+  if (b && b->on_device && b->begin == address) return allocations_.remove(address, " by free in a kernel");
+  const Block* old = allocations_.nearest(address);
+  const bool twice = old && old->freed && old->begin == address;
+  report(where, lane, twice ? "double-free" : "invalid-free", address,
+         twice ? fmt::format("free of {:#x}, which was freed before", address) : fmt::format("free of {:#x}, which malloc in a kernel did not return", address),
+         "call free once for each pointer that malloc returned, in one thread only");
+}
+
+void Memcheck::allocated(const Allocation& a) { allocations_.add(a.address, a.size, a.kind); }
+void Memcheck::released(const Allocation& a) { allocations_.remove(a.address, ""); }
+void Memcheck::named(uint64_t address, const std::string& name, bool constant) { allocations_.name(address, demangled(name), constant); }
+
+void Memcheck::api_error(const char* call, int, const char*, uint64_t address) {
+  const std::string name = call;
+  if (!address || name.find("Free") == std::string::npos) return;
+  Finding f;
+  f.check = "memcheck";
+  f.address = address;
+  const Block* b = allocations_.nearest(address);
+  if (b && b->freed && b->begin == address) {
+    f.kind = "double-free";
+    f.message = fmt::format("{} of {:#x}, which was freed before: {}", call, address, describe(*b));
+    f.remedy = "free each allocation once; set the pointer to null after freeing it";
+  } else {
+    f.kind = "invalid-free";
+    f.message = fmt::format("{} of {:#x}, which is not the start of an allocation of this kind", call, address);
+    f.remedy = "free the pointer that the allocation returned, with the function that belongs to it";
+  }
+  collector_.add(std::move(f));
+}
+
+void Memcheck::launch_end(const RunState& run, const LaunchResult& result) {
+  if (!result.fault || result.fault->kind == FaultKind::hang || result.fault->kind == FaultKind::interrupted) return;
+  const Fault& fault = *result.fault;
+  const bool address = fault.kind == FaultKind::illegal_address || fault.kind == FaultKind::misaligned_address;
+  const std::string kernel = demangled(fault.kernel);
+  if (address && faulted_.contains(kernel)) return;
+  Finding f;
+  f.check = "memcheck";
+  f.kind = address ? "out-of-bounds" : fault.kind == FaultKind::assertion ? "assertion" : fault.kind == FaultKind::timeout ? "timeout" : "fault";
+  f.place.kernel = kernel;
+  f.place.source_file = fault.source_file;
+  f.place.source_line = fault.loc.source_line;
+  f.place.ptx_line = fault.loc.line;
+  f.place.in_kernel = true;
+  std::copy(fault.ctaid, fault.ctaid + 3, f.place.block);
+  std::copy(fault.tid, fault.tid + 3, f.place.thread);
+  f.message = fault.message.substr(0, fault.message.find("\n  at "));
+  f.address = address ? fault.address : 0;
+  collector_.add(std::move(f));
+}
+
+void Memcheck::process_end() {
+  if (!options_.leaks) return;
+  for (const auto& [address, b] : allocations_.live()) {
+    if (!b.number && !b.on_device) continue;
+    Finding f;
+    f.check = "memcheck";
+    f.kind = "leak";
+    f.severity = "warning";
+    f.address = address;
+    f.message = fmt::format("{} was never freed", describe(b));
+    f.remedy = "free it, or reset the device at the end";
+    collector_.add(std::move(f));
+  }
+}
+
+}  // namespace orrery::sanitize

@@ -1,0 +1,47 @@
+// sanitize/memcheck.h: accesses to memory that is not there, not yours, or not aligned; frees that are wrong; leaks.
+//
+// Every byte of every access must lie in one live allocation, in the block's shared memory or in the thread's local
+// memory. Allocations are exact to the byte, freed addresses are never used again, so no redzone is needed.
+// Not here: uninitialised memory (initcheck.h), who accesses it at the same time (racecheck.h).
+#pragma once
+#include <set>
+
+#include "sanitize/allocations.h"
+#include "sanitize/collector.h"
+#include "sanitize/options.h"
+#include "sanitize/region.h"
+
+namespace orrery::sanitize {
+
+class Memcheck : public exec::Observer {
+ public:
+  Memcheck(const Options& options, Collector& collector, exec::DeviceMemory& memory)
+      : options_(options), collector_(collector), memory_(memory) {}
+  unsigned wants() const override { return exec::kObserveMemory; }
+  bool serial() const override { return false; }
+
+  void access(const exec::Access&) override;
+  void async_copy(const exec::AsyncEvent&) override;
+  void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
+  void heap_allocate(const exec::Where&, int lane, uint64_t address, uint64_t bytes) override;
+  void heap_free(const exec::Where&, int lane, uint64_t address) override;
+  void allocated(const exec::Allocation&) override;
+  void released(const exec::Allocation&) override;
+  void named(uint64_t address, const std::string& name, bool constant) override;
+  void api_error(const char* call, int code, const char* name, uint64_t address) override;
+  void process_end() override;
+
+ private:
+  void check_lane(const exec::Access& a, int lane);
+  void check_global(const exec::Access& a, int lane, uint64_t address);
+  void report(const exec::Where& where, int lane, const std::string& kind, uint64_t address, const std::string& message,
+              const std::string& remedy);
+
+  const Options& options_;
+  Collector& collector_;
+  exec::DeviceMemory& memory_;
+  Allocations allocations_;
+  std::set<std::string> faulted_;   // kernels whose fault has been explained
+};
+
+}  // namespace orrery::sanitize
