@@ -111,20 +111,4 @@ void integers(const unsigned* __restrict in, unsigned* __restrict out, int first
   }
 }
 
-double multiply_add(double millions, float* sink) {
-  typedef float V __attribute__((vector_size(32)));
-  V acc[12];
-  for (int k = 0; k < 12; k++) acc[k] = V{} + float(k);
-  V x = V{} + 0.999f, y = V{} + 0.001f;
-  const long rounds = long(millions * 1e6);
-  for (long i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-    for (int k = 0; k < 12; k++) acc[k] = acc[k] * x + y;
-    asm volatile("" : "+x"(acc[0]), "+x"(acc[1]), "+x"(acc[2]), "+x"(acc[3]), "+x"(acc[4]), "+x"(acc[5]));
-  }
-  for (int k = 1; k < 12; k++) acc[0] += acc[k];
-  for (int k = 0; k < 8; k++) *sink += acc[0][k];
-  return double(rounds) * 12 * 8 * 2;
-}
-
 }  // namespace plain

@@ -1,4 +1,4 @@
-// bench/plain.h: the computations of kernels.cu as plain loops, compiled -O3 -march=native, and the machine's limits.
+// bench/plain.h: the computations of kernels.cu as plain loops, compiled -O3 -march=native.
 #pragma once
 namespace plain {
 // `first`, `last`: the part of the outer loop for one thread.
@@ -14,6 +14,4 @@ void spmv(const int* row, const int* col, const float* val, const float* x, floa
 void convolve(const float* in, const float* w, float* out, int n, int first, int last);
 void scan(const int* in, int* out, int first, int last);
 void integers(const unsigned* in, unsigned* out, int first, int last);
-/// Multiply-adds in registers only; returns the number of floating-point operations done.
-double multiply_add(double seconds_hint, float* sink);
 }  // namespace plain
