@@ -24,6 +24,9 @@ void exit_lanes(RunState& run, WarpContext& w, Group& g, uint32_t mask);
 /// Takes exited lanes out of the block's and the cluster's counts.
 void count_exits(WarpContext& w, uint32_t mask);
 
+/// True for a barrier that all threads of the block take part in, whoever they are: bar.sync with a constant number.
+bool is_plain_barrier(const ptx::Instr& instr);
+
 /// The commonest service without the interpreter: a converged warp stands at an unguarded bar.sync of all threads. False
 /// when `d` is something else; otherwise the group waits, or is ready when it was the last to arrive.
 bool arrive_together(WarpContext& w, const Decoded& d);

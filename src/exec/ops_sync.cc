@@ -145,13 +145,16 @@ Next op_fence(Stepper&, const Decoded&) {
 
 }  // namespace
 
+bool is_plain_barrier(const ptx::Instr& in) {
+  const isa::Form& f = in.form;
+  if ((f.op != Op::bar && f.op != Op::barrier) || f.has(Mod::red) || f.has(Mod::arrive) || in.guard.reg != ptx::kNoReg) return false;
+  return in.ops.size() == 1 && in.ops[0].kind == ptx::OperandKind::imm && uint64_t(in.ops[0].value) <= 15;
+}
+
 bool arrive_together(WarpContext& w, const Decoded& d) {
-  const isa::Form& f = d.instr->form;
-  if ((f.op != Op::bar && f.op != Op::barrier) || f.has(Mod::red) || f.has(Mod::arrive) || d.guard != UINT32_MAX) return false;
-  const auto& ops = d.instr->ops;
-  if (ops.size() != 1 || ops[0].kind != ptx::OperandKind::imm || uint64_t(ops[0].value) > 15) return false;
+  if (!is_plain_barrier(*d.instr)) return false;
   CtaContext& cta = *w.cta;
-  const uint32_t number = uint32_t(ops[0].value);
+  const uint32_t number = uint32_t(d.instr->ops[0].value);
   if (cta.partial[number * cta.n_warps + w.warp_id]) return false;
   Group& g = w.groups[0];
   Barrier& b = cta.barriers[number];

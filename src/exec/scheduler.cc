@@ -116,7 +116,7 @@ class Worker {
 
   void report_page_fault() {
     FaultTrap& trap = fault_trap();
-    WarpContext& w = *running_->current;
+    WarpContext& w = running_->current_warp();
     const DecodedProgram& code = *trap.code;
     int lane = trap.lane;
     if (w.at_address && trap.address >= w.at_address) {

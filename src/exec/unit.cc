@@ -14,7 +14,6 @@
 namespace orrery::exec {
 
 namespace {
-constexpr int32_t kSpinBudget = 64;
 constexpr uint32_t kHangPolls = 1u << 17;  // looks at mbarriers, all of them in vain, before it is called a hang
 uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 }  // namespace
@@ -38,6 +37,7 @@ bool poll(RunState& run) {
 
 Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(launch) {
   const lower::Program& p = *run.kernel.entry->program;
+  first_runs_last_ = !p.prints;
   const uint64_t n = uint64_t{launch.cluster[0]} * launch.cluster[1] * launch.cluster[2];
   const uint64_t threads = run.launch.block.count(), warps = (threads + 31) / 32;
   shared_span_ = align_up(p.dynamic_shared_offset + run.launch.dynamic_shared, 4096) + 4096;
@@ -59,7 +59,7 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   for (auto& b : blocks_)
     for (WarpContext& w : b->warps) order_.push_back(&w);
   // (The others run in order: a kernel's accesses then ascend, which the host's caches expect.)
-  if (!p.prints) std::rotate(order_.begin(), order_.begin() + 1, order_.end());
+  if (first_runs_last_) std::rotate(order_.begin(), order_.begin() + 1, order_.end());
 }
 
 Unit::~Unit() {
@@ -136,6 +136,7 @@ void Unit::start(uint64_t index) {
   force_ = false;
   polls_ = 0;
   unfinished_ = uint32_t(order_.size());
+  together_ = blocks_.size() == 1 && run_.native && run_.native->entry_of[0] == 0;
   for (uint32_t r = 0; r < blocks_.size(); r++) {
     Block& b = *blocks_[r];
     CtaContext& c = b.cta;
@@ -158,6 +159,17 @@ void Unit::start(uint64_t index) {
     for (auto& b : blocks_) o->block_begin(b->cta);
 }
 
+Stop take_back(WarpContext& w) {
+  const Stop stop = Stop(w.stop & 255);
+  if (stop == Stop::done) w.live = 0, w.n_groups = 0;
+  if (stop != Stop::arrived) return stop;
+  w.groups[0] = Group{};
+  w.groups[0].pc = w.stop >> 8;
+  w.groups[0].mask = w.live;
+  w.n_groups = 1;
+  return Stop::service;
+}
+
 namespace {
 
 bool converged_entry(const RunState& run, const WarpContext& w) {
@@ -170,8 +182,8 @@ bool converged_entry(const RunState& run, const WarpContext& w) {
 Stop run_native(RunState& run, WarpContext& w) {
   const uint32_t before = w.live;
   w.budget = kSpinBudget;
-  const Stop stop = Stop(run.native->entries[size_t(run.native->entry_of[w.groups[0].pc])](&w));
-  if (stop == Stop::done) w.live = 0, w.n_groups = 0;
+  run.native->entries[size_t(run.native->entry_of[w.groups[0].pc])](&w, 1);
+  const Stop stop = take_back(w);
   if (const uint32_t gone = before & ~w.live) {
     count_exits(w, gone);
     if (w.cta->used_barriers) check_barriers(*w.cta);
@@ -238,7 +250,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
   for (WarpContext* warp : order_) {
     WarpContext& w = *warp;
     if (w.finished) continue;
-    current = &w;
+    current_ = &w;
     if (w.fresh) {
       const bool native = run_.native != nullptr;
       if (start_native(run_, w)) {
@@ -268,6 +280,10 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
 }
 
 Unit::Progress Unit::advance(std::mt19937_64* random) {
+  if (together_) {
+    together_ = false;
+    if (const auto progress = advance_together()) return *progress;
+  }
   for (;;) {
     bool ran = false, spinning = false;
     if (!pass(random, ran, spinning)) return Progress::fault;

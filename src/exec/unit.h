@@ -4,6 +4,7 @@
 // when it finishes. Not here: which unit runs when (scheduler.cc).
 #pragma once
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -27,7 +28,7 @@ class Unit {
   Progress advance(std::mt19937_64* random);
 
   /// The warp that is running now, for fault reports.
-  WarpContext* current = nullptr;
+  WarpContext& current_warp() const { return current_ ? *current_ : *blocks_[0]->cta.running; }
 
  private:
   struct Block {
@@ -38,6 +39,9 @@ class Unit {
   void place(Block& block, uint32_t rank);
   static void reset(WarpContext& w);
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
+  std::optional<Progress> advance_together();
+  uint32_t sweep(RegionFn code);
+  void separate();
   bool waits_for_mbarrier() const;
   void report_hang();
   std::string describe_wait() const;
@@ -49,13 +53,21 @@ class Unit {
   std::byte* frames_ = nullptr;
   uint64_t frame_span_ = 0;
   ClusterContext cluster_;
+  WarpContext* current_ = nullptr;  // null: the one that compiled code says
   std::vector<std::unique_ptr<Block>> blocks_;
   bool force_ = false;           // wake waits for mbarriers, so that they tell the program that their time is up
   uint32_t polls_ = 0;           // forced passes in a row in which nothing happened
   std::vector<WarpContext*> order_;  // in which warps run
+  bool first_runs_last_ = true;
+  bool together_ = false;        // the block is to start in compiled code, all warps at once
   uint32_t unfinished_ = 0;      // warps
   uint64_t instructions_ = 0;    // of finished warps, not yet added to the launch's count
 };
+
+constexpr int32_t kSpinBudget = 64;  // iterations of a compiled loop that may wait for others
+
+/// What compiled code left behind, in the form that the interpreter wants: groups where it wrote none.
+Stop take_back(WarpContext& w);
 
 /// Checks interrupt and deadline; true when the launch must stop.
 bool poll(RunState& run);

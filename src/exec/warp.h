@@ -61,6 +61,7 @@ struct alignas(64) WarpContext {
   bool fresh = false;              // it has not run since its block started: groups[0] is all lanes at the first instruction
   int32_t budget = 0;              // compiled loops that may spin count it down and stop (Stop::spin) below zero
   uint32_t at_inst = 0;            // compiled code: instruction of the memory access in flight, for fault reports
+  uint32_t stop = 0;               // compiled code: why it gave the warp back, a Stop
   uint64_t at_address = 0;         // compiled code: lane 0's address of that access when lanes are contiguous, else 0
   uint64_t instructions = 0;       // warp instructions executed (estimate by blocks in compiled code)
   uint64_t intact_since = ~uint64_t{0} >> 2;  // compiled code: `instructions` when it stopped with all lanes together
@@ -83,6 +84,9 @@ enum class Stop : uint32_t {
   fault,     // LaunchContext::fault is set
   blocked,   // (interpreter) every group waits
   preempted, // (interpreter, random schedule) its turn is over
+  arrived,   // (compiled code) all live lanes are at a barrier of the whole block; its instruction is in the bits above
+             // the lowest 8; groups are not written
+  mixed,     // (compiled code) the warps of a sweep stopped in different ways: WarpContext::stop
 };
 
 /// A CTA barrier (bar.sync 0..15). Threads arrive by warp: a warp all of whose live lanes have arrived counts 32,
@@ -112,6 +116,7 @@ struct CtaContext {
   uint32_t smid = 0;
   uint32_t live_threads = 0;
   WarpContext* warps = nullptr;
+  WarpContext* running = nullptr;  // compiled code: the warp that it runs
   Barrier barriers[16];
   uint32_t used_barriers = 0;      // bit per barrier that somebody has arrived at since the block started
   uint32_t* partial = nullptr;     // [16][n_warps]: lanes of a warp that arrived while others of it have not

@@ -1,6 +1,7 @@
 // jit/emit_control.cc: regions, edges between nodes, and how a warp leaves compiled code. See emitter.h.
 #include <algorithm>
 
+#include "exec/interpreter.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
 #include "lower/flow.h"
@@ -32,39 +33,88 @@ Emitter::Emitter(const Plan& plan, llvm::Module& module, const HostTraits& trait
 
 Emitter::Block* Emitter::block(const char* name) { return Block::Create(context_, name, function_); }
 
+/// The function: a loop over warps around the region. What is the same for all warps of a block is read before it.
 void Emitter::begin(uint32_t region) {
   region_ = region;
-  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy()}, false);
+  llvm::Type *i32 = b_.getInt32Ty(), *ptr = b_.getPtrTy();
+  auto* type = llvm::FunctionType::get(i32, {ptr, i32}, false);
   function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, Symbols::region(region), module_);
   function_->addFnAttr("target-cpu", traits_.cpu);
   function_->addFnAttr("target-features", traits_.features);
   function_->addFnAttr("prefer-vector-width", traits_.avx512 ? "512" : "256");
   function_->addFnAttr("no-trapping-math", "true");
   function_->addFnAttr(llvm::Attribute::NoUnwind);
-  function_->addParamAttr(0, llvm::Attribute::NoAlias);
-  entry_block_ = block("entry");
+  entry_block_ = block("entry"), warp_block_ = block("warp"), back_block_ = block("back");
   fault_block_ = nullptr;
   slots_.assign(plan_.program.regs.size(), nullptr);
   scratch_.clear();
   guard_ = nullptr;
   kept_.clear();
   b_.SetInsertPoint(entry_block_);
-  warp_ = function_->getArg(0);
+  Value* first = function_->getArg(0);
   alloca_point_ = b_.CreateAlloca(b_.getInt8Ty(), nullptr, "here");
-  auto* ptr = b_.getPtrTy();
-  frame_ = load_field(warp_, offsetof(WarpContext, frame), ptr, "frame");
-  cta_ = load_field(warp_, offsetof(WarpContext, cta), ptr, "cta");
-  launch_ = load_field(cta_, offsetof(CtaContext, launch), ptr, "launch");
-  shared_ = load_field(cta_, offsetof(CtaContext, shared), ptr, "shared");
-  shared_bytes_ = load_field(cta_, offsetof(CtaContext, shared_bytes), b_.getInt32Ty(), "shared_bytes");
-  params_ = load_field(cta_, offsetof(CtaContext, params), ptr, "params");
-  memory_base_ = load_field(launch_, offsetof(LaunchContext, memory_base), b_.getInt64Ty(), "memory_base");
-  memory_size_ = load_field(launch_, offsetof(LaunchContext, memory_size), b_.getInt64Ty(), "memory_size");
+  auto fixed = [&](Value* base, size_t offset, LaneType* t, const char* name) {
+    auto* load = llvm::cast<llvm::LoadInst>(load_field(base, offset, t, name));
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    return load;
+  };
+  cta_ = fixed(first, offsetof(WarpContext, cta), ptr, "cta");
+  launch_ = fixed(cta_, offsetof(CtaContext, launch), ptr, "launch");
+  shared_ = fixed(cta_, offsetof(CtaContext, shared), ptr, "shared");
+  shared_bytes_ = fixed(cta_, offsetof(CtaContext, shared_bytes), i32, "shared_bytes");
+  params_ = fixed(cta_, offsetof(CtaContext, params), ptr, "params");
+  memory_base_ = fixed(launch_, offsetof(LaunchContext, memory_base), b_.getInt64Ty(), "memory_base");
+  memory_size_ = fixed(launch_, offsetof(LaunchContext, memory_size), b_.getInt64Ty(), "memory_size");
+  b_.CreateBr(warp_block_);
+  b_.SetInsertPoint(warp_block_);
+  auto* warp = b_.CreatePHI(ptr, 2, "warp");
+  warps_left_ = b_.CreatePHI(i32, 2, "warps_left");
+  agreed_ = b_.CreatePHI(i32, 2, "agreed");
+  warp->addIncoming(first, entry_block_);
+  warps_left_->addIncoming(function_->getArg(1), entry_block_);
+  agreed_->addIncoming(b_.getInt32(~0u), entry_block_);
+  warp_ = warp;
+  stop_ = llvm::PHINode::Create(i32, 4, "stop", back_block_);
+  begin_warp();
+}
+
+void Emitter::begin_warp() {
+  b_.CreateStore(warp_, field(cta_, offsetof(CtaContext, running)));
+  frame_ = load_field(warp_, offsetof(WarpContext, frame), b_.getPtrTy(), "frame");
   mask_slot_ = new_alloca(llvm::FixedVectorType::get(traits_.avx512 ? b_.getInt1Ty() : b_.getInt32Ty(), 32), "mask");
   poll_slot_ = new_alloca(b_.getInt32Ty(), "poll");
   b_.CreateStore(b_.getInt32(kPollPeriod), poll_slot_);
   count_slot_ = new_alloca(b_.getInt64Ty(), "count");
   b_.CreateStore(load_field(warp_, offsetof(WarpContext, instructions), b_.getInt64Ty(), "ran"), count_slot_);
+}
+
+/// This warp is done with: `stop` says why.
+void Emitter::give_back(Value* stop) {
+  stop_->addIncoming(stop, b_.GetInsertBlock());
+  b_.CreateBr(back_block_);
+}
+
+/// The way back to the next warp. Registers of one warp mean nothing to the next: without the stores of no value, a
+/// register that is written under a mask would be carried from warp to warp.
+void Emitter::finish_function() {
+  b_.SetInsertPoint(warp_block_, warp_block_->getFirstInsertionPt());
+  for (llvm::AllocaInst* slot : slots_)
+    if (slot) b_.CreateStore(llvm::UndefValue::get(slot->getAllocatedType()), slot);
+  b_.SetInsertPoint(back_block_);
+  auto* warp = llvm::cast<llvm::PHINode>(warp_);
+  b_.CreateStore(stop_, field(warp_, offsetof(WarpContext, stop)));
+  Value* is_first = b_.CreateICmpEQ(warps_left_, function_->getArg(1));
+  Value* same = b_.CreateOr(is_first, b_.CreateICmpEQ(stop_, agreed_));
+  Value* result = b_.CreateSelect(same, stop_, b_.getInt32(uint32_t(Stop::mixed)));
+  Value* left = b_.CreateSub(warps_left_, b_.getInt32(1));
+  Value* next = field(warp_, sizeof(WarpContext));
+  Block* leave = block("leave");
+  b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), leave, warp_block_);
+  warp->addIncoming(next, back_block_);
+  warps_left_->addIncoming(left, back_block_);
+  agreed_->addIncoming(result, back_block_);
+  b_.SetInsertPoint(leave);
+  b_.CreateRet(result);
 }
 
 void Emitter::emit_region(uint32_t region) {
@@ -82,7 +132,7 @@ void Emitter::emit_region(uint32_t region) {
   }
   const bool full = plan_.all_lanes[region] != 0;
   find_full_nodes(full);
-  check_all_lanes(full);
+  check_all_lanes(pc, full);
   settle(pc, plan_.live_before(pc));
   load_live_registers(pc);
   Value* live = load_field(warp_, offsetof(WarpContext, live), b_.getInt32Ty(), "live");
@@ -95,6 +145,7 @@ void Emitter::emit_region(uint32_t region) {
     });
   b_.CreateBr(node_block_[schedule_.start]);
   for (uint32_t n = 0; n < schedule_.nodes.size(); n++) emit_node(n);
+  finish_function();
 }
 
 /// A node has all 32 lanes when the region starts with them, none can have exited and none can wait elsewhere.
@@ -119,14 +170,21 @@ void Emitter::find_full_nodes(bool full) {
 }
 
 /// A region compiled for 32 live lanes gives the warp back when some have exited.
-void Emitter::check_all_lanes(bool full) {
+void Emitter::check_all_lanes(uint32_t pc, bool full) {
   if (!full) return;
   Value* live = load_field(warp_, offsetof(WarpContext, live), b_.getInt32Ty(), "live");
   Block *bad = block("partial"), *ok = block("all_lanes");
   b_.CreateCondBr(b_.CreateICmpEQ(live, b_.getInt32(~0u)), ok, bad);
   b_.SetInsertPoint(bad);
-  b_.CreateRet(b_.getInt32(uint32_t(Stop::diverged)));
+  leave_at_entry(pc);
   b_.SetInsertPoint(ok);
+}
+
+/// Gives the warp back before anything was done.
+void Emitter::leave_at_entry(uint32_t pc) {
+  write_group(b_.getInt32(0), pc, load_field(warp_, offsetof(WarpContext, live), b_.getInt32Ty(), "live"));
+  b_.CreateStore(b_.getInt32(1), field(warp_, offsetof(WarpContext, n_groups)));
+  give_back(b_.getInt32(uint32_t(Stop::diverged)));
 }
 
 /// The interpreter may have let lanes run apart and meet again in different iterations of a loop; then a register
@@ -157,7 +215,7 @@ void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
   Value* bad = call_runtime(Symbols::settle, i32, {warp_, table(i32, rows), table(b_.getInt64Ty(), patterns), b_.getInt32(uint32_t(rows.size() / 4))});
   b_.CreateCondBr(b_.CreateICmpEQ(bad, b_.getInt32(0)), ok, apart);
   b_.SetInsertPoint(apart);
-  b_.CreateRet(b_.getInt32(uint32_t(Stop::diverged)));
+  leave_at_entry(pc);
   b_.SetInsertPoint(ok);
 }
 
@@ -194,6 +252,7 @@ void Emitter::emit_node(uint32_t n) {
     const Instr& in = plan_.program.code[i];
     guard_ = nullptr;
     if (node.stops && i + 1 == node.last) {
+      if (emit_arrival(i)) return;
       emit_stop(i, uint32_t(Stop::service), true);
       return;
     }
@@ -323,15 +382,16 @@ void Emitter::emit_exit(const Instr&) {
   auto exit_lanes = [&](Value* m) {
     b_.CreateStore(b_.CreateAnd(b_.CreateLoad(b_.getInt32Ty(), live_at), b_.CreateNot(bits_of(m))), live_at);
   };
+  const bool alone = schedule_.nodes[node_].waiting.empty();  // then the warp is done: exec/ knows what that means
   if (!guard_) {
-    exit_lanes(mask());
+    if (!alone) exit_lanes(mask());
     return part({}, true);
   }
   if (width_of(guard_) == 1) {
     Block *yes = block("exit"), *no = block("stay");
     b_.CreateCondBr(guard_, yes, no);
     b_.SetInsertPoint(yes);
-    exit_lanes(mask());
+    if (!alone) exit_lanes(mask());
     part({}, true);
     b_.SetInsertPoint(no);
     return jump(successors.at(0), mask());
@@ -398,8 +458,7 @@ void Emitter::dispatch(const std::vector<uint32_t>& candidates, bool last_is_cer
 
 void Emitter::return_done() {
   publish_count();
-  b_.CreateStore(b_.getInt32(0), field(warp_, offsetof(WarpContext, n_groups)));
-  b_.CreateRet(b_.getInt32(uint32_t(Stop::done)));
+  give_back(b_.getInt32(uint32_t(Stop::done)));
 }
 
 void Emitter::write_live(const std::vector<uint32_t>& regs, Value* m) {
@@ -415,6 +474,16 @@ llvm::Value* Emitter::write_group(Value* n, uint32_t pc, Value* bits) {
   b_.CreateStore(b_.getInt32(pc), field(at, offsetof(Group, pc)));
   b_.CreateStore(bits, field(at, offsetof(Group, mask)));
   return b_.CreateAdd(n, b_.getInt32(1));
+}
+
+/// A barrier of all threads that all live lanes reach together: only the registers are written.
+bool Emitter::emit_arrival(uint32_t pc) {
+  if (!exec::is_plain_barrier(plan_.program.code[pc]) || !schedule_.nodes[node_].waiting.empty() || pc >> 24) return false;
+  publish_count();
+  write_live(plan_.live_before(pc), nullptr);
+  b_.CreateStore(b_.CreateLoad(b_.getInt64Ty(), count_slot_), field(warp_, offsetof(WarpContext, intact_since)));
+  give_back(b_.getInt32(uint32_t(Stop::arrived) | pc << 8));
+  return true;
 }
 
 /// Writes the state of the warp, standing before instruction `pc`, and returns. `intact`: registers are as described
@@ -451,10 +520,10 @@ void Emitter::emit_stop(uint32_t pc, uint32_t why, bool intact) {
                                  : static_cast<Value*>(b_.getInt64(uint64_t{1} << 62));
   b_.CreateStore(since, field(warp_, offsetof(WarpContext, intact_since)));
   if (alone) {
-    b_.CreateRet(b_.getInt32(why));
+    give_back(b_.getInt32(why));
     return;
   }
-  b_.CreateRet(b_.CreateSelect(b_.CreateICmpEQ(n, b_.getInt32(1)), b_.getInt32(why), b_.getInt32(uint32_t(Stop::diverged))));
+  give_back(b_.CreateSelect(b_.CreateICmpEQ(n, b_.getInt32(1)), b_.getInt32(why), b_.getInt32(uint32_t(Stop::diverged))));
 }
 
 void Emitter::leave_if(Value* bad) {

@@ -69,7 +69,7 @@ class Emitter {
   void load_live_registers(uint32_t pc);
   void settle(uint32_t pc, const std::vector<uint32_t>& live);
   void find_full_nodes(bool full);
-  void check_all_lanes(bool full);
+  void check_all_lanes(uint32_t pc, bool full);
   void emit_node(uint32_t n);
   void emit_loop_header(uint32_t n);
   void emit_terminator(const ptx::Instr& in);
@@ -81,7 +81,12 @@ class Emitter {
   void dispatch(const std::vector<uint32_t>& candidates, bool last_is_certain);
   void take(uint32_t node);
   uint32_t successor(uint32_t block) const;
+  void begin_warp();
+  void finish_function();
+  void give_back(Value* stop);
   void emit_stop(uint32_t pc, uint32_t why, bool intact);
+  bool emit_arrival(uint32_t pc);
+  void leave_at_entry(uint32_t pc);
   void write_live(const std::vector<uint32_t>& regs, Value* mask);
   Value* write_group(Value* n, uint32_t pc, Value* bits);
   void emit_instr(uint32_t i);
@@ -184,7 +189,8 @@ class Emitter {
   const HostTraits traits_;
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
-  Block* entry_block_ = nullptr;
+  Block *entry_block_ = nullptr, *warp_block_ = nullptr, *back_block_ = nullptr;
+  llvm::PHINode *warps_left_ = nullptr, *agreed_ = nullptr, *stop_ = nullptr;
   Block* fault_block_ = nullptr;
   llvm::Instruction* alloca_point_ = nullptr;
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;

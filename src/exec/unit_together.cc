@@ -1,0 +1,76 @@
+// exec/unit_together.cc: a block whose warps all go the same way, in compiled code (see unit.h).
+//
+// Most blocks never need a scheduler: every warp runs from the start to a barrier of the whole block, all of them from
+// there to the next, and so on to the end. As long as that holds, nothing is kept of groups, barriers and exits; one
+// sweep calls compiled code once for all warps. The first sweep after which the warps stand at different places writes
+// down what pass() wants to know (separate), and the block goes on there.
+//
+//   sweep -> all at one barrier -> sweep -> ... -> all done        the block is finished
+//                     \-> anything else -> separate -> pass()
+//
+// Invariant: while a block is together its warps are `fresh`: their groups are as reset() leaves them.
+#include "exec/fault.h"
+#include "exec/interpreter.h"
+#include "exec/unit.h"
+
+namespace orrery::exec {
+
+namespace {
+constexpr uint32_t kPollPeriod = 1024;  // sweeps between looks at the stop flag
+}
+
+/// Runs every warp from one entry point to where it stops; the Stop of all, or Stop::mixed.
+uint32_t Unit::sweep(RegionFn code) {
+  std::vector<WarpContext>& warps = blocks_[0]->warps;
+  const uint32_t n = uint32_t(warps.size());
+  if (n == 1 || !first_runs_last_) return code(warps.data(), n);
+  const uint32_t others = code(&warps[1], n - 1);
+  if (Stop(others & 255) == Stop::fault) return others;
+  const uint32_t first = code(warps.data(), 1);
+  return first == others || Stop(first & 255) == Stop::fault ? first : uint32_t(Stop::mixed);
+}
+
+/// Runs the block while its warps stay together. Nothing: pass() goes on.
+std::optional<Unit::Progress> Unit::advance_together() {
+  const NativeCode& native = *run_.native;
+  std::vector<WarpContext>& warps = blocks_[0]->warps;
+  fault_trap().code = run_.kernel.entry.get();
+  fault_trap().lane = -1;
+  current_ = nullptr;
+  int32_t entry = 0;
+  for (uint32_t sweeps = 0; entry >= 0; sweeps++) {
+    for (WarpContext& w : warps) w.budget = kSpinBudget;
+    const uint32_t stop = sweep(native.entries[size_t(entry)]);
+    if (Stop(stop & 255) == Stop::fault) return Progress::fault;
+    if (Stop(stop & 255) == Stop::done) {
+      for (const WarpContext& w : warps) instructions_ += w.instructions;
+      return Progress::finished;
+    }
+    if (Stop(stop & 255) != Stop::arrived) break;
+    entry = native.entry_of[(stop >> 8) + 1];
+    if (entry < 0) break;
+    for (WarpContext& w : warps) w.instructions++;
+    if (sweeps % kPollPeriod == kPollPeriod - 1 && poll(run_)) return Progress::fault;
+  }
+  separate();
+  return std::nullopt;
+}
+
+/// The warps stand at different places: counts and groups become what they would be had each run by itself.
+void Unit::separate() {
+  Block& b = *blocks_[0];
+  for (WarpContext& w : b.warps) {
+    take_back(w);
+    w.fresh = false;
+    w.stalled = Stop(w.stop & 255) == Stop::spin;
+    if (const uint32_t gone = w.lanes & ~w.live) count_exits(w, gone);
+    if (w.n_groups) continue;
+    w.finished = true;
+    unfinished_--;
+    instructions_ += w.instructions;
+  }
+  for (WarpContext& w : b.warps)
+    if (Stop(w.stop & 255) == Stop::arrived) arrive_together(w, run_.kernel.entry->code[w.stop >> 8]);
+}
+
+}  // namespace orrery::exec
