@@ -72,6 +72,7 @@ void merge_groups(WarpContext& w) {
 
 void count_exits(WarpContext& w, uint32_t mask) {
   w.cta->live_threads -= mask == ~0u ? 32 : uint32_t(std::popcount(mask));
+  if (w.live && w.cta->used_barriers) fill_partial_arrivals(w);
   ClusterContext* c = w.cta->cluster;
   if (!c) return;
   c->live_threads -= uint32_t(std::popcount(mask));

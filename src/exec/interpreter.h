@@ -30,6 +30,8 @@ bool is_plain_barrier(const ptx::Instr& instr);
 /// The commonest service without the interpreter: a converged warp stands at an unguarded bar.sync of all threads. False
 /// when `d` is something else; otherwise the group waits, or is ready when it was the last to arrive.
 bool arrive_together(WarpContext& w, const Decoded& d);
+/// When the lanes of a warp that had not arrived at a barrier exit, the warp has arrived as a whole.
+void fill_partial_arrivals(WarpContext& w);
 /// Rechecks barriers that wait for live threads only; wakes their groups. Called after arrivals and exits.
 void check_barriers(CtaContext& cta);
 void check_cluster_barrier(ClusterContext& cluster);

@@ -169,6 +169,17 @@ bool arrive_together(WarpContext& w, const Decoded& d) {
   return true;
 }
 
+void fill_partial_arrivals(WarpContext& w) {
+  CtaContext& cta = *w.cta;
+  for (uint32_t used = cta.used_barriers; used; used &= used - 1) {
+    const uint32_t number = uint32_t(std::countr_zero(used));
+    uint32_t& partial = cta.partial[number * cta.n_warps + w.warp_id];
+    if (!partial || (partial & w.live) != w.live) continue;
+    cta.barriers[number].arrived += 32 - uint32_t(std::popcount(partial));
+    partial = 0;
+  }
+}
+
 void check_barriers(CtaContext& cta) {
   for (int i = 0; i < 16; i++) check(cta, i);
 }

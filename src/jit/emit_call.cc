@@ -107,6 +107,13 @@ bool Emitter::emit_meaning(const Instr& in) {
     b_.CreateAlignedStore(v, place, llvm::Align(64));
     b_.CreateStore(place, b_.CreateConstInBoundsGEP2_64(pointers, s, 0, i));
   }
+  auto* null = llvm::ConstantPointerNull::get(ptr);
+  b_.CreateStore(null, b_.CreateConstInBoundsGEP2_64(pointers, s, 0, src.size()));
+  if (in.form.op >= Op::vadd && in.form.op <= Op::vset4) {  // video: no c, perhaps, and three words: no selectors
+    Value* none = scratch(256, 19);
+    b_.CreateStore(b_.getInt32(0), none);
+    for (size_t i = src.size(); i < 6; i++) b_.CreateStore(i < 3 ? null : none, b_.CreateConstInBoundsGEP2_64(pointers, s, 0, i));
+  }
   for (size_t i = 0; i < dst.size(); i++) {
     Value* place = dst[i]->kind == OperandKind::sink ? static_cast<Value*>(llvm::ConstantPointerNull::get(ptr)) : scratch(256, 20 + int(i));
     if (dst[i]->kind != OperandKind::sink && is_pred(dst[i]->id)) b_.CreateStore(b_.getInt32(0), place);

@@ -53,6 +53,10 @@ TEST(Pure, floats) {
   EXPECT_EQ(run("max.f32", {0x80000000, 0}), 0u);
   EXPECT_EQ(run("rcp.approx.ftz.f32", {0x40000000}), 0x3f000000u);
   EXPECT_EQ(run("cvt.rzi.s32.f32", {0x7fc00000}), 0u);
+  EXPECT_EQ(run("cvt.rn.f16.bf16", {0x3f81}), 0x3c08u);                  // exact
+  EXPECT_EQ(run("cvt.rn.f16.bf16", {0x5015}), 0x7c00u);                  // 1e10 is past the largest half,
+  EXPECT_EQ(run("cvt.rz.f16.bf16", {0x5015}), 0x7bffu);                  // where rounding to zero stays
+  EXPECT_EQ(run("cvt.rp.f16.bf16", {0x0080}), 1u);                       // 2^-126, below the smallest half
   EXPECT_EQ(run("cvt.rn.satfinite.e4m3x2.f32", {0x7f800000, 0x3f800000}), 0x7e38u);
 }
 TEST(Pure, unknown_forms_have_no_function) {
