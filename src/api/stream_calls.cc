@@ -13,8 +13,8 @@ Stream* create_stream(Context& context, unsigned flags, int priority) {
 void destroy_stream(const void* handle) {
   auto stream = handles<Stream>().take(handle);
   std::lock_guard lock(stream->context().capture_lock());
-  if (stream->capture) {
-    stream->capture->invalidated = true;
+  if (stream->capture) {  // a forked stream may go once it has been joined; end_capture sees when it was not
+    if (stream->capture->origin == stream.get()) stream->capture->invalidated = true;
     std::erase(stream->capture->streams, stream.get());
   }
   stream->context().destroy_stream(stream.get());
@@ -93,6 +93,7 @@ void wait_event(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Eve
       if (!stream->capture) {
         require(!stream->legacy(), Status::capture_implicit);
         stream->capture = capture;
+        capture->forked = true;
         capture->streams.push_back(stream.get());
         stream->capture_tails.clear();
       }
@@ -187,7 +188,7 @@ std::shared_ptr<device::Graph> end_capture(const std::shared_ptr<Stream>& stream
   }
   require(!capture->invalidated, Status::capture_invalidated);
   capture->invalidated = true;  // events recorded in it are of no more use
-  require(capture->streams.size() == 1 || joined(*capture->graph, tails), Status::capture_unjoined);
+  require(!capture->forked || joined(*capture->graph, tails), Status::capture_unjoined);
   return capture->graph;
 }
 

@@ -72,6 +72,7 @@ struct Capture {
   int mode = 0;                       // cudaStreamCaptureMode
   std::thread::id thread;
   bool invalidated = false;
+  bool forked = false;  // other streams have joined it
   std::vector<Stream*> streams;
 };
 
