@@ -20,12 +20,15 @@ namespace orrery::kernels {
 ORK_UNITS(ORK_DECLARE)
 #undef ORK_DECLARE
 
+void add_kernels_direct(std::vector<GemmKernel>&);
+
 const std::vector<GemmKernel>& gemm_kernels() {
   static const std::vector<GemmKernel> all = [] {
     std::vector<GemmKernel> out;
 #define ORK_ADD(unit) add_kernels_##unit(out);
     ORK_UNITS(ORK_ADD)
 #undef ORK_ADD
+    add_kernels_direct(out);
     return out;
   }();
   return all;
@@ -214,8 +217,13 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
   for (const GemmKernel& k : gemm_kernels()) {
     if (k.a != g.a.dtype || k.b != g.b.dtype || k.a_mn_major != (ma == Major::kMN) ||
         k.b_mn_major != (mb == Major::kMN) || k.schedule != c.schedule || k.tile_m != c.tile_m ||
-        k.tile_n != c.tile_n || k.promote != promote)
+        k.tile_n != c.tile_n)
       continue;
+    if (k.schedule == GemmConfig::Schedule::kDirect) {  // sums are f32 anyway: it serves promoted products too
+      if (k.slabs != c.per_sm) continue;
+      return c.split_k <= 8 && (c.split_k == 1 || g.k * size_of(k.a) / 128 >= c.split_k) ? &k : nullptr;
+    }
+    if (k.promote != promote) continue;
     // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).
     if (k.tile_m % (c.cluster_n * (k.a_mn_major ? 64 : 8)) || k.tile_n % (c.cluster_m * (k.b_mn_major ? 64 : 8)))
       return nullptr;
@@ -239,7 +247,7 @@ Status check_gemm(const GemmArgs& g) {
   if (g.beta != 0.f && !g.c.data) return bad("c.data", "is null while beta is not zero");
   if (is_fp8(g.a.dtype) != is_fp8(g.b.dtype) || (!is_fp8(g.a.dtype) && g.a.dtype != g.b.dtype))
     return bad("b.dtype", "must equal a.dtype (or both be fp8)");
-  if (is_fp8(g.d.dtype)) return bad("d.dtype", "must be f16, bf16 or f32");
+  if (is_fp8(g.d.dtype) || g.d.dtype == DType::kI8) return bad("d.dtype", "must be f16, bf16 or f32");
   if (g.beta != 0.f && g.c.dtype != g.d.dtype) return bad("c.dtype", "must equal d.dtype");
   if (g.a.row_stride < 0 || g.a.col_stride < 0) return bad("a strides", "must not be negative");
   if (g.b.row_stride < 0 || g.b.col_stride < 0) return bad("b strides", "must not be negative");
@@ -266,6 +274,8 @@ Status gemm(const GemmArgs& args, cudaStream_t stream) {
   const GemmArgs g = c.swap ? swapped(args) : args;
   const GemmKernel* kernel = find_kernel(g, c);
   if (!kernel) return bad("config", "names no kernel for these operands");
+  if (c.schedule == GemmConfig::Schedule::kDirect)
+    return launched(gemm_direct_launch(g, make_epilogue(g), c, *kernel, stream));
   return run_planned(g, c, *kernel, stream);
 }
 

@@ -45,6 +45,17 @@ void each_raster(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& vi
   }
 }
 
+/// Direct kernels: the columns must fill more than half a tile, and clusters are for tiles of few CTAs.
+template <class Visit>
+void each_direct(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
+  if (g.n > 128 || g.n > 2 * k.tile_n || (g.n <= k.tile_n / 2 && k.tile_n > 8)) return;
+  for (c.split_k = 1; c.split_k <= 8; c.split_k *= 2)
+    for (const bool prefetch : {false, true}) {
+      c.prefetch = prefetch;
+      if (find_kernel(g, c) == &k) visit(c);
+    }
+}
+
 template <class Visit>
 void each_config(const GemmArgs& args, Visit visit) {
   static constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
@@ -53,7 +64,12 @@ void each_config(const GemmArgs& args, Visit visit) {
     for (const GemmKernel& k : gemm_kernels()) {
       GemmConfig c;
       c.schedule = k.schedule, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.swap = swap;
+      if (k.schedule == Schedule::kDirect) c.per_sm = k.slabs;
       if (find_kernel(g, c) != &k) continue;
+      if (k.schedule == Schedule::kDirect) {
+        each_direct(g, k, c, visit);
+        continue;
+      }
       const bool split = k.schedule == Schedule::kSplit;
       // Persistent kernels store rows of D; they are swapped only when D's columns are the contiguous ones.
       if (!split && swap != (args.d.col_stride != 1)) continue;
@@ -97,8 +113,22 @@ bool nearest_measured(const GemmArgs& args, GemmConfig* out) {
 
 }  // namespace
 
+namespace {
+
+/// Reads of A from memory, of B from L2 by every CTA, and the launch; a CTA's worth of latency where few are in flight.
+double predict_direct(const GemmArgs& g, const GemmConfig& c) {
+  const double size = size_of(g.a.dtype), tiles_m = std::ceil(double(g.m) / c.tile_m), tiles_n = std::ceil(double(g.n) / c.tile_n);
+  const double ctas = tiles_m * tiles_n * c.split_k, waves = std::ceil(ctas / (kSms * c.per_sm));
+  const double fill = std::min(1.0, ctas / (kSms * waves));
+  const double memory = double(g.m) * g.k * size / (kMemory * fill), l2 = tiles_m * g.n * g.k * size / (kSms * kL2PerSm * kClock);
+  return kLaunch + memory + l2 + (c.split_k > 1 ? kClusterBarrier : 0);
+}
+
+}  // namespace
+
 double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const GemmArgs g = c.swap ? swapped(args) : args;
+  if (c.schedule == Schedule::kDirect) return predict_direct(g, c);
   const double size = size_of(g.a.dtype), steps = double(k_steps(g));
   const int cluster = c.cluster_m * c.cluster_n * c.split_k;
   const bool split = c.schedule == Schedule::kSplit;

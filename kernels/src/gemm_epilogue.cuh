@@ -74,9 +74,9 @@ __device__ __forceinline__ float finish(const Epilogue& e, float scale, float v,
 constexpr int kStagingPerWarp = 2 * 16 * 128;
 
 /// Stores a warp's 16 x kN accumulators (rows row0.., columns col0..) through shared memory and TMA.
-template <int kN>
-__device__ __forceinline__ void store_through_tma(const GemmParams& p, float scale, const float (&acc)[kN / 2],
-                                                  uint32_t staging, int row0, int col0) {
+template <int kN, class Acc>
+__device__ __forceinline__ void store_through_tma(const GemmParams& p, float scale, const Acc (&acc)[kN / 2],
+                                                  uint32_t staging, int row0, int col0, int end) {
   static_assert(kN % 64 == 0);
   const int lane = threadIdx.x % 32;
   const bool bf16 = p.e.dtype == DType::kBF16;
@@ -92,7 +92,7 @@ __device__ __forceinline__ void store_through_tma(const GemmParams& p, float sca
 #pragma unroll
       for (int q = 0; q < 4; q++) {
         const int i = chunk * 32 + j * 8 + q * 2;
-        w[q] = pack_pair(acc[i] * scale, acc[i + 1] * scale, bf16);
+        w[q] = pack_pair(float(acc[i]) * scale, float(acc[i + 1]) * scale, bf16);
       }
       const uint32_t column = (j * 32 + lane / 16 * 16) ^ (line % 8 * 16);
       ptx::stmatrix_x4(buffer + line * 128 + column, w[0], w[1], w[2], w[3]);
@@ -100,7 +100,7 @@ __device__ __forceinline__ void store_through_tma(const GemmParams& p, float sca
     ptx::fence_proxy_async_shared();
     __syncwarp();
     if (lane == 0) {
-      if (row0 < p.e.m && col0 + chunk * 64 < p.e.n) ptx::tma_store_2d(&p.d, buffer, col0 + chunk * 64, row0);
+      if (row0 < end && col0 + chunk * 64 < p.e.n) ptx::tma_store_2d(&p.d, buffer, col0 + chunk * 64, row0);
       ptx::bulk_commit_group();
     }
   }
@@ -113,13 +113,13 @@ __device__ __forceinline__ uint32_t staged_at(uint32_t staging, int row, int col
 
 /// Finishes and stores the staged 16 x kCols elements of D at (row0, col0).
 template <int kCols>
-__device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uint32_t staging, int row0, int col0) {
+__device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uint32_t staging, int row0, int col0, int end) {
   const bool rows_fast = e.d_row_stride == 1;
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < 16 * kCols; i += 32) {
     const int r = rows_fast ? i % 16 : i / kCols, c = rows_fast ? i / 16 : i % kCols;
     const int row = row0 + r, col = col0 + c;
-    if (row >= e.m || col >= e.n) continue;
+    if (row >= end || col >= e.n) continue;
     float v;
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(staged_at(staging, r, c)) : "memory");
     store_element(e.d, row * e.d_row_stride + col * e.d_col_stride, e.dtype, finish(e, scale, v, row, col));
@@ -127,44 +127,48 @@ __device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uin
 }
 
 /// Stores a warp's 16 x kN accumulators the general way.
-template <int kN>
-__device__ __forceinline__ void store_generally(const Epilogue& e, float scale, const float (&acc)[kN / 2],
-                                                uint32_t staging, int row0, int col0) {
+template <int kN, class Acc>
+__device__ __forceinline__ void store_generally(const Epilogue& e, float scale, const Acc (&acc)[kN / 2],
+                                                uint32_t staging, int row0, int col0, int end) {
   constexpr int kCols = kN < 64 ? kN : 64;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int chunk = 0; chunk < kN / kCols; chunk++) {
-    if (row0 >= e.m || col0 + chunk * kCols >= e.n) return;
+    if (row0 >= end || col0 + chunk * kCols >= e.n) return;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < kCols / 2; i += 2) {
       const uint32_t at = staged_at(staging, lane / 4 + 8 * (i / 2 % 2), i / 4 * 8 + lane % 4 * 2);
-      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(acc[chunk * kCols / 2 + i]),
-                   "f"(acc[chunk * kCols / 2 + i + 1])
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(float(acc[chunk * kCols / 2 + i])),
+                   "f"(float(acc[chunk * kCols / 2 + i + 1]))
                    : "memory");
     }
     __syncwarp();
-    store_staged<kCols>(e, scale, staging, row0, col0 + chunk * kCols);
+    store_staged<kCols>(e, scale, staging, row0, col0 + chunk * kCols, end);
   }
 }
 
-/// Stores the kBlocks x 64 x kN accumulators of a warpgroup whose first element of D is (row0, col0).
-template <int kBlocks, int kN>
-__device__ __forceinline__ void store_tile(const GemmParams& p, const float (&acc)[kBlocks][kN / 2],
-                                           uint32_t staging, int row0, int col0) {
+/// Stores the kBlocks x 64 x kN accumulators of a warpgroup whose first element of D is (row0, col0), rows before `end`.
+/// kGrouped: `end` is not the end of D, so that only whole boxes may be left to TMA.
+template <int kBlocks, int kN, bool kGrouped = false, class Acc>
+__device__ __forceinline__ void store_tile(const GemmParams& p, const Acc (&acc)[kBlocks][kN / 2], uint32_t staging, int row0,
+                                           int col0, int end) {
   const float scale = tensor_scale(p.e);
   row0 += threadIdx.x % 128 / 32 * 16;
-  if constexpr (kN % 64 == 0) {
-    if (p.tma_store) {
 #pragma unroll
-      for (int block = 0; block < kBlocks; block++)
-        store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0);
-      return;
+  for (int block = 0; block < kBlocks; block++) {
+    if constexpr (kN % 64 == 0) {
+      if (p.tma_store && (!kGrouped || row0 + block * 64 + 16 <= end)) {
+        store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);
+        continue;
+      }
     }
+    if (kGrouped) {  // a box may still be on its way out of the staging
+      if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+      __syncwarp();
+    }
+    store_generally<kN>(p.e, scale, acc[block], staging, row0 + block * 64, col0, end);
   }
-#pragma unroll
-  for (int block = 0; block < kBlocks; block++)
-    store_generally<kN>(p.e, scale, acc[block], staging, row0 + block * 64, col0);
 }
 
 }  // namespace orrery::kernels

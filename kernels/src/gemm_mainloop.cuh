@@ -30,6 +30,7 @@ template <class TA, class TB, bool kTransA_, bool kTransB_, int kGroups_, int kB
 struct GemmTile {
   using A = TA;
   using B = TB;
+  using Acc = std::conditional_t<std::is_same_v<TA, int8_t>, int32_t, float>;
   static constexpr bool kTransA = kTransA_, kTransB = kTransB_, kPromote = kPromote_;
   static constexpr int kGroups = kGroups_, kBlocks = kBlocks_, kTileN = kTileN_, kSlabs = kSlabs_;
   static constexpr int kGroupRows = 64 * kBlocks;
@@ -156,7 +157,7 @@ struct Release {
 
 /// The wgmma steps of one stage for every 64-row block of a group. a: the group's first row in the first slab.
 template <class Tile>
-__device__ __forceinline__ void multiply_stage(float (&acc)[Tile::kBlocks][Tile::kTileN / 2], uint32_t a,
+__device__ __forceinline__ void multiply_stage(typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], uint32_t a,
                                                uint32_t b, int keep) {
   const ptx::Descriptor da = Tile::kTransA ? ptx::descriptor_mn_major(a, Tile::kSlabK) : ptx::descriptor_k_major(a);
   const ptx::Descriptor db = Tile::kTransB ? ptx::descriptor_mn_major(b, Tile::kSlabK) : ptx::descriptor_k_major(b);
@@ -178,7 +179,7 @@ __device__ __forceinline__ void multiply_stage(float (&acc)[Tile::kBlocks][Tile:
 /// `last_issued` is called once the last wgmma is in flight.
 template <class Tile, class Notify>
 __device__ __forceinline__ void multiply(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, int group_row,
-                                         float (&acc)[Tile::kBlocks][Tile::kTileN / 2], Notify last_issued) {
+                                         typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], Notify last_issued) {
   Position<Tile::kStages> at(count);
   uint32_t previous = 0;
   for (int i = 0; i < steps; i++) {
@@ -232,7 +233,7 @@ __device__ __forceinline__ void multiply_promoted(const Release& release, const 
 
 template <class Tile, class Notify>
 __device__ __forceinline__ void multiply_any(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, int group_row,
-                                             float (&acc)[Tile::kBlocks][Tile::kTileN / 2], Notify last_issued) {
+                                             typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], Notify last_issued) {
   if constexpr (Tile::kPromote) multiply_promoted(release, ring, count, steps, group_row, acc, last_issued);
   else multiply(release, ring, count, steps, group_row, acc, last_issued);
 }

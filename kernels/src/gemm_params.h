@@ -46,6 +46,8 @@ struct GemmParams {
   int cluster_m_log, cluster_n_log;
   int stagger;
   bool a_early, b_early;             // operand may be loaded before the kernels we depend on have ended
+  const int32_t* group_ends;         // grouped products only: one past the last row of each
+  int groups;
   bool tma_store;                    // D is stored the fast way (gemm_epilogue.cuh)
 };
 
@@ -55,12 +57,16 @@ struct GemmKernel {
   bool a_mn_major, b_mn_major;
   GemmConfig::Schedule schedule;
   int tile_m, tile_n;
-  int slabs;                         // 128-byte pieces of K in a stage
+  int slabs;                         // 128-byte pieces of K in a stage (kDirect: CTAs meant to share an SM)
   bool promote;
   int shared_bytes, threads;
   const void* function;
 };
 
+
+/// The direct path (gemm_direct.cuh): `kernel` is one of its own, `args` as the kernel sees them.
+cudaError_t gemm_direct_launch(const GemmArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
+                               cudaStream_t stream);
 
 /// The simple path: any strides, any alignment, any m, n, k.
 cudaError_t gemm_simple(const GemmArgs& args, const Epilogue& epilogue, cudaStream_t stream);

@@ -60,7 +60,7 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
   const uint32_t staging = shared.staging + (threadIdx.x / 32 - 4) * kStagingPerWarp;
   const int group_row = kPingPong ? 0 : group * Tile::kGroupRows;
   const Release release(p, at, shared.ring.empty);
-  float acc[Tile::kBlocks][Tile::kTileN / 2];
+  typename Tile::Acc acc[Tile::kBlocks][Tile::kTileN / 2];
   uint32_t count = kPingPong ? group * p.k_steps : 0, use = 0;
   if (!kPingPong && group == 1 && p.stagger > 0) ptx::mbarrier_wait(shared.ring.full_bar(p.stagger), 0);
   for (int t = ptx::clusterid_x() + (kPingPong ? group * stride : 0); t < tiles;
@@ -72,7 +72,7 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
     });
     if (use == 0) ptx::griddepcontrol_wait();
     store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, staging, (tile.x * p.cluster_m + at.rm) * Tile::kTileM + group_row,
-                                            (tile.y * p.cluster_n + at.rn) * Tile::kTileN);
+                                            (tile.y * p.cluster_n + at.rn) * Tile::kTileN, p.e.m);
     count += kPingPong ? 2 * p.k_steps : p.k_steps;
     use++;
   }

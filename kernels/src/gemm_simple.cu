@@ -16,6 +16,7 @@ struct SimpleParams {
 
 __device__ float load_any(const void* p, int64_t i, DType t) {
   if (t == DType::kE4M3) return float(static_cast<const __nv_fp8_e4m3*>(p)[i]);
+  if (t == DType::kI8) return float(static_cast<const int8_t*>(p)[i]);
   if (t == DType::kE5M2) return float(static_cast<const __nv_fp8_e5m2*>(p)[i]);
   return load_element(p, i, t);
 }

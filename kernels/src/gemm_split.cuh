@@ -60,7 +60,7 @@ __device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterP
 
 /// Writes this group's accumulators to `sums` (float[kTileM][kSumPitch]).
 template <class Tile>
-__device__ __forceinline__ void leave_sums(const float (&acc)[Tile::kBlocks][Tile::kTileN / 2], float* sums,
+__device__ __forceinline__ void leave_sums(const typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], float* sums,
                                            int group_row) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -69,7 +69,7 @@ __device__ __forceinline__ void leave_sums(const float (&acc)[Tile::kBlocks][Til
 #pragma unroll
     for (int i = 0; i < Tile::kTileN / 2; i += 2) {
       float* to = sums + (row + 8 * (i / 2 % 2)) * kSumPitch<Tile> + i / 4 * 8 + lane % 4 * 2;
-      *reinterpret_cast<float2*>(to) = make_float2(acc[block][i], acc[block][i + 1]);
+      *reinterpret_cast<float2*>(to) = make_float2(float(acc[block][i]), float(acc[block][i + 1]));
     }
   }
 }
@@ -171,13 +171,13 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
     __syncwarp();
   } else {
     touch(p.e);
-    float acc[Tile::kBlocks][Tile::kTileN / 2];
+    typename Tile::Acc acc[Tile::kBlocks][Tile::kTileN / 2];
     multiply_any(Release(p, at, shared.ring.empty), shared.ring, 0, end - begin, group * Tile::kGroupRows, acc, [] {});
     ptx::griddepcontrol_wait();
     if (Tile::kGroups > 1) ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is read by all groups
     if (p.split == 1) {
       store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, ring + threadIdx.x / 32 * kStagingPerWarp,
-                                              row0 + group * Tile::kGroupRows, col0);
+                                              row0 + group * Tile::kGroupRows, col0, p.e.m);
       if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
     } else {
       leave_sums<Tile>(acc, reinterpret_cast<float*>(raw + (ring - ptx::smem_address(raw))), group * Tile::kGroupRows);

@@ -41,6 +41,12 @@ __device__ __forceinline__ void wgmma_pin(float (&d)[kCount]) {
   for (int i = 0; i < kCount; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+template <int kCount>
+__device__ __forceinline__ void wgmma_pin(int32_t (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; i++) asm volatile("" : "+r"(d[i])::"memory");
+}
+
 /// Matrix descriptor for the 128-byte swizzle. Made once per tile; steps and slabs are reached by adding constants to
 /// its low word (the address field does not overflow: shared memory is smaller than its 256 KiB), because making each
 /// descriptor anew costs more instructions than the product it is for.
@@ -144,6 +150,39 @@ __device__ __forceinline__ void wgmma_ss(float (&d)[kN / 2], uint64_t da, uint64
   ORK_CASE16(224, 112, "112", "113", "114", "115", "116")
   ORK_CASE16(256, 128, "128", "129", "130", "131", "132")
 }
+
+// The same with integer accumulators.
+#define ORK_I4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+#define ORK_I8(i) ORK_I4(i), ORK_I4(i + 4)
+#define ORK_I16(i) ORK_I8(i), ORK_I8(i + 8)
+#define ORK_I32(i) ORK_I16(i), ORK_I16(i + 16)
+#define ORK_I64(i) ORK_I32(i), ORK_I32(i + 32)
+#define ORK_INTS4 ORK_I4(0)
+#define ORK_INTS8 ORK_I8(0)
+#define ORK_INTS16 ORK_I16(0)
+#define ORK_INTS32 ORK_I32(0)
+#define ORK_INTS64 ORK_I64(0)
+#define ORK_INTS96 ORK_I64(0), ORK_I32(64)
+#define ORK_INTS128 ORK_I64(0), ORK_I64(64)
+#define ORK_CASE_INT(n, r, p0, p1, p2)                                                                    \
+  if constexpr (kN == n)                                                                                  \
+    asm volatile("{ .reg .pred p;\n\tsetp.ne.b32 p, %" p2 ", 0;\n\twgmma.mma_async.sync.aligned.m64n" #n   \
+                 "k32.s32.s8.s8 {" ORK_L##r "}, %" p0 ", %" p1 ", p; }"                                    \
+                 : ORK_INTS##r                                                                            \
+                 : "l"(da), "l"(db), "r"(keep));
+
+template <class TA, class TB, int kN, int kTransA, int kTransB>
+__device__ __forceinline__ void wgmma_ss(int32_t (&d)[kN / 2], uint64_t da, uint64_t db, int keep) {
+  static_assert(sizeof(TA) == 1 && sizeof(TB) == 1 && !kTransA && !kTransB);
+  ORK_CASE_INT(8, 4, "4", "5", "6")
+  ORK_CASE_INT(16, 8, "8", "9", "10")
+  ORK_CASE_INT(32, 16, "16", "17", "18")
+  ORK_CASE_INT(64, 32, "32", "33", "34")
+  ORK_CASE_INT(128, 64, "64", "65", "66")
+  ORK_CASE_INT(192, 96, "96", "97", "98")
+  ORK_CASE_INT(256, 128, "128", "129", "130")
+}
+#undef ORK_CASE_INT
 
 #define ORK_CASE_RS(n, r, p0, p1, p2, p3, p4, p5, p6)                                                     \
   if constexpr (kN == n) {                                                                                \

@@ -78,6 +78,7 @@ inline double to_double(const void* p, int64_t i, DType t) {
     case DType::kF16: return double(__half2float(static_cast<const __half*>(p)[i]));
     case DType::kBF16: return double(__bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]));
     case DType::kE4M3: return double(float(static_cast<const __nv_fp8_e4m3*>(p)[i]));
+    case DType::kI8: return static_cast<const int8_t*>(p)[i];
     default: return double(float(static_cast<const __nv_fp8_e5m2*>(p)[i]));
   }
 }
@@ -87,6 +88,7 @@ inline void from_double(void* p, int64_t i, DType t, double v) {
     case DType::kF16: static_cast<__half*>(p)[i] = __half(float(v)); break;
     case DType::kBF16: static_cast<__nv_bfloat16*>(p)[i] = __nv_bfloat16(float(v)); break;
     case DType::kE4M3: static_cast<__nv_fp8_e4m3*>(p)[i] = __nv_fp8_e4m3(float(v)); break;
+    case DType::kI8: static_cast<int8_t*>(p)[i] = int8_t(std::lrint(15 * v)); break;
     default: static_cast<__nv_fp8_e5m2*>(p)[i] = __nv_fp8_e5m2(float(v)); break;
   }
 }

@@ -6,6 +6,8 @@
 // an instruction is off by at most (terms + 1) * 2^-f + 2^-23 times the largest magnitude. Promotion restarts the sum
 // every 128 of k and adds up in f32. tf32 drops 13 bits of each factor: 2^-9 of the product. Then one rounding to the
 // type of D. The simple path rounds each term once in f32.
+#include <algorithm>
+
 #include "check.h"
 
 using namespace orrery::kernels;
@@ -21,6 +23,7 @@ struct Case {
   int64_t m, n, k;
   bool promote = false, epilogue = false;
   int64_t pad = 0;  // elements added to each pitch
+  bool direct = false;  // only direct configurations
 };
 
 struct Operand {
@@ -60,7 +63,7 @@ Reference reference(const Case& c, const Operand& a, const Operand& b, const std
     r.cols.push_back(all ? s % c.n : s < 400 ? c.n - 1 - s / 20 % c.n : random.below(c.n));
   }
   r.want.resize(samples), r.bound.resize(samples);
-  const bool fp8 = size_of(c.in_a) == 1, tf32 = c.in_a == DType::kF32;
+  const bool exact = c.in_a == DType::kI8, fp8 = size_of(c.in_a) == 1, tf32 = c.in_a == DType::kF32;
   const int width = fp8 ? 32 : tf32 ? 8 : 16;
   const double per_step = fp8 ? (width + 2) * 0x1p-13 : (width + 1) * 0x1p-25 + 0x1p-23;
   check::parallel(samples, [&](int64_t s) {
@@ -72,6 +75,7 @@ Reference reference(const Case& c, const Operand& a, const Operand& b, const std
       if (k % width == width - 1 || k == c.k - 1) error += per_step * std::max(largest, std::fabs(partial));
       if (c.promote && fp8 && k % 128 == 127) partial = 0;
     }
+    if (exact) error = 0;  // but for the rounding of sums to f32, which the next line has
     error += c.k * 0x1p-24 * mass + (tf32 ? 0x1p-9 * mass : 0);
     double scale = alpha, add = 0;
     if (c.epilogue) scale *= row_scale[r.rows[s]], add = bias[r.cols[s]];
@@ -88,9 +92,9 @@ Reference reference(const Case& c, const Operand& a, const Operand& b, const std
 std::string describe(const Case& c, const GemmConfig& g) {
   char text[256];
   std::snprintf(text, sizeof text, "types %d %d %d layout %d%d %lldx%lldx%lld pad %lld promote %d epilogue %d: schedule "
-                "%d tile %dx%d cluster %dx%d split %d swap %d", int(c.in_a), int(c.in_b), int(c.out), c.a_trans, c.b_trans,
+                "%d tile %dx%d cluster %dx%d split %d swap %d per_sm %d prefetch %d", int(c.in_a), int(c.in_b), int(c.out), c.a_trans, c.b_trans,
                 (long long)c.m, (long long)c.n, (long long)c.k, (long long)c.pad, c.promote, c.epilogue, int(g.schedule),
-                g.tile_m, g.tile_n, g.cluster_m, g.cluster_n, g.split_k, g.swap);
+                g.tile_m, g.tile_n, g.cluster_m, g.cluster_n, g.split_k, g.swap, g.per_sm, g.prefetch);
   return text;
 }
 
@@ -111,7 +115,7 @@ int run(const Case& c, int most_configs) {
   Random random(c.m * 31 + c.n * 17 + c.k + int(c.in_a));
   const Operand a = make_operand(random, c.in_a, c.m, c.k, c.a_trans, c.pad);
   const Operand b = make_operand(random, c.in_b, c.k, c.n, !c.b_trans ? false : true, c.pad);
-  std::vector<float> bias(c.n), row_scale(c.m), scale_a{0.5f};
+  std::vector<float> bias(c.n), row_scale(c.m), scale_a{c.in_a == DType::kI8 ? 0.5f / 225 : 0.5f};
   for (auto& v : bias) v = float(random.symmetric());
   for (auto& v : row_scale) v = float(random.symmetric() + 2);
   const check::Buffer da(a.host), db(b.host), dbias(bias), drow(row_scale), dscale(scale_a);
@@ -127,9 +131,12 @@ int run(const Case& c, int most_configs) {
   if (c.epilogue) {
     g.row_scale = drow.as<float>(), g.col_bias = dbias.as<float>(), g.activation = Activation::kRelu;
   }
-  const Reference r = reference(c, a, b, bias, row_scale, 0.75);
+  const Reference r = reference(c, a, b, bias, row_scale, 1.5 * scale_a[0]);
   std::vector<GemmConfig> configs(4096);
   configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
+  if (c.direct)
+    configs.erase(std::remove_if(configs.begin(), configs.end(), [](const GemmConfig& g) { return g.schedule != GemmConfig::Schedule::kDirect; }),
+                  configs.end());
   GemmConfig simple;
   simple.schedule = GemmConfig::Schedule::kSimple;
   configs.insert(configs.begin(), {gemm_choose(g), simple});
@@ -185,15 +192,30 @@ void group(const char* name, std::vector<Case> cases, int most_configs) {
 int main(int argc, char** argv) {
   g_small = check::small_mode(argc, argv);
   refusals();
-  const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E4 = DType::kE4M3, E5 = DType::kE5M2;
+  const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E4 = DType::kE4M3, E5 = DType::kE5M2, I = DType::kI8;
+  const auto direct = [&](int most) {
+    std::vector<Case> cases;
+    for (DType t : {B, H, E4})
+      for (int64_t m : {1, 7, 13, 32, 50})
+        for (int64_t k : {16, 264, 1100})
+          cases.push_back({t, t, m == 7 ? F : t == E4 ? B : t, false, true, m, k == 264 ? 131 : 72, k, false, m == 13, 8, true});
+    group("direct", cases, most);
+  };
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "direct")) {
+    direct(g_small ? 6 : 400);
+    return 0;
+  }
   if (g_small) {  // every type and layout; those that the build left out take the simple path
     for (DType t : {B, H})
       for (bool ta : {false, true})
         for (bool tb : {false, true}) group(t == B ? "bf16" : "f16", {{t, t, t, ta, tb, 70, 72, 136}, {t, t, F, ta, tb, 13, 136, 264, false, true, 8}}, 24);
     group("f32 by tf32", {{F, F, F, false, true, 70, 72, 68, false, true}}, 24);
     for (bool promote : {false, true}) group("e4m3", {{E4, E4, B, false, true, 66, 72, 272, promote}, {E4, E4, F, false, true, 13, 136, 528, promote, true}}, 24);
-    group("fp8 mixed", {{E5, E4, H, false, true, 66, 72, 272}}, 12);
+    group("int8", {{I, I, B, false, true, 300, 520, 400}, {I, I, F, false, true, 129, 257, 130}, {I, I, H, false, true, 1000, 1032, 4096, false, true}}, 200);
+  group("fp8 mixed", {{E5, E4, H, false, true, 66, 72, 272}}, 12);
+    group("int8", {{I, I, B, false, true, 66, 72, 272}, {I, I, F, false, true, 13, 136, 528, false, true}}, 24);
     group("unaligned", {{B, B, B, false, false, 33, 35, 37, false, true, 1}, {F, F, F, false, false, 33, 35, 37, false, true, 1}}, 4);
+    direct(6);
     std::printf("PASS gemm\n");
     return 0;
   }
@@ -215,7 +237,9 @@ int main(int argc, char** argv) {
                                                {E4, E4, H, false, true, 13, 328, 2064, promote},
                                                {E4, E4, F, false, true, 129, 257, 130, promote},
                                                {E4, E4, B, false, true, 1000, 1032, 4096, promote, true}}, 400);
+  group("int8", {{I, I, B, false, true, 300, 520, 400}, {I, I, F, false, true, 129, 257, 130}, {I, I, H, false, true, 1000, 1032, 4096, false, true}}, 200);
   group("fp8 mixed", {{E4, E5, B, false, true, 130, 264, 272}, {E5, E4, B, false, true, 130, 264, 272},
                       {E5, E5, B, false, true, 130, 264, 272}}, 60);
+  direct(400);
   std::printf("PASS gemm\n");
 }

@@ -23,7 +23,7 @@ struct Status {
   bool ok() const { return reason == nullptr; }
 };
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kE4M3, kE5M2 };
+enum class DType : uint8_t { kF32, kF16, kBF16, kE4M3, kE5M2, kI8 };
 /// Bytes of one element.
 constexpr int size_of(DType t) { return t == DType::kF32 ? 4 : t == DType::kF16 || t == DType::kBF16 ? 2 : 1; }
 
@@ -50,15 +50,18 @@ struct GemmConfig {
     kCooperative,  // persistent; two warpgroups share a tile
     kPingPong,     // persistent; two warpgroups alternate tiles, one multiplies while the other stores
     kSplit,        // one tile per cluster, the CTAs of the cluster share its K and add up through DSMEM
+    kDirect,       // one tile per CTA or cluster, A from memory to registers without a stop: for few columns
     kSimple,       // plain FMA: any stride, any alignment
   };
   Schedule schedule = Schedule::kAuto;
   int tile_m = 0, tile_n = 0;        // of one CTA (ping-pong: of one warpgroup)
   int cluster_m = 1, cluster_n = 1;  // CTAs that share operand tiles by multicast
-  int split_k = 1;                   // CTAs that share the K of a tile (kSplit)
+  int split_k = 1;                   // CTAs that share the K of a tile (kSplit, kDirect)
   int raster = 8;                    // tile rows walked together, for L2 reuse (persistent)
   int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
+  int per_sm = 0;                    // CTAs meant to share an SM (kDirect)
+  bool prefetch = false;             // a CTA asks for all of its A at its start, into L2 (kDirect)
 };
 
 /// One product: a is m x k, b is k x n, c and d are m x n.
@@ -81,9 +84,10 @@ struct GemmArgs {
   GemmConfig config;
 };
 
-/// Multiplies. a and b: both f16, both bf16, both f32 (tf32 product when strides allow) or any two fp8
+/// Multiplies. a and b: both f16, both bf16, both f32 (tf32 product when strides allow), both int8 or any two fp8
 /// types; d: f16, bf16 or f32. The fast path needs, of a and b, one unit stride, the other a multiple of
-/// 16 bytes, and 16-byte aligned data (fp8, f32: unit stride along k); anything else takes the simple path.
+/// 16 bytes, and 16-byte aligned data (fp8, int8, f32: unit stride along k); anything else takes the simple path.
+/// int8 sums are exact up to the one rounding to f32 before scaling (split: one for each part of k).
 Status gemm(const GemmArgs& args, cudaStream_t stream);
 
 /// The configuration that `gemm` would use for `args` (its `config` fields that are set are kept).
@@ -92,6 +96,49 @@ GemmConfig gemm_choose(const GemmArgs& args);
 /// All configurations that the library was built with and that accept `args`; returns how many there are
 /// and writes at most `capacity` of them.
 int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity);
+
+/// Products of consecutive row ranges of a, each with a matrix of its own, as a mixture of experts needs them; the sizes are
+/// known to the device only: d[i] = act(alpha * scales * a[i] b[g]') for the rows i of group g.
+struct GroupedGemmArgs {
+  int64_t rows = 0, n = 0, k = 0;      // rows: of a and d
+  int groups = 0;
+  const int32_t* group_ends = nullptr; // device, [groups]: one past the last row of each group; rows beyond the last are left alone
+  ConstMatrix a;                       // rows x k, unit stride along k
+  const void* b = nullptr;             // groups x n x k, rows of b_stride elements, dense over groups; type of a
+  int64_t b_stride = 0;
+  Matrix d;                            // rows x n, unit stride along n; f16, bf16 or f32
+  float alpha = 1.f;
+  const float *scale_a = nullptr, *scale_b = nullptr;  // device scalars
+  const float* row_scale = nullptr;    // [rows], multiplied in
+  Activation activation = Activation::kNone;
+  GemmConfig config;                   // kCooperative 128 x 256 or kPingPong 128 x 128
+};
+/// a and b f16, bf16 or e4m3; both 16-byte aligned with strides of a multiple of 16 bytes. A group may be empty.
+Status gemm_grouped(const GroupedGemmArgs& args, cudaStream_t stream);
+
+/// Weights kept narrow and widened on their way to the tensor core.
+enum class WeightFormat : uint8_t {
+  kInt4,  // as quantize_int4 leaves them: two's complement plus 8, in words of eight with the even ones in the low half
+  kE4M3,  // one byte each
+};
+/// d = act(alpha * a w' + bias), for few rows of a (any number is right; it is meant for m <= 64).
+struct WeightOnlyArgs {
+  int64_t m = 0, n = 0, k = 0;         // kInt4: k a multiple of 128
+  ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3; kE4M3: f16
+  WeightFormat format = WeightFormat::kInt4;
+  const void* weights = nullptr;       // n rows of weight_pitch bytes (a multiple of 16)
+  int64_t weight_pitch = 0;
+  const void* scales = nullptr;        // kInt4: [n][k / 128], type of a (f16 for e4m3)
+  Matrix d;                            // m x n; f16, bf16 or f32
+  float alpha = 1.f;
+  const float* scale_a = nullptr;      // device scalar
+  const float *col_scale = nullptr, *col_bias = nullptr;  // [n]
+  Activation activation = Activation::kNone;
+  bool overlap = false;                // as in GemmArgs; weights and scales are taken to be constant
+  GemmConfig config;
+};
+Status gemm_weight_only(const WeightOnlyArgs& args, cudaStream_t stream);
+int gemm_weight_only_candidates(const WeightOnlyArgs& args, GemmConfig* out, int capacity);
 
 // --- memory-bound kernels ---------------------------------------------------------------------------------
 
@@ -128,6 +175,10 @@ Status quantize_e4m3(void* out, float* scales, const void* in, DType dtype, int6
                      cudaStream_t stream);
 Status dequantize_e4m3(void* out, const void* in, const float* scales, DType dtype, int64_t rows, int64_t cols,
                        cudaStream_t stream);
+
+/// int4 with one scale per 128 columns (scale = amax / 7, in the dtype of in: f16 or bf16): out rows x cols / 2 bytes in the
+/// order of WeightFormat::kInt4, scales rows x cols / 128, both dense. cols: a multiple of 128.
+Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream);
 
 /// out[j][i] = in[i][j]; elements of 1, 2, 4 or 8 bytes, pitches in elements.
 Status transpose(void* out, const void* in, int element_bytes, int64_t rows, int64_t cols, int64_t in_pitch,

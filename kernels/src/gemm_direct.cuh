@@ -1,0 +1,358 @@
+// Direct GEMM: a wide, constant matrix W (rows x k) times a few columns X (k x at most 64), at the speed of memory.
+//
+// Where m is small a product is a read of W, and what a tile kernel spends before its first byte arrives (tensor-map
+// fetch, barriers, cluster start) costs as much as the read. Here nothing stands before the first load: each lane asks
+// for its own pieces of W, 16 bytes each, straight into registers, and the products are warp-wide mma instructions.
+//
+//   piece   16 bytes of a row: 8, 16 or 32 elements. Lane t of a quad takes piece t of 64 bytes, rows g and g + 8.
+//   chunk   128 bytes of a row: two pieces a lane. Warps of a CTA take chunks in turn (kWarpsK), kDepth of them in flight.
+//
+// The k that a piece holds are not those the mma layout names; but X is read by the same rule, and a sum does not
+// care in which order its terms come. So no shared memory, no shuffles, and both operands in 16-byte loads.
+// fp8 is widened to f16 (exactly) and multiplied as f16: on Hopper the warp-wide fp8 product is that anyway.
+// int4 has a scale for every row and 128 of k: exactly one 64-byte run, whose sum is scaled in f32.
+//
+// Partial sums of the warps meet in shared memory, those of a cluster's CTAs (split) through distributed shared memory,
+// always in the same order. Not here: instances and launch (gemm_direct.cu).
+#pragma once
+#include "gemm_epilogue.cuh"
+
+namespace orrery::kernels {
+
+/// What the host tells the kernel. Rows are those of W, columns those of X.
+struct DirectParams {
+  const uint8_t *w, *x;
+  int64_t w_pitch, x_pitch;    // bytes
+  const uint16_t* scales;      // int4: [rows][k / 128], of the type of X
+  int rows, cols, k;           // k in elements
+  int tiles_m, split;
+  bool early;                  // W may be read before the kernels we depend on have ended
+  bool prefetch;               // ask for all of W's part at once, into L2
+  Epilogue e;
+};
+
+/// Launches an instance of gemm_direct; of `kernel` tile_n, threads, shared_bytes and function are read.
+cudaError_t launch_direct(const DirectParams& p, const GemmKernel& kernel, bool overlap, cudaStream_t stream);
+
+/// How W is stored, and how a piece of it becomes pairs of 16-bit operands.
+struct Plain16 {
+  static constexpr int kElements = 8;
+  static constexpr bool kScaled = false;
+  template <class T>
+  __device__ static __forceinline__ void widen(uint32_t (&out)[4], const uint4& p) {
+    out[0] = p.x, out[1] = p.y, out[2] = p.z, out[3] = p.w;
+  }
+};
+
+struct PlainE4M3 {
+  static constexpr int kElements = 16;
+  static constexpr bool kScaled = false;
+  template <class T>
+  __device__ static __forceinline__ void widen(uint32_t (&out)[8], const uint4& p) {
+    const uint32_t w[4] = {p.x, p.y, p.z, p.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      asm("{ .reg .b16 lo, hi;\n\tmov.b32 {lo, hi}, %2;\n\tcvt.rn.f16x2.e4m3x2 %0, lo;\n\tcvt.rn.f16x2.e4m3x2 %1, hi; }"
+          : "=r"(out[2 * i]), "=r"(out[2 * i + 1])
+          : "r"(w[i]));
+  }
+};
+
+/// Two's complement plus 8; of the eight values of a word, nibble p holds element 2p and nibble p + 4 element 2p + 1, so
+/// that a shift and a mask give a pair in its two halves.
+struct Int4 {
+  static constexpr int kElements = 32;
+  static constexpr bool kScaled = true;
+  template <class T>
+  __device__ static __forceinline__ void widen(uint32_t (&out)[16], const uint4& p) {
+    const uint32_t w[4] = {p.x, p.y, p.z, p.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int q = 0; q < 4; q++) out[4 * i + q] = pair<T>(w[i] >> (4 * q));
+  }
+  template <class T>
+  __device__ static __forceinline__ uint32_t pair(uint32_t shifted) {
+    uint32_t r;
+    if constexpr (std::is_same_v<T, __half>) {  // 0x6400 is 1024: the low bits count ones
+      asm("lop3.b32 %0, %1, 0x000F000F, 0x64006400, 0xEA;" : "=r"(r) : "r"(shifted));
+      asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(r) : "r"(0x64086408u));
+    } else {  // 0x4300 is 128
+      asm("lop3.b32 %0, %1, 0x000F000F, 0x43004300, 0xEA;" : "=r"(r) : "r"(shifted));
+      asm("sub.rn.bf16x2 %0, %0, %1;" : "+r"(r) : "r"(0x43084308u));
+    }
+    return r;
+  }
+};
+
+template <class T_, class W_, class X_, int kBlocks_, int kColumns_, int kWarpsM_, int kWarpsK_, int kDepth_, int kPerSm_>
+struct DirectTile {
+  using T = T_;  // of the products: __half or __nv_bfloat16
+  using W = W_;
+  using X = X_;  // storage of X: Plain16 or PlainE4M3
+  static constexpr int kBlocks = kBlocks_, kColumns = kColumns_;  // of 16 rows, of 8 columns; per warp
+  static constexpr int kWarpsM = kWarpsM_, kWarpsK = kWarpsK_, kDepth = kDepth_, kPerSm = kPerSm_;
+  static constexpr int kThreads = 32 * kWarpsM * kWarpsK;
+  static constexpr int kRows = 16 * kBlocks * kWarpsM, kCols = 8 * kColumns;
+  static constexpr int kChunkK = 2 * 4 * W::kElements;      // elements of k in a chunk
+  static constexpr int kPairs = W::kElements / 2;           // operand registers of a piece
+  static constexpr int kPiecesX = W::kElements / X::kElements;  // of X for one of W
+  static constexpr int kPitch = kRows + 4;                  // floats from column to column of the sums
+  static constexpr int kSumBytes = kWarpsK * kCols * kPitch * 4;
+};
+
+template <class T>
+__device__ __forceinline__ void mma_16816(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                          uint32_t b1) {
+  if constexpr (std::is_same_v<T, __half>)
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/// The piece at p of which `bytes` (any number) are inside the matrix; zeros beyond.
+static __device__ __noinline__ uint4 partial_piece(const uint8_t* p, int64_t bytes, int element) {
+  union {
+    uint16_t half[8];
+    uint4 all;
+  } r;
+  r.all = make_uint4(0, 0, 0, 0);
+  for (int i = 0; i < 16 && i < bytes; i += element) {
+    if (element == 2) r.half[i / 2] = *reinterpret_cast<const uint16_t*>(p + i);
+    else r.half[i / 2] |= uint16_t(p[i]) << (i % 2 * 8);
+  }
+  return r.all;
+}
+
+__device__ __forceinline__ uint4 load_once(const uint8_t* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+/// This lane's pieces of a chunk of W: [block][row g or g + 8][first or second 64 bytes].
+template <class Tile>
+struct ChunkW {
+  uint4 piece[Tile::kBlocks][2][2];
+  uint32_t scales[Tile::W::kScaled ? Tile::kBlocks : 1][2];  // a pair each: one for each 64 bytes
+};
+template <class Tile>
+struct ChunkX {
+  uint4 piece[Tile::kColumns][2][Tile::kPiecesX];
+};
+
+/// Where this lane reads.
+template <class Tile>
+struct DirectLane {
+  const uint8_t *w, *x;
+  int64_t w_pitch, x_pitch, w_bytes, x_bytes;  // bytes: of a row's k, less what lies before this lane's pieces
+  int rows_left, cols_left;                    // from this lane's first row and column on
+  const uint16_t* scales;
+  int groups;
+
+  __device__ __forceinline__ DirectLane(const DirectParams& p, int row0, int col0) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    w_pitch = p.w_pitch, x_pitch = p.x_pitch;
+    w = p.w + (row0 + g) * w_pitch + t * 16;
+    x = p.x + (col0 + g) * x_pitch + t * (16 * Tile::kPiecesX);
+    w_bytes = int64_t(p.k) * 16 / Tile::W::kElements - t * 16;
+    x_bytes = int64_t(p.k) * 16 / Tile::X::kElements - t * (16 * Tile::kPiecesX);
+    rows_left = p.rows - row0 - g, cols_left = p.cols - col0 - g;
+    groups = p.k / 128;
+    scales = p.scales + int64_t(row0 + g) * groups;
+  }
+
+  /// kWhole: the chunk does not reach over the end of the rows.
+  template <bool kWhole>
+  __device__ __forceinline__ void load(ChunkW<Tile>& c, int chunk) const {
+    constexpr int kElementBytes = Tile::W::kElements > 16 ? 1 : 16 / Tile::W::kElements;
+    const int64_t at = int64_t(chunk) * 128;
+#pragma unroll
+    for (int b = 0; b < Tile::kBlocks; b++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        const bool inside = b * 16 + h * 8 < rows_left;
+        const uint8_t* row = w + (b * 16 + h * 8) * w_pitch + at;
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+          c.piece[b][h][j] = make_uint4(0, 0, 0, 0);
+          if (!inside) continue;
+          if constexpr (kWhole) c.piece[b][h][j] = load_once(row + j * 64);
+          else c.piece[b][h][j] = partial_piece(row + j * 64, w_bytes - at - j * 64, kElementBytes);
+        }
+        if constexpr (Tile::W::kScaled) {  // k is a multiple of 128: the last chunk may have one group only
+          const uint16_t* s = scales + int64_t(b * 16 + h * 8) * groups + 2 * chunk;
+          c.scales[b][h] = 0;
+          if (inside) c.scales[b][h] = __ldg(s) | (kWhole ? uint32_t(__ldg(s + 1)) << 16 : 0);
+        }
+      }
+  }
+
+  template <bool kWhole>
+  __device__ __forceinline__ void load(ChunkX<Tile>& c, int chunk) const {
+    constexpr int kRun = 64 * Tile::kPiecesX;  // bytes of X for 64 of W
+    const int64_t at = int64_t(chunk) * 2 * kRun;
+#pragma unroll
+    for (int n = 0; n < Tile::kColumns; n++)
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int q = 0; q < Tile::kPiecesX; q++) {
+          const int64_t offset = at + j * kRun + q * 16;
+          c.piece[n][j][q] = make_uint4(0, 0, 0, 0);
+          if (n * 8 >= cols_left) continue;
+          if constexpr (kWhole) c.piece[n][j][q] = *reinterpret_cast<const uint4*>(x + n * 8 * x_pitch + offset);
+          else c.piece[n][j][q] = partial_piece(x + n * 8 * x_pitch + offset, x_bytes - offset, 16 / Tile::X::kElements);
+        }
+  }
+};
+
+template <class T>
+__device__ __forceinline__ float scale_at(uint32_t pair, int j) {
+  const uint16_t bits = uint16_t(pair >> (16 * j));
+  if constexpr (std::is_same_v<T, __half>) return __half2float(__ushort_as_half(bits));
+  else return __bfloat162float(__ushort_as_bfloat16(bits));
+}
+
+template <class Tile>
+__device__ __forceinline__ void multiply_chunk(float (&acc)[Tile::kBlocks][Tile::kColumns][4], const ChunkW<Tile>& w,
+                                               const ChunkX<Tile>& x) {
+  constexpr int kPairsX = Tile::X::kElements / 2;
+#pragma unroll
+  for (int j = 0; j < 2; j++) {
+    uint32_t b[Tile::kColumns][Tile::kPairs];
+#pragma unroll
+    for (int n = 0; n < Tile::kColumns; n++)
+#pragma unroll
+      for (int q = 0; q < Tile::kPiecesX; q++) {
+        uint32_t part[kPairsX];
+        Tile::X::template widen<typename Tile::T>(part, x.piece[n][j][q]);
+#pragma unroll
+        for (int i = 0; i < kPairsX; i++) b[n][q * kPairsX + i] = part[i];
+      }
+#pragma unroll
+    for (int block = 0; block < Tile::kBlocks; block++) {
+      uint32_t low[Tile::kPairs], high[Tile::kPairs];
+      Tile::W::template widen<typename Tile::T>(low, w.piece[block][0][j]);
+      Tile::W::template widen<typename Tile::T>(high, w.piece[block][1][j]);
+#pragma unroll
+      for (int n = 0; n < Tile::kColumns; n++) {
+        float sum[4] = {0.f, 0.f, 0.f, 0.f};
+        auto& to = Tile::W::kScaled ? sum : acc[block][n];
+#pragma unroll
+        for (int i = 0; i < Tile::kPairs; i += 2)
+          mma_16816<typename Tile::T>(to, low[i], high[i], low[i + 1], high[i + 1], b[n][i], b[n][i + 1]);
+        if constexpr (Tile::W::kScaled) {
+#pragma unroll
+          for (int i = 0; i < 4; i++)
+            acc[block][n][i] = fmaf(scale_at<typename Tile::T>(w.scales[block][i / 2], j), sum[i], acc[block][n][i]);
+        }
+      }
+    }
+  }
+}
+
+/// This warp's share of the CTA's whole chunks [begin, end), and the last, partial one if there is one and it is ours.
+template <class Tile>
+__device__ __forceinline__ void multiply_direct(const DirectParams& p, const DirectLane<Tile>& lane, int begin, int end,
+                                                bool partial, float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
+  constexpr int kDepth = Tile::kDepth, kStep = Tile::kWarpsK;
+  ChunkW<Tile> w[kDepth];
+  ChunkX<Tile> x;
+  int chunk = begin + threadIdx.x / 32 / Tile::kWarpsM;
+#pragma unroll
+  for (int d = 0; d < kDepth; d++)
+    if (chunk + d * kStep < end) lane.template load<true>(w[d], chunk + d * kStep);
+  if (p.early) ptx::griddepcontrol_wait();
+  while (chunk < end) {
+#pragma unroll
+    for (int d = 0; d < kDepth; d++, chunk += kStep) {
+      if (chunk >= end) break;
+      lane.template load<true>(x, chunk);
+      multiply_chunk<Tile>(acc, w[d], x);
+      if (chunk + kDepth * kStep < end) lane.template load<true>(w[d], chunk + kDepth * kStep);
+    }
+  }
+  if (partial && threadIdx.x / 32 / Tile::kWarpsM == kStep - 1) {
+    lane.template load<false>(w[0], end);
+    lane.template load<false>(x, end);
+    multiply_chunk<Tile>(acc, w[0], x);
+  }
+}
+
+/// Sums over the warps of this CTA and the CTAs of the cluster, and D.
+template <class Tile>
+__device__ __forceinline__ void finish_direct(const DirectParams& p, float* sums, const float (&acc)[Tile::kBlocks][Tile::kColumns][4],
+                                              int row0, int col0, int part) {
+  constexpr int kPitch = Tile::kPitch, kPlane = Tile::kCols * kPitch, kElements = Tile::kRows * Tile::kCols;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % Tile::kWarpsM, wk = warp / Tile::kWarpsM;
+#pragma unroll
+  for (int block = 0; block < Tile::kBlocks; block++)
+#pragma unroll
+    for (int n = 0; n < Tile::kColumns; n++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        sums[wk * kPlane + (n * 8 + lane % 4 * 2 + i % 2) * kPitch + (wm * Tile::kBlocks + block) * 16 + lane / 4 + i / 2 * 8] =
+            acc[block][n][i];
+  __syncthreads();
+  const auto total = [&](int at) {
+    float v = sums[at];
+#pragma unroll
+    for (int k = 1; k < Tile::kWarpsK; k++) v += sums[k * kPlane + at];
+    return v;
+  };
+  const float scale = tensor_scale(p.e);
+  const auto store = [&](int e, float v) {
+    const int row = row0 + e % Tile::kRows, col = col0 + e / Tile::kRows;
+    if (row < p.rows && col < p.cols)
+      store_element(p.e.d, row * p.e.d_row_stride + col * p.e.d_col_stride, p.e.dtype, finish(p.e, scale, v, row, col));
+  };
+  const auto place = [](int e) { return e / Tile::kRows * kPitch + e % Tile::kRows; };
+  if (p.split == 1) {
+    for (int e = threadIdx.x; e < kElements; e += Tile::kThreads) store(e, total(place(e)));
+    return;
+  }
+  if (Tile::kWarpsK > 1)
+    for (int e = threadIdx.x; e < kElements; e += Tile::kThreads) sums[place(e)] = total(place(e));
+  ptx::cluster_sync();
+  const uint32_t here = ptx::smem_address(sums);
+  const int first = kElements * part / p.split, last = kElements * (part + 1) / p.split;
+  for (int e = first + threadIdx.x; e < last; e += Tile::kThreads) {
+    float v = 0.f;
+    for (int r = 0; r < p.split; r++) v += ptx::ld_shared_cluster_f1(ptx::mapa(here, r) + place(e) * 4);
+    store(e, v);
+  }
+  ptx::cluster_sync();  // peers may still be reading our sums
+}
+
+/// Brings this CTA's part of W into L2: a row a lane.
+template <class Tile>
+__device__ __forceinline__ void prefetch_direct(const DirectParams& p, int row0, int begin, int end) {
+  const int row = row0 + threadIdx.x;
+  if (threadIdx.x >= Tile::kRows || row >= p.rows) return;
+  const int64_t from = int64_t(begin) * 128, to = min(int64_t(end) * 128, int64_t(p.k) * 16 / Tile::W::kElements / 16 * 16);
+  if (from < to) ptx::bulk_prefetch(p.w + row * p.w_pitch + from, uint32_t(to - from));
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_direct(const __grid_constant__ DirectParams p) {
+  extern __shared__ float sums[];
+  const int tile = blockIdx.x / p.split, part = blockIdx.x - tile * p.split;
+  const int row0 = tile % p.tiles_m * Tile::kRows, col0 = tile / p.tiles_m * Tile::kCols;
+  const int chunks = p.k / Tile::kChunkK;  // whole ones
+  const int begin = chunks * part / p.split, end = chunks * (part + 1) / p.split;
+  ptx::griddepcontrol_launch_dependents();
+  if (!p.early) ptx::griddepcontrol_wait();
+  if (p.prefetch) prefetch_direct<Tile>(p, row0, begin, end);
+  const DirectLane<Tile> lane(p, row0 + threadIdx.x / 32 % Tile::kWarpsM * (16 * Tile::kBlocks), col0);
+  float acc[Tile::kBlocks][Tile::kColumns][4] = {};
+  multiply_direct<Tile>(p, lane, begin, end, part == p.split - 1 && p.k % Tile::kChunkK, acc);
+  finish_direct<Tile>(p, sums, acc, row0, col0, part);
+}
+
+}  // namespace orrery::kernels

@@ -1,0 +1,195 @@
+// Products with narrow weights (int4 with group scales, fp8) and wider activations: the direct kernel of
+// gemm_direct.cuh with another way to widen W.
+//
+// The weights are the rows of the kernel's W, the activations its columns X, so D is stored transposed as for any
+// swapped product. More than 64 rows of activations are taken 64 at a time, W then coming from L2.
+#include <cmath>
+
+#include "arguments.h"
+#include "gemm.h"
+#include "gemm_direct.cuh"
+
+namespace orrery::kernels {
+namespace {
+
+using Schedule = GemmConfig::Schedule;
+
+struct WeightKernel {
+  WeightFormat format;
+  DType a;
+  int tile_m, tile_n, per_sm, chunk_k, shared_bytes, threads;
+  const void* function;
+};
+
+template <class T, class W, class X, int kBlocks, int kColumns, int kWarpsM, int kWarpsK, int kDepth, int kPerSm>
+WeightKernel weight_kernel(WeightFormat format, DType a) {
+  using Tile = DirectTile<T, W, X, kBlocks, kColumns, kWarpsM, kWarpsK, kDepth, kPerSm>;
+  return {format, a, Tile::kRows, Tile::kCols, kPerSm, Tile::kChunkK, Tile::kSumBytes, Tile::kThreads,
+          reinterpret_cast<const void*>(&gemm_direct<Tile>)};
+}
+
+template <class T, class W, class X>
+void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
+  out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 2, 2>(format, a));  // 16 x 8
+  out.push_back(weight_kernel<T, W, X, 1, 1, 2, 4, 2, 3>(format, a));  // 32 x 8
+  out.push_back(weight_kernel<T, W, X, 1, 2, 1, 8, 2, 2>(format, a));  // 16 x 16
+  out.push_back(weight_kernel<T, W, X, 1, 2, 2, 4, 2, 2>(format, a));  // 32 x 16
+  out.push_back(weight_kernel<T, W, X, 1, 4, 2, 4, 2, 2>(format, a));  // 32 x 32
+  out.push_back(weight_kernel<T, W, X, 1, 8, 4, 2, 2, 1>(format, a));  // 64 x 64
+}
+
+const std::vector<WeightKernel>& weight_kernels() {
+  static const std::vector<WeightKernel> all = [] {
+    std::vector<WeightKernel> out;
+    add<__half, Int4, Plain16>(out, WeightFormat::kInt4, DType::kF16);
+    add<__nv_bfloat16, Int4, Plain16>(out, WeightFormat::kInt4, DType::kBF16);
+    add<__half, Int4, PlainE4M3>(out, WeightFormat::kInt4, DType::kE4M3);
+    add<__half, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kF16);
+    return out;
+  }();
+  return all;
+}
+
+const WeightKernel* find(const WeightOnlyArgs& g, const GemmConfig& c) {
+  if (c.schedule != Schedule::kDirect) return nullptr;
+  for (const WeightKernel& k : weight_kernels())
+    if (k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm)
+      return c.split_k >= 1 && c.split_k <= 8 && (c.split_k == 1 || g.k / k.chunk_k >= c.split_k) ? &k : nullptr;
+  return nullptr;
+}
+
+Status check(const WeightOnlyArgs& g) {
+  constexpr int64_t kMax = int64_t(1) << 31;
+  const bool int4 = g.format == WeightFormat::kInt4;
+  if (g.m < 0 || g.m >= kMax) return bad("m", "must be in [0, 2^31)");
+  if (g.n < 0 || g.n >= kMax) return bad("n", "must be in [0, 2^31)");
+  if (g.k < 1 || g.k >= kMax || (int4 && g.k % 128)) return bad("k", "must be in [1, 2^31), and a multiple of 128 for int4");
+  if (g.m == 0 || g.n == 0) return {};
+  if (g.a.dtype != DType::kF16 && !(int4 && (g.a.dtype == DType::kBF16 || g.a.dtype == DType::kE4M3)))
+    return bad("a.dtype", "must be f16 (int4 weights: or bf16 or e4m3)");
+  if (!g.a.data || !aligned(g.a.data, 16)) return bad("a.data", "is null or not 16-byte aligned");
+  if (g.a.col_stride != 1 || g.a.row_stride < g.k || g.a.row_stride * size_of(g.a.dtype) % 16)
+    return bad("a strides", "must be 1 along k, and along rows a multiple of 16 bytes and at least k");
+  if (!g.weights || !aligned(g.weights, 16)) return bad("weights", "is null or not 16-byte aligned");
+  if (g.weight_pitch < (int4 ? g.k / 2 : g.k) || g.weight_pitch % 16) return bad("weight_pitch", "must be a multiple of 16 and hold a row");
+  if (int4 && (!g.scales || !aligned(g.scales, 2))) return bad("scales", "is null or misaligned");
+  if (g.d.dtype != DType::kF16 && g.d.dtype != DType::kBF16 && g.d.dtype != DType::kF32) return bad("d.dtype", "must be f16, bf16 or f32");
+  if (!g.d.data || !aligned(g.d.data, size_of(g.d.dtype))) return bad("d.data", "is null or misaligned");
+  if (g.d.col_stride != 1 || (g.m > 1 && g.d.row_stride < g.n)) return bad("d strides", "must be 1 along n, and at least n along m");
+  return {};
+}
+
+template <class Visit>
+void each(const WeightOnlyArgs& g, Visit visit) {
+  for (const WeightKernel& k : weight_kernels()) {
+    if ((g.m <= k.tile_n / 2 && k.tile_n > 8) || (g.m > 2 * k.tile_n && k.tile_n < 64)) continue;
+    GemmConfig c;
+    c.schedule = Schedule::kDirect, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.per_sm = k.per_sm, c.swap = true;
+    for (c.split_k = 1; c.split_k <= 8; c.split_k *= 2)
+      for (int prefetch = 0; prefetch < 2; prefetch++) {
+        c.prefetch = prefetch;
+        if (find(g, c) == &k) visit(c);
+      }
+  }
+}
+
+GemmConfig choose(const WeightOnlyArgs& g) {
+  if (g.config.schedule != Schedule::kAuto) return g.config;
+  GemmConfig best;
+  double least = INFINITY;
+  const double bytes = double(g.n) * g.k * (g.format == WeightFormat::kInt4 ? 0.5 : 1.0);
+  each(g, [&](const GemmConfig& c) {
+    const double tiles_w = std::ceil(double(g.n) / c.tile_m), tiles_x = std::ceil(double(g.m) / c.tile_n);
+    const double ctas = tiles_w * tiles_x * c.split_k, waves = std::ceil(ctas / (132.0 * c.per_sm));
+    const double x_bytes = double(g.m) * g.k * size_of(g.a.dtype) * tiles_w;
+    const double s = bytes * tiles_x / (tiles_x > 1 ? 5.5e12 : 4.1e12) * (132.0 * c.per_sm * waves / ctas > 2 ? 2 : 1) + x_bytes / 5.5e12 +
+                     (c.split_k > 1 ? 0.7e-6 : 0) + (c.prefetch ? 1e-9 : 0);
+    if (s < least) least = s, best = c;
+  });
+  return best;
+}
+
+Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& kernel, cudaStream_t stream) {
+  DirectParams p{};
+  p.w = static_cast<const uint8_t*>(g.weights), p.x = static_cast<const uint8_t*>(g.a.data);
+  p.w_pitch = g.weight_pitch, p.x_pitch = g.a.row_stride * size_of(g.a.dtype);
+  p.scales = static_cast<const uint16_t*>(g.scales);
+  p.rows = int(g.n), p.cols = int(g.m), p.k = int(g.k);
+  p.tiles_m = int((g.n + kernel.tile_m - 1) / kernel.tile_m), p.split = c.split_k;
+  p.early = g.overlap, p.prefetch = c.prefetch;
+  p.e.d = g.d.data, p.e.d_row_stride = 1, p.e.d_col_stride = g.d.row_stride, p.e.dtype = g.d.dtype;
+  p.e.alpha = g.alpha, p.e.scale_a = g.scale_a, p.e.row_scale = g.col_scale, p.e.row_bias = g.col_bias;
+  p.e.m = p.rows, p.e.n = p.cols, p.e.activation = g.activation;
+  p.e.linear = !g.col_scale && !g.col_bias && g.activation == Activation::kNone;
+  GemmKernel k{};
+  k.tile_n = kernel.tile_n, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
+  return launched(launch_direct(p, k, g.overlap, stream));
+}
+
+// --- quantisation: a half-warp holds the 128 columns of a group, eight a lane, which are one word of int4 ---------
+
+template <class T>
+__global__ void __launch_bounds__(256) to_int4(uint32_t* out, T* scales, const T* in, int64_t words) {
+  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
+  const bool inside = i < words;
+  uint4 raw = make_uint4(0, 0, 0, 0);
+  if (inside) raw = __ldcs(reinterpret_cast<const uint4*>(in) + i);
+  const T* v = reinterpret_cast<const T*>(&raw);
+  float x[8], top = 0.f;
+#pragma unroll
+  for (int k = 0; k < 8; k++) x[k] = float(v[k]), top = fmaxf(top, fabsf(x[k]));
+#pragma unroll
+  for (int d = 8; d; d /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, d));
+  const T stored = T(top > 0.f ? top / 7.f : 1.f);  // as the product will read it
+  const float inverse = float(stored) > 0.f ? 1.f / float(stored) : 0.f;
+  uint32_t word = 0;
+#pragma unroll
+  for (int k = 0; k < 8; k++) {
+    const int q = int(fminf(7.f, fmaxf(-8.f, rintf(x[k] * inverse)))) + 8;
+    word |= uint32_t(q) << 4 * (k / 2 + k % 2 * 4);
+  }
+  if (!inside) return;
+  out[i] = word;
+  if (i % 16 == 0) scales[i / 16] = stored;
+}
+
+}  // namespace
+
+Status gemm_weight_only(const WeightOnlyArgs& g, cudaStream_t stream) {
+  if (Status s = check(g); !s.ok()) return s;
+  if (g.m == 0 || g.n == 0) return {};
+  const GemmConfig c = choose(g);
+  const WeightKernel* kernel = find(g, c);
+  if (!kernel) return bad("config", "names no kernel for these operands");
+  return launch(g, c, *kernel, stream);
+}
+
+int gemm_weight_only_candidates(const WeightOnlyArgs& g, GemmConfig* out, int capacity) {
+  int count = 0;
+  if (!check(g).ok()) return 0;
+  each(g, [&](const GemmConfig& c) {
+    if (count < capacity) out[count] = c;
+    count++;
+  });
+  return count;
+}
+
+Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
+  if (dtype != DType::kF16 && dtype != DType::kBF16) return bad("dtype", "must be f16 or bf16");
+  if (rows < 0) return bad("rows", "must not be negative");
+  if (cols < 0 || cols % 128) return bad("cols", "must be a multiple of 128");
+  if (rows == 0 || cols == 0) return {};
+  const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
+  if (blocks > 0x7fffffff) return bad("rows", "times cols is too large");
+  if (!out || !aligned(out, 4)) return bad("out", "is null or misaligned");
+  if (!scales || !aligned(scales, 2)) return bad("scales", "is null or misaligned");
+  if (!in || !aligned(in, 16)) return bad("in", "is null or not 16-byte aligned");
+  if (dtype == DType::kF16)
+    to_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<uint32_t*>(out), static_cast<__half*>(scales), static_cast<const __half*>(in), words);
+  else
+    to_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<uint32_t*>(out), static_cast<__nv_bfloat16*>(scales),
+                                                  static_cast<const __nv_bfloat16*>(in), words);
+  return launched(cudaGetLastError());
+}
+
+}  // namespace orrery::kernels

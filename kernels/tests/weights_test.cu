@@ -1,0 +1,197 @@
+// gemm_weight_only and gemm_grouped against float64: every configuration, odd sizes, empty groups, refusals.
+//
+// Bounds: products of f16 or bf16 values are exact and each tensor-core step truncates at 2^-24 of its largest term, so a
+// sum is within (k / 8) 2^-23 of its terms' magnitudes; fp8 tensor-core sums keep 13 fraction bits. Then one rounding.
+#include <algorithm>
+
+#include "check.h"
+
+using namespace orrery::kernels;
+using check::Buffer;
+
+namespace {
+
+struct Case {
+  WeightFormat format;
+  DType a, d;
+  int64_t m, n, k, pad;
+};
+
+int64_t round_up(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
+
+/// The weights as numbers, from what quantize_int4 left (or e4m3).
+struct Weights {
+  std::vector<unsigned char> bytes, scales;
+  int64_t k;
+  DType scale_type;
+  WeightFormat format;
+  double at(int64_t n, int64_t i) const {
+    if (format == WeightFormat::kE4M3) return check::to_double(bytes.data(), n * round_up(k, 16) + i, DType::kE4M3);
+    uint32_t word;
+    std::memcpy(&word, &bytes[(n * k + i / 8 * 8) / 2], 4);
+    const int in_word = int(i % 8), nibble = in_word / 2 + in_word % 2 * 4;
+    return (int(word >> 4 * nibble & 15) - 8) * check::to_double(scales.data(), (n * k + i) / 128, scale_type);
+  }
+};
+
+Weights make_weights(check::Random& random, const Case& c) {
+  Weights w{{}, {}, c.k, c.a == DType::kE4M3 ? DType::kF16 : c.a, c.format};
+  if (c.format == WeightFormat::kE4M3) {
+    w.bytes.assign(c.n * round_up(c.k, 16), 0xFF);
+    for (int64_t i = 0; i < c.n; i++)
+      for (int64_t j = 0; j < c.k; j++) check::from_double(w.bytes.data(), i * round_up(c.k, 16) + j, DType::kE4M3, random.spread(3));
+    return w;
+  }
+  std::vector<unsigned char> full(c.n * c.k * 2);
+  for (int64_t i = 0; i < c.n * c.k; i++) check::from_double(full.data(), i, w.scale_type, random.symmetric() * (1 + i / 128 % 5));
+  const Buffer in(full);
+  Buffer out(c.n * c.k / 2), scales(c.n * c.k / 64);
+  STATUS_OK(quantize_int4(out.data(), scales.data(), in.data(), w.scale_type, c.n, c.k, nullptr));
+  w.bytes = out.host<unsigned char>(), w.scales = scales.host<unsigned char>();
+  out.check_guards("quantize_int4"), scales.check_guards("quantize_int4 scales");
+  for (int64_t i = 0; i < c.n * c.k; i++) {  // nearest multiple of the scale, which is amax / 7
+    const double scale = check::to_double(w.scales.data(), i / 128, w.scale_type), x = check::to_double(full.data(), i, w.scale_type);
+    check::expect_near(w.at(i / c.k, i % c.k), x, 0.502 * scale + 0.03 * std::fabs(x), "quantize_int4", i / c.k, i % c.k);
+  }
+  return w;
+}
+
+int weight_only(const Case& c, int most) {
+  check::Random random(c.m * 3 + c.n + c.k);
+  const Weights w = make_weights(random, c);
+  const int size = size_of(c.a);
+  const int64_t pitch = round_up(c.k, 16 / size) + c.pad;
+  std::vector<unsigned char> a(((c.m - 1) * pitch + c.k) * size, 0xFF);
+  for (int64_t i = 0; i < c.m; i++)
+    for (int64_t j = 0; j < c.k; j++) check::from_double(a.data(), i * pitch + j, c.a, random.spread(3));
+  std::vector<float> bias(c.n);
+  for (auto& v : bias) v = float(random.symmetric());
+  const Buffer da(a), dw(w.bytes), ds(w.scales), dbias(bias);
+  Buffer d(c.m * c.n * size_of(c.d));
+  std::vector<double> want(c.m * c.n), bound(c.m * c.n);
+  check::parallel(c.n, [&](int64_t n) {
+    for (int64_t m = 0; m < c.m; m++) {
+      double sum = 0, mass = 0;
+      for (int64_t k = 0; k < c.k; k++) {
+        const double t = w.at(n, k) * check::to_double(a.data(), m * pitch + k, c.a);
+        sum += t, mass += std::fabs(t);
+      }
+      want[m * c.n + n] = 0.5 * sum + bias[n];
+      const double error = 0.5 * (c.k / 8 + 4) * 0x1p-23 * mass + 0x1p-22;
+      bound[m * c.n + n] = error + check::rounding(c.d, std::fabs(want[m * c.n + n]) + error);
+    }
+  });
+  WeightOnlyArgs g;
+  g.m = c.m, g.n = c.n, g.k = c.k, g.a = {da.data(), c.a, pitch, 1}, g.format = c.format;
+  g.weights = dw.data(), g.weight_pitch = c.format == WeightFormat::kInt4 ? c.k / 2 : round_up(c.k, 16);
+  g.scales = ds.data(), g.d = {d.data(), c.d, c.n, 1}, g.alpha = 0.5f, g.col_bias = dbias.as<float>();
+  std::vector<GemmConfig> configs(256);
+  configs.resize(gemm_weight_only_candidates(g, configs.data(), 256));
+  configs.push_back({});
+  const int step = std::max(1, int(configs.size()) / most);
+  int done = 0;
+  for (size_t i = 0; i < configs.size(); i += step, done++) {
+    g.config = configs[i], g.overlap = i % 2;
+    char what[160];
+    std::snprintf(what, sizeof what, "weights %d by %d, %lldx%lldx%lld: tile %dx%d split %d prefetch %d", int(c.format), int(c.a), (long long)c.m,
+                  (long long)c.n, (long long)c.k, g.config.tile_m, g.config.tile_n, g.config.split_k, g.config.prefetch);
+    d.poison();
+    STATUS_OK(gemm_weight_only(g, nullptr));
+    const auto got = d.host<unsigned char>();
+    for (int64_t e = 0; e < c.m * c.n; e++)
+      check::expect_near(check::to_double(got.data(), e, c.d), want[e], bound[e], what, e / c.n, e % c.n);
+    d.check_guards(what);
+  }
+  return done;
+}
+
+int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, int64_t n, int64_t k) {
+  check::Random random(n + k);
+  const int size = size_of(t), groups = int(ends.size());
+  const int64_t pitch = round_up(k, 16 / size);
+  std::vector<unsigned char> a(rows * pitch * size, 0xFF), b(groups * n * pitch * size, 0xFF);
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < k; j++) check::from_double(a.data(), i * pitch + j, t, random.spread(2));
+  for (int64_t i = 0; i < groups * n; i++)
+    for (int64_t j = 0; j < k; j++) check::from_double(b.data(), i * pitch + j, t, random.spread(2));
+  const Buffer da(a), db(b), dends(ends);
+  Buffer d(rows * n * size_of(out));
+  GroupedGemmArgs g;
+  g.rows = rows, g.n = n, g.k = k, g.groups = groups, g.group_ends = dends.as<int32_t>();
+  g.a = {da.data(), t, pitch, 1}, g.b = db.data(), g.b_stride = pitch, g.d = {d.data(), out, n, 1}, g.alpha = 0.25f;
+  int done = 0;
+  for (auto schedule : {GemmConfig::Schedule::kAuto, GemmConfig::Schedule::kPingPong, GemmConfig::Schedule::kCooperative}) {
+    g.config.schedule = schedule;
+    d.poison();
+    STATUS_OK(gemm_grouped(g, nullptr));
+    const auto got = d.host<unsigned char>();
+    check::parallel(rows, [&](int64_t i) {
+      int group = 0;
+      while (group < groups && i >= ends[group]) group++;
+      for (int64_t j = 0; j < n; j++) {
+        if (group == groups) {  // left alone: still poison
+          if (got[(i * n + j) * size_of(out)] != 0xFF) check::fail("grouped: wrote row %lld, which is in no group", (long long)i);
+          continue;
+        }
+        double sum = 0, mass = 0;
+        for (int64_t x = 0; x < k; x++) {
+          const double v = check::to_double(a.data(), i * pitch + x, t) * check::to_double(b.data(), (group * n + j) * pitch + x, t);
+          sum += v, mass += std::fabs(v);
+        }
+        const double error = 0.25 * mass * (size == 1 ? (k / 32 + 4) * 0x1p-12 : (k / 8 + 4) * 0x1p-23);
+        check::expect_near(check::to_double(got.data(), i * n + j, out), 0.25 * sum, error + check::rounding(out, std::fabs(0.25 * sum) + error),
+                           "grouped", i, j);
+      }
+    });
+    d.check_guards("grouped");
+    done++;
+  }
+  return done;
+}
+
+void refusals() {
+  Buffer x(1 << 16), y(1 << 16), z(1 << 16), s(1 << 16);
+  WeightOnlyArgs g;
+  g.m = 4, g.n = 64, g.k = 128, g.a = {x.data(), DType::kF16, 128, 1}, g.weights = y.data(), g.weight_pitch = 64, g.scales = s.data();
+  g.d = {z.data(), DType::kF16, 64, 1};
+  auto with = [&](auto change) { WeightOnlyArgs h = g; change(h); return gemm_weight_only(h, nullptr); };
+  NAMES(with([](WeightOnlyArgs& h) { h.m = -1; }), "m");
+  NAMES(with([](WeightOnlyArgs& h) { h.k = 120; }), "k");
+  NAMES(with([](WeightOnlyArgs& h) { h.a.dtype = DType::kF32; }), "a.dtype");
+  NAMES(with([](WeightOnlyArgs& h) { h.weights = nullptr; }), "weights");
+  NAMES(with([](WeightOnlyArgs& h) { h.weight_pitch = 32; }), "weight_pitch");
+  NAMES(with([](WeightOnlyArgs& h) { h.scales = nullptr; }), "scales");
+  NAMES(with([](WeightOnlyArgs& h) { h.d.row_stride = 8; }), "d strides");
+  GroupedGemmArgs r;
+  r.rows = 8, r.n = 64, r.k = 64, r.groups = 2, r.group_ends = s.as<int32_t>(), r.a = {x.data(), DType::kBF16, 64, 1};
+  r.b = y.data(), r.b_stride = 64, r.d = {z.data(), DType::kBF16, 64, 1};
+  auto group = [&](auto change) { GroupedGemmArgs h = r; change(h); return gemm_grouped(h, nullptr); };
+  NAMES(group([](GroupedGemmArgs& h) { h.groups = -1; }), "groups");
+  NAMES(group([](GroupedGemmArgs& h) { h.group_ends = nullptr; }), "group_ends");
+  NAMES(group([](GroupedGemmArgs& h) { h.b_stride = 60; }), "b_stride");
+  NAMES(group([](GroupedGemmArgs& h) { h.a.col_stride = 2; }), "a strides");
+  NAMES(quantize_int4(z.data(), s.data(), x.data(), DType::kF16, 2, 100, nullptr), "cols");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool small = check::small_mode(argc, argv);
+  refusals();
+  const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E = DType::kE4M3;
+  const auto I4 = WeightFormat::kInt4, E8 = WeightFormat::kE4M3;
+  int runs = 0;
+  for (const Case& c : {Case{I4, H, H, 1, 48, 256, 0}, Case{I4, H, F, 11, 35, 1152, 8}, Case{I4, B, B, 5, 64, 1280, 0}, Case{I4, B, B, 70, 40, 384, 0},
+                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}})
+    runs += weight_only(c, small ? 4 : 100);
+  if (!small)
+    for (int64_t m : {1, 8, 16, 30, 128}) runs += weight_only({I4, H, H, m, 1024, 4096, 0}, 100) + weight_only({I4, B, B, m, 500, 2048, 0}, 100);
+  std::printf("ok weight-only: %d runs\n", runs);
+  runs = 0;
+  for (DType t : {B, H, E}) {
+    runs += grouped(t, t == E ? B : t, {0, 40, 40, 173, 200}, 210, 136, 200);
+    runs += grouped(t, F, {7, 9}, 9, 20, 72);
+    if (!small) runs += grouped(t, t == E ? H : t, {100, 1000, 1001, 1001, 1500, 2048}, 2048, 512, 512);
+  }
+  std::printf("ok grouped: %d runs\nPASS weights\n", runs);
+}
