@@ -1,7 +1,8 @@
 // Attention forward: softmax(scale Q K') V by tiles of 128 queries, for head dimensions 64 and 128.
 //
 // A persistent CTA has a producer thread and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
-// in tiles of 128 or 176, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
+// in tiles of 128 or 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
+// Queries have two buffers, so that one warpgroup starts its next tile while the other stores its last.
 // Two overlaps hide the exponentials, which the tensor core must not wait for:
 //
 //   within a warpgroup    S = Q K'(next) and O += P V(this) are issued together; the softmax of the next tile runs while
@@ -10,7 +11,7 @@
 //
 // P never leaves the registers: the accumulator layout of S is the operand layout of A, two columns to a register.
 //
-// Shared memory: Q [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
+// Shared memory: Q twice, [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
 // The finished O leaves through the rows of Q that the warp itself has read.
 //
 // Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
@@ -29,11 +30,11 @@ struct Shape {
   using T = T_;
   static constexpr int kDim = kDim_, kSlabs = kDim / 64, kStages = 2;
   static constexpr bool kCausal = kCausal_;
-  // Without a mask the keys come 176 at a time: fewer turns and rescalings, as many as the registers allow.
+  // Without a mask the keys come 160 at a time: fewer turns and rescalings, as many as shared memory allows.
   static constexpr int kKeys = attention_keys(kCausal);
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
-  static constexpr int kShared = kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
+  static constexpr int kShared = 2 * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
 };
 
 template <class S>
@@ -41,16 +42,15 @@ struct Shared {
   uint32_t q, k, v, q_full, q_empty, k_full, k_empty, v_full, v_empty;
   __device__ __forceinline__ explicit Shared(uint32_t raw) {
     q = (raw + 1023) / 1024 * 1024;
-    k = q + S::kBytesQ;
+    k = q + 2 * S::kBytesQ;
     v = k + S::kStages * S::kBytesKv;
     q_full = v + S::kStages * S::kBytesKv;
-    q_empty = q_full + 8;
-    k_full = q_full + 16, k_empty = k_full + 8 * S::kStages;
+    q_empty = q_full + 16;
+    k_full = q_full + 32, k_empty = k_full + 8 * S::kStages;
     v_full = k_empty + 8 * S::kStages, v_empty = v_full + 8 * S::kStages;
   }
   __device__ __forceinline__ void init() const {
-    ptx::mbarrier_init(q_full, 1);
-    ptx::mbarrier_init(q_empty, 8);
+    for (int s = 0; s < 2; s++) ptx::mbarrier_init(q_full + 8 * s, 1), ptx::mbarrier_init(q_empty + 8 * s, 8);
     for (int s = 0; s < S::kStages; s++) {
       ptx::mbarrier_init(k_full + 8 * s, 1), ptx::mbarrier_init(v_full + 8 * s, 1);
       ptx::mbarrier_init(k_empty + 8 * s, 8), ptx::mbarrier_init(v_empty + 8 * s, 8);
@@ -67,21 +67,23 @@ struct Place {
   }
 };
 
+constexpr int kNoMore = -1, kSkip = -2;
 struct Work {
-  int row0, head, batch, key_tiles;
+  int row0, head, batch, key_tiles;  // key_tiles: or kNoMore, kSkip
 };
 
-/// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2; in a group the longest tiles come
-/// first, and every other round runs backwards over the CTAs, so that long and short ones even out.
+/// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
+/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work.
 template <class S>
 __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
-  const int column = S::kCausal && i % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-  const int t = i * gridDim.x + column;
-  if (t >= p.tiles) return {0, 0, 0, -1};
-  const int all_heads = p.heads * p.batch, group = t / (p.head_group * p.q_tiles);
+  const int units = S::kCausal ? (p.q_tiles + 1) / 2 : p.q_tiles;  // of a head
+  const int t = (S::kCausal ? i / 2 : i) * gridDim.x + blockIdx.x, all_heads = p.heads * p.batch;
+  if (t >= units * all_heads) return {0, 0, 0, kNoMore};
+  const int group = t / (p.head_group * units);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
-  const int in_group = t - first * p.q_tiles, head = first + in_group % heads;
-  const int q_tile = p.q_tiles - 1 - in_group / heads;
+  const int in_group = t - first * units, head = first + in_group % heads, unit = in_group / heads;
+  const int q_tile = S::kCausal && i % 2 ? unit : p.q_tiles - 1 - unit;
+  if (S::kCausal && i % 2 && unit == p.q_tiles - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
   Work w{q_tile * kQueries, head % p.heads, head / p.heads, 0};
   const int last = S::kCausal ? min(p.seq_k, w.row0 + kQueries + p.offset) : p.seq_k;
   w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
@@ -99,15 +101,16 @@ __device__ __forceinline__ void load_tile(const CUtensorMap* map, uint32_t dst, 
 
 template <class S>
 __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
-  Place k, v;
-  uint32_t q_phase = 1;
+  Place q, k, v;
   for (int i = 0;; i++) {
     const Work w = work_at<S>(p, i);
-    if (w.key_tiles < 0) break;
+    if (w.key_tiles == kNoMore) break;
+    if (w.key_tiles == kSkip) continue;
     const int kv_head = w.head / p.heads_per_kv;
-    ptx::mbarrier_wait(shared.q_empty, q_phase);
-    q_phase ^= 1;
-    load_tile<S, kQueries>(&p.q, shared.q, shared.q_full, w.row0, w.head, w.batch, ptx::kEvictFirst);
+    const uint32_t q_full = shared.q_full + 8 * q.stage;
+    ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
+    load_tile<S, kQueries>(&p.q, shared.q + q.stage * S::kBytesQ, q_full, w.row0, w.head, w.batch, ptx::kEvictFirst);
+    q.template next<2>();
     for (int j = w.key_tiles - 1; j >= -1 && w.key_tiles > 0; j--) {  // keys run one tile ahead of values
       if (j >= 0) {
         ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
@@ -237,10 +240,9 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
 
 /// One tile of queries: leaves the warpgroup's O (zeros on entry) and softmax state complete.
 template <class S>
-__device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>& shared, const Work& w, int group, Place& k,
+__device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>& shared, const Work& w, int group, uint32_t q, Place& k,
                                        Place& v, float (&o)[S::kDim / 2], Softmax& softmax) {
   const bool signals = threadIdx.x % 32 == 0;
-  const uint32_t q = shared.q + group * 64 * 128;
   const int row = w.row0 + group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   int limit[2];
 #pragma unroll
@@ -300,22 +302,22 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
 template <class S>
 __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S>& shared) {
   const int group = threadIdx.x / 128 - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
-  const uint32_t q_rows = shared.q + warp_row * 128;
-  Place k, v;
-  uint32_t q_phase = 0;
+  Place q, k, v;
   if (group == 1) ptx::bar_arrive(2, 256);  // the first turn is group 0's
   for (int i = 0;; i++) {
     const Work w = work_at<S>(p, i);
-    if (w.key_tiles < 0) break;
+    if (w.key_tiles == kNoMore) break;
+    if (w.key_tiles == kSkip) continue;
     float o[S::kDim / 2];
     Softmax softmax;
-    ptx::mbarrier_wait(shared.q_full, q_phase);
-    q_phase ^= 1;
+    const uint32_t queries = shared.q + q.stage * S::kBytesQ;
+    ptx::mbarrier_wait(shared.q_full + 8 * q.stage, q.phase);
 #pragma unroll
     for (float& x : o) x = 0.f;
-    if (w.key_tiles > 0) attend<S>(p, shared, w, group, k, v, o, softmax);  // else the queries see no key
-    finish<S>(p, w, o, softmax, q_rows, w.row0 + warp_row);
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty);
+    if (w.key_tiles > 0) attend<S>(p, shared, w, group, queries + group * 64 * 128, k, v, o, softmax);  // else the queries see no key
+    finish<S>(p, w, o, softmax, queries + warp_row * 128, w.row0 + warp_row);
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * q.stage);
+    q.template next<2>();
   }
   if (group == 0) ptx::bar_sync(2, 256);  // takes the arrival that nobody waits for
 }

@@ -21,7 +21,7 @@ struct AttentionParams {
 };
 
 /// Keys of one tile: rows of the boxes of k and v.
-constexpr int attention_keys(bool causal) { return causal ? 128 : 176; }
+constexpr int attention_keys(bool causal) { return causal ? 128 : 160; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, int blocks,

@@ -1,7 +1,7 @@
 // Histogram of bytes and inclusive scan of 32-bit integers.
 //
-// Histogram: every warp counts in a table of its own in shared memory, laid out so that the same byte value of
-// different warps falls on different words; tables are added at the end with one global atomic per value.
+// Histogram: a counter for every value and lane of a warp, in shared memory, so that the 32 lanes of an atomic always fall
+// on 32 banks whatever the values are; the counters are added at the end, with one global atomic per value and block.
 //
 // Scan: one pass with decoupled look-back. A block scans its tile, publishes its sum ("aggregate"), and looks back
 // over its predecessors' published words until it meets an inclusive prefix. A word packs state and value in 64
@@ -14,34 +14,43 @@
 namespace orrery::kernels {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kThreads = 256;
 
 __global__ void __launch_bounds__(kThreads) histogram(uint32_t* counts, const uint8_t* in, int64_t n, int head) {
-  __shared__ uint32_t table[256][kWarps + 1];
-  for (int i = threadIdx.x; i < 256 * (kWarps + 1); i += kThreads) (&table[0][0])[i] = 0;
+  __shared__ uint32_t table[256 * 32];
+  for (int i = threadIdx.x; i < 256 * 32 / 4; i += kThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
-  const int warp = threadIdx.x / 32;
+  uint32_t* const mine = table + threadIdx.x % 32;
   const auto count = [&](uint32_t word) {
 #pragma unroll
-    for (int b = 0; b < 4; b++) atomicAdd(&table[word >> (8 * b) & 0xff][warp], 1u);
+    for (int b = 0; b < 4; b++) atomicAdd(mine + (word >> (8 * b) & 0xff) * 32, 1u);
   };
   const uint4* body = reinterpret_cast<const uint4*>(in + head);
   const int64_t packs = (n - head) / 16, stride = int64_t(gridDim.x) * kThreads;
-  for (int64_t i = blockIdx.x * int64_t(kThreads) + threadIdx.x; i < packs; i += stride) {
+  int64_t i = blockIdx.x * int64_t(kThreads) + threadIdx.x;
+  for (; i + 3 * stride < packs; i += 4 * stride) {
+    uint4 v[4];
+#pragma unroll
+    for (int u = 0; u < 4; u++) v[u] = __ldcs(body + i + u * stride);
+#pragma unroll
+    for (int u = 0; u < 4; u++) count(v[u].x), count(v[u].y), count(v[u].z), count(v[u].w);
+  }
+  for (; i < packs; i += stride) {
     const uint4 v = __ldcs(body + i);
     count(v.x), count(v.y), count(v.z), count(v.w);
   }
   if (blockIdx.x == 0) {
-    for (int64_t i = threadIdx.x; i < head; i += kThreads) atomicAdd(&table[in[i]][warp], 1u);
-    for (int64_t i = head + packs * 16 + threadIdx.x; i < n; i += kThreads) atomicAdd(&table[in[i]][warp], 1u);
+    for (int64_t j = threadIdx.x; j < head; j += kThreads) atomicAdd(mine + in[j] * 32, 1u);
+    for (int64_t j = head + packs * 16 + threadIdx.x; j < n; j += kThreads) atomicAdd(mine + in[j] * 32, 1u);
   }
   __syncthreads();
   uint32_t total = 0;
-  for (int w = 0; w < kWarps; w++) total += table[threadIdx.x][w];
+#pragma unroll 8
+  for (int l = 0; l < 32; l++) total += table[threadIdx.x * 32 + (l + threadIdx.x) % 32];
   if (total) atomicAdd(counts + threadIdx.x, total);
 }
 
-constexpr int kItems = 16, kScanTile = kThreads * kItems;
+constexpr int kScanThreads = 512, kScanWarps = kScanThreads / 32, kItems = 16, kScanTile = kScanThreads * kItems;
 constexpr uint64_t kAggregate = uint64_t(1) << 32, kPrefix = uint64_t(2) << 32;
 
 __device__ __forceinline__ uint64_t load_word(const uint64_t* p) {
@@ -72,53 +81,71 @@ __device__ uint32_t look_back(const uint64_t* words, int64_t tile) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads) scan(uint32_t* out, const uint32_t* in, int64_t n, uint64_t* words,
-                                                 unsigned* counter) {
-  __shared__ uint32_t items[kScanTile + kScanTile / 32], warp_sums[kWarps], before;
+/// A warp owns 512 consecutive items, its lanes four at a time: item u * 128 + lane * 4 + c. kVector: 16-byte alignment.
+template <bool kVector>
+__global__ void __launch_bounds__(kScanThreads) scan(uint32_t* out, const uint32_t* in, int64_t n, uint64_t* words,
+                                                     unsigned* counter) {
+  __shared__ uint32_t warp_sums[kScanWarps], before;
   __shared__ int64_t number;
   if (threadIdx.x == 0) number = atomicAdd(counter, 1u);
   __syncthreads();
-  const int64_t tile = number, first = tile * kScanTile;
-  const auto slot = [](int i) { return i + i / 32; };
-#pragma unroll
-  for (int k = 0; k < kItems; k++) {
-    const int i = k * kThreads + threadIdx.x;
-    items[slot(i)] = first + i < n ? __ldcs(in + first + i) : 0;
-  }
-  __syncthreads();
-  uint32_t x[kItems], sum = 0;
-#pragma unroll
-  for (int k = 0; k < kItems; k++) x[k] = sum += items[slot(threadIdx.x * kItems + k)];
+  const int64_t tile = number;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t up_to = sum;
+  const int64_t first = tile * kScanTile + warp * (32 * kItems) + lane * 4;
+  uint32_t x[kItems / 4][4];
 #pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const uint32_t v = __shfl_up_sync(~0u, up_to, d);
-    if (lane >= d) up_to += v;
+  for (int u = 0; u < kItems / 4; u++) {
+    const int64_t at = first + u * 128;
+    if (kVector && at + 3 < n) {
+      const uint4 v = __ldcs(reinterpret_cast<const uint4*>(in + at));
+      x[u][0] = v.x, x[u][1] = v.y, x[u][2] = v.z, x[u][3] = v.w;
+    } else {
+#pragma unroll
+      for (int c = 0; c < 4; c++) x[u][c] = at + c < n ? __ldcs(in + at + c) : 0;
+    }
   }
-  if (lane == 31) warp_sums[warp] = up_to;
+  uint32_t running = 0;
+#pragma unroll
+  for (int u = 0; u < kItems / 4; u++) {
+#pragma unroll
+    for (int c = 1; c < 4; c++) x[u][c] += x[u][c - 1];
+    uint32_t up_to = x[u][3];
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+      const uint32_t v = __shfl_up_sync(~0u, up_to, d);
+      if (lane >= d) up_to += v;
+    }
+    const uint32_t add = running + up_to - x[u][3];
+    running += __shfl_sync(~0u, up_to, 31);
+#pragma unroll
+    for (int c = 0; c < 4; c++) x[u][c] += add;
+  }
+  if (lane == 0) warp_sums[warp] = running;
   __syncthreads();
-  uint32_t offset = up_to - sum, total = 0;
-#pragma unroll
-  for (int w = 0; w < kWarps; w++) {
-    if (w < warp) offset += warp_sums[w];
-    total += warp_sums[w];
-  }
   if (warp == 0) {
+    uint32_t total = lane < kScanWarps ? warp_sums[lane] : 0;
+#pragma unroll
+    for (int d = kScanWarps / 2; d; d /= 2) total += __shfl_xor_sync(~0u, total, d);
+    total = __shfl_sync(~0u, total, 0);
     if (lane == 0) store_word(words + tile, (tile == 0 ? kPrefix : kAggregate) | total);
     const uint32_t prefix = tile == 0 ? 0 : look_back(words, tile);
     if (lane == 0 && tile != 0) store_word(words + tile, kPrefix | uint32_t(prefix + total));
     if (lane == 0) before = prefix;
   }
   __syncthreads();
-  offset += before;
+  uint32_t offset = before;
 #pragma unroll
-  for (int k = 0; k < kItems; k++) items[slot(threadIdx.x * kItems + k)] = offset + x[k];
-  __syncthreads();
+  for (int w = 0; w < kScanWarps; w++) offset += w < warp ? warp_sums[w] : 0;
 #pragma unroll
-  for (int k = 0; k < kItems; k++) {
-    const int i = k * kThreads + threadIdx.x;
-    if (first + i < n) __stcs(out + first + i, items[slot(i)]);
+  for (int u = 0; u < kItems / 4; u++) {
+    const int64_t at = first + u * 128;
+    if (kVector && at + 3 < n) {
+      __stcs(reinterpret_cast<uint4*>(out + at), make_uint4(x[u][0] + offset, x[u][1] + offset, x[u][2] + offset, x[u][3] + offset));
+    } else {
+#pragma unroll
+      for (int c = 0; c < 4; c++)
+        if (at + c < n) __stcs(out + at + c, x[u][c] + offset);
+    }
   }
 }
 
@@ -133,7 +160,7 @@ Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t
   if (!in) return bad("in", "is null");
   const int64_t head = std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(in) % 16) % 16);
   const int64_t wanted = (n / 16 + kThreads - 1) / kThreads;
-  histogram<<<unsigned(wanted < 1 ? 1 : wanted < 132 * 8 ? wanted : 132 * 8), kThreads, 0, stream>>>(counts, in, n, int(head));
+  histogram<<<unsigned(wanted < 1 ? 1 : wanted < 132 * 6 ? wanted : 132 * 6), kThreads, 0, stream>>>(counts, in, n, int(head));
   return launched(cudaGetLastError());
 }
 
@@ -148,7 +175,8 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
   if (cudaError_t e = cudaMemsetAsync(workspace, 0, scan_workspace(n), stream); e != cudaSuccess) return launched(e);
   uint64_t* words = static_cast<uint64_t*>(workspace);
-  scan<<<unsigned(scan_tiles(n)), kThreads, 0, stream>>>(out, in, n, words + 1, reinterpret_cast<unsigned*>(words));
+  const auto kernel = aligned(in, 16) && aligned(out, 16) ? scan<true> : scan<false>;
+  kernel<<<unsigned(scan_tiles(n)), kScanThreads, 0, stream>>>(out, in, n, words + 1, reinterpret_cast<unsigned*>(words));
   return launched(cudaGetLastError());
 }
 
