@@ -19,6 +19,7 @@ __global__ void fill(void* p, int64_t n, DType t, uint32_t seed) {
     const float x = sqrtf(-2.f * logf(u)) * cospif(2.f * v);  // normal, mean 0, variance 1
     if (t == DType::kBF16) static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(x);
     else if (t == DType::kF16) static_cast<__half*>(p)[i] = __float2half(x);
+    else if (t == DType::kI8) static_cast<int8_t*>(p)[i] = int8_t(rintf(fminf(127.f, fmaxf(-127.f, 30.f * x))));
     else static_cast<__nv_fp8_e4m3*>(p)[i] = __nv_fp8_e4m3(x);
   }
 }

@@ -1,6 +1,7 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV]      TABLE: skinny_e4m3, skinny_f16, skinny_bf16, square_bf16, square_f16, square_e4m3
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
+//                                              square_bf16, square_f16, square_e4m3, square_int8
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there; without it only the chosen one (and all of cuBLASLt's) is.
@@ -34,6 +35,7 @@ struct Table {
   DType in, out;
   bool b_k_major, fast_accumulate;
   std::vector<Shape> shapes;
+  bool int4 = false;  // ours: the weights are int4 with group scales; the library's: the same product in `in`
 };
 
 std::vector<Shape> skinny_shapes() {
@@ -90,6 +92,12 @@ struct Problem {
     g.promote = !table.fast_accumulate;
     return g;
   }
+  WeightOnlyArgs weight_args(int i) const {
+    WeightOnlyArgs g;
+    g.m = s.m, g.n = s.n, g.k = s.k, g.a = {a(i), table.in, s.k, 1}, g.weights = b(i), g.weight_pitch = s.k / 2;
+    g.scales = b(i) + s.n * s.k / 2, g.d = {d(i), table.out, s.n, 1};
+    return g;
+  }
   double flop() const { return 2.0 * s.m * s.n * s.k; }
 };
 
@@ -98,13 +106,14 @@ class Vendor {
  public:
   explicit Vendor(cublasLtHandle_t handle, const Problem& p, void* workspace) : handle_(handle), workspace_(workspace) {
     const auto type = [](DType t) {
-      return t == DType::kBF16 ? CUDA_R_16BF : t == DType::kF16 ? CUDA_R_16F : t == DType::kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_32F;
+      return t == DType::kBF16 ? CUDA_R_16BF : t == DType::kF16 ? CUDA_R_16F : t == DType::kE4M3 ? CUDA_R_8F_E4M3 : t == DType::kI8 ? CUDA_R_8I : CUDA_R_32F;
     };
     const bool fp8 = p.table.in == DType::kE4M3;
     // fp8 needs m (here a column count) in multiples of 16: the rows beyond are computed and not used, as
     // callers of the library do.
     const int64_t m = fp8 ? (p.s.m + 15) / 16 * 16 : p.s.m;
-    BENCH_OK(cublasLtMatmulDescCreate(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    int8_ = p.table.in == DType::kI8;  // whose sums the library leaves as int32
+    BENCH_OK(cublasLtMatmulDescCreate(&desc_, int8_ ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F, int8_ ? CUDA_R_32I : CUDA_R_32F));
     const cublasOperation_t ta = p.table.b_k_major ? CUBLAS_OP_T : CUBLAS_OP_N, tb = CUBLAS_OP_N;
     BENCH_OK(cublasLtMatmulDescSetAttribute(desc_, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta));
     BENCH_OK(cublasLtMatmulDescSetAttribute(desc_, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb));
@@ -113,7 +122,7 @@ class Vendor {
     const bool bk = p.table.b_k_major;
     BENCH_OK(cublasLtMatrixLayoutCreate(&a_, type(p.table.in), bk ? p.s.k : p.s.n, bk ? p.s.n : p.s.k, bk ? p.s.k : p.s.n));
     BENCH_OK(cublasLtMatrixLayoutCreate(&b_, type(p.table.in), p.s.k, m, p.s.k));
-    BENCH_OK(cublasLtMatrixLayoutCreate(&d_, type(p.table.out), p.s.n, m, p.s.n));
+    BENCH_OK(cublasLtMatrixLayoutCreate(&d_, int8_ ? CUDA_R_32I : type(p.table.out), p.s.n, m, p.s.n));
     cublasLtMatmulPreference_t preference;
     BENCH_OK(cublasLtMatmulPreferenceCreate(&preference));
     BENCH_OK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace, sizeof kWorkspace));
@@ -130,23 +139,26 @@ class Vendor {
   int count() const { return int(found_.size()); }
   bool run(const Problem& p, int candidate, int set, cudaStream_t stream) const {
     const float one = 1, zero = 0;
-    return cublasLtMatmul(handle_, desc_, &one, p.b(set), a_, p.a(set), b_, &zero, p.d(set), d_, p.d(set), d_,
+    const int32_t int_one = 1;  // zero is the same in both
+    return cublasLtMatmul(handle_, desc_, int8_ ? static_cast<const void*>(&int_one) : &one, p.b(set), a_, p.a(set), b_, &zero, p.d(set), d_, p.d(set), d_,
                           &found_[candidate].algo, workspace_, kWorkspace, stream) == CUBLAS_STATUS_SUCCESS;
   }
 
  private:
   cublasLtHandle_t handle_;
   void* workspace_;
+  bool int8_;
   cublasLtMatmulDesc_t desc_;
   cublasLtMatrixLayout_t a_, b_, d_;
   std::vector<cublasLtMatmulHeuristicResult_t> found_;
 };
 
 std::string describe(const GemmConfig& c) {
-  static const char* const names[] = {"auto", "coop", "pingpong", "split", "simple"};
+  static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "simple"};
   char text[96];
-  std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster,
-                c.stagger ? ":late" : "", c.swap ? ":swap" : "");
+  std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s%s%s%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster,
+                c.stagger ? ":late" : "", c.swap ? ":swap" : "",
+                c.per_sm ? (":o" + std::to_string(c.per_sm)).c_str() : "", c.prefetch ? ":prefetch" : "");
   return text;
 }
 
@@ -164,6 +176,12 @@ struct Bench {
   }
 
   void ours(const Problem& p, const GemmConfig& c, int set, bool overlap) {
+    if (p.table.int4) {
+      WeightOnlyArgs w = p.weight_args(set);
+      w.config = c, w.overlap = overlap;
+      if (Status s = gemm_weight_only(w, device.stream); !s.ok()) std::exit((std::fprintf(stderr, "%s %s\n", s.argument ? s.argument : "", s.reason), 1));
+      return;
+    }
     GemmArgs g = p.args(set);
     g.config = c, g.overlap = overlap, g.constant_b = overlap;
     if (Status s = gemm(g, device.stream); !s.ok()) {
@@ -217,8 +235,9 @@ struct Bench {
     }
     BENCH_OK(cudaStreamSynchronize(device.stream));
     std::vector<GemmConfig> configs(4096);
-    configs.resize(std::min(4096, gemm_candidates(p.args(0), configs.data(), 4096)));
-    const GemmConfig chosen = gemm_choose(p.args(0));
+    configs.resize(std::min(4096, p.table.int4 ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096)
+                                               : gemm_candidates(p.args(0), configs.data(), 4096)));
+    const GemmConfig chosen = p.table.int4 ? GemmConfig{} : gemm_choose(p.args(0));
     if (!search) configs = {chosen};
     const bool skinny = p.s.m <= 128 && p.s.n == 4096 && p.s.k == 4096;
     for (bool flushed : {false, true}) {
@@ -240,7 +259,7 @@ struct Bench {
       const auto us = bench::race({&a, &b, &c, &d, &e}, mine.second > 300 ? 11 : 21, flushed);
       const char* const who[] = {"cublaslt_default", "cublaslt_best", "orrery_chosen", "orrery_best", "orrery_overlap"};
       const std::string detail[] = {"", "candidate " + std::to_string(theirs.first) + " of " + std::to_string(vendor.count()), describe(chosen), describe(best), describe(best)};
-      const float wrong = flushed ? 0 : error(p, vendor, best);
+      const float wrong = flushed || p.table.int4 || p.table.in == DType::kI8 ? 0 : error(p, vendor, best);
       for (int i = 0; i < 5; i++)
         std::printf("%s,%lld,%lld,%lld,%s,%s,%.3f,%.1f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k,
                     flushed ? "flushed" : "warm", who[i], us[i], p.flop() / us[i] * 1e-6, detail[i].c_str());
@@ -260,9 +279,12 @@ int main(int argc, char** argv) {
       {"square_bf16", DType::kBF16, DType::kBF16, false, true, square_shapes()},
       {"square_f16", DType::kF16, DType::kF16, false, true, square_shapes()},
       {"square_e4m3", DType::kE4M3, DType::kBF16, true, true, square_shapes()},
+      {"square_int8", DType::kI8, DType::kF32, true, true, square_shapes()},
+      {"skinny_w4a16", DType::kF16, DType::kF16, true, true, skinny_shapes(), true},
       {"square_e4m3_promoted", DType::kE4M3, DType::kBF16, true, false, square_shapes()}};
-  FILE* search = argc > 2 ? std::fopen(argv[2], "w") : nullptr;
-  const int stride = argc > 3 ? std::atoi(argv[3]) : 1;  // every stride-th shape: a quick look
+  FILE* search = argc > 2 && *argv[2] ? std::fopen(argv[2], "w") : nullptr;
+  const int stride = argc > 3 ? std::atoi(argv[3]) : 1;  // every stride-th shape, from FIRST on: a quick look
+  const int first = argc > 4 ? std::atoi(argv[4]) : 0;
   cudaDeviceProp prop;
   BENCH_OK(cudaGetDeviceProperties(&prop, 0));
   int driver = 0;
@@ -271,7 +293,7 @@ int main(int argc, char** argv) {
   auto run = std::make_unique<Bench>(search);
   for (const Table& t : tables) {
     if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
-    for (size_t i = 0; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));
+    for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));
   }
   if (search) std::fclose(search);
 }

@@ -211,8 +211,7 @@ int main(int argc, char** argv) {
         for (bool tb : {false, true}) group(t == B ? "bf16" : "f16", {{t, t, t, ta, tb, 70, 72, 136}, {t, t, F, ta, tb, 13, 136, 264, false, true, 8}}, 5);
     group("f32 by tf32", {{F, F, F, false, true, 70, 72, 68, false, true}}, 5);
     for (bool promote : {false, true}) group("e4m3", {{E4, E4, B, false, true, 66, 72, 272, promote}, {E4, E4, F, false, true, 13, 136, 528, promote, true}}, 5);
-    group("int8", {{I, I, B, false, true, 300, 520, 400}, {I, I, F, false, true, 129, 257, 130}, {I, I, H, false, true, 1000, 1032, 4096, false, true}}, 200);
-  group("fp8 mixed", {{E5, E4, H, false, true, 66, 72, 272}}, 4);
+    group("fp8 mixed", {{E5, E4, H, false, true, 66, 72, 272}}, 4);
     group("int8", {{I, I, B, false, true, 66, 72, 272}, {I, I, F, false, true, 13, 136, 528, false, true}}, 5);
     group("unaligned", {{B, B, B, false, false, 33, 35, 37, false, true, 1}, {F, F, F, false, false, 33, 35, 37, false, true, 1}}, 4);
     direct(2);
