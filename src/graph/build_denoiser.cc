@@ -55,6 +55,7 @@ class DenoiserBuilder {
   }
   TensorId map(const char* name, std::vector<TensorId> in, AxisId rows, DType dtype, double ops = 4) {
     TensorId y = b_.map(kPart, name, std::move(in), {rows, h_}, ops);
+    if (std::string_view(name).find("norm") != std::string_view::npos) b_.last().kind = OpKind::kReduce;
     b_.at(y).dtype = dtype;
     return y;
   }

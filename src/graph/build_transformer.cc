@@ -48,6 +48,7 @@ class TransformerBuilder {
   TensorId norm(Part part, std::string_view name, TensorId x, AxisId rows = kTokens) {
     norm_weights(name, hidden_);
     TensorId y = b_.map(part, name, {x}, {rows, hidden_}, 4);
+    b_.last().kind = OpKind::kReduce;
     b_.last().saved = {x};
     return y;
   }

@@ -90,6 +90,7 @@ struct Op {
   AxisId grouped = kNoAxis;        // contract: each row meets one index of this axis (experts)
   AxisId pairs = kNoAxis;          // attend: the axis that counts scored pairs
   double ops_per_element = 0;      // map, reduce, scan: operations per output element
+  double lanes = 0;                // reduce: groups that can be worked on at once; 0: enough
   bool fused = false;              // touches no device memory of its own: runs inside a neighbour
   double score_bytes = 0;          // attend: bytes of device memory moved per score, when scores are stored
   std::vector<TensorId> saved;     // activations that the backward pass needs

@@ -14,39 +14,87 @@ std::string_view name_of(Bound bound) {
 
 namespace {
 
-// A kernel that streams a matrix with few rows takes this long besides its bytes: the first loads travel, the
-// last block drains. H200, cold 4096 x 4096 and 4096 x 16384 products of 1 to 64 rows, less launch
-// (measured: 2.5 to 4 us).
-constexpr double kRamp = 2.5e-6;
-// Share of the streaming bandwidth that such a product reaches beyond the ramp (H200, same runs: 0.86 to
-// 0.92).
-constexpr double kProductStream = 0.90;
-// Decode attention reads the cache in pages; the share of the streaming bandwidth (FlashInfer and
-// FlashAttention documentation report 0.75 to 0.9 of peak).
-constexpr double kAttentionStream = 0.85;
-// Output tile of the large matrix kernels.
-constexpr double kTileM = 128, kTileN = 256;
+// Constants of shape, fitted to the calibrating microbenchmarks of calib/raw/h200-model-2026-11-21.jsonl (its
+// lines are named by id; none is a row of calib/model-truth).
+//
+// A product's first loads travel and its last block drains: 4.4 us in all beside the bytes
+// (gemm.square2048.m1 to m256, gemm.wide.m8), of which 1.2 us are the launch.
+constexpr double kRamp = 3.2e-6;
+// A read streams faster than a copy: 4.5 TB/s (gemm.square8192.m8 less the above, bulk-copy reads of
+// calib/raw/h200-2026-11-21.jsonl) against 4.24.
+constexpr double kReadOverCopy = 1.065;
+// A kernel that reduces over rows crosses the block and reads again (norm.1x4096 against add.1x4096).
+constexpr double kReduceRamp = 3.1e-6;
+// A grouped product streams the weights of many small groups at this share (grouped.e64, e16, up to 512 tokens).
+constexpr double kGroupedStream16 = 0.68, kGroupedStream8 = 0.74;
+// Decode attention: 4.4 TB/s contiguous (attention.decode.*), 0.75 to 0.9 of the peak in pages (documentation of
+// FlashInfer and FlashAttention); the copy rate lies between.
+constexpr double kAttentionStream = 1.0;
+// Output tile of the large matrix kernels; rows of one attention tile.
+constexpr double kTileM = 128, kTileN = 256, kTileQ = 128;
+// Cycles between dependent loads of a reduction that keeps running moments (DRAM latency of
+// calib/raw/h200-2026-11-21.jsonl, and the chain of one update).
+constexpr double kSerialLoadCycles = 780;
+// Heads of dimension 64 reach this share of the rate at 128 (attention.prefill.d64.4x4096.full).
+constexpr double kNarrowHead = 0.72;
 
 double optional(const Profile& gpu, FieldId field, double absent) {
   return gpu.has(field) ? gpu.at(field).number : absent;
 }
 
+// Share of whole waves that `tiles` blocks fill.
+double filled(double tiles, double sms) { return tiles / (std::ceil(tiles / sms) * sms); }
+
+double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, Bound& bound) {
+  double mean = rows / op.grouped_extent;
+  double hit = op.grouped_extent * (1 - std::exp(-mean));
+  double height = mean < 48 ? 64 : kTileM;
+  double padded = op.grouped_extent * expected_tiles(mean, height) * height;
+  double compute = line.ops * padded / std::max(rows, 1e-9) / tensor_rate(op.format, r);
+  double share = filled(std::max(1.0, hit) * std::ceil(op.n_width / kTileM), r.sms);
+  bool narrow = tensor_peak(op.format, r) > r.peak16;
+  double stream = r.read * (narrow ? kGroupedStream8 : kGroupedStream16) * std::max(0.3, share);
+  double memory = (line.weight + line.activation) / stream;
+  bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+  // Groups with many rows compute while others still stream: neither hides the other fully.
+  return std::sqrt(compute * compute + memory * memory) + 2 * r.ramp;
+}
+
 double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, Bound& bound) {
-  double groups = op.grouped_extent > 0 ? std::max(1.0, std::min(op.grouped_extent, rows)) : 1;
-  double share = wave_share(rows / groups, op.n_width * groups, r.sms);
-  double compute = line.ops / (tensor_rate(op.format, r) * share);
-  double memory = (line.weight + line.activation) / (r.memory * kProductStream);
+  if (op.grouped_extent > 0) return grouped_seconds(op, line, rows, r, bound);
+  double compute = line.ops / (tensor_rate(op.format, r) * wave_share(rows, op.n_width, r.sms));
+  double memory = (line.weight + line.activation) / r.read;
   bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   return std::max(compute, memory) + r.ramp;
 }
 
-double attend_seconds(const Line& line, const Binding& b, const Rates& r, Bound& bound) {
-  double compute = line.ops / r.attention;
+double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r, Bound& bound) {
+  double rate = r.attention;
+  if (op.head_dim > 0 && op.head_dim < 128) rate *= kNarrowHead + (1 - kNarrowHead) * std::max(0.0, op.head_dim - 64) / 64;
+  double compute = line.ops / rate;
+  double keys = b.free[kKeys] > 0 ? b.free[kKeys] / std::max(1.0, b.free[kSeqs]) : 0;
+  if (b.causal && b.free[kTokens] > 4 * b.free[kSeqs] && keys > 0) {
+    // Tiles on the diagonal are computed whole, and the block with the longest row of tiles ends last.
+    compute *= 1 + kTileQ / 2 / std::max(kTileQ, keys / 2);
+    compute += std::min(1.0, line.ops / rate / 20e-6) * 2 * op.head_dim * 2 * kTileQ * keys / (rate / r.sms);
+  }
   // Without cached state the keys are activations and pass through L2 many times; device memory sees them
   // once.
   double memory = (line.state + line.activation) / (r.memory * kAttentionStream);
   bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   return std::max(compute, memory) + 2 * r.ramp;  // split over keys, then combined
+}
+
+double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r, Bound& bound) {
+  double memory = (line.state + line.activation) / r.memory, compute = line.ops / r.vector;
+  // A reduction over few groups: one block of 512 threads for each, every load waits for the one before.
+  if (op.lanes > 0) {
+    double passes = line.activation / 2;  // what is read
+    memory += passes / (op.lanes * 512 * 2 / (kSerialLoadCycles * r.cycle));
+  }
+  double fixed = op.kind == OpKind::kReduce || op.kind == OpKind::kSelect ? kReduceRamp : 0;
+  bound = std::max(compute, memory) < fixed + r.kernel ? Bound::kLatency : compute > memory ? Bound::kCompute : Bound::kMemory;
+  return std::max(memory, compute) + fixed;
 }
 
 }  // namespace
@@ -55,6 +103,8 @@ Rates read_rates(const Profile& gpu) {
   Rates r;
   r.memory_peak = gpu.memory_bandwidth().value();
   r.memory = r.memory_peak * gpu.memory_efficiency();
+  r.read = std::min(r.memory * kReadOverCopy, 0.97 * r.memory_peak);
+  r.cycle = 1 / gpu.clock_max().value();
   r.peak16 = gpu.tensor_fp16().value();
   r.tensor16 = gpu.has(FieldId::tensor_fp16_best) ? gpu.tensor_fp16_best().value() : 0.8 * r.peak16;
   r.has_fp8 = gpu.has(FieldId::tensor_fp8);
@@ -116,17 +166,34 @@ double wave_share(double m, double n, double sms) {
   return std::max(0.02, fill * padding);
 }
 
+double expected_tiles(double mean, double height) {
+  if (mean <= 0) return 0;
+  if (mean > 6 * height) return mean / height + 0.5;
+  // Sum over k of the probability of more than k x height rows; the count is close to Poisson, its tail to a
+  // logistic curve of the same variance.
+  double tiles = 1 - std::exp(-mean), spread = std::sqrt(mean) * 0.5513;
+  for (int k = 1; k < 10; ++k) {
+    double p = 1 / (1 + std::exp((k * height + 0.5 - mean) / spread));
+    if (p < 1e-4 && k * height > mean) break;
+    tiles += p;
+  }
+  return tiles;
+}
+
 double collective_time(Collective kind, int group, double bytes, const Rates& r) {
   if (group <= 1 || kind == Collective::kNone || bytes <= 0) return 0;
   bool network = group > r.per_host;
   double bandwidth = network ? r.network : r.link;
-  double latency = network ? r.network_latency : r.link_latency;
   double n = group;
-  switch (kind) {
-    case Collective::kAllReduce: return latency + 2 * (n - 1) / n * bytes / bandwidth;
-    case Collective::kSendReceive: return latency + bytes / bandwidth;
-    default: return latency + (n - 1) / n * bytes / bandwidth;
-  }
+  // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1 us
+  // (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes. The
+  // library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
+  double moved = (kind == Collective::kAllReduce ? 2 : 1) * (kind == Collective::kSendReceive ? 1 : (n - 1) / n) * bytes;
+  if (network) return r.network_latency + moved / bandwidth;
+  double doublings = std::log2(n) - 1;
+  double library = r.link_latency + 2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes);
+  bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.library_collectives;
+  return (one_shot ? r.link_latency + 1e-6 * doublings : library) + moved / bandwidth;
 }
 
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r) {
@@ -140,16 +207,12 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
   if (op.fused) return {0, Bound::kLatency};
   double work = line.ops + line.weight + line.state + line.activation;
   if (work == 0) return t;
-  if (op.kind == OpKind::kContract) {
+  if (op.kind == OpKind::kContract)
     t.seconds = gemm_seconds(op, line, b.free[op.rows], r, t.bound);
-  } else if (op.kind == OpKind::kAttend) {
-    t.seconds = attend_seconds(line, b, r, t.bound);
-  } else {
-    double memory = (line.state + line.activation) / r.memory, compute = line.ops / r.vector;
-    t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
-    t.seconds = std::max(memory, compute) + 0.4 * r.ramp;
-    if (std::max(memory, compute) < 0.4 * r.ramp) t.bound = Bound::kLatency;
-  }
+  else if (op.kind == OpKind::kAttend)
+    t.seconds = attend_seconds(op, line, b, r, t.bound);
+  else
+    t.seconds = elementwise_seconds(op, line, r, t.bound);
   t.seconds += r.kernel;
   return t;
 }
@@ -227,9 +290,13 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
   exposed = std::max(exposed, fetch - sum.seconds);
   sum.seconds += exposed;
   sum.link += exposed;
-  // The board never draws more than its limit: what the events would need beyond it, the clock has already
-  // cost in the sustained rates, which were measured under that limit.
-  sum.joules = std::min(sum.joules + sum.seconds * rates.idle_watts, sum.seconds * rates.limit_watts);
+  // A board that would draw more than its limit lowers its clock until it does not.
+  double least = sum.joules / (rates.limit_watts - rates.idle_watts);
+  if (least > sum.seconds) {
+    sum.power = least - sum.seconds;
+    sum.seconds = least;
+  }
+  sum.joules += sum.seconds * rates.idle_watts;
   return sum;
 }
 

@@ -2,9 +2,10 @@
 //
 // Each line is served by the resource that takes longest: the arithmetic units at the rate of its format and
 // shape, device memory, or a link; plus the fixed cost of a kernel. Operators of a rank run one after the
-// other; only an Overlap in the plan lets communication hide behind computation. Every rate comes from the
-// GPU profile; shape effects (partly filled waves of tiles) are arithmetic. No constant here was chosen by
-// looking at a measured model run.
+// other; only an Overlap in the plan lets communication hide behind computation. A step that would draw more
+// than the board's limit is stretched until it does not. Every rate comes from the GPU profile; shape effects
+// (partly filled waves of tiles) are arithmetic. No constant here was chosen by looking at a measured model
+// run: the ones that a profile does not hold come from calib/raw/h200-model-2026-11-21.jsonl.
 #pragma once
 
 #include <string>
@@ -20,7 +21,8 @@ std::string_view name_of(Bound bound);
 
 // Rates of a GPU in the units of the schedule, read once from its profile.
 struct Rates {
-  double memory = 0;  // bytes/s that a long read reaches
+  double memory = 0;  // bytes/s that a long copy reaches
+  double read = 0;    // bytes/s that a long read reaches
   double memory_peak = 0;
   double tensor16 = 0, tensor8 = 0, tensor4 = 0;  // matrix products, sustained, op/s
   double peak16 = 0, peak8 = 0, peak4 = 0;        // datasheet
@@ -28,10 +30,13 @@ struct Rates {
   double vector = 0;                              // fp32 op/s
   double kernel = 0;                              // seconds per kernel in a graph
   double ramp = 0;                                // seconds for a kernel to fill and drain the chip
+  double cycle = 0;                               // seconds at the highest clock
   double sms = 0;
   double link = 0, link_latency = 0;        // NVLink: bytes/s on the bus, seconds
   double network = 0, network_latency = 0;  // between hosts
+  bool library_collectives = false;         // no one-shot kernels: every collective is the library's
   double host = 0;                          // host link, bytes/s
+  double host_latency = 15e-6;              // seconds before a copy between host and device moves
   int per_host = 8;
   double idle_watts = 0, limit_watts = 0;
   double joules_byte = 0, joules_op16 = 0, joules_op8 = 0, joules_op32 = 0, joules_link = 0;
@@ -46,7 +51,7 @@ struct LineTime {
 
 // Time of one execution of a ledger line.
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& binding, const Rates& rates);
-// Seconds of a collective: `bytes` is the payload of one rank.
+// Seconds of a collective: `bytes` is the whole tensor on one rank.
 double collective_time(Collective kind, int group, double bytes, const Rates& rates);
 // Share of the sustained rate that a matrix product of m x n x k reaches: tiles that do not fill a wave are
 // idle.
@@ -55,9 +60,14 @@ double wave_share(double m, double n, double sms);
 double tensor_rate(Format format, const Rates& rates);
 double tensor_peak(Format format, const Rates& rates);
 
+// Expected tiles of `height` rows that a group of a grouped product needs when each row picks its group at
+// random and `mean` rows fall on a group.
+double expected_tiles(double mean, double height);
+
 struct StepTime {
   double seconds = 0;
   double compute = 0, memory = 0, link = 0, latency = 0;  // seconds by the bound that set them
+  double power = 0;                                       // seconds that the board's limit adds
   double joules = 0;                                      // of one rank
   double ops = 0, bytes = 0, link_bytes = 0;
 };

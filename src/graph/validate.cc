@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "graph/serve.h"
 #include "graph/train.h"
+#include "graph/truth.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -213,13 +214,19 @@ Accuracy validate_tpot(const std::string& path) { return compare(path, true, tpo
 Accuracy validate_throughput(const std::string& path) { return compare(path, false, throughput_row); }
 
 std::string validate_text(const std::string& folder) {
+  if (!std::filesystem::is_directory(folder)) base::fail("{} is not a folder", folder);
   std::string out;
   auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
   if (std::filesystem::exists(file("open.csv")))
     out += accuracy_text("TPOT", validate_tpot(file("open.csv")), true);
   if (std::filesystem::exists(file("throughput.csv")))
     out += accuracy_text("maximum throughput", validate_throughput(file("throughput.csv")), true);
-  if (out.empty()) base::fail("{} holds none of open.csv, throughput.csv", folder);
+  std::vector<std::string> truths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".jsonl") truths.push_back(entry.path().string());
+  std::sort(truths.begin(), truths.end());
+  for (const std::string& path : truths) out += truth_text(compare_with_truth(path));
+  if (out.empty()) base::fail("{} holds none of open.csv, throughput.csv, *.jsonl", folder);
   return out;
 }
 

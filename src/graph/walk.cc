@@ -192,6 +192,7 @@ class Compiler {
 
   void attend(const Op& op, ProgramOp& out) {
     double heads = local_[op.head_axis];
+    out.head_dim = (op.head_qk + op.head_v) / 2;
     if (op.score_bytes > 0) out.act.add(heads * op.score_bytes, kScores);
     out.ops.add(2 * heads * (op.head_qk + op.head_v), op.pairs);
     out.ops_absorbed.add(
@@ -201,6 +202,7 @@ class Compiler {
   }
 
   void elementwise(const Op& op, ProgramOp& out) {
+    out.lanes = op.lanes;
     if (op.ops_per_element == 0) return;
     AxisId free;
     double n = elements(g_.tensors[op.out.front()], free);
@@ -360,6 +362,7 @@ Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
   b[kRouted] = b[kTokens] * graph.experts_per_token * ranks / std::max(1, plan.ep);
   b[kOutputs] = s.decode_seqs + s.prefill_seqs;
   b.absorbed = s.prefill_tokens == 0;
+  b.causal = s.causal;
   return b;
 }
 

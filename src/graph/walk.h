@@ -23,6 +23,7 @@ namespace orrery::graph {
 struct Binding {
   std::array<double, kFreeAxes> free{};
   bool absorbed = false;  // latent attention in its decode form
+  bool causal = true;
   double& operator[](FreeAxis axis) { return free[axis]; }
   double operator[](FreeAxis axis) const { return free[axis]; }
 };
@@ -72,6 +73,8 @@ struct ProgramOp {
   int group = 1;  // ranks of the collective
   Linear link;    // payload bytes of the collective on this rank
   bool fused = false;
+  double head_dim = 0;  // attend: mean of the dimensions of scores and values
+  double lanes = 0;     // reduce: groups that can be worked on at once; 0: enough
   Linear live;  // activations alive while it runs (of one block iteration)
 };
 
