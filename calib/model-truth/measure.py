@@ -1,4 +1,4 @@
-"""Runs one set of measurements on one GPU: measure.py SET OUTPUT (sets: gemm, attention, grouped, power, products, copies).
+"""Runs one set of measurements on one GPU: measure.py SET OUTPUT (sets: gemm, attention, grouped, power, products, decode, copies).
 
 Several GPUs: start one process each with CUDA_VISIBLE_DEVICES; METER is the index that NVML knows the GPU by.
 """
@@ -66,6 +66,16 @@ def main():
         operators.all_gemms()
         operators.all_grouped()
         attempt("autoencoder", lambda: steps.autoencoder(meter), need=8)
+    if which in ("decode", "all"):
+        shapes = {"llama-3.1-8b": ((1, 1024), (16, 2048), (64, 2048), (128, 1024), (32, 8192)), "qwen3-30b-a3b": ((1, 1024), (16, 1024), (64, 1024), (256, 1024)),
+                  "qwen3-4b": ((1, 512), (32, 2048), (128, 512)), "qwen3-0.6b": ((1, 512), (32, 2048))}
+        for name, list_ in shapes.items():
+            torch.cuda.empty_cache()
+            d = attempt(name, lambda: steps.Decoder(name), need=5)
+            for batch, keys in list_:
+                if d:
+                    d.step(batch, 1, keys, meter)
+            del d
     if which in ("copies", "all"):
         copies()
     print(f"{which} done after {time.time() - common.T0:.1f} s", flush=True)

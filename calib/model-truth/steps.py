@@ -109,8 +109,7 @@ class Decoder:
         caches = self.caches(batch, keys)
         cos, sin = torch.rand(new, self.d // 2, device="cuda", dtype=BF16), torch.rand(new, self.d // 2, device="cuda", dtype=BF16)
         best = None
-        backends = ((SDPBackend.FLASH_ATTENTION, "flash"),) if new == 1 else ((SDPBackend.CUDNN_ATTENTION, "cudnn"), (SDPBackend.FLASH_ATTENTION, "flash"))
-        for backend, label in backends:
+        for backend, label in ((SDPBackend.CUDNN_ATTENTION, "cudnn"), (SDPBackend.FLASH_ATTENTION, "flash")):
             def body():
                 g = capture(lambda i: self.forward(ids, caches, cos, sin, backend), 1, mode)
                 return timed_graph(g, 1, 7), g, label
@@ -123,7 +122,7 @@ class Decoder:
         t, g, label = best
         joules = clock = None
         if meter:
-            metered = attempt("energy", lambda: meter.steady(g), need=3)
+            metered = attempt("energy", lambda: meter.steady(g, 1.1, 0.5), need=3)
             if metered:
                 joules, sustained, clock = metered
         phase = "decode" if new == 1 else "prefill"

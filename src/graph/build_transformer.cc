@@ -141,6 +141,7 @@ class TransformerBuilder {
       cv = b_.tensor("v_cache", {keys, kv, dim}, TensorClass::kState);
     }
     if (!s_.learned_positions) b_.map(Part::kAttention, "rope", {q, k}, {kTokens, heads, dim}, 6);
+    if (cached && !o_.training) b_.op(OpKind::kMap, Part::kAttention, "kv.write", {k, v}, {});
     TensorId y = attend(heads, dim, {q, ck, cv}, {q, k, v}, window);
     Op& op = b_.last();
     op.head_qk = op.head_v = s_.head_dim;
@@ -243,6 +244,9 @@ class TransformerBuilder {
     b_.op(OpKind::kContract, Part::kExpert, "router", {m, wr}, {scores}).saved = {m};
     b_.op(OpKind::kSelect, Part::kExpert, "top_k", {scores},
           {b_.tensor("chosen", {kRouted}, TensorClass::kIndex, {Format::kInt32, 32})});
+    // The rows are sorted by expert before the grouped products can start.
+    TensorId order = b_.tensor("order", {kRouted}, TensorClass::kIndex, {Format::kInt32, 32});
+    b_.op(OpKind::kSelect, Part::kExpert, "sort", {static_cast<TensorId>(order - 1)}, {order});
     TensorId x = b_.act("routed.in", {kRouted, hidden_});
     b_.op(OpKind::kMove, Part::kExpert, "dispatch", {m}, {x});
     TensorId wg = b_.weight("experts.gate.weight", {experts, hidden_, ffn}, true);

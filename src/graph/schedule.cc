@@ -45,7 +45,7 @@ double optional(const Profile& gpu, FieldId field, double absent) {
 // Share of whole waves that `tiles` blocks fill.
 double filled(double tiles, double sms) { return tiles / (std::ceil(tiles / sms) * sms); }
 
-double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, Bound& bound) {
+double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
   double mean = rows / op.grouped_extent;
   double hit = op.grouped_extent * (1 - std::exp(-mean));
   double height = mean < 48 ? 64 : kTileM;
@@ -55,16 +55,17 @@ double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const
   bool narrow = tensor_peak(op.format, r) > r.peak16;
   double stream = r.read * (narrow ? kGroupedStream8 : kGroupedStream16) * std::max(0.3, share);
   double memory = (line.weight + line.activation) / stream;
-  bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+  t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+  t.executed = line.ops * op.grouped_extent * expected_tiles(mean, kTileM) * kTileM / std::max(rows, 1e-9);
   // Groups with many rows compute while others still stream: neither hides the other fully.
   return std::sqrt(compute * compute + memory * memory) + 2 * r.ramp;
 }
 
-double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, Bound& bound) {
-  if (op.grouped_extent > 0) return grouped_seconds(op, line, rows, r, bound);
+double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
+  if (op.grouped_extent > 0) return grouped_seconds(op, line, rows, r, t);
   double compute = line.ops / (tensor_rate(op.format, r) * wave_share(rows, op.n_width, r.sms));
   double memory = (line.weight + line.activation) / r.read;
-  bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+  t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   return std::max(compute, memory) + r.ramp;
 }
 
@@ -204,11 +205,12 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
     t.bound = t.seconds > 2 * (network ? r.network_latency : r.link_latency) ? Bound::kLink : Bound::kLatency;
     return t;
   }
-  if (op.fused) return {0, Bound::kLatency};
+  if (op.fused) return {0, line.ops, Bound::kLatency};
   double work = line.ops + line.weight + line.state + line.activation;
   if (work == 0) return t;
+  t.executed = line.ops;
   if (op.kind == OpKind::kContract)
-    t.seconds = gemm_seconds(op, line, b.free[op.rows], r, t.bound);
+    t.seconds = gemm_seconds(op, line, b.free[op.rows], r, t);
   else if (op.kind == OpKind::kAttend)
     t.seconds = attend_seconds(op, line, b, r, t.bound);
   else
@@ -282,7 +284,7 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
     sum.ops += ops;
     sum.bytes += bytes;
     sum.link_bytes += line.link * line.times;
-    sum.joules += ops * per_op + bytes * rates.joules_byte + line.link * line.times * rates.joules_link;
+    sum.joules += t.executed * line.times * per_op + bytes * rates.joules_byte + line.link * line.times * rates.joules_link;
   }
   // What comes from another tier is hidden behind computation as far as prefetch says, but the link's time
   // remains the least that the step can take.

@@ -12,10 +12,11 @@ Engine find_engine(std::string_view name) {
   // Step overheads: what each engine's documentation and profiles show between the end of a step's kernels
   // and the start of the next with CUDA graphs on. None was chosen from the measured rows of shared data.
   static const Engine engines[] = {
-      {"none", 0, 0, 0, "kernels only"},
-      {"vllm", 1.5e-3, 15e-3, 1.0e9, "assumed: Python scheduler and sampler between steps, V1 engine"},
-      {"trtllm", 1.0e-3, 15e-3, 1.0e9, "assumed: PyTorch backend with the overlap scheduler"},
-      {"sglang", 0.8e-3, 15e-3, 1.0e9, "assumed: overlapped scheduler"},
+      {"none", 0, 0, 0, false, "kernels only"},
+      {"vllm", 1.5e-3, 15e-3, 1.0e9, false, "assumed: Python scheduler and sampler between steps, V1 engine"},
+      {"trtllm", 1.0e-3, 15e-3, 1.0e9, false, "assumed: PyTorch backend with the overlap scheduler"},
+      {"sglang", 0.8e-3, 15e-3, 1.0e9, true,
+       "assumed: overlapped scheduler; prefill batches go before decode batches (its default policy)"},
   };
   for (const Engine& engine : engines)
     if (engine.name == name) return engine;
@@ -239,7 +240,8 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
       prefill_cost(predictor, plan, q.input, std::max(0.0, batch - 1), context, a.decode.seconds);
   // In a closed loop each request's output steps see every other request prefilled once.
   double prefills_a_step = (batch - 1) / std::max(1.0, q.output / tokens_a_step);
-  a.tpot = (a.decode_step_seconds + std::max(0.0, prefills_a_step) * prefill.extra) / tokens_a_step;
+  double delay = q.engine.prefill_first ? prefill.alone / 2 : prefill.extra;
+  a.tpot = (a.decode_step_seconds + std::max(0.0, prefills_a_step) * delay) / tokens_a_step;
   a.prefill_seconds = prefill.alone;
   double chunks = std::ceil(q.input / plan.chunk_tokens);
   double queue = 0.5 * a.decode_step_seconds + (batch > 1 ? chunks * a.decode_step_seconds * 0.5 : 0);

@@ -107,6 +107,8 @@ Measured step(const Json& row, const Cluster& one) {
   std::string model = row.value("model", "");
   if (row.value("how", "").starts_with("transformers"))
     base::fail("steps of an unfused framework (each element-wise part is several kernels)");
+  if (row.value("how", "").find("flash attention") != std::string::npos && number(row, "new") == 1 && number(row, "tp") == 1)
+    base::fail("decode steps with the framework's older attention kernel (the same steps with the faster one are compared)");
   Graph graph = build_transformer(load_transformer(model));
   Plan plan;
   plan.tp = static_cast<int>(number(row, "tp"));
