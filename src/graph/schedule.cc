@@ -25,10 +25,11 @@ constexpr double kRamp = 3.2e-6;
 constexpr double kReadOverCopy = 1.065;
 // A kernel that reduces over rows crosses the block and reads again (norm.1x4096 against add.1x4096).
 constexpr double kReduceRamp = 3.1e-6;
-// A grouped product streams the weights of many small groups at this share (grouped.e64, e16, up to 512 tokens).
+// A grouped product streams the weights of many small groups at this share (grouped.e64, e16, up to 512
+// tokens).
 constexpr double kGroupedStream16 = 0.68, kGroupedStream8 = 0.74;
-// Decode attention: 4.4 TB/s contiguous (attention.decode.*), 0.75 to 0.9 of the peak in pages (documentation of
-// FlashInfer and FlashAttention); the copy rate lies between.
+// Decode attention: 4.4 TB/s contiguous (attention.decode.*), 0.75 to 0.9 of the peak in pages (documentation
+// of FlashInfer and FlashAttention); the copy rate lies between.
 constexpr double kAttentionStream = 1.0;
 // Output tile of the large matrix kernels; rows of one attention tile.
 constexpr double kTileM = 128, kTileN = 256, kTileQ = 128;
@@ -47,7 +48,7 @@ double filled(double tiles, double sms) { return tiles / (std::ceil(tiles / sms)
 
 double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
   double mean = rows / op.grouped_extent;
-  double hit = op.grouped_extent * (1 - std::exp(-mean));
+  double hit = op.weight_bytes > 0 ? op.grouped_extent * line.weight / op.weight_bytes : op.grouped_extent;
   double height = mean < 48 ? 64 : kTileM;
   double padded = op.grouped_extent * expected_tiles(mean, height) * height;
   double compute = line.ops * padded / std::max(rows, 1e-9) / tensor_rate(op.format, r);
@@ -71,7 +72,8 @@ double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Ra
 
 double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r, Bound& bound) {
   double rate = r.attention;
-  if (op.head_dim > 0 && op.head_dim < 128) rate *= kNarrowHead + (1 - kNarrowHead) * std::max(0.0, op.head_dim - 64) / 64;
+  if (op.head_dim > 0 && op.head_dim < 128)
+    rate *= kNarrowHead + (1 - kNarrowHead) * std::max(0.0, op.head_dim - 64) / 64;
   double compute = line.ops / rate;
   double keys = b.free[kKeys] > 0 ? b.free[kKeys] / std::max(1.0, b.free[kSeqs]) : 0;
   if (b.causal && b.free[kTokens] > 4 * b.free[kSeqs] && keys > 0) {
@@ -94,7 +96,9 @@ double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r
     memory += passes / (op.lanes * 512 * 2 / (kSerialLoadCycles * r.cycle));
   }
   double fixed = op.kind == OpKind::kReduce || op.kind == OpKind::kSelect ? kReduceRamp : 0;
-  bound = std::max(compute, memory) < fixed + r.kernel ? Bound::kLatency : compute > memory ? Bound::kCompute : Bound::kMemory;
+  bound = std::max(compute, memory) < fixed + r.kernel ? Bound::kLatency
+          : compute > memory                           ? Bound::kCompute
+                                                       : Bound::kMemory;
   return std::max(memory, compute) + fixed;
 }
 
@@ -186,10 +190,11 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r)
   bool network = group > r.per_host;
   double bandwidth = network ? r.network : r.link;
   double n = group;
-  // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1 us
-  // (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes. The
-  // library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
-  double moved = (kind == Collective::kAllReduce ? 2 : 1) * (kind == Collective::kSendReceive ? 1 : (n - 1) / n) * bytes;
+  // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1
+  // us (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes.
+  // The library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
+  double moved =
+      (kind == Collective::kAllReduce ? 2 : 1) * (kind == Collective::kSendReceive ? 1 : (n - 1) / n) * bytes;
   if (network) return r.network_latency + moved / bandwidth;
   double doublings = std::log2(n) - 1;
   double library = r.link_latency + 2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes);
@@ -284,7 +289,8 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
     sum.ops += ops;
     sum.bytes += bytes;
     sum.link_bytes += line.link * line.times;
-    sum.joules += t.executed * line.times * per_op + bytes * rates.joules_byte + line.link * line.times * rates.joules_link;
+    sum.joules += t.executed * line.times * per_op + bytes * rates.joules_byte +
+                  line.link * line.times * rates.joules_link;
   }
   // What comes from another tier is hidden behind computation as far as prefetch says, but the link's time
   // remains the least that the step can take.

@@ -45,8 +45,8 @@ struct Rates {
 Rates read_rates(const Profile& gpu);
 
 struct LineTime {
-  double seconds = 0;  // one execution
-  double executed = 0; // operations that the tensor cores run, padding included
+  double seconds = 0;   // one execution
+  double executed = 0;  // operations that the tensor cores run, padding included
   Bound bound = Bound::kMemory;
 };
 

@@ -20,8 +20,10 @@ struct Engine {
   double step_seconds = 0;     // scheduler, sampling and copies between two steps that no kernel hides
   double request_seconds = 0;  // before the first token: tokenise, queue, respond
   double cuda_graph_bytes = 0;
-  // New requests are prefilled in steps of their own before decoding goes on. In a closed loop of equal lengths
-  // the requests then stay in step with one another: each waits for half of the others' prefill, not for all.
+  double token_seconds = 0;  // host work to turn one token into text and send it; runs beside the GPU
+  // New requests are prefilled in steps of their own before decoding goes on. In a closed loop of equal
+  // lengths the requests then stay in step with one another: each waits for half of the others' prefill, not
+  // for all.
   bool prefill_first = false;
   std::string source;
 };

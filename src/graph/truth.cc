@@ -1,4 +1,5 @@
-// Each kind of measurement becomes one ledger line (or one step of a built-in model) and is timed like any other.
+// Each kind of measurement becomes one ledger line (or one step of a built-in model) and is timed like any
+// other.
 #include "graph/truth.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 double number(const Json& row, const char* key) {
-  if (!row.contains(key) || !row[key].is_number()) base::fail("{}: no number '{}'", row.value("id", "?"), key);
+  if (!row.contains(key) || !row[key].is_number())
+    base::fail("{}: no number '{}'", row.value("id", "?"), key);
   return row[key].get<double>();
 }
 
@@ -51,7 +53,8 @@ Bench grouped(const Json& row) {
   b.op.k_width = k, b.op.n_width = n, b.op.rows = kRouted;
   b.binding[kRouted] = rows;
   b.line.ops = 2 * rows * n * k;
-  b.line.weight = local * (1 - std::pow(1 - chosen / experts, tokens)) * n * k * width;
+  b.op.weight_bytes = local * n * k * width;
+  b.line.weight = b.op.weight_bytes * (1 - std::pow(1 - chosen / experts, tokens));
   b.line.activation = rows * k * width + rows * n * 2;
   return b;
 }
@@ -81,7 +84,8 @@ Bench norm(const Json& row) {
 
 // A convolution is a product over its window.
 Bench convolution(const Json& row) {
-  double in = number(row, "channels"), out = number(row, "out"), side = number(row, "side"), size = number(row, "kernel");
+  double in = number(row, "channels"), out = number(row, "out"), side = number(row, "side"),
+         size = number(row, "kernel");
   Bench b;
   b.op.kind = OpKind::kContract;
   b.op.k_width = in * size * size, b.op.n_width = out, b.op.rows = kTokens;
@@ -92,13 +96,15 @@ Bench convolution(const Json& row) {
 }
 
 Collective collective_named(const std::string& name) {
-  for (Collective c : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter, Collective::kAllToAll})
+  for (Collective c :
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter, Collective::kAllToAll})
     if (name == name_of(c)) return c;
   base::fail("unknown collective '{}'", name);
 }
 
 double copy_seconds(const Json& row, const Rates& rates) {
-  if (row.value("memory", "") != "pinned") base::fail("copies from pageable memory (the driver's staging is not modelled)");
+  if (row.value("memory", "") != "pinned")
+    base::fail("copies from pageable memory (the driver's staging is not modelled)");
   return rates.host_latency + number(row, "bytes") / rates.host;
 }
 
@@ -107,8 +113,11 @@ Measured step(const Json& row, const Cluster& one) {
   std::string model = row.value("model", "");
   if (row.value("how", "").starts_with("transformers"))
     base::fail("steps of an unfused framework (each element-wise part is several kernels)");
-  if (row.value("how", "").find("flash attention") != std::string::npos && number(row, "new") == 1 && number(row, "tp") == 1)
-    base::fail("decode steps with the framework's older attention kernel (the same steps with the faster one are compared)");
+  if (row.value("how", "").find("flash attention") != std::string::npos && number(row, "new") == 1 &&
+      number(row, "tp") == 1)
+    base::fail(
+        "decode steps with the framework's older attention kernel (the same steps with the faster one are "
+        "compared)");
   Graph graph = build_transformer(load_transformer(model));
   Plan plan;
   plan.tp = static_cast<int>(number(row, "tp"));
@@ -156,7 +165,9 @@ Measured predict(const Json& row, const Cluster& gpu, const Rates& rates) {
   else
     base::fail("measurements of kind '{}'", kind);
   m.id = row.value("id", "");
-  m.kind = kind == "step" ? "step, " + row.value("phase", "") : kind == "attention" ? (number(row, "new") == 1 ? "attention, decode" : "attention, prefill") : kind;
+  m.kind = kind == "step"        ? "step, " + row.value("phase", "")
+           : kind == "attention" ? (number(row, "new") == 1 ? "attention, decode" : "attention, prefill")
+                                 : kind;
   if (m.measured == 0) m.measured = number(row, "seconds");
   return m;
 }
@@ -182,7 +193,8 @@ Truth compare_with_truth(const std::string& path) {
     if (!row.is_object()) base::fail("{}: a line is not a JSON object", path);
     if (row.contains("gpu")) {
       truth.gpu = row["gpu"].get<std::string>();
-      truth.source = fmt::format("driver {}, {}, {}", row.value("driver", "?"), row.value("date", "?"), row.value("command", "?"));
+      truth.source = fmt::format("driver {}, {}, {}", row.value("driver", "?"), row.value("date", "?"),
+                                 row.value("command", "?"));
       cluster = {load_profile(profile_of(truth.gpu)), 1};
       rates = read_rates(cluster.gpu);
       rates.library_collectives = true;
@@ -204,9 +216,12 @@ std::string line_of(const std::string& name, std::vector<double> ratios) {
   std::vector<double> errors;
   for (double r : ratios) errors.push_back(std::fabs(r - 1));
   std::sort(errors.begin(), errors.end()), std::sort(ratios.begin(), ratios.end());
-  auto at = [](const std::vector<double>& v, double share) { return v[std::min(v.size() - 1, static_cast<std::size_t>(share * v.size()))]; };
-  return fmt::format("  {:<22} {:>4} rows, median error {:>5.1f}%, 90th percentile {:>5.1f}%, bias {:>+6.1f}%\n", name, errors.size(),
-                     100 * at(errors, 0.5), 100 * at(errors, 0.9), 100 * (at(ratios, 0.5) - 1));
+  auto at = [](const std::vector<double>& v, double share) {
+    return v[std::min(v.size() - 1, static_cast<std::size_t>(share * v.size()))];
+  };
+  return fmt::format(
+      "  {:<22} {:>4} rows, median error {:>5.1f}%, 90th percentile {:>5.1f}%, bias {:>+6.1f}%\n", name,
+      errors.size(), 100 * at(errors, 0.5), 100 * at(errors, 0.9), 100 * (at(ratios, 0.5) - 1));
 }
 
 }  // namespace
@@ -224,8 +239,11 @@ std::string truth_text(const Truth& truth) {
   }
   for (const auto& [kind, ratios] : time) out += line_of(kind, ratios);
   for (const auto& [kind, ratios] : energy) out += line_of(kind, ratios);
-  if (worst) out += fmt::format("  worst: {} predicted {:.3g} us, measured {:.3g} us\n", worst->id, worst->predicted * 1e6, worst->measured * 1e6);
-  for (const auto& [why, count] : truth.not_predicted) out += fmt::format("  not predicted, {} rows: {}\n", count, why);
+  if (worst)
+    out += fmt::format("  worst: {} predicted {:.3g} us, measured {:.3g} us\n", worst->id,
+                       worst->predicted * 1e6, worst->measured * 1e6);
+  for (const auto& [why, count] : truth.not_predicted)
+    out += fmt::format("  not predicted, {} rows: {}\n", count, why);
   return out;
 }
 

@@ -1,8 +1,8 @@
 // Comparison with operators and steps that were measured on a GPU (calib/model-truth/*.jsonl).
 //
-// A file of truth is JSON lines: the first says which GPU, driver, date and command; each further one is a measurement
-// with its kind and shape. What the model has no description of (an unfused framework step, a group norm in a
-// slow layout) is counted as not predicted, by kind, and never dropped in silence.
+// A file of truth is JSON lines: the first says which GPU, driver, date and command; each further one is a
+// measurement with its kind and shape. What the model has no description of (an unfused framework step, a
+// group norm in a slow layout) is counted as not predicted, by kind, and never dropped in silence.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace orrery::graph {
 
 struct Measured {
   std::string id, kind;
-  double predicted = 0, measured = 0;              // seconds
+  double predicted = 0, measured = 0;                // seconds
   double joules_predicted = 0, joules_measured = 0;  // 0: not metered
 };
 

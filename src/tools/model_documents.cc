@@ -212,11 +212,19 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   double kernels = step_sections(scratch, p, "decode step", plan.pp);
   Json& table = report::add_table(doc, "time per output token", {{"what", ""}, {"milliseconds", "ms"}});
   table["rows"].push_back(Json::array({"operators of the decode step", kernels * 1e3}));
+  double limited = a.decode.power * plan.pp;
+  if (limited > 0) table["rows"].push_back(Json::array({"the board's power limit", limited * 1e3}));
+  double served = a.decode_step_seconds - kernels - limited - q.engine.step_seconds;
+  if (served > 1e-9)
+    table["rows"].push_back(
+        Json::array({"sending each sequence's token, draft steps, hops between stages", served * 1e3}));
   if (q.engine.step_seconds > 0)
     table["rows"].push_back(Json::array(
         {fmt::format("engine between steps ({})", q.engine.source), q.engine.step_seconds * 1e3}));
-  table["rows"].push_back(Json::array({"other requests' prefill; drafts and accepted tokens",
-                                       (a.tpot - kernels - q.engine.step_seconds) * 1e3}));
+  table["rows"].push_back(Json::array(
+      {"other requests' prefill; accepted tokens",
+       (a.tpot - (kernels + limited + q.engine.step_seconds + std::max(0.0, served > 1e-9 ? served : 0.0))) *
+           1e3}));
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   memory_sections(doc, memory.items, memory.capacity);
   assumptions(doc, cluster);

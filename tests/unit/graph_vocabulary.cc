@@ -122,7 +122,9 @@ TEST(Timeline, PeakIsItsMaximum) {
   EXPECT_EQ(peak, activation_peak(program, b));
   FitAnswer a = fit(g, p, {load_profile("h200"), 1}, 8, 2000, find_engine("none"));
   for (const MemoryItem& item : a.items)
-    if (item.what == "activations") EXPECT_EQ(item.bytes, peak);
+    if (item.what == "activations") {
+      EXPECT_EQ(item.bytes, peak);
+    }
 }
 
 std::string temporary(const std::string& text) {
