@@ -56,7 +56,13 @@ void launch(Context& context, const void* stream, const void* function, device::
   auto target = stream_of(context, stream);
   request.function = function_of(target->context(), function);
   request.handle = function;
-  target->context().submit(target, device::make_launch(target->context(), request));
+  try {
+    target->context().submit(target, device::make_launch(target->context(), request));
+  } catch (const Failure& failure) {
+    if (exec::Observer* o = device::system().observer())
+      o->api_error("launch", int(failure.status()), *failure.what() ? failure.what() : request.function->name().c_str(), 0);
+    throw;
+  }
 }
 
 void set_function_attribute(Context& context, device::Function& function, int attribute, int value) {

@@ -15,8 +15,15 @@ using namespace orrery::abi;
 using orrery::device::Device;
 using orrery::device::system;
 
-API(cudaGetLastError)() { return std::exchange(thread_state().last_error, 0); }
-API(cudaPeekAtLastError)() { return thread_state().last_error; }
+namespace {
+// The program has looked at the error of a launch.
+void note_seen() {
+  if (!device::system_exists()) return;
+  if (exec::Observer* o = system().observer()) o->api_error("seen", 0, "", 0);
+}
+}  // namespace
+API(cudaGetLastError)() { return note_seen(), std::exchange(thread_state().last_error, 0); }
+API(cudaPeekAtLastError)() { return note_seen(), thread_state().last_error; }
 extern "C" const char* orrery_cudaGetErrorName(int code) { return runtime_error_name(code); }
 extern "C" const char* orrery_cudaGetErrorString(int code) { return error_text(code); }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "device/observed_work.h"
+
 namespace orrery::api {
 
 Stream* create_stream(Context& context, unsigned flags, int priority) {
@@ -32,6 +34,8 @@ void query_stream(const std::shared_ptr<Stream>& stream) {
   // The legacy stream's query asks for the blocking streams too, because its next operation would wait for them.
   bool idle = stream->legacy() ? stream->context().idle() : stream->idle();
   if (!idle) throw Failure(Status::not_ready);
+  if (stream->legacy()) device::observe_wait(exec::HostWait::context, stream->context().id());
+  else device::observe_wait(exec::HostWait::stream, stream->id());
   stream->context().require_sound();
   stream->context().flush_output();
 }
@@ -123,12 +127,14 @@ void query_event(const std::shared_ptr<Event>& event) {
   event->context->require_sound();
   device::Mark mark = mark_of(event);
   if (mark && !mark->done()) throw Failure(Status::not_ready);
+  device::observe_wait(exec::HostWait::event, reinterpret_cast<uint64_t>(event.get()));
   event->context->require_sound();
 }
 
 void synchronize_event(const std::shared_ptr<Event>& event) {
   event->context->require_sound();
   if (device::Mark mark = mark_of(event)) mark->wait();
+  device::observe_wait(exec::HostWait::event, reinterpret_cast<uint64_t>(event.get()));
   event->context->flush_output();
   event->context->require_sound();
 }

@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "device/graph.h"
+#include "device/observed_work.h"
 
 namespace orrery::device {
 namespace {
@@ -92,13 +93,14 @@ void link_events(const Work& work, const Mark& mark, std::vector<Mark>& after) {
 
 }  // namespace
 
-Mark Context::enqueue(const std::shared_ptr<Stream>& stream, Work work) {
+Mark Context::enqueue(const std::shared_ptr<Stream>& stream, Work work, bool host_waits) {
   Operation operation;
   operation.mark = std::make_shared<Completion>();
   Mark mark = operation.mark;
   auto shared = std::make_shared<Work>(std::move(work));
-  operation.run = [this, shared] { perform(*this, *shared); };
   std::lock_guard lock(order_mutex_);
+  const uint64_t id = observe_submission(*stream, *shared, host_waits);
+  operation.run = [this, shared, id] { perform(*this, *shared, id); };
   operation.after = edges_for(*stream);
   link_events(*shared, mark, operation.after);
   stream->push(std::move(operation));
@@ -114,11 +116,12 @@ Mark Context::submit(const std::shared_ptr<Stream>& stream, Work work) {
       return nullptr;
     }
   }
-  return enqueue(stream, std::move(work));
+  return enqueue(stream, std::move(work), false);
 }
 
 void Context::submit_and_wait(const std::shared_ptr<Stream>& stream, Work work) {
   Mark mark;
+  uint64_t id = 0;
   {
     std::lock_guard capture(capture_mutex_);
     require(!capture_of(*stream), Status::capture_unsupported);
@@ -126,13 +129,14 @@ void Context::submit_and_wait(const std::shared_ptr<Stream>& stream, Work work) 
     if (edges_for(*stream).empty() && !std::holds_alternative<EventWaitWork>(work)) {
       mark = std::make_shared<Completion>();
       stream->set_tail(mark);
+      id = observe_submission(*stream, work, true);
     }
   }
   if (mark) {
-    perform(*this, work);
+    perform(*this, work, id);
     mark->finish();
   } else {
-    enqueue(stream, std::move(work))->wait();
+    enqueue(stream, std::move(work), true)->wait();
   }
   flush_output();
 }
@@ -147,6 +151,7 @@ void Context::synchronize() {
     if (Mark mark = legacy_->tail()) marks.push_back(mark);
   }
   for (const Mark& mark : marks) mark->wait();
+  observe_wait(exec::HostWait::context, id_);
   flush_output();
 }
 

@@ -78,7 +78,7 @@ class Context {
 
  private:
   std::vector<Mark> edges_for(const Stream& stream);
-  Mark enqueue(const std::shared_ptr<Stream>& stream, Work work);
+  Mark enqueue(const std::shared_ptr<Stream>& stream, Work work, bool host_waits);
 
   Device& device_;
   const bool primary_;

@@ -3,6 +3,8 @@
 
 #include <thread>
 
+#include "device/observed_work.h"
+
 namespace orrery::device {
 namespace {
 std::atomic<uint64_t> next_stream_id{1};
@@ -34,6 +36,7 @@ bool Stream::idle() const {
 
 void Stream::synchronize() const {
   if (Mark mark = tail()) mark->wait();
+  observe_wait(exec::HostWait::stream, id_);
 }
 
 void Stream::push(Operation operation) {

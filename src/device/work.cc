@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "device/graph.h"
 #include "device/launch.h"
+#include "device/observed_work.h"
 
 namespace orrery::device {
 namespace {
@@ -101,8 +102,9 @@ struct Performer {
 
 }  // namespace
 
-void perform(Context& context, const Work& work) {
+void perform(Context& context, const Work& work, uint64_t id) {
   if (context.fault() == Status::success) {
+    const ObservedWork observed(id, work);
     std::visit(Performer{context}, work);
   } else if (auto* host = std::get_if<HostWork>(&work); host && host->callback) {
     host->callback(int(context.fault()));

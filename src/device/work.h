@@ -77,7 +77,8 @@ using Work = std::variant<EmptyWork, LaunchWork, CopyWork, FillWork, HostWork, E
                           ChildWork, ValueWork, BatchWork, GraphLaunchWork>;
 struct NodeWork { Work work; };
 
-/// Does the work now, on this thread. Faults end up in the context's status, not in an exception.
-void perform(Context& context, const Work& work);
+/// Does the work now, on this thread. Faults end up in the context's status, not in an exception. `id`: the number that
+/// an observer knows the operation by.
+void perform(Context& context, const Work& work, uint64_t id = 0);
 
 }  // namespace orrery::device

@@ -1,7 +1,11 @@
 // sanitize/checker.cc: see checker.h.
 #include "sanitize/checker.h"
 
+#include "sanitize/apicheck.h"
+#include "sanitize/initcheck.h"
 #include "sanitize/memcheck.h"
+#include "sanitize/racecheck.h"
+#include "sanitize/synccheck.h"
 
 namespace orrery::sanitize {
 
@@ -10,6 +14,10 @@ using namespace exec;
 Checks make_checks(const Options& options, Collector& collector, DeviceMemory& memory) {
   Checks checks;
   if (options.has("memcheck")) checks.push_back(std::make_unique<Memcheck>(options, collector, memory));
+  if (options.has("initcheck")) checks.push_back(std::make_unique<Initcheck>(options, collector));
+  if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(collector));
+  if (options.has("racecheck")) checks.push_back(std::make_unique<Racecheck>(options, collector));
+  if (options.has("apicheck")) checks.push_back(std::make_unique<Apicheck>(collector));
   return checks;
 }
 

@@ -53,6 +53,8 @@ class Checker : public exec::Observer {
   void api_error(const char* call, int code, const char* name, uint64_t address) override;
   void process_end() override;
 
+  std::vector<Finding> findings() { return collector_.findings(); }
+
  private:
   template <class F>
   void each(F f) {

@@ -55,7 +55,7 @@ std::string key_of(const Place& p) {
 }
 
 ordered_json json_of(const Place& p) {
-  ordered_json j;
+  ordered_json j = ordered_json::object();
   if (!p.kernel.empty()) j["kernel"] = p.kernel;
   if (!p.function.empty()) j["function"] = p.function;
   if (p.in_kernel) {

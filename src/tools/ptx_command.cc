@@ -11,6 +11,8 @@
 #include "exec/launch.h"
 #include "lower/program.h"
 #include "ptx/module.h"
+#include "sanitize/checker.h"
+#include "sanitize/render.h"
 #include "tools/command.h"
 
 #ifdef ORRERY_HAVE_JIT
@@ -162,7 +164,7 @@ uint32_t find_kernel(const ptx::Module& m, const std::string& name) {
 
 int run_ptx(const std::vector<std::string>& args) {
   CLI::App app{"Run one kernel from PTX text.\nExample: orrery ptx saxpy.ptx --grid 4 --block 256 --arg 'f32[1024]=iota?' --arg f32:2 --arg u32:1024"};
-  std::string file, kernel_name, grid = "1", block = "32", schedule;
+  std::string file, kernel_name, grid = "1", block = "32", schedule, checks;
   std::vector<std::string> arg_texts;
   uint32_t shared = 0;
   double timeout = 0;
@@ -175,6 +177,7 @@ int run_ptx(const std::vector<std::string>& args) {
   app.add_option("--arg", arg_texts, "argument: TYPE:VALUE, or a buffer TYPE[COUNT], TYPE[COUNT]=VALUE, TYPE[COUNT]=iota; '?' at the end prints it");
   app.add_option("--timeout", timeout, "stop after this many seconds");
   app.add_option("--schedule", schedule, "random:SEED explores another interleaving of warps and blocks");
+  app.add_option("--check", checks, "look for mistakes: all, or some of the checks of `orrery check`; buffers with =VALUE count as written");
   app.add_flag("--list", list, "list the kernels of the file and what they need, run nothing");
   app.add_flag("--interpret", interpret, "do not compile");
   std::vector<std::string> reversed(args.rbegin(), args.rend());
@@ -190,6 +193,10 @@ int run_ptx(const std::vector<std::string>& args) {
   if (!diagnostics.empty()) return 2;
 
   exec::DeviceMemory memory;
+  sanitize::Options check_options;
+  if (!sanitize::add_checks(checks, check_options)) base::fail("--check {}: there is no such check", checks);
+  sanitize::Checker checker(check_options, memory);
+  if (!checks.empty()) memory.observe(&checker);
   const lower::Addresses addresses = load_variables(module, memory);
   if (list) {
     list_kernels(module, addresses);
@@ -197,7 +204,7 @@ int run_ptx(const std::vector<std::string>& args) {
   }
   const lower::KernelPrograms programs = lower::lower_kernel(module, find_kernel(module, kernel_name), addresses);
   exec::Launch launch;
-  launch.kernel = exec::make_kernel(programs, addresses);
+  launch.kernel = exec::make_kernel(programs, addresses, checker.wants());
   launch.grid = parse_dim(grid);
   launch.block = parse_dim(block);
   launch.dynamic_shared = shared;
@@ -207,13 +214,21 @@ int run_ptx(const std::vector<std::string>& args) {
     base::fail("kernel {} takes {} arguments, {} given", programs.entry->name, programs.entry->params.size(), arg_texts.size());
   for (size_t i = 0; i < arg_texts.size(); i++) {
     arguments.push_back(parse_argument(arg_texts[i], memory));
+    if (arguments[i].buffer && arg_texts[i].find('=') != std::string::npos) {
+      exec::HostWork written;
+      written.op = exec::HostOp::fill;
+      written.destination = arguments[i].buffer;
+      written.width = arguments[i].count * size_of(arguments[i].type);
+      checker.performed(written);
+    }
     const lower::Param& p = programs.entry->params[i];
     std::memcpy(launch.params.data() + p.offset, arguments[i].value.data(), std::min<size_t>(p.size, arguments[i].value.size()));
   }
   exec::Machine machine;
   machine.memory = &memory;
   machine.options.timeout_seconds = timeout;
-  machine.options.interpret_only = interpret;
+  machine.options.interpret_only = interpret || !checks.empty();
+  if (!checks.empty()) machine.observer = &checker;
   if (!schedule.empty()) {
     if (schedule.rfind("random:", 0) != 0) base::fail("--schedule {}: write random:SEED", schedule);
     machine.options.seed = std::stoull(schedule.substr(7));
@@ -224,6 +239,12 @@ int run_ptx(const std::vector<std::string>& args) {
   machine.code = &compiler;
 #endif
   const exec::LaunchResult result = exec::execute(machine, launch);
+  if (!checks.empty()) {
+    checker.process_end();
+    const auto findings = checker.findings();
+    fmt::print(stderr, "{}", sanitize::render_text({{}, 0, {check_options.checks.begin(), check_options.checks.end()}}, findings, {}));
+    if (!findings.empty()) return 1;
+  }
   if (result.fault) {
     fmt::print(stderr, "{}\n", result.fault->message);
     return 3;

@@ -1,0 +1,27 @@
+// device/observed_work.h: stream operations as an observer sees them.
+#pragma once
+#include "device/stream.h"
+#include "device/work.h"
+#include "exec/observer.h"
+
+namespace orrery::device {
+
+/// Tells the observer, if there is one, that `work` is put into `stream`; returns the operation's number (0: nobody asks).
+uint64_t observe_submission(const Stream& stream, const Work& work, bool host_waits);
+/// Tells the observer that the host has waited.
+void observe_wait(exec::HostWait kind, uint64_t what);
+
+/// Surrounds the performing of one Work.
+class ObservedWork {
+ public:
+  ObservedWork(uint64_t id, const Work& work);
+  ~ObservedWork();
+  ObservedWork(const ObservedWork&) = delete;
+  ObservedWork& operator=(const ObservedWork&) = delete;
+
+ private:
+  exec::Observer* const observer_;
+  exec::HostWork work_;
+};
+
+}  // namespace orrery::device

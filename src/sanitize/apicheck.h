@@ -1,0 +1,85 @@
+// sanitize/apicheck.h: misuse of the API: work in different streams that nothing orders and that touches the same bytes;
+// launches that failed and nobody looked; errors that the program never asked about.
+//
+// Logical time is a vector clock over streams. An operation comes after what its stream did before, after what the host
+// had waited for when it submitted it, after events that its stream waits for, and, where the legacy default stream is
+// involved, after what that stream's rules say. That an operation happened to be finished proves nothing. Operations
+// that are not ordered have their footprints compared: intervals of copies and fills, 64-byte pieces with byte masks of
+// kernels. Footprints of kernels are kept only when a stream other than the legacy one is in use.
+//
+// Not here: races inside a launch (racecheck.h).
+#pragma once
+#include <list>
+#include <map>
+#include <unordered_map>
+
+#include "sanitize/allocations.h"
+#include "sanitize/collector.h"
+#include "sanitize/region.h"
+
+namespace orrery::sanitize {
+
+class Apicheck : public exec::Observer {
+ public:
+  explicit Apicheck(Collector& collector) : collector_(collector) {}
+  unsigned wants() const override { return exec::kObserveMemory; }
+  bool serial() const override { return false; }
+
+  void submitted(const exec::HostWork&) override;
+  void performing(const exec::HostWork&) override;
+  void performed(const exec::HostWork&) override;
+  void host_waited(exec::HostWait, uint64_t what) override;
+  void launch_begin(const exec::RunState&) override;
+  void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
+  void access(const exec::Access&) override;
+  void async_copy(const exec::AsyncEvent&) override;
+  void allocated(const exec::Allocation&) override;
+  void released(const exec::Allocation&) override;
+  void api_error(const char* call, int code, const char* name, uint64_t address) override;
+  void process_end() override;
+
+ private:
+  using Clock = std::map<uint64_t, uint64_t>;  // stream -> operations of it that have been
+  struct Piece {
+    uint64_t read = 0, written = 0;            // a bit per byte of 64
+    uint32_t reader = 0, writer = 0;           // sites
+  };
+  struct Span {
+    uint64_t begin = 0, end = 0;
+    bool writes = false;
+  };
+  struct Operation {
+    exec::HostWork work;
+    std::string name;
+    uint64_t number = 0;                       // in its stream
+    Clock before;
+    bool done = false, tracked = false;
+    std::unordered_map<uint64_t, Piece> pieces;
+    std::vector<Span> spans;
+  };
+  static void join(Clock& to, const Clock& from);
+  Operation* running(const exec::RunState* run);
+  void touch(Operation& op, const exec::Where& where, uint64_t address, uint64_t bytes, bool writes);
+  void compare(const Operation& a, const Operation& b);
+  void report(const Operation& a, const Operation& b, uint64_t address, bool a_writes, bool b_writes, uint32_t site_a, uint32_t site_b);
+  void forget();
+  uint32_t site_of(const exec::Where& where);
+
+  Collector& collector_;
+  Allocations allocations_;
+  std::list<Operation> operations_;
+  std::map<uint64_t, Clock> streams_;          // what the tail of a stream comes after, itself included
+  std::map<uint64_t, std::pair<uint64_t, bool>> kinds_;  // stream -> context, blocking
+  std::map<uint64_t, uint64_t> legacy_;        // context -> its legacy stream
+  std::map<uint64_t, Clock> events_;
+  Clock host_;
+  std::map<uint64_t, uint64_t> count_;         // operations by stream
+  bool several_streams_ = false;
+  std::map<const exec::RunState*, Operation*> runs_;
+  std::map<std::pair<const exec::DecodedProgram*, uint32_t>, uint32_t> site_numbers_;
+  std::vector<Place> sites_{1};
+  int unseen_launch_errors_ = 0;
+  std::string unseen_text_;
+};
+
+}  // namespace orrery::sanitize

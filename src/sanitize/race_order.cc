@@ -1,0 +1,232 @@
+// sanitize/race_order.cc: see race_order.h.
+#include "sanitize/race_order.h"
+
+#include <bit>
+
+#include "exec/run_state.h"
+#include "isa/form.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+
+BlockOrder& RaceOrder::block(const CtaContext& cta) {
+  if (&cta != last_cta_) {
+    auto& b = blocks_[&cta];
+    if (!b) b = std::make_unique<BlockOrder>();
+    last_cta_ = &cta;
+    last_ = b.get();
+  }
+  return *last_;
+}
+
+void RaceOrder::block_begin(const CtaContext& cta, uint32_t serial, uint32_t cluster, const RunState* run) {
+  BlockOrder& b = block(cta);
+  b.serial = serial;
+  b.cluster = cluster;
+  b.run = run;
+  b.fenced = false;
+  b.cluster_pending = b.cluster_done = nullptr;
+  for (auto& gather : b.barriers) gather = {};
+  b.warps.resize(cta.n_warps);
+  for (uint32_t w = 0; w < cta.n_warps; w++) {
+    WarpOrder& warp = b.warps[w];
+    warp.fences.clear();
+    warp.clock = {};
+    warp.clock.block = serial;
+    warp.clock.first_thread = uint16_t(32 * w);
+  }
+  const uint64_t first = reinterpret_cast<uint64_t>(cta.shared);
+  std::erase_if(phases_, [&](const auto& p) { return reinterpret_cast<uint64_t>(p.first) - first < cta.shared_bytes; });
+  std::erase_if(locations_, [&](const auto& l) { return l.first - first < cta.shared_bytes; });
+}
+
+void RaceOrder::launch_end(const RunState& run) {
+  std::erase_if(blocks_, [&](const auto& b) { return b.second->run == &run; });
+  last_cta_ = nullptr;
+  locations_.clear();
+  phases_.clear();
+}
+
+KnowledgePtr RaceOrder::lane_past(WarpOrder& w, int lane, const KnowledgePtr& known, uint32_t clock) {
+  BlockKnowledge own;
+  own.add_thread(uint16_t(w.clock.first_thread + lane), clock);
+  auto past = std::make_shared<Knowledge>();
+  past->blocks.emplace_back(w.clock.block, std::make_shared<BlockKnowledge>(std::move(own)));
+  return join(known, past);
+}
+
+// ---- barriers ----
+
+void RaceOrder::barrier_arrive(const Where& where, uint32_t number) {
+  BlockOrder& b = block(*where.warp->cta);
+  WarpOrder& w = b.warps[where.warp->warp_id];
+  BlockOrder::Gather& gather = b.barriers[number & 15];
+  if (b.fenced && !w.fences.empty())
+    for (uint32_t m = where.mask; m; m &= m - 1) {
+      const int lane = std::countr_zero(m);
+      LaneFence& f = w.fences[size_t(lane)];
+      gather.published = join(gather.published, f.gathered);
+      if (f.published_clock) gather.published = join(gather.published, lane_past(w, lane, f.published, f.published_clock));
+    }
+  gather.known = join(gather.known, release(w.clock, where.mask, where.warp->live));
+}
+
+void RaceOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
+  BlockOrder& b = block(cta);
+  BlockOrder::Gather gather = std::move(b.barriers[number & 15]);
+  b.barriers[number & 15] = {};
+  for (uint32_t i = 0; i < cta.n_warps; i++) {
+    const WarpContext& w = cta.warps[i];
+    uint32_t mask = 0;
+    for (uint32_t g = 0; g < w.n_groups; g++)
+      if (w.groups[g].state == GroupState::barrier && w.groups[g].barrier == number) mask |= w.groups[g].mask;
+    if (!mask) continue;
+    assign(b.warps[i].clock, mask, w.live, gather.known);
+    if (!gather.published) continue;
+    for (uint32_t m = mask; m; m &= m - 1) {
+      LaneFence& f = b.warps[i].fence(std::countr_zero(m));
+      f.gathered = join(f.gathered, gather.published);
+    }
+  }
+}
+
+void RaceOrder::warp_sync(const Where& where) {
+  WarpOrder& w = warp(where);
+  if (!(where.mask & (where.mask - 1))) return;
+  const KnowledgePtr k = release(w.clock, where.mask, where.warp->live);
+  assign(w.clock, where.mask, where.warp->live, k);
+  if (w.fences.empty()) return;
+  KnowledgePtr published;
+  for (uint32_t m = where.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const LaneFence& f = w.fences[size_t(lane)];
+    published = join(published, f.gathered);
+    if (f.published_clock) published = join(published, lane_past(w, lane, f.published, f.published_clock));
+  }
+  if (!published) return;
+  for (uint32_t m = where.mask; m; m &= m - 1) w.fences[size_t(std::countr_zero(m))].gathered = published;
+}
+
+void RaceOrder::cluster_arrive(const Where& where, bool relaxed) {
+  if (relaxed) return;
+  BlockOrder& first = block(*where.warp->cta->cluster->ctas[0]);
+  const KnowledgePtr k = release(warp(where).clock, where.mask, where.warp->live);
+  first.cluster_pending = join(first.cluster_pending, k);
+}
+
+void RaceOrder::cluster_wait(const Where& where) {
+  const KnowledgePtr done = block(*where.warp->cta->cluster->ctas[0]).cluster_done;
+  acquire(warp(where).clock, where.mask, where.warp->live, done);
+}
+
+void RaceOrder::cluster_complete(const ClusterContext& c) {
+  BlockOrder& first = block(*c.ctas[0]);
+  first.cluster_done = std::move(first.cluster_pending);
+  first.cluster_pending = nullptr;
+  const KnowledgePtr done = first.cluster_done;
+  for (uint32_t r = 0; r < c.n; r++)
+    for (uint32_t i = 0; i < c.ctas[r]->n_warps; i++) {
+      const WarpContext& w = c.ctas[r]->warps[i];
+      for (uint32_t g = 0; g < w.n_groups; g++)
+        if (w.groups[g].state == GroupState::cluster) acquire(block(*c.ctas[r]).warps[i].clock, w.groups[g].mask, w.live, done);
+    }
+}
+
+void RaceOrder::mbarrier(const MbarrierEvent& e) {
+  PhaseClock& phase = phases_[e.word];
+  WarpOrder& w = warp(e.where);
+  const uint32_t lane = 1u << e.lane;
+  switch (e.op) {
+    case MbarrierOp::init: case MbarrierOp::inval: phase = {}; return;
+    case MbarrierOp::arrive: case MbarrierOp::arrive_drop:
+      phase.pending = join(phase.pending, release(w.clock, lane, e.where.warp->live));
+      break;
+    case MbarrierOp::test:
+      if (e.passed) acquire(w.clock, lane, e.where.warp->live, phase.done);
+      return;
+    default: break;
+  }
+  if (e.before >> 63 == e.after >> 63) return;  // the same phase (exec/mbarrier.h)
+  phase.done = std::move(phase.pending);
+  phase.pending = nullptr;
+}
+
+// ---- locations and fences ----
+
+namespace {
+bool is_wide(Scope s) { return s == Scope::gpu || s == Scope::sys; }
+}  // namespace
+
+void RaceOrder::fence(const Where& where, Scope scope, bool acquires, bool releases) {
+  BlockOrder& b = block(*where.warp->cta);
+  WarpOrder& w = b.warps[where.warp->warp_id];
+  b.fenced = true;
+  for (uint32_t m = where.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    LaneFence& f = w.fence(lane);
+    if (acquires && (f.seen || f.seen_narrow)) {
+      KnowledgePtr seen = is_wide(scope) ? join(f.seen, f.seen_narrow) : f.seen_narrow;
+      acquire(w.clock, 1u << lane, where.warp->live, seen);
+      f.seen_narrow = nullptr;
+      if (is_wide(scope)) f.seen = nullptr;
+    }
+    if (!releases) continue;
+    const KnowledgePtr& known = w.clock.of(lane);
+    f.narrow = known, f.narrow_clock = w.clock.clock;
+    if (is_wide(scope)) f.published = known, f.published_clock = w.clock.clock, f.gathered = nullptr;
+  }
+  w.clock.clock++;
+}
+
+void RaceOrder::strong_read(const Where& where, int lane, uint64_t key, Order order, Scope scope) {
+  if (locations_.empty()) return;
+  const auto it = locations_.find(key);
+  if (it == locations_.end()) return;
+  const Location& l = it->second;
+  BlockOrder& b = block(*where.warp->cta);
+  WarpOrder& w = b.warps[where.warp->warp_id];
+  const bool same_block = l.block == b.serial, same_cluster = l.cluster == b.cluster;
+  const bool near = same_block || (same_cluster && l.narrow_scope == Scope::cluster && scope != Scope::cta);
+  const KnowledgePtr narrow = near ? l.narrow : nullptr;
+  const bool reaches = is_wide(scope) || same_block || (same_cluster && scope == Scope::cluster);
+  const KnowledgePtr wide = reaches ? l.wide : nullptr;
+  if (order == Order::acquire || order == Order::acq_rel || order == Order::sc) {
+    acquire(w.clock, 1u << lane, where.warp->live, join(wide, narrow));
+    return;
+  }
+  LaneFence& f = w.fence(lane);
+  f.seen = join(f.seen, wide);
+  f.seen_narrow = join(f.seen_narrow, same_block ? join(wide, narrow) : narrow);
+}
+
+void RaceOrder::strong_write(const Where& where, int lane, uint64_t key, Order order, Scope scope, bool also_reads) {
+  BlockOrder& b = block(*where.warp->cta);
+  WarpOrder& w = b.warps[where.warp->warp_id];
+  KnowledgePtr wide, narrow;
+  if (order == Order::release || order == Order::acq_rel || order == Order::sc) {
+    narrow = lane_past(w, lane, w.clock.of(lane), w.clock.clock);
+    if (!w.fences.empty()) narrow = join(narrow, w.fences[size_t(lane)].gathered);
+    if (is_wide(scope)) wide = narrow;
+    w.clock.clock++;
+  } else if (!w.fences.empty()) {
+    LaneFence& f = w.fences[size_t(lane)];
+    if (f.published_clock && is_wide(scope)) wide = lane_past(w, lane, f.published, f.published_clock);
+    if (is_wide(scope)) wide = join(wide, f.gathered);
+    if (f.narrow_clock) narrow = lane_past(w, lane, f.narrow, f.narrow_clock);
+    narrow = join(narrow, f.gathered);
+  }
+  if (!wide && !narrow) {
+    if (!also_reads && !locations_.empty()) locations_.erase(key);
+    return;
+  }
+  Location& l = locations_[key];
+  if (!also_reads) l = {};
+  l.wide = join(l.wide, wide);
+  if (l.block != b.serial) l.narrow = nullptr;
+  l.narrow = join(l.narrow, narrow);
+  l.narrow_scope = scope == Scope::cta ? Scope::cta : Scope::cluster;
+  l.block = b.serial, l.cluster = b.cluster;
+}
+
+}  // namespace orrery::sanitize

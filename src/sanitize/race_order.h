@@ -1,0 +1,99 @@
+// sanitize/race_order.h: what orders the threads of a launch: which events release and acquire, and how far that reaches.
+//
+//   bar.sync, barrier.cluster   every waiting thread learns what every arriving thread knew
+//   bar.warp.sync               the same among the named lanes; being in step, shfl, vote and the like order nothing
+//   mbarrier                    arrivals release, a passed test acquires what the completed phase gathered
+//   st.release, atom.release    release at their location; ld.acquire, atom.acquire acquire what they read
+//   fence; strong write         releases what came before the fence
+//   strong read; fence          acquires when the fence comes
+//
+// A release reaches an acquire when the scopes of both include the other thread. One leniency: what a thread has
+// published by a fence at the scope of the GPU stays published when the threads of its block meet at a barrier, so that
+// "all fence, all meet, one raises the flag" orders all, as it does on every GPU.
+// Source: PTX ISA manual, memory consistency model (release and acquire patterns, morally strong, causality order).
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/observer.h"
+#include "sanitize/clocks.h"
+
+namespace orrery::sanitize {
+
+/// What fences have published for one lane, and what its strong reads have seen that no fence has acquired yet.
+struct LaneFence {
+  KnowledgePtr published;        // by fences of scope gpu or sys, without the lane's own past
+  uint32_t published_clock = 0;  // its own past then; 0: none
+  KnowledgePtr narrow;           // by fences of scope cta or cluster
+  uint32_t narrow_clock = 0;
+  KnowledgePtr gathered;         // published by threads that it met at barriers
+  KnowledgePtr seen, seen_narrow;
+};
+
+struct WarpOrder {
+  WarpClock clock;
+  std::vector<LaneFence> fences;  // 32 once the warp has used fences or strong accesses, else empty
+  LaneFence& fence(int lane) {
+    if (fences.empty()) fences.resize(32);
+    return fences[size_t(lane)];
+  }
+};
+
+/// A block that runs. The object belongs to one CtaContext at a time.
+struct BlockOrder {
+  uint32_t serial = 0, cluster = 0;   // numbers of the block and of the first block of its cluster
+  const exec::RunState* run = nullptr;
+  std::vector<WarpOrder> warps;
+  struct Gather {
+    KnowledgePtr known, published;
+  };
+  Gather barriers[16];
+  bool fenced = false;                // some lane has used a fence
+  KnowledgePtr cluster_pending, cluster_done;  // of the cluster's first block: barrier.cluster
+};
+
+class RaceOrder {
+ public:
+  BlockOrder& block(const exec::CtaContext& cta);
+  WarpOrder& warp(const exec::Where& where) { return block(*where.warp->cta).warps[where.warp->warp_id]; }
+
+  void block_begin(const exec::CtaContext& cta, uint32_t serial, uint32_t cluster, const exec::RunState* run);
+  void launch_end(const exec::RunState& run);
+  void barrier_arrive(const exec::Where&, uint32_t number);
+  void barrier_complete(const exec::CtaContext&, uint32_t number);
+  void warp_sync(const exec::Where&);
+  void cluster_arrive(const exec::Where&, bool relaxed);
+  void cluster_wait(const exec::Where&);
+  void cluster_complete(const exec::ClusterContext&);
+  void mbarrier(const exec::MbarrierEvent&);
+  void fence(const exec::Where&, exec::Scope scope, bool acquires, bool releases);
+
+  /// A strong access of one lane to the location `key`; before it happens.
+  void strong_read(const exec::Where&, int lane, uint64_t key, exec::Order order, exec::Scope scope);
+  void strong_write(const exec::Where&, int lane, uint64_t key, exec::Order order, exec::Scope scope, bool also_reads);
+  /// A weak write: whoever reads it acquires nothing.
+  void weak_write(uint64_t key) {
+    if (!locations_.empty()) locations_.erase(key);
+  }
+
+ private:
+  struct Location {
+    KnowledgePtr wide;                     // reaches every thread of the GPU
+    KnowledgePtr narrow;                   // reaches its block or cluster only
+    exec::Scope narrow_scope = exec::Scope::cta;
+    uint32_t block = 0, cluster = 0;       // of who released `narrow`
+  };
+  struct PhaseClock {
+    KnowledgePtr pending, done;
+  };
+  KnowledgePtr lane_past(WarpOrder& w, int lane, const KnowledgePtr& known, uint32_t clock);
+
+  std::unordered_map<const exec::CtaContext*, std::unique_ptr<BlockOrder>> blocks_;
+  const exec::CtaContext* last_cta_ = nullptr;
+  BlockOrder* last_ = nullptr;
+  std::unordered_map<uint64_t, Location> locations_;
+  std::unordered_map<const uint64_t*, PhaseClock> phases_;
+};
+
+}  // namespace orrery::sanitize

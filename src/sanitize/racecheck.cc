@@ -1,0 +1,259 @@
+// sanitize/racecheck.cc: see racecheck.h.
+#include "sanitize/racecheck.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "exec/decode.h"
+#include "exec/run_state.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+using isa::Mod;
+using isa::Op;
+
+void Racecheck::launch_begin(const RunState& run) {
+  launches_[&run] = first_ + uint32_t(blocks_.size());
+  site_numbers_.clear();  // programs of other launches may be gone; the sites stay
+}
+
+void Racecheck::launch_end(const RunState& run, const LaunchResult&) {
+  order_.launch_end(run);
+  launches_.erase(&run);
+  if (!launches_.empty()) return;
+  shared_.clear();
+  first_ += uint32_t(blocks_.size());  // everything until here is of the past
+  blocks_.clear();
+}
+
+void Racecheck::block_begin(const CtaContext& cta) {
+  Block b;
+  std::copy(cta.ctaid, cta.ctaid + 3, b.ctaid);
+  const uint32_t serial = first_ + uint32_t(blocks_.size());
+  b.cluster = cta.cluster && cta.cluster->n > 1 && cta.cluster_rank ? blocks_.back().cluster : serial;
+  const uint32_t* shape = cta.launch->block;
+  b.shape = {shape[0], shape[1], shape[2]};
+  blocks_.push_back(b);
+  order_.block_begin(cta, serial, b.cluster, cta.launch->run);
+  auto& shadow = shared_[&cta];
+  if (!shadow) shadow = std::make_unique<SharedShadow>();
+  shadow->start(serial, cta.shared_bytes);
+}
+
+void Racecheck::warp_sync(const Where& where, uint32_t) {
+  if (where.code->code[where.pc].instr->form.op == Op::bar_warp) order_.warp_sync(where);
+}
+void Racecheck::barrier_arrive(const Where& where, uint32_t number, uint32_t, bool) { order_.barrier_arrive(where, number); }
+void Racecheck::barrier_complete(const CtaContext& cta, uint32_t number) { order_.barrier_complete(cta, number); }
+void Racecheck::cluster_arrive(const Where& where, bool relaxed) { order_.cluster_arrive(where, relaxed); }
+void Racecheck::cluster_wait(const Where& where) { order_.cluster_wait(where); }
+void Racecheck::cluster_complete(const ClusterContext& c) { order_.cluster_complete(c); }
+void Racecheck::mbarrier(const MbarrierEvent& e) { order_.mbarrier(e); }
+
+void Racecheck::instruction(const Where& where) {
+  const isa::Form& f = where.code->code[where.pc].instr->form;
+  if (f.op != Op::fence && f.op != Op::membar) return;
+  if (f.has(Mod::proxy)) return;
+  const Scope scope = f.has(Mod::cta) ? Scope::cta : f.has(Mod::cluster) ? Scope::cluster : f.has(Mod::sys) ? Scope::sys : Scope::gpu;
+  const bool acquires = !f.has(Mod::release), releases = !f.has(Mod::acquire);
+  order_.fence(where, scope, acquires, releases);
+}
+
+void Racecheck::released(const Allocation&) {}
+
+uint32_t Racecheck::site_of(const Access& a) {
+  std::vector<uint32_t>& numbers = site_numbers_[a.where.code];
+  if (numbers.empty()) numbers.resize(a.where.code->code.size(), 0);
+  uint32_t& number = numbers[a.where.pc];
+  if (!number) {
+    number = uint32_t(sites_.size());
+    const isa::Form& f = a.where.code->code[a.where.pc].instr->form;
+    sites_.push_back({place_of(*a.where.code, kernel_of(a.where), a.where.pc), f.n_types ? f.types[f.n_types - 1] : isa::Type::none,
+                      a.volatile_, a.kind == AccessKind::atomic || a.kind == AccessKind::reduction});
+  }
+  return number;
+}
+
+void Racecheck::access(const Access& a) {
+  if (a.space == isa::Space::local || a.space == isa::Space::const_ || a.proxy_read_only) {
+    if (a.space != isa::Space::global) return;
+  }
+  BlockOrder& b = order_.block(*a.where.warp->cta);
+  WarpOrder& w = b.warps[a.where.warp->warp_id];
+  const uint32_t site = site_of(a);
+  for (uint32_t m = a.where.mask; m; m &= m - 1) lane(a, std::countr_zero(m), site, w, b);
+}
+
+SharedShadow& Racecheck::shared_of(const CtaContext& cta) { return *shared_[&cta]; }
+
+/// Releases and acquires of a strong access; a weak write ends what a location had to give.
+void Racecheck::strong(const Access& a, int lane, const std::byte* memory) {
+  const uint64_t key = reinterpret_cast<uint64_t>(memory);
+  if (a.order == Order::weak) {
+    if (a.kind != AccessKind::load) order_.weak_write(key);
+    return;
+  }
+  const bool writes = a.kind != AccessKind::load, reads = a.kind != AccessKind::store;
+  if (reads) order_.strong_read(a.where, lane, key, a.order == Order::release ? Order::relaxed : a.order, a.scope);
+  if (writes) order_.strong_write(a.where, lane, key, a.order == Order::acquire ? Order::relaxed : a.order, a.scope, reads);
+}
+
+void Racecheck::lane(const Access& a, int lane, uint32_t site, WarpOrder& w, BlockOrder& b) {
+  const uint64_t address = a.address[lane];
+  if (address & (a.align - 1)) return;
+  const Target t = find_target(a.where, a.space, address, lane);
+  if (t.region != Region::shared && t.region != Region::global) return;
+  const bool shared = t.region == Region::shared;
+  if (shared && t.offset + a.bytes > t.cta->shared_bytes) return;
+  const DeviceMemory& memory = *a.where.run->machine.memory;
+  if (!shared && !memory.contains(address)) return;
+  Now now;
+  now.access = &a;
+  now.lane = lane;
+  now.shared = shared;
+  now.memory = shared ? t.cta->shared + t.offset : reinterpret_cast<const std::byte*>(address);
+  now.reads = a.kind != AccessKind::store;
+  now.writes = a.kind != AccessKind::load;
+  if (a.order != Order::weak) strong(a, lane, now.memory);
+  const uint16_t thread = uint16_t(w.clock.first_thread + lane);
+  now.stamp = {b.serial, w.clock.clock, site, thread, 0, uint8_t(a.order == Order::weak ? Scope::none : a.scope)};
+  now.known = w.clock.of(lane).get();
+  now.oldest = shared ? blocks_[order_.block(*t.cta).serial - first_].cluster : launches_[a.where.run];
+  // A store of what is there already changes nothing for anybody.
+  const isa::Form& form = a.where.code->code[a.where.pc].instr->form;
+  if (a.kind == AccessKind::store && a.has_value && !options_.strict && a.bytes <= 8 && a.bytes == uint32_t(isa::bytes_of(form.type())) && a.order == Order::weak &&
+      (shared || memory.find(address)) && std::memcmp(now.memory, &a.value[lane], a.bytes) == 0)
+    now.writes = false, now.reads = true;
+  else if (a.order == Order::weak && now.writes) strong(a, lane, now.memory);
+  const uint64_t first = shared ? t.offset : address;
+  SharedShadow* shadow = shared ? &shared_of(*t.cta) : nullptr;
+  for (uint64_t at = first & ~uint64_t{3}; at < first + a.bytes; at += 4) {
+    const uint32_t from = at < first ? uint32_t(first - at) : 0, to = uint32_t(std::min<uint64_t>(4, first + a.bytes - at));
+    const uint8_t mask = uint8_t(((1u << to) - 1) & ~((1u << from) - 1));
+    if (shadow) word(now, shadow->cells[at / 4], shadow->words, at, mask);
+    else word(now, global_.cell(at), global_.words, at, mask);
+  }
+}
+
+void Racecheck::word(Now& now, Cell& cell, WordMap& words, uint64_t address, uint8_t mask) {
+  if (cell.empty() && cell.write.bytes != 0xFF) {  // nobody yet: no need to split
+    Stamp s = now.stamp;
+    s.bytes = mask;
+    (now.writes ? cell.write : cell.read[0]) = s;
+    return;
+  }
+  if (mask != 0xF && cell.write.bytes != 0xFF && (cell.write.site == 0 || cell.write.bytes == mask) &&
+      (cell.read[0].site == 0 || cell.read[0].bytes == mask) && (cell.read[1].site == 0 || cell.read[1].bytes == mask))
+    return visit(now, cell, mask);  // always the same part of the word
+  words.with(cell, address, mask, [&](Cell& part, uint8_t bytes) { visit(now, part, bytes); });
+}
+
+bool Racecheck::ordered(const Now& now, const Stamp& before) const {
+  if (before.block < now.oldest) return true;
+  if (before.block == now.stamp.block && before.thread == now.stamp.thread) return true;
+  return now.known && now.known->knows(before.block, before.thread, before.clock);
+}
+
+bool Racecheck::reach_each_other(const Stamp& a, const Stamp& b) const {
+  if (!a.scope || !b.scope) return false;
+  const Scope narrow = Scope(std::min(a.scope, b.scope));
+  if (a.block == b.block || narrow >= Scope::gpu) return true;
+  return narrow == Scope::cluster && blocks_[a.block - first_].cluster == blocks_[b.block - first_].cluster;
+}
+
+void Racecheck::visit(Now& now, Cell& cell, uint8_t mask) {
+  Stamp s = now.stamp;
+  s.bytes = mask;
+  if (cell.write.site && cell.write.same(s)) return;
+  if (cell.write.site && !ordered(now, cell.write)) {
+    const Stamp& w = cell.write;
+    // Volatile accesses of one warp's lanes do not race by the letter, but nothing orders them: code that relies on
+    // lanes being in step.
+    const bool in_step = now.shared && w.block == s.block && w.thread / 32 == s.thread / 32 && sites_[w.site].volatile_ && sites_[s.site].volatile_;
+    if (!reach_each_other(w, s) || in_step) report(now, w, true);
+  }
+  if (!now.writes) {
+    Stamp &first = cell.read[0], &latest = cell.read[1];
+    if (first.same(s)) return;
+    if (!first.site || ordered(now, first)) {
+      if (latest.site && ordered(now, latest)) latest = {};
+      first = s;
+    } else {
+      latest = s;
+    }
+    return;
+  }
+  for (Stamp& r : cell.read)
+    if (r.site && !ordered(now, r) && !reach_each_other(r, s)) report(now, r, false);
+  cell.read[0] = cell.read[1] = {};
+  cell.write = s;
+}
+
+namespace {
+
+std::string number_text(isa::Type type, uint64_t bits, uint32_t bytes) {
+  if (type == isa::Type::f32 && bytes >= 4) return fmt::format("{:g}", std::bit_cast<float>(uint32_t(bits)));
+  if (type == isa::Type::f64 && bytes >= 8) return fmt::format("{:g}", std::bit_cast<double>(bits));
+  if (bytes < 8) bits &= (uint64_t{1} << (8 * bytes)) - 1;
+  if (isa::is_signed(type)) {
+    const int shift = 64 - 8 * int(std::min(bytes, 8u));
+    return fmt::format("{}", int64_t(bits << shift) >> shift);
+  }
+  return bits < 65536 ? fmt::format("{}", bits) : fmt::format("{:#x}", bits);
+}
+
+}  // namespace
+
+std::string Racecheck::value_of(const Now& now, bool stored) const {
+  const Access& a = *now.access;
+  const Decoded& d = a.where.code->code[a.where.pc];
+  const isa::Type type = d.instr->form.n_types ? d.instr->form.types[d.instr->form.n_types - 1] : isa::Type::none;
+  const uint32_t bytes = std::min<uint32_t>(8, std::max(1, isa::bytes_of(type)));
+  uint64_t bits = 0;
+  if (stored) bits = a.value[now.lane];
+  else std::memcpy(&bits, now.memory, bytes);
+  return number_text(type, bits, bytes);
+}
+
+void Racecheck::report(const Now& now, const Stamp& before, bool before_wrote) {
+  const uint64_t pair = uint64_t{before.site} << 33 | uint64_t{before_wrote} << 32 | now.stamp.site;
+  if (known_[pair]++ > 1000) return;  // counted often enough to say "many"
+  const Access& a = *now.access;
+  const Block& other = blocks_[before.block - first_];
+  const bool same_block = before.block == now.stamp.block, same_warp = same_block && before.thread / 32 == now.stamp.thread / 32;
+  Finding f;
+  f.check = "racecheck";
+  const bool atomic = a.kind == AccessKind::atomic || a.kind == AccessKind::reduction;
+  const char* verb = atomic ? "updates" : now.writes ? "writes" : "reads";
+  f.kind = !before_wrote ? "write-after-read" : now.writes ? "write-after-write" : "read-after-write";
+  f.place = place_of(a.where, now.lane);
+  f.address = reinterpret_cast<uint64_t>(now.memory);
+  const uint64_t address = now.shared ? a.address[now.lane] : f.address;
+  f.message = fmt::format("a thread {} {} bytes of {} memory at {:#x}", verb, a.bytes, now.shared ? "shared" : "global", address);
+  if (now.writes && a.has_value && !atomic) f.message += fmt::format(" ({}, where {} is)", value_of(now, true), value_of(now, false));
+  else if (now.memory && !now.writes) f.message += fmt::format(" (it gets {})", value_of(now, false));
+  f.message += fmt::format(" that a thread of {} {} before, and nothing orders the two", same_warp ? "the same warp" : same_block ? "the same block" : "another block",
+                           before_wrote ? sites_[before.site].atomic ? "updated" : "wrote" : "read");
+  Party p;
+  p.what = before_wrote ? sites_[before.site].atomic ? "The update" : "The write" : "The read";
+  p.place = sites_[before.site].place;
+  p.place.in_kernel = true;
+  std::copy(other.ctaid, other.ctaid + 3, p.place.block);
+  p.place.thread[0] = before.thread % other.shape.x;
+  p.place.thread[1] = before.thread / other.shape.x % other.shape.y;
+  p.place.thread[2] = before.thread / (other.shape.x * other.shape.y);
+  f.others.push_back(std::move(p));
+  const bool scopes = before.scope && now.stamp.scope;
+  if (scopes && !same_block) f.remedy = "widen the scope of both accesses until it includes the other block (.cluster, .gpu or .sys)";
+  else if (same_warp) f.remedy = "put __syncwarp() between the two: lanes of a warp need not be in step, and shuffles and votes do not order memory";
+  else if (same_block) f.remedy = "put __syncthreads() (or another barrier that both threads pass) between the two";
+  else if (blocks_[now.stamp.block - first_].cluster == other.cluster) f.remedy = "put cluster.sync() (barrier.cluster) between the two";
+  else f.remedy = "blocks run in any order: use atomics, a release and an acquire at the scope of the GPU (cuda::atomic_ref, __threadfence), or two launches";
+  collector_.add(std::move(f));
+}
+
+}  // namespace orrery::sanitize

@@ -1,0 +1,85 @@
+// sanitize/racecheck.h: data races in shared, distributed shared and global memory.
+//
+// Two accesses of different threads to the same byte race when at least one writes, neither happens before the other
+// (race_order.h), and they are not both strong with scopes that reach each other. Lanes of a warp are threads like any
+// others: being in step orders nothing.
+//
+// Not reported unless strict: a write that leaves the memory as it was (it counts as a read), since no order of it and
+// other accesses makes a difference to anybody.
+// Asynchronous copies are not looked at here (asynccheck).
+#pragma once
+#include <unordered_map>
+
+#include "sanitize/collector.h"
+#include "sanitize/options.h"
+#include "sanitize/race_order.h"
+#include "sanitize/race_shadow.h"
+#include "sanitize/region.h"
+
+namespace orrery::sanitize {
+
+class Racecheck : public exec::Observer {
+ public:
+  Racecheck(const Options& options, Collector& collector) : options_(options), collector_(collector) {}
+
+  void launch_begin(const exec::RunState&) override;
+  void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
+  void block_begin(const exec::CtaContext&) override;
+  void access(const exec::Access&) override;
+  void warp_sync(const exec::Where&, uint32_t members) override;
+  void barrier_arrive(const exec::Where&, uint32_t number, uint32_t expected, bool waits) override;
+  void barrier_complete(const exec::CtaContext&, uint32_t number) override;
+  void cluster_arrive(const exec::Where&, bool relaxed) override;
+  void cluster_wait(const exec::Where&) override;
+  void cluster_complete(const exec::ClusterContext&) override;
+  void mbarrier(const exec::MbarrierEvent&) override;
+  void instruction(const exec::Where&) override;
+  void released(const exec::Allocation&) override;
+
+ private:
+  struct Site {
+    Place place;
+    isa::Type type = isa::Type::none;
+    bool volatile_ = false, atomic = false;
+  };
+  struct Block {
+    uint32_t ctaid[3] = {};
+    uint32_t cluster = 0;      // serial of its first block
+    exec::Dim3 shape;
+  };
+  /// One lane's access while it is looked at.
+  struct Now {
+    const exec::Access* access = nullptr;
+    int lane = 0;
+    Stamp stamp;
+    const Knowledge* known = nullptr;
+    const std::byte* memory = nullptr;  // the access's first byte
+    uint32_t oldest = 0;                // stamps of earlier blocks than this are of the past
+    bool reads = false, writes = false, shared = false;
+  };
+
+  uint32_t site_of(const exec::Access& a);
+  void lane(const exec::Access& a, int lane, uint32_t site, WarpOrder& w, BlockOrder& b);
+  void strong(const exec::Access& a, int lane, const std::byte* memory);
+  void word(Now& now, Cell& cell, WordMap& words, uint64_t address, uint8_t mask);
+  void visit(Now& now, Cell& cell, uint8_t mask);
+  bool ordered(const Now& now, const Stamp& before) const;
+  bool reach_each_other(const Stamp& a, const Stamp& b) const;
+  void report(const Now& now, const Stamp& before, bool before_wrote);
+  std::string value_of(const Now& now, bool stored) const;
+  SharedShadow& shared_of(const exec::CtaContext& cta);
+
+  const Options& options_;
+  Collector& collector_;
+  RaceOrder order_;
+  GlobalShadow global_;
+  std::unordered_map<const exec::CtaContext*, std::unique_ptr<SharedShadow>> shared_;
+  std::unordered_map<const exec::DecodedProgram*, std::vector<uint32_t>> site_numbers_;
+  std::vector<Site> sites_{1};
+  std::unordered_map<uint64_t, uint32_t> known_;   // pair of sites -> times reported
+  std::vector<Block> blocks_;                      // by serial - first_
+  uint32_t first_ = 1;                             // serial of blocks_[0]
+  std::unordered_map<const exec::RunState*, uint32_t> launches_;  // first serial of a launch that runs
+};
+
+}  // namespace orrery::sanitize

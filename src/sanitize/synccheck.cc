@@ -1,0 +1,180 @@
+// sanitize/synccheck.cc: see synccheck.h.
+#include "sanitize/synccheck.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "exec/decode.h"
+#include "exec/run_state.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+using isa::Op;
+
+namespace {
+
+/// "lanes 0-15, 31".
+std::string lanes_text(uint32_t mask) {
+  std::string s;
+  for (int l = 0; l < 32; l++) {
+    if (!(mask >> l & 1)) continue;
+    int end = l;
+    while (end < 31 && (mask >> (end + 1) & 1)) end++;
+    s += fmt::format("{}{}", s.empty() ? "" : ", ", l);
+    if (end > l) s += fmt::format("-{}", end);
+    l = end;
+  }
+  return (std::popcount(mask) == 1 ? "lane " : "lanes ") + s;
+}
+
+const isa::Form& form_of(const Where& w) { return w.code->code[w.pc].instr->form; }
+
+}  // namespace
+
+void Synccheck::report(const Where& where, int lane, const char* kind, std::string message, std::string remedy, const Where* other,
+                       const char* what) {
+  Finding f;
+  f.check = "synccheck";
+  f.kind = kind;
+  f.place = place_of(where, lane);
+  f.message = std::move(message);
+  f.remedy = std::move(remedy);
+  if (other) f.others.push_back({what, place_of(*other, -1), ""});
+  collector_.add(std::move(f));
+}
+
+void Synccheck::block_begin(const CtaContext& cta) {
+  BlockState& b = blocks_[&cta];
+  b.run = cta.launch->run;
+  for (auto& arrivals : b.barriers) arrivals.clear();
+  b.warps.assign(cta.n_warps, {});
+}
+
+void Synccheck::launch_end(const RunState& run, const LaunchResult&) {
+  std::erase_if(blocks_, [&](const auto& b) { return b.second.run == &run; });
+}
+
+// ---- barriers of the block ----
+
+void Synccheck::barrier_arrive(const Where& where, uint32_t number, uint32_t expected, bool) {
+  blocks_[where.warp->cta].barriers[number & 15].push_back({where, expected});
+  const uint32_t threads = (where.warp->cta->n_threads + 31) / 32 * 32;
+  if (expected > threads)
+    report(where, -1, "barrier-count", fmt::format("barrier {} waits for {} threads in a block of {}", number, expected, where.warp->cta->n_threads),
+           "give the number of threads that come to this barrier, a multiple of 32");
+}
+
+void Synccheck::barrier_complete(const CtaContext& cta, uint32_t number) {
+  const auto it = blocks_.find(&cta);
+  if (it == blocks_.end()) return;
+  std::vector<Arrival>& arrivals = it->second.barriers[number];
+  check_arrivals(arrivals, number, cta);
+  arrivals.clear();
+}
+
+void Synccheck::check_arrivals(const std::vector<Arrival>& arrivals, uint32_t number, const CtaContext& cta) {
+  std::vector<const Arrival*> first(cta.n_warps, nullptr);
+  for (const Arrival& a : arrivals) {
+    const Arrival& one = arrivals.front();
+    if (a.expected != one.expected) {
+      report(a.where, -1, "barrier-count",
+             fmt::format("barrier {}: this arrival asks for {} threads, another of the same phase for {}", number,
+                         a.expected ? std::to_string(a.expected) : "all", one.expected ? std::to_string(one.expected) : "all"),
+             "give the same number of threads at every use of the barrier, or use different barriers", &one.where, "The other arrival");
+      return;
+    }
+    const Arrival*& before = first[a.where.warp->warp_id];
+    if (!before) {
+      before = &a;
+    } else if (before->where.pc != a.where.pc || before->where.code != a.where.code) {
+      report(a.where, -1, "divergent-barrier",
+             fmt::format("{} of warp {} are at this barrier {} while {} of the same warp are at another one", lanes_text(a.where.mask),
+                         a.where.warp->warp_id, number, lanes_text(before->where.mask)),
+             "move the barrier out of the branch: all threads of the block must come to the same __syncthreads()", &before->where,
+             "The other barrier");
+      return;
+    }
+  }
+}
+
+// ---- warps ----
+
+void Synccheck::warp_arrive(const Where& where, const uint32_t* members) {
+  const WarpContext& w = *where.warp;
+  const isa::Form& f = form_of(where);
+  WarpState& state = blocks_[w.cta].warps[w.warp_id];
+  const bool aligned = f.op == Op::mma || f.op == Op::mma_sp || f.op == Op::wmma_mma || f.op == Op::wmma_load || f.op == Op::wmma_store ||
+                       f.op == Op::movmatrix || f.op == Op::wgmma_mma_async || f.op == Op::wgmma_mma_async_sp;
+  if (aligned) {
+    if (where.mask == w.live) return;
+    uint32_t here = where.mask;  // lanes that wait for the others at this instruction
+    for (uint32_t i = 0; i < w.n_groups; i++)
+      if (w.groups[i].pc == where.pc && w.groups[i].frame == where.call) here |= w.groups[i].mask;
+    if (here == w.live) return;
+    return report(where, -1, "divergent-warp",
+                  fmt::format("only {} of warp {} are at this instruction, which all lanes of the warp must execute together; {} are elsewhere",
+                              lanes_text(where.mask), w.warp_id, lanes_text(w.live & ~here)),
+                  "move the instruction out of the branch, or make the condition the same for the whole warp");
+  }
+  state.live_at.try_emplace(where.pc, w.live);
+  for (uint32_t m = where.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    if (members[lane] >> lane & 1) continue;
+    return report(where, lane, "warp-mask", fmt::format("lane {} executes this with the member mask {:#010x}, which does not name it", lane, members[lane]),
+                  "name every lane that executes it: __ballot_sync of the condition before the branch, or __activemask() where any subset will do");
+  }
+}
+
+void Synccheck::warp_sync(const Where& where, uint32_t members) {
+  WarpState& state = blocks_[where.warp->cta].warps[where.warp->warp_id];
+  const auto it = state.live_at.find(where.pc);
+  if (it == state.live_at.end()) return;
+  const uint32_t missing = members & it->second & ~where.mask;
+  state.live_at.erase(it);
+  if (!missing) return;
+  report(where, -1, "warp-mask",
+         fmt::format("the member mask {:#010x} names {}, which never came here: {} executed it alone", members, lanes_text(missing), lanes_text(where.mask)),
+         "compute the mask before the branch (__ballot_sync of its condition) so that it names only the lanes inside");
+}
+
+void Synccheck::instruction(const Where& where) {
+  if (form_of(where).op != Op::setmaxnreg || where.mask == where.warp->live) return;
+  report(where, -1, "divergent-warp", fmt::format("setmaxnreg is executed by {} only; all lanes of the warp must execute it", lanes_text(where.mask)),
+         "make the condition around it the same for whole warpgroups");
+}
+
+// ---- clusters ----
+
+void Synccheck::cluster_arrive(const Where& where, bool) {
+  WarpState& state = blocks_[where.warp->cta].warps[where.warp->warp_id];
+  if (const uint32_t twice = state.cluster_arrived & where.mask)
+    report(where, std::countr_zero(twice), "cluster-barrier", fmt::format("{} arrive at the cluster barrier again without having waited", lanes_text(twice)),
+           "put barrier.cluster.wait between two arrivals");
+  state.cluster_arrived |= where.mask;
+}
+
+void Synccheck::cluster_wait(const Where& where) {
+  WarpState& state = blocks_[where.warp->cta].warps[where.warp->warp_id];
+  if (const uint32_t never = where.mask & ~state.cluster_arrived)
+    report(where, std::countr_zero(never), "cluster-barrier", fmt::format("{} wait at the cluster barrier without having arrived", lanes_text(never)),
+           "every barrier.cluster.wait needs a barrier.cluster.arrive before it");
+  state.cluster_arrived &= ~where.mask;
+}
+
+void Synccheck::access(const Access& a) {
+  const CtaContext& own = *a.where.warp->cta;
+  if (!own.cluster || own.cluster->n < 2 || (a.space != isa::Space::shared_cluster && a.space != isa::Space::none)) return;
+  for (uint32_t m = a.where.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const Target t = find_target(a.where, a.space, a.address[lane], lane);
+    if (t.region != Region::shared || t.cta == &own || t.cta->live_threads) continue;
+    return report(a.where, lane, "exited-block",
+                  fmt::format("access to the shared memory of block ({},{},{}) of the cluster, whose threads have all ended", t.cta->ctaid[0],
+                              t.cta->ctaid[1], t.cta->ctaid[2]),
+                  "end every block of the cluster with cluster.sync(), so that none ends while others use its shared memory");
+  }
+}
+
+}  // namespace orrery::sanitize

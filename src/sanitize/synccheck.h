@@ -1,0 +1,60 @@
+// sanitize/synccheck.h: barriers and warp-wide instructions that are used against their rules.
+//
+//   divergent-barrier     lanes of one warp meet at bar.sync from different instructions
+//   barrier-count         arrivals of one phase ask for different numbers of threads, or for more than can come
+//   warp-mask             a lane executes a .sync instruction whose member mask lacks it, or names live lanes that never come
+//   divergent-warp        mma, wgmma, ldmatrix, setmaxnreg while lanes of the warp are elsewhere
+//   cluster-barrier       barrier.cluster arrive and wait that do not alternate
+//   exited-block          use of the shared memory of a block that has ended
+//
+// Judged when a barrier completes or an instruction is executed, so that the order in which lanes came does not matter.
+// Not here: barriers that never complete (hangs).
+// Source: PTX ISA manual, bar/barrier, barrier.cluster, bar.warp.sync, wgmma, setmaxnreg.
+#pragma once
+#include <unordered_map>
+
+#include "sanitize/collector.h"
+#include "sanitize/region.h"
+
+namespace orrery::sanitize {
+
+class Synccheck : public exec::Observer {
+ public:
+  explicit Synccheck(Collector& collector) : collector_(collector) {}
+  bool serial() const override { return false; }
+
+  void block_begin(const exec::CtaContext&) override;
+  void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
+  void access(const exec::Access&) override;
+  void warp_arrive(const exec::Where&, const uint32_t* members) override;
+  void warp_sync(const exec::Where&, uint32_t members) override;
+  void barrier_arrive(const exec::Where&, uint32_t number, uint32_t expected, bool waits) override;
+  void barrier_complete(const exec::CtaContext&, uint32_t number) override;
+  void cluster_arrive(const exec::Where&, bool relaxed) override;
+  void cluster_wait(const exec::Where&) override;
+  void instruction(const exec::Where&) override;
+
+ private:
+  /// Lanes of a warp that arrived at a barrier from one instruction.
+  struct Arrival {
+    exec::Where where;
+    uint32_t expected = 0;
+  };
+  struct WarpState {
+    uint32_t cluster_arrived = 0;               // lanes with an arrival that they have not waited for
+    std::unordered_map<uint32_t, uint32_t> live_at;  // instruction -> lanes alive when the first lane came
+  };
+  struct BlockState {
+    const exec::RunState* run = nullptr;
+    std::vector<Arrival> barriers[16];
+    std::vector<WarpState> warps;
+  };
+  void report(const exec::Where& where, int lane, const char* kind, std::string message, std::string remedy,
+              const exec::Where* other = nullptr, const char* what = "");
+  void check_arrivals(const std::vector<Arrival>& arrivals, uint32_t number, const exec::CtaContext& cta);
+
+  Collector& collector_;
+  std::unordered_map<const exec::CtaContext*, BlockState> blocks_;
+};
+
+}  // namespace orrery::sanitize
