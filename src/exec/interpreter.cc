@@ -160,8 +160,9 @@ bool run_group(RunState& run, WarpContext& w, int index, int& slice, bool& rotat
       const uint32_t from = s.pc;
       g.pc = s.pc = d.target;
       if (d.target <= from) {
-        slice -= s.code->spin_edge[from] == 1 ? kLongSlice / kSpinSlice : 1;
-        if (slice <= 0) {
+        const bool waits = s.code->spin_edge[from] == 1;
+        slice -= waits ? kLongSlice / kSpinSlice : 1;
+        if (slice <= 0 || (waits && --w.budget < 0)) {
           rotate = true;
           return false;
         }

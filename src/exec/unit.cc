@@ -181,7 +181,6 @@ bool converged_entry(const RunState& run, const WarpContext& w) {
 /// Compiled code until it stops; then the counts that depend on lanes that exited.
 Stop run_native(RunState& run, WarpContext& w) {
   const uint32_t before = w.live;
-  w.budget = kSpinBudget;
   run.native->entries[size_t(run.native->entry_of[w.groups[0].pc])](&w, 1);
   const Stop stop = take_back(w);
   if (const uint32_t gone = before & ~w.live) {
@@ -251,6 +250,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
     WarpContext& w = *warp;
     if (w.finished) continue;
     current_ = &w;
+    w.budget = kSpinBudget;
     if (w.fresh) {
       const bool native = run_.native != nullptr;
       if (start_native(run_, w)) {

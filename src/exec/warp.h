@@ -59,7 +59,7 @@ struct alignas(64) WarpContext {
   uint32_t n_groups = 0;
   bool finished = false;
   bool fresh = false;              // it has not run since its block started: groups[0] is all lanes at the first instruction
-  int32_t budget = 0;              // compiled loops that may spin count it down and stop (Stop::spin) below zero
+  int32_t budget = 0;              // of a turn: loops that may wait count it down in both engines and stop (Stop::spin) below zero
   uint32_t at_inst = 0;            // compiled code: instruction of the memory access in flight, for fault reports
   uint32_t stop = 0;               // compiled code: why it gave the warp back, a Stop
   uint64_t at_address = 0;         // compiled code: lane 0's address of that access when lanes are contiguous, else 0

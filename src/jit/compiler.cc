@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "isa/row.h"
-#include "jit/refusal.h"
 #include "jit/cache.h"
 #include "jit/emitter.h"
 #include "jit/linker.h"
@@ -172,7 +171,6 @@ std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program&
   {
     std::lock_guard lock(state_->mutex);
     if (auto at = state_->ready.find(key); at != state_->ready.end()) return at->second;
-    if (*reason_to_interpret(p)) return state_->ready[key] = nullptr;
     if (state_->mode == Mode::background) {
       state_->ready[key] = nullptr;
       state_->jobs.push_back({std::make_shared<lower::Program>(p), {block.x, block.y, block.z}, key});

@@ -321,6 +321,14 @@ llvm::Value* Emitter::quieted(Value* v) {
   return b_.CreateBitCast(b_.CreateOr(b_.CreateBitCast(v, i64), ConstantInt::get(i64, uint64_t{1} << 51)), v->getType());
 }
 
+/// Of several f64 NaN operands the hardware keeps the first of `by_rank`; a host instruction's choice depends on the
+/// order of its operands, which is the compiler's.
+llvm::Value* Emitter::pick_nan(Value* r, std::initializer_list<Value*> by_rank) {
+  for (auto v = std::rbegin(by_rank); v != std::rend(by_rank); ++v)
+    if (!llvm::isa<llvm::Constant>(*v)) r = b_.CreateSelect(b_.CreateFCmpUNO(*v, *v), quieted(*v), r);
+  return r;
+}
+
 llvm::Value* Emitter::float_op(const Instr& in, int width) {
   const Form& f = in.form;
   const bool ftz = f.has(Mod::ftz), f32 = f.type() == Type::f32;
@@ -347,7 +355,6 @@ llvm::Value* Emitter::float_op(const Instr& in, int width) {
     Value* low = b_.CreateSelect(b_.CreateFCmpOGT(v, zero), v, zero);  // NaN and -0 give +0
     return b_.CreateSelect(b_.CreateFCmpOLT(low, one), low, one);
   };
-  const bool approx = f.has(Mod::approx);
   switch (f.op) {
     case Op::neg: case Op::abs: {
       Value* a = src(1);
@@ -360,24 +367,30 @@ llvm::Value* Emitter::float_op(const Instr& in, int width) {
       return minmax(src(1), src(2), f.op == Op::max, f.has(Mod::NaN));
     default: break;
   }
-  if (!nearest(f) || f.n_types != 1) return nullptr;
+  // The approximations of the hardware are tables, which sem/ has.
+  if (!nearest(f) || f.n_types != 1 || f.has(Mod::approx) || f.has(Mod::full)) return nullptr;
+  if (!f32 && in.ops.size() >= 3) {
+    Value *a = src(1), *b = src(2);
+    switch (f.op) {
+      case Op::add: return pick_nan(b_.CreateFAdd(a, b), {b});  // a's NaN is all that can be left
+      case Op::sub: return pick_nan(b_.CreateFSub(a, b), {b});
+      case Op::mul: return pick_nan(b_.CreateFMul(a, b), {b});
+      case Op::div: return pick_nan(b_.CreateFDiv(a, b), {a});
+      case Op::fma: case Op::mad: {
+        Value* c = src(3);
+        return pick_nan(b_.CreateIntrinsic(a->getType(), llvm::Intrinsic::fma, {a, b, c}), {b, c});
+      }
+      default: break;
+    }
+  }
   switch (f.op) {
     case Op::add: return finish(b_.CreateFAdd(src(1), src(2)));
     case Op::sub: return finish(b_.CreateFSub(src(1), src(2)));
     case Op::mul: return finish(b_.CreateFMul(src(1), src(2)));
     case Op::fma: case Op::mad: return finish(b_.CreateIntrinsic(wide(element(f.type()), width), llvm::Intrinsic::fma, {src(1), src(2), src(3)}));
-    case Op::div:
-      if (approx) return nullptr;
-      return finish(b_.CreateFDiv(src(1), src(2)));
-    // The approximations of sem/ are the correctly rounded results.
-    case Op::rcp: return approx && !f32 ? nullptr : finish(b_.CreateFDiv(constant(1), src(1)));
+    case Op::div: return finish(b_.CreateFDiv(src(1), src(2)));
+    case Op::rcp: return finish(b_.CreateFDiv(constant(1), src(1)));
     case Op::sqrt: return finish(b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, src(1)));
-    case Op::rsqrt: {
-      if (!f32) return nullptr;
-      llvm::Type* d = wide(b_.getDoubleTy(), width);
-      Value* root = b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, b_.CreateFPExt(src(1), d));
-      return canonical_nan(finish(b_.CreateFPTrunc(b_.CreateFDiv(ConstantFP::get(d, 1), root), wide(b_.getFloatTy(), width))));
-    }
     default: return nullptr;
   }
 }

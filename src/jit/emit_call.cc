@@ -74,6 +74,7 @@ static void flatten(const Operand& o, std::vector<const Operand*>& out) {
 
 bool Emitter::emit_meaning(const Instr& in) {
   if ((isa::row(in.form.row).effects & 0xffff) != 0) return false;
+  if (in.form.op >= Op::vadd && in.form.op <= Op::vset4) return false;  // their meaning takes selectors, too: exec/ has them
   const int n_dst = lower::destinations(in);
   std::vector<const Operand*> dst, src;
   for (int i = 0; i < int(in.ops.size()); i++) flatten(in.ops[size_t(i)], i < n_dst ? dst : src);

@@ -177,6 +177,7 @@ class Emitter {
   void widen_bases(const ptx::Instr& in);
   Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
   Value* quieted(Value* v);
+  Value* pick_nan(Value* result, std::initializer_list<Value*> by_rank);
   Value* flush(Value* v);                                   // f32 subnormals to signed zero
   Value* minmax(Value* a, Value* b, bool is_max, bool nan);
   Value* shift(unsigned op, Value* a, Value* by);

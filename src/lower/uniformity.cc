@@ -285,7 +285,7 @@ class Analysis {
       return out;
     }
     int64_t top;
-    if (a.varies() || !by.constant || by.value < 0 || by.value >= bits || !low_bits(a, top) || by.value > a.align) return kVaries;
+    if (a.varies() || !by.constant || !by.flat() || by.value < 0 || by.value >= bits || !low_bits(a, top) || by.value > a.align) return kVaries;
     Pattern q;
     for (size_t i = 0; i < 32; i++) q[i] = u_.patterns[a.pattern][i] >> by.value;
     return with_pattern({a.chunks, uint8_t(a.align - by.value), 0, false, 0}, q);
@@ -363,7 +363,7 @@ class Analysis {
       }
       case Op::shl: {
         const Lanes by = shift(2);
-        if (!by.constant || by.value < 0 || by.value >= bits) return generic(in);
+        if (!by.constant || !by.flat() || by.value < 0 || by.value >= bits) return generic(in);
         return scaled(of(in.ops[1]), {1, uint8_t(by.value), 0, true, int64_t(uint64_t{1} << by.value)}, bits);
       }
       case Op::shr: return shifted_right(of(in.ops[1]), of(in.ops[2]), isa::is_signed(f.type()), bits);
@@ -383,7 +383,7 @@ class Analysis {
         }
         return bitwise(a, b, [=](int64_t x, int64_t y) { return is_or ? x | y : x ^ y; }, std::min(a.align, b.align), bits);
       }
-      case Op::cvt: return converted(f, of(in.ops[1]));
+      case Op::cvt: return in.ops.size() == 2 ? converted(f, of(in.ops[1])) : generic(in);
       case Op::setp: return compared(in);
       default: return generic(in);
     }
@@ -402,7 +402,13 @@ class Analysis {
     switch (in.form.op) {
       case Op::ld: case Op::ldu: return loaded(in);
       case Op::activemask: return {1, 0, 0, false, 0};
-      case Op::vote: case Op::redux: return {1, 0, 0, false, 0};
+      case Op::vote: case Op::redux: {
+        // Lanes that name different members exchange among different lanes.
+        if (!in.form.has(Mod::sync) && in.form.op == Op::vote) return {1, 0, 0, false, 0};
+        const Lanes members = of(in.ops.back());
+        if (members.chunks == 0) return {};
+        return members.uniform() ? Lanes{1, 0, 0, false, 0} : kVaries;
+      }
       case Op::shfl: case Op::match: case Op::elect: case Op::atom: case Op::call: case Op::tex: case Op::tld4:
       case Op::suld: case Op::mapa: case Op::alloca: case Op::stacksave: case Op::isspacep:
         return kVaries;

@@ -37,7 +37,7 @@ struct Lanes {
   uint8_t chunks = 0;     // 0: no value seen yet; 1, 2, 4; 32: lanes differ
   uint8_t align = 0;      // 2^align divides every base
   uint16_t pattern = 0;   // number of the pattern; 0: all zero
-  bool constant = false;  // base is `value` (chunks 1)
+  bool constant = false;  // the base is `value` (chunks 1); all lanes are only when flat() holds, too
   int64_t value = 0;
   uint64_t limit = ~uint64_t{0};  // no value is above it, as an unsigned number; all ones: not known
 

@@ -1,0 +1,22 @@
+// tests/differential/generate.h: random programs whose result does not depend on the order of threads.
+//
+//   straight-line   every form that only computes (forms.h), guarded or not; packing, carries
+//   control         if, if-else, counted loops with uniform and per-lane trip counts, break, continue, branch tables, exits
+//   memory          own places in global and local memory, read-only input by any address, shared memory across a barrier
+//   warp-wide       shfl, vote, match, redux, elect, bar.warp.sync, with all lanes, those of a branch, parts of a warp
+//   waiting         protocols.cc: locks, flags, mbarriers, CAS loops, look-back between blocks
+//
+// A lane uses a warp-wide instruction in divergent code only with members that a ballot before the branch has found,
+// so the result is the same whatever runs together.
+#pragma once
+#include "program.h"
+
+namespace differential {
+
+/// The program of a seed. Deterministic: the same on every machine.
+Program generate(uint64_t seed);
+
+/// A piece of code in which threads wait for each other; `id` makes its names unique.
+Statement make_protocol(Random& random, int id, bool whole_warps, Program& program);
+
+}  // namespace differential
