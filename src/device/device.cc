@@ -13,24 +13,10 @@
 #include <unistd.h>
 
 #include "device/code.h"
+#include "exec/gpu_facts.h"
 
 namespace orrery::device {
 namespace {
-
-exec::GpuFacts facts_of(const Profile& profile) {
-  exec::GpuFacts gpu;
-  gpu.name = profile.id();
-  gpu.compute_capability = int(profile.compute_major() * 10 + profile.compute_minor());
-  gpu.sm_count = uint32_t(profile.sm_count());
-  gpu.max_threads_per_sm = uint32_t(profile.max_threads_per_sm());
-  gpu.max_blocks_per_sm = uint32_t(profile.max_blocks_per_sm());
-  gpu.max_warps_per_sm = gpu.max_threads_per_sm / 32;
-  gpu.shared_per_sm = uint32_t(profile.shared_per_sm().count());
-  gpu.reserved_shared = uint32_t(profile.shared_reserved_per_block().count());
-  gpu.max_shared_optin = uint32_t(profile.shared_per_block_optin().count());
-  gpu.clock_khz = uint32_t(profile.clock_max().value() / 1000);
-  return gpu;
-}
 
 std::string setting(const char* name, const char* otherwise = "") {
   const char* value = std::getenv(name);
@@ -53,7 +39,7 @@ std::atomic<bool> exists{false};
 }  // namespace
 
 Device::Device(int ordinal, const Profile& profile)
-    : ordinal_(ordinal), profile_(profile), gpu_(facts_of(profile)), total_memory_(uint64_t(profile.memory_total().count())) {
+    : ordinal_(ordinal), profile_(profile), gpu_(exec::facts_of(profile)), total_memory_(uint64_t(profile.memory_total().count())) {
   default_pool_ = std::make_shared<MemoryPool>(*this);
   register_pool(default_pool_);
   pool_ = default_pool_;

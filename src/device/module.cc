@@ -2,9 +2,9 @@
 #include "device/module.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "device/device.h"
+#include "lower/placement.h"
 
 namespace orrery::device {
 namespace {
@@ -33,8 +33,6 @@ ptx::Module parse_and_link(const Image& image) {
   if (!diagnostics.empty()) throw Failure(Status::invalid_ptx, report(image.origin, diagnostics));
   return whole;
 }
-
-bool in_device_memory(const ptx::Var& var) { return var.space == isa::Space::global || var.space == isa::Space::const_; }
 
 }  // namespace
 
@@ -125,40 +123,21 @@ Module::~Module() {
 }
 
 void Module::place_variables() {
-  // A function pointer is an address of its own that nothing else has; there is no code behind it.
-  if (!source_.functions.empty()) {
-    uint64_t first = system().allocate(context_.device(), 16 * source_.functions.size(), exec::MemoryKind::module);
-    allocations_.push_back(first);
-    for (size_t i = 0; i < source_.functions.size(); i++) addresses_.function.push_back(first + 16 * i);
-  }
-  addresses_.var.assign(source_.vars.size(), 0);
-  for (size_t i = 0; i < source_.vars.size(); i++) {
-    const ptx::Var& var = source_.vars[i];
-    if (!in_device_memory(var) || var.size == 0) continue;
-    exec::MemoryKind kind = var.managed ? exec::MemoryKind::managed : exec::MemoryKind::module;
-    uint64_t address = system().allocate(context_.device(), var.size, kind, std::max<uint64_t>(512, var.align));
+  auto allocate = [&](const ptx::Var* var, uint64_t bytes, uint64_t align) {
+    const exec::MemoryKind kind = var && var->managed ? exec::MemoryKind::managed : exec::MemoryKind::module;
+    const uint64_t address = system().allocate(context_.device(), bytes, kind, align);
     allocations_.push_back(address);
-    addresses_.var[i] = address;
-    if (exec::Observer* o = system().observer()) o->named(address, var.name, var.space == isa::Space::const_);
-    variables_[var.name] = {address, var.size, var.managed, var.space == isa::Space::const_};
-  }
-  for (size_t i = 0; i < source_.vars.size(); i++)
-    if (addresses_.var[i]) initialise(source_.vars[i], addresses_.var[i]);
-}
-
-uint64_t Module::address_of(const std::string& symbol) const {
-  if (auto at = variables_.find(symbol); at != variables_.end()) return at->second.address;
-  for (size_t i = 0; i < source_.functions.size(); i++)
-    if (source_.functions[i].name == symbol) return addresses_.function[i];
-  throw Failure(Status::invalid_ptx, fmt::format("{}: an initial value names {}, which has no address", origin_, symbol));
-}
-
-void Module::initialise(const ptx::Var& var, uint64_t address) {
-  std::memcpy(reinterpret_cast<void*>(address), var.init.data(), std::min<uint64_t>(var.init.size(), var.size));
-  for (const ptx::Reloc& reloc : var.relocs) {
-    uint64_t value = address_of(reloc.symbol) + uint64_t(reloc.addend);
-    if (reloc.mask) value = (value & reloc.mask) >> __builtin_ctzll(reloc.mask);
-    if (reloc.offset + reloc.size <= var.size) std::memcpy(reinterpret_cast<void*>(address + reloc.offset), &value, reloc.size);
+    if (!var) return address;
+    if (exec::Observer* o = system().observer()) o->named(address, var->name, var->space == isa::Space::const_);
+    variables_[var->name] = {address, bytes, var->managed, var->space == isa::Space::const_};
+    return address;
+  };
+  try {
+    addresses_ = lower::place_variables(source_, allocate);
+  } catch (const Failure&) {
+    throw;
+  } catch (const base::Error& error) {
+    throw Failure(Status::invalid_ptx, fmt::format("{}: {}", origin_, error.what()));
   }
 }
 

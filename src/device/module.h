@@ -96,8 +96,6 @@ class Module : public std::enable_shared_from_this<Module> {
 
  private:
   void place_variables();
-  void initialise(const ptx::Var& var, uint64_t address);
-  uint64_t address_of(const std::string& symbol) const;
 
   Context& context_;
   std::string origin_;

@@ -1,5 +1,8 @@
-// orrery gpus list | show NAME | diff A B | doc: the GPU profiles and where each value comes from.
+// tools/gpus_command.cc: `orrery gpus`: the GPU profiles and where each value comes from.
 #include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "profile/profile.h"
@@ -14,24 +17,37 @@ std::string written(const FieldValue& v) {
   return v.unit == "text" || v.unit == "count" ? value : value + " " + v.unit;
 }
 
-int list() {
+int list(bool json) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& name : list_profiles()) {
-    Profile p = load_profile(name);
-    fmt::print("{:<10} {:<28} sm_{}{} {:>4} SMs {:>7.0f} GB/s {:>6.0f} TFLOP/s fp16 {:>5.0f} W\n", name,
-               p.name(), p.compute_major(), p.compute_minor(), p.sm_count(),
-               p.memory_bandwidth().value() / 1e9, p.tensor_fp16().value() / 1e12, p.power_limit().value());
+    const Profile p = load_profile(name);
+    const double bandwidth = p.memory_bandwidth().value(), fp16 = p.tensor_fp16().value();
+    if (json) {
+      all.push_back({{"id", name}, {"name", p.name()}, {"compute_capability", fmt::format("{}.{}", p.compute_major(), p.compute_minor())},
+                     {"sm_count", p.sm_count()}, {"memory_bytes", p.memory_total().count()}, {"memory_bytes_per_second", bandwidth},
+                     {"tensor_fp16_per_second", fp16}, {"power_limit_watts", p.power_limit().value()}});
+    } else {
+      fmt::print("{:<10} {:<28} sm_{}{} {:>4} SMs {:>7.0f} GB/s {:>6.0f} TFLOP/s fp16 {:>5.0f} W\n", name, p.name(), p.compute_major(),
+                 p.compute_minor(), p.sm_count(), bandwidth / 1e9, fp16 / 1e12, p.power_limit().value());
+    }
   }
+  if (json) fmt::print("{}\n", all.dump(2));
   return 0;
 }
 
-int show(const std::string& name) {
-  Profile p = load_profile(name);
+int show(const std::string& name, bool json) {
+  const Profile p = load_profile(name);
+  nlohmann::ordered_json all;
   for (const FieldSpec& spec : profile_fields()) {
     if (!p.has(spec.id)) continue;
     const FieldValue& v = p.at(spec.id);
-    fmt::print("{:<30} {:<22} {:<10} {} ({}:{})\n", spec.key, written(v), source_name(v.source), v.cite,
-               v.file, v.line);
+    if (json)
+      all[std::string(spec.key)] = {{"value", written(v)}, {"base_value", v.number}, {"source", source_name(v.source)}, {"cite", v.cite},
+                                    {"file", v.file}, {"line", v.line}};
+    else
+      fmt::print("{:<30} {:<22} {:<10} {} ({}:{})\n", spec.key, written(v), source_name(v.source), v.cite, v.file, v.line);
   }
+  if (json) fmt::print("{}\n", all.dump(2));
   return 0;
 }
 
@@ -63,18 +79,34 @@ int doc() {
 }
 
 int gpus_command(const std::vector<std::string>& args) {
+  CLI::App app{"The GPUs that Orrery can stand in for, each value with its unit and source.\n"
+               "Examples: orrery gpus; orrery gpus show h100; orrery gpus diff h100 h200; orrery gpus list --json"};
+  bool json = false;
+  std::string one, other;
+  CLI::App* lister = app.add_subcommand("list", "one line per GPU (the default)");
+  CLI::App* shower = app.add_subcommand("show", "every value of a GPU with its source");
+  CLI::App* differ = app.add_subcommand("diff", "the values in which two GPUs differ; exit status 1 when there are any");
+  CLI::App* documenter = app.add_subcommand("doc", "the fields of a profile, as Markdown");
+  for (CLI::App* sub : {&app, lister, shower}) sub->add_flag("--json", json, "as JSON");
+  shower->add_option("gpu", one, "built-in name or profile file")->required();
+  differ->add_option("gpu", one)->required();
+  differ->add_option("other", other)->required();
+  app.require_subcommand(0, 1);
+  std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
-    if (args.size() == 1 && args[0] == "list") return list();
-    if (args.size() == 2 && args[0] == "show") return show(args[1]);
-    if (args.size() == 3 && args[0] == "diff") return diff(args[1], args[2]);
-    if (args.size() == 1 && args[0] == "doc") return doc();
+    app.parse(reversed);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    if (shower->parsed()) return show(one, json);
+    if (differ->parsed()) return diff(one, other);
+    if (documenter->parsed()) return doc();
+    return list(json);
   } catch (const std::runtime_error& error) {
     fmt::print(stderr, "orrery gpus: {}\n", error.what());
     return 2;
   }
-  bool help = args.size() == 1 && (args[0] == "--help" || args[0] == "-h");
-  fmt::print(help ? stdout : stderr, "usage: orrery gpus list | show GPU | diff GPU GPU | doc\n");
-  return help ? 0 : 2;
 }
 
 ORRERY_COMMAND(gpus, "GPU profiles: list, show, diff, doc", gpus_command);
