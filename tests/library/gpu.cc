@@ -82,7 +82,7 @@ TEST(GpuLibrary, ChecksNameTheMistake) {
   ASSERT_FALSE(report.findings.empty());
   EXPECT_EQ(report.findings[0].check, "memcheck");
   EXPECT_EQ(report.findings[0].ptx_line, 12u);
-  EXPECT_THAT(report.text, HasSubstr("400-byte allocation"));
+  EXPECT_THAT(report.text, HasSubstr("400-byte device allocation"));
 }
 
 TEST(GpuLibrary, AKernelOutlivesTheHandlesItCameFrom) {
