@@ -111,6 +111,7 @@ struct Gpu::State {
     machine.code = compiler.get();
 #endif
   }
+  ~State() { memory.observe(nullptr); }  // memory that the machine's heap still holds goes after the checker
 };
 
 struct Module::State {
