@@ -202,6 +202,19 @@ PrefillCost prefill_cost(StepPredictor& p, const Plan& plan, double input, doubl
   return cost;
 }
 
+// Prefills of the rank that has most of them in a step, when each of `ranks` gets `mean` at random. Ranks that
+// share experts exchange tokens in every layer, so all wait for that one.
+double busiest(double mean, int ranks) {
+  if (ranks <= 1 || mean <= 0 || mean > 200) return mean;
+  double sum = 0, term = std::exp(-mean), below = term;
+  for (int k = 0; k < mean + 12 * std::sqrt(mean) + 12; ++k) {
+    sum += 1 - std::pow(std::min(1.0, below), ranks);
+    term *= mean / (k + 1);
+    below += term;
+  }
+  return sum;
+}
+
 double speculated(const Plan& plan) {
   // Expected tokens of a step that proposes g tokens, each accepted with probability a (Leviathan et al.
   // 2023).
@@ -238,11 +251,15 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.mbu = bytes / a.decode.seconds * plan.pp / predictor.rates().memory_peak;
   double draft = plan.draft_tokens * plan.draft_cost * a.decode.seconds;
   a.decode_step_seconds = std::max(a.decode.seconds + draft + q.engine.step_seconds,
-                                   q.engine.token_seconds * batch * plan.dp * tokens_a_step);
+                                   q.engine.token_seconds * batch * tokens_a_step);
   PrefillCost prefill =
       prefill_cost(predictor, plan, q.input, std::max(0.0, batch - 1), context, a.decode.seconds);
   // In a closed loop each request's output steps see every other request prefilled once.
   double prefills_a_step = (batch - 1) / std::max(1.0, q.output / tokens_a_step);
+  if (plan.ep > 1 && plan.dp > 1) {
+    double most = std::max(prefills_a_step, plan.chunk_tokens / q.input);  // what a step can take
+    prefills_a_step = std::min(most, busiest(prefills_a_step, plan.dp));
+  }
   double delay = q.engine.prefill_first ? prefill.alone / 2 : prefill.extra;
   a.tpot = (a.decode_step_seconds + std::max(0.0, prefills_a_step) * delay) / tokens_a_step;
   a.prefill_seconds = prefill.alone;
