@@ -262,11 +262,12 @@ class TransformerBuilder {
     TensorId y = b_.linear(Part::kExpert, "experts.down", h, {ffn}, {hidden_}, s_.mlp_bias, experts, kRouted);
     b_.last().saved = {h};
     TensorId out = b_.act("experts.out", {kTokens, hidden_});
-    b_.op(OpKind::kMove, Part::kExpert, "combine", {y}, {out});
+    b_.op(OpKind::kMove, Part::kExpert, "combine", {y}, {out}).adds = true;
     if (s_.shared_experts) {
       int width = s_.shared_ffn ? s_.shared_ffn : s_.shared_experts * s_.expert_ffn;
       TensorId z = mlp(m, width, "shared_ffn");
-      b_.map(Part::kExpert, "experts.add", {out, z}, {kTokens, hidden_}, 1, true);
+      out = b_.map(Part::kExpert, "experts.add", {out, z}, {kTokens, hidden_}, 1, true);
+      b_.last().adds = true;
     }
     return out;
   }

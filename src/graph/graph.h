@@ -91,6 +91,7 @@ struct Op {
   AxisId pairs = kNoAxis;          // attend: the axis that counts scored pairs
   double ops_per_element = 0;      // map, reduce, scan: operations per output element
   double lanes = 0;                // reduce: groups that can be worked on at once; 0: enough
+  bool adds = false;               // sums what it takes: partial sums may pass through it
   bool fused = false;              // touches no device memory of its own: runs inside a neighbour
   double score_bytes = 0;          // attend: bytes of device memory moved per score, when scores are stored
   std::vector<TensorId> saved;     // activations that the backward pass needs

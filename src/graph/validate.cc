@@ -107,7 +107,7 @@ void order_and_regret(Accuracy& a, bool small) {
     for (std::size_t i = 0; i < list.size(); ++i)
       for (std::size_t j = i + 1; j < list.size(); ++j) {
         double m = list[i]->measured - list[j]->measured, p = list[i]->predicted - list[j]->predicted;
-        if (m == 0) continue;
+        if (m == 0 || p == 0) continue;  // equal, or one configuration that was measured twice
         ++pairs;
         right += m * p > 0;
       }

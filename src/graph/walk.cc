@@ -210,29 +210,54 @@ class Compiler {
     out.ops_absorbed = out.ops;
   }
 
-  // A product over a divided axis leaves partial sums on each rank.
+  // Ranks over which the output of a product or gather is a partial sum: those that divide an axis which the
+  // output does not have.
+  int divided(const Op& op) const {
+    int group = 1;
+    const Tensor& x = g_.tensors[op.in.front()];
+    const Tensor& y = g_.tensors[op.out.front()];
+    for (AxisId axis : x.axes)
+      if (axis >= kFreeAxes && split_[axis] > 1 &&
+          std::find(y.axes.begin(), y.axes.end(), axis) == y.axes.end())
+        group = std::max(group, split_[axis]);
+    if (op.kind == OpKind::kGather)
+      for (TensorId t : op.in)
+        for (AxisId axis : g_.tensors[t].axes)
+          if (axis >= kFreeAxes) group = std::max(group, split_[axis]);
+    // Partial sums of experts are summed by the combine when the experts themselves are divided.
+    return op.grouped != kNoAxis && p_.ep > 1 ? 1 : group;
+  }
+
+  // Whether an operator that adds takes this one's output: the sum over ranks can wait until after it.
+  bool added_later(const Op& op) const {
+    for (const Op& other : g_.ops)
+      if (other.adds && &other != &op && std::find(other.in.begin(), other.in.end(), op.out.front()) != other.in.end())
+        return true;
+    return false;
+  }
+
+  // A product over a divided axis leaves partial sums on each rank; they are summed once, after the additions
+  // that follow it.
   void collective(const Op& op, const ProgramOp& of, Program& program) {
     int group = 1;
     Collective kind = Collective::kNone;
     if (op.kind == OpKind::kContract || op.kind == OpKind::kGather) {
-      const Tensor& x = g_.tensors[op.in.front()];
-      const Tensor& y = g_.tensors[op.out.front()];
-      for (AxisId axis : x.axes)
-        if (axis >= kFreeAxes && split_[axis] > 1 &&
-            std::find(y.axes.begin(), y.axes.end(), axis) == y.axes.end())
-          group = std::max(group, split_[axis]);
-      if (op.kind == OpKind::kGather)
-        for (TensorId t : op.in)
-          for (AxisId axis : g_.tensors[t].axes)
-            if (axis >= kFreeAxes) group = std::max(group, split_[axis]);
-      // Partial sums of experts are summed by the combine when the experts themselves are divided.
-      if (op.grouped != kNoAxis && p_.ep > 1) group = 1;
-      if (group > 1) kind = Collective::kAllReduce;
+      group = divided(op);
     } else if (op.kind == OpKind::kMove && p_.ep > 1) {
-      kind = p_.dp * p_.cp > 1      ? Collective::kAllToAll
-             : op.name == "combine" ? Collective::kAllReduce
-                                    : Collective::kNone;
-      group = kind == Collective::kAllReduce ? p_.tp : kind == Collective::kAllToAll ? p_.ep : 1;
+      if (p_.dp * p_.cp > 1)
+        kind = Collective::kAllToAll, group = p_.ep;
+      else if (op.adds)
+        group = p_.tp;
+    }
+    if (op.adds)
+      for (TensorId t : op.in)
+        if (auto it = partial_.find(t); it != partial_.end()) group = std::max(group, it->second);
+    if (kind == Collective::kNone && group > 1) {
+      if (added_later(op)) {
+        partial_[op.out.front()] = group;
+        return;
+      }
+      kind = Collective::kAllReduce;
     }
     // Logits divided over the vocabulary are gathered before sampling.
     if (kind == Collective::kNone && op.part == Part::kHead && op.kind == OpKind::kContract) {
@@ -249,9 +274,7 @@ class Compiler {
     c.collective = kind;
     c.group = group;
     // The routed rows travel once, whether they are counted at the sender or at the receiver.
-    TensorId payload = op.kind == OpKind::kMove && op.name == "combine" && kind == Collective::kAllToAll
-                           ? op.in.front()
-                           : op.out.front();
+    TensorId payload = op.adds && kind == Collective::kAllToAll ? op.in.front() : op.out.front();
     AxisId free;
     double n = elements(g_.tensors[payload], free) * g_.tensors[payload].dtype.bytes();
     c.link.add(n, free);
@@ -263,6 +286,7 @@ class Compiler {
   std::vector<double> local_;
   std::vector<int> split_;
   int expert_tp_ = 1;
+  std::map<TensorId, int> partial_;  // outputs that still are partial sums, and over how many ranks
 };
 
 double hit_share(double extent_total, double per_token_rows, double experts_per_token) {
