@@ -210,6 +210,7 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
     t.bound = t.seconds > 2 * (network ? r.network_latency : r.link_latency) ? Bound::kLink : Bound::kLatency;
     return t;
   }
+  if (op.narrows != Format::kBf16 && tensor_peak(op.narrows, r) <= r.peak16) return t;
   if (op.fused) return {0, line.ops, Bound::kLatency};
   double work = line.ops + line.weight + line.state + line.activation;
   if (work == 0) return t;

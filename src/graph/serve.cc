@@ -202,8 +202,8 @@ PrefillCost prefill_cost(StepPredictor& p, const Plan& plan, double input, doubl
   return cost;
 }
 
-// Prefills of the rank that has most of them in a step, when each of `ranks` gets `mean` at random. Ranks that
-// share experts exchange tokens in every layer, so all wait for that one.
+// Prefills of the rank that has most of them in a step, when each of `ranks` gets `mean` at random. Ranks
+// that share experts exchange tokens in every layer, so all wait for that one.
 double busiest(double mean, int ranks) {
   if (ranks <= 1 || mean <= 0 || mean > 200) return mean;
   double sum = 0, term = std::exp(-mean), below = term;

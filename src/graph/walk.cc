@@ -129,6 +129,7 @@ class Compiler {
     out.repeat = b.repeat * stage_share(b);
     out.fused = op.fused;
     traffic(op, out);
+    if (op.kind == OpKind::kContract) quantise(op, out, program);
     if (op.kind == OpKind::kContract)
       contract(op, out);
     else if (op.kind == OpKind::kAttend)
@@ -164,6 +165,29 @@ class Compiler {
       else if (!op.fused)
         out.act.add(gather ? 2 * n : n, free);
     }
+  }
+
+  // A product in 8 or 4 bits takes its activations in that width too: they are scaled and narrowed row by row
+  // in a kernel before it. Rows that go to experts are narrowed as they are dispatched.
+  void quantise(const Op& op, const ProgramOp& product, Program& program) const {
+    Format f = product.format;
+    if (f != Format::kFp8 && f != Format::kInt8 && f != Format::kNvfp4) return;
+    ProgramOp q;
+    q.op = product.op, q.block = product.block, q.part = product.part, q.repeat = product.repeat;
+    q.kind = OpKind::kMap;
+    q.narrows = f;
+    const Tensor& x = g_.tensors[op.in.front()];
+    AxisId free;
+    double n = elements(x, free);
+    bool dispatched = op.grouped != kNoAxis && !is_inner(x);
+    q.act.add(n * (x.dtype.bytes() + (f == Format::kNvfp4 ? 0.5625 : 1)), dispatched ? kTokens : free);
+    program.ops.push_back(q);
+  }
+  // Whether the tensor lies between the two products of a feed-forward part.
+  bool is_inner(const Tensor& t) const {
+    for (AxisId axis : t.axes)
+      if (axis >= kFreeAxes && g_.axes[axis].name != "hidden") return true;
+    return false;
   }
 
   void contract(const Op& op, ProgramOp& out) {
@@ -231,7 +255,8 @@ class Compiler {
   // Whether an operator that adds takes this one's output: the sum over ranks can wait until after it.
   bool added_later(const Op& op) const {
     for (const Op& other : g_.ops)
-      if (other.adds && &other != &op && std::find(other.in.begin(), other.in.end(), op.out.front()) != other.in.end())
+      if (other.adds && &other != &op &&
+          std::find(other.in.begin(), other.in.end(), op.out.front()) != other.in.end())
         return true;
     return false;
   }
