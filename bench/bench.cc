@@ -157,8 +157,9 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--quick") quick = true;
     else wanted.push_back(argv[i]);
   }
+  auto is_wanted = [&](const std::string& name) { return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end(); };
   Runner runner;
-  const std::vector<Case> cases = bench::make_cases(runner.memory(), quick);
+  const std::vector<Case> cases = bench::make_cases(runner.memory(), quick, is_wanted);
   const auto cl = OpenCl::open(read_file(ORRERY_BENCH_CL));
   const double peak = limits::fma_peak(kThreads);
   fmt::print("{} threads, CPU time per run; FMA peak of {} threads together {:.0f} Gflop/s; {}\n\n", kThreads, kThreads, peak * 1e-9,
@@ -169,7 +170,7 @@ int main(int argc, char** argv) {
   int n_pocl = 0;
   bool all_met = true;
   for (const Case& c : cases) {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), c.name) == wanted.end()) continue;
+    if (!is_wanted(c.name)) continue;
     runner.load(c);
     std::function<void()> pocl;
     if (cl && cl->prepare(c.name, c.args))

@@ -22,7 +22,8 @@ struct Case {
   bool floats = true;
 };
 
-/// Every kernel of the table, with buffers in `memory`, which plain C++ uses too. `quick`: small sizes.
-std::vector<Case> make_cases(orrery::exec::DeviceMemory& memory, bool quick);
+/// Every kernel of the table, with buffers in `memory`, which plain C++ uses too. `quick`: small sizes. Cases that are
+/// not `wanted` may be left out.
+std::vector<Case> make_cases(orrery::exec::DeviceMemory& memory, bool quick, const std::function<bool(const char*)>& wanted);
 
 }  // namespace bench
