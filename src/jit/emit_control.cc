@@ -233,6 +233,7 @@ void Emitter::emit_node(uint32_t n) {
   b_.SetInsertPoint(node_block_[n]);
   full_ = full_nodes_[n] != 0;
   covered_.clear();
+  loaded_early_.clear();
   kept_.clear();
   if (!node.waiting.empty()) {
     kept_.assign(plan_.program.regs.size(), 0);

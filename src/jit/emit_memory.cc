@@ -430,6 +430,8 @@ Value* MemoryAccess::element_pointers(Value* addresses, int k) {
 }
 
 void MemoryAccess::load_any() {
+  if (const auto early = e_.loaded_early_.find(e_.inst_); early != e_.loaded_early_.end()) return define(0, early->second);
+  if (load_run()) return;
   Value *m = e_.exec_mask(), *at = address(32);
   Value* bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
   either(bad, [&] {

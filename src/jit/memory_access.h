@@ -57,6 +57,12 @@ class MemoryAccess {
   void load_consecutive();
   void load_pattern();
   void load_any();
+  // emit_runs.cc
+  bool load_run();
+  std::vector<std::pair<uint32_t, int64_t>> neighbours() const;
+  std::pair<int64_t, int> best_window(const std::vector<std::pair<uint32_t, int64_t>>& loads) const;
+  std::vector<Value*> load_pairs(Value* addresses, Value* mask);
+  std::vector<Value*> load_quads(Value* addresses, Value* mask);
   std::vector<Value*> load_small(Value* at, Value* m);
   std::vector<Value*> sources();
   Value* one_lane(Value* p, Value* v, Value* w);
