@@ -48,6 +48,7 @@ void Emitter::begin(uint32_t region) {
   fault_block_ = nullptr;
   slots_.assign(plan_.program.regs.size(), nullptr);
   scratch_.clear();
+  streams_.clear();
   guard_ = nullptr;
   kept_.clear();
   b_.SetInsertPoint(entry_block_);
@@ -100,7 +101,9 @@ void Emitter::finish_function() {
   b_.SetInsertPoint(warp_block_, warp_block_->getFirstInsertionPt());
   for (llvm::AllocaInst* slot : slots_)
     if (slot) b_.CreateStore(llvm::UndefValue::get(slot->getAllocatedType()), slot);
+  keep_streams(false);
   b_.SetInsertPoint(back_block_);
+  keep_streams(true);
   auto* warp = llvm::cast<llvm::PHINode>(warp_);
   b_.CreateStore(stop_, field(warp_, offsetof(WarpContext, stop)));
   Value* is_first = b_.CreateICmpEQ(warps_left_, function_->getArg(1));

@@ -12,7 +12,7 @@
 // waiting lanes only if it is live where they wait.
 //
 //   emit_control.cc  regions, edges between nodes, stops      emit_values.cc  reading and writing registers
-//   emit_runs.cc     ld of neighbouring words by each lane
+//   emit_runs.cc     ld of neighbouring words by each lane    emit_stream.cc prefetching
 //   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
 //   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
 //   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers
@@ -210,6 +210,7 @@ class Emitter {
   llvm::AllocaInst* count_slot_ = nullptr;                  // warp instructions executed
   std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
   std::map<uint32_t, Cover> covered_;                       // by base register: checked since it was written in this node
+  std::map<uint32_t, llvm::AllocaInst*> streams_;           // by base register
   std::map<uint32_t, Value*> loaded_early_;                 // by instruction: a load of this node whose value is there already
   std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
@@ -217,6 +218,8 @@ class Emitter {
   Value* guard_ = nullptr;                                  // i1 or <32 x i1>; null: none
 
   llvm::AllocaInst* scratch(size_t bytes, int index);
+  llvm::AllocaInst* stream_of(uint32_t reg);
+  void keep_streams(bool store);
   llvm::FunctionCallee runtime(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> args);
   llvm::CallInst* call_runtime(const char* name, llvm::Type* result, llvm::ArrayRef<Value*> args);
   void check_fault(Value* failed);
