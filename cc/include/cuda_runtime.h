@@ -16,6 +16,33 @@
 
 extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes = 0, void* stream = 0);
 
+// ---- managed variables (crt/host_defines.h) --------------------------------------------------------------------
+#if defined(__CUDA__) && !defined(__CUDA_ARCH__)
+extern "C" {
+extern const char __start_orrery_managed[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_orrery_managed[] __attribute__((weak, visibility("hidden")));
+void __cudaOrreryManagedRange(const void*, const void*) __attribute__((weak));
+}
+namespace orrery_cc {
+// Before clang's constructor registers the variables, which has no priority.
+__attribute__((constructor(101), used)) static inline __host__ void announce_managed() {
+  if (__start_orrery_managed != __stop_orrery_managed && __cudaOrreryManagedRange)
+    __cudaOrreryManagedRange(__start_orrery_managed, __stop_orrery_managed);
+}
+}  // namespace orrery_cc
+#endif
+
+// ---- launches from kernels: declared for code that names them in branches it never takes; there is no such function --
+#if defined(__CUDA__)
+extern "C" {
+__device__ void* cudaGetParameterBuffer(size_t alignment, size_t bytes);
+__device__ void* cudaGetParameterBufferV2(void* kernel, dim3 grid, dim3 block, unsigned int shared_bytes);
+__device__ cudaError_t cudaLaunchDevice(void* kernel, void* parameters, dim3 grid, dim3 block, unsigned int shared_bytes, cudaStream_t stream);
+__device__ cudaError_t cudaLaunchDeviceV2(void* parameters, cudaStream_t stream);
+__device__ cudaError_t __cudaDeviceSynchronizeDeprecationAvoidance();
+}
+#endif
+
 // ---- texel formats -------------------------------------------------------------------------------------------
 namespace orrery_cc {
 template <class T> struct Texel;

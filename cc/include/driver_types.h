@@ -3,6 +3,7 @@
 // Source: CUDA Runtime API reference, "Data types used by CUDA Runtime".
 #ifndef ORRERY_CC_DRIVER_TYPES_H
 #define ORRERY_CC_DRIVER_TYPES_H
+#define __DRIVER_TYPES_H__
 #include <crt/host_defines.h>
 #include <limits.h>
 #include <stddef.h>

@@ -71,4 +71,12 @@ struct CUstreamBatchMemOpParams {
   int operation; CUdeviceptr address; unsigned long long value; unsigned flags; CUdeviceptr alias; unsigned long long pad;
 };
 
+struct CUmemAllocationProp {
+  int type, requestedHandleTypes;
+  cudaMemLocation location;
+  void* win32HandleMetaData;
+  struct { unsigned char compressionType, gpuDirectRDMACapable; unsigned short usage; unsigned char reserved[4]; } allocFlags;
+};
+using CUmemGenericAllocationHandle = unsigned long long;
+
 }  // namespace orrery::abi

@@ -33,7 +33,7 @@ const Row kRows[] = {
     {81, OF(p.shared_per_sm().count())}, {82, OF(p.registers_per_sm())}, {83, OF(1)}, {84, OF(0)}, {85, OF(0)}, {86, OF(0)},
     {87, OF(p.rate_fp32().value() / std::max(1.0, p.rate_fp64().value()))}, {88, OF(0)}, {89, OF(1)}, {90, OF(1)}, {91, OF(1)}, {92, OF(1)}, {93, OF(1)},
     {94, OF(1)}, {95, OF(1)}, {96, OF(0)}, {97, OF(p.shared_per_block_optin().count())}, {98, OF(1)}, {99, OF(1)}, {100, OF(0)}, {101, OF(0)},
-    {102, OF(1)}, {103, OF(0)}, {104, OF(0)}, {105, OF(0)}, {106, OF(p.max_blocks_per_sm())}, {107, OF(0)},
+    {102, OF(1)}, {103, OF(1)}, {104, OF(0)}, {105, OF(0)}, {106, OF(p.max_blocks_per_sm())}, {107, OF(0)},
     {108, OF(optional_bytes(p, FieldId::l2_persisting_max, &Profile::l2_persisting_max))},
     {109, OF(optional_bytes(p, FieldId::l2_window_max, &Profile::l2_window_max))}, {110, OF(0)}, {111, OF(p.shared_reserved_per_block().count())},
     {112, OF(0)}, {113, OF(0)}, {114, OF(0)}, {115, OF(1)}, {116, OF(0)}, {117, OF(0)}, {118, OF(0)}, {119, OF(0)}, {120, OF(p.cluster_supported())},

@@ -64,7 +64,8 @@ void free_device(Context& context, void* pointer) {
   if (!pointer) return;
   uint64_t address = reinterpret_cast<uint64_t>(pointer);
   auto found = system().memory().contains(address) ? system().memory().find(address) : std::nullopt;
-  const bool mine = found && found->address == address && (found->kind == MemoryKind::device || found->kind == MemoryKind::managed);
+  const bool mine = found && !found->mapping && found->address == address &&
+                    (found->kind == MemoryKind::device || found->kind == MemoryKind::managed);
   if (!mine) note_bad_free("cudaFree", address);
   require(mine, Status::invalid_value);
   wait_for_use(context);
@@ -150,7 +151,7 @@ void free_async(Context& context, const std::shared_ptr<device::Stream>& stream,
   if (!pointer) return;
   uint64_t address = reinterpret_cast<uint64_t>(pointer);
   auto found = system().memory().contains(address) ? system().memory().find(address) : std::nullopt;
-  const bool mine = found && found->kind == MemoryKind::device;
+  const bool mine = found && !found->mapping && found->kind == MemoryKind::device;
   if (!mine) note_bad_free("cudaFreeAsync", address);
   require(mine, Status::invalid_value);
   // In a graph the memory belongs to the allocation node, for the next launch.

@@ -1,6 +1,8 @@
 // Registered programs; see program.h.
 #include "api/program.h"
 
+#include <algorithm>
+
 namespace orrery::api {
 namespace {
 
@@ -8,6 +10,7 @@ struct Registry {
   std::mutex mutex;
   std::unordered_map<const void*, std::shared_ptr<Kernel>> functions;
   std::unordered_map<const void*, std::pair<std::shared_ptr<Program>, HostVariable>> variables;
+  std::vector<std::pair<const void*, const void*>> managed_ranges;
 };
 Registry& registry() {
   static auto* const all = new Registry;
@@ -20,7 +23,10 @@ std::shared_ptr<device::Module> Program::module(Context& context) {
   std::lock_guard lock(mutex_);
   auto& module = modules_[&context];
   if (module) return module;
-  module = context.load(source_());
+  device::Image image = source_();
+  for (const HostVariable& variable : variables_)
+    if (variable.place) image.places[variable.name] = reinterpret_cast<uint64_t>(variable.place);
+  module = context.load(std::move(image));
   for (const HostVariable& variable : variables_)
     if (variable.managed_pointer)
       if (const device::Variable* found = module->variable(variable.name)) *variable.managed_pointer = reinterpret_cast<void*>(found->address);
@@ -39,6 +45,11 @@ void Program::add_variable(const HostVariable& variable) {
   variables_.push_back(variable);
 }
 
+bool Program::has_places() {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(variables_, [](const HostVariable& v) { return v.place != nullptr; });
+}
+
 std::shared_ptr<device::Function> Kernel::in(Context& context) const {
   auto function = program->module(context)->function(name);
   if (!function) throw Failure(Status::invalid_device_function, fmt::format("kernel {} is not in the PTX of its program", name));
@@ -51,7 +62,17 @@ void register_function(const void* host, std::shared_ptr<Kernel> kernel) {
   registry().functions[host] = std::move(kernel);
 }
 
+void add_managed_range(const void* begin, const void* end) {
+  std::lock_guard lock(registry().mutex);
+  registry().managed_ranges.emplace_back(begin, end);
+}
+
 void register_variable(const void* host, std::shared_ptr<Program> program, HostVariable variable) {
+  {
+    std::lock_guard lock(registry().mutex);
+    for (auto [begin, end] : registry().managed_ranges)
+      if (host >= begin && host < end) variable.place = const_cast<void*>(host);
+  }
   program->add_variable(variable);
   std::lock_guard lock(registry().mutex);
   registry().variables[host] = {std::move(program), std::move(variable)};

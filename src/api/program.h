@@ -20,6 +20,7 @@ struct HostVariable {
   std::string name;
   size_t size = 0;
   void** managed_pointer = nullptr;  // where the host keeps the address of a managed variable
+  void* place = nullptr;             // the variable itself, when it lives in host memory (`orrery cc`)
 };
 
 class Program {
@@ -29,6 +30,8 @@ class Program {
   std::shared_ptr<device::Module> module(Context& context);
   void unload();
   void add_variable(const HostVariable& variable);
+  /// Whether variables of it live in host memory: their first values must be there before main.
+  bool has_places();
 
  private:
   std::function<device::Image()> source_;
@@ -47,6 +50,8 @@ struct Kernel {
 void register_function(const void* host, std::shared_ptr<Kernel> kernel);
 void register_variable(const void* host, std::shared_ptr<Program> program, HostVariable variable);
 void forget_program(const Program* program);
+/// Host variables in [begin, end) are the memory of managed variables, not their shadows.
+void add_managed_range(const void* begin, const void* end);
 /// Null when `host` is not registered.
 std::shared_ptr<Kernel> kernel_of(const void* host);
 /// The device variable of a host symbol. Throws Failure(invalid_symbol).

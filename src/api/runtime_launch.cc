@@ -32,7 +32,11 @@ void** orrery___cudaRegisterFatBinary(void* wrapper) {
   auto program = std::make_shared<Program>([wrapper] { return device::read_image(wrapper, device::system().device(0).capability()); });
   return reinterpret_cast<void**>(new Registered{program});
 }
-void orrery___cudaRegisterFatBinaryEnd(void**) {}
+void orrery___cudaRegisterFatBinaryEnd(void** handle) {
+  auto& program = reinterpret_cast<Registered*>(handle)->program;
+  if (program->has_places()) runtime_in([&](Context& context) { program->module(context); });
+}
+void orrery___cudaOrreryManagedRange(const void* begin, const void* end) { add_managed_range(begin, end); }
 void orrery___cudaUnregisterFatBinary(void** handle) {
   auto* registered = reinterpret_cast<Registered*>(handle);
   forget_program(registered->program.get());

@@ -47,7 +47,7 @@ Device::Device(int ordinal, const Profile& profile)
 
 uint64_t Device::free_memory() const {
   exec::DeviceMemory& memory = system().memory();
-  uint64_t used = uint64_t(profile_.context_bytes().count());
+  uint64_t used = uint64_t(profile_.context_bytes().count()) + physical_bytes;
   for (exec::MemoryKind kind : {exec::MemoryKind::device, exec::MemoryKind::managed, exec::MemoryKind::module, exec::MemoryKind::array})
     used += memory.used(kind, ordinal_);
   return used > total_memory_ ? 0 : total_memory_ - used;

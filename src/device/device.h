@@ -41,6 +41,7 @@ class Device {
   bool primary_exists() const { return primary_ != nullptr; }
   void reset_primary();
   uint32_t primary_flags = 0;
+  std::atomic<uint64_t> physical_bytes{0};  // PhysicalMemory of this device
 
   MemoryPool& default_pool() { return *default_pool_; }
   std::shared_ptr<MemoryPool> pool();

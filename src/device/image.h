@@ -5,6 +5,7 @@
 // Not here: the container's layout (fatbin.h), parsing (ptx/).
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace orrery::device {
 struct Image {
   std::vector<std::string> texts;  // PTX modules; several must be linked
   std::string origin;              // file the program came from, for messages
+  std::map<std::string, uint64_t> places = {};  // variables that live in host memory, with their addresses there
 };
 
 /// The code at `data` for a device of compute capability `capability`. `data` must hold a complete image; sizes are

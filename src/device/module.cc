@@ -2,6 +2,7 @@
 #include "device/module.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "device/device.h"
 #include "lower/placement.h"
@@ -106,7 +107,8 @@ FunctionFacts Function::facts() {
   return facts;
 }
 
-Module::Module(Context& context, Image image) : context_(context), origin_(image.origin), source_(parse_and_link(image)) {
+Module::Module(Context& context, Image image)
+    : context_(context), origin_(image.origin), source_(parse_and_link(image)), places_(std::move(image.places)) {
   try {
     place_variables();
   } catch (...) {
@@ -123,7 +125,15 @@ Module::~Module() {
 }
 
 void Module::place_variables() {
+  // Host memory of a variable gets its first value from the first module that shows it to kernels; a later one must not.
+  std::vector<std::pair<uint64_t, std::vector<std::byte>>> kept;
   auto allocate = [&](const ptx::Var* var, uint64_t bytes, uint64_t align) {
+    if (auto place = var ? places_.find(var->name) : places_.end(); place != places_.end()) {
+      const auto* now = reinterpret_cast<const std::byte*>(place->second);
+      if (!system().memory().register_host(place->second, bytes)) kept.emplace_back(place->second, std::vector<std::byte>(now, now + bytes));
+      variables_[var->name] = {place->second, bytes, true, false};
+      return place->second;
+    }
     const exec::MemoryKind kind = var && var->managed ? exec::MemoryKind::managed : exec::MemoryKind::module;
     const uint64_t address = system().allocate(context_.device(), bytes, kind, align);
     allocations_.push_back(address);
@@ -139,6 +149,7 @@ void Module::place_variables() {
   } catch (const base::Error& error) {
     throw Failure(Status::invalid_ptx, fmt::format("{}: {}", origin_, error.what()));
   }
+  for (auto& [address, bytes] : kept) std::memcpy(reinterpret_cast<void*>(address), bytes.data(), bytes.size());
 }
 
 std::shared_ptr<Function> Module::function(const std::string& name) {

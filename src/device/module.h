@@ -100,6 +100,7 @@ class Module : public std::enable_shared_from_this<Module> {
   Context& context_;
   std::string origin_;
   ptx::Module source_;
+  std::map<std::string, uint64_t> places_;  // Image::places
   lower::Addresses addresses_;
   std::map<std::string, Variable> variables_;
   std::map<std::string, std::unique_ptr<Function>> functions_;

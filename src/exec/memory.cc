@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 #include "exec/observer.h"
@@ -32,26 +33,28 @@ DeviceMemory::DeviceMemory(uint64_t bytes) {
 
 DeviceMemory::~DeviceMemory() { munmap(reinterpret_cast<void*>(base_), size_); }
 
+/// Unused addresses; the lock is held.
+uint64_t DeviceMemory::find_space(uint64_t span, uint64_t align) {
+  for (auto it = holes_.lower_bound(span); !observer_ && it != holes_.end() && it->first <= span * 2; ++it) {
+    if (it->second & (align - 1)) continue;
+    const uint64_t address = it->second, rest = it->first - span;
+    holes_.erase(it);
+    if (rest >= 2 * kPage) holes_.emplace(rest, address + span);
+    return address;
+  }
+  const uint64_t at = align_up(next_, align);
+  if (at + span > base_ + size_) return 0;
+  next_ = at + span;
+  return at;
+}
+
 uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uint64_t align) {
   if (bytes == 0 || bytes > size_) return 0;
   const uint64_t mapped = align_up(bytes, kPage), span = mapped + kPage;
   align = std::max({align, kPage, mapped >= kLarge ? kLarge : kPage});
   std::unique_lock lock(mutex_);
-  uint64_t address = 0;
-  for (auto it = holes_.lower_bound(span); !observer_ && it != holes_.end() && it->first <= span * 2; ++it) {
-    if (it->second & (align - 1)) continue;
-    address = it->second;
-    const uint64_t rest = it->first - span;
-    holes_.erase(it);
-    if (rest >= 2 * kPage) holes_.emplace(rest, address + span);
-    break;
-  }
-  if (!address) {
-    const uint64_t at = align_up(next_, align);
-    if (at + span > base_ + size_) return 0;
-    address = at;
-    next_ = at + span;
-  }
+  const uint64_t address = find_space(span, align);
+  if (!address) return 0;
   void* p = reinterpret_cast<void*>(address);
   if (mmap(p, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
     holes_.emplace(span, address);
@@ -69,7 +72,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uin
 bool DeviceMemory::release(uint64_t address) {
   std::unique_lock lock(mutex_);
   const auto it = live_.find(address);
-  if (it == live_.end()) return false;
+  if (it == live_.end() || it->second.mapping) return false;
   const Allocation a = it->second;
   live_.erase(it);
   mmap(reinterpret_cast<void*>(address), a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -93,7 +96,90 @@ std::optional<Allocation> holder(const std::map<uint64_t, Allocation>& map, uint
 
 std::optional<Allocation> DeviceMemory::find(uint64_t address) const {
   std::shared_lock lock(mutex_);
-  return holder(live_, address);
+  auto found = holder(live_, address);
+  if (!found || !found->mapping) return found;
+  auto touches = [&](auto it) { return it != live_.end() && it->second.mapping && it->second.size; };
+  for (auto it = live_.find(found->address + found->size); touches(it); it = live_.find(found->address + found->size))
+    found->size += it->second.size;
+  for (auto it = live_.find(found->address); it != live_.begin();) {
+    if (--it; !touches(it) || it->first + it->second.size != found->address) break;
+    found->address = it->first, found->size += it->second.size;
+  }
+  found->mapped = found->size;
+  return found;
+}
+
+uint64_t DeviceMemory::reserve(uint64_t bytes, uint64_t align) {
+  if (bytes == 0 || bytes > size_ || bytes % kPage) return 0;
+  std::unique_lock lock(mutex_);
+  const uint64_t address = find_space(bytes + kPage, std::max(align, kLarge));
+  if (address) reserved_[address] = bytes;
+  return address;
+}
+
+bool DeviceMemory::unreserve(uint64_t address, uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  const auto it = reserved_.find(address);
+  if (it == reserved_.end() || it->second != bytes) return false;
+  const auto inside = live_.lower_bound(address);
+  if (inside != live_.end() && inside->first < address + bytes) return false;
+  reserved_.erase(it);
+  holes_.emplace(bytes + kPage, address);
+  return true;
+}
+
+bool DeviceMemory::map(uint64_t address, uint64_t bytes, int fd, int device) {
+  std::unique_lock lock(mutex_);
+  auto holds = reserved_.upper_bound(address);
+  if (bytes == 0 || (address | bytes) % kPage || holds == reserved_.begin()) return false;
+  --holds;
+  if (address - holds->first > holds->second || bytes > holds->second - (address - holds->first)) return false;
+  const auto next = live_.lower_bound(address);
+  if (next != live_.end() && next->first < address + bytes) return false;
+  if (next != live_.begin() && std::prev(next)->second.mapping && std::prev(next)->first + std::prev(next)->second.mapped > address) return false;
+  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) return false;
+  live_[address] = {address, 0, bytes, MemoryKind::device, device, next_id_++, true};
+  freed_.erase(freed_.lower_bound(address), freed_.lower_bound(address + bytes));
+  return true;
+}
+
+/// The lock is held.
+bool DeviceMemory::made_of_mappings(uint64_t address, uint64_t bytes) const {
+  uint64_t at = address;
+  for (auto it = live_.find(at); at < address + bytes && it != live_.end() && it->second.mapping; it = live_.find(at)) at += it->second.mapped;
+  return bytes && at == address + bytes;
+}
+
+bool DeviceMemory::unmap(uint64_t address, uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (!made_of_mappings(address, bytes)) return false;
+  mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  std::vector<Allocation> closed;
+  for (auto it = live_.find(address); it != live_.end() && it->first < address + bytes; it = live_.erase(it)) {
+    freed_[it->first] = it->second;
+    if (it->second.size) closed.push_back(it->second);
+  }
+  lock.unlock();
+  for (const Allocation& a : closed)
+    if (observer_) observer_->released(a);
+  return true;
+}
+
+bool DeviceMemory::open(uint64_t address, uint64_t bytes, bool accessible) {
+  std::unique_lock lock(mutex_);
+  if (!made_of_mappings(address, bytes)) return false;
+  if (mprotect(reinterpret_cast<void*>(address), bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE)) return false;
+  std::vector<Allocation> changed;
+  for (auto it = live_.find(address); it != live_.end() && it->first < address + bytes; ++it) {
+    if ((it->second.size != 0) == accessible) continue;
+    it->second.size = it->second.mapped;
+    changed.push_back(it->second);
+    if (!accessible) it->second.size = 0;
+  }
+  lock.unlock();
+  for (const Allocation& a : changed)
+    if (observer_) accessible ? observer_->allocated(a) : observer_->released(a);
+  return true;
 }
 
 std::optional<Allocation> DeviceMemory::nearest(uint64_t address, bool* freed) const {
@@ -112,7 +198,7 @@ uint64_t DeviceMemory::used(MemoryKind kind, int device) const {
   std::shared_lock lock(mutex_);
   uint64_t sum = 0;
   for (const auto& [address, a] : live_)
-    if (a.kind == kind && a.device == device) sum += a.size;
+    if (a.kind == kind && a.device == device && !a.mapping) sum += a.size;
   return sum;
 }
 

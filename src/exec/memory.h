@@ -25,6 +25,7 @@ struct Allocation {
   MemoryKind kind = MemoryKind::device;
   int device = 0;
   uint64_t id = 0;                  // counts up; never reused
+  bool mapping = false;             // shows memory that is counted elsewhere (map); size is 0 until it is opened
 };
 
 struct Observer;  // exec/observer.h
@@ -46,12 +47,24 @@ class DeviceMemory {
   uint64_t allocate(uint64_t bytes, MemoryKind kind, int device, uint64_t align = 512);
   /// False when `address` is not the start of a live allocation.
   bool release(uint64_t address);
-  /// The live allocation that holds `address`.
+  /// The live allocation that holds `address`; opened mappings that touch count as one.
   std::optional<Allocation> find(uint64_t address) const;
   /// The live or most recently freed allocation nearest below `address`, for messages.
   std::optional<Allocation> nearest(uint64_t address, bool* freed) const;
   /// Bytes asked for by live allocations of `kind` on `device`.
   uint64_t used(MemoryKind kind, int device) const;
+
+  /// Address space of `bytes` (pages) without memory, aligned to `align`; 0 when the range is used up.
+  uint64_t reserve(uint64_t bytes, uint64_t align);
+  /// False when that is not a whole reservation, or something is mapped in it.
+  bool unreserve(uint64_t address, uint64_t bytes);
+  /// Shows the first `bytes` of file `fd` at an address inside a reservation, closed to every access. False when it is
+  /// not inside one, or something is mapped there, or the system refuses.
+  bool map(uint64_t address, uint64_t bytes, int fd, int device);
+  /// False when [address, address + bytes) is not made of whole mappings.
+  bool unmap(uint64_t address, uint64_t bytes);
+  /// Opens whole mappings to kernels and copies, or closes them. False as for unmap.
+  bool open(uint64_t address, uint64_t bytes, bool accessible);
 
   /// Makes [address, address+bytes) of ordinary host memory accessible to kernels (cudaHostRegister).
   bool register_host(uint64_t address, uint64_t bytes);
@@ -70,8 +83,12 @@ class DeviceMemory {
   Observer* observer_ = nullptr;
   std::multimap<uint64_t, uint64_t> idle_windows_;  // size -> address
   uint64_t base_ = 0, size_ = 0, next_ = 0, next_id_ = 1;
+  uint64_t find_space(uint64_t span, uint64_t align);
+  bool made_of_mappings(uint64_t address, uint64_t bytes) const;
+
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Allocation> live_, freed_, registered_;
+  std::map<uint64_t, uint64_t> reserved_;    // address -> bytes
   std::multimap<uint64_t, uint64_t> holes_;  // span -> address, freed spans for reuse
 };
 

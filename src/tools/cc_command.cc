@@ -122,7 +122,9 @@ class Compilation {
     Words w = {clang_, "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-path=" + scratch_.path() + "/no-toolkit",
                "--cuda-gpu-arch=" + o_.arch, "-Xclang", "-target-sdk-version=12.5", "-isystem", headers_,
                "-include", "orrery_cc.h", "-DORRERY_CC=1", "-D__CUDACC__=1", "-std=c++17", "-O3",
-               "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument", "-Wno-pass-failed"};
+               "-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument", "-Wno-pass-failed",
+               // what nvcc accepts and libraries of device code rely on
+               "-Wno-missing-template-arg-list-after-template-kw", "-Xclang", "-fcuda-allow-variadic-functions"};
     if (!overlay_.empty()) w.insert(w.end(), {"-ivfsoverlay", overlay_});
     if (o_.relocatable)
       w.insert(w.end(), {"-fgpu-rdc", "-D__CUDACC_RDC__=1", "-fuse-cuid=none", "-Xclang",

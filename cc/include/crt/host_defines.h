@@ -1,6 +1,7 @@
 // Qualifiers of CUDA C++ as clang attributes. A plain C or C++ compiler sees the host meaning of each.
 #ifndef ORRERY_CC_HOST_DEFINES_H
 #define ORRERY_CC_HOST_DEFINES_H
+#define __HOST_DEFINES_H__  // libraries ask for these names
 
 #if defined(__CUDA__)
 #define __host__ __attribute__((host))
@@ -8,9 +9,12 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-#define __managed__                                                                                      \
-  _Pragma("GCC error \"orrery cc has no __managed__ variables: allocate with cudaMallocManaged instead\"") \
-  __attribute__((device))
+// The host's variable is the memory of a managed variable: cuda_runtime.h tells the runtime where this section is.
+#if defined(__CUDA_ARCH__)
+#define __managed__ __attribute__((device))
+#else
+#define __managed__ __attribute__((device, section("orrery_managed")))
+#endif
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __grid_constant__ __attribute__((grid_constant))
 // `orrery cc` reads this note and puts .reqnctapercluster into the PTX.
