@@ -249,16 +249,20 @@ struct Bench {
                                 [&](int c, int set) { ours(p, configs[c], set, false); },
                                 [&](int c) { return describe(configs[c]); });
       const GemmConfig best = configs[mine.first];
+      const auto soon = !skinny ? mine
+                                : fastest(p, "orrery_overlap", int(configs.size()), flushed, [&](int c, int set) { ours(p, configs[c], set, true); },
+                                          [&](int c) { return describe(configs[c]); });
+      const GemmConfig best_overlap = configs[soon.first];
       const int n = p.sets(launches(mine.second));
       const auto at = [&](int i) { return flushed ? i : 0; };
       Replay a(device, n, [&](int i) { vendor.run(p, 0, at(i), device.stream); });
       Replay b(device, n, [&](int i) { vendor.run(p, theirs.first, at(i), device.stream); });
       Replay c(device, n, [&](int i) { ours(p, chosen, at(i), false); });
       Replay d(device, n, [&](int i) { ours(p, best, at(i), false); });
-      Replay e(device, n, [&](int i) { ours(p, best, at(i), true); });
+      Replay e(device, n, [&](int i) { ours(p, best_overlap, at(i), true); });
       const auto us = bench::race({&a, &b, &c, &d, &e}, mine.second > 300 ? 11 : 21, flushed);
       const char* const who[] = {"cublaslt_default", "cublaslt_best", "orrery_chosen", "orrery_best", "orrery_overlap"};
-      const std::string detail[] = {"", "candidate " + std::to_string(theirs.first) + " of " + std::to_string(vendor.count()), describe(chosen), describe(best), describe(best)};
+      const std::string detail[] = {"", "candidate " + std::to_string(theirs.first) + " of " + std::to_string(vendor.count()), describe(chosen), describe(best), describe(best_overlap)};
       const float wrong = flushed || p.table.int4 || p.table.in == DType::kI8 ? 0 : error(p, vendor, best);
       for (int i = 0; i < 5; i++)
         std::printf("%s,%lld,%lld,%lld,%s,%s,%.3f,%.1f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k,

@@ -62,20 +62,23 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (Status s = check(a); !s.ok()) return s;
   if (a.batch == 0 || a.heads == 0 || a.seq_q == 0) return {};
   AttentionParams p{};
+  p.q_tiles = int((a.seq_q + 127) / 128);
+  // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
+  p.cluster = a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
+  const int kv_rows = attention_keys(a.causal) / p.cluster;
   if (!encode(&p.q, a.q, a.dtype, a.q_strides, a.batch, a.seq_q, a.heads, a.dim, 128) ||
-      !encode(&p.k, a.k, a.dtype, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim, attention_keys(a.causal)) ||
-      !encode(&p.v, a.v, a.dtype, a.v_strides, a.batch, a.seq_k, a.kv_heads, a.dim, attention_keys(a.causal)) ||
+      !encode(&p.k, a.k, a.dtype, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kv_rows) ||
+      !encode(&p.v, a.v, a.dtype, a.v_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kv_rows) ||
       !encode(&p.out, a.out, a.dtype, a.out_strides, a.batch, a.seq_q, a.heads, a.dim, 16))
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.lse = a.lse;
   p.batch = int(a.batch), p.heads = int(a.heads), p.seq_q = int(a.seq_q), p.seq_k = int(a.seq_k);
   p.heads_per_kv = int(a.heads / a.kv_heads);
   p.offset = int(a.seq_k - a.seq_q);
-  p.q_tiles = int((a.seq_q + 127) / 128);
   const int64_t tiles = p.q_tiles * a.heads * a.batch;
   if (tiles > 1 << 30) return bad("batch", "times heads times seq_q is too large");
   p.tiles = int(tiles);
-  constexpr int64_t kCacheBytes = int64_t(24) << 20;  // of L2, for the keys and values in work
+  constexpr int64_t kCacheBytes = int64_t(16) << 20;  // of L2, for the keys and values in work
   const int64_t kv_bytes = a.seq_k * a.dim * 2 * 2;
   p.head_group = int(std::clamp<int64_t>(kCacheBytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
@@ -83,7 +86,8 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   int device = 0, sms = 1;
   if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  return launched(launch_attention(p, a.dtype, int(a.dim), a.causal, std::min(sms, p.tiles), stream));
+  const int blocks = std::min(sms, p.tiles) / p.cluster * p.cluster;
+  return launched(launch_attention(p, a.dtype, int(a.dim), a.causal, blocks, stream));
 }
 
 }  // namespace orrery::kernels

@@ -2,7 +2,8 @@
 //
 // A persistent CTA has a producer thread and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
 // in tiles of 128 or 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
-// Queries have two buffers, so that one warpgroup starts its next tile while the other stores its last.
+// In a cluster of two, the CTAs take neighbouring tiles of queries of one head: each loads half of every tile of keys and
+// values and multicasts it, which halves what is read from L2. Queries have two buffers where there is room, so that one warpgroup starts its next tile while the other stores its last.
 // Two overlaps hide the exponentials, which the tensor core must not wait for:
 //
 //   within a warpgroup    S = Q K'(next) and O += P V(this) are issued together; the softmax of the next tile runs while
@@ -25,16 +26,18 @@ namespace {
 
 constexpr int kQueries = 128, kThreads = 384;
 
-template <class T_, int kDim_, bool kCausal_>
+template <class T_, int kDim_, bool kCausal_, int kCluster_>
 struct Shape {
   using T = T_;
+  static constexpr int kCluster = kCluster_;
   static constexpr int kDim = kDim_, kSlabs = kDim / 64, kStages = 2;
   static constexpr bool kCausal = kCausal_;
   // Without a mask the keys come 160 at a time: fewer turns and rescalings, as many as shared memory allows.
   static constexpr int kKeys = attention_keys(kCausal);
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
-  static constexpr int kShared = 2 * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
+  static constexpr int kBuffersQ = 2 * kBytesQ + 2 * kStages * kBytesKv + 1280 <= 232448 ? 2 : 1;
+  static constexpr int kShared = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
 };
 
 template <class S>
@@ -42,7 +45,7 @@ struct Shared {
   uint32_t q, k, v, q_full, q_empty, k_full, k_empty, v_full, v_empty;
   __device__ __forceinline__ explicit Shared(uint32_t raw) {
     q = (raw + 1023) / 1024 * 1024;
-    k = q + 2 * S::kBytesQ;
+    k = q + S::kBuffersQ * S::kBytesQ;
     v = k + S::kStages * S::kBytesKv;
     q_full = v + S::kStages * S::kBytesKv;
     q_empty = q_full + 16;
@@ -53,7 +56,7 @@ struct Shared {
     for (int s = 0; s < 2; s++) ptx::mbarrier_init(q_full + 8 * s, 1), ptx::mbarrier_init(q_empty + 8 * s, 8);
     for (int s = 0; s < S::kStages; s++) {
       ptx::mbarrier_init(k_full + 8 * s, 1), ptx::mbarrier_init(v_full + 8 * s, 1);
-      ptx::mbarrier_init(k_empty + 8 * s, 8), ptx::mbarrier_init(v_empty + 8 * s, 8);
+      ptx::mbarrier_init(k_empty + 8 * s, 8 * S::kCluster), ptx::mbarrier_init(v_empty + 8 * s, 8 * S::kCluster);
     }
     ptx::fence_mbarrier_init();
   }
@@ -73,19 +76,21 @@ struct Work {
 };
 
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
-/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work.
+/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. The CTAs of a cluster
+/// take neighbouring tiles and see the keys of the longer one.
 template <class S>
 __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
-  const int units = S::kCausal ? (p.q_tiles + 1) / 2 : p.q_tiles;  // of a head
-  const int t = (S::kCausal ? i / 2 : i) * gridDim.x + blockIdx.x, all_heads = p.heads * p.batch;
+  const int rows = (p.q_tiles + S::kCluster - 1) / S::kCluster;  // tiles of a head, counted by clusters
+  const int units = S::kCausal ? (rows + 1) / 2 : rows;
+  const int t = ((S::kCausal ? i / 2 : i) * gridDim.x + blockIdx.x) / S::kCluster, all_heads = p.heads * p.batch;
   if (t >= units * all_heads) return {0, 0, 0, kNoMore};
   const int group = t / (p.head_group * units);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
   const int in_group = t - first * units, head = first + in_group % heads, unit = in_group / heads;
-  const int q_tile = S::kCausal && i % 2 ? unit : p.q_tiles - 1 - unit;
-  if (S::kCausal && i % 2 && unit == p.q_tiles - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
-  Work w{q_tile * kQueries, head % p.heads, head / p.heads, 0};
-  const int last = S::kCausal ? min(p.seq_k, w.row0 + kQueries + p.offset) : p.seq_k;
+  const int row = S::kCausal && i % 2 ? unit : rows - 1 - unit;
+  if (S::kCausal && i % 2 && unit == rows - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
+  Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head % p.heads, head / p.heads, 0};
+  const int last = S::kCausal ? min(p.seq_k, (row + 1) * S::kCluster * kQueries + p.offset) : p.seq_k;
   w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
   return w;
 }
@@ -99,6 +104,30 @@ __device__ __forceinline__ void load_tile(const CUtensorMap* map, uint32_t dst, 
     ptx::tma_load_4d(dst + slab * kRows * 128, map, bar, slab * 64, row, head, batch, hint);
 }
 
+/// This CTA's share of a tile of keys or values, to all of the cluster.
+template <class S>
+__device__ __forceinline__ void load_shared_tile(const CUtensorMap* map, uint32_t dst, uint32_t bar, int row, int head, int batch) {
+  if constexpr (S::kCluster == 1) {
+    load_tile<S, S::kKeys>(map, dst, bar, row, head, batch, ptx::kEvictLast);
+  } else {
+    constexpr int kRows = S::kKeys / S::kCluster;
+    const int first = int(blockIdx.x) % S::kCluster * kRows;
+    ptx::mbarrier_arrive_expect_tx(bar, S::kBytesKv);
+#pragma unroll
+    for (int slab = 0; slab < S::kSlabs; slab++)
+      ptx::tma_load_4d_multicast(dst + slab * S::kSlabKv + first * 128, map, bar, slab * 64, row + first, head, batch,
+                                 (1 << S::kCluster) - 1, ptx::kEvictLast);
+  }
+}
+
+/// Gives a stage back to every producer that writes into it; lane i of a warp tells CTA i.
+template <class S>
+__device__ __forceinline__ void release(uint32_t bar) {
+  if (threadIdx.x % 32 >= S::kCluster) return;
+  if constexpr (S::kCluster == 1) ptx::mbarrier_arrive(bar);
+  else ptx::mbarrier_arrive_cluster(ptx::mapa(bar, threadIdx.x % 32));
+}
+
 template <class S>
 __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
   Place q, k, v;
@@ -110,18 +139,16 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     const uint32_t q_full = shared.q_full + 8 * q.stage;
     ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
     load_tile<S, kQueries>(&p.q, shared.q + q.stage * S::kBytesQ, q_full, w.row0, w.head, w.batch, ptx::kEvictFirst);
-    q.template next<2>();
+    q.template next<S::kBuffersQ>();
     for (int j = w.key_tiles - 1; j >= -1 && w.key_tiles > 0; j--) {  // keys run one tile ahead of values
       if (j >= 0) {
         ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
-        load_tile<S, S::kKeys>(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j * S::kKeys, kv_head, w.batch,
-                     ptx::kEvictLast);
+        load_shared_tile<S>(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j * S::kKeys, kv_head, w.batch);
         k.template next<S::kStages>();
       }
       if (j + 1 < w.key_tiles) {
         ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
-        load_tile<S, S::kKeys>(&p.v, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, (j + 1) * S::kKeys, kv_head,
-                     w.batch, ptx::kEvictLast);
+        load_shared_tile<S>(&p.v, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, (j + 1) * S::kKeys, kv_head, w.batch);
         v.template next<S::kStages>();
       }
     }
@@ -242,7 +269,6 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
 template <class S>
 __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>& shared, const Work& w, int group, uint32_t q, Place& k,
                                        Place& v, float (&o)[S::kDim / 2], Softmax& softmax) {
-  const bool signals = threadIdx.x % 32 == 0;
   const int row = w.row0 + group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   int limit[2];
 #pragma unroll
@@ -261,7 +287,7 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
   ptx::bar_arrive(3 - group, 256);
   ptx::wgmma_wait_group<0>();
   ptx::wgmma_pin(s);
-  if (signals) ptx::mbarrier_arrive(shared.k_empty + 8 * k.stage);
+  release<S>(shared.k_empty + 8 * k.stage);
   k.template next<S::kStages>();
   if ((j + 1) * kKeys > clear) hide(s, j * kKeys, limit);
   softmax.take(s, p.scale_log2, rescale);
@@ -278,13 +304,13 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
     ptx::bar_arrive(3 - group, 256);
     ptx::wgmma_wait_group<1>();
     ptx::wgmma_pin(s);
-    if (signals) ptx::mbarrier_arrive(shared.k_empty + 8 * k.stage);
+    release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
     if ((j + 1) * kKeys > clear) hide(s, j * kKeys, limit);
     softmax.take(s, p.scale_log2, rescale);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(o);
-    if (signals) ptx::mbarrier_arrive(shared.v_empty + 8 * v.stage);
+    release<S>(shared.v_empty + 8 * v.stage);
     v.template next<S::kStages>();
 #pragma unroll
     for (int i = 0; i < S::kDim / 2; i++) o[i] *= rescale[i / 2 % 2];
@@ -295,7 +321,7 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
   issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
   ptx::wgmma_wait_group<0>();
   ptx::wgmma_pin(o);
-  if (signals) ptx::mbarrier_arrive(shared.v_empty + 8 * v.stage);
+  release<S>(shared.v_empty + 8 * v.stage);
   v.template next<S::kStages>();
 }
 
@@ -317,7 +343,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     if (w.key_tiles > 0) attend<S>(p, shared, w, group, queries + group * 64 * 128, k, v, o, softmax);  // else the queries see no key
     finish<S>(p, w, o, softmax, queries + warp_row * 128, w.row0 + warp_row);
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * q.stage);
-    q.template next<2>();
+    q.template next<S::kBuffersQ>();
   }
   if (group == 0) ptx::bar_sync(2, 256);  // takes the arrival that nobody waits for
 }
@@ -333,28 +359,41 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
     shared.init();
   }
   __syncthreads();
+  if (S::kCluster > 1) ptx::cluster_sync();
   if (threadIdx.x < 128) {
     ptx::setmaxnreg_dec<24>();
     if (threadIdx.x == 0) produce<S>(p, shared);
+    __syncwarp();
   } else {
     ptx::setmaxnreg_inc<240>();
     consume<S>(p, shared);
   }
+  if (S::kCluster > 1) ptx::cluster_sync();  // a CTA must not end while its peer may write to it
 }
 
-template <class T, int kDim, bool kCausal>
+template <class T, int kDim, bool kCausal, int kCluster>
 cudaError_t launch(const AttentionParams& p, int blocks, cudaStream_t stream) {
-  using S = Shape<T, kDim, kCausal>;
-  if (cudaError_t e = cudaFuncSetAttribute(attention<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kShared))
-    return e;
-  attention<S><<<blocks, kThreads, S::kShared, stream>>>(p);
-  return cudaGetLastError();
+  using S = Shape<T, kDim, kCausal, kCluster>;
+  const auto kernel = attention<S>;
+  if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kShared)) return e;
+  cudaLaunchAttribute attribute[1];
+  attribute[0].id = cudaLaunchAttributeClusterDimension;
+  attribute[0].val.clusterDim = {kCluster, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks), config.blockDim = dim3(kThreads), config.dynamicSmemBytes = S::kShared, config.stream = stream;
+  config.attrs = attribute, config.numAttrs = kCluster > 1;
+  return cudaLaunchKernelEx(&config, kernel, p);
+}
+
+template <class T, bool kCausal, int kCluster>
+cudaError_t launch_dim(const AttentionParams& p, int dim, int blocks, cudaStream_t stream) {
+  return dim == 64 ? launch<T, 64, kCausal, kCluster>(p, blocks, stream) : launch<T, 128, kCausal, kCluster>(p, blocks, stream);
 }
 
 template <class T>
 cudaError_t launch_typed(const AttentionParams& p, int dim, bool causal, int blocks, cudaStream_t stream) {
-  if (dim == 64) return causal ? launch<T, 64, true>(p, blocks, stream) : launch<T, 64, false>(p, blocks, stream);
-  return causal ? launch<T, 128, true>(p, blocks, stream) : launch<T, 128, false>(p, blocks, stream);
+  if (p.cluster == 2) return causal ? launch_dim<T, true, 2>(p, dim, blocks, stream) : launch_dim<T, false, 2>(p, dim, blocks, stream);
+  return causal ? launch_dim<T, true, 1>(p, dim, blocks, stream) : launch_dim<T, false, 1>(p, dim, blocks, stream);
 }
 
 }  // namespace

@@ -15,12 +15,13 @@ struct AttentionParams {
   int batch, heads, seq_q, seq_k;
   int heads_per_kv;
   int offset;            // query i sees keys up to i + offset (causal)
+  int cluster;           // CTAs that share keys and values: 1 or 2
   int q_tiles, tiles;    // of a head; in all
   int head_group;        // heads worked on together, so that their keys and values stay in L2
   float scale_log2;      // softmax scale times log2(e)
 };
 
-/// Keys of one tile: rows of the boxes of k and v.
+/// Keys of one tile.
 constexpr int attention_keys(bool causal) { return causal ? 128 : 160; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.

@@ -32,6 +32,10 @@ template <class Visit>
 void each_split(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
   for (c.split_k = 1; c.split_k * c.cluster_m * c.cluster_n <= 8; c.split_k++)
     if (find_kernel(g, c) == &k) visit(c);
+  // Clusters of 16 are few (seven fit): for very few tiles.
+  const int64_t tiles = (g.m + k.tile_m - 1) / k.tile_m * ((g.n + k.tile_n - 1) / k.tile_n);
+  c.split_k = 16;
+  if (tiles <= 7 && c.cluster_m * c.cluster_n == 1 && find_kernel(g, c) == &k) visit(c);
 }
 
 template <class Visit>

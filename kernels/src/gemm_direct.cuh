@@ -8,9 +8,11 @@
 //   chunk   128 bytes of a row: two pieces a lane. Warps of a CTA take chunks in turn (kWarpsK), kDepth of them in flight.
 //
 // The k that a piece holds are not those the mma layout names; but X is read by the same rule, and a sum does not
-// care in which order its terms come. So no shared memory, no shuffles, and both operands in 16-byte loads.
+// care in which order its terms come. So W needs no shared memory and no shuffles. X, which every warp of a CTA reads, is
+// copied to shared memory once, while W is under way; where it is too large for that it is read from L2.
 // fp8 is widened to f16 (exactly) and multiplied as f16: on Hopper the warp-wide fp8 product is that anyway.
-// int4 has a scale for every row and 128 of k: exactly one 64-byte run, whose sum is scaled in f32.
+// int4 has a scale for every row and 128 of k: exactly one 64-byte run, whose sum is scaled in f32. Its words are stored
+// in such an order that the quad's pieces of X are neighbours too.
 //
 // Partial sums of the warps meet in shared memory, those of a cluster's CTAs (split) through distributed shared memory,
 // always in the same order. Not here: instances and launch (gemm_direct.cu).
@@ -27,12 +29,14 @@ struct DirectParams {
   int rows, cols, k;           // k in elements
   int tiles_m, split;
   bool early;                  // W may be read before the kernels we depend on have ended
+  int staged_pitch;            // bytes from column to column of X in shared memory; 0: X stays where it is
   bool prefetch;               // ask for all of W's part at once, into L2
   Epilogue e;
 };
 
-/// Launches an instance of gemm_direct; of `kernel` tile_n, threads, shared_bytes and function are read.
-cudaError_t launch_direct(const DirectParams& p, const GemmKernel& kernel, bool overlap, cudaStream_t stream);
+/// Launches an instance of gemm_direct; of `kernel` tile_n, threads, slabs (CTAs an SM), shared_bytes (of the sums) and
+/// function are read. x_chunk: bytes of X for one chunk of W; chunks: whole ones in k. Fills p.staged_pitch.
+cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk, int chunks, bool overlap, cudaStream_t stream);
 
 /// How W is stored, and how a piece of it becomes pairs of 16-bit operands.
 struct Plain16 {
@@ -58,8 +62,9 @@ struct PlainE4M3 {
   }
 };
 
-/// Two's complement plus 8; of the eight values of a word, nibble p holds element 2p and nibble p + 4 element 2p + 1, so
-/// that a shift and a mask give a pair in its two halves.
+/// Two's complement plus 8. Of the eight values of a word, nibble p holds element 2p and nibble p + 4 element 2p + 1, so
+/// that a shift and a mask give a pair in its two halves. Of the sixteen words of a group of 128, word 4 t + q holds
+/// elements 32 q + 8 t onwards: piece t of the group and piece q of X meet in one lane.
 struct Int4 {
   static constexpr int kElements = 32;
   static constexpr bool kScaled = true;
@@ -97,8 +102,13 @@ struct DirectTile {
   static constexpr int kChunkK = 2 * 4 * W::kElements;      // elements of k in a chunk
   static constexpr int kPairs = W::kElements / 2;           // operand registers of a piece
   static constexpr int kPiecesX = W::kElements / X::kElements;  // of X for one of W
+  // int4 times fp8: a word of W goes with 8 bytes of X, so that a lane's pieces of X come in halves, 32 bytes apart.
+  static constexpr bool kHalves = W::kElements == 32 && X::kElements == 16;
+  static constexpr bool kWide = W::kElements == 16 && X::kElements == 8;  // fp8 in its natural order times f16
+  static constexpr int kLaneX = kHalves ? 8 : kWide ? 32 : 16;  // bytes from a lane's X to the next lane's
+  static constexpr int kNextX = kWide ? 16 : 64;                // and from piece to piece
   static constexpr int kPitch = kRows + 4;                  // floats from column to column of the sums
-  static constexpr int kSumBytes = kWarpsK * kCols * kPitch * 4;
+  static constexpr int kSumBytes = kWarpsK * kCols * kPitch * 4;  // a multiple of 16
 };
 
 template <class T>
@@ -154,16 +164,20 @@ struct DirectLane {
   int rows_left, cols_left;                    // from this lane's first row and column on
   const uint16_t* scales;
   int groups;
+  const uint8_t* near_x;  // X from the CTA's first chunk on: in shared memory, or in place
+  int64_t near_pitch;
 
-  __device__ __forceinline__ DirectLane(const DirectParams& p, int row0, int col0) {
+  __device__ __forceinline__ DirectLane(const DirectParams& p, int row0, int col0, const uint8_t* staged, int begin) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     w_pitch = p.w_pitch, x_pitch = p.x_pitch;
     w = p.w + (row0 + g) * w_pitch + t * 16;
-    x = p.x + (col0 + g) * x_pitch + t * (16 * Tile::kPiecesX);
+    x = p.x + (col0 + g) * x_pitch + t * Tile::kLaneX;
     w_bytes = int64_t(p.k) * 16 / Tile::W::kElements - t * 16;
-    x_bytes = int64_t(p.k) * 16 / Tile::X::kElements - t * (16 * Tile::kPiecesX);
+    x_bytes = int64_t(p.k) * 16 / Tile::X::kElements - t * Tile::kLaneX;
     rows_left = p.rows - row0 - g, cols_left = p.cols - col0 - g;
     groups = p.k / 128;
+    near_x = p.staged_pitch ? staged + g * p.staged_pitch + t * Tile::kLaneX : x + int64_t(begin) * 128 * Tile::kPiecesX;
+    near_pitch = p.staged_pitch ? p.staged_pitch : x_pitch;
     scales = p.scales + int64_t(row0 + g) * groups;
   }
 
@@ -193,6 +207,7 @@ struct DirectLane {
       }
   }
 
+  /// kWhole: from where X was staged, `chunk` counted from the CTA's first; else from memory.
   template <bool kWhole>
   __device__ __forceinline__ void load(ChunkX<Tile>& c, int chunk) const {
     constexpr int kRun = 64 * Tile::kPiecesX;  // bytes of X for 64 of W
@@ -203,14 +218,36 @@ struct DirectLane {
       for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int q = 0; q < Tile::kPiecesX; q++) {
-          const int64_t offset = at + j * kRun + q * 16;
+          const int64_t offset = at + j * kRun + q * Tile::kNextX;
           c.piece[n][j][q] = make_uint4(0, 0, 0, 0);
           if (n * 8 >= cols_left) continue;
-          if constexpr (kWhole) c.piece[n][j][q] = *reinterpret_cast<const uint4*>(x + n * 8 * x_pitch + offset);
+          if constexpr (Tile::kHalves) {  // k is a multiple of 128: there are no parts of halves
+            const uint8_t* from = kWhole ? near_x + n * 8 * near_pitch + offset : x + n * 8 * x_pitch + offset;
+            if (!kWhole && offset >= x_bytes) continue;
+            const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);
+            c.piece[n][j][q] = make_uint4(a.x, a.y, b.x, b.y);
+            continue;
+          }
+          if constexpr (kWhole) c.piece[n][j][q] = *reinterpret_cast<const uint4*>(near_x + n * 8 * near_pitch + offset);
           else c.piece[n][j][q] = partial_piece(x + n * 8 * x_pitch + offset, x_bytes - offset, 16 / Tile::X::kElements);
         }
   }
 };
+
+/// Copies the columns that exist of the chunks [begin, end) of X to shared memory; complete after wait_staged.
+template <class Tile>
+__device__ __forceinline__ void stage_columns(const DirectParams& p, uint32_t to, int col0, int begin, int end) {
+  constexpr int kChunk = 128 * Tile::kPiecesX;
+  const int columns = min(Tile::kCols, p.cols - col0), units = (end - begin) * (kChunk / 16);
+  const uint8_t* from = p.x + col0 * p.x_pitch + int64_t(begin) * kChunk;
+  for (int c = threadIdx.x / 32; c < columns; c += Tile::kThreads / 32)
+    for (int u = threadIdx.x % 32; u < units; u += 32)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + c * p.staged_pitch + u * 16), "l"(from + c * p.x_pitch + u * 16) : "memory");
+}
+__device__ __forceinline__ void wait_staged() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
 
 template <class T>
 __device__ __forceinline__ float scale_at(uint32_t pair, int j) {
@@ -259,21 +296,24 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[Tile::kBlocks][Tile:
 
 /// This warp's share of the CTA's whole chunks [begin, end), and the last, partial one if there is one and it is ours.
 template <class Tile>
-__device__ __forceinline__ void multiply_direct(const DirectParams& p, const DirectLane<Tile>& lane, int begin, int end,
-                                                bool partial, float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
+__device__ __forceinline__ void multiply_direct(const DirectParams& p, const DirectLane<Tile>& lane, uint32_t staged, int col0, int begin,
+                                                int end, bool partial, float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
   constexpr int kDepth = Tile::kDepth, kStep = Tile::kWarpsK;
   ChunkW<Tile> w[kDepth];
   ChunkX<Tile> x;
   int chunk = begin + threadIdx.x / 32 / Tile::kWarpsM;
+  if (!p.early && p.staged_pitch) stage_columns<Tile>(p, staged, col0, begin, end);
 #pragma unroll
   for (int d = 0; d < kDepth; d++)
     if (chunk + d * kStep < end) lane.template load<true>(w[d], chunk + d * kStep);
   if (p.early) ptx::griddepcontrol_wait();
+  if (p.early && p.staged_pitch) stage_columns<Tile>(p, staged, col0, begin, end);
+  if (p.staged_pitch) wait_staged();
   while (chunk < end) {
 #pragma unroll
     for (int d = 0; d < kDepth; d++, chunk += kStep) {
       if (chunk >= end) break;
-      lane.template load<true>(x, chunk);
+      lane.template load<true>(x, chunk - begin);
       multiply_chunk<Tile>(acc, w[d], x);
       if (chunk + kDepth * kStep < end) lane.template load<true>(w[d], chunk + kDepth * kStep);
     }
@@ -341,7 +381,8 @@ __device__ __forceinline__ void prefetch_direct(const DirectParams& p, int row0,
 
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_direct(const __grid_constant__ DirectParams p) {
-  extern __shared__ float sums[];
+  extern __shared__ __align__(16) uint8_t shared[];
+  uint8_t* const staged = shared + Tile::kSumBytes;
   const int tile = blockIdx.x / p.split, part = blockIdx.x - tile * p.split;
   const int row0 = tile % p.tiles_m * Tile::kRows, col0 = tile / p.tiles_m * Tile::kCols;
   const int chunks = p.k / Tile::kChunkK;  // whole ones
@@ -349,10 +390,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_direct(cons
   ptx::griddepcontrol_launch_dependents();
   if (!p.early) ptx::griddepcontrol_wait();
   if (p.prefetch) prefetch_direct<Tile>(p, row0, begin, end);
-  const DirectLane<Tile> lane(p, row0 + threadIdx.x / 32 % Tile::kWarpsM * (16 * Tile::kBlocks), col0);
+  const DirectLane<Tile> lane(p, row0 + threadIdx.x / 32 % Tile::kWarpsM * (16 * Tile::kBlocks), col0, staged, begin);
   float acc[Tile::kBlocks][Tile::kColumns][4] = {};
-  multiply_direct<Tile>(p, lane, begin, end, part == p.split - 1 && p.k % Tile::kChunkK, acc);
-  finish_direct<Tile>(p, sums, acc, row0, col0, part);
+  multiply_direct<Tile>(p, lane, ptx::smem_address(staged), col0, begin, end, part == p.split - 1 && p.k % Tile::kChunkK, acc);
+  finish_direct<Tile>(p, reinterpret_cast<float*>(shared), acc, row0, col0, part);
 }
 
 }  // namespace orrery::kernels

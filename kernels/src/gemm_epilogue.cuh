@@ -111,9 +111,46 @@ __device__ __forceinline__ uint32_t staged_at(uint32_t staging, int row, int col
   return staging + (row * 64 + (col ^ row % 4 * 8)) * 4;
 }
 
+/// The same where columns of D are contiguous: four at a time.
+template <int kCols>
+__device__ __forceinline__ void store_staged_quads(const Epilogue& e, float scale, uint32_t staging, int row0, int col0, int end) {
+  const int size = e.dtype == DType::kF32 ? 4 : 2;
+#pragma unroll 1
+  for (int i = threadIdx.x % 32; i < 16 * kCols / 4; i += 32) {
+    const int r = i / (kCols / 4), row = row0 + r, col = col0 + i % (kCols / 4) * 4;
+    if (row >= end || col >= e.n) continue;
+    float v[4];
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "r"(staged_at(staging, r, col - col0))
+                 : "memory");
+    const int count = min(4, e.n - col);
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+      if (c < count) v[c] = finish(e, scale, v[c], row, col + c);
+    const int64_t at = row * e.d_row_stride + col;
+    char* to = static_cast<char*>(e.d) + at * size;
+    if (count == 4 && reinterpret_cast<uintptr_t>(to) % (4 * size) == 0) {
+      if (size == 4) *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+      else {
+        const bool bf16 = e.dtype == DType::kBF16;
+        *reinterpret_cast<uint2*>(to) = make_uint2(pack_pair(v[0], v[1], bf16), pack_pair(v[2], v[3], bf16));
+      }
+      continue;
+    }
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+      if (c < count) store_element(e.d, at + c, e.dtype, v[c]);
+  }
+}
+
 /// Finishes and stores the staged 16 x kCols elements of D at (row0, col0).
 template <int kCols>
 __device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uint32_t staging, int row0, int col0, int end) {
+  if (e.d_col_stride == 1) {
+    store_staged_quads<kCols>(e, scale, staging, row0, col0, end);
+    return;
+  }
   const bool rows_fast = e.d_row_stride == 1;
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < 16 * kCols; i += 32) {

@@ -31,11 +31,14 @@ WeightKernel weight_kernel(WeightFormat format, DType a) {
 template <class T, class W, class X>
 void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
   out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 2, 2>(format, a));  // 16 x 8
+  out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 1, 4>(format, a));  // 16 x 8, lean
   out.push_back(weight_kernel<T, W, X, 1, 1, 2, 4, 2, 3>(format, a));  // 32 x 8
-  out.push_back(weight_kernel<T, W, X, 1, 2, 1, 8, 2, 2>(format, a));  // 16 x 16
+  out.push_back(weight_kernel<T, W, X, 1, 1, 4, 2, 2, 2>(format, a));  // 64 x 8
   out.push_back(weight_kernel<T, W, X, 1, 2, 2, 4, 2, 2>(format, a));  // 32 x 16
-  out.push_back(weight_kernel<T, W, X, 1, 4, 2, 4, 2, 2>(format, a));  // 32 x 32
+  out.push_back(weight_kernel<T, W, X, 1, 2, 4, 2, 2, 2>(format, a));  // 64 x 16
+  out.push_back(weight_kernel<T, W, X, 1, 4, 4, 2, 2, 2>(format, a));  // 64 x 32
   out.push_back(weight_kernel<T, W, X, 1, 8, 4, 2, 2, 1>(format, a));  // 64 x 64
+  out.push_back(weight_kernel<T, W, X, 2, 8, 4, 2, 1, 1>(format, a));  // 128 x 64
 }
 
 const std::vector<WeightKernel>& weight_kernels() {
@@ -122,11 +125,15 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   p.e.m = p.rows, p.e.n = p.cols, p.e.activation = g.activation;
   p.e.linear = !g.col_scale && !g.col_bias && g.activation == Activation::kNone;
   GemmKernel k{};
-  k.tile_n = kernel.tile_n, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
-  return launched(launch_direct(p, k, g.overlap, stream));
+  k.tile_n = kernel.tile_n, k.slabs = kernel.per_sm, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
+  const int x_chunk = kernel.chunk_k * size_of(g.a.dtype);
+  return launched(launch_direct(p, k, x_chunk, int(g.k / kernel.chunk_k), g.overlap, stream));
 }
 
 // --- quantisation: a half-warp holds the 128 columns of a group, eight a lane, which are one word of int4 ---------
+
+/// The word of a group's word-order index: see Int4. i counts words of eight elements in the order of k.
+__device__ __forceinline__ int64_t stored_word(int64_t i) { return i / 16 * 16 + i % 4 * 4 + i / 4 % 4; }
 
 template <class T>
 __global__ void __launch_bounds__(256) to_int4(uint32_t* out, T* scales, const T* in, int64_t words) {
@@ -149,7 +156,7 @@ __global__ void __launch_bounds__(256) to_int4(uint32_t* out, T* scales, const T
     word |= uint32_t(q) << 4 * (k / 2 + k % 2 * 4);
   }
   if (!inside) return;
-  out[i] = word;
+  out[stored_word(i)] = word;
   if (i % 16 == 0) scales[i / 16] = stored;
 }
 

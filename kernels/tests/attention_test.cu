@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   const DType B = DType::kBF16, H = DType::kF16;
   std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false},
                              {B, 1, 4, 2, 300, 300, 128, true, false}, {H, 2, 2, 2, 1, 400, 64, false, false},
-                             {B, 1, 2, 2, 260, 100, 128, true, false}, {H, 2, 2, 2, 77, 77, 64, true, true}};
+                             {B, 1, 2, 2, 260, 100, 128, true, false}, {H, 2, 2, 2, 77, 77, 64, true, true}, {B, 1, 1, 1, 2100, 2100, 128, true, false}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})

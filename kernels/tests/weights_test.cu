@@ -28,7 +28,8 @@ struct Weights {
   double at(int64_t n, int64_t i) const {
     if (format == WeightFormat::kE4M3) return check::to_double(bytes.data(), n * round_up(k, 16) + i, DType::kE4M3);
     uint32_t word;
-    std::memcpy(&word, &bytes[(n * k + i / 8 * 8) / 2], 4);
+    const int64_t block = i / 8 % 16;  // of the group; kept as word 4 * (block % 4) + block / 4
+    std::memcpy(&word, &bytes[(n * k + i / 128 * 128) / 2 + (block % 4 * 4 + block / 4) * 4], 4);
     const int in_word = int(i % 8), nibble = in_word / 2 + in_word % 2 * 4;
     return (int(word >> 4 * nibble & 15) - 8) * check::to_double(scales.data(), (n * k + i) / 128, scale_type);
   }

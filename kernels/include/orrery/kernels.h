@@ -118,7 +118,8 @@ Status gemm_grouped(const GroupedGemmArgs& args, cudaStream_t stream);
 
 /// Weights kept narrow and widened on their way to the tensor core.
 enum class WeightFormat : uint8_t {
-  kInt4,  // as quantize_int4 leaves them: two's complement plus 8, in words of eight with the even ones in the low half
+  kInt4,  // as quantize_int4 leaves them: two's complement plus 8, in words of eight with the even ones in the low half; of the
+          // 16 words of 128 elements, word 4 t + q has elements 32 q + 8 t onwards
   kE4M3,  // one byte each
 };
 /// d = act(alpha * a w' + bias), for few rows of a (any number is right; it is meant for m <= 64).
