@@ -1,5 +1,6 @@
 // The host side of GEMM, in the order it runs: check, choose, plan (kernel and parameters), launch.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "gemm_params.h"
@@ -26,6 +27,12 @@ inline int64_t k_steps(const GemmArgs& a) { return (a.k * size_of(a.a.dtype) + 1
 inline int64_t stages_of_k(const GemmArgs& a, const GemmKernel& kernel) {
   return (k_steps(a) + kernel.slabs - 1) / kernel.slabs;
 }
+
+/// The configuration measured best for the nearest shape that is near enough and that `fits`. kind: bytes of an element of
+/// A and B, or kInt4Kind for int4 weights.
+constexpr int kInt4Kind = 0;
+bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
+                      const std::function<bool(const GemmConfig&)>& fits, GemmConfig* out);
 
 /// Predicted seconds of `config` on an H200: the larger of its arithmetic, L2 and memory times plus fixed costs.
 double predict_seconds(const GemmArgs& args, const GemmConfig& config);

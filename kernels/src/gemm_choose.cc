@@ -54,10 +54,7 @@ template <class Visit>
 void each_direct(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
   if (g.n > 128 || g.n > 2 * k.tile_n || (g.n <= k.tile_n / 2 && k.tile_n > 8)) return;
   for (c.split_k = 1; c.split_k <= 8; c.split_k *= 2)
-    for (const bool prefetch : {false, true}) {
-      c.prefetch = prefetch;
-      if (find_kernel(g, c) == &k) visit(c);
-    }
+    if (find_kernel(g, c) == &k) visit(c);
 }
 
 template <class Visit>
@@ -68,7 +65,7 @@ void each_config(const GemmArgs& args, Visit visit) {
     for (const GemmKernel& k : gemm_kernels()) {
       GemmConfig c;
       c.schedule = k.schedule, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.swap = swap;
-      if (k.schedule == Schedule::kDirect) c.per_sm = k.slabs;
+      if (k.schedule == Schedule::kDirect) c.per_sm = k.slabs, c.threads = k.threads;
       if (find_kernel(g, c) != &k) continue;
       if (k.schedule == Schedule::kDirect) {
         each_direct(g, k, c, visit);
@@ -88,36 +85,16 @@ void each_config(const GemmArgs& args, Visit visit) {
 }
 
 struct Measured {
-  int element_bytes;
-  bool b_k_major;
+  int kind;
+  bool overlap, b_k_major;
   double m, n, k;
   GemmConfig config;
 };
 constexpr Measured kMeasured[] = {
-    {0, false, 1, 1, 1, {}},  // so that an empty table compiles
+    {-1, false, false, 1, 1, 1, {}},  // so that an empty table compiles
 #include "gemm_table.inc"
 };
 constexpr double kNear = 1.6;
-
-bool fits(const GemmArgs& args, const GemmConfig& c) { return find_kernel(c.swap ? swapped(args) : args, c) != nullptr; }
-
-bool nearest_measured(const GemmArgs& args, GemmConfig* out) {
-  double nearest = kNear;
-  bool found = false;
-  for (const Measured& entry : kMeasured) {
-    if (entry.element_bytes != size_of(args.a.dtype) || args.d.col_stride != 1) continue;
-    if (entry.b_k_major != (args.b.row_stride == 1)) continue;
-    const double distance = std::fabs(std::log2(args.m / entry.m)) + std::fabs(std::log2(args.n / entry.n)) +
-                            std::fabs(std::log2(args.k / entry.k));
-    if (distance >= nearest || !fits(args, entry.config)) continue;
-    nearest = distance, *out = entry.config, found = true;
-  }
-  return found;
-}
-
-}  // namespace
-
-namespace {
 
 /// Reads of A from memory, of B from L2 by every CTA, and the launch; a CTA's worth of latency where few are in flight.
 double predict_direct(const GemmArgs& g, const GemmConfig& c) {
@@ -129,6 +106,21 @@ double predict_direct(const GemmArgs& g, const GemmConfig& c) {
 }
 
 }  // namespace
+
+bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
+                      const std::function<bool(const GemmConfig&)>& fits, GemmConfig* out) {
+  double nearest = kNear;
+  bool found = false;
+  for (const Measured& entry : kMeasured) {
+    if (entry.kind != kind || entry.b_k_major != b_k_major) continue;
+    // An entry of the other way to launch counts as a little farther away than the same shape's own.
+    const double distance = std::fabs(std::log2(m / entry.m)) + std::fabs(std::log2(n / entry.n)) +
+                            std::fabs(std::log2(k / entry.k)) + (entry.overlap == overlap ? 0 : 0.1);
+    if (distance >= nearest || !fits(entry.config)) continue;
+    nearest = distance, *out = entry.config, found = true;
+  }
+  return found;
+}
 
 double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const GemmArgs g = c.swap ? swapped(args) : args;
@@ -167,8 +159,11 @@ int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity) {
 
 GemmConfig gemm_choose(const GemmArgs& args) {
   if (args.config.schedule != Schedule::kAuto) return args.config;
-  if (GemmConfig near; nearest_measured(args, &near)) return near;
   GemmConfig best;
+  const auto fits = [&](const GemmConfig& c) { return find_kernel(c.swap ? swapped(args) : args, c) != nullptr; };
+  if (args.d.col_stride == 1 && nearest_measured(size_of(args.a.dtype), args.b.row_stride == 1, double(args.m), double(args.n),
+                                                 double(args.k), args.overlap && args.constant_b, fits, &best))
+    return best;
   best.schedule = Schedule::kSimple;
   double best_seconds = INFINITY;
   each_config(args, [&](const GemmConfig& c) {

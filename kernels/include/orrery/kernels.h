@@ -61,7 +61,7 @@ struct GemmConfig {
   int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
   int per_sm = 0;                    // CTAs meant to share an SM (kDirect)
-  bool prefetch = false;             // a CTA asks for all of its A at its start, into L2 (kDirect)
+  int threads = 0;                   // of a CTA (kDirect)
 };
 
 /// One product: a is m x k, b is k x n, c and d are m x n.
@@ -124,7 +124,7 @@ enum class WeightFormat : uint8_t {
 };
 /// d = act(alpha * a w' + bias), for few rows of a (any number is right; it is meant for m <= 64).
 struct WeightOnlyArgs {
-  int64_t m = 0, n = 0, k = 0;         // kInt4: k a multiple of 128
+  int64_t m = 0, n = 0, k = 0;         // k: a multiple of 256 (kInt4) or 128 (kE4M3)
   ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3; kE4M3: f16
   WeightFormat format = WeightFormat::kInt4;
   const void* weights = nullptr;       // n rows of weight_pitch bytes (a multiple of 16)
