@@ -45,6 +45,9 @@ std::vector<Case> cases(void* workspace) {
       {"transpose_16bit", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return transpose(o, x, 2, n / 2 / kCols, kCols, kCols, n / 2 / kCols, s); }},
       {"transpose_32bit", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return transpose(o, x, 4, n / 4 / kCols, kCols, kCols, n / 4 / kCols, s); }},
       {"gather_4KiB", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return gather_rows(o, x, static_cast<int32_t*>(workspace) + (1 << 20), n / 4096, n / 4096, 4096, s); }},
+      {"top_64_of_8192_bf16", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return top_k(o, nullptr, x, kB, n / 2 / kCols, kCols, kCols, 64, s); }},
+      {"sort_u32_quarter", 0.5, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return sort_u32(u(o), nullptr, u(x), nullptr, n / 16, y, s); }},
+      {"pack_64_of_128_bytes", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return pack(o, x, {1, 64, {n / 128}, {128}}, s); }},
       {"histogram_u8", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return histogram_u8(u(o), reinterpret_cast<uint8_t*>(x), n, s); }},
       {"inclusive_scan", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return inclusive_scan(u(o), u(x), n / 4, static_cast<char*>(workspace) + (16 << 20), s); }},
   };

@@ -14,10 +14,10 @@ run() {  # NAME COMMAND...
   shift
   { header "$@"; "$@"; } > "$out/$name.csv"
 }
-for table in skinny_e4m3 skinny_f16 skinny_bf16 square_bf16 square_f16 square_e4m3; do
-  if [ -n "$search" ]; then run gemm_$table "$build/gemm_bench" $table "$out/search_$table.csv"
-  else run gemm_$table "$build/gemm_bench" $table; fi
+for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 square_bf16 square_f16 square_e4m3 square_int8; do
+  if [ -n "$search" ]; then run gemm_$table "$build/kernels_gemm_bench" $table "$out/search_$table.csv"
+  else run gemm_$table "$build/kernels_gemm_bench" $table; fi
 done
-run memory "$build/memory_bench"
-run attention "$build/attention_bench"
+run memory "$build/kernels_memory_bench"
+run attention "$build/kernels_attention_bench"
 if python3 -c 'import torch' 2> /dev/null; then run attention_peers python3 "$here/attention_peers.py"; fi

@@ -220,9 +220,8 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
         k.tile_n != c.tile_n)
       continue;
     if (k.schedule == GemmConfig::Schedule::kDirect) {  // sums are f32 anyway: it serves promoted products too
-      if (k.slabs != c.per_sm || k.threads != c.threads) continue;
-      const int64_t bytes = g.k * size_of(k.a);  // whole chunks of 128
-      return bytes % 128 == 0 && c.split_k <= 8 && bytes / 128 >= c.split_k ? &k : nullptr;
+      if (k.slabs != c.per_sm) continue;
+      return c.split_k <= 8 && (c.split_k == 1 || g.k * size_of(k.a) / 128 >= c.split_k) ? &k : nullptr;
     }
     if (k.promote != promote) continue;
     // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).

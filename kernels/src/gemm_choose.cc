@@ -65,7 +65,7 @@ void each_config(const GemmArgs& args, Visit visit) {
     for (const GemmKernel& k : gemm_kernels()) {
       GemmConfig c;
       c.schedule = k.schedule, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.swap = swap;
-      if (k.schedule == Schedule::kDirect) c.per_sm = k.slabs, c.threads = k.threads;
+      if (k.schedule == Schedule::kDirect) c.per_sm = k.slabs;
       if (find_kernel(g, c) != &k) continue;
       if (k.schedule == Schedule::kDirect) {
         each_direct(g, k, c, visit);

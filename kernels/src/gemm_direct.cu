@@ -8,23 +8,27 @@ namespace {
 
 template <class Tile>
 GemmKernel direct_kernel(DType t) {
-  return {t, t, false, false, GemmConfig::Schedule::kDirect, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kSharedBytes,
+  return {t, t, false, false, GemmConfig::Schedule::kDirect, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kSumBytes,
           Tile::kThreads, reinterpret_cast<const void*>(&gemm_direct<Tile>)};
 }
 
-/// Blocks of 16 rows and of 8 columns of a warp; warps along rows and along k; bytes of a stage's rows, stages, CTAs an SM.
-template <class T, class S>
+/// Rows of W a CTA takes, columns, and how the eight warps share the work; one with few registers, so that two
+/// launches fit on an SM, and one with many loads in flight.
+template <class T, class Storage>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 1, 1, 8, 1024, 4, 2>>(t));   //  16 x 8
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 1, 1, 4, 1024, 4, 2>>(t));   //  16 x 8, four warps
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 1, 2, 4, 1024, 5, 1>>(t));   //  32 x 8
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 2, 1, 8, 1024, 3, 2>>(t));   //  16 x 16
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 2, 2, 4, 512, 4, 2>>(t));    //  32 x 16
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 4, 2, 4, 512, 3, 2>>(t));    //  32 x 32
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 4, 4, 2, 512, 2, 2>>(t));    //  64 x 32
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 4, 4, 4, 512, 4, 1>>(t));    //  64 x 32, 16 warps
-  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 8, 4, 2, 512, 3, 1>>(t));    //  64 x 64
-  out.push_back(direct_kernel<DirectTile<T, S, S, 2, 8, 4, 2, 512, 2, 1>>(t));    // 128 x 64
+  using S = Storage;
+  //                                                 blocks, columns, warps along rows and k, depth, CTAs an SM
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 1, 1, 8, 4, 2>>(t));   //  16 x 8
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 1, 1, 8, 2, 4>>(t));   //  16 x 8, lean
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 1, 2, 4, 2, 4>>(t));   //  32 x 8, lean
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 2, 1, 8, 4, 2>>(t));   //  16 x 16
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 2, 2, 4, 2, 3>>(t));   //  32 x 16, lean
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 2, 2, 8, 4, 1>>(t));   //  32 x 16, 16 warps
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 2, 4, 2, 4, 2>>(t));   //  64 x 16
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 4, 2, 8, 3, 1>>(t));   //  32 x 32, 16 warps
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 4, 4, 2, 4, 2>>(t));   //  64 x 32
+  out.push_back(direct_kernel<DirectTile<T, S, S, 1, 8, 4, 2, 2, 2>>(t));   //  64 x 64
+  out.push_back(direct_kernel<DirectTile<T, S, S, 2, 8, 4, 2, 1, 1>>(t));   // 128 x 64
 }
 
 }  // namespace
@@ -35,13 +39,18 @@ void add_kernels_direct(std::vector<GemmKernel>& out) {
   add_tiles<__half, PlainE4M3>(out, DType::kE4M3);
 }
 
-cudaError_t launch_direct(const DirectParams& p, const GemmKernel& kernel, bool overlap, cudaStream_t stream) {
+cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk, int chunks, bool overlap, cudaStream_t stream) {
+  // 64 bytes more than a multiple of 128: the two columns that one phase of a load reads then fall on different banks.
+  const int most = (chunks + p.split - 1) / p.split, columns = p.cols < kernel.tile_n ? p.cols : kernel.tile_n;
+  const int64_t staged = columns * (int64_t(most) * x_chunk + 64), room = (227 * 1024) / kernel.slabs - 1024 - kernel.shared_bytes;
+  p.staged_pitch = staged <= room ? most * x_chunk + 64 : 0;
+  const int shared_bytes = kernel.shared_bytes + (p.staged_pitch ? int(staged) : 0);
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config{};
   const int64_t blocks = int64_t(p.tiles_m) * ((p.cols + kernel.tile_n - 1) / kernel.tile_n) * p.split;
   if (blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
   config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(kernel.threads);
-  config.dynamicSmemBytes = kernel.shared_bytes, config.stream = stream, config.attrs = attributes;
+  config.dynamicSmemBytes = shared_bytes, config.stream = stream, config.attrs = attributes;
   if (p.split > 1) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[config.numAttrs++].val.clusterDim = {unsigned(p.split), 1, 1};
@@ -50,8 +59,9 @@ cudaError_t launch_direct(const DirectParams& p, const GemmKernel& kernel, bool 
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }
-  if (cudaError_t e = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes)) return e;
-  void* arguments[1] = {const_cast<DirectParams*>(&p)};
+  if (shared_bytes > 48 * 1024)  // always the most, so that calls from several threads ask for the same
+    if (cudaError_t e = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024)) return e;
+  void* arguments[1] = {&p};
   return cudaLaunchKernelExC(&config, kernel.function, arguments);
 }
 
@@ -65,7 +75,7 @@ cudaError_t gemm_direct_launch(const GemmArgs& g, const Epilogue& e, const GemmC
   p.tiles_m = int((g.m + kernel.tile_m - 1) / kernel.tile_m), p.split = c.split_k;
   p.early = g.overlap && g.constant_b && c.swap;
   p.e = e;
-  return launch_direct(p, kernel, g.overlap, stream);
+  return launch_direct(p, kernel, 128, int(g.k * size / 128), g.overlap, stream);
 }
 
 }  // namespace orrery::kernels

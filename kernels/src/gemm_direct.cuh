@@ -1,23 +1,21 @@
 // Direct GEMM: a wide, constant matrix W (rows x k) times a few columns X (k x at most 64), at the speed of memory.
 //
-// Where m is small a product is a read of W, and what a tile kernel spends before its first byte arrives (tensor maps,
-// cluster start) and after its last one costs as much as the read. So one warp asks for rows of W and columns of X by plain
-// bulk copies, which need no tensor map, as soon as it runs; the products are warp-wide mma instructions straight
-// from shared memory; and the loop is rolled, because a launch this short runs its code from a cold instruction cache
-// (a version that kept W in registers, unrolled, spent 3.5 us in code of 30 KB: NOTES.md).
+// Where m is small a product is a read of W, and what a tile kernel spends before its first byte arrives (tensor-map
+// fetch, barriers, cluster start) costs as much as the read. Here nothing stands before the first load: each lane asks
+// for its own pieces of W, 16 bytes each, straight into registers, and the products are warp-wide mma instructions.
 //
 //   piece   16 bytes of a row: 8, 16 or 32 elements. Lane t of a quad takes piece t of 64 bytes, rows g and g + 8.
-//   chunk   128 bytes of a row of W and the X that goes with them: two pieces a lane.
-//   stage   kWidth bytes of each of the CTA's rows of W, and the same k of X; its chunks are dealt to the warps along k.
-//           Rows lie 64 bytes more than a multiple of 128 apart, so that loads of a quad's pieces do not collide.
+//   chunk   128 bytes of a row: two pieces a lane. Warps of a CTA take chunks in turn (kWarpsK), kDepth of them in flight.
 //
 // The k that a piece holds are not those the mma layout names; but X is read by the same rule, and a sum does not
-// care in which order its terms come. fp8 is widened to f16 (exactly) and multiplied as f16: on Hopper the warp-wide fp8
-// product is that anyway. int4 has a scale for every row and 128 of k: exactly one 64-byte run, whose sum is scaled in
-// f32. Its words are stored in such an order that the quad's pieces of X are neighbours too.
+// care in which order its terms come. So W needs no shared memory and no shuffles. X, which every warp of a CTA reads, is
+// copied to shared memory once, while W is under way; where it is too large for that it is read from L2.
+// fp8 is widened to f16 (exactly) and multiplied as f16: on Hopper the warp-wide fp8 product is that anyway.
+// int4 has a scale for every row and 128 of k: exactly one 64-byte run, whose sum is scaled in f32. Its words are stored
+// in such an order that the quad's pieces of X are neighbours too.
 //
-// k is a whole number of chunks. Partial sums of the warps meet in shared memory, those of a cluster's CTAs (split)
-// through distributed shared memory, always in the same order. Not here: instances and launch (gemm_direct.cu).
+// Partial sums of the warps meet in shared memory, those of a cluster's CTAs (split) through distributed shared memory,
+// always in the same order. Not here: instances and launch (gemm_direct.cu).
 #pragma once
 #include "gemm_epilogue.cuh"
 
@@ -31,11 +29,13 @@ struct DirectParams {
   int rows, cols, k;           // k in elements
   int tiles_m, split;
   bool early;                  // W may be read before the kernels we depend on have ended
+  int staged_pitch;            // bytes from column to column of X in shared memory; 0: X stays where it is
   Epilogue e;
 };
 
-/// Launches an instance of gemm_direct; of `kernel` tile_n, threads, shared_bytes and function are read.
-cudaError_t launch_direct(const DirectParams& p, const GemmKernel& kernel, bool overlap, cudaStream_t stream);
+/// Launches an instance of gemm_direct; of `kernel` tile_n, threads, slabs (CTAs an SM), shared_bytes (of the sums) and
+/// function are read. x_chunk: bytes of X for one chunk of W; chunks: whole ones in k. Fills p.staged_pitch.
+cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk, int chunks, bool overlap, cudaStream_t stream);
 
 /// How W is stored, and how a piece of it becomes pairs of 16-bit operands.
 struct Plain16 {
@@ -89,29 +89,25 @@ struct Int4 {
   }
 };
 
-template <class T_, class W_, class X_, int kBlocks_, int kColumns_, int kWarpsM_, int kWarpsK_, int kWidth_, int kStages_, int kPerSm_>
+template <class T_, class W_, class X_, int kBlocks_, int kColumns_, int kWarpsM_, int kWarpsK_, int kDepth_, int kPerSm_>
 struct DirectTile {
   using T = T_;  // of the products: __half or __nv_bfloat16
   using W = W_;
   using X = X_;  // storage of X: Plain16 or PlainE4M3
   static constexpr int kBlocks = kBlocks_, kColumns = kColumns_;  // of 16 rows, of 8 columns; per warp
-  static constexpr int kWarpsM = kWarpsM_, kWarpsK = kWarpsK_, kWidth = kWidth_, kStages = kStages_, kPerSm = kPerSm_;
-  static constexpr int kConsumers = 32 * kWarpsM * kWarpsK, kThreads = kConsumers + 32;
+  static constexpr int kWarpsM = kWarpsM_, kWarpsK = kWarpsK_, kDepth = kDepth_, kPerSm = kPerSm_;
+  static constexpr int kThreads = 32 * kWarpsM * kWarpsK;
   static constexpr int kRows = 16 * kBlocks * kWarpsM, kCols = 8 * kColumns;
-  static constexpr int kChunkK = 2 * 4 * W::kElements;          // elements of k in a chunk
-  static constexpr int kPairs = W::kElements / 2;               // operand registers of a piece
+  static constexpr int kChunkK = 2 * 4 * W::kElements;      // elements of k in a chunk
+  static constexpr int kPairs = W::kElements / 2;           // operand registers of a piece
   static constexpr int kPiecesX = W::kElements / X::kElements;  // of X for one of W
   // int4 times fp8: a word of W goes with 8 bytes of X, so that a lane's pieces of X come in halves, 32 bytes apart.
   static constexpr bool kHalves = W::kElements == 32 && X::kElements == 16;
   static constexpr bool kWide = W::kElements == 16 && X::kElements == 8;  // fp8 in its natural order times f16
   static constexpr int kLaneX = kHalves ? 8 : kWide ? 32 : 16;  // bytes from a lane's X to the next lane's
   static constexpr int kNextX = kWide ? 16 : 64;                // and from piece to piece
-  static constexpr int kPitchW = kWidth + 64, kPitchX = kWidth * kPiecesX + 64;
-  static constexpr int kStageBytes = kRows * kPitchW + kCols * kPitchX, kBarrierBytes = 128;
-  static constexpr int kPitch = kRows + 4;                      // floats from column to column of the sums
-  static constexpr int kSharedBytes = kBarrierBytes + kStages * kStageBytes;
-  static_assert(kWarpsK * kCols * kPitch * 4 <= kStages * kStageBytes, "the sums lie over the ring");
-  static_assert(kStages <= 8 && kWidth % 128 == 0);
+  static constexpr int kPitch = kRows + 4;                  // floats from column to column of the sums
+  static constexpr int kSumBytes = kWarpsK * kCols * kPitch * 4;  // a multiple of 16
 };
 
 template <class T>
@@ -127,68 +123,129 @@ __device__ __forceinline__ void mma_16816(float (&c)[4], uint32_t a0, uint32_t a
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-/// Shared-window addresses of a CTA's ring.
-template <class Tile>
-struct DirectRing {
-  uint32_t base;
-  __device__ __forceinline__ uint32_t full(int s) const { return base + 8 * s; }
-  __device__ __forceinline__ uint32_t empty(int s) const { return base + 64 + 8 * s; }
-  __device__ __forceinline__ uint32_t w(int s) const { return base + Tile::kBarrierBytes + s * Tile::kStageBytes; }
-  __device__ __forceinline__ uint32_t x(int s) const { return w(s) + Tile::kRows * Tile::kPitchW; }
-};
-
-/// The copies of one CTA: chunks [begin, end) of its rows and columns. Called by a whole warp.
-template <class Tile>
-struct DirectLoads {
-  const uint8_t *w, *x;
-  int64_t w_pitch, x_pitch;
-  int rows, columns, chunks;
-  __device__ __forceinline__ DirectLoads(const DirectParams& p, int row0, int col0, int begin, int end)
-      : w(p.w + row0 * p.w_pitch + int64_t(begin) * 128), x(p.x + col0 * p.x_pitch + int64_t(begin) * (128 * Tile::kPiecesX)),
-        w_pitch(p.w_pitch), x_pitch(p.x_pitch), rows(p.rows - row0), columns(min(Tile::kCols, p.cols - col0)), chunks(end - begin) {}
-  /// Bytes of a row in stage `s` of this part of k.
-  __device__ __forceinline__ int width(int s) const { return min(Tile::kWidth, chunks * 128 - s * Tile::kWidth); }
-  __device__ __forceinline__ void expect(uint32_t bar, int s) const {
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_expect_tx(bar, width(s) * (Tile::kRows + columns * Tile::kPiecesX));
-    __syncwarp();
+/// The piece at p of which `bytes` (any number) are inside the matrix; zeros beyond.
+static __device__ __noinline__ uint4 partial_piece(const uint8_t* p, int64_t bytes, int element) {
+  union {
+    uint16_t half[8];
+    uint4 all;
+  } r;
+  r.all = make_uint4(0, 0, 0, 0);
+  for (int i = 0; i < 16 && i < bytes; i += element) {
+    if (element == 2) r.half[i / 2] = *reinterpret_cast<const uint16_t*>(p + i);
+    else r.half[i / 2] |= uint16_t(p[i]) << (i % 2 * 8);
   }
-  __device__ __forceinline__ void load_w(uint32_t to, uint32_t bar, int s) const {
-    for (int r = threadIdx.x % 32; r < Tile::kRows; r += 32)  // rows that do not exist are the last one again
-      ptx::bulk_load(to + r * Tile::kPitchW, w + min(r, rows - 1) * w_pitch + s * Tile::kWidth, width(s), bar);
-  }
-  __device__ __forceinline__ void load_x(uint32_t to, uint32_t bar, int s) const {
-    for (int c = threadIdx.x % 32; c < columns; c += 32)
-      ptx::bulk_load(to + c * Tile::kPitchX, x + c * x_pitch + s * (Tile::kWidth * Tile::kPiecesX), width(s) * Tile::kPiecesX, bar);
-  }
-};
-
-template <class Tile>
-__device__ __forceinline__ void produce_direct(const DirectParams& p, const DirectRing<Tile>& ring, const DirectLoads<Tile>& loads, int stages) {
-  const int ahead = p.early ? min(stages, Tile::kStages) : 0;
-  for (int s = 0; s < ahead; s++) {
-    loads.expect(ring.full(s), s);
-    loads.load_w(ring.w(s), ring.full(s), s);
-  }
-  ptx::griddepcontrol_wait();
-  for (int s = 0; s < ahead; s++) loads.load_x(ring.x(s), ring.full(s), s);
-  for (int s = ahead; s < stages; s++) {
-    const int slot = s % Tile::kStages;
-    if (s >= Tile::kStages) ptx::mbarrier_wait(ring.empty(slot), s / Tile::kStages - 1 & 1);
-    loads.expect(ring.full(slot), s);
-    loads.load_x(ring.x(slot), ring.full(slot), s);
-    loads.load_w(ring.w(slot), ring.full(slot), s);
-  }
+  return r.all;
 }
 
-__device__ __forceinline__ uint4 ld_shared_16(uint32_t at) {
+__device__ __forceinline__ uint4 load_once(const uint8_t* p) {
   uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at) : "memory");
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
   return v;
 }
-__device__ __forceinline__ uint2 ld_shared_8(uint32_t at) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(at) : "memory");
-  return v;
+/// This lane's pieces of a chunk of W: [block][row g or g + 8][first or second 64 bytes].
+template <class Tile>
+struct ChunkW {
+  uint4 piece[Tile::kBlocks][2][2];
+  uint32_t scales[Tile::W::kScaled ? Tile::kBlocks : 1][2];  // a pair each: one for each 64 bytes
+};
+template <class Tile>
+struct ChunkX {
+  uint4 piece[Tile::kColumns][2][Tile::kPiecesX];
+};
+
+/// Where this lane reads.
+template <class Tile>
+struct DirectLane {
+  const uint8_t *w, *x;
+  int64_t w_pitch, x_pitch, w_bytes, x_bytes;  // bytes: of a row's k, less what lies before this lane's pieces
+  int rows_left, cols_left;                    // from this lane's first row and column on
+  const uint16_t* scales;
+  int groups;
+  const uint8_t* near_x;  // X from the CTA's first chunk on: in shared memory, or in place
+  int64_t near_pitch;
+
+  __device__ __forceinline__ DirectLane(const DirectParams& p, int row0, int col0, const uint8_t* staged, int begin) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    w_pitch = p.w_pitch, x_pitch = p.x_pitch;
+    w = p.w + (row0 + g) * w_pitch + t * 16;
+    x = p.x + (col0 + g) * x_pitch + t * Tile::kLaneX;
+    w_bytes = int64_t(p.k) * 16 / Tile::W::kElements - t * 16;
+    x_bytes = int64_t(p.k) * 16 / Tile::X::kElements - t * Tile::kLaneX;
+    rows_left = p.rows - row0 - g, cols_left = p.cols - col0 - g;
+    groups = p.k / 128;
+    near_x = p.staged_pitch ? staged + g * p.staged_pitch + t * Tile::kLaneX : x + int64_t(begin) * 128 * Tile::kPiecesX;
+    near_pitch = p.staged_pitch ? p.staged_pitch : x_pitch;
+    scales = p.scales + int64_t(row0 + g) * groups;
+  }
+
+  /// kWhole: the chunk does not reach over the end of the rows.
+  template <bool kWhole>
+  __device__ __forceinline__ void load(ChunkW<Tile>& c, int chunk) const {
+    constexpr int kElementBytes = Tile::W::kElements > 16 ? 1 : 16 / Tile::W::kElements;
+    const int64_t at = int64_t(chunk) * 128;
+#pragma unroll
+    for (int b = 0; b < Tile::kBlocks; b++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        const bool inside = b * 16 + h * 8 < rows_left;
+        const uint8_t* row = w + (b * 16 + h * 8) * w_pitch + at;
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+          c.piece[b][h][j] = make_uint4(0, 0, 0, 0);
+          if (!inside) continue;
+          if constexpr (kWhole) c.piece[b][h][j] = load_once(row + j * 64);
+          else c.piece[b][h][j] = partial_piece(row + j * 64, w_bytes - at - j * 64, kElementBytes);
+        }
+        if constexpr (Tile::W::kScaled) {  // k is a multiple of 128: the last chunk may have one group only
+          const uint16_t* s = scales + int64_t(b * 16 + h * 8) * groups + 2 * chunk;
+          c.scales[b][h] = 0;
+          if (inside) c.scales[b][h] = __ldg(s) | (kWhole ? uint32_t(__ldg(s + 1)) << 16 : 0);
+        }
+      }
+  }
+
+  /// kWhole: from where X was staged, `chunk` counted from the CTA's first; else from memory.
+  template <bool kWhole>
+  __device__ __forceinline__ void load(ChunkX<Tile>& c, int chunk) const {
+    constexpr int kRun = 64 * Tile::kPiecesX;  // bytes of X for 64 of W
+    const int64_t at = int64_t(chunk) * 2 * kRun;
+#pragma unroll
+    for (int n = 0; n < Tile::kColumns; n++)
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int q = 0; q < Tile::kPiecesX; q++) {
+          const int64_t offset = at + j * kRun + q * Tile::kNextX;
+          c.piece[n][j][q] = make_uint4(0, 0, 0, 0);
+          if (n * 8 >= cols_left) continue;
+          if constexpr (Tile::kHalves) {  // k is a multiple of 128: there are no parts of halves
+            const uint8_t* from = kWhole ? near_x + n * 8 * near_pitch + offset : x + n * 8 * x_pitch + offset;
+            if (!kWhole && offset >= x_bytes) continue;
+            const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);
+            c.piece[n][j][q] = make_uint4(a.x, a.y, b.x, b.y);
+            continue;
+          }
+          if constexpr (kWhole) c.piece[n][j][q] = *reinterpret_cast<const uint4*>(near_x + n * 8 * near_pitch + offset);
+          else c.piece[n][j][q] = partial_piece(x + n * 8 * x_pitch + offset, x_bytes - offset, 16 / Tile::X::kElements);
+        }
+  }
+};
+
+/// Copies the columns that exist of the chunks [begin, end) of X to shared memory; complete after wait_staged.
+template <class Tile>
+__device__ __forceinline__ void stage_columns(const DirectParams& p, uint32_t to, int col0, int begin, int end) {
+  constexpr int kChunk = 128 * Tile::kPiecesX;
+  const int columns = min(Tile::kCols, p.cols - col0), units = (end - begin) * (kChunk / 16);
+  const uint8_t* from = p.x + col0 * p.x_pitch + int64_t(begin) * kChunk;
+  for (int c = threadIdx.x / 32; c < columns; c += Tile::kThreads / 32)
+    for (int u = threadIdx.x % 32; u < units; u += 32)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + c * p.staged_pitch + u * 16), "l"(from + c * p.x_pitch + u * 16) : "memory");
+}
+__device__ __forceinline__ void wait_staged() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
 }
 
 template <class T>
@@ -198,191 +255,134 @@ __device__ __forceinline__ float scale_at(uint32_t pair, int j) {
   else return __bfloat162float(__ushort_as_bfloat16(bits));
 }
 
-/// This lane's operand pairs of one piece of X at `from` (of the lane's column).
 template <class Tile>
-__device__ __forceinline__ void load_columns(uint32_t (&b)[Tile::kPairs], uint32_t from) {
+__device__ __forceinline__ void multiply_chunk(float (&acc)[Tile::kBlocks][Tile::kColumns][4], const ChunkW<Tile>& w,
+                                               const ChunkX<Tile>& x) {
   constexpr int kPairsX = Tile::X::kElements / 2;
 #pragma unroll
-  for (int q = 0; q < Tile::kPiecesX; q++) {
-    uint4 piece;
-    if constexpr (Tile::kHalves) {
-      const uint2 low = ld_shared_8(from + q * 64), high = ld_shared_8(from + q * 64 + 32);
-      piece = make_uint4(low.x, low.y, high.x, high.y);
-    } else {
-      piece = ld_shared_16(from + q * Tile::kNextX);
-    }
-    uint32_t part[kPairsX];
-    Tile::X::template widen<typename Tile::T>(part, piece);
+  for (int j = 0; j < 2; j++) {
+    uint32_t b[Tile::kColumns][Tile::kPairs];
 #pragma unroll
-    for (int i = 0; i < kPairsX; i++) b[q * kPairsX + i] = part[i];
-  }
-}
-
-/// Adds 64 bytes of W times their X. w, x: this lane's first piece in shared memory. scales: one for each row, widened.
-template <class Tile>
-__device__ __forceinline__ void multiply_half(float (&acc)[Tile::kBlocks][Tile::kColumns][4], uint32_t w, uint32_t x, int columns,
-                                              const float (&scales)[Tile::kBlocks][2]) {
-  uint32_t low[Tile::kBlocks][Tile::kPairs], high[Tile::kBlocks][Tile::kPairs];
+    for (int n = 0; n < Tile::kColumns; n++)
 #pragma unroll
-  for (int block = 0; block < Tile::kBlocks; block++) {
-    Tile::W::template widen<typename Tile::T>(low[block], ld_shared_16(w + block * 16 * Tile::kPitchW));
-    Tile::W::template widen<typename Tile::T>(high[block], ld_shared_16(w + (block * 16 + 8) * Tile::kPitchW));
-  }
+      for (int q = 0; q < Tile::kPiecesX; q++) {
+        uint32_t part[kPairsX];
+        Tile::X::template widen<typename Tile::T>(part, x.piece[n][j][q]);
 #pragma unroll
-  for (int n = 0; n < Tile::kColumns; n++) {
-    uint32_t b[Tile::kPairs] = {};
-    if (n * 8 < columns) load_columns<Tile>(b, x + n * 8 * Tile::kPitchX);
+        for (int i = 0; i < kPairsX; i++) b[n][q * kPairsX + i] = part[i];
+      }
 #pragma unroll
     for (int block = 0; block < Tile::kBlocks; block++) {
-      float sum[4] = {0.f, 0.f, 0.f, 0.f};
-      auto& to = Tile::W::kScaled ? sum : acc[block][n];
+      uint32_t low[Tile::kPairs], high[Tile::kPairs];
+      Tile::W::template widen<typename Tile::T>(low, w.piece[block][0][j]);
+      Tile::W::template widen<typename Tile::T>(high, w.piece[block][1][j]);
 #pragma unroll
-      for (int i = 0; i < Tile::kPairs; i += 2)
-        mma_16816<typename Tile::T>(to, low[block][i], high[block][i], low[block][i + 1], high[block][i + 1], b[i], b[i + 1]);
-      if constexpr (Tile::W::kScaled) {
+      for (int n = 0; n < Tile::kColumns; n++) {
+        float sum[4] = {0.f, 0.f, 0.f, 0.f};
+        auto& to = Tile::W::kScaled ? sum : acc[block][n];
 #pragma unroll
-        for (int i = 0; i < 4; i++) acc[block][n][i] = fmaf(scales[block][i / 2], sum[i], acc[block][n][i]);
+        for (int i = 0; i < Tile::kPairs; i += 2)
+          mma_16816<typename Tile::T>(to, low[i], high[i], low[i + 1], high[i + 1], b[n][i], b[n][i + 1]);
+        if constexpr (Tile::W::kScaled) {
+#pragma unroll
+          for (int i = 0; i < 4; i++)
+            acc[block][n][i] = fmaf(scale_at<typename Tile::T>(w.scales[block][i / 2], j), sum[i], acc[block][n][i]);
+        }
       }
     }
   }
 }
 
-/// The scales of a warp's chunks in one stage (a pair, for the two halves of a chunk), asked for a stage ahead.
+/// This warp's share of the CTA's whole chunks [begin, end), and the last, partial one if there is one and it is ours.
 template <class Tile>
-struct StageScales {
-  static constexpr int kChunks = Tile::kWidth / 128 / Tile::kWarpsK;  // of one warp in a stage
-  static_assert(Tile::kWidth / 128 % Tile::kWarpsK == 0);
-  uint32_t pair[kChunks][Tile::kBlocks][2];
-  /// row0: this lane's first row; chunk: the warp's first.
-  __device__ __forceinline__ void load(const DirectParams& p, int row0, int chunk, int end) {
-    if constexpr (!Tile::W::kScaled) return;
+__device__ __forceinline__ void multiply_direct(const DirectParams& p, const DirectLane<Tile>& lane, uint32_t staged, int col0, int begin,
+                                                int end, bool partial, float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
+  constexpr int kDepth = Tile::kDepth, kStep = Tile::kWarpsK;
+  ChunkW<Tile> w[kDepth];
+  ChunkX<Tile> x;
+  int chunk = begin + threadIdx.x / 32 / Tile::kWarpsM;
+  if (!p.early && p.staged_pitch) stage_columns<Tile>(p, staged, col0, begin, end);
 #pragma unroll
-    for (int c = 0; c < kChunks; c++)
+  for (int d = 0; d < kDepth; d++)
+    if (chunk + d * kStep < end) lane.template load<true>(w[d], chunk + d * kStep);
+  if (p.early) ptx::griddepcontrol_wait();
+  if (p.early && p.staged_pitch) stage_columns<Tile>(p, staged, col0, begin, end);
+  if (p.staged_pitch) wait_staged();
+  while (chunk < end) {
 #pragma unroll
-      for (int i = 0; i < 2 * Tile::kBlocks; i++) {
-        const int at = chunk + c * Tile::kWarpsK, row = min(row0 + i * 8, p.rows - 1);
-        if (at < end) pair[c][i / 2][i % 2] = __ldg(reinterpret_cast<const uint32_t*>(p.scales + int64_t(row) * (p.k / 128)) + at);
-      }
-  }
-  __device__ __forceinline__ void widen(float (&scales)[Tile::kBlocks][2], int c, int half) const {
-#pragma unroll
-    for (int i = 0; i < 2 * Tile::kBlocks; i++) scales[i / 2][i % 2] = scale_at<typename Tile::T>(pair[c][i / 2][i % 2], half);
-  }
-};
-
-/// A consumer warp's sums over chunks [begin, end), stage by stage.
-template <class Tile>
-__device__ __forceinline__ void consume_direct(const DirectParams& p, const DirectRing<Tile>& ring, int row0, int col0, int begin, int end,
-                                               float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
-  using Scales = StageScales<Tile>;
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
-  const int wm = warp % Tile::kWarpsM, wk = warp / Tile::kWarpsM, first_row = wm * 16 * Tile::kBlocks + g;
-  const uint32_t w0 = first_row * Tile::kPitchW + t * 16, x0 = g * Tile::kPitchX + t * Tile::kLaneX;
-  const int columns = p.cols - col0 - g;
-  Scales scales, next;
-  scales.load(p, row0 + first_row, begin + wk, end);
-  uint32_t slot = 0, phase = 0;
-  for (int first = begin; first < end; first += Tile::kWidth / 128) {
-    next.load(p, row0 + first_row, first + Tile::kWidth / 128 + wk, end);
-    ptx::mbarrier_wait(ring.full(slot), phase);
-    constexpr int kUnroll = Tile::W::kScaled ? Scales::kChunks : 1;
-#pragma unroll kUnroll
-    for (int c = 0; c < Scales::kChunks; c++) {
-      const int chunk = wk + c * Tile::kWarpsK;
-      if (first + chunk >= end) break;
-      const uint32_t w = ring.w(slot) + w0 + chunk * 128, x = ring.x(slot) + x0 + chunk * (128 * Tile::kPiecesX);
-#pragma unroll
-      for (int half = 0; half < 2; half++) {
-        float s[Tile::kBlocks][2] = {};
-        if constexpr (Tile::W::kScaled) scales.widen(s, c, half);
-        multiply_half<Tile>(acc, w + half * 64, x + half * (64 * Tile::kPiecesX), columns, s);
-      }
+    for (int d = 0; d < kDepth; d++, chunk += kStep) {
+      if (chunk >= end) break;
+      lane.template load<true>(x, chunk - begin);
+      multiply_chunk<Tile>(acc, w[d], x);
+      if (chunk + kDepth * kStep < end) lane.template load<true>(w[d], chunk + kDepth * kStep);
     }
-    __syncwarp();
-    if (lane == 0) ptx::mbarrier_arrive(ring.empty(slot));
-    if (++slot == Tile::kStages) slot = 0, phase ^= 1;
-    scales = next;
+  }
+  if (partial && threadIdx.x / 32 / Tile::kWarpsM == kStep - 1) {
+    lane.template load<false>(w[0], end);
+    lane.template load<false>(x, end);
+    multiply_chunk<Tile>(acc, w[0], x);
   }
 }
 
-/// Leaves a consumer warp's sums in its plane of `sums`: [warp along k][column][row].
+/// Sums over the warps of this CTA and the CTAs of the cluster, and D.
 template <class Tile>
-__device__ __forceinline__ void leave_direct(float* sums, const float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
+__device__ __forceinline__ void finish_direct(const DirectParams& p, float* sums, const float (&acc)[Tile::kBlocks][Tile::kColumns][4],
+                                              int row0, int col0, int part) {
+  constexpr int kPitch = Tile::kPitch, kPlane = Tile::kCols * kPitch, kElements = Tile::kRows * Tile::kCols;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % Tile::kWarpsM, wk = warp / Tile::kWarpsM;
-  float* to = sums + (wk * Tile::kCols + lane % 4 * 2) * Tile::kPitch + wm * Tile::kBlocks * 16 + lane / 4;
 #pragma unroll
   for (int block = 0; block < Tile::kBlocks; block++)
 #pragma unroll
     for (int n = 0; n < Tile::kColumns; n++)
 #pragma unroll
-      for (int i = 0; i < 4; i++) to[(n * 8 + i % 2) * Tile::kPitch + block * 16 + i / 2 * 8] = acc[block][n][i];
-}
-
-/// Adds up over the warps of this CTA and the CTAs of the cluster, and stores this CTA's share of D.
-template <class Tile>
-__device__ __forceinline__ void finish_direct(const DirectParams& p, float* sums, int row0, int col0, int part) {
-  constexpr int kPlane = Tile::kCols * Tile::kPitch, kElements = Tile::kRows * Tile::kCols;
-  const bool consumer = threadIdx.x < Tile::kConsumers;
-  const auto place = [](int e) { return e / Tile::kRows * Tile::kPitch + e % Tile::kRows; };
+      for (int i = 0; i < 4; i++)
+        sums[wk * kPlane + (n * 8 + lane % 4 * 2 + i % 2) * kPitch + (wm * Tile::kBlocks + block) * 16 + lane / 4 + i / 2 * 8] =
+            acc[block][n][i];
+  __syncthreads();
   const auto total = [&](int at) {
     float v = sums[at];
 #pragma unroll
     for (int k = 1; k < Tile::kWarpsK; k++) v += sums[k * kPlane + at];
     return v;
   };
-  if (p.split > 1) {
-    if (consumer && Tile::kWarpsK > 1)
-      for (int e = threadIdx.x; e < kElements; e += Tile::kConsumers) sums[place(e)] = total(place(e));
-    ptx::cluster_sync();
-  }
-  if (consumer) {
-    const float scale = tensor_scale(p.e);
-    const uint32_t here = ptx::smem_address(sums);
-    const int first = kElements * part / p.split, last = kElements * (part + 1) / p.split;
-#pragma unroll 1
-    for (int e = first + threadIdx.x; e < last; e += Tile::kConsumers) {
-      const int row = row0 + e % Tile::kRows, col = col0 + e / Tile::kRows;
-      if (row >= p.rows || col >= p.cols) continue;
-      float v = 0.f;
-      if (p.split == 1) v = total(place(e));
-      else
-        for (int r = 0; r < p.split; r++) v += ptx::ld_shared_cluster_f1(ptx::mapa(here, r) + place(e) * 4);
+  const float scale = tensor_scale(p.e);
+  const auto store = [&](int e, float v) {
+    const int row = row0 + e % Tile::kRows, col = col0 + e / Tile::kRows;
+    if (row < p.rows && col < p.cols)
       store_element(p.e.d, row * p.e.d_row_stride + col * p.e.d_col_stride, p.e.dtype, finish(p.e, scale, v, row, col));
-    }
+  };
+  const auto place = [](int e) { return e / Tile::kRows * kPitch + e % Tile::kRows; };
+  if (p.split == 1) {
+    for (int e = threadIdx.x; e < kElements; e += Tile::kThreads) store(e, total(place(e)));
+    return;
   }
-  if (p.split > 1) ptx::cluster_sync();  // peers may still be reading our sums
+  if (Tile::kWarpsK > 1)
+    for (int e = threadIdx.x; e < kElements; e += Tile::kThreads) sums[place(e)] = total(place(e));
+  ptx::cluster_sync();
+  const uint32_t here = ptx::smem_address(sums);
+  const int first = kElements * part / p.split, last = kElements * (part + 1) / p.split;
+  for (int e = first + threadIdx.x; e < last; e += Tile::kThreads) {
+    float v = 0.f;
+    for (int r = 0; r < p.split; r++) v += ptx::ld_shared_cluster_f1(ptx::mapa(here, r) + place(e) * 4);
+    store(e, v);
+  }
+  ptx::cluster_sync();  // peers may still be reading our sums
 }
 
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_direct(const __grid_constant__ DirectParams p) {
-  extern __shared__ __align__(128) uint8_t shared[];
-  const DirectRing<Tile> ring{ptx::smem_address(shared)};
+  extern __shared__ __align__(16) uint8_t shared[];
+  uint8_t* const staged = shared + Tile::kSumBytes;
   const int tile = blockIdx.x / p.split, part = blockIdx.x - tile * p.split;
   const int row0 = tile % p.tiles_m * Tile::kRows, col0 = tile / p.tiles_m * Tile::kCols;
-  const int chunks = p.k / Tile::kChunkK, begin = chunks * part / p.split, end = chunks * (part + 1) / p.split;
-  if (threadIdx.x >= Tile::kConsumers) {
-    const int lane = threadIdx.x % 32;
-    if (lane < Tile::kStages) {
-      ptx::mbarrier_init(ring.full(lane), 1);
-      ptx::mbarrier_init(ring.empty(lane), Tile::kWarpsM * Tile::kWarpsK);
-    }
-    ptx::fence_mbarrier_init();
-    __syncwarp();
-    ptx::bar_arrive(2, Tile::kThreads);  // the copies need this warp's view of the barriers only
-    ptx::griddepcontrol_launch_dependents();
-    produce_direct<Tile>(p, ring, DirectLoads<Tile>(p, row0, col0, begin, end), ((end - begin) * 128 + Tile::kWidth - 1) / Tile::kWidth);
-    __syncwarp();
-  } else {
-    touch(p.e);
-    float acc[Tile::kBlocks][Tile::kColumns][4] = {};
-    ptx::bar_sync(2, Tile::kThreads);
-    consume_direct<Tile>(p, ring, row0, col0, begin, end, acc);
-    ptx::griddepcontrol_wait();
-    ptx::bar_sync(1, Tile::kConsumers);  // the ring is free: every stage has been read
-    leave_direct<Tile>(reinterpret_cast<float*>(shared + Tile::kBarrierBytes), acc);
-    ptx::bar_sync(1, Tile::kConsumers);
-  }
-  finish_direct<Tile>(p, reinterpret_cast<float*>(shared + Tile::kBarrierBytes), row0, col0, part);
+  const int chunks = p.k / Tile::kChunkK;  // whole ones
+  const int begin = chunks * part / p.split, end = chunks * (part + 1) / p.split;
+  ptx::griddepcontrol_launch_dependents();
+  if (!p.early) ptx::griddepcontrol_wait();
+  const DirectLane<Tile> lane(p, row0 + threadIdx.x / 32 % Tile::kWarpsM * (16 * Tile::kBlocks), col0, staged, begin);
+  float acc[Tile::kBlocks][Tile::kColumns][4] = {};
+  multiply_direct<Tile>(p, lane, ptx::smem_address(staged), col0, begin, end, part == p.split - 1 && p.k % Tile::kChunkK, acc);
+  finish_direct<Tile>(p, reinterpret_cast<float*>(shared), acc, row0, col0, part);
 }
 
 }  // namespace orrery::kernels

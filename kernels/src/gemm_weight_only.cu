@@ -21,23 +21,24 @@ struct WeightKernel {
   const void* function;
 };
 
-template <class Tile>
+template <class T, class W, class X, int kBlocks, int kColumns, int kWarpsM, int kWarpsK, int kDepth, int kPerSm>
 WeightKernel weight_kernel(WeightFormat format, DType a) {
-  return {format, a, Tile::kRows, Tile::kCols, Tile::kPerSm, Tile::kChunkK, Tile::kSharedBytes, Tile::kThreads,
+  using Tile = DirectTile<T, W, X, kBlocks, kColumns, kWarpsM, kWarpsK, kDepth, kPerSm>;
+  return {format, a, Tile::kRows, Tile::kCols, kPerSm, Tile::kChunkK, Tile::kSumBytes, Tile::kThreads,
           reinterpret_cast<const void*>(&gemm_direct<Tile>)};
 }
 
-/// As in gemm_direct.cu. X takes two to four times the space of W's rows, so stages are narrower.
 template <class T, class W, class X>
 void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
-  out.push_back(weight_kernel<DirectTile<T, W, X, 1, 1, 1, 8, 1024, 2, 2>>(format, a));  // 16 x 8
-  out.push_back(weight_kernel<DirectTile<T, W, X, 1, 1, 1, 4, 512, 4, 2>>(format, a));   // 16 x 8
-  out.push_back(weight_kernel<DirectTile<T, W, X, 1, 1, 2, 4, 512, 3, 2>>(format, a));   // 32 x 8
-  out.push_back(weight_kernel<DirectTile<T, W, X, 1, 2, 2, 4, 512, 2, 2>>(format, a));   // 32 x 16
-  out.push_back(weight_kernel<DirectTile<T, W, X, 1, 2, 4, 2, 256, 3, 2>>(format, a));   // 64 x 16
-  out.push_back(weight_kernel<DirectTile<T, W, X, 1, 4, 4, 2, 256, 2, 2>>(format, a));   // 64 x 32
-  out.push_back(weight_kernel<DirectTile<T, W, X, 1, 8, 4, 2, 256, 2, 1>>(format, a));   // 64 x 64
-  out.push_back(weight_kernel<DirectTile<T, W, X, 2, 8, 4, 2, 256, 2, 1>>(format, a));   // 128 x 64
+  out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 2, 2>(format, a));  // 16 x 8
+  out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 1, 4>(format, a));  // 16 x 8, lean
+  out.push_back(weight_kernel<T, W, X, 1, 1, 2, 4, 2, 3>(format, a));  // 32 x 8
+  out.push_back(weight_kernel<T, W, X, 1, 1, 4, 2, 2, 2>(format, a));  // 64 x 8
+  out.push_back(weight_kernel<T, W, X, 1, 2, 2, 4, 2, 2>(format, a));  // 32 x 16
+  out.push_back(weight_kernel<T, W, X, 1, 2, 4, 2, 2, 2>(format, a));  // 64 x 16
+  out.push_back(weight_kernel<T, W, X, 1, 4, 4, 2, 2, 2>(format, a));  // 64 x 32
+  out.push_back(weight_kernel<T, W, X, 1, 8, 4, 2, 2, 1>(format, a));  // 64 x 64
+  out.push_back(weight_kernel<T, W, X, 2, 8, 4, 2, 1, 1>(format, a));  // 128 x 64
 }
 
 const std::vector<WeightKernel>& weight_kernels() {
@@ -55,7 +56,7 @@ const std::vector<WeightKernel>& weight_kernels() {
 const WeightKernel* find(const WeightOnlyArgs& g, const GemmConfig& c) {
   if (c.schedule != Schedule::kDirect) return nullptr;
   for (const WeightKernel& k : weight_kernels())
-    if (k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm && k.threads == c.threads)
+    if (k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm)
       return c.split_k >= 1 && c.split_k <= 8 && (c.split_k == 1 || g.k / k.chunk_k >= c.split_k) ? &k : nullptr;
   return nullptr;
 }
@@ -65,7 +66,7 @@ Status check(const WeightOnlyArgs& g) {
   const bool int4 = g.format == WeightFormat::kInt4;
   if (g.m < 0 || g.m >= kMax) return bad("m", "must be in [0, 2^31)");
   if (g.n < 0 || g.n >= kMax) return bad("n", "must be in [0, 2^31)");
-  if (g.k < 1 || g.k >= kMax || g.k % (int4 ? 256 : 128)) return bad("k", "must be in [1, 2^31), and a multiple of 256 (int4) or 128 (e4m3)");
+  if (g.k < 1 || g.k >= kMax || (int4 && g.k % 128)) return bad("k", "must be in [1, 2^31), and a multiple of 128 for int4");
   if (g.m == 0 || g.n == 0) return {};
   if (g.a.dtype != DType::kF16 && !(int4 && (g.a.dtype == DType::kBF16 || g.a.dtype == DType::kE4M3)))
     return bad("a.dtype", "must be f16 (int4 weights: or bf16 or e4m3)");
@@ -74,7 +75,7 @@ Status check(const WeightOnlyArgs& g) {
     return bad("a strides", "must be 1 along k, and along rows a multiple of 16 bytes and at least k");
   if (!g.weights || !aligned(g.weights, 16)) return bad("weights", "is null or not 16-byte aligned");
   if (g.weight_pitch < (int4 ? g.k / 2 : g.k) || g.weight_pitch % 16) return bad("weight_pitch", "must be a multiple of 16 and hold a row");
-  if (int4 && (!g.scales || !aligned(g.scales, 4))) return bad("scales", "is null or not 4-byte aligned");
+  if (int4 && (!g.scales || !aligned(g.scales, 2))) return bad("scales", "is null or misaligned");
   if (g.d.dtype != DType::kF16 && g.d.dtype != DType::kBF16 && g.d.dtype != DType::kF32) return bad("d.dtype", "must be f16, bf16 or f32");
   if (!g.d.data || !aligned(g.d.data, size_of(g.d.dtype))) return bad("d.data", "is null or misaligned");
   if (g.d.col_stride != 1 || (g.m > 1 && g.d.row_stride < g.n)) return bad("d strides", "must be 1 along n, and at least n along m");
@@ -87,7 +88,6 @@ void each(const WeightOnlyArgs& g, Visit visit) {
     if ((g.m <= k.tile_n / 2 && k.tile_n > 8) || (g.m > 2 * k.tile_n && k.tile_n < 64)) continue;
     GemmConfig c;
     c.schedule = Schedule::kDirect, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.per_sm = k.per_sm, c.swap = true;
-    c.threads = k.threads;
     for (c.split_k = 1; c.split_k <= 8; c.split_k *= 2)
       if (find(g, c) == &k) visit(c);
   }
@@ -97,7 +97,8 @@ GemmConfig choose(const WeightOnlyArgs& g) {
   if (g.config.schedule != Schedule::kAuto) return g.config;
   GemmConfig best;
   const auto fits = [&](const GemmConfig& c) { return find(g, c) != nullptr; };
-  if (g.format == WeightFormat::kInt4 && nearest_measured(kInt4Kind, true, g.m, g.n, g.k, g.overlap, fits, &best)) return best;
+  if (g.format == WeightFormat::kInt4 && nearest_measured(kInt4Kind, true, double(g.m), double(g.n), double(g.k), g.overlap, fits, &best))
+    return best;
   double least = INFINITY;
   const double bytes = double(g.n) * g.k * (g.format == WeightFormat::kInt4 ? 0.5 : 1.0);
   each(g, [&](const GemmConfig& c) {
@@ -124,8 +125,9 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   p.e.m = p.rows, p.e.n = p.cols, p.e.activation = g.activation;
   p.e.linear = !g.col_scale && !g.col_bias && g.activation == Activation::kNone;
   GemmKernel k{};
-  k.tile_n = kernel.tile_n, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
-  return launched(launch_direct(p, k, g.overlap, stream));
+  k.tile_n = kernel.tile_n, k.slabs = kernel.per_sm, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
+  const int x_chunk = kernel.chunk_k * size_of(g.a.dtype);
+  return launched(launch_direct(p, k, x_chunk, int(g.k / kernel.chunk_k), g.overlap, stream));
 }
 
 // --- quantisation: a half-warp holds the 128 columns of a group, eight a lane, which are one word of int4 ---------

@@ -3,6 +3,8 @@
 // Bounds: copies, transposes, gathers, histograms and scans are exact. STREAM operations round once (triad: the
 // product and the sum at most once each). Row norms: 1e-5 relative for the f32 statistics and exponentials, then one
 // rounding to the type. Quantisation: half a step of e4m3 at the group's scale.
+#include <algorithm>
+
 #include "check.h"
 
 using namespace orrery::kernels;
@@ -241,6 +243,72 @@ void counts(int64_t n, size_t offset) {
   out.check_guards("scan");
 }
 
+void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int levels) {
+  Random random(cols + k);
+  std::vector<unsigned char> x(rows * pitch * size_of(t));
+  for (int64_t i = 0; i < rows * pitch; i++) check::from_double(x.data(), i, t, levels ? double(random.below(levels)) - levels / 2 : random.spread(9));
+  const Buffer dx(x);
+  Buffer values(rows * k * size_of(t)), indices(rows * k * 4);
+  STATUS_OK(top_k(values.data(), indices.as<int32_t>(), dx.data(), t, rows, cols, pitch, k, nullptr));
+  const auto got = indices.host<int32_t>();
+  const auto got_values = values.host<unsigned char>();
+  for (int64_t r = 0; r < rows; r++) {
+    const auto at = [&](int64_t i) { return check::to_double(x.data(), r * pitch + i, t); };
+    std::vector<int32_t> order(cols);
+    for (int64_t i = 0; i < cols; i++) order[i] = int32_t(i);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return at(a) > at(b); });
+    order.resize(k);
+    std::sort(order.begin(), order.end());
+    for (int64_t i = 0; i < k; i++)
+      if (got[r * k + i] != order[i] || check::to_double(got_values.data(), r * k + i, t) != at(order[i]))
+        check::fail("top %lld of %lld: row %lld place %lld is %d, want %d", (long long)k, (long long)cols, (long long)r, (long long)i, got[r * k + i], order[i]);
+  }
+  values.check_guards("top_k values"), indices.check_guards("top_k indices");
+}
+
+void sorted(int64_t n, uint32_t mask) {
+  Random random(n);
+  std::vector<uint32_t> keys(n), order(n);
+  for (auto& v : keys) v = uint32_t(random.next() >> 20) & mask;
+  for (int64_t i = 0; i < n; i++) order[i] = uint32_t(i);
+  const Buffer dkeys(keys), dorder(order), workspace(sort_workspace(n));
+  Buffer out(n * 4), values(n * 4), only(n * 4);
+  STATUS_OK(sort_u32(out.as<uint32_t>(), values.as<uint32_t>(), dkeys.as<uint32_t>(), dorder.as<uint32_t>(), n, workspace.data(), nullptr));
+  STATUS_OK(sort_u32(only.as<uint32_t>(), nullptr, dkeys.as<uint32_t>(), nullptr, n, workspace.data(), nullptr));
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+  const auto got = out.host<uint32_t>(), got_values = values.host<uint32_t>(), got_only = only.host<uint32_t>();
+  for (int64_t i = 0; i < n; i++)
+    if (got[i] != keys[order[i]] || got_values[i] != order[i] || got_only[i] != got[i]) check::fail("sort of %lld: [%lld]", (long long)n, (long long)i);
+  out.check_guards("sort keys"), values.check_guards("sort values");
+}
+
+void packed(const StridedLayout& l, int64_t span, size_t offset) {
+  Random random(span);
+  std::vector<unsigned char> x(span);
+  for (auto& v : x) v = static_cast<unsigned char>(random.next());
+  int64_t total = 1;
+  for (int d = 0; d < l.rank; d++) total *= l.count[d];
+  std::vector<int64_t> place;  // of each element
+  for (int64_t i = 0; i < total; i++) {
+    int64_t rest = i, at = 0;
+    for (int d = l.rank - 1; d >= 0; d--) at += rest % l.count[d] * l.stride[d], rest /= l.count[d];
+    place.push_back(at);
+  }
+  const Buffer dx(x, offset);
+  Buffer dense(total * l.element_bytes), back(span, offset);
+  STATUS_OK(pack(dense.data(), dx.data(), l, nullptr));
+  STATUS_OK(unpack(back.data(), dense.data(), l, nullptr));
+  const auto got = dense.host<unsigned char>(), again = back.host<unsigned char>();
+  std::vector<unsigned char> want(span, 0xFF);
+  for (int64_t i = 0; i < total; i++)
+    for (int64_t b = 0; b < l.element_bytes; b++) {
+      if (got[i * l.element_bytes + b] != x[place[i] + b]) check::fail("pack: element %lld byte %lld", (long long)i, (long long)b);
+      want[place[i] + b] = x[place[i] + b];
+    }
+  if (again != want) check::fail("unpack: not the same places");
+  dense.check_guards("pack"), back.check_guards("unpack");
+}
+
 void refusals() {
   Buffer x(4096), y(4096);
   float* p = x.as<float>();
@@ -261,6 +329,11 @@ void refusals() {
   NAMES(transpose(q, p, 3, 2, 2, 2, 2, nullptr), "element_bytes");
   NAMES(transpose(q, p, 4, 2, 2, 1, 2, nullptr), "in_pitch");
   NAMES(gather_rows(q, p, nullptr, 1, 1, 4, nullptr), "indices");
+  NAMES(top_k(q, nullptr, p, DType::kF32, 1, 4, 4, 5, nullptr), "k");
+  NAMES(top_k(nullptr, nullptr, p, DType::kF32, 1, 4, 4, 2, nullptr), "values");
+  NAMES(sort_u32(reinterpret_cast<uint32_t*>(q), nullptr, reinterpret_cast<uint32_t*>(p), nullptr, 4, nullptr, nullptr), "workspace");
+  NAMES(pack(q, p, {9, 4}, nullptr), "layout.rank");
+  NAMES(pack(q, nullptr, {1, 4, {2}, {8}}, nullptr), "in");
   NAMES(histogram_u8(nullptr, reinterpret_cast<uint8_t*>(p), 4, nullptr), "counts");
   NAMES(inclusive_scan(reinterpret_cast<uint32_t*>(q), reinterpret_cast<uint32_t*>(p), 4, nullptr, nullptr), "workspace");
 }
@@ -291,6 +364,15 @@ int main(int argc, char** argv) {
     transpose_case<uint8_t>(130, 70, pad), transpose_case<uint16_t>(130, 70, pad), transpose_case<uint32_t>(65, 129, pad), transpose_case<uint64_t>(65, 33, pad);
     if (!small) transpose_case<uint16_t>(1024, 2048, pad), transpose_case<uint8_t>(1024, 2048, pad);
   }
+  for (DType t : {DType::kBF16, DType::kF16, DType::kF32}) {
+    top(t, 3, 1000, 1003, 17, 0), top(t, 2, 700, 700, 700, 0), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7);
+    if (!small) top(t, 40, 32000, 32000, 64, 0), top(t, 3, 128000, 128000, 2000, 100);
+  }
+  for (int64_t n : {1, 5000, 9000}) sorted(n, ~0u), sorted(n, 0xF0F);
+  if (!small) sorted(3000000, ~0u);
+  packed({2, 4, {7, 5}, {40, 8}}, 300, 0), packed({3, 16, {3, 4, 6}, {1024, 160, 16}}, 3200, 0), packed({1, 3, {50}, {7}}, 400, 1);
+  packed({2, 2, {30, 64}, {200, 2}}, 6100, 8), packed({3, 8, {4, 1, 9}, {88, 8, 8}}, 400, 4), packed({0, 24, {}, {}}, 24, 0);
+  std::printf("ok top-k, sorts, packs\n");
   for (int64_t bytes : {16, 48, 20, 7, 2064}) rows_by_index(small ? 9 : 500, 37, bytes);
   std::printf("ok rotary, quantisation, transposes, gathers\nPASS memory\n");
 }

@@ -94,8 +94,8 @@ int weight_only(const Case& c, int most) {
   for (size_t i = 0; i < configs.size(); i += step, done++) {
     g.config = configs[i], g.overlap = i % 2;
     char what[160];
-    std::snprintf(what, sizeof what, "weights %d by %d, %lldx%lldx%lld: tile %dx%d split %d threads %d", int(c.format), int(c.a), (long long)c.m,
-                  (long long)c.n, (long long)c.k, g.config.tile_m, g.config.tile_n, g.config.split_k, g.config.threads);
+    std::snprintf(what, sizeof what, "weights %d by %d, %lldx%lldx%lld: tile %dx%d split %d", int(c.format), int(c.a), (long long)c.m,
+                  (long long)c.n, (long long)c.k, g.config.tile_m, g.config.tile_n, g.config.split_k);
     d.poison();
     STATUS_OK(gemm_weight_only(g, nullptr));
     const auto got = d.host<unsigned char>();
@@ -153,11 +153,11 @@ int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, 
 void refusals() {
   Buffer x(1 << 16), y(1 << 16), z(1 << 16), s(1 << 16);
   WeightOnlyArgs g;
-  g.m = 4, g.n = 64, g.k = 256, g.a = {x.data(), DType::kF16, 256, 1}, g.weights = y.data(), g.weight_pitch = 128, g.scales = s.data();
+  g.m = 4, g.n = 64, g.k = 128, g.a = {x.data(), DType::kF16, 128, 1}, g.weights = y.data(), g.weight_pitch = 64, g.scales = s.data();
   g.d = {z.data(), DType::kF16, 64, 1};
   auto with = [&](auto change) { WeightOnlyArgs h = g; change(h); return gemm_weight_only(h, nullptr); };
   NAMES(with([](WeightOnlyArgs& h) { h.m = -1; }), "m");
-  NAMES(with([](WeightOnlyArgs& h) { h.k = 128; }), "k");
+  NAMES(with([](WeightOnlyArgs& h) { h.k = 120; }), "k");
   NAMES(with([](WeightOnlyArgs& h) { h.a.dtype = DType::kF32; }), "a.dtype");
   NAMES(with([](WeightOnlyArgs& h) { h.weights = nullptr; }), "weights");
   NAMES(with([](WeightOnlyArgs& h) { h.weight_pitch = 32; }), "weight_pitch");
@@ -182,8 +182,8 @@ int main(int argc, char** argv) {
   const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E = DType::kE4M3;
   const auto I4 = WeightFormat::kInt4, E8 = WeightFormat::kE4M3;
   int runs = 0;
-  for (const Case& c : {Case{I4, H, H, 1, 48, 256, 0}, Case{I4, H, F, 11, 35, 1280, 8}, Case{I4, B, B, 5, 64, 1280, 0}, Case{I4, B, B, 70, 40, 512, 0},
-                        Case{I4, E, B, 3, 33, 768, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1024, 0}, Case{E8, H, H, 33, 20, 640, 8}})
+  for (const Case& c : {Case{I4, H, H, 1, 48, 256, 0}, Case{I4, H, F, 11, 35, 1152, 8}, Case{I4, B, B, 5, 64, 1280, 0}, Case{I4, B, B, 70, 40, 384, 0},
+                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}})
     runs += weight_only(c, small ? 4 : 100);
   if (!small)
     for (int64_t m : {1, 8, 16, 30, 128}) runs += weight_only({I4, H, H, m, 1024, 4096, 0}, 100) + weight_only({I4, B, B, m, 500, 2048, 0}, 100);

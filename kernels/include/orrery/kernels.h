@@ -61,7 +61,6 @@ struct GemmConfig {
   int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
   int per_sm = 0;                    // CTAs meant to share an SM (kDirect)
-  int threads = 0;                   // of a CTA (kDirect)
 };
 
 /// One product: a is m x k, b is k x n, c and d are m x n.
@@ -124,7 +123,7 @@ enum class WeightFormat : uint8_t {
 };
 /// d = act(alpha * a w' + bias), for few rows of a (any number is right; it is meant for m <= 64).
 struct WeightOnlyArgs {
-  int64_t m = 0, n = 0, k = 0;         // k: a multiple of 256 (kInt4) or 128 (kE4M3)
+  int64_t m = 0, n = 0, k = 0;         // kInt4: k a multiple of 128
   ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3; kE4M3: f16
   WeightFormat format = WeightFormat::kInt4;
   const void* weights = nullptr;       // n rows of weight_pitch bytes (a multiple of 16)
@@ -198,6 +197,29 @@ Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t
 /// out[i] = in[0] + ... + in[i] (wrapping). `workspace`: scan_workspace(n) bytes.
 size_t scan_workspace(int64_t n);
 Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* workspace, cudaStream_t stream);
+
+/// The k largest of each row, in the order of their columns; of equal ones those with lower columns. values (may be null)
+/// rows x k of dtype, indices (may be null) rows x k; NaN counts as larger than infinity, or with its sign set as less
+/// than minus infinity.
+Status top_k(void* values, int32_t* indices, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch, int64_t k,
+             cudaStream_t stream);
+
+/// Sorts keys upwards, equal keys in their order, and carries values along (both null: keys only). `workspace`:
+/// sort_workspace(n) bytes, 256-byte aligned.
+size_t sort_workspace(int64_t n);
+Status sort_u32(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values, int64_t n, void* workspace,
+                cudaStream_t stream);
+
+/// Elements at count[0] x count[1] x ... places, stride[d] bytes from one to the next of loop d; innermost last.
+struct StridedLayout {
+  static constexpr int kMostRank = 5;
+  int rank = 0;
+  int64_t element_bytes = 0;
+  int64_t count[kMostRank] = {}, stride[kMostRank] = {};
+};
+/// pack: the elements of `in` to a dense `out`. unpack: the dense `in` to the places of `out`, which must not overlap.
+Status pack(void* out, const void* in, const StridedLayout& layout, cudaStream_t stream);
+Status unpack(void* out, const void* in, const StridedLayout& layout, cudaStream_t stream);
 
 // --- attention --------------------------------------------------------------------------------------------
 

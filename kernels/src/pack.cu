@@ -1,0 +1,115 @@
+// Pack and unpack: elements of a nested strided layout to and from a dense array.
+//
+// A layout is a list of (count, stride) from the outermost to the innermost, as nested vector datatypes are. Loops that
+// follow each other without a gap are joined first, and the innermost contiguous run is moved in the widest pieces that
+// its length and all strides and addresses allow. A thread moves one piece; its place is worked out by multiplications.
+#include <cstdint>
+
+#include "arguments.h"
+#include "gemm_params.h"
+#include "vectors.cuh"
+
+namespace orrery::kernels {
+namespace {
+
+constexpr int kThreads = 256, kMost = StridedLayout::kMostRank + 1;
+
+struct Loops {
+  int rank = 0;
+  FastDivide count[kMost];  // innermost first, in pieces
+  int64_t stride[kMost];    // bytes
+};
+
+template <class V, bool kPack>
+__global__ void __launch_bounds__(kThreads) move_pieces(V* out, const V* in, int64_t pieces, const Loops loops) {
+  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= pieces) return;
+  uint32_t rest = uint32_t(i);
+  int64_t offset = 0;
+#pragma unroll
+  for (int d = 0; d < kMost; d++) {
+    if (d >= loops.rank) break;
+    const uint32_t next = d + 1 < loops.rank ? loops.count[d].divide(rest) : 0;
+    offset += int64_t(rest - next * loops.count[d].divisor) * loops.stride[d];
+    rest = next;
+  }
+  const auto at = [&](auto* p) { return reinterpret_cast<decltype(p)>(reinterpret_cast<uintptr_t>(p) + offset); };
+  if constexpr (kPack) out[i] = *at(in);
+  else *at(out) = in[i];
+}
+
+Status check(const char* strided_name, const char* dense_name, const void* strided, const void* dense, const StridedLayout& l, int64_t* total) {
+  *total = 1;
+  if (l.rank < 0 || l.rank > StridedLayout::kMostRank) return bad("layout.rank", "must be in [0, 5]");
+  if (l.element_bytes < 1 || l.element_bytes > 1 << 20) return bad("layout.element_bytes", "must be in [1, 2^20]");
+  for (int d = 0; d < l.rank; d++) {
+    if (l.count[d] < 0 || l.count[d] >= int64_t(1) << 31) return bad("layout.count", "must be in [0, 2^31)");
+    if (l.stride[d] < 0) return bad("layout.stride", "must not be negative");
+    if (l.count[d] > 0 && *total > (int64_t(1) << 31) / l.count[d]) return bad("layout.count", "makes more than 2^31 elements");
+    *total *= l.count[d];
+  }
+  if (*total == 0) return {};
+  if (*total * l.element_bytes >= int64_t(1) << 35) return bad("layout", "holds 32 GiB or more");
+  if (!strided) return bad(strided_name, "is null");
+  if (!dense) return bad(dense_name, "is null");
+  return {};
+}
+
+/// The layout as loops over pieces of `width` bytes, joined where nothing lies between.
+Loops loops_of(const StridedLayout& l, int width) {
+  Loops out;
+  int64_t count = l.element_bytes / width, stride = width;  // of the loop being gathered, innermost first
+  for (int d = l.rank - 1; d >= 0; d--) {
+    if (l.count[d] == 1) continue;
+    if (l.stride[d] == count * stride) {
+      count *= l.count[d];
+      continue;
+    }
+    out.count[out.rank] = FastDivide(uint32_t(count)), out.stride[out.rank++] = stride;
+    count = l.count[d], stride = l.stride[d];
+  }
+  out.count[out.rank] = FastDivide(uint32_t(count)), out.stride[out.rank++] = stride;
+  return out;
+}
+
+/// The innermost loops without gaps become part of the element.
+StridedLayout with_runs(StridedLayout l) {
+  while (l.rank > 0 && (l.count[l.rank - 1] == 1 || l.stride[l.rank - 1] == l.element_bytes)) l.element_bytes *= l.count[--l.rank];
+  return l;
+}
+
+template <bool kPack>
+Status run(void* out, const void* in, const StridedLayout& l, int64_t total, cudaStream_t stream) {
+  const StridedLayout runs = with_runs(l);
+  uint64_t bits = reinterpret_cast<uintptr_t>(out) | reinterpret_cast<uintptr_t>(in) | uint64_t(runs.element_bytes);
+  for (int d = 0; d < runs.rank; d++)
+    if (runs.count[d] > 1) bits |= uint64_t(runs.stride[d]);
+  const auto go = [&](auto piece) {
+    using V = decltype(piece);
+    const int64_t pieces = total * l.element_bytes / int64_t(sizeof(V));
+    if (pieces >= int64_t(1) << 31) return bad("layout", "holds too many pieces for its alignment");
+    move_pieces<V, kPack><<<unsigned((pieces + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+        static_cast<V*>(out), static_cast<const V*>(in), pieces, loops_of(runs, int(sizeof(V))));
+    return launched(cudaGetLastError());
+  };
+  if (bits % 16 == 0) return go(uint4{});
+  if (bits % 8 == 0) return go(uint2{});
+  if (bits % 4 == 0) return go(uint32_t{});
+  if (bits % 2 == 0) return go(uint16_t{});
+  return go(uint8_t{});
+}
+
+}  // namespace
+
+Status pack(void* out, const void* in, const StridedLayout& layout, cudaStream_t stream) {
+  int64_t total;
+  if (Status s = check("in", "out", in, out, layout, &total); !s.ok() || total == 0) return s;
+  return run<true>(out, in, layout, total, stream);
+}
+Status unpack(void* out, const void* in, const StridedLayout& layout, cudaStream_t stream) {
+  int64_t total;
+  if (Status s = check("out", "in", out, in, layout, &total); !s.ok() || total == 0) return s;
+  return run<false>(out, in, layout, total, stream);
+}
+
+}  // namespace orrery::kernels
