@@ -247,6 +247,32 @@ API(cuMemPoolSetAccess)(CUmemoryPool pool, const cudaMemAccessDesc* list, size_t
     for (size_t i = 0; i < count; i++) found->access[list[i].location.id] = list[i].flags;
   });
 }
+API(cuMemPoolGetAccess)(int* flags, CUmemoryPool pool, const cudaMemLocation* location) {
+  return driver([&] {
+    auto found = handles<MemoryPool>().get(pool, Status::invalid_value);
+    require(flags != nullptr && location != nullptr && location->type == 1, Status::invalid_value);
+    auto at = found->access.find(location->id);
+    *flags = location->id == found->device().ordinal() ? 3 : at == found->access.end() ? 0 : at->second;
+  });
+}
+API(cuMemGetDefaultMemPool)(CUmemoryPool* out, const cudaMemLocation* location, int) {
+  return driver([&] {
+    require(out != nullptr && location != nullptr && location->type == 1, Status::invalid_value);
+    *out = reinterpret_cast<CUmemoryPool>(default_pool_handle(device::system().device(location->id)));
+  });
+}
+API(cuMemGetMemPool)(CUmemoryPool* out, const cudaMemLocation* location, int) {
+  return driver([&] {
+    require(out != nullptr && location != nullptr && location->type == 1, Status::invalid_value);
+    *out = reinterpret_cast<CUmemoryPool>(current_pool_handle(device::system().device(location->id)));
+  });
+}
+API(cuMemSetMemPool)(const cudaMemLocation* location, int, CUmemoryPool pool) {
+  return driver([&] {
+    require(location != nullptr && location->type == 1, Status::invalid_value);
+    device::system().device(location->id).set_pool(handles<MemoryPool>().get(pool, Status::invalid_value));
+  });
+}
 API(cuDeviceGetDefaultMemPool)(CUmemoryPool* out, CUdevice device) {
   return driver([&] { *out = reinterpret_cast<CUmemoryPool>(default_pool_handle(device::system().device(device))); });
 }
@@ -272,6 +298,11 @@ API(cuMemPrefetchAsync)(CUdeviceptr address, size_t bytes, CUdevice device, CUst
   return orrery_cuMemPrefetchAsync_v2(address, bytes, {device < 0 ? 2 : 1, device}, 0, stream);
 }
 PER_THREAD(cuMemPrefetchAsync, _ptsz)
+API(cuMemRangeGetAttributes)(void** data, size_t* sizes, int* attributes, size_t count, CUdeviceptr address, size_t) {
+  return driver_in([&](Context&) {
+    for (size_t i = 0; i < count; i++) get_range_attribute(data[i], sizes[i], attributes[i], address);
+  });
+}
 API(cuMemRangeGetAttribute)(void* data, size_t size, int attribute, CUdeviceptr address, size_t) {
   return driver_in([&](Context&) { get_range_attribute(data, size, attribute, address); });
 }

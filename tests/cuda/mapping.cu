@@ -81,6 +81,11 @@ int main() {
   DRIVER(cuMemUnmap(range + 3 * granule, granule));
   DRIVER(cuMemAddressFree(range, 4 * granule));
 
+  CUmemoryPool pool = nullptr, current = nullptr;
+  DRIVER(cuMemGetDefaultMemPool(&pool, &prop.location, CU_MEM_ALLOCATION_TYPE_PINNED));
+  DRIVER(cuMemGetMemPool(&current, &prop.location, CU_MEM_ALLOCATION_TYPE_PINNED));
+  EXPECT(pool && pool == current, "pools");
+
   // a kernel that uses it now is at fault
   number<<<1, 1>>>((int*)range, 1);
   EXPECT(cudaDeviceSynchronize() == cudaErrorIllegalAddress, "unmapped memory was written");
