@@ -68,6 +68,12 @@ Unit::~Unit() {
   std::free(frames_);
 }
 
+std::vector<CtaContext*> Unit::blocks() {
+  std::vector<CtaContext*> out;
+  for (auto& b : blocks_) out.push_back(&b->cta);
+  return out;
+}
+
 /// Fixed part of a block: addresses and thread indices, which are the same for every block that this unit runs.
 void Unit::place(Block& block, uint32_t rank) {
   const lower::Program& p = *run_.kernel.entry->program;

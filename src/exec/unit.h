@@ -27,6 +27,9 @@ class Unit {
   /// turn of each warp in random order.
   Progress advance(std::mt19937_64* random);
 
+  /// The blocks, by rank in their cluster, for observers of a unit.
+  std::vector<CtaContext*> blocks();
+
   /// The warp that is running now, for fault reports.
   WarpContext& current_warp() const { return current_ ? *current_ : *blocks_[0]->cta.running; }
 

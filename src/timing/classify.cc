@@ -1,0 +1,78 @@
+// timing/classify.cc: class of a machine instruction by opcode (bits 0-8). Numbers: docs/timing.md, "machine code".
+#include <array>
+
+#include "timing/join.h"
+
+namespace orrery::timing {
+
+namespace {
+
+constexpr std::string_view kNames[] = {
+    "alu", "fma", "imad", "imad.wide", "half", "fp64", "xu", "shuffle", "vote", "uniform", "uniform.move", "constant", "special register", "match", "redux",
+    "load", "store", "atomic", "shared load", "shared store", "shared atomic", "local load", "local store", "copy async", "matrix load", "texture",
+    "hmma", "imma", "dmma", "wgmma", "warpgroup", "tensor copy", "bulk copy", "mbarrier", "barrier", "cluster barrier", "fence", "depbar", "async group",
+    "branch", "exit", "control", "nop"};
+static_assert(std::size(kNames) == size_t(Class::count));
+
+constexpr std::array<Class, 512> make_table() {
+  std::array<Class, 512> t{};
+  for (Class& c : t) c = Class::alu;
+  auto set = [&](Class c, std::initializer_list<int> ops) {
+    for (int op : ops) t[size_t(op)] = c;
+  };
+  set(Class::fma, {0x020, 0x021, 0x023, 0x036});               // FMUL FADD FFMA VIADD
+  set(Class::imad, {0x024, 0x026});                            // IMAD IDP
+  set(Class::imad_wide, {0x025, 0x027});
+  set(Class::half, {0x030, 0x031, 0x032, 0x034, 0x035});
+  set(Class::fp64, {0x028, 0x029, 0x02a, 0x02b});
+  set(Class::imma, {0x037});
+  set(Class::hmma, {0x03c});
+  set(Class::dmma, {0x03f});
+  set(Class::matrix_load, {0x03b});                            // LDSM
+  set(Class::shared_store, {0x044});                           // STSM
+  set(Class::uniform, {0x086, 0x087, 0x08c, 0x090, 0x091, 0x092, 0x096, 0x097, 0x099, 0x09c, 0x0a4, 0x0a5, 0x0bd, 0x0bf, 0x0ca});
+  set(Class::uniform_move, {0x082, 0x0b9});
+  set(Class::xu, {0x100, 0x101, 0x102, 0x104, 0x105, 0x106, 0x107, 0x108, 0x109, 0x110, 0x111, 0x112});
+  set(Class::vote, {0x006});
+  set(Class::nop, {0x118, 0x02e});
+  set(Class::special_register, {0x119, 0x1c3, 0x005});
+  set(Class::depbar, {0x11a});
+  set(Class::barrier, {0x11d, 0x11c});
+  set(Class::branch, {0x147, 0x143, 0x144, 0x150});
+  set(Class::control, {0x141, 0x142, 0x145, 0x146, 0x148, 0x11b, 0x155, 0x156, 0x14e, 0x15c, 0x15d, 0x02d, 0x02f, 0x1c8});
+  set(Class::exit, {0x14d});
+  set(Class::texture, {0x160, 0x19d});
+  set(Class::load, {0x180, 0x181});
+  set(Class::constant, {0x182});
+  set(Class::local_load, {0x183});
+  set(Class::shared_load, {0x184});
+  set(Class::store, {0x185, 0x186});
+  set(Class::local_store, {0x187});
+  set(Class::shared_store, {0x188, 0x044});
+  set(Class::shuffle, {0x189});
+  set(Class::atomic, {0x18a, 0x18e, 0x1a2, 0x1a6, 0x1a8, 0x1a9});
+  set(Class::shared_atomic, {0x18c, 0x18d});
+  set(Class::fence, {0x18f, 0x192, 0x1ab, 0x1c6});
+  set(Class::match, {0x1a1});
+  set(Class::mbarrier, {0x1a7, 0x1b1, 0x1b2, 0x1b0});
+  set(Class::alu, {0x1aa});
+  set(Class::copy_async, {0x1ae});
+  set(Class::async_group, {0x1af, 0x1b7});
+  set(Class::tensor_copy, {0x1b4, 0x1b5, 0x1b9});
+  set(Class::bulk_copy, {0x1ba});
+  set(Class::redux, {0x1c4});
+  set(Class::warpgroup, {0x1c5});
+  set(Class::cluster_barrier, {0x1c7});
+  set(Class::wgmma, {0x1f0});
+  return t;
+}
+
+constexpr std::array<Class, 512> kTable = make_table();
+
+}  // namespace
+
+std::string_view name_of(Class c) { return kNames[size_t(c)]; }
+
+Class class_of(uint16_t opcode) { return kTable[opcode & 511]; }
+
+}  // namespace orrery::timing

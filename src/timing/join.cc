@@ -1,0 +1,317 @@
+// timing/join.cc: see join.h.
+#include "timing/join.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace orrery::timing {
+
+Class class_of(uint16_t opcode);
+
+namespace {
+
+bool is_mma(isa::Op op) { return op == isa::Op::mma || op == isa::Op::wmma_mma || op == isa::Op::mma_sp; }
+
+/// Cycles that one tensor instruction holds its sub-core's tensor core, by the products it makes.
+float tensor_interval(const isa::Form& f) {
+  const double macs = double(f.shape.m) * f.shape.n * f.shape.k;
+  const int bits = std::max(4, isa::bits_of(f.n_types > 1 ? f.types[1] : f.type()));
+  // 16-bit inputs: 512 products a cycle at best (wgmma); mma.sync reaches 62% of that.
+  if (f.type(f.n_types > 2 ? 1 : 0) == isa::Type::f64) return float(macs / 16);
+  const double rate = 512.0 * 16 / std::max(8, bits);
+  return float(macs / rate);
+}
+
+/// Does the instruction take part in memory or synchronisation, so that an event tells its operands?
+bool eventful(Class c) {
+  switch (c) {
+    case Class::load: case Class::store: case Class::atomic: case Class::shared_load: case Class::shared_store: case Class::shared_atomic:
+    case Class::copy_async: case Class::matrix_load: case Class::tensor_copy: case Class::bulk_copy: case Class::mbarrier: case Class::barrier:
+    case Class::cluster_barrier:
+      return true;
+    default: return false;
+  }
+}
+
+/// The SASS width field of memory instructions: bits 73-75.
+uint16_t access_width(uint64_t hi) {
+  static constexpr uint16_t kBytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
+  return kBytes[hi >> 9 & 7];
+}
+
+}  // namespace
+
+Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<MachineCode> code) {
+  // The kernel's own section first: its name is the entry's.
+  const std::string& entry = kernel.entry->program->name;
+  std::stable_sort(code.begin(), code.end(), [&](const MachineCode& a, const MachineCode& b) { return (a.name == entry) > (b.name == entry); });
+  for (const MachineCode& section : code) {
+    const uint32_t start = uint32_t(code_.size());
+    section_start_.push_back(start);
+    if (section.name == entry) registers_ = section.registers, shared_ = section.shared_bytes;
+    roots_.push_back({start, start == 0 ? 0 : 1});
+    for (uint32_t f : section.inner_functions) roots_.push_back({start + f, 2});
+    for (const Instruction& i : section.code) {
+      MachineInstruction m;
+      m.i = i;
+      if (i.target >= 0) m.i.target += int32_t(start);
+      m.kind = class_of(i.opcode);
+      m.width = access_width(i.hi);
+      code_.push_back(m);
+    }
+  }
+  map_lines(kernel, layout);
+  find_blocks();
+  find_homes();
+}
+
+void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
+  std::map<uint32_t, uint32_t> pc_of;  // line -> pc
+  std::unordered_map<uint32_t, const ptx::Instr*> instr;
+  std::set<uint32_t> closes;  // wgmma instructions after which their group is committed
+  const auto add = [&](const exec::DecodedProgram& p, uint32_t tag) {
+    const lower::Program& program = *p.program;
+    uint32_t last_product = UINT32_MAX;
+    for (uint32_t i = 0; i < program.code.size(); i++) {
+      const ptx::Instr& in = program.code[i];
+      const uint32_t line = layout.line_of(in.loc.line, in.loc.column);
+      if (line) pc_of.try_emplace(line, i | tag);
+      if (in.form.op == isa::Op::wgmma_mma_async || in.form.op == isa::Op::wgmma_mma_async_sp) last_product = i | tag;
+      if (in.form.op == isa::Op::wgmma_commit_group) closes.insert(last_product);
+      instr[i | tag] = &in;
+      block_first_.push_back({i | tag, program.blocks[program.block_of[i]].first | tag});
+    }
+  };
+  add(*kernel.entry, 0);
+  for (uint32_t f = 0; f < kernel.functions.size(); f++)
+    if (kernel.functions[f]) add(*kernel.functions[f], (f + 1) << 24);
+  std::sort(block_first_.begin(), block_first_.end());
+  for (MachineInstruction& m : code_) {
+    const auto found = pc_of.lower_bound(m.i.line);  // lines without an instruction belong to the next one
+    if (m.i.line == 0 || found == pc_of.end()) continue;
+    m.pc = found->second;
+    const ptx::Instr& in = *instr[m.pc];
+    m.op = in.form.op;
+    m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) ||
+                    in.form.has(isa::Mod::acquire);
+    if (m.kind == Class::wgmma) {
+      m.closes_group = closes.count(m.pc) != 0;
+      m.n = in.form.shape.n;
+      m.a_in_registers = in.ops.size() > 1 && in.ops[1].kind == ptx::OperandKind::vec;
+    }
+    if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
+      m.interval = is_mma(m.op) ? tensor_interval(in.form) : 4.f;
+      if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
+    }
+    const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
+    if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);
+  }
+}
+
+void Join::find_blocks() {
+  std::set<uint32_t> starts(section_start_.begin(), section_start_.end());
+  for (const auto& [at, kind] : roots_) starts.insert(at);
+  for (uint32_t i = 0; i < code_.size(); i++) {
+    const MachineInstruction& m = code_[i];
+    const bool ends = m.kind == Class::exit || m.i.opcode == 0x147 || m.i.opcode == 0x144 || m.i.opcode == 0x150 || m.i.opcode == 0x141;
+    if (ends) starts.insert(i + 1);
+    if (m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) starts.insert(uint32_t(m.i.target));
+  }
+  for (auto at = starts.begin(); at != starts.end(); ++at) {
+    const auto next = std::next(at);
+    const uint32_t end = next == starts.end() ? uint32_t(code_.size()) : *next;
+    if (*at < end) blocks_.push_back({*at, end});
+  }
+  // What a converged warp reaches: not the collective fall-backs, nor the slow paths of division and roots.
+  reached_.assign(blocks_.size(), false);
+  const auto block_at = [&](uint32_t i) {
+    return size_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1;
+  };
+  std::vector<size_t> work;
+  for (const auto& [at, kind] : roots_)
+    if (kind < 2 && at < code_.size()) work.push_back(block_at(at));
+  while (!work.empty()) {
+    const size_t b = work.back();
+    work.pop_back();
+    if (reached_[b]) continue;
+    reached_[b] = true;
+    bool falls = true;
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
+      const MachineInstruction& m = code_[i];
+      if (m.i.opcode == 0x147 && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) {
+        const bool divergent_only = (m.i.lo >> 32 & 3) == 2;
+        if (!divergent_only && !m.i.never) work.push_back(block_at(uint32_t(m.i.target)));
+        const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
+        if (plain) falls = false;
+      }
+      if ((m.kind == Class::exit || m.i.opcode == 0x150) && !m.i.guarded) falls = false;
+    }
+    if (falls && b + 1 < blocks_.size()) work.push_back(b + 1);
+  }
+  for (size_t b = 0; b < blocks_.size(); b++)
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
+      const bool slow_path = code_[i].i.opcode == 0x144 && code_[i].op != isa::Op::call;
+      const bool trap = code_[i].i.opcode == 0x15c || code_[i].i.opcode == 0x11b;
+      if (slow_path || trap) reached_[b] = false;
+    }
+}
+
+void Join::find_homes() {
+  const auto first_of = [&](uint32_t pc) {
+    const auto found = std::lower_bound(block_first_.begin(), block_first_.end(), std::pair{pc, 0u});
+    return found != block_first_.end() && found->first == pc ? found->second : UINT32_MAX;
+  };
+  using Pair = std::pair<uint32_t, uint16_t>;  // PTX instruction and opcode
+  struct Member {
+    std::set<Pair> pairs;
+    uint32_t unroll = 1;
+    std::pair<uint32_t, uint32_t> range;
+    bool loops = false;
+  };
+  std::map<uint32_t, std::vector<Member>> members;
+  for (size_t b = 0; b < blocks_.size(); b++) {
+    if (!reached_[b]) continue;
+    const auto [first, last] = blocks_[b];
+    std::map<uint32_t, int> weight;
+    for (uint32_t i = first; i < last; i++) {
+      if (code_[i].pc == UINT32_MAX || code_[i].kind == Class::nop) continue;
+      weight[first_of(code_[i].pc)] += eventful(code_[i].kind) || code_[i].kind == Class::branch ? 3 : 1;
+    }
+    if (weight.empty()) continue;
+    const uint32_t home = std::max_element(weight.begin(), weight.end(), [](auto& a, auto& c) { return a.second < c.second; })->first;
+    Member m;
+    m.range = blocks_[b];
+    std::map<Pair, uint32_t> count;
+    for (uint32_t i = first; i < last; i++) {
+      if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, code_[i].i.opcode}]++;
+      if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;
+    }
+    std::vector<uint32_t> counts;
+    for (auto& [pair, n] : count) m.pairs.insert(pair), counts.push_back(n);
+    if (!counts.empty()) std::nth_element(counts.begin(), counts.begin() + long((counts.size() - 1) / 2), counts.end()), m.unroll = counts[(counts.size() - 1) / 2];
+    const int32_t back = code_[last - 1].i.target;
+    m.loops = back >= 0 && back <= int32_t(first);
+    members[home].push_back(std::move(m));
+  }
+  for (auto& [first_pc, list] : members) {
+    Home home;
+    home.first_pc = first_pc;
+    std::set<Pair> seen;
+    for (Member& m : list) {
+      size_t shared = 0;
+      for (const Pair& p : m.pairs) shared += seen.count(p);
+      const bool copy = m.pairs.size() >= 2 && shared * 2 > std::min(m.pairs.size(), seen.size());
+      if (home.versions.empty() || copy) home.versions.emplace_back(), seen.clear();
+      Version& v = home.versions.back();
+      v.ranges.push_back(m.range);
+      v.unroll = std::max(v.unroll, m.unroll);
+      v.loops |= m.loops;
+      seen.insert(m.pairs.begin(), m.pairs.end());
+    }
+    homes_.push_back({first_pc, std::move(home)});
+  }
+}
+
+const Join::Home* Join::home_of(uint32_t first_pc) const {
+  const auto found = std::lower_bound(homes_.begin(), homes_.end(), first_pc, [](const auto& a, uint32_t pc) { return a.first < pc; });
+  return found != homes_.end() && found->first == first_pc ? &found->second : nullptr;
+}
+
+/// Where a warp's trace stands.
+struct Join::Cursor {
+  const std::vector<Event>& events;
+  std::vector<size_t> enters;                                    // positions of `enter` events
+  std::unordered_map<uint32_t, std::vector<uint32_t>> of_pc;     // events of a PTX instruction
+  std::unordered_map<uint32_t, size_t> next;                     // how many of them are used
+};
+
+void Join::emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
+  for (const auto& [first, last] : v.ranges)
+    for (uint32_t i = first; i < last; i++) {
+      const MachineInstruction& m = code_[i];
+      Step s;
+      s.instruction = i;
+      s.lanes = std::min(32u, lanes);
+      s.off = m.i.never;
+      if (eventful(m.kind)) {
+        statistics.memory_steps++;
+        const auto list = c.of_pc.find(m.pc);
+        if (list != c.of_pc.end()) {
+          size_t& at = c.next[m.pc];
+          while (at < list->second.size() && list->second[at] < begin) at++;
+          if (at < list->second.size() && list->second[at] < end) s.event = list->second[at++];
+        }
+        if (s.event == UINT32_MAX) {
+          s.off = m.i.guarded;
+          statistics.unmatched += !m.i.guarded;
+        }
+      }
+      out.push_back(s);
+    }
+  statistics.steps = out.size();
+}
+
+std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics) const {
+  Cursor c{warp.events, {}, {}, {}};
+  for (size_t i = 0; i < warp.events.size(); i++) {
+    const Event& e = warp.events[i];
+    if (e.what == What::enter) c.enters.push_back(i);
+    else c.of_pc[e.pc].push_back(uint32_t(i)), statistics.events++;
+  }
+  std::vector<Step> out;
+  out.reserve(warp.events.size() * 4);
+  std::unordered_map<uint32_t, size_t> window;  // by home: where its last emission's events ended
+  for (size_t k = 0; k < c.enters.size();) {
+    const Event& e = warp.events[c.enters[k]];
+    const Home* home = home_of(e.pc);
+    if (!home) {
+      k++;
+      continue;
+    }
+    // Consecutive entries of the block (others in between have no code of their own).
+    size_t run = 1, at = k + 1;
+    std::vector<size_t> entries = {k};
+    const uint32_t most = [&] {
+      uint32_t u = 1;
+      for (const Version& v : home->versions) u = std::max(u, v.unroll);
+      return u;
+    }();
+    for (; at < c.enters.size() && run < most + 1; at++) {
+      const Event& other = warp.events[c.enters[at]];
+      if (other.pc == e.pc && other.mask == e.mask) run++, entries.push_back(at);
+      else if (home_of(other.pc)) break;
+    }
+    const Version* best = nullptr;
+    for (const Version& v : home->versions) {
+      if (v.unroll > run && best) continue;
+      if (!best || (best->unroll > run && v.unroll < best->unroll) || (v.unroll <= run && v.unroll > best->unroll) ||
+          (v.unroll == best->unroll && v.loops && !best->loops && window.count(e.pc)))
+        best = &v;
+    }
+    const size_t taken = std::min<size_t>(best->unroll, run);
+    size_t next = taken < entries.size() ? entries[taken] : at;
+    if (taken == run && taken == entries.size()) next = entries.back() + 1;
+    // Events of absorbed blocks lie up to the next entry of this block.
+    size_t limit = warp.events.size();
+    for (size_t j = next; j < c.enters.size(); j++)
+      if (warp.events[c.enters[j]].pc == e.pc) {
+        limit = c.enters[j];
+        break;
+      } else if (j - next > 64) {
+        limit = c.enters[j];
+        break;
+      }
+    emit(*best, c, window[e.pc], limit, e.extra, out, statistics);
+    window[e.pc] = c.enters[k];
+    k = next;
+  }
+  for (const auto& [pc, list] : c.of_pc) {
+    const auto used = c.next.find(pc);
+    statistics.unused_events += list.size() - std::min(list.size(), used == c.next.end() ? 0 : used->second);
+  }
+  return out;
+}
+
+}  // namespace orrery::timing

@@ -1,0 +1,93 @@
+// timing/join.h: machine code joined with executed PTX: the stream of machine instructions that a traced warp issues.
+//
+// Each basic block of machine code has a home: the PTX block that most of its instructions (by the line table) come
+// from. When the trace enters a PTX block, the machine blocks at home there are issued in order, whole, with the
+// control bits that ptxas gave them; a memory instruction takes the addresses of the next event of its PTX line, and is
+// predicated off when there is none. Unrolled copies stand for as many entries as they have copies of the block's
+// lines. Code that a converged warp does not reach (slow paths of division, collective fall-backs) is left out.
+// Without machine code, the PTX instructions themselves stand in, with dependences from their registers (pseudo.cc).
+// Not here: how long an instruction takes (sm.h). The approximations are in docs/timing.md.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/decode.h"
+#include "timing/assemble.h"
+#include "timing/trace.h"
+
+namespace orrery::timing {
+
+/// What an instruction occupies and how its result comes back.
+enum class Class : uint8_t {
+  alu, fma, imad, imad_wide, half, fp64, xu, shuffle, vote, uniform, uniform_move, constant, special_register, match, redux,
+  load, store, atomic, shared_load, shared_store, shared_atomic, local_load, local_store, copy_async, matrix_load, texture,
+  hmma, imma, dmma, wgmma, warpgroup, tensor_copy, bulk_copy, mbarrier, barrier, cluster_barrier, fence, depbar, async_group,
+  branch, exit, control, nop, count
+};
+std::string_view name_of(Class c);
+
+struct MachineInstruction {
+  Instruction i;
+  Class kind = Class::alu;
+  uint32_t pc = UINT32_MAX;      // PTX instruction (program order, function << 24), none: UINT32_MAX
+  isa::Op op = isa::Op::none;    // of that PTX instruction
+  uint16_t n = 0;                // wgmma: N; mma: products per lane group; group waits: pending groups
+  uint16_t width = 4;            // memory: bytes a lane
+  float interval = 1;            // tensor instructions: cycles that they hold the pipe
+  bool a_in_registers = false;   // wgmma
+  bool closes_group = false;     // wgmma: the last before a commit
+  bool bypasses_l1 = false;      // load
+};
+
+/// One issued instruction of a warp: which, and the event of the warp that says what it touched.
+struct Step {
+  uint32_t instruction = 0;
+  uint32_t event = UINT32_MAX;
+  uint32_t off : 1 = 0;          // predicated off
+  uint32_t lanes : 6 = 32;
+};
+
+struct JoinStatistics {
+  uint64_t steps = 0, memory_steps = 0, unmatched = 0, events = 0, unused_events = 0;
+};
+
+class Join {
+ public:
+  /// With machine code. `programs` are the decoded kernel and functions (by tag: 0, then function number + 1).
+  Join(const exec::Kernel& kernel, const Layout& layout, std::vector<MachineCode> code);
+
+  const std::vector<MachineInstruction>& instructions() const { return code_; }
+  uint32_t registers() const { return registers_; }
+  uint32_t static_shared() const { return shared_; }
+  /// The machine instructions that `warp` issues.
+  std::vector<Step> steps(const TracedWarp& warp, JoinStatistics& statistics) const;
+
+ private:
+  struct Version {               // a set of machine blocks that stand for `unroll` entries of a PTX block
+    std::vector<std::pair<uint32_t, uint32_t>> ranges;
+    uint32_t unroll = 1;
+    bool loops = false;
+  };
+  struct Home {
+    uint32_t first_pc = 0;       // of the PTX block
+    std::vector<Version> versions;
+  };
+  void map_lines(const exec::Kernel& kernel, const Layout& layout);
+  void find_blocks();
+  void find_homes();
+  struct Cursor;
+  void emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
+
+  std::vector<MachineInstruction> code_;
+  std::vector<uint32_t> section_start_;
+  std::vector<std::pair<uint32_t, uint32_t>> blocks_;   // machine blocks
+  std::vector<bool> reached_;
+  std::vector<std::pair<uint32_t, uint32_t>> roots_;
+  std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted
+  std::vector<std::pair<uint32_t, uint32_t>> block_first_;  // (pc, first pc of its block), by pc, sorted
+  uint32_t registers_ = 0, shared_ = 0;
+  const Home* home_of(uint32_t first_pc) const;
+};
+
+}  // namespace orrery::timing

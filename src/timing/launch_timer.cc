@@ -1,0 +1,97 @@
+// timing/launch_timer.cc: see launch_timer.h.
+#include "timing/launch_timer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "exec/decode.h"
+#include "timing/predict.h"
+
+namespace orrery::timing {
+
+namespace {
+
+constexpr double kTooLong = 4e8;  // PTX warp instructions that are not worth running for results alone
+
+std::string setting(const char* name, const char* otherwise) {
+  const char* v = std::getenv(name);
+  return v && *v ? v : otherwise;
+}
+
+class ForkingTimer : public LaunchTimer {
+ public:
+  ForkingTimer(std::string file) : file_(std::move(file)), results_(setting("ORRERY_TIME_RESULTS", "auto")) {
+    options_.warm = setting("ORRERY_TIME_CACHE", "cold") == "warm";
+    options_.exact = setting("ORRERY_TIME_EXACT", "0") == "1";
+    options_.trace_budget = std::strtoull(setting("ORRERY_TIME_TRACE_BUDGET", "6000000").c_str(), nullptr, 10);
+    options_.step_budget = std::strtoull(setting("ORRERY_TIME_STEP_BUDGET", "3000000").c_str(), nullptr, 10);
+  }
+
+  bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile) override {
+    int ends[2];
+    if (pipe(ends) != 0) return true;
+    const pid_t child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      work(machine, launch, profile, ends[1]);
+      _exit(0);
+    }
+    close(ends[1]);
+    double estimate = 0;
+    const bool told = read(ends[0], &estimate, sizeof estimate) == ssize_t(sizeof estimate);
+    close(ends[0]);
+    int status = 0;
+    if (child > 0) waitpid(child, &status, 0);
+    if (child < 0 || !WIFEXITED(status)) write_error(launch, child < 0 ? "fork failed" : fmt::format("the model stopped (signal {})", WTERMSIG(status)));
+    if (results_ == "none") return false;
+    return results_ == "full" || !told || estimate < kTooLong;
+  }
+
+ private:
+  void append(const std::string& line) const {
+    const int f = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
+    if (f < 0) return;
+    const std::string whole = line + "\n";
+    if (write(f, whole.data(), whole.size()) < 0) std::perror("orrery time");
+    close(f);
+  }
+  void write_error(const exec::Launch& launch, const std::string& what) const {
+    nlohmann::ordered_json j;
+    j["kernel"] = launch.kernel->entry->program->name;
+    j["error"] = what;
+    append(j.dump());
+  }
+  void work(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, int pipe_end) const {
+    exec::Machine own = machine;
+    own.code = nullptr;
+    own.print = own.print_error = [](std::string_view) {};
+    try {
+      const Prediction p = predict(own, launch, profile, options_, [&](double n) {
+        if (write(pipe_end, &n, sizeof n) < 0) return;
+      });
+      append(to_json(p));
+    } catch (const std::exception& e) {
+      write_error(launch, e.what());
+    }
+  }
+
+  const std::string file_, results_;
+  PredictOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<LaunchTimer> LaunchTimer::from_environment() {
+  const std::string file = setting("ORRERY_TIME", "");
+  if (file.empty()) return nullptr;
+  return std::make_unique<ForkingTimer>(file);
+}
+
+}  // namespace orrery::timing

@@ -1,0 +1,23 @@
+// timing/launch_timer.h: predicts each launch of a running program, in a forked process so that the program's memory
+// stays as it is, and writes one JSON line for each to the file that $ORRERY_TIME names.
+//
+// $ORRERY_TIME_CACHE is cold or warm; $ORRERY_TIME_RESULTS says whether kernels are then run for their results as well:
+// full, none, or auto (not when that would take long; the record says so).
+#pragma once
+#include <memory>
+
+#include "exec/launch.h"
+#include "profile/profile.h"
+
+namespace orrery::timing {
+
+class LaunchTimer {
+ public:
+  /// Null when the environment does not ask for it.
+  static std::unique_ptr<LaunchTimer> from_environment();
+  virtual ~LaunchTimer() = default;
+  /// Times a launch. False: the launch shall not be run for its results.
+  virtual bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile) = 0;
+};
+
+}  // namespace orrery::timing

@@ -1,0 +1,53 @@
+// timing/predict.h: the time of one kernel launch: how much of it is run in detail, and what follows from that.
+//
+//   trace     some blocks are executed by the interpreter; when addresses move evenly from block to block (their slopes
+//             are the same wherever looked at), these few stand for all blocks
+//   simulate  some SMs in detail, until the rate of blocks is steady; the other SMs are ghosts (chip.h)
+//   extend    to the whole grid by that rate; launch cost and the clock under power are added
+//
+// Not here: how the program gets here (device/, launch_timer.h).
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exec/launch.h"
+#include "timing/chip.h"
+#include "timing/sm.h"
+
+namespace orrery::timing {
+
+struct PredictOptions {
+  bool warm = false;               // caches as the same launch left them
+  bool exact = false;              // no sampling of blocks
+  uint64_t trace_budget = 6'000'000;   // PTX warp instructions to execute
+  uint64_t step_budget = 3'000'000;    // machine instructions to simulate
+};
+
+struct Prediction {
+  std::string kernel;
+  uint64_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster = 1;
+  double microseconds = 0, low = 0, high = 0, cycles = 0, clock_mhz = 0;
+  std::string bound;               // tensor, fp32, issue, shared, L1, L2, DRAM, latency, launch, power
+  double fraction = 0;             // of that bound's rate
+  uint32_t registers = 0, shared_bytes = 0, blocks_per_sm = 0;
+  double occupancy = 0;
+  std::string limiter;             // registers, shared, warps, blocks, grid
+  double waves = 0;
+  double instructions = 0, dram_read = 0, dram_write = 0, l2_sectors = 0, l1_hit_rate = 0;
+  double joules = 0, watts = 0;
+  std::string method;              // machine code, or PTX alone
+  std::vector<std::string> notes;  // approximations and assumptions that were made
+  double host_seconds = 0;
+  uint64_t simulated_steps = 0;
+};
+
+/// Predicts one launch. Memory is changed by the traced blocks: call it in a forked process. `estimate` is told the
+/// expected number of PTX warp instructions of the whole grid as soon as it is known.
+Prediction predict(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const PredictOptions& options,
+                   const std::function<void(double)>& estimate);
+
+/// One line of JSON.
+std::string to_json(const Prediction& p);
+
+}  // namespace orrery::timing

@@ -1,0 +1,100 @@
+// timing/sm.h: one SM in detail: four sub-cores that issue the warps' machine instructions, L1 and shared memory, TMA,
+// tensor cores, barriers.
+//
+// A sub-core issues at most one instruction a cycle: the warp that issued last if it can, else the youngest that can.
+// A warp can issue when its last instruction's stall count is over, the dependence barriers that it waits for are
+// free and the pipe has room. Every resource is reserved at issue, so the time at which a dependence barrier frees is
+// known then; only barriers and mbarriers wait for other warps.
+// Not here: where instructions come from (join.h), L2 and memory (chip.h), how many blocks are simulated (predict.h).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "timing/chip.h"
+#include "timing/join.h"
+#include "timing/trace.h"
+
+namespace orrery::timing {
+
+/// How an instruction's address moves from block to block, when it does so evenly.
+struct Slope {
+  bool regular = false;
+  int64_t x = 0, y = 0, z = 0;   // bytes a block
+};
+
+/// What the blocks of one traced shape issue, ready to be run many times.
+struct BlockCode {
+  const TracedBlock* trace = nullptr;
+  std::vector<std::vector<Step>> warps;
+  uint64_t steps = 0;
+};
+
+/// One block to run: code, and which block of the grid it stands for.
+struct BlockWork {
+  const BlockCode* code = nullptr;
+  uint64_t index = 0;
+  int64_t at[3] = {0, 0, 0};
+};
+
+/// Lines of an irregular instruction, of which ghosts draw.
+struct LinePool {
+  std::vector<uint64_t> lines;   // line << 4 | sectors
+  std::vector<uint8_t> shared;   // seen by more than one block
+  uint64_t low = ~uint64_t{0}, high = 0;
+};
+
+struct GridShape {
+  uint64_t x = 1, y = 1, z = 1;
+  uint64_t count() const { return x * y * z; }
+};
+
+struct Kernel {                  // what all SMs share
+  const Join* join = nullptr;
+  GridShape grid;
+  uint32_t cluster = 1;
+  std::unordered_map<uint32_t, Slope> slopes;      // by PTX instruction
+  std::unordered_map<uint32_t, LinePool> pools;
+  uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
+  uint32_t ghost_step = 1;       // blocks from one ghost to the next
+  uint32_t l1_bytes = 0;
+  bool l1_caches = true;
+};
+
+enum class Stall : uint8_t { dependence, memory, barrier, mbarrier, pipe_alu, pipe_fma, pipe_other, pipe_memory, tensor, fixed, instruction, count };
+
+struct SmCounts {
+  uint64_t issued = 0, thread_instructions = 0;
+  std::array<uint64_t, size_t(Class::count)> by_class{};
+  std::array<uint64_t, size_t(Class::count)> lanes_by_class{};
+  double l1_sectors = 0, l1_hits = 0, shared_wavefronts = 0, tensor_busy = 0, tma_bytes = 0;
+  std::array<double, 4> pipe_busy{};  // alu, fma, memory, tensor: cycles of sub-core 0..3 together
+};
+
+class Sm {
+ public:
+  Sm(const ChipFigures& figures, const Kernel& kernel, Chip& chip, uint32_t number, uint32_t slots);
+  ~Sm();
+  /// Starts a block in a free slot at `now` or later.
+  void start(const BlockWork& work, double now);
+  uint32_t free_slots() const;
+  bool idle() const;
+  /// Issues what can be issued at `now`; returns the next time at which something may happen (infinity: nothing will).
+  double step(double now);
+  /// Blocks that ended since the last call, with their times.
+  std::vector<std::pair<uint64_t, double>> take_finished();
+  const SmCounts& counts() const;
+  /// True when warps wait for each other and nothing can free them.
+  bool stuck() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> s_;
+};
+
+}  // namespace orrery::timing

@@ -1,0 +1,601 @@
+// timing/trace.cc: see trace.h. A traced kernel is a copy of the decoded one in which every handler is ours: it looks
+// at the operands, calls the handler that does the work, and records what has happened when the instruction was not
+// put off (a wait that must run again is not recorded until it passes).
+#include "timing/trace.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "exec/async.h"
+#include "exec/fault.h"
+#include "exec/stepper.h"
+#include "exec/tensor_map.h"
+#include "exec/unit.h"
+
+namespace orrery::timing {
+
+using exec::Decoded;
+using exec::DecodedProgram;
+using exec::Next;
+using exec::Stepper;
+using isa::Mod;
+using isa::Op;
+using isa::Space;
+
+namespace {
+
+constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory lies for the timing model
+
+/// What a warp's recording needs between two instructions.
+struct WarpState {
+  uint32_t block = UINT32_MAX, pc = 0;
+  uint32_t mask = 0;
+  std::unordered_map<uint32_t, size_t> failed_poll;  // pc -> length of the stream before the poll
+};
+
+struct CodeTable {
+  std::vector<exec::Handler> original;
+  uint32_t tag = 0;  // function number + 1 << 24
+};
+
+}  // namespace
+
+struct Tracer::State {
+  State(exec::Machine& m, exec::Launch l, TraceOptions o) : machine(m), launch(std::move(l)), options(o) {}
+
+  exec::Machine& machine;
+  exec::Launch launch;
+  TraceOptions options;
+  std::unique_ptr<exec::RunState> run;
+  exec::LaunchContext context;
+  std::unique_ptr<exec::Unit> unit;
+  std::unordered_map<const DecodedProgram*, CodeTable> tables;
+  const DecodedProgram* last_code = nullptr;
+  CodeTable* last_table = nullptr;
+  std::unordered_map<const exec::CtaContext*, uint32_t> block_of;  // place in `blocks`
+  std::vector<TracedBlock> blocks;
+  std::vector<std::vector<WarpState>> warps;
+  uint64_t instructions = 0;
+  bool truncated = false;
+  uint64_t param_window = 0;
+
+  CodeTable& table(const DecodedProgram* code) {
+    if (code != last_code) last_code = code, last_table = &tables.at(code);
+    return *last_table;
+  }
+  void prepare();
+  std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag);
+};
+
+namespace {
+
+Tracer::State* current = nullptr;  // tracing runs on one thread, one unit at a time
+
+/// The lines that `lanes` accesses of `bytes` touch, appended to `out`; returns how many.
+uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out) {
+  uint64_t line[64];
+  uint8_t sectors[64];
+  uint32_t n = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    for (uint64_t a = address[lane] & ~uint64_t{31}; a < address[lane] + bytes; a += 32) {
+      const uint64_t l = a >> 7;
+      const uint8_t bit = uint8_t(1 << (a >> 5 & 3));
+      uint32_t i = n;
+      while (i > 0 && line[i - 1] != l) i--;
+      if (i > 0) {
+        sectors[i - 1] |= bit;
+      } else if (n < 64) {
+        line[n] = l, sectors[n] = bit, n++;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < n; i++) out.push_back(line[i] << 4 | sectors[i]);
+  return n;
+}
+
+/// Shared-memory wavefronts of an access: accesses of 8 and 16 bytes go by half and quarter warps.
+uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  const uint32_t groups = bytes >= 16 ? 4 : bytes == 8 ? 2 : 1, width = 32 / groups;
+  uint32_t total = 0;
+  for (uint32_t g = 0; g < groups; g++) {
+    uint64_t words[32][8];
+    uint8_t n[32] = {};
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < width; i++) {
+      const uint32_t lane = g * width + i;
+      if (!(mask >> lane & 1)) continue;
+      for (uint32_t w = 0; w < std::max(1u, bytes / 4); w++) {
+        const uint64_t word = (address[lane] >> 2) + w;
+        const uint32_t bank = uint32_t(word & 31);
+        bool seen = false;
+        for (uint32_t k = 0; k < n[bank] && k < 8; k++) seen |= words[bank][k] == word;
+        if (seen) continue;
+        if (n[bank] < 8) words[bank][n[bank]] = word;
+        n[bank]++;
+        worst = std::max<uint32_t>(worst, n[bank]);
+      }
+    }
+    total += worst;
+  }
+  return std::max(1u, total);
+}
+
+/// Atomics on shared memory: lanes with the same word go one after the other.
+uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
+  uint32_t worst = 1;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    uint32_t same = 0;
+    for (uint32_t k = mask; k; k &= k - 1) same += (address[std::countr_zero(k)] >> 2 & 31) == (address[lane] >> 2 & 31);
+    worst = std::max(worst, same);
+  }
+  return worst;
+}
+
+struct Recording {
+  Stepper& s;
+  const Decoded& d;
+  TracedBlock& block;
+  Event e;
+  bool keep = false;
+};
+
+bool is_shared(Space s) { return s == Space::shared || s == Space::shared_cta || s == Space::shared_cluster; }
+
+enum class Region { global, shared, remote, local, none };
+
+Region region_of(const Stepper& s, Space space, uint64_t address) {
+  if (space == Space::local) return Region::local;
+  if (space == Space::shared_cluster && address >> 24 && (address >> 24) - 1 != s.cta.cluster_rank) return Region::remote;
+  if (is_shared(space)) return Region::shared;
+  if (space == Space::param || space == Space::param_entry || space == Space::const_) return Region::none;
+  if (address - reinterpret_cast<uint64_t>(s.cta.shared) < s.cta.shared_bytes) return Region::shared;
+  if (s.cta.cluster)
+    for (uint32_t r = 0; r < s.cta.cluster->n && r < 16; r++) {
+      const exec::CtaContext* c = s.cta.cluster->ctas[r];
+      if (c && address - reinterpret_cast<uint64_t>(c->shared) < c->shared_bytes) return Region::remote;
+    }
+  if (address - reinterpret_cast<uint64_t>(s.w.local) < s.w.local_stride * 32) return Region::local;
+  return Region::global;
+}
+
+void record_access(Recording& r, What global, What shared, What local, uint32_t bytes) {
+  Stepper& s = r.s;
+  const exec::AddressRef& a = s.code->addresses[size_t(r.d.address)];
+  const isa::Form& f = r.d.instr->form;
+  uint64_t address[32];
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(a, lane); });
+  const Space space = f.n_spaces ? f.space() : Space::none;
+  const bool call_param = (space == Space::param || space == Space::param_func) && a.local_frame;
+  const Region region = call_param ? Region::none : region_of(s, space, address[std::countr_zero(s.mask)]);
+  if (region == Region::none) return;
+  r.keep = true;
+  r.e.lanes_bytes = uint8_t(bytes);
+  if (region == Region::shared) {
+    r.e.what = shared;
+    r.e.extra = uint16_t(shared == What::shared_atomic ? atomic_wavefronts(address, s.mask) : wavefronts(address, s.mask, bytes));
+    return;
+  }
+  if (region == Region::remote) {
+    r.e.what = shared == What::shared_load ? What::remote_load : What::remote_store;
+    r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
+    return;
+  }
+  r.e.what = region == Region::local ? local : global;
+  r.e.address = address[std::countr_zero(s.mask)];
+  if (region == Region::local)
+    exec::for_lanes(s.mask, [&](int lane) {
+      const uint64_t offset = space == Space::local ? address[lane] : (address[lane] - reinterpret_cast<uint64_t>(s.w.local)) % s.w.local_stride;
+      address[lane] = kLocalBase + ((r.block.index * 64 + s.w.warp_id) * (s.w.local_stride + 64) + offset) * 32 + uint64_t(lane) * 4;
+    });
+  r.e.detail = uint32_t(r.block.lines.size());
+  r.e.n_detail = coalesce(address, s.mask, bytes, r.block.lines);
+  if (global == What::global_atomic || global == What::global_reduction) {
+    // Most lanes that share a word, which the L2 works on one after the other.
+    uint32_t worst = 1;
+    exec::for_lanes(s.mask, [&](int i) {
+      uint32_t same = 0;
+      exec::for_lanes(s.mask, [&](int k) { same += address[i] == address[k]; });
+      worst = std::max(worst, same);
+    });
+    r.e.extra = uint16_t(worst);
+  }
+}
+
+void record_matrix(Recording& r, bool store) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  uint64_t address[32];
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
+  const uint32_t matrices = f.has(Mod::x4) ? 4 : f.has(Mod::x2) ? 2 : 1;
+  uint32_t total = 0;
+  for (uint32_t m = 0; m < matrices; m++) {  // eight rows of 16 bytes at a time
+    uint64_t rows[32];
+    for (int i = 0; i < 8; i++) rows[i] = address[(m * 8 + uint32_t(i)) % 32];
+    uint32_t worst = 1;
+    for (int piece = 0; piece < 8; piece++) {
+      uint32_t same = 0;
+      uint64_t seen[8];
+      for (int i = 0; i < 8; i++)
+        if (int(rows[i] >> 4 & 7) == piece && std::find(seen, seen + same, rows[i]) == seen + same) seen[same++] = rows[i];
+      worst = std::max(worst, same);
+    }
+    total += worst;
+  }
+  r.keep = true;
+  r.e.what = store ? What::shared_store : What::shared_load;
+  r.e.lanes_bytes = uint8_t(4 * matrices);
+  r.e.extra = uint16_t(total);
+}
+
+void record_wmma(Recording& r, bool store) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int lane = std::countr_zero(s.mask), refs = store ? int(r.d.instr->ops[1].parts.size()) : r.d.n_dst;
+  const uint64_t base = s.address(s.code->addresses[size_t(r.d.address)], lane);
+  const bool has_stride = r.d.n_src > (store ? refs : 0);
+  const uint64_t stride = has_stride ? exec::scalar(s, s.ref(r.d, refs), lane) : 16;
+  const uint32_t element = uint32_t(std::max(1, isa::bytes_of(f.type())));
+  const Region region = region_of(s, f.n_spaces ? f.space() : Space::none, base);
+  r.keep = true;
+  r.e.lanes_bytes = uint8_t(element * 8);
+  if (region != Region::global) {
+    r.e.what = store ? What::shared_store : What::shared_load;
+    r.e.extra = uint16_t(4);
+    return;
+  }
+  r.e.what = store ? What::global_store : What::global_load;
+  r.e.address = base;
+  r.e.detail = uint32_t(r.block.lines.size());
+  for (uint64_t row = 0; row < 16; row++) {
+    const uint64_t a = base + row * stride * element;
+    r.block.lines.push_back(a >> 7 << 4 | (element == 2 ? 1u << (a >> 5 & 3) : 3u << (a >> 5 & 2)));
+    r.e.n_detail++;
+  }
+}
+
+void record_copy_async(Recording& r) {
+  Stepper& s = r.s;
+  uint64_t address[32];
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address) + 1], lane); });
+  r.keep = true;
+  r.e.what = What::copy_async;
+  r.e.address = address[std::countr_zero(s.mask)];
+  r.e.lanes_bytes = uint8_t(s.ref(r.d, 0).value);
+  r.e.detail = uint32_t(r.block.lines.size());
+  r.e.n_detail = coalesce(address, s.mask, r.e.lanes_bytes, r.block.lines);
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
+  r.e.extra = uint16_t(wavefronts(address, s.mask, r.e.lanes_bytes));
+}
+
+/// Name of an mbarrier: offset in its block's shared memory, and the block's rank.
+uint32_t object_of(const Stepper& s, Space space, uint64_t address) {
+  if (is_shared(space)) {
+    const uint32_t rank = uint32_t(address) >> 24;
+    return (uint32_t(address) & 0xFFFFFF) | (space == Space::shared_cluster && rank ? rank - 1 : s.cta.cluster_rank) << 24;
+  }
+  for (uint32_t i = 0; s.cta.cluster && i < s.cta.cluster->n && i < 16; i++) {
+    const uint64_t base = reinterpret_cast<uint64_t>(s.cta.cluster->ctas[i]->shared);
+    if (address - base < s.cta.cluster->ctas[i]->shared_bytes) return uint32_t(address - base) | i << 24;
+  }
+  return uint32_t(address) & 0xFFFFFF;
+}
+
+void record_mbarrier(Recording& r, What what) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int lane = std::countr_zero(s.mask);
+  r.keep = true;
+  r.e.what = what;
+  r.e.object = object_of(s, f.n_spaces ? f.space() : Space::none, s.address(s.code->addresses[size_t(r.d.address)], lane));
+  const uint64_t operand = r.d.n_src ? exec::scalar(s, s.ref(r.d, r.d.n_dst), lane) : 1;
+  const uint32_t lanes = uint32_t(std::popcount(s.mask));
+  if (what == What::mbarrier_init) r.e.count = uint32_t(operand);
+  if (what == What::mbarrier_expect) r.e.count = uint32_t(operand) * lanes;
+  if (what == What::mbarrier_wait) r.e.count = uint32_t(operand), r.e.extra = f.has(Mod::parity) ? uint16_t(operand & 1) : uint16_t(exec::mbarrier::phase(operand));
+  if (what != What::mbarrier_arrive) return;
+  const bool expects = f.has(Mod::expect_tx);
+  r.e.extra = uint16_t(expects ? lanes : uint32_t(operand) * lanes);
+  r.e.count = expects ? uint32_t(operand) * lanes : 0;
+}
+
+void add_run(Recording& r, uint64_t address, uint32_t bytes, uint32_t rows, uint64_t stride) {
+  if (r.e.n_detail == 0) r.e.address = address;
+  r.block.runs.push_back({address, bytes, rows, stride});
+  r.e.n_detail++;
+}
+
+/// Rows of a tiled box that lie inside the tensor.
+void add_box(Recording& r, const exec::TensorMap& m, const int64_t* at) {
+  uint32_t n[5] = {1, 1, 1, 1, 1};
+  for (int i = 0; i < m.rank; i++) n[i] = std::max<uint32_t>(1, m.box[i]);
+  const uint32_t unit = std::max(1u, exec::unit_bytes(m));
+  const int64_t first = std::max<int64_t>(0, at[0]), last = std::min<int64_t>(int64_t(m.size(0)), at[0] + n[0]);
+  if (last <= first) return;
+  for (uint32_t k4 = 0; k4 < n[4]; k4++)
+    for (uint32_t k3 = 0; k3 < n[3]; k3++)
+      for (uint32_t k2 = 0; k2 < n[2]; k2++) {
+        const int64_t c[5] = {first, at[1], at[2] + k2, at[3] + k3, at[4] + k4};
+        uint64_t address = m.address + uint64_t(first) * unit;
+        bool inside = true;
+        for (int i = 2; i < m.rank; i++) inside &= c[i] >= 0 && uint64_t(c[i]) < m.size(i), address += uint64_t(c[i]) * m.strides[i - 1];
+        if (!inside) continue;
+        int64_t low = 0, high = 1;
+        if (m.rank > 1) low = std::max<int64_t>(0, at[1]), high = std::min<int64_t>(int64_t(m.size(1)), at[1] + n[1]);
+        if (high <= low) continue;
+        const uint64_t stride = m.rank > 1 ? m.strides[0] : 0;
+        add_run(r, address + uint64_t(low) * stride, uint32_t(last - first) * unit, uint32_t(high - low), stride);
+      }
+}
+
+void record_tensor(Recording& r) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const bool store = f.has(Mod::bulk_group), prefetch = f.op == Op::cp_async_bulk_prefetch_tensor;
+  const int lane = std::countr_zero(s.mask);
+  const uint64_t map_at = s.address(s.code->addresses[size_t(r.d.address) + (store || prefetch ? 0 : 1)], lane);
+  const auto* map = reinterpret_cast<const exec::TensorMap*>(map_at);
+  if (!s.run.machine.memory->contains(map_at)) {
+    const std::byte* p = exec::translate(s, Space::none, map_at, sizeof(exec::TensorMap), 64, lane, false);
+    if (!p) return;
+    map = reinterpret_cast<const exec::TensorMap*>(p);
+  }
+  if (map->magic != exec::kTensorMapMagic) return;
+  int64_t at[5] = {};
+  for (int i = 0; i < map->rank; i++) at[i] = int32_t(exec::scalar(s, s.ref(r.d, i), lane));
+  r.keep = true;
+  r.e.what = store ? What::bulk_store : prefetch ? What::bulk_prefetch : What::bulk_load;
+  r.e.detail = uint32_t(r.block.runs.size());
+  uint64_t box = exec::unit_bytes(*map);
+  for (int i = 0; i < map->rank; i++) box *= std::max<uint16_t>(1, map->box[i]);
+  r.e.count = uint32_t(box);  // bytes that the mbarrier counts
+  if (map->kind == exec::TensorMapKind::tiled) add_box(r, *map, at);
+  else add_run(r, map->address, map->channels * exec::unit_bytes(*map), map->pixels, map->strides[0]), r.e.count = map->channels * exec::unit_bytes(*map) * map->pixels;
+  if (store || prefetch) return;
+  r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
+  r.e.extra = 1;
+  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, map->rank), lane)), r.e.lanes_bytes = 1;
+}
+
+void record_bulk(Recording& r) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int lane = std::countr_zero(s.mask);
+  const uint32_t bytes = uint32_t(exec::scalar(s, s.ref(r.d, 0), lane)), lanes = uint32_t(std::popcount(s.mask));
+  const bool prefetch = f.op == Op::cp_async_bulk_prefetch, to_global = f.has(Mod::bulk_group);
+  r.keep = true;
+  r.e.what = prefetch ? What::bulk_prefetch : to_global ? What::bulk_store : What::bulk_load;
+  r.e.detail = uint32_t(r.block.runs.size());
+  r.e.count = bytes * lanes;
+  const bool global_source = prefetch || (!to_global && f.space(1) == Space::global);
+  exec::for_lanes(s.mask, [&](int l) {
+    if (global_source) add_run(r, s.address(s.code->addresses[size_t(r.d.address) + (prefetch ? 0 : 1)], l), bytes, 1, 0);
+    else if (to_global) add_run(r, s.address(s.code->addresses[size_t(r.d.address)], l), bytes, 1, 0);
+  });
+  if (prefetch || to_global) return;
+  r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
+  r.e.extra = 1;
+  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, 1), lane)), r.e.lanes_bytes = 1;
+}
+
+void record_barrier(Recording& r) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int lane = std::countr_zero(s.mask);
+  const bool red = f.has(Mod::red);
+  r.keep = true;
+  r.e.what = f.has(Mod::arrive) ? What::barrier_arrive : red ? What::barrier_red : What::barrier;
+  r.e.extra = uint16_t(s.value(s.ref(r.d, r.d.n_dst), 0, lane));
+  if (r.d.n_src - (red ? 1 : 0) > 1) r.e.count = uint32_t(s.value(s.ref(r.d, r.d.n_dst + 1), 1, lane));
+}
+
+uint32_t bytes_of_access(const Decoded& d, int values) {
+  return uint32_t(std::max(1, isa::bytes_of(d.instr->form.type()))) * uint32_t(std::max(1, values));
+}
+
+/// Looks at the operands before the instruction changes them.
+void look(Recording& r) {
+  const isa::Form& f = r.d.instr->form;
+  switch (f.op) {
+    case Op::ld: case Op::ldu: return r.d.address >= 0 ? record_access(r, What::global_load, What::shared_load, What::local_load, bytes_of_access(r.d, r.d.n_dst)) : void();
+    case Op::st: return r.d.address >= 0 ? record_access(r, What::global_store, What::shared_store, What::local_store, bytes_of_access(r.d, r.d.n_src)) : void();
+    case Op::atom: return record_access(r, What::global_atomic, What::shared_atomic, What::local_load, uint32_t(isa::bytes_of(f.types[size_t(f.n_types - 1)])) * std::max<uint32_t>(1, f.vec));
+    case Op::red: return record_access(r, What::global_reduction, What::shared_atomic, What::local_store, uint32_t(isa::bytes_of(f.types[size_t(f.n_types - 1)])) * std::max<uint32_t>(1, f.vec));
+    case Op::ldmatrix: return record_matrix(r, false);
+    case Op::stmatrix: return record_matrix(r, true);
+    case Op::wmma_load: return record_wmma(r, false);
+    case Op::wmma_store: return record_wmma(r, true);
+    case Op::cp_async: return record_copy_async(r);
+    case Op::cp_async_bulk_tensor: case Op::cp_reduce_async_bulk_tensor: case Op::cp_async_bulk_prefetch_tensor: return record_tensor(r);
+    case Op::cp_async_bulk: case Op::cp_reduce_async_bulk: case Op::cp_async_bulk_prefetch: return record_bulk(r);
+    case Op::mbarrier_init: return record_mbarrier(r, What::mbarrier_init);
+    case Op::mbarrier_expect_tx: return record_mbarrier(r, What::mbarrier_expect);
+    case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: case Op::cp_async_mbarrier_arrive: return record_mbarrier(r, What::mbarrier_arrive);
+    case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: return record_mbarrier(r, What::mbarrier_wait);
+    case Op::bar: case Op::barrier: return record_barrier(r);
+    case Op::barrier_cluster:
+      r.keep = true;
+      r.e.what = f.has(Mod::arrive) ? What::cluster_arrive : What::cluster_wait;
+      return;
+    default: return;
+  }
+}
+
+bool skips_value(Op op) { return op == Op::mma || op == Op::mma_sp || op == Op::wmma_mma || op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp; }
+
+/// Did a poll of an mbarrier find its phase complete?
+bool poll_passed(Stepper& s, const Decoded& d, uint32_t mask) {
+  const exec::Ref& r = s.ref(d, 0);
+  if (r.kind != exec::RefKind::frame) return true;
+  return (*reinterpret_cast<const uint32_t*>(s.frame + r.offset) & mask) == mask;
+}
+
+/// Notes that a warp has entered a block of the program.
+void enter_block(Tracer::State& t, Stepper& s, TracedWarp& out, WarpState& w, uint32_t pc, uint32_t tag) {
+  const uint32_t block = s.code->program->block_of[pc] | tag;
+  if (block == w.block && pc > w.pc && s.group->mask == w.mask) {
+    w.pc = pc;
+    return;
+  }
+  Event e;
+  e.what = What::enter;
+  e.pc = s.code->program->blocks[block & 0xFFFFFF].first | tag;
+  e.mask = s.group->mask;
+  e.extra = uint16_t(std::popcount(e.mask));
+  out.events.push_back(e);
+  w.block = block, w.pc = pc, w.mask = e.mask;
+  (void)t;
+}
+
+Next traced(Stepper& s, const Decoded& d) {
+  Tracer::State& t = *current;
+  CodeTable& table = t.table(s.code);
+  const uint32_t pc = s.pc, mask = s.mask;
+  const uint32_t number = t.block_of.at(&s.cta);
+  TracedBlock& block = t.blocks[number];
+  TracedWarp& out = block.warps[s.w.warp_id];
+  WarpState& w = t.warps[number][s.w.warp_id];
+  if (++t.instructions > t.options.max_instructions) {
+    t.truncated = true;
+    return s.fault(exec::FaultKind::timeout, 0, 0, "traced far enough");
+  }
+  const exec::Group before = *s.group;
+  const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
+  const WarpState place{w.block, w.pc, w.mask, {}};
+  enter_block(t, s, out, w, pc, table.tag);
+  Recording r{s, d, block, {}, false};
+  r.e.pc = pc | table.tag, r.e.mask = mask;
+  look(r);
+  const Op op = d.instr->form.op;
+  const Next next = !t.options.values && skips_value(op) ? Next::next : table.original[pc](s, d);
+  const bool again = next == Next::regroup && s.group->state != exec::GroupState::ready && s.group->pc == pc && !(before.reduction);
+  if (again) {  // it waits and will come again
+    block.lines.resize(lines), block.runs.resize(runs), out.events.resize(length);
+    w.block = place.block, w.pc = place.pc, w.mask = place.mask;
+    return next;
+  }
+  if (op == Op::mbarrier_try_wait || op == Op::mbarrier_test_wait) {
+    const auto failed = w.failed_poll.find(pc);
+    if (failed != w.failed_poll.end()) {  // drop what lies between the first failed poll and this one
+      const Event kept = out.events.size() > length ? out.events[length] : Event{};
+      const bool entered = out.events.size() > length;
+      out.events.resize(std::min(out.events.size(), failed->second));
+      if (entered) out.events.push_back(kept);
+      w.failed_poll.erase(failed);
+    }
+    if (!poll_passed(s, d, mask)) {
+      w.failed_poll[pc] = out.events.size() - (out.events.empty() || out.events.back().what != What::enter ? 0 : 1);
+      return next;
+    }
+  }
+  if (r.keep) out.events.push_back(r.e);
+  block.instructions++;
+  return next;
+}
+
+}  // namespace
+
+std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag) {
+  auto copy = std::make_shared<DecodedProgram>(*code);
+  CodeTable table;
+  table.tag = tag;
+  for (Decoded& d : copy->code) {
+    table.original.push_back(d.run);
+    d.run = traced;
+  }
+  tables[copy.get()] = std::move(table);
+  return copy;
+}
+
+void Tracer::State::prepare() {
+  auto kernel = std::make_shared<exec::Kernel>(*launch.kernel);
+  kernel->entry = traced_copy(kernel->entry, 0);
+  for (uint32_t f = 0; f < kernel->functions.size(); f++)
+    if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24);
+  launch.kernel = kernel;
+  run = std::make_unique<exec::RunState>(machine, launch);
+  const lower::Program& p = *kernel->entry->program;
+  const uint32_t local = p.local_bytes + (p.has_calls ? uint32_t(machine.stack_bytes) : 0);
+  run->thread_local_bytes = (local + 15) / 16 * 16;
+  context.run = run.get();
+  context.memory_base = machine.memory->base(), context.memory_size = machine.memory->size();
+  const exec::Dim3 dims[3] = {launch.grid, launch.block, launch.cluster};
+  uint32_t* out[3] = {context.grid, context.block, context.cluster};
+  for (int i = 0; i < 3; i++) out[i][0] = dims[i].x, out[i][1] = dims[i].y, out[i][2] = dims[i].z;
+  param_window = machine.memory->acquire_window(std::max<uint64_t>(4096, launch.params.size()));
+  std::memcpy(reinterpret_cast<void*>(param_window), launch.params.data(), launch.params.size());
+  run->param_address = param_window;
+  unit = std::make_unique<exec::Unit>(*run, context);
+}
+
+Tracer::Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions options)
+    : state_(std::make_unique<State>(machine, launch, options)) {
+  state_->prepare();
+}
+
+Tracer::~Tracer() {
+  state_->unit.reset();
+  state_->machine.memory->release_window(state_->param_window);
+}
+
+bool Tracer::truncated() const { return state_->truncated; }
+
+namespace {
+
+uint64_t shape_of(const TracedBlock& b) {
+  uint64_t h = 1469598103934665603ull;
+  const auto mix = [&](uint64_t v) { h = (h ^ v) * 1099511628211ull; };
+  for (const TracedWarp& w : b.warps) {
+    mix(w.events.size());
+    for (const Event& e : w.events) mix(e.pc), mix(e.mask), mix(uint64_t(e.what));
+  }
+  return h;
+}
+
+}  // namespace
+
+std::vector<TracedBlock> Tracer::trace(uint64_t index) {
+  State& t = *state_;
+  current = &t;
+  t.blocks.clear(), t.warps.clear(), t.block_of.clear();
+  t.instructions = 0;
+  t.unit->start(index);
+  // The unit's blocks are found through the cluster of any of them.
+  const uint64_t n = t.launch.cluster.count();
+  const std::vector<exec::CtaContext*> ctas = t.unit->blocks();
+  for (uint64_t r = 0; r < n; r++) {
+    exec::CtaContext& c = *ctas[r];
+    t.block_of[&c] = uint32_t(t.blocks.size());
+    TracedBlock b;
+    b.index = c.cta_linear;
+    b.rank = c.cluster_rank;
+    std::copy(std::begin(c.ctaid), std::end(c.ctaid), b.ctaid);
+    b.warps.resize(c.n_warps);
+    t.warps.emplace_back(c.n_warps);
+    t.blocks.push_back(std::move(b));
+  }
+  exec::FaultTrap& trap = exec::fault_trap();
+  const exec::FaultTrap outer = trap;
+  trap.base = t.machine.memory->base(), trap.size = t.machine.memory->size();
+  bool fault = false;
+  if (sigsetjmp(trap.env, 0)) {
+    fault = true;
+  } else {
+    trap.armed = true;
+    for (int stalls = 0; !fault;) {
+      const exec::Unit::Progress p = t.unit->advance(nullptr);
+      if (p == exec::Unit::Progress::finished) break;
+      if (p == exec::Unit::Progress::fault || ++stalls > 100000) fault = true;
+    }
+  }
+  trap = outer;
+  if (fault && !t.truncated) base::fail("block {} could not be traced: {}", index, t.run->fault ? t.run->fault->message : "it faulted or waits for other blocks");
+  for (TracedBlock& b : t.blocks) b.shape = shape_of(b);
+  return std::move(t.blocks);
+}
+
+}  // namespace orrery::timing

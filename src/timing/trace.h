@@ -1,0 +1,95 @@
+// timing/trace.h: what the warps of some thread blocks did, recorded while the interpreter ran them.
+//
+// A stream is one warp's events in order: entries into PTX blocks (with the lanes that entered) and, inside them, the
+// memory and synchronising instructions with what time depends on: lines of global memory, shared-memory wavefronts,
+// mbarriers and byte counts. Failed polls of an mbarrier are taken out: how often a warp polls is for the timing model.
+// Matrix products are not computed while tracing (their results hardly ever steer control), unless `values` is set.
+//
+// Tracing changes memory; whoever needs the memory as it was traces in a forked process.
+// Not here: machine code (join.h), time (sm.h).
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/launch.h"
+
+namespace orrery::timing {
+
+enum class What : uint8_t {
+  enter,          // pc = first instruction of the block, extra = number of lanes
+  global_load, global_store, global_atomic, global_reduction,  // detail: lines
+  shared_load, shared_store, shared_atomic,                    // extra: wavefronts
+  remote_load, remote_store,                                   // shared memory of another block of the cluster
+  local_load, local_store,                                     // detail: lines
+  copy_async,      // cp.async: detail: lines
+  copy_commit, copy_wait,                                      // extra: groups that may be pending
+  bulk_load, bulk_store, bulk_prefetch,                        // detail: runs; object: mbarrier
+  bulk_commit, bulk_wait,
+  barrier,         // extra: number; count: threads expected (0: all)
+  barrier_arrive,
+  barrier_red,
+  cluster_arrive, cluster_wait,
+  mbarrier_init, mbarrier_arrive, mbarrier_expect, mbarrier_wait,  // object; count
+  wgmma, wgmma_commit, wgmma_wait, mma,
+  exit, other,
+};
+
+struct Event {
+  uint32_t pc = 0;        // instruction of the program (function << 24 for called functions)
+  uint32_t mask = 0;
+  What what = What::other;
+  uint8_t lanes_bytes = 0;   // bytes a lane
+  uint16_t extra = 0;
+  uint32_t count = 0;
+  uint32_t detail = 0, n_detail = 0;  // into Block::detail
+  uint32_t object = 0;               // mbarrier: shared offset | block rank << 24
+  uint64_t address = 0;              // global: of the first lane, or of the first run
+};
+
+/// A run of rows in global memory that a bulk or tensor copy moves.
+struct Run {
+  uint64_t address = 0;
+  uint32_t bytes = 0, rows = 1;
+  uint64_t stride = 0;
+};
+
+struct TracedWarp {
+  std::vector<Event> events;
+};
+
+struct TracedBlock {
+  uint64_t index = 0;               // number of the block in the grid
+  uint32_t ctaid[3] = {0, 0, 0};
+  uint32_t rank = 0;                // in its cluster
+  std::vector<TracedWarp> warps;
+  std::vector<uint64_t> lines;      // line address << 4 | sectors touched
+  std::vector<Run> runs;
+  uint64_t instructions = 0;        // PTX warp instructions
+  uint64_t shape = 0;               // hash of the control flow of all warps
+};
+
+struct TraceOptions {
+  bool values = false;              // compute matrix products too
+  uint64_t max_instructions = 40'000'000;  // stop a block that runs longer
+};
+
+/// Runs units (blocks, or clusters) of a launch one after the other and records them.
+class Tracer {
+ public:
+  Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions options);
+  ~Tracer();
+  /// The blocks of unit `index`. Throws base::Error when the unit faults or hangs.
+  std::vector<TracedBlock> trace(uint64_t index);
+  /// True when the limit of instructions cut a unit off.
+  bool truncated() const;
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace orrery::timing
