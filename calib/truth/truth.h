@@ -31,7 +31,7 @@ struct Add {
 };
 #define TRUTH_NAME2(line) add_##line
 #define TRUTH_NAME(line) TRUTH_NAME2(line)
-#define TRUTH static const truth::Add TRUTH_NAME(__LINE__)
+#define TRUTH static const truth::Add TRUTH_NAME(__COUNTER__)
 
 /// Device memory shared by the launches that copy this handle.
 template <class T>

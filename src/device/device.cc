@@ -77,7 +77,7 @@ void Device::set_pool(std::shared_ptr<MemoryPool> pool) {
   pool_ = std::move(pool);
 }
 
-System::System() : options_(options_from_environment()), observer_(make_observer(memory_)), quiet_(setting("ORRERY_QUIET") == "1"), process_(getpid()) {
+System::System() : options_(options_from_environment()), observer_(make_observer(memory_)), timer_(timing::LaunchTimer::from_environment()), quiet_(setting("ORRERY_QUIET") == "1"), process_(getpid()) {
   Profile profile = load_profile(setting("ORRERY_GPU", "h200"));
   int count = std::max(1, std::min(64, std::atoi(setting("ORRERY_DEVICES", "1").c_str())));
   for (int i = 0; i < count; i++) devices_.push_back(std::make_unique<Device>(i, profile));

@@ -23,6 +23,7 @@
 #include "exec/launch.h"
 #include "exec/memory.h"
 #include "profile/profile.h"
+#include "timing/launch_timer.h"
 
 namespace orrery::device {
 
@@ -69,6 +70,8 @@ class System {
   exec::CodeProvider* code() { return code_.get(); }
   /// Null in a process that is not checked.
   exec::Observer* observer() { return observer_.get(); }
+  /// Null in a process whose launches are not timed.
+  timing::LaunchTimer* timer() { return timer_.get(); }
   std::atomic<uint32_t>& interrupt() { return interrupt_; }
   TextureTable& textures() { return textures_; }
   Record& record() { return record_; }
@@ -83,6 +86,7 @@ class System {
   exec::DeviceMemory memory_;
   exec::Options options_;
   std::unique_ptr<exec::Observer> observer_;
+  std::unique_ptr<timing::LaunchTimer> timer_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<exec::CodeProvider> code_;
   std::atomic<uint32_t> interrupt_{0};

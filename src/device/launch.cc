@@ -169,6 +169,8 @@ void run_launch(Context& context, const LaunchWork& work) {
     launch.grid_id = grid_id++;
     Workspace workspace(context, work.cooperative);
     launch.workspace = workspace.address;
+    timing::LaunchTimer* const timer = system().timer();
+    if (timer && !timer->launch(machine, launch, context.device().profile())) return;
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
     system().record().add(work.function->name(), work.function->bounded(), result);

@@ -2,6 +2,7 @@
 #include "timing/assemble.h"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,7 +96,8 @@ bool run(const std::vector<std::string>& words, const fs::path& log) {
   const pid_t child = fork();
   if (child == 0) {
     unsetenv("LD_PRELOAD");
-    if (!std::freopen(log.c_str(), "w", stderr) || !std::freopen(log.c_str(), "a", stdout)) _exit(126);
+    const int to = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (to < 0 || dup2(to, 1) < 0 || dup2(to, 2) < 0) _exit(126);
     execv(arguments[0], arguments.data());
     _exit(127);
   }

@@ -1,0 +1,147 @@
+// `orrery time`; see time_command.h. The program runs with Orrery's libraries, which predict each launch in a process of
+// its own and append one JSON line to a file; this command reads the file when the program has ended.
+#include "tools/time_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cxxabi.h>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "profile/profile.h"
+#include "tools/command.h"
+#include "tools/start_program.h"
+
+namespace orrery::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string short_name(const std::string& mangled) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 && text ? text : mangled;
+  std::free(text);
+  if (const size_t at = name.find("(anonymous namespace)::"); at != std::string::npos) name.erase(0, at + 23);
+  int depth = 0;
+  for (size_t i = 0; i < name.size(); i++) {
+    depth += (name[i] == '<') - (name[i] == '>');
+    if (name[i] == '(' && depth == 0) return name.substr(0, i);
+  }
+  return name;
+}
+
+std::string shape(const json& j, const char* key) {
+  const auto& d = j.at(key);
+  std::string text = std::to_string(d[0].get<uint64_t>());
+  const uint64_t y = d[1], z = d[2];
+  if (y > 1 || z > 1) text += "x" + std::to_string(y);
+  if (z > 1) text += "x" + std::to_string(z);
+  return text;
+}
+
+void print_table(const std::vector<json>& records) {
+  fmt::print("{:<32} {:>12} {:>9} {:>10} {:>19} {:>8} {:>5} {:>6} {:<9} {:>6} {:>5} {:>6} {:>9}\n", "kernel", "grid", "block", "us", "from .. to", "bound", "%",
+             "occ.", "limiter", "waves", "regs", "MHz", "mJ");
+  for (const json& j : records) {
+    const std::string name = short_name(j.at("kernel"));
+    if (j.contains("error")) {
+      fmt::print("{:<32} not timed: {}\n", name, j.at("error").get<std::string>());
+      continue;
+    }
+    fmt::print("{:<32} {:>12} {:>9} {:>10.2f} {:>8.2f} .. {:<8.2f} {:>8} {:>5.0f} {:>5.0f}% {:<9} {:>6.2f} {:>5} {:>6.0f} {:>9.3f}\n", name.substr(0, 32), shape(j, "grid"),
+               shape(j, "block"), j.at("us").get<double>(), j.at("low_us").get<double>(), j.at("high_us").get<double>(), j.at("bound").get<std::string>(),
+               100 * j.at("fraction").get<double>(), 100 * j.at("occupancy").get<double>(), j.at("limiter").get<std::string>(), j.at("waves").get<double>(),
+               j.at("registers").get<int>(), j.at("clock_mhz").get<double>(), 1e3 * j.at("joules").get<double>());
+  }
+}
+
+void print_notes(const std::vector<json>& records) {
+  std::map<std::string, int> seen;
+  for (const json& j : records)
+    if (j.contains("notes"))
+      for (const json& n : j.at("notes")) seen[n.get<std::string>()]++;
+  for (const auto& [note, n] : seen) fmt::print("note ({} launches): {}\n", n, note);
+}
+
+void print_csv(const std::string& program, const std::vector<json>& records) {
+  fmt::print("program,kernel,grid,block,us,cycles,instructions,dram_read,dram_write,l2_sectors,registers\n");
+  for (const json& j : records) {
+    if (j.contains("error")) continue;
+    fmt::print("{},\"{}\",{},{},{:.3f},{:.0f},{:.0f},{:.0f},{:.0f},{:.0f},{}\n", program, short_name(j.at("kernel")), shape(j, "grid"), shape(j, "block"),
+               j.at("us").get<double>(), j.at("cycles").get<double>(), j.at("instructions").get<double>(), j.at("dram_read").get<double>(),
+               j.at("dram_write").get<double>(), j.at("l2_sectors").get<double>(), j.at("registers").get<int>());
+  }
+}
+
+int time_command(const std::vector<std::string>& words) {
+  CLI::App app{"Predict the time of every kernel that a CUDA program launches.\nExample: orrery time --gpu h200 --cache warm -- ./app 1024"};
+  TimeOptions options;
+  bool csv = false;
+  std::string json_file;
+  std::vector<std::string> program;
+  app.add_option("--gpu", options.gpu, "GPU to predict for (default h200)");
+  app.add_option("--cache", options.cache, "cold (flushed before each launch, the default) or warm (as the same launch left them)")
+      ->check(CLI::IsMember({"cold", "warm"}));
+  app.add_option("--results", options.results, "also run the kernels for their results: full, none, auto (not when it would take long)")
+      ->check(CLI::IsMember({"full", "none", "auto"}));
+  app.add_option("--set", options.sets, "section.key=value: another value of the GPU's profile, in the unit that docs/profile.md shows");
+  app.add_option("--json", json_file, "write all records to this file");
+  app.add_flag("--csv", csv, "one line of comma-separated values per launch");
+  app.add_flag("--exact", options.exact, "simulate every block of the sampled SMs");
+  app.add_flag("--no-ptxas", options.no_ptxas, "do without machine code");
+  app.add_option("program", program, "the program and its arguments")->required();
+  app.positionals_at_end();
+  auto [own, rest] = split_at_program(words, {"--csv", "--exact", "--no-ptxas", "-h", "--help"});
+  if (!rest.empty()) own.push_back(rest[0]);
+  std::vector<std::string> reversed(own.rbegin(), own.rend());
+  try {
+    app.parse(reversed);
+    if (!options.gpu.empty()) load_profile(options.gpu);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "orrery time: {}\n", error.what());
+    return 2;
+  }
+  const auto [status, records] = time_program(options, rest);
+  if (status == 127) fmt::print(stderr, "orrery time: cannot start {}\n", rest[0]);
+  if (csv) print_csv(fs::path(rest[0]).filename(), records);
+  else print_table(records), print_notes(records);
+  if (!json_file.empty()) std::ofstream(json_file) << json(records).dump(1) << "\n";
+  return status == 0 ? 0 : 3;
+}
+
+ORRERY_COMMAND(time, "predict how long a CUDA program's kernels take", time_command);
+
+}  // namespace
+
+std::pair<int, std::vector<json>> time_program(const TimeOptions& options, const std::vector<std::string>& program) {
+  const fs::path file = fs::temp_directory_path() / fmt::format("orrery-time-{}.jsonl", getpid());
+  fs::remove(file);
+  if (!use_own_libraries()) return {127, {}};
+  set("ORRERY_TIME", file.string());
+  set("ORRERY_TIME_CACHE", options.cache);
+  set("ORRERY_TIME_RESULTS", options.results);
+  set("ORRERY_TIME_EXACT", options.exact ? "1" : "0");
+  set("ORRERY_QUIET", "1");
+  if (!options.gpu.empty()) set("ORRERY_GPU", options.gpu);
+  if (options.no_ptxas) set("ORRERY_PTXAS", "none");
+  std::string all;
+  for (const std::string& s : options.sets) all += (all.empty() ? "" : ";") + s;
+  if (!all.empty()) set("ORRERY_TIME_SET", all);
+  const int status = run_and_wait(program);
+  std::vector<json> records;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (json j = json::parse(line, nullptr, false); !j.is_discarded()) records.push_back(std::move(j));
+  fs::remove(file);
+  return {status, std::move(records)};
+}
+
+}  // namespace orrery::tools
