@@ -6,124 +6,161 @@
 
 namespace orrery::timing {
 
+namespace {
+uint64_t mix(uint64_t v) {
+  v *= 0x9E3779B97F4A7C15ull;
+  return v ^ v >> 29;
+}
+}  // namespace
+
 ChipFigures figures_of(const Profile& p) {
   ChipFigures f;
+  const double reference = f.clock;
   f.clock = p.clock_max().value();
   f.sms = uint32_t(p.sm_count()), f.warps = uint32_t(p.max_threads_per_sm() / 32), f.blocks = uint32_t(p.max_blocks_per_sm());
   f.registers = uint32_t(p.registers_per_sm());
   f.shared_bytes = uint32_t(p.shared_per_sm().value()), f.l1_bytes = uint32_t(p.l1_and_shared().value());
+  // What was measured on one GPU is scaled by what is known of the other.
+  const double bandwidth = p.memory_bandwidth().value() / 4.8e12;
+  f.dram_bandwidth *= bandwidth * reference / f.clock;
+  f.l2_dirty_bytes = uint64_t(double(f.l2_dirty_bytes) * p.l2_size().value() / double(f.l2_bytes));
   f.l2_bytes = uint64_t(p.l2_size().value());
-  f.dram_bandwidth = p.memory_bandwidth().value() * p.memory_efficiency() / f.clock;
-  if (p.has(FieldId::latency_l1)) f.l1_latency = p.latency_l1().value();
   return f;
 }
 
-Chip::Chip(const ChipFigures& figures, double share) : f_(figures), share_(share) {
+Chip::Chip(const ChipFigures& figures) : f_(figures), pages_(kPages, ~uint64_t{0}) {
   sets_ = uint32_t(std::max<uint64_t>(1, f_.l2_bytes / 2 / 128 / kWays));
   ways_.resize(size_t(sets_) * kWays * 2);
 }
 
-Chip::Way& Chip::find(uint64_t line, uint32_t side, bool& hit, double now) {
-  uint64_t h = line * 0x9E3779B97F4A7C15ull;
-  Way* set = &ways_[(size_t(side) * sets_ + size_t((h >> 32) % sets_)) * kWays];
+Chip::Way* Chip::set_of(uint64_t line, uint32_t side) { return &ways_[(size_t(side) * sets_ + size_t((mix(line) >> 24) % sets_)) * kWays]; }
+
+void Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
+  const uint64_t page = line >> 4;  // 2 KiB
+  uint64_t& slot = pages_[mix(page) >> 40 & (kPages - 1)];
+  double cost = bytes * (write ? f_.dram_write_cost : 1);
+  if (slot != page) cost += f_.dram_page_cost, slot = page;
+  if (write) cost += bytes * f_.dram_turn_cost;
+  const double cycles = cost / f_.dram_bandwidth;
+  dram_free_ = std::max(dram_free_, now) + cycles;
+  dram_busy_ += cycles;
+}
+
+/// Writes the dirty sectors of a line to memory; what was written only in part is read first.
+void Chip::write_back(uint64_t line, Way& way, double now) {
+  if (!way.dirty) return;
+  const double bytes = 32.0 * std::popcount(way.dirty);
+  double partial = 0;
+  for (int i = 0; i < 4; i++)
+    if (way.dirty >> i & 1 && !(way.valid >> i & 1) && way.written[size_t(i)] < 32) partial += 1;
+  if (partial > 0) {
+    counts_.dram_read += 32 * partial;
+    take_dram(line, std::max(64.0, 32 * partial) + f_.partial_write_cost, false, now);
+  }
+  counts_.dram_write += bytes;
+  take_dram(line, std::max(64.0, bytes), true, now);
+  way.valid |= way.dirty;
+  way.dirty = 0;
+  way.written = {};
+  dirty_bytes_ -= bytes;
+}
+
+void Chip::limit_dirty(double now) {
+  while (dirty_bytes_ > double(f_.l2_dirty_bytes) && !dirty_order_.empty()) {
+    const auto [line, side] = dirty_order_.front();
+    dirty_order_.pop_front();
+    Way* set = set_of(line, side);
+    for (uint32_t i = 0; i < kWays; i++)
+      if (set[i].tag == line) write_back(line, set[i], now);
+  }
+}
+
+Chip::Way& Chip::find(uint64_t line, uint32_t side, double now) {
+  Way* set = set_of(line, side);
   Way* oldest = set;
   for (uint32_t i = 0; i < kWays; i++) {
     if (set[i].tag == line) {
-      hit = true;
       set[i].used = ++clock_;
       return set[i];
     }
     if (set[i].used < oldest->used) oldest = &set[i];
   }
-  hit = false;
-  if (oldest->dirty) {
-    const double bytes = 32.0 * std::popcount(oldest->dirty);
-    counts_.dram_write += bytes;
-    take_dram(bytes * f_.dram_write_cost, now);
-  }
-  *oldest = Way{line, ++clock_, 0, 0};
+  write_back(oldest->tag, *oldest, now);
+  *oldest = Way{line, ++clock_, 0, 0, {}};
   return *oldest;
 }
 
-void Chip::take_dram(double bytes, double now) {
-  const double cycles = bytes / f_.dram_bandwidth;
-  dram_free_ = std::max(dram_free_, now) + cycles;
-  dram_busy_ += cycles;
-}
-
 double Chip::take_l2(double sectors, double now) {
-  const double cycles = sectors * 32 / f_.l2_bandwidth;
+  const double cycles = std::max(1 / f_.l2_requests, sectors / f_.l2_sectors);
   l2_free_ = std::max(l2_free_, now) + cycles;
   l2_busy_ += cycles;
   return l2_free_;
 }
 
-Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, bool write, uint32_t& missing, double now) {
-  bool hit = false;
-  Way& near = find(line, side, hit, now);
-  if (write) {
-    near.valid |= mask, near.dirty |= mask;
-    missing = 0;
-    return Found::near;
-  }
-  missing = mask & ~near.valid;
-  near.valid |= mask;
+Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now) {
+  Way& near = find(line, side, now);
+  missing = mask & ~(near.valid | near.dirty);
   if (!missing) return Found::near;
-  // The other partition, without making room there.
-  const uint64_t h = line * 0x9E3779B97F4A7C15ull;
-  const Way* set = &ways_[(size_t(side ^ 1) * sets_ + size_t((h >> 32) % sets_)) * kWays];
+  const Way* set = set_of(line, side ^ 1);
   for (uint32_t i = 0; i < kWays; i++)
-    if (set[i].tag == line && (missing & ~set[i].valid) == 0) {
-      missing = 0;
+    if (set[i].tag == line && (missing & ~(set[i].valid | set[i].dirty)) == 0) {
+      near.valid |= uint8_t(missing);
       return Found::far;
     }
+  // Memory gives 64 bytes.
+  if (missing & 3) missing |= 3 & ~near.dirty;
+  if (missing & 12) missing |= 12 & ~near.dirty;
+  near.valid |= uint8_t(missing);
   return Found::missing;
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   uint32_t missing = 0;
-  const Found found = look_up(line, mask, sm & 1, false, missing, now);
+  const Found found = look_up(line, mask, sm & 1, missing, now);
   const double sectors = std::popcount(mask);
   counts_.l2_read_sectors += sectors;
   const double start = take_l2(sectors, now);
-  const double queue = start - now;
-  if (found == Found::near) return counts_.l2_hits += sectors, now + queue + f_.l2_latency;
-  if (found == Found::far) return counts_.l2_hits += sectors, now + queue + f_.l2_far_latency;
-  const double bytes = 32.0 * std::popcount(missing);
-  counts_.dram_read += bytes;
-  take_dram(bytes, now);
-  return std::max(now + queue, dram_free_) + f_.dram_latency;
-}
-
-void Chip::ghost_read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  uint32_t missing = 0;
-  const Found found = look_up(line, mask, sm & 1, false, missing, now);
-  const double sectors = std::popcount(mask);
-  counts_.l2_read_sectors += sectors;
-  take_l2(sectors, now);
   if (found != Found::missing) {
     counts_.l2_hits += sectors;
-    return;
+    return start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency);
   }
   const double bytes = 32.0 * std::popcount(missing);
   counts_.dram_read += bytes;
-  take_dram(bytes, now);
+  take_dram(line, bytes, false, now);
+  return std::max(start, dram_free_) + f_.dram_latency;
 }
 
-void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, bool) { ghost_write(line, mask, sm, now); }
-
-void Chip::ghost_write(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  uint32_t missing = 0;
-  look_up(line, mask, sm & 1, true, missing, now);
+void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes) {
+  // Lines that are written live in one partition, whoever writes them.
+  const uint32_t side = uint32_t(mix(line) >> 20 & 1);
+  (void)sm;
+  Way& way = find(line, side, now);
+  const uint32_t fresh = mask & ~way.dirty;
+  if (fresh && !way.dirty) dirty_order_.push_back({line, side});
+  dirty_bytes_ += 32.0 * std::popcount(fresh);
+  way.dirty |= uint8_t(mask);
+  for (int i = 0; i < 4; i++)
+    if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
   counts_.l2_write_sectors += std::popcount(mask);
   take_l2(std::popcount(mask), now);
+  limit_dirty(now);
 }
 
-double Chip::atomic(uint64_t line, uint32_t mask, uint32_t same, uint32_t lanes, uint32_t sm, double now) {
-  const double back = read(line, mask, sm, now);
-  look_up(line, mask, sm & 1, true, mask, now);
-  (void)lanes;
-  return back + same * f_.atomic_interval;
+double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, uint32_t sm, double now) {
+  uint32_t missing = 0;
+  const uint32_t side = uint32_t(mix(line) >> 20 & 1);
+  const Found found = look_up(line, mask, side, missing, now);
+  counts_.l2_read_sectors += std::popcount(mask);
+  if (found == Found::missing) {
+    counts_.dram_read += 32.0 * std::popcount(missing);
+    take_dram(line, 32.0 * std::popcount(missing), false, now);
+  }
+  write(line, mask, sm, now, 32);
+  const size_t slice = size_t(mix(line) >> 17) % kSlices;
+  const double each = slice_line_[slice] == line ? f_.atomic_same_line : f_.atomic_interval;
+  slice_line_[slice] = line;
+  slice_[slice] = std::max(slice_[slice], now) + each + (lanes - 1) * f_.atomic_interval;
+  return std::max({slice_[slice], now, found == Found::missing ? dram_free_ + f_.dram_latency - f_.l2_latency : 0}) + f_.l2_latency;
 }
 
 }  // namespace orrery::timing

@@ -4,32 +4,47 @@
 // Shared resources are reserved in the order in which requests come: a request is told at once when its data arrive.
 //
 //   L2      two partitions, lines of 128 bytes with four sectors, least recently used; an SM looks in the near one,
-//           then in the far one (which leaves a copy in the near one), then in memory
-//   memory  bytes at the sustained bandwidth
+//           then in the far one (which leaves a copy in the near one), then in memory. At most half of L2 is dirty: the
+//           line that has been dirty longest is written back first. A slice serves one request a cycle.
+//   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part is
+//           read before it is written back
 //
 // Only some SMs are simulated in detail; the others are ghosts, which access L2 with the addresses that their blocks
 // have, at the same time as the detailed one.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "profile/profile.h"
 
 namespace orrery::timing {
 
-/// Cycles and bytes a cycle, at the SM clock.
+/// Cycles and bytes a cycle, at the SM clock. Names in brackets are measurements of calib/raw/h200-2026-11-21*.jsonl.
 struct ChipFigures {
   double clock = 1.98e9;
   uint32_t sms = 132, warps = 64, blocks = 32;
   uint32_t registers = 65536, shared_bytes = 233472, l1_bytes = 262144;
-  double l1_latency = 32, shared_latency = 23, constant_latency = 28;
-  double l2_latency = 281, l2_far_latency = 510, dram_latency = 660;
-  double l2_bandwidth = 4200, dram_bandwidth = 2290, sm_bandwidth = 64, sm_write_bandwidth = 64;
-  double dram_write_cost = 1.12;
-  uint64_t l2_bytes = 60u << 20;
-  double launch_cycles = 2900, block_interval = 1.21, block_start = 250, tma_bandwidth = 106, tma_latency = 20;
-  double dsmem_latency = 190, dsmem_bandwidth = 18;
-  double atomic_interval = 1;
+  double l1_latency = 32, shared_latency = 23;          // [latency.global.ca.16KB, latency.shared]
+  double constant_latency = 28;
+  double l2_latency = 281, l2_far_latency = 510;        // [latency.global.ca.16384KB, .40960KB]
+  double dram_latency = 690;                            // [load_chain cold: 699 a step, with the loop]
+  double l2_requests = 78, l2_sectors = 131;            // a cycle, whole chip [random_read/1; power.l2_read]
+  double tma_l2_bandwidth = 3075;                       // bytes a cycle, whole chip [bulk_l2]
+  double dram_bandwidth = 2336;                         // [read16/2048, bulk_dram/8]
+  double dram_write_cost = 1.06, dram_turn_cost = 0.10; // [write16/1024; copy_loop16/1024]
+  double dram_page_cost = 42;                           // bytes' worth of a page that is not open [random_read/1024]
+  double partial_write_cost = 70;                       // [random_write/1024]
+  double sm_bandwidth = 64, sm_write_bandwidth = 64;    // [read16_l2_few/1]
+  uint64_t l2_bytes = 60u << 20, l2_dirty_bytes = 29'400'000;  // [write16/64: bytes that stay]
+  double launch_cycles = 2560, cold_cycles = 200;       // [empty/1]
+  double first_access = 380, first_access_cold = 1100;  // of a kernel to memory: address translation [load_chain/1]
+  double block_interval = 1.19;                         // cycles from block to block, whole chip [empty/131072]
+  double block_start = 180;
+  double tma_bandwidth = 106, tma_latency = 20;         // one SM [tma.bulk.latency.l2.*]
+  double dsmem_latency = 190, dsmem_bandwidth = 18;     // [latency.dsmem, bandwidth.dsmem]
+  double atomic_interval = 1.75, atomic_same_line = 3.48;  // a lane's operation in a slice [random_add/1024, add_one_address]
 };
 
 ChipFigures figures_of(const Profile& profile);
@@ -40,16 +55,13 @@ struct MemoryCounts {
 
 class Chip {
  public:
-  Chip(const ChipFigures& figures, double share);
-  /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when data leave L2's far end
-  /// for the SM (latency included). `weight`: how many SMs do the same to their own lines (for bandwidth only).
+  explicit Chip(const ChipFigures& figures);
+  /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
-  void write(uint64_t line, uint32_t mask, uint32_t sm, double now, bool full);
-  /// An atomic on `same` lanes' words of a line.
-  double atomic(uint64_t line, uint32_t mask, uint32_t same, uint32_t lanes, uint32_t sm, double now);
-  /// The same access by an SM that is not simulated: it moves L2's contents and takes memory's bandwidth.
-  void ghost_read(uint64_t line, uint32_t mask, uint32_t sm, double now);
-  void ghost_write(uint64_t line, uint32_t mask, uint32_t sm, double now);
+  /// `bytes` of each sector are written.
+  void write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes);
+  /// Atomic operations of `lanes` lanes on a line.
+  double atomic(uint64_t line, uint32_t mask, uint32_t lanes, uint32_t sm, double now);
   const MemoryCounts& counts() const { return counts_; }
   double dram_free() const { return dram_free_; }
   double dram_busy() const { return dram_busy_; }
@@ -59,20 +71,29 @@ class Chip {
   struct Way {
     uint64_t tag = ~uint64_t{0};
     uint32_t used = 0;
-    uint8_t valid = 0, dirty = 0;
+    uint8_t valid = 0, dirty = 0;      // sectors
+    std::array<uint8_t, 4> written{};  // bytes of a dirty sector that never came from memory
   };
   enum class Found { near, far, missing };
-  static constexpr uint32_t kWays = 16;
-  Found look_up(uint64_t line, uint32_t mask, uint32_t side, bool write, uint32_t& missing, double now);
-  Way& find(uint64_t line, uint32_t side, bool& hit, double now);
-  void take_dram(double bytes, double now);
+  static constexpr uint32_t kWays = 16, kPages = 8192, kSlices = 96;
+  Way* set_of(uint64_t line, uint32_t side);
+  Way& find(uint64_t line, uint32_t side, double now);
+  Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
+  void take_dram(uint64_t line, double bytes, bool write, double now);
   double take_l2(double sectors, double now);
+  void write_back(uint64_t line, Way& way, double now);
+  void limit_dirty(double now);
 
   const ChipFigures& f_;
-  const double share_;
   uint32_t sets_;
   std::vector<Way> ways_;
+  std::deque<std::pair<uint64_t, uint32_t>> dirty_order_;  // line, side
+  double dirty_bytes_ = 0;
+  std::vector<uint64_t> pages_;
+  std::array<double, kSlices> slice_{};
+  std::array<uint64_t, kSlices> slice_line_{};
   uint32_t clock_ = 0;
+  bool last_was_write_ = false;
   double dram_free_ = 0, l2_free_ = 0, dram_busy_ = 0, l2_busy_ = 0;
   MemoryCounts counts_;
 };

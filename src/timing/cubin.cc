@@ -189,6 +189,23 @@ std::map<uint64_t, uint32_t> line_relocations(const Reader& r, const std::vector
   return out;
 }
 
+/// Registers a thread from .nv.info: records of format 4 (a size and bytes), attribute 0x2f: symbol, count.
+uint32_t registers_of(const Reader& r, const std::vector<Section>& all, uint32_t section) {
+  for (const Section& s : all) {
+    if (s.name != ".nv.info") continue;
+    for (uint64_t at = 0; at + 4 <= s.size;) {
+      const uint8_t format = r.at<uint8_t>(s.offset + at), attribute = r.at<uint8_t>(s.offset + at + 1);
+      const uint16_t size = format == 4 ? r.at<uint16_t>(s.offset + at + 2) : 0;
+      if (format == 4 && attribute == 0x2f && size >= 8) {
+        const Symbol symbol = symbol_at(r, all.at(s.link), r.at<uint32_t>(s.offset + at + 4));
+        if (symbol.section == section) return r.at<uint32_t>(s.offset + at + 8);
+      }
+      at += 4 + uint64_t{size};
+    }
+  }
+  return 0;
+}
+
 void set_lines(MachineCode& code, std::vector<LineRow> rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const LineRow& a, const LineRow& b) { return a.address < b.address; });
   size_t next = 0;
@@ -217,7 +234,7 @@ std::vector<MachineCode> read_cubin(std::span<const std::byte> file) {
     if (!s.name.starts_with(".text.")) continue;
     MachineCode code;
     code.name = s.name.substr(6);
-    code.registers = s.info >> 24;
+    code.registers = s.info >> 24 ? s.info >> 24 : registers_of(r, all, n);
     r.part(s.offset, s.size);
     for (uint64_t at = 0; at + 16 <= s.size; at += 16) code.code.push_back(decode(r.at<uint64_t>(s.offset + at), r.at<uint64_t>(s.offset + at + 8), at / 16));
     set_lines(code, rows[n]);

@@ -1,8 +1,8 @@
 // timing/cubin.h: reads the machine code of a kernel from a cubin: instructions, control bits, lines, resources.
 //
 // A cubin is an ELF file: .text.NAME holds 16-byte instructions; .nv_debug_line_sass is a DWARF 2 line program for each
-// function (from ptxas -lineinfo) that gives every instruction a line of the PTX input; the section header of .text
-// carries the number of registers; .nv.shared.NAME is static shared memory.
+// function (from ptxas -lineinfo) that gives every instruction a line of the PTX input; .nv.info has the
+// number of registers; .nv.shared.NAME is static shared memory.
 // Control bits (105 to 125): stall, yield, write and read dependence barrier, wait mask, operand reuse.
 // Not here: what instructions mean in time (classify.h). Source: own measurements on ptxas 13.0 output, docs/timing.md.
 #pragma once

@@ -41,6 +41,30 @@ uint16_t access_width(uint64_t hi) {
   return kBytes[hi >> 9 & 7];
 }
 
+/// Register operands of arithmetic instructions: A in bits 24-31, B in 32-39 (form 1), C in 64-71.
+void read_sources(MachineInstruction& m) {
+  int n = 0;
+  switch (m.i.opcode) {
+    case 0x023: case 0x024: case 0x025: case 0x026: case 0x027: case 0x010: case 0x012: case 0x019: case 0x016: case 0x031: case 0x02b: case 0x00f: case 0x046:
+      n = 3;
+      break;
+    case 0x020: case 0x021: case 0x00b: case 0x00c: case 0x009: case 0x007: case 0x008: case 0x011: case 0x030: case 0x032: case 0x036: case 0x028: case 0x029:
+    case 0x02a: case 0x048:
+      n = 2;
+      break;
+    default: return;
+  }
+  const uint8_t a = uint8_t(m.i.lo >> 24), b = uint8_t(m.i.lo >> 32), c = uint8_t(m.i.hi);
+  const bool b_register = m.i.form == 1;
+  m.source[0] = a;
+  if (b_register) m.source[1] = b;
+  const bool third = n == 3 || !b_register;  // of two sources the second may stand in C
+  const bool second_is_constant = m.i.form == 4 || m.i.form == 5 || m.i.form == 6;
+  if (third && !(n == 2 && second_is_constant)) m.source[2] = c;
+  m.reuse = uint8_t(m.i.hi >> 58 & 7);
+  m.wide = m.kind == Class::fp64;
+}
+
 }  // namespace
 
 Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<MachineCode> code) {
@@ -59,6 +83,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       if (i.target >= 0) m.i.target += int32_t(start);
       m.kind = class_of(i.opcode);
       m.width = access_width(i.hi);
+      read_sources(m);
       code_.push_back(m);
     }
   }
@@ -102,7 +127,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       m.a_in_registers = in.ops.size() > 1 && in.ops[1].kind == ptx::OperandKind::vec;
     }
     if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
-      m.interval = is_mma(m.op) ? tensor_interval(in.form) : 4.f;
+      m.interval = 1.515f * (is_mma(m.op) ? tensor_interval(in.form) : 4.f);  // 6.06 cycles for 16 x 8 x 16: calib/steps hmma
       if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
     }
     const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;

@@ -38,6 +38,9 @@ struct MachineInstruction {
   bool a_in_registers = false;   // wgmma
   bool closes_group = false;     // wgmma: the last before a commit
   bool bypasses_l1 = false;      // load
+  uint8_t source[3] = {255, 255, 255};  // registers that an arithmetic instruction reads, by operand slot; 255: none
+  uint8_t reuse = 0;             // slots whose value stays in the operand cache
+  bool wide = false;             // registers are pairs
 };
 
 /// One issued instruction of a warp: which, and the event of the warp that says what it touched.

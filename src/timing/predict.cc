@@ -270,7 +270,7 @@ double Predictor::simulate() {
   for (uint64_t row = 0; row < rows_run; row++)
     for (uint32_t i = 0; i < simulated_; i++)
       if (row * stride + i < units) queue.push_back(row * stride + i);
-  Chip chip(figures_, 1.0);
+  Chip chip(figures_);
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time;
@@ -346,7 +346,8 @@ double Predictor::simulate() {
 }
 
 void Predictor::describe(double cycles) {
-  const double total = cycles + figures_.launch_cycles;
+  const bool reads = memory_.l2_read_sectors > 0;
+  const double total = cycles + figures_.launch_cycles + (options_.warm ? 0 : figures_.cold_cycles) + (reads ? (options_.warm ? figures_.first_access : figures_.first_access_cold) : 0);
   p_.cycles = total;
   double clock = figures_.clock;
   p_.instructions = double(sm_.issued) * scale_ ;

@@ -104,7 +104,6 @@ constexpr bool uses_memory_queue(Class c) {
 struct Sm::State {
   State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots)
       : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(slots), l1(std::max<uint32_t>(8192, k.l1_bytes)) {
-    seen_code.assign(code.size() / 8 + 1, false);
   }
   const ChipFigures& f;
   const Kernel& kernel;
@@ -122,15 +121,18 @@ struct Sm::State {
   uint64_t ages = 0;
   // Resources: the time at which each is free.
   struct SubCore {
+    double bank[2] = {0, 0};                    // read ports of the register file
+    uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0;
   };
   std::array<SubCore, 4> sub;
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
-  std::vector<bool> seen_code;  // instruction lines fetched
   uint64_t random = 0x2545F4914F6CDD1Dull;
 
   double room(const SubCore& p, Class c) const;
+  double pipe_room(const SubCore& p, Class c) const;
+  void read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now);
   void refresh(WarpRun& w);
   void issue(uint32_t index, double now);
   void execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now);
@@ -227,7 +229,25 @@ void Sm::State::refresh(WarpRun& w) {
   w.earliest = t;
 }
 
+void Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
+  for (int slot = 0; slot < 3; slot++) {
+    const uint8_t r = m.source[slot];
+    if (r == 255) continue;
+    const uint64_t key = uint64_t{warp} << 8 | r;
+    const bool kept = p.kept[slot] == key;
+    p.kept[slot] = m.reuse >> slot & 1 ? key : ~0ull;
+    if (kept) continue;
+    for (int bank = 0; bank < 2; bank++)
+      if (m.wide || (r & 1) == bank) p.bank[bank] = std::max(p.bank[bank], now) + 1;
+  }
+}
+
 double Sm::State::room(const SubCore& p, Class c) const {
+  const double ports = std::max(p.bank[0], p.bank[1]) - 2;
+  return std::max(ports, pipe_room(p, c));
+}
+
+double Sm::State::pipe_room(const SubCore& p, Class c) const {
   switch (c) {
     case Class::fma: return std::min(p.fma_heavy, p.fma_lite);
     case Class::imad: case Class::imad_wide: return p.fma_heavy;
@@ -286,11 +306,8 @@ void Sm::State::issue(uint32_t index, double now) {
   counts.thread_instructions += s.lanes;
   counts.by_class[size_t(m.kind)]++;
   counts.lanes_by_class[size_t(m.kind)] += s.lanes;
-  double stall = std::max<uint32_t>(1, m.i.stall);
-  if (!seen_code[s.instruction / 8]) {  // first use of this line of code on the SM
-    seen_code[s.instruction / 8] = true;
-    stall += s.instruction < 8 ? 0 : 12;
-  }
+  const double stall = std::max<uint32_t>(1, m.i.stall);
+  if (m.source[0] != 255) read_registers(sub[w.sub], m, index, now);
   w.ready = now + stall;
   w.at++;
   execute(w, m, s, now);
@@ -321,7 +338,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     case Class::fma: hold(p.fma_lite <= p.fma_heavy ? p.fma_lite : p.fma_heavy, 2); break;
     case Class::imad: hold(p.fma_heavy, 2); break;
     case Class::imad_wide: hold(p.fma_heavy, 4); break;
-    case Class::half: hold(p.half, 1.3); break;
+    case Class::half: hold(p.half, 1); break;
     case Class::fp64: hold(p.fp64, 2); break;
     case Class::uniform: case Class::uniform_move: hold(p.uniform, 2); break;
     case Class::xu: {
@@ -342,7 +359,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     case Class::special_register: set_barriers(w, m, now + 20, now + 10); break;
     case Class::constant: set_barriers(w, m, now + f.constant_latency, now + 12); break;
     case Class::hmma: case Class::imma: case Class::dmma: {
-      const double interval = m.kind == Class::dmma ? 16 : m.interval * 1.6;
+      const double interval = m.kind == Class::dmma ? 16 : m.interval;
       const double start = hold(p.tensor, interval);
       counts.tensor_busy += interval;
       set_barriers(w, m, start + 34, start + 12);
@@ -460,9 +477,9 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         }
         mask = missing;
       }
-      request = std::max(request, at) + std::popcount(mask) * 32.0 / f.sm_bandwidth;
+      request = std::max(request, at) + std::max(0.75, std::popcount(mask) * 32.0 / f.sm_bandwidth);
       const double back = chip.read(line, mask, number, request);
-      for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.ghost_read(l, k, sm, request); });
+      for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
       if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
       done = std::max(done, back);
     }
@@ -472,6 +489,9 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
 
 void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
+  double sectors = 0;
+  for (uint32_t i = 0; i < e.n_detail; i++) sectors += std::popcount(uint32_t(block.lines[e.detail + i] & 15));
+  const uint32_t per_sector = uint32_t(std::min(32.0, double(e.lanes_bytes) * std::popcount(e.mask) / std::max(1.0, sectors)));
   for (uint32_t i = 0; i < e.n_detail; i++) {
     uint64_t second = 0;
     const uint64_t packed = block.lines[e.detail + i];
@@ -479,9 +499,9 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
     for (const uint64_t part : {own, second}) {
       if (!part) continue;
       const uint32_t mask = uint32_t(part & 15);
-      write_port = std::max(write_port, at) + std::popcount(mask) * 32.0 / f.sm_write_bandwidth;
-      chip.write(part >> 4, mask, number, write_port, true);
-      for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.ghost_write(l, k, sm, write_port); });
+      write_port = std::max(write_port, at) + std::max(0.75, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
+      chip.write(part >> 4, mask, number, write_port, per_sector);
+      for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, write_port, per_sector); });
     }
   }
 }
@@ -506,12 +526,12 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
         for (const uint64_t part : {own, second}) {
           if (!part) continue;
           if (store) {
-            chip.write(part >> 4, uint32_t(part & 15), number, tma, true);
-            for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.ghost_write(l, k, sm, tma); });
+            chip.write(part >> 4, uint32_t(part & 15), number, tma, 32);
+            for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
             done = std::max(done, tma + 300);
           } else {
             done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
-            for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.ghost_read(l, k, sm, tma); });
+            for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
           }
         }
       }
@@ -583,8 +603,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
       const uint64_t packed = block.lines[e->detail + i];
       const uint64_t own = moved(slots[w.slot].work, e->pc, packed >> 4, packed & 15, second);
       request = std::max(request, at) + std::popcount(uint32_t(own & 15)) * 32.0 / f.sm_bandwidth;
-      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), e->extra, uint32_t(std::popcount(e->mask)), number, request));
-      for_ghosts(w, e->pc, own, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.ghost_read(l, k, sm, request), chip.ghost_write(l, k, sm, request); });
+      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), std::max<uint32_t>(1, uint32_t(std::popcount(e->mask)) / e->n_detail), number, request));
+      const uint32_t lanes = std::max<uint32_t>(1, uint32_t(std::popcount(e->mask)) / e->n_detail);
+      for_ghosts(w, e->pc, own, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, lanes, sm, request); });
     }
     return set_barriers(w, m, done, at + 12);
   }

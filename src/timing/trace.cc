@@ -97,31 +97,24 @@ uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::v
   return n;
 }
 
-/// Shared-memory wavefronts of an access: accesses of 8 and 16 bytes go by half and quarter warps.
+/// Shared-memory wavefronts of an access: the most different words that one bank has to give.
 uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
-  const uint32_t groups = bytes >= 16 ? 4 : bytes == 8 ? 2 : 1, width = 32 / groups;
-  uint32_t total = 0;
-  for (uint32_t g = 0; g < groups; g++) {
-    uint64_t words[32][8];
-    uint8_t n[32] = {};
-    uint32_t worst = 0;
-    for (uint32_t i = 0; i < width; i++) {
-      const uint32_t lane = g * width + i;
-      if (!(mask >> lane & 1)) continue;
-      for (uint32_t w = 0; w < std::max(1u, bytes / 4); w++) {
-        const uint64_t word = (address[lane] >> 2) + w;
-        const uint32_t bank = uint32_t(word & 31);
-        bool seen = false;
-        for (uint32_t k = 0; k < n[bank] && k < 8; k++) seen |= words[bank][k] == word;
-        if (seen) continue;
-        if (n[bank] < 8) words[bank][n[bank]] = word;
-        n[bank]++;
-        worst = std::max<uint32_t>(worst, n[bank]);
-      }
+  uint64_t words[32][32];
+  uint8_t n[32] = {};
+  uint32_t worst = 1;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    for (uint32_t w = 0; w < std::max(1u, bytes / 4); w++) {
+      const uint64_t word = (address[lane] >> 2) + w;
+      const uint32_t bank = uint32_t(word & 31);
+      bool seen = false;
+      for (uint32_t k = 0; k < n[bank] && !seen; k++) seen = words[bank][k] == word;
+      if (seen || n[bank] == 32) continue;
+      words[bank][n[bank]++] = word;
+      worst = std::max<uint32_t>(worst, n[bank]);
     }
-    total += worst;
   }
-  return std::max(1u, total);
+  return worst;
 }
 
 /// Atomics on shared memory: lanes with the same word go one after the other.
