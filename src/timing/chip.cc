@@ -90,11 +90,18 @@ Chip::Way& Chip::find(uint64_t line, uint32_t side, double now) {
   return *oldest;
 }
 
-double Chip::take_l2(double sectors, double now) {
-  const double cycles = std::max(1 / f_.l2_requests, sectors / f_.l2_sectors);
+double Chip::take_l2(double sectors, bool first, double now) {
+  const double cycles = std::max(1 / f_.l2_requests, sectors / (first ? f_.l2_far_sectors : f_.l2_sectors));
   l2_free_ = std::max(l2_free_, now) + cycles;
   l2_busy_ += cycles;
+  take_l2_write(0.2 * sectors, now);  // reads and writes get in each other's way a little
   return l2_free_;
+}
+
+void Chip::take_l2_write(double sectors, double now) {
+  const double cycles = sectors / f_.l2_write_sectors;
+  l2_write_free_ = std::max(l2_write_free_, now) + cycles;
+  l2_write_busy_ += cycles;
 }
 
 Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now) {
@@ -119,7 +126,7 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   const Found found = look_up(line, mask, sm & 1, missing, now);
   const double sectors = std::popcount(mask);
   counts_.l2_read_sectors += sectors;
-  const double start = take_l2(sectors, now);
+  const double start = take_l2(sectors, found != Found::near, now);
   if (found != Found::missing) {
     counts_.l2_hits += sectors;
     return start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency);
@@ -142,11 +149,11 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
   for (int i = 0; i < 4; i++)
     if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
   counts_.l2_write_sectors += std::popcount(mask);
-  take_l2(std::popcount(mask), now);
+  take_l2_write(double(std::popcount(mask)) * (bytes < 32 ? f_.partial_write : 1), now);
   limit_dirty(now);
 }
 
-double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, uint32_t sm, double now) {
+double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
   uint32_t missing = 0;
   const uint32_t side = uint32_t(mix(line) >> 20 & 1);
   const Found found = look_up(line, mask, side, missing, now);
@@ -157,9 +164,10 @@ double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, uint32_t sm, d
   }
   write(line, mask, sm, now, 32);
   const size_t slice = size_t(mix(line) >> 17) % kSlices;
-  const double each = slice_line_[slice] == line ? f_.atomic_same_line : f_.atomic_interval;
+  const double each = slice_line_[slice] == line && floating ? f_.atomic_same_line : f_.atomic_interval;
   slice_line_[slice] = line;
   slice_[slice] = std::max(slice_[slice], now) + each + (lanes - 1) * f_.atomic_interval;
+  atomics_free_ = std::max(atomics_free_, slice_[slice]);
   return std::max({slice_[slice], now, found == Found::missing ? dram_free_ + f_.dram_latency - f_.l2_latency : 0}) + f_.l2_latency;
 }
 

@@ -31,13 +31,18 @@ struct ChipFigures {
   double l2_latency = 281, l2_far_latency = 510;        // [latency.global.ca.16384KB, .40960KB]
   double dram_latency = 690;                            // [load_chain cold: 699 a step, with the loop]
   double l2_requests = 78, l2_sectors = 131;            // a cycle, whole chip [random_read/1; power.l2_read]
+  double partial_write = 1.8;                           // of a sector written in part, in sectors [random_write/8]
+  double l2_far_sectors = 96, l2_write_sectors = 66;    // read first by this partition; written [bulk_l2; write16/16]
   double tma_l2_bandwidth = 3075;                       // bytes a cycle, whole chip [bulk_l2]
   double dram_bandwidth = 2336;                         // [read16/2048, bulk_dram/8]
   double dram_write_cost = 1.06, dram_turn_cost = 0.10; // [write16/1024; copy_loop16/1024]
   double dram_page_cost = 42;                           // bytes' worth of a page that is not open [random_read/1024]
   double partial_write_cost = 70;                       // [random_write/1024]
+  double sm_request = 1.5;                              // cycles of one SM for a line that misses L1 [random_read/1]
   double sm_bandwidth = 64, sm_write_bandwidth = 64;    // [read16_l2_few/1]
   uint64_t l2_bytes = 60u << 20, l2_dirty_bytes = 29'400'000;  // [write16/64: bytes that stay]
+  double tensor_clock = 1.80e9;                         // as soon as tensor cores work [hmma_paused, wgmma_two_zero]
+  double idle_watts = 130, dynamic_watts = 534;         // what the clock holds [wgmma_two_random: 664 W at 1.72 GHz]
   double launch_cycles = 2560, cold_cycles = 200;       // [empty/1]
   double first_access = 380, first_access_cold = 1100;  // of a kernel to memory: address translation [load_chain/1]
   double block_interval = 1.19;                         // cycles from block to block, whole chip [empty/131072]
@@ -61,11 +66,14 @@ class Chip {
   /// `bytes` of each sector are written.
   void write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes);
   /// Atomic operations of `lanes` lanes on a line.
-  double atomic(uint64_t line, uint32_t mask, uint32_t lanes, uint32_t sm, double now);
+  double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   const MemoryCounts& counts() const { return counts_; }
   double dram_free() const { return dram_free_; }
   double dram_busy() const { return dram_busy_; }
-  double l2_busy() const { return l2_busy_; }
+  double l2_busy() const { return l2_busy_ > l2_write_busy_ ? l2_busy_ : l2_write_busy_; }
+  /// When the last atomic operation taken so far is done.
+  double atomics_free() const { return atomics_free_; }
+  double write_free() const { return l2_write_free_; }
 
  private:
   struct Way {
@@ -80,7 +88,8 @@ class Chip {
   Way& find(uint64_t line, uint32_t side, double now);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
   void take_dram(uint64_t line, double bytes, bool write, double now);
-  double take_l2(double sectors, double now);
+  double take_l2(double sectors, bool first, double now);
+  void take_l2_write(double sectors, double now);
   void write_back(uint64_t line, Way& way, double now);
   void limit_dirty(double now);
 
@@ -94,7 +103,7 @@ class Chip {
   std::array<uint64_t, kSlices> slice_line_{};
   uint32_t clock_ = 0;
   bool last_was_write_ = false;
-  double dram_free_ = 0, l2_free_ = 0, dram_busy_ = 0, l2_busy_ = 0;
+  double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0, dram_busy_ = 0, l2_busy_ = 0;
   MemoryCounts counts_;
 };
 

@@ -45,7 +45,7 @@ uint16_t access_width(uint64_t hi) {
 void read_sources(MachineInstruction& m) {
   int n = 0;
   switch (m.i.opcode) {
-    case 0x023: case 0x024: case 0x025: case 0x026: case 0x027: case 0x010: case 0x012: case 0x019: case 0x016: case 0x031: case 0x02b: case 0x00f: case 0x046:
+    case 0x023: case 0x024: case 0x025: case 0x026: case 0x027: case 0x010: case 0x012: case 0x019: case 0x016: case 0x031: case 0x035: case 0x02b: case 0x00f: case 0x046:
       n = 3;
       break;
     case 0x020: case 0x021: case 0x00b: case 0x00c: case 0x009: case 0x007: case 0x008: case 0x011: case 0x030: case 0x032: case 0x036: case 0x028: case 0x029:
@@ -95,6 +95,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
 void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
   std::map<uint32_t, uint32_t> pc_of;  // line -> pc
   std::unordered_map<uint32_t, const ptx::Instr*> instr;
+  std::set<uint32_t> products;  // wgmma instructions
   std::set<uint32_t> closes;  // wgmma instructions after which their group is committed
   const auto add = [&](const exec::DecodedProgram& p, uint32_t tag) {
     const lower::Program& program = *p.program;
@@ -103,7 +104,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       const ptx::Instr& in = program.code[i];
       const uint32_t line = layout.line_of(in.loc.line, in.loc.column);
       if (line) pc_of.try_emplace(line, i | tag);
-      if (in.form.op == isa::Op::wgmma_mma_async || in.form.op == isa::Op::wgmma_mma_async_sp) last_product = i | tag;
+      if (in.form.op == isa::Op::wgmma_mma_async || in.form.op == isa::Op::wgmma_mma_async_sp) last_product = i | tag, products.insert(last_product);
       if (in.form.op == isa::Op::wgmma_commit_group) closes.insert(last_product);
       instr[i | tag] = &in;
       block_first_.push_back({i | tag, program.blocks[program.block_of[i]].first | tag});
@@ -113,10 +114,18 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
   for (uint32_t f = 0; f < kernel.functions.size(); f++)
     if (kernel.functions[f]) add(*kernel.functions[f], (f + 1) << 24);
   std::sort(block_first_.begin(), block_first_.end());
+  std::set<uint32_t> redux;  // PTX instructions for which a warp reduces first
+  for (const MachineInstruction& m : code_)
+    if (const auto found = pc_of.lower_bound(m.i.line); m.i.opcode == 0x1c4 && m.i.line && found != pc_of.end()) redux.insert(found->second);
   for (MachineInstruction& m : code_) {
     const auto found = pc_of.lower_bound(m.i.line);  // lines without an instruction belong to the next one
     if (m.i.line == 0 || found == pc_of.end()) continue;
     m.pc = found->second;
+    if (m.kind == Class::wgmma && !products.empty() && !products.count(m.pc)) {  // its line is a neighbour's
+      auto near = products.lower_bound(m.pc);
+      if (near == products.end() || (near != products.begin() && *near - m.pc > m.pc - *std::prev(near))) --near;
+      m.pc = *near;
+    }
     const ptx::Instr& in = *instr[m.pc];
     m.op = in.form.op;
     m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) ||
@@ -130,6 +139,9 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       m.interval = 1.515f * (is_mma(m.op) ? tensor_interval(in.form) : 4.f);  // 6.06 cycles for 16 x 8 x 16: calib/steps hmma
       if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
     }
+    m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);
+    m.aggregated = redux.count(m.pc) != 0;
+    for (size_t back = 1; m.kind == Class::atomic && back < 16 && size_t(&m - code_.data()) >= back; back++) m.aggregated |= (&m - back)->i.opcode == 0x1c4;
     const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
     if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);
   }
@@ -209,12 +221,19 @@ void Join::find_homes() {
     Member m;
     m.range = blocks_[b];
     std::map<Pair, uint32_t> count;
+    std::set<Pair> simple;  // plain loads and stores: one machine instruction for one of PTX
     for (uint32_t i = first; i < last; i++) {
+      const bool plain = (code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind);
+      if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, code_[i].i.opcode});
       if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, code_[i].i.opcode}]++;
       if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;
     }
-    std::vector<uint32_t> counts;
-    for (auto& [pair, n] : count) m.pairs.insert(pair), counts.push_back(n);
+    std::vector<uint32_t> counts, anchors;
+    for (auto& [pair, n] : count) {
+      m.pairs.insert(pair), counts.push_back(n);
+      if (simple.count(pair)) anchors.push_back(n);
+    }
+    if (!anchors.empty()) counts = {*std::min_element(anchors.begin(), anchors.end())};
     if (!counts.empty()) std::nth_element(counts.begin(), counts.begin() + long((counts.size() - 1) / 2), counts.end()), m.unroll = counts[(counts.size() - 1) / 2];
     const int32_t back = code_[last - 1].i.target;
     m.loops = back >= 0 && back <= int32_t(first);
@@ -226,8 +245,9 @@ void Join::find_homes() {
     std::set<Pair> seen;
     for (Member& m : list) {
       size_t shared = 0;
-      for (const Pair& p : m.pairs) shared += seen.count(p);
-      const bool copy = m.pairs.size() >= 2 && shared * 2 > std::min(m.pairs.size(), seen.size());
+      std::set<uint32_t> lines;
+      for (const Pair& p : m.pairs) shared += seen.count(p), lines.insert(p.first);
+      const bool copy = lines.size() >= 3 && shared * 10 > m.pairs.size() * 6;  // not the parts of one long instruction
       if (home.versions.empty() || copy) home.versions.emplace_back(), seen.clear();
       Version& v = home.versions.back();
       v.ranges.push_back(m.range);

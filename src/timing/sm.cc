@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
+constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
 constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 
 struct Mbarrier {
@@ -104,6 +105,7 @@ constexpr bool uses_memory_queue(Class c) {
 struct Sm::State {
   State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots)
       : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(slots), l1(std::max<uint32_t>(8192, k.l1_bytes)) {
+    random += uint64_t{n} * 0x9E3779B97F4A7C15ull;
   }
   const ChipFigures& f;
   const Kernel& kernel;
@@ -310,6 +312,8 @@ void Sm::State::issue(uint32_t index, double now) {
   if (m.source[0] != 255) read_registers(sub[w.sub], m, index, now);
   w.ready = now + stall;
   w.at++;
+  const bool taken = m.i.opcode == 0x147 && w.at < w.steps->size() && (*w.steps)[w.at].instruction != s.instruction + 1;
+  if (taken) w.ready += kTakenBranch;
   execute(w, m, s, now);
   if (m.kind == Class::exit && !m.i.guarded) w.at = uint32_t(w.steps->size());
   if (w.at >= w.steps->size()) {
@@ -369,6 +373,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       const double interval = std::max<double>(m.n / 2.0, m.a_in_registers ? 13 : 16 + m.n / 4.0);
       const double start = hold(p.tensor, interval);
       counts.tensor_busy += interval;
+      counts.tensor_columns += m.n;
       w.products_done = start + interval + 28;
       set_barriers(w, m, w.products_done, start + interval);
       break;
@@ -421,7 +426,7 @@ void Sm::State::for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f) 
   if (kernel.ghosts == 0) return;
   const BlockWork& own = slots[w.slot].work;
   const auto found = kernel.slopes.find(pc);
-  const bool regular = found == kernel.slopes.end() || found->second.regular;
+  const bool regular = found != kernel.slopes.end() && found->second.regular;
   const uint64_t count = kernel.grid.count();
   const LinePool* pool = nullptr;
   if (!regular)
@@ -460,6 +465,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
     uint64_t second = 0;
     const uint64_t packed = block.lines[e.detail + i];
     const uint64_t own = moved(slots[w.slot].work, e.pc, packed >> 4, packed & 15, second);
+    bool shared_out = false;  // the ghosts have done theirs
     for (const uint64_t part : {own, second}) {
       if (!part) continue;
       const uint64_t line = part >> 4;
@@ -477,9 +483,10 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         }
         mask = missing;
       }
-      request = std::max(request, at) + std::max(0.75, std::popcount(mask) * 32.0 / f.sm_bandwidth);
+      request = std::max(request, at) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
       const double back = chip.read(line, mask, number, request);
-      for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
+      if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
+      shared_out = true;
       if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
       done = std::max(done, back);
     }
@@ -499,9 +506,9 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
     for (const uint64_t part : {own, second}) {
       if (!part) continue;
       const uint32_t mask = uint32_t(part & 15);
-      write_port = std::max(write_port, at) + std::max(0.75, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
+      write_port = std::max(write_port, at) + std::max(1.0, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
       chip.write(part >> 4, mask, number, write_port, per_sector);
-      for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, write_port, per_sector); });
+      if (part == own) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, write_port, per_sector); });
     }
   }
 }
@@ -527,11 +534,11 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
           if (!part) continue;
           if (store) {
             chip.write(part >> 4, uint32_t(part & 15), number, tma, 32);
-            for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
+            if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
             done = std::max(done, tma + 300);
           } else {
             done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
-            for_ghosts(w, e.pc, part, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
+            if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
           }
         }
       }
@@ -567,7 +574,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
   }
   if (what == What::shared_load || what == What::shared_store || what == What::shared_atomic) {
     double waves = e->extra;
-    if (e->lanes_bytes && m.width > e->lanes_bytes && m.kind != Class::matrix_load) waves *= double(m.width) / e->lanes_bytes;
+    if (e->lanes_bytes && m.width > e->lanes_bytes && m.kind != Class::matrix_load) {
+      const uint32_t merged = m.width == 8 ? e->count & 0xFFFF : m.width == 16 ? e->count >> 16 : 0;
+      waves = merged ? merged : waves * m.width / e->lanes_bytes;
+    }
     if (what == What::shared_atomic) waves *= 2;
     const double at = use_pipe(waves);
     counts.shared_wavefronts += waves;
@@ -590,12 +600,14 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
     const double at = use_pipe(std::max<double>(e->n_detail, bytes / 128));
     global_write(w, *e, at);
-    const double backlog = std::max(write_port, chip.dram_free() - 2 * kOutstanding);
+    const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
     return set_barriers(w, m, at + 20, at + 12);
   }
   if (what == What::global_atomic || what == What::global_reduction) {
     const double at = use_pipe(e->n_detail);
+    // A warp may add up its lanes before it goes out.
+    const uint32_t lanes = m.aggregated ? 1 : std::max<uint32_t>(1, uint32_t(std::popcount(e->mask)) / std::max(1u, e->n_detail));
     const TracedBlock& block = *slots[w.slot].work.code->trace;
     double done = at;
     for (uint32_t i = 0; i < e->n_detail; i++) {
@@ -603,10 +615,11 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
       const uint64_t packed = block.lines[e->detail + i];
       const uint64_t own = moved(slots[w.slot].work, e->pc, packed >> 4, packed & 15, second);
       request = std::max(request, at) + std::popcount(uint32_t(own & 15)) * 32.0 / f.sm_bandwidth;
-      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), std::max<uint32_t>(1, uint32_t(std::popcount(e->mask)) / e->n_detail), number, request));
-      const uint32_t lanes = std::max<uint32_t>(1, uint32_t(std::popcount(e->mask)) / e->n_detail);
-      for_ghosts(w, e->pc, own, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, lanes, sm, request); });
+      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), lanes, m.floating, number, request));
+            for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, lanes, m.floating, sm, request); });
     }
+    const double backlog = std::max(request, chip.atomics_free());
+    if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
     return set_barriers(w, m, done, at + 12);
   }
   if (what == What::copy_async) {

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cxxabi.h>
+#include <map>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
