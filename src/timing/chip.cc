@@ -94,7 +94,6 @@ double Chip::take_l2(double sectors, bool first, double now) {
   const double cycles = std::max(1 / f_.l2_requests, sectors / (first ? f_.l2_far_sectors : f_.l2_sectors));
   l2_free_ = std::max(l2_free_, now) + cycles;
   l2_busy_ += cycles;
-  take_l2_write(0.2 * sectors, now);  // reads and writes get in each other's way a little
   return l2_free_;
 }
 
@@ -127,14 +126,16 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   const double sectors = std::popcount(mask);
   counts_.l2_read_sectors += sectors;
   const double start = take_l2(sectors, found != Found::near, now);
+  const double spread = double(mix(line ^ uint64_t{sm} << 40) >> 30 & 255) / 127.5 - 1;  // slices and banks are near or far
   if (found != Found::missing) {
     counts_.l2_hits += sectors;
-    return start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency);
+    return start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread * f_.l2_spread;
   }
   const double bytes = 32.0 * std::popcount(missing);
   counts_.dram_read += bytes;
   take_dram(line, bytes, false, now);
-  return std::max(start, dram_free_) + f_.dram_latency;
+  take_l2_write(bytes / 32, now);  // the fill
+  return std::max({start, dram_free_, l2_write_free_}) + f_.dram_latency + spread * f_.dram_spread;
 }
 
 void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes) {

@@ -30,13 +30,14 @@ struct ChipFigures {
   double constant_latency = 28;
   double l2_latency = 281, l2_far_latency = 510;        // [latency.global.ca.16384KB, .40960KB]
   double dram_latency = 690;                            // [load_chain cold: 699 a step, with the loop]
+  double l2_spread = 40, dram_spread = 150;             // either side, by slice and bank [random_read: lanes differ]
   double l2_requests = 78, l2_sectors = 131;            // a cycle, whole chip [random_read/1; power.l2_read]
   double partial_write = 1.8;                           // of a sector written in part, in sectors [random_write/8]
-  double l2_far_sectors = 96, l2_write_sectors = 66;    // read first by this partition; written [bulk_l2; write16/16]
+  double l2_far_sectors = 96, l2_write_sectors = 73;    // read first by this partition; written or filled [bulk_l2; copy_loop16/8]
   double tma_l2_bandwidth = 3075;                       // bytes a cycle, whole chip [bulk_l2]
   double dram_bandwidth = 2336;                         // [read16/2048, bulk_dram/8]
   double dram_write_cost = 1.06, dram_turn_cost = 0.10; // [write16/1024; copy_loop16/1024]
-  double dram_page_cost = 42;                           // bytes' worth of a page that is not open [random_read/1024]
+  double dram_page_cost = 50;                           // bytes' worth of a page that is not open [random_read/1024]
   double partial_write_cost = 70;                       // [random_write/1024]
   double sm_request = 1.5;                              // cycles of one SM for a line that misses L1 [random_read/1]
   double sm_bandwidth = 64, sm_write_bandwidth = 64;    // [read16_l2_few/1]
@@ -83,7 +84,7 @@ class Chip {
     std::array<uint8_t, 4> written{};  // bytes of a dirty sector that never came from memory
   };
   enum class Found { near, far, missing };
-  static constexpr uint32_t kWays = 16, kPages = 8192, kSlices = 96;
+  static constexpr uint32_t kWays = 16, kPages = 2048, kSlices = 96;
   Way* set_of(uint64_t line, uint32_t side);
   Way& find(uint64_t line, uint32_t side, double now);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);

@@ -234,7 +234,11 @@ void Join::find_homes() {
       if (simple.count(pair)) anchors.push_back(n);
     }
     if (!anchors.empty()) counts = {*std::min_element(anchors.begin(), anchors.end())};
-    if (!counts.empty()) std::nth_element(counts.begin(), counts.begin() + long((counts.size() - 1) / 2), counts.end()), m.unroll = counts[(counts.size() - 1) / 2];
+    // Copies repeat most of their instructions; a long instruction's parts repeat only some of theirs.
+    std::set<uint32_t> distinct;
+    for (const Pair& p : m.pairs) distinct.insert(p.first);
+    std::sort(counts.begin(), counts.end());
+    if (!counts.empty() && (distinct.size() >= 3 || !anchors.empty())) m.unroll = counts[counts.size() * 2 / 5];
     const int32_t back = code_[last - 1].i.target;
     m.loops = back >= 0 && back <= int32_t(first);
     members[home].push_back(std::move(m));
