@@ -83,7 +83,7 @@ System::System() : options_(options_from_environment()), observer_(make_observer
   for (int i = 0; i < count; i++) devices_.push_back(std::make_unique<Device>(i, profile));
   if (observer_) {
     memory_.observe(observer_.get());
-    options_.interpret_only = true;
+    options_.interpret_only = observer_->wants() != 0;
   }
   if (!options_.interpret_only) code_ = make_code_provider();
 }

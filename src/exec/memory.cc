@@ -1,9 +1,13 @@
 // exec/memory.cc: see memory.h. Spans are page multiples: the allocation's pages, then one page left unmapped.
+//
+// Under an observer that gets no accesses (compiled code runs), allocations end where their pages end, but for
+// alignment, so that an access past the end meets the unmapped page; the bytes around them hold kFenceByte.
 #include "exec/memory.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/error.h"
@@ -14,6 +18,7 @@ namespace orrery::exec {
 namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLarge = uint64_t{2} << 20;
+constexpr uint64_t kFenceAlign = 256;  // what programs rely on
 constexpr uint64_t kHint = 0x200000000000;  // the same addresses in every run, so compiled code can be kept on disk
 uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
 }  // namespace
@@ -53,7 +58,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uin
   const uint64_t mapped = align_up(bytes, kPage), span = mapped + kPage;
   align = std::max({align, kPage, mapped >= kLarge ? kLarge : kPage});
   std::unique_lock lock(mutex_);
-  const uint64_t address = find_space(span, align);
+  uint64_t address = find_space(span, align);
   if (!address) return 0;
   void* p = reinterpret_cast<void*>(address);
   if (mmap(p, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
@@ -61,8 +66,15 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uin
     return 0;
   }
   if (mapped >= kLarge) madvise(p, mapped, MADV_HUGEPAGE);
-  live_[address] = {address, bytes, mapped, kind, device, next_id_++};
   freed_.erase(freed_.lower_bound(address), freed_.lower_bound(address + span));
+  uint64_t offset = 0;
+  if (observer_ && !observer_->wants() && align <= kPage && (kind == MemoryKind::device || kind == MemoryKind::managed)) {
+    offset = mapped - align_up(bytes, kFenceAlign);
+    std::memset(p, kFenceByte, offset);
+    std::memset(reinterpret_cast<void*>(address + offset + bytes), kFenceByte, mapped - offset - bytes);
+  }
+  address += offset;
+  live_[address] = {address, bytes, mapped - offset, kind, device, next_id_++};
   const Allocation made = live_[address];
   lock.unlock();
   if (observer_ && kind != MemoryKind::window) observer_->allocated(made);
@@ -74,13 +86,18 @@ bool DeviceMemory::release(uint64_t address) {
   const auto it = live_.find(address);
   if (it == live_.end() || it->second.mapping) return false;
   const Allocation a = it->second;
-  live_.erase(it);
-  mmap(reinterpret_cast<void*>(address), a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  holes_.emplace(a.mapped + kPage, address);
+  if (observer_ && a.kind != MemoryKind::window) {
+    lock.unlock();
+    observer_->released(a);  // while its bytes can still be looked at
+    lock.lock();
+    if (!live_.contains(address)) return false;
+  }
+  live_.erase(address);
+  const uint64_t begin = address / kPage * kPage, mapped = address + a.mapped - begin;
+  mmap(reinterpret_cast<void*>(begin), mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  holes_.emplace(mapped + kPage, begin);
   freed_[address] = a;
   if (freed_.size() > 4096) freed_.erase(freed_.begin());
-  lock.unlock();
-  if (observer_ && a.kind != MemoryKind::window) observer_->released(a);
   return true;
 }
 

@@ -163,10 +163,27 @@ Next observed_instruction(Stepper& s, const Decoded& d) {
   return next;
 }
 
+/// Lanes whose operand has a NaN or Inf, as the type in which the instruction reads it.
+uint32_t special_lanes(Stepper& s, const Ref& r, Type type) {
+  if (r.want == 1) return 0;
+  const void* p = s.source(r, 6);
+  uint32_t found = 0;
+  for_lanes(s.mask, [&](int l) {
+    const uint64_t v = r.want >= 64 ? static_cast<const uint64_t*>(p)[l] : static_cast<const uint32_t*>(p)[l];
+    found |= uint32_t(is_special(type, v)) << l;
+  });
+  return found;
+}
+
 Next observed_result(Stepper& s, const Decoded& d) {
+  if (!s.observer()) return d.inner(s, d);
+  const isa::Form& f = d.instr->form;
+  const Type type = f.op == Op::cvt ? f.types[f.n_types - 1] : f.type();
+  uint32_t special = 0;
+  for (int i = 0; i < d.n_src; i++) special |= special_lanes(s, s.ref(d, d.n_dst + i), type);
   const Where where = s.where();
   const Next next = d.inner(s, d);
-  if (Observer* o = s.observer()) o->computed(where);
+  s.observer()->computed(where, special);
   return next;
 }
 

@@ -36,6 +36,9 @@ constexpr unsigned kObserveMemory = 1;   // access
 constexpr unsigned kObserveSync = 2;     // warp_arrive, instruction
 constexpr unsigned kObserveValues = 4;   // computed
 
+/// Fills the mapped bytes around an allocation when wants() is 0.
+constexpr unsigned char kFenceByte = 0xCB;
+
 /// The lanes `mask` of a warp at an instruction.
 struct Where {
   const RunState* run = nullptr;
@@ -103,6 +106,19 @@ struct AsyncEvent {
   const std::byte* tensor_map = nullptr;
 };
 
+/// Whether the low bits of `v` are a NaN or an infinity of `type` (packed types: either half).
+constexpr bool is_special(isa::Type type, uint64_t v) {
+  switch (type) {
+    case isa::Type::f64: return (v >> 52 & 0x7FF) == 0x7FF;
+    case isa::Type::f32: return (v >> 23 & 0xFF) == 0xFF;
+    case isa::Type::f16: return (v >> 10 & 0x1F) == 0x1F;
+    case isa::Type::bf16: return (v >> 7 & 0xFF) == 0xFF;
+    case isa::Type::f16x2: return (v >> 10 & 0x1F) == 0x1F || (v >> 26 & 0x1F) == 0x1F;
+    case isa::Type::bf16x2: return (v >> 7 & 0xFF) == 0xFF || (v >> 23 & 0xFF) == 0xFF;
+    default: return false;
+  }
+}
+
 // ---- what the host does ----
 
 enum class HostOp : uint8_t { launch, copy, fill, host_function, event_record, event_wait, allocate, free_, other };
@@ -157,8 +173,9 @@ struct Observer {
   virtual void mbarrier(const MbarrierEvent&) {}
   /// When it has been executed: fence, membar, commit and wait of groups, wgmma.fence, griddepcontrol, setmaxnreg.
   virtual void instruction(const Where&) {}
-  /// After a computation whose results are floating point. Only with kObserveValues.
-  virtual void computed(const Where&) {}
+  /// After a computation whose results are floating point; only with kObserveValues. `special`: lanes with a NaN or Inf
+  /// among their inputs.
+  virtual void computed(const Where&, uint32_t special) {}
   /// No warp of a block can go on; the launch ends with Fault hang after this. `text` says who waits where.
   virtual void hang(const RunState&, std::span<CtaContext* const> blocks, const std::string& text) {}
 

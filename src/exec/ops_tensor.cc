@@ -81,6 +81,27 @@ uint32_t stride_of(Stepper& s, const Decoded& d, int ref, bool has) {
   return row ? z.n : z.m;
 }
 
+/// Reports a whole matrix as rows (columns), one to a lane.
+void report_matrix(Stepper& s, const Decoded& d, uint32_t stride, AccessKind kind) {
+  if (!s.observer()) return;
+  const isa::Form& f = d.instr->form;
+  const isa::Shape& z = f.shape;
+  const int bits = isa::bits_of(f.types[f.n_types - 1]);
+  const uint32_t length = stride_of(s, d, 0, false);
+  const bool load = kind == AccessKind::load;
+  const uint32_t elements = load && f.has(Mod::a) ? uint32_t(z.m) * z.k : load && f.has(Mod::b) ? uint32_t(z.k) * z.n : uint32_t(z.m) * z.n;
+  Access a;
+  a.where = s.where();
+  a.kind = kind;
+  a.space = space_of(f);
+  a.bytes = length * uint32_t(bits) / 8;
+  const uint64_t first = s.address(s.code->addresses[d.address], std::countr_zero(s.mask));
+  const uint32_t rows = std::min(32u, elements / length);
+  for (uint32_t i = 0; i < rows; i++) a.address[i] = first + uint64_t{i} * stride * uint32_t(bits) / 8;
+  if (rows < 32) a.where.mask &= (1u << rows) - 1;
+  s.observer()->access(a);
+}
+
 Next op_wmma_load(Stepper& s, const Decoded& d) {
   if (!gathered(s, ~0u)) return Next::regroup;
   const isa::Form& f = d.instr->form;
@@ -90,6 +111,7 @@ Next op_wmma_load(Stepper& s, const Decoded& d) {
   if (!p) return Next::fault;
   void* to[kMaxOperands];
   for (int i = 0; i < d.n_dst; i++) to[i] = s.frame + s.ref(d, i).offset;
+  report_matrix(s, d, stride, AccessKind::load);
   sem::run_wmma_load(f, to, reinterpret_cast<const uint8_t*>(p), stride);
   return Next::next;
 }
@@ -103,6 +125,7 @@ Next op_wmma_store(Stepper& s, const Decoded& d) {
   if (!p) return Next::fault;
   const void* from[kMaxOperands];
   for (int i = 0; i < n; i++) from[i] = s.source(s.ref(d, i), i);
+  report_matrix(s, d, stride, AccessKind::store);
   sem::run_wmma_store(f, from, reinterpret_cast<uint8_t*>(p), stride);
   return Next::next;
 }

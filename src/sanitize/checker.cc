@@ -4,6 +4,7 @@
 #include "sanitize/apicheck.h"
 #include "sanitize/initcheck.h"
 #include "sanitize/memcheck.h"
+#include "sanitize/numerics.h"
 #include "sanitize/racecheck.h"
 #include "sanitize/synccheck.h"
 
@@ -17,6 +18,7 @@ Checks make_checks(const Options& options, Collector& collector, DeviceMemory& m
   if (options.has("initcheck")) checks.push_back(std::make_unique<Initcheck>(options, collector));
   if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(collector));
   if (options.has("racecheck")) checks.push_back(std::make_unique<Racecheck>(options, collector));
+  if (options.has("numerics")) checks.push_back(std::make_unique<Numerics>(collector));
   if (options.has("apicheck")) checks.push_back(std::make_unique<Apicheck>(collector));
   return checks;
 }
@@ -53,7 +55,7 @@ void Checker::cluster_wait(const Where& w) { each([&](Observer& o) { o.cluster_w
 void Checker::cluster_complete(const ClusterContext& c) { each([&](Observer& o) { o.cluster_complete(c); }); }
 void Checker::mbarrier(const MbarrierEvent& e) { each([&](Observer& o) { o.mbarrier(e); }); }
 void Checker::instruction(const Where& w) { each([&](Observer& o) { o.instruction(w); }); }
-void Checker::computed(const Where& w) { each([&](Observer& o) { o.computed(w); }); }
+void Checker::computed(const Where& w, uint32_t s) { each([&](Observer& o) { o.computed(w, s); }); }
 void Checker::hang(const RunState& r, std::span<CtaContext* const> b, const std::string& t) { each([&](Observer& o) { o.hang(r, b, t); }); }
 void Checker::allocated(const Allocation& a) { each([&](Observer& o) { o.allocated(a); }); }
 void Checker::released(const Allocation& a) { each([&](Observer& o) { o.released(a); }); }

@@ -144,7 +144,37 @@ void Memcheck::heap_free(const Where& where, int lane, uint64_t address) {
 }
 
 void Memcheck::allocated(const Allocation& a) { allocations_.add(a.address, a.size, a.kind); }
-void Memcheck::released(const Allocation& a) { allocations_.remove(a.address, ""); }
+void Memcheck::released(const Allocation& a) {
+  if (options_.fast)
+    if (const Block* b = allocations_.holder(a.address, 1)) check_fence(*b, "");
+  allocations_.remove(a.address, "");
+}
+
+void Memcheck::check_fence(const Block& b, const std::string& kernel) {
+  if (b.kind != MemoryKind::device && b.kind != MemoryKind::managed) return;
+  const auto first_changed = [](uint64_t begin, uint64_t end) {
+    for (; begin < end; begin++)
+      if (*reinterpret_cast<const unsigned char*>(begin) != kFenceByte) break;
+    return begin;
+  };
+  constexpr uint64_t kPage = 4096;
+  const uint64_t page = b.begin / kPage * kPage, stop = (b.end + kPage - 1) / kPage * kPage;
+  const uint64_t slack_end = b.begin + (b.end - b.begin + 255) / 256 * 256;
+  if (slack_end != stop) return;  // not one with a fence
+  const uint64_t before = first_changed(page, b.begin), after = first_changed(b.end, stop);
+  if (before == b.begin && after == stop) return;
+  const uint64_t at = after < stop ? after : before;
+  if (!fences_broken_.insert(b.begin).second) return;
+  Finding f;
+  f.check = "memcheck";
+  f.kind = "out-of-bounds";
+  f.place.kernel = kernel;
+  f.address = at;
+  std::string kind, remedy;
+  f.message = fmt::format("the byte at {:#x} was overwritten; it {}", at, allocations_.relation(at, 1, &kind, &remedy));
+  f.remedy = "run without --fast to see thread and line";
+  collector_.add(std::move(f));
+}
 void Memcheck::named(uint64_t address, const std::string& name, bool constant) { allocations_.name(address, demangled(name), constant); }
 
 void Memcheck::api_error(const char* call, int, const char*, uint64_t address) {
@@ -167,6 +197,8 @@ void Memcheck::api_error(const char* call, int, const char*, uint64_t address) {
 }
 
 void Memcheck::launch_end(const RunState& run, const LaunchResult& result) {
+  if (options_.fast)
+    for (const auto& [address, b] : allocations_.live()) check_fence(b, demangled(run.kernel.entry->program->name));
   if (!result.fault || result.fault->kind == FaultKind::hang || result.fault->kind == FaultKind::interrupted) return;
   const Fault& fault = *result.fault;
   const bool address = fault.kind == FaultKind::illegal_address || fault.kind == FaultKind::misaligned_address;

@@ -2,6 +2,9 @@
 //
 // Every byte of every access must lie in one live allocation, in the block's shared memory or in the thread's local
 // memory. Allocations are exact to the byte, freed addresses are never used again, so no redzone is needed.
+// Fast mode: kernels run compiled and report no accesses. An access past the end of an allocation (rounded up to 256
+// bytes) meets an unmapped page; smaller overruns and underruns that write are found afterwards in the fence bytes
+// around the allocation, without thread and line; those that read are not found.
 // Not here: uninitialised memory (initcheck.h), who accesses it at the same time (racecheck.h).
 #pragma once
 #include <set>
@@ -17,7 +20,7 @@ class Memcheck : public exec::Observer {
  public:
   Memcheck(const Options& options, Collector& collector, exec::DeviceMemory& memory)
       : options_(options), collector_(collector), memory_(memory) {}
-  unsigned wants() const override { return exec::kObserveMemory; }
+  unsigned wants() const override { return options_.fast ? 0 : exec::kObserveMemory; }
   bool serial() const override { return false; }
 
   void access(const exec::Access&) override;
@@ -32,6 +35,8 @@ class Memcheck : public exec::Observer {
   void process_end() override;
 
  private:
+  /// Fast: reports bytes around the allocation that were overwritten.
+  void check_fence(const Block& block, const std::string& kernel);
   void check_lane(const exec::Access& a, int lane);
   void check_global(const exec::Access& a, int lane, uint64_t address);
   void report(const exec::Where& where, int lane, const std::string& kind, uint64_t address, const std::string& message,
@@ -41,6 +46,7 @@ class Memcheck : public exec::Observer {
   Collector& collector_;
   exec::DeviceMemory& memory_;
   Allocations allocations_;
+  std::set<uint64_t> fences_broken_;
   std::set<std::string> faulted_;   // kernels whose fault has been explained
 };
 

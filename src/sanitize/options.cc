@@ -43,6 +43,7 @@ bool add_flags(const std::string& list, Options& options) {
   return for_words(list, [&](const std::string& word) {
     if (word == "leaks") return options.leaks = true;
     if (word == "strict") return options.strict = true;
+    if (word == "fast") return options.fast = true;
     if (word == "copies") return options.copies = true;
     return false;
   });

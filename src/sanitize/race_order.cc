@@ -62,11 +62,13 @@ void RaceOrder::barrier_arrive(const Where& where, uint32_t number) {
   BlockOrder& b = block(*where.warp->cta);
   WarpOrder& w = b.warps[where.warp->warp_id];
   BlockOrder::Gather& gather = b.barriers[number & 15];
-  if (b.fenced && !w.fences.empty())
+  if (!w.fences.empty())
     for (uint32_t m = where.mask; m; m &= m - 1) {
       const int lane = std::countr_zero(m);
       LaneFence& f = w.fences[size_t(lane)];
       gather.published = join(gather.published, f.gathered);
+      gather.seen = join(gather.seen, f.seen);
+      gather.depends = join(gather.depends, f.depends);
       if (f.published_clock) gather.published = join(gather.published, lane_past(w, lane, f.published, f.published_clock));
     }
   gather.known = join(gather.known, release(w.clock, where.mask, where.warp->live));
@@ -83,10 +85,12 @@ void RaceOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
       if (w.groups[g].state == GroupState::barrier && w.groups[g].barrier == number) mask |= w.groups[g].mask;
     if (!mask) continue;
     assign(b.warps[i].clock, mask, w.live, gather.known);
-    if (!gather.published) continue;
+    if (!gather.published && !gather.seen && !gather.depends) continue;
     for (uint32_t m = mask; m; m &= m - 1) {
       LaneFence& f = b.warps[i].fence(std::countr_zero(m));
       f.gathered = join(f.gathered, gather.published);
+      f.seen = join(f.seen, gather.seen);
+      f.depends = join(f.depends, gather.depends);
     }
   }
 }
@@ -106,6 +110,15 @@ void RaceOrder::warp_sync(const Where& where) {
   }
   if (!published) return;
   for (uint32_t m = where.mask; m; m &= m - 1) w.fences[size_t(std::countr_zero(m))].gathered = published;
+}
+
+void RaceOrder::exchange(const Where& where) {
+  WarpOrder& w = warp(where);
+  if (w.fences.empty()) return;
+  KnowledgePtr depends;
+  for (uint32_t m = where.mask; m; m &= m - 1) depends = join(depends, w.fences[size_t(std::countr_zero(m))].depends);
+  if (!depends) return;
+  for (uint32_t m = where.mask; m; m &= m - 1) w.fences[size_t(std::countr_zero(m))].depends = depends;
 }
 
 void RaceOrder::cluster_arrive(const Where& where, bool relaxed) {
@@ -193,14 +206,16 @@ void RaceOrder::strong_read(const Where& where, int lane, uint64_t key, Order or
   const KnowledgePtr wide = reaches ? l.wide : nullptr;
   if (order == Order::acquire || order == Order::acq_rel || order == Order::sc) {
     acquire(w.clock, 1u << lane, where.warp->live, join(wide, narrow));
+    if (l.depends) w.fence(lane).depends = join(w.fence(lane).depends, l.depends);
     return;
   }
   LaneFence& f = w.fence(lane);
+  f.depends = join(f.depends, l.depends);
   f.seen = join(f.seen, wide);
   f.seen_narrow = join(f.seen_narrow, same_block ? join(wide, narrow) : narrow);
 }
 
-void RaceOrder::strong_write(const Where& where, int lane, uint64_t key, Order order, Scope scope, bool also_reads) {
+void RaceOrder::strong_write(const Where& where, int lane, uint64_t key, Order order, Scope scope, bool also_reads, bool global) {
   BlockOrder& b = block(*where.warp->cta);
   WarpOrder& w = b.warps[where.warp->warp_id];
   KnowledgePtr wide, narrow;
@@ -216,12 +231,18 @@ void RaceOrder::strong_write(const Where& where, int lane, uint64_t key, Order o
     if (f.narrow_clock) narrow = lane_past(w, lane, f.narrow, f.narrow_clock);
     narrow = join(narrow, f.gathered);
   }
-  if (!wide && !narrow) {
+  KnowledgePtr depends;
+  if (!also_reads && global && is_wide(scope) && !wide) {
+    depends = lane_past(w, lane, w.clock.of(lane), w.clock.clock++);
+    if (!w.fences.empty()) depends = join(depends, w.fences[size_t(lane)].depends);
+  }
+  if (!wide && !narrow && !depends) {
     if (!also_reads && !locations_.empty()) locations_.erase(key);
     return;
   }
   Location& l = locations_[key];
   if (!also_reads) l = {};
+  l.depends = join(l.depends, depends);
   l.wide = join(l.wide, wide);
   if (l.block != b.serial) l.narrow = nullptr;
   l.narrow = join(l.narrow, narrow);

@@ -7,9 +7,14 @@
 //   fence; strong write         releases what came before the fence
 //   strong read; fence          acquires when the fence comes
 //
-// A release reaches an acquire when the scopes of both include the other thread. One leniency: what a thread has
-// published by a fence at the scope of the GPU stays published when the threads of its block meet at a barrier, so that
-// "all fence, all meet, one raises the flag" orders all, as it does on every GPU.
+// A release reaches an acquire when the scopes of both include the other thread. Two leniencies, for what every GPU does
+// and much correct code relies on: what a thread has published by a fence at the scope of the GPU stays published when
+// the threads of its block meet at a barrier ("all fence, all meet, one raises the flag"); and what a strong read has
+// seen orders later strong reads even without a fence (the last block to take a ticket reads the others' results
+// through volatile), also of threads met at a barrier since. Weak reads need the fence. A third: a read has its value
+// before a strong store that follows it, and a write that follows a strong read of that store comes later still, with or
+// without fences (LaneFence::depends; it is passed on at barriers and by shuffles and votes); so a write does not race
+// with such a read. Tile-by-tile algorithms in place rely on it.
 // Source: PTX ISA manual, memory consistency model (release and acquire patterns, morally strong, causality order).
 #pragma once
 #include <memory>
@@ -29,6 +34,7 @@ struct LaneFence {
   uint32_t narrow_clock = 0;
   KnowledgePtr gathered;         // published by threads that it met at barriers
   KnowledgePtr seen, seen_narrow;
+  KnowledgePtr depends;          // whose reads came before what this lane has been told through strong accesses
 };
 
 struct WarpOrder {
@@ -46,7 +52,7 @@ struct BlockOrder {
   const exec::RunState* run = nullptr;
   std::vector<WarpOrder> warps;
   struct Gather {
-    KnowledgePtr known, published;
+    KnowledgePtr known, published, seen, depends;
   };
   Gather barriers[16];
   bool fenced = false;                // some lane has used a fence
@@ -63,6 +69,8 @@ class RaceOrder {
   void barrier_arrive(const exec::Where&, uint32_t number);
   void barrier_complete(const exec::CtaContext&, uint32_t number);
   void warp_sync(const exec::Where&);
+  /// Lanes tell each other values (shfl, vote, match, redux).
+  void exchange(const exec::Where&);
   void cluster_arrive(const exec::Where&, bool relaxed);
   void cluster_wait(const exec::Where&);
   void cluster_complete(const exec::ClusterContext&);
@@ -71,7 +79,8 @@ class RaceOrder {
 
   /// A strong access of one lane to the location `key`; before it happens.
   void strong_read(const exec::Where&, int lane, uint64_t key, exec::Order order, exec::Scope scope);
-  void strong_write(const exec::Where&, int lane, uint64_t key, exec::Order order, exec::Scope scope, bool also_reads);
+  void strong_write(const exec::Where&, int lane, uint64_t key, exec::Order order, exec::Scope scope, bool also_reads,
+                    bool global);
   /// A weak write: whoever reads it acquires nothing.
   void weak_write(uint64_t key) {
     if (!locations_.empty()) locations_.erase(key);
@@ -81,6 +90,7 @@ class RaceOrder {
   struct Location {
     KnowledgePtr wide;                     // reaches every thread of the GPU
     KnowledgePtr narrow;                   // reaches its block or cluster only
+    KnowledgePtr depends;                  // reads before the strong store, without a fence
     exec::Scope narrow_scope = exec::Scope::cta;
     uint32_t block = 0, cluster = 0;       // of who released `narrow`
   };

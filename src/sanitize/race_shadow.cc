@@ -26,6 +26,14 @@ void SharedShadow::start(uint32_t block, uint32_t bytes) {
   words.clear();
 }
 
+void GlobalShadow::forget(uint64_t address, uint64_t bytes) {
+  for (uint64_t at = address & ~uint64_t{3}; at < address + bytes; at += 4)
+    if (pages_.contains(at / kPageBytes)) {
+      cell(at) = {};
+      words.forget(at);
+    }
+}
+
 Cell& GlobalShadow::cell(uint64_t word_address) {
   const uint64_t number = word_address / kPageBytes;
   if (number != last_number_) {

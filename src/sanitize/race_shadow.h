@@ -42,6 +42,9 @@ class WordMap {
     for (int i = 0; i < 4; i++)
       if (mask >> i & 1) f(parts[size_t(i)], uint8_t(1u << i));
   }
+  void forget(uint64_t address) {
+    if (has_split_) split_.erase(address);
+  }
   void clear() { split_.clear(), has_split_ = false; }
 
  private:
@@ -64,6 +67,7 @@ class GlobalShadow {
   static constexpr uint64_t kPageBytes = 4096;
   static constexpr size_t kMostPages = 60000;  // about 12 GB of cells for 245 MB of memory
   Cell& cell(uint64_t word_address);
+  void forget(uint64_t address, uint64_t bytes);
   WordMap words;
 
  private:

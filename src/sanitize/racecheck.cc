@@ -46,6 +46,7 @@ void Racecheck::block_begin(const CtaContext& cta) {
 
 void Racecheck::warp_sync(const Where& where, uint32_t) {
   if (where.code->code[where.pc].instr->form.op == Op::bar_warp) order_.warp_sync(where);
+  order_.exchange(where);
 }
 void Racecheck::barrier_arrive(const Where& where, uint32_t number, uint32_t, bool) { order_.barrier_arrive(where, number); }
 void Racecheck::barrier_complete(const CtaContext& cta, uint32_t number) { order_.barrier_complete(cta, number); }
@@ -63,7 +64,8 @@ void Racecheck::instruction(const Where& where) {
   order_.fence(where, scope, acquires, releases);
 }
 
-void Racecheck::released(const Allocation&) {}
+/// Memory from malloc in a kernel may have been another thread's before; free and malloc order the two.
+void Racecheck::heap_allocate(const Where&, int, uint64_t address, uint64_t bytes) { global_.forget(address, bytes); }
 
 uint32_t Racecheck::site_of(const Access& a) {
   std::vector<uint32_t>& numbers = site_numbers_[a.where.code];
@@ -73,7 +75,7 @@ uint32_t Racecheck::site_of(const Access& a) {
     number = uint32_t(sites_.size());
     const isa::Form& f = a.where.code->code[a.where.pc].instr->form;
     sites_.push_back({place_of(*a.where.code, kernel_of(a.where), a.where.pc), f.n_types ? f.types[f.n_types - 1] : isa::Type::none,
-                      a.volatile_, a.kind == AccessKind::atomic || a.kind == AccessKind::reduction});
+                      a.volatile_, a.kind == AccessKind::atomic || a.kind == AccessKind::reduction, f.has(Mod::cas), a.kind == AccessKind::load});
   }
   return number;
 }
@@ -88,10 +90,31 @@ void Racecheck::access(const Access& a) {
   for (uint32_t m = a.where.mask; m; m &= m - 1) lane(a, std::countr_zero(m), site, w, b);
 }
 
+/// A block whose last threads end must have been told by every visitor that it is through.
+void Racecheck::exit(const Where& where) {
+  const CtaContext& cta = *where.warp->cta;
+  if (!cta.cluster || cta.cluster->n < 2) return;
+  BlockOrder& order = order_.block(cta);
+  Block& b = blocks_[order.serial - first_];
+  b.known_at_end = join(b.known_at_end, release(order.warps[where.warp->warp_id].clock, where.mask, where.warp->live));
+  if (cta.live_threads > uint32_t(std::popcount(where.mask))) return;
+  for (const auto& [thread, s] : b.visitors) {
+    if (b.known_at_end->knows(s.block, s.thread, s.clock)) continue;
+    Finding f;
+    f.check = "racecheck";
+    f.kind = "block-ends-while-used";
+    f.place = place_of(where, -1);
+    f.message = "the block ends, and nothing orders its end after the use of its shared memory by another block of the cluster";
+    f.others.push_back({"The use", place_of_stamp(s), ""});
+    f.remedy = "put cluster.sync() (barrier.cluster) at the end of the kernel, after the last use";
+    collector_.add(std::move(f));
+  }
+}
+
 SharedShadow& Racecheck::shared_of(const CtaContext& cta) { return *shared_[&cta]; }
 
 /// Releases and acquires of a strong access; a weak write ends what a location had to give.
-void Racecheck::strong(const Access& a, int lane, const std::byte* memory) {
+void Racecheck::strong(const Access& a, int lane, const std::byte* memory, bool global) {
   const uint64_t key = reinterpret_cast<uint64_t>(memory);
   if (a.order == Order::weak) {
     if (a.kind != AccessKind::load) order_.weak_write(key);
@@ -99,7 +122,7 @@ void Racecheck::strong(const Access& a, int lane, const std::byte* memory) {
   }
   const bool writes = a.kind != AccessKind::load, reads = a.kind != AccessKind::store;
   if (reads) order_.strong_read(a.where, lane, key, a.order == Order::release ? Order::relaxed : a.order, a.scope);
-  if (writes) order_.strong_write(a.where, lane, key, a.order == Order::acquire ? Order::relaxed : a.order, a.scope, reads);
+  if (writes) order_.strong_write(a.where, lane, key, a.order == Order::acquire ? Order::relaxed : a.order, a.scope, reads, global);
 }
 
 void Racecheck::lane(const Access& a, int lane, uint32_t site, WarpOrder& w, BlockOrder& b) {
@@ -118,17 +141,23 @@ void Racecheck::lane(const Access& a, int lane, uint32_t site, WarpOrder& w, Blo
   now.memory = shared ? t.cta->shared + t.offset : reinterpret_cast<const std::byte*>(address);
   now.reads = a.kind != AccessKind::store;
   now.writes = a.kind != AccessKind::load;
-  if (a.order != Order::weak) strong(a, lane, now.memory);
+  if (a.order != Order::weak) strong(a, lane, now.memory, !shared);
   const uint16_t thread = uint16_t(w.clock.first_thread + lane);
   now.stamp = {b.serial, w.clock.clock, site, thread, 0, uint8_t(a.order == Order::weak ? Scope::none : a.scope)};
   now.known = w.clock.of(lane).get();
+  if (!w.fences.empty()) {
+    if (a.order != Order::weak) now.seen = w.fences[size_t(lane)].seen.get();
+    now.depends = w.fences[size_t(lane)].depends.get();
+  }
   now.oldest = shared ? blocks_[order_.block(*t.cta).serial - first_].cluster : launches_[a.where.run];
   // A store of what is there already changes nothing for anybody.
   const isa::Form& form = a.where.code->code[a.where.pc].instr->form;
   if (a.kind == AccessKind::store && a.has_value && !options_.strict && a.bytes <= 8 && a.bytes == uint32_t(isa::bytes_of(form.type())) && a.order == Order::weak &&
       (shared || memory.find(address)) && std::memcmp(now.memory, &a.value[lane], a.bytes) == 0)
     now.writes = false, now.reads = true;
-  else if (a.order == Order::weak && now.writes) strong(a, lane, now.memory);
+  else if (a.order == Order::weak && now.writes) strong(a, lane, now.memory, !shared);
+  if (shared && t.cta != a.where.warp->cta)
+    blocks_[order_.block(*t.cta).serial - first_].visitors[uint64_t{b.serial} << 16 | now.stamp.thread] = now.stamp;
   const uint64_t first = shared ? t.offset : address;
   SharedShadow* shadow = shared ? &shared_of(*t.cta) : nullptr;
   for (uint64_t at = first & ~uint64_t{3}; at < first + a.bytes; at += 4) {
@@ -155,7 +184,8 @@ void Racecheck::word(Now& now, Cell& cell, WordMap& words, uint64_t address, uin
 bool Racecheck::ordered(const Now& now, const Stamp& before) const {
   if (before.block < now.oldest) return true;
   if (before.block == now.stamp.block && before.thread == now.stamp.thread) return true;
-  return now.known && now.known->knows(before.block, before.thread, before.clock);
+  return (now.known && now.known->knows(before.block, before.thread, before.clock)) ||
+         (now.seen && now.seen->knows(before.block, before.thread, before.clock));
 }
 
 bool Racecheck::reach_each_other(const Stamp& a, const Stamp& b) const {
@@ -163,6 +193,23 @@ bool Racecheck::reach_each_other(const Stamp& a, const Stamp& b) const {
   const Scope narrow = Scope(std::min(a.scope, b.scope));
   if (a.block == b.block || narrow >= Scope::gpu) return true;
   return narrow == Scope::cluster && blocks_[a.block - first_].cluster == blocks_[b.block - first_].cluster;
+}
+
+/// A plain load beside a compare-and-swap of the same function: its value is a guess that the swap confirms, as in the
+/// usual loop around atomicCAS.
+bool Racecheck::guess_for_cas(const Now& now, const Stamp& before) const {
+  const Site &a = sites_[before.site], &b = sites_[now.stamp.site];
+  const bool pair = (a.cas && b.load && !now.writes) || (b.cas && a.load && before.scope == 0);
+  return pair && !options_.strict && a.place.kernel == b.place.kernel && a.place.function == b.place.function;
+}
+
+bool Racecheck::same_store(const Now& now, const Stamp& before) const {
+  const Stamp& s = now.stamp;
+  const Access& a = *now.access;
+  if (options_.strict || !now.writes || a.kind != AccessKind::store || before.site != s.site || before.block != s.block) return false;
+  const int other = before.thread % 32;
+  return before.thread / 32 == s.thread / 32 && before.clock == s.clock && (a.where.mask >> other & 1) && a.has_value &&
+         a.address[other] == a.address[now.lane] && a.value[other] == a.value[now.lane];
 }
 
 void Racecheck::visit(Now& now, Cell& cell, uint8_t mask) {
@@ -173,8 +220,9 @@ void Racecheck::visit(Now& now, Cell& cell, uint8_t mask) {
     const Stamp& w = cell.write;
     // Volatile accesses of one warp's lanes do not race by the letter, but nothing orders them: code that relies on
     // lanes being in step.
-    const bool in_step = now.shared && w.block == s.block && w.thread / 32 == s.thread / 32 && sites_[w.site].volatile_ && sites_[s.site].volatile_;
-    if (!reach_each_other(w, s) || in_step) report(now, w, true);
+    const bool in_step = now.shared && w.block == s.block && w.thread / 32 == s.thread / 32 && sites_[w.site].volatile_ &&
+                         sites_[s.site].volatile_ && (now.access->where.mask >> (w.thread % 32) & 1);
+    if ((!reach_each_other(w, s) || in_step) && !same_store(now, w) && !guess_for_cas(now, w)) report(now, w, true);
   }
   if (!now.writes) {
     Stamp &first = cell.read[0], &latest = cell.read[1];
@@ -188,7 +236,9 @@ void Racecheck::visit(Now& now, Cell& cell, uint8_t mask) {
     return;
   }
   for (Stamp& r : cell.read)
-    if (r.site && !ordered(now, r) && !reach_each_other(r, s)) report(now, r, false);
+    if (r.site && !ordered(now, r) && !reach_each_other(r, s) && !(now.depends && now.depends->knows(r.block, r.thread, r.clock)) &&
+        !guess_for_cas(now, r))
+      report(now, r, false);
   cell.read[0] = cell.read[1] = {};
   cell.write = s;
 }
@@ -219,6 +269,17 @@ std::string Racecheck::value_of(const Now& now, bool stored) const {
   return number_text(type, bits, bytes);
 }
 
+Place Racecheck::place_of_stamp(const Stamp& s) const {
+  const Block& b = blocks_[s.block - first_];
+  Place p = sites_[s.site].place;
+  p.in_kernel = true;
+  std::copy(b.ctaid, b.ctaid + 3, p.block);
+  p.thread[0] = s.thread % b.shape.x;
+  p.thread[1] = s.thread / b.shape.x % b.shape.y;
+  p.thread[2] = s.thread / (b.shape.x * b.shape.y);
+  return p;
+}
+
 void Racecheck::report(const Now& now, const Stamp& before, bool before_wrote) {
   const uint64_t pair = uint64_t{before.site} << 33 | uint64_t{before_wrote} << 32 | now.stamp.site;
   if (known_[pair]++ > 1000) return;  // counted often enough to say "many"
@@ -238,15 +299,7 @@ void Racecheck::report(const Now& now, const Stamp& before, bool before_wrote) {
   else if (now.memory && !now.writes) f.message += fmt::format(" (it gets {})", value_of(now, false));
   f.message += fmt::format(" that a thread of {} {} before, and nothing orders the two", same_warp ? "the same warp" : same_block ? "the same block" : "another block",
                            before_wrote ? sites_[before.site].atomic ? "updated" : "wrote" : "read");
-  Party p;
-  p.what = before_wrote ? sites_[before.site].atomic ? "The update" : "The write" : "The read";
-  p.place = sites_[before.site].place;
-  p.place.in_kernel = true;
-  std::copy(other.ctaid, other.ctaid + 3, p.place.block);
-  p.place.thread[0] = before.thread % other.shape.x;
-  p.place.thread[1] = before.thread / other.shape.x % other.shape.y;
-  p.place.thread[2] = before.thread / (other.shape.x * other.shape.y);
-  f.others.push_back(std::move(p));
+  f.others.push_back({before_wrote ? sites_[before.site].atomic ? "The update" : "The write" : "The read", place_of_stamp(before), ""});
   const bool scopes = before.scope && now.stamp.scope;
   if (scopes && !same_block) f.remedy = "widen the scope of both accesses until it includes the other block (.cluster, .gpu or .sys)";
   else if (same_warp) f.remedy = "put __syncwarp() between the two: lanes of a warp need not be in step, and shuffles and votes do not order memory";

@@ -25,6 +25,7 @@ class Racecheck : public exec::Observer {
   void launch_begin(const exec::RunState&) override;
   void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
   void block_begin(const exec::CtaContext&) override;
+  void exit(const exec::Where&) override;
   void access(const exec::Access&) override;
   void warp_sync(const exec::Where&, uint32_t members) override;
   void barrier_arrive(const exec::Where&, uint32_t number, uint32_t expected, bool waits) override;
@@ -34,18 +35,22 @@ class Racecheck : public exec::Observer {
   void cluster_complete(const exec::ClusterContext&) override;
   void mbarrier(const exec::MbarrierEvent&) override;
   void instruction(const exec::Where&) override;
-  void released(const exec::Allocation&) override;
+  void heap_allocate(const exec::Where&, int lane, uint64_t address, uint64_t bytes) override;
 
  private:
   struct Site {
     Place place;
     isa::Type type = isa::Type::none;
-    bool volatile_ = false, atomic = false;
+    bool volatile_ = false, atomic = false, cas = false, load = false;
   };
   struct Block {
     uint32_t ctaid[3] = {};
     uint32_t cluster = 0;      // serial of its first block
     exec::Dim3 shape;
+    // In a cluster: the latest use of its shared memory by each thread of another block, and what its threads knew when
+    // they ended.
+    std::unordered_map<uint64_t, Stamp> visitors;
+    KnowledgePtr known_at_end;
   };
   /// One lane's access while it is looked at.
   struct Now {
@@ -53,6 +58,8 @@ class Racecheck : public exec::Observer {
     int lane = 0;
     Stamp stamp;
     const Knowledge* known = nullptr;
+    const Knowledge* seen = nullptr;    // of a strong access: what earlier strong reads have seen
+    const Knowledge* depends = nullptr; // orders a write after a read
     const std::byte* memory = nullptr;  // the access's first byte
     uint32_t oldest = 0;                // stamps of earlier blocks than this are of the past
     bool reads = false, writes = false, shared = false;
@@ -60,11 +67,15 @@ class Racecheck : public exec::Observer {
 
   uint32_t site_of(const exec::Access& a);
   void lane(const exec::Access& a, int lane, uint32_t site, WarpOrder& w, BlockOrder& b);
-  void strong(const exec::Access& a, int lane, const std::byte* memory);
+  void strong(const exec::Access& a, int lane, const std::byte* memory, bool global);
   void word(Now& now, Cell& cell, WordMap& words, uint64_t address, uint8_t mask);
   void visit(Now& now, Cell& cell, uint8_t mask);
   bool ordered(const Now& now, const Stamp& before) const;
+  /// `before` is of a lane that stores the same value with the same execution of the instruction.
+  bool guess_for_cas(const Now& now, const Stamp& before) const;
+  bool same_store(const Now& now, const Stamp& before) const;
   bool reach_each_other(const Stamp& a, const Stamp& b) const;
+  Place place_of_stamp(const Stamp& s) const;
   void report(const Now& now, const Stamp& before, bool before_wrote);
   std::string value_of(const Now& now, bool stored) const;
   SharedShadow& shared_of(const exec::CtaContext& cta);

@@ -27,7 +27,7 @@ struct CheckOptions {
   double timeout = 0;
   unsigned devices = 0;
   int runs = 1, exit_code = 1;
-  bool leaks = false, strict = false, copies = false, numerics = false;
+  bool leaks = false, strict = false, copies = false, numerics = false, fast = false;
 };
 
 /// A file that goes away with its owner.
@@ -48,6 +48,7 @@ std::string wrong(CheckOptions& o, sanitize::Options& checks) {
     for (const std::string& name : sanitize::all_checks()) names += " " + name;
     return fmt::format("--checks takes all or names from:{}", names);
   }
+  if (o.fast) checks.checks = {"memcheck"};
   if (o.numerics) checks.checks.insert("numerics");
   if (o.runs < 1) return "--runs takes a number from 1";
   if (o.runs > 1 && o.schedule.empty()) o.schedule = "random:1";
@@ -61,6 +62,7 @@ void to_environment(const CheckOptions& o, const sanitize::Options& checks, cons
   if (o.leaks) flags += "leaks,";
   if (o.strict) flags += "strict,";
   if (o.copies) flags += "copies,";
+  if (o.fast) flags += "fast,";
   set("ORRERY_CHECK", names);
   set("ORRERY_CHECK_FLAGS", flags);
   set("ORRERY_CHECK_OUT", file);
@@ -122,10 +124,11 @@ int check_command(const std::vector<std::string>& words) {
   app.add_flag("--leaks", o.leaks, "report memory that is never freed");
   app.add_flag("--strict", o.strict, "also report races that write equal values");
   app.add_flag("--copies", o.copies, "report uninitialised bytes that are copied to the host");
+  app.add_flag("--fast", o.fast, "memcheck only, at the speed of `orrery run`, with less detail");
   app.add_flag("--numerics", o.numerics, "also look for NaN, Inf and overflow in results");
   app.add_option("program", program, "the program and its arguments")->required();
   app.positionals_at_end();
-  auto [own, rest] = split_at_program(words, {"--leaks", "--strict", "--copies", "--numerics", "-h", "--help"});
+  auto [own, rest] = split_at_program(words, {"--leaks", "--strict", "--copies", "--numerics", "--fast", "-h", "--help"});
   if (!rest.empty()) own.push_back(rest[0]);
   sanitize::Options checks;
   try {
