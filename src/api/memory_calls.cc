@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/observed_work.h"
+
 namespace orrery::api {
 namespace {
 
@@ -144,6 +146,8 @@ void* allocate_async(Context& context, const std::shared_ptr<device::Stream>& st
   uint64_t address = pool->allocate(bytes);
   if (capture_of(context, *stream))
     context.submit(stream, device::AllocWork{address, bytes, std::make_shared<GraphMemory>(pool, address)});
+  else
+    device::observe_allocation(*stream, address, bytes);
   return reinterpret_cast<void*>(address);
 }
 

@@ -104,6 +104,12 @@ uint64_t System::allocate(Device& device, uint64_t bytes, exec::MemoryKind kind,
 // libraries that it uses are torn down.
 void System::finish() {
   if (getpid() != process_ || finished_.exchange(true)) return;  // a child made by fork() has none of the threads
+  if (observer_) {  // what is checked is also let finish
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!std::ranges::all_of(devices_, [](auto& device) { return !device->primary_exists() || device->primary().idle(); }) &&
+           std::chrono::steady_clock::now() < patience)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   interrupt_ = 1;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   auto idle = [&] {

@@ -55,6 +55,12 @@ uint64_t observe_submission(const Stream& stream, const Work& work, bool host_wa
   return w.id;
 }
 
+void observe_allocation(const Stream& stream, uint64_t address, uint64_t bytes) {
+  if (!system().observer()) return;
+  const Work work = AllocWork{address, bytes, nullptr};
+  ObservedWork(observe_submission(stream, work, false), work);
+}
+
 void observe_wait(exec::HostWait kind, uint64_t what) {
   if (exec::Observer* const observer = system().observer()) observer->host_waited(kind, what);
 }

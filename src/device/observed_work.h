@@ -8,6 +8,8 @@ namespace orrery::device {
 
 /// Tells the observer, if there is one, that `work` is put into `stream`; returns the operation's number (0: nobody asks).
 uint64_t observe_submission(const Stream& stream, const Work& work, bool host_waits);
+/// Tells the observer that memory was handed out in the order of `stream`.
+void observe_allocation(const Stream& stream, uint64_t address, uint64_t bytes);
 /// Tells the observer that the host has waited.
 void observe_wait(exec::HostWait kind, uint64_t what);
 

@@ -22,6 +22,8 @@ const char* noun(HostOp op) {
   switch (op) {
     case HostOp::copy: return "copy";
     case HostOp::fill: return "memset";
+    case HostOp::allocate: return "allocation";
+    case HostOp::free_: return "free";
     default: return "kernel";
   }
 }
@@ -86,6 +88,11 @@ void Apicheck::forget() {
 
 void Apicheck::performing(const HostWork& w) {
   if (w.id) performing_now = w.id;
+  if (w.op != HostOp::free_ && w.op != HostOp::allocate) return;
+  const Block* b = w.op == HostOp::free_ ? allocations_.holder(w.destination, 1) : nullptr;
+  const uint64_t bytes = b ? b->end - b->begin : w.width;
+  for (Operation& op : operations_)
+    if (op.work.id == performing_now && w.destination) op.spans.push_back({w.destination, w.destination + bytes, true});
 }
 
 void Apicheck::performed(const HostWork& w) {
@@ -103,7 +110,7 @@ void Apicheck::performed(const HostWork& w) {
         op.spans.push_back({from, from + w.width, false});
       }
   if (!w.id) return;  // a part of a graph: the whole is compared at its end
-  if (w.op == HostOp::copy || w.op == HostOp::fill) op.name = noun(w.op);
+  if (w.op != HostOp::launch && op.name.empty()) op.name = noun(w.op);
   op.done = true;
   for (const Operation& other : operations_)
     if (&other != &op && other.done) compare(other.work.id < op.work.id ? other : op, other.work.id < op.work.id ? op : other);
@@ -231,7 +238,9 @@ void Apicheck::report(const Operation& a, const Operation& b, uint64_t address, 
   f.kind = "stream-race";
   const Block* block = allocations_.holder(address, 1);
   const auto text = [](const Operation& o, bool writes) {
-    return fmt::format("the {} in stream {} {}", o.name.empty() ? noun(o.work.op) : o.name, o.work.stream, writes ? "writes" : "reads");
+    const bool lifetime = o.work.op == HostOp::allocate || o.work.op == HostOp::free_;
+    return fmt::format("the {} in stream {} {}", o.name.empty() ? noun(o.work.op) : o.name, o.work.stream,
+                       lifetime ? "concerns" : writes ? "writes" : "reads");
   };
   f.message = fmt::format("{} and {} the bytes at {:#x}{}, and nothing orders them", text(a, a_writes), text(b, b_writes), address,
                           block ? " of " + describe(*block) : "");

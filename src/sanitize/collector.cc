@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace orrery::sanitize {
 
@@ -59,6 +61,24 @@ void merge(std::vector<Finding>& all, std::vector<Finding> more) {
     if (fresh) all.push_back(std::move(f));
     else all[it->second].count += f.count;
   }
+}
+
+void tidy(std::vector<Finding>& findings) {
+  const auto line = [](const Place& p) {
+    return p.kernel + "|" + (p.source_line ? p.source_file + ":" + std::to_string(p.source_line) : std::to_string(p.ptx_line));
+  };
+  std::set<std::string> racing;
+  for (const Finding& f : findings)
+    if (f.check == "racecheck") {
+      racing.insert(line(f.place));
+      for (const Party& o : f.others) racing.insert(line(o.place));
+    }
+  std::erase_if(findings, [&](const Finding& f) { return f.check == "initcheck" && racing.contains(line(f.place)); });
+  const auto rank = [](const Finding& f) {
+    static const std::vector<std::string> order{"memcheck", "racecheck", "asynccheck", "synccheck", "apicheck", "initcheck"};
+    return std::ranges::find(order, f.check) - order.begin();
+  };
+  std::ranges::stable_sort(findings, {}, rank);
 }
 
 std::vector<Finding> read_results(const std::string& file) {

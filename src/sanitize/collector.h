@@ -40,4 +40,8 @@ std::vector<Finding> read_results(const std::string& file);
 /// Adds `more` to `all`; findings that are one are counted together.
 void merge(std::vector<Finding>& all, std::vector<Finding> more);
 
+/// Puts causes before consequences: findings by kind of check, and without reads of unwritten memory at a line that a
+/// race names too (the race explains them).
+void tidy(std::vector<Finding>& findings);
+
 }  // namespace orrery::sanitize

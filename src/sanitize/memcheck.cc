@@ -206,7 +206,7 @@ void Memcheck::launch_end(const RunState& run, const LaunchResult& result) {
   if (address && faulted_.contains(kernel)) return;
   Finding f;
   f.check = "memcheck";
-  f.kind = address ? "out-of-bounds" : fault.kind == FaultKind::assertion ? "assertion" : fault.kind == FaultKind::timeout ? "timeout" : "fault";
+  f.kind = fault.kind == FaultKind::misaligned_address ? "misaligned" : address && fault.address < 4096 ? "null-pointer" : address ? "out-of-bounds" : fault.kind == FaultKind::assertion ? "assertion" : fault.kind == FaultKind::timeout ? "timeout" : "fault";
   f.place.kernel = kernel;
   f.place.source_file = fault.source_file;
   f.place.source_line = fault.loc.source_line;

@@ -38,13 +38,18 @@ void RaceOrder::block_begin(const CtaContext& cta, uint32_t serial, uint32_t clu
   }
   const uint64_t first = reinterpret_cast<uint64_t>(cta.shared);
   std::erase_if(phases_, [&](const auto& p) { return reinterpret_cast<uint64_t>(p.first) - first < cta.shared_bytes; });
-  std::erase_if(locations_, [&](const auto& l) { return l.first - first < cta.shared_bytes; });
+  std::erase_if(shared_keys_, [&](uint64_t key) {
+    const bool here = key - first < cta.shared_bytes;
+    if (here) locations_.erase(key);
+    return here;
+  });
 }
 
 void RaceOrder::launch_end(const RunState& run) {
   std::erase_if(blocks_, [&](const auto& b) { return b.second->run == &run; });
   last_cta_ = nullptr;
   locations_.clear();
+  shared_keys_.clear();
   phases_.clear();
 }
 
@@ -240,7 +245,9 @@ void RaceOrder::strong_write(const Where& where, int lane, uint64_t key, Order o
     if (!also_reads && !locations_.empty()) locations_.erase(key);
     return;
   }
-  Location& l = locations_[key];
+  const auto [at, fresh] = locations_.try_emplace(key);
+  Location& l = at->second;
+  if (fresh && !global) shared_keys_.push_back(key);
   if (!also_reads) l = {};
   l.depends = join(l.depends, depends);
   l.wide = join(l.wide, wide);

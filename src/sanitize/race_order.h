@@ -103,6 +103,7 @@ class RaceOrder {
   const exec::CtaContext* last_cta_ = nullptr;
   BlockOrder* last_ = nullptr;
   std::unordered_map<uint64_t, Location> locations_;
+  std::vector<uint64_t> shared_keys_;      // those of locations_ in shared memory
   std::unordered_map<const uint64_t*, PhaseClock> phases_;
 };
 

@@ -65,7 +65,7 @@ struct SharedShadow {
 class GlobalShadow {
  public:
   static constexpr uint64_t kPageBytes = 4096;
-  static constexpr size_t kMostPages = 60000;  // about 12 GB of cells for 245 MB of memory
+  static constexpr size_t kMostPages = 60000;  // 2.9 GB of cells for 245 MB of memory
   Cell& cell(uint64_t word_address);
   void forget(uint64_t address, uint64_t bytes);
   WordMap words;

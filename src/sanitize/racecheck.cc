@@ -24,8 +24,10 @@ void Racecheck::launch_begin(const RunState& run) {
 void Racecheck::launch_end(const RunState& run, const LaunchResult&) {
   order_.launch_end(run);
   launches_.erase(&run);
+  flush();
   if (!launches_.empty()) return;
   shared_.clear();
+  ends_.clear();
   first_ += uint32_t(blocks_.size());  // everything until here is of the past
   blocks_.clear();
 }
@@ -95,11 +97,11 @@ void Racecheck::exit(const Where& where) {
   const CtaContext& cta = *where.warp->cta;
   if (!cta.cluster || cta.cluster->n < 2) return;
   BlockOrder& order = order_.block(cta);
-  Block& b = blocks_[order.serial - first_];
-  b.known_at_end = join(b.known_at_end, release(order.warps[where.warp->warp_id].clock, where.mask, where.warp->live));
+  End& end = ends_[order.serial];
+  end.known = join(end.known, release(order.warps[where.warp->warp_id].clock, where.mask, where.warp->live));
   if (cta.live_threads > uint32_t(std::popcount(where.mask))) return;
-  for (const auto& [thread, s] : b.visitors) {
-    if (b.known_at_end->knows(s.block, s.thread, s.clock)) continue;
+  for (const auto& [thread, s] : end.visitors) {
+    if (end.known->knows(s.block, s.thread, s.clock)) continue;
     Finding f;
     f.check = "racecheck";
     f.kind = "block-ends-while-used";
@@ -109,6 +111,7 @@ void Racecheck::exit(const Where& where) {
     f.remedy = "put cluster.sync() (barrier.cluster) at the end of the kernel, after the last use";
     collector_.add(std::move(f));
   }
+  ends_.erase(order.serial);
 }
 
 SharedShadow& Racecheck::shared_of(const CtaContext& cta) { return *shared_[&cta]; }
@@ -157,7 +160,7 @@ void Racecheck::lane(const Access& a, int lane, uint32_t site, WarpOrder& w, Blo
     now.writes = false, now.reads = true;
   else if (a.order == Order::weak && now.writes) strong(a, lane, now.memory, !shared);
   if (shared && t.cta != a.where.warp->cta)
-    blocks_[order_.block(*t.cta).serial - first_].visitors[uint64_t{b.serial} << 16 | now.stamp.thread] = now.stamp;
+    ends_[order_.block(*t.cta).serial].visitors[uint64_t{b.serial} << 16 | now.stamp.thread] = now.stamp;
   const uint64_t first = shared ? t.offset : address;
   SharedShadow* shadow = shared ? &shared_of(*t.cta) : nullptr;
   for (uint64_t at = first & ~uint64_t{3}; at < first + a.bytes; at += 4) {
@@ -280,9 +283,40 @@ Place Racecheck::place_of_stamp(const Stamp& s) const {
   return p;
 }
 
+namespace {
+std::string line_of(const Place& p) {
+  return p.kernel + "|" + p.function + "|" + (p.source_line ? fmt::format("{}:{}", p.source_file, p.source_line) : std::to_string(p.ptx_line));
+}
+}  // namespace
+
+void Racecheck::flush() {
+  for (auto& [lines, pair] : found_) {
+    pair.finding.count = pair.count;
+    if (!collector_.full("racecheck")) collector_.add(std::move(pair.finding));
+  }
+  found_.clear();
+  known_.clear();
+}
+
 void Racecheck::report(const Now& now, const Stamp& before, bool before_wrote) {
-  const uint64_t pair = uint64_t{before.site} << 33 | uint64_t{before_wrote} << 32 | now.stamp.site;
-  if (known_[pair]++ > 1000) return;  // counted often enough to say "many"
+  const bool one_block = before.block == now.stamp.block, one_warp = one_block && before.thread / 32 == now.stamp.thread / 32;
+  const int distance = one_warp ? 0 : one_block ? 1 : blocks_[before.block - first_].cluster == blocks_[now.stamp.block - first_].cluster ? 2 : 3;
+  const uint64_t sites = uint64_t{before.site} << 34 | uint64_t{before_wrote} << 33 | now.stamp.site;
+  const auto known = known_.find(sites);
+  if (known != known_.end() && known->second.second >= distance) {
+    known->second.first->count++;
+    return;
+  }
+  std::string here = line_of(sites_[now.stamp.site].place), there = line_of(sites_[before.site].place);
+  if (there < here) std::swap(here, there);
+  Pair& pair = found_[{here, there}];
+  known_[sites] = {&pair, distance};
+  if (pair.count++ && pair.distance >= distance) return;
+  pair.distance = distance;
+  pair.finding = describe(now, before, before_wrote);
+}
+
+Finding Racecheck::describe(const Now& now, const Stamp& before, bool before_wrote) const {
   const Access& a = *now.access;
   const Block& other = blocks_[before.block - first_];
   const bool same_block = before.block == now.stamp.block, same_warp = same_block && before.thread / 32 == now.stamp.thread / 32;
@@ -306,7 +340,7 @@ void Racecheck::report(const Now& now, const Stamp& before, bool before_wrote) {
   else if (same_block) f.remedy = "put __syncthreads() (or another barrier that both threads pass) between the two";
   else if (blocks_[now.stamp.block - first_].cluster == other.cluster) f.remedy = "put cluster.sync() (barrier.cluster) between the two";
   else f.remedy = "blocks run in any order: use atomics, a release and an acquire at the scope of the GPU (cuda::atomic_ref, __threadfence), or two launches";
-  collector_.add(std::move(f));
+  return f;
 }
 
 }  // namespace orrery::sanitize

@@ -8,6 +8,7 @@
 // other accesses makes a difference to anybody.
 // Asynchronous copies are not looked at here (asynccheck).
 #pragma once
+#include <map>
 #include <unordered_map>
 
 #include "sanitize/collector.h"
@@ -47,10 +48,12 @@ class Racecheck : public exec::Observer {
     uint32_t ctaid[3] = {};
     uint32_t cluster = 0;      // serial of its first block
     exec::Dim3 shape;
-    // In a cluster: the latest use of its shared memory by each thread of another block, and what its threads knew when
-    // they ended.
+  };
+  /// Of a block in a cluster: the latest use of its shared memory by each thread of another block, and what its threads
+  /// knew when they ended.
+  struct End {
     std::unordered_map<uint64_t, Stamp> visitors;
-    KnowledgePtr known_at_end;
+    KnowledgePtr known;
   };
   /// One lane's access while it is looked at.
   struct Now {
@@ -77,6 +80,7 @@ class Racecheck : public exec::Observer {
   bool reach_each_other(const Stamp& a, const Stamp& b) const;
   Place place_of_stamp(const Stamp& s) const;
   void report(const Now& now, const Stamp& before, bool before_wrote);
+  Finding describe(const Now& now, const Stamp& before, bool before_wrote) const;
   std::string value_of(const Now& now, bool stored) const;
   SharedShadow& shared_of(const exec::CtaContext& cta);
 
@@ -87,7 +91,17 @@ class Racecheck : public exec::Observer {
   std::unordered_map<const exec::CtaContext*, std::unique_ptr<SharedShadow>> shared_;
   std::unordered_map<const exec::DecodedProgram*, std::vector<uint32_t>> site_numbers_;
   std::vector<Site> sites_{1};
-  std::unordered_map<uint64_t, uint32_t> known_;   // pair of sites -> times reported
+  /// What is found of one pair of lines, in any order and kind, until the launch ends: the race between the threads
+  /// that are farthest apart stands for all, because what orders those orders the others too.
+  struct Pair {
+    Finding finding;
+    int distance = 0;
+    uint64_t count = 0;
+  };
+  void flush();
+  std::map<std::pair<std::string, std::string>, Pair> found_;
+  std::unordered_map<uint64_t, std::pair<Pair*, int>> known_;  // by pair of sites and distance
+  std::unordered_map<uint32_t, End> ends_;         // by serial, of clusters that run
   std::vector<Block> blocks_;                      // by serial - first_
   uint32_t first_ = 1;                             // serial of blocks_[0]
   std::unordered_map<const exec::RunState*, uint32_t> launches_;  // first serial of a launch that runs

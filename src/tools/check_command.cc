@@ -94,6 +94,7 @@ int check_program(const CheckOptions& o, const sanitize::Options& checks, const 
       return 127;
     }
   }
+  sanitize::tidy(findings);
   const auto suppressed = sanitize::suppress(rules, findings);
   if (o.json != "-") fmt::print(stderr, "{}", sanitize::render_text(run, findings, suppressed));
   bool written = true;
