@@ -42,6 +42,11 @@ const Block* Allocations::holder(uint64_t address, uint64_t bytes) {
     --it;
     const Block& b = it->second;
     if (address + bytes <= b.end && address >= b.begin) return last_ = &b;
+    if (address < b.end) {  // mappings side by side (cuMemMap) are one piece of memory
+      uint64_t end = b.end;
+      for (auto next = std::next(it); next != live_.end() && next->first == end && end < address + bytes; ++next) end = next->second.end;
+      if (end >= address + bytes && !b.on_device) return &b;
+    }
     // The heap is one block that holds the blocks of device malloc: those before the address do not hold it.
     if (!b.on_device) return nullptr;
   }
