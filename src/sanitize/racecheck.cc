@@ -157,7 +157,7 @@ void Racecheck::lane(const Access& a, int lane, uint32_t site, WarpOrder& w, Blo
   const isa::Form& form = a.where.code->code[a.where.pc].instr->form;
   if (a.kind == AccessKind::store && a.has_value && !options_.strict && a.bytes <= 8 && a.bytes == uint32_t(isa::bytes_of(form.type())) && a.order == Order::weak &&
       (shared || memory.find(address)) && std::memcmp(now.memory, &a.value[lane], a.bytes) == 0)
-    now.writes = false, now.reads = true;
+    now.writes = false, now.reads = now.silent = true;
   else if (a.order == Order::weak && now.writes) strong(a, lane, now.memory, !shared);
   if (shared && t.cta != a.where.warp->cta)
     ends_[order_.block(*t.cta).serial].visitors[uint64_t{b.serial} << 16 | now.stamp.thread] = now.stamp;
@@ -219,7 +219,7 @@ void Racecheck::visit(Now& now, Cell& cell, uint8_t mask) {
   Stamp s = now.stamp;
   s.bytes = mask;
   if (cell.write.site && cell.write.same(s)) return;
-  if (cell.write.site && !ordered(now, cell.write)) {
+  if (cell.write.site && !now.silent && !ordered(now, cell.write)) {
     const Stamp& w = cell.write;
     // Volatile accesses of one warp's lanes do not race by the letter, but nothing orders them: code that relies on
     // lanes being in step.
@@ -332,8 +332,9 @@ Finding Racecheck::describe(const Now& now, const Stamp& before, bool before_wro
   if (now.writes && a.has_value && !atomic) f.message += fmt::format(" ({}, where {} is)", value_of(now, true), value_of(now, false));
   else if (now.memory && !now.writes) f.message += fmt::format(" (it gets {})", value_of(now, false));
   f.message += fmt::format(" that a thread of {} {} before, and nothing orders the two", same_warp ? "the same warp" : same_block ? "the same block" : "another block",
-                           before_wrote ? sites_[before.site].atomic ? "updated" : "wrote" : "read");
-  f.others.push_back({before_wrote ? sites_[before.site].atomic ? "The update" : "The write" : "The read", place_of_stamp(before), ""});
+                           before_wrote || !sites_[before.site].load ? sites_[before.site].atomic ? "updated" : "wrote" : "read");
+  f.others.push_back({before_wrote ? sites_[before.site].atomic ? "The update" : "The write"
+                      : sites_[before.site].load ? "The read" : "The write (of the value that was there)", place_of_stamp(before), ""});
   const bool scopes = before.scope && now.stamp.scope;
   if (scopes && !same_block) f.remedy = "widen the scope of both accesses until it includes the other block (.cluster, .gpu or .sys)";
   else if (same_warp) f.remedy = "put __syncwarp() between the two: lanes of a warp need not be in step, and shuffles and votes do not order memory";

@@ -66,6 +66,7 @@ class Racecheck : public exec::Observer {
     const std::byte* memory = nullptr;  // the access's first byte
     uint32_t oldest = 0;                // stamps of earlier blocks than this are of the past
     bool reads = false, writes = false, shared = false;
+    bool silent = false;                // a store of what is there: the last write stored the same
   };
 
   uint32_t site_of(const exec::Access& a);
