@@ -116,7 +116,9 @@ void System::finish() {
     return std::ranges::all_of(devices_, [](auto& device) { return !device->primary_exists() || device->primary().idle(); });
   };
   while (!idle() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // A launch that does not end in time still holds the compiler: then its thread at least has nothing left to do.
   if (idle()) code_.reset();
+  else if (code_) code_->finish();
   if (observer_) observer_->process_end();
   interrupt_ = 0;  // destructors of the program may still launch something; it is interpreted
   if (record_.launches() == 0) return;

@@ -41,7 +41,7 @@ struct AddressRef {
 struct Stepper;               // exec/stepper.h
 struct Decoded;
 
-enum class Next : uint8_t { next, jump, block, regroup, fault };
+enum class Next : uint8_t { next, jump, block, regroup, fault };  // block: compiled code must leave and wait
 using Handler = Next (*)(Stepper&, const Decoded&);
 
 struct Decoded {

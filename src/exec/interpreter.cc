@@ -41,10 +41,10 @@ int group_of_lane(const WarpContext& w, int lane) {
   return -1;
 }
 
-bool native_can_start(const RunState& run, const WarpContext& w) {
-  if (!run.native || w.n_groups != 1) return false;
+bool native_can_start(const WarpContext& w) {
+  if (!w.cta->native || w.n_groups != 1) return false;
   const Group& g = w.groups[0];
-  return g.state == GroupState::ready && !g.frame && g.mask == w.live && run.native->entry_of[g.pc] >= 0;
+  return g.state == GroupState::ready && !g.frame && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ bool run_group(RunState& run, WarpContext& w, int index, int& slice, bool& rotat
     } else {
       return false;  // regroup or block: the handler has written the groups
     }
-    if (alone && run.native && native_can_start(run, w)) {
+    if (alone && native_can_start(w)) {
       stop = Stop::service;
       return true;
     }
@@ -194,7 +194,7 @@ Stop interpret(RunState& run, WarpContext& w) {
     if (run.stop) return Stop::fault;
     merge_groups(w);
     if (w.n_groups == 0) return Stop::done;
-    if (!first && native_can_start(run, w)) return Stop::service;
+    if (!first && native_can_start(w)) return Stop::service;
     int index = favoured >= 0 ? group_of_lane(w, favoured) : -1;
     if (index < 0) favoured = -1, index = pick(w, -1);
     if (index < 0) {

@@ -26,8 +26,9 @@ struct NativeCode {
 
 /// What compiled code may call back (all with C linkage and plain arguments; filled by exec/, read by the JIT).
 struct RuntimeCalls {
-  /// Executes instruction `inst` for the lanes in `mask`, which never blocks, jumps or synchronises; operands are
-  /// read from and written to the frame. Returns 0, or nonzero after a fault.
+  static constexpr uint32_t kMustWait = 2;
+  /// Executes instruction `inst` for the lanes in `mask`, which neither jumps nor synchronises; operands are read from
+  /// and written to the frame. Returns 0, 1 after a fault, or kMustWait when it has to wait: nothing has changed then.
   uint32_t (*execute)(WarpContext*, uint32_t inst, uint32_t mask);
   /// A memory access of `bytes` per lane that failed the inline checks (misaligned, outside device memory, generic
   /// window, registered host memory): `addresses` has 32 entries. Executes it like `execute` (same contract).

@@ -155,6 +155,7 @@ Next op_wait(Stepper& s, const Decoded& d) {
     return Next::next;
   });
   if (next == Next::fault) return next;
+  if (!s.group && failed) return Next::block;  // compiled code
   if (s.group) {
     if (failed && !s.group->polled) return rest(s, failed);
     if (s.observer()) report_tests(s, d, parity, passed);

@@ -133,6 +133,7 @@ Next op_barrier_cluster(Stepper& s, const Decoded& d) {
   }
   if (Observer* o = s.observer()) o->cluster_wait(s.where());
   if (c->phase != s.w.cluster_phase) return Next::next;
+  if (!s.group) return Next::block;  // compiled code
   s.group->state = GroupState::cluster;
   s.group->pc = s.pc + 1;
   return Next::regroup;

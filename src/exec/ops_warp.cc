@@ -65,7 +65,8 @@ Next for_member_sets(Stepper& s, const Ref& r, int slot, F op) {
     op(members);
   }
   s.mask = all;
-  if (!waiting || !s.group) return Next::next;
+  if (!waiting) return Next::next;
+  if (!s.group) return Next::block;  // compiled code
   const Group base = *s.group;
   s.group->mask = base.mask & ~waiting;
   s.group->pc = s.pc + 1;

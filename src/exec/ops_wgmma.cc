@@ -85,11 +85,12 @@ Next op_commit(Stepper& s, const Decoded&) {
 
 Next op_wait(Stepper& s, const Decoded& d) {
   const uint32_t pending = uint32_t(s.ref(d, 0).value);
-  if (s.w.wgmma_groups <= pending || !s.group) return Next::next;
+  if (s.w.wgmma_groups <= pending) return Next::next;
   const uint32_t needed = s.w.wgmma_groups - pending;
   for (uint32_t w = first_warp(s); w < end_warp(s); w++) {
     const WarpContext& other = s.cta.warps[w];
     if (!other.live || other.wgmma_groups >= needed) continue;
+    if (!s.group) return Next::block;  // compiled code
     leave_rest_behind(s);
     s.group->state = GroupState::waiting;
     s.group->wait_word = nullptr;

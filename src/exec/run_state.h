@@ -15,15 +15,28 @@ struct RunState {
   Machine& machine;
   const Launch& launch;
   const Kernel& kernel;
-  std::shared_ptr<const NativeCode> native;
+  std::atomic<const NativeCode*> native{nullptr};  // blocks that start, and those that get a turn, take it up
+  std::shared_ptr<const NativeCode> native_owner;  // of `native`; under fault_mutex
   std::atomic<uint64_t> next_cta{0};
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> instructions{0}, finished_ctas{0};  // finished_ctas counts clusters where there are clusters
+  std::atomic<uint64_t> instructions{0}, finished_ctas{0}, native_ctas{0};  // these count clusters where there are clusters
   std::mutex fault_mutex;
   std::optional<Fault> fault;
   std::chrono::steady_clock::time_point start, deadline = std::chrono::steady_clock::time_point::max();
   uint64_t param_address = 0;             // device copy of the parameter buffer, for generic addresses
+  bool may_compile = false;
   uint32_t thread_local_bytes = 0;        // local memory per thread
+
+  /// Compiled code that has become ready since the launch began.
+  void look_for_code() {
+    if (native.load(std::memory_order_relaxed) || !may_compile) return;
+    std::shared_ptr<const NativeCode> code = machine.code->code_for(*kernel.entry->program, launch.block);
+    if (!code) return;
+    std::lock_guard lock(fault_mutex);
+    if (native_owner) return;
+    native_owner = std::move(code);
+    native.store(native_owner.get(), std::memory_order_release);
+  }
 
   /// Keeps the first fault and stops all workers.
   void record(Fault f) {

@@ -1,4 +1,5 @@
 // exec/scheduler.cc: execute(): workers take blocks in order and keep resident what can only wait (see launch.h).
+#include <immintrin.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -37,6 +38,10 @@ class Worker {
   void work() {
     FaultTrap& trap = fault_trap();
     const FaultTrap outer = trap;
+    // The program may flush subnormals, round otherwise or trap: kernels compute as the GPU does.
+    constexpr unsigned kDefaultMxcsr = 0x1f80;  // all exceptions masked, to nearest, no flushing
+    const unsigned outer_mxcsr = _mm_getcsr();
+    _mm_setcsr(kDefaultMxcsr);
     trap.base = run_.machine.memory->base();
     trap.size = run_.machine.memory->size();
     if (sigsetjmp(trap.env, 0)) {
@@ -47,6 +52,8 @@ class Worker {
     }
     trap = outer;
     run_.finished_ctas.fetch_add(finished_, std::memory_order_relaxed);
+    run_.native_ctas.fetch_add(finished_native_, std::memory_order_relaxed);
+    _mm_setcsr(outer_mxcsr);
   }
 
  private:
@@ -99,6 +106,7 @@ class Worker {
         if (progress == Unit::Progress::fault) return;
         if (progress != Unit::Progress::finished) continue;
         finished_++;
+        finished_native_ += running_->native();
         finished = true;
         idle_.push_back(std::move(resident_[i]));
         resident_.erase(resident_.begin() + ptrdiff_t(i--));
@@ -134,7 +142,7 @@ class Worker {
   std::vector<std::unique_ptr<Unit>> resident_, idle_;
   Unit* running_ = nullptr;
   uint64_t next_ = 0, end_ = 0;  // blocks taken but not started
-  uint64_t finished_ = 0;
+  uint64_t finished_ = 0, finished_native_ = 0;
   std::optional<std::mt19937_64> random_;
 };
 
@@ -155,7 +163,7 @@ uint32_t blocks_per_sm(const GpuFacts& gpu, uint32_t threads, uint32_t registers
 
 namespace {
 
-/// Compiled code, if there is some. A launch keeps the engine that it starts with, so one that would take the
+/// Compiled code, if there is some. A block that has begun in the interpreter mostly ends there, so a launch that would take the
 /// interpreter longer than a compilation (about 5 million instructions a second against 0.1 to 0.5 s) waits for it.
 std::shared_ptr<const NativeCode> compiled(CodeProvider& provider, const lower::Program& p, const Launch& launch) {
   constexpr double kWorthWaiting = 500000;  // warp instructions if every one ran once
@@ -191,7 +199,11 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
   const uint64_t params = machine.memory->acquire_window(std::max<uint64_t>(4096, launch.params.size()));
   std::memcpy(reinterpret_cast<void*>(params), launch.params.data(), launch.params.size());
   run.param_address = params;
-  if (machine.code && !machine.options.interpret_only && !machine.options.seed) run.native = compiled(*machine.code, p, launch);
+  if (machine.code && !machine.options.interpret_only && !machine.options.seed) {
+    run.may_compile = true;
+    run.native_owner = compiled(*machine.code, p, launch);
+    run.native = run.native_owner.get();
+  }
 
   const uint64_t units = launch.grid.count() / launch.cluster.count();
   unsigned workers = machine.options.threads ? machine.options.threads : default_workers();
@@ -207,7 +219,8 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
   LaunchResult result;
   result.fault = run.fault;
   result.warp_instructions = run.instructions;
-  (run.native ? result.native_blocks : result.interpreted_blocks) = run.finished_ctas * launch.cluster.count();
+  result.native_blocks = run.native_ctas * launch.cluster.count();
+  result.interpreted_blocks = (run.finished_ctas - run.native_ctas) * launch.cluster.count();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (machine.observer) machine.observer->launch_end(run, result);
   return result;
@@ -223,7 +236,8 @@ uint32_t execute_one(WarpContext* w, uint32_t inst, uint32_t mask) {
   w->at_inst = inst;
   w->at_address = 0;
   const Decoded& d = run.kernel.entry->code[inst];
-  return d.run(s, d) == Next::fault;
+  const Next next = d.run(s, d);
+  return next == Next::fault ? 1 : next == Next::block ? RuntimeCalls::kMustWait : 0;
 }
 
 uint32_t execute_memory(WarpContext* w, uint32_t inst, uint32_t mask, const uint64_t*) { return execute_one(w, inst, mask); }

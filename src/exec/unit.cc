@@ -114,13 +114,13 @@ void Unit::reset(WarpContext& w) {
   w.n_groups = 1;
   w.finished = false;
   w.instructions = 0;
+  w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;
   if (w.fresh) return;
   w.fresh = true;
   w.groups[0] = Group{};
   w.groups[0].mask = w.lanes;
   w.stalled = false;
   w.intact_since = ~uint64_t{0} >> 2;
-  w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;
   w.poll_failed = false;
   w.at_address = 0;
 }
@@ -142,7 +142,9 @@ void Unit::start(uint64_t index) {
   force_ = false;
   polls_ = 0;
   unfinished_ = uint32_t(order_.size());
-  together_ = blocks_.size() == 1 && run_.native && run_.native->entry_of[0] == 0;
+  run_.look_for_code();
+  const NativeCode* native = run_.native.load(std::memory_order_acquire);
+  together_ = blocks_.size() == 1 && native && native->entry_of[0] == 0;
   for (uint32_t r = 0; r < blocks_.size(); r++) {
     Block& b = *blocks_[r];
     CtaContext& c = b.cta;
@@ -159,6 +161,7 @@ void Unit::start(uint64_t index) {
       c.used_barriers = 0;
     }
     c.clock = 0;
+    c.native = native;
     for (WarpContext& w : b.warps) reset(w);
   }
   if (Observer* o = run_.machine.observer)
@@ -178,16 +181,17 @@ Stop take_back(WarpContext& w) {
 
 namespace {
 
-bool converged_entry(const RunState& run, const WarpContext& w) {
-  if (!run.native || w.n_groups != 1) return false;
+bool converged_entry(const WarpContext& w) {
+  if (!w.cta->native || w.n_groups != 1) return false;
   const Group& g = w.groups[0];
-  return g.state == GroupState::ready && !g.frame && !g.reduction && g.mask == w.live && run.native->entry_of[g.pc] >= 0;
+  return g.state == GroupState::ready && !g.frame && !g.reduction && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
 }
 
 /// Compiled code until it stops; then the counts that depend on lanes that exited.
-Stop run_native(RunState& run, WarpContext& w) {
+Stop run_native(WarpContext& w) {
   const uint32_t before = w.live;
-  run.native->entries[size_t(run.native->entry_of[w.groups[0].pc])](&w, 1);
+  const NativeCode& native = *w.cta->native;
+  native.entries[size_t(native.entry_of[w.groups[0].pc])](&w, 1);
   const Stop stop = take_back(w);
   if (const uint32_t gone = before & ~w.live) {
     count_exits(w, gone);
@@ -199,9 +203,12 @@ Stop run_native(RunState& run, WarpContext& w) {
 }
 
 Stop run_warp(RunState& run, WarpContext& w) {
-  for (;;) {
-    if (converged_entry(run, w)) {
-      const Stop stop = run_native(run, w);
+  constexpr uint32_t kPollPeriod = 4096;  // steps from entry to entry between looks at the stop flag
+  for (uint32_t steps = 1;; steps++) {
+    if (steps % kPollPeriod == 0 && poll(run)) return Stop::fault;
+    if (converged_entry(w)) {
+      const Stop stop = run_native(w);
+      if (stop == Stop::entry) continue;
       if (stop != Stop::service && stop != Stop::diverged) return stop;
       if (stop == Stop::service && w.n_groups == 1 && arrive_together(w, run.kernel.entry->code[w.groups[0].pc])) {
         if (w.groups[0].state == GroupState::ready) continue;
@@ -215,11 +222,11 @@ Stop run_warp(RunState& run, WarpContext& w) {
 
 /// Runs a warp that has not started in compiled code. True when it ran to its end; else it stands where it stopped.
 bool start_native(RunState& run, WarpContext& w) {
-  if (!run.native || run.native->entry_of[0] != 0) {
+  if (!w.cta->native || w.cta->native->entry_of[0] != 0) {
     w.fresh = false;
     return false;
   }
-  const Stop stop = run_native(run, w);
+  const Stop stop = run_native(w);
   if (stop == Stop::done) return w.finished = true;
   w.fresh = false;
   if (stop == Stop::fault) w.finished = true;  // the launch ends
@@ -258,7 +265,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
     current_ = &w;
     w.budget = kSpinBudget;
     if (w.fresh) {
-      const bool native = run_.native != nullptr;
+      const bool native = w.cta->native != nullptr;
       if (start_native(run_, w)) {
         unfinished_--;
         instructions_ += w.instructions;
@@ -285,6 +292,13 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
   return true;
 }
 
+/// A block that started without compiled code takes it up at its warps' next turn.
+void Unit::take_up_code() {
+  const NativeCode* native = run_.native.load(std::memory_order_acquire);
+  if (!native || blocks_[0]->cta.native) return;
+  for (auto& b : blocks_) b->cta.native = native;
+}
+
 Unit::Progress Unit::advance(std::mt19937_64* random) {
   if (together_) {
     together_ = false;
@@ -292,6 +306,7 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
   }
   for (;;) {
     bool ran = false, spinning = false;
+    take_up_code();
     if (!pass(random, ran, spinning)) return Progress::fault;
     if (unfinished_ == 0) {
       if (Observer* o = run_.machine.observer)

@@ -30,6 +30,8 @@ class Unit {
   /// The blocks, by rank in their cluster, for observers of a unit.
   std::vector<CtaContext*> blocks();
 
+  /// The block runs compiled code.
+  bool native() const { return blocks_[0]->cta.native != nullptr; }
   /// The warp that is running now, for fault reports.
   WarpContext& current_warp() const { return current_ ? *current_ : *blocks_[0]->cta.running; }
 
@@ -42,6 +44,7 @@ class Unit {
   void place(Block& block, uint32_t rank);
   static void reset(WarpContext& w);
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
+  void take_up_code();
   std::optional<Progress> advance_together();
   uint32_t sweep(RegionFn code);
   void separate();

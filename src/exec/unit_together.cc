@@ -32,7 +32,7 @@ uint32_t Unit::sweep(RegionFn code) {
 
 /// Runs the block while its warps stay together. Nothing: pass() goes on.
 std::optional<Unit::Progress> Unit::advance_together() {
-  const NativeCode& native = *run_.native;
+  const NativeCode& native = *blocks_[0]->cta.native;
   std::vector<WarpContext>& warps = blocks_[0]->warps;
   fault_trap().code = run_.kernel.entry.get();
   fault_trap().lane = -1;

@@ -73,6 +73,7 @@ struct alignas(64) WarpContext {
   uint32_t cluster_phase = 0;      // phase of the cluster barrier at this warp's last arrival
   uint32_t cluster_arrived = 0;    // lanes that have arrived in the cluster barrier's current phase
   uint32_t wgmma_groups = 0;       // wgmma groups that it has committed
+  uint32_t parked = 0;             // lanes of groups that cannot run while compiled code runs the others
   bool poll_failed = false;        // its last look at an mbarrier since it was woken found nothing new
 };
 
@@ -87,6 +88,7 @@ enum class Stop : uint32_t {
   preempted, // (interpreter, random schedule) its turn is over
   arrived,   // (compiled code) all live lanes are at a barrier of the whole block; its instruction is in the bits above
              // the lowest 8; groups are not written
+  entry,     // (compiled code) stands at another entry point
   mixed,     // (compiled code) the warps of a sweep stopped in different ways: WarpContext::stop
 };
 
@@ -123,6 +125,7 @@ struct CtaContext {
   uint32_t used_barriers = 0;      // bit per barrier that somebody has arrived at since the block started
   uint32_t* partial = nullptr;     // [16][n_warps]: lanes of a warp that arrived while others of it have not
   uint64_t clock = 0;              // simulated cycles of %clock: grows with executed instructions
+  const struct NativeCode* native = nullptr;  // compiled code of the kernel, when there is some
 };
 
 }  // namespace orrery::exec

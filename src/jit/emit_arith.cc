@@ -249,7 +249,8 @@ llvm::Value* Emitter::bitfield_op(const Instr& in, int width) {
     }
     case Op::bfe: {
       if (!immediate_at(2) || !immediate_at(3)) return nullptr;
-      const unsigned pos = unsigned(in.ops[2].value) & 255, len = unsigned(in.ops[3].value) & 255;
+      const uint64_t pos = uint64_t(in.ops[2].value), len = uint64_t(in.ops[3].value);
+      if (pos > 255 || len > 255) return nullptr;  // which bits of these count depends on the type
       if (len == 0 || pos >= bits || pos + len > bits) return nullptr;
       Value* up = b_.CreateShl(src(1), ConstantInt::get(type, bits - pos - len));
       Value* by = ConstantInt::get(type, bits - len);
@@ -257,7 +258,8 @@ llvm::Value* Emitter::bitfield_op(const Instr& in, int width) {
     }
     case Op::bfi: {
       if (!immediate_at(3) || !immediate_at(4)) return nullptr;
-      const unsigned pos = unsigned(in.ops[3].value) & 255, len = unsigned(in.ops[4].value) & 255;
+      const uint64_t pos = uint64_t(in.ops[3].value), len = uint64_t(in.ops[4].value);
+      if (pos > 255 || len > 255) return nullptr;
       if (len == 0 || pos >= bits) return src(2);
       const uint64_t ones = len >= 64 ? ~uint64_t{0} : (uint64_t{1} << len) - 1;
       Value* keep = ConstantInt::get(context_, llvm::APInt(bits, ones << pos));

@@ -1,5 +1,6 @@
 // jit/emit_call.cc: one instruction: the known forms first, then the general ways: sem/'s function for pure forms,
 // exec/'s interpreter for the rest. See emitter.h.
+#include "exec/native.h"
 #include "isa/row.h"
 #include "jit/emitter.h"
 #include "lower/flow.h"
@@ -163,7 +164,9 @@ void Emitter::emit_execute(const Instr& in) {
     b_.SetInsertPoint(run);
   }
   publish_count();
-  check_fault(call_runtime(Symbols::execute, b_.getInt32Ty(), {warp_, b_.getInt32(inst_), bits_of(m)}));
+  Value* outcome = call_runtime(Symbols::execute, b_.getInt32Ty(), {warp_, b_.getInt32(inst_), bits_of(m)});
+  if (may_block(in) || (isa::row(in.form.row).effects & isa::effect::convergent)) leave_if(b_.CreateICmpEQ(outcome, b_.getInt32(exec::RuntimeCalls::kMustWait)), true);
+  check_fault(outcome);
   if (guard_) {
     b_.CreateBr(skip);
     b_.SetInsertPoint(skip);

@@ -18,7 +18,7 @@ using ptx::Instr;
 using ptx::OperandKind;
 
 namespace {
-constexpr int32_t kPollPeriod = 1 << 20;  // loop iterations between looks at the stop flag
+constexpr int32_t kPollPeriod = 1 << 16;  // loop iterations between looks at the stop flag
 }
 
 Emitter::Emitter(const Plan& plan, llvm::Module& module, const HostTraits& traits)
@@ -123,7 +123,7 @@ void Emitter::finish_function() {
 void Emitter::emit_region(uint32_t region) {
   begin(region);
   const uint32_t pc = plan_.entries[region];
-  schedule_ = lower::make_schedule(plan_.program, pc, [&](uint32_t i) { return plan_.service[i] != 0; },
+  schedule_ = lower::make_schedule(plan_.program, pc, [&](uint32_t i) { return plan_.ends_before(region, i); },
                                    plan_.uniformity.divergent);
   written_.assign(plan_.program.regs.size(), 0);
   waiting_.assign(schedule_.nodes.size(), nullptr);
@@ -250,14 +250,15 @@ void Emitter::emit_node(uint32_t n) {
     jump(node.successors[0], mask());
     return;
   }
-  count_instructions(node.last - node.first);
+  const bool cut = node.stops && !plan_.service[node.last - 1];  // before another entry
+  count_instructions(node.last - node.first - cut);
   for (uint32_t i = node.first; i < node.last; i++) {
     inst_ = i;
     const Instr& in = plan_.program.code[i];
     guard_ = nullptr;
     if (node.stops && i + 1 == node.last) {
-      if (emit_arrival(i)) return;
-      emit_stop(i, uint32_t(Stop::service), true);
+      if (!cut && emit_arrival(i)) return;
+      emit_stop(i, uint32_t(cut ? Stop::entry : Stop::service), true);
       return;
     }
     const Op op = in.form.op;
@@ -288,7 +289,7 @@ void Emitter::emit_loop_header(uint32_t n) {
   b_.CreateStore(left, poll_slot_);
   Block *poll = block("poll"), *go = block("go");
   auto* branch = b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), poll, go);
-  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 16));
   b_.SetInsertPoint(poll);
   b_.CreateStore(b_.getInt32(kPollPeriod), poll_slot_);
   check_fault(call_runtime(Symbols::should_stop, b_.getInt32Ty(), {warp_}));
@@ -343,7 +344,7 @@ void Emitter::emit_branch_table(const Instr& in) {
   const auto& table = plan_.program.branch_tables.at(in.ops.back().id);
   std::map<uint32_t, std::vector<uint32_t>> cases;  // node -> indices
   for (uint32_t i = 0; i < table.size(); i++) cases[successor(table[i])].push_back(i);
-  if (operand_width(in.ops[0]) == 1 && (!guard_ || width_of(guard_) == 1)) {
+  if (operand_width(in.ops[0]) == 1 && !is_patterned(in.ops[0]) && (!guard_ || width_of(guard_) == 1)) {
     if (guard_) {
       Block *yes = block("taken"), *no = block("next");
       b_.CreateCondBr(guard_, yes, no);
@@ -530,13 +531,13 @@ void Emitter::emit_stop(uint32_t pc, uint32_t why, bool intact) {
   give_back(b_.CreateSelect(b_.CreateICmpEQ(n, b_.getInt32(1)), b_.getInt32(why), b_.getInt32(uint32_t(Stop::diverged))));
 }
 
-void Emitter::leave_if(Value* bad) {
+void Emitter::leave_if(Value* bad, bool intact) {
   if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(bad); c && c->isZero()) return;
   Block *leave = block("leave"), *stay = block("stay");
   auto* branch = b_.CreateCondBr(bad, leave, stay);
   branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
   b_.SetInsertPoint(leave);
-  emit_stop(inst_, uint32_t(Stop::service), false);
+  emit_stop(inst_, uint32_t(Stop::service), intact);
   b_.SetInsertPoint(stay);
 }
 

@@ -1,7 +1,7 @@
 // jit/emit_warp.cc: exchange between the lanes of a warp, fences, prefetches. See emitter.h.
 //
-// A .sync form needs all named lanes: when some of them wait elsewhere, the warp leaves compiled code and the
-// interpreter brings them together. Meanings: exec/ops_warp.cc.
+// A .sync form needs all lanes that a lane names: when some of them wait elsewhere, the warp leaves compiled code and
+// the interpreter brings them together. Meanings: exec/ops_warp.cc.
 #include "jit/emitter.h"
 #include "lower/flow.h"
 
@@ -25,16 +25,18 @@ void Emitter::require_members(Value* members) {
   leave_if(b_.CreateICmpNE(b_.CreateAnd(elsewhere, members), b_.getInt32(0)));
 }
 
-/// The member mask, an operand that all lanes agree on.
+/// All lanes name the same members, whatever they are.
+bool Emitter::same_members(const Operand& o) const {
+  return o.kind == OperandKind::imm || (o.kind == OperandKind::reg && plan_.uniformity.regs[o.id].uniform());
+}
+
+/// The lanes that any active lane names (i32): tiles of a warp name different ones. Null for other operands.
 llvm::Value* Emitter::member_mask(const Operand& o) {
   if (o.kind == OperandKind::imm) return b_.getInt32(uint32_t(o.value));
   if (o.kind != OperandKind::reg) return nullptr;
-  if (width_of_reg(o.id) == 1) return fit(raw(o.id, 1), b_.getInt32Ty());
-  Value* first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateOr(bits_of(exec_mask()), b_.getInt32(1u << 31)), b_.getTrue());
-  Value *all = fit(raw(o.id, 32), b_.getInt32Ty()), *named = b_.CreateExtractElement(all, first);
-  // Lanes that name different members form several groups: the interpreter's business.
-  leave_if(any(b_.CreateAnd(exec_mask(), b_.CreateICmpNE(all, widen(named, 32)))));
-  return named;
+  if (same_members(o)) return fit(raw(o.id, 1), b_.getInt32Ty());
+  Value* named = fit(raw(o.id, 32), b_.getInt32Ty());
+  return b_.CreateOrReduce(b_.CreateSelect(exec_mask(), named, llvm::Constant::getNullValue(named->getType())));
 }
 
 bool Emitter::emit_warp(const Instr& in) {
@@ -75,7 +77,7 @@ bool Emitter::gather_then_execute(const Instr& in) {
 bool Emitter::emit_vote(const Instr& in) {
   const Form& f = in.form;
   if (in.ops[1].kind != OperandKind::reg && in.ops[1].kind != OperandKind::imm) return false;
-  if (guard_ || in.ops[0].kind != OperandKind::reg) return gather_then_execute(in);
+  if (guard_ || in.ops[0].kind != OperandKind::reg || (f.has(Mod::sync) && !same_members(in.ops.back()))) return gather_then_execute(in);
   Value* here = bits_of(mask());
   if (f.has(Mod::sync)) {
     Value* members = member_mask(in.ops.back());

@@ -95,7 +95,7 @@ class Emitter {
   Block* block(const char* name);
   Block* fault_block();
   /// Stops before the current instruction when `bad` (i1) holds: the interpreter executes it.
-  void leave_if(Value* bad);
+  void leave_if(Value* bad, bool intact = false);
 
   // -- emit_values.cc
   LaneType* element(isa::Type t) const;
@@ -170,6 +170,7 @@ class Emitter {
   bool shuffle_by_register(const ptx::Instr& in, const ptx::Operand& d, const ptx::Operand* p, Value* v, uint32_t c);
   bool gather_then_execute(const ptx::Instr& in);
   void require_members(Value* members);
+  bool same_members(const ptx::Operand& o) const;
   Value* member_mask(const ptx::Operand& o);
   bool constant_word(const ptx::Operand& o, uint32_t& v) const;
   void emit_execute(const ptx::Instr& in);

@@ -17,14 +17,19 @@ using ptx::OperandKind;
 
 bool is_service(const Instr& in) {
   switch (in.form.op) {
-    case Op::bar: case Op::barrier: case Op::barrier_cluster: case Op::call: case Op::trap: case Op::brkpt:
-    case Op::nanosleep: case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: case Op::cp_async_wait_group:
-    case Op::cp_async_wait_all: case Op::cp_async_bulk_wait_group: case Op::wgmma_wait_group: case Op::griddepcontrol:
-    case Op::clusterlaunchcontrol: case Op::setmaxnreg: case Op::wgmma_mma_async: case Op::wgmma_mma_async_sp:
-    case Op::wgmma_fence: case Op::wgmma_commit_group: case Op::alloca: case Op::stacksave: case Op::stackrestore:
+    case Op::bar: case Op::barrier: case Op::call: case Op::trap: case Op::clusterlaunchcontrol: case Op::alloca:
+    case Op::stacksave: case Op::stackrestore:
       return true;
     default:
       return false;
+  }
+}
+
+bool may_block(const Instr& in) {
+  switch (in.form.op) {
+    case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: case Op::wgmma_wait_group: return true;
+    case Op::barrier_cluster: return !in.form.has(Mod::arrive);
+    default: return false;
   }
 }
 
@@ -45,6 +50,7 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block)
   for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [](uint32_t) {});
   find_services();
   find_entries();
+  limit_size();
   find_full_regions();
   find_lazy_nans();
 }
@@ -68,32 +74,100 @@ std::vector<uint32_t> Plan::live_before(uint32_t i) const {
   return {live.begin(), live.end()};
 }
 
+namespace {
+
+/// A loop as the order of blocks shows it: its header and all blocks up to the last one that jumps back.
+struct LoopSpan {
+  uint32_t header = lower::kNone, last = 0;
+};
+
+LoopSpan span_of(const lower::Program& p, uint32_t header) {
+  LoopSpan s{header, header};
+  for (uint32_t b : p.blocks[header].predecessors) s.last = std::max(s.last, b);
+  return s;
+}
+
+/// The loop around block `b` that does more than wait; no header when there is none.
+LoopSpan working_loop(const lower::Program& p, uint32_t b) {
+  constexpr uint32_t kWaitLoop = 12;  // instructions of a loop that only waits
+  for (uint32_t h = p.blocks[b].loop_header; h != lower::kNone;) {
+    const LoopSpan s = span_of(p, h);
+    if (p.blocks[s.last].last - p.blocks[h].first > kWaitLoop) return s;
+    uint32_t outer = lower::kNone;
+    for (uint32_t k = h; k-- > 0 && outer == lower::kNone;)
+      if (p.blocks[k].loop_header == k && span_of(p, k).last >= s.last) outer = k;
+    h = outer;
+  }
+  return {};
+}
+
+}  // namespace
+
+/// Where other lanes may wait when the loop begins, a region does not end: the warp could not go on in another one.
+void Plan::find_hubs() {
+  hub.assign(program.code.size() + 1, 0);
+  std::vector<uint8_t> apart(program.blocks.size(), 0);
+  const lower::Schedule all = lower::make_schedule(program, 0, [](uint32_t) { return false; }, uniformity.divergent);
+  for (const lower::Node& n : all.nodes)
+    if (!n.waiting.empty()) apart[n.block] = 1;
+  for (uint32_t i = 0; i < program.code.size(); i++) {
+    if (!may_block(program.code[i])) continue;
+    const LoopSpan s = working_loop(program, program.block_of[i]);
+    if (s.header != lower::kNone && !apart[s.header]) hub[program.blocks[s.header].first] = 1;
+  }
+}
+
+/// Many main entries in one big loop would each have all of it: then they become side entries.
+void Plan::limit_size() {
+  constexpr size_t kLimit = 24000;  // instructions of all regions
+  size_t sum = 0;
+  for (uint32_t e = 0; e < entries.size(); e++) {
+    const lower::Schedule s = lower::make_schedule(program, entries[e], [&](uint32_t i) { return ends_before(e, i); }, uniformity.divergent);
+    for (const lower::Node& n : s.nodes) sum += n.last - n.first;
+  }
+  if (sum > kLimit && sum > 3 * program.code.size()) std::fill(side.begin() + 1, side.end(), 1);
+}
+
+bool Plan::ends_before(uint32_t region, uint32_t i) const {
+  if (service[i]) return true;
+  if (i == entries[region] || entry_of[i] < 0) return false;
+  return hub[i] || (side[region] && program.blocks[program.block_of[i]].first == i);
+}
+
 void Plan::find_entries() {
   const lower::Program& p = program;
-  std::set<uint32_t> at{0};
+  std::set<uint32_t> at{0}, side_at;
   auto ends = [&](const Instr& in) {
     return in.form.op == Op::trap || in.form.op == Op::exit || in.form.op == Op::ret;
   };
+  find_hubs();
   for (uint32_t i = 0; i < p.code.size(); i++) {
-    if (!service[i]) continue;
+    if (hub[i]) at.insert(i);
+    if (!service[i] && !may_block(p.code[i])) continue;
+    std::set<uint32_t>& after = service[i] ? at : side_at;
     const lower::Block& block = p.blocks[p.block_of[i]];
     if (i + 1 < block.last) {
-      if (!ends(p.code[i + 1])) at.insert(i + 1);
+      if (!ends(p.code[i + 1])) after.insert(i + 1);
     } else {
-      for (uint32_t s : block.successors) at.insert(p.blocks[s].first);
+      for (uint32_t s : block.successors) after.insert(p.blocks[s].first);
     }
-    // Lanes that skip this service wait at the end of the branch around it: the warp can come back there.
+    // Lanes that skip this one wait at the end of the branch around it: the warp can come back there.
     for (uint32_t b = p.block_of[i], meet = p.blocks[b].ipdom, steps = 0; meet != lower::kNone && steps < 8; steps++) {
-      if (p.blocks[meet].predecessors.size() > 1) { at.insert(p.blocks[meet].first); break; }
+      if (p.blocks[meet].predecessors.size() > 1) { side_at.insert(p.blocks[meet].first); break; }
       meet = p.blocks[meet].ipdom;
     }
   }
   spin_entry.assign(p.code.size() + 1, 0);
   for (uint32_t b = 0; b < p.blocks.size(); b++)
-    if (p.blocks[b].may_spin) at.insert(p.blocks[b].first), spin_entry[p.blocks[b].first] = 1;
-  entries.assign(at.begin(), at.end());
+    if (p.blocks[b].may_spin) side_at.insert(p.blocks[b].first), spin_entry[p.blocks[b].first] = 1;
+  std::set<uint32_t> all = at;
+  all.insert(side_at.begin(), side_at.end());
+  entries.assign(all.begin(), all.end());
   entry_of.assign(p.code.size() + 1, -1);
-  for (size_t e = 0; e < entries.size(); e++) entry_of[entries[e]] = int32_t(e);
+  for (size_t e = 0; e < entries.size(); e++) {
+    entry_of[entries[e]] = int32_t(e);
+    side.push_back(!at.count(entries[e]));
+  }
 }
 
 void Plan::find_full_regions() {
@@ -116,7 +190,7 @@ void Plan::find_full_regions() {
       spread(n.block);
     }
     if (!n.waiting.empty())
-      for (uint32_t i = n.first; i < n.last; i++) any_apart |= service[i] != 0;
+      for (uint32_t i = n.first; i < n.last; i++) any_apart |= service[i] || may_block(p.code[i]);
   }
   while (!work.empty()) {
     const uint32_t b = work.back();

@@ -1,11 +1,16 @@
 // jit/plan.h: what is decided about a kernel before code is generated.
 //
 // A kernel is compiled as regions: functions that run a warp from an entry to the next instruction that exec/ must
-// execute (a service: barriers, calls, waits, traps). Entries are the kernel's start, the instruction after each
-// service, headers of loops that may spin, and the points where lanes meet again after a service that only some of
-// them reach.
+// execute (a service: barriers, calls, traps) or that has to wait (a test of an mbarrier that fails, for one).
 //
-//   region = code reachable from its entry, each path cut at its first service
+//   entry                                        its region ends at
+//   main: the start, after a service, a hub      services and other hubs
+//   side: after a wait, a loop that may spin,    services, hubs and all other entries at the start of a block
+//         where lanes meet again after a service
+//
+// A hub is the header of the loop around a wait: a warp that had to leave compiled code inside it comes back by a side
+// entry and is in the loop's own region after the next iteration's start. Regions that end at entries keep the sum of
+// all regions proportional to the program.
 //
 // Invariant: Plan is read-only while regions are emitted; the program outlives it.
 // Not here: code (emitter.h), how lanes vary (lower/uniformity.h).
@@ -26,23 +31,31 @@ struct Plan {
   std::vector<uint8_t> service;        // by instruction: exec/ executes it
   std::vector<uint32_t> entries;       // instruction of each region's start
   std::vector<int32_t> entry_of;       // instruction -> region, -1
+  std::vector<uint8_t> hub;            // by instruction: the header of a loop with waits
+  std::vector<uint8_t> side;           // by region
   std::vector<uint8_t> spin_entry;     // by instruction: entry at a loop header that counts down the budget
   std::vector<uint8_t> all_lanes;      // by region: every warp starts it with 32 live lanes
   std::vector<uint8_t> lazy_nan;       // by register: f32 whose NaN may have any payload until it is looked at
   std::vector<uint32_t> definitions;   // by register: instructions that write it
 
+  /// True when the region ends before instruction `i`: a service, or another entry.
+  bool ends_before(uint32_t region, uint32_t i) const;
   /// Registers live before instruction `i`, ascending.
   std::vector<uint32_t> live_before(uint32_t i) const;
 
  private:
   void find_services();
   void find_entries();
+  void find_hubs();
+  void limit_size();
   void find_full_regions();
   void find_lazy_nans();
 };
 
-/// True when exec/ must execute the instruction: it may block, jump to another function, end the launch.
+/// True when exec/ must execute the instruction: it nearly always blocks, jumps to another function, ends the launch.
 bool is_service(const ptx::Instr& instr);
+/// True when the instruction may find that it has to wait: compiled code executes it and leaves before it when it has.
+bool may_block(const ptx::Instr& instr);
 /// True when the f32 instruction makes NaNs by host arithmetic (and so with the host's payload).
 bool makes_nan(const ptx::Instr& instr);
 

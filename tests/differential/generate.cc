@@ -44,6 +44,7 @@ class Maker {
   Program program_;
   int names_ = 0;
   bool protocols_ = false;
+  int n_protocols_ = 0;
   Place* here_ = nullptr;
 
   int name() { return names_++; }
@@ -339,7 +340,7 @@ class Maker {
     if (kind < 16 && place.depth < 3) return random_.one_in(6) ? table(place) : branch(place);
     if (kind < 18 && place.depth < 3) return loop(place);
     if (place.top) {
-      if (protocols_ && random_.one_in(2)) return make_protocol(random_, name(), false, program_);
+      if (protocols_ && n_protocols_ < 14 && random_.one_in(2)) return make_protocol(random_, name(), n_protocols_++, program_);
       if (!protocols_ && random_.one_in(6)) return line(fmt::format("@{} {}; vote.sync.ballot.b32 %m0, 1, -1;", predicate(), random_.one_in(2) ? "exit" : "ret"));
       return exchange();
     }

@@ -16,7 +16,7 @@ namespace differential {
 /// The program of a seed. Deterministic: the same on every machine.
 Program generate(uint64_t seed);
 
-/// A piece of code in which threads wait for each other; `id` makes its names unique.
-Statement make_protocol(Random& random, int id, bool whole_warps, Program& program);
+/// A piece of code in which threads wait for each other; `id` makes its names unique, `place` (0 to 13) its words.
+Statement make_protocol(Random& random, int id, int place, const Program& program);
 
 }  // namespace differential

@@ -87,8 +87,8 @@ setp.ne.s32 %q0, %thr, 0; @!%q0 mbarrier.inval.shared.b64 [%t0+{1}]; bar.sync 0;
 
 }  // namespace
 
-Statement make_protocol(Random& random, int id, bool whole_warps, Program& program) {
-  const int offset = 64 + 256 * (id % 14);
+Statement make_protocol(Random& random, int id, int place, const Program& program) {
+  const int offset = 64 + 256 * place;
   const uint32_t threads = program.block[0] * program.block[1] * program.block[2];
   switch (random.below(7)) {
     case 0: return {{spin_lock(id, offset)}, {}};
@@ -96,7 +96,7 @@ Statement make_protocol(Random& random, int id, bool whole_warps, Program& progr
     case 2: return {{cas_maximum(id, offset)}, {}};
     case 3: return {{flag(id, offset, random.one_in(2))}, {}};
     case 4: return {{look_back(id, offset + 8)}, {}};
-    default: return {{mbarrier(id, 8 * (id % 64), threads, random.one_in(2))}, {}};
+    default: return {{mbarrier(id, 8 * place, threads, random.one_in(2))}, {}};
   }
 }
 

@@ -65,7 +65,7 @@ Outcome run(const Program& program, Engine engine) {
   const uint32_t n = 5;
   std::memcpy(launch.params.data() + 24, &n, 4);
   const exec::LaunchResult result = exec::execute(machine, launch);
-  if (result.fault) o.fault = fmt::format("{}: {}", int(result.fault->kind), result.fault->message);
+  if (result.fault) o.kind = result.fault->kind, o.fault = fmt::format("{}: {}", int(result.fault->kind), result.fault->message);
   o.native_blocks = result.native_blocks;
   o.memory.resize((out_bytes + kStateBytes) / 4);
   std::memcpy(o.memory.data(), reinterpret_cast<void*>(out), out_bytes);
@@ -97,6 +97,7 @@ std::string difference(const Program& program, int* compiled) {
   }
   if (compiled && b.native_blocks) ++*compiled;
   if (a.fault != b.fault) return fmt::format("interpreter: {}\ncompiled: {}", a.fault.empty() ? "no fault" : a.fault, b.fault.empty() ? "no fault" : b.fault);
+  if (a.kind == exec::FaultKind::timeout) return "hangs: " + a.fault;
   if (!a.fault.empty()) return "";  // where a launch stops is not defined
   std::string text;
   int shown = 0;

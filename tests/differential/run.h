@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "exec/launch.h"
 #include "program.h"
 
 namespace differential {
 
 struct Outcome {
+  orrery::exec::FaultKind kind = orrery::exec::FaultKind::none;
   std::string fault;              // kind and message of the fault; empty: none
   std::vector<uint32_t> memory;   // `out`, then `state`
   uint64_t native_blocks = 0;

@@ -1,6 +1,7 @@
 // Compiled code against the interpreter: the same launch, the same bytes, for kernels that exercise one mechanism each.
 // The interpreter is judged by recorded hardware elsewhere; here only agreement counts.
 #include <gtest/gtest.h>
+#include <immintrin.h>
 
 #include <cstring>
 #include <random>
@@ -18,11 +19,24 @@ constexpr int kWords = 4096;
 struct Outcome {
   std::vector<uint32_t> memory;
   std::string fault;
-  uint64_t native_blocks = 0;
+  uint64_t native_blocks = 0, interpreted_blocks = 0;
+};
+
+/// Has the code ready at the n-th time that it is asked for it, as a background compilation has at some time.
+class Late : public exec::CodeProvider {
+ public:
+  Late(exec::CodeProvider& code, int n) : code_(code), n_(n) {}
+  std::shared_ptr<const exec::NativeCode> code_for(const lower::Program& program, exec::Dim3 block) override {
+    return n_-- > 0 ? nullptr : code_.code_for(program, block);
+  }
+
+ private:
+  exec::CodeProvider& code_;
+  int n_;
 };
 
 /// Runs kernel `k(.u64 out, .u64 in, .u32 n)` on fresh buffers.
-Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, uint32_t n, bool compiled, const std::string& decls = "") {
+Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, uint32_t n, bool compiled, const std::string& decls = "", int late = 0) {
   const std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n" + decls +
       "\n.visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n)\n{\n"
       ".reg .pred %p<16>; .reg .b16 %h<16>; .reg .b32 %r<64>; .reg .b64 %d<32>; .reg .f32 %f<32>; .reg .f64 %g<8>;\n" + body + "\n}\n";
@@ -37,7 +51,8 @@ Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, uint32_t
   jit::Compiler compiler(jit::Mode::synchronous);
   exec::Machine machine;
   machine.memory = &memory;
-  machine.code = compiled ? &compiler : nullptr;
+  Late provider(compiler, late);
+  machine.code = compiled ? &provider : nullptr;
   machine.options.threads = 1;
   const uint64_t out = memory.allocate(kWords * 4, exec::MemoryKind::device, 0), in = memory.allocate(kWords * 4, exec::MemoryKind::device, 0);
   std::mt19937 random(7);
@@ -54,6 +69,7 @@ Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, uint32_t
   Outcome o;
   if (result.fault) o.fault = result.fault->message.substr(0, result.fault->message.find(':'));
   o.native_blocks = result.native_blocks;
+  o.interpreted_blocks = result.interpreted_blocks;
   const uint32_t* p = reinterpret_cast<uint32_t*>(out);
   o.memory.assign(p, p + kWords);
   return o;
@@ -156,6 +172,62 @@ TEST(JitKernels, MisalignedAddressIsTheSameFault) { same(kStart + "add.s64 %d1, 
 TEST(JitKernels, SpinLockBetweenLanes) {
   same(kStart + "mov.u32 %r20, 0;\nT: atom.global.cas.b32 %r4, [%d10+12288], 0, 1; setp.ne.s32 %p1, %r4, 0; @%p1 bra T;\n"
                 "ld.volatile.global.u32 %r5, [%d10+12292]; add.s32 %r5, %r5, 1; st.volatile.global.u32 [%d10+12292], %r5; membar.gl; atom.global.exch.b32 %r6, [%d10+12288], 0; st.global.u32 [%d1], %r20; ret;", {1}, {64});
+}
+
+TEST(JitKernels, ValuesThatDifferByAPattern) {
+  // A shift and a branch table by the lane's number: its lanes share a base but are not the same.
+  same(kStart + "mov.u32 %r20, %laneid; mov.u32 %r21, 1; shl.b32 %r22, %r21, %r20; mov.u32 %r23, -16; shr.s32 %r24, %r23, %r20; and.b32 %r25, %r20, 3;\n"
+                "T: .branchtargets A, B, C, A;\nbrx.idx %r25, T;\nA: add.s32 %r22, %r22, 5; bra E;\nB: xor.b32 %r22, %r22, %r2; bra E;\nC: add.s32 %r24, %r24, 9;\nE: add.s32 %r22, %r22, %r24; st.global.u32 [%d1], %r22; ret;");
+}
+
+TEST(JitKernels, PartsOfAWarpExchange) {
+  same(kStart + "mov.u32 %r20, %laneid; and.b32 %r21, %r20, -16; mov.u32 %r22, 65535; shl.b32 %r23, %r22, %r21; redux.sync.add.u32 %r24, %r2, %r23; setp.gt.s32 %p1, %r2, 40;\n"
+                "vote.sync.ballot.b32 %r25, %p1, %r23; shfl.sync.down.b32 %r26, %r2, 3, 4127, %r23; add.s32 %r24, %r24, %r25; xor.b32 %r24, %r24, %r26; st.global.u32 [%d1], %r24; ret;", {2}, {64});
+}
+
+TEST(JitKernels, PackedConversionOfAUniformAndAVaryingValue) {
+  same(kStart + "mov.f32 %f1, 0f00000000; cvt.rn.f32.s32 %f2, %r2; cvt.rn.f16x2.f32 %r4, %f1, %f2; cvt.rn.satfinite.e5m2x2.f32 %h1, %f1, %f2; cvt.u32.u16 %r5, %h1; add.s32 %r4, %r4, %r5; st.global.u32 [%d1], %r4; ret;");
+}
+
+TEST(JitKernels, ApproximationsAreTheHardwares) {
+  same(kStart + "and.b32 %r4, %r2, 65535; add.s32 %r4, %r4, 3; cvt.rn.f32.u32 %f1, %r4; sqrt.approx.f32 %f2, %f1; rcp.approx.f32 %f3, %f1; rsqrt.approx.f32 %f4, %f1; div.full.f32 %f5, %f2, %f1;\n"
+                "mov.b32 %r5, %f2; mov.b32 %r6, %f3; mov.b32 %r7, %f4; mov.b32 %r8, %f5; xor.b32 %r5, %r5, %r6; xor.b32 %r5, %r5, %r7; xor.b32 %r5, %r5, %r8; st.global.u32 [%d1], %r5; ret;");
+}
+
+TEST(JitKernels, OneLaneFeedsAPipelineThatTheOthersWaitFor) {
+  // Warp 0's elected lane writes tiles, warp 1 reads them: full and empty barriers, two slots, 12 tiles.
+  same(kStart + "mov.u32 %r20, s; mov.u32 %r21, %tid.x; shr.u32 %r22, %r21, 5; setp.ne.s32 %p1, %r21, 0; @%p1 bra I; mbarrier.init.shared.b64 [%r20], 1; mbarrier.init.shared.b64 [%r20+8], 1; mbarrier.init.shared.b64 [%r20+16], 32; mbarrier.init.shared.b64 [%r20+24], 32;\n"
+                "I: bar.sync 0; mov.u32 %r23, 0; mov.u32 %r30, 0; setp.eq.s32 %p2, %r22, 1; @%p2 bra CONSUMER; setp.ne.s32 %p3, %r21, 0; @%p3 bra END;\n"
+                "PRODUCE: and.b32 %r24, %r23, 1; shl.b32 %r25, %r24, 3; add.s32 %r25, %r25, %r20; shr.u32 %r26, %r23, 1; and.b32 %r26, %r26, 1; xor.b32 %r27, %r26, 1;\n"
+                "WE: mbarrier.try_wait.parity.shared.b64 %p4, [%r25+16], %r27; @!%p4 bra WE; shl.b32 %r28, %r24, 2; add.s32 %r28, %r28, %r20; mad.lo.s32 %r29, %r23, 77, %r2; st.shared.u32 [%r28+32], %r29; mbarrier.arrive.shared.b64 _, [%r25];\n"
+                "add.s32 %r23, %r23, 1; setp.lt.s32 %p5, %r23, 12; @%p5 bra PRODUCE; bra END;\n"
+                "CONSUMER: and.b32 %r24, %r23, 1; shl.b32 %r25, %r24, 3; add.s32 %r25, %r25, %r20; shr.u32 %r26, %r23, 1; and.b32 %r26, %r26, 1;\n"
+                "WF: mbarrier.try_wait.parity.shared.b64 %p4, [%r25], %r26; @!%p4 bra WF; shl.b32 %r28, %r24, 2; add.s32 %r28, %r28, %r20; ld.shared.u32 %r29, [%r28+32]; mad.lo.s32 %r30, %r30, 3, %r29; mbarrier.arrive.shared.b64 _, [%r25+16];\n"
+                "add.s32 %r23, %r23, 1; setp.lt.s32 %p5, %r23, 12; @%p5 bra CONSUMER;\nEND: st.global.u32 [%d1], %r30; ret;", {2}, {64}, 150, ".shared .align 8 .b8 s[64];");
+}
+
+TEST(JitKernels, ALaunchTakesUpCodeWhenItIsReady) {
+  setenv("ORRERY_CACHE", "off", 1);
+  const std::string body = kStart + "mad.lo.s32 %r4, %r2, 3, %r1; st.global.u32 [%d1], %r4; ret;";
+  const Outcome a = run(body, {40}, {64}, 150, true, "", 10), b = run(body, {40}, {64}, 150, false);
+  EXPECT_EQ(a.memory, b.memory);
+  EXPECT_GT(a.native_blocks, 0u);
+  EXPECT_GT(a.interpreted_blocks, 0u);
+  EXPECT_EQ(a.native_blocks + a.interpreted_blocks, 40u);
+}
+
+TEST(JitKernels, TheProgramsOwnFloatingPointModeDoesNotMatter) {
+  setenv("ORRERY_CACHE", "off", 1);
+  const std::string body = kStart + "and.b32 %r4, %r2, 8388607; mov.b32 %f1, %r4; add.f32 %f2, %f1, %f1; cvt.rn.f32.s32 %f3, %r2; div.rn.f32 %f3, %f3, 0f40400000; mov.b32 %r5, %f2; mov.b32 %r6, %f3; xor.b32 %r5, %r5, %r6; st.global.u32 [%d1], %r5; ret;";
+  const Outcome plain = run(body, {2}, {64}, 150, false);
+  const unsigned before = _mm_getcsr(), flushing_towards_zero = 0x1f80 | 0x8040 | 0x6000;
+  for (bool compiled : {false, true}) {
+    _mm_setcsr(flushing_towards_zero);
+    const Outcome o = run(body, {2}, {64}, 150, compiled);
+    EXPECT_EQ(_mm_getcsr() & ~0x3fu, flushing_towards_zero);
+    _mm_setcsr(before);
+    EXPECT_EQ(o.memory, plain.memory);
+  }
 }
 
 }  // namespace
