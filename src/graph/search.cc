@@ -2,8 +2,10 @@
 #include "graph/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cmath>
+#include <thread>
 
 #include "base/error.h"
 #include "graph/verbs.h"
@@ -61,97 +63,150 @@ double score(const Candidate& c, const std::string& goal) {
 }
 
 // Whether a is at least as good as b in everything and better in something.
-bool dominates(const Candidate& a, const Candidate& b) {
+bool dominates(const Candidate& a, const Candidate& b, const std::string& goal) {
   double ta = a.answer.output_tokens_s / a.gpus, tb = b.answer.output_tokens_s / b.gpus;
   double la = a.answer.tpot, lb = b.answer.tpot;
   double fa = a.answer.ttft, fb = b.answer.ttft;
-  bool no_worse = ta >= tb && la <= lb && fa <= fb;
-  return no_worse && (ta > tb || la < lb || fa < fb);
+  double ga = score(a, goal), gb = score(b, goal);
+  bool no_worse = ta >= tb && la <= lb && fa <= fb && ga >= gb;
+  return no_worse && (ta > tb || la < lb || fa < fb || ga > gb);
 }
 
-std::vector<Candidate> pareto(std::vector<Candidate> all) {
-  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+// Those that no other dominates, by throughput per GPU; of equals the first.
+std::vector<Candidate> pareto(std::vector<Candidate> all, const std::string& goal) {
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.answer.output_tokens_s / a.gpus > b.answer.output_tokens_s / b.gpus;
   });
   std::vector<Candidate> front;
   for (Candidate& c : all) {
     bool beaten = false;
-    for (const Candidate& f : front) beaten |= dominates(f, c);
-    if (!beaten) front.push_back(std::move(c));
+    for (const Candidate& f : front) beaten |= dominates(f, c, goal);
+    if (beaten) continue;
+    std::erase_if(front, [&](const Candidate& f) { return dominates(c, f, goal); });
+    front.push_back(std::move(c));
   }
   return front;
 }
 
+void best_first(std::vector<Candidate>& front, const std::string& goal) {
+  std::stable_sort(front.begin(), front.end(),
+                   [&](const Candidate& a, const Candidate& b) { return score(a, goal) > score(b, goal); });
+}
+
+// One graph per pair of formats, shared by all divisions.
+struct Formats {
+  std::string weights, kv;
+  Graph graph;
+};
+
+struct Division {
+  const Formats* formats;
+  Plan plan;
+  int gpus;
+};
+
 class Search {
  public:
   Search(const Graph& graph, const Plan& base, const Cluster& cluster, const SearchQuestion& q)
-      : graph_(graph), base_(base), cluster_(cluster), q_(q), limits_(parse_limits(q.limits)) {}
+      : graph_(graph), base_(base), cluster_(cluster), q_(q), limits_(parse_limits(q.limits)) {
+    score({}, q.goal);  // refuses an unknown goal before any work
+  }
 
   SearchResult run() {
-    for (const std::string& format : q_.formats)
-      for (const char* kv : {"bf16", "fp8"}) {
-        Graph g = graph_;
-        Plan scratch;
-        if (format != "bf16") apply_verb("requant weight " + format, g, scratch);
-        bool states = std::any_of(g.tensors.begin(), g.tensors.end(),
-                                  [](const Tensor& t) { return t.cls == TensorClass::kState; });
-        if (states && std::string(kv) != "bf16")
-          apply_verb(std::string("requant kv ") + kv, g, scratch);
-        else if (!states && std::string(kv) != "bf16")
-          continue;
-        for (int gpus : divisors(cluster_.gpus))
-          if (gpus <= limits_.gpus) divisions(g, format, kv, gpus);
-      }
-    result_.kept = kept_.size();
-    result_.front = pareto(std::move(kept_));
-    std::stable_sort(
-        result_.front.begin(), result_.front.end(),
-        [this](const Candidate& a, const Candidate& b) { return score(a, q_.goal) > score(b, q_.goal); });
-    return std::move(result_);
+    formats();
+    for (const Formats& f : formats_)
+      for (int gpus : divisors(cluster_.gpus))
+        if (gpus <= limits_.gpus) divisions(f, gpus);
+    std::vector<SearchResult> results(divisions_.size());
+    std::atomic<std::size_t> next{0};
+    auto work = [&] {
+      for (std::size_t i; (i = next++) < divisions_.size();)
+        if (i % q_.parts == static_cast<std::size_t>(q_.part)) batches(divisions_[i], results[i]);
+    };
+    int count =
+        q_.threads > 0 ? q_.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < count; ++i) threads.emplace_back(work);
+    work();
+    threads.clear();
+    return gather(std::move(results));
   }
 
  private:
-  void divisions(const Graph& g, const std::string& weights, const std::string& kv, int gpus) {
+  SearchResult gather(std::vector<SearchResult> results) const {
+    SearchResult all;
+    for (SearchResult& r : results) {
+      all.tried += r.tried, all.legal += r.legal, all.fitting += r.fitting, all.kept += r.kept;
+      for (Candidate& c : r.front) all.front.push_back(std::move(c));
+    }
+    all.front = pareto(std::move(all.front), q_.goal);
+    best_first(all.front, q_.goal);
+    return all;
+  }
+
+  void formats() {
+    bool states = std::any_of(graph_.tensors.begin(), graph_.tensors.end(),
+                              [](const Tensor& t) { return t.cls == TensorClass::kState; });
+    for (const std::string& format : q_.formats)
+      for (const char* kv : {"bf16", "fp8"}) {
+        if (!states && std::string(kv) != "bf16") continue;
+        Formats f{format, kv, graph_};
+        Plan scratch;
+        if (format != "bf16") apply_verb("requant weight " + format, f.graph, scratch);
+        if (std::string(kv) != "bf16") apply_verb(std::string("requant kv ") + kv, f.graph, scratch);
+        formats_.push_back(std::move(f));
+      }
+  }
+
+  void divisions(const Formats& f, int gpus) {
+    bool experts = f.graph.experts_per_token > 0;
+    std::vector<int> chunks = {base_.chunk_tokens};
+    if (q_.fine) chunks = {512, 1024, 2048, 4096, 8192, 16384};
     for (int tp : divisors(gpus))
       for (int pp : divisors(gpus / tp)) {
         int dp = gpus / tp / pp;
-        for (int ep : g.experts_per_token > 0 ? divisors(tp * dp) : std::vector<int>{1}) {
-          if (dp > 1 && ep == 1 && g.experts_per_token > 0) continue;  // attention ranks share the experts
-          Plan plan = base_;
-          plan.tp = tp, plan.pp = pp, plan.dp = dp, plan.ep = ep;
-          batches(g, plan, weights, kv, gpus);
+        for (int ep : experts ? divisors(tp * dp) : std::vector<int>{1}) {
+          if (dp > 1 && ep == 1 && experts) continue;  // attention ranks share the experts
+          for (int chunk : chunks) {
+            Plan plan = base_;
+            plan.tp = tp, plan.pp = pp, plan.dp = dp, plan.ep = ep, plan.chunk_tokens = chunk;
+            divisions_.push_back({&f, plan, gpus});
+          }
         }
       }
   }
 
-  void batches(const Graph& g, const Plan& plan, const std::string& weights, const std::string& kv,
-               int gpus) {
+  void batches(const Division& d, SearchResult& result) const {
+    const Graph& g = d.formats->graph;
     try {
-      check_plan(g, plan);
+      check_plan(g, d.plan);
     } catch (const base::Error&) {
-      ++result_.tried;
+      ++result.tried;
       return;
     }
-    FitAnswer empty = fit(g, plan, cluster_, 0, q_.input + q_.output, q_.engine);
-    for (double batch = 1; batch <= 1024; batch *= 2) {
-      ++result_.tried;
-      ++result_.legal;
-      if (empty.total > empty.capacity * plan.memory_share || batch > empty.max_sequences) break;
-      ++result_.fitting;
+    FitAnswer empty = fit(g, d.plan, cluster_, 0, q_.input + q_.output, q_.engine);
+    double growth = q_.fine ? 1.25 : 2;
+    for (double batch = 1; batch <= 1024; batch = std::max(batch + 1, std::floor(batch * growth))) {
+      ++result.tried, ++result.legal;
+      if (empty.total > empty.capacity * d.plan.memory_share || batch > empty.max_sequences) break;
+      ++result.fitting;
       ServeQuestion sq;
       sq.input = q_.input, sq.output = q_.output, sq.engine = q_.engine;
-      sq.concurrency = batch * plan.dp;
-      Candidate c{plan,
-                  weights,
-                  kv,
+      sq.concurrency = batch * d.plan.dp;
+      Candidate c{d.plan,
+                  d.formats->weights,
+                  d.formats->kv,
                   sq.concurrency,
-                  gpus,
-                  serve(g, plan, cluster_, sq),
+                  d.gpus,
+                  serve(g, d.plan, cluster_, sq),
                   empty.total + batch * empty.kv_bytes_per_sequence};
       if (c.answer.waiting > 0) break;
       if (c.answer.tpot > limits_.tpot) break;  // larger batches only take longer
-      if (c.answer.ttft <= limits_.ttft) kept_.push_back(std::move(c));
+      if (c.answer.ttft > limits_.ttft) continue;
+      ++result.kept;
+      result.front.push_back(std::move(c));
     }
+    result.front = pareto(std::move(result.front), q_.goal);
   }
 
   const Graph& graph_;
@@ -159,8 +214,8 @@ class Search {
   const Cluster& cluster_;
   const SearchQuestion& q_;
   Limits limits_;
-  SearchResult result_;
-  std::vector<Candidate> kept_;
+  std::vector<Formats> formats_;  // not resized once divisions point into it
+  std::vector<Division> divisions_;
 };
 
 }  // namespace
@@ -170,13 +225,25 @@ SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster
   return Search(graph, base, cluster, question).run();
 }
 
+void merge(SearchResult& into, SearchResult other, const std::string& goal) {
+  into.tried += other.tried, into.legal += other.legal;
+  into.fitting += other.fitting, into.kept += other.kept;
+  for (Candidate& c : other.front) into.front.push_back(std::move(c));
+  into.front = pareto(std::move(into.front), goal);
+  best_first(into.front, goal);
+}
+
 nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, const Cluster& cluster,
                                        const SearchQuestion& q) {
-  SearchResult r = search(graph, base, cluster, q);
+  return search_document(search(graph, base, cluster, q), graph.name, cluster, q);
+}
+
+nlohmann::ordered_json search_document(const SearchResult& r, const std::string& model,
+                                       const Cluster& cluster, const SearchQuestion& q) {
   nlohmann::ordered_json doc;
   doc["schema"] = "orrery.report/1";
-  doc["title"] = fmt::format("plan: {} on up to {} x {}, {:.0f} in, {:.0f} out, for {}", graph.name,
-                             cluster.gpus, cluster.gpu.id(), q.input, q.output, q.goal);
+  doc["title"] = fmt::format("plan: {} on up to {} x {}, {:.0f} in, {:.0f} out, for {}", model, cluster.gpus,
+                             cluster.gpu.id(), q.input, q.output, q.goal);
   auto fact = [&](const char* name, double value) {
     doc["facts"].push_back({{"name", name}, {"value", value}, {"unit", ""}});
   };
@@ -191,6 +258,7 @@ nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, con
                             {"pp", ""},
                             {"dp", ""},
                             {"ep", ""},
+                            {"chunk", ""},
                             {"weights", ""},
                             {"kv", ""},
                             {"in flight", ""},
@@ -203,10 +271,10 @@ nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, con
     table["columns"].push_back({{"name", name}, {"unit", unit}});
   table["rows"] = nlohmann::ordered_json::array();
   for (const Candidate& c : r.front)
-    table["rows"].push_back({c.gpus, c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.weights, c.kv,
-                             c.concurrency, c.answer.output_tokens_s, c.answer.output_tokens_s / c.gpus,
-                             c.answer.tpot * 1e3, c.answer.ttft * 1e3, c.answer.joules_per_token,
-                             c.memory / 1073741824.0});
+    table["rows"].push_back({c.gpus, c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.plan.chunk_tokens,
+                             c.weights, c.kv, c.concurrency, c.answer.output_tokens_s,
+                             c.answer.output_tokens_s / c.gpus, c.answer.tpot * 1e3, c.answer.ttft * 1e3,
+                             c.answer.joules_per_token, c.memory / 1073741824.0});
   doc["sections"].push_back(std::move(table));
   doc["assumptions"] = nlohmann::ordered_json::array();
   return doc;

@@ -1,8 +1,10 @@
 // Search over plans: every legal division of the GPUs, weight and KV formats, and batch, against goals and
 // limits.
 //
-// Plans are enumerated, not sampled; each is one fit and one step walk. The result is the Pareto front of
-// throughput per GPU, time per token and time to first token among the plans that fit and keep the limits.
+// Plans are enumerated, not sampled; each is one fit and a few step walks. The result is the Pareto front of
+// throughput per GPU, time per token, time to first token and the goal among the plans that fit and keep the
+// limits. Divisions are independent, so threads (and parts, for ranks of MPI: plan_mpi.cc) take them in turn;
+// the answer does not depend on how many there are.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +18,10 @@ struct SearchQuestion {
   std::string goal = "tokens/s";    // tokens/s, tokens/s/gpu, tpot, ttft, joules
   std::vector<std::string> limits;  // "tpot=30ms", "ttft=2s", "gpus=4"
   std::vector<std::string> formats = {"bf16", "fp8"};
+  bool fine = false;  // more chunk sizes, and batches that grow by a quarter instead of doubling
   Engine engine;
+  int threads = 0;          // 0: one for each core
+  int part = 0, parts = 1;  // this process takes every parts-th division
 };
 
 struct Candidate {
@@ -35,8 +40,12 @@ struct SearchResult {
 
 SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster,
                     const SearchQuestion& question);
+// Adds the counts of `other` to `into` and keeps the front of both.
+void merge(SearchResult& into, SearchResult other, const std::string& goal);
 // The same as a report document.
 nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, const Cluster& cluster,
                                        const SearchQuestion& question);
+nlohmann::ordered_json search_document(const SearchResult& result, const std::string& model,
+                                       const Cluster& cluster, const SearchQuestion& question);
 
 }  // namespace orrery::graph

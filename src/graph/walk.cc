@@ -180,7 +180,7 @@ class Compiler {
     AxisId free;
     double n = elements(x, free);
     bool dispatched = op.grouped != kNoAxis && !is_inner(x);
-    q.act.add(n * (x.dtype.bytes() + (f == Format::kNvfp4 ? 0.5625 : 1)), dispatched ? kTokens : free);
+    q.act.add(n * (x.dtype.bytes() + (f == Format::kNvfp4 ? 0.5625 : 1)), dispatched ? static_cast<AxisId>(kTokens) : free);
     program.ops.push_back(q);
   }
   // Whether the tensor lies between the two products of a feed-forward part.

@@ -246,6 +246,8 @@ int model_command(const std::vector<std::string>& args) {
       ->capture_default_str();
   plan_app->add_option("--slo", search_q.limits, "a limit, for example tpot=30ms (repeat for more)");
   plan_app->add_option("--formats", search_q.formats, "weight formats to try")->capture_default_str();
+  plan_app->add_flag("--fine", search_q.fine, "six chunk sizes, batches that grow by a quarter");
+  plan_app->add_option("--threads", search_q.threads, "threads; 0: one for each core")->capture_default_str();
   plan_app->add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
 
   auto* why_app = app.add_subcommand("why", "the ledger lines behind a number of a report");

@@ -327,6 +327,21 @@ TEST(G9, TimeIsTheSumOfItsLines) {
   });
 }
 
+TEST(G10, SearchDoesNotDependOnThreadsOrParts) {
+  Graph g = build_transformer(load_transformer("Mixtral-8x7B"));
+  Cluster c{load_profile("h200"), 8};
+  SearchQuestion q;
+  q.engine = find_engine("vllm");
+  q.fine = true, q.threads = 1;
+  std::string one = search_document(g, {}, c, q).dump();
+  q.threads = 4;
+  EXPECT_EQ(search_document(g, {}, c, q).dump(), one);
+  SearchResult all;
+  q.parts = 3;
+  for (q.part = 0; q.part < 3; ++q.part) merge(all, search(g, {}, c, q), q.goal);
+  EXPECT_EQ(search_document(all, g.name, c, q).dump(), one);
+}
+
 TEST(G10, SameQuestionSameAnswer) {
   Graph g = build_transformer(load_transformer("Mixtral-8x7B"));
   SearchQuestion q;
