@@ -5,6 +5,7 @@
 // gate, up) are one operator with several weights. `saved` lists what the backward pass keeps; with dropout
 // and stored scores these are the 34 s b h + 5 a s^2 b bytes of arXiv 2205.05198.
 #include "base/error.h"
+#include "graph/build_mixers.h"
 #include "graph/spec.h"
 
 namespace orrery::graph {
@@ -18,6 +19,16 @@ class TransformerBuilder {
   Graph build() {
     check();
     embed();
+    for (const LayerGroup& g : s_.groups) group(g);
+    if (s_.groups.empty()) counted_layers();
+    head();
+    b_.graph().window = s_.window_layers ? s_.window : 0;
+    b_.graph().experts_per_token = s_.experts_per_token;
+    return b_.finish();
+  }
+
+ private:
+  void counted_layers() {
     int window = s_.window_layers, dense = s_.moe() ? s_.dense_layers : s_.layers - s_.ssm_layers;
     int moe = s_.moe() ? s_.layers - s_.dense_layers - s_.ssm_layers : 0;
     // Windowed layers are taken from the larger kind; no known model mixes windows with leading dense layers.
@@ -26,13 +37,8 @@ class TransformerBuilder {
     layers("layer.moe.window", s_.moe() ? window : 0, true, true, false);
     layers("layer.moe", s_.moe() ? moe - window : 0, false, true, false);
     layers("layer.ssm", s_.ssm_layers, false, s_.moe() && s_.ssm_mlp, true);
-    head();
-    b_.graph().window = s_.window_layers ? s_.window : 0;
-    b_.graph().experts_per_token = s_.experts_per_token;
-    return b_.finish();
   }
 
- private:
   void check() const {
     if (s_.layers <= 0 || s_.hidden <= 0) base::fail("{}: layers and hidden must be positive", s_.name);
     if (s_.heads > 0 && s_.kv_heads > 0 && s_.heads % s_.kv_heads)
@@ -84,9 +90,10 @@ class TransformerBuilder {
     b_.begin(name, count, true);
     TensorId x = b_.act("layer.in", {kTokens, hidden_});
     if (ssm && !s_.ssm_mlp) {
-      state_space(x);
+      mamba2_mixer(b_, s_, hidden_, norm(Part::kAttention, "ssm.norm", x));
     } else if (ssm) {
-      TensorId y = residual(Part::kAttention, "ssm.residual", x, state_space(x));
+      TensorId mixed = mamba2_mixer(b_, s_, hidden_, norm(Part::kAttention, "ssm.norm", x));
+      TensorId y = residual(Part::kAttention, "ssm.residual", x, mixed);
       TensorId m = norm(Part::kDense, "mlp.norm", y);
       residual(Part::kDense, "mlp.residual", y, moe ? experts(m) : mlp(m, s_.ffn, "ffn"));
     } else {
@@ -100,6 +107,40 @@ class TransformerBuilder {
       }
       TensorId z =
           moe ? experts(m) : mlp(m, s_.moe() ? s_.dense_ffn : s_.ffn, s_.moe() ? "dense_ffn" : "ffn");
+      residual(Part::kDense, "mlp.residual", x, z);
+    }
+    b_.end();
+  }
+
+  TensorId mix(Mixer mixer, TensorId a) {
+    switch (mixer) {
+      case Mixer::kMamba2: return mamba2_mixer(b_, s_, hidden_, a);
+      case Mixer::kMamba1: return mamba1_mixer(b_, s_, hidden_, a);
+      case Mixer::kDelta: return delta_mixer(b_, s_, hidden_, a);
+      case Mixer::kRecurrent: return recurrent_mixer(b_, s_, hidden_, a);
+      case Mixer::kParallel: {
+        TensorId y = mamba2_mixer(b_, s_, hidden_, a);
+        return b_.map(Part::kAttention, "mixers.add", {y, attention(a, false)}, {kTokens, hidden_}, 1, true);
+      }
+      default: return attention(a, mixer == Mixer::kWindow);
+    }
+  }
+
+  void group(const LayerGroup& g) {
+    static constexpr const char* mixers[] = {"",        ".attention", ".window",    ".mamba2",
+                                             ".mamba1", ".delta",     ".recurrent", ".parallel"};
+    static constexpr const char* feeds[] = {"", ".dense", ".moe"};
+    b_.begin(std::string("layer") + mixers[static_cast<int>(g.mixer)] + feeds[static_cast<int>(g.feed)],
+             g.count, true);
+    TensorId x = b_.act("layer.in", {kTokens, hidden_});
+    if (g.mixer != Mixer::kNone)
+      x = residual(Part::kAttention, "mixer.residual", x,
+                   mix(g.mixer, norm(Part::kAttention, "mixer.norm", x)));
+    if (g.feed != Feed::kNone) {
+      TensorId m = norm(Part::kDense, "mlp.norm", x);
+      TensorId z = g.feed == Feed::kExperts
+                       ? experts(m)
+                       : mlp(m, s_.moe() ? s_.dense_ffn : s_.ffn, s_.moe() ? "dense_ffn" : "ffn");
       residual(Part::kDense, "mlp.residual", x, z);
     }
     b_.end();
@@ -265,34 +306,11 @@ class TransformerBuilder {
     b_.op(OpKind::kMove, Part::kExpert, "combine", {y}, {out}).adds = true;
     if (s_.shared_experts) {
       int width = s_.shared_ffn ? s_.shared_ffn : s_.shared_experts * s_.expert_ffn;
+      if (s_.shared_gate) b_.weight("shared.gate", {hidden_});
       TensorId z = mlp(m, width, "shared_ffn");
       out = b_.map(Part::kExpert, "experts.add", {out, z}, {kTokens, hidden_}, 1, true);
       b_.last().adds = true;
     }
-    return out;
-  }
-
-  // Mamba 2 mixer: in projection, depthwise convolution, state scan, gate, out projection. The state of a
-  // sequence is heads x state values per channel and does not grow with its length.
-  TensorId state_space(TensorId x) {
-    AxisId inner = b_.axis("ssm.inner", s_.ssm_inner);
-    AxisId conv = b_.axis("ssm.conv_channels", s_.ssm_inner + 2.0 * s_.ssm_groups * s_.ssm_state);
-    AxisId in = b_.axis("ssm.in", 2.0 * s_.ssm_inner + 2.0 * s_.ssm_groups * s_.ssm_state + s_.ssm_heads);
-    AxisId state = b_.axis("ssm.state", s_.ssm_state), heads = b_.axis("ssm.heads", s_.ssm_heads);
-    TensorId a = norm(Part::kAttention, "ssm.norm", x);
-    TensorId z = b_.linear(Part::kAttention, "ssm.in", a, {hidden_}, {in});
-    b_.last().saved = {a};
-    b_.weight("ssm.conv.weight", {conv, b_.axis("ssm.kernel", s_.ssm_conv)});
-    b_.weight("ssm.conv.bias", {conv});
-    for (const char* name : {"ssm.A", "ssm.D", "ssm.dt_bias"}) b_.weight(name, {heads});
-    b_.weight("ssm.gate_norm", {inner});
-    TensorId s = b_.tensor("ssm_state", {kSeqs, inner, state}, TensorClass::kState, kFp32);
-    TensorId y = b_.act("ssm.out", {kTokens, inner});
-    Op& scan = b_.op(OpKind::kScan, Part::kAttention, "ssm.scan", {z, s}, {y, s});
-    scan.ops_per_element = 6.0 * s_.ssm_state;
-    scan.saved = {z};
-    TensorId out = b_.linear(Part::kAttention, "ssm.out", y, {inner}, {hidden_});
-    b_.last().saved = {y};
     return out;
   }
 
@@ -323,6 +341,15 @@ class TransformerBuilder {
 };
 
 }  // namespace
+
+void TransformerSpec::add_layer(Mixer mixer, Feed feed) {
+  for (LayerGroup& g : groups)
+    if (g.mixer == mixer && g.feed == feed) {
+      ++g.count;
+      return;
+    }
+  groups.push_back({1, mixer, feed});
+}
 
 Graph build_transformer(const TransformerSpec& spec, const BuildOptions& options) {
   return TransformerBuilder(spec, options).build();

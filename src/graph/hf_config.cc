@@ -6,12 +6,12 @@
 // (head_dim, tied embeddings) follow that definition; nothing else is filled in.
 #include "base/error.h"
 #include "graph/config_reader.h"
+#include "graph/hf_readers.h"
 #include "graph/spec.h"
 
 namespace orrery::graph {
-namespace {
 
-void common(ConfigReader& r, TransformerSpec& s) {
+void read_common_fields(ConfigReader& r, TransformerSpec& s) {
   s.kind = "dense";
   s.layers = r.integer("num_hidden_layers");
   s.hidden = r.integer("hidden_size");
@@ -21,6 +21,10 @@ void common(ConfigReader& r, TransformerSpec& s) {
   s.vocab = r.integer("vocab_size");
   s.gated = true;
 }
+
+namespace {
+
+void common(ConfigReader& r, TransformerSpec& s) { read_common_fields(r, s); }
 
 void llama(ConfigReader& r, TransformerSpec& s) {
   common(r, s);
@@ -291,10 +295,6 @@ void mamba2(ConfigReader& r, TransformerSpec& s) {
             "use_conv_bias", "norm_before_gate"});
 }
 
-struct Architecture {
-  std::string_view name, family;
-  void (*read)(ConfigReader&, TransformerSpec&);
-};
 constexpr Architecture kArchitectures[] = {
     {"LlamaForCausalLM", "llama", llama},
     {"MistralForCausalLM", "mistral", mistral},
@@ -346,7 +346,9 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
       !json["architectures"][0].is_string())
     base::fail("{}: no field 'architectures'", origin);
   std::string name = json["architectures"][0].get<std::string>();
-  for (const Architecture& architecture : kArchitectures) {
+  std::vector<Architecture> all(std::begin(kArchitectures), std::end(kArchitectures));
+  for (const Architecture& architecture : hybrid_architectures()) all.push_back(architecture);
+  for (const Architecture& architecture : all) {
     if (architecture.name != name) continue;
     ConfigReader reader(json, origin);
     TransformerSpec spec;
@@ -361,7 +363,7 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
     return spec;
   }
   std::string names;
-  for (const Architecture& architecture : kArchitectures)
+  for (const Architecture& architecture : all)
     names += (names.empty() ? "" : ", ") + std::string(architecture.name);
   base::fail("{}: unknown architecture '{}'; known: {}", origin, name, names);
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <thread>
+#include <tuple>
 
 #include "base/error.h"
 #include "graph/verbs.h"
@@ -72,10 +73,17 @@ bool dominates(const Candidate& a, const Candidate& b, const std::string& goal) 
   return no_worse && (ta > tb || la < lb || fa < fb || ga > gb);
 }
 
+// An order of all candidates that does not depend on who found them.
+auto identity(const Candidate& c) {
+  return std::tie(c.gpus, c.plan.tp, c.plan.pp, c.plan.ep, c.plan.chunk_tokens, c.weights, c.kv,
+                  c.concurrency);
+}
+
 // Those that no other dominates, by throughput per GPU; of equals the first.
 std::vector<Candidate> pareto(std::vector<Candidate> all, const std::string& goal) {
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return a.answer.output_tokens_s / a.gpus > b.answer.output_tokens_s / b.gpus;
+  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    double ta = a.answer.output_tokens_s / a.gpus, tb = b.answer.output_tokens_s / b.gpus;
+    return ta != tb ? ta > tb : identity(a) < identity(b);
   });
   std::vector<Candidate> front;
   for (Candidate& c : all) {

@@ -18,6 +18,25 @@ namespace orrery::graph {
 // Query and key normalisation: none, per head (one vector of head_dim), or over all heads.
 enum class QkNorm : std::uint8_t { kNone, kHead, kAll };
 
+// What a layer mixes tokens with, and what follows; models whose layers are of several kinds list them.
+enum class Mixer : std::uint8_t {
+  kNone,
+  kAttention,
+  kWindow,
+  kMamba2,
+  kMamba1,
+  kDelta,
+  kRecurrent,
+  kParallel
+};
+enum class Feed : std::uint8_t { kNone, kDense, kExperts };
+struct LayerGroup {
+  int count = 0;
+  Mixer mixer = Mixer::kAttention;
+  Feed feed = Feed::kDense;
+  bool operator==(const LayerGroup&) const = default;
+};
+
 struct TransformerSpec {
   std::string name, family;
   std::string kind;  // dense, moe, encoder, vit
@@ -41,12 +60,19 @@ struct TransformerSpec {
   bool ssm_mlp = false;    // state-space layers carry the same feed-forward part as the others
   bool attn_gate = false;  // attention output is gated: the query projection is twice as wide
   int ssm_layers = 0, ssm_inner = 0, ssm_state = 0, ssm_heads = 0, ssm_groups = 0, ssm_conv = 0;
+  bool ssm_conv_bias = true, ssm_gate_norm = true;
+  int ssm_rank = 0;                // Mamba 1: width of the low-rank step size
+  bool ssm_inner_norms = false;    // Mamba 1 of Jamba: norms of step size, B and C
+  bool shared_gate = false;        // the shared expert's output is gated
+  std::vector<LayerGroup> groups;  // when not empty, these are the layers and the counts above are not used
   // Vision transformer.
   int patch = 0, image_tokens = 0, classes = 0;
   std::string source;
 
   bool mla() const { return kv_lora > 0; }
   bool moe() const { return experts > 0; }
+  // Adds a layer of a kind to `groups`.
+  void add_layer(Mixer mixer, Feed feed);
 };
 
 // Denoiser of a diffusion model with its companions.

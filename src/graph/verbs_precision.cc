@@ -19,7 +19,7 @@ void requant(VerbWords& w, Graph& g, Plan& p) {
     bool hit = target == "weight"
                    ? t.cls == TensorClass::kWeight && t.linear && (!experts || t.name.starts_with("experts"))
                : target == "all-weight" ? t.cls == TensorClass::kWeight
-               : target == "kv"         ? t.cls == TensorClass::kState && t.name != "ssm_state"
+               : target == "kv"         ? t.cls == TensorClass::kState && !t.name.starts_with("ssm_state")
                : target == "activation"
                    ? t.cls == TensorClass::kActivation
                    : (w.refuse("target must be weight, all-weight, kv or activation"), false);

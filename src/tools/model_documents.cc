@@ -190,10 +190,13 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   fact_of(doc, "TPOT", a.tpot * 1e3, "ms", "time per output token", "milliseconds",
           fmt::format("{:.3g} to {:.3g} ms", a.low * 1e3, a.high * 1e3));
   report::add_fact(doc, "TTFT", a.ttft * 1e3, "ms",
-                   fmt::format("prefill {:.1f} ms", a.prefill_seconds * 1e3));
+                   fmt::format("{:.3g} to {:.3g} ms; prefill {:.1f} ms", a.ttft * 0.7e3, a.ttft * 1.5e3,
+                               a.prefill_seconds * 1e3));
   report::add_fact(doc, "output tokens", a.output_tokens_s, "1/s",
-                   fmt::format("{:.4g} per GPU", a.output_tokens_s / plan.gpus()));
-  report::add_fact(doc, "energy", a.joules_per_token, "J per output token");
+                   fmt::format("{:.4g} to {:.4g}; {:.4g} per GPU", a.output_tokens_s * a.tpot / a.high,
+                               a.output_tokens_s * a.tpot / a.low, a.output_tokens_s / plan.gpus()));
+  report::add_fact(doc, "energy", a.joules_per_token, "J per output token",
+                   fmt::format("{:.3g} to {:.3g}", a.joules_per_token * 0.8, a.joules_per_token * 1.25));
   report::add_fact(doc, "batch", a.batch, "sequences per data-parallel rank",
                    a.waiting > 0 ? fmt::format("{:.0f} more wait: memory is full", a.waiting) : "");
   report::add_fact(doc, "decode MBU", a.mbu * 100, "%");
@@ -248,7 +251,9 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   report::add_fact(doc, "model TFLOP/s per GPU", a.tflops_per_gpu, "TFLOP/s",
                    fmt::format("MFU {:.1f}%", a.mfu * 100));
   report::add_fact(doc, "tokens", a.tokens_s_per_gpu, "1/s per GPU");
-  report::add_fact(doc, "energy", a.joules / (q.global_batch * q.sequence), "J per token");
+  double joules = a.joules / (q.global_batch * q.sequence);
+  report::add_fact(doc, "energy", joules, "J per token",
+                   fmt::format("{:.3g} to {:.3g}", joules * 0.8, joules * 1.25));
   report::add_fact(doc, "parameters", a.parameters, "",
                    a.trainable < a.parameters ? fmt::format("{:.0f} trainable", a.trainable) : "");
   report::add_fact(doc, "operations recomputed", (a.hardware_flops / a.model_flops - 1) * 100, "%");

@@ -204,5 +204,57 @@ TEST(HfConfigs, GptOssAsPublished) {
   EXPECT_EQ(s.window_layers, 18);
 }
 
+double parameters(const std::string& config) {
+  return count_parameters(build_transformer(read_hf_config(config, "config.json"))).total;
+}
+
+// Totals are those of the published checkpoints (sum of tensor sizes).
+TEST(HfConfigs, HybridsAsPublished) {
+  EXPECT_EQ(
+      parameters(
+          R"({"architectures":["MambaForCausalLM"],"hidden_size":2560,"num_hidden_layers":64,"vocab_size":50280,
+    "state_size":16,"conv_kernel":4,"expand":2,"intermediate_size":5120,"time_step_rank":160,"use_bias":false})"),
+      2768345600.0);
+  EXPECT_EQ(
+      parameters(
+          R"({"architectures":["JambaForCausalLM"],"hidden_size":4096,"num_hidden_layers":32,"vocab_size":65536,
+    "num_attention_heads":32,"num_key_value_heads":8,"intermediate_size":14336,"num_experts":16,"num_experts_per_tok":2,
+    "attn_layer_period":8,"attn_layer_offset":4,"expert_layer_period":2,"expert_layer_offset":1,"mamba_d_state":16,
+    "mamba_d_conv":4,"mamba_expand":2,"mamba_dt_rank":256,"mamba_conv_bias":true,"mamba_proj_bias":false})"),
+      51570323328.0);
+  EXPECT_EQ(
+      parameters(R"({"architectures":["RecurrentGemmaForCausalLM"],"hidden_size":2560,"num_hidden_layers":26,
+    "vocab_size":256000,"num_attention_heads":10,"num_key_value_heads":1,"head_dim":256,"intermediate_size":15360,
+    "lru_width":2560,"conv1d_width":4,"attention_window_size":2048,"block_types":["recurrent","recurrent","attention"]})"),
+      2682862080.0);
+  EXPECT_EQ(
+      parameters(
+          R"({"architectures":["FalconH1ForCausalLM"],"hidden_size":1024,"num_hidden_layers":36,"vocab_size":32784,
+    "num_attention_heads":8,"num_key_value_heads":2,"head_dim":64,"intermediate_size":2048,"mamba_d_ssm":1536,
+    "mamba_n_heads":24,"mamba_d_head":64,"mamba_n_groups":1,"mamba_d_state":128,"mamba_d_conv":4,"mamba_rms_norm":false})"),
+      521411104.0);
+  EXPECT_EQ(
+      parameters(
+          R"({"architectures":["Qwen3NextForCausalLM"],"hidden_size":2048,"num_hidden_layers":48,"vocab_size":151936,
+    "num_attention_heads":16,"num_key_value_heads":2,"head_dim":256,"num_experts":512,"num_experts_per_tok":10,
+    "moe_intermediate_size":512,"shared_expert_intermediate_size":512,"linear_num_key_heads":16,"linear_num_value_heads":32,
+    "linear_key_head_dim":128,"linear_value_head_dim":128,"linear_conv_kernel_dim":4,"full_attention_interval":4})"),
+      79674391296.0);
+}
+
+TEST(HfConfigs, NemotronHLayersFollowThePattern) {
+  const char* config =
+      R"({"architectures":["NemotronHForCausalLM"],"hidden_size":4096,"num_hidden_layers":52,"vocab_size":131072,
+    "num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"intermediate_size":21504,"mamba_num_heads":128,
+    "mamba_head_dim":64,"n_groups":8,"ssm_state_size":128,"conv_kernel":4,
+    "hybrid_override_pattern":"M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"})";
+  EXPECT_NEAR(parameters(config), 8.10e9, 0.01e9);
+  // Keys and values of four attention layers only.
+  Graph g = build_transformer(read_hf_config(config, "config.json"));
+  EXPECT_EQ(compile(g, Plan{}).state_bytes.coefficient[kKeys], 4 * 2 * 8 * 128 * 2);
+  EXPECT_THAT(error_of([] { read_hf_config(R"({"architectures":["ZambaForCausalLM"]})", "zamba"); }),
+              HasSubstr("unknown architecture 'ZambaForCausalLM'"));
+}
+
 }  // namespace
 }  // namespace orrery::graph

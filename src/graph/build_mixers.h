@@ -1,0 +1,21 @@
+// What a layer may have in the place of attention: state-space scans and linear recurrences.
+//
+// Each function adds the mixer's weights, state and operators to the block that is open and returns its
+// output; `x` is the normalised input. The state of a sequence does not grow with its length. Widths are not
+// divided over tensor-parallel ranks here: every rank holds the whole mixer.
+#pragma once
+
+#include "graph/spec.h"
+
+namespace orrery::graph {
+
+// Mamba 2: in projection, depthwise convolution, scan over heads, gate, out projection.
+TensorId mamba2_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
+// Mamba 1: the step size, B and C are projected from the convolved input; state per channel.
+TensorId mamba1_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
+// Gated delta rule (Qwen3-Next): keys and values of a linear attention with a matrix state per head.
+TensorId delta_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
+// RG-LRU (RecurrentGemma): two branches, block-diagonal gates, a diagonal recurrence.
+TensorId recurrent_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
+
+}  // namespace orrery::graph

@@ -1,0 +1,200 @@
+// Configs of models without attention, or with attention in some of their layers only.
+#include "base/error.h"
+#include "graph/hf_readers.h"
+
+namespace orrery::graph {
+namespace {
+
+void mamba1(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = r.integer("num_hidden_layers");
+  s.hidden = r.integer("hidden_size");
+  s.vocab = r.integer("vocab_size");
+  s.ssm_state = r.integer("state_size");
+  s.ssm_conv = r.integer("conv_kernel");
+  s.ssm_inner = r.has("intermediate_size") ? r.integer("intermediate_size") : r.integer("expand") * s.hidden;
+  s.ssm_rank = r.integer("time_step_rank");
+  s.ssm_conv_bias = r.flag_or("use_conv_bias", true);
+  s.tied = r.flag_or("tie_word_embeddings", true);
+  r.only("use_bias", false, "biases in projections");
+  r.ignore({"expand", "intermediate_size", "d_inner", "d_model", "n_layer", "ssm_cfg", "fused_add_norm",
+            "pad_vocab_size_multiple", "residual_in_fp32", "rms_norm", "rescale_prenorm_residual",
+            "time_step_floor", "time_step_init_scheme", "time_step_max", "time_step_min", "time_step_scale",
+            "use_mambapy"});
+  for (int i = 0; i < s.layers; ++i) s.add_layer(Mixer::kMamba1, Feed::kNone);
+}
+
+void jamba(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.kind = "moe";
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  s.dense_ffn = s.expert_ffn = r.integer("intermediate_size");
+  s.experts = r.integer("num_experts");
+  s.experts_per_token = r.integer("num_experts_per_tok");
+  s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv");
+  s.ssm_inner = r.integer("mamba_expand") * s.hidden;
+  s.ssm_rank = r.integer("mamba_dt_rank");
+  s.ssm_conv_bias = r.flag_or("mamba_conv_bias", true);
+  s.ssm_inner_norms = true;
+  r.only("mamba_proj_bias", false, "biases in projections");
+  r.only("sliding_window", nullptr, "windowed attention");
+  r.ignore({"num_logits_to_keep", "use_mamba_kernels", "n_ctx", "calc_logits_for_entire_prompt",
+            "mamba_inner_layernorms"});
+  int period = r.integer("attn_layer_period"), offset = r.integer("attn_layer_offset");
+  int every = r.integer("expert_layer_period"), first = r.integer("expert_layer_offset");
+  if (period < 1 || every < 1) base::fail("{}: layer periods must be positive", r.origin());
+  for (int i = 0; i < s.layers; ++i)
+    s.add_layer(i % period == offset ? Mixer::kAttention : Mixer::kMamba1,
+                s.experts > 1 && i % every == first ? Feed::kExperts : Feed::kDense);
+}
+
+// Mamba 2 under the names of Bamba and Falcon-H1.
+void mamba2_fields(ConfigReader& r, TransformerSpec& s) {
+  s.ssm_heads = r.integer("mamba_n_heads");
+  s.ssm_inner = s.ssm_heads * r.integer("mamba_d_head");
+  s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv");
+  s.ssm_groups = r.integer("mamba_n_groups");
+  s.ssm_conv_bias = r.flag_or("mamba_conv_bias", true);
+  r.only("mamba_proj_bias", false, "biases in projections");
+  r.only("attention_bias", false, "biases in attention");
+  r.only("mlp_bias", false, "biases in the feed-forward part");
+  r.ignore({"mamba_chunk_size", "mamba_expand", "num_logits_to_keep", "time_step_floor", "time_step_limit",
+            "time_step_max", "time_step_min", "z_loss_coefficient"});
+}
+
+void bamba(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  mamba2_fields(r, s);
+  r.ignore({"attn_rotary_emb"});
+  std::set<int> attention;
+  for (const Json& layer : r.required("attn_layer_indices")) attention.insert(layer.get<int>());
+  for (int i = 0; i < s.layers; ++i)
+    s.add_layer(attention.contains(i) ? Mixer::kAttention : Mixer::kMamba2, Feed::kDense);
+}
+
+void falcon_h1(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  mamba2_fields(r, s);
+  s.ssm_gate_norm = r.flag_or("mamba_rms_norm", false);
+  if (r.has("mamba_d_ssm") && r.integer("mamba_d_ssm") != s.ssm_inner)
+    base::fail("{}: mamba_d_ssm is not mamba_n_heads x mamba_d_head", r.origin());
+  r.only("projectors_bias", false, "biases in projections");
+  r.only("mamba_use_mlp", true, "layers without a feed-forward part");
+  r.only("attn_layer_indices", nullptr, "attention in some layers only");
+  r.ignore({"mamba_d_ssm", "mamba_norm_before_gate", "embedding_multiplier", "lm_head_multiplier",
+            "key_multiplier", "attention_in_multiplier", "attention_out_multiplier", "ssm_in_multiplier",
+            "ssm_out_multiplier", "ssm_multipliers", "mlp_multipliers", "mlp_expansion_factor"});
+  for (int i = 0; i < s.layers; ++i) s.add_layer(Mixer::kParallel, Feed::kDense);
+}
+
+void nemotron_h(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.gated = false;
+  if (r.has("attention_head_dim")) s.head_dim = r.integer("attention_head_dim");
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  s.ssm_heads = r.integer("mamba_num_heads");
+  s.ssm_inner = s.ssm_heads * r.integer("mamba_head_dim");
+  s.ssm_state = r.integer("ssm_state_size"), s.ssm_conv = r.integer("conv_kernel"),
+  s.ssm_groups = r.integer("n_groups");
+  s.ssm_conv_bias = r.flag_or("use_conv_bias", true);
+  s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
+  s.mlp_bias = r.flag_or("mlp_bias", false);
+  r.only("use_bias", false, "biases in projections");
+  r.only("mamba_proj_bias", false, "biases in projections");
+  r.ignore({"attention_head_dim", "chunk_size", "expand", "mamba_hidden_act", "mlp_hidden_act",
+            "num_logits_to_keep", "rescale_prenorm_residual", "residual_in_fp32", "sliding_window",
+            "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank",
+            "use_mamba_kernels", "mamba_n_groups", "norm_eps"});
+  const Json& pattern = r.required("hybrid_override_pattern");
+  if (!pattern.is_string()) base::fail("{}: hybrid_override_pattern must be text", r.origin());
+  std::string text = pattern.get<std::string>();
+  if (static_cast<int>(text.size()) != s.layers)
+    base::fail("{}: hybrid_override_pattern has {} layers, num_hidden_layers is {}", r.origin(), text.size(),
+               s.layers);
+  for (char c : text) {
+    if (c == 'M')
+      s.add_layer(Mixer::kMamba2, Feed::kNone);
+    else if (c == '*')
+      s.add_layer(Mixer::kAttention, Feed::kNone);
+    else if (c == '-')
+      s.add_layer(Mixer::kNone, Feed::kDense);
+    else
+      base::fail("{}: layer kind '{}' of hybrid_override_pattern is unknown", r.origin(), c);
+  }
+}
+
+void qwen3_next(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.kind = "moe";
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  s.qk_norm = QkNorm::kHead, s.attn_gate = true;
+  s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("moe_intermediate_size");
+  s.shared_experts = 1, s.shared_ffn = r.integer("shared_expert_intermediate_size"), s.shared_gate = true;
+  s.ssm_groups = r.integer("linear_num_key_heads"), s.ssm_state = r.integer("linear_key_head_dim");
+  s.ssm_heads = r.integer("linear_num_value_heads");
+  s.ssm_inner = s.ssm_heads * r.integer("linear_value_head_dim");
+  s.ssm_conv = r.integer("linear_conv_kernel_dim"), s.ssm_conv_bias = false;
+  r.only("decoder_sparse_step", 1, "expert layers that alternate with dense ones");
+  r.only("mlp_only_layers", Json::array(), "dense layers at given places");
+  r.only("attention_bias", false, "biases in attention");
+  r.ignore({"intermediate_size", "full_attention_interval"});
+  int interval = r.integer_or("full_attention_interval", 4);
+  for (int i = 0; i < s.layers; ++i) {
+    bool full = interval > 0 && (i + 1) % interval == 0;
+    if (r.has("layer_types")) {
+      const Json& type = r.required("layer_types")[static_cast<std::size_t>(i)];
+      if (type != "full_attention" && type != "linear_attention")
+        base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
+      full = type == "full_attention";
+    }
+    s.add_layer(full ? Mixer::kAttention : Mixer::kDelta, Feed::kExperts);
+  }
+  r.ignore({"layer_types"});
+}
+
+void recurrent_gemma(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.tied = r.flag_or("tie_word_embeddings", true);
+  int width = r.integer("intermediate_size");
+  if (width % 2) base::fail("{}: intermediate_size is not even", r.origin());
+  s.ffn = width / 2;  // the config counts both branches
+  s.mlp_bias = s.o_bias = true;
+  s.window = r.integer("attention_window_size");
+  s.ssm_inner = r.integer_or("lru_width", s.hidden);
+  s.ssm_heads = s.heads, s.ssm_conv = r.integer("conv1d_width");
+  r.only("attention_bias", false, "biases of queries, keys and values");
+  r.ignore({"block_types", "logits_soft_cap", "embeddings_scale_by_sqrt_dim", "final_w_init_variance_scale",
+            "w_init_variance_scale", "_block_types", "block_types"});
+  const Json& types = r.required("block_types");
+  if (!types.is_array() || types.empty()) base::fail("{}: block_types must list kinds of layers", r.origin());
+  for (int i = 0; i < s.layers; ++i) {
+    const Json& type = types[static_cast<std::size_t>(i) % types.size()];
+    if (type != "recurrent" && type != "attention")
+      base::fail("{}: block type {} is unknown", r.origin(), type.dump());
+    bool attention = type == "attention";
+    s.window_layers += attention;
+    s.add_layer(attention ? Mixer::kWindow : Mixer::kRecurrent, Feed::kDense);
+  }
+}
+
+constexpr Architecture kHybrids[] = {
+    {"MambaForCausalLM", "mamba", mamba1},
+    {"JambaForCausalLM", "jamba", jamba},
+    {"BambaForCausalLM", "bamba", bamba},
+    {"FalconH1ForCausalLM", "falcon-h1", falcon_h1},
+    {"NemotronHForCausalLM", "nemotron-h", nemotron_h},
+    {"Qwen3NextForCausalLM", "qwen3-next", qwen3_next},
+    {"RecurrentGemmaForCausalLM", "recurrent-gemma", recurrent_gemma},
+};
+
+}  // namespace
+
+std::span<const Architecture> hybrid_architectures() { return kHybrids; }
+
+}  // namespace orrery::graph

@@ -1,0 +1,22 @@
+// Readers of config.json by architecture: the table that hf_config.cc searches, in two files.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "graph/config_reader.h"
+#include "graph/spec.h"
+
+namespace orrery::graph {
+
+struct Architecture {
+  std::string_view name, family;
+  void (*read)(ConfigReader&, TransformerSpec&);
+};
+
+// Layers, width, heads and vocabulary under the names that nearly all configs use.
+void read_common_fields(ConfigReader& reader, TransformerSpec& spec);
+// Models that mix attention with state-space layers or recurrences (hf_hybrid.cc).
+std::span<const Architecture> hybrid_architectures();
+
+}  // namespace orrery::graph
