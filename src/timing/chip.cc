@@ -150,7 +150,7 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
   for (int i = 0; i < 4; i++)
     if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
   counts_.l2_write_sectors += std::popcount(mask);
-  take_l2_write(double(std::popcount(mask)) * (bytes < 32 ? f_.partial_write : 1), now);
+  take_l2_write(bytes < 32 ? f_.partial_write : double(std::popcount(mask)), now);
   limit_dirty(now);
 }
 

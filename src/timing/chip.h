@@ -32,7 +32,7 @@ struct ChipFigures {
   double dram_latency = 690;                            // [load_chain cold: 699 a step, with the loop]
   double l2_spread = 40, dram_spread = 150;             // either side, by slice and bank [random_read: lanes differ]
   double l2_requests = 78, l2_sectors = 131;            // a cycle, whole chip [random_read/1; power.l2_read]
-  double partial_write = 1.8;                           // of a sector written in part, in sectors [random_write/8]
+  double partial_write = 1.8;                           // of a line whose sectors are written in part, in sectors [random_write/8]
   double l2_far_sectors = 96, l2_write_sectors = 73;    // read first by this partition; written or filled [bulk_l2; copy_loop16/8]
   double tma_l2_bandwidth = 3075;                       // bytes a cycle, whole chip [bulk_l2]
   double dram_bandwidth = 2336;                         // [read16/2048, bulk_dram/8]
@@ -66,7 +66,7 @@ class Chip {
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
   /// `bytes` of each sector are written.
   void write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes);
-  /// Atomic operations of `lanes` lanes on a line.
+  /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on one word.
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   const MemoryCounts& counts() const { return counts_; }
   double dram_free() const { return dram_free_; }

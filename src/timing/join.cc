@@ -221,9 +221,10 @@ void Join::find_homes() {
     Member m;
     m.range = blocks_[b];
     std::map<Pair, uint32_t> count;
-    std::set<Pair> simple;  // plain loads and stores: one machine instruction for one of PTX
+    std::set<Pair> simple;  // plain loads, stores, fma: one machine instruction for one of PTX
     for (uint32_t i = first; i < last; i++) {
-      const bool plain = (code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind);
+      const bool plain = ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind)) ||
+                         (code_[i].op == isa::Op::fma && (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, code_[i].i.opcode});
       if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, code_[i].i.opcode}]++;
       if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;
@@ -238,7 +239,7 @@ void Join::find_homes() {
     std::set<uint32_t> distinct;
     for (const Pair& p : m.pairs) distinct.insert(p.first);
     std::sort(counts.begin(), counts.end());
-    if (!counts.empty() && (distinct.size() >= 3 || !anchors.empty())) m.unroll = counts[counts.size() * 2 / 5];
+    if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = counts[counts.size() * 2 / 5];
     const int32_t back = code_[last - 1].i.target;
     m.loops = back >= 0 && back <= int32_t(first);
     members[home].push_back(std::move(m));
@@ -251,7 +252,7 @@ void Join::find_homes() {
       size_t shared = 0;
       std::set<uint32_t> lines;
       for (const Pair& p : m.pairs) shared += seen.count(p), lines.insert(p.first);
-      const bool copy = lines.size() >= 3 && shared * 10 > m.pairs.size() * 6;  // not the parts of one long instruction
+      const bool copy = lines.size() >= 2 && shared * 10 > m.pairs.size() * 6;  // not the parts of one long instruction
       if (home.versions.empty() || copy) home.versions.emplace_back(), seen.clear();
       Version& v = home.versions.back();
       v.ranges.push_back(m.range);

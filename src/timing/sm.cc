@@ -607,7 +607,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
   if (what == What::global_atomic || what == What::global_reduction) {
     const double at = use_pipe(e->n_detail);
     // A warp may add up its lanes before it goes out.
-    const uint32_t lanes = m.aggregated ? 1 : std::max<uint32_t>(1, uint32_t(std::popcount(e->mask)) / std::max(1u, e->n_detail));
+    const uint32_t same = m.aggregated ? 1 : std::max<uint32_t>(1, e->extra);  // lanes on one word go one after the other
     const TracedBlock& block = *slots[w.slot].work.code->trace;
     double done = at;
     for (uint32_t i = 0; i < e->n_detail; i++) {
@@ -615,8 +615,8 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
       const uint64_t packed = block.lines[e->detail + i];
       const uint64_t own = moved(slots[w.slot].work, e->pc, packed >> 4, packed & 15, second);
       request = std::max(request, at) + std::popcount(uint32_t(own & 15)) * 32.0 / f.sm_bandwidth;
-      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), lanes, m.floating, number, request));
-            for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, lanes, m.floating, sm, request); });
+      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), same * uint32_t(std::popcount(uint32_t(own & 15))), m.floating, number, request));
+            for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * uint32_t(std::popcount(k)), m.floating, sm, request); });
     }
     const double backlog = std::max(request, chip.atomics_free());
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
