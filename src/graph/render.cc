@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/autoencoder.h"
 
 namespace orrery::graph {
 namespace {
@@ -96,6 +97,9 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& 
   double pixels = static_cast<double>(q.shape.width) * q.shape.height * q.shape.frames * q.batch;
   a.decode_seconds =
       pixels * c.vae_flops_per_pixel / (0.4 * rates.tensor16) / (spec.family == "wan" ? 0.5 : 1);
+  // The image decoder of this shape is itemised; others by their published operations.
+  if (c.vae_params == 84e6)
+    a.decode_seconds = q.batch * image_decoder(q.shape.width, q.shape.height, rates).seconds;
   a.seconds = a.encoder_seconds + a.denoise_seconds + a.decode_seconds;
   a.mfu = (flops.linear + flops.attention) * q.batch / ranks / a.forward_seconds / rates.peak16;
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "graph/autoencoder.h"
 #include "graph/serve.h"
 
 namespace orrery::graph {
@@ -159,6 +160,8 @@ Measured predict(const Json& row, const Cluster& gpu, const Rates& rates) {
     m.predicted = convolution(row).seconds(rates);
   else if (kind == "copy")
     m.predicted = copy_seconds(row, rates);
+  else if (kind == "autoencoder")
+    m.predicted = image_decoder(number(row, "side"), number(row, "side"), rates).seconds;
   else if (kind == "collective")
     m.predicted = collective_time(collective_named(row.value("collective", "")),
                                   static_cast<int>(number(row, "ranks")), number(row, "bytes"), rates);
