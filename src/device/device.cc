@@ -28,6 +28,7 @@ exec::Options options_from_environment() {
   options.threads = unsigned(std::strtoul(setting("ORRERY_THREADS", "0").c_str(), nullptr, 10));
   std::string schedule = setting("ORRERY_SCHEDULE");
   if (schedule.starts_with("random:")) options.seed = std::strtoull(schedule.c_str() + 7, nullptr, 10);
+  options.livelock_seconds = std::strtod(setting("ORRERY_LIVELOCK", "10").c_str(), nullptr);
   options.timeout_seconds = std::strtod(setting("ORRERY_TIMEOUT", "0").c_str(), nullptr);
   options.interpret_only = setting("ORRERY_INTERPRET") == "1";
   options.fast_numerics = setting("ORRERY_NUMERICS") == "fast";

@@ -1,13 +1,14 @@
 // exec/async.h: asynchronous operations as handlers see them.
 //
 // An asynchronous copy is carried out when it is issued, in the order of issue, and then tells its mbarrier: that is
-// one of the orders that the rules allow. Everything that a copy needs after its issue goes through complete_bytes and
-// the functions here, so that a later mode can keep the operation and finish it at the last allowed moment.
+// one of the orders that the rules allow. A checked run puts it off instead (later.h): what a copy needs after its issue
+// goes through in_time.
 //
 // Not here: the mbarrier word (mbarrier.h), box traversal (tma.h).
 #pragma once
 #include "exec/mbarrier.h"
 #include "exec/stepper.h"
+#include "exec/wait_log.h"
 
 namespace orrery::exec {
 
@@ -40,10 +41,16 @@ uint64_t* mbarrier_at(Stepper& s, isa::Space space, uint64_t address, int lane);
 /// Records what was wrong with an operation on an mbarrier. Next::next when nothing was.
 Next check(Stepper& s, mbarrier::Outcome outcome, uint64_t word, uint64_t operand, int lane, uint64_t address);
 
+/// Notes an operation on an mbarrier for the explanation of a hang.
+inline void note_mbarrier(Stepper& s, MbarrierAct act, const uint64_t* word, uint64_t before, uint64_t count, int lane) {
+  s.cta.cluster->log->add(word, before, *word, {act, s.code, &s.w, s.pc, 0, count, 0, 0}, lane);
+}
+
 /// A finished copy of `bytes` tells the mbarrier at `bar`. False after a fault was recorded.
 inline bool complete_bytes(Stepper& s, uint64_t* bar, uint64_t bytes, int lane) {
   const uint64_t before = *bar;
   const mbarrier::Outcome outcome = mbarrier::complete_bytes(*bar, int64_t(bytes));
+  note_mbarrier(s, MbarrierAct::bytes, bar, before, bytes, lane);
   if (Observer* o = s.observer()) {
     MbarrierEvent e{s.where(), lane, MbarrierOp::complete_tx, bar, before, *bar, bytes};
     e.refused = outcome != mbarrier::Outcome::ok;

@@ -1,5 +1,6 @@
 // exec/decode.cc: see decode.h.
 #include "exec/decode.h"
+#include "exec/observer.h"
 
 #include <bit>
 #include <cstring>
@@ -107,6 +108,7 @@ class Decoder {
     }
     out_->spin_edge.assign(p.code.size(), 0);
     for (uint32_t i = 0; i < p.code.size(); i++) decode(p.code[i], i);
+    if (observe_ & kObserveSync) observe_wgmma_registers(*out_);
     return out_;
   }
 

@@ -82,6 +82,8 @@ std::shared_ptr<const DecodedProgram> decode(std::shared_ptr<const lower::Progra
 
 /// The handler that reports an instruction to Machine::observer and goes on to Decoded::inner; null when nobody asks.
 Handler find_observed_handler(const Decoded& d, unsigned observe);
+/// Makes instructions report that use registers which the program's wgmma instructions work on.
+void observe_wgmma_registers(DecodedProgram& program);
 
 /// The handler of a form, null when it is neither pure nor known to exec/. One table per family of instructions.
 Handler find_memory_handler(const isa::Form& form);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "exec/fault.h"
+#include "exec/polling.h"
 
 namespace orrery::exec {
 
@@ -42,7 +43,7 @@ int group_of_lane(const WarpContext& w, int lane) {
 }
 
 bool native_can_start(const WarpContext& w) {
-  if (!w.cta->native || w.n_groups != 1) return false;
+  if (!w.cta->native || w.cta->launch->run->polling || w.n_groups != 1) return false;
   const Group& g = w.groups[0];
   return g.state == GroupState::ready && !g.frame && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
 }
@@ -135,7 +136,9 @@ bool release_divergent_sync(const RunState& run, WarpContext& w) {
   return false;
 }
 
-/// Executes instructions of one group until it must give way. Returns true when the warp must be given back.
+/// Executes instructions of one group until it must give way. Returns true when the warp must be given back. Watched:
+/// Polling sees every instruction.
+template <bool kWatched>
 bool run_group(RunState& run, WarpContext& w, int index, int& slice, bool& rotate, Stop& stop) {
   Group& g = w.groups[index];
   Stepper s{w, *w.cta, run, g.frame ? g.frame->code : run.kernel.entry.get(), g.frame ? g.frame->registers : w.frame, g.frame, &g, g.pc, g.mask};
@@ -152,7 +155,17 @@ bool run_group(RunState& run, WarpContext& w, int index, int& slice, bool& rotat
       s.mask &= d.guard_negated ? ~p : p;
     }
     Next next = Next::next;
-    if (s.mask) next = d.run(s, d);
+    if constexpr (kWatched) {
+      if (s.mask) {
+        const uint32_t pc = s.pc;
+        run.polling->before(s, d);
+        next = d.run(s, d);
+        s.pc = pc;
+        run.polling->after(s, d);
+      }
+    } else {
+      if (s.mask) next = d.run(s, d);
+    }
     if (next == Next::next) {
       g.pc = ++s.pc;
       if (!alone && s.code->block_start[s.pc]) return false;
@@ -204,7 +217,7 @@ Stop interpret(RunState& run, WarpContext& w) {
     first = false;
     bool rotate = false;
     Stop stop = Stop::done;
-    if (run_group(run, w, index, slice, rotate, stop)) return stop;
+    if (run.polling ? run_group<true>(run, w, index, slice, rotate, stop) : run_group<false>(run, w, index, slice, rotate, stop)) return stop;
     if (!rotate) continue;
     slice = kLongSlice;
     if (++rotations > w.n_groups || w.n_groups == 1) {

@@ -46,6 +46,7 @@ struct Fault {
   uint32_t warp = 0;
   bool thread_known = true;  // false: only the warp is known (a page fault in compiled code)
   uint64_t address = 0;
+  std::shared_ptr<const struct WaitGraph> waits;  // hang: who waits for whom (exec/wait_graph.h)
 };
 
 struct TextureObject;  // exec/texture.h
@@ -64,6 +65,7 @@ struct Options {
   unsigned threads = 0;                // workers; 0: one per core
   std::optional<uint64_t> seed;        // explore another interleaving
   double timeout_seconds = 0;          // 0: none; per launch
+  double livelock_seconds = 10;        // threads that only spin, with no change of memory, for so long: a hang; 0: never
   bool parallel_atomics = false;
   bool interpret_only = false;
   bool fast_numerics = false;

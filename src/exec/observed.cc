@@ -2,6 +2,8 @@
 //
 // An access is reported before it happens (it may fault); where lanes must first meet (ldmatrix, wmma) it is reported
 // when they have met, with the addresses that they had before. See observer.h.
+#include <algorithm>
+
 #include "exec/async.h"
 #include "exec/observer.h"
 #include "exec/stepper.h"
@@ -187,6 +189,19 @@ Next observed_result(Stepper& s, const Decoded& d) {
   return next;
 }
 
+/// Uses of registers that a wgmma of the kernel owns for a time.
+Next observed_registers(Stepper& s, const Decoded& d) {
+  if (Observer* o = s.observer()) o->registers(s.where());
+  return d.inner(s, d);
+}
+
+template <class F>
+bool any_register(const ptx::Operand& o, F f) {
+  if (o.kind == ptx::OperandKind::reg || (o.kind == ptx::OperandKind::address && o.base == ptx::BaseKind::reg))
+    if (f(o.id)) return true;
+  return std::any_of(o.parts.begin(), o.parts.end(), [&](const ptx::Operand& p) { return any_register(p, f); });
+}
+
 Handler memory_handler(const Decoded& d) {
   const isa::Form& f = d.instr->form;
   if (d.address < 0) return nullptr;
@@ -226,6 +241,23 @@ bool makes_float(const Decoded& d) {
 }
 
 }  // namespace
+
+void observe_wgmma_registers(DecodedProgram& p) {
+  std::vector<bool> owned(p.program->regs.size());
+  bool some = false;
+  const auto is_wgmma = [](const Decoded& d) { return d.instr->form.op == Op::wgmma_mma_async || d.instr->form.op == Op::wgmma_mma_async_sp; };
+  for (const Decoded& d : p.code)
+    for (size_t i = 0; i < 2 && is_wgmma(d); i++)
+      if (d.instr->ops[i].kind == ptx::OperandKind::vec) some |= any_register(d.instr->ops[i], [&](uint32_t r) { return owned[r] = true, false; }) || true;
+  if (!some) return;
+  for (Decoded& d : p.code) {
+    if (d.inner || is_wgmma(d)) continue;
+    const auto& ops = d.instr->ops;
+    if (!std::any_of(ops.begin(), ops.end(), [&](const ptx::Operand& o) { return any_register(o, [&](uint32_t r) { return r < owned.size() && owned[r]; }); })) continue;
+    d.inner = d.run;
+    d.run = observed_registers;
+  }
+}
 
 Handler find_observed_handler(const Decoded& d, unsigned observe) {
   if (observe & kObserveMemory)

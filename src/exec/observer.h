@@ -30,6 +30,7 @@ struct DecodedProgram;
 struct RunState;
 struct CallFrame;
 struct ClusterContext;
+struct WaitGraph;
 
 /// Which events an observer wants of a kernel's instructions: bits of make_kernel's `observe`.
 constexpr unsigned kObserveMemory = 1;   // access
@@ -173,11 +174,13 @@ struct Observer {
   virtual void mbarrier(const MbarrierEvent&) {}
   /// When it has been executed: fence, membar, commit and wait of groups, wgmma.fence, griddepcontrol, setmaxnreg.
   virtual void instruction(const Where&) {}
+  /// Before another instruction than wgmma that names registers which a wgmma of the kernel uses.
+  virtual void registers(const Where&) {}
   /// After a computation whose results are floating point; only with kObserveValues. `special`: lanes with a NaN or Inf
   /// among their inputs.
   virtual void computed(const Where&, uint32_t special) {}
   /// No warp of a block can go on; the launch ends with Fault hang after this. `text` says who waits where.
-  virtual void hang(const RunState&, std::span<CtaContext* const> blocks, const std::string& text) {}
+  virtual void hang(const RunState&, const WaitGraph&, const std::string& text) {}
 
   virtual void allocated(const Allocation&) {}
   virtual void released(const Allocation&) {}

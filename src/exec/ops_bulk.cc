@@ -4,6 +4,7 @@
 // writes the same offset of every named block and tells the mbarrier at the same offset there.
 // Source: PTX ISA manual, cp.async.bulk.
 #include "exec/async.h"
+#include "exec/later.h"
 #include "exec/reduce.h"
 
 namespace orrery::exec {
@@ -41,6 +42,14 @@ Ends find_ends(Stepper& s, const Decoded& d, int lane) {
 /// The value of the multicast mask: the operand after the size.
 uint32_t multicast_mask(Stepper& s, const Decoded& d, int lane) { return uint32_t(scalar(s, s.ref(d, 1), lane)) & 0xFFFF; }
 
+/// Copies to shared memory and tells the mbarrier there, now or later.
+Next deliver(Stepper& s, uint64_t* bar, const Ends& e, std::byte* to, int lane) {
+  return in_time(s, Later::Kind::mbarrier, lane, [=](Stepper& t) {
+    std::memmove(to, e.from, e.bytes);
+    return complete_bytes(t, bar, e.bytes, lane) ? Next::next : Next::fault;
+  });
+}
+
 Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
   const uint64_t bar_address = s.address(s.code->addresses[d.address + 2], lane);
   uint64_t* bar = mbarrier_at(s, d.instr->form.space(0), bar_address, lane);
@@ -48,8 +57,7 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
   const ByteRange in{e.from, e.bytes, isa::Space::global != d.instr->form.space(1)}, out{e.to, e.bytes, true};
   if (!d.instr->form.has(Mod::multicast_cluster)) {
     report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, e.bytes);
-    std::memmove(e.to, e.from, e.bytes);
-    return complete_bytes(s, bar, e.bytes, lane) ? Next::next : Next::fault;
+    return deliver(s, bar, e, e.to, lane);
   }
   const uint64_t to = uint64_t(e.to - s.cta.shared), at = uint64_t(reinterpret_cast<std::byte*>(bar) - s.cta.shared);
   for (uint32_t m = multicast_mask(s, d, lane); m; m &= m - 1) {
@@ -58,8 +66,7 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
       return s.fault(FaultKind::illegal_instruction, lane, m, fmt::format("multicast to block {} of a cluster of {}", rank, s.cta.cluster->n));
     const ByteRange there{in_block(s, rank, to), e.bytes, true};
     report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&there, 1}, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.bytes);
-    std::memcpy(in_block(s, rank, to), e.from, e.bytes);
-    if (!complete_bytes(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.bytes, lane)) return Next::fault;
+    if (deliver(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e, in_block(s, rank, to), lane) == Next::fault) return Next::fault;
   }
   return Next::next;
 }
@@ -68,13 +75,14 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
 void copy_to_global(Stepper& s, const Decoded& d, const Ends& e, int lane) {
   const ByteRange in{e.from, e.bytes, true}, out{e.to, e.bytes, false};
   report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, nullptr, 0);
-  if (!d.instr->form.has(Mod::cp_mask)) {
-    std::memcpy(e.to, e.from, e.bytes);
-    return;
-  }
-  const uint32_t mask = uint32_t(scalar(s, s.ref(d, d.n_src - 1), lane));
-  for (uint64_t i = 0; i < e.bytes; i++)
-    if (mask >> (i % 16) & 1) e.to[i] = e.from[i];
+  const uint32_t mask = d.instr->form.has(Mod::cp_mask) ? uint32_t(scalar(s, s.ref(d, d.n_src - 1), lane)) : 0xFFFF;
+  in_time(s, Later::Kind::group, lane, [=](Stepper&) {
+    if (mask == 0xFFFF) std::memcpy(e.to, e.from, e.bytes);
+    else
+      for (uint64_t i = 0; i < e.bytes; i++)
+        if (mask >> (i % 16) & 1) e.to[i] = e.from[i];
+    return Next::next;
+  });
 }
 
 Next op_bulk_copy(Stepper& s, const Decoded& d) {
@@ -100,14 +108,18 @@ Next op_bulk_reduce(Stepper& s, const Decoded& d) {
     if (!grouped && !bar) return Next::fault;
     const ByteRange in{e.from, e.bytes, true}, out{e.to, e.bytes, !grouped};
     report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, grouped ? 0 : e.bytes, true);
-    if (!reduce(e.to, e.from, e.bytes, type, reduce_kind(f), type == Type::f32)) return refuse(s, d);
-    if (grouped) continue;
-    if (!complete_bytes(s, bar, e.bytes, lane)) return Next::fault;
+    const Next next = in_time(s, grouped ? Later::Kind::group : Later::Kind::mbarrier, lane, [=, &d](Stepper& t) {
+      if (!reduce(e.to, e.from, e.bytes, type, reduce_kind(d.instr->form), type == Type::f32)) return refuse(t, d);
+      return grouped || complete_bytes(t, bar, e.bytes, lane) ? Next::next : Next::fault;
+    });
+    if (next == Next::fault) return next;
   }
   return Next::next;
 }
 
 Next op_nothing(Stepper&, const Decoded&) { return Next::next; }
+Next op_commit(Stepper& s, const Decoded&) { return commit_group(s, Later::Kind::group); }
+Next op_wait(Stepper& s, const Decoded& d) { return wait_group(s, Later::Kind::group, uint32_t(s.ref(d, 0).value), false); }
 
 }  // namespace
 
@@ -115,7 +127,9 @@ Handler find_bulk_handler(const isa::Form& form) {
   switch (form.op) {
     case Op::cp_async_bulk: return op_bulk_copy;
     case Op::cp_reduce_async_bulk: return op_bulk_reduce;
-    case Op::cp_async_bulk_prefetch: case Op::cp_async_bulk_commit_group: case Op::cp_async_bulk_wait_group: return op_nothing;
+    case Op::cp_async_bulk_prefetch: return op_nothing;
+    case Op::cp_async_bulk_commit_group: return op_commit;
+    case Op::cp_async_bulk_wait_group: return op_wait;
     default: return nullptr;
   }
 }

@@ -2,8 +2,9 @@
 // red.async.
 //
 // The copy is done at issue, so commit_group and wait_group have nothing left to do, and an mbarrier arrival that
-// stands for earlier copies happens at once. Source: PTX ISA manual, cp.async, st.async, red.async.
+// stands for earlier copies happens at once; a checked run puts all of them off (later.h). Source: PTX ISA manual, cp.async, st.async, red.async.
 #include "exec/async.h"
+#include "exec/later.h"
 #include "exec/reduce.h"
 
 namespace orrery::exec {
@@ -37,14 +38,19 @@ Next op_cp_async(Stepper& s, const Decoded& d) {
     if (n && !(q = translate(s, Space::global, s.address(from, lane), n, n == size ? size : 1, lane, false))) return Next::fault;
     const ByteRange in{q, n, false}, out{p, size, true};
     report_async(s, AsyncKind::cp_async, lane, {&in, n ? 1u : 0u}, {&out, 1}, nullptr, 0);
-    std::byte piece[16] = {};
-    if (n) std::memcpy(piece, q, n);
-    std::memcpy(p, piece, size);
+    in_time(s, Later::Kind::cp_async, lane, [=](Stepper&) {
+      std::byte piece[16] = {};
+      if (n) std::memcpy(piece, q, n);
+      std::memcpy(p, piece, size);
+      return Next::next;
+    });
   }
   return Next::next;
 }
 
-Next op_nothing(Stepper&, const Decoded&) { return Next::next; }
+Next op_commit(Stepper& s, const Decoded&) { return commit_group(s, Later::Kind::cp_async); }
+Next op_wait(Stepper& s, const Decoded& d) { return wait_group(s, Later::Kind::cp_async, uint32_t(s.ref(d, 0).value), false); }
+Next op_wait_all(Stepper& s, const Decoded&) { return wait_group(s, Later::Kind::cp_async, 0, true); }
 
 /// All earlier copies are done. Without .noinc the arrival was not counted in the barrier's expectation: it is added
 /// and taken back, which must not leave the phase as it was when nothing else is pending.
@@ -57,16 +63,22 @@ Next op_arrive(Stepper& s, const Decoded& d) {
     const uint64_t address = s.address(a, lane);
     uint64_t* w = mbarrier_at(s, f.n_spaces ? f.space() : Space::none, address, lane);
     if (!w) return Next::fault;
-    const uint64_t before = *w;
-    Outcome o = counted ? Outcome::ok : mbarrier::add_pending(*w);
-    if (o == Outcome::ok) o = mbarrier::arrive(*w, 1);
-    if (Observer* observer = s.observer()) {
-      MbarrierEvent e{s.where(), lane, MbarrierOp::arrive, w, before, *w, 1};
-      e.refused = o != Outcome::ok;
-      e.by_copy = true;
-      observer->mbarrier(e);
-    }
-    if (check(s, o, before, 1, lane, address) == Next::fault) return Next::fault;
+    const uint64_t at_issue = *w;
+    const Outcome added = counted ? Outcome::ok : mbarrier::add_pending(*w);
+    if (check(s, added, at_issue, 1, lane, address) == Next::fault) return Next::fault;
+    const Next next = in_time(s, Later::Kind::mbarrier, lane, [=](Stepper& t) {
+      const uint64_t before = *w;
+      const Outcome o = mbarrier::arrive(*w, 1);
+      note_mbarrier(t, MbarrierAct::arrive, w, before, 1, lane);
+      if (Observer* observer = t.observer()) {
+        MbarrierEvent e{t.where(), lane, MbarrierOp::arrive, w, before, *w, 1};
+        e.refused = o != Outcome::ok;
+        e.by_copy = true;
+        observer->mbarrier(e);
+      }
+      return check(t, o, before, 1, lane, address);
+    });
+    if (next == Next::fault) return next;
   }
   return Next::next;
 }
@@ -87,11 +99,16 @@ Next op_st_async(Stepper& s, const Decoded& d) {
     if (!w) return Next::fault;
     const ByteRange out{p, total, true};
     report_async(s, AsyncKind::st_async, lane, {}, {&out, 1}, w, total);
+    std::array<std::byte, 32> value = {};
     for (int i = 0; i < d.n_src; i++) {
       const uint64_t v = s.value(s.ref(d, i), i, lane);
-      std::memcpy(p + i * bytes, &v, bytes);
+      std::memcpy(value.data() + uint32_t(i) * bytes, &v, bytes);
     }
-    if (!complete_bytes(s, w, total, lane)) return Next::fault;
+    const Next next = in_time(s, Later::Kind::mbarrier, lane, [=](Stepper& t) {
+      std::memcpy(p, value.data(), total);
+      return complete_bytes(t, w, total, lane) ? Next::next : Next::fault;
+    });
+    if (next == Next::fault) return next;
   }
   return Next::next;
 }
@@ -111,8 +128,11 @@ Next op_red_async(Stepper& s, const Decoded& d) {
     const ByteRange out{p, bytes, true};
     report_async(s, AsyncKind::red_async, lane, {}, {&out, 1}, w, bytes, true);
     const uint64_t v = s.value(s.ref(d, 0), 0, lane);
-    reduce(p, reinterpret_cast<const std::byte*>(&v), bytes, f.type(), reduce_kind(f), false);
-    if (!complete_bytes(s, w, bytes, lane)) return Next::fault;
+    const Next next = in_time(s, Later::Kind::mbarrier, lane, [=, &f](Stepper& t) {
+      reduce(p, reinterpret_cast<const std::byte*>(&v), bytes, f.type(), reduce_kind(f), false);
+      return complete_bytes(t, w, bytes, lane) ? Next::next : Next::fault;
+    });
+    if (next == Next::fault) return next;
   }
   return Next::next;
 }
@@ -122,7 +142,9 @@ Next op_red_async(Stepper& s, const Decoded& d) {
 Handler find_copy_handler(const isa::Form& form) {
   switch (form.op) {
     case Op::cp_async: return op_cp_async;
-    case Op::cp_async_commit_group: case Op::cp_async_wait_group: case Op::cp_async_wait_all: return op_nothing;
+    case Op::cp_async_commit_group: return op_commit;
+    case Op::cp_async_wait_group: return op_wait;
+    case Op::cp_async_wait_all: return op_wait_all;
     case Op::cp_async_mbarrier_arrive: return op_arrive;
     case Op::st_async: return op_st_async;
     case Op::red_async: return op_red_async;

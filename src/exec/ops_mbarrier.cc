@@ -38,6 +38,8 @@ namespace {
 
 /// Tells the observer of an operation that changed the word from `before`; then what `check` says.
 Next finish(Stepper& s, MbarrierOp op, Outcome outcome, uint64_t before, const uint64_t& w, uint64_t count, int lane, uint64_t address) {
+  static constexpr MbarrierAct kActs[] = {MbarrierAct::init, MbarrierAct::inval, MbarrierAct::expect, MbarrierAct::bytes, MbarrierAct::arrive, MbarrierAct::arrive};
+  note_mbarrier(s, kActs[int(op)], &w, before, count, lane);
   if (Observer* o = s.observer()) {
     MbarrierEvent e{s.where(), lane, op, &w, before, w, count};
     e.refused = outcome != Outcome::ok;

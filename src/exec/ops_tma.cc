@@ -4,6 +4,7 @@
 // A refused copy is an illegal instruction, as on the GPU, with the reason in the message.
 // Source: PTX ISA manual, cp.async.bulk.tensor, tensormap.replace; shared-memory alignment of 128 bytes from the same.
 #include "exec/async.h"
+#include "exec/later.h"
 #include "exec/tma.h"
 
 namespace orrery::exec {
@@ -101,6 +102,14 @@ void report_box(Stepper& s, const BoxCopy& c, bool store, bool reduces, const st
   s.observer()->async_copy(e);
 }
 
+/// Fills an image in shared memory and tells the mbarrier there, now or later, with the tensor map as it is now.
+Next deliver_box(Stepper& s, const BoxCopy& c, std::byte* image, uint64_t to, uint64_t* bar, int lane) {
+  return in_time(s, Later::Kind::mbarrier, lane, [map = *c.map, origin = c.origin, image, to, bar, lane](Stepper& t) {
+    load_box(map, origin, image, to);
+    return complete_bytes(t, bar, box_bytes(map), lane) ? Next::next : Next::fault;
+  });
+}
+
 Next load_one(Stepper& s, const Decoded& d, int lane) {
   const isa::Form& f = d.instr->form;
   const BoxCopy c = read_copy(s, d, 1, false, lane);
@@ -109,11 +118,10 @@ Next load_one(Stepper& s, const Decoded& d, int lane) {
   if (!image) return Next::fault;
   uint64_t* bar = mbarrier_at(s, f.space(0), s.address(s.code->addresses[d.address + 2], lane), lane);
   if (!bar) return Next::fault;
-  const uint64_t to = shared_offset(s, image), bytes = box_bytes(*c.map);
+  const uint64_t to = shared_offset(s, image);
   if (!f.has(Mod::multicast_cluster)) {
     report_box(s, c, false, false, image, bar, lane);
-    load_box(*c.map, c.origin, image, to);
-    return complete_bytes(s, bar, bytes, lane) ? Next::next : Next::fault;
+    return deliver_box(s, c, image, to, bar, lane);
   }
   const uint64_t at = uint64_t(reinterpret_cast<std::byte*>(bar) - s.cta.shared);
   const uint32_t mask = uint32_t(scalar(s, s.ref(d, c.next_ref), lane)) & 0xFFFF;
@@ -122,8 +130,7 @@ Next load_one(Stepper& s, const Decoded& d, int lane) {
   for (uint32_t m = mask; m; m &= m - 1) {
     const uint32_t rank = uint32_t(std::countr_zero(m));
     report_box(s, c, false, false, in_block(s, rank, to), reinterpret_cast<uint64_t*>(in_block(s, rank, at)), lane);
-    load_box(*c.map, c.origin, in_block(s, rank, to), to);
-    if (!complete_bytes(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), bytes, lane)) return Next::fault;
+    if (deliver_box(s, c, in_block(s, rank, to), to, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), lane) == Next::fault) return Next::fault;
   }
   return Next::next;
 }
@@ -136,10 +143,12 @@ Next store_one(Stepper& s, const Decoded& d, int lane) {
   if (!image) return Next::fault;
   const uint64_t from = uint64_t(image - s.cta.shared);
   report_box(s, c, true, f.op != Op::cp_async_bulk_tensor, image, nullptr, lane);
-  if (f.op == Op::cp_async_bulk_tensor) store_box(*c.map, c.origin, image, from);
-  else if (!reduce_box(*c.map, c.origin, image, from, reduce_kind(f)))
-    return s.fault(FaultKind::illegal_instruction, lane, 0, "the tensor map's element type has no such reduction");
-  return Next::next;
+  return in_time(s, Later::Kind::group, lane, [map = *c.map, origin = c.origin, image, from, lane, &f](Stepper& t) {
+    if (f.op == Op::cp_async_bulk_tensor) store_box(map, origin, image, from);
+    else if (!reduce_box(map, origin, image, from, reduce_kind(f)))
+      return t.fault(FaultKind::illegal_instruction, lane, 0, "the tensor map's element type has no such reduction");
+    return Next::next;
+  });
 }
 
 Next op_tensor_copy(Stepper& s, const Decoded& d) {
@@ -184,12 +193,27 @@ bool replace_field(const isa::Form& f, TensorMap& m, uint32_t ordinal, uint64_t 
   return m.strides[ordinal] = v, v % 16 == 0;
 }
 
+/// Tells the observer that a tensor map is written.
+void report_map(Stepper& s, Space space, uint64_t address, int lane) {
+  if (!s.observer()) return;
+  Access a;
+  a.where = s.where();
+  a.where.mask = 1u << lane;
+  a.kind = AccessKind::store;
+  a.space = space;
+  a.bytes = sizeof(TensorMap);
+  a.align = 64;
+  a.address[lane] = address;
+  s.observer()->access(a);
+}
+
 Next op_replace(Stepper& s, const Decoded& d) {
   const isa::Form& f = d.instr->form;
   const bool has_ordinal = d.n_src > 1;
   for (uint32_t m = s.mask; m; m &= m - 1) {
     const int lane = std::countr_zero(m);
     const uint64_t at = s.address(s.code->addresses[d.address], lane);
+    report_map(s, f.n_spaces ? f.space() : Space::none, at, lane);
     std::byte* p = translate(s, f.n_spaces ? f.space() : Space::none, at, sizeof(TensorMap), 64, lane, true);
     if (!p) return Next::fault;
     TensorMap& map = *reinterpret_cast<TensorMap*>(p);
@@ -204,6 +228,7 @@ Next op_replace(Stepper& s, const Decoded& d) {
 Next op_cp_fenceproxy(Stepper& s, const Decoded& d) {
   const int lane = std::countr_zero(s.mask);
   const uint64_t to = s.address(s.code->addresses[d.address], lane), from = s.address(s.code->addresses[d.address + 1], lane);
+  report_map(s, Space::global, to, lane);
   const std::byte* q = translate(s, Space::shared, from, sizeof(TensorMap), 64, lane, false);
   std::byte* p = q ? translate(s, Space::global, to, sizeof(TensorMap), 64, lane, true) : nullptr;
   if (!p) return Next::fault;

@@ -6,6 +6,8 @@
 //
 // Invariant: WarpContext::wgmma_groups counts the groups a warp has committed; all of them are computed.
 // Not here: sums, descriptors and fragments (sem/tensor.h). Source: PTX ISA manual, wgmma.
+#include <algorithm>
+
 #include "exec/async.h"
 #include "exec/interpreter.h"
 #include "exec/tensor_operands.h"
@@ -52,17 +54,32 @@ sem::WgmmaOperands read_operands(Stepper& s, const Decoded& d, const void** a_re
   return o;
 }
 
+/// Tells the observer of the shared memory that a wgmma reads: `units` are addresses of 16 bytes each.
+void report_wgmma(Stepper& s, std::vector<uint32_t>& units) {
+  std::sort(units.begin(), units.end());
+  std::vector<ByteRange> reads;
+  for (const uint32_t at : units) {
+    const std::byte* p = s.cta.shared + at;
+    if (!reads.empty() && p < reads.back().begin + reads.back().bytes) continue;
+    if (!reads.empty() && p == reads.back().begin + reads.back().bytes) reads.back().bytes += 16;
+    else reads.push_back({p, 16, true});
+  }
+  report_async(s, AsyncKind::wgmma, std::countr_zero(s.mask), reads, {}, nullptr, 0);
+}
+
 Next op_wgmma(Stepper& s, const Decoded& d) {
   if (!gathered(s, ~0u)) return Next::regroup;
   void* to[kMaxAccumulators];
   const void* a[8];
   for (int i = 0; i < d.n_dst; i++) to[i] = s.frame + s.ref(d, i).offset;
-  const sem::WgmmaOperands o = read_operands(s, d, a);
-  report_async(s, AsyncKind::wgmma, std::countr_zero(s.mask), {}, {}, nullptr, 0);
+  sem::WgmmaOperands o = read_operands(s, d, a);
+  std::vector<uint32_t> units;
+  if (s.observer()) o.visited = &units;
   if (!sem::run_wgmma(d.instr->form, to, o, numerics_of(s)))
     return s.fault(FaultKind::illegal_address, std::countr_zero(s.mask), o.a ? o.b_desc : o.a_desc,
                    fmt::format("a wgmma matrix descriptor points beyond the block's {} bytes of shared memory (descriptor of A {:#x}, of B {:#x})",
                                s.cta.shared_bytes - lower::kSharedStart, o.a_desc, o.b_desc));
+  if (s.observer()) report_wgmma(s, units);
   return Next::next;
 }
 

@@ -26,6 +26,7 @@ struct RunState {
   uint64_t param_address = 0;             // device copy of the parameter buffer, for generic addresses
   bool may_compile = false;
   uint32_t thread_local_bytes = 0;        // local memory per thread
+  std::shared_ptr<class Polling> polling; // what threads look at, when that is watched (exec/polling.h)
 
   /// Compiled code that has become ready since the launch began.
   void look_for_code() {
@@ -59,6 +60,8 @@ struct ClusterContext {
   uint32_t n = 1;
   uint32_t arrived = 0, expected = 0, phase = 0;  // barrier.cluster, in threads
   uint32_t live_threads = 0;
+  class Later* later = nullptr;           // operations put off; null: carried out at issue (exec/later.h)
+  class WaitLog* log = nullptr;           // what happened to the mbarriers of these blocks (exec/wait_log.h)
 };
 
 /// Executes the instruction at the group's pc for JIT'd code (RuntimeCalls) or the interpreter loop.

@@ -9,8 +9,10 @@
 #include "exec/heap.h"
 #include "exec/launch.h"
 #include "exec/observer.h"
+#include "exec/polling.h"
 #include "exec/stepper.h"
 #include "exec/unit.h"
+#include "exec/wait_graph.h"
 #include "exec/workers.h"
 
 namespace orrery::exec {
@@ -27,11 +29,14 @@ uint64_t residency(const RunState& run, unsigned workers) {
   return std::max<uint64_t>(1, (total + workers - 1) / workers);
 }
 
+/// Launches that run now in this process: one may write what another waits for.
+std::atomic<int> running_launches{0};
+
 /// One worker's loop; a page fault inside kernel code comes back here through the fault trap.
 class Worker {
  public:
-  Worker(RunState& run, const LaunchContext& launch, uint64_t units, uint64_t limit)
-      : run_(run), launch_(launch), units_(units), limit_(limit) {
+  Worker(RunState& run, const LaunchContext& launch, uint64_t units, uint64_t limit, bool alone)
+      : run_(run), launch_(launch), units_(units), limit_(limit), alone_(alone) {
     if (run.machine.options.seed) random_.emplace(*run.machine.options.seed);
   }
 
@@ -86,17 +91,51 @@ class Worker {
       const Unit::Progress progress = running_->advance(&*random_);
       if (progress == Unit::Progress::fault || poll(run_)) return;
       if (progress == Unit::Progress::stalled && more && resident_.size() < limit_) more = claim();
-      if (progress != Unit::Progress::finished) continue;
+      if (progress != Unit::Progress::finished) {
+        if ((!more || resident_.size() >= limit_) && stuck()) return;
+        continue;
+      }
+      moved();
       run_.finished_ctas.fetch_add(1, std::memory_order_relaxed);
       idle_.push_back(std::move(resident_[i]));
       resident_.erase(resident_.begin() + ptrdiff_t(i));
     }
   }
 
+  /// Called when everything resident only spins and no block can be added: true when the launch cannot go on.
+  bool stuck() {
+    constexpr uint64_t kPatience = 256;  // rounds before the accesses are watched
+    const double limit = run_.machine.options.livelock_seconds, seconds = run_.machine.observer ? std::min(limit, 2.0) : limit;
+    if (!alone_ || seconds <= 0 || ++idle_rounds_ < kPatience) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!run_.polling) run_.polling = std::make_shared<Polling>(false);
+    Polling& p = *run_.polling;
+    if (!p.spinning || p.changes != changes_ || running_launches > 1) {
+      p.spinning = true;
+      p.restart();
+      changes_ = p.changes;
+      still_since_ = now;
+      return false;
+    }
+    if (now - still_since_ < std::chrono::duration<double>(seconds) || !p.looks_in_vain(*run_.machine.memory)) return false;
+    std::vector<const CtaContext*> blocks;
+    for (const auto& unit : resident_)
+      if (blocks.size() < 64) unit->add_blocks(blocks);
+    run_.record(make_hang(run_, blocks));
+    return true;
+  }
+
+  /// A warp got on: nothing is watched any more, except in a launch that is watched from its start.
+  void moved() {
+    idle_rounds_ = 0;
+    if (!run_.polling || !run_.polling->spinning) return;
+    run_.polling->spinning = false;
+    if (!run_.machine.observer) run_.polling.reset();
+  }
+
   void loop() {
     if (random_) return random_loop();
     bool more = true;
-    uint64_t idle_rounds = 0;
     while (!run_.stop) {
       if (resident_.empty() && !(more = more && claim())) break;
       bool finished = false;
@@ -113,12 +152,13 @@ class Worker {
       }
       if (poll(run_)) return;
       if (finished) {
-        idle_rounds = 0;
+        moved();
         continue;
       }
       // Everything resident waits for other blocks: start one more, else let other workers run.
       if (more && resident_.size() < limit_) more = claim();
-      else if (++idle_rounds > 16) sched_yield();
+      else if (stuck()) return;
+      else if (idle_rounds_ > 16) sched_yield();
     }
   }
 
@@ -144,6 +184,9 @@ class Worker {
   uint64_t next_ = 0, end_ = 0;  // blocks taken but not started
   uint64_t finished_ = 0, finished_native_ = 0;
   std::optional<std::mt19937_64> random_;
+  const bool alone_;             // no other worker runs blocks of this launch
+  uint64_t idle_rounds_ = 0, changes_ = 0;
+  std::chrono::steady_clock::time_point still_since_;
 };
 
 }  // namespace
@@ -212,8 +255,13 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
     workers = 1;
   workers = unsigned(std::min<uint64_t>(workers, units));
   const uint64_t limit = residency(run, workers);
-  if (machine.observer) machine.observer->launch_begin(run);
-  run_workers(workers, [&](unsigned) { Worker(run, context, units, limit).work(); });
+  if (machine.observer) {
+    run.polling = std::make_shared<Polling>(true);
+    machine.observer->launch_begin(run);
+  }
+  running_launches++;
+  run_workers(workers, [&](unsigned) { Worker(run, context, units, limit, workers == 1).work(); });
+  running_launches--;
   machine.memory->release_window(params);
 
   LaunchResult result;

@@ -10,6 +10,7 @@
 #include "exec/interpreter.h"
 #include "exec/mbarrier.h"
 #include "exec/observer.h"
+#include "exec/wait_graph.h"
 
 namespace orrery::exec {
 
@@ -48,6 +49,8 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   frames_ = static_cast<std::byte*>(std::aligned_alloc(64, std::max<uint64_t>(64, frame_span_ * warps * n)));
   std::memset(frames_, 0, frame_span_ * warps * n);
   cluster_.n = uint32_t(n);
+  cluster_.log = &log_;
+  if (run.machine.observer) cluster_.later = &later_;
   for (uint32_t r = 0; r < n; r++) {
     blocks_.push_back(std::make_unique<Block>());
     place(*blocks_.back(), r);
@@ -139,6 +142,8 @@ void Unit::start(uint64_t index) {
   }
   cluster_.arrived = cluster_.phase = 0;
   cluster_.live_threads = 0;
+  log_.clear();
+  later_.clear();
   force_ = false;
   polls_ = 0;
   unfinished_ = uint32_t(order_.size());
@@ -182,7 +187,7 @@ Stop take_back(WarpContext& w) {
 namespace {
 
 bool converged_entry(const WarpContext& w) {
-  if (!w.cta->native || w.n_groups != 1) return false;
+  if (!w.cta->native || w.cta->launch->run->polling || w.n_groups != 1) return false;
   const Group& g = w.groups[0];
   return g.state == GroupState::ready && !g.frame && !g.reduction && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
 }
@@ -309,6 +314,8 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
     take_up_code();
     if (!pass(random, ran, spinning)) return Progress::fault;
     if (unfinished_ == 0) {
+      later_.finish(run_);
+      if (run_.stop) return Progress::fault;
       if (Observer* o = run_.machine.observer)
         for (auto& b : blocks_) o->block_end(b->cta);
       return Progress::finished;
@@ -319,12 +326,17 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
       if (random) return Progress::preempted;
       continue;
     }
+    if (cluster_.later && later_.next(run_)) {  // nobody can go on without it
+      if (run_.stop) return Progress::fault;
+      continue;
+    }
     if (spinning) {
       force_ = true;  // a test of an mbarrier may fail for good while another warp waits for global memory
       return Progress::stalled;
     }
     // Shared memory changes only by warps of this unit, so waits for an mbarrier that go unanswered are a hang.
-    if (waits_for_mbarrier() && polls_++ < kHangPolls) {
+    const uint32_t patience = run_.machine.observer ? kHangPolls >> 7 : kHangPolls;  // observed looks are slow
+    if (waits_for_mbarrier() && polls_++ < patience) {
       force_ = true;
       if (poll(run_)) return Progress::fault;
       continue;
@@ -342,63 +354,14 @@ bool Unit::waits_for_mbarrier() const {
   return false;
 }
 
+void Unit::add_blocks(std::vector<const CtaContext*>& blocks) const {
+  for (const auto& b : blocks_) blocks.push_back(&b->cta);
+}
+
 void Unit::report_hang() {
-  Fault f;
-  f.kind = FaultKind::hang;
-  f.kernel = run_.kernel.entry->program->name;
-  for (int i = 0; i < 3; i++) f.ctaid[i] = blocks_[0]->cta.ctaid[i];
-  f.message = fmt::format("hang: no warp of block ({},{},{}) of kernel {} can go on\n{}", f.ctaid[0], f.ctaid[1], f.ctaid[2],
-                          f.kernel, describe_wait());
-  if (Observer* o = run_.machine.observer) {
-    std::vector<CtaContext*> blocks;
-    for (auto& b : blocks_) blocks.push_back(&b->cta);
-    o->hang(run_, blocks, f.message);
-  }
-  run_.record(std::move(f));
-}
-
-namespace {
-
-std::string describe_mbarrier(const CtaContext& cta, const Group& g) {
-  if (!g.wait_word) return "waits for the other warps of its warpgroup to issue the same wgmma groups";
-  const uint64_t word = *g.wait_word;
-  std::string where = fmt::format("at shared address {:#x}", reinterpret_cast<const std::byte*>(g.wait_word) - cta.shared);
-  if (!mbarrier::live(word)) return fmt::format("waits for the mbarrier {}, which is not initialised", where);
-  return fmt::format("waits for phase {} of the mbarrier {}: {} of {} arrivals and {} transaction bytes are missing", g.wait_phase, where,
-                     mbarrier::pending(word), mbarrier::expected(word), mbarrier::bytes(word));
-}
-
-}  // namespace
-
-/// Who waits where, one line per group of lanes.
-std::string Unit::describe_wait() const {
-  std::string out;
-  int lines = 0;
-  for (const auto& b : blocks_)
-    for (const WarpContext& w : b->warps)
-      for (uint32_t i = 0; i < w.n_groups && lines < 40; i++, lines++) {
-        const Group& g = w.groups[i];
-        const DecodedProgram& code = g.frame ? *g.frame->code : *run_.kernel.entry;
-        const uint32_t pc = g.state == GroupState::barrier && !g.reduction && g.pc ? g.pc - 1 : g.pc;
-        const ptx::Loc loc = pc < code.program->code.size() ? code.program->code[pc].loc : ptx::Loc{};
-        std::string what;
-        if (g.state == GroupState::barrier) {
-          const Barrier& bar = b->cta.barriers[g.barrier];
-          what = fmt::format("waits at barrier {} ({} threads have arrived, {} are expected)", g.barrier, bar.arrived,
-                             bar.expected ? bar.expected : b->cta.live_threads);
-        } else if (g.state == GroupState::warp_sync) {
-          what = fmt::format("waits for the lanes {:#010x} of its warp, {:#010x} of them live", g.member_mask, g.member_mask & w.live);
-        } else if (g.state == GroupState::waiting) {
-          what = describe_mbarrier(b->cta, g);
-        } else {
-          what = fmt::format("waits at barrier.cluster ({} of {} threads have arrived)", cluster_.arrived, cluster_.live_threads);
-        }
-        out += fmt::format("  block ({},{},{}) warp {} lanes {:#010x}: {}, PTX line {}", b->cta.ctaid[0], b->cta.ctaid[1],
-                           b->cta.ctaid[2], w.warp_id, g.mask, what, loc.line);
-        if (loc.source_line) out += fmt::format(", source line {}", loc.source_line);
-        out += '\n';
-      }
-  return out;
+  std::vector<const CtaContext*> blocks;
+  add_blocks(blocks);
+  run_.record(make_hang(run_, blocks));
 }
 
 }  // namespace orrery::exec

@@ -8,7 +8,9 @@
 #include <random>
 #include <vector>
 
+#include "exec/later.h"
 #include "exec/run_state.h"
+#include "exec/wait_log.h"
 
 namespace orrery::exec {
 
@@ -32,6 +34,10 @@ class Unit {
 
   /// The block runs compiled code.
   bool native() const { return blocks_[0]->cta.native != nullptr; }
+
+  /// Adds the blocks to `blocks`.
+  void add_blocks(std::vector<const CtaContext*>& blocks) const;
+
   /// The warp that is running now, for fault reports.
   WarpContext& current_warp() const { return current_ ? *current_ : *blocks_[0]->cta.running; }
 
@@ -50,7 +56,6 @@ class Unit {
   void separate();
   bool waits_for_mbarrier() const;
   void report_hang();
-  std::string describe_wait() const;
 
   RunState& run_;
   const LaunchContext& launch_;
@@ -60,6 +65,8 @@ class Unit {
   uint64_t frame_span_ = 0;
   ClusterContext cluster_;
   WarpContext* current_ = nullptr;  // null: the one that compiled code says
+  WaitLog log_;
+  Later later_;
   std::vector<std::unique_ptr<Block>> blocks_;
   bool force_ = false;           // wake waits for mbarriers, so that they tell the program that their time is up
   uint32_t polls_ = 0;           // forced passes in a row in which nothing happened

@@ -43,6 +43,7 @@ struct Reach {
   std::vector<uint8_t> module_vars;
   std::vector<uint64_t> var_offset;                 // shared module variables
   std::vector<std::vector<uint64_t>> local_offset;  // shared variables inside functions: [function][local]
+  std::vector<SharedVar> shared_vars;               // all of them
   uint32_t static_bytes = 0, dynamic_offset = 0;
   bool dynamic = false;
 };
@@ -83,6 +84,7 @@ void lay_out_shared(const Module& m, Reach& reach) {
     at = align_up(at, std::max(1u, v.align));
     offset = at;
     at += v.size;
+    reach.shared_vars.push_back({v.name, uint32_t(offset), uint32_t(v.size)});
   };
   for (uint32_t v = 0; v < m.vars.size(); v++)
     if (reach.module_vars[v] && is_shared(m.vars[v].space)) place(m.vars[v], reach.var_offset[v]);
@@ -96,6 +98,7 @@ void lay_out_shared(const Module& m, Reach& reach) {
   reach.dynamic = !dynamic.empty();
   reach.dynamic_offset = uint32_t(align_up(at, dynamic_align));
   for (uint64_t* offset : dynamic) *offset = reach.dynamic_offset;
+  if (reach.dynamic) reach.shared_vars.push_back({"dynamic shared memory", reach.dynamic_offset, 0});
 }
 
 /// Resolves one function.
@@ -112,6 +115,7 @@ class Resolver {
     p_.shared_bytes = reach_.static_bytes;
     p_.dynamic_shared_offset = reach_.dynamic_offset;
     p_.has_dynamic_shared = reach_.dynamic;
+    p_.shared_vars = reach_.shared_vars;
     for (const ptx::Register& r : f_.regs) p_.regs.push_back({kind_of(r.type), r.type, 0});
     lay_out_locals();
     p_.code = f_.body;

@@ -61,6 +61,12 @@ struct Param {
   uint32_t offset = 0, size = 0, align = 1;
 };
 
+/// A variable in shared memory, for messages: its name in the PTX and where it lies.
+struct SharedVar {
+  std::string name;
+  uint32_t offset = 0, bytes = 0;  // bytes: 0 for what starts dynamic shared memory
+};
+
 struct Program {
   std::string name;
   bool is_entry = false;
@@ -79,6 +85,7 @@ struct Program {
   uint32_t shared_bytes = 0;                // static shared memory that this kernel can reach
   uint32_t dynamic_shared_offset = 0;       // where dynamic shared memory starts (kSharedStart + static, aligned)
   bool has_dynamic_shared = false;
+  std::vector<SharedVar> shared_vars;       // of the kernel and all it can call, by offset
   bool has_calls = false;                   // calls to functions with a body, or indirect ones
   bool prints = false;                      // calls vprintf
   bool order_sensitive = false;             // results may depend on the order of blocks (see exec/launch.h)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "report/report.h"
+#include "report/wait_graph_svg.h"
 
 namespace orrery::report {
 namespace {
@@ -116,6 +117,7 @@ std::string section_html(const Json& section, std::size_t index) {
       out += "<p class=\"note\">" + escape(note.get<std::string>()) + "</p>\n";
     return out;
   }
+  if (section.contains("graph")) return out + graph_svg(section["graph"]);
   return out + fmt::format("<div id=\"s{}\"></div>\n", index);
 }
 

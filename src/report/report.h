@@ -9,6 +9,7 @@
 //          | { title, notes: [text...] }                                          remarks
 //          | { title, chart: "bars"|"lines"|"roofline", x, y, series: [...] }     drawn in HTML only
 //          | { title, model: "ledger", rates, lines }                             what-if sliders in HTML
+//          | { title, graph: { left, right, edges } }                             who waits for whom; drawn in HTML only
 #pragma once
 
 #include <nlohmann/json.hpp>

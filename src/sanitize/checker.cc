@@ -2,6 +2,8 @@
 #include "sanitize/checker.h"
 
 #include "sanitize/apicheck.h"
+#include "sanitize/asynccheck.h"
+#include "sanitize/hangcheck.h"
 #include "sanitize/initcheck.h"
 #include "sanitize/memcheck.h"
 #include "sanitize/numerics.h"
@@ -14,6 +16,8 @@ using namespace exec;
 
 Checks make_checks(const Options& options, Collector& collector, DeviceMemory& memory) {
   Checks checks;
+  checks.push_back(std::make_unique<Hangcheck>(collector));
+  if (options.has("asynccheck")) checks.push_back(std::make_unique<Asynccheck>(collector));
   if (options.has("memcheck")) checks.push_back(std::make_unique<Memcheck>(options, collector, memory));
   if (options.has("initcheck")) checks.push_back(std::make_unique<Initcheck>(options, collector));
   if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(collector));
@@ -55,8 +59,9 @@ void Checker::cluster_wait(const Where& w) { each([&](Observer& o) { o.cluster_w
 void Checker::cluster_complete(const ClusterContext& c) { each([&](Observer& o) { o.cluster_complete(c); }); }
 void Checker::mbarrier(const MbarrierEvent& e) { each([&](Observer& o) { o.mbarrier(e); }); }
 void Checker::instruction(const Where& w) { each([&](Observer& o) { o.instruction(w); }); }
+void Checker::registers(const Where& w) { each([&](Observer& o) { o.registers(w); }); }
 void Checker::computed(const Where& w, uint32_t s) { each([&](Observer& o) { o.computed(w, s); }); }
-void Checker::hang(const RunState& r, std::span<CtaContext* const> b, const std::string& t) { each([&](Observer& o) { o.hang(r, b, t); }); }
+void Checker::hang(const RunState& r, const WaitGraph& g, const std::string& t) { each([&](Observer& o) { o.hang(r, g, t); }); }
 void Checker::allocated(const Allocation& a) { each([&](Observer& o) { o.allocated(a); }); }
 void Checker::released(const Allocation& a) { each([&](Observer& o) { o.released(a); }); }
 void Checker::submitted(const HostWork& w) { each([&](Observer& o) { o.submitted(w); }); }

@@ -41,8 +41,9 @@ class Checker : public exec::Observer {
   void cluster_complete(const exec::ClusterContext&) override;
   void mbarrier(const exec::MbarrierEvent&) override;
   void instruction(const exec::Where&) override;
+  void registers(const exec::Where&) override;
   void computed(const exec::Where&, uint32_t special) override;
-  void hang(const exec::RunState&, std::span<exec::CtaContext* const> blocks, const std::string& text) override;
+  void hang(const exec::RunState&, const exec::WaitGraph&, const std::string& text) override;
   void allocated(const exec::Allocation&) override;
   void released(const exec::Allocation&) override;
   void submitted(const exec::HostWork&) override;

@@ -36,6 +36,9 @@ Place place_of(const exec::DecodedProgram& code, const std::string& kernel, uint
   place.source_line = loc.source_line;
   if (loc.source_line && loc.file < p.module->files.size()) place.source_file = p.module->files[loc.file];
   place.instruction = ptx::to_string(*p.module, *p.source, p.code[pc]);
+  const auto& sites = p.module->call_sites;
+  for (uint32_t at = loc.inlined; at && at < sites.size() && place.called_from.size() < 32; at = sites[at].inlined)
+    place.called_from.push_back({sites[at].file < p.module->files.size() ? p.module->files[sites[at].file] : "", sites[at].source_line});
   return place;
 }
 
@@ -66,6 +69,7 @@ ordered_json json_of(const Place& p) {
   if (p.source_line) j["line"] = p.source_line;
   if (p.ptx_line) j["ptx_line"] = p.ptx_line;
   if (!p.instruction.empty()) j["instruction"] = p.instruction;
+  for (const Place::Call& c : p.called_from) j["called_from"].push_back({{"file", c.file}, {"line", c.line}});
   return j;
 }
 
@@ -79,6 +83,8 @@ Place place_from(const ordered_json& j) {
   p.source_line = j.value("line", 0u);
   p.ptx_line = j.value("ptx_line", 0u);
   p.instruction = j.value("instruction", "");
+  if (j.contains("called_from"))
+    for (const ordered_json& c : j["called_from"]) p.called_from.push_back({c.value("file", ""), c.value("line", 0u)});
   return p;
 }
 }  // namespace
@@ -104,6 +110,7 @@ std::string to_json(const Finding& f) {
     j["others"].push_back(party);
   }
   if (!f.remedy.empty()) j["remedy"] = f.remedy;
+  if (!f.waits.empty()) j["waits"] = ordered_json::parse(f.waits);
   j["count"] = f.count;
   if (!f.seed.empty()) j["seed"] = f.seed;
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -121,6 +128,7 @@ Finding finding_from_json(const std::string& text) {
   if (j.contains("others"))
     for (const ordered_json& o : j["others"]) f.others.push_back({o.value("what", ""), place_from(o.at("where")), o.value("value", "")});
   f.remedy = j.value("remedy", "");
+  if (j.contains("waits")) f.waits = j["waits"].dump();
   f.count = j.value("count", uint64_t{1});
   f.seed = j.value("seed", "");
   return f;

@@ -21,6 +21,11 @@ struct Place {
   std::string instruction;           // PTX text
   bool in_kernel = false;            // block and thread mean something
   uint32_t block[3] = {}, thread[3] = {};
+  struct Call {
+    std::string file;
+    uint32_t line = 0;
+  };
+  std::vector<Call> called_from;     // calls around the line when it was inlined, innermost first
 };
 
 /// Another thread or call that takes part.
@@ -39,6 +44,7 @@ struct Finding {
   std::string severity = "error";    // or warning
   uint64_t address = 0;
   uint64_t count = 1;
+  std::string waits;                 // hang: the wait-for graph, one JSON object
   std::string seed;                  // of the schedule that showed it, when not the plain one
 
   /// Equal for findings that are one.

@@ -44,6 +44,7 @@ std::string place_lines(const Place& p, const std::string& indent) {
   if (const std::string name = who(p); !name.empty()) s += indent + name + "\n";
   if (p.source_line) s += fmt::format("{}{}:{}{}\n", indent, p.source_file.empty() ? "source line" : p.source_file, p.source_line,
                                       source_text(p).empty() ? "" : "    " + source_text(p));
+  for (const Place::Call& c : p.called_from) s += fmt::format("{}  inlined into {}:{}\n", indent, c.file, c.line);
   if (p.ptx_line) s += fmt::format("{}PTX line {}{}\n", indent, p.ptx_line, p.instruction.empty() ? "" : "    " + p.instruction);
   return s;
 }
@@ -52,7 +53,7 @@ std::string text_of(const Finding& f, size_t number) {
   std::string s = fmt::format("{}. {}: {}{}", number, f.check, f.kind, f.severity == "error" ? "" : " (" + f.severity + ")");
   if (f.count > 1) s += fmt::format(", {} times", f.count);
   s += fmt::format("\n   {}\n", f.message) + place_lines(f.place, "     ");
-  for (const Party& o : f.others) {
+  for (const Party& o : f.waits.empty() ? f.others : std::vector<Party>{}) {  // of a hang the message tells all
     s += fmt::format("   {}{}\n", o.what, o.value.empty() ? "" : ": " + o.value);
     s += place_lines(o.place, "     ");
   }

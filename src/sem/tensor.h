@@ -13,6 +13,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "isa/form.h"
 #include "sem/numerics.h"
@@ -59,6 +60,7 @@ struct WgmmaOperands {
   int selector = 0;                  // .sp
   const uint8_t* shared = nullptr;   // the CTA's shared memory window, address 0 of descriptors
   uint32_t shared_bytes = 0;         // its size; reads beyond it give zero and make run_wgmma return false
+  std::vector<uint32_t>* visited = nullptr;  // when given: gets the address of every 16 bytes of shared memory that are read
 };
 bool can_wgmma(const isa::Form& form);
 /// Computes the warp's 16 rows: d holds C before and D after. False when a descriptor pointed beyond shared memory.

@@ -45,8 +45,8 @@ bool shape_of(const Form& f, Shape& x) {
 // Reads of shared memory through a descriptor.
 class Window {
  public:
-  Window(uint64_t desc, const uint8_t* shared, uint32_t bytes)
-      : shared_(shared), bytes_(bytes), start_(uint32_t(desc & 0x3fff) << 4), leading_(uint32_t(desc >> 16 & 0x3fff) << 4),
+  Window(uint64_t desc, const WgmmaOperands& o)
+      : shared_(o.shared), bytes_(o.shared_bytes), visited_(o.visited), start_(uint32_t(desc & 0x3fff) << 4), leading_(uint32_t(desc >> 16 & 0x3fff) << 4),
         stride_(uint32_t(desc >> 32 & 0x3fff) << 4), base_(uint32_t(desc >> 49 & 7)), mode_(int(desc >> 62)) {}
 
   /// Rows first .. first + rows - 1 of a K-major operand, `bytes` bytes of k each, as they lie.
@@ -65,6 +65,7 @@ class Window {
   /// The 16 bytes at an address before the swizzle, zero beyond shared memory.
   void unit(uint32_t address, uint8_t* out) {
     const uint32_t at = swizzled(address);
+    if (visited_) visited_->push_back(at);
     if (at + 16 > bytes_) {
       outside_ = true;
       std::memset(out, 0, 16);
@@ -90,7 +91,9 @@ class Window {
   }
 
   const uint8_t* shared_;
-  uint32_t bytes_, start_, leading_, stride_, base_;
+  uint32_t bytes_;
+  std::vector<uint32_t>* visited_;
+  uint32_t start_, leading_, stride_, base_;
   int mode_;
   bool outside_ = false;
 };
@@ -125,7 +128,7 @@ void read_raw_a(const WgmmaOperands& o, int bytes, Tile& t, bool& outside) {
         std::memcpy(t.raw_a + (row + 8 * (r % 2)) * bytes + r / 2 * 16, static_cast<const uint8_t*>(o.a[r]) + 16 * row, 16);
     return;
   }
-  Window w(o.a_desc, o.shared, o.shared_bytes);
+  Window w(o.a_desc, o);
   if (!o.trans_a) {
     w.rows(16 * o.warp, 16, bytes, t.raw_a);
   } else {
@@ -137,7 +140,7 @@ void read_raw_a(const WgmmaOperands& o, int bytes, Tile& t, bool& outside) {
   outside |= w.outside();
 }
 void read_raw_b(const WgmmaOperands& o, int n, int bytes, Tile& t, bool& outside) {
-  Window w(o.b_desc, o.shared, o.shared_bytes);
+  Window w(o.b_desc, o);
   if (o.trans_b) w.lines(0, n, bytes / 2, t.raw_b);
   else w.rows(0, n, bytes, t.raw_b);
   outside |= w.outside();

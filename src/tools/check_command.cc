@@ -16,6 +16,8 @@
 #include "sanitize/options.h"
 #include "sanitize/render.h"
 #include "sanitize/suppress.h"
+#include "report/report.h"
+#include "tools/check_report.h"
 #include "tools/command.h"
 #include "tools/start_program.h"
 
@@ -23,7 +25,7 @@ namespace orrery::tools {
 namespace {
 
 struct CheckOptions {
-  std::string checks = "all", gpu, schedule, json, sarif, suppress;
+  std::string checks = "all", gpu, schedule, json, sarif, html, suppress;
   double timeout = 0;
   unsigned devices = 0;
   int runs = 1, exit_code = 1;
@@ -100,8 +102,9 @@ int check_program(const CheckOptions& o, const sanitize::Options& checks, const 
   bool written = true;
   if (!o.json.empty()) written &= write(o.json, sanitize::render_json(run, findings, suppressed));
   if (!o.sarif.empty()) written &= write(o.sarif, sanitize::render_sarif(run, findings, suppressed));
+  if (!o.html.empty()) written &= write(o.html, report::to_html(check_document(run, findings)));
   if (!written) {
-    fmt::print(stderr, "orrery check: cannot write {} {}\n", o.json, o.sarif);
+    fmt::print(stderr, "orrery check: cannot write {} {} {}\n", o.json, o.sarif, o.html);
     return 4;
   }
   if (!findings.empty()) return o.exit_code;
@@ -120,6 +123,7 @@ int check_command(const std::vector<std::string>& words) {
   app.add_option("--timeout", o.timeout, "stop a kernel after this many seconds");
   app.add_option("--json", o.json, "write findings to this file as JSON (- for standard output)");
   app.add_option("--sarif", o.sarif, "write findings to this file as SARIF 2.1.0");
+  app.add_option("--html", o.html, "write findings to this file as one HTML page, hangs as a drawing of who waits for whom");
   app.add_option("--suppress", o.suppress, "rules for findings that are not to be reported");
   app.add_option("--error-exitcode", o.exit_code, "exit status when something is found (default 1)");
   app.add_flag("--leaks", o.leaks, "report memory that is never freed");

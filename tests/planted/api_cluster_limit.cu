@@ -1,9 +1,9 @@
 // A cluster of 16 blocks without the attribute that allows more than 8.
 // planted: apicheck
-// finding: launch-limit | unchecked-error
+// finding: launch-limit | unchecked-launch
 #include "planted.h"
 
-__global__ void fill(int* out) { out[blockIdx.x] = cluster_rank(); }
+__global__ void fill(int* out) { if (threadIdx.x == 0) out[blockIdx.x] = cluster_rank(); }
 
 PROGRAM(api_cluster_limit) {
   Buffer<int> out(16);

@@ -1,6 +1,6 @@
 // More dynamic shared memory than a kernel gets without cudaFuncSetAttribute.
 // planted: apicheck
-// finding: launch-limit | unchecked-error
+// finding: launch-limit | unchecked-launch
 #include "planted.h"
 
 __global__ void fill(int* out) {

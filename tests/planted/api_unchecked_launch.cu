@@ -1,6 +1,6 @@
 // A launch with too many threads, whose error nobody looks at: the results are those of no kernel.
 // planted: apicheck
-// finding: unchecked-error
+// finding: unchecked-launch
 #include "planted.h"
 
 __global__ void fill(int* x) { x[threadIdx.x + blockIdx.x * blockDim.x] = 1; }

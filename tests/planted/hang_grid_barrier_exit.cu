@@ -14,7 +14,7 @@ __global__ void two_steps(unsigned* arrived, int* x, int n) {
     while (atomicAdd(arrived, 0u) < gridDim.x) {}  // HERE
     __threadfence();
   }
-  __syncthreads();
+  __syncthreads();  // HERE
   if (i < n) atomicAdd(&x[n - 1 - i], 1000);
 }
 

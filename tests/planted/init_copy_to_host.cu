@@ -1,6 +1,7 @@
 // A result array that a grid one block too small fills only in part, copied to the host as a whole.
 // planted: initcheck
-// finding: uninitialized
+// finding: uninitialised-copy
+// needs: --copies
 #include "planted.h"
 
 __global__ void square(int* out) {

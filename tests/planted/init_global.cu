@@ -1,6 +1,6 @@
 // A running sum into memory that nobody has set to zero.
 // planted: initcheck
-// finding: uninitialized
+// finding: uninitialised-read
 #include "planted.h"
 
 __global__ void add(const int* in, int* sum) { sum[threadIdx.x] += in[threadIdx.x]; }  // HERE

@@ -1,6 +1,6 @@
 // A packed record of 4 bytes of which a kernel wrote three and another reads all.
 // planted: initcheck
-// finding: uninitialized
+// finding: uninitialised-read
 #include "planted.h"
 
 __global__ void pack(unsigned char* rgba) {

@@ -1,6 +1,6 @@
 // A memset that counts elements where bytes are meant: three quarters stay as they were.
 // planted: initcheck
-// finding: uninitialized
+// finding: uninitialised-read
 #include "planted.h"
 
 __global__ void shift(const int* in, int* out) {

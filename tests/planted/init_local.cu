@@ -1,6 +1,6 @@
 // A local array of which one branch fills one element less.
 // planted: initcheck
-// finding: uninitialized
+// finding: uninitialised-read
 #include "planted.h"
 
 __global__ void reverse(const int* in, int* out, int n) {

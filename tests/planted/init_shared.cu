@@ -1,6 +1,6 @@
 // A halo in shared memory that only full blocks fill.
 // planted: initcheck
-// finding: uninitialized
+// finding: uninitialised-read
 #include "planted.h"
 
 __global__ void blur(const int* in, int* out) {

@@ -1,6 +1,6 @@
 // A tile whose last row no bulk copy brings, read as if it were there.
 // planted: initcheck
-// finding: uninitialized
+// finding: uninitialised-read
 #include "planted.h"
 
 __global__ void rows(const int* in, int* out) {

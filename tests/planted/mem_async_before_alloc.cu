@@ -1,6 +1,6 @@
 // Memory of one stream's order used in another stream that does not wait for the allocation.
 // planted: memcheck
-// finding: use-before-allocation | stream-order
+// finding: stream-race | use-before-allocation
 #include "planted.h"
 
 __global__ void fill(int* x) { x[threadIdx.x] = 3; }  // HERE

@@ -8,7 +8,7 @@ __global__ void __cluster_dims__(4, 1, 1) collect(int* out) {
   if (threadIdx.x == 0) sum = 0;
   CLUSTER_SYNC();
   if (threadIdx.x == 0) {
-    BUG(int v;
+    BUG(int v;  // HERE
         asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(v) : "r"(at_peer(&sum, 0)) : "memory");  // HERE
         asm volatile("st.shared::cluster.s32 [%0], %1;" ::"r"(at_peer(&sum, 0)), "r"(v + 1) : "memory");)  // HERE
     REPAIR(asm volatile("red.shared::cluster.add.s32 [%0], 1;" ::"r"(at_peer(&sum, 0)) : "memory");)

@@ -8,7 +8,7 @@ __global__ void __cluster_dims__(2, 1, 1) twice(int* out) {
   REPAIR(CLUSTER_WAIT();)
   CLUSTER_ARRIVE();  // HERE
   CLUSTER_WAIT();
-  out[blockIdx.x] = 1;
+  if (threadIdx.x == 0) out[blockIdx.x] = 1;
 }
 
 PROGRAM(sync_cluster_arrive_twice) {

@@ -6,7 +6,7 @@
 __global__ void __cluster_dims__(2, 1, 1) wait(int* out) {
   REPAIR(CLUSTER_ARRIVE();)
   CLUSTER_WAIT();  // HERE
-  out[blockIdx.x] = 1;
+  if (threadIdx.x == 0) out[blockIdx.x] = 1;
 }
 
 PROGRAM(sync_cluster_wait_alone) {

@@ -1,6 +1,6 @@
 // A barrier inside a branch that only half of each warp takes.
 // planted: synccheck
-// finding: barrier-divergence
+// finding: divergent-barrier
 #include "planted.h"
 
 __global__ void fold(int* x) {

@@ -1,6 +1,6 @@
 // elect.sync with a full mask by lanes that are alone in a branch.
 // planted: synccheck
-// finding: inactive-lanes
+// finding: warp-mask
 #include "planted.h"
 
 __global__ void leader(int* out) {

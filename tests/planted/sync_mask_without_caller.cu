@@ -1,6 +1,6 @@
 // A __syncwarp whose mask leaves out lanes that execute it.
 // planted: synccheck
-// finding: caller-not-in-mask | inactive-lanes
+// finding: warp-mask
 #include "planted.h"
 
 __global__ void neighbours(int* out) {

@@ -1,6 +1,6 @@
 // A block leaves while its neighbour still reads its shared memory.
 // planted: synccheck
-// finding: peer-exited
+// finding: exited-block
 #include "planted.h"
 
 __global__ void __cluster_dims__(2, 1, 1) read_peer(int* out) {

@@ -1,6 +1,6 @@
 // setmaxnreg by one warp of a warpgroup.
 // planted: synccheck
-// finding: warpgroup-divergence
+// finding: divergent-warp
 #include "planted.h"
 
 __global__ void __launch_bounds__(256) roles(int* out) {

@@ -1,6 +1,6 @@
 // A shuffle that names all 32 lanes in a branch from which half of them have exited.
 // planted: synccheck
-// finding: inactive-lanes
+// finding: warp-mask
 #include "planted.h"
 
 __global__ void pair_sum(const int* in, int* out) {

@@ -1,13 +1,13 @@
 // The two sides of a branch meet at different __syncthreads.
 // planted: synccheck
-// finding: barrier-divergence
+// finding: divergent-barrier
 #include "planted.h"
 
 __global__ void split(int* x) {
   __shared__ int part[64];
   int t = threadIdx.x;
   part[t] = t;
-  BUG(if (t % 32 < 16) {
+  BUG(if (t % 32 < 16) {  // HERE
     __syncthreads();  // HERE
     x[t] = part[63 - t];
   } else {

@@ -1,6 +1,6 @@
 // A ballot over the whole warp inside a branch of some lanes; the others go to a ballot of their own.
 // planted: synccheck
-// finding: inactive-lanes
+// finding: warp-mask
 #include "planted.h"
 
 __global__ void count(const int* in, int* out) {

@@ -1,6 +1,6 @@
 // A warpgroup instruction in a branch that one of the four warps does not take.
 // planted: synccheck
-// finding: warpgroup-divergence | hang
+// finding: divergent-warp | hang
 #include "planted.h"
 
 __global__ void product(float* out) {

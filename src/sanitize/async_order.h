@@ -1,0 +1,87 @@
+// sanitize/async_order.h: what each warp of a cluster knows to have happened: vector clocks over warps and mbarriers.
+//
+// A warp has its own clock, which grows when it releases (arrives at a barrier, a strong store). What it knows of the
+// others travels through what orders threads: barriers of block and cluster, mbarriers, strong accesses. One more
+// component per mbarrier says how many of its phases the warp knows to be complete: that is how it knows of copies.
+//   AsyncKnowledge::now      happened before
+//   AsyncKnowledge::fenced   happened before, with a fence.proxy.async on the way: what asynchronous operations may see
+//
+// Invariant: knowledge is never less than what the PTX memory model gives (all strong accesses order each other here,
+// lanes of a warp know what any of them knows), so "does not know" is certain. Not here: races (race_order.h).
+#pragma once
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/observer.h"
+
+namespace orrery::sanitize {
+
+using Clock = std::vector<uint32_t>;
+
+struct AsyncKnowledge {
+  Clock now, fenced;
+};
+
+/// A lane at an instruction, as it was when something happened there.
+struct Moment {
+  exec::Where where;
+  int lane = 0;
+  int warp = -1;         // in the cluster; -1: there is no such moment
+  uint32_t clock = 0;    // of that warp
+};
+
+/// The past of one mbarrier.
+struct MbarrierState {
+  uint32_t component = 0;
+  bool live = false, fenced = false;      // fenced: fence.mbarrier_init after the initialisation
+  Moment init, bytes;                     // bytes: the last copy that told it
+  AsyncKnowledge gathered, done;               // of the arrivals of the phase that runs; of the last complete one
+  uint32_t phases = 0;                    // complete since the initialisation
+  std::vector<uint32_t> waited, arrived;  // per warp: phases known from its own last wait; phase of its last arrival plus one
+};
+
+class AsyncOrder {
+ public:
+  explicit AsyncOrder(const exec::ClusterContext& cluster, uint32_t warps_per_block);
+
+  int warp_of(const exec::WarpContext& w) const { return int(w.cta->cluster_rank * warps_per_block_ + w.warp_id); }
+  uint32_t warps() const { return warps_; }
+  Moment now(const exec::Where& where, int lane) const;
+  /// True when `warp` knows of `moment`.
+  bool knows(int warp, const Moment& moment) const { return warp == moment.warp || at(knowledge_[size_t(warp)].now, uint32_t(moment.warp)) >= moment.clock; }
+  bool knows_fenced(int warp, const Moment& moment) const { return at(knowledge_[size_t(warp)].fenced, uint32_t(moment.warp)) >= moment.clock; }
+  bool knows_phase(int warp, const MbarrierState& m, uint32_t phase) const { return at(knowledge_[size_t(warp)].now, m.component) > phase; }
+
+  void fence(int warp);
+  void barrier_arrive(const exec::CtaContext& cta, uint32_t number, int warp, bool waits);
+  void barrier_complete(const exec::CtaContext& cta, uint32_t number);
+  void cluster_arrive(int warp, bool relaxed);
+  void cluster_complete();
+  void strong(int warp, bool reads, bool writes);
+  MbarrierState& mbarrier(const uint64_t* word);
+  MbarrierState* find(const uint64_t* word);
+  std::unordered_map<const uint64_t*, MbarrierState>& mbarriers() { return mbarriers_; }
+  void arrive(int warp, MbarrierState& m, bool relaxed);
+  void phase_done(MbarrierState& m);
+  void passed(int warp, MbarrierState& m);
+
+ private:
+  static uint32_t at(const Clock& c, uint32_t i) { return i < c.size() ? c[i] : 0; }
+  void release(int warp, AsyncKnowledge& to);
+  void acquire(int warp, const AsyncKnowledge& from);
+
+  const uint32_t warps_per_block_, warps_;
+  std::vector<AsyncKnowledge> knowledge_;
+  struct Gathering {
+    AsyncKnowledge all;
+    std::vector<int> waiting;
+  };
+  std::map<std::pair<const exec::CtaContext*, uint32_t>, Gathering> barriers_;
+  Gathering cluster_;
+  AsyncKnowledge strong_;
+  std::unordered_map<const uint64_t*, MbarrierState> mbarriers_;
+  uint32_t components_;
+};
+
+}  // namespace orrery::sanitize

@@ -1,0 +1,414 @@
+// sanitize/asynccheck.cc: operations in flight and who touches their bytes; see asynccheck.h.
+#include "sanitize/asynccheck.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "exec/mbarrier.h"
+#include "exec/run_state.h"
+#include "exec/stepper.h"
+#include "sanitize/region.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+using isa::Mod;
+using isa::Op;
+
+namespace {
+
+const isa::Form& form_of(const Where& w) { return w.code->program->code[w.pc].form; }
+
+bool asynchronous(Op op) {
+  switch (op) {
+    case Op::cp_async: case Op::cp_async_bulk: case Op::cp_async_bulk_tensor: case Op::cp_reduce_async_bulk: case Op::cp_reduce_async_bulk_tensor:
+    case Op::st_async: case Op::red_async: case Op::wgmma_mma_async: case Op::wgmma_mma_async_sp: case Op::mbarrier_init: case Op::mbarrier_arrive:
+    case Op::mbarrier_try_wait: case Op::mbarrier_test_wait:
+      return true;
+    default: return false;
+  }
+}
+
+const char* name_of(AsyncKind kind) {
+  switch (kind) {
+    case AsyncKind::cp_async: return "cp.async";
+    case AsyncKind::bulk: return "bulk copy";
+    case AsyncKind::tensor: return "tensor copy";
+    case AsyncKind::st_async: return "st.async";
+    case AsyncKind::red_async: return "red.async";
+    default: return "wgmma";
+  }
+}
+
+const char* how_to_wait(AsyncKind kind, bool grouped) {
+  if (kind == AsyncKind::cp_async) return "wait for it first: cp.async.wait_group (or an mbarrier that cp.async.mbarrier.arrive tells), then a barrier if other threads copied";
+  if (kind == AsyncKind::wgmma) return "wait for it first: wgmma.wait_group";
+  if (grouped) return "wait for it first: cp.async.bulk.wait_group (without .read, which waits for the source only)";
+  return "wait for its mbarrier first, with the parity of the phase that the copy completes";
+}
+
+bool async_proxy(AsyncKind kind) { return kind == AsyncKind::bulk || kind == AsyncKind::tensor || kind == AsyncKind::wgmma; }
+
+std::string bytes_of(uint64_t offset) { return fmt::format("byte {} of shared memory", offset - lower::kSharedStart); }
+
+}  // namespace
+
+void Asynccheck::report(const char* kind, const Moment& here, std::string message, std::string remedy, std::vector<std::pair<std::string, Moment>> others, uint64_t address) {
+  if (collector_.full("asynccheck")) return;
+  Finding f;
+  f.check = "asynccheck";
+  f.kind = kind;
+  f.message = std::move(message);
+  f.remedy = std::move(remedy);
+  f.address = address;
+  f.place = place_of(here.where, here.lane);
+  for (auto& [what, moment] : others)
+    if (moment.where.warp) f.others.push_back({what, place_of(moment.where, moment.lane), ""});
+  collector_.add(std::move(f));
+}
+
+void Asynccheck::launch_begin(const RunState& run) {
+  resident_.clear();
+  maps_.clear();
+  relevant_ = false;
+  const auto look = [&](const DecodedProgram* p) {
+    for (const ptx::Instr& i : p->program->code) relevant_ |= asynchronous(i.form.op);
+  };
+  look(run.kernel.entry.get());
+  for (const auto& f : run.kernel.functions)
+    if (f) look(f.get());
+}
+
+void Asynccheck::launch_end(const RunState&, const LaunchResult&) { resident_.clear(); }
+
+Asynccheck::Resident& Asynccheck::at(const CtaContext& cta) {
+  Resident& r = resident_[cta.cluster];
+  if (r.order) return r;
+  r.cluster = cta.cluster;
+  r.order = std::make_unique<AsyncOrder>(*cta.cluster, cta.n_warps);
+  return r;
+}
+
+AsyncShadow& Asynccheck::shadow(Resident& r, const CtaContext& cta) {
+  auto& s = r.shared[&cta];
+  if (!s) s = std::make_unique<AsyncShadow>(cta.shared_bytes, cta.n_warps);
+  return *s;
+}
+
+void Asynccheck::block_begin(const CtaContext& cta) {
+  if (!relevant_) return;
+  if (cta.cluster_rank == 0) resident_.erase(cta.cluster);
+  at(cta).blocks++;
+}
+
+void Asynccheck::block_end(const CtaContext& cta) {
+  if (!relevant_) return;
+  Resident& r = at(cta);
+  left_bytes(r, cta);
+  if (--r.blocks == 0) resident_.erase(cta.cluster);
+}
+
+std::vector<uint32_t>& Asynccheck::committed(Resident& r, const WarpContext& w, AsyncKind kind) {
+  const int group = kind == AsyncKind::cp_async ? 0 : kind == AsyncKind::wgmma ? 2 : 1;
+  std::vector<uint32_t>& c = r.committed[{&w, group}];
+  c.resize(32);
+  return c;
+}
+
+/// `warp` knows that the operation has read what it reads.
+bool Asynccheck::read_over(const Resident& r, int warp, const Operation& o) const {
+  for (const Moment& m : o.read_done)
+    if (r.order->knows(warp, m)) return true;
+  return over(r, warp, o);
+}
+
+/// `warp` knows that the operation is complete.
+bool Asynccheck::over(const Resident& r, int warp, const Operation& o) const {
+  for (const Moment& m : o.done)
+    if (r.order->knows(warp, m)) return true;
+  for (const auto& [bar, phase] : o.phases)
+    if (r.order->knows_phase(warp, *bar, phase)) return true;
+  return false;
+}
+
+/// The record of an operation: one for all lanes of an instruction, and for all warps of a warpgroup's wgmma.
+uint32_t Asynccheck::open(Resident& r, const AsyncEvent& e) {
+  const WarpContext& w = *e.where.warp;
+  uint32_t* known = nullptr;
+  if (e.kind == AsyncKind::wgmma) {
+    known = &r.wgmma[{w.cta, w.warp_id / 4, r.issued[&w]++}];
+    if (*known) return r.pending[&w].push_back(*known), *known;
+  } else if (Operation& last = r.operations.back(); last.issue.where.warp == &w && last.issue.where.pc == e.where.pc && last.instance == w.instructions && last.kind == e.kind && !e.mbarrier) {
+    last.lanes |= 1u << e.lane;
+    return uint32_t(r.operations.size() - 1);
+  }
+  Operation o;
+  o.kind = e.kind;
+  o.issue = r.order->now(e.where, e.lane);
+  o.lanes = e.kind == AsyncKind::wgmma ? ~0u : 1u << e.lane;
+  o.instance = w.instructions;
+  o.grouped = !e.mbarrier;
+  o.group = committed(r, w, e.kind)[size_t(e.kind == AsyncKind::wgmma ? 0 : e.lane)];
+  if (e.mbarrier) {
+    MbarrierState& m = r.order->mbarrier(e.mbarrier);
+    o.phases.emplace_back(&m, m.phases);
+  }
+  r.operations.push_back(std::move(o));
+  if (!e.mbarrier) r.pending[&w].push_back(uint32_t(r.operations.size() - 1));
+  if (known) *known = uint32_t(r.operations.size() - 1);
+  return uint32_t(r.operations.size() - 1);
+}
+
+void Asynccheck::async_copy(const AsyncEvent& e) {
+  if (!relevant_) return;
+  Resident& r = at(e.where);
+  if (e.mbarrier) check_bar(r, e);
+  if (e.tensor_map) check_map(r, e);
+  const uint32_t id = open(r, e);
+  if (e.kind == AsyncKind::wgmma && r.registers[e.where.warp].issue(e.where, r.operations[id].issue))
+    report("missing-wgmma-fence", r.order->now(e.where, e.lane), "the first wgmma of this warp is issued without a wgmma.fence before it: it may read accumulators and A registers before earlier instructions have written them",
+           "put wgmma.fence.sync.aligned between the last writes of accumulators or A registers and the first wgmma", {});
+  const Moment here = r.order->now(e.where, e.lane);
+  for (const ByteRange& range : e.reads) check_reads(r, id, here, range);
+  for (const ByteRange& range : e.writes) check_writes(r, id, here, range);
+}
+
+/// What an operation reads: stored by threads with a fence between the proxies, and by no copy that is still in flight.
+void Asynccheck::check_reads(Resident& r, uint32_t id, const Moment& here, const ByteRange& range) {
+  uint64_t offset = 0;
+  const CtaContext* cta = range.shared ? shared_owner(*here.where.warp->cta, range.begin, &offset) : nullptr;
+  if (!cta) return;
+  AsyncShadow& s = shadow(r, *cta);
+  const Operation& o = r.operations[id];
+  bool said = false;
+  for (uint64_t word = offset / 4; word < (offset + range.bytes + 3) / 4 && word < s.stores.size() && !said; word++) {
+    const uint32_t writer = s.writer[word];
+    if (writer && writer != id && !over(r, here.warp, r.operations[writer])) {
+      const Operation& w = r.operations[writer];
+      report("copy-not-waited", here, fmt::format("this {} reads {}, which a {} may not have written yet", name_of(o.kind), bytes_of(word * 4), name_of(w.kind)), how_to_wait(w.kind, w.grouped),
+             {{"the copy was started here", w.issue}}, word * 4);
+      said = true;
+    } else if (s.stores[word].site) {
+      const Moment store = s.moment(s.stores[word]);
+      if (!r.order->knows(here.warp, store)) {
+        report("race", here, fmt::format("this {} reads {} while another warp may still write it: nothing orders the two", name_of(o.kind), bytes_of(word * 4)), "put fence.proxy.async and a barrier between the store and this instruction",
+               {{"was written here", store}}, word * 4);
+        said = true;
+      } else if (async_proxy(o.kind) && !r.order->knows_fenced(here.warp, store)) {
+        report("missing-proxy-fence", here, fmt::format("this {} reads {} through the asynchronous proxy, and no fence.proxy.async stands between it and the ordinary store: it may read what was there before", name_of(o.kind), bytes_of(word * 4)),
+               "the threads that store execute fence.proxy.async after their stores, before the barrier that this instruction waits for", {{"was written here", store}}, word * 4);
+        said = true;
+      }
+    }
+  }
+  for (uint64_t unit = offset / 16; unit < (offset + range.bytes + 15) / 16 && unit < s.readers.size(); unit++)
+    s.readers[unit][size_t(here.warp / 4) % AsyncShadow::kReaders] = id;
+}
+
+/// What an operation writes: nobody may still read or write it.
+void Asynccheck::check_writes(Resident& r, uint32_t id, const Moment& here, const ByteRange& range) {
+  const Operation& o = r.operations[id];
+  if (!range.shared) {
+    const uint64_t begin = reinterpret_cast<uint64_t>(range.begin);
+    r.global[begin] = {begin + range.bytes, id};
+    return;
+  }
+  uint64_t offset = 0;
+  const CtaContext* cta = shared_owner(*here.where.warp->cta, range.begin, &offset);
+  if (!cta) return;
+  AsyncShadow& s = shadow(r, *cta);
+  bool said = false;
+  const auto reused = [&](uint64_t at, const char* by, const Moment& other, const char* what) {
+    if (said) return;
+    said = true;
+    report("stage-reused", here, fmt::format("this {} writes {} while {} may still {} it", name_of(o.kind), bytes_of(at), by, what),
+           "let those who use the stage say that they are done (after their own wait), and wait for that before the next copy into it", {{std::string("is used here"), other}}, at);
+  };
+  for (uint64_t unit = offset / 16; unit < (offset + range.bytes + 15) / 16 && unit < s.readers.size(); unit++) {
+    for (uint32_t reader : s.readers[unit])
+      if (reader && reader != id && !read_over(r, here.warp, r.operations[reader])) reused(unit * 16, name_of(r.operations[reader].kind), r.operations[reader].issue, "read");
+    const int first = int(cta->cluster_rank * cta->n_warps);
+    for (uint32_t w = 0; w < cta->n_warps && !said; w++) {
+      const uint32_t clock = s.load_clock(unit, w);
+      Moment load = s.moment({s.load_site[unit], clock});
+      load.warp = first + int(w);
+      if (clock && !r.order->knows(here.warp, load)) reused(unit * 16, "another warp", load, "read");
+    }
+    s.readers[unit] = {};
+  }
+  for (uint64_t word = offset / 4; word < (offset + range.bytes + 3) / 4 && word < s.writer.size(); word++) {
+    const uint32_t writer = s.writer[word];
+    if (writer && writer != id && !said && !over(r, here.warp, r.operations[writer])) reused(word * 4, name_of(r.operations[writer].kind), r.operations[writer].issue, "write");
+    if (s.stores[word].site && !said && !r.order->knows(here.warp, s.moment(s.stores[word]))) reused(word * 4, "another warp", s.moment(s.stores[word]), "write");
+    s.writer[word] = id;
+    s.stores[word] = {};
+  }
+}
+
+void Asynccheck::access(const Access& a) {
+  if (!relevant_) return;
+  Resident& r = at(a.where);
+  registers(a.where);
+  if (const Op op = form_of(a.where).op; op == Op::tensormap_replace || op == Op::tensormap_cp_fenceproxy) return change_map(r, a);
+  if (a.space == isa::Space::local || a.space == isa::Space::param || a.space == isa::Space::const_) return;
+  for (uint32_t m = a.where.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const Target t = find_target(a.where, a.space, a.address[lane], lane);
+    if (t.region == Region::shared) shared_access(r, a, lane, *t.cta, t.offset);
+    else if (t.region == Region::global && !r.global.empty()) global_access(r, a, lane);
+  }
+  if (a.order == Order::weak) return;
+  const bool loads = a.kind != AccessKind::store, stores = a.kind != AccessKind::load;
+  r.order->strong(r.order->warp_of(*a.where.warp), loads, stores);
+}
+
+void Asynccheck::shared_access(Resident& r, const Access& a, int lane, const CtaContext& cta, uint64_t offset) {
+  AsyncShadow& s = shadow(r, cta);
+  if (offset + a.bytes > cta.shared_bytes) return;
+  const Moment here = r.order->now(a.where, lane);
+  const bool stores = a.kind != AccessKind::load;
+  for (uint64_t word = offset / 4; word < (offset + a.bytes + 3) / 4; word++) {
+    const uint32_t writer = s.writer[word];
+    if (writer && !over(r, here.warp, r.operations[writer])) {
+      const Operation& w = r.operations[writer];
+      report("copy-not-waited", here, fmt::format("this {} {}, which a {} may not have written yet: nobody whom this thread has heard of has waited for the copy", stores ? "writes" : "reads", bytes_of(word * 4), name_of(w.kind)),
+             how_to_wait(w.kind, w.grouped), {{"the copy was started here", w.issue}}, word * 4);
+      s.writer[word] = 0;
+    }
+    if (!stores) continue;
+    s.stores[word] = {s.site(here), here.clock};
+    s.writer[word] = 0;
+  }
+  for (uint64_t unit = offset / 16; unit < (offset + a.bytes + 15) / 16; unit++) {
+    if (!stores) {
+      if (&cta == a.where.warp->cta) s.load_clock(unit, a.where.warp->warp_id) = here.clock, s.load_site[unit] = s.site(here);
+      continue;
+    }
+    for (uint32_t& reader : s.readers[unit]) {
+      if (!reader) continue;
+      if (!read_over(r, here.warp, r.operations[reader]))
+        report("stage-reused", here, fmt::format("this writes {} while a {} may still read it", bytes_of(offset), name_of(r.operations[reader].kind)),
+               r.operations[reader].kind == AsyncKind::wgmma ? "wait for the wgmma first (wgmma.wait_group), then a barrier" : "wait until the copy has read its source: cp.async.bulk.wait_group.read, then a barrier",
+               {{"is read here", r.operations[reader].issue}}, offset);
+      reader = 0;
+    }
+  }
+  if (!stores) return;
+  for (uint64_t at = offset / 8 * 8; at < offset + a.bytes; at += 8) {
+    MbarrierState* m = r.order->find(reinterpret_cast<const uint64_t*>(cta.shared + at));
+    if (!m || !m->live) continue;
+    report("mbarrier-overwritten", here, fmt::format("this writes {}, where an mbarrier lies that was not invalidated", bytes_of(at)), "execute mbarrier.inval before the memory is used for something else", {{"was initialised here", m->init}}, at);
+    m->live = false;
+  }
+}
+
+void Asynccheck::global_access(Resident& r, const Access& a, int lane) {
+  const uint64_t address = a.address[lane];
+  auto it = r.global.upper_bound(address + a.bytes - 1);
+  if (it == r.global.begin()) return;
+  --it;
+  if (it->second.first <= address) return;
+  const Operation& o = r.operations[it->second.second];
+  const Moment here = r.order->now(a.where, lane);
+  if (over(r, here.warp, o)) return;
+  report("copy-not-waited", here, fmt::format("this {} global memory at {:#x}, which a {} may not have written yet", a.kind == AccessKind::load ? "reads" : "writes", address, name_of(o.kind)), how_to_wait(o.kind, o.grouped),
+         {{"the copy was started here", o.issue}}, address);
+  r.global.erase(it);
+}
+
+void Asynccheck::registers(const Where& where) {
+  if (!relevant_ || where.call) return;
+  Resident& r = at(where);
+  const auto it = r.registers.find(where.warp);
+  if (it == r.registers.end()) return;
+  const auto wrong = it->second.use(where);
+  if (!wrong) return;
+  report("wgmma-register", r.order->now(where, std::countr_zero(where.mask)),
+         fmt::format("this {} {}, {} of a wgmma that may still run{}", wrong->writes ? "writes" : "reads", wrong->name, wrong->accumulator ? "an accumulator" : "an A register",
+                     wrong->uncommitted ? ": no wgmma.commit_group has put it into a group, so no wait covers it" : ""),
+         wrong->uncommitted ? "wgmma.commit_group, then wgmma.wait_group, before the registers are used" : "wgmma.wait_group before the registers are used", {{"the wgmma was issued here", wrong->issue}});
+}
+
+void Asynccheck::barrier_arrive(const Where& where, uint32_t number, uint32_t, bool waits) {
+  if (relevant_) at(where).order->barrier_arrive(*where.warp->cta, number, at(where).order->warp_of(*where.warp), waits);
+}
+void Asynccheck::barrier_complete(const CtaContext& cta, uint32_t number) {
+  if (relevant_) at(cta).order->barrier_complete(cta, number);
+}
+void Asynccheck::cluster_arrive(const Where& where, bool relaxed) {
+  if (relevant_) at(where).order->cluster_arrive(at(where).order->warp_of(*where.warp), relaxed);
+}
+void Asynccheck::cluster_complete(const ClusterContext& cluster) {
+  if (relevant_) at(*cluster.ctas[0]).order->cluster_complete();
+}
+
+/// The lanes of `where` wait until at most `left` of their groups are in flight.
+void Asynccheck::wait_group(Resident& r, const Where& where, AsyncKind kind, bool bulk, uint32_t left, bool reads_only) {
+  const std::vector<uint32_t>& done = committed(r, *where.warp, kind);
+  const Moment now = r.order->now(where, std::countr_zero(where.mask));
+  std::erase_if(r.pending[where.warp], [&](uint32_t id) {
+    Operation& o = r.operations[id];
+    if ((o.kind == AsyncKind::cp_async) == bulk || o.kind == AsyncKind::wgmma) return false;
+    const uint32_t lanes = o.lanes & where.mask;
+    if (!lanes || o.group + left >= done[size_t(std::countr_zero(lanes))]) return false;
+    if (reads_only) return o.read_done.push_back(now), false;
+    o.waited |= lanes;
+    if (o.waited != o.lanes) return false;
+    return o.done.push_back(now), true;
+  });
+}
+
+void Asynccheck::wait_wgmma(Resident& r, const Where& where, uint32_t left) {
+  r.registers[where.warp].wait(left);
+  const uint32_t done = committed(r, *where.warp, AsyncKind::wgmma)[0];
+  const Moment now = r.order->now(where, std::countr_zero(where.mask));
+  std::erase_if(r.pending[where.warp], [&](uint32_t id) {
+    Operation& o = r.operations[id];
+    if (o.kind != AsyncKind::wgmma || o.group + left >= done) return false;
+    return o.done.push_back(now), true;
+  });
+}
+
+void Asynccheck::fence(Resident& r, const Where& where) {
+  const isa::Form& f = form_of(where);
+  const int warp = r.order->warp_of(*where.warp);
+  if (f.has(Mod::mbarrier_init)) {
+    for (auto& [word, m] : r.order->mbarriers()) m.fenced |= m.live && r.order->knows(warp, m.init);
+  } else if (f.has(Mod::tensormap_generic) && f.has(Mod::acquire)) {
+    for (auto& [address, map] : maps_) map.fences.emplace_back(where.warp->cta->cluster, r.order->now(where, std::countr_zero(where.mask)));
+  } else if (f.has(Mod::proxy)) {
+    r.order->fence(warp);
+  } else {
+    r.order->strong(warp, true, true);
+  }
+}
+
+void Asynccheck::instruction(const Where& where) {
+  if (!relevant_) return;
+  Resident& r = at(where);
+  const ptx::Instr& in = where.code->program->code[where.pc];
+  const auto number = [&] { return in.ops.empty() ? 0u : uint32_t(in.ops[0].value); };
+  const auto commit = [&](AsyncKind kind) {
+    for_lanes(where.mask, [&](int lane) { committed(r, *where.warp, kind)[size_t(lane)]++; });
+  };
+  switch (in.form.op) {
+    case Op::fence: case Op::membar: return fence(r, where);
+    case Op::cp_async_commit_group: return commit(AsyncKind::cp_async);
+    case Op::cp_async_bulk_commit_group: return commit(AsyncKind::bulk);
+    case Op::cp_async_wait_group: return wait_group(r, where, AsyncKind::cp_async, false, number(), false);
+    case Op::cp_async_wait_all:
+      commit(AsyncKind::cp_async);
+      return wait_group(r, where, AsyncKind::cp_async, false, 0, false);
+    case Op::cp_async_bulk_wait_group: return wait_group(r, where, AsyncKind::bulk, true, number(), in.form.has(Mod::read));
+    case Op::wgmma_fence: return r.registers[where.warp].fence();
+    case Op::wgmma_commit_group:
+      r.registers[where.warp].commit();
+      return void(committed(r, *where.warp, AsyncKind::wgmma)[0]++);
+    case Op::wgmma_wait_group: return wait_wgmma(r, where, number());
+    default: return;
+  }
+}
+
+}  // namespace orrery::sanitize
