@@ -116,6 +116,7 @@ void Unit::reset(WarpContext& w) {
   w.live = w.lanes;
   w.n_groups = 1;
   w.finished = false;
+  w.budget = kSpinBudget;
   w.instructions = 0;
   w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;
   if (w.fresh) return;

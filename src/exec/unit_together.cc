@@ -39,7 +39,6 @@ std::optional<Unit::Progress> Unit::advance_together() {
   current_ = nullptr;
   int32_t entry = 0;
   for (uint32_t sweeps = 0; entry >= 0; sweeps++) {
-    for (WarpContext& w : warps) w.budget = kSpinBudget;
     const uint32_t stop = sweep(native.entries[size_t(entry)]);
     if (Stop(stop & 255) == Stop::fault) return Progress::fault;
     if (Stop(stop & 255) == Stop::done) {
@@ -49,7 +48,7 @@ std::optional<Unit::Progress> Unit::advance_together() {
     if (Stop(stop & 255) != Stop::arrived) break;
     entry = native.entry_of[(stop >> 8) + 1];
     if (entry < 0) break;
-    for (WarpContext& w : warps) w.instructions++;
+    for (WarpContext& w : warps) w.instructions++, w.budget = kSpinBudget;
     if (sweeps % kPollPeriod == kPollPeriod - 1 && poll(run_)) return Progress::fault;
   }
   separate();

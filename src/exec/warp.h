@@ -50,9 +50,10 @@ constexpr size_t kStreams = 4;
 struct CtaContext;
 
 struct alignas(64) WarpContext {
+  // What starting and ending a warp touches is one cache line.
   std::byte* frame = nullptr;      // register frame of the kernel
-  std::byte* local = nullptr;      // local memory of lane 0
-  uint64_t local_stride = 0;       // bytes from one lane's local memory to the next
+  uint64_t instructions = 0;       // warp instructions executed (estimate by blocks in compiled code)
+  uint64_t intact_since = ~uint64_t{0} >> 2;  // compiled code: `instructions` when it stopped with all lanes together
   CtaContext* cta = nullptr;
   uint32_t warp_id = 0;            // in the CTA
   uint32_t live = 0;               // lanes that exist and have not exited
@@ -64,8 +65,8 @@ struct alignas(64) WarpContext {
   uint32_t at_inst = 0;            // compiled code: instruction of the memory access in flight, for fault reports
   uint32_t stop = 0;               // compiled code: why it gave the warp back, a Stop
   uint64_t at_address = 0;         // compiled code: lane 0's address of that access when lanes are contiguous, else 0
-  uint64_t instructions = 0;       // warp instructions executed (estimate by blocks in compiled code)
-  uint64_t intact_since = ~uint64_t{0} >> 2;  // compiled code: `instructions` when it stopped with all lanes together
+  std::byte* local = nullptr;      // local memory of lane 0
+  uint64_t local_stride = 0;       // bytes from one lane's local memory to the next
   uint32_t tid_x[32] = {}, tid_y[32] = {}, tid_z[32] = {};
   Group groups[kMaxGroups];
   bool stalled = false;            // it last stopped in a loop or poll that waits for others

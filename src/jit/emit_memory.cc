@@ -1,4 +1,4 @@
-// jit/emit_memory.cc: ld and st. See emitter.h.
+// jit/emit_memory.cc: what ld and st have in common: addresses, their checks, and loads. See emitter.h.
 //
 // What is known about the lanes' addresses decides the code:
 //
@@ -10,7 +10,7 @@
 // Before an access its addresses are checked: inside device memory (or the block's shared memory) and aligned. When
 // the check fails, exec/ executes the instruction: it knows registered host memory, cluster addresses and faults.
 // Pages inside device memory that are not mapped raise a signal, which exec/ reports with WarpContext::at_inst.
-// Not here: atomics (emit_atomic.cc).
+// Not here: stores (emit_store.cc), atomics (emit_atomic.cc), loads of neighbouring words (emit_runs.cc).
 #include <algorithm>
 #include <bit>
 
@@ -203,73 +203,6 @@ void MemoryAccess::either(Value* bad, const std::function<std::vector<Value*>()>
   for (size_t i = 0; i < values.size(); i++) define(int(i), values[i]);
   b_.CreateBr(done);
   b_.SetInsertPoint(done);
-}
-
-const Operand& MemoryAccess::data(int i) const {
-  const Operand& o = in_.ops[is_store() ? 1 : 0];
-  return o.kind == OperandKind::vec ? o.parts[size_t(i)] : o;
-}
-
-/// Memory element to register: sub-word types extend.
-void MemoryAccess::define(int i, Value* v) {
-  const Operand& o = data(i);
-  if (o.kind == OperandKind::sink) return;
-  llvm::Type* to = e_.element_of_reg(o.id);
-  const unsigned bits = to->getScalarSizeInBits(), have = v->getType()->getScalarSizeInBits();
-  if (isa::is_signed(in_.form.type()) && have < bits) v = b_.CreateSExt(v, e_.wide(b_.getIntNTy(bits), e_.width_of(v)));
-  e_.define_reg(o.id, e_.fit(v, to));
-}
-
-llvm::Type* MemoryAccess::memory_type() const { return b_.getIntNTy(unsigned(bytes_) * 8); }
-
-/// Vector of `lanes` * vector_ consecutive elements to one vector per element of the access.
-std::vector<Value*> MemoryAccess::unzip(Value* v, int lanes) {
-  if (vector_ == 1) return {v};
-  std::vector<Value*> out;
-  for (int k = 0; k < vector_; k++) {
-    llvm::SmallVector<int, 32> index;
-    for (int i = 0; i < lanes; i++) index.push_back(i * vector_ + k);
-    out.push_back(b_.CreateShuffleVector(v, index));
-  }
-  return out;
-}
-
-Value* MemoryAccess::zip(const std::vector<Value*>& v) {
-  if (vector_ == 1) return v[0];
-  std::vector<Value*> level = v;  // pairwise concatenation, then one shuffle
-  const int lanes = e_.width_of(v[0]);
-  while (level.size() > 1) {
-    std::vector<Value*> next;
-    for (size_t i = 0; i < level.size(); i += 2) next.push_back(concat(level[i], level[i + 1]));
-    level = std::move(next);
-  }
-  llvm::SmallVector<int, 256> index;
-  for (int i = 0; i < lanes; i++)
-    for (int k = 0; k < vector_; k++) index.push_back(k * lanes + i);
-  return b_.CreateShuffleVector(level[0], index);
-}
-
-Value* MemoryAccess::concat(Value* a, Value* b) {
-  llvm::SmallVector<int, 64> index;
-  for (int i = 0; i < 2 * e_.width_of(a); i++) index.push_back(i);
-  return b_.CreateShuffleVector(a, b, index);
-}
-
-Value* MemoryAccess::slice(Value* v, int first, int n) {
-  llvm::SmallVector<int, 32> index;
-  for (int i = 0; i < n; i++) index.push_back(first + i);
-  return n == e_.width_of(v) ? v : b_.CreateShuffleVector(v, index);
-}
-
-/// The mask of `n` lanes from `first`, each repeated for the elements of the access.
-Value* MemoryAccess::mask_of(Value* m, int first, int n) {
-  llvm::SmallVector<int, 128> index;
-  for (int i = 0; i < n * vector_; i++) index.push_back(first + i / vector_);
-  return b_.CreateShuffleVector(m, index);
-}
-
-Value* MemoryAccess::base_of(Value* bases, int chunk) {
-  return e_.width_of(bases) == 1 ? bases : b_.CreateExtractElement(bases, uint64_t(chunk));
 }
 
 /// Some chunk has lanes on their way and a bad address.
@@ -465,94 +398,6 @@ std::vector<Value*> MemoryAccess::load_small(Value* at, Value* m) {
   for (int k = 0; k < vector_; k++)
     out.push_back(b_.CreateAlignedLoad(FixedVectorType::get(memory_type(), 32), e_.field(values, size_t(k * 32 * bytes_)), Align(uint64_t(bytes_))));
   return out;
-}
-
-std::vector<Value*> MemoryAccess::sources() {
-  std::vector<Value*> v;
-  for (int k = 0; k < vector_; k++) {
-    const Operand& o = data(k);
-    llvm::Type* t = in_.form.type() == Type::f32 && o.kind == OperandKind::imm ? b_.getFloatTy()
-                    : in_.form.type() == Type::f64 && o.kind == OperandKind::imm ? b_.getDoubleTy() : memory_type();
-    v.push_back(e_.fit(e_.read_as(o, t, 32), memory_type()));
-  }
-  return v;
-}
-
-void MemoryAccess::store() {
-  Value* m = all_ ? nullptr : e_.exec_mask();
-  const std::vector<Value*> values = sources();
-  if (lanes_.chunks == 1 && lanes_.pattern == 0) return store_same(values);
-  if (shape() == Shape::consecutive && !repeat_) {
-    const int chunks = lanes_.chunks, span = 32 / chunks;
-    Value* bases = address(chunks);
-    Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), m);
-    return either(bad, [&] {
-      note(bases);
-      for (int c = 0; c < chunks; c++) {
-        std::vector<Value*> part;
-        for (Value* v : values) part.push_back(slice(v, c * span, span));
-        Value *v = zip(part), *p = pointer(base_of(bases, c));
-        const Align align(uint64_t(std::min(32, size())));
-        if (m) b_.CreateMaskedStore(v, p, align, mask_of(m, c * span, span));
-        else b_.CreateAlignedStore(v, p, align)->setVolatile(is_volatile());
-      }
-      return std::vector<Value*>();
-    });
-  }
-  m = e_.exec_mask();
-  Value *at = address(32), *bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
-  either(bad, [&] {
-    note(at);
-    if (bytes_ < 4 || !e_.traits_.avx512) {
-      store_small(at, values, m);
-    } else {
-      for (int k = 0; k < vector_; k++)
-        b_.CreateMaskedScatter(values[size_t(k)], element_pointers(at, k), Align(uint64_t(bytes_)), m);
-    }
-    return std::vector<Value*>();
-  });
-}
-
-/// All lanes write one place: the value of the last lane stays, as on lanes that store in order.
-void MemoryAccess::store_same(const std::vector<Value*>& values) {
-  Value* m = e_.exec_mask();
-  llvm::BasicBlock *go = nullptr, *skip = nullptr;
-  if (e_.guard_) {
-    go = e_.block("guarded"), skip = e_.block("skipped");
-    b_.CreateCondBr(e_.any(m), go, skip);
-    b_.SetInsertPoint(go);
-  }
-  Value* base = address(1);
-  Value* bad = covered(base, 0, size()) ? nullptr : outside(base, 0, size());
-  either(bad, [&] {
-    note(base);
-    Value* last = b_.CreateSub(b_.getInt32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, e_.bits_of(m), b_.getTrue()));
-    for (int k = 0; k < vector_; k++) {
-      Value* v = b_.CreateExtractElement(values[size_t(k)], last);
-      b_.CreateAlignedStore(v, e_.field(pointer(base), size_t(k * bytes_)), Align(uint64_t(bytes_)))->setVolatile(is_volatile());
-    }
-    return std::vector<Value*>();
-  });
-  if (skip) {
-    b_.CreateBr(skip);
-    b_.SetInsertPoint(skip);
-  }
-}
-
-void MemoryAccess::store_small(Value* at, const std::vector<Value*>& v, Value* m) {
-  Value *addresses = e_.scratch(256, 0), *values = e_.scratch(size_t(256 * 4), 1);
-  if (shared_) at = b_.CreateAdd(b_.CreateZExt(at, FixedVectorType::get(b_.getInt64Ty(), 32)),
-                                 e_.widen(b_.CreatePtrToInt(e_.shared_, b_.getInt64Ty()), 32));
-  b_.CreateAlignedStore(at, addresses, Align(64));
-  for (int k = 0; k < vector_; k++)
-    b_.CreateAlignedStore(v[size_t(k)], e_.field(values, size_t(k * 32 * bytes_)), Align(uint64_t(bytes_)));
-  e_.for_each_lane(m, [&](Value* lane) {
-    Value* a = b_.CreateLoad(b_.getInt64Ty(), b_.CreateInBoundsGEP(b_.getInt64Ty(), addresses, lane));
-    Value* p = b_.CreateIntToPtr(a, b_.getPtrTy());
-    for (int k = 0; k < vector_; k++)
-      b_.CreateStore(b_.CreateLoad(memory_type(), b_.CreateInBoundsGEP(memory_type(), e_.field(values, size_t(k * 32 * bytes_)), lane)),
-                     e_.field(p, size_t(k * bytes_)));
-  });
 }
 
 void MemoryAccess::load() {

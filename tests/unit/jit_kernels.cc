@@ -154,6 +154,26 @@ TEST(JitKernels, SubWordAndVectorAccess) {
                 "add.s32 %r5, %r5, %r9; add.s32 %r6, %r6, %r13; add.s64 %d7, %d10, %d5; st.global.v4.u32 [%d7], {%r8, %r7, %r6, %r5}; st.global.u8 [%d7+3], %r2; ret;", {2}, {96});
 }
 
+// Lanes that load 2 and 4 neighbouring words each from an address of their own, as one vector and one by one, some of them off.
+TEST(JitKernels, NeighbouringWords) {
+  same(kStart + "and.b32 %r4, %r2, 255; setp.gt.u32 %p1, %r4, 40; @%p1 bra L; mul.wide.u32 %d5, %r4, 16; add.s64 %d6, %d11, %d5; ld.global.u32 %r5, [%d6+8]; ld.global.u32 %r6, [%d6+16];\n"
+                "ld.global.f32 %f1, [%d6+4]; ld.global.s32 %r7, [%d6+12]; ld.global.v4.u32 {%r13, %r14, %r15, %r16}, [%d6+32]; ld.global.v2.u32 {%r17, %r18}, [%d6+48]; mov.b32 %r8, %f1; mad.lo.u32 %r5, %r5, 3, %r6;\n"
+                "mad.lo.u32 %r5, %r5, 3, %r7; mad.lo.u32 %r5, %r5, 3, %r8; mad.lo.u32 %r5, %r5, 3, %r13; mad.lo.u32 %r5, %r5, 3, %r14; mad.lo.u32 %r5, %r5, 3, %r15; mad.lo.u32 %r5, %r5, 3, %r16;\n"
+                "mad.lo.u32 %r5, %r5, 3, %r17; mad.lo.u32 %r5, %r5, 3, %r18; st.global.u32 [%d1], %r5; L: ret;");
+}
+
+// A store between two loads that may be neighbours: the second sees it.
+TEST(JitKernels, NeighbouringWordsAroundAStore) {
+  same(kStart + "xor.b32 %r4, %r1, 5; mul.wide.u32 %d5, %r4, 8; add.s64 %d6, %d10, %d5; st.global.u32 [%d6], %r2; ld.global.u32 %r5, [%d6]; st.global.u32 [%d6+4], %r1; ld.global.u32 %r6, [%d6+4];\n"
+                "add.s32 %r5, %r5, %r6; st.global.u32 [%d6+4], %r5; ret;");
+}
+
+// A block walks through rows together, between barriers; warps that leave at different barriers.
+TEST(JitKernels, RowsAndBarriers) {
+  same(kStart + "mov.u32 %r4, %r12; mov.u32 %r5, 0; mul.wide.u32 %d5, %r12, 4; add.s64 %d6, %d11, %d5;\nT: ld.global.u32 %r6, [%d6]; mad.lo.u32 %r5, %r5, 5, %r6; bar.sync 0; add.s64 %d6, %d6, 512; add.s32 %r4, %r4, 128;\n"
+                "setp.lt.s32 %p1, %r4, 1024; @%p1 bra T; shr.u32 %r7, %r12, 5; setp.eq.u32 %p2, %r7, 2; @%p2 bra L; bar.sync 0; add.s32 %r5, %r5, 1;\nL: st.global.u32 [%d1], %r5; ret;", {2}, {128});
+}
+
 TEST(JitKernels, FloatsWithNaNs) {
   same(kStart + "mov.b32 %f1, %r2; mul.f32 %f2, %f1, %f1; sub.f32 %f3, %f2, %f2; fma.rn.f32 %f4, %f1, %f3, %f2; add.ftz.f32 %f5, %f4, %f1; min.f32 %f6, %f4, %f1; max.NaN.f32 %f7, %f3, %f1;\n"
                 "div.rn.f32 %f8, %f1, %f6; sqrt.rn.f32 %f9, %f8; neg.f32 %f10, %f9; mov.b32 %r4, %f4; mov.b32 %r5, %f5; xor.b32 %r4, %r4, %r5; mov.b32 %r5, %f6; xor.b32 %r4, %r4, %r5; mov.b32 %r5, %f7; xor.b32 %r4, %r4, %r5;\n"
