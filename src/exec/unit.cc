@@ -190,7 +190,7 @@ namespace {
 bool converged_entry(const WarpContext& w) {
   if (!w.cta->native || w.cta->launch->run->polling || w.n_groups != 1) return false;
   const Group& g = w.groups[0];
-  return g.state == GroupState::ready && !g.frame && !g.reduction && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
+  return g.state == GroupState::ready && !g.frame && !g.reduction && !g.polled && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
 }
 
 /// Compiled code until it stops; then the counts that depend on lanes that exited.
@@ -252,9 +252,10 @@ void wake(WarpContext& w, bool force) {
   for (uint32_t i = 0; i < w.n_groups; i++) {
     Group& g = w.groups[i];
     if (g.state != GroupState::waiting || !g.wait_word) continue;
-    if (!force && mbarrier::phase(*g.wait_word) == g.wait_phase) continue;
+    const bool passed = mbarrier::phase(*g.wait_word) != g.wait_phase;
+    if (!force && !passed) continue;
     g.state = GroupState::ready;
-    g.polled = true;
+    g.polled = !passed;  // the interpreter looks again and answers the program; compiled code would only wait once more
   }
 }
 

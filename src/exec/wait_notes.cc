@@ -151,7 +151,7 @@ class Causes {
     const uint32_t asked = t.cta->barriers[t.number].expected;
     std::string text = fmt::format("{} is short of {}", r.name, plural(r.missing, "thread"));
     if (!elsewhere.empty()) text += ": waiting elsewhere are " + elsewhere;
-    if (!gone.empty() && asked) text += fmt::format("{} have ended without coming to it", (elsewhere.empty() ? ": " : "; ") + who(gone, false));
+    if (!gone.empty() && asked) text += fmt::format("{} ended without coming to it", (elsewhere.empty() ? ": " : "; ") + who(gone, false));
     if (asked && elsewhere.empty() && gone.empty()) text += fmt::format(": it asks for {} threads, and the block has {}", asked, t.cta->n_threads);
     say(std::move(text));
   }
