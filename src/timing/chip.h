@@ -30,7 +30,7 @@ struct ChipFigures {
   double constant_latency = 28;
   double l2_latency = 281, l2_far_latency = 510;        // [latency.global.ca.16384KB, .40960KB]
   double dram_latency = 690;                            // [load_chain cold: 699 a step, with the loop]
-  double l2_spread = 40, dram_spread = 150;             // either side, by slice and bank [random_read: lanes differ]
+  double l2_spread = 40, dram_spread = 150;             // either side, by slice and bank: assumed, no microbenchmark isolates it
   double l2_requests = 78, l2_sectors = 131;            // a cycle, whole chip [random_read/1; power.l2_read]
   double partial_write = 1.8;                           // of a line whose sectors are written in part, in sectors [random_write/8]
   double l2_far_sectors = 96, l2_write_sectors = 73;    // read first by this partition; written or filled [bulk_l2; copy_loop16/8]

@@ -91,7 +91,6 @@ int time_command(const std::vector<std::string>& words) {
       ->check(CLI::IsMember({"cold", "warm"}));
   app.add_option("--results", options.results, "also run the kernels for their results: full, none, auto (not when it would take long)")
       ->check(CLI::IsMember({"full", "none", "auto"}));
-  app.add_option("--set", options.sets, "section.key=value: another value of the GPU's profile, in the unit that docs/profile.md shows");
   app.add_option("--json", json_file, "write all records to this file");
   app.add_flag("--csv", csv, "one line of comma-separated values per launch");
   app.add_flag("--exact", options.exact, "simulate every block of the sampled SMs");
@@ -133,9 +132,6 @@ std::pair<int, std::vector<json>> time_program(const TimeOptions& options, const
   set("ORRERY_QUIET", "1");
   if (!options.gpu.empty()) set("ORRERY_GPU", options.gpu);
   if (options.no_ptxas) set("ORRERY_PTXAS", "none");
-  std::string all;
-  for (const std::string& s : options.sets) all += (all.empty() ? "" : ";") + s;
-  if (!all.empty()) set("ORRERY_TIME_SET", all);
   const int status = run_and_wait(program);
   std::vector<json> records;
   std::ifstream in(file);

@@ -10,7 +10,6 @@ namespace orrery::tools {
 
 struct TimeOptions {
   std::string gpu, cache = "cold", results = "auto";
-  std::vector<std::string> sets;   // "field=value" of the GPU's profile
   bool exact = false, no_ptxas = false;
 };
 
