@@ -32,7 +32,7 @@ std::string script_safe(std::string text) {
 constexpr const char* kStyle = R"(
 :root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:68em;margin:2em auto;padding:0 1em}
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;margin:.5em 0}
-td,th{padding:.2em .8em;border-bottom:1px solid #8884;text-align:left}td.n{text-align:right;font-variant-numeric:tabular-nums}
+td,th{padding:.2em .8em;border-bottom:1px solid #8884;text-align:left;vertical-align:top}td{overflow-wrap:anywhere;min-width:3.5em}td.n{text-align:right;font-variant-numeric:tabular-nums}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(13em,1fr));gap:.8em}
 .fact{border:1px solid #8884;border-radius:.5em;padding:.6em .8em}.fact b{display:block;font-size:1.3em}
 .fact small,.note{opacity:.7}svg{width:100%;height:auto;max-width:60em}svg text{font-size:11px;fill:currentColor}

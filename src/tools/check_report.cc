@@ -64,7 +64,7 @@ Json check_document(const sanitize::CheckedRun& run, const std::vector<sanitize:
   report::add_fact(document, "runs", run.runs);
   Json& table = report::add_table(document, "Findings", {{"check", ""}, {"kind", ""}, {"kernel", ""}, {"where", ""}, {"times", ""}, {"what", ""}, {"what would make it right", ""}});
   for (const sanitize::Finding& f : findings)
-    table["rows"].push_back(Json::array({f.check, f.kind, f.place.kernel, where(f.place), f.count, f.waits.empty() ? f.message : f.message.substr(0, f.message.find('\n')), f.remedy}));
+    table["rows"].push_back(Json::array({f.check, f.kind, f.place.kernel, where(f.place), f.count, f.waits.empty() ? f.message : f.message.substr(0, f.message.find('\n')), f.waits.empty() ? f.remedy : "see below"}));
   for (const sanitize::Finding& f : findings)
     if (!f.waits.empty()) add_hang(document, Json::parse(f.waits));
   return document;
