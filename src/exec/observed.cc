@@ -235,7 +235,7 @@ Handler sync_handler(const Decoded& d) {
 bool makes_float(const Decoded& d) {
   if (!d.pure || d.n_dst != 1) return false;
   const isa::Form& f = d.instr->form;
-  if (f.op == Op::mov || f.op == Op::selp) return false;
+  if (f.op == Op::mov || f.op == Op::selp || f.op == Op::setp || f.op == Op::testp) return false;
   const isa::TypeClass c = isa::class_of(f.type());
   return c == isa::TypeClass::flt || c == isa::TypeClass::packed;
 }

@@ -258,8 +258,18 @@ void Apicheck::released(const Allocation& a) { allocations_.remove(a.address, ""
 // ---- errors ----
 
 void Apicheck::api_error(const char* call, int code, const char* name, uint64_t) {
-  if (!std::strcmp(call, "launch")) unseen_launch_errors_++, unseen_text_ = name;
-  else if (!std::strcmp(call, "seen")) unseen_launch_errors_ = 0;
+  if (!std::strcmp(call, "seen")) unseen_launch_errors_ = 0;
+  if (std::strcmp(call, "launch")) return;
+  unseen_launch_errors_++, unseen_text_ = name;
+  // cudaErrorInvalidValue, InvalidConfiguration, LaunchOutOfResources, CooperativeLaunchTooLarge, InvalidClusterSize
+  if (code != 1 && code != 9 && code != 701 && code != 720 && code != 912) return;
+  Finding f;
+  f.check = "apicheck";
+  f.kind = "launch-limit";
+  f.severity = "warning";  // a program that looks for the limit does this on purpose
+  f.message = fmt::format("a kernel was not launched: {}", name);
+  f.remedy = "keep grid, block, cluster and shared memory within what the GPU and the kernel's attributes allow";
+  collector_.add(std::move(f));
 }
 
 void Apicheck::process_end() {

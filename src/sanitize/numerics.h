@@ -18,6 +18,8 @@ class Numerics : public exec::Observer {
   void computed(const exec::Where&, uint32_t special) override;
 
  private:
+  void saturated(const exec::Where& where, uint32_t lanes, isa::Type type);
+
   Collector& collector_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "exec/decode.h"
 #include "exec/run_state.h"
 #include "isa/form.h"
 
@@ -155,13 +156,24 @@ void RaceOrder::mbarrier(const MbarrierEvent& e) {
   PhaseClock& phase = phases_[e.word];
   WarpOrder& w = warp(e.where);
   const uint32_t lane = 1u << e.lane;
+  // A relaxed operation orders nothing by itself: a fence before the arrival, or after the test, does.
+  const bool relaxed = e.where.code->code[e.where.pc].instr->form.has(isa::Mod::relaxed);
   switch (e.op) {
     case MbarrierOp::init: case MbarrierOp::inval: phase = {}; return;
     case MbarrierOp::arrive: case MbarrierOp::arrive_drop:
+      if (relaxed && w.fences.empty()) break;
+      if (relaxed) {
+        const LaneFence& f = w.fence(e.lane);
+        if (f.narrow_clock) phase.pending = join(phase.pending, lane_past(w, e.lane, f.narrow, f.narrow_clock));
+        phase.pending = join(phase.pending, f.gathered);
+        break;
+      }
       phase.pending = join(phase.pending, release(w.clock, lane, e.where.warp->live));
       break;
     case MbarrierOp::test:
-      if (e.passed) acquire(w.clock, lane, e.where.warp->live, phase.done);
+      if (!e.passed) return;
+      if (relaxed) w.fence(e.lane).seen_narrow = join(w.fence(e.lane).seen_narrow, phase.done);
+      else acquire(w.clock, lane, e.where.warp->live, phase.done);
       return;
     default: break;
   }

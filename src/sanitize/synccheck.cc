@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "exec/decode.h"
@@ -50,6 +51,24 @@ void Synccheck::block_begin(const CtaContext& cta) {
   b.run = cta.launch->run;
   for (auto& arrivals : b.barriers) arrivals.clear();
   b.warps.assign(cta.n_warps, {});
+  b.setmaxnreg.clear();
+}
+
+/// All four warps of a warpgroup must have executed each setmaxnreg equally often.
+void Synccheck::block_end(const CtaContext& cta) {
+  const auto it = blocks_.find(&cta);
+  if (it == blocks_.end()) return;
+  for (auto& [pc, seen] : it->second.setmaxnreg)
+    for (const auto& [warp, times] : seen.times) {
+      const uint32_t first = warp / 4 * 4;
+      uint32_t other = first;
+      while (other < std::min(first + 4, cta.n_warps) && seen.times.contains(other) && seen.times.at(other) == times) other++;
+      if (other == std::min(first + 4, cta.n_warps)) continue;
+      report(seen.where, -1, "divergent-warp",
+             fmt::format("setmaxnreg is executed by warp {} but not by warp {} of the same warpgroup; all warps of the warpgroup must execute it", warp, other),
+             "make the condition around it the same for whole warpgroups");
+      break;
+    }
 }
 
 void Synccheck::launch_end(const RunState& run, const LaunchResult&) {
@@ -140,7 +159,13 @@ void Synccheck::warp_sync(const Where& where, uint32_t members) {
 }
 
 void Synccheck::instruction(const Where& where) {
-  if (form_of(where).op != Op::setmaxnreg || where.mask == where.warp->live) return;
+  if (form_of(where).op != Op::setmaxnreg) return;
+  if (!where.call) {
+    SetMaxnreg& seen = blocks_[where.warp->cta].setmaxnreg[where.pc];
+    if (seen.times.empty()) seen.where = where;
+    seen.times[where.warp->warp_id]++;
+  }
+  if (where.mask == where.warp->live) return;
   report(where, -1, "divergent-warp", fmt::format("setmaxnreg is executed by {} only; all lanes of the warp must execute it", lanes_text(where.mask)),
          "make the condition around it the same for whole warpgroups");
 }

@@ -3,7 +3,7 @@
 //   divergent-barrier     lanes of one warp meet at bar.sync from different instructions
 //   barrier-count         arrivals of one phase ask for different numbers of threads, or for more than can come
 //   warp-mask             a lane executes a .sync instruction whose member mask lacks it, or names live lanes that never come
-//   divergent-warp        mma, wgmma, ldmatrix, setmaxnreg while lanes of the warp are elsewhere
+//   divergent-warp        mma, wgmma, ldmatrix, setmaxnreg while lanes of the warp are elsewhere; setmaxnreg by a part of a warpgroup
 //   cluster-barrier       barrier.cluster arrive and wait that do not alternate
 //   exited-block          use of the shared memory of a block that has ended
 //
@@ -11,6 +11,7 @@
 // Not here: barriers that never complete (hangs).
 // Source: PTX ISA manual, bar/barrier, barrier.cluster, bar.warp.sync, wgmma, setmaxnreg.
 #pragma once
+#include <map>
 #include <unordered_map>
 
 #include "sanitize/collector.h"
@@ -24,6 +25,7 @@ class Synccheck : public exec::Observer {
   bool serial() const override { return false; }
 
   void block_begin(const exec::CtaContext&) override;
+  void block_end(const exec::CtaContext&) override;
   void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
   void access(const exec::Access&) override;
   void warp_arrive(const exec::Where&, const uint32_t* members) override;
@@ -44,10 +46,15 @@ class Synccheck : public exec::Observer {
     uint32_t cluster_arrived = 0;               // lanes with an arrival that they have not waited for
     std::unordered_map<uint32_t, uint32_t> live_at;  // instruction -> lanes alive when the first lane came
   };
+  struct SetMaxnreg {
+    exec::Where where;                               // of the first warp
+    std::map<uint32_t, uint32_t> times;              // warp -> executions
+  };
   struct BlockState {
     const exec::RunState* run = nullptr;
     std::vector<Arrival> barriers[16];
     std::vector<WarpState> warps;
+    std::map<uint32_t, SetMaxnreg> setmaxnreg;  // by instruction
   };
   void report(const exec::Where& where, int lane, const char* kind, std::string message, std::string remedy,
               const exec::Where* other = nullptr, const char* what = "");

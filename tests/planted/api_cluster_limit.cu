@@ -1,6 +1,7 @@
 // A cluster of 16 blocks without the attribute that allows more than 8.
 // planted: apicheck
-// finding: launch-limit | unchecked-launch
+// finding: launch-limit
+// says: fill
 #include "planted.h"
 
 __global__ void fill(int* out) { if (threadIdx.x == 0) out[blockIdx.x] = cluster_rank(); }
@@ -16,7 +17,7 @@ PROGRAM(api_cluster_limit) {
   config.blockDim = dim3(32);
   config.attrs = &attribute;
   config.numAttrs = 1;
-  if (cudaLaunchKernelEx(&config, fill, out.p) != cudaSuccess) return false;  // HERE
+  if (cudaLaunchKernelEx(&config, fill, out.p) != cudaSuccess) return false;
   std::vector<int> want(16);
   for (int i = 0; i < 16; i++) want[i] = i % 8;
   return finished() && same(out.host(), want);

@@ -1,6 +1,7 @@
 // More dynamic shared memory than a kernel gets without cudaFuncSetAttribute.
 // planted: apicheck
-// finding: launch-limit | unchecked-launch
+// finding: launch-limit
+// says: fill
 #include "planted.h"
 
 __global__ void fill(int* out) {
@@ -12,6 +13,6 @@ __global__ void fill(int* out) {
 PROGRAM(api_shared_limit) {
   Buffer<int> out(128);
   REPAIR(cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 102400);)
-  fill<<<1, 128, 102400>>>(out);  // HERE
+  fill<<<1, 128, 102400>>>(out);
   return finished() && same(out.host(), counting(128));
 }

@@ -1,6 +1,6 @@
 // The producer of the pipeline does not wait for a stage to be empty before it loads into it again.
 // planted: asynccheck
-// finding: stage-reused | race
+// finding: stage-reused | race | arrival-count
 #include "planted.h"
 #include "planted_gemm.h"
 

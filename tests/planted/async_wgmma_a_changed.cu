@@ -22,7 +22,7 @@ __global__ void product(const unsigned* in, float* out) {
       "wgmma.commit_group.sync.aligned;\n"
       "wgmma.wait_group.sync.aligned 0; }"  // HERE
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "l"(in), "l"(matrix_descriptor(smem(b), 16, 1024))
+      : "l"(in), "l"(matrix_descriptor(smem(b), 16, 1024))  // HERE
       : "memory");  // HERE
   out[threadIdx.x] = d[0];
 }

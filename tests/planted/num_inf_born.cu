@@ -1,6 +1,6 @@
 // A softmax without subtracting the maximum: exp overflows.
 // planted: numerics
-// finding: inf-born | nan-born
+// finding: infinity-born | nan-born
 // needs: --numerics
 #include "planted.h"
 

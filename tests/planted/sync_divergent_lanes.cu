@@ -1,6 +1,6 @@
 // A barrier inside a branch that only half of each warp takes.
 // planted: synccheck
-// finding: divergent-barrier
+// finding: divergent-barrier | race
 #include "planted.h"
 
 __global__ void fold(int* x) {
@@ -10,7 +10,7 @@ __global__ void fold(int* x) {
   REPAIR(__syncthreads();)
   if (t % 32 < 16) {
     BUG(__syncthreads();)  // HERE
-    x[t] = part[t] + part[t ^ 16];
+    x[t] = part[t] + part[t ^ 16];  // HERE
   }
 }
 
