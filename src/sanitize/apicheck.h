@@ -15,13 +15,14 @@
 
 #include "sanitize/allocations.h"
 #include "sanitize/collector.h"
+#include "sanitize/options.h"
 #include "sanitize/region.h"
 
 namespace orrery::sanitize {
 
 class Apicheck : public exec::Observer {
  public:
-  explicit Apicheck(Collector& collector) : collector_(collector) {}
+  Apicheck(const Options& options, Collector& collector) : collector_(collector), api_errors_(options.api_errors) {}
   unsigned wants() const override { return exec::kObserveMemory; }
   bool serial() const override { return false; }
 
@@ -66,6 +67,7 @@ class Apicheck : public exec::Observer {
   uint32_t site_of(const exec::Where& where);
 
   Collector& collector_;
+  const bool api_errors_;
   Allocations allocations_;
   std::list<Operation> operations_;
   std::map<uint64_t, Clock> streams_;          // what the tail of a stream comes after, itself included

@@ -23,7 +23,7 @@ Checks make_checks(const Options& options, Collector& collector, DeviceMemory& m
   if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(collector));
   if (options.has("racecheck")) checks.push_back(std::make_unique<Racecheck>(options, collector));
   if (options.has("numerics")) checks.push_back(std::make_unique<Numerics>(collector));
-  if (options.has("apicheck")) checks.push_back(std::make_unique<Apicheck>(collector));
+  if (options.has("apicheck")) checks.push_back(std::make_unique<Apicheck>(options, collector));
   return checks;
 }
 

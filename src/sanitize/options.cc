@@ -44,6 +44,7 @@ bool add_flags(const std::string& list, Options& options) {
     if (word == "leaks") return options.leaks = true;
     if (word == "strict") return options.strict = true;
     if (word == "fast") return options.fast = true;
+    if (word == "api-errors") return options.api_errors = true;
     if (word == "copies") return options.copies = true;
     return false;
   });

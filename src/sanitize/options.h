@@ -15,6 +15,7 @@ struct Options {
   bool leaks = false;           // memory that is never freed
   bool strict = false;          // also races of equal values, reads of padding
   bool copies = false;          // uninitialised bytes copied to the host
+  bool api_errors = false;      // launches that were refused, also when the program looked at the error
   bool fast = false;            // compiled code: memcheck by unmapped pages and fence bytes
   std::string out;
 

@@ -29,7 +29,7 @@ struct CheckOptions {
   double timeout = 0;
   unsigned devices = 0;
   int runs = 1, exit_code = 1;
-  bool leaks = false, strict = false, copies = false, numerics = false, fast = false;
+  bool leaks = false, strict = false, copies = false, api_errors = false, numerics = false, fast = false;
 };
 
 /// A file that goes away with its owner.
@@ -62,6 +62,7 @@ void to_environment(const CheckOptions& o, const sanitize::Options& checks, cons
   std::string names, flags;
   for (const std::string& name : checks.checks) names += (names.empty() ? "" : ",") + name;
   if (o.leaks) flags += "leaks,";
+  if (o.api_errors) flags += "api-errors,";
   if (o.strict) flags += "strict,";
   if (o.copies) flags += "copies,";
   if (o.fast) flags += "fast,";
@@ -127,13 +128,14 @@ int check_command(const std::vector<std::string>& words) {
   app.add_option("--suppress", o.suppress, "rules for findings that are not to be reported");
   app.add_option("--error-exitcode", o.exit_code, "exit status when something is found (default 1)");
   app.add_flag("--leaks", o.leaks, "report memory that is never freed");
+  app.add_flag("--api-errors", o.api_errors, "report launches that were refused, also when the program looks at the error");
   app.add_flag("--strict", o.strict, "also report races that write equal values");
   app.add_flag("--copies", o.copies, "report uninitialised bytes that are copied to the host");
   app.add_flag("--fast", o.fast, "memcheck only, at the speed of `orrery run`, with less detail");
   app.add_flag("--numerics", o.numerics, "also look for NaN, Inf and overflow in results");
   app.add_option("program", program, "the program and its arguments")->required();
   app.positionals_at_end();
-  auto [own, rest] = split_at_program(words, {"--leaks", "--strict", "--copies", "--numerics", "--fast", "-h", "--help"});
+  auto [own, rest] = split_at_program(words, {"--leaks", "--strict", "--copies", "--api-errors", "--numerics", "--fast", "-h", "--help"});
   if (!rest.empty()) own.push_back(rest[0]);
   sanitize::Options checks;
   try {

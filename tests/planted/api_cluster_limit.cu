@@ -1,6 +1,7 @@
 // A cluster of 16 blocks without the attribute that allows more than 8.
 // planted: apicheck
 // finding: launch-limit
+// needs: --api-errors
 // says: fill
 #include "planted.h"
 

@@ -1,6 +1,7 @@
 // More dynamic shared memory than a kernel gets without cudaFuncSetAttribute.
 // planted: apicheck
 // finding: launch-limit
+// needs: --api-errors
 // says: fill
 #include "planted.h"
 
