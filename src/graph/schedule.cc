@@ -198,7 +198,7 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r)
   if (network) return r.network_latency + moved / bandwidth;
   double doublings = std::log2(n) - 1;
   double library = r.link_latency + 2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes);
-  bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.library_collectives;
+  bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.nccl_collectives;
   return (one_shot ? r.link_latency + 1e-6 * doublings : library) + moved / bandwidth;
 }
 

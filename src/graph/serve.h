@@ -85,7 +85,7 @@ class StepPredictor {
   // Seconds of one step over all pipeline stages; not thread-safe (owns a scratch ledger).
   StepTime step(const StepShape& shape);
   // Collectives as the communication library does them, without an engine's one-shot kernels.
-  void use_library_collectives() { rates_.library_collectives = true; }
+  void use_nccl_collectives() { rates_.nccl_collectives = true; }
   const Program& program() const { return program_; }
   const Rates& rates() const { return rates_; }
   const Ledger& ledger() const { return ledger_; }

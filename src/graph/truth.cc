@@ -130,7 +130,7 @@ Measured step(const Json& row, const Cluster& one) {
     s.decode_seqs = batch, s.decode_context = keys - 1;
   else
     s.prefill_seqs = batch, s.prefill_tokens = batch * fresh, s.prefill_context = keys - fresh;
-  predictor.use_library_collectives();
+  predictor.use_nccl_collectives();
   StepTime t = predictor.step(s);
   m.predicted = t.seconds;
   if (row.contains("joules") && row["joules"].is_number()) {
@@ -200,7 +200,7 @@ Truth compare_with_truth(const std::string& path) {
                                  row.value("command", "?"));
       cluster = {load_profile(profile_of(truth.gpu)), 1};
       rates = read_rates(cluster.gpu);
-      rates.library_collectives = true;
+      rates.nccl_collectives = true;
       continue;
     }
     if (truth.gpu.empty()) base::fail("{}: the first line does not name the GPU", path);

@@ -36,9 +36,8 @@ struct CheckOptions {
 struct ResultFile {
   std::string path;
   ResultFile() {
-    char name[] = "/tmp/orrery-check-XXXXXX";
-    if (const int fd = mkstemp(name); fd >= 0) close(fd);
-    path = name;
+    path = (std::filesystem::temp_directory_path() / "orrery-check-XXXXXX").string();
+    if (const int fd = mkstemp(path.data()); fd >= 0) close(fd);
   }
   ~ResultFile() { unlink(path.c_str()); }
 };
@@ -113,7 +112,7 @@ int check_program(const CheckOptions& o, const sanitize::Options& checks, const 
 }
 
 int check_command(const std::vector<std::string>& words) {
-  CLI::App app{"Find the mistakes in a CUDA program, without a GPU.\nExample: orrery check -- ./app 1024"};
+  CLI::App app{"Find the mistakes in a CUDA program, without a GPU.\nExample: orrery check -- ./app 1024", "orrery check"};
   CheckOptions o;
   std::vector<std::string> program;
   app.add_option("--checks", o.checks, "all, or some of memcheck,initcheck,racecheck,synccheck,asynccheck,apicheck,numerics");

@@ -80,7 +80,7 @@ int doc() {
 
 int gpus_command(const std::vector<std::string>& args) {
   CLI::App app{"The GPUs that Orrery can stand in for, each value with its unit and source.\n"
-               "Examples: orrery gpus; orrery gpus show h100; orrery gpus diff h100 h200; orrery gpus list --json"};
+               "Examples: orrery gpus; orrery gpus show h100; orrery gpus diff h100 h200; orrery gpus list --json", "orrery gpus"};
   bool json = false;
   std::string one, other;
   CLI::App* lister = app.add_subcommand("list", "one line per GPU (the default)");

@@ -115,7 +115,7 @@ std::string read_file(const std::string& path) {
 }
 
 int run_ptx(const std::vector<std::string>& args) {
-  CLI::App app{"Run one kernel from PTX text.\nExample: orrery ptx saxpy.ptx --grid 4 --block 256 --arg 'f32[1024]=iota?' --arg f32:2 --arg u32:1024"};
+  CLI::App app{"Run one kernel from PTX text.\nExample: orrery ptx saxpy.ptx --grid 4 --block 256 --arg 'f32[1024]=iota?' --arg f32:2 --arg u32:1024", "orrery ptx"};
   std::string file, kernel_name, gpu_name = "h200", grid = "1", block = "32", schedule, checks;
   std::vector<std::string> arg_texts;
   uint32_t shared = 0;

@@ -57,7 +57,7 @@ int start(const std::vector<std::string>& program) {
 }  // namespace
 
 int run_command(const std::vector<std::string>& words) {
-  CLI::App app{"Run a CUDA program on a simulated GPU.\nExample: orrery run --gpu h200 -- ./app 1024"};
+  CLI::App app{"Run a CUDA program on a simulated GPU.\nExample: orrery run --gpu h200 -- ./app 1024", "orrery run"};
   RunOptions options;
   std::vector<std::string> program;
   app.add_option("--gpu", options.gpu, "GPU to stand in for (`orrery gpus` lists them; default h200)");

@@ -81,7 +81,7 @@ void print_csv(const std::string& program, const std::vector<json>& records) {
 }
 
 int time_command(const std::vector<std::string>& words) {
-  CLI::App app{"Predict the time of every kernel that a CUDA program launches.\nExample: orrery time --gpu h200 --cache warm -- ./app 1024"};
+  CLI::App app{"Predict the time of every kernel that a CUDA program launches.\nExample: orrery time --gpu h200 --cache warm -- ./app 1024", "orrery time"};
   TimeOptions options;
   bool csv = false;
   std::string json_file;

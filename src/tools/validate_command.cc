@@ -78,7 +78,7 @@ void print_rows(std::vector<Row> rows) {
 }
 
 int validate_command(const std::vector<std::string>& words) {
-  CLI::App app{"Predict measured kernels and compare.\nExample: orrery validate --truth calib/truth/h200-2026-11-21.jsonl --program build-truth/truth saxpy"};
+  CLI::App app{"Predict measured kernels and compare.\nExample: orrery validate --truth calib/truth/h200-2026-11-21.jsonl --program build-truth/truth saxpy", "orrery validate"};
   TimeOptions options;
   std::string truth_file, program, pattern, json_file;
   options.results = "none";
