@@ -201,23 +201,34 @@ class Resolver {
     }
   }
 
-  static void immediate(Operand& o, uint64_t value) {
+  /// `id` of an immediate, or of an address without base: 1 + the number in Program::shared_vars of the variable whose
+  /// address it is, 0 for every other; what is out of a variable's bounds can be told by it.
+  static void immediate(Operand& o, uint64_t value, uint32_t id = 0) {
     o.kind = OperandKind::imm;
     o.value = int64_t(value);
     o.base = BaseKind::none;
-    o.id = 0;
+    o.id = id;
+  }
+
+  uint32_t shared_var_at(uint64_t offset) const {
+    for (uint32_t i = 0; i < reach_.shared_vars.size(); i++)
+      if (reach_.shared_vars[i].offset == offset) return i + 1;
+    return 0;
   }
 
   void resolve(Operand& o) {
     for (Operand& part : o.parts) resolve(part);
-    if (o.kind == OperandKind::var) immediate(o, var_address(o.id) + uint64_t(o.value));
+    if (o.kind == OperandKind::var) immediate(o, var_address(o.id) + uint64_t(o.value), shared_var(o.id));
     else if (o.kind == OperandKind::func) immediate(o, addresses_.function.at(o.id));
     else if (o.kind == OperandKind::local_var) resolve_local_value(o);
     else if (o.kind == OperandKind::address && o.base == BaseKind::var) {
       o.value += int64_t(var_address(o.id));
       o.base = BaseKind::none;
+      o.id = shared_var(o.id);
     } else if (o.kind == OperandKind::address && o.base == BaseKind::local_var) resolve_local_address(o);
   }
+
+  uint32_t shared_var(uint32_t v) const { return is_shared(m_.vars[v].space) ? shared_var_at(reach_.var_offset[v]) : 0; }
 
   uint64_t var_address(uint32_t v) const {
     return is_shared(m_.vars[v].space) ? reach_.var_offset[v] : addresses_.var.at(v);
@@ -225,7 +236,10 @@ class Resolver {
 
   void resolve_local_value(Operand& o) {
     const Var& var = f_.locals[o.id];
-    if (is_shared(var.space)) return immediate(o, reach_.local_offset[function_][o.id] + uint64_t(o.value));
+    if (is_shared(var.space)) {
+      const uint64_t offset = reach_.local_offset[function_][o.id];
+      return immediate(o, offset + uint64_t(o.value), shared_var_at(offset));
+    }
     const bool kernel_param = f_.is_entry && is_param(var.space) && o.id < f_.n_params;
     if (kernel_param) return immediate(o, local_offset_[o.id] + uint64_t(o.value));
     o.value += int64_t(local_offset_[o.id]);
@@ -235,8 +249,14 @@ class Resolver {
     const Var& var = f_.locals[o.id];
     if (var.is_reg) base::fail("{}: {} is a register, not memory", f_.name, var.name);
     const bool kernel_param = f_.is_entry && is_param(var.space) && o.id < f_.n_params;
-    if (is_shared(var.space)) o.value += int64_t(reach_.local_offset[function_][o.id]);
-    else o.value += int64_t(local_offset_[o.id]);
+    if (is_shared(var.space)) {
+      const uint64_t offset = reach_.local_offset[function_][o.id];
+      o.value += int64_t(offset);
+      o.id = shared_var_at(offset);
+    } else {
+      o.value += int64_t(local_offset_[o.id]);
+      if (kernel_param) o.id = 0;
+    }
     if (is_shared(var.space) || kernel_param) o.base = BaseKind::none;
   }
 

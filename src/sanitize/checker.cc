@@ -20,7 +20,7 @@ Checks make_checks(const Options& options, Collector& collector, DeviceMemory& m
   if (options.has("asynccheck")) checks.push_back(std::make_unique<Asynccheck>(collector));
   if (options.has("memcheck")) checks.push_back(std::make_unique<Memcheck>(options, collector, memory));
   if (options.has("initcheck")) checks.push_back(std::make_unique<Initcheck>(options, collector));
-  if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(collector));
+  if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(options, collector));
   if (options.has("racecheck")) checks.push_back(std::make_unique<Racecheck>(options, collector));
   if (options.has("numerics")) checks.push_back(std::make_unique<Numerics>(collector));
   if (options.has("apicheck")) checks.push_back(std::make_unique<Apicheck>(options, collector));

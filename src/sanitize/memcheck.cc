@@ -8,6 +8,7 @@
 
 #include "exec/decode.h"
 #include "exec/run_state.h"
+#include "lower/shared_origin.h"
 
 namespace orrery::sanitize {
 
@@ -75,20 +76,42 @@ void Memcheck::check_lane(const Access& a, int lane) {
       return report(a.where, lane, "out-of-bounds", address,
                     fmt::format("{} of {} bytes at shared::cluster address {:#x}, which names no block of the cluster", verb(a.kind), a.bytes, address),
                     "mapa takes the rank of a block in the cluster: 0 to the cluster's size minus 1");
-    case Region::shared: {
-      const uint64_t size = t.cta->shared_bytes - lower::kSharedStart;
-      if (t.offset >= lower::kSharedStart && t.offset + a.bytes <= t.cta->shared_bytes) return;
-      const std::string where = t.offset < lower::kSharedStart ? "before the beginning" : fmt::format("{} bytes past the end", t.offset - std::min<uint64_t>(t.offset, t.cta->shared_bytes));
-      return report(a.where, lane, "out-of-bounds", address,
-                    fmt::format("{} of {} bytes of shared memory at {:#x}, {} of the block's {} bytes of shared memory", verb(a.kind), a.bytes, t.offset, where, size),
-                    "check the index against the size of the array, and the dynamic shared memory that the launch asks for");
-    }
+    case Region::shared: return check_shared(a, lane, t);
     case Region::local:
       if (t.offset + a.bytes <= a.where.warp->local_stride) return;
       return report(a.where, lane, "out-of-bounds", address,
                     fmt::format("{} of {} bytes of local memory at {:#x}, beyond the thread's {} bytes", verb(a.kind), a.bytes, t.offset, a.where.warp->local_stride), remedy);
     default: return check_global(a, lane, address);
   }
+}
+
+const lower::SharedVar* Memcheck::variable_of(const Where& where) {
+  const lower::Program& p = *where.code->program;
+  std::vector<uint32_t>& origins = origins_[p.hash];
+  if (origins.empty()) origins = lower::find_shared_origins(p);
+  const uint32_t number = origins[where.pc];
+  return number ? &p.shared_vars[number - 1] : nullptr;
+}
+
+void Memcheck::check_shared(const Access& a, int lane, const Target& t) {
+  const lower::SharedVar* v = t.cta == a.where.warp->cta ? variable_of(a.where) : nullptr;
+  const uint64_t low = v ? v->offset : lower::kSharedStart, high = v ? v->offset + v->bytes : t.cta->shared_bytes;
+  if (t.offset >= low && t.offset + a.bytes <= high) return;
+  const std::string what = fmt::format("{} of {} bytes of shared memory at {:#x}", verb(a.kind), a.bytes, t.offset);
+  if (t.offset < lower::kSharedStart || t.offset + a.bytes > t.cta->shared_bytes) {
+    const uint64_t size = t.cta->shared_bytes - lower::kSharedStart;
+    const std::string where = t.offset < lower::kSharedStart ? "before the beginning" : fmt::format("{} bytes past the end", t.offset - std::min<uint64_t>(t.offset, t.cta->shared_bytes));
+    return report(a.where, lane, "out-of-bounds", a.address[lane], fmt::format("{}, {} of the block's {} bytes of shared memory", what, where, size),
+                  "check the index against the size of the array, and the dynamic shared memory that the launch asks for");
+  }
+  std::string other;
+  for (const lower::SharedVar& o : a.where.code->program->shared_vars)
+    if (t.offset >= o.offset && t.offset < o.offset + o.bytes) other = fmt::format(", inside {}", demangled(o.name));
+  const std::string where = t.offset < v->offset ? fmt::format("{} bytes before the beginning", v->offset - t.offset)
+                                                 : t.offset == v->offset + v->bytes ? "just past the end" : fmt::format("{} bytes past the end", t.offset - std::min<uint64_t>(t.offset, v->offset + v->bytes));
+  report(a.where, lane, "out-of-bounds", a.address[lane],
+         fmt::format("{}, {} of the {}-byte variable {} that the address comes from{}", what, where, v->bytes, demangled(v->name), other),
+         "check the index against the size of the array");
 }
 
 void Memcheck::check_global(const Access& a, int lane, uint64_t address) {

@@ -1,13 +1,15 @@
 // sanitize/memcheck.h: accesses to memory that is not there, not yours, or not aligned; frees that are wrong; leaks.
 //
 // Every byte of every access must lie in one live allocation, in the block's shared memory or in the thread's local
-// memory. Allocations are exact to the byte, freed addresses are never used again, so no redzone is needed.
+// memory. Allocations are exact to the byte, freed addresses are never used again, so no redzone is needed. Where it is
+// known which variable in shared memory an address comes from (lower/shared_origin.h), the access must stay inside it.
 // Fast mode: kernels run compiled and report no accesses. An access past the end of an allocation (rounded up to 256
 // bytes) meets an unmapped page; smaller overruns and underruns that write are found afterwards in the fence bytes
 // around the allocation, without thread and line; those that read are not found.
 // Not here: uninitialised memory (initcheck.h), who accesses it at the same time (racecheck.h).
 #pragma once
 #include <set>
+#include <unordered_map>
 
 #include "sanitize/allocations.h"
 #include "sanitize/collector.h"
@@ -38,6 +40,9 @@ class Memcheck : public exec::Observer {
   /// Fast: reports bytes around the allocation that were overwritten.
   void check_fence(const Block& block, const std::string& kernel);
   void check_lane(const exec::Access& a, int lane);
+  /// The variable in shared memory that the instruction must stay inside; null when that is not known.
+  const lower::SharedVar* variable_of(const exec::Where& where);
+  void check_shared(const exec::Access& a, int lane, const Target& t);
   void check_global(const exec::Access& a, int lane, uint64_t address);
   void report(const exec::Where& where, int lane, const std::string& kind, uint64_t address, const std::string& message,
               const std::string& remedy);
@@ -46,6 +51,7 @@ class Memcheck : public exec::Observer {
   Collector& collector_;
   exec::DeviceMemory& memory_;
   Allocations allocations_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> origins_;  // by the hash of the program
   std::set<uint64_t> fences_broken_;
   std::set<std::string> faulted_;   // kernels whose fault has been explained
 };

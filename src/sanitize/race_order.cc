@@ -29,6 +29,7 @@ void RaceOrder::block_begin(const CtaContext& cta, uint32_t serial, uint32_t clu
   b.fenced = false;
   b.cluster_pending = b.cluster_done = nullptr;
   for (auto& gather : b.barriers) gather = {};
+  for (auto& arrivals : b.arrivals) arrivals.now.clear(), arrivals.before.clear();
   b.warps.resize(cta.n_warps);
   for (uint32_t w = 0; w < cta.n_warps; w++) {
     WarpOrder& warp = b.warps[w];
@@ -64,9 +65,41 @@ KnowledgePtr RaceOrder::lane_past(WarpOrder& w, int lane, const KnowledgePtr& kn
 
 // ---- barriers ----
 
-void RaceOrder::barrier_arrive(const Where& where, uint32_t number) {
+namespace {
+
+/// All that a lane knows of the order of others, also what only strong accesses and control flow tell.
+bool knows_of(const WarpOrder& w, int lane, uint32_t block, uint16_t thread, uint32_t clock) {
+  const auto holds = [&](const KnowledgePtr& k) { return k && k->knows(block, thread, clock); };
+  if (holds(w.clock.of(lane))) return true;
+  if (w.fences.empty()) return false;
+  const LaneFence& f = w.fences[size_t(lane)];
+  return holds(f.seen) || holds(f.seen_narrow) || holds(f.gathered) || holds(f.depends);
+}
+
+/// Whether every lane of `b` comes after the first lane of `a`.
+bool comes_after(const BarrierArrival& a, const WarpOrder& w, const Where& b) {
+  if (a.where.warp == b.warp && !(b.mask & ~a.where.mask)) return true;
+  const uint16_t thread = uint16_t(a.where.warp->warp_id * 32 + uint32_t(std::countr_zero(a.where.mask)));
+  for (uint32_t m = b.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    if (a.where.warp == b.warp && (a.where.mask >> lane & 1)) continue;
+    if (!knows_of(w, lane, w.clock.block, thread, a.clock)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const BarrierArrival* RaceOrder::barrier_arrive(const Where& where, uint32_t number, uint32_t expected) {
   BlockOrder& b = block(*where.warp->cta);
   WarpOrder& w = b.warps[where.warp->warp_id];
+  const BarrierArrival* unordered = nullptr;
+  if (expected && expected < where.warp->cta->n_threads) {
+    BlockOrder::Arrivals& arrivals = b.arrivals[number & 15];
+    for (const BarrierArrival& before : arrivals.before)
+      if (!unordered && !comes_after(before, w, where)) unordered = &before;
+    arrivals.now.push_back({where, w.clock.clock});
+  }
   BlockOrder::Gather& gather = b.barriers[number & 15];
   if (!w.fences.empty())
     for (uint32_t m = where.mask; m; m &= m - 1) {
@@ -78,10 +111,14 @@ void RaceOrder::barrier_arrive(const Where& where, uint32_t number) {
       if (f.published_clock) gather.published = join(gather.published, lane_past(w, lane, f.published, f.published_clock));
     }
   gather.known = join(gather.known, release(w.clock, where.mask, where.warp->live));
+  return unordered;
 }
 
 void RaceOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
   BlockOrder& b = block(cta);
+  BlockOrder::Arrivals& arrivals = b.arrivals[number & 15];
+  arrivals.before.swap(arrivals.now);
+  arrivals.now.clear();
   BlockOrder::Gather gather = std::move(b.barriers[number & 15]);
   b.barriers[number & 15] = {};
   for (uint32_t i = 0; i < cta.n_warps; i++) {

@@ -46,6 +46,12 @@ struct WarpOrder {
   }
 };
 
+/// Lanes of a warp at a barrier, and the clock of the arrival.
+struct BarrierArrival {
+  exec::Where where;
+  uint32_t clock = 0;
+};
+
 /// A block that runs. The object belongs to one CtaContext at a time.
 struct BlockOrder {
   uint32_t serial = 0, cluster = 0;   // numbers of the block and of the first block of its cluster
@@ -55,6 +61,11 @@ struct BlockOrder {
     KnowledgePtr known, published, seen, depends;
   };
   Gather barriers[16];
+  /// Arrivals at a barrier that counts fewer threads than the block has: of this phase and of the one before.
+  struct Arrivals {
+    std::vector<BarrierArrival> now, before;
+  };
+  Arrivals arrivals[16];
   bool fenced = false;                // some lane has used a fence
   KnowledgePtr cluster_pending, cluster_done;  // of the cluster's first block: barrier.cluster
 };
@@ -66,7 +77,9 @@ class RaceOrder {
 
   void block_begin(const exec::CtaContext& cta, uint32_t serial, uint32_t cluster, const exec::RunState* run);
   void launch_end(const exec::RunState& run);
-  void barrier_arrive(const exec::Where&, uint32_t number);
+  /// An arrival of the phase before that nothing orders before this one, so that the two might have changed places; null
+  /// when there is none. `expected` as the observer has it.
+  const BarrierArrival* barrier_arrive(const exec::Where&, uint32_t number, uint32_t expected);
   void barrier_complete(const exec::CtaContext&, uint32_t number);
   void warp_sync(const exec::Where&);
   /// Lanes tell each other values (shfl, vote, match, redux).

@@ -50,7 +50,22 @@ void Racecheck::warp_sync(const Where& where, uint32_t) {
   if (where.code->code[where.pc].instr->form.op == Op::bar_warp) order_.warp_sync(where);
   order_.exchange(where);
 }
-void Racecheck::barrier_arrive(const Where& where, uint32_t number, uint32_t, bool) { order_.barrier_arrive(where, number); }
+
+/// A barrier that counts some of the block's threads: which of them meet must not depend on who comes first.
+void Racecheck::barrier_arrive(const Where& where, uint32_t number, uint32_t expected, bool) {
+  const BarrierArrival* other = order_.barrier_arrive(where, number, expected);
+  if (!other || !options_.has("synccheck")) return;
+  Finding f;
+  f.check = "synccheck";
+  f.kind = "barrier-count";
+  f.place = place_of(where, -1);
+  f.message = fmt::format("more threads use barrier {} than the {} that it counts: nothing orders this arrival of warp {} after that of warp {} in the phase before, so either may be the one that meets the others",
+                          number, expected, where.warp->warp_id, other->where.warp->warp_id);
+  f.others.push_back({"The arrival in the phase before", place_of(other->where, -1), ""});
+  f.remedy = "count all threads that come to the barrier, or give each set of threads a barrier of its own";
+  collector_.add(std::move(f));
+}
+
 void Racecheck::barrier_complete(const CtaContext& cta, uint32_t number) { order_.barrier_complete(cta, number); }
 void Racecheck::cluster_arrive(const Where& where, bool relaxed) { order_.cluster_arrive(where, relaxed); }
 void Racecheck::cluster_wait(const Where& where) { order_.cluster_wait(where); }

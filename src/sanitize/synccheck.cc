@@ -85,11 +85,27 @@ void Synccheck::barrier_arrive(const Where& where, uint32_t number, uint32_t exp
            "give the number of threads that come to this barrier, a multiple of 32");
 }
 
+/// Lanes of a warp whose others are at the barrier: they have either come too or left.
+void Synccheck::check_exited(const std::vector<Arrival>& arrivals, uint32_t number) {
+  for (const Arrival& a : arrivals) {
+    const WarpContext& w = *a.where.warp;
+    const isa::Form& f = form_of(a.where);
+    uint32_t gone = w.lanes & ~w.live;
+    for (const Arrival& other : arrivals)
+      if (other.where.warp == &w) gone &= ~other.where.mask;
+    if (!gone || !(f.op == Op::bar || f.has(isa::Mod::aligned))) continue;
+    return report(a.where, -1, "exited-threads",
+                  fmt::format("{} of warp {} have left the kernel, and the others of the warp come to barrier {}, which all of them must execute", lanes_text(gone), w.warp_id, number),
+                  "let every thread of the block come to the barrier: put the work, not the barrier, into the condition");
+  }
+}
+
 void Synccheck::barrier_complete(const CtaContext& cta, uint32_t number) {
   const auto it = blocks_.find(&cta);
   if (it == blocks_.end()) return;
   std::vector<Arrival>& arrivals = it->second.barriers[number];
   check_arrivals(arrivals, number, cta);
+  if (options_.strict) check_exited(arrivals, number);
   arrivals.clear();
 }
 

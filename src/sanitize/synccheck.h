@@ -2,26 +2,30 @@
 //
 //   divergent-barrier     lanes of one warp meet at bar.sync from different instructions
 //   barrier-count         arrivals of one phase ask for different numbers of threads, or for more than can come
+//   exited-threads        (strict) threads have left while others of their warp come to an aligned barrier
 //   warp-mask             a lane executes a .sync instruction whose member mask lacks it, or names live lanes that never come
 //   divergent-warp        mma, wgmma, ldmatrix, setmaxnreg while lanes of the warp are elsewhere; setmaxnreg by a part of a warpgroup
 //   cluster-barrier       barrier.cluster arrive and wait that do not alternate
 //   exited-block          use of the shared memory of a block that has ended
 //
 // Judged when a barrier completes or an instruction is executed, so that the order in which lanes came does not matter.
-// Not here: barriers that never complete (hangs).
+// exited-threads: the PTX manual leaves a barrier with .aligned (bar is one) undefined unless all threads of the warp
+// execute it; the CUDA programming guide lets threads that have exited be, from Volta on, and every GPU since does.
+// Not here: barriers that never complete (hangs); which threads meet at a barrier (racecheck.h).
 // Source: PTX ISA manual, bar/barrier, barrier.cluster, bar.warp.sync, wgmma, setmaxnreg.
 #pragma once
 #include <map>
 #include <unordered_map>
 
 #include "sanitize/collector.h"
+#include "sanitize/options.h"
 #include "sanitize/region.h"
 
 namespace orrery::sanitize {
 
 class Synccheck : public exec::Observer {
  public:
-  explicit Synccheck(Collector& collector) : collector_(collector) {}
+  Synccheck(const Options& options, Collector& collector) : options_(options), collector_(collector) {}
   bool serial() const override { return false; }
 
   void block_begin(const exec::CtaContext&) override;
@@ -60,6 +64,9 @@ class Synccheck : public exec::Observer {
               const exec::Where* other = nullptr, const char* what = "");
   void check_arrivals(const std::vector<Arrival>& arrivals, uint32_t number, const exec::CtaContext& cta);
 
+  void check_exited(const std::vector<Arrival>& arrivals, uint32_t number);
+
+  const Options& options_;
   Collector& collector_;
   std::unordered_map<const exec::CtaContext*, BlockState> blocks_;
 };

@@ -1,6 +1,7 @@
 // Threads beyond the end leave the kernel before a barrier that the rest of their warp reaches.
 // planted: synccheck
 // finding: exited-threads | divergent-barrier
+// needs: --strict
 #include "planted.h"
 
 __global__ void sum(const int* in, int* out, int n) {
