@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "sem/dense_tile.h"
 #include "sem/factors.h"
 #include "sem/fragment.h"
 #include "sem/lanes.h"
@@ -160,6 +161,27 @@ void multiply_any(const Form& f, const Product& p, int k, const uint32_t* a, con
 }
 
 int registers_of(int elements, int bits) { return elements * bits / 32 / 32; }
+
+/// The m16n8 forms: rows of A and B in 16-byte pieces, as a register's lanes hold them.
+bool run_tile(const Form& f, const Product& p, void* const* d, const void* const* s, const Numerics& x) {
+  if (p.m != 16 || p.n != 8 || !can_tile(p.a, p.b)) return false;
+  const int bits = element_bits(p.a), ra = registers_of(p.m * p.k, bits), rb = registers_of(p.k * p.n, bits), rc = p.half ? 2 : 4;
+  alignas(64) uint8_t a[16 * 32] = {}, b[8 * 32] = {};
+  for (int r = 0; r < ra; r++)
+    for (int row = 0; row < 8; row++) std::memcpy(a + (row + r % 2 * 8) * 32 + r / 2 * 16, static_cast<const uint8_t*>(s[r]) + 16 * row, 16);
+  for (int r = 0; r < rb; r++)
+    for (int row = 0; row < 8; row++) std::memcpy(b + row * 32 + r * 16, static_cast<const uint8_t*>(s[ra + r]) + 16 * row, 16);
+  alignas(64) uint32_t c[4][32];
+  void* place[4] = {c[0], c[1], c[2], c[3]};
+  for (int r = 0; r < rc; r++) std::memcpy(c[r], s[ra + rb + r], 128);
+  const bool integer = p.a == Element::s8 || p.a == Element::u8;
+  DenseTile tile{p.a, p.b, integer ? SumRule{} : mma_rule(p, x.core), x.fast, f.has(Mod::satfinite)};
+  tile.k = p.k;
+  tile.raw_a = a, tile.raw_b = b;
+  multiply_tile(tile, place);
+  for (int r = 0; r < rc; r++) std::memcpy(d[r], c[r], 128);
+  return true;
+}
 
 // An f16 accumulator form may read f32 C and the reverse (wmma): the sum rule follows D, C is converted exactly or cut.
 void run_dense(const Form& f, const Product& p, void* const* d, const void* const* s, const Numerics& x) {
@@ -335,7 +357,7 @@ void run_mma(const Form& f, void* const* d, const void* const* s, const Numerics
   if (f.op == Op::mma_sp) return run_sparse(f, p, d, s, x);
   if (p.a == Element::f64) return run_f64(f, p, d, s);
   if (p.a == Element::f16 && p.k == 4) return run_quads(f, d, s, x);
-  run_dense(f, p, d, s, x);
+  if (!run_tile(f, p, d, s, x)) run_dense(f, p, d, s, x);
 }
 
 }  // namespace orrery::sem

@@ -19,10 +19,11 @@
 // Source: PTX ISA manual, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; recorded H200 results.
 #include <cstring>
 
+#include "sem/dense_tile.h"
 #include "sem/fragment.h"
 #include "sem/lanes.h"
 #include "sem/tensor.h"
-#include "sem/wgmma_tile.h"
+#include "sem/warp_tile.h"
 
 namespace orrery::sem {
 namespace {
@@ -51,6 +52,7 @@ class Window {
 
   /// Rows first .. first + rows - 1 of a K-major operand, `bytes` bytes of k each, as they lie.
   void rows(int first, int rows, int bytes, uint8_t* out) {
+    if (bytes == 32 && !visited_ && first % 8 == 0 && all_inside(first, rows)) return inner_rows(first, rows, out);
     for (int i = 0; i < rows; i++)
       for (int k = 0; k < bytes; k += 16, out += 16) unit(start_ + along_k(first + i, k, 1), out);
   }
@@ -62,6 +64,24 @@ class Window {
   bool outside() const { return outside_; }
 
  private:
+  /// Whether 32 bytes of k of these rows are inside, with room for the swizzle.
+  bool all_inside(int first, int rows) const {
+    const uint64_t last = uint64_t(start_) + uint64_t(first + rows - 1) / 8 * stride_ + 7 * 128 + (mode_ ? 32 : 16 + leading_) + 128;
+    return last <= bytes_;
+  }
+  /// rows() of 32 bytes, eight at a time.
+  void inner_rows(int first, int rows, uint8_t* out) const {
+    const uint32_t pitch = mode_ ? width() : 16, next = mode_ ? 16 : leading_, mask = mode_ ? width() / 16 - 1 : 0;
+    for (int i = first / 8; i < (first + rows) / 8; i++) {
+      uint32_t at = start_ + uint32_t(i) * stride_;
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; j++, at += pitch, out += 32) {
+        const uint32_t other = at + next;
+        std::memcpy(out, shared_ + (at ^ ((at / 128 + base_) & mask) << 4), 16);
+        std::memcpy(out + 16, shared_ + (other ^ ((other / 128 + base_) & mask) << 4), 16);
+      }
+    }
+  }
   /// The 16 bytes at an address before the swizzle, zero beyond shared memory.
   void unit(uint32_t address, uint8_t* out) {
     const uint32_t at = swizzled(address);
@@ -147,7 +167,7 @@ void read_raw_b(const WgmmaOperands& o, int n, int bytes, Tile& t, bool& outside
 }
 
 void widen_operands(const Shape& x, bool trans_b, int stored, int k, Tile& t) {
-  const WgmmaTileCode& code = wgmma_tile();
+  const WarpTileCode& code = warp_tile();
   const int size = bytes_per(x.a);
   code.widen(t.raw_a, 16, stored * size, size, t.a);
   if (trans_b) code.widen(t.raw_b, k, x.n * 2, 2, t.b);
@@ -165,7 +185,7 @@ void read_c(const Shape& x, void* const* d, bool keep, uint32_t* c) {
     return;
   }
   if (!x.half) {
-    wgmma_tile().load_fragments(const_cast<const void* const*>(d), x.n, c);
+    warp_tile().load_fragments(const_cast<const void* const*>(d), x.n, c);
     return;
   }
   for (int r = 0; r < x.n / (x.half ? 4 : 2); r++)
@@ -178,7 +198,7 @@ void read_c(const Shape& x, void* const* d, bool keep, uint32_t* c) {
 }
 void write_d(const Shape& x, void* const* d, const uint32_t* c) {
   if (!x.half) {
-    wgmma_tile().store_fragments(d, x.n, c);
+    warp_tile().store_fragments(d, x.n, c);
     return;
   }
   for (int r = 0; r < x.n / (x.half ? 4 : 2); r++)
@@ -209,8 +229,12 @@ bool run_wgmma(const Form& f, void* const* d, const WgmmaOperands& o, const Nume
   read_raw_a(o, stored * size, t, outside);
   read_raw_b(o, x.n, k * size, t, outside);
   const bool integer = x.a == Element::s8 || x.a == Element::u8;
-  if (numerics.fast && !x.half && !x.sparse && !integer && x.a != Element::b1) {
-    wgmma_tile().fast(x.a, x.b, t.raw_a, t.raw_b, o.trans_b, x.n, o.scale_a * o.scale_b < 0, o.keep, d);
+  if (!x.sparse && can_tile(x.a, x.b)) {
+    DenseTile dense{x.a, x.b, integer ? SumRule{} : sum_rule(numerics.core, x.a, x.b, x.half, true), numerics.fast, f.has(Mod::satfinite)};
+    dense.n = x.n, dense.k = k;
+    dense.b_by_k = o.trans_b, dense.negate = o.scale_a * o.scale_b < 0, dense.keep = o.keep;
+    dense.raw_a = t.raw_a, dense.raw_b = t.raw_b, dense.key = o.b_desc;
+    multiply_tile(dense, d);
     return !outside;
   }
   widen_operands(x, o.trans_b, stored, k, t);
@@ -218,10 +242,7 @@ bool run_wgmma(const Form& f, void* const* d, const WgmmaOperands& o, const Nume
   if (o.scale_a * o.scale_b < 0)
     for (int i = 0; i < 16 * stored; i++) t.a[i] ^= sign_of(x.a);
   if (x.sparse) multiply_sparse(f, x.a, x.b, x.half, x.n, k, t.a, o.metadata, o.selector, t.b, t.c, numerics, true);
-  else if (integer) multiply_integer(x.a, x.b, f.has(Mod::satfinite), t.a, t.b, t.c, 16, x.n, k);
-  else if (x.a == Element::b1) multiply_bits(false, t.a, t.b, t.c, 16, x.n, k);
-  else if (numerics.fast) multiply_fast(x.a, x.b, x.half, t.a, t.b, t.c, 16, x.n, k);
-  else multiply(sum_rule(numerics.core, x.a, x.b, x.half, true), x.a, x.b, t.a, t.b, t.c, 16, x.n, k);
+  else multiply_bits(false, t.a, t.b, t.c, 16, x.n, k);
   write_d(x, d, t.c);
   return !outside;
 }

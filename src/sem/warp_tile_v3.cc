@@ -1,16 +1,16 @@
-// sem/wgmma_tile_v3.cc: wgmma tiles for x86-64-v3, and the choice of the level.
-#include "sem/wgmma_tile.inc"
+// sem/warp_tile_v3.cc: tiles of a warp for x86-64-v3, and the choice of the level.
+#include "sem/warp_tile.inc"
 
 namespace orrery::sem {
 
-const WgmmaTileCode& wgmma_tile_v3() { return kCode; }
+const WarpTileCode& warp_tile_v3() { return kCode; }
 
-const WgmmaTileCode& wgmma_tile() {
+const WarpTileCode& warp_tile() {
   static const bool wide = [] {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   }();
-  return wide ? wgmma_tile_v4() : kCode;
+  return wide ? warp_tile_v4() : kCode;
 }
 
 }  // namespace orrery::sem

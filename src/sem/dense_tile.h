@@ -1,0 +1,30 @@
+// sem/dense_tile.h: a warp's dense product of 16 rows by n columns on the registers of its accumulators, for wgmma and
+// the m16n8 forms of mma.
+//
+// The four warps of a warpgroup, and warpgroups side by side, multiply by the same B: its arrangement is kept per
+// thread and used again when the bytes are the same.
+#pragma once
+#include <cstdint>
+
+#include "sem/numerics.h"
+
+namespace orrery::sem {
+
+struct DenseTile {
+  Element a = Element::f16, b = Element::f16;
+  SumRule rule;                // for floating factors; its half_result says that accumulators are pairs of f16
+  bool fast = false, satfinite = false;
+  int n = 8, k = 16;           // k at most 32
+  bool b_by_k = false;         // B lies as k rows of n 16-bit elements, else as n rows
+  bool negate = false, keep = true;
+  const uint8_t* raw_a = nullptr;  // 16 rows at 32 bytes
+  const uint8_t* raw_b = nullptr;  // n rows at 32 bytes, or k rows of n
+  uint64_t key = 0;            // a guess at which B this is: the matrix descriptor
+};
+
+/// Whether the factors' types are ones that tiles multiply: floating types of at most 32 bits, s8, u8.
+bool can_tile(Element a, Element b);
+/// d = c + a b; d holds C before.
+void multiply_tile(const DenseTile& tile, void* const* d);
+
+}  // namespace orrery::sem
