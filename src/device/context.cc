@@ -98,12 +98,15 @@ Mark Context::enqueue(const std::shared_ptr<Stream>& stream, Work work, bool hos
   operation.mark = std::make_shared<Completion>();
   Mark mark = operation.mark;
   auto shared = std::make_shared<Work>(std::move(work));
-  std::lock_guard lock(order_mutex_);
-  const uint64_t id = observe_submission(*stream, *shared, host_waits);
-  operation.run = [this, shared, id] { perform(*this, *shared, id); };
-  operation.after = edges_for(*stream);
-  link_events(*shared, mark, operation.after);
-  stream->push(std::move(operation));
+  {
+    std::lock_guard lock(order_mutex_);
+    const uint64_t id = observe_submission(*stream, *shared, host_waits);
+    operation.run = [this, shared, id] { perform(*this, *shared, id); };
+    operation.after = edges_for(*stream);
+    link_events(*shared, mark, operation.after);
+    stream->push(std::move(operation));
+  }
+  settle(mark);
   return mark;
 }
 

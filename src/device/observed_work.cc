@@ -2,6 +2,7 @@
 #include "device/observed_work.h"
 
 #include <atomic>
+#include <thread>
 
 #include "device/device.h"
 
@@ -63,6 +64,24 @@ void observe_allocation(const Stream& stream, uint64_t address, uint64_t bytes) 
 
 void observe_wait(exec::HostWait kind, uint64_t what) {
   if (exec::Observer* const observer = system().observer()) observer->host_waited(kind, what);
+}
+
+void settle(const Mark& mark) {
+  static std::atomic<int> patience{1000};  // milliseconds
+  System& all = system();
+  if (!all.observer() || !mark) return;
+  bool shares = false;
+  for (int d = 0; d < all.device_count() && !shares; d++)
+    shares = all.memory().used(exec::MemoryKind::managed, d) || all.memory().used(exec::MemoryKind::pinned, d);
+  if (!shares) return;
+  const auto deadline = Completion::Clock::now() + std::chrono::milliseconds(patience);
+  while (!mark->done()) {
+    if (Completion::Clock::now() > deadline) {
+      patience = 1;
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 ObservedWork::ObservedWork(uint64_t id, const Work& work) : observer_(system().observer()) {

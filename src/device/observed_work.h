@@ -13,6 +13,10 @@ void observe_allocation(const Stream& stream, uint64_t address, uint64_t bytes);
 /// Tells the observer that the host has waited.
 void observe_wait(exec::HostWait kind, uint64_t what);
 
+/// In an observed process with memory that host and device share: lets the operation end before the host goes on (for a
+/// second at most, since it may wait for the host), so that the host's accesses can be told from the device's.
+void settle(const Mark& mark);
+
 /// Surrounds the performing of one Work.
 class ObservedWork {
  public:

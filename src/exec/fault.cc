@@ -4,7 +4,9 @@
 #include <cxxabi.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <ucontext.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 
@@ -16,6 +18,7 @@ namespace {
 
 thread_local FaultTrap trap;
 struct sigaction previous_segv, previous_bus;
+std::atomic<HostFaultHook> host_fault_hook{nullptr};
 
 void on_signal(int number, siginfo_t* info, void* context) {
   const uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
@@ -23,6 +26,11 @@ void on_signal(int number, siginfo_t* info, void* context) {
     trap.armed = false;
     trap.address = address;
     siglongjmp(trap.env, 1);
+  }
+  if (const HostFaultHook hook = host_fault_hook) {
+    constexpr uint64_t kWrite = 2;  // of the page fault's error code
+    const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+    if (hook(address, registers[REG_ERR] & kWrite, reinterpret_cast<const void*>(registers[REG_RIP]))) return;
   }
   const struct sigaction& old = number == SIGSEGV ? previous_segv : previous_bus;
   if (old.sa_flags & SA_SIGINFO) old.sa_sigaction(number, info, context);
@@ -70,6 +78,7 @@ const char* name_of(FaultKind kind) {
 }  // namespace
 
 FaultTrap& fault_trap() { return trap; }
+void set_host_fault_hook(HostFaultHook hook) { host_fault_hook = hook; }
 void set_fault_lane(int lane) { trap.lane = lane; }
 
 void install_fault_handler() {

@@ -23,6 +23,10 @@ struct FaultTrap {
 };
 FaultTrap& fault_trap();
 void install_fault_handler();
+/// Who is asked first about page faults of threads that run no kernel code; true: the access may be tried again. `code`
+/// is the instruction. Null: nobody.
+using HostFaultHook = bool (*)(uint64_t address, bool writes, const void* code);
+void set_host_fault_hook(HostFaultHook hook);
 void set_fault_lane(int lane);
 
 /// "read of 4 bytes at 0x... is 16 bytes past the end of the 1024-byte allocation at 0x...".

@@ -30,6 +30,11 @@ const char* noun(HostOp op) {
 
 }  // namespace
 
+Apicheck::Apicheck(const Options& options, Collector& collector)
+    : collector_(collector),
+      watch_([this](const Finding& about, uint64_t address, bool writes, const void* code) { host_access(about, address, writes, code); }),
+      api_errors_(options.api_errors) {}
+
 void Apicheck::join(Clock& to, const Clock& from) {
   for (const auto& [stream, n] : from) {
     uint64_t& known = to[stream];
@@ -61,7 +66,7 @@ void Apicheck::submitted(const HostWork& w) {
   op.work = w;
   op.number = number;
   op.before = std::move(before);
-  op.tracked = several_streams_;
+  op.tracked = several_streams_ || visible_end_;
   operations_.push_back(std::move(op));
   // Work that is far in the past is forgotten, so that programs which never wait stay cheap.
   const size_t most = several_streams_ ? 512 : 64;
@@ -74,6 +79,7 @@ void Apicheck::host_waited(HostWait kind, uint64_t what) {
   else for (const auto& [stream, facts] : kinds_)
     if (facts.first == what) join(host_, streams_[stream]);
   forget();
+  if (visible_end_) close_pages();
 }
 
 /// Drops operations that everything to come is ordered after, when nothing unfinished could still be compared with them.
@@ -87,6 +93,8 @@ void Apicheck::forget() {
 }
 
 void Apicheck::performing(const HostWork& w) {
+  performing_++;
+  watch_.open_all();
   if (w.id) performing_now = w.id;
   if (w.op != HostOp::free_ && w.op != HostOp::allocate) return;
   const Block* b = w.op == HostOp::free_ ? allocations_.holder(w.destination, 1) : nullptr;
@@ -96,6 +104,12 @@ void Apicheck::performing(const HostWork& w) {
 }
 
 void Apicheck::performed(const HostWork& w) {
+  finish(w);
+  performing_--;
+  if (visible_end_) close_pages();
+}
+
+void Apicheck::finish(const HostWork& w) {
   const uint64_t id = w.id ? w.id : performing_now;
   const auto it = std::find_if(operations_.begin(), operations_.end(), [&](const Operation& op) { return op.work.id == id; });
   if (it == operations_.end()) return;
@@ -114,7 +128,9 @@ void Apicheck::performed(const HostWork& w) {
   op.done = true;
   for (const Operation& other : operations_)
     if (&other != &op && other.done) compare(other.work.id < op.work.id ? other : op, other.work.id < op.work.id ? op : other);
-  if (op.work.waits) {
+  // What a host function did may tell the host, and a copy to pageable memory returns when it is done.
+  const bool tells = op.work.op == HostOp::host_function || (op.work.op == HostOp::copy && !allocations_.holder(op.work.destination, 1));
+  if (op.work.waits || tells) {
     Clock after = op.before;
     after[op.work.stream] = op.number;
     join(host_, after);
@@ -151,50 +167,43 @@ uint32_t Apicheck::site_of(const Where& where) {
   return number;
 }
 
-void Apicheck::touch(Operation& op, const Where& where, uint64_t address, uint64_t bytes, bool writes) {
-  const uint32_t site = site_of(where);
-  for (uint64_t at = address; at < address + bytes;) {
-    const uint64_t stop = std::min(address + bytes, (at / 64 + 1) * 64), first = at % 64, n = stop - at;
-    const uint64_t bits = (n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1) << first;
-    Piece& piece = op.pieces[at / 64];
-    if (writes) piece.written |= bits, piece.writer = site;
-    else piece.read |= bits, piece.reader = site;
-    at = stop;
-  }
-}
-
 void Apicheck::access(const Access& a) {
   if (a.space != isa::Space::global && a.space != isa::Space::none) return;
   Operation* op = running(a.where.run);
   if (!op) return;
+  const bool reads = a.kind != AccessKind::store;
+  // Strong accesses are how kernels that run together talk to each other.
+  const bool writes = a.kind != AccessKind::load && a.order == Order::weak;
+  const uint32_t site = site_of(a.where);
+  uint64_t begin = 0, end = 0;  // neighbouring lanes together
+  const auto touch = [&] {
+    if (begin == end || !(several_streams_ || is_visible(begin))) return;
+    if (reads) op->footprint.touch(begin, end - begin, false, site);
+    if (writes) op->footprint.touch(begin, end - begin, true, site);
+    if (a.order != Order::weak && a.scope == Scope::sys && is_visible(begin)) op->talks = true;
+  };
   for (uint32_t m = a.where.mask; m; m &= m - 1) {
     const int lane = std::countr_zero(m);
-    if (a.space == isa::Space::none && find_target(a.where, a.space, a.address[lane], lane).region != Region::global) continue;
-    if (a.kind != AccessKind::store) touch(*op, a.where, a.address[lane], a.bytes, false);
-    // Strong accesses are how kernels that run together talk to each other.
-    if (a.kind != AccessKind::load && a.order == Order::weak) touch(*op, a.where, a.address[lane], a.bytes, true);
+    const uint64_t at = a.address[lane];
+    if (a.space == isa::Space::none && find_target(a.where, a.space, at, lane).region != Region::global) continue;
+    if (at != end) touch(), begin = at;
+    end = at + a.bytes;
   }
+  touch();
 }
 
 void Apicheck::async_copy(const AsyncEvent& e) {
   Operation* op = running(e.where.run);
   if (!op) return;
-  for (const ByteRange& r : e.reads)
-    if (!r.shared) touch(*op, e.where, reinterpret_cast<uint64_t>(r.begin), r.bytes, false);
-  for (const ByteRange& r : e.writes)
-    if (!r.shared) touch(*op, e.where, reinterpret_cast<uint64_t>(r.begin), r.bytes, true);
+  const auto touch = [&](const ByteRange& r, bool writes) {
+    const uint64_t at = reinterpret_cast<uint64_t>(r.begin);
+    if (!r.shared && (several_streams_ || is_visible(at))) op->footprint.touch(at, r.bytes, writes, site_of(e.where));
+  };
+  for (const ByteRange& r : e.reads) touch(r, false);
+  for (const ByteRange& r : e.writes) touch(r, true);
 }
 
 // ---- comparison ----
-
-namespace {
-uint64_t bits_of(uint64_t piece, uint64_t begin, uint64_t end) {
-  const uint64_t low = std::max(begin, piece * 64), high = std::min(end, piece * 64 + 64);
-  if (low >= high) return 0;
-  const uint64_t n = high - low;
-  return (n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1) << (low % 64);
-}
-}  // namespace
 
 /// `a` was submitted first.
 void Apicheck::compare(const Operation& a, const Operation& b) {
@@ -206,12 +215,12 @@ void Apicheck::compare(const Operation& a, const Operation& b) {
   const auto against = [&](const Operation& kernel, const Operation& copy, bool kernel_first) {
     for (const Span& s : copy.spans)
       for (uint64_t p = s.begin / 64; p * 64 < s.end; p++) {
-        const auto it = kernel.pieces.find(p);
-        if (it == kernel.pieces.end()) continue;
-        const uint64_t in = bits_of(p, s.begin, s.end), written = it->second.written & in, read = s.writes ? it->second.read & in : 0;
+        const Piece* const piece = kernel.footprint.piece(p);
+        if (!piece) continue;
+        const uint64_t in = bits_of_piece(p, s.begin, s.end), written = piece->written & in, read = s.writes ? piece->read & in : 0;
         if (!written && !read) continue;
         const uint64_t at = p * 64 + uint64_t(std::countr_zero(written ? written : read));
-        const uint32_t site = written ? it->second.writer : it->second.reader;
+        const uint32_t site = written ? piece->writer : piece->reader;
         if (kernel_first) report(a, b, at, written != 0, s.writes, site, 0);
         else report(a, b, at, s.writes, written != 0, 0, site);
         return true;
@@ -219,17 +228,20 @@ void Apicheck::compare(const Operation& a, const Operation& b) {
     return false;
   };
   if (against(a, b, true) || against(b, a, false)) return;
-  const bool a_small = a.pieces.size() < b.pieces.size();
-  for (const auto& [p, x] : a_small ? a.pieces : b.pieces) {
-    const auto it = (a_small ? b : a).pieces.find(p);
-    if (it == (a_small ? b : a).pieces.end()) continue;
-    const Piece &pa = a_small ? x : it->second, &pb = a_small ? it->second : x;
+  const bool a_small = a.footprint.size() < b.footprint.size();
+  (a_small ? a : b).footprint.any([&](uint64_t p, const Piece& x) {
+    const Piece* const y = (a_small ? b : a).footprint.piece(p);
+    if (!y) return false;
+    const Piece &pa = a_small ? x : *y, &pb = a_small ? *y : x;
     if (const uint64_t hit = pa.written & (pb.written | pb.read)) {
       const bool both = hit & pb.written;
-      return report(a, b, p * 64 + uint64_t(std::countr_zero(hit)), true, both, pa.writer, both ? pb.writer : pb.reader);
+      report(a, b, p * 64 + uint64_t(std::countr_zero(hit)), true, both, pa.writer, both ? pb.writer : pb.reader);
+      return true;
     }
-    if (const uint64_t hit = pa.read & pb.written) return report(a, b, p * 64 + uint64_t(std::countr_zero(hit)), false, true, pa.reader, pb.writer);
-  }
+    const uint64_t hit = pa.read & pb.written;
+    if (hit) report(a, b, p * 64 + uint64_t(std::countr_zero(hit)), false, true, pa.reader, pb.writer);
+    return hit != 0;
+  });
 }
 
 void Apicheck::report(const Operation& a, const Operation& b, uint64_t address, bool a_writes, bool b_writes, uint32_t site_a, uint32_t site_b) {
@@ -251,9 +263,6 @@ void Apicheck::report(const Operation& a, const Operation& b, uint64_t address, 
                           : "put both in one stream, or record an event after the first and let the second stream wait for it (cudaStreamWaitEvent)";
   collector_.add(std::move(f));
 }
-
-void Apicheck::allocated(const Allocation& a) { allocations_.add(a.address, a.size, a.kind); }
-void Apicheck::released(const Allocation& a) { allocations_.remove(a.address, ""); }
 
 // ---- errors ----
 

@@ -7,6 +7,11 @@
 // that are not ordered have their footprints compared: intervals of copies and fills, 64-byte pieces with byte masks of
 // kernels. Footprints of kernels are kept only when a stream other than the legacy one is in use.
 //
+// Memory that host and device share (managed, pinned) is looked at from the host's side too: while the host has not
+// waited for an operation, the pages all of whose bytes it writes (or reads) are closed to the host (host_watch.h), and
+// what the host does there is reported. Pages of which an operation uses a part stay open. An operation whose strong
+// accesses reach the system talks to the host while it runs, and is left out.
+//
 // Not here: races inside a launch (racecheck.h).
 #pragma once
 #include <list>
@@ -15,6 +20,8 @@
 
 #include "sanitize/allocations.h"
 #include "sanitize/collector.h"
+#include "sanitize/footprint.h"
+#include "sanitize/host_watch.h"
 #include "sanitize/options.h"
 #include "sanitize/region.h"
 
@@ -22,7 +29,7 @@ namespace orrery::sanitize {
 
 class Apicheck : public exec::Observer {
  public:
-  Apicheck(const Options& options, Collector& collector) : collector_(collector), api_errors_(options.api_errors) {}
+  Apicheck(const Options& options, Collector& collector);
   unsigned wants() const override { return exec::kObserveMemory; }
   bool serial() const override { return false; }
 
@@ -41,10 +48,6 @@ class Apicheck : public exec::Observer {
 
  private:
   using Clock = std::map<uint64_t, uint64_t>;  // stream -> operations of it that have been
-  struct Piece {
-    uint64_t read = 0, written = 0;            // a bit per byte of 64
-    uint32_t reader = 0, writer = 0;           // sites
-  };
   struct Span {
     uint64_t begin = 0, end = 0;
     bool writes = false;
@@ -55,18 +58,30 @@ class Apicheck : public exec::Observer {
     uint64_t number = 0;                       // in its stream
     Clock before;
     bool done = false, tracked = false;
-    std::unordered_map<uint64_t, Piece> pieces;
+    bool talks = false;                        // to the host, by strong accesses of the scope of the system
+    Footprint footprint;
     std::vector<Span> spans;
   };
   static void join(Clock& to, const Clock& from);
   Operation* running(const exec::RunState* run);
-  void touch(Operation& op, const exec::Where& where, uint64_t address, uint64_t bytes, bool writes);
+  void finish(const exec::HostWork&);
   void compare(const Operation& a, const Operation& b);
   void report(const Operation& a, const Operation& b, uint64_t address, bool a_writes, bool b_writes, uint32_t site_a, uint32_t site_b);
   void forget();
+  // apicheck_host.cc
+  bool is_visible(uint64_t address) const { return address - visible_begin_ < visible_end_ - visible_begin_; }
+  bool known_to_host(const Operation& op) const;
+  void close_pages();
+  void close_footprint(const Operation& op);
+  void close_spans(const Operation& op);
+  void close_range(const Operation& op, uint64_t begin, uint64_t end, bool reads_too);
+  void host_access(const Finding& about, uint64_t address, bool writes, const void* code);
   uint32_t site_of(const exec::Where& where);
 
   Collector& collector_;
+  HostWatch watch_;
+  uint64_t visible_begin_ = 0, visible_end_ = 0;  // around all managed and pinned memory so far
+  int performing_ = 0;                            // operations that are being carried out
   const bool api_errors_;
   Allocations allocations_;
   std::list<Operation> operations_;
