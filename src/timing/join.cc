@@ -1,6 +1,8 @@
 // timing/join.cc: see join.h.
 #include "timing/join.h"
 
+#include "timing/join_cursor.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -90,6 +92,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   map_lines(kernel, layout);
   find_blocks();
   find_homes();
+  find_flow();
 }
 
 void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
@@ -109,6 +112,14 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       instr[i | tag] = &in;
       block_first_.push_back({i | tag, program.blocks[program.block_of[i]].first | tag});
     }
+    // Blocks of a loop are contiguous (lower/program.h): its extent in instructions.
+    std::map<uint32_t, uint32_t> last;  // by header: last block
+    for (uint32_t b = 0; b < program.blocks.size(); b++)
+      if (program.blocks[b].loop_header != lower::kNone) last[program.blocks[b].loop_header] = b;
+    for (auto outer = last.rbegin(); outer != last.rend(); ++outer)
+      for (auto inner = last.upper_bound(outer->first); inner != last.end() && inner->first <= outer->second; ++inner) outer->second = std::max(outer->second, inner->second);
+    for (const lower::Block& b : program.blocks)
+      if (b.loop_header != lower::kNone) loops_[b.first | tag] = {program.blocks[b.loop_header].first | tag, program.blocks[last[b.loop_header]].last | tag};
   };
   add(*kernel.entry, 0);
   for (uint32_t f = 0; f < kernel.functions.size(); f++)
@@ -195,11 +206,14 @@ void Join::find_blocks() {
     }
 }
 
+/// The first instruction of the PTX block that holds `pc`.
+uint32_t Join::first_of(uint32_t pc) const {
+  const auto found = std::lower_bound(block_first_.begin(), block_first_.end(), std::pair{pc, 0u});
+  return found != block_first_.end() && found->first == pc ? found->second : UINT32_MAX;
+}
+
 void Join::find_homes() {
-  const auto first_of = [&](uint32_t pc) {
-    const auto found = std::lower_bound(block_first_.begin(), block_first_.end(), std::pair{pc, 0u});
-    return found != block_first_.end() && found->first == pc ? found->second : UINT32_MAX;
-  };
+  homes_of_blocks_.assign(blocks_.size(), {UINT32_MAX, 1});
   using Pair = std::pair<uint32_t, uint16_t>;  // PTX instruction and opcode
   struct Member {
     std::set<Pair> pairs;
@@ -242,6 +256,7 @@ void Join::find_homes() {
     if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = counts[counts.size() * 2 / 5];
     const int32_t back = code_[last - 1].i.target;
     m.loops = back >= 0 && back <= int32_t(first);
+    homes_of_blocks_[b] = {home, m.unroll};
     members[home].push_back(std::move(m));
   }
   for (auto& [first_pc, list] : members) {
@@ -269,13 +284,28 @@ const Join::Home* Join::home_of(uint32_t first_pc) const {
   return found != homes_.end() && found->first == first_pc ? &found->second : nullptr;
 }
 
-/// Where a warp's trace stands.
-struct Join::Cursor {
-  const std::vector<Event>& events;
-  std::vector<size_t> enters;                                    // positions of `enter` events
-  std::unordered_map<uint32_t, std::vector<uint32_t>> of_pc;     // events of a PTX instruction
-  std::unordered_map<uint32_t, size_t> next;                     // how many of them are used
-};
+/// Emits the machine instructions of `range`; a guarded one takes only an event before `end`.
+void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
+  for (uint32_t i = range.first; i < range.second; i++) {
+    const MachineInstruction& m = code_[i];
+    Step s;
+    s.instruction = i;
+    s.lanes = std::min(32u, lanes);
+    s.off = m.i.never;
+    if (eventful(m.kind) && !m.i.never) {
+      statistics.memory_steps++;
+      if (const auto list = c.of_pc.find(m.pc); list != c.of_pc.end()) {
+        size_t& at = c.next[m.pc];
+        if (at < list->second.size() && (!m.i.guarded || list->second[at] < end)) s.event = list->second[at++];
+      }
+      if (s.event == UINT32_MAX) {
+        s.off = m.i.guarded;
+        statistics.unmatched += !m.i.guarded;
+      }
+    }
+    out.push_back(s);
+  }
+}
 
 void Join::emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
   for (const auto& [first, last] : v.ranges)
@@ -285,7 +315,7 @@ void Join::emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t 
       s.instruction = i;
       s.lanes = std::min(32u, lanes);
       s.off = m.i.never;
-      if (eventful(m.kind)) {
+      if (eventful(m.kind) && !m.i.never) {
         statistics.memory_steps++;
         const auto list = c.of_pc.find(m.pc);
         if (list != c.of_pc.end()) {
@@ -310,6 +340,27 @@ std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics
     if (e.what == What::enter) c.enters.push_back(i);
     else c.of_pc[e.pc].push_back(uint32_t(i)), statistics.events++;
   }
+  const JoinStatistics before = statistics;
+  std::vector<Step> out;
+  out.reserve(warp.events.size() * 4);
+  if (walk(warp, c, out, statistics)) {
+    statistics.walked++;
+  } else {
+    statistics = before;
+    statistics.by_entries++;
+    c.next.clear();
+    out = by_entries(warp, c, statistics);
+  }
+  statistics.steps = out.size();
+  for (const auto& [pc, list] : c.of_pc) {
+    const auto used = c.next.find(pc);
+    statistics.unused_events += list.size() - std::min(list.size(), used == c.next.end() ? 0 : used->second);
+  }
+  return out;
+}
+
+/// The machine blocks at home in each PTX block that the trace enters.
+std::vector<Step> Join::by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const {
   std::vector<Step> out;
   out.reserve(warp.events.size() * 4);
   std::unordered_map<uint32_t, size_t> window;  // by home: where its last emission's events ended
@@ -356,10 +407,6 @@ std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics
     emit(*best, c, window[e.pc], limit, e.extra, out, statistics);
     window[e.pc] = c.enters[k];
     k = next;
-  }
-  for (const auto& [pc, list] : c.of_pc) {
-    const auto used = c.next.find(pc);
-    statistics.unused_events += list.size() - std::min(list.size(), used == c.next.end() ? 0 : used->second);
   }
   return out;
 }

@@ -1,14 +1,16 @@
 // timing/join.h: machine code joined with executed PTX: the stream of machine instructions that a traced warp issues.
 //
 // Each basic block of machine code has a home: the PTX block that most of its instructions (by the line table) come
-// from. When the trace enters a PTX block, the machine blocks at home there are issued in order, whole, with the
-// control bits that ptxas gave them; a memory instruction takes the addresses of the next event of its PTX line, and is
-// predicated off when there is none. Unrolled copies stand for as many entries as they have copies of the block's
-// lines. Code that a converged warp does not reach (slow paths of division, collective fall-backs) is left out.
+// from. A warp goes through the machine code as its trace leads it (walk.cc); where that fails, the machine blocks at
+// home in a PTX block are issued in order when the trace enters it. Blocks are issued whole, with the control bits that
+// ptxas gave them; a memory instruction takes the addresses of the next event of its PTX line, and is predicated off
+// when there is none. Unrolled copies stand for as many entries as they have copies of the block's lines.
+// Code that a converged warp does not reach (slow paths of division, collective fall-backs) is left out.
 // Without machine code, the PTX instructions themselves stand in, with dependences from their registers (pseudo.cc).
 // Not here: how long an instruction takes (sm.h). The approximations are in docs/timing.md.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,7 +55,7 @@ struct Step {
 };
 
 struct JoinStatistics {
-  uint64_t steps = 0, memory_steps = 0, unmatched = 0, events = 0, unused_events = 0;
+  uint64_t steps = 0, memory_steps = 0, unmatched = 0, events = 0, unused_events = 0, walked = 0, by_entries = 0;
 };
 
 class Join {
@@ -80,7 +82,23 @@ class Join {
   void map_lines(const exec::Kernel& kernel, const Layout& layout);
   void find_blocks();
   void find_homes();
+  void find_flow();
+  void find_own();
+  void find_hoisted();
   struct Cursor;
+  struct Walker;
+  struct Flow {                  // of a machine block
+    int32_t fall = -1, taken = -1, calls = -1;
+    bool exits = false, returns = false, hoisted = false;
+    uint32_t home = UINT32_MAX, copies = 1, loop_copies = 1;
+    uint32_t loop_first = 1, loop_last = 0;  // blocks of the innermost loop around it
+    std::vector<uint32_t> own;   // instructions of the home that it holds, sorted
+  };
+  bool walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
+  void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
+  std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;
+  std::pair<uint32_t, uint32_t> loop_of(uint32_t first_pc) const;
+  uint32_t first_of(uint32_t pc) const;
   void emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
 
   std::vector<MachineInstruction> code_;
@@ -88,6 +106,9 @@ class Join {
   std::vector<std::pair<uint32_t, uint32_t>> blocks_;   // machine blocks
   std::vector<bool> reached_;
   std::vector<std::pair<uint32_t, uint32_t>> roots_;
+  std::vector<std::pair<uint32_t, uint32_t>> homes_of_blocks_;  // home and copies of each machine block
+  std::vector<Flow> flow_;
+  std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop
   std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted
   std::vector<std::pair<uint32_t, uint32_t>> block_first_;  // (pc, first pc of its block), by pc, sorted
   uint32_t registers_ = 0, shared_ = 0;

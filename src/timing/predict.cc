@@ -429,6 +429,7 @@ Prediction Predictor::run() {
   const double cycles = simulate();
   describe(cycles);
   if (statistics_.unmatched * 20 > statistics_.memory_steps) p_.notes.push_back(fmt::format("{} of {} memory instructions were not found in the trace", statistics_.unmatched, statistics_.memory_steps));
+  if (statistics_.by_entries) p_.notes.push_back(fmt::format("{} of {} warps could not be led through the machine code: joined by blocks", statistics_.by_entries, statistics_.by_entries + statistics_.walked));
   p_.simulated_steps = sm_.issued;
   p_.host_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return p_;
