@@ -65,6 +65,20 @@ void Chip::write_back(uint64_t line, Way& way, double now) {
   dirty_bytes_ -= bytes;
 }
 
+void Chip::limit_partial(double now) {
+  while (double(partial_order_.size()) > f_.l2_partial_sectors) {
+    const auto [line, side] = partial_order_.front();
+    partial_order_.pop_front();
+    Way* set = set_of(line, side);
+    for (uint32_t i = 0; i < kWays; i++) {
+      if (set[i].tag != line) continue;
+      bool partial = false;
+      for (int k = 0; k < 4; k++) partial |= set[i].dirty >> k & 1 && !(set[i].valid >> k & 1) && set[i].written[size_t(k)] < 32;
+      if (partial) write_back(line, set[i], now);
+    }
+  }
+}
+
 void Chip::limit_dirty(double now) {
   while (dirty_bytes_ > double(f_.l2_dirty_bytes) && !dirty_order_.empty()) {
     const auto [line, side] = dirty_order_.front();
@@ -86,7 +100,7 @@ Chip::Way& Chip::find(uint64_t line, uint32_t side, double now) {
     if (set[i].used < oldest->used) oldest = &set[i];
   }
   write_back(oldest->tag, *oldest, now);
-  *oldest = Way{line, ++clock_, 0, 0, {}};
+  *oldest = Way{line, ++clock_, 0, 0, {}, 0};
   return *oldest;
 }
 
@@ -106,11 +120,13 @@ void Chip::take_l2_write(double sectors, double now) {
 Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now) {
   Way& near = find(line, side, now);
   missing = mask & ~(near.valid | near.dirty);
+  last_ = &near;
   if (!missing) return Found::near;
   const Way* set = set_of(line, side ^ 1);
   for (uint32_t i = 0; i < kWays; i++)
     if (set[i].tag == line && (missing & ~(set[i].valid | set[i].dirty)) == 0) {
       near.valid |= uint8_t(missing);
+      near.arrives = std::max(near.arrives, set[i].arrives);
       return Found::far;
     }
   // Memory gives 64 bytes.
@@ -129,13 +145,14 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   const double spread = double(mix(line ^ uint64_t{sm} << 40) >> 30 & 255) / 127.5 - 1;  // slices and banks are near or far
   if (found != Found::missing) {
     counts_.l2_hits += sectors;
-    return start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread * f_.l2_spread;
+    // Data that are still on their way from memory are waited for.
+    return std::max(last_->arrives, start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread * f_.l2_spread);
   }
   const double bytes = 32.0 * std::popcount(missing);
   counts_.dram_read += bytes;
   take_dram(line, bytes, false, now);
   take_l2_write(bytes / 32, now);  // the fill
-  return std::max({start, dram_free_, l2_write_free_}) + f_.dram_latency + spread * f_.dram_spread;
+  return last_->arrives = std::max({start, dram_free_, l2_write_free_}) + f_.dram_latency + spread * f_.dram_spread;
 }
 
 void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes) {
@@ -148,10 +165,13 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
   dirty_bytes_ += 32.0 * std::popcount(fresh);
   way.dirty |= uint8_t(mask);
   for (int i = 0; i < 4; i++)
+    if (bytes < 32 && fresh >> i & 1 && !(way.valid >> i & 1)) partial_order_.push_back({line, side});
+  for (int i = 0; i < 4; i++)
     if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
   counts_.l2_write_sectors += std::popcount(mask);
   take_l2_write(bytes < 32 ? f_.partial_write : double(std::popcount(mask)), now);
   limit_dirty(now);
+  limit_partial(now);
 }
 
 double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {

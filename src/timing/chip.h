@@ -6,6 +6,8 @@
 //   L2      two partitions, lines of 128 bytes with four sectors, least recently used; an SM looks in the near one,
 //           then in the far one (which leaves a copy in the near one), then in memory. At most half of L2 is dirty: the
 //           line that has been dirty longest is written back first. A slice serves one request a cycle.
+//           Data on their way are there when they are there, for whoever asks next. Sectors written in part are few:
+//           the oldest is completed from memory and written back.
 //   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part is
 //           read before it is written back
 //
@@ -38,14 +40,17 @@ struct ChipFigures {
   double dram_bandwidth = 2336;                         // [read16/2048, bulk_dram/8]
   double dram_write_cost = 1.06, dram_turn_cost = 0.10; // [write16/1024; copy_loop16/1024]
   double dram_page_cost = 50;                           // bytes' worth of a page that is not open [random_read/1024]
-  double partial_write_cost = 70;                       // [random_write/1024]
+  double partial_write_cost = 138;                      // [random_write/1024]
+  double l2_partial_sectors = 150'000;                  // written in part that wait for the rest [random_write/8: bytes written back]
   double sm_request = 1.5;                              // cycles of one SM for a line that misses L1 [random_read/1]
   double sm_bandwidth = 64, sm_write_bandwidth = 64;    // [read16_l2_few/1]
   uint64_t l2_bytes = 60u << 20, l2_dirty_bytes = 29'400'000;  // [write16/64: bytes that stay]
   double tensor_clock = 1.80e9;                         // as soon as tensor cores work [hmma_paused, wgmma_two_zero]
   double idle_watts = 130, dynamic_watts = 534;         // what the clock holds [wgmma_two_random: 664 W at 1.72 GHz]
-  double launch_cycles = 2560, cold_cycles = 200;       // [empty/1]
-  double first_access = 380, first_access_cold = 1100;  // of a kernel to memory: address translation [load_chain/1]
+  double launch_cycles = 2610, cold_cycles = 250;       // [empty/1]
+  double launch_all_sms = 330, launch_wide = 250;       // more: for a grid on all SMs; for blocks of eight warps [empty/132, empty_256/132]
+  double first_fetch = 400;                             // code beyond the first lines, once a kernel [straight64/1]
+  double first_access = 130, first_access_cold = 760;   // of a kernel to memory: address translation [load_chain/1]
   double block_interval = 1.19;                         // cycles from block to block, whole chip [empty/131072]
   double block_start = 180;
   double tma_bandwidth = 106, tma_latency = 20;         // one SM [tma.bulk.latency.l2.*]
@@ -82,6 +87,7 @@ class Chip {
     uint32_t used = 0;
     uint8_t valid = 0, dirty = 0;      // sectors
     std::array<uint8_t, 4> written{};  // bytes of a dirty sector that never came from memory
+    double arrives = 0;                // when the last sectors asked for are there
   };
   enum class Found { near, far, missing };
   static constexpr uint32_t kWays = 16, kPages = 2048, kSlices = 96;
@@ -93,16 +99,18 @@ class Chip {
   void take_l2_write(double sectors, double now);
   void write_back(uint64_t line, Way& way, double now);
   void limit_dirty(double now);
+  void limit_partial(double now);
 
   const ChipFigures& f_;
   uint32_t sets_;
   std::vector<Way> ways_;
-  std::deque<std::pair<uint64_t, uint32_t>> dirty_order_;  // line, side
+  std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side
   double dirty_bytes_ = 0;
   std::vector<uint64_t> pages_;
   std::array<double, kSlices> slice_{};
   std::array<uint64_t, kSlices> slice_line_{};
   uint32_t clock_ = 0;
+  Way* last_ = nullptr;   // that look_up found or made
   bool last_was_write_ = false;
   double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0, dram_busy_ = 0, l2_busy_ = 0;
   MemoryCounts counts_;

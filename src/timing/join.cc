@@ -85,6 +85,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       if (i.target >= 0) m.i.target += int32_t(start);
       m.kind = class_of(i.opcode);
       m.width = access_width(i.hi);
+      m.counts_lanes = i.opcode == 0x18c && (i.hi >> 23 & 15) == 11;
       read_sources(m);
       code_.push_back(m);
     }

@@ -88,7 +88,7 @@ class Predictor {
   uint32_t simulated_ = 1;       // SMs in detail
   double scale_ = 1;             // whole grid over what was simulated
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
-  double steps_per_block_ = 0;
+  size_t model_steps_ = 0;       // machine instructions of the longest warp of a block
 };
 
 void Predictor::join_code() {
@@ -253,7 +253,9 @@ const BlockCode& Predictor::code_for(uint64_t block) {
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate() {
   const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, figures_.sms / per);
-  const double per_block = double(code_for(first_block(units / 2)).steps);
+  const BlockCode& middle = code_for(first_block(units / 2));
+  const double per_block = double(middle.steps);
+  for (const auto& w : middle.warps) model_steps_ = std::max(model_steps_, w.size());
   const uint64_t rows = (units + stride - 1) / stride;   // blocks of the busiest SM
   simulated_ = 1;
   if (!regular_) {
@@ -274,7 +276,7 @@ double Predictor::simulate() {
   Chip chip(figures_);
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
-    warm_offset = time;
+    warm_offset = time = std::ceil(time);
     std::vector<std::unique_ptr<Sm>> sms;
     for (uint32_t i = 0; i < simulated_; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t(i * apart), occupancy_.blocks));
     std::vector<double> starts;
@@ -287,7 +289,7 @@ double Predictor::simulate() {
         const BlockCode& code = code_for(block);
         BlockWork work{&code, block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}};
         const double dispatched = warm_offset + double(queue[given] * per) * figures_.block_interval;
-        const double start = std::max(at, dispatched);
+        const double start = std::ceil(std::max(at, dispatched));
         sms[i]->start(work, start);
         next[i] = std::min(next[i], start);
         starts.push_back(start);
@@ -302,7 +304,7 @@ double Predictor::simulate() {
           const uint64_t block = first_block(queue[given]);
           const BlockCode& code = code_for(block);
           BlockWork work{&code, block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}};
-          const double start = warm_offset + double(queue[given] * per) * figures_.block_interval;
+          const double start = std::ceil(warm_offset + double(queue[given] * per) * figures_.block_interval);
           sms[i]->start(work, start);
           starts.push_back(start);
           given = before + 1;
@@ -324,6 +326,7 @@ double Predictor::simulate() {
       }
     }
     end = std::max(end, chip.atomics_free());
+    if (chip.counts().l2_write_sectors > 0) end = std::max(end, chip.write_free() + figures_.l2_latency);  // stores are acknowledged
     time = end;
     memory_ = chip.counts();
     sm_ = SmCounts{};
@@ -361,7 +364,10 @@ double Predictor::dynamic_energy() const {
 
 void Predictor::describe(double cycles) {
   const bool reads = memory_.l2_read_sectors > 0;
-  const double total = cycles + figures_.launch_cycles + (options_.warm ? 0 : figures_.cold_cycles) + (reads ? (options_.warm ? figures_.first_access : figures_.first_access_cold) : 0);
+  const double filled = std::min(1.0, double(launch_.grid.count() - 1) / double(figures_.sms - 1)), wide = std::min(1.0, double(launch_.block.count() / 32) / 8);
+  const double launch = figures_.launch_cycles + figures_.launch_all_sms * filled + (launch_.block.count() > 32 ? figures_.launch_wide * wide : 0) +
+                        (model_steps_ > 16 ? figures_.first_fetch : 0);
+  const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles) + (reads ? (options_.warm ? figures_.first_access : figures_.first_access_cold) : 0);
   p_.cycles = total;
   const double joules = dynamic_energy();
   const bool tensor = sm_.by_class[size_t(Class::hmma)] + sm_.by_class[size_t(Class::imma)] + sm_.by_class[size_t(Class::wgmma)] > 0;

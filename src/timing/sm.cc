@@ -14,6 +14,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
 constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
+constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 
 struct Mbarrier {
@@ -234,7 +235,7 @@ void Sm::State::refresh(WarpRun& w) {
 void Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
   for (int slot = 0; slot < 3; slot++) {
     const uint8_t r = m.source[slot];
-    if (r == 255) continue;
+    if (r == 255 || (slot > 0 && r == m.source[slot - 1]) || (slot > 1 && r == m.source[0])) continue;  // read once
     const uint64_t key = uint64_t{warp} << 8 | r;
     const bool kept = p.kept[slot] == key;
     p.kept[slot] = m.reuse >> slot & 1 ? key : ~0ull;
@@ -275,10 +276,11 @@ double Sm::step(double now) {
     for (uint32_t w : s.active[sc]) {
       const WarpRun& r = s.warps[w];
       if (r.earliest > now) {
-        soonest = std::min(soonest, r.earliest);
+        soonest = std::min(soonest, std::ceil(r.earliest));
         continue;
       }
-      const double free = s.room(s.sub[sc], s.code[(*r.steps)[r.at].instruction].kind);
+      // A pipe that frees within the cycle takes the instruction: intervals need not be whole cycles.
+      const double free = std::floor(s.room(s.sub[sc], s.code[(*r.steps)[r.at].instruction].kind));
       if (free > now) {
         soonest = std::min(soonest, free);
         continue;
@@ -578,7 +580,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
       const uint32_t merged = m.width == 8 ? e->count & 0xFFFF : m.width == 16 ? e->count >> 16 : 0;
       waves = merged ? merged : waves * m.width / e->lanes_bytes;
     }
-    if (what == What::shared_atomic) waves *= 2;
+    if (what == What::shared_atomic) waves = m.counts_lanes ? kCountLanes : waves * 2;
     const double at = use_pipe(waves);
     counts.shared_wavefronts += waves;
     const double latency = what == What::shared_atomic ? 26 : f.shared_latency + (m.kind == Class::matrix_load ? 6 : 0);
