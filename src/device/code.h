@@ -6,7 +6,7 @@
 
 namespace orrery::device {
 
-/// Null when this build has no JIT: everything is interpreted.
-std::unique_ptr<exec::CodeProvider> make_code_provider();
+/// Null when this build has no JIT: everything is interpreted. `observe`: what kernels must report (make_kernel).
+std::unique_ptr<exec::CodeProvider> make_code_provider(unsigned observe);
 
 }  // namespace orrery::device

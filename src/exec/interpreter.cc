@@ -43,7 +43,7 @@ int group_of_lane(const WarpContext& w, int lane) {
 }
 
 bool native_can_start(const WarpContext& w) {
-  if (!w.cta->native || w.cta->launch->run->polling || w.n_groups != 1) return false;
+  if (!w.cta->native || is_watched(*w.cta->launch->run) || w.n_groups != 1) return false;
   const Group& g = w.groups[0];
   return g.state == GroupState::ready && !g.frame && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "exec/async.h"
+#include "exec/observed.h"
 #include "exec/observer.h"
 #include "exec/stepper.h"
 #include "sem/tensor.h"
@@ -265,6 +266,14 @@ Handler find_observed_handler(const Decoded& d, unsigned observe) {
   if (observe & kObserveSync)
     if (Handler h = sync_handler(d)) return h;
   return (observe & kObserveValues) && makes_float(d) ? observed_result : nullptr;
+}
+
+std::vector<uint8_t> observed_instructions(const lower::Program& program, unsigned observe) {
+  const std::shared_ptr<const lower::Program> borrowed(std::shared_ptr<void>(), &program);
+  const std::shared_ptr<const DecodedProgram> decoded = decode(borrowed, observe);
+  std::vector<uint8_t> out;
+  for (const Decoded& d : decoded->code) out.push_back(d.inner != nullptr);
+  return out;
 }
 
 }  // namespace orrery::exec

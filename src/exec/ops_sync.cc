@@ -155,6 +155,7 @@ bool is_plain_barrier(const ptx::Instr& in) {
 bool arrive_together(WarpContext& w, const Decoded& d) {
   if (!is_plain_barrier(*d.instr)) return false;
   CtaContext& cta = *w.cta;
+  if (const Observer* o = cta.launch->run->machine.observer; o && (o->wants() & kObserveSync)) return false;  // it is told
   const uint32_t number = uint32_t(d.instr->ops[0].value);
   if (cta.partial[number * cta.n_warps + w.warp_id]) return false;
   Group& g = w.groups[0];

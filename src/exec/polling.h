@@ -7,7 +7,8 @@
 // strong stores are kept, those by plain stores are not.
 //
 // Invariant: `changes` counts everything that may let another thread go on, and what may be a look at the time.
-// Not here: accesses of compiled code; a watched launch does not run any.
+// While threads are only watched for what they spin on (`spinning`), a launch runs no compiled code. Before that it may:
+// then changes by what compiled code leaves to exec/ are known.
 #pragma once
 #include <string>
 #include <unordered_map>
@@ -61,5 +62,8 @@ class Polling {
   std::unordered_map<const WarpContext*, Looks> looks_;
   std::unordered_map<uint64_t, Poll> changed_;
 };
+
+/// Whether every access must be seen: no compiled code then.
+inline bool is_watched(const RunState& run) { return run.polling && run.polling->spinning; }
 
 }  // namespace orrery::exec

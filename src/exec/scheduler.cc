@@ -284,7 +284,9 @@ uint32_t execute_one(WarpContext* w, uint32_t inst, uint32_t mask) {
   w->at_inst = inst;
   w->at_address = 0;
   const Decoded& d = run.kernel.entry->code[inst];
+  if (run.polling) run.polling->before(s, d);
   const Next next = d.run(s, d);
+  if (run.polling) run.polling->after(s, d);
   return next == Next::fault ? 1 : next == Next::block ? RuntimeCalls::kMustWait : 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "exec/fault.h"
+#include "exec/polling.h"
 #include "exec/interpreter.h"
 #include "exec/mbarrier.h"
 #include "exec/observer.h"
@@ -188,7 +189,7 @@ Stop take_back(WarpContext& w) {
 namespace {
 
 bool converged_entry(const WarpContext& w) {
-  if (!w.cta->native || w.cta->launch->run->polling || w.n_groups != 1) return false;
+  if (!w.cta->native || is_watched(*w.cta->launch->run) || w.n_groups != 1) return false;
   const Group& g = w.groups[0];
   return g.state == GroupState::ready && !g.frame && !g.reduction && !g.polled && g.mask == w.live && w.cta->native->entry_of[g.pc] >= 0;
 }
@@ -306,6 +307,15 @@ void Unit::take_up_code() {
   for (auto& b : blocks_) b->cta.native = native;
 }
 
+/// Every warp is done.
+Unit::Progress Unit::end() {
+  later_.finish(run_);
+  if (run_.stop) return Progress::fault;
+  if (Observer* o = run_.machine.observer)
+    for (auto& b : blocks_) o->block_end(b->cta);
+  return Progress::finished;
+}
+
 Unit::Progress Unit::advance(std::mt19937_64* random) {
   if (together_) {
     together_ = false;
@@ -315,13 +325,7 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
     bool ran = false, spinning = false;
     take_up_code();
     if (!pass(random, ran, spinning)) return Progress::fault;
-    if (unfinished_ == 0) {
-      later_.finish(run_);
-      if (run_.stop) return Progress::fault;
-      if (Observer* o = run_.machine.observer)
-        for (auto& b : blocks_) o->block_end(b->cta);
-      return Progress::finished;
-    }
+    if (unfinished_ == 0) return end();
     if (ran) {
       force_ = false;
       polls_ = 0;

@@ -51,6 +51,7 @@ class Unit {
   static void reset(WarpContext& w);
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
   void take_up_code();
+  Progress end();
   std::optional<Progress> advance_together();
   uint32_t sweep(RegionFn code);
   void separate();

@@ -43,7 +43,7 @@ std::optional<Unit::Progress> Unit::advance_together() {
     if (Stop(stop & 255) == Stop::fault) return Progress::fault;
     if (Stop(stop & 255) == Stop::done) {
       for (const WarpContext& w : warps) instructions_ += w.instructions;
-      return Progress::finished;
+      return end();
     }
     if (Stop(stop & 255) != Stop::arrived) break;
     entry = native.entry_of[(stop >> 8) + 1];

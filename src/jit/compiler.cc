@@ -91,6 +91,7 @@ Mode mode_from_environment(Mode otherwise) {
 
 struct Compiler::State {
   Mode mode;
+  unsigned observe = 0;
   std::mutex mutex;
   std::condition_variable changed;
   std::map<Key, std::shared_ptr<const exec::NativeCode>> ready;  // null: being made, or cannot be made
@@ -103,10 +104,10 @@ struct Compiler::State {
 
   std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block) {
     Timing t;
-    const Plan plan(p, block);
+    const Plan plan(p, block, observe);
     const auto meanings = find_meanings(p);
     const double start = now_ms();
-    const std::string name = cache.name_of(p.hash, block.x, block.y, block.z);
+    const std::string name = cache.name_of(p.hash + observe * 0x9E3779B97F4A7C15ull, block.x, block.y, block.z);
     std::vector<char> object;
     std::string error;
     std::shared_ptr<LoadedCode> code;
@@ -152,8 +153,9 @@ struct Compiler::State {
   }
 };
 
-Compiler::Compiler(Mode mode) : state_(std::make_unique<State>()) {
+Compiler::Compiler(Mode mode, unsigned observe) : state_(std::make_unique<State>()) {
   state_->mode = mode;
+  state_->observe = observe;
 }
 
 Compiler::~Compiler() {

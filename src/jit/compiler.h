@@ -21,7 +21,8 @@ Mode mode_from_environment(Mode otherwise);
 
 class Compiler : public exec::CodeProvider {
  public:
-  explicit Compiler(Mode mode);
+  /// `observe`: what its kernels must report (bits kObserve* of exec/observer.h).
+  explicit Compiler(Mode mode, unsigned observe = 0);
   ~Compiler() override;
   std::shared_ptr<const exec::NativeCode> code_for(const lower::Program& program, exec::Dim3 block) override;
   /// Waits until the background thread has nothing to do.

@@ -18,6 +18,7 @@ void Emitter::emit_instr(uint32_t i) {
   const Instr& in = plan_.program.code[i];
   guard_ = nullptr;
   if (in.guard.reg != ptx::kNoReg) guard_ = predicate(in.guard.reg, in.guard.negated, width_of_reg(in.guard.reg));
+  if (plan_.observed[i]) return emit_observed(in);
   if (emit_known(in)) return;
   if (emit_meaning(in)) return;
   if (isa::row(in.form.row).effects & isa::effect::convergent) require_members(b_.getInt32(~0u));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "exec/interpreter.h"
+#include "exec/observer.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
 #include "lower/flow.h"
@@ -483,6 +484,7 @@ llvm::Value* Emitter::write_group(Value* n, uint32_t pc, Value* bits) {
 
 /// A barrier of all threads that all live lanes reach together: only the registers are written.
 bool Emitter::emit_arrival(uint32_t pc) {
+  if (plan_.observe & exec::kObserveSync) return false;
   if (!exec::is_plain_barrier(plan_.program.code[pc]) || !schedule_.nodes[node_].waiting.empty() || pc >> 24) return false;
   publish_count();
   write_live(plan_.live_before(pc), nullptr);

@@ -17,6 +17,7 @@
 //   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
 //   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers
 //   emit_call.cc     instructions executed by sem/ and exec/
+//   emit_observed.cc instructions that somebody listens to
 //
 // Every emit_* function for an instruction returns false when it does not know the form; the general way
 // (emit_call.cc) then takes over, so coverage is complete.
@@ -176,6 +177,7 @@ class Emitter {
   void emit_execute(const ptx::Instr& in);
   Value* first_lane_from_frame(uint32_t reg, Value* m);
   bool emit_meaning(const ptx::Instr& in);
+  void emit_observed(const ptx::Instr& in);
   void widen_bases(const ptx::Instr& in);
   Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
   Value* quieted(Value* v);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "exec/observed.h"
+#include "exec/observer.h"
 #include "lower/flow.h"
 
 namespace orrery::jit {
@@ -45,9 +47,10 @@ bool makes_nan(const Instr& in) {
   }
 }
 
-Plan::Plan(const lower::Program& p, lower::BlockSize block)
-    : program(p), uniformity(lower::find_uniformity(p, block)), definitions(p.regs.size(), 0) {
+Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bits)
+    : program(p), observe(observe_bits), observed(p.code.size(), 0), uniformity(lower::find_uniformity(p, block)), definitions(p.regs.size(), 0) {
   for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [](uint32_t) {});
+  if (observe) observed = exec::observed_instructions(p, observe);
   find_services();
   find_entries();
   limit_size();
@@ -55,9 +58,27 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block)
   find_lazy_nans();
 }
 
+namespace {
+
+bool uses_cluster(const lower::Program& p) {
+  return std::any_of(p.code.begin(), p.code.end(), [](const Instr& in) {
+    const isa::Form& f = in.form;
+    return f.op == Op::barrier_cluster || f.op == Op::mapa || f.has(Mod::cluster) || (f.n_spaces && f.space() == isa::Space::shared_cluster);
+  });
+}
+
+}  // namespace
+
 void Plan::find_services() {
   service.resize(program.code.size());
   for (size_t i = 0; i < program.code.size(); i++) service[i] = is_service(program.code[i]);
+  if (!observe) return;
+  // What has to wait is told once: by the interpreter, which keeps it waiting.
+  for (size_t i = 0; i < program.code.size(); i++) service[i] |= may_block(program.code[i]);
+  if (!(observe & exec::kObserveSync) || !uses_cluster(program)) return;
+  // The end of a thread whose shared memory others of the cluster use is an event.
+  for (size_t i = 0; i < program.code.size(); i++)
+    service[i] |= program.code[i].form.op == Op::exit || program.code[i].form.op == Op::ret;
 }
 
 std::vector<uint32_t> Plan::live_before(uint32_t i) const {

@@ -24,10 +24,13 @@
 namespace orrery::jit {
 
 struct Plan {
-  Plan(const lower::Program& program, lower::BlockSize block);
+  /// `observe`: bits kObserve* of exec/observer.h.
+  Plan(const lower::Program& program, lower::BlockSize block, unsigned observe = 0);
 
   const lower::Program& program;
   lower::Uniformity uniformity;
+  const unsigned observe;
+  std::vector<uint8_t> observed;       // by instruction: exec/ executes and reports it, without the warp leaving compiled code
   std::vector<uint8_t> service;        // by instruction: exec/ executes it
   std::vector<uint32_t> entries;       // instruction of each region's start
   std::vector<int32_t> entry_of;       // instruction -> region, -1

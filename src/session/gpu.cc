@@ -96,18 +96,19 @@ struct Gpu::State {
     machine.options.threads = options.threads;
     machine.options.seed = options.schedule_seed;
     machine.options.timeout_seconds = options.timeout_seconds;
-    machine.options.interpret_only = options.interpret || !options.checks.empty();
+    machine.options.interpret_only = options.interpret;
     if (!sanitize::add_checks(options.checks, check_options)) base::fail("checks '{}': there is no such check", options.checks);
     if (!options.checks.empty()) {
       checker = std::make_unique<sanitize::Checker>(check_options, memory);
       memory.observe(checker.get());
       machine.observer = checker.get();
+      machine.options.interpret_only |= (checker->wants() & exec::kObserveValues) != 0;  // every computation reports
     }
     auto print = options.print ? options.print : [](std::string_view s) { std::fwrite(s.data(), 1, s.size(), stdout); };
     machine.print = machine.print_error = print;
 #ifdef ORRERY_HAVE_JIT
     const jit::Mode mode = jit::mode_from_environment(jit::Mode::synchronous);
-    if (!machine.options.interpret_only && mode != jit::Mode::off) compiler = std::make_unique<jit::Compiler>(mode);
+    if (!machine.options.interpret_only && mode != jit::Mode::off) compiler = std::make_unique<jit::Compiler>(mode, checker ? checker->wants() : 0);
     machine.code = compiler.get();
 #endif
   }
