@@ -6,6 +6,9 @@
 // alike. Rates are per second that two busy threads would need: CPU time / 2. Floors are the project's promises
 // (docs/performance.md).
 //
+// The columns memcheck and checks: CPU time of a run under `orrery check`, with memcheck alone and with all checks, as
+// multiples of the run without.
+//
 //   orrery_bench [--quick] [kernel ...]
 #include <fmt/format.h>
 #include <time.h>
@@ -15,6 +18,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <sstream>
 
 #include "cases.h"
@@ -24,6 +28,7 @@
 #include "lower/program.h"
 #include "opencl.h"
 #include "ptx/module.h"
+#include "sanitize/checker.h"
 
 namespace {
 
@@ -64,17 +69,24 @@ std::string read_file(const std::string& path) {
 
 class Runner {
  public:
-  Runner() : compiler_(jit::mode_from_environment(jit::Mode::synchronous)) {
+  /// `checks`: as `orrery check --checks` has them; null: none.
+  Runner(exec::DeviceMemory& memory, const char* checks) : memory_(memory) {
     std::vector<ptx::Diagnostic> diagnostics;
     module_ = ptx::parse(read_file(ORRERY_BENCH_PTX), diagnostics);
     for (const auto& d : diagnostics) fmt::print(stderr, "{}: {}\n", d.loc.line, d.message);
+    if (checks) {
+      sanitize::Options options;
+      sanitize::add_checks(checks, options);
+      checker_ = std::make_unique<sanitize::Checker>(options, memory);
+      machine_.observer = checker_.get();
+    }
+    observe_ = checker_ ? checker_->wants() : 0;
+    compiler_ = std::make_unique<jit::Compiler>(jit::mode_from_environment(jit::Mode::synchronous), observe_);
     machine_.memory = &memory_;
-    machine_.code = &compiler_;
+    machine_.code = compiler_.get();
     machine_.options.threads = kThreads;
     machine_.options.parallel_atomics = true;
   }
-
-  exec::DeviceMemory& memory() { return memory_; }
 
   void load(const Case& c) {
     for (uint32_t f = 0; f < module_.functions.size(); f++) {
@@ -84,7 +96,7 @@ class Runner {
       addresses.function.assign(module_.functions.size(), 0);
       const lower::KernelPrograms programs = lower::lower_kernel(module_, f, addresses);
       launch_ = {};
-      launch_.kernel = exec::make_kernel(programs, addresses);
+      launch_.kernel = exec::make_kernel(programs, addresses, observe_);
       launch_.grid = c.grid;
       launch_.block = c.block;
       launch_.params.resize(programs.entry->param_bytes);
@@ -94,6 +106,7 @@ class Runner {
         else std::memcpy(to, &c.args[i].value, 4);
       }
       instructions_ = programs.entry->code.size();
+      if (checker_) tell_of_buffers(c);
       return;
     }
     fmt::print(stderr, "no kernel {}\n", c.name);
@@ -109,17 +122,48 @@ class Runner {
   }
   bool compiled() const { return compiled_; }
   size_t instructions() const { return instructions_; }
-  jit::Compiler::Timing timing() const { return compiler_.last_timing(); }
+  jit::Compiler::Timing timing() const { return compiler_->last_timing(); }
+  size_t findings() { return checker_ ? checker_->findings().size() : 0; }
 
  private:
+  /// The buffers were made and filled before anybody listened.
+  void tell_of_buffers(const Case& c) {
+    for (const Argument& a : c.args) {
+      if (!a.host) continue;
+      exec::Allocation made;
+      made.address = reinterpret_cast<uint64_t>(a.host);
+      made.size = a.bytes;
+      checker_->allocated(made);
+      exec::HostWork fill;
+      fill.op = exec::HostOp::fill;
+      fill.destination = made.address;
+      fill.width = a.bytes;
+      checker_->performed(fill);
+    }
+  }
+
   ptx::Module module_;
-  exec::DeviceMemory memory_;
+  exec::DeviceMemory& memory_;
   exec::Machine machine_;
   exec::Launch launch_;
-  jit::Compiler compiler_;
+  std::unique_ptr<sanitize::Checker> checker_;
+  std::unique_ptr<jit::Compiler> compiler_;
+  unsigned observe_ = 0;
   size_t instructions_ = 0;
   bool compiled_ = false;
 };
+
+/// CPU seconds of one checked run, after one to warm up where that is short.
+double cost_of(Runner& runner, const Case& c) {
+  runner.load(c);
+  double seconds = 0;
+  for (int round = 0; round < 2 && seconds < 2; round++) {
+    const double start = cpu_seconds();
+    runner.run();
+    seconds = cpu_seconds() - start;
+  }
+  return seconds;
+}
 
 bool agrees(const Case& c) {
   if (c.result < 0) return true;
@@ -158,14 +202,15 @@ int main(int argc, char** argv) {
     else wanted.push_back(argv[i]);
   }
   auto is_wanted = [&](const std::string& name) { return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end(); };
-  Runner runner;
-  const std::vector<Case> cases = bench::make_cases(runner.memory(), quick, is_wanted);
+  exec::DeviceMemory memory;
+  Runner runner(memory, nullptr), memcheck(memory, "memcheck"), all_checks(memory, "all");
+  const std::vector<Case> cases = bench::make_cases(memory, quick, is_wanted);
   const auto cl = OpenCl::open(read_file(ORRERY_BENCH_CL));
   const double peak = limits::fma_peak(kThreads);
   fmt::print("{} threads, CPU time per run; FMA peak of {} threads together {:.0f} Gflop/s; {}\n\n", kThreads, kThreads, peak * 1e-9,
              cl ? cl->name() : "no OpenCL platform");
-  fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>7}  {}\n", "kernel", "PTX", "compile", "Orrery", "plain", "PoCL",
-             "OpenBLAS", "vs plain", "vs PoCL", "of peak", "floor");
+  fmt::print("{:<12} {:>5} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>7} {:>8} {:>8}  {}\n", "kernel", "PTX", "compile", "Orrery", "plain",
+             "PoCL", "OpenBLAS", "vs plain", "vs PoCL", "of peak", "memcheck", "checks", "floor");
   double log_sum = 0;
   int n_pocl = 0;
   bool all_met = true;
@@ -182,16 +227,18 @@ int main(int argc, char** argv) {
     const double ours = t[0], plain = t[1];
     if (pocl) cl->release(), log_sum += std::log(t[2] / ours), n_pocl++;
     const auto timing = runner.timing();
+    const double with_memcheck = cost_of(memcheck, c) / ours, with_all = cost_of(all_checks, c) / ours;
     const double of_peak = c.flops ? c.flops / (ours / kThreads) / peak : 0;
     const Floor least = floor_of(c.name, plain / ours, of_peak);
     std::string remarks = least.least > 0 ? fmt::format("{} >= {} {}", least.of, least.least, least.met() ? "met" : "MISSED") : "";
     if (!runner.compiled()) remarks += " interpreted";
     all_met &= least.met();
+    if (const size_t n = memcheck.findings() + all_checks.findings()) remarks += fmt::format(" {} findings", n);
     if (!agrees(c)) remarks += " WRONG RESULT", all_met = false;
-    fmt::print("{:<12} {:>5} {:>6.0f}ms {:>9} {:>9} {:>9} {:>9} {:>7.2f}x {:>8} {:>7}  {}\n", c.name, runner.instructions(),
+    fmt::print("{:<12} {:>5} {:>6.0f}ms {:>9} {:>9} {:>9} {:>9} {:>7.2f}x {:>8} {:>7} {:>7.1f}x {:>7.1f}x  {}\n", c.name, runner.instructions(),
                runner.compiled() ? timing.emit + timing.compile + timing.link : 0, milliseconds(ours), milliseconds(plain), milliseconds(t[2]),
                milliseconds(t[3]), plain / ours, pocl ? fmt::format("{:.2f}x", t[2] / ours) : "-",
-               of_peak ? fmt::format("{:.2f}", of_peak) : "-", remarks);
+               of_peak ? fmt::format("{:.2f}", of_peak) : "-", with_memcheck, with_all, remarks);
     fflush(stdout);
   }
   if (n_pocl) {

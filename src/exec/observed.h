@@ -11,6 +11,22 @@
 
 namespace orrery::exec {
 
+/// Bit of `observe`, beside those of exec/observer.h: accesses of compiled code to global memory that lie inside their
+/// instruction's SiteRange, and aligned ones to shared memory inside the variable that they belong to (or the block's, where
+/// that is not known), need not be reported.
+constexpr unsigned kObserveOutside = 8;
+
+/// Bytes that an instruction may access, as far as somebody has found out; one that holds nothing at first.
+struct alignas(16) SiteRange {
+  uint64_t begin = uint64_t{1} << 63, bytes = 0;  // begin: a multiple of 32
+};
+/// The ranges of a program's instructions, of programs with the same hash; for the life of the process.
+SiteRange* site_ranges(const lower::Program& program);
+/// Lets accesses by instruction `pc` inside [begin, end) go unreported. Compiled code reads a range in one piece.
+void set_site_range(const lower::Program& program, uint32_t pc, uint64_t begin, uint64_t end);
+/// Empties all ranges: memory was freed.
+void forget_site_ranges();
+
 /// By instruction: 1 where a kernel made with `observe` (make_kernel) reports it.
 std::vector<uint8_t> observed_instructions(const lower::Program& program, unsigned observe);
 

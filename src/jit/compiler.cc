@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "exec/observed.h"
 #include "isa/row.h"
 #include "jit/cache.h"
 #include "jit/emitter.h"
@@ -106,17 +107,18 @@ struct Compiler::State {
     Timing t;
     const Plan plan(p, block, observe);
     const auto meanings = find_meanings(p);
+    const void* ranges = observe & exec::kObserveOutside ? exec::site_ranges(p) : nullptr;
     const double start = now_ms();
     const std::string name = cache.name_of(p.hash + observe * 0x9E3779B97F4A7C15ull, block.x, block.y, block.z);
     std::vector<char> object;
     std::string error;
     std::shared_ptr<LoadedCode> code;
-    if (cache.load(name, object)) code = link_object(object, uint32_t(plan.entries.size()), meanings, error), t.from_cache = code != nullptr;
+    if (cache.load(name, object)) code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error), t.from_cache = code != nullptr;
     if (!code) {
       object = make_object(plan, Tier::full, t);
       cache.store(name, object);
       const double linking = now_ms();
-      code = link_object(object, uint32_t(plan.entries.size()), meanings, error);
+      code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error);
       t.link = now_ms() - linking;
     } else {
       t.link = now_ms() - start;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "exec/observed.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
 #include "jit/memory_access.h"
@@ -108,6 +109,7 @@ Value* MemoryAccess::outside(Value* address, int64_t low, int64_t extent) {
   llvm::Type* t = address->getType();
   Value *from, *limit;
   if (low) address = b_.CreateAdd(address, ConstantInt::get(t, uint64_t(low), true));
+  if (e_.plan_.observe & exec::kObserveOutside) return outside_known(address, extent);
   if (shared_) {
     from = address;
     limit = b_.CreateSub(e_.shared_bytes_, b_.getInt32(uint32_t(extent)));

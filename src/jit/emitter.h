@@ -45,6 +45,7 @@ struct Symbols {
   static constexpr const char* should_stop = "orrery_thunk_should_stop";
   static constexpr const char* pure = "orrery_thunk_pure";
   static constexpr const char* settle = "orrery_thunk_settle";
+  static constexpr const char* site_ranges = "orrery_site_ranges";
   static std::string form(uint32_t inst) { return "orrery_form_" + std::to_string(inst); }
   static std::string meaning(uint32_t inst) { return "orrery_meaning_" + std::to_string(inst); }
   static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }

@@ -47,7 +47,7 @@ void add(orc::SymbolMap& map, orc::ExecutionSession& s, const std::string& name,
 }  // namespace
 
 std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_t n_regions,
-                                        const std::map<uint32_t, Meaning>& meanings, std::string& error) {
+                                        const std::map<uint32_t, Meaning>& meanings, const void* site_ranges, std::string& error) {
   Session& s = Session::get();
   auto code = std::make_shared<LoadedCode>();
   code->object_bytes = object.size();
@@ -56,6 +56,7 @@ std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_
   orc::SymbolMap symbols;
   for (const char* name : {Symbols::execute, Symbols::should_stop, Symbols::pure, Symbols::settle})
     add(symbols, *s.session, name, thunk_named(name));
+  if (site_ranges) add(symbols, *s.session, Symbols::site_ranges, site_ranges);
   for (const auto& [inst, meaning] : meanings) {
     code->forms.push_back(std::make_unique<isa::Form>(meaning.form));
     add(symbols, *s.session, Symbols::form(inst), code->forms.back().get());

@@ -24,8 +24,8 @@ struct Meaning {
   sem::PureFn fn = nullptr;
 };
 
-/// Links `object` and finds its regions; null with `error` set when the object is not what it should be.
+/// `site_ranges`: of an observed program (exec/observed.h). Links `object` and finds its regions; null with `error` set when the object is not what it should be.
 std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_t n_regions,
-                                        const std::map<uint32_t, Meaning>& meanings, std::string& error);
+                                        const std::map<uint32_t, Meaning>& meanings, const void* site_ranges, std::string& error);
 
 }  // namespace orrery::jit

@@ -34,6 +34,7 @@ class MemoryAccess {
   Value* repeated_mask(Value* mask);
   Value* address(int width);
   Value* outside(Value* address, int64_t low, int64_t extent);
+  Value* outside_known(Value* address, int64_t extent);  // emit_observed.cc
   Value* any_bad_chunk(Value* bad, Value* mask);
   Value* pointer(Value* address);
   Value* element_pointers(Value* addresses, int k);

@@ -7,6 +7,7 @@
 #include "exec/observed.h"
 #include "exec/observer.h"
 #include "lower/flow.h"
+#include "lower/shared_origin.h"
 
 namespace orrery::jit {
 
@@ -50,12 +51,23 @@ bool makes_nan(const Instr& in) {
 Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bits)
     : program(p), observe(observe_bits), observed(p.code.size(), 0), uniformity(lower::find_uniformity(p, block)), definitions(p.regs.size(), 0) {
   for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [](uint32_t) {});
-  if (observe) observed = exec::observed_instructions(p, observe);
+  if (observe) find_observed();
   find_services();
   find_entries();
   limit_size();
   find_full_regions();
   find_lazy_nans();
+}
+
+/// Accesses that are looked at where they are emitted (emit_observed.cc) are not left to exec/.
+void Plan::find_observed() {
+  observed = exec::observed_instructions(program, observe);
+  if (!(observe & exec::kObserveOutside)) return;
+  origins = lower::find_shared_origins(program);
+  for (size_t i = 0; i < program.code.size(); i++) {
+    const Op op = program.code[i].form.op;
+    if (op == Op::ld || op == Op::ldu || op == Op::st || op == Op::atom || op == Op::red) observed[i] = 0;
+  }
 }
 
 namespace {

@@ -31,6 +31,7 @@ struct Plan {
   lower::Uniformity uniformity;
   const unsigned observe;
   std::vector<uint8_t> observed;       // by instruction: exec/ executes and reports it, without the warp leaving compiled code
+  std::vector<uint32_t> origins;       // kObserveOutside: lower::find_shared_origins, else empty
   std::vector<uint8_t> service;        // by instruction: exec/ executes it
   std::vector<uint32_t> entries;       // instruction of each region's start
   std::vector<int32_t> entry_of;       // instruction -> region, -1
@@ -47,6 +48,7 @@ struct Plan {
   std::vector<uint32_t> live_before(uint32_t i) const;
 
  private:
+  void find_observed();
   void find_services();
   void find_entries();
   void find_hubs();

@@ -48,14 +48,17 @@ void Memcheck::report(const Where& where, int lane, const std::string& kind, uin
 
 void Memcheck::access(const Access& a) {
   // The whole warp at once when its addresses lie in one allocation, as they nearly always do.
-  if (a.space == Space::global) {
+  if (a.space == Space::global || a.space == Space::none || a.space == Space::const_) {
     uint64_t low = ~uint64_t{0}, high = 0, bits = 0;
     for (uint32_t m = a.where.mask; m; m &= m - 1) {
       const uint64_t at = a.address[std::countr_zero(m)];
       low = std::min(low, at), high = std::max(high, at), bits |= at;
     }
     const Block* b = (bits & (a.align - 1)) ? nullptr : allocations_.holder(low, high - low + a.bytes);
-    if (b && (a.kind == AccessKind::load || !b->constant) && (b->kind != MemoryKind::heap || b->on_device)) return;
+    if (b && (a.kind == AccessKind::load || !b->constant) && (b->kind != MemoryKind::heap || b->on_device)) {
+      if (!a.where.call && b->kind != MemoryKind::heap) set_site_range(*a.where.code->program, a.where.pc, b->begin, b->end);
+      return;
+    }
   }
   for (uint32_t m = a.where.mask; m; m &= m - 1) check_lane(a, std::countr_zero(m));
 }
@@ -168,6 +171,7 @@ void Memcheck::heap_free(const Where& where, int lane, uint64_t address) {
 
 void Memcheck::allocated(const Allocation& a) { allocations_.add(a.address, a.size, a.kind); }
 void Memcheck::released(const Allocation& a) {
+  forget_site_ranges();
   if (options_.fast)
     if (const Block* b = allocations_.holder(a.address, 1)) check_fence(*b, "");
   allocations_.remove(a.address, "");

@@ -11,6 +11,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "exec/observed.h"
 #include "sanitize/allocations.h"
 #include "sanitize/collector.h"
 #include "sanitize/options.h"
@@ -22,7 +23,7 @@ class Memcheck : public exec::Observer {
  public:
   Memcheck(const Options& options, Collector& collector, exec::DeviceMemory& memory)
       : options_(options), collector_(collector), memory_(memory) {}
-  unsigned wants() const override { return options_.fast ? 0 : exec::kObserveMemory; }
+  unsigned wants() const override { return options_.fast ? 0 : exec::kObserveMemory | exec::kObserveOutside; }
   bool serial() const override { return false; }
 
   void access(const exec::Access&) override;
