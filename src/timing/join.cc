@@ -26,17 +26,6 @@ float tensor_interval(const isa::Form& f) {
   return float(macs / rate);
 }
 
-/// Does the instruction take part in memory or synchronisation, so that an event tells its operands?
-bool eventful(Class c) {
-  switch (c) {
-    case Class::load: case Class::store: case Class::atomic: case Class::shared_load: case Class::shared_store: case Class::shared_atomic:
-    case Class::copy_async: case Class::matrix_load: case Class::tensor_copy: case Class::bulk_copy: case Class::mbarrier: case Class::barrier:
-    case Class::cluster_barrier:
-      return true;
-    default: return false;
-  }
-}
-
 /// The SASS width field of memory instructions: bits 73-75.
 uint16_t access_width(uint64_t hi) {
   static constexpr uint16_t kBytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
@@ -68,6 +57,16 @@ void read_sources(MachineInstruction& m) {
 }
 
 }  // namespace
+
+bool eventful(Class c) {
+  switch (c) {
+    case Class::load: case Class::store: case Class::atomic: case Class::shared_load: case Class::shared_store: case Class::shared_atomic:
+    case Class::copy_async: case Class::matrix_load: case Class::tensor_copy: case Class::bulk_copy: case Class::mbarrier: case Class::barrier:
+    case Class::cluster_barrier:
+      return true;
+    default: return false;
+  }
+}
 
 Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<MachineCode> code) {
   // The kernel's own section first: its name is the entry's.
@@ -305,6 +304,10 @@ void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end
       }
     }
     out.push_back(s);
+    if (m.kind != Class::mbarrier || s.event == UINT32_MAX) continue;
+    // Lanes that name other mbarriers: the instruction is repeated for each.
+    const std::vector<uint32_t>& list = c.of_pc.at(m.pc);
+    for (size_t& at = c.next[m.pc]; at < list.size() && list[at] == s.event + 1; at++) s.event = list[at], out.push_back(s);
   }
 }
 

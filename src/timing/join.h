@@ -28,6 +28,8 @@ enum class Class : uint8_t {
   branch, exit, control, nop, count
 };
 std::string_view name_of(Class c);
+/// Does it take part in memory or synchronisation, so that an event of the trace tells its operands?
+bool eventful(Class c);
 
 struct MachineInstruction {
   Instruction i;
@@ -85,15 +87,22 @@ class Join {
   void find_homes();
   void find_flow();
   void find_own();
+  std::vector<std::vector<uint32_t>> natural_loops() const;
   void find_hoisted();
   struct Cursor;
   struct Walker;
+  struct Carried {               // a PTX block that a machine block carries, and which of its instructions
+    uint32_t block = 0;
+    std::vector<uint32_t> own;
+    std::vector<uint64_t> tells; // PTX instruction and opcode of those that tell parts of an entry from copies
+  };
   struct Flow {                  // of a machine block
     int32_t fall = -1, taken = -1, calls = -1;
-    bool exits = false, returns = false, hoisted = false;
+    bool exits = false, returns = false;
     uint32_t home = UINT32_MAX, copies = 1, loop_copies = 1;
-    uint32_t loop_first = 1, loop_last = 0;  // blocks of the innermost loop around it
-    std::vector<uint32_t> own;   // instructions of the home that it holds, sorted
+    int32_t loop = -1;           // the innermost loop around it
+    uint32_t to_exit = UINT32_MAX;
+    std::vector<Carried> carried;
   };
   bool walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
   void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
@@ -109,6 +118,7 @@ class Join {
   std::vector<std::pair<uint32_t, uint32_t>> roots_;
   std::vector<std::pair<uint32_t, uint32_t>> homes_of_blocks_;  // home and copies of each machine block
   std::vector<Flow> flow_;
+  std::vector<uint32_t> used_homes_;                    // homes of the machine blocks, sorted
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop
   std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted
   std::vector<std::pair<uint32_t, uint32_t>> block_first_;  // (pc, first pc of its block), by pc, sorted

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <unordered_map>
+#include <vector>
 
 #include "base/error.h"
 #include "exec/async.h"
@@ -135,6 +136,7 @@ struct Recording {
   TracedBlock& block;
   Event e;
   bool keep = false;
+  std::vector<Event> more;  // lanes that name other mbarriers
 };
 
 bool is_shared(Space s) { return s == Space::shared || s == Space::shared_cta || s == Space::shared_cluster; }
@@ -285,22 +287,36 @@ uint32_t object_of(const Stepper& s, Space space, uint64_t address) {
   return uint32_t(address) & 0xFFFFFF;
 }
 
+/// One event for each mbarrier that the lanes name.
 void record_mbarrier(Recording& r, What what) {
   Stepper& s = r.s;
   const isa::Form& f = r.d.instr->form;
-  const int lane = std::countr_zero(s.mask);
+  const Space space = f.n_spaces ? f.space() : Space::none;
   r.keep = true;
-  r.e.what = what;
-  r.e.object = object_of(s, f.n_spaces ? f.space() : Space::none, s.address(s.code->addresses[size_t(r.d.address)], lane));
-  const uint64_t operand = r.d.n_src ? exec::scalar(s, s.ref(r.d, r.d.n_dst), lane) : 1;
-  const uint32_t lanes = uint32_t(std::popcount(s.mask));
-  if (what == What::mbarrier_init) r.e.count = uint32_t(operand);
-  if (what == What::mbarrier_expect) r.e.count = uint32_t(operand) * lanes;
-  if (what == What::mbarrier_wait) r.e.count = uint32_t(operand), r.e.extra = f.has(Mod::parity) ? uint16_t(operand & 1) : uint16_t(exec::mbarrier::phase(operand));
-  if (what != What::mbarrier_arrive) return;
-  const bool expects = f.has(Mod::expect_tx);
-  r.e.extra = uint16_t(expects ? lanes : uint32_t(operand) * lanes);
-  r.e.count = expects ? uint32_t(operand) * lanes : 0;
+  uint32_t rest = s.mask;
+  for (bool first = true; rest; first = false) {
+    const int lane = std::countr_zero(rest);
+    Event e = r.e;
+    e.what = what;
+    e.object = object_of(s, space, s.address(s.code->addresses[size_t(r.d.address)], lane));
+    uint32_t lanes = 0;
+    for (uint32_t m = rest; m; m &= m - 1) {
+      const int other = std::countr_zero(m);
+      if (what != What::mbarrier_wait && object_of(s, space, s.address(s.code->addresses[size_t(r.d.address)], other)) != e.object) continue;
+      lanes++, rest &= ~(1u << other);
+    }
+    const uint64_t operand = r.d.n_src ? exec::scalar(s, s.ref(r.d, r.d.n_dst), lane) : 1;
+    if (what == What::mbarrier_init) e.count = uint32_t(operand);
+    if (what == What::mbarrier_expect) e.count = uint32_t(operand) * lanes;
+    if (what == What::mbarrier_wait) e.count = uint32_t(operand), e.extra = f.has(Mod::parity) ? uint16_t(operand & 1) : uint16_t(exec::mbarrier::phase(operand));
+    if (what == What::mbarrier_arrive) {
+      const bool expects = f.has(Mod::expect_tx);
+      e.extra = uint16_t(expects ? lanes : uint32_t(operand) * lanes);
+      e.count = expects ? uint32_t(operand) * lanes : 0;
+    }
+    if (first) r.e = e;
+    else r.more.push_back(e);
+  }
 }
 
 void add_run(Recording& r, uint64_t address, uint32_t bytes, uint32_t rows, uint64_t stride) {
@@ -418,6 +434,11 @@ void look(Recording& r) {
     case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: return record_mbarrier(r, What::mbarrier_wait);
     case Op::bar: case Op::barrier: return record_barrier(r);
     case Op::barrier_cluster:
+      if (!r.s.cta.cluster || r.s.cta.cluster->n == 1) {  // the machine code has a barrier of the block where the wait is
+        r.keep = !f.has(Mod::arrive);
+        r.e.what = What::barrier;
+        return;
+      }
       r.keep = true;
       r.e.what = f.has(Mod::arrive) ? What::cluster_arrive : What::cluster_wait;
       return;
@@ -467,7 +488,7 @@ Next traced(Stepper& s, const Decoded& d) {
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
   const WarpState place{w.block, w.pc, w.mask, {}};
   enter_block(t, s, out, w, pc, table.tag);
-  Recording r{s, d, block, {}, false};
+  Recording r{s, d, block, {}, false, {}};
   r.e.pc = pc | table.tag, r.e.mask = mask;
   look(r);
   const Op op = d.instr->form.op;
@@ -493,6 +514,7 @@ Next traced(Stepper& s, const Decoded& d) {
     }
   }
   if (r.keep) out.events.push_back(r.e);
+  for (const Event& e : r.more) out.events.push_back(e);
   block.instructions++;
   return next;
 }
