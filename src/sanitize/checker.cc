@@ -17,7 +17,7 @@ using namespace exec;
 Checks make_checks(const Options& options, Collector& collector, DeviceMemory& memory) {
   Checks checks;
   checks.push_back(std::make_unique<Hangcheck>(collector));
-  if (options.has("asynccheck")) checks.push_back(std::make_unique<Asynccheck>(collector));
+  if (options.has("asynccheck")) checks.push_back(std::make_unique<Asynccheck>(options, collector));
   if (options.has("memcheck")) checks.push_back(std::make_unique<Memcheck>(options, collector, memory));
   if (options.has("initcheck")) checks.push_back(std::make_unique<Initcheck>(options, collector));
   if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(options, collector));
