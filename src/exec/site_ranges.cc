@@ -1,4 +1,4 @@
-// exec/site_ranges.cc: the ranges of observed.h.
+// exec/site_ranges.cc: what compiled code of an observed kernel looks at; see observed.h.
 #include <emmintrin.h>
 
 #include <memory>
@@ -27,6 +27,11 @@ void store(SiteRange& to, const SiteRange& from) {
 }
 
 }  // namespace
+
+QuickAccess& quick_access() {
+  static QuickAccess access;
+  return access;
+}
 
 SiteRange* site_ranges(const lower::Program& program) {
   std::lock_guard lock(mutex);

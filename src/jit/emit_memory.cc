@@ -109,6 +109,7 @@ Value* MemoryAccess::outside(Value* address, int64_t low, int64_t extent) {
   llvm::Type* t = address->getType();
   Value *from, *limit;
   if (low) address = b_.CreateAdd(address, ConstantInt::get(t, uint64_t(low), true));
+  if (e_.checked_) return llvm::Constant::getNullValue(e_.wide(b_.getInt1Ty(), e_.width_of(address)));
   if (e_.plan_.observe & exec::kObserveOutside) return outside_known(address, extent);
   if (shared_) {
     from = address;
@@ -151,6 +152,7 @@ std::pair<int64_t, int64_t> MemoryAccess::span_of_lanes() const {
 /// when one of them is outside, the warp leaves here and the interpreter finds the exact one. True when this access
 /// needs no check of its own.
 bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
+  if (e_.checked_) return true;
   if (address_.base != ptx::BaseKind::reg || e_.guard_ || !(lanes_.chunks == 1 || all_)) return false;
   if (shared_ && !all_ && lanes_.pattern) return false;  // lanes that are off may point past a small array
   const int64_t first = address_.value + low, last = first + extent;

@@ -46,6 +46,7 @@ struct Symbols {
   static constexpr const char* pure = "orrery_thunk_pure";
   static constexpr const char* settle = "orrery_thunk_settle";
   static constexpr const char* site_ranges = "orrery_site_ranges";
+  static constexpr const char *quick_run = "orrery_quick_run", *quick_same = "orrery_quick_same", *quick_any = "orrery_quick_any";
   static std::string form(uint32_t inst) { return "orrery_form_" + std::to_string(inst); }
   static std::string meaning(uint32_t inst) { return "orrery_meaning_" + std::to_string(inst); }
   static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }
@@ -179,6 +180,7 @@ class Emitter {
   Value* first_lane_from_frame(uint32_t reg, Value* m);
   bool emit_meaning(const ptx::Instr& in);
   void emit_observed(const ptx::Instr& in);
+  bool emit_offered(const ptx::Instr& in);
   void widen_bases(const ptx::Instr& in);
   Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
   Value* quieted(Value* v);
@@ -220,6 +222,7 @@ class Emitter {
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
   bool full_ = false;                                       // the mask of this node is known to be all lanes
   Value* guard_ = nullptr;                                  // i1 or <32 x i1>; null: none
+  bool checked_ = false;                                    // this access is known to be inside memory and aligned
 
   llvm::AllocaInst* scratch(size_t bytes, int index);
   llvm::AllocaInst* stream_of(uint32_t reg);

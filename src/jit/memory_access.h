@@ -15,6 +15,8 @@ class MemoryAccess {
   void load();
   void store();
   void atomic();
+  /// Offers the access to exec/'s short way (exec/observed.h): i1, it must be reported. emit_observed.cc
+  llvm::Value* offer();
 
  private:
   using Value = llvm::Value;

@@ -41,6 +41,9 @@ class Asynccheck : public exec::Observer {
   void registers(const exec::Where&) override;
   void hang(const exec::RunState&, const exec::WaitGraph&, const std::string& text) override;
 
+  /// The launch uses asynchronous operations.
+  bool relevant() const { return relevant_; }
+
  private:
   struct Operation {
     exec::AsyncKind kind = exec::AsyncKind::cp_async;
