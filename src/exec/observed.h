@@ -25,11 +25,12 @@ struct alignas(16) SiteRange {
 SiteRange* site_ranges(const lower::Program& program);
 /// Lets accesses by instruction `pc` inside [begin, end) go unreported. Compiled code reads a range in one piece.
 void set_site_range(const lower::Program& program, uint32_t pc, uint64_t begin, uint64_t end);
-/// Empties all ranges: memory was freed.
+/// Empties all ranges: memory was freed. Or those of one program.
 void forget_site_ranges();
+void forget_site_ranges(const lower::Program& program);
 
 /// Bit of `observe`: ordinary loads and stores of compiled code (weak, of 4 to 16 bytes per lane) are offered to
-/// quick_access() first, and reported only when that cannot deal with them.
+/// quick_access() first, and reported only when that cannot deal with them. Loads inside their SiteRange are neither.
 constexpr unsigned kObserveQuick = 16;
 
 /// The short way: 0 when the access has been dealt with as if it had been reported, 1 when it must be reported.

@@ -54,4 +54,9 @@ void forget_site_ranges() {
     for (size_t i = 0; i < r.size; i++) store(r.of[i], SiteRange{});
 }
 
+void forget_site_ranges(const lower::Program& program) {
+  SiteRange* ranges = site_ranges(program);
+  for (size_t i = 0; i < program.code.size(); i++) store(ranges[i], SiteRange{});
+}
+
 }  // namespace orrery::exec

@@ -31,9 +31,10 @@ bool Emitter::emit_offered(const Instr& in) {
   if (s != isa::Space::global && s != isa::Space::none && s != isa::Space::const_ && s != isa::Space::shared && s != isa::Space::shared_cta) return false;
   const ptx::Operand& address = in.ops[f.op == Op::st ? 0 : 1];
   const int bytes = isa::bytes_of(f.type()), vector = std::max<int>(1, f.vec), total = bytes * vector;
-  if (address.kind != ptx::OperandKind::address || address.base == ptx::BaseKind::local_var || bytes < 4 || bytes > 8 || f.type() == isa::Type::b128 ||
-      (total != 4 && total != 8 && total != 16))
+  if (address.kind != ptx::OperandKind::address || address.base == ptx::BaseKind::local_var || bytes > 8 || f.type() == isa::Type::b128)
     return false;
+  const bool words = bytes >= 4 && (total == 4 || total == 8 || total == 16), ranged = f.op == Op::ld && s != isa::Space::shared && s != isa::Space::shared_cta;
+  if (!words && !ranged) return false;
   for (const ptx::Operand& o : in.ops) {
     bool wide_register = false;
     lower::for_operand_registers(o, [&](uint32_t r) { wide_register |= is_qword(r); });
@@ -41,8 +42,17 @@ bool Emitter::emit_offered(const Instr& in) {
   }
   MemoryAccess access(*this, in, address, bytes, vector);
   Block *report = block("report"), *quick = block("quick"), *done = block("accessed");
-  auto* branch = b_.CreateCondBr(access.offer(), report, quick);
-  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  if (ranged) {
+    Block* look = block("offer");
+    b_.CreateCondBr(access.leaves_range(), look, quick);
+    b_.SetInsertPoint(look);
+  }
+  if (words) {
+    auto* branch = b_.CreateCondBr(access.offer(), report, quick);
+    branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  } else {
+    b_.CreateBr(report);
+  }
   b_.SetInsertPoint(report);
   emit_execute(in);
   b_.CreateBr(done);
@@ -69,6 +79,14 @@ void Emitter::emit_observed(const Instr& in) {
   }
   if (in.form.has(Mod::acquire) || in.form.has(Mod::release) || in.form.has(Mod::sc)) b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
   emit_execute(in);
+}
+
+llvm::Value* MemoryAccess::leaves_range() {
+  if (lanes_.varies()) return e_.any(b_.CreateAnd(outside_known(address(32), size()), e_.exec_mask()));
+  const auto [low, high] = span_of_lanes();
+  Value* at = address(lanes_.chunks);
+  if (low) at = b_.CreateAdd(at, llvm::ConstantInt::get(at->getType(), uint64_t(low), true));
+  return any_bad_chunk(outside_known(at, high - low), lanes_.chunks > 1 && !all_ ? e_.exec_mask() : nullptr);
 }
 
 llvm::Value* MemoryAccess::offer() {

@@ -17,6 +17,8 @@ class MemoryAccess {
   void atomic();
   /// Offers the access to exec/'s short way (exec/observed.h): i1, it must be reported. emit_observed.cc
   llvm::Value* offer();
+  /// i1: some lane is outside its instruction's range.
+  llvm::Value* leaves_range();
 
  private:
   using Value = llvm::Value;

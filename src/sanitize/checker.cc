@@ -40,7 +40,9 @@ Check* find_check(const Checks& checks) {
 
 Checker::Checker(Options options, DeviceMemory& memory)
     : options_(std::move(options)), collector_(options_.out), checks_(make_checks(options_, collector_, memory)),
-      quick_(std::make_unique<Quick>(options_, find_check<Memcheck>(checks_), find_check<Initcheck>(checks_), find_check<Racecheck>(checks_))) {}
+      quick_(std::make_unique<Quick>(options_, find_check<Memcheck>(checks_), find_check<Initcheck>(checks_), find_check<Racecheck>(checks_))) {
+  if (auto* memcheck = find_check<Memcheck>(checks_)) memcheck->alone(wants() & kObserveOutside);
+}
 
 unsigned Checker::wants() const {
   unsigned all = 0;
@@ -51,7 +53,7 @@ unsigned Checker::wants() const {
     every &= !(wants & kObserveMemory) || (wants & kObserveOutside);
   }
   if (!every) all &= ~kObserveOutside;
-  return quick_->possible() && !(all & kObserveValues) ? all | kObserveQuick : all;
+  return quick_->possible() && !(all & (kObserveValues | kObserveOutside)) ? all | kObserveQuick : all;
 }
 bool Checker::serial() const {
   for (auto& check : checks_)

@@ -49,6 +49,8 @@ class Initcheck : public exec::Observer {
     uint64_t begin = 0, end = 0;
     WrittenBits bits;
     bool opaque = false;     // written by means that are not seen
+    bool complete = false;   // all of it has been written
+    bool is_complete() { return complete = complete || bits.first_unwritten(0, end - begin) == end - begin; }
   };
   /// The global memory that holds `address`, until it is freed; null: none is tracked there.
   Tracked* find(uint64_t address);

@@ -40,6 +40,8 @@ class Memcheck : public exec::Observer {
   /// The variable in shared memory that the instruction must stay inside; null when that is not known.
   const lower::SharedVar* variable_of(const exec::Where& where);
   Allocations& allocations() { return allocations_; }
+  /// No other check wants to hear of accesses.
+  void alone(bool yes) { alone_ = yes; }
 
  private:
   /// Fast: reports bytes around the allocation that were overwritten.
@@ -54,6 +56,7 @@ class Memcheck : public exec::Observer {
   Collector& collector_;
   exec::DeviceMemory& memory_;
   Allocations allocations_;
+  bool alone_ = false;
   std::unordered_map<uint64_t, std::vector<uint32_t>> origins_;  // by the hash of the program
   std::set<uint64_t> fences_broken_;
   std::set<std::string> faulted_;   // kernels whose fault has been explained

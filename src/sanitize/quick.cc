@@ -6,11 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "exec/decode.h"
 #include "exec/run_state.h"
+#include "lower/shared_origin.h"
 
 namespace orrery::sanitize {
 
@@ -46,7 +48,29 @@ void Quick::launch_begin(const RunState& run, bool suits) {
   run_ = ++launches_ == 1 && suits && run.launch.cluster.count() == 1 ? &run : nullptr;
   sites_.clear();
   if (run_) sites_.resize(run.kernel.entry->code.size());
+  if (run_) find_written(run);
+  forget_site_ranges(*run.kernel.entry->program);
   cta_ = nullptr;
+}
+
+void Quick::find_written(const RunState& run) {
+  written_.clear();
+  const lower::Program& p = *run.kernel.entry->program;
+  auto [known, fresh] = written_params_.try_emplace(p.hash);
+  if (fresh) known->second = lower::find_written_params(p);
+  writes_known_ = known->second.has_value();
+  if (!writes_known_) return;
+  for (const uint32_t offset : *known->second) {
+    uint64_t pointer = 0;
+    if (offset + 8 <= run.launch.params.size()) std::memcpy(&pointer, run.launch.params.data() + offset, 8);
+    const Block* b = memcheck_->allocations().holder(pointer, 1);
+    if (!b) return void(writes_known_ = false);  // a pointer past an end, perhaps
+    written_.push_back(b->begin);
+  }
+}
+
+bool Quick::only_read(const Block& b) const {
+  return writes_known_ && b.kind != MemoryKind::heap && std::find(written_.begin(), written_.end(), b.begin) == written_.end();
 }
 
 void Quick::launch_end(const RunState&) {
@@ -70,7 +94,6 @@ void Quick::forget() {
 void Quick::learn(const Access& a) {
   if (a.where.run != run_ || a.where.call || a.where.pc >= sites_.size()) return;
   if (a.order != Order::weak || a.volatile_ || (a.kind != AccessKind::load && a.kind != AccessKind::store)) return;
-  if (a.bytes != 4 && a.bytes != 8 && a.bytes != 16) return;
   Site& s = sites_[a.where.pc];
   const isa::Form& form = a.where.code->code[a.where.pc].instr->form;
   const uint64_t address = a.address[std::countr_zero(a.where.mask)];
@@ -90,9 +113,11 @@ void Quick::learn(const Access& a) {
     s.begin = b->begin, s.end = b->end;
     s.tracked = initcheck_ && !s.constant ? initcheck_->find(address) : nullptr;
     if (s.tracked && s.tracked->opaque) s.tracked = nullptr;
+    if (s.writes && writes_known_ && only_read(*b)) return;  // not where its pointer leads
+    if (!s.writes && only_read(*b) && (!s.tracked || s.tracked->is_complete())) set_site_range(*a.where.code->program, a.where.pc, s.begin, s.end);
   }
   s.number = racecheck_->site_of(a);
-  s.usable = true;
+  s.usable = a.bytes == 4 || a.bytes == 8 || a.bytes == 16;
 }
 
 // ---- one access ----

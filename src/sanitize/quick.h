@@ -5,12 +5,18 @@
 // (exec/observed.h); what is not clear at once is reported as if there were no short way, so that no verdict depends on
 // it. What an instruction may use is learned when it is reported.
 //
+// What a launch only reads needs no record at all: loads of an allocation of which all bytes have been written and to
+// which none of the kernel's pointers for writing leads (lower/shared_origin.h) are not even offered, but for those
+// outside it (SiteRange). A store that leaves the allocation of its pointer does so as a finding of memcheck.
+//
 // Taken only while one launch runs, without clusters and asynchronous operations, and while nobody wants to know which
 // memory it uses (apicheck).
 // Threads: the launch's only worker is in the short way without a lock; other threads that have something to tell the
 // checks stop it first (QuickPause), which costs them a system call (membarrier) and the worker nothing.
 #pragma once
 #include <atomic>
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "exec/observed.h"
@@ -54,6 +60,8 @@ class Quick {
   bool inside(const Site& s, uint64_t low, uint64_t end, uint64_t bits) const {
     return low >= s.begin && end <= s.end && (bits & (s.align - 1)) == 0;
   }
+  void find_written(const exec::RunState& run);
+  bool only_read(const Block& b) const;
   bool initialised(const Site& s, uint64_t address, uint64_t bytes);
   uint32_t unchanged(const Site& s, uint64_t address, const void* values, uint32_t lanes) const;
 
@@ -68,6 +76,9 @@ class Quick {
   int launches_ = 0;
   const exec::RunState* run_ = nullptr;              // the launch that may take the short way; null: none
   std::vector<Site> sites_;                          // by instruction of its kernel
+  std::unordered_map<uint64_t, std::optional<std::vector<uint32_t>>> written_params_;  // by the hash of the program
+  bool writes_known_ = false;
+  std::vector<uint64_t> written_;                    // where the allocations begin that it may write to
   const exec::CtaContext* cta_ = nullptr;            // whose shared memory is
   WrittenBits* shared_bits_ = nullptr;
   SharedShadow* shared_shadow_ = nullptr;
