@@ -13,8 +13,12 @@ constexpr uint64_t kPiece = 16;
 constexpr uint64_t kMaxRow = 256 * 32;      // bytes: the largest box of the largest unit
 constexpr uint16_t kOutsideNan = 0x7FF7;    // what NaN fill writes, in every 16 bits
 
-/// Elements of a tiled box along dimension i.
-uint32_t extent(const TensorMap& m, int i) { return (m.box[i] + m.element_strides[i] - 1u) / m.element_strides[i]; }
+/// Elements of a tiled box along dimension i. Of an interleaved layout's last dimension but one (the slices of the
+/// channels) a box has one, whatever its size says.
+uint32_t extent(const TensorMap& m, int i) {
+  if (m.interleave != Interleave::none && i == m.rank - 2) return 1;
+  return (m.box[i] + m.element_strides[i] - 1u) / m.element_strides[i];
+}
 
 uint64_t row_units(const TensorMap& m) { return m.kind == TensorMapKind::tiled ? extent(m, 0) : m.channels; }
 uint64_t row_bytes(const TensorMap& m) { return row_units(m) * unit_bytes(m); }
@@ -71,7 +75,7 @@ bool walk_im2col(const TensorMap& m, const BoxOrigin& o, F f) {
       if (at[i] <= int64_t{m.last[i]} + m.upper[i - 1]) break;
       at[i] = m.lower[i - 1];
     }
-    if (i > spatial) at[image]++;
+    if (i > spatial) at[image] += m.element_strides[image];
   }
   return true;
 }
