@@ -7,6 +7,7 @@
 typedef unsigned long long u64;
 
 constexpr int kTile = 128, kStages = 4, kRow = 128;             // bytes of k in a stage
+constexpr int kBox = 256 * 128;  // bytes of a copy
 constexpr int kOperand = kTile * kRow, kStage = 2 * kOperand;   // bytes
 
 DEVICE unsigned tid() { return __nvvm_read_ptx_sreg_tid_x(); }
@@ -49,6 +50,9 @@ struct E4m3 {
   }
 };
 
+struct alignas(8) Pair {
+  float x, y;
+};
 struct Ring {
   u64 full[kStages], empty[kStages];
 };
@@ -73,7 +77,7 @@ DEVICE void consume(unsigned tiles, Ring& ring, int steps, int group, float (&d)
 #pragma unroll
     for (int j = 0; j < kRow / 32; j++) T::multiply(d, descriptor(a + 32 * j), descriptor(b + 32 * j));
     asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" : D64 : : "memory");
-    barrier_arrive(&ring.empty[s]);
+    if (tid() % 32 == 0) barrier_arrive(&ring.empty[s]);
   }
 }
 
@@ -85,7 +89,7 @@ DEVICE void product(const void* a, const void* b, float* out, int n) {
   const unsigned tiles = (shared(raw) + 1023) & ~1023u;
   const int row = __nvvm_read_ptx_sreg_ctaid_y() * kTile, column = __nvvm_read_ptx_sreg_ctaid_x() * kTile, elements = kRow / T::kElement;
   if (tid() == 0) {
-    for (int s = 0; s < kStages; s++) barrier_init(&ring.full[s], 1), barrier_init(&ring.empty[s], 256);
+    for (int s = 0; s < kStages; s++) barrier_init(&ring.full[s], 1), barrier_init(&ring.empty[s], 8);
     asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
   }
   __nvvm_barrier_sync(0);
@@ -102,27 +106,61 @@ DEVICE void product(const void* a, const void* b, float* out, int n) {
   consume<T>(tiles, ring, n / elements, group, d);
   const int t = tid() % 128, first = row + group * 64 + t / 32 * 16 + t % 32 / 4;
 #pragma unroll
-  for (int i = 0; i < 64; i++) out[(first + 8 * (i / 2 % 2)) * n + column + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
+  for (int i = 0; i < 64; i += 2) {
+    const Pair pair = {d[i], d[i + 1]};
+    *reinterpret_cast<Pair*>(out + (first + 8 * (i / 2 % 2)) * n + column + 8 * (i / 4) + 2 * (t % 4)) = pair;
+  }
 }
 
 GLOBAL __attribute__((launch_bounds(384, 1))) void gemm_bf16(const void* a, const void* b, float* out, int n) { product<Bf16>(a, b, out, n); }
 GLOBAL __attribute__((launch_bounds(384, 1))) void gemm_e4m3(const void* a, const void* b, float* out, int n) { product<E4m3>(a, b, out, n); }
 
-/// Boxes of 64 rows of 128 bytes from one tensor to the other; a block copies `boxes` of them.
+/// Boxes of 256 rows of 128 bytes from one tensor to the other; a block copies `boxes` of them.
 GLOBAL __attribute__((launch_bounds(32, 1))) void copy(const void* from, const void* to, int boxes) {
-  SHARED static __attribute__((aligned(1024))) unsigned char box[2][64 * 128];
+  extern SHARED unsigned char raw[];
   SHARED static u64 full[2];
   if (tid()) return;
+  const unsigned box = (shared(raw) + 1023) & ~1023u;
   const int first = int(__nvvm_read_ptx_sreg_ctaid_x()) * boxes;
   for (int s = 0; s < 2; s++) barrier_init(&full[s], 1);
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
   for (int i = 0; i < boxes; i++) {
     const int s = i % 2;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-    barrier_expect(&full[s], sizeof box[s]);
-    load_box(shared(box[s]), from, 0, (first + i) * 64, &full[s]);
+    barrier_expect(&full[s], kBox);
+    load_box(box + s * kBox, from, 0, (first + i) * 256, &full[s]);
     barrier_wait(&full[s], i / 2 % 2);
-    store_box(to, 0, (first + i) * 64, shared(box[s]));
+    store_box(to, 0, (first + i) * 256, box + s * kBox);
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/// The first half of the same: boxes into shared memory, two in flight.
+GLOBAL __attribute__((launch_bounds(32, 1))) void fetch(const void* from, int boxes) {
+  extern SHARED unsigned char raw[];
+  SHARED static u64 full[2];
+  if (tid()) return;
+  const unsigned box = (shared(raw) + 1023) & ~1023u;
+  const int first = int(__nvvm_read_ptx_sreg_ctaid_x()) * boxes;
+  for (int s = 0; s < 2; s++) barrier_init(&full[s], 1);
+  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
+  for (int i = 0; i < boxes; i++) {
+    if (i >= 2) barrier_wait(&full[i % 2], i / 2 % 2 ^ 1);
+    barrier_expect(&full[i % 2], kBox);
+    load_box(box + i % 2 * kBox, from, 0, (first + i) * 256, &full[i % 2]);
+  }
+  for (int i = boxes; i < boxes + 2; i++) barrier_wait(&full[i % 2], i / 2 % 2 ^ 1);
+}
+
+/// The second half: a box of shared memory into every place of the tensor.
+GLOBAL __attribute__((launch_bounds(32, 1))) void spill(const void* to, int boxes) {
+  extern SHARED unsigned char raw[];
+  if (tid()) return;
+  const unsigned box = (shared(raw) + 1023) & ~1023u;
+  const int first = int(__nvvm_read_ptx_sreg_ctaid_x()) * boxes;
+  for (int i = 0; i < boxes; i++) {
+    store_box(to, 0, (first + i) * 256, box);
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

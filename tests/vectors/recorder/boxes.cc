@@ -312,15 +312,16 @@ void open_driver() {
 
 /// What the cases left behind: shared by the processes that run them.
 struct Results {
-  u32 next;  // case to run
+  u32 next[64];  // case that a worker runs
   u32 word[1 << 16];
 };
 
-/// Runs all cases, in a process of their own: after a fault CUDA is of no more use to a process, so another goes on.
+/// Runs every n-th case from the worker's number on, in a process of its own: after a fault CUDA is of no more use to a
+/// process, so another goes on.
 template <class Done>
-void run_cases(u32 cases, Results& r, Done done) {
-  for (r.next = 0; r.next < cases;) {
-    fflush(nullptr);
+void run_share(u32 cases, u32 worker, u32 workers, Results& r, Done done) {
+  u32& next = r.next[worker];
+  for (next = worker; next < cases;) {
     const pid_t child = fork();
     if (child) {
       int status = 0;
@@ -331,8 +332,9 @@ void run_cases(u32 cases, Results& r, Done done) {
     open_driver();
     Device d;
     d.open();
-    while (r.next < cases) {
-      const u32 i = r.next++;
+    while (next < cases) {
+      const u32 i = next;
+      next += workers;
       std::vector<uint8_t> kept;
       r.word[i] = run_case(make_case(i), d, &kept);
       done(i, kept);
@@ -341,6 +343,18 @@ void run_cases(u32 cases, Results& r, Done done) {
     fflush(nullptr);
     _exit(0);
   }
+}
+
+/// Runs all cases; a process that starts takes a GPU longer than thousands of cases, so several share them.
+template <class Done>
+void run_cases(u32 cases, Results& r, Done done) {
+  const u32 workers = std::clamp(u32(sysconf(_SC_NPROCESSORS_ONLN)), 1u, 12u);
+  fflush(nullptr);
+  for (u32 w = 0; w < workers; w++)
+    if (fork() == 0) run_share(cases, w, workers, r, done), _exit(0);
+  int status, bad = 0;
+  while (wait(&status) > 0) bad |= status;
+  if (bad) fail("a process that ran cases failed", bad);
 }
 
 int record(const char* file, u32 cases, Results& r) {
