@@ -58,7 +58,9 @@ std::optional<Unit::Progress> Unit::advance_together() {
 /// The warps stand at different places: counts and groups become what they would be had each run by itself.
 void Unit::separate() {
   Block& b = *blocks_[0];
+  std::vector<WarpContext*> arrived;
   for (WarpContext& w : b.warps) {
+    if (Stop(w.stop & 255) == Stop::arrived) arrived.push_back(&w);
     take_back(w);
     w.fresh = false;
     w.stalled = Stop(w.stop & 255) == Stop::spin;
@@ -68,8 +70,7 @@ void Unit::separate() {
     unfinished_--;
     instructions_ += w.instructions;
   }
-  for (WarpContext& w : b.warps)
-    if (Stop(w.stop & 255) == Stop::arrived) arrive_together(w, run_.kernel.entry->code[w.stop >> 8]);
+  for (WarpContext* w : arrived) arrive_together(*w, run_.kernel.entry->code[w->groups[0].pc]);
 }
 
 }  // namespace orrery::exec

@@ -136,6 +136,7 @@ void Emitter::emit_region(uint32_t region) {
   }
   const bool full = plan_.all_lanes[region] != 0;
   find_full_nodes(full);
+  begin_kept(pc);
   check_all_lanes(pc, full);
   settle(pc, plan_.live_before(pc));
   load_live_registers(pc);
@@ -186,6 +187,7 @@ void Emitter::check_all_lanes(uint32_t pc, bool full) {
 
 /// Gives the warp back before anything was done.
 void Emitter::leave_at_entry(uint32_t pc) {
+  if (is_kept_) emit_unpack();
   write_group(b_.getInt32(0), pc, load_field(warp_, offsetof(WarpContext, live), b_.getInt32Ty(), "live"));
   b_.CreateStore(b_.getInt32(1), field(warp_, offsetof(WarpContext, n_groups)));
   give_back(b_.getInt32(uint32_t(Stop::diverged)));
@@ -214,7 +216,8 @@ void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
   Value* ran = b_.CreateSub(load_field(warp_, offsetof(WarpContext, instructions), b_.getInt64Ty(), "ran"),
                             load_field(warp_, offsetof(WarpContext, intact_since), b_.getInt64Ty(), "since"));
   Block *look = block("settle"), *apart = block("apart"), *ok = block("settled");
-  b_.CreateCondBr(b_.CreateICmpULE(ran, b_.getInt64(1)), ok, look);
+  Value* known = b_.CreateICmpULE(ran, b_.getInt64(1));
+  b_.CreateCondBr(is_kept_ ? b_.CreateOr(known, is_kept_) : known, ok, look);
   b_.SetInsertPoint(look);
   Value* bad = call_runtime(Symbols::settle, i32, {warp_, table(i32, rows), table(b_.getInt64Ty(), patterns), b_.getInt32(uint32_t(rows.size() / 4))});
   b_.CreateCondBr(b_.CreateICmpEQ(bad, b_.getInt32(0)), ok, apart);
@@ -225,7 +228,7 @@ void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
 
 void Emitter::load_live_registers(uint32_t pc) {
   for (uint32_t r : plan_.live_before(pc)) {
-    Value* v = load_from_frame(r);
+    Value* v = is_kept_ && plan_.kept_at[r] != Plan::kInFrame ? load_kept(r) : load_from_frame(r);
     if (is_pred(r) && width_of_reg(r) == 32) store_mask(slot(r), v);
     else b_.CreateStore(v, slot(r));
   }
@@ -482,12 +485,17 @@ llvm::Value* Emitter::write_group(Value* n, uint32_t pc, Value* bits) {
   return b_.CreateAdd(n, b_.getInt32(1));
 }
 
-/// A barrier of all threads that all live lanes reach together: only the registers are written.
+/// A barrier of all threads that all live lanes reach together: only the registers are written, and of those that are
+/// described by bases only these when a region starts behind the barrier.
 bool Emitter::emit_arrival(uint32_t pc) {
   if (plan_.observe & exec::kObserveSync) return false;
   if (!exec::is_plain_barrier(plan_.program.code[pc]) || !schedule_.nodes[node_].waiting.empty() || pc >> 24) return false;
   publish_count();
-  write_live(plan_.live_before(pc), nullptr);
+  const bool keep = plan_.entry_of[pc + 1] >= 0;
+  for (uint32_t r : plan_.live_before(pc)) {
+    if (keep && plan_.kept_at[r] != Plan::kInFrame) store_kept(r);
+    else if (written_[r]) store_to_frame(r);
+  }
   b_.CreateStore(b_.CreateLoad(b_.getInt64Ty(), count_slot_), field(warp_, offsetof(WarpContext, intact_since)));
   give_back(b_.getInt32(uint32_t(Stop::arrived) | pc << 8));
   return true;

@@ -98,7 +98,7 @@ MemoryAccess::Shape MemoryAccess::shape() const {
 /// Address of each chunk (or lane) as a number: a device address, or an offset in shared memory.
 Value* MemoryAccess::address(int width) {
   llvm::Type* t = shared_ ? b_.getInt32Ty() : b_.getInt64Ty();
-  Value* v = address_.base == ptx::BaseKind::reg ? e_.fit(e_.raw(address_.id, width), t)
+  Value* v = address_.base == ptx::BaseKind::reg ? e_.fit(e_.bits(address_.id, width), t)
                                                   : ConstantInt::get(e_.wide(t, width), 0);
   return b_.CreateAdd(v, ConstantInt::get(v->getType(), uint64_t(address_.value)));
 }

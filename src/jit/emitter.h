@@ -12,6 +12,7 @@
 // waiting lanes only if it is live where they wait.
 //
 //   emit_control.cc  regions, edges between nodes, stops      emit_values.cc  reading and writing registers
+//   emit_kept.cc     registers at barriers of the block
 //   emit_runs.cc     ld of neighbouring words by each lane    emit_stream.cc prefetching
 //   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
 //   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
@@ -100,6 +101,13 @@ class Emitter {
   /// Stops before the current instruction when `bad` (i1) holds: the interpreter executes it.
   void leave_if(Value* bad, bool intact = false);
 
+  // -- emit_kept.cc
+  void begin_kept(uint32_t pc);
+  void emit_unpack();
+  Value* load_kept(uint32_t reg);
+  void store_kept(uint32_t reg);
+  Value* kept_place(uint32_t reg, int chunk);
+
   // -- emit_values.cc
   LaneType* element(isa::Type t) const;
   LaneType* element_of_reg(uint32_t reg) const;
@@ -108,6 +116,7 @@ class Emitter {
   int width_of_reg(uint32_t reg) const { return plan_.uniformity.regs[reg].chunks ? plan_.uniformity.regs[reg].chunks : 1; }
   llvm::AllocaInst* slot(uint32_t reg);
   Value* raw(uint32_t reg, int width);                      // the register as it is kept, widened to `width`
+  Value* bits(uint32_t reg, int width);                     // ... with the hardware's NaN
   Value* read(const ptx::Operand& o, isa::Type t, int width, Use use = Use::bits);
   Value* read_as(const ptx::Operand& o, LaneType* type, int width, Use use = Use::bits);
   Value* immediate(const ptx::Operand& o, LaneType* type, int width);
@@ -221,6 +230,7 @@ class Emitter {
   std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
   bool full_ = false;                                       // the mask of this node is known to be all lanes
+  Value* is_kept_ = nullptr;                                // i1: this warp comes from the barrier before the region; null: never
   Value* guard_ = nullptr;                                  // i1 or <32 x i1>; null: none
   bool checked_ = false;                                    // this access is known to be inside memory and aligned
 
