@@ -39,7 +39,6 @@ bool poll(RunState& run) {
 
 Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(launch) {
   const lower::Program& p = *run.kernel.entry->program;
-  first_runs_last_ = !p.prints;
   const uint64_t n = uint64_t{launch.cluster[0]} * launch.cluster[1] * launch.cluster[2];
   const uint64_t threads = run.launch.block.count(), warps = (threads + 31) / 32;
   shared_span_ = align_up(p.dynamic_shared_offset + run.launch.dynamic_shared, 4096) + 4096;
@@ -63,7 +62,7 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   for (auto& b : blocks_)
     for (WarpContext& w : b->warps) order_.push_back(&w);
   // (The others run in order: a kernel's accesses then ascend, which the host's caches expect.)
-  if (first_runs_last_) std::rotate(order_.begin(), order_.begin() + 1, order_.end());
+  if (!p.prints) std::rotate(order_.begin(), order_.begin() + 1, order_.end());
 }
 
 Unit::~Unit() {

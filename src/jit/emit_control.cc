@@ -5,6 +5,7 @@
 #include "exec/observer.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
+#include "jit/rows.h"
 #include "lower/flow.h"
 
 namespace orrery::jit {
@@ -34,7 +35,7 @@ Emitter::Emitter(const Plan& plan, llvm::Module& module, const HostTraits& trait
 
 Emitter::Block* Emitter::block(const char* name) { return Block::Create(context_, name, function_); }
 
-/// The function: a loop over warps around the region. What is the same for all warps of a block is read before it.
+/// The function: a loop over warps around the region (emit_turns.cc). What is the same for all warps of a block is read before it.
 void Emitter::begin(uint32_t region) {
   region_ = region;
   llvm::Type *i32 = b_.getInt32Ty(), *ptr = b_.getPtrTy();
@@ -49,7 +50,6 @@ void Emitter::begin(uint32_t region) {
   fault_block_ = nullptr;
   slots_.assign(plan_.program.regs.size(), nullptr);
   scratch_.clear();
-  streams_.clear();
   guard_ = nullptr;
   kept_.clear();
   b_.SetInsertPoint(entry_block_);
@@ -67,17 +67,10 @@ void Emitter::begin(uint32_t region) {
   params_ = fixed(cta_, offsetof(CtaContext, params), ptr, "params");
   memory_base_ = fixed(launch_, offsetof(LaunchContext, memory_base), b_.getInt64Ty(), "memory_base");
   memory_size_ = fixed(launch_, offsetof(LaunchContext, memory_size), b_.getInt64Ty(), "memory_size");
-  b_.CreateBr(warp_block_);
-  b_.SetInsertPoint(warp_block_);
-  auto* warp = b_.CreatePHI(ptr, 2, "warp");
-  warps_left_ = b_.CreatePHI(i32, 2, "warps_left");
-  agreed_ = b_.CreatePHI(i32, 2, "agreed");
-  warp->addIncoming(first, entry_block_);
-  warps_left_->addIncoming(function_->getArg(1), entry_block_);
-  agreed_->addIncoming(b_.getInt32(~0u), entry_block_);
-  warp_ = warp;
   stop_ = llvm::PHINode::Create(i32, 4, "stop", back_block_);
-  begin_warp();
+  turns_ = {};
+  if (row_latch_ == lower::kNone) begin_warps();
+  else begin_turns();
 }
 
 void Emitter::begin_warp() {
@@ -102,30 +95,16 @@ void Emitter::finish_function() {
   b_.SetInsertPoint(warp_block_, warp_block_->getFirstInsertionPt());
   for (llvm::AllocaInst* slot : slots_)
     if (slot) b_.CreateStore(llvm::UndefValue::get(slot->getAllocatedType()), slot);
-  keep_streams(false);
-  b_.SetInsertPoint(back_block_);
-  keep_streams(true);
-  auto* warp = llvm::cast<llvm::PHINode>(warp_);
-  b_.CreateStore(stop_, field(warp_, offsetof(WarpContext, stop)));
-  Value* is_first = b_.CreateICmpEQ(warps_left_, function_->getArg(1));
-  Value* same = b_.CreateOr(is_first, b_.CreateICmpEQ(stop_, agreed_));
-  Value* result = b_.CreateSelect(same, stop_, b_.getInt32(uint32_t(Stop::mixed)));
-  Value* left = b_.CreateSub(warps_left_, b_.getInt32(1));
-  Value* next = field(warp_, sizeof(WarpContext));
-  Block* leave = block("leave");
-  b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), leave, warp_block_);
-  warp->addIncoming(next, back_block_);
-  warps_left_->addIncoming(left, back_block_);
-  agreed_->addIncoming(result, back_block_);
-  b_.SetInsertPoint(leave);
-  b_.CreateRet(result);
+  if (row_latch_ == lower::kNone) finish_warps();
+  else finish_turns();
 }
 
 void Emitter::emit_region(uint32_t region) {
-  begin(region);
   const uint32_t pc = plan_.entries[region];
   schedule_ = lower::make_schedule(plan_.program, pc, [&](uint32_t i) { return plan_.ends_before(region, i); },
                                    plan_.uniformity.divergent);
+  row_latch_ = find_row_loop(plan_, schedule_);
+  begin(region);
   written_.assign(plan_.program.regs.size(), 0);
   waiting_.assign(schedule_.nodes.size(), nullptr);
   node_block_.clear();
@@ -250,7 +229,8 @@ void Emitter::emit_node(uint32_t n) {
     });
   }
   if (node.latch) {
-    emit_loop_header(n);
+    if (n == row_latch_) park(n);
+    else emit_loop_header(n);
     jump(node.successors[0], mask());
     return;
   }

@@ -274,10 +274,8 @@ void MemoryAccess::load_consecutive() {
   // The whole range must be inside even where lanes are off: rare at the edges, and then exec/ does it.
   Value* bases = address(chunks);
   Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), chunks > 1 ? m : nullptr);
-  const bool walks = walks_with_block();
   either(bad, [&] {
     note(bases);
-    if (walks) prefetch_stream(bases);
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     auto* t = FixedVectorType::get(memory_type(), unsigned(span * vector_));
     for (int c = 0; c < chunks; c++) {

@@ -13,7 +13,7 @@
 //
 //   emit_control.cc  regions, edges between nodes, stops      emit_values.cc  reading and writing registers
 //   emit_kept.cc     registers at barriers of the block
-//   emit_runs.cc     ld of neighbouring words by each lane    emit_stream.cc prefetching
+//   emit_runs.cc     ld of neighbouring words by each lane    emit_turns.cc    the loop over warps
 //   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
 //   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
 //   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers
@@ -100,6 +100,21 @@ class Emitter {
   Block* fault_block();
   /// Stops before the current instruction when `bad` (i1) holds: the interpreter executes it.
   void leave_if(Value* bad, bool intact = false);
+
+  // -- emit_turns.cc
+  struct Turns {
+    llvm::PHINode *left = nullptr, *agreed = nullptr;                      // warps still to run; the stop of those that have
+    llvm::PHINode *turn = nullptr, *parked = nullptr, *rounds = nullptr;   // of a region with a row loop
+    Value* is_parked = nullptr;
+    Block *resume = nullptr, *aside = nullptr;
+  };
+  void begin_warps();
+  void finish_warps();
+  void begin_turns();
+  void finish_turns();
+  void park(uint32_t node);
+  Value* agree_on_stop();
+  bool first_runs_last() const;
 
   // -- emit_kept.cc
   void begin_kept(uint32_t pc);
@@ -207,7 +222,9 @@ class Emitter {
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
   Block *entry_block_ = nullptr, *warp_block_ = nullptr, *back_block_ = nullptr;
-  llvm::PHINode *warps_left_ = nullptr, *agreed_ = nullptr, *stop_ = nullptr;
+  llvm::PHINode* stop_ = nullptr;
+  Turns turns_;
+  uint32_t row_latch_ = lower::kNone;                       // node: the latch of the region's row loop
   Block* fault_block_ = nullptr;
   llvm::Instruction* alloca_point_ = nullptr;
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;
@@ -225,7 +242,6 @@ class Emitter {
   llvm::AllocaInst* count_slot_ = nullptr;                  // warp instructions executed
   std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
   std::map<uint32_t, Cover> covered_;                       // by base register: checked since it was written in this node
-  std::map<uint32_t, llvm::AllocaInst*> streams_;           // by base register
   std::map<uint32_t, Value*> loaded_early_;                 // by instruction: a load of this node whose value is there already
   std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
@@ -235,8 +251,6 @@ class Emitter {
   bool checked_ = false;                                    // this access is known to be inside memory and aligned
 
   llvm::AllocaInst* scratch(size_t bytes, int index);
-  llvm::AllocaInst* stream_of(uint32_t reg);
-  void keep_streams(bool store);
   llvm::FunctionCallee runtime(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> args);
   llvm::CallInst* call_runtime(const char* name, llvm::Type* result, llvm::ArrayRef<Value*> args);
   void check_fault(Value* failed);

@@ -62,9 +62,6 @@ class MemoryAccess {
   void load_consecutive();
   void load_pattern();
   void load_any();
-  // emit_stream.cc
-  bool walks_with_block() const;
-  void prefetch_stream(Value* base);
   // emit_runs.cc
   bool load_run();
   std::vector<std::pair<uint32_t, int64_t>> neighbours() const;

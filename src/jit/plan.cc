@@ -7,6 +7,7 @@
 #include "exec/interpreter.h"
 #include "exec/observed.h"
 #include "exec/observer.h"
+#include "isa/row.h"
 #include "lower/flow.h"
 #include "lower/shared_origin.h"
 
@@ -53,6 +54,8 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bit
     : program(p), observe(observe_bits), observed(p.code.size(), 0), uniformity(lower::find_uniformity(p, block)), definitions(p.regs.size(), 0) {
   for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [](uint32_t) {});
   if (observe) find_observed();
+  constexpr uint32_t kMeet = isa::effect::atomic | isa::effect::async | isa::effect::barrier | isa::effect::machine;
+  for (const Instr& in : p.code) independent &= !(isa::row(in.form.row).effects & kMeet) && in.form.op != Op::call;
   find_services();
   find_entries();
   limit_size();

@@ -42,6 +42,7 @@ struct Plan {
   std::vector<uint8_t> lazy_nan;       // by register: result of f32 arithmetic (or a copy, also through shfl or an
                                        // integer register) whose NaN may have any payload until it is looked at
   std::vector<uint32_t> definitions;   // by register: instructions that write it
+  bool independent = true;             // its warps meet nowhere: no barriers, no atomics, nothing asynchronous
   static constexpr int32_t kInFrame = -1, kConstant = -2;
   std::vector<uint8_t> after_barrier;  // by region: it starts right after a barrier of the whole block
   std::vector<int32_t> kept_at;        // by register: where its bases are kept at such barriers, in bytes behind the
