@@ -22,6 +22,37 @@ __global__ void load_chain(const uint32_t* next, uint32_t* out, int steps) {
   for (int i = 0; i < steps; i++) p = next[p];
   out[0] = p;
 }
+/// Dependent loads by `lanes` lanes of a warp, each in a line of its own: what divergence costs beyond the longest of them.
+__global__ void wide_chase(const uint32_t* next, uint32_t* out, int steps, int lanes, uint32_t spread) {
+  uint32_t p = (blockIdx.x * 32 + threadIdx.x) * spread;
+  if (int(threadIdx.x) < lanes)
+#pragma unroll 1
+    for (int i = 0; i < steps; i++) p = next[p];
+  out[blockIdx.x * 32 + threadIdx.x] = p;
+}
+/// Independent loads by all lanes of one warp, `apart` words from lane to lane: the rate at which a warp's lines are looked up.
+__global__ void spread_read(const float* p, float* out, int rounds, int apart) {
+  float acc = 0;
+#pragma unroll 1
+  for (int r = 0; r < rounds; r++)
+#pragma unroll
+    for (int i = 0; i < 8; i++) acc += p[(threadIdx.x * apart + i * 4096 + r) & 16383];
+  out[blockIdx.x * blockDim.x + threadIdx.x] = acc;
+}
+/// Code that is jumped over: every 64th piece of 8 instructions is executed, once.
+template <int kPieces>
+__global__ void jumps(float* out, float y, uint32_t skip) {
+  float x = threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kPieces; i++) {
+    if (skip & 1u << (i & 31)) {
+#pragma unroll
+      for (int k = 0; k < 128; k++) x = x * y + float(i * 128 + k);
+    }
+    x = x * y + 1.5f * i;
+  }
+  out[blockIdx.x * blockDim.x + threadIdx.x] = x;
+}
 template <int kKind, int kChains>
 __device__ void arithmetic(float* out, int rounds) {
   float x[kChains];
@@ -201,6 +232,22 @@ __global__ void add_one_address(float* p, int per) {
   for (int i = 0; i < per; i++)
     if (threadIdx.x % 32 == 0) atomicAdd(p, 1.f);
 }
+/// Every warp's first lane adds to one of `words` words, `apart` words from each other.
+__global__ void add_words(uint32_t* p, uint32_t words, uint32_t apart, int per) {
+  const uint32_t warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  for (int i = 0; i < per; i++)
+    if (threadIdx.x % 32 == 0) asm volatile("red.global.add.u32 [%0], %1;" ::"l"(p + (warp * 7 + i) % words * apart), "r"(i) : "memory");
+}
+/// Every lane of every warp adds to one word, with values that differ.
+__global__ void add_lanes(uint32_t* p, int per) {
+  for (int i = 0; i < per; i++) asm volatile("red.global.add.u32 [%0], %1;" ::"l"(p), "r"(threadIdx.x + i) : "memory");
+}
+__global__ void swap_random(uint32_t* p, uint32_t mask, int per, uint32_t* out) {  // compare and swap, new addresses
+  const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
+  uint32_t s = 0;
+  for (int i = 0; i < per; i++) s += atomicCAS(&p[mix(t * 64 + i) & mask], 0u, t);
+  if (s == 77) *out = s;
+}
 __global__ void exchange_random(uint32_t* p, uint32_t mask, int per, uint32_t* out) {
   const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
   uint32_t s = 0;
@@ -311,6 +358,39 @@ TRUTH("launch", "load_chain", {1, 4, 16, 64}, [](long steps) {
   auto o = zeros<uint32_t>(32);
   return [=] { load_chain<<<1, 32>>>(d, o, int(steps)); };
 });
+#define WIDE(name, mb, blocks) \
+  TRUTH("wide", name, {1, 2, 4, 8, 16, 32}, [](long lanes) { \
+    const size_t n = size_t(mb) << 18; \
+    std::vector<uint32_t> next(n); \
+    for (size_t i = 0; i < n; i++) next[i] = uint32_t((i + 4099 * 32) % n); \
+    auto d = upload(next); \
+    auto o = zeros<uint32_t>(32 * blocks); \
+    return [=] { wide_chase<<<blocks, 32>>>(d, o, 256, int(lanes), 64); }; \
+  });
+WIDE("wide_chase_8mb", 8, 1) WIDE("wide_chase_128mb", 128, 1) WIDE("wide_chase_1024mb", 1024, 1) WIDE("wide_chase_8mb_16", 8, 16)
+TRUTH("wide", "wide_chase_l1", {1, 2, 4, 8, 16, 32}, [](long lanes) {
+  std::vector<uint32_t> next(16384);
+  for (size_t i = 0; i < next.size(); i++) next[i] = uint32_t((i + 96) % next.size());
+  auto d = upload(next);
+  auto o = zeros<uint32_t>(32);
+  return [=] { wide_chase<<<1, 32>>>(d, o, 2048, int(lanes), 64); };
+});
+TRUTH("wide", "spread_read", {1, 2, 4, 8, 16, 32, 33}, [](long apart) {
+  auto p = zeros<float>(16384 + 64);
+  auto o = zeros<float>(132 * 1024);
+  return [=] { spread_read<<<132, 128>>>(p, o, 100, int(apart)); };
+});
+TRUTH("wide", "spread_read_wide", {1, 2, 4, 8, 16, 32, 33}, [](long apart) {
+  auto p = zeros<float>(16384 + 64);
+  auto o = zeros<float>(132 * 1024);
+  return [=] { spread_read<<<132, 1024>>>(p, o, 100, int(apart)); };
+});
+#define JUMPS(n) \
+  TRUTH("code", "jumps" #n, {1, 132}, [](long blocks) { \
+    auto o = zeros<float>(132 * 32); \
+    return [=] { jumps<n><<<int(blocks), 32>>>(o, .99f, 0u); }; \
+  });
+JUMPS(4) JUMPS(16) JUMPS(31)
 #define RATE(name) \
   TRUTH("rate", #name, {4, 8, 16, 32, 64}, [](long warps) { \
     auto o = zeros<float>(132 * 2048); \
@@ -413,6 +493,26 @@ TRUTH("atomic", "add_uniform", {1, 16}, [](long per) {
 TRUTH("atomic", "add_one_address", {1, 16}, [](long per) {
   auto p = zeros<float>(32);
   return [=] { add_one_address<<<264, 1024>>>(p, int(per)); };
+});
+TRUTH("atomic", "add_words_line", {1, 2, 8, 32}, [](long words) {
+  auto p = zeros<uint32_t>(1 << 20);
+  return [=] { add_words<<<264, 1024>>>(p, uint32_t(words), 1, 16); };
+});
+TRUTH("atomic", "add_words_apart", {8, 64, 1024}, [](long words) {
+  auto p = zeros<uint32_t>(1 << 20);
+  return [=] { add_words<<<264, 1024>>>(p, uint32_t(words), 1024, 16); };
+});
+TRUTH("atomic", "add_lanes", {1, 16}, [](long per) {
+  auto p = zeros<uint32_t>(1 << 10);
+  return [=] { add_lanes<<<264, 1024>>>(p, int(per)); };
+});
+TRUTH("atomic", "random_add_lines", {2, 16, 64, 256}, [](long kwords) {
+  auto p = zeros<uint32_t>(kwords << 10);
+  return [=] { random_add<<<264, 1024>>>(p, uint32_t((kwords << 10) - 1), 16); };
+});
+TRUTH("atomic", "swap_random", {1024, 4096, 65536}, [](long kwords) {
+  auto p = zeros<uint32_t>(kwords << 10), o = zeros<uint32_t>(32);
+  return [=] { swap_random<<<264, 1024>>>(p, uint32_t((kwords << 10) - 1), 8, o); };
 });
 TRUTH("atomic", "exchange_random", {8, 1024}, [](long kwords) {
   auto p = zeros<uint32_t>(kwords << 10), o = zeros<uint32_t>(32);

@@ -185,7 +185,8 @@ double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating,
   }
   write(line, mask, sm, now, 32);
   const size_t slice = size_t(mix(line) >> 17) % kSlices;
-  const double each = slice_line_[slice] == line && floating ? f_.atomic_same_line : f_.atomic_interval;
+  const bool again = slice_line_[slice] == line;
+  const double each = again && floating ? f_.atomic_same_line : again && lanes == 1 ? f_.atomic_one_line : f_.atomic_interval;
   slice_line_[slice] = line;
   slice_[slice] = std::max(slice_[slice], now) + each + (lanes - 1) * f_.atomic_interval;
   atomics_free_ = std::max(atomics_free_, slice_[slice]);

@@ -49,12 +49,14 @@ struct ChipFigures {
   double idle_watts = 130, dynamic_watts = 534;         // what the clock holds [wgmma_two_random: 664 W at 1.72 GHz]
   double launch_cycles = 2610, cold_cycles = 250;       // [empty/1]
   double launch_all_sms = 330, launch_wide = 250;       // more: for a grid on all SMs; for blocks of eight warps [empty/132, empty_256/132]
-  double first_fetch = 400;                             // code beyond the first lines, once a kernel [straight64/1]
-  double first_access = 130, first_access_cold = 760;   // of a kernel to memory: address translation [load_chain/1]
+  double store_done = 420;                              // from the last store to the end of the kernel [straight64/1]
+  double fetch_jump = 28, fetch_jump_cold = 95;         // a jump into 2 KiB of code that were not fetched yet [jumps31/1]
+  double first_access = 106, first_access_cold = 736;   // of an SM to memory: address translation [load_chain/1]
   double block_interval = 1.19;                         // cycles from block to block, whole chip [empty/131072]
   double block_start = 180;
   double tma_bandwidth = 106, tma_latency = 20;         // one SM [tma.bulk.latency.l2.*]
   double dsmem_latency = 190, dsmem_bandwidth = 18;     // [latency.dsmem, bandwidth.dsmem]
+  double atomic_one_line = 1.47;                        // operations of single lanes on one line [add_words_line/1]
   double atomic_interval = 1.75, atomic_same_line = 3.48;  // a lane's operation in a slice [random_add/1024, add_one_address]
 };
 

@@ -59,6 +59,7 @@ class Predictor {
   void trace(uint64_t unit);
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void make_pools();
+  void make_copy_pools();
   const BlockCode& code_for(uint64_t block);
   double simulate();
   void describe(double cycles);
@@ -88,6 +89,7 @@ class Predictor {
   uint32_t simulated_ = 1;       // SMs in detail
   double scale_ = 1;             // whole grid over what was simulated
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
+  uint32_t model_jumps_ = 0;     // into code that was not fetched yet
   size_t model_steps_ = 0;       // machine instructions of the longest warp of a block
 };
 
@@ -194,6 +196,33 @@ void Predictor::make_pools() {
   }
 }
 
+/// Irregular bulk copies: the blocks that copy from places of their own, and how many there may be. Of T blocks that draw from
+/// N places, N (1 - (1 - 1/N)^T) differ.
+void Predictor::make_copy_pools() {
+  std::map<uint32_t, std::map<uint64_t, std::vector<uint64_t>>> found;  // by instruction and first address
+  std::map<uint32_t, uint32_t> traced;
+  for (const auto& [at, b] : traced_) {
+    std::map<uint32_t, std::vector<uint64_t>> starts;
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events)
+        if ((e.what == What::bulk_load || e.what == What::bulk_store) && e.n_detail) starts[e.pc].push_back(e.address);
+    for (auto& [pc, list] : starts) {
+      const auto slope = kernel_.slopes.find(pc);
+      if (slope != kernel_.slopes.end() && slope->second.regular) continue;
+      traced[pc]++;
+      found[pc].try_emplace(list[0], std::move(list));
+    }
+  }
+  for (auto& [pc, by_start] : found) {
+    CopyPool& pool = kernel_.copies[pc];
+    for (auto& [start, list] : by_start) pool.starts.push_back(std::move(list));
+    const double distinct = double(pool.starts.size()), drawn = traced[pc], most = double(launch_.grid.count());
+    double n = distinct;
+    while (n < most && n * (1 - std::pow(1 - 1 / n, drawn)) < distinct - 0.01) n += 1;
+    pool.population = uint32_t(n);
+  }
+}
+
 void Predictor::sample() {
   TraceOptions t;
   tracer_ = std::make_unique<Tracer>(machine_, launch_, t);
@@ -255,7 +284,17 @@ double Predictor::simulate() {
   const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, figures_.sms / per);
   const BlockCode& middle = code_for(first_block(units / 2));
   const double per_block = double(middle.steps);
-  for (const auto& w : middle.warps) model_steps_ = std::max(model_steps_, w.size());
+  for (const auto& w : middle.warps) {
+    model_steps_ = std::max(model_steps_, w.size());
+    std::set<uint32_t> fetched;  // pieces of 2 KiB
+    uint32_t last = 0, jumps = 0;
+    for (const Step& s : w) {
+      const uint32_t piece = s.instruction / 128;
+      if (fetched.insert(piece).second) jumps += s.instruction > last + 1;
+      last = s.instruction;
+    }
+    model_jumps_ = std::max(model_jumps_, jumps);
+  }
   const uint64_t rows = (units + stride - 1) / stride;   // blocks of the busiest SM
   simulated_ = 1;
   if (!regular_) {
@@ -326,7 +365,7 @@ double Predictor::simulate() {
       }
     }
     end = std::max(end, chip.atomics_free());
-    if (chip.counts().l2_write_sectors > 0) end = std::max(end, chip.write_free() + figures_.l2_latency);  // stores are acknowledged
+    if (chip.counts().l2_write_sectors > 0) end = std::max(end, chip.write_free() + figures_.store_done);  // stores are acknowledged
     time = end;
     memory_ = chip.counts();
     sm_ = SmCounts{};
@@ -363,11 +402,10 @@ double Predictor::dynamic_energy() const {
 }
 
 void Predictor::describe(double cycles) {
-  const bool reads = memory_.l2_read_sectors > 0;
   const double filled = std::min(1.0, double(launch_.grid.count() - 1) / double(figures_.sms - 1)), wide = std::min(1.0, double(launch_.block.count() / 32) / 8);
   const double launch = figures_.launch_cycles + figures_.launch_all_sms * filled + (launch_.block.count() > 32 ? figures_.launch_wide * wide : 0) +
-                        (model_steps_ > 16 ? figures_.first_fetch : 0);
-  const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles) + (reads ? (options_.warm ? figures_.first_access : figures_.first_access_cold) : 0);
+                        double(model_jumps_) * (options_.warm ? figures_.fetch_jump : figures_.fetch_jump_cold);
+  const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles);
   p_.cycles = total;
   const double joules = dynamic_energy();
   const bool tensor = sm_.by_class[size_t(Class::hmma)] + sm_.by_class[size_t(Class::imma)] + sm_.by_class[size_t(Class::wgmma)] > 0;
@@ -421,6 +459,7 @@ Prediction Predictor::run() {
   kernel_.cluster = uint32_t(p_.cluster);
   join_code();
   kernel_.join = join_.get();
+  kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;
   p_.registers = join_->registers();
   p_.shared_bytes = launch_.kernel->entry->program->dynamic_shared_offset - lower::kSharedStart + launch_.dynamic_shared;
   occupancy_ = occupancy_of(figures_, uint32_t(launch_.block.count()), p_.registers, p_.shared_bytes);
@@ -432,6 +471,7 @@ Prediction Predictor::run() {
   sample();
   if (!regular_) p_.notes.push_back("blocks differ from each other: they were traced one by one as far as the budget goes");
   make_pools();
+  make_copy_pools();
   const double cycles = simulate();
   describe(cycles);
   if (statistics_.unmatched * 20 > statistics_.memory_steps) p_.notes.push_back(fmt::format("{} of {} memory instructions were not found in the trace", statistics_.unmatched, statistics_.memory_steps));

@@ -101,6 +101,15 @@ constexpr bool uses_memory_queue(Class c) {
   }
 }
 
+/// Does a warp wait for what comes back?
+constexpr bool goes_out(What w) {
+  switch (w) {
+    case What::global_load: case What::global_atomic: case What::local_load: case What::copy_async: case What::bulk_load: case What::bulk_prefetch:
+      return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 struct Sm::State {
@@ -129,6 +138,7 @@ struct Sm::State {
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0;
   };
   std::array<SubCore, 4> sub;
+  double translated = -1;   // when addresses are
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
   uint64_t random = 0x2545F4914F6CDD1Dull;
@@ -143,6 +153,8 @@ struct Sm::State {
   double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
   double run_copy(WarpRun& w, const Event& e, double at, bool store);
+  template <class F>
+  void copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line, F f);
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(Slot& slot, NamedBarrier& b, double when);
@@ -515,10 +527,27 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   }
 }
 
+/// Calls f(line, SM) for what every ghost copies when the detailed block copies `line`: the same place in the copy of another
+/// block. Blocks that were not traced copy what no one else does.
+template <class F>
+void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line, F f) {
+  const CopyPool& pool = kernel.copies.at(e.pc);
+  const BlockWork& own = slots[w.slot].work;
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    const uint64_t index = own.index + uint64_t{g} * kernel.ghost_step;
+    if (index >= kernel.grid.count()) break;
+    const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
+    const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
+    const int64_t delta = int64_t(starts[std::min<size_t>(e.ordinal, starts.size() - 1)]) - int64_t(e.address);
+    f(uint64_t(int64_t(line) + (delta >> 7)) + (pick / pool.starts.size() << 40), number + g);
+  }
+}
+
 /// A bulk or tensor copy: the lines of its runs at the engine's pace. Returns when the last byte is there.
 double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double done = at;
+  const bool drawn = kernel.copies.count(e.pc) != 0;
   tma = std::max(tma, at + f.tma_latency);
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
@@ -536,11 +565,13 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
           if (!part) continue;
           if (store) {
             chip.write(part >> 4, uint32_t(part & 15), number, tma, 32);
-            if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
+            if (part == own && drawn) copies_of_ghosts(w, e, line, [&](uint64_t l, uint32_t sm) { chip.write(l, mask, sm, tma, 32); });
+            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
             done = std::max(done, tma + 300);
           } else {
             done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
-            if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
+            if (part == own && drawn) copies_of_ghosts(w, e, line, [&](uint64_t l, uint32_t sm) { chip.read(l, mask, sm, tma); });
+            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
           }
         }
       }
@@ -551,6 +582,10 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
 
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start) {
   SubCore& p = sub[w.sub];
+  if (e && goes_out(e->what)) {
+    if (translated < 0) translated = start + kernel.first_access;
+    start = std::max(start, translated);
+  }
   const auto use_pipe = [&](double cycles) {
     const double at = std::max(pipe, start + 2);
     pipe = at + cycles;
@@ -593,8 +628,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
   }
   if (what == What::global_load || what == What::local_load) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
-    const double at = use_pipe(std::max<double>(e->n_detail, bytes / 128));
-    const double done = global_read(w, *e, m, at);
+    // L1 looks up 3.5 lines and gives a word of each bank in a cycle; one warp's lines come one after the other.
+    const double words = std::max<double>(1, e->extra), lines = e->n_detail;
+    const double at = use_pipe(std::max({1.0, bytes / 128, words, lines / 3.5}));
+    const double done = global_read(w, *e, m, at) + (m.bypasses_l1 ? 0 : 2 * std::max(0.0, std::max(words, lines / 3.5) - std::max(4.0, bytes / 128)));
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
     return set_barriers(w, m, done + (m.width >= 16 ? 6 : m.width == 8 ? 2 : 0), at + 10);
   }

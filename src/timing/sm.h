@@ -49,6 +49,12 @@ struct LinePool {
   uint64_t low = ~uint64_t{0}, high = 0;
 };
 
+/// Where the traced blocks' bulk copies of an instruction lie, of which ghosts draw.
+struct CopyPool {
+  std::vector<std::vector<uint64_t>> starts;  // of each traced block with addresses of its own: by ordinal
+  uint32_t population = 1;                    // how many such blocks there are in the grid, as far as the sample tells
+};
+
 struct GridShape {
   uint64_t x = 1, y = 1, z = 1;
   uint64_t count() const { return x * y * z; }
@@ -60,9 +66,11 @@ struct Kernel {                  // what all SMs share
   uint32_t cluster = 1;
   std::unordered_map<uint32_t, Slope> slopes;      // by PTX instruction
   std::unordered_map<uint32_t, LinePool> pools;
+  std::unordered_map<uint32_t, CopyPool> copies;   // of irregular bulk copies
   uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
   uint32_t ghost_step = 1;       // blocks from one ghost to the next
   uint32_t l1_bytes = 0;
+  double first_access = 0;       // what an SM waits for once: address translation
   bool l1_caches = true;
 };
 

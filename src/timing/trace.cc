@@ -196,6 +196,7 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
     });
   r.e.detail = uint32_t(r.block.lines.size());
   r.e.n_detail = coalesce(address, s.mask, bytes, r.block.lines);
+  if (global == What::global_load) r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
   if (global == What::global_atomic || global == What::global_reduction) {
     // Most lanes that share a word, which the L2 works on one after the other.
     uint32_t worst = 1;
@@ -616,7 +617,14 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   }
   trap = outer;
   if (fault && !t.truncated) base::fail("block {} could not be traced: {}", index, t.run->fault ? t.run->fault->message : "it faulted or waits for other blocks");
-  for (TracedBlock& b : t.blocks) b.shape = shape_of(b);
+  for (TracedBlock& b : t.blocks) {
+    b.shape = shape_of(b);
+    for (TracedWarp& w : b.warps) {
+      std::unordered_map<uint32_t, uint32_t> copies;
+      for (Event& e : w.events)
+        if (e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) e.ordinal = copies[e.pc]++;
+    }
+  }
   return std::move(t.blocks);
 }
 

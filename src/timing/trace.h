@@ -46,6 +46,7 @@ struct Event {
   uint32_t count = 0;
   uint32_t detail = 0, n_detail = 0;  // into Block::detail
   uint32_t object = 0;               // mbarrier: shared offset | block rank << 24
+  uint32_t ordinal = 0;              // bulk copies: how many of this instruction its warp made before
   uint64_t address = 0;              // global: of the first lane, or of the first run
 };
 

@@ -152,6 +152,15 @@ void Join::find_flow() {
 /// that ptxas unrolled, or has instructions that were moved.
 void Join::find_own() {
   std::unordered_map<uint32_t, size_t> most;
+  // A block with a memory or synchronising instruction that the machine code holds n times has at most n copies.
+  std::unordered_map<uint64_t, uint32_t> times;
+  std::unordered_map<uint32_t, uint32_t> limit;
+  for (const MachineInstruction& m : code_)
+    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX) times[uint64_t{m.pc} << 16 | m.i.opcode]++;
+  for (const auto& [key, n] : times) {
+    const auto [at, fresh] = limit.try_emplace(first_of(uint32_t(key >> 16)), n);
+    if (!fresh) at->second = std::min(at->second, n);
+  }
   for (uint32_t b = 0; b < blocks_.size(); b++) {
     Flow& f = flow_[b];
     bool works = false;  // a block that only joins paths belongs to no one
@@ -159,6 +168,7 @@ void Join::find_own() {
     if (!reached_[b] || !works) continue;
     f.home = home_of(homes_of_blocks_[b].first) ? homes_of_blocks_[b].first : UINT32_MAX;
     f.copies = homes_of_blocks_[b].second;
+    if (const auto most_copies = limit.find(f.home); most_copies != limit.end()) f.copies = std::min(f.copies, most_copies->second);
     std::map<uint32_t, std::set<uint32_t>> own;
     std::map<uint32_t, std::set<uint64_t>> telling, events;
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
@@ -175,7 +185,7 @@ void Join::find_own() {
     }
   }
   for (Flow& f : flow_) {
-    std::erase_if(f.carried, [&](const Carried& c) { return c.own.size() * (c.block == f.home ? 4 : 2) < most[c.block]; });
+    std::erase_if(f.carried, [&](const Carried& c) { return c.block == f.home ? c.own.size() * 4 < most[c.block] : c.own.size() * 2 <= most[c.block]; });
     const bool kept = std::any_of(f.carried.begin(), f.carried.end(), [&](const Carried& c) { return c.block == f.home; });
     if (!kept) f.home = f.carried.empty() ? UINT32_MAX : f.carried.front().block, f.copies = 1;
   }
