@@ -27,6 +27,9 @@ void count_exits(WarpContext& w, uint32_t mask);
 /// True for a barrier that all threads of the block take part in, whoever they are: bar.sync with a constant number.
 bool is_plain_barrier(const ptx::Instr& instr);
 
+/// Behind a warp's register frame: room for what compiled code keeps of it at a barrier (jit/emit_kept.cc).
+constexpr uint32_t kKeptBytes = 256;
+
 /// The commonest service without the interpreter: a converged warp stands at an unguarded bar.sync of all threads. False
 /// when `d` is something else; otherwise the group waits, or is ready when it was the last to arrive.
 bool arrive_together(WarpContext& w, const Decoded& d);

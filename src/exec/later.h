@@ -89,7 +89,7 @@ class Later {
     Work work;
   };
   static Next carry_out(RunState& run, const One& o) {
-    Stepper s{*o.warp, *o.warp->cta, run, o.code, o.warp->frame, o.call, nullptr, o.pc, o.lanes, {}};
+    Stepper s{*o.warp, *o.warp->cta, run, o.code, o.warp->frame, o.call, nullptr, o.pc, o.lanes};
     fault_trap().code = o.code;
     o.warp->at_inst = o.pc;
     return o.work(s);

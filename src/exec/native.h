@@ -11,9 +11,9 @@ namespace orrery::exec {
 /// Runs `n` neighbouring warps of a block, one after the other, each from the entry point until it stops; every warp's
 /// ready group is all its live lanes at that point. Each warp's Stop is in WarpContext::stop; the result is that of all
 /// of them, Stop::mixed when they differ, or Stop::fault at once. When a warp stops, its live registers are in the
-/// frame, the groups are written (pc of a service stop = the instruction to be serviced), except for Stop::done (all
-/// lanes exited, also when `live` does not say so) and Stop::arrived, and w->live has lost the lanes that exited
-/// (exec/ keeps the counts of the block).
+/// frame, the groups are written (pc of a service stop = the instruction to be serviced), and w->live has lost the lanes
+/// that exited (exec/ keeps the counts); except for Stop::done (all lanes exited, whatever `live` says) and Stop::arrived:
+/// then the frame lacks registers until the code at the next instruction is called with n = 0, which fills it.
 using RegionFn = uint32_t (*)(WarpContext* first, uint32_t n);
 
 struct NativeCode {

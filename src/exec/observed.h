@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "exec/warp.h"
 #include "lower/program.h"
 
 namespace orrery::exec {
@@ -24,8 +25,26 @@ struct alignas(16) SiteRange {
 SiteRange* site_ranges(const lower::Program& program);
 /// Lets accesses by instruction `pc` inside [begin, end) go unreported. Compiled code reads a range in one piece.
 void set_site_range(const lower::Program& program, uint32_t pc, uint64_t begin, uint64_t end);
-/// Empties all ranges: memory was freed.
+/// Empties all ranges: memory was freed. Or those of one program.
 void forget_site_ranges();
+void forget_site_ranges(const lower::Program& program);
+
+/// Bit of `observe`: ordinary loads and stores of compiled code (weak, of 4 to 16 bytes per lane) are offered to
+/// quick_access() first, and reported only when that cannot deal with them. Loads inside their SiteRange are neither.
+constexpr unsigned kObserveQuick = 16;
+
+/// The short way: 0 when the access has been dealt with as if it had been reported, 1 when it must be reported.
+/// `address`: in the instruction's space (an offset for shared memory); `lanes`: those that access; `values`: what ordinary
+/// stores of one element write, an array of 32, else null.
+struct QuickAccess {
+  /// Lane i at address + i * bytes.
+  uint32_t (*run)(const WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, const void* values) = nullptr;
+  /// All lanes at one address.
+  uint32_t (*same)(const WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, const void* values) = nullptr;
+  /// Every lane at its own, an array of 32.
+  uint32_t (*any)(const WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values) = nullptr;
+};
+QuickAccess& quick_access();
 
 /// By instruction: 1 where a kernel made with `observe` (make_kernel) reports it.
 std::vector<uint8_t> observed_instructions(const lower::Program& program, unsigned observe);

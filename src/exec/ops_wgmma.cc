@@ -71,7 +71,9 @@ Next op_wgmma(Stepper& s, const Decoded& d) {
   if (!gathered(s, ~0u)) return Next::regroup;
   void* to[kMaxAccumulators];
   const void* a[8];
-  for (int i = 0; i < d.n_dst; i++) to[i] = s.frame + s.ref(d, i).offset;
+  const Ref* const refs = &s.ref(d, 0);
+  std::byte* const frame = s.frame;
+  for (int i = 0, n = d.n_dst; i < n; i++) to[i] = frame + refs[i].offset;
   sem::WgmmaOperands o = read_operands(s, d, a);
   std::vector<uint32_t> units;
   if (s.observer()) o.visited = &units;

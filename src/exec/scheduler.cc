@@ -35,8 +35,11 @@ std::atomic<int> running_launches{0};
 /// One worker's loop; a page fault inside kernel code comes back here through the fault trap.
 class Worker {
  public:
-  Worker(RunState& run, const LaunchContext& launch, uint64_t units, uint64_t limit, bool alone)
-      : run_(run), launch_(launch), units_(units), limit_(limit), alone_(alone) {
+  Worker(RunState& run, const LaunchContext& launch, uint64_t units, uint64_t limit, unsigned workers)
+      : run_(run), launch_(launch), units_(units), limit_(limit), alone_(workers == 1) {
+    // Neighbouring blocks mostly use neighbouring memory; yet no worker shall be left with much more than the others.
+    constexpr uint64_t kBatches = 64, kMost = 256;
+    batch_ = run.kernel.entry->program->order_sensitive ? 1 : std::clamp<uint64_t>(units / (kBatches * workers), 1, kMost);
     if (run.machine.options.seed) random_.emplace(*run.machine.options.seed);
   }
 
@@ -65,9 +68,8 @@ class Worker {
   /// Takes the next block. Large grids are handed out some at a time, so that workers seldom meet at the counter.
   bool claim() {
     if (next_ == end_) {
-      const uint64_t batch = run_.kernel.entry->program->order_sensitive ? 1 : std::clamp<uint64_t>(units_ / 1024, 1, 16);
-      next_ = run_.next_cta.fetch_add(batch, std::memory_order_relaxed);
-      end_ = std::max(next_, std::min(units_, next_ + batch));
+      next_ = run_.next_cta.fetch_add(batch_, std::memory_order_relaxed);
+      end_ = std::max(next_, std::min(units_, next_ + batch_));
       if (next_ == end_) return false;
     }
     const uint64_t index = next_++;
@@ -181,6 +183,7 @@ class Worker {
   const uint64_t units_, limit_;
   std::vector<std::unique_ptr<Unit>> resident_, idle_;
   Unit* running_ = nullptr;
+  uint64_t batch_ = 1;           // blocks taken at a time
   uint64_t next_ = 0, end_ = 0;  // blocks taken but not started
   uint64_t finished_ = 0, finished_native_ = 0;
   std::optional<std::mt19937_64> random_;
@@ -260,7 +263,7 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
     machine.observer->launch_begin(run);
   }
   running_launches++;
-  run_workers(workers, [&](unsigned) { Worker(run, context, units, limit, workers == 1).work(); });
+  run_workers(workers, [&](unsigned) { Worker(run, context, units, limit, workers).work(); });
   running_launches--;
   machine.memory->release_window(params);
 

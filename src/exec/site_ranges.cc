@@ -1,4 +1,4 @@
-// exec/site_ranges.cc: the ranges of observed.h.
+// exec/site_ranges.cc: what compiled code of an observed kernel looks at; see observed.h.
 #include <emmintrin.h>
 
 #include <memory>
@@ -28,6 +28,11 @@ void store(SiteRange& to, const SiteRange& from) {
 
 }  // namespace
 
+QuickAccess& quick_access() {
+  static QuickAccess access;
+  return access;
+}
+
 SiteRange* site_ranges(const lower::Program& program) {
   std::lock_guard lock(mutex);
   Ranges& r = all()[program.hash];
@@ -47,6 +52,11 @@ void forget_site_ranges() {
   std::lock_guard lock(mutex);
   for (auto& [hash, r] : all())
     for (size_t i = 0; i < r.size; i++) store(r.of[i], SiteRange{});
+}
+
+void forget_site_ranges(const lower::Program& program) {
+  SiteRange* ranges = site_ranges(program);
+  for (size_t i = 0; i < program.code.size(); i++) store(ranges[i], SiteRange{});
 }
 
 }  // namespace orrery::exec

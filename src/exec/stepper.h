@@ -48,6 +48,11 @@ struct Stepper {
   uint32_t mask = 0;                    // active lanes, guard applied
   Scratch scratch;                      // operands that must be made (special registers, negations)
 
+  // A constructor, because compilers clear an aggregate that is initialised in part, Scratch included.
+  Stepper(WarpContext& warp, CtaContext& block, RunState& launch, const DecodedProgram* program, std::byte* registers, CallFrame* frame_call,
+          Group* of, uint32_t at, uint32_t lanes)
+      : w(warp), cta(block), run(launch), code(program), frame(registers), call(frame_call), group(of), pc(at), mask(lanes) {}
+
   uint32_t local_base() const { return call ? call->local_base : 0; }
   const Ref& ref(const Decoded& d, int i) const { return code->refs[d.first_ref + uint32_t(i)]; }
   /// Lanes of operand i, readable; special registers are made in scratch slot `slot`.

@@ -1,6 +1,8 @@
 // exec/tma.cc: see tma.h. One walk over the rows of a box serves loads, stores and reductions.
 #include "exec/tma.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -10,11 +12,17 @@ namespace orrery::exec {
 namespace {
 
 constexpr uint64_t kPiece = 16;
+constexpr uint64_t kAhead = 32;                       // rows that a load fetches before their turn
+constexpr uint64_t kCached = uint64_t{16} << 20;  // bytes of a tensor that may stay in caches
 constexpr uint64_t kMaxRow = 256 * 32;      // bytes: the largest box of the largest unit
 constexpr uint16_t kOutsideNan = 0x7FF7;    // what NaN fill writes, in every 16 bits
 
-/// Elements of a tiled box along dimension i.
-uint32_t extent(const TensorMap& m, int i) { return (m.box[i] + m.element_strides[i] - 1u) / m.element_strides[i]; }
+/// Elements of a tiled box along dimension i. Of an interleaved layout's last dimension but one (the slices of the
+/// channels) a box has one, whatever its size says.
+uint32_t extent(const TensorMap& m, int i) {
+  if (m.interleave != Interleave::none && i == m.rank - 2) return 1;
+  return (m.box[i] + m.element_strides[i] - 1u) / m.element_strides[i];
+}
 
 uint64_t row_units(const TensorMap& m) { return m.kind == TensorMapKind::tiled ? extent(m, 0) : m.channels; }
 uint64_t row_bytes(const TensorMap& m) { return row_units(m) * unit_bytes(m); }
@@ -32,21 +40,24 @@ template <class F>
 bool walk_tiled(const TensorMap& m, const BoxOrigin& o, F f) {
   uint32_t n[5] = {1, 1, 1, 1, 1};
   for (int i = 1; i < m.rank; i++) n[i] = extent(m, i);
+  const int64_t step = m.rank > 1 ? m.element_strides[1] : 1, size = m.rank > 1 ? int64_t(m.size(1)) : 1;
+  const uint64_t pitch = m.rank > 1 ? m.strides[0] * uint64_t(step) : 0;
   uint64_t row = 0;
   for (uint32_t k4 = 0; k4 < n[4]; k4++)
     for (uint32_t k3 = 0; k3 < n[3]; k3++)
-      for (uint32_t k2 = 0; k2 < n[2]; k2++)
-        for (uint32_t k1 = 0; k1 < n[1]; k1++, row++) {
-          const uint32_t k[5] = {0, k1, k2, k3, k4};
-          uint64_t address = m.address;
-          bool inside = true;
-          for (int i = 1; i < m.rank; i++) {
-            const int64_t c = o.at[i] + int64_t{k[i]} * m.element_strides[i];
-            inside &= c >= 0 && uint64_t(c) < m.size(i);
-            address += uint64_t(c) * m.strides[i - 1];
-          }
-          if (!f(row, address, inside)) return false;
+      for (uint32_t k2 = 0; k2 < n[2]; k2++) {
+        const uint32_t k[5] = {0, 0, k2, k3, k4};
+        uint64_t address = m.address;
+        bool inside = true;
+        for (int i = 1; i < m.rank; i++) {
+          const int64_t c = o.at[i] + int64_t{k[i]} * m.element_strides[i];
+          inside &= i == 1 || (c >= 0 && uint64_t(c) < m.size(i));
+          address += uint64_t(c) * m.strides[i - 1];
         }
+        int64_t at = m.rank > 1 ? o.at[1] : 0;
+        for (uint32_t k1 = 0; k1 < n[1]; k1++, row++, at += step, address += pitch)
+          if (!f(row, address, inside && at >= 0 && at < size)) return false;
+      }
   return true;
 }
 
@@ -71,7 +82,7 @@ bool walk_im2col(const TensorMap& m, const BoxOrigin& o, F f) {
       if (at[i] <= int64_t{m.last[i]} + m.upper[i - 1]) break;
       at[i] = m.lower[i - 1];
     }
-    if (i > spatial) at[image]++;
+    if (i > spatial) at[image] += m.element_strides[image];
   }
   return true;
 }
@@ -81,6 +92,8 @@ bool walk(const TensorMap& m, const BoxOrigin& o, F f) {
   return m.kind == TensorMapKind::tiled ? walk_tiled(m, o, f) : walk_im2col(m, o, f);
 }
 
+enum class Move { put, get, stream };  // into the image, out of it, out of it past the caches
+
 /// Rows of the image in shared memory, with the swizzle undone.
 struct Image {
   uint64_t address, bytes, pitch;
@@ -89,24 +102,41 @@ struct Image {
   Image(const TensorMap& m, uint64_t a)
       : address(a), bytes(row_bytes(m)), pitch(row_pitch(m)), mask(swizzle_bytes(m.swizzle) ? swizzle_bytes(m.swizzle) / 16 - 1 : 0) {}
 
-  uint64_t place(uint64_t a) const { return (a ^ ((a >> 7 & mask) << 4)) - address; }
-
-  void put(std::byte* image, uint64_t row, const std::byte* from) const {
-    const uint64_t a = address + row * pitch;
-    if (!mask) {
-      std::memcpy(image + row * pitch, from, bytes);
+  /// Copies row `row` of the image at `at` to or from plain memory. A row that lies within one span of the swizzle has one
+  /// pattern for all its pieces (rows of an interleaved layout may be longer).
+  template <Move M>
+  void copy(std::byte* at, uint64_t row, std::byte* plain) const {
+    std::byte* const in_image = at + row * pitch;
+    if (!mask && M != Move::stream) {
+      std::memcpy(M == Move::put ? in_image : plain, M == Move::put ? plain : in_image, bytes);
       return;
     }
-    for (uint64_t i = 0; i < bytes; i += kPiece) std::memcpy(image + place(a + i), from + i, kPiece);
+    const uint64_t a = address + row * pitch;
+    if (mask && bytes > (mask + 1) * kPiece) return copy_pieces<M>(in_image, a, plain);
+    const uint64_t pattern = (a >> 7 & mask) << 4, inside = a & (uint64_t{mask} << 4);
+    std::byte* const span = in_image - inside;
+    const auto piece = [&](uint64_t i) __attribute__((always_inline)) {
+      __m128i *x = reinterpret_cast<__m128i*>(span + ((inside + i) ^ pattern)), *y = reinterpret_cast<__m128i*>(plain + i);
+      if (M == Move::put) _mm_storeu_si128(x, _mm_loadu_si128(y));
+      else if (M == Move::get) _mm_storeu_si128(y, _mm_loadu_si128(x));
+      else _mm_stream_si128(y, _mm_loadu_si128(x));
+    };
+    if (bytes == 128)
+      for (uint64_t i = 0; i < 128; i += 4 * kPiece) piece(i), piece(i + kPiece), piece(i + 2 * kPiece), piece(i + 3 * kPiece);
+    else
+      for (uint64_t i = 0; i < bytes; i += kPiece) piece(i);
   }
+  void put(std::byte* image, uint64_t row, const std::byte* from) const { copy<Move::put>(image, row, const_cast<std::byte*>(from)); }
+  void get(const std::byte* image, uint64_t row, std::byte* to) const { copy<Move::get>(const_cast<std::byte*>(image), row, to); }
 
-  void get(const std::byte* image, uint64_t row, std::byte* to) const {
-    const uint64_t a = address + row * pitch;
-    if (!mask) {
-      std::memcpy(to, image + row * pitch, bytes);
-      return;
+ private:
+  /// The row at shared-memory address `a`, each piece with its own pattern.
+  template <Move M>
+  void copy_pieces(std::byte* in_image, uint64_t a, std::byte* plain) const {
+    for (uint64_t i = 0; i < bytes; i += kPiece) {
+      std::byte* x = in_image + ((a + i) ^ ((a + i) >> 7 & mask) << 4) - a;
+      std::memcpy(M == Move::put ? x : plain + i, M == Move::put ? plain + i : x, kPiece);
     }
-    for (uint64_t i = 0; i < bytes; i += kPiece) std::memcpy(to + i, image + place(a + i), kPiece);
   }
 };
 
@@ -170,7 +200,41 @@ BoxError check_box(const TensorMap& m, int rank, bool im2col, bool store, const 
   return BoxError::none;
 }
 
+namespace {
+
+/// Moves a tiled box that lies inside the tensor and has nothing to convert, whole rows at a time. False: not such a box.
+template <Move M>
+bool move_whole(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64_t address) {
+  if (m.kind != TensorMapKind::tiled || m.rank < 2 || m.element_strides[0] != 1 || (M == Move::put && rounds_to_tf32(m))) return false;
+  uint32_t n[5] = {1, 1, 1, 1, 1};
+  uint64_t first = m.address + uint64_t(o.at[0]) * unit_bytes(m);
+  for (int i = 0; i < m.rank; i++) {
+    n[i] = extent(m, i);
+    if (o.at[i] < 0 || uint64_t(o.at[i]) + uint64_t{n[i] - 1} * m.element_strides[i] >= m.size(i)) return false;
+    if (i > 0) first += uint64_t(o.at[i]) * m.strides[i - 1];
+  }
+  const auto step = [&](int i) { return i < m.rank ? m.strides[i - 1] * m.element_strides[i] : 0; };
+  const uint64_t s1 = step(1), s2 = step(2), s3 = step(3), s4 = step(4);
+  const Image rows(m, address);
+  uint64_t row = 0;
+  for (uint32_t k4 = 0; k4 < n[4]; k4++)
+    for (uint32_t k3 = 0; k3 < n[3]; k3++)
+      for (uint32_t k2 = 0; k2 < n[2]; k2++) {
+        uint64_t at = first + k4 * s4 + k3 * s3 + k2 * s2;
+        for (uint32_t k1 = 0; k1 < n[1]; k1++, row++, at += s1) {
+          if (M == Move::put)
+            for (uint64_t i = 0; i < rows.bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(at + kAhead * s1 + i), _MM_HINT_T0);
+          rows.copy<M>(image, row, reinterpret_cast<std::byte*>(at));
+        }
+      }
+  if (M == Move::stream) _mm_sfence();
+  return true;
+}
+
+}  // namespace
+
 void load_box(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64_t address) {
+  if (move_whole<Move::put>(m, o, image, address)) return;
   const Image to(m, address);
   const uint64_t units = row_units(m), unit = unit_bytes(m);
   const Span in = inside_row(m, o.at[0], units);
@@ -227,6 +291,9 @@ void for_box_pieces(const TensorMap& m, const BoxOrigin& o, bool store, void (*f
 }
 
 void store_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address) {
+  std::byte* const from = const_cast<std::byte*>(image);
+  const bool large = m.rank > 1 && m.strides[m.rank - 2] * m.size(m.rank - 1) > kCached && row_bytes(m) % 64 == 0;
+  if (large ? move_whole<Move::stream>(m, o, from, address) : move_whole<Move::get>(m, o, from, address)) return;
   walk_store(m, o, image, address, [](std::byte* to, const std::byte* from, uint64_t bytes) { return std::memcpy(to, from, bytes), true; });
 }
 

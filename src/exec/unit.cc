@@ -39,12 +39,11 @@ bool poll(RunState& run) {
 
 Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(launch) {
   const lower::Program& p = *run.kernel.entry->program;
-  first_runs_last_ = !p.prints;
   const uint64_t n = uint64_t{launch.cluster[0]} * launch.cluster[1] * launch.cluster[2];
   const uint64_t threads = run.launch.block.count(), warps = (threads + 31) / 32;
   shared_span_ = align_up(p.dynamic_shared_offset + run.launch.dynamic_shared, 4096) + 4096;
   local_span_ = align_up(warps * 32 * run.thread_local_bytes, 4096);
-  frame_span_ = align_up(p.frame_bytes, 64);
+  frame_span_ = align_up(p.frame_bytes, 64) + kKeptBytes;
   window_ = run.machine.memory->acquire_window((shared_span_ + local_span_) * n);
   if (!window_) base::fail("no memory for the {} resident blocks of kernel {}", n, p.name);
   frames_ = static_cast<std::byte*>(std::aligned_alloc(64, std::max<uint64_t>(64, frame_span_ * warps * n)));
@@ -63,7 +62,7 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   for (auto& b : blocks_)
     for (WarpContext& w : b->warps) order_.push_back(&w);
   // (The others run in order: a kernel's accesses then ascend, which the host's caches expect.)
-  if (first_runs_last_) std::rotate(order_.begin(), order_.begin() + 1, order_.end());
+  if (!p.prints) std::rotate(order_.begin(), order_.begin() + 1, order_.end());
 }
 
 Unit::~Unit() {
@@ -179,8 +178,11 @@ Stop take_back(WarpContext& w) {
   const Stop stop = Stop(w.stop & 255);
   if (stop == Stop::done) w.live = 0, w.n_groups = 0;
   if (stop != Stop::arrived) return stop;
+  if (const int32_t next = w.cta->native->entry_of[(w.stop >> 8) + 1]; next >= 0) w.cta->native->entries[size_t(next)](&w, 0);
+  const uint32_t pc = w.stop >> 8;
+  w.stop = uint32_t(Stop::service);
   w.groups[0] = Group{};
-  w.groups[0].pc = w.stop >> 8;
+  w.groups[0].pc = pc;
   w.groups[0].mask = w.live;
   w.n_groups = 1;
   return Stop::service;

@@ -53,7 +53,6 @@ class Unit {
   void take_up_code();
   Progress end();
   std::optional<Progress> advance_together();
-  uint32_t sweep(RegionFn code);
   void separate();
   bool waits_for_mbarrier() const;
   void report_hang();
@@ -72,7 +71,6 @@ class Unit {
   bool force_ = false;           // wake waits for mbarriers, so that they tell the program that their time is up
   uint32_t polls_ = 0;           // forced passes in a row in which nothing happened
   std::vector<WarpContext*> order_;  // in which warps run
-  bool first_runs_last_ = true;
   bool together_ = false;        // the block is to start in compiled code, all warps at once
   uint32_t unfinished_ = 0;      // warps
   uint64_t instructions_ = 0;    // of finished warps, not yet added to the launch's count

@@ -19,17 +19,6 @@ namespace {
 constexpr uint32_t kPollPeriod = 1024;  // sweeps between looks at the stop flag
 }
 
-/// Runs every warp from one entry point to where it stops; the Stop of all, or Stop::mixed.
-uint32_t Unit::sweep(RegionFn code) {
-  std::vector<WarpContext>& warps = blocks_[0]->warps;
-  const uint32_t n = uint32_t(warps.size());
-  if (n == 1 || !first_runs_last_) return code(warps.data(), n);
-  const uint32_t others = code(&warps[1], n - 1);
-  if (Stop(others & 255) == Stop::fault) return others;
-  const uint32_t first = code(warps.data(), 1);
-  return first == others || Stop(first & 255) == Stop::fault ? first : uint32_t(Stop::mixed);
-}
-
 /// Runs the block while its warps stay together. Nothing: pass() goes on.
 std::optional<Unit::Progress> Unit::advance_together() {
   const NativeCode& native = *blocks_[0]->cta.native;
@@ -39,7 +28,7 @@ std::optional<Unit::Progress> Unit::advance_together() {
   current_ = nullptr;
   int32_t entry = 0;
   for (uint32_t sweeps = 0; entry >= 0; sweeps++) {
-    const uint32_t stop = sweep(native.entries[size_t(entry)]);
+    const uint32_t stop = native.entries[size_t(entry)](warps.data(), uint32_t(warps.size()));
     if (Stop(stop & 255) == Stop::fault) return Progress::fault;
     if (Stop(stop & 255) == Stop::done) {
       for (const WarpContext& w : warps) instructions_ += w.instructions;
@@ -58,7 +47,9 @@ std::optional<Unit::Progress> Unit::advance_together() {
 /// The warps stand at different places: counts and groups become what they would be had each run by itself.
 void Unit::separate() {
   Block& b = *blocks_[0];
+  std::vector<WarpContext*> arrived;
   for (WarpContext& w : b.warps) {
+    if (Stop(w.stop & 255) == Stop::arrived) arrived.push_back(&w);
     take_back(w);
     w.fresh = false;
     w.stalled = Stop(w.stop & 255) == Stop::spin;
@@ -68,8 +59,7 @@ void Unit::separate() {
     unfinished_--;
     instructions_ += w.instructions;
   }
-  for (WarpContext& w : b.warps)
-    if (Stop(w.stop & 255) == Stop::arrived) arrive_together(w, run_.kernel.entry->code[w.stop >> 8]);
+  for (WarpContext* w : arrived) arrive_together(*w, run_.kernel.entry->code[w->groups[0].pc]);
 }
 
 }  // namespace orrery::exec

@@ -107,7 +107,7 @@ struct Compiler::State {
     Timing t;
     const Plan plan(p, block, observe);
     const auto meanings = find_meanings(p);
-    const void* ranges = observe & exec::kObserveOutside ? exec::site_ranges(p) : nullptr;
+    const void* ranges = observe & (exec::kObserveOutside | exec::kObserveQuick) ? exec::site_ranges(p) : nullptr;
     const double start = now_ms();
     const std::string name = cache.name_of(p.hash + observe * 0x9E3779B97F4A7C15ull, block.x, block.y, block.z);
     std::vector<char> object;

@@ -76,7 +76,7 @@ llvm::Value* Emitter::widen_base(const Operand& o, bool sign, int width) {
   const int64_t high = std::max<int64_t>(0, *std::max_element(p.begin(), p.end()));
   llvm::Type* i64 = wide(b_.getInt64Ty(), width);
   auto extend = [&](Value* v, llvm::Type* t) { return sign ? b_.CreateSExt(v, t) : b_.CreateZExt(v, t); };
-  Value* base = fit(raw(o.id, width), b_.getInt32Ty());
+  Value* base = fit(bits(o.id, width), b_.getInt32Ty());
   Value* plain = extend(base, i64);
   // base + low and base + high stay in range when base, moved so that the range starts at 0, is small enough.
   const int64_t least = sign ? INT32_MIN : 0;
@@ -94,7 +94,7 @@ llvm::Value* Emitter::widen_base(const Operand& o, bool sign, int width) {
   for (int64_t v : p) offsets.push_back(uint64_t(v));
   llvm::Constant* pattern = llvm::ConstantDataVector::get(context_, offsets);
   Value* m = exec_mask();
-  Value* all = extend(fit(raw(o.id, 32), b_.getInt32Ty()), pattern->getType());
+  Value* all = extend(fit(bits(o.id, 32), b_.getInt32Ty()), pattern->getType());
   Value* first = b_.CreateAnd(b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits_of(m), b_.getFalse()), b_.getInt32(31));
   Value* other = b_.CreateSub(b_.CreateExtractElement(all, first), b_.CreateExtractElement(pattern, first));
   leave_if(any(b_.CreateAnd(m, b_.CreateICmpNE(all, b_.CreateAdd(widen(other, 32), pattern)))));

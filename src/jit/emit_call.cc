@@ -103,8 +103,7 @@ bool Emitter::emit_meaning(const Instr& in) {
       v = immediate(*src[i], src[i]->is_float ? b_.getFloatTy() : b_.getInt32Ty(), 32);
       v = fit(v, b_.getInt32Ty());
     } else {
-      v = raw(src[i]->id, 32);
-      if (plan_.lazy_nan[src[i]->id]) v = canonical_nan(v);
+      v = bits(src[i]->id, 32);
       v = fit(v, plan_.program.regs[src[i]->id].kind == lower::RegKind::word ? b_.getInt32Ty() : b_.getInt64Ty());
     }
     b_.CreateAlignedStore(v, place, llvm::Align(64));

@@ -5,6 +5,7 @@
 #include "exec/observer.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
+#include "jit/rows.h"
 #include "lower/flow.h"
 
 namespace orrery::jit {
@@ -34,7 +35,7 @@ Emitter::Emitter(const Plan& plan, llvm::Module& module, const HostTraits& trait
 
 Emitter::Block* Emitter::block(const char* name) { return Block::Create(context_, name, function_); }
 
-/// The function: a loop over warps around the region. What is the same for all warps of a block is read before it.
+/// The function: a loop over warps around the region (emit_turns.cc). What is the same for all warps of a block is read before it.
 void Emitter::begin(uint32_t region) {
   region_ = region;
   llvm::Type *i32 = b_.getInt32Ty(), *ptr = b_.getPtrTy();
@@ -49,7 +50,6 @@ void Emitter::begin(uint32_t region) {
   fault_block_ = nullptr;
   slots_.assign(plan_.program.regs.size(), nullptr);
   scratch_.clear();
-  streams_.clear();
   guard_ = nullptr;
   kept_.clear();
   b_.SetInsertPoint(entry_block_);
@@ -67,17 +67,10 @@ void Emitter::begin(uint32_t region) {
   params_ = fixed(cta_, offsetof(CtaContext, params), ptr, "params");
   memory_base_ = fixed(launch_, offsetof(LaunchContext, memory_base), b_.getInt64Ty(), "memory_base");
   memory_size_ = fixed(launch_, offsetof(LaunchContext, memory_size), b_.getInt64Ty(), "memory_size");
-  b_.CreateBr(warp_block_);
-  b_.SetInsertPoint(warp_block_);
-  auto* warp = b_.CreatePHI(ptr, 2, "warp");
-  warps_left_ = b_.CreatePHI(i32, 2, "warps_left");
-  agreed_ = b_.CreatePHI(i32, 2, "agreed");
-  warp->addIncoming(first, entry_block_);
-  warps_left_->addIncoming(function_->getArg(1), entry_block_);
-  agreed_->addIncoming(b_.getInt32(~0u), entry_block_);
-  warp_ = warp;
   stop_ = llvm::PHINode::Create(i32, 4, "stop", back_block_);
-  begin_warp();
+  turns_ = {};
+  if (row_latch_ == lower::kNone) begin_warps();
+  else begin_turns();
 }
 
 void Emitter::begin_warp() {
@@ -102,30 +95,16 @@ void Emitter::finish_function() {
   b_.SetInsertPoint(warp_block_, warp_block_->getFirstInsertionPt());
   for (llvm::AllocaInst* slot : slots_)
     if (slot) b_.CreateStore(llvm::UndefValue::get(slot->getAllocatedType()), slot);
-  keep_streams(false);
-  b_.SetInsertPoint(back_block_);
-  keep_streams(true);
-  auto* warp = llvm::cast<llvm::PHINode>(warp_);
-  b_.CreateStore(stop_, field(warp_, offsetof(WarpContext, stop)));
-  Value* is_first = b_.CreateICmpEQ(warps_left_, function_->getArg(1));
-  Value* same = b_.CreateOr(is_first, b_.CreateICmpEQ(stop_, agreed_));
-  Value* result = b_.CreateSelect(same, stop_, b_.getInt32(uint32_t(Stop::mixed)));
-  Value* left = b_.CreateSub(warps_left_, b_.getInt32(1));
-  Value* next = field(warp_, sizeof(WarpContext));
-  Block* leave = block("leave");
-  b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), leave, warp_block_);
-  warp->addIncoming(next, back_block_);
-  warps_left_->addIncoming(left, back_block_);
-  agreed_->addIncoming(result, back_block_);
-  b_.SetInsertPoint(leave);
-  b_.CreateRet(result);
+  if (row_latch_ == lower::kNone) finish_warps();
+  else finish_turns();
 }
 
 void Emitter::emit_region(uint32_t region) {
-  begin(region);
   const uint32_t pc = plan_.entries[region];
   schedule_ = lower::make_schedule(plan_.program, pc, [&](uint32_t i) { return plan_.ends_before(region, i); },
                                    plan_.uniformity.divergent);
+  row_latch_ = find_row_loop(plan_, schedule_);
+  begin(region);
   written_.assign(plan_.program.regs.size(), 0);
   waiting_.assign(schedule_.nodes.size(), nullptr);
   node_block_.clear();
@@ -136,6 +115,7 @@ void Emitter::emit_region(uint32_t region) {
   }
   const bool full = plan_.all_lanes[region] != 0;
   find_full_nodes(full);
+  begin_kept(pc);
   check_all_lanes(pc, full);
   settle(pc, plan_.live_before(pc));
   load_live_registers(pc);
@@ -186,6 +166,7 @@ void Emitter::check_all_lanes(uint32_t pc, bool full) {
 
 /// Gives the warp back before anything was done.
 void Emitter::leave_at_entry(uint32_t pc) {
+  if (is_kept_) emit_unpack();
   write_group(b_.getInt32(0), pc, load_field(warp_, offsetof(WarpContext, live), b_.getInt32Ty(), "live"));
   b_.CreateStore(b_.getInt32(1), field(warp_, offsetof(WarpContext, n_groups)));
   give_back(b_.getInt32(uint32_t(Stop::diverged)));
@@ -214,7 +195,8 @@ void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
   Value* ran = b_.CreateSub(load_field(warp_, offsetof(WarpContext, instructions), b_.getInt64Ty(), "ran"),
                             load_field(warp_, offsetof(WarpContext, intact_since), b_.getInt64Ty(), "since"));
   Block *look = block("settle"), *apart = block("apart"), *ok = block("settled");
-  b_.CreateCondBr(b_.CreateICmpULE(ran, b_.getInt64(1)), ok, look);
+  Value* known = b_.CreateICmpULE(ran, b_.getInt64(1));
+  b_.CreateCondBr(is_kept_ ? b_.CreateOr(known, is_kept_) : known, ok, look);
   b_.SetInsertPoint(look);
   Value* bad = call_runtime(Symbols::settle, i32, {warp_, table(i32, rows), table(b_.getInt64Ty(), patterns), b_.getInt32(uint32_t(rows.size() / 4))});
   b_.CreateCondBr(b_.CreateICmpEQ(bad, b_.getInt32(0)), ok, apart);
@@ -225,7 +207,7 @@ void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
 
 void Emitter::load_live_registers(uint32_t pc) {
   for (uint32_t r : plan_.live_before(pc)) {
-    Value* v = load_from_frame(r);
+    Value* v = is_kept_ && plan_.kept_at[r] != Plan::kInFrame ? load_kept(r) : load_from_frame(r);
     if (is_pred(r) && width_of_reg(r) == 32) store_mask(slot(r), v);
     else b_.CreateStore(v, slot(r));
   }
@@ -247,7 +229,8 @@ void Emitter::emit_node(uint32_t n) {
     });
   }
   if (node.latch) {
-    emit_loop_header(n);
+    if (n == row_latch_) park(n);
+    else emit_loop_header(n);
     jump(node.successors[0], mask());
     return;
   }
@@ -482,12 +465,17 @@ llvm::Value* Emitter::write_group(Value* n, uint32_t pc, Value* bits) {
   return b_.CreateAdd(n, b_.getInt32(1));
 }
 
-/// A barrier of all threads that all live lanes reach together: only the registers are written.
+/// A barrier of all threads that all live lanes reach together: only the registers are written, and of those that are
+/// described by bases only these when a region starts behind the barrier.
 bool Emitter::emit_arrival(uint32_t pc) {
   if (plan_.observe & exec::kObserveSync) return false;
   if (!exec::is_plain_barrier(plan_.program.code[pc]) || !schedule_.nodes[node_].waiting.empty() || pc >> 24) return false;
   publish_count();
-  write_live(plan_.live_before(pc), nullptr);
+  const bool keep = plan_.entry_of[pc + 1] >= 0;
+  for (uint32_t r : plan_.live_before(pc)) {
+    if (keep && plan_.kept_at[r] != Plan::kInFrame) store_kept(r);
+    else if (written_[r]) store_to_frame(r);
+  }
   b_.CreateStore(b_.CreateLoad(b_.getInt64Ty(), count_slot_), field(warp_, offsetof(WarpContext, intact_since)));
   give_back(b_.getInt32(uint32_t(Stop::arrived) | pc << 8));
   return true;

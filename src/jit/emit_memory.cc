@@ -98,7 +98,7 @@ MemoryAccess::Shape MemoryAccess::shape() const {
 /// Address of each chunk (or lane) as a number: a device address, or an offset in shared memory.
 Value* MemoryAccess::address(int width) {
   llvm::Type* t = shared_ ? b_.getInt32Ty() : b_.getInt64Ty();
-  Value* v = address_.base == ptx::BaseKind::reg ? e_.fit(e_.raw(address_.id, width), t)
+  Value* v = address_.base == ptx::BaseKind::reg ? e_.fit(e_.bits(address_.id, width), t)
                                                   : ConstantInt::get(e_.wide(t, width), 0);
   return b_.CreateAdd(v, ConstantInt::get(v->getType(), uint64_t(address_.value)));
 }
@@ -109,6 +109,7 @@ Value* MemoryAccess::outside(Value* address, int64_t low, int64_t extent) {
   llvm::Type* t = address->getType();
   Value *from, *limit;
   if (low) address = b_.CreateAdd(address, ConstantInt::get(t, uint64_t(low), true));
+  if (e_.checked_) return llvm::Constant::getNullValue(e_.wide(b_.getInt1Ty(), e_.width_of(address)));
   if (e_.plan_.observe & exec::kObserveOutside) return outside_known(address, extent);
   if (shared_) {
     from = address;
@@ -151,6 +152,7 @@ std::pair<int64_t, int64_t> MemoryAccess::span_of_lanes() const {
 /// when one of them is outside, the warp leaves here and the interpreter finds the exact one. True when this access
 /// needs no check of its own.
 bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
+  if (e_.checked_) return true;
   if (address_.base != ptx::BaseKind::reg || e_.guard_ || !(lanes_.chunks == 1 || all_)) return false;
   if (shared_ && !all_ && lanes_.pattern) return false;  // lanes that are off may point past a small array
   const int64_t first = address_.value + low, last = first + extent;
@@ -272,10 +274,8 @@ void MemoryAccess::load_consecutive() {
   // The whole range must be inside even where lanes are off: rare at the edges, and then exec/ does it.
   Value* bases = address(chunks);
   Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), chunks > 1 ? m : nullptr);
-  const bool walks = walks_with_block();
   either(bad, [&] {
     note(bases);
-    if (walks) prefetch_stream(bases);
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     auto* t = FixedVectorType::get(memory_type(), unsigned(span * vector_));
     for (int c = 0; c < chunks; c++) {

@@ -11,6 +11,7 @@
 #include "isa/row.h"
 #include "jit/emitter.h"
 #include "jit/memory_access.h"
+#include "lower/flow.h"
 
 namespace orrery::jit {
 
@@ -20,7 +21,53 @@ using llvm::Align;
 using llvm::FixedVectorType;
 using ptx::Instr;
 
+/// An ordinary load or store: the short way, or the report.
+bool Emitter::emit_offered(const Instr& in) {
+  const isa::Form& f = in.form;
+  if (!(plan_.observe & exec::kObserveQuick) || (f.op != Op::ld && f.op != Op::st)) return false;
+  for (const Mod m : {Mod::volatile_, Mod::relaxed, Mod::acquire, Mod::release, Mod::mmio})
+    if (f.has(m)) return false;
+  const isa::Space s = f.n_spaces ? f.space() : isa::Space::none;
+  if (s != isa::Space::global && s != isa::Space::none && s != isa::Space::const_ && s != isa::Space::shared && s != isa::Space::shared_cta) return false;
+  const ptx::Operand& address = in.ops[f.op == Op::st ? 0 : 1];
+  const int bytes = isa::bytes_of(f.type()), vector = std::max<int>(1, f.vec), total = bytes * vector;
+  if (address.kind != ptx::OperandKind::address || address.base == ptx::BaseKind::local_var || bytes > 8 || f.type() == isa::Type::b128)
+    return false;
+  const bool words = bytes >= 4 && (total == 4 || total == 8 || total == 16), ranged = f.op == Op::ld && s != isa::Space::shared && s != isa::Space::shared_cta;
+  if (!words && !ranged) return false;
+  for (const ptx::Operand& o : in.ops) {
+    bool wide_register = false;
+    lower::for_operand_registers(o, [&](uint32_t r) { wide_register |= is_qword(r); });
+    if (wide_register) return false;
+  }
+  MemoryAccess access(*this, in, address, bytes, vector);
+  Block *report = block("report"), *quick = block("quick"), *done = block("accessed");
+  if (ranged) {
+    Block* look = block("offer");
+    b_.CreateCondBr(access.leaves_range(), look, quick);
+    b_.SetInsertPoint(look);
+  }
+  if (words) {
+    auto* branch = b_.CreateCondBr(access.offer(), report, quick);
+    branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  } else {
+    b_.CreateBr(report);
+  }
+  b_.SetInsertPoint(report);
+  emit_execute(in);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(quick);
+  checked_ = true;
+  if (f.op == Op::st) access.store();
+  else access.load();
+  checked_ = false;
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+  return true;
+}
+
 void Emitter::emit_observed(const Instr& in) {
+  if (emit_offered(in)) return;
   switch (in.form.op) {
     case Op::shfl: case Op::vote: case Op::match: case Op::redux: case Op::elect: case Op::bar_warp: {
       Value* members = member_mask(in.ops.back());
@@ -32,6 +79,36 @@ void Emitter::emit_observed(const Instr& in) {
   }
   if (in.form.has(Mod::acquire) || in.form.has(Mod::release) || in.form.has(Mod::sc)) b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
   emit_execute(in);
+}
+
+llvm::Value* MemoryAccess::leaves_range() {
+  if (lanes_.varies()) return e_.any(b_.CreateAnd(outside_known(address(32), size()), e_.exec_mask()));
+  const auto [low, high] = span_of_lanes();
+  Value* at = address(lanes_.chunks);
+  if (low) at = b_.CreateAdd(at, llvm::ConstantInt::get(at->getType(), uint64_t(low), true));
+  return any_bad_chunk(outside_known(at, high - low), lanes_.chunks > 1 && !all_ ? e_.exec_mask() : nullptr);
+}
+
+llvm::Value* MemoryAccess::offer() {
+  llvm::Type *i32 = b_.getInt32Ty(), *i64 = b_.getInt64Ty(), *ptr = b_.getPtrTy();
+  Value* values = llvm::ConstantPointerNull::get(b_.getPtrTy());
+  if (is_store() && vector_ == 1) {
+    values = e_.scratch(256, 60);
+    b_.CreateAlignedStore(sources()[0], values, Align(64));
+  }
+  const bool flat = lanes_.chunks == 1 && lanes_.pattern == 0, row = lanes_.chunks == 1 && !lanes_.varies() && !repeat_ && consecutive(1);
+  const char* name = flat ? Symbols::quick_same : row ? Symbols::quick_run : Symbols::quick_any;
+  Value* where;
+  if (flat || row) {
+    where = b_.CreateZExt(address(1), i64);
+  } else {
+    where = e_.scratch(256, 61);
+    b_.CreateAlignedStore(b_.CreateZExt(address(32), e_.wide(i64, 32)), where, Align(64));
+  }
+  auto callee = e_.module_.getOrInsertFunction(name, llvm::FunctionType::get(i32, {ptr, i32, where->getType(), i32, ptr}, false));
+  auto* call = b_.CreateCall(callee, {e_.warp_, b_.getInt32(e_.inst_), where, e_.bits_of(e_.exec_mask()), values});
+  call->addFnAttr(llvm::Attribute::NoUnwind);
+  return b_.CreateICmpNE(call, b_.getInt32(0));
 }
 
 /// i1 per element: not all of the `extent` bytes at `address` are known to be right, or they are not aligned.

@@ -80,7 +80,7 @@ std::pair<int64_t, int> MemoryAccess::best_window(const std::vector<std::pair<ui
 }
 
 bool MemoryAccess::load_run() {
-  if (e_.guard_ || bytes_ != kWord || !ordinary(in_.form) || address_.base != ptx::BaseKind::reg) return false;
+  if (e_.checked_ || e_.guard_ || bytes_ != kWord || !ordinary(in_.form) || address_.base != ptx::BaseKind::reg) return false;
   std::vector<std::pair<uint32_t, int64_t>> loads;
   std::pair<int64_t, int> window{address_.value, vector_};
   if (vector_ == 1) loads = neighbours(), window = best_window(loads);

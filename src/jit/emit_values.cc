@@ -134,8 +134,14 @@ llvm::Value* Emitter::fit(Value* v, LaneType* to) {
 }
 
 llvm::Value* Emitter::canonical_nan(Value* v) {
-  Value* nan = ConstantFP::get(v->getType(), llvm::APFloat(llvm::APFloat::IEEEsingle(), llvm::APInt(32, 0x7fffffff)));
-  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), nan, v);
+  Value* f = fit(v, b_.getFloatTy());
+  Value* nan = ConstantFP::get(f->getType(), llvm::APFloat(llvm::APFloat::IEEEsingle(), llvm::APInt(32, 0x7fffffff)));
+  return fit(b_.CreateSelect(b_.CreateFCmpUNO(f, f), nan, f), v->getType()->getScalarType());
+}
+
+llvm::Value* Emitter::bits(uint32_t reg, int width) {
+  Value* v = raw(reg, width);
+  return plan_.lazy_nan[reg] ? canonical_nan(v) : v;
 }
 
 llvm::Value* Emitter::immediate(const Operand& o, LaneType* t, int width) {
@@ -157,9 +163,7 @@ llvm::Value* Emitter::read_as(const Operand& o, LaneType* t, int width, Use use)
   switch (o.kind) {
     case OperandKind::imm: return immediate(o, t, width);
     case OperandKind::reg:
-      v = raw(o.id, width);
-      if (plan_.lazy_nan[o.id] && use == Use::bits) v = canonical_nan(v);
-      v = fit(v, t);
+      v = fit(use == Use::bits ? bits(o.id, width) : raw(o.id, width), t);
       if (o.negated) v = t->isFloatingPointTy() ? b_.CreateFNeg(v) : b_.CreateNeg(v);
       return v;
     case OperandKind::sreg: v = special(Sreg(o.id), o.value, width); return v ? fit(v, t) : nullptr;
@@ -273,11 +277,10 @@ void Emitter::store_to_frame(uint32_t reg, Value* mask) {
     b_.CreateStore(bits, at);
     return;
   }
-  Value* v = raw(reg, 32);
+  Value* v = bits(reg, 32);
   if (is_qword(reg)) {
     if (mask) mask = b_.CreateShuffleVector(mask, [] { llvm::SmallVector<int, 64> i; for (int k = 0; k < 64; k++) i.push_back(k % 32); return i; }());
   } else {
-    if (plan_.lazy_nan[reg]) v = canonical_nan(v);
     v = fit(v, plan_.program.regs[reg].kind == lower::RegKind::word ? b_.getInt32Ty() : b_.getInt64Ty());
   }
   if (mask) b_.CreateMaskedStore(v, at, llvm::Align(64), mask);

@@ -34,8 +34,8 @@ bool Emitter::same_members(const Operand& o) const {
 llvm::Value* Emitter::member_mask(const Operand& o) {
   if (o.kind == OperandKind::imm) return b_.getInt32(uint32_t(o.value));
   if (o.kind != OperandKind::reg) return nullptr;
-  if (same_members(o)) return fit(raw(o.id, 1), b_.getInt32Ty());
-  Value* named = fit(raw(o.id, 32), b_.getInt32Ty());
+  if (same_members(o)) return fit(bits(o.id, 1), b_.getInt32Ty());
+  Value* named = fit(bits(o.id, 32), b_.getInt32Ty());
   return b_.CreateOrReduce(b_.CreateSelect(exec_mask(), named, llvm::Constant::getNullValue(named->getType())));
 }
 
@@ -133,7 +133,8 @@ bool Emitter::emit_shuffle(const Instr& in) {
   Value* members = member_mask(in.ops[4]);
   if (!members || !constant_word(in.ops[3], c) || (d.kind != OperandKind::reg && d.kind != OperandKind::sink)) return false;
   require_members(members);
-  Value* v = read_as(in.ops[1], b_.getInt32Ty(), 32);
+  const bool lazy = d.kind == OperandKind::reg && plan_.lazy_nan[d.id];
+  Value* v = read_as(in.ops[1], b_.getInt32Ty(), 32, lazy ? Use::arithmetic : Use::bits);
   uint32_t by;
   if (constant_word(in.ops[2], by)) {
     const Exchange x = exchange(f, by, c);

@@ -12,7 +12,8 @@
 // waiting lanes only if it is live where they wait.
 //
 //   emit_control.cc  regions, edges between nodes, stops      emit_values.cc  reading and writing registers
-//   emit_runs.cc     ld of neighbouring words by each lane    emit_stream.cc prefetching
+//   emit_kept.cc     registers at barriers of the block
+//   emit_runs.cc     ld of neighbouring words by each lane    emit_turns.cc    the loop over warps
 //   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
 //   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
 //   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers
@@ -46,6 +47,7 @@ struct Symbols {
   static constexpr const char* pure = "orrery_thunk_pure";
   static constexpr const char* settle = "orrery_thunk_settle";
   static constexpr const char* site_ranges = "orrery_site_ranges";
+  static constexpr const char *quick_run = "orrery_quick_run", *quick_same = "orrery_quick_same", *quick_any = "orrery_quick_any";
   static std::string form(uint32_t inst) { return "orrery_form_" + std::to_string(inst); }
   static std::string meaning(uint32_t inst) { return "orrery_meaning_" + std::to_string(inst); }
   static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }
@@ -99,6 +101,28 @@ class Emitter {
   /// Stops before the current instruction when `bad` (i1) holds: the interpreter executes it.
   void leave_if(Value* bad, bool intact = false);
 
+  // -- emit_turns.cc
+  struct Turns {
+    llvm::PHINode *left = nullptr, *agreed = nullptr;                      // warps still to run; the stop of those that have
+    llvm::PHINode *turn = nullptr, *parked = nullptr, *rounds = nullptr;   // of a region with a row loop
+    Value* is_parked = nullptr;
+    Block *resume = nullptr, *aside = nullptr;
+  };
+  void begin_warps();
+  void finish_warps();
+  void begin_turns();
+  void finish_turns();
+  void park(uint32_t node);
+  Value* agree_on_stop();
+  bool first_runs_last() const;
+
+  // -- emit_kept.cc
+  void begin_kept(uint32_t pc);
+  void emit_unpack();
+  Value* load_kept(uint32_t reg);
+  void store_kept(uint32_t reg);
+  Value* kept_place(uint32_t reg, int chunk);
+
   // -- emit_values.cc
   LaneType* element(isa::Type t) const;
   LaneType* element_of_reg(uint32_t reg) const;
@@ -107,6 +131,7 @@ class Emitter {
   int width_of_reg(uint32_t reg) const { return plan_.uniformity.regs[reg].chunks ? plan_.uniformity.regs[reg].chunks : 1; }
   llvm::AllocaInst* slot(uint32_t reg);
   Value* raw(uint32_t reg, int width);                      // the register as it is kept, widened to `width`
+  Value* bits(uint32_t reg, int width);                     // ... with the hardware's NaN
   Value* read(const ptx::Operand& o, isa::Type t, int width, Use use = Use::bits);
   Value* read_as(const ptx::Operand& o, LaneType* type, int width, Use use = Use::bits);
   Value* immediate(const ptx::Operand& o, LaneType* type, int width);
@@ -179,6 +204,7 @@ class Emitter {
   Value* first_lane_from_frame(uint32_t reg, Value* m);
   bool emit_meaning(const ptx::Instr& in);
   void emit_observed(const ptx::Instr& in);
+  bool emit_offered(const ptx::Instr& in);
   void widen_bases(const ptx::Instr& in);
   Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
   Value* quieted(Value* v);
@@ -196,7 +222,9 @@ class Emitter {
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
   Block *entry_block_ = nullptr, *warp_block_ = nullptr, *back_block_ = nullptr;
-  llvm::PHINode *warps_left_ = nullptr, *agreed_ = nullptr, *stop_ = nullptr;
+  llvm::PHINode* stop_ = nullptr;
+  Turns turns_;
+  uint32_t row_latch_ = lower::kNone;                       // node: the latch of the region's row loop
   Block* fault_block_ = nullptr;
   llvm::Instruction* alloca_point_ = nullptr;
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;
@@ -214,16 +242,15 @@ class Emitter {
   llvm::AllocaInst* count_slot_ = nullptr;                  // warp instructions executed
   std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
   std::map<uint32_t, Cover> covered_;                       // by base register: checked since it was written in this node
-  std::map<uint32_t, llvm::AllocaInst*> streams_;           // by base register
   std::map<uint32_t, Value*> loaded_early_;                 // by instruction: a load of this node whose value is there already
   std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
   bool full_ = false;                                       // the mask of this node is known to be all lanes
+  Value* is_kept_ = nullptr;                                // i1: this warp comes from the barrier before the region; null: never
   Value* guard_ = nullptr;                                  // i1 or <32 x i1>; null: none
+  bool checked_ = false;                                    // this access is known to be inside memory and aligned
 
   llvm::AllocaInst* scratch(size_t bytes, int index);
-  llvm::AllocaInst* stream_of(uint32_t reg);
-  void keep_streams(bool store);
   llvm::FunctionCallee runtime(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> args);
   llvm::CallInst* call_runtime(const char* name, llvm::Type* result, llvm::ArrayRef<Value*> args);
   void check_fault(Value* failed);

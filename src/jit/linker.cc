@@ -10,6 +10,7 @@
 
 #include <atomic>
 
+#include "exec/observed.h"
 #include "jit/emitter.h"
 #include "jit/thunks.h"
 
@@ -56,6 +57,12 @@ std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_
   orc::SymbolMap symbols;
   for (const char* name : {Symbols::execute, Symbols::should_stop, Symbols::pure, Symbols::settle})
     add(symbols, *s.session, name, thunk_named(name));
+  const exec::QuickAccess& quick = exec::quick_access();
+  if (quick.run) {
+    add(symbols, *s.session, Symbols::quick_run, reinterpret_cast<const void*>(quick.run));
+    add(symbols, *s.session, Symbols::quick_same, reinterpret_cast<const void*>(quick.same));
+    add(symbols, *s.session, Symbols::quick_any, reinterpret_cast<const void*>(quick.any));
+  }
   if (site_ranges) add(symbols, *s.session, Symbols::site_ranges, site_ranges);
   for (const auto& [inst, meaning] : meanings) {
     code->forms.push_back(std::make_unique<isa::Form>(meaning.form));

@@ -15,6 +15,10 @@ class MemoryAccess {
   void load();
   void store();
   void atomic();
+  /// Offers the access to exec/'s short way (exec/observed.h): i1, it must be reported. emit_observed.cc
+  llvm::Value* offer();
+  /// i1: some lane is outside its instruction's range.
+  llvm::Value* leaves_range();
 
  private:
   using Value = llvm::Value;
@@ -58,9 +62,6 @@ class MemoryAccess {
   void load_consecutive();
   void load_pattern();
   void load_any();
-  // emit_stream.cc
-  bool walks_with_block() const;
-  void prefetch_stream(Value* base);
   // emit_runs.cc
   bool load_run();
   std::vector<std::pair<uint32_t, int64_t>> neighbours() const;

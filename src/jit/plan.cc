@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "exec/interpreter.h"
 #include "exec/observed.h"
 #include "exec/observer.h"
+#include "isa/row.h"
 #include "lower/flow.h"
 #include "lower/shared_origin.h"
 
@@ -52,11 +54,14 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bit
     : program(p), observe(observe_bits), observed(p.code.size(), 0), uniformity(lower::find_uniformity(p, block)), definitions(p.regs.size(), 0) {
   for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [](uint32_t) {});
   if (observe) find_observed();
+  constexpr uint32_t kMeet = isa::effect::atomic | isa::effect::async | isa::effect::barrier | isa::effect::machine;
+  for (const Instr& in : p.code) independent &= !(isa::row(in.form.row).effects & kMeet) && in.form.op != Op::call;
   find_services();
   find_entries();
   limit_size();
   find_full_regions();
   find_lazy_nans();
+  find_kept();
 }
 
 /// Accesses that are looked at where they are emitted (emit_observed.cc) are not left to exec/.
@@ -240,7 +245,7 @@ void Plan::find_full_regions() {
 void Plan::find_lazy_nans() {
   const lower::Program& p = program;
   lazy_nan.assign(p.regs.size(), 0);
-  for (size_t r = 0; r < p.regs.size(); r++) lazy_nan[r] = p.regs[r].type == Type::f32;
+  for (size_t r = 0; r < p.regs.size(); r++) lazy_nan[r] = p.regs[r].kind == lower::RegKind::word && isa::bits_of(p.regs[r].type) == 32;
   auto lazy_source = [&](const Operand& o) {
     if (o.kind == OperandKind::imm) return (uint64_t(o.value) & 0x7fffffff) <= 0x7f800000 && o.is_float && o.float_bits == 32;
     return o.kind == OperandKind::reg && lazy_nan[o.id] != 0;
@@ -250,9 +255,30 @@ void Plan::find_lazy_nans() {
     for (const Instr& in : p.code) {
       bool lazy = makes_nan(in);
       if (in.form.op == Op::mov && in.ops.size() == 2) lazy = lazy_source(in.ops[1]);
+      if (in.form.op == Op::shfl) lazy = lazy_source(in.ops[1]);
       if (in.form.op == Op::selp) lazy = lazy_source(in.ops[1]) && lazy_source(in.ops[2]);
       if (lazy) continue;
       lower::for_registers(in, [&](uint32_t r) { if (lazy_nan[r]) lazy_nan[r] = 0, changed = true; }, [](uint32_t) {});
+    }
+  }
+}
+
+void Plan::find_kept() {
+  kept_at.assign(program.regs.size(), kInFrame);
+  int32_t used = 0;
+  for (uint32_t pc : entries) {
+    after_barrier.push_back(pc > 0 && exec::is_plain_barrier(program.code[pc - 1]));
+    if (!after_barrier.back()) continue;
+    for (uint32_t r : live_before(pc)) {
+      const lower::Lanes& l = uniformity.regs[r];
+      if (kept_at[r] != kInFrame || l.varies() || l.chunks == 0 || program.regs[r].kind == lower::RegKind::qword) continue;
+      const bool number = program.regs[r].kind != lower::RegKind::pred;
+      if (number && l.constant && l.chunks == 1) {
+        kept_at[r] = kConstant;
+      } else if (used + 8 * l.chunks <= int32_t(exec::kKeptBytes)) {
+        kept_at[r] = used;
+        used += 8 * l.chunks;
+      }
     }
   }
 }

@@ -39,8 +39,14 @@ struct Plan {
   std::vector<uint8_t> side;           // by region
   std::vector<uint8_t> spin_entry;     // by instruction: entry at a loop header that counts down the budget
   std::vector<uint8_t> all_lanes;      // by region: every warp starts it with 32 live lanes
-  std::vector<uint8_t> lazy_nan;       // by register: f32 whose NaN may have any payload until it is looked at
+  std::vector<uint8_t> lazy_nan;       // by register: result of f32 arithmetic (or a copy, also through shfl or an
+                                       // integer register) whose NaN may have any payload until it is looked at
   std::vector<uint32_t> definitions;   // by register: instructions that write it
+  bool independent = true;             // its warps meet nowhere: no barriers, no atomics, nothing asynchronous
+  static constexpr int32_t kInFrame = -1, kConstant = -2;
+  std::vector<uint8_t> after_barrier;  // by region: it starts right after a barrier of the whole block
+  std::vector<int32_t> kept_at;        // by register: where its bases are kept at such barriers, in bytes behind the
+                                       // frame; kInFrame: it is in the frame; kConstant: its base is known
 
   /// True when the region ends before instruction `i`: a service, or another entry.
   bool ends_before(uint32_t region, uint32_t i) const;
@@ -55,6 +61,7 @@ struct Plan {
   void limit_size();
   void find_full_regions();
   void find_lazy_nans();
+  void find_kept();
 };
 
 /// True when exec/ must execute the instruction: it nearly always blocks, jumps to another function, ends the launch.

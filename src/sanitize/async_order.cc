@@ -62,6 +62,7 @@ void AsyncOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
   Gathering& g = barriers_[{&cta, number}];
   for (int warp : g.waiting) acquire(warp, g.all);
   g = {};
+  completed_++;
 }
 
 void AsyncOrder::cluster_arrive(int warp, bool relaxed) {

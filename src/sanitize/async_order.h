@@ -37,6 +37,7 @@ struct MbarrierState {
   bool live = false, fenced = false;      // fenced: fence.mbarrier_init after the initialisation
   Moment init, bytes;                     // bytes: the last copy that told it
   AsyncKnowledge gathered, done;               // of the arrivals of the phase that runs; of the last complete one
+  uint32_t barriers = 0;                  // AsyncOrder::barriers() at the initialisation
   uint32_t phases = 0;                    // complete since the initialisation
   std::vector<uint32_t> waited, arrived;  // per warp: phases known from its own last wait; phase of its last arrival plus one
 };
@@ -56,6 +57,8 @@ class AsyncOrder {
   void fence(int warp);
   void barrier_arrive(const exec::CtaContext& cta, uint32_t number, int warp, bool waits);
   void barrier_complete(const exec::CtaContext& cta, uint32_t number);
+  /// Barriers of blocks that have completed.
+  uint32_t barriers() const { return completed_; }
   void cluster_arrive(int warp, bool relaxed);
   void cluster_complete();
   void strong(int warp, bool reads, bool writes);
@@ -81,7 +84,7 @@ class AsyncOrder {
   Gathering cluster_;
   AsyncKnowledge strong_;
   std::unordered_map<const uint64_t*, MbarrierState> mbarriers_;
-  uint32_t components_;
+  uint32_t components_, completed_ = 0;
 };
 
 }  // namespace orrery::sanitize

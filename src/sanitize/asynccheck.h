@@ -18,13 +18,14 @@
 #include "sanitize/async_order.h"
 #include "sanitize/async_shadow.h"
 #include "sanitize/collector.h"
+#include "sanitize/options.h"
 #include "sanitize/wgmma_registers.h"
 
 namespace orrery::sanitize {
 
 class Asynccheck : public exec::Observer {
  public:
-  explicit Asynccheck(Collector& collector) : collector_(collector) {}
+  Asynccheck(const Options& options, Collector& collector) : options_(options), collector_(collector) {}
   void launch_begin(const exec::RunState&) override;
   void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
   void block_begin(const exec::CtaContext&) override;
@@ -39,6 +40,9 @@ class Asynccheck : public exec::Observer {
   void instruction(const exec::Where&) override;
   void registers(const exec::Where&) override;
   void hang(const exec::RunState&, const exec::WaitGraph&, const std::string& text) override;
+
+  /// The launch uses asynchronous operations.
+  bool relevant() const { return relevant_; }
 
  private:
   struct Operation {
@@ -95,6 +99,7 @@ class Asynccheck : public exec::Observer {
 
   void report(const char* kind, const Moment& here, std::string message, std::string remedy, std::vector<std::pair<std::string, Moment>> others, uint64_t address = 0);
 
+  const Options& options_;
   Collector& collector_;
   bool relevant_ = false;   // the kernel has asynchronous instructions or mbarriers
   std::map<const exec::ClusterContext*, Resident> resident_;

@@ -17,7 +17,7 @@ using namespace exec;
 Checks make_checks(const Options& options, Collector& collector, DeviceMemory& memory) {
   Checks checks;
   checks.push_back(std::make_unique<Hangcheck>(collector));
-  if (options.has("asynccheck")) checks.push_back(std::make_unique<Asynccheck>(collector));
+  if (options.has("asynccheck")) checks.push_back(std::make_unique<Asynccheck>(options, collector));
   if (options.has("memcheck")) checks.push_back(std::make_unique<Memcheck>(options, collector, memory));
   if (options.has("initcheck")) checks.push_back(std::make_unique<Initcheck>(options, collector));
   if (options.has("synccheck")) checks.push_back(std::make_unique<Synccheck>(options, collector));
@@ -27,8 +27,22 @@ Checks make_checks(const Options& options, Collector& collector, DeviceMemory& m
   return checks;
 }
 
+namespace {
+
+template <class Check>
+Check* find_check(const Checks& checks) {
+  for (auto& check : checks)
+    if (auto* found = dynamic_cast<Check*>(check.get())) return found;
+  return nullptr;
+}
+
+}  // namespace
+
 Checker::Checker(Options options, DeviceMemory& memory)
-    : options_(std::move(options)), collector_(options_.out), checks_(make_checks(options_, collector_, memory)) {}
+    : options_(std::move(options)), collector_(options_.out), checks_(make_checks(options_, collector_, memory)),
+      quick_(std::make_unique<Quick>(options_, find_check<Memcheck>(checks_), find_check<Initcheck>(checks_), find_check<Racecheck>(checks_))) {
+  if (auto* memcheck = find_check<Memcheck>(checks_)) memcheck->alone(wants() & kObserveOutside);
+}
 
 unsigned Checker::wants() const {
   unsigned all = 0;
@@ -38,7 +52,8 @@ unsigned Checker::wants() const {
     all |= wants;
     every &= !(wants & kObserveMemory) || (wants & kObserveOutside);
   }
-  return every ? all : all & ~kObserveOutside;
+  if (!every) all &= ~kObserveOutside;
+  return quick_->possible() && !(all & (kObserveValues | kObserveOutside)) ? all | kObserveQuick : all;
 }
 bool Checker::serial() const {
   for (auto& check : checks_)
@@ -46,12 +61,32 @@ bool Checker::serial() const {
   return false;
 }
 
-void Checker::launch_begin(const RunState& r) { each([&](Observer& o) { o.launch_begin(r); }); }
-void Checker::launch_end(const RunState& r, const LaunchResult& x) { each([&](Observer& o) { o.launch_end(r, x); }); }
-void Checker::block_begin(const CtaContext& c) { each([&](Observer& o) { o.block_begin(c); }); }
+void Checker::launch_begin(const RunState& r) {
+  each([&](Observer& o) { o.launch_begin(r); });
+  std::lock_guard lock(mutex_);
+  const QuickPause pause(quick_.get());
+  auto* api = find_check<Apicheck>(checks_);
+  auto* async = find_check<Asynccheck>(checks_);
+  quick_->launch_begin(r, (!api || api->ignores(r)) && (!async || !async->relevant()));
+}
+void Checker::launch_end(const RunState& r, const LaunchResult& x) {
+  each([&](Observer& o) { o.launch_end(r, x); });
+  std::lock_guard lock(mutex_);
+  const QuickPause pause(quick_.get());
+  quick_->launch_end(r);
+}
+void Checker::block_begin(const CtaContext& c) {
+  each([&](Observer& o) { o.block_begin(c); });
+  std::lock_guard lock(mutex_);
+  quick_->block_begin(c);
+}
 void Checker::block_end(const CtaContext& c) { each([&](Observer& o) { o.block_end(c); }); }
 void Checker::exit(const Where& w) { each([&](Observer& o) { o.exit(w); }); }
-void Checker::access(const Access& a) { each([&](Observer& o) { o.access(a); }); }
+void Checker::access(const Access& a) {
+  each([&](Observer& o) { o.access(a); });
+  std::lock_guard lock(mutex_);
+  quick_->learn(a);
+}
 void Checker::async_copy(const AsyncEvent& e) { each([&](Observer& o) { o.async_copy(e); }); }
 void Checker::heap_allocate(const Where& w, int lane, uint64_t at, uint64_t n) { each([&](Observer& o) { o.heap_allocate(w, lane, at, n); }); }
 void Checker::heap_free(const Where& w, int lane, uint64_t at) { each([&](Observer& o) { o.heap_free(w, lane, at); }); }
@@ -68,7 +103,12 @@ void Checker::registers(const Where& w) { each([&](Observer& o) { o.registers(w)
 void Checker::computed(const Where& w, uint32_t s) { each([&](Observer& o) { o.computed(w, s); }); }
 void Checker::hang(const RunState& r, const WaitGraph& g, const std::string& t) { each([&](Observer& o) { o.hang(r, g, t); }); }
 void Checker::allocated(const Allocation& a) { each([&](Observer& o) { o.allocated(a); }); }
-void Checker::released(const Allocation& a) { each([&](Observer& o) { o.released(a); }); }
+void Checker::released(const Allocation& a) {
+  each([&](Observer& o) { o.released(a); });
+  std::lock_guard lock(mutex_);
+  const QuickPause pause(quick_.get());
+  quick_->forget();
+}
 void Checker::submitted(const HostWork& w) { each([&](Observer& o) { o.submitted(w); }); }
 void Checker::performing(const HostWork& w) { each([&](Observer& o) { o.performing(w); }); }
 void Checker::performed(const HostWork& w) { each([&](Observer& o) { o.performed(w); }); }

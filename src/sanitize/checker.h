@@ -10,6 +10,7 @@
 #include "exec/observer.h"
 #include "sanitize/collector.h"
 #include "sanitize/options.h"
+#include "sanitize/quick.h"
 
 namespace orrery::sanitize {
 
@@ -60,6 +61,7 @@ class Checker : public exec::Observer {
   template <class F>
   void each(F f) {
     std::lock_guard lock(mutex_);
+    const QuickPause pause(quick_.get());
     for (auto& check : checks_) f(*check);
   }
 
@@ -67,6 +69,7 @@ class Checker : public exec::Observer {
   std::recursive_mutex mutex_;
   Collector collector_;
   Checks checks_;
+  std::unique_ptr<Quick> quick_;
 };
 
 /// The checker that the environment asks for, or null.

@@ -146,7 +146,7 @@ void Initcheck::mbarrier(const MbarrierEvent& e) {
 void Initcheck::heap_allocate(const Where&, int, uint64_t address, uint64_t bytes) {
   allocations_.add_device_malloc(address, bytes);
   Tracked& t = tracked_[address];
-  t = {address, address + bytes, {}, false};
+  t = {address, address + bytes, {}, false, false};
   t.bits.reset(bytes, false);
   last_ = nullptr;
 }
@@ -154,7 +154,7 @@ void Initcheck::heap_allocate(const Where&, int, uint64_t address, uint64_t byte
 void Initcheck::allocated(const Allocation& a) {
   allocations_.add(a.address, a.size, a.kind);
   Tracked& t = tracked_[a.address];
-  t = {a.address, a.address + a.size, {}, a.kind != MemoryKind::device};
+  t = {a.address, a.address + a.size, {}, a.kind != MemoryKind::device, false};
   if (!t.opaque) t.bits.reset(a.size, false);
   last_ = nullptr;
 }

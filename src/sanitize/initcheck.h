@@ -45,12 +45,19 @@ class Initcheck : public exec::Observer {
   void named(uint64_t address, const std::string& name, bool constant) override;
   void performed(const exec::HostWork&) override;
 
- private:
   struct Tracked {
     uint64_t begin = 0, end = 0;
     WrittenBits bits;
     bool opaque = false;     // written by means that are not seen
+    bool complete = false;   // all of it has been written
+    bool is_complete() { return complete = complete || bits.first_unwritten(0, end - begin) == end - begin; }
   };
+  /// The global memory that holds `address`, until it is freed; null: none is tracked there.
+  Tracked* find(uint64_t address);
+  /// The shared memory of a block that runs.
+  WrittenBits* shared_of(const exec::CtaContext& cta);
+
+ private:
   struct SharedMemory {
     const exec::RunState* run = nullptr;
     WrittenBits bits;
@@ -60,13 +67,11 @@ class Initcheck : public exec::Observer {
     uint64_t stride = 0;
     WrittenBits bits;        // of 32 lanes
   };
-  Tracked* find(uint64_t address);
   void read_lane(const exec::Access& a, int lane, const Target& t);
   void write_global(uint64_t address, uint64_t bytes);
   void write_host(uint64_t host_address, uint64_t bytes, const exec::CtaContext& any);
   void report(const exec::Where& where, int lane, const char* memory, uint64_t address, uint64_t missing, const std::string& remedy);
   LocalMemory& local_of(const exec::WarpContext& w);
-  WrittenBits* shared_of(const exec::CtaContext& cta);
 
   const Options& options_;
   Collector& collector_;

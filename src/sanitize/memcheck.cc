@@ -56,7 +56,7 @@ void Memcheck::access(const Access& a) {
     }
     const Block* b = (bits & (a.align - 1)) ? nullptr : allocations_.holder(low, high - low + a.bytes);
     if (b && (a.kind == AccessKind::load || !b->constant) && (b->kind != MemoryKind::heap || b->on_device)) {
-      if (!a.where.call && b->kind != MemoryKind::heap) set_site_range(*a.where.code->program, a.where.pc, b->begin, b->end);
+      if (alone_ && !a.where.call && b->kind != MemoryKind::heap) set_site_range(*a.where.code->program, a.where.pc, b->begin, b->end);
       return;
     }
   }

@@ -37,12 +37,16 @@ class Memcheck : public exec::Observer {
   void api_error(const char* call, int code, const char* name, uint64_t address) override;
   void process_end() override;
 
+  /// The variable in shared memory that the instruction must stay inside; null when that is not known.
+  const lower::SharedVar* variable_of(const exec::Where& where);
+  Allocations& allocations() { return allocations_; }
+  /// No other check wants to hear of accesses.
+  void alone(bool yes) { alone_ = yes; }
+
  private:
   /// Fast: reports bytes around the allocation that were overwritten.
   void check_fence(const Block& block, const std::string& kernel);
   void check_lane(const exec::Access& a, int lane);
-  /// The variable in shared memory that the instruction must stay inside; null when that is not known.
-  const lower::SharedVar* variable_of(const exec::Where& where);
   void check_shared(const exec::Access& a, int lane, const Target& t);
   void check_global(const exec::Access& a, int lane, uint64_t address);
   void report(const exec::Where& where, int lane, const std::string& kind, uint64_t address, const std::string& message,
@@ -52,6 +56,7 @@ class Memcheck : public exec::Observer {
   Collector& collector_;
   exec::DeviceMemory& memory_;
   Allocations allocations_;
+  bool alone_ = false;
   std::unordered_map<uint64_t, std::vector<uint32_t>> origins_;  // by the hash of the program
   std::set<uint64_t> fences_broken_;
   std::set<std::string> faulted_;   // kernels whose fault has been explained

@@ -35,6 +35,8 @@ void RaceOrder::block_begin(const CtaContext& cta, uint32_t serial, uint32_t clu
     WarpOrder& warp = b.warps[w];
     warp.fences.clear();
     warp.clock = {};
+    warp.quick_known = nullptr;
+    warp.quick_own = nullptr;
     warp.clock.block = serial;
     warp.clock.first_thread = uint16_t(32 * w);
   }

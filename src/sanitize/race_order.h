@@ -39,6 +39,8 @@ struct LaneFence {
 
 struct WarpOrder {
   WarpClock clock;
+  KnowledgePtr quick_known;              // clock.common when `quick_own` was looked up
+  const BlockKnowledge* quick_own = nullptr;  // what is known of the warp's own block
   std::vector<LaneFence> fences;  // 32 once the warp has used fences or strong accesses, else empty
   LaneFence& fence(int lane) {
     if (fences.empty()) fences.resize(32);
@@ -94,6 +96,8 @@ class RaceOrder {
   void strong_read(const exec::Where&, int lane, uint64_t key, exec::Order order, exec::Scope scope);
   void strong_write(const exec::Where&, int lane, uint64_t key, exec::Order order, exec::Scope scope, bool also_reads,
                     bool global);
+  /// Whether some location has something to give to whoever reads it.
+  bool has_locations() const { return !locations_.empty(); }
   /// A weak write: whoever reads it acquires nothing.
   void weak_write(uint64_t key) {
     if (!locations_.empty()) locations_.erase(key);

@@ -2,6 +2,8 @@
 #include "sanitize/race_shadow.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 
 namespace orrery::sanitize {
 
@@ -20,10 +22,54 @@ void WordMap::split(Cell& cell, uint64_t address) {
   cell.write.bytes = kSplit;
 }
 
+void give_cells(LineHead& head, Cell* cells) {
+  const auto at = [](Stamp s, uint32_t word) {
+    if (!s.site) return Stamp{};
+    s.thread = uint16_t(s.thread + (word >> (s.bytes >> 4)));
+    s.bytes = 0xF;
+    return s;
+  };
+  if (head.state == LineState::empty) std::fill_n(cells, kLineWords, Cell{});
+  else for (uint32_t i = 0; i < kLineWords; i++) cells[i] = {at(head.write, i), {at(head.read[0], i), at(head.read[1], i)}};
+  head.state = LineState::cells;
+}
+
 void SharedShadow::start(uint32_t block, uint32_t bytes) {
   serial = block;
-  cells.assign((bytes + 3) / 4, Cell{});
+  const size_t lines = (bytes + kLineBytes - 1) / kLineBytes;
+  if (lines != heads.size()) cells = std::make_unique_for_overwrite<Cell[]>(lines * kLineWords);
+  heads.assign(lines, LineHead{});
   words.clear();
+}
+
+void GlobalShadow::clear() {
+  pages_.clear();
+  chunks_.clear();
+  cells_.clear();
+  words.clear();
+  recent_ = {};
+}
+
+/// Heads come in chunks of zeroed memory, of which the system gives what is touched.
+GlobalShadow::Page& GlobalShadow::find(uint64_t number, Recent& recent) {
+  constexpr size_t kChunk = 1024;
+  if (pages_.size() >= kMostPages || cells_.size() >= kMostCellPages) clear();
+  Page*& page = pages_[number];
+  if (!page) {
+    if (chunks_.empty() || used_ == kChunk) chunks_.emplace_back(std::calloc(kChunk, sizeof(Page)), std::free), used_ = 0;
+    if (!chunks_.back()) throw std::bad_alloc();
+    page = static_cast<Page*>(chunks_.back().get()) + used_++;
+  }
+  recent = {number, page};
+  return *page;
+}
+
+Cell* GlobalShadow::line_cells(Page& page, uint64_t line) {
+  if (!page.cells) {
+    cells_.push_back(std::make_unique_for_overwrite<Cell[]>(kPageBytes / 4));
+    page.cells = cells_.back().get();
+  }
+  return page.cells + line * kLineWords;
 }
 
 void GlobalShadow::forget(uint64_t address, uint64_t bytes) {
@@ -35,15 +81,11 @@ void GlobalShadow::forget(uint64_t address, uint64_t bytes) {
 }
 
 Cell& GlobalShadow::cell(uint64_t word_address) {
-  const uint64_t number = word_address / kPageBytes;
-  if (number != last_number_) {
-    if (pages_.size() >= kMostPages) pages_.clear(), words.clear();
-    auto& page = pages_[number];
-    if (!page) page = std::make_unique<Page>();
-    last_number_ = number;
-    last_ = page.get();
-  }
-  return (*last_)[word_address % kPageBytes / 4];
+  Page& p = page(word_address);
+  const uint64_t line = word_address % kPageBytes / kLineBytes;
+  Cell* cells = line_cells(p, line);
+  if (p.heads[line].state != LineState::cells) give_cells(p.heads[line], cells);
+  return cells[word_address % kLineBytes / 4];
 }
 
 }  // namespace orrery::sanitize

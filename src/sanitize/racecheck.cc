@@ -17,7 +17,7 @@ using isa::Mod;
 using isa::Op;
 
 void Racecheck::launch_begin(const RunState& run) {
-  launches_[&run] = first_ + uint32_t(blocks_.size());
+  launches_[&run] = quick_oldest_ = first_ + uint32_t(blocks_.size());
   site_numbers_.clear();  // programs of other launches may be gone; the sites stay
 }
 
@@ -181,7 +181,7 @@ void Racecheck::lane(const Access& a, int lane, uint32_t site, WarpOrder& w, Blo
   for (uint64_t at = first & ~uint64_t{3}; at < first + a.bytes; at += 4) {
     const uint32_t from = at < first ? uint32_t(first - at) : 0, to = uint32_t(std::min<uint64_t>(4, first + a.bytes - at));
     const uint8_t mask = uint8_t(((1u << to) - 1) & ~((1u << from) - 1));
-    if (shadow) word(now, shadow->cells[at / 4], shadow->words, at, mask);
+    if (shadow) word(now, shadow->cell(at / 4), shadow->words, at, mask);
     else word(now, global_.cell(at), global_.words, at, mask);
   }
 }

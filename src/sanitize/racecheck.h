@@ -38,7 +38,24 @@ class Racecheck : public exec::Observer {
   void instruction(const exec::Where&) override;
   void heap_allocate(const exec::Where&, int lane, uint64_t address, uint64_t bytes) override;
 
+  // The short way (quick.h); false: something is not clear, the access must be reported. Addresses are multiples of the
+  // access's 4, 8 or 16 bytes, places in the block's shared memory when `memory` says so.
+  struct QuickMemory {
+    SharedShadow* shared = nullptr;   // null: global memory
+  };
+  bool quick_run(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes, uint32_t same);
+  bool quick_same(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes, bool same);
+  bool quick_any(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, const uint64_t* addresses, uint32_t mask, uint32_t bytes, bool writes, uint32_t same);
+  uint32_t site_of(const exec::Access& a);
+  SharedShadow& shared_of(const exec::CtaContext& cta);
+
  private:
+  struct Seen;
+  enum class QuickDoes : uint8_t { read, write, write_same };
+  bool see(const exec::WarpContext& w, bool shared, uint32_t site, Seen& seen);
+  void quick_line(const QuickMemory& memory, uint64_t address, LineHead*& head, Cell*& cells);
+  bool quick_words(const QuickMemory& memory, const Seen& seen, uint64_t address, uint32_t n, uint32_t lane, uint32_t shift, QuickDoes does);
+
   struct Site {
     Place place;
     isa::Type type = isa::Type::none;
@@ -69,7 +86,6 @@ class Racecheck : public exec::Observer {
     bool silent = false;                // a store of what is there: the last write stored the same
   };
 
-  uint32_t site_of(const exec::Access& a);
   void lane(const exec::Access& a, int lane, uint32_t site, WarpOrder& w, BlockOrder& b);
   void strong(const exec::Access& a, int lane, const std::byte* memory, bool global);
   void word(Now& now, Cell& cell, WordMap& words, uint64_t address, uint8_t mask);
@@ -83,7 +99,6 @@ class Racecheck : public exec::Observer {
   void report(const Now& now, const Stamp& before, bool before_wrote);
   Finding describe(const Now& now, const Stamp& before, bool before_wrote) const;
   std::string value_of(const Now& now, bool stored) const;
-  SharedShadow& shared_of(const exec::CtaContext& cta);
 
   const Options& options_;
   Collector& collector_;
@@ -105,6 +120,7 @@ class Racecheck : public exec::Observer {
   std::unordered_map<uint32_t, End> ends_;         // by serial, of clusters that run
   std::vector<Block> blocks_;                      // by serial - first_
   uint32_t first_ = 1;                             // serial of blocks_[0]
+  uint32_t quick_oldest_ = 0;                      // of the launch that began last
   std::unordered_map<const exec::RunState*, uint32_t> launches_;  // first serial of a launch that runs
 };
 

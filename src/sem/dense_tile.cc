@@ -23,25 +23,10 @@ FactorFormat factor_format(Element e, bool as_half) {
 /// Arranged B of the tiles that came last.
 class Panels {
  public:
-  const Panel& find(const TileWork& w, const DenseTile& t) {
-    const size_t bytes = size_t(w.n) * (w.b_by_k ? size_t(w.k) * 2 : kTileRowBytes);
-    const Key key{t.key, t.b, w.sum == TileSum::exact, w.b_by_k, w.order != nullptr, w.b.smallest, w.n, w.k};
-    for (Slot* s : slots_)
-      if (s && s->key == key && std::memcmp(s->raw, t.raw_b, bytes) == 0) return s->panel;
-    Slot*& s = slots_[next_++ % kSlots];
-    if (!s) s = new Slot;
-    s->key = key;
-    std::memcpy(s->raw, t.raw_b, bytes);
-    warp_tile().arrange(w, s->raw, s->panel);
-    return s->panel;
-  }
-
- private:
-  static constexpr size_t kSlots = 16;  // two k of 128 in steps of 16: what a warp multiplies before the next warp does
   struct Key {
     uint64_t guess;
     Element type;
-    bool exponents, by_k, ordered;
+    bool exponents, by_k, ordered, pairs;
     int smallest, n, k;
     bool operator==(const Key&) const = default;
   };
@@ -50,6 +35,20 @@ class Panels {
     uint8_t raw[kTileColumns * kTileRowBytes];
     Panel panel;
   };
+  const Slot& find(const TileWork& w, const DenseTile& t) {
+    const Key key{t.key, t.b, w.sum == TileSum::exact, w.b_by_k, w.order != nullptr, w.pairs, w.b.smallest, w.n, w.k};
+    for (Slot* s : slots_)
+      if (s && s->key == key && t.b_rows->same(s->raw)) return *s;
+    Slot*& s = slots_[next_++ % kSlots];
+    if (!s) s = new Slot;
+    s->key = key;
+    t.b_rows->copy(s->raw);
+    warp_tile().arrange(w, s->raw, s->panel);
+    return *s;
+  }
+
+ private:
+  static constexpr size_t kSlots = 32;  // what a warp multiplies before the next warp does, and another warpgroup some stages behind
   Slot* slots_[kSlots] = {};  // kept as long as the thread
   size_t next_ = 0;
 };
@@ -93,13 +92,13 @@ struct Accumulator {
 };
 
 /// Outputs one by one. `c` are their accumulators before.
-void multiply_left(const DenseTile& t, const FactorFormat& fa, const FactorFormat& fb, int count, const TilePlace* left, uint32_t* c) {
+void multiply_left(const DenseTile& t, const FactorFormat& fa, const FactorFormat& fb, const uint8_t* raw_b, int count, const TilePlace* left, uint32_t* c) {
   for (int i = 0; i < count; i++) {
     uint32_t a[kTileSteps], b[kTileSteps];
     const int row = left[i].row, column = left[i].column;
     for (int x = 0; x < t.k; x++) {
       a[x] = element(t.raw_a + row * kTileRowBytes, x, fa.bytes) ^ (t.negate ? flip_of(t.a) : 0);
-      b[x] = t.b_by_k ? element(t.raw_b + x * t.n * 2, column, 2) : element(t.raw_b + column * kTileRowBytes, x, fb.bytes);
+      b[x] = t.b_by_k ? element(raw_b + x * t.n * 2, column, 2) : element(raw_b + column * kTileRowBytes, x, fb.bytes);
     }
     multiply(t.rule, t.a, t.b, a, b, &c[i], 1, 1, t.k);
   }
@@ -121,7 +120,7 @@ void add_late(bool half, const uint32_t* c, void* const* d) {
 }
 
 /// Sums in the hardware's way; C may have to come last.
-void multiply_exact(const DenseTile& t, const TileWork& work, const Panel& panel, void* const* d) {
+void multiply_exact(const DenseTile& t, const TileWork& work, const Panels::Slot& b, void* const* d) {
   const bool half = t.rule.half_result;
   Scratch& s = scratch();
   uint32_t late[4 * 32];
@@ -140,16 +139,16 @@ void multiply_exact(const DenseTile& t, const TileWork& work, const Panel& panel
   };
   if (half) {
     if (work.keep) code.load_halves(const_cast<const void* const*>(d), t.n, s.place);
-    left = code.add(work, t.raw_a, panel, s.place, s.left);
+    left = code.add(work, t.raw_a, b.panel, s.place, s.left);
     collect(left);
     code.store_halves(d, t.n, const_cast<const void* const*>(s.place));
   } else {
-    left = code.add(work, t.raw_a, panel, d, s.left);
+    left = code.add(work, t.raw_a, b.panel, d, s.left);
     collect(left);
   }
   if (t.rule.late_c && t.keep) add_late(half, late, d);
   if (!left) return;
-  multiply_left(t, work.a, work.b, left, s.left, c.data());
+  multiply_left(t, work.a, work.b, b.raw, left, s.left, c.data());
   for (int i = 0; i < left; i++) Accumulator(half, d, s.left[i]).set(c[size_t(i)]);
 }
 
@@ -185,14 +184,16 @@ void multiply_tile(const DenseTile& t, void* const* d) {
   w.n = t.n, w.k = t.k;
   w.b_by_k = t.b_by_k, w.negate = t.negate;
   w.keep = t.keep && !(w.sum == TileSum::exact && t.rule.late_c);
+  const auto is_bf16 = [](Element e) { return e == Element::bf16 || e == Element::e4m3 || e == Element::e5m2; };  // or exactly one
+  w.pairs = w.sum == TileSum::fast && warp_tile().pairs && is_bf16(t.a) && is_bf16(t.b);
   uint8_t place[kTileSteps];
   if (t.rule.interleaved && w.sum == TileSum::exact) {
     for (int x = 0; x < t.k; x++) place[x] = uint8_t(x / 4 * 2 + x % 2 + (x % 4 >= 2 ? t.k / 2 : 0));
     w.order = place;
   }
-  const Panel& panel = g_panels.find(w, t);
-  if (w.sum == TileSum::exact) multiply_exact(t, w, panel, d);
-  else multiply_plain(t, w, panel, d);
+  const Panels::Slot& b = g_panels.find(w, t);
+  if (w.sum == TileSum::exact) multiply_exact(t, w, b, d);
+  else multiply_plain(t, w, b.panel, d);
 }
 
 }  // namespace orrery::sem

@@ -10,6 +10,16 @@
 
 namespace orrery::sem {
 
+/// Where B's rows lie.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  /// Copies them in the order of DenseTile::b_by_k: n rows at 32 bytes, or k rows of n 16-bit elements.
+  virtual void copy(uint8_t* to) = 0;
+  /// Whether they are what copy() put at `copied` before.
+  virtual bool same(const uint8_t* copied) = 0;
+};
+
 struct DenseTile {
   Element a = Element::f16, b = Element::f16;
   SumRule rule;                // for floating factors; its half_result says that accumulators are pairs of f16
@@ -18,7 +28,7 @@ struct DenseTile {
   bool b_by_k = false;         // B lies as k rows of n 16-bit elements, else as n rows
   bool negate = false, keep = true;
   const uint8_t* raw_a = nullptr;  // 16 rows at 32 bytes
-  const uint8_t* raw_b = nullptr;  // n rows at 32 bytes, or k rows of n
+  RowSource* b_rows = nullptr;
   uint64_t key = 0;            // a guess at which B this is: the matrix descriptor
 };
 

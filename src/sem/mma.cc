@@ -166,18 +166,23 @@ int registers_of(int elements, int bits) { return elements * bits / 32 / 32; }
 bool run_tile(const Form& f, const Product& p, void* const* d, const void* const* s, const Numerics& x) {
   if (p.m != 16 || p.n != 8 || !can_tile(p.a, p.b)) return false;
   const int bits = element_bits(p.a), ra = registers_of(p.m * p.k, bits), rb = registers_of(p.k * p.n, bits), rc = p.half ? 2 : 4;
-  alignas(64) uint8_t a[16 * 32] = {}, b[8 * 32] = {};
+  struct Columns final : RowSource {
+    alignas(64) uint8_t bytes[8 * 32] = {};
+    void copy(uint8_t* to) override { std::memcpy(to, bytes, sizeof bytes); }
+    bool same(const uint8_t* copied) override { return std::memcmp(copied, bytes, sizeof bytes) == 0; }
+  } b;
+  alignas(64) uint8_t a[16 * 32] = {};
   for (int r = 0; r < ra; r++)
     for (int row = 0; row < 8; row++) std::memcpy(a + (row + r % 2 * 8) * 32 + r / 2 * 16, static_cast<const uint8_t*>(s[r]) + 16 * row, 16);
   for (int r = 0; r < rb; r++)
-    for (int row = 0; row < 8; row++) std::memcpy(b + row * 32 + r * 16, static_cast<const uint8_t*>(s[ra + r]) + 16 * row, 16);
+    for (int row = 0; row < 8; row++) std::memcpy(b.bytes + row * 32 + r * 16, static_cast<const uint8_t*>(s[ra + r]) + 16 * row, 16);
   alignas(64) uint32_t c[4][32];
   void* place[4] = {c[0], c[1], c[2], c[3]};
   for (int r = 0; r < rc; r++) std::memcpy(c[r], s[ra + rb + r], 128);
   const bool integer = p.a == Element::s8 || p.a == Element::u8;
   DenseTile tile{p.a, p.b, integer ? SumRule{} : mma_rule(p, x.core), x.fast, f.has(Mod::satfinite)};
   tile.k = p.k;
-  tile.raw_a = a, tile.raw_b = b;
+  tile.raw_a = a, tile.b_rows = &b;
   multiply_tile(tile, place);
   for (int r = 0; r < rc; r++) std::memcpy(d[r], c[r], 128);
   return true;

@@ -1,5 +1,5 @@
-// sem/warp_tile.h: a warp's product of 16 rows by n columns in the shapes that vectors want. Compiled for two processor
-// levels (warp_tile.inc, exact_tile.inc), chosen once.
+// sem/warp_tile.h: a warp's product of 16 rows by n columns in the shapes that vectors want. Compiled for three
+// processor levels (warp_tile.inc, exact_tile.inc), chosen once.
 //
 // Rows are what registers or a matrix descriptor hold, copied as they lie: for each m or n the bytes of k. A fragment
 // of D or C (f32, s32) is uint32_t[32] per register: lane l of register r is row l / 4 + 8 ((r / 2) % 2), column
@@ -21,7 +21,8 @@ struct FactorFormat {
   int bytes = 2, smallest = -14;
 };
 
-/// B arranged for sums: for each group of 8 columns and step of k the even columns, then the odd ones.
+/// B arranged for sums: for each group of 8 columns and step of k the even columns, then the odd ones. A step is one k,
+/// or with TileWork::pairs two as bf16.
 struct Panel {
   alignas(64) float value[kTileColumns * kTileSteps];
   alignas(64) int16_t exponent[kTileColumns * kTileSteps];
@@ -38,6 +39,7 @@ struct TileWork {
   int n = 8, k = 16;
   bool b_by_k = false;                // B is k rows of n 16-bit elements
   bool negate = false, keep = true;   // of the products; without keep C is zero
+  bool pairs = false;                 // fast sums of bf16 and fp8: the processor's dot products of bf16 pairs
   const uint8_t* order = nullptr;     // position of each k in the sums; null: as they are
 };
 
@@ -47,6 +49,7 @@ struct TilePlace {
 
 /// Functions of one processor level.
 struct WarpTileCode {
+  bool pairs;  // whether it can do them
   /// out[i][x] = element x of row i, zero-extended; `rows` rows of `bytes` bytes, elements of `size` bytes.
   void (*widen)(const uint8_t* raw, int rows, int bytes, int size, uint32_t* out);
   /// out[x][i] = element x of row i: the same, transposed. `rows` is a multiple of 8.
@@ -64,6 +67,7 @@ struct WarpTileCode {
 };
 const WarpTileCode& warp_tile_v3();
 const WarpTileCode& warp_tile_v4();
+const WarpTileCode& warp_tile_bf16();  // v4 and AVX-512 BF16
 /// The one for this processor.
 const WarpTileCode& warp_tile();
 

@@ -6,11 +6,12 @@ namespace orrery::sem {
 const WarpTileCode& warp_tile_v3() { return kCode; }
 
 const WarpTileCode& warp_tile() {
-  static const bool wide = [] {
+  static const WarpTileCode& chosen = []() -> const WarpTileCode& {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return !wide ? kCode : __builtin_cpu_supports("avx512bf16") ? warp_tile_bf16() : warp_tile_v4();
   }();
-  return wide ? warp_tile_v4() : kCode;
+  return chosen;
 }
 
 }  // namespace orrery::sem

@@ -17,6 +17,8 @@
 //
 // D: register r of lane l is row l / 4 + 8 ((r / 2) % 2), column 8 (r / 4) + 2 (l % 4) + r % 2 (f16: pairs).
 // Source: PTX ISA manual, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; recorded H200 results.
+#include <immintrin.h>
+
 #include <cstring>
 
 #include "sem/dense_tile.h"
@@ -52,9 +54,23 @@ class Window {
 
   /// Rows first .. first + rows - 1 of a K-major operand, `bytes` bytes of k each, as they lie.
   void rows(int first, int rows, int bytes, uint8_t* out) {
-    if (bytes == 32 && !visited_ && first % 8 == 0 && all_inside(first, rows)) return inner_rows(first, rows, out);
+    if (bytes == 32 && regular(first, rows)) return inner_rows(first, rows, [&](size_t at, size_t to) { std::memcpy(out + to, shared_ + at, 16); });
     for (int i = 0; i < rows; i++)
       for (int k = 0; k < bytes; k += 16, out += 16) unit(start_ + along_k(first + i, k, 1), out);
+  }
+  /// Whether rows 0 .. rows - 1 of 32 bytes are what rows() copied before. Only when regular().
+  bool same_rows(int rows, const uint8_t* copied) const {
+    __m128i different = _mm_setzero_si128();
+    inner_rows(0, rows, [&](size_t at, size_t to) {
+      const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(shared_ + at)), y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(copied + to));
+      different = _mm_or_si128(different, _mm_xor_si128(x, y));
+    });
+    return _mm_testz_si128(different, different);
+  }
+  /// Whether 32 bytes of k of these rows are inside, with room for the swizzle, and every eight rows are swizzled alike.
+  bool regular(int first, int rows) const {
+    const uint64_t last = uint64_t(start_) + uint64_t(first + rows - 1) / 8 * stride_ + 7 * 128 + (mode_ ? 32 : 16 + leading_) + 128;
+    return !visited_ && first % 8 == 0 && last <= bytes_ && (mode_ == 0 || stride_ % 1024 == 0);
   }
   /// The 16-bit elements [first, first + count) along m or n of an MN-major operand for each of `depth` k.
   void lines(int first, int count, int depth, uint8_t* out) {
@@ -64,23 +80,19 @@ class Window {
   bool outside() const { return outside_; }
 
  private:
-  /// Whether 32 bytes of k of these rows are inside, with room for the swizzle.
-  bool all_inside(int first, int rows) const {
-    const uint64_t last = uint64_t(start_) + uint64_t(first + rows - 1) / 8 * stride_ + 7 * 128 + (mode_ ? 32 : 16 + leading_) + 128;
-    return last <= bytes_;
-  }
-  /// rows() of 32 bytes, eight at a time.
-  void inner_rows(int first, int rows, uint8_t* out) const {
-    const uint32_t pitch = mode_ ? width() : 16, next = mode_ ? 16 : leading_, mask = mode_ ? width() / 16 - 1 : 0;
-    for (int i = first / 8; i < (first + rows) / 8; i++) {
-      uint32_t at = start_ + uint32_t(i) * stride_;
-#pragma GCC unroll 8
-      for (int j = 0; j < 8; j++, at += pitch, out += 32) {
-        const uint32_t other = at + next;
-        std::memcpy(out, shared_ + (at ^ ((at / 128 + base_) & mask) << 4), 16);
-        std::memcpy(out + 16, shared_ + (other ^ ((other / 128 + base_) & mask) << 4), 16);
-      }
+  /// f(address, place in the copy) for every 16 bytes of rows of 32 bytes.
+  template <class F>
+  void inner_rows(int first, int rows, F f) const {
+    const uint32_t pitch = mode_ ? width() : 16, next = mode_ ? 16 : leading_, start = start_ + uint32_t(first / 8) * stride_;
+    size_t offset[16];
+    for (uint32_t j = 0; j < 8; j++) {
+      offset[2 * j] = swizzled(start + j * pitch);
+      offset[2 * j + 1] = swizzled(start + j * pitch + next);
     }
+    size_t at = 0;
+    for (size_t to = 0; to < size_t(rows) * 32; to += 256, at += stride_)
+#pragma GCC unroll 16
+      for (size_t j = 0; j < 16; j++) f(at + offset[j], to + 16 * j);
   }
   /// The 16 bytes at an address before the swizzle, zero beyond shared memory.
   void unit(uint32_t address, uint8_t* out) {
@@ -166,6 +178,26 @@ void read_raw_b(const WgmmaOperands& o, int n, int bytes, Tile& t, bool& outside
   outside |= w.outside();
 }
 
+/// B of a dense product: 32 bytes of k.
+class WindowRows final : public RowSource {
+ public:
+  WindowRows(const WgmmaOperands& o, int n, Tile& t, bool& outside) : n_(n), tile_(t), window_(o.b_desc, o) {
+    regular_ = !o.trans_b && window_.regular(0, n);
+    if (!regular_) read_raw_b(o, n, 32, t, outside);
+  }
+  void copy(uint8_t* to) override {
+    if (regular_) window_.rows(0, n_, 32, to);
+    else std::memcpy(to, tile_.raw_b, size_t(n_) * 32);
+  }
+  bool same(const uint8_t* copied) override { return regular_ ? window_.same_rows(n_, copied) : std::memcmp(copied, tile_.raw_b, size_t(n_) * 32) == 0; }
+
+ private:
+  int n_;
+  Tile& tile_;
+  Window window_;
+  bool regular_;
+};
+
 void widen_operands(const Shape& x, bool trans_b, int stored, int k, Tile& t) {
   const WarpTileCode& code = warp_tile();
   const int size = bytes_per(x.a);
@@ -227,16 +259,17 @@ bool run_wgmma(const Form& f, void* const* d, const WgmmaOperands& o, const Nume
   const int k = x.a == Element::b1 ? x.k / 32 : x.k, stored = x.sparse ? k / 2 : k;
   const int size = bytes_per(x.a);
   read_raw_a(o, stored * size, t, outside);
-  read_raw_b(o, x.n, k * size, t, outside);
   const bool integer = x.a == Element::s8 || x.a == Element::u8;
   if (!x.sparse && can_tile(x.a, x.b)) {
     DenseTile dense{x.a, x.b, integer ? SumRule{} : sum_rule(numerics.core, x.a, x.b, x.half, true), numerics.fast, f.has(Mod::satfinite)};
     dense.n = x.n, dense.k = k;
     dense.b_by_k = o.trans_b, dense.negate = o.scale_a * o.scale_b < 0, dense.keep = o.keep;
-    dense.raw_a = t.raw_a, dense.raw_b = t.raw_b, dense.key = o.b_desc;
+    WindowRows rows(o, x.n, t, outside);
+    dense.raw_a = t.raw_a, dense.b_rows = &rows, dense.key = o.b_desc;
     multiply_tile(dense, d);
     return !outside;
   }
+  read_raw_b(o, x.n, k * size, t, outside);
   widen_operands(x, o.trans_b, stored, k, t);
   read_c(x, d, o.keep, t.c);
   if (o.scale_a * o.scale_b < 0)

@@ -174,6 +174,36 @@ TEST(JitKernels, RowsAndBarriers) {
                 "setp.lt.s32 %p1, %r4, 1024; @%p1 bra T; shr.u32 %r7, %r12, 5; setp.eq.u32 %p2, %r7, 2; @%p2 bra L; bar.sync 0; add.s32 %r5, %r5, 1;\nL: st.global.u32 [%d1], %r5; ret;", {2}, {128});
 }
 
+// Warps take turns in the loop; lanes and warps leave it at different times, some never enter it, some have exited.
+TEST(JitKernels, RowsInTurns) {
+  for (const uint32_t n : {1024u, 1000u, 130u, 31u, 0u})
+    same(kStart + "setp.eq.u32 %p3, %r12, 77; @%p3 ret; mov.u32 %r4, %r12; mov.u32 %r5, 1; mul.wide.u32 %d5, %r12, 4; add.s64 %d6, %d11, %d5; setp.ge.s32 %p1, %r4, %r3; @%p1 bra L;\n"
+                  "T: ld.global.u32 %r6, [%d6]; mad.lo.u32 %r5, %r5, 5, %r6; setp.eq.u32 %p2, %r6, 9; @%p2 bra L; add.s64 %d6, %d6, 512; add.s32 %r4, %r4, 128;\n"
+                  "setp.lt.s32 %p1, %r4, %r3; @%p1 bra T; add.s32 %r5, %r5, 7;\nL: bar.sync 0; add.s32 %r5, %r5, %r1; st.global.u32 [%d1], %r5; ret;", {3}, {128}, n);
+}
+
+// The walking loop inside another one, whose trip count differs from warp to warp.
+TEST(JitKernels, RowsInTurnsAgainAndAgain) {
+  same(kStart + "shr.u32 %r13, %r12, 5; add.s32 %r13, %r13, 1; mov.u32 %r5, 1;\nO: mov.u32 %r4, %r12; mul.wide.u32 %d5, %r12, 4; add.s64 %d6, %d11, %d5;\n"
+                "T: ld.global.u32 %r6, [%d6]; mad.lo.u32 %r5, %r5, 5, %r6; add.s64 %d6, %d6, 1024; add.s32 %r4, %r4, 256; setp.lt.s32 %p1, %r4, 1024; @%p1 bra T;\n"
+                "add.s32 %r13, %r13, -1; setp.ne.u32 %p2, %r13, 0; @%p2 bra O; st.global.u32 [%d1], %r5; ret;", {2}, {256});
+}
+
+// What is kept at a barrier: indices, constants, predicates and chunks that live across it, also where warps part behind it.
+TEST(JitKernels, RegistersAcrossBarriers) {
+  const std::string body = kStart + "mov.u32 %r13, %tid.y; mad.lo.u32 %r20, %r13, %r11, %r12; mul.wide.u32 %d7, %r20, 4; add.s64 %d1, %d10, %d7; mad.lo.u32 %r1, %r10, 128, %r20; mad.lo.u32 %r14, %r13, 64, 11; setp.lt.u32 %p1, %r3, 100; mul.wide.u32 %d5, %r12, 8; shl.b32 %r21, %r10, 9; cvt.u64.u32 %d8, %r21; add.s64 %d1, %d1, %d8; mov.u64 %d6, 1234567890123; bar.sync 0;\n"
+      "add.s32 %r15, %r2, %r14; shr.u32 %r16, %r1, 5; and.b32 %r16, %r16, 1; setp.eq.u32 %p2, %r16, 0; @%p2 bra S; bar.sync 1, 64; add.s32 %r15, %r15, 5;\n"
+      "S: bar.sync 0; cvt.u32.u64 %r17, %d5; cvt.u32.u64 %r18, %d6; add.s32 %r15, %r15, %r17; add.s32 %r15, %r15, %r18; selp.u32 %r19, 17, 19, %p1; mad.lo.u32 %r15, %r19, %r15, %r14; bar.sync 0; add.s32 %r15, %r15, %r10; st.global.u32 [%d1], %r15; ret;";
+  for (const uint32_t n : {50u, 150u}) same(body, {3}, {128}, n);
+  same(body, {2}, {16, 8}, 150);
+  same(body, {2}, {8, 16}, 150);
+}
+
+TEST(JitKernels, NaNsThroughExchange) {
+  same(kStart + "mov.b32 %f1, %r2; sub.f32 %f2, %f1, %f1; mul.f32 %f3, %f2, %f1; mov.b32 %r4, %f3; shfl.sync.bfly.b32 %r5, %r4, 3, 31, -1; mov.b32 %f4, %r5; add.f32 %f5, %f4, %f1; shfl.sync.idx.b32 %f6, %f5, 2, 31, -1;\n"
+                "mov.b32 %r6, %f6; xor.b32 %r7, %r5, %r6; add.s32 %r7, %r7, %r4; st.global.u32 [%d1], %r7; ret;");
+}
+
 TEST(JitKernels, FloatsWithNaNs) {
   same(kStart + "mov.b32 %f1, %r2; mul.f32 %f2, %f1, %f1; sub.f32 %f3, %f2, %f2; fma.rn.f32 %f4, %f1, %f3, %f2; add.ftz.f32 %f5, %f4, %f1; min.f32 %f6, %f4, %f1; max.NaN.f32 %f7, %f3, %f1;\n"
                 "div.rn.f32 %f8, %f1, %f6; sqrt.rn.f32 %f9, %f8; neg.f32 %f10, %f9; mov.b32 %r4, %f4; mov.b32 %r5, %f5; xor.b32 %r4, %r4, %r5; mov.b32 %r5, %f6; xor.b32 %r4, %r4, %r5; mov.b32 %r5, %f7; xor.b32 %r4, %r4, %r5;\n"

@@ -119,6 +119,13 @@ TEST(tiles, exact_sums_are_those_of_the_definition) {
     compare(warp_tile_v4(), "AVX-512");
 }
 
+struct Bytes final : RowSource {
+  const std::vector<uint8_t>& bytes;
+  explicit Bytes(const std::vector<uint8_t>& b) : bytes(b) {}
+  void copy(uint8_t* to) override { std::memcpy(to, bytes.data(), bytes.size()); }
+  bool same(const uint8_t* copied) override { return std::memcmp(copied, bytes.data(), bytes.size()) == 0; }
+};
+
 /// Whole products, with the outputs that vectors leave out, C added last, and k in the order of fp8.
 TEST(tiles, products_are_those_of_the_definition) {
   std::mt19937 random(11);
@@ -130,7 +137,8 @@ TEST(tiles, products_are_those_of_the_definition) {
       DenseTile tile{x.a, x.b, sum_rule(TensorCore::hopper, x.a, x.b, x.half, false)};
       if (tile.rule.late_c) tile.rule.block = x.k / 2;
       tile.k = x.k;
-      tile.raw_a = m.raw_a.data(), tile.raw_b = m.raw_b.data();
+      Bytes rows(m.raw_b);
+      tile.raw_a = m.raw_a.data(), tile.b_rows = &rows;
       std::vector<uint32_t> want = m.c;
       for (int i = 0; i < kRows * 8; i++) {  // output by output, through sums of another layout
         uint32_t b[32];
@@ -158,7 +166,8 @@ TEST(tiles, integers_wrap_or_stop_at_the_ends) {
         for (auto& v : a) v = random() % 3 ? uint8_t(random()) : 0x80;
         for (auto& v : b) v = random() % 3 ? uint8_t(random()) : 0x80;
         DenseTile tile{ea, eb, {}, false, satfinite};
-        tile.k = 32, tile.raw_a = a.data(), tile.raw_b = b.data();
+        Bytes rows(b);
+        tile.k = 32, tile.raw_a = a.data(), tile.b_rows = &rows;
         Fragments d(8);
         for (auto& w : d.words) w = random() % 2 ? random() : 0x7fffff00u + random() % 512;
         const Fragments before = d;

@@ -2,7 +2,7 @@
 //
 //   check_tensor FORMS VECTORS [--match TEXT] [--chunks N] [--raw FILE] [--show N]
 //
-// --chunks N compares the first N chunks of 32,768 items (threads) of every form only. Exit status 1 on a difference.
+// --chunks N compares the first N chunks of items (threads; forms.h says how many) of every form only. Exit status 1 on a difference.
 #include <cinttypes>
 #include <cstring>
 
@@ -175,6 +175,7 @@ int main(int argc, char** argv) try {
     else if (a == "--raw") raw = read_zst(argv[i + 1]);
   }
   const auto forms = read_forms(argv[1]);
+  const uint32_t chunk = size_of_set(argv[1]).chunk;
   const auto recorded = read_vectors(argv[2]);
   size_t same = 0, different = 0, outputs = 0, raw_at = 0;
   for (auto& f : forms) {
@@ -188,7 +189,7 @@ int main(int argc, char** argv) try {
       continue;
     }
     const size_t chunks = std::min(most, it->second.size());
-    const auto out = evaluate(f, uint32_t(chunks) * kTensorChunk);
+    const auto out = evaluate(f, uint32_t(chunks) * chunk);
     if (out.empty()) {
       printf("no meaning: %s\n", f.key().c_str());
       different++;
@@ -198,10 +199,10 @@ int main(int argc, char** argv) try {
     for (size_t c = 0; c < chunks; c++) {
       uint64_t h = c;
       for (auto& plane : out)
-        for (size_t i = c * kTensorChunk; i < (c + 1) * kTensorChunk; i++) h = fold(h, plane[i]);
+        for (size_t i = c * chunk; i < (c + 1) * chunk; i++) h = fold(h, plane[i]);
       bad += h != it->second[c];
     }
-    outputs += chunks * kTensorChunk * f.d.size();
+    outputs += chunks * chunk * f.d.size();
     if (!bad) {
       same++;
       continue;

@@ -2,8 +2,9 @@
 //
 // The recorder (GPU side) and the test (model side) both include this file: inputs are never stored, they come from
 // a generator seeded by the form's text. A line of a .forms file is
-//     pattern | destinations | sources [| operands]
-// and expands to one form for every combination of its {a,b,...} groups; $n is the n-th choice made.
+//     [@FIRST..LAST:STEP] pattern | destinations | sources [| operands]
+// and expands to one form for every combination of its {a,b,...} groups; $n is the n-th choice made. With a sweep, there
+// is one such line for every value of n: <n>, <n/D> and <n/D+C> stand for the numbers.
 //
 // Inputs of a form mix: every pair of edge values, random bits, edge values, values near (or cancelling) the previous
 // source, products near the smallest normal. One 16-bit source is exhausted. Tensor operands (A, B, C roles) share a
@@ -146,12 +147,32 @@ inline std::string default_operands(const VectorForm& f) {
   return t;
 }
 
+/// The lines of a sweep (a line without one stands for itself).
+inline std::vector<std::string> swept(const std::string& line) {
+  int first, last, step, skip = 0;
+  if (sscanf(line.c_str(), "@%d..%d:%d %n", &first, &last, &step, &skip) != 3) return {line};
+  std::vector<std::string> all;
+  for (int n = first; n <= last; n += step) {
+    std::string t = line.substr(size_t(skip));
+    for (size_t at; (at = t.find("<n")) != std::string::npos;) {
+      int divisor = 1, add = 0;
+      sscanf(t.c_str() + at, "<n/%d+%d", &divisor, &add);
+      t.replace(at, t.find('>', at) + 1 - at, std::to_string(n / divisor + add));
+    }
+    all.push_back(t);
+  }
+  return all;
+}
+
 inline std::vector<VectorForm> read_forms(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw std::runtime_error("cannot read " + path);
   std::vector<VectorForm> forms;
-  for (std::string line; std::getline(in, line);) {
-    if (line.empty() || line[0] == '#') continue;
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty() && line[0] != '#')
+      for (auto& l : swept(line)) lines.push_back(l);
+  for (auto& line : lines) {
     // vector braces in the operand template hold registers: hide them from the expansion
     std::string shown = line;
     size_t last = 0;
@@ -385,6 +406,18 @@ inline uint64_t fold(uint64_t h, uint64_t v) {
 }
 
 constexpr uint32_t kItems = 65536, kChunk = 8192;   // of a pure form
-constexpr uint32_t kTensorItems = 1u << 20, kTensorChunk = 1u << 15;
+
+/// How many items (threads) of each form of a set were recorded, and how many share a hash.
+struct SetSize {
+  uint32_t items, chunk;
+};
+inline SetSize size_of_set(const std::string& path) {
+  const size_t from = path.rfind('/') + 1;
+  const std::string stem = path.substr(from, path.find('.', from) - from);
+  if (stem == "pure") return {kItems, kChunk};
+  if (stem == "tensor") return {1u << 20, 1u << 15};
+  if (stem == "wgmma") return {1u << 13, 1u << 10};
+  return {kItems * 2, 1u << 15};
+}
 
 }  // namespace vectors

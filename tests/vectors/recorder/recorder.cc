@@ -342,14 +342,14 @@ static int run(const std::vector<std::string>& files, const std::string& cubins,
     const auto forms = read_forms(file);
     const std::string stem = file.substr(file.rfind('/') + 1, file.rfind('.') - file.rfind('/') - 1);
     const bool pure = stem == "pure";
-    const uint32_t items = pure ? kItems : stem == "tensor" ? kTensorItems : kItems * 2;
+    const SetSize size = size_of_set(file);
     std::string vec, raw;
     void* module = nullptr;
     for (size_t i = 0; i < forms.size(); i++) try {
       if (i % kPerModule == 0) check(cu.load(&module, read_file(cubins + "/" + stem + module_name(i / kPerModule) + ".cubin").c_str()), "module");
       void* fn;
       check(cu.get_function(&fn, module, ("k" + std::to_string(i)).c_str()), forms[i].text.c_str());
-      run_form(forms[i], fn, items, pure ? kChunk : kTensorChunk, pure ? raw_items : raw_items / 4 / 128 * 128, vec, raw);
+      run_form(forms[i], fn, size.items, size.chunk, pure ? raw_items : raw_items / 4 / 128 * 128, vec, raw);
     } catch (const std::exception& e) {  // after a fault the context is lost: keep what there is
       printf("%s: %s\n", forms[i].key().c_str(), e.what());
       break;

@@ -1,0 +1,250 @@
+// sanitize/quick.cc: see quick.h.
+#include "sanitize/quick.h"
+
+#include <immintrin.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "exec/decode.h"
+#include "exec/run_state.h"
+#include "lower/shared_origin.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+using isa::Space;
+
+namespace {
+
+Quick* active = nullptr;        // the process has one checker at a time
+thread_local char thread_mark;  // its address is a thread's mark
+
+long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+
+}  // namespace
+
+Quick::Quick(const Options& options, Memcheck* memcheck, Initcheck* initcheck, Racecheck* racecheck)
+    : options_(options), memcheck_(memcheck), initcheck_(initcheck), racecheck_(racecheck) {
+  // Without memcheck nobody looks where an access goes; without racecheck there is little to be quick about.
+  possible_ = memcheck && racecheck && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  if (!possible_) return;
+  active = this;
+  quick_access() = {run, same, any};
+}
+
+Quick::~Quick() {
+  if (active == this) active = nullptr;
+}
+
+// ---- which launch ----
+
+void Quick::launch_begin(const RunState& run, bool suits) {
+  if (!possible_) return;
+  run_ = ++launches_ == 1 && suits && run.launch.cluster.count() == 1 ? &run : nullptr;
+  sites_.clear();
+  if (run_) sites_.resize(run.kernel.entry->code.size());
+  if (run_) find_written(run);
+  forget_site_ranges(*run.kernel.entry->program);
+  cta_ = nullptr;
+}
+
+void Quick::find_written(const RunState& run) {
+  written_.clear();
+  const lower::Program& p = *run.kernel.entry->program;
+  auto [known, fresh] = written_params_.try_emplace(p.hash);
+  if (fresh) known->second = lower::find_written_params(p);
+  writes_known_ = known->second.has_value();
+  if (!writes_known_) return;
+  for (const uint32_t offset : *known->second) {
+    uint64_t pointer = 0;
+    if (offset + 8 <= run.launch.params.size()) std::memcpy(&pointer, run.launch.params.data() + offset, 8);
+    const Block* b = memcheck_->allocations().holder(pointer, 1);
+    if (!b) return void(writes_known_ = false);  // a pointer past an end, perhaps
+    written_.push_back(b->begin);
+  }
+}
+
+bool Quick::only_read(const Block& b) const {
+  return writes_known_ && b.kind != MemoryKind::heap && std::find(written_.begin(), written_.end(), b.begin) == written_.end();
+}
+
+void Quick::launch_end(const RunState&) {
+  if (!possible_) return;
+  launches_--;
+  run_ = nullptr;
+  cta_ = nullptr;
+}
+
+void Quick::block_begin(const CtaContext& cta) {
+  if (cta.launch->run != run_) return;
+  worker_ = &thread_mark;
+  cta_ = nullptr;
+}
+
+void Quick::forget() {
+  for (Site& s : sites_)
+    if (!s.shared) s = {};
+}
+
+void Quick::learn(const Access& a) {
+  if (a.where.run != run_ || a.where.call || a.where.pc >= sites_.size()) return;
+  if (a.order != Order::weak || a.volatile_ || (a.kind != AccessKind::load && a.kind != AccessKind::store)) return;
+  Site& s = sites_[a.where.pc];
+  const isa::Form& form = a.where.code->code[a.where.pc].instr->form;
+  const uint64_t address = a.address[std::countr_zero(a.where.mask)];
+  s.usable = false;
+  s.writes = a.kind == AccessKind::store;
+  s.shared = a.space == Space::shared || a.space == Space::shared_cta;
+  s.constant = a.space == Space::const_;
+  s.bytes = a.bytes, s.align = a.align;
+  s.compares = s.writes && !options_.strict && a.bytes <= 8 && a.bytes == uint32_t(isa::bytes_of(form.type()));
+  if (s.shared) {
+    const lower::SharedVar* v = memcheck_->variable_of(a.where);
+    s.begin = v ? v->offset : lower::kSharedStart;
+    s.end = v ? v->offset + v->bytes : a.where.warp->cta->shared_bytes;
+  } else {
+    const Block* b = memcheck_->allocations().holder(address, a.bytes);
+    if (!b || b->kind == MemoryKind::heap || (s.writes && b->constant)) return;
+    s.begin = b->begin, s.end = b->end;
+    s.tracked = initcheck_ && !s.constant ? initcheck_->find(address) : nullptr;
+    if (s.tracked && s.tracked->opaque) s.tracked = nullptr;
+    if (s.writes && writes_known_ && only_read(*b)) return;  // not where its pointer leads
+    if (!s.writes && only_read(*b) && (!s.tracked || s.tracked->is_complete())) set_site_range(*a.where.code->program, a.where.pc, s.begin, s.end);
+  }
+  s.number = racecheck_->site_of(a);
+  s.usable = a.bytes == 4 || a.bytes == 8 || a.bytes == 16;
+}
+
+// ---- one access ----
+
+bool Quick::enter(const WarpContext& w, uint32_t pc, Site*& site) {
+  busy_.store(true, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the other side's membarrier makes it a real one
+  if (stops_.load(std::memory_order_relaxed) == 0 && w.cta->launch->run == run_ && sites_[pc].usable) {
+    site = &sites_[pc];
+    if (!site->shared || w.cta == cta_) return true;
+    cta_ = w.cta;
+    shared_ = w.cta->shared;
+    shared_bits_ = initcheck_ ? initcheck_->shared_of(*w.cta) : nullptr;
+    shared_shadow_ = &racecheck_->shared_of(*w.cta);
+    return true;
+  }
+  leave();
+  return false;
+}
+
+/// Loads: all bytes have been written. Stores: they are now.
+bool Quick::initialised(const Site& s, uint64_t address, uint64_t bytes) {
+  WrittenBits* bits = s.shared ? shared_bits_ : s.tracked ? &s.tracked->bits : nullptr;
+  if (!bits) return true;
+  const uint64_t at = s.shared ? address : address - s.tracked->begin;
+  if (s.writes) return bits->write(at, bytes), true;
+  return bits->first_unwritten(at, bytes) == at + bytes;
+}
+
+/// Of lanes at consecutive places, those that store what is there.
+uint32_t Quick::unchanged(const Site& s, uint64_t address, const void* values, uint32_t lanes) const {
+  if (!s.compares || !values) return 0;
+  const std::byte* memory = s.shared ? shared_ + address : reinterpret_cast<const std::byte*>(address);
+  uint32_t equal = 0;
+  if (s.bytes == 4) {
+    for (uint32_t i = 0; i < 32; i += 4) {
+      if (!(lanes >> i & 15)) continue;
+      if ((lanes >> i & 15) != 15) {
+        for (uint32_t k = i; k < i + 4; k++)
+          if (lanes >> k & 1) equal |= uint32_t(std::memcmp(memory + 4 * k, static_cast<const std::byte*>(values) + 4 * k, 4) == 0) << k;
+        continue;
+      }
+      const __m128i there = _mm_loadu_si128(reinterpret_cast<const __m128i*>(memory + 4 * i));
+      const __m128i here = _mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const std::byte*>(values) + 4 * i));
+      equal |= uint32_t(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(there, here)))) << i;
+    }
+    return equal & lanes;
+  }
+  for (uint32_t m = lanes; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    equal |= uint32_t(std::memcmp(memory + lane * s.bytes, static_cast<const std::byte*>(values) + lane * s.bytes, s.bytes) == 0) << lane;
+  }
+  return equal;
+}
+
+uint32_t Quick::run(const WarpContext* w, uint32_t pc, uint64_t address, uint32_t lanes, const void* values) {
+  if (!lanes) return 0;
+  Quick& q = *active;
+  Site* s;
+  if (!q.enter(*w, pc, s)) return 1;
+  const uint32_t first = uint32_t(std::countr_zero(lanes)), last = 31 - uint32_t(std::countl_zero(lanes));
+  const uint64_t low = address + uint64_t{first} * s->bytes, end = address + (uint64_t{last} + 1) * s->bytes;
+  bool clear = q.inside(*s, low, end, address);
+  if (clear && !s->constant) {
+    const bool whole = last - first + 1 == uint32_t(std::popcount(lanes));
+    const uint32_t equal = s->writes ? q.unchanged(*s, address, values, lanes) : 0;
+    if (whole) clear = q.initialised(*s, low, end - low);
+    else
+      for (uint32_t m = lanes; m && clear; m &= m - 1) clear = q.initialised(*s, address + uint64_t(std::countr_zero(m)) * s->bytes, s->bytes);
+    clear = clear && q.racecheck_->quick_run(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, address, lanes, s->bytes, s->writes, equal);
+  }
+  q.leave();
+  return !clear;
+}
+
+uint32_t Quick::same(const WarpContext* w, uint32_t pc, uint64_t address, uint32_t lanes, const void* values) {
+  if (!lanes) return 0;
+  Quick& q = *active;
+  Site* s;
+  if (!q.enter(*w, pc, s)) return 1;
+  bool clear = q.inside(*s, address, address + s->bytes, address);
+  if (clear && !s->constant) {
+    bool equal = false;
+    if (s->writes && s->compares && values && std::has_single_bit(lanes)) {
+      const std::byte* memory = s->shared ? q.shared_ + address : reinterpret_cast<const std::byte*>(address);
+      equal = std::memcmp(memory, static_cast<const std::byte*>(values) + std::countr_zero(lanes) * s->bytes, s->bytes) == 0;
+    }
+    clear = q.initialised(*s, address, s->bytes) &&
+            q.racecheck_->quick_same(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, address, lanes, s->bytes, s->writes, equal);
+  }
+  q.leave();
+  return !clear;
+}
+
+uint32_t Quick::any(const WarpContext* w, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values) {
+  if (!lanes) return 0;
+  Quick& q = *active;
+  Site* s;
+  if (!q.enter(*w, pc, s)) return 1;
+  bool clear = true;
+  uint32_t equal = 0;
+  for (uint32_t m = lanes; m && clear; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const uint64_t at = addresses[lane];
+    clear = q.inside(*s, at, at + s->bytes, at) && (s->constant || q.initialised(*s, at, s->bytes));
+    if (!clear || !s->compares || !values) continue;
+    const std::byte* memory = s->shared ? q.shared_ + at : reinterpret_cast<const std::byte*>(at);
+    equal |= uint32_t(std::memcmp(memory, static_cast<const std::byte*>(values) + lane * s->bytes, s->bytes) == 0) << lane;
+  }
+  if (clear && !s->constant)
+    clear = q.racecheck_->quick_any(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, addresses, lanes, s->bytes, s->writes, equal);
+  q.leave();
+  return !clear;
+}
+
+// ---- other threads ----
+
+QuickPause::QuickPause(Quick* quick) : quick_(quick && quick->possible_ && quick->worker_ != &thread_mark ? quick : nullptr) {
+  if (!quick_) return;
+  quick_->stops_++;
+  if (!quick_->worker_) return;
+  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  while (quick_->busy_.load(std::memory_order_acquire)) _mm_pause();
+}
+
+QuickPause::~QuickPause() {
+  if (quick_) quick_->stops_--;
+}
+
+}  // namespace orrery::sanitize

@@ -1,0 +1,199 @@
+// sanitize/racecheck_quick.cc: the short way of racecheck for ordinary accesses of compiled code; see quick.h.
+//
+// What visit() (racecheck.cc) does to a word is done here to whole rows where the lanes of a warp use the words of a
+// line in order, and to single words elsewhere, as long as it is clear at once that nothing is wrong. An access that was
+// dealt with in part before something was not clear goes the long way as a whole: doing a word twice changes nothing.
+#include <bit>
+#include <cstring>
+
+#include "exec/run_state.h"
+#include "sanitize/racecheck.h"
+
+namespace orrery::sanitize {
+
+using namespace exec;
+
+/// What a warp knows, for one access.
+struct Racecheck::Seen {
+  const Knowledge* known = nullptr;
+  const BlockKnowledge* own = nullptr;   // of its own block
+  Stamp stamp;                           // of lane 0
+  uint32_t oldest = 0;
+  bool whole_warps = true;               // nothing is known of single lanes of the own block
+
+  /// The warp of `s` is known up to there; the lanes of a row are of one warp.
+  bool knows_warp(const Stamp& s) const {
+    if (s.block < oldest) return true;
+    const BlockKnowledge* b = s.block == stamp.block ? own : known ? known->of(s.block) : nullptr;
+    const uint32_t warp = s.thread / 32u;
+    return b && warp < b->warps.size() && s.clock <= b->warps[warp];
+  }
+  bool orders_row(const Stamp& s, const Stamp& now) const {
+    return (s.block == now.block && s.thread == now.thread && s.bytes == now.bytes) || knows_warp(s);
+  }
+  bool orders(const Stamp& s, const Stamp& now) const {
+    if (s.block == now.block && s.thread == now.thread) return true;
+    return knows_warp(s) || (known && known->knows(s.block, s.thread, s.clock));
+  }
+};
+
+namespace {
+
+/// `ordered(stamp)`; false: not clear.
+template <class Ordered>
+bool read_word(Stamp& write, Stamp (&read)[2], const Stamp& now, bool silent, Ordered ordered) {
+  if (write.site) {
+    if (write.same(now)) return true;
+    if (!silent && !ordered(write)) return false;
+  }
+  if (read[0].same(now)) return true;
+  if (!read[0].site || ordered(read[0])) {
+    if (read[1].site && ordered(read[1])) read[1] = {};
+    read[0] = now;
+  } else {
+    read[1] = now;
+  }
+  return true;
+}
+
+template <class Ordered>
+bool write_word(Stamp& write, Stamp (&read)[2], const Stamp& now, Ordered ordered) {
+  if (write.site) {
+    if (write.same(now)) return true;
+    if (!ordered(write)) return false;
+  }
+  for (const Stamp& r : read)
+    if (r.site && !ordered(r)) return false;
+  read[0] = read[1] = {};
+  write = now;
+  return true;
+}
+
+/// Every access so far was of the whole word.
+bool is_whole(const Cell& c) {
+  return (c.write.site ? c.write.bytes == 0xF : c.write.bytes != 0xFF) && (!c.read[0].site || c.read[0].bytes == 0xF) &&
+         (!c.read[1].site || c.read[1].bytes == 0xF);
+}
+
+}  // namespace
+
+bool Racecheck::see(const WarpContext& w, bool shared, uint32_t site, Seen& seen) {
+  BlockOrder& b = order_.block(*w.cta);
+  WarpOrder& warp = b.warps[w.warp_id];
+  if (!warp.clock.uniform) return false;
+  if (warp.quick_known != warp.clock.common || !warp.quick_known) {
+    warp.quick_known = warp.clock.common;
+    warp.quick_own = warp.quick_known ? warp.quick_known->of(b.serial) : nullptr;
+  }
+  seen.known = warp.quick_known.get();
+  seen.own = warp.quick_own;
+  seen.whole_warps = !seen.own || seen.own->lanes.empty();
+  seen.oldest = shared ? b.cluster : quick_oldest_;
+  seen.stamp = {b.serial, warp.clock.clock, site, warp.clock.first_thread, 0xF, 0};
+  return true;
+}
+
+/// The line that holds `address`; cells: null when its page has none.
+void Racecheck::quick_line(const QuickMemory& memory, uint64_t address, LineHead*& head, Cell*& cells) {
+  const uint64_t line = address % GlobalShadow::kPageBytes / kLineBytes;
+  if (memory.shared) {
+    head = &memory.shared->heads[address / kLineBytes];
+    cells = memory.shared->line_cells(address / kLineBytes);
+    return;
+  }
+  GlobalShadow::Page& page = global_.page(address);
+  head = &page.heads[line];
+  cells = page.cells ? page.cells + line * kLineWords : nullptr;
+}
+
+/// `n` words from `address` on, 2^shift to a lane, the first lane being `lane`.
+bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_t address, uint32_t n, uint32_t lane, uint32_t shift, QuickDoes does) {
+  Stamp now = seen.stamp;
+  const uint32_t first_thread = now.thread;
+  const auto ordered_row = [&](const Stamp& s) { return seen.orders_row(s, now); };
+  const auto ordered = [&](const Stamp& s) { return seen.orders(s, now); };
+  for (uint32_t i = 0; i < n;) {
+    const uint64_t at = address + 4ull * i;
+    LineHead* head;
+    Cell* cells;
+    quick_line(memory, at, head, cells);
+    const uint32_t in_line = uint32_t(at % kLineBytes / 4), count = std::min(n - i, uint32_t(kLineWords) - in_line);
+    if (count == kLineWords && head->state != LineState::cells && seen.whole_warps) {
+      now.thread = uint16_t(first_thread + lane + (i >> shift));
+      now.bytes = uint8_t(0xF | shift << 4);
+      const bool clear = does == QuickDoes::write ? write_word(head->write, head->read, now, ordered_row)
+                                                  : read_word(head->write, head->read, now, does == QuickDoes::write_same, ordered_row);
+      if (clear) {
+        head->state = LineState::row;
+        i += count;
+        continue;
+      }
+    }
+    if (head->state != LineState::cells) {
+      if (!cells) cells = global_.line_cells(global_.page(at), at % GlobalShadow::kPageBytes / kLineBytes);
+      give_cells(*head, cells);
+    }
+    now.bytes = 0xF;
+    for (uint32_t k = 0; k < count; k++, i++) {
+      Cell& c = cells[in_line + k];
+      now.thread = uint16_t(first_thread + lane + (i >> shift));
+      if (!is_whole(c)) return false;
+      const bool clear = does == QuickDoes::write ? write_word(c.write, c.read, now, ordered)
+                                                  : read_word(c.write, c.read, now, does == QuickDoes::write_same, ordered);
+      if (!clear) return false;
+    }
+    if (count == kLineWords && does == QuickDoes::write) {  // all of it is this warp's now
+      head->write = cells[0].write;
+      head->write.bytes = uint8_t(0xF | shift << 4);
+      head->read[0] = head->read[1] = {};
+      head->state = LineState::row;
+    }
+  }
+  return true;
+}
+
+/// Lanes in `mask` at consecutive places from `address` (of lane 0) on; lanes in `same` store what is there.
+bool Racecheck::quick_run(const WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes,
+                          uint32_t same) {
+  Seen seen;
+  if (!see(w, memory.shared, site, seen)) return false;
+  if (writes && order_.has_locations()) return false;
+  const uint32_t shift = bytes == 4 ? 0 : bytes == 8 ? 1 : 2;
+  for (const uint32_t part : {mask & ~same, mask & same})
+    for (uint32_t m = part; m;) {
+      const uint32_t lane = uint32_t(std::countr_zero(m)), n = uint32_t(std::countr_one(m >> lane));
+      const QuickDoes does = !writes ? QuickDoes::read : part == (mask & same) ? QuickDoes::write_same : QuickDoes::write;
+      if (!quick_words(memory, seen, address + uint64_t{lane} * bytes, n << shift, lane, shift, does)) return false;
+      if (n + lane >= 32) break;
+      m &= ~0u << (lane + n);
+    }
+  return true;
+}
+
+/// All lanes in `mask` read, or one writes.
+bool Racecheck::quick_same(const WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes, bool same) {
+  const uint32_t first = uint32_t(std::countr_zero(mask)), last = 31 - uint32_t(std::countl_zero(mask));
+  if (writes && (first != last || order_.has_locations())) return false;
+  Seen seen;
+  if (!see(w, memory.shared, site, seen)) return false;
+  const QuickDoes does = !writes ? QuickDoes::read : same ? QuickDoes::write_same : QuickDoes::write;
+  const uint32_t words = bytes / 4, shift = bytes == 4 ? 0 : bytes == 8 ? 1 : 2;
+  // Of several readers the first and the last are kept, whatever comes between.
+  return quick_words(memory, seen, address, words, first, shift, does) && (first == last || quick_words(memory, seen, address, words, last, shift, does));
+}
+
+bool Racecheck::quick_any(const WarpContext& w, const QuickMemory& memory, uint32_t site, const uint64_t* addresses, uint32_t mask, uint32_t bytes, bool writes,
+                          uint32_t same) {
+  Seen seen;
+  if (!see(w, memory.shared, site, seen)) return false;
+  if (writes && order_.has_locations()) return false;
+  const uint32_t shift = bytes == 4 ? 0 : bytes == 8 ? 1 : 2;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint32_t lane = uint32_t(std::countr_zero(m));
+    const QuickDoes does = !writes ? QuickDoes::read : same >> lane & 1 ? QuickDoes::write_same : QuickDoes::write;
+    if (!quick_words(memory, seen, addresses[lane], bytes / 4, lane, shift, does)) return false;
+  }
+  return true;
+}
+
+}  // namespace orrery::sanitize
