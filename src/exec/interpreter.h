@@ -33,6 +33,8 @@ constexpr uint32_t kKeptBytes = 256;
 /// The commonest service without the interpreter: a converged warp stands at an unguarded bar.sync of all threads. False
 /// when `d` is something else; otherwise the group waits, or is ready when it was the last to arrive.
 bool arrive_together(WarpContext& w, const Decoded& d);
+/// Reports that all live lanes of the warp come to a barrier of the whole block at instruction `pc`.
+void tell_arrival(Observer& observer, const WarpContext& w, uint32_t pc, uint32_t number);
 /// When the lanes of a warp that had not arrived at a barrier exit, the warp has arrived as a whole.
 void fill_partial_arrivals(WarpContext& w);
 /// Rechecks barriers that wait for live threads only; wakes their groups. Called after arrivals and exits.

@@ -152,14 +152,19 @@ bool is_plain_barrier(const ptx::Instr& in) {
   return in.ops.size() == 1 && in.ops[0].kind == ptx::OperandKind::imm && uint64_t(in.ops[0].value) <= 15;
 }
 
+void tell_arrival(Observer& o, const WarpContext& w, uint32_t pc, uint32_t number) {
+  const RunState* run = w.cta->launch->run;
+  o.barrier_arrive({run, &w, run->kernel.entry.get(), nullptr, pc, w.live}, number, 0, true);
+}
+
 bool arrive_together(WarpContext& w, const Decoded& d) {
   if (!is_plain_barrier(*d.instr)) return false;
   CtaContext& cta = *w.cta;
-  if (const Observer* o = cta.launch->run->machine.observer; o && (o->wants() & kObserveSync)) return false;  // it is told
   const uint32_t number = uint32_t(d.instr->ops[0].value);
   if (cta.partial[number * cta.n_warps + w.warp_id]) return false;
   Group& g = w.groups[0];
   Barrier& b = cta.barriers[number];
+  if (Observer* o = cta.launch->run->machine.observer) tell_arrival(*o, w, g.pc, number);
   w.instructions++;
   g.pc++;
   g.state = GroupState::barrier;

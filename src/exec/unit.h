@@ -53,6 +53,7 @@ class Unit {
   void take_up_code();
   Progress end();
   std::optional<Progress> advance_together();
+  void tell_barrier(uint32_t pc);
   void separate();
   bool waits_for_mbarrier() const;
   void report_hang();

@@ -11,6 +11,7 @@
 // Invariant: while a block is together its warps are `fresh`: their groups are as reset() leaves them.
 #include "exec/fault.h"
 #include "exec/interpreter.h"
+#include "exec/observer.h"
 #include "exec/unit.h"
 
 namespace orrery::exec {
@@ -37,11 +38,29 @@ std::optional<Unit::Progress> Unit::advance_together() {
     if (Stop(stop & 255) != Stop::arrived) break;
     entry = native.entry_of[(stop >> 8) + 1];
     if (entry < 0) break;
+    if (run_.machine.observer) tell_barrier(stop >> 8);
     for (WarpContext& w : warps) w.instructions++, w.budget = kSpinBudget;
     if (sweeps % kPollPeriod == kPollPeriod - 1 && poll(run_)) return Progress::fault;
   }
   separate();
   return std::nullopt;
+}
+
+/// Reports a barrier that all warps have come to; for the observer they wait there.
+void Unit::tell_barrier(uint32_t pc) {
+  Observer& o = *run_.machine.observer;
+  CtaContext& cta = blocks_[0]->cta;
+  const uint32_t number = uint32_t(run_.kernel.entry->code[pc].instr->ops[0].value);
+  for (WarpContext& w : blocks_[0]->warps) {
+    Group& g = w.groups[0];
+    g.mask = w.live, g.pc = pc + 1, g.state = GroupState::barrier, g.barrier = uint8_t(number);
+    tell_arrival(o, w, pc, number);
+  }
+  o.barrier_complete(cta, number);
+  for (WarpContext& w : blocks_[0]->warps) {
+    w.groups[0] = Group{};
+    w.groups[0].mask = w.lanes;
+  }
 }
 
 /// The warps stand at different places: counts and groups become what they would be had each run by itself.

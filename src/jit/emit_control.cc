@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "exec/interpreter.h"
-#include "exec/observer.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
 #include "jit/rows.h"
@@ -220,6 +219,7 @@ void Emitter::emit_node(uint32_t n) {
   full_ = full_nodes_[n] != 0;
   covered_.clear();
   loaded_early_.clear();
+  offered_.clear();
   kept_.clear();
   if (!node.waiting.empty()) {
     kept_.assign(plan_.program.regs.size(), 0);
@@ -468,7 +468,6 @@ llvm::Value* Emitter::write_group(Value* n, uint32_t pc, Value* bits) {
 /// A barrier of all threads that all live lanes reach together: only the registers are written, and of those that are
 /// described by bases only these when a region starts behind the barrier.
 bool Emitter::emit_arrival(uint32_t pc) {
-  if (plan_.observe & exec::kObserveSync) return false;
   if (!exec::is_plain_barrier(plan_.program.code[pc]) || !schedule_.nodes[node_].waiting.empty() || pc >> 24) return false;
   publish_count();
   const bool keep = plan_.entry_of[pc + 1] >= 0;

@@ -47,6 +47,14 @@ bool Emitter::emit_offered(const Instr& in) {
     b_.CreateCondBr(access.leaves_range(), look, quick);
     b_.SetInsertPoint(look);
   }
+  if (words && f.op == Op::ld && !ranged) {
+    access.offer_together();
+    if (const auto together = offered_.find(inst_); together != offered_.end()) {
+      Block* look = block("offer");
+      b_.CreateCondBr(together->second, quick, look);
+      b_.SetInsertPoint(look);
+    }
+  }
   if (words) {
     auto* branch = b_.CreateCondBr(access.offer(), report, quick);
     branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
@@ -81,6 +89,42 @@ void Emitter::emit_observed(const Instr& in) {
   emit_execute(in);
 }
 
+void MemoryAccess::offer_together() {
+  if (e_.offered_.contains(e_.inst_) || address_.base != ptx::BaseKind::reg || e_.guard_ || (!is_flat() && !(is_row() && all_))) return;
+  const bool rows = !is_flat();
+  const int64_t step = size() * (rows ? 32 : 1);
+  std::map<int64_t, std::vector<uint32_t>> at;  // place -> loads
+  at[address_.value].push_back(e_.inst_);
+  const lower::Node& node = e_.schedule_.nodes[e_.node_];
+  for (uint32_t i = e_.inst_ + 1; i < node.last; i++) {
+    const Instr& in = e_.plan_.program.code[i];
+    if (e_.plan_.observed[i] && in.form.op != Op::ld) break;  // it may order what comes before and after
+    bool rewritten = false;
+    lower::for_registers(in, [&](uint32_t r) { rewritten |= r == address_.id; }, [](uint32_t) {});
+    if (in.form.op == Op::ld && in.guard.reg == ptx::kNoReg && in.form.n_spaces && in_.form.n_spaces && in.form.space() == in_.form.space()) {
+      const ptx::Operand& o = in.ops[1];
+      if (o.kind == ptx::OperandKind::address && o.base == ptx::BaseKind::reg && o.id == address_.id) {
+        const MemoryAccess other(e_, in, o, isa::bytes_of(in.form.type()), std::max<int>(1, in.form.vec));
+        if (other.size() == size() && (rows ? other.is_row() : other.is_flat())) at[o.value].push_back(i);
+      }
+    }
+    if (rewritten) break;
+  }
+  // Those that lie side by side with this one.
+  int64_t low = address_.value, high = address_.value + step;
+  while (at.contains(low - step)) low -= step;
+  while (at.contains(high)) high += step;
+  if (high - low == step) return;
+  llvm::Type *i32 = b_.getInt32Ty(), *i64 = b_.getInt64Ty();
+  Value* where = b_.CreateAdd(b_.CreateZExt(address(1), i64), b_.getInt64(uint64_t(low - address_.value)));
+  auto callee = e_.module_.getOrInsertFunction(Symbols::quick_block, llvm::FunctionType::get(i32, {b_.getPtrTy(), i32, i64, i32, i32, i32}, false));
+  auto* call = b_.CreateCall(callee, {e_.warp_, b_.getInt32(e_.inst_), where, e_.bits_of(e_.exec_mask()), b_.getInt32(uint32_t((high - low) / step)), b_.getInt32(rows)});
+  call->addFnAttr(llvm::Attribute::NoUnwind);
+  Value* clear = b_.CreateICmpEQ(call, b_.getInt32(0));
+  for (int64_t place = low; place < high; place += step)
+    for (uint32_t inst : at[place]) e_.offered_[inst] = clear;
+}
+
 llvm::Value* MemoryAccess::leaves_range() {
   if (lanes_.varies()) return e_.any(b_.CreateAnd(outside_known(address(32), size()), e_.exec_mask()));
   const auto [low, high] = span_of_lanes();
@@ -96,7 +140,7 @@ llvm::Value* MemoryAccess::offer() {
     values = e_.scratch(256, 60);
     b_.CreateAlignedStore(sources()[0], values, Align(64));
   }
-  const bool flat = lanes_.chunks == 1 && lanes_.pattern == 0, row = lanes_.chunks == 1 && !lanes_.varies() && !repeat_ && consecutive(1);
+  const bool flat = is_flat(), row = is_row();
   const char* name = flat ? Symbols::quick_same : row ? Symbols::quick_run : Symbols::quick_any;
   Value* where;
   if (flat || row) {

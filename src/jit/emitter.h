@@ -47,7 +47,8 @@ struct Symbols {
   static constexpr const char* pure = "orrery_thunk_pure";
   static constexpr const char* settle = "orrery_thunk_settle";
   static constexpr const char* site_ranges = "orrery_site_ranges";
-  static constexpr const char *quick_run = "orrery_quick_run", *quick_same = "orrery_quick_same", *quick_any = "orrery_quick_any";
+  static constexpr const char *quick_run = "orrery_quick_run", *quick_same = "orrery_quick_same", *quick_block = "orrery_quick_block",
+                              *quick_any = "orrery_quick_any";
   static std::string form(uint32_t inst) { return "orrery_form_" + std::to_string(inst); }
   static std::string meaning(uint32_t inst) { return "orrery_meaning_" + std::to_string(inst); }
   static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }
@@ -243,6 +244,7 @@ class Emitter {
   std::map<std::pair<size_t, int>, llvm::AllocaInst*> scratch_;
   std::map<uint32_t, Cover> covered_;                       // by base register: checked since it was written in this node
   std::map<uint32_t, Value*> loaded_early_;                 // by instruction: a load of this node whose value is there already
+  std::map<uint32_t, Value*> offered_;                      // by instruction: i1, it has been dealt with together with others of this node
   std::map<size_t, Value*> widened_;                        // by operand of this instruction: its 64-bit base
   uint32_t region_ = 0, node_ = 0, inst_ = 0;
   bool full_ = false;                                       // the mask of this node is known to be all lanes

@@ -17,6 +17,8 @@ class MemoryAccess {
   void atomic();
   /// Offers the access to exec/'s short way (exec/observed.h): i1, it must be reported. emit_observed.cc
   llvm::Value* offer();
+  /// Offers this load from shared memory together with others of the node; fills Emitter::offered_ where there are some.
+  void offer_together();
   /// i1: some lane is outside its instruction's range.
   llvm::Value* leaves_range();
 
@@ -38,6 +40,8 @@ class MemoryAccess {
   Value* repeated_mask(Value* mask);
   Value* address(int width);
   Value* outside(Value* address, int64_t low, int64_t extent);
+  bool is_flat() const { return lanes_.chunks == 1 && lanes_.pattern == 0; }
+  bool is_row() const { return lanes_.chunks == 1 && !lanes_.varies() && lanes_.pattern && !repeat_ && consecutive(1); }
   Value* outside_known(Value* address, int64_t extent);  // emit_observed.cc
   Value* any_bad_chunk(Value* bad, Value* mask);
   Value* pointer(Value* address);

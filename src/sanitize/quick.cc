@@ -34,7 +34,7 @@ Quick::Quick(const Options& options, Memcheck* memcheck, Initcheck* initcheck, R
   possible_ = memcheck && racecheck && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   if (!possible_) return;
   active = this;
-  quick_access() = {run, same, any};
+  quick_access() = {run, same, block, any};
 }
 
 Quick::~Quick() {
@@ -181,6 +181,10 @@ uint32_t Quick::run(const WarpContext* w, uint32_t pc, uint64_t address, uint32_
   const uint32_t first = uint32_t(std::countr_zero(lanes)), last = 31 - uint32_t(std::countl_zero(lanes));
   const uint64_t low = address + uint64_t{first} * s->bytes, end = address + (uint64_t{last} + 1) * s->bytes;
   bool clear = q.inside(*s, low, end, address);
+  if (clear && s->shared && !s->writes && q.racecheck_->is_quiet(*q.shared_shadow_, low, end)) {
+    q.leave();
+    return 0;
+  }
   if (clear && !s->constant) {
     const bool whole = last - first + 1 == uint32_t(std::popcount(lanes));
     const uint32_t equal = s->writes ? q.unchanged(*s, address, values, lanes) : 0;
@@ -208,6 +212,19 @@ uint32_t Quick::same(const WarpContext* w, uint32_t pc, uint64_t address, uint32
     clear = q.initialised(*s, address, s->bytes) &&
             q.racecheck_->quick_same(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, address, lanes, s->bytes, s->writes, equal);
   }
+  q.leave();
+  return !clear;
+}
+
+uint32_t Quick::block(const WarpContext* w, uint32_t pc, uint64_t address, uint32_t lanes, uint32_t n, uint32_t rows) {
+  if (!lanes) return 0;
+  Quick& q = *active;
+  Site* s;
+  if (!q.enter(*w, pc, s)) return 1;
+  const uint64_t end = address + uint64_t{n} * s->bytes * (rows ? 32 : 1);
+  bool clear = s->shared && q.inside(*s, address, end, address);
+  if (clear && !q.racecheck_->is_quiet(*q.shared_shadow_, address, end))
+    clear = q.initialised(*s, address, end - address) && q.racecheck_->quick_block(*w, *q.shared_shadow_, s->number, address, end, lanes, s->bytes, rows);
   q.leave();
   return !clear;
 }

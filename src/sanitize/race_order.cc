@@ -1,6 +1,7 @@
 // sanitize/race_order.cc: see race_order.h.
 #include "sanitize/race_order.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "exec/decode.h"
@@ -112,17 +113,44 @@ const BarrierArrival* RaceOrder::barrier_arrive(const Where& where, uint32_t num
       gather.depends = join(gather.depends, f.depends);
       if (f.published_clock) gather.published = join(gather.published, lane_past(w, lane, f.published, f.published_clock));
     }
-  gather.known = join(gather.known, release(w.clock, where.mask, where.warp->live));
+  if (w.clock.uniform && (where.mask & where.warp->live) == where.warp->live) {
+    // As release() would do, but that the barrier adds the pasts of all warps at once.
+    gather.known = join(gather.known, w.clock.common);
+    gather.whole.emplace_back(where.warp->warp_id, w.clock.clock++);
+  } else {
+    gather.known = join(gather.known, release(w.clock, where.mask, where.warp->live));
+  }
   return unordered;
 }
+
+namespace {
+
+/// `known` and the pasts of whole warps of a block.
+KnowledgePtr with_pasts(const KnowledgePtr& known, uint32_t block, const std::vector<std::pair<uint32_t, uint32_t>>& warps) {
+  if (warps.empty()) return known;
+  auto own = std::make_shared<BlockKnowledge>();
+  auto sum = known ? std::make_shared<Knowledge>(*known) : std::make_shared<Knowledge>();
+  auto it = std::lower_bound(sum->blocks.begin(), sum->blocks.end(), block, [](const auto& e, uint32_t b) { return e.first < b; });
+  if (it != sum->blocks.end() && it->first == block) *own = *it->second;
+  else it = sum->blocks.insert(it, {block, nullptr});
+  for (const auto& [warp, clock] : warps) own->add_warp(warp, clock);
+  it->second = std::move(own);
+  return sum;
+}
+
+}  // namespace
 
 void RaceOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
   BlockOrder& b = block(cta);
   BlockOrder::Arrivals& arrivals = b.arrivals[number & 15];
   arrivals.before.swap(arrivals.now);
   arrivals.now.clear();
-  BlockOrder::Gather gather = std::move(b.barriers[number & 15]);
-  b.barriers[number & 15] = {};
+  BlockOrder::Gather& kept = b.barriers[number & 15];
+  BlockOrder::Gather gather = std::move(kept);
+  gather.known = with_pasts(gather.known, b.serial, gather.whole);
+  gather.whole.clear();
+  kept = {};
+  kept.whole = std::move(gather.whole);  // its memory
   for (uint32_t i = 0; i < cta.n_warps; i++) {
     const WarpContext& w = cta.warps[i];
     uint32_t mask = 0;

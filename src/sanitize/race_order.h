@@ -61,6 +61,7 @@ struct BlockOrder {
   std::vector<WarpOrder> warps;
   struct Gather {
     KnowledgePtr known, published, seen, depends;
+    std::vector<std::pair<uint32_t, uint32_t>> whole;  // warps that came with all their live lanes, and their clocks; without what they knew
   };
   Gather barriers[16];
   /// Arrivals at a barrier that counts fewer threads than the block has: of this phase and of the one before.

@@ -25,7 +25,7 @@ struct Stamp {
   uint32_t clock = 0;     // of the thread's warp
   uint32_t site = 0;      // instruction
   uint16_t thread = 0;    // in the block; of a row: of its first word
-  uint8_t bytes = 0;      // of the word, a bit each; of a row: 0xF and in the high bits log2 of the words per thread
+  uint8_t bytes = 0;      // of the word, a bit each; of a row: 0xF and in the high bits log2 of the words per thread (5: one thread for all)
   uint8_t scope = 0;      // exec::Scope of a strong access; 0: weak
   bool same(const Stamp& o) const { return block == o.block && clock == o.clock && thread == o.thread && site == o.site && bytes == o.bytes; }
 };
@@ -40,6 +40,7 @@ enum class LineState : uint32_t { empty, row, cells };
 struct LineHead {
   Stamp write, read[2];              // of a row
   LineState state = LineState::empty;
+  uint32_t quiet = 0;                // while this is Racecheck's epoch, threads of two warps have read all of it, none has written
 };
 
 constexpr uint64_t kLineBytes = 128, kLineWords = kLineBytes / 4;
@@ -80,6 +81,7 @@ struct SharedShadow {
   Cell* line_cells(uint64_t line) { return &cells[line * kLineWords]; }
   Cell& cell(uint64_t word) {
     LineHead& head = heads[word / kLineWords];
+    head.quiet = 0;
     if (head.state != LineState::cells) give_cells(head, line_cells(word / kLineWords));
     return cells[word];
   }

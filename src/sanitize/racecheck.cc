@@ -47,6 +47,7 @@ void Racecheck::block_begin(const CtaContext& cta) {
 }
 
 void Racecheck::warp_sync(const Where& where, uint32_t) {
+  epoch_++;
   if (where.code->code[where.pc].instr->form.op == Op::bar_warp) order_.warp_sync(where);
   order_.exchange(where);
 }
@@ -66,13 +67,23 @@ void Racecheck::barrier_arrive(const Where& where, uint32_t number, uint32_t exp
   collector_.add(std::move(f));
 }
 
-void Racecheck::barrier_complete(const CtaContext& cta, uint32_t number) { order_.barrier_complete(cta, number); }
+void Racecheck::barrier_complete(const CtaContext& cta, uint32_t number) {
+  epoch_++;
+  order_.barrier_complete(cta, number);
+}
 void Racecheck::cluster_arrive(const Where& where, bool relaxed) { order_.cluster_arrive(where, relaxed); }
 void Racecheck::cluster_wait(const Where& where) { order_.cluster_wait(where); }
-void Racecheck::cluster_complete(const ClusterContext& c) { order_.cluster_complete(c); }
-void Racecheck::mbarrier(const MbarrierEvent& e) { order_.mbarrier(e); }
+void Racecheck::cluster_complete(const ClusterContext& c) {
+  epoch_++;
+  order_.cluster_complete(c);
+}
+void Racecheck::mbarrier(const MbarrierEvent& e) {
+  epoch_++;
+  order_.mbarrier(e);
+}
 
 void Racecheck::instruction(const Where& where) {
+  epoch_++;
   const isa::Form& f = where.code->code[where.pc].instr->form;
   if (f.op != Op::fence && f.op != Op::membar) return;
   if (f.has(Mod::proxy)) return;
@@ -138,6 +149,7 @@ void Racecheck::strong(const Access& a, int lane, const std::byte* memory, bool 
     if (a.kind != AccessKind::load) order_.weak_write(key);
     return;
   }
+  if (a.order != Order::relaxed) epoch_++;
   const bool writes = a.kind != AccessKind::load, reads = a.kind != AccessKind::store;
   if (reads) order_.strong_read(a.where, lane, key, a.order == Order::release ? Order::relaxed : a.order, a.scope);
   if (writes) order_.strong_write(a.where, lane, key, a.order == Order::acquire ? Order::relaxed : a.order, a.scope, reads, global);

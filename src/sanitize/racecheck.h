@@ -46,6 +46,14 @@ class Racecheck : public exec::Observer {
   bool quick_run(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes, uint32_t same);
   bool quick_same(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes, bool same);
   bool quick_any(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, const uint64_t* addresses, uint32_t mask, uint32_t bytes, bool writes, uint32_t same);
+  /// Every lane reads all words of [address, end) in shared memory, or lane i word i (of `bytes`) of every row of 32.
+  bool quick_block(const exec::WarpContext& w, SharedShadow& shadow, uint32_t site, uint64_t address, uint64_t end, uint32_t mask, uint32_t bytes, bool rows);
+  /// Reads of these bytes of shared memory need no record.
+  bool is_quiet(const SharedShadow& shadow, uint64_t address, uint64_t end) const {
+    for (uint64_t line = address / kLineBytes; line * kLineBytes < end; line++)
+      if (shadow.heads[line].quiet != epoch_) return false;
+    return true;
+  }
   uint32_t site_of(const exec::Access& a);
   SharedShadow& shared_of(const exec::CtaContext& cta);
 
@@ -121,6 +129,7 @@ class Racecheck : public exec::Observer {
   std::vector<Block> blocks_;                      // by serial - first_
   uint32_t first_ = 1;                             // serial of blocks_[0]
   uint32_t quick_oldest_ = 0;                      // of the launch that began last
+  uint32_t epoch_ = 1;                             // goes up whenever something orders threads of a block
   std::unordered_map<const exec::RunState*, uint32_t> launches_;  // first serial of a launch that runs
 };
 

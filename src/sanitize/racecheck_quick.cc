@@ -3,6 +3,7 @@
 // What visit() (racecheck.cc) does to a word is done here to whole rows where the lanes of a warp use the words of a
 // line in order, and to single words elsewhere, as long as it is clear at once that nothing is wrong. An access that was
 // dealt with in part before something was not clear goes the long way as a whole: doing a word twice changes nothing.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -118,13 +119,20 @@ bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_
     Cell* cells;
     quick_line(memory, at, head, cells);
     const uint32_t in_line = uint32_t(at % kLineBytes / 4), count = std::min(n - i, uint32_t(kLineWords) - in_line);
+    if (does != QuickDoes::read) head->quiet = 0;
+    else if (memory.shared && head->quiet == epoch_) {
+      i += count;
+      continue;
+    }
     if (count == kLineWords && head->state != LineState::cells && seen.whole_warps) {
       now.thread = uint16_t(first_thread + lane + (i >> shift));
-      now.bytes = uint8_t(0xF | shift << 4);
+      now.bytes = uint8_t(0xF | std::min(shift, 5u) << 4);
       const bool clear = does == QuickDoes::write ? write_word(head->write, head->read, now, ordered_row)
                                                   : read_word(head->write, head->read, now, does == QuickDoes::write_same, ordered_row);
       if (clear) {
         head->state = LineState::row;
+        // Not ordered, and of another warp: whoever writes here next is in order with one of the two at most.
+        if (does == QuickDoes::read && memory.shared && head->read[1].site && head->read[1].same(now) && head->read[0].thread / 32 != now.thread / 32) head->quiet = epoch_;
         i += count;
         continue;
       }
@@ -144,7 +152,7 @@ bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_
     }
     if (count == kLineWords && does == QuickDoes::write) {  // all of it is this warp's now
       head->write = cells[0].write;
-      head->write.bytes = uint8_t(0xF | shift << 4);
+      head->write.bytes = uint8_t(0xF | std::min(shift, 5u) << 4);
       head->read[0] = head->read[1] = {};
       head->state = LineState::row;
     }
@@ -167,6 +175,23 @@ bool Racecheck::quick_run(const WarpContext& w, const QuickMemory& memory, uint3
       if (n + lane >= 32) break;
       m &= ~0u << (lane + n);
     }
+  return true;
+}
+
+bool Racecheck::quick_block(const WarpContext& w, SharedShadow& shadow, uint32_t site, uint64_t address, uint64_t end, uint32_t mask, uint32_t bytes, bool rows) {
+  Seen seen;
+  if (!see(w, true, site, seen)) return false;
+  const uint32_t words = uint32_t(end - address) / 4;
+  if (!rows) {
+    constexpr uint32_t kOneLane = 31;  // shift: all words to one lane
+    const uint32_t first = uint32_t(std::countr_zero(mask)), last = 31 - uint32_t(std::countl_zero(mask));
+    return quick_words({&shadow}, seen, address, words, first, kOneLane, QuickDoes::read) &&
+           (first == last || quick_words({&shadow}, seen, address, words, last, kOneLane, QuickDoes::read));
+  }
+  const uint32_t shift = bytes == 4 ? 0 : bytes == 8 ? 1 : 2;
+  if (mask != ~0u) return false;
+  for (uint64_t row = address; row < end; row += 32 * bytes)
+    if (!quick_words({&shadow}, seen, row, 32 << shift, 0, shift, QuickDoes::read)) return false;
   return true;
 }
 

@@ -51,21 +51,22 @@ void Synccheck::block_begin(const CtaContext& cta) {
   b.run = cta.launch->run;
   for (auto& arrivals : b.barriers) arrivals.clear();
   b.warps.assign(cta.n_warps, {});
-  b.setmaxnreg.clear();
+  b.of_warpgroup.clear();
 }
 
-/// All four warps of a warpgroup must have executed each setmaxnreg equally often.
+/// All four warps of a warpgroup must have executed each setmaxnreg and wgmma equally often.
 void Synccheck::block_end(const CtaContext& cta) {
   const auto it = blocks_.find(&cta);
   if (it == blocks_.end()) return;
-  for (auto& [pc, seen] : it->second.setmaxnreg)
+  for (auto& [pc, seen] : it->second.of_warpgroup)
     for (const auto& [warp, times] : seen.times) {
       const uint32_t first = warp / 4 * 4;
       uint32_t other = first;
       while (other < std::min(first + 4, cta.n_warps) && seen.times.contains(other) && seen.times.at(other) == times) other++;
       if (other == std::min(first + 4, cta.n_warps)) continue;
       report(seen.where, -1, "divergent-warp",
-             fmt::format("setmaxnreg is executed by warp {} but not by warp {} of the same warpgroup; all warps of the warpgroup must execute it", warp, other),
+             fmt::format("{} is executed by warp {} but not by warp {} of the same warpgroup; all warps of the warpgroup must execute it",
+                         form_of(seen.where).op == Op::setmaxnreg ? "setmaxnreg" : "wgmma", warp, other),
              "make the condition around it the same for whole warpgroups");
       break;
     }
@@ -143,6 +144,7 @@ void Synccheck::warp_arrive(const Where& where, const uint32_t* members) {
   const bool aligned = f.op == Op::mma || f.op == Op::mma_sp || f.op == Op::wmma_mma || f.op == Op::wmma_load || f.op == Op::wmma_store ||
                        f.op == Op::movmatrix || f.op == Op::wgmma_mma_async || f.op == Op::wgmma_mma_async_sp;
   if (aligned) {
+    if (where.mask == w.live && (f.op == Op::wgmma_mma_async || f.op == Op::wgmma_mma_async_sp)) count(where);
     if (where.mask == w.live) return;
     uint32_t here = where.mask;  // lanes that wait for the others at this instruction
     for (uint32_t i = 0; i < w.n_groups; i++)
@@ -174,13 +176,16 @@ void Synccheck::warp_sync(const Where& where, uint32_t members) {
          "compute the mask before the branch (__ballot_sync of its condition) so that it names only the lanes inside");
 }
 
+void Synccheck::count(const Where& where) {
+  if (where.call) return;
+  OfWarpgroup& seen = blocks_[where.warp->cta].of_warpgroup[where.pc];
+  if (seen.times.empty()) seen.where = where;
+  seen.times[where.warp->warp_id]++;
+}
+
 void Synccheck::instruction(const Where& where) {
   if (form_of(where).op != Op::setmaxnreg) return;
-  if (!where.call) {
-    SetMaxnreg& seen = blocks_[where.warp->cta].setmaxnreg[where.pc];
-    if (seen.times.empty()) seen.where = where;
-    seen.times[where.warp->warp_id]++;
-  }
+  count(where);
   if (where.mask == where.warp->live) return;
   report(where, -1, "divergent-warp", fmt::format("setmaxnreg is executed by {} only; all lanes of the warp must execute it", lanes_text(where.mask)),
          "make the condition around it the same for whole warpgroups");

@@ -4,7 +4,7 @@
 //   barrier-count         arrivals of one phase ask for different numbers of threads, or for more than can come
 //   exited-threads        (strict) threads have left while others of their warp come to an aligned barrier
 //   warp-mask             a lane executes a .sync instruction whose member mask lacks it, or names live lanes that never come
-//   divergent-warp        mma, wgmma, ldmatrix, setmaxnreg while lanes of the warp are elsewhere; setmaxnreg by a part of a warpgroup
+//   divergent-warp        mma, wgmma, ldmatrix, setmaxnreg while lanes of the warp are elsewhere; setmaxnreg, wgmma by a part of a warpgroup
 //   cluster-barrier       barrier.cluster arrive and wait that do not alternate
 //   exited-block          use of the shared memory of a block that has ended
 //
@@ -50,7 +50,8 @@ class Synccheck : public exec::Observer {
     uint32_t cluster_arrived = 0;               // lanes with an arrival that they have not waited for
     std::unordered_map<uint32_t, uint32_t> live_at;  // instruction -> lanes alive when the first lane came
   };
-  struct SetMaxnreg {
+  /// An instruction that all warps of a warpgroup must execute.
+  struct OfWarpgroup {
     exec::Where where;                               // of the first warp
     std::map<uint32_t, uint32_t> times;              // warp -> executions
   };
@@ -58,12 +59,13 @@ class Synccheck : public exec::Observer {
     const exec::RunState* run = nullptr;
     std::vector<Arrival> barriers[16];
     std::vector<WarpState> warps;
-    std::map<uint32_t, SetMaxnreg> setmaxnreg;  // by instruction
+    std::map<uint32_t, OfWarpgroup> of_warpgroup;  // by instruction
   };
   void report(const exec::Where& where, int lane, const char* kind, std::string message, std::string remedy,
               const exec::Where* other = nullptr, const char* what = "");
   void check_arrivals(const std::vector<Arrival>& arrivals, uint32_t number, const exec::CtaContext& cta);
 
+  void count(const exec::Where& where);
   void check_exited(const std::vector<Arrival>& arrivals, uint32_t number);
 
   const Options& options_;
