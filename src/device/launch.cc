@@ -173,7 +173,7 @@ void run_launch(Context& context, const LaunchWork& work) {
     if (timer && !timer->launch(machine, launch, context.device().profile())) return;
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
-    system().record().add(work.function->name(), work.function->bounded(), result);
+    system().record().add(work.function->name(), work.function->bounded(), machine.options.fast_numerics, result);
     if (result.fault) context.break_with(status_of(result.fault->kind), describe(*result.fault));
   } catch (const Failure& failure) {
     context.break_with(failure.status(), std::string("orrery: ") + failure.what());

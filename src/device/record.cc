@@ -7,6 +7,7 @@
 
 #include "lower/flow.h"
 #include "sem/pure.h"
+#include "sem/tensor.h"
 
 namespace orrery::device {
 namespace {
@@ -15,7 +16,9 @@ void add_forms(const lower::Program& program, BoundedForms& bounded) {
   for (const ptx::Instr& instr : program.code) {
     const int destinations = lower::destinations(instr);
     const sem::Pure pure = sem::find_pure(instr.form, destinations, int(instr.ops.size()) - destinations);
-    if (pure.fn && pure.exactness == sem::Exactness::bounded) bounded[isa::to_string(instr.form)] = pure.bound_ulp;
+    if (pure.fn && pure.exactness == sem::Exactness::bounded) bounded.ulp[isa::to_string(instr.form)] = pure.bound_ulp;
+    const bool matrix = sem::can_mma(instr.form) || sem::can_wgmma(instr.form);
+    if (matrix && sem::describe_sum(instr.form, {}).starts_with("blocks")) bounded.sums.insert(isa::to_string(instr.form));
   }
 }
 
@@ -23,10 +26,17 @@ std::string joined(const BoundedForms& bounded) {
   constexpr size_t kMost = 4;
   std::string text;
   size_t n = 0;
-  for (auto& [form, ulp] : bounded) {
-    if (n++ == kMost) return text + fmt::format(" and {} more", bounded.size() - kMost);
+  for (auto& [form, ulp] : bounded.ulp) {
+    if (n++ == kMost) {
+      text += fmt::format(" and {} more", bounded.ulp.size() - kMost);
+      break;
+    }
     text += fmt::format("{}{} ({} ulp)", n > 1 ? ", " : "", form, ulp);
   }
+  // One instruction adds up k products; each addition in f32 errs by half a unit of the largest partial sum.
+  if (!bounded.sums.empty())
+    text += fmt::format("{}{}{} (fast: plain multiply-adds, each sum within k 2^-24 of the sum of its terms' magnitudes)", text.empty() ? "" : ", ", *bounded.sums.begin(),
+                        bounded.sums.size() > 1 ? fmt::format(" and {} more matrix products", bounded.sums.size() - 1) : "");
   return text;
 }
 
@@ -40,7 +50,7 @@ BoundedForms bounded_forms(const lower::KernelPrograms& programs) {
   return bounded;
 }
 
-void Record::add(const std::string& kernel, const BoundedForms& bounded, const exec::LaunchResult& result) {
+void Record::add(const std::string& kernel, const BoundedForms& bounded, bool fast, const exec::LaunchResult& result) {
   std::lock_guard lock(mutex_);
   launches_++;
   warp_instructions_ += result.warp_instructions;
@@ -48,7 +58,8 @@ void Record::add(const std::string& kernel, const BoundedForms& bounded, const e
   interpreted_blocks_ += result.interpreted_blocks;
   seconds_ += result.seconds;
   kernels_[kernel]++;
-  bounded_.insert(bounded.begin(), bounded.end());
+  bounded_.ulp.insert(bounded.ulp.begin(), bounded.ulp.end());
+  if (fast) bounded_.sums.insert(bounded.sums.begin(), bounded.sums.end());
   if (!result.fault) return;
   (result.fault->kind == exec::FaultKind::unsupported ? refused_ : faults_).push_back(result.fault->message);
 }
@@ -61,7 +72,7 @@ uint64_t Record::launches() const {
 std::string Record::fidelity(const std::string& gpu) const {
   std::lock_guard lock(mutex_);
   std::string text = fmt::format("orrery: {} on {}: {} {}, {} warp instructions", "run", gpu, launches_, launches_ == 1 ? "launch" : "launches", warp_instructions_);
-  text += bounded_.empty() ? ", all results exact" : ", exact but for " + joined(bounded_);
+  text += bounded_.ulp.empty() && bounded_.sums.empty() ? ", all results exact" : ", exact but for " + joined(bounded_);
   text += refused_.empty() ? ", nothing unsupported" : fmt::format(", {} stopped at something unsupported", refused_.size());
   if (!faults_.empty()) text += fmt::format(", {} ended in a fault", faults_.size());
   return text;
@@ -78,7 +89,8 @@ std::string Record::json(const std::string& gpu, int devices) const {
   out["blocks"] = {{"compiled", native_blocks_}, {"interpreted", interpreted_blocks_}};
   out["kernel_seconds"] = seconds_;
   out["kernels"] = kernels_;
-  out["bounded_forms"] = bounded_;
+  out["bounded_forms"] = bounded_.ulp;
+  out["fast_sums"] = bounded_.sums;
   out["unsupported"] = refused_;
   out["faults"] = faults_;
   return out.dump(2) + "\n";

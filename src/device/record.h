@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,18 @@
 
 namespace orrery::device {
 
-/// Forms with bounded results and their bounds in units of the last place.
-using BoundedForms = std::map<std::string, double>;
+/// Forms of a kernel whose results can be other than the hardware's.
+struct BoundedForms {
+  std::map<std::string, double> ulp;  // bounds in units of the last place
+  std::set<std::string> sums;         // floating tensor-core sums: exact unless numerics are fast
+};
 BoundedForms bounded_forms(const lower::KernelPrograms& programs);
 
 /// Sums over all launches of the process. Threads: any.
 class Record {
  public:
-  void add(const std::string& kernel, const BoundedForms& bounded, const exec::LaunchResult& result);
+  /// fast: tensor cores summed by plain multiply-adds.
+  void add(const std::string& kernel, const BoundedForms& bounded, bool fast, const exec::LaunchResult& result);
   uint64_t launches() const;
   /// One line: launches, instructions, what was exact, bounded and refused.
   std::string fidelity(const std::string& gpu) const;

@@ -43,6 +43,7 @@ const char* reason(BoxError e) {
     case BoxError::not_a_map: return "the address does not hold a tensor map of this rank (cuTensorMapEncode* makes one)";
     case BoxError::misaligned: return "the first coordinate times the element size is not a multiple of 16 bytes";
     case BoxError::negative: return "a tensor store starts at a negative coordinate";
+    case BoxError::outside: return "an im2col store whose bounding box (pixelBoxLowerCorner, pixelBoxUpperCorner) reaches outside the tensor";
     case BoxError::wrong_mode: return "the tensor map was encoded for another mode (tiled or im2col) than the instruction's";
     default: return "the tensor map's element type or layout does not allow this copy";
   }

@@ -43,12 +43,12 @@ bool check_common(const TensorMap* out, const TensorSpec& t) {
   return true;
 }
 
-/// The inner extent of a copy must be whole 16-byte units and fit the swizzle.
+/// The inner extent of a copy must be whole 16-byte units (as if it counted elements, also where it counts slices) and,
+/// without an interleave, fit the swizzle.
 bool check_inner(const TensorSpec& t, uint64_t elements) {
-  if (Interleave(t.interleave) != Interleave::none) return true;
   const uint64_t bytes = elements * kTypes[t.type].bytes;
   const uint32_t span = swizzle_bytes(Swizzle(t.swizzle));
-  return bytes % 16 == 0 && (span == 0 || bytes <= span);
+  return bytes % 16 == 0 && (span == 0 || bytes <= span || Interleave(t.interleave) != Interleave::none);
 }
 
 TensorMap start(const TensorSpec& t, TensorMapKind kind) {

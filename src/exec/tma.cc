@@ -197,6 +197,9 @@ BoxError check_box(const TensorMap& m, int rank, bool im2col, bool store, const 
   if (store && !im2col)
     for (int i = 0; i < rank; i++)
       if (o.at[i] < 0) return BoxError::negative;
+  if (store && im2col)
+    for (int i = 0; i + 2 < rank; i++)
+      if (m.lower[i] < 0 || m.upper[i] > 0) return BoxError::outside;
   return BoxError::none;
 }
 
@@ -299,6 +302,8 @@ void store_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, u
 
 bool reduce_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address, ReduceKind kind) {
   const isa::Type type = tensor_element_type(m.type);
+  if (type == isa::Type::u8 || type == isa::Type::u16) return false;
+  if (type == isa::Type::s64 && kind != ReduceKind::min && kind != ReduceKind::max) return false;
   const bool ftz = m.type == 10 || m.type == 12;  // FLOAT32_FTZ, TFLOAT32_FTZ
   return walk_store(m, o, image, address,
                     [&](std::byte* to, const std::byte* from, uint64_t bytes) { return reduce(to, from, bytes, type, kind, ftz); });

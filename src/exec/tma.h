@@ -7,7 +7,9 @@
 //
 // Observed on an H200 and kept here: a copy is refused unless its first coordinate is a multiple of 16 bytes; a load
 // fills what lies outside the tensor; a store may not start at a negative coordinate and is clipped above, along
-// dimension 0 only at 16-byte steps.
+// dimension 0 only at 16-byte steps; an im2col store needs a bounding box inside the tensor; a box of an interleaved layout
+// has one element along the last dimension but one; an im2col copy steps from image to image by the element stride.
+// (tests/vectors/recorder/boxes.cc compares all this.)
 //
 // Not here: operands, mbarriers, multicast (ops_tma.cc). Source: PTX ISA manual, tensors.
 #pragma once
@@ -27,7 +29,7 @@ struct BoxOrigin {
 };
 
 /// Why a copy is refused; none when it is not.
-enum class BoxError : uint8_t { none, not_a_map, misaligned, negative, wrong_mode, type };
+enum class BoxError : uint8_t { none, not_a_map, misaligned, negative, outside, wrong_mode, type };
 
 /// Bytes that a copy of `map` moves (and an mbarrier counts).
 uint64_t box_bytes(const TensorMap& map);

@@ -1,8 +1,8 @@
 // sem/probe.h: products whose results differ between tensor cores: what calib/tensor-core/probe.cc runs on a GPU and
 // `orrery identify` computes for every machine it knows. Header only, so that the probe needs nothing but this file.
 //
-// Each form is one instruction, multiplied several times. Test 0 is a ladder: output (i, j) holds 2^16 - 2^16 and one
-// product 2^-(1 + i + 16 (j % 2)) below: what is left tells how many fraction bits a sum keeps. Test 1 moves the
+// Each form is one instruction, multiplied several times. Test 0 is a ladder: output (i, j) holds a large product, the same
+// taken away, and one ladder_step() powers of two below: what is left tells how many fraction bits a sum keeps. Test 1 moves the
 // cancelling pair along k, away from a small last product, which survives when it lies in a later block. The others are
 // random: ordinary values, wide exponents, cancelling pairs, subnormal ones.
 //
@@ -78,6 +78,13 @@ inline uint32_t element(Format f, bool negative, uint32_t fraction, int exponent
 }
 inline uint32_t power(Factor f, bool negative, int exponent) { return element(format_of(f), negative, 0, exponent); }
 
+/// How many powers of two the small product of output (i, j) of the ladder lies below the large one.
+inline int ladder_step(const Form& f, int i, int j) {
+  const Format format = format_of(f.factor);
+  const int top = (1 << format.exponent_bits) - 2 - format.bias();  // where element() stops
+  const auto exponent = [&](int e) { return e < top ? e : top; };
+  return 2 * exponent(8) - exponent(7 - i % 16) - exponent(8 - 16 * (j % 2));
+}
 inline Inputs ladder(const Form& f) {
   Inputs x{std::vector<uint32_t>(size_t(f.m * f.k)), std::vector<uint32_t>(size_t(f.k * f.n)), std::vector<uint32_t>(size_t(f.m * f.n))};
   for (int i = 0; i < f.m; i++) {
