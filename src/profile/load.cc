@@ -6,6 +6,7 @@
 //   abstract = true            optional: a base for others, not a GPU; required fields may be absent
 //   [memory]
 //   bandwidth = { value = 4800, unit = "GB/s", source = "datasheet", cite = "..." }
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -17,6 +18,7 @@
 
 #include "profile/embedded.h"
 #include "profile/profile.h"
+#include "profile/what_if.h"
 
 namespace orrery {
 namespace {
@@ -107,6 +109,29 @@ SourceText find_text(const std::string& name) {
 }
 
 }  // namespace
+
+void set_from_text(Profile& profile, std::string_view setting) {
+  const size_t equals = setting.find('=');
+  if (equals == std::string_view::npos) throw ProfileError("a setting is KEY=VALUE with its unit, for example memory.bandwidth=8TB/s; got '" + std::string(setting) + "'");
+  std::string key(setting.substr(0, equals));
+  if (key.starts_with("hbm.")) key = "memory." + key.substr(4);
+  const auto id = find_field(key);
+  if (!id) throw ProfileError("unknown field " + key + " (docs/profile.md lists the fields)");
+  const FieldSpec& spec = field_spec(*id);
+  const std::string value(setting.substr(equals + 1));
+  size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(value, &used);
+  } catch (const std::exception&) {
+    throw ProfileError("'" + value + "' is no number for " + key + " [" + std::string(spec.unit) + "]: " + std::string(spec.meaning));
+  }
+  const std::string name = used < value.size() ? value.substr(used) : std::string(spec.unit);
+  const Unit *unit = find_unit(name), *wanted = find_unit(spec.unit);
+  if (!unit || unit->dimension != wanted->dimension || !std::isfinite(number) || number < 0)
+    throw ProfileError("'" + value + "' does not fit " + key + " [" + std::string(spec.unit) + "]: " + std::string(spec.meaning));
+  profile.set(*id, number * unit->scale, "set by the user");
+}
 
 class ProfileLoader {
  public:

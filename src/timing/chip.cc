@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 namespace orrery::timing {
 
@@ -14,22 +15,30 @@ uint64_t mix(uint64_t v) {
 }  // namespace
 
 ChipFigures figures_of(const Profile& p) {
+  static const Profile reference = load_profile("h200");
   ChipFigures f;
-  const double reference = f.clock;
   f.clock = p.clock_max().value();
   f.sms = uint32_t(p.sm_count()), f.warps = uint32_t(p.max_threads_per_sm() / 32), f.blocks = uint32_t(p.max_blocks_per_sm());
   f.registers = uint32_t(p.registers_per_sm());
   f.shared_bytes = uint32_t(p.shared_per_sm().value()), f.l1_bytes = uint32_t(p.l1_and_shared().value());
-  // What was measured on one GPU is scaled by what is known of the other.
-  const double bandwidth = p.memory_bandwidth().value() / 4.8e12;
-  f.dram_bandwidth *= bandwidth * reference / f.clock;
-  f.l2_dirty_bytes = uint64_t(double(f.l2_dirty_bytes) * p.l2_size().value() / double(f.l2_bytes));
-  f.l2_bytes = uint64_t(p.l2_size().value());
+  f.l2_bytes = p.l2_size().value();
+  const auto number = [](auto v) {
+    if constexpr (std::is_arithmetic_v<decltype(v)>) return double(v);
+    else return v.value();
+  };
+#define FIGURE(member, accessor, factor) f.member = number(p.has(FieldId::accessor) ? p.accessor() : reference.accessor()) * factor;
+#include "timing/figures.def"
+#undef FIGURE
+  f.dram_bandwidth = (p.has(FieldId::timing_dram_share) ? p.timing_dram_share() : reference.timing_dram_share()) * p.memory_bandwidth().value() / f.clock;
+  f.borrowed = !p.has(FieldId::timing_l2_latency);
+  // What L2 keeps goes with its size.
+  if (!p.has(FieldId::timing_l2_dirty)) f.l2_dirty_bytes *= f.l2_bytes / reference.l2_size().value();
+  if (p.has(FieldId::clock_tensor_max) && f.borrowed) f.tensor_clock = std::min(f.tensor_clock, f.clock);
   return f;
 }
 
 Chip::Chip(const ChipFigures& figures) : f_(figures), pages_(kPages, ~uint64_t{0}) {
-  sets_ = uint32_t(std::max<uint64_t>(1, f_.l2_bytes / 2 / 128 / kWays));
+  sets_ = uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / kWays));
   ways_.resize(size_t(sets_) * kWays * 2);
 }
 
@@ -40,7 +49,8 @@ void Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   uint64_t& slot = pages_[mix(page) >> 40 & (kPages - 1)];
   double cost = bytes * (write ? f_.dram_write_cost : 1);
   if (slot != page) cost += f_.dram_page_cost, slot = page;
-  if (write) cost += bytes * f_.dram_turn_cost;
+  written_share_ += 1e-3 * ((write ? 1 : 0) - written_share_);
+  if (write) cost += bytes * f_.dram_turn_cost * std::min(1.0, 2 * (1 - written_share_));  // when memory is read and written by turns
   const double cycles = cost / f_.dram_bandwidth;
   dram_free_ = std::max(dram_free_, now) + cycles;
   dram_busy_ += cycles;

@@ -23,43 +23,60 @@
 
 namespace orrery::timing {
 
-/// Cycles and bytes a cycle, at the SM clock. Names in brackets are measurements of calib/raw/h200-2026-11-21*.jsonl.
+/// Cycles, and bytes or sectors a cycle, at the SM clock. Where each comes from is in the profile (gpus/*.toml, section
+/// timing); what it means is in profile/fields.def.
 struct ChipFigures {
-  double clock = 1.98e9;
-  uint32_t sms = 132, warps = 64, blocks = 32;
-  uint32_t registers = 65536, shared_bytes = 233472, l1_bytes = 262144;
-  double l1_latency = 32, shared_latency = 23;          // [latency.global.ca.16KB, latency.shared]
-  double constant_latency = 28;
-  double l2_latency = 281, l2_far_latency = 510;        // [latency.global.ca.16384KB, .40960KB]
-  double dram_latency = 690;                            // [load_chain cold: 699 a step, with the loop]
-  double l2_spread = 40, dram_spread = 150;             // either side, by slice and bank: assumed, no microbenchmark isolates it
-  double l2_requests = 78, l2_sectors = 131;            // a cycle, whole chip [random_read/1; power.l2_read]
-  double partial_write = 1.8;                           // of a line whose sectors are written in part, in sectors [random_write/8]
-  double l2_far_sectors = 96, l2_write_sectors = 73;    // read first by this partition; written or filled [bulk_l2; copy_loop16/8]
-  double tma_l2_bandwidth = 3075;                       // bytes a cycle, whole chip [bulk_l2]
-  double dram_bandwidth = 2336;                         // [read16/2048, bulk_dram/8]
-  double dram_write_cost = 1.06, dram_turn_cost = 0.10; // [write16/1024; copy_loop16/1024]
-  double dram_page_cost = 50;                           // bytes' worth of a page that is not open [random_read/1024]
-  double partial_write_cost = 138;                      // [random_write/1024]
-  double l2_partial_sectors = 150'000;                  // written in part that wait for the rest [random_write/8: bytes written back]
-  double sm_request = 1.5;                              // cycles of one SM for a line that misses L1 [random_read/1]
-  double sm_bandwidth = 64, sm_write_bandwidth = 64;    // [read16_l2_few/1]
-  uint64_t l2_bytes = 60u << 20, l2_dirty_bytes = 29'400'000;  // [write16/64: bytes that stay]
-  double tensor_clock = 1.80e9;                         // as soon as tensor cores work [hmma_paused, wgmma_two_zero]
-  double idle_watts = 130, dynamic_watts = 534;         // what the clock holds [wgmma_two_random: 664 W at 1.72 GHz]
-  double launch_cycles = 2610, cold_cycles = 250;       // [empty/1]
-  double launch_all_sms = 330, launch_wide = 250;       // more: for a grid on all SMs; for blocks of eight warps [empty/132, empty_256/132]
-  double store_done = 420;                              // from the last store to the end of the kernel [straight64/1]
-  double fetch_jump = 28, fetch_jump_cold = 95;         // a jump into 2 KiB of code that were not fetched yet [jumps31/1]
-  double first_access = 106, first_access_cold = 736;   // of an SM to memory: address translation [load_chain/1]
-  double block_interval = 1.19;                         // cycles from block to block, whole chip [empty/131072]
-  double block_start = 180;
-  double tma_bandwidth = 106, tma_latency = 20;         // one SM [tma.bulk.latency.l2.*]
-  double dsmem_latency = 190, dsmem_bandwidth = 18;     // [latency.dsmem, bandwidth.dsmem]
-  double atomic_one_line = 1.47;                        // operations of single lanes on one line [add_words_line/1]
-  double atomic_interval = 1.75, atomic_same_line = 3.48;  // a lane's operation in a slice [random_add/1024, add_one_address]
+  double clock = 0, l2_bytes = 0;
+  uint32_t sms = 0, warps = 0, blocks = 0;
+  uint32_t registers = 0, shared_bytes = 0, l1_bytes = 0;
+  double l1_latency = 0;                // load that hits L1
+  double shared_latency = 0;            // load from shared memory, 32-bit address
+  double constant_latency = 0;          // load from the constant bank that hits
+  double l2_latency = 0;                // load that hits the near L2 partition
+  double l2_far_latency = 0;            // load that hits the far L2 partition
+  double dram_latency = 0;              // load from device memory
+  double l2_spread = 0;                 // how far an L2 hit is from the mean, by slice
+  double dram_spread = 0;               // how far a load from memory is from the mean, by bank
+  double l2_requests = 0;               // lines that L2 serves in a cycle, whole chip
+  double l2_sectors = 0;                // read from L2 in a cycle, whole chip
+  double l2_far_sectors = 0;            // the same when a partition reads a line first
+  double l2_write_sectors = 0;          // written to or filled into L2 in a cycle, whole chip
+  double partial_write = 0;             // time of a write to a part of a sector over one of a whole sector
+  double l2_dirty_bytes = 0;            // written bytes that L2 keeps
+  double l2_partial_sectors = 0;        // sectors written in part that L2 keeps
+  double dram_bandwidth = 0;            // bytes a cycle
+  double dram_write_cost = 0;           // time of a byte written to memory over one read
+  double dram_turn_cost = 0;            // more of it when memory is read and written by turns
+  double dram_page_cost = 0;            // bytes that could be read while a page of memory is opened
+  double partial_write_cost = 0;        // bytes that could be read while a sector written in part is completed
+  double sm_request = 0;                // cycles of an SM for a line that misses L1
+  double sm_bandwidth = 0;              // bytes that an SM takes from L2 in a cycle
+  double sm_write_bandwidth = 0;        // bytes that an SM writes to L2 in a cycle
+  double tensor_clock = 0;              // clock as soon as tensor cores work
+  double idle_watts = 0;                // power at full clock without work
+  double dynamic_watts = 0;             // power above it that the clock holds
+  double launch_cycles = 0;             // a kernel of one warp, beside what it executes
+  double cold_cycles = 0;               // more with cold caches
+  double launch_all_sms = 0;            // more for a grid on all SMs
+  double launch_wide = 0;               // more for blocks of eight warps
+  double store_done = 0;                // from the last store to the end of a kernel
+  double fetch_jump = 0;                // jump into 2 KiB of code that were not fetched
+  double fetch_jump_cold = 0;           // the same with cold caches
+  double first_access = 0;              // more for an SM's first load: address translation
+  double first_access_cold = 0;         // the same with cold caches
+  double block_interval = 0;            // from block to block, whole chip
+  double block_start = 0;               // from the end of a block to the start of the next in its place
+  double tma_bandwidth = 0;             // bytes that the copy engine of an SM moves in a cycle
+  double tma_latency = 0;               // what a bulk copy adds to the load that it replaces
+  double dsmem_latency = 0;             // load from shared memory of another block
+  double dsmem_bandwidth = 0;           // bytes that an SM loads from shared memory of other blocks in a cycle
+  double atomic_one_line = 0;           // integer operation of one lane on the line of the last one, in a slice
+  double atomic_interval = 0;           // a lane's atomic operation in a slice
+  double atomic_same_line = 0;          // floating-point operation on the line of the last one, in a slice
+  bool borrowed = false;            // the profile has no figures of its own: they are the H200's
 };
 
+/// The figures of a GPU. Those that its profile does not give are the H200's.
 ChipFigures figures_of(const Profile& profile);
 
 struct MemoryCounts {
@@ -113,7 +130,7 @@ class Chip {
   std::array<uint64_t, kSlices> slice_line_{};
   uint32_t clock_ = 0;
   Way* last_ = nullptr;   // that look_up found or made
-  bool last_was_write_ = false;
+  double written_share_ = 0;  // of the last accesses to memory
   double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0, dram_busy_ = 0, l2_busy_ = 0;
   MemoryCounts counts_;
 };

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "exec/decode.h"
+#include "profile/what_if.h"
 #include "timing/predict.h"
 
 namespace orrery::timing {
@@ -30,6 +31,7 @@ class ForkingTimer : public LaunchTimer {
   ForkingTimer(std::string file) : file_(std::move(file)), results_(setting("ORRERY_TIME_RESULTS", "auto")) {
     options_.warm = setting("ORRERY_TIME_CACHE", "cold") == "warm";
     options_.exact = setting("ORRERY_TIME_EXACT", "0") == "1";
+    options_.record = setting("ORRERY_TIME_RECORD", "0") == "1";
     options_.trace_budget = std::strtoull(setting("ORRERY_TIME_TRACE_BUDGET", "6000000").c_str(), nullptr, 10);
     options_.step_budget = std::strtoull(setting("ORRERY_TIME_STEP_BUDGET", "3000000").c_str(), nullptr, 10);
   }
@@ -73,7 +75,14 @@ class ForkingTimer : public LaunchTimer {
     own.code = nullptr;
     own.print = own.print_error = [](std::string_view) {};
     try {
-      const Prediction p = predict(own, launch, profile, options_, [&](double n) {
+      Profile changed = profile;
+      const std::string settings = setting("ORRERY_TIME_SET", "");  // KEY=VALUE;KEY=VALUE
+      for (size_t at = 0; at < settings.size();) {
+        const size_t end = std::min(settings.find(';', at), settings.size());
+        set_from_text(changed, std::string_view(settings).substr(at, end - at));
+        at = end + 1;
+      }
+      const Prediction p = predict(own, launch, changed, options_, [&](double n) {
         if (write(pipe_end, &n, sizeof n) < 0) return;
       });
       append(to_json(p));

@@ -20,6 +20,7 @@ namespace orrery::timing {
 struct PredictOptions {
   bool warm = false;               // caches as the same launch left them
   bool exact = false;              // no sampling of blocks
+  bool record = false;             // keep what a report draws
   uint64_t trace_budget = 6'000'000;   // PTX warp instructions to execute
   uint64_t step_budget = 3'000'000;    // machine instructions to simulate
 };
@@ -40,6 +41,7 @@ struct Prediction {
   std::vector<std::string> notes;  // approximations and assumptions that were made
   double host_seconds = 0;
   uint64_t simulated_steps = 0;
+  std::string details;             // JSON of what a report draws, when it was asked for
 };
 
 /// Predicts one launch. Memory is changed by the traced blocks: call it in a forked process. `estimate` is told the

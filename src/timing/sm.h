@@ -18,6 +18,7 @@
 
 #include "timing/chip.h"
 #include "timing/join.h"
+#include "timing/record.h"
 #include "timing/trace.h"
 
 namespace orrery::timing {
@@ -74,8 +75,6 @@ struct Kernel {                  // what all SMs share
   bool l1_caches = true;
 };
 
-enum class Stall : uint8_t { dependence, memory, barrier, mbarrier, pipe_alu, pipe_fma, pipe_other, pipe_memory, tensor, fixed, instruction, count };
-
 struct SmCounts {
   uint64_t issued = 0, thread_instructions = 0;
   std::array<uint64_t, size_t(Class::count)> by_class{};
@@ -97,6 +96,8 @@ class Sm {
   /// Blocks that ended since the last call, with their times.
   std::vector<std::pair<uint64_t, double>> take_finished();
   const SmCounts& counts() const;
+  /// From now on waits are noted in `record`, which must outlive the SM.
+  void note_in(Record* record);
   /// True when warps wait for each other and nothing can free them.
   bool stuck() const;
 

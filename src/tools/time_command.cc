@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profile/profile.h"
+#include "profile/what_if.h"
 #include "tools/command.h"
 #include "tools/start_program.h"
 
@@ -91,6 +92,7 @@ int time_command(const std::vector<std::string>& words) {
       ->check(CLI::IsMember({"cold", "warm"}));
   app.add_option("--results", options.results, "also run the kernels for their results: full, none, auto (not when it would take long)")
       ->check(CLI::IsMember({"full", "none", "auto"}));
+  app.add_option("--set", options.set, "what if: change a field of the GPU's profile, for example sm.count=144 or memory.bandwidth=8TB/s (repeatable)");
   app.add_option("--json", json_file, "write all records to this file");
   app.add_flag("--csv", csv, "one line of comma-separated values per launch");
   app.add_flag("--exact", options.exact, "simulate every block of the sampled SMs");
@@ -102,7 +104,8 @@ int time_command(const std::vector<std::string>& words) {
   std::vector<std::string> reversed(own.rbegin(), own.rend());
   try {
     app.parse(reversed);
-    if (!options.gpu.empty()) load_profile(options.gpu);
+    Profile profile = load_profile(options.gpu.empty() ? "h200" : options.gpu);
+    for (const std::string& setting : options.set) set_from_text(profile, setting);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
@@ -129,6 +132,9 @@ std::pair<int, std::vector<json>> time_program(const TimeOptions& options, const
   set("ORRERY_TIME_CACHE", options.cache);
   set("ORRERY_TIME_RESULTS", options.results);
   set("ORRERY_TIME_EXACT", options.exact ? "1" : "0");
+  std::string settings;
+  for (const std::string& setting : options.set) settings += (settings.empty() ? "" : ";") + setting;
+  set("ORRERY_TIME_SET", settings);
   set("ORRERY_QUIET", "1");
   if (!options.gpu.empty()) set("ORRERY_GPU", options.gpu);
   if (options.no_ptxas) set("ORRERY_PTXAS", "none");

@@ -10,6 +10,7 @@ namespace orrery::tools {
 
 struct TimeOptions {
   std::string gpu, cache = "cold", results = "auto";
+  std::vector<std::string> set;  // KEY=VALUE: changes of the GPU's profile
   bool exact = false, no_ptxas = false;
 };
 

@@ -31,7 +31,7 @@ TEST(Cubin, WhatIsNoElfFileIsRefused) {
 }
 
 TEST(Chip, SecondReadHitsL2) {
-  const ChipFigures f;
+  const ChipFigures f = figures_of(load_profile("h200"));
   Chip chip(f);
   const double first = chip.read(1000, 0xF, 0, 0), second = chip.read(1000, 0xF, 0, 100000);
   EXPECT_NEAR(first, f.dram_latency, f.dram_spread + 10);
@@ -40,7 +40,7 @@ TEST(Chip, SecondReadHitsL2) {
 }
 
 TEST(Chip, OtherPartitionIsFurther) {
-  const ChipFigures f;
+  const ChipFigures f = figures_of(load_profile("h200"));
   Chip chip(f);
   chip.read(1000, 0xF, 0, 0);
   EXPECT_NEAR(chip.read(1000, 0xF, 1, 100000) - 100000, f.l2_far_latency, f.l2_spread + 2);
@@ -48,14 +48,14 @@ TEST(Chip, OtherPartitionIsFurther) {
 }
 
 TEST(Chip, MemoryGivesSixtyFourBytes) {
-  const ChipFigures f;
+  const ChipFigures f = figures_of(load_profile("h200"));
   Chip chip(f);
   chip.read(1000, 1, 0, 0);
   EXPECT_EQ(chip.counts().dram_read, 64);
 }
 
 TEST(Chip, StreamingReadsReachTheMeasuredBandwidth) {
-  const ChipFigures f;
+  const ChipFigures f = figures_of(load_profile("h200"));
   Chip chip(f);
   const uint64_t lines = 1 << 18;
   double end = 0;
@@ -64,7 +64,7 @@ TEST(Chip, StreamingReadsReachTheMeasuredBandwidth) {
 }
 
 TEST(Chip, DirtyLinesAreLimited) {
-  const ChipFigures f;
+  const ChipFigures f = figures_of(load_profile("h200"));
   Chip chip(f);
   const uint64_t lines = (64u << 20) / 128;
   for (uint64_t l = 0; l < lines; l++) chip.write(l, 0xF, 0, 0, 32);

@@ -1,0 +1,160 @@
+// timing/describe.cc: time, clock, energy and bound from what was simulated; the prediction as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "timing/predictor.h"
+
+namespace orrery::timing {
+
+/// Joules of the whole grid without idle power: energy per event (calib/steps energy, calib/raw power.*).
+double Predictor::dynamic_energy() const {
+  const auto lanes = [&](Class c) { return double(sm_.lanes_by_class[size_t(c)]); };
+  const auto warps = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
+  double pj = 7.6 * lanes(Class::fma) + 10.8 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 5.7 * lanes(Class::alu) + 8 * lanes(Class::xu) +
+              7.3 * lanes(Class::half) + 23 * lanes(Class::fp64) + 15 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
+              128 * 6 * sm_.shared_wavefronts + 32 * 11 * sm_.l1_sectors;
+  pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns;
+  const double memory = (95 - 22) * (memory_.dram_read + memory_.dram_write) + 32 * 22 * (memory_.l2_read_sectors + memory_.l2_write_sectors);
+  return 1e-12 * (pj * scale_ + memory * std::max(1.0, scale_ / double(kernel_.ghosts + 1)));
+}
+
+void Predictor::describe(double cycles) {
+  const double filled = std::min(1.0, double(launch_.grid.count() - 1) / double(figures_.sms - 1)), wide = std::min(1.0, double(launch_.block.count() / 32) / 8);
+  const double launch = figures_.launch_cycles + figures_.launch_all_sms * filled + (launch_.block.count() > 32 ? figures_.launch_wide * wide : 0) +
+                        double(model_jumps_) * (options_.warm ? figures_.fetch_jump : figures_.fetch_jump_cold);
+  const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles);
+  p_.cycles = total;
+  const double joules = dynamic_energy();
+  const bool tensor = sm_.by_class[size_t(Class::hmma)] + sm_.by_class[size_t(Class::imma)] + sm_.by_class[size_t(Class::wgmma)] > 0;
+  double clock = tensor ? std::min(figures_.clock, figures_.tensor_clock) : figures_.clock;
+  const double watts = joules / (total / clock);
+  bool capped = false;
+  const double limit = tensor ? figures_.dynamic_watts : figures_.dynamic_watts + 36;
+  if (watts > limit) clock *= std::cbrt(limit / watts), capped = true;
+  p_.joules = joules + figures_.idle_watts * total / clock;
+  p_.watts = p_.joules / (total / clock);
+  p_.instructions = double(sm_.issued) * scale_ ;
+  p_.l2_sectors = 0;
+  const double grow = scale_;
+  (void)grow;
+  const double chip_scale = scale_ * 1.0 / double(kernel_.ghosts + 1);
+  p_.dram_read = memory_.dram_read * std::max(1.0, chip_scale), p_.dram_write = memory_.dram_write * std::max(1.0, chip_scale);
+  // The profiler counts an access that crosses to the other partition twice [read16/2048: 1.51, write16/1024: 1.56].
+  p_.l2_sectors = 1.53 * (memory_.l2_read_sectors + memory_.l2_write_sectors) * std::max(1.0, chip_scale);
+  p_.l1_hit_rate = sm_.l1_sectors > 0 ? sm_.l1_hits / sm_.l1_sectors : 0;
+  p_.clock_mhz = clock / 1e6;
+  p_.microseconds = total / clock * 1e6;
+  p_.low = p_.microseconds * 0.85, p_.high = p_.microseconds * 1.15;
+  const double sm_cycles = std::max(1.0, simulated_cycles_ * simulated_);
+  struct Candidate {
+    const char* name;
+    double share;
+  };
+  const auto lanes = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
+  const Candidate all[] = {{"DRAM", dram_busy_ / std::max(1.0, simulated_cycles_)},
+                           {"L2", l2_busy_ / std::max(1.0, simulated_cycles_)},
+                           {"issue", double(sm_.issued) / (4 * sm_cycles)},
+                           {"fp32", (lanes(Class::fma) + 2 * lanes(Class::imad)) / (4 * sm_cycles)},
+                           {"integer", 2 * lanes(Class::alu) / (4 * sm_cycles)},
+                           {"fp64", 2 * lanes(Class::fp64) / (4 * sm_cycles)},
+                           {"special functions", 8 * lanes(Class::xu) / (4 * sm_cycles)},
+                           {"shared", sm_.shared_wavefronts / sm_cycles},
+                           {"tensor", sm_.tensor_busy / (4 * sm_cycles)}};
+  const Candidate* best = std::max_element(std::begin(all), std::end(all), [](auto& a, auto& b) { return a.share < b.share; });
+  if (capped) p_.notes.push_back("the clock is lowered by power");
+  p_.bound = best->share > 0.6 ? best->name : figures_.launch_cycles > cycles ? "launch" : "latency";
+  p_.fraction = best->share;
+}
+
+namespace {
+
+const char* mnemonic(uint16_t opcode) {
+  switch (opcode) {
+#define NAME(number, name) case number: return name;
+#include "timing/mnemonics.def"
+#undef NAME
+    default: return "";
+  }
+}
+
+nlohmann::ordered_json spans_of(const std::vector<Span>& spans, double origin) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Span& s : spans) list.push_back({std::round(s.from - origin), std::round(s.to - origin), s.track, int(s.why)});
+  return list;
+}
+
+}  // namespace
+
+/// What a report draws: waits and issues of each machine instruction with its PTX and source, spans of warps and pipes,
+/// traffic by level, the rates of the GPU.
+std::string Predictor::details() const {
+  nlohmann::ordered_json j;
+  j["waits"] = kWaitNames;
+  const lower::Program& program = *launch_.kernel->entry->program;
+  const ptx::Module& module = *program.module;
+  std::map<std::pair<uint32_t, uint32_t>, bool> sources;
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  for (uint32_t i = 0; i < record_.issues.size(); i++) {
+    if (record_.issues[i] == 0) continue;
+    const MachineInstruction& m = join_->instructions()[i];
+    nlohmann::ordered_json line;
+    const std::string name = mnemonic(m.i.opcode);
+    line["at"] = i, line["sass"] = name.empty() ? std::string(name_of(m.kind)) : name, line["class"] = name_of(m.kind);
+    if (m.pc != UINT32_MAX && m.pc >> 24 == 0 && m.pc < program.code.size()) {
+      const ptx::Loc& loc = program.code[m.pc].loc;
+      line["ptx"] = loc.line;
+      if (loc.source_line && loc.file < module.files.size()) line["file"] = loc.file, line["line"] = loc.source_line, sources[{loc.file, loc.source_line}] = true;
+    }
+    line["issues"] = record_.issues[i];
+    for (double w : record_.waits[i]) line["wait"].push_back(std::round(w));
+    lines.push_back(std::move(line));
+  }
+  j["lines"] = std::move(lines);
+  std::vector<std::string> text;
+  std::istringstream ptx(module.text);
+  for (std::string line; std::getline(ptx, line);) text.push_back(line);
+  for (const auto& line : j["lines"])
+    if (line.contains("ptx"))
+      if (const uint32_t n = line["ptx"]; n >= 1 && n <= text.size()) j["ptx"][std::to_string(n)] = text[n - 1];
+  for (uint32_t f = 0; f < module.files.size(); f++) {
+    std::ifstream in(module.files[f]);
+    uint32_t n = 0;
+    for (std::string line; std::getline(in, line);)
+      if (sources.count({f, ++n})) j["source"][std::to_string(f)][std::to_string(n)] = line;
+    j["files"].push_back(module.files[f]);
+  }
+  double origin = std::numeric_limits<double>::infinity();
+  for (const auto* list : {&record_.warps, &record_.tensor, &record_.copies})
+    for (const Span& s : *list) origin = std::min(origin, s.from);
+  j["spans"] = {{"warps", spans_of(record_.warps, origin)}, {"tensor", spans_of(record_.tensor, origin)}, {"copies", spans_of(record_.copies, origin)}};
+  const double grown = std::max(1.0, scale_ / double(kernel_.ghosts + 1));
+  j["memory"] = {{"l1_sectors", sm_.l1_sectors * scale_}, {"l1_hits", sm_.l1_hits * scale_}, {"l2_read_sectors", memory_.l2_read_sectors * grown},
+                 {"l2_write_sectors", memory_.l2_write_sectors * grown}, {"l2_hits", memory_.l2_hits * grown}, {"dram_read", memory_.dram_read * grown},
+                 {"dram_write", memory_.dram_write * grown}, {"shared_wavefronts", sm_.shared_wavefronts * scale_}, {"copied", sm_.tma_bytes * scale_}};
+  for (size_t k = 0; k < size_t(Class::count); k++)
+    if (sm_.by_class[k]) j["classes"][std::string(name_of(Class(k)))] = double(sm_.by_class[k]) * scale_;
+  j["tensor_busy"] = sm_.tensor_busy / (4 * std::max(1.0, simulated_cycles_ * simulated_));
+  j["gpu"] = {{"sms", figures_.sms}, {"clock", figures_.clock}, {"dram", figures_.dram_bandwidth}, {"l2", figures_.l2_sectors * 32}};
+  return j.dump();
+}
+
+std::string to_json(const Prediction& p) {
+  nlohmann::ordered_json j;
+  j["kernel"] = p.kernel, j["grid"] = p.grid, j["block"] = p.block, j["cluster"] = p.cluster;
+  j["us"] = p.microseconds, j["low_us"] = p.low, j["high_us"] = p.high, j["cycles"] = p.cycles, j["clock_mhz"] = p.clock_mhz;
+  j["bound"] = p.bound, j["fraction"] = p.fraction, j["registers"] = p.registers, j["shared_bytes"] = p.shared_bytes;
+  j["blocks_per_sm"] = p.blocks_per_sm, j["occupancy"] = p.occupancy, j["limiter"] = p.limiter, j["waves"] = p.waves;
+  j["instructions"] = p.instructions, j["dram_read"] = p.dram_read, j["dram_write"] = p.dram_write, j["l2_sectors"] = p.l2_sectors;
+  j["l1_hit_rate"] = p.l1_hit_rate, j["joules"] = p.joules, j["watts"] = p.watts, j["method"] = p.method, j["notes"] = p.notes;
+  j["host_seconds"] = p.host_seconds, j["simulated_steps"] = p.simulated_steps;
+  if (!p.details.empty()) j["details"] = nlohmann::ordered_json::parse(p.details);
+  return j.dump();
+}
+
+}  // namespace orrery::timing

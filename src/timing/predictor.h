@@ -1,0 +1,69 @@
+// timing/predictor.h: one prediction under way; private to predict.cc, sample.cc and describe.cc.
+//
+// predict.cc simulates, sample.cc traces blocks and finds out how the others differ, describe.cc says what came out.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "timing/predict.h"
+
+namespace orrery::timing {
+
+struct Occupancy {
+  uint32_t blocks = 1;
+  std::string limiter;
+};
+
+/// All that one prediction works on.
+class Predictor {
+ public:
+  Predictor(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const PredictOptions& options,
+            const std::function<void(double)>& estimate)
+      : machine_(machine), launch_(launch), options_(options), estimate_(estimate), figures_(figures_of(profile)), profile_(profile) {}
+  Prediction run();
+
+ private:
+  void join_code();
+  void sample();
+  void trace(uint64_t unit);
+  void fit_slopes(const std::vector<const TracedBlock*>& same);
+  void make_pools();
+  void make_copy_pools();
+  const BlockCode& code_for(uint64_t block);
+  double simulate();
+  void describe(double cycles);
+  std::string details() const;
+  double dynamic_energy() const;
+  uint64_t ordinal(const TracedBlock& b) const { return b.ctaid[0] + kernel_.grid.x * (b.ctaid[1] + kernel_.grid.y * uint64_t{b.ctaid[2]}); }
+  uint64_t first_block(uint64_t unit) const;
+
+  exec::Machine& machine_;
+  const exec::Launch& launch_;
+  const PredictOptions& options_;
+  const std::function<void(double)>& estimate_;
+  const ChipFigures figures_;
+  const Profile& profile_;
+  Prediction p_;
+  Kernel kernel_;
+  std::unique_ptr<Join> join_;
+  std::unique_ptr<Tracer> tracer_;
+  std::map<uint64_t, std::unique_ptr<TracedBlock>> traced_;   // by block number
+  std::map<uint64_t, std::unique_ptr<BlockCode>> code_;
+  const TracedBlock* model_ = nullptr;                        // regular kernels: the block that stands for all
+  bool regular_ = false;
+  uint64_t trace_instructions_ = 0;
+  Occupancy occupancy_;
+  JoinStatistics statistics_;
+  MemoryCounts memory_;
+  SmCounts sm_;
+  Record record_;
+  uint32_t simulated_ = 1;       // SMs in detail
+  double scale_ = 1;             // whole grid over what was simulated
+  double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
+  uint32_t model_jumps_ = 0;     // into code that was not fetched yet
+  size_t model_steps_ = 0;       // machine instructions of the longest warp of a block
+};
+
+}  // namespace orrery::timing

@@ -1,0 +1,176 @@
+// timing/sample.cc: which blocks are traced, and how the addresses of the others follow from theirs.
+#include <algorithm>
+#include <cmath>
+
+#include "timing/predictor.h"
+
+namespace orrery::timing {
+
+void Predictor::trace(uint64_t unit) {
+  if (traced_.count(first_block(unit))) return;
+  for (TracedBlock& b : tracer_->trace(unit)) {
+    trace_instructions_ += b.instructions;
+    const uint64_t at = ordinal(b);
+    traced_[at] = std::make_unique<TracedBlock>(std::move(b));
+  }
+}
+
+/// Slopes from blocks of one shape: every event of an instruction must move by the same bytes.
+void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
+  model_ = same[same.size() / 2];
+  struct Difference {
+    int64_t d[3];
+    int64_t bytes;
+  };
+  std::map<uint32_t, std::vector<Difference>> seen;
+  std::set<uint32_t> uneven;
+  for (const TracedBlock* b : same) {
+    if (b == model_) continue;
+    Difference d{};
+    for (int i = 0; i < 3; i++) d.d[i] = int64_t(b->ctaid[i]) - int64_t(model_->ctaid[i]);
+    std::map<uint32_t, int64_t> first;
+    for (size_t w = 0; w < b->warps.size(); w++)
+      for (size_t i = 0; i < b->warps[w].events.size(); i++) {
+        const Event &e = b->warps[w].events[i], &m = model_->warps[w].events[i];
+        if (e.address == 0) continue;
+        const int64_t bytes = int64_t(e.address - m.address);
+        const auto [at, fresh] = first.try_emplace(e.pc, bytes);
+        if (!fresh && at->second != bytes) uneven.insert(e.pc);
+      }
+    for (const auto& [pc, bytes] : first) d.bytes = bytes, seen[pc].push_back(d);
+  }
+  for (const auto& [pc, list] : seen) {
+    Slope s;
+    s.regular = !uneven.count(pc);
+    int64_t* slope[3] = {&s.x, &s.y, &s.z};
+    bool known[3] = {};
+    for (int round = 0; round < 3 && s.regular; round++)
+      for (const Difference& d : list) {
+        int64_t rest = d.bytes;
+        int unknown = -1, n = 0;
+        for (int i = 0; i < 3; i++) {
+          if (d.d[i] == 0) continue;
+          if (known[i]) rest -= *slope[i] * d.d[i];
+          else unknown = i, n++;
+        }
+        if (n == 1 && rest % d.d[unknown] == 0) *slope[unknown] = rest / d.d[unknown], known[unknown] = true;
+        else if (n == 1) s.regular = false;
+      }
+    for (const Difference& d : list) {
+      int64_t sum = 0;
+      for (int i = 0; i < 3; i++) sum += *slope[i] * d.d[i];
+      if (sum != d.bytes) s.regular = false;
+    }
+    kernel_.slopes[pc] = s;
+  }
+}
+
+void Predictor::make_pools() {
+  std::map<uint32_t, std::map<uint64_t, uint64_t>> owner;
+  for (const auto& [at, b] : traced_)
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events) {
+        if (e.n_detail == 0 || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) continue;
+        const auto slope = kernel_.slopes.find(e.pc);
+        if (slope != kernel_.slopes.end() && slope->second.regular) continue;
+        LinePool& pool = kernel_.pools[e.pc];
+        auto& owners = owner[e.pc];
+        for (uint32_t i = 0; i < e.n_detail && pool.lines.size() < 200000; i++) {
+          const uint64_t packed = b->lines[e.detail + i];
+          const auto [found, fresh] = owners.try_emplace(packed >> 4, at);
+          pool.lines.push_back(packed);
+          pool.shared.push_back(!fresh && found->second != at);
+          pool.low = std::min(pool.low, packed >> 4), pool.high = std::max(pool.high, packed >> 4);
+        }
+      }
+  for (auto& [pc, pool] : kernel_.pools) {  // a line seen once is shared when another block came to it later
+    std::map<uint64_t, int> times;
+    for (size_t i = 0; i < pool.lines.size(); i++) times[pool.lines[i] >> 4] += pool.shared[i];
+    for (size_t i = 0; i < pool.lines.size(); i++) pool.shared[i] = times[pool.lines[i] >> 4] > 0;
+  }
+}
+
+/// Irregular bulk copies: the blocks that copy from places of their own, and how many there may be. Of T blocks that draw from
+/// N places, N (1 - (1 - 1/N)^T) differ.
+void Predictor::make_copy_pools() {
+  std::map<uint32_t, std::map<uint64_t, std::vector<uint64_t>>> found;  // by instruction and first address
+  std::map<uint32_t, uint32_t> traced;
+  for (const auto& [at, b] : traced_) {
+    std::map<uint32_t, std::vector<uint64_t>> starts;
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events)
+        if ((e.what == What::bulk_load || e.what == What::bulk_store) && e.n_detail) starts[e.pc].push_back(e.address);
+    for (auto& [pc, list] : starts) {
+      const auto slope = kernel_.slopes.find(pc);
+      if (slope != kernel_.slopes.end() && slope->second.regular) continue;
+      traced[pc]++;
+      found[pc].try_emplace(list[0], std::move(list));
+    }
+  }
+  for (auto& [pc, by_start] : found) {
+    CopyPool& pool = kernel_.copies[pc];
+    for (auto& [start, list] : by_start) pool.starts.push_back(std::move(list));
+    const double distinct = double(pool.starts.size()), drawn = traced[pc], most = double(launch_.grid.count());
+    double n = distinct;
+    while (n < most && n * (1 - std::pow(1 - 1 / n, drawn)) < distinct - 0.01) n += 1;
+    pool.population = uint32_t(n);
+  }
+}
+
+void Predictor::sample() {
+  TraceOptions t;
+  tracer_ = std::make_unique<Tracer>(machine_, launch_, t);
+  const uint64_t units = launch_.grid.count() / launch_.cluster.count(), nx = launch_.grid.x / launch_.cluster.x;
+  const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;
+  const uint64_t mx = nx / 2, my = ny / 2, mz = nz / 2;
+  const auto unit = [&](uint64_t x, uint64_t y, uint64_t z) { return std::min(x, nx - 1) + nx * (std::min(y, ny - 1) + ny * std::min(z, nz - 1)); };
+  trace(unit(mx, my, mz));
+  const double first = double(trace_instructions_) / double(launch_.cluster.count());
+  estimate_(first * double(launch_.grid.count()));
+  const std::set<uint64_t> wanted = {unit(mx + 1, my, mz), unit(mx, my + 1, mz), unit(mx, my, mz + 1), unit(mx + 3, my + 2, mz), unit(nx / 3, ny / 3, nz / 3),
+                                     unit(nx / 5, ny * 2 / 3, mz), unit(1, 1, 0), 0, unit(nx * 3 / 4, ny / 4, mz)};
+  for (uint64_t u : wanted)
+    if (trace_instructions_ < options_.trace_budget * 4 || traced_.size() < 3) trace(u);
+  std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
+  for (const auto& [at, b] : traced_)
+    if (b->rank == 0) shapes[b->shape].push_back(b.get());
+  const auto most = std::max_element(shapes.begin(), shapes.end(), [](auto& a, auto& b) { return a.second.size() < b.second.size(); });
+  size_t rank0 = 0;
+  for (const auto& [shape, list] : shapes) rank0 += list.size();
+  fit_slopes(most->second);
+  size_t even = 0;
+  for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
+  regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
+  if (units == 1) regular_ = false;
+}
+
+const BlockCode& Predictor::code_for(uint64_t block) {
+  const TracedBlock* b = model_;
+  if (!regular_) {
+    auto found = traced_.find(block);
+    if (found == traced_.end() && trace_instructions_ < options_.trace_budget) {
+      const exec::Dim3 c = launch_.cluster;
+      const uint64_t x = block % kernel_.grid.x / c.x, y = block / kernel_.grid.x % kernel_.grid.y / c.y, z = block / (kernel_.grid.x * kernel_.grid.y) / c.z;
+      trace(x + launch_.grid.x / c.x * (y + launch_.grid.y / c.y * z));
+      found = traced_.find(block);
+    }
+    if (found == traced_.end()) {  // the budget is spent: another block stands for it
+      auto other = traced_.begin();
+      std::advance(other, long(block * 2654435761u % traced_.size()));
+      found = other;
+    }
+    b = found->second.get();
+  }
+  std::unique_ptr<BlockCode>& code = code_[ordinal(*b)];
+  if (!code) {
+    code = std::make_unique<BlockCode>();
+    code->trace = b;
+    for (const TracedWarp& w : b->warps) {
+      code->warps.push_back(join_->steps(w, statistics_));
+      code->steps += code->warps.back().size();
+    }
+  }
+  return *code;
+}
+
+}  // namespace orrery::timing

@@ -1,0 +1,278 @@
+// timing/sm_memory.cc: loads, stores, atomics and copies of an SM, and the same by the SMs that it stands for.
+#include "timing/sm_state.h"
+
+namespace orrery::timing {
+
+namespace {
+
+/// Does a warp wait for what comes back?
+constexpr bool goes_out(What w) {
+  switch (w) {
+    case What::global_load: case What::global_atomic: case What::local_load: case What::copy_async: case What::bulk_load: case What::bulk_prefetch:
+      return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+/// A line of the simulated block as another block of the grid sees it.
+uint64_t Sm::State::moved(const BlockWork& b, uint32_t pc, uint64_t line, uint64_t mask, uint64_t& second) const {
+  second = 0;
+  const auto found = kernel.slopes.find(pc);
+  if (found == kernel.slopes.end() || !found->second.regular) return line << 4 | mask;
+  const Slope& k = found->second;
+  const uint32_t* from = b.code->trace->ctaid;
+  const int64_t delta = k.x * (b.at[0] - int64_t(from[0])) + k.y * (b.at[1] - int64_t(from[1])) + k.z * (b.at[2] - int64_t(from[2]));
+  if (delta == 0) return line << 4 | mask;
+  const int64_t sectors = delta >> 5;
+  const uint64_t first = uint64_t(int64_t(line * 4) + sectors);
+  const uint64_t wide = mask << (first & 3);
+  second = wide >> 4 ? ((first >> 2) + 1) << 4 | (wide >> 4) : 0;
+  return (first >> 2) << 4 | (wide & 15);
+}
+
+/// Calls f(line, sectors, SM) for the same access by every ghost.
+template <class F>
+void Sm::State::for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f) {
+  if (kernel.ghosts == 0) return;
+  const BlockWork& own = slots[w.slot].work;
+  const auto found = kernel.slopes.find(pc);
+  const bool regular = found != kernel.slopes.end() && found->second.regular;
+  const uint64_t count = kernel.grid.count();
+  const LinePool* pool = nullptr;
+  if (!regular)
+    if (const auto p = kernel.pools.find(pc); p != kernel.pools.end() && !p->second.lines.empty()) pool = &p->second;
+  BlockWork other = own;
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    other.index = own.index + uint64_t{g} * kernel.ghost_step;
+    if (other.index >= count) break;
+    if (pool) {
+      random ^= random >> 12, random ^= random << 25, random ^= random >> 27;
+      const uint64_t r = random * 2685821657736338717ull;
+      const size_t pick = size_t((r >> 20) % pool->lines.size());
+      const uint64_t line = pool->shared[pick] ? pool->lines[pick] >> 4 : pool->low + (r >> 11) % (pool->high - pool->low + 1);
+      f(line, uint32_t(pool->lines[pick] & 15), number + g);
+      continue;
+    }
+    if (own.index + kernel.ghosts < kernel.grid.x && kernel.grid.count() == kernel.grid.x) {
+      other.at[0] = int64_t(other.index);
+    } else {
+      other.at[0] = int64_t(other.index % kernel.grid.x);
+      other.at[1] = int64_t(other.index / kernel.grid.x % kernel.grid.y);
+      other.at[2] = int64_t(other.index / (kernel.grid.x * kernel.grid.y));
+    }
+    uint64_t second = 0;
+    const uint64_t m = moved(other, pc, packed >> 4, packed & 15, second);
+    f(m >> 4, uint32_t(m & 15), number + g);
+    if (second) f(second >> 4, uint32_t(second & 15), number + g);
+  }
+}
+
+double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
+  const TracedBlock& block = *slots[w.slot].work.code->trace;
+  double done = at;
+  const bool bypass = m.bypasses_l1;
+  for (uint32_t i = 0; i < e.n_detail; i++) {
+    uint64_t second = 0;
+    const uint64_t packed = block.lines[e.detail + i];
+    const uint64_t own = moved(slots[w.slot].work, e.pc, packed >> 4, packed & 15, second);
+    bool shared_out = false;  // the ghosts have done theirs
+    for (const uint64_t part : {own, second}) {
+      if (!part) continue;
+      const uint64_t line = part >> 4;
+      uint32_t mask = uint32_t(part & 15);
+      counts.l1_sectors += std::popcount(mask);
+      L1::Way* way = nullptr;
+      if (!bypass) {
+        bool hit = false;
+        way = &l1.find(line, hit);
+        const uint32_t missing = mask & ~way->valid;
+        counts.l1_hits += std::popcount(mask) - std::popcount(missing);
+        if (!missing) {
+          done = std::max({done, at + f.l1_latency, way->arrives});
+          continue;
+        }
+        mask = missing;
+      }
+      request = std::max(request, at) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
+      const double back = chip.read(line, mask, number, request);
+      if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
+      shared_out = true;
+      if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
+      done = std::max(done, back);
+    }
+  }
+  return done;
+}
+
+void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
+  const TracedBlock& block = *slots[w.slot].work.code->trace;
+  double sectors = 0;
+  for (uint32_t i = 0; i < e.n_detail; i++) sectors += std::popcount(uint32_t(block.lines[e.detail + i] & 15));
+  const uint32_t per_sector = uint32_t(std::min(32.0, double(e.lanes_bytes) * std::popcount(e.mask) / std::max(1.0, sectors)));
+  for (uint32_t i = 0; i < e.n_detail; i++) {
+    uint64_t second = 0;
+    const uint64_t packed = block.lines[e.detail + i];
+    const uint64_t own = moved(slots[w.slot].work, e.pc, packed >> 4, packed & 15, second);
+    for (const uint64_t part : {own, second}) {
+      if (!part) continue;
+      const uint32_t mask = uint32_t(part & 15);
+      write_port = std::max(write_port, at) + std::max(1.0, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
+      chip.write(part >> 4, mask, number, write_port, per_sector);
+      if (part == own) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, write_port, per_sector); });
+    }
+  }
+}
+
+/// Calls f(line, SM) for what every ghost copies when the detailed block copies `line`: the same place in the copy of another
+/// block. Blocks that were not traced copy what no one else does.
+template <class F>
+void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line, F f) {
+  const CopyPool& pool = kernel.copies.at(e.pc);
+  const BlockWork& own = slots[w.slot].work;
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    const uint64_t index = own.index + uint64_t{g} * kernel.ghost_step;
+    if (index >= kernel.grid.count()) break;
+    const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
+    const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
+    const int64_t delta = int64_t(starts[std::min<size_t>(e.ordinal, starts.size() - 1)]) - int64_t(e.address);
+    f(uint64_t(int64_t(line) + (delta >> 7)) + (pick / pool.starts.size() << 40), number + g);
+  }
+}
+
+/// A bulk or tensor copy: the lines of its runs at the engine's pace. Returns when the last byte is there.
+double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
+  const TracedBlock& block = *slots[w.slot].work.code->trace;
+  double done = at;
+  const bool drawn = kernel.copies.count(e.pc) != 0;
+  tma = std::max(tma, at + f.tma_latency);
+  for (uint32_t i = 0; i < e.n_detail; i++) {
+    const Run& run = block.runs[e.detail + i];
+    for (uint32_t row = 0; row < run.rows; row++) {
+      const uint64_t a = run.address + row * run.stride;
+      for (uint64_t line = a >> 7; line <= (a + run.bytes - 1) >> 7; line++) {
+        const uint64_t low = std::max(a, line << 7), high = std::min(a + run.bytes, (line + 1) << 7);
+        uint32_t mask = 0;
+        for (uint64_t s = low >> 5; s <= (high - 1) >> 5; s++) mask |= 1u << (s & 3);
+        uint64_t second = 0;
+        const uint64_t own = moved(slots[w.slot].work, e.pc, line, mask, second);
+        tma += std::max(std::popcount(mask) * 32.0 / f.tma_bandwidth, 1.0);
+        counts.tma_bytes += std::popcount(mask) * 32.0;
+        for (const uint64_t part : {own, second}) {
+          if (!part) continue;
+          if (store) {
+            chip.write(part >> 4, uint32_t(part & 15), number, tma, 32);
+            if (part == own && drawn) copies_of_ghosts(w, e, line, [&](uint64_t l, uint32_t sm) { chip.write(l, mask, sm, tma, 32); });
+            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
+            done = std::max(done, tma + 300);
+          } else {
+            done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
+            if (part == own && drawn) copies_of_ghosts(w, e, line, [&](uint64_t l, uint32_t sm) { chip.read(l, mask, sm, tma); });
+            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
+          }
+        }
+      }
+    }
+  }
+  if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
+  return done;
+}
+
+void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start) {
+  SubCore& p = sub[w.sub];
+  if (e && goes_out(e->what)) {
+    if (translated < 0) translated = start + kernel.first_access;
+    start = std::max(start, translated);
+  }
+  const auto use_pipe = [&](double cycles) {
+    const double at = std::max(pipe, start + 2);
+    pipe = at + cycles;
+    if (pipe - start > 64) p.queue = std::max(p.queue, pipe - 40);
+    return at;
+  };
+  // A generic or merged access goes by what it turned out to touch.
+  const What what = e ? e->what : What::other;
+  switch (m.kind) {
+    case Class::shuffle: {
+      const double at = use_pipe(1);
+      return set_barriers(w, m, at + 22, at + 4);
+    }
+    case Class::local_load: case Class::local_store: {
+      const double at = use_pipe(std::max(1, m.width / 4));
+      return set_barriers(w, m, at + f.l1_latency, at + 8);
+    }
+    case Class::texture: {
+      const double at = use_pipe(2);
+      return set_barriers(w, m, at + 200, at + 12);
+    }
+    default: break;
+  }
+  if (what == What::shared_load || what == What::shared_store || what == What::shared_atomic) {
+    double waves = e->extra;
+    if (e->lanes_bytes && m.width > e->lanes_bytes && m.kind != Class::matrix_load) {
+      const uint32_t merged = m.width == 8 ? e->count & 0xFFFF : m.width == 16 ? e->count >> 16 : 0;
+      waves = merged ? merged : waves * m.width / e->lanes_bytes;
+    }
+    if (what == What::shared_atomic) waves = m.counts_lanes ? kCountLanes : waves * 2;
+    const double at = use_pipe(waves);
+    counts.shared_wavefronts += waves;
+    const double latency = what == What::shared_atomic ? 26 : f.shared_latency + (m.kind == Class::matrix_load ? 6 : 0);
+    return set_barriers(w, m, at + waves - 1 + latency - 2, at + waves + 8);
+  }
+  if (what == What::remote_load || what == What::remote_store) {
+    const double at = use_pipe(e->extra);
+    dsmem = std::max(dsmem, at) + 32.0 * e->lanes_bytes / f.dsmem_bandwidth;
+    return set_barriers(w, m, dsmem + f.dsmem_latency, at + 12);
+  }
+  if (what == What::global_load || what == What::local_load) {
+    const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
+    // L1 looks up 3.5 lines and gives a word of each bank in a cycle; one warp's lines come one after the other.
+    const double words = std::max<double>(1, e->extra), lines = e->n_detail;
+    const double at = use_pipe(std::max({1.0, bytes / 128, words, lines / 3.5}));
+    const double done = global_read(w, *e, m, at) + (m.bypasses_l1 ? 0 : 2 * std::max(0.0, std::max(words, lines / 3.5) - std::max(4.0, bytes / 128)));
+    if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
+    return set_barriers(w, m, done + (m.width >= 16 ? 6 : m.width == 8 ? 2 : 0), at + 10);
+  }
+  if (what == What::global_store || what == What::local_store) {
+    const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
+    const double at = use_pipe(std::max<double>(e->n_detail, bytes / 128));
+    global_write(w, *e, at);
+    const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});
+    if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
+    return set_barriers(w, m, at + 20, at + 12);
+  }
+  if (what == What::global_atomic || what == What::global_reduction) {
+    const double at = use_pipe(e->n_detail);
+    // A warp may add up its lanes before it goes out.
+    const uint32_t same = m.aggregated ? 1 : std::max<uint32_t>(1, e->extra);  // lanes on one word go one after the other
+    const TracedBlock& block = *slots[w.slot].work.code->trace;
+    double done = at;
+    for (uint32_t i = 0; i < e->n_detail; i++) {
+      uint64_t second = 0;
+      const uint64_t packed = block.lines[e->detail + i];
+      const uint64_t own = moved(slots[w.slot].work, e->pc, packed >> 4, packed & 15, second);
+      request = std::max(request, at) + std::popcount(uint32_t(own & 15)) * 32.0 / f.sm_bandwidth;
+      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), same * uint32_t(std::popcount(uint32_t(own & 15))), m.floating, number, request));
+            for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * uint32_t(std::popcount(k)), m.floating, sm, request); });
+    }
+    const double backlog = std::max(request, chip.atomics_free());
+    if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
+    return set_barriers(w, m, done, at + 12);
+  }
+  if (what == What::copy_async) {
+    const double at = use_pipe(std::max<double>(e->n_detail, e->extra));
+    const double done = global_read(w, *e, m, at) + 10;
+    w.copies_done = std::max(w.copies_done, done);
+    if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
+    return set_barriers(w, m, done, at + 12);
+  }
+  if (what == What::other) {  // nothing is known of it: an access that hits
+    const double at = use_pipe(1);
+    return set_barriers(w, m, at + f.shared_latency, at + 8);
+  }
+  synchronise(w, uint32_t(&w - warps.data()), m, e, start);
+  (void)s;
+}
+
+}  // namespace orrery::timing

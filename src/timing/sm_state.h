@@ -1,0 +1,159 @@
+// timing/sm_state.h: what an SM in detail consists of; private to sm.cc, sm_memory.cc and sm_sync.cc.
+//
+// sm.cc issues instructions, sm_memory.cc moves data, sm_sync.cc has barriers and mbarriers.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "timing/sm.h"
+
+namespace orrery::timing {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+inline constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
+inline constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
+inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
+inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
+struct Mbarrier {
+  int64_t pending = 0, expected = 0, bytes = 0;
+  uint32_t phase = 0;
+  double when = 0;                   // of the last completion
+  std::vector<std::pair<double, int64_t>> arriving;  // transaction bytes on their way
+};
+
+struct NamedBarrier {
+  uint32_t arrived = 0;
+  double last = 0;
+  std::vector<uint32_t> waiting;     // warps
+};
+
+struct WarpRun {
+  const std::vector<Step>* steps = nullptr;
+  const TracedWarp* trace = nullptr;
+  uint32_t at = 0;
+  uint32_t slot = 0;
+  uint32_t sub = 0;
+  double ready = 0;                  // stall counts
+  double earliest = kNever;          // with dependences
+  std::array<double, 6> barrier{};   // when each dependence barrier frees
+  bool live = false, blocked = false;
+  double copies_done = 0, group_done = 0;
+  std::deque<double> copy_groups, bulk_groups, product_groups;
+  double products_done = 0;
+  uint32_t waits_object = UINT32_MAX, waits_phase = 0;
+  uint64_t age = 0;
+  double issued = -1;                // when it last issued
+  Wait why = Wait::fixed;            // what `earliest` waits for
+  std::array<Wait, 6> set_by{};      // what each dependence barrier stands for
+};
+
+struct Slot {
+  bool used = false;
+  BlockWork work;
+  uint32_t live_warps = 0, warps = 0, threads = 0;
+  std::vector<uint32_t> members;
+  std::array<NamedBarrier, 16> barriers;
+  NamedBarrier cluster;
+  std::unordered_map<uint32_t, Mbarrier> mbarriers;
+};
+
+/// The L1 of an SM: lines of four sectors, least recently used.
+class L1 {
+ public:
+  explicit L1(uint64_t bytes) : sets_(std::max<uint64_t>(1, bytes / 128 / kWays)), ways_(sets_ * kWays) {}
+  struct Way {
+    uint64_t tag = ~uint64_t{0};
+    uint64_t used = 0;
+    uint8_t valid = 0;
+    double arrives = 0;
+  };
+  Way& find(uint64_t line, bool& hit) {
+    Way* set = &ways_[(line * 0x9E3779B97F4A7C15ull >> 40) % sets_ * kWays];
+    Way* oldest = set;
+    for (uint32_t i = 0; i < kWays; i++) {
+      if (set[i].tag == line) return hit = true, set[i].used = ++clock_, set[i];
+      if (set[i].used < oldest->used) oldest = &set[i];
+    }
+    hit = false;
+    *oldest = Way{line, ++clock_, 0, 0};
+    return *oldest;
+  }
+  Way* peek(uint64_t line) {
+    Way* set = &ways_[(line * 0x9E3779B97F4A7C15ull >> 40) % sets_ * kWays];
+    for (uint32_t i = 0; i < kWays; i++)
+      if (set[i].tag == line) return &set[i];
+    return nullptr;
+  }
+
+ private:
+  static constexpr uint32_t kWays = 8;
+  uint64_t sets_, clock_ = 0;
+  std::vector<Way> ways_;
+};
+
+struct Sm::State {
+  State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots)
+      : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(slots), l1(std::max<uint32_t>(8192, k.l1_bytes)) {
+    random += uint64_t{n} * 0x9E3779B97F4A7C15ull;
+  }
+  const ChipFigures& f;
+  const Kernel& kernel;
+  const std::vector<MachineInstruction>& code;
+  Chip& chip;
+  const uint32_t number;
+  std::vector<Slot> slots;
+  std::vector<WarpRun> warps;
+  std::array<std::vector<uint32_t>, 4> active;   // warps of each sub-core
+  std::array<uint32_t, 4> last{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  std::vector<uint32_t> free_warps;
+  std::vector<std::pair<uint64_t, double>> finished;
+  L1 l1;
+  SmCounts counts;
+  uint64_t ages = 0;
+  // Resources: the time at which each is free.
+  struct SubCore {
+    double bank[2] = {0, 0};                    // read ports of the register file
+    uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
+    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0;
+  };
+  std::array<SubCore, 4> sub;
+  double translated = -1;   // when addresses are
+  double pipe = 0;          // L1 and shared memory: one wavefront a cycle
+  double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
+  uint64_t random = 0x2545F4914F6CDD1Dull;
+  Record* record = nullptr;
+
+  void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
+
+  double room(const SubCore& p, Class c) const;
+  double pipe_room(const SubCore& p, Class c) const;
+  void read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now);
+  void refresh(WarpRun& w);
+  void issue(uint32_t index, double now);
+  void execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now);
+  void memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start);
+  double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
+  void global_write(WarpRun& w, const Event& e, double at);
+  double run_copy(WarpRun& w, const Event& e, double at, bool store);
+  template <class F>
+  void copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line, F f);
+  void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
+  void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
+  void complete(Slot& slot, NamedBarrier& b, double when);
+  void settle(Slot& slot, uint32_t object, double when);
+  void wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, double when);
+  void end_warp(uint32_t index, double now);
+  void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
+  uint64_t moved(const BlockWork& b, uint32_t pc, uint64_t line, uint64_t mask, uint64_t& second) const;
+  template <class F>
+  void for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f);
+};
+
+}  // namespace orrery::timing

@@ -1,0 +1,115 @@
+// timing/sm_sync.cc: barriers of blocks and clusters, mbarriers, and what waits for them.
+#include "timing/sm_state.h"
+
+namespace orrery::timing {
+
+void Sm::State::complete(Slot& slot, NamedBarrier& b, double when) {
+  for (uint32_t i : b.waiting) {
+    WarpRun& w = warps[i];
+    w.blocked = false;
+    w.ready = std::max(w.ready, when), w.why = Wait::barrier;
+    refresh(w);
+  }
+  b = NamedBarrier{};
+  (void)slot;
+}
+
+void Sm::State::arrive(Slot& slot, uint32_t number, uint32_t expected, double when) {
+  NamedBarrier& b = slot.barriers[number & 15];
+  barrier_unit = std::max(barrier_unit, when) + 2;
+  b.arrived++;
+  b.last = std::max(b.last, barrier_unit);
+  const uint32_t wanted = expected ? expected / 32 : slot.live_warps;
+  if (b.arrived >= wanted) complete(slot, b, b.last + 8);
+}
+
+/// Ends the phase of an mbarrier when nothing is missing, as of `when`.
+void Sm::State::settle(Slot& slot, uint32_t object, double when) {
+  Mbarrier& b = slot.mbarriers[object];
+  while (b.expected > 0 && b.pending <= 0 && b.bytes <= 0) {
+    b.phase ^= 1;
+    b.pending += b.expected;
+    b.when = std::max(b.when, when);
+    wake_waiters(slot, object, b, b.when);
+    if (b.pending > 0) break;
+  }
+}
+
+void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, double when) {
+  for (uint32_t i : slot.members) {
+    WarpRun& w = warps[i];
+    if (!w.live || !w.blocked || w.waits_object != object || w.waits_phase == b.phase) continue;
+    w.blocked = false;
+    w.waits_object = UINT32_MAX;
+    w.ready = std::max(w.ready, when + 12), w.why = Wait::mbarrier;
+    refresh(w);
+  }
+}
+
+void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start) {
+  Slot& slot = slots[w.slot];
+  const uint32_t object = e->object & 0xFFFFFF;  // every block of a cluster does alike: arrivals of peers count as own
+  switch (e->what) {
+    case What::barrier: case What::barrier_red: {
+      w.blocked = true;
+      slot.barriers[e->extra & 15].waiting.push_back(index);
+      arrive(slot, e->extra, e->count, start);
+      return;
+    }
+    case What::barrier_arrive: arrive(slot, e->extra, e->count, start); return;
+    case What::cluster_arrive: {
+      NamedBarrier& b = slot.cluster;
+      b.arrived++, b.last = std::max(b.last, start);
+      return;
+    }
+    case What::cluster_wait: {
+      NamedBarrier& b = slot.cluster;
+      b.waiting.push_back(index);
+      w.blocked = true;
+      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(slot, b, b.last + 180);
+      return;
+    }
+    case What::mbarrier_init: {
+      Mbarrier& b = slot.mbarriers[object];
+      b = Mbarrier{};
+      b.pending = b.expected = e->count;
+      return set_barriers(w, m, start + 10, start + 6);
+    }
+    case What::mbarrier_expect: slot.mbarriers[object].bytes += e->count; return set_barriers(w, m, start + 10, start + 6);
+    case What::mbarrier_arrive: {
+      Mbarrier& b = slot.mbarriers[object];
+      b.bytes += e->count;
+      b.pending -= e->extra;
+      settle(slot, object, start + 9);
+      return set_barriers(w, m, start + 10, start + 6);
+    }
+    case What::mbarrier_wait: {
+      Mbarrier& b = slot.mbarriers[object];
+      if (b.phase != e->extra) {
+        w.ready = std::max({w.ready, b.when + 12, start + 9});
+        return set_barriers(w, m, std::max(b.when + 12, start + 13), start + 8);
+      }
+      w.blocked = true;
+      w.waits_object = object, w.waits_phase = e->extra;
+      return set_barriers(w, m, start + 13, start + 8);
+    }
+    case What::bulk_load: {
+      const double done = run_copy(w, *e, start, false);
+      Mbarrier& b = slot.mbarriers[object];
+      int64_t bytes = e->count;
+      if (e->lanes_bytes == 1) bytes *= std::max(1, std::popcount(uint32_t(e->extra)));  // peers multicast to us as we do to them
+      b.bytes -= bytes;
+      b.when = std::max(b.when, done);
+      settle(slot, object, done);
+      return set_barriers(w, m, start + 20, start + 20);
+    }
+    case What::bulk_store: {
+      w.group_done = std::max(w.group_done, run_copy(w, *e, start, true));
+      return set_barriers(w, m, start + 20, start + 20);
+    }
+    case What::bulk_prefetch: run_copy(w, *e, start, false); return;
+    default: return;
+  }
+}
+
+}  // namespace orrery::timing

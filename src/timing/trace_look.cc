@@ -1,0 +1,389 @@
+// timing/trace_look.cc: what an instruction is going to touch: lines, wavefronts, mbarriers, boxes. See trace_look.h.
+#include "timing/trace_look.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "exec/async.h"
+#include "exec/fault.h"
+#include "exec/tensor_map.h"
+
+namespace orrery::timing {
+
+using exec::Decoded;
+using exec::Stepper;
+using isa::Mod;
+using isa::Op;
+using isa::Space;
+
+namespace {
+
+constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory lies for the timing model
+
+/// The lines that `lanes` accesses of `bytes` touch, appended to `out`; returns how many.
+uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out) {
+  uint64_t line[64];
+  uint8_t sectors[64];
+  uint32_t n = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    for (uint64_t a = address[lane] & ~uint64_t{31}; a < address[lane] + bytes; a += 32) {
+      const uint64_t l = a >> 7;
+      const uint8_t bit = uint8_t(1 << (a >> 5 & 3));
+      uint32_t i = n;
+      while (i > 0 && line[i - 1] != l) i--;
+      if (i > 0) {
+        sectors[i - 1] |= bit;
+      } else if (n < 64) {
+        line[n] = l, sectors[n] = bit, n++;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < n; i++) out.push_back(line[i] << 4 | sectors[i]);
+  return n;
+}
+
+/// Shared-memory wavefronts of an access: the most different words that one bank has to give.
+uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  uint64_t words[32][32];
+  uint8_t n[32] = {};
+  uint32_t worst = 1;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    for (uint32_t w = 0; w < std::max(1u, bytes / 4); w++) {
+      const uint64_t word = (address[lane] >> 2) + w;
+      const uint32_t bank = uint32_t(word & 31);
+      bool seen = false;
+      for (uint32_t k = 0; k < n[bank] && !seen; k++) seen = words[bank][k] == word;
+      if (seen || n[bank] == 32) continue;
+      words[bank][n[bank]++] = word;
+      worst = std::max<uint32_t>(worst, n[bank]);
+    }
+  }
+  return worst;
+}
+
+/// Atomics on shared memory: lanes with the same word go one after the other.
+uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
+  uint32_t worst = 1;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    uint32_t same = 0;
+    for (uint32_t k = mask; k; k &= k - 1) same += (address[std::countr_zero(k)] >> 2 & 31) == (address[lane] >> 2 & 31);
+    worst = std::max(worst, same);
+  }
+  return worst;
+}
+
+
+bool is_shared(Space s) { return s == Space::shared || s == Space::shared_cta || s == Space::shared_cluster; }
+
+enum class Region { global, shared, remote, local, none };
+
+Region region_of(const Stepper& s, Space space, uint64_t address) {
+  if (space == Space::local) return Region::local;
+  if (space == Space::shared_cluster && address >> 24 && (address >> 24) - 1 != s.cta.cluster_rank) return Region::remote;
+  if (is_shared(space)) return Region::shared;
+  if (space == Space::param || space == Space::param_entry || space == Space::const_) return Region::none;
+  if (address - reinterpret_cast<uint64_t>(s.cta.shared) < s.cta.shared_bytes) return Region::shared;
+  if (s.cta.cluster)
+    for (uint32_t r = 0; r < s.cta.cluster->n && r < 16; r++) {
+      const exec::CtaContext* c = s.cta.cluster->ctas[r];
+      if (c && address - reinterpret_cast<uint64_t>(c->shared) < c->shared_bytes) return Region::remote;
+    }
+  if (address - reinterpret_cast<uint64_t>(s.w.local) < s.w.local_stride * 32) return Region::local;
+  return Region::global;
+}
+
+void record_access(Recording& r, What global, What shared, What local, uint32_t bytes) {
+  Stepper& s = r.s;
+  const exec::AddressRef& a = s.code->addresses[size_t(r.d.address)];
+  const isa::Form& f = r.d.instr->form;
+  uint64_t address[32];
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(a, lane); });
+  const Space space = f.n_spaces ? f.space() : Space::none;
+  const bool call_param = (space == Space::param || space == Space::param_func) && a.local_frame;
+  const Region region = call_param ? Region::none : region_of(s, space, address[std::countr_zero(s.mask)]);
+  if (region == Region::none) return;
+  r.keep = true;
+  r.e.lanes_bytes = uint8_t(bytes);
+  if (region == Region::shared) {
+    r.e.what = shared;
+    r.e.extra = uint16_t(shared == What::shared_atomic ? atomic_wavefronts(address, s.mask) : wavefronts(address, s.mask, bytes));
+    if (bytes < 16 && shared == What::shared_load) {  // what it would be as a part of wider loads
+      uint64_t wide[32];
+      for (const uint32_t width : {8u, 16u}) {
+        exec::for_lanes(s.mask, [&](int lane) { wide[lane] = address[lane] & ~uint64_t{width - 1}; });
+        r.e.count |= wavefronts(wide, s.mask, width) << (width == 16 ? 16 : 0);
+      }
+    }
+    return;
+  }
+  if (region == Region::remote) {
+    r.e.what = shared == What::shared_load ? What::remote_load : What::remote_store;
+    r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
+    return;
+  }
+  r.e.what = region == Region::local ? local : global;
+  r.e.address = address[std::countr_zero(s.mask)];
+  if (region == Region::local)
+    exec::for_lanes(s.mask, [&](int lane) {
+      const uint64_t offset = space == Space::local ? address[lane] : (address[lane] - reinterpret_cast<uint64_t>(s.w.local)) % s.w.local_stride;
+      address[lane] = kLocalBase + ((r.block.index * 64 + s.w.warp_id) * (s.w.local_stride + 64) + offset) * 32 + uint64_t(lane) * 4;
+    });
+  r.e.detail = uint32_t(r.block.lines.size());
+  r.e.n_detail = coalesce(address, s.mask, bytes, r.block.lines);
+  if (global == What::global_load) r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
+  if (global == What::global_atomic || global == What::global_reduction) {
+    // Most lanes that share a word, which the L2 works on one after the other.
+    uint32_t worst = 1;
+    exec::for_lanes(s.mask, [&](int i) {
+      uint32_t same = 0;
+      exec::for_lanes(s.mask, [&](int k) { same += address[i] == address[k]; });
+      worst = std::max(worst, same);
+    });
+    r.e.extra = uint16_t(worst);
+  }
+}
+
+void record_matrix(Recording& r, bool store) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  uint64_t address[32];
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
+  const uint32_t matrices = f.has(Mod::x4) ? 4 : f.has(Mod::x2) ? 2 : 1;
+  uint32_t total = 0;
+  for (uint32_t m = 0; m < matrices; m++) {  // eight rows of 16 bytes at a time
+    uint64_t rows[32];
+    for (int i = 0; i < 8; i++) rows[i] = address[(m * 8 + uint32_t(i)) % 32];
+    uint32_t worst = 1;
+    for (int piece = 0; piece < 8; piece++) {
+      uint32_t same = 0;
+      uint64_t seen[8];
+      for (int i = 0; i < 8; i++)
+        if (int(rows[i] >> 4 & 7) == piece && std::find(seen, seen + same, rows[i]) == seen + same) seen[same++] = rows[i];
+      worst = std::max(worst, same);
+    }
+    total += worst;
+  }
+  r.keep = true;
+  r.e.what = store ? What::shared_store : What::shared_load;
+  r.e.lanes_bytes = uint8_t(4 * matrices);
+  r.e.extra = uint16_t(total);
+}
+
+void record_wmma(Recording& r, bool store) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int lane = std::countr_zero(s.mask), refs = store ? int(r.d.instr->ops[1].parts.size()) : r.d.n_dst;
+  const uint64_t base = s.address(s.code->addresses[size_t(r.d.address)], lane);
+  const bool has_stride = r.d.n_src > (store ? refs : 0);
+  const uint64_t stride = has_stride ? exec::scalar(s, s.ref(r.d, refs), lane) : 16;
+  const uint32_t element = uint32_t(std::max(1, isa::bytes_of(f.type())));
+  const Region region = region_of(s, f.n_spaces ? f.space() : Space::none, base);
+  r.keep = true;
+  r.e.lanes_bytes = uint8_t(element * 8);
+  if (region != Region::global) {
+    r.e.what = store ? What::shared_store : What::shared_load;
+    r.e.extra = uint16_t(4);
+    return;
+  }
+  r.e.what = store ? What::global_store : What::global_load;
+  r.e.address = base;
+  r.e.detail = uint32_t(r.block.lines.size());
+  for (uint64_t row = 0; row < 16; row++) {
+    const uint64_t a = base + row * stride * element;
+    r.block.lines.push_back(a >> 7 << 4 | (element == 2 ? 1u << (a >> 5 & 3) : 3u << (a >> 5 & 2)));
+    r.e.n_detail++;
+  }
+}
+
+void record_copy_async(Recording& r) {
+  Stepper& s = r.s;
+  uint64_t address[32];
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address) + 1], lane); });
+  r.keep = true;
+  r.e.what = What::copy_async;
+  r.e.address = address[std::countr_zero(s.mask)];
+  r.e.lanes_bytes = uint8_t(s.ref(r.d, 0).value);
+  r.e.detail = uint32_t(r.block.lines.size());
+  r.e.n_detail = coalesce(address, s.mask, r.e.lanes_bytes, r.block.lines);
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
+  r.e.extra = uint16_t(wavefronts(address, s.mask, r.e.lanes_bytes));
+}
+
+/// Name of an mbarrier: offset in its block's shared memory, and the block's rank.
+uint32_t object_of(const Stepper& s, Space space, uint64_t address) {
+  if (is_shared(space)) {
+    const uint32_t rank = uint32_t(address) >> 24;
+    return (uint32_t(address) & 0xFFFFFF) | (space == Space::shared_cluster && rank ? rank - 1 : s.cta.cluster_rank) << 24;
+  }
+  for (uint32_t i = 0; s.cta.cluster && i < s.cta.cluster->n && i < 16; i++) {
+    const uint64_t base = reinterpret_cast<uint64_t>(s.cta.cluster->ctas[i]->shared);
+    if (address - base < s.cta.cluster->ctas[i]->shared_bytes) return uint32_t(address - base) | i << 24;
+  }
+  return uint32_t(address) & 0xFFFFFF;
+}
+
+/// One event for each mbarrier that the lanes name.
+void record_mbarrier(Recording& r, What what) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const Space space = f.n_spaces ? f.space() : Space::none;
+  r.keep = true;
+  uint32_t rest = s.mask;
+  for (bool first = true; rest; first = false) {
+    const int lane = std::countr_zero(rest);
+    Event e = r.e;
+    e.what = what;
+    e.object = object_of(s, space, s.address(s.code->addresses[size_t(r.d.address)], lane));
+    uint32_t lanes = 0;
+    for (uint32_t m = rest; m; m &= m - 1) {
+      const int other = std::countr_zero(m);
+      if (what != What::mbarrier_wait && object_of(s, space, s.address(s.code->addresses[size_t(r.d.address)], other)) != e.object) continue;
+      lanes++, rest &= ~(1u << other);
+    }
+    const uint64_t operand = r.d.n_src ? exec::scalar(s, s.ref(r.d, r.d.n_dst), lane) : 1;
+    if (what == What::mbarrier_init) e.count = uint32_t(operand);
+    if (what == What::mbarrier_expect) e.count = uint32_t(operand) * lanes;
+    if (what == What::mbarrier_wait) e.count = uint32_t(operand), e.extra = f.has(Mod::parity) ? uint16_t(operand & 1) : uint16_t(exec::mbarrier::phase(operand));
+    if (what == What::mbarrier_arrive) {
+      const bool expects = f.has(Mod::expect_tx);
+      e.extra = uint16_t(expects ? lanes : uint32_t(operand) * lanes);
+      e.count = expects ? uint32_t(operand) * lanes : 0;
+    }
+    if (first) r.e = e;
+    else r.more.push_back(e);
+  }
+}
+
+void add_run(Recording& r, uint64_t address, uint32_t bytes, uint32_t rows, uint64_t stride) {
+  if (r.e.n_detail == 0) r.e.address = address;
+  r.block.runs.push_back({address, bytes, rows, stride});
+  r.e.n_detail++;
+}
+
+/// Rows of a tiled box that lie inside the tensor.
+void add_box(Recording& r, const exec::TensorMap& m, const int64_t* at) {
+  uint32_t n[5] = {1, 1, 1, 1, 1};
+  for (int i = 0; i < m.rank; i++) n[i] = std::max<uint32_t>(1, m.box[i]);
+  const uint32_t unit = std::max(1u, exec::unit_bytes(m));
+  const int64_t first = std::max<int64_t>(0, at[0]), last = std::min<int64_t>(int64_t(m.size(0)), at[0] + n[0]);
+  if (last <= first) return;
+  for (uint32_t k4 = 0; k4 < n[4]; k4++)
+    for (uint32_t k3 = 0; k3 < n[3]; k3++)
+      for (uint32_t k2 = 0; k2 < n[2]; k2++) {
+        const int64_t c[5] = {first, at[1], at[2] + k2, at[3] + k3, at[4] + k4};
+        uint64_t address = m.address + uint64_t(first) * unit;
+        bool inside = true;
+        for (int i = 2; i < m.rank; i++) inside &= c[i] >= 0 && uint64_t(c[i]) < m.size(i), address += uint64_t(c[i]) * m.strides[i - 1];
+        if (!inside) continue;
+        int64_t low = 0, high = 1;
+        if (m.rank > 1) low = std::max<int64_t>(0, at[1]), high = std::min<int64_t>(int64_t(m.size(1)), at[1] + n[1]);
+        if (high <= low) continue;
+        const uint64_t stride = m.rank > 1 ? m.strides[0] : 0;
+        add_run(r, address + uint64_t(low) * stride, uint32_t(last - first) * unit, uint32_t(high - low), stride);
+      }
+}
+
+void record_tensor(Recording& r) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const bool store = f.has(Mod::bulk_group), prefetch = f.op == Op::cp_async_bulk_prefetch_tensor;
+  const int lane = std::countr_zero(s.mask);
+  const uint64_t map_at = s.address(s.code->addresses[size_t(r.d.address) + (store || prefetch ? 0 : 1)], lane);
+  const auto* map = reinterpret_cast<const exec::TensorMap*>(map_at);
+  if (!s.run.machine.memory->contains(map_at)) {
+    const std::byte* p = exec::translate(s, Space::none, map_at, sizeof(exec::TensorMap), 64, lane, false);
+    if (!p) return;
+    map = reinterpret_cast<const exec::TensorMap*>(p);
+  }
+  if (map->magic != exec::kTensorMapMagic) return;
+  int64_t at[5] = {};
+  for (int i = 0; i < map->rank; i++) at[i] = int32_t(exec::scalar(s, s.ref(r.d, i), lane));
+  r.keep = true;
+  r.e.what = store ? What::bulk_store : prefetch ? What::bulk_prefetch : What::bulk_load;
+  r.e.detail = uint32_t(r.block.runs.size());
+  uint64_t box = exec::unit_bytes(*map);
+  for (int i = 0; i < map->rank; i++) box *= std::max<uint16_t>(1, map->box[i]);
+  r.e.count = uint32_t(box);  // bytes that the mbarrier counts
+  if (map->kind == exec::TensorMapKind::tiled) add_box(r, *map, at);
+  else add_run(r, map->address, map->channels * exec::unit_bytes(*map), map->pixels, map->strides[0]), r.e.count = map->channels * exec::unit_bytes(*map) * map->pixels;
+  if (store || prefetch) return;
+  r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
+  r.e.extra = 1;
+  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, map->rank), lane)), r.e.lanes_bytes = 1;
+}
+
+void record_bulk(Recording& r) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int lane = std::countr_zero(s.mask);
+  const uint32_t bytes = uint32_t(exec::scalar(s, s.ref(r.d, 0), lane)), lanes = uint32_t(std::popcount(s.mask));
+  const bool prefetch = f.op == Op::cp_async_bulk_prefetch, to_global = f.has(Mod::bulk_group);
+  r.keep = true;
+  r.e.what = prefetch ? What::bulk_prefetch : to_global ? What::bulk_store : What::bulk_load;
+  r.e.detail = uint32_t(r.block.runs.size());
+  r.e.count = bytes * lanes;
+  const bool global_source = prefetch || (!to_global && f.space(1) == Space::global);
+  exec::for_lanes(s.mask, [&](int l) {
+    if (global_source) add_run(r, s.address(s.code->addresses[size_t(r.d.address) + (prefetch ? 0 : 1)], l), bytes, 1, 0);
+    else if (to_global) add_run(r, s.address(s.code->addresses[size_t(r.d.address)], l), bytes, 1, 0);
+  });
+  if (prefetch || to_global) return;
+  r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
+  r.e.extra = 1;
+  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, 1), lane)), r.e.lanes_bytes = 1;
+}
+
+void record_barrier(Recording& r) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int lane = std::countr_zero(s.mask);
+  const bool red = f.has(Mod::red);
+  r.keep = true;
+  r.e.what = f.has(Mod::arrive) ? What::barrier_arrive : red ? What::barrier_red : What::barrier;
+  r.e.extra = uint16_t(s.value(s.ref(r.d, r.d.n_dst), 0, lane));
+  if (r.d.n_src - (red ? 1 : 0) > 1) r.e.count = uint32_t(s.value(s.ref(r.d, r.d.n_dst + 1), 1, lane));
+}
+
+uint32_t bytes_of_access(const Decoded& d, int values) {
+  return uint32_t(std::max(1, isa::bytes_of(d.instr->form.type()))) * uint32_t(std::max(1, values));
+}
+
+}  // namespace
+
+void look(Recording& r) {
+  const isa::Form& f = r.d.instr->form;
+  switch (f.op) {
+    case Op::ld: case Op::ldu: return r.d.address >= 0 ? record_access(r, What::global_load, What::shared_load, What::local_load, bytes_of_access(r.d, r.d.n_dst)) : void();
+    case Op::st: return r.d.address >= 0 ? record_access(r, What::global_store, What::shared_store, What::local_store, bytes_of_access(r.d, r.d.n_src)) : void();
+    case Op::atom: return record_access(r, What::global_atomic, What::shared_atomic, What::local_load, uint32_t(isa::bytes_of(f.types[size_t(f.n_types - 1)])) * std::max<uint32_t>(1, f.vec));
+    case Op::red: return record_access(r, What::global_reduction, What::shared_atomic, What::local_store, uint32_t(isa::bytes_of(f.types[size_t(f.n_types - 1)])) * std::max<uint32_t>(1, f.vec));
+    case Op::ldmatrix: return record_matrix(r, false);
+    case Op::stmatrix: return record_matrix(r, true);
+    case Op::wmma_load: return record_wmma(r, false);
+    case Op::wmma_store: return record_wmma(r, true);
+    case Op::cp_async: return record_copy_async(r);
+    case Op::cp_async_bulk_tensor: case Op::cp_reduce_async_bulk_tensor: case Op::cp_async_bulk_prefetch_tensor: return record_tensor(r);
+    case Op::cp_async_bulk: case Op::cp_reduce_async_bulk: case Op::cp_async_bulk_prefetch: return record_bulk(r);
+    case Op::mbarrier_init: return record_mbarrier(r, What::mbarrier_init);
+    case Op::mbarrier_expect_tx: return record_mbarrier(r, What::mbarrier_expect);
+    case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: case Op::cp_async_mbarrier_arrive: return record_mbarrier(r, What::mbarrier_arrive);
+    case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: return record_mbarrier(r, What::mbarrier_wait);
+    case Op::bar: case Op::barrier: return record_barrier(r);
+    case Op::barrier_cluster:
+      if (!r.s.cta.cluster || r.s.cta.cluster->n == 1) {  // the machine code has a barrier of the block where the wait is
+        r.keep = !f.has(Mod::arrive);
+        r.e.what = What::barrier;
+        return;
+      }
+      r.keep = true;
+      r.e.what = f.has(Mod::arrive) ? What::cluster_arrive : What::cluster_wait;
+      return;
+    default: return;
+  }
+}
+
+}  // namespace orrery::timing
