@@ -44,6 +44,8 @@ struct QuickAccess {
   /// `n` loads from shared memory: all lanes at address, address + bytes, ...; or (rows) lane i at address + i * bytes, and
   /// so on with the next 32. 1: each of them must be offered by itself.
   uint32_t (*block)(const WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, uint32_t n, uint32_t rows) = nullptr;
+  /// All live threads of a block have met at its barrier `number`; false: that must be reported.
+  bool (*barrier)(const CtaContext&, uint32_t number) = nullptr;
   /// Every lane at its own, an array of 32.
   uint32_t (*any)(const WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values) = nullptr;
 };

@@ -164,7 +164,7 @@ bool arrive_together(WarpContext& w, const Decoded& d) {
   if (cta.partial[number * cta.n_warps + w.warp_id]) return false;
   Group& g = w.groups[0];
   Barrier& b = cta.barriers[number];
-  if (Observer* o = cta.launch->run->machine.observer) tell_arrival(*o, w, g.pc, number);
+  if (Observer* o = cta.launch->run->machine.observer; o && (o->wants() & kObserveSync)) tell_arrival(*o, w, g.pc, number);
   w.instructions++;
   g.pc++;
   g.state = GroupState::barrier;

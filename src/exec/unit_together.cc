@@ -11,6 +11,7 @@
 // Invariant: while a block is together its warps are `fresh`: their groups are as reset() leaves them.
 #include "exec/fault.h"
 #include "exec/interpreter.h"
+#include "exec/observed.h"
 #include "exec/observer.h"
 #include "exec/unit.h"
 
@@ -38,7 +39,7 @@ std::optional<Unit::Progress> Unit::advance_together() {
     if (Stop(stop & 255) != Stop::arrived) break;
     entry = native.entry_of[(stop >> 8) + 1];
     if (entry < 0) break;
-    if (run_.machine.observer) tell_barrier(stop >> 8);
+    if (const Observer* o = run_.machine.observer; o && (o->wants() & kObserveSync)) tell_barrier(stop >> 8);
     for (WarpContext& w : warps) w.instructions++, w.budget = kSpinBudget;
     if (sweeps % kPollPeriod == kPollPeriod - 1 && poll(run_)) return Progress::fault;
   }
@@ -51,6 +52,7 @@ void Unit::tell_barrier(uint32_t pc) {
   Observer& o = *run_.machine.observer;
   CtaContext& cta = blocks_[0]->cta;
   const uint32_t number = uint32_t(run_.kernel.entry->code[pc].instr->ops[0].value);
+  if (quick_access().barrier && quick_access().barrier(cta, number)) return;
   for (WarpContext& w : blocks_[0]->warps) {
     Group& g = w.groups[0];
     g.mask = w.live, g.pc = pc + 1, g.state = GroupState::barrier, g.barrier = uint8_t(number);

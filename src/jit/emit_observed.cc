@@ -160,20 +160,32 @@ llvm::Value* MemoryAccess::outside_known(llvm::Value* address, int64_t extent) {
   llvm::Type* t = address->getType();
   const int width = e_.width_of(address);
   Value *begin, *limit, *small = b_.getFalse();
+  // Lanes that are off at the ends of a row do not count.
+  Value* length = llvm::ConstantInt::get(t->getScalarType(), uint64_t(extent));
+  if (is_row() && !all_ && width == 1 && extent == 32 * size()) {
+    Value* m = e_.bits_of(e_.exec_mask());
+    Value* first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, m, b_.getFalse());
+    Value* past = b_.CreateSub(b_.getInt32(32), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, m, b_.getFalse()));
+    const auto bytes = [&](Value* lanes) { return b_.CreateMul(b_.CreateZExtOrTrunc(lanes, t), llvm::ConstantInt::get(t, uint64_t(size()))); };
+    Value* some = b_.CreateICmpNE(m, b_.getInt32(0));
+    first = b_.CreateSelect(some, first, b_.getInt32(0)), past = b_.CreateSelect(some, past, b_.getInt32(0));
+    address = b_.CreateAdd(address, bytes(first));
+    length = bytes(b_.CreateSub(past, first));
+  }
   if (shared_) {
     const uint32_t origin = e_.plan_.origins[e_.inst_];
     const lower::SharedVar* var = origin ? &e_.plan_.program.shared_vars[origin - 1] : nullptr;
     begin = b_.getInt32(var ? var->offset : lower::kSharedStart);
     Value* bytes = var ? static_cast<Value*>(b_.getInt32(var->bytes)) : b_.CreateSub(e_.shared_bytes_, b_.getInt32(lower::kSharedStart));
-    limit = b_.CreateSub(bytes, b_.getInt32(uint32_t(extent)));
-    small = b_.CreateICmpULT(bytes, b_.getInt32(uint32_t(extent)));
+    limit = b_.CreateSub(bytes, length);
+    small = b_.CreateICmpULT(bytes, length);
   } else {
     Value* ranges = e_.module_.getOrInsertGlobal(Symbols::site_ranges, b_.getInt8Ty());
     auto* range = b_.CreateAlignedLoad(FixedVectorType::get(b_.getInt64Ty(), 2), e_.field(ranges, e_.inst_ * sizeof(exec::SiteRange)), Align(16));
     begin = b_.CreateExtractElement(range, uint64_t(0));
     Value* bytes = b_.CreateExtractElement(range, uint64_t(1));
-    limit = b_.CreateSub(bytes, b_.getInt64(uint64_t(extent)));
-    small = b_.CreateICmpULT(bytes, b_.getInt64(uint64_t(extent)));
+    limit = b_.CreateSub(bytes, length);
+    small = b_.CreateICmpULT(bytes, length);
   }
   Value* bad = b_.CreateICmpUGT(b_.CreateSub(address, e_.widen(begin, width)), e_.widen(limit, width));
   const uint64_t align = uint64_t(std::min(32, size()));

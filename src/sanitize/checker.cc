@@ -41,10 +41,11 @@ Check* find_check(const Checks& checks) {
 Checker::Checker(Options options, DeviceMemory& memory)
     : options_(std::move(options)), collector_(options_.out), checks_(make_checks(options_, collector_, memory)),
       quick_(std::make_unique<Quick>(options_, find_check<Memcheck>(checks_), find_check<Initcheck>(checks_), find_check<Racecheck>(checks_))) {
-  if (auto* memcheck = find_check<Memcheck>(checks_)) memcheck->alone(wants() & kObserveOutside);
+  wants_ = find_wants();
+  if (auto* memcheck = find_check<Memcheck>(checks_)) memcheck->alone(wants_ & kObserveOutside);
 }
 
-unsigned Checker::wants() const {
+unsigned Checker::find_wants() const {
   unsigned all = 0;
   bool every = true;  // access that nobody wants who wants accesses at all
   for (auto& check : checks_) {

@@ -22,7 +22,7 @@ Checks make_checks(const Options& options, Collector& collector, exec::DeviceMem
 class Checker : public exec::Observer {
  public:
   Checker(Options options, exec::DeviceMemory& memory);
-  unsigned wants() const override;
+  unsigned wants() const override { return wants_; }
   bool serial() const override;
   void launch_begin(const exec::RunState&) override;
   void launch_end(const exec::RunState&, const exec::LaunchResult&) override;
@@ -70,6 +70,9 @@ class Checker : public exec::Observer {
   Collector collector_;
   Checks checks_;
   std::unique_ptr<Quick> quick_;
+  unsigned wants_ = 0;
+
+  unsigned find_wants() const;
 };
 
 /// The checker that the environment asks for, or null.

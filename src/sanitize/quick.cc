@@ -34,7 +34,7 @@ Quick::Quick(const Options& options, Memcheck* memcheck, Initcheck* initcheck, R
   possible_ = memcheck && racecheck && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   if (!possible_) return;
   active = this;
-  quick_access() = {run, same, block, any};
+  quick_access() = {run, same, block, barrier, any};
 }
 
 Quick::~Quick() {
@@ -121,6 +121,15 @@ void Quick::learn(const Access& a) {
 }
 
 // ---- one access ----
+
+bool Quick::barrier(const CtaContext& cta, uint32_t number) {
+  Quick& q = *active;
+  q.busy_.store(true, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const bool done = q.stops_.load(std::memory_order_relaxed) == 0 && cta.launch->run == q.run_ && q.racecheck_->quick_barrier(cta, number);
+  q.leave();
+  return done;
+}
 
 bool Quick::enter(const WarpContext& w, uint32_t pc, Site*& site) {
   busy_.store(true, std::memory_order_relaxed);

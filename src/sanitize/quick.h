@@ -55,6 +55,7 @@ class Quick {
   static uint32_t run(const exec::WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, const void* values);
   static uint32_t same(const exec::WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, const void* values);
   static uint32_t block(const exec::WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, uint32_t n, uint32_t rows);
+  static bool barrier(const exec::CtaContext&, uint32_t number);
   static uint32_t any(const exec::WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values);
   bool enter(const exec::WarpContext& w, uint32_t pc, Site*& site);
   void leave() { busy_.store(false, std::memory_order_release); }

@@ -168,6 +168,24 @@ void RaceOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
   }
 }
 
+bool RaceOrder::quick_barrier(const CtaContext& cta, uint32_t number) {
+  BlockOrder& b = block(cta);
+  BlockOrder::Gather& gather = b.barriers[number & 15];
+  BlockOrder::Arrivals& arrivals = b.arrivals[number & 15];
+  if (gather.known || !gather.whole.empty() || !arrivals.now.empty()) return false;
+  const KnowledgePtr& common = b.warps[0].clock.common;
+  for (const WarpOrder& w : b.warps)
+    if (!w.fences.empty() || !w.clock.uniform || w.clock.common != common) return false;
+  for (uint32_t i = 0; i < cta.n_warps; i++)
+    if (cta.warps[i].live) gather.whole.emplace_back(i, b.warps[i].clock.clock++);
+  const KnowledgePtr met = with_pasts(common, b.serial, gather.whole);
+  for (uint32_t i = 0; i < cta.n_warps; i++)
+    if (cta.warps[i].live) b.warps[i].clock.common = met;
+  gather.whole.clear();
+  arrivals.before.clear();
+  return true;
+}
+
 void RaceOrder::warp_sync(const Where& where) {
   WarpOrder& w = warp(where);
   if (!(where.mask & (where.mask - 1))) return;

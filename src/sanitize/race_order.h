@@ -84,6 +84,9 @@ class RaceOrder {
   /// when there is none. `expected` as the observer has it.
   const BarrierArrival* barrier_arrive(const exec::Where&, uint32_t number, uint32_t expected);
   void barrier_complete(const exec::CtaContext&, uint32_t number);
+  /// Arrival and completion at once for all warps of a block; false, and nothing done, when more is known of them than
+  /// where they are.
+  bool quick_barrier(const exec::CtaContext& cta, uint32_t number);
   void warp_sync(const exec::Where&);
   /// Lanes tell each other values (shfl, vote, match, redux).
   void exchange(const exec::Where&);

@@ -48,6 +48,8 @@ class Racecheck : public exec::Observer {
   bool quick_any(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, const uint64_t* addresses, uint32_t mask, uint32_t bytes, bool writes, uint32_t same);
   /// Every lane reads all words of [address, end) in shared memory, or lane i word i (of `bytes`) of every row of 32.
   bool quick_block(const exec::WarpContext& w, SharedShadow& shadow, uint32_t site, uint64_t address, uint64_t end, uint32_t mask, uint32_t bytes, bool rows);
+  /// All threads of the block meet.
+  bool quick_barrier(const exec::CtaContext& cta, uint32_t number) { return order_.quick_barrier(cta, number) && ++epoch_; }
   /// Reads of these bytes of shared memory need no record.
   bool is_quiet(const SharedShadow& shadow, uint64_t address, uint64_t end) const {
     for (uint64_t line = address / kLineBytes; line * kLineBytes < end; line++)

@@ -3,8 +3,11 @@
 // What visit() (racecheck.cc) does to a word is done here to whole rows where the lanes of a warp use the words of a
 // line in order, and to single words elsewhere, as long as it is clear at once that nothing is wrong. An access that was
 // dealt with in part before something was not clear goes the long way as a whole: doing a word twice changes nothing.
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "exec/run_state.h"
@@ -69,6 +72,30 @@ bool write_word(Stamp& write, Stamp (&read)[2], const Stamp& now, Ordered ordere
   write = now;
   return true;
 }
+
+/// The cell of the word before, as it was found; where this one was found the same but for the next thread, it becomes the
+/// same but for the next thread.
+struct Alike {
+  Cell before;
+
+  static __m128i load(const Stamp& s) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(&s)); }
+  /// The stamp of the next thread, all zero for none.
+  static __m128i next(const Stamp& s) { return _mm_add_epi32(load(s), s.site ? _mm_set_epi32(1, 0, 0, 0) : _mm_setzero_si128()); }
+  static bool equal(__m128i a, __m128i b) { return _mm_movemask_epi8(_mm_cmpeq_epi32(a, b)) == 0xFFFF; }
+
+  /// `previous`: the cell before as it is now. Decisions may change where another warp begins.
+  bool follows(const Cell& previous, Cell& c) {
+    const __m128i write = load(c.write), first = load(c.read[0]), second = load(c.read[1]);
+    if (!equal(write, next(before.write)) || !equal(first, next(before.read[0])) || !equal(second, next(before.read[1]))) return false;
+    if (!(c.write.thread % 32) || !(c.read[0].thread % 32) || !(c.read[1].thread % 32))
+      if ((c.write.site && !(c.write.thread % 32)) || (c.read[0].site && !(c.read[0].thread % 32)) || (c.read[1].site && !(c.read[1].thread % 32))) return false;
+    before = c;
+    const __m128i stamps[3] = {next(previous.write), next(previous.read[0]), next(previous.read[1])};
+    std::memcpy(&c, stamps, sizeof c);
+    return true;
+  }
+};
+static_assert(sizeof(Stamp) == 16 && sizeof(Cell) == 48 && offsetof(Stamp, thread) == 12);
 
 /// Every access so far was of the whole word.
 bool is_whole(const Cell& c) {
@@ -142,8 +169,11 @@ bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_
       give_cells(*head, cells);
     }
     now.bytes = 0xF;
+    Alike alike;
     for (uint32_t k = 0; k < count; k++, i++) {
       Cell& c = cells[in_line + k];
+      if (shift == 0 && k && alike.follows(cells[in_line + k - 1], c)) continue;
+      alike.before = c;
       now.thread = uint16_t(first_thread + lane + (i >> shift));
       if (!is_whole(c)) return false;
       const bool clear = does == QuickDoes::write ? write_word(c.write, c.read, now, ordered)
