@@ -154,7 +154,7 @@ class Vendor {
 };
 
 std::string describe(const GemmConfig& c) {
-  static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "simple"};
+  static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "stream", "simple"};
   char text[96];
   std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s%s%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster,
                 c.stagger ? ":late" : "", c.swap ? ":swap" : "",

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads) turn(T* x, const float* cosines, con
   const float* c = cosines + head / heads * half + d;
   const float* s = sines + head / heads * half + d;
   T* low = x + head * 2 * half + d;
-  const Pack<T> a = load_streaming(low), b = load_streaming(low + half);
+  const Pack<T> a = load_whole(low), b = load_whole(low + half);
   Pack<T> ra, rb;
 #pragma unroll
   for (int k = 0; k < kCount; k++) {
@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kThreads) turn(T* x, const float* cosines, con
     ra.v[k] = from_float<T>(u * cs - v * sn);
     rb.v[k] = from_float<T>(v * cs + u * sn);
   }
-  store_streaming(low, ra);
-  store_streaming(low + half, rb);
+  store_whole(low, ra);
+  store_whole(low + half, rb);
 }
 
 template <class T>
@@ -55,9 +55,7 @@ __global__ void __launch_bounds__(kThreads) turn_scalar(T* x, const float* cosin
 
 // --- fp8: a group of 128 columns is shared by the lanes that hold 8 elements each: half a warp ---------------------
 
-// Dequantising, a thread takes kPieces such parts, a block's width apart, and loads them all before it uses one.
-
-constexpr int kGroup = 128, kPerLane = 8, kLanes = kGroup / kPerLane, kPieces = 4;
+constexpr int kGroup = 128, kPerLane = 8, kLanes = kGroup / kPerLane;
 
 template <class T>
 __device__ __forceinline__ void load_eight(float (&x)[kPerLane], const T* row, int64_t col, int64_t cols, bool wide) {
@@ -65,7 +63,7 @@ __device__ __forceinline__ void load_eight(float (&x)[kPerLane], const T* row, i
     constexpr int kCount = Pack<T>::kCount;
 #pragma unroll
     for (int k = 0; k < kPerLane; k += kCount) {
-      const Pack<T> v = load_streaming(row + col + k);
+      const Pack<T> v = load_whole(row + col + k);
 #pragma unroll
       for (int i = 0; i < kCount; i++) x[k + i] = to_float(v.v[i]);
     }
@@ -124,7 +122,7 @@ __global__ void __launch_bounds__(kThreads) to_e4m3_wide(uint8_t* out, float* sc
   if (i >= lanes) return;  // eight lanes of a group leave together
   Pack<T> v[kLoads];
 #pragma unroll
-  for (int k = 0; k < kLoads; k++) v[k] = load_streaming(in + i * 16 + k * kCount);
+  for (int k = 0; k < kLoads; k++) v[k] = load_whole(in + i * 16 + k * kCount);
   float x[16], top = 0.f;
 #pragma unroll
   for (int k = 0; k < 16; k++) top = fmaxf(top, fabsf(x[k] = to_float(v[k / kCount].v[k % kCount])));
@@ -141,43 +139,55 @@ __global__ void __launch_bounds__(kThreads) to_e4m3_wide(uint8_t* out, float* sc
     const uint32_t hi = __nv_cvt_float2_to_fp8x2(make_float2(x[4 * k + 2] * inverse, x[4 * k + 3] * inverse), __NV_SATFINITE, __NV_E4M3);
     w[k] = lo | hi << 16;
   }
-  __stcs(reinterpret_cast<uint4*>(out) + i, make_uint4(w[0], w[1], w[2], w[3]));
+  reinterpret_cast<uint4*>(out)[i] = make_uint4(w[0], w[1], w[2], w[3]);
   if (threadIdx.x % 8 == 0) scales[i / 8] = scale;
 }
 
+/// Two elements of fp8, scaled.
 template <class T>
-__global__ void __launch_bounds__(kThreads) from_e4m3(T* out, const uint8_t* in, const float* scales, int64_t work,
-                                                      int64_t cols, bool wide, FastDivide by_groups) {
-  const int64_t first = int64_t(blockIdx.x) * kPieces * kThreads + threadIdx.x;
-  Eight q[kPieces] = {};
-  float scale[kPieces] = {};
+__device__ __forceinline__ void widen_pair(T (&out)[2], uint32_t pair, float scale) {
+  const float2 f = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t(pair), __NV_E4M3)));
+  out[0] = from_float<T>(f.x * scale), out[1] = from_float<T>(f.y * scale);
+}
+
+/// Whole groups and 16-byte alignment: eight elements a lane, two such parts a block's width apart.
+template <class T>
+__global__ void __launch_bounds__(kThreads) from_e4m3_wide(T* out, const uint8_t* in, const float* scales, int64_t lanes) {
+  const int64_t first = int64_t(blockIdx.x) * 2 * kThreads + threadIdx.x;
+  uint2 q[2];
+  float scale[2];
 #pragma unroll
-  for (int u = 0; u < kPieces; u++) {
-    const Piece at(first + u * kThreads, work, cols, by_groups);
-    if (at.col >= cols) continue;
-    scale[u] = __ldg(scales + at.group);
-    const uint8_t* from = in + at.row * cols + at.col;
-    if (wide && at.col + kPerLane <= cols) q[u].all = *reinterpret_cast<const uint2*>(from);
-    else
-      for (int k = 0; k < kPerLane && at.col + k < cols; k++) q[u].byte[k] = from[k];
+  for (int u = 0; u < 2; u++) {
+    const int64_t i = first + u * kThreads;
+    if (i < lanes) q[u] = *(reinterpret_cast<const uint2*>(in) + i), scale[u] = __ldg(scales + i / kLanes);
   }
 #pragma unroll
-  for (int u = 0; u < kPieces; u++) {
-    const Piece at(first + u * kThreads, work, cols, by_groups);
-    if (at.col >= cols) continue;
-    T* to = out + at.row * cols + at.col;
+  for (int u = 0; u < 2; u++) {
+    const int64_t i = first + u * kThreads;
+    if (i >= lanes) return;
+    T v[4][2];
+#pragma unroll
+    for (int k = 0; k < 4; k++) widen_pair<T>(v[k], (k < 2 ? q[u].x : q[u].y) >> (k % 2 * 16) & 0xffff, scale[u]);
     constexpr int kCount = Pack<T>::kCount;
 #pragma unroll
     for (int k = 0; k < kPerLane; k += kCount) {
       Pack<T> r;
 #pragma unroll
-      for (int j = 0; j < kCount; j++)
-        r.v[j] = from_float<T>(scale[u] * __half2float(__half(__nv_cvt_fp8_to_halfraw(q[u].byte[k + j], __NV_E4M3))));
-      if (wide && at.col + kPerLane <= cols) *reinterpret_cast<Pack<T>*>(to + k) = r;
-      else
-        for (int j = 0; j < kCount && at.col + k + j < cols; j++) to[k + j] = r.v[j];
+      for (int j = 0; j < kCount; j++) r.v[j] = v[(k + j) / 2][j % 2];
+      store_whole(out + i * kPerLane + k, r);
     }
   }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) from_e4m3(T* out, const uint8_t* in, const float* scales, int64_t work, int64_t cols,
+                                                      FastDivide by_groups) {
+  const Piece at(int64_t(blockIdx.x) * kThreads + threadIdx.x, work, cols, by_groups);
+  if (at.col >= cols) return;
+  const float scale = __ldg(scales + at.group);
+  const int64_t from = at.row * cols + at.col;
+  for (int k = 0; k < kPerLane && at.col + k < cols; k++)
+    out[from + k] = from_float<T>(scale * __half2float(__half(__nv_cvt_fp8_to_halfraw(in[from + k], __NV_E4M3))));
 }
 
 // --- rows by index: a warp per row -----------------------------------------------------------------------------------
@@ -285,11 +295,13 @@ Status dequantize_e4m3(void* out, const void* in, const float* scales, DType dty
   if (Status s = check_matrix("out", out, "in", in, scales, dtype, rows, cols, size_of(dtype), 1); !s.ok()) return s;
   if (rows == 0 || cols == 0) return {};
   const int64_t work = rows * ((cols + kGroup - 1) / kGroup);
-  const bool wide = aligned(out, 16) && aligned(in, 8) && cols % 8 == 0;
+  const bool wide = aligned(out, 16) && aligned(in, 8) && cols % kGroup == 0;
   const FastDivide by_groups(uint32_t((cols + kGroup - 1) / kGroup));
   with_element(dtype, [&](auto zero) {
     using T = decltype(zero);
-    from_e4m3<T><<<blocks_for((work * kLanes + kPieces - 1) / kPieces), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const uint8_t*>(in), scales, work, cols, wide, by_groups);
+    if (wide)
+      from_e4m3_wide<T><<<blocks_for((work * kLanes + 1) / 2), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const uint8_t*>(in), scales, work * kLanes);
+    else from_e4m3<T><<<blocks_for(work * kLanes), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const uint8_t*>(in), scales, work, cols, by_groups);
   });
   return launched(cudaGetLastError());
 }

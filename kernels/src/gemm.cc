@@ -21,6 +21,7 @@ ORK_UNITS(ORK_DECLARE)
 #undef ORK_DECLARE
 
 void add_kernels_direct(std::vector<GemmKernel>&);
+void add_kernels_stream(std::vector<GemmKernel>&);
 
 const std::vector<GemmKernel>& gemm_kernels() {
   static const std::vector<GemmKernel> all = [] {
@@ -29,6 +30,7 @@ const std::vector<GemmKernel>& gemm_kernels() {
     ORK_UNITS(ORK_ADD)
 #undef ORK_ADD
     add_kernels_direct(out);
+    add_kernels_stream(out);
     return out;
   }();
   return all;
@@ -65,8 +67,8 @@ bool is_linear(const GemmArgs& g) {
 }
 
 bool can_tma_store(const GemmArgs& g, int tile_n) {
-  return is_linear(g) && size_of(g.d.dtype) == 2 && g.d.col_stride == 1 && g.d.row_stride % 8 == 0 && g.n % 8 == 0 &&
-         tile_n % 64 == 0 && aligned(g.d.data, 16);
+  const int unit = 16 / size_of(g.d.dtype);
+  return is_linear(g) && g.d.col_stride == 1 && g.d.row_stride % unit == 0 && g.n % unit == 0 && tile_n % 64 == 0 && aligned(g.d.data, 16);
 }
 
 Epilogue make_epilogue(const GemmArgs& g) {
@@ -106,8 +108,8 @@ bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& 
                             mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n / c.cluster_m);
   p->tma_store = c.split_k == 1 && can_tma_store(g, kernel.tile_n);
   if (ok && p->tma_store) {
-    const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.m)}, pitches[1] = {uint64_t(g.d.row_stride * 2)};
-    const uint32_t box[2] = {64, 16};
+    const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.m)}, pitches[1] = {uint64_t(g.d.row_stride * size_of(g.d.dtype))};
+    const uint32_t box[2] = {128u / size_of(g.d.dtype), 16};
     ok = encode_tensor_map(&p->d, tensor_map_type(g.d.dtype), 2, g.d.data, sizes, pitches, box);
   }
   return ok;
@@ -224,6 +226,10 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
       return c.split_k <= 8 && (c.split_k == 1 || g.k * size_of(k.a) / 128 >= c.split_k) ? &k : nullptr;
     }
     if (k.promote != promote) continue;
+    if (k.schedule == GemmConfig::Schedule::kStream) {
+      if (k.slabs != c.per_sm) continue;
+      return gemm_stream_fits(g, c, k) ? &k : nullptr;
+    }
     // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).
     if (k.tile_m % (c.cluster_n * (k.a_mn_major ? 64 : 8)) || k.tile_n % (c.cluster_m * (k.b_mn_major ? 64 : 8)))
       return nullptr;
@@ -276,6 +282,7 @@ Status gemm(const GemmArgs& args, cudaStream_t stream) {
   if (!kernel) return bad("config", "names no kernel for these operands");
   if (c.schedule == GemmConfig::Schedule::kDirect)
     return launched(gemm_direct_launch(g, make_epilogue(g), c, *kernel, stream));
+  if (c.schedule == GemmConfig::Schedule::kStream) return gemm_stream_launch(g, make_epilogue(g), c, *kernel, stream);
   return run_planned(g, c, *kernel, stream);
 }
 

@@ -57,6 +57,14 @@ void each_direct(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& vi
     if (find_kernel(g, c) == &k) visit(c);
 }
 
+/// Streamed kernels: likewise, and only with enough rows for every SM.
+template <class Visit>
+void each_stream(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
+  if (g.n > 128 || g.n > 2 * k.tile_n || (g.n <= k.tile_n / 2 && k.tile_n > 8)) return;
+  for (c.split_k = 1; c.split_k <= 4; c.split_k *= 2)
+    if (find_kernel(g, c) == &k) visit(c);
+}
+
 template <class Visit>
 void each_config(const GemmArgs& args, Visit visit) {
   static constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
@@ -65,10 +73,14 @@ void each_config(const GemmArgs& args, Visit visit) {
     for (const GemmKernel& k : gemm_kernels()) {
       GemmConfig c;
       c.schedule = k.schedule, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.swap = swap;
-      if (k.schedule == Schedule::kDirect) c.per_sm = k.slabs;
+      if (k.schedule == Schedule::kDirect || k.schedule == Schedule::kStream) c.per_sm = k.slabs;
       if (find_kernel(g, c) != &k) continue;
       if (k.schedule == Schedule::kDirect) {
         each_direct(g, k, c, visit);
+        continue;
+      }
+      if (k.schedule == Schedule::kStream) {
+        each_stream(g, k, c, visit);
         continue;
       }
       const bool split = k.schedule == Schedule::kSplit;
@@ -105,6 +117,15 @@ double predict_direct(const GemmArgs& g, const GemmConfig& c) {
   return kLaunch + memory + l2 + (c.split_k > 1 ? kClusterBarrier : 0);
 }
 
+/// A read of A from memory and of B by every CTA from L2, which a launch, the first bytes and the sums stand around.
+double predict_stream(const GemmArgs& g, const GemmConfig& c) {
+  const double size = size_of(g.a.dtype), tiles_m = std::ceil(double(g.m) / c.tile_m), tiles_n = std::ceil(double(g.n) / c.tile_n);
+  const double ctas = tiles_m * tiles_n * c.split_k, slots = kSms * c.per_sm, waves = std::ceil(ctas / slots);
+  const double fill = std::min(1.0, ctas / (waves * slots) * (c.per_sm == 2 ? 1.7 : 1.0));
+  const double w = double(g.m) * g.k * size, x = tiles_m * tiles_n * c.tile_n * g.k * size;
+  return kLaunch + std::max(w / (kMemory * fill), (w * tiles_n + x) / (kSms * kL2PerSm * kClock)) + (c.split_k > 1 ? kClusterBarrier : 0);
+}
+
 }  // namespace
 
 bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
@@ -125,6 +146,7 @@ bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bo
 double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const GemmArgs g = c.swap ? swapped(args) : args;
   if (c.schedule == Schedule::kDirect) return predict_direct(g, c);
+  if (c.schedule == Schedule::kStream) return predict_stream(g, c);
   const double size = size_of(g.a.dtype), steps = double(k_steps(g));
   const int cluster = c.cluster_m * c.cluster_n * c.split_k;
   const bool split = c.schedule == Schedule::kSplit;

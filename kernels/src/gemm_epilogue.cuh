@@ -1,7 +1,7 @@
 // From accumulators to D: scaling, bias, activation, conversion, and the two ways to memory.
 //
-// The fast way, for a 16-bit D with nothing but scaling to do: each warp converts 16 rows x 64 columns, writes them
-// with stmatrix in the 128-byte swizzle, and stores them with one TMA instruction; two such buffers per warp let the
+// The fast way, where there is nothing but scaling to do: each warp converts 16 rows x 128 bytes, writes them in the 128-byte
+// swizzle (16-bit elements with stmatrix), and stores them with one TMA instruction; two such buffers per warp let the
 // next chunk be converted while the last one drains. No barrier wider than a warp is needed. (Reading the buffers back
 // and storing 16 bytes a lane was 5% slower where stores matter.)
 //
@@ -55,7 +55,7 @@ __device__ __forceinline__ float tensor_scale(const Epilogue& e) {
 
 /// Reads the epilogue's parameters now, so that their constant-cache misses pass while tiles load.
 __device__ __forceinline__ void touch(const Epilogue& e) {
-  asm volatile("" ::"l"(e.d), "l"(e.row_scale), "r"(e.m), "r"(int(e.dtype)));
+  asm volatile("" ::"l"(e.d), "l"(e.d_col_stride), "l"(e.row_scale), "f"(e.alpha), "r"(e.m), "r"(int(e.dtype)));
 }
 
 /// The full epilogue of one element inside the matrix.
@@ -101,6 +101,33 @@ __device__ __forceinline__ void store_through_tma(const GemmParams& p, float sca
     __syncwarp();
     if (lane == 0) {
       if (row0 < end && col0 + chunk * 64 < p.e.n) ptx::tma_store_2d(&p.d, buffer, col0 + chunk * 64, row0);
+      ptx::bulk_commit_group();
+    }
+  }
+}
+
+/// The same for an f32 D, 32 columns at a time.
+template <int kN, class Acc>
+__device__ __forceinline__ void store_f32_through_tma(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], uint32_t staging, int row0,
+                                                      int col0, int end) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int chunk = 0; chunk < kN / 32; chunk++) {
+    const uint32_t buffer = staging + chunk % 2 * (16 * 128);
+    if (lane == 0) ptx::bulk_wait_group_read<1>();
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+      const int line = lane / 4 + 8 * (i / 2 % 2);
+      const uint32_t column = (i / 4 * 32 + lane % 4 * 8) ^ (line % 8 * 16);
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(buffer + line * 128 + column), "f"(float(acc[chunk * 16 + i]) * scale),
+                   "f"(float(acc[chunk * 16 + i + 1]) * scale)
+                   : "memory");
+    }
+    ptx::fence_proxy_async_shared();
+    __syncwarp();
+    if (lane == 0) {
+      if (row0 < end && col0 + chunk * 32 < p.e.n) ptx::tma_store_2d(&p.d, buffer, col0 + chunk * 32, row0);
       ptx::bulk_commit_group();
     }
   }
@@ -196,7 +223,8 @@ __device__ __forceinline__ void store_tile(const GemmParams& p, const Acc (&acc)
   for (int block = 0; block < kBlocks; block++) {
     if constexpr (kN % 64 == 0) {
       if (p.tma_store && (!kGrouped || row0 + block * 64 + 16 <= end)) {
-        store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);
+        if (p.e.dtype == DType::kF32) store_f32_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);
+        else store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);
         continue;
       }
     }

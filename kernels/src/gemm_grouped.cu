@@ -161,10 +161,10 @@ bool encode(const GroupedGemmArgs& g, const GemmKernel& kernel, GemmParams* p) {
   const auto type = tensor_map_type(g.a.dtype);
   if (!encode_tensor_map(&p->a, type, 2, g.a.data, sizes_a, pitch_a, box_a)) return false;
   if (!encode_tensor_map(&p->b, type, 2, g.b, sizes_b, pitch_b, box_b)) return false;
-  p->tma_store = p->e.linear && size_of(g.d.dtype) == 2 && g.d.row_stride % 8 == 0 && g.n % 8 == 0 && aligned(g.d.data, 16);
+  p->tma_store = p->e.linear && g.d.row_stride * size_of(g.d.dtype) % 16 == 0 && g.n * size_of(g.d.dtype) % 16 == 0 && aligned(g.d.data, 16);
   if (!p->tma_store) return true;
-  const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.rows)}, pitches[1] = {uint64_t(g.d.row_stride * 2)};
-  const uint32_t box[2] = {64, 16};
+  const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.rows)}, pitches[1] = {uint64_t(g.d.row_stride * size_of(g.d.dtype))};
+  const uint32_t box[2] = {128u / size_of(g.d.dtype), 16};
   return encode_tensor_map(&p->d, tensor_map_type(g.d.dtype), 2, g.d.data, sizes, pitches, box);
 }
 

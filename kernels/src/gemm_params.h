@@ -57,16 +57,22 @@ struct GemmKernel {
   bool a_mn_major, b_mn_major;
   GemmConfig::Schedule schedule;
   int tile_m, tile_n;
-  int slabs;                         // 128-byte pieces of K in a stage (kDirect: CTAs meant to share an SM)
+  int slabs;                         // 128-byte pieces of K in a stage (kDirect, kStream: CTAs meant to share an SM)
   bool promote;
   int shared_bytes, threads;
   const void* function;
+  int planes = 0;                    // kStream: sums of K that a CTA leaves
 };
 
 
 /// The direct path (gemm_direct.cuh): `kernel` is one of its own, `args` as the kernel sees them.
 cudaError_t gemm_direct_launch(const GemmArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
                                cudaStream_t stream);
+
+/// The streamed path (gemm_stream.cuh): whether `kernel`, one of its own, suits, and its launch.
+bool gemm_stream_fits(const GemmArgs& args, const GemmConfig& config, const GemmKernel& kernel);
+Status gemm_stream_launch(const GemmArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
+                          cudaStream_t stream);
 
 /// The simple path: any strides, any alignment, any m, n, k.
 cudaError_t gemm_simple(const GemmArgs& args, const Epilogue& epilogue, cudaStream_t stream);

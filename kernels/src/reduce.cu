@@ -32,14 +32,14 @@ __global__ void __launch_bounds__(kThreads) sum(float* out, const float* in, int
   for (; i + (kUnroll - 1) * stride < packs; i += kUnroll * stride) {
     Pack<float> v[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; u++) v[u] = load_streaming(body + (i + u * stride) * 4);
+    for (int u = 0; u < kUnroll; u++) v[u] = load_whole(body + (i + u * stride) * 4);
 #pragma unroll
     for (int u = 0; u < kUnroll; u++)
 #pragma unroll
       for (int j = 0; j < 4; j++) acc[j] += v[u].v[j];
   }
   for (; i < packs; i += stride) {
-    const Pack<float> v = load_streaming(body + i * 4);
+    const Pack<float> v = load_whole(body + i * 4);
 #pragma unroll
     for (int j = 0; j < 4; j++) acc[j] += v.v[j];
   }

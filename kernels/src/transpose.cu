@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) turn(T* out, const T* in, int64_t ro
     const T* from = in + (row0 + r) * in_pitch + col0 + c;
     v[u] = Pack<T>{};
     if (row0 + r >= rows || col0 + c >= cols) continue;
-    if (wide && col0 + c + kCount <= cols) v[u] = load_streaming(from);
+    if (wide && col0 + c + kCount <= cols) v[u] = load_hinted(from);
     else
       for (int k = 0; k < kCount; k++)
         if (col0 + c + k < cols) v[u].v[k] = from[k];
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads) turn(T* out, const T* in, int64_t ro
     Pack<T> w;
 #pragma unroll
     for (int k = 0; k < kCount; k++) w.v[k] = tile[r + k][c];
-    if (wide && row0 + r + kCount <= rows) store_streaming(to, w);
+    if (wide && row0 + r + kCount <= rows) store_hinted(to, w);
     else
       for (int k = 0; k < kCount; k++)
         if (row0 + r + k < rows) to[k] = w.v[k];

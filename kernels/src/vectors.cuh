@@ -25,14 +25,25 @@ struct alignas(16) Pack {
   T v[kCount];
 };
 
-/// Loads that will not be needed again.
+/// 16 bytes at a time, without cache hints: what is read once gains nothing from .cs, and loads lose up to a tenth (NOTES.md).
 template <class T>
-__device__ __forceinline__ Pack<T> load_streaming(const T* p) {
+__device__ __forceinline__ Pack<T> load_whole(const T* p) {
+  const uint4 raw = *reinterpret_cast<const uint4*>(p);
+  return reinterpret_cast<const Pack<T>&>(raw);
+}
+template <class T>
+__device__ __forceinline__ void store_whole(T* p, const Pack<T>& v) {
+  *reinterpret_cast<uint4*>(p) = reinterpret_cast<const uint4&>(v);
+}
+
+/// With the hint that the line will not be needed again: where a line is touched in parts (transpose).
+template <class T>
+__device__ __forceinline__ Pack<T> load_hinted(const T* p) {
   const uint4 raw = __ldcs(reinterpret_cast<const uint4*>(p));
   return reinterpret_cast<const Pack<T>&>(raw);
 }
 template <class T>
-__device__ __forceinline__ void store_streaming(T* p, const Pack<T>& v) {
+__device__ __forceinline__ void store_hinted(T* p, const Pack<T>& v) {
   __stcs(reinterpret_cast<uint4*>(p), reinterpret_cast<const uint4&>(v));
 }
 

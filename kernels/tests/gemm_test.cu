@@ -23,7 +23,7 @@ struct Case {
   int64_t m, n, k;
   bool promote = false, epilogue = false;
   int64_t pad = 0;  // elements added to each pitch
-  bool direct = false;  // only direct configurations
+  GemmConfig::Schedule only = GemmConfig::Schedule::kAuto;  // of the configurations; kAuto: all
 };
 
 struct Operand {
@@ -134,9 +134,9 @@ int run(const Case& c, int most_configs) {
   const Reference r = reference(c, a, b, bias, row_scale, 1.5 * scale_a[0]);
   std::vector<GemmConfig> configs(4096);
   configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
-  if (c.direct)
-    configs.erase(std::remove_if(configs.begin(), configs.end(), [](const GemmConfig& g) { return g.schedule != GemmConfig::Schedule::kDirect; }),
-                  configs.end());
+  if (c.only != GemmConfig::Schedule::kAuto)
+    configs.erase(std::remove_if(configs.begin(), configs.end(), [&](const GemmConfig& g) { return g.schedule != c.only; }), configs.end());
+  if (configs.empty() && c.only == GemmConfig::Schedule::kStream) check::fail("%s: no configuration", describe(c, {}).c_str());
   GemmConfig simple;
   simple.schedule = GemmConfig::Schedule::kSimple;
   configs.insert(configs.begin(), {gemm_choose(g), simple});
@@ -198,9 +198,21 @@ int main(int argc, char** argv) {
     for (DType t : {B, H, E4})
       for (int64_t m : {1, 7, 13, 32, 50})
         for (int64_t k : {16, 264, 1100})
-          cases.push_back({t, t, m == 7 ? F : t == E4 ? B : t, false, true, m, k == 264 ? 131 : 72, k, false, m == 13, 8, true});
+          cases.push_back({t, t, m == 7 ? F : t == E4 ? B : t, false, true, m, k == 264 ? 131 : 72, k, false, m == 13, 8, GemmConfig::Schedule::kDirect});
     group("direct", cases, most);
   };
+  const auto stream = [&](std::vector<int64_t> ms, int most) {
+    std::vector<Case> cases;
+    for (DType t : {B, H, E4, I})
+      for (int64_t m : ms)
+        for (int64_t k : {512, 1280, 3072})
+          cases.push_back({t, t, m == 7 ? F : t == E4 || t == I ? B : t, false, true, m, k == 1280 ? 131 : 200, k, false, m == 13, 16, GemmConfig::Schedule::kStream});
+    group("stream", cases, most);
+  };
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "stream")) {
+    stream({1, 7, 13, 32, 50, 100, 128}, g_small ? 6 : 400);
+    return 0;
+  }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "direct")) {
     direct(g_small ? 6 : 400);
     return 0;
@@ -215,6 +227,7 @@ int main(int argc, char** argv) {
     group("int8", {{I, I, B, false, true, 66, 72, 272}, {I, I, F, false, true, 13, 136, 528, false, true}}, 5);
     group("unaligned", {{B, B, B, false, false, 33, 35, 37, false, true, 1}, {F, F, F, false, false, 33, 35, 37, false, true, 1}}, 4);
     direct(2);
+    stream({7, 50}, 2);
     std::printf("PASS gemm\n");
     return 0;
   }
@@ -240,5 +253,6 @@ int main(int argc, char** argv) {
   group("fp8 mixed", {{E4, E5, B, false, true, 130, 264, 272}, {E5, E4, B, false, true, 130, 264, 272},
                       {E5, E5, B, false, true, 130, 264, 272}}, 60);
   direct(400);
+  stream({1, 7, 13, 32, 50, 100, 128}, 400);
   std::printf("PASS gemm\n");
 }

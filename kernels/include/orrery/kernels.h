@@ -51,16 +51,17 @@ struct GemmConfig {
     kPingPong,     // persistent; two warpgroups alternate tiles, one multiplies while the other stores
     kSplit,        // one tile per cluster, the CTAs of the cluster share its K and add up through DSMEM
     kDirect,       // one tile per CTA or cluster, A from memory to registers without a stop: for few columns
+    kStream,       // one tile per CTA or cluster, A through a ring as fast as memory gives it: for few columns
     kSimple,       // plain FMA: any stride, any alignment
   };
   Schedule schedule = Schedule::kAuto;
   int tile_m = 0, tile_n = 0;        // of one CTA (ping-pong: of one warpgroup)
   int cluster_m = 1, cluster_n = 1;  // CTAs that share operand tiles by multicast
-  int split_k = 1;                   // CTAs that share the K of a tile (kSplit, kDirect)
+  int split_k = 1;                   // CTAs that share the K of a tile (kSplit, kDirect, kStream)
   int raster = 8;                    // tile rows walked together, for L2 reuse (persistent)
   int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
-  int per_sm = 0;                    // CTAs meant to share an SM (kDirect)
+  int per_sm = 0;                    // CTAs meant to share an SM (kDirect, kStream)
 };
 
 /// One product: a is m x k, b is k x n, c and d are m x n.

@@ -1,0 +1,95 @@
+// Streamed GEMM: which tiles exist, and how they are launched; gemm_stream.cuh has the kernel.
+#include "gemm_stream.cuh"
+
+#include <bit>
+
+#include "arguments.h"
+#include "gemm.h"
+#include "tensor_map.h"
+
+namespace orrery::kernels {
+namespace {
+
+template <class Tile>
+GemmKernel stream_kernel(DType t) {
+  return {t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared,
+          Tile::kThreads, reinterpret_cast<const void*>(&gemm_stream<Tile>), Tile::kPlanes};
+}
+
+/// Those with two CTAs an SM overlap launches best where X is small; those with one have the deeper ring.
+template <class T>
+void add_tiles(std::vector<GemmKernel>& out, DType t) {
+  //                                        rows, columns, stages, groups, CTAs an SM
+  out.push_back(stream_kernel<StreamTile<T, 16, 8, 8, 1, 2>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 8, 14, 2, 1>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 16, 8, 1, 2>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 16, 14, 2, 1>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 32, 6, 1, 2>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 32, 12, 2, 1>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 64, 32, 8, 1, 2>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 64, 64, 6, 1, 2>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 64, 64, 12, 2, 1>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 128, 64, 8, 2, 1>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 64, 128, 6, 2, 1>>(t));
+}
+
+/// Map of a rows x k operand cut in `parts` of K: a box is 128 bytes of k, box_rows rows, all parts.
+bool encode_parts(CUtensorMap* map, const ConstMatrix& a, int64_t rows, int64_t row_stride, int64_t k, int parts, int box_rows) {
+  const int size = size_of(a.dtype);
+  const uint64_t slabs = uint64_t(k * size / 128 / parts);
+  const uint64_t sizes[4] = {uint64_t(128 / size), uint64_t(rows), uint64_t(parts), slabs};
+  const uint64_t pitches[3] = {uint64_t(row_stride * size), slabs * 128, 128};
+  const uint32_t box[4] = {uint32_t(128 / size), uint32_t(box_rows), uint32_t(parts), 1};
+  return encode_tensor_map(map, tensor_map_type(a.dtype), 4, a.data, sizes, pitches, box);
+}
+
+int parts_of(int rows) { return rows < 64 ? 64 / rows : 1; }
+
+}  // namespace
+
+void add_kernels_stream(std::vector<GemmKernel>& out) {
+  add_tiles<__half>(out, DType::kF16);
+  add_tiles<__nv_bfloat16>(out, DType::kBF16);
+  add_tiles<__nv_fp8_e4m3>(out, DType::kE4M3);
+  add_tiles<int8_t>(out, DType::kI8);
+}
+
+bool gemm_stream_fits(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel) {
+  const int64_t bytes = g.k * size_of(g.a.dtype), parts = parts_of(kernel.tile_m);
+  return bytes % (128 * parts) == 0 && (c.split_k == 1 || c.split_k == 2 || c.split_k == 4) && bytes / (128 * parts) >= c.split_k &&
+         (g.n + kernel.tile_n - 1) / kernel.tile_n <= 65535 && (g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k <= 0x7fffffff &&
+         c.cluster_m == 1 && c.cluster_n == 1;
+}
+
+Status gemm_stream_launch(const GemmArgs& g, const Epilogue& epilogue, const GemmConfig& c, const GemmKernel& kernel, cudaStream_t stream) {
+  const int parts = parts_of(kernel.tile_m);
+  StreamParams p{};
+  if (!encode_parts(&p.w, g.a, g.m, g.a.row_stride, g.k, parts, kernel.tile_m) ||
+      !encode_parts(&p.x, g.b, g.n, g.b.col_stride, g.k, parts, kernel.tile_n))
+    return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  p.e = epilogue;
+  p.stages = int(g.k * size_of(g.a.dtype) / 128 / parts);
+  p.split_log = std::countr_zero(unsigned(c.split_k));
+  p.early = g.overlap && g.constant_b && c.swap;
+  const int inbox = (c.split_k - 1) * kernel.planes * kernel.tile_n * 4 * (kernel.tile_m / c.split_k + 4);
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned((g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k), unsigned((g.n + kernel.tile_n - 1) / kernel.tile_n));
+  config.blockDim = dim3(kernel.threads), config.dynamicSmemBytes = kernel.shared_bytes + inbox;
+  config.stream = stream, config.attrs = attributes;
+  if (c.split_k > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {unsigned(c.split_k), 1, 1};
+  }
+  if (g.overlap) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  // Always the most, so that calls from several threads ask for the same.
+  if (cudaError_t e = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024)) return launched(e);
+  void* arguments[1] = {&p};
+  return launched(cudaLaunchKernelExC(&config, kernel.function, arguments));
+}
+
+}  // namespace orrery::kernels
