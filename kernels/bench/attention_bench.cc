@@ -1,16 +1,101 @@
-// attention_forward, bf16, at the shapes of bench/attention_peers.py (which times cuDNN through PyTorch).
+// attention_forward, bf16, at the shapes of bench/attention_peers.py (which times cuDNN through PyTorch), and attention_paged.
 //
-//   attention_bench
+//   attention_bench [paged | more]    more: sigmoid, and causal windows
 //
-// One CSV row per shape: microseconds (median) and TFLOP/s, counting 4 * seq_q * seq_k * dim per head, half if causal.
+// One CSV row per shape: microseconds (median) and TFLOP/s, counting 4 * seq_q * seq_k * dim per head, half if causal; of the pairs that a window leaves; for the
+// paged cache (pages of 64 tokens in random order, L2 flushed) the GB/s of keys and values.
+#include <cstring>
+
 #include "data.h"
 #include "measure.h"
 #include "orrery/kernels.h"
 
 using namespace orrery::kernels;
 
-int main() {
+namespace {
+
+void paged(bench::Device& device) {
+  std::printf("# columns: table,batch,heads,kv_heads,dim,context,who,us,GB/s\n");
+  constexpr int64_t kPage = 64, kHeads = 32, kDim = 128;
+  for (int64_t kv_heads : {8, 4})
+    for (int64_t context : {2048, 8192, 32768})
+      for (int64_t batch : {1, 8, 32, 128}) {
+        const int64_t token = kv_heads * kDim, per_sequence = context / kPage, pages = batch * per_sequence, bytes = pages * kPage * token * 2;
+        if (bytes * 2 > (int64_t(32) << 30)) continue;
+        char *cache, *small;
+        BENCH_OK(cudaMalloc(&cache, bytes * 2));
+        BENCH_OK(cudaMalloc(&small, int64_t(256) << 20));
+        bench::fill_normal(cache, bytes, DType::kBF16, 5, device.stream);
+        bench::fill_normal(small, batch * kHeads * kDim * 2, DType::kBF16, 6, device.stream);
+        std::vector<int32_t> table(pages), lengths(batch, int32_t(context));
+        for (int64_t i = 0; i < pages; i++) table[i] = int32_t(i);
+        uint64_t state = 88172645463325252ull;
+        for (int64_t i = pages - 1; i > 0; i--) {
+          state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+          std::swap(table[i], table[state % uint64_t(i + 1)]);
+        }
+        PagedAttentionArgs a;
+        a.q = small, a.out = small + (16 << 20), a.k_cache = cache, a.v_cache = cache + bytes, a.batch = batch, a.heads = kHeads, a.kv_heads = kv_heads;
+        a.dim = kDim, a.pages = pages, a.page_size = kPage, a.table_pitch = per_sequence, a.max_seq = context, a.q_stride = a.out_stride = kHeads * kDim;
+        a.page_stride = kPage * token, a.token_stride = token, a.head_stride = kDim;
+        int32_t* ints = reinterpret_cast<int32_t*>(small + (32 << 20));
+        BENCH_OK(cudaMemcpy(ints, table.data(), pages * 4, cudaMemcpyHostToDevice));
+        BENCH_OK(cudaMemcpy(ints + (1 << 20), lengths.data(), batch * 4, cudaMemcpyHostToDevice));
+        a.page_table = ints, a.seq_lens = ints + (1 << 20), a.workspace = small + (64 << 20);
+        bench::Replay replay(device, 1, [&](int) {
+          if (Status st = attention_paged(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
+        });
+        const float us = bench::race({&replay}, 15, true)[0];
+        std::printf("paged,%lld,%lld,%lld,%lld,%lld,orrery,%.2f,%.0f\n", (long long)batch, (long long)kHeads, (long long)kv_heads, (long long)kDim, (long long)context, us,
+                    2.0 * bytes / us * 1e-3);
+        std::fflush(stdout);
+        BENCH_OK(cudaFree(cache));
+        BENCH_OK(cudaFree(small));
+      }
+}
+
+/// Our own softmax beside sigmoid, and beside a window over the keys.
+void more(bench::Device& device) {
+  std::printf("# columns: table,batch,heads,seq,dim,causal,window,sigmoid,us,tflops\n");
+  struct Row { int64_t seq; bool causal; int64_t window; bool sigmoid; };
+  std::vector<Row> rows;
+  for (int64_t seq : {4096, 8192, 16384}) {
+    for (bool causal : {false, true})
+      for (bool sigmoid : {false, true}) rows.push_back({seq, causal, 0, sigmoid});
+    for (int64_t window : {512, 1024, 4096}) rows.push_back({seq, true, window, false});
+  }
+  char* base;
+  const int64_t n = 16384 * 16 * 128;
+  BENCH_OK(cudaMalloc(&base, n * 8));
+  bench::fill_normal(base, n * 4, DType::kBF16, 5, device.stream);
+  for (const Row& r : rows) {
+    AttentionArgs a;
+    a.q = base, a.k = base + n * 2, a.v = base + n * 4, a.out = base + n * 6;
+    a.batch = 16384 / r.seq, a.heads = a.kv_heads = 16, a.seq_q = a.seq_k = r.seq, a.dim = 128, a.causal = r.causal;
+    a.q_strides = a.k_strides = a.v_strides = a.out_strides = {r.seq * 16 * 128, 16 * 128, 128};
+    a.window = r.window, a.sigmoid = r.sigmoid;
+    bench::Replay replay(device, 5, [&](int) {
+      if (Status st = attention_forward(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
+    });
+    const float us = bench::race({&replay}, 15, false)[0];
+    const int64_t w = r.window ? std::min(r.window, r.seq) : r.seq;
+    const double pairs = r.causal ? double(w) * (w + 1) / 2 + double(r.seq - w) * w : double(r.seq) * r.seq;
+    std::printf("more,%lld,16,%lld,128,%d,%lld,%d,%.2f,%.1f\n", (long long)a.batch, (long long)r.seq, r.causal, (long long)r.window, r.sigmoid, us,
+                4.0 * a.batch * 16 * pairs * 128 / us * 1e-6);
+    std::fflush(stdout);
+  }
+  BENCH_OK(cudaFree(base));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   bench::Device device;
+  if (argc > 1) {
+    if (!std::strcmp(argv[1], "paged")) paged(device);
+    else more(device);
+    return 0;
+  }
   struct Shape { int64_t batch, heads, seq, dim; bool causal; };
   std::vector<Shape> shapes;
   for (bool causal : {false, true}) {

@@ -20,4 +20,6 @@ for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 square_bf16 square_
 done
 run memory "$build/kernels_memory_bench"
 run attention "$build/kernels_attention_bench"
+run attention_paged "$build/kernels_attention_bench" paged
+run attention_more "$build/kernels_attention_bench" more
 if python3 -c 'import torch' 2> /dev/null; then run attention_peers python3 "$here/attention_peers.py"; fi

@@ -44,6 +44,9 @@ Status check(const AttentionArgs& a) {
   if (a.dim != 64 && a.dim != 128) return bad("dim", "must be 64 or 128");
   if (a.kv_heads == 0 ? a.heads != 0 : a.heads % a.kv_heads) return bad("kv_heads", "must divide heads");
   if (!std::isfinite(a.scale) || a.scale < 0) return bad("scale", "must be finite and not negative");
+  if (a.window < 0 || (a.window > 0 && (!a.causal || a.sigmoid))) return bad("window", "must not be negative, and needs causal softmax");
+  if (!std::isfinite(a.sigmoid_bias) || (a.sigmoid_bias != 0 && !a.sigmoid)) return bad("sigmoid_bias", "must be finite, and needs sigmoid");
+  if (a.sigmoid && a.lse) return bad("lse", "must be null for sigmoid");
   if (a.batch == 0 || a.heads == 0 || a.seq_q == 0) return {};
   if (a.seq_k == 0) return bad("seq_k", "must not be 0");
   if (Status s = check_tensor("q", "q_strides", a.q, a.q_strides, a.batch, a.seq_q, a.heads, a.dim); !s.ok()) return s;
@@ -64,7 +67,8 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   AttentionParams p{};
   p.q_tiles = int((a.seq_q + 127) / 128);
   // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
-  p.cluster = a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
+  // Neighbours with a window see different keys.
+  p.cluster = a.window > 0 ? 1 : a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
   const int kv_rows = attention_keys(a.causal) / p.cluster;
   if (!encode(&p.q, a.q, a.dtype, a.q_strides, a.batch, a.seq_q, a.heads, a.dim, 128) ||
       !encode(&p.k, a.k, a.dtype, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kv_rows) ||
@@ -82,12 +86,14 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const int64_t kv_bytes = a.seq_k * a.dim * 2 * 2;
   p.head_group = int(std::clamp<int64_t>(kCacheBytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
-  p.scale_log2 = (a.scale > 0 ? a.scale : 1.f / std::sqrt(float(a.dim))) * 1.44269504f;
+  const float scale = a.scale > 0 ? a.scale : 1.f / std::sqrt(float(a.dim));
+  p.scale_log2 = a.sigmoid ? 0.5f * scale : scale * 1.44269504f;
+  p.bias = 0.5f * a.sigmoid_bias, p.window = int(std::min<int64_t>(a.window, int64_t(1) << 30));
   int device = 0, sms = 1;
   if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   const int blocks = std::min(sms, p.tiles) / p.cluster * p.cluster;
-  return launched(launch_attention(p, a.dtype, int(a.dim), a.causal, blocks, stream));
+  return launched(launch_attention(p, a.dtype, int(a.dim), a.causal, a.sigmoid, blocks, stream));
 }
 
 }  // namespace orrery::kernels

@@ -1,4 +1,5 @@
-// Attention forward: softmax(scale Q K') V by tiles of 128 queries, for head dimensions 64 and 128.
+// Attention forward: softmax(scale Q K') V by tiles of 128 queries, for head dimensions 64 and 128; or sigmoid(...) V, which
+// has no maximum to follow and nothing to rescale; masks: causal, and causal within a window.
 //
 // A persistent CTA has a producer thread and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
 // in tiles of 128 or 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
@@ -26,12 +27,14 @@ namespace {
 
 constexpr int kQueries = 128, kThreads = 384;
 
-template <class T_, int kDim_, bool kCausal_, int kCluster_>
+enum class Mask { kNone, kCausal, kWindow };
+
+template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_>
 struct Shape {
   using T = T_;
   static constexpr int kCluster = kCluster_;
   static constexpr int kDim = kDim_, kSlabs = kDim / 64, kStages = 2;
-  static constexpr bool kCausal = kCausal_;
+  static constexpr bool kCausal = kMask_ != Mask::kNone, kWindow = kMask_ == Mask::kWindow, kSigmoid = kSigmoid_;
   // Without a mask the keys come 160 at a time: fewer turns and rescalings, as many as shared memory allows.
   static constexpr int kKeys = attention_keys(kCausal);
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
@@ -72,7 +75,8 @@ struct Place {
 
 constexpr int kNoMore = -1, kSkip = -2;
 struct Work {
-  int row0, head, batch, key_tiles;  // key_tiles: or kNoMore, kSkip
+  int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
+  int first = 0;                     // tile of keys
 };
 
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
@@ -92,6 +96,7 @@ __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
   Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head % p.heads, head / p.heads, 0};
   const int last = S::kCausal ? min(p.seq_k, (row + 1) * S::kCluster * kQueries + p.offset) : p.seq_k;
   w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
+  if constexpr (S::kWindow) w.first = min(w.key_tiles, max(0, w.row0 + p.offset - p.window + 1) / S::kKeys);
   return w;
 }
 
@@ -140,8 +145,8 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
     load_tile<S, kQueries>(&p.q, shared.q + q.stage * S::kBytesQ, q_full, w.row0, w.head, w.batch, ptx::kEvictFirst);
     q.template next<S::kBuffersQ>();
-    for (int j = w.key_tiles - 1; j >= -1 && w.key_tiles > 0; j--) {  // keys run one tile ahead of values
-      if (j >= 0) {
+    for (int j = w.key_tiles - 1; j >= w.first - 1 && w.key_tiles > w.first; j--) {  // keys run one tile ahead of values
+      if (j >= w.first) {
         ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
         load_shared_tile<S>(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j * S::kKeys, kv_head, w.batch);
         k.template next<S::kStages>();
@@ -210,6 +215,26 @@ struct Softmax {
   }
 };
 
+/// Scores -> sigmoids: one special-function operation each, nothing to rescale.
+template <int kCount>
+__device__ __forceinline__ void take_sigmoid(float (&s)[kCount], float half_scale, float half_bias) {
+#pragma unroll
+  for (int i = 0; i < kCount; i++) {
+    float t;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(t) : "f"(fmaf(s[i], half_scale, half_bias)));
+    s[i] = fmaf(t, 0.5f, 0.5f);
+  }
+}
+
+/// Hides keys below `limit[h]`.
+template <int kCount>
+__device__ __forceinline__ void hide_below(float (&s)[kCount], int key0, const int (&limit)[2]) {
+  const int base = key0 + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < kCount; i++)
+    if (base + i / 4 * 8 + i % 2 < limit[i / 2 % 2]) s[i] = -INFINITY;
+}
+
 /// Hides keys from `limit[h]` on, for the thread's rows h = 0, 1.
 template <int kCount>
 __device__ __forceinline__ void hide(float (&s)[kCount], int key0, const int (&limit)[2]) {
@@ -237,7 +262,7 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
     float sum = softmax.sum[h];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    inverse[h] = sum > 0.f ? 1.f / sum : 0.f;
+    inverse[h] = S::kSigmoid ? 1.f : sum > 0.f ? 1.f / sum : 0.f;
     const int query = row + lane / 4 + 8 * h;
     if (p.lse && lane % 4 == 0 && query < p.seq_q)
       p.lse[(int64_t(w.batch) * p.heads + w.head) * p.seq_q + query] =
@@ -275,10 +300,22 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
   for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(p.seq_k, row + 8 * h + p.offset + 1) : p.seq_k;
   // Keys below this are seen by every row of the warpgroup.
   const int clear = S::kCausal ? min(p.seq_k, w.row0 + group * 64 + p.offset + 1) : p.seq_k;
+  // Likewise from below: the thread's first row's, and the first key that every row sees.
+  const int limit_low = row + p.offset - p.window + 1, clear_low = w.row0 + group * 64 + 63 + p.offset - p.window + 1;
   constexpr int kKeys = S::kKeys;
   float s[kKeys / 2], rescale[2];
   uint32_t probabilities[kKeys / 16][4];
 
+  // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling.
+  const auto weigh = [&](int tile) {
+    if ((tile + 1) * kKeys > clear) hide(s, tile * kKeys, limit);
+    if constexpr (S::kWindow) {
+      const int low[2] = {limit_low, limit_low + 8};
+      if (tile * kKeys < clear_low) hide_below(s, tile * kKeys, low);
+    }
+    if constexpr (S::kSigmoid) take_sigmoid(s, p.scale_log2, p.bias);
+    else softmax.take(s, p.scale_log2, rescale);
+  };
   int j = w.key_tiles - 1;
   ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
   ptx::bar_sync(2 + group, 256);
@@ -289,11 +326,10 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
   ptx::wgmma_pin(s);
   release<S>(shared.k_empty + 8 * k.stage);
   k.template next<S::kStages>();
-  if ((j + 1) * kKeys > clear) hide(s, j * kKeys, limit);
-  softmax.take(s, p.scale_log2, rescale);
+  weigh(j);
   pack<typename S::T>(probabilities, s);
 
-  for (j--; j >= 0; j--) {
+  for (j--; j >= w.first; j--) {
     ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
     ptx::bar_sync(2 + group, 256);
     ptx::wgmma_fence();
@@ -306,14 +342,13 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
-    if ((j + 1) * kKeys > clear) hide(s, j * kKeys, limit);
-    softmax.take(s, p.scale_log2, rescale);
+    weigh(j);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(o);
     release<S>(shared.v_empty + 8 * v.stage);
     v.template next<S::kStages>();
 #pragma unroll
-    for (int i = 0; i < S::kDim / 2; i++) o[i] *= rescale[i / 2 % 2];
+    for (int i = 0; i < S::kDim / 2 && !S::kSigmoid; i++) o[i] *= rescale[i / 2 % 2];
     pack<typename S::T>(probabilities, s);
   }
   ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
@@ -340,7 +375,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     ptx::mbarrier_wait(shared.q_full + 8 * q.stage, q.phase);
 #pragma unroll
     for (float& x : o) x = 0.f;
-    if (w.key_tiles > 0) attend<S>(p, shared, w, group, queries + group * 64 * 128, k, v, o, softmax);  // else the queries see no key
+    if (w.key_tiles > w.first) attend<S>(p, shared, w, group, queries + group * 64 * 128, k, v, o, softmax);  // else the queries see no key
     finish<S>(p, w, o, softmax, queries + warp_row * 128, w.row0 + warp_row);
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * q.stage);
     q.template next<S::kBuffersQ>();
@@ -371,37 +406,40 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
   if (S::kCluster > 1) ptx::cluster_sync();  // a CTA must not end while its peer may write to it
 }
 
-template <class T, int kDim, bool kCausal, int kCluster>
+template <class S>
 cudaError_t launch(const AttentionParams& p, int blocks, cudaStream_t stream) {
-  using S = Shape<T, kDim, kCausal, kCluster>;
   const auto kernel = attention<S>;
   if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kShared)) return e;
   cudaLaunchAttribute attribute[1];
   attribute[0].id = cudaLaunchAttributeClusterDimension;
-  attribute[0].val.clusterDim = {kCluster, 1, 1};
+  attribute[0].val.clusterDim = {S::kCluster, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(blocks), config.blockDim = dim3(kThreads), config.dynamicSmemBytes = S::kShared, config.stream = stream;
-  config.attrs = attribute, config.numAttrs = kCluster > 1;
+  config.attrs = attribute, config.numAttrs = S::kCluster > 1;
   return cudaLaunchKernelEx(&config, kernel, p);
 }
 
-template <class T, bool kCausal, int kCluster>
-cudaError_t launch_dim(const AttentionParams& p, int dim, int blocks, cudaStream_t stream) {
-  return dim == 64 ? launch<T, 64, kCausal, kCluster>(p, blocks, stream) : launch<T, 128, kCausal, kCluster>(p, blocks, stream);
+template <class T, int kDim, bool kSigmoid>
+cudaError_t launch_dim(const AttentionParams& p, bool causal, int blocks, cudaStream_t stream) {
+  if constexpr (!kSigmoid)
+    if (p.window > 0) return launch<Shape<T, kDim, Mask::kWindow, false, 1>>(p, blocks, stream);
+  if (p.cluster == 2)
+    return causal ? launch<Shape<T, kDim, Mask::kCausal, kSigmoid, 2>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, kSigmoid, 2>>(p, blocks, stream);
+  return causal ? launch<Shape<T, kDim, Mask::kCausal, kSigmoid, 1>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, kSigmoid, 1>>(p, blocks, stream);
 }
 
 template <class T>
-cudaError_t launch_typed(const AttentionParams& p, int dim, bool causal, int blocks, cudaStream_t stream) {
-  if (p.cluster == 2) return causal ? launch_dim<T, true, 2>(p, dim, blocks, stream) : launch_dim<T, false, 2>(p, dim, blocks, stream);
-  return causal ? launch_dim<T, true, 1>(p, dim, blocks, stream) : launch_dim<T, false, 1>(p, dim, blocks, stream);
+cudaError_t launch_typed(const AttentionParams& p, int dim, bool causal, bool sigmoid, int blocks, cudaStream_t stream) {
+  if (dim == 64) return sigmoid ? launch_dim<T, 64, true>(p, causal, blocks, stream) : launch_dim<T, 64, false>(p, causal, blocks, stream);
+  return sigmoid ? launch_dim<T, 128, true>(p, causal, blocks, stream) : launch_dim<T, 128, false>(p, causal, blocks, stream);
 }
 
 }  // namespace
 
-cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, int blocks,
+cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, bool sigmoid, int blocks,
                              cudaStream_t stream) {
-  return dtype == DType::kBF16 ? launch_typed<__nv_bfloat16>(p, dim, causal, blocks, stream)
-                               : launch_typed<__half>(p, dim, causal, blocks, stream);
+  return dtype == DType::kBF16 ? launch_typed<__nv_bfloat16>(p, dim, causal, sigmoid, blocks, stream)
+                               : launch_typed<__half>(p, dim, causal, sigmoid, blocks, stream);
 }
 
 }  // namespace orrery::kernels

@@ -18,14 +18,16 @@ struct AttentionParams {
   int cluster;           // CTAs that share keys and values: 1 or 2
   int q_tiles, tiles;    // of a head; in all
   int head_group;        // heads worked on together, so that their keys and values stay in L2
-  float scale_log2;      // softmax scale times log2(e)
+  int window;            // query i sees only the last so many of its keys; 0: all (causal)
+  float scale_log2;      // softmax scale times log2(e); sigmoid: half the scale
+  float bias;            // sigmoid: half of what is added to a score
 };
 
 /// Keys of one tile.
 constexpr int attention_keys(bool causal) { return causal ? 128 : 160; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
-cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, int blocks,
+cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, bool sigmoid, int blocks,
                              cudaStream_t stream);
 
 }  // namespace orrery::kernels

@@ -223,7 +223,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
       continue;
     if (k.schedule == GemmConfig::Schedule::kDirect) {  // sums are f32 anyway: it serves promoted products too
       if (k.slabs != c.per_sm) continue;
-      return c.split_k <= 8 && (c.split_k == 1 || g.k * size_of(k.a) / 128 >= c.split_k) ? &k : nullptr;
+      return c.split_k <= 8 && std::has_single_bit(unsigned(c.split_k)) && (c.split_k == 1 || g.k * size_of(k.a) / 128 >= c.split_k) ? &k : nullptr;
     }
     if (k.promote != promote) continue;
     if (k.schedule == GemmConfig::Schedule::kStream) {

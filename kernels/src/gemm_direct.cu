@@ -1,6 +1,8 @@
 // Direct GEMM: which tiles exist, and how they are launched; gemm_direct.cuh has the kernel.
 #include "gemm_direct.cuh"
 
+#include <bit>
+
 #include "gemm.h"
 
 namespace orrery::kernels {
@@ -41,19 +43,19 @@ void add_kernels_direct(std::vector<GemmKernel>& out) {
 
 cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk, int chunks, bool overlap, cudaStream_t stream) {
   // 64 bytes more than a multiple of 128: the two columns that one phase of a load reads then fall on different banks.
-  const int most = (chunks + p.split - 1) / p.split, columns = p.cols < kernel.tile_n ? p.cols : kernel.tile_n;
+  const int split = 1 << p.split_log, most = (chunks + split - 1) / split, columns = p.cols < kernel.tile_n ? p.cols : kernel.tile_n;
   const int64_t staged = columns * (int64_t(most) * x_chunk + 64), room = (227 * 1024) / kernel.slabs - 1024 - kernel.shared_bytes;
   p.staged_pitch = staged <= room ? most * x_chunk + 64 : 0;
   const int shared_bytes = kernel.shared_bytes + (p.staged_pitch ? int(staged) : 0);
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config{};
-  const int64_t blocks = int64_t(p.tiles_m) * ((p.cols + kernel.tile_n - 1) / kernel.tile_n) * p.split;
-  if (blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
-  config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(kernel.threads);
+  const int64_t blocks = int64_t(p.tiles_m) * split, across = (p.cols + int64_t(kernel.tile_n) - 1) / kernel.tile_n;
+  if (blocks > 0x7fffffff || across > 65535) return cudaErrorInvalidConfiguration;
+  config.gridDim = dim3(unsigned(blocks), unsigned(across)), config.blockDim = dim3(kernel.threads);
   config.dynamicSmemBytes = shared_bytes, config.stream = stream, config.attrs = attributes;
-  if (p.split > 1) {
+  if (split > 1) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {unsigned(p.split), 1, 1};
+    attributes[config.numAttrs++].val.clusterDim = {unsigned(split), 1, 1};
   }
   if (overlap) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -72,7 +74,7 @@ cudaError_t gemm_direct_launch(const GemmArgs& g, const Epilogue& e, const GemmC
   p.w = static_cast<const uint8_t*>(g.a.data), p.x = static_cast<const uint8_t*>(g.b.data);
   p.w_pitch = g.a.row_stride * size, p.x_pitch = g.b.col_stride * size;
   p.rows = int(g.m), p.cols = int(g.n), p.k = int(g.k);
-  p.tiles_m = int((g.m + kernel.tile_m - 1) / kernel.tile_m), p.split = c.split_k;
+  p.tiles_m = int((g.m + kernel.tile_m - 1) / kernel.tile_m), p.split_log = std::countr_zero(unsigned(c.split_k));
   p.early = g.overlap && g.constant_b && c.swap;
   p.e = e;
   return launch_direct(p, kernel, 128, int(g.k * size / 128), g.overlap, stream);

@@ -27,7 +27,7 @@ struct DirectParams {
   int64_t w_pitch, x_pitch;    // bytes
   const uint16_t* scales;      // int4: [rows][k / 128], of the type of X
   int rows, cols, k;           // k in elements
-  int tiles_m, split;
+  int tiles_m, split_log;      // CTAs along rows, times 2^split_log that share a tile's K: a division would cost as much as a read of L2
   bool early;                  // W may be read before the kernels we depend on have ended
   int staged_pitch;            // bytes from column to column of X in shared memory; 0: X stays where it is
   Epilogue e;
@@ -243,6 +243,15 @@ __device__ __forceinline__ void stage_columns(const DirectParams& p, uint32_t to
     for (int u = threadIdx.x % 32; u < units; u += 32)
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + c * p.staged_pitch + u * 16), "l"(from + c * p.x_pitch + u * 16) : "memory");
 }
+/// Brings this CTA's columns of those chunks of X to L2, shared out over the CTAs of a column of tiles; by one warp.
+template <class Tile>
+__device__ __forceinline__ void prefetch_columns(const DirectParams& p, int col0, int begin, int end) {
+  const int columns = min(Tile::kCols, p.cols - col0), chunk = begin + int(blockIdx.x >> p.split_log) % 64;
+  if (chunk >= end) return;
+  const uint8_t* const from = p.x + col0 * p.x_pitch + int64_t(chunk) * 128 * Tile::kPiecesX;
+  for (int i = threadIdx.x % 32; i < columns * Tile::kPiecesX; i += 32)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i / Tile::kPiecesX * p.x_pitch + i % Tile::kPiecesX * 128));
+}
 __device__ __forceinline__ void wait_staged() {
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncthreads();
@@ -305,6 +314,8 @@ __device__ __forceinline__ void multiply_direct(const DirectParams& p, const Dir
 #pragma unroll
   for (int d = 0; d < kDepth; d++)
     if (chunk + d * kStep < end) lane.template load<true>(w[d], chunk + d * kStep);
+  // X may not be written yet, but where it lies in L2 it is so also after it has been.
+  if (p.early && threadIdx.x / 32 == 0) prefetch_columns<Tile>(p, col0, begin, end);
   if (p.early) ptx::griddepcontrol_wait();
   if (p.early && p.staged_pitch) stage_columns<Tile>(p, staged, col0, begin, end);
   if (p.staged_pitch) wait_staged();
@@ -352,7 +363,7 @@ __device__ __forceinline__ void finish_direct(const DirectParams& p, float* sums
       store_element(p.e.d, row * p.e.d_row_stride + col * p.e.d_col_stride, p.e.dtype, finish(p.e, scale, v, row, col));
   };
   const auto place = [](int e) { return e / Tile::kRows * kPitch + e % Tile::kRows; };
-  if (p.split == 1) {
+  if (p.split_log == 0) {
     for (int e = threadIdx.x; e < kElements; e += Tile::kThreads) store(e, total(place(e)));
     return;
   }
@@ -360,10 +371,10 @@ __device__ __forceinline__ void finish_direct(const DirectParams& p, float* sums
     for (int e = threadIdx.x; e < kElements; e += Tile::kThreads) sums[place(e)] = total(place(e));
   ptx::cluster_sync();
   const uint32_t here = ptx::smem_address(sums);
-  const int first = kElements * part / p.split, last = kElements * (part + 1) / p.split;
+  const int first = kElements * part >> p.split_log, last = kElements * (part + 1) >> p.split_log;
   for (int e = first + threadIdx.x; e < last; e += Tile::kThreads) {
     float v = 0.f;
-    for (int r = 0; r < p.split; r++) v += ptx::ld_shared_cluster_f1(ptx::mapa(here, r) + place(e) * 4);
+    for (int r = 0; r < 1 << p.split_log; r++) v += ptx::ld_shared_cluster_f1(ptx::mapa(here, r) + place(e) * 4);
     store(e, v);
   }
   ptx::cluster_sync();  // peers may still be reading our sums
@@ -373,15 +384,15 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_direct(const __grid_constant__ DirectParams p) {
   extern __shared__ __align__(16) uint8_t shared[];
   uint8_t* const staged = shared + Tile::kSumBytes;
-  const int tile = blockIdx.x / p.split, part = blockIdx.x - tile * p.split;
-  const int row0 = tile % p.tiles_m * Tile::kRows, col0 = tile / p.tiles_m * Tile::kCols;
+  const int tile = blockIdx.x >> p.split_log, part = blockIdx.x - (tile << p.split_log);
+  const int row0 = tile * Tile::kRows, col0 = blockIdx.y * Tile::kCols;
   const int chunks = p.k / Tile::kChunkK;  // whole ones
-  const int begin = chunks * part / p.split, end = chunks * (part + 1) / p.split;
+  const int begin = chunks * part >> p.split_log, end = chunks * (part + 1) >> p.split_log;
   ptx::griddepcontrol_launch_dependents();
   if (!p.early) ptx::griddepcontrol_wait();
   const DirectLane<Tile> lane(p, row0 + threadIdx.x / 32 % Tile::kWarpsM * (16 * Tile::kBlocks), col0, staged, begin);
   float acc[Tile::kBlocks][Tile::kColumns][4] = {};
-  multiply_direct<Tile>(p, lane, ptx::smem_address(staged), col0, begin, end, part == p.split - 1 && p.k % Tile::kChunkK, acc);
+  multiply_direct<Tile>(p, lane, ptx::smem_address(staged), col0, begin, end, part == (1 << p.split_log) - 1 && p.k % Tile::kChunkK, acc);
   finish_direct<Tile>(p, reinterpret_cast<float*>(shared), acc, row0, col0, part);
 }
 

@@ -3,6 +3,7 @@
 //
 // The weights are the rows of the kernel's W, the activations its columns X, so D is stored transposed as for any
 // swapped product. More than 64 rows of activations are taken 64 at a time, W then coming from L2.
+#include <bit>
 #include <cmath>
 
 #include "arguments.h"
@@ -57,7 +58,7 @@ const WeightKernel* find(const WeightOnlyArgs& g, const GemmConfig& c) {
   if (c.schedule != Schedule::kDirect) return nullptr;
   for (const WeightKernel& k : weight_kernels())
     if (k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm)
-      return c.split_k >= 1 && c.split_k <= 8 && (c.split_k == 1 || g.k / k.chunk_k >= c.split_k) ? &k : nullptr;
+      return c.split_k >= 1 && c.split_k <= 8 && std::has_single_bit(unsigned(c.split_k)) && (c.split_k == 1 || g.k / k.chunk_k >= c.split_k) ? &k : nullptr;
   return nullptr;
 }
 
@@ -118,7 +119,7 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   p.w_pitch = g.weight_pitch, p.x_pitch = g.a.row_stride * size_of(g.a.dtype);
   p.scales = static_cast<const uint16_t*>(g.scales);
   p.rows = int(g.n), p.cols = int(g.m), p.k = int(g.k);
-  p.tiles_m = int((g.n + kernel.tile_m - 1) / kernel.tile_m), p.split = c.split_k;
+  p.tiles_m = int((g.n + kernel.tile_m - 1) / kernel.tile_m), p.split_log = std::countr_zero(unsigned(c.split_k));
   p.early = g.overlap;
   p.e.d = g.d.data, p.e.d_row_stride = 1, p.e.d_col_stride = g.d.row_stride, p.e.dtype = g.d.dtype;
   p.e.alpha = g.alpha, p.e.scale_a = g.scale_a, p.e.row_scale = g.col_scale, p.e.row_bias = g.col_bias;

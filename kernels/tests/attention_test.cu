@@ -13,6 +13,8 @@ struct Case {
   DType t;
   int64_t batch, heads, kv_heads, seq_q, seq_k, dim;
   bool causal, packed;  // packed: q, k, v interleaved in one tensor of 3 x heads
+  int64_t window = 0;
+  bool sigmoid = false;
 };
 
 void run(const Case& c) {
@@ -33,7 +35,8 @@ void run(const Case& c) {
   a.q_strides = {c.seq_q * pitch_q, pitch_q, c.dim};
   a.k_strides = a.v_strides = {c.seq_k * pitch_k, pitch_k, c.dim};
   a.out_strides = {c.seq_q * c.heads * c.dim, c.heads * c.dim, c.dim};
-  a.causal = c.causal, a.scale = 0.2f;
+  a.causal = c.causal, a.scale = 0.2f, a.window = c.window, a.sigmoid = c.sigmoid;
+  if (c.sigmoid) a.sigmoid_bias = -2.5f, a.lse = nullptr;
   STATUS_OK(attention_forward(a, nullptr));
   CUDA_OK(cudaDeviceSynchronize());
   const auto got = out.host<unsigned char>();
@@ -42,39 +45,141 @@ void run(const Case& c) {
   const unsigned char* hv = c.packed ? q.data() + 2 * c.heads * c.dim * 2 : v.data();
   const double u = check::unit_roundoff(c.t);
   char what[160];
-  std::snprintf(what, sizeof what, "type %d batch %lld heads %lld/%lld seq %lld/%lld dim %lld causal %d", int(c.t), (long long)c.batch,
-                (long long)c.heads, (long long)c.kv_heads, (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal);
+  std::snprintf(what, sizeof what, "type %d batch %lld heads %lld/%lld seq %lld/%lld dim %lld causal %d window %lld sigmoid %d", int(c.t), (long long)c.batch,
+                (long long)c.heads, (long long)c.kv_heads, (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal, (long long)c.window, c.sigmoid);
   check::parallel(c.batch * c.heads, [&](int64_t bh) {
     const int64_t b = bh / c.heads, h = bh % c.heads, kvh = h / (c.heads / c.kv_heads);
     const int64_t every = c.seq_q > 600 ? 37 : 1;
     for (int64_t i = bh % every; i < c.seq_q; i += every) {
       const int64_t keys = c.causal ? std::max<int64_t>(0, std::min(c.seq_k, i + c.seq_k - c.seq_q + 1)) : c.seq_k;
+      const int64_t from = c.window ? std::max<int64_t>(0, keys - c.window) : 0;
       std::vector<double> p(keys);
       double top = -INFINITY, sum = 0;
-      for (int64_t j = 0; j < keys; j++) {
+      for (int64_t j = from; j < keys; j++) {
         double s = 0;
         for (int64_t d = 0; d < c.dim; d++)
           s += check::to_double(q.data(), (b * c.seq_q + i) * pitch_q + h * c.dim + d, c.t) *
                check::to_double(hk, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
         p[j] = s * double(a.scale), top = std::max(top, p[j]);
       }
-      for (double& x : p) sum += x = std::exp(x - top);
-      const float l = got_lse[bh * c.seq_q + i];
-      if (keys) check::expect_near(l, top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, bh, i);
+      for (int64_t j = from; j < keys; j++) sum += p[j] = c.sigmoid ? 1 / (1 + std::exp(-p[j] - double(a.sigmoid_bias))) : std::exp(p[j] - top);
+      if (c.sigmoid) sum = 1;  // rows are not normalised
+      else if (const float l = got_lse[bh * c.seq_q + i]; keys) check::expect_near(l, top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, bh, i);
       else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
       for (int64_t d = 0; d < c.dim; d++) {
-        double want = 0, mass = 0;
-        for (int64_t j = 0; j < keys; j++) {
+        double want = 0, mass = 0, slack = 0;
+        for (int64_t j = from; j < keys; j++) {
           const double t = p[j] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
           want += t, mass += std::fabs(t);
+          // tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
+          slack += c.sigmoid ? 2.6e-4 * std::fabs(check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t)) : 0;
         }
-        const double bound = (u + 2e-4) * mass;
+        const double bound = (u + 2e-4) * mass + slack;
         check::expect_near(check::to_double(got.data(), ((b * c.seq_q + i) * c.heads + h) * c.dim + d, c.t), want,
                            bound + check::rounding(c.t, std::fabs(want) + bound), what, bh * c.seq_q + i, d);
       }
     }
   });
   out.check_guards(what), lse.check_guards(what);
+}
+
+/// A decode step over a cache whose pages are in random order; bounds as above.
+struct PagedCase {
+  DType t;
+  int64_t batch, heads, kv_heads, dim, page_size, longest, window;
+  int splits;
+};
+
+void run(const PagedCase& c) {
+  check::Random random(c.longest * 5 + c.heads + c.dim + c.splits);
+  const int64_t per_sequence = (c.longest + c.page_size - 1) / c.page_size, pages = per_sequence * c.batch, token = c.kv_heads * c.dim;
+  std::vector<unsigned char> q(c.batch * c.heads * c.dim * 2), k(pages * c.page_size * token * 2), v(k.size());
+  for (auto* x : {&q, &k, &v})
+    for (size_t i = 0; i < x->size() / 2; i++) check::from_double(x->data(), i, c.t, 1.5 * random.symmetric());
+  std::vector<int32_t> table(pages), lengths(c.batch);
+  for (int64_t i = 0; i < pages; i++) table[i] = int32_t(i);
+  for (int64_t i = pages - 1; i > 0; i--) std::swap(table[i], table[random.below(i + 1)]);
+  for (int64_t b = 0; b < c.batch; b++) lengths[b] = int32_t(b == 0 ? c.longest : b == 1 ? 0 : 1 + random.below(c.longest));
+  for (int64_t b = 0; b < c.batch; b++)  // what lies beyond a sequence's end must not matter
+    for (int64_t j = lengths[b]; j < per_sequence * c.page_size; j++)
+      for (int64_t d = 0; d < token; d++) {
+        const int64_t at = (table[b * per_sequence + j / c.page_size] * c.page_size + j % c.page_size) * token + d;
+        check::from_double(k.data(), at, c.t, NAN), check::from_double(v.data(), at, c.t, NAN);
+      }
+  const Buffer dq(q), dk(k), dv(v), dtable(table), dlengths(lengths);
+  Buffer out(q.size()), lse(c.batch * c.heads * 4);
+  PagedAttentionArgs a;
+  a.q = dq.data(), a.k_cache = dk.data(), a.v_cache = dv.data(), a.out = out.data(), a.lse = lse.as<float>();
+  a.page_table = dtable.as<int32_t>(), a.seq_lens = dlengths.as<int32_t>(), a.dtype = c.t;
+  a.batch = c.batch, a.heads = c.heads, a.kv_heads = c.kv_heads, a.dim = c.dim, a.pages = pages, a.page_size = c.page_size;
+  a.table_pitch = per_sequence, a.max_seq = c.longest, a.q_stride = a.out_stride = c.heads * c.dim;
+  a.page_stride = c.page_size * token, a.token_stride = token, a.head_stride = c.dim, a.window = c.window, a.splits = c.splits, a.scale = 0.2f;
+  Buffer workspace(attention_paged_workspace(a));
+  a.workspace = workspace.data();
+  STATUS_OK(attention_paged(a, nullptr));
+  CUDA_OK(cudaDeviceSynchronize());
+  const auto got = out.host<unsigned char>();
+  const auto got_lse = lse.host<float>();
+  const double u = check::unit_roundoff(c.t);
+  char what[160];
+  std::snprintf(what, sizeof what, "paged type %d heads %lld/%lld dim %lld page %lld longest %lld window %lld splits %d", int(c.t), (long long)c.heads,
+                (long long)c.kv_heads, (long long)c.dim, (long long)c.page_size, (long long)c.longest, (long long)c.window, c.splits);
+  check::parallel(c.batch * c.heads, [&](int64_t bh) {
+    const int64_t b = bh / c.heads, h = bh % c.heads, kvh = h / (c.heads / c.kv_heads), keys = lengths[b];
+    const int64_t first = c.window ? std::max<int64_t>(0, keys - c.window) : 0;
+    const auto cache = [&](const std::vector<unsigned char>& x, int64_t j, int64_t d) {
+      return check::to_double(x.data(), (table[b * per_sequence + j / c.page_size] * c.page_size + j % c.page_size) * token + kvh * c.dim + d, c.t);
+    };
+    std::vector<double> p(keys - first);
+    double top = -INFINITY, sum = 0;
+    for (int64_t j = first; j < keys; j++) {
+      double s = 0;
+      for (int64_t d = 0; d < c.dim; d++) s += check::to_double(q.data(), bh * c.dim + d, c.t) * cache(k, j, d);
+      p[j - first] = s * double(a.scale), top = std::max(top, p[j - first]);
+    }
+    for (double& x : p) sum += x = std::exp(x - top);
+    if (keys > 0) check::expect_near(got_lse[bh], top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, b, h);
+    else if (got_lse[bh] != -INFINITY) check::fail("%s: lse of a sequence without keys is %g", what, got_lse[bh]);
+    for (int64_t d = 0; d < c.dim; d++) {
+      double want = 0, mass = 0;
+      for (int64_t j = first; j < keys; j++) {
+        const double t = p[j - first] / sum * cache(v, j, d);
+        want += t, mass += std::fabs(t);
+      }
+      const double bound = (u + 2e-4) * mass;
+      check::expect_near(check::to_double(got.data(), bh * c.dim + d, c.t), want, bound + check::rounding(c.t, std::fabs(want) + bound), what, bh, d);
+    }
+  });
+  out.check_guards(what), lse.check_guards(what), workspace.check_guards(what);
+}
+
+int paged(bool small) {
+  const DType B = DType::kBF16, H = DType::kF16;
+  std::vector<PagedCase> cases = {{B, 3, 4, 2, 128, 16, 131, 0, 1}, {H, 3, 8, 1, 64, 32, 200, 0, 3}, {B, 2, 16, 1, 128, 64, 300, 70, 2}, {H, 2, 3, 3, 64, 16, 40, 0, 5}};
+  if (!small)
+    for (DType t : {B, H})
+      for (int64_t dim : {64, 128})
+        for (int splits : {0, 1, 7, 128})
+          for (int64_t window : {0, 500}) {
+            cases.push_back({t, 5, 32, 8, dim, 16, 3000, window, splits});
+            cases.push_back({t, 3, 16, 1, dim, 128, 1111, window, splits});
+          }
+  for (const PagedCase& c : cases) run(c);
+  Buffer x(1 << 16);
+  PagedAttentionArgs a;
+  a.q = a.k_cache = a.v_cache = x.data(), a.out = a.workspace = x.data(), a.page_table = a.seq_lens = x.as<int32_t>();
+  a.batch = 1, a.heads = a.kv_heads = 2, a.dim = 64, a.pages = 1, a.page_size = 16, a.table_pitch = 1, a.max_seq = 16;
+  a.q_stride = a.out_stride = 128, a.page_stride = 16 * 128, a.token_stride = 128, a.head_stride = 64;
+  auto with = [&](auto change) { PagedAttentionArgs h = a; change(h); return attention_paged(h, nullptr); };
+  NAMES(with([](PagedAttentionArgs& h) { h.q = nullptr; }), "q");
+  NAMES(with([](PagedAttentionArgs& h) { h.workspace = nullptr; }), "workspace");
+  NAMES(with([](PagedAttentionArgs& h) { h.page_size = 24; }), "page_size");
+  NAMES(with([](PagedAttentionArgs& h) { h.kv_heads = 3; }), "kv_heads");
+  NAMES(with([](PagedAttentionArgs& h) { h.max_seq = 17; }), "table_pitch");
+  NAMES(with([](PagedAttentionArgs& h) { h.dim = 96; }), "dim");
+  NAMES(with([](PagedAttentionArgs& h) { h.token_stride = 60; }), "token_stride");
+  NAMES(with([](PagedAttentionArgs& h) { h.splits = 129; }), "splits");
+  return int(cases.size());
 }
 
 void refusals() {
@@ -96,6 +201,8 @@ void refusals() {
   NAMES(with([](AttentionArgs& h) { h.v_strides.seq = 100; }), "v_strides");
   NAMES(with([](AttentionArgs& h) { h.out = const_cast<void*>(h.q); }), "out");
   NAMES(with([](AttentionArgs& h) { h.scale = NAN; }), "scale");
+  NAMES(with([](AttentionArgs& h) { h.window = 5; }), "window");
+  NAMES(with([](AttentionArgs& h) { h.sigmoid_bias = 1; }), "sigmoid_bias");
   CUDA_OK(cudaDeviceSynchronize());
 }
 
@@ -107,7 +214,9 @@ int main(int argc, char** argv) {
   const DType B = DType::kBF16, H = DType::kF16;
   std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false},
                              {B, 1, 4, 2, 300, 300, 128, true, false}, {H, 2, 2, 2, 1, 400, 64, false, false},
-                             {B, 1, 2, 2, 260, 100, 128, true, false}, {H, 2, 2, 2, 77, 77, 64, true, true}, {B, 1, 1, 1, 2100, 2100, 128, true, false}};
+                             {B, 1, 2, 2, 260, 100, 128, true, false}, {H, 2, 2, 2, 77, 77, 64, true, true}, {B, 1, 1, 1, 2100, 2100, 128, true, false},
+                             {B, 1, 2, 1, 300, 400, 128, true, false, 70}, {H, 1, 1, 1, 290, 290, 64, true, false, 129}, {B, 1, 2, 2, 140, 300, 128, false, false, 0, true},
+                             {H, 1, 2, 1, 200, 200, 64, true, false, 0, true}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})
@@ -117,6 +226,15 @@ int main(int argc, char** argv) {
                                 Case{t, 2, 4, 4, 257, 257, dim, causal, true}, Case{t, 3, 12, 3, 1024, 1024, dim, causal, false},
                                 Case{t, 1, 16, 16, 4096, 4096, dim, causal, false}})
             cases.push_back(c);
+  if (!small)
+    for (DType t : {B, H})
+      for (int64_t dim : {64, 128}) {
+        for (int64_t window : {1, 64, 200, 1000, 100000})
+          for (int64_t n : {333, 2500}) cases.push_back({t, 1, 4, 2, n, n + 70, dim, true, false, window});
+        for (bool causal : {false, true})
+          for (int64_t n : {1, 257, 1024, 3000}) cases.push_back({t, 2, 4, 2, n, n, dim, causal, false, 0, true});
+      }
   for (const Case& c : cases) run(c);
-  std::printf("PASS attention: %zu cases\n", cases.size());
+  const int paged_cases = paged(small);
+  std::printf("PASS attention: %zu cases, %d paged\n", cases.size(), paged_cases);
 }

@@ -238,7 +238,34 @@ struct AttentionArgs {
   } q_strides, k_strides, v_strides, out_strides;
   float scale = 0.f;  // 0: 1 / sqrt(dim)
   bool causal = false;
+  int64_t window = 0;          // with causal: only the last `window` of those keys; 0: all of them
+  bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse
+  float sigmoid_bias = 0.f;
 };
 Status attention_forward(const AttentionArgs& args, cudaStream_t stream);
+
+/// One new token per sequence against a paged cache ("decode"): q and out are batch x heads x dim (dense from heads on), the
+/// caches pages x page_size x kv_heads x dim by their strides; sequence b sees the seq_lens[b] keys that the pages
+/// page_table[b][0 ...] hold in order, or the last `window` of them. Lengths and pages are read on the device; pages
+/// outside [0, pages) count as zeros, lengths are clamped to [0, max_seq]. out = softmax(scale * q k') v, zeros without keys.
+struct PagedAttentionArgs {
+  const void* q = nullptr;
+  const void *k_cache = nullptr, *v_cache = nullptr;
+  void* out = nullptr;
+  float* lse = nullptr;                   // may be null: batch x heads, natural log
+  const int32_t *page_table = nullptr, *seq_lens = nullptr;
+  DType dtype = DType::kBF16;             // bf16 or f16
+  int64_t batch = 0, heads = 0, kv_heads = 0, dim = 0;  // dim 64 or 128; at most 16 heads for a kv head
+  int64_t pages = 0, page_size = 0;       // page_size: a power of two, 16 or more
+  int64_t table_pitch = 0, max_seq = 0;   // entries from row to row of the table; no sequence is longer
+  int64_t q_stride = 0, out_stride = 0;   // from sequence to sequence
+  int64_t page_stride = 0, token_stride = 0, head_stride = 0;  // of both caches
+  int64_t window = 0;                     // 0: all keys
+  float scale = 0.f;                      // 0: 1 / sqrt(dim)
+  int splits = 0;                         // CTAs that share a sequence's keys; 0: as many as fill the device
+  void* workspace = nullptr;              // attention_paged_workspace(args) bytes, 16-byte aligned
+};
+size_t attention_paged_workspace(const PagedAttentionArgs& args);
+Status attention_paged(const PagedAttentionArgs& args, cudaStream_t stream);
 
 }  // namespace orrery::kernels
