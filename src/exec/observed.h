@@ -48,6 +48,8 @@ struct QuickAccess {
   bool (*barrier)(const CtaContext&, uint32_t number) = nullptr;
   /// Every lane at its own, an array of 32.
   uint32_t (*any)(const WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values) = nullptr;
+  /// A relaxed atomic.
+  uint32_t (*atomic)(const WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes) = nullptr;
 };
 QuickAccess& quick_access();
 

@@ -74,8 +74,42 @@ bool Emitter::emit_offered(const Instr& in) {
   return true;
 }
 
+bool Emitter::emit_offered_atomic(const Instr& in) {
+  const isa::Form& f = in.form;
+  if (!(plan_.observe & exec::kObserveQuick) || (f.op != Op::atom && f.op != Op::red)) return false;
+  for (const Mod m : {Mod::acquire, Mod::release, Mod::acq_rel})
+    if (f.has(m)) return false;
+  const isa::Space s = f.n_spaces ? f.space() : isa::Space::none;
+  const int bytes = isa::bytes_of(f.types[f.n_types - 1]);
+  const ptx::Operand& address = in.ops[f.op == Op::red ? 0 : 1];
+  if ((s != isa::Space::global && s != isa::Space::shared && s != isa::Space::shared_cta) || (bytes != 4 && bytes != 8) || f.vec > 1 ||
+      address.kind != ptx::OperandKind::address || address.base == ptx::BaseKind::local_var)
+    return false;
+  MemoryAccess access(*this, in, address, bytes, 1);
+  either_reported(access.offer_atomic(), in, [&] {
+    if (!emit_atomic(in)) emit_execute(in);
+  });
+  return true;
+}
+
+/// The instruction, reported where `report` (i1) says so; elsewhere `quick`, which may take its place for checked.
+void Emitter::either_reported(Value* report, const Instr& in, const std::function<void()>& quick) {
+  Block *slow = block("report"), *fast = block("quick"), *done = block("accessed");
+  auto* branch = b_.CreateCondBr(report, slow, fast);
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  b_.SetInsertPoint(slow);
+  emit_execute(in);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(fast);
+  checked_ = true;
+  quick();
+  checked_ = false;
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+}
+
 void Emitter::emit_observed(const Instr& in) {
-  if (emit_offered(in)) return;
+  if (emit_offered(in) || emit_offered_atomic(in)) return;
   switch (in.form.op) {
     case Op::shfl: case Op::vote: case Op::match: case Op::redux: case Op::elect: case Op::bar_warp: {
       Value* members = member_mask(in.ops.back());
@@ -87,6 +121,16 @@ void Emitter::emit_observed(const Instr& in) {
   }
   if (in.form.has(Mod::acquire) || in.form.has(Mod::release) || in.form.has(Mod::sc)) b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
   emit_execute(in);
+}
+
+llvm::Value* MemoryAccess::offer_atomic() {
+  llvm::Type *i32 = b_.getInt32Ty(), *i64 = b_.getInt64Ty(), *ptr = b_.getPtrTy();
+  Value* where = e_.scratch(256, 61);
+  b_.CreateAlignedStore(b_.CreateZExt(address(32), e_.wide(i64, 32)), where, Align(64));
+  auto callee = e_.module_.getOrInsertFunction(Symbols::quick_atomic, llvm::FunctionType::get(i32, {ptr, i32, ptr, i32}, false));
+  auto* call = b_.CreateCall(callee, {e_.warp_, b_.getInt32(e_.inst_), where, e_.bits_of(e_.exec_mask())});
+  call->addFnAttr(llvm::Attribute::NoUnwind);
+  return b_.CreateICmpNE(call, b_.getInt32(0));
 }
 
 void MemoryAccess::offer_together() {

@@ -48,7 +48,7 @@ struct Symbols {
   static constexpr const char* settle = "orrery_thunk_settle";
   static constexpr const char* site_ranges = "orrery_site_ranges";
   static constexpr const char *quick_run = "orrery_quick_run", *quick_same = "orrery_quick_same", *quick_block = "orrery_quick_block",
-                              *quick_any = "orrery_quick_any";
+                              *quick_any = "orrery_quick_any", *quick_atomic = "orrery_quick_atomic";
   static std::string form(uint32_t inst) { return "orrery_form_" + std::to_string(inst); }
   static std::string meaning(uint32_t inst) { return "orrery_meaning_" + std::to_string(inst); }
   static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }
@@ -206,6 +206,8 @@ class Emitter {
   bool emit_meaning(const ptx::Instr& in);
   void emit_observed(const ptx::Instr& in);
   bool emit_offered(const ptx::Instr& in);
+  bool emit_offered_atomic(const ptx::Instr& in);
+  void either_reported(Value* report, const ptx::Instr& in, const std::function<void()>& quick);
   void widen_bases(const ptx::Instr& in);
   Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
   Value* quieted(Value* v);

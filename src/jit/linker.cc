@@ -62,6 +62,7 @@ std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_
     add(symbols, *s.session, Symbols::quick_run, reinterpret_cast<const void*>(quick.run));
     add(symbols, *s.session, Symbols::quick_same, reinterpret_cast<const void*>(quick.same));
     add(symbols, *s.session, Symbols::quick_block, reinterpret_cast<const void*>(quick.block));
+    add(symbols, *s.session, Symbols::quick_atomic, reinterpret_cast<const void*>(quick.atomic));
     add(symbols, *s.session, Symbols::quick_any, reinterpret_cast<const void*>(quick.any));
   }
   if (site_ranges) add(symbols, *s.session, Symbols::site_ranges, site_ranges);

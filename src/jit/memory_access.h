@@ -17,6 +17,7 @@ class MemoryAccess {
   void atomic();
   /// Offers the access to exec/'s short way (exec/observed.h): i1, it must be reported. emit_observed.cc
   llvm::Value* offer();
+  llvm::Value* offer_atomic();
   /// Offers this load from shared memory together with others of the node; fills Emitter::offered_ where there are some.
   void offer_together();
   /// i1: some lane is outside its instruction's range.

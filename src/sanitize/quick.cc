@@ -12,6 +12,7 @@
 
 #include "exec/decode.h"
 #include "exec/run_state.h"
+#include "lower/flow.h"
 #include "lower/shared_origin.h"
 
 namespace orrery::sanitize {
@@ -34,7 +35,7 @@ Quick::Quick(const Options& options, Memcheck* memcheck, Initcheck* initcheck, R
   possible_ = memcheck && racecheck && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   if (!possible_) return;
   active = this;
-  quick_access() = {run, same, block, barrier, any};
+  quick_access() = {run, same, block, barrier, any, atomic};
 }
 
 Quick::~Quick() {
@@ -91,14 +92,34 @@ void Quick::forget() {
     if (!s.shared) s = {};
 }
 
+namespace {
+
+/// Whether some instruction reads the result of the atomic.
+bool is_looked_at(const Where& where) {
+  const ptx::Instr& in = where.code->code[where.pc].instr[0];
+  if (in.ops[0].kind != ptx::OperandKind::reg) return in.ops[0].kind != ptx::OperandKind::sink;
+  const uint32_t result = in.ops[0].id;
+  bool read = false;
+  for (const ptx::Instr& other : where.code->program->code)
+    lower::for_registers(other, [](uint32_t) {}, [&](uint32_t r) { read |= r == result; });
+  return read;
+}
+
+}  // namespace
+
 void Quick::learn(const Access& a) {
   if (a.where.run != run_ || a.where.call || a.where.pc >= sites_.size()) return;
-  if (a.order != Order::weak || a.volatile_ || (a.kind != AccessKind::load && a.kind != AccessKind::store)) return;
+  const bool atomic = a.kind == AccessKind::atomic || a.kind == AccessKind::reduction;
+  if (a.volatile_ || a.order != (atomic ? Order::relaxed : Order::weak)) return;
+  // What waiting threads look at must be known when they hang (exec/polling.h); nobody waits by what has no result.
+  if (a.kind == AccessKind::atomic && is_looked_at(a.where)) return;
   Site& s = sites_[a.where.pc];
   const isa::Form& form = a.where.code->code[a.where.pc].instr->form;
   const uint64_t address = a.address[std::countr_zero(a.where.mask)];
   s.usable = false;
-  s.writes = a.kind == AccessKind::store;
+  s.writes = a.kind != AccessKind::load;
+  s.atomic = atomic;
+  s.scope = a.scope;
   s.shared = a.space == Space::shared || a.space == Space::shared_cta;
   s.constant = a.space == Space::const_;
   s.bytes = a.bytes, s.align = a.align;
@@ -234,6 +255,23 @@ uint32_t Quick::block(const WarpContext* w, uint32_t pc, uint64_t address, uint3
   bool clear = s->shared && q.inside(*s, address, end, address);
   if (clear && !q.racecheck_->is_quiet(*q.shared_shadow_, address, end))
     clear = q.initialised(*s, address, end - address) && q.racecheck_->quick_block(*w, *q.shared_shadow_, s->number, address, end, lanes, s->bytes, rows);
+  q.leave();
+  return !clear;
+}
+
+uint32_t Quick::atomic(const WarpContext* w, uint32_t pc, const uint64_t* addresses, uint32_t lanes) {
+  if (!lanes) return 0;
+  Quick& q = *active;
+  Site* s;
+  if (!q.enter(*w, pc, s)) return 1;
+  bool clear = s->atomic;
+  for (uint32_t m = lanes; m && clear; m &= m - 1) {
+    const uint64_t at = addresses[std::countr_zero(m)];
+    WrittenBits* bits = s->shared ? q.shared_bits_ : s->tracked ? &s->tracked->bits : nullptr;
+    const uint64_t place = s->shared || !s->tracked ? at : at - s->tracked->begin;
+    clear = q.inside(*s, at, at + s->bytes, at) && (!bits || bits->first_unwritten(place, s->bytes) == place + s->bytes);
+  }
+  clear = clear && q.racecheck_->quick_atomic(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, s->scope, addresses, lanes, s->bytes);
   q.leave();
   return !clear;
 }

@@ -47,7 +47,8 @@ class Quick {
  private:
   friend class QuickPause;
   struct Site {
-    bool usable = false, writes = false, shared = false, constant = false, compares = false;
+    bool usable = false, writes = false, shared = false, constant = false, compares = false, atomic = false;
+    exec::Scope scope = exec::Scope::none;           // of an atomic
     uint32_t bytes = 0, align = 0, number = 0;       // number: racecheck's
     uint64_t begin = 1, end = 0;                     // global: of an allocation; shared: what it must stay inside
     Initcheck::Tracked* tracked = nullptr;
@@ -55,6 +56,7 @@ class Quick {
   static uint32_t run(const exec::WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, const void* values);
   static uint32_t same(const exec::WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, const void* values);
   static uint32_t block(const exec::WarpContext*, uint32_t pc, uint64_t address, uint32_t lanes, uint32_t n, uint32_t rows);
+  static uint32_t atomic(const exec::WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes);
   static bool barrier(const exec::CtaContext&, uint32_t number);
   static uint32_t any(const exec::WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values);
   bool enter(const exec::WarpContext& w, uint32_t pc, Site*& site);

@@ -251,4 +251,22 @@ bool Racecheck::quick_any(const WarpContext& w, const QuickMemory& memory, uint3
   return true;
 }
 
+bool Racecheck::quick_atomic(const WarpContext& w, const QuickMemory& memory, uint32_t site, Scope scope, const uint64_t* addresses, uint32_t mask, uint32_t bytes) {
+  Seen seen;
+  // What relaxed accesses hand on needs fences, or somebody's release.
+  if (!see(w, memory.shared, site, seen) || order_.has_locations() || !order_.block(*w.cta).warps[w.warp_id].fences.empty()) return false;
+  Stamp now = seen.stamp;
+  now.scope = uint8_t(scope);
+  const auto accepted = [&](const Stamp& s) { return seen.orders(s, now) || reach_each_other(s, now); };
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint32_t lane = uint32_t(std::countr_zero(m));
+    now.thread = uint16_t(seen.stamp.thread + lane);
+    for (uint32_t k = 0; k < bytes; k += 4) {
+      Cell& c = memory.shared ? memory.shared->cell((addresses[lane] + k) / 4) : global_.cell(addresses[lane] + k);
+      if (!is_whole(c) || !write_word(c.write, c.read, now, accepted)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace orrery::sanitize
