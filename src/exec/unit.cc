@@ -43,7 +43,7 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   const uint64_t threads = run.launch.block.count(), warps = (threads + 31) / 32;
   shared_span_ = align_up(p.dynamic_shared_offset + run.launch.dynamic_shared, 4096) + 4096;
   local_span_ = align_up(warps * 32 * run.thread_local_bytes, 4096);
-  frame_span_ = align_up(p.frame_bytes, 64) + kKeptBytes;
+  frame_span_ = (align_up(p.frame_bytes, 64) + kKeptBytes) | 64;  // an odd number of lines: frames spread over the sets of a cache
   window_ = run.machine.memory->acquire_window((shared_span_ + local_span_) * n);
   if (!window_) base::fail("no memory for the {} resident blocks of kernel {}", n, p.name);
   frames_ = static_cast<std::byte*>(std::aligned_alloc(64, std::max<uint64_t>(64, frame_span_ * warps * n)));

@@ -114,6 +114,7 @@ void Emitter::emit_region(uint32_t region) {
   }
   const bool full = plan_.all_lanes[region] != 0;
   find_full_nodes(full);
+  changed_ = written_;
   begin_kept(pc);
   check_all_lanes(pc, full);
   settle(pc, plan_.live_before(pc));
@@ -205,8 +206,10 @@ void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
 }
 
 void Emitter::load_live_registers(uint32_t pc) {
+  if (is_kept_) load_kept_registers(pc);
   for (uint32_t r : plan_.live_before(pc)) {
-    Value* v = is_kept_ && plan_.kept_at[r] != Plan::kInFrame ? load_kept(r) : load_from_frame(r);
+    if (is_kept_ && plan_.kept_at[r] != Plan::kInFrame) continue;
+    Value* v = load_from_frame(r);
     if (is_pred(r) && width_of_reg(r) == 32) store_mask(slot(r), v);
     else b_.CreateStore(v, slot(r));
   }
@@ -472,8 +475,8 @@ bool Emitter::emit_arrival(uint32_t pc) {
   publish_count();
   const bool keep = plan_.entry_of[pc + 1] >= 0;
   for (uint32_t r : plan_.live_before(pc)) {
-    if (keep && plan_.kept_at[r] != Plan::kInFrame) store_kept(r);
-    else if (written_[r]) store_to_frame(r);
+    if (!keep || plan_.kept_at[r] == Plan::kInFrame) { if (written_[r]) store_to_frame(r); }
+    else if (changed_[r] || !plan_.after_barrier[region_]) store_kept(r);
   }
   b_.CreateStore(b_.CreateLoad(b_.getInt64Ty(), count_slot_), field(warp_, offsetof(WarpContext, intact_since)));
   give_back(b_.getInt32(uint32_t(Stop::arrived) | pc << 8));

@@ -10,8 +10,8 @@
 //   region after it       WarpContext::stop still says so: bases from there; else, as everywhere, from the frame
 //   called with n = 0     (exec/: the block's warps part) fills the frame from the bases
 //
-// Invariant: at Stop::arrived every live register with a place is there, whether or not the region wrote it; so whatever
-// a region found there counts as written when it stops in another way.
+// Invariant: at Stop::arrived every live register with a place is there, whether or not the region wrote it. The frame
+// may lack it, so whatever a region found there counts as written when the region stops in another way.
 #include "exec/interpreter.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
@@ -39,7 +39,7 @@ void Emitter::store_kept(uint32_t reg) {
   for (int c = 0; c < width; c++) b_.CreateStore(width == 1 ? v : b_.CreateExtractElement(v, uint64_t(c)), kept_place(reg, c));
 }
 
-/// The bases of a register, from where this warp has them.
+/// The bases of a register from behind the frame.
 Value* Emitter::load_kept(uint32_t reg) {
   const lower::Lanes& lanes = plan_.uniformity.regs[reg];
   if (plan_.kept_at[reg] == Plan::kConstant) {
@@ -48,15 +48,27 @@ Value* Emitter::load_kept(uint32_t reg) {
   }
   const int width = width_of_reg(reg);
   auto* t = is_pred(reg) || plan_.program.regs[reg].kind == lower::RegKind::word ? b_.getInt32Ty() : b_.getInt64Ty();
-  auto one = [&](int c) {
-    Value* in_frame = field(frame_place(reg), size_t(c * 32 / width) * t->getScalarSizeInBits() / 8);
-    return b_.CreateLoad(t, b_.CreateSelect(is_kept_, kept_place(reg, c), in_frame));
-  };
-  if (is_pred(reg)) return b_.CreateTrunc(one(0), b_.getInt1Ty());
-  if (width == 1) return fit(one(0), element_of_reg(reg));
+  if (is_pred(reg)) return b_.CreateTrunc(b_.CreateLoad(t, kept_place(reg, 0)), b_.getInt1Ty());
+  if (width == 1) return fit(b_.CreateLoad(t, kept_place(reg, 0)), element_of_reg(reg));
   Value* v = llvm::PoisonValue::get(wide(t, width));
-  for (int c = 0; c < width; c++) v = b_.CreateInsertElement(v, one(c), uint64_t(c));
+  for (int c = 0; c < width; c++) v = b_.CreateInsertElement(v, b_.CreateLoad(t, kept_place(reg, c)), uint64_t(c));
   return fit(v, element_of_reg(reg));
+}
+
+/// Live registers with a place behind the frame: from there, or from the frame, and then they are put there.
+void Emitter::load_kept_registers(uint32_t pc) {
+  llvm::BasicBlock *kept = block("kept"), *framed = block("framed"), *go = block("loaded");
+  b_.CreateCondBr(is_kept_, kept, framed);
+  for (const bool from_frame : {false, true}) {
+    b_.SetInsertPoint(from_frame ? framed : kept);
+    for (uint32_t r : plan_.live_before(pc)) {
+      if (plan_.kept_at[r] == Plan::kInFrame) continue;
+      b_.CreateStore(from_frame && plan_.kept_at[r] != Plan::kConstant ? load_from_frame(r) : load_kept(r), slot(r));
+      if (from_frame) store_kept(r);
+    }
+    b_.CreateBr(go);
+  }
+  b_.SetInsertPoint(go);
 }
 
 /// Finds out where this warp's registers are, and emits what fills the frame when exec/ asks for that (n = 0).
@@ -75,7 +87,6 @@ void Emitter::begin_kept(uint32_t pc) {
   b_.SetInsertPoint(fill);
   warp_ = function_->getArg(0);
   frame_ = load_field(warp_, offsetof(WarpContext, frame), b_.getPtrTy(), "frame");
-  is_kept_ = b_.getTrue();
   for (uint32_t r : live) {
     if (plan_.kept_at[r] == Plan::kInFrame) continue;
     b_.CreateStore(load_kept(r), slot(r));

@@ -121,6 +121,7 @@ class Emitter {
   void begin_kept(uint32_t pc);
   void emit_unpack();
   Value* load_kept(uint32_t reg);
+  void load_kept_registers(uint32_t pc);
   void store_kept(uint32_t reg);
   Value* kept_place(uint32_t reg, int chunk);
 
@@ -237,7 +238,8 @@ class Emitter {
   std::vector<uint8_t> full_nodes_;                         // by node: it runs with all 32 lanes
   std::vector<llvm::AllocaInst*> waiting_;                  // by node
   std::vector<llvm::AllocaInst*> slots_;                    // by register
-  std::vector<uint8_t> written_;                            // by register: some instruction of the region writes it
+  std::vector<uint8_t> changed_;                            // by register: some instruction of the region writes it
+  std::vector<uint8_t> written_;                            // by register: that, or the frame may lack it
   std::vector<std::vector<uint8_t>> live_;                  // by program block: registers live at its start
   std::vector<uint8_t> kept_;                               // by register: live where lanes wait during this node
   llvm::AllocaInst* mask_slot_ = nullptr;
