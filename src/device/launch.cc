@@ -98,6 +98,8 @@ class Workspace {
 
 std::string describe(const exec::Fault& fault) {
   std::string text = fault.message;
+  if (fault.kind == exec::FaultKind::hang && system().observer())  // whose report has the rest
+    return fmt::format("orrery: {}; who waits for whom is in the report", text.substr(0, text.find('\n')));
   if (text.find("kernel") == std::string::npos)
     text += fmt::format("\n  kernel {}, block ({}, {}, {}), thread ({}, {}, {})", fault.kernel, fault.ctaid[0], fault.ctaid[1], fault.ctaid[2],
                         fault.tid[0], fault.tid[1], fault.tid[2]);
