@@ -170,6 +170,11 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
   const uint32_t side = uint32_t(mix(line) >> 20 & 1);
   (void)sm;
   Way& way = find(line, side, now);
+  if (bytes < 32 && (mask & ~way.valid)) {  // what the other partition has read need not be read again
+    const Way* other = set_of(line, side ^ 1);
+    for (uint32_t i = 0; i < kWays; i++)
+      if (other[i].tag == line) way.valid |= other[i].valid & ~way.dirty;
+  }
   const uint32_t fresh = mask & ~way.dirty;
   if (fresh && !way.dirty) dirty_order_.push_back({line, side});
   dirty_bytes_ += 32.0 * std::popcount(fresh);

@@ -115,13 +115,13 @@ std::string Predictor::details() const {
     for (double w : record_.waits[i]) line["wait"].push_back(std::round(w));
     lines.push_back(std::move(line));
   }
-  j["lines"] = std::move(lines);
   std::vector<std::string> text;
   std::istringstream ptx(module.text);
   for (std::string line; std::getline(ptx, line);) text.push_back(line);
-  for (const auto& line : j["lines"])
+  for (const auto& line : lines)
     if (line.contains("ptx"))
       if (const uint32_t n = line["ptx"]; n >= 1 && n <= text.size()) j["ptx"][std::to_string(n)] = text[n - 1];
+  j["lines"] = std::move(lines);
   for (uint32_t f = 0; f < module.files.size(); f++) {
     std::ifstream in(module.files[f]);
     uint32_t n = 0;

@@ -15,6 +15,7 @@
 
 #include "profile/profile.h"
 #include "profile/what_if.h"
+#include "report/kernel_page.h"
 #include "tools/command.h"
 #include "tools/start_program.h"
 
@@ -85,7 +86,7 @@ int time_command(const std::vector<std::string>& words) {
   CLI::App app{"Predict the time of every kernel that a CUDA program launches.\nExample: orrery time --gpu h200 --cache warm -- ./app 1024", "orrery time"};
   TimeOptions options;
   bool csv = false;
-  std::string json_file;
+  std::string json_file, report_file, trace_file;
   std::vector<std::string> program;
   app.add_option("--gpu", options.gpu, "GPU to predict for (default h200)");
   app.add_option("--cache", options.cache, "cold (flushed before each launch, the default) or warm (as the same launch left them)")
@@ -94,6 +95,8 @@ int time_command(const std::vector<std::string>& words) {
       ->check(CLI::IsMember({"full", "none", "auto"}));
   app.add_option("--set", options.set, "what if: change a field of the GPU's profile, for example sm.count=144 or memory.bandwidth=8TB/s (repeatable)");
   app.add_option("--json", json_file, "write all records to this file");
+  app.add_option("--report", report_file, "write a page that shows each launch: roofline, waits by line, traffic, timeline of one SM (one HTML file)");
+  app.add_option("--trace", trace_file, "write the timeline of one SM of each launch as a trace that Perfetto opens");
   app.add_flag("--csv", csv, "one line of comma-separated values per launch");
   app.add_flag("--exact", options.exact, "simulate every block of the sampled SMs");
   app.add_flag("--no-ptxas", options.no_ptxas, "do without machine code");
@@ -112,10 +115,14 @@ int time_command(const std::vector<std::string>& words) {
     fmt::print(stderr, "orrery time: {}\n", error.what());
     return 2;
   }
-  const auto [status, records] = time_program(options, rest);
+  options.record = !report_file.empty() || !trace_file.empty();
+  auto [status, records] = time_program(options, rest);
   if (status == 127) fmt::print(stderr, "orrery time: cannot start {}\n", rest[0]);
   if (csv) print_csv(fs::path(rest[0]).filename(), records);
   else print_table(records), print_notes(records);
+  const report::Json all = report::Json::parse(json(records).dump());
+  if (!report_file.empty()) std::ofstream(report_file) << report::kernel_page(all);
+  if (!trace_file.empty()) std::ofstream(trace_file) << report::kernel_trace(all);
   if (!json_file.empty()) std::ofstream(json_file) << json(records).dump(1) << "\n";
   return status == 0 ? 0 : 3;
 }
@@ -131,6 +138,7 @@ std::pair<int, std::vector<json>> time_program(const TimeOptions& options, const
   set("ORRERY_TIME", file.string());
   set("ORRERY_TIME_CACHE", options.cache);
   set("ORRERY_TIME_RESULTS", options.results);
+  set("ORRERY_TIME_RECORD", options.record ? "1" : "0");
   set("ORRERY_TIME_EXACT", options.exact ? "1" : "0");
   std::string settings;
   for (const std::string& setting : options.set) settings += (settings.empty() ? "" : ";") + setting;

@@ -11,7 +11,7 @@ namespace orrery::tools {
 struct TimeOptions {
   std::string gpu, cache = "cold", results = "auto";
   std::vector<std::string> set;  // KEY=VALUE: changes of the GPU's profile
-  bool exact = false, no_ptxas = false;
+  bool exact = false, no_ptxas = false, record = false;
 };
 
 /// Runs `program` with its launches timed. Returns its exit status and one record per launch, in order.
