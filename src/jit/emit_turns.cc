@@ -136,7 +136,8 @@ void Emitter::park(uint32_t node) {
 
 void Emitter::finish_turns() {
   auto* i32 = b_.getInt32Ty();
-  Block *next = block("next_turn"), *more = block("more"), *poll = block("poll"), *leave = block("leave");
+  Block *next = block("next_turn"), *more = block("more"), *round = block("round"), *again = block("again");
+  Block *unpolled = block("unpolled"), *poll = block("poll"), *leave = block("leave");
   b_.SetInsertPoint(back_block_);
   Value* agreed = agree_on_stop();
   Value* bit = b_.CreateShl(b_.getInt32(1), turns_.turn);
@@ -149,27 +150,29 @@ void Emitter::finish_turns() {
   auto *parked = b_.CreatePHI(i32, 2), *result = b_.CreatePHI(i32, 2);
   parked->addIncoming(gone, back_block_), parked->addIncoming(kept, turns_.aside);
   result->addIncoming(agreed, back_block_), result->addIncoming(turns_.agreed, turns_.aside);
-  Value* rest = b_.CreateAnd(turns_.left, b_.CreateSub(turns_.left, b_.getInt32(1)));
-  Value* round_ends = b_.CreateICmpEQ(rest, b_.getInt32(0));
-  Value* left = b_.CreateSelect(round_ends, parked, rest);
-  Value* rounds = b_.CreateSub(turns_.rounds, b_.CreateZExt(round_ends, i32));
-  b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), leave, more);
-  b_.SetInsertPoint(more);
-  Value* turn = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, b_.getTrue());
-  auto go = [&](Value* rounds_left) {
+  auto go = [&](Value* left, Value* rounds) {
     Block* from = b_.GetInsertBlock();
-    turns_.turn->addIncoming(turn, from);
+    turns_.turn->addIncoming(b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, b_.getTrue()), from);
     turns_.left->addIncoming(left, from);
     turns_.parked->addIncoming(parked, from);
     turns_.agreed->addIncoming(result, from);
-    turns_.rounds->addIncoming(rounds_left, from);
+    turns_.rounds->addIncoming(rounds, from);
+    b_.CreateBr(warp_block_);
   };
-  b_.CreateCondBr(b_.CreateICmpEQ(rounds, b_.getInt32(0)), poll, warp_block_);
-  go(rounds);
+  Value* rest = b_.CreateAnd(turns_.left, b_.CreateSub(turns_.left, b_.getInt32(1)));
+  b_.CreateCondBr(b_.CreateICmpNE(rest, b_.getInt32(0)), more, round);
+  b_.SetInsertPoint(more);
+  go(rest, turns_.rounds);
+  b_.SetInsertPoint(round);
+  b_.CreateCondBr(b_.CreateICmpEQ(parked, b_.getInt32(0)), leave, again);
+  b_.SetInsertPoint(again);
+  Value* rounds = b_.CreateSub(turns_.rounds, b_.getInt32(1));
+  b_.CreateCondBr(b_.CreateICmpEQ(rounds, b_.getInt32(0)), poll, unpolled);
+  b_.SetInsertPoint(unpolled);
+  go(parked, rounds);
   b_.SetInsertPoint(poll);
   check_fault(call_runtime(Symbols::should_stop, i32, {warp_}));
-  go(b_.getInt32(kPollPeriod));
-  b_.CreateBr(warp_block_);
+  go(parked, b_.getInt32(kPollPeriod));
   b_.SetInsertPoint(leave);
   b_.CreateRet(result);
 }
