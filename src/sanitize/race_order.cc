@@ -28,6 +28,7 @@ void RaceOrder::block_begin(const CtaContext& cta, uint32_t serial, uint32_t clu
   b.cluster = cluster;
   b.run = run;
   b.fenced = false;
+  b.met = 0;
   b.cluster_pending = b.cluster_done = nullptr;
   for (auto& gather : b.barriers) gather = {};
   for (auto& arrivals : b.arrivals) arrivals.now.clear(), arrivals.before.clear();

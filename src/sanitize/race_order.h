@@ -70,6 +70,7 @@ struct BlockOrder {
   };
   Arrivals arrivals[16];
   bool fenced = false;                // some lane has used a fence
+  uint32_t met = 0;                   // racecheck's epoch since all threads of the block met last; 0: they have not
   KnowledgePtr cluster_pending, cluster_done;  // of the cluster's first block: barrier.cluster
 };
 

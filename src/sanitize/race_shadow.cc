@@ -22,14 +22,32 @@ void WordMap::split(Cell& cell, uint64_t address) {
   cell.write.bytes = kSplit;
 }
 
-void give_cells(LineHead& head, Cell* cells) {
+namespace {
+
+/// Threads of one epoch: none of them is ordered after another.
+void apply(const Segment& segment, Cell* cells) {
+  Stamp now = segment.stamp;
+  for (uint32_t w = segment.from; w < segment.to; w++, now.thread++) {
+    Cell& c = cells[w];
+    if (segment.writes) c = {now, {}};
+    else if (!c.read[0].site || (c.read[0].block == now.block && c.read[0].thread == now.thread)) c.read[0] = now;
+    else c.read[1] = now;
+  }
+}
+
+}  // namespace
+
+void give_cells(LineHead& head, Cell* cells, const LineSegments* segments) {
   const auto at = [](Stamp s, uint32_t word) {
     if (!s.site) return Stamp{};
     s.thread = uint16_t(s.thread + (word >> (s.bytes >> 4)));
     s.bytes = 0xF;
     return s;
   };
-  if (head.state == LineState::empty) std::fill_n(cells, kLineWords, Cell{});
+  if (head.state == LineState::empty || head.state == LineState::segments) {
+    std::fill_n(cells, kLineWords, Cell{});
+    for (int i = 0; head.state == LineState::segments && i < head.n_segments; i++) apply(segments->of[i], cells);
+  }
   else for (uint32_t i = 0; i < kLineWords; i++) cells[i] = {at(head.write, i), {at(head.read[0], i), at(head.read[1], i)}};
   head.state = LineState::cells;
 }
@@ -39,6 +57,7 @@ void SharedShadow::start(uint32_t block, uint32_t bytes) {
   const size_t lines = (bytes + kLineBytes - 1) / kLineBytes;
   if (lines != heads.size()) cells = std::make_unique_for_overwrite<Cell[]>(lines * kLineWords);
   heads.assign(lines, LineHead{});
+  segments.resize(lines);
   words.clear();
 }
 

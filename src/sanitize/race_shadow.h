@@ -35,18 +35,34 @@ struct Cell {
   bool empty() const { return !write.site && !read[0].site; }
 };
 
-enum class LineState : uint32_t { empty, row, cells };
+enum class LineState : uint8_t { empty, row, segments, cells };
+
+/// Words [from, to) of a line that a warp used, one word to a lane.
+struct Segment {
+  Stamp stamp;                       // of word `from`
+  uint8_t from = 0, to = 0;
+  bool writes = false;
+  bool same_threads(const Stamp& s, uint32_t first) const { return stamp.block == s.block && int(stamp.thread) - from == int(s.thread) - int(first); }
+};
 
 struct LineHead {
   Stamp write, read[2];              // of a row
   LineState state = LineState::empty;
+  uint8_t n_segments = 0;
+  uint32_t last = 0;                 // shared memory: Racecheck's epoch when the line was used last
   uint32_t quiet = 0;                // while this is Racecheck's epoch, threads of two warps have read all of it, none has written
+};
+
+/// Of shared memory: what a line without cells can hold beside a row, all of it of one epoch and not ordered among threads.
+struct LineSegments {
+  static constexpr size_t kMost = 4;
+  Segment of[kMost];
 };
 
 constexpr uint64_t kLineBytes = 128, kLineWords = kLineBytes / 4;
 
-/// Makes the line's cells what its row says.
-void give_cells(LineHead& head, Cell* cells);
+/// Makes the line's cells what its row, or its segments, say.
+void give_cells(LineHead& head, Cell* cells, const LineSegments* segments = nullptr);
 
 class WordMap {
  public:
@@ -74,7 +90,9 @@ class WordMap {
 /// Of one block's shared memory.
 struct SharedShadow {
   uint32_t serial = 0;     // of the block that owns it now
+  uint32_t now = 0;        // Racecheck's epoch
   std::vector<LineHead> heads;
+  std::vector<LineSegments> segments;  // of lines in that state; others hold anything
   std::unique_ptr<Cell[]> cells;     // of lines that have them; others hold anything
   WordMap words;
   void start(uint32_t block, uint32_t bytes);
@@ -82,7 +100,8 @@ struct SharedShadow {
   Cell& cell(uint64_t word) {
     LineHead& head = heads[word / kLineWords];
     head.quiet = 0;
-    if (head.state != LineState::cells) give_cells(head, line_cells(word / kLineWords));
+    head.last = now;
+    if (head.state != LineState::cells) give_cells(head, line_cells(word / kLineWords), &segments[word / kLineWords]);
     return cells[word];
   }
 };

@@ -190,6 +190,7 @@ void Racecheck::lane(const Access& a, int lane, uint32_t site, WarpOrder& w, Blo
     ends_[order_.block(*t.cta).serial].visitors[uint64_t{b.serial} << 16 | now.stamp.thread] = now.stamp;
   const uint64_t first = shared ? t.offset : address;
   SharedShadow* shadow = shared ? &shared_of(*t.cta) : nullptr;
+  if (shadow) shadow->now = epoch_;
   for (uint64_t at = first & ~uint64_t{3}; at < first + a.bytes; at += 4) {
     const uint32_t from = at < first ? uint32_t(first - at) : 0, to = uint32_t(std::min<uint64_t>(4, first + a.bytes - at));
     const uint8_t mask = uint8_t(((1u << to) - 1) & ~((1u << from) - 1));

@@ -51,7 +51,7 @@ class Racecheck : public exec::Observer {
   /// Every lane reads all words of [address, end) in shared memory, or lane i word i (of `bytes`) of every row of 32.
   bool quick_block(const exec::WarpContext& w, SharedShadow& shadow, uint32_t site, uint64_t address, uint64_t end, uint32_t mask, uint32_t bytes, bool rows);
   /// All threads of the block meet.
-  bool quick_barrier(const exec::CtaContext& cta, uint32_t number) { return order_.quick_barrier(cta, number) && ++epoch_; }
+  bool quick_barrier(const exec::CtaContext& cta, uint32_t number);
   /// Reads of these bytes of shared memory need no record.
   bool is_quiet(const SharedShadow& shadow, uint64_t address, uint64_t end) const {
     for (uint64_t line = address / kLineBytes; line * kLineBytes < end; line++)
@@ -66,6 +66,7 @@ class Racecheck : public exec::Observer {
   enum class QuickDoes : uint8_t { read, write, write_same };
   bool see(const exec::WarpContext& w, bool shared, uint32_t site, Seen& seen);
   void quick_line(const QuickMemory& memory, uint64_t address, LineHead*& head, Cell*& cells);
+  bool quick_segment(SharedShadow& shadow, uint64_t line, const Stamp& now, uint32_t from, uint32_t to, QuickDoes does);
   bool quick_words(const QuickMemory& memory, const Seen& seen, uint64_t address, uint32_t n, uint32_t lane, uint32_t shift, QuickDoes does);
 
   struct Site {

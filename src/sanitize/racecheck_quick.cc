@@ -23,6 +23,7 @@ struct Racecheck::Seen {
   const BlockKnowledge* own = nullptr;   // of its own block
   Stamp stamp;                           // of lane 0
   uint32_t oldest = 0;
+  uint32_t met = 0;                      // BlockOrder::met
   bool whole_warps = true;               // nothing is known of single lanes of the own block
 
   /// The warp of `s` is known up to there; the lanes of a row are of one warp.
@@ -116,6 +117,7 @@ bool Racecheck::see(const WarpContext& w, bool shared, uint32_t site, Seen& seen
   seen.known = warp.quick_known.get();
   seen.own = warp.quick_own;
   seen.whole_warps = !seen.own || seen.own->lanes.empty();
+  seen.met = b.met;
   seen.oldest = shared ? b.cluster : quick_oldest_;
   seen.stamp = {b.serial, warp.clock.clock, site, warp.clock.first_thread, 0xF, 0};
   return true;
@@ -134,6 +136,46 @@ void Racecheck::quick_line(const QuickMemory& memory, uint64_t address, LineHead
   cells = page.cells ? page.cells + line * kLineWords : nullptr;
 }
 
+bool Racecheck::quick_barrier(const CtaContext& cta, uint32_t number) {
+  if (!order_.quick_barrier(cta, number)) return false;
+  epoch_++;
+  // What threads did that have left is not known to those who met.
+  for (uint32_t i = 0; i < cta.n_warps; i++)
+    if (cta.warps[i].live != cta.warps[i].lanes) return true;
+  order_.block(cta).met = epoch_;
+  return true;
+}
+
+/// A part of a line in shared memory, one word to a lane; false: it needs cells.
+bool Racecheck::quick_segment(SharedShadow& shadow, uint64_t line, const Stamp& now, uint32_t from, uint32_t to, QuickDoes does) {
+  LineHead& head = shadow.heads[line];
+  if (does == QuickDoes::write_same || (head.state != LineState::empty && head.last != epoch_)) return false;
+  LineSegments& segments = shadow.segments[line];
+  const bool writes = does == QuickDoes::write;
+  uint32_t n = head.n_segments;
+  if (head.state == LineState::empty) n = 0;
+  if (head.state == LineState::row) {
+    n = 0;
+    for (const Stamp* s : {&head.write, &head.read[0], &head.read[1]}) {
+      if (!s->site) continue;
+      if (s->bytes != 0xF) return false;
+      segments.of[n++] = {*s, 0, kLineWords, s == &head.write};
+    }
+  }
+  uint32_t same = n;
+  for (uint32_t i = 0; i < n; i++) {
+    const Segment& s = segments.of[i];
+    const bool own = s.same_threads(now, from);
+    if (s.from < to && from < s.to && !own && (writes || s.writes)) return false;
+    if (own && s.from == from && s.to == to && s.writes == writes) same = i;
+  }
+  if (same == LineSegments::kMost) return false;
+  segments.of[same] = {now, uint8_t(from), uint8_t(to), writes};
+  head.n_segments = uint8_t(std::max(n, same + 1));
+  head.state = LineState::segments;
+  return true;
+}
+
 /// `n` words from `address` on, 2^shift to a lane, the first lane being `lane`.
 bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_t address, uint32_t n, uint32_t lane, uint32_t shift, QuickDoes does) {
   Stamp now = seen.stamp;
@@ -146,18 +188,29 @@ bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_
     Cell* cells;
     quick_line(memory, at, head, cells);
     const uint32_t in_line = uint32_t(at % kLineBytes / 4), count = std::min(n - i, uint32_t(kLineWords) - in_line);
+    if (memory.shared && head->last < seen.met) head->state = LineState::empty, head->n_segments = 0;  // all know of all that was
     if (does != QuickDoes::read) head->quiet = 0;
-    else if (memory.shared && head->quiet == epoch_) {
+    else if (memory.shared && head->quiet == epoch_) {  // its last use is of this epoch already
       i += count;
       continue;
     }
-    if (count == kLineWords && head->state != LineState::cells && seen.whole_warps) {
+    if (memory.shared && shift == 0 && head->state != LineState::cells && (count < kLineWords || head->state == LineState::segments)) {
+      now.thread = uint16_t(first_thread + lane + i);
+      now.bytes = 0xF;
+      if (quick_segment(*memory.shared, at / kLineBytes, now, in_line, in_line + count, does)) {
+        head->last = epoch_;
+        i += count;
+        continue;
+      }
+    }
+    if (count == kLineWords && (head->state == LineState::empty || head->state == LineState::row) && seen.whole_warps) {
       now.thread = uint16_t(first_thread + lane + (i >> shift));
       now.bytes = uint8_t(0xF | std::min(shift, 5u) << 4);
       const bool clear = does == QuickDoes::write ? write_word(head->write, head->read, now, ordered_row)
                                                   : read_word(head->write, head->read, now, does == QuickDoes::write_same, ordered_row);
       if (clear) {
         head->state = LineState::row;
+        head->last = epoch_;
         // Not ordered, and of another warp: whoever writes here next is in order with one of the two at most.
         if (does == QuickDoes::read && memory.shared && head->read[1].site && head->read[1].same(now) && head->read[0].thread / 32 != now.thread / 32) head->quiet = epoch_;
         i += count;
@@ -166,8 +219,9 @@ bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_
     }
     if (head->state != LineState::cells) {
       if (!cells) cells = global_.line_cells(global_.page(at), at % GlobalShadow::kPageBytes / kLineBytes);
-      give_cells(*head, cells);
+      give_cells(*head, cells, memory.shared ? &memory.shared->segments[at / kLineBytes] : nullptr);
     }
+    head->last = epoch_;
     now.bytes = 0xF;
     Alike alike;
     for (uint32_t k = 0; k < count; k++, i++) {
@@ -257,6 +311,7 @@ bool Racecheck::quick_atomic(const WarpContext& w, const QuickMemory& memory, ui
   if (!see(w, memory.shared, site, seen) || order_.has_locations() || !order_.block(*w.cta).warps[w.warp_id].fences.empty()) return false;
   Stamp now = seen.stamp;
   now.scope = uint8_t(scope);
+  if (memory.shared) memory.shared->now = epoch_;
   const auto accepted = [&](const Stamp& s) { return seen.orders(s, now) || reach_each_other(s, now); };
   for (uint32_t m = mask; m; m &= m - 1) {
     const uint32_t lane = uint32_t(std::countr_zero(m));
