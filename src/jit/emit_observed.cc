@@ -112,6 +112,9 @@ void Emitter::emit_observed(const Instr& in) {
   if (emit_offered(in) || emit_offered_atomic(in)) return;
   switch (in.form.op) {
     case Op::shfl: case Op::vote: case Op::match: case Op::redux: case Op::elect: case Op::bar_warp: {
+      const ptx::Operand& named = in.ops.back();
+      const bool whole = full_ && !guard_ && named.kind == ptx::OperandKind::imm && uint32_t(named.value) == ~0u;
+      if (whole && plan_.quiet_exchanges && in.form.op != Op::bar_warp && emit_known(in)) return;
       Value* members = member_mask(in.ops.back());
       require_members(members ? members : b_.getInt32(~0u));
       break;

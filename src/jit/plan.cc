@@ -64,9 +64,25 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bit
   find_kept();
 }
 
+namespace {
+
+/// What only orders memory by fences or strong accesses of the kernel itself.
+bool orders_by_strong_accesses(const lower::Program& p) {
+  return p.has_calls || std::any_of(p.code.begin(), p.code.end(), [](const Instr& in) {
+    const isa::Form& f = in.form;
+    if (f.op == Op::fence || f.op == Op::membar || f.op == Op::call) return true;
+    for (const Mod m : {Mod::volatile_, Mod::relaxed, Mod::acquire, Mod::release, Mod::acq_rel, Mod::mmio})
+      if (f.has(m)) return true;
+    return false;
+  });
+}
+
+}  // namespace
+
 /// Accesses that are looked at where they are emitted (emit_observed.cc) are not left to exec/.
 void Plan::find_observed() {
   observed = exec::observed_instructions(program, observe);
+  quiet_exchanges = !orders_by_strong_accesses(program);
   if (!(observe & exec::kObserveOutside)) return;
   origins = lower::find_shared_origins(program);
   for (size_t i = 0; i < program.code.size(); i++) {

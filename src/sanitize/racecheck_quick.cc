@@ -149,7 +149,7 @@ bool Racecheck::quick_barrier(const CtaContext& cta, uint32_t number) {
 /// A part of a line in shared memory, one word to a lane; false: it needs cells.
 bool Racecheck::quick_segment(SharedShadow& shadow, uint64_t line, const Stamp& now, uint32_t from, uint32_t to, QuickDoes does) {
   LineHead& head = shadow.heads[line];
-  if (does == QuickDoes::write_same || (head.state != LineState::empty && head.last != epoch_)) return false;
+  if (head.state != LineState::empty && head.last != epoch_) return false;
   LineSegments& segments = shadow.segments[line];
   const bool writes = does == QuickDoes::write;
   uint32_t n = head.n_segments;
@@ -166,7 +166,7 @@ bool Racecheck::quick_segment(SharedShadow& shadow, uint64_t line, const Stamp& 
   for (uint32_t i = 0; i < n; i++) {
     const Segment& s = segments.of[i];
     const bool own = s.same_threads(now, from);
-    if (s.from < to && from < s.to && !own && (writes || s.writes)) return false;
+    if (s.from < to && from < s.to && !own && (writes || (s.writes && does == QuickDoes::read))) return false;
     if (own && s.from == from && s.to == to && s.writes == writes) same = i;
   }
   if (same == LineSegments::kMost) return false;
