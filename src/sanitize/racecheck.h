@@ -66,6 +66,7 @@ class Racecheck : public exec::Observer {
   enum class QuickDoes : uint8_t { read, write, write_same };
   bool see(const exec::WarpContext& w, bool shared, uint32_t site, Seen& seen);
   void quick_line(const QuickMemory& memory, uint64_t address, LineHead*& head, Cell*& cells);
+  bool quick_scattered(SharedShadow& shadow, const Seen& seen, const uint64_t* addresses, uint32_t mask, bool writes, uint32_t same);
   bool quick_segment(SharedShadow& shadow, uint64_t line, const Stamp& now, uint32_t from, uint32_t to, QuickDoes does);
   bool quick_words(const QuickMemory& memory, const Seen& seen, uint64_t address, uint32_t n, uint32_t lane, uint32_t shift, QuickDoes does);
 

@@ -291,12 +291,35 @@ bool Racecheck::quick_same(const WarpContext& w, const QuickMemory& memory, uint
   return quick_words(memory, seen, address, words, first, shift, does) && (first == last || quick_words(memory, seen, address, words, last, shift, does));
 }
 
+/// A word of shared memory to each lane, anywhere.
+bool Racecheck::quick_scattered(SharedShadow& shadow, const Seen& seen, const uint64_t* addresses, uint32_t mask, bool writes, uint32_t same) {
+  Stamp now = seen.stamp;
+  const auto ordered = [&](const Stamp& s) { return seen.orders(s, now); };
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint32_t lane = uint32_t(std::countr_zero(m));
+    const uint64_t line = addresses[lane] / kLineBytes;
+    LineHead& head = shadow.heads[line];
+    if (!writes && head.quiet == epoch_) continue;
+    if (head.last < seen.met) head.state = LineState::empty, head.n_segments = 0;
+    if (head.state != LineState::cells) give_cells(head, shadow.line_cells(line), &shadow.segments[line]);
+    head.last = epoch_;
+    if (writes) head.quiet = 0;
+    Cell& c = shadow.line_cells(line)[addresses[lane] % kLineBytes / 4];
+    now.thread = uint16_t(seen.stamp.thread + lane);
+    const bool silent = same >> lane & 1;
+    if (!is_whole(c)) return false;
+    if (!(writes && !silent ? write_word(c.write, c.read, now, ordered) : read_word(c.write, c.read, now, silent, ordered))) return false;
+  }
+  return true;
+}
+
 bool Racecheck::quick_any(const WarpContext& w, const QuickMemory& memory, uint32_t site, const uint64_t* addresses, uint32_t mask, uint32_t bytes, bool writes,
                           uint32_t same) {
   Seen seen;
   if (!see(w, memory.shared, site, seen)) return false;
   if (writes && order_.has_locations()) return false;
   const uint32_t shift = bytes == 4 ? 0 : bytes == 8 ? 1 : 2;
+  if (bytes == 4 && memory.shared) return quick_scattered(*memory.shared, seen, addresses, mask, writes, same);
   for (uint32_t m = mask; m; m &= m - 1) {
     const uint32_t lane = uint32_t(std::countr_zero(m));
     const QuickDoes does = !writes ? QuickDoes::read : same >> lane & 1 ? QuickDoes::write_same : QuickDoes::write;
