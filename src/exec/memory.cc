@@ -18,6 +18,7 @@ namespace orrery::exec {
 namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLarge = uint64_t{2} << 20;
+constexpr uint64_t kWindowAlign = uint64_t{1} << 18;  // unit.cc says why
 constexpr uint64_t kFenceAlign = 256;  // what programs rely on
 constexpr uint64_t kHint = 0x200000000000;  // the same addresses in every run, so compiled code can be kept on disk
 uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
@@ -65,7 +66,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uin
     holes_.emplace(span, address);
     return 0;
   }
-  if (mapped >= kLarge) madvise(p, mapped, MADV_HUGEPAGE);
+  if (mapped >= kLarge && (kind != MemoryKind::window || mapped >= 16 * kLarge)) madvise(p, mapped, MADV_HUGEPAGE);  // (much of a window is never touched)
   freed_.erase(freed_.lower_bound(address), freed_.lower_bound(address + span));
   uint64_t offset = 0;
   if (observer_ && !observer_->wants() && align <= kPage && (kind == MemoryKind::device || kind == MemoryKind::managed)) {
@@ -229,7 +230,7 @@ uint64_t DeviceMemory::acquire_window(uint64_t bytes) {
       return address;
     }
   }
-  return allocate(bytes, MemoryKind::window, 0);
+  return allocate(bytes, MemoryKind::window, 0, kWindowAlign);
 }
 
 void DeviceMemory::release_window(uint64_t address) {

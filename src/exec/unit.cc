@@ -37,12 +37,17 @@ bool poll(RunState& run) {
   return false;
 }
 
+/// Multiple of the addresses of shared memory; windows lie at such addresses, too (memory.cc).
+constexpr uint64_t kWindowAlign = uint64_t{1} << 18;
+
 Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(launch) {
   const lower::Program& p = *run.kernel.entry->program;
   const uint64_t n = uint64_t{launch.cluster[0]} * launch.cluster[1] * launch.cluster[2];
   const uint64_t threads = run.launch.block.count(), warps = (threads + 31) / 32;
   shared_span_ = align_up(p.dynamic_shared_offset + run.launch.dynamic_shared, 4096) + 4096;
-  local_span_ = align_up(warps * 32 * run.thread_local_bytes, 4096);
+  // On the GPU the low bits of a generic address of shared memory are its offset there, and programs build matrix
+  // descriptors of wgmma (18 bits of address) from them.
+  local_span_ = align_up(shared_span_ + align_up(warps * 32 * run.thread_local_bytes, 4096), kWindowAlign) - shared_span_;
   frame_span_ = (align_up(p.frame_bytes, 64) + kKeptBytes) | 64;  // an odd number of lines: frames spread over the sets of a cache
   window_ = run.machine.memory->acquire_window((shared_span_ + local_span_) * n);
   if (!window_) base::fail("no memory for the {} resident blocks of kernel {}", n, p.name);
