@@ -174,6 +174,7 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   p.e = make_epilogue(g);
   p.by_split = FastDivide(uint32_t(c.split_k));
   p.k_steps = int(stages_of_k(g, kernel));
+  p.block_a = g.block_scale_a, p.block_b = g.block_scale_b;
   p.cluster_m = c.cluster_m, p.cluster_n = c.cluster_n, p.split = c.split_k;
   p.cluster_m_log = std::countr_zero(unsigned(c.cluster_m)), p.cluster_n_log = std::countr_zero(unsigned(c.cluster_n));
   const int64_t rows = int64_t(kernel.tile_m) * c.cluster_m, cols = int64_t(kernel.tile_n) * c.cluster_n;
@@ -212,7 +213,9 @@ GemmArgs swapped(const GemmArgs& g) {
 const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
   const Major ma = major_a(g), mb = major_b(g);
   if (ma == Major::kNeither || mb == Major::kNeither || g.k == 0) return nullptr;
-  const bool promote = g.promote && is_fp8(g.a.dtype);
+  // Block scales are added up a stage at a time, by kernels whose tiles are no wider than a block, in the order that they were given.
+  const bool scaled = g.block_scale_a, promote = (g.promote || scaled) && is_fp8(g.a.dtype);
+  if (scaled && c.swap) return nullptr;
   for (int x : {c.cluster_m, c.cluster_n})
     if (x < 1 || x > 16 || !std::has_single_bit(unsigned(x))) return nullptr;
   if (c.split_k < 1 || c.split_k > 16) return nullptr;
@@ -221,6 +224,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
         k.b_mn_major != (mb == Major::kMN) || k.schedule != c.schedule || k.tile_m != c.tile_m ||
         k.tile_n != c.tile_n)
       continue;
+    if (scaled && k.schedule == GemmConfig::Schedule::kDirect) return nullptr;
     if (k.schedule == GemmConfig::Schedule::kDirect) {  // sums are f32 anyway: it serves promoted products too
       if (k.slabs != c.per_sm) continue;
       return c.split_k <= 8 && std::has_single_bit(unsigned(c.split_k)) && (c.split_k == 1 || g.k * size_of(k.a) / 128 >= c.split_k) ? &k : nullptr;
@@ -257,6 +261,10 @@ Status check_gemm(const GemmArgs& g) {
   if (g.beta != 0.f && g.c.dtype != g.d.dtype) return bad("c.dtype", "must equal d.dtype");
   if (g.a.row_stride < 0 || g.a.col_stride < 0) return bad("a strides", "must not be negative");
   if (g.b.row_stride < 0 || g.b.col_stride < 0) return bad("b strides", "must not be negative");
+  if (!g.block_scale_a != !g.block_scale_b) return bad(g.block_scale_a ? "block_scale_b" : "block_scale_a", "is null while the other is not");
+  if (g.block_scale_a && !is_fp8(g.a.dtype)) return bad("block_scale_a", "needs fp8 operands");
+  if (!aligned(g.block_scale_a, 4)) return bad("block_scale_a", "is misaligned");
+  if (!aligned(g.block_scale_b, 4)) return bad("block_scale_b", "is misaligned");
   const bool rows_outer = g.d.row_stride >= g.d.col_stride;
   const int64_t inner = rows_outer ? g.d.col_stride : g.d.row_stride, outer = rows_outer ? g.d.row_stride : g.d.col_stride;
   if (inner < 1 || ((rows_outer ? g.m : g.n) > 1 && outer < ((rows_outer ? g.n : g.m) - 1) * inner + 1))

@@ -73,7 +73,7 @@ __device__ __forceinline__ void consume_groups(const GemmParams& p, const Cluste
   for (int t = blockIdx.x + (kPingPong ? group * gridDim.x : 0); cursor.seek(p, t); t += (kPingPong ? 2 : 1) * gridDim.x) {
     const int2 tile = cursor.at(t);
     if constexpr (kPingPong) ptx::mbarrier_wait(shared.turn + group * 8, (use & 1) ^ (group == 0));
-    multiply_any(release, shared.ring, count, p.k_steps, group_row, acc, [&] {
+    multiply_any(release, shared.ring, count, p.k_steps, group_row, acc, BlockScales<Tile>(), [&] {
       if (kPingPong && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.turn + (group ^ 1) * 8);
     });
     store_tile<Tile::kBlocks, Tile::kTileN, true>(p, acc, staging, cursor.begin + tile.x * Tile::kTileM + group_row,

@@ -199,11 +199,31 @@ __device__ __forceinline__ void multiply(const Release& release, const Ring<Tile
   release(previous);
 }
 
+/// Where a thread finds the scales of its rows and of its tile's columns, which are within 128; a stage is 128 of k.
+template <class Tile>
+struct BlockScales {
+  const float* a[Tile::kBlocks][2];
+  const float* b = nullptr;
+  BlockScales() = default;
+  /// The tile's first row is row0, of the group's first row group_row; the first stage is `begin`.
+  __device__ __forceinline__ BlockScales(const GemmParams& p, int row0, int group_row, int col0, int begin, int steps_of_k) {
+    if (!p.block_b) return;
+    b = p.block_b + int64_t(min(col0, p.e.n - 1) / 128) * steps_of_k + begin;
+#pragma unroll
+    for (int block = 0; block < Tile::kBlocks; block++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        const int row = row0 + group_row + block * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + 8 * h;
+        a[block][h] = p.block_a + int64_t(min(row, p.e.m - 1)) * steps_of_k + begin;
+      }
+  }
+};
+
 /// As multiply, but each stage's sum (128 bytes of K) is added up in f32: for fp8, whose tensor-core
 /// accumulator keeps 13 fraction bits.
 template <class Tile, class Notify>
 __device__ __forceinline__ void multiply_promoted(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, int group_row,
-                                                  float (&sum)[Tile::kBlocks][Tile::kTileN / 2],
+                                                  float (&sum)[Tile::kBlocks][Tile::kTileN / 2], const BlockScales<Tile>& scales,
                                                   Notify last_issued) {
   float acc[Tile::kBlocks][Tile::kTileN / 2];
   Position<Tile::kStages> at(count);
@@ -212,6 +232,11 @@ __device__ __forceinline__ void multiply_promoted(const Release& release, const 
 #pragma unroll
     for (int i = 0; i < Tile::kTileN / 2; i++) sum[block][i] = 0.f;
   for (int i = 0; i < steps; i++) {
+    float scale[Tile::kBlocks][2];
+#pragma unroll
+    for (int block = 0; block < Tile::kBlocks; block++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) scale[block][h] = scales.b ? __ldg(scales.b + i) * __ldg(scales.a[block][h] + i) : 1.f;
     ptx::mbarrier_wait(ring.full_bar(at.stage), at.phase);
 #pragma unroll
     for (int block = 0; block < Tile::kBlocks; block++) ptx::wgmma_pin(acc[block]);
@@ -226,15 +251,16 @@ __device__ __forceinline__ void multiply_promoted(const Release& release, const 
 #pragma unroll
     for (int block = 0; block < Tile::kBlocks; block++)
 #pragma unroll
-      for (int j = 0; j < Tile::kTileN / 2; j++) sum[block][j] += acc[block][j];
+      for (int j = 0; j < Tile::kTileN / 2; j++) sum[block][j] = fmaf(acc[block][j], scale[block][j / 2 % 2], sum[block][j]);
     at.next();
   }
 }
 
 template <class Tile, class Notify>
 __device__ __forceinline__ void multiply_any(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, int group_row,
-                                             typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], Notify last_issued) {
-  if constexpr (Tile::kPromote) multiply_promoted(release, ring, count, steps, group_row, acc, last_issued);
+                                             typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], const BlockScales<Tile>& scales,
+                                             Notify last_issued) {
+  if constexpr (Tile::kPromote) multiply_promoted(release, ring, count, steps, group_row, acc, scales, last_issued);
   else multiply(release, ring, count, steps, group_row, acc, last_issued);
 }
 

@@ -48,6 +48,7 @@ struct GemmParams {
   bool a_early, b_early;             // operand may be loaded before the kernels we depend on have ended
   const int32_t* group_ends;         // grouped products only: one past the last row of each
   int groups;
+  const float *block_a, *block_b;    // scales of 128 of k, [row][k / 128] and [column / 128][k / 128]; null: none
   bool tma_store;                    // D is stored the fast way (gemm_epilogue.cuh)
 };
 

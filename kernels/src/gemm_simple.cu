@@ -12,6 +12,7 @@ struct SimpleParams {
   ConstMatrix a, b;
   int m, n, k;
   Epilogue e;
+  const float *block_a, *block_b;
 };
 
 __device__ float load_any(const void* p, int64_t i, DType t) {
@@ -36,6 +37,11 @@ __global__ void __launch_bounds__(kThreads) simple(const SimpleParams p) {
           in && row < p.m ? load_any(p.a.data, row * p.a.row_stride + k * p.a.col_stride, p.a.dtype) : 0.f;
       b[i % kDepth][r] =
           in && col < p.n ? load_any(p.b.data, k * p.b.row_stride + col * p.b.col_stride, p.b.dtype) : 0.f;
+      if (p.block_a) {
+        const int blocks = (p.k + 127) / 128;
+        if (in && row < p.m) a[i % kDepth][r] *= p.block_a[row * blocks + k / 128];
+        if (in && col < p.n) b[i % kDepth][r] *= p.block_b[col / 128 * blocks + k / 128];
+      }
     }
     __syncthreads();
     for (int k = 0; k < kDepth; k++)
@@ -60,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) simple(const SimpleParams p) {
 }  // namespace
 
 cudaError_t gemm_simple(const GemmArgs& g, const Epilogue& e, cudaStream_t stream) {
-  SimpleParams p{g.a, g.b, int(g.m), int(g.n), int(g.k), e};
+  SimpleParams p{g.a, g.b, int(g.m), int(g.n), int(g.k), e, g.block_scale_a, g.block_scale_b};
   const int64_t tiles = ((g.m + kTile - 1) / kTile) * ((g.n + kTile - 1) / kTile);
   if (tiles > 0x7fffffff) return cudaErrorInvalidValue;
   simple<<<unsigned(tiles), kThreads, 0, stream>>>(p);

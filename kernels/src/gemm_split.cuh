@@ -172,7 +172,8 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
   } else {
     touch(p.e);
     typename Tile::Acc acc[Tile::kBlocks][Tile::kTileN / 2];
-    multiply_any(Release(p, at, shared.ring.empty), shared.ring, 0, end - begin, group * Tile::kGroupRows, acc, [] {});
+    const BlockScales<Tile> scales = Tile::kPromote ? BlockScales<Tile>(p, row0, group * Tile::kGroupRows, col0, begin, p.k_steps) : BlockScales<Tile>();
+    multiply_any(Release(p, at, shared.ring.empty), shared.ring, 0, end - begin, group * Tile::kGroupRows, acc, scales, [] {});
     ptx::griddepcontrol_wait();
     if (Tile::kGroups > 1) ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is read by all groups
     if (p.split == 1) {

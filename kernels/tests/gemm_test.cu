@@ -24,6 +24,7 @@ struct Case {
   bool promote = false, epilogue = false;
   int64_t pad = 0;  // elements added to each pitch
   GemmConfig::Schedule only = GemmConfig::Schedule::kAuto;  // of the configurations; kAuto: all
+  bool blocks = false;  // scales for 128 of k
 };
 
 struct Operand {
@@ -53,7 +54,8 @@ struct Reference {
 };
 
 Reference reference(const Case& c, const Operand& a, const Operand& b, const std::vector<float>& bias,
-                    const std::vector<float>& row_scale, double alpha) {
+                    const std::vector<float>& row_scale, double alpha,
+                    const std::vector<float>& block_a = {}, const std::vector<float>& block_b = {}) {
   Reference r;
   const bool all = double(c.m) * c.n * c.k <= 3e7;
   Random random(77);
@@ -70,12 +72,15 @@ Reference reference(const Case& c, const Operand& a, const Operand& b, const std
     double sum = 0, mass = 0, partial = 0, largest = 0, error = 0;
     for (int64_t k = 0; k < c.k; k++) {
       const double t = a.at(r.rows[s], k) * b.at(k, r.cols[s]);
+      const int64_t blocks = (c.k + 127) / 128;
+      const double x = c.blocks ? double(block_a[r.rows[s] * blocks + k / 128]) * block_b[r.cols[s] / 128 * blocks + k / 128] : 1;
       if (k % width == 0) largest = std::fabs(partial);
-      sum += t, partial += t, mass += std::fabs(t), largest = std::max(largest, std::fabs(t));
-      if (k % width == width - 1 || k == c.k - 1) error += per_step * std::max(largest, std::fabs(partial));
-      if (c.promote && fp8 && k % 128 == 127) partial = 0;
+      sum += t * x, partial += t, mass += std::fabs(t * x), largest = std::max(largest, std::fabs(t));
+      if (k % width == width - 1 || k == c.k - 1) error += per_step * std::max(largest, std::fabs(partial)) * std::fabs(x);
+      if ((c.promote || c.blocks) && fp8 && k % 128 == 127) partial = 0;
     }
     if (exact) error = 0;  // but for the rounding of sums to f32, which the next line has
+    if (c.blocks) error += 3 * 0x1p-24 * mass;
     error += c.k * 0x1p-24 * mass + (tf32 ? 0x1p-9 * mass : 0);
     double scale = alpha, add = 0;
     if (c.epilogue) scale *= row_scale[r.rows[s]], add = bias[r.cols[s]];
@@ -131,7 +136,13 @@ int run(const Case& c, int most_configs) {
   if (c.epilogue) {
     g.row_scale = drow.as<float>(), g.col_bias = dbias.as<float>(), g.activation = Activation::kRelu;
   }
-  const Reference r = reference(c, a, b, bias, row_scale, 1.5 * scale_a[0]);
+  const int64_t blocks = (c.k + 127) / 128;
+  std::vector<float> block_a(c.m * blocks), block_b((c.n + 127) / 128 * blocks);
+  for (auto* v : {&block_a, &block_b})
+    for (float& x : *v) x = float(1.25 + 0.75 * random.symmetric());
+  const check::Buffer dblock_a(block_a), dblock_b(block_b);
+  if (c.blocks) g.block_scale_a = dblock_a.as<float>(), g.block_scale_b = dblock_b.as<float>();
+  const Reference r = reference(c, a, b, bias, row_scale, 1.5 * scale_a[0], block_a, block_b);
   std::vector<GemmConfig> configs(4096);
   configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
   if (c.only != GemmConfig::Schedule::kAuto)
@@ -174,6 +185,8 @@ void refusals() {
   NAMES(with([](GemmArgs& h) { h.d.dtype = DType::kE4M3; }), "d.dtype");
   NAMES(with([](GemmArgs& h) { h.d.row_stride = 32; }), "d strides");
   NAMES(with([](GemmArgs& h) { h.a.row_stride = -64; }), "a strides");
+  NAMES(with([](GemmArgs& h) { h.block_scale_a = static_cast<const float*>(h.a.data); }), "block_scale_b");
+  NAMES(with([](GemmArgs& h) { h.block_scale_a = h.block_scale_b = static_cast<const float*>(h.a.data); }), "block_scale_a");
   NAMES(with([](GemmArgs& h) { h.d.data = const_cast<void*>(h.a.data); }), "d.data");
   NAMES(with([](GemmArgs& h) { h.a.data = static_cast<const char*>(h.a.data) + 1; }), "a.data");
   NAMES(with([](GemmArgs& h) { h.config.schedule = GemmConfig::Schedule::kSplit; h.config.tile_m = 3; }), "config");
@@ -224,6 +237,8 @@ int main(int argc, char** argv) {
     group("f32 by tf32", {{F, F, F, false, true, 70, 72, 68, false, true}}, 5);
     for (bool promote : {false, true}) group("e4m3", {{E4, E4, B, false, true, 66, 72, 272, promote}, {E4, E4, F, false, true, 13, 136, 528, promote, true}}, 5);
     group("fp8 mixed", {{E5, E4, H, false, true, 66, 72, 272}}, 4);
+    group("block scales", {{E4, E4, B, false, true, 70, 200, 400, false, false, 0, GemmConfig::Schedule::kAuto, true},
+                           {E4, E4, F, false, true, 13, 136, 528, false, true, 0, GemmConfig::Schedule::kAuto, true}}, 6);
     group("int8", {{I, I, B, false, true, 66, 72, 272}, {I, I, F, false, true, 13, 136, 528, false, true}}, 5);
     group("unaligned", {{B, B, B, false, false, 33, 35, 37, false, true, 1}, {F, F, F, false, false, 33, 35, 37, false, true, 1}}, 4);
     direct(2);
@@ -244,6 +259,9 @@ int main(int argc, char** argv) {
   group("f32 by tf32", {{F, F, F, false, true, 300, 520, 200}, {F, F, F, false, true, 13, 328, 1032}}, 200);
   group("f32, simple", {{F, F, F, false, false, 65, 77, 91, false, true, 1}}, 4);
   group("unaligned bf16", {{B, B, B, false, false, 65, 77, 91, false, true, 1}}, 4);
+  group("block scales", {{E4, E4, B, false, true, 300, 520, 400, false, false, 0, GemmConfig::Schedule::kAuto, true},
+                         {E4, E4, F, false, true, 13, 328, 2064, false, true, 0, GemmConfig::Schedule::kAuto, true},
+                         {E4, E4, B, false, true, 1000, 1032, 4096, false, false, 0, GemmConfig::Schedule::kAuto, true}}, 400);
   for (bool promote : {false, true})
     group(promote ? "e4m3 promoted" : "e4m3", {{E4, E4, B, false, true, 300, 520, 400, promote},
                                                {E4, E4, H, false, true, 13, 328, 2064, promote},

@@ -75,6 +75,9 @@ struct GemmArgs {
   const float* scale_b = nullptr;
   const float* row_scale = nullptr;   // [m], multiplied in
   const float* col_scale = nullptr;   // [n]
+  // fp8 only, both or neither: what each 128 of k is multiplied by before it is added up in f32 (implies promote).
+  const float* block_scale_a = nullptr;  // [m][ceil(k / 128)]: as quantize_e4m3 leaves them
+  const float* block_scale_b = nullptr;  // [ceil(n / 128)][ceil(k / 128)]: one for 128 x 128 of b
   const float* row_bias = nullptr;    // [m], added
   const float* col_bias = nullptr;    // [n]
   Activation activation = Activation::kNone;
