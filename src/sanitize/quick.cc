@@ -144,6 +144,7 @@ void Quick::learn(const Access& a) {
 // ---- one access ----
 
 bool Quick::barrier(const CtaContext& cta, uint32_t number) {
+  if (!active) return false;
   Quick& q = *active;
   q.busy_.store(true, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -205,6 +206,7 @@ uint32_t Quick::unchanged(const Site& s, uint64_t address, const void* values, u
 
 uint32_t Quick::run(const WarpContext* w, uint32_t pc, uint64_t address, uint32_t lanes, const void* values) {
   if (!lanes) return 0;
+  if (!active) return 1;
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
@@ -229,6 +231,7 @@ uint32_t Quick::run(const WarpContext* w, uint32_t pc, uint64_t address, uint32_
 
 uint32_t Quick::same(const WarpContext* w, uint32_t pc, uint64_t address, uint32_t lanes, const void* values) {
   if (!lanes) return 0;
+  if (!active) return 1;
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
@@ -248,6 +251,7 @@ uint32_t Quick::same(const WarpContext* w, uint32_t pc, uint64_t address, uint32
 
 uint32_t Quick::block(const WarpContext* w, uint32_t pc, uint64_t address, uint32_t lanes, uint32_t n, uint32_t rows) {
   if (!lanes) return 0;
+  if (!active) return 1;
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
@@ -261,6 +265,7 @@ uint32_t Quick::block(const WarpContext* w, uint32_t pc, uint64_t address, uint3
 
 uint32_t Quick::atomic(const WarpContext* w, uint32_t pc, const uint64_t* addresses, uint32_t lanes) {
   if (!lanes) return 0;
+  if (!active) return 1;
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
@@ -278,6 +283,7 @@ uint32_t Quick::atomic(const WarpContext* w, uint32_t pc, const uint64_t* addres
 
 uint32_t Quick::any(const WarpContext* w, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values) {
   if (!lanes) return 0;
+  if (!active) return 1;
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
