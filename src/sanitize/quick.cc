@@ -287,6 +287,15 @@ uint32_t Quick::any(const WarpContext* w, uint32_t pc, const uint64_t* addresses
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
+  // Rows are often not known to be such when code is made.
+  const int first = std::countr_zero(lanes);
+  const uint64_t bytes = s->bytes, start = addresses[first] - uint64_t(first) * bytes;
+  bool row = true;
+  for (uint32_t m = lanes & (lanes - 1); m && row; m &= m - 1) row = addresses[std::countr_zero(m)] == start + uint64_t(std::countr_zero(m)) * bytes;
+  if (row) {
+    q.leave();
+    return run(w, pc, start, lanes, values);
+  }
   bool clear = true;
   uint32_t equal = 0;
   for (uint32_t m = lanes; m && clear; m &= m - 1) {
