@@ -57,35 +57,34 @@ void Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
 }
 
 /// Writes the dirty sectors of a line to memory; what was written only in part is read first.
-void Chip::write_back(uint64_t line, Way& way, double now) {
-  if (!way.dirty) return;
-  const double bytes = 32.0 * std::popcount(way.dirty);
+void Chip::write_back(uint64_t line, Way& way, double now, uint8_t sectors) {
+  const uint8_t leaving = way.dirty & sectors;
+  if (!leaving) return;
+  const double bytes = 32.0 * std::popcount(leaving);
   double partial = 0;
   for (int i = 0; i < 4; i++)
-    if (way.dirty >> i & 1 && !(way.valid >> i & 1) && way.written[size_t(i)] < 32) partial += 1;
+    if (leaving >> i & 1 && !(way.valid >> i & 1) && way.written[size_t(i)] < 32) partial += 1;
   if (partial > 0) {
     counts_.dram_read += 32 * partial;
     take_dram(line, std::max(64.0, 32 * partial) + f_.partial_write_cost, false, now);
   }
   counts_.dram_write += bytes;
   take_dram(line, std::max(64.0, bytes), true, now);
-  way.valid |= way.dirty;
-  way.dirty = 0;
-  way.written = {};
+  way.valid |= leaving;
+  way.dirty &= uint8_t(~leaving);
+  for (int i = 0; i < 4; i++)
+    if (leaving >> i & 1) way.written[size_t(i)] = 0;
   dirty_bytes_ -= bytes;
 }
 
 void Chip::limit_partial(double now) {
   while (double(partial_order_.size()) > f_.l2_partial_sectors) {
-    const auto [line, side] = partial_order_.front();
+    const auto [line, place] = partial_order_.front();
     partial_order_.pop_front();
-    Way* set = set_of(line, side);
-    for (uint32_t i = 0; i < kWays; i++) {
-      if (set[i].tag != line) continue;
-      bool partial = false;
-      for (int k = 0; k < 4; k++) partial |= set[i].dirty >> k & 1 && !(set[i].valid >> k & 1) && set[i].written[size_t(k)] < 32;
-      if (partial) write_back(line, set[i], now);
-    }
+    const uint32_t sector = place >> 1;
+    Way* set = set_of(line, place & 1);
+    for (uint32_t i = 0; i < kWays; i++)
+      if (set[i].tag == line && !(set[i].valid >> sector & 1) && set[i].written[sector] < 32) write_back(line, set[i], now, uint8_t(1 << sector));
   }
 }
 
@@ -180,7 +179,7 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
   dirty_bytes_ += 32.0 * std::popcount(fresh);
   way.dirty |= uint8_t(mask);
   for (int i = 0; i < 4; i++)
-    if (bytes < 32 && fresh >> i & 1 && !(way.valid >> i & 1)) partial_order_.push_back({line, side});
+    if (bytes < 32 && fresh >> i & 1 && !(way.valid >> i & 1)) partial_order_.push_back({line, side | uint32_t(i) << 1});
   for (int i = 0; i < 4; i++)
     if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
   counts_.l2_write_sectors += std::popcount(mask);

@@ -116,14 +116,14 @@ class Chip {
   void take_dram(uint64_t line, double bytes, bool write, double now);
   double take_l2(double sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
-  void write_back(uint64_t line, Way& way, double now);
+  void write_back(uint64_t line, Way& way, double now, uint8_t sectors = 15);
   void limit_dirty(double now);
   void limit_partial(double now);
 
   const ChipFigures& f_;
   uint32_t sets_;
   std::vector<Way> ways_;
-  std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side
+  std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side; and sector << 1
   double dirty_bytes_ = 0;
   std::vector<uint64_t> pages_;
   std::array<double, kSlices> slice_{};

@@ -165,7 +165,16 @@ double Predictor::simulate() {
       const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated_ * 2);
       const double rate = (starts.back() - starts[skip]) / double(std::max<size_t>(1, starts.size() - 1 - skip));
       time += double(rows - rows_run) * simulated_ * rate;
-      p_.notes.push_back(fmt::format("{} of {} blocks an SM were simulated", rows_run, rows));
+      // How far quarters of the simulated blocks differ from each other says how far the rest may be from them.
+      const size_t quarter = (starts.size() - 1 - skip) / 4;
+      double mean = 0, squares = 0;
+      for (size_t q = 0; q < 4 && quarter > 0; q++) {
+        const double part = (starts[skip + (q + 1) * quarter] - starts[skip + q * quarter]) / double(quarter);
+        mean += part / 4, squares += part * part / 4;
+      }
+      const double spread = mean > 0 ? std::sqrt(std::max(0.0, squares / (mean * mean) - 1)) / 2 : 1;
+      p_.sampling_error = spread * double(rows - rows_run) / double(rows);
+      p_.notes.push_back(fmt::format("{} of {} blocks an SM were simulated: sampling error {:.1f}%", rows_run, rows, 100 * p_.sampling_error));
     }
   }
   // Memory must at least move its bytes.

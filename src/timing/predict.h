@@ -31,6 +31,7 @@ struct Prediction {
   double microseconds = 0, low = 0, high = 0, cycles = 0, clock_mhz = 0;
   std::string bound;               // tensor, fp32, issue, shared, L1, L2, DRAM, latency, launch, power
   double fraction = 0;             // of that bound's rate
+  double sampling_error = 0;       // share of the time that blocks which were not simulated may add or take
   uint32_t registers = 0, shared_bytes = 0, blocks_per_sm = 0;
   double occupancy = 0;
   std::string limiter;             // registers, shared, warps, blocks, grid

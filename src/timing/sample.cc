@@ -91,15 +91,22 @@ void Predictor::make_pools() {
 }
 
 /// Irregular bulk copies: the blocks that copy from places of their own, and how many there may be. Of T blocks that draw from
-/// N places, N (1 - (1 - 1/N)^T) differ.
+/// N places, N (1 - (1 - 1/N)^T) differ; a tensor has room for no more than its size tells.
 void Predictor::make_copy_pools() {
   std::map<uint32_t, std::map<uint64_t, std::vector<uint64_t>>> found;  // by instruction and first address
   std::map<uint32_t, uint32_t> traced;
+  std::map<uint32_t, double> room;  // how many blocks' copies the tensor holds side by side
   for (const auto& [at, b] : traced_) {
     std::map<uint32_t, std::vector<uint64_t>> starts;
     for (const TracedWarp& w : b->warps)
       for (const Event& e : w.events)
         if ((e.what == What::bulk_load || e.what == What::bulk_store) && e.n_detail) starts[e.pc].push_back(e.address);
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events)
+        if (e.what == What::bulk_load && e.n_detail && b->runs[e.detail].space) {
+          const std::set<uint64_t> places(starts[e.pc].begin(), starts[e.pc].end());
+          if (!room.count(e.pc)) room[e.pc] = double(b->runs[e.detail].space) / (double(e.count) * double(places.size()));
+        }
     for (auto& [pc, list] : starts) {
       const auto slope = kernel_.slopes.find(pc);
       if (slope != kernel_.slopes.end() && slope->second.regular) continue;
@@ -113,6 +120,7 @@ void Predictor::make_copy_pools() {
     const double distinct = double(pool.starts.size()), drawn = traced[pc], most = double(launch_.grid.count());
     double n = distinct;
     while (n < most && n * (1 - std::pow(1 - 1 / n, drawn)) < distinct - 0.01) n += 1;
+    if (const double places = room[pc]; places > 0) n = std::clamp(places, distinct, n);
     pool.population = uint32_t(n);
   }
 }

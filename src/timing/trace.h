@@ -55,6 +55,7 @@ struct Run {
   uint64_t address = 0;
   uint32_t bytes = 0, rows = 1;
   uint64_t stride = 0;
+  uint64_t space = 0;                // bytes of the tensor that it is a part of, 0: not known
 };
 
 struct TracedWarp {

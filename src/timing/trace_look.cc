@@ -260,7 +260,7 @@ void record_mbarrier(Recording& r, What what) {
 
 void add_run(Recording& r, uint64_t address, uint32_t bytes, uint32_t rows, uint64_t stride) {
   if (r.e.n_detail == 0) r.e.address = address;
-  r.block.runs.push_back({address, bytes, rows, stride});
+  r.block.runs.push_back({address, bytes, rows, stride, 0});
   r.e.n_detail++;
 }
 
@@ -308,8 +308,14 @@ void record_tensor(Recording& r) {
   uint64_t box = exec::unit_bytes(*map);
   for (int i = 0; i < map->rank; i++) box *= std::max<uint16_t>(1, map->box[i]);
   r.e.count = uint32_t(box);  // bytes that the mbarrier counts
+  const size_t first = r.block.runs.size();
   if (map->kind == exec::TensorMapKind::tiled) add_box(r, *map, at);
   else add_run(r, map->address, map->channels * exec::unit_bytes(*map), map->pixels, map->strides[0]), r.e.count = map->channels * exec::unit_bytes(*map) * map->pixels;
+  if (r.block.runs.size() > first) {
+    uint64_t space = exec::unit_bytes(*map);
+    for (int i = 0; i < map->rank; i++) space *= map->size(i);
+    r.block.runs[first].space = space;
+  }
   if (store || prefetch) return;
   r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
   r.e.extra = 1;

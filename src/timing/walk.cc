@@ -22,7 +22,7 @@ namespace orrery::timing {
 namespace {
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 constexpr int kLookAhead = 8;  // machine blocks that use no entry between a branch and the block that decides
-constexpr size_t kSlack = 4;   // entries that the machine code may be behind the trace
+constexpr size_t kSlack = 16;  // entries that the machine code may be behind the trace
 }  // namespace
 
 /// Loops of the machine code: the blocks from which a branch to a block that dominates it is reached. Code that lies out of
@@ -223,7 +223,8 @@ struct Join::Walker {
   std::unordered_map<uint32_t, size_t> used;
   std::unordered_map<uint32_t, std::vector<uint32_t>> runs;     // by PTX block: entries of the run that are left
   std::unordered_map<uint64_t, size_t> issued;                  // by PTX instruction and opcode: entries of its block used by then
-  std::vector<int32_t> aside, returns;
+  std::vector<std::pair<int32_t, size_t>> aside;                // blocks, and the entries for which they were set aside
+  std::vector<int32_t> returns;
   size_t time = 0;
   uint64_t taken_entries = 0;
 
@@ -325,22 +326,27 @@ struct Join::Walker {
     }
     const bool fall_first = !taken.before(fall);
     const Ahead& later = fall_first ? taken : fall;
-    if (later.when != kNever && later.when != (fall_first ? fall : taken).when) set_aside(fall_first ? f.taken : f.fall);
+    if (later.when != kNever && later.when != (fall_first ? fall : taken).when) set_aside(fall_first ? f.taken : f.fall, later.when);
     return fall_first ? f.fall : f.taken;
   }
-  void set_aside(int32_t b) {
-    if (std::find(aside.begin(), aside.end(), b) == aside.end()) aside.push_back(b);
+  void set_aside(int32_t b, size_t when) {
+    if (b < 0) return;
+    std::erase_if(aside, [&](const auto& a) { return a.first == b; });
+    aside.push_back({b, when});
     if (aside.size() > 64) aside.erase(aside.begin());
   }
-  /// Where a warp that would go to `b` goes: to a side set aside when the trace is there first.
+  /// Where a warp that would go to `b` goes: to a side set aside when the trace is there first. A side counts as long as the
+  /// entry for which it was set aside is unused.
   int32_t turn(int32_t b) {
-    size_t when = ahead(b).when;
+    std::erase_if(aside, [&](const auto& a) { return ahead(a.first).when != a.second; });
+    const size_t own = ahead(b).when;
+    size_t when = own;
     int32_t best = -1;
-    for (int32_t other : aside)
-      if (const size_t first = ahead(other).when; first < when) when = first, best = other;
+    for (const auto& [other, first] : aside)
+      if (first < when) when = first, best = other;
     if (best < 0) return b;
-    std::erase(aside, best);
-    if (b >= 0) set_aside(b);
+    std::erase_if(aside, [&](const auto& a) { return a.first == best; });
+    if (own != kNever) set_aside(b, own);
     return best;
   }
   /// Uses the entries that block `b` stands for; returns where the next entry of its home lies among the events.

@@ -1,0 +1,65 @@
+// Tests of the figures of a GPU and of L2 and memory, with answers from elsewhere: what an H200 measured (calib/raw),
+// never figures of the model.
+#include <gtest/gtest.h>
+
+#include "profile/what_if.h"
+#include "timing/chip.h"
+
+namespace orrery::timing {
+namespace {
+
+ChipFigures h200() { return figures_of(load_profile("h200")); }
+
+TEST(Figures, AreTheProfilesOwn) {
+  const ChipFigures f = h200();
+  EXPECT_FALSE(f.borrowed);
+  EXPECT_EQ(f.sms, 132u);
+  EXPECT_NEAR(f.dram_bandwidth, 2336, 5);  // read16/2048: 1 GiB in 460 thousand cycles
+  EXPECT_EQ(f.l2_sectors, 131);
+}
+
+TEST(Figures, AnotherGpuTakesThemAndSaysSo) {
+  const ChipFigures f = figures_of(load_profile("h100-pcie"));
+  EXPECT_TRUE(f.borrowed);
+  EXPECT_EQ(f.sms, 114u);
+  EXPECT_GT(f.dram_bandwidth, 0);
+}
+
+TEST(Figures, WhatIfSettingsReachThem) {
+  Profile p = load_profile("h200");
+  const double before = figures_of(p).dram_bandwidth;
+  set_from_text(p, "hbm.bandwidth=9.6TB/s");
+  set_from_text(p, "sm.count=144");
+  EXPECT_NEAR(figures_of(p).dram_bandwidth, 2 * before, 1);
+  EXPECT_EQ(figures_of(p).sms, 144u);
+}
+
+TEST(Figures, SettingsThatDoNotFitAreRefused) {
+  Profile p = load_profile("h200");
+  for (const char* text : {"sm.count", "sm.number=3", "sm.count=many", "memory.bandwidth=3MHz", "sm.count=-1"}) EXPECT_THROW(set_from_text(p, text), ProfileError) << text;
+}
+
+TEST(Chip, DataOnTheirWayAreWaitedFor) {
+  const ChipFigures f = h200();
+  Chip chip(f);
+  const double first = chip.read(1000, 0xF, 0, 0), second = chip.read(1000, 0xF, 0, 10);
+  EXPECT_GE(second, first);                                        // not an L2 hit of 281 cycles
+  EXPECT_NEAR(chip.read(1000, 0xF, 0, 5000) - 5000, 281, 45);      // latency.global.ca.16384KB
+}
+
+TEST(Chip, PartsOfSectorsAreCompletedWhenTheyAreMany) {
+  const ChipFigures f = h200();
+  Chip chip(f);
+  for (uint64_t i = 0; i < 262144; i++) chip.write((i * 37) % 65536, 1u << (i / 65536), 0, double(i) / 17, 4);  // 8 MB in words
+  EXPECT_NEAR(chip.counts().dram_write, 3.6e6, 1.2e6);             // random_write/8: 3.61 MB reach memory
+}
+
+TEST(Chip, AddsOfSingleLanesToOneLineGoAtTheMeasuredRate) {
+  const ChipFigures f = h200();
+  Chip chip(f);
+  for (int i = 0; i < 135168; i++) chip.atomic(1000, 1, 1, false, uint32_t(i % 132), 0);
+  EXPECT_NEAR(chip.atomics_free(), 196.5e3, 8e3);                  // add_words_line/1: 200 thousand cycles with the launch
+}
+
+}  // namespace
+}  // namespace orrery::timing
