@@ -188,7 +188,7 @@ bool Racecheck::quick_words(const QuickMemory& memory, const Seen& seen, uint64_
     Cell* cells;
     quick_line(memory, at, head, cells);
     const uint32_t in_line = uint32_t(at % kLineBytes / 4), count = std::min(n - i, uint32_t(kLineWords) - in_line);
-    if (memory.shared && head->last < seen.met) head->state = LineState::empty, head->n_segments = 0;  // all know of all that was
+    if (memory.shared && head->last < seen.met) *head = {};  // all know of all that was
     if (does != QuickDoes::read) head->quiet = 0;
     else if (memory.shared && head->quiet == epoch_) {  // its last use is of this epoch already
       i += count;
@@ -300,7 +300,7 @@ bool Racecheck::quick_scattered(SharedShadow& shadow, const Seen& seen, const ui
     const uint64_t line = addresses[lane] / kLineBytes;
     LineHead& head = shadow.heads[line];
     if (!writes && head.quiet == epoch_) continue;
-    if (head.last < seen.met) head.state = LineState::empty, head.n_segments = 0;
+    if (head.last < seen.met) head = {};
     if (head.state != LineState::cells) give_cells(head, shadow.line_cells(line), &shadow.segments[line]);
     head.last = epoch_;
     if (writes) head.quiet = 0;
