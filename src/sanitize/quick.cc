@@ -272,11 +272,15 @@ uint32_t Quick::atomic(const WarpContext* w, uint32_t pc, const uint64_t* addres
   bool clear = s->atomic;
   for (uint32_t m = lanes; m && clear; m &= m - 1) {
     const uint64_t at = addresses[std::countr_zero(m)];
-    WrittenBits* bits = s->shared ? q.shared_bits_ : s->tracked ? &s->tracked->bits : nullptr;
-    const uint64_t place = s->shared || !s->tracked ? at : at - s->tracked->begin;
-    clear = q.inside(*s, at, at + s->bytes, at) && (!bits || bits->first_unwritten(place, s->bytes) == place + s->bytes);
+    clear = q.inside(*s, at, at + s->bytes, at);
   }
-  clear = clear && q.racecheck_->quick_atomic(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, s->scope, addresses, lanes, s->bytes);
+  uint32_t fresh = 0;
+  clear = clear && q.racecheck_->quick_atomic(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, s->scope, addresses, lanes, s->bytes, fresh);
+  if (const WrittenBits* bits = s->shared ? q.shared_bits_ : s->tracked ? &s->tracked->bits : nullptr)
+    for (uint32_t m = fresh; m && clear; m &= m - 1) {
+      const uint64_t at = addresses[std::countr_zero(m)], place = s->shared ? at : at - s->tracked->begin;
+      clear = bits->first_unwritten(place, s->bytes) == place + s->bytes;
+    }
   q.leave();
   return !clear;
 }

@@ -46,8 +46,8 @@ class Racecheck : public exec::Observer {
   bool quick_run(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes, uint32_t same);
   bool quick_same(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, uint64_t address, uint32_t mask, uint32_t bytes, bool writes, bool same);
   bool quick_any(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, const uint64_t* addresses, uint32_t mask, uint32_t bytes, bool writes, uint32_t same);
-  /// Relaxed atomics of that scope, one lane after the other.
-  bool quick_atomic(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, exec::Scope scope, const uint64_t* addresses, uint32_t mask, uint32_t bytes);
+  /// Relaxed atomics of that scope, one lane after the other. `fresh`: lanes whose words nobody is known to have written.
+  bool quick_atomic(const exec::WarpContext& w, const QuickMemory& memory, uint32_t site, exec::Scope scope, const uint64_t* addresses, uint32_t mask, uint32_t bytes, uint32_t& fresh);
   /// Every lane reads all words of [address, end) in shared memory, or lane i word i (of `bytes`) of every row of 32.
   bool quick_block(const exec::WarpContext& w, SharedShadow& shadow, uint32_t site, uint64_t address, uint64_t end, uint32_t mask, uint32_t bytes, bool rows);
   /// All threads of the block meet.

@@ -328,7 +328,8 @@ bool Racecheck::quick_any(const WarpContext& w, const QuickMemory& memory, uint3
   return true;
 }
 
-bool Racecheck::quick_atomic(const WarpContext& w, const QuickMemory& memory, uint32_t site, Scope scope, const uint64_t* addresses, uint32_t mask, uint32_t bytes) {
+bool Racecheck::quick_atomic(const WarpContext& w, const QuickMemory& memory, uint32_t site, Scope scope, const uint64_t* addresses, uint32_t mask, uint32_t bytes,
+                             uint32_t& fresh) {
   Seen seen;
   // What relaxed accesses hand on needs fences, or somebody's release.
   if (!see(w, memory.shared, site, seen) || order_.has_locations() || !order_.block(*w.cta).warps[w.warp_id].fences.empty()) return false;
@@ -341,6 +342,12 @@ bool Racecheck::quick_atomic(const WarpContext& w, const QuickMemory& memory, ui
     now.thread = uint16_t(seen.stamp.thread + lane);
     for (uint32_t k = 0; k < bytes; k += 4) {
       Cell& c = memory.shared ? memory.shared->cell((addresses[lane] + k) / 4) : global_.cell(addresses[lane] + k);
+      // Mostly another thread has just executed the same instruction on it.
+      if (c.write.site == now.site && c.write.block == now.block && c.write.bytes == 0xF && !c.read[0].site && !c.read[1].site) {
+        c.write = now;
+        continue;
+      }
+      fresh |= uint32_t(!c.write.site) << lane;
       if (!is_whole(c) || !write_word(c.write, c.read, now, accepted)) return false;
     }
   }
