@@ -1,0 +1,207 @@
+// timing/flow.cc: the control flow of machine code, as walk.cc needs it: successors, loops, and which PTX blocks each machine
+// block carries. Not here: how a warp goes through it.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "timing/join.h"
+
+namespace orrery::timing {
+
+/// Loops of the machine code: the blocks from which a branch to a block that dominates it is reached. Code that lies out of
+/// line (waits for mbarriers, slow paths) makes no loop of what it jumps back over.
+std::vector<std::vector<uint32_t>> Join::natural_loops() const {
+  const uint32_t n = uint32_t(flow_.size());
+  std::vector<std::vector<uint32_t>> from(n);
+  const auto each = [&](uint32_t b, auto f) {
+    for (int32_t to : {flow_[b].fall, flow_[b].taken})
+      if (to >= 0) f(uint32_t(to));
+  };
+  for (uint32_t b = 0; b < n; b++) each(b, [&](uint32_t to) { from[to].push_back(b); });
+  std::vector<uint32_t> order, number(n, UINT32_MAX), state(n, 0), stack;
+  for (const auto& [at, kind] : roots_) {  // post-order of what is reached from the entry and the functions
+    const uint32_t root = uint32_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{at, UINT32_MAX}) - blocks_.begin()) - 1;
+    if (kind == 2 || at >= code_.size()) continue;
+    stack = {root};
+    while (!stack.empty()) {
+      const uint32_t b = stack.back();
+      if (state[b] == 0) {
+        state[b] = 1;
+        each(b, [&](uint32_t to) {
+          if (state[to] == 0) stack.push_back(to);
+        });
+      } else {
+        stack.pop_back();
+        if (state[b] == 1) state[b] = 2, number[b] = uint32_t(order.size()), order.push_back(b);
+      }
+    }
+  }
+  std::vector<uint32_t> idom(n, UINT32_MAX);
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (size_t k = order.size(); k-- > 0;) {
+      const uint32_t b = order[k];
+      uint32_t best = UINT32_MAX;
+      for (uint32_t p : from[b]) {
+        if (number[p] == UINT32_MAX || (idom[p] == UINT32_MAX && !from[p].empty() && p != b)) continue;
+        if (best == UINT32_MAX) { best = p; continue; }
+        uint32_t x = p, y = best;
+        while (x != y && x != UINT32_MAX && y != UINT32_MAX) (number[x] < number[y] ? x : y) = idom[number[x] < number[y] ? x : y];
+        best = x == y ? x : UINT32_MAX;
+        if (best == UINT32_MAX) break;
+      }
+      if (best != idom[b] && best != b) idom[b] = best, changed = true;
+    }
+  }
+  std::vector<std::vector<uint32_t>> loops;
+  for (uint32_t b = 0; b < n; b++)
+    each(b, [&](uint32_t head) {
+      uint32_t up = b;
+      for (uint32_t steps = 0; up != head && up != UINT32_MAX && steps < n; steps++) up = idom[up];
+      if (up != head || number[b] == UINT32_MAX) return;
+      std::vector<uint32_t> body = {head};
+      std::vector<bool> seen(n, false);
+      seen[head] = true;
+      std::vector<uint32_t> work;
+      if (!seen[b]) work.push_back(b), seen[b] = true;
+      while (!work.empty()) {
+        const uint32_t x = work.back();
+        work.pop_back();
+        body.push_back(x);
+        for (uint32_t p : from[x])
+          if (!seen[p]) seen[p] = true, work.push_back(p);
+      }
+      loops.push_back(std::move(body));
+    });
+  return loops;
+}
+
+/// Successors, loops and what is hoisted: the control flow of the machine code.
+void Join::find_flow() {
+  flow_.assign(blocks_.size(), {});
+  const auto block_at = [&](uint32_t i) {
+    return int32_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1;
+  };
+  for (uint32_t b = 0; b < blocks_.size(); b++) {
+    Flow& f = flow_[b];
+    const MachineInstruction& m = code_[blocks_[b].second - 1];
+    const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
+    f.fall = b + 1 < blocks_.size() ? int32_t(b + 1) : -1;
+    const bool target_ok = m.i.target >= 0 && uint32_t(m.i.target) < code_.size();
+    if (m.i.opcode == 0x147 && target_ok && !m.i.never && (m.i.lo >> 32 & 3) == 0) {
+      f.taken = block_at(uint32_t(m.i.target));
+      if (plain) f.fall = -1;
+      if (!reached_[size_t(f.taken)]) f.taken = -1;
+    }
+    if (m.i.opcode == 0x144 && target_ok) {
+      const int32_t to = block_at(uint32_t(m.i.target));
+      if (reached_[size_t(to)]) f.calls = to;
+    }
+    if (m.kind == Class::exit) f.exits = true, f.fall = m.i.guarded ? f.fall : -1;
+    if (m.i.opcode == 0x150) f.returns = true, f.fall = m.i.guarded ? f.fall : -1;
+    if (f.fall >= 0 && !reached_[size_t(f.fall)]) f.fall = -1;
+  }
+  const std::vector<std::vector<uint32_t>> loops = natural_loops();
+  for (uint32_t l = 0; l < loops.size(); l++)
+    for (uint32_t b : loops[l])
+      if (flow_[b].loop < 0 || loops[l].size() < loops[size_t(flow_[b].loop)].size()) flow_[b].loop = int32_t(l);
+  find_hoisted();
+  bool changed = true;  // blocks between each block and the end
+  while (changed) {
+    changed = false;
+    for (Flow& f : flow_) {
+      uint32_t best = f.exits || f.returns ? 0 : UINT32_MAX;
+      for (int32_t to : {f.fall, f.taken})
+        if (to >= 0 && flow_[size_t(to)].to_exit != UINT32_MAX) best = std::min(best, flow_[size_t(to)].to_exit + 1);
+      if (best < f.to_exit) f.to_exit = best, changed = true;
+    }
+  }
+  for (const Flow& f : flow_)
+    for (const Carried& c : f.carried) used_homes_.push_back(c.block);
+  std::sort(used_homes_.begin(), used_homes_.end());
+  for (uint32_t b = 0; b < blocks_.size(); b++) {
+    Flow& f = flow_[b];
+    f.loop_copies = f.copies;
+    if (f.loop < 0) continue;
+    f.loop_copies = 0;
+    for (uint32_t k : loops[size_t(f.loop)])
+      if (flow_[k].home == f.home && reached_[k]) f.loop_copies += flow_[k].copies;
+  }
+}
+
+/// Homes of machine blocks, and what each holds of the PTX blocks that it carries: its home, and others that ptxas merged
+/// into it under predicates. A block that holds little of a PTX block does not carry it: it joins paths, tests for a loop
+/// that ptxas unrolled, or has instructions that were moved.
+void Join::find_own() {
+  std::unordered_map<uint32_t, size_t> most;
+  // A block with a memory or synchronising instruction that the machine code holds n times has at most n copies.
+  std::unordered_map<uint64_t, uint32_t> times;
+  std::unordered_map<uint32_t, uint32_t> limit;
+  for (const MachineInstruction& m : code_)
+    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX) times[uint64_t{m.pc} << 16 | m.i.opcode]++;
+  for (const auto& [key, n] : times) {
+    const auto [at, fresh] = limit.try_emplace(first_of(uint32_t(key >> 16)), n);
+    if (!fresh) at->second = std::min(at->second, n);
+  }
+  for (uint32_t b = 0; b < blocks_.size(); b++) {
+    Flow& f = flow_[b];
+    bool works = false;  // a block that only joins paths belongs to no one
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) works |= code_[i].kind != Class::control && code_[i].kind != Class::nop && code_[i].kind != Class::branch;
+    if (!reached_[b] || !works) continue;
+    f.home = home_of(homes_of_blocks_[b].first) ? homes_of_blocks_[b].first : UINT32_MAX;
+    f.copies = homes_of_blocks_[b].second;
+    if (const auto most_copies = limit.find(f.home); most_copies != limit.end()) f.copies = std::min(f.copies, most_copies->second);
+    std::map<uint32_t, std::set<uint32_t>> own;
+    std::map<uint32_t, std::set<uint64_t>> telling, events;
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
+      if (code_[i].pc != UINT32_MAX && code_[i].kind != Class::nop && code_[i].kind != Class::control && code_[i].kind != Class::exit) {
+        const uint32_t block = first_of(code_[i].pc);
+        own[block].insert(code_[i].pc);
+        telling[block].insert(uint64_t{code_[i].pc} << 16 | code_[i].i.opcode);
+        if (eventful(code_[i].kind)) events[block].insert(uint64_t{code_[i].pc} << 16 | code_[i].i.opcode);
+      }
+    for (const auto& [block, pcs] : own) {
+      const std::set<uint64_t>& tells = events.count(block) ? events[block] : telling[block];
+      f.carried.push_back({block, {pcs.begin(), pcs.end()}, {tells.begin(), tells.end()}});
+      most[block] = std::max(most[block], pcs.size());
+    }
+  }
+  for (Flow& f : flow_) {
+    std::erase_if(f.carried, [&](const Carried& c) { return c.block == f.home ? c.own.size() * 4 < most[c.block] : c.own.size() * 2 <= most[c.block]; });
+    const bool kept = std::any_of(f.carried.begin(), f.carried.end(), [&](const Carried& c) { return c.block == f.home; });
+    if (!kept) f.home = f.carried.empty() ? UINT32_MAX : f.carried.front().block, f.copies = 1;
+  }
+}
+
+void Join::find_hoisted() {
+  find_own();
+  std::unordered_map<uint32_t, std::vector<uint32_t>> looping;  // by home: instructions of PTX that machine loops hold
+  for (uint32_t b = 0; b < blocks_.size(); b++) {
+    if (flow_[b].home == UINT32_MAX || flow_[b].loop < 0) continue;
+    auto& list = looping[flow_[b].home];
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) list.push_back(code_[i].pc);
+  }
+  for (auto& [home, list] : looping) std::sort(list.begin(), list.end());
+  for (uint32_t b = 0; b < blocks_.size(); b++) {
+    Flow& f = flow_[b];
+    if (f.home == UINT32_MAX || f.loop >= 0) continue;
+    std::erase_if(f.carried, [&](const Carried& c) {
+      const auto found = looping.find(c.block);
+      if (found == looping.end()) return false;
+      size_t same = 0;  // a peeled iteration repeats what the loop holds, hoisted code does not
+      for (uint32_t pc : c.own) same += std::binary_search(found->second.begin(), found->second.end(), pc);
+      return same * 2 < c.own.size();
+    });
+    if (std::none_of(f.carried.begin(), f.carried.end(), [&](const Carried& c) { return c.block == f.home; }))
+      f.home = f.carried.empty() ? UINT32_MAX : f.carried.front().block, f.copies = 1;
+  }
+}
+
+std::pair<uint32_t, uint32_t> Join::loop_of(uint32_t first_pc) const {
+  const auto found = loops_.find(first_pc);
+  return found == loops_.end() ? std::pair{0u, 0u} : found->second;
+}
+
+}  // namespace orrery::timing
