@@ -45,7 +45,6 @@ struct Group {
 
 constexpr int kMaxGroups = 32;
 constexpr int kWarpSize = 32;
-constexpr size_t kStreams = 4;
 
 struct CtaContext;
 
@@ -120,7 +119,6 @@ struct CtaContext {
   uint32_t smid = 0;
   uint32_t live_threads = 0;
   WarpContext* warps = nullptr;
-  uint64_t streams[kStreams] = {}; // compiled code: where it prefetches next (jit/emit_stream.cc)
   WarpContext* running = nullptr;  // compiled code: the warp that it runs
   Barrier barriers[16];
   uint32_t used_barriers = 0;      // bit per barrier that somebody has arrived at since the block started

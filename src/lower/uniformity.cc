@@ -334,6 +334,12 @@ class Analysis {
     return l;
   }
 
+  /// The sum with a number that all lanes share and nobody knows.
+  static Lanes plus_unknown(Lanes l) {
+    l.constant = false, l.align = 0, l.limit = kNoLimit;
+    return l;
+  }
+
   Lanes refined_rule(const Instr& in) {
     const Form& f = in.form;
     const int bits = isa::bits_of(f.type());
@@ -346,8 +352,10 @@ class Analysis {
         if (in.ops.size() == 2 && in.ops[1].kind != OperandKind::vec && in.ops[0].kind == OperandKind::reg) return of(in.ops[1]);
         return generic(in);
       case Op::cvta:
-        if (f.n_spaces && (f.space() == Space::global || f.space() == Space::const_ || f.space() == Space::param)) return of(in.ops[1]);
-        return kVaries;
+        if (!f.n_spaces) return kVaries;
+        if (f.space() == Space::global || f.space() == Space::const_) return of(in.ops[1]);
+        if (f.space() != Space::param) return kVaries;
+        return plus_unknown(of(in.ops[1]));  // where parameters lie is known at launch
       case Op::add: case Op::sub:
         if (!is_integer(f.type()) || f.has(Mod::cc) || f.has(Mod::sat)) return generic(in);
         return sum(of(in.ops[1]), of(in.ops[2]), f.op == Op::add ? 1 : -1, bits);

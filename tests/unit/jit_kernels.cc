@@ -199,6 +199,10 @@ TEST(JitKernels, RegistersAcrossBarriers) {
   same(body, {2}, {8, 16}, 150);
 }
 
+TEST(JitKernels, AddressesOfParametersAcrossBarriers) {
+  same(kStart + "mov.b64 %d20, n; cvta.param.u64 %d20, %d20; bar.sync 0; ld.u32 %r4, [%d20]; add.s32 %r4, %r4, %r2; st.global.u32 [%d1], %r4; ret;");
+}
+
 TEST(JitKernels, NaNsThroughExchange) {
   same(kStart + "mov.b32 %f1, %r2; sub.f32 %f2, %f1, %f1; mul.f32 %f3, %f2, %f1; mov.b32 %r4, %f3; shfl.sync.bfly.b32 %r5, %r4, 3, 31, -1; mov.b32 %f4, %r5; add.f32 %f5, %f4, %f1; shfl.sync.idx.b32 %f6, %f5, 2, 31, -1;\n"
                 "mov.b32 %r6, %f6; xor.b32 %r7, %r5, %r6; add.s32 %r7, %r7, %r4; st.global.u32 [%d1], %r7; ret;");
