@@ -26,8 +26,14 @@ uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
 
 DeviceMemory::DeviceMemory(uint64_t bytes) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+#ifdef __SANITIZE_THREAD__
+  constexpr bool kAnywhere = true;  // its shadow memory lies at the hint
+  bytes = std::min(bytes, uint64_t{1} << 33);
+#else
+  constexpr bool kAnywhere = false;
+#endif
   for (size_ = bytes; size_ >= (uint64_t{1} << 32); size_ /= 2) {
-    void* p = mmap(reinterpret_cast<void*>(kHint), size_, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    void* p = kAnywhere ? MAP_FAILED : mmap(reinterpret_cast<void*>(kHint), size_, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
     if (p == MAP_FAILED) p = mmap(nullptr, size_, PROT_NONE, kFlags, -1, 0);
     if (p == MAP_FAILED) continue;
     base_ = reinterpret_cast<uint64_t>(p);
