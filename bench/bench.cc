@@ -26,6 +26,7 @@
 #include "jit/compiler.h"
 #include "limits.h"
 #include "lower/program.h"
+#include "measure.h"
 #include "opencl.h"
 #include "ptx/module.h"
 #include "sanitize/checker.h"
@@ -33,32 +34,10 @@
 namespace {
 
 using namespace orrery;
+using bench::cpu_seconds;
+using bench::measure;
 using bench::Case;
 using bench::kThreads;
-
-double cpu_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
-}
-
-/// Median CPU seconds of one call of each, after one to warm up; empty functions take no part (0).
-std::vector<double> measure(const std::vector<std::function<void()>>& candidates, int rounds) {
-  std::vector<std::vector<double>> times(candidates.size());
-  for (int round = -1; round < rounds; round++)
-    for (size_t i = 0; i < candidates.size(); i++) {
-      if (!candidates[i]) continue;
-      const double start = cpu_seconds();
-      candidates[i]();
-      if (round >= 0) times[i].push_back(cpu_seconds() - start);
-    }
-  std::vector<double> medians;
-  for (auto& t : times) {
-    std::sort(t.begin(), t.end());
-    medians.push_back(t.empty() ? 0 : t[t.size() / 2]);
-  }
-  return medians;
-}
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path);

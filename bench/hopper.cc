@@ -25,36 +25,16 @@
 #include "jit/compiler.h"
 #include "limits.h"
 #include "lower/program.h"
+#include "measure.h"
 #include "ptx/module.h"
 
 namespace {
 
 using namespace orrery;
+using bench::measure;
 
 constexpr unsigned kThreads = 2;
 constexpr uint32_t kTypeU8 = 0, kTypeBf16 = 9, kSwizzle128 = 3;  // of the driver API
-
-double cpu_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
-}
-
-std::vector<double> measure(const std::vector<std::function<void()>>& candidates, int rounds) {
-  std::vector<std::vector<double>> times(candidates.size());
-  for (int round = -1; round < rounds; round++)
-    for (size_t i = 0; i < candidates.size(); i++) {
-      const double start = cpu_seconds();
-      candidates[i]();
-      if (round >= 0) times[i].push_back(cpu_seconds() - start);
-    }
-  std::vector<double> medians;
-  for (auto& t : times) {
-    std::sort(t.begin(), t.end());
-    medians.push_back(t[t.size() / 2]);
-  }
-  return medians;
-}
 
 void on_threads(int n, const std::function<void(int, int)>& f) {
   std::thread other([&] { f(n / 2, n); });

@@ -8,7 +8,7 @@
 
 namespace orrery::exec {
 
-/// Runs `n` neighbouring warps of a block, one after the other, each from the entry point until it stops; every warp's
+/// Runs `n` neighbouring warps of a block, in an order of its own, from the entry point until each stops; every warp's
 /// ready group is all its live lanes at that point. Each warp's Stop is in WarpContext::stop; the result is that of all
 /// of them, Stop::mixed when they differ, or Stop::fault at once. When a warp stops, its live registers are in the
 /// frame, the groups are written (pc of a service stop = the instruction to be serviced), and w->live has lost the lanes
