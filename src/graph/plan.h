@@ -49,12 +49,15 @@ struct Plan {
   double memory_share = 0.90;  // of the GPU's memory that the engine takes
   int block_tokens = 16;       // page size of the KV cache
   // Shrink, Share, Skip, Speculate: laws declared by the caller
-  double kv_keep_tokens = 0;       // after prefill at most so many keys are kept; 0: all
-  double kv_share = 1;             // bytes of KV kept by sharing between layers
-  double prefill_skip = 0;         // share of the layers' prefill work that is skipped
-  int draft_tokens = 0;            // tokens proposed a step
-  double acceptance = 0;           // probability that a proposed token is accepted
-  double draft_cost = 0;           // time of one draft step over the target's
+  double kv_keep_tokens = 0;  // after prefill at most so many keys are kept; 0: all
+  double kv_share = 1;        // bytes of KV kept by sharing between layers
+  double prefill_skip = 0;    // share of the layers' prefill work that is skipped
+  int draft_tokens = 0;       // tokens proposed a step
+  double acceptance = 0;      // probability that a proposed token is accepted
+  double draft_cost = 0;      // time of one draft step over the target's
+  // What an engine's kernels join: narrowing of activations inside the norm or activation before a product,
+  // and the norm that follows an all-reduce of few bytes inside that all-reduce.
+  bool joins_narrowing = false, joins_reduce_norm = false;
   bool sparse24 = false;           // 2:4 sparsity of linear weights on the sparse tensor-core rate
   std::vector<std::string> verbs;  // as given, for the report
 

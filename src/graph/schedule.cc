@@ -39,6 +39,10 @@ constexpr double kSerialLoadCycles = 780;
 // Heads of dimension 64 reach this share of the rate at 128 (attention.prefill.d64.4x4096.full).
 constexpr double kNarrowHead = 0.72;
 
+// Largest all-reduce that engines join with the norm behind it (vLLM: FlashInfer's kernels, 2 MB over four
+// Hopper GPUs; docs.vllm.ai, design/fusions).
+constexpr double kJoinedBytes = 2e6;
+
 double optional(const Profile& gpu, FieldId field, double absent) {
   return gpu.has(field) ? gpu.at(field).number : absent;
 }
@@ -212,6 +216,7 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
   }
   if (op.narrows != Format::kBf16 && tensor_peak(op.narrows, r) <= r.peak16) return t;
   if (op.fused) return {0, line.ops, Bound::kLatency};
+  if (op.in_reduction && line.activation / 2 <= kJoinedBytes) return {0, line.ops, Bound::kLatency};
   double work = line.ops + line.weight + line.state + line.activation;
   if (work == 0) return t;
   t.executed = line.ops;

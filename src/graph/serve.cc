@@ -13,16 +13,23 @@ Engine find_engine(std::string_view name) {
   // and the start of the next with CUDA graphs on. None was chosen from the measured rows of shared data. A
   // server process in Python turns some 30,000 tokens a second into text and sends them.
   static const Engine engines[] = {
-      {"none", 0, 0, 0, 0, false, "kernels only"},
-      {"vllm", 1.5e-3, 15e-3, 1.0e9, 30e-6, false,
+      {"none", 0, 0, 0, 0, false, false, false, "kernels only"},
+      {"vllm", 1.5e-3, 15e-3, 1.0e9, 30e-6, false, true, false,
        "assumed: Python scheduler and sampler between steps, V1 engine"},
-      {"trtllm", 1.0e-3, 15e-3, 1.0e9, 30e-6, false, "assumed: PyTorch backend with the overlap scheduler"},
-      {"sglang", 0.8e-3, 15e-3, 1.0e9, 30e-6, true,
+      {"trtllm", 1.0e-3, 15e-3, 1.0e9, 30e-6, false, true, true, "assumed: PyTorch backend with the overlap scheduler"},
+      {"sglang", 0.8e-3, 15e-3, 1.0e9, 30e-6, true, false, false,
        "assumed: overlapped scheduler; prefill batches go before decode batches (its default policy)"},
   };
   for (const Engine& engine : engines)
     if (engine.name == name) return engine;
   base::fail("unknown engine '{}'; known: none, vllm, trtllm, sglang", name);
+}
+
+Plan under(const Plan& plan, const Engine& engine) {
+  Plan p = plan;
+  p.joins_narrowing |= engine.joins_narrowing;
+  p.joins_reduce_norm |= engine.joins_reduce_norm;
+  return p;
 }
 
 namespace {
@@ -228,7 +235,7 @@ double speculated(const Plan& plan) {
 ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
   for (double value : {q.input, q.output, q.concurrency})
     if (!(value > 0 && value < 1e9)) base::fail("input, output and concurrency must be positive and finite");
-  StepPredictor predictor(graph, plan, cluster);
+  StepPredictor predictor(graph, under(plan, q.engine), cluster);
   ServeAnswer a;
   double wanted = q.concurrency / plan.dp;
   double batch = std::min(wanted, std::max(1.0, resident_sequences(graph, plan, cluster, q)));

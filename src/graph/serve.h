@@ -25,8 +25,12 @@ struct Engine {
   // lengths the requests then stay in step with one another: each waits for half of the others' prefill, not
   // for all.
   bool prefill_first = false;
+  // What its kernels join (Plan has the meaning), by its documentation.
+  bool joins_narrowing = false, joins_reduce_norm = false;
   std::string source;
 };
+// The plan as the engine lays it out: with its joined kernels.
+Plan under(const Plan& plan, const Engine& engine);
 // "vllm", "trtllm", "sglang" or "none"; refuses others by name.
 Engine find_engine(std::string_view name);
 

@@ -38,6 +38,7 @@ class Compiler {
     program.graph = &g_;
     program.plan = p_;
     for (std::uint32_t b = 0; b < g_.blocks.size(); ++b) block(b, program);
+    if (p_.joins_reduce_norm) join_norms(program);
     return program;
   }
 
@@ -53,6 +54,24 @@ class Compiler {
     if (id == kNoAxis) return;
     local_[id] = std::max(1.0, g_.axes[id].extent / p_.tp);
     split_[id] = p_.tp;
+  }
+
+  // Marks the norms whose input an all-reduce has just summed; a layer's first norm follows the last layer's
+  // end.
+  static void join_norms(Program& program) {
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      ProgramOp& norm = program.ops[i];
+      if (norm.kind != OpKind::kReduce || norm.lanes > 0) continue;
+      auto before = [&](std::size_t k) {
+        if (k > 0 && program.ops[k - 1].block == norm.block) return k - 1;
+        std::size_t last = k;
+        while (last + 1 < program.ops.size() && program.ops[last + 1].block == norm.block) ++last;
+        return last;
+      };
+      std::size_t k = before(i);
+      while (k != i && program.ops[k].fused) k = before(k);
+      norm.in_reduction = program.ops[k].collective == Collective::kAllReduce;
+    }
   }
 
   double stage_share(const Block& block) const { return block.layer ? 1.0 / p_.pp : 1.0; }
@@ -172,6 +191,9 @@ class Compiler {
   void quantise(const Op& op, const ProgramOp& product, Program& program) const {
     Format f = product.format;
     if (f != Format::kFp8 && f != Format::kInt8 && f != Format::kNvfp4) return;
+    if (p_.joins_narrowing && made_by_a_map(op.in.front()) &&
+        (op.part != Part::kExpert || f == Format::kNvfp4))
+      return;
     ProgramOp q;
     q.op = product.op, q.block = product.block, q.part = product.part, q.repeat = product.repeat;
     q.kind = OpKind::kMap;
@@ -180,8 +202,17 @@ class Compiler {
     AxisId free;
     double n = elements(x, free);
     bool dispatched = op.grouped != kNoAxis && !is_inner(x);
-    q.act.add(n * (x.dtype.bytes() + (f == Format::kNvfp4 ? 0.5625 : 1)), dispatched ? static_cast<AxisId>(kTokens) : free);
+    q.act.add(n * (x.dtype.bytes() + (f == Format::kNvfp4 ? 0.5625 : 1)),
+              dispatched ? static_cast<AxisId>(kTokens) : free);
     program.ops.push_back(q);
+  }
+  // Whether the tensor is the output of a norm or activation that writes it.
+  bool made_by_a_map(TensorId t) const {
+    for (const Op& op : g_.ops)
+      if ((op.kind == OpKind::kMap || op.kind == OpKind::kReduce || op.kind == OpKind::kMove) &&
+          std::find(op.out.begin(), op.out.end(), t) != op.out.end())
+        return true;
+    return false;
   }
   // Whether the tensor lies between the two products of a feed-forward part.
   bool is_inner(const Tensor& t) const {

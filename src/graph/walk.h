@@ -73,6 +73,7 @@ struct ProgramOp {
   int group = 1;  // ranks of the collective
   Linear link;    // payload bytes of the collective on this rank
   bool fused = false;
+  bool in_reduction = false;  // a norm that runs inside the all-reduce before it, while that one is small
   Format narrows = Format::kBf16;  // map: narrows activations to this format, on GPUs that multiply it
   double head_dim = 0;             // attend: mean of the dimensions of scores and values
   double lanes = 0;                // reduce: groups that can be worked on at once; 0: enough

@@ -206,7 +206,7 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
       doc, "fits", memory.fits ? "yes" : "no", "",
       fmt::format("{:.1f} of {:.1f} GiB at full batch", memory.total / kGiB, memory.capacity / kGiB));
   report::add_fact(doc, "plan", plan_text(plan));
-  StepPredictor p(graph, plan, cluster);
+  StepPredictor p(graph, under(plan, q.engine), cluster);
   StepShape decode;
   decode.decode_seqs = a.batch;
   decode.decode_context = q.input + q.output / 2;
