@@ -81,25 +81,30 @@ void Checker::block_begin(const CtaContext& c) {
   std::lock_guard lock(mutex_);
   quick_->block_begin(c);
 }
-void Checker::block_end(const CtaContext& c) { each([&](Observer& o) { o.block_end(c); }); }
+void Checker::block_end(const CtaContext& c) {
+  each([&](Observer& o) { o.block_end(c); });
+  std::lock_guard lock(mutex_);
+  quick_->block_end(c);
+}
 void Checker::exit(const Where& w) { each([&](Observer& o) { o.exit(w); }); }
 void Checker::access(const Access& a) {
+  interrupt(a);
   each([&](Observer& o) { o.access(a); });
   std::lock_guard lock(mutex_);
   quick_->learn(a);
 }
-void Checker::async_copy(const AsyncEvent& e) { each([&](Observer& o) { o.async_copy(e); }); }
+void Checker::async_copy(const AsyncEvent& e) { interrupt(e.where.warp->cta); each([&](Observer& o) { o.async_copy(e); }); }
 void Checker::heap_allocate(const Where& w, int lane, uint64_t at, uint64_t n) { each([&](Observer& o) { o.heap_allocate(w, lane, at, n); }); }
 void Checker::heap_free(const Where& w, int lane, uint64_t at) { each([&](Observer& o) { o.heap_free(w, lane, at); }); }
 void Checker::warp_arrive(const Where& w, const uint32_t* m) { each([&](Observer& o) { o.warp_arrive(w, m); }); }
-void Checker::warp_sync(const Where& w, uint32_t m) { each([&](Observer& o) { o.warp_sync(w, m); }); }
-void Checker::barrier_arrive(const Where& w, uint32_t n, uint32_t e, bool waits) { each([&](Observer& o) { o.barrier_arrive(w, n, e, waits); }); }
-void Checker::barrier_complete(const CtaContext& c, uint32_t n) { each([&](Observer& o) { o.barrier_complete(c, n); }); }
-void Checker::cluster_arrive(const Where& w, bool relaxed) { each([&](Observer& o) { o.cluster_arrive(w, relaxed); }); }
-void Checker::cluster_wait(const Where& w) { each([&](Observer& o) { o.cluster_wait(w); }); }
+void Checker::warp_sync(const Where& w, uint32_t m) { interrupt(w.warp->cta); each([&](Observer& o) { o.warp_sync(w, m); }); }
+void Checker::barrier_arrive(const Where& w, uint32_t n, uint32_t e, bool waits) { interrupt(w.warp->cta); each([&](Observer& o) { o.barrier_arrive(w, n, e, waits); }); }
+void Checker::barrier_complete(const CtaContext& c, uint32_t n) { interrupt(&c); each([&](Observer& o) { o.barrier_complete(c, n); }); }
+void Checker::cluster_arrive(const Where& w, bool relaxed) { interrupt(w.warp->cta); each([&](Observer& o) { o.cluster_arrive(w, relaxed); }); }
+void Checker::cluster_wait(const Where& w) { interrupt(w.warp->cta); each([&](Observer& o) { o.cluster_wait(w); }); }
 void Checker::cluster_complete(const ClusterContext& c) { each([&](Observer& o) { o.cluster_complete(c); }); }
-void Checker::mbarrier(const MbarrierEvent& e) { each([&](Observer& o) { o.mbarrier(e); }); }
-void Checker::instruction(const Where& w) { each([&](Observer& o) { o.instruction(w); }); }
+void Checker::mbarrier(const MbarrierEvent& e) { interrupt(e.where.warp ? e.where.warp->cta : nullptr); each([&](Observer& o) { o.mbarrier(e); }); }
+void Checker::instruction(const Where& w) { interrupt(w.warp->cta); each([&](Observer& o) { o.instruction(w); }); }
 void Checker::registers(const Where& w) { each([&](Observer& o) { o.registers(w); }); }
 void Checker::computed(const Where& w, uint32_t s) { each([&](Observer& o) { o.computed(w, s); }); }
 void Checker::hang(const RunState& r, const WaitGraph& g, const std::string& t) { each([&](Observer& o) { o.hang(r, g, t); }); }

@@ -65,6 +65,14 @@ class Checker : public exec::Observer {
     for (auto& check : checks_) f(*check);
   }
 
+  /// See Quick.
+  template <class T>
+  void interrupt(const T& what) {
+    std::lock_guard lock(mutex_);
+    const QuickPause pause(quick_.get());
+    quick_->interrupt(what);
+  }
+
   const Options options_;
   std::recursive_mutex mutex_;
   Collector collector_;

@@ -46,6 +46,9 @@ Quick::~Quick() {
 
 void Quick::launch_begin(const RunState& run, bool suits) {
   if (!possible_) return;
+  leave_script();
+  script_ready_ = script_failed_ = false;
+  script_doubts_ = 0;
   run_ = ++launches_ == 1 && suits && run.launch.cluster.count() == 1 ? &run : nullptr;
   sites_.clear();
   if (run_) sites_.resize(run.kernel.entry->code.size());
@@ -76,6 +79,7 @@ bool Quick::only_read(const Block& b) const {
 
 void Quick::launch_end(const RunState&) {
   if (!possible_) return;
+  script_cta_ = nullptr;
   launches_--;
   run_ = nullptr;
   cta_ = nullptr;
@@ -85,6 +89,25 @@ void Quick::block_begin(const CtaContext& cta) {
   if (cta.launch->run != run_) return;
   worker_ = &thread_mark;
   cta_ = nullptr;
+  leave_script();
+  if (script_doubts_ > kMostDoubts) return;
+  script_cta_ = &cta;
+  script_use_ = script_ready_ ? ScriptUse::follow : ScriptUse::record;
+  script_at_ = script_epoch_ = 0;
+  if (!script_ready_) script_.clear();
+}
+
+void Quick::block_end(const CtaContext& cta) {
+  if (script_cta_ != &cta) return;
+  if (script_use_ == ScriptUse::follow) {
+    script_doubts_ = std::max(0, script_doubts_ - 1);
+    script_failed_ = false;
+  } else {
+    script_ready_ = script_.size() && script_.is_right(cta.shared_bytes);
+    script_equal_.assign(script_.size(), 0);
+    if (!script_ready_) script_doubts_++;
+  }
+  script_cta_ = nullptr;
 }
 
 void Quick::forget() {
@@ -148,9 +171,25 @@ bool Quick::barrier(const CtaContext& cta, uint32_t number) {
   Quick& q = *active;
   q.busy_.store(true, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const bool done = q.stops_.load(std::memory_order_relaxed) == 0 && cta.launch->run == q.run_ && q.racecheck_->quick_barrier(cta, number);
+  bool done = q.stops_.load(std::memory_order_relaxed) == 0 && cta.launch->run == q.run_;
+  if (done && q.script_cta_ == &cta) {
+    Step step;
+    step.pc = number, step.kind = StepKind::barrier;
+    const bool all = std::all_of(cta.warps, cta.warps + cta.n_warps, [](const WarpContext& w) { return w.live == w.lanes; });
+    if (!all || (q.script_use_ == ScriptUse::follow && !q.script_.is_next(q.script_at_, step))) q.leave_script();
+    else if (q.script_use_ == ScriptUse::record) q.record(step, nullptr);
+    else q.script_epoch_ = ++q.script_at_;
+  }
+  done = done && q.racecheck_->quick_barrier(cta, number);
   q.leave();
   return done;
+}
+
+void Quick::look_at(const CtaContext& cta) {
+  cta_ = &cta;
+  shared_ = cta.shared;
+  shared_bits_ = initcheck_ ? initcheck_->shared_of(cta) : nullptr;
+  shared_shadow_ = &racecheck_->shared_of(cta);
 }
 
 bool Quick::enter(const WarpContext& w, uint32_t pc, Site*& site) {
@@ -158,11 +197,7 @@ bool Quick::enter(const WarpContext& w, uint32_t pc, Site*& site) {
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the other side's membarrier makes it a real one
   if (stops_.load(std::memory_order_relaxed) == 0 && w.cta->launch->run == run_ && sites_[pc].usable) {
     site = &sites_[pc];
-    if (!site->shared || w.cta == cta_) return true;
-    cta_ = w.cta;
-    shared_ = w.cta->shared;
-    shared_bits_ = initcheck_ ? initcheck_->shared_of(*w.cta) : nullptr;
-    shared_shadow_ = &racecheck_->shared_of(*w.cta);
+    if (site->shared && w.cta != cta_) look_at(*w.cta);
     return true;
   }
   leave();
@@ -204,26 +239,43 @@ uint32_t Quick::unchanged(const Site& s, uint64_t address, const void* values, u
   return equal;
 }
 
+uint32_t Quick::unchanged(const Site& s, const uint64_t* addresses, const void* values, uint32_t lanes) const {
+  if (!s.compares || !values) return 0;
+  uint32_t equal = 0;
+  for (uint32_t m = lanes; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const std::byte* memory = s.shared ? shared_ + addresses[lane] : reinterpret_cast<const std::byte*>(addresses[lane]);
+    equal |= uint32_t(std::memcmp(memory, static_cast<const std::byte*>(values) + lane * s.bytes, s.bytes) == 0) << lane;
+  }
+  return equal;
+}
+
+bool Quick::unchanged_same(const Site& s, uint64_t address, const void* values, uint32_t lanes) const {
+  if (!s.compares || !values || !std::has_single_bit(lanes)) return false;
+  const std::byte* memory = s.shared ? shared_ + address : reinterpret_cast<const std::byte*>(address);
+  return std::memcmp(memory, static_cast<const std::byte*>(values) + std::countr_zero(lanes) * s.bytes, s.bytes) == 0;
+}
+
+bool Quick::initialised_run(const Site& s, uint64_t address, uint32_t lanes) {
+  const uint32_t first = uint32_t(std::countr_zero(lanes)), last = 31 - uint32_t(std::countl_zero(lanes));
+  if (last - first + 1 == uint32_t(std::popcount(lanes))) return initialised(s, address + uint64_t{first} * s.bytes, uint64_t{last - first + 1} * s.bytes);
+  for (uint32_t m = lanes; m; m &= m - 1)
+    if (!initialised(s, address + uint64_t(std::countr_zero(m)) * s.bytes, s.bytes)) return false;
+  return true;
+}
+
 uint32_t Quick::run(const WarpContext* w, uint32_t pc, uint64_t address, uint32_t lanes, const void* values) {
   if (!lanes) return 0;
   if (!active) return 1;
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
+  if (s->shared) return q.shared_access(*w, *s, {pc, uint32_t(address), lanes, uint16_t(w->warp_id), StepKind::run, uint8_t(s->bytes / 4), 0, s->writes}, nullptr, values);
   const uint32_t first = uint32_t(std::countr_zero(lanes)), last = 31 - uint32_t(std::countl_zero(lanes));
-  const uint64_t low = address + uint64_t{first} * s->bytes, end = address + (uint64_t{last} + 1) * s->bytes;
-  bool clear = q.inside(*s, low, end, address);
-  if (clear && s->shared && !s->writes && q.racecheck_->is_quiet(*q.shared_shadow_, low, end)) {
-    q.leave();
-    return 0;
-  }
+  bool clear = q.inside(*s, address + uint64_t{first} * s->bytes, address + (uint64_t{last} + 1) * s->bytes, address);
   if (clear && !s->constant) {
-    const bool whole = last - first + 1 == uint32_t(std::popcount(lanes));
     const uint32_t equal = s->writes ? q.unchanged(*s, address, values, lanes) : 0;
-    if (whole) clear = q.initialised(*s, low, end - low);
-    else
-      for (uint32_t m = lanes; m && clear; m &= m - 1) clear = q.initialised(*s, address + uint64_t(std::countr_zero(m)) * s->bytes, s->bytes);
-    clear = clear && q.racecheck_->quick_run(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, address, lanes, s->bytes, s->writes, equal);
+    clear = q.initialised_run(*s, address, lanes) && q.racecheck_->quick_run(*w, {}, s->number, address, lanes, s->bytes, s->writes, equal);
   }
   q.leave();
   return !clear;
@@ -235,15 +287,11 @@ uint32_t Quick::same(const WarpContext* w, uint32_t pc, uint64_t address, uint32
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
+  if (s->shared) return q.shared_access(*w, *s, {pc, uint32_t(address), lanes, uint16_t(w->warp_id), StepKind::same, uint8_t(s->bytes / 4), 0, s->writes}, nullptr, values);
   bool clear = q.inside(*s, address, address + s->bytes, address);
   if (clear && !s->constant) {
-    bool equal = false;
-    if (s->writes && s->compares && values && std::has_single_bit(lanes)) {
-      const std::byte* memory = s->shared ? q.shared_ + address : reinterpret_cast<const std::byte*>(address);
-      equal = std::memcmp(memory, static_cast<const std::byte*>(values) + std::countr_zero(lanes) * s->bytes, s->bytes) == 0;
-    }
-    clear = q.initialised(*s, address, s->bytes) &&
-            q.racecheck_->quick_same(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, address, lanes, s->bytes, s->writes, equal);
+    const bool equal = s->writes && q.unchanged_same(*s, address, values, lanes);
+    clear = q.initialised(*s, address, s->bytes) && q.racecheck_->quick_same(*w, {}, s->number, address, lanes, s->bytes, s->writes, equal);
   }
   q.leave();
   return !clear;
@@ -255,34 +303,9 @@ uint32_t Quick::block(const WarpContext* w, uint32_t pc, uint64_t address, uint3
   Quick& q = *active;
   Site* s;
   if (!q.enter(*w, pc, s)) return 1;
-  const uint64_t end = address + uint64_t{n} * s->bytes * (rows ? 32 : 1);
-  bool clear = s->shared && q.inside(*s, address, end, address);
-  if (clear && !q.racecheck_->is_quiet(*q.shared_shadow_, address, end))
-    clear = q.initialised(*s, address, end - address) && q.racecheck_->quick_block(*w, *q.shared_shadow_, s->number, address, end, lanes, s->bytes, rows);
+  if (s->shared) return q.shared_access(*w, *s, {pc, uint32_t(address), lanes, uint16_t(w->warp_id), rows ? StepKind::rows : StepKind::block, uint8_t(s->bytes / 4), n, 0}, nullptr, nullptr);
   q.leave();
-  return !clear;
-}
-
-uint32_t Quick::atomic(const WarpContext* w, uint32_t pc, const uint64_t* addresses, uint32_t lanes) {
-  if (!lanes) return 0;
-  if (!active) return 1;
-  Quick& q = *active;
-  Site* s;
-  if (!q.enter(*w, pc, s)) return 1;
-  bool clear = s->atomic;
-  for (uint32_t m = lanes; m && clear; m &= m - 1) {
-    const uint64_t at = addresses[std::countr_zero(m)];
-    clear = q.inside(*s, at, at + s->bytes, at);
-  }
-  uint32_t fresh = 0;
-  clear = clear && q.racecheck_->quick_atomic(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, s->scope, addresses, lanes, s->bytes, fresh);
-  if (const WrittenBits* bits = s->shared ? q.shared_bits_ : s->tracked ? &s->tracked->bits : nullptr)
-    for (uint32_t m = fresh; m && clear; m &= m - 1) {
-      const uint64_t at = addresses[std::countr_zero(m)], place = s->shared ? at : at - s->tracked->begin;
-      clear = bits->first_unwritten(place, s->bytes) == place + s->bytes;
-    }
-  q.leave();
-  return !clear;
+  return 1;
 }
 
 uint32_t Quick::any(const WarpContext* w, uint32_t pc, const uint64_t* addresses, uint32_t lanes, const void* values) {
@@ -300,20 +323,151 @@ uint32_t Quick::any(const WarpContext* w, uint32_t pc, const uint64_t* addresses
     q.leave();
     return run(w, pc, start, lanes, values);
   }
+  if (s->shared) return q.shared_access(*w, *s, {pc, 0, lanes, uint16_t(w->warp_id), StepKind::any, uint8_t(s->bytes / 4), 0, s->writes}, addresses, values);
   bool clear = true;
-  uint32_t equal = 0;
   for (uint32_t m = lanes; m && clear; m &= m - 1) {
-    const int lane = std::countr_zero(m);
-    const uint64_t at = addresses[lane];
+    const uint64_t at = addresses[std::countr_zero(m)];
     clear = q.inside(*s, at, at + s->bytes, at) && (s->constant || q.initialised(*s, at, s->bytes));
-    if (!clear || !s->compares || !values) continue;
-    const std::byte* memory = s->shared ? q.shared_ + at : reinterpret_cast<const std::byte*>(at);
-    equal |= uint32_t(std::memcmp(memory, static_cast<const std::byte*>(values) + lane * s->bytes, s->bytes) == 0) << lane;
   }
   if (clear && !s->constant)
-    clear = q.racecheck_->quick_any(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, addresses, lanes, s->bytes, s->writes, equal);
+    clear = q.racecheck_->quick_any(*w, {}, s->number, addresses, lanes, s->bytes, s->writes, q.unchanged(*s, addresses, values, lanes));
   q.leave();
   return !clear;
+}
+
+uint32_t Quick::atomic(const WarpContext* w, uint32_t pc, const uint64_t* addresses, uint32_t lanes) {
+  if (!lanes) return 0;
+  if (!active) return 1;
+  Quick& q = *active;
+  Site* s;
+  if (!q.enter(*w, pc, s)) return 1;
+  if (s->shared) q.interrupt(w->cta);
+  bool clear = s->atomic;
+  for (uint32_t m = lanes; m && clear; m &= m - 1) {
+    const uint64_t at = addresses[std::countr_zero(m)];
+    clear = q.inside(*s, at, at + s->bytes, at);
+  }
+  uint32_t fresh = 0;
+  clear = clear && q.racecheck_->quick_atomic(*w, {s->shared ? q.shared_shadow_ : nullptr}, s->number, s->scope, addresses, lanes, s->bytes, fresh);
+  if (const WrittenBits* bits = s->shared ? q.shared_bits_ : s->tracked ? &s->tracked->bits : nullptr)
+    for (uint32_t m = fresh; m && clear; m &= m - 1) {
+      const uint64_t at = addresses[std::countr_zero(m)], place = s->shared ? at : at - s->tracked->begin;
+      clear = bits->first_unwritten(place, s->bytes) == place + s->bytes;
+    }
+  q.leave();
+  return !clear;
+}
+
+// ---- shared memory ----
+
+/// The bytes of shared memory from the first to the last that a step uses.
+std::pair<uint64_t, uint64_t> Quick::span_of(const Step& step, uint32_t bytes) {
+  const uint64_t at = step.place();
+  const uint32_t first = uint32_t(std::countr_zero(step.lanes)), last = 31 - uint32_t(std::countl_zero(step.lanes));
+  switch (step.kind) {
+    case StepKind::run: return {at + uint64_t{first} * bytes, at + (uint64_t{last} + 1) * bytes};
+    case StepKind::block: return {at, at + uint64_t{step.count} * bytes};
+    case StepKind::rows: return {at, at + uint64_t{step.count} * 32 * bytes};
+    default: return {at, at + bytes};
+  }
+}
+
+/// Whether what a step does to the shared memory of cta_ is right, and the record of it. `equal`: lanes that store what is
+/// there. `addresses`: of kind `any`.
+bool Quick::judge(const WarpContext& w, const Site& s, const Step& step, const uint64_t* addresses, uint32_t equal) {
+  if (step.kind == StepKind::any) {
+    for (uint32_t m = step.lanes; m; m &= m - 1) {
+      const uint64_t at = addresses[std::countr_zero(m)];
+      if (!inside(s, at, at + s.bytes, at) || !initialised(s, at, s.bytes)) return false;
+    }
+    return racecheck_->quick_any(w, {shared_shadow_}, s.number, addresses, step.lanes, s.bytes, s.writes, equal);
+  }
+  const auto [low, end] = span_of(step, s.bytes);
+  if (!inside(s, low, end, step.place())) return false;
+  if (!s.writes && step.kind != StepKind::same && racecheck_->is_quiet(*shared_shadow_, low, end)) return true;
+  if (!(step.kind == StepKind::run ? initialised_run(s, step.place(), step.lanes) : initialised(s, low, end - low))) return false;
+  switch (step.kind) {
+    case StepKind::run: return racecheck_->quick_run(w, {shared_shadow_}, s.number, step.place(), step.lanes, s.bytes, s.writes, equal);
+    case StepKind::same: return racecheck_->quick_same(w, {shared_shadow_}, s.number, low, step.lanes, s.bytes, s.writes, equal != 0);
+    default: return racecheck_->quick_block(w, *shared_shadow_, s.number, low, end, step.lanes, s.bytes, step.kind == StepKind::rows);
+  }
+}
+
+uint32_t Quick::unchanged_by(const Site& s, const Step& step, const uint64_t* addresses, const void* values) const {
+  if (!s.writes || !s.compares || !values) return 0;
+  switch (step.kind) {
+    case StepKind::run: return unchanged(s, step.place(), values, step.lanes);
+    case StepKind::same: return unchanged_same(s, step.place(), values, step.lanes);
+    default: return unchanged(s, addresses, values, step.lanes);
+  }
+}
+
+bool Quick::in_memory(const CtaContext& cta, const Site& s, const Step& step, const uint64_t* addresses) {
+  if (step.kind != StepKind::any) {
+    const auto [low, end] = span_of(step, s.bytes);
+    return low < end && end <= cta.shared_bytes;
+  }
+  for (uint32_t m = step.lanes; m; m &= m - 1)
+    if (addresses[std::countr_zero(m)] + s.bytes > cta.shared_bytes) return false;
+  return true;
+}
+
+/// The end of run() and the others, for shared memory.
+uint32_t Quick::shared_access(const WarpContext& w, const Site& s, const Step& step, const uint64_t* addresses, const void* values) {
+  if (script_cta_ == w.cta && script_use_ == ScriptUse::follow) {
+    if (addresses ? script_.is_next(script_at_, step, addresses) : script_.is_next(script_at_, step)) {
+      if (s.writes) script_equal_[script_at_] = unchanged_by(s, step, addresses, values);
+      script_at_++;
+      leave();
+      return 0;
+    }
+    leave_script();
+  }
+  const bool clear = in_memory(*w.cta, s, step, addresses) && judge(w, s, step, addresses, unchanged_by(s, step, addresses, values));
+  if (script_cta_ == w.cta && clear) record(step, addresses);
+  leave();
+  return !clear;
+}
+
+void Quick::record(const Step& step, const uint64_t* addresses) {
+  if (!(addresses ? script_.add(step, addresses) : script_.add(step))) leave_script();
+}
+
+/// The block goes on without the script.
+void Quick::leave_script() {
+  if (!script_cta_) return;
+  if (script_use_ == ScriptUse::follow) {
+    make_up();
+    if (script_failed_) script_ready_ = false;
+    script_failed_ = true;
+    script_doubts_ += 2;
+  } else {
+    script_doubts_++;
+  }
+  script_cta_ = nullptr;
+}
+
+/// What was not done while the block followed the script: the record of what was written, and of the accesses since the
+/// block met (what came before them is ordered before all that comes).
+void Quick::make_up() {
+  const CtaContext& cta = *script_cta_;
+  look_at(cta);
+  for (size_t i = 0; i < script_at_; i++) {
+    const Step& step = script_[i];
+    if (step.kind == StepKind::barrier) continue;
+    const uint64_t* addresses = step.kind == StepKind::any ? script_.addresses(step) : nullptr;
+    const Site& s = sites_[step.pc];
+    if (i >= script_epoch_) judge(cta.warps[step.warp], s, step, addresses, script_equal_[i]);
+    else if (s.writes && step.kind == StepKind::run) initialised_run(s, step.place(), step.lanes);
+    else if (s.writes && step.kind == StepKind::same) initialised(s, step.place(), s.bytes);
+    else if (s.writes)
+      for (uint32_t m = step.lanes; m; m &= m - 1) initialised(s, addresses[std::countr_zero(m)], s.bytes);
+  }
+}
+
+void Quick::interrupt(const Access& a) {
+  const bool weak = a.order == Order::weak && a.kind != AccessKind::atomic && a.kind != AccessKind::reduction && !a.volatile_;
+  if (!weak || (a.space != Space::global && a.space != Space::local && a.space != Space::const_)) interrupt(a.where.warp->cta);
 }
 
 // ---- other threads ----

@@ -9,6 +9,8 @@
 // which none of the kernel's pointers for writing leads (lower/shared_origin.h) are not even offered, but for those
 // outside it (SiteRange). A store that leaves the allocation of its pointer does so as a finding of memcheck.
 //
+// Shared memory of a block that does what another has done before it is not looked at again (block_script.h).
+//
 // Taken only while one launch runs, without clusters and asynchronous operations, and while nobody wants to know which
 // memory it uses (apicheck).
 // Threads: the launch's only worker is in the short way without a lock; other threads that have something to tell the
@@ -21,6 +23,7 @@
 
 #include "exec/observed.h"
 #include "exec/observer.h"
+#include "sanitize/block_script.h"
 #include "sanitize/initcheck.h"
 #include "sanitize/memcheck.h"
 #include "sanitize/racecheck.h"
@@ -39,6 +42,12 @@ class Quick {
   void launch_begin(const exec::RunState& run, bool suits);
   void launch_end(const exec::RunState& run);
   void block_begin(const exec::CtaContext& cta);
+  void block_end(const exec::CtaContext& cta);
+  /// Before something is told to the checks that bears on the order or the shared memory of a block.
+  void interrupt(const exec::CtaContext* cta) {
+    if (script_cta_ && script_cta_ == cta) leave_script();
+  }
+  void interrupt(const exec::Access& access);
   /// After an access was reported.
   void learn(const exec::Access& access);
   /// Memory was freed.
@@ -64,10 +73,22 @@ class Quick {
   bool inside(const Site& s, uint64_t low, uint64_t end, uint64_t bits) const {
     return low >= s.begin && end <= s.end && (bits & (s.align - 1)) == 0;
   }
+  bool judge(const exec::WarpContext& w, const Site& s, const Step& step, const uint64_t* addresses, uint32_t equal);
+  uint32_t shared_access(const exec::WarpContext& w, const Site& s, const Step& step, const uint64_t* addresses, const void* values);
+  static std::pair<uint64_t, uint64_t> span_of(const Step& step, uint32_t bytes);
+  static bool in_memory(const exec::CtaContext& cta, const Site& s, const Step& step, const uint64_t* addresses);
+  void record(const Step& step, const uint64_t* addresses);
+  void leave_script();
+  void make_up();
   void find_written(const exec::RunState& run);
   bool only_read(const Block& b) const;
+  void look_at(const exec::CtaContext& cta);
   bool initialised(const Site& s, uint64_t address, uint64_t bytes);
+  bool initialised_run(const Site& s, uint64_t address, uint32_t lanes);
+  bool unchanged_same(const Site& s, uint64_t address, const void* values, uint32_t lanes) const;
   uint32_t unchanged(const Site& s, uint64_t address, const void* values, uint32_t lanes) const;
+  uint32_t unchanged(const Site& s, const uint64_t* addresses, const void* values, uint32_t lanes) const;
+  uint32_t unchanged_by(const Site& s, const Step& step, const uint64_t* addresses, const void* values) const;
 
   const Options& options_;
   Memcheck* const memcheck_;
@@ -87,6 +108,17 @@ class Quick {
   WrittenBits* shared_bits_ = nullptr;
   SharedShadow* shared_shadow_ = nullptr;
   const std::byte* shared_ = nullptr;
+
+  enum class ScriptUse : uint8_t { none, record, follow };
+  static constexpr int kMostDoubts = 8;
+  BlockScript script_;
+  bool script_ready_ = false;
+  ScriptUse script_use_ = ScriptUse::none;
+  const exec::CtaContext* script_cta_ = nullptr;     // the block that records or follows
+  size_t script_at_ = 0, script_epoch_ = 0;          // the next step; the first since all threads met
+  std::vector<uint32_t> script_equal_;               // by step of a block that follows: lanes that stored what was there
+  int script_doubts_ = 0;                            // more blocks do something else
+  bool script_failed_ = false;                       // the last block that followed did not come to its end
 };
 
 /// Keeps the worker out of the short way; nothing on the worker's own thread.
