@@ -181,12 +181,21 @@ class TransformerBuilder {
       ck = b_.tensor("k_cache", {keys, kv, dim}, TensorClass::kState);
       cv = b_.tensor("v_cache", {keys, kv, dim}, TensorClass::kState);
     }
-    if (!s_.learned_positions) b_.map(Part::kAttention, "rope", {q, k}, {kTokens, heads, dim}, 6);
+    if (s_.qk_norm != QkNorm::kNone) per_head(OpKind::kReduce, "qk.norm", q, k, heads, kv, dim, 4);
+    if (!s_.learned_positions) per_head(OpKind::kMap, "rope", q, k, heads, kv, dim, 6);
     if (cached && !o_.training) b_.op(OpKind::kMap, Part::kAttention, "kv.write", {k, v}, {});
     TensorId y = attend(heads, dim, {q, ck, cv}, {q, k, v}, window);
     Op& op = b_.last();
     op.head_qk = op.head_v = s_.head_dim;
     return output(y, heads, dim);
+  }
+
+  // One kernel that rewrites queries and keys head by head.
+  void per_head(OpKind kind, std::string_view name, TensorId q, TensorId k, AxisId heads, AxisId kv, AxisId dim,
+                double ops) {
+    std::string stem(name);
+    TensorId q_out = b_.act(stem + ".q", {kTokens, heads, dim}), k_out = b_.act(stem + ".k", {kTokens, kv, dim});
+    b_.op(kind, Part::kAttention, name, {q, k}, {q_out, k_out}).ops_per_element = ops;
   }
 
   TensorId attend(AxisId heads, AxisId dim, std::vector<TensorId> in, std::vector<TensorId> saved,
