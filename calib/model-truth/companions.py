@@ -1,6 +1,6 @@
 """What stands beside a denoiser: text encoders and the autoencoders of SANA, Wan and LTX, with random weights.
 
-    companions.py OUTPUT     (one GPU; METER is the index that NVML knows it by)
+    companions.py OUTPUT [calibration] [encoders] [autoencoders]     (one GPU; METER is the index that NVML knows it by)
 
 The shapes are the published ones (diffusers: AutoencoderDC, AutoencoderKLWan, AutoencoderKLLTXVideo; transformers:
 T5EncoderModel, CLIPTextModel, Gemma2Model). Lines with use "calibration" are single convolutions and norms of other shapes.
@@ -197,7 +197,8 @@ class LtxDecoder(nn.Module):
 def run(meter, ident, make, inputs, shape, how, dtype=BF16):
     def body():
         torch.cuda.empty_cache()
-        model = make().to("cuda", dtype).eval()
+        with torch.device("cuda"):
+            model = make().to(dtype).eval()
         x = inputs()
         with torch.no_grad():
             torch.cuda.reset_peak_memory_stats()
@@ -298,9 +299,13 @@ def main():
     open_output(sys.argv[1])
     print(json.dumps(common.environment()), flush=True)
     meter = Meter(int(os.environ.get("METER", "0")))
-    autoencoders(meter)
-    encoders(meter)
-    calibration()
+    which = sys.argv[2:] or ["calibration", "encoders", "autoencoders"]
+    if "calibration" in which:
+        calibration()
+    if "encoders" in which:
+        encoders(meter)
+    if "autoencoders" in which:
+        autoencoders(meter)
 
 
 main()

@@ -1,96 +1,134 @@
-// Shapes follow the published implementations of Mamba 1 and 2, Jamba, Qwen3-Next and RecurrentGemma
+// Shapes follow the published implementations of Mamba 1 and 2, Jamba, Zamba, Qwen3-Next and RecurrentGemma
 // (transformers).
 #include "graph/build_mixers.h"
 
 namespace orrery::graph {
 namespace {
 
-// Reads and writes the scan's state and the last inputs of the convolution, once per sequence and step.
-TensorId scan(GraphBuilder& b, const TransformerSpec& s, TensorId x, AxisId channels, AxisId conv,
-              double state, double ops) {
-  std::vector<AxisId> axes = {kSeqs, channels};
-  if (state > 1) axes.push_back(b.axis("ssm.state", state));
-  TensorId held = b.tensor("ssm_state", axes, TensorClass::kState, kFp32);
-  TensorId recent =
-      b.tensor("ssm_state.conv", {kSeqs, conv, b.axis("ssm.conv_held", s.ssm_conv - 1)}, TensorClass::kState);
-  TensorId y = b.act("ssm.out", {kTokens, channels});
-  Op& op = b.op(OpKind::kScan, Part::kAttention, "ssm.scan", {x, held, recent}, {y, held, recent});
-  op.ops_per_element = ops;
-  op.saved = {x};
-  return y;
-}
+struct Mixing {
+  GraphBuilder& b;
+  const TransformerSpec& s;
+  AxisId inner, heads, groups, both;  // both: the two vectors of a group (B and C, or queries and keys)
 
-TensorId project(GraphBuilder& b, const char* name, TensorId x, AxisId in, AxisId out, bool bias = false) {
-  TensorId y = b.linear(Part::kAttention, name, x, {in}, {out}, bias);
-  b.last().saved = {x};
-  return y;
-}
+  Mixing(GraphBuilder& builder, const TransformerSpec& spec)
+      : b(builder),
+        s(spec),
+        inner(b.axis("ssm.inner", spec.ssm_inner)),
+        heads(kNoAxis),
+        groups(kNoAxis),
+        both(kNoAxis) {
+    if (s.ssm_heads) heads = b.axis("ssm.heads", s.ssm_heads);
+    if (s.ssm_groups)
+      groups = b.axis("ssm.groups", s.ssm_groups), both = b.axis("ssm.group_pair", 2.0 * s.ssm_state);
+  }
 
-void convolution(GraphBuilder& b, const TransformerSpec& s, AxisId channels) {
-  b.weight("ssm.conv.weight", {channels, b.axis("ssm.kernel", s.ssm_conv)});
-  if (s.ssm_conv_bias) b.weight("ssm.conv.bias", {channels});
-}
+  // Reads and writes the scan's state and the last inputs of the convolution, once per sequence and step.
+  TensorId scan(TensorId x, double state, double ops) {
+    std::vector<AxisId> axes = {kSeqs, inner};
+    if (state > 1) axes.push_back(b.axis("ssm.state", state));
+    AxisId held_inputs = b.axis("ssm.conv_held", s.ssm_conv - 1);
+    std::vector<TensorId> held = {
+        b.tensor("ssm_state", axes, TensorClass::kState, kFp32),
+        b.tensor("ssm_state.conv", {kSeqs, inner, held_inputs}, TensorClass::kState)};
+    if (groups != kNoAxis)
+      held.push_back(
+          b.tensor("ssm_state.conv_groups", {kSeqs, groups, both, held_inputs}, TensorClass::kState));
+    TensorId y = b.act("ssm.out", {kTokens, inner});
+    std::vector<TensorId> in = {x}, out = {y};
+    in.insert(in.end(), held.begin(), held.end()), out.insert(out.end(), held.begin(), held.end());
+    Op& op = b.op(OpKind::kScan, Part::kAttention, "ssm.scan", std::move(in), std::move(out));
+    op.ops_per_element = ops;
+    op.saved = {x};
+    return y;
+  }
+
+  TensorId project(const char* name, TensorId x, AxisId in, AxisId out, bool bias = false) {
+    TensorId y = b.linear(Part::kAttention, name, x, {in}, {out}, bias);
+    b.last().saved = {x};
+    return y;
+  }
+
+  void convolution() {
+    AxisId kernel = b.axis("ssm.kernel", s.ssm_conv);
+    b.weight("ssm.conv.weight", {inner, kernel});
+    if (s.ssm_conv_bias) b.weight("ssm.conv.bias", {inner});
+    if (groups == kNoAxis) return;
+    b.weight("ssm.conv_groups.weight", {groups, both, kernel});
+    if (s.ssm_conv_bias) b.weight("ssm.conv_groups.bias", {groups, both});
+  }
+
+  // One product makes the gate, the input, the vectors of the groups and `per_head` numbers for each head.
+  TensorId in_projection(TensorId x, AxisId hidden, int per_head) {
+    std::vector<TensorId> in = {x}, out;
+    auto part = [&](const char* name, std::vector<AxisId> axes) {
+      std::vector<AxisId> w = {hidden}, y = {kTokens};
+      w.insert(w.end(), axes.begin(), axes.end()), y.insert(y.end(), axes.begin(), axes.end());
+      in.push_back(b.weight(std::string("ssm.in.") + name + ".weight", w, true));
+      out.push_back(b.act(std::string("ssm.in.") + name, y));
+    };
+    part("x", {inner}), part("z", {inner}), part("groups", {groups, both}), part("heads", {heads});
+    if (per_head == 2) part("heads2", {heads});
+    TensorId y = out.front();
+    b.op(OpKind::kContract, Part::kAttention, "ssm.in", std::move(in), std::move(out)).saved = {x};
+    return y;
+  }
+};
 
 }  // namespace
 
 TensorId mamba2_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
-  double groups = 2.0 * s.ssm_groups * s.ssm_state;
-  AxisId inner = b.axis("ssm.inner", s.ssm_inner), heads = b.axis("ssm.heads", s.ssm_heads);
-  AxisId conv = b.axis("ssm.conv_channels", s.ssm_inner + groups);
-  TensorId z = project(b, "ssm.in", x, hidden, b.axis("ssm.in", 2.0 * s.ssm_inner + groups + s.ssm_heads));
-  convolution(b, s, conv);
-  for (const char* name : {"ssm.A", "ssm.D", "ssm.dt_bias"}) b.weight(name, {heads});
-  if (s.ssm_gate_norm) b.weight("ssm.gate_norm", {inner});
-  TensorId y = scan(b, s, z, inner, conv, s.ssm_state, 6.0 * s.ssm_state);
-  return project(b, "ssm.out", y, inner, hidden);
+  Mixing m(b, s);
+  TensorId z = m.in_projection(x, hidden, 1);
+  m.convolution();
+  for (const char* name : {"ssm.A", "ssm.D", "ssm.dt_bias"}) b.weight(name, {m.heads});
+  if (s.ssm_gate_norm) b.weight("ssm.gate_norm", {m.inner});
+  return m.project("ssm.out", m.scan(z, s.ssm_state, 6.0 * s.ssm_state), m.inner, hidden);
 }
 
 TensorId mamba1_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
-  AxisId inner = b.axis("ssm.inner", s.ssm_inner), rank = b.axis("ssm.rank", s.ssm_rank);
-  AxisId state = b.axis("ssm.state", s.ssm_state);
-  TensorId z = project(b, "ssm.in", x, hidden, b.axis("ssm.in", 2.0 * s.ssm_inner));
-  convolution(b, s, inner);
-  TensorId u = b.map(Part::kAttention, "ssm.conv", {z}, {kTokens, inner}, 2.0 * s.ssm_conv + 4);
-  project(b, "ssm.x", u, inner, b.axis("ssm.rank_b_c", s.ssm_rank + 2.0 * s.ssm_state));
+  Mixing m(b, s);
+  AxisId rank = b.axis("ssm.rank", s.ssm_rank), state = b.axis("ssm.state", s.ssm_state);
+  TensorId wx = b.weight("ssm.in.x.weight", {hidden, m.inner}, true),
+           wz = b.weight("ssm.in.z.weight", {hidden, m.inner}, true);
+  TensorId in = b.act("ssm.in.x", {kTokens, m.inner}), gate = b.act("ssm.in.z", {kTokens, m.inner});
+  b.op(OpKind::kContract, Part::kAttention, "ssm.in", {x, wx, wz}, {in, gate}).saved = {x};
+  m.convolution();
+  TensorId u = b.map(Part::kAttention, "ssm.conv", {in}, {kTokens, m.inner}, 2.0 * s.ssm_conv + 4);
+
+  m.project("ssm.x", u, m.inner, b.axis("ssm.rank_b_c", s.ssm_rank + 2.0 * s.ssm_state));
   TensorId r = b.act("ssm.dt_low", {kTokens, rank});
-  project(b, "ssm.dt", r, rank, inner, true);
-  b.weight("ssm.A", {inner, state});
-  b.weight("ssm.D", {inner});
+  m.project("ssm.dt", r, rank, m.inner, true);
+
+  b.weight("ssm.A", {m.inner, state});
+  b.weight("ssm.D", {m.inner});
   if (s.ssm_inner_norms)
     b.weight("ssm.dt_norm", {rank}), b.weight("ssm.b_norm", {state}), b.weight("ssm.c_norm", {state});
-  TensorId y = scan(b, s, u, inner, inner, s.ssm_state, 9.0 * s.ssm_state);
-  return project(b, "ssm.out", y, inner, hidden);
+  return m.project("ssm.out", m.scan(u, s.ssm_state, 9.0 * s.ssm_state), m.inner, hidden);
 }
 
 TensorId delta_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
-  double keys = 1.0 * s.ssm_groups * s.ssm_state;
-  AxisId inner = b.axis("ssm.inner", s.ssm_inner), heads = b.axis("ssm.heads", s.ssm_heads);
-  AxisId conv = b.axis("ssm.conv_channels", s.ssm_inner + 2 * keys);
-  TensorId z =
-      project(b, "ssm.in", x, hidden, b.axis("ssm.in", 2.0 * s.ssm_inner + 2 * keys + 2.0 * s.ssm_heads));
-  convolution(b, s, conv);
-  for (const char* name : {"ssm.A", "ssm.dt_bias"}) b.weight(name, {heads});
+  Mixing m(b, s);
+  TensorId z = m.in_projection(x, hidden, 2);
+  m.convolution();
+  for (const char* name : {"ssm.A", "ssm.dt_bias"}) b.weight(name, {m.heads});
   b.weight("ssm.gate_norm", {b.axis("ssm.head_dim", static_cast<double>(s.ssm_inner) / s.ssm_heads)});
-  TensorId y = scan(b, s, z, inner, conv, s.ssm_state, 8.0 * s.ssm_state);
-  return project(b, "ssm.out", y, inner, hidden);
+  return m.project("ssm.out", m.scan(z, s.ssm_state, 8.0 * s.ssm_state), m.inner, hidden);
 }
 
 TensorId recurrent_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
-  AxisId width = b.axis("ssm.inner", s.ssm_inner), heads = b.axis("ssm.heads", s.ssm_heads);
-  AxisId block = b.axis("ssm.block", static_cast<double>(s.ssm_inner) / s.ssm_heads);
-  TensorId gate = project(b, "ssm.gate", x, hidden, width, true);
-  TensorId u = project(b, "ssm.in", x, hidden, width, true);
-  convolution(b, s, width);
-  b.weight("ssm.A", {width});
-  TensorId v =
-      b.map(Part::kAttention, "ssm.gates", {u, gate}, {kTokens, width}, 4.0 * s.ssm_inner / s.ssm_heads + 12);
+  Mixing m(b, s);
+  double width = static_cast<double>(s.ssm_inner) / s.ssm_heads;
+  AxisId block = b.axis("ssm.block", width), block_out = b.axis("ssm.block_out", width);
+  TensorId gate = m.project("ssm.gate", x, hidden, m.inner, true);
+  TensorId u = m.project("ssm.in", x, hidden, m.inner, true);
+  m.convolution();
+  b.weight("ssm.A", {m.inner});
+  TensorId v = b.map(Part::kAttention, "ssm.gates", {u, gate}, {kTokens, m.inner}, 4.0 * width + 12);
   for (const char* name : {"ssm.input_gate", "ssm.recurrent_gate"}) {
-    b.weight(std::string(name) + ".weight",
-             {heads, block, b.axis("ssm.block_out", static_cast<double>(s.ssm_inner) / s.ssm_heads)});
-    b.weight(std::string(name) + ".bias", {heads, block});
+    b.weight(std::string(name) + ".weight", {m.heads, block, block_out});
+    b.weight(std::string(name) + ".bias", {m.heads, block});
   }
-  TensorId y = scan(b, s, v, width, width, 1, 8);
-  return project(b, "ssm.out", y, width, hidden, true);
+  return m.project("ssm.out", m.scan(v, 1, 8), m.inner, hidden, true);
 }
 
 }  // namespace orrery::graph

@@ -1,8 +1,8 @@
 // What a layer may have in the place of attention: state-space scans and linear recurrences.
 //
 // Each function adds the mixer's weights, state and operators to the block that is open and returns its
-// output; `x` is the normalised input. The state of a sequence does not grow with its length. Widths are not
-// divided over tensor-parallel ranks here: every rank holds the whole mixer.
+// output; `x` is the normalised input. The state of a sequence does not grow with its length. Heads and channels
+// are divided over tensor-parallel ranks; groups fewer than ranks are held by each.
 #pragma once
 
 #include "graph/spec.h"

@@ -24,6 +24,7 @@ class TransformerBuilder {
     head();
     b_.graph().window = s_.window_layers ? s_.window : 0;
     b_.graph().experts_per_token = s_.experts_per_token;
+    b_.graph().notes = s_.notes;
     return b_.finish();
   }
 
@@ -127,13 +128,19 @@ class TransformerBuilder {
   }
 
   void group(const LayerGroup& g) {
-    static constexpr const char* mixers[] = {"",        ".attention", ".window",    ".mamba2",
-                                             ".mamba1", ".delta",     ".recurrent", ".parallel"};
+    static constexpr const char* mixers[] = {"",       ".attention", ".window",   ".mamba2", ".mamba1",
+                                             ".delta", ".recurrent", ".parallel", ".shared"};
     static constexpr const char* feeds[] = {"", ".dense", ".moe"};
     b_.begin(std::string("layer") + mixers[static_cast<int>(g.mixer)] + feeds[static_cast<int>(g.feed)],
              g.count, true);
     TensorId x = b_.act("layer.in", {kTokens, hidden_});
-    if (g.mixer != Mixer::kNone)
+    if (g.mixer == Mixer::kShared) {
+      TensorId y = shared_block(x, g.count);
+      TensorId a = norm(Part::kAttention, "mixer.norm",
+                        b_.map(Part::kAttention, "link.add", {x, y}, {kTokens, hidden_}, 1, true));
+      x = residual(Part::kAttention, "mixer.residual", x,
+                   s_.ssm_rank ? mamba1_mixer(b_, s_, hidden_, a) : mamba2_mixer(b_, s_, hidden_, a));
+    } else if (g.mixer != Mixer::kNone)
       x = residual(Part::kAttention, "mixer.residual", x,
                    mix(g.mixer, norm(Part::kAttention, "mixer.norm", x)));
     if (g.feed != Feed::kNone) {
@@ -146,6 +153,39 @@ class TransformerBuilder {
     b_.end();
   }
 
+  // An attention block whose weights several layers share (Zamba): it sees the layer's input beside the
+  // model's, and a product of the layer's own takes its output.
+  TensorId shared_block(TensorId x, int layers) {
+    double own = std::min(1.0, static_cast<double>(s_.shared_blocks) / layers);
+    AxisId twice = b_.axis("hidden.twice", 2.0 * s_.hidden);
+    std::size_t first = b_.graph().tensors.size();
+    b_.weight("shared.norm.weight", {twice});
+    TensorId a = b_.map(Part::kAttention, "shared.norm", {x, b_.act("model.in", {kTokens, hidden_})},
+                        {kTokens, twice}, 4);
+    b_.last().kind = OpKind::kReduce;
+    TensorId y = attention(a, false, twice);
+    TensorId z = mlp(norm(Part::kDense, "shared.mlp.norm", y), s_.ffn, "ffn");
+    for (std::size_t t = first; t < b_.graph().tensors.size(); ++t)
+      if (b_.graph().tensors[t].cls == TensorClass::kWeight) b_.graph().tensors[t].stored = own;
+    if (s_.adapter_rank) {
+      AxisId rank = b_.axis("adapter", s_.adapter_rank);
+      AxisId both = b_.axis("ffn.both", 2.0 * s_.ffn);
+      b_.linear(Part::kDense, "adapter.mlp.up",
+                b_.linear(Part::kDense, "adapter.mlp.down", y, {hidden_}, {rank}), {rank}, {both});
+      AxisId wide = b_.axis("attention.width", 1.0 * s_.heads * s_.head_dim);
+      for (const char* name : {"q", "k", "v"})
+        if (s_.attention_adapters) {
+          std::string stem = std::string("adapter.") + name;
+          b_.linear(Part::kAttention, stem + ".up",
+                    b_.linear(Part::kAttention, stem + ".down", a, {twice}, {rank}), {rank}, {wide});
+        }
+    }
+    TensorId out = b_.act("link", {kTokens, hidden_});
+    TensorId w = b_.weight("link.weight", {hidden_, hidden_}, true);
+    b_.op(OpKind::kContract, Part::kAttention, "link", {z, w}, {out}).saved = {z};
+    return out;
+  }
+
   TensorId residual(Part part, std::string_view name, TensorId x, TensorId y) {
     TensorId out = b_.map(part, name, {x, y}, {kTokens, hidden_}, 1, !o_.training);
     if (o_.dropout) {
@@ -156,12 +196,13 @@ class TransformerBuilder {
     return out;
   }
 
-  TensorId attention(TensorId a, bool window) {
+  TensorId attention(TensorId a, bool window) { return attention(a, window, hidden_); }
+  TensorId attention(TensorId a, bool window, AxisId from) {
     AxisId heads = b_.axis("heads", s_.heads), kv = b_.axis("kv_heads", s_.kv_heads);
     AxisId dim = b_.axis("head_dim", s_.head_dim);
-    TensorId wq = b_.weight("q.weight", {hidden_, heads, dim}, true);
-    TensorId wk = b_.weight("k.weight", {hidden_, kv, dim}, true);
-    TensorId wv = b_.weight("v.weight", {hidden_, kv, dim}, true);
+    TensorId wq = b_.weight("q.weight", {from, heads, dim}, true);
+    TensorId wk = b_.weight("k.weight", {from, kv, dim}, true);
+    TensorId wv = b_.weight("v.weight", {from, kv, dim}, true);
     if (s_.attn_gate) b_.at(wq).copies = 2;
     if (s_.qkv_bias) {
       b_.weight("q.bias", {heads, dim});
@@ -191,10 +232,11 @@ class TransformerBuilder {
   }
 
   // One kernel that rewrites queries and keys head by head.
-  void per_head(OpKind kind, std::string_view name, TensorId q, TensorId k, AxisId heads, AxisId kv, AxisId dim,
-                double ops) {
+  void per_head(OpKind kind, std::string_view name, TensorId q, TensorId k, AxisId heads, AxisId kv,
+                AxisId dim, double ops) {
     std::string stem(name);
-    TensorId q_out = b_.act(stem + ".q", {kTokens, heads, dim}), k_out = b_.act(stem + ".k", {kTokens, kv, dim});
+    TensorId q_out = b_.act(stem + ".q", {kTokens, heads, dim}),
+             k_out = b_.act(stem + ".k", {kTokens, kv, dim});
     b_.op(kind, Part::kAttention, name, {q, k}, {q_out, k_out}).ops_per_element = ops;
   }
 

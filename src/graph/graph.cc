@@ -45,7 +45,7 @@ ParameterCount count_parameters(const Graph& graph) {
   for (const Block& block : graph.blocks) {
     for (std::uint32_t t = block.first_tensor; t < block.first_tensor + block.tensor_count; ++t)
       if (graph.tensors[t].cls == TensorClass::kWeight) {
-        double n = elements(graph, graph.tensors[t]) * block.repeat;
+        double n = elements(graph, graph.tensors[t]) * graph.tensors[t].stored * block.repeat;
         count.total += n;
         if (graph.tensors[t].linear) count.linear += n;
       }

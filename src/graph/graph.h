@@ -80,6 +80,7 @@ struct Tensor {
   bool linear = false;      // a matrix of a linear layer: what "weights only" quantization changes
   bool replicated = false;  // never divided by tensor parallelism (MLA latent, router)
   double copies = 1;        // weights of which a block iteration holds several (experts are an axis instead)
+  double stored = 1;        // share of an iteration's weights that it stores itself: iterations may share them
 };
 
 struct Op {
@@ -120,6 +121,7 @@ struct Graph {
   std::vector<Block> blocks;
   double window = 0;             // positions that a windowed layer sees; 0: no such layer
   double experts_per_token = 0;  // 0: no experts
+  std::vector<std::string> notes;  // what its reader took from the config, left out or had to assume; printed
 
   AxisId find_axis(std::string_view name) const;  // kNoAxis when absent
 };

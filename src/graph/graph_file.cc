@@ -8,6 +8,7 @@
 #include <toml++/toml.h>
 
 #include "base/error.h"
+#include "graph/verbs.h"
 
 namespace orrery::graph {
 namespace {
@@ -157,7 +158,15 @@ Graph read_graph_file(const std::string& path) {
 
 Graph load_graph(const std::string& model, const BuildOptions& options) {
   if (model.ends_with(".toml")) return read_graph_file(model);
-  return build_transformer(load_transformer(model), options);
+  TransformerSpec spec = load_transformer(model);
+  Graph graph = build_transformer(spec, options);
+  Plan stored;
+  if (!spec.stored_weights.empty() && !options.training)
+    apply_verb("requant weight " + spec.stored_weights, graph, stored);
+  if (!spec.stored_weights.empty() && options.training)
+    graph.notes.push_back("trained in 16 bits, not in the format of the checkpoint");
+  if (!spec.stored_kv.empty() && !options.training) apply_verb("requant kv " + spec.stored_kv, graph, stored);
+  return graph;
 }
 
 }  // namespace orrery::graph

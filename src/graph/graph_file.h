@@ -20,7 +20,8 @@
 namespace orrery::graph {
 
 Graph read_graph_file(const std::string& path);
-// A graph file (by its ending .toml), or what load_transformer accepts.
+// A graph file (by its ending .toml), or what load_transformer accepts; weights and keys in the format that a config's
+// checkpoint stores (not when training).
 Graph load_graph(const std::string& model, const BuildOptions& options = {});
 
 }  // namespace orrery::graph

@@ -4,10 +4,13 @@
 // on shape (token ids, dropout, rope settings, ...) stops the read with its name: a new field may change the
 // shape, and a wrong shape is worse than no answer. Fields whose absence the architecture itself defines
 // (head_dim, tied embeddings) follow that definition; nothing else is filled in.
+#include <filesystem>
+
 #include "base/error.h"
 #include "graph/config_reader.h"
 #include "graph/hf_readers.h"
 #include "graph/spec.h"
+#include "graph/stored_format.h"
 
 namespace orrery::graph {
 
@@ -146,7 +149,9 @@ void gemma2(ConfigReader& r, TransformerSpec& s) {
 void gemma3(ConfigReader& r, TransformerSpec& s) {
   gemma2(r, s);
   s.qk_norm = QkNorm::kHead;
-  if (!r.has("layer_types")) s.window_layers = s.layers - s.layers / 6;  // every sixth layer is global
+  int pattern = r.integer_or("sliding_window_pattern", 6);  // every sixth layer is global
+  if (pattern < 1) base::fail("{}: sliding_window_pattern must be positive", r.origin());
+  if (!r.has("layer_types")) s.window_layers = s.layers - s.layers / pattern;
 }
 
 void falcon(ConfigReader& r, TransformerSpec& s) {
@@ -339,6 +344,77 @@ void agree_with_published(const TransformerSpec& s, const std::string& origin) {
 
 }  // namespace
 
+namespace {
+
+// The language model inside a config of several parts, by the name of its part.
+constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
+    {"gemma3_text", "Gemma3ForCausalLM"},
+    {"llama4_text", "Llama4ForCausalLM"},
+    {"mistral", "MistralForCausalLM"},
+    {"llama", "LlamaForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen2_5_vl_text", "Qwen2ForCausalLM"},
+    {"qwen2_vl_text", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},
+    {"qwen3_vl_text", "Qwen3ForCausalLM"},
+    {"qwen3_moe", "Qwen3MoeForCausalLM"},
+    {"qwen3_vl_moe_text", "Qwen3MoeForCausalLM"},
+    {"glm4_moe", "Glm4MoeForCausalLM"},
+    {"deepseek_v3", "DeepseekV3ForCausalLM"},
+    {"kimi_k2", "DeepseekV3ForCausalLM"},
+};
+
+// Replaces a config of several parts by its language model; what is left out is said.
+void take_text_part(Json& json, std::string& name, const std::string& origin,
+                    std::vector<std::string>& notes) {
+  if (!json.contains("text_config") || !json["text_config"].is_object()) return;
+  Json text = json["text_config"];
+  std::string type = text.contains("model_type") && text["model_type"].is_string()
+                         ? text["model_type"].get<std::string>()
+                         : "";
+  for (const auto& [known, architecture] : kTextModels) {
+    if (type != known) continue;
+    for (const char* key : {"quantization_config", "_name_or_path", "tie_word_embeddings"})
+      if (json.contains(key) && !text.contains(key)) text[key] = json[key];
+    if (type == "gemma3_text") {  // absent fields mean the architecture's own values
+      for (const auto& [key, value] : {std::pair{"vocab_size", 262208},
+                                       {"num_attention_heads", 8},
+                                       {"num_key_value_heads", 4},
+                                       {"head_dim", 256}})
+        if (!text.contains(key)) text[key] = value;
+    }
+    notes.push_back(
+        fmt::format("the language model of {} alone: its other parts (vision, audio) are not counted", name));
+    json = text;
+    name = architecture;
+    return;
+  }
+  base::fail("{}: the text part '{}' of {} is unknown", origin, type, name);
+}
+
+void note_stored_format(const Json& json, const std::string& origin, TransformerSpec& spec) {
+  StoredFormat f = read_stored_format(json, origin);
+  if (!f.weights.empty()) {
+    spec.stored_weights = f.weights + (f.experts_only ? " experts-only" : "");
+    spec.notes.push_back(fmt::format(
+        "weights in {} and keys and values in {} as the checkpoint stores them (quantization_config: {})",
+        spec.stored_weights, f.kv.empty() ? "16 bits" : f.kv, f.method));
+  }
+  spec.stored_kv = f.kv;
+  for (const char* key : {"torch_dtype", "dtype"})
+    if (json.contains(key) && json[key] == "float32" && f.weights.empty())
+      spec.notes.push_back("the checkpoint is in 32 bits; 16 are counted, as engines load it");
+}
+
+// A config without a name is called after its file, or its folder when the file is a config.json.
+std::string short_name(const std::string& origin) {
+  std::filesystem::path path(origin);
+  std::string folder = path.parent_path().filename().string();
+  return path.stem() == "config" && !folder.empty() ? folder : path.stem().string();
+}
+
+}  // namespace
+
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin) {
   Json json = Json::parse(json_text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) base::fail("{}: not a JSON object", origin);
@@ -346,20 +422,25 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
       !json["architectures"][0].is_string())
     base::fail("{}: no field 'architectures'", origin);
   std::string name = json["architectures"][0].get<std::string>();
+  TransformerSpec spec;
+  take_text_part(json, name, origin, spec.notes);
   std::vector<Architecture> all(std::begin(kArchitectures), std::end(kArchitectures));
-  for (const Architecture& architecture : hybrid_architectures()) all.push_back(architecture);
+  for (auto part : {family_architectures(), hybrid_architectures()})
+    all.insert(all.end(), part.begin(), part.end());
   for (const Architecture& architecture : all) {
     if (architecture.name != name) continue;
     ConfigReader reader(json, origin);
-    TransformerSpec spec;
     spec.family = architecture.family;
     spec.source = origin;
-    spec.name = json.contains("_name_or_path") && json["_name_or_path"].is_string()
+    spec.name = json.contains("_name_or_path") && json["_name_or_path"].is_string() &&
+                        !json["_name_or_path"].get_ref<const std::string&>().empty()
                     ? json["_name_or_path"].get<std::string>()
                     : name;
     architecture.read(reader, spec);
     reader.finish();
+    note_stored_format(json, origin, spec);
     agree_with_published(spec, origin);
+    if (spec.name == name) spec.name = short_name(origin);
     return spec;
   }
   std::string names;

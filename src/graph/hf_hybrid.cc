@@ -183,6 +183,65 @@ void recurrent_gemma(ConfigReader& r, TransformerSpec& s) {
   }
 }
 
+// Layers of both Zambas: state-space ones, and hybrid ones that put a shared attention block in front of
+// theirs.
+void zamba_layers(ConfigReader& r, TransformerSpec& s, Mixer plain) {
+  const Json& types = r.required("layers_block_type");
+  if (!types.is_array() || static_cast<int>(types.size()) != s.layers)
+    base::fail("{}: layers_block_type must name the kind of each of the {} layers", r.origin(), s.layers);
+  for (const Json& type : types) {
+    if (type != "mamba" && type != "hybrid")
+      base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
+    s.add_layer(type == "hybrid" ? Mixer::kShared : plain, Feed::kNone);
+  }
+  r.ignore({"hybrid_layer_ids",   "attn_layer_period", "attn_layer_offset",
+            "num_logits_to_keep", "use_mamba_kernels", "kv_channels",
+            "num_query_groups",   "use_mem_rope",      "use_long_context",
+            "use_mem_eff_path",   "chunk_size",        "attention_hidden_size",
+            "ffn_hidden_size",    "time_step_floor",   "time_step_limit",
+            "time_step_max",      "time_step_min",     "rope_theta",
+            "rms_norm",           "residual_in_fp32",  "rescale_prenorm_residual",
+            "mamba_expand",       "use_bias"});
+}
+
+void zamba2(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.head_dim = r.integer("attention_head_dim");
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", true);
+  s.ssm_heads = r.integer("n_mamba_heads");
+  s.ssm_inner = r.has("mamba_headdim") ? s.ssm_heads * r.integer("mamba_headdim")
+                                       : r.integer("mamba_expand") * s.hidden;
+  s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv"),
+  s.ssm_groups = r.integer("mamba_ngroups");
+  s.ssm_conv_bias = r.flag_or("use_conv_bias", true);
+  s.shared_blocks = r.integer("num_mem_blocks");
+  s.attention_adapters = r.flag_or("use_shared_attention_adapter", false);
+  if (r.flag_or("use_shared_mlp_adapter", true)) s.adapter_rank = r.integer("adapter_rank");
+  r.only("add_bias_linear", false, "biases in the feed-forward part");
+  r.ignore({"adapter_rank", "state_size", "mamba_headdim"});
+  zamba_layers(r, s, Mixer::kMamba2);
+}
+
+void zamba1(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.head_dim =
+      r.has("attention_head_dim") ? r.integer("attention_head_dim") : 2 * s.hidden / std::max(1, s.heads);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", true);
+  s.ssm_inner = r.integer("mamba_expand") * s.hidden;
+  s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv");
+  s.ssm_rank = r.has("mamba_dt_rank") && r.required("mamba_dt_rank").is_number_integer()
+                   ? r.integer("mamba_dt_rank")
+                   : (s.hidden + 15) / 16;
+  s.ssm_conv_bias = r.flag_or("mamba_conv_bias", true);
+  s.shared_blocks = 1;
+  r.only("mamba_proj_bias", false, "biases in projections");
+  r.ignore({"n_mamba_heads", "attention_head_dim",
+            "hidden_mamba_act"});  // heads of the mixer share out its weights
+  zamba_layers(r, s, Mixer::kMamba1);
+}
+
 constexpr Architecture kHybrids[] = {
     {"MambaForCausalLM", "mamba", mamba1},
     {"JambaForCausalLM", "jamba", jamba},
@@ -190,6 +249,8 @@ constexpr Architecture kHybrids[] = {
     {"FalconH1ForCausalLM", "falcon-h1", falcon_h1},
     {"NemotronHForCausalLM", "nemotron-h", nemotron_h},
     {"Qwen3NextForCausalLM", "qwen3-next", qwen3_next},
+    {"Zamba2ForCausalLM", "zamba-2", zamba2},
+    {"ZambaForCausalLM", "zamba", zamba1},
     {"RecurrentGemmaForCausalLM", "recurrent-gemma", recurrent_gemma},
 };
 

@@ -37,15 +37,15 @@ void check_plan(const Graph& graph, const Plan& plan) {
   positive(plan.ep, "ep"), positive(plan.virtual_stages, "virtual stages"),
       positive(plan.chunk_tokens, "chunk");
   if (plan.zero < 0 || plan.zero > 3) base::fail("zero stage must be 0 to 3, not {}", plan.zero);
-  for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn"})
+  for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn", "ssm.heads", "ssm.inner"})
     divides(graph, axis, plan.tp, "tensor-parallel");
-  AxisId kv = graph.find_axis("kv_heads");
-  if (kv != kNoAxis) {
+  for (const char* axis : {"kv_heads", "ssm.groups"}) {
+    AxisId kv = graph.find_axis(axis);
+    if (kv == kNoAxis) continue;
     auto heads = static_cast<int>(graph.axes[kv].extent);
     if (heads % plan.tp && plan.tp % heads)
-      base::fail(
-          "{}: {} kv_heads can neither be divided over nor replicated evenly on {} tensor-parallel ranks",
-          graph.name, heads, plan.tp);
+      base::fail("{}: {} {} can neither be divided over nor replicated evenly on {} tensor-parallel ranks",
+                 graph.name, heads, axis, plan.tp);
   }
   if (plan.ep > 1 && graph.find_axis("experts") == kNoAxis)
     base::fail("{} has no experts for ep {}", graph.name, plan.ep);

@@ -27,7 +27,8 @@ enum class Mixer : std::uint8_t {
   kMamba1,
   kDelta,
   kRecurrent,
-  kParallel
+  kParallel,
+  kShared  // Mamba 2 or 1 behind an attention block that several layers share
 };
 enum class Feed : std::uint8_t { kNone, kDense, kExperts };
 struct LayerGroup {
@@ -64,9 +65,14 @@ struct TransformerSpec {
   int ssm_rank = 0;                // Mamba 1: width of the low-rank step size
   bool ssm_inner_norms = false;    // Mamba 1 of Jamba: norms of step size, B and C
   bool shared_gate = false;        // the shared expert's output is gated
+  int shared_blocks = 0, adapter_rank = 0;  // Zamba: attention blocks that layers share, low-rank parts of each layer's own
+  bool attention_adapters = false;
   std::vector<LayerGroup> groups;  // when not empty, these are the layers and the counts above are not used
   // Vision transformer.
   int patch = 0, image_tokens = 0, classes = 0;
+  // What the checkpoint stores (stored_format.h), and what the reader left out or assumed.
+  std::string stored_weights, stored_kv;
+  std::vector<std::string> notes;
   std::string source;
 
   bool mla() const { return kv_lora > 0; }

@@ -22,8 +22,9 @@ class Compiler {
   Compiler(const Graph& graph, const Plan& plan)
       : g_(graph), p_(plan), local_(graph.axes.size()), split_(graph.axes.size(), 1) {
     for (std::size_t i = 0; i < graph.axes.size(); ++i) local_[i] = graph.axes[i].extent;
-    for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn", "vocab"}) divide(axis, plan.tp);
-    divide_kv();
+    for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn", "vocab", "ssm.heads", "ssm.inner"})
+      divide(axis, plan.tp);
+    for (const char* axis : {"kv_heads", "ssm.groups"}) divide_or_copy(axis);
     int group = plan.tp * plan.dp * plan.cp;
     expert_tp_ = graph.find_axis("experts") == kNoAxis ? 1
                  : plan.ep > 1                         ? std::max(1, plan.tp / plan.ep)
@@ -49,8 +50,9 @@ class Compiler {
     local_[id] = g_.axes[id].extent / parts;
     split_[id] = parts;
   }
-  void divide_kv() {
-    AxisId id = g_.find_axis("kv_heads");
+  // Fewer key-value heads (or groups of a state-space mixer) than ranks: each rank holds one.
+  void divide_or_copy(const char* name) {
+    AxisId id = g_.find_axis(name);
     if (id == kNoAxis) return;
     local_[id] = std::max(1.0, g_.axes[id].extent / p_.tp);
     split_[id] = p_.tp;
@@ -95,7 +97,7 @@ class Compiler {
     for (std::uint32_t t = b.first_tensor; t < b.first_tensor + b.tensor_count; ++t) {
       const Tensor& tensor = g_.tensors[t];
       AxisId free;
-      double n = elements(tensor, free) * tensor.dtype.bytes() * count;
+      double n = elements(tensor, free) * tensor.dtype.bytes() * tensor.stored * count;
       if (tensor.cls == TensorClass::kWeight) {
         program.weight_bytes += n;
         program.weights.push_back({static_cast<TensorId>(t), n});

@@ -21,7 +21,8 @@ std::string plan_text(const Plan& p) {
   return text;
 }
 
-void assumptions(Json& doc, const Cluster& cluster) {
+void assumptions(Json& doc, const Graph& graph, const Cluster& cluster) {
+  for (const std::string& note : graph.notes) doc["assumptions"].push_back(graph.name + ": " + note);
   for (FieldId field : cluster.gpu.assumed_fields_used()) {
     const FieldValue& v = cluster.gpu.at(field);
     doc["assumptions"].push_back(fmt::format("{}: {} = {} {} ({})", cluster.gpu.id(), field_spec(field).key,
@@ -178,7 +179,7 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
     report::add_notes(doc, "what to change", {});
     for (const std::string& advice : a.advice) doc["sections"].back()["notes"].push_back(advice);
   }
-  assumptions(doc, cluster);
+  assumptions(doc, graph, cluster);
   return doc;
 }
 
@@ -230,7 +231,7 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
            1e3}));
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   memory_sections(doc, memory.items, memory.capacity);
-  assumptions(doc, cluster);
+  assumptions(doc, graph, cluster);
   if (q.engine.step_seconds > 0)
     doc["assumptions"].push_back(fmt::format("engine {}: {:.1f} ms a step, {:.0f} ms a request ({})",
                                              q.engine.name, q.engine.step_seconds * 1e3,
@@ -270,7 +271,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   row("optimizer", a.optimizer);
   row("other tiers", a.offload);
   memory_sections(doc, a.items, a.capacity);
-  assumptions(doc, cluster);
+  assumptions(doc, graph, cluster);
   return doc;
 }
 

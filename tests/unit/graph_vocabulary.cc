@@ -252,8 +252,8 @@ TEST(HfConfigs, NemotronHLayersFollowThePattern) {
   // Keys and values of four attention layers only.
   Graph g = build_transformer(read_hf_config(config, "config.json"));
   EXPECT_EQ(compile(g, Plan{}).state_bytes.coefficient[kKeys], 4 * 2 * 8 * 128 * 2);
-  EXPECT_THAT(error_of([] { read_hf_config(R"({"architectures":["ZambaForCausalLM"]})", "zamba"); }),
-              HasSubstr("unknown architecture 'ZambaForCausalLM'"));
+  EXPECT_THAT(error_of([] { read_hf_config(R"({"architectures":["RwkvForCausalLM"]})", "rwkv"); }),
+              HasSubstr("unknown architecture 'RwkvForCausalLM'"));
 }
 
 }  // namespace

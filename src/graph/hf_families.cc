@@ -1,0 +1,240 @@
+// Further readers of config.json: mixtures of Qwen2, GLM, Llama 4, MiniMax and Phi, and families whose layers
+// differ from Llama's in norms, biases or activation. Shapes follow the published implementations
+// (transformers).
+#include "base/error.h"
+#include "graph/hf_readers.h"
+
+namespace orrery::graph {
+namespace {
+
+void gated(ConfigReader& r, TransformerSpec& s, bool tied) {
+  read_common_fields(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", tied);
+}
+
+// Dense and expert layers by number, as Qwen's configs say it.
+void sparse_layers(ConfigReader& r, TransformerSpec& s) {
+  int step = r.integer_or("decoder_sparse_step", 1);
+  std::set<int> dense;
+  if (r.has("mlp_only_layers"))
+    for (const Json& layer : r.required("mlp_only_layers")) dense.insert(layer.get<int>());
+  r.ignore({"mlp_only_layers"});
+  if (step < 1) base::fail("{}: decoder_sparse_step must be positive", r.origin());
+  s.dense_ffn = s.ffn;
+  s.ffn = 0;
+  if (step == 1 && dense.empty()) return;
+  for (int i = 0; i < s.layers; ++i)
+    s.add_layer(Mixer::kAttention, !dense.contains(i) && (i + 1) % step == 0 ? Feed::kExperts : Feed::kDense);
+}
+
+void qwen2_moe(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, false);
+  s.kind = "moe";
+  s.qkv_bias = r.flag_or("qkv_bias", true);
+  s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("moe_intermediate_size");
+  s.shared_experts = 1, s.shared_ffn = r.integer("shared_expert_intermediate_size"), s.shared_gate = true;
+  sparse_layers(r, s);
+  r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
+  r.ignore({"sliding_window", "layer_types"});
+}
+
+void phi(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.gated = false, s.norms_per_layer = 1, s.norm_bias = true;
+  s.qkv_bias = s.o_bias = s.mlp_bias = s.head_bias = true;
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.only("qk_layernorm", false, "norms of queries and keys");
+}
+
+void phi_moe(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.kind = "moe";
+  s.expert_ffn = r.integer("intermediate_size");
+  s.experts = r.integer("num_local_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+  s.norm_bias = true;
+  s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
+  s.head_bias = r.flag_or("lm_head_bias", false);
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.ignore({"sliding_window", "input_jitter_noise"});  // the window is longer than the trained context
+}
+
+void glm(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, false);
+  s.qkv_bias = r.flag_or("attention_bias", false);
+}
+void glm_0414(ConfigReader& r, TransformerSpec& s) {
+  glm(r, s);
+  s.norms_per_layer = 4;
+}
+
+void glm4_moe(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, false);
+  s.kind = "moe";
+  s.dense_ffn = s.ffn, s.ffn = 0;
+  s.dense_layers = r.integer("first_k_dense_replace");
+  s.experts = r.integer("n_routed_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("moe_intermediate_size");
+  s.shared_experts = r.integer("n_shared_experts");
+  s.router_bias = true;  // the correction of the balance without an auxiliary loss
+  s.qkv_bias = r.flag_or("attention_bias", false);
+  if (r.flag_or("use_qk_norm", false)) s.qk_norm = QkNorm::kHead;
+  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
+    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+}
+
+void gemma(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, true);
+  r.only("attention_bias", false, "biases in attention");
+}
+
+void llama4(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.kind = "moe";
+  s.experts = r.integer("num_local_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("intermediate_size"), s.dense_ffn = r.integer("intermediate_size_mlp");
+  s.shared_experts = 1;
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.only("attention_bias", false, "biases in attention");
+  r.ignore({"use_qk_norm", "no_rope_layers", "no_rope_layer_interval", "attn_temperature_tuning",
+            "floor_scale", "attn_scale", "for_llm_compressor", "moe_layers", "interleave_moe_layer_step",
+            "attention_chunk_size", "layer_types"});
+  if (r.has("attention_chunk_size"))
+    s.notes.push_back(
+        "three of four layers see chunks of attention_chunk_size tokens: longer contexts are charged in full "
+        "here");
+  int step = r.integer("interleave_moe_layer_step");
+  if (step < 1) base::fail("{}: interleave_moe_layer_step must be positive", r.origin());
+  if (step == 1) return;
+  for (int i = 0; i < s.layers; ++i)
+    s.add_layer(Mixer::kAttention, (i + 1) % step == 0 ? Feed::kExperts : Feed::kDense);
+}
+
+void minimax_m2(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.kind = "moe";
+  s.experts = r.integer("num_local_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  s.router_bias = r.flag_or("use_routing_bias", true);
+  if (r.flag_or("use_qk_norm", false)) s.qk_norm = QkNorm::kAll;
+  r.only("shared_intermediate_size", 0, "shared experts");
+  if (r.flag_or("use_mtp", false))
+    s.notes.push_back("the modules that predict further tokens (use_mtp) are not counted");
+  r.ignore({"attn_type_list", "mtp_transformer_layers", "num_mtp_modules", "qk_norm_type", "rotary_dim",
+            "layernorm_full_attention_beta", "layernorm_linear_attention_beta", "layernorm_mlp_beta",
+            "mlp_intermediate_size", "output_router_logits", "max_model_len", "sliding_window"});
+}
+
+void gpt_neox(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.gated = false, s.norm_bias = true, s.mlp_bias = true;
+  s.qkv_bias = s.o_bias = r.flag_or("attention_bias", true);
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.ignore({"use_parallel_residual", "rotary_pct", "rotary_emb_base"});
+}
+
+void olmo2(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, false);
+  s.qk_norm = QkNorm::kAll;
+  r.only("attention_bias", false, "biases in attention");
+}
+
+void granite(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, true);
+  s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
+  s.mlp_bias = r.flag_or("mlp_bias", false);
+  r.ignore({"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
+}
+
+void starcoder2(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, true);
+  s.gated = false, s.norm_bias = true;
+  s.qkv_bias = s.o_bias = s.mlp_bias = r.flag_or("use_bias", true);
+  if (r.has("sliding_window")) s.window = r.integer("sliding_window"), s.window_layers = s.layers;
+  r.ignore({"sliding_window", "residual_dropout", "embedding_dropout", "mlp_type", "norm_type"});
+}
+
+// Positions start behind the padding token.
+void roberta(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.kind = "encoder";
+  s.gated = false;
+  s.ffn = r.integer("intermediate_size");
+  s.learned_positions = r.integer("max_position_embeddings");
+  s.segments = r.integer("type_vocab_size");
+  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = s.embedding_norm = s.pooler = true;
+  s.final_norm = false;
+  r.ignore({"tie_word_embeddings"});
+}
+
+void t5_encoder(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "encoder";
+  s.layers = r.integer("num_layers"), s.hidden = r.integer("d_model");
+  s.heads = s.kv_heads = r.integer("num_heads"), s.head_dim = r.integer("d_kv");
+  s.ffn = r.integer("d_ff"), s.vocab = r.integer("vocab_size");
+  s.gated =
+      r.has("feed_forward_proj") && r.required("feed_forward_proj").get<std::string>().starts_with("gated");
+  s.tied = true;
+  r.ignore({"feed_forward_proj", "is_gated_act", "dense_act_fn", "num_decoder_layers", "dropout_rate",
+            "relative_attention_num_buckets", "relative_attention_max_distance", "is_encoder_decoder",
+            "decoder_start_token_id", "initializer_factor", "n_positions", "output_past",
+            "tie_word_embeddings", "classifier_dropout", "scalable_attention", "tokenizer_class"});
+  s.notes.push_back("the encoder alone: a decoder in the checkpoint is not counted");
+}
+
+void clip_text(ConfigReader& r, TransformerSpec& s) {
+  read_common_fields(r, s);
+  s.kind = "encoder";
+  s.gated = false;
+  s.ffn = r.integer("intermediate_size");
+  s.learned_positions = r.integer("max_position_embeddings");
+  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = true;
+  r.ignore({"projection_dim", "initializer_factor"});
+}
+
+// Vision and language models of Qwen whose config holds the language model's fields at its top.
+void qwen_vl(ConfigReader& r, TransformerSpec& s) {
+  gated(r, s, false);
+  s.qkv_bias = true;
+  r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
+  r.ignore({"sliding_window", "layer_types", "vision_config", "vision_start_token_id", "vision_end_token_id",
+            "vision_token_id", "image_token_id", "video_token_id"});
+  s.notes.push_back("the language model alone: the vision tower is not counted");
+}
+
+constexpr Architecture kFamilies[] = {
+    {"Qwen2MoeForCausalLM", "qwen2-moe", qwen2_moe},
+    {"PhiForCausalLM", "phi", phi},
+    {"PhiMoEForCausalLM", "phi-moe", phi_moe},
+    {"GlmForCausalLM", "glm-4", glm},
+    {"Glm4ForCausalLM", "glm-4", glm_0414},
+    {"Glm4MoeForCausalLM", "glm-4-moe", glm4_moe},
+    {"GemmaForCausalLM", "gemma", gemma},
+    {"Llama4ForCausalLM", "llama-4", llama4},
+    {"MiniMaxM2ForCausalLM", "minimax-m2", minimax_m2},
+    {"GPTNeoXForCausalLM", "gpt-neox", gpt_neox},
+    {"Olmo2ForCausalLM", "olmo-2", olmo2},
+    {"GraniteForCausalLM", "granite", granite},
+    {"Starcoder2ForCausalLM", "starcoder-2", starcoder2},
+    {"Qwen2VLForConditionalGeneration", "qwen2", qwen_vl},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2", qwen_vl},
+    {"RobertaModel", "bert", roberta},
+    {"RobertaForMaskedLM", "bert", roberta},
+    {"XLMRobertaModel", "bert", roberta},
+    {"XLMRobertaForMaskedLM", "bert", roberta},
+    {"T5EncoderModel", "t5", t5_encoder},
+    {"T5ForConditionalGeneration", "t5", t5_encoder},
+    {"UMT5EncoderModel", "t5", t5_encoder},
+    {"CLIPTextModel", "clip", clip_text},
+    {"CLIPTextModelWithProjection", "clip", clip_text},
+};
+
+}  // namespace
+
+std::span<const Architecture> family_architectures() { return kFamilies; }
+
+}  // namespace orrery::graph
