@@ -86,6 +86,7 @@ MbarrierState& AsyncOrder::mbarrier(const uint64_t* word) {
     it->second.component = components_++;
     it->second.waited.resize(warps_);
     it->second.arrived.resize(warps_);
+    it->second.passed.resize(warps_);
   }
   return it->second;
 }
@@ -97,13 +98,17 @@ MbarrierState* AsyncOrder::find(const uint64_t* word) {
 
 void AsyncOrder::arrive(int warp, MbarrierState& m, bool relaxed) {
   m.arrived[size_t(warp)] = m.phases + 1;
+  needs(m, warp);
   if (!relaxed) release(warp, m.gathered);
 }
+
+void AsyncOrder::needs(MbarrierState& m, int warp) { join(m.causes, knowledge_[size_t(warp)].now); }
 
 void AsyncOrder::phase_done(MbarrierState& m) {
   join(m.done.now, m.gathered.now);
   join(m.done.fenced, m.gathered.fenced);
   m.gathered = {};
+  m.causes.clear();
   m.phases++;
 }
 

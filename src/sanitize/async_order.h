@@ -38,8 +38,10 @@ struct MbarrierState {
   Moment init, bytes;                     // bytes: the last copy that told it
   AsyncKnowledge gathered, done;               // of the arrivals of the phase that runs; of the last complete one
   uint32_t barriers = 0;                  // AsyncOrder::barriers() at the initialisation
-  uint32_t phases = 0;                    // complete since the initialisation
+  uint32_t phases = 0, first = 0;         // complete, of all that ever lay there; of those before the initialisation
+  Clock causes;                           // what must have happened for the phase that runs to end
   std::vector<uint32_t> waited, arrived;  // per warp: phases known from its own last wait; phase of its last arrival plus one
+  std::vector<Moment> passed;             // per warp: its last wait by parity that passed
 };
 
 class AsyncOrder {
@@ -52,6 +54,12 @@ class AsyncOrder {
   /// True when `warp` knows of `moment`.
   bool knows(int warp, const Moment& moment) const { return warp == moment.warp || at(knowledge_[size_t(warp)].now, uint32_t(moment.warp)) >= moment.clock; }
   bool knows_fenced(int warp, const Moment& moment) const { return at(knowledge_[size_t(warp)].fenced, uint32_t(moment.warp)) >= moment.clock; }
+  /// Phases that the warp knows to be complete.
+  uint32_t phases_known(int warp, const MbarrierState& m) const { return at(knowledge_[size_t(warp)].now, m.component); }
+  /// The phase that runs cannot end before `moment`.
+  bool ends_after(const MbarrierState& m, const Moment& moment) const { return at(m.causes, uint32_t(moment.warp)) >= moment.clock; }
+  /// The phase that runs cannot end before what `warp` does now, an arrival or a copy; relaxed or not.
+  void needs(MbarrierState& m, int warp);
   bool knows_phase(int warp, const MbarrierState& m, uint32_t phase) const { return at(knowledge_[size_t(warp)].now, m.component) > phase; }
 
   void fence(int warp);

@@ -164,7 +164,10 @@ uint32_t Asynccheck::open(Resident& r, const AsyncEvent& e) {
 void Asynccheck::async_copy(const AsyncEvent& e) {
   if (!relevant_) return;
   Resident& r = at(e.where);
-  if (e.mbarrier) check_bar(r, e);
+  if (e.mbarrier) {
+    check_bar(r, e);
+    r.order->needs(r.order->mbarrier(e.mbarrier), r.order->warp_of(*e.where.warp));
+  }
   if (e.tensor_map) check_map(r, e);
   const uint32_t id = open(r, e);
   if (e.kind == AsyncKind::wgmma && r.registers[e.where.warp].issue(e.where, r.operations[id].issue))

@@ -95,6 +95,8 @@ class Asynccheck : public exec::Observer {
   void wait_wgmma(Resident& r, const exec::Where& where, uint32_t left);
   void fence(Resident& r, const exec::Where& where);
   void use_of(Resident& r, MbarrierState& m, const exec::MbarrierEvent& e);
+  void check_wait(Resident& r, MbarrierState& m, const exec::MbarrierEvent& e, const Moment& here);
+  void check_waits_before(Resident& r, MbarrierState& m, const Moment& here);
   void left_bytes(Resident& r, const exec::CtaContext& cta);
 
   void report(const char* kind, const Moment& here, std::string message, std::string remedy, std::vector<std::pair<std::string, Moment>> others, uint64_t address = 0);

@@ -57,7 +57,8 @@ void Asynccheck::mbarrier(const MbarrierEvent& e) {
     const uint32_t base = m.phases;  // what warps know of earlier phases must not count for the new ones
     m = MbarrierState{};
     m.component = component;
-    m.phases = base;
+    m.phases = m.first = base;
+    m.passed.resize(r.order->warps());
     m.waited.assign(r.order->warps(), base);
     m.arrived.assign(r.order->warps(), 0);
     m.live = true;
@@ -79,10 +80,14 @@ void Asynccheck::mbarrier(const MbarrierEvent& e) {
     if (mine == m.phases + 1 && mbarrier::pending(e.before) == 0)
       report("parity", here, fmt::format("this wait for parity {} passes because of phase {}, which was complete before; this warp has arrived in phase {}, which is not complete", e.phase, int64_t(m.phases) - 1, m.phases),
              "flip the parity every time the mbarrier completes a phase", {}, offset);
+    else check_wait(r, m, e, here);
     r.order->passed(warp, m);
     return;
   }
-  if (e.op == MbarrierOp::complete_tx) m.bytes = here;
+  if (e.op == MbarrierOp::complete_tx) {
+    m.bytes = here;
+    if (!e.by_copy) r.order->needs(m, warp);
+  }
   if (e.op == MbarrierOp::arrive || e.op == MbarrierOp::arrive_drop) {
     if (e.by_copy) {  // cp.async.mbarrier.arrive: the thread's earlier copies are complete with this phase
       for (uint32_t id : r.pending[e.where.warp])
@@ -91,7 +96,37 @@ void Asynccheck::mbarrier(const MbarrierEvent& e) {
     const isa::Form& f = e.where.code->program->code[e.where.pc].form;
     r.order->arrive(warp, m, f.has(Mod::relaxed));
   }
-  if (mbarrier::phase(e.before) != mbarrier::phase(e.after)) r.order->phase_done(m);
+  if (mbarrier::phase(e.before) == mbarrier::phase(e.after)) return;
+  check_waits_before(r, m, here);
+  r.order->phase_done(m);
+}
+
+/// A wait that passed by a phase's parity: it may have come before the phase of the other parity in between was complete,
+/// unless its warp knew of that.
+void Asynccheck::check_wait(Resident& r, MbarrierState& m, const MbarrierEvent& e, const Moment& here) {
+  if (!e.where.code->program->code[e.where.pc].form.has(Mod::parity)) return;
+  m.passed[size_t(here.warp)] = here;
+  const uint32_t known = std::max(m.first, r.order->phases_known(here.warp, m));
+  if (m.phases < known + 2) return;
+  const uint32_t met = m.phases - m.first;  // of this initialisation
+  report("parity", here,
+         fmt::format("this wait for parity {} passes when {} phases are complete, and nothing tells this warp that the one before, phase {}, was: had it come before the end of that, it would have passed because of {}",
+                     e.phase, met, met - 2, met > 2 ? fmt::format("phase {}", met - 3) : "the parity that a new mbarrier has"),
+         "wait for every phase in turn, or let those who wait for the phases in between tell this warp (an mbarrier, a barrier) before it waits", {{"is initialised here", m.init}},
+         offset_of(*e.where.warp->cta, e.word));
+}
+
+/// A phase ends: waits that passed because of the one before must have come before that for certain. Later ones would wait
+/// for the phase after this one.
+void Asynccheck::check_waits_before(Resident& r, MbarrierState& m, const Moment& here) {
+  for (Moment& wait : m.passed) {
+    if (wait.warp < 0) continue;
+    const bool certain = m.waited[size_t(wait.warp)] != m.phases || r.order->ends_after(m, wait);
+    if (!certain)
+      report("parity", wait, fmt::format("this wait passes because of phase {}, and nothing orders it before the end of phase {}: had it come later, it would have waited for the end of phase {}", int64_t(m.phases) - m.first - 1, m.phases - m.first, m.phases - m.first + 1),
+             "wait once for every phase, and arrive (here or on the mbarrier that the next phase waits for) after the wait", {{"the next phase ends here", here}, {"is initialised here", m.init}});
+    wait.warp = -1;
+  }
 }
 
 /// The asynchronous proxy must see the initialisation of the mbarrier that it is to tell. Where the block has met since,
