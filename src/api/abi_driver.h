@@ -60,6 +60,20 @@ struct CUDA_KERNEL_NODE_PARAMS {
   CUkernel kern; CUcontext ctx;
 };
 struct CUDA_MEMSET_NODE_PARAMS { CUdeviceptr dst; size_t pitch; unsigned value, elementSize; size_t width, height; };
+struct CUgraphNodeParams {
+  int type, reserved0[3];
+  union {
+    long long reserved1[29];
+    CUDA_KERNEL_NODE_PARAMS kernel;
+    struct { int flags, reserved; CUcontext ctx; CUDA_MEMCPY3D copyParams; } memcpy;
+    CUDA_MEMSET_NODE_PARAMS memset;
+    cudaHostNodeParams host;
+    struct { CUgraph graph; int ownership; } graph;
+    struct { CUevent event; } event;
+    cudaConditionalNodeParams conditional;
+  };
+  long long reserved2;
+};
 struct CUlaunchConfig {
   unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes; CUstream hStream; cudaLaunchAttribute* attrs; unsigned numAttrs;
 };

@@ -113,6 +113,14 @@ enum LaunchAttribute : int {
 struct cudaGraphEdgeData { unsigned char from_port, to_port, type, reserved[5]; };
 struct cudaGraphInstantiateParams { unsigned long long flags; cudaStream_t uploadStream; cudaGraphNode_t errNode_out; int result_out; };
 struct cudaGraphExecUpdateResultInfo { int result; cudaGraphNode_t errorNode, errorFromNode; };
+// Also the driver's; a context follows that stands for the current one.
+struct cudaConditionalNodeParams {
+  unsigned long long handle;
+  int type;
+  unsigned size;
+  cudaGraph_t* phGraph_out;
+  void* ctx;
+};
 struct cudaGraphNodeParams {
   int type, reserved0[3];
   union {
@@ -126,6 +134,7 @@ struct cudaGraphNodeParams {
     struct { cudaEvent_t event; } eventRecord;
     cudaMemAllocNodeParams alloc;
     struct { void* dptr; } free;
+    cudaConditionalNodeParams conditional;
   };
   long long reserved2;
 };

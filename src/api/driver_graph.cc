@@ -34,6 +34,22 @@ Work work_of(const cudaHostNodeParams* p) {
   return HostWork{p->fn, p->userData, {}};
 }
 
+// Work of the general node description.
+Work work_of(Context& context, CUgraphNodeParams* p) {
+  require(p != nullptr, Status::invalid_value);
+  switch (p->type) {
+    case 0: return work_of(context, &p->kernel);
+    case 1: return work_of(&p->memcpy.copyParams);
+    case 2: return work_of(&p->memset);
+    case 3: return work_of(&p->host);
+    case 4: return ChildWork{graph_of(p->graph.graph)->clone()};
+    case 5: return EmptyWork{};
+    case 6: return EventWaitWork{event_of(p->event.event)};
+    case 7: return EventRecordWork{event_of(p->event.event)};
+    default: throw Failure(Status::not_supported, fmt::format("graph nodes of type {} are not supported", p->type));
+  }
+}
+
 template <class Make>
 int add(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, Make make) {
   return driver_in([&](Context& context) {
@@ -61,10 +77,10 @@ API(cuGraphCreate)(CUgraph* out, unsigned flags) {
   });
 }
 API(cuGraphDestroy)(CUgraph graph) {
-  return driver([&] { handles<Graph>().take(graph, Status::invalid_value); });
+  return driver([&] { destroy_graph(graph); });
 }
 API(cuGraphClone)(CUgraph* out, CUgraph graph) {
-  return driver([&] { *out = reinterpret_cast<CUgraph>(handles<Graph>().add(graph_of(graph)->clone())); });
+  return driver([&] { *out = reinterpret_cast<CUgraph>(clone_graph(graph)); });
 }
 API(cuGraphNodeFindInClone)(CUgraphNode* out, CUgraphNode original, CUgraph clone) {
   return driver([&] {
@@ -96,6 +112,23 @@ API(cuGraphAddEventRecordNode)(CUgraphNode* out, CUgraph graph, const CUgraphNod
 }
 API(cuGraphAddEventWaitNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, CUevent event) {
   return add(out, graph, deps, n, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
+}
+API(cuGraphAddNode_v2)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, const cudaGraphEdgeData*, size_t n, CUgraphNodeParams* p) {
+  constexpr int kConditional = 13;
+  if (!p || p->type != kConditional) return add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
+  return driver_in([&](Context&) {
+    require(out != nullptr, Status::invalid_value);
+    *out = reinterpret_cast<CUgraphNode>(add_conditional_node(graph, deps, n, p->conditional));
+  });
+}
+API(cuGraphAddNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, CUgraphNodeParams* p) {
+  return orrery_cuGraphAddNode_v2(out, graph, deps, nullptr, n, p);
+}
+API(cuGraphConditionalHandleCreate)(unsigned long long* out, CUgraph graph, CUcontext, unsigned default_value, unsigned flags) {
+  return driver_in([&](Context&) {
+    require(out != nullptr, Status::invalid_value);
+    *out = create_condition(graph, default_value, flags);
+  });
 }
 API(cuGraphKernelNodeGetParams_v2)(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* out) {
   return driver([&] {

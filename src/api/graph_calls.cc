@@ -74,10 +74,49 @@ Work memset_work(const abi::cudaMemsetParams& params) {
   return work;
 }
 
+unsigned long long create_condition(const void* graph, unsigned default_value, unsigned flags) {
+  constexpr unsigned kAssignDefault = 1;
+  require((flags & ~kAssignDefault) == 0, Status::invalid_value);
+  return graph_of(graph)->create_condition(default_value, flags & kAssignDefault)->handle;
+}
+
+GraphNode* add_conditional_node(const void* graph, const void* dependencies, size_t count, abi::cudaConditionalNodeParams& params) {
+  GraphNode* const node = graph_of(graph)->add_conditional(params.handle, params.type, params.size, nodes_of(dependencies, count));
+  auto& work = std::get<device::ConditionalWork>(node->work);
+  work.body_handles = std::make_shared<std::vector<void*>>();
+  for (const auto& body : work.bodies) work.body_handles->push_back(handles<Graph>().add(body));
+  params.phGraph_out = reinterpret_cast<abi::cudaGraph_t*>(work.body_handles->data());
+  return node;
+}
+
+Graph* clone_graph(const void* handle) {
+  auto graph = graph_of(handle);
+  if (graph->has_conditional()) throw Failure(Status::not_supported, "a graph with conditional nodes cannot be cloned");
+  return handles<Graph>().add(graph->clone());
+}
+
+namespace {
+/// The handles of bodies die with the graph that holds the node.
+void forget_bodies(const Graph& graph) {
+  for (const auto& node : graph.nodes())
+    if (const auto* work = std::get_if<device::ConditionalWork>(&node->work))
+      for (const auto& body : work->bodies) {
+        forget_bodies(*body);
+        if (handles<Graph>().find(body.get())) handles<Graph>().take(body.get());
+      }
+}
+}  // namespace
+
+void destroy_graph(const void* handle) { forget_bodies(*handles<Graph>().take(handle, Status::invalid_value)); }
+
 GraphExec* instantiate(const std::shared_ptr<Graph>& graph, uint64_t flags) {
   require((flags & ~uint64_t{15}) == 0, Status::invalid_value);
-  if (flags & 4) throw Failure(Status::not_supported, "graphs that kernels launch are not supported");
-  return handles<GraphExec>().add(std::make_shared<GraphExec>(graph, flags));
+  const bool conditional = graph->has_conditional();
+  if (conditional && !graph->instance.expired())
+    throw Failure(Status::not_supported, "a graph with conditional nodes has one executable at a time: destroy the other first");
+  auto exec = std::make_shared<GraphExec>(graph, flags);
+  if (conditional) graph->instance = exec;
+  return handles<GraphExec>().add(std::move(exec));
 }
 
 void launch_graph(Context& context, const void* handle, const void* stream) {

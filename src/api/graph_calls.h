@@ -36,6 +36,12 @@ Work kernel_work(Context& context, const void* function, exec::Dim3 grid, exec::
 /// Parameter buffer and size out of the `extra` list of a launch.
 void read_extra(device::LaunchRequest& request, void** extra);
 Work memset_work(const abi::cudaMemsetParams& params);
+/// The handle of a condition that nodes of `graph` can have. Throws Failure(invalid_value).
+unsigned long long create_condition(const void* graph, unsigned default_value, unsigned flags);
+/// Adds a conditional node and fills params.phGraph_out with the graphs of its bodies. Throws Failure(invalid_value).
+GraphNode* add_conditional_node(const void* graph, const void* dependencies, size_t count, abi::cudaConditionalNodeParams& params);
+Graph* clone_graph(const void* graph);
+void destroy_graph(const void* graph);
 GraphExec* instantiate(const std::shared_ptr<Graph>& graph, uint64_t flags);
 void launch_graph(Context& context, const void* exec, const void* stream);
 

@@ -65,6 +65,25 @@ void launch(Context& context, const void* stream, const void* function, device::
   }
 }
 
+abi::cudaFuncAttributes attributes_of(device::Function& function) {
+  const device::FunctionFacts facts = function.facts();
+  abi::cudaFuncAttributes out{};
+  out.sharedSizeBytes = facts.static_shared;
+  out.constSizeBytes = facts.constant_bytes;
+  out.localSizeBytes = facts.local_bytes;
+  out.maxThreadsPerBlock = int(facts.max_threads);
+  out.numRegs = int(facts.registers);
+  out.ptxVersion = out.binaryVersion = facts.binary_version;
+  out.maxDynamicSharedSizeBytes = int(function.dynamic_shared_limit(facts.static_shared));
+  out.preferredShmemCarveout = function.carveout;
+  out.requiredClusterWidth = int(facts.required_cluster[0]);
+  out.requiredClusterHeight = int(facts.required_cluster[1]);
+  out.requiredClusterDepth = int(facts.required_cluster[2]);
+  out.clusterSchedulingPolicyPreference = function.scheduling_policy;
+  out.nonPortableClusterSizeAllowed = function.non_portable_cluster;
+  return out;
+}
+
 void set_function_attribute(Context& context, device::Function& function, int attribute, int value) {
   switch (attribute) {
     case 8: {

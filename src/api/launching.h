@@ -17,6 +17,8 @@ LaunchEvents apply_attributes(device::LaunchRequest& request, const abi::cudaLau
 /// Resolves the function and submits the launch. Throws Failure.
 void launch(Context& context, const void* stream, const void* function, device::LaunchRequest& request);
 
+/// What cudaFuncGetAttributes says, on the host and on the device.
+abi::cudaFuncAttributes attributes_of(device::Function& function);
 /// cudaFuncAttribute and CUfunction_attribute share these numbers. Throws Failure(invalid_value).
 void set_function_attribute(Context& context, device::Function& function, int attribute, int value);
 size_t available_dynamic_shared(Context& context, device::Function& function, int blocks, int threads);

@@ -114,12 +114,12 @@ API(cudaGraphCreate)(cudaGraph_t* out, unsigned flags) {
   });
 }
 API(cudaGraphDestroy)(cudaGraph_t graph) {
-  return runtime_in([&](Context&) { handles<Graph>().take(graph, Status::invalid_value); });
+  return runtime_in([&](Context&) { destroy_graph(graph); });
 }
 API(cudaGraphClone)(cudaGraph_t* out, cudaGraph_t graph) {
   return runtime_in([&](Context&) {
     require(out != nullptr, Status::invalid_value);
-    *out = reinterpret_cast<cudaGraph_t>(handles<Graph>().add(graph_of(graph)->clone()));
+    *out = reinterpret_cast<cudaGraph_t>(clone_graph(graph));
   });
 }
 API(cudaGraphNodeFindInClone)(cudaGraphNode_t* out, cudaGraphNode_t original, cudaGraph_t clone) {
@@ -172,7 +172,18 @@ API(cudaGraphAddMemFreeNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cuda
   return add(out, graph, deps, n, [&](Context&) { return Work{FreeWork{0}}; });
 }
 API(cudaGraphAddNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, const cudaGraphEdgeData*, size_t n, cudaGraphNodeParams* p) {
-  return add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
+  constexpr int kConditional = 13;
+  if (!p || p->type != kConditional) return add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
+  return runtime_in([&](Context&) {
+    require(out != nullptr, Status::invalid_value);
+    *out = reinterpret_cast<cudaGraphNode_t>(add_conditional_node(graph, deps, n, p->conditional));
+  });
+}
+API(cudaGraphConditionalHandleCreate)(unsigned long long* out, cudaGraph_t graph, unsigned default_value, unsigned flags) {
+  return runtime_in([&](Context&) {
+    require(out != nullptr, Status::invalid_value);
+    *out = create_condition(graph, default_value, flags);
+  });
 }
 API(cudaGraphAddNode_12)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, cudaGraphNodeParams* p) {
   return orrery_cudaGraphAddNode(out, graph, deps, nullptr, n, p);

@@ -139,23 +139,7 @@ PER_THREAD(cudaLaunchHostFunc, _ptsz)
 API(cudaFuncGetAttributes)(cudaFuncAttributes* out, const void* handle) {
   return runtime_in([&](Context& context) {
     require(out != nullptr, Status::invalid_value);
-    auto function = function_of(context, handle);
-    device::FunctionFacts facts = function->facts();
-    *out = {};
-    out->sharedSizeBytes = facts.static_shared;
-    out->constSizeBytes = facts.constant_bytes;
-    out->localSizeBytes = facts.local_bytes;
-    out->maxThreadsPerBlock = int(facts.max_threads);
-    out->numRegs = int(facts.registers);
-    out->ptxVersion = out->binaryVersion = facts.binary_version;
-    out->maxDynamicSharedSizeBytes = int(function->dynamic_shared_limit(facts.static_shared));
-    out->preferredShmemCarveout = function->carveout;
-    out->clusterDimMustBeSet = 0;
-    out->requiredClusterWidth = int(facts.required_cluster[0]);
-    out->requiredClusterHeight = int(facts.required_cluster[1]);
-    out->requiredClusterDepth = int(facts.required_cluster[2]);
-    out->clusterSchedulingPolicyPreference = function->scheduling_policy;
-    out->nonPortableClusterSizeAllowed = function->non_portable_cluster;
+    *out = attributes_of(*function_of(context, handle));
   });
 }
 

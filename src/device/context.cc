@@ -191,6 +191,13 @@ std::shared_ptr<Module> Context::load(Image image) {
   return module;
 }
 
+std::shared_ptr<Function> Context::function_at(uint64_t address) {
+  std::lock_guard lock(module_mutex_);
+  for (auto& [module, owner] : modules_)
+    if (auto function = owner->function_at(address)) return function;
+  return nullptr;
+}
+
 void Context::unload(Module* module) {
   std::shared_ptr<Module> last;
   std::lock_guard lock(module_mutex_);

@@ -75,6 +75,8 @@ class Context {
 
   std::shared_ptr<Module> load(Image image);
   void unload(Module* module);
+  /// The kernel of a loaded module whose address device code has, or null.
+  std::shared_ptr<Function> function_at(uint64_t address);
 
  private:
   std::vector<Mark> edges_for(const Stream& stream);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "device/status.h"
@@ -18,6 +19,12 @@ std::mutex live_mutex;
 std::unordered_set<const GraphNode*>& live_nodes() {
   static auto* set = new std::unordered_set<const GraphNode*>;
   return *set;
+}
+
+/// By handle; guarded by live_mutex.
+std::unordered_map<uint64_t, std::weak_ptr<Condition>>& conditions() {
+  static auto* map = new std::unordered_map<uint64_t, std::weak_ptr<Condition>>;
+  return *map;
 }
 
 void note_node(const GraphNode* node, bool live) {
@@ -48,8 +55,49 @@ int type_of(const Work& work) {
     int operator()(const ValueWork&) { return 12; }
     int operator()(const BatchWork&) { return 12; }
     int operator()(const GraphLaunchWork&) { return 4; }
+    int operator()(const ConditionalWork&) { return 13; }
   };
   return std::visit(Visitor{}, work);
+}
+
+std::shared_ptr<Condition> find_condition(uint64_t handle) {
+  std::lock_guard lock(live_mutex);
+  const auto at = conditions().find(handle);
+  return at == conditions().end() ? nullptr : at->second.lock();
+}
+
+std::shared_ptr<Condition> Graph::create_condition(uint32_t default_value, bool assign_default) {
+  static std::atomic<uint64_t> next{1};
+  auto condition = std::make_shared<Condition>();
+  condition->handle = next++;
+  condition->default_value = default_value;
+  condition->assign_default = assign_default;
+  conditions_.push_back(condition);
+  std::lock_guard lock(live_mutex);
+  std::erase_if(conditions(), [](const auto& item) { return item.second.expired(); });
+  conditions()[condition->handle] = condition;
+  return condition;
+}
+
+GraphNode* Graph::add_conditional(uint64_t handle, int kind, uint32_t bodies, const std::vector<GraphNode*>& dependencies) {
+  const auto at = std::ranges::find_if(conditions_, [&](const auto& c) { return c->handle == handle; });
+  require(at != conditions_.end() && !(*at)->used && kind >= 0 && kind <= int(ConditionKind::switch_), Status::invalid_value);
+  ConditionalWork work;
+  work.condition = *at;
+  work.kind = ConditionKind(kind);
+  const uint32_t most = work.kind == ConditionKind::if_ ? 2 : work.kind == ConditionKind::while_ ? 1 : 1u << 16;
+  require(bodies >= 1 && bodies <= most, Status::invalid_value);
+  for (uint32_t i = 0; i < bodies; i++) work.bodies.push_back(std::make_shared<Graph>());
+  GraphNode* const node = add(std::move(work), dependencies);
+  (*at)->used = true;
+  return node;
+}
+
+bool Graph::has_conditional() const {
+  return std::ranges::any_of(nodes_, [](const auto& node) {
+    const auto* child = std::get_if<ChildWork>(&node->work);
+    return std::holds_alternative<ConditionalWork>(node->work) || (child && child->graph->has_conditional());
+  });
 }
 
 Graph::Graph() : id_(next_graph_id++) {}
@@ -98,6 +146,7 @@ std::vector<GraphNode*> Graph::dependents(const GraphNode* node) const {
 std::shared_ptr<Graph> Graph::clone() const {
   auto copy = std::make_shared<Graph>();
   copy->user_objects = user_objects;
+  copy->conditions_ = conditions_;
   for (auto& node : nodes_) {
     Work work = node->work;
     if (auto* child = std::get_if<ChildWork>(&work)) child->graph = child->graph->clone();
@@ -132,7 +181,7 @@ std::vector<GraphNode*> Graph::sorted() const {
 }
 
 std::string Graph::to_dot() const {
-  static const char* const kNames[] = {"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "record event", "", "", "alloc", "free", "mem op"};
+  static const char* const kNames[] = {"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "record event", "", "", "alloc", "free", "mem op", "conditional"};
   std::string text = "digraph dot {\n";
   for (auto& node : nodes_) text += fmt::format("  n{} [label=\"{} {}\"];\n", node->id, node->id, kNames[type_of(node->work)]);
   for (auto& node : nodes_)
@@ -143,11 +192,23 @@ std::string Graph::to_dot() const {
 GraphExec::GraphExec(const std::shared_ptr<Graph>& graph, uint64_t flags) : keeps_(graph->clone()), flags_(flags) { append(*graph, {}); }
 
 void GraphExec::append(const Graph& graph, std::vector<const GraphNode*> path) {
+  for (const auto& condition : graph.conditions_) {
+    require(condition->used, Status::invalid_value);
+    conditions_.push_back(condition);
+  }
   for (GraphNode* node : graph.sorted()) {
     if (auto* child = std::get_if<ChildWork>(&node->work)) {
       size_t first = entries_.size();
       append(*child->graph, path);
       children_[node] = {first, entries_.size()};
+    } else if (auto* conditional = std::get_if<ConditionalWork>(&node->work)) {
+      ConditionalWork ready = *conditional;
+      for (const auto& body : ready.bodies) {
+        const GraphExec inner(body, 0);
+        ready.runs.push_back(inner.snapshot());
+        conditions_.insert(conditions_.end(), inner.conditions_.begin(), inner.conditions_.end());
+      }
+      entries_.push_back({node, std::make_shared<const NodeWork>(NodeWork{std::move(ready)}), node->enabled});
     } else {
       entries_.push_back({node, std::make_shared<const NodeWork>(NodeWork{node->work}), node->enabled});
     }
@@ -193,7 +254,7 @@ GraphLaunchWork GraphExec::snapshot() const {
   auto nodes = std::make_shared<std::vector<std::shared_ptr<const NodeWork>>>();
   for (const Entry& entry : entries_)
     if (entry.enabled) nodes->push_back(entry.work);
-  return {std::move(nodes)};
+  return {std::move(nodes), conditions_, weak_from_this().lock()};
 }
 
 std::shared_ptr<Capture> capture_of(const Stream& stream) {

@@ -4,8 +4,10 @@
 // usually of a hand-made one; instantiate() sorts. A GraphExec is flat: child graphs are expanded, each entry holds its
 // own immutable Work, so that a launch in flight never sees an update.
 // Threads: graphs under construction are guarded by Context::capture_lock() (capture) or by the caller, as in CUDA.
-// Not here: conditional nodes (refused by name in api/).
+// A conditional node owns the graphs of its bodies; its Condition is shared by all copies of the node, so a graph with
+// one has at most one executable at a time.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,6 +29,17 @@ struct GraphNode {
   uint64_t id = 0;
   bool enabled = true;
 };
+
+/// The value behind a conditional node, which kernels set.
+struct Condition {
+  uint64_t handle = 0;
+  std::atomic<uint32_t> value{0};
+  uint32_t default_value = 0;
+  bool assign_default = false;  // at each launch of the graph
+  bool used = false;            // a node has it
+};
+/// The condition with that handle, or null.
+std::shared_ptr<Condition> find_condition(uint64_t handle);
 
 /// Type numbers of the ABI (cudaGraphNodeType and CUgraphNodeType agree).
 int type_of(const Work& work);
@@ -53,12 +66,22 @@ class Graph : public std::enable_shared_from_this<Graph> {
   uint64_t id() const { return id_; }
   std::string to_dot() const;
 
+  std::shared_ptr<Condition> create_condition(uint32_t default_value, bool assign_default);
+  /// The node and the graphs of its bodies, in its work. Throws Failure(invalid_value): a condition that is not this
+  /// graph's or has a node already, or a number of bodies that the kind does not have.
+  GraphNode* add_conditional(uint64_t condition, int kind, uint32_t bodies, const std::vector<GraphNode*>& dependencies);
+  bool has_conditional() const;
+  /// The executable of a graph with conditional nodes.
+  std::weak_ptr<GraphExec> instance;
+
   std::vector<std::pair<std::shared_ptr<void>, uint32_t>> user_objects;
 
  private:
   const uint64_t id_;
   std::vector<std::unique_ptr<GraphNode>> nodes_;
   std::map<const GraphNode*, GraphNode*> from_original_;
+  std::vector<std::shared_ptr<Condition>> conditions_;
+  friend class GraphExec;
 };
 
 /// True when `node` is a node of a live graph.
@@ -76,7 +99,7 @@ struct Capture {
   std::vector<Stream*> streams;
 };
 
-class GraphExec {
+class GraphExec : public std::enable_shared_from_this<GraphExec> {
  public:
   explicit GraphExec(const std::shared_ptr<Graph>& graph, uint64_t flags);
   struct Entry {
@@ -102,6 +125,7 @@ class GraphExec {
   void append(const Graph& graph, std::vector<const GraphNode*> path);
   Entry& find(const GraphNode* node);
   std::vector<Entry> entries_;
+  std::vector<std::shared_ptr<Condition>> conditions_;
   std::shared_ptr<Graph> keeps_;      // a clone: keeps user objects and child graphs alive
   std::map<const GraphNode*, std::pair<size_t, size_t>> children_;  // child node -> range of entries
   uint64_t flags_ = 0;

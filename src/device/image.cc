@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -38,13 +39,22 @@ std::span<const std::byte> container_at(const void* data) {
                             file, capability, capability == 90 ? "a" : "", capability, capability == 90 ? "a" : "", capability));
 }
 
-void add_container(Image& image, const void* data, uint32_t capability) {
+/// Whether a container is NVIDIA's library for kernels that launch kernels. Its functions are the device's own here
+/// (api/device_runtime.cc), and its PTX is for the newest architecture only.
+bool is_device_runtime(const std::vector<FatbinEntry>& entries) {
+  if (entries.empty()) return false;
+  const auto ptx = std::ranges::find_if(entries, [](const FatbinEntry& e) { return e.is_ptx; });
+  const std::string code = unpack(ptx != entries.end() ? *ptx : entries.front());
+  return code.find("__cudaCDP2LaunchDeviceV2_ptsz") != std::string::npos && code.find("__cudaCDP2Memset3DAsync_ptsz") != std::string::npos;
+}
+
+void add_container(Image& image, const void* data, uint32_t capability, bool linked = false) {
   std::vector<FatbinEntry> entries;
   std::string text;
   uint32_t lowest = UINT32_MAX;
   try {
     entries = read_fatbin(container_at(data));
-    if (entries.empty()) return;
+    if (entries.empty() || (linked && is_device_runtime(entries))) return;
     if (const FatbinEntry* best = choose_ptx(entries, capability)) text = unpack(*best);
   } catch (const base::Error& error) {
     throw Failure(Status::invalid_image, image.origin.empty() ? error.what() : image.origin + ": " + error.what());
@@ -57,7 +67,7 @@ void add_container(Image& image, const void* data, uint32_t capability) {
 
 void add_wrapper(Image& image, const Wrapper& wrapper, uint32_t capability) {
   if (wrapper.version == 2 && wrapper.extra) {
-    for (const void* const* part = wrapper.extra; *part; part++) add_container(image, *part, capability);
+    for (const void* const* part = wrapper.extra; *part; part++) add_container(image, *part, capability, true);
     if (!image.texts.empty()) return;
   }
   add_container(image, wrapper.data, capability);

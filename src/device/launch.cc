@@ -2,8 +2,11 @@
 #include "device/launch.h"
 
 #include <cstring>
+#include <iterator>
+#include <optional>
 
 #include "device/device.h"
+#include "device/grid.h"
 
 namespace orrery::device {
 namespace {
@@ -156,9 +159,18 @@ LaunchWork make_launch(Context& context, const LaunchRequest& request) {
   return work;
 }
 
-void run_launch(Context& context, const LaunchWork& work) {
+namespace {
+
+/// Work still to do in a tree of grids, last first. Nothing: the end of a grid, whose requests stood above; what it left for
+/// its tail stands below, so that a chain of grids which each launch the next for their tail may be endless.
+using Todo = std::vector<std::optional<Work>>;
+
+/// Runs one grid and puts what it asked for on `todo`.
+void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool launched_by_kernel, Todo& todo) {
   static std::atomic<uint64_t> grid_id{1};
   exec::Machine machine = machine_for(context);
+  Grid grid(context, graph, todo.size() + launched_by_kernel);
+  machine.services = &grid;
   exec::Launch launch;
   try {
     launch.kernel = work.function->kernel();
@@ -169,6 +181,7 @@ void run_launch(Context& context, const LaunchWork& work) {
     launch.params = work.params;
     launch.cooperative = work.cooperative;
     launch.grid_id = grid_id++;
+    launch.graph = graph ? reinterpret_cast<uint64_t>(graph->graph) : 0;
     Workspace workspace(context, work.cooperative);
     launch.workspace = workspace.address;
     timing::LaunchTimer* const timer = system().timer();
@@ -176,11 +189,33 @@ void run_launch(Context& context, const LaunchWork& work) {
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
     system().record().add(work.function->name(), work.function->bounded(), machine.options.fast_numerics, result);
-    if (result.fault) context.break_with(status_of(result.fault->kind), describe(*result.fault));
+    if (result.fault) return context.break_with(status_of(result.fault->kind), describe(*result.fault));
   } catch (const Failure& failure) {
-    context.break_with(failure.status(), std::string("orrery: ") + failure.what());
+    return context.break_with(failure.status(), std::string("orrery: ") + failure.what());
   } catch (const std::exception& error) {
-    context.break_with(Status::launch_failure, fmt::format("orrery: launch of {}: {}", work.function->name(), error.what()));
+    return context.break_with(Status::launch_failure, fmt::format("orrery: launch of {}: {}", work.function->name(), error.what()));
+  }
+  std::vector<Work> tail = grid.take_tail(), requests = grid.take_requests();
+  std::move(tail.rbegin(), tail.rend(), std::back_inserter(todo));
+  if (requests.empty()) return;
+  if (launched_by_kernel) todo.emplace_back();
+  std::move(requests.rbegin(), requests.rend(), std::back_inserter(todo));
+}
+
+}  // namespace
+
+void run_launch(Context& context, const LaunchWork& work, GraphRun* graph) {
+  Todo todo;
+  run_grid(context, work, graph, false, todo);
+  while (!todo.empty() && context.fault() == Status::success) {
+    const std::optional<Work> next = std::move(todo.back());
+    todo.pop_back();
+    if (!next) continue;
+    if (const auto* child = std::get_if<LaunchWork>(&*next)) {
+      run_grid(context, *child, graph, true, todo);
+    } else {
+      perform(context, *next);
+    }
   }
 }
 

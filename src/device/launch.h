@@ -23,8 +23,10 @@ struct LaunchRequest {
 
 /// Checks the request against the device and the function and copies its parameters. Throws Failure.
 LaunchWork make_launch(Context& context, const LaunchRequest& request);
-/// Runs it to its end; a fault breaks the context and is explained on standard error.
-void run_launch(Context& context, const LaunchWork& work);
+struct GraphRun;  // grid.h
+/// Runs it and all that its threads launch to their end; a fault breaks the context and is explained on standard error.
+/// `graph`: the launch of a graph that it belongs to, or null.
+void run_launch(Context& context, const LaunchWork& work, GraphRun* graph = nullptr);
 
 /// Blocks of `function` that fit one SM.
 uint32_t blocks_per_sm(Context& context, Function& function, uint32_t threads, uint64_t dynamic_shared);

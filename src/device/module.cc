@@ -157,6 +157,11 @@ std::shared_ptr<Function> Module::function(const std::string& name) {
   return at == functions_.end() ? nullptr : std::shared_ptr<Function>(shared_from_this(), at->second.get());
 }
 
+std::shared_ptr<Function> Module::function_at(uint64_t address) {
+  const auto at = std::ranges::find(addresses_.function, address);
+  return at == addresses_.function.end() ? nullptr : function(source_.functions[size_t(at - addresses_.function.begin())].name);
+}
+
 std::vector<std::shared_ptr<Function>> Module::functions() {
   std::vector<std::shared_ptr<Function>> all;
   for (auto& [name, function] : functions_) all.emplace_back(shared_from_this(), function.get());

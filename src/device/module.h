@@ -90,6 +90,8 @@ class Module : public std::enable_shared_from_this<Module> {
   /// The kernel of that name, or null. The pointer keeps the module alive.
   std::shared_ptr<Function> function(const std::string& name);
   std::vector<std::shared_ptr<Function>> functions();
+  /// The kernel whose address device code has, or null.
+  std::shared_ptr<Function> function_at(uint64_t address);
   /// The variable of that name in global or constant space, or null.
   const Variable* variable(const std::string& name) const;
   const lower::Addresses& addresses() const { return addresses_; }

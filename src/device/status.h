@@ -24,6 +24,7 @@ enum class Status : int {
   invalid_memcpy_direction = 21,
   insufficient_driver = 35,
   missing_configuration = 52,
+  launch_pending_exceeded = 69,
   invalid_device_function = 98,
   no_device = 100,
   invalid_device = 101,

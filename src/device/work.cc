@@ -2,11 +2,13 @@
 #include "device/work.h"
 
 #include <cstring>
+#include <deque>
 #include <thread>
 
 #include "device/array.h"
 #include "device/device.h"
 #include "device/graph.h"
+#include "device/grid.h"
 #include "device/launch.h"
 #include "device/observed_work.h"
 
@@ -76,10 +78,32 @@ void exchange_value(Context& context, const ValueWork& work) {
   while (!satisfied(work) && !system().interrupt().load()) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
+void run_graph(Context& context, const GraphLaunchWork& first);
+void run_nodes(Context& context, const GraphLaunchWork& work, GraphRun& run);
+
+bool goes_on(Context& context) { return context.fault() == Status::success && !system().interrupt().load(); }
+
+void run_conditional(Context& context, const ConditionalWork& work, GraphRun& run) {
+  const auto value = [&] { return work.condition->value.load(); };
+  switch (work.kind) {
+    case ConditionKind::if_:
+      if (value()) run_nodes(context, work.runs[0], run);
+      else if (work.runs.size() > 1) run_nodes(context, work.runs[1], run);
+      break;
+    case ConditionKind::while_:
+      while (value() && goes_on(context)) run_nodes(context, work.runs[0], run);
+      break;
+    case ConditionKind::switch_:
+      if (value() < work.runs.size()) run_nodes(context, work.runs[value()], run);
+      break;
+  }
+}
+
 struct Performer {
   Context& context;
+  GraphRun* graph;  // that the work is part of, or null
   void operator()(const EmptyWork&) {}
-  void operator()(const LaunchWork& work) { run_launch(context, work); }
+  void operator()(const LaunchWork& work) { run_launch(context, work, graph); }
   void operator()(const CopyWork& work) { copy(context, work); }
   void operator()(const FillWork& work) { fill(context, work); }
   void operator()(const HostWork& work) {
@@ -95,20 +119,43 @@ struct Performer {
   void operator()(const BatchWork& work) {
     for (const ValueWork& part : work.parts) exchange_value(context, part);
   }
-  void operator()(const GraphLaunchWork& work) {
-    for (auto& node : *work.nodes) perform(context, node->work);
+  void operator()(const GraphLaunchWork& work) { run_graph(context, work); }
+  void operator()(const ConditionalWork& work) {
+    if (graph) run_conditional(context, work, *graph);
   }
 };
 
-}  // namespace
-
-void perform(Context& context, const Work& work, uint64_t id) {
+void perform_part(Context& context, const Work& work, uint64_t id, GraphRun* graph) {
   if (context.fault() == Status::success) {
     const ObservedWork observed(id, work);
-    std::visit(Performer{context}, work);
+    std::visit(Performer{context, graph}, work);
   } else if (auto* host = std::get_if<HostWork>(&work); host && host->callback) {
     host->callback(int(context.fault()));
   }
 }
+
+void run_nodes(Context& context, const GraphLaunchWork& work, GraphRun& run) {
+  for (const auto& node : *work.nodes) perform_part(context, node->work, 0, &run);
+}
+
+/// Runs a graph and then those that its kernels have launched; a chain of these may be long.
+void run_graph(Context& context, const GraphLaunchWork& first) {
+  std::deque<GraphLaunchWork> todo{first};
+  while (!todo.empty()) {
+    const GraphLaunchWork work = std::move(todo.front());
+    todo.pop_front();
+    for (const auto& condition : work.conditions)
+      if (condition->assign_default) condition->value = condition->default_value;
+    GraphRun run{work.graph.get(), {}, {}};
+    run_nodes(context, work, run);
+    if (!goes_on(context)) return;
+    todo.insert(todo.begin(), run.tail.begin(), run.tail.end());
+    todo.insert(todo.begin(), run.forked.begin(), run.forked.end());
+  }
+}
+
+}  // namespace
+
+void perform(Context& context, const Work& work, uint64_t id) { perform_part(context, work, id, nullptr); }
 
 }  // namespace orrery::device

@@ -71,10 +71,24 @@ struct ValueWork {
 };
 struct BatchWork { std::vector<ValueWork> parts; };
 struct EmptyWork {};
-struct GraphLaunchWork { std::shared_ptr<const std::vector<std::shared_ptr<const struct NodeWork>>> nodes; };
+/// One launch of an executable graph: the work of its nodes, and the conditions that get their default value before.
+struct GraphLaunchWork {
+  std::shared_ptr<const std::vector<std::shared_ptr<const struct NodeWork>>> nodes;
+  std::vector<std::shared_ptr<struct Condition>> conditions;
+  std::shared_ptr<const GraphExec> graph;
+};
+enum class ConditionKind : int { if_, while_, switch_ };
+/// Runs bodies as a value says that kernels set.
+struct ConditionalWork {
+  std::shared_ptr<Condition> condition;
+  ConditionKind kind = ConditionKind::if_;
+  std::vector<std::shared_ptr<Graph>> bodies;
+  std::shared_ptr<std::vector<void*>> body_handles;  // what the program was given
+  std::vector<GraphLaunchWork> runs;  // of the bodies; in an executable graph only
+};
 
 using Work = std::variant<EmptyWork, LaunchWork, CopyWork, FillWork, HostWork, EventRecordWork, EventWaitWork, AllocWork, FreeWork,
-                          ChildWork, ValueWork, BatchWork, GraphLaunchWork>;
+                          ChildWork, ValueWork, BatchWork, GraphLaunchWork, ConditionalWork>;
 struct NodeWork { Work work; };
 
 /// Does the work now, on this thread. Faults end up in the context's status, not in an exception. `id`: the number that

@@ -3,28 +3,37 @@
 
 #include <fmt/format.h>
 
+#include "exec/device_services.h"
 #include "exec/heap.h"
 
 namespace orrery::exec {
 
 using ptx::Operand;
 using ptx::OperandKind;
+using Builtin = Next (*)(Stepper&, const Decoded&);
 
 namespace {
 
-uint64_t argument(Stepper& s, const Decoded& d, size_t index, int lane, uint32_t bytes) {
+void copy_argument(Stepper& s, const Decoded& d, size_t index, int lane, void* to, size_t bytes) {
   const auto& args = d.instr->ops[2].parts;
-  if (index >= args.size()) return 0;
+  if (index >= args.size()) return;
   const Operand& o = args[index];
-  if (o.kind == OperandKind::imm) return uint64_t(o.value);
-  if (o.kind == OperandKind::local_var) {
-    uint64_t v = 0;
-    std::memcpy(&v, s.w.local + uint64_t(lane) * s.w.local_stride + s.local_base() + uint64_t(o.value), bytes);
-    return v;
+  if (o.kind == OperandKind::imm) {
+    std::memcpy(to, &o.value, std::min<size_t>(bytes, 8));
+  } else if (o.kind == OperandKind::local_var) {
+    const uint64_t at = s.local_base() + uint64_t(o.value), left = s.w.local_stride - std::min<uint64_t>(at, s.w.local_stride);
+    std::memcpy(to, s.w.local + uint64_t(lane) * s.w.local_stride + at, std::min<size_t>(bytes, left));
+  } else {
+    const lower::Register& r = s.code->program->regs[o.id];
+    const size_t element = r.kind == lower::RegKind::word ? 4 : 8;
+    std::memcpy(to, s.frame + r.offset + element * size_t(lane), std::min(bytes, element));
   }
-  const lower::Register& r = s.code->program->regs[o.id];
-  const std::byte* p = s.frame + r.offset;
-  return r.kind == lower::RegKind::word ? reinterpret_cast<const uint32_t*>(p)[lane] : reinterpret_cast<const uint64_t*>(p)[lane];
+}
+
+uint64_t argument(Stepper& s, const Decoded& d, size_t index, int lane, uint32_t bytes) {
+  uint64_t v = 0;
+  copy_argument(s, d, index, lane, &v, bytes);
+  return v;
 }
 
 void result(Stepper& s, const Decoded& d, int lane, uint64_t v, uint32_t bytes) {
@@ -56,12 +65,19 @@ Next do_vprintf(Stepper& s, const Decoded& d) {
   return Next::next;
 }
 
+uint64_t allocate(Stepper& s, int lane, uint64_t bytes) {
+  const uint64_t p = s.run.machine.heap->allocate(bytes);
+  if (Observer* o = s.observer(); o && p) o->heap_allocate(s.where(), lane, p, bytes);
+  return p;
+}
+
+bool release(Stepper& s, int lane, uint64_t p) {
+  if (Observer* o = s.observer(); o && p) o->heap_free(s.where(), lane, p);
+  return s.run.machine.heap->release(p);
+}
+
 Next do_malloc(Stepper& s, const Decoded& d) {
-  for_lanes(s.mask, [&](int lane) {
-    const uint64_t bytes = argument(s, d, 0, lane, 8), p = s.run.machine.heap->allocate(bytes);
-    if (Observer* o = s.observer(); o && p) o->heap_allocate(s.where(), lane, p, bytes);
-    result(s, d, lane, p, 8);
-  });
+  for_lanes(s.mask, [&](int lane) { result(s, d, lane, allocate(s, lane, argument(s, d, 0, lane, 8)), 8); });
   return Next::next;
 }
 
@@ -69,8 +85,7 @@ Next do_free(Stepper& s, const Decoded& d) {
   for (uint32_t m = s.mask; m; m &= m - 1) {
     const int lane = std::countr_zero(m);
     const uint64_t p = argument(s, d, 0, lane, 8);
-    if (Observer* o = s.observer(); o && p) o->heap_free(s.where(), lane, p);
-    if (!s.run.machine.heap->release(p))
+    if (!release(s, lane, p))
       return s.fault(FaultKind::illegal_address, lane, p, fmt::format("free of {:#x}, which device malloc did not return", p));
   }
   return Next::next;
@@ -89,8 +104,6 @@ Next do_assertfail(Stepper& s, const Decoded& d) {
   return s.fault(FaultKind::assertion, lane, 0, fmt::format("assert({})", text_at(argument(s, d, 0, lane, 8))));
 }
 
-}  // namespace
-
 Builtin find_builtin(std::string_view name) {
   if (name == "vprintf") return do_vprintf;
   if (name == "malloc") return do_malloc;
@@ -98,6 +111,50 @@ Builtin find_builtin(std::string_view name) {
   if (name == "__assertfail") return do_assertfail;
   return nullptr;
 }
+
+/// A function of the machine around the grid, thread by thread.
+Next call_service(Stepper& s, const Decoded& d, const ptx::Function& f) {
+  const uint32_t bytes = f.n_rets ? uint32_t(std::min<uint64_t>(8, f.locals[0].size)) : 0;
+  for (uint32_t m = s.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    DeviceCall call(s, d, lane);
+    const std::optional<uint64_t> value = s.run.machine.services ? s.run.machine.services->call(f.name, call) : std::nullopt;
+    if (call.faulted()) return Next::fault;
+    if (!value) return s.fault(FaultKind::unsupported, lane, 0, fmt::format("device function {} is not provided", f.name));
+    result(s, d, lane, *value, bytes);
+  }
+  return Next::next;
+}
+
+}  // namespace
+
+Next call_system_function(Stepper& s, const Decoded& d, const ptx::Function& f) {
+  if (const Builtin builtin = find_builtin(f.name)) return builtin(s, d);
+  return call_service(s, d, f);
+}
+
+void DeviceCall::copy_argument(size_t index, void* to, size_t bytes) const { exec::copy_argument(s_, d_, index, lane_, to, bytes); }
+
+uint64_t DeviceCall::allocate(uint64_t bytes) { return exec::allocate(s_, lane_, bytes); }
+bool DeviceCall::release(uint64_t address) { return exec::release(s_, lane_, address); }
+
+bool DeviceCall::write(uint64_t address, const void* from, uint32_t bytes) {
+  if (Observer* const o = s_.observer(); o && (o->wants() & kObserveMemory)) {
+    Access access;
+    access.where = s_.where();
+    access.where.mask = uint32_t{1} << lane_;
+    access.kind = AccessKind::store;
+    access.bytes = bytes;
+    access.address[lane_] = address;
+    o->access(access);
+  }
+  std::byte* const to = translate(s_, isa::Space::none, address, bytes, 1, lane_, true);
+  faulted_ |= !to;
+  if (to) std::memcpy(to, from, bytes);
+  return to != nullptr;
+}
+
+uint64_t DeviceCall::thread() const { return (s_.cta.cta_linear * 32 + s_.w.warp_id) * 32 + uint64_t(lane_); }
 
 namespace {
 

@@ -1,4 +1,5 @@
-// exec/builtins.h: functions that the system provides to device code: vprintf, malloc, free, __assertfail.
+// exec/builtins.h: functions that the system provides to device code: vprintf, malloc, free, __assertfail, and those of
+// the machine around the grid (device_services.h).
 #pragma once
 #include <string_view>
 
@@ -6,9 +7,8 @@
 
 namespace orrery::exec {
 
-using Builtin = Next (*)(Stepper&, const Decoded&);
-/// Null when there is no such function.
-Builtin find_builtin(std::string_view name);
+/// Calls a function that the program declares but does not define; a fault names it when nothing provides it.
+Next call_system_function(Stepper& s, const Decoded& d, const ptx::Function& f);
 
 /// Formats one device printf: `args` is the packed argument buffer as the compiler lays it out (each argument at its
 /// natural alignment). Strings are read from device memory.

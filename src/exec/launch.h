@@ -51,6 +51,7 @@ struct Fault {
 
 struct TextureObject;  // exec/texture.h
 class Heap;            // exec/heap.h
+class DeviceServices;  // exec/device_services.h
 
 /// Tensor-core and other facts of the simulated GPU that execution depends on.
 struct GpuFacts {
@@ -112,6 +113,7 @@ struct Machine {
   std::function<void(std::string_view)> print;        // device printf text, one call per thread; must be thread-safe
   std::function<void(std::string_view)> print_error;  // device assert text
   std::function<const TextureObject*(uint64_t)> texture;  // texture or surface object by handle
+  DeviceServices* services = nullptr;                 // functions that kernels call by name; null: none
   uint64_t heap_bytes = 8 << 20;                      // device malloc
   std::shared_ptr<Heap> heap;                         // made at the first launch; keep it from launch to launch
   uint64_t stack_bytes = 1024;                        // per thread, for calls
@@ -125,6 +127,7 @@ struct Launch {
   std::vector<std::byte> params;                      // laid out as Program::params says
   bool cooperative = false;
   uint64_t grid_id = 0;
+  uint64_t graph = 0;                                 // %current_graph_exec: the executable graph that the launch belongs to
   uint64_t workspace = 0;                             // cooperative: 8 zeroed bytes for grid barriers (%envreg1 high, %envreg2 low)
 };
 

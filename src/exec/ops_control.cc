@@ -164,11 +164,7 @@ Next op_call(Stepper& s, const Decoded& d) {
   const Operand& target = d.instr->ops[1];
   if (target.kind == OperandKind::func) {
     const ptx::Function& f = s.code->program->module->functions[target.id];
-    if (!f.has_body) {
-      const Builtin builtin = find_builtin(f.name);
-      if (!builtin) return s.fault(FaultKind::unsupported, std::countr_zero(s.mask), 0, fmt::format("device function {} is not provided", f.name));
-      return builtin(s, d);
-    }
+    if (!f.has_body) return call_system_function(s, d, f);
     leave_rest_behind(s);
     return call_function(s, d, target.id, s.mask);
   }

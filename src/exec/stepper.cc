@@ -69,7 +69,8 @@ uint64_t uniform_sreg(Stepper& s, Sreg r, int64_t number) {
     case Sreg::globaltimer_lo: return nanoseconds() & 0xFFFFFFFF;
     case Sreg::globaltimer_hi: return nanoseconds() >> 32;
     case Sreg::envreg: return number == 1 ? s.run.launch.workspace >> 32 : number == 2 ? s.run.launch.workspace & 0xFFFFFFFF : 0;
-    default: return 0;  // pm counters, graph handles: zero outside a profiler or graph
+    case Sreg::current_graph_exec: return s.run.launch.graph;
+    default: return 0;  // pm counters: zero outside a profiler
   }
 }
 

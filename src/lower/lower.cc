@@ -193,8 +193,11 @@ class Resolver {
   void resolve(Instr& i) {
     if (i.form.op == Op::call && !(i.ops.size() > 1 && i.ops[1].kind == OperandKind::func && !m_.functions[i.ops[1].id].has_body))
       p_.has_calls = true;
-    if (i.form.op == Op::call && i.ops.size() > 1 && i.ops[1].kind == OperandKind::func && m_.functions[i.ops[1].id].name == "vprintf")
-      p_.prints = true;
+    if (i.form.op == Op::call && i.ops.size() > 1 && i.ops[1].kind == OperandKind::func) {
+      const std::string& name = m_.functions[i.ops[1].id].name;
+      p_.prints |= name == "vprintf";
+      p_.order_sensitive |= name.starts_with("cuda") || name.starts_with("__cuda");  // launches, streams: see exec/device_services.h
+    }
     for (size_t k = 0; k < i.ops.size(); k++) {
       if (i.form.op == Op::call && k == 1 && i.ops[k].kind == OperandKind::func) continue;
       resolve(i.ops[k]);

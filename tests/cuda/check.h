@@ -22,6 +22,12 @@
     }                                                \
   } while (0)
 
+#define EXPECT_EQ(got, want)                                                  \
+  do {                                                                        \
+    const long long got_ = (long long)(got), want_ = (long long)(want);       \
+    EXPECT(got_ == want_, "%s is %lld, not %lld", #got, got_, want_);         \
+  } while (0)
+
 // Memory that host and device share.
 template <class T> T* managed(size_t n) {
   T* p = nullptr;
