@@ -156,8 +156,7 @@ API(cuStreamEndCapture)(CUstream stream, CUgraph* out) {
   return on_stream(stream, [&](auto& s) {
     if (out) *out = nullptr;
     auto graph = end_capture(s);
-    require(out != nullptr, Status::invalid_value);
-    *out = reinterpret_cast<CUgraph>(handles<device::Graph>().add(graph));
+    if (out) *out = reinterpret_cast<CUgraph>(handles<device::Graph>().add(graph));
   });
 }
 PER_THREAD(cuStreamEndCapture, _ptsz)
