@@ -2,13 +2,16 @@
 #include "exec/decode.h"
 #include "exec/observer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <set>
 
 #include "base/error.h"
 #include "exec/stepper.h"
+#include "exec/tensor_operands.h"
 #include "lower/flow.h"
+#include "lower/in_flight.h"
 
 namespace orrery::exec {
 
@@ -109,10 +112,31 @@ class Decoder {
     out_->spin_edge.assign(p.code.size(), 0);
     for (uint32_t i = 0; i < p.code.size(); i++) decode(p.code[i], i);
     if (observe_ & kObserveSync) observe_wgmma_registers(*out_);
+    if (p.is_entry) delay_wgmma();
     return out_;
   }
 
  private:
+  bool same_destination(const Decoded& a, const Decoded& b) const {
+    const auto offset = [&](const Decoded& d, uint32_t i) { return out_->refs[d.first_ref + i].offset; };
+    if (!(a.instr->form == b.instr->form) || a.n_dst != b.n_dst) return false;
+    for (uint32_t i = 0; i < a.n_dst; i++)
+      if (offset(a, i) != offset(b, i)) return false;
+    return true;
+  }
+
+  /// A copy of an accumulator in flight is no use of it: ptxas makes such kernels wait at once.
+  void delay_wgmma() {
+    const lower::InFlight flights = lower::find_in_flight(*out_->program);
+    if (!flights.wgmmas || !(flights.apart() || (observe_ && flights.copied == UINT32_MAX))) return;
+    std::vector<const Decoded*> kinds;
+    for (Decoded& d : out_->code) {
+      if (d.instr->form.op != Op::wgmma_mma_async && d.instr->form.op != Op::wgmma_mma_async_sp) continue;
+      const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const Decoded* k) { return same_destination(*k, d); });
+      d.extra = uint32_t(known - kinds.begin()) + 1;
+      if (known == kinds.end()) kinds.push_back(&d);
+    }
+  }
   void decode(const ptx::Instr& in, uint32_t pc) {
     const lower::Program& p = *out_->program;
     Decoded d;

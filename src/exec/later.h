@@ -5,7 +5,7 @@
 // shows as a wrong value, as it would on the GPU on a bad day.
 //
 // Invariant: operations of one thread and kind are carried out in the order of their issue; all of them before the block
-// ends. Not put off: wgmma, whose registers belong to the warp. Not here: what a missing wait is called (sanitize/).
+// ends. Not here: wgmma (wgmma_queue.h), what a missing wait is called (sanitize/).
 #pragma once
 #include <algorithm>
 #include <array>

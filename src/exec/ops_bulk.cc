@@ -6,6 +6,7 @@
 #include "exec/async.h"
 #include "exec/later.h"
 #include "exec/reduce.h"
+#include "exec/tma.h"
 
 namespace orrery::exec {
 
@@ -119,7 +120,11 @@ Next op_bulk_reduce(Stepper& s, const Decoded& d) {
 
 Next op_nothing(Stepper&, const Decoded&) { return Next::next; }
 Next op_commit(Stepper& s, const Decoded&) { return commit_group(s, Later::Kind::group); }
-Next op_wait(Stepper& s, const Decoded& d) { return wait_group(s, Later::Kind::group, uint32_t(s.ref(d, 0).value), false); }
+Next op_wait(Stepper& s, const Decoded& d) {
+  const Next next = wait_group(s, Later::Kind::group, uint32_t(s.ref(d, 0).value), false);
+  if (!d.instr->form.has(Mod::read)) settle_stores();
+  return next;
+}
 
 }  // namespace
 

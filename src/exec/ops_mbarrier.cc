@@ -128,6 +128,7 @@ Next rest(Stepper& s, const uint64_t* word) {
   g.pc = s.pc;
   g.wait_word = word;
   g.wait_phase = uint8_t(mbarrier::phase(*word));
+  if (s.mask == s.w.live) s.w.instructions--;  // not executed yet: for compiled code the registers are as it left them
   return Next::regroup;
 }
 

@@ -1,16 +1,18 @@
 // exec/ops_wgmma.cc: wgmma, the matrix instructions of a warpgroup (four warps, ranks 4i to 4i + 3).
 //
-// Each warp computes its own 16 of the 64 rows when it issues the instruction. A program may take the end of
-// wait_group in one warp as the end of all four warps' reads of shared memory (it then lets the next tile come in), so
-// wait_group holds a warp until the others have issued the same groups.
+// Each warp has its own 16 of the 64 rows. An instruction is carried out when its group is waited for, for all four warps at
+// once (wgmma_queue.h), or at its issue in kernels that touch accumulators in flight: ptxas makes those wait at once, too. A
+// program may take the end of wait_group in one warp as the end of all four warps' reads of shared memory (it then lets
+// the next tile come in), so wait_group holds a warp until the others have issued the same groups.
 //
-// Invariant: WarpContext::wgmma_groups counts the groups a warp has committed; all of them are computed.
+// Invariant: WarpContext::wgmma_groups counts the groups a warp has committed.
 // Not here: sums, descriptors and fragments (sem/tensor.h). Source: PTX ISA manual, wgmma.
 #include <algorithm>
 
 #include "exec/async.h"
 #include "exec/interpreter.h"
 #include "exec/tensor_operands.h"
+#include "exec/wgmma_queue.h"
 
 namespace orrery::exec {
 
@@ -67,22 +69,28 @@ void report_wgmma(Stepper& s, std::vector<uint32_t>& units) {
   report_async(s, AsyncKind::wgmma, std::countr_zero(s.mask), reads, {}, nullptr, 0);
 }
 
+/// Reports what the instruction reads, which nobody has asked it for yet.
+void visit(Stepper& s, const Decoded& d, sem::WgmmaOperands o) {
+  std::vector<uint32_t> units;
+  o.visited = &units;
+  sem::visit_wgmma(d.instr->form, o);
+  report_wgmma(s, units);
+}
+
 Next op_wgmma(Stepper& s, const Decoded& d) {
   if (!gathered(s, ~0u)) return Next::regroup;
-  void* to[kMaxAccumulators];
   const void* a[8];
+  const sem::WgmmaOperands o = read_operands(s, d, a);
+  if (s.observer()) visit(s, d, o);
+  if (d.extra) {
+    s.cta.cluster->wgmma->add(s, d, o);
+    return Next::next;
+  }
+  void* to[kMaxAccumulators];
   const Ref* const refs = &s.ref(d, 0);
   std::byte* const frame = s.frame;
   for (int i = 0, n = d.n_dst; i < n; i++) to[i] = frame + refs[i].offset;
-  sem::WgmmaOperands o = read_operands(s, d, a);
-  std::vector<uint32_t> units;
-  if (s.observer()) o.visited = &units;
-  if (!sem::run_wgmma(d.instr->form, to, o, numerics_of(s)))
-    return s.fault(FaultKind::illegal_address, std::countr_zero(s.mask), o.a ? o.b_desc : o.a_desc,
-                   fmt::format("a wgmma matrix descriptor points beyond the block's {} bytes of shared memory (descriptor of A {:#x}, of B {:#x})",
-                               s.cta.shared_bytes - lower::kSharedStart, o.a_desc, o.b_desc));
-  if (s.observer()) report_wgmma(s, units);
-  return Next::next;
+  return sem::run_wgmma(d.instr->form, to, o, numerics_of(s)) ? Next::next : wgmma_outside(s, o);
 }
 
 Next op_nothing(Stepper&, const Decoded&) { return Next::next; }
@@ -114,12 +122,19 @@ Next op_wait(Stepper& s, const Decoded& d) {
     s.group->state = GroupState::waiting;
     s.group->wait_word = nullptr;
     s.group->pc = s.pc;
+    if (s.mask == s.w.live) s.w.instructions--;  // not executed yet: for compiled code the registers are as it left them
     return Next::regroup;
   }
-  return Next::next;
+  return s.cta.cluster->wgmma->empty() ? Next::next : s.cta.cluster->wgmma->carry_out(s, needed);
 }
 
 }  // namespace
+
+Next wgmma_outside(Stepper& s, const sem::WgmmaOperands& o) {
+  return s.fault(FaultKind::illegal_address, std::countr_zero(s.mask), o.a ? o.b_desc : o.a_desc,
+                 fmt::format("a wgmma matrix descriptor points beyond the block's {} bytes of shared memory (descriptor of A {:#x}, of B {:#x})",
+                             s.cta.shared_bytes - lower::kSharedStart, o.a_desc, o.b_desc));
+}
 
 Handler find_wgmma_handler(const isa::Form& form) {
   switch (form.op) {

@@ -61,6 +61,7 @@ struct ClusterContext {
   uint32_t arrived = 0, expected = 0, phase = 0;  // barrier.cluster, in threads
   uint32_t live_threads = 0;
   class Later* later = nullptr;           // operations put off; null: carried out at issue (exec/later.h)
+  class WgmmaQueue* wgmma = nullptr;      // issued and not carried out (exec/wgmma_queue.h)
   class WaitLog* log = nullptr;           // what happened to the mbarriers of these blocks (exec/wait_log.h)
 };
 

@@ -11,6 +11,7 @@
 #include "exec/observer.h"
 #include "exec/polling.h"
 #include "exec/stepper.h"
+#include "exec/tma.h"
 #include "exec/unit.h"
 #include "exec/wait_graph.h"
 #include "exec/workers.h"
@@ -91,6 +92,7 @@ class Worker {
       const size_t i = size_t((*random_)() % resident_.size());
       running_ = resident_[i].get();
       const Unit::Progress progress = running_->advance(&*random_);
+        settle_stores();
       if (progress == Unit::Progress::fault || poll(run_)) return;
       if (progress == Unit::Progress::stalled && more && resident_.size() < limit_) more = claim();
       if (progress != Unit::Progress::finished) {
@@ -144,6 +146,7 @@ class Worker {
       for (size_t i = 0; i < resident_.size() && !run_.stop; i++) {
         running_ = resident_[i].get();
         const Unit::Progress progress = running_->advance(nullptr);
+        settle_stores();
         if (progress == Unit::Progress::fault) return;
         if (progress != Unit::Progress::finished) continue;
         finished_++;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace orrery::exec {
 
@@ -205,6 +206,60 @@ BoxError check_box(const TensorMap& m, int rank, bool im2col, bool store, const 
 
 namespace {
 
+/// Programs load box after box by a fixed step. A store that goes past the caches leaves them room and time to read: it
+/// fetches where the next load of its thread should be.
+struct Expected {
+  uint64_t map = 0, last = 0;  // the tensor of the latest load, and where that was
+  uint64_t next = 0;           // where the next is expected; 0: nowhere, or it has been fetched
+  uint64_t pitch = 0;
+};
+thread_local Expected g_expected;
+thread_local bool g_unsettled = false;  // stores that went past the caches are not ordered with later ones
+
+void expect_after(const TensorMap& m, uint64_t first, uint64_t pitch) {
+  Expected& e = g_expected;
+  e.next = e.map == m.address && e.last != first ? first + (first - e.last) : 0;
+  e.map = m.address, e.last = first, e.pitch = pitch;
+}
+
+constexpr uint64_t kSpan = 128;  // bytes of a row whose 16-byte units the widest swizzle exchanges
+
+bool has_wide_vectors() {
+  static const bool has = __builtin_cpu_supports("avx512f");
+  return has;
+}
+
+/// `n` rows of 128 bytes between the image, whose pieces are exchanged within them, and plain memory (aligned to 64 bytes
+/// for stream); row r of the image has pattern (first_pattern + r) % 8. Rows `ahead` bytes on are fetched, too.
+template <Move M>
+__attribute__((target("avx512f"))) void move_spans(std::byte* image, std::byte* plain, uint64_t pitch, uint32_t n, uint32_t first_pattern, uint64_t ahead,
+                                                   uint64_t ahead_pitch) {
+  const __m512i identity = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  for (uint32_t r = 0; r < n; r++, image += kSpan, plain += pitch, ahead += ahead_pitch) {
+    const uint32_t pattern = (first_pattern + r) & 7, half = pattern / 4 * 64;
+    const __m512i order = _mm512_xor_si512(identity, _mm512_set1_epi64(pattern % 4 * 2));
+    if (ahead) {
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead + 64), _MM_HINT_T1);
+    }
+    std::byte *near = image + half, *far = image + (half ^ 64);
+    if (M == Move::put) {
+      const __m512i a = _mm512_loadu_si512(plain), b = _mm512_loadu_si512(plain + 64);
+      _mm512_storeu_si512(near, _mm512_permutexvar_epi64(order, a));
+      _mm512_storeu_si512(far, _mm512_permutexvar_epi64(order, b));
+      continue;
+    }
+    const __m512i a = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(near)), b = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(far));
+    if (M == Move::stream) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(plain), a);
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(plain + 64), b);
+    } else {
+      _mm512_storeu_si512(plain, a);
+      _mm512_storeu_si512(plain + 64, b);
+    }
+  }
+}
+
 /// Moves a tiled box that lies inside the tensor and has nothing to convert, whole rows at a time. False: not such a box.
 template <Move M>
 bool move_whole(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64_t address) {
@@ -220,17 +275,26 @@ bool move_whole(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64
   const uint64_t s1 = step(1), s2 = step(2), s3 = step(3), s4 = step(4);
   const Image rows(m, address);
   uint64_t row = 0;
+  const uint64_t expected = M == Move::stream ? std::exchange(g_expected.next, 0) : 0;
+  if (M == Move::put) expect_after(m, first, s1);
+  const bool spans = has_wide_vectors() && rows.bytes == kSpan && rows.mask == 7 && address % kSpan == 0 && (M != Move::stream || (first | s1 | s2 | s3 | s4) % 64 == 0);
   for (uint32_t k4 = 0; k4 < n[4]; k4++)
     for (uint32_t k3 = 0; k3 < n[3]; k3++)
       for (uint32_t k2 = 0; k2 < n[2]; k2++) {
         uint64_t at = first + k4 * s4 + k3 * s3 + k2 * s2;
+        if (spans) {
+          const uint64_t ahead = M == Move::put ? at + kAhead * s1 : expected ? expected + row * g_expected.pitch : 0;
+          move_spans<M>(image + row * kSpan, reinterpret_cast<std::byte*>(at), s1, n[1], uint32_t(address / kSpan + row), ahead, M == Move::put ? s1 : g_expected.pitch);
+          row += n[1];
+          continue;
+        }
         for (uint32_t k1 = 0; k1 < n[1]; k1++, row++, at += s1) {
           if (M == Move::put)
             for (uint64_t i = 0; i < rows.bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(at + kAhead * s1 + i), _MM_HINT_T0);
           rows.copy<M>(image, row, reinterpret_cast<std::byte*>(at));
         }
       }
-  if (M == Move::stream) _mm_sfence();
+  if (M == Move::stream) g_unsettled = true;
   return true;
 }
 
@@ -298,6 +362,10 @@ void store_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, u
   const bool large = m.rank > 1 && m.strides[m.rank - 2] * m.size(m.rank - 1) > kCached && row_bytes(m) % 64 == 0;
   if (large ? move_whole<Move::stream>(m, o, from, address) : move_whole<Move::get>(m, o, from, address)) return;
   walk_store(m, o, image, address, [](std::byte* to, const std::byte* from, uint64_t bytes) { return std::memcpy(to, from, bytes), true; });
+}
+
+void settle_stores() {
+  if (std::exchange(g_unsettled, false)) _mm_sfence();
 }
 
 bool reduce_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address, ReduceKind kind) {

@@ -47,6 +47,8 @@ void for_box_pieces(const TensorMap& map, const BoxOrigin& origin, bool store, v
 void load_box(const TensorMap& map, const BoxOrigin& origin, std::byte* image, uint64_t address);
 /// Shared to global.
 void store_box(const TensorMap& map, const BoxOrigin& origin, const std::byte* image, uint64_t address);
+/// A thread that has stored boxes calls this before others may look for them: such stores may pass the caches.
+void settle_stores();
 /// Shared into global. False when the element type has no such reduction.
 bool reduce_box(const TensorMap& map, const BoxOrigin& origin, const std::byte* image, uint64_t address, ReduceKind kind);
 

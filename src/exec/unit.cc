@@ -55,6 +55,7 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   std::memset(frames_, 0, frame_span_ * warps * n);
   cluster_.n = uint32_t(n);
   cluster_.log = &log_;
+  cluster_.wgmma = &wgmma_;
   if (run.machine.observer) cluster_.later = &later_;
   for (uint32_t r = 0; r < n; r++) {
     blocks_.push_back(std::make_unique<Block>());
@@ -150,6 +151,7 @@ void Unit::start(uint64_t index) {
   cluster_.live_threads = 0;
   log_.clear();
   later_.clear();
+  wgmma_.clear();
   force_ = false;
   polls_ = 0;
   unfinished_ = uint32_t(order_.size());

@@ -11,6 +11,7 @@
 #include "exec/later.h"
 #include "exec/run_state.h"
 #include "exec/wait_log.h"
+#include "exec/wgmma_queue.h"
 
 namespace orrery::exec {
 
@@ -68,6 +69,7 @@ class Unit {
   WarpContext* current_ = nullptr;  // null: the one that compiled code says
   WaitLog log_;
   Later later_;
+  WgmmaQueue wgmma_;
   std::vector<std::unique_ptr<Block>> blocks_;
   bool force_ = false;           // wake waits for mbarriers, so that they tell the program that their time is up
   uint32_t polls_ = 0;           // forced passes in a row in which nothing happened

@@ -153,6 +153,8 @@ void Emitter::emit_execute(const Instr& in) {
   Value* m = exec_mask();
   // Frame slots are shared by registers that are not live together: leave those of waiting lanes alone.
   Value* here = kept_.empty() ? nullptr : mask();
+  const auto at_home = [&](uint32_t r) { return plan_.at_home[r] != 0; };
+  std::erase_if(read, at_home), std::erase_if(written, at_home);
   for (uint32_t r : read) store_to_frame(r, here);
   Block *run = nullptr, *skip = nullptr;
   std::vector<Value*> old;

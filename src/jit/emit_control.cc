@@ -208,9 +208,9 @@ void Emitter::settle(uint32_t pc, const std::vector<uint32_t>& live) {
 void Emitter::load_live_registers(uint32_t pc) {
   if (is_kept_) load_kept_registers(pc);
   for (uint32_t r : plan_.live_before(pc)) {
-    if (is_kept_ && plan_.kept_at[r] != Plan::kInFrame) continue;
+    if (plan_.at_home[r] || (is_kept_ && plan_.kept_at[r] != Plan::kInFrame)) continue;
     Value* v = load_from_frame(r);
-    if (is_pred(r) && width_of_reg(r) == 32) store_mask(slot(r), v);
+    if (is_pred(r) && width_of_reg(r) == 32) store_mask(llvm::cast<llvm::AllocaInst>(slot(r)), v);
     else b_.CreateStore(v, slot(r));
   }
 }
@@ -455,7 +455,7 @@ void Emitter::return_done() {
 
 void Emitter::write_live(const std::vector<uint32_t>& regs, Value* m) {
   for (uint32_t r : regs)
-    if (written_[r]) store_to_frame(r, m);
+    if (written_[r] && !plan_.at_home[r]) store_to_frame(r, m);
 }
 
 /// Appends a ready group; returns the new number of groups.
@@ -475,6 +475,7 @@ bool Emitter::emit_arrival(uint32_t pc) {
   publish_count();
   const bool keep = plan_.entry_of[pc + 1] >= 0;
   for (uint32_t r : plan_.live_before(pc)) {
+    if (plan_.at_home[r]) continue;
     if (!keep || plan_.kept_at[r] == Plan::kInFrame) { if (written_[r]) store_to_frame(r); }
     else if (changed_[r] || !plan_.after_barrier[region_]) store_kept(r);
   }

@@ -104,7 +104,8 @@ void Emitter::park(uint32_t node) {
   };
   const std::set<uint32_t> written = written_after(plan_, schedule_, node);
   add(count_slot_, false);
-  for (uint32_t r : live_at_latch(plan_, schedule_, node)) add(slot(r), !written.count(r));
+  for (uint32_t r : live_at_latch(plan_, schedule_, node))
+    if (!plan_.at_home[r]) add(llvm::cast<llvm::AllocaInst>(slot(r)), !written.count(r));
   if (!full_) add(mask_slot_, false);
   schedule_.nodes[node].waiting.each([&](uint32_t w) { add(waiting_[w], false); });
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.align > b.align; });

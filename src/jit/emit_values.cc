@@ -58,17 +58,18 @@ llvm::AllocaInst* Emitter::scratch(size_t bytes, int index) {
   return a;
 }
 
-llvm::AllocaInst* Emitter::slot(uint32_t reg) {
-  if (slots_[reg]) return slots_[reg];
-  LaneType* t;
-  if (is_pred(reg)) {
-    t = width_of_reg(reg) == 1 ? static_cast<llvm::Type*>(b_.getInt1Ty()) : FixedVectorType::get(traits_.avx512 ? b_.getInt1Ty() : b_.getInt32Ty(), 32);
-  } else if (is_qword(reg)) {
-    t = FixedVectorType::get(b_.getInt64Ty(), 64);
-  } else {
-    t = wide(element_of_reg(reg), width_of_reg(reg));
-  }
-  return slots_[reg] = new_alloca(t, "r");
+llvm::Type* Emitter::slot_type(uint32_t reg) const {
+  llvm::IRBuilder<> b(context_);
+  if (is_pred(reg)) return width_of_reg(reg) == 1 ? static_cast<llvm::Type*>(b.getInt1Ty()) : FixedVectorType::get(traits_.avx512 ? b.getInt1Ty() : b.getInt32Ty(), 32);
+  if (is_qword(reg)) return FixedVectorType::get(b.getInt64Ty(), 64);
+  return wide(element_of_reg(reg), width_of_reg(reg));
+}
+
+/// Where the register is between its uses: an alloca, or its place in the frame.
+llvm::Value* Emitter::slot(uint32_t reg) {
+  if (plan_.at_home[reg]) return frame_place(reg);
+  if (!slots_[reg]) slots_[reg] = new_alloca(slot_type(reg), "r");
+  return slots_[reg];
 }
 
 llvm::Value* Emitter::load_mask(llvm::AllocaInst* slot) {
@@ -117,9 +118,9 @@ llvm::Value* Emitter::widen(Value* v, int width, const Lanes* lanes) {
 }
 
 llvm::Value* Emitter::raw(uint32_t reg, int width) {
-  llvm::AllocaInst* a = slot(reg);
-  if (is_pred(reg)) return widen(width_of_reg(reg) == 1 ? b_.CreateLoad(b_.getInt1Ty(), a) : load_mask(a), width);
-  Value* v = b_.CreateLoad(a->getAllocatedType(), a);
+  Value* a = slot(reg);
+  if (is_pred(reg)) return widen(width_of_reg(reg) == 1 ? b_.CreateLoad(b_.getInt1Ty(), a) : load_mask(slots_[reg]), width);
+  Value* v = plan_.at_home[reg] ? b_.CreateAlignedLoad(slot_type(reg), a, llvm::Align(64)) : b_.CreateLoad(slot_type(reg), a);
   return is_qword(reg) ? v : widen(v, width, &plan_.uniformity.regs[reg]);
 }
 
@@ -232,7 +233,8 @@ void Emitter::define(const Operand& o, Value* v) {
 
 void Emitter::define_reg(uint32_t reg, Value* v) {
   covered_.erase(reg);
-  llvm::AllocaInst* a = slot(reg);
+  Value* a = slot(reg);
+  LaneType* const type = slot_type(reg);
   const int width = is_qword(reg) ? 64 : width_of_reg(reg);
   if (!is_pred(reg) && !is_qword(reg)) {
     if (v->getType()->isFPOrFPVectorTy() && v->getType()->getScalarType()->isFloatTy() && !plan_.lazy_nan[reg] &&
@@ -244,14 +246,15 @@ void Emitter::define_reg(uint32_t reg, Value* v) {
   if (width == 1 && guard_ && width_of(guard_) == 1) {
     v = b_.CreateSelect(guard_, v, raw(reg, 1));
   } else if (width == 32 || width == 64) {
-    const bool keep = keeps_old(reg) && !full_;
+    const bool keep = (keeps_old(reg) || (plan_.at_home[reg] && !kept_.empty())) && !full_;  // (a place in the frame may be another register's, too)
     Value* m = guard_ && keep ? exec_mask() : guard_ ? widen(guard_, 32) : keep ? mask() : nullptr;
     if (m && width == 64) m = b_.CreateShuffleVector(m, [] { llvm::SmallVector<int, 64> i; for (int k = 0; k < 64; k++) i.push_back(k % 32); return i; }());
-    if (m) v = b_.CreateSelect(m, v, is_pred(reg) ? load_mask(a) : b_.CreateLoad(a->getAllocatedType(), a));
+    if (m) v = b_.CreateSelect(m, v, is_pred(reg) ? load_mask(slots_[reg]) : b_.CreateLoad(type, a));
   } else if (guard_ && width_of(guard_) == 1) {
-    v = b_.CreateSelect(guard_, v, b_.CreateLoad(a->getAllocatedType(), a));
+    v = b_.CreateSelect(guard_, v, b_.CreateLoad(type, a));
   }
-  if (is_pred(reg) && width == 32) store_mask(a, v);
+  if (is_pred(reg) && width == 32) store_mask(slots_[reg], v);
+  else if (plan_.at_home[reg]) b_.CreateAlignedStore(v, a, llvm::Align(64));
   else b_.CreateStore(v, a);
 }
 

@@ -131,7 +131,8 @@ class Emitter {
   LaneType* wide(LaneType* element, int width) const;
   int width_of(Value* v) const;
   int width_of_reg(uint32_t reg) const { return plan_.uniformity.regs[reg].chunks ? plan_.uniformity.regs[reg].chunks : 1; }
-  llvm::AllocaInst* slot(uint32_t reg);
+  Value* slot(uint32_t reg);
+  LaneType* slot_type(uint32_t reg) const;
   Value* raw(uint32_t reg, int width);                      // the register as it is kept, widened to `width`
   Value* bits(uint32_t reg, int width);                     // ... with the hardware's NaN
   Value* read(const ptx::Operand& o, isa::Type t, int width, Use use = Use::bits);

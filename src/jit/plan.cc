@@ -62,6 +62,7 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bit
   find_full_regions();
   find_lazy_nans();
   find_kept();
+  find_at_home();
 }
 
 namespace {
@@ -277,6 +278,17 @@ void Plan::find_lazy_nans() {
       lower::for_registers(in, [&](uint32_t r) { if (lazy_nan[r]) lazy_nan[r] = 0, changed = true; }, [](uint32_t) {});
     }
   }
+}
+
+/// There are more of them than the host has registers, and wait_group changes those whose wgmma it waits for.
+void Plan::find_at_home() {
+  at_home.assign(program.regs.size(), 0);
+  for (const Instr& in : program.code)
+    if (in.form.op == Op::wgmma_mma_async || in.form.op == Op::wgmma_mma_async_sp)
+      lower::for_operand_registers(in.ops[0], [&](uint32_t r) {
+        const lower::Register& reg = program.regs[r];
+        at_home[r] = reg.kind == lower::RegKind::word && isa::bits_of(reg.type) == 32 && uniformity.regs[r].varies();
+      });
 }
 
 void Plan::find_kept() {

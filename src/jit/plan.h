@@ -42,6 +42,7 @@ struct Plan {
   std::vector<uint8_t> all_lanes;      // by region: every warp starts it with 32 live lanes
   std::vector<uint8_t> lazy_nan;       // by register: result of f32 arithmetic (or a copy, also through shfl or an
                                        // integer register) whose NaN may have any payload until it is looked at
+  std::vector<uint8_t> at_home;        // by register: an accumulator of wgmma: it stays in the frame, where exec/ changes it
   std::vector<uint32_t> definitions;   // by register: instructions that write it
   bool independent = true;             // its warps meet nowhere: no barriers, no atomics, nothing asynchronous
   static constexpr int32_t kInFrame = -1, kConstant = -2;
@@ -63,6 +64,7 @@ struct Plan {
   void find_full_regions();
   void find_lazy_nans();
   void find_kept();
+  void find_at_home();
 };
 
 /// True when exec/ must execute the instruction: it nearly always blocks, jumps to another function, ends the launch.

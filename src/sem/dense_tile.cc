@@ -32,16 +32,21 @@ class Panels {
   };
   struct Slot {
     Key key;
+    uint64_t chain = 0;  // that used it last
     uint8_t raw[kTileColumns * kTileRowBytes];
     Panel panel;
   };
-  const Slot& find(const TileWork& w, const DenseTile& t) {
-    const Key key{t.key, t.b, w.sum == TileSum::exact, w.b_by_k, w.order != nullptr, w.pairs, w.b.smallest, w.n, w.k};
+  /// What find() gives stays until the next chain begins.
+  void begin_chain() { chain_++; }
+  const Slot& find(const TileWork& w, const DenseTile& t, uint64_t guess) {
+    const Key key{guess, t.b, w.sum == TileSum::exact, w.b_by_k, w.order != nullptr, w.pairs, w.b.smallest, w.n, w.k};
     for (Slot* s : slots_)
-      if (s && s->key == key && t.b_rows->same(s->raw)) return *s;
+      if (s && s->key == key && t.b_rows->same(s->raw)) return s->chain = chain_, *s;
+    while (slots_[next_ % kSlots] && slots_[next_ % kSlots]->chain == chain_) next_++;
     Slot*& s = slots_[next_++ % kSlots];
     if (!s) s = new Slot;
     s->key = key;
+    s->chain = chain_;
     t.b_rows->copy(s->raw);
     warp_tile().arrange(w, s->raw, s->panel);
     return *s;
@@ -49,8 +54,10 @@ class Panels {
 
  private:
   static constexpr size_t kSlots = 32;  // what a warp multiplies before the next warp does, and another warpgroup some stages behind
+  static_assert(kSlots > kMaxChain);
   Slot* slots_[kSlots] = {};  // kept as long as the thread
   size_t next_ = 0;
+  uint64_t chain_ = 0;
 };
 thread_local Panels g_panels;
 
@@ -174,7 +181,10 @@ bool can_tile(Element a, Element b) {
   return known(a) && known(b);
 }
 
-void multiply_tile(const DenseTile& t, void* const* d) {
+namespace {
+
+/// `place`: room for the order of k.
+TileWork work_of(const DenseTile& t, uint8_t place[kTileSteps]) {
   const bool integer = t.a == Element::s8 || t.a == Element::u8;
   const bool mixed = t.rule.late_c && t.a != t.b;  // fp8 factors of two formats are multiplied as f16 values
   TileWork w;
@@ -183,17 +193,50 @@ void multiply_tile(const DenseTile& t, void* const* d) {
   w.a = factor_format(t.a, mixed), w.b = factor_format(t.b, mixed);
   w.n = t.n, w.k = t.k;
   w.b_by_k = t.b_by_k, w.negate = t.negate;
-  w.keep = t.keep && !(w.sum == TileSum::exact && t.rule.late_c);
   const auto is_bf16 = [](Element e) { return e == Element::bf16 || e == Element::e4m3 || e == Element::e5m2; };  // or exactly one
   w.pairs = w.sum == TileSum::fast && warp_tile().pairs && is_bf16(t.a) && is_bf16(t.b);
-  uint8_t place[kTileSteps];
   if (t.rule.interleaved && w.sum == TileSum::exact) {
     for (int x = 0; x < t.k; x++) place[x] = uint8_t(x / 4 * 2 + x % 2 + (x % 4 >= 2 ? t.k / 2 : 0));
     w.order = place;
   }
-  const Panels::Slot& b = g_panels.find(w, t);
-  if (w.sum == TileSum::exact) multiply_exact(t, w, b, d);
-  else multiply_plain(t, w, b.panel, d);
+  return w;
+}
+
+}  // namespace
+
+void multiply_chain(const DenseTile& tile, std::span<const TileStep> steps, int warps, const uint8_t* const* raw_a, void* const* const* d) {
+  uint8_t place[kTileSteps];
+  TileWork w = work_of(tile, place);
+  const Panels::Slot* b[kMaxChain];
+  const Panel* panels[kMaxChain];
+  g_panels.begin_chain();
+  for (size_t i = 0; i < steps.size(); i++) {
+    tile.b_rows->go_to(int(i));
+    b[i] = &g_panels.find(w, tile, steps[i].key);
+    panels[i] = &b[i]->panel;
+  }
+  DenseTile t = tile;
+  for (int warp = 0; warp < warps; warp++) {
+    if (w.sum == TileSum::fast && !t.rule.half_result) {
+      const uint8_t* rows[kMaxChain];
+      for (size_t i = 0; i < steps.size(); i++) rows[i] = raw_a[i * size_t(warps) + size_t(warp)];
+      w.keep = steps[0].keep;
+      warp_tile().add_chain(w, int(steps.size()), rows, panels, d[warp]);
+      continue;
+    }
+    for (size_t i = 0; i < steps.size(); i++) {
+      t.raw_a = raw_a[i * size_t(warps) + size_t(warp)];
+      t.keep = steps[i].keep;
+      w.keep = t.keep && !(w.sum == TileSum::exact && t.rule.late_c);
+      if (w.sum == TileSum::exact) multiply_exact(t, w, *b[i], d[warp]);
+      else multiply_plain(t, w, *panels[i], d[warp]);
+    }
+  }
+}
+
+void multiply_tile(const DenseTile& t, void* const* d) {
+  const TileStep step{t.key, t.keep};
+  multiply_chain(t, {&step, 1}, 1, &t.raw_a, &d);
 }
 
 }  // namespace orrery::sem

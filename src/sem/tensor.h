@@ -12,6 +12,7 @@
 // Multiply-Accumulate"; layouts and results compared with an H200 (tests/vectors).
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,12 @@ struct WgmmaOperands {
 bool can_wgmma(const isa::Form& form);
 /// Computes the warp's 16 rows: d holds C before and D after. False when a descriptor pointed beyond shared memory.
 bool run_wgmma(const isa::Form& form, void* const* d, const WgmmaOperands& operands, const Numerics& numerics);
+/// Instructions one after the other with the same form and the same D, by several warps of a warpgroup (at most 4):
+/// operands[step * warps + warp], d[warp]. Warps differ in `warp` and in A's registers and metadata only, steps in whatever
+/// they like. False as above.
+bool run_wgmma_chain(const isa::Form& form, void* const* const* d, int warps, std::span<const WgmmaOperands> operands, const Numerics& numerics);
+/// Appends the addresses of the 16 bytes of shared memory that run_wgmma would read to operands.visited.
+void visit_wgmma(const isa::Form& form, const WgmmaOperands& operands);
 
 /// The numerics that a form would use, for reports: "hopper: blocks of 16, 25 bits".
 std::string describe_sum(const isa::Form& form, const Numerics& numerics);

@@ -64,6 +64,8 @@ struct WarpTileCode {
   /// d += a b on f32 or s32 fragments; a: 16 rows. Exact sums leave outputs alone that they cannot do (NaN, infinity,
   /// exponents near the ends of f32), list them and return their number; the others return 0.
   int (*add)(const TileWork& work, const uint8_t* a, const Panel& b, void* const* d, TilePlace* left);
+  /// Plain sums (TileSum::fast) of n products, one after the other, at most 16.
+  void (*add_chain)(const TileWork& work, int n, const uint8_t* const* a, const Panel* const* b, void* const* d);
 };
 const WarpTileCode& warp_tile_v3();
 const WarpTileCode& warp_tile_v4();

@@ -31,6 +31,7 @@ namespace orrery::sem {
 namespace {
 
 constexpr int kMaxN = 256, kMaxK = 64, kMaxRow = 64;  // kMaxRow: bytes of k
+constexpr int kWarps = 4;
 
 struct Shape {
   Element a = Element::f16, b = Element::f16;
@@ -142,6 +143,7 @@ uint32_t sign_of(Element e) {
 /// What a warp's instruction works on, first as it lies in memory, then element by element.
 struct Tile {
   alignas(64) uint8_t raw_a[16 * kMaxRow], raw_b[kMaxN * kMaxRow];
+  alignas(64) uint8_t chain_a[kMaxChain * kWarps][16 * kTileRowBytes];
   alignas(64) uint32_t a[16 * kMaxK], b[kMaxK * kMaxN], c[16 * kMaxN];
 };
 thread_local Tile* g_tile = nullptr;
@@ -153,18 +155,18 @@ Tile& tile() {
 int bytes_per(Element e) { return e == Element::b1 ? 4 : element_bits(e) / 8; }
 
 /// A's rows: the registers of a fragment hold, for each of 8 rows, 16 bytes of k.
-void read_raw_a(const WgmmaOperands& o, int bytes, Tile& t, bool& outside) {
+void read_raw_a(const WgmmaOperands& o, int bytes, uint8_t* raw, bool& outside) {
   if (o.a) {
     for (int r = 0; r < bytes / 8; r++)
       for (int row = 0; row < 8; row++)
-        std::memcpy(t.raw_a + (row + 8 * (r % 2)) * bytes + r / 2 * 16, static_cast<const uint8_t*>(o.a[r]) + 16 * row, 16);
+        std::memcpy(raw + (row + 8 * (r % 2)) * bytes + r / 2 * 16, static_cast<const uint8_t*>(o.a[r]) + 16 * row, 16);
     return;
   }
   Window w(o.a_desc, o);
   if (!o.trans_a) {
-    w.rows(16 * o.warp, 16, bytes, t.raw_a);
+    w.rows(16 * o.warp, 16, bytes, raw);
   } else {
-    uint16_t line[kMaxK / 2 * 16], *row = reinterpret_cast<uint16_t*>(t.raw_a);
+    uint16_t line[kMaxK / 2 * 16], *row = reinterpret_cast<uint16_t*>(raw);
     w.lines(16 * o.warp, 16, bytes / 2, reinterpret_cast<uint8_t*>(line));
     for (int i = 0; i < 16; i++)
       for (int k = 0; k < bytes / 2; k++) row[i * bytes / 2 + k] = line[k * 16 + i];
@@ -178,24 +180,33 @@ void read_raw_b(const WgmmaOperands& o, int n, int bytes, Tile& t, bool& outside
   outside |= w.outside();
 }
 
-/// B of a dense product: 32 bytes of k.
+/// B of dense products, 32 bytes of k each: that of operands[step * warps].
 class WindowRows final : public RowSource {
  public:
-  WindowRows(const WgmmaOperands& o, int n, Tile& t, bool& outside) : n_(n), tile_(t), window_(o.b_desc, o) {
-    regular_ = !o.trans_b && window_.regular(0, n);
-    if (!regular_) read_raw_b(o, n, 32, t, outside);
+  WindowRows(std::span<const WgmmaOperands> o, int warps, int n, Tile& t, bool& outside)
+      : operands_(o), warps_(size_t(warps)), n_(n), tile_(t), outside_(outside), window_(o[0].b_desc, o[0]) {}
+  void go_to(int i) override {
+    const WgmmaOperands& o = operands_[size_t(i) * warps_];
+    window_ = Window(o.b_desc, o);
+    regular_ = !o.trans_b && window_.regular(0, n_);
+    if (!regular_) read_raw_b(o, n_, kTileRowBytes, tile_, outside_);
   }
   void copy(uint8_t* to) override {
-    if (regular_) window_.rows(0, n_, 32, to);
-    else std::memcpy(to, tile_.raw_b, size_t(n_) * 32);
+    if (regular_) window_.rows(0, n_, kTileRowBytes, to);
+    else std::memcpy(to, tile_.raw_b, size_t(n_) * kTileRowBytes);
   }
-  bool same(const uint8_t* copied) override { return regular_ ? window_.same_rows(n_, copied) : std::memcmp(copied, tile_.raw_b, size_t(n_) * 32) == 0; }
+  bool same(const uint8_t* copied) override {
+    return regular_ ? window_.same_rows(n_, copied) : std::memcmp(copied, tile_.raw_b, size_t(n_) * kTileRowBytes) == 0;
+  }
 
  private:
+  std::span<const WgmmaOperands> operands_;
+  size_t warps_;
   int n_;
   Tile& tile_;
+  bool& outside_;
   Window window_;
-  bool regular_;
+  bool regular_ = false;
 };
 
 void widen_operands(const Shape& x, bool trans_b, int stored, int k, Tile& t) {
@@ -251,24 +262,80 @@ bool can_wgmma(const Form& f) {
   return shape_of(f, x);
 }
 
+namespace {
+
+/// k of an instruction and how many of them A stores, in elements of the tile (b1: words).
+struct Depth {
+  int k, stored, size;
+};
+Depth depth_of(const Shape& x) {
+  const int k = x.a == Element::b1 ? x.k / 32 : x.k;
+  return {k, x.sparse ? k / 2 : k, bytes_per(x.a)};
+}
+bool tiles(const Shape& x) { return !x.sparse && can_tile(x.a, x.b); }
+
+/// Whether a chain can go on from `p` to `o`.
+bool alike(const WgmmaOperands& p, const WgmmaOperands& o) {
+  return p.trans_b == o.trans_b && p.scale_a * p.scale_b == o.scale_a * o.scale_b && o.keep;
+}
+
+/// At most kMaxChain steps that are alike.
+bool run_tiles(const Form& f, const Shape& x, void* const* const* d, int warps, std::span<const WgmmaOperands> o, const Numerics& numerics) {
+  Tile& t = tile();
+  bool outside = false;
+  const uint8_t* raw_a[kMaxChain * kWarps];
+  TileStep steps[kMaxChain];
+  const size_t n = o.size() / size_t(warps);
+  for (size_t i = 0; i < o.size(); i++) {
+    read_raw_a(o[i], kTileRowBytes, t.chain_a[i], outside);
+    raw_a[i] = t.chain_a[i];
+  }
+  for (size_t i = 0; i < n; i++) steps[i] = {o[i * size_t(warps)].b_desc, o[i * size_t(warps)].keep};
+  const bool integer = x.a == Element::s8 || x.a == Element::u8;
+  DenseTile dense{x.a, x.b, integer ? SumRule{} : sum_rule(numerics.core, x.a, x.b, x.half, true), numerics.fast, f.has(Mod::satfinite)};
+  WindowRows rows(o, warps, x.n, t, outside);
+  dense.n = x.n, dense.k = x.k, dense.b_by_k = o[0].trans_b, dense.negate = o[0].scale_a * o[0].scale_b < 0, dense.b_rows = &rows;
+  multiply_chain(dense, {steps, n}, warps, raw_a, d);
+  return !outside;
+}
+
+}  // namespace
+
+bool run_wgmma_chain(const Form& f, void* const* const* d, int warps, std::span<const WgmmaOperands> o, const Numerics& numerics) {
+  Shape x;
+  if (!shape_of(f, x)) return false;
+  const size_t step = size_t(warps);
+  bool ok = true;
+  if (!tiles(x)) {
+    for (size_t i = 0; i < o.size(); i++) ok &= run_wgmma(f, d[i % step], o[i], numerics);
+    return ok;
+  }
+  for (size_t first = 0; first < o.size();) {
+    size_t end = first + step;
+    while (end < o.size() && end - first < kMaxChain * step && alike(o[first], o[end])) end += step;
+    ok &= run_tiles(f, x, d, warps, o.subspan(first, end - first), numerics);
+    first = end;
+  }
+  return ok;
+}
+
+void visit_wgmma(const Form& f, const WgmmaOperands& o) {
+  Shape x;
+  if (!shape_of(f, x)) return;
+  const Depth depth = depth_of(x);
+  bool outside = false;
+  read_raw_a(o, depth.stored * depth.size, tile().raw_a, outside);
+  read_raw_b(o, x.n, depth.k * depth.size, tile(), outside);
+}
+
 bool run_wgmma(const Form& f, void* const* d, const WgmmaOperands& o, const Numerics& numerics) {
   Shape x;
   if (!shape_of(f, x)) return false;
+  if (tiles(x)) return run_tiles(f, x, &d, 1, {&o, 1}, numerics);
   Tile& t = tile();
   bool outside = false;
-  const int k = x.a == Element::b1 ? x.k / 32 : x.k, stored = x.sparse ? k / 2 : k;
-  const int size = bytes_per(x.a);
-  read_raw_a(o, stored * size, t, outside);
-  const bool integer = x.a == Element::s8 || x.a == Element::u8;
-  if (!x.sparse && can_tile(x.a, x.b)) {
-    DenseTile dense{x.a, x.b, integer ? SumRule{} : sum_rule(numerics.core, x.a, x.b, x.half, true), numerics.fast, f.has(Mod::satfinite)};
-    dense.n = x.n, dense.k = k;
-    dense.b_by_k = o.trans_b, dense.negate = o.scale_a * o.scale_b < 0, dense.keep = o.keep;
-    WindowRows rows(o, x.n, t, outside);
-    dense.raw_a = t.raw_a, dense.b_rows = &rows, dense.key = o.b_desc;
-    multiply_tile(dense, d);
-    return !outside;
-  }
+  const auto [k, stored, size] = depth_of(x);
+  read_raw_a(o, stored * size, t.raw_a, outside);
   read_raw_b(o, x.n, k * size, t, outside);
   widen_operands(x, o.trans_b, stored, k, t);
   read_c(x, d, o.keep, t.c);
