@@ -1,10 +1,11 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
 //                                              square_bf16, square_f16, square_e4m3, square_int8
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
-// as well and logged there; without it only the chosen one (and all of cuBLASLt's) is.
+// as well and logged there (few: of large products only the stream-K ones); without it only the chosen one (and all of cuBLASLt's) is.
+// warm: the flushed runs of square tables are left out.
 // D is compared with cuBLASLt's before anything is timed.
 #include <cublasLt.h>
 
@@ -23,7 +24,10 @@ using bench::Replay;
 
 namespace {
 
-constexpr size_t kArena = size_t(3) << 30, kWorkspace = size_t(64) << 20;
+constexpr size_t kArena = size_t(3) << 30, kWorkspace = size_t(64) << 20;  // the library's; of ours, as much as it asks for
+
+/// How ours is launched: on its own; as a dependent of the launch before it, which is the default of `gemm`; or so, with b constant.
+enum class Mode { kPlain, kDefault, kConstant };
 
 struct Shape {
   int64_t m, n, k;
@@ -154,7 +158,7 @@ class Vendor {
 };
 
 std::string describe(const GemmConfig& c) {
-  static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "stream", "simple"};
+  static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "stream", "streamk", "simple"};
   char text[96];
   std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s%s%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster,
                 c.stagger ? ":late" : "", c.swap ? ":swap" : "",
@@ -165,25 +169,29 @@ std::string describe(const GemmConfig& c) {
 struct Bench {
   Device device;
   Arena arena;
-  void* workspace;
+  void *workspace, *mine;
   float* worst;
   cublasLtHandle_t handle;
   FILE* search;
+  bool few = false, warm_only = false;
   Bench(FILE* f) : search(f) {
     BENCH_OK(cudaMalloc(&workspace, kWorkspace));
+    BENCH_OK(cudaMalloc(&mine, gemm_workspace()));
+    BENCH_OK(cudaMemset(mine, 0, gemm_workspace()));
     BENCH_OK(cudaMalloc(&worst, 8));
     BENCH_OK(cublasLtCreate(&handle));
   }
 
-  void ours(const Problem& p, const GemmConfig& c, int set, bool overlap) {
+  void ours(const Problem& p, const GemmConfig& c, int set, Mode mode) {
     if (p.table.int4) {
       WeightOnlyArgs w = p.weight_args(set);
-      w.config = c, w.overlap = overlap;
+      w.config = c, w.overlap = mode == Mode::kConstant;
       if (Status s = gemm_weight_only(w, device.stream); !s.ok()) std::exit((std::fprintf(stderr, "%s %s\n", s.argument ? s.argument : "", s.reason), 1));
       return;
     }
     GemmArgs g = p.args(set);
-    g.config = c, g.overlap = overlap, g.constant_b = overlap;
+    g.config = c, g.overlap = mode != Mode::kPlain, g.constant_b = mode == Mode::kConstant;
+    g.workspace = mine, g.workspace_bytes = gemm_workspace();
     if (Status s = gemm(g, device.stream); !s.ok()) {
       std::fprintf(stderr, "gemm %s: %s %s\n", describe(c).c_str(), s.argument ? s.argument : "", s.reason);
       std::exit(1);
@@ -197,7 +205,7 @@ struct Bench {
     if (!vendor.run(p, 0, 0, device.stream)) return NAN;
     BENCH_OK(cudaMemcpyAsync(keep, p.d(0), p.d_bytes, cudaMemcpyDeviceToDevice, device.stream));
     BENCH_OK(cudaMemsetAsync(p.d(0), 0xFF, p.d_bytes, device.stream));
-    ours(p, c, 0, false);
+    ours(p, c, 0, Mode::kDefault);
     BENCH_OK(cudaMemsetAsync(worst, 0, 8, device.stream));
     bench::largest_difference(p.d(0), keep, p.s.m * p.s.n, p.table.out, worst, device.stream);
     float host[2];
@@ -235,33 +243,40 @@ struct Bench {
     }
     BENCH_OK(cudaStreamSynchronize(device.stream));
     std::vector<GemmConfig> configs(4096);
-    configs.resize(std::min(4096, p.table.int4 ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096)
-                                               : gemm_candidates(p.args(0), configs.data(), 4096)));
-    const GemmConfig chosen = p.table.int4 ? GemmConfig{} : gemm_choose(p.args(0));
-    if (!search) configs = {chosen};
+    GemmArgs args = p.args(0);
+    args.workspace = mine, args.workspace_bytes = gemm_workspace();
+    configs.resize(std::min(4096, p.table.int4 ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096) : gemm_candidates(args, configs.data(), 4096)));
+    const GemmConfig chosen = p.table.int4 ? GemmConfig{} : gemm_choose(args);
     const bool skinny = p.s.m <= 128 && p.s.n == 4096 && p.s.k == 4096;
+    const Mode usual = skinny ? Mode::kPlain : Mode::kDefault;
+    if (!search) configs = {chosen};
+    // Of a large product only those that search has not seen yet, when asked: each takes milliseconds.
+    if (search && few && p.flop() > 2e10) {
+      std::erase_if(configs, [](const GemmConfig& c) { return c.schedule != GemmConfig::Schedule::kStreamK; });
+      configs.insert(configs.begin(), chosen);
+    }
     for (bool flushed : {false, true}) {
-      if (flushed && !skinny && p.set_bytes > (size_t(96) << 20)) continue;  // the same either way
+      if (flushed && !skinny && (warm_only || p.set_bytes > (size_t(96) << 20))) continue;  // large ones are the same either way
       const auto theirs = fastest(p, "cublaslt", vendor.count(), flushed,
                                   [&](int c, int set) { vendor.run(p, c, set, device.stream); },
                                   [](int c) { return "candidate " + std::to_string(c); });
       const auto mine = fastest(p, "orrery", int(configs.size()), flushed,
-                                [&](int c, int set) { ours(p, configs[c], set, false); },
+                                [&](int c, int set) { ours(p, configs[c], set, usual); },
                                 [&](int c) { return describe(configs[c]); });
       const GemmConfig best = configs[mine.first];
       const auto soon = !skinny ? mine
-                                : fastest(p, "orrery_overlap", int(configs.size()), flushed, [&](int c, int set) { ours(p, configs[c], set, true); },
+                                : fastest(p, "orrery_overlap", int(configs.size()), flushed, [&](int c, int set) { ours(p, configs[c], set, Mode::kConstant); },
                                           [&](int c) { return describe(configs[c]); });
       const GemmConfig best_overlap = configs[soon.first];
       const int n = p.sets(launches(mine.second));
       const auto at = [&](int i) { return flushed ? i : 0; };
       Replay a(device, n, [&](int i) { vendor.run(p, 0, at(i), device.stream); });
       Replay b(device, n, [&](int i) { vendor.run(p, theirs.first, at(i), device.stream); });
-      Replay c(device, n, [&](int i) { ours(p, chosen, at(i), false); });
-      Replay d(device, n, [&](int i) { ours(p, best, at(i), false); });
-      Replay e(device, n, [&](int i) { ours(p, best_overlap, at(i), true); });
+      Replay c(device, n, [&](int i) { ours(p, chosen, at(i), usual); });
+      Replay d(device, n, [&](int i) { ours(p, best, at(i), usual); });
+      Replay e(device, n, [&](int i) { ours(p, best_overlap, at(i), skinny ? Mode::kConstant : Mode::kPlain); });
       const auto us = bench::race({&a, &b, &c, &d, &e}, mine.second > 300 ? 11 : 21, flushed);
-      const char* const who[] = {"cublaslt_default", "cublaslt_best", "orrery_chosen", "orrery_best", "orrery_overlap"};
+      const char* const who[] = {"cublaslt_default", "cublaslt_best", "orrery_chosen", "orrery_best", skinny ? "orrery_overlap" : "orrery_plain"};
       const std::string detail[] = {"", "candidate " + std::to_string(theirs.first) + " of " + std::to_string(vendor.count()), describe(chosen), describe(best), describe(best_overlap)};
       const float wrong = flushed || p.table.int4 || p.table.in == DType::kI8 ? 0 : error(p, vendor, best);
       for (int i = 0; i < 5; i++)
@@ -289,12 +304,14 @@ int main(int argc, char** argv) {
   FILE* search = argc > 2 && *argv[2] ? std::fopen(argv[2], "w") : nullptr;
   const int stride = argc > 3 ? std::atoi(argv[3]) : 1;  // every stride-th shape, from FIRST on: a quick look
   const int first = argc > 4 ? std::atoi(argv[4]) : 0;
+  const std::string options = argc > 5 ? argv[5] : "";
   cudaDeviceProp prop;
   BENCH_OK(cudaGetDeviceProperties(&prop, 0));
   int driver = 0;
   BENCH_OK(cudaDriverGetVersion(&driver));
   std::printf("# %s, driver API %d, cuBLASLt %zu; us: median; columns: table,m,n,k,cache,who,us,tflops,detail\n", prop.name, driver, cublasLtGetVersion());
   auto run = std::make_unique<Bench>(search);
+  run->few = options.find("few") != std::string::npos, run->warm_only = options.find("warm") != std::string::npos;
   for (const Table& t : tables) {
     if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
     for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));

@@ -38,6 +38,17 @@ const std::vector<GemmKernel>& gemm_kernels() {
 
 namespace {
 
+constexpr int kStreamKCounters = 1024;  // cut tiles are fewer than two for each SM
+
+int sm_count() {
+  int device = 0, sms = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  return sms;
+}
+
+/// Two parts of a tile for each SM.
+size_t stream_k_bytes(int tile_m, int tile_n) { return kStreamKCounters * 4 + size_t(sm_count()) * 2 * tile_m * tile_n * 4; }
+
 bool is_fp8(DType t) { return t == DType::kE4M3 || t == DType::kE5M2; }
 
 enum class Major { kK, kMN, kNeither };
@@ -168,6 +179,21 @@ cudaError_t launch(const GemmKernel& kernel, GemmParams& params, int clusters, i
   return cudaLaunchKernelExC(&config, kernel.function, arguments);
 }
 
+/// Deals the K steps of the tiles that do not fill a wave (gemm_stream_k.cuh); the number of CTAs.
+int plan_stream_k(const GemmArgs& g, const GemmConfig& c, int resident, GemmParams* p) {
+  const int64_t tiles = int64_t(p->tiles_m) * p->tiles_n;
+  const int parts = std::min(c.split_k, p->k_steps);
+  const int shares = int(std::min<int64_t>(resident, tiles * (c.split_k > 1 ? parts : p->k_steps)));
+  p->split = c.split_k > 1 && shares == tiles * parts ? parts : 1;  // equal parts of every tile
+  p->by_split = FastDivide(uint32_t(tiles));
+  const int64_t whole = tiles < shares ? 0 : tiles % shares ? (tiles / shares - 1) * shares : tiles, cut = (tiles - whole) * p->k_steps;
+  p->whole_tiles = int(whole), p->share_steps = int(cut / shares), p->share_rest = int(cut % shares);
+  p->by_steps = FastDivide(uint32_t(p->k_steps)), p->by_share = FastDivide(uint32_t(std::max(1, p->share_steps)));
+  p->by_longer_share = FastDivide(uint32_t(p->share_steps + 1));
+  p->arrived = static_cast<unsigned*>(g.workspace), p->parts = static_cast<char*>(g.workspace) + kStreamKCounters * 4;
+  return shares;
+}
+
 Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel, cudaStream_t stream) {
   GemmParams p{};
   if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
@@ -186,9 +212,14 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   p.by_rest = FastDivide(uint32_t(p.tiles_m % p.raster ? p.tiles_m % p.raster : p.raster));
   // After a swap the constant operand is A.
   p.a_early = g.overlap && g.constant_b && c.swap, p.b_early = g.overlap && g.constant_b && !c.swap;
-  const int cluster = c.cluster_m * c.cluster_n * c.split_k;
+  const bool stream_k = kernel.schedule == GemmConfig::Schedule::kStreamK;
+  const int cluster = c.cluster_m * c.cluster_n * (stream_k ? 1 : c.split_k);  // stream-K: parts of K are in other clusters
   const int resident = max_clusters(kernel, cluster);
   if (resident == 0) return {"config", "the device cannot hold such a cluster", cudaErrorInvalidConfiguration};
+  if (stream_k) {
+    const int shares = plan_stream_k(g, c, resident, &p);
+    return launched(launch(kernel, p, shares, cluster, g.overlap, stream));
+  }
   const int64_t tiles = int64_t(p.tiles_m) * p.tiles_n;
   const int64_t clusters = kernel.schedule == GemmConfig::Schedule::kSplit || tiles < resident ? tiles : resident;
   return launched(launch(kernel, p, int(clusters), cluster, g.overlap, stream));
@@ -218,7 +249,8 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
   if (scaled && c.swap) return nullptr;
   for (int x : {c.cluster_m, c.cluster_n})
     if (x < 1 || x > 16 || !std::has_single_bit(unsigned(x))) return nullptr;
-  if (c.split_k < 1 || c.split_k > 16) return nullptr;
+  const bool stream_k = c.schedule == GemmConfig::Schedule::kStreamK;
+  if (c.split_k < 1 || c.split_k > (stream_k ? 128 : 16)) return nullptr;
   for (const GemmKernel& k : gemm_kernels()) {
     if (k.a != g.a.dtype || k.b != g.b.dtype || k.a_mn_major != (ma == Major::kMN) ||
         k.b_mn_major != (mb == Major::kMN) || k.schedule != c.schedule || k.tile_m != c.tile_m ||
@@ -237,6 +269,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
     // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).
     if (k.tile_m % (c.cluster_n * (k.a_mn_major ? 64 : 8)) || k.tile_n % (c.cluster_m * (k.b_mn_major ? 64 : 8)))
       return nullptr;
+    if (stream_k) return c.cluster_m * c.cluster_n <= 4 && g.workspace_bytes >= stream_k_bytes(k.tile_m, k.tile_n) ? &k : nullptr;
     const bool split = k.schedule == GemmConfig::Schedule::kSplit;
     if (split ? c.split_k > stages_of_k(g, k) : c.split_k != 1) return nullptr;
     if (c.cluster_m * c.cluster_n * c.split_k > 16) return nullptr;
@@ -263,6 +296,8 @@ Status check_gemm(const GemmArgs& g) {
   if (g.b.row_stride < 0 || g.b.col_stride < 0) return bad("b strides", "must not be negative");
   if (!g.block_scale_a != !g.block_scale_b) return bad(g.block_scale_a ? "block_scale_b" : "block_scale_a", "is null while the other is not");
   if (g.block_scale_a && !is_fp8(g.a.dtype)) return bad("block_scale_a", "needs fp8 operands");
+  if (!aligned(g.workspace, 256)) return bad("workspace", "is not 256-byte aligned");
+  if (!g.workspace && g.workspace_bytes) return bad("workspace", "is null while workspace_bytes is not 0");
   if (!aligned(g.block_scale_a, 4)) return bad("block_scale_a", "is misaligned");
   if (!aligned(g.block_scale_b, 4)) return bad("block_scale_b", "is misaligned");
   const bool rows_outer = g.d.row_stride >= g.d.col_stride;
@@ -279,6 +314,8 @@ Status check_gemm(const GemmArgs& g) {
     return bad("d.data", "overlaps b");
   return {};
 }
+
+size_t gemm_workspace() { return stream_k_bytes(128, 256); }
 
 Status gemm(const GemmArgs& args, cudaStream_t stream) {
   if (Status s = check_gemm(args); !s.ok()) return s;

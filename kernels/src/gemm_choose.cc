@@ -38,6 +38,20 @@ void each_split(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& vis
   if (tiles <= 7 && c.cluster_m * c.cluster_n == 1 && find_kernel(g, c) == &k) visit(c);
 }
 
+/// All SMs, or whole parts of every tile.
+template <class Visit>
+void each_stream_k(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
+  if (find_kernel(g, c) != &k) return;
+  const int64_t rows = k.tile_m * c.cluster_m, cols = k.tile_n * c.cluster_n, steps = stages_of_k(g, k);
+  const int64_t tiles = (g.m + rows - 1) / rows * ((g.n + cols - 1) / cols) * c.cluster_m * c.cluster_n;
+  if (tiles % int64_t(kSms) == 0) return;
+  for (c.raster = 4; c.raster <= 16; c.raster *= 2)
+    if (c.raster == 8 || tiles > kSms) visit(c);
+  c.raster = 8;
+  for (int parts : {2, 3, 4, 6, 8, 12, 16, 24, 32, 64})
+    if (c.split_k = parts; tiles * parts <= kSms && steps >= 2 * parts) visit(c);
+}
+
 template <class Visit>
 void each_raster(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
   if (find_kernel(g, c) != &k) return;
@@ -83,6 +97,15 @@ void each_config(const GemmArgs& args, Visit visit) {
         each_stream(g, k, c, visit);
         continue;
       }
+      if (k.schedule == Schedule::kStreamK) {
+        if (swap != (args.d.col_stride != 1)) continue;
+        for (const auto& shape : kClusters) {
+          c.cluster_m = shape[0], c.cluster_n = shape[1];
+          if (c.cluster_m * c.cluster_n > 2 || (g.m <= k.tile_m && c.cluster_m > 1) || (g.n <= k.tile_n && c.cluster_n > 1)) continue;
+          each_stream_k(g, k, c, visit);
+        }
+        continue;
+      }
       const bool split = k.schedule == Schedule::kSplit;
       // Persistent kernels store rows of D; they are swapped only when D's columns are the contiguous ones.
       if (!split && swap != (args.d.col_stride != 1)) continue;
@@ -126,6 +149,16 @@ double predict_stream(const GemmArgs& g, const GemmConfig& c) {
   return kLaunch + std::max(w / (kMemory * fill), (w * tiles_n + x) / (kSms * kL2PerSm * kClock)) + (c.split_k > 1 ? kClusterBarrier : 0);
 }
 
+/// K steps over all SMs (or the parts asked for), and parts written and read again by all of them.
+double predict_stream_k(const GemmArgs& g, const GemmConfig& c) {
+  const double size = size_of(g.a.dtype), tiles = std::ceil(double(g.m) / c.tile_m) * std::ceil(double(g.n) / c.tile_n), steps = double(k_steps(g));
+  const double shares = std::min(kSms, tiles * (c.split_k > 1 ? c.split_k : steps));
+  const double stage = std::max(stage_cycles(c.tile_m, c.tile_n), (c.tile_m + c.tile_n) * 128 / kL2PerSm);
+  const double busy = tiles * steps / shares * stage + 2 * 8.0 * c.tile_m * c.tile_n / kL2PerSm + 3000;
+  const double touched = (double(g.m) * g.k + double(g.n) * g.k) * size + double(g.m) * g.n * size_of(g.d.dtype);
+  return kLaunch + std::max(busy / kClock, touched / (kMemory * shares / kSms));
+}
+
 }  // namespace
 
 bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
@@ -145,6 +178,7 @@ bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bo
 
 double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const GemmArgs g = c.swap ? swapped(args) : args;
+  if (c.schedule == Schedule::kStreamK) return predict_stream_k(g, c);
   if (c.schedule == Schedule::kDirect) return predict_direct(g, c);
   if (c.schedule == Schedule::kStream) return predict_stream(g, c);
   const double size = size_of(g.a.dtype), steps = double(k_steps(g));

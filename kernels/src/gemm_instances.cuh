@@ -4,6 +4,7 @@
 
 #include "gemm_persistent.cuh"
 #include "gemm_split.cuh"
+#include "gemm_stream_k.cuh"
 
 namespace orrery::kernels {
 
@@ -16,6 +17,10 @@ void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, true, false>(a, b));   // 128 x 128, twice
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, true, false>(a, b));   // 64 x 256, twice
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 128, 2, true, false>(a, b));   // 64 x 128, twice
+  out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, false>(a, b));  // 128 x 256
+  out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, false>(a, b));  // 256 x 128
+  out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, false>(a, b));  // 128 x 128
+  out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 64, 2, false>(a, b));   // 128 x 64
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 256, 1, 1, false>(a, b));
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 128, 2, 1, false>(a, b));
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, 2, false>(a, b));

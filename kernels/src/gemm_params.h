@@ -49,6 +49,11 @@ struct GemmParams {
   const int32_t* group_ends;         // grouped products only: one past the last row of each
   int groups;
   const float *block_a, *block_b;    // scales of 128 of k, [row][k / 128] and [column / 128][k / 128]; null: none
+  int whole_tiles;                   // stream-K: tiles that are not cut, counted in waves; K steps dealt to a share, and to how
+  int share_steps, share_rest;       // many shares one more
+  FastDivide by_steps, by_share, by_longer_share;  // k_steps; share_steps; share_steps + 1
+  void* parts;                       // stream-K: accumulators of parts of tiles; how many of a cut tile are there
+  unsigned* arrived;
   bool tma_store;                    // D is stored the fast way (gemm_epilogue.cuh)
 };
 

@@ -16,6 +16,7 @@ using check::Random;
 namespace {
 
 bool g_small = false;
+constexpr size_t kCounterBytes = 4096;  // at the start of the workspace
 
 struct Case {
   DType in_a, in_b, out;
@@ -142,12 +143,16 @@ int run(const Case& c, int most_configs) {
     for (float& x : *v) x = float(1.25 + 0.75 * random.symmetric());
   const check::Buffer dblock_a(block_a), dblock_b(block_b);
   if (c.blocks) g.block_scale_a = dblock_a.as<float>(), g.block_scale_b = dblock_b.as<float>();
+  void* workspace = nullptr;  // fresh, so that what a product left behind in its counters shows
+  CUDA_OK(cudaMalloc(&workspace, gemm_workspace()));
+  CUDA_OK(cudaMemset(workspace, 0, kCounterBytes));
+  g.workspace = workspace, g.workspace_bytes = gemm_workspace();
   const Reference r = reference(c, a, b, bias, row_scale, 1.5 * scale_a[0], block_a, block_b);
   std::vector<GemmConfig> configs(4096);
   configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
   if (c.only != GemmConfig::Schedule::kAuto)
     configs.erase(std::remove_if(configs.begin(), configs.end(), [&](const GemmConfig& g) { return g.schedule != c.only; }), configs.end());
-  if (configs.empty() && c.only == GemmConfig::Schedule::kStream) check::fail("%s: no configuration", describe(c, {}).c_str());
+  if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK)) check::fail("%s: no configuration", describe(c, {}).c_str());
   GemmConfig simple;
   simple.schedule = GemmConfig::Schedule::kSimple;
   configs.insert(configs.begin(), {gemm_choose(g), simple});
@@ -165,6 +170,10 @@ int run(const Case& c, int most_configs) {
     compare(c, r, d, pitch, what);
     done++;
   }
+  std::vector<unsigned char> counters(kCounterBytes);
+  CUDA_OK(cudaMemcpy(counters.data(), workspace, kCounterBytes, cudaMemcpyDeviceToHost));
+  if (std::any_of(counters.begin(), counters.end(), [](unsigned char x) { return x != 0; })) check::fail("%s: counters of the workspace are not zero", describe(c, {}).c_str());
+  CUDA_OK(cudaFree(workspace));
   return done;
 }
 
@@ -187,6 +196,8 @@ void refusals() {
   NAMES(with([](GemmArgs& h) { h.a.row_stride = -64; }), "a strides");
   NAMES(with([](GemmArgs& h) { h.block_scale_a = static_cast<const float*>(h.a.data); }), "block_scale_b");
   NAMES(with([](GemmArgs& h) { h.block_scale_a = h.block_scale_b = static_cast<const float*>(h.a.data); }), "block_scale_a");
+  NAMES(with([](GemmArgs& h) { h.workspace_bytes = 1; }), "workspace");
+  NAMES(with([](GemmArgs& h) { h.workspace = static_cast<char*>(h.d.data) + 16; }), "workspace");
   NAMES(with([](GemmArgs& h) { h.d.data = const_cast<void*>(h.a.data); }), "d.data");
   NAMES(with([](GemmArgs& h) { h.a.data = static_cast<const char*>(h.a.data) + 1; }), "a.data");
   NAMES(with([](GemmArgs& h) { h.config.schedule = GemmConfig::Schedule::kSplit; h.config.tile_m = 3; }), "config");
@@ -222,6 +233,25 @@ int main(int argc, char** argv) {
           cases.push_back({t, t, m == 7 ? F : t == E4 || t == I ? B : t, false, true, m, k == 1280 ? 131 : 200, k, false, m == 13, 16, GemmConfig::Schedule::kStream});
     group("stream", cases, most);
   };
+  // Tiles that fill no wave, deep K with few tiles, ends of every dimension inside tiles, general epilogues.
+  const auto stream_k = [&](int most) {
+    std::vector<Case> cases;
+    const auto only = GemmConfig::Schedule::kStreamK;
+    for (DType t : {B, H, E4, I}) {
+      if (g_small && t != B) continue;
+      cases.push_back({t, t, t == E4 || t == I ? B : t, false, true, 100, 152, g_small ? 1400 : 8192, false, false, 0, only});
+      cases.push_back({t, t, F, false, true, 300, 136, g_small ? 648 : 4104, false, true, 16, only});
+      if (g_small) continue;
+      cases.push_back({t, t, t == E4 || t == I ? B : t, false, true, 1900, 2600, 1040, false, false, 0, only});
+      cases.push_back({t, t, t == E4 || t == I ? B : t, false, true, 2304, 2304, 592, false, true, 0, only});
+      if (t == B || t == H) cases.push_back({t, t, t, false, false, 1000, 3000, 4096, false, false, 0, only});
+    }
+    group("stream-k", cases, most);
+  };
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "stream_k")) {
+    stream_k(g_small ? 100 : 400);
+    return 0;
+  }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "stream")) {
     stream({1, 7, 13, 32, 50, 100, 128}, g_small ? 6 : 400);
     return 0;
@@ -243,6 +273,7 @@ int main(int argc, char** argv) {
     group("unaligned", {{B, B, B, false, false, 33, 35, 37, false, true, 1}, {F, F, F, false, false, 33, 35, 37, false, true, 1}}, 4);
     direct(2);
     stream({7, 50}, 2);
+    stream_k(3);
     std::printf("PASS gemm\n");
     return 0;
   }
@@ -272,5 +303,6 @@ int main(int argc, char** argv) {
                       {E5, E5, B, false, true, 130, 264, 272}}, 60);
   direct(400);
   stream({1, 7, 13, 32, 50, 100, 128}, 400);
+  stream_k(400);
   std::printf("PASS gemm\n");
 }

@@ -52,12 +52,13 @@ struct GemmConfig {
     kSplit,        // one tile per cluster, the CTAs of the cluster share its K and add up through DSMEM
     kDirect,       // one tile per CTA or cluster, A from memory to registers without a stop: for few columns
     kStream,       // one tile per CTA or cluster, A through a ring as fast as memory gives it: for few columns
+    kStreamK,      // persistent; K steps dealt evenly to CTAs, parts of tiles added up through the workspace
     kSimple,       // plain FMA: any stride, any alignment
   };
   Schedule schedule = Schedule::kAuto;
   int tile_m = 0, tile_n = 0;        // of one CTA (ping-pong: of one warpgroup)
   int cluster_m = 1, cluster_n = 1;  // CTAs that share operand tiles by multicast
-  int split_k = 1;                   // CTAs that share the K of a tile (kSplit, kDirect, kStream)
+  int split_k = 1;                   // CTAs that share the K of a tile (kSplit, kDirect, kStream; kStreamK: 1 for all SMs, else parts)
   int raster = 8;                    // tile rows walked together, for L2 reuse (persistent)
   int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
@@ -83,7 +84,13 @@ struct GemmArgs {
   Activation activation = Activation::kNone;
   bool promote = false;               // fp8: add up in full f32 every 128 of k (the tensor core keeps ~14 bits)
   bool constant_b = false;            // b is not written by work still running in the stream: may load early
-  bool overlap = false;               // launch as programmatic dependent of the kernel before it in the stream
+  // Launch as programmatic dependent of the kernel before it in the stream: the start of this one hides behind the end of
+  // that one. Nothing is read or written before that one has ended, but for a constant b.
+  bool overlap = true;
+  // For kStreamK, which is not chosen without: gemm_workspace() bytes, zeroed once before their first use, not shared by
+  // calls that may run at the same time; 256-byte aligned.
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
   GemmConfig config;
 };
 
@@ -92,6 +99,8 @@ struct GemmArgs {
 /// 16 bytes, and 16-byte aligned data (fp8, int8, f32: unit stride along k); anything else takes the simple path.
 /// int8 sums are exact up to the one rounding to f32 before scaling (split: one for each part of k).
 Status gemm(const GemmArgs& args, cudaStream_t stream);
+/// What any product of this device may want as its workspace.
+size_t gemm_workspace();
 
 /// The configuration that `gemm` would use for `args` (its `config` fields that are set are kept).
 GemmConfig gemm_choose(const GemmArgs& args);
