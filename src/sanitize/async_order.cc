@@ -37,12 +37,14 @@ void AsyncOrder::release(int warp, AsyncKnowledge& to) {
   AsyncKnowledge& k = knowledge_[size_t(warp)];
   join(to.now, k.now);
   join(to.fenced, k.fenced);
+  join(to.causes, k.causes);
   k.now[size_t(warp)]++;
 }
 
 void AsyncOrder::acquire(int warp, const AsyncKnowledge& from) {
   join(knowledge_[size_t(warp)].now, from.now);
   join(knowledge_[size_t(warp)].fenced, from.fenced);
+  join(knowledge_[size_t(warp)].causes, from.causes);
 }
 
 /// Everything known so far may be seen by asynchronous operations; what the warp does from now on may not.
@@ -66,12 +68,16 @@ void AsyncOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
 }
 
 void AsyncOrder::cluster_arrive(int warp, bool relaxed) {
+  join(cluster_.all.causes, knowledge_[size_t(warp)].now);
+  join(cluster_.all.causes, knowledge_[size_t(warp)].causes);
   if (!relaxed) release(warp, cluster_.all);
+  for (auto& [word, m] : mbarriers_) m.announced |= m.live && m.fenced && knows(warp, m.init);  // fence.mbarrier_init, which releases
   cluster_.waiting.push_back(warp);
 }
 
 void AsyncOrder::cluster_complete() {
   for (int warp : cluster_.waiting) acquire(warp, cluster_.all);
+  for (auto& [word, m] : mbarriers_) m.open |= m.announced && m.live;
   cluster_ = {};
 }
 
@@ -102,18 +108,23 @@ void AsyncOrder::arrive(int warp, MbarrierState& m, bool relaxed) {
   if (!relaxed) release(warp, m.gathered);
 }
 
-void AsyncOrder::needs(MbarrierState& m, int warp) { join(m.causes, knowledge_[size_t(warp)].now); }
+void AsyncOrder::needs(MbarrierState& m, int warp) {
+  join(m.causes, knowledge_[size_t(warp)].now);
+  join(m.causes, knowledge_[size_t(warp)].causes);
+}
 
 void AsyncOrder::phase_done(MbarrierState& m) {
   join(m.done.now, m.gathered.now);
   join(m.done.fenced, m.gathered.fenced);
   m.gathered = {};
+  m.done_causes.swap(m.causes);
   m.causes.clear();
   m.phases++;
 }
 
 void AsyncOrder::passed(int warp, MbarrierState& m) {
   acquire(warp, m.done);
+  join(knowledge_[size_t(warp)].causes, m.done_causes);
   set(knowledge_[size_t(warp)].now, m.component, m.phases);
   m.waited[size_t(warp)] = m.phases;
 }

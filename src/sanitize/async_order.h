@@ -5,10 +5,13 @@
 // component per mbarrier says how many of its phases the warp knows to be complete: that is how it knows of copies.
 //   AsyncKnowledge::now      happened before
 //   AsyncKnowledge::fenced   happened before, with a fence.proxy.async on the way: what asynchronous operations may see
+//   AsyncKnowledge::causes   came before for certain, beside that: also what came before the issue of a copy that was waited
+//                            for, or before a relaxed arrival. Nobody may read memory on the strength of it
 //
 // Invariant: knowledge is never less than what the PTX memory model gives (all strong accesses order each other here,
 // lanes of a warp know what any of them knows), so "does not know" is certain. Not here: races (race_order.h).
 #pragma once
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -20,7 +23,7 @@ namespace orrery::sanitize {
 using Clock = std::vector<uint32_t>;
 
 struct AsyncKnowledge {
-  Clock now, fenced;
+  Clock now, fenced, causes;
 };
 
 /// A lane at an instruction, as it was when something happened there.
@@ -35,11 +38,12 @@ struct Moment {
 struct MbarrierState {
   uint32_t component = 0;
   bool live = false, fenced = false;      // fenced: fence.mbarrier_init after the initialisation
+  bool announced = false, open = false;   // a thread that fenced it has come to a cluster barrier; that is complete
   Moment init, bytes;                     // bytes: the last copy that told it
   AsyncKnowledge gathered, done;               // of the arrivals of the phase that runs; of the last complete one
   uint32_t barriers = 0;                  // AsyncOrder::barriers() at the initialisation
   uint32_t phases = 0, first = 0;         // complete, of all that ever lay there; of those before the initialisation
-  Clock causes;                           // what must have happened for the phase that runs to end
+  Clock causes, done_causes;              // what came before the end of the phase that runs; of the last complete one
   std::vector<uint32_t> waited, arrived;  // per warp: phases known from its own last wait; phase of its last arrival plus one
   std::vector<Moment> passed;             // per warp: its last wait by parity that passed
 };
@@ -55,11 +59,15 @@ class AsyncOrder {
   bool knows(int warp, const Moment& moment) const { return warp == moment.warp || at(knowledge_[size_t(warp)].now, uint32_t(moment.warp)) >= moment.clock; }
   bool knows_fenced(int warp, const Moment& moment) const { return at(knowledge_[size_t(warp)].fenced, uint32_t(moment.warp)) >= moment.clock; }
   /// Phases that the warp knows to be complete.
-  uint32_t phases_known(int warp, const MbarrierState& m) const { return at(knowledge_[size_t(warp)].now, m.component); }
+  uint32_t phases_known(int warp, const MbarrierState& m) const {
+    const AsyncKnowledge& k = knowledge_[size_t(warp)];
+    return std::max(at(k.now, m.component), at(k.causes, m.component));
+  }
   /// The phase that runs cannot end before `moment`.
   bool ends_after(const MbarrierState& m, const Moment& moment) const { return at(m.causes, uint32_t(moment.warp)) >= moment.clock; }
   /// The phase that runs cannot end before what `warp` does now, an arrival or a copy; relaxed or not.
   void needs(MbarrierState& m, int warp);
+  bool knows_init(int warp, const MbarrierState& m) const { return m.open || knows(warp, m.init); }
   bool knows_phase(int warp, const MbarrierState& m, uint32_t phase) const { return at(knowledge_[size_t(warp)].now, m.component) > phase; }
 
   void fence(int warp);

@@ -34,7 +34,7 @@ void Asynccheck::use_of(Resident& r, MbarrierState& m, const MbarrierEvent& e) {
            "initialise it first, then a barrier (of the cluster when its other blocks use it)", {}, offset);
     return;
   }
-  if (e.by_copy || r.order->knows(here.warp, m.init)) return;
+  if (e.by_copy || r.order->knows_init(here.warp, m)) return;
   report("mbarrier-init", here, "this uses an mbarrier whose initialisation by another warp nothing orders before it",
          here.where.warp->cta == m.init.where.warp->cta ? "put __syncthreads() between the initialisation and the first use by other warps"
                                                        : "put fence.mbarrier_init.release.cluster and a cluster barrier between the initialisation and the first use by another block",
@@ -71,9 +71,11 @@ void Asynccheck::mbarrier(const MbarrierEvent& e) {
     return;
   }
   use_of(r, m, e);
-  if (e.refused && (e.op == MbarrierOp::arrive || e.op == MbarrierOp::arrive_drop) && mbarrier::live(e.before))
+  if (e.refused && (e.op == MbarrierOp::arrive || e.op == MbarrierOp::arrive_drop) && mbarrier::live(e.before)) {
+    if (mbarrier::pending(e.before) == 0) check_waits_before(r, m, here);  // often the cause
     report("arrival-count", here, fmt::format("{} arrivals on an mbarrier that waits for {} more in this phase", e.count, mbarrier::pending(e.before)),
-           "initialise it for as many arrivals as come in one phase", {{"is initialised here", m.init}}, offset);
+           "initialise it for as many arrivals as come in one phase, or wait for the phase before", {{"is initialised here", m.init}}, offset);
+  }
   if (e.op == MbarrierOp::test) {
     if (!e.passed) return;
     const uint32_t mine = m.arrived[size_t(warp)];
@@ -123,7 +125,8 @@ void Asynccheck::check_waits_before(Resident& r, MbarrierState& m, const Moment&
     if (wait.warp < 0) continue;
     const bool certain = m.waited[size_t(wait.warp)] != m.phases || r.order->ends_after(m, wait);
     if (!certain)
-      report("parity", wait, fmt::format("this wait passes because of phase {}, and nothing orders it before the end of phase {}: had it come later, it would have waited for the end of phase {}", int64_t(m.phases) - m.first - 1, m.phases - m.first, m.phases - m.first + 1),
+      report("parity", wait, fmt::format("this wait passes because of {}, and nothing orders it before the end of phase {}: had it come later, it would have waited for the end of phase {}",
+                                       m.phases > m.first ? fmt::format("phase {}", m.phases - m.first - 1) : "the parity that a new mbarrier has", m.phases - m.first, m.phases - m.first + 1),
              "wait once for every phase, and arrive (here or on the mbarrier that the next phase waits for) after the wait", {{"the next phase ends here", here}, {"is initialised here", m.init}});
     wait.warp = -1;
   }

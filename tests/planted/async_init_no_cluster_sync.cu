@@ -10,7 +10,7 @@ __global__ void __cluster_dims__(2, 1, 1) greet(int* out) {
     MBAR_FENCE_INIT();
   }
   BUG(__syncthreads();)
-  REPAIR(CLUSTER_SYNC();)
+  REPAIR(CLUSTER_ARRIVE_RELAXED(); CLUSTER_WAIT();)  // the fence publishes the initialisation
   if (threadIdx.x == 0) MBAR_ARRIVE_PEER(&bar, cluster_rank() ^ 1);  // HERE
   MBAR_WAIT_CLUSTER(&bar, 0);
   out[blockIdx.x * 32 + threadIdx.x] = 1;

@@ -122,6 +122,7 @@ using namespace planted;
                ::"r"(smem(bar)), "r"(parity) : "memory")
 #define FENCE_PROXY_ASYNC() asm volatile("fence.proxy.async;" ::: "memory")
 #define CLUSTER_ARRIVE() asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory")
+#define CLUSTER_ARRIVE_RELAXED() asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory")
 #define CLUSTER_WAIT() asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory")
 #define CLUSTER_SYNC() do { CLUSTER_ARRIVE(); CLUSTER_WAIT(); } while (0)
 
