@@ -1,86 +1,350 @@
+// Shapes: diffusers' AutoencoderKL (FLUX: 16 latent channels), AutoencoderDC (SANA, f32c32), AutoencoderKLWan
+// (the same as Wan's own), AutoencoderKLLTXVideo; the counts of their parameters are tested. The shares below
+// are those of PyTorch's kernels in calib/raw/h200-companions-2026-11-21.jsonl (named by id), channels first.
 #include "graph/autoencoder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
 
 namespace orrery::graph {
 namespace {
 
-class Decoder {
+constexpr Part kPart = Part::kDecoder;
+// Implicit products of cuDNN against plain ones: conv2d.320, .160, conv3d.160, .320, .640 reach 0.42 to 0.66.
+constexpr double kConvolution = 0.52;
+constexpr double kNarrowChannels =
+    128;  // below so many channels in proportion (conv2d.64, conv3d.64: 0.2 to 0.33)
+constexpr double kChannelNorm = 0.265;  // normalize.256, .512: against one read and one write
+constexpr double kUpsample = 0.25;      // upsample.256, .512
+constexpr double kDepthwise = 0.10;     // depthwise.256, .512: 3 x 3; wider windows in proportion
+
+class DecoderBuilder {
  public:
-  explicit Decoder(const Rates& rates) : r_(rates) {}
+  DecoderBuilder(std::string name, DType dtype) : b_(std::move(name)), dtype_(dtype) {}
 
-  void convolution(double pixels, double in, double out, double window = 9) {
-    ProgramOp op;
-    op.kind = OpKind::kContract;
-    op.k_width = in * window, op.n_width = out, op.rows = kTokens;
-    Line line;
-    line.ops = 2 * pixels * in * window * out;
-    line.weight = in * window * out * 2, line.activation = pixels * (in + out) * 2;
-    cost.convolution += run(op, line, pixels);
-    map(pixels * in, 4), map(pixels * out, 4);  // layout before and after
-  }
-  void norm(double pixels, double channels) {
-    ProgramOp op;
-    op.kind = OpKind::kReduce;
-    op.lanes = 32;
-    Line line;
-    line.ops = 8 * pixels * channels, line.activation = 4 * pixels * channels;
-    cost.norm += run(op, line, pixels);
-    map(pixels * channels, 4);  // silu
-  }
-  void map(double elements, double bytes_each) {
-    ProgramOp op;
-    op.kind = OpKind::kMap;
-    Line line;
-    line.ops = elements, line.activation = elements * bytes_each;
-    cost.rest += run(op, line, elements);
-  }
-  void attention(double pixels, double channels) {
-    for (int i = 0; i < 4; ++i) convolution(pixels, channels, channels, 1);
-    ProgramOp op;
-    op.kind = OpKind::kAttend;
-    op.head_dim = channels;
-    Line line;
-    line.ops = 4 * channels * pixels * pixels, line.activation = 8 * pixels * channels;
-    cost.rest += run(op, line, pixels);
-  }
-  void block(double pixels, double in, double out) {
-    norm(pixels, in), convolution(pixels, in, out);
-    norm(pixels, out), convolution(pixels, out, out);
-    if (in != out) convolution(pixels, in, out, 1);
-    map(pixels * out, 6);  // residual
-  }
+  // A tensor at some resolution: its channels, and points for each latent position.
+  struct Feature {
+    TensorId id;
+    int channels;
+    double points, frames;
+  };
 
-  DecoderCost cost;
+  Graph kl();
+  Graph dc();
+  Graph wan();
+  Graph ltx(bool wide);
 
  private:
-  double run(const ProgramOp& op, const Line& line, double rows) {
-    Binding b;
-    b[kTokens] = rows;
-    b.causal = false;
-    double seconds = time_of(op, line, b, r_).seconds;
-    cost.seconds += seconds;
-    cost.ops += line.ops, cost.bytes += line.activation + line.weight;
-    return seconds;
+  AxisId channels(int n) { return b_.axis("channels." + std::to_string(n), n); }
+  AxisId points(double n) {
+    AxisId id = b_.axis(fmt::format("points.{:g}", n), n);
+    b_.graph().axes[id].points = true;
+    return id;
   }
-  const Rates& r_;
+  Feature feature(std::string_view name, int c, double p, double frames, DType dtype) {
+    TensorId id = b_.tensor(name, {kTokens, points(p), channels(c)}, TensorClass::kActivation, dtype);
+    return {id, c, p, frames};
+  }
+  Feature feature(std::string_view name, int c, double p, double frames) {
+    return feature(name, c, p, frames, dtype_);
+  }
+  Feature like(std::string_view name, const Feature& x) {
+    return feature(name, x.channels, x.points, x.frames);
+  }
+
+  Feature map(std::string_view name, const Feature& x, double reach = 1, double ops = 1) {
+    Feature y = like(name, x);
+    Op& op = b_.op(OpKind::kMap, kPart, name, {x.id}, {y.id});
+    op.ops_per_element = ops, op.reach = reach;
+    return y;
+  }
+  Feature add(const Feature& x, const Feature& y) {
+    Feature z = like("residual", x);
+    b_.op(OpKind::kMap, kPart, "residual", {x.id, y.id}, {z.id}).ops_per_element = 1;
+    return z;
+  }
+  TensorId matrix(std::string_view name, int in, int window, int out, bool bias) {
+    std::vector<AxisId> axes = {channels(in)};
+    if (window > 1) axes.push_back(b_.axis("window." + std::to_string(window), window));
+    axes.push_back(channels(out));
+    TensorId w = b_.tensor(std::string(name) + ".weight", axes, TensorClass::kWeight, dtype_);
+    b_.at(w).linear = true;
+    if (bias) b_.tensor(std::string(name) + ".bias", {channels(out)}, TensorClass::kWeight, dtype_);
+    return w;
+  }
+  // A convolution; windows wider than a point change the layout of what they take and give.
+  Feature convolution(std::string_view name, Feature x, int out, int window, bool bias = true) {
+    TensorId w = matrix(name, x.channels, window, out, bias);
+    if (window > 1) x = map("layout.in", x);
+    Feature y = feature(name, out, x.points, x.frames);
+    Op& op = b_.op(OpKind::kContract, kPart, name, {x.id, w}, {y.id});
+    if (window > 1) {
+      op.reach = kConvolution * std::min(1.0, std::min(x.channels, out) / kNarrowChannels);
+      y = map("layout.out", y);
+    }
+    return y;
+  }
+  // The same over time as well: two earlier frames are joined in front.
+  Feature causal(std::string_view name, const Feature& x, int out, int window) {
+    if (window % 3 != 0) return convolution(name, x, out, window);
+    Feature joined = feature("frames.joined", x.channels, x.points * (x.frames + 2) / x.frames, x.frames);
+    b_.op(OpKind::kMove, kPart, "frames.join", {x.id}, {joined.id});
+    return convolution(name, x, out, window);
+  }
+  Feature depthwise(std::string_view name, const Feature& x, int window, bool bias) {
+    AxisId c = channels(x.channels), n = b_.axis("window." + std::to_string(window), window);
+    b_.tensor(std::string(name) + ".weight", {c, n}, TensorClass::kWeight, dtype_);
+    if (bias) b_.tensor(std::string(name) + ".bias", {c}, TensorClass::kWeight, dtype_);
+    return map(name, x, kDepthwise * 9 / window, 2.0 * window);
+  }
+  Feature group_norm(const Feature& x) {
+    vector("norm.weight", x.channels), vector("norm.bias", x.channels);
+    Feature y = like("norm", x);
+    Op& op = b_.op(OpKind::kReduce, kPart, "norm", {x.id}, {y.id});
+    op.lanes = 32, op.ops_per_element = 8;
+    return y;
+  }
+  // Root mean square over channels, written with the framework's normalize: three maps follow it.
+  Feature channel_norm(const Feature& x, bool weight) {
+    if (weight) vector("norm.gamma", x.channels);
+    Feature y = like("norm", x);
+    Op& op = b_.op(OpKind::kReduce, kPart, "norm", {x.id}, {y.id});
+    op.reach = kChannelNorm, op.ops_per_element = 4;
+    return weight ? map("norm.gamma", map("norm.scale", y)) : y;
+  }
+  // The same after a change of layout (channels last for the norm).
+  Feature moved_norm(const Feature& x, bool bias) {
+    vector("norm.weight", x.channels);
+    if (bias) vector("norm.bias", x.channels);
+    Feature y = map("layout.norm", x);
+    Feature z = like("norm", x);
+    b_.op(OpKind::kReduce, kPart, "norm", {y.id}, {z.id}).ops_per_element = 4;
+    return z;
+  }
+  void vector(std::string_view name, int n) { b_.tensor(name, {channels(n)}, TensorClass::kWeight, dtype_); }
+  Feature upsample(const Feature& x, DType dtype) {
+    Feature y = feature("upsample", x.channels, x.points * 4, x.frames, dtype);
+    b_.op(OpKind::kMove, kPart, "upsample", {x.id}, {y.id}).reach = kUpsample;
+    return y;
+  }
+  // Attention of one head over the points of each frame.
+  Feature attention(const Feature& x, const Feature& normed) {
+    Feature qkv = convolution("qkv", normed, 3 * x.channels, 1);
+    Feature y = like("attended", x);
+    Op& op = b_.op(OpKind::kAttend, Part::kAttention, "attend", {qkv.id}, {y.id});
+    op.pairs = kPairs, op.head_axis = b_.axis("one", 1);
+    op.head_qk = op.head_v = x.channels;
+    op.score_bytes = 8;  // heads wider than 256 have no streaming kernel: scores are stored
+    TensorId scores = b_.tensor("scores", {kScores}, TensorClass::kActivation, dtype_);
+    b_.graph().ops.back().held = {scores,
+                                  b_.tensor("probabilities", {kScores}, TensorClass::kActivation, dtype_)};
+    return add(x, convolution("o", y, x.channels, 1));
+  }
+
+  Feature kl_block(Feature x, int out) {
+    Feature h = convolution("conv1", map("silu", group_norm(x)), out, 9);
+    h = convolution("conv2", map("silu", group_norm(h)), out, 9);
+    return add(x.channels == out ? x : convolution("shortcut", x, out, 1), h);
+  }
+  Feature wan_block(Feature x, int out) {
+    Feature h = causal("conv1", map("silu", channel_norm(x, true)), out, 27);
+    h = causal("conv2", map("silu", channel_norm(h, true)), out, 27);
+    return add(x.channels == out ? x : convolution("shortcut", x, out, 1), h);
+  }
+  Feature wan_up(Feature x, bool time);
+  Feature dc_block(const Feature& x) {
+    Feature h =
+        convolution("conv2", map("silu", convolution("conv1", x, x.channels, 9)), x.channels, 9, false);
+    return add(x, moved_norm(h, true));
+  }
+  Feature dc_vit(const Feature& x);
+  Feature ltx_block(const Feature& x) {
+    Feature h = causal("conv1", map("silu", moved(x)), x.channels, 27);
+    return add(x, causal("conv2", map("silu", moved(h)), x.channels, 27));
+  }
+  Feature moved(const Feature& x) {  // a norm without weights, channels last
+    Feature y = map("layout.norm", x), z = like("norm", x);
+    b_.op(OpKind::kReduce, kPart, "norm", {y.id}, {z.id}).ops_per_element = 4;
+    return z;
+  }
+  Feature ltx_up(const Feature& x, int narrower);
+
+  void decoder() { b_.begin("decoder", 1, true); }
+  // Weights that stay in memory while only the decoder runs.
+  void idle(std::string_view name, double parameters) {
+    b_.begin(name, 1, false);
+    b_.tensor(std::string(name) + ".weights", {b_.axis(std::string(name) + ".parameters", parameters)},
+              TensorClass::kWeight, dtype_);
+    b_.end();
+  }
+  Graph finish() {
+    b_.end();
+    return b_.finish();
+  }
+
+  GraphBuilder b_;
+  DType dtype_;
 };
+
+Graph DecoderBuilder::kl() {
+  idle("encoder", 83819683 - 49545475);  // AutoencoderKL of FLUX less its decoder
+  decoder();
+  Feature x = convolution("start", feature("latent", 16, 1, 1), 512, 9);
+  x = kl_block(x, 512);
+  x = attention(x, group_norm(x));
+  x = kl_block(x, 512);
+  for (int out : {512, 512, 256, 128}) {
+    for (int i = 0; i < 3; ++i) x = kl_block(x, out);
+    if (out != 128) x = convolution("up", upsample(x, dtype_), out, 9);
+  }
+  convolution("end", map("silu", group_norm(x)), 3, 9);
+  return finish();
+}
+
+DecoderBuilder::Feature DecoderBuilder::wan_up(Feature x, bool time) {
+  if (time) {
+    Feature y = causal("time", x, 2 * x.channels, 3);
+    Feature spread = feature("frames.spread", x.channels, x.points * 2, x.frames * 2);
+    b_.op(OpKind::kMove, kPart, "frames.spread", {y.id}, {spread.id});
+    x = spread;
+  }
+  int half = x.channels / 2;
+  Feature wide = feature("widen", x.channels, x.points, x.frames, kFp32);
+  b_.op(OpKind::kMap, kPart, "widen", {x.id}, {wide.id});
+  Feature up = upsample(wide, kFp32);
+  Feature narrow = feature("narrow", up.channels, up.points, up.frames);
+  b_.op(OpKind::kMap, kPart, "narrow", {up.id}, {narrow.id});
+  return convolution("up", narrow, half, 9);
+}
+
+Graph DecoderBuilder::wan() {
+  idle("encoder", 126892531 - 73295331);
+  decoder();
+  Feature x = causal("start", feature("latent", 16, 1, 1), 384, 27);
+  x = wan_block(x, 384);
+  x = attention(x, channel_norm(x, true));
+  x = wan_block(x, 384);
+  for (int i = 0; i < 4; ++i) {
+    int out = i < 2 ? 384 : i == 2 ? 192 : 96;
+    for (int j = 0; j < 3; ++j) x = wan_block(x, out);
+    if (i < 3) x = wan_up(x, i < 2);
+  }
+  causal("end", map("silu", channel_norm(x, true)), 3, 27);
+  return finish();
+}
+
+DecoderBuilder::Feature DecoderBuilder::dc_vit(const Feature& x) {
+  int c = x.channels;
+  Feature qkv = convolution("qkv", map("layout.qkv", x), 3 * c, 1, false);
+  Feature wide = depthwise("scales.depthwise", qkv, 25, false);
+  // Groups of 32 channels are mixed among themselves.
+  b_.tensor("scales.mix.weight", {channels(3 * c), b_.axis("group", 32)}, TensorClass::kWeight, dtype_);
+  wide = map("scales.mix", wide, kDepthwise, 64);
+  Feature both = feature("scales.joined", 6 * c, x.points, x.frames);
+  b_.op(OpKind::kMove, kPart, "scales.join", {qkv.id, wide.id}, {both.id});
+  Feature y = feature("attended", 2 * c, x.points, x.frames);
+  Op& op = b_.op(OpKind::kScan, Part::kAttention, "attend.linear", {both.id}, {y.id});
+  op.ops_per_element = 4 * 32;
+  Feature z = add(x, moved_norm(convolution("o", map("layout.o", y), c, 1, false), true));
+  Feature up = map("silu", convolution("inverted", z, 8 * c, 1));
+  Feature d = depthwise("depthwise", up, 9, true);
+  Feature gated = feature("gate", 4 * c, x.points, x.frames);
+  b_.op(OpKind::kMap, kPart, "gate", {d.id}, {gated.id}).ops_per_element = 6;
+  return add(z, moved_norm(convolution("pointwise", gated, c, 1, false), true));
+}
+
+Graph DecoderBuilder::dc() {
+  idle("encoder", 312250275 - 159204995);
+  decoder();
+  Feature x = convolution("start", feature("latent", 32, 1, 1), 1024, 9);
+  int level = 0;
+  for (int out : {1024, 1024, 512, 512, 256, 128}) {
+    if (level > 0) {
+      Feature up = convolution("up", upsample(x, dtype_), out, 9);
+      Feature shuffled = like("shortcut", up);
+      b_.op(OpKind::kMove, kPart, "shortcut", {x.id}, {shuffled.id});
+      x = add(shuffled, up);
+    }
+    for (int i = 0; i < 3; ++i) x = level < 3 ? dc_vit(x) : dc_block(x);
+    ++level;
+  }
+  convolution("end", map("relu", moved_norm(x, true)), 3, 9);
+  return finish();
+}
+
+// Doubles width, height and time; `narrower` divides the channels.
+DecoderBuilder::Feature DecoderBuilder::ltx_up(const Feature& x, int narrower) {
+  int out = x.channels / narrower;
+  Feature y = causal("up", x, 8 * out, 27);
+  Feature spread = feature("spread", out, x.points * 8, x.frames * 2);
+  b_.op(OpKind::kMove, kPart, "spread", {y.id}, {spread.id});
+  if (narrower == 1) return spread;
+  Feature shortcut = like("shortcut", spread);
+  b_.op(OpKind::kMove, kPart, "shortcut", {x.id}, {shortcut.id});
+  return add(shortcut, spread);
+}
+
+Graph DecoderBuilder::ltx(bool wide) {
+  idle("encoder", wide ? 694e6 : 181e6);  // sums over the encoders' published widths, to a million
+  decoder();
+  // The frames of a whole video are taken at once: what is joined in front of them hardly counts.
+  int width = wide ? 1024 : 512;
+  Feature x = causal("start", feature("latent", 128, 1, 16), width, 27);
+  for (int i = 0; i < (wide ? 5 : 4); ++i) x = ltx_block(x);
+  if (wide) {
+    for (int level = 0; level < 3; ++level) {
+      x = ltx_up(x, 2);
+      for (int i = 0; i < 5; ++i) x = ltx_block(x);
+    }
+  } else {
+    for (int i = 0; i < 3; ++i) x = ltx_block(x);
+    for (int out : {512, 256, 128}) {
+      if (x.channels != out) {
+        Feature h = causal("conv1", map("silu", moved(x)), out, 27);
+        x = add(convolution("shortcut", x, out, 1), causal("conv2", map("silu", moved(h)), out, 27));
+      }
+      x = ltx_up(x, 1);
+      for (int i = 0; i < 3; ++i) x = ltx_block(x);
+    }
+  }
+  causal("end", map("silu", moved(x)), 48, 27);
+  return finish();
+}
 
 }  // namespace
 
-DecoderCost image_decoder(double width, double height, const Rates& rates) {
-  Decoder d(rates);
-  double pixels = width * height / 64, channels = 512;
-  d.convolution(pixels, 16, channels);
-  d.block(pixels, channels, channels), d.norm(pixels, channels);
-  d.attention(pixels, channels), d.block(pixels, channels, channels);
-  for (double out : {512.0, 512.0, 256.0, 128.0}) {
-    for (int i = 0; i < 3; ++i) d.block(pixels, i == 0 ? channels : out, out);
-    channels = out;
-    if (out == 128) break;
-    pixels *= 4;
-    d.map(pixels * out, 2.5), d.convolution(pixels, out, out);  // upsampled, then convolved
-  }
-  d.norm(pixels, channels), d.convolution(pixels, channels, 3);
-  return d.cost;
+std::string autoencoder_of(const DiffusionSpec& spec) {
+  if (spec.family == "sana") return "dc";
+  if (spec.family == "wan") return "wan";
+  if (spec.family == "ltx") return spec.hidden >= 4096 ? "ltx-0.9.7" : "ltx";
+  for (const char* family : {"flux", "sd3", "pixart", "dit", "unet"})
+    if (spec.family == family) return "kl";
+  base::fail("no autoencoder is known for the family '{}'", spec.family);
+}
+
+Graph build_autoencoder(const std::string& kind) {
+  DecoderBuilder builder("autoencoder " + kind, kind == "wan" ? DType{Format::kTf32, 32} : kBf16);
+  if (kind == "kl") return builder.kl();
+  if (kind == "dc") return builder.dc();
+  if (kind == "wan") return builder.wan();
+  if (kind == "ltx" || kind == "ltx-0.9.7") return builder.ltx(kind != "ltx");
+  base::fail("unknown autoencoder '{}'; known: kl, dc, wan, ltx, ltx-0.9.7", kind);
+}
+
+DecodeRuns decode_runs(const std::string& kind, const RenderShape& shape, double batch) {
+  double stride = kind == "kl" || kind == "wan" ? 8 : 32;
+  double grid = std::ceil(shape.width / stride) * std::ceil(shape.height / stride);
+  DecodeRuns d;
+  double tokens = grid * batch;
+  if (kind == "wan") d.runs = (shape.frames - 1) / 4.0 + 0.25;
+  if (kind.starts_with("ltx")) tokens *= (shape.frames - 1) / 8 + 1;
+  d.binding[kTokens] = tokens;
+  d.binding[kSeqs] = batch;
+  d.binding[kPairs] = d.binding[kScores] = batch * grid * grid;
+  d.binding.causal = false;
+  return d;
 }
 
 }  // namespace orrery::graph

@@ -1,19 +1,28 @@
-// Time of the image decoder that FLUX, SD3 and the older latent-diffusion models share, itemised:
-// convolutions as products over their window, group norms, activations. Its shape is 512, 512, 256, 128
-// channels with three residual blocks a level. As PyTorch runs it: channels first, so that each convolution
-// changes the layout before and after, and a group norm whose sums run on one block of threads for each of 32
-// groups.
+// The autoencoders of diffusion models as graphs: the decoder itemised (convolutions as products over their
+// window, norms, activations, changes of layout as PyTorch makes them), the encoder's weights in a block that
+// runs nothing.
+//
+// The free axis `tokens` counts latent positions of one run; tensors at a higher resolution have an axis of
+// points. One run is a batch of images, a whole video (LTX), or one latent frame and the four frames that
+// come of it (Wan).
 #pragma once
 
-#include "graph/schedule.h"
+#include "graph/spec.h"
+#include "graph/walk.h"
 
 namespace orrery::graph {
 
-struct DecoderCost {
-  double seconds = 0, convolution = 0, norm = 0, rest = 0;
-  double ops = 0, bytes = 0;
+// What a pipeline of the family decodes with: "kl" (FLUX, SD3, PixArt, DiT, SDXL), "dc" (SANA), "wan", "ltx"
+// (version of 0.9), "ltx-0.9.7".
+std::string autoencoder_of(const DiffusionSpec& spec);
+Graph build_autoencoder(const std::string& kind);
+
+// Latent positions of one run and how many runs decode the question; fractions for a first frame that yields
+// one frame only.
+struct DecodeRuns {
+  Binding binding;
+  double runs = 1;
 };
-// Decodes one image of width x height pixels (latents are an eighth of that).
-DecoderCost image_decoder(double width, double height, const Rates& rates);
+DecodeRuns decode_runs(const std::string& kind, const RenderShape& shape, double batch);
 
 }  // namespace orrery::graph

@@ -53,7 +53,8 @@ inline constexpr AxisId kNoAxis = 0xffff;
 
 struct Axis {
   std::string name;
-  double extent = 0;  // 0: free
+  double extent = 0;    // 0: free
+  bool points = false;  // counts positions: a product has so many rows for each unit of its free axis
 };
 
 // Free axes that every graph has, in this order.
@@ -92,6 +93,7 @@ struct Op {
   AxisId pairs = kNoAxis;          // attend: the axis that counts scored pairs
   double ops_per_element = 0;      // map, reduce, scan: operations per output element
   double lanes = 0;                // reduce: groups that can be worked on at once; 0: enough
+  double reach = 1;                // share of the usual kernels' rate that this one's library reaches
   bool adds = false;               // sums what it takes: partial sums may pass through it
   bool fused = false;              // touches no device memory of its own: runs inside a neighbour
   double score_bytes = 0;          // attend: bytes of device memory moved per score, when scores are stored

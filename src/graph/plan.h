@@ -15,7 +15,7 @@
 namespace orrery::graph {
 
 enum class RecomputePolicy : std::uint8_t { kNone, kSelective, kFull };
-enum class PipelineSchedule : std::uint8_t { kOneFOneB, kInterleaved, kZeroBubble };
+enum class PipelineSchedule : std::uint8_t { kOneFOneB, kInterleaved, kZeroBubble, kDenoising };
 enum class Tier : std::uint8_t { kDevice, kHost, kNvme };
 
 std::string_view name_of(RecomputePolicy policy);

@@ -1,150 +1,236 @@
-// Memory and time of diffusion.
+// Memory, time and energy of diffusion: each of the three stages is a graph that is walked like any other.
 #include "graph/render.h"
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "base/error.h"
 #include "graph/autoencoder.h"
+#include "graph/verbs.h"
 
 namespace orrery::graph {
-namespace {
 
-// Text encoder and autoencoder of each family: names in the zoo or published sizes.
-struct Companions {
-  const char* family;
-  double encoder_params;  // text encoder
-  double vae_params;
-  double vae_flops_per_pixel;  // decoder, multiply-adds twice
-  double vae_bytes_per_pixel;  // live activations of the decoder per output pixel (of one frame chunk)
-};
-constexpr Companions kCompanions[] = {
-    {"flux", 4.76e9 + 0.12e9, 84e6, 9.5e6, 2600}, {"sd3", 4.76e9 + 0.82e9, 84e6, 9.5e6, 2600},
-    {"pixart", 4.76e9, 84e6, 9.5e6, 2600},        {"dit", 0, 84e6, 9.5e6, 2600},
-    {"unet", 0.82e9, 84e6, 9.5e6, 2600},          {"sana", 2.6e9, 159e6, 1.2e6, 2000},
-    {"wan", 5.68e9, 127e6, 1.5e6, 3500},          {"ltx", 4.76e9, 935e6, 0.35e6, 1500},
-};
-
-const Companions& companions(const std::string& family) {
-  for (const Companions& c : kCompanions)
-    if (family == c.family) return c;
-  base::fail("no encoder and autoencoder are known for the family '{}'", family);
+double RenderStage::bytes() const {
+  double sum = 0;
+  for (const MemoryItem& item : items) sum += item.bytes;
+  return sum;
 }
 
-struct Stage {
-  std::string name;
-  std::vector<MemoryItem> items;
-  double total() const {
-    double sum = 0;
-    for (const MemoryItem& item : items) sum += item.bytes;
-    return sum;
-  }
+namespace {
+
+// Text encoders of each family's published pipeline; 0 tokens: as many as the denoiser sees.
+struct Encoder {
+  const char *family, *model;
+  int tokens;
 };
+constexpr Encoder kEncoders[] = {
+    {"flux", "T5-XXL encoder", 0},       {"flux", "CLIP-L text encoder", 77}, {"sd3", "T5-XXL encoder", 256},
+    {"sd3", "CLIP-L text encoder", 77},  {"sd3", "CLIP-G text encoder", 77},  {"pixart", "T5-XXL encoder", 0},
+    {"sana", "Gemma-2-2B", 0},           {"wan", "umT5-XXL encoder", 0},      {"ltx", "T5-XXL encoder", 0},
+    {"unet", "CLIP-L text encoder", 77}, {"unet", "CLIP-G text encoder", 77},
+};
+// A server's CPU on 16-bit products; assumed, and said when it is used.
+constexpr double kHostOps = 1e12;
+
+// Rates of reference pipelines: they call the mma.sync attention of their framework.
+Rates pipeline_rates(const Cluster& cluster) {
+  Rates rates = read_rates(cluster.gpu);
+  if (cluster.gpu.has(FieldId::attention_mma_best))
+    rates.attention = cluster.gpu.attention_mma_best().value();
+  return rates;
+}
+
+// One walk of a graph; products run in 16 bits whatever the weights are stored in.
+StepTime run_once(const Program& given, const Binding& binding, const Rates& rates) {
+  Program program = given;
+  for (ProgramOp& op : program.ops)
+    if (op.format == Format::kFp32) op.format = Format::kBf16;
+  Ledger ledger;
+  walk(program, binding, ledger);
+  return schedule(program, ledger, binding, rates);
+}
+
+RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double passes, const Rates& rates) {
+  RenderStage stage{"text encoder", 0, 0, 0, {}};
+  double activations = 0;
+  for (const Encoder& e : kEncoders) {
+    if (spec.family != e.family) continue;
+    Graph graph = build_transformer(load_transformer(e.model));
+    Program program = compile(graph, Plan{});
+    StepShape shape;
+    shape.prefill_seqs = passes * q.batch;
+    shape.prefill_tokens = shape.prefill_seqs * (e.tokens ? e.tokens : spec.text_tokens);
+    shape.causal = false;
+    Binding b = bind(graph, Plan{}, shape);
+    b[kOutputs] = 0;  // hidden states are what the denoiser takes
+    StepTime t = run_once(program, b, rates);
+    stage.seconds += q.encoder_on_host ? t.ops / kHostOps : t.seconds;
+    stage.joules += q.encoder_on_host ? t.ops / kHostOps * rates.idle_watts : t.joules;
+    stage.parameters += count_parameters(graph).total;
+    activations = std::max(activations, activation_peak(program, b));
+    if (!q.encoder_on_host)
+      stage.items.push_back({e.model, TensorClass::kWeight, program.weight_bytes, "16-bit weights"});
+  }
+  if (!stage.items.empty())
+    stage.items.push_back({"activations", TensorClass::kActivation, activations, "one block"});
+  return stage;
+}
+
+RenderStage decode(const DiffusionSpec& spec, const RenderQuestion& q, const Rates& rates) {
+  std::string kind = autoencoder_of(spec);
+  Graph graph = build_autoencoder(kind);
+  Program program = compile(graph, Plan{});
+  DecodeRuns d = decode_runs(kind, q.shape, q.batch);
+  StepTime t = run_once(program, d.binding, rates);
+  RenderStage stage{"autoencoder", t.seconds * d.runs, t.joules * d.runs, count_parameters(graph).total, {}};
+  stage.items.push_back({"autoencoder", TensorClass::kWeight, program.weight_bytes, kind});
+  stage.items.push_back({"activations", TensorClass::kActivation, activation_peak(program, d.binding),
+                         kind == "wan" ? "decoder, one latent frame" : "decoder"});
+  if (spec.video)
+    stage.items.push_back({"pixels", TensorClass::kActivation,
+                           6.0 * q.shape.width * q.shape.height * q.shape.frames * q.batch,
+                           "the video, twice in 8 bits a colour"});
+  return stage;
+}
+
+void check_verbs(const std::vector<std::string>& verbs) {
+  for (const std::string& verb : verbs) {
+    std::istringstream in(verb);
+    std::string name, what;
+    in >> name >> what;
+    bool known = name == "requant" || name == "sparsify" || name == "replace" || name == "fuse" ||
+                 name == "prefetch" ||
+                 (name == "shard" && what != "tensor" && what != "expert" && what != "sequence") ||
+                 name == "stage" || (name == "place" && what == "weight") ||
+                 (name == "skip" && what == "layers") || name == "repeat" ||
+                 (name == "overlap" && what == "tensor");
+    if (!known) base::fail("'{}': rendering has nothing that this technique changes", verb);
+  }
+}
+
+double largest_leaf(const Graph& graph, const Program& program) {
+  double largest = 0;
+  for (const auto& [tensor, bytes] : program.weights)
+    for (const Block& block : graph.blocks)
+      if (tensor >= block.first_tensor && tensor < block.first_tensor + block.tensor_count)
+        largest = std::max(largest, bytes / std::max(1.0, block.repeat));
+  return largest;
+}
+
+// Divides one forward over ranks and times it.
+struct Forward {
+  StepTime step;
+  double seconds = 0;
+};
+Forward forward(const DiffusionSpec& spec, const Program& program, const Plan& plan, const Binding& b,
+                const Rates& rates, bool offload) {
+  Forward f;
+  f.step = run_once(program, b, rates);
+  f.seconds = f.step.seconds;
+  // Ulysses moves q, k, v and the output between heads and sequence once each per layer.
+  if (plan.cp > 1)
+    f.seconds += 4 * spec.layers *
+                 collective_time(Collective::kAllToAll, plan.cp, b[kTokens] * spec.hidden * 2, rates) *
+                 (1 - plan.overlap_tp);
+  if (offload) {
+    double fetch = program.weight_bytes / rates.host,
+           hidden = std::min(fetch, f.seconds) * plan.overlap_prefetch;
+    f.seconds += fetch - hidden;
+  }
+  return f;
+}
+
+void peak_of_stages(const RenderQuestion& q, const Cluster& cluster, RenderAnswer& a) {
+  // With offload the encoder has left before the denoiser starts.
+  std::vector<std::vector<MemoryItem>> weights;
+  for (const RenderStage& s : a.stages) {
+    weights.emplace_back();
+    for (const MemoryItem& item : s.items)
+      if (item.cls == TensorClass::kWeight) weights.back().push_back(item);
+  }
+  for (std::size_t i = 0; i < a.stages.size(); ++i) {
+    for (std::size_t k = 0; q.stay && k < weights.size(); ++k)
+      for (MemoryItem item : weights[k])
+        if (k != i) item.how = "stays", a.stages[i].items.push_back(item);
+    a.stages[i].items.push_back(
+        {"context", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context"});
+    if (a.stages[i].bytes() > a.peak_bytes) a.peak_bytes = a.stages[i].bytes(), a.items = a.stages[i].items;
+  }
+}
 
 }  // namespace
 
-RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,
+RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster& cluster,
                     const RenderQuestion& q) {
-  if (q.batch < 1) base::fail("batch must be at least 1");
-  if (plan.tp * plan.pp > 1) base::fail("a denoiser is divided by cp (sequence) or dp here, not by tp or pp");
+  if (!(q.batch >= 1 && q.batch < 1e6)) base::fail("batch must be at least 1");
   RenderAnswer a;
-  Graph graph = build_denoiser(spec, q.shape);
+  a.graph = build_denoiser(spec, q.shape);
+  Graph& graph = a.graph;
+  Plan plan = given;
   if (q.weights != kBf16)
     for (Tensor& t : graph.tensors)
       if (t.cls == TensorClass::kWeight && t.linear) t.dtype = q.weights;
-  Plan one = plan;
-  Program program = compile(graph, one);
-  Rates rates = read_rates(cluster.gpu);
-  // Reference pipelines call the mma.sync attention of their framework.
-  if (cluster.gpu.has(FieldId::attention_mma_best))
-    rates.attention = cluster.gpu.attention_mma_best().value();
-  double ranks = plan.cp;
-  Binding b = denoiser_binding(spec, q.shape, q.batch);
-  for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow}) b[axis] /= ranks;
-  Ledger ledger;
-  walk(program, b, ledger);
-  StepTime step;
-  {
-    Ledger fast = ledger;
-    Program narrowed = program;  // products run in bf16 whatever the weights are stored in
-    for (ProgramOp& op : narrowed.ops)
-      if (op.format == Format::kFp32) op.format = Format::kBf16;
-    step = schedule(narrowed, fast, b, rates);
-  }
-  // Ulysses moves q, k, v and the output between heads and sequence once each per layer.
-  if (ranks > 1) {
-    double hidden = spec.hidden;
-    step.seconds +=
-        4 * spec.layers * collective_time(Collective::kAllToAll, plan.cp, b[kTokens] * hidden * 2, rates);
-  }
+  check_verbs(q.verbs);
+  for (const std::string& verb : q.verbs) apply_verb(verb, graph, plan);
+  bool pipeline = plan.schedule == PipelineSchedule::kDenoising;
+  if (plan.tp > 1 || plan.ep > 1 || (plan.pp > 1 && !pipeline))
+    base::fail(
+        "a denoiser is divided by cp (sequence), dp (batch) or stages of denoising here, not by tp, ep or "
+        "layers");
+  if (std::fmod(q.batch, plan.dp) != 0) base::fail("batch {:.0f} is no multiple of dp {}", q.batch, plan.dp);
+  if (plan.gpus() > cluster.gpus)
+    base::fail("the plan needs {} GPUs (cp {} x dp {} x stages {}), the cluster has {}", plan.gpus(), plan.cp,
+               plan.dp, pipeline ? plan.pp : 1, cluster.gpus);
+  Plan layout = plan;
+  layout.pp = 1;  // stages of denoising each hold the whole network
+  Program program = compile(graph, layout);
+  Rates rates = pipeline_rates(cluster);
+  RenderQuestion one = q;
+  one.batch = q.batch / plan.dp;
+  bool offload = q.layer_offload || plan.place.weights != Tier::kDevice;
+
+  Binding b = denoiser_binding(spec, q.shape, one.batch);
+  for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow}) b[axis] /= plan.cp;
+  b.causal = false;
+  Forward f = forward(spec, program, plan, b, rates, offload);
   DenoiserFlops flops = denoiser_flops(spec, q.shape);
-  const Companions& c = companions(spec.family);
+  double steps = q.steps > 0 ? q.steps : spec.steps, passes = q.passes > 0 ? q.passes : spec.cfg_passes;
+  a.plan = plan, a.binding = b;
   a.tokens = latent_tokens(spec, q.shape);
   a.parameters = count_parameters(graph).total;
-  a.encoder_parameters = c.encoder_params;
-  a.linear_flops = flops.linear;
-  a.attention_flops = flops.attention;
-  double steps = q.steps > 0 ? q.steps : spec.steps, passes = q.passes > 0 ? q.passes : spec.cfg_passes;
+  a.linear_flops = flops.linear, a.attention_flops = flops.attention;
   a.forwards = steps * passes;
-  double fetch = q.layer_offload ? program.weight_bytes / rates.host : 0;
-  a.forward_seconds = std::max(step.seconds, fetch);
-  a.denoise_seconds = a.forwards * a.forward_seconds;
-  double text = spec.text_tokens;
-  a.encoder_seconds =
-      q.encoder_on_host
-          ? 2 * c.encoder_params * text / 1e12
-          : passes * (2 * c.encoder_params * text / rates.tensor16 + c.encoder_params * 2 / rates.memory);
-  double pixels = static_cast<double>(q.shape.width) * q.shape.height * q.shape.frames * q.batch;
-  a.decode_seconds =
-      pixels * c.vae_flops_per_pixel / (0.4 * rates.tensor16) / (spec.family == "wan" ? 0.5 : 1);
-  // The image decoder of this shape is itemised; others by their published operations.
-  if (c.vae_params == 84e6)
-    a.decode_seconds = q.batch * image_decoder(q.shape.width, q.shape.height, rates).seconds;
-  a.seconds = a.encoder_seconds + a.denoise_seconds + a.decode_seconds;
-  a.mfu = (flops.linear + flops.attention) * q.batch / ranks / a.forward_seconds / rates.peak16;
+  a.forward_seconds = f.seconds;
+  a.denoise_seconds = a.forwards * f.seconds;
+  a.mfu = (flops.linear + flops.attention) * one.batch / plan.cp / f.seconds / rates.peak16;
 
-  double context = cluster.gpu.context_bytes().value();
-  double frame = static_cast<double>(q.shape.width) * q.shape.height * q.batch;
-  double largest_leaf = 0;
-  for (const auto& [tensor, bytes] : program.weights) {
-    double repeat = 1;
-    for (const Block& block : graph.blocks)
-      if (tensor >= block.first_tensor && tensor < block.first_tensor + block.tensor_count)
-        repeat = block.repeat;
-    largest_leaf = std::max(largest_leaf, bytes / repeat);
-  }
-  double resident = q.layer_offload ? largest_leaf : program.weight_bytes;
-  double encoder = c.encoder_params * 2, vae = c.vae_params * (spec.family == "wan" ? 4 : 2);
-  std::vector<Stage> stages(3);
-  stages[0] = {"text encoder", {}};
-  if (!q.encoder_on_host)
-    stages[0].items.push_back({"text encoder", TensorClass::kWeight, encoder, "16-bit weights"});
-  stages[1] = {"denoiser",
-               {{"denoiser weights", TensorClass::kWeight, resident,
-                 q.layer_offload ? "the largest leaf" : "all layers"},
-                {"activations", TensorClass::kActivation, activation_peak(program, b), "one block"}}};
-  stages[2] = {"autoencoder",
-               {{"autoencoder", TensorClass::kWeight, vae, ""},
-                {"activations", TensorClass::kActivation, frame * c.vae_bytes_per_pixel,
-                 "decoder, one chunk of frames"}}};
-  // With offload the encoder has left before the denoiser starts; Wan's keeps the denoiser while it decodes.
-  for (Stage& s : stages) {
-    if (q.stay && s.name != "text encoder" && !q.encoder_on_host)
-      s.items.push_back({"text encoder", TensorClass::kWeight, encoder, "stays"});
-    if (q.stay && s.name != "denoiser")
-      s.items.push_back({"denoiser weights", TensorClass::kWeight, resident, "stays"});
-    if (q.stay && s.name != "autoencoder")
-      s.items.push_back({"autoencoder", TensorClass::kWeight, vae, "stays"});
-    s.items.push_back({"context", TensorClass::kCode, context, "CUDA context"});
-    a.stages.push_back({s.name, s.total()});
-    if (s.total() > a.peak_bytes) a.peak_bytes = s.total(), a.items = s.items;
-  }
+  double held = plan.zero >= 3 ? program.weight_bytes / plan.cp : program.weight_bytes;
+  RenderStage denoiser{"denoiser",
+                       a.denoise_seconds,
+                       (f.step.joules + (f.seconds - f.step.seconds) * rates.idle_watts) * a.forwards,
+                       a.parameters,
+                       {}};
+  denoiser.items = {{"denoiser weights", TensorClass::kWeight, offload ? largest_leaf(graph, program) : held,
+                     offload          ? "the largest leaf"
+                     : plan.zero >= 3 ? "an equal share of all layers"
+                                      : "all layers"},
+                    {"activations", TensorClass::kActivation, activation_peak(program, b), "one block"}};
+  a.stages = {encode(spec, one, passes, rates), std::move(denoiser), decode(spec, one, rates)};
+  a.encoder_parameters = a.stages[0].parameters;
+  a.encoder_seconds = a.stages[0].seconds, a.decode_seconds = a.stages[2].seconds;
+  for (const RenderStage& s : a.stages) a.seconds += s.seconds;
+  double longest =
+      pipeline ? std::max(a.denoise_seconds / plan.pp, a.seconds - a.denoise_seconds) : a.seconds;
+  a.per_second = q.batch / longest;
+  peak_of_stages(q, cluster, a);
   a.capacity = cluster.gpu.memory_total().value();
   a.fits = a.peak_bytes <= a.capacity;
-  a.joules =
-      std::min(rates.limit_watts * a.seconds,
-               step.joules * a.forwards + rates.limit_watts * 0.7 * (a.encoder_seconds + a.decode_seconds)) *
-      ranks;
+  double ranks = plan.cp * plan.dp;  // each encodes and decodes its own; ranks of a sequence do it alike
+  for (const RenderStage& s : a.stages) a.joules += s.joules * ranks;
+  if (q.encoder_on_host) a.notes.push_back("the host computes 1 TFLOP/s (assumed)");
+  if (q.steps <= 0)
+    a.notes.push_back(fmt::format("{:.0f} steps, as the model's pipeline does by itself", steps));
   return a;
 }
 

@@ -19,6 +19,15 @@ struct RenderQuestion {
   bool layer_offload = false;    // weights come from the host layer by layer
   double batch = 1;
   DType weights = kBf16;
+  std::vector<std::string> verbs;  // techniques on the denoiser; one that rendering does not know is refused
+};
+
+// One of the three stages: text encoder, denoiser, autoencoder.
+struct RenderStage {
+  std::string name;
+  double seconds = 0, joules = 0, parameters = 0;
+  std::vector<MemoryItem> items;  // of one GPU while the stage runs
+  double bytes() const;
 };
 
 struct RenderAnswer {
@@ -27,13 +36,18 @@ struct RenderAnswer {
   double linear_flops = 0, attention_flops = 0;  // of one forward
   double forward_seconds = 0;
   double encoder_seconds = 0, denoise_seconds = 0, decode_seconds = 0, seconds = 0;
+  double per_second = 0;  // results a second when they follow one another
   double forwards = 0;
   double peak_bytes = 0;
-  std::vector<MemoryItem> items;                       // of the stage with the peak
-  std::vector<std::pair<std::string, double>> stages;  // peak of each stage
-  double joules = 0, mfu = 0;
+  std::vector<MemoryItem> items;  // of the stage with the peak
+  std::vector<RenderStage> stages;
+  double joules = 0, mfu = 0;  // joules of all GPUs
   double capacity = 0;
   bool fits = false;
+  std::vector<std::string> notes;  // what was assumed
+  Plan plan;                       // with the verbs applied
+  Graph graph;                     // of the denoiser
+  Binding binding;                 // of one forward on one rank
 };
 
 RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,

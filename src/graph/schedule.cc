@@ -68,7 +68,7 @@ double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const
 
 double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
   if (op.grouped_extent > 0) return grouped_seconds(op, line, rows, r, t);
-  double compute = line.ops / (tensor_rate(op.format, r) * wave_share(rows, op.n_width, r.sms));
+  double compute = line.ops / (tensor_rate(op.format, r) * op.reach * wave_share(rows, op.n_width, r.sms));
   double memory = (line.weight + line.activation) / r.read;
   t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   return std::max(compute, memory) + r.ramp;
@@ -93,7 +93,7 @@ double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, c
 }
 
 double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r, Bound& bound) {
-  double memory = (line.state + line.activation) / r.memory, compute = line.ops / r.vector;
+  double memory = (line.state + line.activation) / (r.memory * op.reach), compute = line.ops / r.vector;
   // A reduction over few groups: one block of 512 threads for each, every load waits for the one before.
   if (op.lanes > 0) {
     double passes = line.activation / 2;  // what is read
@@ -152,6 +152,7 @@ double tensor_rate(Format format, const Rates& r) {
     case Format::kFp8:
     case Format::kInt8: return r.has_fp8 ? r.tensor8 : r.tensor16;
     case Format::kNvfp4: return r.has_fp4 ? r.tensor4 : r.tensor16;
+    case Format::kTf32: return r.tensor16 / 2;
     case Format::kFp32: return r.vector;
     default: return r.tensor16;  // narrower weights are widened to 16 bits as they are loaded
   }
@@ -221,7 +222,7 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
   if (work == 0) return t;
   t.executed = line.ops;
   if (op.kind == OpKind::kContract)
-    t.seconds = gemm_seconds(op, line, b.free[op.rows], r, t);
+    t.seconds = gemm_seconds(op, line, b.free[op.rows] * op.rows_each, r, t);
   else if (op.kind == OpKind::kAttend)
     t.seconds = attend_seconds(op, line, b, r, t.bound);
   else
@@ -295,6 +296,8 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
     sum.ops += ops;
     sum.bytes += bytes;
     sum.link_bytes += line.link * line.times;
+    // A product that reaches a part of the rate spends the rest on instructions that cost as much.
+    if (op.kind == OpKind::kContract) per_op /= op.reach;
     sum.joules += t.executed * line.times * per_op + bytes * rates.joules_byte +
                   line.link * line.times * rates.joules_link;
   }

@@ -15,6 +15,7 @@ struct Measured {
   std::string id, kind;
   double predicted = 0, measured = 0;                // seconds
   double joules_predicted = 0, joules_measured = 0;  // 0: not metered
+  double bytes_predicted = 0, bytes_measured = 0;    // peak of what was allocated; 0: not recorded
 };
 
 struct Truth {

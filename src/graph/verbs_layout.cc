@@ -37,6 +37,9 @@ void stage(VerbWords& w, Graph& g, Plan& p) {
     p.virtual_stages = w.count("chunks a stage");
   } else if (w.accept("zero-bubble")) {
     p.schedule = PipelineSchedule::kZeroBubble;
+  } else if (w.accept("denoising")) {
+    p.schedule = PipelineSchedule::kDenoising;
+    return;  // each stage holds the whole network and does a part of the steps
   } else {
     w.accept("1f1b");
   }
@@ -79,7 +82,8 @@ constexpr Verb kVerbs[] = {
      "fewer than "
      "ranks are replicated and counted.",
      shard},
-    {"stage", "stage N [1f1b | interleaved V | zero-bubble]", "Divides the layers into pipeline stages.",
+    {"stage", "stage N [1f1b | interleaved V | zero-bubble | denoising]",
+     "Divides the layers into pipeline stages, or the steps of a denoiser over GPUs that each hold it whole.",
      stage},
     {"place",
      "place weight|kv|expert|optimizer|gradient|checkpoint device|host|nvme [share S] [compute-follows]",

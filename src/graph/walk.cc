@@ -149,6 +149,7 @@ class Compiler {
     out.part = op.part;
     out.repeat = b.repeat * stage_share(b);
     out.fused = op.fused;
+    out.reach = op.reach;
     traffic(op, out);
     if (op.kind == OpKind::kContract) quantise(op, out, program);
     if (op.kind == OpKind::kContract)
@@ -235,9 +236,11 @@ class Compiler {
         if (axis != op.grouped) n *= w.replicated ? g_.axes[axis].extent : local_[axis];
       per_row += n;
     }
+    double points = 1;
     for (AxisId axis : g_.tensors[op.in.front()].axes)
-      if (axis >= kFreeAxes) inner *= local_[axis];
-    out.ops.add(2 * per_row, out.rows);
+      if (axis >= kFreeAxes) (g_.axes[axis].points ? points : inner) *= local_[axis];
+    out.rows_each = points;
+    out.ops.add(2 * per_row * points, out.rows);
     out.ops_absorbed = out.ops;
     out.k_width = inner;
     out.n_width = per_row / inner;

@@ -69,6 +69,8 @@ struct ProgramOp {
   Linear state_read, state_write, act;
   double k_width = 0, n_width = 0;  // contract: inner width and output width on this rank
   AxisId rows = kTokens;            // contract: the axis that counts rows
+  double rows_each = 1;             // contract: rows for each unit of it
+  double reach = 1;                 // share of the usual kernels' rate (Op::reach)
   Collective collective = Collective::kNone;
   int group = 1;  // ranks of the collective
   Linear link;    // payload bytes of the collective on this rank

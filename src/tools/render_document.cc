@@ -36,7 +36,7 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   row("denoiser", a.denoise_seconds);
   row("autoencoder", a.decode_seconds);
   Json& stages = report::add_table(doc, "peak of each stage", {{"stage", ""}, {"GiB", ""}});
-  for (const auto& [name, bytes] : a.stages) stages["rows"].push_back(Json::array({name, bytes / gib}));
+  for (const RenderStage& s : a.stages) stages["rows"].push_back(Json::array({s.name, s.bytes() / gib}));
   Json& memory =
       report::add_table(doc, "memory at the peak", {{"what", ""}, {"class", ""}, {"GiB", ""}, {"how", ""}});
   for (const MemoryItem& item : a.items)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/ask.h"
+#include "graph/autoencoder.h"
 #include "graph/render.h"
 #include "graph/serve.h"
 #include "graph/train.h"
@@ -370,8 +371,8 @@ TEST(E1, FluxForward) {
 
 double denoiser_peak(const RenderAnswer& a) {
   // The source measures what the framework allocated: without the CUDA context.
-  for (const auto& [name, bytes] : a.stages)
-    if (name == "denoiser") return (bytes - load_profile("l40").context_bytes().value()) / kGiB;
+  for (const RenderStage& s : a.stages)
+    if (s.name == "denoiser") return (s.bytes() - load_profile("l40").context_bytes().value()) / kGiB;
   return 0;
 }
 
@@ -434,6 +435,18 @@ TEST(E8, Wan14bAt720p) {
     EXPECT_NEAR(a.peak_bytes / 69.1e9, 1, 0.05) << gpu;
     EXPECT_NEAR(a.seconds / seconds, 1, 0.20) << gpu;
   }
+}
+
+// Companions of the denoisers: their checkpoints' own counts.
+TEST(E9, EncodersAndAutoencoders) {
+  auto autoencoder = [](const char* kind) { return count_parameters(build_autoencoder(kind)).total; };
+  EXPECT_EQ(autoencoder("kl"), 83819683);    // AutoencoderKL with 16 latent channels
+  EXPECT_EQ(autoencoder("wan"), 126892531);  // Wan2.1_VAE.pth, 508 MB in 32 bits
+  EXPECT_NEAR(autoencoder("dc") / 312.25e6, 1, 0.001);
+  EXPECT_NEAR(autoencoder("ltx") / 419e6, 1, 0.02);
+  EXPECT_EQ(parameters("Gemma-2-2B"), 2614341888.0);
+  EXPECT_NEAR(parameters("CLIP-G text encoder"), 694.66e6, 2e6);
+  EXPECT_NEAR(parameters("T5-XXL encoder"), 4762310656.0, 3000);  // less the table of relative positions
 }
 
 }  // namespace
