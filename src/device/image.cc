@@ -10,6 +10,7 @@
 
 #include "device/fatbin.h"
 #include "device/status.h"
+#include "timing/cubin.h"
 
 namespace orrery::device {
 namespace {
@@ -48,6 +49,24 @@ bool is_device_runtime(const std::vector<FatbinEntry>& entries) {
   return code.find("__cudaCDP2LaunchDeviceV2_ptsz") != std::string::npos && code.find("__cudaCDP2Memset3DAsync_ptsz") != std::string::npos;
 }
 
+/// Machine code in the container that the GPU would run: of its own architecture, or of an earlier one of its generation.
+const FatbinEntry* choose_machine_code(const std::vector<FatbinEntry>& entries, uint32_t capability) {
+  const FatbinEntry* best = nullptr;
+  for (const FatbinEntry& e : entries)
+    if (e.is_machine_code && e.arch <= capability && e.arch / 10 == capability / 10 && (!e.arch_specific || e.arch == capability) &&
+        (!best || e.arch > best->arch || (e.arch == best->arch && e.arch_specific)))
+      best = &e;
+  return best;
+}
+
+void add_registers(Image& image, const std::vector<FatbinEntry>& entries, uint32_t capability) try {
+  const FatbinEntry* code = choose_machine_code(entries, capability);
+  if (!code) return;
+  const std::string file = unpack(*code);
+  image.registers.merge(timing::read_registers(std::as_bytes(std::span(file))));
+} catch (const base::Error&) {  // kernels run without it
+}
+
 void add_container(Image& image, const void* data, uint32_t capability, bool linked = false) {
   std::vector<FatbinEntry> entries;
   std::string text;
@@ -56,6 +75,7 @@ void add_container(Image& image, const void* data, uint32_t capability, bool lin
     entries = read_fatbin(container_at(data));
     if (entries.empty() || (linked && is_device_runtime(entries))) return;
     if (const FatbinEntry* best = choose_ptx(entries, capability)) text = unpack(*best);
+    add_registers(image, entries, capability);
   } catch (const base::Error& error) {
     throw Failure(Status::invalid_image, image.origin.empty() ? error.what() : image.origin + ": " + error.what());
   }

@@ -1,7 +1,8 @@
 // device/image.h: what a program hands over as device code, reduced to PTX texts.
 //
 // Accepted: PTX text, a fat binary container, the wrapper that compilers put around it, an image that our own linker
-// made (link_image), and a file with any of these. Machine code alone is refused with the compiler flag that embeds PTX.
+// made (link_image), and a file with any of these. Machine code alone is refused with the compiler flag that embeds PTX;
+// machine code beside PTX says how many registers its kernels take.
 // Not here: the container's layout (fatbin.h), parsing (ptx/).
 #pragma once
 #include <cstdint>
@@ -15,6 +16,7 @@ struct Image {
   std::vector<std::string> texts;  // PTX modules; several must be linked
   std::string origin;              // file the program came from, for messages
   std::map<std::string, uint64_t> places = {};  // variables that live in host memory, with their addresses there
+  std::map<std::string, uint32_t> registers = {};  // a thread of each kernel, as the machine code beside the PTX says
 };
 
 /// The code at `data` for a device of compute capability `capability`. `data` must hold a complete image; sizes are

@@ -40,6 +40,27 @@ void check_function(Function& function, const LaunchRequest& request) {
                               function.name(), request.dynamic_shared, limit));
 }
 
+/// Registers are given to warps in pieces of 256, and to four warps at a time.
+uint64_t registers_of_block(uint64_t threads, uint64_t per_thread) { return (threads + 127) / 128 * 4 * ((per_thread * 32 + 255) / 256 * 256); }
+
+/// A block that does not fit into the registers of an SM. What the compiler made of the kernel decides; where that is not
+/// known, an observer is told of what cannot fit by far.
+void check_registers(const Device& device, Function& function, const LaunchRequest& request) {
+  const uint64_t threads = request.block.count(), limit = uint64_t(device.profile().registers_per_block());
+  if (registers_of_block(threads, 255) <= limit) return;
+  const FunctionFacts facts = function.facts();
+  exec::Observer* observer = system().observer();
+  // ptxas keeps to the launch bounds, and takes its time: it is asked where the answer may matter, under check.
+  const bool bounded = facts.max_threads < 1024 || function.source().directives.maxnreg;
+  const bool ask = !facts.registers_known && observer && !bounded && registers_of_block(threads, std::min(255u, 2 * facts.live_words)) > limit;
+  const std::optional<uint32_t> known = facts.registers_known ? std::optional(facts.registers) : ask ? function.ask_registers() : std::nullopt;
+  const std::string what = fmt::format("launch of {}: {} threads per block of {} registers each, the GPU has {} for a block", function.name(), threads,
+                                       known ? fmt::format("{}", *known) : fmt::format("about {} (an estimate)", facts.live_words), limit);
+  if (known && registers_of_block(threads, *known) > limit)
+    throw Failure(Status::launch_out_of_resources, what + " (__launch_bounds__ tells the compiler how many threads there will be)");
+  if (ask && !known && registers_of_block(threads, facts.live_words / 2) > limit) observer->api_error("estimate", int(Status::launch_out_of_resources), what.c_str(), 0);
+}
+
 exec::Dim3 cluster_of(const Device& device, Function& function, const LaunchRequest& request) {
   const uint32_t* required = function.source().directives.reqnctapercluster;
   exec::Dim3 cluster = request.cluster;
@@ -140,6 +161,7 @@ LaunchWork make_launch(Context& context, const LaunchRequest& request) {
   Function& function = *request.function;
   check_shape(context.device().profile(), request);
   check_function(function, request);
+  check_registers(context.device(), function, request);
   LaunchWork work;
   work.cluster = cluster_of(context.device(), function, request);
   if (request.cooperative) {

@@ -6,6 +6,7 @@
 
 #include "device/device.h"
 #include "lower/placement.h"
+#include "timing/assemble.h"
 
 namespace orrery::device {
 namespace {
@@ -70,8 +71,8 @@ std::shared_ptr<const exec::Kernel> Function::kernel() {
 
 namespace {
 
-// An estimate: the most 32-bit registers live at the start of any block, with room for temporaries.
-uint32_t estimate_registers(const lower::Program& program) {
+/// The most 32-bit registers live at the start of any block.
+uint32_t live_words_of(const lower::Program& program) {
   uint32_t most = 0;
   for (const auto& live : program.live_in) {
     uint32_t words = 0;
@@ -81,7 +82,7 @@ uint32_t estimate_registers(const lower::Program& program) {
     }
     most = std::max(most, words);
   }
-  return std::clamp((most + 8 + 7) / 8 * 8, 16u, 255u);
+  return most;
 }
 
 }  // namespace
@@ -99,16 +100,34 @@ FunctionFacts Function::facts() {
   facts.local_bytes = program.local_bytes;
   for (const ptx::Var& var : text.vars)
     if (var.space == isa::Space::const_) facts.constant_bytes += uint32_t(var.size);
-  facts.registers = estimate_registers(program);
+  facts.live_words = live_words_of(program);
+  facts.registers = std::clamp((facts.live_words + 8 + 7) / 8 * 8, 16u, 255u);  // an estimate, with room for temporaries
   if (directives.maxnreg) facts.registers = std::min(facts.registers, directives.maxnreg);
   facts.registers = std::min(facts.registers, std::max(16u, 65536 / facts.max_threads / 8 * 8));
+  if (const uint32_t known = module_.registers_of(name())) facts.registers = known, facts.registers_known = true;
   facts.ptx_version = int(text.version_major * 10 + text.version_minor);
   facts.binary_version = int(module_.context().device().capability());
   return facts;
 }
 
+std::optional<uint32_t> Function::ask_registers() {
+  if (const uint32_t known = module_.registers_of(name())) return known;
+  if (module_.text().empty()) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  if (!asked_registers_) {
+    asked_registers_ = 0;
+    std::string why;
+    const auto made = timing::assemble(timing::Layout(module_.text()), module_.source().target, name(), int(module_.context().device().capability()), why);
+    for (size_t i = 0; made && i < made->size(); i++)
+      if ((*made)[i].name == name()) asked_registers_ = (*made)[i].registers;
+  }
+  return *asked_registers_ ? asked_registers_ : std::nullopt;
+}
+
 Module::Module(Context& context, Image image)
-    : context_(context), origin_(image.origin), source_(parse_and_link(image)), places_(std::move(image.places)) {
+    : context_(context), origin_(image.origin), source_(parse_and_link(image)), places_(std::move(image.places)),
+      registers_(std::move(image.registers)) {
+  if (system().observer() && image.texts.size() == 1) text_ = std::move(image.texts[0]);
   try {
     place_variables();
   } catch (...) {

@@ -32,6 +32,8 @@ struct Parameter {
 /// What cudaFuncGetAttributes reports.
 struct FunctionFacts {
   uint32_t max_threads = 1024, static_shared = 0, constant_bytes = 0, local_bytes = 0, registers = 0;
+  bool registers_known = false;  // from machine code; else `registers` is an estimate
+  uint32_t live_words = 0;       // the most registers of 32 bits that are in use at the start of a block of instructions
   uint32_t required_cluster[3] = {0, 0, 0};
   int ptx_version = 0, binary_version = 0;
 };
@@ -47,6 +49,8 @@ class Function {
   /// Lowered on first call. Throws Failure(not_supported) for what cannot be executed.
   std::shared_ptr<const exec::Kernel> kernel();
   FunctionFacts facts();
+  /// Registers a thread: by the program's machine code, or by ptxas where there is one; else nothing.
+  std::optional<uint32_t> ask_registers();
   /// Forms in the kernel and what it calls whose results are not exact; after kernel().
   const BoundedForms& bounded() const { return bounded_; }
 
@@ -68,6 +72,7 @@ class Function {
   uint32_t param_bytes_ = 0;
   std::mutex mutex_;
   std::shared_ptr<const exec::Kernel> kernel_;
+  std::optional<uint32_t> asked_registers_;  // what ptxas said; 0: nothing
   BoundedForms bounded_;
 };
 
@@ -95,6 +100,13 @@ class Module : public std::enable_shared_from_this<Module> {
   /// The variable of that name in global or constant space, or null.
   const Variable* variable(const std::string& name) const;
   const lower::Addresses& addresses() const { return addresses_; }
+  /// Of a kernel, by the machine code that the program holds for this GPU; 0: it holds none.
+  uint32_t registers_of(const std::string& kernel) const {
+    const auto it = registers_.find(kernel);
+    return it == registers_.end() ? 0 : it->second;
+  }
+  /// The PTX, of one text: several are linked here and not known to ptxas as one.
+  const std::string& text() const { return text_; }
 
  private:
   void place_variables();
@@ -103,6 +115,8 @@ class Module : public std::enable_shared_from_this<Module> {
   std::string origin_;
   ptx::Module source_;
   std::map<std::string, uint64_t> places_;  // Image::places
+  std::map<std::string, uint32_t> registers_;
+  std::string text_;                        // kept where an observer may want to know what ptxas makes of it
   lower::Addresses addresses_;
   std::map<std::string, Variable> variables_;
   std::map<std::string, std::unique_ptr<Function>> functions_;

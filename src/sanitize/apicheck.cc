@@ -268,8 +268,9 @@ void Apicheck::report(const Operation& a, const Operation& b, uint64_t address, 
 
 void Apicheck::api_error(const char* call, int code, const char* name, uint64_t) {
   if (!std::strcmp(call, "seen")) unseen_launch_errors_ = 0;
-  if (std::strcmp(call, "launch")) return;
-  unseen_launch_errors_++, unseen_text_ = name;
+  const bool estimate = !std::strcmp(call, "estimate");  // it was launched here, a GPU would refuse
+  if (std::strcmp(call, "launch") && !estimate) return;
+  if (!estimate) unseen_launch_errors_++, unseen_text_ = name;
   // cudaErrorInvalidValue, InvalidConfiguration, LaunchOutOfResources, CooperativeLaunchTooLarge, InvalidClusterSize
   if (!api_errors_) return;
   if (code != 1 && code != 9 && code != 701 && code != 720 && code != 912) return;
@@ -277,8 +278,9 @@ void Apicheck::api_error(const char* call, int code, const char* name, uint64_t)
   f.check = "apicheck";
   f.kind = "launch-limit";
   f.severity = "warning";  // a program that looks for the limit does this on purpose
-  f.message = fmt::format("a kernel was not launched: {}", name);
-  f.remedy = "keep grid, block, cluster and shared memory within what the GPU and the kernel's attributes allow";
+  f.message = fmt::format("a kernel {} launched: {}", estimate ? "would not be" : "was not", name);
+  f.remedy = code == 701 ? "use fewer threads per block, or __launch_bounds__(threads), which makes the compiler keep to fewer registers"
+                         : "keep grid, block, cluster and shared memory within what the GPU and the kernel's attributes allow";
   collector_.add(std::move(f));
 }
 

@@ -189,21 +189,26 @@ std::map<uint64_t, uint32_t> line_relocations(const Reader& r, const std::vector
   return out;
 }
 
-/// Registers a thread from .nv.info: records of format 4 (a size and bytes), attribute 0x2f: symbol, count.
-uint32_t registers_of(const Reader& r, const std::vector<Section>& all, uint32_t section) {
+/// Calls f(section, count) for the registers a thread in .nv.info: records of format 4 (a size and bytes), attribute 0x2f:
+/// symbol, count.
+template <class F>
+void for_registers(const Reader& r, const std::vector<Section>& all, F f) {
   for (const Section& s : all) {
     if (s.name != ".nv.info") continue;
     for (uint64_t at = 0; at + 4 <= s.size;) {
       const uint8_t format = r.at<uint8_t>(s.offset + at), attribute = r.at<uint8_t>(s.offset + at + 1);
       const uint16_t size = format == 4 ? r.at<uint16_t>(s.offset + at + 2) : 0;
-      if (format == 4 && attribute == 0x2f && size >= 8) {
-        const Symbol symbol = symbol_at(r, all.at(s.link), r.at<uint32_t>(s.offset + at + 4));
-        if (symbol.section == section) return r.at<uint32_t>(s.offset + at + 8);
-      }
+      if (format == 4 && attribute == 0x2f && size >= 8)
+        f(symbol_at(r, all.at(s.link), r.at<uint32_t>(s.offset + at + 4)).section, r.at<uint32_t>(s.offset + at + 8));
       at += 4 + uint64_t{size};
     }
   }
-  return 0;
+}
+
+uint32_t registers_of(const Reader& r, const std::vector<Section>& all, uint32_t section) {
+  uint32_t found = 0;
+  for_registers(r, all, [&](uint32_t of, uint32_t count) { found = of == section ? count : found; });
+  return found;
 }
 
 void set_lines(MachineCode& code, std::vector<LineRow> rows) {
@@ -249,6 +254,16 @@ std::vector<MachineCode> read_cubin(std::span<const std::byte> file) {
     std::sort(code.inner_functions.begin(), code.inner_functions.end());
     out.push_back(std::move(code));
   }
+  return out;
+}
+
+std::map<std::string, uint32_t> read_registers(std::span<const std::byte> file) {
+  const Reader r(file);
+  const std::vector<Section> all = sections_of(r);
+  std::map<std::string, uint32_t> out;
+  for_registers(r, all, [&](uint32_t section, uint32_t count) {
+    if (section < all.size() && all[section].name.starts_with(".text.")) out[all[section].name.substr(6)] = count;
+  });
   return out;
 }
 

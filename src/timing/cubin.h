@@ -8,6 +8,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,5 +40,7 @@ struct MachineCode {
 
 /// The text sections of a cubin. Throws base::Error when the file is not one.
 std::vector<MachineCode> read_cubin(std::span<const std::byte> file);
+/// Registers a thread of each function, by name, and nothing else. Throws base::Error as well.
+std::map<std::string, uint32_t> read_registers(std::span<const std::byte> file);
 
 }  // namespace orrery::timing
