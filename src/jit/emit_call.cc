@@ -146,6 +146,14 @@ bool Emitter::emit_meaning(const Instr& in) {
   return true;
 }
 
+/// Lanes may name different members, of whom some are not here: exec/ then lets the others wait.
+static bool names_members(const Instr& in) {
+  switch (in.form.op) {
+    case Op::shfl: case Op::vote: case Op::match: case Op::redux: case Op::elect: case Op::bar_warp: case Op::activemask: return true;
+    default: return false;
+  }
+}
+
 /// The general way: operands to the frame, exec/ executes the instruction for the lanes at hand, results back.
 void Emitter::emit_execute(const Instr& in) {
   std::vector<uint32_t> read, written;
@@ -167,7 +175,7 @@ void Emitter::emit_execute(const Instr& in) {
   }
   publish_count();
   Value* outcome = call_runtime(Symbols::execute, b_.getInt32Ty(), {warp_, b_.getInt32(inst_), bits_of(m)});
-  if (may_block(in) || (isa::row(in.form.row).effects & isa::effect::convergent)) leave_if(b_.CreateICmpEQ(outcome, b_.getInt32(exec::RuntimeCalls::kMustWait)), true);
+  if (may_block(in) || names_members(in)) leave_if(b_.CreateICmpEQ(outcome, b_.getInt32(exec::RuntimeCalls::kMustWait)), true);
   check_fault(outcome);
   if (guard_) {
     b_.CreateBr(skip);

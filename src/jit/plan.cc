@@ -25,15 +25,14 @@ bool is_service(const Instr& in) {
     case Op::bar: case Op::barrier: case Op::call: case Op::trap: case Op::clusterlaunchcontrol: case Op::alloca:
     case Op::stacksave: case Op::stackrestore:
       return true;
-    default:
-      return false;
+    case Op::barrier_cluster: return !in.form.has(Mod::arrive);
+    default: return false;
   }
 }
 
 bool may_block(const Instr& in) {
   switch (in.form.op) {
     case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: case Op::wgmma_wait_group: return true;
-    case Op::barrier_cluster: return !in.form.has(Mod::arrive);
     default: return false;
   }
 }
