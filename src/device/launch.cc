@@ -51,7 +51,8 @@ void check_registers(const Device& device, Function& function, const LaunchReque
   const FunctionFacts facts = function.facts();
   exec::Observer* observer = system().observer();
   // ptxas keeps to the launch bounds, and takes its time: it is asked where the answer may matter, under check.
-  const bool bounded = facts.max_threads < 1024 || function.source().directives.maxnreg;
+  const ptx::Directives& directives = function.source().directives;
+  const bool bounded = directives.maxntid[0] || directives.reqntid[0] || directives.maxnreg;
   const bool ask = !facts.registers_known && observer && !bounded && registers_of_block(threads, std::min(255u, 2 * facts.live_words)) > limit;
   const std::optional<uint32_t> known = facts.registers_known ? std::optional(facts.registers) : ask ? function.ask_registers() : std::nullopt;
   const std::string what = fmt::format("launch of {}: {} threads per block of {} registers each, the GPU has {} for a block", function.name(), threads,

@@ -8,6 +8,7 @@
 #include "exec/observed.h"
 #include "exec/observer.h"
 #include "exec/stepper.h"
+#include "exec/texel_watch.h"
 #include "sem/tensor.h"
 
 namespace orrery::exec {
@@ -124,6 +125,32 @@ Next observed_matrix(Stepper& s, const Decoded& d) {
   return next;
 }
 
+/// Textures and surfaces: an access of a lane for every texel.
+struct Texels : TexelWatch {
+  Stepper& s;
+  Access access;
+  explicit Texels(Stepper& stepper) : s(stepper) { texel_watch() = this; }
+  ~Texels() { texel_watch() = nullptr; }
+  void touch(uint64_t address, uint32_t bytes) override {
+    access.where = s.where();
+    access.where.mask = 1u << lane;
+    access.bytes = bytes;
+    access.address[lane] = address;
+    s.observer()->access(access);
+  }
+};
+
+Next observed_texels(Stepper& s, const Decoded& d) {
+  if (!s.observer()) return d.inner(s, d);
+  Texels texels(s);
+  const Op op = d.instr->form.op;
+  texels.access.kind = op == Op::sust ? AccessKind::store : op == Op::sured ? AccessKind::reduction : AccessKind::load;
+  texels.access.space = Space::global;
+  texels.access.proxy_read_only = op == Op::tex || op == Op::tld4;
+  if (op == Op::sured) texels.access.order = Order::relaxed, texels.access.scope = Scope::gpu;
+  return d.inner(s, d);
+}
+
 /// Lanes that each name the members of their exchange.
 Next observed_warp(Stepper& s, const Decoded& d) {
   Observer* o = s.observer();
@@ -212,6 +239,7 @@ Handler memory_handler(const Decoded& d) {
     case Op::st: return param ? nullptr : observed_store;
     case Op::atom: case Op::red: return observed_atomic;
     case Op::ldmatrix: case Op::stmatrix: return observed_matrix;
+    case Op::tex: case Op::tld4: case Op::suld: case Op::sust: case Op::sured: return observed_texels;
     default: return nullptr;
   }
 }

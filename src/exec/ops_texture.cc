@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "exec/stepper.h"
+#include "exec/texel_watch.h"
 #include "exec/texture.h"
 
 namespace orrery::exec {
@@ -76,6 +77,7 @@ struct Fetch {
 };
 
 Fetch read_fetch(Stepper& s, const Decoded& d, int lane, bool integer) {
+  if (TexelWatch* watch = texel_watch()) watch->lane = lane;
   Fetch fetch;
   fetch.geometry = geometry_of(d.instr->form);
   fetch.object = object_of(s, d, lane, "texture");
@@ -232,7 +234,9 @@ Spot surface_spot(Stepper& s, const Decoded& d, int lane, uint32_t bytes, bool t
     layer = std::clamp<int64_t>(layer, 0, int64_t(std::max(1u, t->layers)) - 1);
   }
   const int64_t plane = t->depth ? at[2] : layer;
-  return {reinterpret_cast<std::byte*>(t->data + uint64_t(plane) * t->slice + uint64_t(at[1]) * t->pitch + uint64_t(at[0])), false};
+  const uint64_t place = t->data + uint64_t(plane) * t->slice + uint64_t(at[1]) * t->pitch + uint64_t(at[0]);
+  if (TexelWatch* watch = texel_watch()) watch->lane = lane, watch->touch(place, bytes);
+  return {reinterpret_cast<std::byte*>(place), false};
 }
 
 Next op_suld(Stepper& s, const Decoded& d) {

@@ -5,6 +5,7 @@
 // normalised coordinates only and act as clamp otherwise.
 // Limit: the rounding of the hardware's weighted sum is not documented; results of linear filtering are exact in the
 // weights and differ from hardware in the last bits of the sum.
+#include "exec/texel_watch.h"
 #include "exec/texture.h"
 
 #include <algorithm>
@@ -66,11 +67,14 @@ Texel border_texel(const TextureObject& t) {
   return texel;
 }
 
+thread_local TexelWatch* watch = nullptr;
+
 Texel texel_at(const TextureObject& t, const int64_t index[3], uint32_t layer) {
   if (index[0] < 0 || index[1] < 0 || index[2] < 0) return border_texel(t);
   const uint64_t bytes = uint64_t(t.channels) * t.channel_bits / 8;
   const uint64_t plane = t.depth ? uint64_t(index[2]) : layer;
   const auto* p = reinterpret_cast<const std::byte*>(t.data + plane * t.slice + uint64_t(index[1]) * t.pitch + uint64_t(index[0]) * bytes);
+  if (watch) watch->touch(reinterpret_cast<uint64_t>(p), uint32_t(bytes));
   Texel texel{};
   for (int c = 0; c < t.channels; c++) texel.v[c] = channel(t, p, c);
   return texel;
@@ -79,6 +83,8 @@ Texel texel_at(const TextureObject& t, const int64_t index[3], uint32_t layer) {
 uint32_t clamp_layer(const TextureObject& t, uint32_t layer) { return t.layers ? std::min(layer, t.layers - 1) : 0; }
 
 }  // namespace
+
+TexelWatch*& texel_watch() { return watch; }
 
 Texel fetch_integer(const TextureObject& t, int dims, const int32_t* coords, uint32_t layer) {
   const Extent extent = extent_of(t);

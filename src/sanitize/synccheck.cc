@@ -155,6 +155,7 @@ void Synccheck::warp_arrive(const Where& where, const uint32_t* members) {
                               lanes_text(where.mask), w.warp_id, lanes_text(w.live & ~here)),
                   "move the instruction out of the branch, or make the condition the same for the whole warp");
   }
+  if (f.op == Op::shfl) note_sources(where, state);
   state.live_at.try_emplace(where.pc, w.live);
   for (uint32_t m = where.mask; m; m &= m - 1) {
     const int lane = std::countr_zero(m);
@@ -164,8 +165,47 @@ void Synccheck::warp_arrive(const Where& where, const uint32_t* members) {
   }
 }
 
+/// Whose value a lane asks for, as the manual computes it from the operands.
+void Synccheck::note_sources(const Where& where, WarpState& state) {
+  const Decoded& d = where.code->code[where.pc];
+  const isa::Form& f = d.instr->form;
+  if (where.call || !where.warp->frame) return;
+  const auto words = [&](int i) -> const uint32_t* {
+    const Ref& r = where.code->refs[size_t(d.first_ref) + size_t(d.n_dst + i)];
+    if (r.bits != 32 || r.negated) return nullptr;
+    if (r.kind == RefKind::frame) return reinterpret_cast<const uint32_t*>(where.warp->frame + r.offset);
+    return r.kind == RefKind::constant ? reinterpret_cast<const uint32_t*>(reinterpret_cast<const std::byte*>(where.code->pool.data()) + r.offset) : nullptr;
+  };
+  const uint32_t *b = words(1), *c = words(2);
+  if (!b || !c) return;
+  auto& asks = state.asks[where.pc];
+  for (uint32_t m = where.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m), step = int(b[lane] & 31), clamp = int(c[lane] & 31), segment = int(c[lane] >> 8 & 31);
+    const int most = (lane & segment) | (clamp & ~segment);
+    const int from = f.has(isa::Mod::up) ? lane - step : f.has(isa::Mod::down) ? lane + step : f.has(isa::Mod::bfly) ? lane ^ step : (lane & segment) | (step & ~segment);
+    const bool inside = f.has(isa::Mod::up) ? from >= most : from <= most;
+    asks[size_t(lane)] = uint8_t(inside ? from : lane);
+  }
+}
+
+/// Lanes that ask for the value of one that does not take part get no defined value. Reductions by a part of a warp do so
+/// in lanes whose result nobody uses, so it must be all of them.
+void Synccheck::check_sources(const Where& where, WarpState& state) {
+  const auto it = state.asks.find(where.pc);
+  if (it == state.asks.end()) return;
+  uint32_t in_vain = 0;
+  for (uint32_t m = where.mask; m; m &= m - 1) in_vain |= uint32_t(!(where.mask >> it->second[size_t(std::countr_zero(m))] & 1)) << std::countr_zero(m);
+  if (!in_vain || (in_vain != where.mask && !options_.strict)) return;
+  const int lane = std::countr_zero(in_vain);
+  report(where, lane, "inactive-lane",
+         fmt::format("{} of warp {} ask for the value of a lane that does not take part in this shuffle (lane {} for that of lane {}; {} take part): what they get is undefined", lanes_text(in_vain),
+                     where.warp->warp_id, lane, it->second[size_t(lane)], lanes_text(where.mask)),
+         "take the value from a lane that executes the shuffle, or let the lane that has it take part (and name it in the mask)");
+}
+
 void Synccheck::warp_sync(const Where& where, uint32_t members) {
   WarpState& state = blocks_[where.warp->cta].warps[where.warp->warp_id];
+  if (form_of(where).op == Op::shfl) check_sources(where, state);
   const auto it = state.live_at.find(where.pc);
   if (it == state.live_at.end()) return;
   const uint32_t missing = members & it->second & ~where.mask;

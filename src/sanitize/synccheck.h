@@ -4,6 +4,7 @@
 //   barrier-count         arrivals of one phase ask for different numbers of threads, or for more than can come
 //   exited-threads        (strict) threads have left while others of their warp come to an aligned barrier
 //   warp-mask             a lane executes a .sync instruction whose member mask lacks it, or names live lanes that never come
+//   inactive-lane        a shfl of which all lanes (strict: some lanes) ask for the value of a lane that does not take part
 //   divergent-warp        mma, wgmma, ldmatrix, setmaxnreg while lanes of the warp are elsewhere; setmaxnreg, wgmma by a part of a warpgroup
 //   cluster-barrier       barrier.cluster arrive and wait that do not alternate
 //   exited-block          use of the shared memory of a block that has ended
@@ -14,6 +15,7 @@
 // Not here: barriers that never complete (hangs); which threads meet at a barrier (racecheck.h).
 // Source: PTX ISA manual, bar/barrier, barrier.cluster, bar.warp.sync, wgmma, setmaxnreg.
 #pragma once
+#include <array>
 #include <map>
 #include <unordered_map>
 
@@ -49,6 +51,7 @@ class Synccheck : public exec::Observer {
   struct WarpState {
     uint32_t cluster_arrived = 0;               // lanes with an arrival that they have not waited for
     std::unordered_map<uint32_t, uint32_t> live_at;  // instruction -> lanes alive when the first lane came
+    std::unordered_map<uint32_t, std::array<uint8_t, 32>> asks;  // shfl -> whose value each lane asks for
   };
   /// An instruction that all warps of a warpgroup must execute.
   struct OfWarpgroup {
@@ -66,6 +69,8 @@ class Synccheck : public exec::Observer {
   void check_arrivals(const std::vector<Arrival>& arrivals, uint32_t number, const exec::CtaContext& cta);
 
   void count(const exec::Where& where);
+  void note_sources(const exec::Where& where, WarpState& state);
+  void check_sources(const exec::Where& where, WarpState& state);
   void check_exited(const std::vector<Arrival>& arrivals, uint32_t number);
 
   const Options& options_;
