@@ -33,14 +33,6 @@ constexpr Encoder kEncoders[] = {
 // A server's CPU on 16-bit products; assumed, and said when it is used.
 constexpr double kHostOps = 1e12;
 
-// Rates of reference pipelines: they call the mma.sync attention of their framework.
-Rates pipeline_rates(const Cluster& cluster) {
-  Rates rates = read_rates(cluster.gpu);
-  if (cluster.gpu.has(FieldId::attention_mma_best))
-    rates.attention = cluster.gpu.attention_mma_best().value();
-  return rates;
-}
-
 // One walk of a graph; products run in 16 bits whatever the weights are stored in.
 StepTime run_once(const Program& given, const Binding& binding, const Rates& rates) {
   Program program = given;
@@ -161,6 +153,13 @@ void peak_of_stages(const RenderQuestion& q, const Cluster& cluster, RenderAnswe
 
 }  // namespace
 
+Rates render_rates(const Cluster& cluster) {
+  Rates rates = read_rates(cluster.gpu);
+  if (cluster.gpu.has(FieldId::attention_mma_best))
+    rates.attention = cluster.gpu.attention_mma_best().value();
+  return rates;
+}
+
 RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster& cluster,
                     const RenderQuestion& q) {
   if (!(q.batch >= 1 && q.batch < 1e6)) base::fail("batch must be at least 1");
@@ -185,7 +184,7 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster&
   Plan layout = plan;
   layout.pp = 1;  // stages of denoising each hold the whole network
   Program program = compile(graph, layout);
-  Rates rates = pipeline_rates(cluster);
+  Rates rates = render_rates(cluster);
   RenderQuestion one = q;
   one.batch = q.batch / plan.dp;
   bool offload = q.layer_offload || plan.place.weights != Tier::kDevice;

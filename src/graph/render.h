@@ -50,6 +50,8 @@ struct RenderAnswer {
   Binding binding;                 // of one forward on one rank
 };
 
+// Rates of reference pipelines: they call the mma.sync attention of their framework.
+Rates render_rates(const Cluster& cluster);
 RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,
                     const RenderQuestion& question);
 

@@ -62,6 +62,7 @@ double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const
   double memory = (line.weight + line.activation) / stream;
   t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   t.executed = line.ops * op.grouped_extent * expected_tiles(mean, kTileM) * kTileM / std::max(rows, 1e-9);
+  t.compute = compute, t.memory = memory, t.both = true;
   // Groups with many rows compute while others still stream: neither hides the other fully.
   return std::sqrt(compute * compute + memory * memory) + 2 * r.ramp;
 }
@@ -71,10 +72,11 @@ double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Ra
   double compute = line.ops / (tensor_rate(op.format, r) * op.reach * wave_share(rows, op.n_width, r.sms));
   double memory = (line.weight + line.activation) / r.read;
   t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+  t.compute = compute, t.memory = memory;
   return std::max(compute, memory) + r.ramp;
 }
 
-double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r, Bound& bound) {
+double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r, LineTime& t) {
   double rate = r.attention;
   if (op.head_dim > 0 && op.head_dim < 128)
     rate *= kNarrowHead + (1 - kNarrowHead) * std::max(0.0, op.head_dim - 64) / 64;
@@ -88,11 +90,12 @@ double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, c
   // Without cached state the keys are activations and pass through L2 many times; device memory sees them
   // once.
   double memory = (line.state + line.activation) / (r.memory * kAttentionStream);
-  bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+  t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+  t.compute = compute, t.memory = memory;
   return std::max(compute, memory) + 2 * r.ramp;  // split over keys, then combined
 }
 
-double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r, Bound& bound) {
+double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r, LineTime& t) {
   double memory = (line.state + line.activation) / (r.memory * op.reach), compute = line.ops / r.vector;
   // A reduction over few groups: one block of 512 threads for each, every load waits for the one before.
   if (op.lanes > 0) {
@@ -100,9 +103,10 @@ double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r
     memory += passes / (op.lanes * 512 * 2 / (kSerialLoadCycles * r.cycle));
   }
   double fixed = op.kind == OpKind::kReduce || op.kind == OpKind::kSelect ? kReduceRamp : 0;
-  bound = std::max(compute, memory) < fixed + r.kernel ? Bound::kLatency
-          : compute > memory                           ? Bound::kCompute
-                                                       : Bound::kMemory;
+  t.compute = compute, t.memory = memory;
+  t.bound = std::max(compute, memory) < fixed + r.kernel ? Bound::kLatency
+            : compute > memory                           ? Bound::kCompute
+                                                         : Bound::kMemory;
   return std::max(memory, compute) + fixed;
 }
 
@@ -190,6 +194,17 @@ double expected_tiles(double mean, double height) {
   return tiles;
 }
 
+namespace {
+
+// Bytes over a rank's link for a collective of `bytes` over `group` ranks.
+double bytes_moved(Collective kind, int group, double bytes) {
+  double n = group;
+  return (kind == Collective::kAllReduce ? 2 : 1) * (kind == Collective::kSendReceive ? 1 : (n - 1) / n) *
+         bytes;
+}
+
+}  // namespace
+
 double collective_time(Collective kind, int group, double bytes, const Rates& r) {
   if (group <= 1 || kind == Collective::kNone || bytes <= 0) return 0;
   bool network = group > r.per_host;
@@ -198,8 +213,7 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r)
   // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1
   // us (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes.
   // The library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
-  double moved =
-      (kind == Collective::kAllReduce ? 2 : 1) * (kind == Collective::kSendReceive ? 1 : (n - 1) / n) * bytes;
+  double moved = bytes_moved(kind, group, bytes);
   if (network) return r.network_latency + moved / bandwidth;
   double doublings = std::log2(n) - 1;
   double library = r.link_latency + 2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes);
@@ -212,22 +226,28 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
   if (op.collective != Collective::kNone) {
     t.seconds = collective_time(op.collective, op.group, line.link, r);
     bool network = op.group > r.per_host;
+    t.link = std::min(t.seconds, bytes_moved(op.collective, op.group, line.link) /
+                                     (op.group > r.per_host ? r.network : r.link));
+    t.fixed = t.seconds - t.link;
     t.bound = t.seconds > 2 * (network ? r.network_latency : r.link_latency) ? Bound::kLink : Bound::kLatency;
     return t;
   }
   if (op.narrows != Format::kBf16 && tensor_peak(op.narrows, r) <= r.peak16) return t;
-  if (op.fused) return {0, line.ops, Bound::kLatency};
-  if (op.in_reduction && line.activation / 2 <= kJoinedBytes) return {0, line.ops, Bound::kLatency};
+  if (op.fused || (op.in_reduction && line.activation / 2 <= kJoinedBytes)) {
+    t.executed = line.ops, t.bound = Bound::kLatency;
+    return t;
+  }
   double work = line.ops + line.weight + line.state + line.activation;
   if (work == 0) return t;
   t.executed = line.ops;
   if (op.kind == OpKind::kContract)
     t.seconds = gemm_seconds(op, line, b.free[op.rows] * op.rows_each, r, t);
   else if (op.kind == OpKind::kAttend)
-    t.seconds = attend_seconds(op, line, b, r, t.bound);
+    t.seconds = attend_seconds(op, line, b, r, t);
   else
-    t.seconds = elementwise_seconds(op, line, r, t.bound);
+    t.seconds = elementwise_seconds(op, line, r, t);
   t.seconds += r.kernel;
+  t.fixed = t.seconds - (t.both ? std::hypot(t.compute, t.memory) : std::max(t.compute, t.memory));
   return t;
 }
 
@@ -241,16 +261,12 @@ constexpr double kNvme = 6e9;          // bytes/s of one drive
 // 2:4 sparse products on random data gain this much on Hopper (arXiv 2501.12084, table of sparse wgmma).
 constexpr double kSparseGain = 1.8;
 
-// Share of a line's weight and state bytes that lie on another tier, and the bandwidth they come at.
-struct Elsewhere {
-  double weight = 0, state = 0;  // bytes
-  double weight_rate = 1, state_rate = 1;
-};
-
 double tier_rate(Tier tier, bool computes_there, const Rates& rates) {
   if (tier == Tier::kNvme) return std::min(kNvme, rates.host);
   return computes_there ? kHostMemory : rates.host;
 }
+
+}  // namespace
 
 Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& place, const Rates& rates) {
   Elsewhere e;
@@ -258,22 +274,36 @@ Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& plac
   Tier tier = expert ? place.experts : place.weights;
   if (tier != Tier::kDevice) {
     e.weight = line.weight * (expert ? place.experts_fraction : place.weights_fraction);
+    e.weight_tier = tier;
     e.weight_rate = tier_rate(tier, place.compute_follows, rates);
   }
   if (place.kv != Tier::kDevice) {
     e.state = line.state * place.kv_fraction;
+    e.state_tier = place.kv;
     e.state_rate = tier_rate(place.kv, place.compute_follows, rates);
   }
   return e;
 }
 
-}  // namespace
+Rates under_plan(const Plan& plan, const Rates& given) {
+  Rates rates = given;
+  if (plan.sparse24) rates.tensor16 *= kSparseGain, rates.tensor8 *= kSparseGain;
+  return rates;
+}
+
+LineJoules joules_of(const ProgramOp& op, const Line& line, const LineTime& t, const Rates& rates) {
+  double per_op = rates.joules_op32;
+  if (op.kind == OpKind::kContract || op.kind == OpKind::kAttend)
+    per_op = tensor_peak(op.format, rates) > rates.peak16 ? rates.joules_op8 : rates.joules_op16;
+  // A product that reaches a part of the rate spends the rest on instructions that cost as much.
+  if (op.kind == OpKind::kContract) per_op /= op.reach;
+  return {t.executed * per_op, (line.weight + line.state + line.activation) * rates.joules_byte,
+          line.link * rates.joules_link};
+}
 
 StepTime schedule(const Program& program, const Ledger& ledger, const Binding& binding, const Rates& given) {
   StepTime sum;
-  Rates rates = given;
-  if (program.plan.sparse24) rates.tensor16 *= kSparseGain, rates.tensor8 *= kSparseGain;
-  double fetch = 0;
+  Rates rates = under_plan(program.plan, given);
   double overlap = program.plan.overlap_tp;
   for (const Line& line : ledger.lines) {
     const ProgramOp& op = program.ops[line.op];
@@ -281,7 +311,7 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
     double seconds = t.seconds * line.times;
     if (op.collective != Collective::kNone) seconds *= 1 - overlap;
     Elsewhere e = elsewhere(op, line, program.plan.place, rates);
-    fetch += (e.weight / e.weight_rate + e.state / e.state_rate) * line.times;
+    sum.fetch += e.seconds() * line.times;
     sum.seconds += seconds;
     double& by = t.bound == Bound::kCompute  ? sum.compute
                  : t.bound == Bound::kMemory ? sum.memory
@@ -289,24 +319,16 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
                                              : sum.latency;
     by += seconds;
     double ops = line.ops * line.times, bytes = (line.weight + line.state + line.activation) * line.times;
-    double per_op =
-        op.kind == OpKind::kContract || op.kind == OpKind::kAttend
-            ? (tensor_peak(op.format, rates) > rates.peak16 ? rates.joules_op8 : rates.joules_op16)
-            : rates.joules_op32;
     sum.ops += ops;
     sum.bytes += bytes;
     sum.link_bytes += line.link * line.times;
-    // A product that reaches a part of the rate spends the rest on instructions that cost as much.
-    if (op.kind == OpKind::kContract) per_op /= op.reach;
-    sum.joules += t.executed * line.times * per_op + bytes * rates.joules_byte +
-                  line.link * line.times * rates.joules_link;
+    sum.joules += joules_of(op, line, t, rates).total() * line.times;
   }
   // What comes from another tier is hidden behind computation as far as prefetch says, but the link's time
   // remains the least that the step can take.
-  double exposed = fetch * (1 - program.plan.overlap_prefetch);
-  exposed = std::max(exposed, fetch - sum.seconds);
-  sum.seconds += exposed;
-  sum.link += exposed;
+  sum.exposed = std::max(sum.fetch * (1 - program.plan.overlap_prefetch), sum.fetch - sum.seconds);
+  sum.seconds += sum.exposed;
+  sum.link += sum.exposed;
   // A board that would draw more than its limit lowers its clock until it does not.
   double least = sum.joules / (rates.limit_watts - rates.idle_watts);
   if (least > sum.seconds) {

@@ -34,7 +34,7 @@ struct Rates {
   double sms = 0;
   double link = 0, link_latency = 0;        // NVLink: bytes/s on the bus, seconds
   double network = 0, network_latency = 0;  // between hosts
-  bool nccl_collectives = false;         // no one-shot kernels: every collective is the library's
+  bool nccl_collectives = false;            // no one-shot kernels: every collective is the library's
   double host = 0;                          // host link, bytes/s
   double host_latency = 15e-6;              // seconds before a copy between host and device moves
   int per_host = 8;
@@ -48,10 +48,30 @@ struct LineTime {
   double seconds = 0;   // one execution
   double executed = 0;  // operations that the tensor cores run, padding included
   Bound bound = Bound::kMemory;
+  // Seconds that each resource alone would take; the largest and `fixed` make up `seconds` (where `both`,
+  // compute and memory hide each other in part: the root of their squares).
+  double compute = 0, memory = 0, link = 0, fixed = 0;
+  bool both = false;
+};
+// Joules of one execution beyond idle power: operations, bytes and link bytes.
+struct LineJoules {
+  double ops = 0, bytes = 0, link = 0;
+  double total() const { return ops + bytes + link; }
 };
 
 // Time of one execution of a ledger line.
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& binding, const Rates& rates);
+LineJoules joules_of(const ProgramOp& op, const Line& line, const LineTime& time, const Rates& rates);
+// Bytes of a line that come from another tier than the GPU's memory, and the bandwidth they come at.
+struct Elsewhere {
+  double weight = 0, state = 0;  // bytes
+  Tier weight_tier = Tier::kDevice, state_tier = Tier::kDevice;
+  double weight_rate = 1, state_rate = 1;
+  double seconds() const { return weight / weight_rate + state / state_rate; }
+};
+Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& place, const Rates& rates);
+// Rates under the plan: what 2:4 sparsity does to products.
+Rates under_plan(const Plan& plan, const Rates& rates);
 // Seconds of a collective: `bytes` is the whole tensor on one rank.
 double collective_time(Collective kind, int group, double bytes, const Rates& rates);
 // Share of the sustained rate that a matrix product of m x n x k reaches: tiles that do not fill a wave are
@@ -69,7 +89,8 @@ struct StepTime {
   double seconds = 0;
   double compute = 0, memory = 0, link = 0, latency = 0;  // seconds by the bound that set them
   double power = 0;                                       // seconds that the board's limit adds
-  double joules = 0;                                      // of one rank
+  double fetch = 0, exposed = 0;  // seconds of transfers from other tiers, and those that nothing hides
+  double joules = 0;              // of one rank
   double ops = 0, bytes = 0, link_bytes = 0;
 };
 // Sum over the lines of a step of one stage.

@@ -16,7 +16,8 @@ Engine find_engine(std::string_view name) {
       {"none", 0, 0, 0, 0, false, false, false, "kernels only"},
       {"vllm", 1.5e-3, 15e-3, 1.0e9, 30e-6, false, true, false,
        "assumed: Python scheduler and sampler between steps, V1 engine"},
-      {"trtllm", 1.0e-3, 15e-3, 1.0e9, 30e-6, false, true, true, "assumed: PyTorch backend with the overlap scheduler"},
+      {"trtllm", 1.0e-3, 15e-3, 1.0e9, 30e-6, false, true, true,
+       "assumed: PyTorch backend with the overlap scheduler"},
       {"sglang", 0.8e-3, 15e-3, 1.0e9, 30e-6, true, false, false,
        "assumed: overlapped scheduler; prefill batches go before decode batches (its default policy)"},
   };
@@ -123,6 +124,10 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
     add("CUDA graphs", TensorClass::kCode, engine.cuda_graph_bytes, "assumed for " + engine.name);
   a.capacity = cluster.gpu.memory_total().value();
   a.fits = a.total <= a.capacity;
+  double assumed = 0;
+  for (const MemoryItem& item : a.items)
+    if (item.cls == TensorClass::kCode || item.cls == TensorClass::kActivation) assumed += item.bytes;
+  a.low = a.total - assumed / 2, a.high = a.total + assumed;
   double one = state_bytes(graph, program, 1, context);
   a.kv_bytes_per_sequence = one;
   // Growth per token once every window is full.
@@ -268,16 +273,20 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
     prefills_a_step = std::min(most, busiest(prefills_a_step, plan.dp));
   }
   double delay = q.engine.prefill_first ? prefill.alone / 2 : prefill.extra;
-  a.tpot = (a.decode_step_seconds + std::max(0.0, prefills_a_step) * delay) / tokens_a_step;
+  a.tokens_a_step = tokens_a_step, a.draft_seconds = draft, a.prefill_joules = prefill.joules;
+  a.others_prefill = std::max(0.0, prefills_a_step) * delay;
+  a.tpot = (a.decode_step_seconds + a.others_prefill) / tokens_a_step;
   a.prefill_seconds = prefill.alone;
   double chunks = std::ceil(q.input / plan.chunk_tokens);
   double queue = 0.5 * a.decode_step_seconds + (batch > 1 ? chunks * a.decode_step_seconds * 0.5 : 0);
+  a.queue_seconds = queue;
   a.ttft = q.engine.request_seconds + prefill.alone + queue;
   double request = a.ttft + (q.output - 1) * a.tpot;
   a.output_tokens_s = batch * plan.dp * q.output / request;
   a.total_tokens_s = a.output_tokens_s * (1 + q.input / q.output);
   // Those that memory keeps out wait for a whole request to end.
-  a.ttft += a.waiting / batch * request;
+  a.wait_seconds = a.waiting / batch * request;
+  a.ttft += a.wait_seconds;
   double per_step = a.decode.joules / std::max(1.0, batch) / tokens_a_step;
   a.joules_per_token = (per_step + prefill.joules / q.output) * plan.tp * plan.pp +
                        predictor.rates().idle_watts * q.engine.step_seconds / std::max(1.0, batch) * plan.tp;

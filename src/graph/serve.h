@@ -44,6 +44,8 @@ struct MemoryItem {
 struct FitAnswer {
   std::vector<MemoryItem> items;
   double total = 0, capacity = 0;
+  double low = 0, high = 0;  // interval of the total: weights, state and logits are exact, what is assumed
+                             // may be half or double
   double kv_bytes_per_token = 0;  // of one rank, sequences beyond every window
   double kv_bytes_per_sequence = 0;
   double max_sequences = 0;  // at the given context, per data-parallel rank
@@ -71,6 +73,12 @@ struct ServeAnswer {
   double tpot_bound = 0;    // bytes that must move over peak bandwidth
   StepTime decode, prefill;
   double low = 0, high = 0;  // interval of tpot
+  // What tpot, ttft and joules_per_token are made of.
+  double tokens_a_step = 1;                    // with speculation
+  double draft_seconds = 0;                    // of a step
+  double others_prefill = 0;                   // seconds that other requests' prefill adds to a step
+  double queue_seconds = 0, wait_seconds = 0;  // before the first token: for the running step, for memory
+  double prefill_joules = 0;                   // of one request on one rank
 };
 
 // Bytes of KV (and other state) that `seqs` sequences of `tokens` tokens hold on one rank.

@@ -201,6 +201,7 @@ struct Passes {
   double forward_head = 0, backward_head = 0;   // of embedding, head and loss
   double comm = 0;                              // of which tensor-parallel communication
   double model_ops = 0, hardware_ops = 0;       // of one micro-batch on one rank, whole stage
+  double bytes = 0;                             // of device memory, the same
 };
 
 Passes measure_passes(const Program& program, const TrainQuestion& q, const Rates& rates) {
@@ -225,6 +226,7 @@ Passes measure_passes(const Program& program, const TrainQuestion& q, const Rate
     (layer ? t.forward : t.forward_head) += seconds;
     (layer ? t.backward : t.backward_head) += seconds * back;
     double ops = matmul ? line.ops * line.times : 0;
+    t.bytes += 3 * (line.weight + line.activation) * line.times;
     t.model_ops += 3 * ops;
     bool redo = layer && (plan.recompute == RecomputePolicy::kFull ||
                           (plan.recompute == RecomputePolicy::kSelective && op.kind == OpKind::kAttend));
@@ -378,9 +380,13 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.tflops_per_gpu = a.model_flops / a.seconds / gpus / 1e12;
   a.mfu = a.tflops_per_gpu * 1e12 / rates.peak16;
   a.tokens_s_per_gpu = q.sequence * q.global_batch / a.seconds / gpus;
-  double dynamic = a.hardware_flops / gpus * rates.joules_op16 +
-                   micro_batches * 3 * program.weight_bytes * rates.joules_byte;
-  a.joules = gpus * std::min(a.seconds * rates.idle_watts + dynamic, a.seconds * rates.limit_watts);
+  bool narrow = plan.compute.format == Format::kFp8 && rates.has_fp8;
+  a.joules_ops = a.hardware_flops * (narrow ? rates.joules_op8 : rates.joules_op16);
+  a.joules_bytes = gpus * micro_batches * t.bytes * rates.joules_byte;
+  a.joules_idle = gpus * a.seconds * rates.idle_watts;
+  double all = a.joules_ops + a.joules_bytes + a.joules_idle;
+  a.joules = std::min(all, gpus * a.seconds * rates.limit_watts);
+  a.joules_cut = a.joules - all;
   return a;
 }
 

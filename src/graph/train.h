@@ -29,7 +29,9 @@ struct TrainAnswer {
          offload = 0;
   double model_flops = 0, hardware_flops = 0;  // of an iteration, all GPUs
   double tflops_per_gpu = 0, mfu = 0, tokens_s_per_gpu = 0;
-  double joules = 0;  // of an iteration, all GPUs
+  double joules = 0;  // of an iteration, all GPUs: the sum of the four
+  double joules_ops = 0, joules_bytes = 0, joules_idle = 0,
+         joules_cut = 0;  // cut: beyond the power limit, negative
 };
 
 // Bytes per parameter of weights, gradients and optimizer states for `ranks` that share optimizer states.

@@ -77,12 +77,16 @@ function timeline(s, el) {
   el.innerHTML = `<svg viewBox="0 0 810 ${20 + 30 * rows.length}">${out}</svg>`;
 }
 function sliders(s, el) {
-  const names = Object.keys(s.rates), set = {}; names.forEach(n => set[n] = 1);
-  el.innerHTML = names.map(n => `<div><label>${esc(n)} <input type="range" min="-2" max="2" step="0.1" value="0" data-n="${esc(n)}"> <output>1.00 x</output></label></div>`).join('') + '<p><b class="answer"></b></p>';
-  const show = () => { let total = s.fixed || 0;
-    for (const l of s.lines) { let worst = 0; for (const [n, amount] of Object.entries(l.amounts)) worst = Math.max(worst, amount / (s.rates[n] * set[n])); total += l.times * (worst + l.fixed); }
-    el.querySelector('.answer').textContent = `${s.result}: ${fmt(total * 1e3)} ms (as given ${fmt(s.given * 1e3)} ms)`; };
-  el.querySelectorAll('input').forEach(i => i.addEventListener('input', () => { set[i.dataset.n] = 2 ** +i.value; i.nextElementSibling.textContent = set[i.dataset.n].toFixed(2) + ' x'; show(); }));
+  const scale = s.rates.map(() => 1);
+  el.innerHTML = s.rates.map((n, i) => `<div><label>${esc(n)} <input type="range" min="-2" max="2" step="0.1" value="0" data-n="${i}"> <output>1.00 x</output></label></div>`).join('') + '<p><b class="answer"></b></p>';
+  const show = () => { let total = 0;
+    for (const l of s.lines) { const [memory, compute, link] = l.seconds.map((v, k) => v / scale[k]);
+      total += l.times * ((l.both ? Math.hypot(memory, compute) : Math.max(memory, compute, link)) + l.fixed / scale[3]); }
+    total += Math.max(s.fetch * (1 - s.hidden), s.fetch - total);
+    total = (Math.max(total, s.joules / (s.limit - s.idle)) + s.other) / s.divisor;
+    const answer = el.querySelector('.answer'); answer.dataset.seconds = total;
+    answer.textContent = `${s.result}: ${fmt(total * 1e3)} ms (as given ${fmt(s.given * 1e3)} ms)`; };
+  el.querySelectorAll('input').forEach(i => i.addEventListener('input', () => { const k = +i.dataset.n; scale[k] = 2 ** +i.value; i.nextElementSibling.textContent = scale[k].toFixed(2) + ' x'; show(); }));
   show();
 }
 doc.sections.forEach((s, i) => { const el = document.getElementById('s' + i); if (!el) return;

@@ -8,7 +8,7 @@
 //   section: { title, columns: [{name, unit}], rows: [[cell...]] }                a table
 //          | { title, notes: [text...] }                                          remarks
 //          | { title, chart: "bars"|"lines"|"roofline", x, y, series: [...] }     drawn in HTML only
-//          | { title, model: "ledger", rates, lines }                             what-if sliders in HTML
+//          | { title, model: "ledger", rates, lines, ... }                        what-if sliders in HTML
 //          | { title, graph: { left, right, edges } }                             who waits for whom; drawn in HTML only
 #pragma once
 

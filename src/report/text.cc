@@ -9,17 +9,19 @@
 namespace orrery::report {
 namespace {
 
-std::string number(double v) {
-  if (v == std::floor(v) && std::fabs(v) < 1e15) {
-    std::string digits = fmt::format("{:.0f}", std::fabs(v)), out;
-    for (std::size_t i = 0; i < digits.size(); ++i) {
-      if (i && (digits.size() - i) % 3 == 0) out += ',';
-      out += digits[i];
-    }
-    return v < 0 ? "-" + out : out;
+std::string grouped(double whole) {
+  std::string digits = fmt::format("{:.0f}", std::fabs(whole)), out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
   }
+  return whole < 0 ? "-" + out : out;
+}
+
+std::string number(double v) {
   double magnitude = std::fabs(v);
-  if (magnitude >= 1000) return fmt::format("{:.0f}", v);
+  if (magnitude < 1e15 && (v == std::floor(v) || magnitude >= 1000)) return grouped(v);
+  if (magnitude >= 1000) return fmt::format("{:.4g}", v);
   if (magnitude >= 100) return fmt::format("{:.1f}", v);
   if (magnitude >= 0.01) return fmt::format("{:.4g}", v);
   return fmt::format("{:.3g}", v);

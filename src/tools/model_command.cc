@@ -154,7 +154,15 @@ int render_command(const Common& common, RenderQuestion question, const std::str
   }
   Plan plan = common.plan();
   if (!common.weights.empty()) question.weights = parse_dtype(common.weights);
+  if (!common.kv.empty()) base::fail("a diffusion model keeps no keys and values: --kv has nothing to change");
+  question.verbs = common.verbs;
+  for (const std::string& verb : common.verbs)  // the count of GPUs that is not given follows from the verbs, too
+    if (verb.starts_with("shard") || verb.starts_with("stage")) {
+      Graph scratch = build_denoiser(spec, question.shape);
+      apply_verb(verb, scratch, plan);
+    }
   Cluster cluster = common.cluster(plan);
+  plan.verbs.clear();
   RenderAnswer answer = render(spec, plan, cluster, question);
   print(common, render_document(spec, question, cluster, answer));
   return answer.fits ? 0 : 1;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "tools/model_ledgers.h"
 
 namespace orrery::tools {
 
@@ -48,92 +49,6 @@ void memory_sections(Json& doc, const std::vector<MemoryItem>& items, double cap
   doc["sections"].push_back(std::move(chart));
 }
 
-void fact_of(Json& doc, const char* name, double value, const char* unit, const char* table,
-             const char* column, std::string note = "") {
-  report::add_fact(doc, name, value, unit, std::move(note));
-  doc["facts"].back()["why"] = {{"table", table}, {"column", column}};
-}
-
-// The lines of one step: what each operator moves and takes, and which resource binds it.
-double step_sections(Json& doc, StepPredictor& p, const char* title, double scale) {
-  Json& table = report::add_table(doc, title,
-                                  {{"operator", ""},
-                                   {"part", ""},
-                                   {"times", ""},
-                                   {"bound", ""},
-                                   {"operations", ""},
-                                   {"weight", "B"},
-                                   {"state", "B"},
-                                   {"activation", "B"},
-                                   {"link", "B"},
-                                   {"seconds", "s"}});
-  Json ledger, roof, time;
-  ledger["title"] = "what if";
-  ledger["model"] = "ledger";
-  ledger["result"] = "time of the step";
-  const Rates& r = p.rates();
-  ledger["rates"] = {{"memory bandwidth", r.memory}, {"tensor rate", r.tensor16}, {"link", r.link}};
-  ledger["lines"] = Json::array();
-  roof["title"] = "roofline of the step";
-  roof["chart"] = "roofline";
-  roof["log"] = true;
-  roof["x"] = "operations per byte";
-  roof["y"] = "TFLOP/s";
-  Json points = {{"name", "operators"},
-                 {"points", true},
-                 {"x", Json::array()},
-                 {"y", Json::array()},
-                 {"labels", Json::array()}};
-  time["title"] = "timeline of one layer of each kind";
-  time["timeline"] = Json::array();
-  double clock = 0, total = 0;
-  for (const Line& line : p.ledger().lines) {
-    const ProgramOp& op = p.program().ops[line.op];
-    LineTime t = time_of(op, line, p.binding(), r);
-    std::string name = p.program().graph->ops[op.op].name;
-    if (op.collective != Collective::kNone)
-      name += fmt::format(" ({} over {})", name_of(op.collective), op.group);
-    double seconds = t.seconds * line.times * scale;
-    total += seconds;
-    double bytes = line.weight + line.state + line.activation;
-    table["rows"].push_back({p.program().graph->blocks[op.block].name + "." + name,
-                             std::string(name_of(op.part)), line.times * scale, std::string(name_of(t.bound)),
-                             line.ops * line.times * scale, line.weight * line.times * scale,
-                             line.state * line.times * scale, line.activation * line.times * scale,
-                             line.link * line.times * scale, seconds});
-    double variable = std::max({bytes / r.memory, line.ops / r.tensor16, line.link / r.link});
-    ledger["lines"].push_back(
-        {{"times", line.times * scale},
-         {"fixed", std::max(0.0, t.seconds - variable)},
-         {"amounts", {{"memory bandwidth", bytes}, {"tensor rate", line.ops}, {"link", line.link}}}});
-    if (line.ops > 0 && bytes > 0 && t.seconds > 0) {
-      points["x"].push_back(line.ops / bytes);
-      points["y"].push_back(line.ops / t.seconds / 1e12);
-      points["labels"].push_back(name);
-    }
-    time["timeline"].push_back(
-        {{"name", name},
-         {"resource", op.collective != Collective::kNone ? "link" : "compute and memory"},
-         {"start", clock},
-         {"seconds", t.seconds}});
-    clock += t.seconds;
-  }
-  ledger["given"] = total;
-  double corner = r.peak16 / r.memory_peak;
-  roof["series"] = {{{"name", "limit"},
-                     {"x", {corner / 1000, corner, corner * 30}},
-                     {"y", {r.memory_peak * corner / 1000 / 1e12, r.peak16 / 1e12, r.peak16 / 1e12}}},
-                    points};
-  doc["sections"].push_back(std::move(ledger));
-  doc["sections"].push_back(std::move(roof));
-  doc["sections"].push_back(std::move(time));
-  return total;
-}
-
-}  // namespace
-
-namespace {
-
 // Live bytes at each operator of one prefill step; its maximum is the peak of the table above.
 void memory_timeline(Json& doc, const Graph& graph, const Plan& plan, const FitAnswer& a, double batch,
                      double context) {
@@ -161,19 +76,48 @@ void memory_timeline(Json& doc, const Graph& graph, const Plan& plan, const FitA
 
 }  // namespace
 
+namespace {
+
+// What each token, and a sequence of the context, keep between steps, tensor by tensor.
+void state_table(Json& doc, const Graph& graph, const Plan& plan, double context) {
+  Json& table = report::add_table(
+      doc, "state of one rank",
+      {{"tensor", ""}, {"format", ""}, {"bytes per token", "B"}, {"bytes per sequence", "B"}});
+  Program program = compile(graph, plan);
+  double held = plan.kv_keep_tokens > 0 ? std::min(context, plan.kv_keep_tokens) : context;
+  for (const auto& [id, form] : program.states) {
+    Binding b;
+    b[kSeqs] = 1, b[kKeys] = held, b[kKeysWindow] = std::min(held, graph.window);
+    const Tensor& t = graph.tensors[id];
+    table["rows"].push_back(
+        {t.name, std::string(format_name(t.dtype.format)), form.coefficient[kKeys], form.at(b)});
+  }
+}
+
+}  // namespace
+
 Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const FitAnswer& a,
                   double batch, double context) {
   Json doc = report::document(fmt::format("fit: {} on {} x {}", graph.name, cluster.gpus, cluster.gpu.id()));
-  report::add_fact(doc, "fits", a.fits ? "yes" : "no");
-  fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
-          fmt::format("of {:.1f} GiB", a.capacity / kGiB));
-  report::add_fact(doc, "KV bytes per token", a.kv_bytes_per_token, "B", "one rank, beyond every window");
-  report::add_fact(doc, "KV bytes per sequence", a.kv_bytes_per_sequence, "B",
-                   fmt::format("{:.0f} tokens, one rank", context));
-  report::add_fact(doc, "sequences that fit", a.max_sequences, "per data-parallel rank");
-  report::add_fact(doc, "longest context", a.max_context, "tokens", fmt::format("at batch {:.0f}", batch));
+  bool close = a.low <= a.capacity && a.high > a.capacity;
+  add_fact_of(doc, "fits", a.fits, "memory",
+              close ? "too close to call: the interval of the peak holds the capacity" : "");
+  add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
+              fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: weights and state are exact, activations and "
+                          "overheads may be half or double",
+                          a.capacity / kGiB, a.low / kGiB, a.high / kGiB));
+  add_fact_of(doc, "KV bytes per token", a.kv_bytes_per_token, "B", "state of one rank", "bytes per token",
+              "one rank, beyond every window");
+  add_fact_of(doc, "KV bytes per sequence", a.kv_bytes_per_sequence, "B", "state of one rank",
+              "bytes per sequence", fmt::format("{:.0f} tokens, one rank", context));
+  add_fact_of(doc, "sequences that fit", a.max_sequences, "per data-parallel rank", "memory", "GiB", "",
+              "the capacity less what is no KV cache, over the KV bytes per sequence, rounded down");
+  add_fact_of(doc, "longest context", a.max_context, "tokens", "memory", "GiB",
+              fmt::format("at batch {:.0f}", batch),
+              "the capacity less what is no KV cache, over batch and KV bytes per token, rounded down");
   report::add_fact(doc, "plan", plan_text(plan));
   memory_sections(doc, a.items, a.capacity);
+  state_table(doc, graph, plan, context);
   memory_timeline(doc, graph, plan, a, batch, context);
   if (!a.advice.empty()) {
     report::add_notes(doc, "what to change", {});
@@ -183,52 +127,108 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   return doc;
 }
 
+namespace {
+
+void serve_tables(Json& doc, const Plan& plan, const ServeQuestion& q, const ServeAnswer& a,
+                  const StepTime& one, double kernels) {
+  auto fill = [](Json& table, std::initializer_list<std::pair<std::string, double>> rows) {
+    for (const auto& [what, seconds] : rows)
+      if (seconds > 1e-12) table["rows"].push_back(Json::array({what, seconds * 1e3}));
+  };
+  double n = a.tokens_a_step, limited = one.power * plan.pp, fetched = one.exposed * plan.pp;
+  double hops = a.decode.seconds - one.seconds * plan.pp;
+  double sent = a.decode_step_seconds - a.decode.seconds - a.draft_seconds - q.engine.step_seconds;
+  fill(report::add_table(doc, "time per output token", {{"what", ""}, {"milliseconds", "ms"}}),
+       {{n > 1 ? fmt::format("operators of the decode step, over {:.3g} tokens", n)
+               : "operators of the decode step",
+         kernels / n},
+        {"transfers from other tiers that nothing hides", fetched / n},
+        {"the board's power limit", limited / n},
+        {"hops between stages", hops / n},
+        {"draft steps", a.draft_seconds / n},
+        {fmt::format("engine between steps ({})", q.engine.source), q.engine.step_seconds / n},
+        {"sending each sequence's token", sent / n},
+        {"other requests' prefill", a.others_prefill / n}});
+  fill(report::add_table(doc, "time to first token", {{"what", ""}, {"milliseconds", "ms"}}),
+       {{fmt::format("engine, per request ({})", q.engine.source), q.engine.request_seconds},
+        {"prefill of the request", a.prefill_seconds},
+        {"steps of others that run when it comes and between its chunks", a.queue_seconds},
+        {"requests ahead of it that wait for memory", a.wait_seconds}});
+  fill(report::add_table(doc, "time of a request", {{"what", ""}, {"milliseconds", "ms"}}),
+       {{"time to first token, once memory is free", a.ttft - a.wait_seconds},
+        {fmt::format("{:.0f} further tokens", q.output - 1), (q.output - 1) * a.tpot}});
+}
+
+void energy_table(Json& doc, const StepPredictor& p, const Plan& plan, const ServeQuestion& q,
+                  const ServeAnswer& a) {
+  LineJoules sum;
+  Rates r = under_plan(plan, p.rates());
+  for (const Line& line : p.ledger().lines) {
+    const ProgramOp& op = p.program().ops[line.op];
+    LineJoules j = joules_of(op, line, time_of(op, line, p.binding(), r), r);
+    sum.ops += j.ops * line.times, sum.bytes += j.bytes * line.times, sum.link += j.link * line.times;
+  }
+  double ranks = plan.tp * plan.pp, share = ranks / std::max(1.0, a.batch) / a.tokens_a_step;
+  Json& table = report::add_table(doc, "energy per output token", {{"what", ""}, {"joules", "J"}});
+  auto row = [&](const char* what, double joules) { table["rows"].push_back(Json::array({what, joules})); };
+  row("operations of the decode step", sum.ops * share);
+  row("bytes of device memory of the decode step", sum.bytes * share);
+  row("bytes over links of the decode step", sum.link * share);
+  row("idle power over the decode step", (a.decode.joules - sum.total()) * share);
+  row("prefill of the request, shared by its tokens", a.prefill_joules / q.output * ranks);
+  row("idle power while the engine is between steps",
+      r.idle_watts * q.engine.step_seconds / std::max(1.0, a.batch) * plan.tp);
+}
+
+}  // namespace
+
 Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q,
                     const ServeAnswer& a, const FitAnswer& memory) {
   Json doc = report::document(fmt::format("serve: {} on {} x {}, {:.0f} in, {:.0f} out, {:.4g} at a time",
                                           graph.name, cluster.gpus, cluster.gpu.id(), q.input, q.output,
                                           q.concurrency));
-  fact_of(doc, "TPOT", a.tpot * 1e3, "ms", "time per output token", "milliseconds",
-          fmt::format("{:.3g} to {:.3g} ms", a.low * 1e3, a.high * 1e3));
-  report::add_fact(doc, "TTFT", a.ttft * 1e3, "ms",
-                   fmt::format("{:.3g} to {:.3g} ms; prefill {:.1f} ms", a.ttft * 0.7e3, a.ttft * 1.5e3,
-                               a.prefill_seconds * 1e3));
-  report::add_fact(doc, "output tokens", a.output_tokens_s, "1/s",
-                   fmt::format("{:.4g} to {:.4g}; {:.4g} per GPU", a.output_tokens_s * a.tpot / a.high,
-                               a.output_tokens_s * a.tpot / a.low, a.output_tokens_s / plan.gpus()));
-  report::add_fact(doc, "energy", a.joules_per_token, "J per output token",
-                   fmt::format("{:.3g} to {:.3g}", a.joules_per_token * 0.8, a.joules_per_token * 1.25));
+  add_fact_of(doc, "TPOT", a.tpot * 1e3, "ms", "time per output token", "milliseconds",
+              fmt::format("{:.3g} to {:.3g} ms", a.low * 1e3, a.high * 1e3));
+  add_fact_of(doc, "TTFT", a.ttft * 1e3, "ms", "time to first token", "milliseconds",
+              fmt::format("{:.3g} to {:.3g} ms; prefill {:.1f} ms", a.ttft * 0.7e3, a.ttft * 1.5e3,
+                          a.prefill_seconds * 1e3));
+  add_fact_of(doc, "output tokens", a.output_tokens_s, "1/s", "time of a request", "milliseconds",
+              fmt::format("{:.4g} to {:.4g}; {:.4g} per GPU", a.output_tokens_s * a.tpot / a.high,
+                          a.output_tokens_s * a.tpot / a.low, a.output_tokens_s / plan.gpus()),
+              "the sequences of all data-parallel ranks times the output tokens, over the time of a request");
+  add_fact_of(doc, "energy", a.joules_per_token, "J per output token", "energy per output token", "joules",
+              fmt::format("{:.3g} to {:.3g}", a.joules_per_token * 0.8, a.joules_per_token * 1.25));
   report::add_fact(doc, "batch", a.batch, "sequences per data-parallel rank",
                    a.waiting > 0 ? fmt::format("{:.0f} more wait: memory is full", a.waiting) : "");
-  report::add_fact(doc, "decode MBU", a.mbu * 100, "%");
-  report::add_fact(doc, "decode MFU", a.mfu * 100, "%");
-  report::add_fact(doc, "bandwidth bound of TPOT", a.tpot_bound * 1e3, "ms");
-  report::add_fact(
-      doc, "fits", memory.fits ? "yes" : "no", "",
-      fmt::format("{:.1f} of {:.1f} GiB at full batch", memory.total / kGiB, memory.capacity / kGiB));
+  add_fact_of(doc, "decode MBU", a.mbu * 100, "%", "bytes by class and tier", "bytes", "",
+              "the weights and state read, over the time of the step and the peak bandwidth");
+  add_fact_of(doc, "decode MFU", a.mfu * 100, "%", "operations by format", "operations", "",
+              "the operations, over the time of the step and the peak rate in 16 bits");
+  add_fact_of(doc, "bandwidth bound of TPOT", a.tpot_bound * 1e3, "ms", "bytes by class and tier", "bytes",
+              "", "the weights and state read, over the peak bandwidth");
+  add_fact_of(doc, "fits", memory.fits, "memory",
+              fmt::format("{:.1f} of {:.1f} GiB at full batch", memory.total / kGiB, memory.capacity / kGiB));
   report::add_fact(doc, "plan", plan_text(plan));
-  StepPredictor p(graph, under(plan, q.engine), cluster);
+  Plan laid = under(plan, q.engine);
+  StepPredictor p(graph, laid, cluster);
   StepShape decode;
   decode.decode_seqs = a.batch;
   decode.decode_context = q.input + q.output / 2;
+  if (plan.kv_keep_tokens > 0)
+    decode.decode_context = std::min(decode.decode_context, plan.kv_keep_tokens + q.output / 2);
+  if (plan.draft_tokens > 0)
+    decode.prefill_seqs = a.batch, decode.prefill_tokens = a.batch * plan.draft_tokens,
+    decode.prefill_context = decode.decode_context;
   p.step(decode);
+  StepTime one = schedule(p.program(), p.ledger(), p.binding(), p.rates());
   Json scratch = report::document("");
-  double kernels = step_sections(scratch, p, "decode step", plan.pp);
-  Json& table = report::add_table(doc, "time per output token", {{"what", ""}, {"milliseconds", "ms"}});
-  table["rows"].push_back(Json::array({"operators of the decode step", kernels * 1e3}));
-  double limited = a.decode.power * plan.pp;
-  if (limited > 0) table["rows"].push_back(Json::array({"the board's power limit", limited * 1e3}));
-  double served = a.decode_step_seconds - kernels - limited - q.engine.step_seconds;
-  if (served > 1e-9)
-    table["rows"].push_back(
-        Json::array({"sending each sequence's token, draft steps, hops between stages", served * 1e3}));
-  if (q.engine.step_seconds > 0)
-    table["rows"].push_back(Json::array(
-        {fmt::format("engine between steps ({})", q.engine.source), q.engine.step_seconds * 1e3}));
-  table["rows"].push_back(Json::array(
-      {"other requests' prefill; accepted tokens",
-       (a.tpot - (kernels + limited + q.engine.step_seconds + std::max(0.0, served > 1e-9 ? served : 0.0))) *
-           1e3}));
+  double other = a.tpot * a.tokens_a_step - one.seconds * plan.pp;
+  double kernels = add_step_ledgers(
+      scratch,
+      {p.program(), p.ledger(), p.binding(), under_plan(laid, p.rates()), one, static_cast<double>(plan.pp)},
+      "decode step", "TPOT", other, a.tokens_a_step);
+  serve_tables(doc, plan, q, a, one, kernels);
+  energy_table(doc, p, plan, q, a);
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   memory_sections(doc, memory.items, memory.capacity);
   assumptions(doc, graph, cluster);
@@ -239,25 +239,62 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   return doc;
 }
 
+namespace {
+
+// Memory over one iteration of the first stage: activations grow through the forward pass, the loss or a
+// recomputed layer comes on top, and the backward pass frees them.
+void training_timeline(Json& doc, const TrainAnswer& a) {
+  double kept = 0, working = 0;
+  bool first = true;
+  for (const MemoryItem& item : a.items) {
+    if (item.cls != TensorClass::kActivation) continue;
+    (first ? kept : working) += item.bytes;
+    first = false;
+  }
+  double rest = a.total - kept - working;
+  Json live = {{"name", "in use"}, {"x", Json::array()}, {"y", Json::array()}}, limit = live;
+  limit["name"] = "capacity";
+  auto point = [&](double x, double bytes) {
+    live["x"].push_back(x), live["y"].push_back(bytes / kGiB);
+    limit["x"].push_back(x), limit["y"].push_back(a.capacity / kGiB);
+  };
+  constexpr int kPoints = 16;
+  for (int i = 0; i <= kPoints; ++i) point(50.0 * i / kPoints, rest + kept * i / kPoints);
+  for (int i = kPoints; i >= 0; --i) point(100 - 50.0 * i / kPoints, rest + kept * i / kPoints + working);
+  point(100, rest);
+  doc["sections"].push_back({{"title", "memory over one iteration"},
+                             {"chart", "lines"},
+                             {"x", "forward, then backward pass [%]"},
+                             {"y", "GiB"},
+                             {"series", Json::array({live, limit})}});
+}
+
+}  // namespace
+
 Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
                     const TrainAnswer& a) {
   Json doc = report::document(fmt::format("train: {} on {} x {}, {:.0f} sequences of {:.0f}", graph.name,
                                           cluster.gpus, cluster.gpu.id(), q.global_batch, q.sequence));
-  report::add_fact(doc, "fits", a.fits ? "yes" : "no");
-  fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
-          fmt::format("of {:.1f} GiB", a.capacity / kGiB));
-  fact_of(doc, "iteration", a.seconds, "s", "time of an iteration", "seconds",
-          fmt::format("{:.4g} to {:.4g} s: the error on published runs is up to 9%", a.seconds * 0.91,
-                      a.seconds * 1.09));
-  report::add_fact(doc, "model TFLOP/s per GPU", a.tflops_per_gpu, "TFLOP/s",
-                   fmt::format("MFU {:.1f}%", a.mfu * 100));
-  report::add_fact(doc, "tokens", a.tokens_s_per_gpu, "1/s per GPU");
-  double joules = a.joules / (q.global_batch * q.sequence);
-  report::add_fact(doc, "energy", joules, "J per token",
-                   fmt::format("{:.3g} to {:.3g}", joules * 0.8, joules * 1.25));
+  add_fact_of(doc, "fits", a.fits, "memory");
+  add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
+              fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 5%",
+                          a.capacity / kGiB, a.total * 0.95 / kGiB, a.total * 1.05 / kGiB));
+  add_fact_of(doc, "iteration", a.seconds, "s", "time of an iteration", "seconds",
+              fmt::format("{:.4g} to {:.4g} s: the error on published runs is up to 9%", a.seconds * 0.91,
+                          a.seconds * 1.09));
+  add_fact_of(doc, "model TFLOP/s per GPU", a.tflops_per_gpu, "TFLOP/s", "operations of an iteration",
+              "operations", fmt::format("MFU {:.1f}%", a.mfu * 100),
+              "the model's operations, over the time of an iteration and the GPUs");
+  add_fact_of(doc, "tokens", a.tokens_s_per_gpu, "1/s per GPU", "time of an iteration", "seconds", "",
+              "sequences times their length, over the time of an iteration and the GPUs");
+  double tokens = q.global_batch * q.sequence, joules = a.joules / tokens;
+  add_fact_of(doc, "energy", joules, "J per token", "energy per token", "joules",
+              fmt::format("{:.3g} to {:.3g}", joules * 0.8, joules * 1.25));
   report::add_fact(doc, "parameters", a.parameters, "",
                    a.trainable < a.parameters ? fmt::format("{:.0f} trainable", a.trainable) : "");
-  report::add_fact(doc, "operations recomputed", (a.hardware_flops / a.model_flops - 1) * 100, "%");
+  add_fact_of(doc, "operations recomputed", (a.hardware_flops / a.model_flops - 1) * 100, "%",
+              "operations of an iteration", "operations", "",
+              "what is done again, over the model's operations");
   report::add_fact(doc, "plan", plan_text(plan));
   Json& table = report::add_table(doc, "time of an iteration", {{"what", ""}, {"seconds", "s"}});
   auto row = [&](std::string what, double seconds) {
@@ -270,40 +307,73 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   row("data-parallel communication", a.data_comm);
   row("optimizer", a.optimizer);
   row("other tiers", a.offload);
+  Json& ops = report::add_table(doc, "operations of an iteration", {{"what", ""}, {"operations", ""}});
+  ops["rows"].push_back(Json::array({"the model's, forward and backward", a.model_flops}));
+  ops["rows"].push_back(Json::array({"done again in the backward pass", a.hardware_flops - a.model_flops}));
+  Json& energy = report::add_table(doc, "energy per token", {{"what", ""}, {"joules", "J"}});
+  for (auto [what, n] : {std::pair{"operations", a.joules_ops},
+                         {"bytes of device memory", a.joules_bytes},
+                         {"idle power", a.joules_idle},
+                         {"less what the power limit cuts", a.joules_cut}})
+    if (n != 0) energy["rows"].push_back(Json::array({what, n / tokens}));
   memory_sections(doc, a.items, a.capacity);
+  training_timeline(doc, a);
   assumptions(doc, graph, cluster);
   return doc;
 }
 
+namespace {
+
+std::string lower(std::string s) {
+  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return std::tolower(c); });
+  return s;
+}
+
+std::string explained(const Json& document, const Json& fact) {
+  const Json& why = fact["why"];
+  std::string name = fact["name"].get<std::string>(), unit = fact["unit"].get<std::string>(),
+              column = why["column"].get<std::string>();
+  for (const Json& section : document["sections"]) {
+    if (section["title"] != why["table"] || !section.contains("columns")) continue;
+    std::size_t at = 0;
+    while (section["columns"][at]["name"] != column) ++at;
+    double sum = 0;
+    for (const Json& row : section["rows"])
+      if (row[at].is_number()) sum += row[at].get<double>();
+    std::string value = fact["value"].is_number() ? fmt::format("{:.6g}", fact["value"].get<double>())
+                                                  : fact["value"].get<std::string>();
+    Json small = report::document(fmt::format("{} = {}{}{}", name, value, unit.empty() ? "" : " ", unit));
+    small["sections"].push_back(section);
+    for (const Json& other : document["sections"])
+      if (other["title"] == "decode step" && (name == "TPOT" || name == "energy"))
+        small["sections"].push_back(other);
+    std::string out = report::to_text(small);
+    if (why.contains("formula")) return out + "  " + why["formula"].get<std::string>() + "\n";
+    return out + fmt::format("  sum of {}: {:.6g}\n", column, sum);
+  }
+  base::fail("the report has no table '{}'", why["table"].get<std::string>());
+}
+
+}  // namespace
+
 std::string why(const Json& document, const std::string& what) {
-  auto lower = [](std::string s) {
-    std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return std::tolower(c); });
-    return s;
-  };
   std::string names;
+  const Json* found = nullptr;
   for (const Json& fact : document["facts"]) {
     std::string name = fact["name"].get<std::string>();
     if (fact.contains("why")) names += (names.empty() ? "" : ", ") + name;
-    if (lower(name).find(lower(what)) == std::string::npos) continue;
-    if (!fact.contains("why"))
-      base::fail("'{}' is not a sum of ledger lines: {} {}", name, fact["value"].dump(),
-                 fact["unit"].get<std::string>());
-    for (const Json& section : document["sections"]) {
-      if (section["title"] != fact["why"]["table"] || !section.contains("columns")) continue;
-      std::size_t column = 0;
-      while (section["columns"][column]["name"] != fact["why"]["column"]) ++column;
-      double sum = 0;
-      for (const Json& row : section["rows"]) sum += row[column].get<double>();
-      Json small = report::document(
-          fmt::format("{} = {:.6g} {}", name, fact["value"].get<double>(), fact["unit"].get<std::string>()));
-      small["sections"].push_back(section);
-      for (const Json& other : document["sections"])
-        if (other["title"] == "decode step" && name == "TPOT") small["sections"].push_back(other);
-      return report::to_text(small) +
-             fmt::format("  sum of {}: {:.6g}\n", fact["why"]["column"].get<std::string>(), sum);
-    }
+    bool same = lower(name) == lower(what);
+    if (same || (!found && fact.contains("why") && lower(name).find(lower(what)) != std::string::npos))
+      found = &fact;
+    if (same) break;
   }
-  base::fail("no fact '{}'; facts that are sums: {}", what, names);
+  if (!found)
+    base::fail("no number '{}' with ledger lines in the last report ({}); it has: {}", what,
+               document["title"].get<std::string>(), names.empty() ? "none" : names);
+  if (!found->contains("why"))
+    base::fail("'{}' is not made of ledger lines: {} {}; these are: {}", (*found)["name"].get<std::string>(),
+               (*found)["value"].dump(), (*found)["unit"].get<std::string>(), names);
+  return explained(document, *found);
 }
 
 }  // namespace orrery::tools

@@ -2,10 +2,33 @@
 #include <fmt/format.h>
 
 #include "tools/model_documents.h"
+#include "tools/model_ledgers.h"
 
 namespace orrery::tools {
 
 using namespace graph;
+
+namespace {
+
+// Memory of one GPU while the stages follow one another.
+void timeline_of_stages(Json& doc, const RenderAnswer& a) {
+  Json live = {{"name", "in use"}, {"x", Json::array()}, {"y", Json::array()}}, limit = live;
+  limit["name"] = "capacity";
+  double clock = 0;
+  for (const RenderStage& s : a.stages)
+    for (double x : {clock, clock + s.seconds}) {
+      live["x"].push_back(x), live["y"].push_back(s.bytes() / 1073741824.0);
+      limit["x"].push_back(x), limit["y"].push_back(a.capacity / 1073741824.0);
+      if (x > clock) clock = x;
+    }
+  doc["sections"].push_back({{"title", "memory over the stages"},
+                             {"chart", "lines"},
+                             {"x", "seconds"},
+                             {"y", "GiB"},
+                             {"series", Json::array({live, limit})}});
+}
+
+}  // namespace
 
 Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const Cluster& cluster,
                      const RenderAnswer& a) {
@@ -13,21 +36,37 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   Json doc = report::document(
       fmt::format("render: {} on {}, {} x {}{}", spec.name, cluster.gpu.id(), q.shape.width, q.shape.height,
                   q.shape.frames > 1 ? fmt::format(", {} frames", q.shape.frames) : ""));
-  report::add_fact(doc, "fits", a.fits ? "yes" : "no");
-  report::add_fact(doc, "peak memory", a.peak_bytes / gib, "GiB",
-                   fmt::format("of {:.1f} GiB", a.capacity / gib));
-  doc["facts"].back()["why"] = {{"table", "memory at the peak"}, {"column", "GiB"}};
-  report::add_fact(doc, "time", a.seconds, "s",
-                   fmt::format("{:.4g} to {:.4g} s: the error on published runs is up to 20%",
-                               a.seconds * 0.8, a.seconds * 1.25));
-  doc["facts"].back()["why"] = {{"table", "time"}, {"column", "seconds"}};
-  report::add_fact(doc, "one forward", a.forward_seconds, "s", fmt::format("MFU {:.0f}%", 100 * a.mfu));
+  add_fact_of(doc, "fits", a.fits, "memory at the peak");
+  add_fact_of(doc, "peak memory", a.peak_bytes / gib, "GiB", "memory at the peak", "GiB",
+              fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 10%",
+                          a.capacity / gib, a.peak_bytes * 0.9 / gib, a.peak_bytes * 1.1 / gib));
+  add_fact_of(doc, "time", a.seconds, "s", "time", "seconds",
+              fmt::format("{:.4g} to {:.4g} s: the error on published runs is up to 20%", a.seconds * 0.8,
+                          a.seconds * 1.25));
+  add_fact_of(
+      doc, "results", a.per_second, "1/s", "time", "seconds",
+      fmt::format("{:.4g} to {:.4g}; one after the other{}", a.per_second * 0.8, a.per_second * 1.25,
+                  a.plan.schedule == PipelineSchedule::kDenoising
+                      ? fmt::format(" through {} stages of denoising", a.plan.pp)
+                      : ""),
+      a.plan.schedule == PipelineSchedule::kDenoising
+          ? "the batch, over the longest stage: the denoiser's share of the steps, or encoder and autoencoder"
+          : "the batch, over the time");
+  add_fact_of(doc, "one forward", a.forward_seconds, "s", "denoiser forward", "seconds",
+              fmt::format("MFU {:.0f}%", 100 * a.mfu),
+              "the operators, and what moves between ranks and tiers");
   report::add_fact(doc, "forwards", a.forwards);
   report::add_fact(doc, "latent tokens", a.tokens);
   report::add_fact(doc, "linear operations of a forward", a.linear_flops / 1e12, "TFLOP");
   report::add_fact(doc, "attention operations of a forward", a.attention_flops / 1e12, "TFLOP");
-  report::add_fact(doc, "parameters", a.parameters);
-  report::add_fact(doc, "energy", a.joules, "J");
+  report::add_fact(doc, "parameters", a.parameters, "", "of the denoiser");
+  add_fact_of(doc, "energy", a.joules, "J", "energy", "joules",
+              fmt::format("{:.4g} to {:.4g}", a.joules * 0.8, a.joules * 1.25));
+  if (!a.plan.verbs.empty() || a.plan.gpus() > 1) {
+    std::string text = fmt::format("cp {} dp {}", a.plan.cp, a.plan.dp);
+    for (const std::string& verb : a.plan.verbs) text += "; " + verb;
+    report::add_fact(doc, "plan", text);
+  }
   Json& time = report::add_table(doc, "time", {{"stage", ""}, {"seconds", "s"}});
   auto row = [&time](const char* stage, double seconds) {
     time["rows"].push_back(Json::array({stage, seconds}));
@@ -35,12 +74,29 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   row("text encoder", a.encoder_seconds);
   row("denoiser", a.denoise_seconds);
   row("autoencoder", a.decode_seconds);
+  double ranks = a.plan.cp * a.plan.dp;
+  Json& energy = report::add_table(doc, "energy", {{"stage", ""}, {"joules", "J"}});
+  for (const RenderStage& s : a.stages) energy["rows"].push_back(Json::array({s.name, s.joules * ranks}));
   Json& stages = report::add_table(doc, "peak of each stage", {{"stage", ""}, {"GiB", ""}});
   for (const RenderStage& s : a.stages) stages["rows"].push_back(Json::array({s.name, s.bytes() / gib}));
   Json& memory =
       report::add_table(doc, "memory at the peak", {{"what", ""}, {"class", ""}, {"GiB", ""}, {"how", ""}});
   for (const MemoryItem& item : a.items)
     memory["rows"].push_back({item.what, std::string(name_of(item.cls)), item.bytes / gib, item.how});
+  Plan one = a.plan;
+  one.pp = 1;
+  Program program = compile(a.graph, one);
+  for (ProgramOp& op : program.ops)
+    if (op.format == Format::kFp32)
+      op.format = Format::kBf16;  // products run in 16 bits whatever the weights are stored in
+  Rates rates = render_rates(cluster);
+  Ledger ledger;
+  walk(program, a.binding, ledger);
+  StepTime step = schedule(program, ledger, a.binding, rates);
+  add_step_ledgers(doc, {program, ledger, a.binding, rates, step}, "denoiser forward", "one forward",
+                   std::max(0.0, a.forward_seconds - step.seconds), 1);
+  timeline_of_stages(doc, a);
+  for (const std::string& note : a.notes) doc["assumptions"].push_back(note);
   for (FieldId field : cluster.gpu.assumed_fields_used()) {
     const FieldValue& v = cluster.gpu.at(field);
     doc["assumptions"].push_back(fmt::format("{}: {} = {} {} ({})", cluster.gpu.id(), field_spec(field).key,

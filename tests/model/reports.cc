@@ -1,0 +1,206 @@
+// The program's reports: every number is the sum of its lines, the same question gives the same bytes,
+// timelines end at the peak, and the page's sliders recompute what the library computes.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "graph/graph_file.h"
+#include "graph/serve.h"
+
+namespace orrery::graph {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  std::array<char, 65536> buffer;
+  FILE* pipe = popen(command.c_str(), "r");
+  while (std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) out.append(buffer.data(), n);
+  pclose(pipe);
+  return out;
+}
+
+class Reports : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("orrery-reports-" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    if (!fs::exists(ORRERY_PROGRAM)) GTEST_SKIP() << "the program is not built";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string ask(const std::string& question) const {
+    return output_of("XDG_CACHE_HOME=" + folder_.string() + " " ORRERY_PROGRAM " model " + question +
+                     " 2>&1");
+  }
+  fs::path folder_;
+};
+
+const char* const kQuestions[] = {
+    "fit llama-3.1-70b --gpu h200:2 --tp 2 --batch 64 --context 8192",
+    "fit gpt-oss-120b --gpu h100 --weights 'mxfp4 experts-only' --batch 8",
+    "serve llama-3.1-8b --gpu h200 --weights fp8 --concurrency 16",
+    "serve llama-3.1-70b --gpu h200:8 --tp 4 --pp 2 --concurrency 64",
+    "serve deepseek-v3 --gpu h200:8 --dp 8 --ep 8 --weights fp8 --concurrency 128",
+    "serve llama-3.1-70b --gpu h200 --do 'place weight host share 0.5' --do 'prefetch 0.5'",
+    "serve llama-3.1-8b --gpu h200 --do 'speculate 4 accept 0.7 cost 0.1' --concurrency 8",
+    "serve mixtral-8x7b --gpu a100:2 --tp 2 --concurrency 300 --input 4000",
+    "train llama-3.1-8b --gpu h100:8 --zero 3 --seq 8192 --batch 64 --recompute full",
+    "train llama-3.1-70b --gpu h100:64 --tp 8 --pp 4 --seq 8192 --batch 64 --sequence-parallel",
+    "render flux-dev --gpu rtx4090",
+    "render Wan2.1-T2V-14B --gpu h100:4 --cp 4 --size 832x480 --frames 81 --do 'shard zero 3'",
+    "render SANA-1.6B --gpu l40 --size 1024 --do 'place weight host'",
+};
+
+TEST_F(Reports, EveryNumberIsTheSumOfItsLines) {
+  for (const char* question : kQuestions) {
+    Json doc = Json::parse(ask(std::string(question) + " --json"), nullptr, false);
+    ASSERT_FALSE(doc.is_discarded()) << question;
+    int sums = 0;
+    for (const Json& fact : doc["facts"]) {
+      if (!fact.contains("why")) continue;
+      const Json* table = nullptr;
+      for (const Json& section : doc["sections"])
+        if (section["title"] == fact["why"]["table"]) table = &section;
+      ASSERT_NE(table, nullptr) << question << ": " << fact["name"];
+      std::size_t column = 0;
+      while (column < (*table)["columns"].size() &&
+             (*table)["columns"][column]["name"] != fact["why"]["column"])
+        ++column;
+      ASSERT_LT(column, (*table)["columns"].size()) << fact["name"];
+      if (fact["why"].contains("formula")) continue;
+      double sum = 0;
+      for (const Json& row : (*table)["rows"]) sum += row[column].get<double>();
+      EXPECT_NEAR(sum, fact["value"].get<double>(), 1e-9 * std::fabs(sum))
+          << question << ": " << fact["name"];
+      ++sums;
+    }
+    EXPECT_GE(sums, 1) << question;
+  }
+}
+
+// Laws G9 and G12: the four ledgers are sums over the step's lines; the timeline of memory has the peak as
+// its maximum.
+TEST_F(Reports, LedgersSumAndTimelinesPeak) {
+  for (const char* question : kQuestions) {
+    Json doc = Json::parse(ask(std::string(question) + " --json"), nullptr, false);
+    ASSERT_FALSE(doc.is_discarded()) << question;
+    std::map<std::string, double> column;
+    double bytes = 0, operations = 0;
+    for (const Json& section : doc["sections"]) {
+      std::string title = section["title"].get<std::string>();
+      if (title == "decode step" || title == "denoiser forward")
+        for (const Json& row : section["rows"])
+          for (std::size_t c = 0; c < row.size(); ++c)
+            if (row[c].is_number())
+              column[section["columns"][c]["name"].get<std::string>()] += row[c].get<double>();
+      if (title == "bytes by class and tier")
+        for (const Json& row : section["rows"]) bytes += row[2].get<double>();
+      if (title == "operations by format")
+        for (const Json& row : section["rows"]) operations += row[1].get<double>();
+      if (!title.starts_with("memory over")) continue;
+      double peak = 0;
+      for (const Json& y : section["series"][0]["y"]) peak = std::max(peak, y.get<double>());
+      for (const Json& fact : doc["facts"])
+        if (fact["name"] == "peak memory")
+          EXPECT_NEAR(peak, fact["value"].get<double>(), 1e-9 * peak) << question;
+    }
+    if (column.empty()) continue;
+    EXPECT_NEAR(column["weight"] + column["state"] + column["activation"], bytes, 1e-9 * bytes) << question;
+    EXPECT_NEAR(column["operations"], operations, 1e-9 * operations) << question;
+  }
+}
+
+TEST_F(Reports, SameQuestionSameBytes) {
+  for (const char* question : kQuestions) {
+    std::string page = (folder_ / "page.html").string(), first, again;
+    for (std::string* text : {&first, &again}) {
+      *text = ask(std::string(question) + " --html " + page + " --trace " + page + ".trace");
+      std::ostringstream files;
+      files << std::ifstream(page).rdbuf() << std::ifstream(page + ".trace").rdbuf();
+      *text += files.str();
+    }
+    EXPECT_EQ(first, again) << question;
+    EXPECT_GT(first.size(), 2000u) << first;
+  }
+}
+
+TEST_F(Reports, TraceHoldsTheWholeStep) {
+  std::string trace = (folder_ / "step.json").string();
+  Json doc = Json::parse(ask("serve llama-3.1-8b --gpu h200:2 --tp 2 --json --trace " + trace));
+  Json events = Json::parse(std::ifstream(trace))["traceEvents"];
+  double end = 0;
+  std::set<std::string> resources;
+  for (const Json& e : events) {
+    end = std::max(end, e["ts"].get<double>() + e["dur"].get<double>());
+    resources.insert(e["tid"].get<std::string>());
+  }
+  for (const Json& section : doc["sections"])
+    if (section["title"] == "time per output token")
+      EXPECT_NEAR(end / 1e3, section["rows"][0][1].get<double>(), 1e-6);
+  EXPECT_TRUE(resources.contains("links") && resources.contains("memory"));
+  EXPECT_GT(events.size(), 32u * 12);
+}
+
+// A slider is moved in headless Chromium; the page's answer is compared with the library's on a GPU that has
+// the moved rate.
+TEST_F(Reports, SlidersRecomputeWhatTheLibraryComputes) {
+  if (std::system("command -v chromium > /dev/null 2>&1") != 0) GTEST_SKIP() << "chromium is not installed";
+  Json doc = Json::parse(ask("serve llama-3.1-8b --gpu h200:2 --tp 2 --concurrency 32 --json --html " +
+                             (folder_ / "page.html").string()));
+  double other = 0, given = 0;
+  for (const Json& section : doc["sections"])
+    if (section.contains("model"))
+      other = section["other"].get<double>(), given = section["given"].get<double>();
+  std::ofstream(folder_ / "frame.html")
+      << "<body><iframe id=f src=page.html></iframe><script>f.onload=()=>{const "
+         "d=f.contentDocument,o=document.body.dataset;"
+         "const read=()=>d.querySelector('.answer').dataset.seconds,move=(k,v)=>{const "
+         "i=d.querySelectorAll('input[type=range]')[k];i.value=v;"
+         "i.dispatchEvent(new "
+         "Event('input'))};o.given=read();move(0,1);o.memory=read();o.shown=d.querySelectorAll('output')[0]."
+         "textContent;"
+         "move(0,0);move(2,-1);o.links=read();move(2,0);o.back=read();o.drawn=d.querySelectorAll('svg')."
+         "length}</script>";
+  std::string page = output_of(
+      "timeout 60 chromium --headless --no-sandbox --disable-gpu --allow-file-access-from-files "
+      "--virtual-time-budget=3000 --user-data-dir=" +
+      (folder_ / "profile").string() + " --dump-dom file://" + (folder_ / "frame.html").string() +
+      " 2>/dev/null");
+  auto data = [&](const std::string& name) {
+    std::string key = "data-" + name + "=\"";
+    auto at = page.find(key);
+    EXPECT_NE(at, std::string::npos) << name;
+    return at == std::string::npos
+               ? std::string()
+               : page.substr(at + key.size(), page.find('"', at + key.size()) - at - key.size());
+  };
+  Graph g = build_transformer(load_transformer("llama-3.1-8b"));
+  Plan plan;
+  plan.tp = 2;
+  auto tpot = [&](FieldId field, double scale) {
+    Cluster c{load_profile("h200"), 2};
+    c.gpu.set(field, c.gpu.at(field).number * scale, "what if");
+    StepShape s;
+    s.decode_seqs = 32, s.decode_context = 1024 + 128;
+    return StepPredictor(g, under(plan, find_engine("vllm")), c).step(s).seconds + other;
+  };
+  EXPECT_NEAR(std::atof(data("given").c_str()), given, 1e-9 * given);
+  EXPECT_NEAR(std::atof(data("memory").c_str()), tpot(FieldId::memory_bandwidth, 2), 1e-6 * given);
+  EXPECT_NEAR(std::atof(data("links").c_str()), tpot(FieldId::nvlink_bandwidth, 0.5), 1e-6 * given);
+  EXPECT_EQ(data("back"), data("given"));
+  EXPECT_EQ(data("shown"), "2.00 x");
+  EXPECT_GE(std::atoi(data("drawn").c_str()), 3);  // memory, roofline, timeline
+}
+
+}  // namespace
+}  // namespace orrery::graph
