@@ -1,4 +1,5 @@
-// exec/memory.cc: see memory.h. Spans are page multiples: the allocation's pages, then one page left unmapped.
+// exec/memory.cc: see memory.h. Spans are page multiples: the allocation's pages, then one page left unmapped. Slabs have
+// the upper half of the range to themselves, so that nothing but device memory is next to device memory.
 //
 // Under an observer that gets no accesses (compiled code runs), allocations end where their pages end, but for
 // alignment, so that an access past the end meets the unmapped page; the bytes around them hold kFenceByte.
@@ -21,7 +22,11 @@ constexpr uint64_t kLarge = uint64_t{2} << 20;
 constexpr uint64_t kWindowAlign = uint64_t{1} << 18;  // unit.cc says why
 constexpr uint64_t kFenceAlign = 256;  // what programs rely on
 constexpr uint64_t kHint = 0x200000000000;  // the same addresses in every run, so compiled code can be kept on disk
+constexpr uint64_t kDriversOwn = uint64_t{37} << 21;  // mapped between the first slab and the next: the driver's own memory
 uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
+bool commit(uint64_t address, uint64_t bytes) {
+  return mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
 }  // namespace
 
 DeviceMemory::DeviceMemory(uint64_t bytes) {
@@ -46,22 +51,99 @@ DeviceMemory::DeviceMemory(uint64_t bytes) {
 DeviceMemory::~DeviceMemory() { munmap(reinterpret_cast<void*>(base_), size_); }
 
 /// Unused addresses; the lock is held.
-uint64_t DeviceMemory::find_space(uint64_t span, uint64_t align) {
-  for (auto it = holes_.lower_bound(span); !observer_ && it != holes_.end() && it->first <= span * 2; ++it) {
+uint64_t DeviceMemory::find_space(Holes& holes, uint64_t& next, uint64_t end, uint64_t span, uint64_t align) {
+  for (auto it = holes.lower_bound(span); !observer_ && it != holes.end() && it->first <= span * 2; ++it) {
     if (it->second & (align - 1)) continue;
     const uint64_t address = it->second, rest = it->first - span;
-    holes_.erase(it);
-    if (rest >= 2 * kPage) holes_.emplace(rest, address + span);
+    holes.erase(it);
+    if (rest >= 2 * kPage) holes.emplace(rest, address + span);
     return address;
   }
-  const uint64_t at = align_up(next_, align);
-  if (at + span > base_ + size_) return 0;
-  next_ = at + span;
+  const uint64_t at = align_up(next, align);
+  if (at + span > end) return 0;
+  next = at + span;
   return at;
+}
+
+uint64_t DeviceMemory::find_space(uint64_t span, uint64_t align) {
+  return find_space(holes_, next_, base_ + size_ / 2, span, align);
+}
+
+/// Puts a free span among the others of a device's slabs, joined with those that it touches.
+void DeviceMemory::give_room(std::map<uint64_t, Room>& rooms, uint64_t address, Room room) {
+  auto after = rooms.lower_bound(address);
+  if (after != rooms.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second.bytes == address && before->second.used == room.used && address % kLarge) {
+      address = before->first;
+      room.bytes += before->second.bytes;
+      rooms.erase(before);
+    }
+  }
+  const uint64_t end = address + room.bytes;
+  if (after != rooms.end() && after->first == end && after->second.used == room.used && end % kLarge) {
+    room.bytes += after->second.bytes;
+    rooms.erase(after);
+  }
+  rooms[address] = room;
+}
+
+/// Best fit in the slabs of a device, with a new slab when none has room; 0 when the system refuses.
+uint64_t DeviceMemory::take_room(uint64_t bytes, int device) {
+  auto& rooms = rooms_[device];
+  auto fits = [&] {
+    auto best = rooms.end();
+    for (auto it = rooms.begin(); it != rooms.end(); ++it)
+      if (it->second.bytes >= bytes && (best == rooms.end() || it->second.bytes < best->second.bytes)) best = it;
+    return best;
+  };
+  auto at = fits();
+  if (at == rooms.end()) {
+    const uint64_t slab = find_space(driver_holes_, driver_next_, base_ + size_, kLarge, kLarge);
+    if (!slab || !commit(slab, kLarge)) return 0;
+    rooms[slab] = {kLarge, false};
+    at = fits();
+  }
+  const auto [address, room] = *at;
+  rooms.erase(at);
+  if (room.bytes > bytes) rooms[address + bytes] = {room.bytes - bytes, room.used};
+  if (room.used) std::memset(reinterpret_cast<void*>(address), 0, bytes);
+  return address;
+}
+
+uint64_t DeviceMemory::allocate_like_driver(uint64_t bytes, int device, uint64_t align) {
+  constexpr uint64_t kUnit = 512, kLargestPacked = uint64_t{1} << 20;
+  std::unique_lock lock(mutex_);
+  if (!driver_next_) {
+    const uint64_t zone = base_ + size_ / 2 + kLarge;
+    if (!commit(zone, kDriversOwn)) return 0;
+    rooms_[device][zone] = {kLarge, false};
+    driver_next_ = zone + kDriversOwn;
+  }
+  Allocation a{0, bytes, align_up(bytes, kUnit), MemoryKind::device, device, 0, true, false};
+  if (bytes <= kLargestPacked && align <= kUnit) {
+    a.address = take_room(a.mapped, device);
+    if (!a.address) return 0;
+  } else {
+    a.packed = false;
+    a.mapped = align_up(bytes, kLarge);
+    a.address = find_space(driver_holes_, driver_next_, base_ + size_, a.mapped, std::max(align, kLarge));
+    if (!a.address) return 0;
+    if (!commit(a.address, a.mapped)) {
+      driver_holes_.emplace(a.mapped, a.address);
+      return 0;
+    }
+    madvise(reinterpret_cast<void*>(a.address), a.mapped, MADV_HUGEPAGE);
+  }
+  freed_.erase(freed_.lower_bound(a.address), freed_.lower_bound(a.address + a.mapped));
+  a.id = next_id_++;
+  live_[a.address] = a;
+  return a.address;
 }
 
 uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uint64_t align) {
   if (bytes == 0 || bytes > size_) return 0;
+  if (!observer_ && kind == MemoryKind::device) return allocate_like_driver(bytes, device, align);
   const uint64_t mapped = align_up(bytes, kPage), span = mapped + kPage;
   align = std::max({align, kPage, mapped >= kLarge ? kLarge : kPage});
   std::unique_lock lock(mutex_);
@@ -100,11 +182,17 @@ bool DeviceMemory::release(uint64_t address) {
     if (!live_.contains(address)) return false;
   }
   live_.erase(address);
-  const uint64_t begin = address / kPage * kPage, mapped = address + a.mapped - begin;
-  mmap(reinterpret_cast<void*>(begin), mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  holes_.emplace(mapped + kPage, begin);
   freed_[address] = a;
   if (freed_.size() > 4096) freed_.erase(freed_.begin());
+  if (a.packed) {
+    give_room(rooms_[a.device], address, {a.mapped, true});
+    return true;
+  }
+  const bool like_driver = address >= base_ + size_ / 2;
+  const uint64_t begin = address / kPage * kPage, mapped = address + a.mapped - begin;
+  mmap(reinterpret_cast<void*>(begin), mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (like_driver) driver_holes_.emplace(mapped, begin);
+  else holes_.emplace(mapped + kPage, begin);
   return true;
 }
 

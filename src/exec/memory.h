@@ -1,9 +1,14 @@
 // exec/memory.h: device memory, which is host memory in one reserved address range.
 //
-// One range of addresses is reserved at start; every allocation is committed pages inside it with at least one
-// uncommitted page after it, so that compiled code may access device memory with plain loads and stores: an address
-// inside the range is either mapped or raises a page fault that exec/ turns into a Fault; an address outside the range is
-// looked up among registered host ranges on a slow path. The same address means the same byte on host and device.
+// One range of addresses is reserved at start; every allocation is committed pages inside it, so that compiled code may
+// access device memory with plain loads and stores: an address inside the range is either mapped or raises a page fault
+// that exec/ turns into a Fault; an address outside the range is looked up among registered host ranges on a slow path.
+// The same address means the same byte on host and device.
+//
+// Where allocations lie decides which wrong accesses fault. MemoryKind::device lies as an H200's driver puts it: up to
+// 1 MiB in slabs of 2 MiB, 512 bytes apart at best, larger ones on whole slabs, slabs side by side; so what leaves an
+// allocation by little hits a neighbour and faults no more than on the GPU, and memory freed in a slab stays readable.
+// Under an observer (check), and for all other kinds, at least one unmapped page follows each allocation.
 //
 // Threads: all members may be called from any thread. `contains` and `base`/`size` take no lock.
 // Not here: streams, pools, symbols (device/).
@@ -25,6 +30,7 @@ struct Allocation {
   MemoryKind kind = MemoryKind::device;
   int device = 0;
   uint64_t id = 0;                  // counts up; never reused
+  bool packed = false;              // part of a slab
   bool mapping = false;             // shows memory that is counted elsewhere (map); size is 0 until it is opened
 };
 
@@ -83,13 +89,24 @@ class DeviceMemory {
   Observer* observer_ = nullptr;
   std::multimap<uint64_t, uint64_t> idle_windows_;  // size -> address
   uint64_t base_ = 0, size_ = 0, next_ = 0, next_id_ = 1;
+  using Holes = std::multimap<uint64_t, uint64_t>;  // span -> address, freed spans for reuse
+  struct Room {
+    uint64_t bytes = 0;
+    bool used = false;  // before: it must be cleared
+  };
   uint64_t find_space(uint64_t span, uint64_t align);
+  uint64_t find_space(Holes& holes, uint64_t& next, uint64_t end, uint64_t span, uint64_t align);
+  uint64_t allocate_like_driver(uint64_t bytes, int device, uint64_t align);
+  uint64_t take_room(uint64_t bytes, int device);
+  void give_room(std::map<uint64_t, Room>& rooms, uint64_t address, Room room);
   bool made_of_mappings(uint64_t address, uint64_t bytes) const;
 
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Allocation> live_, freed_, registered_;
   std::map<uint64_t, uint64_t> reserved_;    // address -> bytes
-  std::multimap<uint64_t, uint64_t> holes_;  // span -> address, freed spans for reuse
+  Holes holes_, driver_holes_;               // of the lower half of the range, and of the upper, where slabs are
+  uint64_t driver_next_ = 0;                 // 0 before the first allocation there
+  std::map<int, std::map<uint64_t, Room>> rooms_;  // by device: room in slabs, by address
 };
 
 }  // namespace orrery::exec

@@ -37,6 +37,16 @@ bool gathered(Stepper& s, uint32_t members) {
 
 namespace {
 
+/// Lanes may name different members, but each itself: an H200 takes another mask in a register for an illegal instruction.
+bool name_themselves(Stepper& s, const uint32_t* named) {
+  uint32_t missing = 0;
+  for_lanes(s.mask, [&](int l) { missing |= (~named[l] >> l & 1) << l; });
+  if (!missing) return true;
+  const int lane = std::countr_zero(missing);
+  s.fault(FaultKind::illegal_instruction, lane, 0, fmt::format("the member mask {:#010x} does not name lane {}, which executes the instruction with it", named[lane], lane));
+  return false;
+}
+
 /// Runs `op(members)` for each set of lanes that name the same member mask (s.mask is that set meanwhile). Sets whose
 /// members have not all arrived wait; the others go on.
 template <class F>
@@ -51,6 +61,7 @@ Next for_member_sets(Stepper& s, const Ref& r, int slot, F op) {
     op(first);
     return Next::next;
   }
+  if (!name_themselves(s, named)) return Next::fault;
   uint32_t waiting = 0;
   for (uint32_t rest = all; rest;) {
     const uint32_t members = named[std::countr_zero(rest)];
@@ -93,14 +104,16 @@ void set_predicate(Stepper& s, const Ref& r, uint32_t bits) {
 
 /// Waits for the named lanes. When lanes name different sets that are all complete, the exchange is done in one go.
 Next shfl_gather(Stepper& s, const Ref& members) {
-  bool complete = true;
+  bool complete = true, same = true;
   const uint32_t* named = s.words(members, 3);
-  for_lanes(s.mask, [&](int l) { complete &= ((named[l] & s.w.live) & ~s.mask) == 0; });
+  const uint32_t first = named[std::countr_zero(s.mask)];
+  for_lanes(s.mask, [&](int l) { complete &= ((named[l] & s.w.live) & ~s.mask) == 0, same &= named[l] == first; });
+  if (!same && !name_themselves(s, named)) return Next::fault;
   if (complete) {
     if (s.group) s.group->member_mask = 0;
     return Next::next;
   }
-  return gathered(s, named[std::countr_zero(s.mask)]) ? Next::next : Next::regroup;
+  return gathered(s, first) ? Next::next : Next::regroup;
 }
 
 /// Exchanges within s.mask; lanes outside it that are named as sources give their old values, as on hardware.

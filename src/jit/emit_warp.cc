@@ -36,6 +36,8 @@ llvm::Value* Emitter::member_mask(const Operand& o) {
   if (o.kind != OperandKind::reg) return nullptr;
   if (same_members(o)) return fit(bits(o.id, 1), b_.getInt32Ty());
   Value* named = fit(bits(o.id, 32), b_.getInt32Ty());
+  Value* nameless = b_.CreateICmpEQ(b_.CreateAnd(named, special(ptx::Sreg::lanemask_eq, 0, 32)), llvm::Constant::getNullValue(named->getType()));
+  leave_if(b_.CreateOrReduce(b_.CreateAnd(nameless, exec_mask())));  // a fault: exec/ops_warp.cc
   return b_.CreateOrReduce(b_.CreateSelect(exec_mask(), named, llvm::Constant::getNullValue(named->getType())));
 }
 

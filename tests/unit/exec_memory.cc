@@ -11,7 +11,7 @@ namespace {
 
 TEST(DeviceMemory, AllocationsAreAlignedZeroedAndApart) {
   DeviceMemory m(uint64_t{1} << 36);
-  const uint64_t a = m.allocate(100, MemoryKind::device, 0), b = m.allocate(5 << 20, MemoryKind::device, 0);
+  const uint64_t a = m.allocate(100, MemoryKind::managed, 0), b = m.allocate(5 << 20, MemoryKind::managed, 0);
   ASSERT_NE(a, 0u);
   ASSERT_NE(b, 0u);
   EXPECT_EQ(a % 512, 0u);
@@ -20,6 +20,27 @@ TEST(DeviceMemory, AllocationsAreAlignedZeroedAndApart) {
   EXPECT_EQ(*reinterpret_cast<uint32_t*>(b + (5 << 20) - 4), 0u);
   EXPECT_TRUE(m.contains(a));
   EXPECT_FALSE(m.contains(0));
+}
+
+// The places that cudaMalloc gave on an H200 (driver 580.159.04), relative to the first.
+TEST(DeviceMemory, DeviceMemoryLiesAsOnTheGpu) {
+  DeviceMemory m(uint64_t{1} << 36);
+  const uint64_t sizes[] = {4, 4, 512, 513, 1000, 4096, 100000, 262144, 524288, 524289, 1000000, 1048576, 4, 4};
+  const uint64_t places[] = {0, 512, 1024, 1536, 2560, 3584, 7680, 108032, 370176, 894464, 77594624, 78595072, 79643648, 79644160};
+  uint64_t first = 0;
+  for (size_t i = 0; i < std::size(sizes); i++) {
+    const uint64_t at = m.allocate(sizes[i], MemoryKind::device, 0);
+    if (!i) first = at;
+    EXPECT_EQ(at - first, places[i]) << i;
+  }
+  // What leaves an allocation by little is still there; a freed place is taken again, and clean.
+  *reinterpret_cast<uint32_t*>(first + 4) = 7;
+  EXPECT_TRUE(m.release(first + 512));
+  *reinterpret_cast<uint32_t*>(first + 512) = 7;
+  EXPECT_EQ(m.allocate(100, MemoryKind::device, 0), first + 512);
+  EXPECT_EQ(*reinterpret_cast<uint32_t*>(first + 512), 0u);
+  const uint64_t a = m.allocate(4000000, MemoryKind::device, 0), b = m.allocate(4000000, MemoryKind::device, 0);
+  EXPECT_EQ(b - a, 4194304u);
 }
 
 TEST(DeviceMemory, FindsTheAllocationOfAnInnerAddress) {
