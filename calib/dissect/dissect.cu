@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   struct Group { const char* name; void (*run)(); };
   const Group groups[] = {{"instructions", measure_instructions}, {"memory", measure_memory}, {"synchronisation", measure_synchronisation},
                           {"bulk_copies", measure_bulk_copies}, {"tensor_cores", measure_tensor_cores}, {"launches", measure_launches},
-                          {"power", measure_power}};
+                          {"power", measure_power}, {"spread", measure_spread}};
   cudaDeviceProp p;
   if (cudaGetDeviceProperties(&p, 0) != cudaSuccess) {
     std::fprintf(stderr, "dissect: no CUDA device\n");

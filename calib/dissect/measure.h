@@ -95,5 +95,6 @@ void measure_bulk_copies();
 void measure_tensor_cores();
 void measure_launches();
 void measure_power();
+void measure_spread();
 
 }  // namespace dissect

@@ -1,7 +1,7 @@
 // calib/truth/truth.cu: the program around the judged kernels.
 //
 //   truth list                 names of all cases
-//   truth once [PATTERN] [R]   launches every case whose name contains PATTERN R times (default once); for a profiler
+//   truth once [PATTERN] [R]   launches every case whose name contains PATTERN (or one of several, by commas) R times (default once); for a profiler
 //                              or the simulated GPU; prints the name of each launch in order
 //   truth events [PATTERN]     times each case by events, L2 warm and cold; JSON lines
 //   truth energy [PATTERN]     repeats each case for 1.2 s and reports board power, clock and rate through NVML
@@ -108,6 +108,15 @@ void energy(const Case& c, const Nvml& nvml) {
   std::fflush(stdout);
 }
 
+/// Does the name hold one of the comma-separated words (none: any)?
+bool chosen(const std::string& name, const std::string& words) {
+  for (size_t at = 0, end; at <= words.size(); at = end + 1) {
+    end = std::min(words.find(',', at), words.size());
+    if (name.find(words.substr(at, end - at)) != std::string::npos) return true;
+  }
+  return false;
+}
+
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "list", pattern = argc > 2 ? argv[2] : "";
   const int repeats = argc > 3 ? std::atoi(argv[3]) : 1;
@@ -117,7 +126,7 @@ int run(int argc, char** argv) {
   const size_t flush_bytes = size_t(256) << 20;
   if (mode == "events") cudaMalloc(&flush, flush_bytes);
   for (const Case& c : cases()) {
-    if (c.name().find(pattern) == std::string::npos) continue;
+    if (!chosen(c.name(), pattern)) continue;
     if (mode == "list") std::printf("%s %s\n", c.family.c_str(), c.name().c_str());
     if (mode == "events") events(c, flush, flush_bytes);
     if (mode == "energy") energy(c, nvml);

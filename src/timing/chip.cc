@@ -133,10 +133,11 @@ Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t&
   if (!missing) return Found::near;
   const Way* set = set_of(line, side ^ 1);
   for (uint32_t i = 0; i < kWays; i++)
-    if (set[i].tag == line && (missing & ~(set[i].valid | set[i].dirty)) == 0) {
-      near.valid |= uint8_t(missing);
-      near.arrives = std::max(near.arrives, set[i].arrives);
-      return Found::far;
+    if (set[i].tag == line) {  // what the far partition has is copied from there
+      const uint32_t there = missing & (set[i].valid | set[i].dirty);
+      near.valid |= uint8_t(there), missing &= ~there;
+      if (there) near.arrives = std::max(near.arrives, set[i].arrives);
+      if (!missing) return Found::far;
     }
   // Memory gives 64 bytes.
   if (missing & 3) missing |= 3 & ~near.dirty;

@@ -8,7 +8,7 @@ namespace orrery::timing {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "alu", "fma", "imad", "imad.wide", "half", "fp64", "xu", "shuffle", "vote", "uniform", "uniform.move", "constant", "special register", "match", "redux",
+    "alu", "fma", "imad", "imad.wide", "half", "fp64", "xu", "shuffle", "vote", "uniform", "uniform.move", "constant", "special register", "match", "redux", "matrix move",
     "load", "store", "atomic", "shared load", "shared store", "shared atomic", "local load", "local store", "copy async", "matrix load", "texture",
     "hmma", "imma", "dmma", "wgmma", "warpgroup", "tensor copy", "bulk copy", "mbarrier", "barrier", "cluster barrier", "fence", "depbar", "async group",
     "branch", "exit", "control", "nop"};
@@ -28,6 +28,7 @@ constexpr std::array<Class, 512> make_table() {
   set(Class::imma, {0x037});
   set(Class::hmma, {0x03c});
   set(Class::dmma, {0x03f});
+  set(Class::matrix_move, {0x03a});                            // MOVM
   set(Class::matrix_load, {0x03b});                            // LDSM
   set(Class::shared_store, {0x044});                           // STSM
   set(Class::uniform, {0x086, 0x087, 0x08c, 0x090, 0x091, 0x092, 0x096, 0x097, 0x099, 0x09c, 0x0a4, 0x0a5, 0x0bd, 0x0bf, 0x0ca});

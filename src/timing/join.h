@@ -22,7 +22,7 @@ namespace orrery::timing {
 
 /// What an instruction occupies and how its result comes back.
 enum class Class : uint8_t {
-  alu, fma, imad, imad_wide, half, fp64, xu, shuffle, vote, uniform, uniform_move, constant, special_register, match, redux,
+  alu, fma, imad, imad_wide, half, fp64, xu, shuffle, vote, uniform, uniform_move, constant, special_register, match, redux, matrix_move,
   load, store, atomic, shared_load, shared_store, shared_atomic, local_load, local_store, copy_async, matrix_load, texture,
   hmma, imma, dmma, wgmma, warpgroup, tensor_copy, bulk_copy, mbarrier, barrier, cluster_barrier, fence, depbar, async_group,
   branch, exit, control, nop, count
@@ -105,6 +105,7 @@ class Join {
     std::vector<Carried> carried;
   };
   bool walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
+  bool all_events_used(uint32_t home, const Cursor& c) const;
   void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
   std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;
   std::pair<uint32_t, uint32_t> loop_of(uint32_t first_pc) const;

@@ -134,6 +134,7 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
     case Class::wgmma: return p.tensor - 256;
     case Class::alu: case Class::vote: return p.alu;
     case Class::redux: return p.xu;
+    case Class::matrix_move: return p.mover;
     case Class::match: return match;
     default: return uses_memory_queue(c) ? p.queue - kQueue : 0;
   }
@@ -258,6 +259,11 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     case Class::redux: {
       const double start = hold(p.xu, 8);
       set_barriers(w, m, start + 40, start + 8);
+      break;
+    }
+    case Class::matrix_move: {
+      const double start = hold(p.mover, kMatrixMove);
+      set_barriers(w, m, start + 18, start + kMatrixMove);
       break;
     }
     case Class::match: {

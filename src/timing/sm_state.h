@@ -20,6 +20,7 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 inline constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
 inline constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
+inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 struct Mbarrier {
   int64_t pending = 0, expected = 0, bytes = 0;
@@ -121,7 +122,7 @@ struct Sm::State {
   struct SubCore {
     double bank[2] = {0, 0};                    // read ports of the register file
     uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
-    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0;
+    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0, mover = 0;
   };
   std::array<SubCore, 4> sub;
   double translated = -1;   // when addresses are

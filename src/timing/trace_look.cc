@@ -44,8 +44,8 @@ uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::v
   return n;
 }
 
-/// Shared-memory wavefronts of an access: the most different words that one bank has to give.
-uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+/// Shared-memory wavefronts of the lanes `mask`: the most different words that one bank has to give.
+uint32_t bank_wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
   uint64_t words[32][32];
   uint8_t n[32] = {};
   uint32_t worst = 1;
@@ -62,6 +62,13 @@ uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
     }
   }
   return worst;
+}
+
+/// The same of an access: 8 and 16 bytes a lane are served by half warps, even when all lanes read one word
+/// [calib/steps lds2_dfma1_half, lds2_dfma1_word].
+uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  if (bytes < 8 || !(mask >> 16) || !(mask & 0xFFFF)) return bank_wavefronts(address, mask, bytes);
+  return bank_wavefronts(address, mask & 0xFFFF, bytes) + bank_wavefronts(address, mask & 0xFFFF0000, bytes);
 }
 
 /// Atomics on shared memory: lanes with the same word go one after the other.
@@ -182,20 +189,25 @@ void record_wmma(Recording& r, bool store) {
   const uint64_t stride = has_stride ? exec::scalar(s, s.ref(r.d, refs), lane) : 16;
   const uint32_t element = uint32_t(std::max(1, isa::bytes_of(f.type())));
   const Region region = region_of(s, f.n_spaces ? f.space() : Space::none, base);
+  // The machine code has an access of two elements a lane for every piece of 8 x 8.
   r.keep = true;
-  r.e.lanes_bytes = uint8_t(element * 8);
-  if (region != Region::global) {
-    r.e.what = store ? What::shared_store : What::shared_load;
-    r.e.extra = uint16_t(4);
-    return;
-  }
-  r.e.what = store ? What::global_store : What::global_load;
-  r.e.address = base;
-  r.e.detail = uint32_t(r.block.lines.size());
-  for (uint64_t row = 0; row < 16; row++) {
-    const uint64_t a = base + row * stride * element;
-    r.block.lines.push_back(a >> 7 << 4 | (element == 2 ? 1u << (a >> 5 & 3) : 3u << (a >> 5 & 2)));
-    r.e.n_detail++;
+  for (uint32_t part = 0; part < 4; part++) {
+    uint64_t address[32];
+    for (uint32_t l = 0; l < 32; l++) address[l] = base + ((part % 2 * 8 + l / 4) * stride + part / 2 * 8 + l % 4 * 2) * element;
+    Event e = r.e;
+    e.lanes_bytes = uint8_t(2 * element);
+    if (region != Region::global) {
+      e.what = store ? What::shared_store : What::shared_load;
+      e.extra = uint16_t(wavefronts(address, ~0u, 2 * element));
+    } else {
+      e.what = store ? What::global_store : What::global_load;
+      e.address = address[0];
+      e.detail = uint32_t(r.block.lines.size());
+      e.n_detail = coalesce(address, ~0u, 2 * element, r.block.lines);
+      if (!store) e.extra = uint16_t(wavefronts(address, ~0u, 2 * element));
+    }
+    if (part == 0) r.e = e;
+    else r.more.push_back(e);
   }
 }
 

@@ -29,6 +29,7 @@ struct Join::Walker {
   Cursor& cursor;
   std::unordered_map<uint32_t, std::vector<uint32_t>> entries;  // by PTX block: positions in cursor.enters
   std::unordered_map<uint32_t, size_t> used;
+  std::unordered_map<uint32_t, size_t> taken;                   // by PTX block: entries that machine blocks stood for
   std::unordered_map<uint32_t, std::vector<uint32_t>> runs;     // by PTX block: entries of the run that are left
   std::unordered_map<uint64_t, size_t> issued;                  // by PTX instruction and opcode: entries of its block used by then
   std::vector<std::pair<int32_t, size_t>> aside;                // blocks, and the entries for which they were set aside
@@ -168,19 +169,29 @@ struct Join::Walker {
       if (at == kNever) break;
       if (k == 0) lanes = cursor.events[cursor.enters[at]].extra;
       time = std::max(time, at);
-      used[first->block]++, taken_entries++;
+      used[first->block]++, taken[first->block]++, taken_entries++;
     }
     const size_t next = next_entry(first->block);
     for (const Carried& c : f.carried) {  // what lies between is what ptxas merged
-      if (&c != first && !is_part(c) && next_entry(c.block) < next) time = std::max(time, next_entry(c.block)), used[c.block]++, taken_entries++;
+      if (&c != first && !is_part(c) && next_entry(c.block) < next) time = std::max(time, next_entry(c.block)), used[c.block]++, taken[c.block]++, taken_entries++;
       for (uint64_t i : c.tells) issued[i] = used[c.block];
     }
     return next == kNever ? cursor.events.size() : cursor.enters[next];
   }
 };
 
+/// Have the events of a PTX block found their machine instructions? True when it has none.
+bool Join::all_events_used(uint32_t home, const Cursor& c) const {
+  for (auto at = std::lower_bound(block_first_.begin(), block_first_.end(), std::pair{home, 0u}); at != block_first_.end() && at->second == home; ++at) {
+    const auto events = c.of_pc.find(at->first);
+    const auto next = c.next.find(at->first);
+    if (events != c.of_pc.end() && (next == c.next.end() || next->second < events->second.size())) return false;
+  }
+  return true;
+}
+
 bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const {
-  Walker w{*this, c, {}, {}, {}, {}, {}, {}, 0, 0};
+  Walker w{*this, c, {}, {}, {}, {}, {}, {}, {}, 0, 0};
   for (uint32_t k = 0; k < c.enters.size(); k++) w.entries[warp.events[c.enters[k]].pc].push_back(k);
   const size_t limit = 4096 + warp.events.size() * 64;
   uint32_t lanes = c.enters.empty() ? 32 : warp.events[c.enters[0]].extra;
@@ -212,7 +223,7 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
   uint64_t homed = 0;
   for (const auto& [home, list] : w.entries) {
     if (!std::binary_search(used_homes_.begin(), used_homes_.end(), home)) continue;
-    homed += list.size();
+    if (w.taken[home] > 0 || !all_events_used(home, c)) homed += list.size();  // else ptxas merged it into blocks on the way
   }
   return w.taken_entries * 20 + 20 >= homed * 19;
 }
