@@ -21,7 +21,7 @@ __device__ void random_work(float* out, int rounds) {
   uint32_t seed = (blockIdx.x * 1024 + threadIdx.x) * 2654435761u + 12345;
   for (int k = 0; k < 8; k++) {
     seed = seed * 1664525u + 1013904223u, u[k] = seed | 1;
-    x[k] = __uint_as_float(0x3f800000u | seed >> 9), d[k] = 1 + seed * 2e-10, h[k] = __floats2half2_rn(x[k], -x[k]);
+    x[k] = __uint_as_float(0x3f800000u | seed >> 9) - 1.f, d[k] = seed * 2e-10, h[k] = __floats2half2_rn(x[k], -x[k]);
   }
 #pragma unroll 1
   for (int r = 0; r < rounds; r++)
@@ -30,14 +30,14 @@ __device__ void random_work(float* out, int rounds) {
 #pragma unroll
       for (int k = 0; k < 8; k++) {
         const int a = (k + 1) % 8, b = (k + 3) % 8;
-        if (kKind == 0) x[k] = x[a] * 1.337f - x[b];                 // stays of order one: signs and fractions change
+        if (kKind == 0) x[k] = 1.f - 1.9f * (x[k] * x[k]);             // stays between -1 and 1, and never settles
         if (kKind == 1) u[k] = u[a] * u[k] + u[b];
         if (kKind == 2) u[k] = (u[a] ^ u[k] >> 3) + u[b];
-        if (kKind == 3) asm volatile("ex2.approx.f32 %0, %1;" : "=f"(x[k]) : "f"(-x[a]));
-        if (kKind == 4) h[k] = __hfma2(h[a], __floats2half2_rn(1.337f, -.771f), __hneg2(h[b]));
-        if (kKind == 5) d[k] = d[a] * 1.337 - d[b];
+        if (kKind == 3) asm volatile("sin.approx.ftz.f32 %0, %1;" : "=f"(x[k]) : "f"(x[a] * 5.f));
+        if (kKind == 4) h[k] = __hfma2(__hmul2(h[k], h[k]), __floats2half2_rn(-1.9f, -1.8f), __floats2half2_rn(1.f, 1.f));
+        if (kKind == 5) d[k] = 1 - 1.9 * (d[k] * d[k]);
         if (kKind == 6) u[k] = __shfl_xor_sync(~0u, u[a], 1 + i % 16);
-        if (kKind == 7) x[k] = x[a] + -1.337f * x[b] > 0 ? x[a] : -x[b];
+        if (kKind == 7) x[k] = fminf(1.f - 1.9f * (x[k] * x[k]), x[a] > x[b] ? x[a] : .9f);
       }
   float s = 0;
   for (int k = 0; k < 8; k++) s += x[k] + float(u[k]) + float(d[k]) + __low2float(h[k]);

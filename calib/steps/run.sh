@@ -3,7 +3,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) out=${1:?folder for results}
 mkdir -p "$out" build-steps
-nvcc -O3 -std=c++20 -gencode arch=compute_90a,code=[sm_90a,compute_90a] -o build-steps/steps $here/steps.cu $here/../truth/truth.cu
+nvcc -O3 -std=c++20 -gencode arch=compute_90a,code=[sm_90a,compute_90a] -o build-steps/steps $here/steps.cu $here/mixes.cu $here/power.cu $here/../truth/truth.cu
 steps=build-steps/steps
 {
   printf '{"date":"%s","command":"calib/steps/run.sh","nvcc":"%s"}\n' "$(date -u +%FT%TZ)" "$(nvcc --version | tail -1)"
@@ -15,4 +15,4 @@ for cache in all none; do
   ncu --clock-control none --cache-control $cache --replay-mode kernel --metrics $metrics --csv --page raw --log-file "$out/ncu-$cache.csv" $steps once "" ${REPEATS:-3} > "$out/cases-$cache.txt" || true
 done
 for p in ffma/64 imad/64 logic/64 mufu/64 hfma/64 dfma/64 shuffle/64 shared_load4/64 shared_load16/64 matrix_load/64 read16_l2/16 read16/2048 write16/1024 copy_loop16/1024 \
-  hmma/16 wgmma_two_random/0 wgmma_two_zero/0 wgmma_one_random/0 wgmma_two_random/200 wgmma_two_random/800 empty/1 random_read/1024 bulk_l2/8; do $steps energy $p; done > "$out/energy.jsonl" || true
+  hmma/16 wgmma_two_random/0 wgmma_two_zero/0 wgmma_one_random/0 wgmma_two_random/200 wgmma_two_random/800 empty/1 random_read/1024 bulk_l2/8 power_; do $steps energy $p; done > "$out/energy.jsonl" || true

@@ -54,6 +54,24 @@ void Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   const double cycles = cost / f_.dram_bandwidth;
   dram_free_ = std::max(dram_free_, now) + cycles;
   dram_busy_ += cycles;
+  window_busy_ += cycles;
+  if (now > window_start_ + kWindow) {
+    utilisation_ = 0.5 * utilisation_ + 0.5 * std::min(1.0, window_busy_ / (now - window_start_));
+    window_start_ = now, window_busy_ = 0;
+  }
+}
+
+/// Latency of a load that memory serves, without waiting for its turn (dram_free_). The shape of the spread is that of
+/// calib/raw/h200-2026-11-21-spread.jsonl over its mean, idle, read and copied.
+double Chip::dram_latency(uint64_t line, uint32_t sm, double now) const {
+  static constexpr double kShares[] = {0, .1, .25, .5, .75, .9, .95, .98, .995, 1}, kWaits[] = {0, .12, .4, .9, 1.37, 1.88, 2.65, 3.5, 4.8, 6};
+  const double drawn = double(mix(mix((line >> 4) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF) / 65536;
+  uint32_t i = 0;
+  while (drawn >= kShares[i + 1]) i++;
+  const double wait = kWaits[i] + (kWaits[i + 1] - kWaits[i]) * (drawn - kShares[i]) / (kShares[i + 1] - kShares[i]);
+  const double u = std::min(utilisation_, 0.85), written = std::min(1.0, 2 * written_share_);
+  const double mean = f_.dram_wait + f_.dram_wait_busy * std::min(1.0, u / 0.15) + f_.dram_wait_written * written * u * u / (1 - u);
+  return f_.dram_latency - f_.dram_wait + mean * wait;
 }
 
 /// Writes the dirty sectors of a line to memory; what was written only in part is read first.
@@ -162,7 +180,7 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   counts_.dram_read += bytes;
   take_dram(line, bytes, false, now);
   take_l2_write(bytes / 32, now);  // the fill
-  return last_->arrives = std::max({start, dram_free_, l2_write_free_}) + f_.dram_latency + spread * f_.dram_spread;
+  return last_->arrives = std::max({start, dram_free_, l2_write_free_}) + dram_latency(line, sm, now);
 }
 
 void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes) {
@@ -205,7 +223,7 @@ double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating,
   slice_line_[slice] = line;
   slice_[slice] = std::max(slice_[slice], now) + each + (lanes - 1) * f_.atomic_interval;
   atomics_free_ = std::max(atomics_free_, slice_[slice]);
-  return std::max({slice_[slice], now, found == Found::missing ? dram_free_ + f_.dram_latency - f_.l2_latency : 0}) + f_.l2_latency;
+  return std::max({slice_[slice], now, found == Found::missing ? dram_free_ + dram_latency(line, sm, now) - f_.l2_latency : 0}) + f_.l2_latency;
 }
 
 }  // namespace orrery::timing

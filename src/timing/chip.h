@@ -9,7 +9,8 @@
 //           Data on their way are there when they are there, for whoever asks next. Sectors written in part are few:
 //           the oldest is completed from memory and written back.
 //   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part is
-//           read before it is written back
+//           read before it is written back. How long a load takes is drawn from the measured spread (banks, refresh, turns
+//           between reads and writes), which grows with utilisation: the slowest of many loads sets the pace of a warp
 //
 // Only some SMs are simulated in detail; the others are ghosts, which access L2 with the addresses that their blocks
 // have, at the same time as the detailed one.
@@ -36,7 +37,9 @@ struct ChipFigures {
   double l2_far_latency = 0;            // load that hits the far L2 partition
   double dram_latency = 0;              // load from device memory
   double l2_spread = 0;                 // how far an L2 hit is from the mean, by slice
-  double dram_spread = 0;               // how far a load from memory is from the mean, by bank
+  double dram_wait = 0;                 // mean of what a load from idle memory takes beyond the quickest
+  double dram_wait_busy = 0;            // more of it when others read
+  double dram_wait_written = 0;         // more of it when memory is written too
   double l2_requests = 0;               // lines that L2 serves in a cycle, whole chip
   double l2_sectors = 0;                // read from L2 in a cycle, whole chip
   double l2_far_sectors = 0;            // the same when a partition reads a line first
@@ -109,11 +112,13 @@ class Chip {
     double arrives = 0;                // when the last sectors asked for are there
   };
   enum class Found { near, far, missing };
-  static constexpr uint32_t kWays = 16, kPages = 2048, kSlices = 96;
+  static constexpr uint32_t kWays = 16, kPages = 32768, kSlices = 96;
+  static constexpr double kWindow = 1024;  // cycles over which utilisation is taken
   Way* set_of(uint64_t line, uint32_t side);
   Way& find(uint64_t line, uint32_t side, double now);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
   void take_dram(uint64_t line, double bytes, bool write, double now);
+  double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(double sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
   void write_back(uint64_t line, Way& way, double now, uint8_t sectors = 15);
@@ -131,6 +136,7 @@ class Chip {
   uint32_t clock_ = 0;
   Way* last_ = nullptr;   // that look_up found or made
   double written_share_ = 0;  // of the last accesses to memory
+  double window_start_ = 0, window_busy_ = 0, utilisation_ = 0;  // of memory, lately
   double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0, dram_busy_ = 0, l2_busy_ = 0;
   MemoryCounts counts_;
 };

@@ -235,10 +235,11 @@ void Join::find_homes() {
     Member m;
     m.range = blocks_[b];
     std::map<Pair, uint32_t> count;
-    std::set<Pair> simple;  // plain loads, stores, fma: one machine instruction for one of PTX
+    std::set<Pair> simple;  // plain loads, stores, products and sums: one machine instruction for one of PTX
     for (uint32_t i = first; i < last; i++) {
       const bool plain = ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind)) ||
-                         (code_[i].op == isa::Op::fma && (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
+                         ((code_[i].op == isa::Op::fma || (code_[i].floating && (code_[i].op == isa::Op::add || code_[i].op == isa::Op::mul))) &&
+                          (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, code_[i].i.opcode});
       if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, code_[i].i.opcode}]++;
       if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;

@@ -83,6 +83,7 @@ double Predictor::simulate() {
     const double affordable = double(options_.trace_budget) / std::max(1.0, double(model_->instructions)) / double(rows);
     simulated_ = uint32_t(std::clamp(affordable, 1.0, 8.0));
   }
+  if (units <= 8) simulated_ = uint32_t(units);  // of a few blocks the slowest sets the time
   simulated_ = uint32_t(std::min<uint64_t>({simulated_, stride, units}));
   // Simulated SMs stand apart; each one's ghosts are the SMs up to the next.
   const uint64_t apart = std::min<uint64_t>(stride, units) / simulated_;

@@ -19,6 +19,7 @@ namespace orrery::timing {
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 inline constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
 inline constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
+inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
@@ -121,6 +122,8 @@ struct Sm::State {
   // Resources: the time at which each is free.
   struct SubCore {
     double bank[2] = {0, 0};                    // read ports of the register file
+    double write = 0;                           // its write port: a register a cycle
+    double issue = 0;                           // when the next instruction may be issued
     uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0, mover = 0;
   };

@@ -172,8 +172,8 @@ struct Join::Walker {
       used[first->block]++, taken[first->block]++, taken_entries++;
     }
     const size_t next = next_entry(first->block);
-    for (const Carried& c : f.carried) {  // what lies between is what ptxas merged
-      if (&c != first && !is_part(c) && next_entry(c.block) < next) time = std::max(time, next_entry(c.block)), used[c.block]++, taken[c.block]++, taken_entries++;
+    for (const Carried& c : f.carried) {  // what lies between is what ptxas merged, or moved here from behind a loop: no time passes
+      if (&c != first && !is_part(c) && next_entry(c.block) < next) used[c.block]++, taken[c.block]++, taken_entries++;
       for (uint64_t i : c.tells) issued[i] = used[c.block];
     }
     return next == kNever ? cursor.events.size() : cursor.enters[next];
