@@ -223,6 +223,17 @@ void Memcheck::api_error(const char* call, int, const char*, uint64_t address) {
   collector_.add(std::move(f));
 }
 
+namespace {
+
+const DecodedProgram* program_named(const RunState& run, const std::string& function) {
+  if (run.kernel.entry->program->name == function) return run.kernel.entry.get();
+  for (const auto& f : run.kernel.functions)
+    if (f && f->program->name == function) return f.get();
+  return nullptr;
+}
+
+}  // namespace
+
 void Memcheck::launch_end(const RunState& run, const LaunchResult& result) {
   if (options_.fast)
     for (const auto& [address, b] : allocations_.live()) check_fence(b, demangled(run.kernel.entry->program->name));
@@ -234,6 +245,7 @@ void Memcheck::launch_end(const RunState& run, const LaunchResult& result) {
   Finding f;
   f.check = "memcheck";
   f.kind = fault.kind == FaultKind::misaligned_address ? "misaligned" : address && fault.address < 4096 ? "null-pointer" : address ? "out-of-bounds" : fault.kind == FaultKind::assertion ? "assertion" : fault.kind == FaultKind::timeout ? "timeout" : "fault";
+  if (const DecodedProgram* code = program_named(run, fault.function)) f.place = place_of(*code, kernel, fault.inst);
   f.place.kernel = kernel;
   f.place.source_file = fault.source_file;
   f.place.source_line = fault.loc.source_line;
