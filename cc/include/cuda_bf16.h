@@ -5,6 +5,9 @@
 #define __CUDA_BF16_H__
 #define __CUDA_BF16_TYPES_EXIST__
 #include <orrery/narrow_float.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))  // as in orrery_cc.h
+#endif
 
 struct __nv_bfloat16_raw { unsigned short x; };
 struct __attribute__((aligned(4))) __nv_bfloat162_raw { unsigned short x, y; };
@@ -143,4 +146,7 @@ ORRERY_HD __nv_bfloat16 __ushort_as_bfloat16(unsigned short a) { return __nv_bfl
 #define CUDART_MAX_NORMAL_BF16 __ushort_as_bfloat16((unsigned short)0x7F7F)
 #define CUDART_ONE_BF16 __ushort_as_bfloat16((unsigned short)0x3F80)
 #define CUDART_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x0000)
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
 #endif

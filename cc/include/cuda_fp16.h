@@ -5,6 +5,9 @@
 #define __CUDA_FP16_H__
 #define __CUDA_FP16_TYPES_EXIST__
 #include <orrery/narrow_float.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))  // as in orrery_cc.h
+#endif
 
 struct __half_raw { unsigned short x; };
 struct __attribute__((aligned(4))) __half2_raw { unsigned short x, y; };
@@ -165,4 +168,7 @@ ORRERY_HD __half __ushort_as_half(unsigned short a) { return __half_raw{a}; }
 #define CUDART_MAX_NORMAL_FP16 __ushort_as_half((unsigned short)0x7BFF)
 #define CUDART_ONE_FP16 __ushort_as_half((unsigned short)0x3C00)
 #define CUDART_ZERO_FP16 __ushort_as_half((unsigned short)0x0000)
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
 #endif

@@ -8,6 +8,9 @@
 #define __CUDA_FP8_TYPES_EXIST__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))  // as in orrery_cc.h
+#endif
 
 typedef unsigned char __nv_fp8_storage_t;
 typedef unsigned short __nv_fp8x2_storage_t;
@@ -145,4 +148,7 @@ ORRERY_HD __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp
 ORRERY_FP8(e4m3, __NV_E4M3)
 ORRERY_FP8(e5m2, __NV_E5M2)
 #undef ORRERY_FP8
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
 #endif

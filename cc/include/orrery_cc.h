@@ -63,6 +63,8 @@ __device__ inline __cuda_builtin_blockDim_t::operator uint3() const { return {x,
 __device__ inline __cuda_builtin_gridDim_t::operator dim3() const { return dim3(x, y, z); }
 __device__ inline __cuda_builtin_gridDim_t::operator uint3() const { return {x, y, z}; }
 
+// What is inlined from here on has the line of its caller: that is the line which a report should name.
+#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))
 #include <orrery/intrinsics.h>
 #include <orrery/strings.h>
 
@@ -103,6 +105,7 @@ typedef uint64_t cuuint64_t;
 #include <orrery/memory.h>
 #include <orrery/simd.h>
 #include <orrery/textures.h>
+#pragma clang attribute pop
 
 #include <cuda_runtime.h>
 #endif

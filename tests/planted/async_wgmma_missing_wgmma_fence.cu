@@ -11,7 +11,7 @@ __global__ void product(float* out) {
   FENCE_PROXY_ASYNC();
   __syncthreads();
   float d[4];
-  for (int i = 0; i < 4; i++) d[i] = float(threadIdx.x);
+  _Pragma("unroll") for (int i = 0; i < 4; i++) d[i] = float(threadIdx.x);
   REPAIR(WGMMA_FENCE();)
   WGMMA_SS(d, matrix_descriptor(smem(a), 16, 1024), matrix_descriptor(smem(b), 16, 1024));  // HERE
   WGMMA_COMMIT();

@@ -15,7 +15,7 @@ __global__ void product(float* out) {
   WGMMA_SS(d, matrix_descriptor(smem(a), 16, 1024), matrix_descriptor(smem(b), 16, 1024));  // HERE
   WGMMA_COMMIT();
   REPAIR(WGMMA_WAIT(0);)
-  for (int i = 0; i < 4; i++) asm volatile("st.global.f32 [%0], %1;" ::"l"(out + threadIdx.x * 4 + i), "f"(d[i]) : "memory");  // HERE
+  _Pragma("unroll") for (int i = 0; i < 4; i++) asm volatile("st.global.f32 [%0], %1;" ::"l"(out + threadIdx.x * 4 + i), "f"(d[i]) : "memory");  // HERE
   WGMMA_WAIT(0);
 }
 

@@ -1,11 +1,11 @@
-// A 16-byte store into shared memory behind a header of 8 bytes.
+// A 16-byte store into shared memory behind a header of 4 bytes.
 // planted: memcheck
 // finding: misaligned
 #include "planted.h"
 
 __global__ void stage(const int4* in, int4* out) {
   extern __shared__ __align__(16) char raw[];
-  int4* tile = reinterpret_cast<int4*>(raw + BUG(8) REPAIR(16));
+  int4* tile = reinterpret_cast<int4*>(raw + BUG(4) REPAIR(16));
   tile[threadIdx.x] = in[threadIdx.x];  // HERE
   __syncthreads();
   out[threadIdx.x] = tile[31 - threadIdx.x];

@@ -1,18 +1,18 @@
-// A store to a __constant__ array through a pointer from which const was cast away. (nvcc makes a trap of it.)
+// A store to a __constant__ array, whose address the host has asked for.
 // planted: memcheck
 // finding: write-to-constant | fault
-// says: patch
 #include "planted.h"
 
 __constant__ int table[32] = {1, 2, 3};
 
-__global__ void patch(int* copy) {
-  int* p = BUG(const_cast<int*>(table)) REPAIR(copy);
-  p[threadIdx.x] = 5;
+__global__ void patch(int* p) {
+  p[threadIdx.x] = 5;  // HERE
 }
 
 PROGRAM(mem_write_constant) {
   Buffer<int> copy(32);
-  patch<<<1, 32>>>(copy);
+  void* p = nullptr;
+  cudaGetSymbolAddress(&p, table);
+  patch<<<1, 32>>>(BUG(static_cast<int*>(p)) REPAIR(copy));
   return finished();
 }

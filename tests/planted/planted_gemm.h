@@ -24,7 +24,7 @@ constexpr int kTileA = 64 * 128, kTileB = 8 * 128, kStageBytes = kTileA + kTileB
 /// Writes the accumulators of thread t of the warpgroup to the 64 x 8 result.
 __device__ inline void gemm_store(float* out, const float (&d)[4], int t) {
   const int row = t / 32 * 16 + t % 32 / 4, column = 2 * (t % 4);
-  for (int i = 0; i < 4; i++) out[(row + 8 * (i / 2)) * 8 + column + i % 2] = d[i];
+  _Pragma("unroll") for (int i = 0; i < 4; i++) out[(row + 8 * (i / 2)) * 8 + column + i % 2] = d[i];
 }
 
 /// Runs a pipeline over `steps` stages and compares with the product.

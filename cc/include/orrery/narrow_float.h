@@ -6,6 +6,9 @@
 #define ORRERY_HD static inline __host__ __device__
 #endif
 
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))  // as in orrery_cc.h
+#endif
 namespace orrery_cc {
 enum Rounding { kNearest, kZero, kUp, kDown };
 
@@ -68,4 +71,7 @@ ORRERY_HD float round_to_odd(double x) {
 template <class T> ORRERY_HD unsigned word(T v) { return __builtin_bit_cast(unsigned, v); }
 ORRERY_HD bool unordered(float x, float y) { return x != x || y != y; }
 }  // namespace orrery_cc
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
 #endif
