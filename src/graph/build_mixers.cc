@@ -22,24 +22,23 @@ struct Mixing {
       groups = b.axis("ssm.groups", s.ssm_groups), both = b.axis("ssm.group_pair", 2.0 * s.ssm_state);
   }
 
-  // Reads and writes the scan's state and the last inputs of the convolution, once per sequence and step.
+  // Reads and writes the scan's state, once per sequence and step.
   TensorId scan(TensorId x, double state, double ops) {
     std::vector<AxisId> axes = {kSeqs, inner};
     if (state > 1) axes.push_back(b.axis("ssm.state", state));
-    AxisId held_inputs = b.axis("ssm.conv_held", s.ssm_conv - 1);
-    std::vector<TensorId> held = {
-        b.tensor("ssm_state", axes, TensorClass::kState, kFp32),
-        b.tensor("ssm_state.conv", {kSeqs, inner, held_inputs}, TensorClass::kState)};
-    if (groups != kNoAxis)
-      held.push_back(
-          b.tensor("ssm_state.conv_groups", {kSeqs, groups, both, held_inputs}, TensorClass::kState));
-    TensorId y = b.act("ssm.out", {kTokens, inner});
-    std::vector<TensorId> in = {x}, out = {y};
-    in.insert(in.end(), held.begin(), held.end()), out.insert(out.end(), held.begin(), held.end());
-    Op& op = b.op(OpKind::kScan, Part::kAttention, "ssm.scan", std::move(in), std::move(out));
+    TensorId held = b.tensor("ssm_state", axes, TensorClass::kState, kFp32);
+    TensorId y = b.act("ssm.scanned", {kTokens, inner});
+    Op& op = b.op(OpKind::kScan, Part::kAttention, "ssm.scan", {x, held}, {y, held});
     op.ops_per_element = ops;
     op.saved = {x};
     return y;
+  }
+
+  // The scan's output, normalised and gated, in a kernel of its own.
+  TensorId gate_norm(TensorId y, TensorId gate) {
+    TensorId out = b.act("ssm.gated", {kTokens, inner});
+    b.op(OpKind::kReduce, Part::kAttention, "ssm.gate_norm", {y, gate}, {out}).ops_per_element = 6;
+    return out;
   }
 
   TensorId project(const char* name, TensorId x, AxisId in, AxisId out, bool bias = false) {
@@ -48,17 +47,34 @@ struct Mixing {
     return y;
   }
 
-  void convolution() {
+  // A short convolution over each channel's last inputs, which a sequence keeps.
+  TensorId convolution(TensorId x) {
+    AxisId held_inputs = b.axis("ssm.conv_held", s.ssm_conv - 1);
+    std::vector<TensorId> in = {x}, out = {b.act("ssm.convolved", {kTokens, inner})};
+    TensorId y = out.front();
+    std::vector<TensorId> held = {
+        b.tensor("ssm_state.conv", {kSeqs, inner, held_inputs}, TensorClass::kState)};
+    if (groups != kNoAxis)
+      held.push_back(
+          b.tensor("ssm_state.conv_groups", {kSeqs, groups, both, held_inputs}, TensorClass::kState));
+    in.insert(in.end(), held.begin(), held.end()), out.insert(out.end(), held.begin(), held.end());
+    b.op(OpKind::kMap, Part::kAttention, "ssm.conv", std::move(in), std::move(out)).ops_per_element =
+        2.0 * s.ssm_conv + 4;
     AxisId kernel = b.axis("ssm.kernel", s.ssm_conv);
     b.weight("ssm.conv.weight", {inner, kernel});
     if (s.ssm_conv_bias) b.weight("ssm.conv.bias", {inner});
-    if (groups == kNoAxis) return;
+    if (groups == kNoAxis) return y;
     b.weight("ssm.conv_groups.weight", {groups, both, kernel});
     if (s.ssm_conv_bias) b.weight("ssm.conv_groups.bias", {groups, both});
+    return y;
   }
 
-  // One product makes the gate, the input, the vectors of the groups and `per_head` numbers for each head.
-  TensorId in_projection(TensorId x, AxisId hidden, int per_head) {
+  // One product makes the input, the gate and the vectors of the groups, with one number for each head; where
+  // a head takes two numbers (the delta rule), they come from a product of their own.
+  struct Parts {
+    TensorId input, gate;
+  };
+  Parts in_projection(TensorId x, AxisId hidden, int per_head) {
     std::vector<TensorId> in = {x}, out;
     auto part = [&](const char* name, std::vector<AxisId> axes) {
       std::vector<AxisId> w = {hidden}, y = {kTokens};
@@ -66,11 +82,17 @@ struct Mixing {
       in.push_back(b.weight(std::string("ssm.in.") + name + ".weight", w, true));
       out.push_back(b.act(std::string("ssm.in.") + name, y));
     };
-    part("x", {inner}), part("z", {inner}), part("groups", {groups, both}), part("heads", {heads});
+    auto product = [&](const char* name) {
+      b.op(OpKind::kContract, Part::kAttention, name, in, out).saved = {x};
+      in = {x}, out.clear();
+    };
+    part("x", {inner}), part("z", {inner}), part("groups", {groups, both});
+    Parts made{out[0], out[1]};
+    if (per_head == 2) product("ssm.in");
+    part("heads", {heads});
     if (per_head == 2) part("heads2", {heads});
-    TensorId y = out.front();
-    b.op(OpKind::kContract, Part::kAttention, "ssm.in", std::move(in), std::move(out)).saved = {x};
-    return y;
+    product(per_head == 2 ? "ssm.in_heads" : "ssm.in");
+    return made;
   }
 };
 
@@ -78,11 +100,13 @@ struct Mixing {
 
 TensorId mamba2_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
   Mixing m(b, s);
-  TensorId z = m.in_projection(x, hidden, 1);
-  m.convolution();
+  auto parts = m.in_projection(x, hidden, 1);
+  TensorId u = m.convolution(parts.input);
   for (const char* name : {"ssm.A", "ssm.D", "ssm.dt_bias"}) b.weight(name, {m.heads});
   if (s.ssm_gate_norm) b.weight("ssm.gate_norm", {m.inner});
-  return m.project("ssm.out", m.scan(z, s.ssm_state, 6.0 * s.ssm_state), m.inner, hidden);
+  TensorId y = m.scan(u, s.ssm_state, 6.0 * s.ssm_state);
+  if (s.ssm_gate_norm) y = m.gate_norm(y, parts.gate);
+  return m.project("ssm.out", y, m.inner, hidden);
 }
 
 TensorId mamba1_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
@@ -92,8 +116,7 @@ TensorId mamba1_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, 
            wz = b.weight("ssm.in.z.weight", {hidden, m.inner}, true);
   TensorId in = b.act("ssm.in.x", {kTokens, m.inner}), gate = b.act("ssm.in.z", {kTokens, m.inner});
   b.op(OpKind::kContract, Part::kAttention, "ssm.in", {x, wx, wz}, {in, gate}).saved = {x};
-  m.convolution();
-  TensorId u = b.map(Part::kAttention, "ssm.conv", {in}, {kTokens, m.inner}, 2.0 * s.ssm_conv + 4);
+  TensorId u = m.convolution(in);
 
   m.project("ssm.x", u, m.inner, b.axis("ssm.rank_b_c", s.ssm_rank + 2.0 * s.ssm_state));
   TensorId r = b.act("ssm.dt_low", {kTokens, rank});
@@ -108,11 +131,12 @@ TensorId mamba1_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, 
 
 TensorId delta_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
   Mixing m(b, s);
-  TensorId z = m.in_projection(x, hidden, 2);
-  m.convolution();
+  auto parts = m.in_projection(x, hidden, 2);
+  TensorId u = m.convolution(parts.input);
   for (const char* name : {"ssm.A", "ssm.dt_bias"}) b.weight(name, {m.heads});
   b.weight("ssm.gate_norm", {b.axis("ssm.head_dim", static_cast<double>(s.ssm_inner) / s.ssm_heads)});
-  return m.project("ssm.out", m.scan(z, s.ssm_state, 8.0 * s.ssm_state), m.inner, hidden);
+  return m.project("ssm.out", m.gate_norm(m.scan(u, s.ssm_state, 8.0 * s.ssm_state), parts.gate), m.inner,
+                   hidden);
 }
 
 TensorId recurrent_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
@@ -120,8 +144,7 @@ TensorId recurrent_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidde
   double width = static_cast<double>(s.ssm_inner) / s.ssm_heads;
   AxisId block = b.axis("ssm.block", width), block_out = b.axis("ssm.block_out", width);
   TensorId gate = m.project("ssm.gate", x, hidden, m.inner, true);
-  TensorId u = m.project("ssm.in", x, hidden, m.inner, true);
-  m.convolution();
+  TensorId u = m.convolution(m.project("ssm.in", x, hidden, m.inner, true));
   b.weight("ssm.A", {m.inner});
   TensorId v = b.map(Part::kAttention, "ssm.gates", {u, gate}, {kTokens, m.inner}, 4.0 * width + 12);
   for (const char* name : {"ssm.input_gate", "ssm.recurrent_gate"}) {

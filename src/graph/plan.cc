@@ -12,7 +12,7 @@ std::string_view name_of(RecomputePolicy policy) {
   return names[static_cast<int>(policy)];
 }
 std::string_view name_of(Tier tier) {
-  constexpr std::string_view names[] = {"device", "host", "nvme"};
+  constexpr std::string_view names[] = {"device", "host", "nvme", "remote"};
   return names[static_cast<int>(tier)];
 }
 
@@ -37,15 +37,23 @@ void check_plan(const Graph& graph, const Plan& plan) {
   positive(plan.ep, "ep"), positive(plan.virtual_stages, "virtual stages"),
       positive(plan.chunk_tokens, "chunk");
   if (plan.zero < 0 || plan.zero > 3) base::fail("zero stage must be 0 to 3, not {}", plan.zero);
-  for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn", "ssm.heads", "ssm.inner"})
-    divides(graph, axis, plan.tp, "tensor-parallel");
+  for (const char* axis : {"heads", "ssm.heads", "ssm.inner"})
+    divides(graph, axis, plan.attention_ranks(), "tensor-parallel");
+  for (const char* axis : {"ffn", "dense_ffn", "shared_ffn"})
+    divides(graph, axis, plan.dense_ranks(), "tensor-parallel");
+  for (int ranks : {plan.attention_ranks(), plan.dense_ranks()})
+    if (plan.tp % ranks)
+      base::fail("{} ranks of one class of operators do not divide the {} tensor-parallel ones", ranks,
+                 plan.tp);
+  if (plan.prefill_replicas < 0) base::fail("the replicas that prefill must not be negative");
   for (const char* axis : {"kv_heads", "ssm.groups"}) {
     AxisId kv = graph.find_axis(axis);
     if (kv == kNoAxis) continue;
     auto heads = static_cast<int>(graph.axes[kv].extent);
-    if (heads % plan.tp && plan.tp % heads)
+    int tp = plan.attention_ranks();
+    if (heads % tp && tp % heads)
       base::fail("{}: {} {} can neither be divided over nor replicated evenly on {} tensor-parallel ranks",
-                 graph.name, heads, axis, plan.tp);
+                 graph.name, heads, axis, tp);
   }
   if (plan.ep > 1 && graph.find_axis("experts") == kNoAxis)
     base::fail("{} has no experts for ep {}", graph.name, plan.ep);

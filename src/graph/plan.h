@@ -16,7 +16,7 @@ namespace orrery::graph {
 
 enum class RecomputePolicy : std::uint8_t { kNone, kSelective, kFull };
 enum class PipelineSchedule : std::uint8_t { kOneFOneB, kInterleaved, kZeroBubble, kDenoising };
-enum class Tier : std::uint8_t { kDevice, kHost, kNvme };
+enum class Tier : std::uint8_t { kDevice, kHost, kNvme, kRemote };
 
 std::string_view name_of(RecomputePolicy policy);
 std::string_view name_of(Tier tier);
@@ -31,6 +31,11 @@ struct Placement {
 
 struct Plan {
   int tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
+  // Tensor-parallel ranks of one class of operators, where they differ from tp (0: they do not): the others
+  // repeat its work.
+  int tp_attention = 0, tp_dense = 0;
+  int attention_ranks() const { return tp_attention ? tp_attention : tp; }
+  int dense_ranks() const { return tp_dense ? tp_dense : tp; }
   int zero = 0;
   bool sequence_parallel = false;
   bool ulysses = false;  // cp by all-to-all over heads instead of a ring
@@ -47,7 +52,9 @@ struct Plan {
   // Admit
   int chunk_tokens = 8192;     // chunked prefill: tokens of a step
   double memory_share = 0.90;  // of the GPU's memory that the engine takes
-  int block_tokens = 16;       // page size of the KV cache
+  int block_tokens = 16;       // page size of the KV cache: the last page of a sequence is partly empty
+  int prefill_replicas =
+      0;  // replicas of tp x pp GPUs that only prefill; 0: prefill runs between decode steps
   // Shrink, Share, Skip, Speculate: laws declared by the caller
   double kv_keep_tokens = 0;  // after prefill at most so many keys are kept; 0: all
   double kv_share = 1;        // bytes of KV kept by sharing between layers
@@ -61,7 +68,7 @@ struct Plan {
   bool sparse24 = false;           // 2:4 sparsity of linear weights on the sparse tensor-core rate
   std::vector<std::string> verbs;  // as given, for the report
 
-  int gpus() const { return tp * pp * dp * cp; }
+  int gpus() const { return tp * pp * cp * (dp + prefill_replicas); }
 };
 
 // Refuses what cannot be laid out: heads, experts, layers or widths that do not divide; names both numbers.

@@ -263,6 +263,7 @@ constexpr double kSparseGain = 1.8;
 
 double tier_rate(Tier tier, bool computes_there, const Rates& rates) {
   if (tier == Tier::kNvme) return std::min(kNvme, rates.host);
+  if (tier == Tier::kRemote) return std::min(rates.network, rates.host);
   return computes_there ? kHostMemory : rates.host;
 }
 

@@ -59,6 +59,8 @@ double state_bytes(const Graph& graph, const Program& program, double seqs, doub
   Binding b;
   b[kSeqs] = seqs;
   double held = program.plan.kv_keep_tokens > 0 ? std::min(tokens, program.plan.kv_keep_tokens) : tokens;
+  double page = program.plan.block_tokens;
+  held = std::ceil(held / page) * page;
   b[kKeys] = seqs * held;
   b[kKeysWindow] = seqs * std::min(held, graph.window);
   return program.state_bytes.at(b);
@@ -100,6 +102,9 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   if (plan.gpus() > cluster.gpus)
     base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(),
                plan.tp, plan.pp, plan.dp, plan.cp, cluster.gpus);
+  if (plan.cp > 1)
+    base::fail(
+        "serving is divided by tp, pp, dp and ep; cp divides the sequence of training and rendering only");
   Program program = compile(graph, plan);
   FitAnswer a;
   auto add = [&](std::string what, TensorClass cls, double bytes, std::string how) {
@@ -273,23 +278,46 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
     prefills_a_step = std::min(most, busiest(prefills_a_step, plan.dp));
   }
   double delay = q.engine.prefill_first ? prefill.alone / 2 : prefill.extra;
+  if (plan.prefill_replicas >
+      0) {  // prefill runs elsewhere; its keys and values come over the slower of both links
+    delay = 0;
+    bool near = plan.gpus() <= predictor.rates().per_host;
+    const Rates& r = predictor.rates();
+    a.transfer_seconds = (near ? r.link_latency : r.network_latency) +
+                         state_bytes(graph, predictor.program(), 1, q.input) / (near ? r.link : r.network);
+  }
   a.tokens_a_step = tokens_a_step, a.draft_seconds = draft, a.prefill_joules = prefill.joules;
   a.others_prefill = std::max(0.0, prefills_a_step) * delay;
   a.tpot = (a.decode_step_seconds + a.others_prefill) / tokens_a_step;
   a.prefill_seconds = prefill.alone;
   double chunks = std::ceil(q.input / plan.chunk_tokens);
   double queue = 0.5 * a.decode_step_seconds + (batch > 1 ? chunks * a.decode_step_seconds * 0.5 : 0);
+  if (plan.prefill_replicas > 0) queue = 0.5 * a.decode_step_seconds;  // the next step takes it in
   a.queue_seconds = queue;
-  a.ttft = q.engine.request_seconds + prefill.alone + queue;
+  a.ttft = q.engine.request_seconds + prefill.alone + queue + a.transfer_seconds;
   double request = a.ttft + (q.output - 1) * a.tpot;
   a.output_tokens_s = batch * plan.dp * q.output / request;
+  if (plan.prefill_replicas > 0) {
+    // What the replicas can prefill bounds the rate: in a closed loop the rest of a request's time is spent
+    // waiting for them.
+    double asked = a.output_tokens_s / q.output, able = plan.prefill_replicas / prefill.alone;
+    if (asked > able) {
+      a.wait_seconds = batch * plan.dp / able - request;
+      a.ttft += a.wait_seconds;
+      a.output_tokens_s = able * q.output;
+    }
+    double busy = std::min(asked, able) * prefill.alone;
+    a.split_joules =
+        (plan.prefill_replicas - busy) * plan.tp * plan.pp * predictor.rates().idle_watts / a.output_tokens_s;
+  }
   a.total_tokens_s = a.output_tokens_s * (1 + q.input / q.output);
   // Those that memory keeps out wait for a whole request to end.
-  a.wait_seconds = a.waiting / batch * request;
-  a.ttft += a.wait_seconds;
+  a.wait_seconds += a.waiting / batch * request;
+  a.ttft += a.waiting / batch * request;
   double per_step = a.decode.joules / std::max(1.0, batch) / tokens_a_step;
   a.joules_per_token = (per_step + prefill.joules / q.output) * plan.tp * plan.pp +
-                       predictor.rates().idle_watts * q.engine.step_seconds / std::max(1.0, batch) * plan.tp;
+                       predictor.rates().idle_watts * q.engine.step_seconds / std::max(1.0, batch) * plan.tp +
+                       a.split_joules;
   a.low = std::max(a.tpot_bound, a.tpot * 0.8);
   a.high = a.tpot * 1.35;
   return a;

@@ -79,6 +79,8 @@ struct ServeAnswer {
   double others_prefill = 0;                   // seconds that other requests' prefill adds to a step
   double queue_seconds = 0, wait_seconds = 0;  // before the first token: for the running step, for memory
   double prefill_joules = 0;                   // of one request on one rank
+  double transfer_seconds = 0;  // keys and values from the replica that prefilled (admit split)
+  double split_joules = 0;      // per output token: idle power of the GPUs that only prefill
 };
 
 // Bytes of KV (and other state) that `seqs` sequences of `tokens` tokens hold on one rank.

@@ -1,6 +1,7 @@
 // Parsing of verbs and their registry.
 #include "graph/verbs.h"
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -76,6 +77,36 @@ void apply_verb(const std::string& text, Graph& graph, Plan& plan) {
   std::string names;
   for (const Verb& verb : verbs()) names += (names.empty() ? "" : ", ") + std::string(verb.name);
   base::fail("unknown verb '{}'; the verbs are {}", name, names);
+}
+
+bool matters(const std::string& text, Question question) {
+  std::istringstream in(text);
+  std::string name, what;
+  in >> name >> what;
+  auto among = [](const std::string& word, std::initializer_list<const char*> list) {
+    return std::find(list.begin(), list.end(), word) != list.end();
+  };
+  if (among(name, {"replace", "fuse", "repeat", "sparsify"}) || (name == "skip" && what == "layers"))
+    return true;
+  if (name == "requant")
+    return what == "activation" ? question == Question::kTrain : what != "kv" || question != Question::kTrain;
+  if (name == "shard") {
+    if (among(what, {"zero", "sequence", "context", "ring", "ulysses"})) return question == Question::kTrain;
+    return true;
+  }
+  if (name == "stage") return true;
+  if (name == "place")
+    return among(what, {"weight"}) ||
+           (among(what, {"kv", "expert"}) ? question != Question::kTrain : question == Question::kTrain);
+  if (among(name, {"shrink", "share"})) return question != Question::kTrain;
+  if (among(name, {"skip", "speculate"})) return question == Question::kServe;
+  if (among(name, {"tile", "recompute", "adapt"})) return question == Question::kTrain;
+  if (name == "prefetch") return question != Question::kFit;
+  if (name == "overlap")
+    return question == Question::kTrain || (question == Question::kServe && what == "tensor");
+  if (name == "admit")
+    return question == Question::kServe || (question == Question::kFit && among(what, {"chunk", "page"}));
+  return true;
 }
 
 }  // namespace orrery::graph

@@ -49,6 +49,10 @@ std::span<const Verb> verbs();
 // Applies "requant weight int4 g128" and the like; throws base::Error when it is not legal or not understood.
 void apply_verb(const std::string& text, Graph& graph, Plan& plan);
 
+// Whether a verb (as it was given) changes anything that a question looks at: `recompute full` changes no serving.
+enum class Question : std::uint8_t { kFit, kServe, kTrain };
+bool matters(const std::string& text, Question question);
+
 // One table per file of verbs.
 std::span<const Verb> precision_verbs();  // requant, sparsify, adapt
 std::span<const Verb> state_verbs();      // shrink, share, tile

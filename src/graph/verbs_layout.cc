@@ -23,8 +23,13 @@ void shard(VerbWords& w, Graph& g, Plan& p) {
     p.cp = n, p.ulysses = true;
   else if (what == "zero")
     p.zero = n;
+  else if (what == "attention")
+    p.tp_attention = n;
+  else if (what == "dense")
+    p.tp_dense = n;
   else
-    w.refuse("tensor, data, expert, context, ring, ulysses, zero or sequence can be sharded");
+    w.refuse(
+        "tensor, attention, dense, data, expert, context, ring, ulysses, zero or sequence can be sharded");
   Plan check = p;
   if (what != "expert") check.ep = 1;  // its group may be declared by a later verb
   check_plan(g, check);
@@ -51,10 +56,11 @@ void stage(VerbWords& w, Graph& g, Plan& p) {
 void place(VerbWords& w, Graph&, Plan& p) {
   std::string what = w.word("class");
   std::string where = w.word("tier");
-  Tier tier = where == "device" ? Tier::kDevice
-              : where == "host" ? Tier::kHost
-              : where == "nvme" ? Tier::kNvme
-                                : (w.refuse("a tier is device, host or nvme"), Tier::kDevice);
+  Tier tier = where == "device"   ? Tier::kDevice
+              : where == "host"   ? Tier::kHost
+              : where == "nvme"   ? Tier::kNvme
+              : where == "remote" ? Tier::kRemote
+                                  : (w.refuse("a tier is device, host, nvme or remote"), Tier::kDevice);
   double share = w.pair("share", 1.0);
   if (share < 0 || share > 1) w.refuse("a share lies between 0 and 1");
   if (what == "weight")
@@ -75,8 +81,10 @@ void place(VerbWords& w, Graph&, Plan& p) {
 }
 
 constexpr Verb kVerbs[] = {
-    {"shard", "shard tensor|data|expert|context|ring|ulysses|zero N | shard sequence",
-     "Divides an axis over ranks: heads and widths, batch, experts, sequence; ZeRO divides optimizer (1), "
+    {"shard", "shard tensor|attention|dense|data|expert|context|ring|ulysses|zero N | shard sequence",
+     "Divides an axis over ranks: heads and widths (of all operators, of attention or of the dense "
+     "feed-forward part alone), batch, "
+     "experts, sequence; ZeRO divides optimizer (1), "
      "gradients "
      "(2) and weights (3) over the data-parallel ranks. What does not divide is refused; key-value heads "
      "fewer than "
@@ -86,8 +94,10 @@ constexpr Verb kVerbs[] = {
      "Divides the layers into pipeline stages, or the steps of a denoiser over GPUs that each hold it whole.",
      stage},
     {"place",
-     "place weight|kv|expert|optimizer|gradient|checkpoint device|host|nvme [share S] [compute-follows]",
-     "Keeps a class of tensors on another tier. Its bytes cross the host link when they are used, or the "
+     "place weight|kv|expert|optimizer|gradient|checkpoint device|host|nvme|remote [share S] "
+     "[compute-follows]",
+     "Keeps a class of tensors on another tier: the host, its drives, or another host's memory over the "
+     "network. Its bytes cross the host link when they are used, or the "
      "host computes "
      "with them where compute follows.",
      place},

@@ -45,8 +45,10 @@ void admit(VerbWords& w, Graph&, Plan& p) {
     p.memory_share = share_of(w);
   else if (what == "page")
     p.block_tokens = w.count("tokens");
+  else if (what == "split")
+    p.prefill_replicas = w.count("replicas");
   else
-    w.refuse("chunk, memory or page");
+    w.refuse("chunk, memory, page or split");
   if (p.chunk_tokens < 1 || p.block_tokens < 1) w.refuse("must be at least 1");
 }
 
@@ -61,9 +63,9 @@ constexpr Verb kVerbs[] = {
      recompute},
     {"overlap", "overlap tensor|data|pipeline SHARE",
      "That share of a communication may run behind computation.", overlap},
-    {"admit", "admit chunk TOKENS | admit memory SHARE | admit page TOKENS",
+    {"admit", "admit chunk TOKENS | admit memory SHARE | admit page TOKENS | admit split REPLICAS",
      "How requests enter: tokens of a chunked prefill step, the share of memory the engine takes, the page "
-     "size.",
+     "size, or so many further replicas that only prefill and send their keys and values over.",
      admit},
 };
 

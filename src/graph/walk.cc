@@ -22,8 +22,9 @@ class Compiler {
   Compiler(const Graph& graph, const Plan& plan)
       : g_(graph), p_(plan), local_(graph.axes.size()), split_(graph.axes.size(), 1) {
     for (std::size_t i = 0; i < graph.axes.size(); ++i) local_[i] = graph.axes[i].extent;
-    for (const char* axis : {"heads", "ffn", "dense_ffn", "shared_ffn", "vocab", "ssm.heads", "ssm.inner"})
-      divide(axis, plan.tp);
+    for (const char* axis : {"heads", "ssm.heads", "ssm.inner"}) divide(axis, plan.attention_ranks());
+    for (const char* axis : {"ffn", "dense_ffn", "shared_ffn"}) divide(axis, plan.dense_ranks());
+    divide("vocab", plan.tp);
     for (const char* axis : {"kv_heads", "ssm.groups"}) divide_or_copy(axis);
     int group = plan.tp * plan.dp * plan.cp;
     expert_tp_ = graph.find_axis("experts") == kNoAxis ? 1
@@ -54,8 +55,8 @@ class Compiler {
   void divide_or_copy(const char* name) {
     AxisId id = g_.find_axis(name);
     if (id == kNoAxis) return;
-    local_[id] = std::max(1.0, g_.axes[id].extent / p_.tp);
-    split_[id] = p_.tp;
+    local_[id] = std::max(1.0, g_.axes[id].extent / p_.attention_ranks());
+    split_[id] = p_.attention_ranks();
   }
 
   // Marks the norms whose input an all-reduce has just summed; a layer's first norm follows the last layer's
@@ -148,7 +149,7 @@ class Compiler {
     out.kind = op.kind;
     out.part = op.part;
     out.repeat = b.repeat * stage_share(b);
-    out.fused = op.fused;
+    out.fused = op.fused || inside_experts(op);
     out.reach = op.reach;
     traffic(op, out);
     if (op.kind == OpKind::kContract) quantise(op, out, program);
@@ -208,6 +209,19 @@ class Compiler {
     q.act.add(n * (x.dtype.bytes() + (f == Format::kNvfp4 ? 0.5625 : 1)),
               dispatched ? static_cast<AxisId>(kTokens) : free);
     program.ops.push_back(q);
+  }
+  // NVFP4's expert kernels gather their rows and apply the activation themselves (FlashInfer's fused mixture
+  // of experts).
+  bool inside_experts(const Op& op) const {
+    if (!p_.joins_narrowing || op.part != Part::kExpert ||
+        (op.kind != OpKind::kMap && op.kind != OpKind::kMove) || op.adds)
+      return false;
+    for (const Op& product : g_.ops) {
+      if (product.grouped == kNoAxis || product.kind != OpKind::kContract) continue;
+      if (g_.tensors[product.in[1]].dtype.format != Format::kNvfp4) continue;
+      if (std::find(op.out.begin(), op.out.end(), product.in.front()) != op.out.end()) return true;
+    }
+    return false;
   }
   // Whether the tensor is the output of a norm or activation that writes it.
   bool made_by_a_map(TensorId t) const {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/verbs.h"
 #include "tools/model_ledgers.h"
 
 namespace orrery::tools {
@@ -22,7 +23,10 @@ std::string plan_text(const Plan& p) {
   return text;
 }
 
-void assumptions(Json& doc, const Graph& graph, const Cluster& cluster) {
+void assumptions(Json& doc, const Graph& graph, const Cluster& cluster, const Plan& plan, Question question) {
+  for (const std::string& verb : plan.verbs)
+    if (!matters(verb, question))
+      doc["assumptions"].push_back(fmt::format("'{}' changes nothing that this question asks for", verb));
   for (const std::string& note : graph.notes) doc["assumptions"].push_back(graph.name + ": " + note);
   for (FieldId field : cluster.gpu.assumed_fields_used()) {
     const FieldValue& v = cluster.gpu.at(field);
@@ -123,7 +127,7 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
     report::add_notes(doc, "what to change", {});
     for (const std::string& advice : a.advice) doc["sections"].back()["notes"].push_back(advice);
   }
-  assumptions(doc, graph, cluster);
+  assumptions(doc, graph, cluster, plan, Question::kFit);
   return doc;
 }
 
@@ -152,10 +156,11 @@ void serve_tables(Json& doc, const Plan& plan, const ServeQuestion& q, const Ser
   fill(report::add_table(doc, "time to first token", {{"what", ""}, {"milliseconds", "ms"}}),
        {{fmt::format("engine, per request ({})", q.engine.source), q.engine.request_seconds},
         {"prefill of the request", a.prefill_seconds},
+        {"keys and values from the GPUs that prefilled", a.transfer_seconds},
         {"steps of others that run when it comes and between its chunks", a.queue_seconds},
-        {"requests ahead of it that wait for memory", a.wait_seconds}});
+        {"requests ahead of it that wait for memory or prefill", a.wait_seconds}});
   fill(report::add_table(doc, "time of a request", {{"what", ""}, {"milliseconds", "ms"}}),
-       {{"time to first token, once memory is free", a.ttft - a.wait_seconds},
+       {{"time to first token, once there is room", a.ttft - a.wait_seconds},
         {fmt::format("{:.0f} further tokens", q.output - 1), (q.output - 1) * a.tpot}});
 }
 
@@ -178,6 +183,7 @@ void energy_table(Json& doc, const StepPredictor& p, const Plan& plan, const Ser
   row("prefill of the request, shared by its tokens", a.prefill_joules / q.output * ranks);
   row("idle power while the engine is between steps",
       r.idle_watts * q.engine.step_seconds / std::max(1.0, a.batch) * plan.tp);
+  if (a.split_joules > 0) row("idle power of the GPUs that only prefill", a.split_joules);
 }
 
 }  // namespace
@@ -231,7 +237,7 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   energy_table(doc, p, plan, q, a);
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   memory_sections(doc, memory.items, memory.capacity);
-  assumptions(doc, graph, cluster);
+  assumptions(doc, graph, cluster, plan, Question::kServe);
   if (q.engine.step_seconds > 0)
     doc["assumptions"].push_back(fmt::format("engine {}: {:.1f} ms a step, {:.0f} ms a request ({})",
                                              q.engine.name, q.engine.step_seconds * 1e3,
@@ -318,7 +324,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
     if (n != 0) energy["rows"].push_back(Json::array({what, n / tokens}));
   memory_sections(doc, a.items, a.capacity);
   training_timeline(doc, a);
-  assumptions(doc, graph, cluster);
+  assumptions(doc, graph, cluster, plan, Question::kTrain);
   return doc;
 }
 

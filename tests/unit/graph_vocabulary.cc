@@ -55,7 +55,7 @@ TEST(Verbs, RefusalsNameTheGrammar) {
   EXPECT_THAT(error_of([&] { apply_verb("replace kv_heads 5", g, p); }), HasSubstr("multiple"));
   EXPECT_THAT(error_of([&] { apply_verb("fuse qkv", g, p); }), HasSubstr("only map and reduce"));
   EXPECT_THAT(error_of([&] { apply_verb("sparsify 1:4", g, p); }), HasSubstr("2:4"));
-  EXPECT_THAT(error_of([&] { apply_verb("place kv tape", g, p); }), HasSubstr("device, host or nvme"));
+  EXPECT_THAT(error_of([&] { apply_verb("place kv tape", g, p); }), HasSubstr("device, host, nvme or remote"));
 }
 
 TEST(Verbs, FuseRemovesTrafficNotWork) {
