@@ -35,6 +35,9 @@ inline void set_lane(Stepper& s, const Ref& r, int lane, uint64_t v) {
   }
 }
 
+/// Whether memory belongs to a block of the cluster.
+bool in_cluster_shared(const Stepper& s, const std::byte* p);
+
 /// The mbarrier at an address operand; null after a fault was recorded.
 uint64_t* mbarrier_at(Stepper& s, isa::Space space, uint64_t address, int lane);
 

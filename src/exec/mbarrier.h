@@ -3,11 +3,13 @@
 //   bits   0..19  pending arrivals of the current phase
 //   bits  20..39  arrivals that each phase expects
 //   bits  40..60  transaction bytes still expected, plus 2^20: it may be negative while arrivals are pending
-//   bits  61..62  01 in a live object, 00 after inval
+//   bits  61..62  01 in a live object
 //   bit   63      parity of the current phase
 //
 // Programs see the word only through instructions, but it lives in their memory: copying it copies a barrier,
-// overwriting it destroys one, as on the GPU. The phase completes when no arrival and no byte is pending.
+// overwriting it destroys one, as on the GPU. The phase completes when no arrival and no byte is pending. As on an H200
+// (tests/vectors/recorder/edges.cc), inval changes nothing, 0 arrivals are none, .noComplete may complete, and counts out of
+// range are a launch failure.
 //
 // Invariant: every function either changes the word as the manual says or returns the reason why it may not and
 // leaves the word alone. Not here: operands, waiting (ops_mbarrier.cc).
@@ -21,7 +23,7 @@ constexpr uint32_t kMaxCount = (1u << 20) - 1;
 constexpr int64_t kMaxBytes = (1 << 20) - 1;
 constexpr uint64_t kBias = uint64_t{1} << 20;
 
-enum class Outcome : uint8_t { ok, not_live, bad_count, too_many, bytes_range, completes };
+enum class Outcome : uint8_t { ok, not_live, bad_count, too_many, bytes_range };
 
 constexpr uint32_t pending(uint64_t w) { return uint32_t(w) & kMaxCount; }
 constexpr uint32_t expected(uint64_t w) { return uint32_t(w >> 20) & kMaxCount; }
@@ -44,24 +46,24 @@ constexpr void settle(uint64_t& w) {
   if (pending(w) == 0 && bytes(w) == 0) w = make(phase(w) ^ 1, expected(w), expected(w), 0);
 }
 
-/// `count` arrivals. Without `may_complete` (.noComplete) an arrival that would end the phase is refused.
-constexpr Outcome arrive(uint64_t& w, uint32_t count, bool may_complete = true) {
+/// `count` arrivals.
+constexpr Outcome arrive(uint64_t& w, uint32_t count) {
   if (!live(w)) return Outcome::not_live;
-  if (count == 0 || count > kMaxCount) return Outcome::bad_count;
+  if (count > kMaxCount) return Outcome::bad_count;
   if (count > pending(w)) return Outcome::too_many;
-  if (!may_complete && count == pending(w) && bytes(w) == 0) return Outcome::completes;
+  if (count == 0) return Outcome::ok;
   w = make(phase(w), pending(w) - count, expected(w), bytes(w));
   settle(w);
   return Outcome::ok;
 }
 
 /// Leaves for good: the coming phases expect `count` arrivals fewer, and this one gets them now.
-constexpr Outcome arrive_drop(uint64_t& w, uint32_t count, bool may_complete = true) {
+constexpr Outcome arrive_drop(uint64_t& w, uint32_t count) {
   if (!live(w)) return Outcome::not_live;
   if (count == 0 || count > expected(w)) return Outcome::bad_count;
   const uint64_t before = w;
   w = make(phase(w), pending(w), expected(w) - count, bytes(w));
-  const Outcome o = arrive(w, count, may_complete);
+  const Outcome o = arrive(w, count);
   if (o != Outcome::ok) w = before;
   return o;
 }
@@ -79,13 +81,10 @@ constexpr Outcome expect_bytes(uint64_t& w, int64_t n) {
   const int64_t now = bytes(w) + n;
   if (now > kMaxBytes || now < -kMaxBytes) return Outcome::bytes_range;
   w = make(phase(w), pending(w), expected(w), now);
+  settle(w);
   return Outcome::ok;
 }
 
-constexpr Outcome complete_bytes(uint64_t& w, int64_t n) {
-  const Outcome o = expect_bytes(w, -n);
-  if (o == Outcome::ok) settle(w);
-  return o;
-}
+constexpr Outcome complete_bytes(uint64_t& w, int64_t n) { return expect_bytes(w, -n); }
 
 }  // namespace orrery::exec::mbarrier

@@ -1,6 +1,6 @@
 // exec/ops_bulk.cc: bulk copies and reductions of contiguous bytes (cp.async.bulk, cp.reduce.async.bulk), their groups.
 //
-// Addresses and sizes are multiples of 16 bytes; anything else is the fault that the GPU raises. A multicast copy
+// Addresses are multiples of 16 bytes, else the GPU's fault is raised; sizes are cut to such a multiple. A multicast copy
 // writes the same offset of every named block and tells the mbarrier at the same offset there.
 // Source: PTX ISA manual, cp.async.bulk.
 #include "exec/async.h"
@@ -29,11 +29,7 @@ struct Ends {
 Ends find_ends(Stepper& s, const Decoded& d, int lane) {
   const isa::Form& f = d.instr->form;
   Ends e;
-  e.bytes = uint32_t(scalar(s, s.ref(d, 0), lane));
-  if (e.bytes % kUnit) {
-    s.fault(FaultKind::misaligned_address, lane, e.bytes, fmt::format("a bulk copy of {} bytes: the size must be a multiple of 16", e.bytes));
-    return e;
-  }
+  e.bytes = uint32_t(scalar(s, s.ref(d, 0), lane)) / kUnit * kUnit;
   const uint64_t to = s.address(s.code->addresses[d.address], lane), from = s.address(s.code->addresses[d.address + 1], lane);
   e.from = translate(s, f.space(1), from, uint32_t(e.bytes), kUnit, lane, false);
   if (e.from) e.to = translate(s, f.space(0), to, uint32_t(e.bytes), kUnit, lane, true);
@@ -64,7 +60,7 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
   for (uint32_t m = multicast_mask(s, d, lane); m; m &= m - 1) {
     const uint32_t rank = uint32_t(std::countr_zero(m));
     if (rank >= s.cta.cluster->n)
-      return s.fault(FaultKind::illegal_instruction, lane, m, fmt::format("multicast to block {} of a cluster of {}", rank, s.cta.cluster->n));
+      return s.fault(FaultKind::trap, lane, m, fmt::format("multicast to block {} of a cluster of {}", rank, s.cta.cluster->n));
     const ByteRange there{in_block(s, rank, to), e.bytes, true};
     report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&there, 1}, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.bytes);
     if (deliver(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e, in_block(s, rank, to), lane) == Next::fault) return Next::fault;
@@ -110,7 +106,7 @@ Next op_bulk_reduce(Stepper& s, const Decoded& d) {
     const ByteRange in{e.from, e.bytes, true}, out{e.to, e.bytes, !grouped};
     report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, grouped ? 0 : e.bytes, true);
     const Next next = in_time(s, grouped ? Later::Kind::group : Later::Kind::mbarrier, lane, [=, &d](Stepper& t) {
-      if (!reduce(e.to, e.from, e.bytes, type, reduce_kind(d.instr->form), type == Type::f32)) return refuse(t, d);
+      if (!reduce(e.to, e.from, e.bytes, type, reduce_kind(d.instr->form), false)) return refuse(t, d);
       return grouped || complete_bytes(t, bar, e.bytes, lane) ? Next::next : Next::fault;
     });
     if (next == Next::fault) return next;

@@ -14,8 +14,18 @@ using isa::Op;
 using isa::Space;
 using mbarrier::Outcome;
 
+bool in_cluster_shared(const Stepper& s, const std::byte* p) {
+  for (uint32_t r = 0; r < s.cta.cluster->n; r++)
+    if (uint64_t(p - s.cta.cluster->ctas[r]->shared) < s.cta.cluster->ctas[r]->shared_bytes) return true;
+  return false;
+}
+
 uint64_t* mbarrier_at(Stepper& s, Space space, uint64_t address, int lane) {
   std::byte* p = translate(s, space, address, 8, 8, lane, true);
+  if (p && space == Space::none && !in_cluster_shared(s, p)) {
+    s.fault(FaultKind::illegal_instruction, lane, address, fmt::format("an mbarrier outside shared memory, at {:#x}", address));
+    return nullptr;
+  }
   return reinterpret_cast<uint64_t*>(p);
 }
 
@@ -23,15 +33,13 @@ Next check(Stepper& s, Outcome outcome, uint64_t word, uint64_t operand, int lan
   if (outcome == Outcome::ok) [[likely]] return Next::next;
   std::string what;
   switch (outcome) {
-    case Outcome::not_live: what = "is not initialised (or was invalidated or overwritten)"; break;
+    case Outcome::not_live: what = "is not initialised (or was overwritten)"; break;
     case Outcome::bad_count: what = fmt::format("cannot take the count {}: it must be 1 to {}", operand, mbarrier::kMaxCount); break;
     case Outcome::too_many: what = fmt::format("gets {} arrivals while only {} are pending", operand, mbarrier::pending(word)); break;
-    case Outcome::bytes_range:
+    default:
       what = fmt::format("has {} transaction bytes pending; {} more or less leave the range of {}", mbarrier::bytes(word), operand, mbarrier::kMaxBytes);
-      break;
-    default: what = "would complete its phase by an arrival that says .noComplete";
   }
-  return s.fault(FaultKind::illegal_instruction, lane, address, fmt::format("the mbarrier at {:#x} {}", address, what));
+  return s.fault(FaultKind::trap, lane, address, fmt::format("the mbarrier at {:#x} {}", address, what));
 }
 
 namespace {
@@ -78,7 +86,6 @@ Next op_init(Stepper& s, const Decoded& d) {
 Next op_inval(Stepper& s, const Decoded& d) {
   return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
     const uint64_t before = w;
-    w = 0;
     return finish(s, MbarrierOp::inval, Outcome::ok, before, w, 0, lane, address);
   });
 }
@@ -101,10 +108,10 @@ Next op_complete(Stepper& s, const Decoded& d) {
   });
 }
 
-/// arrive and arrive_drop, with .expect_tx or .noComplete; the state returned is the word before the arrival.
+/// arrive and arrive_drop, with .expect_tx; the state returned is the word before the arrival.
 Next op_arrive(Stepper& s, const Decoded& d) {
   const isa::Form& f = d.instr->form;
-  const bool drop = f.op == Op::mbarrier_arrive_drop, expects = f.has(Mod::expect_tx), may_complete = !f.has(Mod::noComplete);
+  const bool drop = f.op == Op::mbarrier_arrive_drop, expects = f.has(Mod::expect_tx);
   return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
     const uint64_t operand = d.n_src ? scalar(s, s.ref(d, d.n_dst), lane) : 1;
     const uint64_t before = w;
@@ -114,7 +121,7 @@ Next op_arrive(Stepper& s, const Decoded& d) {
       if (next == Next::fault) return next;
     }
     const uint32_t count = expects ? 1 : uint32_t(operand);
-    const Outcome o = drop ? mbarrier::arrive_drop(w, count, may_complete) : mbarrier::arrive(w, count, may_complete);
+    const Outcome o = drop ? mbarrier::arrive_drop(w, count) : mbarrier::arrive(w, count);
     if (d.n_dst) set_lane(s, s.ref(d, 0), lane, before);
     return finish(s, drop ? MbarrierOp::arrive_drop : MbarrierOp::arrive, o, before, w, count, lane, address);
   });

@@ -125,7 +125,7 @@ Next op_mov(Stepper& s, const Decoded& d) {
 /// The shared-memory address (own offset, or CTA rank in the upper byte) that a generic address stands for.
 uint64_t to_shared(const Stepper& s, uint64_t generic) {
   const uint64_t own = reinterpret_cast<uint64_t>(s.cta.shared);
-  if (s.cta.cluster && generic - own >= (uint64_t{1} << 24))
+  if (s.cta.cluster && generic - own >= s.cta.shared_bytes)
     for (uint32_t r = 0; r < s.cta.cluster->n; r++) {
       const uint64_t base = reinterpret_cast<uint64_t>(s.cta.cluster->ctas[r]->shared);
       if (generic - base < s.cta.cluster->ctas[r]->shared_bytes) return uint64_t(r + 1) << 24 | (generic - base);
@@ -190,7 +190,7 @@ Next op_mapa(Stepper& s, const Decoded& d) {
     const uint64_t a = has_address ? s.address(s.code->addresses[d.address], l) : s.value(s.ref(d, 1), 0, l);
     const uint32_t rank = uint32_t(s.value(s.ref(d, has_address ? 1 : 2), 1, l));
     const uint32_t n = s.cta.cluster ? s.cta.cluster->n : 1;
-    if (rank >= n) return s.fault(FaultKind::illegal_instruction, l, a, fmt::format("mapa names CTA {} of a cluster of {}", rank, n));
+    if (rank >= n) return s.fault(FaultKind::trap, l, a, fmt::format("mapa names CTA {} of a cluster of {}", rank, n));
     uint64_t v;
     if (shared) v = uint64_t(rank + 1) << 24 | (a & 0xFFFFFF);
     else v = from_shared(s, uint64_t(rank + 1) << 24 | (to_shared(s, a) & 0xFFFFFF));

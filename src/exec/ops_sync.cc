@@ -127,12 +127,12 @@ Next op_barrier_cluster(Stepper& s, const Decoded& d) {
     if (Observer* o = s.observer()) o->cluster_arrive(s.where(), f.has(Mod::relaxed));
     c->arrived += uint32_t(std::popcount(s.mask & ~s.w.cluster_arrived));
     s.w.cluster_arrived |= s.mask;
-    s.w.cluster_phase = c->phase;
+    s.w.cluster_phase = c->phase & 1 ? s.w.cluster_phase | s.mask : s.w.cluster_phase & ~s.mask;
     check_cluster_barrier(*c);
     return Next::next;
   }
   if (Observer* o = s.observer()) o->cluster_wait(s.where());
-  if (c->phase != s.w.cluster_phase) return Next::next;
+  if (((c->phase & 1 ? ~s.w.cluster_phase : s.w.cluster_phase) & s.mask) == s.mask) return Next::next;
   if (!s.group) return Next::block;  // compiled code
   s.group->state = GroupState::cluster;
   s.group->pc = s.pc + 1;

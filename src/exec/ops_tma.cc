@@ -57,6 +57,10 @@ BoxCopy read_copy(Stepper& s, const Decoded& d, int map_address, bool store, int
   const uint64_t at = s.address(s.code->addresses[d.address + map_address], lane);
   const std::byte* p = translate(s, Space::none, at, sizeof(TensorMap), 64, lane, false);
   if (!p) return c;
+  if (in_cluster_shared(s, p)) {
+    s.fault(FaultKind::illegal_address, lane, at, "the tensor map is in shared memory");
+    return c;
+  }
   int ref = 0;
   for (int i = 0; i < rank; i++) c.origin.at[i] = int32_t(scalar(s, s.ref(d, ref++), lane));
   if (f.has(Mod::im2col)) {
@@ -65,6 +69,10 @@ BoxCopy read_copy(Stepper& s, const Decoded& d, int map_address, bool store, int
   }
   c.next_ref = ref;
   const TensorMap* map = reinterpret_cast<const TensorMap*>(p);
+  if (map->address % 16) {
+    s.fault(FaultKind::misaligned_address, lane, map->address, fmt::format("the tensor map's address {:#x} is not a multiple of 16", map->address));
+    return c;
+  }
   if (const BoxError e = check_box(*map, rank, is_im2col(f), store, c.origin); e != BoxError::none) {
     std::string where;
     for (int i = 0; i < rank; i++) where += fmt::format("{}{}", i ? ", " : "", c.origin.at[i]);
@@ -127,7 +135,7 @@ Next load_one(Stepper& s, const Decoded& d, int lane) {
   const uint64_t at = uint64_t(reinterpret_cast<std::byte*>(bar) - s.cta.shared);
   const uint32_t mask = uint32_t(scalar(s, s.ref(d, c.next_ref), lane)) & 0xFFFF;
   if (mask >> s.cta.cluster->n)
-    return s.fault(FaultKind::illegal_instruction, lane, mask, fmt::format("multicast mask {:#x} in a cluster of {} blocks", mask, s.cta.cluster->n));
+    return s.fault(FaultKind::trap, lane, mask, fmt::format("multicast mask {:#x} in a cluster of {} blocks", mask, s.cta.cluster->n));
   for (uint32_t m = mask; m; m &= m - 1) {
     const uint32_t rank = uint32_t(std::countr_zero(m));
     report_box(s, c, false, false, in_block(s, rank, to), reinterpret_cast<uint64_t*>(in_block(s, rank, at)), lane);
@@ -174,9 +182,9 @@ Next op_prefetch(Stepper& s, const Decoded& d) {
 /// tensormap.replace's numbering of element types, by CUtensorMapDataType.
 constexpr uint8_t kReplaceTypes[] = {0 /*u8*/, 1 /*u16*/, 2 /*u32*/, 3 /*s32*/, 4 /*u64*/, 5 /*s64*/, 6 /*f16*/, 7 /*f32*/, 10 /*f32.ftz*/, 8 /*f64*/, 9 /*bf16*/, 11 /*tf32*/, 12 /*tf32.ftz*/};
 
-/// Changes one field. False when the value is outside the field's range.
+/// Changes one field; fields hold as many bits as they need. False when the value is outside the field's range.
 bool replace_field(const isa::Form& f, TensorMap& m, uint32_t ordinal, uint64_t v) {
-  if (f.has(Mod::global_address)) return m.address = v, v % 16 == 0;
+  if (f.has(Mod::global_address)) return m.address = v, true;  // (a copy finds it misaligned)
   if (f.has(Mod::rank)) return m.rank = uint8_t(v + 1), v < 5;  // the field holds the rank less one
   if (f.has(Mod::swizzle_atomicity)) return v == 0;
   if (f.has(Mod::elemtype)) {
@@ -187,11 +195,11 @@ bool replace_field(const isa::Form& f, TensorMap& m, uint32_t ordinal, uint64_t 
   if (f.has(Mod::swizzle_mode)) return m.swizzle = Swizzle(v), v <= 3;
   if (f.has(Mod::fill_mode)) return m.nan_fill = uint8_t(v), v <= 1;
   if (ordinal >= 5) return false;
-  if (f.has(Mod::box_dim)) return m.box[ordinal] = uint16_t(v), v >= 1 && v <= 256;
-  if (f.has(Mod::global_dim)) return m.last[ordinal] = uint32_t(v - 1), true;
-  if (f.has(Mod::element_stride)) return m.element_strides[ordinal] = uint8_t(v), v >= 1 && v <= 8;
+  if (f.has(Mod::box_dim)) return m.box[ordinal] = uint16_t((v - 1) % 256 + 1), true;
+  if (f.has(Mod::global_dim)) return m.last[ordinal] = uint32_t(v - 1), v != 0;
+  if (f.has(Mod::element_stride)) return m.element_strides[ordinal] = uint8_t((v - 1) % 8 + 1), true;
   if (ordinal >= 4) return false;
-  return m.strides[ordinal] = v, v % 16 == 0;
+  return m.strides[ordinal] = v / 16 * 16, true;
 }
 
 /// Tells the observer that a tensor map is written.

@@ -65,8 +65,8 @@ TensorMap start(const TensorSpec& t, TensorMapKind kind) {
   for (uint32_t i = 0; i < t.rank; i++) {
     m.last[i] = uint32_t(t.dims[i] - 1);
     m.element_strides[i] = i == 0 && m.interleave == Interleave::none ? 1 : uint8_t(t.element_strides[i]);
-    m.box[i] = 1;
   }
+  std::fill(std::begin(m.box), std::end(m.box), uint16_t{1});
   for (uint32_t i = 0; i + 1 < t.rank; i++) m.strides[i] = t.strides[i];
   return m;
 }

@@ -193,7 +193,11 @@ BoxError check_box(const TensorMap& m, int rank, bool im2col, bool store, const 
   if (m.magic != kTensorMapMagic || m.rank != rank) return BoxError::not_a_map;
   if (im2col != (m.kind == TensorMapKind::im2col)) return BoxError::wrong_mode;
   if (im2col && m.interleave != Interleave::none) return BoxError::type;
-  if (unit_bytes(m) == 0) return BoxError::type;
+  if (unit_bytes(m) == 0 || (m.interleave != Interleave::none && m.rank < 3)) return BoxError::type;
+  if (!im2col && m.interleave == Interleave::none) {  // what an encoder refuses, but tensormap.replace can make
+    const uint64_t bytes = row_bytes(m);
+    if (bytes % kPiece || (swizzle_bytes(m.swizzle) && bytes > swizzle_bytes(m.swizzle))) return BoxError::type;
+  }
   if (o.at[0] * int64_t{unit_bytes(m)} % int64_t(kPiece)) return BoxError::misaligned;
   if (store && !im2col)
     for (int i = 0; i < rank; i++)
@@ -245,11 +249,11 @@ __attribute__((target("avx512f"))) void move_spans(std::byte* image, std::byte* 
     std::byte *near = image + half, *far = image + (half ^ 64);
     if (M == Move::put) {
       const __m512i a = _mm512_loadu_si512(plain), b = _mm512_loadu_si512(plain + 64);
-      _mm512_storeu_si512(near, _mm512_permutexvar_epi64(order, a));
-      _mm512_storeu_si512(far, _mm512_permutexvar_epi64(order, b));
+      _mm512_storeu_si512(near, _mm512_maskz_permutexvar_epi64(0xff, order, a));
+      _mm512_storeu_si512(far, _mm512_maskz_permutexvar_epi64(0xff, order, b));
       continue;
     }
-    const __m512i a = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(near)), b = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(far));
+    const __m512i a = _mm512_maskz_permutexvar_epi64(0xff, order, _mm512_loadu_si512(near)), b = _mm512_maskz_permutexvar_epi64(0xff, order, _mm512_loadu_si512(far));
     if (M == Move::stream) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(plain), a);
       _mm512_stream_si512(reinterpret_cast<__m512i*>(plain + 64), b);

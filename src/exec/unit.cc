@@ -341,6 +341,7 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
       if (random) return Progress::preempted;
       continue;
     }
+    if (!spinning && some_ready()) continue;  // a warp whose look at an mbarrier failed has let others go on all the same
     if (cluster_.later && later_.next(run_)) {  // nobody can go on without it
       if (run_.stop) return Progress::fault;
       continue;
@@ -359,6 +360,13 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
     report_hang();
     return Progress::fault;
   }
+}
+
+bool Unit::some_ready() const {
+  for (const auto& b : blocks_)
+    for (const WarpContext& w : b->warps)
+      if (!w.finished && has_ready(w)) return true;
+  return false;
 }
 
 bool Unit::waits_for_mbarrier() const {

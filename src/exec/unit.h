@@ -56,6 +56,7 @@ class Unit {
   std::optional<Progress> advance_together();
   void tell_barrier(uint32_t pc);
   void separate();
+  bool some_ready() const;
   bool waits_for_mbarrier() const;
   void report_hang();
 

@@ -70,7 +70,7 @@ struct alignas(64) WarpContext {
   Group groups[kMaxGroups];
   bool stalled = false;            // it last stopped in a loop or poll that waits for others
   uint32_t turn = 0;               // random schedule: instructions until another warp runs; 0: no limit
-  uint32_t cluster_phase = 0;      // phase of the cluster barrier at this warp's last arrival
+  uint32_t cluster_phase = 0;      // by lane: parity of the cluster barrier's phase at its last arrival
   uint32_t cluster_arrived = 0;    // lanes that have arrived in the cluster barrier's current phase
   uint32_t wgmma_groups = 0;       // wgmma groups that it has committed
   uint32_t parked = 0;             // lanes of groups that cannot run while compiled code runs the others
