@@ -4,7 +4,7 @@
 //                                              square_bf16, square_f16, square_e4m3, square_int8
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
-// as well and logged there (few: of large products only the stream-K ones); without it only the chosen one (and all of cuBLASLt's) is.
+// as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
 // warm: the flushed runs of square tables are left out.
 // D is compared with cuBLASLt's before anything is timed.
 #include <cublasLt.h>
@@ -252,7 +252,9 @@ struct Bench {
     if (!search) configs = {chosen};
     // Of a large product only those that search has not seen yet, when asked: each takes milliseconds.
     if (search && few && p.flop() > 2e10) {
-      std::erase_if(configs, [](const GemmConfig& c) { return c.schedule != GemmConfig::Schedule::kStreamK; });
+      std::erase_if(configs, [](const GemmConfig& c) {
+        return c.schedule != GemmConfig::Schedule::kStreamK && (c.schedule != GemmConfig::Schedule::kCooperative || c.tile_n % 64 == 0 || c.stagger);
+      });
       configs.insert(configs.begin(), chosen);
     }
     for (bool flushed : {false, true}) {

@@ -1,9 +1,11 @@
 // The memory-bound kernels at 16 MiB and 1 GiB, against the rate of a device-to-device cudaMemcpy of the same size.
 //
-//   memory_bench
+//   memory_bench [KERNEL,KERNEL...]
 //
 // One CSV row per kernel and size: microseconds and GB/s, counting each byte that must be read or written once.
 // Replays rotate over as many buffers as fit in 4 GiB, at least three of the largest, so that nothing comes from L2.
+#include <cstring>
+
 #include "data.h"
 #include "measure.h"
 #include "orrery/kernels.h"
@@ -55,7 +57,7 @@ std::vector<Case> cases(void* workspace) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   Device device;
   char* arena;
   void* workspace;
@@ -75,6 +77,7 @@ int main() {
     BENCH_OK(cudaMemcpy(static_cast<int32_t*>(workspace) + (1 << 20), index.data(), rows * 4, cudaMemcpyHostToDevice));
     const int sets = int(std::min<int64_t>(20, kArena / (3 * bytes)));
     for (const Case& c : cases(workspace)) {
+      if (argc > 1 && !std::strstr(argv[1], c.name)) continue;
       Replay replay(device, std::max(sets, 3), [&](int i) {
         char* base = arena + int64_t(i % sets) * 3 * bytes;
         if (Status s = c.run(base, base + bytes, base + 2 * bytes, bytes, device.stream); !s.ok()) {

@@ -19,7 +19,6 @@ for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 square_bf16 square_
   else run gemm_$table "$build/kernels_gemm_bench" $table; fi
 done
 run memory "$build/kernels_memory_bench"
-run attention "$build/kernels_attention_bench"
 run attention_paged "$build/kernels_attention_bench" paged
 run attention_more "$build/kernels_attention_bench" more
-if python3 -c 'import torch' 2> /dev/null; then run attention_peers python3 "$here/attention_peers.py"; fi
+if python3 -c 'import torch' 2> /dev/null; then run attention_peers python3 "$here/attention_peers.py" "$build/libkernels_attention_shared.so"; fi

@@ -67,8 +67,8 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   AttentionParams p{};
   p.q_tiles = int((a.seq_q + 127) / 128);
   // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
-  // Neighbours with a window see different keys.
-  p.cluster = a.window > 0 ? 1 : a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
+  // Neighbours with a window see different keys at both ends, which a short window does not make up for.
+  p.cluster = a.window > 0 && a.window < 2048 ? 1 : a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
   const int kv_rows = attention_keys(a.causal) / p.cluster;
   if (!encode(&p.q, a.q, a.dtype, a.q_strides, a.batch, a.seq_q, a.heads, a.dim, 128) ||
       !encode(&p.k, a.k, a.dtype, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kv_rows) ||
@@ -82,10 +82,11 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const int64_t tiles = p.q_tiles * a.heads * a.batch;
   if (tiles > 1 << 30) return bad("batch", "times heads times seq_q is too large");
   p.tiles = int(tiles);
-  constexpr int64_t kCacheBytes = int64_t(16) << 20;  // of L2, for the keys and values in work
-  const int64_t kv_bytes = a.seq_k * a.dim * 2 * 2;
-  p.head_group = int(std::clamp<int64_t>(kCacheBytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
+  const int64_t cache_bytes = int64_t(a.window >= 2048 ? 64 : 16) << 20;  // of L2, for the keys and values in work (NOTES.md)
+  const int64_t kv_bytes = (a.window > 0 ? std::min(a.seq_k, a.window + 1024) : a.seq_k) * a.dim * 2 * 2;
+  p.head_group = int(std::clamp<int64_t>(cache_bytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
+  p.longest_first = a.window > 0 && a.window < a.seq_k;
   const float scale = a.scale > 0 ? a.scale : 1.f / std::sqrt(float(a.dim));
   p.scale_log2 = a.sigmoid ? 0.5f * scale : scale * 1.44269504f;
   p.bias = 0.5f * a.sigmoid_bias, p.window = int(std::min<int64_t>(a.window, int64_t(1) << 30));

@@ -80,23 +80,26 @@ struct Work {
 };
 
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
-/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. The CTAs of a cluster
+/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
+/// tiles are dealt in rounds, the longest first, every other round the other way round. The CTAs of a cluster
 /// take neighbouring tiles and see the keys of the longer one.
 template <class S>
 __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
   const int rows = (p.q_tiles + S::kCluster - 1) / S::kCluster;  // tiles of a head, counted by clusters
-  const int units = S::kCausal ? (rows + 1) / 2 : rows;
-  const int t = ((S::kCausal ? i / 2 : i) * gridDim.x + blockIdx.x) / S::kCluster, all_heads = p.heads * p.batch;
+  const bool pairs = S::kCausal && !p.longest_first;
+  const int units = pairs ? (rows + 1) / 2 : rows, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
+  const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
+  const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
   if (t >= units * all_heads) return {0, 0, 0, kNoMore};
   const int group = t / (p.head_group * units);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
   const int in_group = t - first * units, head = first + in_group % heads, unit = in_group / heads;
-  const int row = S::kCausal && i % 2 ? unit : rows - 1 - unit;
-  if (S::kCausal && i % 2 && unit == rows - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
+  const int row = pairs && i % 2 ? unit : rows - 1 - unit;
+  if (pairs && i % 2 && unit == rows - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
   Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head % p.heads, head / p.heads, 0};
   const int last = S::kCausal ? min(p.seq_k, (row + 1) * S::kCluster * kQueries + p.offset) : p.seq_k;
   w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
-  if constexpr (S::kWindow) w.first = min(w.key_tiles, max(0, w.row0 + p.offset - p.window + 1) / S::kKeys);
+  if constexpr (S::kWindow) w.first = min(w.key_tiles, max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) / S::kKeys);
   return w;
 }
 
@@ -324,6 +327,8 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
   }
   __syncthreads();
   if (S::kCluster > 1) ptx::cluster_sync();
+  ptx::griddepcontrol_launch_dependents();
+  ptx::griddepcontrol_wait();
   if (threadIdx.x < 128) {
     ptx::setmaxnreg_dec<24>();
     if (threadIdx.x == 0) produce<S>(p, shared);
@@ -339,19 +344,22 @@ template <class S>
 cudaError_t launch(const AttentionParams& p, int blocks, cudaStream_t stream) {
   const auto kernel = attention<S>;
   if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kShared)) return e;
-  cudaLaunchAttribute attribute[1];
-  attribute[0].id = cudaLaunchAttributeClusterDimension;
-  attribute[0].val.clusterDim = {S::kCluster, 1, 1};
+  cudaLaunchAttribute attribute[2];
+  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[0].val.programmaticStreamSerializationAllowed = 1;
+  attribute[1].id = cudaLaunchAttributeClusterDimension;
+  attribute[1].val.clusterDim = {S::kCluster, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(blocks), config.blockDim = dim3(kThreads), config.dynamicSmemBytes = S::kShared, config.stream = stream;
-  config.attrs = attribute, config.numAttrs = S::kCluster > 1;
+  config.attrs = attribute, config.numAttrs = S::kCluster > 1 ? 2 : 1;
   return cudaLaunchKernelEx(&config, kernel, p);
 }
 
 template <class T, int kDim, bool kSigmoid>
 cudaError_t launch_dim(const AttentionParams& p, bool causal, int blocks, cudaStream_t stream) {
   if constexpr (!kSigmoid)
-    if (p.window > 0) return launch<Shape<T, kDim, Mask::kWindow, false, 1>>(p, blocks, stream);
+    if (p.window > 0)
+      return p.cluster == 2 ? launch<Shape<T, kDim, Mask::kWindow, false, 2>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kWindow, false, 1>>(p, blocks, stream);
   if (p.cluster == 2)
     return causal ? launch<Shape<T, kDim, Mask::kCausal, kSigmoid, 2>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, kSigmoid, 2>>(p, blocks, stream);
   return causal ? launch<Shape<T, kDim, Mask::kCausal, kSigmoid, 1>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, kSigmoid, 1>>(p, blocks, stream);

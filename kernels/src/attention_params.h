@@ -18,6 +18,7 @@ struct AttentionParams {
   int cluster;           // CTAs that share keys and values: 1 or 2
   int q_tiles, tiles;    // of a head; in all
   int head_group;        // heads worked on together, so that their keys and values stay in L2
+  int longest_first;     // 1: how tiles are dealt with a mask (work_at); 0: in pairs
   int window;            // query i sees only the last so many of its keys; 0: all (causal)
   float scale_log2;      // softmax scale times log2(e); sigmoid: half the scale
   float bias;            // sigmoid: half of what is added to a score

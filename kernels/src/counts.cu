@@ -2,6 +2,7 @@
 // always fall on 32 banks whatever the values are; the counters are added at the end, with one global atomic per value
 // and block.
 #include "arguments.h"
+#include "launch.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
@@ -12,6 +13,7 @@ constexpr int kThreads = 256;
 __global__ void __launch_bounds__(kThreads) histogram(uint32_t* counts, const uint8_t* in, int64_t n, int head) {
   __shared__ uint32_t table[256 * 32];
   for (int i = threadIdx.x; i < 256 * 32 / 4; i += kThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  begin_overlapped();
   __syncthreads();
   uint32_t* const mine = table + threadIdx.x % 32;
   const auto count = [&](uint32_t word) {
@@ -52,8 +54,7 @@ Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t
   if (!in) return bad("in", "is null");
   const int64_t head = std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(in) % 16) % 16);
   const int64_t wanted = (n / 16 + kThreads - 1) / kThreads;
-  histogram<<<unsigned(wanted < 1 ? 1 : wanted < 132 * 6 ? wanted : 132 * 6), kThreads, 0, stream>>>(counts, in, n, int(head));
-  return launched(cudaGetLastError());
+  return launched(launch_overlapped(histogram, wanted < 1 ? 1 : wanted < 132 * 6 ? wanted : 132 * 6, kThreads, 0, stream, counts, in, n, int(head)));
 }
 
 }  // namespace orrery::kernels

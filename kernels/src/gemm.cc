@@ -79,7 +79,7 @@ bool is_linear(const GemmArgs& g) {
 
 bool can_tma_store(const GemmArgs& g, int tile_n) {
   const int unit = 16 / size_of(g.d.dtype);
-  return is_linear(g) && g.d.col_stride == 1 && g.d.row_stride % unit == 0 && g.n % unit == 0 && tile_n % 64 == 0 && aligned(g.d.data, 16);
+  return is_linear(g) && g.d.col_stride == 1 && g.d.row_stride % unit == 0 && g.n % unit == 0 && (tile_n % 64 == 0 || (tile_n > 64 && tile_n % 32 == 0)) && aligned(g.d.data, 16);
 }
 
 Epilogue make_epilogue(const GemmArgs& g) {
@@ -267,7 +267,8 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
       return gemm_stream_fits(g, c, k) ? &k : nullptr;
     }
     // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).
-    if (k.tile_m % (c.cluster_n * (k.a_mn_major ? 64 : 8)) || k.tile_n % (c.cluster_m * (k.b_mn_major ? 64 : 8)))
+    const int load_n = k.b_mn_major ? (k.tile_n + 63) / 64 * 64 : k.tile_n;
+    if (k.tile_m % (c.cluster_n * (k.a_mn_major ? 64 : 8)) || load_n % (c.cluster_m * (k.b_mn_major ? 64 : 8)))
       return nullptr;
     if (stream_k) return c.cluster_m * c.cluster_n <= 4 && g.workspace_bytes >= stream_k_bytes(k.tile_m, k.tile_n) ? &k : nullptr;
     const bool split = k.schedule == GemmConfig::Schedule::kSplit;

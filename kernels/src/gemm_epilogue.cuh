@@ -73,11 +73,41 @@ __device__ __forceinline__ float finish(const Epilogue& e, float scale, float v,
 /// Bytes of staging per warp: two buffers of 16 rows x 128 bytes.
 constexpr int kStagingPerWarp = 2 * 16 * 128;
 
+/// An empty group, where the last of a tile's boxes lies in the first buffer: it keeps the count of groups in step with buffers.
+__device__ __forceinline__ void spare_group() {
+  if (threadIdx.x % 32 == 0) ptx::bulk_commit_group();
+}
+
+/// The last 32 columns of a tile whose width is no multiple of 64: through shared memory, 16 bytes a lane.
+template <class Acc>
+__device__ __forceinline__ void store_half_chunk(const GemmParams& p, float scale, const Acc* acc, uint32_t buffer, int row0, int col0, int end) {
+  const int lane = threadIdx.x % 32;
+  const bool bf16 = p.e.dtype == DType::kBF16;
+  if (lane == 0) ptx::bulk_wait_group_read<1>();
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < 2; j++) {
+    uint32_t w[4];
+#pragma unroll
+    for (int q = 0; q < 4; q++) w[q] = pack_pair(float(acc[j * 8 + q * 2]) * scale, float(acc[j * 8 + q * 2 + 1]) * scale, bf16);
+    ptx::stmatrix_x4(buffer + (lane % 8 + 8 * (lane / 8 % 2)) * 64 + j * 32 + lane / 16 * 16, w[0], w[1], w[2], w[3]);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const int row = i * 8 + lane / 4, col = col0 + lane % 4 * 8;
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(buffer + row * 64 + lane % 4 * 16) : "memory");
+    if (row0 + row < end && col < p.e.n) *reinterpret_cast<uint4*>(static_cast<uint16_t*>(p.e.d) + (row0 + row) * p.e.d_row_stride + col) = v;
+  }
+  __syncwarp();
+  spare_group();
+}
+
 /// Stores a warp's 16 x kN accumulators (rows row0.., columns col0..) through shared memory and TMA.
 template <int kN, class Acc>
 __device__ __forceinline__ void store_through_tma(const GemmParams& p, float scale, const Acc (&acc)[kN / 2],
                                                   uint32_t staging, int row0, int col0, int end) {
-  static_assert(kN % 64 == 0);
   const int lane = threadIdx.x % 32;
   const bool bf16 = p.e.dtype == DType::kBF16;
   const uint32_t line = lane % 8 + 8 * (lane / 8 % 2);
@@ -104,6 +134,8 @@ __device__ __forceinline__ void store_through_tma(const GemmParams& p, float sca
       ptx::bulk_commit_group();
     }
   }
+  if constexpr (kN % 64 != 0) store_half_chunk(p, scale, acc + kN / 64 * 32, staging + kN / 64 % 2 * (16 * 128), row0, col0 + kN / 64 * 64, end);
+  else if constexpr (kN / 64 % 2 != 0) spare_group();
 }
 
 /// The same for an f32 D, 32 columns at a time.
@@ -131,6 +163,7 @@ __device__ __forceinline__ void store_f32_through_tma(const GemmParams& p, float
       ptx::bulk_commit_group();
     }
   }
+  if constexpr (kN / 32 % 2 != 0) spare_group();
 }
 
 /// Place of (row, column) of a warp's 16 x 64 f32 staging: rows 0..3 (mod 4) of a column fall on different banks.
@@ -194,7 +227,7 @@ __device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uin
 template <int kN, class Acc>
 __device__ __forceinline__ void store_generally(const Epilogue& e, float scale, const Acc (&acc)[kN / 2],
                                                 uint32_t staging, int row0, int col0, int end) {
-  constexpr int kCols = kN < 64 ? kN : 64;
+  constexpr int kCols = kN < 64 ? kN : kN % 64 ? 32 : 64;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int chunk = 0; chunk < kN / kCols; chunk++) {
@@ -221,7 +254,7 @@ __device__ __forceinline__ void store_tile(const GemmParams& p, const Acc (&acc)
   row0 += threadIdx.x % 128 / 32 * 16;
 #pragma unroll
   for (int block = 0; block < kBlocks; block++) {
-    if constexpr (kN % 64 == 0) {
+    if constexpr (kN % 64 == 0 || (kN > 64 && kN % 32 == 0)) {
       if (p.tma_store && (!kGrouped || row0 + block * 64 + 16 <= end)) {
         if (p.e.dtype == DType::kF32) store_f32_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);
         else store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);

@@ -17,6 +17,11 @@ void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, true, false>(a, b));   // 128 x 128, twice
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, true, false>(a, b));   // 64 x 256, twice
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 128, 2, true, false>(a, b));   // 64 x 128, twice
+  if constexpr (!std::is_same_v<TA, int8_t>) {  // widths that fill waves where powers of two do not
+    out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 224, 1, false, false>(a, b));  // 128 x 224
+    out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 160, 1, false, false>(a, b));  // 128 x 160
+    out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 96, 1, false, false>(a, b));   // 128 x 96
+  }
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, false>(a, b));  // 128 x 256
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, false>(a, b));  // 256 x 128
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, false>(a, b));  // 128 x 128

@@ -36,7 +36,9 @@ struct GemmTile {
   static constexpr int kGroupRows = 64 * kBlocks;
   static constexpr int kTileM = kSharedTile ? kGroupRows * kGroups : kGroupRows;
   static constexpr int kSlabK = 128 / int(sizeof(TA));
-  static constexpr int kBytesA = kTileM * 128, kBytesB = kTileN * 128;  // of a slab
+  // An N-major tile is loaded in slabs of 64 columns, the last of which may be used in part.
+  static constexpr int kLoadN = kTransB ? (kTileN + 63) / 64 * 64 : kTileN;
+  static constexpr int kBytesA = kTileM * 128, kBytesB = kLoadN * 128;  // of a slab
   static constexpr int kStageBytes = (kBytesA + kBytesB) * kSlabs;
   static constexpr int kStages = kRingBytes / kStageBytes < 16 ? kRingBytes / kStageBytes : 16;
   static constexpr int kConsumerWarps = (kSharedTile ? kGroups : 1) * 4;  // that read one stage
@@ -125,7 +127,7 @@ struct OperandLoad {
 template <class Tile>
 struct Loads {
   OperandLoad<Tile::kTransA, Tile::kTileM, Tile::kSlabK, Tile::kSlabs> a;
-  OperandLoad<Tile::kTransB, Tile::kTileN, Tile::kSlabK, Tile::kSlabs> b;
+  OperandLoad<Tile::kTransB, Tile::kLoadN, Tile::kSlabK, Tile::kSlabs> b;
   __device__ __forceinline__ Loads(const GemmParams& p, const ClusterPlace& at, uint64_t hint_a, uint64_t hint_b)
       : a(&p.a, at.rn, p.cluster_n_log, ((1u << p.cluster_n) - 1) << (at.plane_base + at.rm * p.cluster_n), hint_a),
         b(&p.b, at.rm, p.cluster_m_log, column_mask(p) << (at.plane_base + at.rn), hint_b) {}

@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "gemm_params.h"
+#include "launch.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
@@ -22,6 +23,7 @@ struct Loops {
 
 template <class V, bool kPack>
 __global__ void __launch_bounds__(kThreads) move_pieces(V* out, const V* in, int64_t pieces, const Loops loops) {
+  begin_overlapped();
   const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= pieces) return;
   uint32_t rest = uint32_t(i);
@@ -88,9 +90,8 @@ Status run(void* out, const void* in, const StridedLayout& l, int64_t total, cud
     using V = decltype(piece);
     const int64_t pieces = total * l.element_bytes / int64_t(sizeof(V));
     if (pieces >= int64_t(1) << 31) return bad("layout", "holds too many pieces for its alignment");
-    move_pieces<V, kPack><<<unsigned((pieces + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-        static_cast<V*>(out), static_cast<const V*>(in), pieces, loops_of(runs, int(sizeof(V))));
-    return launched(cudaGetLastError());
+    return launched(launch_overlapped(move_pieces<V, kPack>, (pieces + kThreads - 1) / kThreads, kThreads, 0, stream, static_cast<V*>(out),
+                                      static_cast<const V*>(in), pieces, loops_of(runs, int(sizeof(V)))));
   };
   if (bits % 16 == 0) return go(uint4{});
   if (bits % 8 == 0) return go(uint2{});

@@ -5,11 +5,10 @@
 // the mean, then the squared deviations from it (two passes over registers do not cancel as sums of squares would);
 // for rmsnorm the squares.
 //
-// Rows that are whole 16-byte packs are streamed: blocks are persistent, and while one row is reduced the next ones
-// are on their way to shared memory by bulk copy. Without this the reductions leave the memory idle half of the time
-// (NOTES.md). Other rows are loaded where they are used, one block each.
+// A block for each row, and as many rows on their way as blocks fit on an SM: persistent blocks that stream rows through
+// shared memory read and write at 0.9 of this one's rate, as persistent copies do (NOTES.md).
 #include "arguments.h"
-#include "ptx.cuh"
+#include "launch.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
@@ -22,7 +21,6 @@ struct RowParams {
   const void *in, *residual, *gamma, *beta;
   float eps;
   int64_t rows, cols, pitch;
-  int stages;  // rows on their way per block, when streamed
 };
 
 /// `scratch` (32 floats) must not be used again before the next barrier but one.
@@ -31,6 +29,7 @@ __device__ __forceinline__ float block_reduce(float v, float* scratch) {
   const auto combine = [](float a, float b) { return kMax ? fmaxf(a, b) : a + b; };
 #pragma unroll
   for (int d = 16; d; d /= 2) v = combine(v, __shfl_xor_sync(~0u, v, d));
+  if (blockDim.x == 32) return v;
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
   __syncthreads();
   const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
@@ -40,42 +39,82 @@ __device__ __forceinline__ float block_reduce(float v, float* scratch) {
   return v;
 }
 
+/// A register of 4 bytes and the elements in it. Elements are kept this way round between uses: as values of their own type
+/// the compiler gives each a register.
+template <class T>
+struct Word {
+  static constexpr int kCount = 4 / int(sizeof(T));
+  __device__ static __forceinline__ void widen(float (&v)[kCount], uint32_t w) {
+    if constexpr (sizeof(T) == 4) v[0] = __uint_as_float(w);
+    else if constexpr (std::is_same_v<T, __nv_bfloat16>) v[0] = __uint_as_float(w << 16), v[1] = __uint_as_float(w & 0xffff0000u);
+    else v[0] = __half2float(__ushort_as_half(uint16_t(w))), v[1] = __half2float(__ushort_as_half(uint16_t(w >> 16)));
+  }
+  __device__ static __forceinline__ uint32_t narrow(const float (&v)[kCount]) {
+    uint32_t w;
+    if constexpr (sizeof(T) == 4) w = __float_as_uint(v[0]);
+    else if constexpr (std::is_same_v<T, __nv_bfloat16>) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(v[1]), "f"(v[0]));
+    else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(v[1]), "f"(v[0]));
+    return w;
+  }
+};
+
+/// 16 bytes of a row as words, zeros beyond its end.
+struct Words {
+  uint32_t w[4];
+};
 template <bool kWide, class T>
-__device__ __forceinline__ Pack<T> load_pack(const T* row, int col, int cols) {
-  if constexpr (kWide) return *reinterpret_cast<const Pack<T>*>(row + col);
-  Pack<T> r{};
+__device__ __forceinline__ Words load_words(const T* row, int col, int cols) {
+  Words r{};
+  if constexpr (kWide) {
+    const uint4 raw = *reinterpret_cast<const uint4*>(row + col);
+    r = {{raw.x, raw.y, raw.z, raw.w}};
+  } else {
+    Pack<T> e{};
 #pragma unroll
-  for (int i = 0; i < Pack<T>::kCount; i++)
-    if (col + i < cols) r.v[i] = row[col + i];
+    for (int i = 0; i < Pack<T>::kCount; i++)
+      if (col + i < cols) e.v[i] = row[col + i];
+    memcpy(&r, &e, 16);
+  }
   return r;
 }
 template <bool kWide, class T>
-__device__ __forceinline__ void store_pack(T* row, int col, int cols, const Pack<T>& v) {
-  if constexpr (kWide) *reinterpret_cast<Pack<T>*>(row + col) = v;
-  else
+__device__ __forceinline__ void store_words(T* row, int col, int cols, const Words& v) {
+  if constexpr (kWide) {
+    *reinterpret_cast<uint4*>(row + col) = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
+  } else {
+    Pack<T> e;
+    memcpy(&e, &v, 16);
+#pragma unroll
     for (int i = 0; i < Pack<T>::kCount; i++)
-      if (col + i < cols) row[col + i] = v.v[i];
+      if (col + i < cols) row[col + i] = e.v[i];
+  }
 }
 
 /// A thread's part of a row.
 template <class T, int kPacks, bool kWide>
 struct RowPart {
-  static constexpr int kCount = Pack<T>::kCount;
-  Pack<T> x[kPacks];
+  static constexpr int kCount = Pack<T>::kCount, kInWord = Word<T>::kCount;
+  Words x[kPacks];
   __device__ static __forceinline__ int column(int k) { return (k * blockDim.x + threadIdx.x) * kCount; }
 
   __device__ __forceinline__ void load(const T* row, int cols) {
 #pragma unroll
-    for (int k = 0; k < kPacks; k++) x[k] = column(k) < cols ? load_pack<kWide>(row, column(k), cols) : Pack<T>{};
+    for (int k = 0; k < kPacks; k++) x[k] = column(k) < cols ? load_words<kWide>(row, column(k), cols) : Words{};
   }
   __device__ __forceinline__ void add(const T* residual, T* sum_out, int cols) {
 #pragma unroll
     for (int k = 0; k < kPacks; k++) {
       if (column(k) >= cols) continue;
-      const Pack<T> r = load_pack<kWide>(residual, column(k), cols);
+      const Words r = load_words<kWide>(residual, column(k), cols);
 #pragma unroll
-      for (int i = 0; i < kCount; i++) x[k].v[i] = from_float<T>(to_float(x[k].v[i]) + to_float(r.v[i]));
-      if (sum_out) store_pack<kWide>(sum_out, column(k), cols, x[k]);
+      for (int j = 0; j < 4; j++) {
+        float a[kInWord], b[kInWord];
+        Word<T>::widen(a, x[k].w[j]), Word<T>::widen(b, r.w[j]);
+#pragma unroll
+        for (int i = 0; i < kInWord; i++) a[i] += b[i];
+        x[k].w[j] = Word<T>::narrow(a);
+      }
+      if (sum_out) store_words<kWide>(sum_out, column(k), cols, x[k]);
     }
   }
   /// Folds the row's elements into `f`.
@@ -85,25 +124,34 @@ struct RowPart {
     for (int k = 0; k < kPacks; k++) {
       if (kWide && column(k) >= cols) continue;
 #pragma unroll
-      for (int i = 0; i < kCount; i++)
-        if (kWide || column(k) + i < cols) f.take(to_float(x[k].v[i]));
+      for (int j = 0; j < 4; j++) {
+        float v[kInWord];
+        Word<T>::widen(v, x[k].w[j]);
+#pragma unroll
+        for (int i = 0; i < kInWord; i++)
+          if (kWide || column(k) + j * kInWord + i < cols) f.take(v[i], i);
+      }
     }
   }
 };
 
 constexpr float kLog2e = 1.44269504f;
 
+// Each keeps two sums, for the two elements of a word, so that they need not wait for each other.
 struct Largest {
-  float value = -INFINITY;
-  __device__ __forceinline__ void take(float v) { value = fmaxf(value, v); }
+  float part[2] = {-INFINITY, -INFINITY};
+  __device__ __forceinline__ void take(float v, int i) { part[i] = fmaxf(part[i], v); }
+  __device__ __forceinline__ float value() const { return fmaxf(part[0], part[1]); }
 };
 struct Total {
-  float value = 0.f;
-  __device__ __forceinline__ void take(float v) { value += v; }
+  float part[2] = {0.f, 0.f};
+  __device__ __forceinline__ void take(float v, int i) { part[i] += v; }
+  __device__ __forceinline__ float value() const { return part[0] + part[1]; }
 };
 struct Squares {  // of deviations from `mean`
-  float mean, value = 0.f;
-  __device__ __forceinline__ void take(float v) { value = fmaf(v - mean, v - mean, value); }
+  float mean, part[2] = {0.f, 0.f};
+  __device__ __forceinline__ void take(float v, int i) { part[i] = fmaf(v - mean, v - mean, part[i]); }
+  __device__ __forceinline__ float value() const { return part[0] + part[1]; }
 };
 __device__ __forceinline__ float exp2_approximate(float v) {
   float r;
@@ -111,37 +159,35 @@ __device__ __forceinline__ float exp2_approximate(float v) {
   return r;
 }
 struct Exponentials {  // 2^(v log2(e) - shift)
-  float shift, value = 0.f;
+  float shift, part[2] = {0.f, 0.f};
   __device__ __forceinline__ float of(float v) const { return exp2_approximate(fmaf(v, kLog2e, -shift)); }
-  __device__ __forceinline__ void take(float v) { value += of(v); }
+  __device__ __forceinline__ void take(float v, int i) { part[i] += of(v); }
+  __device__ __forceinline__ float value() const { return part[0] + part[1]; }
 };
 
-/// Statistics of a row: the result is f(v) * scale + shift, f being the exponential for softmax. After the first
-/// barrier in here all threads have their part of the row in registers: `loaded` is called then.
-template <Norm kNorm, class Part, class Loaded>
-__device__ __forceinline__ void statistics(const Part& row, const RowParams& p, float (&scratch)[3][32], float* scale,
-                                           float* shift, Loaded loaded) {
+/// Statistics of a row: the result is f(v) * scale + shift, f being the exponential for softmax.
+template <Norm kNorm, class Part>
+__device__ __forceinline__ void statistics(const Part& row, const RowParams& p, float (&scratch)[2][32], float* scale, float* shift) {
   const int cols = int(p.cols);
   if constexpr (kNorm == Norm::kSoftmax) {
     Largest largest;
     row.fold(cols, largest);
-    *shift = block_reduce<true>(largest.value, scratch[0]) * kLog2e;
-    loaded();
+    *shift = block_reduce<true>(largest.value(), scratch[0]) * kLog2e;
     Exponentials total{*shift};
     row.fold(cols, total);
-    *scale = 1.f / block_reduce<false>(total.value, scratch[1]);
+    *scale = 1.f / block_reduce<false>(total.value(), scratch[1]);
+  } else if constexpr (kNorm == Norm::kLayer) {
+    Total total;
+    row.fold(cols, total);
+    Squares squares{block_reduce<false>(total.value(), scratch[0]) / float(p.cols)};
+    row.fold(cols, squares);
+    *scale = rsqrtf(block_reduce<false>(squares.value(), scratch[1]) / float(p.cols) + p.eps);
+    *shift = -squares.mean * *scale;
   } else {
     Squares squares{0.f};
-    if constexpr (kNorm == Norm::kLayer) {
-      Total total;
-      row.fold(cols, total);
-      squares.mean = block_reduce<false>(total.value, scratch[0]) / float(p.cols);
-      loaded();
-    }
     row.fold(cols, squares);
-    *scale = rsqrtf(block_reduce<false>(squares.value, scratch[1]) / float(p.cols) + p.eps);
-    if constexpr (kNorm == Norm::kRms) loaded();
-    *shift = -squares.mean * *scale;
+    *scale = rsqrtf(block_reduce<false>(squares.value(), scratch[0]) / float(p.cols) + p.eps);
+    *shift = 0.f;
   }
 }
 
@@ -153,129 +199,60 @@ __device__ __forceinline__ void write_row(const RowPart<T, kPacks, kWide>& row, 
   for (int k = 0; k < kPacks; k++) {
     const int col = row.column(k);
     if (col >= cols) continue;
-    Pack<T> g{}, b{}, r;
-    if (kNorm != Norm::kSoftmax && p.gamma) g = load_pack<kWide>(static_cast<const T*>(p.gamma), col, cols);
-    if (kNorm == Norm::kLayer && p.beta) b = load_pack<kWide>(static_cast<const T*>(p.beta), col, cols);
+    Words g{}, b{}, r;
+    if (kNorm != Norm::kSoftmax && p.gamma) g = load_words<kWide>(static_cast<const T*>(p.gamma), col, cols);
+    if (kNorm == Norm::kLayer && p.beta) b = load_words<kWide>(static_cast<const T*>(p.beta), col, cols);
+    constexpr int kInWord = Word<T>::kCount;
 #pragma unroll
-    for (int i = 0; i < r.kCount; i++) {
-      float v = to_float(row.x[k].v[i]);
-      if constexpr (kNorm == Norm::kSoftmax) {
-        v = scale * Exponentials{shift}.of(v);
-      } else {
-        v = fmaf(v, scale, shift);
-        if (p.gamma) v *= to_float(g.v[i]);
-        if (kNorm == Norm::kLayer && p.beta) v += to_float(b.v[i]);
+    for (int j = 0; j < 4; j++) {
+      float v[kInWord], gamma[kInWord], beta[kInWord];
+      Word<T>::widen(v, row.x[k].w[j]), Word<T>::widen(gamma, g.w[j]), Word<T>::widen(beta, b.w[j]);
+#pragma unroll
+      for (int i = 0; i < kInWord; i++) {
+        if constexpr (kNorm == Norm::kSoftmax) {
+          v[i] = scale * Exponentials{shift}.of(v[i]);
+        } else {
+          v[i] = fmaf(v[i], scale, shift);
+          if (p.gamma) v[i] *= gamma[i];
+          if (kNorm == Norm::kLayer && p.beta) v[i] += beta[i];
+        }
       }
-      r.v[i] = from_float<T>(v);
+      r.w[j] = Word<T>::narrow(v);
     }
-    store_pack<kWide>(out, col, cols, r);
+    store_words<kWide>(out, col, cols, r);
   }
 }
 
-/// Threads of the largest block that runs kPacks packs a thread.
-constexpr int most_threads(int packs) { return packs == 1 ? 64 : packs == 2 ? 128 : packs == 4 ? 256 : 512; }
+constexpr int kMostThreads = 512;
 
-struct Nothing {
-  __device__ void operator()() const {}
-};
-
-template <class T, int kPacks, Norm kNorm>
-__global__ void __launch_bounds__(most_threads(kPacks)) one_row(const RowParams p) {
-  __shared__ float scratch[3][32];
+template <class T, int kPacks, Norm kNorm, bool kWide>
+__global__ void __launch_bounds__(kMostThreads) one_row(const RowParams p) {
+  __shared__ float scratch[2][32];
+  begin_overlapped();
   const int64_t at = int64_t(blockIdx.x) * p.pitch;
-  RowPart<T, kPacks, false> row;
+  RowPart<T, kPacks, kWide> row;
   row.load(static_cast<const T*>(p.in) + at, int(p.cols));
   if (kNorm != Norm::kSoftmax && p.residual)
     row.add(static_cast<const T*>(p.residual) + at, p.sum_out ? static_cast<T*>(p.sum_out) + at : nullptr, int(p.cols));
   float scale, shift;
-  statistics<kNorm>(row, p, scratch, &scale, &shift, Nothing{});
+  statistics<kNorm>(row, p, scratch, &scale, &shift);
   write_row<kNorm>(row, static_cast<T*>(p.out) + at, p, scale, shift);
 }
 
-/// The rows that a block streams: stage s holds the row and, behind it, the residual's.
-template <class T>
-struct Stream {
-  const RowParams& p;
-  uint32_t stages, full;
-  int bytes;
-  __device__ __forceinline__ void fetch(int64_t row, int stage) const {
-    const uint32_t bar = full + stage * 8, to = stages + stage * bytes * (p.residual ? 2 : 1);
-    ptx::mbarrier_arrive_expect_tx(bar, bytes * (p.residual ? 2 : 1));
-    ptx::bulk_load(to, static_cast<const T*>(p.in) + row * p.pitch, bytes, bar);
-    if (p.residual) ptx::bulk_load(to + bytes, static_cast<const T*>(p.residual) + row * p.pitch, bytes, bar);
-  }
-};
-/// Refills a stage once its row is in registers.
-template <class T>
-struct Refill {
-  const Stream<T>& stream;
-  int64_t row;
-  int stage;
-  __device__ __forceinline__ void operator()() const {
-    if (threadIdx.x == 0 && row < stream.p.rows) stream.fetch(row, stage);
-  }
-};
-
-template <class T, int kPacks, Norm kNorm>
-__global__ void __launch_bounds__(most_threads(kPacks)) streamed_rows(const __grid_constant__ RowParams p) {
-  extern __shared__ __align__(16) unsigned char buffer[];
-  __shared__ float scratch[3][32];
-  __shared__ uint64_t barriers[4];
-  const Stream<T> stream{p, ptx::smem_address(buffer), ptx::smem_address(barriers), int(p.cols * sizeof(T))};
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < p.stages; s++) ptx::mbarrier_init(stream.full + s * 8, 1);
-    ptx::fence_mbarrier_init();
-    for (int s = 0; s < p.stages; s++)
-      if (blockIdx.x + int64_t(s) * gridDim.x < p.rows) stream.fetch(blockIdx.x + int64_t(s) * gridDim.x, s);
-  }
-  __syncthreads();
-  int stage = 0, phase = 0;
-  for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
-    ptx::mbarrier_wait(stream.full + stage * 8, phase);
-    const T* in = reinterpret_cast<const T*>(buffer + stage * stream.bytes * (p.residual ? 2 : 1));
-    RowPart<T, kPacks, true> row;
-    row.load(in, int(p.cols));
-    if (kNorm != Norm::kSoftmax && p.residual)
-      row.add(in + p.cols, p.sum_out ? static_cast<T*>(p.sum_out) + r * p.pitch : nullptr, int(p.cols));
-    float scale, shift;
-    statistics<kNorm>(row, p, scratch, &scale, &shift, Refill<T>{stream, r + int64_t(p.stages) * gridDim.x, stage});
-    write_row<kNorm>(row, static_cast<T*>(p.out) + r * p.pitch, p, scale, shift);
-    if (++stage == p.stages) stage = 0, phase ^= 1;
-    __syncthreads();  // scratch is used again
-  }
-}
-
-template <class T, int kPacks, Norm kNorm>
-void launch_part(RowParams p, bool wide, int threads, cudaStream_t stream) {
-  if (const int64_t most = 224 * 1024; !wide || p.cols * int64_t(sizeof(T)) * (p.residual ? 2 : 1) > most) {
-    one_row<T, kPacks, kNorm><<<unsigned(p.rows), threads, 0, stream>>>(p);
-    return;
-  }
-  const int stage = int(p.cols * sizeof(T)) * (p.residual ? 2 : 1);
-  // Three rows ahead in at most a quarter of shared memory; long rows take two in up to all of it.
-  p.stages = stage * 3 <= 56 * 1024 ? 3 : stage * 2 <= 224 * 1024 ? 2 : 1;
-  const int shared = stage * p.stages;
-  auto kernel = streamed_rows<T, kPacks, kNorm>;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-  int device = 0, sms = 1, per_sm = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel, threads, shared);
-  const int64_t most = int64_t(sms) * (per_sm > 0 ? per_sm : 1);
-  kernel<<<unsigned(p.rows < most ? p.rows : most), threads, shared, stream>>>(p);
-}
-
 template <class T, Norm kNorm>
-void launch_rows(const RowParams& p, bool wide, cudaStream_t stream) {
+cudaError_t launch_rows(const RowParams& p, bool wide, cudaStream_t stream) {
   const int64_t packs = (p.cols + Pack<T>::kCount - 1) / Pack<T>::kCount;
-  const int per_thread = packs <= 64 ? 1 : packs <= 256 ? 2 : packs <= 1024 ? 4 : packs <= 4096 ? 8 : 16;
+  const int per_thread = packs <= 64 ? 1 : packs <= 1024 ? 2 : packs <= 2048 ? 4 : packs <= 4096 ? 8 : 16;
   const int threads = int((packs + per_thread - 1) / per_thread + 31) / 32 * 32;
+  const auto go = [&](auto part) {
+    return launch_overlapped(wide ? one_row<T, part, kNorm, true> : one_row<T, part, kNorm, false>, p.rows, threads, 0, stream, p);
+  };
   switch (per_thread) {
-    case 1: launch_part<T, 1, kNorm>(p, wide, threads, stream); break;
-    case 2: launch_part<T, 2, kNorm>(p, wide, threads, stream); break;
-    case 4: launch_part<T, 4, kNorm>(p, wide, threads, stream); break;
-    case 8: launch_part<T, 8, kNorm>(p, wide, threads, stream); break;
-    default: launch_part<T, 16, kNorm>(p, wide, threads, stream); break;
+    case 1: return go(std::integral_constant<int, 1>{});
+    case 2: return go(std::integral_constant<int, 2>{});
+    case 4: return go(std::integral_constant<int, 4>{});
+    case 8: return go(std::integral_constant<int, 8>{});
+    default: return go(std::integral_constant<int, 16>{});
   }
 }
 
@@ -300,26 +277,27 @@ Status run(const RowParams& p, DType dtype, cudaStream_t stream) {
     if (!aligned(all[i], size)) return bad(names[i], "is misaligned for its type");
     wide = wide && aligned(all[i], 16);
   }
-  with_element(dtype, [&](auto zero) { launch_rows<decltype(zero), kNorm>(p, wide, stream); });
-  return launched(cudaGetLastError());
+  cudaError_t e = cudaSuccess;
+  with_element(dtype, [&](auto zero) { e = launch_rows<decltype(zero), kNorm>(p, wide, stream); });
+  return launched(e);
 }
 
 }  // namespace
 
 Status softmax(void* out, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch,
                cudaStream_t stream) {
-  return run<Norm::kSoftmax>({out, nullptr, in, nullptr, nullptr, nullptr, 0.f, rows, cols, pitch, 1}, dtype, stream);
+  return run<Norm::kSoftmax>({out, nullptr, in, nullptr, nullptr, nullptr, 0.f, rows, cols, pitch}, dtype, stream);
 }
 Status layernorm(void* out, void* sum_out, const void* in, const void* residual, const void* gamma,
                  const void* beta, float eps, DType dtype, int64_t rows, int64_t cols, int64_t pitch,
                  cudaStream_t stream) {
   if (sum_out && !residual) return bad("sum_out", "needs a residual");
-  return run<Norm::kLayer>({out, sum_out, in, residual, gamma, beta, eps, rows, cols, pitch, 1}, dtype, stream);
+  return run<Norm::kLayer>({out, sum_out, in, residual, gamma, beta, eps, rows, cols, pitch}, dtype, stream);
 }
 Status rmsnorm(void* out, void* sum_out, const void* in, const void* residual, const void* gamma, float eps,
                DType dtype, int64_t rows, int64_t cols, int64_t pitch, cudaStream_t stream) {
   if (sum_out && !residual) return bad("sum_out", "needs a residual");
-  return run<Norm::kRms>({out, sum_out, in, residual, gamma, nullptr, eps, rows, cols, pitch, 1}, dtype, stream);
+  return run<Norm::kRms>({out, sum_out, in, residual, gamma, nullptr, eps, rows, cols, pitch}, dtype, stream);
 }
 
 }  // namespace orrery::kernels

@@ -215,6 +215,7 @@ int main(int argc, char** argv) {
   std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false},
                              {B, 1, 4, 2, 300, 300, 128, true, false}, {H, 2, 2, 2, 1, 400, 64, false, false},
                              {B, 1, 2, 2, 260, 100, 128, true, false}, {H, 2, 2, 2, 77, 77, 64, true, true}, {B, 1, 1, 1, 2100, 2100, 128, true, false},
+                             {B, 1, 1, 1, 2100, 2300, 128, true, false, 2049}, {B, 1, 43, 43, 260, 64, 64, false, false},
                              {B, 1, 2, 1, 300, 400, 128, true, false, 70}, {H, 1, 1, 1, 290, 290, 64, true, false, 129}, {B, 1, 2, 2, 140, 300, 128, false, false, 0, true},
                              {H, 1, 2, 1, 200, 200, 64, true, false, 0, true}};
   if (!small)
@@ -229,7 +230,7 @@ int main(int argc, char** argv) {
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128}) {
-        for (int64_t window : {1, 64, 200, 1000, 100000})
+        for (int64_t window : {1, 64, 200, 1000, 2050, 100000})
           for (int64_t n : {333, 2500}) cases.push_back({t, 1, 4, 2, n, n + 70, dim, true, false, window});
         for (bool causal : {false, true})
           for (int64_t n : {1, 257, 1024, 3000}) cases.push_back({t, 2, 4, 2, n, n, dim, causal, false, 0, true});
