@@ -85,7 +85,8 @@ double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, c
   if (b.causal && b.free[kTokens] > 4 * b.free[kSeqs] && keys > 0) {
     // Tiles on the diagonal are computed whole, and the block with the longest row of tiles ends last.
     compute *= 1 + kTileQ / 2 / std::max(kTileQ, keys / 2);
-    compute += std::min(1.0, line.ops / rate / 20e-6) * 2 * op.head_dim * 2 * kTileQ * keys / (rate / r.sms);
+    compute += std::min(1.0, line.ops / rate / (20e-6 * r.ramp / kRamp)) * 2 * op.head_dim * 2 * kTileQ *
+               keys / (rate / r.sms);
   }
   // Without cached state the keys are activations and pass through L2 many times; device memory sees them
   // once.
@@ -102,7 +103,7 @@ double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r
     double passes = line.activation / 2;  // what is read
     memory += passes / (op.lanes * 512 * 2 / (kSerialLoadCycles * r.cycle));
   }
-  double fixed = op.kind == OpKind::kReduce || op.kind == OpKind::kSelect ? kReduceRamp : 0;
+  double fixed = op.kind == OpKind::kReduce || op.kind == OpKind::kSelect ? kReduceRamp * r.ramp / kRamp : 0;
   t.compute = compute, t.memory = memory;
   t.bound = std::max(compute, memory) < fixed + r.kernel ? Bound::kLatency
             : compute > memory                           ? Bound::kCompute
@@ -216,9 +217,10 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r)
   double moved = bytes_moved(kind, group, bytes);
   if (network) return r.network_latency + moved / bandwidth;
   double doublings = std::log2(n) - 1;
-  double library = r.link_latency + 2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes);
+  double library =
+      r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.library_scale;
   bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.nccl_collectives;
-  return (one_shot ? r.link_latency + 1e-6 * doublings : library) + moved / bandwidth;
+  return (one_shot ? r.link_latency + 1e-6 * doublings * r.library_scale : library) + moved / bandwidth;
 }
 
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r) {

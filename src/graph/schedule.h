@@ -34,6 +34,7 @@ struct Rates {
   double sms = 0;
   double link = 0, link_latency = 0;        // NVLink: bytes/s on the bus, seconds
   double network = 0, network_latency = 0;  // between hosts
+  double library_scale = 1;                 // of what the library adds to a collective's latency
   bool nccl_collectives = false;            // no one-shot kernels: every collective is the library's
   double host = 0;                          // host link, bytes/s
   double host_latency = 15e-6;              // seconds before a copy between host and device moves

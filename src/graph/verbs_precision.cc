@@ -12,6 +12,7 @@ DType dtype_of(VerbWords& w) {
 
 void requant(VerbWords& w, Graph& g, Plan& p) {
   std::string target = w.word("target");
+  if (p.sparse24 && target.ends_with("weight")) w.refuse("the weights are 2:4 sparse already: give their format before sparsify");
   DType dtype = dtype_of(w);
   bool experts = w.accept("experts-only");
   bool matched = false;
