@@ -300,6 +300,25 @@ void memory(const Graph& g, const Plan& plan, const Program& program, const Clus
 
 }  // namespace
 
+double adapter_parameters(const Graph& graph, double rank) {
+  double sum = 0;
+  for (const Block& b : graph.blocks)
+    for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) {
+      const Op& op = graph.ops[i];
+      if (op.kind != OpKind::kContract) continue;
+      double in = 1, groups = op.grouped == kNoAxis ? 1 : graph.axes[op.grouped].extent;
+      for (AxisId axis : graph.tensors[op.in.front()].axes)
+        if (axis >= kFreeAxes) in *= graph.axes[axis].extent;
+      for (TensorId t : op.in) {
+        if (graph.tensors[t].cls != TensorClass::kWeight || !graph.tensors[t].linear) continue;
+        double all = graph.tensors[t].copies;
+        for (AxisId axis : graph.tensors[t].axes) all *= graph.axes[axis].extent;
+        sum += rank * (in + all / groups / in) * groups * b.repeat;
+      }
+    }
+  return sum;
+}
+
 TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q) {
   for (double value : {q.sequence, q.global_batch, q.micro_batch})
     if (!(value >= 1 && value < 1e9))
@@ -321,16 +340,7 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   ParameterCount count = count_parameters(graph);
   a.parameters = count.total;
   a.trainable = count.total;
-  if (plan.adapter_rank > 0) {
-    a.trainable = 0;
-    for (const Block& b : graph.blocks)
-      for (std::uint32_t t = b.first_tensor; t < b.first_tensor + b.tensor_count; ++t)
-        if (graph.tensors[t].linear) {
-          double in = graph.axes[graph.tensors[t].axes.front()].extent, all = 1;
-          for (AxisId x : graph.tensors[t].axes) all *= graph.axes[x].extent;
-          a.trainable += plan.adapter_rank * (in + all / in) * b.repeat;
-        }
-  }
+  if (plan.adapter_rank > 0) a.trainable = adapter_parameters(graph, plan.adapter_rank);
   memory(graph, plan, program, cluster, q, a);
 
   Passes t = measure_passes(program, q, rates);

@@ -52,6 +52,9 @@ double activation_bytes(const Graph& graph, const Plan& plan, double sequence, d
 // Forward and backward operations per token: 3 x (2 x matmul parameters + attention), the usual model FLOPs.
 double training_flops_per_token(const Graph& graph, double sequence, bool causal);
 
+// Parameters of low-rank adapters on every linear layer: rank x (inputs + outputs) of each matrix, each expert's included.
+double adapter_parameters(const Graph& graph, double rank);
+
 TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster,
                   const TrainQuestion& question);
 

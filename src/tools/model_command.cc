@@ -117,7 +117,7 @@ struct TrainOptions {
   TrainQuestion question;
   int zero = 0, interleave = 1;
   bool sequence_parallel = false, math_attention = false, dropout = false;
-  std::string recompute = "none", precision = "bf16";
+  std::string recompute, precision = "bf16";  // no recompute: what --do says, or none
 };
 
 int train_command(const Common& common, TrainOptions o, bool dp_given) {
@@ -133,7 +133,7 @@ int train_command(const Common& common, TrainOptions o, bool dp_given) {
   if (o.interleave > 1) plan.schedule = PipelineSchedule::kInterleaved;
   plan.compute = parse_dtype(o.precision);
   common.apply(graph, plan);
-  apply_verb("recompute " + o.recompute, graph, plan);
+  if (!o.recompute.empty()) apply_verb("recompute " + o.recompute, graph, plan);
   Cluster cluster = parse_cluster(common.gpu);
   if (!dp_given) plan.dp = std::max(1, cluster.gpus / (plan.tp * plan.pp * plan.cp));
   cluster.gpus = std::max(cluster.gpus, common.gpu.find(':') == std::string::npos ? plan.gpus() : 0);
@@ -228,7 +228,7 @@ int model_command(const std::vector<std::string>& args) {
   train_app->add_option("--interleave", train_o.interleave, "model chunks a pipeline stage");
   train_app->add_flag("--sequence-parallel", train_o.sequence_parallel,
                       "divide the rest of the activations too");
-  train_app->add_option("--recompute", train_o.recompute, "none, selective or full")->capture_default_str();
+  train_app->add_option("--recompute", train_o.recompute, "none, selective or full (none when not given)");
   train_app->add_option("--precision", train_o.precision, "bf16, fp16 or fp8")->capture_default_str();
   train_app->add_flag("--math-attention", train_o.math_attention,
                       "score matrices are stored (no flash attention)");

@@ -250,6 +250,13 @@ Graph llama8b_training() {
   return build_transformer(load_transformer("Llama-3.1-8B"), o);
 }
 
+// LoRA of rank 16 on all linear layers of Llama-3.1-8B: 41,943,040 parameters, as its libraries print.
+TEST(B6, LowRankAdapters) {
+  BuildOptions o;
+  o.training = true;
+  EXPECT_EQ(adapter_parameters(build_transformer(load_transformer("Llama-3.1-8B"), o), 16), 41943040.0);
+}
+
 TEST(B9, LongestPlainSequenceOnH100) {
   double longest = longest_sequence(llama8b_training(), long_sequence_plan(false, false, false),
                                     {load_profile("h100"), 1}, {});
