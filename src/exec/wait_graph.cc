@@ -325,7 +325,8 @@ class Builder {
   bool released_before(int index, size_t i, const MbarrierHistory& h) {
     for (const MbarrierNote& a : h.arrivers)
       for (const Lanes& l : state_.groups[i].lanes)
-        if (a.warp == l.warp && (a.lanes & l.mask)) {
+        if (a.act == MbarrierAct::arrive && graph_.resources[size_t(index)].missing == 0) continue;  // bytes are missing
+        else if (a.warp == l.warp && (a.lanes & l.mask)) {
           release_edge(index, i, fmt::format("{} in phase {}, at {}", a.act == MbarrierAct::bytes ? "sent bytes there" : "arrived there", a.phase, to_string(code_place(*a.code, a.pc))));
           return true;
         }

@@ -38,6 +38,8 @@ class Causes {
       else if (t.kind == WaitKind::lanes) lane_causes(t);
       else if (t.kind == WaitKind::warpgroup) warpgroup_causes(t);
     }
+    if (graph_.circle.size() > 3 && std::all_of(graph_.resources.begin(), graph_.resources.end(), [](const Resource& x) { return x.kind == WaitKind::barrier; }))
+      say("each of these barriers waits for threads that stand at another one of them: they come to the barriers in different order, or some leave one out");
     if (graph_.livelock) memory_causes();
   }
 
@@ -118,13 +120,23 @@ class Causes {
 
   void no_arrival_ever(const Thing& t, const Resource& r) {
     const bool first_move = mbarrier::phase(*t.word) == 0 && graph_.waiters.size() > 1;
-    if (first_move && !graph_.circle.empty()) {
-      say(fmt::format("nobody has ever arrived on {}, and those who could wait themselves: a wait for parity 0 of a fresh mbarrier waits for its first phase. The first wait of a producer "
-                      "for an empty stage must ask for parity 1, which passes at once",
-                      r.name));
-      return;
-    }
     const std::string where = arrival_lines();
+    if (first_move && !graph_.circle.empty()) {
+      std::string fresh;  // all mbarriers that are waited for without anybody having come
+      for (size_t i = 0; i < state_.things.size(); i++) {
+        const Thing& other = state_.things[i];
+        const MbarrierHistory* h = other.kind == WaitKind::mbarrier ? history_of(other) : nullptr;
+        if (!h) continue;
+        if (h->arrivers.empty()) fresh += (fresh.empty() ? "" : " and ") + graph_.resources[i].name;
+        else if (h->phases)
+          return say(fmt::format("nobody has ever arrived on {}, although {} has completed {}: those who waited for that must arrive on {} when they have used what it told them of{}", r.name,
+                                 graph_.resources[i].name, plural(h->phases, "phase"), r.name,
+                                 where.empty() ? " (the kernel has no mbarrier.arrive)" : " (the kernel arrives in " + where + ")"));
+      }
+      return say(fmt::format("nobody has ever arrived on {}: each side waits for the other to begin. A wait for parity 0 of a fresh mbarrier waits for its first phase, one for parity 1 "
+                             "passes at once: a producer's first wait for an empty stage must ask for parity 1",
+                             fresh));
+    }
     say(fmt::format("nobody has ever arrived on {}: {}", r.name,
                     where.empty() ? "the kernel has no mbarrier.arrive at all" : "an arrival is missing, or is made on another mbarrier (the kernel arrives in " + where + ")"));
   }

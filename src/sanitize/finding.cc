@@ -53,8 +53,11 @@ Place place_of(const exec::Where& where, int lane) {
 }
 
 namespace {
+/// A line of the source is one place, however often the compiler has unrolled it, but not however often it was inlined.
 std::string key_of(const Place& p) {
-  return fmt::format("{}|{}|{}|{}|{}|{}", p.kernel, p.function, p.source_file, p.source_line, p.ptx_line, p.source_line ? "" : p.instruction);
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}", p.kernel, p.function, p.source_file, p.source_line, p.source_line ? 0 : p.ptx_line, p.source_line ? "" : p.instruction);
+  for (const Place::Call& c : p.called_from) key += fmt::format("|{}:{}", c.file, c.line);
+  return key;
 }
 
 ordered_json json_of(const Place& p) {
