@@ -3,7 +3,8 @@
 // Every warp counts: its clock goes up when a lane of it releases. An access is stamped (block, thread, clock of the
 // thread's warp); a thread that acquires learns how far other threads were. What a thread knows is a Knowledge: per
 // block that it knows of, one number per warp ("all lanes up to here") and exceptions for single lanes. Knowledge is
-// shared and never changed, so that a barrier gives all threads of a block one object.
+// shared and does not change (but where a block alone holds it: RaceOrder::quick_barrier), so that a barrier gives all threads
+// of a block one object.
 //
 //   release(w, lanes)     what the lanes know, with their own past added; the warp's clock goes up
 //   acquire(w, lanes, k)  the lanes also know k

@@ -169,6 +169,17 @@ void RaceOrder::barrier_complete(const CtaContext& cta, uint32_t number) {
   }
 }
 
+/// What all warps of a block know of it, when nobody but they holds that: then it can grow where it is.
+static BlockKnowledge* sole_knowledge(const BlockOrder& b, const KnowledgePtr& common) {
+  if (!common) return nullptr;
+  long holders = 0;
+  for (const WarpOrder& w : b.warps) holders += 1 + (w.quick_known == common);
+  if (common.use_count() != holders) return nullptr;
+  for (const auto& [serial, known] : common->blocks)
+    if (serial == b.serial) return known.use_count() == 1 && known->lanes.empty() ? const_cast<BlockKnowledge*>(known.get()) : nullptr;
+  return nullptr;
+}
+
 bool RaceOrder::quick_barrier(const CtaContext& cta, uint32_t number) {
   BlockOrder& b = block(cta);
   BlockOrder::Gather& gather = b.barriers[number & 15];
@@ -179,11 +190,16 @@ bool RaceOrder::quick_barrier(const CtaContext& cta, uint32_t number) {
     if (!w.fences.empty() || !w.clock.uniform || w.clock.common != common) return false;
   for (uint32_t i = 0; i < cta.n_warps; i++)
     if (cta.warps[i].live) gather.whole.emplace_back(i, b.warps[i].clock.clock++);
+  arrivals.before.clear();
+  if (BlockKnowledge* own = gather.whole.size() == b.warps.size() ? sole_knowledge(b, common) : nullptr) {
+    for (const auto& [warp, clock] : gather.whole) own->add_warp(warp, clock);
+    gather.whole.clear();
+    return true;
+  }
   const KnowledgePtr met = with_pasts(common, b.serial, gather.whole);
   for (uint32_t i = 0; i < cta.n_warps; i++)
     if (cta.warps[i].live) b.warps[i].clock.common = met;
   gather.whole.clear();
-  arrivals.before.clear();
   return true;
 }
 
