@@ -5,7 +5,9 @@
 // contenders take turns. Floors are the project's promises (docs/performance.md). Results are compared with sums in
 // double precision.
 //
-//   orrery_bench_hopper [--quick]
+// --checks: what `orrery check` costs on the same kernels instead, as multiples of the CPU time of a plain run.
+//
+//   orrery_bench_hopper [--quick] [--checks]
 #include <fmt/format.h>
 #include <time.h>
 
@@ -27,6 +29,7 @@
 #include "lower/program.h"
 #include "measure.h"
 #include "ptx/module.h"
+#include "sanitize/checker.h"
 
 namespace {
 
@@ -44,7 +47,16 @@ void on_threads(int n, const std::function<void(int, int)>& f) {
 
 class Runner {
  public:
-  Runner() : compiler_(jit::mode_from_environment(jit::Mode::synchronous)) {
+  /// `checks`: as `orrery check --checks` has them; null: none.
+  explicit Runner(const char* checks = nullptr) {
+    if (checks) {
+      sanitize::Options options;
+      sanitize::add_checks(checks, options);
+      checker_ = std::make_unique<sanitize::Checker>(options, memory_);
+      machine_.observer = checker_.get();
+      observe_ = checker_->wants();
+    }
+    compiler_ = std::make_unique<jit::Compiler>(jit::mode_from_environment(jit::Mode::synchronous), observe_);
     std::ifstream in(ORRERY_BENCH_PTX);
     std::stringstream text;
     text << in.rdbuf();
@@ -52,13 +64,14 @@ class Runner {
     module_ = ptx::parse(text.str(), diagnostics);
     for (const auto& d : diagnostics) fmt::print(stderr, "{}: {}\n", d.loc.line, d.message);
     machine_.memory = &memory_;
-    machine_.code = &compiler_;
+    machine_.code = compiler_.get();
     machine_.options.threads = kThreads;
   }
   template <class T>
   T* make(size_t n) {
     T* p = reinterpret_cast<T*>(memory_.allocate(n * sizeof(T), exec::MemoryKind::device, 0));
     if (!p) throw std::bad_alloc();
+    if (checker_) tell_of(p, n * sizeof(T));
     return p;
   }
   /// A map of rows of `columns` elements, copied in boxes of `rows_in_box` rows of 128 bytes.
@@ -81,7 +94,22 @@ class Runner {
     if (r.fault) throw std::runtime_error(r.fault->message);
   }
 
+ public:
+  size_t findings() { return checker_ ? checker_->findings().size() : 0; }
+
  private:
+  /// The memory was made before anybody listened, and the host writes it.
+  void tell_of(void* p, size_t bytes) {
+    exec::Allocation made;
+    made.address = reinterpret_cast<uint64_t>(p);
+    made.size = bytes;
+    checker_->allocated(made);
+    exec::HostWork fill;
+    fill.op = exec::HostOp::fill;
+    fill.destination = made.address;
+    fill.width = bytes;
+    checker_->performed(fill);
+  }
   exec::Launch& find(const std::string& name) {
     if (const auto it = launches_.find(name); it != launches_.end()) return it->second;
     for (uint32_t f = 0; f < module_.functions.size(); f++) {
@@ -91,7 +119,7 @@ class Runner {
       addresses.function.assign(module_.functions.size(), 0);
       const lower::KernelPrograms programs = lower::lower_kernel(module_, f, addresses);
       exec::Launch l;
-      l.kernel = exec::make_kernel(programs, addresses);
+      l.kernel = exec::make_kernel(programs, addresses, observe_);
       l.params.resize(programs.entry->param_bytes);
       for (const auto& p : programs.entry->params) offsets_[name].push_back(p.offset);
       for (size_t i = 0; i < offsets_[name].size(); i++)
@@ -104,7 +132,9 @@ class Runner {
   ptx::Module module_;
   exec::DeviceMemory memory_;
   exec::Machine machine_;
-  jit::Compiler compiler_;
+  std::unique_ptr<sanitize::Checker> checker_;
+  unsigned observe_ = 0;
+  std::unique_ptr<jit::Compiler> compiler_;
   std::map<std::string, exec::Launch> launches_;
   std::map<std::string, std::vector<size_t>> offsets_, sizes_;
 };
@@ -224,10 +254,49 @@ bool copies(Runner& r, size_t megabytes, int rounds) {
   return met;
 }
 
+/// CPU seconds of the second of two runs.
+double seconds_of(const std::function<void()>& run) {
+  run();
+  const double start = bench::cpu_seconds();
+  run();
+  return bench::cpu_seconds() - start;
+}
+
+/// The products and the copies under `orrery check`: memcheck, all checks.
+int checked(int n, size_t megabytes) {
+  fmt::print("{:<12} {:>10} {:>10} {:>10}\n", "kernel", "run", "memcheck", "all checks");
+  std::map<std::string, std::vector<double>> seconds;
+  size_t findings = 0;
+  for (const char* checks : {static_cast<const char*>(nullptr), "memcheck", "all"}) {
+    Runner r(checks);
+    for (const bool fp8 : {false, true}) {
+      const Product p(r, fp8 ? "gemm_e4m3" : "gemm_bf16", n, fp8);
+      seconds[p.kernel].push_back(seconds_of([&] { p.run(r, false); }));
+    }
+    const size_t rows = (megabytes << 20) / 128;
+    exec::TensorMap *from = r.map(kTypeU8, r.make<uint8_t>(rows * 128), 128, rows, 256), *to = r.map(kTypeU8, r.make<uint8_t>(rows * 128), 128, rows, 256);
+    const exec::Dim3 grid{uint32_t(rows / 256 / 32)};
+    const uint32_t shared = 2 * 32768 + 1024;
+    seconds["fetch"].push_back(seconds_of([&] { r.run("fetch", grid, {32}, shared, {uint64_t(from), 32}, false); }));
+    seconds["spill"].push_back(seconds_of([&] { r.run("spill", grid, {32}, shared, {uint64_t(to), 32}, false); }));
+    seconds["copy"].push_back(seconds_of([&] { r.run("copy", grid, {32}, shared, {uint64_t(from), uint64_t(to), 32}, false); }));
+    findings += r.findings();
+  }
+  bool met = true;
+  for (const auto& [name, t] : seconds) {
+    fmt::print("{:<12} {:>8.1f}ms {:>9.1f}x {:>9.1f}x\n", name, t[0] * 1e3, t[1] / t[0], t[2] / t[0]);
+    met &= t[1] <= 3 * t[0] && t[2] <= 15 * t[0];
+  }
+  fmt::print("memcheck at most 3x, all checks at most 15x: {}; {} findings\n", met ? "met" : "MISSED", findings);
+  return met && !findings ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
+  const auto has = [&](const char* option) { return std::find(argv + 1, argv + argc, std::string(option)) != argv + argc; };
+  const bool quick = has("--quick");
+  if (has("--checks")) return checked(quick ? 512 : 1024, quick ? 32 : 256);
   Runner runner;
   bool met = products(runner, quick ? 512 : 1024, quick ? 3 : 9);
   met &= copies(runner, quick ? 32 : 256, quick ? 3 : 9);

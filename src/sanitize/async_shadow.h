@@ -18,11 +18,24 @@ class AsyncShadow {
   static constexpr uint32_t kReaders = 4;  // asynchronous readers kept per unit: one per warpgroup
   struct Store {
     uint32_t site = 0, clock = 0;          // site 0: none
+    bool operator==(const Store&) const = default;
   };
 
   AsyncShadow(uint32_t bytes, uint32_t warps)
       : warps_(warps), stores((bytes + 3) / 4), writer((bytes + 3) / 4), readers((bytes + 15) / 16), loads(size_t((bytes + 15) / 16) * warps),
         load_site((bytes + 15) / 16) {}
+
+  bool fits(uint32_t bytes, uint32_t warps) const { return warps == warps_ && (bytes + 3) / 4 == stores.size(); }
+  /// As new.
+  void clear() {
+    sites_.resize(1);
+    numbers_.clear();
+    stores.assign(stores.size(), {});
+    writer.assign(writer.size(), 0);
+    readers.assign(readers.size(), {});
+    loads.assign(loads.size(), 0);
+    load_site.assign(load_site.size(), 0);
+  }
 
   uint32_t& load_clock(uint64_t unit, uint32_t warp) { return loads[unit * warps_ + warp]; }
 

@@ -81,7 +81,10 @@ void Asynccheck::launch_begin(const RunState& run) {
     if (f) look(f.get());
 }
 
-void Asynccheck::launch_end(const RunState&, const LaunchResult&) { resident_.clear(); }
+void Asynccheck::launch_end(const RunState&, const LaunchResult&) {
+  resident_.clear();
+  spare_.clear();
+}
 
 Asynccheck::Resident& Asynccheck::at(const CtaContext& cta) {
   Resident& r = resident_[cta.cluster];
@@ -93,7 +96,15 @@ Asynccheck::Resident& Asynccheck::at(const CtaContext& cta) {
 
 AsyncShadow& Asynccheck::shadow(Resident& r, const CtaContext& cta) {
   auto& s = r.shared[&cta];
-  if (!s) s = std::make_unique<AsyncShadow>(cta.shared_bytes, cta.n_warps);
+  if (s) return *s;
+  if (!spare_.empty() && spare_.back()->fits(cta.shared_bytes, cta.n_warps)) {
+    s = std::move(spare_.back());
+    spare_.pop_back();
+    s->clear();
+  } else {
+    spare_.clear();
+    s = std::make_unique<AsyncShadow>(cta.shared_bytes, cta.n_warps);
+  }
   return *s;
 }
 
@@ -107,7 +118,9 @@ void Asynccheck::block_end(const CtaContext& cta) {
   if (!relevant_) return;
   Resident& r = at(cta);
   left_bytes(r, cta);
-  if (--r.blocks == 0) resident_.erase(cta.cluster);
+  if (--r.blocks) return;
+  for (auto& [block, shadow] : r.shared) spare_.push_back(std::move(shadow));
+  resident_.erase(cta.cluster);
 }
 
 std::vector<uint32_t>& Asynccheck::committed(Resident& r, const WarpContext& w, AsyncKind kind) {
@@ -186,8 +199,11 @@ void Asynccheck::check_reads(Resident& r, uint32_t id, const Moment& here, const
   AsyncShadow& s = shadow(r, *cta);
   const Operation& o = r.operations[id];
   bool said = false;
+  uint32_t known = id;         // an operation that is over; neighbours mostly have the same
+  AsyncShadow::Store ordered;  // a store that is in order
   for (uint64_t word = offset / 4; word < (offset + range.bytes + 3) / 4 && word < s.stores.size() && !said; word++) {
     const uint32_t writer = s.writer[word];
+    if ((!writer || writer == known) && s.stores[word] == ordered) continue;
     if (writer && writer != id && !over(r, here.warp, r.operations[writer])) {
       const Operation& w = r.operations[writer];
       report("copy-not-waited", here, fmt::format("this {} reads {}, which a {} may not have written yet", name_of(o.kind), bytes_of(word * 4), name_of(w.kind)), how_to_wait(w.kind, w.grouped),
@@ -205,6 +221,8 @@ void Asynccheck::check_reads(Resident& r, uint32_t id, const Moment& here, const
         said = true;
       }
     }
+    if (writer) known = writer;
+    ordered = s.stores[word];
   }
   for (uint64_t unit = offset / 16; unit < (offset + range.bytes + 15) / 16 && unit < s.readers.size(); unit++)
     s.readers[unit][size_t(here.warp / 4) % AsyncShadow::kReaders] = id;
@@ -229,21 +247,29 @@ void Asynccheck::check_writes(Resident& r, uint32_t id, const Moment& here, cons
     report("stage-reused", here, fmt::format("this {} writes {} while {} may still {} it", name_of(o.kind), bytes_of(at), by, what),
            "let those who use the stage say that they are done (after their own wait), and wait for that before the next copy into it", {{std::string("is used here"), other}}, at);
   };
+  uint32_t known = id;  // an operation that is over; neighbours mostly have the same
   for (uint64_t unit = offset / 16; unit < (offset + range.bytes + 15) / 16 && unit < s.readers.size(); unit++) {
     for (uint32_t reader : s.readers[unit])
-      if (reader && reader != id && !read_over(r, here.warp, r.operations[reader])) reused(unit * 16, name_of(r.operations[reader].kind), r.operations[reader].issue, "read");
+      if (!reader || reader == known) continue;
+      else if (read_over(r, here.warp, r.operations[reader])) known = reader;
+      else if (reader != id) reused(unit * 16, name_of(r.operations[reader].kind), r.operations[reader].issue, "read");
     const int first = int(cta->cluster_rank * cta->n_warps);
     for (uint32_t w = 0; w < cta->n_warps && !said; w++) {
       const uint32_t clock = s.load_clock(unit, w);
+      if (!clock) continue;
       Moment load = s.moment({s.load_site[unit], clock});
       load.warp = first + int(w);
-      if (clock && !r.order->knows(here.warp, load)) reused(unit * 16, "another warp", load, "read");
+      if (!r.order->knows(here.warp, load)) reused(unit * 16, "another warp", load, "read");
     }
     s.readers[unit] = {};
   }
+  known = id;
   for (uint64_t word = offset / 4; word < (offset + range.bytes + 3) / 4 && word < s.writer.size(); word++) {
     const uint32_t writer = s.writer[word];
-    if (writer && writer != id && !said && !over(r, here.warp, r.operations[writer])) reused(word * 4, name_of(r.operations[writer].kind), r.operations[writer].issue, "write");
+    if (writer && writer != known && !said) {
+      if (writer != id && !over(r, here.warp, r.operations[writer])) reused(word * 4, name_of(r.operations[writer].kind), r.operations[writer].issue, "write");
+      else known = writer;
+    }
     if (s.stores[word].site && !said && !r.order->knows(here.warp, s.moment(s.stores[word]))) reused(word * 4, "another warp", s.moment(s.stores[word]), "write");
     s.writer[word] = id;
     s.stores[word] = {};

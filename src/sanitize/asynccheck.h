@@ -105,6 +105,7 @@ class Asynccheck : public exec::Observer {
   Collector& collector_;
   bool relevant_ = false;   // the kernel has asynchronous instructions or mbarriers
   std::map<const exec::ClusterContext*, Resident> resident_;
+  std::vector<std::unique_ptr<AsyncShadow>> spare_;   // of blocks that have ended, all of one size
   std::map<uint64_t, ChangedMap> maps_;
 };
 
