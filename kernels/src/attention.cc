@@ -36,8 +36,9 @@ bool encode(CUtensorMap* map, const void* data, DType t, const Strides& s, int64
 
 Status check(const AttentionArgs& a) {
   constexpr int64_t kMax = 1 << 24;
-  const struct { const char* name; int64_t value; } sizes[] = {
-      {"batch", a.batch}, {"heads", a.heads}, {"kv_heads", a.kv_heads}, {"seq_q", a.seq_q}, {"seq_k", a.seq_k}};
+  const struct { const char* name; int64_t value; } sizes[] = {{"batch", a.batch},   {"heads", a.heads}, {"kv_heads", a.kv_heads}, {"seq_q", a.seq_q},
+                                                               {"seq_k", a.seq_k}, {"q_rows", a.q_rows}, {"k_rows", a.k_rows}};
+  const bool lengths = a.q_starts;
   for (const auto& it : sizes)
     if (it.value < 0 || it.value > kMax) return bad(it.name, "must be in [0, 2^24]");
   if (a.dtype != DType::kBF16 && a.dtype != DType::kF16) return bad("dtype", "must be bf16 or f16");
@@ -47,12 +48,18 @@ Status check(const AttentionArgs& a) {
   if (a.window < 0 || (a.window > 0 && (!a.causal || a.sigmoid))) return bad("window", "must not be negative, and needs causal softmax");
   if (!std::isfinite(a.sigmoid_bias) || (a.sigmoid_bias != 0 && !a.sigmoid)) return bad("sigmoid_bias", "must be finite, and needs sigmoid");
   if (a.sigmoid && a.lse) return bad("lse", "must be null for sigmoid");
-  if (a.batch == 0 || a.heads == 0 || a.seq_q == 0) return {};
+  if (!a.q_starts != !a.k_starts) return bad(a.q_starts ? "k_starts" : "q_starts", "is null while the other is not");
+  if (!aligned(a.q_starts, 4)) return bad("q_starts", "is misaligned");
+  if (!aligned(a.k_starts, 4)) return bad("k_starts", "is misaligned");
+  if (lengths && (a.window > 0 || a.sigmoid)) return bad(a.sigmoid ? "sigmoid" : "window", "is not for sequences of their own lengths");
+  if (a.batch == 0 || a.heads == 0 || a.seq_q == 0 || (lengths && a.q_rows == 0)) return {};
+  if (lengths && a.k_rows == 0) return bad("k_rows", "must not be 0");
   if (a.seq_k == 0) return bad("seq_k", "must not be 0");
-  if (Status s = check_tensor("q", "q_strides", a.q, a.q_strides, a.batch, a.seq_q, a.heads, a.dim); !s.ok()) return s;
-  if (Status s = check_tensor("k", "k_strides", a.k, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim); !s.ok()) return s;
-  if (Status s = check_tensor("v", "v_strides", a.v, a.v_strides, a.batch, a.seq_k, a.kv_heads, a.dim); !s.ok()) return s;
-  if (Status s = check_tensor("out", "out_strides", a.out, a.out_strides, a.batch, a.seq_q, a.heads, a.dim); !s.ok())
+  const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
+  if (Status s = check_tensor("q", "q_strides", a.q, a.q_strides, batch, queries, a.heads, a.dim); !s.ok()) return s;
+  if (Status s = check_tensor("k", "k_strides", a.k, a.k_strides, batch, keys, a.kv_heads, a.dim); !s.ok()) return s;
+  if (Status s = check_tensor("v", "v_strides", a.v, a.v_strides, batch, keys, a.kv_heads, a.dim); !s.ok()) return s;
+  if (Status s = check_tensor("out", "out_strides", a.out, a.out_strides, batch, queries, a.heads, a.dim); !s.ok())
     return s;
   if (!aligned(a.lse, 4)) return bad("lse", "is misaligned");
   if (a.out == a.q || a.out == a.k || a.out == a.v) return bad("out", "overlaps an input");
@@ -63,19 +70,22 @@ Status check(const AttentionArgs& a) {
 
 Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (Status s = check(a); !s.ok()) return s;
-  if (a.batch == 0 || a.heads == 0 || a.seq_q == 0) return {};
+  const bool lengths = a.q_starts;
+  if (a.batch == 0 || a.heads == 0 || a.seq_q == 0 || (lengths && a.q_rows == 0)) return {};
   AttentionParams p{};
   p.q_tiles = int((a.seq_q + 127) / 128);
   // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
   // Neighbours with a window see different keys at both ends, which a short window does not make up for.
-  p.cluster = a.window > 0 && a.window < 2048 ? 1 : a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
+  p.cluster = lengths || (a.window > 0 && a.window < 2048) ? 1 : a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
   const int kv_rows = attention_keys(a.causal) / p.cluster;
-  if (!encode(&p.q, a.q, a.dtype, a.q_strides, a.batch, a.seq_q, a.heads, a.dim, 128) ||
-      !encode(&p.k, a.k, a.dtype, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kv_rows) ||
-      !encode(&p.v, a.v, a.dtype, a.v_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kv_rows) ||
-      !encode(&p.out, a.out, a.dtype, a.out_strides, a.batch, a.seq_q, a.heads, a.dim, 16))
+  const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
+  if (!encode(&p.q, a.q, a.dtype, a.q_strides, batch, queries, a.heads, a.dim, 128) ||
+      !encode(&p.k, a.k, a.dtype, a.k_strides, batch, keys, a.kv_heads, a.dim, kv_rows) ||
+      !encode(&p.v, a.v, a.dtype, a.v_strides, batch, keys, a.kv_heads, a.dim, kv_rows) ||
+      !encode(&p.out, a.out, a.dtype, a.out_strides, batch, queries, a.heads, a.dim, 16))
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
-  p.lse = a.lse;
+  p.lse = a.lse, p.q_starts = a.q_starts, p.k_starts = a.k_starts, p.q_rows = int(a.q_rows), p.k_rows = int(a.k_rows);
+  p.rows_out = a.out, p.out_seq = a.out_strides.seq, p.out_head = a.out_strides.head;
   p.batch = int(a.batch), p.heads = int(a.heads), p.seq_q = int(a.seq_q), p.seq_k = int(a.seq_k);
   p.heads_per_kv = int(a.heads / a.kv_heads);
   p.offset = int(a.seq_k - a.seq_q);

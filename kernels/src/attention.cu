@@ -1,5 +1,6 @@
 // Attention forward: softmax(scale Q K') V by tiles of 128 queries, for head dimensions 64 and 128; or sigmoid(...) V, which
-// has no maximum to follow and nothing to rescale; masks: causal, and causal within a window.
+// has no maximum to follow and nothing to rescale; masks: causal, and causal within a window; sequences of one length, or of
+// their own lengths one after the other.
 //
 // A persistent CTA has a producer thread and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
 // in tiles of 128 or 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
@@ -29,10 +30,11 @@ constexpr int kQueries = 128, kThreads = 384;
 
 enum class Mask { kNone, kCausal, kWindow };
 
-template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_>
+template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_, bool kLengths_ = false>
 struct Shape {
   using T = T_;
   static constexpr int kCluster = kCluster_;
+  static constexpr bool kLengths = kLengths_;  // sequences of their own lengths
   static constexpr int kDim = kDim_, kSlabs = kDim / 64, kStages = 2;
   static constexpr bool kCausal = kMask_ != Mask::kNone, kWindow = kMask_ == Mask::kWindow, kSigmoid = kSigmoid_;
   // Without a mask the keys come 160 at a time: fewer turns and rescalings, as many as shared memory allows.
@@ -77,7 +79,22 @@ constexpr int kNoMore = -1, kSkip = -2;
 struct Work {
   int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
   int first = 0;                     // tile of keys
+  int q_base = 0, k_base = 0, seq_q = 0, seq_k = 0, offset = 0;  // of the sequence, where each has its own length
 };
+
+/// Fills in where sequence `w.batch` lies.
+__device__ __forceinline__ void find_sequence(const AttentionParams& p, Work& w) {
+  w.q_base = min(max(__ldg(p.q_starts + w.batch), 0), p.q_rows), w.k_base = min(max(__ldg(p.k_starts + w.batch), 0), p.k_rows);
+  w.seq_q = max(0, min(min(__ldg(p.q_starts + w.batch + 1), p.q_rows) - w.q_base, p.seq_q));
+  w.seq_k = max(0, min(min(__ldg(p.k_starts + w.batch + 1), p.k_rows) - w.k_base, p.seq_k));
+  w.offset = w.seq_k - w.seq_q;
+}
+template <class S>
+__device__ __forceinline__ int queries_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.seq_q : p.seq_q; }
+template <class S>
+__device__ __forceinline__ int keys_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.seq_k : p.seq_k; }
+template <class S>
+__device__ __forceinline__ int offset_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.offset : p.offset; }
 
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
 /// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
@@ -97,7 +114,11 @@ __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
   const int row = pairs && i % 2 ? unit : rows - 1 - unit;
   if (pairs && i % 2 && unit == rows - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
   Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head % p.heads, head / p.heads, 0};
-  const int last = S::kCausal ? min(p.seq_k, (row + 1) * S::kCluster * kQueries + p.offset) : p.seq_k;
+  if constexpr (S::kLengths) {
+    find_sequence(p, w);
+    if (w.row0 >= w.seq_q) return {0, 0, 0, kSkip};
+  }
+  const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
   w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
   if constexpr (S::kWindow) w.first = min(w.key_tiles, max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) / S::kKeys);
   return w;
@@ -146,17 +167,18 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     const int kv_head = w.head / p.heads_per_kv;
     const uint32_t q_full = shared.q_full + 8 * q.stage;
     ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
-    load_tile<S, kQueries>(&p.q, shared.q + q.stage * S::kBytesQ, q_full, w.row0, w.head, w.batch, ptx::kEvictFirst);
+    const int batch = S::kLengths ? 0 : w.batch;
+    load_tile<S, kQueries>(&p.q, shared.q + q.stage * S::kBytesQ, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
     q.template next<S::kBuffersQ>();
     for (int j = w.key_tiles - 1; j >= w.first - 1 && w.key_tiles > w.first; j--) {  // keys run one tile ahead of values
       if (j >= w.first) {
         ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
-        load_shared_tile<S>(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j * S::kKeys, kv_head, w.batch);
+        load_shared_tile<S>(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, w.k_base + j * S::kKeys, kv_head, batch);
         k.template next<S::kStages>();
       }
       if (j + 1 < w.key_tiles) {
         ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
-        load_shared_tile<S>(&p.v, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, (j + 1) * S::kKeys, kv_head, w.batch);
+        load_shared_tile<S>(&p.v, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, w.k_base + (j + 1) * S::kKeys, kv_head, batch);
         v.template next<S::kStages>();
       }
     }
@@ -183,6 +205,24 @@ __device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint
   ptx::wgmma_commit_group();
 }
 
+/// Those of a warp's 16 rows of O in shared memory that are the sequence's, 16 bytes a lane.
+template <class S>
+__device__ __forceinline__ void store_rows(const AttentionParams& p, const Work& w, uint32_t from, int row) {
+  constexpr int kPieces = S::kDim / 8;
+#pragma unroll 1
+  for (int i = threadIdx.x % 32; i < 16 * kPieces; i += 32) {
+    const int r = i / kPieces, piece = i % kPieces;
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from + piece / 8 * S::kSlabQ + r * 128 + (piece % 8 * 16 ^ r % 8 * 16))
+                 : "memory");
+    if (row + r < w.seq_q)
+      *reinterpret_cast<uint4*>(static_cast<typename S::T*>(p.rows_out) + (w.q_base + row + r) * p.out_seq + w.head * p.out_head + piece * 8) = v;
+  }
+  __syncwarp();
+}
+
 /// Stores the warp's 16 rows of O through its rows of Q, and their log-sum-exp.
 template <class S>
 __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, float (&o)[S::kDim / 2],
@@ -196,8 +236,8 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
     sum += __shfl_xor_sync(~0u, sum, 2);
     inverse[h] = S::kSigmoid ? 1.f : sum > 0.f ? 1.f / sum : 0.f;
     const int query = row + lane / 4 + 8 * h;
-    if (p.lse && lane % 4 == 0 && query < p.seq_q)
-      p.lse[(int64_t(w.batch) * p.heads + w.head) * p.seq_q + query] =
+    if (p.lse && lane % 4 == 0 && query < queries_of<S>(p, w))
+      p.lse[S::kLengths ? int64_t(w.head) * p.q_rows + w.q_base + query : (int64_t(w.batch) * p.heads + w.head) * p.seq_q + query] =
           sum > 0.f ? (softmax.top[h] * p.scale_log2 + __log2f(sum)) * 0.69314718f : -INFINITY;
   }
   constexpr bool kBf16 = std::is_same_v<typename S::T, __nv_bfloat16>;
@@ -212,10 +252,14 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
   }
   ptx::fence_proxy_async_shared();
   __syncwarp();
+  if (S::kLengths && row + 16 > w.seq_q) {  // the rows beyond are another sequence's
+    store_rows<S>(p, w, q_rows, row);
+    return;
+  }
   if (lane == 0) {
     if (row < p.seq_q)
       for (int slab = 0; slab < S::kSlabs; slab++)
-        ptx::tma_store_4d(&p.out, q_rows + slab * S::kSlabQ, slab * 64, row, w.head, w.batch);
+        ptx::tma_store_4d(&p.out, q_rows + slab * S::kSlabQ, slab * 64, w.q_base + row, w.head, S::kLengths ? 0 : w.batch);
     ptx::bulk_commit_group();
     ptx::bulk_wait_group_read<0>();
   }
@@ -229,9 +273,9 @@ __device__ __forceinline__ void attend(const AttentionParams& p, const Shared<S>
   const int row = w.row0 + group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   int limit[2];
 #pragma unroll
-  for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(p.seq_k, row + 8 * h + p.offset + 1) : p.seq_k;
+  for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(keys_of<S>(p, w), row + 8 * h + offset_of<S>(p, w) + 1) : keys_of<S>(p, w);
   // Keys below this are seen by every row of the warpgroup.
-  const int clear = S::kCausal ? min(p.seq_k, w.row0 + group * 64 + p.offset + 1) : p.seq_k;
+  const int clear = S::kCausal ? min(keys_of<S>(p, w), w.row0 + group * 64 + offset_of<S>(p, w) + 1) : keys_of<S>(p, w);
   // Likewise from below: the thread's first row's, and the first key that every row sees.
   const int limit_low = row + p.offset - p.window + 1, clear_low = w.row0 + group * 64 + 63 + p.offset - p.window + 1;
   constexpr int kKeys = S::kKeys;
@@ -357,6 +401,9 @@ cudaError_t launch(const AttentionParams& p, int blocks, cudaStream_t stream) {
 
 template <class T, int kDim, bool kSigmoid>
 cudaError_t launch_dim(const AttentionParams& p, bool causal, int blocks, cudaStream_t stream) {
+  if constexpr (!kSigmoid)
+    if (p.q_starts)
+      return causal ? launch<Shape<T, kDim, Mask::kCausal, false, 1, true>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, false, 1, true>>(p, blocks, stream);
   if constexpr (!kSigmoid)
     if (p.window > 0)
       return p.cluster == 2 ? launch<Shape<T, kDim, Mask::kWindow, false, 2>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kWindow, false, 1>>(p, blocks, stream);

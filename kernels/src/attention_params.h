@@ -20,6 +20,10 @@ struct AttentionParams {
   int head_group;        // heads worked on together, so that their keys and values stay in L2
   int longest_first;     // 1: how tiles are dealt with a mask (work_at); 0: in pairs
   int window;            // query i sees only the last so many of its keys; 0: all (causal)
+  const int32_t *q_starts, *k_starts;  // sequences of their own lengths; null: all are seq_q and seq_k long
+  int q_rows, k_rows;                  // of all sequences
+  void* rows_out;                      // likewise: out and its strides in elements
+  int64_t out_seq, out_head;
   float scale_log2;      // softmax scale times log2(e); sigmoid: half the scale
   float bias;            // sigmoid: half of what is added to a score
 };

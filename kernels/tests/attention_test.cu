@@ -83,6 +83,65 @@ void run(const Case& c) {
   out.check_guards(what), lse.check_guards(what);
 }
 
+/// Sequences of their own lengths, one after the other; bounds as above. Some rows at the end belong to none of them.
+void run_lengths(DType t, int64_t heads, int64_t kv_heads, int64_t dim, bool causal, const std::vector<std::pair<int, int>>& lengths) {
+  check::Random random(dim + heads + int64_t(lengths.size()));
+  constexpr int64_t kSpare = 5;
+  std::vector<int32_t> q_starts{0}, k_starts{0};
+  int64_t longest_q = 1, longest_k = 1;
+  for (const auto& [q, k] : lengths) {
+    q_starts.push_back(q_starts.back() + q), k_starts.push_back(k_starts.back() + k);
+    longest_q = std::max<int64_t>(longest_q, q), longest_k = std::max<int64_t>(longest_k, k);
+  }
+  const int64_t q_rows = q_starts.back() + kSpare, k_rows = k_starts.back() + kSpare;
+  std::vector<unsigned char> q(q_rows * heads * dim * 2), k(k_rows * kv_heads * dim * 2), v(k.size());
+  for (auto* x : {&q, &k, &v})
+    for (size_t i = 0; i < x->size() / 2; i++) check::from_double(x->data(), i, t, 1.5 * random.symmetric());
+  const Buffer dq(q), dk(k), dv(v), dq_starts(q_starts), dk_starts(k_starts);
+  Buffer out(q.size()), lse(heads * q_rows * 4);
+  AttentionArgs a;
+  a.q = dq.data(), a.k = dk.data(), a.v = dv.data(), a.out = out.data(), a.lse = lse.as<float>(), a.dtype = t;
+  a.batch = int64_t(lengths.size()), a.heads = heads, a.kv_heads = kv_heads, a.seq_q = longest_q, a.seq_k = longest_k, a.dim = dim;
+  a.q_strides = a.out_strides = {0, heads * dim, dim}, a.k_strides = a.v_strides = {0, kv_heads * dim, dim};
+  a.causal = causal, a.scale = 0.2f, a.q_starts = dq_starts.as<int32_t>(), a.k_starts = dk_starts.as<int32_t>(), a.q_rows = q_rows, a.k_rows = k_rows;
+  STATUS_OK(attention_forward(a, nullptr));
+  CUDA_OK(cudaDeviceSynchronize());
+  const auto got = out.host<unsigned char>();
+  const auto got_lse = lse.host<float>();
+  char what[120];
+  std::snprintf(what, sizeof what, "lengths: type %d heads %lld/%lld dim %lld causal %d", int(t), (long long)heads, (long long)kv_heads, (long long)dim, causal);
+  check::parallel(int64_t(lengths.size()) * heads, [&](int64_t bh) {
+    const int64_t b = bh / heads, h = bh % heads, kvh = h / (heads / kv_heads), seq_q = lengths[b].first, seq_k = lengths[b].second;
+    for (int64_t i = 0; i < seq_q; i++) {
+      const int64_t row = q_starts[b] + i, keys = causal ? std::max<int64_t>(0, std::min(seq_k, i + seq_k - seq_q + 1)) : seq_k;
+      std::vector<double> p(keys);
+      double top = -INFINITY, sum = 0;
+      for (int64_t j = 0; j < keys; j++) {
+        double s = 0;
+        for (int64_t d = 0; d < dim; d++)
+          s += check::to_double(q.data(), (row * heads + h) * dim + d, t) * check::to_double(k.data(), ((k_starts[b] + j) * kv_heads + kvh) * dim + d, t);
+        p[j] = s * double(a.scale), top = std::max(top, p[j]);
+      }
+      for (double& x : p) sum += x = std::exp(x - top);
+      const float l = got_lse[h * q_rows + row];
+      if (keys) check::expect_near(l, top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, bh, i);
+      else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
+      for (int64_t d = 0; d < dim; d++) {
+        double want = 0, mass = 0;
+        for (int64_t j = 0; j < keys; j++) {
+          const double x = p[j] / sum * check::to_double(v.data(), ((k_starts[b] + j) * kv_heads + kvh) * dim + d, t);
+          want += x, mass += std::fabs(x);
+        }
+        const double bound = (check::unit_roundoff(t) + 2e-4) * mass;
+        check::expect_near(check::to_double(got.data(), (row * heads + h) * dim + d, t), want, bound + check::rounding(t, std::fabs(want) + bound), what, bh * seq_q + i, d);
+      }
+    }
+  });
+  for (size_t i = size_t(q_starts.back()) * heads * dim * 2; i < got.size(); i++)
+    if (got[i] != 0xFF) check::fail("%s: wrote to a row that is no sequence's", what);
+  out.check_guards(what), lse.check_guards(what);
+}
+
 /// A decode step over a cache whose pages are in random order; bounds as above.
 struct PagedCase {
   DType t;
@@ -202,6 +261,8 @@ void refusals() {
   NAMES(with([](AttentionArgs& h) { h.out = const_cast<void*>(h.q); }), "out");
   NAMES(with([](AttentionArgs& h) { h.scale = NAN; }), "scale");
   NAMES(with([](AttentionArgs& h) { h.window = 5; }), "window");
+  NAMES(with([](AttentionArgs& h) { h.q_starts = reinterpret_cast<const int32_t*>(16); }), "k_starts");
+  NAMES(with([](AttentionArgs& h) { h.q_rows = -1; }), "q_rows");
   NAMES(with([](AttentionArgs& h) { h.sigmoid_bias = 1; }), "sigmoid_bias");
   CUDA_OK(cudaDeviceSynchronize());
 }
@@ -236,6 +297,12 @@ int main(int argc, char** argv) {
           for (int64_t n : {1, 257, 1024, 3000}) cases.push_back({t, 2, 4, 2, n, n, dim, causal, false, 0, true});
       }
   for (const Case& c : cases) run(c);
+  for (DType t : {B, H})
+    for (bool causal : {false, true}) {
+      if (small && (t == H) != causal) continue;
+      run_lengths(t, 4, 2, causal ? 128 : 64, causal, {{130, 130}, {0, 40}, {1, 300}, {128, 128}, {17, 0}, {60, 161}, {200, 33}});
+      if (!small) run_lengths(t, 3, 1, causal ? 64 : 128, causal, {{1000, 1000}, {3, 2000}, {513, 700}, {777, 777}, {0, 0}, {1, 1}, {64, 64}});
+    }
   const int paged_cases = paged(small);
   std::printf("PASS attention: %zu cases, %d paged\n", cases.size(), paged_cases);
 }

@@ -251,6 +251,12 @@ struct AttentionArgs {
   float scale = 0.f;  // 0: 1 / sqrt(dim)
   bool causal = false;
   int64_t window = 0;          // with causal: only the last `window` of those keys; 0: all of them
+  // Sequences of their own lengths, one after the other without padding: both or neither, device, [batch + 1], ascending from
+  // 0; sequence b has the rows starts[b] up to starts[b + 1] of q and out, or k and v. Then seq_q and seq_k are the longest
+  // lengths (longer ones are cut), q_rows and k_rows all rows; strides of batches are not used; lse is heads x q_rows. Softmax without a
+  // window only. A key that is not finite may reach the outputs of the sequence before its own.
+  const int32_t *q_starts = nullptr, *k_starts = nullptr;
+  int64_t q_rows = 0, k_rows = 0;
   bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse
   float sigmoid_bias = 0.f;
 };
