@@ -20,13 +20,14 @@
 // Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
 #include "attention_params.h"
 #include "attention_weights.cuh"
+#include "attention_work.cuh"
 #include "ptx.cuh"
 #include "wgmma.cuh"
 
 namespace orrery::kernels {
 namespace {
 
-constexpr int kQueries = 128, kThreads = 384;
+constexpr int kThreads = 384;
 
 enum class Mask { kNone, kCausal, kWindow };
 
@@ -74,55 +75,6 @@ struct Place {
     if (++stage == kStages) stage = 0, phase ^= 1;
   }
 };
-
-constexpr int kNoMore = -1, kSkip = -2;
-struct Work {
-  int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
-  int first = 0;                     // tile of keys
-  int q_base = 0, k_base = 0, seq_q = 0, seq_k = 0, offset = 0;  // of the sequence, where each has its own length
-};
-
-/// Fills in where sequence `w.batch` lies.
-__device__ __forceinline__ void find_sequence(const AttentionParams& p, Work& w) {
-  w.q_base = min(max(__ldg(p.q_starts + w.batch), 0), p.q_rows), w.k_base = min(max(__ldg(p.k_starts + w.batch), 0), p.k_rows);
-  w.seq_q = max(0, min(min(__ldg(p.q_starts + w.batch + 1), p.q_rows) - w.q_base, p.seq_q));
-  w.seq_k = max(0, min(min(__ldg(p.k_starts + w.batch + 1), p.k_rows) - w.k_base, p.seq_k));
-  w.offset = w.seq_k - w.seq_q;
-}
-template <class S>
-__device__ __forceinline__ int queries_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.seq_q : p.seq_q; }
-template <class S>
-__device__ __forceinline__ int keys_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.seq_k : p.seq_k; }
-template <class S>
-__device__ __forceinline__ int offset_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.offset : p.offset; }
-
-/// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
-/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
-/// tiles are dealt in rounds, the longest first, every other round the other way round. The CTAs of a cluster
-/// take neighbouring tiles and see the keys of the longer one.
-template <class S>
-__device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
-  const int rows = (p.q_tiles + S::kCluster - 1) / S::kCluster;  // tiles of a head, counted by clusters
-  const bool pairs = S::kCausal && !p.longest_first;
-  const int units = pairs ? (rows + 1) / 2 : rows, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
-  const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
-  const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
-  if (t >= units * all_heads) return {0, 0, 0, kNoMore};
-  const int group = t / (p.head_group * units);
-  const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
-  const int in_group = t - first * units, head = first + in_group % heads, unit = in_group / heads;
-  const int row = pairs && i % 2 ? unit : rows - 1 - unit;
-  if (pairs && i % 2 && unit == rows - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
-  Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head % p.heads, head / p.heads, 0};
-  if constexpr (S::kLengths) {
-    find_sequence(p, w);
-    if (w.row0 >= w.seq_q) return {0, 0, 0, kSkip};
-  }
-  const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
-  w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
-  if constexpr (S::kWindow) w.first = min(w.key_tiles, max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) / S::kKeys);
-  return w;
-}
 
 template <class S, int kRows>
 __device__ __forceinline__ void load_tile(const CUtensorMap* map, uint32_t dst, uint32_t bar, int row, int head,
