@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -39,12 +40,19 @@ std::string who(const Place& p) {
   return s;
 }
 
+/// A path as seen from the current folder.
+std::string shown(const std::string& path) {
+  std::error_code none;
+  const std::string here = std::filesystem::current_path(none).string() + "/";
+  return path.starts_with(here) ? path.substr(here.size()) : path;
+}
+
 std::string place_lines(const Place& p, const std::string& indent) {
   std::string s;
   if (const std::string name = who(p); !name.empty()) s += indent + name + "\n";
-  if (p.source_line) s += fmt::format("{}{}:{}{}\n", indent, p.source_file.empty() ? "source line" : p.source_file, p.source_line,
+  if (p.source_line) s += fmt::format("{}{}:{}{}\n", indent, p.source_file.empty() ? "source line" : shown(p.source_file), p.source_line,
                                       source_text(p).empty() ? "" : "    " + source_text(p));
-  for (const Place::Call& c : p.called_from) s += fmt::format("{}  inlined into {}:{}\n", indent, c.file, c.line);
+  for (const Place::Call& c : p.called_from) s += fmt::format("{}  inlined into {}:{}\n", indent, shown(c.file), c.line);
   if (p.ptx_line) s += fmt::format("{}PTX line {}{}\n", indent, p.ptx_line, p.instruction.empty() ? "" : "    " + p.instruction);
   return s;
 }
