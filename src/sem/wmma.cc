@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sem/dense_tile.h"
 #include "sem/fragment.h"
 #include "sem/lanes.h"
 #include "sem/smallfloat.h"
 #include "sem/tensor.h"
+#include "sem/warp_tile.h"
 
 namespace orrery::sem {
 namespace {
@@ -186,28 +188,66 @@ void run_f64(const Form& f, void* const* d, const void* const* s) {
   each_element(mc, [&](int r, int lane, int, int row, int col) { put(d[r], lane, c[row * 8 + col]); });
 }
 
+/// The flat factor's columns, at 32 bytes.
+struct FlatColumns final : RowSource {
+  alignas(64) uint8_t bytes[16 * kTileRowBytes] = {};
+  int columns;
+  FlatColumns(const void* const* s, int n, int registers) : columns(n) {
+    for (int r = 0; r < n / 8 * registers; r++)
+      for (int i = 0; i < 8; i++)
+        std::memcpy(bytes + (r / registers * 8 + i) * kTileRowBytes + r % registers * 16, static_cast<const uint8_t*>(s[r]) + 16 * i, 16);
+  }
+  void copy(uint8_t* to) override { std::memcpy(to, bytes, size_t(columns) * kTileRowBytes); }
+  bool same(const uint8_t* copied) override { return std::memcmp(copied, bytes, size_t(columns) * kTileRowBytes) == 0; }
+};
+
+/// Products whose 16-row blocks are tiles of mma side by side: 16 bytes of k of 8 rows or columns are a register.
+void run_tiles(const Form& f, const Factors& t, void* const* d, const void* const* a, const void* const* b, const void* const* c, const Numerics& x) {
+  const bool transposed = f.shape.m == 8, integer = t.a == Element::s8 || t.a == Element::u8, half = t.d_half && t.c_half;  // mixed widths are summed in f32 and converted at the end
+  const int rows = transposed ? f.shape.n : f.shape.m, columns = transposed ? f.shape.m : f.shape.n, k_bytes = f.shape.k * element_bits(t.a) / 8;
+  if (transposed) std::swap(a, b);
+  FlatColumns flat(b, columns, k_bytes / 16);
+  DenseTile tile{transposed ? t.b : t.a, transposed ? t.a : t.b, integer ? SumRule{} : wmma_rule(x.core, t, half), x.fast, f.has(Mod::satfinite)};
+  tile.n = columns, tile.k = f.shape.k, tile.b_rows = &flat;
+  const WarpTileCode& code = warp_tile();
+  alignas(64) uint32_t sums[8][32];
+  void* place[8];
+  for (int r = 0; r < 8; r++) place[r] = sums[r];
+  const int c_count = columns / 8 * (t.c_half ? 2 : 4), d_count = columns / 8 * (t.d_half ? 2 : 4);
+  for (int block = 0; block < rows / 16; block++) {
+    alignas(64) uint8_t raw[16 * kTileRowBytes] = {};
+    const void* const* from = a + block * k_bytes / 8;
+    for (int r = 0; r < k_bytes / 8; r++)
+      for (int i = 0; i < 8; i++) std::memcpy(raw + (i + r % 2 * 8) * kTileRowBytes + r / 2 * 16, static_cast<const uint8_t*>(from[r]) + 16 * i, 16);
+    const void* const* before = c + block * c_count;
+    if (t.c_half && !half) code.load_halves(before, columns, place);
+    else
+      for (int r = 0; r < c_count; r++) std::memcpy(sums[r], before[r], sizeof sums[r]);
+    tile.raw_a = raw;
+    multiply_tile(tile, place);
+    void* const* after = d + block * d_count;
+    if (t.d_half && !half) code.store_halves(after, columns, const_cast<const void* const*>(place));
+    else
+      for (int r = 0; r < d_count; r++) std::memcpy(after[r], sums[r], sizeof sums[r]);
+  }
+}
+
 }  // namespace
 
 void run_wmma_mma(const Form& f, void* const* d, const void* const* s, const Numerics& x) {
   const Factors t = factors(f);
   if (t.a == Element::f64) return run_f64(f, d, s);
   Matrix ma = matrix(f, Role::a, stored_bits(t.a)), mb = matrix(f, Role::b, stored_bits(t.b));
-  const bool integer = t.a == Element::s8 || t.a == Element::u8 || t.a == Element::s4 || t.a == Element::u4;
   if (t.a == Element::b1) ma.k = mb.k = f.shape.k / 32;
   const Matrix mc = matrix(f, Role::c, t.c_half ? 16 : 32), md = matrix(f, Role::c, t.d_half ? 16 : 32);
   const int ra = t.a == Element::f16 ? 8 : ma.distinct(), rb = t.b == Element::f16 ? 8 : mb.distinct();
+  if (can_tile(t.a, t.b)) return run_tiles(f, t, d, s, s + ra, s + ra + rb, x);
   uint32_t a[32 * 16], b[16 * 32], c[32 * 32];
   gather(ma, s, a);
   gather(mb, s + ra, b);
   gather(mc, s + ra + rb, c);
-  const bool half = t.d_half && t.c_half;  // mixed widths are summed in f32 and converted at the end
-  for (int i = 0; i < md.m * md.n; i++) c[i] = convert_c(t.c_half, half, c[i]);
-  if (integer) multiply_integer(t.a, t.b, f.has(Mod::satfinite), a, b, c, md.m, md.n, ma.k);
-  else if (t.a == Element::b1) multiply_bits(f.has(Mod::xor_), a, b, c, md.m, md.n, ma.k);
-  else if (x.fast) multiply_fast(t.a, t.b, half, a, b, c, md.m, md.n, ma.k);
-  else multiply(wmma_rule(x.core, t, half), t.a, t.b, a, b, c, md.m, md.n, ma.k);
-  if (half != t.d_half)
-    for (int i = 0; i < md.m * md.n; i++) c[i] = convert_c(false, true, c[i]);
+  if (t.a == Element::b1) multiply_bits(f.has(Mod::xor_), a, b, c, md.m, md.n, ma.k);
+  else multiply_integer(t.a, t.b, f.has(Mod::satfinite), a, b, c, md.m, md.n, ma.k);
   uint32_t out[8][32] = {};
   each_element(md, [&](int r, int lane, int e, int row, int col) { out[r][lane] |= c[row * md.n + col] << (t.d_half ? 16 * e : 0); });
   for (int r = 0; r < md.distinct(); r++) std::memcpy(d[r], out[r], sizeof out[r]);
