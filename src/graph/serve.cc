@@ -59,14 +59,18 @@ double state_bytes(const Graph& graph, const Program& program, double seqs, doub
   Binding b;
   b[kSeqs] = seqs;
   double held = program.plan.kv_keep_tokens > 0 ? std::min(tokens, program.plan.kv_keep_tokens) : tokens;
-  double page = program.plan.block_tokens;
-  held = std::ceil(held / page) * page;
   b[kKeys] = seqs * held;
   b[kKeysWindow] = seqs * std::min(held, graph.window);
   return program.state_bytes.at(b);
 }
 
 namespace {
+
+// Tokens that an engine's pages hold for a sequence: the last page is partly empty.
+double paged(double tokens, const Plan& plan, const Engine& engine) {
+  if (engine.name == "none") return tokens;
+  return std::ceil(tokens / plan.block_tokens) * plan.block_tokens;
+}
 
 // Bytes of weights that the plan keeps off the GPU.
 double weights_elsewhere(const Graph& graph, const Program& program) {
@@ -116,7 +120,7 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   add("weights", TensorClass::kWeight, program.weight_bytes - away,
       fmt::format("{:.2f} GB over tp {} x pp {}{}", program.weight_bytes / 1e9, plan.tp, plan.pp,
                   away > 0 ? fmt::format(", {:.2f} GB on another tier", away / 1e9) : ""));
-  double state = state_bytes(graph, program, per_rank, context);
+  double state = state_bytes(graph, program, per_rank, paged(context, plan, engine));
   double kv_on_device = plan.place.kv == Tier::kDevice ? 1 : 1 - plan.place.kv_fraction;
   add("KV cache and state", TensorClass::kState, state * kv_on_device,
       fmt::format("{:.0f} sequences of {:.0f} tokens", per_rank, context));
@@ -133,7 +137,7 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   for (const MemoryItem& item : a.items)
     if (item.cls == TensorClass::kCode || item.cls == TensorClass::kActivation) assumed += item.bytes;
   a.low = a.total - assumed / 2, a.high = a.total + assumed;
-  double one = state_bytes(graph, program, 1, context);
+  double one = state_bytes(graph, program, 1, paged(context, plan, engine));
   a.kv_bytes_per_sequence = one;
   // Growth per token once every window is full.
   a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];
@@ -185,7 +189,7 @@ namespace {
 double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster,
                           const ServeQuestion& q) {
   FitAnswer room = fit(graph, plan, cluster, 0, q.input + q.output, q.engine);
-  double one = state_bytes(graph, compile(graph, plan), 1, q.input + q.output / 2);
+  double one = state_bytes(graph, compile(graph, plan), 1, paged(q.input + q.output / 2, plan, q.engine));
   double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
   return one > 0 ? std::floor(free / one) : 1e9;
 }
@@ -346,7 +350,7 @@ ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& 
   Program program = compile(graph, plan);
   double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
   // Sequences of all ages share the cache: on average half of the output is there.
-  double mean = state_bytes(graph, program, 1, input + output / 2);
+  double mean = state_bytes(graph, program, 1, paged(input + output / 2, plan, engine));
   double batch = std::floor(free / mean);
   if (batch < 1) base::fail("{}: not one sequence of {:.0f} tokens fits", graph.name, input + output);
   ServeQuestion q;

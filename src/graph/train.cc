@@ -282,6 +282,11 @@ void memory(const Graph& g, const Plan& plan, const Program& program, const Clus
         "fp32 master and two moments");
   ActivationCounter counter(g, plan, q.sequence, q.micro_batch);
   double act = activation_bytes(g, plan, q.sequence, q.micro_batch);
+  if (plan.place.weights == Tier::kHost) a.host_bytes += program.weight_bytes / (plan.zero >= 3 ? ranks : 1);
+  if (plan.place.gradients == Tier::kHost)
+    a.host_bytes += trainable * grad_bytes / (plan.zero >= 2 ? ranks : 1);
+  if (plan.place.optimizer == Tier::kHost) a.host_bytes += trainable * 12 / (plan.zero >= 1 ? ranks : 1);
+  if (plan.place.checkpoints == Tier::kHost && plan.recompute == RecomputePolicy::kFull) a.host_bytes += act;
   if (plan.place.checkpoints != Tier::kDevice && plan.recompute == RecomputePolicy::kFull) act = 0;
   double working =
       plan.recompute == RecomputePolicy::kFull ? working_bytes(plan, counter.layer(*first_layer(g))) : 0;

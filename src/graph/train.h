@@ -22,6 +22,7 @@ struct TrainQuestion {
 struct TrainAnswer {
   std::vector<MemoryItem> items;
   double total = 0, capacity = 0;
+  double host_bytes = 0;  // that one rank keeps on the host
   bool fits = false;
   double parameters = 0, trainable = 0;
   double seconds = 0;  // of one iteration

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "base/error.h"
@@ -12,25 +13,51 @@
 namespace orrery::tools {
 namespace {
 
+// The studies of a table's rows (the first column names them), in its order; says which rows have none.
+std::vector<std::string> in_order(const std::string& table, const std::string& folder, int& missing) {
+  std::ifstream in(table);
+  if (!in) base::fail("cannot read {}", table);
+  std::vector<std::string> files;
+  for (std::string line; std::getline(in, line);) {
+    std::string id = line.substr(0, line.find('\t'));
+    if (id.empty() || id == "id") continue;
+    std::string file = (std::filesystem::path(folder) / (id + ".toml")).string();
+    if (std::filesystem::exists(file)) {
+      files.push_back(file);
+    } else {
+      fmt::print(stderr, "orrery audit: no study for the row {}\n", id);
+      ++missing;
+    }
+  }
+  return files;
+}
+
 int audit_command(const std::vector<std::string>& args) {
   std::string folder = "studies";
   std::set<std::string> wanted;
+  std::string table;
   for (const std::string& arg : args) {
     if (arg == "--help" || arg == "-h") {
       fmt::print(
-          "usage: orrery audit [FOLDER] [ID ...]\nReads FOLDER (default: studies) and prints for each study "
+          "usage: orrery audit [FOLDER] [ROWS.tsv] [ID ...]\nReads FOLDER (default: studies) and prints for "
+          "each study "
           "the claim, whether its own\n"
-          "numbers agree, the technique in verbs, the prediction, and what had to be assumed.\n");
+          "numbers agree, the technique in verbs, the prediction, and what had to be assumed.\n"
+          "With ROWS.tsv the rows of that table in their order; a row without a study is named.\n");
       return 0;
     }
-    if (std::filesystem::is_directory(arg))
+    if (arg.ends_with(".tsv"))
+      table = arg;
+    else if (std::filesystem::is_directory(arg))
       folder = arg;
     else
       wanted.insert(arg);
   }
   int agree = 0, disagree = 0, predicted = 0, shown = 0, failed = 0;
   try {
-    for (const std::string& file : graph::study_files(folder)) {
+    std::vector<std::string> files = graph::study_files(folder);
+    if (!table.empty()) files = in_order(table, folder, failed);
+    for (const std::string& file : files) {
       if (!wanted.empty() && !wanted.contains(std::filesystem::path(file).stem())) continue;
       ++shown;
       try {

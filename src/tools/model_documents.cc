@@ -285,6 +285,13 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
               fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 5%",
                           a.capacity / kGiB, a.total * 0.95 / kGiB, a.total * 1.05 / kGiB));
+  if (a.host_bytes > 0) {
+    int ranks = std::min(plan.gpus(), static_cast<int>(read_rates(cluster.gpu).per_host));
+    report::add_fact(
+        doc, "memory of a host", a.host_bytes * ranks / kGiB, "GiB",
+        fmt::format("for {} GPUs: weights, gradients, optimizer and checkpoints that are placed there",
+                    ranks));
+  }
   add_fact_of(doc, "iteration", a.seconds, "s", "time of an iteration", "seconds",
               fmt::format("{:.4g} to {:.4g} s: the error on published runs is up to 9%", a.seconds * 0.91,
                           a.seconds * 1.09));
