@@ -10,6 +10,8 @@
 // Source: recorded H200 results of wmma.load for every shape and type.
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "sem/dense_tile.h"
 #include "sem/fragment.h"
@@ -112,31 +114,65 @@ uint64_t wmma_extent(const Form& f, uint32_t stride) {
   return ((lines - 1) * stride + length) * x.bits / 8;
 }
 
-void run_wmma_load(const Form& f, void* const* d, const uint8_t* base, uint32_t stride) {
+namespace {
+
+/// Where the bytes of a fragment lie in its matrix: runs of a register's bytes that are neighbours in memory.
+struct Run {
+  uint16_t line, at;  // row or column of the matrix, and bytes from its start
+  uint8_t reg, lane, byte, bytes;
+};
+struct Layout {
+  Form form;
+  int register_bytes = 4;
+  std::vector<Run> runs;
+};
+
+Layout make_layout(const Form& f) {
   const Matrix x = moved(f);
-  WmmaPiece pieces[64];
-  for (int lane = 0; lane < 32; lane++) {
-    uint64_t reg[16] = {};
-    const int n = wmma_pieces(f, stride, lane, pieces);
-    for (int i = 0; i < n; i++) std::memcpy(reinterpret_cast<char*>(&reg[pieces[i].reg]) + pieces[i].byte, base + pieces[i].offset, pieces[i].bytes);
-    for (int r = 0; r < register_count(f, x); r++) {
-      if (x.register_bits == 64) put(d[r], lane, reg[r]);
-      else put(d[r], lane, uint32_t(reg[r]));
-    }
+  Layout l{f, x.register_bits / 8, {}};
+  const int step = x.bits < 8 ? x.per() : 1;
+  for (int r = 0; r < register_count(f, x); r++)
+    for (int lane = 0; lane < 32; lane++)
+      for (int e = 0; e < x.per(); e += step) {
+        const Place p = place(x, lane, r, e);
+        const int line = x.column_major ? p.col : p.row, at = x.column_major ? p.row : p.col;
+        const Run run{uint16_t(line), uint16_t(at * x.bits / 8), uint8_t(r), uint8_t(lane), uint8_t(e * x.bits / 8), uint8_t(std::max(1, step * x.bits / 8))};
+        Run* last = l.runs.empty() ? nullptr : &l.runs.back();
+        const bool goes_on = e && last->line == run.line && last->at + last->bytes == run.at && last->byte + last->bytes == run.byte;
+        if (goes_on) last->bytes = uint8_t(last->bytes + run.bytes);
+        else l.runs.push_back(run);
+      }
+  return l;
+}
+
+const Layout& layout_of(const Form& f) {
+  thread_local std::vector<std::unique_ptr<Layout>> known;
+  for (const auto& l : known)
+    if (l->form == f) return *l;
+  return *known.emplace_back(std::make_unique<Layout>(make_layout(f)));
+}
+
+inline void copy_run(void* to, const void* from, int bytes) {
+  switch (bytes) {
+    case 4: std::memcpy(to, from, 4); break;
+    case 2: std::memcpy(to, from, 2); break;
+    case 8: std::memcpy(to, from, 8); break;
+    default: std::memcpy(to, from, size_t(bytes));
   }
 }
 
+}  // namespace
+
+void run_wmma_load(const Form& f, void* const* d, const uint8_t* base, uint32_t stride) {
+  const Layout& l = layout_of(f);
+  const uint64_t pitch = uint64_t{stride} * uint64_t(moved(f).bits) / 8;
+  for (const Run& r : l.runs) copy_run(static_cast<uint8_t*>(d[r.reg]) + r.lane * l.register_bytes + r.byte, base + r.line * pitch + r.at, r.bytes);
+}
+
 void run_wmma_store(const Form& f, const void* const* s, uint8_t* base, uint32_t stride) {
-  const Matrix x = moved(f);
-  WmmaPiece pieces[64];
-  for (int lane = 0; lane < 32; lane++) {
-    const int n = wmma_pieces(f, stride, lane, pieces);
-    for (int i = 0; i < n; i++) {
-      const WmmaPiece& p = pieces[i];
-      const uint64_t v = x.register_bits == 64 ? get<uint64_t>(s[p.reg], lane) : get<uint32_t>(s[p.reg], lane);
-      std::memcpy(base + p.offset, reinterpret_cast<const char*>(&v) + p.byte, p.bytes);
-    }
-  }
+  const Layout& l = layout_of(f);
+  const uint64_t pitch = uint64_t{stride} * uint64_t(moved(f).bits) / 8;
+  for (const Run& r : l.runs) copy_run(base + r.line * pitch + r.at, static_cast<const uint8_t*>(s[r.reg]) + r.lane * l.register_bytes + r.byte, r.bytes);
 }
 
 namespace {
