@@ -37,7 +37,7 @@ ChipFigures figures_of(const Profile& p) {
   return f;
 }
 
-Chip::Chip(const ChipFigures& figures) : f_(figures), pages_(kPages, ~uint64_t{0}) {
+Chip::Chip(const ChipFigures& figures, uint32_t cluster) : f_(figures), merges_(size_t(kGpcs) * kMerges), cluster_(std::max(1u, cluster)), pages_(kPages) {
   sets_ = uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / kWays));
   ways_.resize(size_t(sets_) * kWays * 2);
 }
@@ -46,9 +46,10 @@ Chip::Way* Chip::set_of(uint64_t line, uint32_t side) { return &ways_[(size_t(si
 
 void Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   const uint64_t page = line >> 4;  // 2 KiB
-  uint64_t& slot = pages_[mix(page) >> 40 & (kPages - 1)];
+  Page& slot = pages_[mix(page) >> 40 & (kPages - 1)];
   double cost = bytes * (write ? f_.dram_write_cost : 1);
-  if (slot != page) cost += f_.dram_page_cost, slot = page;
+  if (slot.page != page || openings_ - slot.opened > kOpenPages) cost += f_.dram_page_cost, openings_++, counts_.dram_pages += 1;
+  slot = {page, openings_};
   written_share_ += 1e-3 * ((write ? 1 : 0) - written_share_);
   if (write) cost += bytes * f_.dram_turn_cost * std::min(1.0, 2 * (1 - written_share_));  // when memory is read and written by turns
   const double cycles = cost / f_.dram_bandwidth;
@@ -165,6 +166,14 @@ Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t&
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
+  Merge& merge = merges_[size_t(sm / cluster_ % kGpcs) * kMerges + (mix(line) >> 32) % kMerges];
+  if (merge.line == line && !(mask & ~merge.mask) && now - merge.when < kMergeWindow) return std::max(merge.back, now);
+  const double back = read_from_l2(line, mask, sm, now);
+  merge = {line, mask, now, back};
+  return back;
+}
+
+double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   uint32_t missing = 0;
   const Found found = look_up(line, mask, sm & 1, missing, now);
   const double sectors = std::popcount(mask);

@@ -6,7 +6,8 @@
 //   L2      two partitions, lines of 128 bytes with four sectors, least recently used; an SM looks in the near one,
 //           then in the far one (which leaves a copy in the near one), then in memory. At most half of L2 is dirty: the
 //           line that has been dirty longest is written back first. A slice serves one request a cycle.
-//           Data on their way are there when they are there, for whoever asks next. Sectors written in part are few:
+//           SMs of a GPC that ask for the same sectors at about the same time ask once (the profiler's lrc counters);
+//           blocks are handed to the GPCs in turn. Data on their way are there when they are there, for whoever asks next. Sectors written in part are few:
 //           the oldest is completed from memory and written back.
 //   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part is
 //           read before it is written back. How long a load takes is drawn from the measured spread (banks, refresh, turns
@@ -83,12 +84,13 @@ struct ChipFigures {
 ChipFigures figures_of(const Profile& profile);
 
 struct MemoryCounts {
-  double l2_read_sectors = 0, l2_write_sectors = 0, l2_hits = 0, dram_read = 0, dram_write = 0;  // whole chip
+  double l2_read_sectors = 0, l2_write_sectors = 0, l2_hits = 0, dram_read = 0, dram_write = 0, dram_pages = 0;  // whole chip
 };
 
 class Chip {
  public:
-  explicit Chip(const ChipFigures& figures);
+  /// `cluster`: blocks of the launch that must share a GPC.
+  explicit Chip(const ChipFigures& figures, uint32_t cluster = 1);
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
   /// `bytes` of each sector are written.
@@ -112,11 +114,14 @@ class Chip {
     double arrives = 0;                // when the last sectors asked for are there
   };
   enum class Found { near, far, missing };
-  static constexpr uint32_t kWays = 16, kPages = 32768, kSlices = 96;
+  static constexpr uint32_t kWays = 16, kPages = 32768, kOpenPages = 6144, kSlices = 96;
+  static constexpr uint32_t kGpcs = 8, kMerges = 1024;
+  static constexpr double kMergeWindow = 64;  // cycles in which requests of a GPC for the same sectors become one
   static constexpr double kWindow = 1024;  // cycles over which utilisation is taken
   Way* set_of(uint64_t line, uint32_t side);
   Way& find(uint64_t line, uint32_t side, double now);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
+  double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now);
   void take_dram(uint64_t line, double bytes, bool write, double now);
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(double sectors, bool first, double now);
@@ -130,7 +135,19 @@ class Chip {
   std::vector<Way> ways_;
   std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side; and sector << 1
   double dirty_bytes_ = 0;
-  std::vector<uint64_t> pages_;
+  struct Merge {                     // a line that a GPC has lately asked for
+    uint64_t line = ~uint64_t{0};
+    uint32_t mask = 0;
+    double when = 0, back = 0;
+  };
+  std::vector<Merge> merges_;
+  uint32_t cluster_;
+  struct Page {
+    uint64_t page = ~uint64_t{0};
+    uint64_t opened = 0;             // how many pages had been opened when it was last used
+  };
+  std::vector<Page> pages_;
+  uint64_t openings_ = 0;
   std::array<double, kSlices> slice_{};
   std::array<uint64_t, kSlices> slice_line_{};
   uint32_t clock_ = 0;

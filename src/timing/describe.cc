@@ -12,16 +12,22 @@
 
 namespace orrery::timing {
 
-/// Joules of the whole grid without idle power: energy per event (calib/steps energy, calib/raw power.*).
-double Predictor::dynamic_energy() const {
+/// Joules of the whole grid without idle power: energy per event (calib/raw/h200-2026-11-21-mixes.jsonl, power_*, and the quiet
+/// operands of calib/steps). Wires that change cost more: integer work is taken half way between quiet and random operands
+/// (alu 5.7 and 15.4 pJ a lane, imad 10.8 and 18.3); that floating-point work grows as imad does is assumed. Memory: random data.
+double Predictor::dynamic_energy(double seconds) const {
   const auto lanes = [&](Class c) { return double(sm_.lanes_by_class[size_t(c)]); };
   const auto warps = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
-  double pj = 7.6 * lanes(Class::fma) + 10.8 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 5.7 * lanes(Class::alu) + 8 * lanes(Class::xu) +
-              7.3 * lanes(Class::half) + 23 * lanes(Class::fp64) + 15 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
-              128 * 6 * sm_.shared_wavefronts + 32 * 11 * sm_.l1_sectors;
+  double pj = 10.3 * lanes(Class::fma) + 14.5 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 10.5 * lanes(Class::alu) + 10.8 * lanes(Class::xu) +
+              9.9 * lanes(Class::half) + 31 * lanes(Class::fp64) + 25 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
+              1000 * (warps(Class::shared_load) + warps(Class::shared_store) + warps(Class::shared_atomic)) + 50 * sm_.shared_wavefronts + 280 * sm_.l1_sectors;
   pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns;
-  const double memory = (95 - 22) * (memory_.dram_read + memory_.dram_write) + 32 * 22 * (memory_.l2_read_sectors + memory_.l2_write_sectors);
-  return 1e-12 * (pj * scale_ + memory * std::max(1.0, scale_ / double(kernel_.ghosts + 1)));
+  const double sectors = memory_.l2_read_sectors + memory_.l2_write_sectors;
+  // Bulk copies and products were measured together (wgmma_two_random, bulk_l2), with what L2 costs for them.
+  const double l2 = sm_.tensor_columns > 0 ? 700 : 1900;
+  const double memory = 53 * (memory_.dram_read + memory_.dram_write) + 4200 * memory_.dram_pages + l2 * sectors;
+  const double active = 11 * seconds * std::min(1.0, double(launch_.grid.count()) / figures_.sms);  // power_wait: SMs that hold warps
+  return 1e-12 * (pj * scale_ + memory * std::max(1.0, scale_ / double(kernel_.ghosts + 1))) + active;
 }
 
 namespace {
@@ -42,7 +48,7 @@ void Predictor::describe(double cycles) {
                         double(model_jumps_) * (options_.warm ? figures_.fetch_jump : figures_.fetch_jump_cold);
   const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles);
   p_.cycles = total;
-  const double joules = dynamic_energy();
+  const double joules = dynamic_energy(total / figures_.clock);
   const bool tensor = sm_.by_class[size_t(Class::hmma)] + sm_.by_class[size_t(Class::imma)] + sm_.by_class[size_t(Class::wgmma)] > 0;
   double clock = tensor ? std::min(figures_.clock, figures_.tensor_clock) : figures_.clock;
   const double watts = joules / (total / clock);

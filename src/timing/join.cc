@@ -95,6 +95,24 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   find_flow();
 }
 
+/// What an instruction of the machine code takes from the PTX instruction that it came from.
+void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes) {
+  m.op = in.form.op;
+  m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) || in.form.has(isa::Mod::acquire);
+  if (m.kind == Class::wgmma) {
+    m.closes_group = closes;
+    m.n = in.form.shape.n;
+    m.a_in_registers = in.ops.size() > 1 && in.ops[1].kind == ptx::OperandKind::vec;
+  }
+  if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
+    m.interval = 1.515f * (is_mma(m.op) ? tensor_interval(in.form) : 4.f);  // 6.06 cycles for 16 x 8 x 16: calib/steps hmma
+    if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
+  }
+  m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);
+  const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
+  if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);
+}
+
 void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
   std::map<uint32_t, uint32_t> pc_of;  // line -> pc
   std::unordered_map<uint32_t, const ptx::Instr*> instr;
@@ -138,23 +156,9 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       m.pc = *near;
     }
     const ptx::Instr& in = *instr[m.pc];
-    m.op = in.form.op;
-    m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) ||
-                    in.form.has(isa::Mod::acquire);
-    if (m.kind == Class::wgmma) {
-      m.closes_group = closes.count(m.pc) != 0;
-      m.n = in.form.shape.n;
-      m.a_in_registers = in.ops.size() > 1 && in.ops[1].kind == ptx::OperandKind::vec;
-    }
-    if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
-      m.interval = 1.515f * (is_mma(m.op) ? tensor_interval(in.form) : 4.f);  // 6.06 cycles for 16 x 8 x 16: calib/steps hmma
-      if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
-    }
-    m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);
+    describe_operands(m, in, closes.count(m.pc) != 0);
     m.aggregated = redux.count(m.pc) != 0;
     for (size_t back = 1; m.kind == Class::atomic && back < 16 && size_t(&m - code_.data()) >= back; back++) m.aggregated |= (&m - back)->i.opcode == 0x1c4;
-    const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
-    if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);
   }
 }
 
@@ -313,6 +317,7 @@ void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end
 }
 
 std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics) const {
+  if (!stand_in_.empty()) return replay(warp, statistics);
   Cursor c{warp.events, {}, {}, {}};
   for (size_t i = 0; i < warp.events.size(); i++) {
     const Event& e = warp.events[i];

@@ -6,7 +6,7 @@
 // ptxas gave them; a memory instruction takes the addresses of the next event of its PTX line, and is predicated off
 // when there is none. Unrolled copies stand for as many entries as they have copies of the block's lines.
 // Code that a converged warp does not reach (slow paths of division, collective fall-backs) is left out.
-// Without machine code, the PTX instructions themselves stand in, with dependences from their registers (pseudo.cc).
+// Without machine code, a schedule of our own stands in, block by block of PTX (stand_in.h).
 // Not here: how long an instruction takes (sm.h). The approximations are in docs/timing.md.
 #pragma once
 #include <cstdint>
@@ -65,6 +65,8 @@ class Join {
  public:
   /// With machine code. `programs` are the decoded kernel and functions (by tag: 0, then function number + 1).
   Join(const exec::Kernel& kernel, const Layout& layout, std::vector<MachineCode> code);
+  /// Without: a stand-in is scheduled from the PTX (stand_in.h).
+  explicit Join(const exec::Kernel& kernel);
 
   const std::vector<MachineInstruction>& instructions() const { return code_; }
   uint32_t registers() const { return registers_; }
@@ -112,6 +114,10 @@ class Join {
   uint32_t first_of(uint32_t pc) const;
   void emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
 
+  std::vector<Step> replay(const TracedWarp& warp, JoinStatistics& statistics) const;
+  static void describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes);
+
+  std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code
   std::vector<MachineInstruction> code_;
   std::vector<uint32_t> section_start_;
   std::vector<std::pair<uint32_t, uint32_t>> blocks_;   // machine blocks

@@ -48,9 +48,14 @@ void Predictor::join_code() {
   const Layout layout(module.text);
   std::string why;
   auto code = assemble(layout, module.target, program.name, machine_.gpu.compute_capability, why);
-  if (!code) base::fail("{}", why);
-  join_ = std::make_unique<Join>(*launch_.kernel, layout, std::move(*code));
-  p_.method = "machine code";
+  if (code) {
+    join_ = std::make_unique<Join>(*launch_.kernel, layout, std::move(*code));
+    p_.method = "machine code";
+    return;
+  }
+  join_ = std::make_unique<Join>(*launch_.kernel);
+  p_.method = "PTX alone";
+  p_.notes.push_back(why + ": a schedule of our own stands in for machine code, and the interval is wider");
 }
 
 uint64_t Predictor::first_block(uint64_t unit) const {
@@ -95,7 +100,7 @@ double Predictor::simulate() {
   for (uint64_t row = 0; row < rows_run; row++)
     for (uint32_t i = 0; i < simulated_; i++)
       if (row * stride + i * apart < units) queue.push_back(row * stride + i * apart);
-  Chip chip(figures_);
+  Chip chip(figures_, kernel_.cluster);
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
@@ -193,7 +198,8 @@ Prediction Predictor::run() {
   join_code();
   kernel_.join = join_.get();
   kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;
-  p_.registers = join_->registers();
+  const uint64_t warps = (launch_.block.count() + 31) / 32;  // the assembler would keep to what a block can have
+  p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();
   p_.shared_bytes = launch_.kernel->entry->program->dynamic_shared_offset - lower::kSharedStart + launch_.dynamic_shared;
   occupancy_ = occupancy_of(figures_, uint32_t(launch_.block.count()), p_.registers, p_.shared_bytes);
   const uint64_t per_sm = (launch_.grid.count() + figures_.sms - 1) / figures_.sms;

@@ -35,7 +35,7 @@ class Predictor {
   double simulate();
   void describe(double cycles);
   std::string details() const;
-  double dynamic_energy() const;
+  double dynamic_energy(double seconds) const;
   uint64_t ordinal(const TracedBlock& b) const { return b.ctaid[0] + kernel_.grid.x * (b.ctaid[1] + kernel_.grid.y * uint64_t{b.ctaid[2]}); }
   uint64_t first_block(uint64_t unit) const;
 

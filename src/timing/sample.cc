@@ -15,7 +15,7 @@ void Predictor::trace(uint64_t unit) {
   }
 }
 
-/// Slopes from blocks of one shape: every event of an instruction must move by the same bytes.
+/// Slopes from traced blocks: all addresses of an instruction must move by the same bytes from block to block.
 void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
   model_ = same[same.size() / 2];
   struct Difference {
@@ -29,14 +29,25 @@ void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
     Difference d{};
     for (int i = 0; i < 3; i++) d.d[i] = int64_t(b->ctaid[i]) - int64_t(model_->ctaid[i]);
     std::map<uint32_t, int64_t> first;
-    for (size_t w = 0; w < b->warps.size(); w++)
-      for (size_t i = 0; i < b->warps[w].events.size(); i++) {
-        const Event &e = b->warps[w].events[i], &m = model_->warps[w].events[i];
-        if (e.address == 0) continue;
-        const int64_t bytes = int64_t(e.address - m.address);
-        const auto [at, fresh] = first.try_emplace(e.pc, bytes);
-        if (!fresh && at->second != bytes) uneven.insert(e.pc);
+    for (size_t w = 0; w < b->warps.size(); w++) {
+      std::map<uint32_t, std::vector<uint64_t>> own, models;  // by instruction: addresses in order
+      for (const Event& e : b->warps[w].events)
+        if (e.address) own[e.pc].push_back(e.address);
+      for (const Event& e : model_->warps[w].events)
+        if (e.address) models[e.pc].push_back(e.address);
+      for (const auto& [pc, list] : own) {
+        const auto other = models.find(pc);
+        if (other == models.end() || other->second.size() != list.size()) {
+          uneven.insert(pc), first.try_emplace(pc, 0);
+          continue;
+        }
+        for (size_t i = 0; i < list.size(); i++) {
+          const int64_t bytes = int64_t(list[i] - other->second[i]);
+          const auto [at, fresh] = first.try_emplace(pc, bytes);
+          if (!fresh && at->second != bytes) uneven.insert(pc);
+        }
       }
+    }
     for (const auto& [pc, bytes] : first) d.bytes = bytes, seen[pc].push_back(d);
   }
   for (const auto& [pc, list] : seen) {
@@ -145,7 +156,11 @@ void Predictor::sample() {
   const auto most = std::max_element(shapes.begin(), shapes.end(), [](auto& a, auto& b) { return a.second.size() < b.second.size(); });
   size_t rank0 = 0;
   for (const auto& [shape, list] : shapes) rank0 += list.size();
-  fit_slopes(most->second);
+  std::vector<const TracedBlock*> all;
+  for (const auto& [at, b] : traced_)
+    if (b->rank == 0) all.push_back(b.get());
+  // Blocks of one shape, where there are enough; else what data decide differs, and addresses may yet move evenly.
+  fit_slopes(most->second.size() >= 3 ? most->second : all);
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;

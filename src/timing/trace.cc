@@ -95,6 +95,7 @@ void enter_block(Tracer::State& t, Stepper& s, TracedWarp& out, WarpState& w, ui
   e.what = What::enter;
   e.pc = s.code->program->blocks[block & 0xFFFFFF].first | tag;
   e.mask = s.group->mask;
+  e.count = pc;
   e.extra = uint16_t(std::popcount(e.mask));
   out.events.push_back(e);
   w.block = block, w.pc = pc, w.mask = e.mask;

@@ -19,7 +19,7 @@
 namespace orrery::timing {
 
 enum class What : uint8_t {
-  enter,          // pc = first instruction of the block, extra = number of lanes
+  enter,          // pc = first instruction of the block, count = where it was entered, extra = number of lanes
   global_load, global_store, global_atomic, global_reduction,  // detail: lines
   shared_load, shared_store, shared_atomic,                    // extra: wavefronts
   remote_load, remote_store,                                   // shared memory of another block of the cluster

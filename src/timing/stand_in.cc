@@ -1,0 +1,353 @@
+// timing/stand_in.cc: see stand_in.h.
+#include "timing/stand_in.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace orrery::timing {
+
+namespace {
+
+using isa::Op;
+
+constexpr uint32_t kBarriers = 5;  // dependence barriers that results are given in turn
+
+/// Cycles from issue to use, for scheduling; results of variable latency are waited for by barriers besides.
+double latency_of(Class c) {
+  switch (c) {
+    case Class::load: case Class::atomic: case Class::texture: case Class::local_load: return 400;
+    case Class::shared_load: case Class::shared_atomic: case Class::matrix_load: case Class::constant: return 28;
+    case Class::shuffle: case Class::xu: case Class::redux: case Class::special_register: return 22;
+    case Class::hmma: case Class::imma: case Class::dmma: return 33;
+    case Class::fp64: return 8;
+    case Class::half: case Class::imad_wide: return 5;
+    case Class::uniform: return 7;
+    default: return 4;
+  }
+}
+
+bool varies(Class c) {
+  switch (c) {
+    case Class::load: case Class::atomic: case Class::texture: case Class::local_load: case Class::shared_load: case Class::shared_atomic: case Class::matrix_load:
+    case Class::constant: case Class::shuffle: case Class::xu: case Class::redux: case Class::special_register: case Class::hmma: case Class::imma: case Class::dmma:
+    case Class::matrix_move: case Class::match: case Class::mbarrier:
+      return true;
+    default: return false;
+  }
+}
+
+/// Must it stay where it stands among memory accesses and barriers?
+enum class Place : uint8_t { free, load, store, fixed };
+Place place_of(Class c) {
+  switch (c) {
+    case Class::load: case Class::shared_load: case Class::local_load: case Class::matrix_load: case Class::constant: return Place::load;
+    case Class::store: case Class::shared_store: case Class::local_store: case Class::copy_async: return Place::store;
+    case Class::atomic: case Class::shared_atomic: case Class::barrier: case Class::cluster_barrier: case Class::mbarrier: case Class::fence: case Class::depbar:
+    case Class::async_group: case Class::bulk_copy: case Class::tensor_copy: case Class::wgmma: case Class::warpgroup: case Class::control: case Class::branch: case Class::exit:
+      return Place::fixed;
+    default: return Place::free;
+  }
+}
+
+struct Node {
+  uint32_t pc = 0;
+  std::vector<Class> pieces;
+  std::vector<uint32_t> sources, results;  // registers
+  std::vector<uint32_t> after;             // nodes that wait for it
+  uint32_t waiting_for = 0;
+  double height = 0, ready = 0;
+  Place place = Place::free;
+};
+
+void flatten(const ptx::Operand& o, std::vector<uint32_t>& places, std::vector<uint32_t>& addresses) {
+  if (o.kind == ptx::OperandKind::reg) places.push_back(o.id);
+  else if (o.kind == ptx::OperandKind::address && o.base == ptx::BaseKind::reg) addresses.push_back(o.id);
+  else if (o.kind == ptx::OperandKind::imm || o.kind == ptx::OperandKind::sink || o.kind == ptx::OperandKind::sreg) places.push_back(UINT32_MAX);
+  for (const ptx::Operand& part : o.parts) flatten(part, o.kind == ptx::OperandKind::address ? addresses : places, addresses);
+}
+
+bool has_result(const ptx::Instr& in) {
+  switch (in.form.op) {
+    case Op::st: case Op::red: case Op::bra: case Op::brx: case Op::bar: case Op::barrier: case Op::ret: case Op::exit: case Op::wmma_store: case Op::stmatrix: case Op::membar:
+    case Op::fence: case Op::nanosleep: case Op::call:
+      return false;
+    default: return pieces_of(in).empty() || place_of(pieces_of(in).back()) != Place::store;
+  }
+}
+
+Node node_for(const ptx::Instr& in, uint32_t pc) {
+  Node n;
+  n.pc = pc;
+  n.pieces = pieces_of(in);
+  if (!n.pieces.empty()) n.place = place_of(n.pieces.back());
+  for (size_t i = 0; i < in.ops.size(); i++) {
+    std::vector<uint32_t> places, addresses;
+    flatten(in.ops[i], places, addresses);
+    const bool result = i == 0 && has_result(in) && addresses.empty();
+    for (uint32_t r : places)
+      if (r != UINT32_MAX) (result ? n.results : n.sources).push_back(r);
+    if (result && in.form.op == Op::wgmma_mma_async) n.sources.insert(n.sources.end(), n.results.begin(), n.results.end());
+    n.sources.insert(n.sources.end(), addresses.begin(), addresses.end());
+  }
+  if (in.guard.reg != ptx::kNoReg) n.sources.push_back(in.guard.reg);
+  return n;
+}
+
+/// A wide product or a shift that only an address needs becomes a part of the sum (IMAD.WIDE, LEA).
+void fuse(std::vector<Node>& nodes, const lower::Program& program, const std::unordered_map<uint32_t, uint32_t>& uses) {
+  std::unordered_map<uint32_t, Node*> makes;
+  for (Node& n : nodes) {
+    const ptx::Instr& in = program.code[n.pc & 0xFFFFFF];
+    const bool sum64 = in.form.op == Op::add && !isa::is_float(in.form.type()) && isa::bits_of(in.form.type()) == 64;
+    for (uint32_t s : n.sources) {
+      const auto from = makes.find(s);
+      if (!sum64 || from == makes.end() || uses.at(s) != 1) continue;
+      const ptx::Instr& maker = program.code[from->second->pc & 0xFFFFFF];
+      if (maker.form.op == Op::mul && maker.form.has(isa::Mod::wide)) {
+        from->second->pieces.clear(), n.pieces = {Class::imad_wide};
+        break;
+      }
+      if (maker.form.op == Op::shl) {
+        from->second->pieces.clear();
+        break;
+      }
+    }
+    for (uint32_t r : n.results) makes[r] = &n;
+  }
+}
+
+void connect(std::vector<Node>& nodes) {
+  std::unordered_map<uint32_t, uint32_t> maker;
+  std::vector<uint32_t> loads, stores;
+  int64_t fixed = -1;
+  const auto edge = [&](uint32_t from, uint32_t to) { nodes[from].after.push_back(to), nodes[to].waiting_for++; };
+  for (uint32_t i = 0; i < nodes.size(); i++) {
+    for (uint32_t s : nodes[i].sources)
+      if (const auto at = maker.find(s); at != maker.end()) edge(at->second, i);
+    for (uint32_t r : nodes[i].results) maker[r] = i;
+    const Place place = nodes[i].place;
+    if (place == Place::free) continue;
+    if (fixed >= 0) edge(uint32_t(fixed), i);
+    if (place != Place::load)
+      for (uint32_t l : loads) edge(l, i);
+    for (uint32_t s : stores) edge(s, i);
+    if (place == Place::load) loads.push_back(i);
+    if (place == Place::store) stores = {i}, loads.clear();
+    if (place == Place::fixed) fixed = i, loads.clear(), stores.clear();
+  }
+  for (uint32_t i = uint32_t(nodes.size()); i-- > 0;) {
+    double own = 0, next = 0;
+    for (Class c : nodes[i].pieces) own += c == nodes[i].pieces.back() ? latency_of(c) : 4;
+    for (uint32_t a : nodes[i].after) next = std::max(next, nodes[a].height);
+    nodes[i].height = own + next;
+  }
+}
+
+/// List scheduling: of what is ready, what the longest chain waits for; the branch stays last.
+std::vector<uint32_t> order_of(std::vector<Node>& nodes) {
+  std::vector<uint32_t> order;
+  std::set<std::pair<double, uint32_t>> ready;  // by height, then by place
+  for (uint32_t i = 0; i < nodes.size(); i++)
+    if (nodes[i].waiting_for == 0) ready.insert({-nodes[i].height, i});
+  double now = 0;
+  while (!ready.empty()) {
+    auto best = ready.begin();
+    for (auto at = ready.begin(); at != ready.end() && nodes[best->second].ready > now; ++at)
+      if (nodes[at->second].ready < nodes[best->second].ready) best = at;
+    if (best->second + 1 == nodes.size() && ready.size() > 1) best = std::next(ready.begin(), best == ready.begin() ? 1 : 0);
+    const uint32_t i = best->second;
+    ready.erase(best);
+    order.push_back(i);
+    now = std::max(now, nodes[i].ready) + double(nodes[i].pieces.size());
+    const double done = now + (nodes[i].pieces.empty() ? 0 : std::min(60.0, latency_of(nodes[i].pieces.back())));
+    for (uint32_t a : nodes[i].after) {
+      nodes[a].ready = std::max(nodes[a].ready, done);
+      if (--nodes[a].waiting_for == 0) ready.insert({-nodes[a].height, a});
+    }
+  }
+  return order;
+}
+
+uint32_t units_of(const lower::Register& r) {
+  switch (r.kind) {
+    case lower::RegKind::pred: return 0;
+    case lower::RegKind::word: return 1;
+    case lower::RegKind::dword: return 2;
+    default: return 4;
+  }
+}
+
+class Maker {
+ public:
+  Maker(const lower::Program& program, uint32_t tag) : program_(program), tag_(tag) {
+    for (const ptx::Instr& in : program.code) {
+      const Node n = node_for(in, 0);
+      for (uint32_t s : n.sources) uses_[s]++;
+    }
+  }
+  StandIn make() {
+    for (uint32_t b = 0; b < program_.blocks.size(); b++) block(b);
+    for (const auto& [at, reg] : foreign_)  // results of other blocks
+      if (const auto mask = barriers_of_.find(reg); mask != barriers_of_.end()) out_.code[at].i.wait_mask |= mask->second;
+    out_.registers = std::clamp((most_ + 10 + 7) / 8 * 8, 16u, 255u);
+    return std::move(out_);
+  }
+
+ private:
+  void block(uint32_t b) {
+    const lower::Block& own = program_.blocks[b];
+    std::vector<Node> nodes;
+    for (uint32_t i = own.first; i < own.last; i++) {
+      nodes.push_back(node_for(program_.code[i], i | tag_));
+      if (program_.code[i].form.op == Op::bra && program_.code[i].guard.reg == ptx::kNoReg && b + 1 < program_.blocks.size() && own.successors.size() == 1 && own.successors[0] == b + 1)
+        nodes.back().pieces.clear();
+    }
+    fuse(nodes, program_, uses_);
+    connect(nodes);
+    const uint32_t start = uint32_t(out_.code.size());
+    made_.clear();
+    const std::vector<uint32_t> order = order_of(nodes);
+    for (uint32_t i : order) emit(nodes[i]);
+    out_.blocks.push_back({start, uint32_t(out_.code.size())});
+    count_registers(b, nodes, order);
+  }
+  /// When a value is there, counted from the block's start, and the dependence barrier that tells.
+  struct Made {
+    double when = 0;
+    uint8_t barriers = 0;
+  };
+  void emit(const Node& n) {
+    double earliest = 0;
+    uint8_t waits = 0;
+    std::vector<uint32_t> foreign;
+    for (uint32_t s : n.sources) {
+      const auto at = made_.find(s);
+      if (at == made_.end()) foreign.push_back(s);
+      else earliest = std::max(earliest, at->second.when), waits |= at->second.barriers;
+    }
+    Made made{earliest, waits};
+    for (size_t k = 0; k < n.pieces.size(); k++) {
+      MachineInstruction m;
+      m.kind = n.pieces[k], m.pc = n.pc;
+      const ptx::Instr& in = program_.code[n.pc & 0xFFFFFF];
+      if (m.kind == Class::branch) m.i.opcode = 0x147;
+      m.i.guarded = in.guard.reg != ptx::kNoReg;
+      m.i.stall = 1;
+      if (k == 0) {
+        m.i.wait_mask = waits;
+        for (uint32_t r : foreign) foreign_.push_back({out_.code.size(), r});
+      }
+      const double at = std::max(time_ + 1, k == 0 ? earliest : made.when);
+      if (!out_.code.empty() && out_.code.size() > (out_.blocks.empty() ? 0 : out_.blocks.back().second)) out_.code.back().i.stall = uint8_t(std::clamp(at - time_, 1.0, 15.0));
+      time_ = at;
+      made = {at + (varies(m.kind) ? 2 : latency_of(m.kind)), 0};
+      if (varies(m.kind)) {
+        m.i.write_barrier = uint8_t(next_++ % kBarriers);
+        made.barriers = uint8_t(1u << m.i.write_barrier);
+      }
+      if (k > 0 && varies(n.pieces[k - 1])) m.i.wait_mask |= uint8_t(1u << out_.code.back().i.write_barrier);
+      out_.code.push_back(m);
+    }
+    for (uint32_t r : n.results) made_[r] = made, barriers_of_[r] |= made.barriers;
+  }
+  void count_registers(uint32_t b, const std::vector<Node>& nodes, const std::vector<uint32_t>& order) {
+    std::set<uint32_t> live(program_.live_in[b].begin(), program_.live_in[b].end()), out;
+    for (uint32_t s : program_.blocks[b].successors) out.insert(program_.live_in[s].begin(), program_.live_in[s].end());
+    std::unordered_map<uint32_t, uint32_t> left;
+    for (const Node& n : nodes)
+      for (uint32_t s : n.sources) left[s]++;
+    uint32_t units = 0;
+    for (uint32_t r : live) units += units_of(program_.regs[r]);
+    most_ = std::max(most_, units);
+    for (uint32_t i : order) {
+      const bool copies = nodes[i].pieces.empty();  // a copy needs no place of its own
+      for (uint32_t r : nodes[i].results)
+        if (live.insert(r).second) units += copies ? 0 : units_of(program_.regs[r]);
+      most_ = std::max(most_, units);
+      for (uint32_t s : nodes[i].sources)
+        if (--left[s] == 0 && !out.count(s) && live.erase(s)) units -= std::min(units, units_of(program_.regs[s]));
+    }
+  }
+
+  const lower::Program& program_;
+  const uint32_t tag_;
+  StandIn out_;
+  std::unordered_map<uint32_t, uint32_t> uses_;
+  std::unordered_map<uint32_t, Made> made_;
+  std::unordered_map<uint32_t, uint8_t> barriers_of_;
+  std::vector<std::pair<size_t, uint32_t>> foreign_;
+  double time_ = 0;
+  uint32_t next_ = 0, most_ = 0;
+};
+
+}  // namespace
+
+StandIn stand_in_for(const lower::Program& program, uint32_t tag) { return Maker(program, tag).make(); }
+
+/// Without machine code: the stand-in's blocks, one for each block of PTX.
+Join::Join(const exec::Kernel& kernel) {
+  std::map<uint32_t, const ptx::Instr*> instr;
+  std::set<uint32_t> closes;
+  const auto add = [&](const lower::Program& program, uint32_t tag) {
+    StandIn own = stand_in_for(program, tag);
+    const uint32_t start = uint32_t(code_.size());
+    uint32_t last_product = UINT32_MAX;
+    for (uint32_t i = 0; i < program.code.size(); i++) {
+      const Op op = program.code[i].form.op;
+      instr[i | tag] = &program.code[i];
+      if (op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp) last_product = i | tag;
+      if (op == Op::wgmma_commit_group) closes.insert(last_product);
+    }
+    for (uint32_t b = 0; b < own.blocks.size(); b++) stand_in_[program.blocks[b].first | tag] = {own.blocks[b].first + start, own.blocks[b].second + start};
+    code_.insert(code_.end(), own.code.begin(), own.code.end());
+    registers_ = std::max(registers_, own.registers);
+  };
+  add(*kernel.entry->program, 0);
+  for (uint32_t f = 0; f < kernel.functions.size(); f++)
+    if (kernel.functions[f]) add(*kernel.functions[f]->program, (f + 1) << 24);
+  for (MachineInstruction& m : code_) {
+    const ptx::Instr& in = *instr.at(m.pc);
+    describe_operands(m, in, closes.count(m.pc) != 0);
+    m.width = uint16_t(std::clamp(isa::bytes_of(in.form.type()) * std::max<int>(1, in.form.vec), 1, 16));
+  }
+}
+
+/// What the stand-in's code issues for a warp: the block of every entry of its trace, from where the warp entered it.
+std::vector<Step> Join::replay(const TracedWarp& warp, JoinStatistics& statistics) const {
+  std::vector<Step> out;
+  for (size_t k = 0; k < warp.events.size(); k++) {
+    const Event& e = warp.events[k];
+    if (e.what != What::enter) continue;
+    size_t end = k + 1;
+    std::unordered_map<uint32_t, std::vector<uint32_t>> found;
+    for (; end < warp.events.size() && warp.events[end].what != What::enter; end++) found[warp.events[end].pc].push_back(uint32_t(end));
+    std::unordered_map<uint32_t, size_t> used;
+    const auto block = stand_in_.find(e.pc);
+    if (block == stand_in_.end()) continue;
+    const uint32_t from = e.pc >> 24 << 24 | (e.count & 0xFFFFFF);
+    for (uint32_t i = block->second.first; i < block->second.second; i++) {
+      const MachineInstruction& m = code_[i];
+      if (m.pc < from) continue;  // the part of the block before a call that came back
+      Step s;
+      s.instruction = i, s.lanes = std::min<uint32_t>(32, e.extra);
+      if (eventful(m.kind)) {
+        statistics.memory_steps++;
+        const auto list = found.find(m.pc);
+        size_t& at = used[m.pc];
+        if (list != found.end() && at < list->second.size()) s.event = list->second[at++];
+        else s.off = m.i.guarded, statistics.unmatched += !m.i.guarded;
+        out.push_back(s);
+        for (; m.kind == Class::mbarrier && list != found.end() && at < list->second.size(); at++) s.event = list->second[at], out.push_back(s);
+        continue;
+      }
+      out.push_back(s);
+    }
+    k = end - 1;
+  }
+  statistics.walked++, statistics.steps = out.size();
+  return out;
+}
+
+}  // namespace orrery::timing
