@@ -13,6 +13,8 @@ namespace {
 using isa::Op;
 
 constexpr uint32_t kBarriers = 5;  // dependence barriers that results are given in turn
+constexpr uint32_t kInFlight = 16; // loads that are issued before the first of them is used
+constexpr uint32_t kTogether = 4;  // loads in a row that share a barrier
 
 /// Cycles from issue to use, for scheduling; results of variable latency are waited for by barriers besides.
 double latency_of(Class c) {
@@ -59,6 +61,8 @@ struct Node {
   uint32_t waiting_for = 0;
   double height = 0, ready = 0;
   Place place = Place::free;
+  uint16_t width = 0;                      // bytes a lane of what neighbouring loads became together, 0: as in the PTX
+  bool uniform = false;                    // atomic on an address that all lanes share
 };
 
 void flatten(const ptx::Operand& o, std::vector<uint32_t>& places, std::vector<uint32_t>& addresses) {
@@ -118,6 +122,41 @@ void fuse(std::vector<Node>& nodes, const lower::Program& program, const std::un
   }
 }
 
+/// Neighbouring words of shared memory that a thread loads become one wide load, as ptxas makes them.
+void widen(std::vector<Node>& nodes, const lower::Program& program) {
+  std::map<std::pair<uint32_t, int64_t>, Node*> at;  // by base register and offset: loads since the last store
+  const auto merge = [&](Node& first, int64_t word, uint32_t n, uint32_t base, int64_t offset) {
+    for (uint32_t k = 1; k < n; k++) {
+      const auto other = at.find({base, offset + word * k});
+      if (other == at.end() || other->second->pieces.empty() || other->second->width) return false;
+    }
+    for (uint32_t k = 1; k < n; k++) {
+      Node& other = *at.at({base, offset + word * k});
+      first.results.insert(first.results.end(), other.results.begin(), other.results.end());
+      other.results.clear(), other.sources.clear(), other.pieces.clear(), other.place = Place::free;
+    }
+    first.width = uint16_t(word * n);
+    return true;
+  };
+  const auto close = [&] {
+    for (auto& [key, n] : at) {
+      if (n->pieces.empty() || n->width) continue;
+      const int64_t word = isa::bytes_of(program.code[n->pc & 0xFFFFFF].form.type());
+      for (const int64_t wide : {int64_t{16}, int64_t{8}})
+        if (word < wide && key.second % wide == 0 && merge(*n, word, uint32_t(wide / word), key.first, key.second)) break;
+    }
+    at.clear();
+  };
+  for (Node& n : nodes) {
+    const ptx::Instr& in = program.code[n.pc & 0xFFFFFF];
+    if (n.place == Place::store || n.place == Place::fixed) close();
+    if (in.form.op != Op::ld || n.pieces != std::vector<Class>{Class::shared_load} || in.form.vec != 1 || isa::bytes_of(in.form.type()) < 4 || in.guard.reg != ptx::kNoReg) continue;
+    const ptx::Operand& o = in.ops.back();
+    if (o.kind == ptx::OperandKind::address && o.base == ptx::BaseKind::reg) at[{o.id, o.value}] = &n;
+  }
+  close();
+}
+
 void connect(std::vector<Node>& nodes) {
   std::unordered_map<uint32_t, uint32_t> maker;
   std::vector<uint32_t> loads, stores;
@@ -148,18 +187,30 @@ void connect(std::vector<Node>& nodes) {
 /// List scheduling: of what is ready, what the longest chain waits for; the branch stays last.
 std::vector<uint32_t> order_of(std::vector<Node>& nodes) {
   std::vector<uint32_t> order;
+  std::vector<std::vector<uint32_t>> makers(nodes.size());
+  for (uint32_t i = 0; i < nodes.size(); i++)
+    for (uint32_t a : nodes[i].after) makers[a].push_back(i);
   std::set<std::pair<double, uint32_t>> ready;  // by height, then by place
   for (uint32_t i = 0; i < nodes.size(); i++)
     if (nodes[i].waiting_for == 0) ready.insert({-nodes[i].height, i});
   double now = 0;
+  uint32_t in_flight = 0;  // loads that nothing has used yet
+  std::set<uint32_t> waited_for;
   while (!ready.empty()) {
     auto best = ready.begin();
+    if (in_flight >= kInFlight)
+      for (auto at = ready.begin(); at != ready.end() && nodes[best->second].place == Place::load; ++at)
+        if (nodes[at->second].place != Place::load && at->second + 1 != nodes.size()) best = at;
+    if (nodes[best->second].place == Place::load || in_flight < kInFlight)
     for (auto at = ready.begin(); at != ready.end() && nodes[best->second].ready > now; ++at)
       if (nodes[at->second].ready < nodes[best->second].ready) best = at;
     if (best->second + 1 == nodes.size() && ready.size() > 1) best = std::next(ready.begin(), best == ready.begin() ? 1 : 0);
     const uint32_t i = best->second;
     ready.erase(best);
     order.push_back(i);
+    if (nodes[i].place == Place::load && !nodes[i].pieces.empty()) in_flight++, waited_for.insert(i);
+    for (uint32_t from : makers[i])
+      if (waited_for.erase(from)) in_flight--;
     now = std::max(now, nodes[i].ready) + double(nodes[i].pieces.size());
     const double done = now + (nodes[i].pieces.empty() ? 0 : std::min(60.0, latency_of(nodes[i].pieces.back())));
     for (uint32_t a : nodes[i].after) {
@@ -185,6 +236,8 @@ class Maker {
     for (const ptx::Instr& in : program.code) {
       const Node n = node_for(in, 0);
       for (uint32_t s : n.sources) uses_[s]++;
+      for (uint32_t r : n.results)
+        if (const auto [at, fresh] = defined_by_.try_emplace(r, &in); !fresh) at->second = nullptr;  // written in several places
     }
   }
   StandIn make() {
@@ -205,6 +258,9 @@ class Maker {
         nodes.back().pieces.clear();
     }
     fuse(nodes, program_, uses_);
+    widen(nodes, program_);
+    for (Node& n : nodes)
+      if (!n.pieces.empty() && n.pieces.back() == Class::atomic) n.uniform = shared_by_lanes(program_.code[n.pc & 0xFFFFFF]);
     connect(nodes);
     const uint32_t start = uint32_t(out_.code.size());
     made_.clear();
@@ -212,6 +268,22 @@ class Maker {
     for (uint32_t i : order) emit(nodes[i]);
     out_.blocks.push_back({start, uint32_t(out_.code.size())});
     count_registers(b, nodes, order);
+  }
+  /// Does every lane name the address that a parameter holds? ptxas lets one lane work for the warp then.
+  bool shared_by_lanes(const ptx::Instr& in) const {
+    for (const ptx::Operand& o : in.ops)
+      if (o.kind == ptx::OperandKind::address) return o.base != ptx::BaseKind::reg || is_constant(o.id, 0);
+    return false;
+  }
+  bool is_constant(uint32_t reg, int depth) const {
+    const auto maker = defined_by_.find(reg);
+    if (maker == defined_by_.end() || !maker->second || depth > 4) return false;
+    const ptx::Instr& in = *maker->second;
+    if (in.form.op == Op::ld) return pieces_of(in).empty();
+    if (in.form.op != Op::cvta && in.form.op != Op::mov) return false;
+    for (size_t i = 1; i < in.ops.size(); i++)
+      if (in.ops[i].kind == ptx::OperandKind::sreg || (in.ops[i].kind == ptx::OperandKind::reg && !is_constant(in.ops[i].id, depth + 1))) return false;
+    return true;
   }
   /// When a value is there, counted from the block's start, and the dependence barrier that tells.
   struct Made {
@@ -235,6 +307,10 @@ class Maker {
       if (m.kind == Class::branch) m.i.opcode = 0x147;
       m.i.guarded = in.guard.reg != ptx::kNoReg;
       m.i.stall = 1;
+      if (n.width) m.width = n.width;
+      else m.width = uint16_t(std::clamp(isa::bytes_of(in.form.type()) * std::max<int>(1, in.form.vec), 1, 16));
+      m.aggregated = n.uniform;
+      if (waits) together_ = 0;
       if (k == 0) {
         m.i.wait_mask = waits;
         for (uint32_t r : foreign) foreign_.push_back({out_.code.size(), r});
@@ -244,7 +320,10 @@ class Maker {
       time_ = at;
       made = {at + (varies(m.kind) ? 2 : latency_of(m.kind)), 0};
       if (varies(m.kind)) {
-        m.i.write_barrier = uint8_t(next_++ % kBarriers);
+        const bool joins = n.place == Place::load && together_ > 0 && together_ < kTogether;
+        together_ = n.place == Place::load ? (joins ? together_ + 1 : 1) : 0;
+        if (!joins) next_++;
+        m.i.write_barrier = uint8_t(next_ % kBarriers);
         made.barriers = uint8_t(1u << m.i.write_barrier);
       }
       if (k > 0 && varies(n.pieces[k - 1])) m.i.wait_mask |= uint8_t(1u << out_.code.back().i.write_barrier);
@@ -279,7 +358,8 @@ class Maker {
   std::unordered_map<uint32_t, uint8_t> barriers_of_;
   std::vector<std::pair<size_t, uint32_t>> foreign_;
   double time_ = 0;
-  uint32_t next_ = 0, most_ = 0;
+  uint32_t next_ = 0, most_ = 0, together_ = 0;
+  std::unordered_map<uint32_t, const ptx::Instr*> defined_by_;
 };
 
 }  // namespace
@@ -310,7 +390,6 @@ Join::Join(const exec::Kernel& kernel) {
   for (MachineInstruction& m : code_) {
     const ptx::Instr& in = *instr.at(m.pc);
     describe_operands(m, in, closes.count(m.pc) != 0);
-    m.width = uint16_t(std::clamp(isa::bytes_of(in.form.type()) * std::max<int>(1, in.form.vec), 1, 16));
   }
 }
 
@@ -330,6 +409,7 @@ std::vector<Step> Join::replay(const TracedWarp& warp, JoinStatistics& statistic
     for (uint32_t i = block->second.first; i < block->second.second; i++) {
       const MachineInstruction& m = code_[i];
       if (m.pc < from) continue;  // the part of the block before a call that came back
+      if (m.kind == Class::exit && end < warp.events.size()) continue;  // some lanes leave, or a function returns
       Step s;
       s.instruction = i, s.lanes = std::min<uint32_t>(32, e.extra);
       if (eventful(m.kind)) {

@@ -99,7 +99,7 @@ int time_command(const std::vector<std::string>& words) {
   app.add_option("--trace", trace_file, "write the timeline of one SM of each launch as a trace that Perfetto opens");
   app.add_flag("--csv", csv, "one line of comma-separated values per launch");
   app.add_flag("--exact", options.exact, "simulate every block of the sampled SMs");
-  app.add_flag("--no-ptxas", options.no_ptxas, "as on a machine without ptxas: refuses, with the reason");
+  app.add_flag("--no-ptxas", options.no_ptxas, "as on a machine without ptxas: a schedule of our own stands in, and the interval is wider");
   app.add_option("program", program, "the program and its arguments")->required();
   app.positionals_at_end();
   auto [own, rest] = split_at_program(words, {"--csv", "--exact", "--no-ptxas", "-h", "--help"});

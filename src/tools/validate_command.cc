@@ -105,7 +105,7 @@ int validate_command(const std::vector<std::string>& words) {
   app.add_option("--program", program, "the program that launches them (calib/truth/run.sh builds it)")->required();
   app.add_option("--cache", options.cache, "cold or warm")->check(CLI::IsMember({"cold", "warm"}));
   app.add_option("--gpu", options.gpu, "GPU (default h200)");
-  app.add_flag("--no-ptxas", options.no_ptxas, "as on a machine without ptxas: nothing is timed yet, each case says why");
+  app.add_flag("--no-ptxas", options.no_ptxas, "as on a machine without ptxas: a schedule of our own stands in");
   app.add_option("--json", json_file, "write all rows to this file");
   app.add_option("pattern", pattern, "only cases whose name holds this");
   std::vector<std::string> reversed(words.rbegin(), words.rend());
