@@ -9,6 +9,7 @@
 
 #include "sem/families.h"
 #include "sem/mufu.h"
+#include "sem/mufu_lanes.h"
 #include "sem/smallfloat.h"
 
 namespace orrery::sem {
@@ -145,24 +146,52 @@ template <class H> H ex216(H a) {
   return narrow<H>(v, Round::rz);
 }
 
+/// All lanes: the ordinary ones by the vector, the others one by one.
+template <auto Lane, MufuLanes::Function MufuLanes::* Lanes>
+void by_vector(const Form& form, void* const* d, const void* const* s, uint32_t mask) {
+  if (!d[0]) return;
+  mask &= ~(mufu_lanes_v4().*Lanes)(static_cast<const uint32_t*>(s[0]), static_cast<uint32_t*>(d[0]), mask);
+  if (mask) Warp<Lane>::run(form, d, s, mask);
+}
+template <auto Lane>
+void divide_by_vector(const Form& form, void* const* d, const void* const* s, uint32_t mask) {
+  if (!d[0]) return;
+  mask &= ~mufu_lanes_v4().div(static_cast<const uint32_t*>(s[0]), static_cast<const uint32_t*>(s[1]), static_cast<uint32_t*>(d[0]), mask);
+  if (mask) Warp<Lane>::run(form, d, s, mask);
+}
+
+template <auto Lane, MufuLanes::Function MufuLanes::* Lanes>
+Pure unit() {
+  return {mufu_lanes() ? &by_vector<Lane, Lanes> : warp<Lane>, Exactness::exact, 0};
+}
+template <auto Lane>
+Pure division() {
+  return {mufu_lanes() ? &divide_by_vector<Lane> : warp<Lane>, Exactness::exact, 0};
+}
+
 template <bool Z>
 Pure find_f32(const Form& f) {
-  auto exact = [](PureFn fn) { return Pure{fn, Exactness::exact, 0}; };
   switch (f.op) {
-    case Op::rcp: return exact(warp<&rcp<Z>>);
-    case Op::sqrt: return exact(warp<&root<Z>>);
-    case Op::rsqrt: return exact(warp<&rsqrt<Z>>);
-    case Op::sin: return exact(warp<&sine<Z, false>>);
-    case Op::cos: return exact(warp<&sine<Z, true>>);
-    case Op::lg2: return exact(warp<&lg2<Z>>);
-    case Op::ex2: return exact(warp<&ex2<Z>>);
+    case Op::rcp: return unit<&rcp<Z>, &MufuLanes::rcp>();
+    case Op::sqrt: return unit<&root<Z>, &MufuLanes::sqrt>();
+    case Op::rsqrt: return unit<&rsqrt<Z>, &MufuLanes::rsqrt>();
+    case Op::sin: return unit<&sine<Z, false>, &MufuLanes::sin>();
+    case Op::cos: return unit<&sine<Z, true>, &MufuLanes::cos>();
+    case Op::lg2: return unit<&lg2<Z>, &MufuLanes::lg2>();
+    case Op::ex2: return unit<&ex2<Z>, &MufuLanes::ex2>();
     case Op::tanh: return {warp<&tanh_>, Exactness::bounded, 1024};
-    case Op::div: return exact(f.has(Mod::full) ? warp<&divide_full<Z>> : warp<&divide<Z>>);
+    case Op::div: return f.has(Mod::full) ? division<&divide_full<Z>>() : division<&divide<Z>>();
     default: return {};
   }
 }
 
 }  // namespace
+
+const MufuLanes* mufu_lanes() {
+  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                           __builtin_cpu_supports("avx512vl");
+  return wide ? &mufu_lanes_v4() : nullptr;
+}
 
 Pure find_approximate(const Form& f) {
   const Type t = f.type();

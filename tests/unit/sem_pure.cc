@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <vector>
 
 #include "isa/row.h"
+#include "sem/mufu.h"
+#include "sem/mufu_lanes.h"
 #include "sem/pure.h"
 
 namespace orrery::sem {
@@ -62,6 +65,53 @@ TEST(Pure, floats) {
 TEST(Pure, unknown_forms_have_no_function) {
   EXPECT_EQ(find_pure(isa::match_name("ld.global.u32").form).fn, nullptr);
   EXPECT_EQ(find_pure(isa::match_name("cvt.rn.satfinite.e2m1x2.f32").form, 1, 2).fn, nullptr);
+}
+
+// Lanes done by the vector have the result of the one-lane unit, whose recorded results from an H200 tests/vectors has.
+struct Vectorised {
+  const char* name;
+  MufuLanes::Function lanes;
+  mufu::Value (*unit)(float);
+};
+mufu::Value normal(float v) {
+  const auto b = std::bit_cast<uint32_t>(v);
+  return {(b & 0x7fffff) | 1u << 23, int(b >> 23 & 0xff) - 127, bool(b >> 31)};
+}
+uint32_t bits(const mufu::Value& v) {
+  const uint32_t sign = uint32_t(v.negative) << 31;
+  return v.significand ? sign | uint32_t(v.exponent + 127) << 23 | (v.significand & 0x7fffff) : sign;
+}
+template <bool Cosine>
+mufu::Value sine_of(float a) {  // of the turns, a product cut toward zero
+  const double exact = double(a) * double(std::bit_cast<float>(0x3e22f983));
+  return mufu::sine(std::bit_cast<float>(uint32_t(std::bit_cast<uint64_t>(exact) >> 29 & 0x7fffff) |
+                                         uint32_t((std::bit_cast<uint64_t>(exact) >> 52 & 0x7ff) - 896) << 23 | uint32_t(std::signbit(exact)) << 31),
+                    Cosine);
+}
+
+TEST(Pure, the_unit_by_the_vector_is_the_unit) {
+  const MufuLanes* const v = mufu_lanes();
+  if (!v) GTEST_SKIP() << "no AVX-512";
+  const Vectorised all[] = {
+      {"rcp", v->rcp, [](float a) { return mufu::rcp(normal(a)); }},     {"sqrt", v->sqrt, [](float a) { return mufu::sqrt(normal(a)); }},
+      {"rsqrt", v->rsqrt, [](float a) { return mufu::rsqrt(normal(a)); }}, {"ex2", v->ex2, [](float a) { return mufu::ex2(a); }},
+      {"lg2", v->lg2, [](float a) { return mufu::lg2(normal(a)); }},     {"sin", v->sin, sine_of<false>},
+      {"cos", v->cos, sine_of<true>}};
+  for (const Vectorised& t : all) {
+    uint64_t done = 0;
+    for (uint64_t first = 0; first < uint64_t{1} << 32; first += 32 * 997) {
+      uint32_t in[32], out[32] = {};
+      for (uint32_t i = 0; i < 32; i++) in[i] = uint32_t(first + 997 * i);
+      const uint32_t mask = t.lanes(in, out, 0x7fffffff);
+      for (int i = 0; i < 32; i++) {
+        if (!(mask >> i & 1)) continue;
+        done++;
+        ASSERT_EQ(out[i], bits(t.unit(std::bit_cast<float>(in[i])))) << t.name << " of " << std::hex << in[i];
+      }
+      ASSERT_EQ(out[31], 0u) << "a lane that was not asked for";
+    }
+    EXPECT_GT(done, uint64_t{1} << 20) << t.name;
+  }
 }
 
 }  // namespace
