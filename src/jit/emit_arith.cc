@@ -4,9 +4,12 @@
 // canonical unless only arithmetic can see it (Plan::lazy_nan). Lanes that are not on their way compute on garbage:
 // nothing here may trap or branch on values.
 // Source of the meanings: sem/integer.cc, sem/bits.cc, sem/float.cc.
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include "exec/run_state.h"
 #include "isa/row.h"
 #include "jit/emitter.h"
+#include "jit/target.h"
 #include "lower/flow.h"
 
 namespace orrery::jit {
@@ -305,6 +308,13 @@ llvm::Value* Emitter::flush(Value* v) {
   return b_.CreateBitCast(b_.CreateSelect(small, b_.CreateAnd(bits, ConstantInt::get(i32, 0x80000000u)), bits), v->getType());
 }
 
+/// Clamped to [0, 1]; NaN and -0 give +0.
+llvm::Value* Emitter::saturated(Value* v) {
+  Value *zero = ConstantFP::get(v->getType(), 0.0), *one = ConstantFP::get(v->getType(), 1.0);
+  Value* low = b_.CreateSelect(b_.CreateFCmpOGT(v, zero), v, zero);
+  return b_.CreateSelect(b_.CreateFCmpOLT(low, one), low, one);
+}
+
 /// -0 < +0; one NaN gives the other operand; two NaNs (or any, with `nan`) the canonical one.
 llvm::Value* Emitter::minmax(Value* a, Value* b, bool max, bool nan) {
   const bool f64 = a->getType()->getScalarType()->isDoubleTy();
@@ -352,10 +362,7 @@ llvm::Value* Emitter::float_op(const Instr& in, int width) {
       }
       v = flush(v);
     }
-    if (!f.has(Mod::sat)) return v;
-    Value *zero = constant(0), *one = constant(1);
-    Value* low = b_.CreateSelect(b_.CreateFCmpOGT(v, zero), v, zero);  // NaN and -0 give +0
-    return b_.CreateSelect(b_.CreateFCmpOLT(low, one), low, one);
+    return f.has(Mod::sat) ? saturated(v) : v;
   };
   switch (f.op) {
     case Op::neg: case Op::abs: {
@@ -368,6 +375,13 @@ llvm::Value* Emitter::float_op(const Instr& in, int width) {
       if (f.has(Mod::xorsign) || f.has(Mod::abs) || in.ops.size() != 3 || !f32) return nullptr;
       return minmax(src(1), src(2), f.op == Op::max, f.has(Mod::NaN));
     default: break;
+  }
+  if (f32 && width == 32 && f.n_types == 1 && !nearest(f) && HostTraits::get().avx512) {
+    llvm::SmallVector<Value*, 3> sources;
+    for (size_t i = 1; i < in.ops.size(); i++) sources.push_back(src(i));
+    if (f.op == Op::rcp) sources.insert(sources.begin(), constant(1));
+    Value* v = directed(f, sources);
+    return v ? finish(v) : nullptr;
   }
   // The approximations of the hardware are tables, which sem/ has.
   if (!nearest(f) || f.n_types != 1 || f.has(Mod::approx) || f.has(Mod::full)) return nullptr;
@@ -395,6 +409,34 @@ llvm::Value* Emitter::float_op(const Instr& in, int width) {
     case Op::sqrt: return finish(b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, src(1)));
     default: return nullptr;
   }
+}
+
+/// An f32 operation of 32 lanes that rounds up, down or toward zero: two instructions that carry the mode with them.
+llvm::Value* Emitter::directed(const Form& f, llvm::ArrayRef<Value*> sources) {
+  llvm::Intrinsic::ID id;
+  switch (f.op) {
+    case Op::add: id = llvm::Intrinsic::x86_avx512_add_ps_512; break;
+    case Op::sub: id = llvm::Intrinsic::x86_avx512_sub_ps_512; break;
+    case Op::mul: id = llvm::Intrinsic::x86_avx512_mul_ps_512; break;
+    case Op::div: case Op::rcp: id = llvm::Intrinsic::x86_avx512_div_ps_512; break;
+    case Op::sqrt: id = llvm::Intrinsic::x86_avx512_sqrt_ps_512; break;
+    case Op::fma: case Op::mad: id = llvm::Intrinsic::x86_avx512_vfmadd_ps_512; break;
+    default: return nullptr;
+  }
+  constexpr int kQuiet = 8;  // no exceptions
+  const int mode = kQuiet | (f.has(Mod::rm) ? 1 : f.has(Mod::rp) ? 2 : 3);
+  Value* half[2];
+  for (int h = 0; h < 2; h++) {
+    llvm::SmallVector<int, 16> lanes;
+    for (int i = 0; i < 16; i++) lanes.push_back(16 * h + i);
+    llvm::SmallVector<Value*, 4> arguments;
+    for (Value* v : sources) arguments.push_back(b_.CreateShuffleVector(v, lanes));
+    arguments.push_back(b_.getInt32(uint32_t(mode)));
+    half[h] = b_.CreateIntrinsic(id, {}, arguments);
+  }
+  llvm::SmallVector<int, 32> all;
+  for (int i = 0; i < 32; i++) all.push_back(i);
+  return b_.CreateShuffleVector(half[0], half[1], all);
 }
 
 bool Emitter::emit_mov(const Instr& in) {

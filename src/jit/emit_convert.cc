@@ -88,12 +88,16 @@ llvm::Value* Emitter::real_to_int(const Instr& in, int width) {
 llvm::Value* Emitter::real_to_real(const Instr& in, int width) {
   const Form& f = in.form;
   const Type to = f.type(0), from = f.type(1);
-  if (f.has(Mod::sat) || f.has(Mod::rz) || f.has(Mod::rm) || f.has(Mod::rp) || f.has(Mod::ftz)) return nullptr;
+  if (f.has(Mod::rz) || f.has(Mod::rm) || f.has(Mod::rp)) return nullptr;
   const llvm::Intrinsic::ID round = rounding_of(f);
   if (to == from) {
-    if (round == llvm::Intrinsic::not_intrinsic || to != Type::f32) return nullptr;
-    return canonical_nan(b_.CreateUnaryIntrinsic(round, read(in.ops[1], from, width, Use::arithmetic)));
+    if (to != Type::f32) return nullptr;
+    Value* v = read(in.ops[1], from, width, Use::arithmetic);
+    if (f.has(Mod::ftz)) v = flush(v);
+    if (round != llvm::Intrinsic::not_intrinsic) v = b_.CreateUnaryIntrinsic(round, v);
+    return f.has(Mod::sat) ? saturated(v) : canonical_nan(v);
   }
+  if (f.has(Mod::sat) || f.has(Mod::ftz)) return nullptr;
   if (round != llvm::Intrinsic::not_intrinsic) return nullptr;
   if (to == Type::f32)
     return canonical_nan(b_.CreateFPTrunc(read(in.ops[1], from, width), wide(b_.getFloatTy(), width)));

@@ -215,6 +215,8 @@ class Emitter {
   Value* quieted(Value* v);
   Value* pick_nan(Value* result, std::initializer_list<Value*> by_rank);
   Value* flush(Value* v);                                   // f32 subnormals to signed zero
+  Value* saturated(Value* v);
+  Value* directed(const isa::Form& f, llvm::ArrayRef<Value*> sources);
   Value* minmax(Value* a, Value* b, bool is_max, bool nan);
   Value* shift(unsigned op, Value* a, Value* by);
 
