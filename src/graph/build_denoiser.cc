@@ -280,6 +280,7 @@ class DenoiserBuilder {
     TensorId x = b_.act("latent", {kTokens, values}), y = b_.act("out", {kTokens, values});
     Op& op = b_.op(OpKind::kKernel, kPart, "unet", {x, w}, {y});
     op.ops_per_element = s_.published_flops / 16384 / 320;
+    op.reach = 0.52;  // mostly convolutions: conv2d.* of calib/raw/h200-companions-2026-11-21.jsonl
     b_.end();
   }
 

@@ -97,7 +97,10 @@ double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, c
 }
 
 double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r, LineTime& t) {
-  double memory = (line.state + line.activation) / (r.memory * op.reach), compute = line.ops / r.vector;
+  bool opaque = op.kind == OpKind::kKernel;  // products inside; its reach is theirs
+  double memory =
+      (line.state + line.activation + (opaque ? line.weight : 0)) / (r.memory * (opaque ? 1 : op.reach));
+  double compute = opaque ? line.ops / (tensor_rate(op.format, r) * op.reach) : line.ops / r.vector;
   // A reduction over few groups: one block of 512 threads for each, every load waits for the one before.
   if (op.lanes > 0) {
     double passes = line.activation / 2;  // what is read
@@ -296,7 +299,7 @@ Rates under_plan(const Plan& plan, const Rates& given) {
 
 LineJoules joules_of(const ProgramOp& op, const Line& line, const LineTime& t, const Rates& rates) {
   double per_op = rates.joules_op32;
-  if (op.kind == OpKind::kContract || op.kind == OpKind::kAttend)
+  if (op.kind == OpKind::kContract || op.kind == OpKind::kAttend || op.kind == OpKind::kKernel)
     per_op = tensor_peak(op.format, rates) > rates.peak16 ? rates.joules_op8 : rates.joules_op16;
   // A product that reaches a part of the rate spends the rest on instructions that cost as much.
   if (op.kind == OpKind::kContract) per_op /= op.reach;

@@ -132,7 +132,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
 std::string canonical(std::string_view name) {
   std::string key = fold(name);
   for (auto [alias, target] : kAliases)
-    if (key == alias) return std::string(target);
+    if (key == alias) return fold(target);
   return key;
 }
 

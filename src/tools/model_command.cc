@@ -1,6 +1,7 @@
 // orrery model ...: memory, time and energy of whole models. Each subcommand reads its options, calls the
 // library once and prints the document.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -99,12 +100,29 @@ int fit_command(const Common& common, double batch, double context, const std::s
   return answer.fits ? 0 : 1;
 }
 
+// An image has as many tokens as the model has positions; a text no more than that.
+double encoder_tokens(const Graph& graph, double asked) {
+  AxisId positions = graph.find_axis("positions");
+  if (positions == kNoAxis) return asked;
+  bool image = graph.find_axis("patch.pixels") != kNoAxis;
+  return image ? graph.axes[positions].extent : std::min(asked, graph.axes[positions].extent);
+}
+
 int serve_command(const Common& common, ServeQuestion question, const std::string& engine) {
   Graph graph = load_graph(common.model);
   Plan plan = common.plan();
   common.apply(graph, plan);
   Cluster cluster = common.cluster(plan);
   question.engine = find_engine(engine);
+  bool states = std::any_of(graph.tensors.begin(), graph.tensors.end(),
+                            [](const Tensor& t) { return t.cls == TensorClass::kState; });
+  if (!states) {  // nothing is kept from token to token: an encoder
+    if (question.rate > 0)
+      base::fail("{} makes no tokens: ask for a batch (--concurrency), not a rate", graph.name);
+    print(common,
+          encode_document(graph, plan, cluster, question.concurrency, encoder_tokens(graph, question.input)));
+    return 0;
+  }
   if (question.rate > 0) question.concurrency = concurrency_at_rate(graph, plan, cluster, question);
   ServeAnswer answer = serve(graph, plan, cluster, question);
   FitAnswer memory =
@@ -154,9 +172,11 @@ int render_command(const Common& common, RenderQuestion question, const std::str
   }
   Plan plan = common.plan();
   if (!common.weights.empty()) question.weights = parse_dtype(common.weights);
-  if (!common.kv.empty()) base::fail("a diffusion model keeps no keys and values: --kv has nothing to change");
+  if (!common.kv.empty())
+    base::fail("a diffusion model keeps no keys and values: --kv has nothing to change");
   question.verbs = common.verbs;
-  for (const std::string& verb : common.verbs)  // the count of GPUs that is not given follows from the verbs, too
+  for (const std::string& verb :
+       common.verbs)  // the count of GPUs that is not given follows from the verbs, too
     if (verb.starts_with("shard") || verb.starts_with("stage")) {
       Graph scratch = build_denoiser(spec, question.shape);
       apply_verb(verb, scratch, plan);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "graph/verbs.h"
@@ -83,19 +84,21 @@ void memory_timeline(Json& doc, const Graph& graph, const Plan& plan, const FitA
 namespace {
 
 // What each token, and a sequence of the context, keep between steps, tensor by tensor.
-void state_table(Json& doc, const Graph& graph, const Plan& plan, double context) {
+void state_table(Json& doc, const Graph& graph, const Plan& plan, double context, double whole) {
   Json& table = report::add_table(
       doc, "state of one rank",
       {{"tensor", ""}, {"format", ""}, {"bytes per token", "B"}, {"bytes per sequence", "B"}});
   Program program = compile(graph, plan);
-  double held = plan.kv_keep_tokens > 0 ? std::min(context, plan.kv_keep_tokens) : context;
+  double held = plan.kv_keep_tokens > 0 ? std::min(context, plan.kv_keep_tokens) : context, sum = 0;
   for (const auto& [id, form] : program.states) {
     Binding b;
     b[kSeqs] = 1, b[kKeys] = held, b[kKeysWindow] = std::min(held, graph.window);
     const Tensor& t = graph.tensors[id];
+    sum += form.at(b);
     table["rows"].push_back(
         {t.name, std::string(format_name(t.dtype.format)), form.coefficient[kKeys], form.at(b)});
   }
+  if (whole > sum) table["rows"].push_back({"empty part of the last page", "", 0.0, whole - sum});
 }
 
 }  // namespace
@@ -110,18 +113,20 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
               fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: weights and state are exact, activations and "
                           "overheads may be half or double",
                           a.capacity / kGiB, a.low / kGiB, a.high / kGiB));
-  add_fact_of(doc, "KV bytes per token", a.kv_bytes_per_token, "B", "state of one rank", "bytes per token",
-              "one rank, beyond every window");
-  add_fact_of(doc, "KV bytes per sequence", a.kv_bytes_per_sequence, "B", "state of one rank",
-              "bytes per sequence", fmt::format("{:.0f} tokens, one rank", context));
-  add_fact_of(doc, "sequences that fit", a.max_sequences, "per data-parallel rank", "memory", "GiB", "",
-              "the capacity less what is no KV cache, over the KV bytes per sequence, rounded down");
-  add_fact_of(doc, "longest context", a.max_context, "tokens", "memory", "GiB",
-              fmt::format("at batch {:.0f}", batch),
-              "the capacity less what is no KV cache, over batch and KV bytes per token, rounded down");
+  if (a.kv_bytes_per_sequence > 0) {
+    add_fact_of(doc, "KV bytes per token", a.kv_bytes_per_token, "B", "state of one rank", "bytes per token",
+                "one rank, beyond every window");
+    add_fact_of(doc, "KV bytes per sequence", a.kv_bytes_per_sequence, "B", "state of one rank",
+                "bytes per sequence", fmt::format("{:.0f} tokens, one rank", context));
+    add_fact_of(doc, "sequences that fit", a.max_sequences, "per data-parallel rank", "memory", "GiB", "",
+                "the capacity less what is no KV cache, over the KV bytes per sequence, rounded down");
+    add_fact_of(doc, "longest context", a.max_context, "tokens", "memory", "GiB",
+                fmt::format("at batch {:.0f}", batch),
+                "the capacity less what is no KV cache, over batch and KV bytes per token, rounded down");
+  }
   report::add_fact(doc, "plan", plan_text(plan));
   memory_sections(doc, a.items, a.capacity);
-  state_table(doc, graph, plan, context);
+  if (a.kv_bytes_per_sequence > 0) state_table(doc, graph, plan, context, a.kv_bytes_per_sequence);
   memory_timeline(doc, graph, plan, a, batch, context);
   if (!a.advice.empty()) {
     report::add_notes(doc, "what to change", {});
@@ -187,6 +192,37 @@ void energy_table(Json& doc, const StepPredictor& p, const Plan& plan, const Ser
 }
 
 }  // namespace
+
+Json encode_document(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences,
+                     double tokens) {
+  Json doc = report::document(fmt::format("encode: {} on {} x {}, {:.4g} sequences of {:.0f}", graph.name,
+                                          cluster.gpus, cluster.gpu.id(), sequences, tokens));
+  StepPredictor p(graph, plan, cluster);
+  StepShape s;
+  s.prefill_seqs = std::ceil(sequences / plan.dp), s.prefill_tokens = s.prefill_seqs * tokens,
+  s.causal = false;
+  StepTime all = p.step(s), one = schedule(p.program(), p.ledger(), p.binding(), p.rates());
+  Json scratch = report::document("");
+  double kernels = add_step_ledgers(
+      scratch,
+      {p.program(), p.ledger(), p.binding(), under_plan(plan, p.rates()), one, static_cast<double>(plan.pp)},
+      "forward pass", "time of a batch", all.seconds - one.seconds * plan.pp, 1);
+  add_fact_of(doc, "time of a batch", all.seconds * 1e3, "ms", "time of a batch", "milliseconds",
+              fmt::format("{:.3g} to {:.3g} ms", all.seconds * 0.8e3, all.seconds * 1.35e3));
+  add_fact_of(doc, "sequences", sequences / all.seconds, "1/s", "time of a batch", "milliseconds", "",
+              "the batch over its time");
+  report::add_fact(doc, "energy", one.joules * plan.tp * plan.pp * plan.dp / sequences, "J per sequence");
+  report::add_fact(doc, "MFU", 100 * one.ops / one.seconds / p.rates().peak16, "%");
+  report::add_fact(doc, "plan", plan_text(plan));
+  Json& table = report::add_table(doc, "time of a batch", {{"what", ""}, {"milliseconds", "ms"}});
+  table["rows"].push_back(Json::array({"operators of the forward pass", kernels * 1e3}));
+  if (all.seconds - kernels > 1e-12)
+    table["rows"].push_back(
+        Json::array({"power limit, transfers, hops between stages", (all.seconds - kernels) * 1e3}));
+  for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
+  assumptions(doc, graph, cluster, plan, Question::kServe);
+  return doc;
+}
 
 Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q,
                     const ServeAnswer& a, const FitAnswer& memory) {
@@ -277,6 +313,32 @@ void training_timeline(Json& doc, const TrainAnswer& a) {
 
 }  // namespace
 
+namespace {
+
+// What would make an iteration fit, largest class first.
+void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
+  if (a.fits) return;
+  report::add_notes(doc, "what to change", {});
+  auto note = [&doc](std::string text) { doc["sections"].back()["notes"].push_back(std::move(text)); };
+  std::map<TensorClass, double> by;
+  for (const MemoryItem& item : a.items) by[item.cls] += item.bytes / kGiB;
+  note(fmt::format("{:.1f} GiB too much", (a.total - a.capacity) / kGiB));
+  if (by[TensorClass::kActivation] > 0.3 * a.total / kGiB && plan.recompute != RecomputePolicy::kFull)
+    note(fmt::format("--recompute full keeps the layers' inputs only, of {:.1f} GiB of activations",
+                     by[TensorClass::kActivation]));
+  if (plan.dp * plan.cp > 1 && plan.zero < 3)
+    note(fmt::format("--zero {} divides more of {:.1f} GiB of weights, gradients and optimizer over {} ranks",
+                     plan.zero + 1,
+                     by[TensorClass::kWeight] + by[TensorClass::kGradient] + by[TensorClass::kOptimizer],
+                     plan.dp * plan.cp));
+  if (plan.zero == 0 && plan.dp * plan.cp == 1)
+    note("more GPUs (--gpu NAME:N with --tp, --pp or --zero) divide weights and states");
+  if (plan.place.optimizer == Tier::kDevice)
+    note(fmt::format("--do 'place optimizer host' frees {:.1f} GiB", by[TensorClass::kOptimizer]));
+}
+
+}  // namespace
+
 Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
                     const TrainAnswer& a) {
   Json doc = report::document(fmt::format("train: {} on {} x {}, {:.0f} sequences of {:.0f}", graph.name,
@@ -331,6 +393,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
     if (n != 0) energy["rows"].push_back(Json::array({what, n / tokens}));
   memory_sections(doc, a.items, a.capacity);
   training_timeline(doc, a);
+  training_advice(doc, plan, a);
   assumptions(doc, graph, cluster, plan, Question::kTrain);
   return doc;
 }

@@ -14,6 +14,9 @@ using report::Json;
 
 Json fit_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
                   const graph::FitAnswer& answer, double batch, double context);
+// One forward pass of a model that makes no tokens (BERT, ViT): time, rate and energy of a batch.
+Json encode_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster, double sequences,
+                     double tokens);
 Json serve_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
                     const graph::ServeQuestion& question, const graph::ServeAnswer& answer,
                     const graph::FitAnswer& memory);

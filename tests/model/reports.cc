@@ -47,6 +47,8 @@ class Reports : public testing::Test {
 
 const char* const kQuestions[] = {
     "fit llama-3.1-70b --gpu h200:2 --tp 2 --batch 64 --context 8192",
+    "fit llama-3.1-8b --gpu h200 --batch 3 --context 5001",
+    "serve bert-large --gpu h200 --concurrency 32 --input 512",
     "fit gpt-oss-120b --gpu h100 --weights 'mxfp4 experts-only' --batch 8",
     "serve llama-3.1-8b --gpu h200 --weights fp8 --concurrency 16",
     "serve llama-3.1-70b --gpu h200:8 --tp 4 --pp 2 --concurrency 64",
@@ -98,7 +100,7 @@ TEST_F(Reports, LedgersSumAndTimelinesPeak) {
     double bytes = 0, operations = 0;
     for (const Json& section : doc["sections"]) {
       std::string title = section["title"].get<std::string>();
-      if (title == "decode step" || title == "denoiser forward")
+      if (title == "decode step" || title == "denoiser forward" || title == "forward pass")
         for (const Json& row : section["rows"])
           for (std::size_t c = 0; c < row.size(); ++c)
             if (row[c].is_number())
