@@ -35,14 +35,6 @@ void run_movmatrix(void* d, const void* s);
 /// How many rows (lanes that give an address) ldmatrix or stmatrix uses.
 int matrix_rows(const isa::Form& form);
 
-/// One lane's part of a wmma.load or wmma.store: `bytes` bytes at `offset` from the matrix address are byte `byte` on
-/// of register `reg`.
-struct WmmaPiece {
-  uint32_t offset;
-  uint8_t reg, byte, bytes;
-};
-/// The pieces of `lane`, for the stride in elements. Returns their number (at most 64).
-int wmma_pieces(const isa::Form& form, uint32_t stride, int lane, WmmaPiece out[64]);
 /// Bytes from the matrix address to the end of the last element.
 uint64_t wmma_extent(const isa::Form& form, uint32_t stride);
 /// Loads or stores a whole matrix; base covers wmma_extent() bytes.

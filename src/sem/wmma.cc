@@ -95,19 +95,6 @@ int register_count(const Form& f, const Matrix& x) {
 
 }  // namespace
 
-int wmma_pieces(const Form& f, uint32_t stride, int lane, WmmaPiece out[64]) {
-  const Matrix x = moved(f);
-  int count = 0;
-  const int step = x.bits < 8 ? x.per() : 1;  // elements below a byte: the register is one run of them
-  for (int r = 0; r < register_count(f, x); r++)
-    for (int e = 0; e < x.per(); e += step) {
-      const Place p = place(x, lane, r, e);
-      const uint64_t at = x.column_major ? uint64_t(p.col) * stride + p.row : uint64_t(p.row) * stride + p.col;
-      out[count++] = {uint32_t(at * x.bits / 8), uint8_t(r), uint8_t(e * x.bits / 8), uint8_t(std::max(1, step * x.bits / 8))};
-    }
-  return count;
-}
-
 uint64_t wmma_extent(const Form& f, uint32_t stride) {
   const Matrix x = moved(f);
   const uint64_t lines = x.column_major ? x.columns() : x.rows(), length = x.column_major ? x.rows() : x.columns();
