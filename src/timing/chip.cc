@@ -12,6 +12,7 @@ uint64_t mix(uint64_t v) {
   v *= 0x9E3779B97F4A7C15ull;
   return v ^ v >> 29;
 }
+uint32_t key_of(uint64_t line) { return uint32_t(line ^ line >> 32); }
 }  // namespace
 
 ChipFigures figures_of(const Profile& p) {
@@ -40,6 +41,7 @@ ChipFigures figures_of(const Profile& p) {
 Chip::Chip(const ChipFigures& figures, uint32_t cluster) : f_(figures), merges_(size_t(kGpcs) * kMerges), cluster_(std::max(1u, cluster)), pages_(kPages) {
   sets_ = uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / kWays));
   ways_.resize(size_t(sets_) * kWays * 2);
+  keys_.resize(ways_.size());
 }
 
 Chip::Way* Chip::set_of(uint64_t line, uint32_t side) { return &ways_[(size_t(side) * sets_ + size_t((mix(line) >> 24) % sets_)) * kWays]; }
@@ -101,9 +103,8 @@ void Chip::limit_partial(double now) {
     const auto [line, place] = partial_order_.front();
     partial_order_.pop_front();
     const uint32_t sector = place >> 1;
-    Way* set = set_of(line, place & 1);
-    for (uint32_t i = 0; i < kWays; i++)
-      if (set[i].tag == line && !(set[i].valid >> sector & 1) && set[i].written[sector] < 32) write_back(line, set[i], now, uint8_t(1 << sector));
+    Way* way = peek(line, place & 1);
+    if (way && !(way->valid >> sector & 1) && way->written[sector] < 32) write_back(line, *way, now, uint8_t(1 << sector));
   }
 }
 
@@ -111,24 +112,29 @@ void Chip::limit_dirty(double now) {
   while (dirty_bytes_ > double(f_.l2_dirty_bytes) && !dirty_order_.empty()) {
     const auto [line, side] = dirty_order_.front();
     dirty_order_.pop_front();
-    Way* set = set_of(line, side);
-    for (uint32_t i = 0; i < kWays; i++)
-      if (set[i].tag == line) write_back(line, set[i], now);
+    if (Way* way = peek(line, side)) write_back(line, *way, now);
   }
 }
 
-Chip::Way& Chip::find(uint64_t line, uint32_t side, double now) {
+Chip::Way* Chip::peek(uint64_t line, uint32_t side) {
   Way* set = set_of(line, side);
-  Way* oldest = set;
-  for (uint32_t i = 0; i < kWays; i++) {
-    if (set[i].tag == line) {
-      set[i].used = ++clock_;
-      return set[i];
-    }
-    if (set[i].used < oldest->used) oldest = &set[i];
+  const uint32_t *keys = &keys_[size_t(set - ways_.data())], key = key_of(line);
+  for (uint32_t i = 0; i < kWays; i++)
+    if (keys[i] == key && set[i].tag == line) return &set[i];
+  return nullptr;
+}
+
+Chip::Way& Chip::find(uint64_t line, uint32_t side, double now) {
+  if (Way* way = peek(line, side)) {
+    way->used = ++clock_;
+    return *way;
   }
+  Way *set = set_of(line, side), *oldest = set;
+  for (uint32_t i = 1; i < kWays; i++)
+    if (set[i].used < oldest->used) oldest = &set[i];
   write_back(oldest->tag, *oldest, now);
   *oldest = Way{line, ++clock_, 0, 0, {}, 0};
+  keys_[size_t(oldest - ways_.data())] = key_of(line);
   return *oldest;
 }
 
@@ -150,14 +156,12 @@ Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t&
   missing = mask & ~(near.valid | near.dirty);
   last_ = &near;
   if (!missing) return Found::near;
-  const Way* set = set_of(line, side ^ 1);
-  for (uint32_t i = 0; i < kWays; i++)
-    if (set[i].tag == line) {  // what the far partition has is copied from there
-      const uint32_t there = missing & (set[i].valid | set[i].dirty);
-      near.valid |= uint8_t(there), missing &= ~there;
-      if (there) near.arrives = std::max(near.arrives, set[i].arrives);
-      if (!missing) return Found::far;
-    }
+  if (const Way* far = peek(line, side ^ 1)) {  // what the far partition has is copied from there
+    const uint32_t there = missing & (far->valid | far->dirty);
+    near.valid |= uint8_t(there), missing &= ~there;
+    if (there) near.arrives = std::max(near.arrives, far->arrives);
+    if (!missing) return Found::far;
+  }
   // Memory gives 64 bytes.
   if (missing & 3) missing |= 3 & ~near.dirty;
   if (missing & 12) missing |= 12 & ~near.dirty;
@@ -198,9 +202,7 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
   (void)sm;
   Way& way = find(line, side, now);
   if (bytes < 32 && (mask & ~way.valid)) {  // what the other partition has read need not be read again
-    const Way* other = set_of(line, side ^ 1);
-    for (uint32_t i = 0; i < kWays; i++)
-      if (other[i].tag == line) way.valid |= other[i].valid & ~way.dirty;
+    if (const Way* other = peek(line, side ^ 1)) way.valid |= other->valid & ~way.dirty;
   }
   const uint32_t fresh = mask & ~way.dirty;
   if (fresh && !way.dirty) dirty_order_.push_back({line, side});

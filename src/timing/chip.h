@@ -119,6 +119,7 @@ class Chip {
   static constexpr double kMergeWindow = 64;  // cycles in which requests of a GPC for the same sectors become one
   static constexpr double kWindow = 1024;  // cycles over which utilisation is taken
   Way* set_of(uint64_t line, uint32_t side);
+  Way* peek(uint64_t line, uint32_t side);  // null when it is not there
   Way& find(uint64_t line, uint32_t side, double now);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
   double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now);
@@ -133,6 +134,7 @@ class Chip {
   const ChipFigures& f_;
   uint32_t sets_;
   std::vector<Way> ways_;
+  std::vector<uint32_t> keys_;  // a part of each way's tag: a set's sixteen lie in one line of the host's cache
   std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side; and sector << 1
   double dirty_bytes_ = 0;
   struct Merge {                     // a line that a GPC has lately asked for
