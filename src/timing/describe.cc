@@ -20,7 +20,7 @@ double Predictor::dynamic_energy(double seconds) const {
   const auto warps = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
   double pj = 10.3 * lanes(Class::fma) + 14.5 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 10.5 * lanes(Class::alu) + 10.8 * lanes(Class::xu) +
               9.9 * lanes(Class::half) + 31 * lanes(Class::fp64) + 25 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
-              1000 * (warps(Class::shared_load) + warps(Class::shared_store) + warps(Class::shared_atomic)) + 50 * sm_.shared_wavefronts + 280 * sm_.l1_sectors;
+              1000 * (warps(Class::shared_load) + warps(Class::shared_store) + warps(Class::shared_atomic) + warps(Class::matrix_load) + warps(Class::copy_async)) + 50 * sm_.shared_wavefronts + 280 * sm_.l1_sectors;
   pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns;
   const double sectors = memory_.l2_read_sectors + memory_.l2_write_sectors;
   // Bulk copies and products were measured together (wgmma_two_random, bulk_l2), with what L2 costs for them.
