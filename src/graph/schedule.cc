@@ -50,18 +50,32 @@ double optional(const Profile& gpu, FieldId field, double absent) {
 // Share of whole waves that `tiles` blocks fill.
 double filled(double tiles, double sms) { return tiles / (std::ceil(tiles / sms) * sms); }
 
+// Load of the busiest of `ranks` over the mean when each of ranks x mean things falls on one at random: the
+// expected maximum of as many nearly normal counts, no more than all or `most` of them.
+double busiest_load(double mean, int ranks, double most) {
+  if (ranks <= 1 || mean <= 0) return 1;
+  // Expected maximum of n normal variables (Blom's approximation of its quantile).
+  double p = (ranks - 0.375) / (ranks + 0.25), t = std::sqrt(-2 * std::log(1 - p));
+  double z = t - (2.30753 + 0.27061 * t) / (1 + 0.99229 * t + 0.04481 * t * t);
+  double load = 1 + z * std::sqrt((1 - 1.0 / ranks) / mean);
+  return std::min({load, static_cast<double>(ranks), std::max(1.0, most / mean)});
+}
+
 double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
-  double mean = rows / op.grouped_extent;
   double hit = op.weight_bytes > 0 ? op.grouped_extent * line.weight / op.weight_bytes : op.grouped_extent;
+  double most = busiest_load(hit, op.grouped_ranks, op.grouped_extent);
+  double busy = rows * busiest_load(rows, op.grouped_ranks, rows * op.grouped_ranks);
+  double mean = busy / op.grouped_extent;
   double height = mean < 48 ? 64 : kTileM;
   double padded = op.grouped_extent * expected_tiles(mean, height) * height;
   double compute = line.ops * padded / std::max(rows, 1e-9) / tensor_rate(op.format, r);
-  double share = filled(std::max(1.0, hit) * std::ceil(op.n_width / kTileM), r.sms);
+  double share = filled(std::max(1.0, hit * most) * std::ceil(op.n_width / kTileM), r.sms);
   bool narrow = tensor_peak(op.format, r) > r.peak16;
   double stream = r.read * (narrow ? kGroupedStream8 : kGroupedStream16) * std::max(0.3, share);
-  double memory = (line.weight + line.activation) / stream;
+  double memory = (line.weight * most + line.activation) / stream;
   t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
-  t.executed = line.ops * op.grouped_extent * expected_tiles(mean, kTileM) * kTileM / std::max(rows, 1e-9);
+  t.executed = line.ops * op.grouped_extent * expected_tiles(rows / op.grouped_extent, kTileM) * kTileM /
+               std::max(rows, 1e-9);
   t.compute = compute, t.memory = memory, t.both = true;
   // Groups with many rows compute while others still stream: neither hides the other fully.
   return std::sqrt(compute * compute + memory * memory) + 2 * r.ramp;

@@ -261,6 +261,7 @@ class Compiler {
     if (op.grouped != kNoAxis) {
       out.grouped_extent = local_[op.grouped];
       out.grouped_total = g_.axes[op.grouped].extent;
+      out.grouped_ranks = split_[op.grouped];
     }
   }
 

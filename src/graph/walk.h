@@ -66,6 +66,7 @@ struct ProgramOp {
   double weight_bytes = 0;    // read once, unless grouped
   double grouped_extent = 0;  // experts on this rank; weight_bytes is for all of them
   double grouped_total = 0;   // experts in all
+  int grouped_ranks = 1;      // ranks that divide them, and wait for the one with most
   Linear state_read, state_write, act;
   double k_width = 0, n_width = 0;  // contract: inner width and output width on this rank
   AxisId rows = kTokens;            // contract: the axis that counts rows
