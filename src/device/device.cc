@@ -84,7 +84,6 @@ System::System() : options_(options_from_environment()), observer_(make_observer
   for (int i = 0; i < count; i++) devices_.push_back(std::make_unique<Device>(i, profile));
   if (observer_) {
     memory_.observe(observer_.get());
-    options_.interpret_only = observer_->wants() & exec::kObserveValues;  // every computation reports
   }
   if (!options_.interpret_only) code_ = make_code_provider(observer_ ? observer_->wants() : 0);
 }

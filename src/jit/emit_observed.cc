@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "exec/observed.h"
+#include "exec/observer.h"
 #include "isa/row.h"
 #include "jit/emitter.h"
 #include "jit/memory_access.h"
@@ -108,7 +109,31 @@ void Emitter::either_reported(Value* report, const Instr& in, const std::functio
   b_.SetInsertPoint(done);
 }
 
+/// A computation of which an observer wants to know NaN and Inf results: they are rare, and then it is executed once more,
+/// from the old values, by the interpreter's handler, which reports.
+bool Emitter::emit_watched(const Instr& in) {
+  const isa::Type t = in.form.type();
+  if (!(plan_.observe & exec::kObserveValues) || (t != isa::Type::f32 && t != isa::Type::f64)) return false;
+  if (in.ops.empty() || in.ops[0].kind != ptx::OperandKind::reg || is_qword(in.ops[0].id) || is_pred(in.ops[0].id) || plan_.at_home[in.ops[0].id]) return false;
+  const uint32_t reg = in.ops[0].id;
+  Value* old = b_.CreateLoad(slot_type(reg), slot(reg));
+  if (!emit_known(in) && !emit_meaning(in)) return false;
+  llvm::Type* type = t == isa::Type::f32 ? b_.getFloatTy() : b_.getDoubleTy();
+  Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, fit(raw(reg, 32), type));
+  Value* special = b_.CreateFCmpUGE(magnitude, llvm::ConstantFP::getInfinity(magnitude->getType()));
+  Block *report = block("report"), *done = block("computed");
+  auto* branch = b_.CreateCondBr(any(b_.CreateAnd(special, exec_mask())), report, done);
+  branch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+  b_.SetInsertPoint(report);
+  b_.CreateStore(old, slot(reg));
+  emit_execute(in);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+  return true;
+}
+
 void Emitter::emit_observed(const Instr& in) {
+  if (emit_watched(in)) return;
   if (emit_offered(in) || emit_offered_atomic(in)) return;
   switch (in.form.op) {
     case Op::shfl: case Op::vote: case Op::match: case Op::redux: case Op::elect: case Op::bar_warp: {

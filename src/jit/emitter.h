@@ -209,6 +209,7 @@ class Emitter {
   void emit_observed(const ptx::Instr& in);
   bool emit_offered(const ptx::Instr& in);
   bool emit_offered_atomic(const ptx::Instr& in);
+  bool emit_watched(const ptx::Instr& in);
   void either_reported(Value* report, const ptx::Instr& in, const std::function<void()>& quick);
   void widen_bases(const ptx::Instr& in);
   Value* widen_base(const ptx::Operand& o, bool is_signed, int width);
