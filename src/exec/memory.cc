@@ -120,7 +120,7 @@ uint64_t DeviceMemory::allocate_like_driver(uint64_t bytes, int device, uint64_t
     rooms_[device][zone] = {kLarge, false};
     driver_next_ = zone + kDriversOwn;
   }
-  Allocation a{0, bytes, align_up(bytes, kUnit), MemoryKind::device, device, 0, true, false};
+  Allocation a{.size = bytes, .mapped = align_up(bytes, kUnit), .device = device, .packed = true};
   if (bytes <= kLargestPacked && align <= kUnit) {
     a.address = take_room(a.mapped, device);
     if (!a.address) return 0;
@@ -250,7 +250,7 @@ bool DeviceMemory::map(uint64_t address, uint64_t bytes, int fd, int device) {
   if (next != live_.end() && next->first < address + bytes) return false;
   if (next != live_.begin() && std::prev(next)->second.mapping && std::prev(next)->first + std::prev(next)->second.mapped > address) return false;
   if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) return false;
-  live_[address] = {address, 0, bytes, MemoryKind::device, device, next_id_++, true};
+  live_[address] = {.address = address, .mapped = bytes, .device = device, .id = next_id_++, .mapping = true};
   freed_.erase(freed_.lower_bound(address), freed_.lower_bound(address + bytes));
   return true;
 }

@@ -30,8 +30,8 @@ struct Allocation {
   MemoryKind kind = MemoryKind::device;
   int device = 0;
   uint64_t id = 0;                  // counts up; never reused
-  bool packed = false;              // part of a slab
   bool mapping = false;             // shows memory that is counted elsewhere (map); size is 0 until it is opened
+  bool packed = false;              // part of a slab
 };
 
 struct Observer;  // exec/observer.h

@@ -255,7 +255,7 @@ TEST(B5, TwentyRelativeActivations) {
     }
     auto whole = [&](int i) { return std::stoi(c[i]); };
     MegatronRun r{whole(3),  whole(4), whole(5), whole(10), whole(11), c[12].empty() ? 1 : whole(12),
-                  whole(16), whole(17)};
+                  whole(16), whole(17), {}, {}, {}, {}, {}};
     Graph g = megatron_graph(r);
     Plan p = megatron_plan(r);
     double none = activation_bytes(g, p, 2048, r.micro);

@@ -112,9 +112,10 @@ TEST_F(Reports, LedgersSumAndTimelinesPeak) {
       if (!title.starts_with("memory over")) continue;
       double peak = 0;
       for (const Json& y : section["series"][0]["y"]) peak = std::max(peak, y.get<double>());
-      for (const Json& fact : doc["facts"])
-        if (fact["name"] == "peak memory")
-          EXPECT_NEAR(peak, fact["value"].get<double>(), 1e-9 * peak) << question;
+      for (const Json& fact : doc["facts"]) {
+        if (fact["name"] != "peak memory") continue;
+        EXPECT_NEAR(peak, fact["value"].get<double>(), 1e-9 * peak) << question;
+      }
     }
     if (column.empty()) continue;
     EXPECT_NEAR(column["weight"] + column["state"] + column["activation"], bytes, 1e-9 * bytes) << question;

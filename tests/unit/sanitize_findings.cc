@@ -18,8 +18,8 @@ Finding sample() {
   f.check = "racecheck";
   f.kind = "read-after-write";
   f.message = "a thread reads what another wrote";
-  f.place = {"kernel(int*)", "", "a.cu", 12, 40, "ld.shared.u32 %r1, [%r2];", true, {1, 2, 3}, {4, 5, 6}};
-  f.others.push_back({"The write", {"kernel(int*)", "", "a.cu", 10, 33, "st", true, {1, 2, 3}, {7, 0, 0}}, "7"});
+  f.place = {"kernel(int*)", "", "a.cu", 12, 40, "ld.shared.u32 %r1, [%r2];", true, {1, 2, 3}, {4, 5, 6}, {}};
+  f.others.push_back({"The write", {"kernel(int*)", "", "a.cu", 10, 33, "st", true, {1, 2, 3}, {7, 0, 0}, {}}, "7"});
   f.remedy = "put __syncthreads() between the two";
   f.address = 0x1000;
   return f;
