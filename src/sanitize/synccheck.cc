@@ -78,10 +78,12 @@ void Synccheck::launch_end(const RunState& run, const LaunchResult&) {
 
 // ---- barriers of the block ----
 
-void Synccheck::barrier_arrive(const Where& where, uint32_t number, uint32_t expected, bool) {
-  blocks_[where.warp->cta].barriers[number & 15].push_back({where, expected});
+void Synccheck::barrier_arrive(const Where& where, uint32_t number, uint32_t expected, bool waits) {
+  std::vector<Arrival>& arrivals = blocks_[where.warp->cta].barriers[number & 15];
+  arrivals.push_back({where, expected, waits});
   const uint32_t threads = (where.warp->cta->n_threads + 31) / 32 * 32;
-  if (expected > threads)
+  // Who has arrived without waiting may arrive again, and counts twice.
+  if (expected > threads && std::ranges::all_of(arrivals, &Arrival::waits))
     report(where, -1, "barrier-count", fmt::format("barrier {} waits for {} threads in a block of {}", number, expected, where.warp->cta->n_threads),
            "give the number of threads that come to this barrier, a multiple of 32");
 }
@@ -122,7 +124,7 @@ void Synccheck::check_arrivals(const std::vector<Arrival>& arrivals, uint32_t nu
       return;
     }
     const Arrival*& before = first[a.where.warp->warp_id];
-    if (!before) {
+    if (!before || (!before->waits && before->where.mask & a.where.mask)) {  // (after bar.arrive the same lanes may come again)
       before = &a;
     } else if (before->where.pc != a.where.pc || before->where.code != a.where.code) {
       report(a.where, -1, "divergent-barrier",

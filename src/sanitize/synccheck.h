@@ -47,6 +47,7 @@ class Synccheck : public exec::Observer {
   struct Arrival {
     exec::Where where;
     uint32_t expected = 0;
+    bool waits = true;
   };
   struct WarpState {
     uint32_t cluster_arrived = 0;               // lanes with an arrival that they have not waited for
