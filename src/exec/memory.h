@@ -6,7 +6,7 @@
 // The same address means the same byte on host and device.
 //
 // Where allocations lie decides which wrong accesses fault. MemoryKind::device lies as an H200's driver puts it: up to
-// 1 MiB in slabs of 2 MiB, 512 bytes apart at best, larger ones on whole slabs, slabs side by side; so what leaves an
+// 1 MiB in slabs of 2 MiB, 512 bytes apart at best, larger ones on whole slabs, nothing unmapped between; so what leaves an
 // allocation by little hits a neighbour and faults no more than on the GPU, and memory freed in a slab stays readable.
 // Under an observer (check), and for all other kinds, at least one unmapped page follows each allocation.
 //
