@@ -19,6 +19,18 @@ struct TrainQuestion {
   bool gradients_held = true;  // false: consumed layer by layer (fused update)
 };
 
+enum class Pass : std::uint8_t { kForward, kAgain, kBackward };  // again: recomputed
+std::string_view name_of(Pass pass);
+
+// One operator of one rank in one pass: amounts, seconds and joules of one execution.
+struct TrainLine {
+  Pass pass = Pass::kForward;
+  bool layer = false;  // belongs to the layers that stages divide
+  Line line;           // its `times` are the executions of an iteration
+  LineTime time;
+  LineJoules joules;
+};
+
 struct TrainAnswer {
   std::vector<MemoryItem> items;
   double total = 0, capacity = 0;
@@ -28,11 +40,18 @@ struct TrainAnswer {
   double seconds = 0;  // of one iteration
   double compute = 0, bubble = 0, tensor_comm = 0, pipeline_comm = 0, data_comm = 0, optimizer = 0,
          offload = 0;
+  double power = 0;         // seconds that the board's limit adds to operators and bubble
+  double bubble_share = 0;  // of the seconds of the layers' lines
+  double data_bytes = 0, pipeline_bytes = 0;  // payload of a rank
+  double between_fixed = 0;                   // seconds of both that are latency
+  std::vector<TrainLine> lines;               // of one rank of a stage; their seconds sum to `compute`
+  Program program;
+  Binding binding;
+  Rates rates;
   double model_flops = 0, hardware_flops = 0;  // of an iteration, all GPUs
   double tflops_per_gpu = 0, mfu = 0, tokens_s_per_gpu = 0;
   double joules = 0;  // of an iteration, all GPUs: the sum of the four
-  double joules_ops = 0, joules_bytes = 0, joules_idle = 0,
-         joules_cut = 0;  // cut: beyond the power limit, negative
+  double joules_ops = 0, joules_bytes = 0, joules_link = 0, joules_idle = 0;
 };
 
 // Bytes per parameter of weights, gradients and optimizer states for `ranks` that share optimizer states.

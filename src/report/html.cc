@@ -79,11 +79,12 @@ function timeline(s, el) {
 function sliders(s, el) {
   const scale = s.rates.map(() => 1);
   el.innerHTML = s.rates.map((n, i) => `<div><label>${esc(n)} <input type="range" min="-2" max="2" step="0.1" value="0" data-n="${i}"> <output>1.00 x</output></label></div>`).join('') + '<p><b class="answer"></b></p>';
-  const show = () => { let total = 0;
+  const show = () => { let busy = 0, around = 0, outside = s.other;
     for (const l of s.lines) { const [memory, compute, link] = l.seconds.map((v, k) => v / scale[k]);
-      total += l.times * ((l.both ? Math.hypot(memory, compute) : Math.max(memory, compute, link)) + l.fixed / scale[3]); }
-    total += Math.max(s.fetch * (1 - s.hidden), s.fetch - total);
-    total = (Math.max(total, s.joules / (s.limit - s.idle)) + s.other) / s.divisor;
+      const t = l.times * ((l.both ? Math.hypot(memory, compute) : Math.max(memory, compute, link)) + l.fixed / scale[3]);
+      if (l.outside) outside += t; else { busy += t; around += t * (l.around || 0); } }
+    busy += Math.max(s.fetch * (1 - s.hidden), s.fetch - busy);
+    const total = ((busy + around) * Math.max(1, s.joules / (s.limit - s.idle) / busy) + outside) / s.divisor;
     const answer = el.querySelector('.answer'); answer.dataset.seconds = total;
     answer.textContent = `${s.result}: ${fmt(total * 1e3)} ms (as given ${fmt(s.given * 1e3)} ms)`; };
   el.querySelectorAll('input').forEach(i => i.addEventListener('input', () => { const k = +i.dataset.n; scale[k] = 2 ** +i.value; i.nextElementSibling.textContent = scale[k].toFixed(2) + ' x'; show(); }));

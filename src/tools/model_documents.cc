@@ -378,6 +378,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   row("operators", a.compute - a.tensor_comm);
   row("tensor-parallel communication", a.tensor_comm);
   row("pipeline bubble", a.bubble);
+  if (a.power > 0) row("the board's power limit", a.power);
   row("pipeline communication", a.pipeline_comm);
   row("data-parallel communication", a.data_comm);
   row("optimizer", a.optimizer);
@@ -388,11 +389,12 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   Json& energy = report::add_table(doc, "energy per token", {{"what", ""}, {"joules", "J"}});
   for (auto [what, n] : {std::pair{"operations", a.joules_ops},
                          {"bytes of device memory", a.joules_bytes},
-                         {"idle power", a.joules_idle},
-                         {"less what the power limit cuts", a.joules_cut}})
+                         {"bytes over links", a.joules_link},
+                         {"idle power", a.joules_idle}})
     if (n != 0) energy["rows"].push_back(Json::array({what, n / tokens}));
   memory_sections(doc, a.items, a.capacity);
   training_timeline(doc, a);
+  add_training_ledgers(doc, a, q.global_batch / (q.micro_batch * plan.dp));
   training_advice(doc, plan, a);
   assumptions(doc, graph, cluster, plan, Question::kTrain);
   return doc;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 namespace orrery::tools {
 
@@ -33,200 +34,329 @@ const char* resource(const ProgramOp& op, const LineTime& t, const Rates& r) {
   return t.bound == Bound::kCompute ? "compute" : "memory";
 }
 
-class StepSections {
- public:
-  StepSections(Json& doc, const StepLedgers& step) : doc_(doc), s_(step), r_(step.rates) {}
+// A line as the sections show it: `line.times` counts all stages, `time` what nothing hides.
+struct Shown {
+  const ProgramOp& op;
+  Line line;
+  LineTime time;
+  LineJoules joules;
+  Elsewhere away;
+  std::string_view pass;  // of training; empty otherwise
+  bool layer = true;
+};
 
-  double add(const char* title, const char* result, double other, double divisor) {
-    lines(title);
-    totals();
-    sliders(result, other, divisor);
-    roofline();
-    timeline(title);
-    return seconds_;
+Shown shown(const ProgramOp& op, const Line& line, const StepLedgers& s) {
+  Shown l{op, line, time_of(op, line, s.binding, s.rates), {}, {}, "", true};
+  l.joules = joules_of(op, line, l.time, s.rates);
+  l.away = elsewhere(op, line, s.program.plan.place, s.rates);
+  l.line.times *= s.stages;
+  if (op.collective != Collective::kNone) {
+    double open = 1 - s.program.plan.overlap_tp;
+    l.time.seconds *= open, l.time.link *= open, l.time.fixed *= open;
+  }
+  return l;
+}
+
+// The sections of a list of lines.
+class Sections {
+ public:
+  Sections(Json& doc, const Program& program, const Rates& rates, std::vector<Shown> lines)
+      : doc_(doc), program_(program), r_(rates), lines_(std::move(lines)) {}
+
+  double table(const char* title);
+  void totals(const char* who, double idle_joules);
+  // The lines that the page recomputes; returns the joules of all.
+  double sliders(Json& section, const char* result) const;
+  void roofline(const char* title);
+  const std::vector<Shown>& lines() const { return lines_; }
+
+ private:
+  Json& doc_;
+  const Program& program_;
+  const Rates& r_;
+  std::vector<Shown> lines_;
+};
+
+double Sections::table(const char* title) {
+  bool training = !lines_.empty() && !lines_.front().pass.empty();
+  Json& table = report::add_table(doc_, title,
+                                  {{"operator", ""},
+                                   {"part", ""},
+                                   {"format", ""},
+                                   {"times", ""},
+                                   {"bound", ""},
+                                   {"operations", ""},
+                                   {"weight", "B"},
+                                   {"state", "B"},
+                                   {"activation", "B"},
+                                   {"link", "B"},
+                                   {"energy", "J"},
+                                   {"seconds", "s"}});
+  double seconds = 0;
+  for (const Shown& l : lines_) {
+    if (l.time.seconds == 0 && l.line.ops == 0 && l.op.narrows != Format::kBf16) continue;
+    double times = l.line.times;
+    seconds += l.time.seconds * times;
+    std::string name = program_.graph->blocks[l.op.block].name + "." + line_name(program_, l.op);
+    if (training) name += fmt::format(", {}", l.pass);
+    table["rows"].push_back({name, std::string(name_of(l.op.part)), std::string(format_name(l.op.format)),
+                             times, std::string(name_of(l.time.bound)), l.line.ops * times,
+                             l.line.weight * times, l.line.state * times, l.line.activation * times,
+                             l.line.link * times, l.joules.total() * times, l.time.seconds * times});
+  }
+  return seconds;
+}
+
+// The four ledgers, each a sum over the lines.
+void Sections::totals(const char* who, double idle_joules) {
+  std::map<std::string, double> ops, link, joules;
+  std::map<std::pair<std::string, std::string>, double> bytes;
+  for (const Shown& l : lines_) {
+    double times = l.line.times;
+    ops[arithmetic(l.op, r_)] += l.line.ops * times;
+    auto add = [&](const char* cls, Tier tier, double n) {
+      if (n > 0) bytes[{cls, std::string(name_of(tier))}] += n * times;
+    };
+    add("weight", Tier::kDevice, l.line.weight - l.away.weight);
+    add("weight", l.away.weight_tier, l.away.weight);
+    add("state", Tier::kDevice, l.line.state - l.away.state), add("state", l.away.state_tier, l.away.state);
+    add("activation", Tier::kDevice, l.line.activation);
+    if (l.line.link > 0)
+      link[fmt::format("{}, {} over {}", l.op.group > r_.per_host ? "network" : "NVLink",
+                       name_of(l.op.collective), l.op.group)] += l.line.link * times;
+    joules["operations: " + arithmetic(l.op, r_)] += l.joules.ops * times;
+    joules["bytes of device memory"] += l.joules.bytes * times;
+    joules["bytes over links"] += l.joules.link * times;
+  }
+  Json& moved =
+      report::add_table(doc_, "bytes by class and tier", {{"class", ""}, {"tier", ""}, {"bytes", "B"}});
+  for (const auto& [key, n] : bytes) moved["rows"].push_back({key.first, key.second, n});
+  Json& done = report::add_table(doc_, "operations by format", {{"format", ""}, {"operations", ""}});
+  for (const auto& [key, n] : ops)
+    if (n > 0) done["rows"].push_back(Json::array({key, n}));
+  Json& links = report::add_table(doc_, "bytes by link", {{"link", ""}, {"payload", "B"}});
+  for (const auto& [key, n] : link) links["rows"].push_back(Json::array({key, n}));
+  Json& spent = report::add_table(doc_, who, {{"use", ""}, {"joules", "J"}});
+  for (const auto& [key, n] : joules)
+    if (n > 0) spent["rows"].push_back(Json::array({key, n}));
+  spent["rows"].push_back(Json::array({fmt::format("idle power, {:.0f} W", r_.idle_watts), idle_joules}));
+}
+
+double Sections::sliders(Json& section, const char* result) const {
+  section["title"] = "what if";
+  section["model"] = "ledger";
+  section["result"] = result;
+  section["rates"] = Json::array({"memory bandwidth", "matrix products", "links", "kernel launches"});
+  section["lines"] = Json::array();
+  double joules = 0;
+  for (const Shown& l : lines_) {
+    joules += l.joules.total() * l.line.times;
+    if (l.time.seconds == 0) continue;
+    section["lines"].push_back({{"times", l.line.times},
+                                {"seconds", {l.time.memory, l.time.compute, l.time.link}},
+                                {"fixed", l.time.fixed},
+                                {"both", l.time.both}});
+  }
+  section["joules"] = joules, section["limit"] = r_.limit_watts, section["idle"] = r_.idle_watts;
+  return joules;
+}
+
+void Sections::roofline(const char* title) {
+  Json section, points = {{"name", "operators"},
+                          {"points", true},
+                          {"x", Json::array()},
+                          {"y", Json::array()},
+                          {"labels", Json::array()}};
+  section["title"] = title;
+  section["chart"] = "roofline";
+  section["log"] = true;
+  section["x"] = "operations per byte";
+  section["y"] = "TFLOP/s";
+  for (const Shown& l : lines_) {
+    double bytes = l.line.weight + l.line.state + l.line.activation;
+    if (l.line.ops <= 0 || bytes <= 0 || l.time.seconds <= 0) continue;
+    points["x"].push_back(l.line.ops / bytes);
+    points["y"].push_back(l.line.ops / l.time.seconds / 1e12);
+    points["labels"].push_back(line_name(program_, l.op) + (l.pass.empty() ? "" : ", ") +
+                               std::string(l.pass));
+  }
+  double corner = r_.peak16 / r_.memory_peak;
+  section["series"] = {{{"name", "limit"},
+                        {"x", {corner / 1000, corner, corner * 30}},
+                        {"y", {r_.memory_peak * corner / 1000 / 1e12, r_.peak16 / 1e12, r_.peak16 / 1e12}}},
+                       points};
+  doc_["sections"].push_back(std::move(section));
+}
+
+void event(Json& section, std::string name, const char* where, double start, double seconds) {
+  section["timeline"].push_back(
+      {{"name", std::move(name)}, {"resource", where}, {"start", start}, {"seconds", seconds}});
+}
+
+// Every operator of a step in its order, layer after layer of one stage; transfers from other tiers beside
+// them.
+class StepTimeline {
+ public:
+  StepTimeline(const Program& program, const Rates& rates, double stages)
+      : program_(program), r_(rates), stages_(stages) {}
+
+  Json section(const char* title, const std::vector<Shown>& lines) {
+    section_["title"] = fmt::format("timeline: {}", title);
+    section_["timeline"] = Json::array();
+    for (std::size_t i = 0; i < lines.size();) {
+      std::size_t end = i;
+      while (end < lines.size() && lines[end].op.block == lines[i].op.block) ++end;
+      double times = lines[i].line.times / stages_, repeat = std::max(1.0, times);
+      for (double layer = 0; layer < repeat; ++layer)
+        for (std::size_t k = i; k < end; ++k) add(lines[k], times / repeat);
+      i = end;
+    }
+    return std::move(section_);
   }
 
  private:
-  template <class Visit>
-  void each(Visit visit) const {
-    for (const Line& line : s_.ledger.lines) {
-      const ProgramOp& op = s_.program.ops[line.op];
-      visit(line, op, time_of(op, line, s_.binding, r_));
-    }
-  }
-  double shown(const ProgramOp& op, const LineTime& t) const {
-    return t.seconds * (op.collective != Collective::kNone ? 1 - s_.program.plan.overlap_tp : 1);
-  }
-
-  void lines(const char* title) {
-    Json& table = report::add_table(doc_, title,
-                                    {{"operator", ""},
-                                     {"part", ""},
-                                     {"format", ""},
-                                     {"times", ""},
-                                     {"bound", ""},
-                                     {"operations", ""},
-                                     {"weight", "B"},
-                                     {"state", "B"},
-                                     {"activation", "B"},
-                                     {"link", "B"},
-                                     {"energy", "J"},
-                                     {"seconds", "s"}});
-    each([&](const Line& line, const ProgramOp& op, const LineTime& t) {
-      double times = line.times * s_.stages;
-      if (t.seconds == 0 && line.ops == 0 && op.narrows != Format::kBf16) return;
-      seconds_ += shown(op, t) * times;
-      table["rows"].push_back({s_.program.graph->blocks[op.block].name + "." + line_name(s_.program, op),
-                               std::string(name_of(op.part)), std::string(format_name(op.format)), times,
-                               std::string(name_of(t.bound)), line.ops * times, line.weight * times,
-                               line.state * times, line.activation * times, line.link * times,
-                               joules_of(op, line, t, r_).total() * times, shown(op, t) * times});
-    });
+  void add(const Shown& l, double times) {
+    double seconds = l.time.seconds * times;
+    if (seconds > 0) event(section_, line_name(program_, l.op), resource(l.op, l.time, r_), clock_, seconds);
+    clock_ += seconds;
+    double fetch = l.away.seconds() * times;
+    bool host = program_.plan.place.compute_follows;
+    Tier tier = l.away.weight > 0 ? l.away.weight_tier : l.away.state_tier;
+    if (fetch > 0)
+      event(section_, line_name(program_, l.op),
+            host                  ? "host"
+            : tier == Tier::kNvme ? "storage"
+                                  : "copy engine",
+            copied_, fetch);
+    copied_ += fetch;
   }
 
-  // The four ledgers of the step, each a sum over the lines above.
-  void totals() {
-    std::map<std::string, double> ops, link, joules;
-    std::map<std::pair<std::string, std::string>, double> bytes;
-    each([&](const Line& line, const ProgramOp& op, const LineTime& t) {
-      double times = line.times * s_.stages;
-      ops[arithmetic(op, r_)] += line.ops * times;
-      Elsewhere e = elsewhere(op, line, s_.program.plan.place, r_);
-      auto add = [&](const char* cls, Tier tier, double n) {
-        if (n > 0) bytes[{cls, std::string(name_of(tier))}] += n * times;
-      };
-      add("weight", Tier::kDevice, line.weight - e.weight), add("weight", e.weight_tier, e.weight);
-      add("state", Tier::kDevice, line.state - e.state), add("state", e.state_tier, e.state);
-      add("activation", Tier::kDevice, line.activation);
-      if (line.link > 0)
-        link[fmt::format("{}, {} over {}", op.group > r_.per_host ? "network" : "NVLink",
-                         name_of(op.collective), op.group)] += line.link * times;
-      LineJoules j = joules_of(op, line, t, r_);
-      joules["operations: " + arithmetic(op, r_)] += j.ops * times;
-      joules["bytes of device memory"] += j.bytes * times;
-      joules["bytes over links"] += j.link * times;
-    });
-    Json& moved =
-        report::add_table(doc_, "bytes by class and tier", {{"class", ""}, {"tier", ""}, {"bytes", "B"}});
-    for (const auto& [key, n] : bytes) moved["rows"].push_back({key.first, key.second, n});
-    Json& done = report::add_table(doc_, "operations by format", {{"format", ""}, {"operations", ""}});
-    for (const auto& [key, n] : ops)
-      if (n > 0) done["rows"].push_back(Json::array({key, n}));
-    Json& links = report::add_table(doc_, "bytes by link", {{"link", ""}, {"payload", "B"}});
-    for (const auto& [key, n] : link) links["rows"].push_back(Json::array({key, n}));
-    Json& spent = report::add_table(doc_, "joules of the step, one tensor-parallel rank",
-                                    {{"use", ""}, {"joules", "J"}});
-    for (const auto& [key, n] : joules)
-      if (n > 0) spent["rows"].push_back(Json::array({key, n}));
-    spent["rows"].push_back(
-        Json::array({fmt::format("idle power, {:.0f} W", r_.idle_watts), s_.time.seconds * r_.idle_watts}));
+  const Program& program_;
+  const Rates& r_;
+  double stages_, clock_ = 0, copied_ = 0;
+  Json section_;
+};
+
+// One micro-batch of training: forward layer after layer, then backward from the last one, each preceded by
+// what it computes again.
+class MicroBatchTimeline {
+ public:
+  MicroBatchTimeline(const TrainAnswer& answer, double micro_batches) : a_(answer), n_(micro_batches) {}
+
+  Json section() {
+    section_["title"] = "timeline: one micro-batch";
+    section_["timeline"] = Json::array();
+    auto blocks = ranges();
+    for (const auto& range : blocks) pass(range, false);
+    for (auto range = blocks.rbegin(); range != blocks.rend(); ++range) pass(*range, true);
+    return std::move(section_);
   }
 
-  void sliders(const char* result, double other, double divisor) {
-    Json section;
-    section["title"] = "what if";
-    section["model"] = "ledger";
-    section["result"] = result;
-    section["rates"] = Json::array({"memory bandwidth", "matrix products", "links", "kernel launches"});
-    section["lines"] = Json::array();
-    double joules = 0;
-    each([&](const Line& line, const ProgramOp& op, const LineTime& t) {
-      double times = line.times * s_.stages;
-      joules += joules_of(op, line, t, r_).total() * times;
-      if (t.seconds == 0) return;
-      section["lines"].push_back(
-          {{"times", times * (op.collective != Collective::kNone ? 1 - s_.program.plan.overlap_tp : 1)},
-           {"seconds", {t.memory, t.compute, t.link}},
-           {"fixed", t.fixed},
-           {"both", t.both}});
-    });
-    section["fetch"] = s_.time.fetch * s_.stages, section["hidden"] = s_.program.plan.overlap_prefetch;
-    section["joules"] = joules, section["limit"] = r_.limit_watts, section["idle"] = r_.idle_watts;
-    section["other"] = other, section["divisor"] = divisor;
-    double kernels =
-        std::max(seconds_ + s_.time.exposed * s_.stages, joules / (r_.limit_watts - r_.idle_watts));
-    section["given"] = (kernels + other) / divisor;
-    doc_["sections"].push_back(std::move(section));
-  }
-
-  void roofline() {
-    Json section, points = {{"name", "operators"},
-                            {"points", true},
-                            {"x", Json::array()},
-                            {"y", Json::array()},
-                            {"labels", Json::array()}};
-    section["title"] = "roofline of the step";
-    section["chart"] = "roofline";
-    section["log"] = true;
-    section["x"] = "operations per byte";
-    section["y"] = "TFLOP/s";
-    each([&](const Line& line, const ProgramOp& op, const LineTime& t) {
-      double bytes = line.weight + line.state + line.activation;
-      if (line.ops <= 0 || bytes <= 0 || t.seconds <= 0) return;
-      points["x"].push_back(line.ops / bytes);
-      points["y"].push_back(line.ops / t.seconds / 1e12);
-      points["labels"].push_back(line_name(s_.program, op));
-    });
-    double corner = r_.peak16 / r_.memory_peak;
-    section["series"] = {{{"name", "limit"},
-                          {"x", {corner / 1000, corner, corner * 30}},
-                          {"y", {r_.memory_peak * corner / 1000 / 1e12, r_.peak16 / 1e12, r_.peak16 / 1e12}}},
-                         points};
-    doc_["sections"].push_back(std::move(section));
-  }
-
-  // Every operator of the step in its order, layer after layer of one stage; transfers from other tiers
-  // beside them.
-  void timeline(const char* title) {
-    Json section;
-    section["title"] = fmt::format("timeline: {}", title);
-    section["timeline"] = Json::array();
-    double clock = 0, copied = 0;
-    const auto& lines = s_.ledger.lines;
-    for (std::size_t i = 0; i < lines.size();) {
+ private:
+  using Range = std::pair<std::size_t, std::size_t>;
+  std::uint32_t block(std::size_t i) const { return a_.program.ops[a_.lines[i].line.op].block; }
+  std::vector<Range> ranges() const {
+    std::vector<Range> out;
+    for (std::size_t i = 0; i < a_.lines.size();) {
       std::size_t end = i;
-      std::uint32_t block = s_.program.ops[lines[i].op].block;
-      while (end < lines.size() && s_.program.ops[lines[end].op].block == block) ++end;
-      double repeat = std::max(1.0, lines[i].times);
-      for (double layer = 0; layer < repeat; ++layer)
-        for (std::size_t k = i; k < end; ++k) {
-          const ProgramOp& op = s_.program.ops[lines[k].op];
-          LineTime t = time_of(op, lines[k], s_.binding, r_);
-          double seconds = shown(op, t) * lines[k].times / repeat;
-          if (seconds > 0) event(section, line_name(s_.program, op), resource(op, t, r_), clock, seconds);
-          clock += seconds;
-          Elsewhere e = elsewhere(op, lines[k], s_.program.plan.place, r_);
-          double fetch = e.seconds() * lines[k].times / repeat;
-          bool host = s_.program.plan.place.compute_follows;
-          Tier tier = e.weight > 0 ? e.weight_tier : e.state_tier;
-          if (fetch > 0)
-            event(section, line_name(s_.program, op),
-                  host                  ? "host"
-                  : tier == Tier::kNvme ? "storage"
-                                        : "copy engine",
-                  copied, fetch);
-          copied += fetch;
-        }
+      while (end < a_.lines.size() && block(end) == block(i)) ++end;
+      out.push_back({i, end});
       i = end;
     }
-    doc_["sections"].push_back(std::move(section));
+    return out;
   }
-  static void event(Json& section, std::string name, const char* where, double start, double seconds) {
-    section["timeline"].push_back(
-        {{"name", std::move(name)}, {"resource", where}, {"start", start}, {"seconds", seconds}});
+  void pass(const Range& range, bool backward) {
+    double times = a_.lines[range.first].line.times / n_, repeat = std::max(1.0, times);
+    for (double layer = 0; layer < repeat; ++layer) {
+      for (std::size_t i = range.first; i < range.second; ++i)
+        if (a_.lines[i].pass == (backward ? Pass::kAgain : Pass::kForward)) add(a_.lines[i], times / repeat);
+      for (std::size_t i = range.second; backward && i-- > range.first;)
+        if (a_.lines[i].pass == Pass::kBackward) add(a_.lines[i], times / repeat);
+    }
+  }
+  void add(const TrainLine& l, double times) {
+    double seconds = l.time.seconds * times;
+    const ProgramOp& op = a_.program.ops[l.line.op];
+    if (seconds > 0)
+      event(section_, fmt::format("{}, {}", line_name(a_.program, op), name_of(l.pass)),
+            resource(op, l.time, a_.rates), clock_, seconds);
+    clock_ += seconds;
   }
 
-  Json& doc_;
-  const StepLedgers& s_;
-  const Rates& r_;
-  double seconds_ = 0;
+  const TrainAnswer& a_;
+  double n_, clock_ = 0;
+  Json section_;
 };
+
+// What follows what in an iteration of the fullest stage.
+Json iteration_timeline(const TrainAnswer& a) {
+  Json section;
+  section["title"] = "timeline: an iteration";
+  section["timeline"] = Json::array();
+  double clock = 0;
+  auto next = [&](const char* name, const char* where, double seconds) {
+    if (seconds > 0) event(section, name, where, clock, seconds);
+    clock += seconds;
+  };
+  double slower = 1 + a.power / (a.compute + a.bubble);  // by the board's power limit
+  next("micro-batches", "compute", a.compute * slower);
+  next("waiting for other stages", "idle", a.bubble * slower);
+  next("between stages", "links", a.pipeline_comm);
+  next("between data-parallel ranks", "links", a.data_comm);
+  next("optimizer", "memory", a.optimizer);
+  next("other tiers", "host", a.offload);
+  return section;
+}
 
 }  // namespace
 
-double add_step_ledgers(Json& document, const StepLedgers& step, const char* title, const char* result,
+double add_step_ledgers(Json& document, const StepLedgers& s, const char* title, const char* result,
                         double other, double divisor) {
-  return StepSections(document, step).add(title, result, other, divisor);
+  std::vector<Shown> lines;
+  for (const Line& line : s.ledger.lines) lines.push_back(shown(s.program.ops[line.op], line, s));
+  Sections sections(document, s.program, s.rates, std::move(lines));
+  double seconds = sections.table(title);
+  sections.totals("joules of the step, one tensor-parallel rank", s.time.seconds * s.rates.idle_watts);
+  Json section;
+  double joules = sections.sliders(section, result);
+  section["fetch"] = s.time.fetch * s.stages, section["hidden"] = s.program.plan.overlap_prefetch;
+  section["other"] = other, section["divisor"] = divisor;
+  double kernels = std::max(seconds + s.time.exposed * s.stages,
+                            joules / (s.rates.limit_watts - s.rates.idle_watts));
+  section["given"] = (kernels + other) / divisor;
+  document["sections"].push_back(std::move(section));
+  sections.roofline("roofline of the step");
+  document["sections"].push_back(StepTimeline(s.program, s.rates, s.stages).section(title, sections.lines()));
+  return seconds;
+}
+
+void add_training_ledgers(Json& document, const TrainAnswer& a, double micro_batches) {
+  std::vector<Shown> lines;
+  for (const TrainLine& l : a.lines)
+    lines.push_back({a.program.ops[l.line.op], l.line, l.time, l.joules, {}, name_of(l.pass), l.layer});
+  Sections sections(document, a.program, a.rates, std::move(lines));
+  sections.table("operators of an iteration");
+  sections.totals("joules of the operators of one rank", (a.compute + a.power) * a.rates.idle_watts);
+  Json section;
+  sections.sliders(section, "iteration");
+  // The bubble is a share of the layers' time; communication outside the layers has its own line.
+  std::size_t k = 0;
+  for (const Shown& l : sections.lines())
+    if (l.time.seconds != 0) section["lines"][k++]["around"] = l.layer ? a.bubble_share : 0;
+  double between = a.pipeline_comm + a.data_comm;
+  section["lines"].push_back({{"times", 1},
+                              {"seconds", {0, 0, between - a.between_fixed}},
+                              {"fixed", a.between_fixed},
+                              {"both", false},
+                              {"outside", true}});
+  section["lines"].push_back(
+      {{"times", 1}, {"seconds", {a.optimizer, 0, 0}}, {"fixed", 0}, {"both", false}, {"outside", true}});
+  section["fetch"] = 0, section["hidden"] = 0, section["other"] = a.offload, section["divisor"] = 1;
+  section["given"] = a.seconds;
+  document["sections"].push_back(std::move(section));
+  sections.roofline("roofline of the iteration");
+  document["sections"].push_back(MicroBatchTimeline(a, micro_batches).section());
+  document["sections"].push_back(iteration_timeline(a));
 }
 
 void add_fact_of(Json& document, const char* name, double value, const char* unit, const char* table,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "graph/serve.h"
+#include "graph/train.h"
 #include "report/report.h"
 
 namespace orrery::tools {
@@ -24,6 +25,9 @@ struct StepLedgers {
 // `other` seconds that it needs besides, over `divisor`.
 double add_step_ledgers(Json& document, const StepLedgers& step, const char* title, const char* result,
                         double other, double divisor);
+
+// The same for the operators of a training iteration on one rank of a stage, forward, recomputed and backward.
+void add_training_ledgers(Json& document, const graph::TrainAnswer& answer, double micro_batches);
 
 // A fact that is the sum of a table's column, or follows from a table by `formula`.
 void add_fact_of(Json& document, const char* name, double value, const char* unit, const char* table,

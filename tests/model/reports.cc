@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "graph/graph_file.h"
 #include "graph/serve.h"
+#include "graph/train.h"
 
 namespace orrery::graph {
 namespace {
@@ -100,7 +102,8 @@ TEST_F(Reports, LedgersSumAndTimelinesPeak) {
     double bytes = 0, operations = 0;
     for (const Json& section : doc["sections"]) {
       std::string title = section["title"].get<std::string>();
-      if (title == "decode step" || title == "denoiser forward" || title == "forward pass")
+      if (title == "decode step" || title == "denoiser forward" || title == "forward pass" ||
+          title == "operators of an iteration")
         for (const Json& row : section["rows"])
           for (std::size_t c = 0; c < row.size(); ++c)
             if (row[c].is_number())
@@ -154,17 +157,9 @@ TEST_F(Reports, TraceHoldsTheWholeStep) {
   EXPECT_GT(events.size(), 32u * 12);
 }
 
-// A slider is moved in headless Chromium; the page's answer is compared with the library's on a GPU that has
-// the moved rate.
-TEST_F(Reports, SlidersRecomputeWhatTheLibraryComputes) {
-  if (std::system("command -v chromium > /dev/null 2>&1") != 0) GTEST_SKIP() << "chromium is not installed";
-  Json doc = Json::parse(ask("serve llama-3.1-8b --gpu h200:2 --tp 2 --concurrency 32 --json --html " +
-                             (folder_ / "page.html").string()));
-  double other = 0, given = 0;
-  for (const Json& section : doc["sections"])
-    if (section.contains("model"))
-      other = section["other"].get<double>(), given = section["given"].get<double>();
-  std::ofstream(folder_ / "frame.html")
+// What a page's answer becomes when a slider is moved (in headless Chromium), by name.
+std::map<std::string, std::string> moved_sliders(const fs::path& folder) {
+  std::ofstream(folder / "frame.html")
       << "<body><iframe id=f src=page.html></iframe><script>f.onload=()=>{const "
          "d=f.contentDocument,o=document.body.dataset;"
          "const read=()=>d.querySelector('.answer').dataset.seconds,move=(k,v)=>{const "
@@ -177,32 +172,101 @@ TEST_F(Reports, SlidersRecomputeWhatTheLibraryComputes) {
   std::string page = output_of(
       "timeout 60 chromium --headless --no-sandbox --disable-gpu --allow-file-access-from-files "
       "--virtual-time-budget=3000 --user-data-dir=" +
-      (folder_ / "profile").string() + " --dump-dom file://" + (folder_ / "frame.html").string() +
+      (folder / "profile").string() + " --dump-dom file://" + (folder / "frame.html").string() +
       " 2>/dev/null");
-  auto data = [&](const std::string& name) {
-    std::string key = "data-" + name + "=\"";
+  std::map<std::string, std::string> out;
+  for (const char* name : {"given", "memory", "shown", "links", "back", "drawn"}) {
+    std::string key = std::string("data-") + name + "=\"";
     auto at = page.find(key);
     EXPECT_NE(at, std::string::npos) << name;
-    return at == std::string::npos
-               ? std::string()
-               : page.substr(at + key.size(), page.find('"', at + key.size()) - at - key.size());
-  };
+    if (at == std::string::npos) continue;
+    at += key.size();
+    out[name] = page.substr(at, page.find('"', at) - at);
+  }
+  return out;
+}
+Cluster scaled(const char* gpu, int gpus, FieldId field, double scale) {
+  Cluster c{load_profile(gpu), gpus};
+  c.gpu.set(field, c.gpu.at(field).number * scale, "what if");
+  return c;
+}
+
+// The page's answers are compared with the library's on a GPU that has the moved rate.
+TEST_F(Reports, SlidersRecomputeWhatTheLibraryComputes) {
+  if (std::system("command -v chromium > /dev/null 2>&1") != 0) GTEST_SKIP() << "chromium is not installed";
+  Json doc = Json::parse(ask("serve llama-3.1-8b --gpu h200:2 --tp 2 --concurrency 32 --json --html " +
+                             (folder_ / "page.html").string()));
+  double other = 0, given = 0;
+  for (const Json& section : doc["sections"])
+    if (section.contains("model"))
+      other = section["other"].get<double>(), given = section["given"].get<double>();
+  auto page = moved_sliders(folder_);
   Graph g = build_transformer(load_transformer("llama-3.1-8b"));
   Plan plan;
   plan.tp = 2;
   auto tpot = [&](FieldId field, double scale) {
-    Cluster c{load_profile("h200"), 2};
-    c.gpu.set(field, c.gpu.at(field).number * scale, "what if");
     StepShape s;
     s.decode_seqs = 32, s.decode_context = 1024 + 128;
-    return StepPredictor(g, under(plan, find_engine("vllm")), c).step(s).seconds + other;
+    return StepPredictor(g, under(plan, find_engine("vllm")), scaled("h200", 2, field, scale))
+               .step(s)
+               .seconds +
+           other;
   };
-  EXPECT_NEAR(std::atof(data("given").c_str()), given, 1e-9 * given);
-  EXPECT_NEAR(std::atof(data("memory").c_str()), tpot(FieldId::memory_bandwidth, 2), 1e-6 * given);
-  EXPECT_NEAR(std::atof(data("links").c_str()), tpot(FieldId::nvlink_bandwidth, 0.5), 1e-6 * given);
-  EXPECT_EQ(data("back"), data("given"));
-  EXPECT_EQ(data("shown"), "2.00 x");
-  EXPECT_GE(std::atoi(data("drawn").c_str()), 3);  // memory, roofline, timeline
+  EXPECT_NEAR(std::atof(page["given"].c_str()), given, 1e-9 * given);
+  EXPECT_NEAR(std::atof(page["memory"].c_str()), tpot(FieldId::memory_bandwidth, 2), 1e-6 * given);
+  EXPECT_NEAR(std::atof(page["links"].c_str()), tpot(FieldId::nvlink_bandwidth, 0.5), 1e-6 * given);
+  EXPECT_EQ(page["back"], page["given"]);
+  EXPECT_EQ(page["shown"], "2.00 x");
+  EXPECT_GE(std::atoi(page["drawn"].c_str()), 3);  // memory, roofline, timeline
+}
+
+// A training page: the bubble, the board's limit and communication between ranks follow the sliders too.
+TEST_F(Reports, SlidersRecomputeAnIteration) {
+  if (std::system("command -v chromium > /dev/null 2>&1") != 0) GTEST_SKIP() << "chromium is not installed";
+  Json doc = Json::parse(ask("train llama-3.1-8b --gpu h100:8 --tp 2 --pp 2 --zero 1 --seq 4096 --batch 16 "
+                             "--json --html " +
+                             (folder_ / "page.html").string()));
+  auto page = moved_sliders(folder_);
+  BuildOptions o;
+  o.training = true;
+  Graph g = build_transformer(load_transformer("llama-3.1-8b"), o);
+  Plan plan;
+  plan.tp = 2, plan.pp = 2, plan.dp = 2, plan.zero = 1;
+  TrainQuestion q;
+  q.sequence = 4096, q.global_batch = 16;
+  auto seconds = [&](FieldId field, double scale) {
+    return train(g, plan, scaled("h100", 8, field, scale), q).seconds;
+  };
+  double given = seconds(FieldId::nvlink_bandwidth, 1);
+  EXPECT_NEAR(std::atof(page["given"].c_str()), given, 1e-9 * given);
+  EXPECT_NEAR(std::atof(page["memory"].c_str()), seconds(FieldId::memory_bandwidth, 2), 1e-6 * given);
+  EXPECT_NEAR(std::atof(page["links"].c_str()), seconds(FieldId::nvlink_bandwidth, 0.5), 1e-6 * given);
+  EXPECT_EQ(page["back"], page["given"]);
+}
+
+// The lines of an iteration sum to its operators; the trace's operators end where its micro-batch does.
+TEST_F(Reports, TrainingHasItsLinesAndItsTrace) {
+  std::string trace = (folder_ / "trace.json").string();
+  Json doc = Json::parse(ask("train llama-3.1-8b --gpu h100:8 --zero 3 --seq 8192 --batch 64 --recompute "
+                             "selective --json --trace " +
+                             trace));
+  double lines = 0, operators = 0;
+  for (const Json& section : doc["sections"]) {
+    if (section["title"] == "operators of an iteration")
+      for (const Json& row : section["rows"]) lines += row.back().get<double>();
+    if (section["title"] == "time of an iteration")
+      for (const Json& row : section["rows"])
+        if (row[0] == "operators" || row[0] == "tensor-parallel communication")
+          operators += row[1].get<double>();
+  }
+  EXPECT_NEAR(lines, operators, 1e-9 * operators);
+  std::ifstream in(trace);
+  double end = 0;
+  Json events = Json::parse(in)["traceEvents"];
+  for (const Json& e : events)
+    if (e["pid"] == "timeline: one micro-batch")
+      end = std::max(end, e["ts"].get<double>() + e["dur"].get<double>());
+  EXPECT_NEAR(end * 1e-6 * 8, operators, 1e-6 * operators);  // eight micro-batches a rank
 }
 
 }  // namespace
