@@ -74,24 +74,39 @@ class DecoderBuilder {
     if (bias) b_.tensor(std::string(name) + ".bias", {channels(out)}, TensorClass::kWeight, dtype_);
     return w;
   }
-  // A convolution; windows wider than a point change the layout of what they take and give.
-  Feature convolution(std::string_view name, Feature x, int out, int window, bool bias = true) {
+  // A convolution; windows wider than a point change the layout of what they take and give: the caller's
+  // tensor, its copy, the product and the result are in memory together (the copies are cuDNN's workspace).
+  Feature convolution(std::string_view name, const Feature& x, int out, int window, bool bias = true) {
+    return convolution(name, x, x, out, window, bias);
+  }
+  // The same where the tensor that it takes is made of x and more.
+  Feature convolution(std::string_view name, const Feature& x, const Feature& made, int out, int window,
+                      bool bias) {
     TensorId w = matrix(name, x.channels, window, out, bias);
-    if (window > 1) x = map("layout.in", x);
+    Feature taken = window > 1 ? map("layout.in", made) : made;
     Feature y = feature(name, out, x.points, x.frames);
-    Op& op = b_.op(OpKind::kContract, kPart, name, {x.id, w}, {y.id});
-    if (window > 1) {
-      op.reach = kConvolution * std::min(1.0, std::min(x.channels, out) / kNarrowChannels);
-      y = map("layout.out", y);
-    }
+    std::size_t product = b_.graph().ops.size();
+    Op& op = b_.op(OpKind::kContract, kPart, name, {taken.id, w}, {y.id});
+    if (window == 1) return y;
+    op.reach = kConvolution * std::min(1.0, std::min(x.channels, out) / kNarrowChannels);
+    y = map("layout.out", y);
+    b_.graph().ops[product].held = {x.id, made.id, y.id};
     return y;
   }
-  // The same over time as well: two earlier frames are joined in front.
+  // The same over time as well: two earlier frames are joined in front, from a cache where frames come one
+  // after another.
   Feature causal(std::string_view name, const Feature& x, int out, int window) {
     if (window % 3 != 0) return convolution(name, x, out, window);
-    Feature joined = feature("frames.joined", x.channels, x.points * (x.frames + 2) / x.frames, x.frames);
-    b_.op(OpKind::kMove, kPart, "frames.join", {x.id}, {joined.id});
-    return convolution(name, x, out, window);
+    double past = x.points * 2 / x.frames;
+    Feature joined = feature("frames.joined", x.channels, x.points + past, x.frames);
+    std::vector<TensorId> in = {x.id}, result = {joined.id};
+    if (caches_) {
+      TensorId cache = b_.tensor("frames.cached", {kTokens, points(past), channels(x.channels)},
+                                 TensorClass::kState, dtype_);
+      in.push_back(cache), result.push_back(cache);
+    }
+    b_.op(OpKind::kMove, kPart, "frames.join", in, result);
+    return convolution(name, x, joined, out, window, true);
   }
   Feature depthwise(std::string_view name, const Feature& x, int window, bool bias) {
     AxisId c = channels(x.channels), n = b_.axis("window." + std::to_string(window), window);
@@ -186,6 +201,7 @@ class DecoderBuilder {
 
   GraphBuilder b_;
   DType dtype_;
+  bool caches_ = false;  // frames come one after another
 };
 
 Graph DecoderBuilder::kl() {
@@ -220,6 +236,7 @@ DecoderBuilder::Feature DecoderBuilder::wan_up(Feature x, bool time) {
 }
 
 Graph DecoderBuilder::wan() {
+  caches_ = true;
   idle("encoder", 126892531 - 73295331);
   decoder();
   Feature x = causal("start", feature("latent", 16, 1, 1), 384, 27);

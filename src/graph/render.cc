@@ -43,7 +43,28 @@ StepTime run_once(const Program& given, const Binding& binding, const Rates& rat
   return schedule(program, ledger, binding, rates);
 }
 
-RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double passes, const Rates& rates) {
+// Weights of a network that ranks divide among themselves (ZeRO 3): a rank's share; what lies outside the
+// layers, which PyTorch's FSDP gathers once and keeps; and the two layers that are gathered at a time.
+void add_divided(const std::string& what, const Graph& graph, const Program& program, int ranks,
+                 std::vector<MemoryItem>& items) {
+  double outside = 0, layer = 0;
+  for (const Block& block : graph.blocks) {
+    double bytes = 0;
+    for (const auto& [id, n] : program.weights)
+      if (id >= block.first_tensor && id < block.first_tensor + block.tensor_count)
+        bytes += n * std::min(1.0, 2 / graph.tensors[id].dtype.bytes());
+    if (block.layer)
+      layer = std::max(layer, bytes / std::max(1.0, block.repeat));
+    else
+      outside += bytes;
+  }
+  items.push_back({what, TensorClass::kWeight, program.weight_bytes / ranks, "an equal share"});
+  items.push_back({what + " outside layers", TensorClass::kWeight, outside, "gathered in 16 bits"});
+  items.push_back({what + " gathered", TensorClass::kActivation, 2 * layer, "two layers in 16 bits"});
+}
+
+RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double passes, const Rates& rates,
+                   const Plan& plan) {
   RenderStage stage{"text encoder", 0, 0, 0, {}};
   double activations = 0;
   for (const Encoder& e : kEncoders) {
@@ -61,7 +82,10 @@ RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double pa
     stage.joules += q.encoder_on_host ? t.ops / kHostOps * rates.idle_watts : t.joules;
     stage.parameters += count_parameters(graph).total;
     activations = std::max(activations, activation_peak(program, b));
-    if (!q.encoder_on_host)
+    if (q.encoder_on_host) continue;
+    if (plan.zero >= 3 && plan.cp > 1)
+      add_divided(e.model, graph, program, plan.cp, stage.items);
+    else
       stage.items.push_back({e.model, TensorClass::kWeight, program.weight_bytes, "16-bit weights"});
   }
   if (!stage.items.empty())
@@ -79,10 +103,14 @@ RenderStage decode(const DiffusionSpec& spec, const RenderQuestion& q, const Rat
   stage.items.push_back({"autoencoder", TensorClass::kWeight, program.weight_bytes, kind});
   stage.items.push_back({"activations", TensorClass::kActivation, activation_peak(program, d.binding),
                          kind == "wan" ? "decoder, one latent frame" : "decoder"});
+  if (double cached = program.state_bytes.at(d.binding); cached > 0)
+    stage.items.push_back({"cached frames", TensorClass::kState, cached, "two for each convolution over time"});
+  // Frames that come one after another are joined in 32 bits.
+  double bytes = d.runs > 1 ? 12 : 6;
   if (spec.video)
     stage.items.push_back({"pixels", TensorClass::kActivation,
-                           6.0 * q.shape.width * q.shape.height * q.shape.frames * q.batch,
-                           "the video, twice in 8 bits a colour"});
+                           bytes * q.shape.width * q.shape.height * q.shape.frames * q.batch,
+                           d.runs > 1 ? "the video in 32 bits a colour" : "the video, twice in 8 bits a colour"});
   return stage;
 }
 
@@ -115,16 +143,15 @@ struct Forward {
   StepTime step;
   double seconds = 0;
 };
-Forward forward(const DiffusionSpec& spec, const Program& program, const Plan& plan, const Binding& b,
-                const Rates& rates, bool offload) {
+Forward forward(const Program& program, const Plan& plan, const Binding& b, const Rates& rates,
+                bool offload) {
   Forward f;
   f.step = run_once(program, b, rates);
   f.seconds = f.step.seconds;
-  // Ulysses moves q, k, v and the output between heads and sequence once each per layer.
-  if (plan.cp > 1)
-    f.seconds += 4 * spec.layers *
-                 collective_time(Collective::kAllToAll, plan.cp, b[kTokens] * spec.hidden * 2, rates) *
-                 (1 - plan.overlap_tp);
+  if (plan.zero >= 3 && !offload)  // each layer's weights are gathered in 16 bits before it runs
+    f.seconds += collective_time(Collective::kAllGather, plan.cp, 2 * count_parameters(*program.graph).total,
+                                 rates) *
+                 (1 - plan.overlap_prefetch);
   if (offload) {
     double fetch = program.weight_bytes / rates.host,
            hidden = std::min(fetch, f.seconds) * plan.overlap_prefetch;
@@ -192,7 +219,7 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster&
   Binding b = denoiser_binding(spec, q.shape, one.batch);
   for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow}) b[axis] /= plan.cp;
   b.causal = false;
-  Forward f = forward(spec, program, plan, b, rates, offload);
+  Forward f = forward(program, plan, b, rates, offload);
   DenoiserFlops flops = denoiser_flops(spec, q.shape);
   double steps = q.steps > 0 ? q.steps : spec.steps, passes = q.passes > 0 ? q.passes : spec.cfg_passes;
   a.plan = plan, a.binding = b;
@@ -204,18 +231,21 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster&
   a.denoise_seconds = a.forwards * f.seconds;
   a.mfu = (flops.linear + flops.attention) * one.batch / plan.cp / f.seconds / rates.peak16;
 
-  double held = plan.zero >= 3 ? program.weight_bytes / plan.cp : program.weight_bytes;
   RenderStage denoiser{"denoiser",
                        a.denoise_seconds,
                        (f.step.joules + (f.seconds - f.step.seconds) * rates.idle_watts) * a.forwards,
                        a.parameters,
                        {}};
-  denoiser.items = {{"denoiser weights", TensorClass::kWeight, offload ? largest_leaf(graph, program) : held,
-                     offload          ? "the largest leaf"
-                     : plan.zero >= 3 ? "an equal share of all layers"
-                                      : "all layers"},
-                    {"activations", TensorClass::kActivation, activation_peak(program, b), "one block"}};
-  a.stages = {encode(spec, one, passes, rates), std::move(denoiser), decode(spec, one, rates)};
+  if (offload)
+    denoiser.items.push_back(
+        {"denoiser weights", TensorClass::kWeight, largest_leaf(graph, program), "the largest leaf"});
+  else if (plan.zero >= 3 && plan.cp > 1)
+    add_divided("denoiser weights", graph, program, plan.cp, denoiser.items);
+  else
+    denoiser.items.push_back({"denoiser weights", TensorClass::kWeight, program.weight_bytes, "all layers"});
+  denoiser.items.push_back(
+      {"activations", TensorClass::kActivation, activation_peak(program, b), "one block"});
+  a.stages = {encode(spec, one, passes, rates, plan), std::move(denoiser), decode(spec, one, rates)};
   a.encoder_parameters = a.stages[0].parameters;
   a.encoder_seconds = a.stages[0].seconds, a.decode_seconds = a.stages[2].seconds;
   for (const RenderStage& s : a.stages) a.seconds += s.seconds;

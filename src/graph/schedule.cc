@@ -223,9 +223,9 @@ double bytes_moved(Collective kind, int group, double bytes) {
 
 }  // namespace
 
-double collective_time(Collective kind, int group, double bytes, const Rates& r) {
+double collective_time(Collective kind, int group, double bytes, const Rates& r, int span) {
   if (group <= 1 || kind == Collective::kNone || bytes <= 0) return 0;
-  bool network = group > r.per_host;
+  bool network = std::max(group, span) > r.per_host;
   double bandwidth = network ? r.network : r.link;
   double n = group;
   // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1
@@ -235,18 +235,18 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r)
   if (network) return r.network_latency + moved / bandwidth;
   double doublings = std::log2(n) - 1;
   double library =
-      r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.library_scale;
+      r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.collectives_scale;
   bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.nccl_collectives;
-  return (one_shot ? r.link_latency + 1e-6 * doublings * r.library_scale : library) + moved / bandwidth;
+  return (one_shot ? r.link_latency + 1e-6 * doublings * r.collectives_scale : library) + moved / bandwidth;
 }
 
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r) {
   LineTime t;
   if (op.collective != Collective::kNone) {
-    t.seconds = collective_time(op.collective, op.group, line.link, r);
-    bool network = op.group > r.per_host;
-    t.link = std::min(t.seconds, bytes_moved(op.collective, op.group, line.link) /
-                                     (op.group > r.per_host ? r.network : r.link));
+    t.seconds = collective_time(op.collective, op.group, line.link, r, op.span);
+    bool network = op.span > r.per_host;
+    t.link = std::min(t.seconds,
+                      bytes_moved(op.collective, op.group, line.link) / (network ? r.network : r.link));
     t.fixed = t.seconds - t.link;
     t.bound = t.seconds > 2 * (network ? r.network_latency : r.link_latency) ? Bound::kLink : Bound::kLatency;
     return t;

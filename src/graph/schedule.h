@@ -34,7 +34,7 @@ struct Rates {
   double sms = 0;
   double link = 0, link_latency = 0;        // NVLink: bytes/s on the bus, seconds
   double network = 0, network_latency = 0;  // between hosts
-  double library_scale = 1;                 // of what the library adds to a collective's latency
+  double collectives_scale = 1;             // of what the library adds to a collective's latency
   bool nccl_collectives = false;            // no one-shot kernels: every collective is the library's
   double host = 0;                          // host link, bytes/s
   double host_latency = 15e-6;              // seconds before a copy between host and device moves
@@ -73,8 +73,8 @@ struct Elsewhere {
 Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& place, const Rates& rates);
 // Rates under the plan: what 2:4 sparsity does to products.
 Rates under_plan(const Plan& plan, const Rates& rates);
-// Seconds of a collective: `bytes` is the whole tensor on one rank.
-double collective_time(Collective kind, int group, double bytes, const Rates& rates);
+// Seconds of a collective: `bytes` is the whole tensor on one rank; `span` ranks lie between its first and last.
+double collective_time(Collective kind, int group, double bytes, const Rates& rates, int span = 0);
 // Share of the sustained rate that a matrix product of m x n x k reaches: tiles that do not fill a wave are
 // idle.
 double wave_share(double m, double n, double sms);

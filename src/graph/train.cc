@@ -73,12 +73,15 @@ class Iteration {
  private:
   void add(const Line& line, const ProgramOp& op, Pass pass, double factor);
   bool redone(const ProgramOp& op, bool layer) const {
+    bool attends = a_.program.graph->ops[op.op].kind == OpKind::kAttend;  // or moves what attention needs
     return layer && (p_.recompute == RecomputePolicy::kFull ||
-                     (p_.recompute == RecomputePolicy::kSelective && op.kind == OpKind::kAttend));
+                     (p_.recompute == RecomputePolicy::kSelective && attends));
   }
   // Cost of an operator's backward pass over its forward pass: gradients of both factors of a product, and
   // the scores of an attention once more. Frozen weights need no gradient.
   double backward(const ProgramOp& op) const {
+    // Keys and values that were gathered are gathered again, and their gradients scattered.
+    if (op.collective == Collective::kAllGather && op.part == Part::kAttention) return 2;
     if (op.collective != Collective::kNone) return 1;
     if (op.kind == OpKind::kAttend) return 2.5;
     return op.kind == OpKind::kContract && p_.adapter_rank > 0 ? 1 : 2;

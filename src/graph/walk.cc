@@ -159,8 +159,36 @@ class Compiler {
       attend(op, out);
     else
       elementwise(op, out);
+    if (op.kind == OpKind::kAttend) sequence_exchange(op, out, program, false);
     program.ops.push_back(out);
+    if (op.kind == OpKind::kAttend) sequence_exchange(op, out, program, true);
     collective(op, out, program);
+  }
+
+  // Ranks that divide the sequence need the keys and values of all of it: they gather them (a ring passes the
+  // same bytes), or trade the sequence for heads before attention and back after it (Ulysses). Keys of
+  // another sequence, such as a text's, are on every rank.
+  void sequence_exchange(const Op& op, const ProgramOp& of, Program& program, bool after) const {
+    if (p_.cp <= 1 || (after && !p_.ulysses)) return;
+    ProgramOp c = collect(of, p_.ulysses ? Collective::kAllToAll : Collective::kAllGather, p_.cp);
+    c.span = p_.tp * p_.cp;
+    AxisId rows = g_.tensors[op.in.front()].axes.front();
+    if (g_.tensors[op.in.back()].axes.front() != rows) return;
+    std::vector<TensorId> sent = after ? op.out : op.in;
+    if (!p_.ulysses) sent.erase(sent.begin());
+    for (TensorId t : sent) {
+      AxisId free;
+      double n = elements(g_.tensors[t], free) * g_.tensors[t].dtype.bytes();
+      c.link.add(p_.ulysses ? n : n * p_.cp, free);
+    }
+    program.ops.push_back(c);
+  }
+  static ProgramOp collect(const ProgramOp& of, Collective kind, int group) {
+    ProgramOp c;
+    c.op = of.op, c.block = of.block, c.part = of.part, c.repeat = of.repeat;
+    c.kind = OpKind::kCollect;
+    c.collective = kind, c.group = c.span = group;
+    return c;
   }
 
   void traffic(const Op& op, ProgramOp& out) {
@@ -252,7 +280,9 @@ class Compiler {
     }
     double points = 1;
     for (AxisId axis : g_.tensors[op.in.front()].axes)
-      if (axis >= kFreeAxes) (g_.axes[axis].points ? points : inner) *= local_[axis];
+      if (axis >= kFreeAxes && !g_.axes[axis].points) inner *= local_[axis];
+    for (AxisId axis : y.axes)
+      if (axis >= kFreeAxes && g_.axes[axis].points) points *= local_[axis];
     out.rows_each = points;
     out.ops.add(2 * per_row * points, out.rows);
     out.ops_absorbed = out.ops;
@@ -341,14 +371,7 @@ class Compiler {
         if (axis >= kFreeAxes && split_[axis] > 1) kind = Collective::kAllGather, group = split_[axis];
     }
     if (kind == Collective::kNone || group <= 1) return;
-    ProgramOp c;
-    c.op = of.op;
-    c.block = of.block;
-    c.kind = OpKind::kCollect;
-    c.part = of.part;
-    c.repeat = of.repeat;
-    c.collective = kind;
-    c.group = group;
+    ProgramOp c = collect(of, kind, group);
     // The routed rows travel once, whether they are counted at the sender or at the receiver.
     TensorId payload = op.adds && kind == Collective::kAllToAll ? op.in.front() : op.out.front();
     AxisId free;

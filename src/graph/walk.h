@@ -74,6 +74,7 @@ struct ProgramOp {
   double reach = 1;                 // share of the usual kernels' rate (Op::reach)
   Collective collective = Collective::kNone;
   int group = 1;  // ranks of the collective
+  int span = 1;   // ranks from its first to its last, which may be on several hosts
   Linear link;    // payload bytes of the collective on this rank
   bool fused = false;
   bool in_reduction = false;  // a norm that runs inside the all-reduce before it, while that one is small

@@ -30,7 +30,7 @@ std::string arithmetic(const ProgramOp& op, const Rates& r) {
 
 // Which of a GPU's resources an operator holds longest.
 const char* resource(const ProgramOp& op, const LineTime& t, const Rates& r) {
-  if (op.collective != Collective::kNone) return op.group > r.per_host ? "network" : "links";
+  if (op.collective != Collective::kNone) return op.span > r.per_host ? "network" : "links";
   return t.bound == Bound::kCompute ? "compute" : "memory";
 }
 
@@ -122,7 +122,7 @@ void Sections::totals(const char* who, double idle_joules) {
     add("state", Tier::kDevice, l.line.state - l.away.state), add("state", l.away.state_tier, l.away.state);
     add("activation", Tier::kDevice, l.line.activation);
     if (l.line.link > 0)
-      link[fmt::format("{}, {} over {}", l.op.group > r_.per_host ? "network" : "NVLink",
+      link[fmt::format("{}, {} over {}", l.op.span > r_.per_host ? "network" : "NVLink",
                        name_of(l.op.collective), l.op.group)] += l.line.link * times;
     joules["operations: " + arithmetic(l.op, r_)] += l.joules.ops * times;
     joules["bytes of device memory"] += l.joules.bytes * times;

@@ -253,7 +253,7 @@ TEST(G8, HalvedRatesDoubleTheTime) {
     for (double Rates::*seconds :
          {&Rates::kernel, &Rates::ramp, &Rates::cycle, &Rates::link_latency, &Rates::network_latency})
       half.*seconds *= 2;
-    half.library_scale = 2;
+    half.collectives_scale = 2;
     StepTime one = schedule(program, ledger, b, full), two = schedule(program, ledger, b, half);
     EXPECT_NEAR(two.seconds / one.seconds, 2, 1e-9);
     EXPECT_NEAR(two.joules / one.joules, 1, 1e-9);  // half of the power, twice as long

@@ -151,8 +151,9 @@ TEST_F(Reports, TraceHoldsTheWholeStep) {
     resources.insert(e["tid"].get<std::string>());
   }
   for (const Json& section : doc["sections"])
-    if (section["title"] == "time per output token")
+    if (section["title"] == "time per output token") {
       EXPECT_NEAR(end / 1e3, section["rows"][0][1].get<double>(), 1e-6);
+    }
   EXPECT_TRUE(resources.contains("links") && resources.contains("memory"));
   EXPECT_GT(events.size(), 32u * 12);
 }
