@@ -29,6 +29,7 @@ class DecoderBuilder {
     TensorId id;
     int channels;
     double points, frames;
+    bool last = false;  // channels last in memory: as a norm over channels leaves it
   };
 
   Graph kl();
@@ -58,6 +59,7 @@ class DecoderBuilder {
     Feature y = like(name, x);
     Op& op = b_.op(OpKind::kMap, kPart, name, {x.id}, {y.id});
     op.ops_per_element = ops, op.reach = reach;
+    y.last = x.last;
     return y;
   }
   Feature add(const Feature& x, const Feature& y) {
@@ -74,8 +76,9 @@ class DecoderBuilder {
     if (bias) b_.tensor(std::string(name) + ".bias", {channels(out)}, TensorClass::kWeight, dtype_);
     return w;
   }
-  // A convolution; windows wider than a point change the layout of what they take and give: the caller's
-  // tensor, its copy, the product and the result are in memory together (the copies are cuDNN's workspace).
+  // A convolution. Windows wider than a point need channels last: tensors that are not are copied before and
+  // after, and the caller's tensor, its copy, the product and the result are in memory together (the copies
+  // are cuDNN's workspace).
   Feature convolution(std::string_view name, const Feature& x, int out, int window, bool bias = true) {
     return convolution(name, x, x, out, window, bias);
   }
@@ -83,13 +86,15 @@ class DecoderBuilder {
   Feature convolution(std::string_view name, const Feature& x, const Feature& made, int out, int window,
                       bool bias) {
     TensorId w = matrix(name, x.channels, window, out, bias);
-    Feature taken = window > 1 ? map("layout.in", made) : made;
+    bool copied = window > 1 && !made.last;
+    Feature taken = copied ? map("layout.in", made) : made;
     Feature y = feature(name, out, x.points, x.frames);
     std::size_t product = b_.graph().ops.size();
     Op& op = b_.op(OpKind::kContract, kPart, name, {taken.id, w}, {y.id});
     if (window == 1) return y;
     op.reach = kConvolution * std::min(1.0, std::min(x.channels, out) / kNarrowChannels);
-    y = map("layout.out", y);
+    if (copied) y = map("layout.out", y);
+    y.last = made.last;
     b_.graph().ops[product].held = {x.id, made.id, y.id};
     return y;
   }
@@ -105,6 +110,7 @@ class DecoderBuilder {
                                  TensorClass::kState, dtype_);
       in.push_back(cache), result.push_back(cache);
     }
+    joined.last = x.last;
     b_.op(OpKind::kMove, kPart, "frames.join", in, result);
     return convolution(name, x, joined, out, window, true);
   }
@@ -129,13 +135,16 @@ class DecoderBuilder {
     op.reach = kChannelNorm, op.ops_per_element = 4;
     return weight ? map("norm.gamma", map("norm.scale", y)) : y;
   }
-  // The same after a change of layout (channels last for the norm).
+  // The same over channels that lie last; a tensor whose channels do not is copied first.
   Feature moved_norm(const Feature& x, bool bias) {
     vector("norm.weight", x.channels);
     if (bias) vector("norm.bias", x.channels);
-    Feature y = map("layout.norm", x);
-    Feature z = like("norm", x);
+    return moved(x);
+  }
+  Feature moved(const Feature& x) {
+    Feature y = x.last ? x : map("layout.norm", x), z = like("norm", x);
     b_.op(OpKind::kReduce, kPart, "norm", {y.id}, {z.id}).ops_per_element = 4;
+    z.last = true;
     return z;
   }
   void vector(std::string_view name, int n) { b_.tensor(name, {channels(n)}, TensorClass::kWeight, dtype_); }
@@ -178,11 +187,6 @@ class DecoderBuilder {
   Feature ltx_block(const Feature& x) {
     Feature h = causal("conv1", map("silu", moved(x)), x.channels, 27);
     return add(x, causal("conv2", map("silu", moved(h)), x.channels, 27));
-  }
-  Feature moved(const Feature& x) {  // a norm without weights, channels last
-    Feature y = map("layout.norm", x), z = like("norm", x);
-    b_.op(OpKind::kReduce, kPart, "norm", {y.id}, {z.id}).ops_per_element = 4;
-    return z;
   }
   Feature ltx_up(const Feature& x, int narrower);
 

@@ -313,8 +313,10 @@ Rates under_plan(const Plan& plan, const Rates& given) {
 
 LineJoules joules_of(const ProgramOp& op, const Line& line, const LineTime& t, const Rates& rates) {
   double per_op = rates.joules_op32;
-  if (op.kind == OpKind::kContract || op.kind == OpKind::kAttend || op.kind == OpKind::kKernel)
+  bool product = op.kind == OpKind::kContract || op.kind == OpKind::kAttend || op.kind == OpKind::kKernel;
+  if (product && op.format != Format::kFp32)
     per_op = tensor_peak(op.format, rates) > rates.peak16 ? rates.joules_op8 : rates.joules_op16;
+  if (op.format == Format::kTf32) per_op *= 2;  // half the rate at the same power
   // A product that reaches a part of the rate spends the rest on instructions that cost as much.
   if (op.kind == OpKind::kContract) per_op /= op.reach;
   return {t.executed * per_op, (line.weight + line.state + line.activation) * rates.joules_byte,

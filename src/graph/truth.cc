@@ -304,7 +304,9 @@ std::string truth_text(const Truth& truth) {
     if (m.measured == 0) continue;
     time[m.kind].push_back(m.predicted / m.measured);
     time["all"].push_back(m.predicted / m.measured);
-    if (m.joules_measured > 0) energy["joules, " + m.kind].push_back(m.joules_predicted / m.joules_measured);
+    if (m.joules_measured > 0)
+      for (const std::string& kind : {m.kind, std::string("all")})
+        energy["joules, " + kind].push_back(m.joules_predicted / m.joules_measured);
     if (!worst || error(m) > error(*worst)) worst = &m;
   }
   for (const auto& [kind, ratios] : time) out += line_of(kind, ratios);

@@ -79,7 +79,9 @@ TEST(Truth, OperatorsStepsMemoryAndEnergy) {
   EXPECT_LE(median(energy["all"]), 0.15);
   EXPECT_LE(median(energy["step, decode"]), 0.15);
   EXPECT_LE(median(energy["step, prefill"]), 0.15);
+  EXPECT_LE(median(energy["autoencoder"]), 0.15);
   EXPECT_LE(median(memory["encoder"]), 0.05);
+  EXPECT_LE(median(memory["autoencoder"]), 0.10);
 }
 
 }  // namespace
