@@ -13,7 +13,7 @@
 //   swizzle      (i / (W / size)) L + (i % (W / size)) size + (k % 8) W + (k / 8) S
 //
 // A swizzle exchanges 16-byte units: address bits 4.. take the exclusive or of bits 7..: three bits for 128 B, two for
-// 64 B, one for 32 B. The base offset is added to bits 7-9 before that.
+// 64 B, one for 32 B. The base offset is subtracted from bits 7-9 before that.
 //
 // D: register r of lane l is row l / 4 + 8 ((r / 2) % 2), column 8 (r / 4) + 2 (l % 4) + r % 2 (f16: pairs).
 // Source: PTX ISA manual, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"; recorded H200 results.
@@ -120,7 +120,7 @@ class Window {
   uint32_t swizzled(uint32_t at) const {
     if (mode_ == 0) return at;
     const uint32_t mask = width() / 16 - 1;
-    return at ^ ((at / 128 + base_) & mask) << 4;
+    return at ^ ((at / 128 - base_) & mask) << 4;
   }
 
   const uint8_t* shared_;

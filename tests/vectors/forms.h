@@ -417,6 +417,7 @@ inline SetSize size_of_set(const std::string& path) {
   if (stem == "pure") return {kItems, kChunk};
   if (stem == "tensor") return {1u << 20, 1u << 15};
   if (stem == "wgmma") return {1u << 13, 1u << 10};
+  if (stem == "offsets") return {1u << 11, 1u << 10};
   return {kItems * 2, 1u << 15};
 }
 
