@@ -38,7 +38,7 @@ LaunchEvents apply_attributes(device::LaunchRequest& request, const abi::cudaLau
     switch (attributes[i].id) {
       case abi::kAttrCooperative: request.cooperative = value.cooperative != 0; break;
       case abi::kAttrClusterDimension:
-        require(value.clusterDim.x && value.clusterDim.y && value.clusterDim.z, Status::invalid_value);
+        require(value.clusterDim.x && value.clusterDim.y && value.clusterDim.z, Status::invalid_cluster_size);
         request.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
         break;
       case abi::kAttrProgrammaticSerialization: request.programmatic = value.programmaticStreamSerializationAllowed != 0; break;
@@ -115,6 +115,7 @@ size_t available_dynamic_shared(Context& context, device::Function& function, in
 
 int active_clusters(Context& context, device::Function& function, unsigned threads, size_t shared, unsigned cluster) {
   const Profile& profile = context.device().profile();
+  if (cluster > 1 && cluster > uint64_t(function.non_portable_cluster ? profile.cluster_max() : profile.cluster_portable_max())) return 0;
   uint32_t per_sm = device::blocks_per_sm(context, function, threads, shared);
   // A cluster lies within one GPC.
   uint64_t gpcs = profile.has(FieldId::gpc_count) ? uint64_t(profile.gpc_count()) : 1;

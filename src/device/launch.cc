@@ -62,18 +62,20 @@ void check_registers(const Device& device, Function& function, const LaunchReque
   if (ask && !known && registers_of_block(threads, facts.live_words / 2) > limit) observer->api_error("estimate", int(Status::launch_out_of_resources), what.c_str(), 0);
 }
 
+/// The shape of the clusters, as the launch or the kernel says. (An H200's driver gives one error for whatever is wrong.)
 exec::Dim3 cluster_of(const Device& device, Function& function, const LaunchRequest& request) {
-  const uint32_t* required = function.source().directives.reqnctapercluster;
+  const auto& facts = function.source().directives;
+  const exec::Dim3 required{facts.reqnctapercluster[0], std::max(1u, facts.reqnctapercluster[1]), std::max(1u, facts.reqnctapercluster[2])};
   exec::Dim3 cluster = request.cluster;
-  if (cluster.x == 0 && required[0]) cluster = {required[0], std::max(1u, required[1]), std::max(1u, required[2])};
+  if (cluster.x == 0 && required.x) cluster = required;
   if (cluster.x == 0) return {1, 1, 1};
+  const auto require_that = [](bool good) { require(good, Status::invalid_cluster_size); };
   const Profile& profile = device.profile();
-  require(profile.cluster_supported() || cluster.count() == 1, Status::invalid_cluster_size);
-  if (cluster.count() > 1) {
-    uint64_t most = uint64_t(function.non_portable_cluster ? profile.cluster_max() : profile.cluster_portable_max());
-    require(cluster.count() <= most, Status::invalid_cluster_size);
-  }
-  require(request.grid.x % cluster.x == 0 && request.grid.y % cluster.y == 0 && request.grid.z % cluster.z == 0, Status::invalid_value);
+  require_that(profile.cluster_supported() || cluster.count() == 1);
+  require_that(!required.x || cluster == required);
+  require_that(!facts.maxclusterrank || cluster.count() <= facts.maxclusterrank);
+  require_that(cluster.count() <= uint64_t(function.non_portable_cluster ? profile.cluster_max() : profile.cluster_portable_max()) || cluster.count() == 1);
+  require_that(request.grid.x % cluster.x == 0 && request.grid.y % cluster.y == 0 && request.grid.z % cluster.z == 0);
   return cluster;
 }
 

@@ -7,6 +7,7 @@
 // Not here: the mbarrier word (mbarrier.h), box traversal (tma.h).
 #pragma once
 #include "exec/mbarrier.h"
+#include "exec/mbarrier_store.h"
 #include "exec/stepper.h"
 #include "exec/wait_log.h"
 
@@ -38,29 +39,33 @@ inline void set_lane(Stepper& s, const Ref& r, int lane, uint64_t v) {
 /// Whether memory belongs to a block of the cluster.
 bool in_cluster_shared(const Stepper& s, const std::byte* p);
 
-/// The mbarrier at an address operand; null after a fault was recorded.
+/// Where in shared memory the mbarrier of an address operand is; null after a fault was recorded.
 uint64_t* mbarrier_at(Stepper& s, isa::Space space, uint64_t address, int lane);
 
 /// Records what was wrong with an operation on an mbarrier. Next::next when nothing was.
 Next check(Stepper& s, mbarrier::Outcome outcome, uint64_t word, uint64_t operand, int lane, uint64_t address);
 
+/// The word of the mbarrier at that place, good until the next call.
+inline uint64_t& mbarrier_word(Stepper& s, uint64_t* at) { return s.cta.cluster->mbarriers->open(at); }
+
 /// Notes an operation on an mbarrier for the explanation of a hang.
-inline void note_mbarrier(Stepper& s, MbarrierAct act, const uint64_t* word, uint64_t before, uint64_t count, int lane) {
-  s.cta.cluster->log->add(word, before, *word, {act, s.code, &s.w, s.pc, 0, count, 0, 0}, lane);
+inline void note_mbarrier(Stepper& s, MbarrierAct act, const uint64_t* word, uint64_t before, uint64_t after, uint64_t count, int lane) {
+  s.cta.cluster->log->add(word, before, after, {act, s.code, &s.w, s.pc, 0, count, 0, 0}, lane);
 }
 
 /// A finished copy of `bytes` tells the mbarrier at `bar`. False after a fault was recorded.
 inline bool complete_bytes(Stepper& s, uint64_t* bar, uint64_t bytes, int lane) {
-  const uint64_t before = *bar;
-  const mbarrier::Outcome outcome = mbarrier::complete_bytes(*bar, int64_t(bytes));
-  note_mbarrier(s, MbarrierAct::bytes, bar, before, bytes, lane);
+  uint64_t& w = mbarrier_word(s, bar);
+  const uint64_t before = w;
+  const mbarrier::Outcome outcome = mbarrier::complete_bytes(w, bytes);
+  note_mbarrier(s, MbarrierAct::bytes, bar, before, w, bytes, lane);
   if (Observer* o = s.observer()) {
-    MbarrierEvent e{s.where(), lane, MbarrierOp::complete_tx, bar, before, *bar, bytes};
+    MbarrierEvent e{s.where(), lane, MbarrierOp::complete_tx, bar, before, w, bytes};
     e.refused = outcome != mbarrier::Outcome::ok;
     e.by_copy = true;
     o->mbarrier(e);
   }
-  return check(s, outcome, *bar, bytes, lane, reinterpret_cast<uint64_t>(bar)) == Next::next;
+  return check(s, outcome, w, bytes, lane, reinterpret_cast<uint64_t>(bar)) == Next::next;
 }
 
 /// Tells the observer, if there is one, of an asynchronous operation at its issue.

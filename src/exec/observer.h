@@ -103,7 +103,7 @@ struct AsyncEvent {
   bool reduces = false;                  // adds to its destination
   std::span<const ByteRange> reads, writes;
   const uint64_t* mbarrier = nullptr;    // told when it is complete; null: a group of the thread waits for it
-  uint64_t tx_bytes = 0;
+  uint64_t tx_bytes = 0;                 // a bulk copy: the bytes that the instruction asks for
   const std::byte* tensor_map = nullptr;
 };
 

@@ -22,14 +22,15 @@ constexpr uint32_t kUnit = 16;
 struct Ends {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, asked = 0;  // whole units; what the instruction says
 };
 
 /// Both ends of a bulk copy; `to` is null after a fault was recorded.
 Ends find_ends(Stepper& s, const Decoded& d, int lane) {
   const isa::Form& f = d.instr->form;
   Ends e;
-  e.bytes = uint32_t(scalar(s, s.ref(d, 0), lane)) / kUnit * kUnit;
+  e.asked = uint32_t(scalar(s, s.ref(d, 0), lane));
+  e.bytes = e.asked / kUnit * kUnit;
   const uint64_t to = s.address(s.code->addresses[d.address], lane), from = s.address(s.code->addresses[d.address + 1], lane);
   e.from = translate(s, f.space(1), from, uint32_t(e.bytes), kUnit, lane, false);
   if (e.from) e.to = translate(s, f.space(0), to, uint32_t(e.bytes), kUnit, lane, true);
@@ -53,7 +54,7 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
   if (!bar) return Next::fault;
   const ByteRange in{e.from, e.bytes, isa::Space::global != d.instr->form.space(1)}, out{e.to, e.bytes, true};
   if (!d.instr->form.has(Mod::multicast_cluster)) {
-    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, e.bytes);
+    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, e.asked);
     return deliver(s, bar, e, e.to, lane);
   }
   const uint64_t to = uint64_t(e.to - s.cta.shared), at = uint64_t(reinterpret_cast<std::byte*>(bar) - s.cta.shared);
@@ -62,7 +63,7 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
     if (rank >= s.cta.cluster->n)
       return s.fault(FaultKind::trap, lane, m, fmt::format("multicast to block {} of a cluster of {}", rank, s.cta.cluster->n));
     const ByteRange there{in_block(s, rank, to), e.bytes, true};
-    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&there, 1}, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.bytes);
+    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&there, 1}, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e.asked);
     if (deliver(s, reinterpret_cast<uint64_t*>(in_block(s, rank, at)), e, in_block(s, rank, to), lane) == Next::fault) return Next::fault;
   }
   return Next::next;
@@ -71,7 +72,7 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
 /// Shared to global; with .cp_mask only the bytes of each 16 whose bit is set.
 void copy_to_global(Stepper& s, const Decoded& d, const Ends& e, int lane) {
   const ByteRange in{e.from, e.bytes, true}, out{e.to, e.bytes, false};
-  report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, nullptr, 0);
+  report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, nullptr, e.asked);
   const uint32_t mask = d.instr->form.has(Mod::cp_mask) ? uint32_t(scalar(s, s.ref(d, d.n_src - 1), lane)) : 0xFFFF;
   in_time(s, Later::Kind::group, lane, [=](Stepper&) {
     if (mask == 0xFFFF) std::memcpy(e.to, e.from, e.bytes);
@@ -104,7 +105,7 @@ Next op_bulk_reduce(Stepper& s, const Decoded& d) {
     uint64_t* bar = grouped ? nullptr : mbarrier_at(s, f.space(0), s.address(s.code->addresses[d.address + 2], lane), lane);
     if (!grouped && !bar) return Next::fault;
     const ByteRange in{e.from, e.bytes, true}, out{e.to, e.bytes, !grouped};
-    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, grouped ? 0 : e.bytes, true);
+    report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, e.asked, true);
     const Next next = in_time(s, grouped ? Later::Kind::group : Later::Kind::mbarrier, lane, [=, &d](Stepper& t) {
       if (!reduce(e.to, e.from, e.bytes, type, reduce_kind(d.instr->form), false)) return refuse(t, d);
       return grouped || complete_bytes(t, bar, e.bytes, lane) ? Next::next : Next::fault;
@@ -114,7 +115,15 @@ Next op_bulk_reduce(Stepper& s, const Decoded& d) {
   return Next::next;
 }
 
-Next op_nothing(Stepper&, const Decoded&) { return Next::next; }
+/// A prefetch changes nothing; it may name any memory, in line.
+Next op_prefetch(Stepper& s, const Decoded& d) {
+  for (uint32_t m = s.mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const uint64_t address = s.address(s.code->addresses[d.address], lane);
+    if (address % kUnit) return s.fault(FaultKind::misaligned_address, lane, address, fmt::format("address {:#x} is not a multiple of {}", address, kUnit));
+  }
+  return Next::next;
+}
 Next op_commit(Stepper& s, const Decoded&) { return commit_group(s, Later::Kind::group); }
 Next op_wait(Stepper& s, const Decoded& d) {
   const Next next = wait_group(s, Later::Kind::group, uint32_t(s.ref(d, 0).value), false);
@@ -128,7 +137,7 @@ Handler find_bulk_handler(const isa::Form& form) {
   switch (form.op) {
     case Op::cp_async_bulk: return op_bulk_copy;
     case Op::cp_reduce_async_bulk: return op_bulk_reduce;
-    case Op::cp_async_bulk_prefetch: return op_nothing;
+    case Op::cp_async_bulk_prefetch: return op_prefetch;
     case Op::cp_async_bulk_commit_group: return op_commit;
     case Op::cp_async_bulk_wait_group: return op_wait;
     default: return nullptr;

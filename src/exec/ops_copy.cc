@@ -63,15 +63,17 @@ Next op_arrive(Stepper& s, const Decoded& d) {
     const uint64_t address = s.address(a, lane);
     uint64_t* w = mbarrier_at(s, f.n_spaces ? f.space() : Space::none, address, lane);
     if (!w) return Next::fault;
-    const uint64_t at_issue = *w;
-    const Outcome added = counted ? Outcome::ok : mbarrier::add_pending(*w);
+    uint64_t& word = mbarrier_word(s, w);
+    const uint64_t at_issue = word;
+    const Outcome added = counted ? Outcome::ok : mbarrier::add_pending(word);
     if (check(s, added, at_issue, 1, lane, address) == Next::fault) return Next::fault;
     const Next next = in_time(s, Later::Kind::mbarrier, lane, [=](Stepper& t) {
-      const uint64_t before = *w;
-      const Outcome o = mbarrier::arrive(*w, 1);
-      note_mbarrier(t, MbarrierAct::arrive, w, before, 1, lane);
+      uint64_t& now = mbarrier_word(t, w);
+      const uint64_t before = now;
+      const Outcome o = mbarrier::arrive(now, 1);
+      note_mbarrier(t, MbarrierAct::arrive, w, before, now, 1, lane);
       if (Observer* observer = t.observer()) {
-        MbarrierEvent e{t.where(), lane, MbarrierOp::arrive, w, before, *w, 1};
+        MbarrierEvent e{t.where(), lane, MbarrierOp::arrive, w, before, now, 1};
         e.refused = o != Outcome::ok;
         e.by_copy = true;
         observer->mbarrier(e);

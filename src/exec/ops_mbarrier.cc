@@ -34,7 +34,7 @@ Next check(Stepper& s, Outcome outcome, uint64_t word, uint64_t operand, int lan
   std::string what;
   switch (outcome) {
     case Outcome::not_live: what = "is not initialised (or was overwritten)"; break;
-    case Outcome::bad_count: what = fmt::format("cannot take the count {}: it must be 1 to {}", operand, mbarrier::kMaxCount); break;
+    case Outcome::bad_count: what = fmt::format("cannot take the count {}: it expects {} arrivals, and {} at most", operand, mbarrier::expected(word), mbarrier::kMaxCount); break;
     case Outcome::too_many: what = fmt::format("gets {} arrivals while only {} are pending", operand, mbarrier::pending(word)); break;
     default:
       what = fmt::format("has {} transaction bytes pending; {} more or less leave the range of {}", mbarrier::bytes(word), operand, mbarrier::kMaxBytes);
@@ -45,11 +45,11 @@ Next check(Stepper& s, Outcome outcome, uint64_t word, uint64_t operand, int lan
 namespace {
 
 /// Tells the observer of an operation that changed the word from `before`; then what `check` says.
-Next finish(Stepper& s, MbarrierOp op, Outcome outcome, uint64_t before, const uint64_t& w, uint64_t count, int lane, uint64_t address) {
+Next finish(Stepper& s, MbarrierOp op, Outcome outcome, uint64_t before, uint64_t after, const uint64_t* at, uint64_t count, int lane, uint64_t address) {
   static constexpr MbarrierAct kActs[] = {MbarrierAct::init, MbarrierAct::inval, MbarrierAct::expect, MbarrierAct::bytes, MbarrierAct::arrive, MbarrierAct::arrive};
-  note_mbarrier(s, kActs[int(op)], &w, before, count, lane);
+  note_mbarrier(s, kActs[int(op)], at, before, after, count, lane);
   if (Observer* o = s.observer()) {
-    MbarrierEvent e{s.where(), lane, op, &w, before, w, count};
+    MbarrierEvent e{s.where(), lane, op, at, before, after, count};
     e.refused = outcome != Outcome::ok;
     o->mbarrier(e);
   }
@@ -58,7 +58,7 @@ Next finish(Stepper& s, MbarrierOp op, Outcome outcome, uint64_t before, const u
 
 Space space_of(const isa::Form& f) { return f.n_spaces ? f.space() : Space::none; }
 
-/// Calls f(word, lane) for every active lane's mbarrier; translates a run of equal addresses once.
+/// Calls f(place, lane, address) for every active lane's mbarrier; translates a run of equal addresses once.
 template <class F>
 Next for_barriers(Stepper& s, const Decoded& d, F f) {
   const AddressRef& a = s.code->addresses[d.address];
@@ -69,61 +69,66 @@ Next for_barriers(Stepper& s, const Decoded& d, F f) {
     const int lane = std::countr_zero(m);
     const uint64_t address = s.address(a, lane);
     if (!word || address != last) word = mbarrier_at(s, space, address, lane), last = address;
-    if (!word || f(*word, lane, address) == Next::fault) return Next::fault;
+    if (!word || f(word, lane, address) == Next::fault) return Next::fault;
   }
   return Next::next;
 }
 
 Next op_init(Stepper& s, const Decoded& d) {
-  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
+  return for_barriers(s, d, [&](uint64_t* at, int lane, uint64_t address) {
     const uint64_t count = scalar(s, s.ref(d, 0), lane);
-    const uint64_t before = w;
-    const Outcome o = mbarrier::init(w, uint32_t(count));
-    return finish(s, MbarrierOp::init, o, before, w, count, lane, address);
+    const uint64_t before = s.cta.cluster->mbarriers->peek(at);
+    uint64_t& w = s.cta.cluster->mbarriers->open(at);
+    mbarrier::init(w, uint32_t(count));
+    return finish(s, MbarrierOp::init, Outcome::ok, before, w, at, count, lane, address);
   });
 }
 
 Next op_inval(Stepper& s, const Decoded& d) {
-  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
-    const uint64_t before = w;
-    return finish(s, MbarrierOp::inval, Outcome::ok, before, w, 0, lane, address);
+  return for_barriers(s, d, [&](uint64_t* at, int lane, uint64_t address) {
+    const uint64_t w = s.cta.cluster->mbarriers->peek(at);
+    s.cta.cluster->mbarriers->give_up(at);
+    return finish(s, MbarrierOp::inval, Outcome::ok, w, w, at, 0, lane, address);
   });
 }
 
 Next op_expect(Stepper& s, const Decoded& d) {
-  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
-    const uint64_t n = scalar(s, s.ref(d, 0), lane);
+  return for_barriers(s, d, [&](uint64_t* at, int lane, uint64_t address) {
+    const uint32_t n = uint32_t(scalar(s, s.ref(d, 0), lane));
+    uint64_t& w = mbarrier_word(s, at);
     const uint64_t before = w;
-    const Outcome o = mbarrier::expect_bytes(w, int64_t(n));
-    return finish(s, MbarrierOp::expect_tx, o, before, w, n, lane, address);
+    const Outcome o = mbarrier::expect_bytes(w, n);
+    return finish(s, MbarrierOp::expect_tx, o, before, w, at, n, lane, address);
   });
 }
 
 Next op_complete(Stepper& s, const Decoded& d) {
-  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
-    const uint64_t n = scalar(s, s.ref(d, 0), lane);
+  return for_barriers(s, d, [&](uint64_t* at, int lane, uint64_t address) {
+    const uint32_t n = uint32_t(scalar(s, s.ref(d, 0), lane));
+    uint64_t& w = mbarrier_word(s, at);
     const uint64_t before = w;
-    const Outcome o = mbarrier::complete_bytes(w, int64_t(n));
-    return finish(s, MbarrierOp::complete_tx, o, before, w, n, lane, address);
+    const Outcome o = mbarrier::complete_bytes(w, n);
+    return finish(s, MbarrierOp::complete_tx, o, before, w, at, n, lane, address);
   });
 }
 
-/// arrive and arrive_drop, with .expect_tx; the state returned is the word before the arrival.
+/// arrive and arrive_drop, with .expect_tx.
 Next op_arrive(Stepper& s, const Decoded& d) {
   const isa::Form& f = d.instr->form;
   const bool drop = f.op == Op::mbarrier_arrive_drop, expects = f.has(Mod::expect_tx);
-  return for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t address) {
-    const uint64_t operand = d.n_src ? scalar(s, s.ref(d, d.n_dst), lane) : 1;
+  return for_barriers(s, d, [&](uint64_t* at, int lane, uint64_t address) {
+    const uint32_t operand = d.n_src ? uint32_t(scalar(s, s.ref(d, d.n_dst), lane)) : 1;
+    uint64_t& w = mbarrier_word(s, at);
     const uint64_t before = w;
     if (expects) {
-      const Outcome o = mbarrier::expect_bytes(w, int64_t(operand));
-      const Next next = finish(s, MbarrierOp::expect_tx, o, before, w, operand, lane, address);
+      const Outcome o = mbarrier::expect_bytes(w, operand);
+      const Next next = finish(s, MbarrierOp::expect_tx, o, before, w, at, operand, lane, address);
       if (next == Next::fault) return next;
     }
-    const uint32_t count = expects ? 1 : uint32_t(operand);
+    const uint32_t count = expects ? 1 : operand;
     const Outcome o = drop ? mbarrier::arrive_drop(w, count) : mbarrier::arrive(w, count);
-    if (d.n_dst) set_lane(s, s.ref(d, 0), lane, before);
-    return finish(s, drop ? MbarrierOp::arrive_drop : MbarrierOp::arrive, o, before, w, count, lane, address);
+    if (d.n_dst) set_lane(s, s.ref(d, 0), lane, mbarrier::state(before));
+    return finish(s, drop ? MbarrierOp::arrive_drop : MbarrierOp::arrive, o, before, w, at, count, lane, address);
   });
 }
 
@@ -134,16 +139,16 @@ Next rest(Stepper& s, const uint64_t* word) {
   g.state = GroupState::waiting;
   g.pc = s.pc;
   g.wait_word = word;
-  g.wait_phase = uint8_t(mbarrier::phase(*word));
+  g.wait_phase = uint8_t(mbarrier::phase(s.cta.cluster->mbarriers->peek(word)));
   if (s.mask == s.w.live) s.w.instructions--;  // not executed yet: for compiled code the registers are as it left them
   return Next::regroup;
 }
 
 /// The answers that the lanes get, to the observer.
 void report_tests(Stepper& s, const Decoded& d, bool parity, uint32_t passed) {
-  for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t) {
-    const uint64_t operand = scalar(s, s.ref(d, d.n_dst), lane);
-    MbarrierEvent e{s.where(), lane, MbarrierOp::test, &w, w, w};
+  for_barriers(s, d, [&](uint64_t* at, int lane, uint64_t) {
+    const uint64_t operand = scalar(s, s.ref(d, d.n_dst), lane), w = s.cta.cluster->mbarriers->peek(at);
+    MbarrierEvent e{s.where(), lane, MbarrierOp::test, at, w, w};
     e.phase = parity ? uint32_t(operand & 1) : mbarrier::phase(operand);
     e.passed = passed >> lane & 1;
     s.observer()->mbarrier(e);
@@ -157,11 +162,12 @@ Next op_wait(Stepper& s, const Decoded& d) {
   const Ref& which = s.ref(d, d.n_dst);
   uint32_t passed = 0;
   const uint64_t* failed = nullptr;
-  const Next next = for_barriers(s, d, [&](uint64_t& w, int lane, uint64_t) {
-    const uint64_t operand = scalar(s, which, lane);
+  const Next next = for_barriers(s, d, [&](uint64_t* at, int lane, uint64_t address) {
+    const uint64_t operand = scalar(s, which, lane), w = s.cta.cluster->mbarriers->look(at);
+    if (mbarrier::broken(w)) return check(s, Outcome::not_live, w, 0, lane, address);
     const uint32_t phase = parity ? uint32_t(operand & 1) : mbarrier::phase(operand);
     if (mbarrier::phase(w) != phase) passed |= uint32_t{1} << lane;
-    else failed = &w;
+    else failed = at;
     return Next::next;
   });
   if (next == Next::fault) return next;
@@ -181,7 +187,7 @@ Next op_wait(Stepper& s, const Decoded& d) {
 }
 
 Next op_pending_count(Stepper& s, const Decoded& d) {
-  for_lanes(s.mask, [&](int l) { set_lane(s, s.ref(d, 0), l, mbarrier::pending(scalar(s, s.ref(d, 1), l))); });
+  for_lanes(s.mask, [&](int l) { set_lane(s, s.ref(d, 0), l, mbarrier::pending_count(scalar(s, s.ref(d, 1), l))); });
   return Next::next;
 }
 

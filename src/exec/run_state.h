@@ -62,6 +62,7 @@ struct ClusterContext {
   uint32_t live_threads = 0;
   class Later* later = nullptr;           // operations put off; null: carried out at issue (exec/later.h)
   class WgmmaQueue* wgmma = nullptr;      // issued and not carried out (exec/wgmma_queue.h)
+  class MbarrierStore* mbarriers = nullptr;  // their words (exec/mbarrier_store.h)
   class WaitLog* log = nullptr;           // what happened to the mbarriers of these blocks (exec/wait_log.h)
 };
 

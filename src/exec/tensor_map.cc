@@ -23,13 +23,13 @@ constexpr ElementType kTypes[] = {
 };
 constexpr uint32_t kTypeCount = sizeof kTypes / sizeof *kTypes;
 
-bool check_common(const TensorMap* out, const TensorSpec& t) {
+bool check_common(const TensorMap* out, const TensorSpec& t, TensorMapKind kind) {
   if (!out || reinterpret_cast<uintptr_t>(out) % 64 || !t.dims || !t.element_strides) return false;
   if (t.type >= kTypeCount || t.interleave > 2 || t.swizzle > uint32_t(Swizzle::b128) || t.l2_promotion > 3 || t.fill > 1) return false;
   if (t.rank == 0 || t.rank > 5 || (t.rank > 1 && !t.strides)) return false;
   const Interleave inter = Interleave(t.interleave);
   if (inter != Interleave::none && t.rank < 3) return false;
-  if (inter == Interleave::b32 && Swizzle(t.swizzle) != Swizzle::b32) return false;
+  if (inter == Interleave::b32 && Swizzle(t.swizzle) != Swizzle::b32 && kind != TensorMapKind::im2col_wide) return false;
   if (t.fill && !kTypes[t.type].is_float) return false;
   const uint64_t align = inter == Interleave::b32 ? 32 : 16;
   if (t.address % align) return false;
@@ -71,6 +71,26 @@ TensorMap start(const TensorSpec& t, TensorMapKind kind) {
   return m;
 }
 
+/// A map of either im2col kind, with corners along dimensions 1 to `corners`.
+EncodeStatus encode_columns(TensorMap* out, const TensorSpec& t, const int* lower, const int* upper, uint32_t corners, uint32_t channels, uint32_t pixels,
+                            TensorMapKind kind) {
+  if (!check_common(out, t, kind) || t.rank < 3) return EncodeStatus::invalid_value;
+  if (channels == 0 || channels > kMaxChannels || pixels == 0 || pixels > kMaxPixels) return EncodeStatus::invalid_value;
+  if (!check_inner(t, channels)) return EncodeStatus::invalid_value;
+  const int limit = t.rank == 3 ? 32768 : t.rank == 4 ? 128 : 16;
+  TensorMap m = start(t, kind);
+  for (uint32_t i = 0; i < corners; i++) {
+    if (lower[i] < -limit || lower[i] >= limit || upper[i] < -limit || upper[i] >= limit) return EncodeStatus::invalid_value;
+    if (int64_t(t.dims[i + 1]) - 1 + upper[i] < lower[i]) return EncodeStatus::invalid_value;  // an empty box
+    m.lower[i] = int16_t(lower[i]);
+    m.upper[i] = int16_t(upper[i]);
+  }
+  m.channels = uint16_t(channels);
+  m.pixels = uint16_t(pixels);
+  *out = m;
+  return EncodeStatus::ok;
+}
+
 }  // namespace
 
 uint32_t tensor_element_bytes(uint32_t type) { return type < kTypeCount ? kTypes[type].bytes : 0; }
@@ -93,7 +113,7 @@ uint32_t swizzle_bytes(Swizzle s) {
 }
 
 EncodeStatus encode_tiled(TensorMap* out, const TensorSpec& t, const uint32_t* box) {
-  if (!check_common(out, t) || !box) return EncodeStatus::invalid_value;
+  if (!check_common(out, t, TensorMapKind::tiled) || !box) return EncodeStatus::invalid_value;
   for (uint32_t i = 0; i < t.rank; i++)
     if (box[i] == 0 || box[i] > kMaxBox) return EncodeStatus::invalid_value;
   if (!check_inner(t, box[0])) return EncodeStatus::invalid_value;
@@ -104,34 +124,19 @@ EncodeStatus encode_tiled(TensorMap* out, const TensorSpec& t, const uint32_t* b
 }
 
 EncodeStatus encode_im2col(TensorMap* out, const TensorSpec& t, const int* lower, const int* upper, uint32_t channels, uint32_t pixels) {
-  if (!check_common(out, t) || !lower || !upper || t.rank < 3) return EncodeStatus::invalid_value;
-  if (channels == 0 || channels > kMaxChannels || pixels == 0 || pixels > kMaxPixels) return EncodeStatus::invalid_value;
-  if (!check_inner(t, channels)) return EncodeStatus::invalid_value;
-  const int limit = t.rank == 3 ? 32768 : t.rank == 4 ? 128 : 16;
-  TensorMap m = start(t, TensorMapKind::im2col);
-  for (uint32_t i = 0; i + 2 < t.rank; i++) {
-    if (lower[i] < -limit || lower[i] >= limit || upper[i] < -limit || upper[i] >= limit) return EncodeStatus::invalid_value;
-    if (int64_t(t.dims[i + 1]) - 1 + upper[i] < lower[i]) return EncodeStatus::invalid_value;  // an empty box
-    m.lower[i] = int16_t(lower[i]);
-    m.upper[i] = int16_t(upper[i]);
-  }
-  m.channels = uint16_t(channels);
-  m.pixels = uint16_t(pixels);
-  *out = m;
-  return EncodeStatus::ok;
+  if (!lower || !upper) return EncodeStatus::invalid_value;
+  return encode_columns(out, t, lower, upper, t.rank < 3 ? 0 : t.rank - 2, channels, pixels, TensorMapKind::im2col);
 }
 
 EncodeStatus encode_im2col_wide(TensorMap* out, const TensorSpec& t, int lower, int upper, uint32_t channels, uint32_t pixels, uint32_t mode) {
-  if (!check_common(out, t) || t.rank < 3 || mode > 1) return EncodeStatus::invalid_value;
-  if (channels == 0 || channels > kMaxChannels || (mode == 0 && (pixels == 0 || pixels > kMaxPixels))) return EncodeStatus::invalid_value;
-  if (lower < -32768 || lower > 32767 || upper < -32768 || upper > 32767) return EncodeStatus::invalid_value;
-  return EncodeStatus::not_supported;
+  if (mode > 1) return EncodeStatus::invalid_value;
+  return encode_columns(out, t, &lower, &upper, 1, channels, pixels, TensorMapKind::im2col_wide);
 }
 
 EncodeStatus replace_address(TensorMap* map, uint64_t address) {
-  if (!map || reinterpret_cast<uintptr_t>(map) % 64 || map->magic != kTensorMapMagic) return EncodeStatus::invalid_value;
+  if (!map || reinterpret_cast<uintptr_t>(map) % 64 || !address) return EncodeStatus::invalid_value;
   if (address % (map->interleave == Interleave::b32 ? 32 : 16)) return EncodeStatus::invalid_value;
-  map->address = address;
+  map->address = address;  // whatever the 128 bytes are: the driver does not look
   return EncodeStatus::ok;
 }
 

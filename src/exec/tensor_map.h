@@ -73,7 +73,8 @@ struct TensorSpec {
 EncodeStatus encode_tiled(TensorMap* out, const TensorSpec& spec, const uint32_t* box);
 /// Encodes a map for im2col copies of `pixels` pixels of `channels` channels; `lower` and `upper` have rank - 2 values.
 EncodeStatus encode_im2col(TensorMap* out, const TensorSpec& spec, const int* lower, const int* upper, uint32_t channels, uint32_t pixels);
-/// The form for compute capability 10.0 and later: not_supported on this GPU, after the checks of its arguments.
+/// The form whose copies need compute capability 10.0 (the driver makes such maps for any GPU). `lower` and `upper` are corners
+/// along the second dimension; mode is 0 or 1 (W128).
 EncodeStatus encode_im2col_wide(TensorMap* out, const TensorSpec& spec, int lower, int upper, uint32_t channels, uint32_t pixels, uint32_t mode);
 /// Another tensor address in an existing map.
 EncodeStatus replace_address(TensorMap* map, uint64_t address);

@@ -191,7 +191,7 @@ uint64_t image_bytes(const TensorMap& m) {
 
 BoxError check_box(const TensorMap& m, int rank, bool im2col, bool store, const BoxOrigin& o) {
   if (m.magic != kTensorMapMagic || m.rank != rank) return BoxError::not_a_map;
-  if (im2col != (m.kind == TensorMapKind::im2col)) return BoxError::wrong_mode;
+  if (m.kind != (im2col ? TensorMapKind::im2col : TensorMapKind::tiled)) return BoxError::wrong_mode;
   if (im2col && m.interleave != Interleave::none) return BoxError::type;
   if (unit_bytes(m) == 0 || (m.interleave != Interleave::none && m.rank < 3)) return BoxError::type;
   if (!im2col && m.interleave == Interleave::none) {  // what an encoder refuses, but tensormap.replace can make

@@ -55,6 +55,7 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   std::memset(frames_, 0, frame_span_ * warps * n);
   cluster_.n = uint32_t(n);
   cluster_.log = &log_;
+  cluster_.mbarriers = &mbarriers_.emplace(reinterpret_cast<const std::byte*>(window_), shared_span_ + local_span_, uint32_t(n));
   cluster_.wgmma = &wgmma_;
   if (run.machine.observer) cluster_.later = &later_;
   for (uint32_t r = 0; r < n; r++) {
@@ -150,6 +151,7 @@ void Unit::start(uint64_t index) {
   cluster_.arrived = cluster_.phase = 0;
   cluster_.live_threads = 0;
   log_.clear();
+  mbarriers_->clear();
   later_.clear();
   wgmma_.clear();
   force_ = false;
@@ -262,7 +264,7 @@ void wake(WarpContext& w, bool force) {
   for (uint32_t i = 0; i < w.n_groups; i++) {
     Group& g = w.groups[i];
     if (g.state != GroupState::waiting || !g.wait_word) continue;
-    const bool passed = mbarrier::phase(*g.wait_word) != g.wait_phase;
+    const bool passed = mbarrier::phase(w.cta->cluster->mbarriers->peek(g.wait_word)) != g.wait_phase;
     if (!force && !passed) continue;
     g.state = GroupState::ready;
     g.polled = !passed;  // the interpreter looks again and answers the program; compiled code would only wait once more

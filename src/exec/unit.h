@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/later.h"
+#include "exec/mbarrier_store.h"
 #include "exec/run_state.h"
 #include "exec/wait_log.h"
 #include "exec/wgmma_queue.h"
@@ -69,6 +70,7 @@ class Unit {
   ClusterContext cluster_;
   WarpContext* current_ = nullptr;  // null: the one that compiled code says
   WaitLog log_;
+  std::optional<MbarrierStore> mbarriers_;
   Later later_;
   WgmmaQueue wgmma_;
   std::vector<std::unique_ptr<Block>> blocks_;

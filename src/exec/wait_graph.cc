@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "exec/mbarrier_store.h"
 #include "exec/polling.h"
 #include "exec/wait_state.h"
 
@@ -118,6 +119,8 @@ const CtaContext* owner_of(std::span<const CtaContext* const> blocks, const void
     if (uint64_t(static_cast<const std::byte*>(word) - c->shared) < c->shared_bytes) return c;
   return nullptr;
 }
+
+uint64_t word_of(const Thing& t) { return t.cta && t.cta->cluster->mbarriers ? t.cta->cluster->mbarriers->peek(t.word) : *t.word; }
 
 const MbarrierHistory* history_of(const Thing& t) {
   return t.kind == WaitKind::mbarrier && t.cta && t.cta->cluster->log ? t.cta->cluster->log->find(t.word) : nullptr;
@@ -250,7 +253,7 @@ class Builder {
   void describe_mbarrier(const Thing& t, Resource& r) {
     r.address = t.cta ? uint64_t(reinterpret_cast<const std::byte*>(t.word) - t.cta->shared) : 0;
     r.name = "mbarrier " + shared_name(state_.run, r.address, 8) + (many_ && t.cta ? " of " + block_text(*t.cta) : "");
-    const uint64_t word = *t.word;
+    const uint64_t word = word_of(t);
     const MbarrierHistory* h = history_of(t);
     if (!mbarrier::live(word)) r.state = "it is not initialised";
     else {

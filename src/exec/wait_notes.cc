@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "exec/mbarrier_store.h"
 #include "exec/polling.h"
 #include "exec/wait_state.h"
 
@@ -50,7 +51,7 @@ class Causes {
 
   void mbarrier_causes(const Thing& t, const Resource& r) {
     const MbarrierHistory* h = history_of(t);
-    if (!mbarrier::live(*t.word)) {
+    if (!mbarrier::live(word_of(t))) {
       say(fmt::format("{} is not initialised: {}", r.name,
                       h && h->init.code ? "it was invalidated or overwritten after " + lines({h->init}) : "no mbarrier.init was executed for this address"));
       return;
@@ -75,12 +76,13 @@ class Causes {
     say(fmt::format("expect_tx announced {} bytes on {}, and {} have come: a copy was not issued, or expect_tx names {} bytes too many", h.expected_bytes,
                     r.name, h.brought_bytes == 0 ? "none" : fmt::format("only {}", h.brought_bytes), r.missing_bytes));
     for (const auto& [word, other] : t.cta->cluster->log->all()) {
-      if (word == t.word || !mbarrier::live(*word) || mbarrier::bytes(*word) >= 0) continue;
+      const uint64_t bits = t.cta->cluster->mbarriers->peek(word);
+      if (word == t.word || !mbarrier::live(bits) || mbarrier::bytes(bits) >= 0) continue;
       const CtaContext* owner = owner_of(state_.blocks, word);
       if (!owner) continue;
       const std::string name = shared_name(state_.run, uint64_t(reinterpret_cast<const std::byte*>(word) - owner->shared), 8);
       say(fmt::format("mbarrier {} has got {} bytes that nobody announced there, from {}: that copy seems to name the wrong mbarrier", name,
-                      -mbarrier::bytes(*word), lines(bringers(other))));
+                      -mbarrier::bytes(bits), lines(bringers(other))));
     }
   }
 
@@ -119,7 +121,7 @@ class Causes {
   }
 
   void no_arrival_ever(const Thing& t, const Resource& r) {
-    const bool first_move = mbarrier::phase(*t.word) == 0 && graph_.waiters.size() > 1;
+    const bool first_move = mbarrier::phase(word_of(t)) == 0 && graph_.waiters.size() > 1;
     const std::string where = arrival_lines();
     if (first_move && !graph_.circle.empty()) {
       std::string fresh;  // all mbarriers that are waited for without anybody having come

@@ -51,6 +51,8 @@ std::string shared_name(const RunState& run, uint64_t offset, uint32_t element);
 uint32_t barrier_expected(const CtaContext& cta, uint32_t number);
 /// The block of `blocks` whose shared memory holds `word`; null when none does.
 const CtaContext* owner_of(std::span<const CtaContext* const> blocks, const void* word);
+/// The bits of the mbarrier that is waited for.
+uint64_t word_of(const Thing& thing);
 /// What is known of an mbarrier's past; null when nothing is.
 const MbarrierHistory* history_of(const Thing& thing);
 WaitEvent event_of(const MbarrierNote& note, bool with_block);

@@ -187,6 +187,9 @@ void Asynccheck::async_copy(const AsyncEvent& e) {
     report("missing-wgmma-fence", r.order->now(e.where, e.lane), "the first wgmma of this warp is issued without a wgmma.fence before it: it may read accumulators and A registers before earlier instructions have written them",
            "put wgmma.fence.sync.aligned between the last writes of accumulators or A registers and the first wgmma", {});
   const Moment here = r.order->now(e.where, e.lane);
+  if (e.kind == AsyncKind::bulk && e.tx_bytes % 16)
+    report("bulk-size", here, fmt::format("this asks for {} bytes, which is no multiple of 16: the GPU moves {} of them, and tells an mbarrier of as many", e.tx_bytes, e.tx_bytes / 16 * 16),
+           "copy a multiple of 16 bytes, and the rest with ordinary accesses", {});
   for (const ByteRange& range : e.reads) check_reads(r, id, here, range);
   for (const ByteRange& range : e.writes) check_writes(r, id, here, range);
 }

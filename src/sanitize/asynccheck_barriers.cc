@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "exec/mbarrier.h"
+#include "exec/mbarrier_store.h"
 #include "exec/run_state.h"
 #include "exec/wait_graph.h"
 #include "sanitize/asynccheck.h"
@@ -53,6 +54,9 @@ void Asynccheck::mbarrier(const MbarrierEvent& e) {
     if (m.live)
       report("mbarrier-reinit", here, fmt::format("this initialises the mbarrier at byte {} of shared memory again while it is live", offset - lower::kSharedStart),
              "execute mbarrier.inval first (and a barrier, so that nobody still uses it)", {{"was initialised here", m.init}}, offset);
+    if (e.count == 0 || e.count > mbarrier::kMaxCount)
+      report("mbarrier-count", here, fmt::format("this initialises the mbarrier at byte {} of shared memory for {} arrivals: 1 to {} are possible, and of this one no phase will end", offset - lower::kSharedStart, e.count, mbarrier::kMaxCount),
+             "give the number of arrivals that end a phase", {}, offset);
     const uint32_t component = m.component;
     const uint32_t base = m.phases;  // what warps know of earlier phases must not count for the new ones
     m = MbarrierState{};
@@ -168,8 +172,10 @@ void Asynccheck::check_map(Resident& r, const AsyncEvent& e) {
 void Asynccheck::left_bytes(Resident& r, const CtaContext& cta) {
   for (auto& [word, m] : r.order->mbarriers()) {
     uint64_t offset = 0;
-    if (!m.live || shared_owner(cta, word, &offset) != &cta || !mbarrier::live(*word) || mbarrier::bytes(*word) == 0) continue;
-    const int64_t bytes = mbarrier::bytes(*word);
+    if (!m.live || shared_owner(cta, word, &offset) != &cta) continue;
+    const uint64_t bits = cta.cluster->mbarriers->peek(word);
+    if (!mbarrier::live(bits) || mbarrier::bytes(bits) == 0) continue;
+    const int64_t bytes = mbarrier::bytes(bits);
     const Moment& here = m.bytes.where.warp ? m.bytes : m.init;
     report("transaction-bytes", here,
            bytes < 0 ? fmt::format("{} bytes have come to the mbarrier at byte {} of shared memory that no expect_tx announced: its phases end before the copies are there", -bytes, offset - lower::kSharedStart)

@@ -157,6 +157,13 @@ void wide_maps(Ptr data) {
   for (const int l : {-128, -32768, -129, 127, 128, 32767}) encode("lower " + std::to_string(l), {.lower = l});
   for (const u32 c : {0u, 1u, 4u, 32u, 256u, 257u}) encode("channels " + std::to_string(c), {.channels = c});
   for (const u32 p : {0u, 1u, 1024u, 1025u}) encode("pixels " + std::to_string(p), {.pixels = p});
+  for (const int l : {-128, -129, -512, -513, -32768, -32769, 31, 32}) encode("rank 3, lower " + std::to_string(l), {.rank = 3, .lower = l});
+  for (const int l : {-16, -17, -32, -33, -128}) encode("rank 5, lower " + std::to_string(l), {.rank = 5, .lower = l});
+  for (const int u : {-31, -32, -33, -128, -129, 15, 16, 127, 128, 511, 512, 32767, 32768})
+    for (const u32 r : {3u, 4u, 5u}) encode("rank " + std::to_string(r) + ", upper " + std::to_string(u), {.rank = r, .upper = u});
+  for (const u32 p : {0u, 1u, 64u, 1024u, 1025u}) encode("mode 1, pixels " + std::to_string(p), {.pixels = p, .mode = 1});
+  encode("mode 1, lower -3, upper 2", {.lower = -3, .upper = 2, .mode = 1}), encode("channels 16, swizzle 2", {.swizzle = 2}), encode("channels 32, swizzle 2", {.channels = 32, .swizzle = 2}), encode("channels 256, no swizzle", {.channels = 256, .swizzle = 0});
+  for (const int s : {0, 1, 2, 3}) encode("interleave 1, swizzle " + std::to_string(s), {.interleave = 1, .swizzle = s}), encode("interleave 2, swizzle " + std::to_string(s), {.interleave = 2, .swizzle = s});
   encode("address + 8", {.address = 8}), encode("fill NaN", {.fill = 1}), encode("element stride 9", {.steps = {1, 9, 1, 1, 1}}), encode("type 6", {.type = 6, .swizzle = 3}), encode("type 13", {.type = 13});
 }
 

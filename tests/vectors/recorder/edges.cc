@@ -131,6 +131,7 @@ void run_all(Results& r) {
       if (const pid_t child = fork()) {
         int status;
         waitpid(child, &status, 0);
+        if (WIFSIGNALED(status)) fprintf(stderr, "edges: signal %d before case %u\n", WTERMSIG(status), next);
         continue;
       }
       open_driver();
