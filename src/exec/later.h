@@ -23,7 +23,10 @@ class Later {
   enum class Kind : uint8_t { cp_async, group, mbarrier };  // who waits: the thread for its cp.async or bulk group, or an mbarrier
   using Work = std::function<Next(Stepper&)>;
 
-  void clear() { works_.clear(), committed_.clear(); }
+  void clear() {
+    if (!works_.empty()) works_.clear();
+    if (!committed_.empty()) committed_.clear();
+  }
   void add(const Stepper& s, Kind kind, uint32_t lanes, Work work) {
     works_.push_back({&s.w, s.code, s.call, s.pc, lanes, kind, groups(s.w, kind)[size_t(std::countr_zero(lanes))], std::move(work)});
   }

@@ -136,18 +136,40 @@ void Unit::reset(WarpContext& w) {
   w.at_address = 0;
 }
 
-void Unit::start(uint64_t index) {
+/// Coordinates of the first block of cluster `index`. Blocks come in runs of numbers, and divisions would be a good part
+/// of a small block's time.
+void Unit::go_to(uint64_t index) {
   const uint32_t* k = launch_.cluster;
   const uint64_t nx = launch_.grid[0] / k[0], ny = launch_.grid[1] / k[1];
-  // Divisions are a good part of a small block's time: most grids are lines, or have fewer than 2^32 blocks.
-  uint32_t first[3] = {uint32_t(index) * k[0], 0, 0};
-  if (index >= nx) {
-    const bool small = (index | nx | ny) >> 32 == 0;
-    const uint64_t row = small ? uint32_t(index) / uint32_t(nx) : index / nx;
-    first[0] = uint32_t(index - row * nx) * k[0];
-    first[1] = uint32_t(small ? uint32_t(row) % uint32_t(ny) : row % ny) * k[1];
-    first[2] = uint32_t(small ? uint32_t(row) / uint32_t(ny) : row / ny) * k[2];
+  if (index == at_ + 1) {
+    if ((first_[0] += k[0]) >= nx * k[0]) {
+      first_[0] = 0;
+      if ((first_[1] += k[1]) >= ny * k[1]) first_[1] = 0, first_[2] += k[2];
+    }
+  } else {
+    const uint64_t row = index / nx;
+    first_[0] = uint32_t(index - row * nx) * k[0];
+    first_[1] = uint32_t(row % ny) * k[1];
+    first_[2] = uint32_t(row / ny) * k[2];
   }
+  at_ = index;
+}
+
+/// The block's own coordinates in the grid.
+void Unit::locate(CtaContext& c, uint32_t rank) {
+  const uint32_t* k = launch_.cluster;
+  uint32_t at[3] = {0, 0, 0};
+  if (rank) at[0] = rank % k[0], at[1] = rank / k[0] % k[1], at[2] = rank / (k[0] * k[1]);
+  for (int d = 0; d < 3; d++) c.ctaid[d] = first_[d] + at[d];
+  const uint64_t last = c.cta_linear;
+  c.cta_linear = c.ctaid[0] + uint64_t{launch_.grid[0]} * (c.ctaid[1] + uint64_t{launch_.grid[1]} * c.ctaid[2]);
+  const uint32_t sms = run_.machine.gpu.sm_count;
+  if (c.cta_linear == last + 1) c.smid = c.smid + 1 == sms ? 0 : c.smid + 1;
+  else c.smid = uint32_t(c.cta_linear % sms);
+}
+
+void Unit::start(uint64_t index) {
+  go_to(index);
   cluster_.arrived = cluster_.phase = 0;
   cluster_.live_threads = 0;
   log_.clear();
@@ -163,11 +185,7 @@ void Unit::start(uint64_t index) {
   for (uint32_t r = 0; r < blocks_.size(); r++) {
     Block& b = *blocks_[r];
     CtaContext& c = b.cta;
-    c.ctaid[0] = first[0] + r % k[0];
-    c.ctaid[1] = first[1] + r / k[0] % k[1];
-    c.ctaid[2] = first[2] + r / (k[0] * k[1]);
-    c.cta_linear = c.ctaid[0] + uint64_t{launch_.grid[0]} * (c.ctaid[1] + uint64_t{launch_.grid[1]} * c.ctaid[2]);
-    c.smid = c.cta_linear >> 32 ? uint32_t(c.cta_linear % run_.machine.gpu.sm_count) : uint32_t(c.cta_linear) % run_.machine.gpu.sm_count;
+    locate(c, r);
     c.live_threads = c.n_threads;
     cluster_.live_threads += c.n_threads;
     if (c.used_barriers) {

@@ -50,6 +50,8 @@ class Unit {
     std::vector<uint32_t> partial;
   };
   void place(Block& block, uint32_t rank);
+  void go_to(uint64_t index);
+  void locate(CtaContext& cta, uint32_t rank);
   static void reset(WarpContext& w);
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
   void take_up_code();
@@ -63,6 +65,8 @@ class Unit {
 
   RunState& run_;
   const LaunchContext& launch_;
+  uint64_t at_ = ~uint64_t{1};   // number of the cluster that is here: none yet
+  uint32_t first_[3] = {};       // coordinates of its first block
   uint64_t window_ = 0;          // shared and local memory of all blocks
   uint64_t shared_span_ = 0, local_span_ = 0;
   std::byte* frames_ = nullptr;

@@ -44,7 +44,10 @@ struct MbarrierHistory {
 
 class WaitLog {
  public:
-  void clear() { histories_.clear(), last_word_ = nullptr; }
+  void clear() {
+    if (!histories_.empty()) histories_.clear();
+    last_word_ = nullptr;
+  }
   const MbarrierHistory* find(const uint64_t* word) const {
     auto it = histories_.find(word);
     return it == histories_.end() ? nullptr : &it->second;
