@@ -276,6 +276,7 @@ void MemoryAccess::load_consecutive() {
   Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), chunks > 1 ? m : nullptr);
   either(bad, [&] {
     note(bases);
+    fetch_ahead(bases, span * size());
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     auto* t = FixedVectorType::get(memory_type(), unsigned(span * vector_));
     for (int c = 0; c < chunks; c++) {
@@ -329,6 +330,7 @@ void MemoryAccess::load_pattern() {
   Value* bad = covered(bases, low, high - low + size()) ? nullptr : any_bad_chunk(outside(bases, low, high - low + size()), nullptr);
   either(bad, [&] {
     note(bases);
+    fetch_ahead(bases, span * size());
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     for (int c = 0; c < chunks; c++) {
       Value* at = b_.CreateAdd(base_of(bases, c), ConstantInt::get(bases->getType()->getScalarType(), uint64_t(low), true));

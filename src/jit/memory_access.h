@@ -67,6 +67,7 @@ class MemoryAccess {
   void load_consecutive();
   void load_pattern();
   void load_any();
+  void fetch_ahead(Value* bases, int64_t extent);  // emit_ahead.cc
   // emit_runs.cc
   bool load_run();
   std::vector<std::pair<uint32_t, int64_t>> neighbours() const;

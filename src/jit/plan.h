@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "jit/ahead.h"
+#include "jit/steps.h"
 #include "lower/program.h"
 #include "lower/uniformity.h"
 
@@ -44,6 +46,8 @@ struct Plan {
                                        // integer register) whose NaN may have any payload until it is looked at
   std::vector<uint8_t> at_home;        // by register: an accumulator of wgmma: it stays in the frame, where exec/ changes it
   std::vector<uint32_t> definitions;   // by register: instructions that write it
+  std::vector<Loop> loops;             // outer ones first
+  std::vector<Ahead> ahead;            // by instruction: what to fetch for the iterations to come
   bool independent = true;             // its warps meet nowhere: no barriers, no atomics, nothing asynchronous
   static constexpr int32_t kInFrame = -1, kConstant = -2;
   std::vector<uint8_t> after_barrier;  // by region: it starts right after a barrier of the whole block

@@ -1,0 +1,29 @@
+// jit/emit_ahead.cc: asks for what a load will read some iterations on (ahead.h). See memory_access.h.
+#include "jit/memory_access.h"
+
+namespace orrery::jit {
+
+using llvm::Value;
+
+/// `bases`: the address of each chunk; each reads `extent` bytes from there.
+void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
+  constexpr int64_t kLine = 64;
+  const Ahead& ahead = e_.plan_.ahead[e_.inst_];
+  if (!ahead.iterations || shared_) return;
+  Value* way = b_.getInt64(uint64_t(ahead.step.factor * ahead.iterations));
+  if (!ahead.step.constant()) {
+    Value* by = e_.bits(ahead.step.by, 1);
+    way = b_.CreateMul(b_.CreateSExtOrTrunc(by, b_.getInt64Ty()), way);
+  }
+  for (int c = 0; c < lanes_.chunks; c++) {
+    Value* next = b_.CreateAdd(base_of(bases, c), way);
+    for (int64_t at = 0; at < extent; at += kLine) {
+      Value* p = b_.CreateIntToPtr(b_.CreateAdd(next, b_.getInt64(uint64_t(at))), b_.getPtrTy());
+      constexpr uint32_t kRead = 0, kFirstCache = 3, kSecondCache = 2, kData = 1;
+      b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::prefetch,
+                         {p, b_.getInt32(kRead), b_.getInt32(ahead.near ? kFirstCache : kSecondCache), b_.getInt32(kData)});
+    }
+  }
+}
+
+}  // namespace orrery::jit

@@ -1,0 +1,98 @@
+// jit/steps.cc: see steps.h.
+#include "jit/steps.h"
+
+#include <algorithm>
+
+#include "lower/flow.h"
+
+namespace orrery::jit {
+
+using isa::Op;
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+
+namespace {
+
+constexpr int kMostDepth = 6;  // definitions followed
+
+/// The sum of two steps, where one number and one register can say it.
+std::optional<Step> plus(std::optional<Step> a, std::optional<Step> b) {
+  if (!a || !b) return {};
+  if (a->factor == 0) return b;
+  if (b->factor == 0) return a;
+  if (a->by != b->by) return {};
+  return Step{a->factor + b->factor, a->by};
+}
+
+std::optional<Step> times(std::optional<Step> a, std::optional<int64_t> by, bool shift) {
+  if (a && a->factor == 0) return Step{};
+  if (!a || !by || *by < 0 || *by > 4096 || (shift && *by > 20)) return {};
+  return Step{shift ? a->factor << *by : a->factor * *by, a->by};
+}
+
+}  // namespace
+
+std::vector<Loop> find_loops(const lower::Program& p) {
+  std::vector<Loop> loops;
+  for (uint32_t h = 0; h < p.blocks.size(); h++) {
+    Loop loop{h, lower::kNone, true, false};
+    for (uint32_t from : p.blocks[h].predecessors)
+      if (from >= h && (loop.last == lower::kNone || from > loop.last)) loop.last = from;
+    if (loop.last == lower::kNone) continue;
+    for (Loop& outer : loops) outer.innermost &= !outer.contains(h);
+    for (uint32_t i = p.blocks[h].first; i < p.blocks[loop.last].last; i++)
+      loop.barrier |= p.code[i].form.op == Op::bar || p.code[i].form.op == Op::barrier;
+    loops.push_back(loop);
+  }
+  return loops;
+}
+
+Steps::Steps(const lower::Program& p, const lower::Uniformity& u, const Loop& loop) : p_(p), u_(u) {
+  for (uint32_t i = p.blocks[loop.header].first; i < p.blocks[loop.last].last; i++)
+    lower::for_registers(p.code[i], [&](uint32_t r) { at_[r] = at_.count(r) ? lower::kNone : i; }, [](uint32_t) {});
+}
+
+std::optional<Step> Steps::of(uint32_t reg, int depth) const {
+  const auto at = at_.find(reg);
+  if (at == at_.end()) return Step{};
+  if (at->second == lower::kNone || depth > kMostDepth) return {};
+  const Instr& in = p_.code[at->second];
+  if (in.guard.reg != ptx::kNoReg) return {};
+  switch (in.form.op) {
+    case Op::mov: case Op::cvt: case Op::cvta: return of(in.ops[1], reg, depth);
+    case Op::add: return sum(in, reg, depth);
+    case Op::shl: return times(of(in.ops[1], reg, depth), constant(in.ops[2]), true);
+    case Op::mul: return times(of(in.ops[1], reg, depth), constant(in.ops[2]), false);
+    case Op::mad: return plus(times(of(in.ops[1], reg, depth), constant(in.ops[2]), false), of(in.ops[3], reg, depth));
+    default: return {};
+  }
+}
+
+std::optional<Step> Steps::of(const Operand& o, uint32_t self, int depth) const {
+  if (o.kind == OperandKind::imm) return Step{};
+  if (o.kind != OperandKind::reg || o.negated) return {};
+  return o.id == self ? Step{} : of(o.id, depth + 1);
+}
+
+/// `r = r + c` grows by c, any other sum by what its operands grow.
+std::optional<Step> Steps::sum(const Instr& in, uint32_t self, int depth) const {
+  for (size_t i : {1, 2})
+    if (in.ops[i].kind == OperandKind::reg && in.ops[i].id == self) return grows_by(in.ops[3 - i]);
+  return plus(of(in.ops[1], self, depth), of(in.ops[2], self, depth));
+}
+
+std::optional<Step> Steps::grows_by(const Operand& o) const {
+  if (const auto c = constant(o)) return Step{*c, lower::kNone};
+  if (o.kind == OperandKind::reg && !o.negated && !at_.count(o.id) && u_.regs[o.id].uniform()) return Step{1, o.id};
+  return {};
+}
+
+std::optional<int64_t> Steps::constant(const Operand& o) const {
+  if (o.kind == OperandKind::imm && !o.is_float) return o.value;
+  if (o.kind != OperandKind::reg) return {};
+  const lower::Lanes& l = u_.regs[o.id];
+  return l.constant && l.flat() ? std::optional(l.value) : std::nullopt;
+}
+
+}  // namespace orrery::jit
