@@ -37,6 +37,28 @@ class ConfigReader {
     if (!json_.contains(key) || json_[key].is_null()) base::fail("{}: no field '{}'", origin_, key);
     return json_[key];
   }
+  // A list of `count` entries (any number when negative).
+  const Json& list(const char* key, int count = -1) {
+    const Json& value = required(key);
+    if (!value.is_array()) base::fail("{}: {} must be a list, not {}", origin_, key, value.dump());
+    if (count >= 0 && value.size() != static_cast<std::size_t>(count))
+      base::fail("{}: {} has {} entries for {} layers", origin_, key, value.size(), count);
+    return value;
+  }
+  // Numbers of layers.
+  std::set<int> places(const char* key) {
+    std::set<int> out;
+    for (const Json& layer : list(key)) {
+      if (!layer.is_number_integer()) base::fail("{}: {} must list layers, not {}", origin_, key, layer.dump());
+      out.insert(layer.get<int>());
+    }
+    return out;
+  }
+  std::string word(const char* key) {
+    const Json& value = required(key);
+    if (!value.is_string()) base::fail("{}: {} must be text, not {}", origin_, key, value.dump());
+    return value.get<std::string>();
+  }
   void ignore(std::initializer_list<const char*> keys) { known_.insert(keys.begin(), keys.end()); }
   // Refuses a field that is set to anything but `harmless`.
   void only(const char* key, const Json& harmless, const char* why) {
@@ -101,6 +123,7 @@ class ConfigReader {
                                                 "prefix",
                                                 "bias_dropout_fusion",
                                                 "attn_pdrop",
+                                                "activation_dropout",
                                                 "summary_activation",
                                                 "summary_first_dropout",
                                                 "summary_proj_to_labels",

@@ -17,6 +17,7 @@ namespace orrery::graph {
 void read_common_fields(ConfigReader& r, TransformerSpec& s) {
   s.kind = "dense";
   s.layers = r.integer("num_hidden_layers");
+  if (s.layers > 100000) base::fail("{}: {} layers are more than any model has", r.origin(), s.layers);
   s.hidden = r.integer("hidden_size");
   s.heads = r.integer("num_attention_heads");
   s.kv_heads = r.integer_or("num_key_value_heads", s.heads);
@@ -41,7 +42,7 @@ void window(ConfigReader& r, TransformerSpec& s, int period) {
   if (!r.has("sliding_window")) return r.ignore({"sliding_window", "layer_types"});
   s.window = r.integer("sliding_window");
   if (r.has("layer_types")) {
-    for (const Json& type : r.required("layer_types")) {
+    for (const Json& type : r.list("layer_types", s.layers)) {
       if (type == "sliding_attention")
         ++s.window_layers;
       else if (type != "full_attention")
@@ -53,6 +54,17 @@ void window(ConfigReader& r, TransformerSpec& s, int period) {
     s.window_layers = s.layers - s.layers / period;
   }
 }
+
+}  // namespace
+
+void window_if_shorter(ConfigReader& r, TransformerSpec& s) {
+  if (r.has("sliding_window") && r.has("max_position_embeddings") &&
+      r.integer("sliding_window") < r.integer("max_position_embeddings"))
+    s.window = r.integer("sliding_window"), s.window_layers = s.layers;
+  r.ignore({"sliding_window"});
+}
+
+namespace {
 
 void mistral(ConfigReader& r, TransformerSpec& s) {
   llama(r, s);
@@ -114,7 +126,9 @@ void deepseek(ConfigReader& r, TransformerSpec& s) {
   s.kind = "moe";
   s.head_dim = 0;
   s.q_lora = r.has("q_lora_rank") ? r.integer("q_lora_rank") : 0;
-  r.ignore({"q_lora_rank", "head_dim", "num_nextn_predict_layers", "moe_layer_freq"});
+  r.ignore({"q_lora_rank", "head_dim", "moe_layer_freq"});
+  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
+    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
   s.kv_lora = r.integer("kv_lora_rank");
   s.nope = r.integer("qk_nope_head_dim");
   s.rope = r.integer("qk_rope_head_dim");
@@ -144,6 +158,8 @@ void gemma2(ConfigReader& r, TransformerSpec& s) {
   s.norms_per_layer = 4;
   r.only("attention_bias", false, "biases in attention");
   window(r, s, 2);
+  if (r.has("sliding_window_size") && r.integer("sliding_window_size") != s.window)
+    base::fail("{}: sliding_window and sliding_window_size differ", r.origin());
 }
 
 void gemma3(ConfigReader& r, TransformerSpec& s) {
@@ -230,7 +246,7 @@ void phi3(ConfigReader& r, TransformerSpec& s) {
   s.ffn = r.integer("intermediate_size");
   s.tied = r.flag_or("tie_word_embeddings", false);
   r.only("attention_bias", false, "biases in attention");
-  r.ignore({"sliding_window"});  // longer than the trained context in every published model
+  window_if_shorter(r, s);
 }
 
 void glm4(ConfigReader& r, TransformerSpec& s) {
@@ -392,6 +408,26 @@ void take_text_part(Json& json, std::string& name, const std::string& origin,
   base::fail("{}: the text part '{}' of {} is unknown", origin, type, name);
 }
 
+// A word that this reader does not know may stand for another width or another shape.
+void check_word(const Json& json, const std::string& origin, const char* key,
+                std::initializer_list<const char*> known) {
+  if (!json.contains(key) || json[key].is_null()) return;
+  std::string names;
+  for (const char* name : known) {
+    if (json[key] == name) return;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  base::fail("{}: {} = {} is unknown; known: {}", origin, key, json[key].dump().substr(0, 60), names);
+}
+void check_words(const Json& json, const std::string& origin) {
+  for (const char* key : {"torch_dtype", "dtype"})
+    check_word(json, origin, key, {"bfloat16", "float16", "float32", "auto"});
+  for (const char* key : {"hidden_act", "activation_function", "hidden_activation"})
+    check_word(json, origin, key,
+               {"silu", "swish", "gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh",
+                "gelu_accurate", "quick_gelu", "relu", "relu2", "tanh", "mish", "swigluoai"});
+}
+
 void note_stored_format(const Json& json, const std::string& origin, TransformerSpec& spec) {
   StoredFormat f = read_stored_format(json, origin);
   if (!f.weights.empty()) {
@@ -438,6 +474,7 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
                     : name;
     architecture.read(reader, spec);
     reader.finish();
+    check_words(json, origin);
     note_stored_format(json, origin, spec);
     agree_with_published(spec, origin);
     if (spec.name == name) spec.name = short_name(origin);

@@ -17,8 +17,7 @@ void gated(ConfigReader& r, TransformerSpec& s, bool tied) {
 void sparse_layers(ConfigReader& r, TransformerSpec& s) {
   int step = r.integer_or("decoder_sparse_step", 1);
   std::set<int> dense;
-  if (r.has("mlp_only_layers"))
-    for (const Json& layer : r.required("mlp_only_layers")) dense.insert(layer.get<int>());
+  if (r.has("mlp_only_layers")) dense = r.places("mlp_only_layers");
   r.ignore({"mlp_only_layers"});
   if (step < 1) base::fail("{}: decoder_sparse_step must be positive", r.origin());
   s.dense_ffn = s.ffn;
@@ -58,7 +57,8 @@ void phi_moe(ConfigReader& r, TransformerSpec& s) {
   s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
   s.head_bias = r.flag_or("lm_head_bias", false);
   s.tied = r.flag_or("tie_word_embeddings", false);
-  r.ignore({"sliding_window", "input_jitter_noise"});  // the window is longer than the trained context
+  window_if_shorter(r, s);
+  r.ignore({"input_jitter_noise"});
 }
 
 void glm(ConfigReader& r, TransformerSpec& s) {
@@ -177,7 +177,7 @@ void t5_encoder(ConfigReader& r, TransformerSpec& s) {
   s.heads = s.kv_heads = r.integer("num_heads"), s.head_dim = r.integer("d_kv");
   s.ffn = r.integer("d_ff"), s.vocab = r.integer("vocab_size");
   s.gated =
-      r.has("feed_forward_proj") && r.required("feed_forward_proj").get<std::string>().starts_with("gated");
+      r.has("feed_forward_proj") && r.word("feed_forward_proj").starts_with("gated");
   s.tied = true;
   r.ignore({"feed_forward_proj", "is_gated_act", "dense_act_fn", "num_decoder_layers", "dropout_rate",
             "relative_attention_num_buckets", "relative_attention_max_distance", "is_encoder_decoder",

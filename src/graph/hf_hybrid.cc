@@ -68,8 +68,7 @@ void bamba(ConfigReader& r, TransformerSpec& s) {
   s.tied = r.flag_or("tie_word_embeddings", false);
   mamba2_fields(r, s);
   r.ignore({"attn_rotary_emb"});
-  std::set<int> attention;
-  for (const Json& layer : r.required("attn_layer_indices")) attention.insert(layer.get<int>());
+  std::set<int> attention = r.places("attn_layer_indices");
   for (int i = 0; i < s.layers; ++i)
     s.add_layer(attention.contains(i) ? Mixer::kAttention : Mixer::kMamba2, Feed::kDense);
 }
@@ -110,9 +109,7 @@ void nemotron_h(ConfigReader& r, TransformerSpec& s) {
             "num_logits_to_keep", "rescale_prenorm_residual", "residual_in_fp32", "sliding_window",
             "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank",
             "use_mamba_kernels", "mamba_n_groups", "norm_eps"});
-  const Json& pattern = r.required("hybrid_override_pattern");
-  if (!pattern.is_string()) base::fail("{}: hybrid_override_pattern must be text", r.origin());
-  std::string text = pattern.get<std::string>();
+  std::string text = r.word("hybrid_override_pattern");
   if (static_cast<int>(text.size()) != s.layers)
     base::fail("{}: hybrid_override_pattern has {} layers, num_hidden_layers is {}", r.origin(), text.size(),
                s.layers);
@@ -143,12 +140,13 @@ void qwen3_next(ConfigReader& r, TransformerSpec& s) {
   r.only("decoder_sparse_step", 1, "expert layers that alternate with dense ones");
   r.only("mlp_only_layers", Json::array(), "dense layers at given places");
   r.only("attention_bias", false, "biases in attention");
+  r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
   r.ignore({"intermediate_size", "full_attention_interval"});
   int interval = r.integer_or("full_attention_interval", 4);
   for (int i = 0; i < s.layers; ++i) {
     bool full = interval > 0 && (i + 1) % interval == 0;
     if (r.has("layer_types")) {
-      const Json& type = r.required("layer_types")[static_cast<std::size_t>(i)];
+      const Json& type = r.list("layer_types", s.layers)[static_cast<std::size_t>(i)];
       if (type != "full_attention" && type != "linear_attention")
         base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
       full = type == "full_attention";

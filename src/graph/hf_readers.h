@@ -16,6 +16,8 @@ struct Architecture {
 
 // Layers, width, heads and vocabulary under the names that nearly all configs use.
 void read_common_fields(ConfigReader& reader, TransformerSpec& spec);
+// Windowed layers where `sliding_window` is shorter than the trained context; otherwise it has no effect.
+void window_if_shorter(ConfigReader& reader, TransformerSpec& spec);
 // Further families of transformers (hf_families.cc).
 std::span<const Architecture> family_architectures();
 // Models that mix attention with state-space layers or recurrences (hf_hybrid.cc).
