@@ -1,7 +1,9 @@
 // Legality of a division of a graph over ranks.
 #include "graph/plan.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -32,6 +34,11 @@ void positive(int value, const char* name) {
 
 }  // namespace
 
+int expert_tensor_ranks(const Plan& plan) {
+  if (plan.ep <= 1) return plan.tp;
+  return std::max(1, std::min(plan.tp, plan.tp * plan.dp * plan.cp / plan.ep));
+}
+
 void check_plan(const Graph& graph, const Plan& plan) {
   positive(plan.tp, "tp"), positive(plan.pp, "pp"), positive(plan.dp, "dp"), positive(plan.cp, "cp");
   positive(plan.ep, "ep"), positive(plan.virtual_stages, "virtual stages"),
@@ -61,10 +68,15 @@ void check_plan(const Graph& graph, const Plan& plan) {
   int group = plan.tp * plan.dp * plan.cp;
   if (plan.ep > 1 && group % plan.ep)
     base::fail("ep {} does not divide the {} ranks of tp x dp x cp", plan.ep, group);
+  divides(graph, "expert_ffn", expert_tensor_ranks(plan), "tensor-parallel");
   double layers = 0;
   for (const Block& block : graph.blocks)
     if (block.layer) layers += block.repeat;
   if (plan.pp > layers) base::fail("{}: {} layers cannot fill {} stages", graph.name, layers, plan.pp);
+  // Embedding and head may count as a layer each, as in Llama 3's own plans.
+  if (std::fmod(layers, plan.pp) != 0 && std::fmod(layers + 2, plan.pp) != 0)
+    base::fail("{}: neither {} layers nor these with embedding and head divide over {} pipeline stages",
+               graph.name, layers, plan.pp);
   if (plan.ulysses) divides(graph, "heads", plan.tp * plan.cp, "Ulysses and tensor-parallel");
 }
 

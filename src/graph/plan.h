@@ -71,6 +71,8 @@ struct Plan {
   int gpus() const { return tp * pp * cp * (dp + prefill_replicas); }
 };
 
+// Ranks that divide the width of an expert: those that are left when experts are divided first.
+int expert_tensor_ranks(const Plan& plan);
 // Refuses what cannot be laid out: heads, experts, layers or widths that do not divide; names both numbers.
 void check_plan(const Graph& graph, const Plan& plan);
 

@@ -26,13 +26,8 @@ class Compiler {
     for (const char* axis : {"ffn", "dense_ffn", "shared_ffn"}) divide(axis, plan.dense_ranks());
     divide("vocab", plan.tp);
     for (const char* axis : {"kv_heads", "ssm.groups"}) divide_or_copy(axis);
-    int group = plan.tp * plan.dp * plan.cp;
-    expert_tp_ = graph.find_axis("experts") == kNoAxis ? 1
-                 : plan.ep > 1                         ? std::max(1, plan.tp / plan.ep)
-                                                       : plan.tp;
-    if (plan.ep > 1) expert_tp_ = std::max(1, std::min(plan.tp, group / plan.ep));
     divide("experts", plan.ep);
-    divide("expert_ffn", expert_tp_);
+    divide("expert_ffn", expert_tensor_ranks(plan));
   }
 
   Program run() {
@@ -384,7 +379,6 @@ class Compiler {
   const Plan& p_;
   std::vector<double> local_;
   std::vector<int> split_;
-  int expert_tp_ = 1;
   std::map<TensorId, int> partial_;  // outputs that still are partial sums, and over how many ranks
 };
 

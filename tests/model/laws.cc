@@ -101,6 +101,8 @@ TEST(G4, IllegalSplitsAreRefused) {
   EXPECT_THROW(compile(g, p), base::Error);
   p.tp = 1, p.pp = 33;
   EXPECT_THROW(compile(g, p), base::Error);
+  p.pp = 3;  // of 32 layers
+  EXPECT_THROW(compile(g, p), base::Error);
   p.pp = 1, p.ep = 2;
   EXPECT_THROW(compile(g, p), base::Error);
   Graph moe = build_transformer(load_transformer("Mixtral-8x7B"));
