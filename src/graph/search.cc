@@ -63,14 +63,10 @@ double score(const Candidate& c, const std::string& goal) {
   base::fail("unknown goal '{}'; known: tokens/s, tokens/s/gpu, tpot, ttft, joules", goal);
 }
 
-// Whether a is at least as good as b in everything and better in something.
-bool dominates(const Candidate& a, const Candidate& b, const std::string& goal) {
-  double ta = a.answer.output_tokens_s / a.gpus, tb = b.answer.output_tokens_s / b.gpus;
-  double la = a.answer.tpot, lb = b.answer.tpot;
-  double fa = a.answer.ttft, fb = b.answer.ttft;
-  double ga = score(a, goal), gb = score(b, goal);
-  bool no_worse = ta >= tb && la <= lb && fa <= fb && ga >= gb;
-  return no_worse && (ta > tb || la < lb || fa < fb || ga > gb);
+// Whether a is at least as good as b in everything.
+bool no_worse(const Candidate& a, const Candidate& b, const std::string& goal) {
+  return a.answer.output_tokens_s / a.gpus >= b.answer.output_tokens_s / b.gpus &&
+         a.answer.tpot <= b.answer.tpot && a.answer.ttft <= b.answer.ttft && score(a, goal) >= score(b, goal);
 }
 
 // An order of all candidates that does not depend on who found them.
@@ -88,9 +84,9 @@ std::vector<Candidate> pareto(std::vector<Candidate> all, const std::string& goa
   std::vector<Candidate> front;
   for (Candidate& c : all) {
     bool beaten = false;
-    for (const Candidate& f : front) beaten |= dominates(f, c, goal);
+    for (const Candidate& f : front) beaten |= no_worse(f, c, goal);
     if (beaten) continue;
-    std::erase_if(front, [&](const Candidate& f) { return dominates(c, f, goal); });
+    std::erase_if(front, [&](const Candidate& f) { return no_worse(c, f, goal); });
     front.push_back(std::move(c));
   }
   return front;
