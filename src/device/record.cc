@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "isa/row.h"
 #include "lower/flow.h"
 #include "sem/pure.h"
 #include "sem/tensor.h"
@@ -22,6 +23,21 @@ void add_forms(const lower::Program& program, BoundedForms& bounded) {
   }
 }
 
+/// One instruction adds up k products; each addition in f32 errs by half a unit of the largest partial sum. f16 results are
+/// rounded once more, and a processor's own dot products of bf16 pairs take subnormal factors for zero.
+std::string bound_of(const std::set<std::string>& sums) {
+  bool halves = false, pairs = false;
+  for (const std::string& name : sums) {
+    const isa::Form f = isa::match_name(name).form;
+    halves |= f.n_types && f.type(0) == isa::Type::f16;
+    for (int i = 1; i < f.n_types; i++) pairs |= f.type(i) == isa::Type::bf16;
+  }
+  std::string text = "fast: plain multiply-adds, each sum within k 2^-24 of the sum of its terms' magnitudes";
+  if (halves) text += ", f16 results rounded to nearest after that";
+  if (pairs) text += ", subnormal bf16 factors may count as zero";
+  return text;
+}
+
 std::string joined(const BoundedForms& bounded) {
   constexpr size_t kMost = 4;
   std::string text;
@@ -33,10 +49,9 @@ std::string joined(const BoundedForms& bounded) {
     }
     text += fmt::format("{}{} ({} ulp)", n > 1 ? ", " : "", form, ulp);
   }
-  // One instruction adds up k products; each addition in f32 errs by half a unit of the largest partial sum.
   if (!bounded.sums.empty())
-    text += fmt::format("{}{}{} (fast: plain multiply-adds, each sum within k 2^-24 of the sum of its terms' magnitudes)", text.empty() ? "" : ", ", *bounded.sums.begin(),
-                        bounded.sums.size() > 1 ? fmt::format(" and {} more matrix products", bounded.sums.size() - 1) : "");
+    text += fmt::format("{}{}{} ({})", text.empty() ? "" : ", ", *bounded.sums.begin(),
+                        bounded.sums.size() > 1 ? fmt::format(" and {} more matrix products", bounded.sums.size() - 1) : "", bound_of(bounded.sums));
   return text;
 }
 
