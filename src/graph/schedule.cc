@@ -223,21 +223,36 @@ double bytes_moved(Collective kind, int group, double bytes) {
 
 }  // namespace
 
+namespace {
+
+// Seconds that the slowest link is busy. Within a host that is NVLink. Over hosts, rings cross from host to
+// host on the network cards of all the ranks that a host has in the group; an all-to-all sends what leaves
+// the host over each rank's own card, beside what stays.
+double transfer_seconds(Collective kind, int group, int span, double bytes, const Rates& r) {
+  double moved = bytes_moved(kind, group, bytes);
+  if (span <= r.per_host) return moved / r.link;
+  double here = std::clamp(static_cast<double>(group) * r.per_host / span, 1.0, static_cast<double>(r.per_host));
+  if (kind == Collective::kAllToAll)
+    return std::max(bytes * (group - here) / group / r.network, bytes * (here - 1) / group / r.link);
+  if (kind == Collective::kSendReceive) return moved / r.network;
+  return moved / std::min(r.link, r.network * here);
+}
+
+}  // namespace
+
 double collective_time(Collective kind, int group, double bytes, const Rates& r, int span) {
   if (group <= 1 || kind == Collective::kNone || bytes <= 0) return 0;
-  bool network = std::max(group, span) > r.per_host;
-  double bandwidth = network ? r.network : r.link;
-  double n = group;
+  span = std::max(group, span);
+  double transfer = transfer_seconds(kind, group, span, bytes, r);
+  if (span > r.per_host) return r.network_latency + transfer;
   // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1
   // us (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes.
   // The library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
-  double moved = bytes_moved(kind, group, bytes);
-  if (network) return r.network_latency + moved / bandwidth;
-  double doublings = std::log2(n) - 1;
+  double doublings = std::log2(static_cast<double>(group)) - 1;
   double library =
       r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.collectives_scale;
   bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.nccl_collectives;
-  return (one_shot ? r.link_latency + 1e-6 * doublings * r.collectives_scale : library) + moved / bandwidth;
+  return (one_shot ? r.link_latency + 1e-6 * doublings * r.collectives_scale : library) + transfer;
 }
 
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r) {
@@ -245,8 +260,7 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
   if (op.collective != Collective::kNone) {
     t.seconds = collective_time(op.collective, op.group, line.link, r, op.span);
     bool network = op.span > r.per_host;
-    t.link = std::min(t.seconds,
-                      bytes_moved(op.collective, op.group, line.link) / (network ? r.network : r.link));
+    t.link = std::min(t.seconds, transfer_seconds(op.collective, op.group, op.span, line.link, r));
     t.fixed = t.seconds - t.link;
     t.bound = t.seconds > 2 * (network ? r.network_latency : r.link_latency) ? Bound::kLink : Bound::kLatency;
     return t;

@@ -152,18 +152,17 @@ void Iteration::communication(const Rates& r) {
       hops * collective_time(Collective::kSendReceive, reach, chunk, r) * (1 - p_.overlap_pp);
   a_.pipeline_bytes = hops * chunk;
   if (ranks() <= 1) return;
-  int group = static_cast<int>(ranks());
-  int wide = p_.gpus() > r.per_host ? std::max(group, r.per_host + 1) : group;
+  int group = static_cast<int>(ranks()), span = group * p_.tp;  // tensor-parallel ranks are neighbours
   double gradients = trained() * (p_.grad_fp32 && p_.zero < 3 ? 4 : 2);
   a_.data_bytes = gradients;
   if (p_.zero >= 3) {
     // Weights are gathered for each micro-batch, forward and backward; gradients are scattered once.
     double weights = rank_parameters(a_.program) * 2;
-    a_.data_comm = 2 * micro_batches_ * collective_time(Collective::kAllGather, wide, weights, r) +
-                   collective_time(Collective::kReduceScatter, wide, gradients, r);
+    a_.data_comm = 2 * micro_batches_ * collective_time(Collective::kAllGather, group, weights, r, span) +
+                   collective_time(Collective::kReduceScatter, group, gradients, r, span);
     a_.data_bytes += 2 * micro_batches_ * weights;
   } else {
-    a_.data_comm = collective_time(Collective::kAllReduce, wide, gradients, r);
+    a_.data_comm = collective_time(Collective::kAllReduce, group, gradients, r, span);
   }
   a_.data_comm *= 1 - p_.overlap_dp;
 }

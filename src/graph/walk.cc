@@ -367,6 +367,7 @@ class Compiler {
     }
     if (kind == Collective::kNone || group <= 1) return;
     ProgramOp c = collect(of, kind, group);
+    if (kind == Collective::kAllToAll) c.span = group * expert_tensor_ranks(p_);
     // The routed rows travel once, whether they are counted at the sender or at the receiver.
     TensorId payload = op.adds && kind == Collective::kAllToAll ? op.in.front() : op.out.front();
     AxisId free;
