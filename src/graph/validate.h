@@ -26,6 +26,13 @@ struct Accuracy {
 Accuracy validate_tpot(const std::string& path);
 // Output tokens/s of every row of throughput.csv.
 Accuracy validate_throughput(const std::string& path);
+// Seconds of an iteration of every row of megatron.csv that states its layout and a time or a rate.
+Accuracy validate_training(const std::string& path);
+struct RenderAccuracy {
+  Accuracy time, memory;
+};
+// Whole pipelines of diffusion.csv whose model and layout are known.
+RenderAccuracy validate_render(const std::string& path);
 // All comparisons whose file is in `folder`, as text.
 std::string validate_text(const std::string& folder);
 

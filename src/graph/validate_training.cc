@@ -1,0 +1,125 @@
+// Comparison with published training iterations and renderings.
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/measured_rows.h"
+#include "graph/render.h"
+#include "graph/train.h"
+
+namespace orrery::graph {
+namespace {
+
+// What the sources state beside their rows. Megatron 2021 and the runs of arXiv 2205.05198 had no flash
+// attention: scores are stored, the mask is not exploited. Megatron-Bridge shards the optimizer and the
+// activations between tensor-parallel ranks; which communication it hides is not stated, so none is.
+struct Source {
+  bool gpt;  // the row gives the shape; otherwise it names a model
+  bool counts_recomputation;
+};
+
+Source source_of(const std::string& set) {
+  if (set == "megatron2021") return {true, true};
+  if (set == "seqsel2022-tab5") return {true, false};
+  if (set.starts_with("megatron-bridge")) return {false, false};
+  base::fail("rows of '{}': no time of an iteration that a layout explains", set);
+}
+
+Graph graph_of(const Row& row, const Source& source) {
+  if (source.gpt) {
+    int sequence = whole(row, "seq");
+    return build_transformer(megatron_gpt("gpt", whole(row, "layers"), whole(row, "hidden"),
+                                          whole(row, "heads"), sequence, whole(row, "vocab")),
+                             {true, true, true, sequence});
+  }
+  std::string name = row.at("model");
+  if (name == "LLAMA3_8B") name = "Llama-3.1-8B";
+  if (name == "LLAMA3_70B") name = "Llama-3.1-70B";
+  if (!find_transformer(name)) base::fail("{}: not a built-in model, or one whose run is not described", name);
+  BuildOptions o;
+  o.training = true;
+  return build_transformer(load_transformer(name), o);
+}
+
+Plan plan_of(const Row& row, const Source& source) {
+  Plan p;
+  p.tp = whole(row, "tp"), p.pp = whole(row, "pp"), p.cp = whole(row, "cp"), p.ep = whole(row, "ep");
+  p.virtual_stages = whole(row, "vp");
+  if (p.virtual_stages > 1) p.schedule = PipelineSchedule::kInterleaved;
+  p.dp = std::max(1, whole(row, "gpus") / (p.tp * p.pp * p.cp));
+  const std::string& recompute = row.at("recompute");
+  if (recompute == "full") p.recompute = RecomputePolicy::kFull;
+  if (recompute == "selective") p.recompute = RecomputePolicy::kSelective;
+  p.sequence_parallel = row.at("seq_parallel") == "yes" || !source.gpt;
+  if (!source.gpt) p.zero = row.at("zero").starts_with("FSDP") ? 3 : 1;
+  const std::string& precision = row.at("precision");
+  if (precision.starts_with("FP8") || precision.starts_with("fp8")) p.compute = kFp8;
+  return p;
+}
+
+std::string profile_of(std::string name) {
+  if (name == "A800/A100") name = "a100";
+  if (name == "H800/H100") name = "h100";
+  if (name == "RTX 4090") name = "rtx4090";
+  name = name.substr(0, name.find('-'));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+Compared iteration(const Row& row) {
+  Source source = source_of(row.at("set"));
+  Graph g = graph_of(row, source);
+  Plan plan = plan_of(row, source);
+  TrainQuestion q;
+  q.sequence = number(row, "seq", 0), q.global_batch = number(row, "gbs", 0);
+  q.micro_batch = number(row, "mbs", 1), q.causal = !source.gpt;
+  TrainAnswer a = train(g, plan, {load_profile(profile_of(row.at("gpu"))), plan.gpus()}, q);
+  double operations = source.counts_recomputation ? a.hardware_flops : a.model_flops;
+  Compared c;
+  c.group = row.at("set").substr(0, row.at("set").find("-2")) + " " + row.at("model");
+  c.predicted = a.seconds;
+  c.measured = number(row, "sec_per_iter", 0);
+  if (double rate = number(row, "tok_s_per_gpu", 0); c.measured == 0 && rate > 0)
+    c.measured = q.sequence * q.global_batch / rate / plan.gpus();
+  if (double rate = number(row, "tflops_per_gpu", 0); c.measured == 0 && rate > 0)
+    c.measured = operations / (rate * 1e12) / plan.gpus();
+  if (c.measured == 0) base::fail("rows of '{}' without a time", row.at("set"));
+  return c;
+}
+
+// Wan's own pipeline: 4-byte weights; on several GPUs weights and sequence are divided and all parts stay.
+RenderAnswer rendering(const Row& row) {
+  const std::string& name = row.at("model");
+  if (!name.starts_with("Wan2.1-T2V")) base::fail("{}: its pipeline's settings are not stated", name);
+  Plan plan;
+  plan.cp = whole(row, "gpus");
+  bool small = name.ends_with("1.3B");
+  if (plan.cp > 1) plan.zero = 3, plan.ulysses = !small;
+  RenderQuestion q;
+  q.shape.width = small ? 832 : 1280, q.shape.height = small ? 480 : 720, q.shape.frames = 81;
+  q.stay = plan.cp > 1, q.encoder_on_host = small && plan.cp == 1;
+  return render(load_denoiser(name), plan, {load_profile(profile_of(row.at("gpu"))), plan.cp}, q);
+}
+
+}  // namespace
+
+Accuracy validate_training(const std::string& path) { return compare_rows(path, true, iteration); }
+
+RenderAccuracy validate_render(const std::string& path) {
+  RenderAccuracy r;
+  r.time = compare_rows(path, true, [](const Row& row) {
+    Compared c;
+    c.predicted = rendering(row).seconds, c.measured = number(row, "seconds", 0);
+    c.group = row.at("model") + " on " + row.at("gpus");
+    return c;
+  });
+  // The table's GB are 2^30 bytes: from 2 to 8 GPUs it falls by what the divided weights weigh so.
+  r.memory = compare_rows(path, true, [](const Row& row) {
+    Compared c;
+    c.predicted = rendering(row).peak_bytes / 1073741824.0, c.measured = number(row, "peak_gb", 0);
+    c.group = row.at("model") + " on " + row.at("gpus");
+    return c;
+  });
+  return r;
+}
+
+}  // namespace orrery::graph
