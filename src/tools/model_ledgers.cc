@@ -337,6 +337,12 @@ void add_training_ledgers(Json& document, const TrainAnswer& a, double micro_bat
   Sections sections(document, a.program, a.rates, std::move(lines));
   sections.table("operators of an iteration");
   sections.totals("joules of the operators of one rank", (a.compute + a.power) * a.rates.idle_watts);
+  for (Json& table : document["sections"])
+    if (table["title"] == "bytes by link") {
+      if (a.data_bytes > 0)
+        table["rows"].push_back({"between data-parallel ranks: gradients, gathered weights", a.data_bytes});
+      if (a.pipeline_bytes > 0) table["rows"].push_back({"between stages: activations", a.pipeline_bytes});
+    }
   Json section;
   sections.sliders(section, "iteration");
   // The bubble is a share of the layers' time; communication outside the layers has its own line.
