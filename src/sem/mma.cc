@@ -4,6 +4,7 @@
 // (sparse.cc), wmma (wmma.cc).
 // Source: PTX ISA manual, "Matrix Fragments for mma"; lanes of the sparse metadata from recorded H200 results.
 #include <fmt/format.h>
+#include <immintrin.h>
 
 #include <bit>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "sem/lanes.h"
 #include "sem/smallfloat.h"
 #include "sem/tensor.h"
+#include "sem/warp_tile.h"
 
 namespace orrery::sem {
 
@@ -162,20 +164,61 @@ void multiply_any(const Form& f, const Product& p, int k, const uint32_t* a, con
 
 int registers_of(int elements, int bits) { return elements * bits / 32 / 32; }
 
+/// B of one product: 8 columns at 32 bytes of k.
+struct Columns final : RowSource {
+  alignas(64) uint8_t bytes[8 * 32] = {};
+  void copy(uint8_t* to) override { std::memcpy(to, bytes, sizeof bytes); }
+  bool same(const uint8_t* copied) override { return std::memcmp(copied, bytes, sizeof bytes) == 0; }
+};
+
+/// A register's 16 bytes of k for each of 8 rows, `pitch` bytes apart.
+void copy_rows(const void* reg, uint8_t* to, int pitch) {
+  for (int row = 0; row < 8; row++) std::memcpy(to + row * pitch, static_cast<const uint8_t*>(reg) + 16 * row, 16);
+}
+/// The same for 4-bit elements, a byte each: 32 bytes of k.
+void widen_rows(bool is_signed, const void* reg, uint8_t* to, int pitch) {
+  const __m128i low = _mm_set1_epi8(15), sign = _mm_set1_epi8(is_signed ? 8 : 0);
+  for (int row = 0; row < 8; row++) {
+    const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const uint8_t*>(reg) + 16 * row));
+    const __m128i even = _mm_and_si128(v, low), odd = _mm_and_si128(_mm_srli_epi16(v, 4), low);
+    const auto put_half = [&](int at, __m128i x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to + row * pitch + at), _mm_sub_epi8(_mm_xor_si128(x, sign), sign)); };
+    put_half(0, _mm_unpacklo_epi8(even, odd));
+    put_half(16, _mm_unpackhi_epi8(even, odd));
+  }
+}
+
+/// 4-bit factors, 32 of k at a time as bytes; C is added to the exact products at the end.
+bool run_nibbles(const Form& f, const Product& p, void* const* d, const void* const* s) {
+  if (element_bits(p.a) != 4 || element_bits(p.b) != 4 || p.n != 8 || p.m > 16) return false;
+  const int halves = p.m / 8, steps = p.k / 32, rc = 2 * halves;
+  alignas(64) uint8_t a[16 * 32] = {};
+  alignas(64) uint32_t sum[4][32] = {};
+  void* place[4] = {sum[0], sum[1], sum[2], sum[3]};
+  Columns b;
+  DenseTile tile{p.a == Element::s4 ? Element::s8 : Element::u8, p.b == Element::s4 ? Element::s8 : Element::u8, SumRule{}};
+  tile.k = 32, tile.raw_a = a, tile.b_rows = &b;
+  for (int i = 0; i < steps; i++) {
+    for (int h = 0; h < halves; h++) widen_rows(p.a == Element::s4, s[i * halves + h], a + 8 * 32 * h, 32);
+    widen_rows(p.b == Element::s4, s[steps * halves + i], b.bytes, 32);
+    tile.keep = i > 0;
+    multiply_tile(tile, place);
+  }
+  for (int r = 0; r < rc; r++)
+    for (int lane = 0; lane < 32; lane++) {
+      const int64_t v = int64_t{int32_t(get<uint32_t>(s[steps * (halves + 1) + r], lane))} + int32_t(sum[r][lane]);
+      put(d[r], lane, uint32_t(!f.has(Mod::satfinite) ? v : v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v));
+    }
+  return true;
+}
+
 /// The m16n8 forms: rows of A and B in 16-byte pieces, as a register's lanes hold them.
 bool run_tile(const Form& f, const Product& p, void* const* d, const void* const* s, const Numerics& x) {
   if (p.m != 16 || p.n != 8 || !can_tile(p.a, p.b)) return false;
   const int bits = element_bits(p.a), ra = registers_of(p.m * p.k, bits), rb = registers_of(p.k * p.n, bits), rc = p.half ? 2 : 4;
-  struct Columns final : RowSource {
-    alignas(64) uint8_t bytes[8 * 32] = {};
-    void copy(uint8_t* to) override { std::memcpy(to, bytes, sizeof bytes); }
-    bool same(const uint8_t* copied) override { return std::memcmp(copied, bytes, sizeof bytes) == 0; }
-  } b;
+  Columns b;
   alignas(64) uint8_t a[16 * 32] = {};
-  for (int r = 0; r < ra; r++)
-    for (int row = 0; row < 8; row++) std::memcpy(a + (row + r % 2 * 8) * 32 + r / 2 * 16, static_cast<const uint8_t*>(s[r]) + 16 * row, 16);
-  for (int r = 0; r < rb; r++)
-    for (int row = 0; row < 8; row++) std::memcpy(b.bytes + row * 32 + r * 16, static_cast<const uint8_t*>(s[ra + r]) + 16 * row, 16);
+  for (int r = 0; r < ra; r++) copy_rows(s[r], a + r % 2 * 8 * 32 + r / 2 * 16, 32);
+  for (int r = 0; r < rb; r++) copy_rows(s[ra + r], b.bytes + r * 16, 32);
   alignas(64) uint32_t c[4][32];
   void* place[4] = {c[0], c[1], c[2], c[3]};
   for (int r = 0; r < rc; r++) std::memcpy(c[r], s[ra + rb + r], 128);
@@ -295,8 +338,17 @@ void run_sparse(const Form& f, const Product& p, void* const* d, const void* con
   const int bits = element_bits(p.a), stored_k = p.k / 2;
   const int ra = registers_of(p.m * stored_k, bits), rb = registers_of(p.k * p.n, element_bits(p.b)), rc = registers_of(p.m * p.n, p.half ? 16 : 32);
   uint32_t stored[16 * kMaxK], b[kMaxK * 8], c[16 * 8];
-  gather_a(p, stored_k, s, ra, stored);
-  gather_b(p, s + ra, rb, b);
+  if (bits >= 8) {
+    const int size = bits / 8, a_bytes = stored_k * size, b_bytes = p.k * size;
+    uint8_t raw_a[16 * 64], raw_b[8 * 128];
+    for (int r = 0; r < ra; r++) copy_rows(s[r], raw_a + r % 2 * 8 * a_bytes + r / 2 * 16, a_bytes);
+    for (int r = 0; r < rb; r++) copy_rows(s[ra + r], raw_b + r * 16, b_bytes);
+    warp_tile().widen(raw_a, 16, a_bytes, size, stored);
+    warp_tile().widen_transposed(raw_b, 8, b_bytes, size, b);
+  } else {
+    gather_a(p, stored_k, s, ra, stored);
+    gather_b(p, s + ra, rb, b);
+  }
   move_c<false>(p.n, p.half, s + ra + rb, rc, c);
   const void* metadata = s[ra + rb + rc];
   const int selector = int(get<uint32_t>(s[ra + rb + rc + 1], 0));
@@ -320,11 +372,26 @@ double fma64(double a, double b, double c) {
   const double from = b != b ? b : c != c ? c : a != a ? a : r;
   return std::bit_cast<double>(bits_of(from) | 1ull << 51);
 }
+
+/// One row by 8 columns; false, and c as it was, when a result is NaN.
+bool multiply_row(const double* a, const double* b, double* c, int k) {
+  __m256d low = _mm256_loadu_pd(c), high = _mm256_loadu_pd(c + 4);
+  for (int x = 0; x < k; x++) {
+    const __m256d v = _mm256_set1_pd(a[x]);
+    low = _mm256_fmadd_pd(v, _mm256_loadu_pd(b + 8 * x), low);
+    high = _mm256_fmadd_pd(v, _mm256_loadu_pd(b + 8 * x + 4), high);
+  }
+  asm volatile("" : "+x"(low), "+x"(high));  // inside the rounding scope
+  if (_mm256_movemask_pd(_mm256_cmp_pd(low, low, _CMP_UNORD_Q)) | _mm256_movemask_pd(_mm256_cmp_pd(high, high, _CMP_UNORD_Q))) return false;
+  _mm256_storeu_pd(c, low), _mm256_storeu_pd(c + 4, high);
+  return true;
+}
 }  // namespace
 
 void multiply_f64(const Form& f, const double* a, const double* b, double* c, int m, int n, int k) {
   HostRounding scope(host_rounding(f));
-  for (int i = 0; i < m; i++)
+  for (int i = 0; i < m; i++) {
+    if (n == 8 && multiply_row(a + i * k, b, c + i * n, k)) continue;
     for (int j = 0; j < n; j++) {
       volatile double start = c[i * n + j];  // keeps the sums inside the rounding scope
       double sum = start;
@@ -332,6 +399,7 @@ void multiply_f64(const Form& f, const double* a, const double* b, double* c, in
       start = sum;
       c[i * n + j] = start;
     }
+  }
 }
 
 std::string describe_sum(const Form& f, const Numerics& x) {
@@ -362,7 +430,7 @@ void run_mma(const Form& f, void* const* d, const void* const* s, const Numerics
   if (f.op == Op::mma_sp) return run_sparse(f, p, d, s, x);
   if (p.a == Element::f64) return run_f64(f, p, d, s);
   if (p.a == Element::f16 && p.k == 4) return run_quads(f, d, s, x);
-  if (!run_tile(f, p, d, s, x)) run_dense(f, p, d, s, x);
+  if (!run_tile(f, p, d, s, x) && !run_nibbles(f, p, d, s)) run_dense(f, p, d, s, x);
 }
 
 }  // namespace orrery::sem

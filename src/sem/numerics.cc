@@ -133,16 +133,21 @@ TensorCore tensor_core_of(int sm) {
 }
 
 void multiply_by_definition(const SumRule& rule, Element a_type, Element b_type, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k,
-                            const uint8_t* wanted) {
+                            const uint8_t* wanted, ChosenRows chosen) {
   const Format fa = format_of(a_type), fb = format_of(b_type);
   const std::vector<uint8_t> order = order_of(rule, k);
   const std::vector<Parts> pa = all_apart(a, size_t(m) * k, fa);
-  std::vector<Parts> pb(size_t(n) * k);
+  const int rows = chosen.row ? chosen.count : k;
+  std::vector<Parts> pb(size_t(n) * rows), column(static_cast<size_t>(k));
   for (int j = 0; j < n; j++)
-    for (int x = 0; x < k; x++) pb[size_t(j) * k + x] = take_apart(b[x * n + j], fb);
+    for (int x = 0; x < rows; x++) pb[size_t(j) * rows + x] = take_apart(b[x * n + j], fb);
   for (int i = 0; i < m; i++)
-    for (int j = 0; j < n; j++)
-      if (!wanted || wanted[i * n + j]) cd[i * n + j] = one_output(rule, fa, fb, &pa[size_t(i) * k], &pb[size_t(j) * k], order.data(), k, cd[i * n + j]);
+    for (int j = 0; j < n; j++) {
+      if (wanted && !wanted[i * n + j]) continue;
+      const Parts* with = &pb[size_t(j) * rows];
+      for (int x = 0; chosen.row && x < k; x++) column[size_t(x)] = with[chosen.row[i * k + x]];
+      cd[i * n + j] = one_output(rule, fa, fb, &pa[size_t(i) * k], chosen.row ? column.data() : with, order.data(), k, cd[i * n + j]);
+    }
 }
 
 namespace {
@@ -175,21 +180,23 @@ std::vector<uint32_t> halves_of_e4m3(const uint32_t* v, int n) {
 }
 }  // namespace
 
-void multiply(const SumRule& rule, Element a_type, Element b_type, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k) {
+void multiply(const SumRule& rule, Element a_type, Element b_type, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k,
+              ChosenRows chosen) {
   // Factors of one fp8 format are multiplied by their own exponents; of two formats, as f16 values.
   if (rule.late_c && a_type != b_type && a_type == Element::e4m3)
-    return multiply(rule, Element::f16, b_type, halves_of_e4m3(a, m * k).data(), b, cd, m, n, k);
+    return multiply(rule, Element::f16, b_type, halves_of_e4m3(a, m * k).data(), b, cd, m, n, k, chosen);
   if (rule.late_c && a_type != b_type && b_type == Element::e4m3)
-    return multiply(rule, a_type, Element::f16, a, halves_of_e4m3(b, k * n).data(), cd, m, n, k);
+    return multiply(rule, a_type, Element::f16, a, halves_of_e4m3(b, (chosen.row ? chosen.count : k) * n).data(), cd, m, n, k, chosen);
   thread_local std::vector<uint8_t> left;
   left.assign(size_t(m) * n, 0);
   const std::vector<uint8_t> order = order_of(rule, k);
-  if (tables().sum(rule, a_type, b_type, order.data(), a, b, cd, m, n, k, left.data()))
-    multiply_by_definition(rule, a_type, b_type, a, b, cd, m, n, k, left.data());
+  if (tables().sum(rule, a_type, b_type, order.data(), a, b, cd, m, n, k, chosen, left.data()))
+    multiply_by_definition(rule, a_type, b_type, a, b, cd, m, n, k, left.data(), chosen);
 }
 
-void multiply_fast(Element a_type, Element b_type, bool half_result, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k) {
-  tables().fast(a_type, b_type, half_result, a, b, cd, m, n, k);
+void multiply_fast(Element a_type, Element b_type, bool half_result, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k,
+                   ChosenRows chosen) {
+  tables().fast(a_type, b_type, half_result, a, b, cd, m, n, k, chosen);
 }
 
 }  // namespace orrery::sem

@@ -48,11 +48,20 @@ SumRule sum_rule(TensorCore core, Element a, Element b, bool half_result, bool n
 /// The tensor core of an `sm_NN` machine.
 TensorCore tensor_core_of(int sm);
 
+/// Of a sparse a: by which row of b each of its elements is multiplied (m x k of them), and how many rows b has. None: element k
+/// of a row by row k.
+struct ChosenRows {
+  const uint16_t* row = nullptr;
+  int count = 0;
+};
+
 /// d[i][j] = c[i][j] + sum over k of a[i][k] b[k][j], as bits, all row-major: a is m x k, b is k x n, cd is m x n and
 /// holds C before and D after. Element bits are right-aligned; tf32 and f32 are 32-bit words (tf32 ignores
 /// the low 13 bits), f16 accumulators lie in the low 16 bits. k at most 256.
-void multiply(const SumRule& rule, Element a_type, Element b_type, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k);
+void multiply(const SumRule& rule, Element a_type, Element b_type, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k,
+              ChosenRows chosen = {});
 /// The same with plain f32 multiply-adds; its error is that of an f32 sum in order.
-void multiply_fast(Element a_type, Element b_type, bool half_result, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k);
+void multiply_fast(Element a_type, Element b_type, bool half_result, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k,
+                   ChosenRows chosen = {});
 
 }  // namespace orrery::sem

@@ -13,6 +13,7 @@
 // Source: PTX ISA manual, "Matrix Fragments for sparse mma"; compared with recorded H200 results.
 #include "sem/fragment.h"
 #include "sem/lanes.h"
+#include "sem/numerics.h"
 
 namespace orrery::sem {
 namespace {
@@ -38,7 +39,7 @@ uint32_t code_of(int bits, int groups, const void* metadata, int selector, int r
 }
 
 // The column of every stored element of a row.
-void columns_of(int bits, int k, const void* metadata, int selector, int row, int* column) {
+void columns_of(int bits, int k, const void* metadata, int selector, int row, uint16_t* column) {
   const int width = bits == 32 ? 2 : bits == 4 ? 8 : 4, kept = width / 2;
   for (int g = 0; g < k / width; g++) {
     const uint32_t code = code_of(bits, k / width, metadata, selector, row, g);
@@ -47,7 +48,33 @@ void columns_of(int bits, int k, const void* metadata, int selector, int row, in
       int at = e == 0 ? first : second;
       if (bits == 32) at = first / 2;
       if (bits == 4) at = 2 * (e < 2 ? first : second) + e % 2;
-      column[g * kept + e] = g * width + at;
+      column[g * kept + e] = uint16_t(g * width + at);
+    }
+  }
+}
+
+int value_of(Element t, uint32_t v) {
+  switch (t) {
+    case Element::s8: return int8_t(v);
+    case Element::u8: return uint8_t(v);
+    case Element::s4: return int32_t(v << 28) >> 28;
+    default: return v & 15;
+  }
+}
+
+// The products of a row add up to less than 2^31, so only C can overflow.
+void multiply_integers(Element a, Element b_type, bool satfinite, int n, int k, const uint32_t* stored, const uint16_t* column, const uint32_t* b, uint32_t* cd) {
+  static thread_local int32_t factor[kMaxColumns * kMaxColumns];
+  for (int x = 0; x < k * n; x++) factor[x] = value_of(b_type, b[x]);
+  for (int row = 0; row < 16; row++) {
+    int32_t sum[kMaxColumns] = {};
+    for (int x = 0; x < k / 2; x++) {
+      const int32_t v = value_of(a, stored[row * k / 2 + x]), *with = factor + column[row * k / 2 + x] * n;
+      for (int j = 0; j < n; j++) sum[j] += v * with[j];
+    }
+    for (int j = 0; j < n; j++) {
+      const int64_t d = int64_t{int32_t(cd[row * n + j])} + sum[j];
+      cd[row * n + j] = uint32_t(!satfinite ? d : d > INT32_MAX ? INT32_MAX : d < INT32_MIN ? INT32_MIN : d);
     }
   }
 }
@@ -56,21 +83,12 @@ void columns_of(int bits, int k, const void* metadata, int selector, int row, in
 
 void multiply_sparse(const isa::Form& f, Element a, Element b_type, bool half, int n, int k, const uint32_t* stored, const void* metadata, int selector,
                      const uint32_t* b, uint32_t* cd, const Numerics& x, bool native_fp8) {
-  const int bits = element_bits(a), kept = k / 2;
-  const bool integer = a == Element::s8 || a == Element::u8 || a == Element::s4 || a == Element::u4;
-  const SumRule rule = sum_rule(x.core, a, b_type, half, native_fp8);
-  static thread_local uint32_t chosen[kMaxColumns / 2 * kMaxColumns];
-  for (int row = 0; row < 16; row++) {
-    int column[kMaxColumns];
-    columns_of(bits, k, metadata, selector, row, column);
-    for (int i = 0; i < kept; i++)
-      for (int j = 0; j < n; j++) chosen[i * n + j] = b[column[i] * n + j];
-    const uint32_t* a_row = stored + row * kept;
-    uint32_t* out = cd + row * n;
-    if (integer) multiply_integer(a, b_type, f.has(Mod::satfinite), a_row, chosen, out, 1, n, kept);
-    else if (x.fast) multiply_fast(a, b_type, half, a_row, chosen, out, 1, n, kept);
-    else multiply(rule, a, b_type, a_row, chosen, out, 1, n, kept);
-  }
+  uint16_t column[16 * kMaxColumns / 2];
+  for (int row = 0; row < 16; row++) columns_of(element_bits(a), k, metadata, selector, row, column + row * k / 2);
+  const ChosenRows chosen{column, k};
+  if (a == Element::s8 || a == Element::u8 || a == Element::s4 || a == Element::u4) multiply_integers(a, b_type, f.has(Mod::satfinite), n, k, stored, column, b, cd);
+  else if (x.fast) multiply_fast(a, b_type, half, stored, b, cd, 16, n, k / 2, chosen);
+  else multiply(sum_rule(x.core, a, b_type, half, native_fp8), a, b_type, stored, b, cd, 16, n, k / 2, chosen);
 }
 
 }  // namespace orrery::sem
