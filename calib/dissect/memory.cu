@@ -45,6 +45,7 @@ void link(uint64_t* base, size_t bytes, size_t stride, uint32_t seed) {
 void measure_latency() {
   Buffer<uint64_t> sink(1);
   for (size_t kb : {16, 64, 128, 192, 224, 256, 512, 1024, 4096, 8192, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536, 98304, 131072, 262144, 524288}) {
+    if (predicted() && kb > 65536) break;
     const size_t bytes = kb << 10, stride = bytes > (128u << 20) ? 1024 : 128;
     Buffer<uint64_t> data(bytes / 8);
     if (!data.p) continue;
@@ -172,6 +173,7 @@ void measure_bandwidth() {
   Buffer<uint4> a(most / 16), b(most / 16);
   const int blocks = sm_count() * 8;
   for (size_t mb : {1, 4, 8, 16, 24, 32, 48, 64, 128, 256, 1024}) {
+    if (predicted() && mb > 64) break;
     const size_t bytes = mb << 20, n = bytes / 16;
     const int inner = int(std::max<size_t>(2, (size_t(2) << 30) / bytes / 8));
     const auto gbs = [&](double factor) { return [=](double s) { return factor * double(bytes) / s * 1e-9; }; };

@@ -71,8 +71,8 @@ WGMMA(64, 32, LIST32)
 WGMMA(128, 64, LIST64)
 WGMMA(256, 128, LIST128)
 
-template <int N>
-__global__ void __launch_bounds__(128) wgmma_run(long long* cycles, float* sink, const uint32_t* data, int rounds, int depth) {
+template <int N, int kDepth>
+__global__ void __launch_bounds__(128) wgmma_run(long long* cycles, float* sink, const uint32_t* data, int rounds) {
   extern __shared__ __align__(1024) uint32_t tile[];
   for (int i = threadIdx.x; i < 8192; i += blockDim.x) tile[i] = data[i];
   __syncthreads();
@@ -81,9 +81,11 @@ __global__ void __launch_bounds__(128) wgmma_run(long long* cycles, float* sink,
   const uint64_t a = address | uint64_t(128 >> 4) << 16 | uint64_t(256 >> 4) << 32, b = (address + (2048 >> 4)) | uint64_t(128 >> 4) << 16 | uint64_t(256 >> 4) << 32;
   float c[Wgmma<N>::kRegs] = {};
   const long long start = clock_now();
+#pragma unroll 1
   for (int i = 0; i < rounds; i++) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-    for (int k = 0; k < depth; k++) Wgmma<N>::issue(c, a, b);
+#pragma unroll
+    for (int k = 0; k < kDepth; k++) Wgmma<N>::issue(c, a, b);
     asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
   }
   const long long end = clock_now();
@@ -93,14 +95,16 @@ __global__ void __launch_bounds__(128) wgmma_run(long long* cycles, float* sink,
 
 template <int N>
 void measure_wgmma(const uint32_t* zeros, const uint32_t* random, float* sink) {
-  cudaFuncSetAttribute(wgmma_run<N>, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);
+  using Kernel = void (*)(long long*, float*, const uint32_t*, int);
+  const Kernel first = wgmma_run<N, 1>, many = wgmma_run<N, 32>;
+  for (const Kernel kernel : {first, many}) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);
   const std::string name = "wgmma.m64n" + std::to_string(N) + "k16.f32.f16";
-  const auto one = [&](int depth) { return cycles_of(5, 64.0 * depth, [&](long long* c) { wgmma_run<N><<<1, 128, 65536>>>(c, sink, zeros, 64, depth); }); };
-  report(name + ".latency", one(1), "cycles", "fence, one wgmma, commit, wait");
-  report(name + ".interval", one(32), "cycles", "32 wgmmas of one warpgroup in flight");
+  const auto one = [&](Kernel kernel, int depth) { return cycles_of(5, 64.0 * depth, [&](long long* c) { kernel<<<1, 128, 65536>>>(c, sink, zeros, 64); }); };
+  report(name + ".latency", one(first, 1), "cycles", "fence, one wgmma, commit, wait");
+  report(name + ".interval", one(many, 32), "cycles", "32 wgmmas of one warpgroup in flight");
   for (auto [data, tail] : {std::pair{zeros, "zeros"}, std::pair{random, "random"}}) {
     const double flops = 2.0 * 64 * N * 16 * 64 * 32 * 2 * sm_count();
-    report(name + ".rate." + tail, scaled(seconds_of(5, 20, [&, data = data] { wgmma_run<N><<<2 * sm_count(), 128, 65536>>>(reinterpret_cast<long long*>(sink) + 4096, sink, data, 64, 32); }), [&](double s) { return flops / s * 1e-12; }), "TFLOP/s", "two warpgroups on every SM, launch included");
+    report(name + ".rate." + tail, scaled(seconds_of(5, 20, [&, data = data] { many<<<2 * sm_count(), 128, 65536>>>(reinterpret_cast<long long*>(sink) + 4096, sink, data, 64); }), [&](double s) { return flops / s * 1e-12; }), "TFLOP/s", "two warpgroups on every SM, launch included");
   }
 }
 

@@ -170,10 +170,13 @@ Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t&
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  Merge& merge = merges_[size_t(sm / cluster_ % kGpcs) * kMerges + (mix(line) >> 32) % kMerges];
-  if (merge.line == line && !(mask & ~merge.mask) && now - merge.when < kMergeWindow) return std::max(merge.back, now);
+  Merge& merge = merges_[size_t(sm * kGpcs / f_.sms % kGpcs) * kMerges + (mix(line) >> 32) % kMerges];
+  if (merge.line == line && merge.asked < kMergeMost && !(mask & ~merge.mask) && now - merge.when < kMergeWindow) {
+    merge.asked++;
+    return std::max(merge.back, now);
+  }
   const double back = read_from_l2(line, mask, sm, now);
-  merge = {line, mask, now, back};
+  merge = {line, mask, 1, now, back};
   return back;
 }
 
@@ -184,6 +187,8 @@ double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now)
   counts_.l2_read_sectors += sectors;
   const double start = take_l2(sectors, found != Found::near, now);
   const double spread = double(mix(line ^ uint64_t{sm} << 40) >> 30 & 255) / 127.5 - 1;  // slices and banks are near or far
+  // Half of what memory gives lies behind the other partition [share_near/132], as does half of what is written [bulk_store].
+  if (found != Found::near) counts_.fabric_sectors += found == Found::far ? sectors : 0.5 * sectors;
   if (found != Found::missing) {
     counts_.l2_hits += sectors;
     // Data that are still on their way from memory are waited for.
@@ -212,7 +217,7 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
     if (bytes < 32 && fresh >> i & 1 && !(way.valid >> i & 1)) partial_order_.push_back({line, side | uint32_t(i) << 1});
   for (int i = 0; i < 4; i++)
     if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
-  counts_.l2_write_sectors += std::popcount(mask);
+  counts_.l2_write_sectors += std::popcount(mask), counts_.fabric_sectors += 0.5 * std::popcount(mask);
   take_l2_write(bytes < 32 ? f_.partial_write : double(std::popcount(mask)), now);
   limit_dirty(now);
   limit_partial(now);

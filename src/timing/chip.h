@@ -6,8 +6,8 @@
 //   L2      two partitions, lines of 128 bytes with four sectors, least recently used; an SM looks in the near one,
 //           then in the far one (which leaves a copy in the near one), then in memory. At most half of L2 is dirty: the
 //           line that has been dirty longest is written back first. A slice serves one request a cycle.
-//           SMs of a GPC that ask for the same sectors at about the same time ask once (the profiler's lrc counters);
-//           blocks are handed to the GPCs in turn. Data on their way are there when they are there, for whoever asks next. Sectors written in part are few:
+//           Up to four SMs of a GPC that ask for the same sectors within 80 cycles ask once (the profiler's lrc counters;
+//           calib/steps/sharing.cu: share_near, share_far, share_apart); neighbouring blocks are in one GPC. Data on their way are there when they are there, for whoever asks next. Sectors written in part are few:
 //           the oldest is completed from memory and written back.
 //   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part is
 //           read before it is written back. How long a load takes is drawn from the measured spread (banks, refresh, turns
@@ -85,6 +85,7 @@ ChipFigures figures_of(const Profile& profile);
 
 struct MemoryCounts {
   double l2_read_sectors = 0, l2_write_sectors = 0, l2_hits = 0, dram_read = 0, dram_write = 0, dram_pages = 0;  // whole chip
+  double fabric_sectors = 0;       // that cross from one partition to the other
 };
 
 class Chip {
@@ -116,7 +117,8 @@ class Chip {
   enum class Found { near, far, missing };
   static constexpr uint32_t kWays = 16, kPages = 32768, kOpenPages = 6144, kSlices = 96;
   static constexpr uint32_t kGpcs = 8, kMerges = 1024;
-  static constexpr double kMergeWindow = 64;  // cycles in which requests of a GPC for the same sectors become one
+  static constexpr double kMergeWindow = 80;  // cycles in which requests of a GPC for the same sectors become one [share_apart]
+  static constexpr uint32_t kMergeMost = 4;   // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;  // cycles over which utilisation is taken
   Way* set_of(uint64_t line, uint32_t side);
   Way* peek(uint64_t line, uint32_t side);  // null when it is not there
@@ -139,7 +141,7 @@ class Chip {
   double dirty_bytes_ = 0;
   struct Merge {                     // a line that a GPC has lately asked for
     uint64_t line = ~uint64_t{0};
-    uint32_t mask = 0;
+    uint32_t mask = 0, asked = 0;      // how many have asked
     double when = 0, back = 0;
   };
   std::vector<Merge> merges_;

@@ -64,7 +64,7 @@ constexpr std::array<Class, 512> make_table() {
   set(Class::redux, {0x1c4});
   set(Class::warpgroup, {0x1c5});
   set(Class::cluster_barrier, {0x1c7});
-  set(Class::wgmma, {0x1f0});
+  set(Class::wgmma, {0x1f0, 0x1f1, 0x1f2, 0x1f3});             // HGMMA IGMMA BGMMA QGMMA
   return t;
 }
 

@@ -66,7 +66,8 @@ void Predictor::describe(double cycles) {
   const double chip_scale = scale_ * 1.0 / double(kernel_.ghosts + 1);
   p_.dram_read = memory_.dram_read * std::max(1.0, chip_scale), p_.dram_write = memory_.dram_write * std::max(1.0, chip_scale);
   // The profiler counts an access that crosses to the other partition twice [read16/2048: 1.51, write16/1024: 1.56].
-  p_.l2_sectors = 1.53 * (memory_.l2_read_sectors + memory_.l2_write_sectors) * std::max(1.0, chip_scale);
+  p_.l2_tex_sectors = (memory_.l2_read_sectors + memory_.l2_write_sectors) * std::max(1.0, chip_scale);
+  p_.l2_sectors = p_.l2_tex_sectors + memory_.fabric_sectors * std::max(1.0, chip_scale);
   p_.l1_hit_rate = sm_.l1_sectors > 0 ? sm_.l1_hits / sm_.l1_sectors : 0;
   p_.clock_mhz = clock / 1e6;
   p_.microseconds = total / clock * 1e6;
@@ -171,8 +172,9 @@ std::string to_json(const Prediction& p) {
   j["us"] = p.microseconds, j["low_us"] = p.low, j["high_us"] = p.high, j["sampling_error"] = p.sampling_error, j["cycles"] = p.cycles, j["clock_mhz"] = p.clock_mhz;
   j["bound"] = p.bound, j["fraction"] = p.fraction, j["registers"] = p.registers, j["shared_bytes"] = p.shared_bytes;
   j["blocks_per_sm"] = p.blocks_per_sm, j["occupancy"] = p.occupancy, j["limiter"] = p.limiter, j["waves"] = p.waves;
-  j["instructions"] = p.instructions, j["dram_read"] = p.dram_read, j["dram_write"] = p.dram_write, j["l2_sectors"] = p.l2_sectors;
+  j["instructions"] = p.instructions, j["dram_read"] = p.dram_read, j["dram_write"] = p.dram_write, j["l2_sectors"] = p.l2_sectors, j["l2_tex_sectors"] = p.l2_tex_sectors;
   j["l1_hit_rate"] = p.l1_hit_rate, j["joules"] = p.joules, j["watts"] = p.watts, j["method"] = p.method, j["notes"] = p.notes;
+  if (!p.clocks.empty()) j["clocks"] = p.clocks, j["clock_span"] = p.clock_span;
   j["host_seconds"] = p.host_seconds, j["simulated_steps"] = p.simulated_steps;
   if (!p.details.empty()) j["details"] = nlohmann::ordered_json::parse(p.details);
   return j.dump();

@@ -22,8 +22,10 @@ float tensor_interval(const isa::Form& f) {
   const int bits = std::max(4, isa::bits_of(f.n_types > 1 ? f.types[1] : f.type()));
   // 16-bit inputs: 512 products a cycle at best (wgmma); mma.sync reaches 62% of that.
   if (f.type(f.n_types > 2 ? 1 : 0) == isa::Type::f64) return float(macs / 16);
-  const double rate = 512.0 * 16 / std::max(8, bits);
-  return float(macs / rate);
+  const double rate = 512.0 * 16 / std::max(8, bits), cycles = macs / rate;
+  // [mma.*.rate: 6.06 cycles for 16 x 8 x 16 halves, 4.14 for half of k, 8.25 for twice of it sparse]
+  if (f.op == isa::Op::mma_sp) return float(cycles * 8.25 / 8);
+  return float(cycles <= 2 ? cycles * 4.14 / 2 : cycles * 1.515);
 }
 
 /// The SASS width field of memory instructions: bits 73-75.
@@ -85,6 +87,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       m.kind = class_of(i.opcode);
       m.width = access_width(i.hi);
       m.counts_lanes = i.opcode == 0x18c && (i.hi >> 23 & 15) == 11;
+      m.reads_clock = i.opcode == 0x005 && (i.hi >> 8 & 255) == 0x50;
       read_sources(m);
       code_.push_back(m);
     }
@@ -105,7 +108,7 @@ void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool c
     m.a_in_registers = in.ops.size() > 1 && in.ops[1].kind == ptx::OperandKind::vec;
   }
   if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
-    m.interval = 1.515f * (is_mma(m.op) ? tensor_interval(in.form) : 4.f);  // 6.06 cycles for 16 x 8 x 16: calib/steps hmma
+    m.interval = is_mma(m.op) ? tensor_interval(in.form) : 6.06f;
     if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
   }
   m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);

@@ -47,6 +47,7 @@ struct MachineInstruction {
   uint8_t source[3] = {255, 255, 255};  // registers that an arithmetic instruction reads, by operand slot; 255: none
   uint8_t reuse = 0;             // slots whose value stays in the operand cache
   bool wide = false;             // registers are pairs
+  bool reads_clock = false;      // CS2R of the SM's clock
 };
 
 /// One issued instruction of a warp: which, and the event of the warp that says what it touched.

@@ -66,6 +66,19 @@ uint64_t Predictor::first_block(uint64_t unit) const {
   return x + launch_.grid.x * (y + launch_.grid.y * z);
 }
 
+/// What a kernel that times itself would find: differences of readings of the clock, pair by pair.
+void Predictor::note_clocks(const SmCounts& counts) {
+  p_.clocks.clear();
+  if (counts.clock_reads.empty()) return;
+  std::map<uint32_t, std::vector<double>> by_warp;
+  double first = std::numeric_limits<double>::infinity(), last = 0;
+  for (const auto& [warp, at] : counts.clock_reads) by_warp[warp].push_back(at), first = std::min(first, at), last = std::max(last, at);
+  p_.clocks.assign(by_warp.rbegin()->first + 1, 0);
+  for (const auto& [warp, times] : by_warp)
+    for (size_t i = 1; i < times.size(); i += 2) p_.clocks[warp] += times[i] - times[i - 1];
+  p_.clock_span = last - first;
+}
+
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate() {
   const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, figures_.sms / per);
@@ -164,6 +177,7 @@ double Predictor::simulate() {
       for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k];
       sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.tma_bytes += c.tma_bytes;
     }
+    note_clocks(sms[0]->counts());
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();
     simulated_cycles_ = end - warm_offset;
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));

@@ -33,6 +33,7 @@ class Predictor {
   void make_copy_pools();
   const BlockCode& code_for(uint64_t block);
   double simulate();
+  void note_clocks(const SmCounts& counts);
   void describe(double cycles);
   std::string details() const;
   double dynamic_energy(double seconds) const;

@@ -54,6 +54,7 @@ void Sm::start(const BlockWork& work, double now) {
   slot = Slot{};
   slot.used = true;
   slot.work = work;
+  if (s.first_block == ~uint64_t{0}) s.first_block = work.index;
   slot.warps = slot.live_warps = uint32_t(work.code->warps.size());
   for (uint32_t i = 0; i < slot.warps; i++) {
     uint32_t w;
@@ -64,6 +65,7 @@ void Sm::start(const BlockWork& work, double now) {
     r.steps = &work.code->warps[i];
     r.trace = &work.code->trace->warps[i];
     r.slot = index;
+    r.place = i;
     uint32_t fewest = i % 4;
     if (slot.warps < 4)
       for (uint32_t k = 0; k < 4; k++)
@@ -131,13 +133,19 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
     case Class::xu: return p.xu - 8;
     case Class::uniform: case Class::uniform_move: return p.uniform;
     case Class::hmma: case Class::imma: case Class::dmma: return p.tensor;
-    case Class::wgmma: return p.tensor - 256;
+    case Class::wgmma: return p.tensor - kProductAhead;
     case Class::alu: case Class::vote: return p.alu;
     case Class::redux: return p.xu;
     case Class::matrix_move: return p.mover;
     case Class::match: return match;
     default: return uses_memory_queue(c) ? p.queue - kQueue : 0;
   }
+}
+
+/// Does `a` go before `b`? Warps take turns at the tensor cores [overlap.two_groups]; else the youngest goes first.
+bool Sm::State::before(const WarpRun& a, const WarpRun& b) const {
+  const bool products = code[(*a.steps)[a.at].instruction].kind == Class::wgmma && code[(*b.steps)[b.at].instruction].kind == Class::wgmma;
+  return products ? a.product_issued < b.product_issued : a.age > b.age;
 }
 
 double Sm::step(double now) {
@@ -162,11 +170,12 @@ double Sm::step(double now) {
         soonest = std::min(soonest, free);
         continue;
       }
-      if (w == s.last[sc]) {
+      const bool product = s.code[(*r.steps)[r.at].instruction].kind == Class::wgmma;
+      if (w == s.last[sc] && !product) {
         best = w;
         break;
       }
-      if (best == UINT32_MAX || r.age > s.warps[best].age) best = w;
+      if (best == UINT32_MAX || s.before(r, s.warps[best])) best = w;
     }
     if (best != UINT32_MAX) {
       s.last[sc] = best;
@@ -188,6 +197,7 @@ void Sm::State::issue(uint32_t index, double now) {
   counts.by_class[size_t(m.kind)]++;
   counts.lanes_by_class[size_t(m.kind)] += s.lanes;
   if (record) note(w, index, s.instruction, now);
+  if (m.reads_clock && slots[w.slot].work.index == first_block && counts.clock_reads.size() < kClockReads) counts.clock_reads.push_back({w.place, now});
   w.issued = now;
   w.why = Wait::fixed;
   const double stall = std::max<uint32_t>(1, m.i.stall);
@@ -247,16 +257,21 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     unit = start + cycles;
     return start;
   };
+  const bool beside = p.products > now;  // wgmma reads and writes its sums
+  const double slow = beside ? kBeside : 1;
   switch (m.kind) {
-    case Class::alu: case Class::vote: hold(p.alu, 2); break;
-    case Class::fma: hold(p.fma_lite <= p.fma_heavy ? p.fma_lite : p.fma_heavy, 2), p.write = std::max(p.write, now) + 1; break;
-    case Class::imad: hold(p.fma_heavy, 2), p.write = std::max(p.write, now) + 1; break;
-    case Class::imad_wide: hold(p.fma_heavy, 4); break;
-    case Class::half: hold(p.half, 1); break;
+    case Class::alu: case Class::vote: hold(p.alu, 2 * slow); break;
+    case Class::fma:
+      hold(p.fma_lite <= p.fma_heavy ? p.fma_lite : p.fma_heavy, beside ? 2 * kFmaBeside : 2), p.write = std::max(p.write, now) + 1;
+      if (beside) p.tensor += kFmaDelays, p.products += kFmaDelays;
+      break;
+    case Class::imad: hold(p.fma_heavy, 2 * slow), p.write = std::max(p.write, now) + 1; break;
+    case Class::imad_wide: hold(p.fma_heavy, 4 * slow); break;
+    case Class::half: hold(p.half, slow); break;
     case Class::fp64: hold(p.fp64, 2); break;
     case Class::uniform: case Class::uniform_move: hold(p.uniform, 2); break;
     case Class::xu: {
-      const double start = hold(p.xu, 8);
+      const double start = hold(p.xu, beside ? 8 * kSpecialBeside : 8);
       p.issue = now + 2;  // half a warp at a time goes out [mufu_mix16: 18.5 cycles for 17 instructions]
       set_barriers(w, m, start + 17, start + 8);
       break;
@@ -300,6 +315,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         else spans.push_back({start, start + interval, w.sub, Wait::tensor});
       }
       counts.tensor_columns += m.n;
+      p.products = start + interval, w.product_issued = now;
       w.products_done = start + interval + 28;
       set_barriers(w, m, w.products_done, start + interval);
       break;
@@ -347,7 +363,7 @@ void Sm::State::end_warp(uint32_t index, double now) {
   }
   for (NamedBarrier& b : slot.barriers)
     if (!b.waiting.empty() && b.arrived >= slot.live_warps) complete(slot, b, now + 8);
-  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot, slot.cluster, now + 180);
+  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot, slot.cluster, now + kClusterBarrier);
 }
 
 }  // namespace orrery::timing

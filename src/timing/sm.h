@@ -80,7 +80,7 @@ struct SmCounts {
   std::array<uint64_t, size_t(Class::count)> by_class{};
   std::array<uint64_t, size_t(Class::count)> lanes_by_class{};
   double l1_sectors = 0, l1_hits = 0, shared_wavefronts = 0, tensor_busy = 0, tensor_columns = 0, tma_bytes = 0;
-  std::array<double, 4> pipe_busy{};  // alu, fma, memory, tensor: cycles of sub-core 0..3 together
+  std::vector<std::pair<uint32_t, double>> clock_reads;  // of the first block: warp of the block, and when it read the SM's clock
 };
 
 class Sm {

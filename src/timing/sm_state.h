@@ -18,10 +18,18 @@ namespace orrery::timing {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 inline constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
+inline constexpr double kProductAhead = 32;   // cycles before the end of a wgmma at which the next may be issued
+inline constexpr double kBeside = 1.68;       // time of arithmetic beside wgmma, which takes half of what the registers give [overlap.imad, max, pack, logic]
+inline constexpr double kFmaBeside = 1.48;    // the same for single-precision arithmetic [overlap.fma]
+inline constexpr double kFmaDelays = 0.38;    // cycles by which it holds wgmma up [overlap.fma]
+inline constexpr double kSpecialBeside = 1.25;  // [overlap.special]
+inline constexpr double kShuffleBeside = 7;   // cycles more [overlap.shuffle]
+inline constexpr double kClusterBarrier = 316;  // from the last arrival [barrier.cluster: 356 with what is around it]
 inline constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
+inline constexpr size_t kClockReads = 100'000;
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 struct Mbarrier {
   int64_t pending = 0, expected = 0, bytes = 0;
@@ -42,13 +50,14 @@ struct WarpRun {
   uint32_t at = 0;
   uint32_t slot = 0;
   uint32_t sub = 0;
+  uint32_t place = 0;                // in its block
   double ready = 0;                  // stall counts
   double earliest = kNever;          // with dependences
   std::array<double, 6> barrier{};   // when each dependence barrier frees
   bool live = false, blocked = false;
   double copies_done = 0, group_done = 0;
   std::deque<double> copy_groups, bulk_groups, product_groups;
-  double products_done = 0;
+  double products_done = 0, product_issued = -1;
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
   uint64_t age = 0;
   double issued = -1;                // when it last issued
@@ -119,13 +128,14 @@ struct Sm::State {
   L1 l1;
   SmCounts counts;
   uint64_t ages = 0;
+  uint64_t first_block = ~uint64_t{0};
   // Resources: the time at which each is free.
   struct SubCore {
     double bank[2] = {0, 0};                    // read ports of the register file
     double write = 0;                           // its write port: a register a cycle
     double issue = 0;                           // when the next instruction may be issued
     uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
-    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0, mover = 0;
+    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0, mover = 0, products = 0;
   };
   std::array<SubCore, 4> sub;
   double translated = -1;   // when addresses are
@@ -136,6 +146,7 @@ struct Sm::State {
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
 
+  bool before(const WarpRun& a, const WarpRun& b) const;
   double room(const SubCore& p, Class c) const;
   double pipe_room(const SubCore& p, Class c) const;
   void read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now);

@@ -66,7 +66,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       NamedBarrier& b = slot.cluster;
       b.waiting.push_back(index);
       w.blocked = true;
-      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(slot, b, b.last + 180);
+      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(slot, b, b.last + kClusterBarrier);
       return;
     }
     case What::mbarrier_init: {

@@ -1,16 +1,14 @@
 // `orrery validate`: predicts the kernels of calib/truth and compares with what a GPU measured. The truth is only
 // compared with, never used: the model's figures come from microbenchmarks.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
+#include "tools/cases.h"
 #include "tools/command.h"
 #include "tools/time_command.h"
 
@@ -25,30 +23,6 @@ struct Row {
   double low = 0, high = 0;
   double error() const { return predicted / measured - 1; }
 };
-
-/// Names of a truth program's cases in the order in which it launches them.
-std::vector<std::string> case_names(const std::string& program, const std::string& pattern) {
-  std::vector<std::string> names;
-  FILE* p = popen(("'" + program + "' list").c_str(), "r");
-  char line[512];
-  while (p && std::fgets(line, sizeof line, p)) {
-    const std::string text = line;
-    const size_t space = text.find(' ');
-    if (space == std::string::npos) continue;
-    const std::string name = text.substr(space + 1, text.find_last_not_of("\n") - space);
-    if (name.find(pattern) != std::string::npos) names.push_back(name);
-  }
-  if (p) pclose(p);
-  return names;
-}
-
-std::map<std::string, json> read_truth(const std::string& file) {
-  std::map<std::string, json> truth;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);)
-    if (json j = json::parse(line, nullptr, false); !j.is_discarded() && j.contains("case")) truth[j["case"]] = j;
-  return truth;
-}
 
 struct Summary {
   double mean = 0, median = 0, p90 = 0;
@@ -77,23 +51,6 @@ void print_rows(std::vector<Row> rows) {
     const Summary s = summarise(errors);
     fmt::print("{:<12} {:>5} {:>7.1f}% {:>7.1f}% {:>7.1f}%\n", family, s.n, 100 * s.mean, 100 * s.median, 100 * s.p90);
   }
-}
-
-/// The record of one case. Cases are chosen by what their names hold, so that others may run along.
-std::optional<json> predict_case(const TimeOptions& options, const std::string& program, const std::string& name, const std::vector<std::string>& names) {
-  size_t place = 0;
-  for (const std::string& other : names) {
-    if (other == name) break;
-    place += other.find(name) != std::string::npos;
-  }
-  const int out = dup(1), nowhere = open("/dev/null", O_WRONLY);
-  std::fflush(stdout);
-  dup2(nowhere, 1);
-  auto [status, records] = time_program(options, {program, "once", name});
-  dup2(out, 1);
-  close(out), close(nowhere);
-  if (place >= records.size()) return std::nullopt;
-  return records[place];
 }
 
 int validate_command(const std::vector<std::string>& words) {

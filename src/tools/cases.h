@@ -1,0 +1,26 @@
+// tools/cases.h: the cases of a program made with calib/truth/truth.cu, and what is known of them: measured or predicted.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/time_command.h"
+
+namespace orrery::tools {
+
+/// Names of a program's cases that hold `pattern`, in the order in which it launches them.
+std::vector<std::string> case_names(const std::string& program, const std::string& pattern);
+
+/// Measurements by case (JSON lines of calib/truth/collect); empty when the file cannot be read.
+std::map<std::string, nlohmann::json> read_truth(const std::string& file);
+
+/// The predicted record of one case of `names`, none when the program launches nothing.
+std::optional<nlohmann::json> predict_case(const TimeOptions& options, const std::string& program, const std::string& name, const std::vector<std::string>& names);
+
+/// time_program with what the program itself prints kept in `output`.
+std::pair<int, std::vector<nlohmann::json>> time_quietly(const TimeOptions& options, const std::vector<std::string>& program, const std::string& output = "/dev/null");
+
+}  // namespace orrery::tools
