@@ -103,13 +103,21 @@ struct Op {
   double head_qk = 0, head_v = 0;  // attend: dimension of scores and of values
   double absorbed_qk = 0,
          absorbed_v = 0;  // attend, latent form: the same when the up-projections are absorbed
+  // Bound to kernels that the kernel scale has timed: seconds and joules of one execution; 0: priced here.
+  double seconds = 0, joules = 0;
 };
 
+// The part of a request in which a block runs.
+enum class Phase : std::uint8_t { kAlways, kPrefill, kDecode };
+
 // A run of operators executed `repeat` times one after the other, each time with weights and states of its
-// own (layers), or with the same ones when `shared` (denoising steps).
+// own (layers). A branch runs in a share of the iterations, and a phase only for the tokens of prefill or of
+// decode; what they hold in memory is there all the time.
 struct Block {
   std::string name;
   double repeat = 1;
+  double share = 1;  // of the iterations in which it runs: a law, declared
+  Phase phase = Phase::kAlways;
   std::uint32_t first_op = 0, op_count = 0;
   std::uint32_t first_tensor = 0, tensor_count = 0;
   bool layer = false;  // counts as a layer that pipeline stages may divide

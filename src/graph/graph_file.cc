@@ -1,10 +1,15 @@
 // Reader of graph files.
 #include "graph/graph_file.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <map>
 
 #define TOML_HEADER_ONLY 1
+#include <nlohmann/json.hpp>
 #include <toml++/toml.h>
 
 #include "base/error.h"
@@ -25,8 +30,8 @@ class GraphFileReader {
     const auto* blocks = root_["block"].as_array();
     if (!blocks || blocks->empty()) fail(root_, "no [[block]]");
     for (auto&& item : *blocks) block(table(item, "a block"));
-    b_.graph().window = root_["window"].value_or(0.0);
-    b_.graph().experts_per_token = root_["experts_per_token"].value_or(0.0);
+    b_.graph().window = number(root_, "window", 0);
+    b_.graph().experts_per_token = number(root_, "experts_per_token", 0);
     return b_.finish();
   }
 
@@ -51,6 +56,31 @@ class GraphFileReader {
     if (!value || *value <= 0) fail(node, what + " must be a positive number");
     return *value;
   }
+  // Values that may be absent, but not of another type.
+  double number(const toml::table& t, const char* key, double absent) const {
+    const toml::node* node = t.get(key);
+    if (!node) return absent;
+    auto value = node->value<double>();
+    if (!value || *value < 0) fail(*node, std::string(key) + " must be a number that is not negative");
+    return *value;
+  }
+  bool flag(const toml::table& t, const char* key, bool absent) const {
+    const toml::node* node = t.get(key);
+    if (!node) return absent;
+    if (!node->is_boolean()) fail(*node, std::string(key) + " must be true or false");
+    return *node->value<bool>();
+  }
+  std::string word(const toml::table& t, const char* key, const char* absent) const {
+    return t.contains(key) ? text(t, key) : absent;
+  }
+  std::vector<const toml::table*> tables(const toml::table& t, const char* key) const {
+    std::vector<const toml::table*> out;
+    const toml::node* node = t.get(key);
+    if (!node) return out;
+    if (!node->is_array()) fail(*node, std::string(key) + " must be a list");
+    for (auto&& item : *node->as_array()) out.push_back(&table(item, "an entry"));
+    return out;
+  }
   std::string text(const toml::table& t, const char* key) const {
     auto value = t[key].value<std::string>();
     if (!value) fail(t, std::string("needs text '") + key + "'");
@@ -58,8 +88,9 @@ class GraphFileReader {
   }
   std::vector<std::string> list(const toml::table& t, const char* key) const {
     std::vector<std::string> out;
+    if (!t.contains(key)) return out;
     const auto* array = t[key].as_array();
-    if (!array) return out;
+    if (!array) fail(*t.get(key), std::string(key) + " must be a list of names");
     for (auto&& item : *array) {
       auto value = item.value<std::string>();
       if (!value) fail(item, std::string(key) + " holds something that is no name");
@@ -79,13 +110,18 @@ class GraphFileReader {
   }
 
   void block(const toml::table& t) {
-    only(t, {"name", "repeat", "layer", "tensors", "ops"});
+    only(t, {"name", "repeat", "share", "phase", "layer", "tensors", "ops"});
     const toml::node* repeat = t.get("repeat");
-    b_.begin(text(t, "name"), repeat ? positive(*repeat, "repeat") : 1, t["layer"].value_or(false));
-    if (const auto* tensors = t["tensors"].as_array())
-      for (auto&& item : *tensors) declare(table(item, "a tensor"));
-    if (const auto* ops = t["ops"].as_array())
-      for (auto&& item : *ops) op(table(item, "an operator"));
+    b_.begin(text(t, "name"), repeat ? positive(*repeat, "repeat") : 1, flag(t, "layer", false));
+    Block& b = b_.graph().blocks.back();
+    b.share = number(t, "share", 1);
+    if (b.share > 1) fail(t, "share must not exceed 1");
+    std::string phase = word(t, "phase", "");
+    if (phase != "" && phase != "prefill" && phase != "decode")
+      fail(*t.get("phase"), "unknown phase '" + phase + "'; known: prefill, decode");
+    b.phase = phase == "prefill" ? Phase::kPrefill : phase == "decode" ? Phase::kDecode : Phase::kAlways;
+    for (const toml::table* item : tables(t, "tensors")) declare(*item);
+    for (const toml::table* item : tables(t, "ops")) op(*item);
     b_.end();
   }
 
@@ -96,13 +132,13 @@ class GraphFileReader {
     int free = 0;
     for (AxisId a : axes) free += a < kFreeAxes;
     if (free > 1) fail(t, "a tensor has at most one free axis");
-    TensorClass cls = class_of(t, t["class"].value_or(std::string("activation")));
+    TensorClass cls = class_of(t, word(t, "class", "activation"));
     std::string name = text(t, "name");
     if (tensors_.contains(name)) fail(t, "tensor '" + name + "' is declared twice");
     TensorId id =
-        b_.tensor(name, std::move(axes), cls, parse_dtype(t["dtype"].value_or(std::string("bf16"))));
-    b_.at(id).linear = t["linear"].value_or(cls == TensorClass::kWeight);
-    b_.at(id).replicated = t["replicated"].value_or(false);
+        b_.tensor(name, std::move(axes), cls, parse_dtype(word(t, "dtype", "bf16")));
+    b_.at(id).linear = flag(t, "linear", cls == TensorClass::kWeight);
+    b_.at(id).replicated = flag(t, "replicated", false);
     tensors_[name] = id;
   }
   TensorClass class_of(const toml::node& at, const std::string& name) const {
@@ -118,25 +154,52 @@ class GraphFileReader {
 
   void op(const toml::table& t) {
     only(t, {"kind", "name", "in", "out", "ops_per_element", "grouped", "pairs", "head_axis", "head_qk",
-             "head_v", "fused", "saved"});
+             "head_v", "fused", "saved", "timed", "kernel"});
     std::vector<TensorId> in, out;
     for (const std::string& n : list(t, "in")) in.push_back(tensor(t, n));
     for (const std::string& n : list(t, "out")) out.push_back(tensor(t, n));
     if (in.empty() || out.empty()) fail(t, "an operator needs 'in' and 'out'");
     Op& o = b_.op(kind_of(t, text(t, "kind")), Part::kDense, text(t, "name"), std::move(in), std::move(out));
-    o.ops_per_element = t["ops_per_element"].value_or(0.0);
-    o.fused = t["fused"].value_or(false);
+    o.ops_per_element = number(t, "ops_per_element", 0);
+    o.fused = flag(t, "fused", false);
     if (t.contains("grouped")) o.grouped = axis(t, text(t, "grouped"));
     if (o.kind == OpKind::kContract && b_.graph().tensors[o.out.front()].axes.empty())
       fail(t, "a contract's result needs axes");
     if (o.kind == OpKind::kAttend) {
       o.pairs = axis(t, text(t, "pairs"));
       o.head_axis = axis(t, text(t, "head_axis"));
-      o.head_qk = t["head_qk"].value_or(0.0);
-      o.head_v = t["head_v"].value_or(0.0);
+      o.head_qk = number(t, "head_qk", 0);
+      o.head_v = number(t, "head_v", 0);
       if (o.head_qk <= 0 || o.head_v <= 0) fail(t, "attend needs head_qk and head_v");
     }
     for (const std::string& n : list(t, "saved")) o.saved.push_back(tensor(t, n));
+    if (t.contains("timed"))
+      bind_kernel(t, o);
+    else if (t.contains("kernel"))
+      fail(t, "'kernel' names one of the kernels of a file 'timed'");
+  }
+  // The seam to the kernel scale: seconds and joules of the kernels that carry the operator out.
+  void bind_kernel(const toml::table& t, Op& o) {
+    std::filesystem::path file = text(t, "timed");
+    if (file.is_relative()) file = std::filesystem::path(path_).parent_path() / file;
+    std::string wanted = word(t, "kernel", "");
+    std::ifstream in(file);
+    if (!in) fail(t, "cannot read " + file.string());
+    nlohmann::json records = nlohmann::json::parse(in, nullptr, false);
+    if (!records.is_array()) fail(t, file.string() + " holds no records of `orrery time --json`");
+    int count = 0;
+    for (const auto& r : records) {
+      if (!r.is_object() || !r.contains("kernel") || !r["kernel"].is_string() || !r.contains("us") ||
+          !r["us"].is_number())
+        fail(t, file.string() + " holds a record without 'kernel' and 'us'");
+      if (r["kernel"].get<std::string>().find(wanted) == std::string::npos) continue;
+      o.seconds += r["us"].get<double>() * 1e-6;
+      if (r.contains("joules") && r["joules"].is_number()) o.joules += r["joules"].get<double>();
+      ++count;
+    }
+    if (!(o.seconds > 0)) fail(t, file.string() + " has no kernel '" + wanted + "'");
+    b_.graph().notes.push_back(fmt::format("operator {} is bound to {} kernels of {}: {:.4g} us whatever its size",
+                                           o.name, count, file.filename().string(), o.seconds * 1e6));
   }
 
   const toml::table& root_;

@@ -6,11 +6,15 @@
 //   [[block]]                   # in order; repeat = 1 unless given, layer = true when stages may divide it
 //   name = "stem"
 //   repeat = 1
+//   share = 1                   # a branch: the share of its iterations in which it runs (a law, declared)
+//   phase = "prefill"           # or "decode": it runs for these tokens only; both unless given
 //   tensors = [ { name = "x", axes = ["tokens", "channels"], class = "activation", dtype = "bf16" }, ... ]
 //   ops = [ { kind = "contract", name = "conv", in = ["x", "w"], out = ["y"] }, ... ]
 //
 // Operator fields: ops_per_element (map, reduce, scan, kernel), grouped (contract: the expert axis), pairs,
-// head_axis, head_qk, head_v (attend), fused, saved. Anything unknown is refused with its name.
+// head_axis, head_qk, head_v (attend), fused, saved; timed = "FILE" and kernel = "NAME" bind it to what `orrery time
+// --json FILE` says of the kernels whose name holds NAME (all of them when not given), for one execution. Anything
+// unknown, or of another type, is refused with its name.
 #pragma once
 
 #include <string>

@@ -256,7 +256,16 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r,
 }
 
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r) {
+  if (op.phase != Phase::kAlways) {
+    ProgramOp always = op;
+    always.phase = Phase::kAlways;
+    return time_of(always, line, part_of(b, op.phase), r);
+  }
   LineTime t;
+  if (op.seconds > 0) {
+    t.seconds = t.fixed = op.seconds, t.executed = line.ops, t.bound = Bound::kLatency;
+    return t;
+  }
   if (op.collective != Collective::kNone) {
     t.seconds = collective_time(op.collective, op.group, line.link, r, op.span);
     bool network = op.span > r.per_host;
@@ -326,6 +335,7 @@ Rates under_plan(const Plan& plan, const Rates& given) {
 }
 
 LineJoules joules_of(const ProgramOp& op, const Line& line, const LineTime& t, const Rates& rates) {
+  if (op.joules > 0) return {std::max(0.0, op.joules - op.seconds * rates.idle_watts), 0, 0};
   double per_op = rates.joules_op32;
   bool product = op.kind == OpKind::kContract || op.kind == OpKind::kAttend || op.kind == OpKind::kKernel;
   if (product && op.format != Format::kFp32)

@@ -35,6 +35,7 @@ Ledger forward_ledger(const Program& program, double sequence, double sequences,
   b[kOutputs] = b[kTokens];
   for (FreeAxis axis : {kTokens, kRouted, kOutputs, kPairs, kPairsWindow, kScores})
     b[axis] /= program.plan.cp;
+  b.prefill = b.free;
   Ledger ledger;
   walk(program, b, ledger);
   return ledger;

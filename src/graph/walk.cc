@@ -143,7 +143,9 @@ class Compiler {
     out.block = block_index;
     out.kind = op.kind;
     out.part = op.part;
-    out.repeat = b.repeat * stage_share(b);
+    out.repeat = b.repeat * b.share * stage_share(b);
+    out.phase = b.phase;
+    out.seconds = op.seconds, out.joules = op.joules;
     out.fused = op.fused || inside_experts(op);
     out.reach = op.reach;
     traffic(op, out);
@@ -180,7 +182,7 @@ class Compiler {
   }
   static ProgramOp collect(const ProgramOp& of, Collective kind, int group) {
     ProgramOp c;
-    c.op = of.op, c.block = of.block, c.part = of.part, c.repeat = of.repeat;
+    c.op = of.op, c.block = of.block, c.part = of.part, c.repeat = of.repeat, c.phase = of.phase;
     c.kind = OpKind::kCollect;
     c.collective = kind, c.group = c.span = group;
     return c;
@@ -223,6 +225,7 @@ class Compiler {
       return;
     ProgramOp q;
     q.op = product.op, q.block = product.block, q.part = product.part, q.repeat = product.repeat;
+    q.phase = product.phase;
     q.kind = OpKind::kMap;
     q.narrows = f;
     const Tensor& x = g_.tensors[op.in.front()];
@@ -418,14 +421,26 @@ double activation_peak(const Program& program, const Binding& binding) {
   return peak;
 }
 
-void walk(const Program& program, const Binding& binding, Ledger& ledger) {
+Binding part_of(const Binding& b, Phase phase) {
+  if (phase == Phase::kAlways) return b;
+  Binding part = b;
+  for (int i = 0; i < kFreeAxes; ++i)
+    part.free[i] = phase == Phase::kPrefill ? b.prefill[i] : b.free[i] - b.prefill[i];
+  return part;
+}
+
+void walk(const Program& program, const Binding& all, Ledger& ledger) {
   ledger.lines.resize(program.ops.size());
   const Graph& graph = *program.graph;
+  Binding part;
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const ProgramOp& op = program.ops[i];
     Line& line = ledger.lines[i];
     line.op = static_cast<std::uint32_t>(i);
-    line.times = op.repeat;
+    bool phased = op.phase != Phase::kAlways;
+    if (phased) part = part_of(all, op.phase);
+    const Binding& binding = phased ? part : all;
+    line.times = phased && binding.free[kTokens] == 0 ? 0 : op.repeat;
     line.ops = (binding.absorbed ? op.ops_absorbed : op.ops).at(binding);
     line.weight = op.weight_bytes;
     if (op.grouped_total > 0) {
@@ -459,6 +474,13 @@ double Ledger::link() const {
 
 Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
   Binding b;
+  for (const Block& block : graph.blocks) {
+    if (block.phase == Phase::kAlways || s.decode_seqs == 0 || s.prefill_tokens == 0) continue;
+    StepShape prefill = s;
+    prefill.decode_seqs = 0;
+    b.prefill = bind(graph, plan, prefill).free;
+    break;
+  }
   double per_prefill = s.prefill_seqs > 0 ? s.prefill_tokens / s.prefill_seqs : 0;
   double decode_keys = s.decode_context + 1;
   double prefill_keys = s.prefill_context + per_prefill;
@@ -481,6 +503,7 @@ Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
   b[kOutputs] = s.decode_seqs + s.prefill_seqs;
   b.absorbed = s.prefill_tokens == 0;
   b.causal = s.causal;
+  if (s.decode_seqs == 0) b.prefill = b.free;
   return b;
 }
 

@@ -22,6 +22,7 @@ namespace orrery::graph {
 // Values of the free axes for one question, per rank.
 struct Binding {
   std::array<double, kFreeAxes> free{};
+  std::array<double, kFreeAxes> prefill{};  // of which prefill's, where a graph has phases
   bool absorbed = false;  // latent attention in its decode form
   bool causal = true;
   double& operator[](FreeAxis axis) { return free[axis]; }
@@ -61,6 +62,8 @@ struct ProgramOp {
   OpKind kind = OpKind::kMap;
   Part part = Part::kDense;
   double repeat = 1;
+  Phase phase = Phase::kAlways;
+  double seconds = 0, joules = 0;  // bound to a kernel (Op)
   Format format = Format::kBf16;  // storage format of the weights, or of the activations
   Linear ops, ops_absorbed;
   double weight_bytes = 0;    // read once, unless grouped
@@ -103,6 +106,9 @@ double activation_peak(const Program& program, const Binding& binding);
 
 // Throws base::Error when the plan is not legal for the graph.
 Program compile(const Graph& graph, const Plan& plan);
+
+// The values for the tokens of one phase.
+Binding part_of(const Binding& binding, Phase phase);
 
 struct Line {
   std::uint32_t op = 0;  // index in Program::ops

@@ -161,6 +161,55 @@ TEST(GraphFiles, CountLikeAnyGraph) {
   EXPECT_EQ(l.activation(), 3 * 2.0 * 10 * (64 + 128));
 }
 
+// A branch runs in its share of the iterations, a phase for its tokens; both hold all their weights.
+TEST(GraphFiles, BranchesAndPhases) {
+  auto with = [](const std::string& lines) {
+    std::string text = kSmall;
+    text.replace(text.find("layer = true"), 12, "layer = true\n" + lines);
+    return read_graph_file(temporary(text));
+  };
+  double token = 3 * 2.0 * 64 * 128;
+  auto operations = [](const Graph& g, double decode, double prefill) {
+    StepShape s;
+    s.decode_seqs = decode, s.decode_context = 5, s.prefill_tokens = prefill, s.prefill_seqs = prefill > 0;
+    Plan p;
+    Program program = compile(g, p);
+    Ledger l;
+    walk(program, bind(g, p, s), l);
+    return l.ops();
+  };
+  Graph branch = with("share = 0.25"), prefill = with("phase = \"prefill\""),
+        decode = with("phase = \"decode\"");
+  EXPECT_EQ(count_parameters(branch).total, 3 * 64 * 128);
+  EXPECT_EQ(operations(branch, 0, 10), 0.25 * 10 * token);
+  EXPECT_EQ(operations(prefill, 4, 10), 10 * token);
+  EXPECT_EQ(operations(prefill, 4, 0), 0);
+  EXPECT_EQ(operations(decode, 4, 10), 4 * token);
+  EXPECT_EQ(operations(decode, 0, 10), 0);
+  EXPECT_THAT(error_of([&] { with("phase = \"training\""); }), HasSubstr("unknown phase 'training'"));
+  EXPECT_THAT(error_of([&] { with("share = 1.5"); }), HasSubstr("share must not exceed 1"));
+  EXPECT_THAT(error_of([&] { with("share = \"half\""); }), HasSubstr("must be a number"));
+}
+
+// The seam to the kernel scale: an operator takes as long as the kernels that it is bound to.
+TEST(GraphFiles, OperatorsBoundToTimedKernels) {
+  std::string records = temporary(
+      R"([{"kernel": "up_kernel", "us": 12.5, "joules": 0.004}, {"kernel": "other", "us": 3.0, "joules": 0.001}])");
+  auto with = [&](const std::string& fields) {
+    std::string text = kSmall;
+    text.replace(text.find("out = [\"y\"]"), 11, "out = [\"y\"], timed = \"" + records + "\"" + fields);
+    return read_graph_file(temporary(text));
+  };
+  StepShape s;
+  s.prefill_tokens = 10, s.prefill_seqs = 1;
+  Graph g = with(", kernel = \"up\"");
+  StepPredictor p(g, Plan{}, {load_profile("h200"), 1});
+  EXPECT_NEAR(p.step(s).seconds, 3 * 12.5e-6, 1e-12);
+  EXPECT_NEAR(p.step(s).joules, 3 * 0.004, 1e-9);
+  EXPECT_NEAR(StepPredictor(with(""), Plan{}, {load_profile("h200"), 1}).step(s).seconds, 3 * 15.5e-6, 1e-12);
+  EXPECT_THAT(error_of([&] { with(", kernel = \"down\""); }), HasSubstr("has no kernel 'down'"));
+}
+
 TEST(GraphFiles, RefusalsNameFileAndLine) {
   auto broken = [](std::string from, std::string to) {
     std::string text = kSmall;
