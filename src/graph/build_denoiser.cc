@@ -127,12 +127,39 @@ class DenoiserBuilder {
     op.ops_per_element = 4.0 * s_.head_dim;
     return merge("o", y, kTokens);
   }
+  // A linear layer on every token of the picture that conditions the result.
+  TensorId of_picture(const char* name, TensorId x, AxisId in, AxisId out) {
+    TensorId w = b_.weight(std::string(name) + ".weight", {in, out}, true);
+    b_.weight(std::string(name) + ".bias", {out});
+    TensorId y = b_.act(std::string(name) + ".out", {kSeqs, picture_, out});
+    b_.op(OpKind::kContract, kPart, name, {x, w}, {y}).saved = {x};
+    return y;
+  }
+  void picture_in() {
+    AxisId d = size("picture.values", s_.image_dim), h = size("picture.hidden", s_.image_dim);
+    picture_ = size("picture.tokens", s_.image_tokens);
+    b_.graph().axes[picture_].points = true;
+    b_.weight("picture.norm.in", {size("two", 2), d}), b_.weight("picture.norm.out", {size("two", 2), h_});
+    TensorId x = of_picture("picture.in", b_.act("picture.features", {kSeqs, picture_, d}), d, h);
+    of_picture("picture.out", x, h, h_);
+  }
   TensorId cross_attention(TensorId a, bool norms_all) {
     TensorId text = stream("text", kText, kBf16);
     TensorId q = project("cross.q", a, kTokens), k = project("cross.k", text, kText),
              v = project("cross.v", text, kText);
     if (norms_all) b_.weight("cross.q.norm", {h_}), b_.weight("cross.k.norm", {h_});
-    return merge("cross.o", heads_out(q, k, v, kTokens, kPairsWindow, "cross.attend"), kTokens);
+    TensorId y = heads_out(q, k, v, kTokens, kPairsWindow, "cross.attend");
+    if (s_.image_tokens > 0) {
+      TensorId picture = b_.act("picture", {kSeqs, picture_, h_});
+      TensorId pk = of_picture("cross.image.k", picture, h_, h_);
+      TensorId pv = of_picture("cross.image.v", picture, h_, h_);
+      b_.weight("cross.image.k.norm", {h_});
+      TensorId z = heads_out(q, pk, pv, kTokens, kScores, "cross.image.attend");
+      TensorId both = b_.act("cross.both", {kTokens, size("heads", s_.heads), size("head_dim", s_.head_dim)});
+      b_.op(OpKind::kMap, kPart, "cross.add", {y, z}, {both}).ops_per_element = 1;
+      y = both;
+    }
+    return merge("cross.o", y, kTokens);
   }
   TensorId feed_forward(const char* prefix, TensorId m, AxisId rows) {
     AxisId f = size("ffn", s_.ffn);
@@ -151,6 +178,7 @@ class DenoiserBuilder {
     dense("time.modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.6", 6.0 * s_.hidden)},
           kSeqs);
     if (pixart) sizes();
+    if (s_.image_tokens > 0) picture_in();
     b_.end();
     b_.begin("layer", s_.layers, true);
     b_.weight("modulation", {size("six", 6), h_});
@@ -167,7 +195,8 @@ class DenoiserBuilder {
     TensorId z = sana ? glu_convolution(m) : feed_forward("", m, kTokens);
     map("residual.mlp", {x, z}, kTokens, wide_, 2);
     b_.end();
-    head((pixart ? 2 : 1) * in, false);
+    double out = s_.out_channels > 0 ? s_.out_channels * s_.patch * s_.patch : in;
+    head((pixart ? 2 : 1) * out, false);
   }
   // Image size and aspect ratio embeddings of the 1024 model.
   void sizes() {
@@ -286,7 +315,7 @@ class DenoiserBuilder {
 
   const DiffusionSpec& s_;
   GraphBuilder b_;
-  AxisId h_;
+  AxisId h_, picture_ = kNoAxis;
   DType wide_;
 };
 
@@ -336,7 +365,8 @@ Binding denoiser_binding(const DiffusionSpec& spec, const RenderShape& shape, do
   b[kJoint] = batch * (n + text);
   b[kSeqs] = batch;
   b[kPairs] = batch * seen * seen;
-  b[kPairsWindow] = batch * n * text;  // cross-attention
+  b[kPairsWindow] = batch * n * text;           // cross-attention
+  b[kScores] = batch * n * spec.image_tokens;  // to a picture
   return b;
 }
 

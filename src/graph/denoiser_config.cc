@@ -55,8 +55,11 @@ void wan(ConfigReader& r, DiffusionSpec& s) {
   s.text_dim = r.integer("text_dim");
   r.only("patch_size", Json::array({1, 2, 2}), "other patches");
   r.only("cross_attn_norm", true, "no norm before cross-attention");
-  r.only("image_dim", nullptr, "image conditioning");
-  r.only("added_kv_proj_dim", nullptr, "image conditioning");
+  s.image_dim = r.integer_or("image_dim", 0);
+  s.image_tokens = s.image_dim > 0 ? 257 : 0;  // of the ViT-H that all of them use
+  s.out_channels = r.integer_or("out_channels", 0);
+  if (r.integer_or("added_kv_proj_dim", 0) != (s.image_dim > 0 ? s.hidden : 0))
+    base::fail("{}: added_kv_proj_dim does not go with image_dim", r.origin());
   r.only("qk_norm", "rms_norm_across_heads", "another norm of queries and keys");
   r.ignore({"eps", "freq_dim", "rope_max_seq_len", "pos_embed_seq_len"});
   wan_family(s);
@@ -70,9 +73,13 @@ void wan_original(ConfigReader& r, DiffusionSpec& s) {
   s.head_dim = s.hidden / s.heads;
   s.layers = r.integer("num_layers");
   s.in_channels = r.integer("in_dim");
-  r.only("model_type", "t2v", "image conditioning");
+  std::string type = r.word("model_type");
+  if (type != "t2v" && type != "i2v")
+    base::fail("{}: model_type '{}' is unknown; known: t2v, i2v", r.origin(), type);
+  if (type == "i2v") s.image_tokens = 257, s.image_dim = 1280;
+  s.out_channels = r.integer_or("out_dim", 0);
   s.text_dim = 4096;
-  r.ignore({"eps", "freq_dim", "out_dim", "text_len", "_class_name", "_diffusers_version"});
+  r.ignore({"eps", "freq_dim", "text_len", "_class_name", "_diffusers_version"});
   wan_family(s);
 }
 

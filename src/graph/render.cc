@@ -19,7 +19,8 @@ double RenderStage::bytes() const {
 
 namespace {
 
-// Text encoders of each family's published pipeline; 0 tokens: as many as the denoiser sees.
+// Encoders of each family's published pipeline; 0 tokens: as many as the denoiser sees; -1: loaded, but not run. Those
+// of a picture are not divided among ranks.
 struct Encoder {
   const char *family, *model;
   int tokens;
@@ -29,6 +30,7 @@ constexpr Encoder kEncoders[] = {
     {"sd3", "CLIP-L text encoder", 77},  {"sd3", "CLIP-G text encoder", 77},  {"pixart", "T5-XXL encoder", 0},
     {"sana", "Gemma-2-2B", 0},           {"wan", "umT5-XXL encoder", 0},      {"ltx", "T5-XXL encoder", 0},
     {"unet", "CLIP-L text encoder", 77}, {"unet", "CLIP-G text encoder", 77},
+    {"wan picture", "ViT-H/14", 257},    {"wan picture", "XLM-RoBERTa-large", -1},
 };
 // A server's CPU on 16-bit products; assumed, and said when it is used.
 constexpr double kHostOps = 1e12;
@@ -68,12 +70,13 @@ RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double pa
   RenderStage stage{"text encoder", 0, 0, 0, {}};
   double activations = 0;
   for (const Encoder& e : kEncoders) {
-    if (spec.family != e.family) continue;
+    bool picture = spec.image_tokens > 0 && e.family == spec.family + " picture";
+    if (spec.family != e.family && !picture) continue;
     Graph graph = build_transformer(load_transformer(e.model));
     Program program = compile(graph, Plan{});
     StepShape shape;
-    shape.prefill_seqs = passes * q.batch;
-    shape.prefill_tokens = shape.prefill_seqs * (e.tokens ? e.tokens : spec.text_tokens);
+    shape.prefill_seqs = picture ? q.batch : passes * q.batch;
+    shape.prefill_tokens = shape.prefill_seqs * (e.tokens ? std::max(0, e.tokens) : spec.text_tokens);
     shape.causal = false;
     Binding b = bind(graph, Plan{}, shape);
     b[kOutputs] = 0;  // hidden states are what the denoiser takes
@@ -83,7 +86,7 @@ RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double pa
     stage.parameters += count_parameters(graph).total;
     activations = std::max(activations, activation_peak(program, b));
     if (q.encoder_on_host) continue;
-    if (plan.zero >= 3 && plan.cp > 1)
+    if (plan.zero >= 3 && plan.cp > 1 && !picture)
       add_divided(e.model, graph, program, plan.cp, stage.items);
     else
       stage.items.push_back({e.model, TensorClass::kWeight, program.weight_bytes, "16-bit weights"});
@@ -217,7 +220,7 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster&
   bool offload = q.layer_offload || plan.place.weights != Tier::kDevice;
 
   Binding b = denoiser_binding(spec, q.shape, one.batch);
-  for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow}) b[axis] /= plan.cp;
+  for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow, kScores}) b[axis] /= plan.cp;
   b.causal = false;
   Forward f = forward(program, plan, b, rates, offload);
   DenoiserFlops flops = denoiser_flops(spec, q.shape);

@@ -86,7 +86,9 @@ struct DiffusionSpec {
   std::string name, family;  // dit, pixart, flux, sd3, wan, ltx, sana, unet
   int layers = 0, single_layers = 0, hidden = 0, heads = 0, head_dim = 0, ffn = 0;
   int in_channels = 0, patch = 0;
+  int out_channels = 0;  // 0: as many as in_channels
   int text_tokens = 0, text_dim = 0, vec_dim = 0;
+  int image_tokens = 0, image_dim = 0;    // of a picture that conditions the result; 0: none
   int time_stride = 1, space_stride = 8;  // pixels per latent element
   int classes = 0;                        // class-conditional: size of the label table
   bool guidance_embed = false;

@@ -89,7 +89,7 @@ Compared iteration(const Row& row) {
 // Wan's own pipeline: 4-byte weights; on several GPUs weights and sequence are divided and all parts stay.
 RenderAnswer rendering(const Row& row) {
   const std::string& name = row.at("model");
-  if (!name.starts_with("Wan2.1-T2V")) base::fail("{}: its pipeline's settings are not stated", name);
+  if (!name.starts_with("Wan2.1-")) base::fail("{}: its pipeline's settings are not stated", name);
   Plan plan;
   plan.cp = whole(row, "gpus");
   bool small = name.ends_with("1.3B");

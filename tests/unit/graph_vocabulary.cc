@@ -148,6 +148,21 @@ tensors = [ { name = "x", axes = ["tokens", "inner"] }, { name = "w", axes = ["i
 ops = [ { kind = "contract", name = "up", in = ["x", "w"], out = ["y"] } ]
 )";
 
+// Wan from a picture: 16.4 G parameters in both forms of its config.
+TEST(Denoisers, WanFromAPicture) {
+  for (const char* config :
+       {R"({"_class_name":"WanModel","dim":5120,"eps":1e-06,"ffn_dim":13824,"freq_dim":256,"in_dim":36,
+            "model_type":"i2v","num_heads":40,"num_layers":40,"out_dim":16,"text_len":512})",
+        R"({"_class_name":"WanTransformer3DModel","added_kv_proj_dim":5120,"attention_head_dim":128,
+            "cross_attn_norm":true,"eps":1e-06,"ffn_dim":13824,"freq_dim":256,"image_dim":1280,
+            "in_channels":36,"num_attention_heads":40,"num_layers":40,"out_channels":16,"patch_size":[1,2,2],
+            "qk_norm":"rms_norm_across_heads","rope_max_seq_len":1024,"text_dim":4096})"}) {
+    RenderShape shape;
+    Graph g = build_denoiser(read_denoiser_config(config, "i2v"), shape);
+    EXPECT_NEAR(count_parameters(g).total, 16.4e9, 0.05e9);
+  }
+}
+
 TEST(GraphFiles, CountLikeAnyGraph) {
   Graph g = read_graph_file(temporary(kSmall));
   EXPECT_EQ(count_parameters(g).total, 3 * 64 * 128);
