@@ -26,14 +26,16 @@ void read_common_fields(ConfigReader& r, TransformerSpec& s) {
   s.gated = true;
 }
 
+void read_gated_fields(ConfigReader& r, TransformerSpec& s, bool tied) {
+  read_common_fields(r, s);
+  s.ffn = r.integer("intermediate_size");
+  s.tied = r.flag_or("tie_word_embeddings", tied);
+}
+
 namespace {
 
-void common(ConfigReader& r, TransformerSpec& s) { read_common_fields(r, s); }
-
 void llama(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
-  s.ffn = r.integer("intermediate_size");
-  s.tied = r.flag_or("tie_word_embeddings", false);
+  read_gated_fields(r, s, false);
   s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
   s.mlp_bias = r.flag_or("mlp_bias", false);
 }
@@ -81,9 +83,7 @@ void mixtral(ConfigReader& r, TransformerSpec& s) {
 }
 
 void qwen2(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
-  s.ffn = r.integer("intermediate_size");
-  s.tied = r.flag_or("tie_word_embeddings", false);
+  read_gated_fields(r, s, false);
   s.qkv_bias = true;
   r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
   r.only("use_mrope", false, "multimodal rotary embedding");
@@ -108,7 +108,7 @@ void qwen3_moe(ConfigReader& r, TransformerSpec& s) {
 }
 
 void gpt_oss(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
+  read_common_fields(r, s);
   s.kind = "moe";
   s.experts = r.has("num_local_experts") ? r.integer("num_local_experts") : r.integer("num_experts");
   s.experts_per_token =
@@ -122,7 +122,7 @@ void gpt_oss(ConfigReader& r, TransformerSpec& s) {
 }
 
 void deepseek(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
+  read_common_fields(r, s);
   s.kind = "moe";
   s.head_dim = 0;
   s.q_lora = r.has("q_lora_rank") ? r.integer("q_lora_rank") : 0;
@@ -152,9 +152,7 @@ void deepseek_v3(ConfigReader& r, TransformerSpec& s) {
 }
 
 void gemma2(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
-  s.ffn = r.integer("intermediate_size");
-  s.tied = r.flag_or("tie_word_embeddings", true);
+  read_gated_fields(r, s, true);
   s.norms_per_layer = 4;
   r.only("attention_bias", false, "biases in attention");
   window(r, s, 2);
@@ -216,7 +214,7 @@ void bloom(ConfigReader& r, TransformerSpec& s) {
 }
 
 void opt(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
+  read_common_fields(r, s);
   s.gated = false;
   s.ffn = r.integer("ffn_dim");
   s.tied = r.flag_or("tie_word_embeddings", true);
@@ -242,9 +240,7 @@ void gpt2(ConfigReader& r, TransformerSpec& s) {
 }
 
 void phi3(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
-  s.ffn = r.integer("intermediate_size");
-  s.tied = r.flag_or("tie_word_embeddings", false);
+  read_gated_fields(r, s, false);
   r.only("attention_bias", false, "biases in attention");
   window_if_shorter(r, s);
 }
@@ -268,54 +264,6 @@ void glm4(ConfigReader& r, TransformerSpec& s) {
             "num_hidden_layers", "use_cache", "multi_query_group_num"});
 }
 
-void bert(ConfigReader& r, TransformerSpec& s) {
-  common(r, s);
-  s.kind = "encoder";
-  s.gated = false;
-  s.ffn = r.integer("intermediate_size");
-  s.learned_positions = r.integer("max_position_embeddings");
-  s.segments = r.integer("type_vocab_size");
-  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = s.embedding_norm = s.pooler = true;
-  s.final_norm = false;
-  r.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
-            "pooler_type"});
-}
-
-void vit(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "vit";
-  s.layers = r.integer("num_hidden_layers");
-  s.hidden = r.integer("hidden_size");
-  s.heads = s.kv_heads = r.integer("num_attention_heads");
-  s.head_dim = s.heads ? s.hidden / s.heads : 0;
-  s.ffn = r.integer("intermediate_size");
-  s.patch = r.integer("patch_size");
-  int image = r.integer("image_size");
-  if (s.patch == 0 || image % s.patch) base::fail("{}: image_size is no multiple of patch_size", r.origin());
-  s.image_tokens = (image / s.patch) * (image / s.patch) + 1;
-  s.classes = r.integer_or("num_labels", 1000);
-  r.only("num_channels", 3, "other than three colour channels");
-  s.qkv_bias = s.o_bias = r.flag_or("qkv_bias", true);
-  s.mlp_bias = s.norm_bias = true;
-  r.ignore({"pooler_act", "pooler_output_size"});
-}
-
-void mamba2(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "dense";
-  s.layers = s.ssm_layers = r.integer("num_hidden_layers");
-  s.hidden = r.integer("hidden_size");
-  s.vocab = r.integer("vocab_size");
-  s.ssm_heads = r.integer("num_heads");
-  s.ssm_inner = s.ssm_heads * r.integer("head_dim");
-  s.ssm_state = r.integer("state_size");
-  s.ssm_groups = r.integer("n_groups");
-  s.ssm_conv = r.integer("conv_kernel");
-  s.tied = r.flag_or("tie_word_embeddings", false);
-  r.only("use_bias", false, "biases in projections");
-  r.ignore({"expand", "chunk_size", "rescale_prenorm_residual", "residual_in_fp32", "rms_norm",
-            "time_step_rank", "time_step_floor", "time_step_limit", "time_step_max", "time_step_min",
-            "use_conv_bias", "norm_before_gate"});
-}
-
 constexpr Architecture kArchitectures[] = {
     {"LlamaForCausalLM", "llama", llama},
     {"MistralForCausalLM", "mistral", mistral},
@@ -335,11 +283,6 @@ constexpr Architecture kArchitectures[] = {
     {"Phi3ForCausalLM", "phi", phi3},
     {"ChatGLMModel", "glm-4", glm4},
     {"ChatGLMForConditionalGeneration", "glm-4", glm4},
-    {"BertModel", "bert", bert},
-    {"BertForMaskedLM", "bert", bert},
-    {"ViTForImageClassification", "vit", vit},
-    {"ViTModel", "vit", vit},
-    {"Mamba2ForCausalLM", "mamba2", mamba2},
 };
 
 // A config that names a published model must have its shape: secondary copies of configs are known to be
@@ -461,7 +404,7 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
   TransformerSpec spec;
   take_text_part(json, name, origin, spec.notes);
   std::vector<Architecture> all(std::begin(kArchitectures), std::end(kArchitectures));
-  for (auto part : {family_architectures(), hybrid_architectures()})
+  for (auto part : {family_architectures(), encoder_architectures(), hybrid_architectures()})
     all.insert(all.end(), part.begin(), part.end());
   for (const Architecture& architecture : all) {
     if (architecture.name != name) continue;

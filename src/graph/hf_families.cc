@@ -7,12 +7,6 @@
 namespace orrery::graph {
 namespace {
 
-void gated(ConfigReader& r, TransformerSpec& s, bool tied) {
-  read_common_fields(r, s);
-  s.ffn = r.integer("intermediate_size");
-  s.tied = r.flag_or("tie_word_embeddings", tied);
-}
-
 // Dense and expert layers by number, as Qwen's configs say it.
 void sparse_layers(ConfigReader& r, TransformerSpec& s) {
   int step = r.integer_or("decoder_sparse_step", 1);
@@ -28,7 +22,7 @@ void sparse_layers(ConfigReader& r, TransformerSpec& s) {
 }
 
 void qwen2_moe(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, false);
+  read_gated_fields(r, s, false);
   s.kind = "moe";
   s.qkv_bias = r.flag_or("qkv_bias", true);
   s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
@@ -62,7 +56,7 @@ void phi_moe(ConfigReader& r, TransformerSpec& s) {
 }
 
 void glm(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, false);
+  read_gated_fields(r, s, false);
   s.qkv_bias = r.flag_or("attention_bias", false);
 }
 void glm_0414(ConfigReader& r, TransformerSpec& s) {
@@ -71,7 +65,7 @@ void glm_0414(ConfigReader& r, TransformerSpec& s) {
 }
 
 void glm4_moe(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, false);
+  read_gated_fields(r, s, false);
   s.kind = "moe";
   s.dense_ffn = s.ffn, s.ffn = 0;
   s.dense_layers = r.integer("first_k_dense_replace");
@@ -86,7 +80,7 @@ void glm4_moe(ConfigReader& r, TransformerSpec& s) {
 }
 
 void gemma(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, true);
+  read_gated_fields(r, s, true);
   r.only("attention_bias", false, "biases in attention");
 }
 
@@ -138,67 +132,29 @@ void gpt_neox(ConfigReader& r, TransformerSpec& s) {
 }
 
 void olmo2(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, false);
+  read_gated_fields(r, s, false);
   s.qk_norm = QkNorm::kAll;
   r.only("attention_bias", false, "biases in attention");
 }
 
 void granite(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, true);
+  read_gated_fields(r, s, true);
   s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
   s.mlp_bias = r.flag_or("mlp_bias", false);
   r.ignore({"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
 }
 
 void starcoder2(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, true);
+  read_gated_fields(r, s, true);
   s.gated = false, s.norm_bias = true;
   s.qkv_bias = s.o_bias = s.mlp_bias = r.flag_or("use_bias", true);
   if (r.has("sliding_window")) s.window = r.integer("sliding_window"), s.window_layers = s.layers;
   r.ignore({"sliding_window", "residual_dropout", "embedding_dropout", "mlp_type", "norm_type"});
 }
 
-// Positions start behind the padding token.
-void roberta(ConfigReader& r, TransformerSpec& s) {
-  read_common_fields(r, s);
-  s.kind = "encoder";
-  s.gated = false;
-  s.ffn = r.integer("intermediate_size");
-  s.learned_positions = r.integer("max_position_embeddings");
-  s.segments = r.integer("type_vocab_size");
-  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = s.embedding_norm = s.pooler = true;
-  s.final_norm = false;
-  r.ignore({"tie_word_embeddings"});
-}
-
-void t5_encoder(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "encoder";
-  s.layers = r.integer("num_layers"), s.hidden = r.integer("d_model");
-  s.heads = s.kv_heads = r.integer("num_heads"), s.head_dim = r.integer("d_kv");
-  s.ffn = r.integer("d_ff"), s.vocab = r.integer("vocab_size");
-  s.gated =
-      r.has("feed_forward_proj") && r.word("feed_forward_proj").starts_with("gated");
-  s.tied = true;
-  r.ignore({"feed_forward_proj", "is_gated_act", "dense_act_fn", "num_decoder_layers", "dropout_rate",
-            "relative_attention_num_buckets", "relative_attention_max_distance", "is_encoder_decoder",
-            "decoder_start_token_id", "initializer_factor", "n_positions", "output_past",
-            "tie_word_embeddings", "classifier_dropout", "scalable_attention", "tokenizer_class"});
-  s.notes.push_back("the encoder alone: a decoder in the checkpoint is not counted");
-}
-
-void clip_text(ConfigReader& r, TransformerSpec& s) {
-  read_common_fields(r, s);
-  s.kind = "encoder";
-  s.gated = false;
-  s.ffn = r.integer("intermediate_size");
-  s.learned_positions = r.integer("max_position_embeddings");
-  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = true;
-  r.ignore({"projection_dim", "initializer_factor"});
-}
-
 // Vision and language models of Qwen whose config holds the language model's fields at its top.
 void qwen_vl(ConfigReader& r, TransformerSpec& s) {
-  gated(r, s, false);
+  read_gated_fields(r, s, false);
   s.qkv_bias = true;
   r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
   r.ignore({"sliding_window", "layer_types", "vision_config", "vision_start_token_id", "vision_end_token_id",
@@ -222,15 +178,6 @@ constexpr Architecture kFamilies[] = {
     {"Starcoder2ForCausalLM", "starcoder-2", starcoder2},
     {"Qwen2VLForConditionalGeneration", "qwen2", qwen_vl},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2", qwen_vl},
-    {"RobertaModel", "bert", roberta},
-    {"RobertaForMaskedLM", "bert", roberta},
-    {"XLMRobertaModel", "bert", roberta},
-    {"XLMRobertaForMaskedLM", "bert", roberta},
-    {"T5EncoderModel", "t5", t5_encoder},
-    {"T5ForConditionalGeneration", "t5", t5_encoder},
-    {"UMT5EncoderModel", "t5", t5_encoder},
-    {"CLIPTextModel", "clip", clip_text},
-    {"CLIPTextModelWithProjection", "clip", clip_text},
 };
 
 }  // namespace

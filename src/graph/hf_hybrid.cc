@@ -240,7 +240,25 @@ void zamba1(ConfigReader& r, TransformerSpec& s) {
   zamba_layers(r, s, Mixer::kMamba1);
 }
 
+void mamba2(ConfigReader& r, TransformerSpec& s) {
+  s.kind = "dense";
+  s.layers = s.ssm_layers = r.integer("num_hidden_layers");
+  s.hidden = r.integer("hidden_size");
+  s.vocab = r.integer("vocab_size");
+  s.ssm_heads = r.integer("num_heads");
+  s.ssm_inner = s.ssm_heads * r.integer("head_dim");
+  s.ssm_state = r.integer("state_size");
+  s.ssm_groups = r.integer("n_groups");
+  s.ssm_conv = r.integer("conv_kernel");
+  s.tied = r.flag_or("tie_word_embeddings", false);
+  r.only("use_bias", false, "biases in projections");
+  r.ignore({"expand", "chunk_size", "rescale_prenorm_residual", "residual_in_fp32", "rms_norm",
+            "time_step_rank", "time_step_floor", "time_step_limit", "time_step_max", "time_step_min",
+            "use_conv_bias", "norm_before_gate"});
+}
+
 constexpr Architecture kHybrids[] = {
+    {"Mamba2ForCausalLM", "mamba2", mamba2},
     {"MambaForCausalLM", "mamba", mamba1},
     {"JambaForCausalLM", "jamba", jamba},
     {"BambaForCausalLM", "bamba", bamba},

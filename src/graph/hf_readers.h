@@ -1,4 +1,4 @@
-// Readers of config.json by architecture: the table that hf_config.cc searches, in two files.
+// Readers of config.json by architecture: the table that hf_config.cc searches, in four files.
 #pragma once
 
 #include <span>
@@ -16,8 +16,12 @@ struct Architecture {
 
 // Layers, width, heads and vocabulary under the names that nearly all configs use.
 void read_common_fields(ConfigReader& reader, TransformerSpec& spec);
+// The same, a gated feed-forward part, and whether embedding and head are one (`tied` when the config does not say).
+void read_gated_fields(ConfigReader& reader, TransformerSpec& spec, bool tied);
 // Windowed layers where `sliding_window` is shorter than the trained context; otherwise it has no effect.
 void window_if_shorter(ConfigReader& reader, TransformerSpec& spec);
+// Encoders of text and images (hf_encoders.cc).
+std::span<const Architecture> encoder_architectures();
 // Further families of transformers (hf_families.cc).
 std::span<const Architecture> family_architectures();
 // Models that mix attention with state-space layers or recurrences (hf_hybrid.cc).

@@ -1,0 +1,391 @@
+// Compilation of a graph and a plan to linear forms: what each operator of one rank does per unit of each free axis,
+// the collectives that follow from division, and the activations that live together.
+#include "graph/walk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+
+namespace orrery::graph {
+
+namespace {
+
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const Plan& plan)
+      : g_(graph), p_(plan), local_(graph.axes.size()), split_(graph.axes.size(), 1) {
+    for (std::size_t i = 0; i < graph.axes.size(); ++i) local_[i] = graph.axes[i].extent;
+    for (const char* axis : {"heads", "ssm.heads", "ssm.inner"}) divide(axis, plan.attention_ranks());
+    for (const char* axis : {"ffn", "dense_ffn", "shared_ffn"}) divide(axis, plan.dense_ranks());
+    divide("vocab", plan.tp);
+    for (const char* axis : {"kv_heads", "ssm.groups"}) divide_or_copy(axis);
+    divide("experts", plan.ep);
+    divide("expert_ffn", expert_tensor_ranks(plan));
+  }
+
+  Program run() {
+    Program program;
+    program.graph = &g_;
+    program.plan = p_;
+    for (std::uint32_t b = 0; b < g_.blocks.size(); ++b) block(b, program);
+    if (p_.joins_reduce_norm) join_norms(program);
+    return program;
+  }
+
+ private:
+  void divide(const char* name, int parts) {
+    AxisId id = g_.find_axis(name);
+    if (id == kNoAxis || parts <= 1) return;
+    local_[id] = g_.axes[id].extent / parts;
+    split_[id] = parts;
+  }
+  // Fewer key-value heads (or groups of a state-space mixer) than ranks: each rank holds one.
+  void divide_or_copy(const char* name) {
+    AxisId id = g_.find_axis(name);
+    if (id == kNoAxis) return;
+    local_[id] = std::max(1.0, g_.axes[id].extent / p_.attention_ranks());
+    split_[id] = p_.attention_ranks();
+  }
+
+  // Marks the norms whose input an all-reduce has just summed; a layer's first norm follows the last layer's
+  // end.
+  static void join_norms(Program& program) {
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      ProgramOp& norm = program.ops[i];
+      if (norm.kind != OpKind::kReduce || norm.lanes > 0) continue;
+      auto before = [&](std::size_t k) {
+        if (k > 0 && program.ops[k - 1].block == norm.block) return k - 1;
+        std::size_t last = k;
+        while (last + 1 < program.ops.size() && program.ops[last + 1].block == norm.block) ++last;
+        return last;
+      };
+      std::size_t k = before(i);
+      while (k != i && program.ops[k].fused) k = before(k);
+      norm.in_reduction = program.ops[k].collective == Collective::kAllReduce;
+    }
+  }
+
+  double stage_share(const Block& block) const { return block.layer ? 1.0 / p_.pp : 1.0; }
+
+  // Elements per unit of the free axis on this rank; sets `free`.
+  double elements(const Tensor& t, AxisId& free) const {
+    double product = t.copies;
+    free = kNoAxis;
+    for (AxisId axis : t.axes) {
+      if (axis < kFreeAxes)
+        free = axis;
+      else
+        product *= t.replicated ? g_.axes[axis].extent : local_[axis];
+    }
+    return product;
+  }
+
+  void block(std::uint32_t index, Program& program) {
+    const Block& b = g_.blocks[index];
+    double count = b.repeat * stage_share(b);
+    for (std::uint32_t t = b.first_tensor; t < b.first_tensor + b.tensor_count; ++t) {
+      const Tensor& tensor = g_.tensors[t];
+      AxisId free;
+      double n = elements(tensor, free) * tensor.dtype.bytes() * tensor.stored * count;
+      if (tensor.cls == TensorClass::kWeight) {
+        program.weight_bytes += n;
+        program.weights.push_back({static_cast<TensorId>(t), n});
+        if (!tensor.linear) program.embedding_bytes += n;
+      } else if (tensor.cls == TensorClass::kState) {
+        Linear form;
+        form.add(n * p_.kv_share, free);
+        program.state_bytes.add(n * p_.kv_share, free);
+        program.states.push_back({static_cast<TensorId>(t), form});
+      }
+    }
+    for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) op(i, index, program);
+    lives(b, program);
+  }
+
+  // Activations of a block that live at the same time, as a form for each operator.
+  void lives(const Block& b, Program& program) const {
+    std::map<TensorId, std::pair<std::uint32_t, std::uint32_t>> life;
+    for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) {
+      auto touch = [&](TensorId t) {
+        if (g_.tensors[t].cls != TensorClass::kActivation) return;
+        auto [it, fresh] = life.try_emplace(t, i, i);
+        it->second.second = i;
+      };
+      for (TensorId t : g_.ops[i].in) touch(t);
+      for (TensorId t : g_.ops[i].out) touch(t);
+      for (TensorId t : g_.ops[i].held) touch(t);
+    }
+    for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) {
+      Linear sum;
+      for (const auto& [t, range] : life) {
+        if (i < range.first || i > range.second) continue;
+        AxisId free;
+        double n = elements(g_.tensors[t], free) * g_.tensors[t].dtype.bytes();
+        sum.add(n, free);
+      }
+      for (ProgramOp& op : program.ops)
+        if (op.op == i) op.live = sum;
+    }
+  }
+
+  void op(std::uint32_t index, std::uint32_t block_index, Program& program) {
+    const Op& op = g_.ops[index];
+    const Block& b = g_.blocks[block_index];
+    ProgramOp out;
+    out.op = index;
+    out.block = block_index;
+    out.kind = op.kind;
+    out.part = op.part;
+    out.repeat = b.repeat * b.share * stage_share(b);
+    out.phase = b.phase;
+    out.seconds = op.seconds, out.joules = op.joules;
+    out.fused = op.fused || inside_experts(op);
+    out.reach = op.reach;
+    traffic(op, out);
+    if (op.kind == OpKind::kContract) quantise(op, out, program);
+    if (op.kind == OpKind::kContract)
+      contract(op, out);
+    else if (op.kind == OpKind::kAttend)
+      attend(op, out);
+    else
+      elementwise(op, out);
+    if (op.kind == OpKind::kAttend) sequence_exchange(op, out, program, false);
+    program.ops.push_back(out);
+    if (op.kind == OpKind::kAttend) sequence_exchange(op, out, program, true);
+    collective(op, out, program);
+  }
+
+  // Ranks that divide the sequence need the keys and values of all of it: they gather them (a ring passes the
+  // same bytes), or trade the sequence for heads before attention and back after it (Ulysses). Keys of
+  // another sequence, such as a text's, are on every rank.
+  void sequence_exchange(const Op& op, const ProgramOp& of, Program& program, bool after) const {
+    if (p_.cp <= 1 || (after && !p_.ulysses)) return;
+    ProgramOp c = collect(of, p_.ulysses ? Collective::kAllToAll : Collective::kAllGather, p_.cp);
+    c.span = p_.tp * p_.cp;
+    AxisId rows = g_.tensors[op.in.front()].axes.front();
+    if (g_.tensors[op.in.back()].axes.front() != rows) return;
+    std::vector<TensorId> sent = after ? op.out : op.in;
+    if (!p_.ulysses) sent.erase(sent.begin());
+    for (TensorId t : sent) {
+      AxisId free;
+      double n = elements(g_.tensors[t], free) * g_.tensors[t].dtype.bytes();
+      c.link.add(p_.ulysses ? n : n * p_.cp, free);
+    }
+    program.ops.push_back(c);
+  }
+  static ProgramOp collect(const ProgramOp& of, Collective kind, int group) {
+    ProgramOp c;
+    c.op = of.op, c.block = of.block, c.part = of.part, c.repeat = of.repeat, c.phase = of.phase;
+    c.kind = OpKind::kCollect;
+    c.collective = kind, c.group = c.span = group;
+    return c;
+  }
+
+  void traffic(const Op& op, ProgramOp& out) {
+    bool gather = op.kind == OpKind::kGather;
+    for (TensorId id : op.in) {
+      const Tensor& t = g_.tensors[id];
+      AxisId free;
+      double n = elements(t, free) * t.dtype.bytes();
+      if (t.cls == TensorClass::kWeight) {
+        if (!gather)
+          out.weight_bytes += n;  // a gather reads only the rows it returns, counted with its output
+        out.format = t.dtype.format;
+      } else if (t.cls == TensorClass::kState) {
+        out.state_read.add(n * p_.kv_share, free);
+      } else if (!op.fused) {
+        out.act.add(n, free);
+      }
+    }
+    for (TensorId id : op.out) {
+      const Tensor& t = g_.tensors[id];
+      AxisId free;
+      double n = elements(t, free) * t.dtype.bytes();
+      if (t.cls == TensorClass::kState)
+        out.state_write.add(n * p_.kv_share, free);
+      else if (!op.fused)
+        out.act.add(gather ? 2 * n : n, free);
+    }
+  }
+
+  // A product in 8 or 4 bits takes its activations in that width too: they are scaled and narrowed row by row
+  // in a kernel before it. Rows that go to experts are narrowed as they are dispatched.
+  void quantise(const Op& op, const ProgramOp& product, Program& program) const {
+    Format f = product.format;
+    if (f != Format::kFp8 && f != Format::kInt8 && f != Format::kNvfp4) return;
+    if (p_.joins_narrowing && made_by_a_map(op.in.front()) &&
+        (op.part != Part::kExpert || f == Format::kNvfp4))
+      return;
+    ProgramOp q;
+    q.op = product.op, q.block = product.block, q.part = product.part, q.repeat = product.repeat;
+    q.phase = product.phase;
+    q.kind = OpKind::kMap;
+    q.narrows = f;
+    const Tensor& x = g_.tensors[op.in.front()];
+    AxisId free;
+    double n = elements(x, free);
+    bool dispatched = op.grouped != kNoAxis && !is_inner(x);
+    q.act.add(n * (x.dtype.bytes() + (f == Format::kNvfp4 ? 0.5625 : 1)),
+              dispatched ? static_cast<AxisId>(kTokens) : free);
+    program.ops.push_back(q);
+  }
+  // NVFP4's expert kernels gather their rows and apply the activation themselves (FlashInfer's fused mixture
+  // of experts).
+  bool inside_experts(const Op& op) const {
+    if (!p_.joins_narrowing || op.part != Part::kExpert ||
+        (op.kind != OpKind::kMap && op.kind != OpKind::kMove) || op.adds)
+      return false;
+    for (const Op& product : g_.ops) {
+      if (product.grouped == kNoAxis || product.kind != OpKind::kContract) continue;
+      if (g_.tensors[product.in[1]].dtype.format != Format::kNvfp4) continue;
+      if (std::find(op.out.begin(), op.out.end(), product.in.front()) != op.out.end()) return true;
+    }
+    return false;
+  }
+  // Whether the tensor is the output of a norm or activation that writes it.
+  bool made_by_a_map(TensorId t) const {
+    for (const Op& op : g_.ops)
+      if ((op.kind == OpKind::kMap || op.kind == OpKind::kReduce || op.kind == OpKind::kMove) &&
+          std::find(op.out.begin(), op.out.end(), t) != op.out.end())
+        return true;
+    return false;
+  }
+  // Whether the tensor lies between the two products of a feed-forward part.
+  bool is_inner(const Tensor& t) const {
+    for (AxisId axis : t.axes)
+      if (axis >= kFreeAxes && g_.axes[axis].name != "hidden") return true;
+    return false;
+  }
+
+  void contract(const Op& op, ProgramOp& out) {
+    const Tensor& y = g_.tensors[op.out.front()];
+    out.rows = y.axes.front();
+    double per_row = 0, inner = 1;
+    for (TensorId id : op.in) {
+      const Tensor& w = g_.tensors[id];
+      if (w.cls != TensorClass::kWeight) continue;
+      double n = w.copies;
+      for (AxisId axis : w.axes)
+        if (axis != op.grouped) n *= w.replicated ? g_.axes[axis].extent : local_[axis];
+      per_row += n;
+    }
+    double points = 1;
+    for (AxisId axis : g_.tensors[op.in.front()].axes)
+      if (axis >= kFreeAxes && !g_.axes[axis].points) inner *= local_[axis];
+    for (AxisId axis : y.axes)
+      if (axis >= kFreeAxes && g_.axes[axis].points) points *= local_[axis];
+    out.rows_each = points;
+    out.ops.add(2 * per_row * points, out.rows);
+    out.ops_absorbed = out.ops;
+    out.k_width = inner;
+    out.n_width = per_row / inner;
+    if (op.grouped != kNoAxis) {
+      out.grouped_extent = local_[op.grouped];
+      out.grouped_total = g_.axes[op.grouped].extent;
+      out.grouped_ranks = split_[op.grouped];
+    }
+  }
+
+  void attend(const Op& op, ProgramOp& out) {
+    double heads = local_[op.head_axis];
+    out.head_dim = (op.head_qk + op.head_v) / 2;
+    if (op.score_bytes > 0) out.act.add(heads * op.score_bytes, kScores);
+    out.ops.add(2 * heads * (op.head_qk + op.head_v), op.pairs);
+    out.ops_absorbed.add(
+        2 * heads *
+            ((op.absorbed_qk ? op.absorbed_qk : op.head_qk) + (op.absorbed_v ? op.absorbed_v : op.head_v)),
+        op.pairs);
+  }
+
+  void elementwise(const Op& op, ProgramOp& out) {
+    out.lanes = op.lanes;
+    if (op.ops_per_element == 0) return;
+    AxisId free;
+    double n = elements(g_.tensors[op.out.front()], free);
+    out.ops.add(n * op.ops_per_element, free);
+    out.ops_absorbed = out.ops;
+  }
+
+  // Ranks over which the output of a product or gather is a partial sum: those that divide an axis which the
+  // output does not have.
+  int divided(const Op& op) const {
+    int group = 1;
+    const Tensor& x = g_.tensors[op.in.front()];
+    const Tensor& y = g_.tensors[op.out.front()];
+    for (AxisId axis : x.axes)
+      if (axis >= kFreeAxes && split_[axis] > 1 &&
+          std::find(y.axes.begin(), y.axes.end(), axis) == y.axes.end())
+        group = std::max(group, split_[axis]);
+    if (op.kind == OpKind::kGather)
+      for (TensorId t : op.in)
+        for (AxisId axis : g_.tensors[t].axes)
+          if (axis >= kFreeAxes) group = std::max(group, split_[axis]);
+    // Partial sums of experts are summed by the combine when the experts themselves are divided.
+    return op.grouped != kNoAxis && p_.ep > 1 ? 1 : group;
+  }
+
+  // Whether an operator that adds takes this one's output: the sum over ranks can wait until after it.
+  bool added_later(const Op& op) const {
+    for (const Op& other : g_.ops)
+      if (other.adds && &other != &op &&
+          std::find(other.in.begin(), other.in.end(), op.out.front()) != other.in.end())
+        return true;
+    return false;
+  }
+
+  // A product over a divided axis leaves partial sums on each rank; they are summed once, after the additions
+  // that follow it.
+  void collective(const Op& op, const ProgramOp& of, Program& program) {
+    int group = 1;
+    Collective kind = Collective::kNone;
+    if (op.kind == OpKind::kContract || op.kind == OpKind::kGather) {
+      group = divided(op);
+    } else if (op.kind == OpKind::kMove && p_.ep > 1) {
+      if (p_.dp * p_.cp > 1)
+        kind = Collective::kAllToAll, group = p_.ep;
+      else if (op.adds)
+        group = p_.tp;
+    }
+    if (op.adds)
+      for (TensorId t : op.in)
+        if (auto it = partial_.find(t); it != partial_.end()) group = std::max(group, it->second);
+    if (kind == Collective::kNone && group > 1) {
+      if (added_later(op)) {
+        partial_[op.out.front()] = group;
+        return;
+      }
+      kind = Collective::kAllReduce;
+    }
+    // Logits divided over the vocabulary are gathered before sampling.
+    if (kind == Collective::kNone && op.part == Part::kHead && op.kind == OpKind::kContract) {
+      for (AxisId axis : g_.tensors[op.out.front()].axes)
+        if (axis >= kFreeAxes && split_[axis] > 1) kind = Collective::kAllGather, group = split_[axis];
+    }
+    if (kind == Collective::kNone || group <= 1) return;
+    ProgramOp c = collect(of, kind, group);
+    if (kind == Collective::kAllToAll) c.span = group * expert_tensor_ranks(p_);
+    // The routed rows travel once, whether they are counted at the sender or at the receiver.
+    TensorId payload = op.adds && kind == Collective::kAllToAll ? op.in.front() : op.out.front();
+    AxisId free;
+    double n = elements(g_.tensors[payload], free) * g_.tensors[payload].dtype.bytes();
+    c.link.add(n, free);
+    program.ops.push_back(c);
+  }
+
+  const Graph& g_;
+  const Plan& p_;
+  std::vector<double> local_;
+  std::vector<int> split_;
+  std::map<TensorId, int> partial_;  // outputs that still are partial sums, and over how many ranks
+};
+
+}  // namespace
+
+Program compile(const Graph& graph, const Plan& plan) {
+  check_plan(graph, plan);
+  return Compiler(graph, plan).run();
+}
+
+}  // namespace orrery::graph
