@@ -42,7 +42,7 @@ Status check(const AttentionArgs& a) {
   for (const auto& it : sizes)
     if (it.value < 0 || it.value > kMax) return bad(it.name, "must be in [0, 2^24]");
   if (a.dtype != DType::kBF16 && a.dtype != DType::kF16) return bad("dtype", "must be bf16 or f16");
-  if (a.dim != 64 && a.dim != 128) return bad("dim", "must be 64 or 128");
+  if (a.dim != 64 && a.dim != 128 && a.dim != 192 && a.dim != 256) return bad("dim", "must be 64, 128, 192 or 256");
   if (a.kv_heads == 0 ? a.heads != 0 : a.heads % a.kv_heads) return bad("kv_heads", "must divide heads");
   if (!std::isfinite(a.scale) || a.scale < 0) return bad("scale", "must be finite and not negative");
   if (a.window < 0 || (a.window > 0 && (!a.causal || a.sigmoid))) return bad("window", "must not be negative, and needs causal softmax");
@@ -51,7 +51,9 @@ Status check(const AttentionArgs& a) {
   if (!a.q_starts != !a.k_starts) return bad(a.q_starts ? "k_starts" : "q_starts", "is null while the other is not");
   if (!aligned(a.q_starts, 4)) return bad("q_starts", "is misaligned");
   if (!aligned(a.k_starts, 4)) return bad("k_starts", "is misaligned");
+  if (a.sigmoid && a.dim > 128) return bad("dim", "must be 64 or 128 with sigmoid");
   if (lengths && (a.window > 0 || a.sigmoid)) return bad(a.sigmoid ? "sigmoid" : "window", "is not for sequences of their own lengths");
+  if (Status s = check_near(a); !s.ok()) return s;
   if (a.batch == 0 || a.heads == 0 || a.seq_q == 0 || (lengths && a.q_rows == 0)) return {};
   if (lengths && a.k_rows == 0) return bad("k_rows", "must not be 0");
   if (a.seq_k == 0) return bad("seq_k", "must not be 0");
@@ -66,6 +68,22 @@ Status check(const AttentionArgs& a) {
   return {};
 }
 
+/// How many tiles and CTAs a cluster there are where keys are a sequence, and its tensor maps.
+bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
+  const bool lengths = a.q_starts;
+  p->q_tiles = int((a.seq_q + kQueries - 1) / kQueries);
+  // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
+  // Neighbours with a window see different keys at both ends, which a short window does not make up for.
+  if (a.dim > 128 || lengths || (mask == Mask::kWindow && a.window < 2048)) p->cluster = 1;
+  else p->cluster = mask == Mask::kNone ? (p->q_tiles > 1 ? 2 : 1) : (p->q_tiles >= 16 && a.dim == 128 ? 2 : 1);
+  const int kv_rows = attention_keys(int(a.dim), mask) / p->cluster;
+  const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
+  return encode(&p->q, a.q, a.dtype, a.q_strides, batch, queries, a.heads, a.dim, kQueries) &&
+         encode(&p->k, a.k, a.dtype, a.k_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
+         encode(&p->v, a.v, a.dtype, a.v_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
+         encode(&p->out, a.out, a.dtype, a.out_strides, batch, queries, a.heads, a.dim, 16);
+}
+
 }  // namespace
 
 Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
@@ -73,22 +91,14 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const bool lengths = a.q_starts;
   if (a.batch == 0 || a.heads == 0 || a.seq_q == 0 || (lengths && a.q_rows == 0)) return {};
   AttentionParams p{};
-  p.q_tiles = int((a.seq_q + 127) / 128);
-  // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
-  // Neighbours with a window see different keys at both ends, which a short window does not make up for.
-  p.cluster = lengths || (a.window > 0 && a.window < 2048) ? 1 : a.causal ? (p.q_tiles >= 16 && a.dim == 128 ? 2 : 1) : (p.q_tiles > 1 ? 2 : 1);
-  const int kv_rows = attention_keys(a.causal) / p.cluster;
-  const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
-  if (!encode(&p.q, a.q, a.dtype, a.q_strides, batch, queries, a.heads, a.dim, 128) ||
-      !encode(&p.k, a.k, a.dtype, a.k_strides, batch, keys, a.kv_heads, a.dim, kv_rows) ||
-      !encode(&p.v, a.v, a.dtype, a.v_strides, batch, keys, a.kv_heads, a.dim, kv_rows) ||
-      !encode(&p.out, a.out, a.dtype, a.out_strides, batch, queries, a.heads, a.dim, 16))
-    return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  const Mask mask = a.neighborhood.rank ? Mask::kNear : !a.causal ? Mask::kNone : a.window > 0 ? Mask::kWindow : Mask::kCausal;
+  if (!(mask == Mask::kNear ? plan_near(a, &p) : plan_sequence(a, mask, &p))) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.lse = a.lse, p.q_starts = a.q_starts, p.k_starts = a.k_starts, p.q_rows = int(a.q_rows), p.k_rows = int(a.k_rows);
-  p.rows_out = a.out, p.out_seq = a.out_strides.seq, p.out_head = a.out_strides.head;
+  p.rows_out = a.out, p.out_seq = a.out_strides.seq, p.out_head = a.out_strides.head, p.out_batch = a.out_strides.batch;
   p.batch = int(a.batch), p.heads = int(a.heads), p.seq_q = int(a.seq_q), p.seq_k = int(a.seq_k);
   p.heads_per_kv = int(a.heads / a.kv_heads);
   p.offset = int(a.seq_k - a.seq_q);
+  p.cluster = std::max(p.cluster, 1);
   const int64_t tiles = p.q_tiles * a.heads * a.batch;
   if (tiles > 1 << 30) return bad("batch", "times heads times seq_q is too large");
   p.tiles = int(tiles);
@@ -104,7 +114,9 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   const int blocks = std::min(sms, p.tiles) / p.cluster * p.cluster;
-  return launched(launch_attention(p, a.dtype, int(a.dim), a.causal, a.sigmoid, blocks, stream));
+  if (mask == Mask::kNear) return launched(launch_attention_near(p, a.dtype, int(a.dim), blocks, stream));
+  if (a.dim > 128) return launched(launch_attention_wide(p, a.dtype, int(a.dim), mask, blocks, stream));
+  return launched(launch_attention(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
 }
 
 }  // namespace orrery::kernels

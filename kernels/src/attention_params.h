@@ -5,9 +5,22 @@
 
 #include <cstdint>
 
+#include "fast_divide.h"
 #include "orrery/kernels.h"
 
 namespace orrery::kernels {
+
+enum class Mask { kNone, kCausal, kWindow, kNear };
+
+/// A neighbourhood mask (attention_near.cuh); axis 0 is the innermost, axes that are not there have one place.
+struct NearParams {
+  int extent[3], window[3];
+  FastDivide stride[3];
+  int q_log[3], k_log[3];       // boxes of 128 queries, of 128 keys: logs of their sides
+  int q_tiles[3];               // boxes of queries on each axis
+  FastDivide by_x, by_y;        // q_tiles[0] and [1]
+  uint32_t spread_x, spread_y;  // copy the bits of a line of keys to all lines of a plane; those of a plane to all planes
+};
 
 struct AttentionParams {
   CUtensorMap q, k, v, out;  // dims: dim, seq, head, batch
@@ -22,17 +35,25 @@ struct AttentionParams {
   int window;            // query i sees only the last so many of its keys; 0: all (causal)
   const int32_t *q_starts, *k_starts;  // sequences of their own lengths; null: all are seq_q and seq_k long
   int q_rows, k_rows;                  // of all sequences
-  void* rows_out;                      // likewise: out and its strides in elements
-  int64_t out_seq, out_head;
+  void* rows_out;                      // out and its strides in elements
+  int64_t out_seq, out_head, out_batch;
+  NearParams near;
   float scale_log2;      // softmax scale times log2(e); sigmoid: half the scale
   float bias;            // sigmoid: half of what is added to a score
 };
 
-/// Keys of one tile.
-constexpr int attention_keys(bool causal) { return causal ? 128 : 160; }
+constexpr int kQueries = 128;  // of a tile
+
+/// Keys of one tile: as many as shared memory and registers allow.
+constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask == Mask::kNone ? 160 : 128; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
-cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, bool causal, bool sigmoid, int blocks,
-                             cudaStream_t stream);
+cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
+cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
+
+/// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them. Errors: false where the driver refuses a map.
+bool plan_near(const AttentionArgs& a, AttentionParams* p);
+Status check_near(const AttentionArgs& a);
 
 }  // namespace orrery::kernels

@@ -1,17 +1,17 @@
 // Which tiles of queries a CTA of attention.cu works on, in which order, and which keys they see: asked by its producer and by its
 // consumers alike, so that they agree. S is attention.cu's Shape. Not here: what is done with a tile.
 #pragma once
+#include "attention_near.cuh"
 #include "attention_params.h"
 
 namespace orrery::kernels {
-
-constexpr int kQueries = 128;  // of a tile
 
 constexpr int kNoMore = -1, kSkip = -2;
 struct Work {
   int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
   int first = 0;                     // tile of keys
   int q_base = 0, k_base = 0, seq_q = 0, seq_k = 0, offset = 0;  // of the sequence, where each has its own length
+  NearTile near;                                                 // with a neighbourhood mask
 };
 
 /// Fills in where sequence `w.batch` lies.
@@ -39,16 +39,21 @@ __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
   const int units = pairs ? (rows + 1) / 2 : rows, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
   const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
   const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
-  if (t >= units * all_heads) return {0, 0, 0, kNoMore};
+  if (t >= units * all_heads) return Work{0, 0, 0, kNoMore};
   const int group = t / (p.head_group * units);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
   const int in_group = t - first * units, head = first + in_group % heads, unit = in_group / heads;
   const int row = pairs && i % 2 ? unit : rows - 1 - unit;
-  if (pairs && i % 2 && unit == rows - 1 - unit) return {0, 0, 0, kSkip};  // the middle one has no partner
+  if (pairs && i % 2 && unit == rows - 1 - unit) return Work{0, 0, 0, kSkip};  // the middle one has no partner
   Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head % p.heads, head / p.heads, 0};
   if constexpr (S::kLengths) {
     find_sequence(p, w);
-    if (w.row0 >= w.seq_q) return {0, 0, 0, kSkip};
+    if (w.row0 >= w.seq_q) return Work{0, 0, 0, kSkip};
+  }
+  if constexpr (S::kNear) {
+    w.near = NearTile(p.near, row);
+    w.key_tiles = w.near.count[0] * w.near.count[1] * w.near.count[2];
+    return w;
   }
   const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
   w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;

@@ -75,6 +75,7 @@ __device__ __forceinline__ Descriptor descriptor_mn_major(uint32_t addr, int lin
 #define ORK_L8 ORK_L4 ", %4, %5, %6, %7"
 #define ORK_L16 ORK_L8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define ORK_L32 ORK_L16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define ORK_L40 ORK_L32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define ORK_L48 ORK_L32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define ORK_L64 ORK_L48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define ORK_L80 ORK_L64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
@@ -93,6 +94,7 @@ __device__ __forceinline__ Descriptor descriptor_mn_major(uint32_t addr, int lin
 #define ORK_REGS8 ORK_R8(0)
 #define ORK_REGS16 ORK_R16(0)
 #define ORK_REGS32 ORK_R32(0)
+#define ORK_REGS40 ORK_R32(0), ORK_R8(32)
 #define ORK_REGS48 ORK_R32(0), ORK_R16(32)
 #define ORK_REGS64 ORK_R64(0)
 #define ORK_REGS80 ORK_R64(0), ORK_R16(64)
@@ -142,6 +144,7 @@ __device__ __forceinline__ void wgmma_ss(float (&d)[kN / 2], uint64_t da, uint64
   ORK_CASE16(16, 8, "8", "9", "10", "11", "12")
   ORK_CASE16(32, 16, "16", "17", "18", "19", "20")
   ORK_CASE16(64, 32, "32", "33", "34", "35", "36")
+  ORK_CASE16(80, 40, "40", "41", "42", "43", "44")
   ORK_CASE16(96, 48, "48", "49", "50", "51", "52")
   ORK_CASE16(128, 64, "64", "65", "66", "67", "68")
   ORK_CASE16(160, 80, "80", "81", "82", "83", "84")

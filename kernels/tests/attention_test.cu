@@ -2,6 +2,8 @@
 //
 // Bound for one element: the probabilities are rounded to the operand type (u), the sum of exponentials and the scores
 // are f32; so |error| <= (u + 2e-4) * sum p |v| plus one rounding of the result. Scores are kept below about 20.
+#include <algorithm>
+
 #include "check.h"
 
 using namespace orrery::kernels;
@@ -15,7 +17,30 @@ struct Case {
   bool causal, packed;  // packed: q, k, v interleaved in one tensor of 3 x heads
   int64_t window = 0;
   bool sigmoid = false;
+  Neighborhood near = {};
 };
+
+/// The keys that query i sees, by the definition of the masks.
+std::vector<int64_t> keys_of(const Case& c, int64_t i) {
+  std::vector<int64_t> keys;
+  if (c.near.rank == 0) {
+    const int64_t end = c.causal ? std::max<int64_t>(0, std::min(c.seq_k, i + c.seq_k - c.seq_q + 1)) : c.seq_k;
+    for (int64_t j = c.window ? std::max<int64_t>(0, end - c.window) : 0; j < end; j++) keys.push_back(j);
+    return keys;
+  }
+  const Neighborhood& n = c.near;
+  keys.push_back(0);
+  for (int a = 0, inner = int(c.seq_q); a < n.rank; a++) {
+    inner /= int(n.extent[a]);
+    const int64_t place = i / inner % n.extent[a], middle = std::min(place / n.stride[a] * n.stride[a] + n.stride[a] / 2, n.extent[a] - 1);
+    const int64_t start = std::clamp<int64_t>(middle - n.window[a] / 2, 0, n.extent[a] - n.window[a]);
+    std::vector<int64_t> next;
+    for (int64_t base : keys)
+      for (int64_t j = start; j < start + n.window[a]; j++) next.push_back(base + j * inner);
+    keys = next;
+  }
+  return keys;
+}
 
 void run(const Case& c) {
   check::Random random(c.seq_q * 7 + c.seq_k + c.dim);
@@ -35,7 +60,7 @@ void run(const Case& c) {
   a.q_strides = {c.seq_q * pitch_q, pitch_q, c.dim};
   a.k_strides = a.v_strides = {c.seq_k * pitch_k, pitch_k, c.dim};
   a.out_strides = {c.seq_q * c.heads * c.dim, c.heads * c.dim, c.dim};
-  a.causal = c.causal, a.scale = 0.2f, a.window = c.window, a.sigmoid = c.sigmoid;
+  a.causal = c.causal, a.scale = 0.2f, a.window = c.window, a.sigmoid = c.sigmoid, a.neighborhood = c.near;
   if (c.sigmoid) a.sigmoid_bias = -2.5f, a.lse = nullptr;
   STATUS_OK(attention_forward(a, nullptr));
   CUDA_OK(cudaDeviceSynchronize());
@@ -44,32 +69,34 @@ void run(const Case& c) {
   const unsigned char* hk = c.packed ? q.data() + c.heads * c.dim * 2 : k.data();
   const unsigned char* hv = c.packed ? q.data() + 2 * c.heads * c.dim * 2 : v.data();
   const double u = check::unit_roundoff(c.t);
-  char what[160];
-  std::snprintf(what, sizeof what, "type %d batch %lld heads %lld/%lld seq %lld/%lld dim %lld causal %d window %lld sigmoid %d", int(c.t), (long long)c.batch,
-                (long long)c.heads, (long long)c.kv_heads, (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal, (long long)c.window, c.sigmoid);
+  char what[200];
+  std::snprintf(what, sizeof what, "type %d batch %lld heads %lld/%lld seq %lld/%lld dim %lld causal %d window %lld sigmoid %d axes %d", int(c.t), (long long)c.batch,
+                (long long)c.heads, (long long)c.kv_heads, (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal, (long long)c.window, c.sigmoid, c.near.rank);
   check::parallel(c.batch * c.heads, [&](int64_t bh) {
     const int64_t b = bh / c.heads, h = bh % c.heads, kvh = h / (c.heads / c.kv_heads);
     const int64_t every = c.seq_q > 600 ? 37 : 1;
     for (int64_t i = bh % every; i < c.seq_q; i += every) {
-      const int64_t keys = c.causal ? std::max<int64_t>(0, std::min(c.seq_k, i + c.seq_k - c.seq_q + 1)) : c.seq_k;
-      const int64_t from = c.window ? std::max<int64_t>(0, keys - c.window) : 0;
+      const std::vector<int64_t> seen = keys_of(c, i);
+      const int64_t keys = int64_t(seen.size());
       std::vector<double> p(keys);
       double top = -INFINITY, sum = 0;
-      for (int64_t j = from; j < keys; j++) {
+      for (int64_t e = 0; e < keys; e++) {
+        const int64_t j = seen[e];
         double s = 0;
         for (int64_t d = 0; d < c.dim; d++)
           s += check::to_double(q.data(), (b * c.seq_q + i) * pitch_q + h * c.dim + d, c.t) *
                check::to_double(hk, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
-        p[j] = s * double(a.scale), top = std::max(top, p[j]);
+        p[e] = s * double(a.scale), top = std::max(top, p[e]);
       }
-      for (int64_t j = from; j < keys; j++) sum += p[j] = c.sigmoid ? 1 / (1 + std::exp(-p[j] - double(a.sigmoid_bias))) : std::exp(p[j] - top);
+      for (double& x : p) sum += x = c.sigmoid ? 1 / (1 + std::exp(-x - double(a.sigmoid_bias))) : std::exp(x - top);
       if (c.sigmoid) sum = 1;  // rows are not normalised
       else if (const float l = got_lse[bh * c.seq_q + i]; keys) check::expect_near(l, top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, bh, i);
       else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
       for (int64_t d = 0; d < c.dim; d++) {
         double want = 0, mass = 0, slack = 0;
-        for (int64_t j = from; j < keys; j++) {
-          const double t = p[j] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
+        for (int64_t e = 0; e < keys; e++) {
+          const int64_t j = seen[e];
+          const double t = p[e] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
           want += t, mass += std::fabs(t);
           // tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
           slack += c.sigmoid ? 2.6e-4 * std::fabs(check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t)) : 0;
@@ -253,6 +280,11 @@ void refusals() {
   NAMES(with([](AttentionArgs& h) { h.out = nullptr; }), "out");
   NAMES(with([](AttentionArgs& h) { h.k = static_cast<const char*>(h.k) + 2; }), "k");
   NAMES(with([](AttentionArgs& h) { h.dim = 80; }), "dim");
+  NAMES(with([](AttentionArgs& h) { h.neighborhood = {4}; }), "neighborhood.rank");
+  NAMES(with([](AttentionArgs& h) { h.neighborhood = {1, {16}, {17}}; }), "neighborhood.window");
+  NAMES(with([](AttentionArgs& h) { h.neighborhood = {1, {16}, {5}, {6}}; }), "neighborhood.stride");
+  NAMES(with([](AttentionArgs& h) { h.neighborhood = {2, {3, 5}, {3, 5}}; }), "seq_q");
+  NAMES(with([](AttentionArgs& h) { h.neighborhood = {1, {16}, {5}}, h.causal = true; }), "neighborhood");
   NAMES(with([](AttentionArgs& h) { h.kv_heads = 3; }), "kv_heads");
   NAMES(with([](AttentionArgs& h) { h.dtype = DType::kF32; }), "dtype");
   NAMES(with([](AttentionArgs& h) { h.seq_q = -1; }), "seq_q");
@@ -278,7 +310,11 @@ int main(int argc, char** argv) {
                              {B, 1, 2, 2, 260, 100, 128, true, false}, {H, 2, 2, 2, 77, 77, 64, true, true}, {B, 1, 1, 1, 2100, 2100, 128, true, false},
                              {B, 1, 1, 1, 2100, 2300, 128, true, false, 2049}, {B, 1, 43, 43, 260, 64, 64, false, false},
                              {B, 1, 2, 1, 300, 400, 128, true, false, 70}, {H, 1, 1, 1, 290, 290, 64, true, false, 129}, {B, 1, 2, 2, 140, 300, 128, false, false, 0, true},
-                             {H, 1, 2, 1, 200, 200, 64, true, false, 0, true}};
+                             {H, 1, 2, 1, 200, 200, 64, true, false, 0, true},
+                             {B, 1, 2, 1, 200, 300, 192, true, false}, {H, 1, 1, 1, 140, 170, 256, false, false}, {B, 1, 1, 1, 300, 100, 256, true, false},
+                             {B, 2, 2, 1, 300, 300, 64, false, false, 0, false, {1, {300}, {70}, {3}}},
+                             {H, 2, 2, 2, 19 * 37, 19 * 37, 128, false, false, 0, false, {2, {19, 37}, {5, 13}, {1, 4}}},
+                             {B, 2, 1, 1, 6 * 7 * 18, 6 * 7 * 18, 64, false, false, 0, false, {3, {6, 7, 18}, {3, 4, 5}, {1, 2, 5}}}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})
@@ -296,6 +332,19 @@ int main(int argc, char** argv) {
         for (bool causal : {false, true})
           for (int64_t n : {1, 257, 1024, 3000}) cases.push_back({t, 2, 4, 2, n, n, dim, causal, false, 0, true});
       }
+  if (!small)
+    for (DType t : {B, H}) {
+      for (int64_t dim : {192, 256})
+        for (bool causal : {false, true})
+          for (int64_t n : {1, 129, 1000}) cases.push_back({t, 2, 4, 2, n, n + (n > 500 ? 77 : 0), dim, causal, false}), cases.push_back({t, 1, 2, 2, 900, n, dim, true, false, 1 + n / 3});
+      for (int64_t dim : {64, 128})
+        for (const Neighborhood& n : {Neighborhood{1, {1}, {1}, {1}}, Neighborhood{1, {2000}, {129}, {16}}, Neighborhood{1, {777}, {777}, {1}}, Neighborhood{2, {40, 50}, {13, 13}, {1, 1}},
+                                      Neighborhood{2, {33, 64}, {32, 16}, {8, 16}}, Neighborhood{2, {3, 700}, {1, 90}, {1, 1}}, Neighborhood{3, {5, 20, 24}, {5, 7, 9}, {2, 2, 4}},
+                                      Neighborhood{3, {16, 16, 16}, {8, 8, 8}, {4, 4, 8}}}) {
+          const int64_t places = n.extent[0] * n.extent[1] * n.extent[2];
+          cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, false, n});
+        }
+    }
   for (const Case& c : cases) run(c);
   for (DType t : {B, H})
     for (bool causal : {false, true}) {

@@ -236,6 +236,14 @@ Status unpack(void* out, const void* in, const StridedLayout& layout, cudaStream
 
 // --- attention --------------------------------------------------------------------------------------------
 
+/// A neighbourhood on a grid of tokens: a query sees the `window` places around it on each axis, all inside the grid: at an edge
+/// the window is moved, not cut. The queries of each `stride` on an axis share the window of the middle one. Axes as in an
+/// array: the last is innermost; rank 0: no neighbourhood.
+struct Neighborhood {
+  int rank = 0;
+  int64_t extent[3] = {1, 1, 1}, window[3] = {1, 1, 1}, stride[3] = {1, 1, 1};
+};
+
 /// q: batch x seq_q x heads x dim, k and v: batch x seq_k x kv_heads x dim, out like q (strides in elements,
 /// dim contiguous); kv_heads divides heads. out = softmax(scale * q k' [+ causal mask]) v.
 /// causal: query i sees keys up to i + seq_k - seq_q. lse (may be null): batch x heads x seq_q, natural log.
@@ -244,7 +252,7 @@ struct AttentionArgs {
   void* out = nullptr;
   float* lse = nullptr;
   DType dtype = DType::kBF16;  // bf16 or f16
-  int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // dim 64 or 128
+  int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // dim 64, 128, 192 or 256
   struct Strides {
     int64_t batch = 0, seq = 0, head = 0;
   } q_strides, k_strides, v_strides, out_strides;
@@ -257,7 +265,10 @@ struct AttentionArgs {
   // window only. A key that is not finite may reach the outputs of the sequence before its own.
   const int32_t *q_starts = nullptr, *k_starts = nullptr;
   int64_t q_rows = 0, k_rows = 0;
-  bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse
+  // Not with causal, sigmoid or sequences of their own lengths; dim 64 or 128; batches dense (the stride of a batch is that of its
+  // places). Keys outside of the windows are not seen, but where they are not finite they may reach outputs of the batch before.
+  Neighborhood neighborhood;
+  bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse; dim 64 or 128
   float sigmoid_bias = 0.f;
 };
 Status attention_forward(const AttentionArgs& args, cudaStream_t stream);

@@ -1,0 +1,332 @@
+// Attention forward: softmax(scale Q K') V by tiles of 128 queries, for head dimensions 64, 128, 192 and 256; or sigmoid(...) V,
+// which has no maximum to follow and nothing to rescale; masks: causal, causal within a window, and neighbourhoods on a grid of
+// tokens (attention_near.cuh); sequences of one length, or of their own lengths one after the other.
+//
+// A persistent CTA has a producer thread and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
+// in tiles of 80 to 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
+// In a cluster of two, the CTAs take neighbouring tiles of queries of one head: each loads half of every tile of keys and
+// values and multicasts it, which halves what is read from L2. Queries have two buffers where there is room, so that one warpgroup starts its next tile while the other stores its last.
+// Two overlaps hide the exponentials, which the tensor core must not wait for:
+//
+//   within a warpgroup    S = Q K'(next) and O += P V(this) are issued together; the softmax of the next tile runs while
+//                         O += P V is still multiplying. Where Q has two buffers the next tile may be the first of the next
+//                         queries, so that the end of one tile of queries hides behind the start of another.
+//   between warpgroups    `turn` barriers let one issue its products while the other is at its softmax.
+//
+// P never leaves the registers: the accumulator layout of S is the operand layout of A, two columns to a register.
+//
+// Shared memory: Q twice, [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
+// The finished O leaves through the rows of Q that the warp itself has read.
+//
+// Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
+#pragma once
+#include <type_traits>
+
+#include "attention_params.h"
+#include "attention_store.cuh"
+#include "attention_view.cuh"
+#include "ptx.cuh"
+#include "wgmma.cuh"
+
+namespace orrery::kernels {
+
+constexpr int kThreads = 384;
+
+template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_, bool kLengths_ = false>
+struct Shape {
+  using T = T_;
+  static constexpr int kCluster = kCluster_;
+  static constexpr bool kLengths = kLengths_;  // sequences of their own lengths
+  static constexpr int kDim = kDim_, kSlabs = kDim / 64, kStages = 2;
+  static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow, kNear = kMask_ == Mask::kNear;
+  static constexpr bool kSigmoid = kSigmoid_;
+  static constexpr int kKeys = attention_keys(kDim, kMask_);
+  static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
+  static constexpr int kBytesQ = kSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
+  static constexpr int kBuffersQ = 2 * kBytesQ + 2 * kStages * kBytesKv + 1280 <= 232448 ? 2 : 1;
+  static constexpr int kShared = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
+};
+
+template <class S>
+struct Shared {
+  uint32_t q, k, v, q_full, q_empty, k_full, k_empty, v_full, v_empty;
+  __device__ __forceinline__ explicit Shared(uint32_t raw) {
+    q = (raw + 1023) / 1024 * 1024;
+    k = q + S::kBuffersQ * S::kBytesQ;
+    v = k + S::kStages * S::kBytesKv;
+    q_full = v + S::kStages * S::kBytesKv;
+    q_empty = q_full + 16;
+    k_full = q_full + 32, k_empty = k_full + 8 * S::kStages;
+    v_full = k_empty + 8 * S::kStages, v_empty = v_full + 8 * S::kStages;
+  }
+  __device__ __forceinline__ void init() const {
+    for (int s = 0; s < 2; s++) ptx::mbarrier_init(q_full + 8 * s, 1), ptx::mbarrier_init(q_empty + 8 * s, 8);
+    for (int s = 0; s < S::kStages; s++) {
+      ptx::mbarrier_init(k_full + 8 * s, 1), ptx::mbarrier_init(v_full + 8 * s, 1);
+      ptx::mbarrier_init(k_empty + 8 * s, 8 * S::kCluster), ptx::mbarrier_init(v_empty + 8 * s, 8 * S::kCluster);
+    }
+    ptx::fence_mbarrier_init();
+  }
+};
+
+struct Place {
+  uint32_t stage = 0, phase = 0;
+  template <int kStages>
+  __device__ __forceinline__ void next() {
+    if (++stage == kStages) stage = 0, phase ^= 1;
+  }
+};
+
+template <class S, int kRows>
+__device__ __forceinline__ void load_tile(const CUtensorMap* map, uint32_t dst, uint32_t bar, int row, int head,
+                                          int batch, uint64_t hint) {
+  ptx::mbarrier_arrive_expect_tx(bar, S::kSlabs * kRows * 128);
+#pragma unroll
+  for (int slab = 0; slab < S::kSlabs; slab++)
+    ptx::tma_load_4d(dst + slab * kRows * 128, map, bar, slab * 64, row, head, batch, hint);
+}
+
+/// A box of tokens of a grid, the first at these places.
+template <class S>
+__device__ __forceinline__ void load_box(const CUtensorMap* map, uint32_t dst, uint32_t bar, int x, int y, int z, int head, uint64_t hint) {
+  ptx::mbarrier_arrive_expect_tx(bar, S::kSlabs * 128 * 128);
+#pragma unroll
+  for (int slab = 0; slab < S::kSlabs; slab++) ptx::tma_load_5d(dst + slab * 128 * 128, map, bar, slab * 64, x, y, z, head, hint);
+}
+
+/// This CTA's share of a tile of keys or values, to all of the cluster.
+template <class S>
+__device__ __forceinline__ void load_shared_tile(const CUtensorMap* map, uint32_t dst, uint32_t bar, int row, int head, int batch) {
+  if constexpr (S::kCluster == 1) {
+    load_tile<S, S::kKeys>(map, dst, bar, row, head, batch, ptx::kEvictLast);
+  } else {
+    constexpr int kRows = S::kKeys / S::kCluster;
+    const int first = int(blockIdx.x) % S::kCluster * kRows;
+    ptx::mbarrier_arrive_expect_tx(bar, S::kBytesKv);
+#pragma unroll
+    for (int slab = 0; slab < S::kSlabs; slab++)
+      ptx::tma_load_4d_multicast(dst + slab * S::kSlabKv + first * 128, map, bar, slab * 64, row + first, head, batch,
+                                 (1 << S::kCluster) - 1, ptx::kEvictLast);
+  }
+}
+
+/// Gives a stage back to every producer that writes into it; lane i of a warp tells CTA i.
+template <class S>
+__device__ __forceinline__ void release(uint32_t bar) {
+  if (threadIdx.x % 32 >= S::kCluster) return;
+  if constexpr (S::kCluster == 1) ptx::mbarrier_arrive(bar);
+  else ptx::mbarrier_arrive_cluster(ptx::mapa(bar, threadIdx.x % 32));
+}
+
+/// Loads what the consumers ask for in their order: a tile's keys run one tile ahead of the values, across tiles of queries too.
+template <class S>
+__device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
+  Place q, k, v;
+  Work w, before;  // before: whose last tile of values is still to be loaded
+  NearWalk at_k, at_v;
+  bool pending = false;
+  const auto load = [&](const CUtensorMap* map, uint32_t dst, uint32_t bar, const Work& of, int j, NearWalk& at) {
+    const int kv_head = of.head / p.heads_per_kv;
+    if constexpr (S::kNear) {
+      load_box<S>(map, dst, bar, at.key(p.near, of.near, 0), at.key(p.near, of.near, 1), at.key(p.near, of.near, 2) + of.batch * p.near.extent[2], kv_head,
+                  ptx::kEvictLast);
+      at.back(of.near);
+    } else {
+      load_shared_tile<S>(map, dst, bar, of.k_base + j * S::kKeys, kv_head, S::kLengths ? 0 : of.batch);
+    }
+  };
+  const auto load_values = [&](const Work& of, int j) {
+    ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
+    load(&p.v, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, of, j, at_v);
+    v.template next<S::kStages>();
+  };
+  for (int i = 0;; i++) {
+    w = work_at<S>(p, i);
+    if (w.key_tiles == kNoMore) break;
+    if (w.key_tiles <= w.first) continue;  // none, or one whose queries see no key
+    if (pending && S::kBuffersQ == 1) load_values(before, before.first);
+    const uint32_t q_full = shared.q_full + 8 * q.stage, to = shared.q + q.stage * S::kBytesQ;
+    ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
+    if constexpr (S::kNear)
+      load_box<S>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + w.batch * p.near.extent[2], w.head, ptx::kEvictFirst);
+    else
+      load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, S::kLengths ? 0 : w.batch, ptx::kEvictFirst);
+    q.template next<S::kBuffersQ>();
+    if constexpr (S::kNear) at_k = NearWalk(w.near);
+    for (int j = w.key_tiles - 1; j >= w.first; j--) {
+      ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
+      load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, w, j, at_k);
+      k.template next<S::kStages>();
+      if (j + 1 < w.key_tiles) load_values(w, j + 1);
+      else {
+        if (pending && S::kBuffersQ > 1) load_values(before, before.first);
+        if constexpr (S::kNear) at_v = NearWalk(w.near);
+      }
+    }
+    before = w, pending = true;
+  }
+  if (pending) load_values(before, before.first);
+}
+
+template <class S>
+__device__ __forceinline__ void issue_scores(float (&s)[S::kKeys / 2], uint32_t q, uint32_t k) {
+  const ptx::Descriptor dq = ptx::descriptor_k_major(q), dk = ptx::descriptor_k_major(k);
+#pragma unroll
+  for (int j = 0; j < S::kDim / 16; j++)
+    wgmma_ss<typename S::T, typename S::T, S::kKeys, 0, 0>(
+        s, dq.at(j / 4 * S::kSlabQ + j % 4 * ptx::kStepKMajor), dk.at(j / 4 * S::kSlabKv + j % 4 * ptx::kStepKMajor), j > 0);
+  ptx::wgmma_commit_group();
+}
+
+template <class S>
+__device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint32_t (&probabilities)[S::kKeys / 16][4],
+                                             uint32_t v) {
+  const ptx::Descriptor dv = ptx::descriptor_mn_major(v, S::kKeys);
+#pragma unroll
+  for (int j = 0; j < S::kKeys / 16; j++)
+    wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], dv.at(j * ptx::kStepMnMajor), 1);
+  ptx::wgmma_commit_group();
+}
+
+template <class S>
+__device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S>& shared) {
+  const int group = threadIdx.x / 128 - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
+  constexpr int kKeys = S::kKeys;
+  Place q, k, v;
+  Queue<S> queue(p);
+  Work w;
+  float o[S::kDim / 2], s[kKeys / 2], rescale[2];
+  uint32_t probabilities[kKeys / 16][4], queries = 0;  // queries: which buffer holds those of w
+  Softmax softmax;
+  const auto begin = [&]() __attribute__((always_inline)) {  // on the queries of w
+    ptx::mbarrier_wait(shared.q_full + 8 * q.stage, q.phase);
+    queries = q.stage, softmax = Softmax();
+    q.template next<S::kBuffersQ>();
+  };
+  const auto scores = [&]() __attribute__((always_inline)) {
+    issue_scores<S>(s, shared.q + queries * S::kBytesQ + group * 64 * 128, shared.k + k.stage * S::kBytesKv);
+  };
+  const auto end = [&](const Work& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
+    finish<S>(p, of, o, sums, shared.q + buffer * S::kBytesQ + warp_row * 128, warp_row);
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
+  };
+  // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling.
+  const auto weigh = [&](View<S>& view, int tile) __attribute__((always_inline)) {
+    view.mask(p, w, s, tile);
+    if constexpr (S::kSigmoid) take_sigmoid(s, p.scale_log2, p.bias);
+    else softmax.take(s, p.scale_log2, rescale);
+  };
+  if (group == 1) ptx::bar_arrive(2, 256);  // the first turn is group 0's
+  bool more = queue.next(w);
+  while (more) {  // once, where Q has two buffers
+#pragma unroll
+    for (int i = 0; i < S::kDim / 2; i++) o[i] = 0.f;
+    View<S> view(p, w, group);
+    begin();
+    int j = w.key_tiles - 1;
+    ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
+    ptx::bar_sync(2 + group, 256);
+    ptx::wgmma_fence();
+    scores();
+    ptx::bar_arrive(3 - group, 256);
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_pin(s);
+    release<S>(shared.k_empty + 8 * k.stage);
+    k.template next<S::kStages>();
+    weigh(view, j);
+    pack<typename S::T>(probabilities, s);
+    Work done = w;
+    Softmax sums;
+    uint32_t buffer = queries;
+    for (;;) {
+      const bool last = j == w.first;  // of the keys of w: the next scores are those of other queries
+      done = w, buffer = queries, sums = softmax;
+      if (last) {
+        more = S::kBuffersQ > 1 && queue.next(w);
+        if (!more) break;
+        view = View<S>(p, w, group);
+        begin();
+        j = w.key_tiles;
+      }
+      j--;
+      ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
+      ptx::bar_sync(2 + group, 256);
+      ptx::wgmma_fence();
+      scores();
+      ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
+      ptx::wgmma_fence();
+      issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
+      ptx::bar_arrive(3 - group, 256);
+      ptx::wgmma_wait_group<1>();
+      ptx::wgmma_pin(s);
+      release<S>(shared.k_empty + 8 * k.stage);
+      k.template next<S::kStages>();
+      weigh(view, j);
+      ptx::wgmma_wait_group<0>();
+      ptx::wgmma_pin(o);
+      release<S>(shared.v_empty + 8 * v.stage);
+      v.template next<S::kStages>();
+      if (last) {
+        end(done, sums, buffer);
+#pragma unroll
+        for (int i = 0; i < S::kDim / 2; i++) o[i] = 0.f;
+      } else {
+#pragma unroll
+        for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
+      }
+      pack<typename S::T>(probabilities, s);
+    }
+    ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
+    ptx::wgmma_fence();
+    issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_pin(o);
+    release<S>(shared.v_empty + 8 * v.stage);
+    v.template next<S::kStages>();
+    end(done, sums, buffer);
+    if (S::kBuffersQ == 1) more = queue.next(w);
+  }
+  if (group == 0) ptx::bar_sync(2, 256);  // takes the arrival that nobody waits for
+}
+
+template <class S>
+__global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__ AttentionParams p) {
+  extern __shared__ uint8_t raw[];
+  const Shared<S> shared(ptx::smem_address(raw));
+  if (threadIdx.x == 0) {
+    ptx::prefetch_tensormap(&p.q);
+    ptx::prefetch_tensormap(&p.k);
+    ptx::prefetch_tensormap(&p.v);
+    shared.init();
+  }
+  __syncthreads();
+  if (S::kCluster > 1) ptx::cluster_sync();
+  ptx::griddepcontrol_launch_dependents();
+  ptx::griddepcontrol_wait();
+  if (threadIdx.x < 128) {
+    ptx::setmaxnreg_dec<24>();
+    if (threadIdx.x == 0) produce<S>(p, shared);
+    __syncwarp();
+  } else {
+    ptx::setmaxnreg_inc<240>();
+    consume<S>(p, shared);
+  }
+  if (S::kCluster > 1) ptx::cluster_sync();  // a CTA must not end while its peer may write to it
+}
+
+template <class S>
+cudaError_t launch(const AttentionParams& p, int blocks, cudaStream_t stream) {
+  const auto kernel = attention<S>;
+  if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kShared)) return e;
+  cudaLaunchAttribute attribute[2];
+  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[0].val.programmaticStreamSerializationAllowed = 1;
+  attribute[1].id = cudaLaunchAttributeClusterDimension;
+  attribute[1].val.clusterDim = {S::kCluster, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks), config.blockDim = dim3(kThreads), config.dynamicSmemBytes = S::kShared, config.stream = stream;
+  config.attrs = attribute, config.numAttrs = S::kCluster > 1 ? 2 : 1;
+  return cudaLaunchKernelEx(&config, kernel, p);
+}
+
+}  // namespace orrery::kernels

@@ -1,0 +1,97 @@
+// Neighbourhood masks on the device: where a query's window lies, which tiles of keys a tile of queries needs, and which
+// keys of such a tile each of a thread's two rows sees.
+//
+// Tokens are places of a grid of one to three axes, axis 0 innermost. Tiles of queries and of keys are boxes of 128 places,
+// powers of two on each axis, cut out by five-dimensional tensor maps; tiles of keys begin where the first window of the
+// tile of queries begins, so that the count of tiles on an axis is the fewest that the windows allow. A thread holds 32 keys
+// of each of its rows; they are 32 bits, and a window is an interval of them on each axis.
+//
+// Source of the windows: Hassani et al., "Neighborhood Attention Transformer" (2023) and "Generalized Neighborhood
+// Attention" (2025): the queries of a group of `stride` share the window of its middle, which is moved inside at the edges.
+#pragma once
+#include "attention_params.h"
+
+namespace orrery::kernels {
+
+/// First key of the window of a query, on one axis.
+__device__ __forceinline__ int near_start(const NearParams& n, int axis, int query) {
+  const int stride = n.stride[axis].divisor, middle = min(int(n.stride[axis].divide(query)) * stride + stride / 2, n.extent[axis] - 1);
+  return min(max(middle - n.window[axis] / 2, 0), n.extent[axis] - n.window[axis]);
+}
+
+/// A tile of queries: its first place, and the tiles of keys that its windows need.
+struct NearTile {
+  int query[3], low[3], count[3];
+  NearTile() = default;
+  __device__ __forceinline__ NearTile(const NearParams& n, int tile) {
+    const int row = n.by_x.divide(tile), plane = n.by_y.divide(row);
+    const int at[3] = {tile - row * n.q_tiles[0], row - plane * n.q_tiles[1], plane};
+#pragma unroll
+    for (int a = 0; a < 3; a++) {
+      query[a] = at[a] << n.q_log[a];
+      low[a] = near_start(n, a, query[a]);
+      const int end = near_start(n, a, min(query[a] + (1 << n.q_log[a]), n.extent[a]) - 1) + n.window[a];
+      count[a] = (end - low[a] + (1 << n.k_log[a]) - 1) >> n.k_log[a];
+    }
+  }
+};
+
+/// The tiles of keys of a NearTile, from the last to the first.
+struct NearWalk {
+  int at[3];
+  NearWalk() = default;
+  __device__ __forceinline__ explicit NearWalk(const NearTile& t) : at{t.count[0] - 1, t.count[1] - 1, t.count[2] - 1} {}
+  __device__ __forceinline__ void back(const NearTile& t) {
+    if (--at[0] >= 0) return;
+    at[0] = t.count[0] - 1;
+    if (--at[1] >= 0) return;
+    at[1] = t.count[1] - 1, at[2]--;
+  }
+  /// The first key of this tile on an axis.
+  __device__ __forceinline__ int key(const NearParams& n, const NearTile& t, int axis) const { return t.low[axis] + (at[axis] << n.k_log[axis]); }
+};
+
+/// Place on an axis of row r of a tile of queries, counted from the tile's first.
+__device__ __forceinline__ int near_place(const NearParams& n, int axis, int r) {
+  return r >> (axis > 0 ? n.q_log[0] : 0) + (axis > 1 ? n.q_log[1] : 0) & (1 << n.q_log[axis]) - 1;
+}
+
+/// The windows of a thread's two rows.
+struct NearView {
+  int start[2][3];
+  NearView() = default;
+  __device__ __forceinline__ NearView(const NearParams& n, const NearTile& t, int row) {
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+      for (int a = 0; a < 3; a++) start[h][a] = near_start(n, a, t.query[a] + near_place(n, a, row + 8 * h));
+  }
+  /// Bits below `count`; all of them from 32 on.
+  __device__ static __forceinline__ uint32_t below(int count) { return count >= 32 ? ~0u : (1u << count) - 1; }
+  /// Which of the thread's keys row h sees: bit e is its e-th key of that row.
+  __device__ __forceinline__ uint32_t seen(const NearParams& n, const NearTile& t, const NearWalk& walk, int h) const {
+    int from[3], to[3];
+#pragma unroll
+    for (int a = 0; a < 3; a++) {
+      const int first = start[h][a] - walk.key(n, t, a), width = 1 << n.k_log[a];
+      from[a] = min(max(first, 0), width), to[a] = min(max(first + n.window[a], 0), width);
+    }
+    // Of eight keys side by side a thread has two neighbours; width / 4 bits are a line of keys.
+    const int pair = threadIdx.x % 4 * 2, line = n.k_log[0] - 2, plane = line + n.k_log[1];
+    const auto before = [&](int x) { return (x & ~7) / 4 + min(max(x % 8 - pair, 0), 2); };
+    uint32_t bits = (below(before(to[0])) & ~below(before(from[0]))) * n.spread_x;
+    bits = (bits & below(to[1] << line) & ~below(from[1] << line)) * n.spread_y;
+    return bits & below(to[2] << plane) & ~below(from[2] << plane);
+  }
+};
+
+/// Hides the keys whose bit is not set.
+template <int kCount>
+__device__ __forceinline__ void hide_unseen(float (&s)[kCount], const uint32_t (&seen)[2]) {
+  static_assert(kCount == 64);
+#pragma unroll
+  for (int i = 0; i < kCount; i++)
+    if (!(seen[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1)) s[i] = -INFINITY;
+}
+
+}  // namespace orrery::kernels

@@ -1,0 +1,40 @@
+// Which keys of a tile a thread's two rows see, whatever the mask. S is attention_kernel.cuh's Shape.
+#pragma once
+#include "attention_weights.cuh"
+#include "attention_work.cuh"
+
+namespace orrery::kernels {
+
+/// What of a tile of queries decides which keys this thread's two rows see.
+template <class S>
+struct View {
+  int limit[2], clear;          // rows see keys below; keys below `clear` are seen by every row of the warpgroup
+  int low[2], clear_low;        // likewise from below
+  NearView near;
+  NearWalk walk;
+  __device__ __forceinline__ View(const AttentionParams& p, const Work& w, int group) {
+    const int r = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, row = w.row0 + r, keys = keys_of<S>(p, w);
+    if constexpr (S::kNear) {
+      near = NearView(p.near, w.near, r), walk = NearWalk(w.near);
+    } else {
+#pragma unroll
+      for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(keys, row + 8 * h + offset_of<S>(p, w) + 1) : keys;
+      clear = S::kCausal ? min(keys, w.row0 + group * 64 + offset_of<S>(p, w) + 1) : keys;
+      low[0] = row + p.offset - p.window + 1, low[1] = low[0] + 8, clear_low = w.row0 + group * 64 + 63 + p.offset - p.window + 1;
+    }
+  }
+  /// Hides what is not seen of a tile of keys; tiles come in their order, from the last.
+  __device__ __forceinline__ void mask(const AttentionParams& p, const Work& w, float (&s)[S::kKeys / 2], int tile) {
+    if constexpr (S::kNear) {
+      const uint32_t seen[2] = {near.seen(p.near, w.near, walk, 0), near.seen(p.near, w.near, walk, 1)};
+      walk.back(w.near);
+      if (!__all_sync(~0u, (seen[0] & seen[1]) == ~0u)) hide_unseen(s, seen);
+    } else {
+      if ((tile + 1) * S::kKeys > clear) hide(s, tile * S::kKeys, limit);
+      if constexpr (S::kWindow)
+        if (tile * S::kKeys < clear_low) hide_below(s, tile * S::kKeys, low);
+    }
+  }
+};
+
+}  // namespace orrery::kernels
