@@ -1,38 +1,13 @@
 // attention_forward: argument checks, tensor maps, the number of CTAs.
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 
 #include "arguments.h"
 #include "attention_params.h"
-#include "tensor_map.h"
+#include "attention_tensors.h"
 
 namespace orrery::kernels {
 namespace {
-
-using Strides = AttentionArgs::Strides;
-
-/// Names the first fault of a tensor of batch x seq x heads x dim with these strides.
-Status check_tensor(const char* name, const char* strides_name, const void* data, const Strides& s, int64_t batch,
-                    int64_t seq, int64_t heads, int64_t dim) {
-  if (!data) return bad(name, "is null");
-  if (!aligned(data, 16)) return bad(name, "is not 16-byte aligned");
-  const struct { int64_t stride, count; } all[] = {{s.batch, batch}, {s.seq, seq}, {s.head, heads}};
-  for (const auto& it : all)
-    if (it.count > 1 && (it.stride < dim || it.stride % 8 || it.stride >= int64_t(1) << 39))
-      return bad(strides_name, "must be multiples of 8 elements, at least dim");
-  return {};
-}
-
-bool encode(CUtensorMap* map, const void* data, DType t, const Strides& s, int64_t batch, int64_t seq, int64_t heads,
-            int64_t dim, uint32_t rows) {
-  const uint64_t sizes[4] = {uint64_t(dim), uint64_t(seq), uint64_t(heads), uint64_t(batch)};
-  // The stride of a dimension of size 1 is not used, but must be one that the encoder accepts.
-  const auto bytes = [&](int64_t stride, int64_t count) { return uint64_t(count > 1 ? stride : dim) * 2; };
-  const uint64_t pitches[3] = {bytes(s.seq, seq), bytes(s.head, heads), bytes(s.batch, batch)};
-  const uint32_t box[4] = {64, rows, 1, 1};
-  return encode_tensor_map(map, tensor_map_type(t), 4, data, sizes, pitches, box);
-}
 
 Status check(const AttentionArgs& a) {
   constexpr int64_t kMax = 1 << 24;
@@ -78,10 +53,10 @@ bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
   else p->cluster = mask == Mask::kNone ? (p->q_tiles > 1 ? 2 : 1) : (p->q_tiles >= 16 && a.dim == 128 ? 2 : 1);
   const int kv_rows = attention_keys(int(a.dim), mask) / p->cluster;
   const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
-  return encode(&p->q, a.q, a.dtype, a.q_strides, batch, queries, a.heads, a.dim, kQueries) &&
-         encode(&p->k, a.k, a.dtype, a.k_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
-         encode(&p->v, a.v, a.dtype, a.v_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
-         encode(&p->out, a.out, a.dtype, a.out_strides, batch, queries, a.heads, a.dim, 16);
+  return encode_tensor(&p->q, a.q, a.dtype, a.q_strides, batch, queries, a.heads, a.dim, kQueries) &&
+         encode_tensor(&p->k, a.k, a.dtype, a.k_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
+         encode_tensor(&p->v, a.v, a.dtype, a.v_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
+         encode_tensor(&p->out, a.out, a.dtype, a.out_strides, batch, queries, a.heads, a.dim, 16);
 }
 
 }  // namespace

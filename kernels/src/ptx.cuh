@@ -62,6 +62,10 @@ __device__ __forceinline__ void bulk_send(uint32_t dst, uint32_t src, uint32_t b
                "r"(src), "r"(bytes), "r"(bar)
                : "memory");
 }
+/// Adds `bytes` of f32 in shared memory to those at `dst` (both 16-byte aligned), element by element.
+__device__ __forceinline__ void bulk_add_f32(float* dst, uint32_t src, uint32_t bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes) : "memory");
+}
 /// Brings `bytes` (a multiple of 16) at `src` (16-byte aligned) into L2.
 __device__ __forceinline__ void bulk_prefetch(const void* src, uint32_t bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(src), "r"(bytes) : "memory");

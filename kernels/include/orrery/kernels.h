@@ -273,6 +273,22 @@ struct AttentionArgs {
 };
 Status attention_forward(const AttentionArgs& args, cudaStream_t stream);
 
+/// The gradients of attention_forward's softmax (full or causal): dq, dk, dv from d_out, that of out; q, k, v, out and lse as
+/// forward took and left them. Rows of dq are summed in the order of time: their last bits may differ from run to run.
+struct AttentionBackwardArgs {
+  const void *q = nullptr, *k = nullptr, *v = nullptr, *out = nullptr, *d_out = nullptr;
+  const float* lse = nullptr;  // batch x heads x seq_q
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;  // like q, k, v
+  DType dtype = DType::kBF16;  // bf16
+  int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // at least 1; dim 64 or 128
+  AttentionArgs::Strides q_strides, k_strides, v_strides, out_strides, d_out_strides, dq_strides, dk_strides, dv_strides;
+  float scale = 0.f;  // 0: 1 / sqrt(dim)
+  bool causal = false;
+  void* workspace = nullptr;  // attention_backward_workspace(args) bytes, 256-byte aligned
+};
+size_t attention_backward_workspace(const AttentionBackwardArgs& args);
+Status attention_backward(const AttentionBackwardArgs& args, cudaStream_t stream);
+
 /// One new token per sequence against a paged cache ("decode"): q and out are batch x heads x dim (dense from heads on), the
 /// caches pages x page_size x kv_heads x dim by their strides; sequence b sees the seq_lens[b] keys that the pages
 /// page_table[b][0 ...] hold in order, or the last `window` of them. Lengths and pages are read on the device; pages
