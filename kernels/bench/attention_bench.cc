@@ -1,10 +1,11 @@
-// attention_forward, bf16, at the shapes of bench/attention_peers.py (which times cuDNN through PyTorch), and attention_paged.
+// attention_forward, bf16, at the shapes of bench/peers.py (which times cuDNN through PyTorch), and attention_paged.
 //
-//   attention_bench [paged | more]    more: sigmoid, and causal windows
+//   attention_bench [paged | more | near]    more: sigmoid, and causal windows; near: neighbourhoods on grids of tokens
 //
 // One CSV row per shape: microseconds (median) and TFLOP/s, counting 4 * seq_q * seq_k * dim per head, half if causal; of the pairs that a window leaves; for the
 // paged cache (pages of 64 tokens in random order, L2 flushed) the GB/s of keys and values.
 #include <cstring>
+#include <string>
 
 #include "data.h"
 #include "measure.h"
@@ -87,12 +88,72 @@ void more(bench::Device& device) {
   BENCH_OK(cudaFree(base));
 }
 
+/// Fewest pairs of tiles (128 queries, 128 keys, boxes of powers of two with eight or more on the inner axis) that hold all that a
+/// neighbourhood lets see; counted here by the definition of the mask.
+double fewest_tiles(const Neighborhood& n) {
+  const auto on_axis = [&](int a, int q, int k) {
+    const int64_t length = n.extent[a], window = n.window[a], stride = n.stride[a];
+    const auto start = [&](int64_t x) { return std::clamp(std::min(x / stride * stride + stride / 2, length - 1) - window / 2, int64_t(0), length - window); };
+    int64_t sum = 0;
+    for (int64_t x = 0; x < length; x += q) sum += (start(std::min(x + q, length) - 1) + window - start(x) + k - 1) / k;
+    return double(sum);
+  };
+  double least = 1e300;
+  const int inner = n.rank - 1;
+  for (int qx = 8; qx <= 128; qx *= 2)
+    for (int qy = n.rank > 1 ? 1 : 128 / qx; qx * qy <= 128; qy *= 2)
+      for (int kx = 8; kx <= 128; kx *= 2)
+        for (int ky = n.rank > 1 ? 1 : 128 / kx; kx * ky <= 128; ky *= 2) {
+          const int qz = 128 / (qx * qy), kz = 128 / (kx * ky);
+          if ((n.rank < 3 && (qz > 1 || kz > 1)) || (n.rank < 2 && (qy > 1 || ky > 1))) continue;
+          double tiles = on_axis(inner, qx, kx);
+          if (n.rank > 1) tiles *= on_axis(inner - 1, qy, ky);
+          if (n.rank > 2) tiles *= on_axis(0, qz, kz);
+          least = std::min(least, tiles);
+        }
+  return least;
+}
+
+void near(bench::Device& device) {
+  std::printf("# columns: table,tokens,axes,extent,window,stride,tiles,us,us_dense,dense_tiles\n");
+  constexpr int64_t kTokens = 16384, kHeads = 16, kDim = 128, kElements = kTokens * kHeads * kDim;
+  char* base;
+  BENCH_OK(cudaMalloc(&base, kElements * 8));
+  bench::fill_normal(base, kElements * 4, DType::kBF16, 5, device.stream);
+  AttentionArgs a;
+  a.q = base, a.k = base + kElements * 2, a.v = base + kElements * 4, a.out = base + kElements * 6;
+  a.batch = 1, a.heads = a.kv_heads = kHeads, a.seq_q = a.seq_k = kTokens, a.dim = kDim;
+  a.q_strides = a.k_strides = a.v_strides = a.out_strides = {kElements, kHeads * kDim, kDim};
+  const auto run = [&](int) {
+    if (Status st = attention_forward(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
+  };
+  bench::Replay dense(device, 1, run);
+  for (const Neighborhood& n : {Neighborhood{1, {16384}, {512}, {1}}, Neighborhood{1, {16384}, {2048}, {1}}, Neighborhood{1, {16384}, {2048}, {128}},
+                                Neighborhood{2, {128, 128}, {16, 16}, {1, 1}}, Neighborhood{2, {128, 128}, {32, 32}, {1, 1}}, Neighborhood{2, {128, 128}, {32, 32}, {8, 16}},
+                                Neighborhood{2, {128, 128}, {64, 64}, {1, 1}}, Neighborhood{2, {128, 128}, {64, 64}, {16, 16}}, Neighborhood{3, {32, 32, 16}, {8, 8, 8}, {1, 1, 1}},
+                                Neighborhood{3, {32, 32, 16}, {16, 16, 8}, {1, 1, 1}}, Neighborhood{3, {32, 32, 16}, {16, 16, 8}, {4, 4, 8}}, Neighborhood{3, {16, 32, 32}, {12, 24, 24}, {4, 8, 8}}}) {
+    a.neighborhood = n;
+    bench::Replay replay(device, 5, run);
+    const auto us = bench::race({&replay, &dense}, 11, false);
+    const auto text = [&](const int64_t (&v)[3]) {
+      std::string out = std::to_string(v[0]);
+      for (int i = 1; i < n.rank; i++) out += "x" + std::to_string(v[i]);
+      return out;
+    };
+    std::printf("near,%lld,%d,%s,%s,%s,%.0f,%.2f,%.2f,%lld\n", (long long)kTokens, n.rank, text(n.extent).c_str(), text(n.window).c_str(), text(n.stride).c_str(), fewest_tiles(n),
+                us[0], us[1], (long long)(kTokens / 128 * (kTokens / 128)));
+    std::fflush(stdout);
+  }
+  BENCH_OK(cudaFree(base));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   bench::Device device;
   if (argc > 1) {
     if (!std::strcmp(argv[1], "paged")) paged(device);
+    else if (!std::strcmp(argv[1], "near")) near(device);
     else more(device);
     return 0;
   }

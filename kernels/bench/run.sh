@@ -21,4 +21,8 @@ done
 run memory "$build/kernels_memory_bench"
 run attention_paged "$build/kernels_attention_bench" paged
 run attention_more "$build/kernels_attention_bench" more
-if python3 -c 'import torch' 2> /dev/null; then run attention_peers python3 "$here/attention_peers.py" "$build/libkernels_attention_shared.so"; fi
+run attention_near "$build/kernels_attention_bench" near
+if python3 -c 'import torch' 2> /dev/null; then
+  run attention_peers python3 "$here/peers.py" "$build/libkernels_peers_shared.so" attention
+  for table in backward varlen grouped block_scaled sparse; do run $table python3 "$here/peers.py" "$build/libkernels_peers_shared.so" $table; done
+fi

@@ -128,6 +128,23 @@ struct GroupedGemmArgs {
 /// a and b f16, bf16 or e4m3; both 16-byte aligned with strides of a multiple of 16 bytes. A group may be empty.
 Status gemm_grouped(const GroupedGemmArgs& args, cudaStream_t stream);
 
+/// Of every four consecutive elements of a row the two of largest magnitude: values rows x cols / 2, dense, and
+/// sparse_codes_bytes(rows, cols) bytes that say which, both 16-byte aligned. f16 or bf16; cols a multiple of 16.
+size_t sparse_codes_bytes(int64_t rows, int64_t cols);
+Status sparsify(void* values, void* codes, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch, cudaStream_t stream);
+
+/// Products with a matrix that `sparsify` has left half of: d = act(alpha * a w' + bias).
+struct SparseGemmArgs {
+  int64_t m = 0, n = 0, k = 0;         // n a multiple of 8, k of 16
+  ConstMatrix a;                       // m x k, unit stride along k: f16 or bf16
+  const void *values = nullptr, *codes = nullptr;  // of w, n x k
+  Matrix d;                            // m x n, type of a, unit stride along n; 16-byte aligned as its rows
+  float alpha = 1.f;
+  const float* col_bias = nullptr;     // [n]
+  Activation activation = Activation::kNone;
+};
+Status gemm_sparse(const SparseGemmArgs& args, cudaStream_t stream);
+
 /// Weights kept narrow and widened on their way to the tensor core.
 enum class WeightFormat : uint8_t {
   kInt4,  // as quantize_int4 leaves them: two's complement plus 8, in words of eight with the even ones in the low half; of the
