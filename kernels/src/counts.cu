@@ -8,8 +8,8 @@
 namespace orrery::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-
+/// A block's table costs as much to clear and to add up whoever shares it: where there is little to count, larger blocks do.
+template <int kThreads>
 __global__ void __launch_bounds__(kThreads) histogram(uint32_t* counts, const uint8_t* in, int64_t n, int head) {
   __shared__ uint32_t table[256 * 32];
   for (int i = threadIdx.x; i < 256 * 32 / 4; i += kThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
@@ -39,10 +39,14 @@ __global__ void __launch_bounds__(kThreads) histogram(uint32_t* counts, const ui
     for (int64_t j = head + packs * 16 + threadIdx.x; j < n; j += kThreads) atomicAdd(mine + in[j] * 32, 1u);
   }
   __syncthreads();
+  constexpr int kShares = kThreads / 256;  // neighbouring threads that add up a value's counters
+  const int value = threadIdx.x / kShares;
   uint32_t total = 0;
 #pragma unroll 8
-  for (int l = 0; l < 32; l++) total += table[threadIdx.x * 32 + (l + threadIdx.x) % 32];
-  if (total) atomicAdd(counts + threadIdx.x, total);
+  for (int l = threadIdx.x % kShares; l < 32; l += kShares) total += table[value * 32 + (l + value * kShares) % 32];
+#pragma unroll
+  for (int d = 1; d < kShares; d *= 2) total += __shfl_xor_sync(~0u, total, d);
+  if (total && threadIdx.x % kShares == 0) atomicAdd(counts + value, total);
 }
 
 }  // namespace
@@ -53,8 +57,11 @@ Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t
   if (n == 0) return {};
   if (!in) return bad("in", "is null");
   const int64_t head = std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(in) % 16) % 16);
-  const int64_t wanted = (n / 16 + kThreads - 1) / kThreads;
-  return launched(launch_overlapped(histogram, wanted < 1 ? 1 : wanted < 132 * 6 ? wanted : 132 * 6, kThreads, 0, stream, counts, in, n, int(head)));
+  const auto go = [&](auto kernel, int threads, int64_t most) {
+    const int64_t wanted = std::max<int64_t>(1, (n / 16 + threads - 1) / threads);
+    return launched(launch_overlapped(kernel, std::min(wanted, most), threads, 0, stream, counts, in, n, int(head)));
+  };
+  return n < int64_t(64) << 20 ? go(histogram<1024>, 1024, 132 * 2) : go(histogram<256>, 256, 132 * 6);
 }
 
 }  // namespace orrery::kernels

@@ -121,6 +121,9 @@ void run(const Case& c) {
   char what[120];
   std::snprintf(what, sizeof what, "batch %lld heads %lld/%lld seq %lld/%lld dim %lld causal %d", (long long)c.batch, (long long)c.heads, (long long)c.kv_heads,
                 (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal);
+  auto& results = check::Results::all();
+  if (c.seq_k <= 256) results.add(what + std::string(" dq"), got_q);  // of more tiles of keys the order of sums is that of time
+  results.add(what + std::string(" dk"), got_k), results.add(what + std::string(" dv"), got_v);
   const int64_t group = c.heads / c.kv_heads, every = c.seq_q * c.seq_k > 400 * 400 ? 13 : 1;
   check::parallel(c.batch * c.heads, [&](int64_t bh) {
     const int64_t b = bh / c.heads, h = bh % c.heads;

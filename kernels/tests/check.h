@@ -1,6 +1,7 @@
 // What every kernel test needs: deterministic data, device buffers that start poisoned with guard bytes on
 // both sides, and comparisons with a float64 reference under a stated bound. A test is a plain program: it
-// prints one line per group and exits non-zero at the first fault. `--small` keeps sizes fit for a software GPU.
+// prints one line per group and exits non-zero at the first fault. `--small` keeps sizes fit for a software GPU. What tensor cores left
+// on an H200 is recorded under tests/recorded, and every run of the small sizes is held to it, bit for bit.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,7 +53,52 @@ using orrery::kernels::DType;
                   s_.argument ? s_.argument : "nothing", arg);                                           \
   } while (0)
 
+/// Hashes of results by the name of their case. `--record FILE` leaves those of this run, `--recorded FILE` holds this run to
+/// those of another: the same bits. A case that the file does not have is counted, no fault.
+class Results {
+ public:
+  static Results& all() {
+    static Results results;
+    return results;
+  }
+  void open(int argc, char** argv) {
+    for (int i = 1; i + 1 < argc; i++) {
+      if (!std::strcmp(argv[i], "--record")) to_ = std::fopen(argv[i + 1], "w");
+      if (!std::strcmp(argv[i], "--recorded")) read(argv[i + 1]);
+    }
+  }
+  void add(const std::string& what, const std::vector<unsigned char>& got) {
+    const std::string name = what + " #" + std::to_string(seen_[what]++);
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (unsigned char c : got) hash = (hash ^ c) * 0x100000001b3ull;
+    if (to_) std::fprintf(to_, "%016llx %s\n", (unsigned long long)hash, name.c_str()), std::fflush(to_);
+    const auto it = want_.find(name);
+    if (it == want_.end()) new_++;
+    else if (it->second != hash) fail("%s: other bits than were recorded", name.c_str());
+    else same_++;
+  }
+  ~Results() {
+    if (!want_.empty()) std::printf("%d results have the bits that were recorded, %d are not recorded\n", same_, new_);
+    if (to_) std::fclose(to_);
+  }
+
+ private:
+  void read(const char* path) {
+    FILE* f = std::fopen(path, "r");
+    if (!f) fail("cannot read %s", path);
+    unsigned long long hash;
+    char name[400];
+    while (std::fscanf(f, "%llx %399[^\n]", &hash, name) == 2) want_[name] = hash;
+    std::fclose(f);
+  }
+  FILE* to_ = nullptr;
+  std::map<std::string, uint64_t> want_;
+  std::map<std::string, int> seen_;
+  int same_ = 0, new_ = 0;
+};
+
 inline bool small_mode(int argc, char** argv) {
+  Results::all().open(argc, argv);
   for (int i = 1; i < argc; i++)
     if (!std::strcmp(argv[i], "--small")) return true;
   return false;

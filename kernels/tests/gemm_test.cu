@@ -106,6 +106,7 @@ std::string describe(const Case& c, const GemmConfig& g) {
 
 void compare(const Case& c, const Reference& r, const check::Buffer& d, int64_t pitch, const std::string& what) {
   const auto host = d.host<unsigned char>();
+  check::Results::all().add(what, host);
   for (size_t s = 0; s < r.want.size(); s++)
     check::expect_near(check::to_double(host.data(), r.rows[s] * pitch + r.cols[s], c.out), r.want[s], r.bound[s],
                        what.c_str(), r.rows[s], r.cols[s]);

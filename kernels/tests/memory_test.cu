@@ -365,7 +365,7 @@ int main(int argc, char** argv) {
     if (!small) transpose_case<uint16_t>(1024, 2048, pad), transpose_case<uint8_t>(1024, 2048, pad);
   }
   for (DType t : {DType::kBF16, DType::kF16, DType::kF32}) {
-    top(t, 3, 1000, 1003, 17, 0), top(t, 2, 700, 700, 700, 0), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7);
+    top(t, 5, 1000, 1008, 17, 0), top(t, 3, 4096, 4096, 64, 0), top(t, 2, 8192, 8192, 256, 0), top(t, 2, 4000, 4000, 100, 3), top(t, 2, 2048, 2048, 5, 1), top(t, 3, 1000, 1003, 17, 0), top(t, 2, 700, 700, 700, 0), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7);
     if (!small) top(t, 40, 32000, 32000, 64, 0), top(t, 3, 128000, 128000, 2000, 100);
   }
   for (int64_t n : {1, 5000, 9000}) sorted(n, ~0u), sorted(n, 0xF0F);

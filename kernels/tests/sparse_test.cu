@@ -49,6 +49,7 @@ void run(const Case& c) {
   const auto got = d.host<unsigned char>();
   char what[100];
   std::snprintf(what, sizeof what, "sparse type %d %lldx%lldx%lld", int(c.t), (long long)c.m, (long long)c.n, (long long)c.k);
+  check::Results::all().add(what, got);
   check::parallel(c.m, [&](int64_t i) {
     for (int64_t j = 0; j < d_pitch; j++) {
       if (j >= c.n) {

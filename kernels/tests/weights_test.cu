@@ -99,6 +99,7 @@ int weight_only(const Case& c, int most) {
     d.poison();
     STATUS_OK(gemm_weight_only(g, nullptr));
     const auto got = d.host<unsigned char>();
+    check::Results::all().add(what, got);
     for (int64_t e = 0; e < c.m * c.n; e++)
       check::expect_near(check::to_double(got.data(), e, c.d), want[e], bound[e], what, e / c.n, e % c.n);
     d.check_guards(what);
@@ -126,6 +127,9 @@ int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, 
     d.poison();
     STATUS_OK(gemm_grouped(g, nullptr));
     const auto got = d.host<unsigned char>();
+    char what[100];
+    std::snprintf(what, sizeof what, "grouped %d %d, %lldx%lldx%lld schedule %d", int(t), int(out), (long long)rows, (long long)n, (long long)k, int(schedule));
+    check::Results::all().add(what, got);
     check::parallel(rows, [&](int64_t i) {
       int group = 0;
       while (group < groups && i >= ends[group]) group++;
