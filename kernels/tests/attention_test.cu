@@ -344,7 +344,8 @@ int main(int argc, char** argv) {
         for (const Neighborhood& n : {Neighborhood{1, {1}, {1}, {1}}, Neighborhood{1, {2000}, {129}, {16}}, Neighborhood{1, {777}, {777}, {1}}, Neighborhood{2, {40, 50}, {13, 13}, {1, 1}},
                                       Neighborhood{2, {33, 64}, {32, 16}, {8, 16}}, Neighborhood{2, {3, 700}, {1, 90}, {1, 1}}, Neighborhood{3, {5, 20, 24}, {5, 7, 9}, {2, 2, 4}},
                                       Neighborhood{3, {16, 16, 16}, {8, 8, 8}, {4, 4, 8}}}) {
-          const int64_t places = n.extent[0] * n.extent[1] * n.extent[2];
+          int64_t places = 1;
+          for (int axis = 0; axis < n.rank; axis++) places *= n.extent[axis];
           cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, false, n});
         }
     }
