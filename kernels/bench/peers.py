@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ours and other libraries' kernels, in turns in one process.
 
-    peers.py BUILD_DIR/libkernels_peers_shared.so TABLE    TABLE: attention, backward, varlen, grouped, block_scaled, sparse
+    peers.py BUILD_DIR/libkernels_peers_shared.so TABLE    TABLE: attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse
 
 Times CUDA-graph replays of a few calls between events, median of fifteen; a replay of one is followed by a replay of the
 other, so that clocks and temperature are the same for both. Rivals, through PyTorch: cuDNN (attention, backward),
@@ -102,6 +102,35 @@ def attention(library):
         ours()
         difference = worst(out, theirs().transpose(1, 2)) if "cudnn" in times else 0
         report("attention", (batch, heads, seq, dim, int(causal)), times, 4 * batch * heads * seq * seq * dim * (0.5 if causal else 1), difference)
+
+
+def attention_fp8(library):
+    print("# columns: table,batch,heads,seq,dim,causal,who,us,tflops")
+    library.orrery_attention_fp8.restype = ctypes.c_long
+    for batch, heads, seq, dim, causal in list(attention_shapes()):
+        if dim != 128:
+            continue
+        dense = [torch.randn((batch, seq, heads, dim), device="cuda", dtype=BF16) for _ in range(3)]
+        small = [x.to(torch.float8_e4m3fn) for x in dense]
+        q, k, v = (x.transpose(1, 2) for x in dense)
+        out, wide = (torch.full_like(dense[0], float("nan")) for _ in range(2))
+        size, flags = longs(batch, heads, seq), int(causal)
+        workspace = torch.empty(library.orrery_attention_fp8(*pointers(*[None] * 5), *size, flags, None), dtype=torch.uint8, device="cuda")
+
+        def ours():
+            assert library.orrery_attention_fp8(*pointers(out, *small, workspace), *size, flags, stream()) == 0
+
+        def ours_bf16():
+            assert library.orrery_attention(*pointers(wide, None, *dense), *size, ctypes.c_long(dim), flags, stream()) == 0
+
+        def cudnn_bf16():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        times = race({"orrery": ours, "orrery_bf16": ours_bf16, "cudnn_bf16": cudnn_bf16})
+        ours(), ours_bf16()
+        difference = (out.float() - wide.float()).norm().item() / wide.float().norm().item()  # what e4m3 costs
+        report("attention_fp8", (batch, heads, seq, dim, flags), times, 4 * batch * heads * seq * seq * dim * (0.5 if causal else 1), difference, 0.12)
 
 
 def backward(library):
@@ -239,7 +268,7 @@ def sparse(library):
 def main():
     library = ctypes.CDLL(sys.argv[1])
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
-    {f.__name__: f for f in (attention, backward, varlen, grouped, block_scaled, sparse)}[sys.argv[2]](library)
+    {f.__name__: f for f in (attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse)}[sys.argv[2]](library)
 
 
 main()

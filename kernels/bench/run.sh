@@ -24,5 +24,5 @@ run attention_more "$build/kernels_attention_bench" more
 run attention_near "$build/kernels_attention_bench" near
 if python3 -c 'import torch' 2> /dev/null; then
   run attention_peers python3 "$here/peers.py" "$build/libkernels_peers_shared.so" attention
-  for table in backward varlen grouped block_scaled sparse; do run $table python3 "$here/peers.py" "$build/libkernels_peers_shared.so" $table; done
+  for table in attention_fp8 backward varlen grouped block_scaled sparse; do run $table python3 "$here/peers.py" "$build/libkernels_peers_shared.so" $table; done
 fi

@@ -16,7 +16,11 @@ Status check(const AttentionArgs& a) {
   const bool lengths = a.q_starts;
   for (const auto& it : sizes)
     if (it.value < 0 || it.value > kMax) return bad(it.name, "must be in [0, 2^24]");
-  if (a.dtype != DType::kBF16 && a.dtype != DType::kF16) return bad("dtype", "must be bf16 or f16");
+  const bool fp8 = a.dtype == DType::kE4M3;
+  if (a.dtype != DType::kBF16 && a.dtype != DType::kF16 && !fp8) return bad("dtype", "must be bf16, f16 or e4m3");
+  if (fp8 && a.dim != 128) return bad("dim", "must be 128 with e4m3");
+  if (fp8 && (a.window > 0 || a.sigmoid || a.q_starts || a.neighborhood.rank)) return bad("dtype", "must be bf16 or f16 with windows, sigmoid, packed sequences and neighborhoods");
+  if (!fp8 && (a.scale_q || a.scale_k || a.scale_v)) return bad("scale_q", "and those of k and v are for e4m3");
   if (a.dim != 64 && a.dim != 128 && a.dim != 192 && a.dim != 256) return bad("dim", "must be 64, 128, 192 or 256");
   if (a.kv_heads == 0 ? a.heads != 0 : a.heads % a.kv_heads) return bad("kv_heads", "must divide heads");
   if (!std::isfinite(a.scale) || a.scale < 0) return bad("scale", "must be finite and not negative");
@@ -33,15 +37,20 @@ Status check(const AttentionArgs& a) {
   if (lengths && a.k_rows == 0) return bad("k_rows", "must not be 0");
   if (a.seq_k == 0) return bad("seq_k", "must not be 0");
   const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
-  if (Status s = check_tensor("q", "q_strides", a.q, a.q_strides, batch, queries, a.heads, a.dim); !s.ok()) return s;
-  if (Status s = check_tensor("k", "k_strides", a.k, a.k_strides, batch, keys, a.kv_heads, a.dim); !s.ok()) return s;
-  if (Status s = check_tensor("v", "v_strides", a.v, a.v_strides, batch, keys, a.kv_heads, a.dim); !s.ok()) return s;
+  if (Status s = check_tensor("q", "q_strides", a.q, a.q_strides, batch, queries, a.heads, a.dim, size_of(a.dtype)); !s.ok()) return s;
+  if (Status s = check_tensor("k", "k_strides", a.k, a.k_strides, batch, keys, a.kv_heads, a.dim, size_of(a.dtype)); !s.ok()) return s;
+  if (Status s = check_tensor("v", "v_strides", a.v, a.v_strides, batch, keys, a.kv_heads, a.dim, size_of(a.dtype)); !s.ok()) return s;
   if (Status s = check_tensor("out", "out_strides", a.out, a.out_strides, batch, queries, a.heads, a.dim); !s.ok())
     return s;
   if (!aligned(a.lse, 4)) return bad("lse", "is misaligned");
+  if (fp8 && (!a.workspace || !aligned(a.workspace, 256))) return bad("workspace", "is null or not 256-byte aligned");
+  if (fp8 && a.batch * a.kv_heads > 65535) return bad("batch", "times kv_heads must be less than 2^16 with e4m3");
   if (a.out == a.q || a.out == a.k || a.out == a.v) return bad("out", "overlaps an input");
   return {};
 }
+
+/// Keys of a row of turned values.
+int64_t padded_keys(const AttentionArgs& a) { return (a.seq_k + 127) / 128 * 128; }
 
 /// How many tiles and CTAs a cluster there are where keys are a sequence, and its tensor maps.
 bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
@@ -49,10 +58,18 @@ bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
   p->q_tiles = int((a.seq_q + kQueries - 1) / kQueries);
   // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
   // Neighbours with a window see different keys at both ends, which a short window does not make up for.
-  if (a.dim > 128 || lengths || (mask == Mask::kWindow && a.window < 2048)) p->cluster = 1;
+  if (a.dim > 128 || lengths || a.dtype == DType::kE4M3 || (mask == Mask::kWindow && a.window < 2048)) p->cluster = 1;
   else p->cluster = mask == Mask::kNone ? (p->q_tiles > 1 ? 2 : 1) : (p->q_tiles >= 16 && a.dim == 128 ? 2 : 1);
   const int kv_rows = attention_keys(int(a.dim), mask) / p->cluster;
   const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
+  if (a.dtype == DType::kE4M3) {
+    const int64_t padded = padded_keys(a);
+    const AttentionArgs::Strides turned{a.kv_heads * a.dim * padded, padded, a.dim * padded};
+    return encode_tensor(&p->q, a.q, a.dtype, a.q_strides, batch, queries, a.heads, a.dim, kQueries) &&
+           encode_tensor(&p->k, a.k, a.dtype, a.k_strides, batch, keys, a.kv_heads, a.dim, 128) &&
+           encode_tensor(&p->v, a.workspace, a.dtype, turned, batch, a.dim, a.kv_heads, padded, uint32_t(a.dim)) &&
+           encode_tensor(&p->out, a.out, DType::kBF16, a.out_strides, batch, queries, a.heads, a.dim, 16);
+  }
   return encode_tensor(&p->q, a.q, a.dtype, a.q_strides, batch, queries, a.heads, a.dim, kQueries) &&
          encode_tensor(&p->k, a.k, a.dtype, a.k_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
          encode_tensor(&p->v, a.v, a.dtype, a.v_strides, batch, keys, a.kv_heads, a.dim, kv_rows) &&
@@ -60,6 +77,8 @@ bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
 }
 
 }  // namespace
+
+size_t attention_workspace(const AttentionArgs& a) { return a.dtype == DType::kE4M3 ? size_t(a.batch * a.kv_heads * a.dim * padded_keys(a)) : 0; }
 
 Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (Status s = check(a); !s.ok()) return s;
@@ -89,6 +108,11 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
   cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   const int blocks = std::min(sms, p.tiles) / p.cluster * p.cluster;
+  if (a.dtype == DType::kE4M3) {
+    p.scale_q = a.scale_q, p.scale_k = a.scale_k, p.scale_v = a.scale_v;
+    if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);
+    return launched(launch_attention_fp8(p, mask, blocks, stream));
+  }
   if (mask == Mask::kNear) return launched(launch_attention_near(p, a.dtype, int(a.dim), blocks, stream));
   if (a.dim > 128) return launched(launch_attention_wide(p, a.dtype, int(a.dim), mask, blocks, stream));
   return launched(launch_attention(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));

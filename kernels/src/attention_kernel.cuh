@@ -22,6 +22,7 @@
 #pragma once
 #include <type_traits>
 
+#include "attention_fp8.cuh"
 #include "attention_params.h"
 #include "attention_store.cuh"
 #include "attention_view.cuh"
@@ -37,13 +38,21 @@ struct Shape {
   using T = T_;
   static constexpr int kCluster = kCluster_;
   static constexpr bool kLengths = kLengths_;  // sequences of their own lengths
-  static constexpr int kDim = kDim_, kSlabs = kDim / 64, kStages = 2;
+  static constexpr bool kFp8 = sizeof(T) == 1;  // then V comes turned round, and outputs are bf16
+  using Out = std::conditional_t<kFp8, __nv_bfloat16, T>;
+  static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
   static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow, kNear = kMask_ == Mask::kNear;
   static constexpr bool kSigmoid = kSigmoid_;
-  static constexpr int kKeys = attention_keys(kDim, kMask_);
+  static constexpr int kKeys = kFp8 ? 128 : attention_keys(kDim, kMask_);
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
-  static constexpr int kBytesQ = kSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
+  static constexpr int kBytesQ = kOutSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
   static constexpr int kBuffersQ = 2 * kBytesQ + 2 * kStages * kBytesKv + 1280 <= 232448 ? 2 : 1;
+#ifdef ORK_NO_JOIN
+  static constexpr bool kJoined = false;
+#else
+  static constexpr bool kJoined = kBuffersQ > 1;
+#endif
   static constexpr int kShared = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
 };
 
@@ -83,7 +92,7 @@ __device__ __forceinline__ void load_tile(const CUtensorMap* map, uint32_t dst, 
   ptx::mbarrier_arrive_expect_tx(bar, S::kSlabs * kRows * 128);
 #pragma unroll
   for (int slab = 0; slab < S::kSlabs; slab++)
-    ptx::tma_load_4d(dst + slab * kRows * 128, map, bar, slab * 64, row, head, batch, hint);
+    ptx::tma_load_4d(dst + slab * kRows * 128, map, bar, slab * (128 / int(sizeof(typename S::T))), row, head, batch, hint);
 }
 
 /// A box of tokens of a grid, the first at these places.
@@ -118,73 +127,77 @@ __device__ __forceinline__ void release(uint32_t bar) {
   else ptx::mbarrier_arrive_cluster(ptx::mapa(bar, threadIdx.x % 32));
 }
 
-/// Loads what the consumers ask for in their order: a tile's keys run one tile ahead of the values, across tiles of queries too.
 template <class S>
 __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
   Place q, k, v;
-  Work w, before;  // before: whose last tile of values is still to be loaded
-  NearWalk at_k, at_v;
-  bool pending = false;
-  const auto load = [&](const CUtensorMap* map, uint32_t dst, uint32_t bar, const Work& of, int j, NearWalk& at) {
-    const int kv_head = of.head / p.heads_per_kv;
-    if constexpr (S::kNear) {
-      load_box<S>(map, dst, bar, at.key(p.near, of.near, 0), at.key(p.near, of.near, 1), at.key(p.near, of.near, 2) + of.batch * p.near.extent[2], kv_head,
-                  ptx::kEvictLast);
-      at.back(of.near);
-    } else {
-      load_shared_tile<S>(map, dst, bar, of.k_base + j * S::kKeys, kv_head, S::kLengths ? 0 : of.batch);
-    }
-  };
-  const auto load_values = [&](const Work& of, int j) {
-    ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
-    load(&p.v, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, of, j, at_v);
-    v.template next<S::kStages>();
-  };
   for (int i = 0;; i++) {
-    w = work_at<S>(p, i);
+    const Work w = work_at<S>(p, i);
     if (w.key_tiles == kNoMore) break;
     if (w.key_tiles <= w.first) continue;  // none, or one whose queries see no key
-    if (pending && S::kBuffersQ == 1) load_values(before, before.first);
+    const int kv_head = w.head / p.heads_per_kv, batch = S::kLengths ? 0 : w.batch;
+    NearWalk at_k, at_v;
+    const auto load = [&](const CUtensorMap* map, uint32_t dst, uint32_t bar, int j, NearWalk& at) {
+      if constexpr (S::kNear) {
+        load_box<S>(map, dst, bar, at.key(p.near, w.near, 0), at.key(p.near, w.near, 1), at.key(p.near, w.near, 2) + batch * p.near.extent[2], kv_head, ptx::kEvictLast);
+        at.back(w.near);
+      } else {
+        load_shared_tile<S>(map, dst, bar, w.k_base + j * S::kKeys, kv_head, batch);
+      }
+    };
+    const auto load_values = [&](uint32_t dst, uint32_t bar, int j) {
+      if constexpr (S::kFp8) {
+        ptx::mbarrier_arrive_expect_tx(bar, S::kBytesKv);
+        ptx::tma_load_4d(dst, &p.v, bar, j * S::kKeys, 0, kv_head, batch, ptx::kEvictLast);
+      } else {
+        load(&p.v, dst, bar, j, at_v);
+      }
+    };
     const uint32_t q_full = shared.q_full + 8 * q.stage, to = shared.q + q.stage * S::kBytesQ;
     ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
-    if constexpr (S::kNear)
-      load_box<S>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + w.batch * p.near.extent[2], w.head, ptx::kEvictFirst);
-    else
-      load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, S::kLengths ? 0 : w.batch, ptx::kEvictFirst);
+    if constexpr (S::kNear) {
+      load_box<S>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + batch * p.near.extent[2], w.head, ptx::kEvictFirst);
+      at_k = at_v = NearWalk(w.near);
+    } else {
+      load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
+    }
     q.template next<S::kBuffersQ>();
-    if constexpr (S::kNear) at_k = NearWalk(w.near);
-    for (int j = w.key_tiles - 1; j >= w.first; j--) {
-      ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
-      load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, w, j, at_k);
-      k.template next<S::kStages>();
-      if (j + 1 < w.key_tiles) load_values(w, j + 1);
-      else {
-        if (pending && S::kBuffersQ > 1) load_values(before, before.first);
-        if constexpr (S::kNear) at_v = NearWalk(w.near);
+    for (int j = w.key_tiles - 1; j >= w.first - 1; j--) {  // keys run one tile ahead of values
+      if (j >= w.first) {
+        ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
+        load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j, at_k);
+        k.template next<S::kStages>();
+      }
+      if (j + 1 < w.key_tiles) {
+        ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
+        load_values(shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, j + 1);
+        v.template next<S::kStages>();
       }
     }
-    before = w, pending = true;
   }
-  if (pending) load_values(before, before.first);
 }
 
 template <class S>
 __device__ __forceinline__ void issue_scores(float (&s)[S::kKeys / 2], uint32_t q, uint32_t k) {
   const ptx::Descriptor dq = ptx::descriptor_k_major(q), dk = ptx::descriptor_k_major(k);
 #pragma unroll
-  for (int j = 0; j < S::kDim / 16; j++)
+  for (int j = 0; j < 4 * S::kSlabs; j++)
     wgmma_ss<typename S::T, typename S::T, S::kKeys, 0, 0>(
         s, dq.at(j / 4 * S::kSlabQ + j % 4 * ptx::kStepKMajor), dk.at(j / 4 * S::kSlabKv + j % 4 * ptx::kStepKMajor), j > 0);
   ptx::wgmma_commit_group();
 }
 
 template <class S>
-__device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint32_t (&probabilities)[S::kKeys / 16][4],
+__device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint32_t (&probabilities)[S::kKeys * int(sizeof(typename S::T)) / 32][4],
                                              uint32_t v) {
-  const ptx::Descriptor dv = ptx::descriptor_mn_major(v, S::kKeys);
+  if constexpr (S::kFp8) {
+    const ptx::Descriptor dv = ptx::descriptor_k_major(v);
 #pragma unroll
-  for (int j = 0; j < S::kKeys / 16; j++)
-    wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], dv.at(j * ptx::kStepMnMajor), 1);
+    for (int j = 0; j < S::kKeys / 32; j++) wgmma_rs_e4m3<S::kDim>(o, probabilities[j], dv.at(j * ptx::kStepKMajor));
+  } else {
+    const ptx::Descriptor dv = ptx::descriptor_mn_major(v, S::kKeys);
+#pragma unroll
+    for (int j = 0; j < S::kKeys / 16; j++) wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], dv.at(j * ptx::kStepMnMajor), 1);
+  }
   ptx::wgmma_commit_group();
 }
 
@@ -196,15 +209,13 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   Queue<S> queue(p);
   Work w;
   float o[S::kDim / 2], s[kKeys / 2], rescale[2];
-  uint32_t probabilities[kKeys / 16][4], queries = 0;  // queries: which buffer holds those of w
+  uint32_t probabilities[kKeys * int(sizeof(typename S::T)) / 32][4], queries = 0;  // queries: which buffer holds those of w
   Softmax softmax;
+  const float scale = scale_of<S>(p);
   const auto begin = [&]() __attribute__((always_inline)) {  // on the queries of w
     ptx::mbarrier_wait(shared.q_full + 8 * q.stage, q.phase);
     queries = q.stage, softmax = Softmax();
     q.template next<S::kBuffersQ>();
-  };
-  const auto scores = [&]() __attribute__((always_inline)) {
-    issue_scores<S>(s, shared.q + queries * S::kBytesQ + group * 64 * 128, shared.k + k.stage * S::kBytesKv);
   };
   const auto end = [&](const Work& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
     finish<S>(p, of, o, sums, shared.q + buffer * S::kBytesQ + warp_row * 128, warp_row);
@@ -214,11 +225,32 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   const auto weigh = [&](View<S>& view, int tile) __attribute__((always_inline)) {
     view.mask(p, w, s, tile);
     if constexpr (S::kSigmoid) take_sigmoid(s, p.scale_log2, p.bias);
-    else softmax.take(s, p.scale_log2, rescale);
+    else softmax.template take<S::kFp8 ? kFp8Lift : 0>(s, scale, rescale);
+  };
+  // The next scores and the product of these weights with their values; returns once the scores are there.
+  const auto issue = [&]() __attribute__((always_inline)) {
+    ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
+    ptx::bar_sync(2 + group, 256);
+    ptx::wgmma_fence();
+    issue_scores<S>(s, shared.q + queries * S::kBytesQ + group * 64 * 128, shared.k + k.stage * S::kBytesKv);
+    ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
+    ptx::wgmma_fence();
+    issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
+    ptx::bar_arrive(3 - group, 256);
+    ptx::wgmma_wait_group<1>();
+    ptx::wgmma_pin(s);
+    release<S>(shared.k_empty + 8 * k.stage);
+    k.template next<S::kStages>();
+  };
+  const auto retire = [&]() __attribute__((always_inline)) {
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_pin(o);
+    release<S>(shared.v_empty + 8 * v.stage);
+    v.template next<S::kStages>();
   };
   if (group == 1) ptx::bar_arrive(2, 256);  // the first turn is group 0's
   bool more = queue.next(w);
-  while (more) {  // once, where Q has two buffers
+  while (more) {  // once, where tiles are joined
 #pragma unroll
     for (int i = 0; i < S::kDim / 2; i++) o[i] = 0.f;
     View<S> view(p, w, group);
@@ -227,7 +259,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
     ptx::bar_sync(2 + group, 256);
     ptx::wgmma_fence();
-    scores();
+    issue_scores<S>(s, shared.q + queries * S::kBytesQ + group * 64 * 128, shared.k + k.stage * S::kBytesKv);
     ptx::bar_arrive(3 - group, 256);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(s);
@@ -235,56 +267,38 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     k.template next<S::kStages>();
     weigh(view, j);
     pack<typename S::T>(probabilities, s);
-    Work done = w;
-    Softmax sums;
-    uint32_t buffer = queries;
     for (;;) {
-      const bool last = j == w.first;  // of the keys of w: the next scores are those of other queries
-      done = w, buffer = queries, sums = softmax;
-      if (last) {
-        more = S::kBuffersQ > 1 && queue.next(w);
-        if (!more) break;
-        view = View<S>(p, w, group);
-        begin();
-        j = w.key_tiles;
-      }
-      j--;
-      ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
-      ptx::bar_sync(2 + group, 256);
-      ptx::wgmma_fence();
-      scores();
-      ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
-      ptx::wgmma_fence();
-      issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
-      ptx::bar_arrive(3 - group, 256);
-      ptx::wgmma_wait_group<1>();
-      ptx::wgmma_pin(s);
-      release<S>(shared.k_empty + 8 * k.stage);
-      k.template next<S::kStages>();
-      weigh(view, j);
-      ptx::wgmma_wait_group<0>();
-      ptx::wgmma_pin(o);
-      release<S>(shared.v_empty + 8 * v.stage);
-      v.template next<S::kStages>();
-      if (last) {
-        end(done, sums, buffer);
-#pragma unroll
-        for (int i = 0; i < S::kDim / 2; i++) o[i] = 0.f;
-      } else {
+      for (j--; j >= w.first; j--) {
+        issue();
+        weigh(view, j);
+        retire();
 #pragma unroll
         for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
+        pack<typename S::T>(probabilities, s);
       }
+      if (!S::kJoined) break;
+      const Work done = w;
+      const Softmax sums = softmax;
+      const uint32_t buffer = queries;
+      more = queue.next(w);
+      if (!more) break;
+      view = View<S>(p, w, group);  // the next scores are those of other queries
+      begin();
+      j = w.key_tiles - 1;
+      issue();
+      weigh(view, j);
+      retire();
+      end(done, sums, buffer);
+#pragma unroll
+      for (int i = 0; i < S::kDim / 2; i++) o[i] = 0.f;
       pack<typename S::T>(probabilities, s);
     }
     ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
     ptx::wgmma_fence();
     issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
-    ptx::wgmma_wait_group<0>();
-    ptx::wgmma_pin(o);
-    release<S>(shared.v_empty + 8 * v.stage);
-    v.template next<S::kStages>();
-    end(done, sums, buffer);
-    if (S::kBuffersQ == 1) more = queue.next(w);
+    retire();
+    end(w, softmax, queries);
+    if (!S::kJoined) more = queue.next(w);
   }
   if (group == 0) ptx::bar_sync(2, 256);  // takes the arrival that nobody waits for
 }
@@ -304,11 +318,11 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
   ptx::griddepcontrol_launch_dependents();
   ptx::griddepcontrol_wait();
   if (threadIdx.x < 128) {
-    ptx::setmaxnreg_dec<24>();
+    ptx::setmaxnreg_dec<S::kProducerRegisters>();
     if (threadIdx.x == 0) produce<S>(p, shared);
     __syncwarp();
   } else {
-    ptx::setmaxnreg_inc<240>();
+    ptx::setmaxnreg_inc<S::kConsumerRegisters>();
     consume<S>(p, shared);
   }
   if (S::kCluster > 1) ptx::cluster_sync();  // a CTA must not end while its peer may write to it

@@ -38,6 +38,7 @@ struct AttentionParams {
   void* rows_out;                      // out and its strides in elements
   int64_t out_seq, out_head, out_batch;
   NearParams near;
+  const float *scale_q, *scale_k, *scale_v;  // e4m3: device scalars; null: 1
   float scale_log2;      // softmax scale times log2(e); sigmoid: half the scale
   float bias;            // sigmoid: half of what is added to a score
 };
@@ -51,6 +52,10 @@ constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask 
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
 cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
+
+cudaError_t launch_attention_fp8(const AttentionParams& p, Mask mask, int blocks, cudaStream_t stream);  // 128
+/// V turned round for it, rows of `padded` keys (a multiple of 128).
+cudaError_t launch_turn_values(void* turned, const AttentionArgs& a, int64_t padded, cudaStream_t stream);
 
 /// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them. Errors: false where the driver refuses a map.
 bool plan_near(const AttentionArgs& a, AttentionParams* p);

@@ -1,6 +1,7 @@
 // How finished outputs of attention_kernel.cuh leave: a warp's 16 rows through its rows of Q, by TMA where a box of the output
 // holds nothing else; and the queries that see no key. S is attention_kernel.cuh's Shape.
 #pragma once
+#include "attention_fp8.cuh"
 #include "attention_weights.cuh"
 #include "attention_work.cuh"
 #include "ptx.cuh"
@@ -20,7 +21,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams& p, const Work&
                  : "r"(from + piece / 8 * S::kSlabQ + r * 128 + (piece % 8 * 16 ^ r % 8 * 16))
                  : "memory");
     if (row + r < w.seq_q)
-      *reinterpret_cast<uint4*>(static_cast<typename S::T*>(p.rows_out) + (w.q_base + row + r) * p.out_seq + w.head * p.out_head + piece * 8) = v;
+      *reinterpret_cast<uint4*>(static_cast<typename S::Out*>(p.rows_out) + (w.q_base + row + r) * p.out_seq + w.head * p.out_head + piece * 8) = v;
   }
   __syncwarp();
 }
@@ -56,11 +57,12 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
     inverse[h] = S::kSigmoid ? 1.f : sum > 0.f ? 1.f / sum : 0.f;
+    if (S::kFp8 && p.scale_v) inverse[h] *= __ldg(p.scale_v);
     if (!p.lse || lane % 4) continue;
     if (const int64_t at = lse_place<S>(p, w, row + lane / 4 + 8 * h); at >= 0)
-      p.lse[at] = sum > 0.f ? (softmax.top[h] * p.scale_log2 + __log2f(sum)) * 0.69314718f : -INFINITY;
+      p.lse[at] = sum > 0.f ? (softmax.top[h] * scale_of<S>(p) + __log2f(sum) - (S::kFp8 ? kFp8Lift : 0)) * 0.69314718f : -INFINITY;
   }
-  constexpr bool kBf16 = std::is_same_v<typename S::T, __nv_bfloat16>;
+  constexpr bool kBf16 = std::is_same_v<typename S::Out, __nv_bfloat16>;
   const uint32_t line = lane % 8 + 8 * (lane / 8 % 2);
 #pragma unroll
   for (int j = 0; j < S::kDim / 16; j++) {
@@ -81,10 +83,10 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
       const NearParams& n = p.near;
       const int x = w.near.query[0] + near_place(n, 0, row), y = w.near.query[1] + near_place(n, 1, row), z = w.near.query[2] + near_place(n, 2, row);
       if (z < n.extent[2])  // the next plane may be another batch's
-        for (int slab = 0; slab < S::kSlabs; slab++)
+        for (int slab = 0; slab < S::kOutSlabs; slab++)
           ptx::tma_store_5d(&p.out, q_rows + slab * S::kSlabQ, slab * 64, x, y, z + w.batch * n.extent[2], w.head);
     } else if (w.row0 + row < p.seq_q) {
-      for (int slab = 0; slab < S::kSlabs; slab++)
+      for (int slab = 0; slab < S::kOutSlabs; slab++)
         ptx::tma_store_4d(&p.out, q_rows + slab * S::kSlabQ, slab * 64, w.q_base + w.row0 + row, w.head, S::kLengths ? 0 : w.batch);
     }
     ptx::bulk_commit_group();
@@ -95,13 +97,14 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
 
 /// Zeros for queries that see no key.
 template <class S>
-__device__ __noinline__ void leave_zeros(const AttentionParams& p, const Work w) {
+__device__ __forceinline__ void leave_zeros(const AttentionParams& p, const Work& w) {
   const int queries = queries_of<S>(p, w);
+#pragma unroll 1
   for (int i = threadIdx.x - 128; i < kQueries * (S::kDim / 8); i += 256) {
     const int query = w.row0 + i / (S::kDim / 8), piece = i % (S::kDim / 8);
     if (query >= queries) return;
     const int64_t at = (S::kLengths ? 0 : w.batch * p.out_batch) + (w.q_base + query) * p.out_seq + w.head * p.out_head + piece * 8;
-    *reinterpret_cast<uint4*>(static_cast<typename S::T*>(p.rows_out) + at) = make_uint4(0, 0, 0, 0);
+    *reinterpret_cast<uint4*>(static_cast<typename S::Out*>(p.rows_out) + at) = make_uint4(0, 0, 0, 0);
     if (p.lse && piece == 0) p.lse[lse_place<S>(p, w, query - w.row0)] = -INFINITY;
   }
 }

@@ -10,7 +10,8 @@ struct Softmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 
   /// Scores -> exponentials under the new maximum; `rescale` is what earlier sums and outputs are worth now.
-  template <int kCount>
+  /// They are 2^kLift times as large as the definition has them.
+  template <int kLift = 0, int kCount>
   __device__ __forceinline__ void take(float (&s)[kCount], float scale, float (&rescale)[2]) {
     float shift[2];
 #pragma unroll
@@ -21,17 +22,19 @@ struct Softmax {
       most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
       most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
       const float safe = most == -INFINITY ? 0.f : most;  // nothing seen yet: everything stays zero
-      shift[h] = safe * scale;
-      rescale[h] = exp2_of(top[h] * scale - shift[h]);
+      const float most_scaled = __fmul_rn(safe, scale);
+      shift[h] = kLift ? __fsub_rn(most_scaled, float(kLift)) : most_scaled;
+      rescale[h] = exp2_of(fmaf(top[h], scale, -most_scaled));  // spelled out, here and below: what a compiler would fuse is its affair
       top[h] = most;
-      sum[h] *= rescale[h];
     }
+    float part[2] = {0.f, 0.f};
 #pragma unroll
     for (int i = 0; i < kCount; i++) {
-      const int h = i / 2 % 2;
-      s[i] = exp2_of(fmaf(s[i], scale, -shift[h]));
-      sum[h] += s[i];
+      s[i] = exp2_of(fmaf(s[i], scale, -shift[i / 2 % 2]));
+      part[i / 2 % 2] += s[i];
     }
+#pragma unroll
+    for (int h = 0; h < 2; h++) sum[h] = fmaf(sum[h], rescale[h], part[h]);
   }
   __device__ static __forceinline__ float exp2_of(float v) {
     float r;
@@ -69,11 +72,24 @@ __device__ __forceinline__ void hide(float (&s)[kCount], int key0, const int (&l
     if (base + i / 4 * 8 + i % 2 >= limit[i / 2 % 2]) s[i] = -INFINITY;
 }
 
-template <class T, int kSteps>
-__device__ __forceinline__ void pack(uint32_t (&out)[kSteps][4], const float (&s)[kSteps * 8]) {
+/// Weights as the operand A of the next product. e4m3 takes a thread's keys of two eights together, so that V has them in that
+/// order too (attention_fp8.cuh).
+template <class T, int kSteps, int kCount>
+__device__ __forceinline__ void pack(uint32_t (&out)[kSteps][4], const float (&s)[kCount]) {
+  if constexpr (sizeof(T) == 1) {
 #pragma unroll
-  for (int i = 0; i < kSteps * 4; i++)
-    out[i / 4][i % 4] = pack_pair(s[2 * i], s[2 * i + 1], std::is_same_v<T, __nv_bfloat16>);
+    for (int j = 0; j < kSteps; j++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int at = 16 * j + i / 2 * 8 + i % 2 * 2;
+        asm("{ .reg .b16 lo, hi;\n\tcvt.rn.satfinite.e4m3x2.f32 lo, %2, %1;\n\tcvt.rn.satfinite.e4m3x2.f32 hi, %4, %3;\n\tmov.b32 %0, {lo, hi}; }"
+            : "=r"(out[j][i])
+            : "f"(s[at]), "f"(s[at + 1]), "f"(s[at + 4]), "f"(s[at + 5]));
+      }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kSteps * 4; i++) out[i / 4][i % 4] = pack_pair(s[2 * i], s[2 * i + 1], std::is_same_v<T, __nv_bfloat16>);
+  }
 }
 
 }  // namespace orrery::kernels

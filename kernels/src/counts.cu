@@ -8,7 +8,7 @@
 namespace orrery::kernels {
 namespace {
 
-/// A block's table costs as much to clear and to add up whoever shares it: where there is little to count, larger blocks do.
+/// A block's table costs as much to clear and to add up whoever shares it: where there is little to count, fewer blocks do.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) histogram(uint32_t* counts, const uint8_t* in, int64_t n, int head) {
   __shared__ uint32_t table[256 * 32];
@@ -61,7 +61,7 @@ Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t
     const int64_t wanted = std::max<int64_t>(1, (n / 16 + threads - 1) / threads);
     return launched(launch_overlapped(kernel, std::min(wanted, most), threads, 0, stream, counts, in, n, int(head)));
   };
-  return n < int64_t(64) << 20 ? go(histogram<1024>, 1024, 132 * 2) : go(histogram<256>, 256, 132 * 6);
+  return n < int64_t(64) << 20 ? go(histogram<512>, 512, 132 * 2) : go(histogram<512>, 512, 132 * 4);
 }
 
 }  // namespace orrery::kernels

@@ -29,8 +29,8 @@ inline int64_t stages_of_k(const GemmArgs& a, const GemmKernel& kernel) {
 }
 
 /// The configuration measured best for the nearest shape that is near enough and that `fits`. kind: bytes of an element of
-/// A and B, or kInt4Kind for int4 weights.
-constexpr int kInt4Kind = 0;
+/// A and B, kInt4Kind for int4 weights, or kPromotedKind for fp8 products that are promoted.
+constexpr int kInt4Kind = 0, kPromotedKind = 3;
 bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
                       const std::function<bool(const GemmConfig&)>& fits, GemmConfig* out);
 

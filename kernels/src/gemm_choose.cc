@@ -217,7 +217,9 @@ GemmConfig gemm_choose(const GemmArgs& args) {
   if (args.config.schedule != Schedule::kAuto) return args.config;
   GemmConfig best;
   const auto fits = [&](const GemmConfig& c) { return find_kernel(c.swap ? swapped(args) : args, c) != nullptr; };
-  if (args.d.col_stride == 1 && nearest_measured(size_of(args.a.dtype), args.b.row_stride == 1, double(args.m), double(args.n),
+  // Sums taken out of the tensor core every 128 of k leave other tiles to choose from.
+  const bool promoted = size_of(args.a.dtype) == 1 && args.a.dtype != DType::kI8 && (args.promote || args.block_scale_a);
+  if (args.d.col_stride == 1 && nearest_measured(promoted ? kPromotedKind : size_of(args.a.dtype), args.b.row_stride == 1, double(args.m), double(args.n),
                                                  double(args.k), args.overlap && args.constant_b, fits, &best))
     return best;
   best.schedule = Schedule::kSimple;

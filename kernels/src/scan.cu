@@ -1,20 +1,50 @@
-// Inclusive scan of 32-bit integers: two reads and a write of a chunk, of which the second read comes from L2.
+// Inclusive scan of 32-bit integers: one pass with decoupled look-back.
 //
-// As many blocks as the device holds take a tile each, and so the array chunk by chunk. While a block adds up its tile of the
-// next chunk (from memory, into L2), the sums of this chunk's tiles, which were left a turn before, have arrived: it adds up
-// those before its own, scans its tile (from L2) and stores it. Nobody looks back further than a chunk, for every block
-// carries the total of the chunks behind it. A block waits only for sums that others leave before they wait themselves, and
-// there are never more blocks than run at once.
-#include <algorithm>
-
+// A tile is scanned, its sum ("aggregate") published, and its predecessors' published words are read backwards until one is
+// an inclusive prefix. A word packs state and value in 64 bits, so that one load reads both. Tiles are numbered by a
+// counter, in the order in which blocks start: a block never waits for one that has not started.
+// Under load a look back takes some ten microseconds, whatever its width: what counts is how many bytes the running blocks
+// hold meanwhile, hence 64 KiB a tile and two blocks an SM (NOTES.md).
+// Source: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 #include "arguments.h"
-#include "launch.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32, kItems = 32, kTile = kThreads * kItems, kPerSm = 4;
+constexpr int kThreads = 512, kWarps = kThreads / 32, kItems = 32, kTile = kThreads * kItems, kWords = 4;
+constexpr uint64_t kAggregate = uint64_t(1) << 32, kPrefix = uint64_t(2) << 32;
+
+__device__ __forceinline__ uint64_t load_word(const uint64_t* p) {
+  uint64_t v;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_word(uint64_t* p, uint64_t v) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/// Sum of everything before tile `tile`; one warp, kWords words a lane at a time.
+__device__ uint32_t look_back(const uint64_t* words, int64_t tile) {
+  const int lane = threadIdx.x % 32;
+  uint32_t sum = 0;
+  for (int64_t end = tile;; end -= 32 * kWords) {
+    uint64_t w[kWords];
+#pragma unroll
+    for (int j = 0; j < kWords; j++) {
+      const int64_t mine = end - 1 - j * 32 - lane;
+      w[j] = mine >= 0 ? load_word(words + mine) : kPrefix;  // before the first tile: an inclusive prefix of 0
+    }
+#pragma unroll
+    for (int j = 0; j < kWords; j++) {
+      while (w[j] < kAggregate) w[j] = load_word(words + (end - 1 - j * 32 - lane));
+      const uint32_t done = __ballot_sync(~0u, w[j] >= kPrefix);
+      const int nearest = done ? __ffs(done) - 1 : 32;
+      sum += __reduce_add_sync(~0u, lane <= nearest ? uint32_t(w[j]) : 0u);
+      if (done) return sum;
+    }
+  }
+}
 
 /// A thread's items: those at u * 128 + lane * 4 + c of its warp's 32 kItems.
 using Items = uint32_t[kItems / 4][4];
@@ -71,79 +101,38 @@ __device__ __forceinline__ void store_items(const Items& x, uint32_t offset, uin
   }
 }
 
-__device__ __forceinline__ uint2 load_both(const uint32_t* sums, int mine, int count) {
-  uint2 sum = make_uint2(0, 0);  // of the tiles before this one; of all
-  for (int i = threadIdx.x; i < count; i += kThreads) {
-    const uint32_t v = __ldcg(sums + i);
-    sum.y += v;
-    if (i < mine) sum.x += v;
-  }
+/// The sums of the block's warps, added up; by one whole warp.
+__device__ __forceinline__ uint32_t add_warps(const uint32_t* warp_sums) {
+  return __reduce_add_sync(~0u, threadIdx.x % 32 < kWarps ? warp_sums[threadIdx.x % 32] : 0u);
+}
+/// The sums of the warps before this one.
+__device__ __forceinline__ uint32_t before_warp(const uint32_t* warp_sums) {
+  uint32_t sum = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; w++) sum += w < int(threadIdx.x / 32) ? warp_sums[w] : 0;
   return sum;
 }
 
-struct ScanParams {
-  uint32_t* out;
-  const uint32_t* in;
-  int64_t n;
-  uint32_t *sums, *arrived;  // of tiles; of chunks
-  int tiles;
-};
-
-/// Adds up a tile and leaves its sum; by the whole block.
 template <bool kVector>
-__device__ __forceinline__ void leave_sum(const ScanParams& p, int tile, int chunk, uint32_t* warp_sums) {
-  Items x;
-  load_items<kVector>(x, p.in, int64_t(tile) * kTile + threadIdx.x / 32 * (32 * kItems) + threadIdx.x % 32 * 4, p.n);
-  uint32_t sum = 0;
-#pragma unroll
-  for (int u = 0; u < kItems / 4; u++) sum += (x[u][0] + x[u][1]) + (x[u][2] + x[u][3]);
-  sum = __reduce_add_sync(~0u, sum);
-  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = sum;
+__global__ void __launch_bounds__(kThreads, 2) scan(uint32_t* out, const uint32_t* in, int64_t n, uint64_t* words, unsigned* counter) {
+  __shared__ uint32_t warp_sums[kWarps], before;
+  __shared__ int64_t number;
+  if (threadIdx.x == 0) number = atomicAdd(counter, 1u);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    uint32_t total = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; w++) total += warp_sums[w];
-    p.sums[tile] = total;
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p.arrived + chunk) : "memory");
+  const int64_t tile = number, first = tile * kTile + threadIdx.x / 32 * (32 * kItems) + threadIdx.x % 32 * 4;
+  Items x;
+  load_items<kVector>(x, in, first, n);
+  const uint32_t mine = scan_warp(x);
+  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const uint32_t total = add_warps(warp_sums);
+    if (threadIdx.x == 0) store_word(words + tile, kAggregate | total);
+    const uint32_t prefix = look_back(words, tile);
+    if (threadIdx.x == 0) store_word(words + tile, kPrefix | uint32_t(prefix + total)), before = prefix;
   }
-}
-
-template <bool kVector>
-__global__ void __launch_bounds__(kThreads, kPerSm) scan(const ScanParams p) {
-  __shared__ uint32_t warp_sums[kWarps], scanned[kWarps], before[kWarps], all[kWarps];
-  begin_overlapped();
-  const int blocks = gridDim.x, mine = blockIdx.x;
-  uint32_t carry = 0;
-  leave_sum<kVector>(p, mine, 0, warp_sums);
-  for (int chunk = 0; chunk * blocks < p.tiles; chunk++) {
-    const int first = chunk * blocks, count = min(blocks, p.tiles - first);
-    __syncthreads();
-    if (first + blocks + mine < p.tiles) leave_sum<kVector>(p, first + blocks + mine, chunk + 1, warp_sums);
-    if (mine >= count) break;  // in the last chunk
-    if (threadIdx.x == 0) {
-      uint32_t seen;
-      do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(p.arrived + chunk) : "memory");
-      while (seen < uint32_t(count));
-    }
-    __syncthreads();
-    const int64_t from = int64_t(first + mine) * kTile + threadIdx.x / 32 * (32 * kItems) + threadIdx.x % 32 * 4;
-    Items x;
-    load_items<kVector>(x, p.in, from, p.n);
-    const uint2 sums = load_both(p.sums + first, mine, count);
-    const uint32_t here = scan_warp(x), some = __reduce_add_sync(~0u, sums.x), every = __reduce_add_sync(~0u, sums.y);
-    if (threadIdx.x % 32 == 0) scanned[threadIdx.x / 32] = here, before[threadIdx.x / 32] = some, all[threadIdx.x / 32] = every;
-    __syncthreads();
-    uint32_t offset = carry;
-#pragma unroll
-    for (int w = 0; w < kWarps; w++) offset += before[w] + (w < int(threadIdx.x / 32) ? scanned[w] : 0), carry += all[w];
-    store_items<kVector>(x, offset, p.out, from, p.n);
-  }
-}
-
-__global__ void clear(uint32_t* words, int count) {
-  begin_overlapped();
-  for (int i = threadIdx.x; i < count; i += blockDim.x) words[i] = 0;
+  __syncthreads();
+  store_items<kVector>(x, before + before_warp(warp_sums), out, first, n);
 }
 
 int64_t scan_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
@@ -159,15 +148,11 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (!in || !aligned(in, 4)) return bad("in", "is null or misaligned");
   if (in != out && overlap(in, n * 4, out, n * 4)) return bad("out", "partly overlaps in");
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
-  int device = 0, sms = 0, per_sm = 0;
-  if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
-  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (cudaError_t e = cudaMemsetAsync(workspace, 0, scan_workspace(n), stream); e != cudaSuccess) return launched(e);
+  uint64_t* words = static_cast<uint64_t*>(workspace);
   const auto kernel = aligned(in, 16) && aligned(out, 16) ? scan<true> : scan<false>;
-  if (cudaError_t e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel, kThreads, 0); e != cudaSuccess) return launched(e);
-  const int tiles = int(scan_tiles(n)), blocks = std::min(tiles, sms * std::min(per_sm, kPerSm)), chunks = (tiles + blocks - 1) / blocks;
-  uint32_t* words = static_cast<uint32_t*>(workspace);
-  if (cudaError_t e = launch_overlapped(clear, 1, std::min(1024, (chunks + 31) / 32 * 32), 0, stream, words, chunks)) return launched(e);
-  return launched(launch_overlapped(kernel, blocks, kThreads, 0, stream, ScanParams{out, in, n, words + chunks, words, tiles}));
+  kernel<<<unsigned(scan_tiles(n)), kThreads, 0, stream>>>(out, in, n, words + 1, reinterpret_cast<unsigned*>(words));
+  return launched(cudaGetLastError());
 }
 
 }  // namespace orrery::kernels

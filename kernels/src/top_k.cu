@@ -111,7 +111,7 @@ __device__ __forceinline__ uint32_t reached_by(const uint32_t (&v)[kShortThreads
 
 /// Element i of vector v of a thread is (v * 256 + thread) * 8 + i of the row.
 template <class T, int kVectors>
-__global__ void __launch_bounds__(kShortThreads) top_of_short_rows(T* values, int32_t* indices, const T* in, int cols, int64_t pitch, int k) {
+__global__ void __launch_bounds__(kShortThreads, 6) top_of_short_rows(T* values, int32_t* indices, const T* in, int cols, int64_t pitch, int k) {
   __shared__ uint32_t maxima[kShortThreads], list[kListed], cut;
   __shared__ int listed, scratch[kWarps];
   begin_overlapped();

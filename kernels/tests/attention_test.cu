@@ -47,14 +47,17 @@ void run(const Case& c) {
   const int64_t pitch_q = c.packed ? 3 * c.heads * c.dim : c.heads * c.dim;
   const int64_t pitch_k = c.packed ? pitch_q : c.kv_heads * c.dim;
   const int64_t nq = c.batch * c.seq_q * pitch_q, nk = c.packed ? 0 : c.batch * c.seq_k * pitch_k;
-  std::vector<unsigned char> q(nq * 2), k(nk * 2), v(nk * 2);
+  const bool fp8 = c.t == DType::kE4M3;
+  const int size = size_of(c.t);
+  const DType out_type = fp8 ? DType::kBF16 : c.t;
+  std::vector<unsigned char> q(nq * size), k(nk * size), v(nk * size);
   for (auto* x : {&q, &k, &v})
-    for (size_t i = 0; i < x->size() / 2; i++) check::from_double(x->data(), i, c.t, 1.5 * random.symmetric());
-  const Buffer dq(q), dk(k), dv(v);
+    for (size_t i = 0; i < x->size() / size; i++) check::from_double(x->data(), i, c.t, 1.5 * random.symmetric());
+  const Buffer dq(q), dk(k), dv(v), scales(std::vector<float>{1.25f, 0.5f, 3.f});
   Buffer out(c.batch * c.seq_q * c.heads * c.dim * 2), lse(c.batch * c.heads * c.seq_q * 4);
   AttentionArgs a;
-  a.q = dq.data(), a.k = c.packed ? dq.data() + c.heads * c.dim * 2 : dk.data();
-  a.v = c.packed ? dq.data() + 2 * c.heads * c.dim * 2 : dv.data();
+  a.q = dq.data(), a.k = c.packed ? dq.data() + c.heads * c.dim * size : dk.data();
+  a.v = c.packed ? dq.data() + 2 * c.heads * c.dim * size : dv.data();
   a.out = out.data(), a.lse = lse.as<float>(), a.dtype = c.t;
   a.batch = c.batch, a.heads = c.heads, a.kv_heads = c.kv_heads, a.seq_q = c.seq_q, a.seq_k = c.seq_k, a.dim = c.dim;
   a.q_strides = {c.seq_q * pitch_q, pitch_q, c.dim};
@@ -62,13 +65,17 @@ void run(const Case& c) {
   a.out_strides = {c.seq_q * c.heads * c.dim, c.heads * c.dim, c.dim};
   a.causal = c.causal, a.scale = 0.2f, a.window = c.window, a.sigmoid = c.sigmoid, a.neighborhood = c.near;
   if (c.sigmoid) a.sigmoid_bias = -2.5f, a.lse = nullptr;
+  Buffer workspace(attention_workspace(a));
+  if (fp8) a.workspace = workspace.data(), a.scale_q = scales.as<float>(), a.scale_k = a.scale_q + 1, a.scale_v = a.scale_q + 2;
+  const double score_scale = double(a.scale) * (fp8 ? 1.25 * 0.5 : 1), value_scale = fp8 ? 3 : 1;
   STATUS_OK(attention_forward(a, nullptr));
   CUDA_OK(cudaDeviceSynchronize());
   const auto got = out.host<unsigned char>();
   const auto got_lse = lse.host<float>();
-  const unsigned char* hk = c.packed ? q.data() + c.heads * c.dim * 2 : k.data();
-  const unsigned char* hv = c.packed ? q.data() + 2 * c.heads * c.dim * 2 : v.data();
-  const double u = check::unit_roundoff(c.t);
+  const unsigned char* hk = c.packed ? q.data() + c.heads * c.dim * size : k.data();
+  const unsigned char* hv = c.packed ? q.data() + 2 * c.heads * c.dim * size : v.data();
+  // Products of e4m3 keep 13 fraction bits of the largest term in each step of 32.
+  const double u = check::unit_roundoff(c.t) + (fp8 ? double(c.seq_k) / 32 * 0x1p-12 : 0);
   char what[200];
   std::snprintf(what, sizeof what, "type %d batch %lld heads %lld/%lld seq %lld/%lld dim %lld causal %d window %lld sigmoid %d axes %d", int(c.t), (long long)c.batch,
                 (long long)c.heads, (long long)c.kv_heads, (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal, (long long)c.window, c.sigmoid, c.near.rank);
@@ -87,24 +94,24 @@ void run(const Case& c) {
         for (int64_t d = 0; d < c.dim; d++)
           s += check::to_double(q.data(), (b * c.seq_q + i) * pitch_q + h * c.dim + d, c.t) *
                check::to_double(hk, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
-        p[e] = s * double(a.scale), top = std::max(top, p[e]);
+        p[e] = s * score_scale, top = std::max(top, p[e]);
       }
       for (double& x : p) sum += x = c.sigmoid ? 1 / (1 + std::exp(-x - double(a.sigmoid_bias))) : std::exp(x - top);
       if (c.sigmoid) sum = 1;  // rows are not normalised
-      else if (const float l = got_lse[bh * c.seq_q + i]; keys) check::expect_near(l, top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, bh, i);
+      else if (const float l = got_lse[bh * c.seq_q + i]; keys) check::expect_near(l, top + std::log(sum), (fp8 ? 4e-3 : 1e-4) * (1 + std::fabs(top)), what, bh, i);
       else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
       for (int64_t d = 0; d < c.dim; d++) {
         double want = 0, mass = 0, slack = 0;
         for (int64_t e = 0; e < keys; e++) {
           const int64_t j = seen[e];
-          const double t = p[e] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
+          const double t = value_scale * p[e] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
           want += t, mass += std::fabs(t);
           // tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
           slack += c.sigmoid ? 2.6e-4 * std::fabs(check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t)) : 0;
         }
-        const double bound = (u + 2e-4) * mass + slack;
-        check::expect_near(check::to_double(got.data(), ((b * c.seq_q + i) * c.heads + h) * c.dim + d, c.t), want,
-                           bound + check::rounding(c.t, std::fabs(want) + bound), what, bh * c.seq_q + i, d);
+        const double bound = (u + 2e-4 + (fp8 ? 4e-3 : 0)) * mass + slack + (fp8 ? value_scale * 0x1p-17 * double(keys) / sum : 0);
+        check::expect_near(check::to_double(got.data(), ((b * c.seq_q + i) * c.heads + h) * c.dim + d, out_type), want,
+                           bound + check::rounding(out_type, std::fabs(want) + bound), what, bh * c.seq_q + i, d);
       }
     }
   });
@@ -283,6 +290,8 @@ void refusals() {
   NAMES(with([](AttentionArgs& h) { h.out = nullptr; }), "out");
   NAMES(with([](AttentionArgs& h) { h.k = static_cast<const char*>(h.k) + 2; }), "k");
   NAMES(with([](AttentionArgs& h) { h.dim = 80; }), "dim");
+  NAMES(with([](AttentionArgs& h) { h.dtype = DType::kE4M3; }), "dim");
+  NAMES(with([](AttentionArgs& h) { h.scale_q = reinterpret_cast<const float*>(16); }), "scale_q");
   NAMES(with([](AttentionArgs& h) { h.neighborhood = {4}; }), "neighborhood.rank");
   NAMES(with([](AttentionArgs& h) { h.neighborhood = {1, {16}, {17}}; }), "neighborhood.window");
   NAMES(with([](AttentionArgs& h) { h.neighborhood = {1, {16}, {5}, {6}}; }), "neighborhood.stride");
@@ -315,6 +324,7 @@ int main(int argc, char** argv) {
                              {B, 1, 2, 1, 300, 400, 128, true, false, 70}, {H, 1, 1, 1, 290, 290, 64, true, false, 129}, {B, 1, 2, 2, 140, 300, 128, false, false, 0, true},
                              {H, 1, 2, 1, 200, 200, 64, true, false, 0, true},
                              {B, 1, 2, 1, 200, 300, 192, true, false}, {H, 1, 1, 1, 140, 170, 256, false, false}, {B, 1, 1, 1, 300, 100, 256, true, false},
+                             {DType::kE4M3, 1, 2, 1, 200, 300, 128, true, false}, {DType::kE4M3, 2, 2, 2, 140, 140, 128, false, true},
                              {B, 2, 2, 1, 300, 300, 64, false, false, 0, false, {1, {300}, {70}, {3}}},
                              {H, 2, 2, 2, 19 * 37, 19 * 37, 128, false, false, 0, false, {2, {19, 37}, {5, 13}, {1, 4}}},
                              {B, 2, 1, 1, 6 * 7 * 18, 6 * 7 * 18, 64, false, false, 0, false, {3, {6, 7, 18}, {3, 4, 5}, {1, 2, 5}}}};
@@ -349,6 +359,9 @@ int main(int argc, char** argv) {
           cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, false, n});
         }
     }
+  if (!small)
+    for (bool causal : {false, true})
+      for (int64_t n : {1, 128, 333, 2000}) cases.push_back({DType::kE4M3, 2, 4, 2, n, n + (n > 300 ? 100 : 0), 128, causal, false});
   for (const Case& c : cases) run(c);
   for (DType t : {B, H})
     for (bool causal : {false, true}) {

@@ -268,7 +268,7 @@ struct AttentionArgs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* out = nullptr;
   float* lse = nullptr;
-  DType dtype = DType::kBF16;  // bf16 or f16
+  DType dtype = DType::kBF16;  // bf16, f16, or e4m3 (out is bf16 then; full or causal, dim 128)
   int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // dim 64, 128, 192 or 256
   struct Strides {
     int64_t batch = 0, seq = 0, head = 0;
@@ -287,7 +287,10 @@ struct AttentionArgs {
   Neighborhood neighborhood;
   bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse; dim 64 or 128
   float sigmoid_bias = 0.f;
+  const float *scale_q = nullptr, *scale_k = nullptr, *scale_v = nullptr;  // e4m3: device scalars, multiplied in; null is 1
+  void* workspace = nullptr;   // e4m3: attention_workspace(args) bytes, 256-byte aligned, for values turned round; others: none
 };
+size_t attention_workspace(const AttentionArgs& args);
 Status attention_forward(const AttentionArgs& args, cudaStream_t stream);
 
 /// The gradients of attention_forward's softmax (full or causal): dq, dk, dv from d_out, that of out; q, k, v, out and lse as
