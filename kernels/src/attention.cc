@@ -101,6 +101,10 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   p.head_group = int(std::clamp<int64_t>(cache_bytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
   p.longest_first = a.window > 0 && a.window < a.seq_k;
+  const int rows = (p.q_tiles + p.cluster - 1) / p.cluster, units = a.causal && !p.longest_first ? (rows + 1) / 2 : rows, all_heads = int(a.heads * a.batch);
+  p.by_group = FastDivide(uint32_t(p.head_group * units)), p.by_heads = FastDivide(uint32_t(p.head_group));
+  p.by_last_heads = FastDivide(uint32_t(all_heads % p.head_group ? all_heads % p.head_group : p.head_group));
+  p.by_batch = FastDivide(uint32_t(p.heads)), p.by_kv = FastDivide(uint32_t(p.heads_per_kv));
   const float scale = a.scale > 0 ? a.scale : 1.f / std::sqrt(float(a.dim));
   p.scale_log2 = a.sigmoid ? 0.5f * scale : scale * 1.44269504f;
   p.bias = 0.5f * a.sigmoid_bias, p.window = int(std::min<int64_t>(a.window, int64_t(1) << 30));

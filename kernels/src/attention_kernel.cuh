@@ -16,7 +16,7 @@
 // P never leaves the registers: the accumulator layout of S is the operand layout of A, two columns to a register.
 //
 // Shared memory: Q twice, [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
-// The finished O leaves through the rows of Q that the warp itself has read.
+// The finished O leaves through a place of its own, or through the rows of Q that the warp itself has read.
 //
 // Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
 #pragma once
@@ -48,22 +48,22 @@ struct Shape {
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kOutSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
   static constexpr int kBuffersQ = 2 * kBytesQ + 2 * kStages * kBytesKv + 1280 <= 232448 ? 2 : 1;
-#ifdef ORK_NO_JOIN
-  static constexpr bool kJoined = false;
-#else
   static constexpr bool kJoined = kBuffersQ > 1;
-#endif
-  static constexpr int kShared = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
+  // Where there is room outputs have a place of their own; else they leave through their queries', which must wait for that.
+  static constexpr int kBytesOut = kOutSlabs * kSlabQ, kBytesUsed = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
+  static constexpr bool kOwnPlace = kBuffersQ > 1 && kBytesUsed + kBytesOut <= 232448;
+  static constexpr int kShared = kBytesUsed + (kOwnPlace ? kBytesOut : 0);
 };
 
 template <class S>
 struct Shared {
-  uint32_t q, k, v, q_full, q_empty, k_full, k_empty, v_full, v_empty;
+  uint32_t q, k, v, out, q_full, q_empty, k_full, k_empty, v_full, v_empty;
   __device__ __forceinline__ explicit Shared(uint32_t raw) {
     q = (raw + 1023) / 1024 * 1024;
     k = q + S::kBuffersQ * S::kBytesQ;
     v = k + S::kStages * S::kBytesKv;
-    q_full = v + S::kStages * S::kBytesKv;
+    out = v + S::kStages * S::kBytesKv;
+    q_full = out + (S::kOwnPlace ? S::kBytesOut : 0);
     q_empty = q_full + 16;
     k_full = q_full + 32, k_empty = k_full + 8 * S::kStages;
     v_full = k_empty + 8 * S::kStages, v_empty = v_full + 8 * S::kStages;
@@ -134,7 +134,7 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     const Work w = work_at<S>(p, i);
     if (w.key_tiles == kNoMore) break;
     if (w.key_tiles <= w.first) continue;  // none, or one whose queries see no key
-    const int kv_head = w.head / p.heads_per_kv, batch = S::kLengths ? 0 : w.batch;
+    const int kv_head = p.by_kv.divide(w.head), batch = S::kLengths ? 0 : w.batch;
     NearWalk at_k, at_v;
     const auto load = [&](const CUtensorMap* map, uint32_t dst, uint32_t bar, int j, NearWalk& at) {
       if constexpr (S::kNear) {
@@ -218,7 +218,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     q.template next<S::kBuffersQ>();
   };
   const auto end = [&](const Work& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
-    finish<S>(p, of, o, sums, shared.q + buffer * S::kBytesQ + warp_row * 128, warp_row);
+    finish<S>(p, of, o, sums, (S::kOwnPlace ? shared.out : shared.q + buffer * S::kBytesQ) + warp_row * 128, warp_row);
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
   };
   // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling.
@@ -300,6 +300,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     end(w, softmax, queries);
     if (!S::kJoined) more = queue.next(w);
   }
+  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
   if (group == 0) ptx::bar_sync(2, 256);  // takes the arrival that nobody waits for
 }
 

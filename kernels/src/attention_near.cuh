@@ -59,12 +59,27 @@ __device__ __forceinline__ int near_place(const NearParams& n, int axis, int r) 
 /// The windows of a thread's two rows.
 struct NearView {
   int start[2][3];
+  int inner_low[3], inner_high[3];  // keys that every row of the warp sees: from the first up to the last, not including that
   NearView() = default;
   __device__ __forceinline__ NearView(const NearParams& n, const NearTile& t, int row) {
 #pragma unroll
     for (int h = 0; h < 2; h++)
 #pragma unroll
       for (int a = 0; a < 3; a++) start[h][a] = near_start(n, a, t.query[a] + near_place(n, a, row + 8 * h));
+    const int first = row & ~15, last = row | 15;  // 16 rows are a box: its corners have the first and the last windows
+#pragma unroll
+    for (int a = 0; a < 3; a++)
+      inner_low[a] = near_start(n, a, t.query[a] + near_place(n, a, last)), inner_high[a] = near_start(n, a, t.query[a] + near_place(n, a, first)) + n.window[a];
+  }
+  /// Whether all of the warp sees all of a tile of keys.
+  __device__ __forceinline__ bool whole(const NearParams& n, const NearTile& t, const NearWalk& walk) const {
+    bool all = true;
+#pragma unroll
+    for (int a = 0; a < 3; a++) {
+      const int key = walk.key(n, t, a);
+      all = all && inner_low[a] <= key && key + (1 << n.k_log[a]) <= inner_high[a];
+    }
+    return all;
   }
   /// Bits below `count`; all of them from 32 on.
   __device__ static __forceinline__ uint32_t below(int count) { return count >= 32 ? ~0u : (1u << count) - 1; }

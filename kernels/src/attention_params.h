@@ -31,6 +31,8 @@ struct AttentionParams {
   int cluster;           // CTAs that share keys and values: 1 or 2
   int q_tiles, tiles;    // of a head; in all
   int head_group;        // heads worked on together, so that their keys and values stay in L2
+  // A group of heads' tiles (pairs of them), its heads, those of the last group; heads of a batch; heads of a head of keys.
+  FastDivide by_group, by_heads, by_last_heads, by_batch, by_kv;
   int longest_first;     // 1: how tiles are dealt with a mask (work_at); 0: in pairs
   int window;            // query i sees only the last so many of its keys; 0: all (causal)
   const int32_t *q_starts, *k_starts;  // sequences of their own lengths; null: all are seq_q and seq_k long

@@ -1,4 +1,4 @@
-// How finished outputs of attention_kernel.cuh leave: a warp's 16 rows through its rows of Q, by TMA where a box of the output
+// How finished outputs of attention_kernel.cuh leave: a warp's 16 rows through shared memory, by TMA where a box of the output
 // holds nothing else; and the queries that see no key. S is attention_kernel.cuh's Shape.
 #pragma once
 #include "attention_fp8.cuh"
@@ -45,10 +45,10 @@ __device__ __forceinline__ int64_t lse_place(const AttentionParams& p, const Wor
   }
 }
 
-/// Stores the warp's 16 rows of O through its rows of Q, and their log-sum-exp. row: the first of them in the tile.
+/// Stores the warp's 16 rows of O through shared memory (`place`), and their log-sum-exp. row: the first of them in the tile.
 template <class S>
 __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, float (&o)[S::kDim / 2],
-                                       const Softmax& softmax, uint32_t q_rows, int row) {
+                                       const Softmax& softmax, uint32_t place, int row) {
   const int lane = threadIdx.x % 32;
   float inverse[2];
 #pragma unroll
@@ -64,18 +64,22 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
   }
   constexpr bool kBf16 = std::is_same_v<typename S::Out, __nv_bfloat16>;
   const uint32_t line = lane % 8 + 8 * (lane / 8 % 2);
+  if (S::kOwnPlace) {
+    if (lane == 0) ptx::bulk_wait_group_read<0>();  // of the tile before
+    __syncwarp();
+  }
 #pragma unroll
   for (int j = 0; j < S::kDim / 16; j++) {
     uint32_t r[4];
 #pragma unroll
     for (int q = 0; q < 4; q++) r[q] = pack_pair(o[j * 8 + q * 2] * inverse[q % 2], o[j * 8 + q * 2 + 1] * inverse[q % 2], kBf16);
     const uint32_t column = (j % 4 * 32 + lane / 16 * 16) ^ (line % 8 * 16);
-    ptx::stmatrix_x4(q_rows + j / 4 * S::kSlabQ + line * 128 + column, r[0], r[1], r[2], r[3]);
+    ptx::stmatrix_x4(place + j / 4 * S::kSlabQ + line * 128 + column, r[0], r[1], r[2], r[3]);
   }
   ptx::fence_proxy_async_shared();
   __syncwarp();
   if (S::kLengths && w.row0 + row + 16 > w.seq_q) {  // the rows beyond are another sequence's
-    store_rows<S>(p, w, q_rows, w.row0 + row);
+    store_rows<S>(p, w, place, w.row0 + row);
     return;
   }
   if (lane == 0) {
@@ -84,15 +88,15 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
       const int x = w.near.query[0] + near_place(n, 0, row), y = w.near.query[1] + near_place(n, 1, row), z = w.near.query[2] + near_place(n, 2, row);
       if (z < n.extent[2])  // the next plane may be another batch's
         for (int slab = 0; slab < S::kOutSlabs; slab++)
-          ptx::tma_store_5d(&p.out, q_rows + slab * S::kSlabQ, slab * 64, x, y, z + w.batch * n.extent[2], w.head);
+          ptx::tma_store_5d(&p.out, place + slab * S::kSlabQ, slab * 64, x, y, z + w.batch * n.extent[2], w.head);
     } else if (w.row0 + row < p.seq_q) {
       for (int slab = 0; slab < S::kOutSlabs; slab++)
-        ptx::tma_store_4d(&p.out, q_rows + slab * S::kSlabQ, slab * 64, w.q_base + w.row0 + row, w.head, S::kLengths ? 0 : w.batch);
+        ptx::tma_store_4d(&p.out, place + slab * S::kSlabQ, slab * 64, w.q_base + w.row0 + row, w.head, S::kLengths ? 0 : w.batch);
     }
     ptx::bulk_commit_group();
-    ptx::bulk_wait_group_read<0>();
+    if (!S::kOwnPlace) ptx::bulk_wait_group_read<0>();
   }
-  __syncwarp();
+  if (!S::kOwnPlace) __syncwarp();
 }
 
 /// Zeros for queries that see no key.

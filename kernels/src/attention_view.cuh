@@ -26,9 +26,11 @@ struct View {
   /// Hides what is not seen of a tile of keys; tiles come in their order, from the last.
   __device__ __forceinline__ void mask(const AttentionParams& p, const Work& w, float (&s)[S::kKeys / 2], int tile) {
     if constexpr (S::kNear) {
-      const uint32_t seen[2] = {near.seen(p.near, w.near, walk, 0), near.seen(p.near, w.near, walk, 1)};
+      if (!near.whole(p.near, w.near, walk)) {
+        const uint32_t seen[2] = {near.seen(p.near, w.near, walk, 0), near.seen(p.near, w.near, walk, 1)};
+        hide_unseen(s, seen);
+      }
       walk.back(w.near);
-      if (!__all_sync(~0u, (seen[0] & seen[1]) == ~0u)) hide_unseen(s, seen);
     } else {
       if ((tile + 1) * S::kKeys > clear) hide(s, tile * S::kKeys, limit);
       if constexpr (S::kWindow)

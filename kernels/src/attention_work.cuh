@@ -40,12 +40,13 @@ __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
   const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
   const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
   if (t >= units * all_heads) return Work{0, 0, 0, kNoMore};
-  const int group = t / (p.head_group * units);
+  const int group = p.by_group.divide(t);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
-  const int in_group = t - first * units, head = first + in_group % heads, unit = in_group / heads;
+  const int in_group = t - first * units, unit = (heads == p.head_group ? p.by_heads : p.by_last_heads).divide(in_group), head = first + in_group - unit * heads;
   const int row = pairs && i % 2 ? unit : rows - 1 - unit;
   if (pairs && i % 2 && unit == rows - 1 - unit) return Work{0, 0, 0, kSkip};  // the middle one has no partner
-  Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head % p.heads, head / p.heads, 0};
+  const int batch = p.by_batch.divide(head);
+  Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head - batch * p.heads, batch, 0};
   if constexpr (S::kLengths) {
     find_sequence(p, w);
     if (w.row0 >= w.seq_q) return Work{0, 0, 0, kSkip};

@@ -309,6 +309,23 @@ struct AttentionBackwardArgs {
 size_t attention_backward_workspace(const AttentionBackwardArgs& args);
 Status attention_backward(const AttentionBackwardArgs& args, cudaStream_t stream);
 
+/// How much the last `window` queries look at each key: votes (batch x kv_heads x seq_k) = softmax(scale q k', query i seeing keys up
+/// to i + seq_k - seq_q) summed over those queries and the heads that share the key, then averaged over `pool` neighbouring keys
+/// (zeros beyond the ends). top_k of them says which keys of a cache to keep, gather_rows keeps them.
+struct KvVoteArgs {
+  const void *q = nullptr, *k = nullptr;  // as attention_forward takes them
+  const float* lse = nullptr;             // batch x heads x seq_q, as attention_forward left it
+  float* votes = nullptr;
+  DType dtype = DType::kBF16;             // bf16 or f16
+  int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // at least 1; dim 64 or 128
+  AttentionArgs::Strides q_strides, k_strides;
+  int64_t window = 32, pool = 1;          // pool: odd, at most 1023
+  float scale = 0.f;                      // 0: 1 / sqrt(dim)
+  void* workspace = nullptr;              // kv_votes_workspace(args) bytes
+};
+size_t kv_votes_workspace(const KvVoteArgs& args);
+Status kv_votes(const KvVoteArgs& args, cudaStream_t stream);
+
 /// One new token per sequence against a paged cache ("decode"): q and out are batch x heads x dim (dense from heads on), the
 /// caches pages x page_size x kv_heads x dim by their strides; sequence b sees the seq_lens[b] keys that the pages
 /// page_table[b][0 ...] hold in order, or the last `window` of them. Lengths and pages are read on the device; pages
