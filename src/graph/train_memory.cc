@@ -202,6 +202,7 @@ void training_memory(const Graph& g, const Plan& plan, const Program& program, c
   } else {
     add(a, "weights", TensorClass::kWeight, w, fmt::format("{:.2f} G parameters on this rank", here / 1e9));
   }
+  if (plan.adapter_rank > 0) add(a, "adapters", TensorClass::kWeight, trainable * 2, "low-rank matrices in 16 bits");
   double grad_bytes = plan.grad_fp32 ? 4 : 2;
   double grads = q.gradients_held ? trainable * grad_bytes / (plan.zero >= 2 ? ranks : 1) : 0;
   if (plan.place.optimizer != Tier::kDevice && plan.zero >= 2) grads = 0;
