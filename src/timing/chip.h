@@ -99,6 +99,8 @@ class Chip {
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on one word.
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   const MemoryCounts& counts() const { return counts_; }
+  /// Counts from here on; what is in L2 stays.
+  void forget_counts() { counts_ = MemoryCounts{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0; }
   double dram_free() const { return dram_free_; }
   double dram_busy() const { return dram_busy_; }
   double l2_busy() const { return l2_busy_ > l2_write_busy_ ? l2_busy_ : l2_write_busy_; }

@@ -104,13 +104,15 @@ void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool c
   m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) || in.form.has(isa::Mod::acquire);
   if (m.kind == Class::wgmma) {
     m.closes_group = closes;
-    m.n = in.form.shape.n;
+    m.n = in.form.shape.n, m.sparse = m.op == isa::Op::wgmma_mma_async_sp;
     m.a_in_registers = in.ops.size() > 1 && in.ops[1].kind == ptx::OperandKind::vec;
   }
   if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
     m.interval = is_mma(m.op) ? tensor_interval(in.form) : 6.06f;
     if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
   }
+  if (m.kind == Class::fence)  // [fence.gpu, fence.sys, fence.cta]
+    m.n = in.form.has(isa::Mod::sys) ? 1016 : in.form.has(isa::Mod::gpu) || in.form.has(isa::Mod::cluster) || in.form.has(isa::Mod::gl) ? 268 : 20;
   m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);
   const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
   if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);

@@ -9,6 +9,7 @@
 // Without machine code, a schedule of our own stands in, block by block of PTX (stand_in.h).
 // Not here: how long an instruction takes (sm.h). The approximations are in docs/timing.md.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -47,6 +48,12 @@ struct MachineInstruction {
   uint8_t source[3] = {255, 255, 255};  // registers that an arithmetic instruction reads, by operand slot; 255: none
   uint8_t reuse = 0;             // slots whose value stays in the operand cache
   bool wide = false;             // registers are pairs
+  bool sparse = false;           // wgmma
+  /// Cycles that a wgmma holds the tensor core [wgmma.*.interval].
+  double product_interval() const {
+    const double columns = n / 2.0;
+    return a_in_registers ? std::max(columns + 5, 13.0) : sparse ? columns + 20 : std::max(columns, 16 + n / 4.0);
+  }
   bool reads_clock = false;      // CS2R of the SM's clock
 };
 

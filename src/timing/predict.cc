@@ -117,6 +117,7 @@ double Predictor::simulate() {
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
+    chip.forget_counts();
     std::vector<std::unique_ptr<Sm>> sms;
     for (uint32_t i = 0; i < simulated_; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t(i * apart), occupancy_.blocks));
     if (options_.record) record_ = Record{}, sms[0]->note_in(&record_);

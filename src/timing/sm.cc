@@ -306,7 +306,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     }
     case Class::wgmma: {
-      const double interval = std::max<double>(m.n / 2.0, m.a_in_registers ? 13 : 16 + m.n / 4.0);
+      const double interval = m.product_interval();
       const double start = hold(p.tensor, interval);
       counts.tensor_busy += interval;
       if (record && record->tensor.size() < Record::kSpans) {
@@ -325,7 +325,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     case Class::fence:
       set_barriers(w, m, now + 30, now + 30);
-      if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + 20);
+      if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + (m.i.opcode == 0x192 ? m.n : 20));
       break;
     case Class::async_group:
       if (m.op == isa::Op::cp_async_commit_group) w.copy_groups.push_back(w.copies_done);

@@ -90,7 +90,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         const uint32_t missing = mask & ~way->valid;
         counts.l1_hits += std::popcount(mask) - std::popcount(missing);
         if (!missing) {
-          done = std::max({done, at + f.l1_latency, way->arrives});
+          done = std::max({done, at + f.l1_latency - kIssueToHit, way->arrives - kIssueToMiss});
           continue;
         }
         mask = missing;
@@ -100,7 +100,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
       if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
       shared_out = true;
       if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
-      done = std::max(done, back);
+      done = std::max(done, back - kIssueToMiss);
     }
   }
   return done;

@@ -19,12 +19,13 @@ namespace orrery::timing {
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 inline constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
 inline constexpr double kProductAhead = 32;   // cycles before the end of a wgmma at which the next may be issued
-inline constexpr double kBeside = 1.68;       // time of arithmetic beside wgmma, which takes half of what the registers give [overlap.imad, max, pack, logic]
-inline constexpr double kFmaBeside = 1.48;    // the same for single-precision arithmetic [overlap.fma]
-inline constexpr double kFmaDelays = 0.38;    // cycles by which it holds wgmma up [overlap.fma]
-inline constexpr double kSpecialBeside = 1.25;  // [overlap.special]
-inline constexpr double kShuffleBeside = 7;   // cycles more [overlap.shuffle]
+inline constexpr double kBeside = 2.2;       // time of arithmetic beside wgmma, which takes half of what the registers give [overlap.imad, max, pack, logic]
+inline constexpr double kFmaBeside = 1.65;    // the same for single-precision arithmetic [overlap.fma]
+inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
+inline constexpr double kSpecialBeside = 1.27;  // [overlap.special]
+inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
 inline constexpr double kClusterBarrier = 316;  // from the last arrival [barrier.cluster: 356 with what is around it]
+inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
 inline constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]

@@ -20,7 +20,7 @@ void Sm::State::arrive(Slot& slot, uint32_t number, uint32_t expected, double wh
   b.arrived++;
   b.last = std::max(b.last, barrier_unit);
   const uint32_t wanted = expected ? expected / 32 : slot.live_warps;
-  if (b.arrived >= wanted) complete(slot, b, b.last + 8);
+  if (b.arrived >= wanted) complete(slot, b, b.last + 12);
 }
 
 /// Ends the phase of an mbarrier when nothing is missing, as of `when`.
