@@ -173,6 +173,7 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   Merge& merge = merges_[size_t(sm * kGpcs / f_.sms % kGpcs) * kMerges + (mix(line) >> 32) % kMerges];
   if (merge.line == line && merge.asked < kMergeMost && !(mask & ~merge.mask) && now - merge.when < kMergeWindow) {
     merge.asked++;
+    counts_.merged_sectors += std::popcount(mask);
     return std::max(merge.back, now);
   }
   const double back = read_from_l2(line, mask, sm, now);

@@ -85,6 +85,7 @@ ChipFigures figures_of(const Profile& profile);
 
 struct MemoryCounts {
   double l2_read_sectors = 0, l2_write_sectors = 0, l2_hits = 0, dram_read = 0, dram_write = 0, dram_pages = 0;  // whole chip
+  double merged_sectors = 0;       // read by an SM along with another
   double fabric_sectors = 0;       // that cross from one partition to the other
 };
 

@@ -184,7 +184,9 @@ double Predictor::simulate() {
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));
     if (rows_run < rows) {  // go on at the rate at which blocks began
       const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated_ * 2);
-      const double rate = (starts.back() - starts[skip]) / double(std::max<size_t>(1, starts.size() - 1 - skip));
+      // Blocks begin in waves: from one to the same place in a later wave.
+      const size_t wave = size_t(occupancy_.blocks) * simulated_, last = starts.size() - 1, waves = last >= 2 * wave ? (last - wave) / wave : last / wave;
+      const double rate = waves > 0 ? (starts[last] - starts[last - waves * wave]) / double(waves * wave) : (starts.back() - starts[skip]) / double(std::max<size_t>(1, last - skip));
       time += double(rows - rows_run) * simulated_ * rate;
       // How far quarters of the simulated blocks differ from each other says how far the rest may be from them.
       const size_t quarter = (starts.size() - 1 - skip) / 4;
@@ -227,6 +229,7 @@ Prediction Predictor::run() {
   if (!regular_) p_.notes.push_back("blocks differ from each other: they were traced one by one as far as the budget goes");
   make_pools();
   make_copy_pools();
+  follow_copies();
   const double cycles = simulate();
   describe(cycles);
   if (statistics_.unmatched * 20 > statistics_.memory_steps) p_.notes.push_back(fmt::format("{} of {} memory instructions were not found in the trace", statistics_.unmatched, statistics_.memory_steps));

@@ -31,6 +31,7 @@ class Predictor {
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void make_pools();
   void make_copy_pools();
+  void follow_copies();
   const BlockCode& code_for(uint64_t block);
   double simulate();
   void note_clocks(const SmCounts& counts);

@@ -6,6 +6,10 @@
 
 namespace orrery::timing {
 
+namespace {
+constexpr double kFollowed = 8;  // instructions of blocks that are followed for their copies alone, in trace budgets: most are left out
+}  // namespace
+
 void Predictor::trace(uint64_t unit) {
   if (traced_.count(first_block(unit))) return;
   for (TracedBlock& b : tracer_->trace(unit)) {
@@ -134,6 +138,28 @@ void Predictor::make_copy_pools() {
     if (const double places = room[pc]; places > 0) n = std::clamp(places, distinct, n);
     pool.population = uint32_t(n);
   }
+}
+
+/// Where the irregular bulk copies of blocks lie, as many as the budget allows, in the order in which blocks begin: they are
+/// run with nothing but what control and addresses depend on.
+void Predictor::follow_copies() {
+  if (kernel_.copies.empty()) return;
+  const uint64_t n = launch_.cluster.count(), units = launch_.grid.count() / n;
+  const uint64_t affordable = uint64_t(double(options_.trace_budget) * kFollowed / std::max(1.0, double(model_->instructions * n)));
+  TraceOptions t;
+  t.copies_only = true;
+  Tracer tracer(machine_, launch_, t);
+  const uint64_t followed = std::min(units, affordable);
+  if (followed * 2 < std::min<uint64_t>(units, figures_.sms / n)) return;  // too few to be worth it
+  for (uint64_t u = 0; u < followed; u++)
+    for (const TracedBlock& b : tracer.trace(u))
+      for (size_t w = 0; w < b.warps.size(); w++)
+        for (const Event& e : b.warps[w].events) {
+          if (!e.n_detail || !kernel_.copies.count(e.pc)) continue;
+          AllCopies& all = kernel_.all_copies[uint64_t{e.pc} | uint64_t(w) << 32];
+          all.starts.resize(kernel_.grid.count());
+          all.starts[ordinal(b)].push_back(e.address);
+        }
 }
 
 void Predictor::sample() {

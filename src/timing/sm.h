@@ -50,6 +50,12 @@ struct LinePool {
   uint64_t low = ~uint64_t{0}, high = 0;
 };
 
+/// Where every block's bulk copies of an instruction lie, in the order in which it makes them: by block of the grid; empty for blocks
+/// that were not followed.
+struct AllCopies {
+  std::vector<std::vector<uint64_t>> starts;
+};
+
 /// Where the traced blocks' bulk copies of an instruction lie, of which ghosts draw.
 struct CopyPool {
   std::vector<std::vector<uint64_t>> starts;  // of each traced block with addresses of its own: by ordinal
@@ -68,6 +74,7 @@ struct Kernel {                  // what all SMs share
   std::unordered_map<uint32_t, Slope> slopes;      // by PTX instruction
   std::unordered_map<uint32_t, LinePool> pools;
   std::unordered_map<uint32_t, CopyPool> copies;   // of irregular bulk copies
+  std::unordered_map<uint64_t, AllCopies> all_copies;  // of the same: by instruction and warp << 32
   uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
   uint32_t ghost_step = 1;       // blocks from one ghost to the next
   uint32_t l1_bytes = 0;

@@ -129,11 +129,17 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
 /// block. Blocks that were not traced copy what no one else does.
 template <class F>
 void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line, F f) {
-  const CopyPool& pool = kernel.copies.at(e.pc);
   const BlockWork& own = slots[w.slot].work;
+  const CopyPool& pool = kernel.copies.at(e.pc);
+  const auto all = kernel.all_copies.find(uint64_t{e.pc} | uint64_t{w.place} << 32);
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
     const uint64_t index = own.index + uint64_t{g} * kernel.ghost_step;
     if (index >= kernel.grid.count()) break;
+    if (all != kernel.all_copies.end() && !all->second.starts[index].empty()) {
+      const std::vector<uint64_t>& starts = all->second.starts[index];
+      if (e.ordinal < starts.size()) f(uint64_t(int64_t(line) + (int64_t(starts[e.ordinal] - e.address) >> 7)), number + g);
+      continue;
+    }
     const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
     const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
     const int64_t delta = int64_t(starts[std::min<size_t>(e.ordinal, starts.size() - 1)]) - int64_t(e.address);

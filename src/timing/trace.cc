@@ -3,6 +3,7 @@
 // put off (a wait that must run again is not recorded until it passes).
 #include "timing/trace.h"
 
+#include "timing/slice.h"
 #include "timing/trace_look.h"
 
 #include <algorithm>
@@ -149,15 +150,37 @@ Next traced(Stepper& s, const Decoded& d) {
   return next;
 }
 
+/// A bulk copy, when nothing else is recorded.
+Next noted(Stepper& s, const Decoded& d) {
+  Tracer::State& t = *current;
+  const CodeTable& table = t.table(s.code);
+  TracedBlock& block = t.blocks[t.block_of.at(&s.cta)];
+  Recording r{s, d, block, {}, false, {}};
+  r.e.pc = s.pc | table.tag, r.e.mask = s.mask;
+  look(r);
+  if (r.keep) block.warps[s.w.warp_id].events.push_back(r.e);
+  return table.original[s.pc](s, d);
+}
+
+Next left_out(Stepper&, const Decoded&) { return Next::next; }
+
+bool is_bulk_copy(Op op) {
+  return op == Op::cp_async_bulk || op == Op::cp_reduce_async_bulk || op == Op::cp_async_bulk_tensor || op == Op::cp_reduce_async_bulk_tensor;
+}
+
 }  // namespace
 
 std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag) {
   auto copy = std::make_shared<DecodedProgram>(*code);
   CodeTable table;
   table.tag = tag;
-  for (Decoded& d : copy->code) {
+  const std::vector<bool> kept = options.copies_only ? address_slice(*code) : std::vector<bool>();
+  for (size_t i = 0; i < copy->code.size(); i++) {
+    Decoded& d = copy->code[i];
     table.original.push_back(d.run);
-    d.run = traced;
+    if (!options.copies_only) d.run = traced;
+    else if (is_bulk_copy(d.instr->form.op)) d.run = noted;
+    else if (!kept[i]) d.run = left_out;
   }
   tables[copy.get()] = std::move(table);
   return copy;

@@ -75,6 +75,7 @@ struct TracedBlock {
 
 struct TraceOptions {
   bool values = false;              // compute matrix products too
+  bool copies_only = false;         // only bulk copies are recorded, and what they do not depend on is left out (slice.h)
   uint64_t max_instructions = 40'000'000;  // stop a block that runs longer
 };
 
