@@ -28,6 +28,17 @@ class Arguments {
     auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
     if (error != std::errc() || end != s.data() + s.size())
       base::fail("'{}' is no number; usage: ask {}", s, usage_);
+    if (!(v >= 0 && v < 1e18)) base::fail("'{}' must not be negative; usage: ask {}", s, usage_);
+    return v;
+  }
+  double positive(std::size_t i) const {
+    double v = number(i);
+    if (v == 0) base::fail("'{}' must be positive; usage: ask {}", text(i), usage_);
+    return v;
+  }
+  double share_or(std::size_t i, double absent) const {
+    double v = number_or(i, absent);
+    if (v > 1) base::fail("'{}' must be a share from 0 to 1; usage: ask {}", text(i), usage_);
     return v;
   }
   double number_or(std::size_t i, double absent) const { return i < list_.size() ? number(i) : absent; }
@@ -142,21 +153,21 @@ std::vector<Answer> checkpoints(const Arguments& a) {
 
 // A throughput claim against the machine: operations that the tokens stand for, and those really done.
 std::vector<Answer> throughput_claim(const Arguments& a) {
-  double parameters = a.number(0), tokens = a.number(1), gpus = a.number(2), done = 1 - a.number_or(3, 0);
+  double parameters = a.number(0), tokens = a.number(1), gpus = a.positive(2), done = 1 - a.share_or(3, 0);
   double counted = 2 * parameters * tokens / gpus;
   return {{"counted at full work", counted, "FLOP/s per GPU"},
           {"really done", counted * done, "FLOP/s per GPU"}};
 }
 
 std::vector<Answer> kv_kept(const Arguments& a) {
-  double ratio = a.number(0), share = a.number(1), bits = a.number_or(2, 16);
+  double ratio = a.positive(0), share = a.share_or(1, a.has(1) ? 0 : a.number(1)), bits = a.number_or(2, 16);
   double kept = (1 - share + share / ratio) * bits / 16;
   return {{"KV kept", kept, "of 16-bit KV"}, {"KV cut", 1 - kept, ""}};
 }
 
 std::vector<Answer> peak_share(const Arguments& a) {
-  double per_gpu = a.number(0) / a.number(1);
-  return {{"per GPU", per_gpu, "FLOP/s"}, {"share of peak", per_gpu / a.number(2), ""}};
+  double per_gpu = a.number(0) / a.positive(1);
+  return {{"per GPU", per_gpu, "FLOP/s"}, {"share of peak", per_gpu / a.positive(2), ""}};
 }
 
 std::vector<Answer> tokens(const Arguments& a) {
