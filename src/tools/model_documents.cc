@@ -376,7 +376,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
     table["rows"].push_back(Json::array({std::move(what), seconds}));
   };
   row("operators", a.compute - a.tensor_comm);
-  row("tensor-parallel communication", a.tensor_comm);
+  row(plan.cp > 1 ? "tensor- and context-parallel communication" : "tensor-parallel communication", a.tensor_comm);
   row("pipeline bubble", a.bubble);
   if (a.power > 0) row("the board's power limit", a.power);
   row("pipeline communication", a.pipeline_comm);
