@@ -75,6 +75,10 @@ void Emitter::begin(uint32_t region) {
 void Emitter::begin_warp() {
   b_.CreateStore(warp_, field(cta_, offsetof(CtaContext, running)));
   frame_ = load_field(warp_, offsetof(WarpContext, frame), b_.getPtrTy(), "frame");
+  if (plan_.program.local_bytes) {
+    local_ = load_field(warp_, offsetof(WarpContext, local), b_.getPtrTy(), "local");
+    local_stride_ = load_field(warp_, offsetof(WarpContext, local_stride), b_.getInt64Ty(), "local_stride");
+  }
   mask_slot_ = new_alloca(llvm::FixedVectorType::get(traits_.avx512 ? b_.getInt1Ty() : b_.getInt32Ty(), 32), "mask");
   poll_slot_ = new_alloca(b_.getInt32Ty(), "poll");
   b_.CreateStore(b_.getInt32(kPollPeriod), poll_slot_);

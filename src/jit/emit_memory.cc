@@ -38,6 +38,7 @@ using ptx::OperandKind;
 MemoryAccess::MemoryAccess(Emitter& e, const Instr& in, const Operand& address, int element_bytes, int vector)
     : e_(e), b_(e.b_), in_(in), address_(address), bytes_(element_bytes), vector_(vector) {
   const Space s = in.form.n_spaces ? in.form.space() : Space::none;
+  local_ = s == Space::local;
   shared_ = s == Space::shared || s == Space::shared_cta || s == Space::shared_cluster;
   if (address.base == ptx::BaseKind::reg) lanes_ = e.plan_.uniformity.regs[address.id];
   else lanes_ = {1, 0, 0, true, address.value};
@@ -359,10 +360,10 @@ Value* MemoryAccess::is_consecutive(Value* addresses) {
 }
 
 Value* MemoryAccess::element_pointers(Value* addresses, int k) {
-  if (shared_) {
+  if (windowed()) {
     // Offsets are below 2^31: a sign-extended 32-bit index lets the gather use 32-bit lanes.
     Value* at = b_.CreateAdd(addresses, ConstantInt::get(addresses->getType(), uint64_t(k * bytes_)));
-    return b_.CreateGEP(b_.getInt8Ty(), e_.shared_, at);
+    return b_.CreateGEP(b_.getInt8Ty(), window(), at);
   }
   return b_.CreateIntToPtr(b_.CreateAdd(addresses, ConstantInt::get(addresses->getType(), uint64_t(k * bytes_))),
                            FixedVectorType::get(b_.getPtrTy(), 32));
@@ -440,8 +441,13 @@ bool Emitter::emit_memory(const Instr& in) {
   const int bytes = isa::bytes_of(f.type()), vector = std::max<int>(1, f.vec);
   if (address.kind != OperandKind::address || bytes > 8 || f.type() == Type::b128) return false;
   if (is_param_space(s) && !is_store && address.base == ptx::BaseKind::none) return load_param(in, address, bytes, vector);
-  if (s == Space::local || is_param_space(s) || s == Space::param_func || address.base == ptx::BaseKind::local_var) return false;
-  if (s == Space::shared_cluster) return false;
+  if (is_param_space(s) || s == Space::param_func || s == Space::shared_cluster) return false;
+  if (s == Space::local) {
+    if (plan_.observe || !plan_.program.local_bytes || (is_store && !traits_.avx512)) return false;
+    MemoryAccess(*this, in, address, bytes, vector).local();
+    return true;
+  }
+  if (address.base == ptx::BaseKind::local_var) return false;
   if (f.has(Mod::acquire) || f.has(Mod::release) || f.has(Mod::sc)) b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
   MemoryAccess access(*this, in, address, bytes, vector);
   if (is_store) access.store();

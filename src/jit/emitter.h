@@ -237,6 +237,7 @@ class Emitter {
   llvm::Instruction* alloca_point_ = nullptr;
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;
   Value *memory_base_ = nullptr, *memory_size_ = nullptr, *shared_bytes_ = nullptr;
+  Value *local_ = nullptr, *local_stride_ = nullptr;  // of the warp: where lane 0's local memory is, bytes to the next lane's
   lower::Schedule schedule_;
   std::vector<Block*> node_block_;
   std::vector<uint8_t> full_nodes_;                         // by node: it runs with all 32 lanes

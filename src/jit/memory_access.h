@@ -14,6 +14,8 @@ class MemoryAccess {
   MemoryAccess(Emitter& e, const ptx::Instr& in, const ptx::Operand& address, int element_bytes, int vector);
   void load();
   void store();
+  /// A load or store in the local space. emit_local.cc
+  void local();
   void atomic();
   /// Offers the access to exec/'s short way (exec/observed.h): i1, it must be reported. emit_observed.cc
   llvm::Value* offer();
@@ -43,6 +45,14 @@ class MemoryAccess {
   Value* outside(Value* address, int64_t low, int64_t extent);
   bool is_flat() const { return lanes_.chunks == 1 && lanes_.pattern == 0; }
   bool is_row() const { return lanes_.chunks == 1 && !lanes_.varies() && lanes_.pattern && !repeat_ && consecutive(1); }
+  Value* local_offsets();  // emit_local.cc
+  Value* outside_local(Value* offsets);
+  Value* local_places(Value* offsets);
+  struct Word { Value *places, *shift, *value; };
+  Word word_at(Value* at, int k, Value* m);
+  std::vector<Value*> load_local(Value* at, Value* m);
+  void store_local(const std::vector<Value*>& values, Value* at, Value* m);
+  Value* window() const { return local_ ? e_.local_ : e_.shared_; }
   Value* outside_known(Value* address, int64_t extent);  // emit_observed.cc
   Value* any_bad_chunk(Value* bad, Value* mask);
   Value* pointer(Value* address);
@@ -86,7 +96,8 @@ class MemoryAccess {
   const ptx::Instr& in_;
   const ptx::Operand& address_;
   const int bytes_, vector_;
-  bool shared_ = false, all_ = false;
+  bool shared_ = false, local_ = false, all_ = false;
+  bool windowed() const { return shared_ || local_; }  // addresses are 32-bit places in a window
   lower::Lanes lanes_;               // of the address
   lower::Pattern pattern_{};         // of lanes_.chunks, after sharpen()
   int repeat_ = 0;                   // lanes l and l + repeat_ have one address; 0: not so
