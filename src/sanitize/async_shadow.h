@@ -35,6 +35,7 @@ class AsyncShadow {
     readers.assign(readers.size(), {});
     loads.assign(loads.size(), 0);
     load_site.assign(load_site.size(), 0);
+    barriers_from = ~uint64_t{0}, barriers_to = 0;
   }
 
   uint32_t& load_clock(uint64_t unit, uint32_t warp) { return loads[unit * warps_ + warp]; }
@@ -62,6 +63,7 @@ class AsyncShadow {
   std::vector<std::array<uint32_t, kReaders>> readers;
   std::vector<uint32_t> loads;
   std::vector<uint32_t> load_site;
+  uint64_t barriers_from = ~uint64_t{0}, barriers_to = 0;  // where mbarriers have been initialised
 };
 
 }  // namespace orrery::sanitize

@@ -327,10 +327,15 @@ void Asynccheck::shared_access(Resident& r, const Access& a, int lane, const Cta
       reader = 0;
     }
   }
-  if (!stores) return;
+  if (offset >= s.barriers_to || offset + a.bytes <= s.barriers_from) return;
   for (uint64_t at = offset / 8 * 8; at < offset + a.bytes; at += 8) {
     MbarrierState* m = r.order->find(reinterpret_cast<const uint64_t*>(cta.shared + at));
     if (!m || !m->live) continue;
+    if (!stores) {
+      report("mbarrier-read", here, fmt::format("this reads {}, where a live mbarrier lies: the GPU keeps it elsewhere, and memory holds what was there before", bytes_of(at)),
+             "execute mbarrier.inval before the object is copied; ask for its phase with mbarrier.test_wait", {{"was initialised here", m->init}}, at);
+      continue;
+    }
     report("mbarrier-overwritten", here, fmt::format("this writes {}, where an mbarrier lies that was not invalidated", bytes_of(at)), "execute mbarrier.inval before the memory is used for something else", {{"was initialised here", m->init}}, at);
     m->live = false;
   }

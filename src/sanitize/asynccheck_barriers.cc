@@ -57,6 +57,11 @@ void Asynccheck::mbarrier(const MbarrierEvent& e) {
     if (e.count == 0 || e.count > mbarrier::kMaxCount)
       report("mbarrier-count", here, fmt::format("this initialises the mbarrier at byte {} of shared memory for {} arrivals: 1 to {} are possible, and of this one no phase will end", offset - lower::kSharedStart, e.count, mbarrier::kMaxCount),
              "give the number of arrivals that end a phase", {}, offset);
+    uint64_t at = 0;
+    if (const CtaContext* owner = shared_owner(*e.where.warp->cta, e.word, &at)) {
+      AsyncShadow& s = shadow(r, *owner);
+      s.barriers_from = std::min(s.barriers_from, at), s.barriers_to = std::max(s.barriers_to, at + 8);
+    }
     const uint32_t component = m.component;
     const uint32_t base = m.phases;  // what warps know of earlier phases must not count for the new ones
     m = MbarrierState{};
