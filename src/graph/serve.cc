@@ -86,6 +86,18 @@ double weights_elsewhere(const Graph& graph, const Program& program) {
   return away;
 }
 
+// Largest context whose state fits into `room`; kAnyContext when it never fills it (windows, state spaces).
+template <class State>
+double longest_context(double room, State state) {
+  if (state(kAnyContext) <= room) return kAnyContext;
+  double low = 0, high = kAnyContext;
+  while (high - low > 1) {
+    double middle = std::floor((low + high) / 2);
+    (state(middle) <= room ? low : high) = middle;
+  }
+  return low;
+}
+
 }  // namespace
 
 Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context) {
@@ -143,10 +155,10 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];
   double room = a.capacity - (a.total - state * kv_on_device);
   a.max_sequences = one > 0 ? std::max(0.0, std::floor(room / one)) : 0;
-  if (a.kv_bytes_per_token > 0 && per_rank > 0) {
-    double fixed = program.state_bytes.coefficient[kKeysWindow] * graph.window * per_rank;
-    a.max_context = std::max(0.0, std::floor((room - fixed) / (per_rank * a.kv_bytes_per_token)));
-  }
+  if (per_rank > 0)
+    a.max_context = longest_context(room, [&](double tokens) {
+      return state_bytes(graph, program, per_rank, paged(tokens, plan, engine)) * kv_on_device;
+    });
   if (!a.fits) {
     double over = a.total - a.capacity;
     if (program.weight_bytes > a.capacity)

@@ -41,6 +41,9 @@ struct MemoryItem {
   std::string how;  // the arithmetic, in words
 };
 
+// Stands for a context without limit.
+inline constexpr double kAnyContext = 1e12;
+
 struct FitAnswer {
   std::vector<MemoryItem> items;
   double total = 0, capacity = 0;
@@ -49,7 +52,7 @@ struct FitAnswer {
   double kv_bytes_per_token = 0;  // of one rank, sequences beyond every window
   double kv_bytes_per_sequence = 0;
   double max_sequences = 0;  // at the given context, per data-parallel rank
-  double max_context = 0;    // at the given batch
+  double max_context = 0;    // at the given batch; kAnyContext: state stops growing before it fills the room
   bool fits = false;
   std::vector<std::string> advice;
 };

@@ -120,9 +120,13 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
                 "bytes per sequence", fmt::format("{:.0f} tokens, one rank", context));
     add_fact_of(doc, "sequences that fit", a.max_sequences, "per data-parallel rank", "memory", "GiB", "",
                 "the capacity less what is no KV cache, over the KV bytes per sequence, rounded down");
-    add_fact_of(doc, "longest context", a.max_context, "tokens", "memory", "GiB",
-                fmt::format("at batch {:.0f}", batch),
-                "the capacity less what is no KV cache, over batch and KV bytes per token, rounded down");
+    if (batch > 0 && a.max_context >= kAnyContext)
+      report::add_fact(doc, "longest context", "any length", "",
+                       fmt::format("at batch {:.0f} no length fills the GPU", batch));
+    else if (batch > 0)
+      add_fact_of(doc, "longest context", a.max_context, "tokens", "memory", "GiB",
+                  fmt::format("at batch {:.0f}", batch),
+                  "the longest whose state, in whole pages, fits into the capacity less what is no KV cache");
   }
   report::add_fact(doc, "plan", plan_text(plan));
   memory_sections(doc, a.items, a.capacity);
