@@ -38,6 +38,16 @@ ChipFigures figures_of(const Profile& p) {
   return f;
 }
 
+ChipFigures ChipFigures::at_clock(double now) const {
+  ChipFigures f = *this;
+  const double slower = now / clock;
+  for (double* latency : {&f.l2_latency, &f.l2_far_latency, &f.dram_latency, &f.l2_spread, &f.dram_wait, &f.dram_wait_busy, &f.dram_wait_written, &f.atomic_one_line, &f.atomic_interval,
+                          &f.atomic_same_line})
+    *latency *= slower;
+  for (double* rate : {&f.l2_requests, &f.l2_sectors, &f.l2_far_sectors, &f.l2_write_sectors, &f.dram_bandwidth}) *rate /= slower;
+  return f;
+}
+
 Chip::Chip(const ChipFigures& figures, uint32_t cluster) : f_(figures), merges_(size_t(kGpcs) * kMerges), cluster_(std::max(1u, cluster)), pages_(kPages) {
   sets_ = uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / kWays));
   ways_.resize(size_t(sets_) * kWays * 2);

@@ -77,6 +77,8 @@ struct ChipFigures {
   double atomic_one_line = 0;           // integer operation of one lane on the line of the last one, in a slice
   double atomic_interval = 0;           // a lane's atomic operation in a slice
   double atomic_same_line = 0;          // floating-point operation on the line of the last one, in a slice
+  /// The same seen from SMs that run at `now` instead of the highest clock: L2 and memory keep theirs.
+  ChipFigures at_clock(double now) const;
   bool borrowed = false;            // the profile has no figures of its own: they are the H200's
 };
 

@@ -44,7 +44,8 @@ double residual_of(const std::string& bound, bool regular, bool tensor) {
 
 }  // namespace
 
-void Predictor::describe(double cycles) {
+/// Fills in the prediction; returns the clock in hertz.
+double Predictor::describe(double cycles) {
   const double filled = std::min(1.0, double(launch_.grid.count() - 1) / double(figures_.sms - 1)), wide = std::min(1.0, double(launch_.block.count() / 32) / 8);
   const double launch = figures_.launch_cycles + figures_.launch_all_sms * filled + (launch_.block.count() > 32 ? figures_.launch_wide * wide : 0) +
                         double(model_jumps_) * (options_.warm ? figures_.fetch_jump : figures_.fetch_jump_cold);
@@ -92,6 +93,7 @@ void Predictor::describe(double cycles) {
   p_.fraction = best->share;
   const double residual = p_.method == "PTX alone" ? kResidualWithoutCode : residual_of(p_.bound, regular_, tensor), error = std::hypot(residual, p_.sampling_error) + (figures_.borrowed ? 0.1 : 0);
   p_.low = p_.microseconds / (1 + error), p_.high = p_.microseconds * (1 + error);
+  return clock;
 }
 
 namespace {

@@ -21,7 +21,7 @@ class Predictor {
  public:
   Predictor(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const PredictOptions& options,
             const std::function<void(double)>& estimate)
-      : machine_(machine), launch_(launch), options_(options), estimate_(estimate), figures_(figures_of(profile)), profile_(profile) {}
+      : machine_(machine), launch_(launch), options_(options), estimate_(estimate), at_full_clock_(figures_of(profile)), figures_(at_full_clock_), profile_(profile) {}
   Prediction run();
 
  private:
@@ -35,7 +35,9 @@ class Predictor {
   const BlockCode& code_for(uint64_t block);
   double simulate();
   void note_clocks(const SmCounts& counts);
-  void describe(double cycles);
+  double expected_clock() const;
+  void simulate_at_its_clock();
+  double describe(double cycles);
   std::string details() const;
   double dynamic_energy(double seconds) const;
   uint64_t ordinal(const TracedBlock& b) const { return b.ctaid[0] + kernel_.grid.x * (b.ctaid[1] + kernel_.grid.y * uint64_t{b.ctaid[2]}); }
@@ -45,7 +47,8 @@ class Predictor {
   const exec::Launch& launch_;
   const PredictOptions& options_;
   const std::function<void(double)>& estimate_;
-  const ChipFigures figures_;
+  const ChipFigures at_full_clock_;
+  ChipFigures figures_;          // at the clock that is expected
   const Profile& profile_;
   Prediction p_;
   Kernel kernel_;
