@@ -126,7 +126,9 @@ std::optional<std::vector<MachineCode>> assemble(const Layout& layout, const std
     fs::create_directories(folder, ignored);
     const fs::path stem = folder / fmt::format("{}.{}", key, getpid()), ptx = stem.string() + ".ptx", made = stem.string() + ".out", log = stem.string() + ".log";
     std::ofstream(ptx) << layout.text();
-    const bool ok = run({ptxas, "-arch=" + arch, "-lineinfo", "--entry", entry, "-o", made, ptx}, log);
+    std::vector<std::string> words = {ptxas, "-arch=" + arch, "-lineinfo", "--entry", entry, "-o", made, ptx};
+    bool ok = run(words, log);
+    if (!ok) words.insert(words.begin() + 1, "-c"), ok = run(words, log);  // calls what is linked later: the device runtime
     if (ok) fs::rename(made, cubin, ignored);
     else why = fmt::format("ptxas refuses the text: {}", [&] {
       std::ifstream in(log);

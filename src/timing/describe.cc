@@ -13,13 +13,13 @@
 namespace orrery::timing {
 
 /// Joules of the whole grid without idle power: energy per event (calib/raw/h200-2026-11-21-mixes.jsonl, power_*, and the quiet
-/// operands of calib/steps). Wires that change cost more: integer work is taken half way between quiet and random operands
-/// (alu 5.7 and 15.4 pJ a lane, imad 10.8 and 18.3); that floating-point work grows as imad does is assumed. Memory: random data.
+/// operands of calib/steps). Wires that change cost more: work is taken half way between quiet and random operands (alu 5.7 and 15.4
+/// pJ a lane, imad 10.8 and 18.3, half 9.9 and 14.6, special functions 10.8 and 18; ffma 10.3 and dfma 31 either way). Memory: random data.
 double Predictor::dynamic_energy(double seconds) const {
   const auto lanes = [&](Class c) { return double(sm_.lanes_by_class[size_t(c)]); };
   const auto warps = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
-  double pj = 10.3 * lanes(Class::fma) + 14.5 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 10.5 * lanes(Class::alu) + 10.8 * lanes(Class::xu) +
-              9.9 * lanes(Class::half) + 31 * lanes(Class::fp64) + 25 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
+  double pj = 10.3 * lanes(Class::fma) + 14.5 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 10.5 * lanes(Class::alu) + 14.5 * lanes(Class::xu) +
+              12.3 * lanes(Class::half) + 31 * lanes(Class::fp64) + 25 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
               1000 * (warps(Class::shared_load) + warps(Class::shared_store) + warps(Class::shared_atomic) + warps(Class::matrix_load) + warps(Class::copy_async)) + 50 * sm_.shared_wavefronts + 280 * sm_.l1_sectors;
   pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns;
   const double sectors = memory_.l2_read_sectors + memory_.merged_sectors + memory_.l2_write_sectors;

@@ -207,6 +207,25 @@ double Predictor::simulate() {
   return time - warm_offset;
 }
 
+/// What the model leaves out, where the kernel's code shows that it may matter.
+void Predictor::name_assumptions() {
+  bool depends = false, textures = false, launches = false;
+  const auto look = [&](const exec::DecodedProgram& code) {
+    for (const exec::Decoded& d : code.code) {
+      const std::string_view op = isa::name_of(d.instr->form.op);
+      depends |= op.starts_with("griddepcontrol"), textures |= op.starts_with("tex") || op.starts_with("tld4") || op.starts_with("suld");
+    }
+  };
+  look(*launch_.kernel->entry);
+  for (const auto& f : launch_.kernel->functions)
+    if (f) look(*f);
+  for (const ptx::Function& f : launch_.kernel->entry->program->module->functions)
+    launches |= f.name.find("LaunchDevice") != std::string::npos || f.name.find("GetParameterBuffer") != std::string::npos;
+  if (depends) p_.notes.push_back("programmatic dependent launch: timed alone, as if the kernel ahead had ended and the next one waited");
+  if (textures) p_.notes.push_back("textures take 200 cycles each, whatever their cache holds");
+  if (launches) p_.notes.push_back("kernels that this one may launch are not part of its time");
+}
+
 /// The clock before anything is known of power: tensor cores lower it, and wgmma on all SMs draws most.
 double Predictor::expected_clock() const {
   bool mma = false, wgmma = false;
@@ -250,6 +269,7 @@ Prediction Predictor::run() {
   p_.waves = double(launch_.grid.count()) / (double(figures_.sms) * occupancy_.blocks);
   kernel_.l1_bytes = l1_size(figures_, uint64_t(std::min<uint64_t>(per_sm, occupancy_.blocks)) * (p_.shared_bytes + 1024));
   if (figures_.borrowed) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on an H200");
+  name_assumptions();
   sample();
   if (!regular_) p_.notes.push_back("blocks differ from each other: they were traced one by one as far as the budget goes");
   make_pools();

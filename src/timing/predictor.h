@@ -36,6 +36,7 @@ class Predictor {
   double simulate();
   void note_clocks(const SmCounts& counts);
   double expected_clock() const;
+  void name_assumptions();
   void simulate_at_its_clock();
   double describe(double cycles);
   std::string details() const;

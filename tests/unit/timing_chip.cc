@@ -61,5 +61,21 @@ TEST(Chip, AddsOfSingleLanesToOneLineGoAtTheMeasuredRate) {
   EXPECT_NEAR(chip.atomics_free(), 196.5e3, 8e3);                  // add_words_line/1: 200 thousand cycles with the launch
 }
 
+TEST(Chip, UpToFourNeighboursAskOnce) {
+  const ChipFigures f = h200();
+  Chip together(f), apart(f);
+  for (uint64_t line = 0; line < 1000; line++)
+    for (uint32_t sm = 0; sm < 8; sm++) together.read(line, 0xF, sm, double(line) * 500), apart.read(line, 0xF, sm, double(line) * 5000 + sm * 600);
+  EXPECT_EQ(together.counts().l2_read_sectors, 1000 * 4 * 2);      // feed_alone/8: 8.4 MB asked for of 33.6
+  EXPECT_EQ(apart.counts().l2_read_sectors, 1000 * 4 * 8);         // share_apart/65536: all of them
+}
+
+TEST(Chip, MemoryKeepsItsClock) {
+  const ChipFigures f = h200(), slow = f.at_clock(f.clock / 2);
+  EXPECT_NEAR(slow.dram_bandwidth, 2 * f.dram_bandwidth, 1e-6);    // bytes a cycle of the SM
+  EXPECT_NEAR(slow.l2_latency, f.l2_latency / 2, 1e-6);
+  EXPECT_EQ(slow.l1_latency, f.l1_latency);
+}
+
 }  // namespace
 }  // namespace orrery::timing
