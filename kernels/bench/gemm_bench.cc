@@ -1,11 +1,11 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
 //                                              square_bf16, square_f16, square_e4m3, square_int8
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
-// warm: the flushed runs of square tables are left out.
+// warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
 // D is compared with cuBLASLt's before anything is timed.
 #include <cublasLt.h>
 
@@ -173,7 +173,7 @@ struct Bench {
   float* worst;
   cublasLtHandle_t handle;
   FILE* search;
-  bool few = false, warm_only = false;
+  bool few = false, warm_only = false, swaps = false;
   Bench(FILE* f) : search(f) {
     BENCH_OK(cudaMalloc(&workspace, kWorkspace));
     BENCH_OK(cudaMalloc(&mine, gemm_workspace()));
@@ -236,6 +236,7 @@ struct Bench {
   }
 
   void measure(const Problem& p) {
+    if (swaps && p.flop() > 6e10) return;
     Vendor vendor(handle, p, workspace);
     for (int i = 0; i < p.sets(20); i++) {
       bench::fill_normal(p.a(i), p.a_bytes / size_of(p.table.in), p.table.in, 1 + i, device.stream);
@@ -250,6 +251,10 @@ struct Bench {
     const bool skinny = p.s.m <= 128 && p.s.n == 4096 && p.s.k == 4096;
     const Mode usual = skinny ? Mode::kPlain : Mode::kDefault;
     if (!search) configs = {chosen};
+    if (swaps) {
+      std::erase_if(configs, [](const GemmConfig& c) { return !c.swap; });
+      configs.insert(configs.begin(), chosen);
+    }
     // Of a large product only those that search has not seen yet, when asked: each takes milliseconds.
     if (search && few && p.flop() > 2e10) {
       std::erase_if(configs, [](const GemmConfig& c) {
@@ -313,7 +318,7 @@ int main(int argc, char** argv) {
   BENCH_OK(cudaDriverGetVersion(&driver));
   std::printf("# %s, driver API %d, cuBLASLt %zu; us: median; columns: table,m,n,k,cache,who,us,tflops,detail\n", prop.name, driver, cublasLtGetVersion());
   auto run = std::make_unique<Bench>(search);
-  run->few = options.find("few") != std::string::npos, run->warm_only = options.find("warm") != std::string::npos;
+  run->few = options.find("few") != std::string::npos, run->warm_only = options.find("warm") != std::string::npos, run->swaps = options.find("swap") != std::string::npos;
   for (const Table& t : tables) {
     if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
     for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));

@@ -129,7 +129,8 @@ constexpr Measured kMeasured[] = {
     {-1, false, false, 1, 1, 1, {}},  // so that an empty table compiles
 #include "gemm_table.inc"
 };
-constexpr double kNear = 1.6;
+// Farther than this a prediction is better; of promoted products predictions are poor (NOTES.md).
+constexpr double kNear = 1.6, kNearPromoted = 6;
 
 /// Reads of A from memory, of B from L2 by every CTA, and the launch; a CTA's worth of latency where few are in flight.
 double predict_direct(const GemmArgs& g, const GemmConfig& c) {
@@ -163,7 +164,7 @@ double predict_stream_k(const GemmArgs& g, const GemmConfig& c) {
 
 bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
                       const std::function<bool(const GemmConfig&)>& fits, GemmConfig* out) {
-  double nearest = kNear;
+  double nearest = kind == kPromotedKind ? kNearPromoted : kNear;
   bool found = false;
   for (const Measured& entry : kMeasured) {
     if (entry.kind != kind || entry.b_k_major != b_k_major) continue;

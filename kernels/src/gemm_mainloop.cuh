@@ -258,72 +258,11 @@ __device__ __forceinline__ void multiply_promoted(const Release& release, const 
   }
 }
 
-/// The same with two sets of accumulators in turns, for kernels that have the registers: the tensor core is at the next stage
-/// while this one's sums are added.
 template <class Tile, class Notify>
-__device__ __forceinline__ void multiply_promoted_in_turns(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, int group_row,
-                                                           float (&sum)[Tile::kBlocks][Tile::kTileN / 2], const BlockScales<Tile>& scales, Notify last_issued) {
-  using Sums = float[Tile::kBlocks][Tile::kTileN / 2];
-  Sums even, odd;
-  Position<Tile::kStages> at(count);
-  uint32_t previous = at.stage;
-#pragma unroll
-  for (int block = 0; block < Tile::kBlocks; block++)
-#pragma unroll
-    for (int i = 0; i < Tile::kTileN / 2; i++) sum[block][i] = 0.f;
-  const auto issue = [&](Sums& acc) __attribute__((always_inline)) {
-    ptx::mbarrier_wait(ring.full_bar(at.stage), at.phase);
-    ptx::wgmma_fence();
-    multiply_stage<Tile>(acc, ring.a(at.stage) + group_row * 128, ring.b(at.stage), 0);
-    ptx::wgmma_commit_group();
-  };
-  const auto add = [&](Sums& acc, int i) __attribute__((always_inline)) {  // of stage i, which is complete
-#pragma unroll
-    for (int block = 0; block < Tile::kBlocks; block++) {
-      ptx::wgmma_pin(acc[block]);
-      float scale[2];
-#pragma unroll
-      for (int h = 0; h < 2; h++) scale[h] = scales.b ? __ldg(scales.b + i) * __ldg(scales.a[block][h] + i) : 1.f;
-#pragma unroll
-      for (int j = 0; j < Tile::kTileN / 2; j++) sum[block][j] = fmaf(acc[block][j], scale[j / 2 % 2], sum[block][j]);
-    }
-  };
-  // `now` is under way with stage i, not the last: issues the one after it into `next` and adds `now`.
-  const auto turn = [&](Sums& now, Sums& next, int i) __attribute__((always_inline)) {
-    at.next();
-    issue(next);
-    ptx::wgmma_wait_group<1>();
-    release(previous);
-    previous = at.stage;
-    add(now, i);
-  };
-  issue(even);
-  int i = 0;
-  for (; i + 2 < steps; i += 2) {
-    turn(even, odd, i);
-    turn(odd, even, i + 1);
-  }
-  const auto end = [&](Sums& acc, int last) __attribute__((always_inline)) {
-    last_issued();
-    ptx::wgmma_wait_group<0>();
-    release(previous);
-    add(acc, last);
-  };
-  if (i + 1 < steps) {
-    turn(even, odd, i);
-    end(odd, i + 1);
-  } else {
-    end(even, i);
-  }
-}
-
-/// kInTurns: promoted sums of 64 accumulators a thread may take another 64 registers.
-template <class Tile, bool kInTurns = false, class Notify>
 __device__ __forceinline__ void multiply_any(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, int group_row,
                                              typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], const BlockScales<Tile>& scales,
                                              Notify last_issued) {
-  if constexpr (Tile::kPromote && kInTurns) multiply_promoted_in_turns(release, ring, count, steps, group_row, acc, scales, last_issued);
-  else if constexpr (Tile::kPromote) multiply_promoted(release, ring, count, steps, group_row, acc, scales, last_issued);
+  if constexpr (Tile::kPromote) multiply_promoted(release, ring, count, steps, group_row, acc, scales, last_issued);
   else multiply(release, ring, count, steps, group_row, acc, last_issued);
 }
 

@@ -70,7 +70,7 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
     const BlockScales<Tile> scales = Tile::kPromote ? BlockScales<Tile>(p, (tile.x * p.cluster_m + at.rm) * Tile::kTileM, group_row,
                                                                         (tile.y * p.cluster_n + at.rn) * Tile::kTileN, 0, p.k_steps)
                                                     : BlockScales<Tile>();
-    multiply_any<Tile, true>(release, shared.ring, count, p.k_steps, group_row, acc, scales, [&] {
+    multiply_any(release, shared.ring, count, p.k_steps, group_row, acc, scales, [&] {
       if (kPingPong && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.turn + (group ^ 1) * 8);
     });
     if (use == 0) ptx::griddepcontrol_wait();

@@ -111,7 +111,7 @@ __device__ __forceinline__ uint32_t reached_by(const uint32_t (&v)[kShortThreads
 
 /// Element i of vector v of a thread is (v * 256 + thread) * 8 + i of the row.
 template <class T, int kVectors>
-__global__ void __launch_bounds__(kShortThreads, 5) top_of_short_rows(T* values, int32_t* indices, const T* in, int cols, int64_t pitch, int k) {
+__global__ void __launch_bounds__(kShortThreads, 6) top_of_short_rows(T* values, int32_t* indices, const T* in, int cols, int64_t pitch, int k) {
   __shared__ uint32_t maxima[kShortThreads], list[kListed], cut;
   __shared__ int listed, scratch[kWarps];
   begin_overlapped();
@@ -143,38 +143,24 @@ __global__ void __launch_bounds__(kShortThreads, 5) top_of_short_rows(T* values,
   __syncthreads();
   const uint32_t least = cut;
   __syncthreads();
-  uint32_t hits = 0;  // bit 8 v + i: element i of vector v goes to the list
-#pragma unroll
-  for (int v = 0; v < kVectors; v++)
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      hits |= uint32_t((key[v][i] & 0xFFFF) >= least) << (8 * v + 2 * i);
-      hits |= uint32_t(key[v][i] >> 16 >= least) << (8 * v + 2 * i + 1);
-    }
-  int place = __popc(hits), total = place;
-#pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const int other = __shfl_up_sync(~0u, total, d);
-    if (lane >= d) total += other;
-  }
-  place = total - place;
-  total = __shfl_sync(~0u, total, 31);
-  int start = 0;
-  if (lane == 0) start = atomicAdd(&listed, total);
-  place += __shfl_sync(~0u, start, 0);
-  if (hits) {
+  if (most >= least) {
+    const uint32_t both = least * 0x00010001u;
 #pragma unroll
     for (int v = 0; v < kVectors; v++)
 #pragma unroll
-      for (int i = 0; i < 8; i++) {
-        if (!(hits >> (8 * v + i) & 1)) continue;
-        if (place < kListed) list[place] = (key[v][i / 2] >> i % 2 * 16) << 16 | uint32_t(0xFFFF - ((v * kShortThreads + tid) * 8 + i));
-        place++;
+      for (int i = 0; i < 4; i++) {
+        const uint32_t hits = __vcmpgeu2(key[v][i], both);
+        if (!hits) continue;
+        const int index = (v * kShortThreads + tid) * 8 + 2 * i, place = atomicAdd(&listed, hits == ~0u ? 2 : 1);
+        if (place + 1 >= kListed) continue;
+        uint32_t low = key[v][i] << 16 | uint32_t(0xFFFF - index), high = (key[v][i] & 0xFFFF0000u) | uint32_t(0xFFFE - index);
+        list[place] = hits & 0xFFFF ? low : high;
+        if (hits == ~0u) list[place + 1] = high;
       }
   }
   __syncthreads();
   const int count = listed;
-  if (count <= kListed) {
+  if (count < kListed - 1) {
     for (int c = tid; c < count; c += kShortThreads) {
       const uint32_t mine = list[c];
       int larger = 0;
