@@ -196,7 +196,11 @@ double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now)
   const Found found = look_up(line, mask, sm & 1, missing, now);
   const double sectors = std::popcount(mask);
   counts_.l2_read_sectors += sectors;
-  const double start = take_l2(sectors, found != Found::near, now);
+  const double queued = take_l2(sectors, found != Found::near, now);
+  // A slice serves a request in 0.93 cycles; of 64 neighbouring lines eight at a time lie in one [same_lines/1 to 64].
+  double& slice = read_slice_[(mix(line >> 6) >> 30) % (kSlices / 8) * 8 + ((line & 1) | (line >> 1 & 2) | (line >> 2 & 4))];
+  slice = std::max(slice, now) + std::max(0.93, 0.23 * sectors);
+  const double start = std::max(queued, slice);
   const double spread = double(mix(line ^ uint64_t{sm} << 40) >> 30 & 255) / 127.5 - 1;  // slices and banks are near or far
   // Half of what memory gives lies behind the other partition [share_near/132], as does half of what is written [bulk_store].
   if (found != Found::near) counts_.fabric_sectors += found == Found::far ? sectors : 0.5 * sectors;

@@ -159,6 +159,7 @@ class Chip {
   uint64_t openings_ = 0;
   std::array<double, kSlices> slice_{};
   std::array<uint64_t, kSlices> slice_line_{};
+  std::array<double, kSlices> read_slice_{};
   uint32_t clock_ = 0;
   Way* last_ = nullptr;   // that look_up found or made
   double written_share_ = 0;  // of the last accesses to memory
