@@ -22,9 +22,9 @@ double Predictor::dynamic_energy(double seconds) const {
               12.3 * lanes(Class::half) + 31 * lanes(Class::fp64) + 25 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
               1000 * (warps(Class::shared_load) + warps(Class::shared_store) + warps(Class::shared_atomic) + warps(Class::matrix_load) + warps(Class::copy_async)) + 50 * sm_.shared_wavefronts + 280 * sm_.l1_sectors;
   pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns;
-  const double sectors = memory_.l2_read_sectors + memory_.merged_sectors + memory_.l2_write_sectors;
-  // Bulk copies and products were measured together (wgmma_two_random, bulk_l2), with what L2 costs for them.
+  // Bulk copies and products were measured together (wgmma_two_random, bulk_l2), with what L2 and the way from it cost for them.
   const double l2 = sm_.tensor_columns > 0 ? 700 : 1900;
+  const double sectors = memory_.l2_read_sectors + memory_.l2_write_sectors + (sm_.tensor_columns > 0 ? memory_.merged_sectors : 0);
   const double memory = 53 * (memory_.dram_read + memory_.dram_write) + 4200 * memory_.dram_pages + l2 * sectors;
   const double active = 11 * seconds * std::min(1.0, double(launch_.grid.count()) / figures_.sms);  // power_wait: SMs that hold warps
   return 1e-12 * (pj * scale_ + memory * std::max(1.0, scale_ / double(kernel_.ghosts + 1))) + active;
