@@ -51,7 +51,7 @@ ChipFigures ChipFigures::at_clock(double now) const {
 Chip::Chip(const ChipFigures& figures, uint32_t cluster) : f_(figures), merges_(size_t(kGpcs) * kMerges), cluster_(std::max(1u, cluster)), pages_(kPages) {
   sets_ = uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / kWays));
   ways_.resize(size_t(sets_) * kWays * 2);
-  keys_.resize(ways_.size());
+  keys_.resize(ways_.size()), used_.resize(ways_.size());
 }
 
 Chip::Way* Chip::set_of(uint64_t line, uint32_t side) { return &ways_[(size_t(side) * sets_ + size_t((mix(line) >> 24) % sets_)) * kWays]; }
@@ -135,17 +135,19 @@ Chip::Way* Chip::peek(uint64_t line, uint32_t side) {
 }
 
 Chip::Way& Chip::find(uint64_t line, uint32_t side, double now) {
-  if (Way* way = peek(line, side)) {
-    way->used = ++clock_;
-    return *way;
+  Way* set = set_of(line, side);
+  const size_t first = size_t(set - ways_.data());
+  const uint32_t *keys = &keys_[first], key = key_of(line);
+  uint32_t* used = &used_[first];
+  uint32_t oldest = 0;
+  for (uint32_t i = 0; i < kWays; i++) {
+    if (keys[i] == key && set[i].tag == line) return used[i] = ++clock_, set[i];
+    if (used[i] < used[oldest]) oldest = i;
   }
-  Way *set = set_of(line, side), *oldest = set;
-  for (uint32_t i = 1; i < kWays; i++)
-    if (set[i].used < oldest->used) oldest = &set[i];
-  write_back(oldest->tag, *oldest, now);
-  *oldest = Way{line, ++clock_, 0, 0, {}, 0};
-  keys_[size_t(oldest - ways_.data())] = key_of(line);
-  return *oldest;
+  write_back(set[oldest].tag, set[oldest], now);
+  set[oldest] = Way{line, 0, 0, {}, 0};
+  keys_[first + oldest] = key, used[oldest] = ++clock_;
+  return set[oldest];
 }
 
 double Chip::take_l2(double sectors, bool first, double now) {

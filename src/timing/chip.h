@@ -114,7 +114,6 @@ class Chip {
  private:
   struct Way {
     uint64_t tag = ~uint64_t{0};
-    uint32_t used = 0;
     uint8_t valid = 0, dirty = 0;      // sectors
     std::array<uint8_t, 4> written{};  // bytes of a dirty sector that never came from memory
     double arrives = 0;                // when the last sectors asked for are there
@@ -141,7 +140,7 @@ class Chip {
   const ChipFigures& f_;
   uint32_t sets_;
   std::vector<Way> ways_;
-  std::vector<uint32_t> keys_;  // a part of each way's tag: a set's sixteen lie in one line of the host's cache
+  std::vector<uint32_t> keys_, used_;  // a part of each way's tag, and when it was last used: a set's sixteen lie in one line of the host's cache
   std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side; and sector << 1
   double dirty_bytes_ = 0;
   struct Merge {                     // a line that a GPC has lately asked for

@@ -118,9 +118,9 @@ void Predictor::make_copy_pools() {
         if ((e.what == What::bulk_load || e.what == What::bulk_store) && e.n_detail) starts[e.pc].push_back(e.address);
     for (const TracedWarp& w : b->warps)
       for (const Event& e : w.events)
-        if (e.what == What::bulk_load && e.n_detail && b->runs[e.detail].space) {
+        if (e.what == What::bulk_load && e.n_detail && b->runs[e.detail].space && !room.count(e.pc)) {
           const std::set<uint64_t> places(starts[e.pc].begin(), starts[e.pc].end());
-          if (!room.count(e.pc)) room[e.pc] = double(b->runs[e.detail].space) / (double(e.count) * double(places.size()));
+          room[e.pc] = double(b->runs[e.detail].space) / (double(e.count) * double(places.size()));
         }
     for (auto& [pc, list] : starts) {
       const auto slope = kernel_.slopes.find(pc);

@@ -63,6 +63,13 @@ struct Tracer::State {
   uint64_t instructions = 0;
   bool truncated = false;
   uint64_t param_window = 0;
+  const exec::CtaContext* last_cta = nullptr;
+  uint32_t last_block = 0;
+
+  uint32_t number_of(const exec::CtaContext* cta) {
+    if (cta != last_cta) last_cta = cta, last_block = block_of.at(cta);
+    return last_block;
+  }
 
   CodeTable& table(const DecodedProgram* code) {
     if (code != last_code) last_code = code, last_table = &tables.at(code);
@@ -107,7 +114,7 @@ Next traced(Stepper& s, const Decoded& d) {
   Tracer::State& t = *current;
   CodeTable& table = t.table(s.code);
   const uint32_t pc = s.pc, mask = s.mask;
-  const uint32_t number = t.block_of.at(&s.cta);
+  const uint32_t number = t.number_of(&s.cta);
   TracedBlock& block = t.blocks[number];
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
@@ -237,6 +244,7 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   State& t = *state_;
   current = &t;
   t.blocks.clear(), t.warps.clear(), t.block_of.clear();
+  t.last_cta = nullptr;
   t.instructions = 0;
   t.unit->start(index);
   // The unit's blocks are found through the cluster of any of them.
