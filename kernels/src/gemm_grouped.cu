@@ -49,14 +49,7 @@ __device__ __forceinline__ void produce_groups(const GemmParams& p, const Cluste
   for (int t = blockIdx.x; cursor.seek(p, t); t += gridDim.x) {
     const int2 tile = cursor.at(t);
     const int row0 = cursor.begin + tile.x * Tile::kTileM, row_b = cursor.group * p.e.n + tile.y * Tile::kTileN;
-    for (int step = 0; step < p.k_steps; step++) {
-      const uint32_t full = ring.full_bar(pos.stage);
-      ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-      ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
-      load.a(ring.a(pos.stage), full, row0, step);
-      load.b(ring.b(pos.stage), full, row_b, step);
-      pos.next();
-    }
+    load_steps<Tile>(load, ring, pos, row0, row_b, p.k_steps);
   }
 }
 
@@ -89,25 +82,7 @@ __global__ void __launch_bounds__(384, 1) gemm_groups(const __grid_constant__ Ge
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  if (threadIdx.x < 32) {
-    if (threadIdx.x == 0) {
-      ptx::prefetch_tensormap(&p.a);
-      ptx::prefetch_tensormap(&p.b);
-      if (p.tma_store) ptx::prefetch_tensormap(&p.d);
-    }
-    shared.ring.init(p, threadIdx.x);
-    if (threadIdx.x < 2) ptx::mbarrier_init(shared.turn + threadIdx.x * 8, 4);
-    ptx::fence_mbarrier_init();
-  }
-  __syncthreads();
-  ptx::griddepcontrol_launch_dependents();
-  if (threadIdx.x < 128) {
-    ptx::setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) produce_groups(p, at, shared.ring);
-  } else {
-    ptx::setmaxnreg_inc<232>();
-    consume_groups<Tile, kPingPong>(p, at, shared);
-  }
+  run_roles<Tile>(p, at, shared, [&] { produce_groups(p, at, shared.ring); }, [&] { consume_groups<Tile, kPingPong>(p, at, shared); });
 }
 
 template <class T, int kBlocks, int kTileN, bool kPingPong>

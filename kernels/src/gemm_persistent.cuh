@@ -32,6 +32,20 @@ struct PersistentShared {
   }
 };
 
+/// Fills stages with all steps of K of the tile at these rows of A and of B.
+template <class Tile>
+__device__ __forceinline__ void load_steps(const Loads<Tile>& load, const Ring<Tile>& ring, Position<Tile::kStages>& pos, int row_a, int row_b, int steps) {
+#pragma unroll 1
+  for (int step = 0; step < steps; step++) {
+    const uint32_t full = ring.full_bar(pos.stage);
+    ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
+    ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
+    load.a(ring.a(pos.stage), full, row_a, step);
+    load.b(ring.b(pos.stage), full, row_b, step);
+    pos.next();
+  }
+}
+
 template <class Tile>
 __device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring) {
   const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
@@ -42,14 +56,7 @@ __device__ __forceinline__ void produce_tiles(const GemmParams& p, const Cluster
     const int2 tile = raster_tile(p, t);
     const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
     const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
-    for (int step = 0; step < steps; step++) {
-      const uint32_t full = ring.full_bar(pos.stage);
-      ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-      ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
-      load.a(ring.a(pos.stage), full, row0, step);
-      load.b(ring.b(pos.stage), full, col0, step);
-      pos.next();
-    }
+    load_steps<Tile>(load, ring, pos, row0, col0, steps);
   }
 }
 
@@ -82,11 +89,10 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
 }
 
-template <class Tile, bool kPingPong>
-__global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant__ GemmParams p) {
-  extern __shared__ uint8_t raw[];
-  const PersistentShared<Tile> shared(ptx::smem_address(raw));
-  const ClusterPlace at(p);
+/// What every kernel of a producer thread and two consumer warpgroups does around them: maps on their way, barriers, who is
+/// what with how many registers, and an end that waits for the cluster.
+template <class Tile, class Produce, class Consume>
+__device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Produce produce, Consume consume) {
   if (threadIdx.x < 32) {
     if (threadIdx.x == 0) {
       ptx::prefetch_tensormap(&p.a);
@@ -102,15 +108,23 @@ __global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant_
   ptx::griddepcontrol_launch_dependents();
   if (threadIdx.x < 128) {
     ptx::setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) produce_tiles(p, at, shared.ring);
+    if (threadIdx.x == 0) produce();
     __syncwarp();
   } else {
     ptx::setmaxnreg_inc<232>();
     touch(p.e);
-    consume_tiles<Tile, kPingPong>(p, at, shared);
+    consume();
   }
   // A CTA must not end while peers may still arrive on its barriers.
   if (at.shares) ptx::cluster_sync();
+}
+
+template <class Tile, bool kPingPong>
+__global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant__ GemmParams p) {
+  extern __shared__ uint8_t raw[];
+  const PersistentShared<Tile> shared(ptx::smem_address(raw));
+  const ClusterPlace at(p);
+  run_roles<Tile>(p, at, shared, [&] { produce_tiles(p, at, shared.ring); }, [&] { consume_tiles<Tile, kPingPong>(p, at, shared); });
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPingPong,

@@ -284,28 +284,7 @@ __global__ void __launch_bounds__(384, 1) gemm_stream_k(const __grid_constant__ 
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  if (threadIdx.x < 32) {
-    if (threadIdx.x == 0) {
-      ptx::prefetch_tensormap(&p.a);
-      ptx::prefetch_tensormap(&p.b);
-      if (p.tma_store) ptx::prefetch_tensormap(&p.d);
-    }
-    shared.ring.init(p, threadIdx.x);
-    ptx::fence_mbarrier_init();
-  }
-  __syncthreads();
-  if (at.shares) ptx::cluster_sync();
-  ptx::griddepcontrol_launch_dependents();
-  if (threadIdx.x < 128) {
-    ptx::setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) produce_segments(p, at, shared.ring);
-    __syncwarp();
-  } else {
-    ptx::setmaxnreg_inc<232>();
-    touch(p.e);
-    consume_segments<Tile>(p, at, shared);
-  }
-  if (at.shares) ptx::cluster_sync();  // peers may still arrive on our barriers
+  run_roles<Tile>(p, at, shared, [&] { produce_segments(p, at, shared.ring); }, [&] { consume_segments<Tile>(p, at, shared); });
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPromote>
