@@ -1,15 +1,13 @@
 // exec/scheduler.cc: execute(): workers take blocks in order and keep resident what can only wait (see launch.h).
-#include <immintrin.h>
 #include <sched.h>
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "exec/fault.h"
-#include "exec/heap.h"
 #include "exec/launch.h"
 #include "exec/observer.h"
 #include "exec/polling.h"
+#include "exec/prepared_launch.h"
 #include "exec/stepper.h"
 #include "exec/tma.h"
 #include "exec/unit.h"
@@ -46,23 +44,15 @@ class Worker {
 
   void work() {
     FaultTrap& trap = fault_trap();
-    const FaultTrap outer = trap;
-    // The program may flush subnormals, round otherwise or trap: kernels compute as the GPU does.
-    constexpr unsigned kDefaultMxcsr = 0x1f80;  // all exceptions masked, to nearest, no flushing
-    const unsigned outer_mxcsr = _mm_getcsr();
-    _mm_setcsr(kDefaultMxcsr);
-    trap.base = run_.machine.memory->base();
-    trap.size = run_.machine.memory->size();
+    KernelCode entered(*run_.machine.memory);
     if (sigsetjmp(trap.env, 0)) {
-      report_page_fault();
+      record_page_fault(run_, *running_);
     } else {
       trap.armed = true;
       loop();
     }
-    trap = outer;
     run_.finished_ctas.fetch_add(finished_, std::memory_order_relaxed);
     run_.native_ctas.fetch_add(finished_native_, std::memory_order_relaxed);
-    _mm_setcsr(outer_mxcsr);
   }
 
  private:
@@ -167,20 +157,6 @@ class Worker {
     }
   }
 
-  void report_page_fault() {
-    FaultTrap& trap = fault_trap();
-    WarpContext& w = running_->current_warp();
-    const DecodedProgram& code = *trap.code;
-    int lane = trap.lane;
-    if (w.at_address && trap.address >= w.at_address) {
-      const ptx::Instr& in = code.program->code[w.at_inst];
-      const uint64_t bytes = uint64_t(std::max(1, isa::bytes_of(in.form.type()) * in.form.vec));
-      lane = int(std::min<uint64_t>(31, (trap.address - w.at_address) / bytes));
-    }
-    run_.record(make_fault(run_, w, code, w.at_inst, FaultKind::illegal_address, lane, trap.address,
-                           describe_address(*run_.machine.memory, trap.address, "access")));
-  }
-
   RunState& run_;
   const LaunchContext& launch_;
   const uint64_t units_, limit_;
@@ -227,27 +203,12 @@ std::shared_ptr<const NativeCode> compiled(CodeProvider& provider, const lower::
 
 LaunchResult execute(Machine& machine, const Launch& launch) {
   const auto start = std::chrono::steady_clock::now();
-  install_fault_handler();
-  if (!machine.heap) machine.heap = std::make_shared<Heap>(*machine.memory, machine.heap_bytes);
+  PreparedLaunch prepared(machine, launch);
+  RunState& run = prepared.run;
   const lower::Program& p = *launch.kernel->entry->program;
-  if (launch.params.size() < p.param_bytes)
-    base::fail("kernel {} takes {} bytes of parameters, the launch has {}", p.name, p.param_bytes, launch.params.size());
-  RunState run(machine, launch);
   run.start = start;
   if (machine.options.timeout_seconds > 0)
     run.deadline = start + std::chrono::microseconds(int64_t(machine.options.timeout_seconds * 1e6));
-  const uint32_t local = p.local_bytes + (p.has_calls ? uint32_t(machine.stack_bytes) : 0);
-  run.thread_local_bytes = (local + 15) / 16 * 16;
-  LaunchContext context;
-  context.run = &run;
-  context.memory_base = machine.memory->base();
-  context.memory_size = machine.memory->size();
-  const Dim3 dims[3] = {launch.grid, launch.block, launch.cluster};
-  uint32_t* out[3] = {context.grid, context.block, context.cluster};
-  for (int i = 0; i < 3; i++) out[i][0] = dims[i].x, out[i][1] = dims[i].y, out[i][2] = dims[i].z;
-  const uint64_t params = machine.memory->acquire_window(std::max<uint64_t>(4096, launch.params.size()));
-  std::memcpy(reinterpret_cast<void*>(params), launch.params.data(), launch.params.size());
-  run.param_address = params;
   if (machine.code && !machine.options.interpret_only && !machine.options.seed) {
     run.may_compile = true;
     run.native_owner = compiled(*machine.code, p, launch);
@@ -266,9 +227,8 @@ LaunchResult execute(Machine& machine, const Launch& launch) {
     machine.observer->launch_begin(run);
   }
   running_launches++;
-  run_workers(workers, [&](unsigned) { Worker(run, context, units, limit, workers).work(); });
+  run_workers(workers, [&](unsigned) { Worker(run, prepared.context, units, limit, workers).work(); });
   running_launches--;
-  machine.memory->release_window(params);
 
   LaunchResult result;
   result.fault = run.fault;

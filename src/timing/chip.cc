@@ -48,7 +48,7 @@ ChipFigures ChipFigures::at_clock(double now) const {
   return f;
 }
 
-Chip::Chip(const ChipFigures& figures, uint32_t cluster) : f_(figures), merges_(size_t(kGpcs) * kMerges), cluster_(std::max(1u, cluster)), pages_(kPages) {
+Chip::Chip(const ChipFigures& figures) : f_(figures), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {
   sets_ = uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / kWays));
   ways_.resize(size_t(sets_) * kWays * 2);
   keys_.resize(ways_.size()), used_.resize(ways_.size());

@@ -93,8 +93,7 @@ struct MemoryCounts {
 
 class Chip {
  public:
-  /// `cluster`: blocks of the launch that must share a GPC.
-  explicit Chip(const ChipFigures& figures, uint32_t cluster = 1);
+  explicit Chip(const ChipFigures& figures);
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
   /// `bytes` of each sector are written.
@@ -149,7 +148,6 @@ class Chip {
     double when = 0, back = 0;
   };
   std::vector<Merge> merges_;
-  uint32_t cluster_;
   struct Page {
     uint64_t page = ~uint64_t{0};
     uint64_t opened = 0;             // how many pages had been opened when it was last used

@@ -60,11 +60,9 @@ double Predictor::describe(double cycles) {
   if (watts > limit) clock *= std::cbrt(limit / watts), capped = true;
   p_.joules = joules + figures_.idle_watts * total / clock;
   p_.watts = p_.joules / (total / clock);
-  p_.instructions = double(sm_.issued) * scale_ ;
+  p_.instructions = double(sm_.issued) * scale_;
   p_.l2_sectors = 0;
-  const double grow = scale_;
-  (void)grow;
-  const double chip_scale = scale_ * 1.0 / double(kernel_.ghosts + 1);
+  const double chip_scale = scale_ / double(kernel_.ghosts + 1);
   p_.dram_read = memory_.dram_read * std::max(1.0, chip_scale), p_.dram_write = memory_.dram_write * std::max(1.0, chip_scale);
   // The profiler counts an access that crosses to the other partition twice [read16/2048: 1.51, write16/1024: 1.56].
   p_.l2_tex_sectors = (memory_.l2_read_sectors + memory_.l2_write_sectors) * std::max(1.0, chip_scale);

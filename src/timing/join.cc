@@ -77,7 +77,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   for (const MachineCode& section : code) {
     const uint32_t start = uint32_t(code_.size());
     section_start_.push_back(start);
-    if (section.name == entry) registers_ = section.registers, shared_ = section.shared_bytes;
+    if (section.name == entry) registers_ = section.registers;
     roots_.push_back({start, start == 0 ? 0 : 1});
     for (uint32_t f : section.inner_functions) roots_.push_back({start + f, 2});
     for (const Instruction& i : section.code) {

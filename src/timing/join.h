@@ -78,7 +78,6 @@ class Join {
 
   const std::vector<MachineInstruction>& instructions() const { return code_; }
   uint32_t registers() const { return registers_; }
-  uint32_t static_shared() const { return shared_; }
   /// The machine instructions that `warp` issues.
   std::vector<Step> steps(const TracedWarp& warp, JoinStatistics& statistics) const;
 
@@ -137,7 +136,7 @@ class Join {
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop
   std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted
   std::vector<std::pair<uint32_t, uint32_t>> block_first_;  // (pc, first pc of its block), by pc, sorted
-  uint32_t registers_ = 0, shared_ = 0;
+  uint32_t registers_ = 0;
   const Home* home_of(uint32_t first_pc) const;
 };
 

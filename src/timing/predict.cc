@@ -88,7 +88,6 @@ double Predictor::simulate() {
   const BlockCode& middle = code_for(first_block(units / 2));
   const double per_block = double(middle.steps);
   for (const auto& w : middle.warps) {
-    model_steps_ = std::max(model_steps_, w.size());
     std::set<uint32_t> fetched;  // pieces of 2 KiB
     uint32_t last = 0, jumps = 0;
     for (const Step& s : w) {
@@ -116,7 +115,7 @@ double Predictor::simulate() {
   for (uint64_t row = 0; row < rows_run; row++)
     for (uint32_t i = 0; i < simulated_; i++)
       if (row * stride + i * apart < units) queue.push_back(row * stride + i * apart);
-  Chip chip(figures_, kernel_.cluster);
+  Chip chip(figures_);
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
@@ -125,7 +124,7 @@ double Predictor::simulate() {
     for (uint32_t i = 0; i < simulated_; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t(i * apart), occupancy_.blocks));
     if (options_.record) record_ = Record{}, sms[0]->note_in(&record_);
     std::vector<double> starts;
-    std::vector<double> next(simulated_, warm_offset), fill(simulated_, warm_offset);
+    std::vector<double> next(simulated_, warm_offset);
     size_t given = 0, done = 0;
     double now = warm_offset, end = warm_offset;
     const auto hand_out = [&](uint32_t i, double at) {
@@ -203,8 +202,9 @@ double Predictor::simulate() {
       p_.notes.push_back(fmt::format("{} of {} blocks an SM were simulated: sampling error {:.1f}%", rows_run, rows, 100 * p_.sampling_error));
     }
   }
-  // Memory must at least move its bytes.
-  return time - warm_offset;
+  scale_ *= unrecorded_;
+  p_.sampling_error = std::hypot(p_.sampling_error, 1 - 1 / unrecorded_);
+  return (time - warm_offset) * unrecorded_;
 }
 
 /// What the model leaves out, where the kernel's code shows that it may matter.
@@ -255,7 +255,6 @@ Prediction Predictor::run() {
   p_.block[0] = launch_.block.x, p_.block[1] = launch_.block.y, p_.block[2] = launch_.block.z;
   p_.cluster = launch_.cluster.count();
   kernel_.grid = {launch_.grid.x, launch_.grid.y, launch_.grid.z};
-  kernel_.cluster = uint32_t(p_.cluster);
   join_code();
   kernel_.join = join_.get();
   kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;
@@ -276,6 +275,7 @@ Prediction Predictor::run() {
   make_copy_pools();
   follow_copies();
   simulate_at_its_clock();
+  if (unrecorded_ > 1) p_.notes.push_back(fmt::format("a block executes so much that only {:.1f}% of it was looked at: the rest is taken to go on at the same rate", 100 / unrecorded_));
   if (statistics_.unmatched * 20 > statistics_.memory_steps) p_.notes.push_back(fmt::format("{} of {} memory instructions were not found in the trace", statistics_.unmatched, statistics_.memory_steps));
   if (statistics_.by_entries) p_.notes.push_back(fmt::format("{} of {} warps could not be led through the machine code: joined by blocks", statistics_.by_entries, statistics_.by_entries + statistics_.walked));
   if (options_.record) p_.details = details();

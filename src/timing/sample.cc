@@ -1,12 +1,17 @@
 // timing/sample.cc: which blocks are traced, and how the addresses of the others follow from theirs.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "timing/predictor.h"
 
 namespace orrery::timing {
 
 namespace {
+bool is_copy(const Event& e) { return e.what == What::bulk_load || e.what == What::bulk_store; }
+
 constexpr double kFollowed = 8;  // instructions of blocks that are followed for their copies alone, in trace budgets: most are left out
 }  // namespace
 
@@ -14,6 +19,7 @@ void Predictor::trace(uint64_t unit) {
   if (traced_.count(first_block(unit))) return;
   for (TracedBlock& b : tracer_->trace(unit)) {
     trace_instructions_ += b.instructions;
+    if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded));
     const uint64_t at = ordinal(b);
     traced_[at] = std::make_unique<TracedBlock>(std::move(b));
   }
@@ -108,62 +114,69 @@ void Predictor::make_pools() {
 /// Irregular bulk copies: the blocks that copy from places of their own, and how many there may be. Of T blocks that draw from
 /// N places, N (1 - (1 - 1/N)^T) differ; a tensor has room for no more than its size tells.
 void Predictor::make_copy_pools() {
-  std::map<uint32_t, std::map<uint64_t, std::vector<uint64_t>>> found;  // by instruction and first address
-  std::map<uint32_t, uint32_t> traced;
-  std::map<uint32_t, double> room;  // how many blocks' copies the tensor holds side by side
+  std::map<uint64_t, std::map<std::vector<uint64_t>, uint32_t>> found;  // by copy_key: where blocks copy from, and how many do so
+  std::map<uint32_t, double> room;  // by instruction: how many blocks' copies the tensor holds side by side
   for (const auto& [at, b] : traced_) {
-    std::map<uint32_t, std::vector<uint64_t>> starts;
-    for (const TracedWarp& w : b->warps)
-      for (const Event& e : w.events)
-        if ((e.what == What::bulk_load || e.what == What::bulk_store) && e.n_detail) starts[e.pc].push_back(e.address);
-    for (const TracedWarp& w : b->warps)
-      for (const Event& e : w.events)
-        if (e.what == What::bulk_load && e.n_detail && b->runs[e.detail].space && !room.count(e.pc)) {
-          const std::set<uint64_t> places(starts[e.pc].begin(), starts[e.pc].end());
-          room[e.pc] = double(b->runs[e.detail].space) / (double(e.count) * double(places.size()));
+    std::map<uint32_t, std::set<uint64_t>> places;
+    std::map<uint64_t, std::vector<uint64_t>> starts;
+    for (uint32_t w = 0; w < b->warps.size(); w++)
+      for (const Event& e : b->warps[w].events)
+        if (is_copy(e)) {
+          starts[copy_key(e.pc, w)].push_back(e.n_detail ? e.address : 0);
+          if (e.n_detail) places[e.pc].insert(e.address);
         }
-    for (auto& [pc, list] : starts) {
-      const auto slope = kernel_.slopes.find(pc);
-      if (slope != kernel_.slopes.end() && slope->second.regular) continue;
-      traced[pc]++;
-      found[pc].try_emplace(list[0], std::move(list));
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events)
+        if (e.what == What::bulk_load && e.n_detail && b->runs[e.detail].space && !room.count(e.pc))
+          room[e.pc] = double(b->runs[e.detail].space) / (double(e.count) * double(places[e.pc].size()));
+    for (auto& [key, list] : starts) {
+      const auto slope = kernel_.slopes.find(uint32_t(key));
+      if ((slope != kernel_.slopes.end() && slope->second.regular) || places[uint32_t(key)].empty()) continue;
+      found[key][std::move(list)]++;
     }
   }
-  for (auto& [pc, by_start] : found) {
-    CopyPool& pool = kernel_.copies[pc];
-    for (auto& [start, list] : by_start) pool.starts.push_back(std::move(list));
-    const double distinct = double(pool.starts.size()), drawn = traced[pc], most = double(launch_.grid.count());
+  for (auto& [key, lists] : found) {
+    CopyPool& pool = kernel_.copies[key];
+    double drawn = 0;
+    for (auto& [list, blocks] : lists) pool.starts.push_back(list), drawn += blocks;
+    const double distinct = double(pool.starts.size()), most = double(launch_.grid.count());
     double n = distinct;
     while (n < most && n * (1 - std::pow(1 - 1 / n, drawn)) < distinct - 0.01) n += 1;
-    if (const double places = room[pc]; places > 0) n = std::clamp(places, distinct, n);
+    if (const double places = room[uint32_t(key)]; places > 0) n = std::clamp(places, distinct, std::max(distinct, n));
     pool.population = uint32_t(n);
   }
 }
 
 /// Where the irregular bulk copies of blocks lie, as many as the budget allows, in the order in which blocks begin: they are
-/// run with nothing but what control and addresses depend on.
+/// run with nothing but what control and addresses depend on. Only a refinement: a block that cannot be run so ends it.
 void Predictor::follow_copies() {
+  constexpr uint64_t kMostBlocks = 1 << 22;  // numbers of blocks whose copies are kept
   if (kernel_.copies.empty()) return;
   const uint64_t n = launch_.cluster.count(), units = launch_.grid.count() / n;
   const uint64_t affordable = uint64_t(double(options_.trace_budget) * kFollowed / std::max(1.0, double(model_->instructions * n)));
-  TraceOptions t;
-  t.copies_only = true;
-  Tracer tracer(machine_, launch_, t);
   const uint64_t followed = std::min(units, affordable);
   if (followed * 2 < std::min<uint64_t>(units, figures_.sms / n)) return;  // too few to be worth it
-  for (uint64_t u = 0; u < followed; u++)
-    for (const TracedBlock& b : tracer.trace(u))
-      for (size_t w = 0; w < b.warps.size(); w++)
-        for (const Event& e : b.warps[w].events) {
-          if (!e.n_detail || !kernel_.copies.count(e.pc)) continue;
-          AllCopies& all = kernel_.all_copies[uint64_t{e.pc} | uint64_t(w) << 32];
-          all.starts.resize(kernel_.grid.count());
-          all.starts[ordinal(b)].push_back(e.address);
-        }
+  TraceOptions t;
+  t.copies_only = true;
+  try {
+    Tracer tracer(machine_, launch_, t);
+    for (uint64_t u = 0; u < followed; u++)
+      for (const TracedBlock& b : tracer.trace(u))
+        for (uint32_t w = 0; w < b.warps.size() && ordinal(b) < kMostBlocks; w++)
+          for (const Event& e : b.warps[w].events) {
+            if (!is_copy(e) || !kernel_.copies.count(copy_key(e.pc, w))) continue;
+            AllCopies& all = kernel_.all_copies[copy_key(e.pc, w)];
+            if (ordinal(b) >= all.starts.size()) all.starts.resize(ordinal(b) + 1);
+            all.starts[ordinal(b)].push_back(e.n_detail ? e.address : 0);
+          }
+  } catch (const base::Error& e) {
+    p_.notes.push_back(fmt::format("copies of blocks that were not traced are drawn from those of traced ones: {}", e.what()));
+  }
 }
 
 void Predictor::sample() {
   TraceOptions t;
+  t.max_instructions = options_.recorded_most;
   tracer_ = std::make_unique<Tracer>(machine_, launch_, t);
   const uint64_t units = launch_.grid.count() / launch_.cluster.count(), nx = launch_.grid.x / launch_.cluster.x;
   const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;

@@ -38,14 +38,6 @@ bool Sm::idle() const { return free_slots() == s_->slots.size(); }
 
 std::vector<std::pair<uint64_t, double>> Sm::take_finished() { return std::exchange(s_->finished, {}); }
 
-bool Sm::stuck() const {
-  if (idle()) return false;
-  for (const auto& list : s_->active)
-    for (uint32_t w : list)
-      if (s_->warps[w].live && !s_->warps[w].blocked) return false;
-  return true;
-}
-
 void Sm::start(const BlockWork& work, double now) {
   State& s = *s_;
   uint32_t index = 0;

@@ -50,13 +50,16 @@ struct LinePool {
   uint64_t low = ~uint64_t{0}, high = 0;
 };
 
-/// Where every block's bulk copies of an instruction lie, in the order in which it makes them: by block of the grid; empty for blocks
-/// that were not followed.
+/// Bulk copies of one instruction by one warp of a block.
+constexpr uint64_t copy_key(uint32_t pc, uint32_t warp) { return uint64_t{pc} | uint64_t{warp} << 32; }
+
+/// Where every block's bulk copies of an instruction by one warp lie, in the order in which it makes them (0: outside the tensor):
+/// by block of the grid; empty, or beyond the end, for blocks that were not followed.
 struct AllCopies {
   std::vector<std::vector<uint64_t>> starts;
 };
 
-/// Where the traced blocks' bulk copies of an instruction lie, of which ghosts draw.
+/// The same of the traced blocks, of which ghosts draw.
 struct CopyPool {
   std::vector<std::vector<uint64_t>> starts;  // of each traced block with addresses of its own: by ordinal
   uint32_t population = 1;                    // how many such blocks there are in the grid, as far as the sample tells
@@ -70,16 +73,13 @@ struct GridShape {
 struct Kernel {                  // what all SMs share
   const Join* join = nullptr;
   GridShape grid;
-  uint32_t cluster = 1;
   std::unordered_map<uint32_t, Slope> slopes;      // by PTX instruction
   std::unordered_map<uint32_t, LinePool> pools;
-  std::unordered_map<uint32_t, CopyPool> copies;   // of irregular bulk copies
-  std::unordered_map<uint64_t, AllCopies> all_copies;  // of the same: by instruction and warp << 32
+  std::unordered_map<uint64_t, CopyPool> copies;       // of irregular bulk copies: by copy_key
+  std::unordered_map<uint64_t, AllCopies> all_copies;  // the same
   uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
-  uint32_t ghost_step = 1;       // blocks from one ghost to the next
   uint32_t l1_bytes = 0;
   double first_access = 0;       // what an SM waits for once: address translation
-  bool l1_caches = true;
 };
 
 struct SmCounts {
@@ -105,8 +105,6 @@ class Sm {
   const SmCounts& counts() const;
   /// From now on waits are noted in `record`, which must outlive the SM.
   void note_in(Record* record);
-  /// True when warps wait for each other and nothing can free them.
-  bool stuck() const;
 
  private:
   struct State;

@@ -45,7 +45,7 @@ void Sm::State::for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f) 
     if (const auto p = kernel.pools.find(pc); p != kernel.pools.end() && !p->second.lines.empty()) pool = &p->second;
   BlockWork other = own;
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    other.index = own.index + uint64_t{g} * kernel.ghost_step;
+    other.index = own.index + g;
     if (other.index >= count) break;
     if (pool) {
       random ^= random >> 12, random ^= random << 25, random ^= random >> 27;
@@ -128,22 +128,21 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
 /// Calls f(line, SM) for what every ghost copies when the detailed block copies `line`: the same place in the copy of another
 /// block. Blocks that were not traced copy what no one else does.
 template <class F>
-void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line, F f) {
+void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t line, F f) {
   const BlockWork& own = slots[w.slot].work;
-  const CopyPool& pool = kernel.copies.at(e.pc);
-  const auto all = kernel.all_copies.find(uint64_t{e.pc} | uint64_t{w.place} << 32);
+  const auto all = kernel.all_copies.find(copy_key(e.pc, w.place));
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    const uint64_t index = own.index + uint64_t{g} * kernel.ghost_step;
+    const uint64_t index = own.index + g;
     if (index >= kernel.grid.count()) break;
-    if (all != kernel.all_copies.end() && !all->second.starts[index].empty()) {
+    if (all != kernel.all_copies.end() && index < all->second.starts.size() && !all->second.starts[index].empty()) {
       const std::vector<uint64_t>& starts = all->second.starts[index];
-      if (e.ordinal < starts.size()) f(uint64_t(int64_t(line) + (int64_t(starts[e.ordinal] - e.address) >> 7)), number + g);
+      if (e.ordinal < starts.size() && starts[e.ordinal]) f(uint64_t(int64_t(line) + (int64_t(starts[e.ordinal] - e.address) >> 7)), number + g);
       continue;
     }
     const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
     const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
-    const int64_t delta = int64_t(starts[std::min<size_t>(e.ordinal, starts.size() - 1)]) - int64_t(e.address);
-    f(uint64_t(int64_t(line) + (delta >> 7)) + (pick / pool.starts.size() << 40), number + g);
+    const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
+    if (start) f(uint64_t(int64_t(line) + (int64_t(start - e.address) >> 7)) + (pick / pool.starts.size() << 40), number + g);
   }
 }
 
@@ -151,7 +150,8 @@ void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line
 double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double done = at;
-  const bool drawn = kernel.copies.count(e.pc) != 0;
+  const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
+  const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
   tma = std::max(tma, at + f.tma_latency);
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
@@ -169,12 +169,12 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
           if (!part) continue;
           if (store) {
             chip.write(part >> 4, uint32_t(part & 15), number, tma, 32);
-            if (part == own && drawn) copies_of_ghosts(w, e, line, [&](uint64_t l, uint32_t sm) { chip.write(l, mask, sm, tma, 32); });
+            if (part == own && pool) copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t sm) { chip.write(l, mask, sm, tma, 32); });
             else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
             done = std::max(done, tma + 300);
           } else {
             done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
-            if (part == own && drawn) copies_of_ghosts(w, e, line, [&](uint64_t l, uint32_t sm) { chip.read(l, mask, sm, tma); });
+            if (part == own && pool) copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t sm) { chip.read(l, mask, sm, tma); });
             else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
           }
         }
@@ -183,6 +183,14 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   }
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;
+}
+
+/// A bulk copy out of shared memory into that of a block of the cluster. Returns when the last byte is there.
+double Sm::State::copy_to_peer(const Event& e, double at) {
+  const double start = std::max(tma, at + f.tma_latency);
+  tma = start + e.count / f.tma_bandwidth;
+  dsmem = std::max(dsmem, start) + e.count / f.dsmem_bandwidth;
+  return dsmem + f.dsmem_latency;
 }
 
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start) {

@@ -158,8 +158,9 @@ struct Sm::State {
   double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
   double run_copy(WarpRun& w, const Event& e, double at, bool store);
+  double copy_to_peer(const Event& e, double at);
   template <class F>
-  void copies_of_ghosts(const WarpRun& w, const Event& e, uint64_t line, F f);
+  void copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t line, F f);
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(Slot& slot, NamedBarrier& b, double when);

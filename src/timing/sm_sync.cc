@@ -94,10 +94,10 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       return set_barriers(w, m, start + 13, start + 8);
     }
     case What::bulk_load: {
-      const double done = run_copy(w, *e, start, false);
+      const double done = e->lanes_bytes == kFromShared ? copy_to_peer(*e, start) : run_copy(w, *e, start, false);
       Mbarrier& b = slot.mbarriers[object];
       int64_t bytes = e->count;
-      if (e->lanes_bytes == 1) bytes *= std::max(1, std::popcount(uint32_t(e->extra)));  // peers multicast to us as we do to them
+      if (e->lanes_bytes == kMulticast) bytes *= std::max(1, std::popcount(uint32_t(e->extra)));  // peers multicast to us as we do to them
       b.bytes -= bytes;
       b.when = std::max(b.when, done);
       settle(slot, object, done);

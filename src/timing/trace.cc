@@ -6,6 +6,8 @@
 #include "timing/slice.h"
 #include "timing/trace_look.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -14,7 +16,7 @@
 
 #include "base/error.h"
 #include "exec/async.h"
-#include "exec/fault.h"
+#include "exec/prepared_launch.h"
 #include "exec/stepper.h"
 #include "exec/unit.h"
 
@@ -51,8 +53,7 @@ struct Tracer::State {
   exec::Machine& machine;
   exec::Launch launch;
   TraceOptions options;
-  std::unique_ptr<exec::RunState> run;
-  exec::LaunchContext context;
+  std::unique_ptr<exec::PreparedLaunch> prepared;
   std::unique_ptr<exec::Unit> unit;
   std::unordered_map<const DecodedProgram*, CodeTable> tables;
   const DecodedProgram* last_code = nullptr;
@@ -60,9 +61,7 @@ struct Tracer::State {
   std::unordered_map<const exec::CtaContext*, uint32_t> block_of;  // place in `blocks`
   std::vector<TracedBlock> blocks;
   std::vector<std::vector<WarpState>> warps;
-  uint64_t instructions = 0;
-  bool truncated = false;
-  uint64_t param_window = 0;
+  uint64_t instructions = 0;         // of the unit
   const exec::CtaContext* last_cta = nullptr;
   uint32_t last_block = 0;
 
@@ -76,6 +75,7 @@ struct Tracer::State {
     return *last_table;
   }
   void prepare();
+  bool finishes();
   std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag);
 };
 
@@ -110,6 +110,14 @@ void enter_block(Tracer::State& t, Stepper& s, TracedWarp& out, WarpState& w, ui
   (void)t;
 }
 
+/// What a unit does after as much of it was recorded as may be: it is only counted, up to a limit.
+Next unrecorded(Tracer::State& t, Stepper& s, const Decoded& d, TracedBlock& block, exec::Handler original) {
+  if (t.instructions > t.options.most_instructions)
+    return s.fault(exec::FaultKind::timeout, 0, 0, fmt::format("a block (or cluster) executes more than {} million warp instructions, too many to follow", t.options.most_instructions / 1'000'000));
+  block.instructions++;
+  return !t.options.values && skips_value(d.instr->form.op) ? Next::next : original(s, d);
+}
+
 Next traced(Stepper& s, const Decoded& d) {
   Tracer::State& t = *current;
   CodeTable& table = t.table(s.code);
@@ -118,10 +126,7 @@ Next traced(Stepper& s, const Decoded& d) {
   TracedBlock& block = t.blocks[number];
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
-  if (++t.instructions > t.options.max_instructions) {
-    t.truncated = true;
-    return s.fault(exec::FaultKind::timeout, 0, 0, "traced far enough");
-  }
+  if (++t.instructions > t.options.max_instructions) return unrecorded(t, s, d, block, table.original[pc]);
   const exec::Group before = *s.group;
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
   const WarpState place{w.block, w.pc, w.mask, {}};
@@ -153,7 +158,7 @@ Next traced(Stepper& s, const Decoded& d) {
   }
   if (r.keep) out.events.push_back(r.e);
   for (const Event& e : r.more) out.events.push_back(e);
-  block.instructions++;
+  block.instructions++, block.recorded++;
   return next;
 }
 
@@ -199,19 +204,8 @@ void Tracer::State::prepare() {
   for (uint32_t f = 0; f < kernel->functions.size(); f++)
     if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24);
   launch.kernel = kernel;
-  run = std::make_unique<exec::RunState>(machine, launch);
-  const lower::Program& p = *kernel->entry->program;
-  const uint32_t local = p.local_bytes + (p.has_calls ? uint32_t(machine.stack_bytes) : 0);
-  run->thread_local_bytes = (local + 15) / 16 * 16;
-  context.run = run.get();
-  context.memory_base = machine.memory->base(), context.memory_size = machine.memory->size();
-  const exec::Dim3 dims[3] = {launch.grid, launch.block, launch.cluster};
-  uint32_t* out[3] = {context.grid, context.block, context.cluster};
-  for (int i = 0; i < 3; i++) out[i][0] = dims[i].x, out[i][1] = dims[i].y, out[i][2] = dims[i].z;
-  param_window = machine.memory->acquire_window(std::max<uint64_t>(4096, launch.params.size()));
-  std::memcpy(reinterpret_cast<void*>(param_window), launch.params.data(), launch.params.size());
-  run->param_address = param_window;
-  unit = std::make_unique<exec::Unit>(*run, context);
+  prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
+  unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
 }
 
 Tracer::Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions options)
@@ -219,12 +213,7 @@ Tracer::Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions 
   state_->prepare();
 }
 
-Tracer::~Tracer() {
-  state_->unit.reset();
-  state_->machine.memory->release_window(state_->param_window);
-}
-
-bool Tracer::truncated() const { return state_->truncated; }
+Tracer::~Tracer() = default;
 
 namespace {
 
@@ -239,6 +228,24 @@ uint64_t shape_of(const TracedBlock& b) {
 }
 
 }  // namespace
+
+/// Runs the unit to its end. False when it faulted or cannot go on.
+bool Tracer::State::finishes() {
+  constexpr int kPatience = 100'000;  // turns in which all warps only wait
+  exec::FaultTrap& trap = exec::fault_trap();
+  exec::KernelCode entered(*machine.memory);
+  if (sigsetjmp(trap.env, 0)) {
+    exec::record_page_fault(prepared->run, *unit);
+    return false;
+  }
+  trap.armed = true;
+  for (int stalls = 0; stalls < kPatience; stalls++) {
+    const exec::Unit::Progress p = unit->advance(nullptr);
+    if (p == exec::Unit::Progress::finished) return true;
+    if (p == exec::Unit::Progress::fault) return false;
+  }
+  return false;
+}
 
 std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   State& t = *state_;
@@ -261,22 +268,10 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
     t.warps.emplace_back(c.n_warps);
     t.blocks.push_back(std::move(b));
   }
-  exec::FaultTrap& trap = exec::fault_trap();
-  const exec::FaultTrap outer = trap;
-  trap.base = t.machine.memory->base(), trap.size = t.machine.memory->size();
-  bool fault = false;
-  if (sigsetjmp(trap.env, 0)) {
-    fault = true;
-  } else {
-    trap.armed = true;
-    for (int stalls = 0; !fault;) {
-      const exec::Unit::Progress p = t.unit->advance(nullptr);
-      if (p == exec::Unit::Progress::finished) break;
-      if (p == exec::Unit::Progress::fault || ++stalls > 100000) fault = true;
-    }
+  if (!t.finishes()) {
+    const std::optional<exec::Fault>& fault = t.prepared->run.fault;
+    base::fail("block {} could not be traced: {}", index, fault ? fault->message : "it waits for other blocks, which do not run beside it here");
   }
-  trap = outer;
-  if (fault && !t.truncated) base::fail("block {} could not be traced: {}", index, t.run->fault ? t.run->fault->message : "it faulted or waits for other blocks");
   for (TracedBlock& b : t.blocks) {
     b.shape = shape_of(b);
     for (TracedWarp& w : b.warps) {

@@ -25,23 +25,23 @@ enum class What : uint8_t {
   remote_load, remote_store,                                   // shared memory of another block of the cluster
   local_load, local_store,                                     // detail: lines
   copy_async,      // cp.async: detail: lines
-  copy_commit, copy_wait,                                      // extra: groups that may be pending
   bulk_load, bulk_store, bulk_prefetch,                        // detail: runs; object: mbarrier
-  bulk_commit, bulk_wait,
   barrier,         // extra: number; count: threads expected (0: all)
   barrier_arrive,
   barrier_red,
   cluster_arrive, cluster_wait,
   mbarrier_init, mbarrier_arrive, mbarrier_expect, mbarrier_wait,  // object; count
-  wgmma, wgmma_commit, wgmma_wait, mma,
-  exit, other,
+  other,
 };
+
+/// Bulk loads that fill several blocks of the cluster, and those whose source is shared memory (Event::lanes_bytes).
+inline constexpr uint8_t kMulticast = 1, kFromShared = 2;
 
 struct Event {
   uint32_t pc = 0;        // instruction of the program (function << 24 for called functions)
   uint32_t mask = 0;
   What what = What::other;
-  uint8_t lanes_bytes = 0;   // bytes a lane
+  uint8_t lanes_bytes = 0;   // bytes a lane; bulk loads: kMulticast, kFromShared
   uint16_t extra = 0;
   uint32_t count = 0;
   uint32_t detail = 0, n_detail = 0;  // into Block::detail
@@ -70,13 +70,15 @@ struct TracedBlock {
   std::vector<uint64_t> lines;      // line address << 4 | sectors touched
   std::vector<Run> runs;
   uint64_t instructions = 0;        // PTX warp instructions
+  uint64_t recorded = 0;            // of them, those that the streams tell of
   uint64_t shape = 0;               // hash of the control flow of all warps
 };
 
 struct TraceOptions {
   bool values = false;              // compute matrix products too
   bool copies_only = false;         // only bulk copies are recorded, and what they do not depend on is left out (slice.h)
-  uint64_t max_instructions = 40'000'000;  // stop a block that runs longer
+  uint64_t max_instructions = 40'000'000;    // of a unit: what comes after is only counted
+  uint64_t most_instructions = 400'000'000;  // of a unit: one that runs longer is refused
 };
 
 /// Runs units (blocks, or clusters) of a launch one after the other and records them.
@@ -84,10 +86,8 @@ class Tracer {
  public:
   Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions options);
   ~Tracer();
-  /// The blocks of unit `index`. Throws base::Error when the unit faults or hangs.
+  /// The blocks of unit `index`. Throws base::Error when the unit faults, hangs or runs too long; nothing can be traced after that.
   std::vector<TracedBlock> trace(uint64_t index);
-  /// True when the limit of instructions cut a unit off.
-  bool truncated() const;
 
   struct State;
 

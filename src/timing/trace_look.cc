@@ -7,7 +7,7 @@
 
 #include "exec/async.h"
 #include "exec/fault.h"
-#include "exec/tensor_map.h"
+#include "exec/tma.h"
 
 namespace orrery::timing {
 
@@ -157,7 +157,7 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
 void record_matrix(Recording& r, bool store) {
   Stepper& s = r.s;
   const isa::Form& f = r.d.instr->form;
-  uint64_t address[32];
+  uint64_t address[32] = {};
   exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
   const uint32_t matrices = f.has(Mod::x4) ? 4 : f.has(Mod::x2) ? 2 : 1;
   uint32_t total = 0;
@@ -211,18 +211,34 @@ void record_wmma(Recording& r, bool store) {
   }
 }
 
+/// Bytes that a cp.async reads: all, what its source size says, or none when its predicate says to ignore the source.
+uint32_t source_bytes(Recording& r, int lane, uint32_t size) {
+  if (r.d.n_src < 2 || (r.d.n_src == 2 && r.d.instr->form.has(Mod::L2_cache_hint))) return size;
+  const exec::Ref& ref = r.s.ref(r.d, 1);
+  const uint64_t v = exec::scalar(r.s, ref, lane);
+  return ref.bits == 1 ? (v ? 0 : size) : uint32_t(std::min<uint64_t>(v, size));
+}
+
 void record_copy_async(Recording& r) {
   Stepper& s = r.s;
   uint64_t address[32];
-  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address) + 1], lane); });
+  const uint32_t size = uint32_t(s.ref(r.d, 0).value);
   r.keep = true;
   r.e.what = What::copy_async;
-  r.e.address = address[std::countr_zero(s.mask)];
-  r.e.lanes_bytes = uint8_t(s.ref(r.d, 0).value);
+  r.e.lanes_bytes = uint8_t(size);
   r.e.detail = uint32_t(r.block.lines.size());
-  r.e.n_detail = coalesce(address, s.mask, r.e.lanes_bytes, r.block.lines);
+  uint32_t reads = 0, most = 0;  // lanes that read, and the most bytes that one reads
+  exec::for_lanes(s.mask, [&](int lane) {
+    address[lane] = s.address(s.code->addresses[size_t(r.d.address) + 1], lane);
+    const uint32_t bytes = source_bytes(r, lane, size);
+    if (bytes) reads |= 1u << lane, most = std::max(most, bytes);
+  });
+  if (reads) {
+    r.e.address = address[std::countr_zero(reads)];
+    r.e.n_detail = coalesce(address, reads, most, r.block.lines);
+  }
   exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
-  r.e.extra = uint16_t(wavefronts(address, s.mask, r.e.lanes_bytes));
+  r.e.extra = uint16_t(wavefronts(address, s.mask, size));
 }
 
 /// Name of an mbarrier: offset in its block's shared memory, and the block's rank.
@@ -276,83 +292,96 @@ void add_run(Recording& r, uint64_t address, uint32_t bytes, uint32_t rows, uint
   r.e.n_detail++;
 }
 
-/// Rows of a tiled box that lie inside the tensor.
-void add_box(Recording& r, const exec::TensorMap& m, const int64_t* at) {
-  uint32_t n[5] = {1, 1, 1, 1, 1};
-  for (int i = 0; i < m.rank; i++) n[i] = std::max<uint32_t>(1, m.box[i]);
-  const uint32_t unit = std::max(1u, exec::unit_bytes(m));
-  const int64_t first = std::max<int64_t>(0, at[0]), last = std::min<int64_t>(int64_t(m.size(0)), at[0] + n[0]);
-  if (last <= first) return;
-  for (uint32_t k4 = 0; k4 < n[4]; k4++)
-    for (uint32_t k3 = 0; k3 < n[3]; k3++)
-      for (uint32_t k2 = 0; k2 < n[2]; k2++) {
-        const int64_t c[5] = {first, at[1], at[2] + k2, at[3] + k3, at[4] + k4};
-        uint64_t address = m.address + uint64_t(first) * unit;
-        bool inside = true;
-        for (int i = 2; i < m.rank; i++) inside &= c[i] >= 0 && uint64_t(c[i]) < m.size(i), address += uint64_t(c[i]) * m.strides[i - 1];
-        if (!inside) continue;
-        int64_t low = 0, high = 1;
-        if (m.rank > 1) low = std::max<int64_t>(0, at[1]), high = std::min<int64_t>(int64_t(m.size(1)), at[1] + n[1]);
-        if (high <= low) continue;
-        const uint64_t stride = m.rank > 1 ? m.strides[0] : 0;
-        add_run(r, address + uint64_t(low) * stride, uint32_t(last - first) * unit, uint32_t(high - low), stride);
-      }
+/// Adds what a copy moves to the last run when it is the next row of it.
+void add_piece(void* recording, uint64_t address, uint64_t bytes) {
+  Recording& r = *static_cast<Recording*>(recording);
+  if (r.e.n_detail > 0) {
+    Run& last = r.block.runs.back();
+    const uint64_t stride = last.rows == 1 ? address - last.address : last.stride;
+    if (last.bytes == bytes && address == last.address + last.rows * stride) {
+      last.stride = stride, last.rows++;
+      return;
+    }
+  }
+  add_run(r, address, uint32_t(bytes), 1, 0);
+}
+
+int rank_of(const isa::Form& f) {
+  static constexpr Mod kRanks[] = {Mod::g1d, Mod::g2d, Mod::g3d, Mod::g4d, Mod::g5d};
+  for (int i = 0; i < 5; i++)
+    if (f.has(kRanks[i])) return i + 1;
+  return 0;
+}
+
+/// The tensor map at `address`; null when there is none.
+const exec::TensorMap* map_at(Recording& r, uint64_t address, int lane) {
+  if (r.s.run.machine.memory->contains(address)) return reinterpret_cast<const exec::TensorMap*>(address);
+  return reinterpret_cast<const exec::TensorMap*>(exec::translate(r.s, Space::none, address, sizeof(exec::TensorMap), 64, lane, false));
+}
+
+/// The box that one lane copies. Nothing is looked at that the execution would refuse: its own handler says so.
+void record_box(Recording& r, const exec::TensorMap& map, bool store, int lane) {
+  constexpr uint64_t kMostBytes = 1 << 20;  // more than shared memory holds
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const int rank = rank_of(f);
+  const bool im2col = f.has(Mod::im2col) || f.has(Mod::im2col_no_offs);
+  exec::BoxOrigin origin;
+  int ref = 0;
+  for (int i = 0; i < rank; i++) origin.at[i] = int32_t(exec::scalar(s, s.ref(r.d, ref++), lane));
+  if (f.has(Mod::im2col)) {
+    origin.has_offset = true;
+    for (int i = 0; i + 2 < rank; i++) origin.offset[i] = uint16_t(exec::scalar(s, s.ref(r.d, ref++), lane));
+  }
+  if (exec::check_box(map, rank, im2col, store, origin) != exec::BoxError::none || exec::box_bytes(map) > kMostBytes) return;
+  const size_t first = r.block.runs.size();
+  if (!r.keep) r.e.detail = uint32_t(first);
+  r.keep = true;
+  r.e.count += uint32_t(exec::box_bytes(map));  // what the mbarrier counts, inside the tensor or not
+  exec::for_box_pieces(map, origin, store, add_piece, &r);
+  if (r.block.runs.size() > first) {
+    uint64_t space = exec::unit_bytes(map);
+    for (int i = 0; i < rank; i++) space *= map.size(i);
+    r.block.runs[first].space = space;
+  }
+  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, ref), lane)), r.e.lanes_bytes = kMulticast;
 }
 
 void record_tensor(Recording& r) {
   Stepper& s = r.s;
   const isa::Form& f = r.d.instr->form;
   const bool store = f.has(Mod::bulk_group), prefetch = f.op == Op::cp_async_bulk_prefetch_tensor;
-  const int lane = std::countr_zero(s.mask);
-  const uint64_t map_at = s.address(s.code->addresses[size_t(r.d.address) + (store || prefetch ? 0 : 1)], lane);
-  const auto* map = reinterpret_cast<const exec::TensorMap*>(map_at);
-  if (!s.run.machine.memory->contains(map_at)) {
-    const std::byte* p = exec::translate(s, Space::none, map_at, sizeof(exec::TensorMap), 64, lane, false);
-    if (!p) return;
-    map = reinterpret_cast<const exec::TensorMap*>(p);
-  }
-  if (map->magic != exec::kTensorMapMagic) return;
-  int64_t at[5] = {};
-  for (int i = 0; i < map->rank; i++) at[i] = int32_t(exec::scalar(s, s.ref(r.d, i), lane));
-  r.keep = true;
   r.e.what = store ? What::bulk_store : prefetch ? What::bulk_prefetch : What::bulk_load;
-  r.e.detail = uint32_t(r.block.runs.size());
-  uint64_t box = exec::unit_bytes(*map);
-  for (int i = 0; i < map->rank; i++) box *= std::max<uint16_t>(1, map->box[i]);
-  r.e.count = uint32_t(box);  // bytes that the mbarrier counts
-  const size_t first = r.block.runs.size();
-  if (map->kind == exec::TensorMapKind::tiled) add_box(r, *map, at);
-  else add_run(r, map->address, map->channels * exec::unit_bytes(*map), map->pixels, map->strides[0]), r.e.count = map->channels * exec::unit_bytes(*map) * map->pixels;
-  if (r.block.runs.size() > first) {
-    uint64_t space = exec::unit_bytes(*map);
-    for (int i = 0; i < map->rank; i++) space *= map->size(i);
-    r.block.runs[first].space = space;
-  }
-  if (store || prefetch) return;
-  r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
   r.e.extra = 1;
-  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, map->rank), lane)), r.e.lanes_bytes = 1;
+  exec::for_lanes(s.mask, [&](int lane) {
+    const uint64_t at = s.address(s.code->addresses[size_t(r.d.address) + (store || prefetch ? 0 : 1)], lane);
+    if (const exec::TensorMap* map = map_at(r, at, lane)) record_box(r, *map, store, lane);
+  });
+  if (r.keep && !store && !prefetch) r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], std::countr_zero(s.mask)));
 }
 
 void record_bulk(Recording& r) {
   Stepper& s = r.s;
   const isa::Form& f = r.d.instr->form;
   const int lane = std::countr_zero(s.mask);
-  const uint32_t bytes = uint32_t(exec::scalar(s, s.ref(r.d, 0), lane)), lanes = uint32_t(std::popcount(s.mask));
+  constexpr uint32_t kUnit = 16;  // sizes are cut to it (ops_bulk.cc)
   const bool prefetch = f.op == Op::cp_async_bulk_prefetch, to_global = f.has(Mod::bulk_group);
   r.keep = true;
   r.e.what = prefetch ? What::bulk_prefetch : to_global ? What::bulk_store : What::bulk_load;
   r.e.detail = uint32_t(r.block.runs.size());
-  r.e.count = bytes * lanes;
   const bool global_source = prefetch || (!to_global && f.space(1) == Space::global);
   exec::for_lanes(s.mask, [&](int l) {
+    const uint32_t bytes = uint32_t(exec::scalar(s, s.ref(r.d, 0), l)) / kUnit * kUnit;
+    r.e.count += bytes;
+    if (bytes == 0) return;
     if (global_source) add_run(r, s.address(s.code->addresses[size_t(r.d.address) + (prefetch ? 0 : 1)], l), bytes, 1, 0);
     else if (to_global) add_run(r, s.address(s.code->addresses[size_t(r.d.address)], l), bytes, 1, 0);
   });
   if (prefetch || to_global) return;
   r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
   r.e.extra = 1;
-  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, 1), lane)), r.e.lanes_bytes = 1;
+  if (!global_source) r.e.lanes_bytes = kFromShared;
+  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, 1), lane)), r.e.lanes_bytes = kMulticast;
 }
 
 void record_barrier(Recording& r) {

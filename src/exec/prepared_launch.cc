@@ -1,0 +1,63 @@
+// exec/prepared_launch.cc: see prepared_launch.h.
+#include "exec/prepared_launch.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "exec/heap.h"
+#include "exec/unit.h"
+
+namespace orrery::exec {
+
+PreparedLaunch::PreparedLaunch(Machine& machine, const Launch& launch) : run(machine, launch) {
+  install_fault_handler();
+  if (!machine.heap) machine.heap = std::make_shared<Heap>(*machine.memory, machine.heap_bytes);
+  const lower::Program& p = *launch.kernel->entry->program;
+  if (launch.params.size() < p.param_bytes)
+    base::fail("kernel {} takes {} bytes of parameters, the launch has {}", p.name, p.param_bytes, launch.params.size());
+  const uint32_t local = p.local_bytes + (p.has_calls ? uint32_t(machine.stack_bytes) : 0);
+  run.thread_local_bytes = (local + 15) / 16 * 16;
+  context.run = &run;
+  context.memory_base = machine.memory->base();
+  context.memory_size = machine.memory->size();
+  const Dim3 dims[3] = {launch.grid, launch.block, launch.cluster};
+  uint32_t* out[3] = {context.grid, context.block, context.cluster};
+  for (int i = 0; i < 3; i++) out[i][0] = dims[i].x, out[i][1] = dims[i].y, out[i][2] = dims[i].z;
+  run.param_address = machine.memory->acquire_window(std::max<uint64_t>(4096, launch.params.size()));
+  if (!launch.params.empty()) std::memcpy(reinterpret_cast<void*>(run.param_address), launch.params.data(), launch.params.size());
+}
+
+PreparedLaunch::~PreparedLaunch() { run.machine.memory->release_window(run.param_address); }
+
+KernelCode::KernelCode(const DeviceMemory& memory) : outer_modes_(_mm_getcsr()), outer_(fault_trap()) {
+  // The program may flush subnormals, round otherwise or trap: kernels compute as the GPU does.
+  constexpr unsigned kDefaultMxcsr = 0x1f80;  // all exceptions masked, to nearest, no flushing
+  _mm_setcsr(kDefaultMxcsr);
+  FaultTrap& trap = fault_trap();
+  trap.base = memory.base();
+  trap.size = memory.size();
+}
+
+KernelCode::~KernelCode() {
+  fault_trap() = outer_;
+  _mm_setcsr(outer_modes_);
+}
+
+void record_page_fault(RunState& run, const Unit& unit) {
+  const FaultTrap& trap = fault_trap();
+  const WarpContext& w = unit.current_warp();
+  const DecodedProgram& code = *trap.code;
+  int lane = trap.lane;
+  if (w.at_address && trap.address >= w.at_address) {
+    const ptx::Instr& in = code.program->code[w.at_inst];
+    const uint64_t bytes = uint64_t(std::max(1, isa::bytes_of(in.form.type()) * in.form.vec));
+    lane = int(std::min<uint64_t>(31, (trap.address - w.at_address) / bytes));
+  }
+  run.record(make_fault(run, w, code, w.at_inst, FaultKind::illegal_address, lane, trap.address,
+                        describe_address(*run.machine.memory, trap.address, "access")));
+}
+
+}  // namespace orrery::exec

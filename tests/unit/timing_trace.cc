@@ -1,0 +1,212 @@
+// What tracing does with kernels that fault, that ask for a heap, that are given maps of another rank, that run long; and what
+// it says of copies. Byte counts follow from the PTX manual's description of boxes, element strides and source sizes.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "exec/tensor_map.h"
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kLoad[] = "ld.param.u64 %d1, [p0]; ld.global.u32 %r1, [%d1]; st.global.u32 [%d1], %r1; ret;";
+
+/// Declares shared memory with an mbarrier at 0 and a buffer at 1024, and makes the mbarrier.
+const std::string kShared = ".shared .align 1024 .b8 s[33792];";
+const std::string kBarrier = "mov.u32 %r10, s; add.u32 %r11, %r10, 1024; mbarrier.init.shared::cta.b64 [%r10], 1; ld.param.u64 %d1, [p0];\n";
+const std::string kWait = "\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], %r20;\n"
+                          "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r10], 0; @!%p1 bra W; ret;";
+
+uint64_t freed(TestMachine& m) {
+  const uint64_t at = m.allocate(64 << 20);
+  m.memory.release(at);
+  return at;
+}
+
+TEST(Trace, ReadOfFreedMemoryIsAFault) {
+  TestMachine m;
+  const std::string error = m.error_of(TestKernel(kLoad, {freed(m)}));
+  EXPECT_THAT(error, HasSubstr("illegal address"));
+  EXPECT_THAT(error, HasSubstr("that was freed"));
+}
+
+TEST(Trace, BulkCopyOfFreedMemoryIsAFault) {
+  TestMachine m;
+  const TestKernel k(kBarrier + "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r11], [%d1], 64, [%r10]; ret;", {freed(m)}, {1}, {1}, kShared);
+  EXPECT_THAT(m.error_of(k), HasSubstr("illegal address"));
+}
+
+TEST(Trace, NextLaunchIsTracedAfterAFault) {
+  TestMachine m;
+  EXPECT_NE(m.error_of(TestKernel(kLoad, {freed(m)})), "");
+  EXPECT_EQ(m.error_of(TestKernel(kLoad, {m.allocate(64)})), "");
+}
+
+TEST(Trace, DeviceMallocHasAHeap) {
+  TestMachine m;
+  const TestKernel k("{ .param .b64 a; .param .b64 b; st.param.b64 [a], 64; call.uni (b), malloc, (a); ld.param.b64 %d2, [b]; }\nst.u32 [%d2], 7; ret;", {}, {1}, {1},
+                     ".extern .func (.param .b64 r) malloc(.param .b64 n);");
+  EXPECT_EQ(m.error_of(k), "");
+}
+
+TEST(Trace, MissingParametersAreRefused) {
+  TestMachine m;
+  TestKernel k(kLoad, {m.allocate(64)});
+  k.launch.params.resize(4);
+  EXPECT_THAT(m.error_of(k), HasSubstr("8 bytes of parameters, the launch has 4"));
+}
+
+/// A map of `rank` dimensions of 64 floats each, box of 32 x 8 (x 1 ...), in device memory.
+uint64_t map_of(TestMachine& m, uint32_t rank, const uint32_t* element_strides, uint64_t tensor) {
+  const uint64_t at = (m.allocate(256) + 63) / 64 * 64;
+  const uint64_t dims[5] = {64, 64, 4, 2, 2};
+  uint64_t strides[4];
+  for (uint32_t i = 0; i < 4; i++) strides[i] = (i ? strides[i - 1] : 4) * dims[i];
+  const uint32_t box[5] = {32, 8, 1, 1, 1};
+  exec::TensorSpec spec;
+  spec.type = 7 /* FLOAT32 */, spec.rank = rank, spec.address = tensor, spec.dims = dims, spec.strides = strides, spec.element_strides = element_strides;
+  EXPECT_EQ(exec::encode_tiled(reinterpret_cast<exec::TensorMap*>(at), spec, box), exec::EncodeStatus::ok);
+  return at;
+}
+
+constexpr uint32_t kEach[5] = {1, 1, 1, 1, 1};
+const std::string kBox2 = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r11], [%d1, {%r1, %r2}], [%r10];";
+
+TEST(Trace, MapOfAnotherRankIsAFault) {
+  TestMachine m;
+  const uint64_t tensor = m.allocate(1 << 20), five = map_of(m, 5, kEach, tensor), broken = map_of(m, 2, kEach, tensor);
+  reinterpret_cast<exec::TensorMap*>(broken)->rank = 255;
+  for (const uint64_t map : {five, broken}) {
+    const TestKernel k(kBarrier + "mov.u32 %r1, 0; mov.u32 %r2, 0;" + kBox2 + " ret;", {map}, {1}, {1}, kShared);
+    EXPECT_THAT(m.error_of(k), HasSubstr("tensor map of this rank"));
+  }
+}
+
+TEST(Trace, BoxMovesWhatLiesInsideTheTensor) {
+  TestMachine m;
+  const uint64_t tensor = m.allocate(1 << 20), map = map_of(m, 2, kEach, tensor);
+  const TestKernel k(kBarrier + "mov.u32 %r1, 32; mov.u32 %r2, 60; mov.u32 %r20, 1024;" + kBox2 + kWait, {map}, {1}, {1}, kShared);
+  const std::vector<TracedBlock> blocks = m.trace(k);
+  const std::vector<Event> copies = events_of(blocks[0], What::bulk_load);
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0].count, 32u * 8 * 4) << "the mbarrier counts the whole box";
+  ASSERT_EQ(copies[0].n_detail, 1u);
+  const auto& run = blocks[0].runs[copies[0].detail];
+  EXPECT_EQ(run.address, tensor + 60 * 256 + 32 * 4);
+  EXPECT_EQ(run.bytes, 128u);
+  EXPECT_EQ(run.rows, 4u) << "rows 60 to 63 of 64";
+  EXPECT_EQ(run.stride, 256u);
+}
+
+TEST(Trace, ElementStridesHalveABox) {
+  TestMachine m;
+  const uint32_t every_second[5] = {1, 2, 1, 1, 1};
+  const uint64_t tensor = m.allocate(1 << 20), map = map_of(m, 2, every_second, tensor);
+  const TestKernel k(kBarrier + "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r20, 512;" + kBox2 + kWait, {map}, {1}, {1}, kShared);
+  const std::vector<TracedBlock> blocks = m.trace(k);
+  const Event copy = events_of(blocks[0], What::bulk_load).at(0);
+  EXPECT_EQ(copy.count, 32u * 4 * 4) << "a box of 8 rows steps over every second";
+  EXPECT_EQ(blocks[0].runs[copy.detail].rows, 4u);
+  EXPECT_EQ(blocks[0].runs[copy.detail].stride, 512u);
+}
+
+TEST(Trace, PixelsOfAnImageBeginAtTheirCoordinates) {
+  TestMachine m;
+  const uint64_t tensor = m.allocate(1 << 20), at = (m.allocate(256) + 63) / 64 * 64;
+  const uint64_t dims[4] = {32, 16, 16, 2}, strides[3] = {128, 128 * 16, 128 * 16 * 16};  // channels, W, H, N
+  exec::TensorSpec spec;
+  spec.type = 7, spec.rank = 4, spec.address = tensor, spec.dims = dims, spec.strides = strides, spec.element_strides = kEach;
+  const int corners[2] = {0, 0};
+  ASSERT_EQ(exec::encode_im2col(reinterpret_cast<exec::TensorMap*>(at), spec, corners, corners, 32, 8), exec::EncodeStatus::ok);
+  const TestKernel k(kBarrier + "mov.u32 %r1, 0; mov.u32 %r2, 4; mov.u32 %r3, 3; mov.u32 %r4, 1; mov.u16 %h1, 0; mov.u32 %r20, 1024;"
+                     "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r11], [%d1, {%r1, %r2, %r3, %r4}], [%r10], {%h1, %h1};" + kWait,
+                     {at}, {1}, {1}, kShared);
+  const std::vector<TracedBlock> blocks = m.trace(k);
+  const Event copy = events_of(blocks[0], What::bulk_load).at(0);
+  EXPECT_EQ(copy.count, 8u * 128);
+  EXPECT_EQ(copy.address, tensor + 4 * strides[0] + 3 * strides[1] + strides[2]);
+  EXPECT_EQ(blocks[0].runs[copy.detail].rows, 8u);
+}
+
+TEST(Trace, CopyWithoutASourceReadsNothing) {
+  TestMachine m;
+  const uint64_t data = m.allocate(4096);
+  const std::string body = "mov.u32 %r10, s; ld.param.u64 %d1, [p0]; cvt.u32.u64 %r1, %d1; mov.u32 %r2, %tid.x; mul.wide.u32 %d2, %r2, 16; add.u64 %d1, %d1, %d2;"
+                           "cvt.u32.u64 %r3, %d2; add.u32 %r10, %r10, %r3;";
+  const TestKernel whole(body + "cp.async.cg.shared.global [%r10], [%d1], 16; cp.async.wait_all; ret;", {data}, {1}, {32}, kShared);
+  const TestKernel none(body + "mov.u32 %r4, 0; cp.async.cg.shared.global [%r10], [%d1], 16, %r4; cp.async.wait_all; ret;", {data}, {1}, {32}, kShared);
+  EXPECT_EQ(events_of(m.trace(whole)[0], What::copy_async).at(0).n_detail, 4u) << "512 bytes";
+  EXPECT_EQ(events_of(m.trace(none)[0], What::copy_async).at(0).n_detail, 0u) << "zero fill";
+}
+
+/// `n` turns of a loop of seven instructions.
+std::string loop(uint64_t n) {
+  return "ld.param.u64 %d1, [p0]; mov.u32 %r1, 0;\nL: ld.global.cg.u32 %r2, [%d1]; add.u32 %r2, %r2, 1; st.global.u32 [%d1], %r2; add.u64 %d1, %d1, 128;\n"
+         "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, " + std::to_string(n) + "; @%p1 bra L;\n";
+}
+
+TEST(Trace, LongBlocksAreCountedToTheirEnd) {
+  TestMachine m;
+  const TestKernel k(loop(1000) + "ret;", {m.allocate(128 * 1001)}, {2}, {32});
+  const uint64_t all = m.trace(k)[0].instructions;
+  EXPECT_GE(all, 7000u);
+  TraceOptions options;
+  options.max_instructions = 700;
+  Tracer tracer(m.machine, k.launch, options);
+  for (const uint64_t unit : {0, 1}) {
+    const std::vector<TracedBlock> blocks = tracer.trace(unit);
+    EXPECT_EQ(blocks[0].recorded, 700u);
+    EXPECT_EQ(blocks[0].instructions, all) << "block " << unit;
+  }
+}
+
+TEST(Trace, FaultsBeyondTheRecordedPartAreFaults) {
+  TestMachine m;
+  const TestKernel k(loop(1000) + "mov.u64 %d2, 8; ld.global.u32 %r3, [%d2]; st.global.u32 [%d1], %r3; ret;", {m.allocate(128 * 1001)}, {2}, {32});
+  TraceOptions options;
+  options.max_instructions = 700;
+  EXPECT_THAT(m.error_of(k, options), HasSubstr("illegal address"));
+}
+
+TEST(Trace, BlocksWithoutAnEndAreRefused) {
+  TestMachine m;
+  const TestKernel k("L: bra L;", {}, {1}, {32});
+  TraceOptions options;
+  options.max_instructions = 1000, options.most_instructions = 1'000'000;
+  EXPECT_THAT(m.error_of(k, options), HasSubstr("more than 1 million warp instructions"));
+}
+
+TEST(Predict, LongBlocksGoOnAtTheRateOfWhatWasLookedAt) {
+  TestMachine m;
+  const TestKernel k(loop(4000) + "ret;", {m.allocate(128 * 4001)}, {1}, {32});
+  PredictOptions whole, part;
+  part.recorded_most = 9000;
+  const Prediction a = m.predicted(k, whole), b = m.predicted(k, part);
+  EXPECT_NEAR(b.cycles / a.cycles, 1, 0.1);
+  EXPECT_NEAR(b.instructions / a.instructions, 1, 0.1);
+  EXPECT_GT(b.sampling_error, 0.5) << "two thirds were not looked at";
+  EXPECT_THAT(b.notes, testing::Contains(HasSubstr("was looked at")));
+}
+
+TEST(Predict, CopiesBetweenBlocksOfAClusterTakeTime) {
+  TestMachine m;
+  const auto cycles = [&](uint32_t bytes) {
+    TestKernel k(kBarrier + "mov.u32 %r20, " + std::to_string(bytes) + "; mov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1;\n"
+                 "mapa.shared::cluster.u32 %r12, %r11, %r1; mapa.shared::cluster.u32 %r13, %r10, %r1;\n"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], %r20;\n"
+                 "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
+                 "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r12], [%r11], %r20, [%r13];\n"
+                 "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r10], 0; @!%p1 bra W;\n"
+                 "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;",
+                 {0}, {2}, {1}, kShared);
+    k.launch.cluster = {2};
+    return m.predicted(k).cycles;
+  };
+  // At most 32 bytes a cycle pass between SMs (18 were measured for loads).
+  EXPECT_GT(cycles(32768), cycles(16) + 32768 / 32);
+}
+
+}  // namespace
+}  // namespace orrery::timing
