@@ -1,12 +1,14 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
 //   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
-//                                              square_bf16, square_f16, square_e4m3, square_int8
+//                                              square_bf16, square_f16, square_e4m3, square_int8, square_e4m3_promoted; held_bf16, held_e4m3: shapes that no
+//                                              table of ours has, with all our configurations timed and the one that prediction alone takes
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
 // warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
-// D is compared with cuBLASLt's before anything is timed.
+// Before a configuration of ours is raced its D is compared with cuBLASLt's (of int4 weights: with the product of the same weights
+// widened); one that differs leaves a line "# WRONG", its shape is not timed, and the exit status is 1.
 #include <cublasLt.h>
 
 #include <cmath>
@@ -40,6 +42,7 @@ struct Table {
   bool b_k_major, fast_accumulate;
   std::vector<Shape> shapes;
   bool int4 = false;  // ours: the weights are int4 with group scales; the library's: the same product in `in`
+  bool held = false;  // not shapes of our table
 };
 
 std::vector<Shape> skinny_shapes() {
@@ -67,6 +70,14 @@ std::vector<Shape> square_shapes() {
   return s;
 }
 
+/// None of these is in square_shapes: what the choice is worth where nothing was measured.
+std::vector<Shape> held_shapes() {
+  return {{384, 384, 384},    {640, 640, 640},     {1280, 1280, 1280},  {1792, 1792, 1792},  {2560, 2560, 2560},  {3584, 3584, 3584},
+          {4608, 4608, 4608}, {7168, 7168, 7168},  {96, 3072, 3072},    {160, 8192, 8192},   {448, 7168, 2048},   {100, 5120, 13824},
+          {2000, 5120, 1728}, {1536, 12288, 4096}, {3000, 11008, 4096}, {4096, 4096, 11008}, {600, 1024, 4096},   {320, 320, 12288},
+          {12288, 384, 1536}, {24576, 2048, 512},  {768, 24576, 1024},  {6144, 6144, 192},   {2816, 2816, 11264}, {896, 3584, 896}};
+}
+
 /// Operand sets in one arena; set i is used by launch i when flushed, set 0 when warm.
 struct Arena {
   char* base;
@@ -86,7 +97,11 @@ struct Problem {
   char* a(int i) const { return base + i * set_bytes; }
   char* b(int i) const { return a(i) + a_bytes; }
   char* d(int i) const { return b(i) + b_bytes; }
-  int sets(int wanted) const { return std::max(1, std::min<int>(wanted, int(kArena / set_bytes))); }
+  /// At the arena's end: the library's D, and int4 weights widened.
+  size_t kept_bytes() const { return s.m * s.n * 4 + (table.int4 ? s.n * s.k * 2 : 0); }
+  char* kept() const { return base + kArena - kept_bytes() / 512 * 512 - 512; }
+  char* widened() const { return kept() + s.m * s.n * 4; }
+  int sets(int wanted) const { return std::max(1, std::min<int>(wanted, int((kArena - kept_bytes() - 1024) / set_bytes))); }
   GemmArgs args(int i) const {
     GemmArgs g;
     g.m = s.m, g.n = s.n, g.k = s.k;
@@ -141,10 +156,11 @@ class Vendor {
     cublasLtMatmulDescDestroy(desc_);
   }
   int count() const { return int(found_.size()); }
-  bool run(const Problem& p, int candidate, int set, cudaStream_t stream) const {
+  bool run(const Problem& p, int candidate, int set, cudaStream_t stream) const { return run(p, candidate, p.b(set), set, stream); }
+  bool run(const Problem& p, int candidate, const char* b, int set, cudaStream_t stream) const {
     const float one = 1, zero = 0;
     const int32_t int_one = 1;  // zero is the same in both
-    return cublasLtMatmul(handle_, desc_, int8_ ? static_cast<const void*>(&int_one) : &one, p.b(set), a_, p.a(set), b_, &zero, p.d(set), d_, p.d(set), d_,
+    return cublasLtMatmul(handle_, desc_, int8_ ? static_cast<const void*>(&int_one) : &one, b, a_, p.a(set), b_, &zero, p.d(set), d_, p.d(set), d_,
                           &found_[candidate].algo, workspace_, kWorkspace, stream) == CUBLAS_STATUS_SUCCESS;
   }
 
@@ -173,7 +189,7 @@ struct Bench {
   float* worst;
   cublasLtHandle_t handle;
   FILE* search;
-  bool few = false, warm_only = false, swaps = false;
+  bool few = false, warm_only = false, swaps = false, wrong = false;
   Bench(FILE* f) : search(f) {
     BENCH_OK(cudaMalloc(&workspace, kWorkspace));
     BENCH_OK(cudaMalloc(&mine, gemm_workspace()));
@@ -198,20 +214,36 @@ struct Bench {
     }
   }
 
-  /// Our D in set 0 against the vendor's: largest difference over largest value.
-  float error(const Problem& p, const Vendor& vendor, const GemmConfig& c) {
-    char* keep = arena.base + kArena - p.d_bytes;
+  /// Leaves the library's D of set 0 where it is kept, as our type.
+  bool keep_reference(const Problem& p, const Vendor& vendor) {
+    const char* b = p.b(0);
+    if (p.table.int4) {
+      const WeightOnlyArgs w = p.weight_args(0);
+      bench::widen_int4(p.widened(), w.weights, w.scales, p.s.n, p.s.k, p.table.in, device.stream);
+      b = p.widened();
+    }
     BENCH_OK(cudaMemsetAsync(p.d(0), 0xFF, p.d_bytes, device.stream));
-    if (!vendor.run(p, 0, 0, device.stream)) return NAN;
-    BENCH_OK(cudaMemcpyAsync(keep, p.d(0), p.d_bytes, cudaMemcpyDeviceToDevice, device.stream));
+    if (!vendor.run(p, 0, b, 0, device.stream)) return false;
+    if (p.table.in == DType::kI8) bench::floats_of_int32(p.kept(), p.d(0), p.s.m * p.s.n, device.stream);
+    else BENCH_OK(cudaMemcpyAsync(p.kept(), p.d(0), p.s.m * p.s.n * size_of(p.table.out), cudaMemcpyDeviceToDevice, device.stream));
+    return true;
+  }
+
+  /// Whether our D in set 0 is the one that is kept, up to 2% of the largest value; says so if not.
+  bool right(const Problem& p, const GemmConfig& c, Mode mode) {
     BENCH_OK(cudaMemsetAsync(p.d(0), 0xFF, p.d_bytes, device.stream));
-    ours(p, c, 0, Mode::kDefault);
+    ours(p, c, 0, mode);
     BENCH_OK(cudaMemsetAsync(worst, 0, 8, device.stream));
-    bench::largest_difference(p.d(0), keep, p.s.m * p.s.n, p.table.out, worst, device.stream);
+    bench::largest_difference(p.d(0), p.kept(), p.s.m * p.s.n, p.table.out, worst, device.stream);
     float host[2];
     BENCH_OK(cudaMemcpyAsync(host, worst, 8, cudaMemcpyDeviceToHost, device.stream));
     BENCH_OK(cudaStreamSynchronize(device.stream));
-    return host[0] / host[1];
+    if (host[1] > 0 && host[0] < 0.02f * host[1]) return true;
+    std::printf("# WRONG %s %s %lldx%lldx%lld: difference %g, largest value %g\n", p.table.name, describe(c).c_str(), (long long)p.s.m, (long long)p.s.n,
+                (long long)p.s.k, host[0], host[1]);
+    std::fflush(stdout);
+    wrong = true;
+    return false;
   }
 
   int launches(float us) const { return std::max(1, std::min(20, int(400 / us))); }
@@ -235,63 +267,72 @@ struct Bench {
     return {best, best_us};
   }
 
+  /// What of ours is timed one by one to find the best.
+  std::vector<GemmConfig> candidates(const Problem& p, const GemmArgs& args, const GemmConfig& chosen) const {
+    if (!search && !p.table.held) {
+      GemmArgs constant = args;
+      constant.constant_b = true;
+      return p.table.int4 ? std::vector<GemmConfig>{chosen} : std::vector<GemmConfig>{chosen, gemm_choose(constant)};
+    }
+    std::vector<GemmConfig> configs(4096);
+    configs.resize(std::min(4096, p.table.int4 ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096) : gemm_candidates(args, configs.data(), 4096)));
+    // Of a large product only those that search has not seen yet, when asked: each takes milliseconds.
+    if (swaps) std::erase_if(configs, [](const GemmConfig& c) { return !c.swap; });
+    if (few && p.flop() > 2e10)
+      std::erase_if(configs, [](const GemmConfig& c) {
+        return c.schedule != GemmConfig::Schedule::kStreamK && (c.schedule != GemmConfig::Schedule::kCooperative || c.tile_n % 64 == 0 || c.stagger);
+      });
+    if (swaps || few || p.table.held) configs.insert(configs.begin(), chosen);
+    return configs;
+  }
+
   void measure(const Problem& p) {
     if (swaps && p.flop() > 6e10) return;
     Vendor vendor(handle, p, workspace);
+    if (!vendor.count()) std::exit((std::fprintf(stderr, "cuBLASLt offers nothing for %lldx%lldx%lld\n", (long long)p.s.m, (long long)p.s.n, (long long)p.s.k), 1));
     for (int i = 0; i < p.sets(20); i++) {
       bench::fill_normal(p.a(i), p.a_bytes / size_of(p.table.in), p.table.in, 1 + i, device.stream);
       bench::fill_normal(p.b(i), p.b_bytes / size_of(p.table.in), p.table.in, 77 + i, device.stream);
     }
     BENCH_OK(cudaStreamSynchronize(device.stream));
-    std::vector<GemmConfig> configs(4096);
     GemmArgs args = p.args(0);
     args.workspace = mine, args.workspace_bytes = gemm_workspace();
-    configs.resize(std::min(4096, p.table.int4 ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096) : gemm_candidates(args, configs.data(), 4096)));
     const GemmConfig chosen = p.table.int4 ? GemmConfig{} : gemm_choose(args);
+    const std::vector<GemmConfig> configs = candidates(p, args, chosen);
     const bool skinny = p.s.m <= 128 && p.s.n == 4096 && p.s.k == 4096;
-    const Mode usual = skinny ? Mode::kPlain : Mode::kDefault;
-    if (!search) configs = {chosen};
-    if (swaps) {
-      std::erase_if(configs, [](const GemmConfig& c) { return !c.swap; });
-      configs.insert(configs.begin(), chosen);
-    }
-    // Of a large product only those that search has not seen yet, when asked: each takes milliseconds.
-    if (search && few && p.flop() > 2e10) {
-      std::erase_if(configs, [](const GemmConfig& c) {
-        return c.schedule != GemmConfig::Schedule::kStreamK && (c.schedule != GemmConfig::Schedule::kCooperative || c.tile_n % 64 == 0 || c.stagger);
-      });
-      configs.insert(configs.begin(), chosen);
-    }
+    if (!keep_reference(p, vendor)) std::exit((std::fprintf(stderr, "cuBLASLt failed\n"), 1));
+    if (!right(p, chosen, skinny ? Mode::kPlain : Mode::kDefault)) return;
     for (bool flushed : {false, true}) {
-      if (flushed && !skinny && (warm_only || p.set_bytes > (size_t(96) << 20))) continue;  // large ones are the same either way
-      const auto theirs = fastest(p, "cublaslt", vendor.count(), flushed,
-                                  [&](int c, int set) { vendor.run(p, c, set, device.stream); },
-                                  [](int c) { return "candidate " + std::to_string(c); });
-      const auto mine = fastest(p, "orrery", int(configs.size()), flushed,
-                                [&](int c, int set) { ours(p, configs[c], set, usual); },
-                                [&](int c) { return describe(configs[c]); });
-      const GemmConfig best = configs[mine.first];
-      const auto soon = !skinny ? mine
-                                : fastest(p, "orrery_overlap", int(configs.size()), flushed, [&](int c, int set) { ours(p, configs[c], set, Mode::kConstant); },
-                                          [&](int c) { return describe(configs[c]); });
-      const GemmConfig best_overlap = configs[soon.first];
-      const int n = p.sets(launches(mine.second));
-      const auto at = [&](int i) { return flushed ? i : 0; };
-      Replay a(device, n, [&](int i) { vendor.run(p, 0, at(i), device.stream); });
-      Replay b(device, n, [&](int i) { vendor.run(p, theirs.first, at(i), device.stream); });
-      Replay c(device, n, [&](int i) { ours(p, chosen, at(i), usual); });
-      Replay d(device, n, [&](int i) { ours(p, best, at(i), usual); });
-      Replay e(device, n, [&](int i) { ours(p, best_overlap, at(i), skinny ? Mode::kConstant : Mode::kPlain); });
-      const auto us = bench::race({&a, &b, &c, &d, &e}, mine.second > 300 ? 11 : 21, flushed);
-      const char* const who[] = {"cublaslt_default", "cublaslt_best", "orrery_chosen", "orrery_best", skinny ? "orrery_overlap" : "orrery_plain"};
-      const std::string detail[] = {"", "candidate " + std::to_string(theirs.first) + " of " + std::to_string(vendor.count()), describe(chosen), describe(best), describe(best_overlap)};
-      const float wrong = flushed || p.table.int4 || p.table.in == DType::kI8 ? 0 : error(p, vendor, best);
-      for (int i = 0; i < 5; i++)
-        std::printf("%s,%lld,%lld,%lld,%s,%s,%.3f,%.1f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k,
-                    flushed ? "flushed" : "warm", who[i], us[i], p.flop() / us[i] * 1e-6, detail[i].c_str());
-      if (!(wrong < 0.02f)) std::printf("# WRONG %s %lldx%lldx%lld: difference %g of the largest value\n", describe(best).c_str(), (long long)p.s.m, (long long)p.s.n, (long long)p.s.k, wrong);
-      std::fflush(stdout);
+      if (flushed && !skinny && (warm_only || p.table.held || p.set_bytes > (size_t(96) << 20))) continue;  // large ones are the same either way
+      measure(p, vendor, args, chosen, configs, skinny, flushed);
     }
+  }
+
+  void measure(const Problem& p, const Vendor& vendor, const GemmArgs& args, const GemmConfig& chosen, const std::vector<GemmConfig>& configs, bool skinny, bool flushed) {
+    const Mode usual = skinny ? Mode::kPlain : Mode::kDefault, other = skinny ? Mode::kConstant : Mode::kPlain;
+    const auto theirs = fastest(p, "cublaslt", vendor.count(), flushed, [&](int c, int set) { vendor.run(p, c, set, device.stream); },
+                                [](int c) { return "candidate " + std::to_string(c); });
+    const auto find = [&](const char* who, Mode mode) {
+      return fastest(p, who, int(configs.size()), flushed, [&](int c, int set) { ours(p, configs[c], set, mode); }, [&](int c) { return describe(configs[c]); });
+    };
+    const auto mine = find("orrery", usual), soon = skinny ? find("orrery_overlap", Mode::kConstant) : mine;
+    const GemmConfig best = configs[mine.first], last = p.table.held ? gemm_predict(args) : configs[soon.first];
+    const Mode last_mode = p.table.held ? usual : other;
+    if (!right(p, best, usual) || !right(p, last, last_mode)) return;
+    const int n = p.sets(launches(mine.second));
+    const auto at = [&](int i) { return flushed ? i : 0; };
+    Replay a(device, n, [&](int i) { vendor.run(p, 0, at(i), device.stream); });
+    Replay b(device, n, [&](int i) { vendor.run(p, theirs.first, at(i), device.stream); });
+    Replay c(device, n, [&](int i) { ours(p, chosen, at(i), usual); });
+    Replay d(device, n, [&](int i) { ours(p, best, at(i), usual); });
+    Replay e(device, n, [&](int i) { ours(p, last, at(i), last_mode); });
+    const auto us = bench::race({&a, &b, &c, &d, &e}, mine.second > 300 ? 11 : 21, flushed);
+    const char* const who[] = {"cublaslt_default", "cublaslt_best", "orrery_chosen", "orrery_best", p.table.held ? "orrery_predicted" : skinny ? "orrery_overlap" : "orrery_plain"};
+    const std::string detail[] = {"", "candidate " + std::to_string(theirs.first) + " of " + std::to_string(vendor.count()), describe(chosen), describe(best), describe(last)};
+    for (int i = 0; i < 5; i++)
+      std::printf("%s,%lld,%lld,%lld,%s,%s,%.3f,%.1f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k,
+                  flushed ? "flushed" : "warm", who[i], us[i], p.flop() / us[i] * 1e-6, detail[i].c_str());
+    std::fflush(stdout);
   }
 };
 
@@ -307,7 +348,9 @@ int main(int argc, char** argv) {
       {"square_e4m3", DType::kE4M3, DType::kBF16, true, true, square_shapes()},
       {"square_int8", DType::kI8, DType::kF32, true, true, square_shapes()},
       {"skinny_w4a16", DType::kF16, DType::kF16, true, true, skinny_shapes(), true},
-      {"square_e4m3_promoted", DType::kE4M3, DType::kBF16, true, false, square_shapes()}};
+      {"square_e4m3_promoted", DType::kE4M3, DType::kBF16, true, false, square_shapes()},
+      {"held_bf16", DType::kBF16, DType::kBF16, false, true, held_shapes(), false, true},
+      {"held_e4m3", DType::kE4M3, DType::kBF16, true, true, held_shapes(), false, true}};
   FILE* search = argc > 2 && *argv[2] ? std::fopen(argv[2], "w") : nullptr;
   const int stride = argc > 3 ? std::atoi(argv[3]) : 1;  // every stride-th shape, from FIRST on: a quick look
   const int first = argc > 4 ? std::atoi(argv[4]) : 0;
@@ -324,4 +367,5 @@ int main(int argc, char** argv) {
     for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));
   }
   if (search) std::fclose(search);
+  return run->wrong;
 }

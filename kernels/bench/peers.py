@@ -3,7 +3,7 @@
 
     peers.py BUILD_DIR/libkernels_peers_shared.so TABLE    TABLE: attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse
 
-Times CUDA-graph replays of a few calls between events, median of fifteen; a replay of one is followed by a replay of the
+A result that differs from the rival's leaves a line "# WRONG" in place of its times, and the exit status is 1. Times CUDA-graph replays of a few calls between events, median of fifteen; a replay of one is followed by a replay of the
 other, so that clocks and temperature are the same for both. Rivals, through PyTorch: cuDNN (attention, backward),
 FlashAttention 2 (varlen), CUTLASS (grouped), cuBLASLt (block
 scales), cuSPARSELt (sparse).
@@ -66,11 +66,16 @@ def race(rivals, calls=5):
     return dict(zip(runs, (statistics.median(t) for t in zip(*times))))
 
 
+FAULTS = []
+
+
 def report(table, key, times, flop, difference=0.0, bound=0.05):
+    if not difference < bound:
+        print(f"# WRONG {table} {key}: differs by {difference}", flush=True)
+        FAULTS.append(key)
+        return
     for who, us in times.items():
         print(f"{table},{','.join(map(str, key))},{who},{us:.2f},{flop / us * 1e-6:.1f}", flush=True)
-    if not difference < bound:
-        print(f"# WRONG: differs by {difference}")
 
 
 def worst(got, want):
@@ -269,6 +274,7 @@ def main():
     library = ctypes.CDLL(sys.argv[1])
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     {f.__name__: f for f in (attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse)}[sys.argv[2]](library)
+    sys.exit(1 if FAULTS else 0)
 
 
 main()

@@ -18,6 +18,7 @@
 #include "attention_backward.h"
 #include "attention_weights.cuh"
 #include "ptx.cuh"
+#include "roles.cuh"
 #include "wgmma.cuh"
 
 namespace orrery::kernels {
@@ -136,7 +137,7 @@ __device__ __forceinline__ void leave_rows(const uint32_t (&v)[kColumns / 16][4]
   const uint32_t lane = threadIdx.x % 32, line = lane % 16;
 #pragma unroll
   for (int j = 0; j < kColumns / 16; j++)
-    ptx::stmatrix_x4(to + j / 4 * kSlab + line * 128 + ((j % 4 * 32 + lane / 16 * 16) ^ (line % 8 * 16)), v[j][0], v[j][1], v[j][2], v[j][3]);
+    ptx::stmatrix_x4<false>(to + j / 4 * kSlab + line * 128 + ((j % 4 * 32 + lane / 16 * 16) ^ (line % 8 * 16)), v[j][0], v[j][1], v[j][2], v[j][3]);
 }
 
 /// Adds dQ of this warpgroup to the sums of the tile of queries.
@@ -250,22 +251,15 @@ template <class S>
 __global__ void __launch_bounds__(kThreads, 1) backward(const __grid_constant__ BackwardParams p) {
   extern __shared__ uint8_t raw[];
   const Shared<S> shared(ptx::smem_address(raw));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
+    if (threadIdx.x != 0) return;
     ptx::prefetch_tensormap(&p.k);
     ptx::prefetch_tensormap(&p.v);
     ptx::prefetch_tensormap(&p.q);
     ptx::prefetch_tensormap(&p.d_out);
     shared.init();
-  }
-  __syncthreads();
-  if (threadIdx.x < 128) {
-    ptx::setmaxnreg_dec<24>();
-    if (threadIdx.x == 0) produce<S>(p, shared);
-    __syncwarp();
-  } else {
-    ptx::setmaxnreg_inc<240>();
-    consume<S>(p, shared);
-  }
+  };
+  run_warp_roles<24, 240, Dependent::kPlain>(false, init, [&] { produce<S>(p, shared); }, [&] { consume<S>(p, shared); });
 }
 
 /// lse2 and delta of a tile of queries; a block a tile, a warp a row at a time.

@@ -27,6 +27,7 @@
 #include "attention_store.cuh"
 #include "attention_view.cuh"
 #include "ptx.cuh"
+#include "roles.cuh"
 #include "wgmma.cuh"
 
 namespace orrery::kernels {
@@ -308,25 +309,15 @@ template <class S>
 __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__ AttentionParams p) {
   extern __shared__ uint8_t raw[];
   const Shared<S> shared(ptx::smem_address(raw));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
+    if (threadIdx.x != 0) return;
     ptx::prefetch_tensormap(&p.q);
     ptx::prefetch_tensormap(&p.k);
     ptx::prefetch_tensormap(&p.v);
     shared.init();
-  }
-  __syncthreads();
-  if (S::kCluster > 1) ptx::cluster_sync();
-  ptx::griddepcontrol_launch_dependents();
-  ptx::griddepcontrol_wait();
-  if (threadIdx.x < 128) {
-    ptx::setmaxnreg_dec<S::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<S>(p, shared);
-    __syncwarp();
-  } else {
-    ptx::setmaxnreg_inc<S::kConsumerRegisters>();
-    consume<S>(p, shared);
-  }
-  if (S::kCluster > 1) ptx::cluster_sync();  // a CTA must not end while its peer may write to it
+  };
+  run_warp_roles<S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole>(S::kCluster > 1, init, [&] { produce<S>(p, shared); },
+                                                                                 [&] { consume<S>(p, shared); });
 }
 
 template <class S>

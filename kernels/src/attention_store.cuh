@@ -74,7 +74,7 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
 #pragma unroll
     for (int q = 0; q < 4; q++) r[q] = pack_pair(o[j * 8 + q * 2] * inverse[q % 2], o[j * 8 + q * 2 + 1] * inverse[q % 2], kBf16);
     const uint32_t column = (j % 4 * 32 + lane / 16 * 16) ^ (line % 8 * 16);
-    ptx::stmatrix_x4(place + j / 4 * S::kSlabQ + line * 128 + column, r[0], r[1], r[2], r[3]);
+    ptx::stmatrix_x4<false>(place + j / 4 * S::kSlabQ + line * 128 + column, r[0], r[1], r[2], r[3]);
   }
   ptx::fence_proxy_async_shared();
   __syncwarp();

@@ -1,5 +1,5 @@
 // From scores to weights of the values, in the accumulator layout of wgmma: softmax with a running maximum, sigmoid, masks,
-// and the operand registers that P V takes. Not here: who multiplies what when (attention.cu).
+// and the operand registers that P V takes. Not here: who multiplies what when (attention_kernel.cuh).
 #pragma once
 #include "gemm_epilogue.cuh"
 

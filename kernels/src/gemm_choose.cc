@@ -223,6 +223,11 @@ GemmConfig gemm_choose(const GemmArgs& args) {
   if (args.d.col_stride == 1 && nearest_measured(promoted ? kPromotedKind : size_of(args.a.dtype), args.b.row_stride == 1, double(args.m), double(args.n),
                                                  double(args.k), args.overlap && args.constant_b, fits, &best))
     return best;
+  return gemm_predict(args);
+}
+
+GemmConfig gemm_predict(const GemmArgs& args) {
+  GemmConfig best;
   best.schedule = Schedule::kSimple;
   double best_seconds = INFINITY;
   each_config(args, [&](const GemmConfig& c) {

@@ -90,7 +90,7 @@ __device__ __forceinline__ void store_half_chunk(const GemmParams& p, float scal
     uint32_t w[4];
 #pragma unroll
     for (int q = 0; q < 4; q++) w[q] = pack_pair(float(acc[j * 8 + q * 2]) * scale, float(acc[j * 8 + q * 2 + 1]) * scale, bf16);
-    ptx::stmatrix_x4(buffer + (lane % 8 + 8 * (lane / 8 % 2)) * 64 + j * 32 + lane / 16 * 16, w[0], w[1], w[2], w[3]);
+    ptx::stmatrix_x4<false>(buffer + (lane % 8 + 8 * (lane / 8 % 2)) * 64 + j * 32 + lane / 16 * 16, w[0], w[1], w[2], w[3]);
   }
   __syncwarp();
 #pragma unroll
@@ -102,6 +102,19 @@ __device__ __forceinline__ void store_half_chunk(const GemmParams& p, float scal
   }
   __syncwarp();
   spare_group();
+}
+
+/// Writes a warp's 16 rows by 64 columns of 16-bit elements to shared memory, as they are or turned round: `place(j)` is where this
+/// lane's row of the j-th 16 columns begins, `pair(i, q)` the elements of the thread's accumulators i and i + 1, of quadrant q.
+template <bool kTransposed, class Place, class Pair>
+__device__ __forceinline__ void stage_box(Place place, Pair pair) {
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    uint32_t w[4];
+#pragma unroll
+    for (int q = 0; q < 4; q++) w[q] = pair(j * 8 + q * 2, q);
+    ptx::stmatrix_x4<kTransposed>(place(j), w[0], w[1], w[2], w[3]);
+  }
 }
 
 /// Stores a warp's 16 x kN accumulators (rows row0.., columns col0..) through shared memory and TMA.
@@ -116,17 +129,8 @@ __device__ __forceinline__ void store_through_tma(const GemmParams& p, float sca
     const uint32_t buffer = staging + chunk % 2 * (16 * 128);
     if (lane == 0) ptx::bulk_wait_group_read<1>();
     __syncwarp();
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      uint32_t w[4];
-#pragma unroll
-      for (int q = 0; q < 4; q++) {
-        const int i = chunk * 32 + j * 8 + q * 2;
-        w[q] = pack_pair(float(acc[i]) * scale, float(acc[i + 1]) * scale, bf16);
-      }
-      const uint32_t column = (j * 32 + lane / 16 * 16) ^ (line % 8 * 16);
-      ptx::stmatrix_x4(buffer + line * 128 + column, w[0], w[1], w[2], w[3]);
-    }
+    stage_box<false>([&](int j) { return buffer + line * 128 + ((j * 32 + lane / 16 * 16) ^ (line % 8 * 16)); },
+                     [&](int at, int) { return pack_pair(float(acc[chunk * 32 + at]) * scale, float(acc[chunk * 32 + at + 1]) * scale, bf16); });
     ptx::fence_proxy_async_shared();
     __syncwarp();
     if (lane == 0) {

@@ -49,7 +49,7 @@ __device__ __forceinline__ void produce_groups(const GemmParams& p, const Cluste
   for (int t = blockIdx.x; cursor.seek(p, t); t += gridDim.x) {
     const int2 tile = cursor.at(t);
     const int row0 = cursor.begin + tile.x * Tile::kTileM, row_b = cursor.group * p.e.n + tile.y * Tile::kTileN;
-    load_steps<Tile>(load, ring, pos, row0, row_b, p.k_steps);
+    load_steps<Tile>(load, ring, pos, row0, row_b, 0, p.k_steps);
   }
 }
 

@@ -138,6 +138,20 @@ struct Loads {
   }
 };
 
+/// Fills stages with the steps [first, end) of K of the tile at these rows of A and of B.
+template <class Tile>
+__device__ __forceinline__ void load_steps(const Loads<Tile>& load, const Ring<Tile>& ring, Position<Tile::kStages>& pos, int row_a, int row_b, int first, int end) {
+#pragma unroll 1
+  for (int step = first; step < end; step++) {
+    const uint32_t full = ring.full_bar(pos.stage);
+    ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
+    ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
+    load.a(ring.a(pos.stage), full, row_a, step);
+    load.b(ring.b(pos.stage), full, row_b, step);
+    pos.next();
+  }
+}
+
 /// Gives stages back to every producer that writes into them. Made and called by whole warps; a lane has at most
 /// one CTA to tell.
 struct Release {

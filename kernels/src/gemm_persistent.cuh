@@ -11,6 +11,7 @@
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_mainloop.cuh"
+#include "roles.cuh"
 
 namespace orrery::kernels {
 
@@ -32,20 +33,6 @@ struct PersistentShared {
   }
 };
 
-/// Fills stages with all steps of K of the tile at these rows of A and of B.
-template <class Tile>
-__device__ __forceinline__ void load_steps(const Loads<Tile>& load, const Ring<Tile>& ring, Position<Tile::kStages>& pos, int row_a, int row_b, int steps) {
-#pragma unroll 1
-  for (int step = 0; step < steps; step++) {
-    const uint32_t full = ring.full_bar(pos.stage);
-    ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-    ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
-    load.a(ring.a(pos.stage), full, row_a, step);
-    load.b(ring.b(pos.stage), full, row_b, step);
-    pos.next();
-  }
-}
-
 template <class Tile>
 __device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring) {
   const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
@@ -56,7 +43,7 @@ __device__ __forceinline__ void produce_tiles(const GemmParams& p, const Cluster
     const int2 tile = raster_tile(p, t);
     const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
     const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
-    load_steps<Tile>(load, ring, pos, row0, col0, steps);
+    load_steps<Tile>(load, ring, pos, row0, col0, 0, steps);
   }
 }
 
@@ -89,11 +76,10 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
 }
 
-/// What every kernel of a producer thread and two consumer warpgroups does around them: maps on their way, barriers, who is
-/// what with how many registers, and an end that waits for the cluster.
+/// The frame of every kernel of a producer thread and two consumer warpgroups; they wait for the launch ahead by themselves.
 template <class Tile, class Produce, class Consume>
 __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Produce produce, Consume consume) {
-  if (threadIdx.x < 32) {
+  const auto init = [&] {
     if (threadIdx.x == 0) {
       ptx::prefetch_tensormap(&p.a);
       ptx::prefetch_tensormap(&p.b);
@@ -102,21 +88,11 @@ __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlac
     shared.ring.init(p, threadIdx.x);
     if (threadIdx.x < 2) ptx::mbarrier_init(shared.turn + threadIdx.x * 8, 4);
     ptx::fence_mbarrier_init();
-  }
-  __syncthreads();
-  if (at.shares) ptx::cluster_sync();
-  ptx::griddepcontrol_launch_dependents();
-  if (threadIdx.x < 128) {
-    ptx::setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) produce();
-    __syncwarp();
-  } else {
-    ptx::setmaxnreg_inc<232>();
+  };
+  run_warp_roles<40, 232, Dependent::kInside>(at.shares, init, produce, [&] {
     touch(p.e);
     consume();
-  }
-  // A CTA must not end while peers may still arrive on its barriers.
-  if (at.shares) ptx::cluster_sync();
+  });
 }
 
 template <class Tile, bool kPingPong>

@@ -17,6 +17,7 @@
 #include "arguments.h"
 #include "gemm_epilogue.cuh"
 #include "launch.h"
+#include "roles.cuh"
 #include "tensor_map.h"
 
 namespace orrery::kernels {
@@ -102,20 +103,13 @@ __device__ __forceinline__ void store(const SparseParams& p, const float (&acc)[
   for (int chunk = 0; chunk < kCols / 64; chunk++) {
     if (threadIdx.x % 128 == 0) ptx::bulk_wait_group_read<1>();
     ptx::bar_sync(1 + group, 128);
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      uint32_t r[4];
-#pragma unroll
-      for (int q = 0; q < 4; q++) {
-        const int i = chunk * 32 + j * 8 + q * 2;
-        float x = fmaf(acc[i], p.alpha, bias[q % 2]), y = fmaf(acc[i + 1], p.alpha, bias[q % 2]);
-        if (p.activation != Activation::kNone) x = activate(x, p.activation), y = activate(y, p.activation);
-        r[q] = pack_pair(x, y, std::is_same_v<T, __nv_bfloat16>);
-      }
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(staging + chunk * kChunk + j * 16 * 128 + place), "r"(r[0]),
-                   "r"(r[1]), "r"(r[2]), "r"(r[3])
-                   : "memory");
-    }
+    const auto pair = [&](int at, int q) {
+      const int i = chunk * 32 + at;
+      float x = fmaf(acc[i], p.alpha, bias[q % 2]), y = fmaf(acc[i + 1], p.alpha, bias[q % 2]);
+      if (p.activation != Activation::kNone) x = activate(x, p.activation), y = activate(y, p.activation);
+      return pack_pair(x, y, std::is_same_v<T, __nv_bfloat16>);
+    };
+    stage_box<true>([&](int j) { return staging + chunk * kChunk + j * 16 * 128 + place; }, pair);
     ptx::fence_proxy_async_shared();
     ptx::bar_sync(1 + group, 128);
     if (threadIdx.x % 128 == 0) {
@@ -186,25 +180,15 @@ __global__ void __launch_bounds__(kThreads, 1) sparse(const __grid_constant__ Sp
   extern __shared__ uint8_t raw[];
   const Shared shared(ptx::smem_address(raw));
   const int rank = kCluster == 1 ? 0 : int(ptx::cluster_ctarank());
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
+    if (threadIdx.x != 0) return;
     ptx::prefetch_tensormap(&p.w);
     ptx::prefetch_tensormap(&p.a);
     ptx::prefetch_tensormap(&p.d);
     for (int s = 0; s < kStages; s++) ptx::mbarrier_init(shared.full + 8 * s, 1), ptx::mbarrier_init(shared.empty + 8 * s, 8 * kCluster);
     ptx::fence_mbarrier_init();
-  }
-  __syncthreads();
-  if (kCluster > 1) ptx::cluster_sync();
-  begin_overlapped();
-  if (threadIdx.x < 128) {
-    ptx::setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) produce<kCluster>(p, shared, rank);
-    __syncwarp();
-  } else {
-    ptx::setmaxnreg_inc<232>();
-    consume<T, kCluster>(p, shared, rank);
-  }
-  if (kCluster > 1) ptx::cluster_sync();  // peers may still arrive on our barriers
+  };
+  run_warp_roles<40, 232, Dependent::kWhole>(kCluster > 1, init, [&] { produce<kCluster>(p, shared, rank); }, [&] { consume<T, kCluster>(p, shared, rank); });
 }
 
 /// A thread takes 16 columns of a row.

@@ -48,14 +48,7 @@ __device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterP
     else load.b(ring.b(i), ring.full_bar(i), col0, begin + i);
   }
   Position<Tile::kStages> pos(ahead);
-  for (int step = begin + ahead; step < end; step++) {
-    const uint32_t full = ring.full_bar(pos.stage);
-    ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-    ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
-    load.a(ring.a(pos.stage), full, row0, step);
-    load.b(ring.b(pos.stage), full, col0, step);
-    pos.next();
-  }
+  load_steps<Tile>(load, ring, pos, row0, col0, begin + ahead, end);
 }
 
 /// Writes this group's accumulators to `sums` (float[kTileM][kSumPitch]).

@@ -54,47 +54,69 @@ using orrery::kernels::DType;
   } while (0)
 
 /// Hashes of results by the name of their case. `--record FILE` leaves those of this run, `--recorded FILE` holds this run to
-/// those of another: the same bits. A case that the file does not have is counted, no fault.
+/// those of another: the same cases, none more and none less, with the same bits. `--partial` allows recorded cases that this build
+/// cannot run, but not all of them. Settled when the program ends, with exit status 1 at fault.
 class Results {
  public:
   static Results& all() {
-    static Results results;
-    return results;
+    static Results* const results = new Results;  // outlives the handlers of exit
+    return *results;
   }
   void open(int argc, char** argv) {
-    for (int i = 1; i + 1 < argc; i++) {
-      if (!std::strcmp(argv[i], "--record")) to_ = std::fopen(argv[i + 1], "w");
+    for (int i = 1; i < argc; i++) {
+      if (!std::strcmp(argv[i], "--partial")) partial_ = true;
+      if (i + 1 == argc) break;
+      if (!std::strcmp(argv[i], "--record")) {
+        to_ = std::fopen(argv[i + 1], "w");
+        if (!to_) fail("cannot write %s", argv[i + 1]);
+      }
       if (!std::strcmp(argv[i], "--recorded")) read(argv[i + 1]);
     }
+    std::atexit([] { all().settle(); });
   }
   void add(const std::string& what, const std::vector<unsigned char>& got) {
     const std::string name = what + " #" + std::to_string(seen_[what]++);
     uint64_t hash = 0xcbf29ce484222325ull;
     for (unsigned char c : got) hash = (hash ^ c) * 0x100000001b3ull;
     if (to_) std::fprintf(to_, "%016llx %s\n", (unsigned long long)hash, name.c_str()), std::fflush(to_);
+    if (!held_) return;
     const auto it = want_.find(name);
-    if (it == want_.end()) new_++;
-    else if (it->second != hash) fail("%s: other bits than were recorded", name.c_str());
-    else same_++;
-  }
-  ~Results() {
-    if (!want_.empty()) std::printf("%d results have the bits that were recorded, %d are not recorded\n", same_, new_);
-    if (to_) std::fclose(to_);
+    if (it == want_.end()) fail("%s: is not recorded", name.c_str());
+    if (it->second != hash) fail("%s: other bits than were recorded", name.c_str());
+    same_++;
   }
 
  private:
   void read(const char* path) {
+    held_ = true;
     FILE* f = std::fopen(path, "r");
     if (!f) fail("cannot read %s", path);
     unsigned long long hash;
     char name[400];
     while (std::fscanf(f, "%llx %399[^\n]", &hash, name) == 2) want_[name] = hash;
     std::fclose(f);
+    if (want_.empty()) fail("%s: nothing is recorded", path);
+  }
+  /// Nothing of what was recorded may have been left out.
+  void settle() {
+    if (to_) std::fclose(to_);
+    if (!held_) return;
+    std::printf("%zu of %zu recorded results have their bits\n", same_, want_.size());
+    std::fflush(stdout);
+    if (same_ == want_.size() || (partial_ && same_ > 0)) return;
+    for (const auto& [name, hash] : want_)
+      if (!seen_.count(name.substr(0, name.rfind(" #")))) {
+        std::fprintf(stderr, "FAIL: %s: is recorded but did not run\n", name.c_str());
+        break;
+      }
+    std::fprintf(stderr, "FAIL: %zu of %zu recorded results were not seen\n", want_.size() - same_, want_.size());
+    std::_Exit(1);
   }
   FILE* to_ = nullptr;
+  bool held_ = false, partial_ = false;
   std::map<std::string, uint64_t> want_;
   std::map<std::string, int> seen_;
-  int same_ = 0, new_ = 0;
+  size_t same_ = 0;
 };
 
 inline bool small_mode(int argc, char** argv) {

@@ -12,12 +12,12 @@
 // An expression is a value: pointers, constants and the tree of operations, passed to the kernel as its parameter. All
 // arithmetic is f32; f16 and bf16 are converted where they are read and written. A reduction's template argument is its
 // slot: the same slot in two places is the same reduction and is computed once. In `rows`, an input or output is a dense
-// matrix, `per_row` and `per_col` are vectors. Inputs of rows are read again for each reduction they occur in (from L1 or L2,
+// matrix, `per_row` and `per_col` are vectors; these and reductions have no meaning elsewhere and are refused by the compiler. Inputs of rows are read again for each reduction they occur in (from L1 or L2,
 // not from memory, for rows that fit there).
 //
 // Every launch returns the CUDA error of the launch. No compiler of its own is involved: the C++ compiler does the fusing.
 // Layout of a node: `at<V>(c, i)` the V values from flat index i on; `prepare(c)` the reductions below it; `aligned()`
-// whether its pointers allow 16-byte accesses. Not here: products (kernels.h).
+// whether its pointers allow 16-byte accesses; `kOfRows` whether it means something in rows only. Not here: products (kernels.h).
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -92,6 +92,7 @@ struct Input : Node {
   __device__ void prepare(Context&) const {}
   bool aligned() const { return detail::aligned(p); }
   static constexpr int kWidest = 16 / int(sizeof(T));
+  static constexpr bool kOfRows = false;
 };
 /// A value for each row, or each column, of `rows`.
 template <class T, bool kRow>
@@ -110,6 +111,7 @@ struct Broadcast : Node {
   __device__ void prepare(Context&) const {}
   bool aligned() const { return kRow || detail::aligned(p); }
   static constexpr int kWidest = kRow ? 1 : 16 / int(sizeof(T));
+  static constexpr bool kOfRows = true;
 };
 struct Constant : Node {
   float value;
@@ -124,6 +126,7 @@ struct Constant : Node {
   __device__ void prepare(Context&) const {}
   bool aligned() const { return true; }
   static constexpr int kWidest = 1;
+  static constexpr bool kOfRows = false;
 };
 
 /// One to three operands and what to do with an element of each.
@@ -138,6 +141,7 @@ struct Apply : Node {
     return std::apply([](const auto&... e) { return (e.aligned() && ...); }, operands);
   }
   static constexpr int kWidest = [] { int most = 1; ((most = E::kWidest > most ? E::kWidest : most), ...); return most; }();
+  static constexpr bool kOfRows = (E::kOfRows || ...);
 
  private:
   template <int V, size_t... I>
@@ -183,6 +187,7 @@ struct Reduction : Node {
   }
   bool aligned() const { return true; }  // its operand is read one by one
   static constexpr int kWidest = 1;
+  static constexpr bool kOfRows = true;
 
  private:
   __device__ static float combine(float a, float b) { return kMax ? fmaxf(a, b) : a + b; }
@@ -204,6 +209,7 @@ struct Store {
   __device__ void prepare(Context& c) const { value.prepare(c); }
   bool aligned() const { return detail::aligned(p) && value.aligned(); }
   static constexpr int kWidest = 16 / int(sizeof(T)) > E::kWidest ? 16 / int(sizeof(T)) : E::kWidest;
+  static constexpr bool kOfRows = E::kOfRows;
 };
 template <class T>
 struct Output {
@@ -272,7 +278,7 @@ ORK_FUSE_UNARY(silu, Silu, a / (1.f + expf(-a)))
 ORK_FUSE_UNARY(gelu, Gelu, 0.5f * a * (1.f + tanhf(0.7978845608f * (a + 0.044715f * a * a * a))))
 #undef ORK_FUSE_UNARY
 
-/// A problem of `many`: n elements and its stores.
+/// n elements and their stores.
 template <class... S>
 struct Problem {
   int64_t n;
@@ -281,9 +287,18 @@ struct Problem {
   static constexpr int kLanes = [] { int most = 1; ((most = S::kWidest > most ? S::kWidest : most), ...); return most; }();
   int64_t blocks() const { return (n + int64_t(kThreads) * kLanes - 1) / (int64_t(kThreads) * kLanes); }
 };
+namespace detail {
+template <class... S>
+Problem<S...> problem_of(int64_t n, S... stores) {
+  return {n, std::tuple<S...>(stores...), (stores.aligned() && ...)};
+}
+}  // namespace detail
+
+/// A problem of `many`, which has no rows.
 template <class... S>
 Problem<S...> problem(int64_t n, S... stores) {
-  return {n, std::tuple<S...>(stores...), (stores.aligned() && ...)};
+  static_assert(!(S::kOfRows || ...), "row_sum, row_max, per_row and per_col need rows()");
+  return detail::problem_of(n, stores...);
 }
 
 namespace detail {
@@ -365,7 +380,7 @@ template <class... S>
 cudaError_t rows(cudaStream_t stream, int64_t count, int64_t cols, S... stores) {
   if (count <= 0 || cols <= 0) return count < 0 || cols < 0 ? cudaErrorInvalidValue : cudaSuccess;
   if (count > 0x7fffffff) return cudaErrorInvalidValue;
-  const auto p = problem(count * cols, stores...);
+  const auto p = detail::problem_of(count * cols, stores...);
   if (p.wide && cols % p.kLanes == 0) detail::rows_kernel<true><<<unsigned(count), kThreads, 0, stream>>>(p, cols);
   else detail::rows_kernel<false><<<unsigned(count), kThreads, 0, stream>>>(p, cols);
   return cudaGetLastError();

@@ -43,7 +43,7 @@ struct Matrix {
   int64_t row_stride = 0, col_stride = 1;
 };
 
-/// How a product is cut up. `kAuto` fields are filled by `gemm_choose`.
+/// How a product is cut up. Of schedule kAuto, `gemm_choose` decides about all of it.
 struct GemmConfig {
   enum class Schedule : uint8_t {
     kAuto,
@@ -102,8 +102,11 @@ Status gemm(const GemmArgs& args, cudaStream_t stream);
 /// What any product of this device may want as its workspace.
 size_t gemm_workspace();
 
-/// The configuration that `gemm` would use for `args` (its `config` fields that are set are kept).
+/// The configuration that `gemm` would use for `args`: `args.config` as it is unless its schedule is kAuto, when nothing else in it is
+/// looked at.
 GemmConfig gemm_choose(const GemmArgs& args);
+/// What gemm_choose would take if nothing had been measured: the configuration of least predicted time.
+GemmConfig gemm_predict(const GemmArgs& args);
 
 /// All configurations that the library was built with and that accept `args`; returns how many there are
 /// and writes at most `capacity` of them.
