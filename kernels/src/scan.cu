@@ -1,19 +1,31 @@
-// Inclusive scan of 32-bit integers: one pass with decoupled look-back.
+// Inclusive scan of 32-bit integers in one pass over memory.
 //
-// A tile is scanned, its sum ("aggregate") published, and its predecessors' published words are read backwards until one is
-// an inclusive prefix. A word packs state and value in 64 bits, so that one load reads both. Tiles are numbered by a
-// counter, in the order in which blocks start: a block never waits for one that has not started.
-// Under load a look back takes some ten microseconds, whatever its width: what counts is how many bytes the running blocks
-// hold meanwhile, hence 64 KiB a tile and two blocks an SM (NOTES.md).
-// Source: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
+// A persistent CTA an SM keeps a ring of tiles in shared memory, filled by bulk copies, and has four kinds of warps, so that none of
+// the waits in a scan stands in the way of the loads:
+//
+//   producer  one thread: takes the next tile's number from a counter, asks for its bytes
+//   sums      add up each eighth of a tile as soon as it is there; the last to finish publishes the tile's sum
+//   gaps      add up the published sums of the tiles between the CTA's own last tile and this one, which are other CTAs'
+//   scans     know what is before their eighth of the tile from the two, scan it in registers and store it
+//
+// A CTA carries the sum of all before its tile along from tile to tile: it needs its neighbours' sums only, never their prefixes,
+// so no chain of waiting runs through the CTAs. Numbers are handed out in order and a CTA works on its own in order, so the lowest
+// tile that is not done never waits for one that has not begun.
+//
+// A published word is a sum and a flag in 64 bits; words and the counter are zeroed by a launch of their own. A tile that is
+// not whole, and every tile where addresses are not multiples of 16, is loaded and stored word by word.
+// Source of the published words: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 #include "arguments.h"
+#include "launch.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
 namespace {
 
-constexpr int kThreads = 512, kWarps = kThreads / 32, kItems = 32, kTile = kThreads * kItems, kWords = 4;
-constexpr uint64_t kAggregate = uint64_t(1) << 32, kPrefix = uint64_t(2) << 32;
+constexpr int kTile = 8192, kTileBytes = kTile * 4, kStages = 6, kParts = 8, kPart = kTile / kParts, kGapWarps = 2;
+constexpr int kThreads = 32 * (2 * kParts + kGapWarps + 1), kMostBlocks = 132;
+static_assert(kStages % kGapWarps == 0);
+constexpr uint64_t kPublished = uint64_t(1) << 32;
 
 __device__ __forceinline__ uint64_t load_word(const uint64_t* p) {
   uint64_t v;
@@ -24,115 +36,210 @@ __device__ __forceinline__ void store_word(uint64_t* p, uint64_t v) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-/// Sum of everything before tile `tile`; one warp, kWords words a lane at a time.
-__device__ uint32_t look_back(const uint64_t* words, int64_t tile) {
-  const int lane = threadIdx.x % 32;
-  uint32_t sum = 0;
-  for (int64_t end = tile;; end -= 32 * kWords) {
-    uint64_t w[kWords];
-#pragma unroll
-    for (int j = 0; j < kWords; j++) {
-      const int64_t mine = end - 1 - j * 32 - lane;
-      w[j] = mine >= 0 ? load_word(words + mine) : kPrefix;  // before the first tile: an inclusive prefix of 0
+struct ScanParams {
+  uint32_t* out;
+  const uint32_t* in;
+  int64_t n;
+  uint64_t* words;  // one a tile, then the counter of tiles
+  int64_t tiles;
+  bool bulk;  // whether addresses allow bulk copies
+};
+
+/// What is beside the ring: of each stage the tile in it (tiles where there is no more), the CTA's tile before (-1: none), the sums.
+struct ScanShared {
+  int64_t tile[kStages], before[kStages];
+  uint32_t part[kStages][kParts], gap[kStages], summed[kStages];
+  uint64_t taken[kStages], full[kStages], parts_known[kStages], gap_known[kStages], empty[kStages];  // barriers
+};
+
+/// A role's place in the ring.
+struct ScanStage {
+  int stage = 0;
+  uint32_t phase = 0;
+  template <int kSteps = 1>
+  __device__ __forceinline__ void next() {
+    if ((stage += kSteps) >= kStages) stage -= kStages, phase ^= 1;
+  }
+};
+
+__device__ __forceinline__ void wait_for(const uint64_t& barrier, uint32_t phase) { ptx::mbarrier_wait(ptx::smem_address(&barrier), phase); }
+__device__ __forceinline__ void arrive_at(const uint64_t& barrier) { ptx::mbarrier_arrive(ptx::smem_address(&barrier)); }
+__device__ __forceinline__ bool by_bulk(const ScanParams& p, int64_t tile) { return p.bulk && (tile + 1) * kTile <= p.n; }
+
+__device__ __forceinline__ void take_tiles(const ScanParams& p, ScanShared& shared, uint32_t ring) {
+  auto* const counter = reinterpret_cast<unsigned long long*>(p.words + p.tiles);
+  int64_t before = -1, next = int64_t(atomicAdd(counter, 1ull));
+  int ends = 0;  // every warp of gaps looks at stages of its own
+  for (ScanStage at; ends < kGapWarps; at.next()) {
+    const int64_t tile = min(next, p.tiles);
+    wait_for(shared.empty[at.stage], at.phase ^ 1);
+    shared.tile[at.stage] = tile, shared.before[at.stage] = before;
+    arrive_at(shared.taken[at.stage]);
+    const uint32_t full = ptx::smem_address(&shared.full[at.stage]);
+    if (tile < p.tiles && by_bulk(p, tile)) {
+      ptx::mbarrier_arrive_expect_tx(full, kTileBytes);
+      ptx::bulk_load(ring + at.stage * kTileBytes, p.in + tile * kTile, kTileBytes, full);
+    } else {
+      ptx::mbarrier_arrive(full);
     }
+    if (tile == p.tiles) ends++;
+    else before = tile, next = int64_t(atomicAdd(counter, 1ull));
+  }
+}
+
+/// Vector v of lane l of part w is the (v * 32 + l)th of 16 bytes there.
+constexpr int kVectors = kPart / 128;
+
+__device__ __forceinline__ void load_part(uint4 (&x)[kVectors], const ScanParams& p, const uint4* from, int64_t tile, int w, bool bulk) {
+  const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int j = 0; j < kWords; j++) {
-      while (w[j] < kAggregate) w[j] = load_word(words + (end - 1 - j * 32 - lane));
-      const uint32_t done = __ballot_sync(~0u, w[j] >= kPrefix);
-      const int nearest = done ? __ffs(done) - 1 : 32;
-      sum += __reduce_add_sync(~0u, lane <= nearest ? uint32_t(w[j]) : 0u);
-      if (done) return sum;
+  for (int v = 0; v < kVectors; v++) {
+    if (bulk) {
+      x[v] = from[w * (kPart / 4) + v * 32 + lane];
+      continue;
+    }
+    const int64_t at = tile * kTile + w * kPart + (v * 32 + lane) * 4;
+    const auto word = [&](int c) { return at + c < p.n ? p.in[at + c] : 0u; };
+    x[v] = make_uint4(word(0), word(1), word(2), word(3));
+  }
+}
+
+__device__ __forceinline__ void sum_parts(const ScanParams& p, ScanShared& shared, const uint4* ring, int w) {
+  for (ScanStage at;; at.next()) {
+    wait_for(shared.full[at.stage], at.phase);
+    const int64_t tile = shared.tile[at.stage];
+    if (tile == p.tiles) return;
+    uint4 x[kVectors];
+    load_part(x, p, ring + at.stage * (kTileBytes / 16), tile, w, by_bulk(p, tile));
+    uint32_t sum = 0;
+#pragma unroll
+    for (int v = 0; v < kVectors; v++) sum += x[v].x + x[v].y + x[v].z + x[v].w;
+    sum = __reduce_add_sync(~0u, sum);
+    __syncwarp();  // what all lanes have read may be overwritten once lane 0 has arrived
+    if (threadIdx.x % 32 == 0) {
+      shared.part[at.stage][w] = sum;
+      __threadfence_block();
+      if (atomicAdd(&shared.summed[at.stage], 1u) == kParts - 1) {
+        __threadfence_block();
+        uint32_t total = 0;
+#pragma unroll
+        for (int i = 0; i < kParts; i++) total += *const_cast<volatile uint32_t*>(&shared.part[at.stage][i]);
+        store_word(p.words + tile, kPublished | total);
+        shared.summed[at.stage] = 0;
+      }
+      arrive_at(shared.parts_known[at.stage]);
     }
   }
 }
 
-/// A thread's items: those at u * 128 + lane * 4 + c of its warp's 32 kItems.
-using Items = uint32_t[kItems / 4][4];
-
-/// Scans a warp's items in place; the warp's sum.
-__device__ __forceinline__ uint32_t scan_warp(Items& x) {
+__device__ __forceinline__ void sum_gaps(const ScanParams& p, ScanShared& shared, int which) {
+  constexpr int kAtOnce = 5;  // words a lane: all SMs' tiles
   const int lane = threadIdx.x % 32;
-  uint32_t running = 0;
+  ScanStage at;
+  at.stage = which;
+  for (;; at.next<kGapWarps>()) {
+    wait_for(shared.taken[at.stage], at.phase);
+    const int64_t tile = shared.tile[at.stage];
+    if (tile == p.tiles) return;
+    uint32_t sum = 0;
+    for (int64_t first = shared.before[at.stage] + 1; first < tile; first += 32 * kAtOnce) {
+      uint64_t word[kAtOnce];
 #pragma unroll
-  for (int u = 0; u < kItems / 4; u++) {
+      for (int j = 0; j < kAtOnce; j++) {
+        const int64_t mine = first + j * 32 + lane;
+        word[j] = mine < tile ? load_word(p.words + mine) : kPublished;
+      }
 #pragma unroll
-    for (int c = 1; c < 4; c++) x[u][c] += x[u][c - 1];
-    uint32_t up_to = x[u][3];
+      for (int j = 0; j < kAtOnce; j++) {
+        while (word[j] < kPublished) __nanosleep(50), word[j] = load_word(p.words + (first + j * 32 + lane));
+        sum += uint32_t(word[j]);
+      }
+    }
+    sum = __reduce_add_sync(~0u, sum);
+    __syncwarp();
+    if (lane == 0) shared.gap[at.stage] = sum, arrive_at(shared.gap_known[at.stage]);
+  }
+}
+
+/// Scans a warp's part in place, `running` being the sum of all before it.
+__device__ __forceinline__ void scan_part(uint4 (&x)[kVectors], uint32_t running) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int v = 0; v < kVectors; v++) {
+    x[v].y += x[v].x, x[v].z += x[v].y, x[v].w += x[v].z;
+    uint32_t up_to = x[v].w;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
-      const uint32_t v = __shfl_up_sync(~0u, up_to, d);
-      if (lane >= d) up_to += v;
+      const uint32_t other = __shfl_up_sync(~0u, up_to, d);
+      if (lane >= d) up_to += other;
     }
-    const uint32_t add = running + up_to - x[u][3];
+    const uint32_t add = running + up_to - x[v].w;
     running += __shfl_sync(~0u, up_to, 31);
-#pragma unroll
-    for (int c = 0; c < 4; c++) x[u][c] += add;
+    x[v].x += add, x[v].y += add, x[v].z += add, x[v].w += add;
   }
-  return running;
 }
 
-template <bool kVector>
-__device__ __forceinline__ void load_items(Items& x, const uint32_t* in, int64_t first, int64_t n) {
+__device__ __forceinline__ void scan_parts(const ScanParams& p, ScanShared& shared, const uint4* ring, int w) {
+  const int lane = threadIdx.x % 32;
+  uint32_t before_tile = 0;  // the sum of all tiles up to the CTA's last
+  for (ScanStage at;; at.next()) {
+    wait_for(shared.full[at.stage], at.phase);
+    const int64_t tile = shared.tile[at.stage];
+    if (tile == p.tiles) return;
+    const bool bulk = by_bulk(p, tile);
+    uint4 x[kVectors];
+    load_part(x, p, ring + at.stage * (kTileBytes / 16), tile, w, bulk);
+    wait_for(shared.parts_known[at.stage], at.phase);
+    wait_for(shared.gap_known[at.stage], at.phase);
+    before_tile += shared.gap[at.stage];
+    uint32_t running = before_tile;
 #pragma unroll
-  for (int u = 0; u < kItems / 4; u++) {
-    const int64_t at = first + u * 128;
-    if (kVector && at + 3 < n) {
-      const uint4 v = *reinterpret_cast<const uint4*>(in + at);
-      x[u][0] = v.x, x[u][1] = v.y, x[u][2] = v.z, x[u][3] = v.w;
-      continue;
+    for (int i = 0; i < kParts; i++) {
+      const uint32_t part = shared.part[at.stage][i];
+      running += i < w ? part : 0, before_tile += part;
     }
+    __syncwarp();
+    if (lane == 0) arrive_at(shared.empty[at.stage]);
+    scan_part(x, running);
+    const int64_t first = tile * kTile + w * kPart + lane * 4;
 #pragma unroll
-    for (int c = 0; c < 4; c++) x[u][c] = at + c < n ? in[at + c] : 0;
-  }
-}
-
-template <bool kVector>
-__device__ __forceinline__ void store_items(const Items& x, uint32_t offset, uint32_t* out, int64_t first, int64_t n) {
+    for (int v = 0; v < kVectors; v++) {
+      const int64_t to = first + v * 128;
+      if (bulk) {
+        *reinterpret_cast<uint4*>(p.out + to) = x[v];
+        continue;
+      }
+      const uint32_t word[4] = {x[v].x, x[v].y, x[v].z, x[v].w};
 #pragma unroll
-  for (int u = 0; u < kItems / 4; u++) {
-    const int64_t at = first + u * 128;
-    if (kVector && at + 3 < n) {
-      *reinterpret_cast<uint4*>(out + at) = make_uint4(x[u][0] + offset, x[u][1] + offset, x[u][2] + offset, x[u][3] + offset);
-      continue;
+      for (int c = 0; c < 4; c++)
+        if (to + c < p.n) p.out[to + c] = word[c];
     }
-#pragma unroll
-    for (int c = 0; c < 4; c++)
-      if (at + c < n) out[at + c] = x[u][c] + offset;
   }
 }
 
-/// The sums of the block's warps, added up; by one whole warp.
-__device__ __forceinline__ uint32_t add_warps(const uint32_t* warp_sums) {
-  return __reduce_add_sync(~0u, threadIdx.x % 32 < kWarps ? warp_sums[threadIdx.x % 32] : 0u);
-}
-/// The sums of the warps before this one.
-__device__ __forceinline__ uint32_t before_warp(const uint32_t* warp_sums) {
-  uint32_t sum = 0;
-#pragma unroll
-  for (int w = 0; w < kWarps; w++) sum += w < int(threadIdx.x / 32) ? warp_sums[w] : 0;
-  return sum;
-}
-
-template <bool kVector>
-__global__ void __launch_bounds__(kThreads, 2) scan(uint32_t* out, const uint32_t* in, int64_t n, uint64_t* words, unsigned* counter) {
-  __shared__ uint32_t warp_sums[kWarps], before;
-  __shared__ int64_t number;
-  if (threadIdx.x == 0) number = atomicAdd(counter, 1u);
-  __syncthreads();
-  const int64_t tile = number, first = tile * kTile + threadIdx.x / 32 * (32 * kItems) + threadIdx.x % 32 * 4;
-  Items x;
-  load_items<kVector>(x, in, first, n);
-  const uint32_t mine = scan_warp(x);
-  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = mine;
-  __syncthreads();
-  if (threadIdx.x < 32) {
-    const uint32_t total = add_warps(warp_sums);
-    if (threadIdx.x == 0) store_word(words + tile, kAggregate | total);
-    const uint32_t prefix = look_back(words, tile);
-    if (threadIdx.x == 0) store_word(words + tile, kPrefix | uint32_t(prefix + total)), before = prefix;
+__global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
+  extern __shared__ __align__(128) uint4 ring[];
+  __shared__ ScanShared shared;
+  if (threadIdx.x < kStages) {
+    const auto init = [&](uint64_t& barrier, int count) { ptx::mbarrier_init(ptx::smem_address(&barrier), count); };
+    init(shared.taken[threadIdx.x], 1), init(shared.full[threadIdx.x], 1), init(shared.parts_known[threadIdx.x], kParts);
+    init(shared.gap_known[threadIdx.x], 1), init(shared.empty[threadIdx.x], kParts);
+    shared.summed[threadIdx.x] = 0;
+    ptx::fence_mbarrier_init();
   }
   __syncthreads();
-  store_items<kVector>(x, before + before_warp(warp_sums), out, first, n);
+  begin_overlapped();
+  const int warp = threadIdx.x / 32;
+  if (warp < kParts) scan_parts(p, shared, ring, warp);
+  else if (warp < 2 * kParts) sum_parts(p, shared, ring, warp - kParts);
+  else if (warp < 2 * kParts + kGapWarps) sum_gaps(p, shared, warp - 2 * kParts);
+  else if (threadIdx.x % 32 == 0) take_tiles(p, shared, ptx::smem_address(ring));
+}
+
+__global__ void __launch_bounds__(256) clear(uint64_t* words, int64_t count) {
+  begin_overlapped();
+  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
+  if (i < count) words[i] = 0;
 }
 
 int64_t scan_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
@@ -148,11 +255,11 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (!in || !aligned(in, 4)) return bad("in", "is null or misaligned");
   if (in != out && overlap(in, n * 4, out, n * 4)) return bad("out", "partly overlaps in");
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
-  if (cudaError_t e = cudaMemsetAsync(workspace, 0, scan_workspace(n), stream); e != cudaSuccess) return launched(e);
-  uint64_t* words = static_cast<uint64_t*>(workspace);
-  const auto kernel = aligned(in, 16) && aligned(out, 16) ? scan<true> : scan<false>;
-  kernel<<<unsigned(scan_tiles(n)), kThreads, 0, stream>>>(out, in, n, words + 1, reinterpret_cast<unsigned*>(words));
-  return launched(cudaGetLastError());
+  const ScanParams p{out, in, n, static_cast<uint64_t*>(workspace), scan_tiles(n), aligned(in, 16) && aligned(out, 16)};
+  const int shared = kStages * kTileBytes;
+  if (cudaError_t e = cudaFuncSetAttribute(scan, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)) return launched(e);
+  if (cudaError_t e = launch_overlapped(clear, (p.tiles + 256) / 256, 256, 0, stream, p.words, p.tiles + 1)) return launched(e);
+  return launched(launch_overlapped(scan, std::min<int64_t>(p.tiles, kMostBlocks), kThreads, shared, stream, p));
 }
 
 }  // namespace orrery::kernels

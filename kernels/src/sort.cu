@@ -1,87 +1,242 @@
-// Stable radix sort of 32-bit keys, with or without 32-bit values: four passes over 8 bits, lowest first.
+// Stable radix sort of 32-bit keys, with or without 32-bit values: four passes over 8 bits, lowest first, each of which reads and
+// writes everything once.
 //
-// A pass is three launches: each block counts the digits of its tile; one scan over [digit][tile] turns counts into
-// places; each block ranks its tile's items and moves them. Within a warp, items of the same digit find each other by
-// match_any; the warp's counters are in shared memory, so that ranks follow the order of the items and the sort is stable.
+// One launch counts the digits of all four passes. In a pass a block takes the next tile, counts its digits and publishes the
+// counts, ranks its items, puts them in order in shared memory, finds out by looking back over the published counts how many
+// items of each digit lie in tiles before, and stores runs of a digit side by side. Tiles are numbered by a counter in the order in
+// which blocks start: a block never waits for one that has not started.
+//
+// Within a warp, items of the same digit find each other by setting their lanes' bits in the digit's word, and take places from the
+// warp's counter of that digit; warps and, in a warp, rounds are in the order of items, so the sort is stable.
+// Source of the passes: Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022).
 #include "arguments.h"
+#include "launch.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32, kItems = 16, kTile = kThreads * kItems;
+constexpr int kDigits = 256, kPasses = 4;
+constexpr int kThreads = 512, kWarps = kThreads / 32, kItems = 16, kTile = kThreads * kItems;
+constexpr int kCountThreads = 1024, kCountBlocks = 132, kCountShared = kPasses * kDigits * 32 * 4;
+constexpr uint64_t kCounted = uint64_t(1) << 32, kBelow = uint64_t(2) << 32;  // a tile's own count; that of all tiles up to it
 
 int64_t sort_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
 size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-__global__ void __launch_bounds__(kThreads) count_digits(uint32_t* counts, const uint32_t* keys, int64_t n, int shift, int64_t tiles) {
-  __shared__ uint32_t table[256];
-  table[threadIdx.x] = 0;
-  __syncthreads();
-  const int64_t first = int64_t(blockIdx.x) * kTile;
-#pragma unroll
-  for (int u = 0; u < kItems; u++) {
-    const int64_t i = first + u * kThreads + threadIdx.x;
-    if (i < n) atomicAdd(&table[keys[i] >> shift & 0xff], 1u);
-  }
-  __syncthreads();
-  counts[threadIdx.x * tiles + blockIdx.x] = table[threadIdx.x];
+/// What one sort keeps beside keys and values; all of it is zeroed first.
+struct SortState {
+  uint32_t* counts;  // [pass][digit]: all items, then those of smaller digits
+  uint32_t* tile;    // [pass]: the next tile; after them, blocks that have counted
+  uint64_t* words;   // [pass][tile][digit]: published
+};
+
+__device__ __forceinline__ uint64_t load_word(const uint64_t* p) {
+  uint64_t v;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_word(uint64_t* p, uint64_t v) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-/// Item u of a lane is the (u * 32 + lane)th of its warp's run of kItems * 32.
-template <bool kValues>
-__global__ void __launch_bounds__(kThreads) move_items(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values,
-                                                       const uint32_t* up_to, int64_t n, int shift, int64_t tiles) {
-  __shared__ uint32_t counts[kWarps][256], place[256];
+__global__ void __launch_bounds__(256) clear(uint4* state, int64_t count) {
+  begin_overlapped();
+  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
+  if (i < count) state[i] = make_uint4(0, 0, 0, 0);
+}
+
+/// The sum of the values of the threads before this one, of the first kDigits threads; by whole blocks.
+__device__ __forceinline__ uint32_t sum_before(uint32_t v, uint32_t (&warps)[kDigits / 32]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (int w = 0; w < kWarps; w++) counts[w][threadIdx.x] = 0;
-  // up_to is inclusive: where a digit's items of this tile begin is where those before them end.
-  const int64_t at = threadIdx.x * tiles + blockIdx.x;
-  place[threadIdx.x] = at ? up_to[at - 1] : 0;
+  uint32_t up_to = v;
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    const uint32_t other = __shfl_up_sync(~0u, up_to, d);
+    if (lane >= d) up_to += other;
+  }
+  if (threadIdx.x < kDigits && lane == 31) warps[warp] = up_to;
   __syncthreads();
-  const int64_t first = int64_t(blockIdx.x) * kTile + warp * (kItems * 32) + lane;
+  uint32_t before = 0;
+#pragma unroll
+  for (int w = 0; w < kDigits / 32; w++) before += w < warp ? warps[w] : 0;
+  return before + up_to - v;
+}
+
+/// A counter for every digit and lane, as in the histogram of bytes; the block that ends last adds up over digits.
+__global__ void __launch_bounds__(kCountThreads, 1) count_digits(SortState state, const uint32_t* keys, int64_t n, int head) {
+  extern __shared__ uint32_t table[];
+  __shared__ uint32_t warps[kDigits / 32];
+  __shared__ bool last;
+  for (int i = threadIdx.x; i < kPasses * kDigits * 8; i += kCountThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  begin_overlapped();
+  __syncthreads();
+  uint32_t* const mine = table + threadIdx.x % 32;
+  const auto count = [&](uint32_t key) {
+#pragma unroll
+    for (int pass = 0; pass < kPasses; pass++) atomicAdd(mine + (pass * kDigits + (key >> 8 * pass & 0xff)) * 32, 1u);
+  };
+  const uint4* body = reinterpret_cast<const uint4*>(keys + head);
+  const int64_t packs = (n - head) / 4, stride = int64_t(gridDim.x) * kCountThreads;
+  int64_t i = blockIdx.x * int64_t(kCountThreads) + threadIdx.x;
+  constexpr int kAtOnce = 4;
+  for (; i + (kAtOnce - 1) * stride < packs; i += kAtOnce * stride) {
+    uint4 v[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; u++) v[u] = body[i + u * stride];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; u++) count(v[u].x), count(v[u].y), count(v[u].z), count(v[u].w);
+  }
+  for (; i < packs; i += stride) {
+    const uint4 v = body[i];
+    count(v.x), count(v.y), count(v.z), count(v.w);
+  }
+  if (blockIdx.x == 0) {
+    if (int(threadIdx.x) < head) count(keys[threadIdx.x]);
+    if (const int64_t j = head + packs * 4 + threadIdx.x; j < n) count(keys[j]);
+  }
+  __syncthreads();
+  uint32_t total = 0;  // of digit threadIdx.x % 256 in pass threadIdx.x / 256
+#pragma unroll 8
+  for (int l = 0; l < 32; l++) total += table[threadIdx.x * 32 + (l + threadIdx.x) % 32];
+  if (total) atomicAdd(state.counts + threadIdx.x, total);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(state.tile + kPasses, 1u) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  for (int pass = 0; pass < kPasses; pass++) {
+    uint32_t* const at = state.counts + pass * kDigits + threadIdx.x;
+    const uint32_t v = threadIdx.x < kDigits ? __ldcg(at) : 0;
+    const uint32_t before = sum_before(v, warps);
+    if (threadIdx.x < kDigits) *at = before;
+    __syncthreads();
+  }
+}
+
+/// Where the items of a digit in tiles before `tile` end; by the thread of that digit.
+__device__ __forceinline__ uint32_t look_back(const uint64_t* words, int64_t tile, int digit) {
+  constexpr int kAtOnce = 8;
+  uint32_t sum = 0;
+  for (int64_t end = tile; end > 0; end -= kAtOnce) {
+    uint64_t word[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) word[j] = end - 1 - j >= 0 ? load_word(words + (end - 1 - j) * kDigits + digit) : kBelow;
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      while (word[j] < kCounted) word[j] = load_word(words + (end - 1 - j) * kDigits + digit);
+      sum += uint32_t(word[j]);
+      if (word[j] >= kBelow) return sum;
+    }
+  }
+  return sum;
+}
+
+/// A block's shared memory: items in order once they are ranked; before, each warp's counters and the words of lanes.
+union SortShared {
+  uint32_t item[kTile];
+  struct {
+    uint32_t count[kWarps][kDigits], lanes[kWarps][kDigits];
+  };
+};
+
+/// Ranks of a warp's items among those of the tile, in its order; `count` is where the warp's items of a digit begin.
+__device__ __forceinline__ void rank_items(uint32_t (&rank)[kItems], const uint32_t (&key)[kItems], int shift, uint32_t* count, uint32_t* lanes) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int u = 0; u < kItems; u++) {
+    const uint32_t digit = key[u] >> shift & 0xff;
+    atomicOr(lanes + digit, 1u << lane);
+    __syncwarp();
+    const uint32_t same = lanes[digit], before = count[digit];
+    __syncwarp();
+    const uint32_t below = same & ((1u << lane) - 1);
+    if (below == 0) lanes[digit] = 0, count[digit] = before + __popc(same);
+    __syncwarp();
+    rank[u] = before + __popc(below);
+  }
+}
+
+/// Item u of a lane is the (u * 32 + lane)th of its warp's run of kItems * 32. Items beyond the end count as the largest.
+template <bool kValues>
+__global__ void __launch_bounds__(kThreads, 2) sweep(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values, int64_t n,
+                                                     int pass, SortState state) {
+  __shared__ SortShared shared;
+  __shared__ uint32_t place[kDigits], warps[kDigits / 32], number;
+  begin_overlapped();
+  const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, shift = 8 * pass;
+  if (tid == 0) number = atomicAdd(state.tile + pass, 1u);
+  for (int i = tid; i < 2 * kWarps * kDigits / 4; i += kThreads) reinterpret_cast<uint4*>(&shared)[i] = make_uint4(0, 0, 0, 0);
+  __syncthreads();
+  const int64_t tile = number, first = tile * kTile + warp * (kItems * 32) + lane;
   uint32_t key[kItems], rank[kItems];
 #pragma unroll
   for (int u = 0; u < kItems; u++) key[u] = first + u * 32 < n ? keys[first + u * 32] : ~0u;
 #pragma unroll
-  for (int u = 0; u < kItems; u++) {
-    const bool inside = first + u * 32 < n;
-    const uint32_t digit = key[u] >> shift & 0xff;
-    const uint32_t same = __match_any_sync(~0u, inside ? digit : 256 + lane), below = same & ((1u << lane) - 1);
-    uint32_t before = 0;
-    if (inside) before = counts[warp][digit];
-    __syncwarp();
-    if (inside && below == 0) counts[warp][digit] = before + __popc(same);
-    __syncwarp();
-    rank[u] = before + __popc(below);
+  for (int u = 0; u < kItems; u++) atomicAdd(&shared.count[warp][key[u] >> shift & 0xff], 1u);
+  __syncthreads();
+  uint64_t* const words = state.words + (pass * int64_t(gridDim.x)) * kDigits;
+  uint32_t total = 0;  // of this thread's digit
+  if (tid < kDigits) {
+#pragma unroll
+    for (int w = 0; w < kWarps; w++) total += shared.count[w][tid];
+    store_word(words + tile * kDigits + tid, (tile ? kCounted : kBelow) | total);
+  }
+  const uint32_t begin = sum_before(total, warps);  // of the digit's items in the tile
+  if (tid < kDigits) {
+    uint32_t running = begin;
+#pragma unroll
+    for (int w = 0; w < kWarps; w++) {
+      const uint32_t c = shared.count[w][tid];
+      shared.count[w][tid] = running;
+      running += c;
+    }
   }
   __syncthreads();
-  uint32_t running = place[threadIdx.x];
-  for (int w = 0; w < kWarps; w++) {
-    const uint32_t c = counts[w][threadIdx.x];
-    counts[w][threadIdx.x] = running;
-    running += c;
-  }
+  rank_items(rank, key, shift, shared.count[warp], shared.lanes[warp]);
   __syncthreads();
 #pragma unroll
+  for (int u = 0; u < kItems; u++) shared.item[rank[u]] = key[u];
+  if (tid < kDigits) {
+    const uint32_t before = look_back(words, tile, tid);
+    if (tile) store_word(words + tile * kDigits + tid, kBelow | uint32_t(before + total));
+    place[tid] = state.counts[pass * kDigits + tid] + before - begin;  // of item i of the tile: place + i
+  }
+  __syncthreads();
+  const int valid = int(min(int64_t(kTile), n - tile * kTile));
+  uint32_t to[kValues ? kItems : 1];
+#pragma unroll
   for (int u = 0; u < kItems; u++) {
-    if (first + u * 32 >= n) continue;
-    const uint32_t to = counts[warp][key[u] >> shift & 0xff] + rank[u];
-    keys_out[to] = key[u];
-    if constexpr (kValues) values_out[to] = values[first + u * 32];
+    const int i = u * kThreads + tid;
+    const uint32_t item = shared.item[i], at = place[item >> shift & 0xff] + i;
+    if constexpr (kValues) to[u] = at;
+    if (i < valid) keys_out[at] = item;
+  }
+  if constexpr (kValues) {
+    __syncthreads();
+#pragma unroll
+    for (int u = 0; u < kItems; u++)
+      if (first + u * 32 < n) shared.item[rank[u]] = values[first + u * 32];
+    __syncthreads();
+#pragma unroll
+    for (int u = 0; u < kItems; u++)
+      if (const int i = u * kThreads + tid; i < valid) values_out[to[u]] = shared.item[i];
   }
 }
 
 struct Workspace {
-  uint32_t *keys, *values, *counts;
-  void* scan;
-  size_t bytes;
+  uint32_t *keys, *values;
+  SortState state;
+  size_t state_bytes, bytes;
   Workspace(void* base, int64_t n) {
     char* p = static_cast<char*>(base);
-    const size_t items = round_up(size_t(n) * 4), places = round_up(size_t(sort_tiles(n)) * 1024);
-    keys = reinterpret_cast<uint32_t*>(p), values = reinterpret_cast<uint32_t*>(p + items);
-    counts = reinterpret_cast<uint32_t*>(p + 2 * items), scan = p + 2 * items + places;
-    bytes = 2 * items + places + scan_workspace(256 * sort_tiles(n));
+    const size_t items = round_up(size_t(n) * 4), counts = kPasses * kDigits * 4;
+    keys = reinterpret_cast<uint32_t*>(p), values = reinterpret_cast<uint32_t*>(p + items), p += 2 * items;
+    state.counts = reinterpret_cast<uint32_t*>(p), state.tile = state.counts + kPasses * kDigits;
+    state.words = reinterpret_cast<uint64_t*>(p + counts + 256);
+    state_bytes = counts + 256 + size_t(kPasses) * sort_tiles(n) * kDigits * 8;
+    bytes = 2 * items + state_bytes;
   }
 };
 
@@ -102,18 +257,21 @@ Status sort_u32(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, 
   if (values && overlap(values, n * 4, values_out, n * 4)) return bad("values_out", "overlaps values");
   if (!workspace || !aligned(workspace, 256)) return bad("workspace", "is null or not 256-byte aligned");
   const Workspace w(workspace, n);
-  const int64_t tiles = sort_tiles(n);
+  const int64_t tiles = sort_tiles(n), units = int64_t(w.state_bytes / 16);
+  const int head = int(std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(keys) % 16) % 16 / 4));
+  if (cudaError_t e = cudaFuncSetAttribute(count_digits, cudaFuncAttributeMaxDynamicSharedMemorySize, kCountShared)) return launched(e);
+  if (cudaError_t e = launch_overlapped(clear, (units + 255) / 256, 256, 0, stream, reinterpret_cast<uint4*>(w.state.counts), units)) return launched(e);
+  const int64_t counters = std::min<int64_t>((n / 4 + kCountThreads) / kCountThreads, kCountBlocks);
+  if (cudaError_t e = launch_overlapped(count_digits, counters, kCountThreads, kCountShared, stream, w.state, keys, n, head)) return launched(e);
   const uint32_t *from = keys, *from_values = values;
-  for (int pass = 0; pass < 4; pass++) {
+  for (int pass = 0; pass < kPasses; pass++) {
     uint32_t* to = pass % 2 ? keys_out : w.keys;
     uint32_t* to_values = pass % 2 ? values_out : w.values;
-    count_digits<<<unsigned(tiles), kThreads, 0, stream>>>(w.counts, from, n, pass * 8, tiles);
-    if (Status s = inclusive_scan(w.counts, w.counts, 256 * tiles, w.scan, stream); !s.ok()) return s;
-    const auto move = values ? move_items<true> : move_items<false>;
-    move<<<unsigned(tiles), kThreads, 0, stream>>>(to, to_values, from, from_values, w.counts, n, pass * 8, tiles);
+    if (cudaError_t e = launch_overlapped(values ? sweep<true> : sweep<false>, tiles, kThreads, 0, stream, to, to_values, from, from_values, n, pass, w.state))
+      return launched(e);
     from = to, from_values = to_values;
   }
-  return launched(cudaGetLastError());
+  return launched(cudaSuccess);
 }
 
 }  // namespace orrery::kernels
