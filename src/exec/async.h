@@ -39,6 +39,17 @@ inline void set_lane(Stepper& s, const Ref& r, int lane, uint64_t v) {
 /// Whether memory belongs to a block of the cluster.
 bool in_cluster_shared(const Stepper& s, const std::byte* p);
 
+/// Offset of a place in shared memory in its block, whichever of the cluster that is: where a multicast writes in all of
+/// them, and the address that swizzles look at.
+inline uint64_t shared_offset(const Stepper& s, const void* p) {
+  for (uint32_t r = 0; r < s.cta.cluster->n; r++) {
+    const CtaContext& c = *s.cta.cluster->ctas[r];
+    const uint64_t offset = uint64_t(static_cast<const std::byte*>(p) - c.shared);
+    if (offset < c.shared_bytes) return offset;
+  }
+  return 0;
+}
+
 /// Where in shared memory the mbarrier of an address operand is; null after a fault was recorded.
 uint64_t* mbarrier_at(Stepper& s, isa::Space space, uint64_t address, int lane);
 

@@ -20,18 +20,21 @@ thread_local FaultTrap trap;
 struct sigaction previous_segv, previous_bus;
 std::atomic<HostFaultHook> host_fault_hook{nullptr};
 
+[[noreturn]] void go_back(uint64_t address) {
+  trap.armed = false;
+  trap.address = address;
+  siglongjmp(trap.env, 1);
+}
+
 void on_signal(int number, siginfo_t* info, void* context) {
   const uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
-  if (trap.armed && address - trap.base < trap.size) {
-    trap.armed = false;
-    trap.address = address;
-    siglongjmp(trap.env, 1);
-  }
+  if (trap.armed && address - trap.base < trap.size) go_back(address);
   if (const HostFaultHook hook = host_fault_hook) {
     constexpr uint64_t kWrite = 2;  // of the page fault's error code
     const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
     if (hook(address, registers[REG_ERR] & kWrite, reinterpret_cast<const void*>(registers[REG_RIP]))) return;
   }
+  if (trap.armed && address - trap.host_base < trap.host_size) go_back(address);
   const struct sigaction& old = number == SIGSEGV ? previous_segv : previous_bus;
   if (old.sa_flags & SA_SIGINFO) old.sa_sigaction(number, info, context);
   else if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) sigaction(number, &old, nullptr);  // fault again, fatally
@@ -93,8 +96,19 @@ void install_fault_handler() {
   });
 }
 
+bool may_touch(const DeviceMemory& memory, uint64_t address, uint64_t bytes) {
+  if (bytes <= memory.size() && address - memory.base() <= memory.size() - bytes) return true;
+  const auto a = memory.find_registered(address);
+  if (!a || bytes > a->size - (address - a->address)) return false;
+  trap.host_base = a->address;
+  trap.host_size = a->size;
+  return true;
+}
+
 std::string describe_address(const DeviceMemory& memory, uint64_t address, const std::string& access) {
   if (address < 4096) return fmt::format("{} at {:#x}, a null pointer plus {}", access, address, address);
+  if (!memory.contains(address) && memory.find_registered(address))
+    return fmt::format("{} at {:#x}, registered host memory that ends here or has been unmapped since", access, address);
   if (!memory.contains(address))
     return fmt::format("{} at {:#x}, which is not device memory (a host pointer, or an uninitialised one)", access, address);
   bool freed = false;

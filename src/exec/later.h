@@ -93,9 +93,14 @@ class Later {
   };
   static Next carry_out(RunState& run, const One& o) {
     Stepper s{*o.warp, *o.warp->cta, run, o.code, o.warp->frame, o.call, nullptr, o.pc, o.lanes};
-    fault_trap().code = o.code;
+    FaultTrap& trap = fault_trap();
+    trap.code = o.code;
+    trap.late = o.warp;
+    trap.lane = std::countr_zero(o.lanes);
     o.warp->at_inst = o.pc;
-    return o.work(s);
+    const Next next = o.work(s);
+    trap.late = nullptr;
+    return next;
   }
   std::array<uint32_t, 32>& groups(const WarpContext& w, Kind kind) { return committed_[{&w, kind}]; }
 

@@ -57,7 +57,7 @@ Next copy_to_blocks(Stepper& s, const Decoded& d, const Ends& e, int lane) {
     report_async(s, AsyncKind::bulk, lane, {&in, 1}, {&out, 1}, bar, e.asked);
     return deliver(s, bar, e, e.to, lane);
   }
-  const uint64_t to = uint64_t(e.to - s.cta.shared), at = uint64_t(reinterpret_cast<std::byte*>(bar) - s.cta.shared);
+  const uint64_t to = shared_offset(s, e.to), at = shared_offset(s, bar);
   for (uint32_t m = multicast_mask(s, d, lane); m; m &= m - 1) {
     const uint32_t rank = uint32_t(std::countr_zero(m));
     if (rank >= s.cta.cluster->n)

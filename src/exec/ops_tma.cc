@@ -3,7 +3,10 @@
 //
 // A refused copy is an illegal instruction, as on the GPU, with the reason in the message.
 // Source: PTX ISA manual, cp.async.bulk.tensor, tensormap.replace; shared-memory alignment of 128 bytes from the same.
+#include <algorithm>
+
 #include "exec/async.h"
+#include "exec/fault.h"
 #include "exec/later.h"
 #include "exec/tma.h"
 
@@ -85,16 +88,27 @@ BoxCopy read_copy(Stepper& s, const Decoded& d, int map_address, bool store, int
 
 /// The shared-memory image of a copy; null after a fault was recorded.
 std::byte* image_at(Stepper& s, Space space, const TensorMap& map, uint64_t address, bool write, int lane) {
-  return translate(s, space, address, uint32_t(image_bytes(map)), kImageAlign, lane, write);
+  const uint64_t bytes = std::min<uint64_t>(image_bytes(map), UINT32_MAX);  // (no block has so much)
+  return translate(s, space, address, uint32_t(bytes), kImageAlign, lane, write);
 }
 
-/// Offset of a pointer into shared memory: the address that swizzles look at.
-uint64_t shared_offset(const Stepper& s, const std::byte* p) {
-  for (uint32_t r = 0; r < s.cta.cluster->n; r++) {
-    const CtaContext& c = *s.cta.cluster->ctas[r];
-    if (uint64_t(p - c.shared) < c.shared_bytes) return uint64_t(p - c.shared);
-  }
-  return 0;
+/// Whether kernels may touch all the global memory that the copy does; false after a fault was recorded.
+bool check_reach(Stepper& s, const BoxCopy& c, bool store, int lane) {
+  struct Search {
+    const DeviceMemory& memory;
+    uint64_t address = 0, bytes = 0;  // of the first piece elsewhere
+  } search{*s.run.machine.memory};
+  const auto end = tensor_end(*c.map);
+  if (end && may_touch(search.memory, c.map->address, *end - c.map->address)) return true;
+  const auto look = [](void* p, uint64_t address, uint64_t bytes) {
+    auto& search = *static_cast<Search*>(p);
+    if (!search.bytes && !may_touch(search.memory, address, bytes)) search.address = address, search.bytes = bytes;
+  };
+  for_box_pieces(*c.map, c.origin, store, look, &search);
+  if (!search.bytes) return true;
+  const std::string access = fmt::format("tensor copy's {} of {} bytes", store ? "write" : "read", search.bytes);
+  s.fault(FaultKind::illegal_address, lane, search.address, describe_address(search.memory, search.address, access));
+  return false;
 }
 
 /// Tells the observer of a tensor copy: `image` is a box in the shared memory of some block of the cluster.
@@ -113,6 +127,7 @@ void report_box(Stepper& s, const BoxCopy& c, bool store, bool reduces, const st
 
 /// Fills an image in shared memory and tells the mbarrier there, now or later, with the tensor map as it is now.
 Next deliver_box(Stepper& s, const BoxCopy& c, std::byte* image, uint64_t to, uint64_t* bar, int lane) {
+  if (!check_reach(s, c, false, lane)) return Next::fault;
   return in_time(s, Later::Kind::mbarrier, lane, [map = *c.map, origin = c.origin, image, to, bar, lane](Stepper& t) {
     load_box(map, origin, image, to);
     return complete_bytes(t, bar, box_bytes(map), lane) ? Next::next : Next::fault;
@@ -132,7 +147,7 @@ Next load_one(Stepper& s, const Decoded& d, int lane) {
     report_box(s, c, false, false, image, bar, lane);
     return deliver_box(s, c, image, to, bar, lane);
   }
-  const uint64_t at = uint64_t(reinterpret_cast<std::byte*>(bar) - s.cta.shared);
+  const uint64_t at = shared_offset(s, bar);
   const uint32_t mask = uint32_t(scalar(s, s.ref(d, c.next_ref), lane)) & 0xFFFF;
   if (mask >> s.cta.cluster->n)
     return s.fault(FaultKind::trap, lane, mask, fmt::format("multicast mask {:#x} in a cluster of {} blocks", mask, s.cta.cluster->n));
@@ -152,6 +167,7 @@ Next store_one(Stepper& s, const Decoded& d, int lane) {
   if (!image) return Next::fault;
   const uint64_t from = uint64_t(image - s.cta.shared);
   report_box(s, c, true, f.op != Op::cp_async_bulk_tensor, image, nullptr, lane);
+  if (!check_reach(s, c, true, lane)) return Next::fault;
   return in_time(s, Later::Kind::group, lane, [map = *c.map, origin = c.origin, image, from, lane, &f](Stepper& t) {
     if (f.op == Op::cp_async_bulk_tensor) store_box(map, origin, image, from);
     else if (!reduce_box(map, origin, image, from, reduce_kind(f)))

@@ -48,7 +48,7 @@ KernelCode::~KernelCode() {
 
 void record_page_fault(RunState& run, const Unit& unit) {
   const FaultTrap& trap = fault_trap();
-  const WarpContext& w = unit.current_warp();
+  const WarpContext& w = trap.late ? *trap.late : unit.current_warp();
   const DecodedProgram& code = *trap.code;
   int lane = trap.lane;
   if (w.at_address && trap.address >= w.at_address) {

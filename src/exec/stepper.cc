@@ -170,12 +170,10 @@ std::byte* shared_pointer(Stepper& s, Space space, uint64_t address, uint32_t by
 
 std::byte* global_pointer(Stepper& s, uint64_t address, uint32_t bytes, int lane, bool write) {
   const DeviceMemory& memory = *s.run.machine.memory;
-  if (memory.contains(address)) {
+  if (may_touch(memory, address, bytes)) {
     set_fault_lane(lane);
     return reinterpret_cast<std::byte*>(address);
   }
-  if (auto a = memory.find_registered(address); a && address + bytes <= a->address + a->size)
-    return reinterpret_cast<std::byte*>(address);
   s.fault(FaultKind::illegal_address, lane, address,
           describe_address(memory, address, fmt::format("{} of {} bytes", write ? "write" : "read", bytes)));
   return nullptr;
@@ -193,14 +191,14 @@ std::byte* translate(Stepper& s, Space space, uint64_t address, uint32_t bytes, 
     case Space::shared: case Space::shared_cta: case Space::shared_cluster:
       return shared_pointer(s, space, address, bytes, lane);
     case Space::local:
-      if (address + bytes > s.w.local_stride) {
+      if (bytes > s.w.local_stride || address > s.w.local_stride - bytes) {
         s.fault(FaultKind::illegal_address, lane, address,
                 fmt::format("local address {:#x} is outside the thread's {} bytes of local memory", address, s.w.local_stride));
         return nullptr;
       }
       return s.w.local + uint64_t(lane) * s.w.local_stride + address;
     case Space::param: case Space::param_entry:
-      if (address + bytes <= s.run.launch.params.size()) return const_cast<std::byte*>(s.cta.params) + address;
+      if (bytes <= s.run.launch.params.size() && address <= s.run.launch.params.size() - bytes) return const_cast<std::byte*>(s.cta.params) + address;
       s.fault(FaultKind::illegal_address, lane, address, fmt::format("parameter offset {} is outside the {} bytes of kernel parameters", address, s.run.launch.params.size()));
       return nullptr;
     default:

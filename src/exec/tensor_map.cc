@@ -97,6 +97,23 @@ uint32_t tensor_element_bytes(uint32_t type) { return type < kTypeCount ? kTypes
 Type tensor_element_type(uint32_t type) { return type < kTypeCount ? kTypes[type].type : Type::none; }
 bool tensor_type_is_float(uint32_t type) { return type < kTypeCount && kTypes[type].is_float; }
 
+bool is_well_formed(const TensorMap& m) {
+  if (m.rank == 0 || m.rank > 5 || m.interleave > Interleave::b32 || m.swizzle > Swizzle::b128) return false;
+  for (uint32_t i = 0; i < m.rank; i++)
+    if (m.element_strides[i] == 0 || m.element_strides[i] > kMaxElementStride || (i > 0 && m.strides[i - 1] % 16)) return false;
+  if (m.kind != TensorMapKind::tiled) return m.channels && m.channels <= kMaxChannels && m.pixels && m.pixels <= kMaxPixels;
+  for (uint32_t i = 0; i < m.rank; i++)
+    if (m.box[i] == 0 || m.box[i] > kMaxBox) return false;
+  return true;
+}
+
+std::optional<uint64_t> tensor_end(const TensorMap& m) {
+  unsigned __int128 end = m.address;
+  end += (m.size(0) * unit_bytes(m) + 15) / 16 * 16;
+  for (int i = 1; i < m.rank; i++) end += static_cast<unsigned __int128>(m.last[i]) * m.strides[i - 1];
+  return end >> 64 ? std::nullopt : std::optional(uint64_t(end));
+}
+
 uint32_t unit_bytes(const TensorMap& map) {
   if (map.interleave == Interleave::b16) return 16;
   if (map.interleave == Interleave::b32) return 32;

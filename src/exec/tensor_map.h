@@ -13,6 +13,7 @@
 // Source: CUDA driver API, tensor map object management; PTX ISA manual, tensors.
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "isa/form.h"
 
@@ -56,6 +57,12 @@ bool tensor_type_is_float(uint32_t type);
 uint32_t unit_bytes(const TensorMap& map);
 /// Width of the swizzle in bytes, 0 for none.
 uint32_t swizzle_bytes(Swizzle s);
+
+/// Whether every field that copies rely on is in the range that encoders and tensormap.replace keep: of other bytes than
+/// theirs a copy could compute any address.
+bool is_well_formed(const TensorMap& map);
+/// One past the last byte of the tensor, rows rounded up to 16 bytes as stores may; nullopt: beyond all addresses.
+std::optional<uint64_t> tensor_end(const TensorMap& map);
 
 enum class EncodeStatus : uint8_t { ok, invalid_value, not_supported };
 

@@ -193,8 +193,9 @@ BoxError check_box(const TensorMap& m, int rank, bool im2col, bool store, const 
   if (m.magic != kTensorMapMagic || m.rank != rank) return BoxError::not_a_map;
   if (m.kind != (im2col ? TensorMapKind::im2col : TensorMapKind::tiled)) return BoxError::wrong_mode;
   if (im2col && m.interleave != Interleave::none) return BoxError::type;
+  if (!is_well_formed(m)) return BoxError::not_a_map;
   if (unit_bytes(m) == 0 || (m.interleave != Interleave::none && m.rank < 3)) return BoxError::type;
-  if (!im2col && m.interleave == Interleave::none) {  // what an encoder refuses, but tensormap.replace can make
+  if (m.interleave == Interleave::none) {  // what an encoder refuses, but tensormap.replace can make
     const uint64_t bytes = row_bytes(m);
     if (bytes % kPiece || (swizzle_bytes(m.swizzle) && bytes > swizzle_bytes(m.swizzle))) return BoxError::type;
   }

@@ -127,25 +127,28 @@ void Memcheck::check_global(const Access& a, int lane, uint64_t address) {
     return report(a.where, lane, "write-to-constant", address, fmt::format("{} at {:#x} in {}", what, address, describe(*b)),
                   "constant memory is written by the host (cudaMemcpyToSymbol); use a __device__ variable for what kernels write");
   }
-  if (!memory_.contains(address)) {
-    if (auto host = memory_.find_registered(address); host && address + a.bytes <= host->address + host->size) return;
-    if (address < 4096)
-      return report(a.where, lane, "null-pointer", address, fmt::format("{} at {:#x}, a null pointer plus {}", what, address, address),
-                    "pass a pointer that an allocation returned; check what cudaMalloc returned");
-    return report(a.where, lane, "host-pointer", address,
-                  fmt::format("{} at {:#x}, which is not device memory: a pointer of the host, or one that was never set", what, address),
-                  "copy the data to memory from cudaMalloc or cudaMallocManaged, or register it (cudaHostRegister), and pass that pointer");
-  }
+  if (!memory_.contains(address)) return check_host(a.where, lane, address, a.bytes, what);
   std::string kind, remedy;
   const std::string relation = allocations_.relation(address, a.bytes, &kind, &remedy);
   report(a.where, lane, kind, address, fmt::format("{} at {:#x} {}", what, address, relation), remedy);
+}
+
+void Memcheck::check_host(const Where& where, int lane, uint64_t address, uint64_t bytes, const std::string& what) {
+  if (auto host = memory_.find_registered(address); host && bytes <= host->address + host->size - address) return;
+  if (address < 4096)
+    return report(where, lane, "null-pointer", address, fmt::format("{} at {:#x}, a null pointer plus {}", what, address, address),
+                  "pass a pointer that an allocation returned; check what cudaMalloc returned");
+  report(where, lane, "host-pointer", address,
+         fmt::format("{} at {:#x}, which is not device memory: a pointer of the host, or one that was never set", what, address),
+         "copy the data to memory from cudaMalloc or cudaMallocManaged, or register it (cudaHostRegister), and pass that pointer");
 }
 
 void Memcheck::async_copy(const AsyncEvent& e) {
   const auto check = [&](const ByteRange& r, const char* what) {
     if (r.shared || !r.bytes) return;
     const uint64_t address = reinterpret_cast<uint64_t>(r.begin);
-    if (!memory_.contains(address) || allocations_.holder(address, r.bytes)) return;
+    if (!memory_.contains(address)) return check_host(e.where, e.lane, address, r.bytes, fmt::format("an asynchronous copy {} {} bytes", what, r.bytes));
+    if (allocations_.holder(address, r.bytes)) return;
     const uint64_t last = address + r.bytes - 1;
     const uint64_t bad = allocations_.holder(address, 1) ? last : address;
     std::string kind, remedy;

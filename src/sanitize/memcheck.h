@@ -49,6 +49,8 @@ class Memcheck : public exec::Observer {
   void check_lane(const exec::Access& a, int lane);
   void check_shared(const exec::Access& a, int lane, const Target& t);
   void check_global(const exec::Access& a, int lane, uint64_t address);
+  /// An access outside the range of device memory.
+  void check_host(const exec::Where& where, int lane, uint64_t address, uint64_t bytes, const std::string& what);
   void report(const exec::Where& where, int lane, const std::string& kind, uint64_t address, const std::string& message,
               const std::string& remedy);
 
