@@ -71,7 +71,8 @@ void AsyncOrder::cluster_arrive(int warp, bool relaxed) {
   join(cluster_.all.causes, knowledge_[size_t(warp)].now);
   join(cluster_.all.causes, knowledge_[size_t(warp)].causes);
   if (!relaxed) release(warp, cluster_.all);
-  for (auto& [word, m] : mbarriers_) m.announced |= m.live && m.fenced && knows(warp, m.init);  // fence.mbarrier_init, which releases
+  // fence.mbarrier_init releases initialisations only, and so does no more than an arrival that releases everything.
+  for (auto& [word, m] : mbarriers_) m.announced |= m.live && (m.fenced || !relaxed) && knows(warp, m.init);
   cluster_.waiting.push_back(warp);
 }
 

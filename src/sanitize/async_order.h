@@ -38,7 +38,7 @@ struct Moment {
 struct MbarrierState {
   uint32_t component = 0;
   bool live = false, fenced = false;      // fenced: fence.mbarrier_init after the initialisation
-  bool announced = false, open = false;   // a thread that fenced it has come to a cluster barrier; that is complete
+  bool announced = false, open = false;   // the initialisation was released to a cluster barrier; that is complete
   Moment init, bytes;                     // bytes: the last copy that told it
   AsyncKnowledge gathered, done;               // of the arrivals of the phase that runs; of the last complete one
   uint32_t barriers = 0;                  // AsyncOrder::barriers() at the initialisation

@@ -141,14 +141,17 @@ void Asynccheck::check_waits_before(Resident& r, MbarrierState& m, const Moment&
   }
 }
 
-/// The asynchronous proxy must see the initialisation of the mbarrier that it is to tell. Where the block has met since,
-/// a bulk copy inside one block goes without the fence unless strict: cuda::memcpy_async, as NVIDIA ships it, does.
+/// The asynchronous proxy must see the initialisation of the mbarrier that it is to tell. Two orders without its fence are
+/// accepted unless strict, because NVIDIA ships them. Where the block has met since, a bulk copy inside one block:
+/// cuda::memcpy_async. Where the cluster has met since, with an arrival that releases: tutorials and tests of CUTLASS; the
+/// fence for this, fence.mbarrier_init.release.cluster, is by its definition that release, restricted to initialisations.
 void Asynccheck::check_bar(Resident& r, const AsyncEvent& e) {
   if (e.kind != AsyncKind::bulk && e.kind != AsyncKind::tensor) return;
   MbarrierState& m = r.order->mbarrier(e.mbarrier);
   const Moment here = r.order->now(e.where, e.lane);
   if (!m.live || m.fenced || r.order->knows_fenced(here.warp, m.init)) return;
   const bool met = r.order->barriers() > m.barriers && r.order->knows(here.warp, m.init);
+  if (!options_.strict && m.open) return;
   if (!options_.strict && met && e.kind == AsyncKind::bulk && e.where.warp->cta->cluster->n == 1) return;
   report("mbarrier-init", here, "this copy tells an mbarrier whose initialisation no fence has made visible to the asynchronous proxy",
          "after mbarrier.init execute fence.mbarrier_init.release.cluster, or fence.proxy.async", {{"is initialised here", m.init}}, offset_of(*e.where.warp->cta, e.mbarrier));
