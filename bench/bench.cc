@@ -9,7 +9,9 @@
 // The columns memcheck and checks: CPU time of a run under `orrery check`, with memcheck alone and with all checks, as
 // multiples of the run without.
 //
-//   orrery_bench [--quick] [kernel ...]
+//   orrery_bench [--quick] [--ptx FILE] [kernel ...]
+//
+// --ptx: the kernels as another compiler made them (`nvcc -ptx`), instead of those that clang made when this was built.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -49,9 +51,9 @@ std::string read_file(const std::string& path) {
 class Runner {
  public:
   /// `checks`: as `orrery check --checks` has them; null: none.
-  Runner(exec::DeviceMemory& memory, const char* checks) : memory_(memory) {
+  Runner(exec::DeviceMemory& memory, const std::string& ptx, const char* checks) : memory_(memory) {
     std::vector<ptx::Diagnostic> diagnostics;
-    module_ = ptx::parse(read_file(ORRERY_BENCH_PTX), diagnostics);
+    module_ = ptx::parse(read_file(ptx), diagnostics);
     for (const auto& d : diagnostics) fmt::print(stderr, "{}: {}\n", d.loc.line, d.message);
     if (checks) {
       sanitize::Options options;
@@ -176,13 +178,16 @@ Floor floor_of(const std::string& kernel, double vs_plain, double of_peak) {
 int main(int argc, char** argv) {
   std::vector<std::string> wanted;
   bool quick = false;
+  std::string ptx = ORRERY_BENCH_PTX;
   for (int i = 1; i < argc; i++) {
     if (std::string(argv[i]) == "--quick") quick = true;
+    else if (std::string(argv[i]) == "--ptx" && i + 1 < argc) ptx = argv[++i];
     else wanted.push_back(argv[i]);
   }
   auto is_wanted = [&](const std::string& name) { return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end(); };
+  const bench::AwakeCpus awake;
   exec::DeviceMemory memory;
-  Runner runner(memory, nullptr), memcheck(memory, "memcheck"), all_checks(memory, "all");
+  Runner runner(memory, ptx, nullptr), memcheck(memory, ptx, "memcheck"), all_checks(memory, ptx, "all");
   const std::vector<Case> cases = bench::make_cases(memory, quick, is_wanted);
   const auto cl = OpenCl::open(read_file(ORRERY_BENCH_CL));
   const double peak = limits::fma_peak(kThreads);

@@ -294,6 +294,7 @@ int checked(int n, size_t megabytes) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  const bench::AwakeCpus awake;
   const auto has = [&](const char* option) { return std::find(argv + 1, argv + argc, std::string(option)) != argv + argc; };
   const bool quick = has("--quick");
   if (has("--checks")) return checked(quick ? 512 : 1024, quick ? 32 : 256);

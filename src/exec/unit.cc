@@ -348,7 +348,8 @@ Unit::Progress Unit::end() {
 Unit::Progress Unit::advance(std::mt19937_64* random) {
   if (together_) {
     together_ = false;
-    if (const auto progress = advance_together()) return *progress;
+    Progress progress;
+    if (advance_together(progress)) return progress;
   }
   for (;;) {
     bool ran = false, spinning = false;

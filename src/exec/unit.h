@@ -56,7 +56,7 @@ class Unit {
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
   void take_up_code();
   Progress end();
-  std::optional<Progress> advance_together();
+  bool advance_together(Progress& progress);
   void tell_barrier(uint32_t pc);
   void separate();
   bool some_ready() const;

@@ -21,30 +21,36 @@ namespace {
 constexpr uint32_t kPollPeriod = 1024;  // sweeps between looks at the stop flag
 }
 
-/// Runs the block while its warps stay together. Nothing: pass() goes on.
-std::optional<Unit::Progress> Unit::advance_together() {
+/// Runs the block while its warps stay together. False: pass() goes on. (An optional would be put together in memory
+/// byte by byte and read at once, for which the host waits as long as for the rest of this function.)
+bool Unit::advance_together(Progress& progress) {
   const NativeCode& native = *blocks_[0]->cta.native;
   std::vector<WarpContext>& warps = blocks_[0]->warps;
-  fault_trap().code = run_.kernel.entry.get();
-  fault_trap().lane = -1;
+  FaultTrap& trap = fault_trap();
+  trap.code = run_.kernel.entry.get();
+  trap.lane = -1;
   current_ = nullptr;
   int32_t entry = 0;
   for (uint32_t sweeps = 0; entry >= 0; sweeps++) {
     const uint32_t stop = native.entries[size_t(entry)](warps.data(), uint32_t(warps.size()));
-    if (Stop(stop & 255) == Stop::fault) return Progress::fault;
+    progress = Progress::fault;
+    if (Stop(stop & 255) == Stop::fault) return true;
     if (Stop(stop & 255) == Stop::done) {
-      for (const WarpContext& w : warps) instructions_ += w.instructions;
-      return end();
+      uint64_t ran = 0;
+      for (const WarpContext& w : warps) ran += w.instructions;
+      instructions_ += ran;
+      progress = end();
+      return true;
     }
     if (Stop(stop & 255) != Stop::arrived) break;
     entry = native.entry_of[(stop >> 8) + 1];
     if (entry < 0) break;
     if (const Observer* o = run_.machine.observer; o && (o->wants() & kObserveSync)) tell_barrier(stop >> 8);
     for (WarpContext& w : warps) w.instructions++, w.budget = kSpinBudget;
-    if (sweeps % kPollPeriod == kPollPeriod - 1 && poll(run_)) return Progress::fault;
+    if (sweeps % kPollPeriod == kPollPeriod - 1 && poll(run_)) return true;
   }
   separate();
-  return std::nullopt;
+  return false;
 }
 
 /// Reports a barrier that all warps have come to; for the observer they wait there.

@@ -5,7 +5,7 @@ namespace orrery::jit {
 
 using llvm::Value;
 
-/// `bases`: the address of each chunk; each reads `extent` bytes from there.
+/// `bases`: the address of each run of lanes; each reads `extent` bytes from there.
 void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
   constexpr int64_t kLine = 64;
   const Ahead& ahead = e_.plan_.ahead[e_.inst_];
@@ -15,7 +15,7 @@ void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
     Value* by = e_.bits(ahead.step.by, 1);
     way = b_.CreateMul(b_.CreateSExtOrTrunc(by, b_.getInt64Ty()), way);
   }
-  for (int c = 0; c < lanes_.chunks; c++) {
+  for (int c = 0; c < e_.width_of(bases); c++) {
     Value* next = b_.CreateAdd(base_of(bases, c), way);
     for (int64_t at = 0; at < extent; at += kLine) {
       Value* p = b_.CreateIntToPtr(b_.CreateAdd(next, b_.getInt64(uint64_t(at))), b_.getPtrTy());

@@ -2,10 +2,14 @@
 //
 // What is known about the lanes' addresses decides the code:
 //
-//   one address for all lanes (of a chunk)     scalar loads, kept as scalars
-//   consecutive elements                       one vector load or store per chunk, under the mask
-//   a fixed pattern within a small span        (loads, all lanes on their way) one vector load and a shuffle
-//   anything else                              test for consecutive elements at run time, then gather or scatter
+//   one address for all lanes (of a chunk)         scalar loads, kept as scalars
+//   consecutive elements                           one vector load or store per chunk, under the mask
+//   a fixed pattern within a small span            (loads, all lanes on their way) one vector load and a shuffle
+//   anything else, computed from thread numbers    a test for consecutive elements at run time: vector load, else gather
+//   anything else                                  gather or scatter
+//
+// (The fourth kind is what loops leave that some lanes may go round once more than others, though they hardly ever do,
+// such as the short loop that a compiler puts before an unrolled one.)
 //
 // Before an access its addresses are checked: inside device memory (or the block's shared memory) and aligned. When
 // the check fails, exec/ executes the instruction: it knows registered host memory, cluster addresses and faults.
@@ -350,6 +354,24 @@ void MemoryAccess::load_pattern() {
   });
 }
 
+/// Nothing from memory is in the address, and it is one that each lane has for itself.
+bool MemoryAccess::may_be_row() const {
+  return !e_.plan_.observe && !e_.guard_ && bytes_ >= 4 && address_.base == ptx::BaseKind::reg && e_.plan_.computed[address_.id];
+}
+
+/// Emits `row(base)` where the lanes' addresses follow one another at run time, `scattered()` elsewhere.
+void MemoryAccess::row_or(const std::function<void(Value*)>& row, const std::function<void()>& scattered) {
+  llvm::BasicBlock *along = e_.block("row"), *apart = e_.block("scattered"), *done = e_.block("read");
+  b_.CreateCondBr(is_consecutive(e_.bits(address_.id, 32)), along, apart);
+  b_.SetInsertPoint(along);
+  row(b_.CreateExtractElement(address(32), uint64_t(0)));
+  b_.CreateBr(done);
+  b_.SetInsertPoint(apart);
+  scattered();
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+}
+
 /// i1: lane i's address is lane 0's plus i elements, for all lanes.
 Value* MemoryAccess::is_consecutive(Value* addresses) {
   llvm::SmallVector<llvm::Constant*, 32> step;
@@ -371,7 +393,29 @@ Value* MemoryAccess::element_pointers(Value* addresses, int k) {
 
 void MemoryAccess::load_any() {
   if (const auto early = e_.loaded_early_.find(e_.inst_); early != e_.loaded_early_.end()) return define(0, early->second);
-  if (load_run()) return;
+  const bool row = may_be_row();
+  // What loads for its neighbours, too, has to do so on every way.
+  if ((!row || vector_ == 1) && load_run()) return;
+  if (!row) return gather();
+  row_or([&](Value* base) { load_row(base); }, [&] { if (vector_ == 1 || !load_run()) gather(); });
+}
+
+void MemoryAccess::load_row(Value* base) {
+  either(outside(base, 0, 32 * size()), [&] {
+    note(base);
+    fetch_ahead(base, 32 * size());
+    auto* t = FixedVectorType::get(memory_type(), unsigned(32 * vector_));
+    const Align align(uint64_t(std::min(32, size())));
+    if (all_) {
+      auto* load = b_.CreateAlignedLoad(t, pointer(base), align);
+      load->setVolatile(is_volatile());
+      return unzip(load, 32);
+    }
+    return unzip(b_.CreateMaskedLoad(t, pointer(base), align, mask_of(e_.exec_mask(), 0, 32)), 32);
+  });
+}
+
+void MemoryAccess::gather() {
   Value *m = e_.exec_mask(), *at = address(32);
   Value* bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
   either(bad, [&] {

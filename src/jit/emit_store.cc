@@ -45,8 +45,23 @@ void MemoryAccess::store() {
       return std::vector<Value*>();
     });
   }
-  m = e_.exec_mask();
-  Value *at = address(32), *bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
+  if (!may_be_row()) return scatter(values);
+  row_or([&](Value* base) { store_row(base, values); }, [&] { scatter(values); });
+}
+
+void MemoryAccess::store_row(Value* base, const std::vector<Value*>& values) {
+  either(outside(base, 0, 32 * size()), [&] {
+    note(base);
+    Value *v = zip(values), *p = pointer(base);
+    const Align align(uint64_t(std::min(32, size())));
+    if (all_) b_.CreateAlignedStore(v, p, align)->setVolatile(is_volatile());
+    else b_.CreateMaskedStore(v, p, align, mask_of(e_.exec_mask(), 0, 32));
+    return std::vector<Value*>();
+  });
+}
+
+void MemoryAccess::scatter(const std::vector<Value*>& values) {
+  Value *m = e_.exec_mask(), *at = address(32), *bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
   either(bad, [&] {
     note(at);
     if (bytes_ < 4 || !e_.traits_.avx512) {

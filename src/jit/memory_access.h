@@ -77,6 +77,10 @@ class MemoryAccess {
   void load_consecutive();
   void load_pattern();
   void load_any();
+  void load_row(Value* base);
+  void gather();
+  bool may_be_row() const;
+  void row_or(const std::function<void(Value*)>& row, const std::function<void()>& scattered);
   void fetch_ahead(Value* bases, int64_t extent);  // emit_ahead.cc
   // emit_runs.cc
   bool load_run();
@@ -89,6 +93,8 @@ class MemoryAccess {
   Value* one_lane(Value* p, Value* v, Value* w);
   void reduce_then_add(Value* v, Value* mask);
   void store_same(const std::vector<Value*>& values);
+  void store_row(Value* base, const std::vector<Value*>& values);
+  void scatter(const std::vector<Value*>& values);
   void store_small(Value* at, const std::vector<Value*>& values, Value* m);
 
   Emitter& e_;

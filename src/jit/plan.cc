@@ -61,6 +61,7 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bit
   limit_size();
   find_full_regions();
   find_lazy_nans();
+  find_computed();
   find_kept();
   find_at_home();
 }
@@ -276,6 +277,21 @@ void Plan::find_lazy_nans() {
       if (in.form.op == Op::selp) lazy = lazy_source(in.ops[1]) && lazy_source(in.ops[2]);
       if (lazy) continue;
       lower::for_registers(in, [&](uint32_t r) { if (lazy_nan[r]) lazy_nan[r] = 0, changed = true; }, [](uint32_t) {});
+    }
+  }
+}
+
+void Plan::find_computed() {
+  computed.assign(program.regs.size(), 1);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Instr& in : program.code) {
+      const uint32_t effects = isa::row(in.form.row).effects & 0xffff;
+      const bool param = in.form.op == Op::ld && in.form.n_spaces && in.form.space() == isa::Space::param;
+      bool known = effects == 0 || effects == isa::effect::machine || param;
+      lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { known &= computed[r] != 0; });
+      if (known) continue;
+      lower::for_registers(in, [&](uint32_t r) { if (computed[r]) computed[r] = 0, changed = true; }, [](uint32_t) {});
     }
   }
 }

@@ -44,6 +44,7 @@ struct Plan {
   std::vector<uint8_t> all_lanes;      // by region: every warp starts it with 32 live lanes
   std::vector<uint8_t> lazy_nan;       // by register: result of f32 arithmetic (or a copy, also through shfl or an
                                        // integer register) whose NaN may have any payload until it is looked at
+  std::vector<uint8_t> computed;       // by register: of thread and block numbers, parameters and constants; nothing loaded
   std::vector<uint8_t> at_home;        // by register: an accumulator of wgmma: it stays in the frame, where exec/ changes it
   std::vector<uint32_t> definitions;   // by register: instructions that write it
   std::vector<Loop> loops;             // outer ones first
@@ -67,6 +68,7 @@ struct Plan {
   void limit_size();
   void find_full_regions();
   void find_lazy_nans();
+  void find_computed();
   void find_kept();
   void find_at_home();
 };

@@ -19,21 +19,22 @@ namespace {
 constexpr size_t kMostInstructions = 64;  // of the loop: longer ones spend their time otherwise
 constexpr size_t kMostState = 640;        // bytes of registers that change places at every turn
 
-/// True for a load that the block's warps make from neighbouring addresses, row after row.
-bool walks(const Plan& plan, const Steps& steps, const Instr& in) {
-  if (in.form.op != Op::ld || in.ops.size() < 2) return false;
+/// Rows that an iteration moves on a load that the block's warps make from neighbouring addresses, row after row; else 0.
+int64_t rows_walked(const Plan& plan, const Steps& steps, const Instr& in) {
+  if (in.form.op != Op::ld || in.ops.size() < 2) return 0;
   for (int i = 0; i < in.form.n_spaces; i++)
-    if (in.form.space(i) != isa::Space::global) return false;
+    if (in.form.space(i) != isa::Space::global) return 0;
   const Operand& address = in.ops[1];
-  if (address.base != ptx::BaseKind::reg) return false;
+  if (address.base != ptx::BaseKind::reg) return 0;
   const lower::Lanes& lanes = plan.uniformity.regs[address.id];
-  if (lanes.chunks != 1 || lanes.pattern == 0) return false;
+  const bool row_at_run_time = lanes.varies() && plan.computed[address.id] && !plan.observe;
+  if (!row_at_run_time && (lanes.chunks != 1 || lanes.pattern == 0)) return 0;
   const auto step = steps.of(address.id);
   const int64_t bytes = isa::bytes_of(in.form.type()) * std::max(1, int(in.form.vec));
   const int64_t row = int64_t(plan.uniformity.block.threads()) * bytes;
-  if (!step || !step->constant()) return false;
+  if (!step || !step->constant() || row <= 2 * 32 * bytes) return 0;
   const int64_t by = step->factor;
-  return row > 2 * 32 * bytes && by >= row && by % row == 0 && by <= 16 * row;
+  return by >= row && by % row == 0 && by <= 16 * row ? by / row : 0;
 }
 
 size_t bytes_of(const Plan& plan, uint32_t r) {
@@ -77,6 +78,8 @@ std::set<uint32_t> written_after(const Plan& plan, const lower::Schedule& schedu
 
 uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule) {
   const lower::Program& p = plan.program;
+  uint32_t best = lower::kNone;
+  int64_t most = 0;
   for (uint32_t n = 0; n < schedule.nodes.size(); n++) {
     const lower::Node& latch = schedule.nodes[n];
     if (!latch.latch || p.blocks[latch.block].may_spin) continue;
@@ -84,19 +87,20 @@ uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule) {
     if (loop == plan.loops.end()) continue;
     const Steps steps(p, plan.uniformity, *loop);
     size_t instructions = 0, state = 0;
-    bool good = false, bad = false;
+    int64_t rows = 0;
+    bool bad = false;
     for (uint32_t b = latch.block; b < p.blocks.size(); b++) {
       if (p.blocks[b].loop_header != latch.block) continue;
       instructions += p.blocks[b].last - p.blocks[b].first;
       for (uint32_t i = p.blocks[b].first; i < p.blocks[b].last; i++) {
         bad |= plan.service[i] || may_block(p.code[i]);
-        good |= walks(plan, steps, p.code[i]);
+        rows = std::max(rows, rows_walked(plan, steps, p.code[i]));
       }
     }
     for (uint32_t r : live_at_latch(plan, schedule, n)) state += bytes_of(plan, r);
-    if (good && !bad && instructions <= kMostInstructions && state <= kMostState) return n;
+    if (rows > most && !bad && instructions <= kMostInstructions && state <= kMostState) most = rows, best = n;
   }
-  return lower::kNone;
+  return best;
 }
 
 }  // namespace orrery::jit

@@ -13,7 +13,8 @@
 
 namespace orrery::jit {
 
-/// The latch of the first such loop of a region in whose iterations warps are worth switching; lower::kNone: none.
+/// The latch of the loop of a region in whose iterations warps are worth switching: of several, the one that goes furthest
+/// in an iteration (compilers unroll the loop and leave a short one for the rest). lower::kNone: none.
 uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule);
 
 /// Registers that a warp needs when it goes on from the latch `node`: those live at the loop's header and where lanes wait.
