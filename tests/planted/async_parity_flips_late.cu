@@ -2,27 +2,14 @@
 // planted: asynccheck
 // finding: parity
 #include "planted.h"
+#include "planted_ring.h"
 
 __global__ void sums(const int* in, int* out) {
   constexpr int kStages = 2, kTiles = 6;
-  __shared__ alignas(128) int tile[kStages][128];
-  __shared__ uint64_t full[kStages], empty[kStages];
+  RING(kStages);
   const int t = threadIdx.x;
-  if (t == 0) {
-    for (int s = 0; s < kStages; s++) {
-      MBAR_INIT(&full[s], 1);
-      MBAR_INIT(&empty[s], 128);
-    }
-    FENCE_PROXY_ASYNC();
-  }
-  __syncthreads();
   if (t == 128) {
-    for (int i = 0; i < kTiles; i++) {
-      const int s = i % kStages;
-      if (i >= kStages) MBAR_WAIT(&empty[s], (i / kStages - 1) % 2);
-      MBAR_EXPECT(&full[s], 512);
-      BULK_LOAD(tile[s], in + 128 * i, 512, &full[s]);
-    }
+    RING_FILL(in, kTiles, kStages);
   } else if (t < 128) {
     int sum = 0;
     for (int i = 0; i < kTiles; i++) {
@@ -34,11 +21,4 @@ __global__ void sums(const int* in, int* out) {
   }
 }
 
-PROGRAM(async_parity_flips_late) {
-  Buffer<int> in(counting(6 * 128)), out(128);
-  sums<<<1, 160>>>(in, out);
-  std::vector<int> want(128);
-  for (int t = 0; t < 128; t++)
-    for (int i = 0; i < 6; i++) want[t] += 128 * i + t;
-  return finished() && same(out.host(), want);
-}
+PROGRAM(async_parity_flips_late) { return run_ring(sums, 6, 1); }
