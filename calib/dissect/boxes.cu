@@ -7,11 +7,6 @@
 namespace dissect {
 namespace {
 
-__device__ void init(uint32_t bar, uint32_t count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory"); }
-__device__ void expect(uint32_t bar, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory"); }
-__device__ void wait(uint32_t bar, uint32_t parity) {
-  asm volatile("{ .reg .pred p;\nAGAIN:\n mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra AGAIN;\n}" ::"r"(bar), "r"(parity) : "memory");
-}
 __device__ void load_box(uint32_t to, const CUtensorMap* map, int x, int y, uint32_t bar) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(bar) : "memory");
 }
@@ -124,15 +119,52 @@ __global__ void store_latency(long long* cycles, std::byte* to, uint32_t bytes, 
   *cycles = clock_now() - a;
 }
 
-template <class F>
-std::vector<double> seconds_of_clusters(F* kernel, int cluster, int blocks, int threads, size_t shared, auto... args) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks), config.blockDim = dim3(threads), config.dynamicSmemBytes = shared;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {unsigned(cluster), 1, 1};
-  config.attrs = &attribute, config.numAttrs = 1;
-  return seconds_of(3, 1, [&] { cudaLaunchKernelEx(&config, kernel, args...); });
+/// Copies of `bytes` to global memory, `pending` of them not waited for; the last wait is for those that are left.
+template <int kPending>
+__global__ void store_stream(long long* cycles, std::byte* to, uint32_t bytes, int copies, int room) {
+  extern __shared__ __align__(128) std::byte tile[];
+  if (threadIdx.x) return;
+  const long long a = clock_now();
+  for (int i = 0; i < copies; i++)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group %3;" ::"l"(to + size_t(blockIdx.x * room + i % room) * bytes),
+                 "r"(shared_address(tile)), "r"(bytes), "n"(kPending) : "memory");
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  if (blockIdx.x == 0) *cycles = clock_now() - a;
+}
+
+/// Block 0 copies shared memory to the next block of its cluster, whose mbarrier says when it is there; `in_flight` at a time.
+__global__ void copy_to_peer(long long* cycles, uint32_t bytes, int rounds, int in_flight) {
+  extern __shared__ __align__(128) std::byte tile[];
+  __shared__ alignas(8) uint64_t barrier;
+  const uint32_t bar = shared_address(&barrier), rank = blockIdx.x % 2;
+  if (threadIdx.x == 0) init(bar, 1);
+  asm volatile("fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  uint32_t to, there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(tile)), "r"(1 - rank));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(bar), "r"(1 - rank));
+  const long long a = clock_now();
+  if (threadIdx.x == 0)
+    for (int i = 0; i < rounds; i++) {
+      expect(bar, bytes * in_flight);
+      for (int k = 0; k < in_flight; k++)
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "r"(shared_address(tile)), "r"(bytes), "r"(there) : "memory");
+      wait(bar, i & 1);
+    }
+  if (threadIdx.x == 0 && blockIdx.x == 0) *cycles = clock_now() - a;
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+void measure_bulk_stores_and_peers(std::byte* data) {
+  for (uint32_t bytes : {128u, 1024u, 4096u, 16384u}) {
+    const std::string tail = std::to_string(bytes) + "B";
+    report("tma.store.stream.one." + tail, scaled(cycles_of(5, 256, [&](long long* c) { store_stream<4><<<1, 32, 16384>>>(c, data, bytes, 256, 16); }), [=](double c) { return bytes / c; }), "B/cycle/SM",
+           "bulk stores of one SM to 16 places, four pending");
+    report("tma.store.stream.all." + tail, scaled(cycles_of(5, 256, [&](long long* c) { store_stream<4><<<sm_count(), 32, 16384>>>(c, data, bytes, 256, 8); }), [=](double c) { return bytes / c; }), "B/cycle/SM",
+           "the same by every SM, each to 8 places of its own");
+    for (int in_flight : {1, 4})
+      report("tma.peer.latency." + tail + "." + std::to_string(in_flight), cycles_of(5, 64, [&](long long* c) { launch_clusters(copy_to_peer, 2, 2, 32, 16384, c, bytes, 64, in_flight); }), "cycles",
+             "two blocks of a cluster copy to each other in shared memory and wait, so many copies at a time");
+  }
 }
 
 /// Each thread of a block reads (or writes) 16 bytes of the next block's shared memory in a cluster, again and again.
@@ -162,12 +194,7 @@ void measure_peers(const char* what) {
   Buffer<uint32_t> sink(1024);
   for (int cluster : {2, 4, 8})
     report("bandwidth.dsmem." + std::string(what) + "16." + std::to_string(cluster) + "ctas", scaled(cycles_of(3, 1, [&](long long* c) {
-             cudaLaunchConfig_t config{};
-             config.gridDim = dim3(cluster), config.blockDim = dim3(512), config.dynamicSmemBytes = 16384;
-             cudaLaunchAttribute attribute{};
-             attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {unsigned(cluster), 1, 1};
-             config.attrs = &attribute, config.numAttrs = 1;
-             cudaLaunchKernelEx(&config, peers<kWrite>, c, sink.p, 256, cluster);
+             launch_clusters(peers<kWrite>, cluster, cluster, 512, 16384, c, sink.p, 256, cluster);
            }), [](double c) { return 512.0 * 16 * 256 / c; }),
            "B/cycle/SM", "every block the next one's shared memory, 16 bytes a lane");
 }
@@ -197,12 +224,13 @@ void measure_boxes() {
              "GB/s", "boxes of floats from DRAM, every SM");
     }
   }
+  measure_bulk_stores_and_peers(reinterpret_cast<std::byte*>(data.p));
   if (small) return;
   const CUtensorMap map = map_of(data, 64, 16);
   for (int cluster : {1, 2, 4, 8}) {
     const int blocks = 128, boxes = 512;
     report("tma.multicast.bandwidth." + std::to_string(cluster) + "ctas",
-           scaled(seconds_of_clusters(box_multicast, cluster, blocks, 32, size_t(4096) * 4 * cluster, map, uint32_t(4096), 64, 16, 4, boxes, cluster),
+           scaled(seconds_of(3, 1, [&] { launch_clusters(box_multicast, cluster, blocks, 32, size_t(4096) * 4 * cluster, map, uint32_t(4096), 64, 16, 4, boxes, cluster); }),
                   [&](double s) { return 4096.0 * cluster * boxes * blocks / s * 1e-9; }),
            "GB/s", "boxes of 4 KB by each block for all of its cluster, 4 stages: bytes that arrive");
   }

@@ -96,9 +96,47 @@ void power_of(const std::string& name, const Nvml& nvml, double work, const char
   report("power." + name + ".rate", {rate}, unit, "work a second over the whole run, host clock");
 }
 
+/// When each block began and ended by the clock of its SM, and where it was.
+__global__ void note_times(long long* times, int spin) {
+  const long long a = clock_now();
+  float x = threadIdx.x;
+  for (int i = 0; i < spin; i++) x = x * .99f + 1;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    uint32_t sm;
+    asm("mov.u32 %0, %%smid;" : "=r"(sm));
+    times[blockIdx.x * 3] = sm | (x == 1.5f) << 16, times[blockIdx.x * 3 + 1] = a;
+    times[blockIdx.x * 3 + 2] = clock_now();
+  }
+}
+
+/// Cycles from the end of a block to the start of the next one in its place, where an SM has room for one block.
+std::vector<double> block_gaps(int threads, int shared, int spin) {
+  const int n = sm_count() * 16;
+  Buffer<long long> times(size_t(n) * 3);
+  cudaFuncSetAttribute(note_times, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 << 10);
+  for (int r = 0; r < 3; r++) note_times<<<n, threads, shared>>>(times, spin);
+  std::vector<long long> host(size_t(n) * 3);
+  if (cudaMemcpy(host.data(), times, host.size() * 8, cudaMemcpyDeviceToHost) != cudaSuccess) return {};
+  std::vector<std::vector<std::pair<long long, long long>>> by_sm(1024);
+  for (int b = 0; b < n; b++) by_sm[size_t(host[b * 3] & 1023)].push_back({host[b * 3 + 1], host[b * 3 + 2]});
+  std::vector<double> gaps;
+  for (auto& list : by_sm) {
+    std::sort(list.begin(), list.end());
+    for (size_t i = 1; i < list.size(); i++) gaps.push_back(double(list[i].first - list[i - 1].second));
+  }
+  return gaps;
+}
+
 }  // namespace
 
 void measure_launches() {
+  for (int threads : {32, 128, 256, 512, 1024})
+    for (int spin : {0, 2000}) {
+      if (predicted()) break;
+      report("launch.block_gap." + std::to_string(threads) + "threads." + std::to_string(spin), block_gaps(threads, 200 << 10, spin), "cycles",
+             "last reading of the clock in a block to the first in the next one of its SM, one block at a time, after so many steps");
+    }
   const auto micro = [](double s) { return s * 1e6; };
   report("launch.back_to_back", scaled(seconds_of(9, 1000, [] { empty<<<1, 32>>>(); }), micro), "us", "1000 empty kernels in one stream");
   report("launch.full_grid", scaled(seconds_of(9, 200, [] { empty<<<sm_count() * 16, 128>>>(); }), micro), "us", "empty kernels of 16 blocks an SM");

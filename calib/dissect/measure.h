@@ -128,6 +128,23 @@ __device__ inline long long clock_now() {
 }
 __device__ inline uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
+__device__ inline void init(uint32_t bar, uint32_t count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory"); }
+__device__ inline void expect(uint32_t bar, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory"); }
+__device__ inline void wait(uint32_t bar, uint32_t parity) {
+  asm volatile("{ .reg .pred p;\nAGAIN:\n mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra AGAIN;\n}" ::"r"(bar), "r"(parity) : "memory");
+}
+
+/// Launches blocks of `threads` in clusters.
+template <class... P, class... A>
+void launch_clusters(void (*kernel)(P...), int cluster, int blocks, int threads, size_t shared, A... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks), config.blockDim = dim3(threads), config.dynamicSmemBytes = shared;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {unsigned(cluster), 1, 1};
+  config.attrs = &attribute, config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
 int sm_count();
 void measure_instructions();
 void measure_memory();

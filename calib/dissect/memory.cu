@@ -1,7 +1,7 @@
 // calib/dissect/memory.cu: latency and bandwidth of shared memory, caches and DRAM; bank conflicts; atomics; TLB reach.
 //
 // Latency is pointer chasing by one thread: each load's result is the next address. A working set of S bytes is chased
-// in a random cyclic order of its 128-byte lines (256-byte for sets beyond the L2), after one pass to fill the caches.
+// in a random cyclic order of its 128-byte lines (every eighth line, 1024 bytes apart, for sets beyond 128 MB), after one pass to fill the caches.
 #include <algorithm>
 #include <numeric>
 #include <random>

@@ -40,6 +40,50 @@ MMA(m16n8k32_s32_s8, 16 * 8 * 32, uint32_t, "r", "mma.sync.aligned.m16n8k32.row.
 MMA(m16n8k32_f32_f16_sparse, 16 * 8 * 32, float, "f", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 " SUMS A4 B4 SUMS ", %12, 0;")
 MMA(m16n8k64_s32_s8_sparse, 16 * 8 * 64, uint32_t, "r", "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 " SUMS A4 B4 SUMS ", %12, 0;")
 
+/// Products of doubles, whose operands are registers of 64 bits.
+#define DMMA(NAME, MACS, SUMS, TEXT, ...)                                                                                 \
+  struct NAME {                                                                                                        \
+    static constexpr double kMacs = MACS;                                                                              \
+    static const char* name() { return #NAME; }                                                                        \
+    __device__ static void step(double (&c)[4], const double (&a)[8], const double (&b)[4]) { asm volatile(TEXT : SUMS : __VA_ARGS__); } \
+  };
+#define FOUR_SUMS "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+#define TWO_SUMS "+d"(c[0]), "+d"(c[1])
+DMMA(m8n8k4_f64, 8 * 8 * 4, TWO_SUMS, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};", "d"(a[0]), "d"(b[0]))
+#undef TWO_SUMS
+DMMA(m16n8k4_f64, 16 * 8 * 4, FOUR_SUMS, "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};", "d"(a[0]), "d"(a[1]), "d"(b[0]))
+DMMA(m16n8k8_f64, 16 * 8 * 8, FOUR_SUMS, "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};",
+     "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]))
+DMMA(m16n8k16_f64, 16 * 8 * 16, FOUR_SUMS,
+     "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};",
+     "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]))
+
+template <class Op, int kChains>
+__global__ void multiply_doubles(long long* cycles, float* sink, double seed) {
+  double c[kChains][4] = {}, a[8], b[4];
+  for (int i = 0; i < 8; i++) a[i] = seed * (threadIdx.x + i), b[i / 2] = seed * (threadIdx.x + 5 + i);
+  __syncthreads();
+  const long long start = clock_now();
+#pragma unroll 4
+  for (int i = 0; i < kRounds; i++)
+#pragma unroll
+    for (int k = 0; k < kChains; k++) Op::step(c[k], a, b);
+  __syncthreads();
+  const long long end = clock_now();
+  if (threadIdx.x == 0) *cycles = end - start;
+  double s = 0;
+  for (int k = 0; k < kChains; k++) s += c[k][0] + c[k][1] + c[k][2] + c[k][3];
+  sink[threadIdx.x] = float(s);
+}
+
+template <class Op>
+void measure_dmma(float* sink) {
+  const std::string name = std::string("mma.") + Op::name();
+  report(name + ".latency", cycles_of(5, kRounds, [&](long long* c) { multiply_doubles<Op, 1><<<1, 32>>>(c, sink, 0); }), "cycles", "dependent accumulators");
+  report(name + ".rate.zeros", scaled(cycles_of(5, 1, [&](long long* c) { multiply_doubles<Op, 4><<<1, 512>>>(c, sink, 0); }), [](double c) { return 16 * 4.0 * kRounds * Op::kMacs / c; }),
+         "MAC/cycle/SM", "16 warps, four accumulators each");
+}
+
 template <class Op, int kChains>
 __global__ void multiply(long long* cycles, float* sink, uint32_t seed) {
   typename Op::T c[kChains][4] = {};
@@ -168,6 +212,7 @@ void measure_products() {
   Buffer<float> sink(65536);
   measure_each_mma<m16n8k8_f32_f16, m16n8k16_f32_f16, m16n8k16_f16_f16, m16n8k16_f32_bf16, m16n8k4_f32_tf32, m16n8k8_f32_tf32, m16n8k16_s32_s8, m16n8k32_s32_s8,
                    m16n8k32_f32_f16_sparse, m16n8k64_s32_s8_sparse>(sink);
+  measure_dmma<m8n8k4_f64>(sink), measure_dmma<m16n8k4_f64>(sink), measure_dmma<m16n8k8_f64>(sink), measure_dmma<m16n8k16_f64>(sink);
   Buffer<uint32_t> zeros(8192), random(8192);
   std::mt19937 engine(7);
   std::vector<uint32_t> host(8192);

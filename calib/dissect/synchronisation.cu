@@ -14,17 +14,10 @@ __global__ void block_barrier(long long* cycles) {
   if (threadIdx.x == 0) *cycles = b - a;
 }
 
-__device__ void init(uint64_t* bar, uint32_t count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(bar)), "r"(count) : "memory");
-}
-__device__ void wait(uint32_t bar, uint32_t parity) {
-  asm volatile("{ .reg .pred p;\nAGAIN:\n mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra AGAIN;\n}" ::"r"(bar), "r"(parity) : "memory");
-}
-
 /// All threads arrive, all wait: the cost of one phase.
 __global__ void mbarrier_phase(long long* cycles) {
   __shared__ alignas(8) uint64_t bar;
-  if (threadIdx.x == 0) init(&bar, blockDim.x);
+  if (threadIdx.x == 0) init(shared_address(&bar), blockDim.x);
   __syncthreads();
   const uint32_t p = shared_address(&bar);
   const long long a = clock_now();
@@ -38,7 +31,7 @@ __global__ void mbarrier_phase(long long* cycles) {
 
 __global__ void mbarrier_arrive_latency(long long* cycles, uint64_t* sink) {
   __shared__ alignas(8) uint64_t bar;
-  init(&bar, 1 << 19);
+  init(shared_address(&bar), 1 << 19);
   const uint32_t p = shared_address(&bar);
   uint64_t state = 0;
   const long long a = clock_now();
@@ -53,7 +46,7 @@ __global__ void mbarrier_arrive_latency(long long* cycles, uint64_t* sink) {
 
 __global__ void mbarrier_test_latency(long long* cycles, uint32_t* sink) {
   __shared__ alignas(8) uint64_t bar;
-  init(&bar, 1);
+  init(shared_address(&bar), 1);
   const uint32_t p = shared_address(&bar);
   uint32_t ok = 0;
   const long long a = clock_now();

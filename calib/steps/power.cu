@@ -154,6 +154,128 @@ TRUTH("power", "power_random_read", {8, 1024}, [](long mb) {
   auto o = zeros<float>(32);
   return [=] { power_random_read<<<264, 1024>>>(p, o, uint32_t((mb << 18) - 1)); };
 });
+/// A ring of bulk copies of 16 KB, four in flight: block b copies pieces b, b + step and so on of `pieces`.
+__device__ void copy_ring(const char* from, char* room, uint64_t* bar, uint32_t first, uint32_t step, uint32_t pieces, int copies) {
+  constexpr uint32_t kBytes = 16384;
+  for (int s = 0; s < 4; s++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(smem(&bar[s])));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  const auto fetch = [&](int i) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(smem(&bar[i % 4])), "r"(kBytes) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(smem(room + i % 4 * kBytes)),
+                 "l"(from + size_t((first + uint32_t(i) * step) % pieces) * kBytes), "r"(kBytes), "r"(smem(&bar[i % 4])) : "memory");
+  };
+  for (int i = 0; i < 4 && i < copies; i++) fetch(i);
+  for (int i = 0; i < copies; i++) {
+    asm volatile("{ .reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" ::"r"(smem(&bar[i % 4])), "r"(uint32_t(i / 4 & 1)) : "memory");
+    if (i + 4 < copies) fetch(i + 4);
+  }
+}
+/// Bulk copies from L2 (16 MB); all blocks the same (`groups` 1) or each its own.
+__global__ void power_copies(const char* from, float* out, int groups, int copies) {
+  extern __shared__ __align__(1024) char room[];
+  __shared__ uint64_t bar[4];
+  if (threadIdx.x == 0) copy_ring(from, room, bar, blockIdx.x % groups, groups, 1024, copies);
+  __syncthreads();
+  out[blockIdx.x] = room[threadIdx.x];
+}
+TRUTH("power", "power_bulk_l2", {1, 33, 132}, [](long groups) {
+  auto p = noise(4l << 20);
+  auto o = zeros<float>(1024);
+  cudaFuncSetAttribute(power_copies, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);
+  return [=] { power_copies<<<132, 32, 65536>>>((const char*)p.p, o, int(groups), 1000); };
+});
+/// Loads past L1 from L2: four sectors of a line by a warp's request, or one.
+__global__ void power_read_past(const uint4* p, float* out, uint32_t mask, int rounds) {
+  uint32_t acc = 0;
+  const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
+#pragma unroll 4
+  for (int i = 0; i < rounds; i++) {
+    uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p + ((t + uint32_t(i) * 270336u) & mask)));
+    acc += v.x ^ v.w;
+  }
+  out[t] = float(acc);
+}
+TRUTH("power", "power_read_past", {16}, [](long mb) {
+  auto p = noise(mb << 18);
+  auto o = zeros<float>(264 * 1024);
+  return [=] { power_read_past<<<264, 1024>>>((const uint4*)p.p, o, uint32_t((mb << 16) - 1), 64); };
+});
+__global__ void power_sectors_past(const uint32_t* p, float* out, uint32_t mask, int rounds) {
+  uint32_t acc = 0;
+  const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
+#pragma unroll 4
+  for (int i = 0; i < rounds; i++) {
+    uint32_t v;
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(p + (mix(t * 64 + i) & mask)));
+    acc += v;
+  }
+  out[t] = float(acc);
+}
+TRUTH("power", "power_sectors_past", {16}, [](long mb) {
+  auto p = noise(mb << 18);
+  auto o = zeros<float>(264 * 1024);
+  return [=] { power_sectors_past<<<264, 1024>>>((const uint32_t*)p.p, o, uint32_t((mb << 18) - 1), 32); };
+});
+/// Products of 64 x 128 x 16 by one warpgroup (work 1), bulk copies from L2 by another warp (work 2), or both (work 3). The pauses leave
+/// the board below its limit.
+__global__ void __launch_bounds__(160) power_both(const char* from, float* out, int work, int rounds, int copies) {
+  extern __shared__ __align__(1024) char room[];
+  __shared__ uint64_t bar[4];
+  uint32_t* tile = (uint32_t*)(room + 65536);
+  for (int i = threadIdx.x; i < 8192; i += blockDim.x) tile[i] = (mix(i * 77 + blockIdx.x) & 0x83ff83ffu) | 0x34003400u;
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x >= 128) {
+    if (threadIdx.x == 128 && work & 2) copy_ring(from, room, bar, blockIdx.x, 132, 1024, copies);
+    return;
+  }
+  if (!(work & 1)) return;
+  float d[64], w = threadIdx.x;
+  for (int i = 0; i < 64; i++) d[i] = 0;
+  const uint64_t high = uint64_t(64) << 32 | uint64_t(1) << 62, a = high | (smem(tile) & 0x3ffff) >> 4, b = high | ((smem(tile) + 8192) & 0x3ffff) >> 4;
+#pragma unroll 1
+  for (int r = 0; r < rounds; r++) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+#define R8(n) "+f"(d[n]), "+f"(d[n + 1]), "+f"(d[n + 2]), "+f"(d[n + 3]), "+f"(d[n + 4]), "+f"(d[n + 5]), "+f"(d[n + 6]), "+f"(d[n + 7])
+      asm volatile(
+          "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+          "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, 1, 1, 1, 0, 0;"
+          : R8(0), R8(8), R8(16), R8(24), R8(32), R8(40), R8(48), R8(56)
+          : "l"(a + (k & 3) * 2), "l"(b + (k & 3) * 2));
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll 1
+    for (int i = 0; i < 100; i++) w = w * .99f + 1;
+  }
+  for (int i = 0; i < 64; i++) w += d[i];
+  out[blockIdx.x * 128 + threadIdx.x] = w;
+}
+TRUTH("power", "power_both", {1, 2, 3}, [](long work) {
+  auto p = noise(4l << 20);
+  auto o = zeros<float>(132 * 128);
+  cudaFuncSetAttribute(power_both, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000);
+  return [=] { power_both<<<132, 160, 100000>>>((const char*)p.p, o, int(work), 700, 1600); };
+});
+/// Products of doubles.
+__global__ void power_dmma(float* out, int rounds) {
+  double c[4][4] = {}, a[4], b[2];
+  for (int i = 0; i < 4; i++) a[i] = 1e-3 * (threadIdx.x * 37 % 101) + i, b[i / 2] = .7 - 1e-4 * threadIdx.x;
+#pragma unroll 1
+  for (int r = 0; r < rounds; r++)
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                   : "+d"(c[k][0]), "+d"(c[k][1]), "+d"(c[k][2]), "+d"(c[k][3])
+                   : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+  out[blockIdx.x * blockDim.x + threadIdx.x] = float(c[0][0] + c[1][1] + c[2][2] + c[3][3]);
+}
+TRUTH("power", "power_dmma", {1, 4, 16}, [](long warps) {
+  auto o = zeros<float>(132 * 2048);
+  return [=] { power_dmma<<<132, int(warps) * 32>>>(o, 400); };
+});
 /// Warps that only wait: what an SM costs that is not idle.
 __global__ void power_wait(float* out, int rounds) {
   float x = threadIdx.x;

@@ -178,6 +178,14 @@ __device__ void stream_read(const T* p, float* out, long n, int rounds) {
     }
   if (acc == 12345.678f) out[0] = acc;
 }
+__global__ void read4_block(const float* p, float* out, int n, int rounds) {
+  float acc = 0;
+#pragma unroll 1
+  for (int r = 0; r < rounds; r++)
+#pragma unroll 4
+    for (int i = threadIdx.x; i < n; i += blockDim.x) acc += p[i];
+  if (acc == 12345.678f) out[0] = acc;
+}
 __global__ void read4(const float* p, float* out, long n, int rounds) { stream_read(p, out, n, rounds); }
 __global__ void read16(const float4* p, float* out, long n, int rounds) { stream_read(p, out, n, rounds); }
 __global__ void read_once4(const float* p, float* out, long n) {
@@ -413,10 +421,10 @@ STRAIGHT(64) STRAIGHT(512) STRAIGHT(2048) STRAIGHT(8192)
     return [=] { name<<<132 * int(warps > 32 ? 2 : 1), int(std::min(warps, 32l)) * 32>>>(o, 200); }; \
   });
 SHARED(shared_load4) SHARED(shared_load4_stride2) SHARED(shared_load16) SHARED(shared_chain) SHARED(shared_store4) SHARED(matrix_load)
-TRUTH("l1", "read4_l1", {4, 16, 64}, [](long warps) {
+TRUTH("l1", "read4_l1", {4, 16, 64}, [](long warps) {  // every block the same 16 KB
   auto p = zeros<float>(4096);
   auto o = zeros<float>(32);
-  return [=] { read4<<<132 * int(warps > 32 ? 2 : 1), int(std::min(warps, 32l)) * 32>>>(p, o, 4096 * (warps > 32 ? 1 : 1), 200); };
+  return [=] { read4_block<<<132 * int(warps > 32 ? 2 : 1), int(std::min(warps, 32l)) * 32>>>(p, o, 4096, 50); };
 });
 TRUTH("l2", "read4_l2", {8, 16, 24, 32, 40, 56}, [](long mb) {
   const long n = mb << 18;

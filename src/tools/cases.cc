@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <stdexcept>
 
 namespace orrery::tools {
 
@@ -27,11 +28,18 @@ std::vector<std::string> case_names(const std::string& program, const std::strin
   return names;
 }
 
+void write_or_throw(const std::string& file, const std::string& text) {
+  std::ofstream out(file);
+  out << text;
+  out.close();
+  if (!out) throw std::runtime_error("cannot write " + file);
+}
+
 std::map<std::string, json> read_truth(const std::string& file) {
   std::map<std::string, json> truth;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
-    if (json j = json::parse(line, nullptr, false); !j.is_discarded() && j.contains("case")) truth[j["case"]] = j;
+    if (json j = json::parse(line, nullptr, false); j.is_object() && j.contains("case") && j["case"].is_string()) truth[j["case"]] = j;
   return truth;
 }
 

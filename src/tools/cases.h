@@ -23,4 +23,7 @@ std::optional<nlohmann::json> predict_case(const TimeOptions& options, const std
 /// time_program with what the program itself prints kept in `output`.
 std::pair<int, std::vector<nlohmann::json>> time_quietly(const TimeOptions& options, const std::vector<std::string>& program, const std::string& output = "/dev/null");
 
+/// Writes a whole file; throws std::runtime_error that names it when that fails.
+void write_or_throw(const std::string& file, const std::string& text);
+
 }  // namespace orrery::tools

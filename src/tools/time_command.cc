@@ -16,6 +16,7 @@
 #include "profile/profile.h"
 #include "profile/what_if.h"
 #include "report/kernel_page.h"
+#include "tools/cases.h"
 #include "tools/command.h"
 #include "tools/start_program.h"
 
@@ -75,11 +76,25 @@ void print_notes(const std::vector<json>& records) {
 void print_csv(const std::string& program, const std::vector<json>& records) {
   fmt::print("program,kernel,grid,block,us,cycles,instructions,dram_read,dram_write,l2_sectors,registers\n");
   for (const json& j : records) {
-    if (j.contains("error")) continue;
+    if (j.contains("error")) {
+      fmt::print("{},\"{}\",,,,,,,,,\n", program, short_name(j.at("kernel")));
+      continue;
+    }
     fmt::print("{},\"{}\",{},{},{:.3f},{:.0f},{:.0f},{:.0f},{:.0f},{:.0f},{}\n", program, short_name(j.at("kernel")), shape(j, "grid"), shape(j, "block"),
                j.at("us").get<double>(), j.at("cycles").get<double>(), j.at("instructions").get<double>(), j.at("dram_read").get<double>(),
                j.at("dram_write").get<double>(), j.at("l2_sectors").get<double>(), j.at("registers").get<int>());
   }
+}
+
+/// Says on stderr what could not be timed; true when there is something.
+bool report_untimed(const std::vector<json>& records) {
+  if (records.empty()) fmt::print(stderr, "orrery time: the program launched no kernel\n");
+  size_t untimed = 0;
+  std::string first;
+  for (const json& j : records)
+    if (j.contains("error") && untimed++ == 0) first = fmt::format("{}: {}", short_name(j.at("kernel")), j.at("error").get<std::string>());
+  if (untimed > 0) fmt::print(stderr, "orrery time: {} of {} launches not timed; the first: {}\n", untimed, records.size(), first);
+  return untimed > 0;
 }
 
 int time_command(const std::vector<std::string>& words) {
@@ -121,10 +136,16 @@ int time_command(const std::vector<std::string>& words) {
   if (csv) print_csv(fs::path(rest[0]).filename(), records);
   else print_table(records), print_notes(records);
   const report::Json all = report::Json::parse(json(records).dump());
-  if (!report_file.empty()) std::ofstream(report_file) << report::kernel_page(all);
-  if (!trace_file.empty()) std::ofstream(trace_file) << report::kernel_trace(all);
-  if (!json_file.empty()) std::ofstream(json_file) << json(records).dump(1) << "\n";
-  return status == 0 ? 0 : 3;
+  try {
+    if (!report_file.empty()) write_or_throw(report_file, report::kernel_page(all));
+    if (!trace_file.empty()) write_or_throw(trace_file, report::kernel_trace(all));
+    if (!json_file.empty()) write_or_throw(json_file, json(records).dump(1) + "\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "orrery time: {}\n", error.what());
+    return 2;
+  }
+  if (status != 0) return 3;
+  return report_untimed(records) ? 1 : 0;
 }
 
 ORRERY_COMMAND(time, "predict how long a CUDA program's kernels take", time_command);

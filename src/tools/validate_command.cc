@@ -85,14 +85,15 @@ int validate_command(const std::vector<std::string>& words) {
     const auto found = truth.find(name);
     if (found == truth.end() || !found->second.contains(options.cache + "_us")) continue;
     const json& t = found->second;
+    if (!t[options.cache + "_us"].is_number()) continue;
     const auto record = predict_case(options, program, name, names);
     if (!record || record->contains("error")) {
       failed++;
       fmt::print("{:<30} not timed: {}\n", name, record ? (*record)["error"].get<std::string>() : "the program launched nothing");
       continue;
     }
-    Row r{name, t["family"], (*record)["bound"], "", t[options.cache + "_us"], (*record)["us"], 0, 0, (*record)["low_us"], (*record)["high_us"]};
-    r.instructions = (*record)["instructions"].get<double>() / std::max(1.0, t["instructions"].get<double>()) - 1;
+    Row r{name, t.value("family", std::string("other")), (*record)["bound"], "", t[options.cache + "_us"], (*record)["us"], 0, 0, (*record)["low_us"], (*record)["high_us"]};
+    if (t.contains("instructions") && t["instructions"].is_number()) r.instructions = (*record)["instructions"].get<double>() / std::max(1.0, t["instructions"].get<double>()) - 1;
     if (t.value(options.cache + "_dram_read", 0.0) > 1e6) r.dram = (*record)["dram_read"].get<double>() / t[options.cache + "_dram_read"].get<double>() - 1;
     if (!(*record)["notes"].empty()) r.note = (*record)["notes"][0];
     fmt::print("{:<30} {:>12.2f} {:>12.2f} {:>+7.1f}%  {:>+7.1f}%\n", r.name, r.measured, r.predicted, 100 * r.error(), 100 * r.instructions);
@@ -101,7 +102,12 @@ int validate_command(const std::vector<std::string>& words) {
     all.push_back({{"case", r.name}, {"measured_us", r.measured}, {"predicted_us", r.predicted}, {"error", r.error()}, {"instructions_error", r.instructions}, {"dram_read_error", r.dram}, {"prediction", *record}});
   }
   fmt::print("\n");
-  if (!json_file.empty()) std::ofstream(json_file) << all.dump(1) << "\n";
+  try {
+    if (!json_file.empty()) write_or_throw(json_file, all.dump(1) + "\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "orrery validate: {}\n", error.what());
+    return 2;
+  }
   if (rows.empty()) {
     fmt::print(stderr, "orrery validate: no case was timed ({} tried): nothing to compare\n", failed);
     return 1;
