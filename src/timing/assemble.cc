@@ -105,6 +105,34 @@ bool run(const std::vector<std::string>& words, const fs::path& log) {
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// What tells one ptxas from another that is put in its place.
+std::string version_of(const std::string& ptxas) {
+  std::error_code none;
+  return fmt::format("{} {} {}", ptxas, fs::file_size(ptxas, none), fs::last_write_time(ptxas, none).time_since_epoch().count());
+}
+
+/// Runs `words` on `text` and leaves the result as `key`.cubin in `folder`. False, and why, when ptxas refuses or nothing can be written.
+bool make_cubin(std::vector<std::string> words, const std::string& text, const fs::path& folder, const std::string& key, std::string& why) {
+  std::error_code failed, ignored;
+  fs::create_directories(folder, ignored);
+  const fs::path stem = folder / fmt::format("{}.{}", key, getpid()), ptx = stem.string() + ".ptx", made = stem.string() + ".out", log = stem.string() + ".log";
+  std::ofstream(ptx) << text;
+  for (const std::string& word : {std::string("-o"), made.string(), ptx.string()}) words.push_back(word);
+  bool ok = run(words, log);
+  if (!ok) words.insert(words.begin() + 1, "-c"), ok = run(words, log);  // calls what is linked later: the device runtime
+  if (ok) {
+    fs::rename(made, folder / (key + ".cubin"), failed);
+    if (failed) why = fmt::format("{} cannot be written: {}", folder.string(), failed.message());
+  } else {
+    std::string line;
+    std::ifstream in(log);
+    std::getline(in, line);
+    why = fmt::format("ptxas refuses the text: {}", line);
+  }
+  for (const fs::path& p : {ptx, made, log}) fs::remove(p, ignored);
+  return ok && !failed;
+}
+
 /// The -arch to ask for: the text's own when it is architecture-specific or newer, else the GPU's.
 std::string arch_for(const std::string& target, int capability) {
   const int own = target.size() > 3 ? std::atoi(target.c_str() + 3) : 0;
@@ -119,33 +147,22 @@ std::optional<std::vector<MachineCode>> assemble(const Layout& layout, const std
   const std::string ptxas = find_ptxas();
   if (ptxas.empty()) return why = "there is no ptxas on this machine", std::nullopt;
   const std::string arch = arch_for(target, capability);
-  const std::string key = fmt::format("{:016x}{:016x}", hash_of(layout.text()), hash_of(entry + arch + ptxas));
-  const fs::path folder = cache_folder(), cubin = folder / (key + ".cubin");
+  const fs::path folder = cache_folder();
+  const std::string key = fmt::format("{:016x}{:016x}", hash_of(layout.text()), hash_of(entry + arch + version_of(ptxas)));
+  const fs::path cubin = folder / (key + ".cubin");
   std::error_code ignored;
-  if (!fs::exists(cubin, ignored)) {
-    fs::create_directories(folder, ignored);
-    const fs::path stem = folder / fmt::format("{}.{}", key, getpid()), ptx = stem.string() + ".ptx", made = stem.string() + ".out", log = stem.string() + ".log";
-    std::ofstream(ptx) << layout.text();
-    std::vector<std::string> words = {ptxas, "-arch=" + arch, "-lineinfo", "--entry", entry, "-o", made, ptx};
-    bool ok = run(words, log);
-    if (!ok) words.insert(words.begin() + 1, "-c"), ok = run(words, log);  // calls what is linked later: the device runtime
-    if (ok) fs::rename(made, cubin, ignored);
-    else why = fmt::format("ptxas refuses the text: {}", [&] {
-      std::ifstream in(log);
-      std::string line;
-      std::getline(in, line);
-      return line;
-    }());
-    for (const fs::path& p : {ptx, made, log}) fs::remove(p, ignored);
-    if (!ok) return std::nullopt;
+  for (const bool kept : {fs::exists(cubin, ignored), false}) {
+    if (!kept && !make_cubin({ptxas, "-arch=" + arch, "-lineinfo", "--entry", entry}, layout.text(), folder, key, why)) return std::nullopt;
+    try {
+      const std::vector<std::byte> bytes = read_file(cubin);
+      return read_cubin(bytes);
+    } catch (const base::Error& e) {
+      why = e.what();
+      fs::remove(cubin, ignored);  // what was kept may be damaged; what was just made is not tried again
+      if (!kept) break;
+    }
   }
-  try {
-    const std::vector<std::byte> bytes = read_file(cubin);
-    return read_cubin(bytes);
-  } catch (const base::Error& e) {
-    why = e.what();
-    return std::nullopt;
-  }
+  return std::nullopt;
 }
 
 }  // namespace orrery::timing

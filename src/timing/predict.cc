@@ -37,10 +37,15 @@ Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t register
   return o;
 }
 
+/// Bytes that are left to L1 beside `shared`: carve-outs go by steps.
 uint32_t l1_size(const ChipFigures& f, uint64_t shared) {
+  uint32_t carved = f.shared_bytes;
   for (uint32_t kib : {0u, 8u, 16u, 32u, 64u, 100u, 132u, 164u, 196u, 228u})
-    if (shared <= uint64_t{kib} << 10) return f.l1_bytes - (kib << 10);
-  return f.l1_bytes - f.shared_bytes;
+    if (shared <= uint64_t{kib} << 10) {
+      carved = kib << 10;
+      break;
+    }
+  return f.l1_bytes - std::min(f.l1_bytes, carved);
 }
 
 }  // namespace

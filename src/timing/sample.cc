@@ -87,6 +87,8 @@ void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
 }
 
 void Predictor::make_pools() {
+  constexpr size_t kMostLines = 200'000;
+  constexpr uint64_t kSeveral = ~uint64_t{0};  // blocks
   std::map<uint32_t, std::map<uint64_t, uint64_t>> owner;
   for (const auto& [at, b] : traced_)
     for (const TracedWarp& w : b->warps)
@@ -94,20 +96,16 @@ void Predictor::make_pools() {
         if (e.n_detail == 0 || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) continue;
         const auto slope = kernel_.slopes.find(e.pc);
         if (slope != kernel_.slopes.end() && slope->second.regular) continue;
-        LinePool& pool = kernel_.pools[e.pc];
         auto& owners = owner[e.pc];
-        for (uint32_t i = 0; i < e.n_detail && pool.lines.size() < 200000; i++) {
-          const uint64_t packed = b->lines[e.detail + i];
-          const auto [found, fresh] = owners.try_emplace(packed >> 4, at);
-          pool.lines.push_back(packed);
-          pool.shared.push_back(!fresh && found->second != at);
-          pool.low = std::min(pool.low, packed >> 4), pool.high = std::max(pool.high, packed >> 4);
+        for (uint32_t i = 0; i < e.n_detail && owners.size() < kMostLines; i++) {
+          const auto [found, fresh] = owners.try_emplace(b->lines[e.detail + i] >> 4, at);
+          if (!fresh && found->second != at) found->second = kSeveral;
         }
       }
-  for (auto& [pc, pool] : kernel_.pools) {  // a line seen once is shared when another block came to it later
-    std::map<uint64_t, int> times;
-    for (size_t i = 0; i < pool.lines.size(); i++) times[pool.lines[i] >> 4] += pool.shared[i];
-    for (size_t i = 0; i < pool.lines.size(); i++) pool.shared[i] = times[pool.lines[i] >> 4] > 0;
+  for (const auto& [pc, owners] : owner) {
+    LinePool& pool = kernel_.pools[pc];
+    for (const auto& [line, block] : owners) pool.lines.push_back(line), pool.shared.push_back(block == kSeveral);
+    if (!owners.empty()) pool.low = pool.lines.front(), pool.high = pool.lines.back();
   }
 }
 

@@ -43,11 +43,16 @@ struct BlockWork {
   int64_t at[3] = {0, 0, 0};
 };
 
-/// Lines of an irregular instruction, of which ghosts draw.
+/// Lines of an irregular instruction: what ghosts draw of when the simulated SM asks L2 for one. Other SMs miss what this one
+/// misses: lines that several blocks touch are drawn as often as this SM had to ask for them, not as often as they are read.
 struct LinePool {
-  std::vector<uint64_t> lines;   // line << 4 | sectors
-  std::vector<uint8_t> shared;   // seen by more than one block
+  std::vector<uint64_t> lines;   // sorted
+  std::vector<uint8_t> shared;   // of each: touched by more than one block
   uint64_t low = ~uint64_t{0}, high = 0;
+  bool is_shared(uint64_t line) const {
+    const auto at = std::lower_bound(lines.begin(), lines.end(), line);
+    return at != lines.end() && *at == line && shared[size_t(at - lines.begin())];
+  }
 };
 
 /// Bulk copies of one instruction by one warp of a block.

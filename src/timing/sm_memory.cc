@@ -36,26 +36,16 @@ uint64_t Sm::State::moved(const BlockWork& b, uint32_t pc, uint64_t line, uint64
 template <class F>
 void Sm::State::for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f) {
   if (kernel.ghosts == 0) return;
-  const BlockWork& own = slots[w.slot].work;
   const auto found = kernel.slopes.find(pc);
-  const bool regular = found != kernel.slopes.end() && found->second.regular;
+  if (found == kernel.slopes.end() || !found->second.regular)
+    if (const auto p = kernel.pools.find(pc); p != kernel.pools.end() && !p->second.lines.empty()) return draw_for_ghosts(w, pc, packed, p->second, f);
   const uint64_t count = kernel.grid.count();
-  const LinePool* pool = nullptr;
-  if (!regular)
-    if (const auto p = kernel.pools.find(pc); p != kernel.pools.end() && !p->second.lines.empty()) pool = &p->second;
-  BlockWork other = own;
+  BlockWork other = slots[w.slot].work;
+  const uint64_t own = other.index;
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    other.index = own.index + g;
+    other.index = own + g;
     if (other.index >= count) break;
-    if (pool) {
-      random ^= random >> 12, random ^= random << 25, random ^= random >> 27;
-      const uint64_t r = random * 2685821657736338717ull;
-      const size_t pick = size_t((r >> 20) % pool->lines.size());
-      const uint64_t line = pool->shared[pick] ? pool->lines[pick] >> 4 : pool->low + (r >> 11) % (pool->high - pool->low + 1);
-      f(line, uint32_t(pool->lines[pick] & 15), number + g);
-      continue;
-    }
-    if (own.index + kernel.ghosts < kernel.grid.x && kernel.grid.count() == kernel.grid.x) {
+    if (own + kernel.ghosts < kernel.grid.x && count == kernel.grid.x) {
       other.at[0] = int64_t(other.index);
     } else {
       other.at[0] = int64_t(other.index % kernel.grid.x);
@@ -66,6 +56,21 @@ void Sm::State::for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f) 
     const uint64_t m = moved(other, pc, packed >> 4, packed & 15, second);
     f(m >> 4, uint32_t(m & 15), number + g);
     if (second) f(second >> 4, uint32_t(second & 15), number + g);
+  }
+}
+
+/// The same of an instruction whose addresses do not move evenly: each ghost asks for one of the lines that this SM has lately asked
+/// for when several blocks touch it, else for some line of the range.
+template <class F>
+void Sm::State::draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, const LinePool& pool, F f) {
+  AskedFor& list = asked[pc];
+  list.add(packed >> 4, uint32_t(packed & 15), pool.is_shared(packed >> 4));
+  const uint64_t index = slots[w.slot].work.index, count = kernel.grid.count();
+  for (uint32_t g = 1; g <= kernel.ghosts && index + g < count; g++) {
+    random ^= random >> 12, random ^= random << 25, random ^= random >> 27;
+    const uint64_t r = random * 2685821657736338717ull, drawn = list.lines[size_t((r >> 20) % list.lines.size())];
+    const uint64_t line = drawn & 16 ? drawn >> 5 : pool.low + (r >> 11) % (pool.high - pool.low + 1);
+    f(line, uint32_t(drawn & 15), number + g);
   }
 }
 

@@ -76,6 +76,18 @@ struct Slot {
   std::unordered_map<uint32_t, Mbarrier> mbarriers;
 };
 
+/// The latest lines that an irregular instruction had to ask L2 for.
+struct AskedFor {
+  static constexpr size_t kKept = 4096;
+  std::vector<uint64_t> lines;   // line << 5 | touched by several blocks << 4 | sectors
+  size_t next = 0;
+  void add(uint64_t line, uint32_t mask, bool shared) {
+    const uint64_t packed = line << 5 | uint64_t{shared} << 4 | mask;
+    if (lines.size() < kKept) lines.push_back(packed);
+    else lines[next++ % kKept] = packed;
+  }
+};
+
 /// The L1 of an SM: lines of four sectors, least recently used.
 class L1 {
  public:
@@ -143,6 +155,7 @@ struct Sm::State {
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
   uint64_t random = 0x2545F4914F6CDD1Dull;
+  std::unordered_map<uint32_t, AskedFor> asked;   // by PTX instruction
   Record* record = nullptr;
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
@@ -171,6 +184,8 @@ struct Sm::State {
   uint64_t moved(const BlockWork& b, uint32_t pc, uint64_t line, uint64_t mask, uint64_t& second) const;
   template <class F>
   void for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f);
+  template <class F>
+  void draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, const LinePool& pool, F f);
 };
 
 }  // namespace orrery::timing
