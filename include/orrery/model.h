@@ -1,6 +1,7 @@
 /* C interface to the model scale: step times and memory of a language model under a plan, for schedulers and
    simulators. Functions return 0 on success; otherwise orrery_model_error() says why (per thread). A handle may be used
-   by one thread at a time. Amounts are per data-parallel rank. */
+   by one thread at a time. Amounts are per data-parallel rank. What a step costs is given for one tensor-parallel rank of
+   every pipeline stage, together: times tp it is that of a data-parallel rank. */
 #ifndef ORRERY_MODEL_H
 #define ORRERY_MODEL_H
 
@@ -29,7 +30,7 @@ typedef struct {
 } orrery_model_step;
 
 typedef struct {
-  double seconds, joules;         /* of the step; joules of one rank */
+  double seconds, joules;         /* of the step, through all stages; idle power of all stages included */
   double operations, bytes, link_bytes;
 } orrery_model_cost;
 

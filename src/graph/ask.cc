@@ -36,6 +36,17 @@ class Arguments {
     if (v == 0) base::fail("'{}' must be positive; usage: ask {}", text(i), usage_);
     return v;
   }
+  // A count; of ranks and the like, which are at least 1.
+  int whole(std::size_t i) const {
+    double v = number(i);
+    if (v > 1e9 || v != std::floor(v)) base::fail("'{}' must be a whole number; usage: ask {}", text(i), usage_);
+    return static_cast<int>(v);
+  }
+  int count(std::size_t i) const {
+    if (whole(i) < 1) base::fail("'{}' must be at least 1; usage: ask {}", text(i), usage_);
+    return whole(i);
+  }
+  int count_or(std::size_t i, int absent) const { return has(i) ? count(i) : absent; }
   double share_or(std::size_t i, double absent) const {
     double v = number_or(i, absent);
     if (v > 1) base::fail("'{}' must be a share from 0 to 1; usage: ask {}", text(i), usage_);
@@ -66,7 +77,7 @@ std::vector<Answer> params(const Arguments& a) {
 std::vector<Answer> kv_per_token(const Arguments& a) {
   Graph g = graph_of(a);
   Plan plan;
-  plan.tp = static_cast<int>(a.number_or(1, 1));
+  plan.tp = a.count_or(1, 1);
   Program p = compile(g, plan);
   std::vector<Answer> out{{"KV bytes per token", p.state_bytes.coefficient[kKeys], "B (one rank)"}};
   if (p.state_bytes.coefficient[kKeysWindow] > 0)
@@ -77,21 +88,21 @@ std::vector<Answer> kv_per_token(const Arguments& a) {
 std::vector<Answer> kv_bytes(const Arguments& a) {
   Graph g = graph_of(a);
   Plan plan;
-  plan.tp = static_cast<int>(a.number_or(2, 1));
+  plan.tp = a.count_or(2, 1);
   Program p = compile(g, plan);
   double bytes = state_bytes(g, p, 1, a.number(1));
-  return {{"KV of one sequence", bytes, "B"}, {"KV of one sequence", bytes / 1073741824.0, "GiB"}};
+  return {{"KV of one sequence", bytes, "B"}, {"KV of one sequence", bytes / kGiB, "GiB"}};
 }
 
 std::vector<Answer> weight_bytes(const Arguments& a) {
   Graph g = graph_of(a);
   Plan plan;
-  plan.tp = static_cast<int>(a.number_or(2, 1));
+  plan.tp = a.count_or(2, 1);
   if (a.has(1)) apply_verb("requant weight " + a.text(1), g, plan);
   Program p = compile(g, plan);
   return {{"weights", p.weight_bytes, "B (one rank)"},
           {"of which not in linear layers", p.embedding_bytes, "B"},
-          {"weights", p.weight_bytes / 1073741824.0, "GiB"}};
+          {"weights", p.weight_bytes / kGiB, "GiB"}};
 }
 
 std::vector<Answer> training_flops(const Arguments& a) {
@@ -102,28 +113,30 @@ std::vector<Answer> training_flops(const Arguments& a) {
 }
 
 std::vector<Answer> zero(const Arguments& a) {
-  StateBytes s = zero_states(static_cast<int>(a.number(1)), a.number(2));
+  StateBytes s = zero_states(a.whole(1), a.count(2));
   return {{"weights, gradients, optimizer", a.number(0) * s.total(), "B per GPU"},
           {"per parameter", s.total(), "B"}};
 }
 
 std::vector<Answer> megatron_bytes(const Arguments& a) {
-  return {{"bytes per parameter", megatron_bytes_per_parameter(a.text(0), a.number_or(1, 1)), "B"}};
+  return {{"bytes per parameter", megatron_bytes_per_parameter(a.text(0), a.count_or(1, 1)), "B"}};
 }
 
 std::vector<Answer> megatron(const Arguments& a) {
-  auto i = [&](std::size_t k) { return static_cast<int>(a.number(k)); };
+  auto i = [&](std::size_t k) { return a.count(k); };
   TransformerSpec s = megatron_gpt("gpt", i(0), i(1), i(2), i(3), i(4));
   Graph g = build_transformer(s, {true, true, true, i(3)});
   Plan plan;
-  plan.tp = static_cast<int>(a.number_or(5, 1));
-  plan.pp = static_cast<int>(a.number_or(6, 1));
-  plan.virtual_stages = static_cast<int>(a.number_or(7, 1));
-  double micro = a.number_or(8, 1), gib = 1073741824.0;
+  plan.tp = a.count_or(5, 1);
+  plan.pp = a.count_or(6, 1);
+  plan.virtual_stages = a.count_or(7, 1);
+  if (plan.virtual_stages > 1) plan.schedule = PipelineSchedule::kInterleaved;
+  double micro = a.count_or(8, 1), gib = kGiB;
   ParameterCount c = count_parameters(g);
   std::vector<Answer> out{
       {"parameters", c.total, ""},
       {"weights and optimizer at 18 bytes", c.linear * 18 / (plan.tp * plan.pp) / gib, "GiB per GPU"}};
+  check_plan(g, plan);
   double none = activation_bytes(g, plan, i(3), micro);
   auto add = [&](const char* name, RecomputePolicy policy, bool sp) {
     plan.recompute = policy;
@@ -173,9 +186,9 @@ std::vector<Answer> peak_share(const Arguments& a) {
 std::vector<Answer> tokens(const Arguments& a) {
   DiffusionSpec spec = load_denoiser(a.text(0));
   RenderShape shape;
-  shape.width = static_cast<int>(a.number(1));
-  shape.height = static_cast<int>(a.number(2));
-  shape.frames = static_cast<int>(a.number_or(3, 1));
+  shape.width = a.count(1);
+  shape.height = a.count(2);
+  shape.frames = a.count_or(3, 1);
   double n = latent_tokens(spec, shape);
   double patch = spec.patch;
   double pixels = spec.space_stride * patch * spec.space_stride * patch * spec.time_stride;
@@ -187,9 +200,9 @@ std::vector<Answer> tokens(const Arguments& a) {
 std::vector<Answer> forward_flops(const Arguments& a) {
   DiffusionSpec spec = load_denoiser(a.text(0));
   RenderShape shape;
-  shape.width = static_cast<int>(a.number(1));
-  shape.height = static_cast<int>(a.number(2));
-  shape.frames = static_cast<int>(a.number_or(3, 1));
+  shape.width = a.count(1);
+  shape.height = a.count(2);
+  shape.frames = a.count_or(3, 1);
   DenoiserFlops f = denoiser_flops(spec, shape);
   return {{"linear", f.linear, "FLOP"}, {"attention", f.attention, "FLOP"}};
 }

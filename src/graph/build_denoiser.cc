@@ -98,7 +98,10 @@ class DenoiserBuilder {
     return y;
   }
   TensorId project(const char* name, TensorId x, AxisId rows) {
-    return dense(name, x, {h_}, {size("heads", s_.heads), size("head_dim", s_.head_dim)}, rows);
+    AxisId heads = size("heads", s_.heads), dim = size("head_dim", s_.head_dim);
+    TensorId y = b_.linear(kPart, name, x, {h_}, {heads, dim}, s_.qkv_bias, kNoAxis, rows);
+    b_.last().saved = {x};
+    return y;
   }
   TensorId merge(const char* name, TensorId y, AxisId rows) {
     return dense(name, y, {size("heads", s_.heads), size("head_dim", s_.head_dim)}, {h_}, rows);

@@ -45,6 +45,10 @@ class TransformerBuilder {
     if (s_.heads > 0 && s_.kv_heads > 0 && s_.heads % s_.kv_heads)
       base::fail("{}: {} query heads are no multiple of {} key-value heads", s_.name, s_.heads, s_.kv_heads);
     if (s_.window_layers > s_.layers) base::fail("{}: more window layers than layers", s_.name);
+    if (s_.window_layers > 0 && s_.window <= 0)
+      base::fail("{}: {} windowed layers, but no width of the window (sliding_window)", s_.name, s_.window_layers);
+    if (s_.moe() && (s_.experts_per_token < 1 || s_.experts_per_token > s_.experts))
+      base::fail("{}: {} experts per token of {} experts", s_.name, s_.experts_per_token, s_.experts);
   }
 
   void norm_weights(std::string_view name, AxisId axis) {
@@ -371,6 +375,11 @@ class TransformerBuilder {
     if (s_.final_norm) x = norm(Part::kHead, "final.norm", x, kOutputs);
     if (s_.pooler)
       b_.linear(Part::kHead, "pooler", x, {hidden_}, {b_.axis("pooled", s_.hidden)}, true, kNoAxis, kOutputs);
+    if (s_.word_head) {
+      x = b_.linear(Part::kHead, "transform", x, {hidden_}, {b_.axis("transformed", s_.hidden)}, true, kNoAxis, kOutputs);
+      x = b_.map(Part::kHead, "transform.gelu", {x}, {kOutputs, hidden_}, 8);
+      x = norm(Part::kHead, "transform.norm", x, kOutputs);
+    }
     if (s_.kind == "vit") {
       b_.linear(Part::kHead, "classifier", x, {hidden_}, {b_.axis("classes", s_.classes)}, true, kNoAxis,
                 kOutputs);

@@ -72,6 +72,8 @@ int orrery_model_predict(orrery_model* model, const orrery_model_step* step, orr
     s.prefill_context = step->prefill_context;
     for (double v : {s.decode_seqs, s.decode_context, s.prefill_seqs, s.prefill_tokens, s.prefill_context})
       if (!(v >= 0 && v < 1e12)) orrery::base::fail("amounts of a step must be finite and not negative");
+    if ((s.prefill_tokens > 0) != (s.prefill_seqs > 0))
+      orrery::base::fail("tokens to prefill belong to sequences: give both, or neither");
     StepTime t = model->predictor->step(s);
     *cost = {t.seconds, t.joules, t.ops, t.bytes, t.link_bytes};
   });

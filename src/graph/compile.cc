@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
+#include "graph/layout.h"
 
 namespace orrery::graph {
 
@@ -14,39 +16,47 @@ namespace {
 
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Plan& plan)
-      : g_(graph), p_(plan), local_(graph.axes.size()), split_(graph.axes.size(), 1) {
-    for (std::size_t i = 0; i < graph.axes.size(); ++i) local_[i] = graph.axes[i].extent;
-    for (const char* axis : {"heads", "ssm.heads", "ssm.inner"}) divide(axis, plan.attention_ranks());
-    for (const char* axis : {"ffn", "dense_ffn", "shared_ffn"}) divide(axis, plan.dense_ranks());
-    divide("vocab", plan.tp);
-    for (const char* axis : {"kv_heads", "ssm.groups"}) divide_or_copy(axis);
-    divide("experts", plan.ep);
-    divide("expert_ffn", expert_tensor_ranks(plan));
-  }
+  Compiler(const Graph& graph, const Plan& plan) : g_(graph), p_(plan), at_(graph, plan) {}
 
   Program run() {
     Program program;
     program.graph = &g_;
     program.plan = p_;
     for (std::uint32_t b = 0; b < g_.blocks.size(); ++b) block(b, program);
+    if (p_.pp > 1) keep_fullest_stage(program);
     if (p_.joins_reduce_norm) join_norms(program);
     return program;
   }
 
  private:
-  void divide(const char* name, int parts) {
-    AxisId id = g_.find_axis(name);
-    if (id == kNoAxis || parts <= 1) return;
-    local_[id] = g_.axes[id].extent / parts;
-    split_[id] = parts;
-  }
-  // Fewer key-value heads (or groups of a state-space mixer) than ranks: each rank holds one.
-  void divide_or_copy(const char* name) {
-    AxisId id = g_.find_axis(name);
-    if (id == kNoAxis) return;
-    local_[id] = std::max(1.0, g_.axes[id].extent / p_.attention_ranks());
-    split_[id] = p_.attention_ranks();
+  // Embedding and head are on the first and the last stage; a head that is the embedding is held by both.
+  void keep_fullest_stage(Program& program) const {
+    std::set<TensorId> ends[2];  // weights outside the layers: of the first stage, of the last
+    bool layers_seen = false;
+    for (const Block& b : g_.blocks) {
+      layers_seen |= b.layer;
+      if (b.layer) continue;
+      std::set<TensorId>& end = ends[layers_seen];
+      for (std::uint32_t t = b.first_tensor; t < b.first_tensor + b.tensor_count; ++t)
+        end.insert(static_cast<TensorId>(t));
+      for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i)
+        end.insert(g_.ops[i].in.begin(), g_.ops[i].in.end());
+    }
+    auto sum = [&](const std::set<TensorId>& end) {
+      double bytes = 0;
+      for (const auto& [tensor, n] : program.weights)
+        if (end.contains(tensor)) bytes += n;
+      return bytes;
+    };
+    int fuller = sum(ends[1]) > sum(ends[0]);
+    std::erase_if(program.weights, [&](const auto& w) {
+      return ends[1 - fuller].contains(w.first) && !ends[fuller].contains(w.first);
+    });
+    program.weight_bytes = program.embedding_bytes = 0;
+    for (const auto& [tensor, n] : program.weights) {
+      program.weight_bytes += n;
+      if (!g_.tensors[tensor].linear) program.embedding_bytes += n;
+    }
   }
 
   // Marks the norms whose input an all-reduce has just summed; a layer's first norm follows the last layer's
@@ -67,24 +77,11 @@ class Compiler {
     }
   }
 
-  double stage_share(const Block& block) const { return block.layer ? 1.0 / p_.pp : 1.0; }
-
-  // Elements per unit of the free axis on this rank; sets `free`.
-  double elements(const Tensor& t, AxisId& free) const {
-    double product = t.copies;
-    free = kNoAxis;
-    for (AxisId axis : t.axes) {
-      if (axis < kFreeAxes)
-        free = axis;
-      else
-        product *= t.replicated ? g_.axes[axis].extent : local_[axis];
-    }
-    return product;
-  }
+  double elements(const Tensor& t, AxisId& free) const { return at_.elements(t, free); }
 
   void block(std::uint32_t index, Program& program) {
     const Block& b = g_.blocks[index];
-    double count = b.repeat * stage_share(b);
+    double count = at_.repeat(b);
     for (std::uint32_t t = b.first_tensor; t < b.first_tensor + b.tensor_count; ++t) {
       const Tensor& tensor = g_.tensors[t];
       AxisId free;
@@ -95,14 +92,17 @@ class Compiler {
         if (!tensor.linear) program.embedding_bytes += n;
       } else if (tensor.cls == TensorClass::kState) {
         Linear form;
-        form.add(n * p_.kv_share, free);
-        program.state_bytes.add(n * p_.kv_share, free);
+        form.add(n * share(tensor), free);
+        program.state_bytes.add(n * share(tensor), free);
         program.states.push_back({static_cast<TensorId>(t), form});
       }
     }
     for (std::uint32_t i = b.first_op; i < b.first_op + b.op_count; ++i) op(i, index, program);
     lives(b, program);
   }
+
+  // Layers that share their keys and values keep them once; other state is each layer's own.
+  double share(const Tensor& state) const { return is_cache(state) ? p_.kv_share : 1; }
 
   // Activations of a block that live at the same time, as a form for each operator.
   void lives(const Block& b, Program& program) const {
@@ -138,7 +138,8 @@ class Compiler {
     out.block = block_index;
     out.kind = op.kind;
     out.part = op.part;
-    out.repeat = b.repeat * b.share * stage_share(b);
+    out.repeat = at_.repeat(b) * b.share;
+    out.stages = at_.stages(b);
     out.phase = b.phase;
     out.seconds = op.seconds, out.joules = op.joules;
     out.fused = op.fused || inside_experts(op);
@@ -163,7 +164,7 @@ class Compiler {
   void sequence_exchange(const Op& op, const ProgramOp& of, Program& program, bool after) const {
     if (p_.cp <= 1 || (after && !p_.ulysses)) return;
     ProgramOp c = collect(of, p_.ulysses ? Collective::kAllToAll : Collective::kAllGather, p_.cp);
-    c.span = p_.tp * p_.cp;
+    c.span = context_group(p_).span;
     AxisId rows = g_.tensors[op.in.front()].axes.front();
     if (g_.tensors[op.in.back()].axes.front() != rows) return;
     std::vector<TensorId> sent = after ? op.out : op.in;
@@ -177,7 +178,8 @@ class Compiler {
   }
   static ProgramOp collect(const ProgramOp& of, Collective kind, int group) {
     ProgramOp c;
-    c.op = of.op, c.block = of.block, c.part = of.part, c.repeat = of.repeat, c.phase = of.phase;
+    c.op = of.op, c.block = of.block, c.part = of.part, c.phase = of.phase;
+    c.repeat = of.repeat, c.stages = of.stages;
     c.kind = OpKind::kCollect;
     c.collective = kind, c.group = c.span = group;
     return c;
@@ -194,7 +196,7 @@ class Compiler {
           out.weight_bytes += n;  // a gather reads only the rows it returns, counted with its output
         out.format = t.dtype.format;
       } else if (t.cls == TensorClass::kState) {
-        out.state_read.add(n * p_.kv_share, free);
+        out.state_read.add(n * share(t), free), out.cache |= is_cache(t);
       } else if (!op.fused) {
         out.act.add(n, free);
       }
@@ -204,7 +206,7 @@ class Compiler {
       AxisId free;
       double n = elements(t, free) * t.dtype.bytes();
       if (t.cls == TensorClass::kState)
-        out.state_write.add(n * p_.kv_share, free);
+        out.state_write.add(n * share(t), free), out.cache |= is_cache(t);
       else if (!op.fused)
         out.act.add(gather ? 2 * n : n, free);
     }
@@ -219,8 +221,8 @@ class Compiler {
         (op.part != Part::kExpert || f == Format::kNvfp4))
       return;
     ProgramOp q;
-    q.op = product.op, q.block = product.block, q.part = product.part, q.repeat = product.repeat;
-    q.phase = product.phase;
+    q.op = product.op, q.block = product.block, q.part = product.part, q.phase = product.phase;
+    q.repeat = product.repeat, q.stages = product.stages;
     q.kind = OpKind::kMap;
     q.narrows = f;
     const Tensor& x = g_.tensors[op.in.front()];
@@ -268,28 +270,28 @@ class Compiler {
       if (w.cls != TensorClass::kWeight) continue;
       double n = w.copies;
       for (AxisId axis : w.axes)
-        if (axis != op.grouped) n *= w.replicated ? g_.axes[axis].extent : local_[axis];
+        if (axis != op.grouped) n *= w.replicated ? g_.axes[axis].extent : at_.local(axis);
       per_row += n;
     }
     double points = 1;
     for (AxisId axis : g_.tensors[op.in.front()].axes)
-      if (axis >= kFreeAxes && !g_.axes[axis].points) inner *= local_[axis];
+      if (axis >= kFreeAxes && !g_.axes[axis].points) inner *= at_.local(axis);
     for (AxisId axis : y.axes)
-      if (axis >= kFreeAxes && g_.axes[axis].points) points *= local_[axis];
+      if (axis >= kFreeAxes && g_.axes[axis].points) points *= at_.local(axis);
     out.rows_each = points;
     out.ops.add(2 * per_row * points, out.rows);
     out.ops_absorbed = out.ops;
     out.k_width = inner;
     out.n_width = per_row / inner;
     if (op.grouped != kNoAxis) {
-      out.grouped_extent = local_[op.grouped];
+      out.grouped_extent = at_.local(op.grouped);
       out.grouped_total = g_.axes[op.grouped].extent;
-      out.grouped_ranks = split_[op.grouped];
+      out.grouped_ranks = at_.split(op.grouped);
     }
   }
 
   void attend(const Op& op, ProgramOp& out) {
-    double heads = local_[op.head_axis];
+    double heads = at_.local(op.head_axis);
     out.head_dim = (op.head_qk + op.head_v) / 2;
     if (op.score_bytes > 0) out.act.add(heads * op.score_bytes, kScores);
     out.ops.add(2 * heads * (op.head_qk + op.head_v), op.pairs);
@@ -315,16 +317,19 @@ class Compiler {
     const Tensor& x = g_.tensors[op.in.front()];
     const Tensor& y = g_.tensors[op.out.front()];
     for (AxisId axis : x.axes)
-      if (axis >= kFreeAxes && split_[axis] > 1 &&
+      if (axis >= kFreeAxes && at_.split(axis) > 1 &&
           std::find(y.axes.begin(), y.axes.end(), axis) == y.axes.end())
-        group = std::max(group, split_[axis]);
+        group = std::max(group, at_.split(axis));
     if (op.kind == OpKind::kGather)
       for (TensorId t : op.in)
         for (AxisId axis : g_.tensors[t].axes)
-          if (axis >= kFreeAxes) group = std::max(group, split_[axis]);
-    // Partial sums of experts are summed by the combine when the experts themselves are divided.
-    return op.grouped != kNoAxis && p_.ep > 1 ? 1 : group;
+          if (axis >= kFreeAxes) group = std::max(group, at_.split(axis));
+    // Where the ranks of a tensor-parallel group divide the experts, the combine sums their parts, too.
+    return op.grouped != kNoAxis && p_.ep > 1 && !exchanges_rows() ? 1 : group;
   }
+
+  // Experts that are divided over ranks with tokens of their own: rows travel to them and back.
+  bool exchanges_rows() const { return p_.ep > 1 && p_.dp * p_.cp > 1; }
 
   // Whether an operator that adds takes this one's output: the sum over ranks can wait until after it.
   bool added_later(const Op& op) const {
@@ -343,7 +348,7 @@ class Compiler {
     if (op.kind == OpKind::kContract || op.kind == OpKind::kGather) {
       group = divided(op);
     } else if (op.kind == OpKind::kMove && p_.ep > 1) {
-      if (p_.dp * p_.cp > 1)
+      if (exchanges_rows())
         kind = Collective::kAllToAll, group = p_.ep;
       else if (op.adds)
         group = p_.tp;
@@ -352,7 +357,8 @@ class Compiler {
       for (TensorId t : op.in)
         if (auto it = partial_.find(t); it != partial_.end()) group = std::max(group, it->second);
     if (kind == Collective::kNone && group > 1) {
-      if (added_later(op)) {
+      // Rows of experts go back to their own ranks summed.
+      if (added_later(op) && !(op.grouped != kNoAxis && exchanges_rows())) {
         partial_[op.out.front()] = group;
         return;
       }
@@ -361,11 +367,11 @@ class Compiler {
     // Logits divided over the vocabulary are gathered before sampling.
     if (kind == Collective::kNone && op.part == Part::kHead && op.kind == OpKind::kContract) {
       for (AxisId axis : g_.tensors[op.out.front()].axes)
-        if (axis >= kFreeAxes && split_[axis] > 1) kind = Collective::kAllGather, group = split_[axis];
+        if (axis >= kFreeAxes && at_.split(axis) > 1) kind = Collective::kAllGather, group = at_.split(axis);
     }
     if (kind == Collective::kNone || group <= 1) return;
     ProgramOp c = collect(of, kind, group);
-    if (kind == Collective::kAllToAll) c.span = group * expert_tensor_ranks(p_);
+    if (kind == Collective::kAllToAll) c.span = expert_group(p_).span;
     // The routed rows travel once, whether they are counted at the sender or at the receiver.
     TensorId payload = op.adds && kind == Collective::kAllToAll ? op.in.front() : op.out.front();
     AxisId free;
@@ -376,8 +382,7 @@ class Compiler {
 
   const Graph& g_;
   const Plan& p_;
-  std::vector<double> local_;
-  std::vector<int> split_;
+  Layout at_;
   std::map<TensorId, int> partial_;  // outputs that still are partial sums, and over how many ranks
 };
 

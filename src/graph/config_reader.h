@@ -22,6 +22,18 @@ class ConfigReader {
       base::fail("{}: {} must be a whole number, not {}", origin_, key, value.dump());
     return value.get<int>();
   }
+  // A whole number of at least 1.
+  int positive(const char* key) {
+    int n = integer(key);
+    if (n < 1) base::fail("{}: {} must be at least 1", origin_, key);
+    return n;
+  }
+  // a x b, refused where no model can be so large.
+  int product(const char* what, int a, int b) const {
+    long long n = static_cast<long long>(a) * b;
+    if (n > 2000000000) base::fail("{}: {} of {} x {} is more than any model has", origin_, what, a, b);
+    return static_cast<int>(n);
+  }
   int integer_or(const char* key, int absent) {
     return has(key) ? integer(key) : (known_.insert(key), absent);
   }

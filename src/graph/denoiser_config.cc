@@ -13,11 +13,11 @@ namespace {
 void heads(ConfigReader& r, DiffusionSpec& s) {
   s.heads = r.integer("num_attention_heads");
   s.head_dim = r.integer("attention_head_dim");
-  s.hidden = s.heads * s.head_dim;
+  s.hidden = r.product("num_attention_heads", s.heads, s.head_dim);
   s.layers = r.integer("num_layers");
   s.in_channels = r.integer("in_channels");
   r.ignore({"out_channels", "sample_size", "dropout", "norm_eps", "norm_elementwise_affine", "activation_fn",
-            "norm_type", "attention_bias", "upcast_attention", "_diffusers_version", "_class_name",
+            "norm_type", "upcast_attention", "_diffusers_version", "_class_name",
             "norm_num_groups", "num_embeds_ada_norm"});
 }
 
@@ -28,7 +28,7 @@ void flux(ConfigReader& r, DiffusionSpec& s) {
   s.vec_dim = r.integer("pooled_projection_dim");
   s.guidance_embed = r.flag_or("guidance_embeds", false);
   s.patch = r.integer_or("patch_size", 1);
-  s.ffn = 4 * s.hidden;
+  s.ffn = r.product("the width", 4, s.hidden);
   s.text_tokens = 512, s.space_stride = 16, s.cfg_passes = 1, s.steps = 28;
   r.ignore({"axes_dims_rope"});
 }
@@ -38,7 +38,7 @@ void sd3(ConfigReader& r, DiffusionSpec& s) {
   s.text_dim = r.integer("joint_attention_dim");
   s.vec_dim = r.integer("pooled_projection_dim");
   s.patch = r.integer("patch_size");
-  s.ffn = 4 * s.hidden;
+  s.ffn = r.product("the width", 4, s.hidden);
   s.text_tokens = 333, s.space_stride = 8, s.cfg_passes = 2, s.steps = 28;
   r.only("dual_attention_layers", Json::array(), "a second attention in some layers");
   r.ignore({"caption_projection_dim", "pos_embed_max_size", "qk_norm"});
@@ -84,10 +84,11 @@ void wan_original(ConfigReader& r, DiffusionSpec& s) {
 }
 
 void ltx(ConfigReader& r, DiffusionSpec& s) {
+  s.qkv_bias = r.flag_or("attention_bias", true);
   heads(r, s);
   s.patch = r.integer_or("patch_size", 1);
   s.text_dim = r.integer("caption_channels");
-  s.ffn = 4 * s.hidden;
+  s.ffn = r.product("the width", 4, s.hidden);
   r.only("cross_attention_dim", s.hidden, "cross-attention of another width");
   r.only("patch_size_t", 1, "patches in time");
   r.ignore({"qk_norm", "attention_out_bias"});
@@ -95,10 +96,11 @@ void ltx(ConfigReader& r, DiffusionSpec& s) {
 }
 
 void pixart(ConfigReader& r, DiffusionSpec& s) {
+  s.qkv_bias = r.flag_or("attention_bias", true);
   heads(r, s);
   s.patch = r.integer("patch_size");
   s.text_dim = r.integer("caption_channels");
-  s.ffn = 4 * s.hidden;
+  s.ffn = r.product("the width", 4, s.hidden);
   s.text_tokens = 120, s.space_stride = 8, s.cfg_passes = 2, s.steps = 20;
   r.only("cross_attention_dim", s.hidden, "cross-attention of another width");
   r.ignore({"interpolation_scale", "use_additional_conditions", "double_self_attention", "num_vector_embeds",
@@ -106,6 +108,7 @@ void pixart(ConfigReader& r, DiffusionSpec& s) {
 }
 
 void sana(ConfigReader& r, DiffusionSpec& s) {
+  s.qkv_bias = r.flag_or("attention_bias", false);
   heads(r, s);
   s.patch = r.integer("patch_size");
   s.text_dim = r.integer("caption_channels");
@@ -118,10 +121,11 @@ void sana(ConfigReader& r, DiffusionSpec& s) {
 }
 
 void dit(ConfigReader& r, DiffusionSpec& s) {
+  s.qkv_bias = r.flag_or("attention_bias", true);
   s.classes = r.integer("num_embeds_ada_norm");
   heads(r, s);
   s.patch = r.integer("patch_size");
-  s.ffn = 4 * s.hidden;
+  s.ffn = r.product("the width", 4, s.hidden);
   s.space_stride = 8, s.cfg_passes = 2, s.steps = 250;
 }
 
@@ -158,6 +162,13 @@ DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string
     spec.source = origin;
     c.read(reader, spec);
     reader.finish();
+    for (auto [what, value] : {std::pair{"layers", spec.layers},
+                               {"heads", spec.heads},
+                               {"head dimension", spec.head_dim},
+                               {"channels", spec.in_channels},
+                               {"patch", spec.patch},
+                               {"feed-forward width", spec.ffn}})
+      if (value < 1 || value > 1000000) base::fail("{}: {} {} cannot be", origin, what, value);
     return spec;
   }
   base::fail("{}: unknown denoiser class '{}'; known: {}", origin, name, names);

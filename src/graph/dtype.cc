@@ -28,7 +28,7 @@ constexpr Row kRows[] = {
 double number(std::string_view text, std::string_view whole) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0)
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0 && value < 1e9))
     base::fail("bad number '{}' in dtype '{}'", text, whole);
   return value;
 }
@@ -49,8 +49,9 @@ DType parse_dtype(std::string_view text) {
   if (name == "vq") {
     auto times = extra.find('x');
     if (times == std::string_view::npos) unknown(text);
-    return {Format::kVq,
-            std::log2(number(extra.substr(0, times), text)) / number(extra.substr(times + 1), text)};
+    double entries = number(extra.substr(0, times), text), values = number(extra.substr(times + 1), text);
+    if (entries < 2 || values < 1) base::fail("dtype '{}': a codebook has at least 2 entries of at least 1 value", text);
+    return {Format::kVq, std::log2(entries) / values};
   }
   for (const Row& row : kRows) {
     if (row.name != name) continue;

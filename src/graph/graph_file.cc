@@ -13,6 +13,7 @@
 #include <toml++/toml.h>
 
 #include "base/error.h"
+#include "graph/stored_format.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -32,6 +33,10 @@ class GraphFileReader {
     for (auto&& item : *blocks) block(table(item, "a block"));
     b_.graph().window = number(root_, "window", 0);
     b_.graph().experts_per_token = number(root_, "experts_per_token", 0);
+    AxisId experts = b_.graph().find_axis("experts");
+    if (b_.graph().experts_per_token > (experts == kNoAxis ? 0 : b_.graph().axes[experts].extent))
+      fail(root_, "experts_per_token is more than the axis 'experts' has");
+    if (b_.graph().window <= 0 && windowed_) fail(root_, "an operator or tensor has a window, but 'window' is not given");
     return b_.finish();
   }
 
@@ -103,6 +108,11 @@ class GraphFileReader {
     if (id == kNoAxis) fail(at, "no axis '" + name + "'");
     return id;
   }
+  AxisId structural(const toml::table& t, const char* key) {
+    AxisId id = axis(t, text(t, key));
+    if (id < kFreeAxes) fail(t, std::string("'") + key + "' must be an axis with an extent");
+    return id;
+  }
   TensorId tensor(const toml::node& at, const std::string& name) const {
     auto it = tensors_.find(name);
     if (it == tensors_.end()) fail(at, "no tensor '" + name + "' before this");
@@ -130,7 +140,7 @@ class GraphFileReader {
     std::vector<AxisId> axes;
     for (const std::string& a : list(t, "axes")) axes.push_back(axis(t, a));
     int free = 0;
-    for (AxisId a : axes) free += a < kFreeAxes;
+    for (AxisId a : axes) free += a < kFreeAxes, windowed_ |= a == kKeysWindow;
     if (free > 1) fail(t, "a tensor has at most one free axis");
     TensorClass cls = class_of(t, word(t, "class", "activation"));
     std::string name = text(t, "name");
@@ -162,12 +172,20 @@ class GraphFileReader {
     Op& o = b_.op(kind_of(t, text(t, "kind")), Part::kDense, text(t, "name"), std::move(in), std::move(out));
     o.ops_per_element = number(t, "ops_per_element", 0);
     o.fused = flag(t, "fused", false);
-    if (t.contains("grouped")) o.grouped = axis(t, text(t, "grouped"));
-    if (o.kind == OpKind::kContract && b_.graph().tensors[o.out.front()].axes.empty())
-      fail(t, "a contract's result needs axes");
+    if (t.contains("grouped")) o.grouped = structural(t, "grouped");
+    auto first_axis = [&](TensorId id) {
+      const std::vector<AxisId>& axes = b_.graph().tensors[id].axes;
+      return axes.empty() ? kNoAxis : axes.front();
+    };
+    if (o.kind == OpKind::kContract && first_axis(o.out.front()) >= kFreeAxes)
+      fail(t, "the first axis of a contract's result must be a free one: it counts the rows");
     if (o.kind == OpKind::kAttend) {
+      for (TensorId id : o.in)
+        if (first_axis(id) >= kFreeAxes) fail(t, "the first axis of what attend takes must be a free one");
       o.pairs = axis(t, text(t, "pairs"));
-      o.head_axis = axis(t, text(t, "head_axis"));
+      if (o.pairs >= kFreeAxes) fail(t, "'pairs' must be a free axis: pairs, pairs.window or scores");
+      windowed_ |= o.pairs == kPairsWindow;
+      o.head_axis = structural(t, "head_axis");
       o.head_qk = number(t, "head_qk", 0);
       o.head_v = number(t, "head_v", 0);
       if (o.head_qk <= 0 || o.head_v <= 0) fail(t, "attend needs head_qk and head_v");
@@ -206,6 +224,7 @@ class GraphFileReader {
   std::string path_;
   GraphBuilder b_;
   std::map<std::string, TensorId> tensors_;
+  bool windowed_ = false;
 };
 
 }  // namespace
@@ -225,7 +244,7 @@ Graph load_graph(const std::string& model, const BuildOptions& options) {
   Graph graph = build_transformer(spec, options);
   Plan stored;
   if (!spec.stored_weights.empty() && !options.training)
-    apply_verb("requant weight " + spec.stored_weights, graph, stored);
+    apply_verb("requant weight " + spec.stored_weights, graph, stored), keep_wide(graph, spec.stored_kept);
   if (!spec.stored_weights.empty() && options.training)
     graph.notes.push_back("trained in 16 bits, not in the format of the checkpoint");
   if (!spec.stored_kv.empty() && !options.training) apply_verb("requant kv " + spec.stored_kv, graph, stored);

@@ -14,14 +14,21 @@
 
 namespace orrery::graph {
 
-void read_common_fields(ConfigReader& r, TransformerSpec& s) {
+void read_shape(ConfigReader& r, TransformerSpec& s, const ShapeNames& names) {
   s.kind = "dense";
-  s.layers = r.integer("num_hidden_layers");
+  s.layers = r.positive(names.layers);
   if (s.layers > 100000) base::fail("{}: {} layers are more than any model has", r.origin(), s.layers);
-  s.hidden = r.integer("hidden_size");
-  s.heads = r.integer("num_attention_heads");
+  s.hidden = r.positive(names.hidden);
+  if (!names.heads) return;
+  s.heads = s.kv_heads = r.integer(names.heads);
+  s.head_dim = s.heads ? s.hidden / s.heads : 0;
+}
+
+void read_common_fields(ConfigReader& r, TransformerSpec& s) {
+  read_shape(r, s, {});
   s.kv_heads = r.integer_or("num_key_value_heads", s.heads);
-  s.head_dim = r.integer_or("head_dim", s.heads ? s.hidden / s.heads : 0);
+  s.head_dim = r.integer_or("head_dim", s.head_dim);
+  r.product("num_attention_heads", s.heads, s.head_dim);
   s.vocab = r.integer("vocab_size");
   s.gated = true;
 }
@@ -169,16 +176,13 @@ void gemma3(ConfigReader& r, TransformerSpec& s) {
 }
 
 void falcon(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "dense";
-  s.layers = r.has("num_hidden_layers") ? r.integer("num_hidden_layers") : r.integer("n_layer");
-  s.hidden = r.integer("hidden_size");
-  s.heads = r.has("num_attention_heads") ? r.integer("num_attention_heads") : r.integer("n_head");
-  r.ignore({"n_layer", "n_head", "n_embed", "num_ln_in_parallel_attn", "ffn_hidden_size", "activation"});
+  read_shape(r, s, {r.has("num_hidden_layers") ? "num_hidden_layers" : "n_layer", "hidden_size",
+                    r.has("num_attention_heads") ? "num_attention_heads" : "n_head"});
+  r.ignore({"n_layer", "n_head", "n_embed", "activation", "ff_factor"});
   if (s.heads == 0 || s.hidden % s.heads)
     base::fail("{}: hidden_size is no multiple of the heads", r.origin());
-  s.head_dim = s.hidden / s.heads;
   s.vocab = r.integer("vocab_size");
-  s.ffn = 4 * s.hidden;
+  s.ffn = r.integer_or("ffn_hidden_size", r.product("hidden_size", 4, s.hidden));
   bool grouped = r.flag_or("new_decoder_architecture", false);
   bool multi_query = r.flag_or("multi_query", true);
   // With multi_query and the first architecture there is one key-value head, whatever num_kv_heads says.
@@ -188,7 +192,9 @@ void falcon(ConfigReader& r, TransformerSpec& s) {
     s.kv_heads = multi_query ? 1 : s.heads;
   r.ignore({"num_kv_heads", "n_head_kv"});
   bool parallel = r.flag_or("parallel_attn", true);
-  s.norms_per_layer = parallel && !grouped ? 1 : 2;
+  // Attention and feed-forward part that run in parallel share a norm; in the new architecture by default each has one.
+  int own = r.integer_or("num_ln_in_parallel_attn", 2);
+  s.norms_per_layer = parallel && (!grouped || own == 1) ? 1 : 2;
   s.norm_bias = true;
   s.tied = r.flag_or("tie_word_embeddings", true);
   s.qkv_bias = s.o_bias = s.mlp_bias = r.flag_or("bias", false);
@@ -196,18 +202,14 @@ void falcon(ConfigReader& r, TransformerSpec& s) {
 }
 
 void bloom(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "dense";
-  s.layers = r.has("n_layer") ? r.integer("n_layer") : r.integer("num_hidden_layers");
-  s.hidden = r.has("hidden_size") ? r.integer("hidden_size") : r.integer("n_embed");
   // The published BLOOM configuration gives the heads twice under two names; they must agree.
-  s.heads = r.has("n_head") ? r.integer("n_head") : r.integer("num_attention_heads");
+  read_shape(r, s, {r.has("n_layer") ? "n_layer" : "num_hidden_layers", r.has("hidden_size") ? "hidden_size" : "n_embed",
+                    r.has("n_head") ? "n_head" : "num_attention_heads"});
   if (r.has("num_attention_heads") && r.integer("num_attention_heads") != s.heads)
     base::fail("{}: n_head and num_attention_heads differ", r.origin());
   r.ignore({"n_embed", "num_hidden_layers", "num_attention_heads", "n_inner", "unk_token_id", "offset_alibi",
             "attention_softmax_in_fp32", "seq_length", "skip_bias_add", "skip_bias_add_qkv"});
-  s.kv_heads = s.heads;
-  s.head_dim = s.heads ? s.hidden / s.heads : 0;
-  s.ffn = 4 * s.hidden;
+  s.ffn = r.product("hidden_size", 4, s.hidden);
   s.vocab = r.integer("vocab_size");
   s.tied = true;
   s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = s.embedding_norm = true;
@@ -227,12 +229,8 @@ void opt(ConfigReader& r, TransformerSpec& s) {
 }
 
 void gpt2(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "dense";
-  s.layers = r.integer("n_layer");
-  s.hidden = r.integer("n_embd");
-  s.heads = s.kv_heads = r.integer("n_head");
-  s.head_dim = s.heads ? s.hidden / s.heads : 0;
-  s.ffn = r.integer_or("n_inner", 4 * s.hidden);
+  read_shape(r, s, {"n_layer", "n_embd", "n_head"});
+  s.ffn = r.integer_or("n_inner", r.product("n_embd", 4, s.hidden));
   s.vocab = r.integer("vocab_size");
   s.learned_positions = r.integer("n_positions");
   r.ignore({"n_ctx"});
@@ -246,11 +244,9 @@ void phi3(ConfigReader& r, TransformerSpec& s) {
 }
 
 void glm4(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "dense";
-  s.layers = r.integer("num_layers");
-  s.hidden = r.integer("hidden_size");
-  s.heads = r.integer("num_attention_heads");
+  read_shape(r, s, {"num_layers", "hidden_size", "num_attention_heads"});
   s.head_dim = r.integer("kv_channels");
+  r.product("num_attention_heads", s.heads, s.head_dim);
   s.kv_heads = r.flag_or("multi_query_attention", false) ? r.integer("multi_query_group_num") : s.heads;
   s.ffn = r.integer("ffn_hidden_size");
   s.vocab = r.has("padded_vocab_size") ? r.integer("padded_vocab_size") : r.integer("vocab_size");
@@ -372,12 +368,16 @@ void check_words(const Json& json, const std::string& origin) {
 }
 
 void note_stored_format(const Json& json, const std::string& origin, TransformerSpec& spec) {
-  StoredFormat f = read_stored_format(json, origin);
+  StoredFormat f = read_stored_format(json, spec.layers, origin);
+  spec.stored_kept = f.kept;
   if (!f.weights.empty()) {
     spec.stored_weights = f.weights + (f.experts_only ? " experts-only" : "");
     spec.notes.push_back(fmt::format(
         "weights in {} and keys and values in {} as the checkpoint stores them (quantization_config: {})",
         spec.stored_weights, f.kv.empty() ? "16 bits" : f.kv, f.method));
+    std::string kept;
+    for (const std::string& name : f.kept) kept += (kept.empty() ? "" : ", ") + name;
+    if (!kept.empty()) spec.notes.back() += "; in 16 bits: " + kept;
   }
   spec.stored_kv = f.kv;
   for (const char* key : {"torch_dtype", "dtype"})

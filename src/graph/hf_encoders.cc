@@ -20,17 +20,21 @@ void bert(ConfigReader& r, TransformerSpec& s) {
             "pooler_type"});
 }
 
+// The head that predicts words has a product of its own width before the words' (which are the embedding), and stands
+// where the model alone has a pooler.
+void masked_bert(ConfigReader& r, TransformerSpec& s) {
+  bert(r, s);
+  s.pooler = false, s.word_head = s.head_bias = true;
+}
+
 void vit(ConfigReader& r, TransformerSpec& s) {
+  read_shape(r, s, {});
   s.kind = "vit";
-  s.layers = r.integer("num_hidden_layers");
-  s.hidden = r.integer("hidden_size");
-  s.heads = s.kv_heads = r.integer("num_attention_heads");
-  s.head_dim = s.heads ? s.hidden / s.heads : 0;
   s.ffn = r.integer("intermediate_size");
   s.patch = r.integer("patch_size");
   int image = r.integer("image_size");
   if (s.patch == 0 || image % s.patch) base::fail("{}: image_size is no multiple of patch_size", r.origin());
-  s.image_tokens = (image / s.patch) * (image / s.patch) + 1;
+  s.image_tokens = r.product("image_size", image / s.patch, image / s.patch) + 1;
   s.classes = r.integer_or("num_labels", 1000);
   r.only("num_channels", 3, "other than three colour channels");
   s.qkv_bias = s.o_bias = r.flag_or("qkv_bias", true);
@@ -39,9 +43,10 @@ void vit(ConfigReader& r, TransformerSpec& s) {
 }
 
 void t5_encoder(ConfigReader& r, TransformerSpec& s) {
+  read_shape(r, s, {"num_layers", "d_model", "num_heads"});
   s.kind = "encoder";
-  s.layers = r.integer("num_layers"), s.hidden = r.integer("d_model");
-  s.heads = s.kv_heads = r.integer("num_heads"), s.head_dim = r.integer("d_kv");
+  s.head_dim = r.integer("d_kv");
+  r.product("num_heads", s.heads, s.head_dim);
   s.ffn = r.integer("d_ff"), s.vocab = r.integer("vocab_size");
   s.gated =
       r.has("feed_forward_proj") && r.word("feed_forward_proj").starts_with("gated");
@@ -65,13 +70,13 @@ void clip_text(ConfigReader& r, TransformerSpec& s) {
 
 constexpr Architecture kEncoders[] = {
     {"BertModel", "bert", bert},
-    {"BertForMaskedLM", "bert", bert},
+    {"BertForMaskedLM", "bert", masked_bert},
     {"ViTForImageClassification", "vit", vit},
     {"ViTModel", "vit", vit},
     {"RobertaModel", "bert", bert},
-    {"RobertaForMaskedLM", "bert", bert},
+    {"RobertaForMaskedLM", "bert", masked_bert},
     {"XLMRobertaModel", "bert", bert},
-    {"XLMRobertaForMaskedLM", "bert", bert},
+    {"XLMRobertaForMaskedLM", "bert", masked_bert},
     {"T5EncoderModel", "t5", t5_encoder},
     {"T5ForConditionalGeneration", "t5", t5_encoder},
     {"UMT5EncoderModel", "t5", t5_encoder},

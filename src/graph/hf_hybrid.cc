@@ -6,13 +6,11 @@ namespace orrery::graph {
 namespace {
 
 void mamba1(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "dense";
-  s.layers = r.integer("num_hidden_layers");
-  s.hidden = r.integer("hidden_size");
+  read_shape(r, s, {.heads = nullptr});
   s.vocab = r.integer("vocab_size");
   s.ssm_state = r.integer("state_size");
   s.ssm_conv = r.integer("conv_kernel");
-  s.ssm_inner = r.has("intermediate_size") ? r.integer("intermediate_size") : r.integer("expand") * s.hidden;
+  s.ssm_inner = r.has("intermediate_size") ? r.integer("intermediate_size") : r.product("expand", r.integer("expand"), s.hidden);
   s.ssm_rank = r.integer("time_step_rank");
   s.ssm_conv_bias = r.flag_or("use_conv_bias", true);
   s.tied = r.flag_or("tie_word_embeddings", true);
@@ -32,7 +30,7 @@ void jamba(ConfigReader& r, TransformerSpec& s) {
   s.experts = r.integer("num_experts");
   s.experts_per_token = r.integer("num_experts_per_tok");
   s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv");
-  s.ssm_inner = r.integer("mamba_expand") * s.hidden;
+  s.ssm_inner = r.product("mamba_expand", r.integer("mamba_expand"), s.hidden);
   s.ssm_rank = r.integer("mamba_dt_rank");
   s.ssm_conv_bias = r.flag_or("mamba_conv_bias", true);
   s.ssm_inner_norms = true;
@@ -51,7 +49,7 @@ void jamba(ConfigReader& r, TransformerSpec& s) {
 // Mamba 2 under the names of Bamba and Falcon-H1.
 void mamba2_fields(ConfigReader& r, TransformerSpec& s) {
   s.ssm_heads = r.integer("mamba_n_heads");
-  s.ssm_inner = s.ssm_heads * r.integer("mamba_d_head");
+  s.ssm_inner = r.product("mamba_d_head", s.ssm_heads, r.integer("mamba_d_head"));
   s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv");
   s.ssm_groups = r.integer("mamba_n_groups");
   s.ssm_conv_bias = r.flag_or("mamba_conv_bias", true);
@@ -97,7 +95,7 @@ void nemotron_h(ConfigReader& r, TransformerSpec& s) {
   s.ffn = r.integer("intermediate_size");
   s.tied = r.flag_or("tie_word_embeddings", false);
   s.ssm_heads = r.integer("mamba_num_heads");
-  s.ssm_inner = s.ssm_heads * r.integer("mamba_head_dim");
+  s.ssm_inner = r.product("mamba_head_dim", s.ssm_heads, r.integer("mamba_head_dim"));
   s.ssm_state = r.integer("ssm_state_size"), s.ssm_conv = r.integer("conv_kernel"),
   s.ssm_groups = r.integer("n_groups");
   s.ssm_conv_bias = r.flag_or("use_conv_bias", true);
@@ -135,7 +133,7 @@ void qwen3_next(ConfigReader& r, TransformerSpec& s) {
   s.shared_experts = 1, s.shared_ffn = r.integer("shared_expert_intermediate_size"), s.shared_gate = true;
   s.ssm_groups = r.integer("linear_num_key_heads"), s.ssm_state = r.integer("linear_key_head_dim");
   s.ssm_heads = r.integer("linear_num_value_heads");
-  s.ssm_inner = s.ssm_heads * r.integer("linear_value_head_dim");
+  s.ssm_inner = r.product("linear_value_head_dim", s.ssm_heads, r.integer("linear_value_head_dim"));
   s.ssm_conv = r.integer("linear_conv_kernel_dim"), s.ssm_conv_bias = false;
   r.only("decoder_sparse_step", 1, "expert layers that alternate with dense ones");
   r.only("mlp_only_layers", Json::array(), "dense layers at given places");
@@ -208,8 +206,8 @@ void zamba2(ConfigReader& r, TransformerSpec& s) {
   s.ffn = r.integer("intermediate_size");
   s.tied = r.flag_or("tie_word_embeddings", true);
   s.ssm_heads = r.integer("n_mamba_heads");
-  s.ssm_inner = r.has("mamba_headdim") ? s.ssm_heads * r.integer("mamba_headdim")
-                                       : r.integer("mamba_expand") * s.hidden;
+  s.ssm_inner = r.has("mamba_headdim") ? r.product("mamba_headdim", s.ssm_heads, r.integer("mamba_headdim"))
+                                       : r.product("mamba_expand", r.integer("mamba_expand"), s.hidden);
   s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv"),
   s.ssm_groups = r.integer("mamba_ngroups");
   s.ssm_conv_bias = r.flag_or("use_conv_bias", true);
@@ -227,7 +225,7 @@ void zamba1(ConfigReader& r, TransformerSpec& s) {
       r.has("attention_head_dim") ? r.integer("attention_head_dim") : 2 * s.hidden / std::max(1, s.heads);
   s.ffn = r.integer("intermediate_size");
   s.tied = r.flag_or("tie_word_embeddings", true);
-  s.ssm_inner = r.integer("mamba_expand") * s.hidden;
+  s.ssm_inner = r.product("mamba_expand", r.integer("mamba_expand"), s.hidden);
   s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv");
   s.ssm_rank = r.has("mamba_dt_rank") && r.required("mamba_dt_rank").is_number_integer()
                    ? r.integer("mamba_dt_rank")
@@ -241,12 +239,11 @@ void zamba1(ConfigReader& r, TransformerSpec& s) {
 }
 
 void mamba2(ConfigReader& r, TransformerSpec& s) {
-  s.kind = "dense";
-  s.layers = s.ssm_layers = r.integer("num_hidden_layers");
-  s.hidden = r.integer("hidden_size");
+  read_shape(r, s, {.heads = nullptr});
+  s.ssm_layers = s.layers;
   s.vocab = r.integer("vocab_size");
   s.ssm_heads = r.integer("num_heads");
-  s.ssm_inner = s.ssm_heads * r.integer("head_dim");
+  s.ssm_inner = r.product("head_dim", s.ssm_heads, r.integer("head_dim"));
   s.ssm_state = r.integer("state_size");
   s.ssm_groups = r.integer("n_groups");
   s.ssm_conv = r.integer("conv_kernel");

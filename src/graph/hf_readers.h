@@ -14,6 +14,12 @@ struct Architecture {
   void (*read)(ConfigReader&, TransformerSpec&);
 };
 
+// Names under which a config gives its shape; no heads: it has none.
+struct ShapeNames {
+  const char *layers = "num_hidden_layers", *hidden = "hidden_size", *heads = "num_attention_heads";
+};
+// Layers, width, heads and their dimension; refuses what no model has.
+void read_shape(ConfigReader& reader, TransformerSpec& spec, const ShapeNames& names);
 // Layers, width, heads and vocabulary under the names that nearly all configs use.
 void read_common_fields(ConfigReader& reader, TransformerSpec& spec);
 // The same, a gated feed-forward part, and whether embedding and head are one (`tied` when the config does not say).

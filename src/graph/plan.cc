@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/layout.h"
 
 namespace orrery::graph {
 
@@ -33,11 +34,6 @@ void positive(int value, const char* name) {
 }
 
 }  // namespace
-
-int expert_tensor_ranks(const Plan& plan) {
-  if (plan.ep <= 1) return plan.tp;
-  return std::max(1, std::min(plan.tp, plan.tp * plan.dp * plan.cp / plan.ep));
-}
 
 void check_plan(const Graph& graph, const Plan& plan) {
   positive(plan.tp, "tp"), positive(plan.pp, "pp"), positive(plan.dp, "dp"), positive(plan.cp, "cp");
@@ -69,9 +65,7 @@ void check_plan(const Graph& graph, const Plan& plan) {
   if (plan.ep > 1 && group % plan.ep)
     base::fail("ep {} does not divide the {} ranks of tp x dp x cp", plan.ep, group);
   divides(graph, "expert_ffn", expert_tensor_ranks(plan), "tensor-parallel");
-  double layers = 0;
-  for (const Block& block : graph.blocks)
-    if (block.layer) layers += block.repeat;
+  double layers = layers_of(graph);
   if (plan.pp > layers) base::fail("{}: {} layers cannot fill {} stages", graph.name, layers, plan.pp);
   // Embedding and head may count as a layer each, as in Llama 3's own plans.
   if (std::fmod(layers, plan.pp) != 0 && std::fmod(layers + 2, plan.pp) != 0)

@@ -24,8 +24,8 @@ std::string_view name_of(Tier tier);
 struct Placement {
   Tier weights = Tier::kDevice, kv = Tier::kDevice, optimizer = Tier::kDevice, gradients = Tier::kDevice,
        checkpoints = Tier::kDevice, experts = Tier::kDevice;
-  double weights_fraction = 1, kv_fraction = 1,
-         experts_fraction = 1;   // share of the class that is placed there
+  double weights_fraction = 1, kv_fraction = 1, experts_fraction = 1, optimizer_fraction = 1,
+         gradients_fraction = 1, checkpoints_fraction = 1;  // share of the class that is placed there
   bool compute_follows = false;  // the host computes with what it holds
 };
 
@@ -40,7 +40,8 @@ struct Plan {
   bool sequence_parallel = false;
   bool ulysses = false;  // cp by all-to-all over heads instead of a ring
   PipelineSchedule schedule = PipelineSchedule::kOneFOneB;
-  int virtual_stages = 1;
+  int virtual_stages = 1;  // chunks of layers a stage holds, where the schedule is interleaved
+  int chunks() const { return schedule == PipelineSchedule::kInterleaved ? virtual_stages : 1; }
   RecomputePolicy recompute = RecomputePolicy::kNone;
   Placement place;
   DType compute = kBf16;  // arithmetic of matrix products in training: bf16, fp16, fp8
@@ -71,8 +72,6 @@ struct Plan {
   int gpus() const { return tp * pp * cp * (dp + prefill_replicas); }
 };
 
-// Ranks that divide the width of an expert: those that are left when experts are divided first.
-int expert_tensor_ranks(const Plan& plan);
 // Refuses what cannot be laid out: heads, experts, layers or widths that do not divide; names both numbers.
 void check_plan(const Graph& graph, const Plan& plan);
 

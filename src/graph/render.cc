@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/autoencoder.h"
+#include "graph/train_parts.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -45,24 +46,12 @@ StepTime run_once(const Program& given, const Binding& binding, const Rates& rat
   return schedule(program, ledger, binding, rates);
 }
 
-// Weights of a network that ranks divide among themselves (ZeRO 3): a rank's share; what lies outside the
-// layers, which PyTorch's FSDP gathers once and keeps; and the two layers that are gathered at a time.
-void add_divided(const std::string& what, const Graph& graph, const Program& program, int ranks,
-                 std::vector<MemoryItem>& items) {
-  double outside = 0, layer = 0;
-  for (const Block& block : graph.blocks) {
-    double bytes = 0;
-    for (const auto& [id, n] : program.weights)
-      if (id >= block.first_tensor && id < block.first_tensor + block.tensor_count)
-        bytes += n * std::min(1.0, 2 / graph.tensors[id].dtype.bytes());
-    if (block.layer)
-      layer = std::max(layer, bytes / std::max(1.0, block.repeat));
-    else
-      outside += bytes;
-  }
+// Weights of a network that ranks divide among themselves (ZeRO 3): a rank's share, and what is gathered.
+void add_divided(const std::string& what, const Program& program, int ranks, std::vector<MemoryItem>& items) {
+  Gathered whole = gathered_weights(program, nullptr);
   items.push_back({what, TensorClass::kWeight, program.weight_bytes / ranks, "an equal share"});
-  items.push_back({what + " outside layers", TensorClass::kWeight, outside, "gathered in 16 bits"});
-  items.push_back({what + " gathered", TensorClass::kActivation, 2 * layer, "two layers in 16 bits"});
+  items.push_back({what + " outside layers", TensorClass::kWeight, whole.outside, "gathered in 16 bits"});
+  items.push_back({what + " gathered", TensorClass::kActivation, whole.layers, "two layers in 16 bits"});
 }
 
 RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double passes, const Rates& rates,
@@ -87,7 +76,7 @@ RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double pa
     activations = std::max(activations, activation_peak(program, b));
     if (q.encoder_on_host) continue;
     if (plan.zero >= 3 && plan.cp > 1 && !picture)
-      add_divided(e.model, graph, program, plan.cp, stage.items);
+      add_divided(e.model, program, plan.cp, stage.items);
     else
       stage.items.push_back({e.model, TensorClass::kWeight, program.weight_bytes, "16-bit weights"});
   }
@@ -243,7 +232,7 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster&
     denoiser.items.push_back(
         {"denoiser weights", TensorClass::kWeight, largest_leaf(graph, program), "the largest leaf"});
   else if (plan.zero >= 3 && plan.cp > 1)
-    add_divided("denoiser weights", graph, program, plan.cp, denoiser.items);
+    add_divided("denoiser weights", program, plan.cp, denoiser.items);
   else
     denoiser.items.push_back({"denoiser weights", TensorClass::kWeight, program.weight_bytes, "all layers"});
   denoiser.items.push_back(

@@ -17,20 +17,11 @@ namespace {
 // Constants of shape, fitted to the calibrating microbenchmarks of calib/raw/h200-model-2026-11-21.jsonl (its
 // lines are named by id; none is a row of calib/model-truth).
 //
-// A product's first loads travel and its last block drains: 4.4 us in all beside the bytes
-// (gemm.square2048.m1 to m256, gemm.wide.m8), of which 1.2 us are the launch.
-constexpr double kRamp = 3.2e-6;
-// A read streams faster than a copy: 4.5 TB/s (gemm.square8192.m8 less the above, bulk-copy reads of
-// calib/raw/h200-2026-11-21.jsonl) against 4.24.
-constexpr double kReadOverCopy = 1.065;
 // A kernel that reduces over rows crosses the block and reads again (norm.1x4096 against add.1x4096).
 constexpr double kReduceRamp = 3.1e-6;
 // A grouped product streams the weights of many small groups at this share (grouped.e64, e16, up to 512
 // tokens).
 constexpr double kGroupedStream16 = 0.68, kGroupedStream8 = 0.74;
-// Decode attention: 4.4 TB/s contiguous (attention.decode.*), 0.75 to 0.9 of the peak in pages (documentation
-// of FlashInfer and FlashAttention); the copy rate lies between.
-constexpr double kAttentionStream = 1.0;
 // Output tile of the large matrix kernels; rows of one attention tile.
 constexpr double kTileM = 128, kTileN = 256, kTileQ = 128;
 // Cycles between dependent loads of a reduction that keeps running moments (DRAM latency of
@@ -42,10 +33,6 @@ constexpr double kNarrowHead = 0.72;
 // Largest all-reduce that engines join with the norm behind it (vLLM: FlashInfer's kernels, 2 MB over four
 // Hopper GPUs; docs.vllm.ai, design/fusions).
 constexpr double kJoinedBytes = 2e6;
-
-double optional(const Profile& gpu, FieldId field, double absent) {
-  return gpu.has(field) ? gpu.at(field).number : absent;
-}
 
 // Share of whole waves that `tiles` blocks fill.
 double filled(double tiles, double sms) { return tiles / (std::ceil(tiles / sms) * sms); }
@@ -102,9 +89,10 @@ double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, c
     compute += std::min(1.0, line.ops / rate / (20e-6 * r.ramp / kRamp)) * 2 * op.head_dim * 2 * kTileQ *
                keys / (rate / r.sms);
   }
-  // Without cached state the keys are activations and pass through L2 many times; device memory sees them
+  // Cached keys stream at the rate of a copy: 4.4 TB/s contiguous (attention.decode.*), 0.75 to 0.9 of the peak
+  // in pages (documentation of FlashInfer and FlashAttention). Without cached state the keys are activations and pass through L2 many times; device memory sees them
   // once.
-  double memory = (line.state + line.activation) / (r.memory * kAttentionStream);
+  double memory = (line.state + line.activation) / r.memory;
   t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   t.compute = compute, t.memory = memory;
   return std::max(compute, memory) + 2 * r.ramp;  // split over keys, then combined
@@ -130,62 +118,6 @@ double elementwise_seconds(const ProgramOp& op, const Line& line, const Rates& r
 
 }  // namespace
 
-Rates read_rates(const Profile& gpu) {
-  Rates r;
-  r.memory_peak = gpu.memory_bandwidth().value();
-  r.memory = r.memory_peak * gpu.memory_efficiency();
-  r.read = std::min(r.memory * kReadOverCopy, 0.97 * r.memory_peak);
-  r.cycle = 1 / gpu.clock_max().value();
-  r.peak16 = gpu.tensor_fp16().value();
-  r.tensor16 = gpu.has(FieldId::tensor_fp16_best) ? gpu.tensor_fp16_best().value() : 0.8 * r.peak16;
-  r.has_fp8 = gpu.has(FieldId::tensor_fp8);
-  r.peak8 = optional(gpu, FieldId::tensor_fp8, r.peak16);
-  r.tensor8 = optional(gpu, FieldId::tensor_fp8_best, r.has_fp8 ? 0.75 * r.peak8 : r.tensor16);
-  r.has_fp4 = gpu.has(FieldId::tensor_fp4);
-  r.peak4 = optional(gpu, FieldId::tensor_fp4, r.peak8);
-  r.tensor4 = r.has_fp4 ? 0.75 * r.peak4 : r.tensor8;
-  r.attention = optional(gpu, FieldId::attention_prefill_best, 0.6 * r.tensor16);
-  r.vector = 2 * gpu.rate_fp32().value() * gpu.sm_count() * gpu.clock_max().value();
-  r.kernel = gpu.launch_graph().value();
-  r.ramp = kRamp;
-  r.sms = static_cast<double>(gpu.sm_count());
-  r.per_host = static_cast<int>(optional(gpu, FieldId::gpus_per_host, 8));
-  r.host = gpu.pcie_bandwidth().value() * gpu.pcie_efficiency();
-  r.link = gpu.has(FieldId::nvlink_bandwidth)
-               ? gpu.nvlink_bandwidth().value() * optional(gpu, FieldId::nvlink_efficiency, 0.8)
-               : r.host;
-  r.link_latency = optional(gpu, FieldId::nvlink_latency, 15e-6);
-  r.network = gpu.has(FieldId::network_bandwidth)
-                  ? gpu.network_bandwidth().value() * optional(gpu, FieldId::network_efficiency, 0.85)
-                  : 0.5 * r.host;
-  r.network_latency = optional(gpu, FieldId::network_latency, 20e-6);
-  r.idle_watts = gpu.power_idle().value();
-  r.limit_watts = gpu.power_limit().value();
-  r.joules_byte = optional(gpu, FieldId::energy_dram, 150e-12);
-  r.joules_op16 = optional(gpu, FieldId::energy_tensor_fp16, 1e-12);
-  r.joules_op8 = optional(gpu, FieldId::energy_tensor_fp8, 0.53 * r.joules_op16);
-  r.joules_op32 = optional(gpu, FieldId::energy_fp32, 5.8e-12);
-  r.joules_link = optional(gpu, FieldId::energy_link, 40e-12);
-  return r;
-}
-
-double tensor_rate(Format format, const Rates& r) {
-  switch (format) {
-    case Format::kFp8:
-    case Format::kInt8: return r.has_fp8 ? r.tensor8 : r.tensor16;
-    case Format::kNvfp4: return r.has_fp4 ? r.tensor4 : r.tensor16;
-    case Format::kTf32: return r.tensor16 / 2;
-    case Format::kFp32: return r.vector;
-    default: return r.tensor16;  // narrower weights are widened to 16 bits as they are loaded
-  }
-}
-
-double tensor_peak(Format format, const Rates& r) {
-  if (format == Format::kFp8 || format == Format::kInt8) return r.peak8;
-  if (format == Format::kNvfp4) return r.peak4;
-  return r.peak16;
-}
-
 double wave_share(double m, double n, double sms) {
   if (m <= 0 || n <= 0) return 1;
   double tile_m = m <= 64 ? 64 : kTileM;
@@ -210,49 +142,6 @@ double expected_tiles(double mean, double height) {
     tiles += p;
   }
   return tiles;
-}
-
-namespace {
-
-// Bytes over a rank's link for a collective of `bytes` over `group` ranks.
-double bytes_moved(Collective kind, int group, double bytes) {
-  double n = group;
-  return (kind == Collective::kAllReduce ? 2 : 1) * (kind == Collective::kSendReceive ? 1 : (n - 1) / n) *
-         bytes;
-}
-
-}  // namespace
-
-namespace {
-
-// Seconds that the slowest link is busy. Within a host that is NVLink. Over hosts, rings cross from host to
-// host on the network cards of all the ranks that a host has in the group; an all-to-all sends what leaves
-// the host over each rank's own card, beside what stays.
-double transfer_seconds(Collective kind, int group, int span, double bytes, const Rates& r) {
-  double moved = bytes_moved(kind, group, bytes);
-  if (span <= r.per_host) return moved / r.link;
-  double here = std::clamp(static_cast<double>(group) * r.per_host / span, 1.0, static_cast<double>(r.per_host));
-  if (kind == Collective::kAllToAll)
-    return std::max(bytes * (group - here) / group / r.network, bytes * (here - 1) / group / r.link);
-  if (kind == Collective::kSendReceive) return moved / r.network;
-  return moved / std::min(r.link, r.network * here);
-}
-
-}  // namespace
-
-double collective_time(Collective kind, int group, double bytes, const Rates& r, int span) {
-  if (group <= 1 || kind == Collective::kNone || bytes <= 0) return 0;
-  span = std::max(group, span);
-  double transfer = transfer_seconds(kind, group, span, bytes, r);
-  if (span > r.per_host) return r.network_latency + transfer;
-  // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1
-  // us (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes.
-  // The library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
-  double doublings = std::log2(static_cast<double>(group)) - 1;
-  double library =
-      r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.collectives_scale;
-  bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.nccl_collectives;
-  return (one_shot ? r.link_latency + 1e-6 * doublings * r.collectives_scale : library) + transfer;
 }
 
 LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r) {
@@ -293,24 +182,6 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
   return t;
 }
 
-namespace {
-
-// Sustained bandwidths of the other tiers. The host link is in the GPU profile; these are assumed for a usual
-// server.
-constexpr double kHostMemory = 200e9;  // bytes/s that the host computes over
-constexpr double kNvme = 6e9;          // bytes/s of one drive
-
-// 2:4 sparse products on random data gain this much on Hopper (arXiv 2501.12084, table of sparse wgmma).
-constexpr double kSparseGain = 1.8;
-
-double tier_rate(Tier tier, bool computes_there, const Rates& rates) {
-  if (tier == Tier::kNvme) return std::min(kNvme, rates.host);
-  if (tier == Tier::kRemote) return std::min(rates.network, rates.host);
-  return computes_there ? kHostMemory : rates.host;
-}
-
-}  // namespace
-
 Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& place, const Rates& rates) {
   Elsewhere e;
   bool expert = op.part == Part::kExpert && op.grouped_total > 0 && place.experts != Tier::kDevice;
@@ -320,7 +191,7 @@ Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& plac
     e.weight_tier = tier;
     e.weight_rate = tier_rate(tier, place.compute_follows, rates);
   }
-  if (place.kv != Tier::kDevice) {
+  if (place.kv != Tier::kDevice && op.cache) {
     e.state = line.state * place.kv_fraction;
     e.state_tier = place.kv;
     e.state_rate = tier_rate(place.kv, place.compute_follows, rates);
@@ -328,10 +199,8 @@ Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& plac
   return e;
 }
 
-Rates under_plan(const Plan& plan, const Rates& given) {
-  Rates rates = given;
-  if (plan.sparse24) rates.tensor16 *= kSparseGain, rates.tensor8 *= kSparseGain;
-  return rates;
+double exposed(double seconds, double share, double computation) {
+  return std::max(seconds * (1 - share), seconds - std::max(0.0, computation));
 }
 
 LineJoules joules_of(const ProgramOp& op, const Line& line, const LineTime& t, const Rates& rates) {
@@ -348,31 +217,29 @@ LineJoules joules_of(const ProgramOp& op, const Line& line, const LineTime& t, c
 }
 
 StepTime schedule(const Program& program, const Ledger& ledger, const Binding& binding, const Rates& given) {
-  StepTime sum;
+  StepTime sum, moved;  // moved: the collectives, by the same bounds
   Rates rates = under_plan(program.plan, given);
-  double overlap = program.plan.overlap_tp;
   for (const Line& line : ledger.lines) {
     const ProgramOp& op = program.ops[line.op];
     LineTime t = time_of(op, line, binding, rates);
-    double seconds = t.seconds * line.times;
-    if (op.collective != Collective::kNone) seconds *= 1 - overlap;
-    Elsewhere e = elsewhere(op, line, program.plan.place, rates);
-    sum.fetch += e.seconds() * line.times;
-    sum.seconds += seconds;
-    double& by = t.bound == Bound::kCompute  ? sum.compute
-                 : t.bound == Bound::kMemory ? sum.memory
-                 : t.bound == Bound::kLink   ? sum.link
-                                             : sum.latency;
-    by += seconds;
-    double ops = line.ops * line.times, bytes = (line.weight + line.state + line.activation) * line.times;
-    sum.ops += ops;
-    sum.bytes += bytes;
-    sum.link_bytes += line.link * line.times;
-    sum.joules += joules_of(op, line, t, rates).total() * line.times;
+    double times = line.times * op.stages;
+    StepTime& part = op.collective != Collective::kNone ? moved : sum;
+    sum.fetch += elsewhere(op, line, program.plan.place, rates).seconds() * times;
+    part.seconds += t.seconds * times;
+    double& by = t.bound == Bound::kCompute  ? part.compute
+                 : t.bound == Bound::kMemory ? part.memory
+                 : t.bound == Bound::kLink   ? part.link
+                                             : part.latency;
+    by += t.seconds * times;
+    sum.ops += line.ops * times, sum.link_bytes += line.link * times;
+    sum.bytes += (line.weight + line.state + line.activation) * times;
+    sum.joules += joules_of(op, line, t, rates).total() * times;
   }
-  // What comes from another tier is hidden behind computation as far as prefetch says, but the link's time
-  // remains the least that the step can take.
-  sum.exposed = std::max(sum.fetch * (1 - program.plan.overlap_prefetch), sum.fetch - sum.seconds);
+  double open = exposed(moved.seconds, program.plan.overlap_tp, sum.seconds);
+  sum.shown = moved.seconds > 0 ? open / moved.seconds : 1;
+  sum.seconds += open;
+  sum.link += moved.link * sum.shown, sum.latency += moved.latency * sum.shown;
+  sum.exposed = exposed(sum.fetch, program.plan.overlap_prefetch, sum.seconds);
   sum.seconds += sum.exposed;
   sum.link += sum.exposed;
   // A board that would draw more than its limit lowers its clock until it does not.
@@ -381,7 +248,7 @@ StepTime schedule(const Program& program, const Ledger& ledger, const Binding& b
     sum.power = least - sum.seconds;
     sum.seconds = least;
   }
-  sum.joules += sum.seconds * rates.idle_watts;
+  sum.joules += sum.seconds * rates.idle_watts * program.plan.pp;  // a stage waits while the others work
   return sum;
 }
 

@@ -44,6 +44,9 @@ struct Rates {
   bool has_fp8 = false, has_fp4 = false;
 };
 Rates read_rates(const Profile& gpu);
+// Rates::ramp of every GPU. A product's first loads travel and its last block drains: 4.4 us in all beside the bytes
+// (gemm.square2048.m1 to m256, gemm.wide.m8), of which 1.2 us are the launch.
+inline constexpr double kRamp = 3.2e-6;
 
 struct LineTime {
   double seconds = 0;   // one execution
@@ -71,10 +74,18 @@ struct Elsewhere {
   double seconds() const { return weight / weight_rate + state / state_rate; }
 };
 Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& place, const Rates& rates);
+// Bytes/s of a tier: over the host link, from a drive, over the network, or of the host's own memory where the host
+// computes.
+double tier_rate(Tier tier, bool computes_there, const Rates& rates);
+// What of a transfer's seconds nothing hides: at most `share` of them runs behind computation, and no more than the
+// computation there is.
+double exposed(double seconds, double share, double computation);
 // Rates under the plan: what 2:4 sparsity does to products.
 Rates under_plan(const Plan& plan, const Rates& rates);
 // Seconds of a collective: `bytes` is the whole tensor on one rank; `span` ranks lie between its first and last.
 double collective_time(Collective kind, int group, double bytes, const Rates& rates, int span = 0);
+// Of which its slowest link is busy.
+double transfer_seconds(Collective kind, int group, int span, double bytes, const Rates& rates);
 // Share of the sustained rate that a matrix product of m x n x k reaches: tiles that do not fill a wave are
 // idle.
 double wave_share(double m, double n, double sms);
@@ -91,10 +102,12 @@ struct StepTime {
   double compute = 0, memory = 0, link = 0, latency = 0;  // seconds by the bound that set them
   double power = 0;                                       // seconds that the board's limit adds
   double fetch = 0, exposed = 0;  // seconds of transfers from other tiers, and those that nothing hides
-  double joules = 0;              // of one rank
-  double ops = 0, bytes = 0, link_bytes = 0;
+  double shown = 1;  // share of the collectives' seconds that nothing hides
+  double hops = 0;   // seconds between pipeline stages
+  // Of one tensor-parallel rank of every stage, together.
+  double joules = 0, ops = 0, bytes = 0, link_bytes = 0;
 };
-// Sum over the lines of a step of one stage.
+// Sum over the lines of a step, through all pipeline stages one after the other; without the hops between them.
 StepTime schedule(const Program& program, const Ledger& ledger, const Binding& binding, const Rates& rates);
 
 }  // namespace orrery::graph

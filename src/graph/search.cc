@@ -5,10 +5,14 @@
 #include <atomic>
 #include <charconv>
 #include <cmath>
+#include <exception>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 
 #include "base/error.h"
+#include "graph/layout.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -114,6 +118,11 @@ class Search {
   Search(const Graph& graph, const Plan& base, const Cluster& cluster, const SearchQuestion& q)
       : graph_(graph), base_(base), cluster_(cluster), q_(q), limits_(parse_limits(q.limits)) {
     score({}, q.goal);  // refuses an unknown goal before any work
+    for (double value : {q.input, q.output})
+      if (!(value > 0 && value < 1e9)) base::fail("input and output must be positive and finite");
+    if (base.cp > 1 || base.prefill_replicas > 0)
+      base::fail("the search divides GPUs by tp, pp, dp and ep itself: cp and 'admit split' have no place in it");
+    if (q.threads < 0 || q.parts < 1 || q.part < 0) base::fail("threads and parts must not be negative");
   }
 
   SearchResult run() {
@@ -123,9 +132,17 @@ class Search {
         if (gpus <= limits_.gpus) divisions(f, gpus);
     std::vector<SearchResult> results(divisions_.size());
     std::atomic<std::size_t> next{0};
+    std::exception_ptr failure;
+    std::mutex failing;
     auto work = [&] {
-      for (std::size_t i; (i = next++) < divisions_.size();)
-        if (i % q_.parts == static_cast<std::size_t>(q_.part)) batches(divisions_[i], results[i]);
+      try {
+        for (std::size_t i; (i = next++) < divisions_.size();)
+          if (i % q_.parts == static_cast<std::size_t>(q_.part)) batches(divisions_[i], results[i]);
+      } catch (...) {
+        std::lock_guard lock(failing);
+        if (!failure) failure = std::current_exception();
+        next = divisions_.size();
+      }
     };
     int count =
         q_.threads > 0 ? q_.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -133,6 +150,7 @@ class Search {
     for (int i = 1; i < count; ++i) threads.emplace_back(work);
     work();
     threads.clear();
+    if (failure) std::rethrow_exception(failure);
     return gather(std::move(results));
   }
 
@@ -150,16 +168,33 @@ class Search {
 
   void formats() {
     bool states = std::any_of(graph_.tensors.begin(), graph_.tensors.end(),
-                              [](const Tensor& t) { return t.cls == TensorClass::kState; });
-    for (const std::string& format : q_.formats)
-      for (const char* kv : {"bf16", "fp8"}) {
-        if (!states && std::string(kv) != "bf16") continue;
+                              [](const Tensor& t) { return is_cache(t); });
+    std::string weights = stored(TensorClass::kWeight), cache = stored(TensorClass::kState);
+    std::vector<std::string> kvs = {cache}, all = {weights};  // sparse weights keep theirs
+    if (states) kvs = names({"bf16", "fp8"}, cache);
+    if (!base_.sparse24) all = names(q_.formats, weights);
+    for (const std::string& format : all)
+      for (const std::string& kv : kvs) {
         Formats f{format, kv, graph_};
         Plan scratch;
-        if (format != "bf16") apply_verb("requant weight " + format, f.graph, scratch);
-        if (std::string(kv) != "bf16") apply_verb(std::string("requant kv ") + kv, f.graph, scratch);
+        if (format != weights) apply_verb("requant weight " + format, f.graph, scratch);
+        if (states && kv != cache) apply_verb("requant kv " + kv, f.graph, scratch);
         formats_.push_back(std::move(f));
       }
+  }
+
+  // What the given graph stores its linear weights, or its keys and values, in: a plan in that format takes it as it is.
+  std::string stored(TensorClass cls) const {
+    std::set<std::string> found;
+    for (const Tensor& t : graph_.tensors)
+      if (t.cls == cls && (cls == TensorClass::kWeight ? t.linear : is_cache(t)))
+        found.insert(std::string(format_name(t.dtype.format)));
+    return found.empty() ? "bf16" : found.size() == 1 ? *found.begin() : "as given";
+  }
+  // The formats to try: those asked for, and the given one when it is another.
+  static std::vector<std::string> names(std::vector<std::string> all, const std::string& given) {
+    if (std::find(all.begin(), all.end(), given) == all.end()) all.insert(all.begin(), given);
+    return all;
   }
 
   void divisions(const Formats& f, int gpus) {
@@ -188,7 +223,7 @@ class Search {
       ++result.tried;
       return;
     }
-    FitAnswer empty = fit(g, d.plan, cluster_, 0, q_.input + q_.output, q_.engine);
+    FitAnswer empty = fit(g, d.plan, cluster_, 0, {q_.input, q_.output}, q_.engine);
     double growth = q_.fine ? 1.25 : 2;
     for (double batch = 1; batch <= 1024; batch = std::max(batch + 1, std::floor(batch * growth))) {
       ++result.tried, ++result.legal;
@@ -203,7 +238,7 @@ class Search {
                   sq.concurrency,
                   d.gpus,
                   serve(g, d.plan, cluster_, sq),
-                  empty.total + batch * empty.kv_bytes_per_sequence};
+                  empty.total + batch * empty.kv_bytes_on_device};
       if (c.answer.waiting > 0) break;
       if (c.answer.tpot > limits_.tpot) break;  // larger batches only take longer
       if (c.answer.ttft > limits_.ttft) continue;
@@ -278,7 +313,7 @@ nlohmann::ordered_json search_document(const SearchResult& r, const std::string&
     table["rows"].push_back({c.gpus, c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.plan.chunk_tokens,
                              c.weights, c.kv, c.concurrency, c.answer.output_tokens_s,
                              c.answer.output_tokens_s / c.gpus, c.answer.tpot * 1e3, c.answer.ttft * 1e3,
-                             c.answer.joules_per_token, c.memory / 1073741824.0});
+                             c.answer.joules_per_token, c.memory / kGiB});
   doc["sections"].push_back(std::move(table));
   doc["assumptions"] = nlohmann::ordered_json::array();
   return doc;

@@ -1,10 +1,11 @@
-// Memory and time of inference.
+// Time and energy of inference.
 #include "graph/serve.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/layout.h"
 
 namespace orrery::graph {
 
@@ -33,152 +34,9 @@ Plan under(const Plan& plan, const Engine& engine) {
   return p;
 }
 
-namespace {
-
-constexpr double kGiB = 1073741824.0;
-
-// Workspace of the matrix library and buffers of the communication library.
-double library_bytes(const Plan& plan) { return 64e6 + (plan.gpus() > 1 ? 0.5e9 : 0); }
-
-double hidden_extent(const Graph& graph) {
-  AxisId id = graph.find_axis("hidden");
-  if (id == kNoAxis) base::fail("{} has no axis 'hidden', which pipeline stages hand over", graph.name);
-  return graph.axes[id].extent;
-}
-
-StepShape decode_shape(double seqs, double context) {
-  StepShape s;
-  s.decode_seqs = seqs;
-  s.decode_context = context;
-  return s;
-}
-
-}  // namespace
-
-double state_bytes(const Graph& graph, const Program& program, double seqs, double tokens) {
-  Binding b;
-  b[kSeqs] = seqs;
-  double held = program.plan.kv_keep_tokens > 0 ? std::min(tokens, program.plan.kv_keep_tokens) : tokens;
-  b[kKeys] = seqs * held;
-  b[kKeysWindow] = seqs * std::min(held, graph.window);
-  return program.state_bytes.at(b);
-}
-
-namespace {
-
-// Tokens that an engine's pages hold for a sequence: the last page is partly empty.
-double paged(double tokens, const Plan& plan, const Engine& engine) {
-  if (engine.name == "none") return tokens;
-  return std::ceil(tokens / plan.block_tokens) * plan.block_tokens;
-}
-
-// Bytes of weights that the plan keeps off the GPU.
-double weights_elsewhere(const Graph& graph, const Program& program) {
-  const Placement& place = program.plan.place;
-  double away = 0;
-  for (const auto& [tensor, bytes] : program.weights) {
-    bool expert = graph.tensors[tensor].name.starts_with("experts.") && place.experts != Tier::kDevice;
-    if (expert)
-      away += bytes * place.experts_fraction;
-    else if (place.weights != Tier::kDevice)
-      away += bytes * place.weights_fraction;
-  }
-  return away;
-}
-
-// Largest context whose state fits into `room`; kAnyContext when it never fills it (windows, state spaces).
-template <class State>
-double longest_context(double room, State state) {
-  if (state(kAnyContext) <= room) return kAnyContext;
-  double low = 0, high = kAnyContext;
-  while (high - low > 1) {
-    double middle = std::floor((low + high) / 2);
-    (state(middle) <= room ? low : high) = middle;
-  }
-  return low;
-}
-
-}  // namespace
-
-Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context) {
-  double per_rank = std::ceil(batch / plan.dp);
-  StepShape chunk;
-  chunk.prefill_tokens = std::min<double>(plan.chunk_tokens, std::max(1.0, context * per_rank));
-  chunk.prefill_seqs = 1;
-  Binding b = bind(graph, plan, chunk);
-  b[kKeys] = b[kKeysWindow] = b[kScores] = 0;
-  b[kOutputs] = std::max(1.0, per_rank);
-  return b;
-}
-
-FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, double context,
-              const Engine& engine) {
-  if (!(batch >= 0 && batch < 1e12) || !(context >= 0 && context < 1e12))
-    base::fail("batch and context must be finite and not negative");
-  if (plan.gpus() > cluster.gpus)
-    base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(),
-               plan.tp, plan.pp, plan.dp, plan.cp, cluster.gpus);
-  if (plan.cp > 1)
-    base::fail(
-        "serving is divided by tp, pp, dp and ep; cp divides the sequence of training and rendering only");
-  Program program = compile(graph, plan);
-  FitAnswer a;
-  auto add = [&](std::string what, TensorClass cls, double bytes, std::string how) {
-    a.items.push_back({std::move(what), cls, bytes, std::move(how)});
-    a.total += bytes;
-  };
-  double per_rank = std::ceil(batch / plan.dp);
-  double away = weights_elsewhere(graph, program);
-  add("weights", TensorClass::kWeight, program.weight_bytes - away,
-      fmt::format("{:.2f} GB over tp {} x pp {}{}", program.weight_bytes / 1e9, plan.tp, plan.pp,
-                  away > 0 ? fmt::format(", {:.2f} GB on another tier", away / 1e9) : ""));
-  double state = state_bytes(graph, program, per_rank, paged(context, plan, engine));
-  double kv_on_device = plan.place.kv == Tier::kDevice ? 1 : 1 - plan.place.kv_fraction;
-  add("KV cache and state", TensorClass::kState, state * kv_on_device,
-      fmt::format("{:.0f} sequences of {:.0f} tokens", per_rank, context));
-  Binding b = fit_binding(graph, plan, batch, context);
-  add("activations", TensorClass::kActivation, activation_peak(program, b),
-      fmt::format("one block at {:.0f} tokens a step", b[kTokens]));
-  add("context and kernels", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context");
-  add("libraries", TensorClass::kCode, library_bytes(plan), "matrix workspace, communication buffers");
-  if (engine.cuda_graph_bytes > 0)
-    add("CUDA graphs", TensorClass::kCode, engine.cuda_graph_bytes, "assumed for " + engine.name);
-  a.capacity = cluster.gpu.memory_total().value();
-  a.fits = a.total <= a.capacity;
-  double assumed = 0;
-  for (const MemoryItem& item : a.items)
-    if (item.cls == TensorClass::kCode || item.cls == TensorClass::kActivation) assumed += item.bytes;
-  a.low = a.total - assumed / 2, a.high = a.total + assumed;
-  double one = state_bytes(graph, program, 1, paged(context, plan, engine));
-  a.kv_bytes_per_sequence = one;
-  // Growth per token once every window is full.
-  a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];
-  double room = a.capacity - (a.total - state * kv_on_device);
-  a.max_sequences = one > 0 ? std::max(0.0, std::floor(room / one)) : 0;
-  if (per_rank > 0)
-    a.max_context = longest_context(room, [&](double tokens) {
-      return state_bytes(graph, program, per_rank, paged(tokens, plan, engine)) * kv_on_device;
-    });
-  if (!a.fits) {
-    double over = a.total - a.capacity;
-    if (program.weight_bytes > a.capacity)
-      a.advice.push_back(
-          fmt::format("the weights alone exceed the GPU: use at least tp {} or narrower weights",
-                      static_cast<int>(std::ceil(program.weight_bytes * plan.tp / (0.9 * a.capacity)))));
-    if (a.max_sequences > 0)
-      a.advice.push_back(fmt::format("at this context {:.0f} sequences fit per rank", a.max_sequences));
-    if (a.max_context > 0 && a.max_context < context)
-      a.advice.push_back(fmt::format("at this batch a context of {:.0f} tokens fits", a.max_context));
-    a.advice.push_back(fmt::format("{:.1f} GiB too much; fp8 keys and values would free {:.1f} GiB",
-                                   over / kGiB, state / 2 / kGiB));
-  }
-  return a;
-}
-
 StepPredictor::StepPredictor(const Graph& graph, const Plan& plan, const Cluster& cluster)
     : graph_(graph), plan_(plan), program_(compile(graph_, plan_)), rates_(read_rates(cluster.gpu)) {
-  if (plan.gpus() > cluster.gpus)
-    base::fail("the plan needs {} GPUs, the cluster has {}", plan.gpus(), cluster.gpus);
+  check_served(plan, cluster);
 }
 
 StepTime StepPredictor::step(const StepShape& shape) {
@@ -186,25 +44,18 @@ StepTime StepPredictor::step(const StepShape& shape) {
   walk(program_, binding_, ledger_);
   StepTime t = schedule(program_, ledger_, binding_, rates_);
   if (plan_.pp > 1) {
-    // A step passes every stage; a stage's activations go to the next one.
-    double hop =
-        collective_time(Collective::kSendReceive, plan_.gpus() > rates_.per_host ? rates_.per_host + 1 : 2,
-                        binding_[kTokens] * 2 * hidden_extent(graph_), rates_);
-    t.seconds = t.seconds * plan_.pp + hop * (plan_.pp - 1);
+    // A stage's activations go to the next one.
+    double bytes = binding_[kTokens] * 2 * hidden_of(graph_);
+    int far = far_hops(plan_, rates_.per_host);
+    auto hop = [&](int reach) { return collective_time(Collective::kSendReceive, reach, bytes, rates_); };
+    t.hops = far * hop(rates_.per_host + 1) + (plan_.pp - 1 - far) * hop(2);
+    t.seconds += t.hops;
+    t.joules += t.hops * rates_.idle_watts * plan_.pp;
   }
   return t;
 }
 
 namespace {
-
-// Sequences of the question that the memory of a rank holds; their mean length counts half of the output.
-double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster,
-                          const ServeQuestion& q) {
-  FitAnswer room = fit(graph, plan, cluster, 0, q.input + q.output, q.engine);
-  double one = state_bytes(graph, compile(graph, plan), 1, paged(q.input + q.output / 2, plan, q.engine));
-  double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
-  return one > 0 ? std::floor(free / one) : 1e9;
-}
 
 // Mean seconds of prefilling one request in chunks while `others` sequences decode alongside.
 struct PrefillCost {
@@ -258,30 +109,35 @@ double speculated(const Plan& plan) {
 
 }  // namespace
 
+StepShape decode_step(const Plan& plan, const ServeQuestion& q, double batch) {
+  StepShape s;
+  s.decode_seqs = batch;
+  s.decode_context = held_tokens(plan, {q.input, q.output / 2});
+  if (plan.draft_tokens > 0)
+    s.prefill_seqs = batch, s.prefill_tokens = batch * plan.draft_tokens, s.prefill_context = s.decode_context;
+  return s;
+}
+
 ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
   for (double value : {q.input, q.output, q.concurrency})
     if (!(value > 0 && value < 1e9)) base::fail("input, output and concurrency must be positive and finite");
   StepPredictor predictor(graph, under(plan, q.engine), cluster);
   ServeAnswer a;
   double wanted = q.concurrency / plan.dp;
-  double batch = std::min(wanted, std::max(1.0, resident_sequences(graph, plan, cluster, q)));
+  double batch =
+      std::min(wanted, std::max(1.0, resident_sequences(graph, plan, cluster, q.input, q.output, q.engine)));
   a.batch = batch;
   a.waiting = wanted - batch;
-  double context = q.input + q.output / 2;
-  if (plan.kv_keep_tokens > 0) context = std::min(context, plan.kv_keep_tokens + q.output / 2);
   double tokens_a_step = speculated(plan);
-  StepShape decode = decode_shape(batch, context);
-  if (plan.draft_tokens > 0) {
-    decode.prefill_seqs = batch;
-    decode.prefill_tokens = batch * plan.draft_tokens;
-    decode.prefill_context = context;
-  }
+  StepShape decode = decode_step(plan, q, batch);
+  double context = decode.decode_context;
   a.decode = predictor.step(decode);
   double bytes = 0;
-  for (const Line& line : predictor.ledger().lines) bytes += line.times * (line.weight + line.state);
-  a.tpot_bound = bytes * plan.pp / predictor.rates().memory_peak / tokens_a_step;
+  for (const Line& line : predictor.ledger().lines)
+    bytes += line.times * predictor.program().ops[line.op].stages * (line.weight + line.state);
+  a.tpot_bound = bytes / predictor.rates().memory_peak / tokens_a_step;
   a.mfu = a.decode.ops / a.decode.seconds / predictor.rates().peak16;
-  a.mbu = bytes / a.decode.seconds * plan.pp / predictor.rates().memory_peak;
+  a.mbu = bytes / a.decode.seconds / predictor.rates().memory_peak;
   double draft = plan.draft_tokens * plan.draft_cost * a.decode.seconds;
   a.decode_step_seconds = std::max(a.decode.seconds + draft + q.engine.step_seconds,
                                    q.engine.token_seconds * batch * tokens_a_step);
@@ -331,11 +187,38 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.wait_seconds += a.waiting / batch * request;
   a.ttft += a.waiting / batch * request;
   double per_step = a.decode.joules / std::max(1.0, batch) / tokens_a_step;
-  a.joules_per_token = (per_step + prefill.joules / q.output) * plan.tp * plan.pp +
-                       predictor.rates().idle_watts * q.engine.step_seconds / std::max(1.0, batch) * plan.tp +
-                       a.split_joules;
+  a.between_joules =
+      predictor.rates().idle_watts * q.engine.step_seconds / std::max(1.0, batch) / tokens_a_step * plan.tp * plan.pp;
+  a.joules_per_token = (per_step + prefill.joules / q.output) * plan.tp + a.between_joules + a.split_joules;
   a.low = std::max(a.tpot_bound, a.tpot * 0.8);
   a.high = a.tpot * 1.35;
+  return a;
+}
+
+StepShape encode_step(const Plan& plan, double sequences, double tokens) {
+  StepShape s;
+  s.prefill_seqs = std::ceil(sequences / plan.dp), s.prefill_tokens = s.prefill_seqs * tokens;
+  s.causal = false;
+  return s;
+}
+
+EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences, double tokens) {
+  for (double value : {sequences, tokens})
+    if (!(value > 0 && value < 1e9)) base::fail("sequences and their tokens must be positive and finite");
+  StepPredictor p(graph, plan, cluster);
+  EncodeAnswer a;
+  a.step = p.step(encode_step(plan, sequences, tokens));
+  auto add = [&](const char* what, TensorClass cls, double bytes, std::string how) {
+    a.items.push_back({what, cls, bytes, std::move(how)});
+    a.total += bytes;
+  };
+  add("weights", TensorClass::kWeight, p.program().weight_bytes,
+      fmt::format("over tp {} x pp {}", plan.tp, plan.pp));
+  add("activations", TensorClass::kActivation, activation_peak(p.program(), p.binding()), "one block, whole batch");
+  add("context and kernels", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context");
+  add("libraries", TensorClass::kCode, library_bytes(plan), "matrix workspace, communication buffers");
+  a.capacity = cluster.gpu.memory_total().value();
+  a.fits = a.total <= a.capacity;
   return a;
 }
 
@@ -358,12 +241,8 @@ double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& 
 
 ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
                            double output, const Engine& engine) {
-  FitAnswer room = fit(graph, plan, cluster, 0, input + output, engine);
-  Program program = compile(graph, plan);
-  double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
   // Sequences of all ages share the cache: on average half of the output is there.
-  double mean = state_bytes(graph, program, 1, paged(input + output / 2, plan, engine));
-  double batch = std::floor(free / mean);
+  double batch = resident_sequences(graph, plan, cluster, input, output, engine);
   if (batch < 1) base::fail("{}: not one sequence of {:.0f} tokens fits", graph.name, input + output);
   ServeQuestion q;
   q.input = input;

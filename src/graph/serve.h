@@ -41,7 +41,19 @@ struct MemoryItem {
   std::string how;  // the arithmetic, in words
 };
 
-// Stands for a context without limit.
+inline constexpr double kGiB = 1073741824.0;
+// Tokens of a sequence: of its prompt, which `shrink kv` may cut, and generated ones, which come on top.
+struct Context {
+  double prompt = 0, generated = 0;
+  Context(double prompt_tokens, double generated_tokens = 0)
+      : prompt(prompt_tokens), generated(generated_tokens) {}
+};
+// Workspace of the matrix library and, where there are several GPUs, buffers of the communication library: assumed.
+double library_bytes(const Plan& plan);
+// Keys that a sequence holds of them.
+double held_tokens(const Plan& plan, const Context& context);
+
+// Stands for a context, or a number of sequences, without limit.
 inline constexpr double kAnyContext = 1e12;
 
 struct FitAnswer {
@@ -50,8 +62,9 @@ struct FitAnswer {
   double low = 0, high = 0;  // interval of the total: weights, state and logits are exact, what is assumed
                              // may be half or double
   double kv_bytes_per_token = 0;  // of one rank, sequences beyond every window
-  double kv_bytes_per_sequence = 0;
-  double max_sequences = 0;  // at the given context, per data-parallel rank
+  double kv_bytes_per_sequence = 0;  // in whole pages, wherever they are
+  double kv_bytes_on_device = 0;     // of which in the GPU's memory
+  double max_sequences = 0;  // at the given context, per data-parallel rank; kAnyContext: they hold nothing there
   double max_context = 0;    // at the given batch; kAnyContext: state stops growing before it fills the room
   bool fits = false;
   std::vector<std::string> advice;
@@ -72,7 +85,7 @@ struct ServeAnswer {
   double prefill_seconds = 0, decode_step_seconds = 0;
   double batch = 0;         // sequences decoded together per data-parallel rank
   double waiting = 0;       // further ones that memory keeps out
-  double mfu = 0, mbu = 0;  // of the decode step
+  double mfu = 0, mbu = 0;  // of the decode step, of the stage at work
   double tpot_bound = 0;    // bytes that must move over peak bandwidth
   StepTime decode, prefill;
   double low = 0, high = 0;  // interval of tpot
@@ -81,17 +94,31 @@ struct ServeAnswer {
   double draft_seconds = 0;                    // of a step
   double others_prefill = 0;                   // seconds that other requests' prefill adds to a step
   double queue_seconds = 0, wait_seconds = 0;  // before the first token: for the running step, for memory
-  double prefill_joules = 0;                   // of one request on one rank
+  double prefill_joules = 0;                   // of one request, one tensor-parallel rank of every stage
   double transfer_seconds = 0;  // keys and values from the replica that prefilled (admit split)
   double split_joules = 0;      // per output token: idle power of the GPUs that only prefill
+  double between_joules = 0;    // per output token: idle power while the engine is between steps
 };
 
-// Bytes of KV (and other state) that `seqs` sequences of `tokens` tokens hold on one rank.
-double state_bytes(const Graph& graph, const Program& program, double seqs, double tokens);
-// The step at whose activations fit() looks: one chunk of prefill with every sequence waiting for its logits.
+// Bytes of KV (and other state) that `seqs` sequences hold on one rank, on all tiers; the same in the engine's pages;
+// and what of that the plan keeps in the GPU's memory.
+double state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context);
+double paged_state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context,
+                         const Engine& engine);
+double device_state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context,
+                          const Engine& engine);
+// Refuses a plan that the cluster is too small for, or that divides what serving does not.
+void check_served(const Plan& plan, const Cluster& cluster);
+// The step at whose activations fit() looks: one chunk of prefill (no more than `batch` sequences have; 0: a whole one)
+// with every sequence waiting for its logits.
 Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context);
-FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, double context,
+FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, const Context& context,
               const Engine& engine);
+// Sequences that the memory of a data-parallel rank holds, with half of the output each on average.
+double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
+                          double output, const Engine& engine);
+// The decode step of `batch` sequences halfway through their output, and the tokens it checks for a draft.
+StepShape decode_step(const Plan& plan, const ServeQuestion& question, double batch);
 ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster,
                   const ServeQuestion& question);
 
@@ -99,7 +126,7 @@ ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster,
 class StepPredictor {
  public:
   StepPredictor(const Graph& graph, const Plan& plan, const Cluster& cluster);
-  // Seconds of one step over all pipeline stages; not thread-safe (owns a scratch ledger).
+  // One step through all pipeline stages, with the hops between them; not thread-safe (owns a scratch ledger).
   StepTime step(const StepShape& shape);
   // Collectives as the communication library does them, without an engine's one-shot kernels.
   void use_nccl_collectives() { rates_.nccl_collectives = true; }
@@ -116,6 +143,16 @@ class StepPredictor {
   Ledger ledger_;
   Binding binding_;
 };
+
+// One pass of a model that keeps nothing from token to token (BERT, ViT) over a batch, and its memory.
+struct EncodeAnswer {
+  StepTime step;
+  std::vector<MemoryItem> items;
+  double total = 0, capacity = 0;
+  bool fits = false;
+};
+StepShape encode_step(const Plan& plan, double sequences, double tokens);
+EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences, double tokens);
 
 // Requests in flight when `question.rate` arrive per second (Little's law, solved with serve); refuses a rate
 // beyond what the plan can serve.

@@ -49,6 +49,7 @@ struct TransformerSpec {
   QkNorm qk_norm = QkNorm::kNone;
   int learned_positions = 0, segments = 0;
   bool embedding_norm = false, final_norm = true, pooler = false;
+  bool word_head = false;  // masked language models: a product and a norm before the words' product
   // Some layers attend to a window of the last `window` positions only.
   int window = 0, window_layers = 0;
   // Mixture of experts.
@@ -72,6 +73,7 @@ struct TransformerSpec {
   int patch = 0, image_tokens = 0, classes = 0;
   // What the checkpoint stores (stored_format.h), and what the reader left out or assumed.
   std::string stored_weights, stored_kv;
+  std::vector<std::string> stored_kept;  // matrices that keep 16 bits
   std::vector<std::string> notes;
   std::string source;
 
@@ -86,6 +88,7 @@ struct DiffusionSpec {
   std::string name, family;  // dit, pixart, flux, sd3, wan, ltx, sana, unet
   int layers = 0, single_layers = 0, hidden = 0, heads = 0, head_dim = 0, ffn = 0;
   int in_channels = 0, patch = 0;
+  bool qkv_bias = true;
   int out_channels = 0;  // 0: as many as in_channels
   int text_tokens = 0, text_dim = 0, vec_dim = 0;
   int image_tokens = 0, image_dim = 0;    // of a picture that conditions the result; 0: none

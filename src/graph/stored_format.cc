@@ -1,6 +1,5 @@
-// Methods: fp8 and fbgemm_fp8, mxfp4, gptq, awq, bitsandbytes, compressed-tensors, modelopt. Layers that a
-// method leaves in 16 bits by name (the head, the router) are not matrices of linear layers here, so their
-// list changes nothing that is counted; scales of 128 x 128 blocks (0.02%) are not counted.
+// Methods: fp8 and fbgemm_fp8, mxfp4, gptq, awq, bitsandbytes, compressed-tensors, modelopt. Modules that a method leaves in
+// 16 bits are kept_modules.cc; scales of 128 x 128 blocks (0.02%) are not counted.
 #include "graph/stored_format.h"
 
 namespace orrery::graph {
@@ -89,7 +88,7 @@ void modelopt(const Json& q, const std::string& origin, StoredFormat& f) {
 
 }  // namespace
 
-StoredFormat read_stored_format(const Json& config, const std::string& origin) {
+StoredFormat read_stored_format(const Json& config, int layers, const std::string& origin) {
   StoredFormat f;
   if (!config.contains("quantization_config") || config["quantization_config"].is_null()) return f;
   const Json& q = config["quantization_config"];
@@ -122,6 +121,7 @@ StoredFormat read_stored_format(const Json& config, const std::string& origin) {
         "compressed-tensors, modelopt",
         origin, f.method);
   }
+  f.kept = kept_modules(q, layers, origin);
   return f;
 }
 

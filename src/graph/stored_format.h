@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "graph/config_reader.h"
+#include "graph/graph.h"
 
 namespace orrery::graph {
 
@@ -11,8 +13,13 @@ struct StoredFormat {
   std::string weights, kv;    // as `requant` takes them; empty: 16 bits
   bool experts_only = false;  // the rest keeps 16 bits
   std::string method;         // quant_method, for the report
+  std::vector<std::string> kept;  // that keep 16 bits: attention, dense, shared, experts, or one of their matrices
 };
-// Refuses methods and schemes that it does not know by name.
-StoredFormat read_stored_format(const Json& config, const std::string& origin);
+// Refuses methods and schemes that it does not know by name; `layers` are the model's.
+StoredFormat read_stored_format(const Json& config, int layers, const std::string& origin);
+// The matrices that the method's list of modules leaves in 16 bits, in every layer; refuses others by name.
+std::vector<std::string> kept_modules(const Json& quantization, int layers, const std::string& origin);
+// Gives these matrices 16 bits.
+void keep_wide(Graph& graph, const std::vector<std::string>& kept);
 
 }  // namespace orrery::graph

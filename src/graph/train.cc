@@ -21,9 +21,12 @@ std::string_view name_of(Pass pass) {
 
 namespace {
 
-// Bytes per parameter that Adam moves: reads gradient, master and moments; writes master, moments and weight.
-constexpr double kAdamBytesMoved = 34;
-constexpr double kHostMemory = 200e9;  // bytes/s that a host's update runs over; assumed for a usual server
+// Bytes per parameter that Adam moves: reads gradient, master and moments, writes master, moments and weight, and sets
+// the gradient to zero for the next iteration.
+double adam_bytes(const Plan& plan) {
+  double gradient = plan.grad_fp32 ? 4 : 2;
+  return gradient + 12 + 12 + 2 + gradient;
+}
 
 // Walks one micro-batch of the forward pass over one rank's part of the model.
 Ledger forward_ledger(const Program& program, double sequence, double sequences, bool causal, Binding& b) {
@@ -41,19 +44,22 @@ Ledger forward_ledger(const Program& program, double sequence, double sequences,
   return ledger;
 }
 
-bool is_product(const ProgramOp& op) { return op.kind == OpKind::kContract || op.kind == OpKind::kAttend; }
+// Forward passes' worth of operations that the model's forward and backward pass are, by convention.
+double passes(const ProgramOp& op, bool frozen) {
+  if (op.kind == OpKind::kAttend) return 3;
+  return op.kind == OpKind::kContract ? (frozen ? 2 : 3) : 0;
+}
 
 }  // namespace
 
-double training_flops_per_token(const Graph& graph, double sequence, bool causal) {
+double training_flops_per_token(const Graph& graph, double sequence, bool causal, bool frozen) {
   Plan one;
   Program program = compile(graph, one);
   Binding b;
   Ledger ledger = forward_ledger(program, sequence, 1, causal, b);
   double ops = 0;
-  for (const Line& line : ledger.lines)
-    if (is_product(program.ops[line.op])) ops += line.ops * line.times;
-  return 3 * ops / sequence;
+  for (const Line& line : ledger.lines) ops += passes(program.ops[line.op], frozen) * line.ops * line.times;
+  return ops / sequence;
 }
 
 namespace {
@@ -72,6 +78,7 @@ class Iteration {
   void energy();
 
  private:
+  void hide_collectives();
   void add(const Line& line, const ProgramOp& op, Pass pass, double factor);
   bool redone(const ProgramOp& op, bool layer) const {
     bool attends = a_.program.graph->ops[op.op].kind == OpKind::kAttend;  // or moves what attention needs
@@ -85,10 +92,12 @@ class Iteration {
     if (op.collective == Collective::kAllGather && op.part == Part::kAttention) return 2;
     if (op.collective != Collective::kNone) return 1;
     if (op.kind == OpKind::kAttend) return 2.5;
-    return op.kind == OpKind::kContract && p_.adapter_rank > 0 ? 1 : 2;
+    return op.kind == OpKind::kContract && frozen() ? 1 : 2;
   }
-  double ranks() const { return static_cast<double>(p_.dp) * p_.cp; }
-  double trained() const { return rank_parameters(a_.program) * a_.trainable / a_.parameters; }
+  bool frozen() const { return p_.adapter_rank > 0; }
+  RankParameters trained() const { return rank_parameters(a_.program) * (a_.trainable / a_.parameters); }
+  double exchange(Group group, double parameters, double trained, const Rates& r);
+  double transfers(double parameters) const;
 
   const Plan& p_;
   const TrainQuestion& q_;
@@ -96,6 +105,8 @@ class Iteration {
   double micro_batches_;
   TrainAnswer& a_;
   double stage_ = 0;      // seconds of one micro-batch in the layers of a stage
+  double work_ = 0;       // seconds of an iteration's operators, behind which communication can hide
+  double left_[2] = {};   // of which collectives have not taken: on the links of a host, on the network
   double moved_ = 0;      // bytes of device memory that the optimizer moves
 };
 
@@ -107,19 +118,34 @@ void Iteration::add(const Line& line, const ProgramOp& op, Pass pass, double fac
   out.line.times *= micro_batches_;
   out.time = time_of(op, line, a_.binding, r_);
   out.joules = joules_of(op, line, out.time, r_);
-  if (op.collective != Collective::kNone) {
-    double shown = 1 - p_.overlap_tp;
-    out.time.seconds *= shown, out.time.link *= shown, out.time.fixed *= shown;
-  }
   for (double* n : {&out.line.ops, &out.line.weight, &out.line.activation, &out.line.link, &out.time.seconds,
                     &out.time.executed, &out.time.compute, &out.time.memory, &out.time.link, &out.time.fixed,
                     &out.joules.ops, &out.joules.bytes, &out.joules.link})
     *n *= factor;
-  double seconds = out.time.seconds * out.line.times;
-  a_.compute += seconds;
-  if (op.collective != Collective::kNone) a_.tensor_comm += seconds;
-  if (out.layer) stage_ += seconds / micro_batches_;
   a_.lines.push_back(out);
+}
+
+// Collectives between a rank's operators run behind these as far as the plan says, and as far as no other transfer over
+// the same links does.
+void Iteration::hide_collectives() {
+  double moved[2] = {}, shown[2];
+  auto far = [&](const TrainLine& l) { return a_.program.ops[l.line.op].span > r_.per_host; };
+  for (const TrainLine& l : a_.lines) {
+    bool collective = a_.program.ops[l.line.op].collective != Collective::kNone;
+    (collective ? moved[far(l)] : work_) += l.time.seconds * l.line.times;
+  }
+  for (int links : {0, 1}) {
+    double open = exposed(moved[links], p_.overlap_tp, work_);
+    left_[links] = work_ - (moved[links] - open);
+    shown[links] = moved[links] > 0 ? open / moved[links] : 1;
+    a_.tensor_comm += open;
+  }
+  a_.compute = work_ + a_.tensor_comm;
+  for (TrainLine& l : a_.lines) {
+    if (a_.program.ops[l.line.op].collective != Collective::kNone)
+      for (double* part : {&l.time.seconds, &l.time.link, &l.time.fixed}) *part *= shown[far(l)];
+    if (l.layer) stage_ += l.time.seconds * l.line.times / micro_batches_;
+  }
 }
 
 void Iteration::lines() {
@@ -134,51 +160,80 @@ void Iteration::lines() {
     add(line, op, Pass::kForward, 1);
     if (redo) add(line, op, Pass::kAgain, 1);
     add(line, op, Pass::kBackward, backward(op));
-    double ops = is_product(op) ? line.ops * line.times : 0;
-    model += 3 * ops, hardware += (redo ? 4 : 3) * ops;
+    double ops = line.ops * line.times, whole = passes(op, frozen());
+    model += whole * ops, hardware += (whole + (redo && whole > 0 ? 1 : 0)) * ops;
   }
+  hide_collectives();
   a_.hardware_flops = a_.model_flops * (model > 0 ? hardware / model : 1);
   // Warm-up and drain of the pipeline, in micro-batches of a stage.
-  double warm = (p_.pp - 1.0) / (p_.schedule == PipelineSchedule::kInterleaved ? p_.virtual_stages : 1);
+  double warm = (p_.pp - 1.0) / p_.chunks();
   if (p_.schedule == PipelineSchedule::kZeroBubble) warm /= 3;
   a_.bubble_share = warm / micro_batches_;
   a_.bubble = warm * stage_;
 }
 
+// Gradients of the parameters that a group shares, and what ZeRO gathers of them; adds to data_bytes.
+double Iteration::exchange(Group group, double parameters, double trained, const Rates& r) {
+  if (group.ranks <= 1) return 0;
+  auto time = [&](Collective kind, double bytes) { return collective_time(kind, group.ranks, bytes, r, group.span); };
+  double gradients = trained * (p_.grad_fp32 && p_.zero < 3 ? 4 : 2);
+  a_.data_bytes += gradients;
+  if (p_.zero == 0) return time(Collective::kAllReduce, gradients);
+  // Each rank updates its part: it takes the sum of its gradients alone, and the others take its new weights; with
+  // stage 3 for each micro-batch, forward and backward.
+  double gathers = p_.zero >= 3 ? 2 * micro_batches_ : 1, weights = (p_.zero >= 3 ? parameters : trained) * 2;
+  a_.data_bytes += gathers * weights;
+  return time(Collective::kReduceScatter, gradients) + gathers * time(Collective::kAllGather, weights);
+}
+
 void Iteration::communication(const Rates& r) {
   double chunk = q_.sequence * q_.micro_batch / p_.cp * hidden_of(*a_.program.graph) * 2 / p_.tp;
-  int reach = p_.tp * p_.pp > r.per_host ? r.per_host + 1 : 2;
-  double hops = p_.pp > 1 ? 2 * (micro_batches_ + p_.pp - 1) * std::max(1, p_.virtual_stages) : 0;
-  a_.pipeline_comm =
-      hops * collective_time(Collective::kSendReceive, reach, chunk, r) * (1 - p_.overlap_pp);
+  int reach = far_hops(p_, r.per_host) > 0 ? r.per_host + 1 : 2;  // the slowest hop sets the pace
+  double hops = p_.pp > 1 ? 2 * (micro_batches_ + p_.pp - 1) * p_.chunks() : 0, left[] = {left_[0], left_[1]};
+  double seconds = hops * collective_time(Collective::kSendReceive, reach, chunk, r);
+  double& between = left[reach > r.per_host];
+  a_.pipeline_comm = exposed(seconds, p_.overlap_pp, between);
   a_.pipeline_bytes = hops * chunk;
-  if (ranks() <= 1) return;
-  int group = static_cast<int>(ranks()), span = group * p_.tp;  // tensor-parallel ranks are neighbours
-  double gradients = trained() * (p_.grad_fp32 && p_.zero < 3 ? 4 : 2);
-  a_.data_bytes = gradients;
-  if (p_.zero >= 3) {
-    // Weights are gathered for each micro-batch, forward and backward; gradients are scattered once.
-    double weights = rank_parameters(a_.program) * 2;
-    a_.data_comm = 2 * micro_batches_ * collective_time(Collective::kAllGather, group, weights, r, span) +
-                   collective_time(Collective::kReduceScatter, group, gradients, r, span);
-    a_.data_bytes += 2 * micro_batches_ * weights;
-  } else {
-    a_.data_comm = collective_time(Collective::kAllReduce, group, gradients, r, span);
+  between -= seconds - a_.pipeline_comm;
+  RankParameters here = rank_parameters(a_.program), mine = trained();
+  Group experts = p_.ep > 1 ? expert_data_group(p_) : data_group(p_);
+  a_.data_bytes = 0;
+  seconds = exchange(data_group(p_), here.dense, mine.dense, r) + exchange(experts, here.expert, mine.expert, r);
+  a_.data_comm = exposed(seconds, p_.overlap_dp, left[data_group(p_).span > r.per_host]);
+}
+
+// Seconds of an iteration's transfers between the GPU and other tiers, both ways; `parameters` are those whose states
+// this rank updates.
+double Iteration::transfers(double parameters) const {
+  const Placement& place = p_.place;
+  auto rate = [&](Tier tier) { return tier_rate(tier, false, r_); };
+  double seconds = 0;
+  // Weights for the forward and the backward pass; checkpoints there and back.
+  seconds += 2 * micro_batches_ * a_.away.weights / rate(place.weights);
+  seconds += 2 * micro_batches_ * a_.away.checkpoints / rate(place.checkpoints);
+  double updated = a_.away.optimizer > 0 ? place.optimizer_fraction : 0;
+  double sums = p_.zero >= 2 ? trained().divided(p_) : trained().total();
+  if (place.gradients != Tier::kDevice) {
+    // Every micro-batch adds to them; an update on the GPU takes the sum back.
+    double share = place.gradients_fraction, back = parameters * std::max(0.0, share - updated);
+    seconds += (micro_batches_ * sums * share * 2 + back * (p_.grad_fp32 ? 4 : 2)) / rate(place.gradients);
   }
-  a_.data_comm *= 1 - p_.overlap_dp;
+  // Gradients go to the host in 16 bits, once, and weights come back; states on drives are read and written.
+  double gradients = place.gradients != Tier::kDevice ? 0 : 2;
+  seconds += parameters * updated * (gradients + 2) / rate(Tier::kHost);
+  if (place.optimizer == Tier::kNvme || place.optimizer == Tier::kRemote)
+    seconds += 2 * a_.away.optimizer / rate(place.optimizer);
+  return seconds;
 }
 
 void Iteration::optimizer() {
-  double share = trained() / (p_.zero >= 1 ? ranks() : 1), shown = 1 - p_.overlap_prefetch;
-  if (p_.place.optimizer == Tier::kDevice) {
-    moved_ = share * kAdamBytesMoved;
-    a_.optimizer = moved_ / r_.memory;
-  } else {
-    // Gradients go to the host, weights come back; the host's update runs at its memory's speed.
-    a_.offload = (share * 4 / r_.host + share * kAdamBytesMoved / kHostMemory) * shown;
-  }
-  if (p_.place.weights != Tier::kDevice)
-    a_.offload += micro_batches_ * 2 * a_.program.weight_bytes / ranks() / r_.host * shown;
+  double share = p_.zero >= 1 ? trained().divided(p_) : trained().total();
+  double elsewhere = p_.place.optimizer == Tier::kDevice ? 0 : p_.place.optimizer_fraction;
+  moved_ = share * (1 - elsewhere) * adam_bytes(p_);
+  a_.optimizer = moved_ / r_.memory;
+  // The host's update runs at its memory's speed, when the last gradient is there.
+  a_.offload = exposed(transfers(share), p_.overlap_prefetch, work_) +
+               share * elsewhere * adam_bytes(p_) / tier_rate(Tier::kHost, true, r_);
 }
 
 // The limit acts within milliseconds: the lines share it among themselves, not with the bubble.
@@ -214,11 +269,11 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
   if (micro_batches != std::floor(micro_batches))
     base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}", q.global_batch,
                q.micro_batch, plan.dp);
-  if (plan.schedule == PipelineSchedule::kInterleaved &&
-      std::fmod(layers_of(graph), plan.pp * plan.virtual_stages) != 0 &&
-      std::fmod(layers_of(graph) + 2, plan.pp * plan.virtual_stages) != 0)
-    base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp,
-               plan.virtual_stages);
+  double parts = plan.pp * plan.chunks();
+  if (plan.chunks() > 1 && std::fmod(layers_of(graph), parts) != 0 && std::fmod(layers_of(graph) + 2, parts) != 0)
+    base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp, plan.chunks());
+  if (plan.place.checkpoints != Tier::kDevice && plan.recompute != RecomputePolicy::kFull)
+    base::fail("there are no checkpoints to place without 'recompute full'");
   return micro_batches;
 }
 
@@ -232,7 +287,7 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.parameters = a.trainable = count_parameters(graph).total;
   if (plan.adapter_rank > 0) a.trainable = adapter_parameters(graph, plan.adapter_rank);
   training_memory(graph, plan, a.program, cluster, q, a);
-  a.model_flops = training_flops_per_token(graph, q.sequence, q.causal) * q.sequence * q.global_batch;
+  a.model_flops = training_flops_per_token(graph, q.sequence, q.causal, plan.adapter_rank > 0) * q.sequence * q.global_batch;
   Iteration iteration(plan, q, a.rates, micro_batches, a);
   iteration.lines();
   iteration.limit_power();
@@ -259,7 +314,7 @@ double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& clu
     double middle = std::floor((low + high) / 2000) * 1000;
     if (middle <= low) break;
     question.sequence = middle;
-    question.global_batch = question.micro_batch * plan.dp;
+    question.global_batch = question.micro_batch * plan.dp * plan.pp;  // every stage has one to work on
     (train(graph, plan, cluster, question).fits ? low : high) = middle;
   }
   return low;

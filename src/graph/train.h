@@ -15,8 +15,6 @@ struct TrainQuestion {
   double global_batch = 1;  // sequences
   double micro_batch = 1;   // sequences of one micro-batch on one data-parallel rank
   bool causal = true;
-  bool embeddings_on_device = true;
-  bool gradients_held = true;  // false: consumed layer by layer (fused update)
 };
 
 enum class Pass : std::uint8_t { kForward, kAgain, kBackward };  // again: recomputed
@@ -31,15 +29,23 @@ struct TrainLine {
   LineJoules joules;
 };
 
+// What a rank keeps on other tiers than its GPU, in bytes; of checkpoints: one micro-batch's.
+struct KeptAway {
+  double weights = 0, gradients = 0, optimizer = 0, checkpoints = 0;
+};
+
 struct TrainAnswer {
   std::vector<MemoryItem> items;
   double total = 0, capacity = 0;
+  // Memory in use over an iteration of the fullest stage: per cent of its steps, bytes. Its maximum is `total`.
+  std::vector<std::pair<double, double>> timeline;
+  KeptAway away;
   double host_bytes = 0;  // that one rank keeps on the host
   bool fits = false;
   double parameters = 0, trainable = 0;
   double seconds = 0;  // of one iteration
-  double compute = 0, bubble = 0, tensor_comm = 0, pipeline_comm = 0, data_comm = 0, optimizer = 0,
-         offload = 0;
+  double compute = 0, bubble = 0, tensor_comm = 0, pipeline_comm = 0, data_comm = 0, optimizer = 0;
+  double offload = 0;       // transfers from and to other tiers that nothing hides, and the host's own update
   double power = 0;         // seconds that the board's limit adds to operators and bubble
   double bubble_share = 0;  // of the seconds of the layers' lines
   double data_bytes = 0, pipeline_bytes = 0;  // payload of a rank
@@ -65,12 +71,12 @@ StateBytes zero_states(int stage, double ranks);
 // share the optimizer (1: plain).
 double megatron_bytes_per_parameter(std::string_view precision, double shard);
 
-// Activations that one layer keeps for the backward pass, bytes on one rank.
-double layer_activation_bytes(const Graph& graph, const Plan& plan, double sequence, double micro_batch);
-// Activations of the first pipeline stage at its fullest.
-double activation_bytes(const Graph& graph, const Plan& plan, double sequence, double micro_batch);
-// Forward and backward operations per token: 3 x (2 x matmul parameters + attention), the usual model FLOPs.
-double training_flops_per_token(const Graph& graph, double sequence, bool causal);
+// Activations of the first pipeline stage at its fullest; `micro_batches` of an iteration.
+double activation_bytes(const Graph& graph, const Plan& plan, double sequence, double micro_batch,
+                        double micro_batches = 1e9);
+// Forward and backward operations per token: 3 x (2 x matmul parameters + attention), the usual model FLOPs; `frozen`
+// weights have no product for their gradient.
+double training_flops_per_token(const Graph& graph, double sequence, bool causal, bool frozen = false);
 
 // Parameters of low-rank adapters on every linear layer: rank x (inputs + outputs) of each matrix, each expert's included.
 double adapter_parameters(const Graph& graph, double rank);

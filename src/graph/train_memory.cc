@@ -1,9 +1,7 @@
-// Memory of a training rank: states, kept activations, the working memory of a layer or of the loss.
-#include "graph/train.h"
-
+// Memory of a training rank: states, kept activations, the working memory of a layer or of the loss, and how they come
+// and go over an iteration.
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "base/error.h"
 #include "graph/train_parts.h"
@@ -28,28 +26,39 @@ double megatron_bytes_per_parameter(std::string_view precision, double shard) {
   base::fail("unknown training precision '{}'; known: fp16, bf16, fp32", precision);
 }
 
-double layers_of(const Graph& g) {
-  double n = 0;
-  for (const Block& b : g.blocks)
-    if (b.layer) n += b.repeat;
-  return n;
-}
-
-double hidden_of(const Graph& g) {
-  AxisId id = g.find_axis("hidden");
-  if (id == kNoAxis) base::fail("{} has no axis 'hidden', which training hands from layer to layer", g.name);
-  return g.axes[id].extent;
-}
-double vocab_of(const Graph& g) {
-  AxisId v = g.find_axis("vocab");
-  return v == kNoAxis ? 0 : g.axes[v].extent;
-}
-
-// Parameters of a rank, whatever width they are stored in.
-double rank_parameters(const Program& program) {
-  double sum = 0;
+RankParameters rank_weight_bytes(const Program& program) {
+  RankParameters sum;
   for (const auto& [tensor, bytes] : program.weights)
-    sum += bytes / program.graph->tensors[tensor].dtype.bytes();
+    (of_experts(*program.graph, program.graph->tensors[tensor]) ? sum.expert : sum.dense) += bytes;
+  return sum;
+}
+
+RankParameters rank_parameters(const Program& program) {
+  RankParameters sum;
+  for (const auto& [tensor, bytes] : program.weights) {
+    const Tensor& t = program.graph->tensors[tensor];
+    (of_experts(*program.graph, t) ? sum.expert : sum.dense) += bytes / t.dtype.bytes();
+  }
+  return sum;
+}
+
+Gathered gathered_weights(const Program& program, const Layout* layout) {
+  const Graph& graph = *program.graph;
+  Gathered sum;
+  for (const Block& block : graph.blocks) {
+    double bytes = 0;
+    for (const auto& [id, n] : program.weights) {
+      if (id < block.first_tensor || id >= block.first_tensor + block.tensor_count) continue;
+      const Tensor& t = graph.tensors[id];
+      if (layout && layout->replicas(t).ranks <= 1) continue;
+      bytes += n * std::min(1.0, 2 / t.dtype.bytes());
+    }
+    double iterations = std::max(1.0, block.repeat / program.plan.pp);
+    if (block.layer)
+      sum.layers = std::max(sum.layers, bytes / iterations * std::min(2.0, iterations));
+    else
+      sum.outside += bytes;
+  }
   return sum;
 }
 
@@ -59,176 +68,139 @@ namespace {
 // gradient.
 constexpr double kLossBytesPerLogit = 14;
 
-struct Saved {
-  double total = 0;   // all saved tensors of the layer
-  double scores = 0;  // of which stored score matrices
-  double ffn = 0;     // of which inside the feed-forward part, with a divided width
-  double widest = 0;  // largest tensor of the feed-forward part
-  double input = 0;   // the layer's input alone
-  double query = 0, attention_out = 0;
-};
-
-class ActivationCounter {
+class TrainingMemory {
  public:
-  ActivationCounter(const Graph& graph, const Plan& plan, double sequence, double micro_batch)
-      : g_(graph),
-        p_(plan),
-        tokens_(sequence * micro_batch / plan.cp),
-        scores_(sequence * sequence * micro_batch / plan.cp) {}
+  TrainingMemory(const Graph& g, const Plan& plan, const Program& program, const TrainQuestion& q, TrainAnswer& a)
+      : g_(g), p_(plan), program_(program), q_(q), a_(a), at_(g, plan), counter_(at_, plan, q.sequence, q.micro_batch) {}
 
-  Saved layer(const Block& block) const {
-    Saved s;
-    std::set<TensorId> seen;
-    for (std::uint32_t i = block.first_op; i < block.first_op + block.op_count; ++i) {
-      const Op& op = g_.ops[i];
-      for (TensorId t : op.saved)
-        if (seen.insert(t).second) count(op, t, s);
-    }
-    return s;
+  void states();
+  void activations();
+  void add(std::string what, TensorClass cls, double bytes, std::string how) {
+    a_.items.push_back({std::move(what), cls, bytes, std::move(how)});
+    a_.total += bytes;
   }
 
  private:
-  void count(const Op& op, TensorId id, Saved& s) const {
-    const Tensor& t = g_.tensors[id];
-    bool divided = false;
-    double n = bytes(t, divided);
-    s.total += n;
-    if (t.name.starts_with("probabilities")) s.scores += n;
-    bool ffn = (op.part == Part::kDense || op.part == Part::kExpert) && wide(t);
-    if (ffn) s.ffn += n, s.widest = std::max(s.widest, n);
-    if (t.name == "layer.in") s.input = n;
-    if (t.name == "q" || t.name == "q_b") s.query = n;
-    if (t.name == "attn.out") s.attention_out = n;
+  void weights();
+  // What stays on the GPU of a class of which `share` is placed on `tier`.
+  double placed(double bytes, Tier tier, double share, double& away) {
+    if (tier == Tier::kDevice) return bytes;
+    away = bytes * share;
+    if (tier == Tier::kHost) a_.host_bytes += away;
+    return bytes - away;
   }
-  bool wide(const Tensor& t) const {
-    for (AxisId a : t.axes)
-      for (const char* name : {"ffn", "dense_ffn", "shared_ffn", "expert_ffn"})
-        if (g_.axes[a].name == name) return true;
-    return false;
-  }
-  double bytes(const Tensor& t, bool& divided) const {
-    double n = t.dtype.bytes();
-    for (AxisId a : t.axes) {
-      const std::string& name = g_.axes[a].name;
-      if (a == kTokens || a == kOutputs)
-        n *= tokens_;
-      else if (a == kScores)
-        n *= scores_;
-      else if (a == kRouted)
-        n *= tokens_ * g_.experts_per_token;
-      else if (a < kFreeAxes)
-        n *= tokens_;
-      else if (name == "heads" || name == "ffn" || name == "dense_ffn" || name == "shared_ffn")
-        n *= g_.axes[a].extent / p_.tp, divided = true;
-      else if (name == "kv_heads")
-        n *= std::max(1.0, g_.axes[a].extent / p_.tp), divided = true;
-      else
-        n *= g_.axes[a].extent;
-    }
-    if (!divided && p_.sequence_parallel && t.cls == TensorClass::kActivation) n /= p_.tp;
-    return n;
-  }
+  void timeline(Stage stage, double chunk, double working, double loss);
 
   const Graph& g_;
   const Plan& p_;
-  double tokens_, scores_;
+  const Program& program_;
+  const TrainQuestion& q_;
+  TrainAnswer& a_;
+  Layout at_;
+  ActivationCounter counter_;
 };
 
-double kept(const Plan& plan, const Saved& s) {
-  switch (plan.recompute) {
-    case RecomputePolicy::kFull: return s.input;
-    case RecomputePolicy::kSelective: return s.total - s.scores;
-    default: return s.total;
+void TrainingMemory::weights() {
+  RankParameters bytes = rank_weight_bytes(program_);
+  bool away = p_.place.weights != Tier::kDevice;
+  double share = p_.place.weights_fraction;
+  double here = placed(p_.zero >= 3 ? bytes.divided(p_) : bytes.total(), p_.place.weights, share, a_.away.weights);
+  add("weights", TensorClass::kWeight, here,
+      fmt::format("{:.2f} G parameters on this rank{}", rank_parameters(program_).total() / 1e9,
+                  away ? fmt::format(", {:.0f}% of them stream from another tier", 100 * share) : ""));
+  Gathered whole;
+  if (p_.zero >= 3) whole = gathered_weights(program_, &at_);
+  if (away) {
+    Gathered streamed = gathered_weights(program_, nullptr);
+    whole.outside = std::max(whole.outside, share * streamed.outside);
+    whole.layers = std::max(whole.layers, share * streamed.layers);
   }
+  if (whole.total() > 0)
+    add("weights gathered", TensorClass::kWeight, whole.total(), "outside the layers, and two layers, in 16 bits");
 }
 
-const Block* first_layer(const Graph& g) {
-  for (const Block& b : g.blocks)
-    if (b.layer) return &b;
-  base::fail("{} has no layers", g.name);
+void TrainingMemory::states() {
+  weights();
+  RankParameters trained = rank_parameters(program_) * (a_.trainable / a_.parameters);
+  auto on_rank = [&](int stage) { return p_.zero >= stage ? trained.divided(p_) : trained.total(); };
+  if (p_.adapter_rank > 0)
+    add("adapters", TensorClass::kWeight, trained.total() * 2, "low-rank matrices in 16 bits");
+  double grads = on_rank(2) * (p_.grad_fp32 ? 4 : 2);
+  // Gradients that ranks divide follow the optimizer: each part leaves as soon as it is summed.
+  bool follow = p_.place.gradients == Tier::kDevice && p_.zero >= 2;
+  add("gradients", TensorClass::kGradient,
+      placed(grads, follow ? p_.place.optimizer : p_.place.gradients,
+             follow ? p_.place.optimizer_fraction : p_.place.gradients_fraction, a_.away.gradients),
+      "");
+  add("optimizer", TensorClass::kOptimizer,
+      placed(on_rank(1) * 12, p_.place.optimizer, p_.place.optimizer_fraction, a_.away.optimizer),
+      "fp32 master and two moments");
 }
 
-// Layers' worth of activations that the first stage holds at its fullest: p micro-batches of L/p layers, and
-// what interleaving starts early (arXiv 2205.05198, section 4.2.3).
-double layers_in_flight(const Plan& plan, double layers) {
-  double factor = plan.virtual_stages > 1 ? 1 + (plan.pp - 1.0) / (plan.pp * plan.virtual_stages) : 1;
-  return layers * factor;
+void TrainingMemory::activations() {
+  double micro_batches = q_.global_batch / (q_.micro_batch * p_.dp);
+  bool full = p_.recompute == RecomputePolicy::kFull;
+  double working = full ? counter_.working() : 0;
+  AxisId vocab = g_.find_axis("vocab");
+  double loss = p_.tile_loss || vocab == kNoAxis ? 0 : counter_.tokens() * at_.local(vocab) * kLossBytesPerLogit;
+  double moved = 0;
+  double chunk = placed(counter_.kept() / p_.chunks(), full ? p_.place.checkpoints : Tier::kDevice,
+                        p_.place.checkpoints_fraction, moved);
+  if (full && p_.place.checkpoints == Tier::kHost)  // all that are in flight, not one chunk alone
+    a_.host_bytes += moved * (chunks_in_flight(p_, Stage::kFirst, micro_batches) - 1);
+  a_.away.checkpoints = moved * p_.chunks();
+  // The loss and the backward pass of a layer follow one another; the loss is on the last stage.
+  double first = chunk * chunks_in_flight(p_, Stage::kFirst, micro_batches) + working;
+  double last = chunk * chunks_in_flight(p_, Stage::kLast, micro_batches) + std::max(working, loss);
+  Stage stage = last > first ? Stage::kLast : Stage::kFirst;
+  if (p_.pp > 1 && stage == Stage::kFirst) loss = 0;
+  add("activations", TensorClass::kActivation, chunk * chunks_in_flight(p_, stage, micro_batches),
+      fmt::format("kept for the backward pass, recompute {}{}", name_of(p_.recompute),
+                  p_.pp == 1 ? "" : stage == Stage::kFirst ? "; first stage" : "; last stage"));
+  if (working > loss)
+    add("working memory of a layer", TensorClass::kActivation, working, "recomputed layer and its gradients");
+  else if (loss > 0)
+    add("logits and loss", TensorClass::kActivation, loss, "14 bytes a logit");
+  timeline(stage, chunk, working, loss);
 }
 
-}  // namespace
-
-double layer_activation_bytes(const Graph& graph, const Plan& plan, double sequence, double micro_batch) {
-  return kept(plan, ActivationCounter(graph, plan, sequence, micro_batch).layer(*first_layer(graph)));
-}
-
-double activation_bytes(const Graph& graph, const Plan& plan, double sequence, double micro_batch) {
-  ActivationCounter counter(graph, plan, sequence, micro_batch);
-  double sum = 0, layers = layers_of(graph);
-  for (const Block& b : graph.blocks)
-    if (b.layer) sum += kept(plan, counter.layer(b)) * b.repeat;
-  return sum * layers_in_flight(plan, layers) / layers;
-}
-
-namespace {
-
-void add(TrainAnswer& a, std::string what, TensorClass cls, double bytes, std::string how) {
-  a.items.push_back({std::move(what), cls, bytes, std::move(how)});
-  a.total += bytes;
-}
-
-// What the backward pass of one recomputed layer needs besides its checkpoint.
-double working_bytes(const Plan& plan, const Saved& s) {
-  // Feed-forward: everything saved, and the gradients of the product and of one of its factors.
-  double ffn = plan.tile_mlp ? 0 : s.ffn + 2 * s.widest;
-  double rest = s.total - s.ffn - s.scores;
-  // Attention: gradients of output and query, fp32 sums for the query's, key and value gradients per query
-  // head, and the gradient that passes by.
-  double attention = s.attention_out + s.query + 2 * s.query + 2 * s.query + s.input;
-  return rest + std::max(ffn, attention);
+// Steps of one stage in their order: forward steps ahead, then one forward and one backward step by turns, then the
+// backward steps that are left. Long iterations are shown with fewer micro-batches: their middle repeats itself.
+void TrainingMemory::timeline(Stage stage, double chunk, double working, double loss) {
+  double micro_batches = std::min(q_.global_batch / (q_.micro_batch * p_.dp), 2.0 * p_.pp + 2);
+  double steps = micro_batches * p_.chunks(), ahead = chunks_in_flight(p_, stage, micro_batches) - 1;
+  double done = 0, freed = 0;
+  auto point = [&](double more) {
+    a_.timeline.push_back({100 * (done + freed) / (2 * steps), (done - freed) * chunk + more});
+  };
+  auto forward = [&] {
+    ++done;
+    point(0);
+    if (loss > 0) point(loss);
+  };
+  auto backward = [&] {
+    point(working);
+    ++freed;
+    point(0);
+  };
+  point(0);
+  while (done < ahead) forward();
+  while (done < steps) forward(), backward();
+  while (freed < steps) backward();
 }
 
 }  // namespace
 
 void training_memory(const Graph& g, const Plan& plan, const Program& program, const Cluster& cluster,
-            const TrainQuestion& q, TrainAnswer& a) {
-  double here = rank_parameters(program);
-  double ranks = static_cast<double>(plan.dp) * plan.cp;
-  double trainable = a.trainable / a.parameters * here;
-  double w = program.weight_bytes / (plan.zero >= 3 ? ranks : 1);
-  if (plan.place.weights != Tier::kDevice) {
-    double gathered = 2 * hidden_of(g) * vocab_of(g) * 2;
-    w = gathered;
-    add(a, "weights", TensorClass::kWeight, w, "embedding and head gathered; the rest streams from the host");
-  } else {
-    add(a, "weights", TensorClass::kWeight, w, fmt::format("{:.2f} G parameters on this rank", here / 1e9));
-  }
-  if (plan.adapter_rank > 0) add(a, "adapters", TensorClass::kWeight, trainable * 2, "low-rank matrices in 16 bits");
-  double grad_bytes = plan.grad_fp32 ? 4 : 2;
-  double grads = q.gradients_held ? trainable * grad_bytes / (plan.zero >= 2 ? ranks : 1) : 0;
-  if (plan.place.optimizer != Tier::kDevice && plan.zero >= 2) grads = 0;
-  if (plan.place.gradients == Tier::kDevice) add(a, "gradients", TensorClass::kGradient, grads, "");
-  if (plan.place.optimizer == Tier::kDevice)
-    add(a, "optimizer", TensorClass::kOptimizer, trainable * 12 / (plan.zero >= 1 ? ranks : 1),
-        "fp32 master and two moments");
-  ActivationCounter counter(g, plan, q.sequence, q.micro_batch);
-  double act = activation_bytes(g, plan, q.sequence, q.micro_batch);
-  if (plan.place.weights == Tier::kHost) a.host_bytes += program.weight_bytes / (plan.zero >= 3 ? ranks : 1);
-  if (plan.place.gradients == Tier::kHost)
-    a.host_bytes += trainable * grad_bytes / (plan.zero >= 2 ? ranks : 1);
-  if (plan.place.optimizer == Tier::kHost) a.host_bytes += trainable * 12 / (plan.zero >= 1 ? ranks : 1);
-  if (plan.place.checkpoints == Tier::kHost && plan.recompute == RecomputePolicy::kFull) a.host_bytes += act;
-  if (plan.place.checkpoints != Tier::kDevice && plan.recompute == RecomputePolicy::kFull) act = 0;
-  double working =
-      plan.recompute == RecomputePolicy::kFull ? working_bytes(plan, counter.layer(*first_layer(g))) : 0;
-  double tokens = q.sequence * q.micro_batch / plan.cp;
-  double loss = plan.tile_loss ? 0 : tokens * vocab_of(g) / plan.tp * kLossBytesPerLogit;
-  add(a, "activations", TensorClass::kActivation, act,
-      fmt::format("kept for the backward pass, recompute {}", name_of(plan.recompute)));
-  // The loss and the backward pass of a layer follow one another.
-  add(a, working > loss ? "working memory of a layer" : "logits and loss", TensorClass::kActivation,
-      std::max(working, loss), working > loss ? "recomputed layer and its gradients" : "14 bytes a logit");
-  add(a, "context and libraries", TensorClass::kCode, cluster.gpu.context_bytes().value() + 1.1e9,
-      "CUDA context, matrix workspace, communication buffers");
+                     const TrainQuestion& q, TrainAnswer& a) {
+  TrainingMemory memory(g, plan, program, q, a);
+  memory.states();
+  memory.add("context and libraries", TensorClass::kCode,
+             cluster.gpu.context_bytes().value() + library_bytes(plan),
+             "CUDA context, matrix workspace, communication buffers");
+  double fixed = a.total;
+  memory.activations();
+  for (auto& [when, bytes] : a.timeline) bytes += fixed;
   a.capacity = cluster.gpu.memory_total().value();
   a.fits = a.total <= a.capacity;
 }

@@ -115,7 +115,7 @@ RenderAccuracy validate_render(const std::string& path) {
   // The table's GB are 2^30 bytes: from 2 to 8 GPUs it falls by what the divided weights weigh so.
   r.memory = compare_rows(path, true, [](const Row& row) {
     Compared c;
-    c.predicted = rendering(row).peak_bytes / 1073741824.0, c.measured = number(row, "peak_gb", 0);
+    c.predicted = rendering(row).peak_bytes / kGiB, c.measured = number(row, "peak_gb", 0);
     c.group = row.at("model") + " on " + row.at("gpus");
     return c;
   });

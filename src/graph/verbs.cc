@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <sstream>
 
 #include "base/error.h"
@@ -34,6 +35,7 @@ double VerbWords::number(std::string_view what) {
   double value = 0;
   const char* last = text.data() + text.size();
   auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error == std::errc() && !(std::fabs(value) < 1e18)) refuse(std::string(what) + " must be finite, not '" + text + "'");
   if (error == std::errc() && end != last && *end == '%' && end + 1 == last) return value / 100;
   if (error != std::errc() || end != last)
     refuse(std::string(what) + " must be a number, not '" + text + "'");
@@ -42,7 +44,7 @@ double VerbWords::number(std::string_view what) {
 
 int VerbWords::count(std::string_view what) {
   double value = number(what);
-  if (value < 0 || value != static_cast<int>(value)) refuse(std::string(what) + " must be a whole number");
+  if (value < 0 || value > 1e9 || value != std::floor(value)) refuse(std::string(what) + " must be a whole number");
   return static_cast<int>(value);
 }
 

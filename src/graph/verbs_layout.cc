@@ -37,6 +37,7 @@ void shard(VerbWords& w, Graph& g, Plan& p) {
 
 void stage(VerbWords& w, Graph& g, Plan& p) {
   p.pp = w.count("stages");
+  p.schedule = PipelineSchedule::kOneFOneB, p.virtual_stages = 1;
   if (w.accept("interleaved")) {
     p.schedule = PipelineSchedule::kInterleaved;
     p.virtual_stages = w.count("chunks a stage");
@@ -70,11 +71,11 @@ void place(VerbWords& w, Graph&, Plan& p) {
   else if (what == "expert")
     p.place.experts = tier, p.place.experts_fraction = share;
   else if (what == "optimizer")
-    p.place.optimizer = tier;
+    p.place.optimizer = tier, p.place.optimizer_fraction = share;
   else if (what == "gradient")
-    p.place.gradients = tier;
+    p.place.gradients = tier, p.place.gradients_fraction = share;
   else if (what == "checkpoint")
-    p.place.checkpoints = tier;
+    p.place.checkpoints = tier, p.place.checkpoints_fraction = share;
   else
     w.refuse("weight, kv, expert, optimizer, gradient or checkpoint can be placed");
   p.place.compute_follows |= w.accept("compute-follows");

@@ -1,4 +1,7 @@
 // Requant, Sparsify, Adapt: what weights and states are stored as.
+#include <cmath>
+
+#include "graph/layout.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -20,7 +23,7 @@ void requant(VerbWords& w, Graph& g, Plan& p) {
     bool hit = target == "weight"
                    ? t.cls == TensorClass::kWeight && t.linear && (!experts || t.name.starts_with("experts"))
                : target == "all-weight" ? t.cls == TensorClass::kWeight
-               : target == "kv"         ? t.cls == TensorClass::kState && !t.name.starts_with("ssm_state")
+               : target == "kv"         ? is_cache(t)
                : target == "activation"
                    ? t.cls == TensorClass::kActivation
                    : (w.refuse("target must be weight, all-weight, kv or activation"), false);
@@ -42,6 +45,7 @@ void sparsify(VerbWords& w, Graph& g, Plan& p) {
 
 void adapt(VerbWords& w, Graph& g, Plan& p) {
   double rank = w.number("rank");
+  if (rank < 0 || rank != std::floor(rank)) w.refuse("the rank must be a whole number that is not negative");
   if (rank == 0) return;
   bool linear = false;
   for (const Tensor& t : g.tensors) linear |= t.linear;

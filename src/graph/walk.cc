@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/layout.h"
+
 namespace orrery::graph {
 
 std::string_view name_of(Collective collective) {
@@ -19,6 +21,14 @@ double hit_share(double extent_total, double per_token_rows, double experts_per_
   if (extent_total <= 0 || experts_per_token <= 0) return 1;
   double tokens = per_token_rows / experts_per_token;
   return 1 - std::pow(1 - experts_per_token / extent_total, tokens);
+}
+
+// Keys that one of `fresh` causal queries behind `context` keys sees on average inside a window: their number
+// grows along the context's end and stops at the window.
+double keys_in_window(double context, double fresh, double window) {
+  double growing = std::clamp(window - context, 0.0, fresh);
+  if (fresh <= 0) return std::min(context, window);
+  return (growing * (context + growing / 2) + (fresh - growing) * window) / fresh;
 }
 
 template <class Get>
@@ -117,12 +127,12 @@ Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
   b[kScores] = s.decode_seqs * decode_keys + s.prefill_tokens * prefill_keys;
   double w = graph.window;
   if (w > 0) {
+    double windowed = s.causal ? keys_in_window(s.prefill_context, per_prefill, w) : std::min(seen, w);
     b[kKeysWindow] =
         s.decode_seqs * std::min(decode_keys, w) + s.prefill_seqs * std::min(prefill_keys, w + per_prefill);
-    b[kPairsWindow] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_tokens * std::min(seen, w);
+    b[kPairsWindow] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_tokens * windowed;
   }
-  double ranks = plan.ep > 1 ? plan.dp * plan.cp : 1;
-  b[kRouted] = b[kTokens] * graph.experts_per_token * ranks / std::max(1, plan.ep);
+  b[kRouted] = b[kTokens] * graph.experts_per_token * routed_share(plan);
   b[kOutputs] = s.decode_seqs + s.prefill_seqs;
   b.absorbed = s.prefill_tokens == 0;
   b.causal = s.causal;

@@ -9,7 +9,7 @@
 //   bytes    weight, state, activation       bytes moved through device memory
 //   ops      by arithmetic format            operations (a multiply-add is two)
 //   link     by link                         bytes that leave the rank
-//   joules   from the three above and time   (energy.h)
+//   joules   from the three above and time   (schedule.h)
 #pragma once
 
 #include <array>
@@ -61,7 +61,8 @@ struct ProgramOp {
   std::uint32_t op = 0, block = 0;
   OpKind kind = OpKind::kMap;
   Part part = Part::kDense;
-  double repeat = 1;
+  double repeat = 1;  // executions on one rank
+  int stages = 1;     // pipeline stages that execute it so often, one after the other
   Phase phase = Phase::kAlways;
   double seconds = 0, joules = 0;  // bound to a kernel (Op)
   Format format = Format::kBf16;  // storage format of the weights, or of the activations
@@ -71,6 +72,7 @@ struct ProgramOp {
   double grouped_total = 0;   // experts in all
   int grouped_ranks = 1;      // ranks that divide them, and wait for the one with most
   Linear state_read, state_write, act;
+  bool cache = false;  // that state is keys and values
   double k_width = 0, n_width = 0;  // contract: inner width and output width on this rank
   AxisId rows = kTokens;            // contract: the axis that counts rows
   double rows_each = 1;             // contract: rows for each unit of it
@@ -91,7 +93,7 @@ struct Program {
   const Graph* graph = nullptr;
   Plan plan;
   std::vector<ProgramOp> ops;
-  // Memory of one rank (the fullest stage).
+  // Memory of one rank: of the stage with the larger of embedding and head.
   double weight_bytes = 0, embedding_bytes = 0;
   Linear state_bytes;                                // held between steps
   std::vector<std::pair<TensorId, double>> weights;  // tensor, bytes on this rank

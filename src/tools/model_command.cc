@@ -108,7 +108,9 @@ double encoder_tokens(const Graph& graph, double asked) {
   return image ? graph.axes[positions].extent : std::min(asked, graph.axes[positions].extent);
 }
 
-int serve_command(const Common& common, ServeQuestion question, const std::string& engine) {
+int serve_command(const Common& common, ServeQuestion question, const std::string& engine, bool rate_given) {
+  if (rate_given && !(question.rate > 0 && question.rate < 1e9))
+    base::fail("--rate must be positive and finite");
   Graph graph = load_graph(common.model);
   Plan plan = common.plan();
   common.apply(graph, plan);
@@ -117,16 +119,17 @@ int serve_command(const Common& common, ServeQuestion question, const std::strin
   bool states = std::any_of(graph.tensors.begin(), graph.tensors.end(),
                             [](const Tensor& t) { return t.cls == TensorClass::kState; });
   if (!states) {  // nothing is kept from token to token: an encoder
-    if (question.rate > 0)
+    if (rate_given)
       base::fail("{} makes no tokens: ask for a batch (--concurrency), not a rate", graph.name);
-    print(common,
-          encode_document(graph, plan, cluster, question.concurrency, encoder_tokens(graph, question.input)));
-    return 0;
+    double tokens = encoder_tokens(graph, question.input);
+    EncodeAnswer answer = encode(graph, plan, cluster, question.concurrency, tokens);
+    print(common, encode_document(graph, plan, cluster, question.concurrency, tokens, answer));
+    return answer.fits ? 0 : 1;
   }
-  if (question.rate > 0) question.concurrency = concurrency_at_rate(graph, plan, cluster, question);
+  if (rate_given) question.concurrency = concurrency_at_rate(graph, plan, cluster, question);
   ServeAnswer answer = serve(graph, plan, cluster, question);
   FitAnswer memory =
-      fit(graph, plan, cluster, answer.batch * plan.dp, question.input + question.output, question.engine);
+      fit(graph, plan, cluster, answer.batch * plan.dp, {question.input, question.output}, question.engine);
   print(common, serve_document(graph, plan, cluster, question, answer, memory));
   return memory.fits ? 0 : 1;
 }
@@ -137,6 +140,21 @@ struct TrainOptions {
   bool sequence_parallel = false, math_attention = false, dropout = false;
   std::string recompute, precision = "bf16";  // no recompute: what --do says, or none
 };
+
+// The arithmetic of a training run; weights are trained in 16 bits.
+DType precision_of(const std::string& name) {
+  for (DType known : {kBf16, kFp16, kFp8})
+    if (name == format_name(known.format)) return known;
+  base::fail("--precision must be bf16, fp16 or fp8, not '{}'", name);
+}
+
+// Data-parallel ranks that nobody gave: as many as the other divisions leave GPUs for.
+void fill_data_ranks(const Common& common, bool dp_given, const Cluster& cluster, Plan& plan) {
+  for (const std::string& verb : common.verbs) dp_given |= verb.starts_with("shard data");
+  for (int ranks : {plan.tp, plan.pp, plan.cp})
+    if (ranks < 1) base::fail("tp, pp and cp must be at least 1");
+  if (!dp_given) plan.dp = std::max(1, cluster.gpus / plan.tp / plan.pp / plan.cp);
+}
 
 int train_command(const Common& common, TrainOptions o, bool dp_given) {
   BuildOptions build;
@@ -149,11 +167,11 @@ int train_command(const Common& common, TrainOptions o, bool dp_given) {
   plan.sequence_parallel = o.sequence_parallel;
   plan.virtual_stages = o.interleave;
   if (o.interleave > 1) plan.schedule = PipelineSchedule::kInterleaved;
-  plan.compute = parse_dtype(o.precision);
+  plan.compute = precision_of(o.precision);
   common.apply(graph, plan);
   if (!o.recompute.empty()) apply_verb("recompute " + o.recompute, graph, plan);
   Cluster cluster = parse_cluster(common.gpu);
-  if (!dp_given) plan.dp = std::max(1, cluster.gpus / (plan.tp * plan.pp * plan.cp));
+  fill_data_ranks(common, dp_given, cluster, plan);
   cluster.gpus = std::max(cluster.gpus, common.gpu.find(':') == std::string::npos ? plan.gpus() : 0);
   TrainAnswer answer = train(graph, plan, cluster, o.question);
   print(common, train_document(graph, plan, cluster, o.question, answer));
@@ -183,6 +201,7 @@ int render_command(const Common& common, RenderQuestion question, const std::str
     }
   Cluster cluster = common.cluster(plan);
   plan.verbs.clear();
+  if (question.steps < 0 || question.passes < 0) base::fail("--steps and --passes must not be negative");
   RenderAnswer answer = render(spec, plan, cluster, question);
   print(common, render_document(spec, question, cluster, answer));
   return answer.fits ? 0 : 1;
@@ -299,7 +318,7 @@ int model_command(const std::vector<std::string>& args) {
   }
   try {
     if (*fit_app) return fit_command(common, batch, context, engine);
-    if (*serve_app) return serve_command(common, serve_q, engine);
+    if (*serve_app) return serve_command(common, serve_q, engine, serve_app->count("--rate") > 0);
     if (*train_app) return train_command(common, train_o, train_app->count("--dp") > 0);
     if (*render_app) return render_command(common, render_q, size);
     if (*plan_app) {

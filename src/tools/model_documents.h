@@ -1,6 +1,5 @@
-// Answers of the model scale as report documents. Each fact that is a sum says which table's column it is the
-// sum of
-// ("why"), and `orrery model why` checks that sum.
+// Answers of the model scale as report documents. Each fact that is a sum says which table's column it is the sum of
+// ("why"), and `orrery model why` prints the lines with their sum.
 #pragma once
 
 #include "graph/render.h"
@@ -16,7 +15,7 @@ Json fit_document(const graph::Graph& graph, const graph::Plan& plan, const grap
                   const graph::FitAnswer& answer, double batch, double context);
 // One forward pass of a model that makes no tokens (BERT, ViT): time, rate and energy of a batch.
 Json encode_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster, double sequences,
-                     double tokens);
+                     double tokens, const graph::EncodeAnswer& answer);
 Json serve_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
                     const graph::ServeQuestion& question, const graph::ServeAnswer& answer,
                     const graph::FitAnswer& memory);

@@ -21,7 +21,8 @@ std::string line_name(const Program& program, const ProgramOp& op) {
 }
 
 std::string arithmetic(const ProgramOp& op, const Rates& r) {
-  if (op.kind != OpKind::kContract && op.kind != OpKind::kAttend) return "fp32, element by element";
+  bool product = op.kind == OpKind::kContract || op.kind == OpKind::kAttend || op.kind == OpKind::kKernel;
+  if (!product) return "fp32, element by element";
   if (op.kind == OpKind::kAttend) return "bf16 products";
   if (tensor_peak(op.format, r) == r.peak16)
     return op.format == Format::kTf32 ? "tf32 products" : "bf16 products";
@@ -49,11 +50,9 @@ Shown shown(const ProgramOp& op, const Line& line, const StepLedgers& s) {
   Shown l{op, line, time_of(op, line, s.binding, s.rates), {}, {}, "", true};
   l.joules = joules_of(op, line, l.time, s.rates);
   l.away = elsewhere(op, line, s.program.plan.place, s.rates);
-  l.line.times *= s.stages;
-  if (op.collective != Collective::kNone) {
-    double open = 1 - s.program.plan.overlap_tp;
-    l.time.seconds *= open, l.time.link *= open, l.time.fixed *= open;
-  }
+  l.line.times *= op.stages;
+  if (op.collective != Collective::kNone)
+    l.time.seconds *= s.time.shown, l.time.link *= s.time.shown, l.time.fixed *= s.time.shown;
   return l;
 }
 
@@ -197,8 +196,7 @@ void event(Json& section, std::string name, const char* where, double start, dou
 // them.
 class StepTimeline {
  public:
-  StepTimeline(const Program& program, const Rates& rates, double stages)
-      : program_(program), r_(rates), stages_(stages) {}
+  StepTimeline(const Program& program, const Rates& rates) : program_(program), r_(rates) {}
 
   Json section(const char* title, const std::vector<Shown>& lines) {
     section_["title"] = fmt::format("timeline: {}", title);
@@ -206,7 +204,7 @@ class StepTimeline {
     for (std::size_t i = 0; i < lines.size();) {
       std::size_t end = i;
       while (end < lines.size() && lines[end].op.block == lines[i].op.block) ++end;
-      double times = lines[i].line.times / stages_, repeat = std::max(1.0, times);
+      double times = lines[i].line.times / lines[i].op.stages, repeat = std::max(1.0, times);
       for (double layer = 0; layer < repeat; ++layer)
         for (std::size_t k = i; k < end; ++k) add(lines[k], times / repeat);
       i = end;
@@ -233,7 +231,7 @@ class StepTimeline {
 
   const Program& program_;
   const Rates& r_;
-  double stages_, clock_ = 0, copied_ = 0;
+  double clock_ = 0, copied_ = 0;
   Json section_;
 };
 
@@ -316,17 +314,18 @@ double add_step_ledgers(Json& document, const StepLedgers& s, const char* title,
   for (const Line& line : s.ledger.lines) lines.push_back(shown(s.program.ops[line.op], line, s));
   Sections sections(document, s.program, s.rates, std::move(lines));
   double seconds = sections.table(title);
-  sections.totals("joules of the step, one tensor-parallel rank", s.time.seconds * s.rates.idle_watts);
+  double idle = s.time.seconds * s.rates.idle_watts * s.program.plan.pp;
+  sections.totals("joules of the step, one tensor-parallel rank of each stage", idle);
   Json section;
   double joules = sections.sliders(section, result);
-  section["fetch"] = s.time.fetch * s.stages, section["hidden"] = s.program.plan.overlap_prefetch;
+  section["fetch"] = s.time.fetch, section["hidden"] = s.program.plan.overlap_prefetch;
   section["other"] = other, section["divisor"] = divisor;
-  double kernels = std::max(seconds + s.time.exposed * s.stages,
+  double kernels = std::max(seconds + s.time.exposed,
                             joules / (s.rates.limit_watts - s.rates.idle_watts));
   section["given"] = (kernels + other) / divisor;
   document["sections"].push_back(std::move(section));
   sections.roofline("roofline of the step");
-  document["sections"].push_back(StepTimeline(s.program, s.rates, s.stages).section(title, sections.lines()));
+  document["sections"].push_back(StepTimeline(s.program, s.rates).section(title, sections.lines()));
   return seconds;
 }
 

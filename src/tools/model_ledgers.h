@@ -17,7 +17,6 @@ struct StepLedgers {
   const graph::Binding& binding;
   graph::Rates rates;  // under the plan
   graph::StepTime time;
-  double stages = 1;  // pipeline stages that a step passes, one after the other
 };
 
 // Adds the sections; returns the seconds of the operators over all stages (without transfers from other tiers

@@ -17,8 +17,8 @@ void timeline_of_stages(Json& doc, const RenderAnswer& a) {
   double clock = 0;
   for (const RenderStage& s : a.stages)
     for (double x : {clock, clock + s.seconds}) {
-      live["x"].push_back(x), live["y"].push_back(s.bytes() / 1073741824.0);
-      limit["x"].push_back(x), limit["y"].push_back(a.capacity / 1073741824.0);
+      live["x"].push_back(x), live["y"].push_back(s.bytes() / kGiB);
+      limit["x"].push_back(x), limit["y"].push_back(a.capacity / kGiB);
       if (x > clock) clock = x;
     }
   doc["sections"].push_back({{"title", "memory over the stages"},
@@ -32,14 +32,13 @@ void timeline_of_stages(Json& doc, const RenderAnswer& a) {
 
 Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const Cluster& cluster,
                      const RenderAnswer& a) {
-  constexpr double gib = 1073741824.0;
   Json doc = report::document(
       fmt::format("render: {} on {}, {} x {}{}", spec.name, cluster.gpu.id(), q.shape.width, q.shape.height,
                   q.shape.frames > 1 ? fmt::format(", {} frames", q.shape.frames) : ""));
   add_fact_of(doc, "fits", a.fits, "memory at the peak");
-  add_fact_of(doc, "peak memory", a.peak_bytes / gib, "GiB", "memory at the peak", "GiB",
+  add_fact_of(doc, "peak memory", a.peak_bytes / kGiB, "GiB", "memory at the peak", "GiB",
               fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 10%",
-                          a.capacity / gib, a.peak_bytes * 0.9 / gib, a.peak_bytes * 1.1 / gib));
+                          a.capacity / kGiB, a.peak_bytes * 0.9 / kGiB, a.peak_bytes * 1.1 / kGiB));
   add_fact_of(doc, "time", a.seconds, "s", "time", "seconds",
               fmt::format("{:.4g} to {:.4g} s: nine of ten published runs lie so far from their prediction",
                           a.seconds * 0.85, a.seconds * 1.35));
@@ -78,11 +77,11 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   Json& energy = report::add_table(doc, "energy", {{"stage", ""}, {"joules", "J"}});
   for (const RenderStage& s : a.stages) energy["rows"].push_back(Json::array({s.name, s.joules * ranks}));
   Json& stages = report::add_table(doc, "peak of each stage", {{"stage", ""}, {"GiB", ""}});
-  for (const RenderStage& s : a.stages) stages["rows"].push_back(Json::array({s.name, s.bytes() / gib}));
+  for (const RenderStage& s : a.stages) stages["rows"].push_back(Json::array({s.name, s.bytes() / kGiB}));
   Json& memory =
       report::add_table(doc, "memory at the peak", {{"what", ""}, {"class", ""}, {"GiB", ""}, {"how", ""}});
   for (const MemoryItem& item : a.items)
-    memory["rows"].push_back({item.what, std::string(name_of(item.cls)), item.bytes / gib, item.how});
+    memory["rows"].push_back({item.what, std::string(name_of(item.cls)), item.bytes / kGiB, item.how});
   Plan one = a.plan;
   one.pp = 1;
   Program program = compile(a.graph, one);

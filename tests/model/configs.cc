@@ -94,7 +94,8 @@ constexpr Case kCases[] = {
 "max_position_embeddings":16384,"mlp_type":"default","norm_epsilon":1e-05,
 "norm_type":"layer_norm","num_attention_heads":36,"num_hidden_layers":32,
 "num_key_value_heads":4,"sliding_window":4096,"use_bias":true,"vocab_size":49152})"},
-    {"roberta-large", 355359744.0, 0,
+    // With the head that predicts words: 24 layers and the embeddings, a product and a norm of 1,024, a bias a word.
+    {"roberta-large", 355412057.0, 0,
      R"({"architectures":["RobertaForMaskedLM"],"model_type":"roberta",
 "attention_probs_dropout_prob":0.1,"hidden_dropout_prob":0.1,"hidden_size":1024,
 "intermediate_size":4096,"max_position_embeddings":514,"num_attention_heads":16,
@@ -278,6 +279,32 @@ TEST(Configs, StoredFormats) {
   EXPECT_THAT(error_of(llama(R"({"quant_method":"compressed-tensors","config_groups":{
       "a":{"weights":{"num_bits":8,"type":"float"}},"b":{"weights":{"num_bits":4,"type":"int","group_size":128}}}})")),
               ::testing::HasSubstr("--weights"));
+}
+
+// Modules that a quantization leaves in 16 bits: bytes counted by hand for Llama-3.1-8B's shape.
+TEST(Configs, ModulesThatKeepSixteenBits) {
+  double attention = 32 * (2 * 4096.0 * 4096 + 2 * 4096 * 1024), mlp = 32 * 3 * 4096.0 * 14336;
+  double rest = 2 * (2 * 128256 * 4096.0 + 65 * 4096);
+  auto folder = std::filesystem::temp_directory_path() / "orrery-kept";
+  std::filesystem::create_directories(folder);
+  auto bytes = [&](const std::string& list) {
+    auto path = (folder / "model.json").string();
+    std::ofstream(path) << llama(R"({"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":
+        {"num_bits":8,"type":"float"}}},"ignore":)" + list + "}");
+    return compile(load_graph(path), Plan{}).weight_bytes;
+  };
+  EXPECT_EQ(bytes(R"(["lm_head"])"), attention + mlp + rest);
+  EXPECT_EQ(bytes(R"(["lm_head","re:.*self_attn.*"])"), 2 * attention + mlp + rest);
+  EXPECT_EQ(bytes(R"(["re:.*\\.mlp\\..*"])"), attention + 2 * mlp + rest);
+  EXPECT_EQ(bytes(R"(["model.layers.*.self_attn.o_proj"])"), attention + 32 * 4096.0 * 4096 + mlp + rest);
+  std::string every = "[";
+  for (int i = 0; i < 32; ++i) every += fmt::format("{}\"model.layers.{}.mlp.down_proj\"", i ? "," : "", i);
+  EXPECT_EQ(bytes(every + "]"), attention + mlp + 32 * 4096.0 * 14336 + rest);
+  std::filesystem::remove_all(folder);
+  EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.layers.3.mlp"]})")),
+              ::testing::HasSubstr("1 of 32 layers"));
+  EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.novel_part"]})")),
+              ::testing::HasSubstr("model.novel_part"));
 }
 
 // The question of a user with a config.json: what the checkpoint stores is what has to fit.

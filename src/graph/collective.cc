@@ -1,0 +1,48 @@
+// The time of a collective: what its slowest link carries, and what starts it.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/schedule.h"
+
+namespace orrery::graph {
+
+namespace {
+
+// Bytes over a rank's link for a collective of `bytes` over `group` ranks.
+double bytes_moved(Collective kind, int group, double bytes) {
+  double n = group;
+  return (kind == Collective::kAllReduce ? 2 : 1) * (kind == Collective::kSendReceive ? 1 : (n - 1) / n) *
+         bytes;
+}
+
+}  // namespace
+
+// Seconds that the slowest link is busy. Within a host that is NVLink. Over hosts, rings cross from host to
+// host on the network cards of all the ranks that a host has in the group; an all-to-all sends what leaves
+// the host over each rank's own card, beside what stays.
+double transfer_seconds(Collective kind, int group, int span, double bytes, const Rates& r) {
+  double moved = bytes_moved(kind, group, bytes);
+  if (span <= r.per_host) return moved / r.link;
+  double here = std::clamp(static_cast<double>(group) * r.per_host / span, 1.0, static_cast<double>(r.per_host));
+  if (kind == Collective::kAllToAll)
+    return std::max(bytes * (group - here) / group / r.network, bytes * (here - 1) / group / r.link);
+  if (kind == Collective::kSendReceive) return moved / r.network;
+  return moved / std::min(r.link, r.network * here);
+}
+
+double collective_time(Collective kind, int group, double bytes, const Rates& r, int span) {
+  if (group <= 1 || kind == Collective::kNone || bytes <= 0) return 0;
+  span = std::max(group, span);
+  double transfer = transfer_seconds(kind, group, span, bytes, r);
+  if (span > r.per_host) return r.network_latency + transfer;
+  // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1
+  // us (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes.
+  // The library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
+  double doublings = std::log2(static_cast<double>(group)) - 1;
+  double library =
+      r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.collectives_scale;
+  bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.nccl_collectives;
+  return (one_shot ? r.link_latency + 1e-6 * doublings * r.collectives_scale : library) + transfer;
+}
+
+}  // namespace orrery::graph

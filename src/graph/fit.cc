@@ -1,0 +1,191 @@
+// Memory of inference: what a rank holds, how many sequences and how long a context its room admits.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "graph/layout.h"
+#include "graph/serve.h"
+
+namespace orrery::graph {
+
+namespace {
+
+// Tokens that an engine's pages hold for a sequence: the last page is partly empty.
+double paged(double tokens, const Plan& plan, const Engine& engine) {
+  if (engine.name == "none") return tokens;
+  return std::ceil(tokens / plan.block_tokens) * plan.block_tokens;
+}
+
+// Bytes of weights that the plan keeps off the GPU.
+double weights_elsewhere(const Graph& graph, const Program& program) {
+  const Placement& place = program.plan.place;
+  double away = 0;
+  for (const auto& [tensor, bytes] : program.weights) {
+    if (of_experts(graph, graph.tensors[tensor]) && place.experts != Tier::kDevice)
+      away += bytes * place.experts_fraction;
+    else if (place.weights != Tier::kDevice)
+      away += bytes * place.weights_fraction;
+  }
+  return away;
+}
+
+// Largest context whose state fits into `room`; kAnyContext when it never fills it (windows, state spaces).
+template <class State>
+double longest_context(double room, State state) {
+  if (state(kAnyContext) <= room) return kAnyContext;
+  double low = 0, high = kAnyContext;
+  while (high - low > 1) {
+    double middle = std::floor((low + high) / 2);
+    (state(middle) <= room ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+double library_bytes(const Plan& plan) { return 64e6 + (plan.gpus() > 1 ? 0.5e9 : 0); }
+
+double held_tokens(const Plan& plan, const Context& context) {
+  double kept = plan.kv_keep_tokens > 0 ? std::min(context.prompt, plan.kv_keep_tokens) : context.prompt;
+  return kept + context.generated;
+}
+
+namespace {
+
+Binding held_binding(const Graph& graph, double seqs, double held) {
+  Binding b;
+  b[kSeqs] = seqs;
+  b[kKeys] = seqs * held;
+  b[kKeysWindow] = seqs * std::min(held, graph.window);
+  return b;
+}
+
+Binding paged_binding(const Graph& graph, const Plan& plan, double seqs, const Context& context,
+                      const Engine& engine) {
+  return held_binding(graph, seqs, paged(held_tokens(plan, context), plan, engine));
+}
+
+}  // namespace
+
+double state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context) {
+  return program.state_bytes.at(held_binding(graph, seqs, held_tokens(program.plan, context)));
+}
+
+double paged_state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context,
+                         const Engine& engine) {
+  return program.state_bytes.at(paged_binding(graph, program.plan, seqs, context, engine));
+}
+
+double device_state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context,
+                          const Engine& engine) {
+  Binding b = paged_binding(graph, program.plan, seqs, context, engine);
+  double away = 0;
+  if (program.plan.place.kv != Tier::kDevice)
+    for (const auto& [tensor, form] : program.states)
+      if (is_cache(graph.tensors[tensor])) away += form.at(b);
+  return program.state_bytes.at(b) - program.plan.place.kv_fraction * away;
+}
+
+Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context) {
+  double per_rank = std::ceil(batch / plan.dp), chunk = plan.chunk_tokens;
+  StepShape step;
+  step.prefill_tokens = per_rank > 0 ? std::min(chunk, std::max(1.0, context * per_rank)) : chunk;
+  step.prefill_seqs = 1;
+  Binding b = bind(graph, plan, step);
+  b[kKeys] = b[kKeysWindow] = b[kScores] = 0;
+  b[kOutputs] = std::max(1.0, per_rank);
+  return b;
+}
+
+void check_served(const Plan& plan, const Cluster& cluster) {
+  if (plan.gpus() > cluster.gpus)
+    base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(),
+               plan.tp, plan.pp, plan.dp, plan.cp, cluster.gpus);
+  if (plan.cp > 1)
+    base::fail(
+        "serving is divided by tp, pp, dp and ep; cp divides the sequence of training and rendering only");
+}
+
+namespace {
+
+void check_fit(const Plan& plan, const Cluster& cluster, double batch, const Context& context) {
+  for (double value : {batch, context.prompt, context.generated})
+    if (!(value >= 0 && value < 1e12)) base::fail("batch and context must be finite and not negative");
+  check_served(plan, cluster);
+}
+
+void advise(FitAnswer& a, const Graph& graph, const Program& program, double context, double state) {
+  double over = a.total - a.capacity;
+  if (program.weight_bytes > a.capacity)
+    a.advice.push_back(fmt::format(
+        "the weights alone exceed the GPU: use at least tp {} or narrower weights",
+        static_cast<int>(std::ceil(program.weight_bytes * program.plan.tp / (0.9 * a.capacity)))));
+  if (a.max_sequences > 0)
+    a.advice.push_back(fmt::format("at this context {:.0f} sequences fit per rank", a.max_sequences));
+  if (a.max_context > 0 && a.max_context < context)
+    a.advice.push_back(fmt::format("at this batch a context of {:.0f} tokens fits", a.max_context));
+  a.advice.push_back(fmt::format("{:.1f} GiB too much", over / kGiB));
+  double wide = 0;  // bytes of the cache that 8 bits would halve
+  for (const auto& [tensor, form] : program.states)
+    if (is_cache(graph.tensors[tensor]) && graph.tensors[tensor].dtype.bits >= 16) wide = state / 2;
+  if (wide > 0)
+    a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", wide / kGiB);
+}
+
+}  // namespace
+
+FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, const Context& context,
+              const Engine& engine) {
+  check_fit(plan, cluster, batch, context);
+  Program program = compile(graph, plan);
+  FitAnswer a;
+  auto add = [&](std::string what, TensorClass cls, double bytes, std::string how) {
+    a.items.push_back({std::move(what), cls, bytes, std::move(how)});
+    a.total += bytes;
+  };
+  double per_rank = std::ceil(batch / plan.dp), away = weights_elsewhere(graph, program);
+  add("weights", TensorClass::kWeight, program.weight_bytes - away,
+      fmt::format("{:.2f} GB over tp {} x pp {}{}", program.weight_bytes / 1e9, plan.tp, plan.pp,
+                  away > 0 ? fmt::format(", {:.2f} GB on another tier", away / 1e9) : ""));
+  double state = device_state_bytes(graph, program, per_rank, context, engine);
+  double tokens = context.prompt + context.generated;
+  add("KV cache and state", TensorClass::kState, state,
+      fmt::format("{:.0f} sequences of {:.0f} tokens", per_rank, tokens));
+  Binding b = fit_binding(graph, plan, batch, tokens);
+  double activations = activation_peak(program, b);
+  add("activations", TensorClass::kActivation, activations,
+      fmt::format("one block at {:.0f} tokens a step", b[kTokens]));
+  double exact = a.total - activations;
+  add("context and kernels", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context");
+  add("libraries", TensorClass::kCode, library_bytes(plan), "matrix workspace, communication buffers");
+  if (engine.cuda_graph_bytes > 0)
+    add("CUDA graphs", TensorClass::kCode, engine.cuda_graph_bytes, "assumed for " + engine.name);
+  a.capacity = cluster.gpu.memory_total().value();
+  a.fits = a.total <= a.capacity;
+  a.low = (a.total + exact) / 2, a.high = 2 * a.total - exact;  // what is assumed, half and double
+  a.kv_bytes_per_sequence = paged_state_bytes(graph, program, 1, context, engine);
+  a.kv_bytes_on_device = device_state_bytes(graph, program, 1, context, engine);
+  a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];  // once every window is full
+  double room = a.capacity - (a.total - state);
+  if (a.kv_bytes_on_device > 0)
+    a.max_sequences = std::max(0.0, std::floor(room / a.kv_bytes_on_device));
+  else if (a.kv_bytes_per_sequence > 0)
+    a.max_sequences = room >= 0 ? kAnyContext : 0;
+  if (per_rank > 0)
+    a.max_context = longest_context(room, [&](double n) {
+      return device_state_bytes(graph, program, per_rank, {n, context.generated}, engine);
+    });
+  if (!a.fits) advise(a, graph, program, tokens, state);
+  return a;
+}
+
+double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
+                          double output, const Engine& engine) {
+  FitAnswer room = fit(graph, plan, cluster, 0, {input, output}, engine);
+  double one = device_state_bytes(graph, compile(graph, plan), 1, {input, output / 2}, engine);
+  double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
+  if (free < 0) return 0;
+  return one > 0 ? std::floor(free / one) : 1e9;
+}
+
+}  // namespace orrery::graph

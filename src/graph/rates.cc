@@ -1,0 +1,96 @@
+// Rates of a GPU, of its links and of the tiers behind them. What a profile does not hold comes from the
+// calibrating microbenchmarks of calib/raw/h200-model-2026-11-21.jsonl or is assumed, and says so here.
+#include <algorithm>
+
+#include "graph/schedule.h"
+
+namespace orrery::graph {
+
+namespace {
+
+// A read streams faster than a copy: 4.5 TB/s (gemm.square8192.m8 less the above, bulk-copy reads of
+// calib/raw/h200-2026-11-21.jsonl) against 4.24.
+constexpr double kReadOverCopy = 1.065;
+// Sustained bandwidths of the other tiers. The host link is in the GPU profile; these are assumed for a usual
+// server.
+constexpr double kHostMemory = 200e9;  // bytes/s that the host computes over
+constexpr double kNvme = 6e9;          // bytes/s of one drive
+
+// 2:4 sparse products on random data gain this much on Hopper (arXiv 2501.12084, table of sparse wgmma).
+constexpr double kSparseGain = 1.8;
+
+double optional(const Profile& gpu, FieldId field, double absent) {
+  return gpu.has(field) ? gpu.at(field).number : absent;
+}
+
+}  // namespace
+
+Rates read_rates(const Profile& gpu) {
+  Rates r;
+  r.memory_peak = gpu.memory_bandwidth().value();
+  r.memory = r.memory_peak * gpu.memory_efficiency();
+  r.read = std::min(r.memory * kReadOverCopy, 0.97 * r.memory_peak);
+  r.cycle = 1 / gpu.clock_max().value();
+  r.peak16 = gpu.tensor_fp16().value();
+  r.tensor16 = gpu.has(FieldId::tensor_fp16_best) ? gpu.tensor_fp16_best().value() : 0.8 * r.peak16;
+  r.has_fp8 = gpu.has(FieldId::tensor_fp8);
+  r.peak8 = optional(gpu, FieldId::tensor_fp8, r.peak16);
+  r.tensor8 = optional(gpu, FieldId::tensor_fp8_best, r.has_fp8 ? 0.75 * r.peak8 : r.tensor16);
+  r.has_fp4 = gpu.has(FieldId::tensor_fp4);
+  r.peak4 = optional(gpu, FieldId::tensor_fp4, r.peak8);
+  r.tensor4 = r.has_fp4 ? 0.75 * r.peak4 : r.tensor8;
+  r.attention = optional(gpu, FieldId::attention_prefill_best, 0.6 * r.tensor16);
+  r.vector = 2 * gpu.rate_fp32().value() * gpu.sm_count() * gpu.clock_max().value();
+  r.kernel = gpu.launch_graph().value();
+  r.ramp = kRamp;
+  r.sms = static_cast<double>(gpu.sm_count());
+  r.per_host = static_cast<int>(optional(gpu, FieldId::gpus_per_host, 8));
+  r.host = gpu.pcie_bandwidth().value() * gpu.pcie_efficiency();
+  r.link = gpu.has(FieldId::nvlink_bandwidth)
+               ? gpu.nvlink_bandwidth().value() * optional(gpu, FieldId::nvlink_efficiency, 0.8)
+               : r.host;
+  r.link_latency = optional(gpu, FieldId::nvlink_latency, 15e-6);
+  r.network = gpu.has(FieldId::network_bandwidth)
+                  ? gpu.network_bandwidth().value() * optional(gpu, FieldId::network_efficiency, 0.85)
+                  : 0.5 * r.host;
+  r.network_latency = optional(gpu, FieldId::network_latency, 20e-6);
+  r.idle_watts = gpu.power_idle().value();
+  r.limit_watts = gpu.power_limit().value();
+  r.joules_byte = optional(gpu, FieldId::energy_dram, 150e-12);
+  r.joules_op16 = optional(gpu, FieldId::energy_tensor_fp16, 1e-12);
+  r.joules_op8 = optional(gpu, FieldId::energy_tensor_fp8, 0.53 * r.joules_op16);
+  r.joules_op32 = optional(gpu, FieldId::energy_fp32, 5.8e-12);
+  r.joules_link = optional(gpu, FieldId::energy_link, 40e-12);
+  return r;
+}
+
+double tensor_rate(Format format, const Rates& r) {
+  switch (format) {
+    case Format::kFp8:
+    case Format::kInt8: return r.has_fp8 ? r.tensor8 : r.tensor16;
+    case Format::kNvfp4: return r.has_fp4 ? r.tensor4 : r.tensor16;
+    case Format::kTf32: return r.tensor16 / 2;
+    case Format::kFp32: return r.vector;
+    default: return r.tensor16;  // narrower weights are widened to 16 bits as they are loaded
+  }
+}
+
+double tensor_peak(Format format, const Rates& r) {
+  if (format == Format::kFp8 || format == Format::kInt8) return r.peak8;
+  if (format == Format::kNvfp4) return r.peak4;
+  return r.peak16;
+}
+
+double tier_rate(Tier tier, bool computes_there, const Rates& rates) {
+  if (tier == Tier::kNvme) return std::min(kNvme, rates.host);
+  if (tier == Tier::kRemote) return std::min(rates.network, rates.host);
+  return computes_there ? kHostMemory : rates.host;
+}
+
+Rates under_plan(const Plan& plan, const Rates& given) {
+  Rates rates = given;
+  if (plan.sparse24) rates.tensor16 *= kSparseGain, rates.tensor8 *= kSparseGain;
+  return rates;
+}
+
+}  // namespace orrery::graph

@@ -1,0 +1,103 @@
+// Activations that a training rank keeps for the backward pass: the saved tensors of its layers' operators, divided as
+// the layout says, times the chunks of layers that its pipeline has in flight.
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "graph/train_parts.h"
+
+namespace orrery::graph {
+
+ActivationCounter::ActivationCounter(const Layout& layout, const Plan& plan, double sequence, double micro_batch)
+    : at_(layout),
+      p_(plan),
+      tokens_(sequence * micro_batch / plan.cp),
+      scores_(sequence * sequence * micro_batch / plan.cp) {}
+
+Saved ActivationCounter::layer(const Block& block) const {
+  Saved s;
+  std::set<TensorId> seen;
+  for (std::uint32_t i = block.first_op; i < block.first_op + block.op_count; ++i) {
+    const Op& op = at_.graph().ops[i];
+    if (i == block.first_op && !op.in.empty()) s.input = bytes(at_.graph().tensors[op.in.front()]);
+    for (TensorId t : op.saved)
+      if (seen.insert(t).second) count(op, t, s);
+  }
+  return s;
+}
+
+void ActivationCounter::count(const Op& op, TensorId id, Saved& s) const {
+  const Graph& g = at_.graph();
+  const Tensor& t = g.tensors[id];
+  auto wide = [&](AxisId a) {
+    const std::string& name = g.axes[a].name;
+    return name == "ffn" || name == "dense_ffn" || name == "shared_ffn" || name == "expert_ffn";
+  };
+  double n = bytes(t);
+  s.total += n;
+  if (t.name.starts_with("probabilities")) s.scores += n;
+  bool ffn = (op.part == Part::kDense || op.part == Part::kExpert) && std::any_of(t.axes.begin(), t.axes.end(), wide);
+  if (ffn) s.ffn += n, s.widest = std::max(s.widest, n);
+  if (t.name == "q" || t.name == "q_b") s.query = n;
+  if (t.name == "attn.out") s.attention_out = n;
+}
+
+double ActivationCounter::bytes(const Tensor& t) const {
+  AxisId free;
+  double n = at_.bytes(t, free);
+  if (free == kScores) return n * scores_;
+  if (free == kRouted) return n * tokens_ * at_.graph().experts_per_token * routed_share(p_);
+  if (free != kNoAxis) n *= tokens_;
+  // What tensor parallelism leaves whole is divided along the sequence.
+  bool whole = p_.sequence_parallel && t.cls == TensorClass::kActivation && !at_.divided(t);
+  return whole ? n / p_.tp : n;
+}
+
+double ActivationCounter::kept(const Saved& s) const {
+  switch (p_.recompute) {
+    case RecomputePolicy::kFull: return s.input;
+    case RecomputePolicy::kSelective: return s.total - s.scores;
+    default: return s.total;
+  }
+}
+
+double ActivationCounter::kept() const {
+  double sum = 0;
+  for (const Block& b : at_.graph().blocks)
+    if (b.layer) sum += kept(layer(b)) * at_.repeat(b);
+  return sum;
+}
+
+double ActivationCounter::working() const {
+  double most = 0;
+  for (const Block& b : at_.graph().blocks) {
+    if (!b.layer) continue;
+    Saved s = layer(b);
+    // Feed-forward: everything saved, and the gradients of the product and of one of its factors.
+    double ffn = p_.tile_mlp ? 0 : s.ffn + 2 * s.widest;
+    double rest = s.total - s.ffn - s.scores;
+    // Attention: gradients of output and query, fp32 sums for the query's, key and value gradients per query
+    // head, and the gradient that passes by.
+    double attention = s.attention_out + s.query + 2 * s.query + 2 * s.query + s.input;
+    most = std::max(most, rest + std::max(ffn, attention));
+  }
+  return most;
+}
+
+// A stage works ahead until the micro-batch that it began with comes back: p - 1 forward steps on the first stage, none
+// on the last; with interleaved chunks twice as far, and through the chunks before the last one (Megatron-LM's
+// schedules; the sum over the first stage is that of arXiv 2205.05198, section 4.2.3).
+double chunks_in_flight(const Plan& plan, Stage stage, double micro_batches) {
+  double chunks = plan.chunks(), ahead = stage == Stage::kFirst ? plan.pp - 1.0 : 0;
+  if (chunks > 1) ahead = 2 * ahead + (chunks - 1) * plan.pp;
+  return std::min(ahead + 1, micro_batches * chunks);
+}
+
+double activation_bytes(const Graph& graph, const Plan& plan, double sequence, double micro_batch,
+                        double micro_batches) {
+  Layout layout(graph, plan);
+  return ActivationCounter(layout, plan, sequence, micro_batch).kept() / plan.chunks() *
+         chunks_in_flight(plan, Stage::kFirst, micro_batches);
+}
+
+}  // namespace orrery::graph

@@ -1,0 +1,49 @@
+// Sections that the documents of several questions have.
+#include "tools/model_sections.h"
+
+#include <fmt/format.h>
+
+#include "tools/model_ledgers.h"
+
+namespace orrery::tools {
+
+using namespace graph;
+
+std::string plan_text(const Plan& p) {
+  std::string text = fmt::format("tp {} pp {} dp {} cp {} ep {}", p.tp, p.pp, p.dp, p.cp, p.ep);
+  if (p.zero) text += fmt::format(" zero {}", p.zero);
+  for (const std::string& verb : p.verbs) text += "; " + verb;
+  return text;
+}
+
+void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, const Plan& plan, Question question) {
+  for (const std::string& verb : plan.verbs)
+    if (!matters(verb, question))
+      doc["assumptions"].push_back(fmt::format("'{}' changes nothing that this question asks for", verb));
+  for (const std::string& note : graph.notes) doc["assumptions"].push_back(graph.name + ": " + note);
+  for (FieldId field : cluster.gpu.assumed_fields_used()) {
+    const FieldValue& v = cluster.gpu.at(field);
+    doc["assumptions"].push_back(fmt::format("{}: {} = {} {} ({})", cluster.gpu.id(), field_spec(field).key,
+                                             v.text.empty() ? fmt::format("{}", v.written) : v.text, v.unit,
+                                             v.cite));
+  }
+}
+
+void add_memory(Json& doc, const std::vector<MemoryItem>& items, double capacity) {
+  Json& table = report::add_table(doc, "memory",
+                                  {{"what", ""}, {"class", ""}, {"bytes", "B"}, {"GiB", ""}, {"how", ""}});
+  Json chart;
+  chart["title"] = "memory of one GPU";
+  chart["chart"] = "bars";
+  chart["unit"] = "GiB";
+  chart["limit"] = capacity / kGiB;
+  chart["series"] = Json::array();
+  for (const MemoryItem& item : items) {
+    table["rows"].push_back(
+        {item.what, std::string(name_of(item.cls)), item.bytes, item.bytes / kGiB, item.how});
+    chart["series"].push_back({{"name", item.what}, {"value", item.bytes / kGiB}});
+  }
+  doc["sections"].push_back(std::move(chart));
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,22 @@
+// Sections that the documents of several questions have: the plan in words, memory by item, what was assumed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/serve.h"
+#include "graph/verbs.h"
+#include "report/report.h"
+
+namespace orrery::tools {
+
+using report::Json;
+
+std::string plan_text(const graph::Plan& plan);
+// The items as table and bars, against the capacity.
+void add_memory(Json& document, const std::vector<graph::MemoryItem>& items, double capacity);
+// Verbs that change nothing of what was asked, notes of the model's reader, and the assumed values of the profile.
+void add_assumptions(Json& document, const graph::Graph& graph, const graph::Cluster& cluster,
+                     const graph::Plan& plan, graph::Question question);
+
+}  // namespace orrery::tools

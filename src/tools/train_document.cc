@@ -1,0 +1,122 @@
+// A training iteration as a document.
+#include "tools/model_documents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tools/model_ledgers.h"
+#include "tools/model_sections.h"
+
+namespace orrery::tools {
+
+using namespace graph;
+
+namespace {
+
+void training_timeline(Json& doc, const TrainAnswer& a) {
+  Json live = {{"name", "in use"}, {"x", Json::array()}, {"y", Json::array()}}, limit = live;
+  limit["name"] = "capacity";
+  for (const auto& [when, bytes] : a.timeline) {
+    live["x"].push_back(when), live["y"].push_back(bytes / kGiB);
+    limit["x"].push_back(when), limit["y"].push_back(a.capacity / kGiB);
+  }
+  doc["sections"].push_back({{"title", "memory over one iteration"},
+                             {"chart", "lines"},
+                             {"x", "steps of the fullest stage [%]"},
+                             {"y", "GiB"},
+                             {"series", Json::array({live, limit})}});
+}
+
+}  // namespace
+
+namespace {
+
+// What would make an iteration fit, largest class first.
+void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
+  if (a.fits) return;
+  report::add_notes(doc, "what to change", {});
+  auto note = [&doc](std::string text) { doc["sections"].back()["notes"].push_back(std::move(text)); };
+  std::map<TensorClass, double> by;
+  for (const MemoryItem& item : a.items) by[item.cls] += item.bytes / kGiB;
+  note(fmt::format("{:.1f} GiB too much", (a.total - a.capacity) / kGiB));
+  if (by[TensorClass::kActivation] > 0.3 * a.total / kGiB && plan.recompute != RecomputePolicy::kFull)
+    note(fmt::format("--recompute full keeps the layers' inputs only, of {:.1f} GiB of activations",
+                     by[TensorClass::kActivation]));
+  if (plan.dp * plan.cp > 1 && plan.zero < 3)
+    note(fmt::format("--zero {} divides more of {:.1f} GiB of weights, gradients and optimizer over {} ranks",
+                     plan.zero + 1,
+                     by[TensorClass::kWeight] + by[TensorClass::kGradient] + by[TensorClass::kOptimizer],
+                     plan.dp * plan.cp));
+  if (plan.zero == 0 && plan.dp * plan.cp == 1)
+    note("more GPUs (--gpu NAME:N with --tp, --pp or --zero) divide weights and states");
+  if (plan.place.optimizer == Tier::kDevice)
+    note(fmt::format("--do 'place optimizer host' frees {:.1f} GiB", by[TensorClass::kOptimizer]));
+}
+
+}  // namespace
+
+Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
+                    const TrainAnswer& a) {
+  Json doc = report::document(fmt::format("train: {} on {} x {}, {:.0f} sequences of {:.0f}", graph.name,
+                                          cluster.gpus, cluster.gpu.id(), q.global_batch, q.sequence));
+  add_fact_of(doc, "fits", a.fits, "memory");
+  add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
+              fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 5%",
+                          a.capacity / kGiB, a.total * 0.95 / kGiB, a.total * 1.05 / kGiB));
+  if (a.host_bytes > 0) {
+    int ranks = std::min(plan.gpus(), static_cast<int>(read_rates(cluster.gpu).per_host));
+    report::add_fact(
+        doc, "memory of a host", a.host_bytes * ranks / kGiB, "GiB",
+        fmt::format("for {} GPUs: weights, gradients, optimizer and checkpoints that are placed there",
+                    ranks));
+  }
+  add_fact_of(doc, "iteration", a.seconds, "s", "time of an iteration", "seconds",
+              fmt::format("{:.4g} to {:.4g} s: nine of ten published runs lie so far from their prediction",
+                          a.seconds * 0.8, a.seconds * 1.3));
+  add_fact_of(doc, "model TFLOP/s per GPU", a.tflops_per_gpu, "TFLOP/s", "operations of an iteration",
+              "operations", fmt::format("MFU {:.1f}%", a.mfu * 100),
+              "the model's operations, over the time of an iteration and the GPUs");
+  add_fact_of(doc, "tokens", a.tokens_s_per_gpu, "1/s per GPU", "time of an iteration", "seconds", "",
+              "sequences times their length, over the time of an iteration and the GPUs");
+  double tokens = q.global_batch * q.sequence, joules = a.joules / tokens;
+  add_fact_of(doc, "energy", joules, "J per token", "energy per token", "joules",
+              fmt::format("{:.3g} to {:.3g}", joules * 0.8, joules * 1.25));
+  report::add_fact(doc, "parameters", a.parameters, "",
+                   a.trainable < a.parameters ? fmt::format("{:.0f} trainable", a.trainable) : "");
+  add_fact_of(doc, "operations recomputed", (a.hardware_flops / a.model_flops - 1) * 100, "%",
+              "operations of an iteration", "operations", "",
+              "what is done again, over the model's operations");
+  report::add_fact(doc, "plan", plan_text(plan));
+  Json& table = report::add_table(doc, "time of an iteration", {{"what", ""}, {"seconds", "s"}});
+  auto row = [&](std::string what, double seconds) {
+    table["rows"].push_back(Json::array({std::move(what), seconds}));
+  };
+  row("operators", a.compute - a.tensor_comm);
+  row(plan.cp > 1 ? "tensor- and context-parallel communication" : "tensor-parallel communication", a.tensor_comm);
+  row("pipeline bubble", a.bubble);
+  if (a.power > 0) row("the board's power limit", a.power);
+  row("pipeline communication", a.pipeline_comm);
+  row("data-parallel communication", a.data_comm);
+  row("optimizer", a.optimizer);
+  row("other tiers", a.offload);
+  Json& ops = report::add_table(doc, "operations of an iteration", {{"what", ""}, {"operations", ""}});
+  ops["rows"].push_back(Json::array({"the model's, forward and backward", a.model_flops}));
+  ops["rows"].push_back(Json::array({"done again in the backward pass", a.hardware_flops - a.model_flops}));
+  Json& energy = report::add_table(doc, "energy per token", {{"what", ""}, {"joules", "J"}});
+  for (auto [what, n] : {std::pair{"operations", a.joules_ops},
+                         {"bytes of device memory", a.joules_bytes},
+                         {"bytes over links", a.joules_link},
+                         {"idle power", a.joules_idle}})
+    if (n != 0) energy["rows"].push_back(Json::array({what, n / tokens}));
+  add_memory(doc, a.items, a.capacity);
+  training_timeline(doc, a);
+  add_training_ledgers(doc, a, q.global_batch / (q.micro_batch * plan.dp));
+  training_advice(doc, plan, a);
+  add_assumptions(doc, graph, cluster, plan, Question::kTrain);
+  return doc;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,161 @@
+// Questions that have no answer end with exit status 2 and a sentence, never with a crash, a default or nonsense.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "graph/graph_file.h"
+#include "graph/spec.h"
+#include "orrery/model.h"
+
+namespace orrery::graph {
+namespace {
+
+struct Asked {
+  const char *question, *says;
+};
+constexpr Asked kRefused[] = {
+    {"train llama-3.1-8b --gpu h100:8 --tp 0", "at least 1"},
+    {"train llama-3.1-8b --gpu h100:8 --dp 0", "at least 1"},
+    {"train llama-3.1-8b --gpu h100 --precision int4", "bf16, fp16 or fp8"},
+    {"train llama-3.1-8b --gpu h100 --precision fp32", "bf16, fp16 or fp8"},
+    {"train llama-3.1-8b --gpu h100 --do 'place checkpoint host'", "recompute full"},
+    {"train llama-3.1-8b --gpu h100 --do 'adapt -5'", "not negative"},
+    {"serve llama-3.1-8b --rate -1", "--rate"},
+    {"serve llama-3.1-8b --rate inf", "--rate"},
+    {"serve bert-large --concurrency 0", "positive"},
+    {"serve bert-large --input -4", "positive"},
+    {"serve bert-large --cp 2", "cp divides"},
+    {"render flux-dev --gpu h100 --steps -3", "--steps"},
+    {"render flux-dev --gpu h100 --passes -1", "--passes"},
+    {"plan llama-3.1-8b --gpu h200:8 --input 0", "positive"},
+    {"plan llama-3.1-8b --gpu h200:8 --cp 2", "cp"},
+    {"plan llama-3.1-8b --gpu h200:8 --do 'admit split 1'", "admit split"},
+    {"fit llama-3.1-8b --do 'shrink kv nan'", "finite"},
+    {"fit llama-3.1-8b --do 'speculate 3 accept inf'", "finite"},
+    {"fit llama-3.1-8b --weights 'vq 0.5x4'", "codebook"},
+    {"fit llama-3.1-8b --weights 'vq 256x0.5'", "codebook"},
+    {"ask kv-bytes-per-token llama-3.1-8b 1e18", "1e18"},
+    {"ask kv-bytes-per-token llama-3.1-8b 0", "at least 1"},
+    {"ask megatron 96 12288 96 2048 51200 0 8 3", "at least 1"},
+    {"ask zero-states 7.5e9 1e12 64", "whole number"},
+};
+
+TEST(Refusals, ByCommand) {
+  for (const Asked& a : kRefused) {
+    std::string text, command = std::string("timeout 20 " ORRERY_PROGRAM " model ") + a.question + " 2>&1 >/dev/null";
+    FILE* pipe = popen(command.c_str(), "r");
+    ASSERT_TRUE(pipe);
+    for (char buffer[512]; fgets(buffer, sizeof buffer, pipe);) text += buffer;
+    int status = pclose(pipe);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << a.question << ": " << status;
+    EXPECT_THAT(text, ::testing::HasSubstr(a.says)) << a.question;
+  }
+}
+
+// What a verb divides is what is asked about.
+TEST(Refusals, RanksThatAVerbGaveAreKept) {
+  std::string text;
+  FILE* pipe = popen("timeout 20 " ORRERY_PROGRAM
+                     " model train llama-3.1-8b --gpu h100:8 --batch 8 --do 'shard data 4' --do 'shard zero 1' --json",
+                     "r");
+  ASSERT_TRUE(pipe);
+  for (char buffer[4096]; fgets(buffer, sizeof buffer, pipe);) text += buffer;
+  pclose(pipe);
+  EXPECT_THAT(text, ::testing::HasSubstr("tp 1 pp 1 dp 4 cp 1"));
+}
+
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const base::Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string config(const std::string& fields) {
+  return R"({"hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,
+    "num_key_value_heads":8,"vocab_size":32000,)" +
+         fields + "}";
+}
+
+TEST(Refusals, WindowsOfNoWidth) {
+  auto build = [](const std::string& json) {
+    return error_of([&] { build_transformer(read_hf_config(json, "config.json")); });
+  };
+  EXPECT_THAT(build(config(R"("architectures":["MistralForCausalLM"],"sliding_window":0)")),
+              ::testing::HasSubstr("window"));
+  EXPECT_THAT(build(config(R"("architectures":["Gemma3ForCausalLM"])")), ::testing::HasSubstr("window"));
+  EXPECT_EQ(build(config(R"("architectures":["MistralForCausalLM"],"sliding_window":null)")), "accepted");
+}
+
+TEST(Refusals, MoreExpertsPerTokenThanThereAre) {
+  for (auto [experts, chosen, refused] : {std::tuple{8, 16, true}, {8, 0, true}, {8, 8, false}}) {
+    std::string json = config(fmt::format(
+        R"("architectures":["MixtralForCausalLM"],"num_local_experts":{},"num_experts_per_tok":{})", experts, chosen));
+    EXPECT_EQ(error_of([&] { build_transformer(read_hf_config(json, "config.json")); }) != "accepted", refused);
+  }
+}
+
+TEST(Refusals, ShapesThatNoModelHas) {
+  auto read = [](const std::string& json) { return error_of([&] { read_hf_config(json, "config.json"); }); };
+  EXPECT_THAT(read(R"({"architectures":["BloomForCausalLM"],"hidden_size":2000000000,"n_layer":2,"n_head":2,
+      "vocab_size":100})"),
+              ::testing::HasSubstr("more than any model"));
+  EXPECT_THAT(read(R"({"architectures":["GPT2LMHeadModel"],"n_layer":200000,"n_embd":64,"n_head":2,"n_positions":8,
+      "vocab_size":100})"),
+              ::testing::HasSubstr("more than any model"));
+  auto denoiser = [](const std::string& json) { return error_of([&] { read_denoiser_config(json, "config.json"); }); };
+  EXPECT_THAT(denoiser(R"({"_class_name":"DiTTransformer2DModel","num_attention_heads":16,"attention_head_dim":72,
+      "num_layers":28,"in_channels":4,"patch_size":0,"num_embeds_ada_norm":1000})"),
+              ::testing::HasSubstr("patch 0"));
+}
+
+std::string graph_error(const std::string& op, const std::string& more = "") {
+  auto path = (std::filesystem::temp_directory_path() / "orrery-refusals.toml").string();
+  std::ofstream(path) << R"(name = "g"
+experts_per_token = )" << (more.empty() ? "0" : more) << R"(
+[axes]
+inner = 64
+heads = 4
+experts = 8
+[[block]]
+name = "b"
+tensors = [ { name = "x", axes = ["tokens", "inner"] }, { name = "w", axes = ["inner", "heads"], class = "weight" },
+            { name = "y", axes = ["inner", "tokens"] }, { name = "z", axes = ["tokens", "heads"] } ]
+ops = [ )" << op << " ]\n";
+  std::string error = error_of([&] { read_graph_file(path); });
+  std::filesystem::remove(path);
+  return error;
+}
+
+TEST(Refusals, AxesOfGraphFilesThatCountNothing) {
+  EXPECT_THAT(graph_error(R"({ kind = "contract", name = "c", in = ["x", "w"], out = ["y"] })"),
+              ::testing::HasSubstr("first axis"));
+  EXPECT_THAT(graph_error(R"({ kind = "attend", name = "a", in = ["x"], out = ["z"], pairs = "inner", head_axis = "heads", head_qk = 4, head_v = 4 })"),
+              ::testing::HasSubstr("pairs"));
+  EXPECT_THAT(graph_error(R"({ kind = "attend", name = "a", in = ["x"], out = ["z"], pairs = "pairs", head_axis = "tokens", head_qk = 4, head_v = 4 })"),
+              ::testing::HasSubstr("head_axis"));
+  EXPECT_THAT(graph_error(R"({ kind = "contract", name = "c", in = ["x", "w"], out = ["z"] })", "9"),
+              ::testing::HasSubstr("experts_per_token"));
+}
+
+TEST(Refusals, TokensWithoutSequences) {
+  orrery_model* model = nullptr;
+  ASSERT_EQ(orrery_model_open("llama-3.1-8b", "h200", nullptr, &model), 0);
+  orrery_model_step step{};
+  step.prefill_tokens = 100;
+  orrery_model_cost cost;
+  EXPECT_EQ(orrery_model_predict(model, &step, &cost), 1);
+  EXPECT_THAT(orrery_model_error(), ::testing::HasSubstr("sequences"));
+  orrery_model_close(model);
+}
+
+}  // namespace
+}  // namespace orrery::graph
