@@ -27,7 +27,7 @@ class Later {
     if (!works_.empty()) works_.clear();
     if (!committed_.empty()) committed_.clear();
   }
-  void add(const Stepper& s, Kind kind, uint32_t lanes, Work work) {
+  void add(const Stepper& s, Kind kind, uint32_t lanes, Work&& work) {
     works_.push_back({&s.w, s.code, s.call, s.pc, lanes, kind, groups(s.w, kind)[size_t(std::countr_zero(lanes))], std::move(work)});
   }
   /// The lanes close a group.
@@ -54,19 +54,21 @@ class Later {
   bool next(RunState& run) {
     const auto first = std::find_if(works_.begin(), works_.end(), [](const One& o) { return o.kind == Kind::mbarrier; });
     if (first == works_.end()) return false;
-    const One key = *first;
-    const bool arrival = key.code->code[key.pc].instr->form.op == isa::Op::cp_async_mbarrier_arrive;
+    const WarpContext* const warp = first->warp;
+    const DecodedProgram* const code = first->code;
+    const uint32_t pc = first->pc;
+    const bool arrival = code->code[pc].instr->form.op == isa::Op::cp_async_mbarrier_arrive;
     bool before = true;
     for (size_t i = 0; i < works_.size() && !run.stop;) {
-      const One& o = works_[i];
-      const bool same = o.kind == Kind::mbarrier && o.warp == key.warp && o.pc == key.pc && o.code == key.code;
+      One& o = works_[i];
+      const bool same = o.kind == Kind::mbarrier && o.warp == warp && o.pc == pc && o.code == code;
       before &= !same;
-      if (!same && !(arrival && before && o.kind == Kind::cp_async && o.warp == key.warp)) {
-        if (!before && o.warp == key.warp) break;
+      if (!same && !(arrival && before && o.kind == Kind::cp_async && o.warp == warp)) {
+        if (!before && o.warp == warp) break;
         i++;
         continue;
       }
-      const One one = o;
+      const One one = std::move(o);
       works_.erase(works_.begin() + ptrdiff_t(i));
       carry_out(run, one);
     }
@@ -116,7 +118,7 @@ template <class Work>
 Next in_time(Stepper& s, Later::Kind kind, int lane, Work work) {
   Later* later = s.cta.cluster->later;
   if (!later) return work(s);
-  later->add(s, kind, uint32_t{1} << lane, work);
+  later->add(s, kind, uint32_t{1} << lane, std::move(work));
   return Next::next;
 }
 /// commit_group and wait_group of the thread's operations of a kind; nothing to do when none are put off.

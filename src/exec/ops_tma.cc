@@ -116,7 +116,10 @@ void report_box(Stepper& s, const BoxCopy& c, bool store, bool reduces, const st
   if (!s.observer()) return;
   std::vector<ByteRange> global;
   const auto add = [](void* list, uint64_t address, uint64_t bytes) {
-    static_cast<std::vector<ByteRange>*>(list)->push_back({reinterpret_cast<const std::byte*>(address), bytes, false});
+    auto& ranges = *static_cast<std::vector<ByteRange>*>(list);
+    const std::byte* const begin = reinterpret_cast<const std::byte*>(address);
+    if (!ranges.empty() && ranges.back().begin + ranges.back().bytes == begin) ranges.back().bytes += bytes;
+    else ranges.push_back({begin, bytes, false});
   };
   for_box_pieces(*c.map, c.origin, store, add, &global);
   const ByteRange box{image, image_bytes(*c.map), true};

@@ -204,31 +204,43 @@ void Asynccheck::check_reads(Resident& r, uint32_t id, const Moment& here, const
   bool said = false;
   uint32_t known = id;         // an operation that is over; neighbours mostly have the same
   AsyncShadow::Store ordered;  // a store that is in order
-  for (uint64_t word = offset / 4; word < (offset + range.bytes + 3) / 4 && word < s.stores.size() && !said; word++) {
-    const uint32_t writer = s.writer[word];
-    if ((!writer || writer == known) && s.stores[word] == ordered) continue;
+  const auto look = [&](uint64_t word, uint32_t writer, const AsyncShadow::Store& last) {
+    if ((!writer || writer == known) && last == ordered) return;
     if (writer && writer != id && !over(r, here.warp, r.operations[writer])) {
       const Operation& w = r.operations[writer];
       report("copy-not-waited", here, fmt::format("this {} reads {}, which a {} may not have written yet", name_of(o.kind), bytes_of(word * 4), name_of(w.kind)), how_to_wait(w.kind, w.grouped),
              {{"the copy was started here", w.issue}}, word * 4);
       said = true;
-    } else if (s.stores[word].site) {
-      const Moment store = s.moment(s.stores[word]);
-      if (!r.order->knows(here.warp, store)) {
-        report("race", here, fmt::format("this {} reads {} while another warp may still write it: nothing orders the two", name_of(o.kind), bytes_of(word * 4)), "put fence.proxy.async and a barrier between the store and this instruction",
-               {{"was written here", store}}, word * 4);
-        said = true;
-      } else if (async_proxy(o.kind) && !r.order->knows_fenced(here.warp, store)) {
-        report("missing-proxy-fence", here, fmt::format("this {} reads {} through the asynchronous proxy, and no fence.proxy.async stands between it and the ordinary store: it may read what was there before", name_of(o.kind), bytes_of(word * 4)),
-               "the threads that store execute fence.proxy.async after their stores, before the barrier that this instruction waits for", {{"was written here", store}}, word * 4);
-        said = true;
-      }
+    } else if (last.site) {
+      said = !check_store_before(r, o, here, s.moment(last), word);
     }
     if (writer) known = writer;
-    ordered = s.stores[word];
+    ordered = last;
+  };
+  s.for_spans<AsyncShadow::kWord>(offset, range.bytes, [&](AsyncShadow::Span& span, uint64_t word, uint64_t end, bool) {
+    if (!span.words_mixed) end = word + 1;
+    for (; word < end && !said; word++) look(word, span.words_mixed ? s.writer[word] : span.writer, span.words_mixed ? s.stores[word] : AsyncShadow::Store{});
+  });
+  const size_t slot = size_t(here.warp / 4) % AsyncShadow::kReaders;
+  s.for_spans<AsyncShadow::kUnit>(offset, range.bytes, [&](AsyncShadow::Span& span, uint64_t unit, uint64_t end, bool whole) {
+    if (!span.units_mixed && whole) span.readers[slot] = id;
+    if (!span.units_mixed && span.readers[slot] == id) return;
+    s.mix_units(span);
+    for (; unit < end; unit++) s.readers[unit][slot] = id;
+  });
+}
+
+/// An ordinary store before an operation that reads the word: ordered, and visible to the operation's proxy. False after a report.
+bool Asynccheck::check_store_before(Resident& r, const Operation& o, const Moment& here, const Moment& store, uint64_t word) {
+  if (!r.order->knows(here.warp, store)) {
+    report("race", here, fmt::format("this {} reads {} while another warp may still write it: nothing orders the two", name_of(o.kind), bytes_of(word * 4)), "put fence.proxy.async and a barrier between the store and this instruction",
+           {{"was written here", store}}, word * 4);
+    return false;
   }
-  for (uint64_t unit = offset / 16; unit < (offset + range.bytes + 15) / 16 && unit < s.readers.size(); unit++)
-    s.readers[unit][size_t(here.warp / 4) % AsyncShadow::kReaders] = id;
+  if (!async_proxy(o.kind) || r.order->knows_fenced(here.warp, store)) return true;
+  report("missing-proxy-fence", here, fmt::format("this {} reads {} through the asynchronous proxy, and no fence.proxy.async stands between it and the ordinary store: it may read what was there before", name_of(o.kind), bytes_of(word * 4)),
+         "the threads that store execute fence.proxy.async after their stores, before the barrier that this instruction waits for", {{"was written here", store}}, word * 4);
+  return false;
 }
 
 /// What an operation writes: nobody may still read or write it.
@@ -236,7 +248,7 @@ void Asynccheck::check_writes(Resident& r, uint32_t id, const Moment& here, cons
   const Operation& o = r.operations[id];
   if (!range.shared) {
     const uint64_t begin = reinterpret_cast<uint64_t>(range.begin);
-    r.global[begin] = {begin + range.bytes, id};
+    r.new_global.push_back({begin, begin + range.bytes, id});
     return;
   }
   uint64_t offset = 0;
@@ -251,12 +263,14 @@ void Asynccheck::check_writes(Resident& r, uint32_t id, const Moment& here, cons
            "let those who use the stage say that they are done (after their own wait), and wait for that before the next copy into it", {{std::string("is used here"), other}}, at);
   };
   uint32_t known = id;  // an operation that is over; neighbours mostly have the same
-  for (uint64_t unit = offset / 16; unit < (offset + range.bytes + 15) / 16 && unit < s.readers.size(); unit++) {
-    for (uint32_t reader : s.readers[unit])
+  const auto look_at_readers = [&](uint64_t unit, const AsyncShadow::Readers& readers) {
+    for (uint32_t reader : readers)
       if (!reader || reader == known) continue;
       else if (read_over(r, here.warp, r.operations[reader])) known = reader;
       else if (reader != id) reused(unit * 16, name_of(r.operations[reader].kind), r.operations[reader].issue, "read");
-    const int first = int(cta->cluster_rank * cta->n_warps);
+  };
+  const int first = int(cta->cluster_rank * cta->n_warps);
+  const auto look_at_loads = [&](uint64_t unit) {
     for (uint32_t w = 0; w < cta->n_warps && !said; w++) {
       const uint32_t clock = s.load_clock(unit, w);
       if (!clock) continue;
@@ -264,19 +278,32 @@ void Asynccheck::check_writes(Resident& r, uint32_t id, const Moment& here, cons
       load.warp = first + int(w);
       if (!r.order->knows(here.warp, load)) reused(unit * 16, "another warp", load, "read");
     }
-    s.readers[unit] = {};
-  }
+  };
+  s.for_spans<AsyncShadow::kUnit>(offset, range.bytes, [&](AsyncShadow::Span& span, uint64_t unit, uint64_t end, bool whole) {
+    if (!span.units_mixed) look_at_readers(unit, span.readers);
+    if (!whole && (span.units_mixed || span.readers != AsyncShadow::Readers{})) s.mix_units(span);
+    for (uint64_t i = unit; i < end && span.loaded; i++) look_at_loads(i);
+    for (; unit < end && span.units_mixed; unit++) look_at_readers(unit, s.readers[unit]), s.readers[unit] = {};
+    if (whole) span.readers = {}, span.units_mixed = span.loaded = false;  // the loads came before this, or have been reported
+  });
   known = id;
-  for (uint64_t word = offset / 4; word < (offset + range.bytes + 3) / 4 && word < s.writer.size(); word++) {
-    const uint32_t writer = s.writer[word];
-    if (writer && writer != known && !said) {
-      if (writer != id && !over(r, here.warp, r.operations[writer])) reused(word * 4, name_of(r.operations[writer].kind), r.operations[writer].issue, "write");
-      else known = writer;
-    }
-    if (s.stores[word].site && !said && !r.order->knows(here.warp, s.moment(s.stores[word]))) reused(word * 4, "another warp", s.moment(s.stores[word]), "write");
-    s.writer[word] = id;
-    s.stores[word] = {};
-  }
+  const auto look_at_writer = [&](uint64_t word, uint32_t writer) {
+    if (!writer || writer == known || said) return;
+    if (writer != id && !over(r, here.warp, r.operations[writer])) reused(word * 4, name_of(r.operations[writer].kind), r.operations[writer].issue, "write");
+    else known = writer;
+  };
+  s.for_spans<AsyncShadow::kWord>(offset, range.bytes, [&](AsyncShadow::Span& span, uint64_t word, uint64_t end, bool whole) {
+    if (!span.words_mixed) look_at_writer(word, span.writer);
+    if (!whole && span.writer != id) s.mix_words(span);
+    if (span.words_mixed)
+      for (; word < end; word++) {
+        look_at_writer(word, s.writer[word]);
+        if (s.stores[word].site && !said && !r.order->knows(here.warp, s.moment(s.stores[word]))) reused(word * 4, "another warp", s.moment(s.stores[word]), "write");
+        s.writer[word] = id;
+        s.stores[word] = {};
+      }
+    if (whole) span.writer = id, span.words_mixed = false;
+  });
 }
 
 void Asynccheck::access(const Access& a) {
@@ -289,7 +316,7 @@ void Asynccheck::access(const Access& a) {
     const int lane = std::countr_zero(m);
     const Target t = find_target(a.where, a.space, a.address[lane], lane);
     if (t.region == Region::shared) shared_access(r, a, lane, *t.cta, t.offset);
-    else if (t.region == Region::global && !r.global.empty()) global_access(r, a, lane);
+    else if (t.region == Region::global && !(r.global.empty() && r.new_global.empty())) global_access(r, a, lane);
   }
   if (a.order == Order::weak) return;
   const bool loads = a.kind != AccessKind::store, stores = a.kind != AccessKind::load;
@@ -302,11 +329,14 @@ void Asynccheck::shared_access(Resident& r, const Access& a, int lane, const Cta
   const Moment here = r.order->now(a.where, lane);
   const bool stores = a.kind != AccessKind::load;
   for (uint64_t word = offset / 4; word < (offset + a.bytes + 3) / 4; word++) {
-    const uint32_t writer = s.writer[word];
+    AsyncShadow::Span& span = s.span_of_word(word);
+    const uint32_t writer = span.words_mixed ? s.writer[word] : span.writer;
+    if (stores) s.mix_words(span);
     if (writer && !over(r, here.warp, r.operations[writer])) {
       const Operation& w = r.operations[writer];
       report("copy-not-waited", here, fmt::format("this {} {}, which a {} may not have written yet: nobody whom this thread has heard of has waited for the copy", stores ? "writes" : "reads", bytes_of(word * 4), name_of(w.kind)),
              how_to_wait(w.kind, w.grouped), {{"the copy was started here", w.issue}}, word * 4);
+      s.mix_words(span);
       s.writer[word] = 0;
     }
     if (!stores) continue;
@@ -314,10 +344,13 @@ void Asynccheck::shared_access(Resident& r, const Access& a, int lane, const Cta
     s.writer[word] = 0;
   }
   for (uint64_t unit = offset / 16; unit < (offset + a.bytes + 15) / 16; unit++) {
+    AsyncShadow::Span& span = s.span_of_unit(unit);
     if (!stores) {
-      if (&cta == a.where.warp->cta) s.load_clock(unit, a.where.warp->warp_id) = here.clock, s.load_site[unit] = s.site(here);
+      if (&cta == a.where.warp->cta) s.load(span, unit, a.where.warp->warp_id, here.clock, s.site(here));
       continue;
     }
+    if (!span.units_mixed && span.readers == AsyncShadow::Readers{}) continue;
+    s.mix_units(span);
     for (uint32_t& reader : s.readers[unit]) {
       if (!reader) continue;
       if (!read_over(r, here.warp, r.operations[reader]))
@@ -343,6 +376,8 @@ void Asynccheck::shared_access(Resident& r, const Access& a, int lane, const Cta
 
 void Asynccheck::global_access(Resident& r, const Access& a, int lane) {
   const uint64_t address = a.address[lane];
+  for (const GlobalWrite& w : r.new_global) r.global[w.begin] = {w.end, w.operation};
+  r.new_global.clear();
   auto it = r.global.upper_bound(address + a.bytes - 1);
   if (it == r.global.begin()) return;
   --it;

@@ -55,6 +55,10 @@ class Asynccheck : public exec::Observer {
     std::vector<Moment> read_done, done;                      // a thread waited: for its reads, for all of it
     bool grouped = false;
   };
+  struct GlobalWrite {
+    uint64_t begin, end;
+    uint32_t operation;
+  };
   /// What is known of one cluster (or block) while it runs.
   struct Resident {
     const exec::ClusterContext* cluster = nullptr;
@@ -62,6 +66,7 @@ class Asynccheck : public exec::Observer {
     std::map<const exec::CtaContext*, std::unique_ptr<AsyncShadow>> shared;
     std::vector<Operation> operations{1};                     // [0] is none
     std::map<uint64_t, std::pair<uint64_t, uint32_t>> global; // begin -> end, operation that writes it
+    std::vector<GlobalWrite> new_global;                      // that are not in it yet: few kernels ask
     std::map<std::pair<const exec::WarpContext*, int>, std::vector<uint32_t>> committed;  // kind: groups per lane
     std::map<std::tuple<const exec::CtaContext*, uint32_t, uint64_t>, uint32_t> wgmma;    // warpgroup, its n-th instruction
     std::map<const exec::WarpContext*, WgmmaRegisters> registers;
@@ -85,6 +90,7 @@ class Asynccheck : public exec::Observer {
 
   uint32_t open(Resident& r, const exec::AsyncEvent& e);
   void check_reads(Resident& r, uint32_t id, const Moment& here, const exec::ByteRange& range);
+  bool check_store_before(Resident& r, const Operation& o, const Moment& here, const Moment& store, uint64_t word);
   void check_writes(Resident& r, uint32_t id, const Moment& here, const exec::ByteRange& range);
   void change_map(Resident& r, const exec::Access& a);
   void check_map(Resident& r, const exec::AsyncEvent& e);

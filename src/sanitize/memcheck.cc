@@ -156,8 +156,16 @@ void Memcheck::async_copy(const AsyncEvent& e) {
     if (e.kind == AsyncKind::tensor) remedy = "make the tensor map's sizes and strides those of the allocation";
     report(e.where, e.lane, kind, bad, fmt::format("an asynchronous copy {} {} bytes at {:#x}; byte {:#x} {}", what, r.bytes, address, bad, relation), remedy);
   };
-  for (const ByteRange& r : e.reads) check(r, "reads");
-  for (const ByteRange& r : e.writes) check(r, "writes");
+  for (const auto& [ranges, what] : {std::pair(e.reads, "reads"), std::pair(e.writes, "writes")}) {
+    uint64_t low = ~uint64_t{0}, high = 0;  // the rows of a box mostly lie in one allocation
+    for (const ByteRange& r : ranges) {
+      if (r.shared || !r.bytes) continue;
+      low = std::min(low, reinterpret_cast<uint64_t>(r.begin));
+      high = std::max(high, reinterpret_cast<uint64_t>(r.begin) + r.bytes);
+    }
+    if (low >= high || allocations_.holder(low, high - low)) continue;
+    for (const ByteRange& r : ranges) check(r, what);
+  }
 }
 
 void Memcheck::heap_allocate(const Where&, int, uint64_t address, uint64_t bytes) { allocations_.add_device_malloc(address, bytes); }
