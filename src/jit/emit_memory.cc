@@ -4,7 +4,7 @@
 //
 //   one address for all lanes (of a chunk)         scalar loads, kept as scalars
 //   consecutive elements                           one vector load or store per chunk, under the mask
-//   a fixed pattern within a small span            (loads, all lanes on their way) one vector load and a shuffle
+//   a fixed pattern within a small span            (all lanes on their way) vector loads and shuffles (emit_spread.cc)
 //   anything else, computed from thread numbers    a test for consecutive elements at run time: vector load, else gather
 //   anything else                                  gather or scatter
 //
@@ -361,15 +361,7 @@ bool MemoryAccess::may_be_row() const {
 
 /// Emits `row(base)` where the lanes' addresses follow one another at run time, `scattered()` elsewhere.
 void MemoryAccess::row_or(const std::function<void(Value*)>& row, const std::function<void()>& scattered) {
-  llvm::BasicBlock *along = e_.block("row"), *apart = e_.block("scattered"), *done = e_.block("read");
-  b_.CreateCondBr(is_consecutive(e_.bits(address_.id, 32)), along, apart);
-  b_.SetInsertPoint(along);
-  row(b_.CreateExtractElement(address(32), uint64_t(0)));
-  b_.CreateBr(done);
-  b_.SetInsertPoint(apart);
-  scattered();
-  b_.CreateBr(done);
-  b_.SetInsertPoint(done);
+  either_way(is_consecutive(e_.bits(address_.id, 32)), [&] { row(b_.CreateExtractElement(address(32), uint64_t(0))); }, scattered);
 }
 
 /// i1: lane i's address is lane 0's plus i elements, for all lanes.
@@ -394,6 +386,7 @@ Value* MemoryAccess::element_pointers(Value* addresses, int k) {
 void MemoryAccess::load_any() {
   if (const auto early = e_.loaded_early_.find(e_.inst_); early != e_.loaded_early_.end()) return define(0, early->second);
   const bool row = may_be_row();
+  if (is_spread() && (bytes_ != 4 || best_window(neighbours()).second < 4)) return if_all([&] { load_spread(); }, [&] { gather(); });
   // What loads for its neighbours, too, has to do so on every way.
   if ((!row || vector_ == 1) && load_run()) return;
   if (!row) return gather();

@@ -45,6 +45,7 @@ void MemoryAccess::store() {
       return std::vector<Value*>();
     });
   }
+  if (is_spread()) return if_all([&] { store_spread(values[0]); }, [&] { scatter(values); });
   if (!may_be_row()) return scatter(values);
   row_or([&](Value* base) { store_row(base, values); }, [&] { scatter(values); });
 }

@@ -81,6 +81,15 @@ class MemoryAccess {
   void gather();
   bool may_be_row() const;
   void row_or(const std::function<void(Value*)>& row, const std::function<void()>& scattered);
+  void either_way(Value* condition, const std::function<void()>& one, const std::function<void()>& other);
+  // emit_spread.cc
+  bool is_spread() const;
+  void if_all(const std::function<void()>& together, const std::function<void()>& apart);
+  std::pair<int64_t, int64_t> spread_of(int chunk) const;
+  void load_spread();
+  Value* pick(int chunk, Value* base);
+  void store_spread(Value* value);
+  void put(int chunk, Value* base, Value* values);
   void fetch_ahead(Value* bases, int64_t extent);  // emit_ahead.cc
   // emit_runs.cc
   bool load_run();
