@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/build_wan.h"
 #include "graph/spec.h"
 #include "graph/walk.h"
 
@@ -110,17 +111,8 @@ class DenoiserBuilder {
   TensorId self_attention(TensorId a, bool norms_all) {
     TensorId q = project("q", a, kTokens), k = project("k", a, kTokens), v = project("v", a, kTokens);
     if (norms_all) b_.weight("q.norm", {h_}), b_.weight("k.norm", {h_});
-    if (s_.family == "wan") rope_wide(q);
     if (s_.family == "sana") return linear_attention(q, k, v);
     return merge("o", heads_out(q, k, v, kTokens, kPairs, "attend"), kTokens);
-  }
-  // Wan rotates queries and keys in 64-bit complex numbers, one after the other.
-  void rope_wide(TensorId q) {
-    DType wide{Format::kFp32, 64};
-    TensorId in = stream("rope.in", kTokens, wide), out = stream("rope.out", kTokens, wide);
-    b_.op(OpKind::kMap, Part::kAttention, "rope.widen", {q}, {in});
-    b_.op(OpKind::kMap, Part::kAttention, "rope.rotate", {in}, {out}).ops_per_element = 6;
-    b_.op(OpKind::kMap, Part::kAttention, "rope.narrow", {out}, {stream("q.rotated", kTokens, kFp32)});
   }
   // Keys and values meet first (dimension x dimension per head), then queries: linear in tokens.
   TensorId linear_attention(TensorId q, TensorId k, TensorId v) {
@@ -152,16 +144,6 @@ class DenoiserBuilder {
              v = project("cross.v", text, kText);
     if (norms_all) b_.weight("cross.q.norm", {h_}), b_.weight("cross.k.norm", {h_});
     TensorId y = heads_out(q, k, v, kTokens, kPairsWindow, "cross.attend");
-    if (s_.image_tokens > 0) {
-      TensorId picture = b_.act("picture", {kSeqs, picture_, h_});
-      TensorId pk = of_picture("cross.image.k", picture, h_, h_);
-      TensorId pv = of_picture("cross.image.v", picture, h_, h_);
-      b_.weight("cross.image.k.norm", {h_});
-      TensorId z = heads_out(q, pk, pv, kTokens, kScores, "cross.image.attend");
-      TensorId both = b_.act("cross.both", {kTokens, size("heads", s_.heads), size("head_dim", s_.head_dim)});
-      b_.op(OpKind::kMap, kPart, "cross.add", {y, z}, {both}).ops_per_element = 1;
-      y = both;
-    }
     return merge("cross.o", y, kTokens);
   }
   TensorId feed_forward(const char* prefix, TensorId m, AxisId rows) {
@@ -183,23 +165,24 @@ class DenoiserBuilder {
     if (pixart) sizes();
     if (s_.image_tokens > 0) picture_in();
     b_.end();
-    b_.begin("layer", s_.layers, true);
-    b_.weight("modulation", {size("six", 6), h_});
-    TensorId x = stream("x", kTokens, wide_);
-    TensorId a = map("norm.self", {x}, kTokens, wide_);
-    bool norms = wan || ltx;
-    TensorId y = self_attention(a, norms);
-    x = map("residual.self", {x, y}, kTokens, wide_, 2);
-    if (wan) b_.weight("norm.cross.weight", {h_}), b_.weight("norm.cross.bias", {h_});
-    TensorId c = wan ? map("norm.cross", {x}, kTokens, kBf16) : x;
-    y = cross_attention(c, norms);
-    x = map("residual.cross", {x, y}, kTokens, wide_, 1);
-    TensorId m = map("norm.mlp", {x}, kTokens, wide_);
-    TensorId z = sana ? glu_convolution(m) : feed_forward("", m, kTokens);
-    map("residual.mlp", {x, z}, kTokens, wide_, 2);
-    b_.end();
+    if (wan)
+      build_wan_layers(b_, s_, h_, picture_);
+    else
+      crossed_layers(ltx, sana);
     double out = s_.out_channels > 0 ? s_.out_channels * s_.patch * s_.patch : in;
     head((pixart ? 2 : 1) * out, false);
+  }
+  void crossed_layers(bool norms, bool convolutions) {
+    b_.begin("layer", s_.layers, true);
+    b_.weight("modulation", {size("six", 6), h_});
+    TensorId x = stream("x", kTokens, kBf16);
+    TensorId y = self_attention(map("norm.self", {x}, kTokens, kBf16), norms);
+    x = map("residual.self", {x, y}, kTokens, kBf16, 2);
+    x = map("residual.cross", {x, cross_attention(x, norms)}, kTokens, kBf16, 1);
+    TensorId m = map("norm.mlp", {x}, kTokens, kBf16);
+    TensorId z = convolutions ? glu_convolution(m) : feed_forward("", m, kTokens);
+    map("residual.mlp", {x, z}, kTokens, kBf16, 2);
+    b_.end();
   }
   // Image size and aspect ratio embeddings of the 1024 model.
   void sizes() {

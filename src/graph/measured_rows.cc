@@ -58,6 +58,19 @@ double number(const Row& row, const char* key, double absent) {
 }
 int whole(const Row& row, const char* key) { return static_cast<int>(number(row, key, 1)); }
 
+const Profile& profile_named(const std::string& text) {
+  static std::map<std::string, Profile> cache;
+  std::string name;
+  for (unsigned char c : text.substr(0, text.find_first_of("-(")))
+    if (c == '/')
+      name.clear();  // "A800/A100": the better known of both
+    else if (c != ' ')
+      name += static_cast<char>(std::tolower(c));
+  auto it = cache.find(name);
+  if (it == cache.end()) it = cache.emplace(name, load_profile(name)).first;
+  return it->second;
+}
+
 namespace {
 
 double at_share(std::vector<double> v, double share) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/validate.h"
+#include "profile/profile.h"
 
 namespace orrery::graph {
 
@@ -17,6 +18,9 @@ std::vector<Row> read_rows(const std::string& path);
 // A cell as a number; `absent` when there is none.
 double number(const Row& row, const char* key, double absent);
 int whole(const Row& row, const char* key);  // 1 when absent
+
+// The profile of a GPU as sources write its name: "H100-80GB (DGX)", "A800/A100", "RTX 4090".
+const Profile& profile_named(const std::string& text);
 
 // Compares each row; those that `predict` refuses are counted by reason. Smaller is better when `small`.
 Accuracy compare_rows(const std::string& path, bool small, const std::function<Compared(const Row&)>& predict);

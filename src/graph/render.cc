@@ -161,9 +161,9 @@ void peak_of_stages(const RenderQuestion& q, const Cluster& cluster, RenderAnswe
       if (item.cls == TensorClass::kWeight) weights.back().push_back(item);
   }
   for (std::size_t i = 0; i < a.stages.size(); ++i) {
-    for (std::size_t k = 0; q.stay && k < weights.size(); ++k)
+    for (std::size_t k = 0; k < weights.size(); ++k)
       for (MemoryItem item : weights[k])
-        if (k != i) item.how = "stays", a.stages[i].items.push_back(item);
+        if (k != i && (q.stay || (a.decoder_stays && k == 2))) item.how = "stays", a.stages[i].items.push_back(item);
     a.stages[i].items.push_back(
         {"context", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context"});
     if (a.stages[i].bytes() > a.peak_bytes) a.peak_bytes = a.stages[i].bytes(), a.items = a.stages[i].items;
@@ -238,6 +238,7 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster&
   denoiser.items.push_back(
       {"activations", TensorClass::kActivation, activation_peak(program, b), "one block"});
   a.stages = {encode(spec, one, passes, rates, plan), std::move(denoiser), decode(spec, one, rates)};
+  a.decoder_stays = spec.family == "wan";  // its pipeline moves encoder and denoiser alone (wan/text2video.py)
   a.encoder_parameters = a.stages[0].parameters;
   a.encoder_seconds = a.stages[0].seconds, a.decode_seconds = a.stages[2].seconds;
   for (const RenderStage& s : a.stages) a.seconds += s.seconds;

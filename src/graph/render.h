@@ -40,6 +40,7 @@ struct RenderAnswer {
   double forwards = 0;
   double peak_bytes = 0;
   std::vector<MemoryItem> items;  // of the stage with the peak
+  bool decoder_stays = false;     // the autoencoder is on the GPU while the others run
   std::vector<RenderStage> stages;
   double joules = 0, mfu = 0;  // joules of all GPUs
   double capacity = 0;

@@ -14,15 +14,6 @@
 namespace orrery::graph {
 namespace {
 
-const Profile& gpu(const std::string& text) {
-  static std::map<std::string, Profile> cache;
-  std::string name = text.substr(0, text.find('-'));
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  auto it = cache.find(name);
-  if (it == cache.end()) it = cache.emplace(name, load_profile(name)).first;
-  return it->second;
-}
-
 void requantize(Graph& g, const TransformerSpec& spec, std::string format) {
   Plan none;
   std::transform(format.begin(), format.end(), format.begin(),
@@ -45,7 +36,7 @@ Compared tpot_row(const Row& row) {
   if (row.at("engine") == "trtllm" && row.at("precision") == "fp8") apply_verb("requant kv fp8", g, plan);
   plan.tp = whole(row, "tp"), plan.dp = whole(row, "attention_dp"), plan.pp = whole(row, "pp"),
   plan.ep = whole(row, "ep");
-  Cluster cluster{gpu(row.at("gpu")), whole(row, "gpus")};
+  Cluster cluster{profile_named(row.at("gpu")), whole(row, "gpus")};
   ServeQuestion q;
   q.input = number(row, "isl", 0), q.output = number(row, "osl", 0),
   q.concurrency = number(row, "concurrency", 1);
@@ -73,7 +64,7 @@ Compared throughput_row(const Row& row) {
     plan.dp = plan.ep = gpus;
   else
     plan.tp = gpus;
-  Cluster cluster{gpu(row.at("gpu")), gpus};
+  Cluster cluster{profile_named(row.at("gpu")), gpus};
   ServeAnswer a =
       serve_max_load(g, plan, cluster, number(row, "isl", 0), number(row, "osl", 0), find_engine("trtllm"));
   Compared c;

@@ -56,15 +56,6 @@ Plan plan_of(const Row& row, const Source& source) {
   return p;
 }
 
-std::string profile_of(std::string name) {
-  if (name == "A800/A100") name = "a100";
-  if (name == "H800/H100") name = "h100";
-  if (name == "RTX 4090") name = "rtx4090";
-  name = name.substr(0, name.find('-'));
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
-
 Compared iteration(const Row& row) {
   Source source = source_of(row.at("set"));
   Graph g = graph_of(row, source);
@@ -72,7 +63,7 @@ Compared iteration(const Row& row) {
   TrainQuestion q;
   q.sequence = number(row, "seq", 0), q.global_batch = number(row, "gbs", 0);
   q.micro_batch = number(row, "mbs", 1), q.causal = !source.gpt;
-  TrainAnswer a = train(g, plan, {load_profile(profile_of(row.at("gpu"))), plan.gpus()}, q);
+  TrainAnswer a = train(g, plan, {profile_named(row.at("gpu")), plan.gpus()}, q);
   double operations = source.counts_recomputation ? a.hardware_flops : a.model_flops;
   Compared c;
   c.group = row.at("set").substr(0, row.at("set").find("-2")) + " " + row.at("model");
@@ -97,7 +88,7 @@ RenderAnswer rendering(const Row& row) {
   RenderQuestion q;
   q.shape.width = small ? 832 : 1280, q.shape.height = small ? 480 : 720, q.shape.frames = 81;
   q.stay = plan.cp > 1, q.encoder_on_host = small && plan.cp == 1;
-  return render(load_denoiser(name), plan, {load_profile(profile_of(row.at("gpu"))), plan.cp}, q);
+  return render(load_denoiser(name), plan, {profile_named(row.at("gpu")), plan.cp}, q);
 }
 
 }  // namespace
