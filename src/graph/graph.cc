@@ -51,10 +51,6 @@ ParameterCount count_parameters(const Graph& graph) {
       }
     for (std::uint32_t i = block.first_op; i < block.first_op + block.op_count; ++i) {
       const Op& op = graph.ops[i];
-      if (op.kind == OpKind::kGather)
-        for (TensorId t : op.in)
-          if (graph.tensors[t].cls == TensorClass::kWeight)
-            count.embedding += elements(graph, graph.tensors[t]);
       if (op.kind != OpKind::kContract) continue;
       for (TensorId t : op.in) {
         if (graph.tensors[t].cls != TensorClass::kWeight || graph.tensors[t].axes.size() < 2) continue;

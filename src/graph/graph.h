@@ -141,7 +141,6 @@ struct ParameterCount {
   double total = 0;
   double matmul_active = 0;
   double linear = 0;  // in linear layers, all experts
-  double embedding = 0;
 };
 ParameterCount count_parameters(const Graph& graph);
 

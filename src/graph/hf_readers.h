@@ -1,4 +1,4 @@
-// Readers of config.json by architecture: the table that hf_config.cc searches, in four files.
+// Readers of config.json by architecture: the table that hf_config.cc searches, in five files.
 #pragma once
 
 #include <span>
@@ -28,6 +28,8 @@ void read_gated_fields(ConfigReader& reader, TransformerSpec& spec, bool tied);
 void window_if_shorter(ConfigReader& reader, TransformerSpec& spec);
 // Encoders of text and images (hf_encoders.cc).
 std::span<const Architecture> encoder_architectures();
+// Families with field names of their own (hf_older.cc).
+std::span<const Architecture> older_architectures();
 // Further families of transformers (hf_families.cc).
 std::span<const Architecture> family_architectures();
 // Models that mix attention with state-space layers or recurrences (hf_hybrid.cc).

@@ -32,7 +32,8 @@ Compared tpot_row(const Row& row) {
   Graph g = build_transformer(spec);
   requantize(g, spec, row.at("precision"));
   Plan plan;
-  // The rows prove it: with 16-bit keys their sequences would not fit, and their first tokens did not wait.
+  // FP8 checkpoints made for TensorRT-LLM (NVIDIA's Model Optimizer) keep fp8 keys and values, which it takes over
+  // (kv_cache_quant_algo of their hf_quant_config.json).
   if (row.at("engine") == "trtllm" && row.at("precision") == "fp8") apply_verb("requant kv fp8", g, plan);
   plan.tp = whole(row, "tp"), plan.dp = whole(row, "attention_dp"), plan.pp = whole(row, "pp"),
   plan.ep = whole(row, "ep");

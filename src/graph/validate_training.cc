@@ -40,6 +40,19 @@ Graph graph_of(const Row& row, const Source& source) {
   return build_transformer(load_transformer(name), o);
 }
 
+// What Megatron-Bridge's performance recipes hide (NVIDIA-NeMo/Megatron-Bridge at 067f987d, where the rows are from:
+// training/comm_overlap.py, perf_recipes/): gradients are reduced in 16 bits and, with the weights' gather, behind the
+// operators; sends between stages where a stage has several chunks; collectives of Llama 70B and 405B in as many pieces
+// as there are ranks, of which the last one shows; rows to experts of Qwen3-235B behind another micro-batch.
+void bridge_recipe(const Row& row, Plan& p) {
+  const std::string& model = row.at("model");
+  p.grad_fp32 = false;
+  p.overlap_dp = 1;
+  if (p.chunks() > 1) p.overlap_pp = 1;
+  if (model == "LLAMA3_70B" || model == "LLAMA3.1_405B") p.overlap_tp = (p.tp - 1.0) / p.tp;
+  if (model == "Qwen3_235B_a22B") p.overlap_tp = 1;
+}
+
 Plan plan_of(const Row& row, const Source& source) {
   Plan p;
   p.tp = whole(row, "tp"), p.pp = whole(row, "pp"), p.cp = whole(row, "cp"), p.ep = whole(row, "ep");
@@ -51,7 +64,9 @@ Plan plan_of(const Row& row, const Source& source) {
   if (recompute == "selective") p.recompute = RecomputePolicy::kSelective;
   p.sequence_parallel = row.at("seq_parallel") == "yes" || !source.gpt;
   if (!source.gpt) p.zero = row.at("zero").starts_with("FSDP") ? 3 : 1;
+  if (!source.gpt) bridge_recipe(row, p);
   const std::string& precision = row.at("precision");
+  if (precision == "fp16") p.grad_fp32 = false;  // Megatron sums fp16 gradients in fp16 (its README, bytes of fp16/fp16)
   if (precision.starts_with("FP8") || precision.starts_with("fp8")) p.compute = kFp8;
   return p;
 }

@@ -1,0 +1,50 @@
+// The builder of transformer graphs: embedding, layers in up to four kinds, head (build_transformer.cc), and the attention
+// of a layer (build_attention.cc).
+#pragma once
+
+#include "graph/build_mixers.h"
+#include "graph/spec.h"
+
+namespace orrery::graph {
+
+class TransformerBuilder {
+ public:
+  TransformerBuilder(const TransformerSpec& spec, const BuildOptions& options)
+      : s_(spec), o_(options), b_(spec.name), hidden_(b_.axis("hidden", spec.hidden)) {}
+  Graph build();
+
+ private:
+  void counted_layers();
+  void check() const;
+  void norm_weights(std::string_view name, AxisId axis);
+  TensorId norm(Part part, std::string_view name, TensorId x, AxisId rows = kTokens);
+  void embed();
+  void patch_embed();
+  void layers(std::string_view name, int count, bool window, bool moe, bool ssm);
+  TensorId mix(Mixer mixer, TensorId a);
+  void group(const LayerGroup& g);
+  // An attention block whose weights several layers share (Zamba): it sees the layer's input beside the
+  // model's, and a product of the layer's own takes its output.
+  TensorId shared_block(TensorId x, int layers);
+  TensorId residual(Part part, std::string_view name, TensorId x, TensorId y);
+  TensorId attention(TensorId a, bool window) { return attention(a, window, hidden_); }
+  TensorId attention(TensorId a, bool window, AxisId from);
+  // One kernel that rewrites queries and keys head by head.
+  void per_head(OpKind kind, std::string_view name, TensorId q, TensorId k, AxisId heads, AxisId kv,
+                AxisId dim, double ops);
+  TensorId attend(AxisId heads, AxisId dim, std::vector<TensorId> in, std::vector<TensorId> saved,
+                  bool window);
+  TensorId output(TensorId y, AxisId heads, AxisId dim);
+  TensorId latent_attention(TensorId a, bool window);
+  TensorId mlp(TensorId m, int width, std::string_view axis_name);
+  TensorId experts(TensorId m);
+  void head();
+
+  const TransformerSpec& s_;
+  const BuildOptions& o_;
+  GraphBuilder b_;
+  AxisId hidden_;
+  TensorId embedding_ = 0;
+};
+
+}  // namespace orrery::graph
