@@ -4,6 +4,7 @@
 // runs as in a kernel that nobody observes. Where an observer does not want to hear of accesses that stay inside what it
 // has found right before, it says so per instruction (SiteRange), and compiled code looks there first.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -52,6 +53,14 @@ struct QuickAccess {
   uint32_t (*atomic)(const WarpContext*, uint32_t pc, const uint64_t* addresses, uint32_t lanes) = nullptr;
 };
 QuickAccess& quick_access();
+
+/// Bits of `observe`: aligned accesses of compiled code to a kernel's own local memory that stay inside the thread's need not be
+/// reported; with kObserveWritten only loads of bytes that are all marked as written need not, and stores mark theirs.
+constexpr unsigned kObserveLocal = 32, kObserveWritten = 64;
+/// The marks of a warp: 0xFF for each written byte, laid out as its local memory is; good until its block ends. Whoever sets
+/// kObserveWritten sets this.
+using LocalMarks = std::byte* (*)(const WarpContext*);
+LocalMarks& local_marks();
 
 /// By instruction: 1 where a kernel made with `observe` (make_kernel) reports it.
 std::vector<uint8_t> observed_instructions(const lower::Program& program, unsigned observe);

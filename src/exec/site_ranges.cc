@@ -33,6 +33,11 @@ QuickAccess& quick_access() {
   return access;
 }
 
+LocalMarks& local_marks() {
+  static LocalMarks marks = nullptr;
+  return marks;
+}
+
 SiteRange* site_ranges(const lower::Program& program) {
   std::lock_guard lock(mutex);
   Ranges& r = all()[program.hash];

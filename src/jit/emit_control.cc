@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "exec/interpreter.h"
+#include "exec/observed.h"
 #include "exec/run_state.h"
 #include "jit/emitter.h"
 #include "jit/rows.h"
@@ -78,6 +79,12 @@ void Emitter::begin_warp() {
   if (plan_.program.local_bytes) {
     local_ = load_field(warp_, offsetof(WarpContext, local), b_.getPtrTy(), "local");
     local_stride_ = load_field(warp_, offsetof(WarpContext, local_stride), b_.getInt64Ty(), "local_stride");
+    if (plan_.quiet_local && (plan_.observe & exec::kObserveWritten)) {
+      auto marks = module_.getOrInsertFunction(Symbols::local_marks, llvm::FunctionType::get(b_.getPtrTy(), {b_.getPtrTy()}, false));
+      auto* call = b_.CreateCall(marks, {warp_}, "local_marks");
+      call->addFnAttr(llvm::Attribute::NoUnwind);
+      local_marks_ = call;
+    }
   }
   mask_slot_ = new_alloca(llvm::FixedVectorType::get(traits_.avx512 ? b_.getInt1Ty() : b_.getInt32Ty(), 32), "mask");
   poll_slot_ = new_alloca(b_.getInt32Ty(), "poll");

@@ -5,7 +5,9 @@
 // address within the lane's own memory, once for all lanes where they agree on it.
 //
 // Invariant: local memory of a lane starts and ends at a multiple of 4 (exec/), so words of bytes are the lane's own.
-// Not here: the frames of called functions, which exec/ runs, and observed kernels, whose local accesses exec/ reports.
+// In an observed kernel with marks of what was written (exec/observed.h), those are read and written in the same way; a load
+// whose marks are not all set is reported, by exec/.
+// Not here: the frames of called functions, which exec/ runs.
 #include <algorithm>
 #include <bit>
 
@@ -91,13 +93,38 @@ void MemoryAccess::store_local(const std::vector<Value*>& values, Value* at, Val
 void MemoryAccess::local() {
   const std::vector<Value*> values = is_store() ? sources() : std::vector<Value*>();
   Value *m = e_.exec_mask(), *offsets = local_offsets(), *bad = outside_local(offsets);
+  if (e_.local_marks_ && !is_store()) {
+    Value* safe = bad ? b_.CreateAnd(m, b_.CreateNot(e_.widen(bad, 32))) : m;
+    Value* unwritten = unmarked(local_places(offsets), safe);
+    bad = bad ? b_.CreateOr(b_.CreateAnd(e_.widen(bad, 32), m), unwritten) : unwritten;
+  }
   if (bad && e_.width_of(bad) != 1) bad = e_.any(b_.CreateAnd(bad, m));
   either(bad, [&] {
     Value* at = local_places(offsets);
     if (!is_store()) return load_local(at, m);
     store_local(values, at, m);
+    if (e_.local_marks_) mark(at, m);
     return std::vector<Value*>();
   });
+}
+
+/// i1 per lane of `m`: not all bytes of its access are marked.
+Value* MemoryAccess::unmarked(Value* at, Value* m) {
+  std::swap(e_.local_, e_.local_marks_);
+  Value* some = llvm::Constant::getNullValue(m->getType());
+  for (Value* marks : load_local(at, m)) {
+    Value* clear = b_.CreateICmpNE(marks, llvm::Constant::getAllOnesValue(marks->getType()));
+    some = b_.CreateOr(some, b_.CreateSelect(m, clear, llvm::Constant::getNullValue(m->getType())));
+  }
+  std::swap(e_.local_, e_.local_marks_);
+  return some;
+}
+
+void MemoryAccess::mark(Value* at, Value* m) {
+  std::swap(e_.local_, e_.local_marks_);
+  Value* set = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getIntNTy(unsigned(bytes_) * 8), 32));
+  store_local(std::vector<Value*>(size_t(vector_), set), at, m);
+  std::swap(e_.local_, e_.local_marks_);
 }
 
 }  // namespace orrery::jit

@@ -480,7 +480,7 @@ bool Emitter::emit_memory(const Instr& in) {
   if (is_param_space(s) && !is_store && address.base == ptx::BaseKind::none) return load_param(in, address, bytes, vector);
   if (is_param_space(s) || s == Space::param_func || s == Space::shared_cluster) return false;
   if (s == Space::local) {
-    if (plan_.observe || !plan_.program.local_bytes || (is_store && !traits_.avx512)) return false;
+    if ((plan_.observe && !plan_.quiet_local) || !plan_.program.local_bytes || (is_store && !traits_.avx512)) return false;
     MemoryAccess(*this, in, address, bytes, vector).local();
     return true;
   }

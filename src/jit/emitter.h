@@ -49,6 +49,7 @@ struct Symbols {
   static constexpr const char* site_ranges = "orrery_site_ranges";
   static constexpr const char *quick_run = "orrery_quick_run", *quick_same = "orrery_quick_same", *quick_block = "orrery_quick_block",
                               *quick_any = "orrery_quick_any", *quick_atomic = "orrery_quick_atomic";
+  static constexpr const char* local_marks = "orrery_local_marks";
   static std::string form(uint32_t inst) { return "orrery_form_" + std::to_string(inst); }
   static std::string meaning(uint32_t inst) { return "orrery_meaning_" + std::to_string(inst); }
   static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }
@@ -238,6 +239,7 @@ class Emitter {
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;
   Value *memory_base_ = nullptr, *memory_size_ = nullptr, *shared_bytes_ = nullptr;
   Value *local_ = nullptr, *local_stride_ = nullptr;  // of the warp: where lane 0's local memory is, bytes to the next lane's
+  Value* local_marks_ = nullptr;                      // which of it has been written (exec/observed.h), where that is observed
   lower::Schedule schedule_;
   std::vector<Block*> node_block_;
   std::vector<uint8_t> full_nodes_;                         // by node: it runs with all 32 lanes

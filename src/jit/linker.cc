@@ -65,6 +65,7 @@ std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_
     add(symbols, *s.session, Symbols::quick_atomic, reinterpret_cast<const void*>(quick.atomic));
     add(symbols, *s.session, Symbols::quick_any, reinterpret_cast<const void*>(quick.any));
   }
+  if (exec::local_marks()) add(symbols, *s.session, Symbols::local_marks, reinterpret_cast<const void*>(exec::local_marks()));
   if (site_ranges) add(symbols, *s.session, Symbols::site_ranges, site_ranges);
   for (const auto& [inst, meaning] : meanings) {
     code->forms.push_back(std::make_unique<isa::Form>(meaning.form));

@@ -52,6 +52,8 @@ class MemoryAccess {
   Word word_at(Value* at, int k, Value* m);
   std::vector<Value*> load_local(Value* at, Value* m);
   void store_local(const std::vector<Value*>& values, Value* at, Value* m);
+  Value* unmarked(Value* at, Value* m);
+  void mark(Value* at, Value* m);
   Value* window() const { return local_ ? e_.local_ : e_.shared_; }
   Value* outside_known(Value* address, int64_t extent);  // emit_observed.cc
   Value* any_bad_chunk(Value* bad, Value* mask);

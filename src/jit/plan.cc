@@ -85,6 +85,15 @@ bool orders_by_strong_accesses(const lower::Program& p) {
 void Plan::find_observed() {
   observed = exec::observed_instructions(program, observe);
   quiet_exchanges = !orders_by_strong_accesses(program);
+  // Registers that a wgmma owns for a time are watched where loads and stores use them, too.
+  const bool watches = (observe & exec::kObserveSync) && std::any_of(program.code.begin(), program.code.end(), [](const Instr& in) {
+    return in.form.op == Op::wgmma_mma_async || in.form.op == Op::wgmma_mma_async_sp;
+  });
+  quiet_local = (observe & exec::kObserveLocal) && !watches;
+  for (size_t i = 0; i < program.code.size() && quiet_local; i++) {
+    const isa::Form& f = program.code[i].form;
+    if ((f.op == Op::ld || f.op == Op::st) && f.n_spaces && f.space() == isa::Space::local) observed[i] = 0;
+  }
   if (!(observe & exec::kObserveOutside)) return;
   origins = lower::find_shared_origins(program);
   for (size_t i = 0; i < program.code.size(); i++) {

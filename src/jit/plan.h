@@ -34,6 +34,7 @@ struct Plan {
   const unsigned observe;
   std::vector<uint8_t> observed;       // by instruction: exec/ executes and reports it, without the warp leaving compiled code
   bool quiet_exchanges = false;        // observed: shuffles and votes of whole warps tell nobody anything (no fences, no strong accesses)
+  bool quiet_local = false;            // accesses of local memory that are known to be right tell nobody anything
   std::vector<uint32_t> origins;       // kObserveOutside: lower::find_shared_origins, else empty
   std::vector<uint8_t> service;        // by instruction: exec/ executes it
   std::vector<uint32_t> entries;       // instruction of each region's start

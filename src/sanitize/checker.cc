@@ -1,6 +1,7 @@
 // sanitize/checker.cc: see checker.h.
 #include "sanitize/checker.h"
 
+#include "exec/run_state.h"
 #include "sanitize/apicheck.h"
 #include "sanitize/asynccheck.h"
 #include "sanitize/hangcheck.h"
@@ -41,6 +42,8 @@ Check* find_check(const Checks& checks) {
 Checker::Checker(Options options, DeviceMemory& memory)
     : options_(std::move(options)), collector_(options_.out), checks_(make_checks(options_, collector_, memory)),
       quick_(std::make_unique<Quick>(options_, find_check<Memcheck>(checks_), find_check<Initcheck>(checks_), find_check<Racecheck>(checks_))) {
+  initcheck_ = find_check<Initcheck>(checks_);
+  if (initcheck_) local_marks() = marks_of;
   wants_ = find_wants();
   if (auto* memcheck = find_check<Memcheck>(checks_)) memcheck->alone(wants_ & kObserveOutside);
 }
@@ -54,8 +57,16 @@ unsigned Checker::find_wants() const {
     every &= !(wants & kObserveMemory) || (wants & kObserveOutside);
   }
   if (!every) all &= ~kObserveOutside;
+  if (all & kObserveMemory) all |= kObserveLocal | (find_check<Initcheck>(checks_) ? kObserveWritten : 0);
   return quick_->possible() && !(all & (kObserveValues | kObserveOutside)) ? all | kObserveQuick : all;
 }
+/// Compiled code asks for the marks of a warp; only kernels that a checker observes do.
+std::byte* Checker::marks_of(const WarpContext* w) {
+  auto& checker = static_cast<Checker&>(*w->cta->launch->run->machine.observer);
+  std::lock_guard lock(checker.mutex_);
+  return checker.initcheck_->local_marks(*w);
+}
+
 bool Checker::serial() const {
   for (auto& check : checks_)
     if (check->serial()) return true;

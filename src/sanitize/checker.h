@@ -78,9 +78,11 @@ class Checker : public exec::Observer {
   Collector collector_;
   Checks checks_;
   std::unique_ptr<Quick> quick_;
+  Initcheck* initcheck_ = nullptr;
   unsigned wants_ = 0;
 
   unsigned find_wants() const;
+  static std::byte* marks_of(const exec::WarpContext* w);
 };
 
 /// The checker that the environment asks for, or null.

@@ -15,6 +15,8 @@ using namespace exec;
 using isa::Space;
 
 namespace {
+constexpr std::byte kWritten{0xFF};  // as compiled code marks and asks (exec/observed.h)
+
 /// Bits [first, last) of a word.
 uint64_t bits_between(uint64_t first, uint64_t last) { return (last == 64 ? ~uint64_t{0} : (uint64_t{1} << last) - 1) & ~((uint64_t{1} << first) - 1); }
 }  // namespace
@@ -47,7 +49,7 @@ void Initcheck::block_begin(const CtaContext& cta) {
     LocalMemory& l = local_[&cta.warps[w]];
     l.run = cta.launch->run;
     l.stride = cta.warps[w].local_stride;
-    l.bits.reset(32 * l.stride, false);
+    l.marks.assign(32 * l.stride, std::byte{0});
   }
 }
 
@@ -94,7 +96,7 @@ void Initcheck::access(const Access& a) {
       if (WrittenBits* bits = shared_of(*t.cta)) bits->write(t.offset, a.bytes);
     } else if (t.region == Region::local) {
       LocalMemory& l = local_of(*a.where.warp);
-      if (t.offset + a.bytes <= l.stride) l.bits.write(uint64_t(t.lane) * l.stride + t.offset, a.bytes);
+      if (a.bytes <= l.stride && t.offset <= l.stride - a.bytes) std::fill_n(l.marks.begin() + ptrdiff_t(uint64_t(t.lane) * l.stride + t.offset), a.bytes, kWritten);
     } else if (t.region == Region::global) {
       write_global(a.address[lane], a.bytes);
     }
@@ -109,9 +111,10 @@ void Initcheck::read_lane(const Access& a, int lane, const Target& t) {
       report(a.where, lane, "shared memory", t.offset, at - t.offset, "write the shared memory before reading it; it does not start as zero");
   } else if (t.region == Region::local) {
     LocalMemory& l = local_of(*a.where.warp);
-    if (t.offset + a.bytes > l.stride) return;
-    const uint64_t first = uint64_t(t.lane) * l.stride + t.offset, at = l.bits.first_unwritten(first, a.bytes);
-    if (at < first + a.bytes) report(a.where, lane, "local memory", t.offset, at - first, "give the local variable a value before it is read");
+    if (a.bytes > l.stride || t.offset > l.stride - a.bytes) return;
+    const auto first = l.marks.begin() + ptrdiff_t(uint64_t(t.lane) * l.stride + t.offset), end = first + a.bytes;
+    const auto at = std::find(first, end, std::byte{0});
+    if (at != end) report(a.where, lane, "local memory", t.offset, uint64_t(at - first), "give the local variable a value before it is read");
   } else if (t.region == Region::global) {
     Tracked* g = find(a.address[lane]);
     if (!g || g->opaque || a.address[lane] + a.bytes > g->end) return;

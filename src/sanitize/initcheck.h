@@ -4,7 +4,8 @@
 // initial values of variables write. Managed and pinned memory can be written by the host unseen, so they count as
 // written. A block's shared memory and a thread's local memory start unwritten.
 //
-// A bit per byte; a global page without a map of its own is all unwritten or all written.
+// A bit per byte; a global page without a map of its own is all unwritten or all written. Local memory has a byte per byte,
+// which compiled code reads and sets itself (exec/observed.h).
 // Not here: whether the value matters. A finding is made once per instruction and allocation.
 #pragma once
 #include <unordered_map>
@@ -54,6 +55,8 @@ class Initcheck : public exec::Observer {
   };
   /// The global memory that holds `address`, until it is freed; null: none is tracked there.
   Tracked* find(uint64_t address);
+  /// Marks of a warp of a block that runs.
+  std::byte* local_marks(const exec::WarpContext& w) { return local_of(w).marks.data(); }
   /// The shared memory of a block that runs.
   WrittenBits* shared_of(const exec::CtaContext& cta);
 
@@ -65,7 +68,7 @@ class Initcheck : public exec::Observer {
   struct LocalMemory {
     const exec::RunState* run = nullptr;
     uint64_t stride = 0;
-    WrittenBits bits;        // of 32 lanes
+    std::vector<std::byte> marks;  // of 32 lanes: kWritten or 0
   };
   void read_lane(const exec::Access& a, int lane, const Target& t);
   void write_global(uint64_t address, uint64_t bytes);
