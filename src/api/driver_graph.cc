@@ -29,11 +29,6 @@ Work work_of(const CUDA_MEMSET_NODE_PARAMS* p) {
   require(p != nullptr, Status::invalid_value);
   return memset_work({reinterpret_cast<void*>(p->dst), p->pitch, p->value, p->elementSize, p->width, p->height});
 }
-Work work_of(const cudaHostNodeParams* p) {
-  require(p != nullptr && p->fn != nullptr, Status::invalid_value);
-  return HostWork{p->fn, p->userData, {}};
-}
-
 // Work of the general node description.
 Work work_of(Context& context, CUgraphNodeParams* p) {
   require(p != nullptr, Status::invalid_value);
@@ -41,32 +36,11 @@ Work work_of(Context& context, CUgraphNodeParams* p) {
     case 0: return work_of(context, &p->kernel);
     case 1: return work_of(&p->memcpy.copyParams);
     case 2: return work_of(&p->memset);
-    case 3: return work_of(&p->host);
-    case 4: return ChildWork{graph_of(p->graph.graph)->clone()};
-    case 5: return EmptyWork{};
-    case 6: return EventWaitWork{event_of(p->event.event)};
-    case 7: return EventRecordWork{event_of(p->event.event)};
-    default: throw Failure(Status::not_supported, fmt::format("graph nodes of type {} are not supported", p->type));
+    default: return common_work(p->type, &p->host, p->graph.graph, p->event.event);
   }
 }
 
-template <class Make>
-int add(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, Make make) {
-  return driver_in([&](Context& context) {
-    require(out != nullptr, Status::invalid_value);
-    *out = reinterpret_cast<CUgraphNode>(add_node(graph, deps, n, make(context)));
-  });
-}
-template <class Make>
-int change(CUgraphNode node, Make make) {
-  return driver_in([&](Context& context) { set_node(node, make(context)); });
-}
-template <class Make>
-int change_exec(CUgraphExec exec, CUgraphNode node, Make make) {
-  return driver_in([&](Context& context) {
-    handles<GraphExec>().get(exec, Status::invalid_value)->set_work(reinterpret_cast<const GraphNode*>(node), make(context));
-  });
-}
+constexpr GraphCalls calls{driver_in};
 
 }  // namespace
 
@@ -90,32 +64,32 @@ API(cuGraphNodeFindInClone)(CUgraphNode* out, CUgraphNode original, CUgraph clon
   });
 }
 API(cuGraphAddKernelNode_v2)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, const CUDA_KERNEL_NODE_PARAMS* p) {
-  return add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
+  return calls.add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
 }
 API(cuGraphAddMemcpyNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, const CUDA_MEMCPY3D* p, CUcontext) {
-  return add(out, graph, deps, n, [&](Context&) { return work_of(p); });
+  return calls.add(out, graph, deps, n, [&](Context&) { return work_of(p); });
 }
 API(cuGraphAddMemsetNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) {
-  return add(out, graph, deps, n, [&](Context&) { return work_of(p); });
+  return calls.add(out, graph, deps, n, [&](Context&) { return work_of(p); });
 }
 API(cuGraphAddHostNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, const cudaHostNodeParams* p) {
-  return add(out, graph, deps, n, [&](Context&) { return work_of(p); });
+  return calls.add(out, graph, deps, n, [&](Context&) { return host_work(p); });
 }
 API(cuGraphAddChildGraphNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, CUgraph child) {
-  return add(out, graph, deps, n, [&](Context&) { return Work{ChildWork{graph_of(child)->clone()}}; });
+  return calls.add(out, graph, deps, n, [&](Context&) { return Work{ChildWork{graph_of(child)->clone()}}; });
 }
 API(cuGraphAddEmptyNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n) {
-  return add(out, graph, deps, n, [&](Context&) { return Work{EmptyWork{}}; });
+  return calls.add(out, graph, deps, n, [&](Context&) { return Work{EmptyWork{}}; });
 }
 API(cuGraphAddEventRecordNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, CUevent event) {
-  return add(out, graph, deps, n, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
+  return calls.add(out, graph, deps, n, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
 }
 API(cuGraphAddEventWaitNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, size_t n, CUevent event) {
-  return add(out, graph, deps, n, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
+  return calls.add(out, graph, deps, n, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
 }
 API(cuGraphAddNode_v2)(CUgraphNode* out, CUgraph graph, const CUgraphNode* deps, const cudaGraphEdgeData*, size_t n, CUgraphNodeParams* p) {
   constexpr int kConditional = 13;
-  if (!p || p->type != kConditional) return add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
+  if (!p || p->type != kConditional) return calls.add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
   return driver_in([&](Context&) {
     require(out != nullptr, Status::invalid_value);
     *out = reinterpret_cast<CUgraphNode>(add_conditional_node(graph, deps, n, p->conditional));
@@ -138,13 +112,13 @@ API(cuGraphKernelNodeGetParams_v2)(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* ou
   });
 }
 API(cuGraphKernelNodeSetParams_v2)(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* p) {
-  return change(node, [&](Context& c) { return work_of(c, p); });
+  return calls.change(node, [&](Context& c) { return work_of(c, p); });
 }
 API(cuGraphMemcpyNodeGetParams)(CUgraphNode node, CUDA_MEMCPY3D* out) {
   return driver([&] { std::memcpy(out, node_work<CopyWork>(node).description.data(), sizeof *out); });
 }
 API(cuGraphMemcpyNodeSetParams)(CUgraphNode node, const CUDA_MEMCPY3D* p) {
-  return change(node, [&](Context&) { return work_of(p); });
+  return calls.change(node, [&](Context&) { return work_of(p); });
 }
 API(cuGraphMemsetNodeGetParams)(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* out) {
   return driver([&] {
@@ -153,13 +127,13 @@ API(cuGraphMemsetNodeGetParams)(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* out) 
   });
 }
 API(cuGraphMemsetNodeSetParams)(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* p) {
-  return change(node, [&](Context&) { return work_of(p); });
+  return calls.change(node, [&](Context&) { return work_of(p); });
 }
 API(cuGraphHostNodeGetParams)(CUgraphNode node, cudaHostNodeParams* out) {
   return driver([&] { *out = {node_work<HostWork>(node).function, node_work<HostWork>(node).argument}; });
 }
 API(cuGraphHostNodeSetParams)(CUgraphNode node, const cudaHostNodeParams* p) {
-  return change(node, [&](Context&) { return work_of(p); });
+  return calls.change(node, [&](Context&) { return host_work(p); });
 }
 API(cuGraphChildGraphNodeGetGraph)(CUgraphNode node, CUgraph* out) {
   return driver([&] { *out = reinterpret_cast<CUgraph>(handles<Graph>().add(node_work<ChildWork>(node).graph)); });
@@ -273,16 +247,16 @@ API(cuGraphExecUpdate_v2)(CUgraphExec exec, CUgraph graph, cudaGraphExecUpdateRe
   });
 }
 API(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* p) {
-  return change_exec(exec, node, [&](Context& c) { return work_of(c, p); });
+  return calls.change_exec(exec, node, [&](Context& c) { return work_of(c, p); });
 }
 API(cuGraphExecMemcpyNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* p, CUcontext) {
-  return change_exec(exec, node, [&](Context&) { return work_of(p); });
+  return calls.change_exec(exec, node, [&](Context&) { return work_of(p); });
 }
 API(cuGraphExecMemsetNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) {
-  return change_exec(exec, node, [&](Context&) { return work_of(p); });
+  return calls.change_exec(exec, node, [&](Context&) { return work_of(p); });
 }
 API(cuGraphExecHostNodeSetParams)(CUgraphExec exec, CUgraphNode node, const cudaHostNodeParams* p) {
-  return change_exec(exec, node, [&](Context&) { return work_of(p); });
+  return calls.change_exec(exec, node, [&](Context&) { return host_work(p); });
 }
 API(cuGraphExecChildGraphNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   return driver([&] {

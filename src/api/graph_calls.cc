@@ -28,6 +28,23 @@ void set_node(const void* handle, Work work) {
   node->work = std::move(work);
 }
 
+Work host_work(const abi::cudaHostNodeParams* p) {
+  require(p != nullptr && p->fn != nullptr, Status::invalid_value);
+  return device::HostWork{p->fn, p->userData, {}};
+}
+Work child_work(const void* graph) { return device::ChildWork{graph_of(graph)->clone()}; }
+
+Work common_work(int type, const abi::cudaHostNodeParams* host, const void* child, const void* event) {
+  switch (type) {
+    case 3: return host_work(host);
+    case 4: return child_work(child);
+    case 5: return device::EmptyWork{};
+    case 6: return device::EventWaitWork{event_of(event)};
+    case 7: return device::EventRecordWork{event_of(event)};
+    default: throw Failure(Status::not_supported, fmt::format("graph nodes of type {} are not supported", type));
+  }
+}
+
 void give_list(const std::vector<GraphNode*>& nodes, void* list, size_t* count) {
   require(count != nullptr, Status::invalid_value);
   if (list) {

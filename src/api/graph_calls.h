@@ -36,6 +36,11 @@ Work kernel_work(Context& context, const void* function, exec::Dim3 grid, exec::
 /// Parameter buffer and size out of the `extra` list of a launch.
 void read_extra(device::LaunchRequest& request, void** extra);
 Work memset_work(const abi::cudaMemsetParams& params);
+Work host_work(const abi::cudaHostNodeParams* params);
+Work child_work(const void* graph);
+/// Work of the kinds of node that both APIs describe alike, by their number: a call of the host, a child graph, nothing, the wait
+/// for an event, its record. Throws Failure(not_supported) for others.
+Work common_work(int type, const abi::cudaHostNodeParams* host, const void* child, const void* event);
 /// The handle of a condition that nodes of `graph` can have. Throws Failure(invalid_value).
 unsigned long long create_condition(const void* graph, unsigned default_value, unsigned flags);
 /// Adds a conditional node and fills params.phGraph_out with the graphs of its bodies. Throws Failure(invalid_value).
@@ -44,6 +49,29 @@ Graph* clone_graph(const void* graph);
 void destroy_graph(const void* graph);
 GraphExec* instantiate(const std::shared_ptr<Graph>& graph, uint64_t flags);
 void launch_graph(Context& context, const void* exec, const void* stream);
+
+/// How the calls of one API add and change nodes: they differ only in how a node's work is made.
+struct GraphCalls {
+  int (*in)(const std::function<void(Context&)>&);  // runtime_in, driver_in
+
+  template <class Node, class Make>
+  int add(Node* out, const void* graph, const void* dependencies, size_t count, Make make) const {
+    return in([&](Context& context) {
+      require(out != nullptr, Status::invalid_value);
+      *out = reinterpret_cast<Node>(add_node(graph, dependencies, count, make(context)));
+    });
+  }
+  template <class Make>
+  int change(const void* node, Make make) const {
+    return in([&](Context& context) { set_node(node, make(context)); });
+  }
+  template <class Make>
+  int change_exec(const void* exec, const void* node, Make make) const {
+    return in([&](Context& context) {
+      handles<GraphExec>().get(exec, Status::invalid_value)->set_work(static_cast<const GraphNode*>(node), make(context));
+    });
+  }
+};
 
 /// A reference-counted object that graphs keep alive.
 struct UserObject {

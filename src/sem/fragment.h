@@ -31,7 +31,7 @@ int element_bits(Element e);
 bool element_of(isa::Type t, Element& e);
 
 /// Integer and single-bit products: d = c + a b, all as in numerics.h's multiply().
-void multiply_integer(Element a_type, Element b_type, bool satfinite, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k);
+void multiply_integer(Element a_type, Element b_type, bool satfinite, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int k, ChosenRows chosen = {});
 void multiply_bits(bool exclusive, const uint32_t* a, const uint32_t* b, uint32_t* cd, int m, int n, int words);
 
 void multiply_f64(const isa::Form& f, const double* a, const double* b, double* c, int m, int n, int k);

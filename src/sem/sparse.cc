@@ -53,32 +53,6 @@ void columns_of(int bits, int k, const void* metadata, int selector, int row, ui
   }
 }
 
-int value_of(Element t, uint32_t v) {
-  switch (t) {
-    case Element::s8: return int8_t(v);
-    case Element::u8: return uint8_t(v);
-    case Element::s4: return int32_t(v << 28) >> 28;
-    default: return v & 15;
-  }
-}
-
-// The products of a row add up to less than 2^31, so only C can overflow.
-void multiply_integers(Element a, Element b_type, bool satfinite, int n, int k, const uint32_t* stored, const uint16_t* column, const uint32_t* b, uint32_t* cd) {
-  static thread_local int32_t factor[kMaxColumns * kMaxColumns];
-  for (int x = 0; x < k * n; x++) factor[x] = value_of(b_type, b[x]);
-  for (int row = 0; row < 16; row++) {
-    int32_t sum[kMaxColumns] = {};
-    for (int x = 0; x < k / 2; x++) {
-      const int32_t v = value_of(a, stored[row * k / 2 + x]), *with = factor + column[row * k / 2 + x] * n;
-      for (int j = 0; j < n; j++) sum[j] += v * with[j];
-    }
-    for (int j = 0; j < n; j++) {
-      const int64_t d = int64_t{int32_t(cd[row * n + j])} + sum[j];
-      cd[row * n + j] = uint32_t(!satfinite ? d : d > INT32_MAX ? INT32_MAX : d < INT32_MIN ? INT32_MIN : d);
-    }
-  }
-}
-
 }  // namespace
 
 void multiply_sparse(const isa::Form& f, Element a, Element b_type, bool half, int n, int k, const uint32_t* stored, const void* metadata, int selector,
@@ -86,7 +60,7 @@ void multiply_sparse(const isa::Form& f, Element a, Element b_type, bool half, i
   uint16_t column[16 * kMaxColumns / 2];
   for (int row = 0; row < 16; row++) columns_of(element_bits(a), k, metadata, selector, row, column + row * k / 2);
   const ChosenRows chosen{column, k};
-  if (a == Element::s8 || a == Element::u8 || a == Element::s4 || a == Element::u4) multiply_integers(a, b_type, f.has(Mod::satfinite), n, k, stored, column, b, cd);
+  if (a == Element::s8 || a == Element::u8 || a == Element::s4 || a == Element::u4) multiply_integer(a, b_type, f.has(Mod::satfinite), stored, b, cd, 16, n, k / 2, chosen);
   else if (x.fast) multiply_fast(a, b_type, half, stored, b, cd, 16, n, k / 2, chosen);
   else multiply(sum_rule(x.core, a, b_type, half, native_fp8), a, b_type, stored, b, cd, 16, n, k / 2, chosen);
 }
