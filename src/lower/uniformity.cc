@@ -7,6 +7,7 @@
 
 #include "isa/row.h"
 #include "lower/flow.h"
+#include "lower/lane_arithmetic.h"
 
 namespace orrery::lower {
 
@@ -22,23 +23,6 @@ using ptx::OperandKind;
 using ptx::Sreg;
 
 namespace {
-
-constexpr uint64_t kNoLimit = ~uint64_t{0};
-constexpr Lanes kVaries{32, 0, 0, false, 0, kNoLimit};
-constexpr uint8_t kMaxAlign = 63;
-
-uint8_t align_of(int64_t v) { return v == 0 ? kMaxAlign : uint8_t(std::countr_zero(uint64_t(v))); }
-int chunk_start(int lane, int chunks) { return lane / (32 / chunks) * (32 / chunks); }
-
-bool is_integer(Type t) {
-  const TypeClass c = isa::class_of(t);
-  return c == TypeClass::bits || c == TypeClass::uint || c == TypeClass::sint;
-}
-
-int64_t wrap(int64_t v, int bits) {
-  if (bits >= 64) return v;
-  return int64_t(uint64_t(v) << (64 - bits)) >> (64 - bits);
-}
 
 class Analysis {
  public:
@@ -69,6 +53,7 @@ class Analysis {
  private:
   const Program& p_;
   Uniformity u_;
+  LaneArithmetic lanes_{u_.patterns};
   std::vector<uint32_t> n_defs_;
   std::vector<std::vector<uint8_t>> live_;
   std::vector<std::vector<uint8_t>> kept_;  // by block: registers live where other lanes may wait
@@ -104,52 +89,6 @@ class Analysis {
     }
   }
 
-  uint16_t intern(const Pattern& p) {
-    const auto at = std::find(u_.patterns.begin(), u_.patterns.end(), p);
-    if (at != u_.patterns.end()) return uint16_t(at - u_.patterns.begin());
-    if (u_.patterns.size() >= 60000) return 0xffff;
-    u_.patterns.push_back(p);
-    return uint16_t(u_.patterns.size() - 1);
-  }
-  /// Description with pattern `p` (made zero at the first lane of each chunk by the caller).
-  Lanes with_pattern(Lanes l, const Pattern& p) {
-    l.pattern = intern(p);
-    if (l.pattern == 0xffff) return kVaries;
-    if (l.pattern) l.constant = l.constant && l.chunks == 1;
-    return l;
-  }
-
-  /// The same values described with more chunks.
-  Lanes refine(Lanes l, int chunks) {
-    if (l.chunks >= chunks || l.chunks == 0) return l;
-    if (chunks == 32) return kVaries;
-    const Pattern& p = u_.patterns[l.pattern];
-    Pattern q;
-    uint8_t align = l.align;
-    for (int i = 0; i < 32; i++) {
-      q[size_t(i)] = p[size_t(i)] - p[size_t(chunk_start(i, chunks))];
-      align = std::min(align, align_of(p[size_t(chunk_start(i, chunks))]));
-    }
-    Lanes out{uint8_t(chunks), align, 0, false, 0};
-    return with_pattern(out, q);
-  }
-
-  Lanes join(Lanes a, Lanes b) {
-    if (a.chunks == 0) return b;
-    if (b.chunks == 0) return a;
-    if (a == b) return a;
-    if (a.limit != b.limit) a.limit = b.limit = kNoLimit;  // no chains of growing limits around loops
-    for (int n : {1, 2, 4}) {
-      if (n < a.chunks || n < b.chunks) continue;
-      const Lanes x = refine(a, n), y = refine(b, n);
-      if (x.chunks != n || y.chunks != n || x.pattern != y.pattern) continue;
-      Lanes out{uint8_t(n), std::min(x.align, y.align), x.pattern, false, 0, a.limit};
-      if (x.constant && y.constant && x.value == y.value) out.constant = true, out.value = x.value;
-      return out;
-    }
-    return kVaries;
-  }
-
   Lanes of(const Operand& o) {
     switch (o.kind) {
       case OperandKind::reg: {
@@ -164,7 +103,7 @@ class Analysis {
       case OperandKind::local_var: case OperandKind::func: case OperandKind::none: return {1, 0, 0, false, 0};
       case OperandKind::vec: case OperandKind::pair: {
         Lanes l{1, 0, 0, false, 0};
-        for (const Operand& part : o.parts) l = flat_meet(l, of(part));
+        for (const Operand& part : o.parts) l = LaneArithmetic::flat_meet(l, of(part));
         return l;
       }
       case OperandKind::address: {
@@ -180,54 +119,6 @@ class Analysis {
     }
   }
 
-  /// A result that is any function of flat values; varies as soon as one operand has a pattern.
-  static Lanes flat_meet(Lanes a, Lanes b) {
-    if (a.chunks == 0 || b.chunks == 0) return {};
-    if (!a.flat() || !b.flat()) return kVaries;
-    return {std::max(a.chunks, b.chunks), 0, 0, false, 0};
-  }
-
-  Lanes sum(Lanes a, Lanes b, int sign, int bits) {
-    if (a.chunks == 0 || b.chunks == 0) return {};
-    const int n = std::max(a.chunks, b.chunks);
-    if (n == 32) return kVaries;
-    a = refine(a, n), b = refine(b, n);
-    if (a.varies() || b.varies()) return kVaries;
-    Pattern q;
-    for (size_t i = 0; i < 32; i++)
-      q[i] = wrap(u_.patterns[a.pattern][i] + sign * u_.patterns[b.pattern][i], bits);
-    Lanes out{uint8_t(n), std::min(a.align, b.align), 0, a.constant && b.constant, 0};
-    if (out.constant) out.value = wrap(a.value + sign * b.value, bits);
-    return with_pattern(out, q);
-  }
-
-  Lanes scaled(Lanes a, Lanes factor, int bits) {
-    if (a.chunks == 0 || factor.chunks == 0) return {};
-    if (a.flat() && factor.flat()) {
-      Lanes out{std::max(a.chunks, factor.chunks), uint8_t(std::min(a.align + factor.align, int(kMaxAlign))), 0,
-                a.constant && factor.constant, 0};
-      if (out.constant) out.value = wrap(int64_t(uint64_t(a.value) * uint64_t(factor.value)), bits);
-      return out;
-    }
-    if (a.constant && a.flat()) std::swap(a, factor);
-    if (a.varies()) return kVaries;
-    if (!factor.constant || !factor.flat()) return finer_product(a, factor);
-    Pattern q;
-    for (size_t i = 0; i < 32; i++) q[i] = wrap(int64_t(uint64_t(u_.patterns[a.pattern][i]) * uint64_t(factor.value)), bits);
-    Lanes out{a.chunks, uint8_t(std::min(a.align + align_of(factor.value), int(kMaxAlign))), 0, a.constant, 0};
-    if (out.constant) out.value = wrap(int64_t(uint64_t(a.value) * uint64_t(factor.value)), bits);
-    return with_pattern(out, q);
-  }
-  /// A pattern times an unknown: flat again when the pattern is constant within smaller chunks.
-  Lanes finer_product(Lanes a, Lanes b) {
-    for (int n : {2, 4}) {
-      const Lanes x = refine(a, n), y = refine(b, n);
-      if (x.chunks == n && y.chunks == n && x.flat() && y.flat())
-        return {uint8_t(n), uint8_t(std::min(x.align + y.align, int(kMaxAlign))), 0, false, 0};
-    }
-    return kVaries;
-  }
-
   static bool below(const Lanes& l, int align) { return l.chunks && !l.varies() && align < 63 && l.limit < uint64_t{1} << align; }
 
   /// base + pattern against a constant at a boundary of the base's alignment: all lanes agree with the base.
@@ -235,78 +126,13 @@ class Analysis {
     const Form& f = in.form;
     const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
     int64_t top;
-    if (!is_integer(f.type()) || a.chunks != 1 || a.pattern == 0 || !b.constant || !b.flat() || !low_bits(a, top)) return generic(in);
+    if (!is_integer(f.type()) || a.chunks != 1 || a.pattern == 0 || !b.constant || !b.flat() || !lanes_.low_bits(a, top)) return generic(in);
     if (f.has(Mod::and_) || f.has(Mod::or_) || f.has(Mod::xor_)) return generic(in);
     const int64_t step = int64_t{1} << std::min<int>(a.align, 31);
     const bool at_step = f.has(Mod::lt) || f.has(Mod::lo) || f.has(Mod::ge) || f.has(Mod::hs);
     const bool before_step = f.has(Mod::le) || f.has(Mod::ls) || f.has(Mod::gt) || f.has(Mod::hi);
     if ((at_step && b.value % step == 0) || (before_step && (b.value + 1) % step == 0)) return {1, 0, 0, false, 0};
     return generic(in);
-  }
-
-  /// Largest value of the pattern when base + pattern can be read as disjoint bits; false when it cannot.
-  bool low_bits(const Lanes& a, int64_t& top) const {
-    const Pattern& p = u_.patterns[a.pattern];
-    top = *std::max_element(p.begin(), p.end());
-    const int64_t least = *std::min_element(p.begin(), p.end());
-    return least >= 0 && top < (int64_t{1} << std::min<int>(a.align, 31));
-  }
-
-  template <class F>
-  Lanes bitwise(Lanes a, Lanes b, F f, uint8_t align, int bits) {
-    if (a.chunks == 0 || b.chunks == 0) return {};
-    if (a.flat() && b.flat()) {
-      Lanes out{std::max(a.chunks, b.chunks), align, 0, a.constant && b.constant, 0};
-      if (out.constant) out.value = wrap(f(a.value, b.value), bits);
-      return out;
-    }
-    if (a.constant && a.flat()) std::swap(a, b);
-    int64_t top;
-    if (a.varies() || !b.constant || !b.flat() || !low_bits(a, top)) return kVaries;
-    const int64_t low = (int64_t{1} << std::min<int>(a.align, 31)) - 1;
-    Pattern q;
-    for (size_t i = 0; i < 32; i++) q[i] = f(u_.patterns[a.pattern][i], b.value & low);
-    // The first lane of a chunk has pattern 0: its low result bits belong to the base.
-    const int64_t at0 = f(0, b.value & low);
-    for (int64_t& v : q) v -= at0;
-    Lanes out{a.chunks, at0 == 0 ? align : std::min(align, align_of(at0)), 0, a.constant, 0};
-    if (out.constant) out.value = wrap(f(a.value, b.value), bits);
-    return with_pattern(out, q);
-  }
-
-  Lanes shifted_right(Lanes a, Lanes by, bool is_signed, int bits) {
-    if (a.chunks == 0 || by.chunks == 0) return {};
-    if (a.flat() && by.flat()) {
-      Lanes out{std::max(a.chunks, by.chunks), 0, 0, false, 0};
-      if (by.constant && by.value >= 0 && by.value < bits) {
-        out.align = uint8_t(std::max<int64_t>(0, int64_t(a.align) - by.value));
-        if (a.constant && a.value >= 0) out.constant = true, out.value = a.value >> by.value;
-      }
-      return out;
-    }
-    int64_t top;
-    if (a.varies() || !by.constant || !by.flat() || by.value < 0 || by.value >= bits || !low_bits(a, top) || by.value > a.align) return kVaries;
-    Pattern q;
-    for (size_t i = 0; i < 32; i++) q[i] = u_.patterns[a.pattern][i] >> by.value;
-    return with_pattern({a.chunks, uint8_t(a.align - by.value), 0, false, 0}, q);
-  }
-
-  Lanes converted(const Form& f, Lanes a) {
-    if (a.chunks == 0 || a.flat()) {
-      Lanes out{a.chunks, 0, 0, false, 0};
-      if (is_integer(f.type(0)) && is_integer(f.type(1)) && isa::bits_of(f.type(0)) >= isa::bits_of(f.type(1)) && !f.has(Mod::sat)) {
-        out.align = a.align;
-        if (a.constant && a.value >= 0 && a.value < (int64_t{1} << 31) && isa::bits_of(f.type(1)) >= 32)
-          out.constant = true, out.value = a.value;
-      }
-      return out;
-    }
-    if (a.varies() || !is_integer(f.type(0)) || !is_integer(f.type(1)) || f.has(Mod::sat)) return kVaries;
-    const int to = isa::bits_of(f.type(0)), from = isa::bits_of(f.type(1));
-    if (from < 32 || to < 32) return kVaries;
-    Pattern q = u_.patterns[a.pattern];
-    for (int64_t& v : q) v = wrap(v, std::min(to, from));
-    return with_pattern({a.chunks, a.align, 0, false, 0}, q);
   }
 
   Lanes product(const Instr& in) {
@@ -321,16 +147,16 @@ class Analysis {
         if (!a.flat() || !b.flat()) { if (!isa::is_signed(f.type())) return kVaries; }
         else return {std::max(a.chunks, b.chunks), 0, 0, false, 0};
       }
-      return scaled(a, b, 64);
+      return lanes_.scaled(a, b, 64);
     }
     if (!f.has(Mod::lo)) return kVaries;
-    return scaled(of(in.ops[1]), of(in.ops[2]), bits);
+    return lanes_.scaled(of(in.ops[1]), of(in.ops[2]), bits);
   }
 
   /// The general rule: flat operands give a flat result.
   Lanes generic(const Instr& in) {
     Lanes l{1, 0, 0, false, 0};
-    for (size_t i = size_t(destinations(in)); i < in.ops.size(); i++) l = flat_meet(l, of(in.ops[i]));
+    for (size_t i = size_t(destinations(in)); i < in.ops.size(); i++) l = LaneArithmetic::flat_meet(l, of(in.ops[i]));
     return l;
   }
 
@@ -358,7 +184,7 @@ class Analysis {
         return plus_unknown(of(in.ops[1]));  // where parameters lie is known at launch
       case Op::add: case Op::sub:
         if (!is_integer(f.type()) || f.has(Mod::cc) || f.has(Mod::sat)) return generic(in);
-        return sum(of(in.ops[1]), of(in.ops[2]), f.op == Op::add ? 1 : -1, bits);
+        return lanes_.sum(of(in.ops[1]), of(in.ops[2]), f.op == Op::add ? 1 : -1, bits);
       case Op::mul: {
         const Lanes l = product(in);
         return l.varies() ? generic(in) : l;
@@ -367,18 +193,18 @@ class Analysis {
         if (f.has(Mod::cc) || f.has(Mod::sat)) return generic(in);
         const Lanes l = product(in);
         if (l.varies()) return generic(in);
-        return sum(l, of(in.ops[3]), 1, f.has(Mod::wide) ? 64 : bits);
+        return lanes_.sum(l, of(in.ops[3]), 1, f.has(Mod::wide) ? 64 : bits);
       }
       case Op::shl: {
         const Lanes by = shift(2);
         if (!by.constant || !by.flat() || by.value < 0 || by.value >= bits) return generic(in);
-        return scaled(of(in.ops[1]), {1, uint8_t(by.value), 0, true, int64_t(uint64_t{1} << by.value)}, bits);
+        return lanes_.scaled(of(in.ops[1]), {1, uint8_t(by.value), 0, true, int64_t(uint64_t{1} << by.value)}, bits);
       }
-      case Op::shr: return shifted_right(of(in.ops[1]), of(in.ops[2]), isa::is_signed(f.type()), bits);
+      case Op::shr: return lanes_.shifted_right(of(in.ops[1]), of(in.ops[2]), isa::is_signed(f.type()), bits);
       case Op::and_: {
         if (f.type() == Type::pred) return generic(in);
         const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
-        return bitwise(a, b, [](int64_t x, int64_t y) { return x & y; }, std::max(a.align, b.align), bits);
+        return lanes_.bitwise(a, b, [](int64_t x, int64_t y) { return x & y; }, std::max(a.align, b.align), bits);
       }
       case Op::or_: case Op::xor_: {
         if (f.type() == Type::pred) return generic(in);
@@ -386,12 +212,12 @@ class Analysis {
         const bool is_or = f.op == Op::or_;
         // Bits that do not meet: or is a sum.
         if ((b.flat() && below(a, b.align)) || (a.flat() && below(b, a.align))) {
-          const Lanes l = sum(a, b, 1, bits);
+          const Lanes l = lanes_.sum(a, b, 1, bits);
           if (!l.varies()) return l;
         }
-        return bitwise(a, b, [=](int64_t x, int64_t y) { return is_or ? x | y : x ^ y; }, std::min(a.align, b.align), bits);
+        return lanes_.bitwise(a, b, [=](int64_t x, int64_t y) { return is_or ? x | y : x ^ y; }, std::min(a.align, b.align), bits);
       }
-      case Op::cvt: return in.ops.size() == 2 ? converted(f, of(in.ops[1])) : generic(in);
+      case Op::cvt: return in.ops.size() == 2 ? lanes_.converted(f, of(in.ops[1])) : generic(in);
       case Op::setp: return compared(in);
       default: return generic(in);
     }
@@ -442,7 +268,7 @@ class Analysis {
       if (p_.regs[r].kind == RegKind::pred && !l.uniform()) l = kVaries;
       if (p_.regs[r].kind == RegKind::qword) l = kVaries;
       if (p_.regs[r].kind == RegKind::word && isa::bits_of(p_.regs[r].type) < 32 && l.pattern) l = kVaries;
-      l = join(u_.regs[r], l);
+      l = lanes_.join(u_.regs[r], l);
       if (!(l == u_.regs[r])) u_.regs[r] = l, changed = true;
     };
     for (int k = 0; k < n_dst; k++) for_operand_registers(in.ops[size_t(k)], define);

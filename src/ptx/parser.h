@@ -42,6 +42,7 @@ class Parser {
   Module parse();
 
  private:
+  static constexpr int kMaxDepth = 64;  // of expressions and nested operands
   struct Stop {};
   struct NameEntry {
     bool known = false;
