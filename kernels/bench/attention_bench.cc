@@ -1,10 +1,12 @@
 // attention_forward, bf16, at the shapes of bench/peers.py (which times cuDNN through PyTorch), and attention_paged.
 //
-//   attention_bench [paged | more | near]    more: sigmoid, and causal windows; near: neighbourhoods on grids of tokens
+//   attention_bench [paged | more | near | votes]    more: sigmoid, and causal windows; near: neighbourhoods on grids of tokens; votes: kv_votes
 //
 // One CSV row per shape: microseconds (median) and TFLOP/s, counting 4 * seq_q * seq_k * dim per head, half if causal; of the pairs that a window leaves; for the
 // paged cache (pages of 64 tokens in random order, L2 flushed) the GB/s of keys and values.
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "data.h"
@@ -55,37 +57,69 @@ void paged(bench::Device& device) {
       }
 }
 
-/// Our own softmax beside sigmoid, and beside a window over the keys.
+/// Our own softmax beside sigmoid, and beside a window over the keys: those of one length of sequences in turns.
 void more(bench::Device& device) {
   std::printf("# columns: table,batch,heads,seq,dim,causal,window,sigmoid,us,tflops\n");
-  struct Row { int64_t seq; bool causal; int64_t window; bool sigmoid; };
-  std::vector<Row> rows;
-  for (int64_t seq : {4096, 8192, 16384}) {
-    for (bool causal : {false, true})
-      for (bool sigmoid : {false, true}) rows.push_back({seq, causal, 0, sigmoid});
-    for (int64_t window : {512, 1024, 4096}) rows.push_back({seq, true, window, false});
-  }
+  struct Row { bool causal; int64_t window; bool sigmoid; };
+  const std::vector<Row> rows = {{false, 0, false}, {false, 0, true}, {true, 0, false}, {true, 0, true}, {true, 512, false}, {true, 1024, false}, {true, 4096, false}};
   char* base;
   const int64_t n = 16384 * 16 * 128;
   BENCH_OK(cudaMalloc(&base, n * 8));
   bench::fill_normal(base, n * 4, DType::kBF16, 5, device.stream);
-  for (const Row& r : rows) {
+  for (int64_t seq : {4096, 8192, 16384}) {
     AttentionArgs a;
     a.q = base, a.k = base + n * 2, a.v = base + n * 4, a.out = base + n * 6;
-    a.batch = 16384 / r.seq, a.heads = a.kv_heads = 16, a.seq_q = a.seq_k = r.seq, a.dim = 128, a.causal = r.causal;
-    a.q_strides = a.k_strides = a.v_strides = a.out_strides = {r.seq * 16 * 128, 16 * 128, 128};
-    a.window = r.window, a.sigmoid = r.sigmoid;
-    bench::Replay replay(device, 5, [&](int) {
-      if (Status st = attention_forward(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
-    });
-    const float us = bench::race({&replay}, 15, false)[0];
-    const int64_t w = r.window ? std::min(r.window, r.seq) : r.seq;
-    const double pairs = r.causal ? double(w) * (w + 1) / 2 + double(r.seq - w) * w : double(r.seq) * r.seq;
-    std::printf("more,%lld,16,%lld,128,%d,%lld,%d,%.2f,%.1f\n", (long long)a.batch, (long long)r.seq, r.causal, (long long)r.window, r.sigmoid, us,
-                4.0 * a.batch * 16 * pairs * 128 / us * 1e-6);
+    a.batch = 16384 / seq, a.heads = a.kv_heads = 16, a.seq_q = a.seq_k = seq, a.dim = 128;
+    a.q_strides = a.k_strides = a.v_strides = a.out_strides = {seq * 16 * 128, 16 * 128, 128};
+    std::vector<std::unique_ptr<bench::Replay>> replays;
+    std::vector<bench::Replay*> rivals;
+    for (const Row& r : rows) {
+      a.causal = r.causal, a.window = r.window, a.sigmoid = r.sigmoid;
+      replays.push_back(std::make_unique<bench::Replay>(device, 5, [&](int) {
+        if (Status st = attention_forward(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
+      }));
+      rivals.push_back(replays.back().get());
+    }
+    const auto us = bench::race(rivals, 15, false);
+    for (size_t i = 0; i < rows.size(); i++) {
+      const Row& r = rows[i];
+      const int64_t w = r.window ? std::min(r.window, seq) : seq;
+      const double pairs = r.causal ? double(w) * (w + 1) / 2 + double(seq - w) * w : double(seq) * seq;
+      std::printf("more,%lld,16,%lld,128,%d,%lld,%d,%.2f,%.1f\n", (long long)a.batch, (long long)seq, r.causal, (long long)r.window, r.sigmoid, us[i],
+                  4.0 * a.batch * 16 * pairs * 128 / us[i] * 1e-6);
+    }
     std::fflush(stdout);
   }
   BENCH_OK(cudaFree(base));
+}
+
+/// Which keys the last queries look at; beside the time in which every key is read once at the rate of a copy.
+void votes(bench::Device& device) {
+  std::printf("# columns: table,batch,heads,kv_heads,seq,dim,window,pool,us,GB/s of keys\n");
+  constexpr int64_t kHeads = 32, kKvHeads = 8, kDim = 128, kWindow = 32, kPool = 7;
+  for (const auto& [batch, seq] : {std::pair<int64_t, int64_t>{1, 8192}, {1, 32768}, {8, 8192}, {8, 32768}}) {
+    const int64_t tokens = batch * seq;
+    char *q, *k, *rest;
+    BENCH_OK(cudaMalloc(&q, tokens * kHeads * kDim * 2));
+    BENCH_OK(cudaMalloc(&k, tokens * kKvHeads * kDim * 2));
+    KvVoteArgs a;
+    a.q = q, a.k = k, a.batch = batch, a.heads = kHeads, a.kv_heads = kKvHeads, a.seq_q = a.seq_k = seq, a.dim = kDim, a.window = kWindow, a.pool = kPool;
+    a.q_strides = {seq * kHeads * kDim, kHeads * kDim, kDim}, a.k_strides = {seq * kKvHeads * kDim, kKvHeads * kDim, kDim};
+    const int64_t lse = batch * kHeads * seq * 4, votes = batch * kKvHeads * seq * 4;
+    BENCH_OK(cudaMalloc(&rest, lse + votes + kv_votes_workspace(a)));
+    a.lse = reinterpret_cast<float*>(rest), a.votes = reinterpret_cast<float*>(rest + lse), a.workspace = rest + lse + votes;
+    bench::fill_normal(q, tokens * kHeads * kDim, DType::kBF16, 5, device.stream);
+    bench::fill_normal(k, tokens * kKvHeads * kDim, DType::kBF16, 6, device.stream);
+    BENCH_OK(cudaMemset(rest, 0x41, lse));  // 12.08 everywhere: about the logarithm of a sum over so many keys
+    bench::Replay replay(device, 1, [&](int) {
+      if (Status st = kv_votes(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
+    });
+    const float us = bench::race({&replay}, 15, true)[0];
+    std::printf("votes,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%.2f,%.0f\n", (long long)batch, (long long)kHeads, (long long)kKvHeads, (long long)seq, (long long)kDim,
+                (long long)kWindow, (long long)kPool, us, tokens * kKvHeads * kDim * 2 / us * 1e-3);
+    std::fflush(stdout);
+    for (char* p : {q, k, rest}) BENCH_OK(cudaFree(p));
+  }
 }
 
 /// Fewest pairs of tiles (128 queries, 128 keys, boxes of powers of two with eight or more on the inner axis) that hold all that a
@@ -154,6 +188,7 @@ int main(int argc, char** argv) {
   if (argc > 1) {
     if (!std::strcmp(argv[1], "paged")) paged(device);
     else if (!std::strcmp(argv[1], "near")) near(device);
+    else if (!std::strcmp(argv[1], "votes")) votes(device);
     else more(device);
     return 0;
   }

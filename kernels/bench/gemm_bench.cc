@@ -1,12 +1,12 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
 //                                              square_bf16, square_f16, square_e4m3, square_int8, square_e4m3_promoted; held_bf16, held_e4m3: shapes that no
 //                                              table of ours has, with all our configurations timed and the one that prediction alone takes
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
-// warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
+// small: only products of up to 2e10 operations. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
 // Before a configuration of ours is raced its D is compared with cuBLASLt's (of int4 weights: with the product of the same weights
 // widened); one that differs leaves a line "# WRONG", its shape is not timed, and the exit status is 1.
 #include <cublasLt.h>
@@ -72,10 +72,8 @@ std::vector<Shape> square_shapes() {
 
 /// None of these is in square_shapes: what the choice is worth where nothing was measured.
 std::vector<Shape> held_shapes() {
-  return {{384, 384, 384},    {640, 640, 640},     {1280, 1280, 1280},  {1792, 1792, 1792},  {2560, 2560, 2560},  {3584, 3584, 3584},
-          {4608, 4608, 4608}, {7168, 7168, 7168},  {96, 3072, 3072},    {160, 8192, 8192},   {448, 7168, 2048},   {100, 5120, 13824},
-          {2000, 5120, 1728}, {1536, 12288, 4096}, {3000, 11008, 4096}, {4096, 4096, 11008}, {600, 1024, 4096},   {320, 320, 12288},
-          {12288, 384, 1536}, {24576, 2048, 512},  {768, 24576, 1024},  {6144, 6144, 192},   {2816, 2816, 11264}, {896, 3584, 896}};
+  return {{384, 384, 384},   {640, 640, 640},    {1280, 1280, 1280}, {2560, 2560, 2560},  {4608, 4608, 4608},  {96, 3072, 3072},   {448, 7168, 2048},
+          {100, 5120, 13824}, {3000, 11008, 4096}, {600, 1024, 4096}, {320, 320, 12288},  {12288, 384, 1536},  {24576, 2048, 512}, {2816, 2816, 11264}};
 }
 
 /// Operand sets in one arena; set i is used by launch i when flushed, set 0 when warm.
@@ -189,7 +187,7 @@ struct Bench {
   float* worst;
   cublasLtHandle_t handle;
   FILE* search;
-  bool few = false, warm_only = false, swaps = false, wrong = false;
+  bool few = false, warm_only = false, swaps = false, small = false, wrong = false;
   Bench(FILE* f) : search(f) {
     BENCH_OK(cudaMalloc(&workspace, kWorkspace));
     BENCH_OK(cudaMalloc(&mine, gemm_workspace()));
@@ -287,7 +285,7 @@ struct Bench {
   }
 
   void measure(const Problem& p) {
-    if (swaps && p.flop() > 6e10) return;
+    if ((swaps && p.flop() > 6e10) || (small && p.flop() > 2e10)) return;
     Vendor vendor(handle, p, workspace);
     if (!vendor.count()) std::exit((std::fprintf(stderr, "cuBLASLt offers nothing for %lldx%lldx%lld\n", (long long)p.s.m, (long long)p.s.n, (long long)p.s.k), 1));
     for (int i = 0; i < p.sets(20); i++) {
@@ -349,6 +347,7 @@ int main(int argc, char** argv) {
       {"square_int8", DType::kI8, DType::kF32, true, true, square_shapes()},
       {"skinny_w4a16", DType::kF16, DType::kF16, true, true, skinny_shapes(), true},
       {"square_e4m3_promoted", DType::kE4M3, DType::kBF16, true, false, square_shapes()},
+      {"square_bf16_nt", DType::kBF16, DType::kBF16, true, true, square_shapes()},
       {"held_bf16", DType::kBF16, DType::kBF16, false, true, held_shapes(), false, true},
       {"held_e4m3", DType::kE4M3, DType::kBF16, true, true, held_shapes(), false, true}};
   FILE* search = argc > 2 && *argv[2] ? std::fopen(argv[2], "w") : nullptr;
@@ -362,6 +361,7 @@ int main(int argc, char** argv) {
   std::printf("# %s, driver API %d, cuBLASLt %zu; us: median; columns: table,m,n,k,cache,who,us,tflops,detail\n", prop.name, driver, cublasLtGetVersion());
   auto run = std::make_unique<Bench>(search);
   run->few = options.find("few") != std::string::npos, run->warm_only = options.find("warm") != std::string::npos, run->swaps = options.find("swap") != std::string::npos;
+  run->small = options.find("small") != std::string::npos;
   for (const Table& t : tables) {
     if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
     for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));

@@ -3,11 +3,14 @@
 //   memory_bench [KERNEL,KERNEL...]
 //
 // One CSV row per kernel and size: microseconds and GB/s, counting each byte that must be read or written once.
+// NAME:cub is the same job by CUB. Replays of a kernel and of its rival go in turns.
 // Replays rotate over as many buffers as fit in 4 GiB, at least three of the largest, so that nothing comes from L2.
 #include <cstring>
+#include <memory>
 
 #include "data.h"
 #include "measure.h"
+#include "memory_peers.h"
 #include "orrery/kernels.h"
 
 using namespace orrery::kernels;
@@ -22,11 +25,14 @@ struct Case {
   const char* name;
   double traffic;  // bytes per byte of `size`
   std::function<Status(char* out, char* x, char* y, int64_t bytes, cudaStream_t)> run;
+  std::function<bool(char* out, char* x, char* y, int64_t bytes, cudaStream_t)> rival = {};  // by CUB
 };
 
 const DType kB = DType::kBF16;
 
-std::vector<Case> cases(void* workspace) {
+constexpr size_t kTheirs = size_t(16) << 20;
+
+std::vector<Case> cases(void* workspace, void* theirs) {
   const auto f = [](char* p) { return reinterpret_cast<float*>(p); };
   const auto u = [](char* p) { return reinterpret_cast<uint32_t*>(p); };
   constexpr int64_t kCols = 8192;
@@ -36,7 +42,8 @@ std::vector<Case> cases(void* workspace) {
       {"scale", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return stream_scale(f(o), f(x), 1.5f, n / 4, s); }},
       {"add", 3, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return stream_add(f(o), f(x), f(y), n / 4, s); }},
       {"triad", 3, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return stream_triad(f(o), f(x), f(y), 1.5f, n / 4, s); }},
-      {"reduce_sum", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return reduce_sum(f(o), f(x), n / 4, workspace, s); }},
+      {"reduce_sum", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return reduce_sum(f(o), f(x), n / 4, workspace, s); },
+       [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return bench::cub_sum(f(o), f(x), n / 4, theirs, kTheirs, s); }},
       {"softmax_bf16", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return softmax(o, x, kB, n / 2 / kCols, kCols, kCols, s); }},
       {"layernorm_bf16", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return layernorm(o, nullptr, x, nullptr, workspace, workspace, 1e-5f, kB, n / 2 / kCols, kCols, kCols, s); }},
       {"rmsnorm_bf16", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return rmsnorm(o, nullptr, x, nullptr, workspace, 1e-5f, kB, n / 2 / kCols, kCols, kCols, s); }},
@@ -48,10 +55,13 @@ std::vector<Case> cases(void* workspace) {
       {"transpose_32bit", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return transpose(o, x, 4, n / 4 / kCols, kCols, kCols, n / 4 / kCols, s); }},
       {"gather_4KiB", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return gather_rows(o, x, static_cast<int32_t*>(workspace) + (1 << 20), n / 4096, n / 4096, 4096, s); }},
       {"top_64_of_8192_bf16", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return top_k(o, nullptr, x, kB, n / 2 / kCols, kCols, kCols, 64, s); }},
-      {"sort_u32_quarter", 0.5, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return sort_u32(u(o), nullptr, u(x), nullptr, n / 16, y, s); }},
+      {"sort_u32_quarter", 0.5, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return sort_u32(u(o), nullptr, u(x), nullptr, n / 16, y, s); },
+       [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return bench::cub_sort(u(o), u(x), n / 16, y, n, s); }},
       {"pack_64_of_128_bytes", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return pack(o, x, {1, 64, {n / 128}, {128}}, s); }},
-      {"histogram_u8", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return histogram_u8(u(o), reinterpret_cast<uint8_t*>(x), n, s); }},
-      {"inclusive_scan", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return inclusive_scan(u(o), u(x), n / 4, static_cast<char*>(workspace) + (16 << 20), s); }},
+      {"histogram_u8", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return histogram_u8(u(o), reinterpret_cast<uint8_t*>(x), n, s); },
+       [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return bench::cub_histogram(u(o), reinterpret_cast<uint8_t*>(x), n, theirs, kTheirs, s); }},
+      {"inclusive_scan", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return inclusive_scan(u(o), u(x), n / 4, static_cast<char*>(workspace) + (16 << 20), s); },
+       [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return bench::cub_scan(u(o), u(x), n / 4, theirs, kTheirs, s); }},
   };
 }
 
@@ -60,7 +70,8 @@ std::vector<Case> cases(void* workspace) {
 int main(int argc, char** argv) {
   Device device;
   char* arena;
-  void* workspace;
+  void *workspace, *theirs;
+  BENCH_OK(cudaMalloc(&theirs, kTheirs));
   BENCH_OK(cudaMalloc(&arena, kArena));
   BENCH_OK(cudaMalloc(&workspace, 64 << 20));
   BENCH_OK(cudaMemset(workspace, 0, 64 << 20));
@@ -75,7 +86,7 @@ int main(int argc, char** argv) {
     for (int64_t i = 0; i < rows; i++) index[i] = int32_t(i * 2654435761u % rows);
     BENCH_OK(cudaMemcpy(static_cast<int32_t*>(workspace) + (1 << 20), index.data(), rows * 4, cudaMemcpyHostToDevice));
     const int sets = int(std::min<int64_t>(20, kArena / (3 * bytes)));
-    for (const Case& c : cases(workspace)) {
+    for (const Case& c : cases(workspace, theirs)) {
       if (argc > 1 && !std::strstr(argv[1], c.name)) continue;
       bench::fill_normal(arena, kArena / 2, kB, 3, device.stream);  // the case before has left what it made
       Replay replay(device, std::max(sets, 3), [&](int i) {
@@ -85,8 +96,18 @@ int main(int argc, char** argv) {
           std::exit(1);
         }
       });
-      const float us = bench::race({&replay}, bytes > (1 << 28) ? 9 : 21, true)[0];
-      std::printf("%s,%lld,%.2f,%.0f\n", c.name, (long long)bytes, us, c.traffic * bytes / us * 1e-3);
+      std::vector<Replay*> rivals = {&replay};
+      std::unique_ptr<Replay> rival;
+      if (c.rival && c.rival(arena, arena + bytes, arena + 2 * bytes, bytes, device.stream)) {
+        rival = std::make_unique<Replay>(device, std::max(sets, 3), [&](int i) {
+          char* base = arena + int64_t(i % sets) * 3 * bytes;
+          if (!c.rival(base, base + bytes, base + 2 * bytes, bytes, device.stream)) std::exit((std::fprintf(stderr, "%s: CUB failed\n", c.name), 1));
+        });
+        rivals.push_back(rival.get());
+      }
+      const auto us = bench::race(rivals, bytes > (1 << 28) ? 9 : 21, true);
+      for (size_t i = 0; i < us.size(); i++)
+        std::printf("%s%s,%lld,%.2f,%.0f\n", c.name, i ? ":cub" : "", (long long)bytes, us[i], c.traffic * bytes / us[i] * 1e-3);
       std::fflush(stdout);
     }
   }

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Ours and other libraries' kernels, in turns in one process.
 
-    peers.py BUILD_DIR/libkernels_peers_shared.so TABLE    TABLE: attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse
+    peers.py BUILD_DIR/libkernels_peers_shared.so TABLE              TABLE: attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse
+    peers.py BUILD_DIR/libkernels_peers_shared.so --out DIR TABLE... a file DIR/NAME.csv each, with what run.sh writes at its head
 
 A result that differs from the rival's leaves a line "# WRONG" in place of its times, and the exit status is 1. Times CUDA-graph replays of a few calls between events, median of fifteen; a replay of one is followed by a replay of the
 other, so that clocks and temperature are the same for both. Rivals, through PyTorch: cuDNN (attention, backward),
 FlashAttention 2 (varlen), CUTLASS (grouped), cuBLASLt (block
 scales), cuSPARSELt (sparse).
 """
+import contextlib
 import ctypes
+import datetime
 import statistics
+import subprocess
 import sys
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -270,10 +274,21 @@ def sparse(library):
         report("sparse", (m, n, k), times, 2 * m * n * k, worst(out, want) / want.float().abs().max().item(), 0.02)
 
 
+def run(library, table):
+    print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
+    {f.__name__: f for f in (attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse)}[table](library)
+
+
 def main():
     library = ctypes.CDLL(sys.argv[1])
-    print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
-    {f.__name__: f for f in (attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse)}[sys.argv[2]](library)
+    if sys.argv[2] != "--out":
+        run(library, sys.argv[2])
+    for table in sys.argv[4:]:
+        driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+        with open(f"{sys.argv[3]}/{'attention_peers' if table == 'attention' else table}.csv", "w") as out, contextlib.redirect_stdout(out):
+            print(f"# date {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%dT%H:%MZ}, driver {driver}, clocks left alone")
+            print(f"# command: python3 kernels/bench/peers.py libkernels_peers_shared.so {table}", flush=True)
+            run(library, table)
     sys.exit(1 if FAULTS else 0)
 
 

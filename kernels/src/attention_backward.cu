@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kThreads, 1) backward(const __grid_constant__ 
     ptx::prefetch_tensormap(&p.d_out);
     shared.init();
   };
-  run_warp_roles<24, 240, Dependent::kPlain>(false, init, [&] { produce<S>(p, shared); }, [&] { consume<S>(p, shared); });
+  run_warp_roles<1, 24, 240, Dependent::kPlain>(false, init, [&](int) { produce<S>(p, shared); }, [&] { consume<S>(p, shared); });
 }
 
 /// lse2 and delta of a tile of queries; a block a tile, a warp a row at a time.

@@ -316,7 +316,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
     ptx::prefetch_tensormap(&p.v);
     shared.init();
   };
-  run_warp_roles<S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole>(S::kCluster > 1, init, [&] { produce<S>(p, shared); },
+  run_warp_roles<1, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole>(S::kCluster > 1, init, [&](int) { produce<S>(p, shared); },
                                                                                  [&] { consume<S>(p, shared); });
 }
 

@@ -96,15 +96,22 @@ Epilogue make_epilogue(const GemmArgs& g) {
   return e;
 }
 
-/// Map of a rows x k operand whose box is `box_rows` rows by 128 bytes of k (or 64 rows by as many k).
+/// Map of a rows x k operand whose box is one of `shares` of a tile's rows by 128 bytes of k. Of an MN-major one it is as many slabs of 64
+/// rows where rows and tiles are whole slabs (*at_once), else a single slab.
 bool encode_operand(CUtensorMap* map, const void* data, DType t, Major major, int64_t rows, int64_t k, int64_t pitch,
-                    int box_rows) {
+                    int tile_rows, int shares, bool* at_once) {
   const int size = size_of(t);
   const uint64_t pitches[1] = {uint64_t(pitch * size)};
   if (major == Major::kK) {
     const uint64_t sizes[2] = {uint64_t(k), uint64_t(rows)};
-    const uint32_t box[2] = {uint32_t(128 / size), uint32_t(box_rows)};
+    const uint32_t box[2] = {uint32_t(128 / size), uint32_t(tile_rows / shares)};
     return encode_tensor_map(map, tensor_map_type(t), 2, data, sizes, pitches, box);
+  }
+  *at_once = rows % 64 == 0 && tile_rows % 64 == 0;  // a tile begins where a slab does
+  if (*at_once) {
+    const uint64_t sizes[3] = {64, uint64_t(k), uint64_t(rows / 64)}, slabs[2] = {uint64_t(pitch * size), uint64_t(64 * size)};
+    const uint32_t box[3] = {64, uint32_t(128 / size), uint32_t(tile_rows / 64 / shares)};
+    return encode_tensor_map(map, tensor_map_type(t), 3, data, sizes, slabs, box);
   }
   const uint64_t sizes[2] = {uint64_t(rows), uint64_t(k)};
   const uint32_t box[2] = {64, uint32_t(128 / size)};
@@ -114,9 +121,9 @@ bool encode_operand(CUtensorMap* map, const void* data, DType t, Major major, in
 bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& c, GemmParams* p) {
   const Major ma = major_a(g), mb = major_b(g);
   bool ok = encode_operand(&p->a, g.a.data, g.a.dtype, ma, g.m, g.k,
-                           ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m / c.cluster_n);
+                           ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m, c.cluster_n, &p->a_at_once);
   ok = ok && encode_operand(&p->b, g.b.data, g.b.dtype, mb, g.n, g.k,
-                            mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n / c.cluster_m);
+                            mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n, c.cluster_m, &p->b_at_once);
   p->tma_store = c.split_k == 1 && can_tma_store(g, kernel.tile_n);
   if (ok && p->tma_store) {
     const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.m)}, pitches[1] = {uint64_t(g.d.row_stride * size_of(g.d.dtype))};

@@ -28,11 +28,16 @@ inline int64_t stages_of_k(const GemmArgs& a, const GemmKernel& kernel) {
   return (k_steps(a) + kernel.slabs - 1) / kernel.slabs;
 }
 
-/// The configuration measured best for the nearest shape that is near enough and that `fits`. kind: bytes of an element of
-/// A and B, kInt4Kind for int4 weights, or kPromotedKind for fp8 products that are promoted.
+/// The configurations measured best for the shapes nearest to this one, nearest first, no two alike, all of which `fits`; distance: the
+/// sum of |log2| ratios of m, n and k. kind: bytes of an element of A and B, kInt4Kind for int4 weights, or kPromotedKind for fp8
+/// products that are promoted.
+struct NearMeasured {
+  double distance;
+  GemmConfig config;
+};
 constexpr int kInt4Kind = 0, kPromotedKind = 3;
-bool nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
-                      const std::function<bool(const GemmConfig&)>& fits, GemmConfig* out);
+std::vector<NearMeasured> nearest_measured(int kind, bool b_k_major, double m, double n, double k, bool overlap,
+                                           const std::function<bool(const GemmConfig&)>& fits);
 
 /// Predicted seconds of `config` on an H200: the larger of its arithmetic, L2 and memory times plus fixed costs.
 double predict_seconds(const GemmArgs& args, const GemmConfig& config);

@@ -8,7 +8,9 @@
 
 namespace orrery::kernels {
 
-/// Tiles for any operand of 128-byte K steps. kPromote doubles the accumulators, so those tiles are smaller.
+/// Tiles for any operand of 128-byte K steps. kPromote doubles the accumulators, so those tiles are smaller. A stage that is being
+/// multiplied and the one before it are held, so that stages of one slab keep more of the ring on its way; only the narrowest tiles
+/// have two.
 template <class TA, class TB, bool kTransA, bool kTransB>
 void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, false, false>(a, b));  // 128 x 256
@@ -16,24 +18,28 @@ void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 192, 1, false, false>(a, b));  // 128 x 192
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, true, false>(a, b));   // 128 x 128, twice
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, true, false>(a, b));   // 64 x 256, twice
-  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 128, 2, true, false>(a, b));   // 64 x 128, twice
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, true, false>(a, b));   // 64 x 128, twice
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 64, 1, true, false>(a, b));    // 64 x 64, twice
+  out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 64, 1, false, false>(a, b));   // 128 x 64
   if constexpr (!std::is_same_v<TA, int8_t>) {  // widths that fill waves where powers of two do not
     out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 224, 1, false, false>(a, b));  // 128 x 224
     out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 160, 1, false, false>(a, b));  // 128 x 160
     out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 96, 1, false, false>(a, b));   // 128 x 96
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 3, 96, 1, 1, false>(a, b));
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 96, 1, 2, false>(a, b));
   }
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, false>(a, b));  // 128 x 256
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, false>(a, b));  // 256 x 128
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, false>(a, b));  // 128 x 128
-  out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 64, 2, false>(a, b));   // 128 x 64
+  out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 64, 1, false>(a, b));   // 128 x 64
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 256, 1, 1, false>(a, b));
-  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 128, 2, 1, false>(a, b));
+  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, 1, false>(a, b));
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, 2, false>(a, b));
-  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 64, 2, 2, false>(a, b));
+  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 64, 1, 2, false>(a, b));
   if constexpr (!kTransB) {  // an N-major B tile is made of slabs of 64
-    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 32, 2, 2, false>(a, b));
-    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 16, 4, 2, false>(a, b));
-    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 8, 4, 2, false>(a, b));
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 32, 1, 2, false>(a, b));
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 16, 2, 2, false>(a, b));
+    out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 8, 2, 2, false>(a, b));
   }
 }
 

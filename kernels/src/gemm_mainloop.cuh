@@ -1,20 +1,20 @@
-// The GEMM main loop: a ring of shared-memory stages that one thread fills by TMA and warpgroups empty
+// The GEMM main loop: a ring of shared-memory stages that two threads fill by TMA, one with A and one with B, and warpgroups empty
 // with wgmma.
 //
 //   stage   kSlabs A slabs, kSlabs B slabs; a slab is kTileM (kTileN) rows of 128 bytes of K
-//   full    1 arrival (the producer's, with the stage's bytes) + the bytes themselves, own and multicast
+//   full    the arrivals of both producers (with the bytes they expect) + the bytes themselves, own and multicast
 //   empty   one arrival per consumer warp of every CTA that writes into this CTA's stage or reads what this
-//           CTA's producer multicasts: the CTAs of its cluster row and of its cluster column
+//           CTA's producers multicast: the CTAs of its cluster row and of its cluster column
 //
 // In a cluster of cluster_m x cluster_n CTAs, the CTAs of a row need the same A tile and those of a column
 // the same B tile: each loads its share of the tile and multicasts it. Ranks: (rk * cluster_m + rm) * cluster_n
 // + rn, where rk is the CTA's part of K.
 //
-// The producer is one thread and every instruction of its loop counts (an integer division there once cost a
+// A producer is one thread and every instruction of its loop counts (an integer division there once cost a
 // third of all throughput, NOTES.md): what does not change from stage to stage is computed ahead, in OperandLoad
-// and Release. Small tiles take several slabs a stage, so that barriers are paid for less often.
+// and Release, and A and B have a producer each.
 //
-// The ring position is a count of stages used so far; it is the same number in producer and consumers.
+// The ring position is a count of stages used so far; it is the same number in producers and consumers.
 // Not here: who computes which tile (gemm_persistent.cuh, gemm_split.cuh).
 #pragma once
 #include "gemm_params.h"
@@ -72,7 +72,7 @@ struct Ring {
   /// By one warp: a lane per stage.
   __device__ __forceinline__ void init(const GemmParams& p, int lane) const {
     if (lane < Tile::kStages) {
-      ptx::mbarrier_init(full_bar(lane), 1);
+      ptx::mbarrier_init(full_bar(lane), 2);
       ptx::mbarrier_init(empty_bar(lane), Tile::kConsumerWarps * (p.cluster_m + p.cluster_n - 1));
     }
   }
@@ -92,21 +92,27 @@ struct Position {
   }
 };
 
-/// The copies of one operand: this CTA's share of the rows of each slab, to every CTA that needs them.
+/// The copies of one operand: this CTA's share of the rows of each slab, to every CTA that needs them. Each copy takes its producer some
+/// 60 cycles, which is why an MN-major operand is not copied slab by slab where that can be helped.
 template <bool kTrans, int kRows, int kSlabK, int kSlabs>
 struct OperandLoad {
   const CUtensorMap* map;
   int first, rows;  // share of the tile's rows
   uint16_t mask;    // 0: nobody to share with
+  bool at_once;     // an MN-major operand's slabs of 64 rows are a dimension of the map: all of them in one copy
   uint64_t hint;
 
-  __device__ __forceinline__ OperandLoad(const CUtensorMap* m, int share, int peers_log, uint32_t peers_mask, uint64_t h)
+  __device__ __forceinline__ OperandLoad(const CUtensorMap* m, int share, int peers_log, uint32_t peers_mask, bool once, uint64_t h)
       : map(m), first(share * (kRows >> peers_log)), rows(kRows >> peers_log),
-        mask(peers_log ? uint16_t(peers_mask) : uint16_t(0)), hint(h) {}
+        mask(peers_log ? uint16_t(peers_mask) : uint16_t(0)), at_once(once), hint(h) {}
 
   __device__ __forceinline__ void box(uint32_t dst, uint32_t bar, int x, int y) const {
     if (mask) ptx::tma_load_2d_multicast(dst, map, bar, x, y, mask, hint);
     else ptx::tma_load_2d(dst, map, bar, x, y, hint);
+  }
+  __device__ __forceinline__ void slabs(uint32_t dst, uint32_t bar, int row, int k0) const {
+    if (mask) ptx::tma_load_3d_multicast(dst, map, bar, 0, k0, row / 64, mask, hint);
+    else ptx::tma_load_3d(dst, map, bar, 0, k0, row / 64, hint);
   }
   /// Rows row0.. of stage `step` to `dst`.
   __device__ __forceinline__ void operator()(uint32_t dst, uint32_t bar, int row0, int step) const {
@@ -116,6 +122,8 @@ struct OperandLoad {
       const uint32_t to = dst + slab * kRows * 128;
       if constexpr (!kTrans) {
         box(to + first * 128, bar, k0, row0 + first);
+      } else if (at_once) {
+        slabs(to + first * 128, bar, row0 + first, k0);
       } else {
 #pragma unroll 1
         for (int r = first; r < first + rows; r += 64) box(to + r * 128, bar, row0 + r, k0);
@@ -129,8 +137,8 @@ struct Loads {
   OperandLoad<Tile::kTransA, Tile::kTileM, Tile::kSlabK, Tile::kSlabs> a;
   OperandLoad<Tile::kTransB, Tile::kLoadN, Tile::kSlabK, Tile::kSlabs> b;
   __device__ __forceinline__ Loads(const GemmParams& p, const ClusterPlace& at, uint64_t hint_a, uint64_t hint_b)
-      : a(&p.a, at.rn, p.cluster_n_log, ((1u << p.cluster_n) - 1) << (at.plane_base + at.rm * p.cluster_n), hint_a),
-        b(&p.b, at.rm, p.cluster_m_log, column_mask(p) << (at.plane_base + at.rn), hint_b) {}
+      : a(&p.a, at.rn, p.cluster_n_log, ((1u << p.cluster_n) - 1) << (at.plane_base + at.rm * p.cluster_n), p.a_at_once, hint_a),
+        b(&p.b, at.rm, p.cluster_m_log, column_mask(p) << (at.plane_base + at.rn), p.b_at_once, hint_b) {}
   __device__ static __forceinline__ uint32_t column_mask(const GemmParams& p) {
     uint32_t mask = 0;
     for (int i = 0; i < p.cluster_m; i++) mask |= 1u << i * p.cluster_n;
@@ -138,16 +146,23 @@ struct Loads {
   }
 };
 
+/// What a producer loads, and that as a value.
+enum class Part { kA, kB };
+template <Part kPart_>
+struct Loaded {
+  static constexpr Part kPart = kPart_;
+};
+
 /// Fills stages with the steps [first, end) of K of the tile at these rows of A and of B.
-template <class Tile>
+template <class Tile, Part kPart>
 __device__ __forceinline__ void load_steps(const Loads<Tile>& load, const Ring<Tile>& ring, Position<Tile::kStages>& pos, int row_a, int row_b, int first, int end) {
 #pragma unroll 1
   for (int step = first; step < end; step++) {
     const uint32_t full = ring.full_bar(pos.stage);
     ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-    ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
-    load.a(ring.a(pos.stage), full, row_a, step);
-    load.b(ring.b(pos.stage), full, row_b, step);
+    ptx::mbarrier_arrive_expect_tx(full, Tile::kSlabs * (kPart == Part::kA ? Tile::kBytesA : Tile::kBytesB));
+    if constexpr (kPart == Part::kA) load.a(ring.a(pos.stage), full, row_a, step);
+    else load.b(ring.b(pos.stage), full, row_b, step);
     pos.next();
   }
 }

@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kThreads, 1) sparse(const __grid_constant__ Sp
     for (int s = 0; s < kStages; s++) ptx::mbarrier_init(shared.full + 8 * s, 1), ptx::mbarrier_init(shared.empty + 8 * s, 8 * kCluster);
     ptx::fence_mbarrier_init();
   };
-  run_warp_roles<40, 232, Dependent::kWhole>(kCluster > 1, init, [&] { produce<kCluster>(p, shared, rank); }, [&] { consume<T, kCluster>(p, shared, rank); });
+  run_warp_roles<1, 40, 232, Dependent::kWhole>(kCluster > 1, init, [&](int) { produce<kCluster>(p, shared, rank); }, [&] { consume<T, kCluster>(p, shared, rank); });
 }
 
 /// A thread takes 16 columns of a row.

@@ -6,10 +6,10 @@
 // order, so the result does not depend on timing, and needs no workspace and no atomics. With split 1 the
 // accumulators are stored straight away.
 //
-// With `overlap`, the producer may load a constant operand (weights) before the kernel ahead has ended; only the
+// With `overlap`, a constant operand (weights) may be loaded before the kernel ahead has ended; only the
 // other operand and the stores wait for it.
 //
-// Threads: kGroups consumer warpgroups, then one producer warp.
+// Threads: kGroups consumer warpgroups, then a producer warp each for A and B.
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_mainloop.cuh"
@@ -26,29 +26,24 @@ struct SplitShared {
   }
 };
 
+/// Consumer warpgroups, and a warp each that loads A and B.
+template <int kGroups>
+constexpr int kSplitThreads = kGroups * 128 + 64;
+
 /// Floats from one row of sums to the next: rows of one warp store fall on different banks.
 template <class Tile>
 constexpr int kSumPitch = Tile::kTileN == 8 ? 8 : Tile::kTileN + 8;
 
-template <class Tile>
+/// A constant operand need not wait for the launches ahead.
+template <class Tile, Part kPart>
 __device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring,
                                              int row0, int col0, int begin, int end) {
   // What streams once through L2 need not stay there; the narrow side is read again by every CTA of a column.
   const uint64_t hint_a = p.tiles_n * p.cluster_n == 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
   const Loads<Tile> load(p, at, hint_a, ptx::kEvictNormal);
-  const int ahead = p.a_early || p.b_early ? min(end - begin, Tile::kStages) : 0;
-  for (int i = 0; i < ahead; i++) {
-    ptx::mbarrier_arrive_expect_tx(ring.full_bar(i), Tile::kStageBytes);
-    if (p.a_early) load.a(ring.a(i), ring.full_bar(i), row0, begin + i);
-    else load.b(ring.b(i), ring.full_bar(i), col0, begin + i);
-  }
-  ptx::griddepcontrol_wait();
-  for (int i = 0; i < ahead; i++) {
-    if (!p.a_early) load.a(ring.a(i), ring.full_bar(i), row0, begin + i);
-    else load.b(ring.b(i), ring.full_bar(i), col0, begin + i);
-  }
-  Position<Tile::kStages> pos(ahead);
-  load_steps<Tile>(load, ring, pos, row0, col0, begin + ahead, end);
+  if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
+  Position<Tile::kStages> pos(0);
+  load_steps<Tile, kPart>(load, ring, pos, row0, col0, begin, end);
 }
 
 /// Writes this group's accumulators to `sums` (float[kTileM][kSumPitch]).
@@ -132,13 +127,13 @@ __device__ __forceinline__ void finish_rows(const GemmParams& p, const ClusterPl
 }
 
 template <class Tile, int kCtasPerSm>
-__global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
+__global__ void __launch_bounds__(kSplitThreads<Tile::kGroups>, kCtasPerSm)
     gemm_split(const __grid_constant__ GemmParams p) {
   extern __shared__ uint8_t raw[];
   const SplitShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
   const int group = threadIdx.x / 128;
-  if (group == Tile::kGroups) {
+  if (threadIdx.x / 32 == Tile::kGroups * 4) {
     if (threadIdx.x % 32 == 0) {
       ptx::prefetch_tensormap(&p.a);
       ptx::prefetch_tensormap(&p.b);
@@ -147,10 +142,10 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
     shared.ring.init(p, threadIdx.x % 32);
     ptx::fence_mbarrier_init();
     __syncwarp();
-    // The producer's own copies need its own barriers only; the consumers learn of them here.
-    ptx::bar_arrive(2, Tile::kGroups * 128 + 32);
+    // The first producer's own copies need its own barriers only; the others learn of them here.
+    ptx::bar_arrive(2, kSplitThreads<Tile::kGroups>);
   } else {
-    ptx::bar_sync(2, Tile::kGroups * 128 + 32);
+    ptx::bar_sync(2, kSplitThreads<Tile::kGroups>);
   }
   if (at.shares) ptx::cluster_sync();
   ptx::griddepcontrol_launch_dependents();
@@ -160,7 +155,8 @@ __global__ void __launch_bounds__(Tile::kGroups * 128 + 32, kCtasPerSm)
   const int begin = p.by_split.divide(p.k_steps * at.rk), end = p.by_split.divide(p.k_steps * (at.rk + 1));  // not empty
   const uint32_t ring = shared.ring.stages;
   if (group == Tile::kGroups) {
-    if (threadIdx.x == Tile::kGroups * 128) produce_part(p, at, shared.ring, row0, col0, begin, end);
+    if (threadIdx.x == Tile::kGroups * 128) produce_part<Tile, Part::kA>(p, at, shared.ring, row0, col0, begin, end);
+    if (threadIdx.x == Tile::kGroups * 128 + 32) produce_part<Tile, Part::kB>(p, at, shared.ring, row0, col0, begin, end);
     __syncwarp();
   } else {
     touch(p.e);
@@ -193,7 +189,7 @@ GemmKernel split_kernel(DType a, DType b) {
   static_assert(Tile::kTileM * kSumPitch<Tile> * 4 <= kRingBytes, "the sums lie over the ring");
   static_assert(kGroups * 4 * kStagingPerWarp <= kRingBytes, "so does the staging");
   return {a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kSlabs, kPromote,
-          kRingBytes + 1024 + 256, kGroups * 128 + 32,
+          kRingBytes + 1024 + 256, kSplitThreads<kGroups>,
           reinterpret_cast<const void*>(&gemm_split<Tile, kCtasPerSm>)};
 }
 

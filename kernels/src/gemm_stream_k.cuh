@@ -138,7 +138,8 @@ __device__ __forceinline__ void finish_pair(const Epilogue& e, float scale, floa
 template <class Tile>
 __device__ __forceinline__ void add_parts(const GemmParams& p, const Parts& parts, int mine, int in_cluster, int cluster, int row0, int col0) {
   using Q = Quad<typename Tile::Acc>;
-  constexpr int kSlot = Tile::kTileM * Tile::kTileN / 4, kAcross = Tile::kTileN / 16, kBatch = 8;
+  constexpr int kSlot = Tile::kTileM * Tile::kTileN / 4, kAcross = Tile::kTileN / 16;
+  constexpr int kBatch = Tile::kBlocks * Tile::kTileN <= 64 ? 16 : 8;  // as many as the accumulators leave registers for
   const int warp = threadIdx.x / 32 - 4, lane = threadIdx.x % 32;
   const float scale = tensor_scale(p.e);
 #pragma unroll 1
@@ -191,38 +192,17 @@ __device__ __forceinline__ void await_parts(const unsigned* arrived, unsigned co
   ptx::bar_sync(1, kStreamKConsumers);
 }
 
-template <class Tile>
+/// A constant operand need not wait for the launches ahead.
+template <class Tile, Part kPart>
 __device__ __forceinline__ void produce_segments(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring) {
   const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
+  if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
   Position<Tile::kStages> pos(0);
   ShareWalk walk(p);
   Segment s;
-  int early = 0;  // stages whose constant operand is on its way already
-  if (p.a_early || p.b_early) {
-    ShareWalk ahead(p);
-    if (ahead.next(s)) {
-      const int2 tile = raster_tile(p, s.tile);
-      for (; early < Tile::kStages && s.begin + early < s.end; early++) {
-        ptx::mbarrier_arrive_expect_tx(ring.full_bar(early), Tile::kStageBytes);
-        if (p.a_early) load.a(ring.a(early), ring.full_bar(early), (tile.x * p.cluster_m + at.rm) * Tile::kTileM, s.begin + early);
-        else load.b(ring.b(early), ring.full_bar(early), (tile.y * p.cluster_n + at.rn) * Tile::kTileN, s.begin + early);
-      }
-    }
-  }
-  ptx::griddepcontrol_wait();
   while (walk.next(s)) {
     const int2 tile = raster_tile(p, s.tile);
-    const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM, col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
-    for (int step = s.begin; step < s.end; step++, early--) {
-      const uint32_t full = ring.full_bar(pos.stage);
-      if (early <= 0) {
-        ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-        ptx::mbarrier_arrive_expect_tx(full, Tile::kStageBytes);
-      }
-      if (early <= 0 || !p.a_early) load.a(ring.a(pos.stage), full, row0, step);
-      if (early <= 0 || !p.b_early) load.b(ring.b(pos.stage), full, col0, step);
-      pos.next();
-    }
+    load_steps<Tile, kPart>(load, ring, pos, (tile.x * p.cluster_m + at.rm) * Tile::kTileM, (tile.y * p.cluster_n + at.rn) * Tile::kTileN, s.begin, s.end);
   }
 }
 
@@ -284,7 +264,7 @@ __global__ void __launch_bounds__(384, 1) gemm_stream_k(const __grid_constant__ 
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [&] { produce_segments(p, at, shared.ring); }, [&] { consume_segments<Tile>(p, at, shared); });
+  run_roles<Tile>(p, at, shared, [&](auto part) { produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring); }, [&] { consume_segments<Tile>(p, at, shared); });
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPromote>

@@ -96,10 +96,12 @@ void each(const WeightOnlyArgs& g, Visit visit) {
 
 GemmConfig choose(const WeightOnlyArgs& g) {
   if (g.config.schedule != Schedule::kAuto) return g.config;
+  constexpr double kNear = 1.6;  // in the sum of |log2| ratios; of farther ones a prediction is better
   GemmConfig best;
-  const auto fits = [&](const GemmConfig& c) { return find(g, c) != nullptr; };
-  if (g.format == WeightFormat::kInt4 && nearest_measured(kInt4Kind, true, double(g.m), double(g.n), double(g.k), g.overlap, fits, &best))
-    return best;
+  if (g.format == WeightFormat::kInt4) {
+    const auto near = nearest_measured(kInt4Kind, true, double(g.m), double(g.n), double(g.k), g.overlap, [&](const GemmConfig& c) { return find(g, c) != nullptr; });
+    if (!near.empty() && near[0].distance < kNear) return near[0].config;
+  }
   double least = INFINITY;
   const double bytes = double(g.n) * g.k * (g.format == WeightFormat::kInt4 ? 0.5 : 1.0);
   each(g, [&](const GemmConfig& c) {

@@ -1,17 +1,17 @@
-// The frame of a kernel of a producer thread and consumer warpgroups: barriers are made and seen, the first warpgroup gives its
-// registers to the others, one thread of it fetches, the others multiply, and nobody leaves while peers of its cluster may still
+// The frame of a kernel of producer threads and consumer warpgroups: barriers are made and seen, the first warpgroup gives its
+// registers to the others, a thread of it or two fetch, the others multiply, and nobody leaves while peers of its cluster may still
 // write to it. Not here: what they do.
 #pragma once
 #include "ptx.cuh"
 
 namespace orrery::kernels {
 
-/// `init`: by the first warp, makes the barriers. `produce`: by the first thread. `consume`: by the warpgroups from the second
+/// `init`: by the first warp, makes the barriers. `produce`: by the first thread of each of the first kProducers warps, with its number. `consume`: by the warpgroups from the second
 /// on. `cluster`: whether other CTAs use our barriers. kDependent: how a launch waits for those ahead: by itself (kWhole, before
 /// anything else is touched), or inside of what is called (kInside), or not at all, being launched plainly (kPlain).
 enum class Dependent { kPlain, kWhole, kInside };
 
-template <int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, class Init, class Produce, class Consume>
+template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, class Init, class Produce, class Consume>
 __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce produce, Consume consume) {
   if (threadIdx.x < 32) init();
   __syncthreads();
@@ -20,7 +20,7 @@ __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce 
   if constexpr (kDependent == Dependent::kWhole) ptx::griddepcontrol_wait();
   if (threadIdx.x < 128) {
     ptx::setmaxnreg_dec<kProducerRegisters>();
-    if (threadIdx.x == 0) produce();
+    if (threadIdx.x % 32 == 0 && threadIdx.x < 32 * kProducers) produce(int(threadIdx.x / 32));
     __syncwarp();
   } else {
     ptx::setmaxnreg_inc<kConsumerRegisters>();

@@ -4,37 +4,28 @@
 // the waits in a scan stands in the way of the loads:
 //
 //   producer  one thread: takes the next tile's number from a counter, asks for its bytes
-//   sums      add up each eighth of a tile as soon as it is there; the last to finish publishes the tile's sum
-//   gaps      add up the published sums of the tiles between the CTA's own last tile and this one, which are other CTAs'
-//   scans     know what is before their eighth of the tile from the two, scan it in registers and store it
+//   sums      add up each quarter of a tile as soon as it is there; the last to finish publishes the tile's sum
+//   gaps      a warp adds up the published sums of the tiles between the CTA's own last tile and this one, which are other CTAs'
+//   scans     know what is before their quarter of the tile from the two, scan it in registers and store it
 //
 // A CTA carries the sum of all before its tile along from tile to tile: it needs its neighbours' sums only, never their prefixes,
 // so no chain of waiting runs through the CTAs. Numbers are handed out in order and a CTA works on its own in order, so the lowest
 // tile that is not done never waits for one that has not begun.
 //
-// A published word is a sum and a flag in 64 bits; words and the counter are zeroed by a launch of their own. A tile that is
-// not whole, and every tile where addresses are not multiples of 16, is loaded and stored word by word.
+// The published words and the counter are zeroed by a launch of their own. A tile that is not whole, and every tile where addresses
+// are not multiples of 16, is loaded and stored word by word.
 // Source of the published words: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 #include "arguments.h"
 #include "launch.h"
+#include "published.cuh"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
 namespace {
 
-constexpr int kTile = 8192, kTileBytes = kTile * 4, kStages = 6, kParts = 8, kPart = kTile / kParts, kGapWarps = 2;
-constexpr int kThreads = 32 * (2 * kParts + kGapWarps + 1), kMostBlocks = 132;
-static_assert(kStages % kGapWarps == 0);
-constexpr uint64_t kPublished = uint64_t(1) << 32;
-
-__device__ __forceinline__ uint64_t load_word(const uint64_t* p) {
-  uint64_t v;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_word(uint64_t* p, uint64_t v) {
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
+constexpr int kTile = 4096, kTileBytes = kTile * 4, kStages = 12, kParts = 4, kPart = kTile / kParts;
+constexpr int kThreads = 32 * (2 * kParts + 2), kMostBlocks = 132;
+using Word = Published<uint64_t>;
 
 struct ScanParams {
   uint32_t* out;
@@ -56,9 +47,8 @@ struct ScanShared {
 struct ScanStage {
   int stage = 0;
   uint32_t phase = 0;
-  template <int kSteps = 1>
   __device__ __forceinline__ void next() {
-    if ((stage += kSteps) >= kStages) stage -= kStages, phase ^= 1;
+    if (++stage == kStages) stage = 0, phase ^= 1;
   }
 };
 
@@ -69,8 +59,7 @@ __device__ __forceinline__ bool by_bulk(const ScanParams& p, int64_t tile) { ret
 __device__ __forceinline__ void take_tiles(const ScanParams& p, ScanShared& shared, uint32_t ring) {
   auto* const counter = reinterpret_cast<unsigned long long*>(p.words + p.tiles);
   int64_t before = -1, next = int64_t(atomicAdd(counter, 1ull));
-  int ends = 0;  // every warp of gaps looks at stages of its own
-  for (ScanStage at; ends < kGapWarps; at.next()) {
+  for (ScanStage at;; at.next()) {
     const int64_t tile = min(next, p.tiles);
     wait_for(shared.empty[at.stage], at.phase ^ 1);
     shared.tile[at.stage] = tile, shared.before[at.stage] = before;
@@ -82,8 +71,8 @@ __device__ __forceinline__ void take_tiles(const ScanParams& p, ScanShared& shar
     } else {
       ptx::mbarrier_arrive(full);
     }
-    if (tile == p.tiles) ends++;
-    else before = tile, next = int64_t(atomicAdd(counter, 1ull));
+    if (tile == p.tiles) return;
+    before = tile, next = int64_t(atomicAdd(counter, 1ull));
   }
 }
 
@@ -124,7 +113,7 @@ __device__ __forceinline__ void sum_parts(const ScanParams& p, ScanShared& share
         uint32_t total = 0;
 #pragma unroll
         for (int i = 0; i < kParts; i++) total += *const_cast<volatile uint32_t*>(&shared.part[at.stage][i]);
-        store_word(p.words + tile, kPublished | total);
+        Word::store(p.words + tile, Word::kOwn | total);
         shared.summed[at.stage] = 0;
       }
       arrive_at(shared.parts_known[at.stage]);
@@ -132,12 +121,10 @@ __device__ __forceinline__ void sum_parts(const ScanParams& p, ScanShared& share
   }
 }
 
-__device__ __forceinline__ void sum_gaps(const ScanParams& p, ScanShared& shared, int which) {
+__device__ __forceinline__ void sum_gaps(const ScanParams& p, ScanShared& shared) {
   constexpr int kAtOnce = 5;  // words a lane: all SMs' tiles
   const int lane = threadIdx.x % 32;
-  ScanStage at;
-  at.stage = which;
-  for (;; at.next<kGapWarps>()) {
+  for (ScanStage at;; at.next()) {
     wait_for(shared.taken[at.stage], at.phase);
     const int64_t tile = shared.tile[at.stage];
     if (tile == p.tiles) return;
@@ -147,12 +134,12 @@ __device__ __forceinline__ void sum_gaps(const ScanParams& p, ScanShared& shared
 #pragma unroll
       for (int j = 0; j < kAtOnce; j++) {
         const int64_t mine = first + j * 32 + lane;
-        word[j] = mine < tile ? load_word(p.words + mine) : kPublished;
+        word[j] = mine < tile ? Word::load(p.words + mine) : Word::kOwn;
       }
 #pragma unroll
       for (int j = 0; j < kAtOnce; j++) {
-        while (word[j] < kPublished) __nanosleep(50), word[j] = load_word(p.words + (first + j * 32 + lane));
-        sum += uint32_t(word[j]);
+        while (word[j] < Word::kOwn) __nanosleep(50), word[j] = Word::load(p.words + (first + j * 32 + lane));
+        sum += Word::sum(word[j]);
       }
     }
     sum = __reduce_add_sync(~0u, sum);
@@ -232,14 +219,8 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
   const int warp = threadIdx.x / 32;
   if (warp < kParts) scan_parts(p, shared, ring, warp);
   else if (warp < 2 * kParts) sum_parts(p, shared, ring, warp - kParts);
-  else if (warp < 2 * kParts + kGapWarps) sum_gaps(p, shared, warp - 2 * kParts);
+  else if (warp == 2 * kParts) sum_gaps(p, shared);
   else if (threadIdx.x % 32 == 0) take_tiles(p, shared, ptx::smem_address(ring));
-}
-
-__global__ void __launch_bounds__(256) clear(uint64_t* words, int64_t count) {
-  begin_overlapped();
-  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
-  if (i < count) words[i] = 0;
 }
 
 int64_t scan_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
@@ -258,7 +239,7 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   const ScanParams p{out, in, n, static_cast<uint64_t*>(workspace), scan_tiles(n), aligned(in, 16) && aligned(out, 16)};
   const int shared = kStages * kTileBytes;
   if (cudaError_t e = cudaFuncSetAttribute(scan, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)) return launched(e);
-  if (cudaError_t e = launch_overlapped(clear, (p.tiles + 256) / 256, 256, 0, stream, p.words, p.tiles + 1)) return launched(e);
+  if (cudaError_t e = launch_zero(p.words, scan_workspace(n), stream)) return launched(e);
   return launched(launch_overlapped(scan, std::min<int64_t>(p.tiles, kMostBlocks), kThreads, shared, stream, p));
 }
 

@@ -11,15 +11,27 @@
 // Source of the passes: Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022).
 #include "arguments.h"
 #include "launch.h"
+#include "published.cuh"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
 namespace {
 
 constexpr int kDigits = 256, kPasses = 4;
-constexpr int kThreads = 512, kWarps = kThreads / 32, kItems = 16, kTile = kThreads * kItems;
+
+/// How many threads take how many items each, and how many such blocks are meant to share an SM.
+template <int kThreads_, int kItems_, int kPerSm_>
+struct SortTile {
+  static constexpr int kThreads = kThreads_, kItems = kItems_, kPerSm = kPerSm_, kWarps = kThreads / 32, kItemsPerTile = kThreads * kItems;
+};
+/// Many items for the sake of long runs of a digit; few where there are few, so that every SM has some.
+using Large = SortTile<256, 24, 4>;
+using Small = SortTile<512, 12, 2>;
+static_assert(Large::kItemsPerTile == Small::kItemsPerTile);
+constexpr int kTile = Large::kItemsPerTile;
+constexpr int64_t kFew = int64_t(4) << 20, kWide = int64_t(1) << 30;  // from kWide on, published counts need words of 64 bits
+
 constexpr int kCountThreads = 1024, kCountBlocks = 132, kCountShared = kPasses * kDigits * 32 * 4;
-constexpr uint64_t kCounted = uint64_t(1) << 32, kBelow = uint64_t(2) << 32;  // a tile's own count; that of all tiles up to it
 
 int64_t sort_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
 size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -28,23 +40,8 @@ size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 struct SortState {
   uint32_t* counts;  // [pass][digit]: all items, then those of smaller digits
   uint32_t* tile;    // [pass]: the next tile; after them, blocks that have counted
-  uint64_t* words;   // [pass][tile][digit]: published
+  void* words;       // [pass][tile][digit]: published counts
 };
-
-__device__ __forceinline__ uint64_t load_word(const uint64_t* p) {
-  uint64_t v;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_word(uint64_t* p, uint64_t v) {
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-
-__global__ void __launch_bounds__(256) clear(uint4* state, int64_t count) {
-  begin_overlapped();
-  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
-  if (i < count) state[i] = make_uint4(0, 0, 0, 0);
-}
 
 /// The sum of the values of the threads before this one, of the first kDigits threads; by whole blocks.
 __device__ __forceinline__ uint32_t sum_before(uint32_t v, uint32_t (&warps)[kDigits / 32]) {
@@ -115,33 +112,37 @@ __global__ void __launch_bounds__(kCountThreads, 1) count_digits(SortState state
   }
 }
 
-/// Where the items of a digit in tiles before `tile` end; by the thread of that digit.
-__device__ __forceinline__ uint32_t look_back(const uint64_t* words, int64_t tile, int digit) {
+/// How many items of a digit lie in tiles before `tile`; by the thread of that digit.
+template <class Word>
+__device__ __forceinline__ uint32_t look_back(const Word* words, int64_t tile, int digit) {
   constexpr int kAtOnce = 8;
+  using P = Published<Word>;
   uint32_t sum = 0;
   for (int64_t end = tile; end > 0; end -= kAtOnce) {
-    uint64_t word[kAtOnce];
+    Word word[kAtOnce];
 #pragma unroll
-    for (int j = 0; j < kAtOnce; j++) word[j] = end - 1 - j >= 0 ? load_word(words + (end - 1 - j) * kDigits + digit) : kBelow;
+    for (int j = 0; j < kAtOnce; j++) word[j] = end - 1 - j >= 0 ? P::load(words + (end - 1 - j) * kDigits + digit) : P::kAll;
 #pragma unroll
     for (int j = 0; j < kAtOnce; j++) {
-      while (word[j] < kCounted) word[j] = load_word(words + (end - 1 - j) * kDigits + digit);
-      sum += uint32_t(word[j]);
-      if (word[j] >= kBelow) return sum;
+      while (word[j] < P::kOwn) word[j] = P::load(words + (end - 1 - j) * kDigits + digit);
+      sum += P::sum(word[j]);
+      if (word[j] >= P::kAll) return sum;
     }
   }
   return sum;
 }
 
 /// A block's shared memory: items in order once they are ranked; before, each warp's counters and the words of lanes.
+template <class Tile>
 union SortShared {
   uint32_t item[kTile];
   struct {
-    uint32_t count[kWarps][kDigits], lanes[kWarps][kDigits];
+    uint32_t count[Tile::kWarps][kDigits], lanes[Tile::kWarps][kDigits];
   };
 };
 
 /// Ranks of a warp's items among those of the tile, in its order; `count` is where the warp's items of a digit begin.
+template <int kItems>
 __device__ __forceinline__ void rank_items(uint32_t (&rank)[kItems], const uint32_t (&key)[kItems], int shift, uint32_t* count, uint32_t* lanes) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -159,10 +160,11 @@ __device__ __forceinline__ void rank_items(uint32_t (&rank)[kItems], const uint3
 }
 
 /// Item u of a lane is the (u * 32 + lane)th of its warp's run of kItems * 32. Items beyond the end count as the largest.
-template <bool kValues>
-__global__ void __launch_bounds__(kThreads, 2) sweep(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values, int64_t n,
+template <class Tile, class Word, bool kValues>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) sweep(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values, int64_t n,
                                                      int pass, SortState state) {
-  __shared__ SortShared shared;
+  constexpr int kThreads = Tile::kThreads, kItems = Tile::kItems, kWarps = Tile::kWarps;
+  __shared__ SortShared<Tile> shared;
   __shared__ uint32_t place[kDigits], warps[kDigits / 32], number;
   begin_overlapped();
   const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, shift = 8 * pass;
@@ -176,12 +178,13 @@ __global__ void __launch_bounds__(kThreads, 2) sweep(uint32_t* keys_out, uint32_
 #pragma unroll
   for (int u = 0; u < kItems; u++) atomicAdd(&shared.count[warp][key[u] >> shift & 0xff], 1u);
   __syncthreads();
-  uint64_t* const words = state.words + (pass * int64_t(gridDim.x)) * kDigits;
+  using P = Published<Word>;
+  Word* const words = static_cast<Word*>(state.words) + pass * int64_t(gridDim.x) * kDigits;
   uint32_t total = 0;  // of this thread's digit
   if (tid < kDigits) {
 #pragma unroll
     for (int w = 0; w < kWarps; w++) total += shared.count[w][tid];
-    store_word(words + tile * kDigits + tid, (tile ? kCounted : kBelow) | total);
+    P::store(words + tile * kDigits + tid, (tile ? P::kOwn : P::kAll) | total);
   }
   const uint32_t begin = sum_before(total, warps);  // of the digit's items in the tile
   if (tid < kDigits) {
@@ -200,7 +203,7 @@ __global__ void __launch_bounds__(kThreads, 2) sweep(uint32_t* keys_out, uint32_
   for (int u = 0; u < kItems; u++) shared.item[rank[u]] = key[u];
   if (tid < kDigits) {
     const uint32_t before = look_back(words, tile, tid);
-    if (tile) store_word(words + tile * kDigits + tid, kBelow | uint32_t(before + total));
+    if (tile) P::store(words + tile * kDigits + tid, P::kAll | Word(before + total));
     place[tid] = state.counts[pass * kDigits + tid] + before - begin;  // of item i of the tile: place + i
   }
   __syncthreads();
@@ -234,8 +237,8 @@ struct Workspace {
     const size_t items = round_up(size_t(n) * 4), counts = kPasses * kDigits * 4;
     keys = reinterpret_cast<uint32_t*>(p), values = reinterpret_cast<uint32_t*>(p + items), p += 2 * items;
     state.counts = reinterpret_cast<uint32_t*>(p), state.tile = state.counts + kPasses * kDigits;
-    state.words = reinterpret_cast<uint64_t*>(p + counts + 256);
-    state_bytes = counts + 256 + size_t(kPasses) * sort_tiles(n) * kDigits * 8;
+    state.words = p + counts + 256;
+    state_bytes = counts + 256 + size_t(kPasses) * sort_tiles(n) * kDigits * (n < kWide ? 4 : 8);
     bytes = 2 * items + state_bytes;
   }
 };
@@ -257,18 +260,21 @@ Status sort_u32(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, 
   if (values && overlap(values, n * 4, values_out, n * 4)) return bad("values_out", "overlaps values");
   if (!workspace || !aligned(workspace, 256)) return bad("workspace", "is null or not 256-byte aligned");
   const Workspace w(workspace, n);
-  const int64_t tiles = sort_tiles(n), units = int64_t(w.state_bytes / 16);
+  const int64_t tiles = sort_tiles(n);
   const int head = int(std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(keys) % 16) % 16 / 4));
   if (cudaError_t e = cudaFuncSetAttribute(count_digits, cudaFuncAttributeMaxDynamicSharedMemorySize, kCountShared)) return launched(e);
-  if (cudaError_t e = launch_overlapped(clear, (units + 255) / 256, 256, 0, stream, reinterpret_cast<uint4*>(w.state.counts), units)) return launched(e);
+  if (cudaError_t e = launch_zero(w.state.counts, w.state_bytes, stream)) return launched(e);
   const int64_t counters = std::min<int64_t>((n / 4 + kCountThreads) / kCountThreads, kCountBlocks);
   if (cudaError_t e = launch_overlapped(count_digits, counters, kCountThreads, kCountShared, stream, w.state, keys, n, head)) return launched(e);
   const uint32_t *from = keys, *from_values = values;
   for (int pass = 0; pass < kPasses; pass++) {
     uint32_t* to = pass % 2 ? keys_out : w.keys;
     uint32_t* to_values = pass % 2 ? values_out : w.values;
-    if (cudaError_t e = launch_overlapped(values ? sweep<true> : sweep<false>, tiles, kThreads, 0, stream, to, to_values, from, from_values, n, pass, w.state))
-      return launched(e);
+    const auto go = [&](auto kernel, int threads) { return launch_overlapped(kernel, tiles, threads, 0, stream, to, to_values, from, from_values, n, pass, w.state); };
+    const cudaError_t e = n < kFew    ? go(values ? sweep<Small, uint32_t, true> : sweep<Small, uint32_t, false>, Small::kThreads)
+                          : n < kWide ? go(values ? sweep<Large, uint32_t, true> : sweep<Large, uint32_t, false>, Large::kThreads)
+                                      : go(values ? sweep<Large, uint64_t, true> : sweep<Large, uint64_t, false>, Large::kThreads);
+    if (e) return launched(e);
     from = to, from_values = to_values;
   }
   return launched(cudaSuccess);

@@ -249,6 +249,13 @@ int main(int argc, char** argv) {
     }
     group("stream-k", cases, most);
   };
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "tiles")) {  // every configuration of the tiled schedules, on one shape a layout
+    using S = GemmConfig::Schedule;
+    for (S only : {S::kSplit, S::kPingPong, S::kCooperative, S::kStreamK})
+      group("tiles", {{B, B, B, false, false, 200, 320, 136, false, false, 0, only}, {H, H, F, true, true, 72, 136, 520, false, true, 0, only},
+                      {E4, E4, B, false, true, 200, 208, 528, false, false, 0, only}}, 4000);
+    return 0;
+  }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "stream_k")) {
     stream_k(g_small ? 100 : 400);
     return 0;
@@ -264,7 +271,7 @@ int main(int argc, char** argv) {
   if (g_small) {  // every type and layout; those that the build left out take the simple path
     for (DType t : {B, H})
       for (bool ta : {false, true})
-        for (bool tb : {false, true}) group(t == B ? "bf16" : "f16", {{t, t, t, ta, tb, 70, 72, 136}, {t, t, F, ta, tb, 13, 136, 264, false, true, 8}}, 5);
+        for (bool tb : {false, true}) group(t == B ? "bf16" : "f16", {{t, t, t, ta, tb, 70, 72, 136}, {t, t, F, ta, tb, 13, 136, 264, false, true, 8}, {t, t, t, ta, tb, 128, 320, 136}}, 5);
     group("f32 by tf32", {{F, F, F, false, true, 70, 72, 68, false, true}}, 5);
     for (bool promote : {false, true}) group("e4m3", {{E4, E4, B, false, true, 66, 72, 272, promote}, {E4, E4, F, false, true, 13, 136, 528, promote, true}}, 5);
     group("fp8 mixed", {{E5, E4, H, false, true, 66, 72, 272}}, 4);
@@ -285,7 +292,8 @@ int main(int argc, char** argv) {
         group(name, {{t, t, t, ta, tb, 300, 520, 200},
                      {t, t, F, ta, tb, 129, 257, 65},
                      {t, t, t, ta, tb, 13, 328, 1032},
-                     {t, t, t, ta, tb, 520, 776, 264, false, true, 8}}, 400);
+                     {t, t, t, ta, tb, 520, 776, 264, false, true, 8},
+                     {t, t, t, ta, tb, 320, 704, 328}}, 400);  // whole slabs of MN-major operands
     group(name, {{t, t, t, false, true, 2048, 1536, 1024}, {t, t, t, false, false, 1000, 3000, 4096}}, 60);
   }
   group("f32 by tf32", {{F, F, F, false, true, 300, 520, 200}, {F, F, F, false, true, 13, 328, 1032}}, 200);

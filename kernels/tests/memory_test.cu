@@ -282,6 +282,29 @@ void sorted(int64_t n, uint32_t mask) {
   out.check_guards("sort keys"), values.check_guards("sort values");
 }
 
+/// So many keys that published counts need more than 30 bits: upwards, and the same keys, by their sums.
+void sorted_wide(int64_t n) {
+  std::vector<uint32_t> keys(n);
+  check::parallel(64, [&](int64_t part) {
+    for (int64_t i = part * n / 64; i < (part + 1) * n / 64; i++) keys[i] = uint32_t(i) * 2654435761u ^ uint32_t(i >> 7);
+  });
+  const Buffer dkeys(keys), workspace(sort_workspace(n));
+  Buffer out(n * 4);
+  STATUS_OK(sort_u32(out.as<uint32_t>(), nullptr, dkeys.as<uint32_t>(), nullptr, n, workspace.data(), nullptr));
+  const auto got = out.host<uint32_t>();
+  std::vector<uint64_t> sums(64 * 4);
+  check::parallel(64, [&](int64_t part) {
+    uint64_t* s = &sums[part * 4];
+    for (int64_t i = part * n / 64; i < (part + 1) * n / 64; i++) {
+      if (i && got[i - 1] > got[i]) check::fail("sort of %lld: [%lld]", (long long)n, (long long)i);
+      s[0] += keys[i], s[1] += got[i], s[2] += uint64_t(keys[i]) * keys[i], s[3] += uint64_t(got[i]) * got[i];
+    }
+  });
+  for (int part = 1; part < 64; part++)
+    for (int k = 0; k < 4; k++) sums[k] += sums[part * 4 + k];
+  if (sums[0] != sums[1] || sums[2] != sums[3]) check::fail("sort of %lld: other keys", (long long)n);
+}
+
 void packed(const StridedLayout& l, int64_t span, size_t offset) {
   Random random(span);
   std::vector<unsigned char> x(span);
@@ -371,7 +394,7 @@ int main(int argc, char** argv) {
     if (!small) top(t, 40, 32000, 32000, 64, 0), top(t, 3, 128000, 128000, 2000, 100);
   }
   for (int64_t n : {1, 5000, 9000}) sorted(n, ~0u), sorted(n, 0xF0F);
-  if (!small) sorted(3000000, ~0u);
+  if (!small) sorted(3000000, ~0u), sorted(6000001, 0xFFFF00), sorted_wide((int64_t(1) << 30) + 77);
   packed({2, 4, {7, 5}, {40, 8}}, 300, 0), packed({3, 16, {3, 4, 6}, {1024, 160, 16}}, 3200, 0), packed({1, 3, {50}, {7}}, 400, 1);
   packed({2, 2, {30, 64}, {200, 2}}, 6100, 8), packed({3, 8, {4, 1, 9}, {88, 8, 8}}, 400, 4), packed({0, 24, {}, {}}, 24, 0);
   std::printf("ok top-k, sorts, packs\n");
