@@ -5,7 +5,7 @@
 The shapes are the published ones (diffusers: AutoencoderDC, AutoencoderKLWan, AutoencoderKLLTXVideo; transformers:
 T5EncoderModel, CLIPTextModel, Gemma2Model). Lines with use "calibration" are single convolutions and norms of other shapes.
 """
-import json, os, sys
+import gc, json, os, sys
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -196,7 +196,9 @@ class LtxDecoder(nn.Module):
 
 def run(meter, ident, make, inputs, shape, how, dtype=BF16):
     def body():
+        gc.collect()
         torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()  # by what ran before in this process
         with torch.device("cuda"):
             model = make().to(dtype).eval()
         x = inputs()
@@ -204,7 +206,7 @@ def run(meter, ident, make, inputs, shape, how, dtype=BF16):
             torch.cuda.reset_peak_memory_stats()
             model(x)
             torch.cuda.synchronize()
-            peak = torch.cuda.max_memory_allocated()
+            peak = torch.cuda.max_memory_allocated() - before
             g = capture(lambda i: model(x), 1)
             t = timed_graph(g, 1, 5)
             joules, sustained, clock = meter.steady(g, 1.0, 0.4)

@@ -297,19 +297,6 @@ TEST(Divisions, RanksAreNumberedInOneOrder) {
   EXPECT_EQ(far_hops(p, 8), 1);
 }
 
-TEST(Divisions, LowRankAdaptersHaveNoProductForFrozenWeights) {
-  BuildOptions training;
-  training.training = true;
-  Graph g = build_transformer(load_transformer("Llama-3.1-8B"), training);
-  Plan p;
-  p.adapter_rank = 16;
-  TrainQuestion q;
-  q.sequence = 2048;
-  double products = 2 * 7504658432.0, attention = 2 * 2 * 32 * 4096 * 1024.0;  // of a token, forward
-  EXPECT_NEAR(train(g, p, {load_profile("h100"), 1}, q).model_flops / (2048 * (2 * products + 3 * attention)), 1,
-              1e-9);
-}
-
 // A step of a pipeline reads every weight once: layers from all stages, the head from the last.
 TEST(Divisions, PipelineServingReadsEveryWeightOnce) {
   Graph g = build_transformer(load_transformer("Llama-3.1-8B"));

@@ -1,0 +1,177 @@
+// Section B of the acceptance: training memory. Expected numbers are the sources' own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "graph/ask.h"
+#include "graph/autoencoder.h"
+#include "graph/measured_rows.h"
+#include "graph/render.h"
+#include "graph/serve.h"
+#include "graph/train.h"
+#include "graph/verbs.h"
+#include "known_miss.h"
+#include "megatron_runs.h"
+#include "shared_data.h"
+
+namespace orrery::graph {
+namespace {
+
+TEST(B1, ZeroStates) {
+  const double expected[] = {120, 31.4, 16.6, 1.88};
+  for (int stage = 0; stage < 4; ++stage)
+    EXPECT_NEAR(7.5 * zero_states(stage, 64).total(), expected[stage], 0.1);
+}
+
+TEST(B2, MegatronBytesPerParameter) {
+  EXPECT_EQ(megatron_bytes_per_parameter("fp16", 1), 20);
+  EXPECT_EQ(megatron_bytes_per_parameter("bf16", 1), 18);
+  EXPECT_EQ(megatron_bytes_per_parameter("fp32", 1), 16);
+  EXPECT_EQ(megatron_bytes_per_parameter("fp16", 8), 4 + 16.0 / 8);
+  EXPECT_EQ(megatron_bytes_per_parameter("bf16", 8), 6 + 12.0 / 8);
+  EXPECT_EQ(megatron_bytes_per_parameter("fp32", 8), 8 + 8.0 / 8);
+  EXPECT_THROW(megatron_bytes_per_parameter("fp8", 8), std::runtime_error);
+}
+
+TEST(B3, ParametersAndOptimizerPerGpu) {
+  for (const auto& r : kRuns)
+    EXPECT_EQ(count_parameters(megatron_graph(r)).linear * 18 / (r.tp * r.pp) / kGiB, r.state);
+}
+
+TEST(B4, ActivationsOfTheFirstStage) {
+  for (const auto& r : kRuns) {
+    Graph g = megatron_graph(r);
+    Plan p = megatron_plan(r);
+    EXPECT_DOUBLE_EQ(activation_bytes(g, p, 2048, r.micro) / kGiB, r.none);
+    p.recompute = RecomputePolicy::kSelective;
+    p.sequence_parallel = true;
+    EXPECT_DOUBLE_EQ(activation_bytes(g, p, 2048, r.micro) / kGiB, r.selective);
+  }
+}
+
+TEST(B5, RelativeActivations) {
+  // 175B: none, sequence parallel, selective, both, full (figure 7 as read by calculon).
+  Graph g = megatron_graph(kRuns[1]);
+  Plan p = megatron_plan(kRuns[1]);
+  auto percent = [&](RecomputePolicy policy, bool sp) {
+    p.recompute = RecomputePolicy::kNone, p.sequence_parallel = false;
+    double none = activation_bytes(g, p, 2048, 1);
+    p.recompute = policy, p.sequence_parallel = sp;
+    return 100 * activation_bytes(g, p, 2048, 1) / none;
+  };
+  EXPECT_NEAR(percent(RecomputePolicy::kNone, true) / 62.04, 1, 0.01);
+  EXPECT_NEAR(percent(RecomputePolicy::kSelective, false) / 56.53, 1, 0.01);
+  EXPECT_NEAR(percent(RecomputePolicy::kSelective, true) / 18.49, 1, 0.01);
+  EXPECT_NEAR(percent(RecomputePolicy::kFull, false) / 8.71, 1, 0.01);
+}
+
+// All twenty values of the figure, as they were read from it. Two of them, full recomputation of the models with
+// 1/(2 x 21) of the rest, were read as 9.42: 2 / (34/t + 5 a s / (h t)) is 9.52.
+TEST(B5, TwentyRelativeActivations) {
+  REQUIRE_DATA(path, "megatron.csv");
+  int rows = 0, misses = 0;
+  for (const Row& row : read_rows(path)) {
+    if (row.at("set") != "seqsel2022-fig7") continue;
+    MegatronRun r{whole(row, "layers"), whole(row, "hidden"), whole(row, "heads"), whole(row, "tp"), whole(row, "pp"),
+                  whole(row, "vp"), whole(row, "mbs"), whole(row, "gbs"), {}, {}, {}, {}, {}};
+    Graph g = megatron_graph(r);
+    Plan p = megatron_plan(r);
+    double none = activation_bytes(g, p, 2048, r.micro);
+    const std::string& recompute = row.at("recompute");
+    p.recompute = recompute == "full"        ? RecomputePolicy::kFull
+                  : recompute == "selective" ? RecomputePolicy::kSelective
+                                             : RecomputePolicy::kNone;
+    p.sequence_parallel = row.at("seq_parallel") == "yes";
+    double error = 100 * activation_bytes(g, p, 2048, r.micro) / none / number(row, "act_rel_pct", 0) - 1;
+    std::string name = row.at("model") + " " + recompute + " " + row.at("seq_parallel");
+    if (std::fabs(error) > 0.01)
+      expect_known_miss(("relative activations of " + name).c_str(), error, 0.01, 0.012), ++misses;
+    ++rows;
+  }
+  EXPECT_EQ(rows, 20);
+  EXPECT_EQ(misses, 2) << "docs/model.md says two of twenty";
+}
+
+Plan long_sequence_plan(bool tile_loss, bool offload, bool tile_mlp) {
+  Plan p;
+  p.zero = 3;
+  p.recompute = RecomputePolicy::kFull;
+  p.place.weights = p.place.optimizer = p.place.gradients = Tier::kHost;
+  p.tile_loss = tile_loss, p.tile_mlp = tile_mlp;
+  if (offload) p.place.checkpoints = Tier::kHost;
+  return p;
+}
+
+Graph llama8b_training() {
+  BuildOptions o;
+  o.training = true;
+  return build_transformer(load_transformer("Llama-3.1-8B"), o);
+}
+
+// LoRA of rank 16 on all linear layers of Llama-3.1-8B: 41,943,040 parameters, as its libraries print.
+TEST(B6, LowRankAdapters) {
+  BuildOptions o;
+  o.training = true;
+  EXPECT_EQ(adapter_parameters(build_transformer(load_transformer("Llama-3.1-8B"), o), 16), 41943040.0);
+}
+
+TEST(B9, LongestPlainSequenceOnH100) {
+  double longest = longest_sequence(llama8b_training(), long_sequence_plan(false, false, false),
+                                    {load_profile("h100"), 1}, {});
+  EXPECT_GT(longest, 32000 * 0.85);
+  EXPECT_LT(longest, 36000 * 1.15);
+}
+
+// 500 K ran on 80 GB, without a remark on memory: the GPU alone would hold more by the rows on an H200 (below, within
+// 5%). At 500 K the host holds a quarter of a terabyte.
+TEST(B9, TiledSequenceOnH100) {
+  Plan plan = long_sequence_plan(true, true, true);
+  Cluster h100{load_profile("h100"), 1};
+  TrainQuestion q;
+  q.sequence = 500000;
+  TrainAnswer a = train(llama8b_training(), plan, h100, q);
+  EXPECT_TRUE(a.fits);
+  EXPECT_GT(a.host_bytes, 250e9);
+  expect_known_miss("longest tiled sequence on one H100",
+                    longest_sequence(llama8b_training(), plan, h100, {}) / 500000 - 1, 0.15, 0.55);
+}
+
+TEST(B10, LongSequencesOnH200) {
+  struct {
+    bool loss, offload, mlp;
+    double sequence, gb;
+  } rows[] = {{false, false, false, 65000, 137.36},
+              {true, false, false, 300000, 134.96},
+              {true, true, false, 650000, 126.81},
+              {true, true, true, 1200000, 136.15}};
+  Graph g = llama8b_training();
+  for (const auto& r : rows) {
+    TrainQuestion q;
+    q.sequence = r.sequence;
+    auto a = train(g, long_sequence_plan(r.loss, r.offload, r.mlp), {load_profile("h200"), 1}, q);
+    EXPECT_NEAR(a.total / 1e9 / r.gb, 1, 0.05) << r.sequence;
+  }
+}
+
+TEST(B11, WhereTheCheckpointsAre) {
+  Graph g = llama8b_training();
+  Plan p;
+  p.recompute = RecomputePolicy::kFull;
+  EXPECT_NEAR(activation_bytes(g, p, 300000, 1), 78.6e9, 0.05e9);
+  EXPECT_NEAR(activation_bytes(g, p, 500000, 1), 131e9, 0.1e9);
+  EXPECT_NEAR(ask("checkpoints", {"Llama-3.1-8B", "300000"})[1].value, 153.9e9, 0.05e9);
+  TrainQuestion q;
+  q.sequence = 500000;
+  auto a = train(g, long_sequence_plan(true, true, true), {load_profile("h200"), 1}, q);
+  for (const MemoryItem& item : a.items) {
+    if (item.what != "activations") continue;
+    EXPECT_EQ(item.bytes, 0);
+  }
+}
+
+}  // namespace
+}  // namespace orrery::graph

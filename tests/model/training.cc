@@ -1,0 +1,62 @@
+// Operations and bytes of a training iteration, counted by hand from Llama-3.1-8B's shape.
+#include <gtest/gtest.h>
+
+#include "graph/train.h"
+#include "graph/verbs.h"
+
+namespace orrery::graph {
+namespace {
+
+Graph llama() {
+  BuildOptions training;
+  training.training = true;
+  return build_transformer(load_transformer("Llama-3.1-8B"), training);
+}
+
+TEST(Training, LowRankAdaptersHaveNoProductForFrozenWeights) {
+  Plan p;
+  p.adapter_rank = 16;
+  TrainQuestion q;
+  q.sequence = 2048;
+  double products = 2 * 7504658432.0, attention = 2 * 2 * 32 * 4096 * 1024.0;  // of a token, forward
+  EXPECT_NEAR(train(llama(), p, {load_profile("h100"), 1}, q).model_flops /
+                  (2048 * (2 * products + 3 * attention)),
+              1, 1e-9);
+}
+
+// Each input forward and each output's gradient backward: read for its largest value, read again, written twice in a
+// byte. Not the head, which stays in 16 bits.
+TEST(Training, ProductsInEightBitsNarrowWhatTheyTake) {
+  Graph g = llama();
+  Plan p;
+  p.compute = kFp8;
+  TrainQuestion q;
+  q.sequence = 2048, q.global_batch = 3;
+  auto narrowed = [&] {
+    TrainAnswer a = train(g, p, {load_profile("h100"), 1}, q);
+    double sum = 0;
+    for (const TrainLine& l : a.lines)
+      if (a.program.ops[l.line.op].narrows == Format::kFp8) sum += l.line.activation * l.line.times;
+    return sum;
+  };
+  double tokens = 3 * 2048 * 32.0, in = 4096 + 4096 + 4096 + 14336, out = 6144 + 4096 + 2 * 14336 + 4096;
+  EXPECT_DOUBLE_EQ(narrowed(), tokens * (in + out) * 6);
+  p.recompute = RecomputePolicy::kFull;  // the inputs once more
+  EXPECT_DOUBLE_EQ(narrowed(), tokens * (2 * in + out) * 6);
+  p.compute = kBf16;
+  EXPECT_EQ(narrowed(), 0);
+}
+
+// Adam on one rank: fp32 gradient read and set to zero, master and moments read and written, 16-bit weight written.
+TEST(Training, OptimizerMovesItsStates) {
+  Plan p;
+  TrainQuestion q;
+  Cluster c{load_profile("h100"), 1};
+  double memory = read_rates(c.gpu).memory;
+  EXPECT_DOUBLE_EQ(train(llama(), p, c, q).optimizer * memory, 8030261248.0 * (4 + 12 + 12 + 2 + 4));
+  p.grad_fp32 = false;
+  EXPECT_DOUBLE_EQ(train(llama(), p, c, q).optimizer * memory, 8030261248.0 * (2 + 12 + 12 + 2 + 2));
+}
+
+}  // namespace
+}  // namespace orrery::graph
