@@ -11,6 +11,9 @@
 // has one element along the last dimension but one; an im2col copy steps from image to image by the element stride.
 // (tests/vectors/recorder/boxes.cc compares all this.)
 //
+// Invariant: a map is copied with once check_box has accepted it (which bounds its rows) and its global memory may be touched
+// (ops_tma.cc asks, by tensor_end and for_box_pieces): a map is bytes of the program's, and may hold anything.
+//
 // Not here: operands, mbarriers, multicast (ops_tma.cc). Source: PTX ISA manual, tensors.
 #pragma once
 #include <cstddef>

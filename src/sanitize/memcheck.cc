@@ -243,6 +243,21 @@ const DecodedProgram* program_named(const RunState& run, const std::string& func
   return nullptr;
 }
 
+/// What a fault is called that no access was reported for. Addresses below 2^32 are shared or local ones.
+const char* kind_of(const Fault& fault, const DeviceMemory& memory, const DecodedProgram* code) {
+  switch (fault.kind) {
+    case FaultKind::misaligned_address: return "misaligned";
+    case FaultKind::assertion: return "assertion";
+    case FaultKind::timeout: return "timeout";
+    case FaultKind::illegal_address: break;
+    default: return "fault";
+  }
+  if (fault.address < 4096) return "null-pointer";
+  const isa::Form* form = code && fault.inst < code->code.size() ? &code->code[fault.inst].instr->form : nullptr;
+  const bool local = form && form->n_spaces && form->space() == Space::local;
+  return fault.address >> 32 && !local && !memory.contains(fault.address) ? "host-pointer" : "out-of-bounds";
+}
+
 }  // namespace
 
 void Memcheck::launch_end(const RunState& run, const LaunchResult& result) {
@@ -255,8 +270,9 @@ void Memcheck::launch_end(const RunState& run, const LaunchResult& result) {
   if (address && faulted_.contains(kernel)) return;
   Finding f;
   f.check = "memcheck";
-  f.kind = fault.kind == FaultKind::misaligned_address ? "misaligned" : address && fault.address < 4096 ? "null-pointer" : address ? "out-of-bounds" : fault.kind == FaultKind::assertion ? "assertion" : fault.kind == FaultKind::timeout ? "timeout" : "fault";
-  if (const DecodedProgram* code = program_named(run, fault.function)) f.place = place_of(*code, kernel, fault.inst);
+  const DecodedProgram* code = program_named(run, fault.function);
+  f.kind = kind_of(fault, memory_, code);
+  if (code) f.place = place_of(*code, kernel, fault.inst);
   f.place.kernel = kernel;
   f.place.source_file = fault.source_file;
   f.place.source_line = fault.loc.source_line;
