@@ -23,11 +23,14 @@ uint64_t bits_between(uint64_t first, uint64_t last) { return (last == 64 ? ~uin
 
 void WrittenBits::write(uint64_t at, uint64_t bytes) {
   const uint64_t end = std::min(at + bytes, uint64_t(words_.size()) * 64);
-  while (at < end) {
+  if (at % 64 && at < end) {
     const uint64_t stop = std::min(end, (at / 64 + 1) * 64);
     words_[at / 64] |= bits_between(at % 64, stop - at / 64 * 64);
     at = stop;
   }
+  if (at >= end) return;
+  std::fill(words_.begin() + ptrdiff_t(at / 64), words_.begin() + ptrdiff_t(end / 64), ~uint64_t{0});
+  if (end % 64) words_[end / 64] |= bits_between(0, end % 64);
 }
 
 uint64_t WrittenBits::first_unwritten(uint64_t at, uint64_t bytes) const {

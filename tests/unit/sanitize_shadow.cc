@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "sanitize/async_shadow.h"
 #include "sanitize/footprint.h"
 #include "sanitize/host_watch.h"
 #include "sanitize/race_shadow.h"
@@ -24,6 +25,46 @@ TEST(Footprint, KeepsBytesAndTheLastSites) {
   int pieces = 0;
   f.any([&](uint64_t, const Piece&) { return pieces++, false; });
   EXPECT_EQ(pieces, 2);
+}
+
+TEST(AsyncShadow, GivesPartsOfSpans) {
+  AsyncShadow s(1000, 2);  // three spans of 256 bytes and a shorter one
+  struct Part {
+    uint64_t first, last;
+    bool whole;
+    bool operator==(const Part&) const = default;
+  };
+  const auto words = [&](uint64_t offset, uint64_t bytes) {
+    std::vector<Part> parts;
+    s.for_spans<AsyncShadow::kWord>(offset, bytes, [&](AsyncShadow::Span&, uint64_t first, uint64_t last, bool whole) { parts.push_back({first, last, whole}); });
+    return parts;
+  };
+  EXPECT_EQ(words(250, 20), (std::vector<Part>{{62, 64, false}, {64, 68, false}}));
+  EXPECT_EQ(words(256, 260), (std::vector<Part>{{64, 128, true}, {128, 129, false}}));
+  EXPECT_EQ(words(768, 232), (std::vector<Part>{{192, 250, true}}));
+  EXPECT_EQ(words(996, 100), (std::vector<Part>{{249, 250, false}})) << "no further than the memory goes";
+}
+
+TEST(AsyncShadow, MixedSpansStartWithWhatTheyHadInCommon) {
+  AsyncShadow s(512, 2);
+  AsyncShadow::Span& span = s.span_of_word(70);
+  span.writer = 5;
+  s.mix_words(span);
+  s.writer[70] = 6;
+  s.stores[71] = {3, 9};
+  s.mix_words(span);
+  EXPECT_EQ(s.writer[69], 5u);
+  EXPECT_EQ(s.writer[70], 6u) << "mixed already";
+  EXPECT_EQ(s.stores[71].site, 3u);
+  EXPECT_FALSE(s.span_of_word(63).words_mixed);
+  s.load(span, 17, 1, 8, 4);
+  EXPECT_EQ(s.load_clock(17, 1), 8u);
+  EXPECT_EQ(s.load_clock(17, 0), 0u);
+  span.loaded = span.words_mixed = false;  // a copy has written all of it
+  s.load(span, 18, 0, 9, 4);
+  EXPECT_EQ(s.load_clock(17, 1), 0u);
+  s.mix_words(span);
+  EXPECT_EQ(s.stores[71].site, 0u);
 }
 
 Stamp stamp(uint32_t site, uint16_t thread, uint8_t shift) {
