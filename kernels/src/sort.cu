@@ -60,15 +60,8 @@ __device__ __forceinline__ uint32_t sum_before(uint32_t v, uint32_t (&warps)[kDi
   return before + up_to - v;
 }
 
-/// A counter for every digit and lane, as in the histogram of bytes; the block that ends last adds up over digits.
-__global__ void __launch_bounds__(kCountThreads, 1) count_digits(SortState state, const uint32_t* keys, int64_t n, int head) {
-  extern __shared__ uint32_t table[];
-  __shared__ uint32_t warps[kDigits / 32];
-  __shared__ bool last;
-  for (int i = threadIdx.x; i < kPasses * kDigits * 8; i += kCountThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
-  begin_overlapped();
-  __syncthreads();
-  uint32_t* const mine = table + threadIdx.x % 32;
+/// This thread's share of the keys, counted for all passes in its lane's counters.
+__device__ __forceinline__ void count_share(uint32_t* mine, const uint32_t* keys, int64_t n, int head) {
   const auto count = [&](uint32_t key) {
 #pragma unroll
     for (int pass = 0; pass < kPasses; pass++) atomicAdd(mine + (pass * kDigits + (key >> 8 * pass & 0xff)) * 32, 1u);
@@ -92,6 +85,17 @@ __global__ void __launch_bounds__(kCountThreads, 1) count_digits(SortState state
     if (int(threadIdx.x) < head) count(keys[threadIdx.x]);
     if (const int64_t j = head + packs * 4 + threadIdx.x; j < n) count(keys[j]);
   }
+}
+
+/// A counter for every digit and lane, as in the histogram of bytes; the block that ends last adds up over digits.
+__global__ void __launch_bounds__(kCountThreads, 1) count_digits(SortState state, const uint32_t* keys, int64_t n, int head) {
+  extern __shared__ uint32_t table[];
+  __shared__ uint32_t warps[kDigits / 32];
+  __shared__ bool last;
+  for (int i = threadIdx.x; i < kPasses * kDigits * 8; i += kCountThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  begin_overlapped();
+  __syncthreads();
+  count_share(table + threadIdx.x % 32, keys, n, head);
   __syncthreads();
   uint32_t total = 0;  // of digit threadIdx.x % 256 in pass threadIdx.x / 256
 #pragma unroll 8
@@ -159,6 +163,47 @@ __device__ __forceinline__ void rank_items(uint32_t (&rank)[kItems], const uint3
   }
 }
 
+/// Turns each warp's counts into where its items of a digit begin in the tile, `begin` being where the thread's digit does.
+template <int kWarps>
+__device__ __forceinline__ void place_warps(uint32_t (&count)[kWarps][kDigits], uint32_t begin) {
+  const int digit = threadIdx.x;
+  if (digit < kDigits) {
+    uint32_t running = begin;
+#pragma unroll
+    for (int w = 0; w < kWarps; w++) {
+      const uint32_t c = count[w][digit];
+      count[w][digit] = running;
+      running += c;
+    }
+  }
+}
+
+/// Stores the tile's items, which are in order, and the values of the items in the order in which they came.
+template <class Tile, bool kValues>
+__device__ __forceinline__ void store_items(uint32_t (&item)[kTile], const uint32_t (&place)[kDigits], const uint32_t (&rank)[Tile::kItems], uint32_t* keys_out,
+                                            uint32_t* values_out, const uint32_t* values, int64_t first, int64_t tile, int64_t n, int shift) {
+  constexpr int kThreads = Tile::kThreads, kItems = Tile::kItems;
+  const int tid = threadIdx.x, valid = int(min(int64_t(kTile), n - tile * kTile));
+  uint32_t to[kValues ? kItems : 1];
+#pragma unroll
+  for (int u = 0; u < kItems; u++) {
+    const int i = u * kThreads + tid;
+    const uint32_t key = item[i], at = place[key >> shift & 0xff] + i;
+    if constexpr (kValues) to[u] = at;
+    if (i < valid) keys_out[at] = key;
+  }
+  if constexpr (kValues) {
+    __syncthreads();
+#pragma unroll
+    for (int u = 0; u < kItems; u++)
+      if (first + u * 32 < n) item[rank[u]] = values[first + u * 32];
+    __syncthreads();
+#pragma unroll
+    for (int u = 0; u < kItems; u++)
+      if (const int i = u * kThreads + tid; i < valid) values_out[to[u]] = item[i];
+  }
+}
+
 /// Item u of a lane is the (u * 32 + lane)th of its warp's run of kItems * 32. Items beyond the end count as the largest.
 template <class Tile, class Word, bool kValues>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) sweep(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values, int64_t n,
@@ -187,15 +232,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) sweep(uint32_t* 
     P::store(words + tile * kDigits + tid, (tile ? P::kOwn : P::kAll) | total);
   }
   const uint32_t begin = sum_before(total, warps);  // of the digit's items in the tile
-  if (tid < kDigits) {
-    uint32_t running = begin;
-#pragma unroll
-    for (int w = 0; w < kWarps; w++) {
-      const uint32_t c = shared.count[w][tid];
-      shared.count[w][tid] = running;
-      running += c;
-    }
-  }
+  place_warps(shared.count, begin);
   __syncthreads();
   rank_items(rank, key, shift, shared.count[warp], shared.lanes[warp]);
   __syncthreads();
@@ -207,25 +244,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) sweep(uint32_t* 
     place[tid] = state.counts[pass * kDigits + tid] + before - begin;  // of item i of the tile: place + i
   }
   __syncthreads();
-  const int valid = int(min(int64_t(kTile), n - tile * kTile));
-  uint32_t to[kValues ? kItems : 1];
-#pragma unroll
-  for (int u = 0; u < kItems; u++) {
-    const int i = u * kThreads + tid;
-    const uint32_t item = shared.item[i], at = place[item >> shift & 0xff] + i;
-    if constexpr (kValues) to[u] = at;
-    if (i < valid) keys_out[at] = item;
-  }
-  if constexpr (kValues) {
-    __syncthreads();
-#pragma unroll
-    for (int u = 0; u < kItems; u++)
-      if (first + u * 32 < n) shared.item[rank[u]] = values[first + u * 32];
-    __syncthreads();
-#pragma unroll
-    for (int u = 0; u < kItems; u++)
-      if (const int i = u * kThreads + tid; i < valid) values_out[to[u]] = shared.item[i];
-  }
+  store_items<Tile, kValues>(shared.item, place, rank, keys_out, values_out, values, first, tile, n, shift);
 }
 
 struct Workspace {
