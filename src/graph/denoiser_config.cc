@@ -2,6 +2,7 @@
 //
 // What a denoiser's config does not hold is the autoencoder's stride, the length of the text, and the usual
 // number of steps: these are facts of the family and stand in its reader.
+#include <algorithm>
 #include <cmath>
 
 #include "graph/config_reader.h"
@@ -169,6 +170,8 @@ DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string
                                {"patch", spec.patch},
                                {"feed-forward width", spec.ffn}})
       if (value < 1 || value > 1000000) base::fail("{}: {} {} cannot be", origin, what, value);
+    if (std::max(spec.layers, spec.single_layers) > 100000)
+      base::fail("{}: {} layers are more than any model has", origin, std::max(spec.layers, spec.single_layers));
     return spec;
   }
   base::fail("{}: unknown denoiser class '{}'; known: {}", origin, name, names);

@@ -118,81 +118,122 @@ StepShape decode_step(const Plan& plan, const ServeQuestion& q, double batch) {
   return s;
 }
 
+namespace {
+
+// One closed loop, in the order in which its parts follow from one another.
+class Loop {
+ public:
+  Loop(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question)
+      : g_(graph), p_(plan), q_(question), predictor_(graph, under(plan, question.engine), cluster) {
+    double wanted = q_.concurrency / p_.dp;
+    double resident = resident_sequences(graph, plan, cluster, q_.input, q_.output, q_.engine);
+    a_.batch = std::min(wanted, std::max(1.0, resident));
+    a_.waiting = wanted - a_.batch;
+    a_.tokens_a_step = speculated(plan);
+  }
+  ServeAnswer answer() {
+    decode();
+    between_tokens();
+    first_token();
+    if (p_.prefill_replicas > 0) split();
+    whole();
+    return a_;
+  }
+
+ private:
+  void decode();
+  void between_tokens();
+  void first_token();
+  void split();
+  void whole();
+
+  const Graph& g_;
+  const Plan& p_;
+  const ServeQuestion& q_;
+  StepPredictor predictor_;
+  ServeAnswer a_;
+  double request_ = 0;  // seconds, once there is room
+};
+
+void Loop::decode() {
+  const Rates& r = predictor_.rates();
+  a_.decode = predictor_.step(decode_step(p_, q_, a_.batch));
+  double bytes = 0;
+  for (const Line& line : predictor_.ledger().lines)
+    bytes += line.times * predictor_.program().ops[line.op].stages * (line.weight + line.state);
+  a_.tpot_bound = bytes / r.memory_peak / a_.tokens_a_step;
+  a_.mfu = a_.decode.ops / a_.decode.seconds / r.peak16;
+  a_.mbu = bytes / a_.decode.seconds / r.memory_peak;
+  a_.draft_seconds = p_.draft_tokens * p_.draft_cost * a_.decode.seconds;
+  a_.decode_step_seconds = std::max(a_.decode.seconds + a_.draft_seconds + q_.engine.step_seconds,
+                                    q_.engine.token_seconds * a_.batch * a_.tokens_a_step);
+}
+
+// In a closed loop each request's output steps see every other request prefilled once; where other GPUs prefill, keys
+// and values come over the slower of both links instead.
+void Loop::between_tokens() {
+  const Rates& r = predictor_.rates();
+  double context = decode_step(p_, q_, a_.batch).decode_context;
+  PrefillCost prefill =
+      prefill_cost(predictor_, p_, q_.input, std::max(0.0, a_.batch - 1), context, a_.decode.seconds);
+  a_.prefill_seconds = prefill.alone, a_.prefill_joules = prefill.joules;
+  double prefills = (a_.batch - 1) / std::max(1.0, q_.output / a_.tokens_a_step);
+  if (p_.ep > 1 && p_.dp > 1) {
+    double most = std::max(prefills, p_.chunk_tokens / q_.input);  // what a step can take
+    prefills = std::min(most, busiest(prefills, p_.dp));
+  }
+  double delay = q_.engine.prefill_first ? prefill.alone / 2 : prefill.extra;
+  if (p_.prefill_replicas > 0) {
+    delay = 0;
+    bool near = p_.gpus() <= r.per_host;
+    a_.transfer_seconds = (near ? r.link_latency : r.network_latency) +
+                          state_bytes(g_, predictor_.program(), 1, q_.input) / (near ? r.link : r.network);
+  }
+  a_.others_prefill = std::max(0.0, prefills) * delay;
+  a_.tpot = (a_.decode_step_seconds + a_.others_prefill) / a_.tokens_a_step;
+}
+
+void Loop::first_token() {
+  double chunks = std::ceil(q_.input / p_.chunk_tokens);
+  a_.queue_seconds = 0.5 * a_.decode_step_seconds;  // the next step takes it in
+  if (a_.batch > 1 && p_.prefill_replicas == 0) a_.queue_seconds += chunks * a_.decode_step_seconds * 0.5;
+  a_.ttft = q_.engine.request_seconds + a_.prefill_seconds + a_.queue_seconds + a_.transfer_seconds;
+  request_ = a_.ttft + (q_.output - 1) * a_.tpot;
+  a_.output_tokens_s = a_.batch * p_.dp * q_.output / request_;
+}
+
+// What the replicas can prefill bounds the rate: in a closed loop the rest of a request's time is spent waiting for
+// them.
+void Loop::split() {
+  double asked = a_.output_tokens_s / q_.output, able = p_.prefill_replicas / a_.prefill_seconds;
+  if (asked > able) {
+    a_.wait_seconds = a_.batch * p_.dp / able - request_;
+    a_.ttft += a_.wait_seconds;
+    a_.output_tokens_s = able * q_.output;
+  }
+  double busy = std::min(asked, able) * a_.prefill_seconds;
+  a_.split_joules = (p_.prefill_replicas - busy) * p_.tp * p_.pp * predictor_.rates().idle_watts / a_.output_tokens_s;
+}
+
+void Loop::whole() {
+  a_.total_tokens_s = a_.output_tokens_s * (1 + q_.input / q_.output);
+  // Those that memory keeps out wait for a whole request to end.
+  a_.wait_seconds += a_.waiting / a_.batch * request_;
+  a_.ttft += a_.waiting / a_.batch * request_;
+  double share = p_.tp / std::max(1.0, a_.batch) / a_.tokens_a_step;
+  a_.between_joules = predictor_.rates().idle_watts * q_.engine.step_seconds * share * p_.pp;
+  a_.joules_per_token =
+      a_.decode.joules * share + a_.prefill_joules / q_.output * p_.tp + a_.between_joules + a_.split_joules;
+  a_.low = std::max(a_.tpot_bound, a_.tpot * 0.8);
+  a_.high = a_.tpot * 1.35;
+}
+
+}  // namespace
+
 ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
   for (double value : {q.input, q.output, q.concurrency})
     if (!(value > 0 && value < 1e9)) base::fail("input, output and concurrency must be positive and finite");
-  StepPredictor predictor(graph, under(plan, q.engine), cluster);
-  ServeAnswer a;
-  double wanted = q.concurrency / plan.dp;
-  double batch =
-      std::min(wanted, std::max(1.0, resident_sequences(graph, plan, cluster, q.input, q.output, q.engine)));
-  a.batch = batch;
-  a.waiting = wanted - batch;
-  double tokens_a_step = speculated(plan);
-  StepShape decode = decode_step(plan, q, batch);
-  double context = decode.decode_context;
-  a.decode = predictor.step(decode);
-  double bytes = 0;
-  for (const Line& line : predictor.ledger().lines)
-    bytes += line.times * predictor.program().ops[line.op].stages * (line.weight + line.state);
-  a.tpot_bound = bytes / predictor.rates().memory_peak / tokens_a_step;
-  a.mfu = a.decode.ops / a.decode.seconds / predictor.rates().peak16;
-  a.mbu = bytes / a.decode.seconds / predictor.rates().memory_peak;
-  double draft = plan.draft_tokens * plan.draft_cost * a.decode.seconds;
-  a.decode_step_seconds = std::max(a.decode.seconds + draft + q.engine.step_seconds,
-                                   q.engine.token_seconds * batch * tokens_a_step);
-  PrefillCost prefill =
-      prefill_cost(predictor, plan, q.input, std::max(0.0, batch - 1), context, a.decode.seconds);
-  // In a closed loop each request's output steps see every other request prefilled once.
-  double prefills_a_step = (batch - 1) / std::max(1.0, q.output / tokens_a_step);
-  if (plan.ep > 1 && plan.dp > 1) {
-    double most = std::max(prefills_a_step, plan.chunk_tokens / q.input);  // what a step can take
-    prefills_a_step = std::min(most, busiest(prefills_a_step, plan.dp));
-  }
-  double delay = q.engine.prefill_first ? prefill.alone / 2 : prefill.extra;
-  if (plan.prefill_replicas >
-      0) {  // prefill runs elsewhere; its keys and values come over the slower of both links
-    delay = 0;
-    bool near = plan.gpus() <= predictor.rates().per_host;
-    const Rates& r = predictor.rates();
-    a.transfer_seconds = (near ? r.link_latency : r.network_latency) +
-                         state_bytes(graph, predictor.program(), 1, q.input) / (near ? r.link : r.network);
-  }
-  a.tokens_a_step = tokens_a_step, a.draft_seconds = draft, a.prefill_joules = prefill.joules;
-  a.others_prefill = std::max(0.0, prefills_a_step) * delay;
-  a.tpot = (a.decode_step_seconds + a.others_prefill) / tokens_a_step;
-  a.prefill_seconds = prefill.alone;
-  double chunks = std::ceil(q.input / plan.chunk_tokens);
-  double queue = 0.5 * a.decode_step_seconds + (batch > 1 ? chunks * a.decode_step_seconds * 0.5 : 0);
-  if (plan.prefill_replicas > 0) queue = 0.5 * a.decode_step_seconds;  // the next step takes it in
-  a.queue_seconds = queue;
-  a.ttft = q.engine.request_seconds + prefill.alone + queue + a.transfer_seconds;
-  double request = a.ttft + (q.output - 1) * a.tpot;
-  a.output_tokens_s = batch * plan.dp * q.output / request;
-  if (plan.prefill_replicas > 0) {
-    // What the replicas can prefill bounds the rate: in a closed loop the rest of a request's time is spent
-    // waiting for them.
-    double asked = a.output_tokens_s / q.output, able = plan.prefill_replicas / prefill.alone;
-    if (asked > able) {
-      a.wait_seconds = batch * plan.dp / able - request;
-      a.ttft += a.wait_seconds;
-      a.output_tokens_s = able * q.output;
-    }
-    double busy = std::min(asked, able) * prefill.alone;
-    a.split_joules =
-        (plan.prefill_replicas - busy) * plan.tp * plan.pp * predictor.rates().idle_watts / a.output_tokens_s;
-  }
-  a.total_tokens_s = a.output_tokens_s * (1 + q.input / q.output);
-  // Those that memory keeps out wait for a whole request to end.
-  a.wait_seconds += a.waiting / batch * request;
-  a.ttft += a.waiting / batch * request;
-  double per_step = a.decode.joules / std::max(1.0, batch) / tokens_a_step;
-  a.between_joules =
-      predictor.rates().idle_watts * q.engine.step_seconds / std::max(1.0, batch) / tokens_a_step * plan.tp * plan.pp;
-  a.joules_per_token = (per_step + prefill.joules / q.output) * plan.tp + a.between_joules + a.split_joules;
-  a.low = std::max(a.tpot_bound, a.tpot * 0.8);
-  a.high = a.tpot * 1.35;
-  return a;
+  return Loop(graph, plan, cluster, q).answer();
 }
 
 StepShape encode_step(const Plan& plan, double sequences, double tokens) {

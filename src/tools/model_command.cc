@@ -230,86 +230,139 @@ int why_command(const std::string& file, const std::string& what) {
   return 0;
 }
 
+// What the subcommands ask for, each with the options that it has.
+struct Asked {
+  Common common;
+  double batch = 1, context = 4096;
+  std::string engine = "vllm", size, number, file = "last", quantity, data = "../shared/data/model";
+  std::vector<std::string> arguments;
+  ServeQuestion serve;
+  TrainOptions train;
+  RenderQuestion render;
+  SearchQuestion search;
+
+  void engine_option(CLI::App& app) {
+    app.add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
+  }
+  void fit_options(CLI::App& app) {
+    common.add_to(app);
+    app.add_option("--batch", batch, "sequences")->capture_default_str();
+    app.add_option("--context", context, "tokens of each")->capture_default_str();
+    engine_option(app);
+  }
+  void serve_options(CLI::App& app) {
+    common.add_to(app);
+    app.add_option("--input", serve.input, "tokens of a request")->capture_default_str();
+    app.add_option("--output", serve.output, "tokens of an answer")->capture_default_str();
+    app.add_option("--concurrency", serve.concurrency, "requests in flight")->capture_default_str();
+    app.add_option("--rate", serve.rate, "requests a second, instead of a fixed number in flight");
+    engine_option(app);
+  }
+  void train_options(CLI::App& app) {
+    common.add_to(app);
+    app.add_option("--seq", train.question.sequence, "tokens of a sequence")->capture_default_str();
+    app.add_option("--batch", train.question.global_batch, "sequences of an iteration")->capture_default_str();
+    app.add_option("--micro-batch", train.question.micro_batch, "sequences of a micro-batch")->capture_default_str();
+    app.add_option("--zero", train.zero, "ZeRO stage 0 to 3");
+    app.add_option("--interleave", train.interleave, "model chunks a pipeline stage");
+    app.add_flag("--sequence-parallel", train.sequence_parallel, "divide the rest of the activations too");
+    app.add_option("--recompute", train.recompute, "none, selective or full (none when not given)");
+    app.add_option("--precision", train.precision, "bf16, fp16 or fp8")->capture_default_str();
+    app.add_flag("--math-attention", train.math_attention, "score matrices are stored (no flash attention)");
+    app.add_flag("--dropout", train.dropout, "dropout masks are kept");
+  }
+  void render_options(CLI::App& app) {
+    common.add_to(app);
+    app.add_option("--size", size, "pixels, N or WxH");
+    app.add_option("--frames", render.shape.frames, "frames of a video");
+    app.add_option("--steps", render.steps, "denoising steps");
+    app.add_option("--passes", render.passes, "denoiser passes a step (2 with guidance)");
+    app.add_option("--batch", render.batch, "images at once");
+    app.add_flag("--encoder-on-host", render.encoder_on_host, "the text encoder runs on the CPU");
+    app.add_flag("--stay", render.stay, "all components stay on the GPU");
+    app.add_flag("--layer-offload", render.layer_offload, "weights come from the host layer by layer");
+  }
+  void plan_options(CLI::App& app) {
+    common.add_to(app);
+    app.add_option("--input", search.input, "tokens of a request")->capture_default_str();
+    app.add_option("--output", search.output, "tokens of an answer")->capture_default_str();
+    app.add_option("--goal", search.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")->capture_default_str();
+    app.add_option("--slo", search.limits, "a limit, for example tpot=30ms (repeat for more)");
+    app.add_option("--formats", search.formats, "weight formats to try")->capture_default_str();
+    app.add_flag("--fine", search.fine, "six chunk sizes, batches that grow by a quarter");
+    app.add_option("--threads", search.threads, "threads; 0: one for each core")->capture_default_str();
+    engine_option(app);
+  }
+};
+
+int plan_command(Asked& q) {
+  q.search.engine = find_engine(q.engine);
+  Graph graph = load_graph(q.common.model);
+  Plan plan = q.common.plan();
+  q.common.apply(graph, plan);
+  Json doc = search_document(graph, plan, parse_cluster(q.common.gpu), q.search);
+  print(q.common, doc);
+  return doc["sections"][0]["rows"].empty() ? 1 : 0;
+}
+
+int ask_command(const Asked& q) {
+  for (const Answer& a : ask(q.quantity, q.arguments))
+    fmt::print("{} {} {}\n", a.name, format_number(a.value), a.unit);
+  return 0;
+}
+
+int validate_command(const Asked& q) {
+  fmt::print("{}", validate_text(q.data));
+  return 0;
+}
+
+// A subcommand: how it is asked, and what answers it once its options are read.
+struct Subcommand {
+  const char *name, *description;
+  void (*options)(CLI::App&, Asked&);
+  int (*answer)(CLI::App&, Asked&);
+};
+constexpr Subcommand kSubcommands[] = {
+    {"fit", "does it fit, what takes the bytes, what to change",
+     [](CLI::App& app, Asked& q) { q.fit_options(app); },
+     [](CLI::App&, Asked& q) { return fit_command(q.common, q.batch, q.context, q.engine); }},
+    {"serve", "time to first token, time per token, throughput, energy",
+     [](CLI::App& app, Asked& q) { q.serve_options(app); },
+     [](CLI::App& app, Asked& q) { return serve_command(q.common, q.serve, q.engine, app.count("--rate") > 0); }},
+    {"train", "memory and time of a training iteration",
+     [](CLI::App& app, Asked& q) { q.train_options(app); },
+     [](CLI::App& app, Asked& q) { return train_command(q.common, q.train, app.count("--dp") > 0); }},
+    {"render", "images and video: text encoder, denoiser, autoencoder",
+     [](CLI::App& app, Asked& q) { q.render_options(app); },
+     [](CLI::App&, Asked& q) { return render_command(q.common, q.render, q.size); }},
+    {"plan", "search over plans; the Pareto front",
+     [](CLI::App& app, Asked& q) { q.plan_options(app); }, [](CLI::App&, Asked& q) { return plan_command(q); }},
+    {"why", "the ledger lines behind a number of a report",
+     [](CLI::App& app, Asked& q) {
+       app.add_option("report", q.file, "a report's JSON file, or last")->required();
+       app.add_option("number", q.number, "name of the number")->required();
+     },
+     [](CLI::App&, Asked& q) { return why_command(q.file, q.number); }},
+    {"ask", "one exact quantity; 'ask help' lists them",
+     [](CLI::App& app, Asked& q) {
+       app.add_option("quantity", q.quantity, "what to compute")->required();
+       app.add_option("arguments", q.arguments, "the model and the values that the quantity needs");
+     },
+     [](CLI::App&, Asked& q) { return ask_command(q); }},
+    {"validate", "compare with measured rows in a folder of CSV files",
+     [](CLI::App& app, Asked& q) {
+       app.add_option("folder", q.data, "folder with open.csv, megatron.csv, ...")->capture_default_str();
+     },
+     [](CLI::App&, Asked& q) { return validate_command(q); }},
+    {"verbs", "the techniques and their grammar", [](CLI::App&, Asked&) {}, [](CLI::App&, Asked&) { return list_verbs(); }},
+    {"models", "the built-in models", [](CLI::App&, Asked&) {}, [](CLI::App&, Asked&) { return list_models(); }},
+};
+
 int model_command(const std::vector<std::string>& args) {
   CLI::App app("Memory, time and energy of whole models.", "orrery model");
   app.require_subcommand(1);
-  Common common;
-  double batch = 1, context = 4096;
-  std::string engine = "vllm", size, what, file = "last", quantity, data = "../shared/data/model";
-  std::vector<std::string> rest;
-  ServeQuestion serve_q;
-  TrainOptions train_o;
-  RenderQuestion render_q;
-  SearchQuestion search_q;
-
-  auto* fit_app = app.add_subcommand("fit", "does it fit, what takes the bytes, what to change");
-  common.add_to(*fit_app);
-  fit_app->add_option("--batch", batch, "sequences")->capture_default_str();
-  fit_app->add_option("--context", context, "tokens of each")->capture_default_str();
-  fit_app->add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
-
-  auto* serve_app = app.add_subcommand("serve", "time to first token, time per token, throughput, energy");
-  common.add_to(*serve_app);
-  serve_app->add_option("--input", serve_q.input, "tokens of a request")->capture_default_str();
-  serve_app->add_option("--output", serve_q.output, "tokens of an answer")->capture_default_str();
-  serve_app->add_option("--concurrency", serve_q.concurrency, "requests in flight")->capture_default_str();
-  serve_app->add_option("--rate", serve_q.rate, "requests a second, instead of a fixed number in flight");
-  serve_app->add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
-
-  auto* train_app = app.add_subcommand("train", "memory and time of a training iteration");
-  common.add_to(*train_app);
-  train_app->add_option("--seq", train_o.question.sequence, "tokens of a sequence")->capture_default_str();
-  train_app->add_option("--batch", train_o.question.global_batch, "sequences of an iteration")
-      ->capture_default_str();
-  train_app->add_option("--micro-batch", train_o.question.micro_batch, "sequences of a micro-batch")
-      ->capture_default_str();
-  train_app->add_option("--zero", train_o.zero, "ZeRO stage 0 to 3");
-  train_app->add_option("--interleave", train_o.interleave, "model chunks a pipeline stage");
-  train_app->add_flag("--sequence-parallel", train_o.sequence_parallel,
-                      "divide the rest of the activations too");
-  train_app->add_option("--recompute", train_o.recompute, "none, selective or full (none when not given)");
-  train_app->add_option("--precision", train_o.precision, "bf16, fp16 or fp8")->capture_default_str();
-  train_app->add_flag("--math-attention", train_o.math_attention,
-                      "score matrices are stored (no flash attention)");
-  train_app->add_flag("--dropout", train_o.dropout, "dropout masks are kept");
-
-  auto* render_app = app.add_subcommand("render", "images and video: text encoder, denoiser, autoencoder");
-  common.add_to(*render_app);
-  render_app->add_option("--size", size, "pixels, N or WxH");
-  render_app->add_option("--frames", render_q.shape.frames, "frames of a video");
-  render_app->add_option("--steps", render_q.steps, "denoising steps");
-  render_app->add_option("--passes", render_q.passes, "denoiser passes a step (2 with guidance)");
-  render_app->add_option("--batch", render_q.batch, "images at once");
-  render_app->add_flag("--encoder-on-host", render_q.encoder_on_host, "the text encoder runs on the CPU");
-  render_app->add_flag("--stay", render_q.stay, "all components stay on the GPU");
-  render_app->add_flag("--layer-offload", render_q.layer_offload,
-                       "weights come from the host layer by layer");
-
-  auto* plan_app = app.add_subcommand("plan", "search over plans; the Pareto front");
-  common.add_to(*plan_app);
-  plan_app->add_option("--input", search_q.input, "tokens of a request")->capture_default_str();
-  plan_app->add_option("--output", search_q.output, "tokens of an answer")->capture_default_str();
-  plan_app->add_option("--goal", search_q.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")
-      ->capture_default_str();
-  plan_app->add_option("--slo", search_q.limits, "a limit, for example tpot=30ms (repeat for more)");
-  plan_app->add_option("--formats", search_q.formats, "weight formats to try")->capture_default_str();
-  plan_app->add_flag("--fine", search_q.fine, "six chunk sizes, batches that grow by a quarter");
-  plan_app->add_option("--threads", search_q.threads, "threads; 0: one for each core")->capture_default_str();
-  plan_app->add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
-
-  auto* why_app = app.add_subcommand("why", "the ledger lines behind a number of a report");
-  why_app->add_option("report", file, "a report's JSON file, or last")->required();
-  why_app->add_option("number", what, "name of the number")->required();
-
-  auto* ask_app = app.add_subcommand("ask", "one exact quantity; 'ask help' lists them");
-  ask_app->add_option("quantity", quantity, "what to compute")->required();
-  ask_app->add_option("arguments", rest, "the model and the values that the quantity needs");
-
-  auto* validate_app = app.add_subcommand("validate", "compare with measured rows in a folder of CSV files");
-  validate_app->add_option("folder", data, "folder with open.csv, megatron.csv, ...")->capture_default_str();
-  auto* verbs_app = app.add_subcommand("verbs", "the techniques and their grammar");
-  auto* models_app = app.add_subcommand("models", "the built-in models");
-
+  Asked asked;
+  for (const Subcommand& s : kSubcommands) s.options(*app.add_subcommand(s.name, s.description), asked);
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
     app.parse(reversed);
@@ -317,34 +370,10 @@ int model_command(const std::vector<std::string>& args) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    if (*fit_app) return fit_command(common, batch, context, engine);
-    if (*serve_app) return serve_command(common, serve_q, engine, serve_app->count("--rate") > 0);
-    if (*train_app) return train_command(common, train_o, train_app->count("--dp") > 0);
-    if (*render_app) return render_command(common, render_q, size);
-    if (*plan_app) {
-      search_q.engine = find_engine(engine);
-      Graph graph = load_graph(common.model);
-      Plan plan = common.plan();
-      common.apply(graph, plan);
-      Json doc = search_document(graph, plan, parse_cluster(common.gpu), search_q);
-      print(common, doc);
-      return doc["sections"][0]["rows"].empty() ? 1 : 0;
-    }
-    if (*why_app) return why_command(file, what);
-    if (*ask_app) {
-      for (const Answer& a : ask(quantity, rest))
-        fmt::print("{} {} {}\n", a.name, format_number(a.value), a.unit);
-      return 0;
-    }
-    if (*validate_app) {
-      fmt::print("{}", validate_text(data));
-      return 0;
-    }
-    if (*verbs_app) return list_verbs();
-    if (*models_app) return list_models();
+    for (const Subcommand& s : kSubcommands)
+      if (CLI::App* chosen = app.get_subcommand(s.name); *chosen) return s.answer(*chosen, asked);
   } catch (const std::runtime_error& error) {
     fmt::print(stderr, "orrery model: {}\n", error.what());
-    return 2;
   }
   return 2;
 }
