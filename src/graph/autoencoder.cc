@@ -62,9 +62,14 @@ class DecoderBuilder {
     y.last = x.last;
     return y;
   }
+  // The sum lies as its first operand does. Where the second has its channels elsewhere, neighbouring threads read it
+  // from different sectors of 32 bytes, one for each element.
   Feature add(const Feature& x, const Feature& y) {
     Feature z = like("residual", x);
-    b_.op(OpKind::kMap, kPart, "residual", {x.id, y.id}, {z.id}).ops_per_element = 1;
+    z.last = x.last;
+    Op& op = b_.op(OpKind::kMap, kPart, "residual", {x.id, y.id}, {z.id});
+    op.ops_per_element = 1;
+    if (x.last != y.last) op.reach = 3 * dtype_.bytes() / (2 * dtype_.bytes() + 32);
     return z;
   }
   TensorId matrix(std::string_view name, int in, int window, int out, bool bias) {
@@ -259,15 +264,26 @@ Graph DecoderBuilder::wan() {
 DecoderBuilder::Feature DecoderBuilder::dc_vit(const Feature& x) {
   int c = x.channels;
   Feature qkv = convolution("qkv", map("layout.qkv", x), 3 * c, 1, false);
-  Feature wide = depthwise("scales.depthwise", qkv, 25, false);
+  Feature scales = depthwise("scales.depthwise", qkv, 25, false);
   // Groups of 32 channels are mixed among themselves.
   b_.tensor("scales.mix.weight", {channels(3 * c), b_.axis("group", 32)}, TensorClass::kWeight, dtype_);
-  wide = map("scales.mix", wide, kDepthwise, 64);
+  scales = map("scales.mix", scales, kDepthwise, 64);
   Feature both = feature("scales.joined", 6 * c, x.points, x.frames);
-  b_.op(OpKind::kMove, kPart, "scales.join", {qkv.id, wide.id}, {both.id});
-  Feature y = feature("attended", 2 * c, x.points, x.frames);
-  Op& op = b_.op(OpKind::kScan, Part::kAttention, "attend.linear", {both.id}, {y.id});
+  b_.op(OpKind::kMove, kPart, "scales.join", {qkv.id, scales.id}, {both.id});
+  both = map("heads.apart", both);
+  auto third = [&](const char* what, const Feature& from, DType dtype) {  // of queries, keys and values
+    Feature part = feature(what, 2 * c, x.points, x.frames, dtype);
+    b_.op(OpKind::kMap, kPart, what, {from.id}, {part.id}).ops_per_element = 1;
+    return part;
+  };
+  Feature q = third("queries.relu", feature("queries", 2 * c, x.points, x.frames), dtype_);
+  Feature k = third("keys.relu", feature("keys", 2 * c, x.points, x.frames), dtype_);
+  Feature v = third("values.pad", feature("values", 2 * c, x.points, x.frames), dtype_);
+  Feature wide = third("queries.widen", q, kFp32), sums = feature("attended", 2 * c, x.points, x.frames, kFp32);
+  Op& op = b_.op(OpKind::kScan, Part::kAttention, "attend.linear", {k.id, v.id, wide.id}, {sums.id});
   op.ops_per_element = 4 * 32;
+  op.held = {both.id, q.id};
+  Feature y = third("attended.narrow", third("attended.divide", sums, kFp32), dtype_);
   Feature z = add(x, moved_norm(convolution("o", map("layout.o", y), c, 1, false), true));
   Feature up = map("silu", convolution("inverted", z, 8 * c, 1));
   Feature d = depthwise("depthwise", up, 9, true);
@@ -284,9 +300,10 @@ Graph DecoderBuilder::dc() {
   for (int out : {1024, 1024, 512, 512, 256, 128}) {
     if (level > 0) {
       Feature up = convolution("up", upsample(x, dtype_), out, 9);
-      Feature shuffled = like("shortcut", up);
-      b_.op(OpKind::kMove, kPart, "shortcut", {x.id}, {shuffled.id});
-      x = add(shuffled, up);
+      Feature repeated = feature("shortcut.repeat", 4 * out, x.points, x.frames), shuffled = like("shortcut", up);
+      b_.op(OpKind::kMove, kPart, "shortcut.repeat", {x.id}, {repeated.id});
+      b_.op(OpKind::kMove, kPart, "shortcut", {repeated.id}, {shuffled.id});
+      x = add(up, shuffled);
     }
     for (int i = 0; i < 3; ++i) x = level < 3 ? dc_vit(x) : dc_block(x);
     ++level;
