@@ -31,6 +31,12 @@ Emitter::Emitter(const Plan& plan, llvm::Module& module, const HostTraits& trait
     live_[b].assign(p.regs.size(), 0);
     for (uint32_t r : p.live_in[b]) live_[b][r] = 1;
   }
+  // Lanes that have exited, as long as shuffles may name them, give the values that they had.
+  for (const Instr& in : p.code) {
+    if (in.form.op != Op::shfl || in.ops[1].kind != OperandKind::reg || !plan.uniformity.regs[in.ops[1].id].varies()) continue;
+    for (size_t b = 0; b < p.blocks.size(); b++)
+      if (p.blocks[b].last == p.blocks[b].first + 1 && p.blocks[b].successors.empty()) live_[b][in.ops[1].id] = 1;
+  }
 }
 
 Emitter::Block* Emitter::block(const char* name) { return Block::Create(context_, name, function_); }

@@ -2,6 +2,7 @@
 //
 // A .sync form needs all lanes that a lane names: when some of them wait elsewhere, the warp leaves compiled code and
 // the interpreter brings them together. Meanings: exec/ops_warp.cc.
+#include "exec/warp.h"
 #include "jit/emitter.h"
 #include "lower/flow.h"
 
@@ -16,13 +17,36 @@ using ptx::Instr;
 using ptx::Operand;
 using ptx::OperandKind;
 
-/// Leaves when lanes named in `members` (i32) wait at other nodes.
+/// Leaves when lanes named in `members` (i32) wait at other nodes. Those that wait for nothing but their exit do that now:
+/// half a warp may add up what the block has left, and name them, too.
 void Emitter::require_members(Value* members) {
   const lower::NodeSet& waiting = schedule_.nodes[node_].waiting;
   if (waiting.empty()) return;
-  Value* elsewhere = b_.getInt32(0);
-  waiting.each([&](uint32_t w) { elsewhere = b_.CreateOr(elsewhere, bits_of(load_mask(waiting_[w]))); });
+  Value *elsewhere = b_.getInt32(0), *done = b_.getInt32(0);
+  std::vector<uint32_t> exits;
+  waiting.each([&](uint32_t w) {
+    const bool exit = only_exits(schedule_.nodes[w]);
+    Value*& sum = exit ? done : elsewhere;
+    sum = b_.CreateOr(sum, bits_of(load_mask(waiting_[w])));
+    if (exit) exits.push_back(w);
+  });
   leave_if(b_.CreateICmpNE(b_.CreateAnd(elsewhere, members), b_.getInt32(0)));
+  if (exits.empty()) return;
+  Block *retire = block("retire"), *go_on = block("members_here");
+  b_.CreateCondBr(b_.CreateICmpNE(b_.CreateAnd(done, members), b_.getInt32(0)), retire, go_on);
+  b_.SetInsertPoint(retire);
+  Value* live_at = field(warp_, offsetof(exec::WarpContext, live));
+  b_.CreateStore(b_.CreateAnd(b_.CreateLoad(b_.getInt32Ty(), live_at), b_.CreateNot(done)), live_at);
+  for (uint32_t w : exits) b_.CreateStore(llvm::Constant::getNullValue(mask_slot_->getAllocatedType()), waiting_[w]);
+  count_instructions(1);
+  b_.CreateBr(go_on);
+  b_.SetInsertPoint(go_on);
+}
+
+/// Lanes that wait there have nothing left to do.
+bool Emitter::only_exits(const lower::Node& node) const {
+  if (node.latch || node.stops || !node.exits || node.last != node.first + 1) return false;
+  return plan_.program.code[node.first].guard.reg == ptx::kNoReg;
 }
 
 /// All lanes name the same members, whatever they are.

@@ -201,6 +201,7 @@ class Emitter {
   bool shuffle_by_register(const ptx::Instr& in, const ptx::Operand& d, const ptx::Operand* p, Value* v, uint32_t c);
   bool gather_then_execute(const ptx::Instr& in);
   void require_members(Value* members);
+  bool only_exits(const lower::Node& node) const;
   bool same_members(const ptx::Operand& o) const;
   Value* member_mask(const ptx::Operand& o);
   bool constant_word(const ptx::Operand& o, uint32_t& v) const;
