@@ -240,7 +240,7 @@ Graph read_graph_file(const std::string& path) {
 
 Graph load_graph(const std::string& model, const BuildOptions& options) {
   if (model.ends_with(".toml")) return read_graph_file(model);
-  TransformerSpec spec = load_transformer(model);
+  TransformerSpec spec = load_transformer(model, options.stored && !options.training);
   Graph graph = build_transformer(spec, options);
   Plan stored;
   if (!spec.stored_weights.empty() && !options.training)

@@ -309,7 +309,7 @@ std::string short_name(const std::string& origin) {
 
 }  // namespace
 
-TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin) {
+TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin, bool stored) {
   Json json = Json::parse(json_text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) base::fail("{}: not a JSON object", origin);
   if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty() ||
@@ -334,7 +334,12 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
     architecture.read(reader, spec);
     reader.finish();
     check_words(json, origin);
-    note_stored_format(json, origin, spec);
+    try {
+      note_stored_format(json, origin, spec);
+    } catch (const base::Error& error) {
+      if (stored) throw;
+      spec.notes.push_back(std::string("the checkpoint's formats are not used: ") + error.what());
+    }
     agree_with_published(spec, origin);
     if (spec.name == name) spec.name = short_name(origin);
     return spec;

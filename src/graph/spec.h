@@ -108,6 +108,7 @@ struct BuildOptions {
   bool dropout = false;         // masks are kept for the backward pass
   bool math_attention = false;  // score matrices are stored instead of streamed (no flash attention)
   int sequence = 0;             // learned positions of the Megatron family
+  bool stored = true;           // the checkpoint's formats must be understood: none is given otherwise
 };
 
 Graph build_transformer(const TransformerSpec& spec, const BuildOptions& options = {});
@@ -136,13 +137,15 @@ const DiffusionSpec* find_denoiser(std::string_view name);
 
 // Reads a Hugging Face config.json. Refuses an unknown architecture, and any field that changes the shape and
 // that the reader of that architecture does not know, by name.
-TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin);
+// `stored`: refuse a quantization_config that is not understood; otherwise it is noted and not used, because the formats
+// are given otherwise.
+TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin, bool stored = true);
 // Reads the config.json of a denoiser (diffusers, or Wan's own); refuses like read_hf_config.
 DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string& origin);
 // Whether a config.json is a denoiser's (it has a _class_name).
 bool is_denoiser_config(std::string_view json_text);
 // `model` is a path to a config.json (or a folder with one), or the name of a zoo entry.
-TransformerSpec load_transformer(const std::string& model);
+TransformerSpec load_transformer(const std::string& model, bool stored = true);
 DiffusionSpec load_denoiser(const std::string& model);
 // Whether the name or config is a denoiser.
 bool is_denoiser(const std::string& model);

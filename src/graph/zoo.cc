@@ -197,8 +197,8 @@ bool is_denoiser(const std::string& model) {
   return !find_transformer(model) && find_denoiser(model);
 }
 
-TransformerSpec load_transformer(const std::string& model) {
-  if (auto path = config_path(model); !path.empty()) return read_hf_config(read_text(path), path.string());
+TransformerSpec load_transformer(const std::string& model, bool stored) {
+  if (auto path = config_path(model); !path.empty()) return read_hf_config(read_text(path), path.string(), stored);
   if (const auto* spec = find_transformer(model)) return *spec;
   if (find_denoiser(model)) base::fail("{} is a diffusion model: ask `render`", model);
   unknown_model(model);

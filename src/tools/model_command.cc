@@ -59,6 +59,11 @@ struct Common {
     if (!kv.empty()) apply_verb("requant kv " + kv, graph, plan);
     for (const std::string& verb : verbs) apply_verb(verb, graph, plan);
   }
+  Graph graph() const {
+    BuildOptions options;
+    options.stored = weights.empty();  // --weights answers for what a config does not say clearly
+    return load_graph(model, options);
+  }
   // The count of GPUs, when not given with the name, is what the plan needs.
   Cluster cluster(const Plan& plan) const {
     Cluster c = parse_cluster(gpu);
@@ -91,7 +96,7 @@ void print(const Common& common, const Json& document) {
 }
 
 int fit_command(const Common& common, double batch, double context, const std::string& engine) {
-  Graph graph = load_graph(common.model);
+  Graph graph = common.graph();
   Plan plan = common.plan();
   common.apply(graph, plan);
   Cluster cluster = common.cluster(plan);
@@ -111,7 +116,7 @@ double encoder_tokens(const Graph& graph, double asked) {
 int serve_command(const Common& common, ServeQuestion question, const std::string& engine, bool rate_given) {
   if (rate_given && !(question.rate > 0 && question.rate < 1e9))
     base::fail("--rate must be positive and finite");
-  Graph graph = load_graph(common.model);
+  Graph graph = common.graph();
   Plan plan = common.plan();
   common.apply(graph, plan);
   Cluster cluster = common.cluster(plan);
@@ -297,7 +302,7 @@ struct Asked {
 
 int plan_command(Asked& q) {
   q.search.engine = find_engine(q.engine);
-  Graph graph = load_graph(q.common.model);
+  Graph graph = q.common.graph();
   Plan plan = q.common.plan();
   q.common.apply(graph, plan);
   Json doc = search_document(graph, plan, parse_cluster(q.common.gpu), q.search);

@@ -307,6 +307,16 @@ TEST(Configs, ModulesThatKeepSixteenBits) {
               ::testing::HasSubstr("model.novel_part"));
 }
 
+// A mixture that this reader does not take apart is refused, unless the formats are given.
+TEST(Configs, FormatsThatAreGivenStandForThoseThatAreNotUnderstood) {
+  std::string mixed = llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.layers.3.mlp"]})");
+  EXPECT_THROW(read_hf_config(mixed, "config.json"), base::Error);
+  TransformerSpec spec = read_hf_config(mixed, "config.json", false);
+  EXPECT_TRUE(spec.stored_weights.empty());
+  ASSERT_FALSE(spec.notes.empty());
+  EXPECT_THAT(spec.notes.back(), ::testing::HasSubstr("1 of 32 layers"));
+}
+
 // The question of a user with a config.json: what the checkpoint stores is what has to fit.
 TEST(Configs, FitCountsWhatTheCheckpointStores) {
   auto folder = std::filesystem::temp_directory_path() / "orrery-configs";
