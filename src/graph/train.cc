@@ -237,13 +237,16 @@ double Iteration::transfers(double parameters) const {
   seconds += 2 * micro_batches_ * a_.away.checkpoints / rate(place.checkpoints);
   double updated = a_.away.optimizer > 0 ? place.optimizer_fraction : 0;
   double sums = p_.zero >= 2 ? trained().divided(p_) : trained().total();
-  if (place.gradients != Tier::kDevice) {
+  bool gone = a_.away.gradients > 0, placed = place.gradients != Tier::kDevice;
+  if (gone) {
     // Every micro-batch adds to them; an update on the GPU takes the sum back.
-    double share = place.gradients_fraction, back = parameters * std::max(0.0, share - updated);
-    seconds += (micro_batches_ * sums * share * 2 + back * (p_.grad_fp32 ? 4 : 2)) / rate(place.gradients);
+    double share = placed ? place.gradients_fraction : place.optimizer_fraction;
+    double back = parameters * std::max(0.0, share - updated) * (p_.grad_fp32 ? 4 : 2);
+    seconds += (micro_batches_ * sums * share * 2 + back) / rate(placed ? place.gradients : place.optimizer);
   }
-  // Gradients go to the host in 16 bits, once, and weights come back; states on drives are read and written.
-  double gradients = place.gradients != Tier::kDevice ? 0 : 2;
+  // Gradients that stay on the GPU go to the host's update in 16 bits, once; weights come back; states on drives are
+  // read and written.
+  double gradients = gone ? 0 : 2;
   seconds += parameters * updated * (gradients + 2) / rate(Tier::kHost);
   if (place.optimizer == Tier::kNvme || place.optimizer == Tier::kRemote)
     seconds += 2 * a_.away.optimizer / rate(place.optimizer);

@@ -283,6 +283,15 @@ TEST(Divisions, GradientsFollowTheOptimizer) {
   TrainAnswer a = train(g, p, {load_profile("h100"), 4}, q);
   EXPECT_DOUBLE_EQ(a.host_bytes, (12 + 4) * 8030261248.0 / 4);
   EXPECT_EQ(bytes_of(a.items, "gradients"), 0);
+  // Sums of a quarter leave with each micro-batch, new weights of it come back once, and the host moves 34 bytes for each
+  // of its parameters, at 200 GB/s.
+  double quarter = 8030261248.0 / 4, link = 63e9 * 0.85;
+  for (int micro_batches : {1, 3}) {
+    q.global_batch = 4 * micro_batches;
+    EXPECT_NEAR(train(g, p, {load_profile("h100"), 4}, q).offload,
+                quarter * (2 * micro_batches + 2) / link + quarter * 34 / 200e9, 1e-9)
+        << micro_batches;
+  }
 }
 
 // One order of ranks: tensor, sequence, batch, stages. 2 x 4 x 4 on hosts of 8: the batch stays in the host.
