@@ -62,8 +62,8 @@ class DecoderBuilder {
     y.last = x.last;
     return y;
   }
-  // The sum lies as its first operand does. Where the second has its channels elsewhere, neighbouring threads read it
-  // from different sectors of 32 bytes, one for each element.
+  // The sum lies as its first operand does. Where the second has its channels elsewhere, neighbouring threads
+  // read it from different sectors of 32 bytes, one for each element.
   Feature add(const Feature& x, const Feature& y) {
     Feature z = like("residual", x);
     z.last = x.last;
@@ -279,7 +279,8 @@ DecoderBuilder::Feature DecoderBuilder::dc_vit(const Feature& x) {
   Feature q = third("queries.relu", feature("queries", 2 * c, x.points, x.frames), dtype_);
   Feature k = third("keys.relu", feature("keys", 2 * c, x.points, x.frames), dtype_);
   Feature v = third("values.pad", feature("values", 2 * c, x.points, x.frames), dtype_);
-  Feature wide = third("queries.widen", q, kFp32), sums = feature("attended", 2 * c, x.points, x.frames, kFp32);
+  Feature wide = third("queries.widen", q, kFp32),
+          sums = feature("attended", 2 * c, x.points, x.frames, kFp32);
   Op& op = b_.op(OpKind::kScan, Part::kAttention, "attend.linear", {k.id, v.id, wide.id}, {sums.id});
   op.ops_per_element = 4 * 32;
   op.held = {both.id, q.id};
@@ -300,7 +301,8 @@ Graph DecoderBuilder::dc() {
   for (int out : {1024, 1024, 512, 512, 256, 128}) {
     if (level > 0) {
       Feature up = convolution("up", upsample(x, dtype_), out, 9);
-      Feature repeated = feature("shortcut.repeat", 4 * out, x.points, x.frames), shuffled = like("shortcut", up);
+      Feature repeated = feature("shortcut.repeat", 4 * out, x.points, x.frames),
+              shuffled = like("shortcut", up);
       b_.op(OpKind::kMove, kPart, "shortcut.repeat", {x.id}, {repeated.id});
       b_.op(OpKind::kMove, kPart, "shortcut", {repeated.id}, {shuffled.id});
       x = add(up, shuffled);

@@ -1,10 +1,11 @@
-// Wan's layers as its own pipeline runs them: PyTorch without a compiler, so each step of a norm, a modulation or a
-// rotation is a kernel that reads and writes device memory, and what a function was called with stays alive until it
-// returns.
+// Wan's layers as its own pipeline runs them: PyTorch without a compiler, so each step of a norm, a
+// modulation or a rotation is a kernel that reads and writes device memory, and what a function was called
+// with stays alive until it returns.
 //
-// The stream is in 32 bits; autocast narrows what enters a product. Queries and keys come out of their norm in 32 bits
-// (the norm's weights are), are rotated as 64-bit complex numbers one after the other, joined twice (torch.cat and
-// torch.stack copy) and narrowed. Source: github.com/Wan-Video/Wan2.1, wan/modules/model.py and attention.py at 9737cba9.
+// The stream is in 32 bits; autocast narrows what enters a product. Queries and keys come out of their norm
+// in 32 bits (the norm's weights are), are rotated as 64-bit complex numbers one after the other, joined
+// twice (torch.cat and torch.stack copy) and narrowed. Source: github.com/Wan-Video/Wan2.1,
+// wan/modules/model.py and attention.py at 9737cba9.
 #include "graph/build_wan.h"
 
 #include <string>
@@ -18,7 +19,12 @@ constexpr Part kPart = Part::kDense;
 class WanLayer {
  public:
   WanLayer(GraphBuilder& b, const DiffusionSpec& s, AxisId hidden, AxisId picture)
-      : b_(b), s_(s), h_(hidden), picture_(picture), heads_(b.axis("heads", s.heads)), dim_(b.axis("head_dim", s.head_dim)) {}
+      : b_(b),
+        s_(s),
+        h_(hidden),
+        picture_(picture),
+        heads_(b.axis("heads", s.heads)),
+        dim_(b.axis("head_dim", s.head_dim)) {}
 
   void build() {
     b_.begin("layer", s_.layers, true);
@@ -62,7 +68,8 @@ class WanLayer {
     return pass(name, {x, pass(name + ".gate", {y}, kFp32)}, kFp32);
   }
   // A linear layer under autocast.
-  TensorId linear(const std::string& name, TensorId x, std::vector<AxisId> in, std::vector<AxisId> out, AxisId rows) {
+  TensorId linear(const std::string& name, TensorId x, std::vector<AxisId> in, std::vector<AxisId> out,
+                  AxisId rows) {
     TensorId narrow = x;
     if (b_.at(x).dtype == kFp32) {
       narrow = b_.tensor(name + ".in", b_.at(x).axes, TensorClass::kActivation, kBf16);
@@ -73,7 +80,9 @@ class WanLayer {
     b_.last().held = {x};
     return y;
   }
-  TensorId project(const std::string& name, TensorId x, AxisId rows) { return linear(name, x, {h_}, {heads_, dim_}, rows); }
+  TensorId project(const std::string& name, TensorId x, AxisId rows) {
+    return linear(name, x, {h_}, {heads_, dim_}, rows);
+  }
 
   // The root mean square over all heads, step by step.
   TensorId rms_norm(const std::string& name, TensorId x, AxisId rows, const std::vector<TensorId>& held) {
@@ -140,7 +149,8 @@ class WanLayer {
     TensorId k = rms_norm("cross.k", project("cross.k", text, kText), kText, {c, x, q});
     TensorId v = project("cross.v", text, kText);
     std::vector<TensorId> held = {c, x, q};
-    TensorId qn = pass("cross.q.narrow", {q}, kBf16, held), kn = pass("cross.k.narrow", {k}, kBf16, held, kText);
+    TensorId qn = pass("cross.q.narrow", {q}, kBf16, held),
+             kn = pass("cross.k.narrow", {k}, kBf16, held, kText);
     TensorId y = attend("cross.attend", qn, kn, v, kPairsWindow, held);
     if (s_.image_tokens > 0) {
       TensorId picture = b_.act("picture", {kSeqs, picture_, h_});

@@ -23,7 +23,8 @@ double bytes_moved(Collective kind, int group, double bytes) {
 double transfer_seconds(Collective kind, int group, int span, double bytes, const Rates& r) {
   double moved = bytes_moved(kind, group, bytes);
   if (span <= r.per_host) return moved / r.link;
-  double here = std::clamp(static_cast<double>(group) * r.per_host / span, 1.0, static_cast<double>(r.per_host));
+  double here =
+      std::clamp(static_cast<double>(group) * r.per_host / span, 1.0, static_cast<double>(r.per_host));
   if (kind == Collective::kAllToAll)
     return std::max(bytes * (group - here) / group / r.network, bytes * (here - 1) / group / r.link);
   if (kind == Collective::kSendReceive) return moved / r.network;

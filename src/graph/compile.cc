@@ -1,7 +1,5 @@
-// Compilation of a graph and a plan to linear forms: what each operator of one rank does per unit of each free axis,
-// the collectives that follow from division, and the activations that live together.
-#include "graph/walk.h"
-
+// Compilation of a graph and a plan to linear forms: what each operator of one rank does per unit of each
+// free axis, the collectives that follow from division, and the activations that live together.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/layout.h"
+#include "graph/walk.h"
 
 namespace orrery::graph {
 

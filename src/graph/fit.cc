@@ -128,14 +128,13 @@ void advise(FitAnswer& a, const Graph& graph, const Program& program, double con
   double wide = 0;  // bytes of the cache that 8 bits would halve
   for (const auto& [tensor, form] : program.states)
     if (is_cache(graph.tensors[tensor]) && graph.tensors[tensor].dtype.bits >= 16) wide = state / 2;
-  if (wide > 0)
-    a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", wide / kGiB);
+  if (wide > 0) a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", wide / kGiB);
 }
 
 }  // namespace
 
-FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, const Context& context,
-              const Engine& engine) {
+FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch,
+              const Context& context, const Engine& engine) {
   check_fit(plan, cluster, batch, context);
   Program program = compile(graph, plan);
   FitAnswer a;

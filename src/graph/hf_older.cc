@@ -1,5 +1,5 @@
-// Readers of config.json for families with field names of their own: Falcon, BLOOM, OPT, GPT-2 and ChatGLM. Shapes follow
-// the published implementations (transformers; ChatGLM's own).
+// Readers of config.json for families with field names of their own: Falcon, BLOOM, OPT, GPT-2 and ChatGLM.
+// Shapes follow the published implementations (transformers; ChatGLM's own).
 #include "base/error.h"
 #include "graph/hf_readers.h"
 
@@ -7,8 +7,9 @@ namespace orrery::graph {
 namespace {
 
 void falcon(ConfigReader& r, TransformerSpec& s) {
-  read_shape(r, s, {r.has("num_hidden_layers") ? "num_hidden_layers" : "n_layer", "hidden_size",
-                    r.has("num_attention_heads") ? "num_attention_heads" : "n_head"});
+  read_shape(r, s,
+             {r.has("num_hidden_layers") ? "num_hidden_layers" : "n_layer", "hidden_size",
+              r.has("num_attention_heads") ? "num_attention_heads" : "n_head"});
   r.ignore({"n_layer", "n_head", "n_embed", "activation", "ff_factor"});
   if (s.heads == 0 || s.hidden % s.heads)
     base::fail("{}: hidden_size is no multiple of the heads", r.origin());
@@ -23,7 +24,8 @@ void falcon(ConfigReader& r, TransformerSpec& s) {
     s.kv_heads = multi_query ? 1 : s.heads;
   r.ignore({"num_kv_heads", "n_head_kv"});
   bool parallel = r.flag_or("parallel_attn", true);
-  // Attention and feed-forward part that run in parallel share a norm; in the new architecture by default each has one.
+  // Attention and feed-forward part that run in parallel share a norm; in the new architecture by default
+  // each has one.
   int own = r.integer_or("num_ln_in_parallel_attn", 2);
   s.norms_per_layer = parallel && (!grouped || own == 1) ? 1 : 2;
   s.norm_bias = true;
@@ -34,8 +36,10 @@ void falcon(ConfigReader& r, TransformerSpec& s) {
 
 void bloom(ConfigReader& r, TransformerSpec& s) {
   // The published BLOOM configuration gives the heads twice under two names; they must agree.
-  read_shape(r, s, {r.has("n_layer") ? "n_layer" : "num_hidden_layers", r.has("hidden_size") ? "hidden_size" : "n_embed",
-                    r.has("n_head") ? "n_head" : "num_attention_heads"});
+  read_shape(
+      r, s,
+      {r.has("n_layer") ? "n_layer" : "num_hidden_layers", r.has("hidden_size") ? "hidden_size" : "n_embed",
+       r.has("n_head") ? "n_head" : "num_attention_heads"});
   if (r.has("num_attention_heads") && r.integer("num_attention_heads") != s.heads)
     base::fail("{}: n_head and num_attention_heads differ", r.origin());
   r.ignore({"n_embed", "num_hidden_layers", "num_attention_heads", "n_inner", "unk_token_id", "offset_alibi",
@@ -86,12 +90,9 @@ void glm4(ConfigReader& r, TransformerSpec& s) {
 }
 
 constexpr Architecture kOlder[] = {
-    {"FalconForCausalLM", "falcon", falcon},
-    {"BloomForCausalLM", "bloom", bloom},
-    {"OPTForCausalLM", "opt", opt},
-    {"GPT2LMHeadModel", "gpt", gpt2},
-    {"ChatGLMModel", "glm-4", glm4},
-    {"ChatGLMForConditionalGeneration", "glm-4", glm4},
+    {"FalconForCausalLM", "falcon", falcon}, {"BloomForCausalLM", "bloom", bloom},
+    {"OPTForCausalLM", "opt", opt},          {"GPT2LMHeadModel", "gpt", gpt2},
+    {"ChatGLMModel", "glm-4", glm4},         {"ChatGLMForConditionalGeneration", "glm-4", glm4},
 };
 
 }  // namespace

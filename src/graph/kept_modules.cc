@@ -1,48 +1,83 @@
-// Modules that a quantization leaves in 16 bits, by the patterns of its config: names with dots, globs, or regular
-// expressions behind "re:". A pattern is taken apart into its words; what they name must be a kind of matrix in every
-// layer, or something that is no matrix of a linear layer here (head, embedding, norms, router) or is not counted
-// (vision). Anything else is refused: it would be a layer of another size than the report says.
-#include "graph/stored_format.h"
-
+// Modules that a quantization leaves in 16 bits, by the patterns of its config: names with dots, globs, or
+// regular expressions behind "re:". A pattern is taken apart into its words; what they name must be a kind of
+// matrix in every layer, or something that is no matrix of a linear layer here (head, embedding, norms,
+// router) or is not counted (vision). Anything else is refused: it would be a layer of another size than the
+// report says.
 #include <algorithm>
 #include <map>
 #include <set>
+
+#include "graph/stored_format.h"
 
 namespace orrery::graph {
 namespace {
 
 using Names = std::vector<std::string>;
 
-// Words of module names and the matrices that they stand for (stored_format.h); none: nothing that is counted as a
-// linear layer.
+// Words of module names and the matrices that they stand for (stored_format.h); none: nothing that is counted
+// as a linear layer.
 const std::map<std::string, Names, std::less<>>& words() {
   static const std::map<std::string, Names, std::less<>> table = {
-      {"self_attn", {"attention"}},     {"attn", {"attention"}},        {"attention", {"attention"}},
-      {"self_attention", {"attention"}}, {"linear_attn", {"attention"}}, {"mixer", {"attention"}},
-      {"mlp", {"dense", "shared", "experts"}}, {"feed_forward", {"dense", "shared", "experts"}},
-      {"block_sparse_moe", {"shared", "experts"}}, {"experts", {"experts"}},
-      {"shared_experts", {"shared"}},   {"shared_expert", {"shared"}},
-      {"q_proj", {"q"}},                {"k_proj", {"k"}},              {"v_proj", {"v"}},
-      {"qkv_proj", {"q", "k", "v"}},    {"o_proj", {"o"}},              {"q_a_proj", {"q_a"}},
-      {"q_b_proj", {"q_b"}},            {"kv_b_proj", {"kv_b"}},        {"kv_a_proj_with_mqa", {"kv_a"}},
+      {"self_attn", {"attention"}},
+      {"attn", {"attention"}},
+      {"attention", {"attention"}},
+      {"self_attention", {"attention"}},
+      {"linear_attn", {"attention"}},
+      {"mixer", {"attention"}},
+      {"mlp", {"dense", "shared", "experts"}},
+      {"feed_forward", {"dense", "shared", "experts"}},
+      {"block_sparse_moe", {"shared", "experts"}},
+      {"experts", {"experts"}},
+      {"shared_experts", {"shared"}},
+      {"shared_expert", {"shared"}},
+      {"q_proj", {"q"}},
+      {"k_proj", {"k"}},
+      {"v_proj", {"v"}},
+      {"qkv_proj", {"q", "k", "v"}},
+      {"o_proj", {"o"}},
+      {"q_a_proj", {"q_a"}},
+      {"q_b_proj", {"q_b"}},
+      {"kv_b_proj", {"kv_b"}},
+      {"kv_a_proj_with_mqa", {"kv_a"}},
       {"fused_qkv_a_proj", {"q_a", "kv_a"}},
       {"fused_qkv_a_proj_with_mqa", {"q_a", "kv_a"}},
-      {"gate_proj", {"gate"}},          {"up_proj", {"up"}},            {"down_proj", {"down"}},
+      {"gate_proj", {"gate"}},
+      {"up_proj", {"up"}},
+      {"down_proj", {"down"}},
       {"gate_up_proj", {"gate", "up"}}};
   return table;
 }
 
 bool not_counted(const std::string& word) {
-  static const std::set<std::string, std::less<>> names = {
-      "lm_head", "head", "embed", "embed_tokens", "wte", "norm", "router", "gate", "shared_expert_gate", "vision",
-      "vision_model", "vision_tower", "visual", "audio_tower", "multi_modal_projector", "mm_projector", "mtp",
-      "eh_proj", "conv1d", "indexer", "layernorm", "e_score_correction_bias"};
+  static const std::set<std::string, std::less<>> names = {"lm_head",
+                                                           "head",
+                                                           "embed",
+                                                           "embed_tokens",
+                                                           "wte",
+                                                           "norm",
+                                                           "router",
+                                                           "gate",
+                                                           "shared_expert_gate",
+                                                           "vision",
+                                                           "vision_model",
+                                                           "vision_tower",
+                                                           "visual",
+                                                           "audio_tower",
+                                                           "multi_modal_projector",
+                                                           "mm_projector",
+                                                           "mtp",
+                                                           "eh_proj",
+                                                           "conv1d",
+                                                           "indexer",
+                                                           "layernorm",
+                                                           "e_score_correction_bias"};
   return names.contains(word) || word.ends_with("norm") || word.ends_with("layernorm");
 }
 
 bool only_leads_there(const std::string& word) {
-  static const std::set<std::string, std::less<>> names = {"re", "model", "language_model", "layers", "transformer",
-                                                           "backbone", "decoder", "h", "d", "weight", "blocks"};
+  static const std::set<std::string, std::less<>> names = {
+      "re", "model", "language_model", "layers", "transformer", "backbone", "decoder",
+      "h",  "d",     "weight",         "blocks"};
   return names.contains(word);
 }
 
@@ -55,7 +90,8 @@ Pattern take_apart(const std::string& text) {
   Pattern p;
   std::string word;
   auto end = [&] {
-    bool number = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+    bool number =
+        !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (number && word.size() < 6)
       p.layer = std::stoi(word);
     else if (!word.empty() && !only_leads_there(word))
@@ -91,10 +127,11 @@ Names matrices(const Pattern& p, const std::string& text, const std::string& ori
     into.insert(into.end(), found->second.begin(), found->second.end());
   }
   bool expert = std::find(parts.begin(), parts.end(), "experts") != parts.end() && parts.size() == 1;
-  if (expert && !projections.empty()) parts.clear(), projections.clear();  // some matrices of the experts only
+  if (expert && !projections.empty())
+    parts.clear(), projections.clear();  // some matrices of the experts only
   if (parts.empty() && projections.empty())
-    base::fail("{}: quantization_config leaves '{}' in 16 bits, which is not known here: give --weights", origin,
-               text);
+    base::fail("{}: quantization_config leaves '{}' in 16 bits, which is not known here: give --weights",
+               origin, text);
   return projections.empty() ? parts : projections;
 }
 
@@ -123,8 +160,10 @@ std::vector<std::string> kept_modules(const Json& quantization, int layers, cons
   for (const auto& [name, places] : some) {
     if (whole.contains(name)) continue;
     if (static_cast<int>(places.size()) < layers)
-      base::fail("{}: quantization_config leaves {} in 16 bits in {} of {} layers, which differ then: give --weights",
-                 origin, name, places.size(), layers);
+      base::fail(
+          "{}: quantization_config leaves {} in 16 bits in {} of {} layers, which differ then: give "
+          "--weights",
+          origin, name, places.size(), layers);
     whole.insert(name);
   }
   return {whole.begin(), whole.end()};
@@ -132,14 +171,19 @@ std::vector<std::string> kept_modules(const Json& quantization, int layers, cons
 
 void keep_wide(Graph& graph, const std::vector<std::string>& kept) {
   AxisId shared = graph.find_axis("shared_ffn");
-  auto names = [&](const std::string& what) { return std::find(kept.begin(), kept.end(), what) != kept.end(); };
+  auto names = [&](const std::string& what) {
+    return std::find(kept.begin(), kept.end(), what) != kept.end();
+  };
   for (const Op& op : graph.ops)
     for (TensorId id : op.in) {
       Tensor& t = graph.tensors[id];
       if (t.cls != TensorClass::kWeight || !t.linear) continue;
       bool expert = t.name.starts_with("experts.");
       bool of_shared = shared != kNoAxis && std::find(t.axes.begin(), t.axes.end(), shared) != t.axes.end();
-      const char* part = op.part == Part::kAttention ? "attention" : expert ? "experts" : of_shared ? "shared" : "dense";
+      const char* part = op.part == Part::kAttention ? "attention"
+                         : expert                    ? "experts"
+                         : of_shared                 ? "shared"
+                                                     : "dense";
       std::string stem = t.name.substr(0, t.name.find(".weight"));
       if (names(part) || (!expert && names(stem))) t.dtype = kBf16;
     }

@@ -76,9 +76,8 @@ bool of_experts(const Graph& graph, const Tensor& tensor) {
 }
 
 bool is_cache(const Tensor& t) {
-  return t.cls == TensorClass::kState && std::any_of(t.axes.begin(), t.axes.end(), [](AxisId a) {
-           return a == kKeys || a == kKeysWindow;
-         });
+  return t.cls == TensorClass::kState &&
+         std::any_of(t.axes.begin(), t.axes.end(), [](AxisId a) { return a == kKeys || a == kKeysWindow; });
 }
 
 double layers_of(const Graph& g) {

@@ -121,7 +121,8 @@ class Search {
     for (double value : {q.input, q.output})
       if (!(value > 0 && value < 1e9)) base::fail("input and output must be positive and finite");
     if (base.cp > 1 || base.prefill_replicas > 0)
-      base::fail("the search divides GPUs by tp, pp, dp and ep itself: cp and 'admit split' have no place in it");
+      base::fail(
+          "the search divides GPUs by tp, pp, dp and ep itself: cp and 'admit split' have no place in it");
     if (q.threads < 0 || q.parts < 1 || q.part < 0) base::fail("threads and parts must not be negative");
   }
 
@@ -183,7 +184,8 @@ class Search {
       }
   }
 
-  // What the given graph stores its linear weights, or its keys and values, in: a plan in that format takes it as it is.
+  // What the given graph stores its linear weights, or its keys and values, in: a plan in that format takes
+  // it as it is.
   std::string stored(TensorClass cls) const {
     std::set<std::string> found;
     for (const Tensor& t : graph_.tensors)

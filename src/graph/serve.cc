@@ -114,7 +114,8 @@ StepShape decode_step(const Plan& plan, const ServeQuestion& q, double batch) {
   s.decode_seqs = batch;
   s.decode_context = held_tokens(plan, {q.input, q.output / 2});
   if (plan.draft_tokens > 0)
-    s.prefill_seqs = batch, s.prefill_tokens = batch * plan.draft_tokens, s.prefill_context = s.decode_context;
+    s.prefill_seqs = batch, s.prefill_tokens = batch * plan.draft_tokens,
+    s.prefill_context = s.decode_context;
   return s;
 }
 
@@ -169,8 +170,8 @@ void Loop::decode() {
                                     q_.engine.token_seconds * a_.batch * a_.tokens_a_step);
 }
 
-// In a closed loop each request's output steps see every other request prefilled once; where other GPUs prefill, keys
-// and values come over the slower of both links instead.
+// In a closed loop each request's output steps see every other request prefilled once; where other GPUs
+// prefill, keys and values come over the slower of both links instead.
 void Loop::between_tokens() {
   const Rates& r = predictor_.rates();
   double context = decode_step(p_, q_, a_.batch).decode_context;
@@ -202,8 +203,8 @@ void Loop::first_token() {
   a_.output_tokens_s = a_.batch * p_.dp * q_.output / request_;
 }
 
-// What the replicas can prefill bounds the rate: in a closed loop the rest of a request's time is spent waiting for
-// them.
+// What the replicas can prefill bounds the rate: in a closed loop the rest of a request's time is spent
+// waiting for them.
 void Loop::split() {
   double asked = a_.output_tokens_s / q_.output, able = p_.prefill_replicas / a_.prefill_seconds;
   if (asked > able) {
@@ -212,7 +213,8 @@ void Loop::split() {
     a_.output_tokens_s = able * q_.output;
   }
   double busy = std::min(asked, able) * a_.prefill_seconds;
-  a_.split_joules = (p_.prefill_replicas - busy) * p_.tp * p_.pp * predictor_.rates().idle_watts / a_.output_tokens_s;
+  a_.split_joules =
+      (p_.prefill_replicas - busy) * p_.tp * p_.pp * predictor_.rates().idle_watts / a_.output_tokens_s;
 }
 
 void Loop::whole() {
@@ -243,7 +245,8 @@ StepShape encode_step(const Plan& plan, double sequences, double tokens) {
   return s;
 }
 
-EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences, double tokens) {
+EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences,
+                    double tokens) {
   for (double value : {sequences, tokens})
     if (!(value > 0 && value < 1e9)) base::fail("sequences and their tokens must be positive and finite");
   StepPredictor p(graph, plan, cluster);
@@ -255,7 +258,8 @@ EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster
   };
   add("weights", TensorClass::kWeight, p.program().weight_bytes,
       fmt::format("over tp {} x pp {}", plan.tp, plan.pp));
-  add("activations", TensorClass::kActivation, activation_peak(p.program(), p.binding()), "one block, whole batch");
+  add("activations", TensorClass::kActivation, activation_peak(p.program(), p.binding()),
+      "one block, whole batch");
   add("context and kernels", TensorClass::kCode, cluster.gpu.context_bytes().value(), "CUDA context");
   add("libraries", TensorClass::kCode, library_bytes(plan), "matrix workspace, communication buffers");
   a.capacity = cluster.gpu.memory_total().value();

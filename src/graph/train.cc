@@ -21,8 +21,8 @@ std::string_view name_of(Pass pass) {
 
 namespace {
 
-// Bytes per parameter that Adam moves: reads gradient, master and moments, writes master, moments and weight, and sets
-// the gradient to zero for the next iteration.
+// Bytes per parameter that Adam moves: reads gradient, master and moments, writes master, moments and weight,
+// and sets the gradient to zero for the next iteration.
 double adam_bytes(const Plan& plan) {
   double gradient = plan.grad_fp32 ? 4 : 2;
   return gradient + 12 + 12 + 2 + gradient;
@@ -105,10 +105,10 @@ class Iteration {
   const Rates& r_;
   double micro_batches_;
   TrainAnswer& a_;
-  double stage_ = 0;      // seconds of one micro-batch in the layers of a stage
-  double work_ = 0;       // seconds of an iteration's operators, behind which communication can hide
-  double left_[2] = {};   // of which collectives have not taken: on the links of a host, on the network
-  double moved_ = 0;      // bytes of device memory that the optimizer moves
+  double stage_ = 0;     // seconds of one micro-batch in the layers of a stage
+  double work_ = 0;      // seconds of an iteration's operators, behind which communication can hide
+  double left_[2] = {};  // of which collectives have not taken: on the links of a host, on the network
+  double moved_ = 0;     // bytes of device memory that the optimizer moves
 };
 
 void Iteration::add(const Line& line, const ProgramOp& op, Pass pass, double factor) {
@@ -126,8 +126,8 @@ void Iteration::add(const Line& line, const ProgramOp& op, Pass pass, double fac
   a_.lines.push_back(out);
 }
 
-// Collectives between a rank's operators run behind these as far as the plan says, and as far as no other transfer over
-// the same links does.
+// Collectives between a rank's operators run behind these as far as the plan says, and as far as no other
+// transfer over the same links does.
 void Iteration::hide_collectives() {
   double moved[2] = {}, shown[2];
   auto far = [&](const TrainLine& l) { return a_.program.ops[l.line.op].span > r_.per_host; };
@@ -149,15 +149,16 @@ void Iteration::hide_collectives() {
   }
 }
 
-// A product in 8 bits takes its input forward, and the gradient of its output backward, narrowed by their own largest
-// value: read for that, read again, and written row by row and column by column, as the tensor cores take 8 bits along
-// the inner axis only (Transformer Engine, Float8CurrentScaling on Hopper).
+// A product in 8 bits takes its input forward, and the gradient of its output backward, narrowed by their own
+// largest value: read for that, read again, and written row by row and column by column, as the tensor cores
+// take 8 bits along the inner axis only (Transformer Engine, Float8CurrentScaling on Hopper).
 void Iteration::narrowed(const Line& product) {
   constexpr double kBytes = 2 + 2 + 1 + 1;
   a_.program.ops[product.op].format = Format::kFp8;
   const ProgramOp op = a_.program.ops[product.op];
   ProgramOp cast;
-  cast.op = op.op, cast.block = op.block, cast.part = op.part, cast.repeat = op.repeat, cast.stages = op.stages;
+  cast.op = op.op, cast.block = op.block, cast.part = op.part, cast.repeat = op.repeat,
+  cast.stages = op.stages;
   cast.kind = OpKind::kMap, cast.narrows = Format::kFp8;
   Line line;
   line.op = static_cast<std::uint32_t>(a_.program.ops.size());
@@ -199,12 +200,14 @@ void Iteration::lines() {
 // Gradients of the parameters that a group shares, and what ZeRO gathers of them; adds to data_bytes.
 double Iteration::exchange(Group group, double parameters, double trained, const Rates& r) {
   if (group.ranks <= 1) return 0;
-  auto time = [&](Collective kind, double bytes) { return collective_time(kind, group.ranks, bytes, r, group.span); };
+  auto time = [&](Collective kind, double bytes) {
+    return collective_time(kind, group.ranks, bytes, r, group.span);
+  };
   double gradients = trained * (p_.grad_fp32 && p_.zero < 3 ? 4 : 2);
   a_.data_bytes += gradients;
   if (p_.zero == 0) return time(Collective::kAllReduce, gradients);
-  // Each rank updates its part: it takes the sum of its gradients alone, and the others take its new weights; with
-  // stage 3 for each micro-batch, forward and backward.
+  // Each rank updates its part: it takes the sum of its gradients alone, and the others take its new weights;
+  // with stage 3 for each micro-batch, forward and backward.
   double gathers = p_.zero >= 3 ? 2 * micro_batches_ : 1, weights = (p_.zero >= 3 ? parameters : trained) * 2;
   a_.data_bytes += gathers * weights;
   return time(Collective::kReduceScatter, gradients) + gathers * time(Collective::kAllGather, weights);
@@ -222,12 +225,13 @@ void Iteration::communication(const Rates& r) {
   RankParameters here = rank_parameters(a_.program), mine = trained();
   Group experts = p_.ep > 1 ? expert_data_group(p_) : data_group(p_);
   a_.data_bytes = 0;
-  seconds = exchange(data_group(p_), here.dense, mine.dense, r) + exchange(experts, here.expert, mine.expert, r);
+  seconds =
+      exchange(data_group(p_), here.dense, mine.dense, r) + exchange(experts, here.expert, mine.expert, r);
   a_.data_comm = exposed(seconds, p_.overlap_dp, left[data_group(p_).span > r.per_host]);
 }
 
-// Seconds of an iteration's transfers between the GPU and other tiers, both ways; `parameters` are those whose states
-// this rank updates.
+// Seconds of an iteration's transfers between the GPU and other tiers, both ways; `parameters` are those
+// whose states this rank updates.
 double Iteration::transfers(double parameters) const {
   const Placement& place = p_.place;
   auto rate = [&](Tier tier) { return tier_rate(tier, false, r_); };
@@ -244,8 +248,8 @@ double Iteration::transfers(double parameters) const {
     double back = parameters * std::max(0.0, share - updated) * (p_.grad_fp32 ? 4 : 2);
     seconds += (micro_batches_ * sums * share * 2 + back) / rate(placed ? place.gradients : place.optimizer);
   }
-  // Gradients that stay on the GPU go to the host's update in 16 bits, once; weights come back; states on drives are
-  // read and written.
+  // Gradients that stay on the GPU go to the host's update in 16 bits, once; weights come back; states on
+  // drives are read and written.
   double gradients = gone ? 0 : 2;
   seconds += parameters * updated * (gradients + 2) / rate(Tier::kHost);
   if (place.optimizer == Tier::kNvme || place.optimizer == Tier::kRemote)
@@ -297,7 +301,8 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
     base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}", q.global_batch,
                q.micro_batch, plan.dp);
   double parts = plan.pp * plan.chunks();
-  if (plan.chunks() > 1 && std::fmod(layers_of(graph), parts) != 0 && std::fmod(layers_of(graph) + 2, parts) != 0)
+  if (plan.chunks() > 1 && std::fmod(layers_of(graph), parts) != 0 &&
+      std::fmod(layers_of(graph) + 2, parts) != 0)
     base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp, plan.chunks());
   if (plan.place.checkpoints != Tier::kDevice && plan.recompute != RecomputePolicy::kFull)
     base::fail("there are no checkpoints to place without 'recompute full'");
@@ -314,7 +319,8 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.parameters = a.trainable = count_parameters(graph).total;
   if (plan.adapter_rank > 0) a.trainable = adapter_parameters(graph, plan.adapter_rank);
   training_memory(graph, plan, a.program, cluster, q, a);
-  a.model_flops = training_flops_per_token(graph, q.sequence, q.causal, plan.adapter_rank > 0) * q.sequence * q.global_batch;
+  a.model_flops = training_flops_per_token(graph, q.sequence, q.causal, plan.adapter_rank > 0) * q.sequence *
+                  q.global_batch;
   Iteration iteration(plan, q, a.rates, micro_batches, a);
   iteration.lines();
   iteration.limit_power();
@@ -324,8 +330,7 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   a.between_fixed = a.pipeline_comm + a.data_comm;
   iteration.communication(a.rates);
   iteration.optimizer();
-  a.seconds =
-      a.compute + a.bubble + a.power + a.pipeline_comm + a.data_comm + a.optimizer + a.offload;
+  a.seconds = a.compute + a.bubble + a.power + a.pipeline_comm + a.data_comm + a.optimizer + a.offload;
   iteration.energy();
   double gpus = plan.gpus();
   a.tflops_per_gpu = a.model_flops / a.seconds / gpus / 1e12;

@@ -1,5 +1,5 @@
-// Activations that a training rank keeps for the backward pass: the saved tensors of its layers' operators, divided as
-// the layout says, times the chunks of layers that its pipeline has in flight.
+// Activations that a training rank keeps for the backward pass: the saved tensors of its layers' operators,
+// divided as the layout says, times the chunks of layers that its pipeline has in flight.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +8,8 @@
 
 namespace orrery::graph {
 
-ActivationCounter::ActivationCounter(const Layout& layout, const Plan& plan, double sequence, double micro_batch)
+ActivationCounter::ActivationCounter(const Layout& layout, const Plan& plan, double sequence,
+                                     double micro_batch)
     : at_(layout),
       p_(plan),
       tokens_(sequence * micro_batch / plan.cp),
@@ -36,7 +37,8 @@ void ActivationCounter::count(const Op& op, TensorId id, Saved& s) const {
   double n = bytes(t);
   s.total += n;
   if (t.name.starts_with("probabilities")) s.scores += n;
-  bool ffn = (op.part == Part::kDense || op.part == Part::kExpert) && std::any_of(t.axes.begin(), t.axes.end(), wide);
+  bool ffn = (op.part == Part::kDense || op.part == Part::kExpert) &&
+             std::any_of(t.axes.begin(), t.axes.end(), wide);
   if (ffn) s.ffn += n, s.widest = std::max(s.widest, n);
   if (t.name == "q" || t.name == "q_b") s.query = n;
   if (t.name == "attn.out") s.attention_out = n;
@@ -84,9 +86,9 @@ double ActivationCounter::working() const {
   return most;
 }
 
-// A stage works ahead until the micro-batch that it began with comes back: p - 1 forward steps on the first stage, none
-// on the last; with interleaved chunks twice as far, and through the chunks before the last one (Megatron-LM's
-// schedules; the sum over the first stage is that of arXiv 2205.05198, section 4.2.3).
+// A stage works ahead until the micro-batch that it began with comes back: p - 1 forward steps on the first
+// stage, none on the last; with interleaved chunks twice as far, and through the chunks before the last one
+// (Megatron-LM's schedules; the sum over the first stage is that of arXiv 2205.05198, section 4.2.3).
 double chunks_in_flight(const Plan& plan, Stage stage, double micro_batches) {
   double chunks = plan.chunks(), ahead = stage == Stage::kFirst ? plan.pp - 1.0 : 0;
   if (chunks > 1) ahead = 2 * ahead + (chunks - 1) * plan.pp;

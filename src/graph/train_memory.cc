@@ -1,5 +1,5 @@
-// Memory of a training rank: states, kept activations, the working memory of a layer or of the loss, and how they come
-// and go over an iteration.
+// Memory of a training rank: states, kept activations, the working memory of a layer or of the loss, and how
+// they come and go over an iteration.
 #include <algorithm>
 #include <cmath>
 
@@ -70,8 +70,15 @@ constexpr double kLossBytesPerLogit = 14;
 
 class TrainingMemory {
  public:
-  TrainingMemory(const Graph& g, const Plan& plan, const Program& program, const TrainQuestion& q, TrainAnswer& a)
-      : g_(g), p_(plan), program_(program), q_(q), a_(a), at_(g, plan), counter_(at_, plan, q.sequence, q.micro_batch) {}
+  TrainingMemory(const Graph& g, const Plan& plan, const Program& program, const TrainQuestion& q,
+                 TrainAnswer& a)
+      : g_(g),
+        p_(plan),
+        program_(program),
+        q_(q),
+        a_(a),
+        at_(g, plan),
+        counter_(at_, plan, q.sequence, q.micro_batch) {}
 
   void states();
   void activations();
@@ -104,7 +111,8 @@ void TrainingMemory::weights() {
   RankParameters bytes = rank_weight_bytes(program_);
   bool away = p_.place.weights != Tier::kDevice;
   double share = p_.place.weights_fraction;
-  double here = placed(p_.zero >= 3 ? bytes.divided(p_) : bytes.total(), p_.place.weights, share, a_.away.weights);
+  double here =
+      placed(p_.zero >= 3 ? bytes.divided(p_) : bytes.total(), p_.place.weights, share, a_.away.weights);
   add("weights", TensorClass::kWeight, here,
       fmt::format("{:.2f} G parameters on this rank{}", rank_parameters(program_).total() / 1e9,
                   away ? fmt::format(", {:.0f}% of them stream from another tier", 100 * share) : ""));
@@ -116,7 +124,8 @@ void TrainingMemory::weights() {
     whole.layers = std::max(whole.layers, share * streamed.layers);
   }
   if (whole.total() > 0)
-    add("weights gathered", TensorClass::kWeight, whole.total(), "outside the layers, and two layers, in 16 bits");
+    add("weights gathered", TensorClass::kWeight, whole.total(),
+        "outside the layers, and two layers, in 16 bits");
 }
 
 void TrainingMemory::states() {
@@ -142,7 +151,8 @@ void TrainingMemory::activations() {
   bool full = p_.recompute == RecomputePolicy::kFull;
   double working = full ? counter_.working() : 0;
   AxisId vocab = g_.find_axis("vocab");
-  double loss = p_.tile_loss || vocab == kNoAxis ? 0 : counter_.tokens() * at_.local(vocab) * kLossBytesPerLogit;
+  double loss =
+      p_.tile_loss || vocab == kNoAxis ? 0 : counter_.tokens() * at_.local(vocab) * kLossBytesPerLogit;
   double moved = 0;
   double chunk = placed(counter_.kept() / p_.chunks(), full ? p_.place.checkpoints : Tier::kDevice,
                         p_.place.checkpoints_fraction, moved);
@@ -156,7 +166,9 @@ void TrainingMemory::activations() {
   if (p_.pp > 1 && stage == Stage::kFirst) loss = 0;
   add("activations", TensorClass::kActivation, chunk * chunks_in_flight(p_, stage, micro_batches),
       fmt::format("kept for the backward pass, recompute {}{}", name_of(p_.recompute),
-                  p_.pp == 1 ? "" : stage == Stage::kFirst ? "; first stage" : "; last stage"));
+                  p_.pp == 1               ? ""
+                  : stage == Stage::kFirst ? "; first stage"
+                                           : "; last stage"));
   if (working > loss)
     add("working memory of a layer", TensorClass::kActivation, working, "recomputed layer and its gradients");
   else if (loss > 0)
@@ -164,8 +176,9 @@ void TrainingMemory::activations() {
   timeline(stage, chunk, working, loss);
 }
 
-// Steps of one stage in their order: forward steps ahead, then one forward and one backward step by turns, then the
-// backward steps that are left. Long iterations are shown with fewer micro-batches: their middle repeats itself.
+// Steps of one stage in their order: forward steps ahead, then one forward and one backward step by turns,
+// then the backward steps that are left. Long iterations are shown with fewer micro-batches: their middle
+// repeats itself.
 void TrainingMemory::timeline(Stage stage, double chunk, double working, double loss) {
   double micro_batches = std::min(q_.global_batch / (q_.micro_batch * p_.dp), 2.0 * p_.pp + 2);
   double steps = micro_batches * p_.chunks(), ahead = chunks_in_flight(p_, stage, micro_batches) - 1;

@@ -34,16 +34,18 @@ Graph graph_of(const Row& row, const Source& source) {
   std::string name = row.at("model");
   if (name == "LLAMA3_8B") name = "Llama-3.1-8B";
   if (name == "LLAMA3_70B") name = "Llama-3.1-70B";
-  if (!find_transformer(name)) base::fail("{}: not a built-in model, or one whose run is not described", name);
+  if (!find_transformer(name))
+    base::fail("{}: not a built-in model, or one whose run is not described", name);
   BuildOptions o;
   o.training = true;
   return build_transformer(load_transformer(name), o);
 }
 
-// What Megatron-Bridge's performance recipes hide (NVIDIA-NeMo/Megatron-Bridge at 067f987d, where the rows are from:
-// training/comm_overlap.py, perf_recipes/): gradients are reduced in 16 bits and, with the weights' gather, behind the
-// operators; sends between stages where a stage has several chunks; collectives of Llama 70B and 405B in as many pieces
-// as there are ranks, of which the last one shows; rows to experts of Qwen3-235B behind another micro-batch.
+// What Megatron-Bridge's performance recipes hide (NVIDIA-NeMo/Megatron-Bridge at 067f987d, where the rows
+// are from: training/comm_overlap.py, perf_recipes/): gradients are reduced in 16 bits and, with the weights'
+// gather, behind the operators; sends between stages where a stage has several chunks; collectives of Llama
+// 70B and 405B in as many pieces as there are ranks, of which the last one shows; rows to experts of
+// Qwen3-235B behind another micro-batch.
 void bridge_recipe(const Row& row, Plan& p) {
   const std::string& model = row.at("model");
   p.grad_fp32 = false;
@@ -66,7 +68,8 @@ Plan plan_of(const Row& row, const Source& source) {
   if (!source.gpt) p.zero = row.at("zero").starts_with("FSDP") ? 3 : 1;
   if (!source.gpt) bridge_recipe(row, p);
   const std::string& precision = row.at("precision");
-  if (precision == "fp16") p.grad_fp32 = false;  // Megatron sums fp16 gradients in fp16 (its README, bytes of fp16/fp16)
+  if (precision == "fp16")
+    p.grad_fp32 = false;  // Megatron sums fp16 gradients in fp16 (its README, bytes of fp16/fp16)
   if (precision.starts_with("FP8") || precision.starts_with("fp8")) p.compute = kFp8;
   return p;
 }

@@ -124,8 +124,7 @@ int serve_command(const Common& common, ServeQuestion question, const std::strin
   bool states = std::any_of(graph.tensors.begin(), graph.tensors.end(),
                             [](const Tensor& t) { return t.cls == TensorClass::kState; });
   if (!states) {  // nothing is kept from token to token: an encoder
-    if (rate_given)
-      base::fail("{} makes no tokens: ask for a batch (--concurrency), not a rate", graph.name);
+    if (rate_given) base::fail("{} makes no tokens: ask for a batch (--concurrency), not a rate", graph.name);
     double tokens = encoder_tokens(graph, question.input);
     EncodeAnswer answer = encode(graph, plan, cluster, question.concurrency, tokens);
     print(common, encode_document(graph, plan, cluster, question.concurrency, tokens, answer));
@@ -266,8 +265,10 @@ struct Asked {
   void train_options(CLI::App& app) {
     common.add_to(app);
     app.add_option("--seq", train.question.sequence, "tokens of a sequence")->capture_default_str();
-    app.add_option("--batch", train.question.global_batch, "sequences of an iteration")->capture_default_str();
-    app.add_option("--micro-batch", train.question.micro_batch, "sequences of a micro-batch")->capture_default_str();
+    app.add_option("--batch", train.question.global_batch, "sequences of an iteration")
+        ->capture_default_str();
+    app.add_option("--micro-batch", train.question.micro_batch, "sequences of a micro-batch")
+        ->capture_default_str();
     app.add_option("--zero", train.zero, "ZeRO stage 0 to 3");
     app.add_option("--interleave", train.interleave, "model chunks a pipeline stage");
     app.add_flag("--sequence-parallel", train.sequence_parallel, "divide the rest of the activations too");
@@ -291,7 +292,8 @@ struct Asked {
     common.add_to(app);
     app.add_option("--input", search.input, "tokens of a request")->capture_default_str();
     app.add_option("--output", search.output, "tokens of an answer")->capture_default_str();
-    app.add_option("--goal", search.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")->capture_default_str();
+    app.add_option("--goal", search.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")
+        ->capture_default_str();
     app.add_option("--slo", search.limits, "a limit, for example tpot=30ms (repeat for more)");
     app.add_option("--formats", search.formats, "weight formats to try")->capture_default_str();
     app.add_flag("--fine", search.fine, "six chunk sizes, batches that grow by a quarter");
@@ -333,15 +335,17 @@ constexpr Subcommand kSubcommands[] = {
      [](CLI::App&, Asked& q) { return fit_command(q.common, q.batch, q.context, q.engine); }},
     {"serve", "time to first token, time per token, throughput, energy",
      [](CLI::App& app, Asked& q) { q.serve_options(app); },
-     [](CLI::App& app, Asked& q) { return serve_command(q.common, q.serve, q.engine, app.count("--rate") > 0); }},
+     [](CLI::App& app, Asked& q) {
+       return serve_command(q.common, q.serve, q.engine, app.count("--rate") > 0);
+     }},
     {"train", "memory and time of a training iteration",
      [](CLI::App& app, Asked& q) { q.train_options(app); },
      [](CLI::App& app, Asked& q) { return train_command(q.common, q.train, app.count("--dp") > 0); }},
     {"render", "images and video: text encoder, denoiser, autoencoder",
      [](CLI::App& app, Asked& q) { q.render_options(app); },
      [](CLI::App&, Asked& q) { return render_command(q.common, q.render, q.size); }},
-    {"plan", "search over plans; the Pareto front",
-     [](CLI::App& app, Asked& q) { q.plan_options(app); }, [](CLI::App&, Asked& q) { return plan_command(q); }},
+    {"plan", "search over plans; the Pareto front", [](CLI::App& app, Asked& q) { q.plan_options(app); },
+     [](CLI::App&, Asked& q) { return plan_command(q); }},
     {"why", "the ledger lines behind a number of a report",
      [](CLI::App& app, Asked& q) {
        app.add_option("report", q.file, "a report's JSON file, or last")->required();
@@ -359,8 +363,10 @@ constexpr Subcommand kSubcommands[] = {
        app.add_option("folder", q.data, "folder with open.csv, megatron.csv, ...")->capture_default_str();
      },
      [](CLI::App&, Asked& q) { return validate_command(q); }},
-    {"verbs", "the techniques and their grammar", [](CLI::App&, Asked&) {}, [](CLI::App&, Asked&) { return list_verbs(); }},
-    {"models", "the built-in models", [](CLI::App&, Asked&) {}, [](CLI::App&, Asked&) { return list_models(); }},
+    {"verbs", "the techniques and their grammar", [](CLI::App&, Asked&) {},
+     [](CLI::App&, Asked&) { return list_verbs(); }},
+    {"models", "the built-in models", [](CLI::App&, Asked&) {},
+     [](CLI::App&, Asked&) { return list_models(); }},
 };
 
 int model_command(const std::vector<std::string>& args) {

@@ -16,7 +16,8 @@ std::string plan_text(const Plan& p) {
   return text;
 }
 
-void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, const Plan& plan, Question question) {
+void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, const Plan& plan,
+                     Question question) {
   for (const std::string& verb : plan.verbs)
     if (!matters(verb, question))
       doc["assumptions"].push_back(fmt::format("'{}' changes nothing that this question asks for", verb));

@@ -1,11 +1,10 @@
 // Answers about inference as documents: serving, and one pass of an encoder.
-#include "tools/model_documents.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "tools/model_documents.h"
 #include "tools/model_ledgers.h"
 #include "tools/model_sections.h"
 
@@ -15,8 +14,8 @@ using namespace graph;
 
 namespace {
 
-void serve_tables(Json& doc, const ServeQuestion& q, const ServeAnswer& a,
-                  const StepTime& one, double kernels) {
+void serve_tables(Json& doc, const ServeQuestion& q, const ServeAnswer& a, const StepTime& one,
+                  double kernels) {
   auto fill = [](Json& table, std::initializer_list<std::pair<std::string, double>> rows) {
     for (const auto& [what, seconds] : rows)
       if (seconds > 1e-12) table["rows"].push_back(Json::array({what, seconds * 1e3}));
@@ -134,10 +133,9 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   StepTime one = schedule(p.program(), p.ledger(), p.binding(), p.rates());
   Json scratch = report::document("");
   double other = a.tpot * a.tokens_a_step - one.seconds;
-  double kernels = add_step_ledgers(
-      scratch,
-      {p.program(), p.ledger(), p.binding(), under_plan(laid, p.rates()), one},
-      "decode step", "TPOT", other, a.tokens_a_step);
+  double kernels =
+      add_step_ledgers(scratch, {p.program(), p.ledger(), p.binding(), under_plan(laid, p.rates()), one},
+                       "decode step", "TPOT", other, a.tokens_a_step);
   serve_tables(doc, q, a, one, kernels);
   energy_table(doc, p, plan, q, a);
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));

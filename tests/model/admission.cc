@@ -91,7 +91,8 @@ TEST(Search, NamesTheFormatThatAPlanHas) {
   auto heaviest = [&](const Graph& graph, const char* weights, const char* kv) {
     double most = 0;
     for (const Candidate& found : search(graph, {}, c, q).front)
-      if (found.weights == weights && found.kv == kv && found.concurrency == 1) most = std::max(most, found.memory);
+      if (found.weights == weights && found.kv == kv && found.concurrency == 1)
+        most = std::max(most, found.memory);
     return most;
   };
   for (const char* weights : {"bf16", "fp8"})

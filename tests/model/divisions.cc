@@ -1,5 +1,6 @@
-// Divisions that meet: experts, ZeRO, context, pipeline and data-parallel ranks, placement and overlap together, over
-// random models and plans. Expected values are counted here from the shapes, not taken from the library.
+// Divisions that meet: experts, ZeRO, context, pipeline and data-parallel ranks, placement and overlap
+// together, over random models and plans. Expected values are counted here from the shapes, not taken from
+// the library.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -108,7 +109,8 @@ TEST(Divisions, StatesOfAllRanksSumToTheWhole) {
     auto expect = [&](const char* what, double each, int stage) {
       double want = each * (p.zero >= stage ? repeated : whole);
       EXPECT_NEAR(bytes_of(a.items, what) * gpus, want, 1e-9 * want)
-          << what << " tp " << p.tp << " dp " << p.dp << " cp " << p.cp << " ep " << p.ep << " zero " << p.zero;
+          << what << " tp " << p.tp << " dp " << p.dp << " cp " << p.cp << " ep " << p.ep << " zero "
+          << p.zero;
     };
     expect("optimizer", 12, 1), expect("gradients", 4, 2), expect("weights", 2, 3);
   });
@@ -144,7 +146,8 @@ TEST(Divisions, OperationsOfAllRanksSumToTheWhole) {
     };
     for (bool experts : {false, true}) {
       double one = work(Plan{}, experts) * p.dp;  // every data-parallel rank brings as many tokens
-      EXPECT_NEAR(work(p, experts), one, 1e-9 * one) << experts << " tp " << p.tp << " dp " << p.dp << " ep " << p.ep;
+      EXPECT_NEAR(work(p, experts), one, 1e-9 * one)
+          << experts << " tp " << p.tp << " dp " << p.dp << " ep " << p.ep;
     }
   });
 }
@@ -159,8 +162,8 @@ TEST(Divisions, SavedTensorsAreDividedAsTheirOperatorsAre) {
     p.tp = tp;
     return activation_bytes(g, p, 4096, 1);
   };
-  // With tp 8 a rank has an eighth of q, k, v, the attention's output and statistics, and of the experts' inner
-  // tensors; the rows of experts, norms' and products' inputs are whole.
+  // With tp 8 a rank has an eighth of q, k, v, the attention's output and statistics, and of the experts'
+  // inner tensors; the rows of experts, norms' and products' inputs are whole.
   double tokens = 4096, divided = 2 * (2 * 4096.0 + 2 * 1024) + 4 * 32 + 2 * 2 * 3 * 14336.0;
   EXPECT_NEAR(kept(1) - kept(8), 32 * tokens * divided * 7 / 8, 1e-6 * kept(1));
 }
@@ -196,7 +199,8 @@ TEST(Divisions, WeightsGatheredByZeroThreeTakeRoom) {
   EXPECT_DOUBLE_EQ(bytes_of(a.items, "weights gathered"), 2 * (2 * 128256 * 8192.0 + 8192 + 2 * layer));
 }
 
-// The peak in the table is the maximum of the steps walked one by one, whatever is placed, staged or recomputed.
+// The peak in the table is the maximum of the steps walked one by one, whatever is placed, staged or
+// recomputed.
 TEST(Divisions, PeakOfTrainingIsTheMaximumOfItsTimeline) {
   for_random_divisions(150, [](Random& r, const Case& c, const Graph& g) {
     Plan p = c.plan;
@@ -206,7 +210,8 @@ TEST(Divisions, PeakOfTrainingIsTheMaximumOfItsTimeline) {
     if (p.pp > 1 && r.coin() && c.spec.layers % (2 * p.pp) == 0)
       p.schedule = PipelineSchedule::kInterleaved, p.virtual_stages = 2;
     TrainQuestion q;
-    q.sequence = 1024, q.micro_batch = r.pick({1, 2}), q.global_batch = q.micro_batch * p.dp * r.pick({1, 2, 7, 40});
+    q.sequence = 1024, q.micro_batch = r.pick({1, 2}),
+    q.global_batch = q.micro_batch * p.dp * r.pick({1, 2, 7, 40});
     TrainAnswer a = train(g, p, {load_profile("h200"), p.gpus()}, q);
     double peak = 0, sum = 0;
     for (const auto& [when, bytes] : a.timeline) peak = std::max(peak, bytes);
@@ -231,7 +236,8 @@ TEST(Divisions, NothingIsFree) {
     EXPECT_LE(h.seconds, open.seconds * (1 + 1e-12));
     double work = open.compute - open.tensor_comm;
     EXPECT_GE(h.seconds, work * (1 - 1e-12));
-    // Data-parallel and pipeline transfers share the network (or the host's links) with nobody faster than it.
+    // Data-parallel and pipeline transfers share the network (or the host's links) with nobody faster than
+    // it.
     EXPECT_GE(h.seconds * (1 + 1e-12), open.data_comm);
     EXPECT_GE(h.seconds * (1 + 1e-12), open.pipeline_comm);
     double micro_batches = q.global_batch / c.plan.dp, link = 63e9 * 0.85;
@@ -283,8 +289,8 @@ TEST(Divisions, GradientsFollowTheOptimizer) {
   TrainAnswer a = train(g, p, {load_profile("h100"), 4}, q);
   EXPECT_DOUBLE_EQ(a.host_bytes, (12 + 4) * 8030261248.0 / 4);
   EXPECT_EQ(bytes_of(a.items, "gradients"), 0);
-  // Sums of a quarter leave with each micro-batch, new weights of it come back once, and the host moves 34 bytes for each
-  // of its parameters, at 200 GB/s.
+  // Sums of a quarter leave with each micro-batch, new weights of it come back once, and the host moves 34
+  // bytes for each of its parameters, at 200 GB/s.
   double quarter = 8030261248.0 / 4, link = 63e9 * 0.85;
   for (int micro_batches : {1, 3}) {
     q.global_batch = 4 * micro_batches;

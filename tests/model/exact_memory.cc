@@ -69,15 +69,26 @@ TEST(B5, RelativeActivations) {
   EXPECT_NEAR(percent(RecomputePolicy::kFull, false) / 8.71, 1, 0.01);
 }
 
-// All twenty values of the figure, as they were read from it. Two of them, full recomputation of the models with
-// 1/(2 x 21) of the rest, were read as 9.42: 2 / (34/t + 5 a s / (h t)) is 9.52.
+// All twenty values of the figure, as they were read from it. Two of them, full recomputation of the models
+// with 1/(2 x 21) of the rest, were read as 9.42: 2 / (34/t + 5 a s / (h t)) is 9.52.
 TEST(B5, TwentyRelativeActivations) {
   REQUIRE_DATA(path, "megatron.csv");
   int rows = 0, misses = 0;
   for (const Row& row : read_rows(path)) {
     if (row.at("set") != "seqsel2022-fig7") continue;
-    MegatronRun r{whole(row, "layers"), whole(row, "hidden"), whole(row, "heads"), whole(row, "tp"), whole(row, "pp"),
-                  whole(row, "vp"), whole(row, "mbs"), whole(row, "gbs"), {}, {}, {}, {}, {}};
+    MegatronRun r{whole(row, "layers"),
+                  whole(row, "hidden"),
+                  whole(row, "heads"),
+                  whole(row, "tp"),
+                  whole(row, "pp"),
+                  whole(row, "vp"),
+                  whole(row, "mbs"),
+                  whole(row, "gbs"),
+                  {},
+                  {},
+                  {},
+                  {},
+                  {}};
     Graph g = megatron_graph(r);
     Plan p = megatron_plan(r);
     double none = activation_bytes(g, p, 2048, r.micro);
@@ -126,8 +137,8 @@ TEST(B9, LongestPlainSequenceOnH100) {
   EXPECT_LT(longest, 36000 * 1.15);
 }
 
-// 500 K ran on 80 GB, without a remark on memory: the GPU alone would hold more by the rows on an H200 (below, within
-// 5%). At 500 K the host holds a quarter of a terabyte.
+// 500 K ran on 80 GB, without a remark on memory: the GPU alone would hold more by the rows on an H200
+// (below, within 5%). At 500 K the host holds a quarter of a terabyte.
 TEST(B9, TiledSequenceOnH100) {
   Plan plan = long_sequence_plan(true, true, true);
   Cluster h100{load_profile("h100"), 1};

@@ -1,4 +1,5 @@
-// Sections C, D and E of the acceptance: operations, times and renderings. Expected numbers are the sources' own.
+// Sections C, D and E of the acceptance: operations, times and renderings. Expected numbers are the sources'
+// own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,8 +146,9 @@ TEST(E6, Wan14bForward) {
   EXPECT_NEAR(f.attention / 892.9e12, 1, 0.002);
 }
 
-// The table of Wan's memory says GB. From 2 to 8 GPUs it falls by what the divided weights weigh in GiB, to 0.1, and by
-// nothing that they weigh in GB: its unit is GiB, and all of its rows are read so. The other reading misses.
+// The table of Wan's memory says GB. From 2 to 8 GPUs it falls by what the divided weights weigh in GiB, to
+// 0.1, and by nothing that they weigh in GB: its unit is GiB, and all of its rows are read so. The other
+// reading misses.
 TEST(E7, Wan1300mOn4090) {
   RenderQuestion q;
   q.shape = video(832, 480);
@@ -156,7 +158,8 @@ TEST(E7, Wan1300mOn4090) {
   expect_known_miss("memory of Wan 1.3B, read in GB", a.peak_bytes / 8.19e9 - 1, 0.10, 0.15);
   EXPECT_NEAR(a.seconds / 261.4, 1, 0.20);
   q.encoder_on_host = false;
-  EXPECT_GT(render(load_denoiser("Wan2.1-T2V-1.3B"), {}, {load_profile("rtx4090"), 1}, q).peak_bytes, 8.19 * kGiB);
+  EXPECT_GT(render(load_denoiser("Wan2.1-T2V-1.3B"), {}, {load_profile("rtx4090"), 1}, q).peak_bytes,
+            8.19 * kGiB);
 }
 
 TEST(E8, Wan14bAt720p) {

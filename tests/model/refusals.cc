@@ -1,4 +1,5 @@
-// Questions that have no answer end with exit status 2 and a sentence, never with a crash, a default or nonsense.
+// Questions that have no answer end with exit status 2 and a sentence, never with a crash, a default or
+// nonsense.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -47,7 +48,8 @@ constexpr Asked kRefused[] = {
 
 TEST(Refusals, ByCommand) {
   for (const Asked& a : kRefused) {
-    std::string text, command = std::string("timeout 20 " ORRERY_PROGRAM " model ") + a.question + " 2>&1 >/dev/null";
+    std::string text,
+        command = std::string("timeout 20 " ORRERY_PROGRAM " model ") + a.question + " 2>&1 >/dev/null";
     FILE* pipe = popen(command.c_str(), "r");
     ASSERT_TRUE(pipe);
     for (char buffer[512]; fgets(buffer, sizeof buffer, pipe);) text += buffer;
@@ -60,9 +62,10 @@ TEST(Refusals, ByCommand) {
 // What a verb divides is what is asked about.
 TEST(Refusals, RanksThatAVerbGaveAreKept) {
   std::string text;
-  FILE* pipe = popen("timeout 20 " ORRERY_PROGRAM
-                     " model train llama-3.1-8b --gpu h100:8 --batch 8 --do 'shard data 4' --do 'shard zero 1' --json",
-                     "r");
+  FILE* pipe =
+      popen("timeout 20 " ORRERY_PROGRAM
+            " model train llama-3.1-8b --gpu h100:8 --batch 8 --do 'shard data 4' --do 'shard zero 1' --json",
+            "r");
   ASSERT_TRUE(pipe);
   for (char buffer[4096]; fgets(buffer, sizeof buffer, pipe);) text += buffer;
   pclose(pipe);
@@ -98,8 +101,10 @@ TEST(Refusals, WindowsOfNoWidth) {
 TEST(Refusals, MoreExpertsPerTokenThanThereAre) {
   for (auto [experts, chosen, refused] : {std::tuple{8, 16, true}, {8, 0, true}, {8, 8, false}}) {
     std::string json = config(fmt::format(
-        R"("architectures":["MixtralForCausalLM"],"num_local_experts":{},"num_experts_per_tok":{})", experts, chosen));
-    EXPECT_EQ(error_of([&] { build_transformer(read_hf_config(json, "config.json")); }) != "accepted", refused);
+        R"("architectures":["MixtralForCausalLM"],"num_local_experts":{},"num_experts_per_tok":{})", experts,
+        chosen));
+    EXPECT_EQ(error_of([&] { build_transformer(read_hf_config(json, "config.json")); }) != "accepted",
+              refused);
   }
 }
 
@@ -108,19 +113,24 @@ TEST(Refusals, ShapesThatNoModelHas) {
   EXPECT_THAT(read(R"({"architectures":["BloomForCausalLM"],"hidden_size":2000000000,"n_layer":2,"n_head":2,
       "vocab_size":100})"),
               ::testing::HasSubstr("more than any model"));
-  EXPECT_THAT(read(R"({"architectures":["GPT2LMHeadModel"],"n_layer":200000,"n_embd":64,"n_head":2,"n_positions":8,
+  EXPECT_THAT(
+      read(R"({"architectures":["GPT2LMHeadModel"],"n_layer":200000,"n_embd":64,"n_head":2,"n_positions":8,
       "vocab_size":100})"),
-              ::testing::HasSubstr("more than any model"));
-  auto denoiser = [](const std::string& json) { return error_of([&] { read_denoiser_config(json, "config.json"); }); };
-  EXPECT_THAT(denoiser(R"({"_class_name":"DiTTransformer2DModel","num_attention_heads":16,"attention_head_dim":72,
+      ::testing::HasSubstr("more than any model"));
+  auto denoiser = [](const std::string& json) {
+    return error_of([&] { read_denoiser_config(json, "config.json"); });
+  };
+  EXPECT_THAT(
+      denoiser(R"({"_class_name":"DiTTransformer2DModel","num_attention_heads":16,"attention_head_dim":72,
       "num_layers":28,"in_channels":4,"patch_size":0,"num_embeds_ada_norm":1000})"),
-              ::testing::HasSubstr("patch 0"));
+      ::testing::HasSubstr("patch 0"));
 }
 
 std::string graph_error(const std::string& op, const std::string& more = "") {
   auto path = (std::filesystem::temp_directory_path() / "orrery-refusals.toml").string();
   std::ofstream(path) << R"(name = "g"
-experts_per_token = )" << (more.empty() ? "0" : more) << R"(
+experts_per_token = )" << (more.empty() ? "0" : more)
+                      << R"(
 [axes]
 inner = 64
 heads = 4
@@ -138,10 +148,14 @@ ops = [ )" << op << " ]\n";
 TEST(Refusals, AxesOfGraphFilesThatCountNothing) {
   EXPECT_THAT(graph_error(R"({ kind = "contract", name = "c", in = ["x", "w"], out = ["y"] })"),
               ::testing::HasSubstr("first axis"));
-  EXPECT_THAT(graph_error(R"({ kind = "attend", name = "a", in = ["x"], out = ["z"], pairs = "inner", head_axis = "heads", head_qk = 4, head_v = 4 })"),
-              ::testing::HasSubstr("pairs"));
-  EXPECT_THAT(graph_error(R"({ kind = "attend", name = "a", in = ["x"], out = ["z"], pairs = "pairs", head_axis = "tokens", head_qk = 4, head_v = 4 })"),
-              ::testing::HasSubstr("head_axis"));
+  EXPECT_THAT(
+      graph_error(
+          R"({ kind = "attend", name = "a", in = ["x"], out = ["z"], pairs = "inner", head_axis = "heads", head_qk = 4, head_v = 4 })"),
+      ::testing::HasSubstr("pairs"));
+  EXPECT_THAT(
+      graph_error(
+          R"({ kind = "attend", name = "a", in = ["x"], out = ["z"], pairs = "pairs", head_axis = "tokens", head_qk = 4, head_v = 4 })"),
+      ::testing::HasSubstr("head_axis"));
   EXPECT_THAT(graph_error(R"({ kind = "contract", name = "c", in = ["x", "w"], out = ["z"] })", "9"),
               ::testing::HasSubstr("experts_per_token"));
 }

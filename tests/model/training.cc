@@ -19,13 +19,13 @@ TEST(Training, LowRankAdaptersHaveNoProductForFrozenWeights) {
   TrainQuestion q;
   q.sequence = 2048;
   double products = 2 * 7504658432.0, attention = 2 * 2 * 32 * 4096 * 1024.0;  // of a token, forward
-  EXPECT_NEAR(train(llama(), p, {load_profile("h100"), 1}, q).model_flops /
-                  (2048 * (2 * products + 3 * attention)),
-              1, 1e-9);
+  EXPECT_NEAR(
+      train(llama(), p, {load_profile("h100"), 1}, q).model_flops / (2048 * (2 * products + 3 * attention)),
+      1, 1e-9);
 }
 
-// Each input forward and each output's gradient backward: read for its largest value, read again, written twice in a
-// byte. Not the head, which stays in 16 bits.
+// Each input forward and each output's gradient backward: read for its largest value, read again, written
+// twice in a byte. Not the head, which stays in 16 bits.
 TEST(Training, ProductsInEightBitsNarrowWhatTheyTake) {
   Graph g = llama();
   Plan p;
@@ -47,7 +47,8 @@ TEST(Training, ProductsInEightBitsNarrowWhatTheyTake) {
   EXPECT_EQ(narrowed(), 0);
 }
 
-// Adam on one rank: fp32 gradient read and set to zero, master and moments read and written, 16-bit weight written.
+// Adam on one rank: fp32 gradient read and set to zero, master and moments read and written, 16-bit weight
+// written.
 TEST(Training, OptimizerMovesItsStates) {
   Plan p;
   TrainQuestion q;
