@@ -5,11 +5,8 @@
 //   one address for all lanes (of a chunk)         scalar loads, kept as scalars
 //   consecutive elements                           one vector load or store per chunk, under the mask
 //   a fixed pattern within a small span            (all lanes on their way) vector loads and shuffles (emit_spread.cc)
-//   anything else, computed from thread numbers    a test for consecutive elements at run time: vector load, else gather
+//   anything else, computed from thread numbers    a test for rows at run time (emit_rows.cc), else gather or scatter
 //   anything else                                  gather or scatter
-//
-// (The fourth kind is what loops leave that some lanes may go round once more than others, though they hardly ever do,
-// such as the short loop that a compiler puts before an unrolled one.)
 //
 // Before an access its addresses are checked: inside device memory (or the block's shared memory) and aligned. When
 // the check fails, exec/ executes the instruction: it knows registered host memory, cluster addresses and faults.
@@ -354,25 +351,6 @@ void MemoryAccess::load_pattern() {
   });
 }
 
-/// Nothing from memory is in the address, and it is one that each lane has for itself.
-bool MemoryAccess::may_be_row() const {
-  return !e_.plan_.observe && !e_.guard_ && bytes_ >= 4 && address_.base == ptx::BaseKind::reg && e_.plan_.computed[address_.id];
-}
-
-/// Emits `row(base)` where the lanes' addresses follow one another at run time, `scattered()` elsewhere.
-void MemoryAccess::row_or(const std::function<void(Value*)>& row, const std::function<void()>& scattered) {
-  either_way(is_consecutive(e_.bits(address_.id, 32)), [&] { row(b_.CreateExtractElement(address(32), uint64_t(0))); }, scattered);
-}
-
-/// i1: lane i's address is lane 0's plus i elements, for all lanes.
-Value* MemoryAccess::is_consecutive(Value* addresses) {
-  llvm::SmallVector<llvm::Constant*, 32> step;
-  llvm::Type* t = addresses->getType()->getScalarType();
-  for (int i = 0; i < 32; i++) step.push_back(ConstantInt::get(t, uint64_t(i * size())));
-  Value* expected = b_.CreateAdd(e_.widen(b_.CreateExtractElement(addresses, uint64_t(0)), 32), llvm::ConstantVector::get(step));
-  return b_.CreateICmpEQ(e_.bits_of(b_.CreateICmpNE(expected, addresses)), b_.getInt32(0));
-}
-
 Value* MemoryAccess::element_pointers(Value* addresses, int k) {
   if (windowed()) {
     // Offsets are below 2^31: a sign-extended 32-bit index lets the gather use 32-bit lanes.
@@ -390,22 +368,7 @@ void MemoryAccess::load_any() {
   // What loads for its neighbours, too, has to do so on every way.
   if ((!row || vector_ == 1) && load_run()) return;
   if (!row) return gather();
-  row_or([&](Value* base) { load_row(base); }, [&] { if (vector_ == 1 || !load_run()) gather(); });
-}
-
-void MemoryAccess::load_row(Value* base) {
-  either(outside(base, 0, 32 * size()), [&] {
-    note(base);
-    fetch_ahead(base, 32 * size());
-    auto* t = FixedVectorType::get(memory_type(), unsigned(32 * vector_));
-    const Align align(uint64_t(std::min(32, size())));
-    if (all_) {
-      auto* load = b_.CreateAlignedLoad(t, pointer(base), align);
-      load->setVolatile(is_volatile());
-      return unzip(load, 32);
-    }
-    return unzip(b_.CreateMaskedLoad(t, pointer(base), align, mask_of(e_.exec_mask(), 0, 32)), 32);
-  });
+  rows_or([&](const std::vector<Row>& rows) { load_rows(rows); }, [&] { if (vector_ == 1 || !load_run()) gather(); });
 }
 
 void MemoryAccess::gather() {

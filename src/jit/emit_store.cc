@@ -47,18 +47,7 @@ void MemoryAccess::store() {
   }
   if (is_spread()) return if_all([&] { store_spread(values[0]); }, [&] { scatter(values); });
   if (!may_be_row()) return scatter(values);
-  row_or([&](Value* base) { store_row(base, values); }, [&] { scatter(values); });
-}
-
-void MemoryAccess::store_row(Value* base, const std::vector<Value*>& values) {
-  either(outside(base, 0, 32 * size()), [&] {
-    note(base);
-    Value *v = zip(values), *p = pointer(base);
-    const Align align(uint64_t(std::min(32, size())));
-    if (all_) b_.CreateAlignedStore(v, p, align)->setVolatile(is_volatile());
-    else b_.CreateMaskedStore(v, p, align, mask_of(e_.exec_mask(), 0, 32));
-    return std::vector<Value*>();
-  });
+  rows_or([&](const std::vector<Row>& rows) { store_rows(rows, values); }, [&] { scatter(values); });
 }
 
 void MemoryAccess::scatter(const std::vector<Value*>& values) {

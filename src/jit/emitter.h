@@ -14,6 +14,7 @@
 //   emit_control.cc  regions, edges between nodes, stops      emit_values.cc  reading and writing registers
 //   emit_kept.cc     registers at barriers of the block
 //   emit_runs.cc     ld of neighbouring words by each lane    emit_turns.cc    the loop over warps
+//   emit_rows.cc     ld, st of rows found at run time         emit_spread.cc   ld, st of lanes a few elements apart
 //   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
 //   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
 //   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers

@@ -27,6 +27,7 @@ class MemoryAccess {
 
  private:
   using Value = llvm::Value;
+  struct Row { Value *base, *mask; };  // lane i's element is at base + i elements; null: of all lanes
   enum class Shape { same, consecutive, pattern, any };
 
   int size() const { return bytes_ * vector_; }
@@ -71,7 +72,6 @@ class MemoryAccess {
   Value* join(std::vector<Value*> list);
   Value* slice(Value* v, int first, int n);
   Value* mask_of(Value* m, int first, int n);
-  Value* is_consecutive(Value* addresses);
   void load_same();
   Value* load_scalar(Value* at, int k);
   Value* load_chunks(Value* bases, int k);
@@ -79,10 +79,14 @@ class MemoryAccess {
   void load_consecutive();
   void load_pattern();
   void load_any();
-  void load_row(Value* base);
   void gather();
+  // emit_rows.cc
   bool may_be_row() const;
-  void row_or(const std::function<void(Value*)>& row, const std::function<void()>& scattered);
+  void load_rows(const std::vector<Row>& rows);
+  void store_rows(const std::vector<Row>& rows, const std::vector<Value*>& values);
+  void rows_or(const std::function<void(const std::vector<Row>&)>& rows, const std::function<void()>& scattered);
+  Value* not_following(Value* addresses, int lane);
+  Value* outside_rows(const std::vector<Row>& rows);
   void either_way(Value* condition, const std::function<void()>& one, const std::function<void()>& other);
   // emit_spread.cc
   bool is_spread() const;
@@ -104,7 +108,6 @@ class MemoryAccess {
   Value* one_lane(Value* p, Value* v, Value* w);
   void reduce_then_add(Value* v, Value* mask);
   void store_same(const std::vector<Value*>& values);
-  void store_row(Value* base, const std::vector<Value*>& values);
   void scatter(const std::vector<Value*>& values);
   void store_small(Value* at, const std::vector<Value*>& values, Value* m);
 
