@@ -40,6 +40,15 @@ ChipFigures figures_of(const Profile& p) {
   f.borrowed = !p.has(FieldId::timing_l2_latency);
   // What L2 keeps goes with its size.
   if (!p.has(FieldId::timing_l2_dirty)) f.l2_dirty_bytes *= f.l2_bytes / reference.l2_size().value();
+  if (!p.has(FieldId::timing_l2_partial)) f.l2_partial_sectors *= f.l2_bytes / reference.l2_size().value();
+  if (f.borrowed) {
+    // What the whole chip moves in a cycle goes with its SMs, power with the board's limit.
+    const double size = double(f.sms) / double(reference.sm_count()), power = p.power_limit().value() / reference.power_limit().value();
+    for (double* rate : {&f.l2_requests, &f.l2_sectors, &f.l2_far_sectors, &f.l2_write_sectors}) *rate *= size;
+    f.block_interval /= size;
+    for (double* watts : {&f.dynamic_watts, &f.plain_watts}) *watts *= power;
+    f.idle_watts = p.power_idle().value();
+  }
   if (p.has(FieldId::clock_tensor_max) && f.borrowed) f.tensor_clock = std::min(f.tensor_clock, f.clock);
   return f;
 }
@@ -48,7 +57,7 @@ ChipFigures ChipFigures::at_clock(double now) const {
   ChipFigures f = *this;
   const double slower = now / clock;
   for (double* latency : {&f.l2_latency, &f.l2_far_latency, &f.dram_latency, &f.l2_spread, &f.dram_wait, &f.dram_wait_busy, &f.dram_wait_written, &f.atomic_one_line, &f.atomic_interval,
-                          &f.atomic_same_line})
+                          &f.atomic_same_line, &f.write_slice})
     *latency *= slower;
   for (double* rate : {&f.l2_requests, &f.l2_sectors, &f.l2_far_sectors, &f.l2_write_sectors, &f.dram_bandwidth}) *rate /= slower;
   return f;
@@ -62,11 +71,12 @@ Chip::Chip(const ChipFigures& figures) : f_(figures), merges_(size_t(kGpcs) * kM
 
 Chip::Way* Chip::set_of(uint64_t line, uint32_t side) { return &ways_[(size_t(side) * sets_ + size_t((mix(line) >> 24) % sets_)) * kWays]; }
 
-void Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
+bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   const uint64_t page = line >> 4;  // 2 KiB
   Page& slot = pages_[mix(page) >> 40 & (kPages - 1)];
   double cost = bytes * (write ? f_.dram_write_cost : 1);
-  if (slot.page != page || openings_ - slot.opened > kOpenPages) cost += f_.dram_page_cost, openings_++, counts_.dram_pages += 1;
+  const bool opens = slot.page != page || openings_ - slot.opened > kOpenPages;
+  if (opens) cost += f_.dram_page_cost, openings_++, counts_.dram_pages += 1;
   slot = {page, openings_};
   written_share_ += 1e-3 * ((write ? 1 : 0) - written_share_);
   if (write) cost += bytes * f_.dram_turn_cost * std::min(1.0, 2 * (1 - written_share_));  // when memory is read and written by turns
@@ -78,6 +88,7 @@ void Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
     utilisation_ = 0.5 * utilisation_ + 0.5 * std::min(1.0, window_busy_ / (now - window_start_));
     window_start_ = now, window_busy_ = 0;
   }
+  return opens;
 }
 
 /// Latency of a load that memory serves, without waiting for its turn (dram_free_). The shape of the spread is that of
@@ -101,12 +112,13 @@ void Chip::write_back(uint64_t line, Way& way, double now, uint8_t sectors) {
   double partial = 0;
   for (int i = 0; i < 4; i++)
     if (leaving >> i & 1 && !(way.valid >> i & 1) && way.written[size_t(i)] < 32) partial += 1;
+  double again = 0;  // the page is opened to read and once more to write
   if (partial > 0) {
     counts_.dram_read += 32 * partial;
-    take_dram(line, std::max(64.0, 32 * partial) + f_.partial_write_cost, false, now);
+    if (take_dram(line, std::max(64.0, 32 * partial) + f_.partial_write_cost, false, now)) again = f_.dram_page_cost;
   }
   counts_.dram_write += bytes;
-  take_dram(line, std::max(64.0, bytes), true, now);
+  take_dram(line, std::max(64.0, bytes) + again, true, now);
   way.valid |= leaving;
   way.dirty &= uint8_t(~leaving);
   for (int i = 0; i < 4; i++)
@@ -117,10 +129,13 @@ void Chip::write_back(uint64_t line, Way& way, double now, uint8_t sectors) {
 void Chip::limit_partial(double now) {
   while (double(partial_order_.size()) > f_.l2_partial_sectors) {
     const auto [line, place] = partial_order_.front();
-    partial_order_.pop_front();
-    const uint32_t sector = place >> 1;
     Way* way = peek(line, place & 1);
-    if (way && !(way->valid >> sector & 1) && way->written[sector] < 32) write_back(line, *way, now, uint8_t(1 << sector));
+    uint8_t parts = 0;  // of the line that were written one after the other
+    for (; !partial_order_.empty() && partial_order_.front().first == line && (partial_order_.front().second & 1) == (place & 1); partial_order_.pop_front()) {
+      const uint32_t sector = partial_order_.front().second >> 1;
+      if (way && !(way->valid >> sector & 1) && way->written[sector] < 32) parts |= uint8_t(1 << sector);
+    }
+    if (parts) write_back(line, *way, now, parts);
   }
 }
 
@@ -223,10 +238,20 @@ double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now)
   return last_->arrives = std::max({start, dram_free_, l2_write_free_}) + dram_latency(line, sm, now);
 }
 
-void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes) {
+double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
+  mark_written(line, mask, now, bytes);
+  // Parts of sectors: a request takes the time of one sector more [partial_store/2 to 32].
+  const double flits = std::popcount(mask) + (bytes < 32 ? f_.write_request : 0);
+  take_l2_write(flits, now);
+  double& slice = write_slice_[slice_of(line)];
+  slice = std::max(slice, now) + flits * f_.write_slice;
+  slices_free_ = std::max(slices_free_, slice);
+  return slice;
+}
+
+void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
   // Lines that are written live in one partition, whoever writes them.
   const uint32_t side = uint32_t(mix(line) >> 20 & 1);
-  (void)sm;
   Way& way = find(line, side, now);
   if (bytes < 32 && (mask & ~way.valid)) {  // what the other partition has read need not be read again
     if (const Way* other = peek(line, side ^ 1)) way.valid |= other->valid & ~way.dirty;
@@ -240,7 +265,6 @@ void Chip::write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t
   for (int i = 0; i < 4; i++)
     if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
   counts_.l2_write_sectors += std::popcount(mask), counts_.fabric_sectors += 0.5 * std::popcount(mask);
-  take_l2_write(bytes < 32 ? f_.partial_write : double(std::popcount(mask)), now);
   limit_dirty(now);
   limit_partial(now);
 }
@@ -254,7 +278,8 @@ double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating,
     counts_.dram_read += 32.0 * std::popcount(missing);
     take_dram(line, 32.0 * std::popcount(missing), false, now);
   }
-  write(line, mask, sm, now, 32);
+  mark_written(line, mask, now, 32);
+  take_l2_write(std::popcount(mask), now);
   const size_t slice = size_t(mix(line) >> 17) % kSlices;
   const bool again = slice_line_[slice] == line;
   const double each = again && floating ? f_.atomic_same_line : again && lanes == 1 ? f_.atomic_one_line : f_.atomic_interval;

@@ -45,7 +45,8 @@ struct ChipFigures {
   double l2_sectors = 0;                // read from L2 in a cycle, whole chip
   double l2_far_sectors = 0;            // the same when a partition reads a line first
   double l2_write_sectors = 0;          // written to or filled into L2 in a cycle, whole chip
-  double partial_write = 0;             // time of a write to a part of a sector over one of a whole sector
+  double write_request = 0;             // sectors whose time a write of parts of sectors takes beside its own
+  double write_slice = 0;               // cycles of a slice for each of them
   double l2_dirty_bytes = 0;            // written bytes that L2 keeps
   double l2_partial_sectors = 0;        // sectors written in part that L2 keeps
   double dram_bandwidth = 0;            // bytes a cycle
@@ -58,7 +59,8 @@ struct ChipFigures {
   double sm_write_bandwidth = 0;        // bytes that an SM writes to L2 in a cycle
   double tensor_clock = 0;              // clock as soon as tensor cores work
   double idle_watts = 0;                // power at full clock without work
-  double dynamic_watts = 0;             // power above it that the clock holds
+  double dynamic_watts = 0;             // power above it that the clock holds with tensor cores
+  double plain_watts = 0;               // the same without
   double launch_cycles = 0;             // a kernel of one warp, beside what it executes
   double cold_cycles = 0;               // more with cold caches
   double launch_all_sms = 0;            // more for a grid on all SMs
@@ -72,6 +74,10 @@ struct ChipFigures {
   double block_start = 0;               // from the end of a block to the start of the next in its place
   double tma_bandwidth = 0;             // bytes that the copy engine of an SM moves in a cycle
   double tma_latency = 0;               // what a bulk copy adds to the load that it replaces
+  double tma_store_bandwidth = 0;       // bytes that the copy engine of an SM stores in a cycle
+  double tma_store_latency = 0;         // from a bulk store to its end, beside its bytes
+  double tma_peer_bandwidth = 0;        // bytes of bulk copies to another SM's shared memory in a cycle
+  double tma_peer_latency = 0;          // of such a copy, beside its bytes
   double dsmem_latency = 0;             // load from shared memory of another block
   double dsmem_bandwidth = 0;           // bytes that an SM loads from shared memory of other blocks in a cycle
   double atomic_one_line = 0;           // integer operation of one lane on the line of the last one, in a slice
@@ -96,8 +102,8 @@ class Chip {
   explicit Chip(const ChipFigures& figures);
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
-  /// `bytes` of each sector are written.
-  void write(uint64_t line, uint32_t mask, uint32_t sm, double now, uint32_t bytes);
+  /// `bytes` of each sector are written; returns when the slice has taken them.
+  double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on one word.
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   const MemoryCounts& counts() const { return counts_; }
@@ -109,6 +115,8 @@ class Chip {
   /// When the last atomic operation taken so far is done.
   double atomics_free() const { return atomics_free_; }
   double write_free() const { return l2_write_free_; }
+  /// When the last write taken so far is done.
+  double writes_done() const { return l2_write_free_ > slices_free_ ? l2_write_free_ : slices_free_; }
 
  private:
   struct Way {
@@ -128,10 +136,11 @@ class Chip {
   Way& find(uint64_t line, uint32_t side, double now);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
   double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now);
-  void take_dram(uint64_t line, double bytes, bool write, double now);
+  bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(double sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
+  void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes);
   void write_back(uint64_t line, Way& way, double now, uint8_t sectors = 15);
   void limit_dirty(double now);
   void limit_partial(double now);
@@ -156,7 +165,8 @@ class Chip {
   uint64_t openings_ = 0;
   std::array<double, kSlices> slice_{};
   std::array<uint64_t, kSlices> slice_line_{};
-  std::array<double, kSlices> read_slice_{};
+  std::array<double, kSlices> read_slice_{}, write_slice_{};
+  double slices_free_ = 0;           // of writing
   uint32_t clock_ = 0;
   Way* last_ = nullptr;   // that look_up found or made
   double written_share_ = 0;  // of the last accesses to memory

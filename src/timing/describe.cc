@@ -21,11 +21,13 @@ double Predictor::dynamic_energy(double seconds) const {
   double pj = 10.3 * lanes(Class::fma) + 14.5 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 10.5 * lanes(Class::alu) + 14.5 * lanes(Class::xu) +
               12.3 * lanes(Class::half) + 31 * lanes(Class::fp64) + 25 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
               1000 * (warps(Class::shared_load) + warps(Class::shared_store) + warps(Class::shared_atomic) + warps(Class::matrix_load) + warps(Class::copy_async)) + 50 * sm_.shared_wavefronts + 280 * sm_.l1_sectors;
-  pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns;
-  // Bulk copies and products were measured together (wgmma_two_random, bulk_l2), with what L2 and the way from it cost for them.
-  const double l2 = sm_.tensor_columns > 0 ? 700 : 1900;
-  const double sectors = memory_.l2_read_sectors + memory_.l2_write_sectors + (sm_.tensor_columns > 0 ? memory_.merged_sectors : 0);
-  const double memory = 53 * (memory_.dram_read + memory_.dram_write) + 4200 * memory_.dram_pages + l2 * sectors;
+  pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns + 15.6 * sm_.double_products;  // [power_dmma/4]
+  // L2 by sectors: read [power_bulk_l2/132, alike with products: power_both], read along with another SM [power_bulk_l2/1], written
+  // [power_write/1024, less what memory takes], filled from memory [power_read/1024]; 450 for a line that a load asks for
+  // [power_sectors_past, power_random_read/8]; pages [power_random_read/1024].
+  const double l2 = 950 * memory_.l2_read_sectors + 315 * memory_.merged_sectors + 1850 * memory_.l2_write_sectors + 1000 * memory_.dram_read / 32;
+  const double memory = 53 * (memory_.dram_read + memory_.dram_write) + 2600 * memory_.dram_pages + l2;
+  pj += 450 * sm_.lines_asked;
   const double active = 11 * seconds * std::min(1.0, double(launch_.grid.count()) / figures_.sms);  // power_wait: SMs that hold warps
   return 1e-12 * (pj * scale_ + memory * std::max(1.0, scale_ / double(kernel_.ghosts + 1))) + active;
 }
@@ -52,11 +54,11 @@ double Predictor::describe(double cycles) {
   const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles);
   p_.cycles = total;
   const double joules = dynamic_energy(total / figures_.clock);
-  const bool tensor = sm_.by_class[size_t(Class::hmma)] + sm_.by_class[size_t(Class::imma)] + sm_.by_class[size_t(Class::wgmma)] > 0;
+  const bool tensor = sm_.by_class[size_t(Class::hmma)] + sm_.by_class[size_t(Class::imma)] + sm_.by_class[size_t(Class::wgmma)] > 0;  // products of doubles leave the clock as it is [power_dmma]
   double clock = tensor ? std::min(figures_.clock, figures_.tensor_clock) : figures_.clock;
   const double watts = joules / (total / clock);
   bool capped = false;
-  const double limit = tensor ? figures_.dynamic_watts : figures_.dynamic_watts + 36;
+  const double limit = tensor ? figures_.dynamic_watts : figures_.plain_watts;
   if (watts > limit) clock *= std::cbrt(limit / watts), capped = true;
   p_.joules = joules + figures_.idle_watts * total / clock;
   p_.watts = p_.joules / (total / clock);

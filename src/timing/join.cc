@@ -21,7 +21,7 @@ float tensor_interval(const isa::Form& f) {
   const double macs = double(f.shape.m) * f.shape.n * f.shape.k;
   const int bits = std::max(4, isa::bits_of(f.n_types > 1 ? f.types[1] : f.type()));
   // 16-bit inputs: 512 products a cycle at best (wgmma); mma.sync reaches 62% of that.
-  if (f.type(f.n_types > 2 ? 1 : 0) == isa::Type::f64) return float(macs / 16);
+  if (f.type(f.n_types > 2 ? 1 : 0) == isa::Type::f64) return float(std::max(16.0, macs / 32));  // [mma.m8n8k4_f64 to m16n8k16_f64]
   const double rate = 512.0 * 16 / std::max(8, bits), cycles = macs / rate;
   // [mma.*.rate: 6.06 cycles for 16 x 8 x 16 halves, 4.14 for half of k, 8.25 for twice of it sparse]
   if (f.op == isa::Op::mma_sp) return float(cycles * 8.25 / 8);
@@ -110,9 +110,11 @@ void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool c
   if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
     m.interval = is_mma(m.op) ? tensor_interval(in.form) : 6.06f;
     if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
+    if (m.kind == Class::dmma) m.n = uint16_t(in.form.shape.m * in.form.shape.n * in.form.shape.k);
   }
   if (m.kind == Class::fence)  // [fence.gpu, fence.sys, fence.cta]
     m.n = in.form.has(isa::Mod::sys) ? 1016 : in.form.has(isa::Mod::gpu) || in.form.has(isa::Mod::cluster) || in.form.has(isa::Mod::gl) ? 268 : 20;
+  if (m.op == isa::Op::ld || m.op == isa::Op::st) m.asked = uint16_t(std::max(1, isa::bytes_of(in.form.type())) * std::max(1, int(in.form.vec)));
   m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);
   const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
   if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);
@@ -246,7 +248,7 @@ void Join::find_homes() {
     std::map<Pair, uint32_t> count;
     std::set<Pair> simple;  // plain loads, stores, products and sums: one machine instruction for one of PTX
     for (uint32_t i = first; i < last; i++) {
-      const bool plain = ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind)) ||
+      const bool plain = ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind) && code_[i].width >= code_[i].asked) ||
                          ((code_[i].op == isa::Op::fma || (code_[i].floating && (code_[i].op == isa::Op::add || code_[i].op == isa::Op::mul))) &&
                           (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, code_[i].i.opcode});
@@ -310,7 +312,7 @@ void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end
       }
       if (s.event == UINT32_MAX) {
         s.off = m.i.guarded;
-        statistics.unmatched += !m.i.guarded;
+        statistics.unmatched += !m.i.guarded && m.width >= m.asked;  // parts of a split access hit what the first one asked for
       }
     }
     out.push_back(s);
@@ -318,6 +320,17 @@ void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end
     // Lanes that name other mbarriers: the instruction is repeated for each.
     const std::vector<uint32_t>& list = c.of_pc.at(m.pc);
     for (size_t& at = c.next[m.pc]; at < list.size() && list[at] == s.event + 1; at++) s.event = list[at], out.push_back(s);
+  }
+}
+
+/// Lanes that have parted leave one group after the other: the warp ends where the last of them does.
+void Join::some_leave(std::vector<Step>& steps) const {
+  bool last = true;
+  for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+    const MachineInstruction& m = code_[s->instruction];
+    if (m.kind != Class::exit || m.i.guarded) continue;
+    if (!last) s->off = 1;
+    last = false;
   }
 }
 
@@ -340,6 +353,7 @@ std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics
     c.next.clear();
     out = by_entries(warp, c, statistics);
   }
+  some_leave(out);
   statistics.steps = out.size();
   for (const auto& [pc, list] : c.of_pc) {
     const auto used = c.next.find(pc);

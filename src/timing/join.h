@@ -37,8 +37,9 @@ struct MachineInstruction {
   Class kind = Class::alu;
   uint32_t pc = UINT32_MAX;      // PTX instruction (program order, function << 24), none: UINT32_MAX
   isa::Op op = isa::Op::none;    // of that PTX instruction
-  uint16_t n = 0;                // wgmma: N; mma: products per lane group; group waits: pending groups
+  uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: cycles
   uint16_t width = 4;            // memory: bytes a lane
+  uint16_t asked = 0;            // loads and stores: bytes a lane of the PTX instruction; more than `width` when it was split
   float interval = 1;            // tensor instructions: cycles that they hold the pipe
   bool a_in_registers = false;   // wgmma
   bool closes_group = false;     // wgmma: the last before a commit
@@ -116,6 +117,7 @@ class Join {
   bool walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
   bool all_events_used(uint32_t home, const Cursor& c) const;
   void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
+  void some_leave(std::vector<Step>& steps) const;
   std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;
   std::pair<uint32_t, uint32_t> loop_of(uint32_t first_pc) const;
   uint32_t first_of(uint32_t pc) const;

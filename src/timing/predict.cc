@@ -175,7 +175,7 @@ double Predictor::simulate() {
       }
     }
     end = std::max(end, chip.atomics_free());
-    if (chip.counts().l2_write_sectors > 0) end = std::max(end, chip.write_free() + figures_.store_done);  // stores are acknowledged
+    if (chip.counts().l2_write_sectors > 0) end = std::max(end, chip.writes_done() + figures_.store_done);  // stores are acknowledged
     time = end;
     memory_ = chip.counts();
     sm_ = SmCounts{};
@@ -183,7 +183,7 @@ double Predictor::simulate() {
       const SmCounts& c = sm->counts();
       sm_.issued += c.issued, sm_.thread_instructions += c.thread_instructions;
       for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k];
-      sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.tma_bytes += c.tma_bytes;
+      sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.double_products += c.double_products, sm_.lines_asked += c.lines_asked, sm_.tma_bytes += c.tma_bytes;
     }
     note_clocks(sms[0]->counts());
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();

@@ -199,7 +199,7 @@ void Sm::State::issue(uint32_t index, double now) {
   const bool taken = m.i.opcode == 0x147 && w.at < w.steps->size() && (*w.steps)[w.at].instruction != s.instruction + 1;
   if (taken) w.ready += kTakenBranch;
   execute(w, m, s, now);
-  if (m.kind == Class::exit && !m.i.guarded) w.at = uint32_t(w.steps->size());
+  if (m.kind == Class::exit && !m.i.guarded && !s.off) w.at = uint32_t(w.steps->size());
   if (w.at >= w.steps->size()) {
     if (!w.blocked) end_warp(index, now);
     else w.at = uint32_t(w.steps->size()) - 1;  // cannot happen: a warp does not end in a wait
@@ -239,6 +239,14 @@ void Sm::State::set_barriers(WarpRun& w, const MachineInstruction& m, double res
   if (m.i.read_barrier < 6) w.set_by[m.i.read_barrier] = waits_as(m.kind);
   if (m.i.write_barrier < 6) w.barrier[m.i.write_barrier] = std::max(w.barrier[m.i.write_barrier], result);
   if (m.i.read_barrier < 6) w.barrier[m.i.read_barrier] = std::max(w.barrier[m.i.read_barrier], operands);
+}
+
+void Sm::State::note_tensor(const WarpRun& w, double start, double interval) {
+  counts.tensor_busy += interval;
+  if (!record || record->tensor.size() >= Record::kSpans) return;
+  auto& spans = record->tensor;
+  if (!spans.empty() && spans.back().track == w.sub && start - spans.back().to < 2) spans.back().to = start + interval;
+  else spans.push_back({start, start + interval, w.sub, Wait::tensor});
 }
 
 void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now) {
@@ -285,27 +293,23 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     }
     case Class::special_register: set_barriers(w, m, now + 20, now + 10); break;
     case Class::constant: set_barriers(w, m, now + f.constant_latency, now + 12); break;
-    case Class::hmma: case Class::imma: case Class::dmma: {
-      const double interval = m.kind == Class::dmma ? 16 : m.interval;
-      const double start = hold(p.tensor, interval);
-      counts.tensor_busy += interval;
-      if (record && record->tensor.size() < Record::kSpans) {
-        auto& spans = record->tensor;
-        if (!spans.empty() && spans.back().track == w.sub && start - spans.back().to < 2) spans.back().to = start + interval;
-        else spans.push_back({start, start + interval, w.sub, Wait::tensor});
-      }
+    case Class::hmma: case Class::imma: {
+      const double start = hold(p.tensor, m.interval);
+      note_tensor(w, start, m.interval);
       set_barriers(w, m, start + 34, start + 12);
+      break;
+    }
+    case Class::dmma: {
+      const double start = hold(p.tensor, m.interval);
+      note_tensor(w, start, m.interval);
+      counts.double_products += m.n;
+      set_barriers(w, m, start + m.interval + 18, start + 12);  // [mma.m16n8k4_f64.latency to m16n8k16_f64]
       break;
     }
     case Class::wgmma: {
       const double interval = m.product_interval();
       const double start = hold(p.tensor, interval);
-      counts.tensor_busy += interval;
-      if (record && record->tensor.size() < Record::kSpans) {
-        auto& spans = record->tensor;
-        if (!spans.empty() && spans.back().track == w.sub && start - spans.back().to < 2) spans.back().to = start + interval;
-        else spans.push_back({start, start + interval, w.sub, Wait::tensor});
-      }
+      note_tensor(w, start, interval);
       counts.tensor_columns += m.n;
       p.products = start + interval, w.product_issued = now;
       w.products_done = start + interval + 28;

@@ -91,7 +91,7 @@ struct SmCounts {
   uint64_t issued = 0, thread_instructions = 0;
   std::array<uint64_t, size_t(Class::count)> by_class{};
   std::array<uint64_t, size_t(Class::count)> lanes_by_class{};
-  double l1_sectors = 0, l1_hits = 0, shared_wavefronts = 0, tensor_busy = 0, tensor_columns = 0, tma_bytes = 0;
+  double l1_sectors = 0, l1_hits = 0, shared_wavefronts = 0, tensor_busy = 0, tensor_columns = 0, double_products = 0, tma_bytes = 0, lines_asked = 0;
   std::vector<std::pair<uint32_t, double>> clock_reads;  // of the first block: warp of the block, and when it read the SM's clock
 };
 

@@ -100,7 +100,8 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         }
         mask = missing;
       }
-      request = std::max(request, at) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
+      request = std::max({request, at, held_until}) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
+      loads_out++, counts.lines_asked++;
       const double back = chip.read(line, mask, number, request);
       if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
       shared_out = true;
@@ -111,11 +112,26 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   return done;
 }
 
+/// Does a store to a line join one that has not left the SM yet, with no load behind it?
+bool Sm::State::joins_waiting(uint64_t line) const {
+  const WaitingStore& other = waiting[line % kNear];
+  return other.line == line && other.loads == loads_out && other.leaves > write_port;
+}
+
+/// When a store that is ready at write_port leaves: L2 must have taken the one so many before it. What comes after waits, too.
+double Sm::State::leaves_at(uint64_t line) {
+  const double held = taken[stores % kInFlight], leaves = std::max(write_port, held);
+  if (held > write_port) held_until = std::max(held_until, held);
+  waiting[line % kNear] = {line, loads_out, leaves};
+  left[stores % kNear] = leaves;
+  return leaves;
+}
+
 void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double sectors = 0;
   for (uint32_t i = 0; i < e.n_detail; i++) sectors += std::popcount(uint32_t(block.lines[e.detail + i] & 15));
-  const uint32_t per_sector = uint32_t(std::min(32.0, double(e.lanes_bytes) * std::popcount(e.mask) / std::max(1.0, sectors)));
+  const uint32_t per_sector = uint32_t(std::min(32.0, double(e.count) / std::max(1.0, sectors)));
   for (uint32_t i = 0; i < e.n_detail; i++) {
     uint64_t second = 0;
     const uint64_t packed = block.lines[e.detail + i];
@@ -124,8 +140,13 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
       if (!part) continue;
       const uint32_t mask = uint32_t(part & 15);
       write_port = std::max(write_port, at) + std::max(1.0, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
-      chip.write(part >> 4, mask, number, write_port, per_sector);
-      if (part == own) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, write_port, per_sector); });
+      if (joins_waiting(part >> 4)) {
+        write_port += kJoin;
+        continue;
+      }
+      const double leaves = leaves_at(part >> 4);
+      if (part == own) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, leaves, per_sector); });
+      taken[stores++ % kInFlight] = chip.write(part >> 4, mask, leaves, per_sector);
     }
   }
 }
@@ -157,7 +178,8 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   double done = at;
   const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
   const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
-  tma = std::max(tma, at + f.tma_latency);
+  const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
+  tma = std::max(tma, store ? at : at + f.tma_latency);
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
     for (uint32_t row = 0; row < run.rows; row++) {
@@ -168,15 +190,15 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
         for (uint64_t s = low >> 5; s <= (high - 1) >> 5; s++) mask |= 1u << (s & 3);
         uint64_t second = 0;
         const uint64_t own = moved(slots[w.slot].work, e.pc, line, mask, second);
-        tma += std::max(std::popcount(mask) * 32.0 / f.tma_bandwidth, 1.0);
+        tma += std::max(std::popcount(mask) * 32.0 / bandwidth, 1.0);
         counts.tma_bytes += std::popcount(mask) * 32.0;
         for (const uint64_t part : {own, second}) {
           if (!part) continue;
           if (store) {
-            chip.write(part >> 4, uint32_t(part & 15), number, tma, 32);
-            if (part == own && pool) copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t sm) { chip.write(l, mask, sm, tma, 32); });
-            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.write(l, k, sm, tma, 32); });
-            done = std::max(done, tma + 300);
+            chip.write(part >> 4, uint32_t(part & 15), tma, 32);
+            if (part == own && pool) copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t) { chip.write(l, mask, tma, 32); });
+            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, tma, 32); });
+            done = std::max(done, tma + f.tma_store_latency);
           } else {
             done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
             if (part == own && pool) copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t sm) { chip.read(l, mask, sm, tma); });
@@ -192,10 +214,8 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
 
 /// A bulk copy out of shared memory into that of a block of the cluster. Returns when the last byte is there.
 double Sm::State::copy_to_peer(const Event& e, double at) {
-  const double start = std::max(tma, at + f.tma_latency);
-  tma = start + e.count / f.tma_bandwidth;
-  dsmem = std::max(dsmem, start) + e.count / f.dsmem_bandwidth;
-  return dsmem + f.dsmem_latency;
+  tma = std::max(tma, at) + e.count / f.tma_peer_bandwidth;
+  return tma + f.tma_peer_latency;
 }
 
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start) {
@@ -262,6 +282,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
     global_write(w, *e, at);
     const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
+    p.queue = std::max(p.queue, left[stores % kNear]);  // so many may wait
     return set_barriers(w, m, at + 20, at + 12);
   }
   if (what == What::global_atomic || what == What::global_reduction) {

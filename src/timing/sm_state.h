@@ -45,6 +45,12 @@ struct NamedBarrier {
   std::vector<uint32_t> waiting;     // warps
 };
 
+/// A store that has not left its SM takes up others to its line, as long as no load has come in between.
+struct WaitingStore {
+  uint64_t line = ~uint64_t{0}, loads = 0;
+  double leaves = 0;
+};
+
 struct WarpRun {
   const std::vector<Step>* steps = nullptr;
   const TracedWarp* trace = nullptr;
@@ -154,6 +160,15 @@ struct Sm::State {
   double translated = -1;   // when addresses are
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
+  // Requests leave in order; stores that L2 cannot take yet hold up what is behind them.
+  static constexpr uint64_t kNear = 16;          // stores that may wait [store_lines/8, 32]
+  static constexpr double kJoin = 12;            // cycles [store_one_word/64: 11.8 for each that does not leave the SM]
+  static constexpr size_t kInFlight = 45;        // stores that L2 has not taken yet [store_one_word/1: 48 of 64 leave the SM]
+  std::array<double, kInFlight> taken{};         // by L2: the latest
+  std::array<double, kNear> left{};              // the SM: the latest
+  std::array<WaitingStore, kNear> waiting{};     // by line
+  uint64_t stores = 0, loads_out = 0;
+  double held_until = 0;
   uint64_t random = 0x2545F4914F6CDD1Dull;
   std::unordered_map<uint32_t, AskedFor> asked;   // by PTX instruction
   Record* record = nullptr;
@@ -170,6 +185,9 @@ struct Sm::State {
   void memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start);
   double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
+  bool joins_waiting(uint64_t line) const;
+  double leaves_at(uint64_t line);
+  void note_tensor(const WarpRun& w, double start, double interval);
   double run_copy(WarpRun& w, const Event& e, double at, bool store);
   double copy_to_peer(const Event& e, double at);
   template <class F>

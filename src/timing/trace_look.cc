@@ -44,6 +44,17 @@ uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::v
   return n;
 }
 
+/// How many different addresses lanes have.
+uint32_t distinct(const uint64_t* address, uint32_t mask) {
+  uint64_t seen[32], most = 0;
+  uint32_t n = 0;
+  exec::for_lanes(mask, [&](int lane) {
+    if (address[lane] > most) return void(most = seen[n++] = address[lane]);  // mostly they rise
+    if (std::find(seen, seen + n, address[lane]) == seen + n) seen[n++] = address[lane];
+  });
+  return n;
+}
+
 /// Shared-memory wavefronts of the lanes `mask`: the most different words that one bank has to give.
 uint32_t bank_wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
   uint64_t words[32][32];
@@ -142,6 +153,7 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   r.e.detail = uint32_t(r.block.lines.size());
   r.e.n_detail = coalesce(address, s.mask, bytes, r.block.lines);
   if (global == What::global_load) r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
+  if (global == What::global_store) r.e.count = distinct(address, s.mask) * bytes;
   if (global == What::global_atomic || global == What::global_reduction) {
     // Most lanes that share a word, which the L2 works on one after the other.
     uint32_t worst = 1;
@@ -204,6 +216,7 @@ void record_wmma(Recording& r, bool store) {
       e.address = address[0];
       e.detail = uint32_t(r.block.lines.size());
       e.n_detail = coalesce(address, ~0u, 2 * element, r.block.lines);
+      e.count = 64 * element;
       if (!store) e.extra = uint16_t(wavefronts(address, ~0u, 2 * element));
     }
     if (part == 0) r.e = e;

@@ -50,7 +50,7 @@ TEST(Chip, DataOnTheirWayAreWaitedFor) {
 TEST(Chip, PartsOfSectorsAreCompletedWhenTheyAreMany) {
   const ChipFigures f = h200();
   Chip chip(f);
-  for (uint64_t i = 0; i < 262144; i++) chip.write((i * 37) % 65536, 1u << (i / 65536), 0, double(i) / 17, 4);  // 8 MB in words
+  for (uint64_t i = 0; i < 262144; i++) chip.write((i * 37) % 65536, 1u << (i / 65536), double(i) / 17, 4);  // 8 MB in words
   EXPECT_NEAR(chip.counts().dram_write, 3.6e6, 1.2e6);             // random_write/8: 3.61 MB reach memory
 }
 

@@ -69,7 +69,7 @@ TEST(Chip, DirtyLinesAreLimited) {
   const ChipFigures f = figures_of(load_profile("h200"));
   Chip chip(f);
   const uint64_t lines = (64u << 20) / 128;
-  for (uint64_t l = 0; l < lines; l++) chip.write(l, 0xF, 0, 0, 32);
+  for (uint64_t l = 0; l < lines; l++) chip.write(l, 0xF, 0, 32);
   EXPECT_NEAR(chip.counts().dram_write, 37.7e6, 1e6);  // write16/64: 64 MiB written, 37.7 MB reach memory
 }
 
