@@ -42,6 +42,32 @@ TRUTH("contention", "store_lines", {2, 8, 32, 1024}, [](long words) {
   auto p = zeros<uint32_t>(1 << 16);
   return [=] { store_words<<<264, 1024>>>(p, uint32_t(words), 32, 64); };
 });
+/// Every thread stores `parts` words of a structure of its own of eight, one after the other, with `gap` dependent steps in between, and
+/// loads something in between when `load` is set: what the SM puts together before L2 sees it.
+__global__ void store_parts(float* p, const float* q, int parts, int gap, int load, int rounds) {
+  float w = threadIdx.x;
+#pragma unroll 1
+  for (int r = 0; r < rounds; r++) {
+    float* at = p + (size_t(r) * gridDim.x * blockDim.x + blockIdx.x * blockDim.x + threadIdx.x) * 8;
+#pragma unroll 1
+    for (int k = 0; k < parts; k++) {
+      asm volatile("st.global.f32 [%0], %1;" ::"l"(at + k), "f"(w) : "memory");
+      if (load) asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(w) : "l"(q + (threadIdx.x + k * 1024 + r * 8192)) : "memory");
+#pragma unroll 1
+      for (int i = 0; i < gap; i++) w = w * .99f + 1.f;
+    }
+  }
+  if (w == 12345.678f) p[0] = w;
+}
+#define PARTS(name, warps, gap, load) \
+  TRUTH("partial", name, {1, 2, 3, 6}, [](long parts) { \
+    auto p = zeros<float>(8l << 20); \
+    auto q = zeros<float>(1l << 20); \
+    return [=] { store_parts<<<132 * (warps > 32 ? 2 : 1), (warps > 32 ? 32 : warps) * 32>>>(p, q, int(parts), gap, load, warps > 32 ? 3 : 24); }; \
+  });
+PARTS("store_parts", 64, 0, 0) PARTS("store_parts_slow", 64, 40, 0) PARTS("store_parts_load", 64, 0, 1) PARTS("store_parts_few", 4, 0, 0) PARTS("store_parts_few_slow", 4, 10, 0)
+PARTS("store_parts_few_slower", 4, 40, 0)
+
 /// One lane of every warp, after a load that depends on the last: as a search does that says that something has changed.
 __global__ void load_and_store(const uint32_t* next, uint32_t* flag, uint32_t mask, int rounds) {
   uint32_t p = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u & mask;

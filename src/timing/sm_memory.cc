@@ -101,7 +101,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         mask = missing;
       }
       request = std::max({request, at, held_until}) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
-      loads_out++, counts.lines_asked++;
+      sub[w.sub].requests++, counts.lines_asked++;
       const double back = chip.read(line, mask, number, request);
       if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
       shared_out = true;
@@ -112,18 +112,29 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   return done;
 }
 
-/// Does a store to a line join one that has not left the SM yet, with no load behind it?
-bool Sm::State::joins_waiting(uint64_t line) const {
-  const WaitingStore& other = waiting[line % kNear];
-  return other.line == line && other.loads == loads_out && other.leaves > write_port;
+/// Does a store to a line join one of its sub-core that has not left the SM yet and lies near the end of the queue? One that a slice
+/// holds up takes any; else the two must be of one warp and so close in its code that they wait together.
+bool Sm::State::joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held) {
+  SubCore& p = sub[w.sub];
+  for (uint64_t back = 1; back <= std::min(kNear, p.stores); back++) {
+    WaitingStore& other = p.waiting[(p.stores - back) % kNear];
+    if (p.requests - other.number > kNear) return false;
+    if (other.line != line || other.leaves <= at) continue;
+    if (!other.held && (other.warp != &w || w.at - other.step > kJoinsWithin)) continue;
+    other.step = w.at;
+    joins_held |= other.held;
+    return true;
+  }
+  return false;
 }
 
 /// When a store that is ready at write_port leaves: L2 must have taken the one so many before it. What comes after waits, too.
-double Sm::State::leaves_at(uint64_t line) {
-  const double held = taken[stores % kInFlight], leaves = std::max(write_port, held);
+double Sm::State::leaves_at(const WarpRun& w, uint64_t line) {
+  const double held = taken[stores % kInFlight], leaves = std::max({write_port, held, chip.write_free() - kOnTheWay});
   if (held > write_port) held_until = std::max(held_until, held);
-  waiting[line % kNear] = {line, loads_out, leaves};
-  left[stores % kNear] = leaves;
+  SubCore& p = sub[w.sub];
+  p.waiting[p.stores++ % kNear] = {line, ++p.requests, &w, w.at, leaves, held > write_port};
+  left[stores % left.size()] = leaves;
   return leaves;
 }
 
@@ -131,6 +142,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double sectors = 0;
   for (uint32_t i = 0; i < e.n_detail; i++) sectors += std::popcount(uint32_t(block.lines[e.detail + i] & 15));
+  bool joins_held = false;
   const uint32_t per_sector = uint32_t(std::min(32.0, double(e.count) / std::max(1.0, sectors)));
   for (uint32_t i = 0; i < e.n_detail; i++) {
     uint64_t second = 0;
@@ -139,16 +151,14 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
     for (const uint64_t part : {own, second}) {
       if (!part) continue;
       const uint32_t mask = uint32_t(part & 15);
+      if (joins_waiting(w, part >> 4, at, joins_held)) continue;
       write_port = std::max(write_port, at) + std::max(1.0, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
-      if (joins_waiting(part >> 4)) {
-        write_port += kJoin;
-        continue;
-      }
-      const double leaves = leaves_at(part >> 4);
+      const double leaves = leaves_at(w, part >> 4);
       if (part == own) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, leaves, per_sector); });
       taken[stores++ % kInFlight] = chip.write(part >> 4, mask, leaves, per_sector);
     }
   }
+  if (joins_held) write_port += kJoin;
 }
 
 /// Calls f(line, SM) for what every ghost copies when the detailed block copies `line`: the same place in the copy of another
@@ -282,7 +292,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
     global_write(w, *e, at);
     const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
-    p.queue = std::max(p.queue, left[stores % kNear]);  // so many may wait
+    p.queue = std::max(p.queue, left[stores % left.size()]);  // so many may wait
     return set_barriers(w, m, at + 20, at + 12);
   }
   if (what == What::global_atomic || what == What::global_reduction) {

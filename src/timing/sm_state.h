@@ -31,6 +31,9 @@ inline constexpr double kWriteQueue = 8;      // results that may wait for the w
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
 inline constexpr size_t kClockReads = 100'000;
+inline constexpr uint64_t kNear = 24;         // requests of a sub-core that may lie between stores that join [store_parts_few: some do; store_parts, chase_and_store: none]
+inline constexpr uint32_t kJoinsWithin = 8;  // instructions between stores of a warp that join [store_parts_few: 16, some do; store_parts, store_parts_few_slow: none]
+inline constexpr double kOnTheWay = 300;     // cycles of writes that are between SMs and L2; the rest waits in the SMs [store_parts_few]
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 struct Mbarrier {
   int64_t pending = 0, expected = 0, bytes = 0;
@@ -45,10 +48,13 @@ struct NamedBarrier {
   std::vector<uint32_t> waiting;     // warps
 };
 
-/// A store that has not left its SM takes up others to its line, as long as no load has come in between.
+/// A store that has not left its SM takes up others of its sub-core to its line.
 struct WaitingStore {
-  uint64_t line = ~uint64_t{0}, loads = 0;
+  uint64_t line = ~uint64_t{0}, number = 0;  // among the sub-core's requests
+  const void* warp = nullptr;
+  uint32_t step = 0;                 // of the warp, when the latest joined
   double leaves = 0;
+  bool held = false;                 // by its slice of L2
 };
 
 struct WarpRun {
@@ -150,6 +156,8 @@ struct Sm::State {
   uint64_t first_block = ~uint64_t{0};
   // Resources: the time at which each is free.
   struct SubCore {
+    uint64_t requests = 0, stores = 0;          // to L2
+    std::array<WaitingStore, kNear> waiting{};  // the latest stores
     double bank[2] = {0, 0};                    // read ports of the register file
     double write = 0;                           // its write port: a register a cycle
     double issue = 0;                           // when the next instruction may be issued
@@ -157,17 +165,18 @@ struct Sm::State {
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0, mover = 0, products = 0;
   };
   std::array<SubCore, 4> sub;
+  bool joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held);
+  double leaves_at(const WarpRun& w, uint64_t line);
   double translated = -1;   // when addresses are
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
   // Requests leave in order; stores that L2 cannot take yet hold up what is behind them.
-  static constexpr uint64_t kNear = 16;          // stores that may wait [store_lines/8, 32]
+  static constexpr size_t kWaiting = 16;         // stores that wait to leave before the SM holds up its warps [store_lines/8, 32]
   static constexpr double kJoin = 12;            // cycles [store_one_word/64: 11.8 for each that does not leave the SM]
   static constexpr size_t kInFlight = 45;        // stores that L2 has not taken yet [store_one_word/1: 48 of 64 leave the SM]
   std::array<double, kInFlight> taken{};         // by L2: the latest
-  std::array<double, kNear> left{};              // the SM: the latest
-  std::array<WaitingStore, kNear> waiting{};     // by line
-  uint64_t stores = 0, loads_out = 0;
+  std::array<double, kWaiting> left{};              // the SM: the latest
+  uint64_t stores = 0;
   double held_until = 0;
   uint64_t random = 0x2545F4914F6CDD1Dull;
   std::unordered_map<uint32_t, AskedFor> asked;   // by PTX instruction
@@ -185,8 +194,6 @@ struct Sm::State {
   void memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start);
   double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
-  bool joins_waiting(uint64_t line) const;
-  double leaves_at(uint64_t line);
   void note_tensor(const WarpRun& w, double start, double interval);
   double run_copy(WarpRun& w, const Event& e, double at, bool store);
   double copy_to_peer(const Event& e, double at);
