@@ -15,6 +15,13 @@ double bytes_moved(Collective kind, int group, double bytes) {
          bytes;
 }
 
+// Bytes/s between ranks of a host. Boards without NVLink pass what they exchange through the host's memory (NCCL's
+// transport where there is no peer access): written once and read once, by all of them at a time.
+double peer_rate(int group, const Rates& r) {
+  bool nvlink = r.link != r.host;  // read_rates: without NVLink the link is the host's
+  return nvlink ? r.link : std::min(r.host, tier_rate(Tier::kHost, true, r) / (2.0 * group));
+}
+
 }  // namespace
 
 // Seconds that the slowest link is busy. Within a host that is NVLink. Over hosts, rings cross from host to
@@ -22,7 +29,7 @@ double bytes_moved(Collective kind, int group, double bytes) {
 // the host over each rank's own card, beside what stays.
 double transfer_seconds(Collective kind, int group, int span, double bytes, const Rates& r) {
   double moved = bytes_moved(kind, group, bytes);
-  if (span <= r.per_host) return moved / r.link;
+  if (span <= r.per_host) return moved / peer_rate(group, r);
   double here =
       std::clamp(static_cast<double>(group) * r.per_host / span, 1.0, static_cast<double>(r.per_host));
   if (kind == Collective::kAllToAll)

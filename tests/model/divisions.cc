@@ -312,6 +312,13 @@ TEST(Divisions, RanksAreNumberedInOneOrder) {
   EXPECT_EQ(far_hops(p, 8), 1);
 }
 
+// Eight boards without NVLink write and read 200 GB/s of host memory: 12.5 each; two have their own links to themselves.
+TEST(Divisions, BoardsWithoutNvlinkShareTheHostsMemory) {
+  Rates r = read_rates(load_profile("rtx4090"));
+  EXPECT_DOUBLE_EQ(transfer_seconds(Collective::kAllGather, 8, 8, 1e9, r), 7.0 / 8 * 1e9 / 12.5e9);
+  EXPECT_DOUBLE_EQ(transfer_seconds(Collective::kAllGather, 2, 2, 1e9, r), 0.5e9 / (31.5e9 * 0.85));
+}
+
 // A step of a pipeline reads every weight once: layers from all stages, the head from the last.
 TEST(Divisions, PipelineServingReadsEveryWeightOnce) {
   Graph g = build_transformer(load_transformer("Llama-3.1-8B"));
