@@ -11,7 +11,8 @@
 // schedule, each with its own mask; lower/schedule.h says where they can be. A register keeps the old value of
 // waiting lanes only if it is live where they wait.
 //
-//   emit_control.cc  regions, edges between nodes, stops      emit_values.cc  reading and writing registers
+//   emit_control.cc  regions, edges between nodes             emit_values.cc  reading and writing registers
+//   emit_stops.cc    how a warp leaves
 //   emit_kept.cc     registers at barriers of the block
 //   emit_runs.cc     ld of neighbouring words by each lane    emit_turns.cc    the loop over warps
 //   emit_rows.cc     ld, st of rows found at run time         emit_spread.cc   ld, st of lanes a few elements apart
