@@ -11,7 +11,6 @@
 namespace orrery::jit {
 
 using exec::CtaContext;
-using exec::Group;
 using exec::LaunchContext;
 using exec::Stop;
 using exec::WarpContext;
