@@ -9,27 +9,7 @@ namespace orrery::timing {
 
 void Join::emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
   for (const auto& [first, last] : v.ranges)
-    for (uint32_t i = first; i < last; i++) {
-      const MachineInstruction& m = code_[i];
-      Step s;
-      s.instruction = i;
-      s.lanes = std::min(32u, lanes);
-      s.off = m.i.never;
-      if (eventful(m.kind) && !m.i.never) {
-        statistics.memory_steps++;
-        const auto list = c.of_pc.find(m.pc);
-        if (list != c.of_pc.end()) {
-          size_t& at = c.next[m.pc];
-          while (at < list->second.size() && list->second[at] < begin) at++;
-          if (at < list->second.size() && list->second[at] < end) s.event = list->second[at++];
-        }
-        if (s.event == UINT32_MAX) {
-          s.off = m.i.guarded;
-          statistics.unmatched += !m.i.guarded;
-        }
-      }
-      out.push_back(s);
-    }
+    for (uint32_t i = first; i < last; i++) take_step(i, c, begin, end, lanes, out, statistics);
   statistics.steps = out.size();
 }
 

@@ -296,31 +296,33 @@ const Join::Home* Join::home_of(uint32_t first_pc) const {
   return found != homes_.end() && found->first == first_pc ? &found->second : nullptr;
 }
 
-/// Emits the machine instructions of `range`; a guarded one takes only an event before `end`.
-void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
-  for (uint32_t i = range.first; i < range.second; i++) {
-    const MachineInstruction& m = code_[i];
-    Step s;
-    s.instruction = i;
-    s.lanes = std::min(32u, lanes);
-    s.off = m.i.never;
-    if (eventful(m.kind) && !m.i.never) {
-      statistics.memory_steps++;
-      if (const auto list = c.of_pc.find(m.pc); list != c.of_pc.end()) {
-        size_t& at = c.next[m.pc];
-        if (at < list->second.size() && (!m.i.guarded || list->second[at] < end)) s.event = list->second[at++];
-      }
-      if (s.event == UINT32_MAX) {
-        s.off = m.i.guarded;
-        statistics.unmatched += !m.i.guarded && m.width >= m.asked;  // parts of a split access hit what the first one asked for
-      }
+/// Issues one machine instruction with the next of its events from `begin` to before `end`, and again for each further mbarrier that its
+/// lanes name.
+void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
+  const MachineInstruction& m = code_[i];
+  Step s;
+  s.instruction = i;
+  s.lanes = std::min(32u, lanes);
+  s.off = m.i.never;
+  const auto list = c.of_pc.find(m.pc);
+  size_t* const next = list != c.of_pc.end() ? &c.next[m.pc] : nullptr;
+  if (eventful(m.kind) && !m.i.never) {
+    statistics.memory_steps++;
+    while (next && *next < list->second.size() && list->second[*next] < begin) ++*next;
+    if (next && *next < list->second.size() && list->second[*next] < end) s.event = list->second[(*next)++];
+    if (s.event == UINT32_MAX) {
+      s.off = m.i.guarded;
+      statistics.unmatched += !m.i.guarded && m.width >= m.asked;  // parts of a split access hit what the first one asked for
     }
-    out.push_back(s);
-    if (m.kind != Class::mbarrier || s.event == UINT32_MAX) continue;
-    // Lanes that name other mbarriers: the instruction is repeated for each.
-    const std::vector<uint32_t>& list = c.of_pc.at(m.pc);
-    for (size_t& at = c.next[m.pc]; at < list.size() && list[at] == s.event + 1; at++) s.event = list[at], out.push_back(s);
   }
+  out.push_back(s);
+  if (m.kind != Class::mbarrier || s.event == UINT32_MAX) return;
+  for (; *next < list->second.size() && list->second[*next] == s.event + 1; ++*next) s.event = list->second[*next], out.push_back(s);
+}
+
+/// Issues the machine instructions of `range`; a guarded one takes only an event before `end`.
+void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
+  for (uint32_t i = range.first; i < range.second; i++) take_step(i, c, 0, code_[i].i.guarded ? end : SIZE_MAX, lanes, out, statistics);
 }
 
 /// Lanes that have parted leave one group after the other: the warp ends where the last of them does.

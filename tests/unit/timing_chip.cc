@@ -25,6 +25,14 @@ TEST(Figures, AnotherGpuTakesThemAndSaysSo) {
   EXPECT_GT(f.dram_bandwidth, 0);
 }
 
+TEST(Figures, BorrowedOnesGoWithTheSizeOfTheGpu) {
+  const ChipFigures f = figures_of(load_profile("l4")), of_h200 = h200();
+  const double size = double(f.sms) / of_h200.sms;
+  EXPECT_NEAR(f.l2_sectors, of_h200.l2_sectors * size, 1e-6);
+  EXPECT_NEAR(f.l2_write_sectors, of_h200.l2_write_sectors * size, 1e-6);
+  EXPECT_LT(f.idle_watts + f.dynamic_watts, 1.2 * 72) << "the board of an L4 has 72 W";
+}
+
 TEST(Figures, WhatIfSettingsReachThem) {
   Profile p = load_profile("h200");
   const double before = figures_of(p).dram_bandwidth;
@@ -68,6 +76,22 @@ TEST(Chip, UpToFourNeighboursAskOnce) {
     for (uint32_t sm = 0; sm < 8; sm++) together.read(line, 0xF, sm, double(line) * 500), apart.read(line, 0xF, sm, double(line) * 5000 + sm * 600);
   EXPECT_EQ(together.counts().l2_read_sectors, 1000 * 4 * 2);      // feed_alone/8: 8.4 MB asked for of 33.6
   EXPECT_EQ(apart.counts().l2_read_sectors, 1000 * 4 * 8);         // share_apart/65536: all of them
+}
+
+TEST(Chip, WritesToOneSectorGoOneAfterTheOther) {
+  const ChipFigures f = h200();
+  Chip chip(f);
+  double done = 0;
+  for (int i = 0; i < 1000; i++) done = chip.write(1000, 1, 0, 4);
+  EXPECT_NEAR(done, 2310, 50);                                     // store_one_word: 2.31 cycles for every sector that SMs send
+}
+
+TEST(Chip, RequestsForPartsOfSectorsTakeASectorMore) {
+  const ChipFigures f = h200();
+  Chip four(f), one(f);
+  for (uint64_t line = 0; line < 10000; line++) four.write(line, 15, 0, 4), one.write(line, 1, 0, 4);
+  EXPECT_NEAR(four.write_free() / 10000, 0.0683, 0.003);           // partial_store/8: 73.8 thousand cycles for 1,081,344 requests
+  EXPECT_NEAR(one.write_free() / 10000, 0.0274, 0.002);            // partial_store/32
 }
 
 TEST(Chip, MemoryKeepsItsClock) {

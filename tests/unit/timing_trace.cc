@@ -190,6 +190,21 @@ TEST(Predict, LongBlocksGoOnAtTheRateOfWhatWasLookedAt) {
   EXPECT_THAT(b.notes, testing::Contains(HasSubstr("was looked at")));
 }
 
+TEST(Predict, LanesThatLeaveFirstDoNotEndTheWarp) {
+  TestMachine m;
+  const std::string work = "mov.u32 %r5, %tid.x; setp.ne.u32 %p2, %r5, 0; @%p2 bra E;\n" + loop(2000) + "E: bar.sync 0; ret;";
+  const Prediction p = m.predicted(TestKernel(work, {m.allocate(128 * 2001)}, {1}, {32}));
+  EXPECT_GT(p.instructions, 2000 * 3) << "a load, a sum and a store in each turn of one lane";
+  EXPECT_GT(p.cycles, 2000 * 20) << "loads past L1";
+}
+
+TEST(Predict, PartsOfAWideLoadAreNoUnrolledCopies) {
+  TestMachine m;
+  const std::string body = "ld.param.u64 %d1, [p0]; mov.u32 %r1, 0; mov.u32 %r9, 0;\nL: ld.global.cg.v4.u32 {%r2, %r3, %r4, %r5}, [%d1]; xor.b32 %r6, %r2, %r5; add.u32 %r9, %r9, %r6;\n"
+                           "add.u64 %d1, %d1, 512; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; .pragma \"nounroll\"; @%p1 bra L; ld.param.u64 %d2, [p0]; st.global.u32 [%d2], %r9; ret;";
+  EXPECT_GT(m.predicted(TestKernel(body, {m.allocate(512 * 1001)}, {1}, {1})).instructions, 1000 * 5);
+}
+
 TEST(Predict, CopiesBetweenBlocksOfAClusterTakeTime) {
   TestMachine m;
   const auto cycles = [&](uint32_t bytes) {
