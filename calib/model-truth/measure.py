@@ -65,6 +65,7 @@ def main():
     if which in ("products", "all"):
         operators.all_gemms()
         operators.all_grouped()
+    if which in ("autoencoder", "all"):
         attempt("autoencoder", lambda: steps.autoencoder(meter), need=8)
     if which in ("decode", "all"):
         shapes = {"llama-3.1-8b": ((1, 1024), (16, 2048), (64, 2048), (128, 1024), (32, 8192)), "qwen3-30b-a3b": ((1, 1024), (16, 1024), (64, 1024), (256, 1024)),
