@@ -1,4 +1,4 @@
-"""Runs one set of measurements on one GPU: measure.py SET OUTPUT (sets: gemm, attention, grouped, power, products, decode, copies).
+"""Runs one set of measurements on one GPU: measure.py SET OUTPUT (sets: gemm, attention, grouped, power, products, autoencoder, decode, copies).
 
 Several GPUs: start one process each with CUDA_VISIBLE_DEVICES; METER is the index that NVML knows the GPU by.
 """
