@@ -45,12 +45,22 @@ inline double cpu_seconds() {
   return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
 }
 
+/// Waits until no thread of the process works any more: what a contender's threads do after its call is not the next one's.
+inline void settle() {
+  for (int i = 0; i < 100; i++) {
+    const double before = cpu_seconds();
+    usleep(1000);
+    if (cpu_seconds() - before < 100e-6) return;
+  }
+}
+
 /// Median CPU seconds of one call of each, after one to warm up; empty functions take no part (0).
 inline std::vector<double> measure(const std::vector<std::function<void()>>& candidates, int rounds) {
   std::vector<std::vector<double>> times(candidates.size());
   for (int round = -1; round < rounds; round++)
     for (size_t i = 0; i < candidates.size(); i++) {
       if (!candidates[i]) continue;
+      settle();
       const double start = cpu_seconds();
       candidates[i]();
       if (round >= 0) times[i].push_back(cpu_seconds() - start);
