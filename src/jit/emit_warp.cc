@@ -18,14 +18,14 @@ using ptx::Operand;
 using ptx::OperandKind;
 
 /// Leaves when lanes named in `members` (i32) wait at other nodes. Those that wait for nothing but their exit do that now:
-/// half a warp may add up what the block has left, and name them, too.
+/// half a warp may add up what the block has left, and name them, too (which `orrery check` reports).
 void Emitter::require_members(Value* members) {
   const lower::NodeSet& waiting = schedule_.nodes[node_].waiting;
   if (waiting.empty()) return;
   Value *elsewhere = b_.getInt32(0), *done = b_.getInt32(0);
   std::vector<uint32_t> exits;
   waiting.each([&](uint32_t w) {
-    const bool exit = only_exits(schedule_.nodes[w]);
+    const bool exit = !plan_.observe && only_exits(schedule_.nodes[w]);
     Value*& sum = exit ? done : elsewhere;
     sum = b_.CreateOr(sum, bits_of(load_mask(waiting_[w])));
     if (exit) exits.push_back(w);
