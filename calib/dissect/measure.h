@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,15 @@ struct Buffer {
   ~Buffer() { cudaFree(p); }
   operator T*() const { return p; }
 };
+
+/// Pairs of halves of random sign, 1/8 to 2 in size; the same every time.
+inline void fill_with_halves(Buffer<uint32_t>& to) {
+  std::mt19937 engine(7);
+  const auto half = [&] { return uint32_t((engine() & 0x8000) | (0x3000 + engine() % 0x1000)); };
+  std::vector<uint32_t> host(to.n);
+  for (uint32_t& v : host) v = half(), v |= half() << 16;
+  cudaMemcpy(to, host.data(), to.n * sizeof(uint32_t), cudaMemcpyHostToDevice);
+}
 
 /// Runs `launch(cycles)` `repeats` times (after one warm-up); each run writes the cycles of its timed section.
 inline std::vector<double> cycles_of(int repeats, double per, const std::function<void(long long*)>& launch, Clock clock = Clock::first_warp) {

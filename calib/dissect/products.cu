@@ -3,8 +3,6 @@
 // mma.sync of eight-bit floating point is no instruction of Hopper: ptxas converts and multiplies halves.
 // mma: latency of a chain through the accumulators, and rate of 16 warps of one SM. wgmma: cycles of one instruction of one
 // warpgroup among 32, first operand from shared memory or registers, and TFLOP/s of two warpgroups on every SM.
-#include <random>
-
 #include "measure.h"
 
 namespace dissect {
@@ -58,10 +56,9 @@ DMMA(m16n8k16_f64, 16 * 8 * 16, FOUR_SUMS,
      "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};",
      "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]))
 
-template <class Op, int kChains>
-__global__ void multiply_doubles(long long* cycles, float* sink, double seed) {
-  double c[kChains][4] = {}, a[8], b[4];
-  for (int i = 0; i < 8; i++) a[i] = seed * (threadIdx.x + i), b[i / 2] = seed * (threadIdx.x + 5 + i);
+/// Cycles of kRounds steps of each of kChains chains, and the sums so that none can go.
+template <class Op, int kChains, class T, class A, class B>
+__device__ void run_chains(long long* cycles, float* sink, T (&c)[kChains][4], const A& a, const B& b) {
   __syncthreads();
   const long long start = clock_now();
 #pragma unroll 4
@@ -71,9 +68,16 @@ __global__ void multiply_doubles(long long* cycles, float* sink, double seed) {
   __syncthreads();
   const long long end = clock_now();
   if (threadIdx.x == 0) *cycles = end - start;
-  double s = 0;
+  T s = 0;
   for (int k = 0; k < kChains; k++) s += c[k][0] + c[k][1] + c[k][2] + c[k][3];
   sink[threadIdx.x] = float(s);
+}
+
+template <class Op, int kChains>
+__global__ void multiply_doubles(long long* cycles, float* sink, double seed) {
+  double c[kChains][4] = {}, a[8], b[4];
+  for (int i = 0; i < 8; i++) a[i] = seed * (threadIdx.x + i), b[i / 2] = seed * (threadIdx.x + 5 + i);
+  run_chains<Op>(cycles, sink, c, a, b);
 }
 
 template <class Op>
@@ -89,18 +93,7 @@ __global__ void multiply(long long* cycles, float* sink, uint32_t seed) {
   typename Op::T c[kChains][4] = {};
   uint32_t a[4], b[4];
   for (int i = 0; i < 4; i++) a[i] = seed * (threadIdx.x + i) & 0x3bff3bff, b[i] = seed * (threadIdx.x + 5 + i) & 0x3bff3bff;
-  __syncthreads();
-  const long long start = clock_now();
-#pragma unroll 4
-  for (int i = 0; i < kRounds; i++)
-#pragma unroll
-    for (int k = 0; k < kChains; k++) Op::step(c[k], a, b);
-  __syncthreads();
-  const long long end = clock_now();
-  if (threadIdx.x == 0) *cycles = end - start;
-  typename Op::T s = 0;
-  for (int k = 0; k < kChains; k++) s += c[k][0] + c[k][1] + c[k][2] + c[k][3];
-  sink[threadIdx.x] = float(s);
+  run_chains<Op>(cycles, sink, c, a, b);
 }
 
 template <class Op>
@@ -214,13 +207,7 @@ void measure_products() {
                    m16n8k32_f32_f16_sparse, m16n8k64_s32_s8_sparse>(sink);
   measure_dmma<m8n8k4_f64>(sink), measure_dmma<m16n8k4_f64>(sink), measure_dmma<m16n8k8_f64>(sink), measure_dmma<m16n8k16_f64>(sink);
   Buffer<uint32_t> zeros(8192), random(8192);
-  std::mt19937 engine(7);
-  std::vector<uint32_t> host(8192);
-  for (uint32_t& v : host) {  // two halves in [-2, 2)
-    const auto half = [&] { return uint32_t((engine() & 0x8000) | (0x3000 + engine() % 0x1000)); };
-    v = half() | half() << 16;
-  }
-  cudaMemcpy(random, host.data(), 32768, cudaMemcpyHostToDevice);
+  fill_with_halves(random);
   measure_each_wgmma<m64n16k16_f32_f16, m64n64k16_f32_f16_registers, m64n128k16_f32_f16_registers, m64n256k16_f32_bf16, m64n256k8_f32_tf32, m64n256k32_f32_e4m3,
                      m64n128k32_f32_f16_sparse, m64n256k32_f32_f16_sparse, m64n128k32_f32_f16_sparse_registers, m64n256k16_f16_f16, m64n256k32_f16_e4m3, m64n256k32_s32_s8>(zeros, random, sink);
 }

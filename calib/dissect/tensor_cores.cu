@@ -1,8 +1,6 @@
 // calib/dissect/tensor_cores.cu: mma.sync and wgmma: latency of one instruction and rate of a full SM.
 //
 // wgmma reads A and B from shared memory that holds zeros or random numbers, without swizzle; results are not used.
-#include <random>
-
 #include "measure.h"
 
 namespace dissect {
@@ -116,13 +114,7 @@ void measure_tensor_cores() {
   for (int warps : {4, 8, 16})
     report("mma.m16n8k16.f32.f16.rate." + std::to_string(warps) + "warps", scaled(cycles_of(5, 1, [&](long long* c) { mma_rate<<<1, warps * 32>>>(c, sink); }), [&](double c) { return warps * 4.0 * kRounds * 16 * 8 * 16 / c; }), "FMA/cycle/SM", "four accumulators a warp");
   Buffer<uint32_t> zeros(8192), random(8192);
-  std::mt19937 engine(7);
-  std::vector<uint32_t> host(8192);
-  for (uint32_t& v : host) {  // two halves in [-2, 2)
-    const auto half = [&] { return uint32_t((engine() & 0x8000) | (0x3000 + engine() % 0x1000)); };
-    v = half() | half() << 16;
-  }
-  cudaMemcpy(random, host.data(), 32768, cudaMemcpyHostToDevice);
+  fill_with_halves(random);
   measure_wgmma<8>(zeros, random, sink);
   measure_wgmma<32>(zeros, random, sink);
   measure_wgmma<64>(zeros, random, sink);

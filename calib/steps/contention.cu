@@ -2,10 +2,10 @@
 // line, to a few lines; and what readers of that word wait for.
 #include <algorithm>
 
-#include "../truth/truth.h"
+#include "steps.h"
 
 namespace {
-using namespace truth;
+using namespace steps;
 
 /// Every warp stores words `apart` words apart: 32 / apart of a sector's bytes, and 32 / apart sectors of a line at most.
 __global__ void partial_store(uint32_t* p, uint32_t words, int apart, int rounds) {

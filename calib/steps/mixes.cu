@@ -6,12 +6,10 @@
 
 #include <algorithm>
 
-#include "../truth/truth.h"
+#include "steps.h"
 
 namespace {
-using namespace truth;
-
-__device__ uint32_t smem(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
+using namespace steps;
 
 /// `kLoads` shared loads of T by all lanes, then `kFmas` multiply-adds that use what they brought. Rows: lanes of half a warp read
 /// one word each (1), neighbouring words (16), or the warp reads 32 (32).

@@ -1,15 +1,13 @@
 // calib/steps/power.cu: one kind of work at a time on random data, for the joules that it costs (truth.cu's mode `energy`).
-// calib/steps/steps.cu moves zeros and repeats operands; wires that never change cost less.
+// The other files of calib/steps move zeros and repeat operands; wires that never change cost less.
 #include <cuda_fp16.h>
 
 #include <algorithm>
 
-#include "../truth/truth.h"
+#include "steps.h"
 
 namespace {
-using namespace truth;
-
-__device__ uint32_t smem(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
+using namespace steps;
 
 /// Arithmetic whose operands change in most of their bits with every instruction.
 template <int kKind>
@@ -138,10 +136,6 @@ TRUTH("power", "power_copy", {8, 512}, [](long mb) {
   auto p = noise(mb << 18), q = noise(mb << 18);
   return [=] { power_copy<<<264, 1024>>>((const float4*)p.p, (float4*)q.p, mb << 16); };
 });
-__device__ uint32_t mix(uint32_t h) {
-  h ^= h >> 16, h *= 0x85ebca6bu, h ^= h >> 13, h *= 0xc2b2ae35u, h ^= h >> 16;
-  return h;
-}
 __global__ void power_random_read(const float* p, float* out, uint32_t mask) {
   float acc = 0;
   const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -157,16 +151,11 @@ TRUTH("power", "power_random_read", {8, 1024}, [](long mb) {
 /// A ring of bulk copies of 16 KB, four in flight: block b copies pieces b, b + step and so on of `pieces`.
 __device__ void copy_ring(const char* from, char* room, uint64_t* bar, uint32_t first, uint32_t step, uint32_t pieces, int copies) {
   constexpr uint32_t kBytes = 16384;
-  for (int s = 0; s < 4; s++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(smem(&bar[s])));
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  const auto fetch = [&](int i) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(smem(&bar[i % 4])), "r"(kBytes) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(smem(room + i % 4 * kBytes)),
-                 "l"(from + size_t((first + uint32_t(i) * step) % pieces) * kBytes), "r"(kBytes), "r"(smem(&bar[i % 4])) : "memory");
-  };
+  init_ring(bar, 4);
+  const auto fetch = [&](int i) { bulk_load(room + i % 4 * kBytes, from + size_t((first + uint32_t(i) * step) % pieces) * kBytes, kBytes, &bar[i % 4]); };
   for (int i = 0; i < 4 && i < copies; i++) fetch(i);
   for (int i = 0; i < copies; i++) {
-    asm volatile("{ .reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" ::"r"(smem(&bar[i % 4])), "r"(uint32_t(i / 4 & 1)) : "memory");
+    wait(&bar[i % 4], uint32_t(i / 4 & 1));
     if (i + 4 < copies) fetch(i + 4);
   }
 }
@@ -184,33 +173,38 @@ TRUTH("power", "power_bulk_l2", {1, 33, 132}, [](long groups) {
   cudaFuncSetAttribute(power_copies, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);
   return [=] { power_copies<<<132, 32, 65536>>>((const char*)p.p, o, int(groups), 1000); };
 });
-/// Loads past L1 from L2: four sectors of a line by a warp's request, or one.
-__global__ void power_read_past(const uint4* p, float* out, uint32_t mask, int rounds) {
+/// Words of thread `t` past L1, where(i) in turn, summed.
+template <class T, class Where>
+__device__ void read_past(const T* p, float* out, uint32_t t, int rounds, Where where) {
   uint32_t acc = 0;
-  const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
 #pragma unroll 4
   for (int i = 0; i < rounds; i++) {
-    uint4 v;
-    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p + ((t + uint32_t(i) * 270336u) & mask)));
-    acc += v.x ^ v.w;
+    if constexpr (sizeof(T) == 16) {
+      uint4 v;
+      asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p + where(i)));
+      acc += v.x ^ v.w;
+    } else {
+      uint32_t v;
+      asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(p + where(i)));
+      acc += v;
+    }
   }
   out[t] = float(acc);
+}
+/// From L2, four sectors of a line by a warp's request.
+__global__ void power_read_past(const uint4* p, float* out, uint32_t mask, int rounds) {
+  const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
+  read_past(p, out, t, rounds, [=](int i) { return (t + uint32_t(i) * 270336u) & mask; });
 }
 TRUTH("power", "power_read_past", {16}, [](long mb) {
   auto p = noise(mb << 18);
   auto o = zeros<float>(264 * 1024);
   return [=] { power_read_past<<<264, 1024>>>((const uint4*)p.p, o, uint32_t((mb << 16) - 1), 64); };
 });
+/// From L2, one sector of a line.
 __global__ void power_sectors_past(const uint32_t* p, float* out, uint32_t mask, int rounds) {
-  uint32_t acc = 0;
   const uint32_t t = blockIdx.x * blockDim.x + threadIdx.x;
-#pragma unroll 4
-  for (int i = 0; i < rounds; i++) {
-    uint32_t v;
-    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(p + (mix(t * 64 + i) & mask)));
-    acc += v;
-  }
-  out[t] = float(acc);
+  read_past(p, out, t, rounds, [=](int i) { return mix(t * 64 + i) & mask; });
 }
 TRUTH("power", "power_sectors_past", {16}, [](long mb) {
   auto p = noise(mb << 18);
@@ -223,7 +217,7 @@ __global__ void __launch_bounds__(160) power_both(const char* from, float* out, 
   extern __shared__ __align__(1024) char room[];
   __shared__ uint64_t bar[4];
   uint32_t* tile = (uint32_t*)(room + 65536);
-  for (int i = threadIdx.x; i < 8192; i += blockDim.x) tile[i] = (mix(i * 77 + blockIdx.x) & 0x83ff83ffu) | 0x34003400u;
+  for (int i = threadIdx.x; i < 8192; i += blockDim.x) tile[i] = random_halves(i * 77 + blockIdx.x);
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   if (threadIdx.x >= 128) {
@@ -233,20 +227,10 @@ __global__ void __launch_bounds__(160) power_both(const char* from, float* out, 
   if (!(work & 1)) return;
   float d[64], w = threadIdx.x;
   for (int i = 0; i < 64; i++) d[i] = 0;
-  const uint64_t high = uint64_t(64) << 32 | uint64_t(1) << 62, a = high | (smem(tile) & 0x3ffff) >> 4, b = high | ((smem(tile) + 8192) & 0x3ffff) >> 4;
+  const uint64_t a = matrix_at(tile), b = matrix_at(tile + 2048);
 #pragma unroll 1
   for (int r = 0; r < rounds; r++) {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-    for (int k = 0; k < 8; k++) {
-#define R8(n) "+f"(d[n]), "+f"(d[n + 1]), "+f"(d[n + 2]), "+f"(d[n + 3]), "+f"(d[n + 4]), "+f"(d[n + 5]), "+f"(d[n + 6]), "+f"(d[n + 7])
-      asm volatile(
-          "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-          "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, 1, 1, 1, 0, 0;"
-          : R8(0), R8(8), R8(16), R8(24), R8(32), R8(40), R8(48), R8(56)
-          : "l"(a + (k & 3) * 2), "l"(b + (k & 3) * 2));
-    }
-    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+    multiply(d, a, b);
 #pragma unroll 1
     for (int i = 0; i < 100; i++) w = w * .99f + 1;
   }

@@ -6,16 +6,10 @@
 
 #include <algorithm>
 
-#include "../truth/truth.h"
+#include "steps.h"
 
 namespace {
-using namespace truth;
-
-__device__ uint32_t smem(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
-__device__ uint32_t mix(uint32_t h) {
-  h ^= h >> 16, h *= 0x85ebca6bu, h ^= h >> 13, h *= 0xc2b2ae35u, h ^= h >> 16;
-  return h;
-}
+using namespace steps;
 
 /// Each block copies `pieces` pieces of 16 KB, four in flight, from `groups` places in turn (block b those of b % groups, or of b /
 /// (blocks / groups) when `near`), after a pause of up to `apart` cycles of its own.
@@ -24,8 +18,7 @@ __global__ void share(const char* from, float* out, int pieces, int groups, int 
   __shared__ uint64_t bar[4];
   if (threadIdx.x) return;
   constexpr uint32_t kBytes = 16384;
-  for (int s = 0; s < 4; s++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(smem(&bar[s])));
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  init_ring(bar, 4);
   const uint32_t late = apart ? mix(blockIdx.x + 77) % uint32_t(apart) : 0;
   float w = 1;
 #pragma unroll 1
@@ -33,15 +26,11 @@ __global__ void share(const char* from, float* out, int pieces, int groups, int 
   const int group = near ? int(blockIdx.x) * groups / int(gridDim.x) : int(blockIdx.x) % groups;
   const long base = long(group) * pieces * kBytes;
   const auto fetch = [&](int i) {
-    const int s = i % 4;
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(smem(&bar[s])), "r"(kBytes) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(smem(stage + s * kBytes)),
-                 "l"(from + (base + long(i % (pieces / again)) * kBytes) % room), "r"(kBytes), "r"(smem(&bar[s])) : "memory");
+    bulk_load(stage + i % 4 * kBytes, from + (base + long(i % (pieces / again)) * kBytes) % room, kBytes, &bar[i % 4]);
   };
   for (int i = 0; i < 4 && i < pieces; i++) fetch(i);
   for (int i = 0; i < pieces; i++) {
-    const int s = i % 4;
-    asm volatile("{ .reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" ::"r"(smem(&bar[s])), "r"(uint32_t(i / 4 & 1)) : "memory");
+    wait(&bar[i % 4], uint32_t(i / 4 & 1));
     if (i + 4 < pieces) fetch(i + 4);
   }
   out[blockIdx.x] = stage[0] + w;
@@ -69,8 +58,7 @@ __global__ void feed(const __grid_constant__ CUtensorMap a, const __grid_constan
   __shared__ uint64_t bar[8];
   if (threadIdx.x) return;
   const uint32_t bytes = uint32_t(rows_a + rows_b) * 128;
-  for (int s = 0; s < stages; s++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(smem(&bar[s])));
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  init_ring(bar, stages);
   const int row_a = int(blockIdx.x % groups_a) * rows_a, row_b = int(blockIdx.x) * groups_b / int(gridDim.x) * rows_b;
   const auto box = [&](uint32_t to, const CUtensorMap* map, int x, int y, uint32_t barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
@@ -78,14 +66,13 @@ __global__ void feed(const __grid_constant__ CUtensorMap a, const __grid_constan
   const auto fetch = [&](int i) {
     const int s = i % stages, x = i % 64 * 64;
     const uint32_t to = (smem(stage) + 1023) / 1024 * 1024 + uint32_t(s) * bytes, barrier = smem(&bar[s]);
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+    expect(&bar[s], bytes);
     if (rows_a) box(to, &a, x, row_a + i / 64 * rows_a * groups_a, barrier);
     if (rows_b) box(to + uint32_t(rows_a) * 128, &b, x, row_b, barrier);
   };
   for (int i = 0; i < stages && i < pieces; i++) fetch(i);
   for (int i = 0; i < pieces; i++) {
-    const int s = i % stages;
-    asm volatile("{ .reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" ::"r"(smem(&bar[s])), "r"(uint32_t(i / stages & 1)) : "memory");
+    wait(&bar[i % stages], uint32_t(i / stages & 1));
     if (i + stages < pieces) fetch(i + stages);
   }
   out[blockIdx.x] = stage[0];
