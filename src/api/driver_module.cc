@@ -83,16 +83,9 @@ void set_driver_attribute(Context& context, Function& function, int attribute, i
 
 int launch_kernel(CUfunction function, exec::Dim3 grid, exec::Dim3 block, unsigned shared, CUstream stream, void** arguments, void** extra, bool cooperative) {
   return driver_in([&](Context& context) {
-    device::LaunchRequest request;
+    device::LaunchRequest request = launch_request(function, grid, block, shared, arguments, extra);
     request.function = driver_function(context, function);
-    request.handle = function;
-    request.grid = grid;
-    request.block = block;
-    request.dynamic_shared = shared;
-    request.arguments = arguments;
     request.cooperative = cooperative;
-    require(!(arguments && extra), Status::invalid_value);
-    read_extra(request, extra);
     auto target = stream_of(context, stream);
     target->context().submit(target, device::make_launch(target->context(), request));
   });
@@ -308,14 +301,9 @@ PER_THREAD(cuLaunchCooperativeKernel, _ptsz)
 API(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra) {
   return driver_in([&](Context& context) {
     require(config != nullptr, Status::invalid_value);
-    device::LaunchRequest request;
+    device::LaunchRequest request = launch_request(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
+                                                   {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, arguments, extra);
     request.function = driver_function(context, function);
-    request.handle = function;
-    request.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
-    request.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
-    request.dynamic_shared = config->sharedMemBytes;
-    request.arguments = arguments;
-    read_extra(request, extra);
     LaunchEvents events = apply_attributes(request, config->attrs, config->numAttrs);
     auto target = stream_of(context, config->hStream);
     target->context().submit(target, device::make_launch(target->context(), request));
@@ -363,12 +351,14 @@ API(cuOccupancyAvailableDynamicSMemPerBlock)(size_t* bytes, CUfunction f, int bl
 }
 API(cuOccupancyMaxPotentialClusterSize)(int* size, CUfunction f, const CUlaunchConfig* config) {
   return driver_in([&](Context& context) {
+    require(size != nullptr && config != nullptr, Status::invalid_value);
     unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
     *size = max_cluster_size(context, *driver_function(context, f), threads, config->sharedMemBytes);
   });
 }
 API(cuOccupancyMaxActiveClusters)(int* clusters, CUfunction f, const CUlaunchConfig* config) {
   return driver_in([&](Context& context) {
+    require(clusters != nullptr && config != nullptr, Status::invalid_value);
     device::LaunchRequest request;
     apply_attributes(request, config->attrs, config->numAttrs);
     unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;

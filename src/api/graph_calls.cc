@@ -55,26 +55,9 @@ void give_list(const std::vector<GraphNode*>& nodes, void* list, size_t* count) 
   }
 }
 
-void read_extra(device::LaunchRequest& request, void** extra) {
-  if (!extra) return;
-  for (; *extra; extra += 2) {
-    uintptr_t key = reinterpret_cast<uintptr_t>(*extra);
-    require(key == 1 || key == 2, Status::invalid_value);
-    if (key == 1) request.packed = extra[1];
-    else request.packed_size = *static_cast<const size_t*>(extra[1]);
-  }
-}
-
 Work kernel_work(Context& context, const void* function, exec::Dim3 grid, exec::Dim3 block, unsigned shared, void** arguments, void** extra) {
-  device::LaunchRequest request;
+  device::LaunchRequest request = launch_request(function, grid, block, shared, arguments, extra);
   request.function = function_of(context, function);
-  request.handle = function;
-  request.grid = grid;
-  request.block = block;
-  request.dynamic_shared = shared;
-  request.arguments = arguments;
-  require(!(arguments && extra), Status::invalid_value);
-  read_extra(request, extra);
   return device::make_launch(context, request);
 }
 

@@ -33,8 +33,6 @@ const T& node_work(const void* handle) {
 void give_list(const std::vector<GraphNode*>& nodes, void* list, size_t* count);
 
 Work kernel_work(Context& context, const void* function, exec::Dim3 grid, exec::Dim3 block, unsigned shared, void** arguments, void** extra);
-/// Parameter buffer and size out of the `extra` list of a launch.
-void read_extra(device::LaunchRequest& request, void** extra);
 Work memset_work(const abi::cudaMemsetParams& params);
 Work host_work(const abi::cudaHostNodeParams* params);
 Work child_work(const void* graph);

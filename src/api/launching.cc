@@ -25,7 +25,29 @@ Kernel* kernel_in(const std::shared_ptr<Program>& program, const std::string& na
   return kernel.get();
 }
 
+/// Parameter buffer and size out of the `extra` list of a launch.
+void read_extra(device::LaunchRequest& request, void** extra) {
+  for (; *extra; extra += 2) {
+    uintptr_t key = reinterpret_cast<uintptr_t>(*extra);
+    require(key == 1 || key == 2, Status::invalid_value);
+    if (key == 1) request.packed = extra[1];
+    else request.packed_size = *static_cast<const size_t*>(extra[1]);
+  }
+}
+
 }  // namespace
+
+device::LaunchRequest launch_request(const void* handle, exec::Dim3 grid, exec::Dim3 block, uint64_t shared, void** arguments, void** extra) {
+  require(!(arguments && extra), Status::invalid_value);
+  device::LaunchRequest request;
+  request.handle = handle;
+  request.grid = grid;
+  request.block = block;
+  request.dynamic_shared = shared;
+  request.arguments = arguments;
+  if (extra) read_extra(request, extra);
+  return request;
+}
 
 void LaunchEvents::record(Context& context, const std::shared_ptr<device::Stream>& stream) const {
   for (auto& event : events) context.submit(stream, device::EventRecordWork{event});

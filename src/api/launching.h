@@ -7,6 +7,10 @@
 
 namespace orrery::api {
 
+/// What is to be launched, with one pointer per parameter or with the parameter buffer that `extra` names (CU_LAUNCH_PARAM_*).
+/// Throws Failure(invalid_value) when both are given or `extra` holds something else.
+device::LaunchRequest launch_request(const void* handle, exec::Dim3 grid, exec::Dim3 block, uint64_t shared, void** arguments, void** extra = nullptr);
+
 /// Events that launch attributes ask to record.
 struct LaunchEvents {
   std::vector<std::shared_ptr<device::Event>> events;

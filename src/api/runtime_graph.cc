@@ -4,14 +4,9 @@
 
 #include "api/runtime_graph_work.h"
 
-using namespace orrery;
 using namespace orrery::api;
 using namespace orrery::abi;
 using namespace orrery::device;
-
-namespace {
-constexpr GraphCalls calls{runtime_in};
-}  // namespace
 
 API(cudaGraphCreate)(cudaGraph_t* out, unsigned flags) {
   return runtime_in([&](Context&) {
@@ -37,49 +32,49 @@ API(cudaGraphNodeFindInClone)(cudaGraphNode_t* out, cudaGraphNode_t original, cu
 }
 
 API(cudaGraphAddKernelNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, const cudaKernelNodeParams* p) {
-  return calls.add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
 }
 API(cudaGraphAddMemcpyNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, const cudaMemcpy3DParms* p) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return work_of(p); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return work_of(p); });
 }
 API(cudaGraphAddMemcpyNode1D)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, void* dst, const void* src, size_t bytes, int kind) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return work_of_line(dst, src, bytes, kind); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return work_of_line(dst, src, bytes, kind); });
 }
 API(cudaGraphAddMemcpyNodeToSymbol)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, const void* symbol, const void* src,
                                     size_t bytes, size_t offset, int kind) {
-  return calls.add(out, graph, deps, n, [&](Context& c) { return work_to_symbol(c, symbol, src, bytes, offset, kind); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context& c) { return work_to_symbol(c, symbol, src, bytes, offset, kind); });
 }
 API(cudaGraphAddMemcpyNodeFromSymbol)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, void* dst, const void* symbol,
                                       size_t bytes, size_t offset, int kind) {
-  return calls.add(out, graph, deps, n, [&](Context& c) { return work_from_symbol(c, dst, symbol, bytes, offset, kind); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context& c) { return work_from_symbol(c, dst, symbol, bytes, offset, kind); });
 }
 API(cudaGraphAddMemsetNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, const cudaMemsetParams* p) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return work_of(p); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return work_of(p); });
 }
 API(cudaGraphAddHostNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, const cudaHostNodeParams* p) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return host_work(p); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return host_work(p); });
 }
 API(cudaGraphAddChildGraphNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, cudaGraph_t child) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return child_work(child); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return child_work(child); });
 }
 API(cudaGraphAddEmptyNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return Work{EmptyWork{}}; });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return Work{EmptyWork{}}; });
 }
 API(cudaGraphAddEventRecordNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, cudaEvent_t event) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
 }
 API(cudaGraphAddEventWaitNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, cudaEvent_t event) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
 }
 API(cudaGraphAddMemAllocNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, cudaMemAllocNodeParams* p) {
-  return calls.add(out, graph, deps, n, [&](Context& c) { return alloc_work(c, p); });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context& c) { return alloc_work(c, p); });
 }
 API(cudaGraphAddMemFreeNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, size_t n, void*) {
-  return calls.add(out, graph, deps, n, [&](Context&) { return Work{FreeWork{0}}; });
+  return runtime_graph_calls.add(out, graph, deps, n, [&](Context&) { return Work{FreeWork{0}}; });
 }
 API(cudaGraphAddNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* deps, const cudaGraphEdgeData*, size_t n, cudaGraphNodeParams* p) {
   constexpr int kConditional = 13;
-  if (!p || p->type != kConditional) return calls.add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
+  if (!p || p->type != kConditional) return runtime_graph_calls.add(out, graph, deps, n, [&](Context& c) { return work_of(c, p); });
   return runtime_in([&](Context&) {
     require(out != nullptr, Status::invalid_value);
     *out = reinterpret_cast<cudaGraphNode_t>(add_conditional_node(graph, deps, n, p->conditional));
@@ -104,7 +99,7 @@ API(cudaGraphKernelNodeGetParams)(cudaGraphNode_t node, cudaKernelNodeParams* ou
   });
 }
 API(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
-  return calls.change(node, [&](Context& c) { return work_of(c, p); });
+  return runtime_graph_calls.change(node, [&](Context& c) { return work_of(c, p); });
 }
 API(cudaGraphKernelNodeCopyAttributes)(cudaGraphNode_t dst, cudaGraphNode_t src) {
   return runtime_in([&](Context&) {
@@ -141,16 +136,16 @@ API(cudaGraphMemcpyNodeGetParams)(cudaGraphNode_t node, cudaMemcpy3DParms* out) 
   });
 }
 API(cudaGraphMemcpyNodeSetParams)(cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
-  return calls.change(node, [&](Context&) { return work_of(p); });
+  return runtime_graph_calls.change(node, [&](Context&) { return work_of(p); });
 }
 API(cudaGraphMemcpyNodeSetParams1D)(cudaGraphNode_t node, void* dst, const void* src, size_t bytes, int kind) {
-  return calls.change(node, [&](Context&) { return work_of_line(dst, src, bytes, kind); });
+  return runtime_graph_calls.change(node, [&](Context&) { return work_of_line(dst, src, bytes, kind); });
 }
 API(cudaGraphMemcpyNodeSetParamsToSymbol)(cudaGraphNode_t node, const void* symbol, const void* src, size_t bytes, size_t offset, int kind) {
-  return calls.change(node, [&](Context& c) { return work_to_symbol(c, symbol, src, bytes, offset, kind); });
+  return runtime_graph_calls.change(node, [&](Context& c) { return work_to_symbol(c, symbol, src, bytes, offset, kind); });
 }
 API(cudaGraphMemcpyNodeSetParamsFromSymbol)(cudaGraphNode_t node, void* dst, const void* symbol, size_t bytes, size_t offset, int kind) {
-  return calls.change(node, [&](Context& c) { return work_from_symbol(c, dst, symbol, bytes, offset, kind); });
+  return runtime_graph_calls.change(node, [&](Context& c) { return work_from_symbol(c, dst, symbol, bytes, offset, kind); });
 }
 API(cudaGraphMemsetNodeGetParams)(cudaGraphNode_t node, cudaMemsetParams* out) {
   return runtime_in([&](Context&) {
@@ -160,7 +155,7 @@ API(cudaGraphMemsetNodeGetParams)(cudaGraphNode_t node, cudaMemsetParams* out) {
   });
 }
 API(cudaGraphMemsetNodeSetParams)(cudaGraphNode_t node, const cudaMemsetParams* p) {
-  return calls.change(node, [&](Context&) { return work_of(p); });
+  return runtime_graph_calls.change(node, [&](Context&) { return work_of(p); });
 }
 API(cudaGraphHostNodeGetParams)(cudaGraphNode_t node, cudaHostNodeParams* out) {
   return runtime_in([&](Context&) {
@@ -170,7 +165,7 @@ API(cudaGraphHostNodeGetParams)(cudaGraphNode_t node, cudaHostNodeParams* out) {
   });
 }
 API(cudaGraphHostNodeSetParams)(cudaGraphNode_t node, const cudaHostNodeParams* p) {
-  return calls.change(node, [&](Context&) { return host_work(p); });
+  return runtime_graph_calls.change(node, [&](Context&) { return host_work(p); });
 }
 API(cudaGraphChildGraphNodeGetGraph)(cudaGraphNode_t node, cudaGraph_t* out) {
   return runtime_in([&](Context&) {
@@ -182,13 +177,13 @@ API(cudaGraphEventRecordNodeGetEvent)(cudaGraphNode_t node, cudaEvent_t* out) {
   return runtime_in([&](Context&) { *out = reinterpret_cast<cudaEvent_t>(node_work<EventRecordWork>(node).event.get()); });
 }
 API(cudaGraphEventRecordNodeSetEvent)(cudaGraphNode_t node, cudaEvent_t event) {
-  return calls.change(node, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
+  return runtime_graph_calls.change(node, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
 }
 API(cudaGraphEventWaitNodeGetEvent)(cudaGraphNode_t node, cudaEvent_t* out) {
   return runtime_in([&](Context&) { *out = reinterpret_cast<cudaEvent_t>(node_work<EventWaitWork>(node).event.get()); });
 }
 API(cudaGraphEventWaitNodeSetEvent)(cudaGraphNode_t node, cudaEvent_t event) {
-  return calls.change(node, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
+  return runtime_graph_calls.change(node, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
 }
 API(cudaGraphMemAllocNodeGetParams)(cudaGraphNode_t node, cudaMemAllocNodeParams* out) {
   return runtime_in([&](Context&) {
@@ -203,7 +198,7 @@ API(cudaGraphMemFreeNodeGetParams)(cudaGraphNode_t node, void* out) {
   return runtime_in([&](Context&) { *static_cast<uint64_t*>(out) = node_work<FreeWork>(node).address; });
 }
 API(cudaGraphNodeSetParams)(cudaGraphNode_t node, cudaGraphNodeParams* p) {
-  return calls.change(node, [&](Context& c) { return work_of(c, p); });
+  return runtime_graph_calls.change(node, [&](Context& c) { return work_of(c, p); });
 }
 
 API(cudaGraphNodeGetType)(cudaGraphNode_t node, int* out) {

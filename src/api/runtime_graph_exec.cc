@@ -1,14 +1,9 @@
 // Runtime API: executable graphs: made from graphs, launched, and changed without being made again.
 #include "api/runtime_graph_work.h"
 
-using namespace orrery;
 using namespace orrery::api;
 using namespace orrery::abi;
 using namespace orrery::device;
-
-namespace {
-constexpr GraphCalls calls{runtime_in};
-}  // namespace
 
 API(cudaGraphInstantiateWithFlags)(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long flags) {
   return runtime_in([&](Context&) {
@@ -53,31 +48,31 @@ API(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecU
   });
 }
 API(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
-  return calls.change_exec(exec, node, [&](Context& c) { return work_of(c, p); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context& c) { return work_of(c, p); });
 }
 API(cudaGraphExecMemcpyNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
-  return calls.change_exec(exec, node, [&](Context&) { return work_of(p); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context&) { return work_of(p); });
 }
 API(cudaGraphExecMemcpyNodeSetParams1D)(cudaGraphExec_t exec, cudaGraphNode_t node, void* dst, const void* src, size_t bytes, int kind) {
-  return calls.change_exec(exec, node, [&](Context&) { return work_of_line(dst, src, bytes, kind); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context&) { return work_of_line(dst, src, bytes, kind); });
 }
 API(cudaGraphExecMemcpyNodeSetParamsToSymbol)(cudaGraphExec_t exec, cudaGraphNode_t node, const void* symbol, const void* src, size_t bytes, size_t offset, int kind) {
-  return calls.change_exec(exec, node, [&](Context& c) { return work_to_symbol(c, symbol, src, bytes, offset, kind); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context& c) { return work_to_symbol(c, symbol, src, bytes, offset, kind); });
 }
 API(cudaGraphExecMemcpyNodeSetParamsFromSymbol)(cudaGraphExec_t exec, cudaGraphNode_t node, void* dst, const void* symbol, size_t bytes, size_t offset, int kind) {
-  return calls.change_exec(exec, node, [&](Context& c) { return work_from_symbol(c, dst, symbol, bytes, offset, kind); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context& c) { return work_from_symbol(c, dst, symbol, bytes, offset, kind); });
 }
 API(cudaGraphExecMemsetNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemsetParams* p) {
-  return calls.change_exec(exec, node, [&](Context&) { return work_of(p); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context&) { return work_of(p); });
 }
 API(cudaGraphExecHostNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaHostNodeParams* p) {
-  return calls.change_exec(exec, node, [&](Context&) { return host_work(p); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context&) { return host_work(p); });
 }
 API(cudaGraphExecEventRecordNodeSetEvent)(cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event) {
-  return calls.change_exec(exec, node, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context&) { return Work{EventRecordWork{event_of(event)}}; });
 }
 API(cudaGraphExecEventWaitNodeSetEvent)(cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event) {
-  return calls.change_exec(exec, node, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context&) { return Work{EventWaitWork{event_of(event)}}; });
 }
 API(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child) {
   return runtime_in([&](Context&) {
@@ -85,7 +80,7 @@ API(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t 
   });
 }
 API(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraphNodeParams* p) {
-  return calls.change_exec(exec, node, [&](Context& c) { return work_of(c, p); });
+  return runtime_graph_calls.change_exec(exec, node, [&](Context& c) { return work_of(c, p); });
 }
 API(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled) {
   return runtime_in([&](Context&) {

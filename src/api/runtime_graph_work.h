@@ -17,4 +17,6 @@ Work alloc_work(Context& context, abi::cudaMemAllocNodeParams* p);
 /// Of the general description of a node.
 Work work_of(Context& context, abi::cudaGraphNodeParams* p);
 
+inline constexpr GraphCalls runtime_graph_calls{runtime_in};
+
 }  // namespace orrery::api

@@ -84,12 +84,7 @@ int orrery___cudaGetKernel(void** kernel, const void* host) {
 
 API(cudaLaunchKernel)(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
   return runtime_in([&](Context& context) {
-    device::LaunchRequest request;
-    request.handle = function;
-    request.grid = to_dim(grid);
-    request.block = to_dim(block);
-    request.dynamic_shared = shared;
-    request.arguments = arguments;
+    device::LaunchRequest request = launch_request(function, to_dim(grid), to_dim(block), shared, arguments);
     launch(context, stream, function, request);
   });
 }
@@ -100,12 +95,7 @@ API(__cudaLaunchKernel)(void* kernel, dim3 grid, dim3 block, void** arguments, s
 PER_THREAD(__cudaLaunchKernel, _ptsz)
 API(cudaLaunchCooperativeKernel)(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
   return runtime_in([&](Context& context) {
-    device::LaunchRequest request;
-    request.handle = function;
-    request.grid = to_dim(grid);
-    request.block = to_dim(block);
-    request.dynamic_shared = shared;
-    request.arguments = arguments;
+    device::LaunchRequest request = launch_request(function, to_dim(grid), to_dim(block), shared, arguments);
     request.cooperative = true;
     launch(context, stream, function, request);
   });
@@ -115,12 +105,7 @@ PER_THREAD(cudaLaunchCooperativeKernel, _ptsz)
 API(cudaLaunchKernelExC)(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
   return runtime_in([&](Context& context) {
     require(config != nullptr, Status::invalid_value);
-    device::LaunchRequest request;
-    request.handle = function;
-    request.grid = to_dim(config->gridDim);
-    request.block = to_dim(config->blockDim);
-    request.dynamic_shared = config->dynamicSmemBytes;
-    request.arguments = arguments;
+    device::LaunchRequest request = launch_request(function, to_dim(config->gridDim), to_dim(config->blockDim), config->dynamicSmemBytes, arguments);
     LaunchEvents events = apply_attributes(request, config->attrs, config->numAttrs);
     launch(context, config->stream, function, request);
     events.record(context, stream_of(context, config->stream));
