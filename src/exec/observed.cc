@@ -73,26 +73,26 @@ void fill_values(Stepper& s, const Decoded& d, int first, Access& a) {
   });
 }
 
-Next observed_load(Stepper& s, const Decoded& d) {
+/// A plain load or store of `elements` by each lane, but for its values.
+Access plain_access(Stepper& s, const Decoded& d, AccessKind kind, uint32_t elements) {
   const isa::Form& f = d.instr->form;
   Access a;
-  a.kind = AccessKind::load;
-  a.bytes = uint32_t(isa::bytes_of(f.type())) * d.n_dst;
+  a.kind = kind;
+  a.bytes = uint32_t(isa::bytes_of(f.type())) * elements;
   a.align = std::min(a.bytes, 32u);
   describe(f, a);
   fill_addresses(s, d, a);
+  return a;
+}
+
+Next observed_load(Stepper& s, const Decoded& d) {
+  const Access a = plain_access(s, d, AccessKind::load, d.n_dst);
   if (s.observer()) s.observer()->access(a);
   return d.inner(s, d);
 }
 
 Next observed_store(Stepper& s, const Decoded& d) {
-  const isa::Form& f = d.instr->form;
-  Access a;
-  a.kind = AccessKind::store;
-  a.bytes = uint32_t(isa::bytes_of(f.type())) * d.n_src;
-  a.align = std::min(a.bytes, 32u);
-  describe(f, a);
-  fill_addresses(s, d, a);
+  Access a = plain_access(s, d, AccessKind::store, d.n_src);
   fill_values(s, d, 0, a);
   if (s.observer()) s.observer()->access(a);
   return d.inner(s, d);
