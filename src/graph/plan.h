@@ -46,6 +46,9 @@ struct Plan {
   Placement place;
   DType compute = kBf16;  // arithmetic of matrix products in training: bf16, fp16, fp8
   bool grad_fp32 = true;  // gradients are accumulated in fp32 (Megatron with bf16)
+  // A micro-batch's weight gradients are summed inside the products that make them (Megatron-LM since v3.0, Transformer
+  // Engine), or in a pass of their own.
+  bool joins_accumulation = true;
   // Overlap: share of the communication that may hide behind computation, by kind.
   double overlap_dp = 0, overlap_tp = 0, overlap_pp = 0, overlap_prefetch = 0;
   bool tile_mlp = false, tile_loss = false;  // Tile: long sequences pass in pieces

@@ -23,10 +23,16 @@ namespace {
 
 // Bytes per parameter that Adam moves: reads gradient, master and moments, writes master, moments and weight,
 // and sets the gradient to zero for the next iteration.
-double adam_bytes(const Plan& plan) {
-  double gradient = plan.grad_fp32 ? 4 : 2;
-  return gradient + 12 + 12 + 2 + gradient;
-}
+double gradient_bytes(const Plan& plan) { return plan.grad_fp32 ? 4 : 2; }
+double adam_bytes(const Plan& plan) { return gradient_bytes(plan) + 12 + 12 + 2 + gradient_bytes(plan); }
+// On the GPU the gradients' norm reads them before, and clipping reads and writes them.
+double clip_bytes(const Plan& plan) { return 3 * gradient_bytes(plan); }
+
+// Bytes a logit that cross-entropy moves, step by step as PyTorch does it: widened to fp32 (6), its logarithm of the
+// softmax (12); backward a gradient of zeros and ones (4), that of the softmax (12), narrowed (6). In one kernel
+// (tile loss) the logits stay in 16 bits: read twice, the gradient written in their place, and scaled.
+constexpr double kLossForward = 18, kLossBackward = 22;
+constexpr double kFusedLossForward = 6, kFusedLossBackward = 4;
 
 // Walks one micro-batch of the forward pass over one rank's part of the model.
 Ledger forward_ledger(const Program& program, double sequence, double sequences, bool causal, Binding& b) {
@@ -80,6 +86,9 @@ class Iteration {
  private:
   void hide_collectives();
   void narrowed(const Line& product);
+  void pass_over(const Line& of, const ProgramOp& kernel, double bytes, Pass pass);
+  void accumulated(const Line& product);
+  void loss(const Line& head);
   void add(const Line& line, const ProgramOp& op, Pass pass, double factor);
   bool redone(const ProgramOp& op, bool layer) const {
     bool attends = a_.program.graph->ops[op.op].kind == OpKind::kAttend;  // or moves what attention needs
@@ -149,6 +158,37 @@ void Iteration::hide_collectives() {
   }
 }
 
+// A kernel of its own that moves bytes for the operator of a line.
+void Iteration::pass_over(const Line& of, const ProgramOp& kernel, double bytes, Pass pass) {
+  const ProgramOp& op = a_.program.ops[of.op];
+  ProgramOp map = kernel;
+  map.op = op.op, map.block = op.block, map.part = op.part, map.repeat = op.repeat, map.stages = op.stages;
+  map.kind = OpKind::kMap;
+  Line line;
+  line.op = static_cast<std::uint32_t>(a_.program.ops.size());
+  line.times = of.times, line.activation = bytes;
+  a_.program.ops.push_back(map);
+  add(line, map, pass, 1);
+}
+
+// The sum of a weight's gradients over micro-batches, where the product does not add to it: reads the new gradient in 16
+// bits and the sum, writes the sum.
+void Iteration::accumulated(const Line& product) {
+  ProgramOp kernel;
+  kernel.pass = "sum of gradients";
+  double elements = product.weight / 2;
+  pass_over(product, kernel, elements * (2 + 2 * gradient_bytes(p_)), Pass::kBackward);
+}
+
+void Iteration::loss(const Line& head) {
+  ProgramOp kernel;
+  kernel.pass = "cross-entropy";
+  const ProgramOp& op = a_.program.ops[head.op];
+  double logits = a_.binding.free[op.rows] * op.rows_each * op.n_width;
+  pass_over(head, kernel, logits * (p_.tile_loss ? kFusedLossForward : kLossForward), Pass::kForward);
+  pass_over(head, kernel, logits * (p_.tile_loss ? kFusedLossBackward : kLossBackward), Pass::kBackward);
+}
+
 // A product in 8 bits takes its input forward, and the gradient of its output backward, narrowed by their own
 // largest value: read for that, read again, and written row by row and column by column, as the tensor cores
 // take 8 bits along the inner axis only (Transformer Engine, Float8CurrentScaling on Hopper).
@@ -157,19 +197,11 @@ void Iteration::narrowed(const Line& product) {
   a_.program.ops[product.op].format = Format::kFp8;
   const ProgramOp op = a_.program.ops[product.op];
   ProgramOp cast;
-  cast.op = op.op, cast.block = op.block, cast.part = op.part, cast.repeat = op.repeat,
-  cast.stages = op.stages;
-  cast.kind = OpKind::kMap, cast.narrows = Format::kFp8;
-  Line line;
-  line.op = static_cast<std::uint32_t>(a_.program.ops.size());
-  line.times = product.times;
-  a_.program.ops.push_back(cast);
-  double rows = a_.binding.free[op.rows] * op.rows_each;
-  line.activation = rows * op.k_width * kBytes;
-  add(line, cast, Pass::kForward, 1);
-  if (redone(op, a_.program.graph->blocks[op.block].layer)) add(line, cast, Pass::kAgain, 1);
-  line.activation = rows * op.n_width * kBytes;
-  add(line, cast, Pass::kBackward, 1);
+  cast.narrows = Format::kFp8;
+  double rows = a_.binding.free[op.rows] * op.rows_each, in = rows * op.k_width * kBytes;
+  pass_over(product, cast, in, Pass::kForward);
+  if (redone(op, a_.program.graph->blocks[op.block].layer)) pass_over(product, cast, in, Pass::kAgain);
+  pass_over(product, cast, rows * op.n_width * kBytes, Pass::kBackward);
 }
 
 void Iteration::lines() {
@@ -180,7 +212,10 @@ void Iteration::lines() {
     bool narrow = fp8 && a_.program.ops[line.op].kind == OpKind::kContract &&
                   a_.program.ops[line.op].part != Part::kHead;
     if (narrow) narrowed(line);
-    const ProgramOp& op = a_.program.ops[line.op];
+    const ProgramOp op = a_.program.ops[line.op];
+    bool product = op.kind == OpKind::kContract && op.collective == Collective::kNone && op.narrows == Format::kBf16;
+    if (product && !p_.joins_accumulation && !frozen()) accumulated(line);
+    if (product && op.part == Part::kHead) loss(line);
     bool redo = redone(op, a_.program.graph->blocks[op.block].layer);
     add(line, op, Pass::kForward, 1);
     if (redo) add(line, op, Pass::kAgain, 1);
@@ -218,6 +253,8 @@ void Iteration::communication(const Rates& r) {
   int reach = far_hops(p_, r.per_host) > 0 ? r.per_host + 1 : 2;  // the slowest hop sets the pace
   double hops = p_.pp > 1 ? 2 * (micro_batches_ + p_.pp - 1) * p_.chunks() : 0, left[] = {left_[0], left_[1]};
   double seconds = hops * collective_time(Collective::kSendReceive, reach, chunk, r);
+  // Where the sequence is not divided, each rank of a tensor-parallel group sends its part and gathers the others'.
+  if (!p_.sequence_parallel) seconds += hops * collective_time(Collective::kAllGather, p_.tp, chunk * p_.tp, r);
   double& between = left[reach > r.per_host];
   a_.pipeline_comm = exposed(seconds, p_.overlap_pp, between);
   a_.pipeline_bytes = hops * chunk;
@@ -260,7 +297,7 @@ double Iteration::transfers(double parameters) const {
 void Iteration::optimizer() {
   double share = p_.zero >= 1 ? trained().divided(p_) : trained().total();
   double elsewhere = p_.place.optimizer == Tier::kDevice ? 0 : p_.place.optimizer_fraction;
-  moved_ = share * (1 - elsewhere) * adam_bytes(p_);
+  moved_ = share * (1 - elsewhere) * (clip_bytes(p_) + adam_bytes(p_));
   a_.optimizer = moved_ / r_.memory;
   // The host's update runs at its memory's speed, when the last gradient is there.
   a_.offload = exposed(transfers(share), p_.overlap_prefetch, work_) +

@@ -42,23 +42,46 @@ Graph graph_of(const Row& row, const Source& source) {
 }
 
 // What Megatron-Bridge's performance recipes hide (NVIDIA-NeMo/Megatron-Bridge at 067f987d, where the rows
-// are from: training/comm_overlap.py, perf_recipes/): gradients are reduced in 16 bits and, with the weights'
+// are from: training/comm_overlap.py, perf_recipes/): cross-entropy is one kernel; gradients are reduced in 16 bits and, with the weights'
 // gather, behind the operators; sends between stages where a stage has several chunks; collectives of Llama
 // 70B and 405B in as many pieces as there are ranks, of which the last one shows; rows to experts of
 // Qwen3-235B behind another micro-batch.
 void bridge_recipe(const Row& row, Plan& p) {
   const std::string& model = row.at("model");
   p.grad_fp32 = false;
+  p.tile_loss = true;  // Transformer Engine's cross-entropy in one kernel
   p.overlap_dp = 1;
   if (p.chunks() > 1) p.overlap_pp = 1;
   if (model == "LLAMA3_70B" || model == "LLAMA3.1_405B") p.overlap_tp = (p.tp - 1.0) / p.tp;
   if (model == "Qwen3_235B_a22B") p.overlap_tp = 1;
 }
 
+// Micro-batch and layers of a chunk of Megatron's runs of 2021: its script for that table (NVIDIA/Megatron-LM@cf547dea,
+// examples/sc21/run_table_1.sh).
+struct RunOf2021 {
+  std::string_view model;
+  double micro_batch;
+  int chunk_layers;  // 0: the pipeline is not interleaved
+};
+constexpr RunOf2021 kMegatron2021[] = {
+    {"GPT 1.7B", 16, 0}, {"GPT 3.6B", 16, 0}, {"GPT 7.5B", 16, 0}, {"GPT 18B", 8, 0},  {"GPT 39B", 4, 0},
+    {"GPT 76B", 2, 5},   {"GPT 145B", 2, 5},  {"GPT 310B", 1, 3},  {"GPT 530B", 1, 1}, {"GPT 1T", 1, 0},
+};
+const RunOf2021* run_of_2021(const Row& row) {
+  if (row.at("set") != "megatron2021") return nullptr;
+  for (const RunOf2021& run : kMegatron2021)
+    if (run.model == row.at("model")) return &run;
+  base::fail("{}: its run is not described", row.at("model"));
+}
+
 Plan plan_of(const Row& row, const Source& source) {
   Plan p;
   p.tp = whole(row, "tp"), p.pp = whole(row, "pp"), p.cp = whole(row, "cp"), p.ep = whole(row, "ep");
   p.virtual_stages = whole(row, "vp");
+  if (const RunOf2021* run = run_of_2021(row)) {
+    p.joins_accumulation = false;  // its fused kernel came in December 2021
+    if (run->chunk_layers > 0) p.virtual_stages = whole(row, "layers") / p.pp / run->chunk_layers;
+  }
   if (p.virtual_stages > 1) p.schedule = PipelineSchedule::kInterleaved;
   p.dp = std::max(1, whole(row, "gpus") / (p.tp * p.pp * p.cp));
   const std::string& recompute = row.at("recompute");
@@ -80,7 +103,8 @@ Compared iteration(const Row& row) {
   Plan plan = plan_of(row, source);
   TrainQuestion q;
   q.sequence = number(row, "seq", 0), q.global_batch = number(row, "gbs", 0);
-  q.micro_batch = number(row, "mbs", 1), q.causal = !source.gpt;
+  const RunOf2021* run = run_of_2021(row);
+  q.micro_batch = run ? run->micro_batch : number(row, "mbs", 1), q.causal = !source.gpt;
   TrainAnswer a = train(g, plan, {profile_named(row.at("gpu")), plan.gpus()}, q);
   double operations = source.counts_recomputation ? a.hardware_flops : a.model_flops;
   Compared c;

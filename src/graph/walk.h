@@ -84,6 +84,7 @@ struct ProgramOp {
   bool fused = false;
   bool in_reduction = false;  // a norm that runs inside the all-reduce before it, while that one is small
   Format narrows = Format::kBf16;  // map: narrows activations to this format, on GPUs that multiply it
+  const char* pass = nullptr;      // map: a pass over tensors that belongs to the operator, in words
   double head_dim = 0;             // attend: mean of the dimensions of scores and values
   double lanes = 0;                // reduce: groups that can be worked on at once; 0: enough
   Linear live;                     // activations alive while it runs (of one block iteration)

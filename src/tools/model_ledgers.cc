@@ -17,6 +17,7 @@ std::string line_name(const Program& program, const ProgramOp& op) {
   if (op.collective != Collective::kNone)
     return name + fmt::format(" ({} over {})", name_of(op.collective), op.group);
   if (op.narrows != Format::kBf16) return name + fmt::format(" (to {})", format_name(op.narrows));
+  if (op.pass) return name + fmt::format(" ({})", op.pass);
   return name;
 }
 

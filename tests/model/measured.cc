@@ -50,6 +50,20 @@ TEST(D8, MaximumThroughput) {
   EXPECT_LT(sum / n, 0.72);
 }
 
+// Ten iterations of Megatron of 2021 and eight of arXiv 2205.05198: within 5% on average.
+TEST(C3, EighteenMegatronIterations) {
+  REQUIRE_DATA(path, "megatron.csv");
+  double sum = 0;
+  int n = 0;
+  for (const Compared& c : validate_training(path).compared) {
+    if (!c.group.starts_with("megatron2021") && !c.group.starts_with("seqsel2022-tab5")) continue;
+    sum += std::fabs(c.predicted / c.measured - 1), ++n;
+  }
+  EXPECT_EQ(n, 18);
+  RecordProperty("mean_percent", std::to_string(100 * sum / n));
+  EXPECT_LE(sum / n, 0.05);
+}
+
 double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;

@@ -47,16 +47,57 @@ TEST(Training, ProductsInEightBitsNarrowWhatTheyTake) {
   EXPECT_EQ(narrowed(), 0);
 }
 
-// Adam on one rank: fp32 gradient read and set to zero, master and moments read and written, 16-bit weight
-// written.
+// Adam on one rank: fp32 gradient read for the norm, read and written by clipping, read and set to zero; master and
+// moments read and written, 16-bit weight written.
 TEST(Training, OptimizerMovesItsStates) {
   Plan p;
   TrainQuestion q;
   Cluster c{load_profile("h100"), 1};
   double memory = read_rates(c.gpu).memory;
-  EXPECT_DOUBLE_EQ(train(llama(), p, c, q).optimizer * memory, 8030261248.0 * (4 + 12 + 12 + 2 + 4));
+  EXPECT_DOUBLE_EQ(train(llama(), p, c, q).optimizer * memory, 8030261248.0 * (3 * 4 + 4 + 12 + 12 + 2 + 4));
   p.grad_fp32 = false;
-  EXPECT_DOUBLE_EQ(train(llama(), p, c, q).optimizer * memory, 8030261248.0 * (2 + 12 + 12 + 2 + 2));
+  EXPECT_DOUBLE_EQ(train(llama(), p, c, q).optimizer * memory, 8030261248.0 * (3 * 2 + 2 + 12 + 12 + 2 + 2));
+}
+
+// Passes over logits and weights that no product contains: PyTorch's cross-entropy moves 40 bytes a logit, in one kernel
+// 10; a sum of 16-bit gradients in 32 bits reads 2 and 4 bytes a weight and writes 4, in each micro-batch.
+TEST(Training, PassesBesideTheProducts) {
+  Graph g = llama();
+  Plan p;
+  TrainQuestion q;
+  q.sequence = 2048, q.global_batch = 3;
+  auto moved = [&](std::string_view pass) {
+    TrainAnswer a = train(g, p, {load_profile("h100"), 1}, q);
+    double bytes = 0;
+    for (const TrainLine& line : a.lines) {
+      const ProgramOp& op = a.program.ops[line.line.op];
+      if (op.pass && op.pass == pass) bytes += line.line.activation * line.line.times;
+    }
+    return bytes;
+  };
+  EXPECT_DOUBLE_EQ(moved("cross-entropy"), 3 * 2048 * 128256.0 * 40);
+  EXPECT_EQ(moved("sum of gradients"), 0);
+  p.tile_loss = true, p.joins_accumulation = false;
+  EXPECT_DOUBLE_EQ(moved("cross-entropy"), 3 * 2048 * 128256.0 * 10);
+  double products = 8030261248.0 - 128256 * 4096.0 - 65 * 4096;  // without embedding and norms
+  EXPECT_DOUBLE_EQ(moved("sum of gradients"), 3 * products * 10);
+}
+
+// Without sequence parallelism a rank sends its part of a micro-batch's activations to the next stage, where the parts
+// are gathered.
+TEST(Training, PartsOfAMessageAreGathered) {
+  Graph g = llama();
+  Plan p;
+  p.tp = 2, p.pp = 2;
+  TrainQuestion q;
+  q.sequence = 2048, q.global_batch = 4;
+  Cluster c{load_profile("h100"), 4};
+  Rates r = read_rates(c.gpu);
+  double hops = 2 * (4 + 1), whole = 2048 * 4096 * 2.0;
+  double send = hops * collective_time(Collective::kSendReceive, 2, whole / 2, r);
+  EXPECT_DOUBLE_EQ(train(g, p, c, q).pipeline_comm, send + hops * collective_time(Collective::kAllGather, 2, whole, r));
+  p.sequence_parallel = true;
+  EXPECT_DOUBLE_EQ(train(g, p, c, q).pipeline_comm, send);
 }
 
 }  // namespace
