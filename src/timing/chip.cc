@@ -18,7 +18,6 @@ uint32_t slice_of(uint64_t line) {
   const uint64_t above = mix(line >> 6);
   return uint32_t((above >> 30) % 12 * 8 + (((line & 1) | (line >> 1 & 2) | (line >> 2 & 4)) ^ (above >> 50 & 7)));
 }
-uint32_t key_of(uint64_t line) { return uint32_t(line ^ line >> 32); }
 }  // namespace
 
 ChipFigures figures_of(const Profile& p) {
@@ -63,13 +62,14 @@ ChipFigures ChipFigures::at_clock(double now) const {
   return f;
 }
 
-Chip::Chip(const ChipFigures& figures) : f_(figures), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {
-  sets_ = uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / kWays));
-  ways_.resize(size_t(sets_) * kWays * 2);
-  keys_.resize(ways_.size()), used_.resize(ways_.size());
-}
+Chip::Chip(const ChipFigures& figures)
+    : f_(figures), lines_(uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / L2Lines::kWays))), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {}
 
-Chip::Way* Chip::set_of(uint64_t line, uint32_t side) { return &ways_[(size_t(side) * sets_ + size_t((mix(line) >> 24) % sets_)) * kWays]; }
+L2Line* Chip::peek(uint64_t line, uint32_t side) { return lines_.peek(line, mix(line), side); }
+
+L2Line& Chip::find(uint64_t line, uint32_t side, double now) {
+  return lines_.find(line, mix(line), side, [&](L2Line& old) { write_back(old.tag, old, now); });
+}
 
 bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   const uint64_t page = line >> 4;  // 2 KiB
@@ -105,7 +105,7 @@ double Chip::dram_latency(uint64_t line, uint32_t sm, double now) const {
 }
 
 /// Writes the dirty sectors of a line to memory; what was written only in part is read first.
-void Chip::write_back(uint64_t line, Way& way, double now, uint8_t sectors) {
+void Chip::write_back(uint64_t line, L2Line& way, double now, uint8_t sectors) {
   const uint8_t leaving = way.dirty & sectors;
   if (!leaving) return;
   const double bytes = 32.0 * std::popcount(leaving);
@@ -129,7 +129,7 @@ void Chip::write_back(uint64_t line, Way& way, double now, uint8_t sectors) {
 void Chip::limit_partial(double now) {
   while (double(partial_order_.size()) > f_.l2_partial_sectors) {
     const auto [line, place] = partial_order_.front();
-    Way* way = peek(line, place & 1);
+    L2Line* way = peek(line, place & 1);
     uint8_t parts = 0;  // of the line that were written one after the other
     for (; !partial_order_.empty() && partial_order_.front().first == line && (partial_order_.front().second & 1) == (place & 1); partial_order_.pop_front()) {
       const uint32_t sector = partial_order_.front().second >> 1;
@@ -143,32 +143,8 @@ void Chip::limit_dirty(double now) {
   while (dirty_bytes_ > double(f_.l2_dirty_bytes) && !dirty_order_.empty()) {
     const auto [line, side] = dirty_order_.front();
     dirty_order_.pop_front();
-    if (Way* way = peek(line, side)) write_back(line, *way, now);
+    if (L2Line* way = peek(line, side)) write_back(line, *way, now);
   }
-}
-
-Chip::Way* Chip::peek(uint64_t line, uint32_t side) {
-  Way* set = set_of(line, side);
-  const uint32_t *keys = &keys_[size_t(set - ways_.data())], key = key_of(line);
-  for (uint32_t i = 0; i < kWays; i++)
-    if (keys[i] == key && set[i].tag == line) return &set[i];
-  return nullptr;
-}
-
-Chip::Way& Chip::find(uint64_t line, uint32_t side, double now) {
-  Way* set = set_of(line, side);
-  const size_t first = size_t(set - ways_.data());
-  const uint32_t *keys = &keys_[first], key = key_of(line);
-  uint32_t* used = &used_[first];
-  uint32_t oldest = 0;
-  for (uint32_t i = 0; i < kWays; i++) {
-    if (keys[i] == key && set[i].tag == line) return used[i] = ++clock_, set[i];
-    if (used[i] < used[oldest]) oldest = i;
-  }
-  write_back(set[oldest].tag, set[oldest], now);
-  set[oldest] = Way{line, 0, 0, {}, 0};
-  keys_[first + oldest] = key, used[oldest] = ++clock_;
-  return set[oldest];
 }
 
 double Chip::take_l2(double sectors, bool first, double now) {
@@ -185,11 +161,11 @@ void Chip::take_l2_write(double sectors, double now) {
 }
 
 Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now) {
-  Way& near = find(line, side, now);
+  L2Line& near = find(line, side, now);
   missing = mask & ~(near.valid | near.dirty);
   last_ = &near;
   if (!missing) return Found::near;
-  if (const Way* far = peek(line, side ^ 1)) {  // what the far partition has is copied from there
+  if (const L2Line* far = peek(line, side ^ 1)) {  // what the far partition has is copied from there
     const uint32_t there = missing & (far->valid | far->dirty);
     near.valid |= uint8_t(there), missing &= ~there;
     if (there) near.arrives = std::max(near.arrives, far->arrives);
@@ -202,8 +178,10 @@ Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t&
   return Found::missing;
 }
 
+Chip::Merge& Chip::merge_of(uint64_t line, uint32_t sm) { return merges_[size_t(sm * kGpcs / f_.sms % kGpcs) * kMerges + (mix(line) >> 32) % kMerges]; }
+
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  Merge& merge = merges_[size_t(sm * kGpcs / f_.sms % kGpcs) * kMerges + (mix(line) >> 32) % kMerges];
+  Merge& merge = merge_of(line, sm);
   if (merge.line == line && merge.asked < kMergeMost && !(mask & ~merge.mask) && now - merge.when < kMergeWindow) {
     merge.asked++;
     counts_.merged_sectors += std::popcount(mask);
@@ -212,6 +190,27 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   const double back = read_from_l2(line, mask, sm, now);
   merge = {line, mask, 1, now, back};
   return back;
+}
+
+/// What a request will touch is fetched while those before it are served: first the sets, then the ways in them.
+void Chip::read_all(std::span<const Request> requests, double now) {
+  constexpr size_t kSets = 12, kWays = 6;
+  const size_t n = requests.size();
+  const auto fetch_set = [&](size_t i) {
+    const Request& r = requests[i];
+    lines_.fetch_head(mix(r.line), r.sm & 1);
+  };
+  const auto fetch_way = [&](size_t i) {
+    const Request& r = requests[i];
+    lines_.fetch_way(mix(r.line), r.sm & 1);
+  };
+  for (size_t i = 0; i < std::min(n, kSets); i++) fetch_set(i);
+  for (size_t i = 0; i < std::min(n, kWays); i++) fetch_way(i);
+  for (size_t i = 0; i < n; i++) {
+    if (i + kSets < n) fetch_set(i + kSets);
+    if (i + kWays < n) fetch_way(i + kWays);
+    read(requests[i].line, requests[i].sectors, requests[i].sm, now);
+  }
 }
 
 double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now) {
@@ -252,9 +251,9 @@ double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
 void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
   // Lines that are written live in one partition, whoever writes them.
   const uint32_t side = uint32_t(mix(line) >> 20 & 1);
-  Way& way = find(line, side, now);
+  L2Line& way = find(line, side, now);
   if (bytes < 32 && (mask & ~way.valid)) {  // what the other partition has read need not be read again
-    if (const Way* other = peek(line, side ^ 1)) way.valid |= other->valid & ~way.dirty;
+    if (const L2Line* other = peek(line, side ^ 1)) way.valid |= other->valid & ~way.dirty;
   }
   const uint32_t fresh = mask & ~way.dirty;
   if (fresh && !way.dirty) dirty_order_.push_back({line, side});

@@ -19,9 +19,11 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "profile/profile.h"
+#include "timing/l2_lines.h"
 
 namespace orrery::timing {
 
@@ -97,11 +99,19 @@ struct MemoryCounts {
   double fabric_sectors = 0;       // that cross from one partition to the other
 };
 
+/// What an SM asks L2 for.
+struct Request {
+  uint64_t line = 0;               // address / 128
+  uint32_t sectors = 0, sm = 0;
+};
+
 class Chip {
  public:
   explicit Chip(const ChipFigures& figures);
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
+  /// The same for requests of several SMs, one after the other.
+  void read_all(std::span<const Request> requests, double now);
   /// `bytes` of each sector are written; returns when the slice has taken them.
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on one word.
@@ -119,21 +129,20 @@ class Chip {
   double writes_done() const { return l2_write_free_ > slices_free_ ? l2_write_free_ : slices_free_; }
 
  private:
-  struct Way {
-    uint64_t tag = ~uint64_t{0};
-    uint8_t valid = 0, dirty = 0;      // sectors
-    std::array<uint8_t, 4> written{};  // bytes of a dirty sector that never came from memory
-    double arrives = 0;                // when the last sectors asked for are there
+  struct Merge {                     // a line that a GPC has lately asked for
+    uint64_t line = ~uint64_t{0};
+    uint32_t mask = 0, asked = 0;      // how many have asked
+    double when = 0, back = 0;
   };
   enum class Found { near, far, missing };
-  static constexpr uint32_t kWays = 16, kPages = 32768, kOpenPages = 6144, kSlices = 96;
+  static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96;
   static constexpr uint32_t kGpcs = 8, kMerges = 1024;
   static constexpr double kMergeWindow = 80;  // cycles in which requests of a GPC for the same sectors become one [share_apart]
   static constexpr uint32_t kMergeMost = 4;   // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;  // cycles over which utilisation is taken
-  Way* set_of(uint64_t line, uint32_t side);
-  Way* peek(uint64_t line, uint32_t side);  // null when it is not there
-  Way& find(uint64_t line, uint32_t side, double now);
+  L2Line* peek(uint64_t line, uint32_t side);  // null when it is not there
+  L2Line& find(uint64_t line, uint32_t side, double now);
+  Merge& merge_of(uint64_t line, uint32_t sm);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
   double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now);
   bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
@@ -141,21 +150,14 @@ class Chip {
   double take_l2(double sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
   void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes);
-  void write_back(uint64_t line, Way& way, double now, uint8_t sectors = 15);
+  void write_back(uint64_t line, L2Line& way, double now, uint8_t sectors = 15);
   void limit_dirty(double now);
   void limit_partial(double now);
 
   const ChipFigures& f_;
-  uint32_t sets_;
-  std::vector<Way> ways_;
-  std::vector<uint32_t> keys_, used_;  // a part of each way's tag, and when it was last used: a set's sixteen lie in one line of the host's cache
+  L2Lines lines_;
   std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side; and sector << 1
   double dirty_bytes_ = 0;
-  struct Merge {                     // a line that a GPC has lately asked for
-    uint64_t line = ~uint64_t{0};
-    uint32_t mask = 0, asked = 0;      // how many have asked
-    double when = 0, back = 0;
-  };
   std::vector<Merge> merges_;
   struct Page {
     uint64_t page = ~uint64_t{0};
@@ -167,8 +169,7 @@ class Chip {
   std::array<uint64_t, kSlices> slice_line_{};
   std::array<double, kSlices> read_slice_{}, write_slice_{};
   double slices_free_ = 0;           // of writing
-  uint32_t clock_ = 0;
-  Way* last_ = nullptr;   // that look_up found or made
+  L2Line* last_ = nullptr;   // that look_up found or made
   double written_share_ = 0;  // of the last accesses to memory
   double window_start_ = 0, window_busy_ = 0, utilisation_ = 0;  // of memory, lately
   double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0, dram_busy_ = 0, l2_busy_ = 0;

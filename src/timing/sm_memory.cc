@@ -74,6 +74,14 @@ void Sm::State::draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, 
   }
 }
 
+/// Reads of ghosts: `each` calls what it is given with line, sectors and SM of every one.
+template <class F>
+void Sm::State::read_for_ghosts(double at, F each) {
+  requests.clear();
+  each([&](uint64_t line, uint32_t sectors, uint32_t sm) { requests.push_back({line, sectors, sm}); });
+  chip.read_all(requests, at);
+}
+
 double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double done = at;
@@ -103,7 +111,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
       request = std::max({request, at, held_until}) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
       sub[w.sub].requests++, counts.lines_asked++;
       const double back = chip.read(line, mask, number, request);
-      if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, request); });
+      if (!shared_out) read_for_ghosts(request, [&](auto add) { for_ghosts(w, e.pc, packed, add); });
       shared_out = true;
       if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
       done = std::max(done, back - kIssueToMiss);
@@ -211,8 +219,8 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
             done = std::max(done, tma + f.tma_store_latency);
           } else {
             done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
-            if (part == own && pool) copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t sm) { chip.read(l, mask, sm, tma); });
-            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.read(l, k, sm, tma); });
+            if (part == own && pool) read_for_ghosts(tma, [&](auto add) { copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t sm) { add(l, mask, sm); }); });
+            else if (part == own) read_for_ghosts(tma, [&](auto add) { for_ghosts(w, e.pc, line << 4 | mask, add); });
           }
         }
       }

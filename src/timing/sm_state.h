@@ -180,6 +180,7 @@ struct Sm::State {
   double held_until = 0;
   uint64_t random = 0x2545F4914F6CDD1Dull;
   std::unordered_map<uint32_t, AskedFor> asked;   // by PTX instruction
+  std::vector<Request> requests;                  // of ghosts, while they are made
   Record* record = nullptr;
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
@@ -209,6 +210,8 @@ struct Sm::State {
   uint64_t moved(const BlockWork& b, uint32_t pc, uint64_t line, uint64_t mask, uint64_t& second) const;
   template <class F>
   void for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f);
+  template <class F>
+  void read_for_ghosts(double at, F each);
   template <class F>
   void draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, const LinePool& pool, F f);
 };
