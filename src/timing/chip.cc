@@ -65,10 +65,12 @@ ChipFigures ChipFigures::at_clock(double now) const {
 Chip::Chip(const ChipFigures& figures)
     : f_(figures), lines_(uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / L2Lines::kWays))), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {}
 
-L2Line* Chip::peek(uint64_t line, uint32_t side) { return lines_.peek(line, mix(line), side); }
+L2Lines::Place Chip::place_of(uint64_t line, uint32_t side) const { return lines_.place_of(mix(line), side); }
 
-L2Line& Chip::find(uint64_t line, uint32_t side, double now) {
-  return lines_.find(line, mix(line), side, [&](L2Line& old) { write_back(old.tag, old, now); });
+L2Line* Chip::peek(uint64_t line, uint32_t side) { return lines_.peek(line, place_of(line, side)); }
+
+L2Line& Chip::find(uint64_t line, L2Lines::Place at, double now) {
+  return lines_.find(line, at, [&](L2Line& old) { write_back(old.tag, old, now); });
 }
 
 bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
@@ -160,8 +162,8 @@ void Chip::take_l2_write(double sectors, double now) {
   l2_write_busy_ += cycles;
 }
 
-Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now) {
-  L2Line& near = find(line, side, now);
+Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now, L2Lines::Place at) {
+  L2Line& near = find(line, at, now);
   missing = mask & ~(near.valid | near.dirty);
   last_ = &near;
   if (!missing) return Found::near;
@@ -178,44 +180,53 @@ Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t&
   return Found::missing;
 }
 
-Chip::Merge& Chip::merge_of(uint64_t line, uint32_t sm) { return merges_[size_t(sm * kGpcs / f_.sms % kGpcs) * kMerges + (mix(line) >> 32) % kMerges]; }
+size_t Chip::merge_of(uint64_t line, uint32_t sm) const { return size_t(sm * kGpcs / f_.sms % kGpcs) * kMerges + (mix(line) >> 32) % kMerges; }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  Merge& merge = merge_of(line, sm);
-  if (merge.line == line && merge.asked < kMergeMost && !(mask & ~merge.mask) && now - merge.when < kMergeWindow) {
+  return read_at({line, mask, sm, now}, merges_[merge_of(line, sm)], place_of(line, sm & 1));
+}
+
+double Chip::read_at(const Request& r, Merge& merge, L2Lines::Place near) {
+  if (merge.line == r.line && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
     merge.asked++;
-    counts_.merged_sectors += std::popcount(mask);
-    return std::max(merge.back, now);
+    counts_.merged_sectors += std::popcount(r.sectors);
+    return std::max(merge.back, r.when);
   }
-  const double back = read_from_l2(line, mask, sm, now);
-  merge = {line, mask, 1, now, back};
+  const double back = read_from_l2(r.line, r.sectors, r.sm, r.when, near);
+  merge = {r.line, r.sectors, 1, r.when, back};
   return back;
 }
 
-/// What a request will touch is fetched while those before it are served: first the sets, then the ways in them.
-void Chip::read_all(std::span<const Request> requests, double now) {
-  constexpr size_t kSets = 12, kWays = 6;
+/// What a request will touch is fetched while those before it are served: first its set, then the way in it.
+double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
+  constexpr size_t kAhead = 32, kWayAhead = 16;  // requests
+  struct Coming {
+    size_t merge;
+    L2Lines::Place near;
+  } coming[kAhead];
   const size_t n = requests.size();
-  const auto fetch_set = [&](size_t i) {
-    const Request& r = requests[i];
-    lines_.fetch_head(mix(r.line), r.sm & 1);
-  };
-  const auto fetch_way = [&](size_t i) {
-    const Request& r = requests[i];
-    lines_.fetch_way(mix(r.line), r.sm & 1);
-  };
-  for (size_t i = 0; i < std::min(n, kSets); i++) fetch_set(i);
-  for (size_t i = 0; i < std::min(n, kWays); i++) fetch_way(i);
-  for (size_t i = 0; i < n; i++) {
-    if (i + kSets < n) fetch_set(i + kSets);
-    if (i + kWays < n) fetch_way(i + kWays);
-    read(requests[i].line, requests[i].sectors, requests[i].sm, now);
+  double last = 0;
+  for (size_t i = 0; i < n + kAhead; i++) {
+    if (i >= kAhead) {
+      const Request& r = requests[i - kAhead];
+      const Coming& c = coming[i % kAhead];
+      const double back = read_at(r, merges_[c.merge], c.near);
+      if (r.sm == sm) last = std::max(last, back);
+    }
+    if (i < n) {
+      Coming& c = coming[i % kAhead];
+      c = {merge_of(requests[i].line, requests[i].sm), place_of(requests[i].line, requests[i].sm & 1)};
+      _mm_prefetch(reinterpret_cast<const char*>(&merges_[c.merge]), _MM_HINT_T0);
+      lines_.fetch_head(c.near), lines_.fetch_head(place_of(requests[i].line, ~requests[i].sm & 1));
+    }
+    if (i >= kWayAhead && i - kWayAhead < n) lines_.fetch_way(coming[(i - kWayAhead) % kAhead].near);
   }
+  return last;
 }
 
-double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now) {
+double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now, L2Lines::Place near) {
   uint32_t missing = 0;
-  const Found found = look_up(line, mask, sm & 1, missing, now);
+  const Found found = look_up(line, mask, sm & 1, missing, now, near);
   const double sectors = std::popcount(mask);
   counts_.l2_read_sectors += sectors;
   const double queued = take_l2(sectors, found != Found::near, now);
@@ -251,7 +262,7 @@ double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
 void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
   // Lines that are written live in one partition, whoever writes them.
   const uint32_t side = uint32_t(mix(line) >> 20 & 1);
-  L2Line& way = find(line, side, now);
+  L2Line& way = find(line, place_of(line, side), now);
   if (bytes < 32 && (mask & ~way.valid)) {  // what the other partition has read need not be read again
     if (const L2Line* other = peek(line, side ^ 1)) way.valid |= other->valid & ~way.dirty;
   }
@@ -271,7 +282,7 @@ void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes
 double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
   uint32_t missing = 0;
   const uint32_t side = uint32_t(mix(line) >> 20 & 1);
-  const Found found = look_up(line, mask, side, missing, now);
+  const Found found = look_up(line, mask, side, missing, now, place_of(line, side));
   counts_.l2_read_sectors += std::popcount(mask);
   if (found == Found::missing) {
     counts_.dram_read += 32.0 * std::popcount(missing);

@@ -99,10 +99,11 @@ struct MemoryCounts {
   double fabric_sectors = 0;       // that cross from one partition to the other
 };
 
-/// What an SM asks L2 for.
+/// What an SM asks L2 for, and when.
 struct Request {
   uint64_t line = 0;               // address / 128
   uint32_t sectors = 0, sm = 0;
+  double when = 0;
 };
 
 class Chip {
@@ -110,8 +111,8 @@ class Chip {
   explicit Chip(const ChipFigures& figures);
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
-  /// The same for requests of several SMs, one after the other.
-  void read_all(std::span<const Request> requests, double now);
+  /// The same for requests of several SMs, one after the other; returns when the data of SM `sm` are there.
+  double read_all(std::span<const Request> requests, uint32_t sm);
   /// `bytes` of each sector are written; returns when the slice has taken them.
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on one word.
@@ -141,10 +142,12 @@ class Chip {
   static constexpr uint32_t kMergeMost = 4;   // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;  // cycles over which utilisation is taken
   L2Line* peek(uint64_t line, uint32_t side);  // null when it is not there
-  L2Line& find(uint64_t line, uint32_t side, double now);
-  Merge& merge_of(uint64_t line, uint32_t sm);
-  Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now);
-  double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now);
+  L2Line& find(uint64_t line, L2Lines::Place at, double now);
+  L2Lines::Place place_of(uint64_t line, uint32_t side) const;
+  size_t merge_of(uint64_t line, uint32_t sm) const;
+  double read_at(const Request& r, Merge& merge, L2Lines::Place near);
+  Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now, L2Lines::Place near);
+  double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now, L2Lines::Place near);
   bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(double sectors, bool first, double now);

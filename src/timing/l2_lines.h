@@ -23,23 +23,37 @@ struct L2Line {
 };
 
 class L2Lines {
+  struct Set;
+
  public:
   static constexpr uint32_t kWays = 16;
-  /// Two partitions of `sets` sets each.
+  /// Where a line belongs.
+  class Place {
+    friend L2Lines;
+    Set* set;
+    uint16_t key;
+  };
+  /// Two partitions of `sets` sets each, fewer than 2^24.
   explicit L2Lines(uint32_t sets);
-  /// The line in partition `side` (0 or 1), null when it is not there. `hash` spreads lines over sets.
-  L2Line* peek(uint64_t line, uint64_t hash, uint32_t side) {
-    Set& set = set_of(hash, side);
-    for (uint32_t found = matches(set, key_of(hash)); found; found &= found - 1)
-      if (L2Line& way = set.ways[std::countr_zero(found)]; way.tag == line) return &way;
+  /// Where a line belongs in partition `side` (0 or 1); `hash` spreads lines over sets.
+  Place place_of(uint64_t hash, uint32_t side) const {
+    const uint64_t wide = hash >> 24;
+    const uint64_t set = wide - uint64_t(__uint128_t{wide} * reciprocal_ >> 64) * n_;  // wide % n_, exactly: wide has 40 bits
+    Place p;
+    p.set = &sets_[side * n_ + set], p.key = uint16_t(hash >> 8);
+    return p;
+  }
+  /// The line, null when it is not there.
+  L2Line* peek(uint64_t line, Place at) const {
+    for (uint32_t found = matches(*at.set, at.key); found; found &= found - 1)
+      if (L2Line& way = at.set->ways[std::countr_zero(found)]; way.tag == line) return &way;
     return nullptr;
   }
   /// The line, now the latest used; when it was not there, `give_up(old)` is called for the line that it replaces.
   template <class F>
-  L2Line& find(uint64_t line, uint64_t hash, uint32_t side, F give_up) {
-    Set& set = set_of(hash, side);
-    const uint16_t key = key_of(hash);
-    for (uint32_t found = matches(set, key); found; found &= found - 1) {
+  L2Line& find(uint64_t line, Place at, F give_up) {
+    Set& set = *at.set;
+    for (uint32_t found = matches(set, at.key); found; found &= found - 1) {
       const uint32_t i = uint32_t(std::countr_zero(found));
       if (set.ways[i].tag == line) return use(set, i), set.ways[i];
     }
@@ -47,17 +61,16 @@ class L2Lines {
     L2Line& way = set.ways[oldest];
     give_up(way);
     way = L2Line{line, 0, 0, {}, 0};
-    set.keys[oldest] = key;
+    set.keys[oldest] = at.key;
     set.order = set.order << 4 | oldest;
     return way;
   }
   /// Fetches what a look-up begins with.
-  void fetch_head(uint64_t hash, uint32_t side) const { _mm_prefetch(reinterpret_cast<const char*>(&set_of(hash, side)), _MM_HINT_T0); }
+  static void fetch_head(Place at) { _mm_prefetch(reinterpret_cast<const char*>(at.set), _MM_HINT_T0); }
   /// Fetches the way that a look-up will find or replace, as it seems now.
-  void fetch_way(uint64_t hash, uint32_t side) const {
-    const Set& set = set_of(hash, side);
-    const uint32_t found = matches(set, key_of(hash)), i = found ? uint32_t(std::countr_zero(found)) : uint32_t(set.order >> 60);
-    const char* way = reinterpret_cast<const char*>(&set.ways[i]);
+  static void fetch_way(Place at) {
+    const uint32_t found = matches(*at.set, at.key), i = found ? uint32_t(std::countr_zero(found)) : uint32_t(at.set->order >> 60);
+    const char* way = reinterpret_cast<const char*>(&at.set->ways[i]);
     _mm_prefetch(way, _MM_HINT_T0), _mm_prefetch(way + sizeof(L2Line) - 1, _MM_HINT_T0);
   }
 
@@ -67,8 +80,6 @@ class L2Lines {
     uint64_t order = 0x0123456789ABCDEF;  // ways, four bits each: the latest used in the lowest
     alignas(64) L2Line ways[kWays];
   };
-  Set& set_of(uint64_t hash, uint32_t side) const { return sets_[size_t(side) * n_ + size_t((hash >> 24) % n_)]; }
-  static uint16_t key_of(uint64_t hash) { return uint16_t(hash >> 8); }
   /// Ways whose key is this one, a bit each.
   static uint32_t matches(const Set& set, uint16_t key) {
     const __m128i wanted = _mm_set1_epi16(short(key));
@@ -87,7 +98,7 @@ class L2Lines {
   struct Free {
     void operator()(Set* sets) const;
   };
-  uint64_t n_;
+  uint64_t n_, reciprocal_;   // sets of a partition; 2^64 over that, rounded up
   std::unique_ptr<Set[], Free> sets_;
 };
 

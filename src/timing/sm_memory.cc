@@ -16,46 +16,50 @@ constexpr bool goes_out(What w) {
 
 }  // namespace
 
-/// A line of the simulated block as another block of the grid sees it.
-uint64_t Sm::State::moved(const BlockWork& b, uint32_t pc, uint64_t line, uint64_t mask, uint64_t& second) const {
-  second = 0;
+/// How the addresses of PTX instruction `pc` move from the traced block to the slot's own and to those of its ghosts: worked out
+/// once for each block that runs.
+const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
+  const auto [at, fresh] = slot.moves.try_emplace(pc);
+  Moves& m = at->second;
+  if (!fresh) return m;
   const auto found = kernel.slopes.find(pc);
-  if (found == kernel.slopes.end() || !found->second.regular) return line << 4 | mask;
-  const Slope& k = found->second;
-  const uint32_t* from = b.code->trace->ctaid;
-  const int64_t delta = k.x * (b.at[0] - int64_t(from[0])) + k.y * (b.at[1] - int64_t(from[1])) + k.z * (b.at[2] - int64_t(from[2]));
-  if (delta == 0) return line << 4 | mask;
-  const int64_t sectors = delta >> 5;
-  const uint64_t first = uint64_t(int64_t(line * 4) + sectors);
-  const uint64_t wide = mask << (first & 3);
-  second = wide >> 4 ? ((first >> 2) + 1) << 4 | (wide >> 4) : 0;
-  return (first >> 2) << 4 | (wide & 15);
+  const Slope slope = found != kernel.slopes.end() && found->second.regular ? found->second : Slope{};
+  const uint32_t* from = slot.work.code->trace->ctaid;
+  const auto sectors_to = [&](int64_t x, int64_t y, int64_t z) {
+    return (slope.x * (x - int64_t(from[0])) + slope.y * (y - int64_t(from[1])) + slope.z * (z - int64_t(from[2]))) >> 5;
+  };
+  m.own = sectors_to(slot.work.at[0], slot.work.at[1], slot.work.at[2]);
+  if (kernel.ghosts == 0) return m;
+  if (!slope.regular)
+    if (const auto p = kernel.pools.find(pc); p != kernel.pools.end() && !p->second.lines.empty()) {
+      m.pool = &p->second;
+      return m;
+    }
+  const uint64_t count = kernel.grid.count();
+  for (uint32_t g = 1; g <= kernel.ghosts && slot.work.index + g < count; g++) {
+    const uint64_t index = slot.work.index + g;
+    m.ghosts.push_back(sectors_to(int64_t(index % kernel.grid.x), int64_t(index / kernel.grid.x % kernel.grid.y), int64_t(index / (kernel.grid.x * kernel.grid.y))));
+  }
+  return m;
+}
+
+/// Calls f(line, sectors) for what sectors of a line become that many sectors on: one line or two.
+template <class F>
+void Sm::State::moved(uint64_t packed, int64_t sectors, F f) {
+  const uint64_t first = uint64_t(int64_t((packed >> 4) * 4) + sectors), wide = (packed & 15) << (first & 3);
+  f(first >> 2, uint32_t(wide & 15));
+  if (wide >> 4) f((first >> 2) + 1, uint32_t(wide >> 4));
 }
 
 /// Calls f(line, sectors, SM) for the same access by every ghost.
 template <class F>
 void Sm::State::for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f) {
-  if (kernel.ghosts == 0) return;
-  const auto found = kernel.slopes.find(pc);
-  if (found == kernel.slopes.end() || !found->second.regular)
-    if (const auto p = kernel.pools.find(pc); p != kernel.pools.end() && !p->second.lines.empty()) return draw_for_ghosts(w, pc, packed, p->second, f);
-  const uint64_t count = kernel.grid.count();
-  BlockWork other = slots[w.slot].work;
-  const uint64_t own = other.index;
-  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    other.index = own + g;
-    if (other.index >= count) break;
-    if (own + kernel.ghosts < kernel.grid.x && count == kernel.grid.x) {
-      other.at[0] = int64_t(other.index);
-    } else {
-      other.at[0] = int64_t(other.index % kernel.grid.x);
-      other.at[1] = int64_t(other.index / kernel.grid.x % kernel.grid.y);
-      other.at[2] = int64_t(other.index / (kernel.grid.x * kernel.grid.y));
-    }
-    uint64_t second = 0;
-    const uint64_t m = moved(other, pc, packed >> 4, packed & 15, second);
-    f(m >> 4, uint32_t(m & 15), number + g);
-    if (second) f(second >> 4, uint32_t(second & 15), number + g);
+  const Moves& m = moves_of(slots[w.slot], pc);
+  if (m.pool) return draw_for_ghosts(w, pc, packed, *m.pool, f);
+  uint32_t sm = number;
+  for (const int64_t sectors : m.ghosts) {
+    sm++;
+    moved(packed, sectors, [&](uint64_t line, uint32_t mask) { f(line, mask, sm); });
   }
 }
 
@@ -74,48 +78,38 @@ void Sm::State::draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, 
   }
 }
 
-/// Reads of ghosts: `each` calls what it is given with line, sectors and SM of every one.
-template <class F>
-void Sm::State::read_for_ghosts(double at, F each) {
-  requests.clear();
-  each([&](uint64_t line, uint32_t sectors, uint32_t sm) { requests.push_back({line, sectors, sm}); });
-  chip.read_all(requests, at);
-}
-
 double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
-  const TracedBlock& block = *slots[w.slot].work.code->trace;
+  Slot& slot = slots[w.slot];
+  const TracedBlock& block = *slot.work.code->trace;
+  const int64_t own = moves_of(slot, e.pc).own;
   double done = at;
-  const bool bypass = m.bypasses_l1;
   for (uint32_t i = 0; i < e.n_detail; i++) {
-    uint64_t second = 0;
     const uint64_t packed = block.lines[e.detail + i];
-    const uint64_t own = moved(slots[w.slot].work, e.pc, packed >> 4, packed & 15, second);
     bool shared_out = false;  // the ghosts have done theirs
-    for (const uint64_t part : {own, second}) {
-      if (!part) continue;
-      const uint64_t line = part >> 4;
-      uint32_t mask = uint32_t(part & 15);
+    moved(packed, own, [&](uint64_t line, uint32_t mask) {
       counts.l1_sectors += std::popcount(mask);
       L1::Way* way = nullptr;
-      if (!bypass) {
+      if (!m.bypasses_l1) {
         bool hit = false;
         way = &l1.find(line, hit);
         const uint32_t missing = mask & ~way->valid;
         counts.l1_hits += std::popcount(mask) - std::popcount(missing);
         if (!missing) {
           done = std::max({done, at + f.l1_latency - kIssueToHit, way->arrives - kIssueToMiss});
-          continue;
+          return;
         }
         mask = missing;
       }
       request = std::max({request, at, held_until}) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
       sub[w.sub].requests++, counts.lines_asked++;
-      const double back = chip.read(line, mask, number, request);
-      if (!shared_out) read_for_ghosts(request, [&](auto add) { for_ghosts(w, e.pc, packed, add); });
+      requests.clear();
+      ask(line, mask, number, request);
+      if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, request); });
       shared_out = true;
+      const double back = chip.read_all(requests, number);
       if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
       done = std::max(done, back - kIssueToMiss);
-    }
+    });
   }
   return done;
 }
@@ -152,27 +146,26 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   for (uint32_t i = 0; i < e.n_detail; i++) sectors += std::popcount(uint32_t(block.lines[e.detail + i] & 15));
   bool joins_held = false;
   const uint32_t per_sector = uint32_t(std::min(32.0, double(e.count) / std::max(1.0, sectors)));
+  const int64_t own = moves_of(slots[w.slot], e.pc).own;
   for (uint32_t i = 0; i < e.n_detail; i++) {
-    uint64_t second = 0;
     const uint64_t packed = block.lines[e.detail + i];
-    const uint64_t own = moved(slots[w.slot].work, e.pc, packed >> 4, packed & 15, second);
-    for (const uint64_t part : {own, second}) {
-      if (!part) continue;
-      const uint32_t mask = uint32_t(part & 15);
-      if (joins_waiting(w, part >> 4, at, joins_held)) continue;
+    bool first = true;
+    moved(packed, own, [&](uint64_t line, uint32_t mask) {
+      const bool shares_out = std::exchange(first, false);
+      if (joins_waiting(w, line, at, joins_held)) return;
       write_port = std::max(write_port, at) + std::max(1.0, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
-      const double leaves = leaves_at(w, part >> 4);
-      if (part == own) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, leaves, per_sector); });
-      taken[stores++ % kInFlight] = chip.write(part >> 4, mask, leaves, per_sector);
-    }
+      const double leaves = leaves_at(w, line);
+      if (shares_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, leaves, per_sector); });
+      taken[stores++ % kInFlight] = chip.write(line, mask, leaves, per_sector);
+    });
   }
   if (joins_held) write_port += kJoin;
 }
 
-/// Calls f(line, SM) for what every ghost copies when the detailed block copies `line`: the same place in the copy of another
-/// block. Blocks that were not traced copy what no one else does.
-template <class F>
-void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t line, F f) {
+/// Where ghosts' copies lie, in lines from the detailed block's: the same place in the copy of another block. Blocks that were not
+/// traced copy what no one else does.
+void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool) {
+  ghost_copies.clear();
   const BlockWork& own = slots[w.slot].work;
   const auto all = kernel.all_copies.find(copy_key(e.pc, w.place));
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
@@ -180,52 +173,61 @@ void Sm::State::copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPoo
     if (index >= kernel.grid.count()) break;
     if (all != kernel.all_copies.end() && index < all->second.starts.size() && !all->second.starts[index].empty()) {
       const std::vector<uint64_t>& starts = all->second.starts[index];
-      if (e.ordinal < starts.size() && starts[e.ordinal]) f(uint64_t(int64_t(line) + (int64_t(starts[e.ordinal] - e.address) >> 7)), number + g);
+      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 7, number + g});
       continue;
     }
     const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
     const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
     const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
-    if (start) f(uint64_t(int64_t(line) + (int64_t(start - e.address) >> 7)) + (pick / pool.starts.size() << 40), number + g);
+    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 7) + int64_t(pick / pool.starts.size() << 40), number + g});
+  }
+}
+
+/// Calls f(line, sectors) for every line of a row of bytes.
+template <class F>
+void for_lines(uint64_t address, uint64_t bytes, F f) {
+  for (uint64_t line = address >> 7; line <= (address + bytes - 1) >> 7; line++) {
+    const uint64_t low = std::max(address, line << 7), high = std::min(address + bytes, (line + 1) << 7);
+    uint32_t mask = 0;
+    for (uint64_t s = low >> 5; s <= (high - 1) >> 5; s++) mask |= 1u << (s & 3);
+    f(line, mask);
   }
 }
 
 /// A bulk or tensor copy: the lines of its runs at the engine's pace. Returns when the last byte is there.
 double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
+  constexpr size_t kTogether = 4096;  // requests that are looked up at a time
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double done = at;
   const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
   const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
+  if (pool) find_copies_of_ghosts(w, e, *pool);
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
+  const int64_t own = moves_of(slots[w.slot], e.pc).own;
+  const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) {
+    if (store) chip.write(line, mask, tma, 32);
+    else ask(line, mask, sm, tma);
+  };
   tma = std::max(tma, store ? at : at + f.tma_latency);
+  requests.clear();
+  const auto copy_line = [&](uint64_t line, uint32_t mask) {
+    tma += std::max(std::popcount(mask) * 32.0 / bandwidth, 1.0);
+    counts.tma_bytes += std::popcount(mask) * 32.0;
+    bool first = true;
+    moved(line << 4 | mask, own, [&](uint64_t l, uint32_t k) {
+      touch(l, k, number);
+      if (!std::exchange(first, false)) return;
+      if (!pool) return for_ghosts(w, e.pc, line << 4 | mask, touch);
+      for (const auto& [ahead, sm] : ghost_copies) touch(uint64_t(int64_t(line) + ahead), mask, sm);
+    });
+    if (requests.size() >= kTogether) done = std::max(done, chip.read_all(requests, number)), requests.clear();
+    if (store) done = std::max(done, tma + f.tma_store_latency);
+  };
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
-    for (uint32_t row = 0; row < run.rows; row++) {
-      const uint64_t a = run.address + row * run.stride;
-      for (uint64_t line = a >> 7; line <= (a + run.bytes - 1) >> 7; line++) {
-        const uint64_t low = std::max(a, line << 7), high = std::min(a + run.bytes, (line + 1) << 7);
-        uint32_t mask = 0;
-        for (uint64_t s = low >> 5; s <= (high - 1) >> 5; s++) mask |= 1u << (s & 3);
-        uint64_t second = 0;
-        const uint64_t own = moved(slots[w.slot].work, e.pc, line, mask, second);
-        tma += std::max(std::popcount(mask) * 32.0 / bandwidth, 1.0);
-        counts.tma_bytes += std::popcount(mask) * 32.0;
-        for (const uint64_t part : {own, second}) {
-          if (!part) continue;
-          if (store) {
-            chip.write(part >> 4, uint32_t(part & 15), tma, 32);
-            if (part == own && pool) copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t) { chip.write(l, mask, tma, 32); });
-            else if (part == own) for_ghosts(w, e.pc, line << 4 | mask, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, tma, 32); });
-            done = std::max(done, tma + f.tma_store_latency);
-          } else {
-            done = std::max(done, chip.read(part >> 4, uint32_t(part & 15), number, tma));
-            if (part == own && pool) read_for_ghosts(tma, [&](auto add) { copies_of_ghosts(w, e, *pool, line, [&](uint64_t l, uint32_t sm) { add(l, mask, sm); }); });
-            else if (part == own) read_for_ghosts(tma, [&](auto add) { for_ghosts(w, e.pc, line << 4 | mask, add); });
-          }
-        }
-      }
-    }
+    for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
+  done = std::max(done, chip.read_all(requests, number));
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;
 }
@@ -308,14 +310,17 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
     // A warp may add up its lanes before it goes out.
     const uint32_t same = m.aggregated ? 1 : std::max<uint32_t>(1, e->extra);  // lanes on one word go one after the other
     const TracedBlock& block = *slots[w.slot].work.code->trace;
+    const int64_t moves = moves_of(slots[w.slot], e->pc).own;
     double done = at;
     for (uint32_t i = 0; i < e->n_detail; i++) {
-      uint64_t second = 0;
       const uint64_t packed = block.lines[e->detail + i];
-      const uint64_t own = moved(slots[w.slot].work, e->pc, packed >> 4, packed & 15, second);
-      request = std::max(request, at) + std::popcount(uint32_t(own & 15)) * 32.0 / f.sm_bandwidth;
-      done = std::max(done, chip.atomic(own >> 4, uint32_t(own & 15), same * uint32_t(std::popcount(uint32_t(own & 15))), m.floating, number, request));
-            for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * uint32_t(std::popcount(k)), m.floating, sm, request); });
+      bool first = true;
+      moved(packed, moves, [&](uint64_t line, uint32_t mask) {  // atomics do not part: what crosses into a second line is left out
+        if (!std::exchange(first, false)) return;
+        request = std::max(request, at) + std::popcount(mask) * 32.0 / f.sm_bandwidth;
+        done = std::max(done, chip.atomic(line, mask, same * uint32_t(std::popcount(mask)), m.floating, number, request));
+      });
+      for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * uint32_t(std::popcount(k)), m.floating, sm, request); });
     }
     const double backlog = std::max(request, chip.atomics_free());
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);

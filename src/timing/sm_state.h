@@ -86,6 +86,12 @@ struct Slot {
   std::array<NamedBarrier, 16> barriers;
   NamedBarrier cluster;
   std::unordered_map<uint32_t, Mbarrier> mbarriers;
+  struct Moves {                     // sectors by which an instruction's addresses move from the traced block
+    int64_t own = 0;
+    const LinePool* pool = nullptr;  // ghosts draw from it
+    std::vector<int64_t> ghosts;     // else: of each
+  };
+  std::unordered_map<uint32_t, Moves> moves;  // by PTX instruction
 };
 
 /// The latest lines that an irregular instruction had to ask L2 for.
@@ -180,7 +186,9 @@ struct Sm::State {
   double held_until = 0;
   uint64_t random = 0x2545F4914F6CDD1Dull;
   std::unordered_map<uint32_t, AskedFor> asked;   // by PTX instruction
-  std::vector<Request> requests;                  // of ghosts, while they are made
+  using Moves = Slot::Moves;
+  std::vector<Request> requests;                  // while they are made
+  std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: lines ahead of the detailed block's, and the SM
   Record* record = nullptr;
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
@@ -198,8 +206,7 @@ struct Sm::State {
   void note_tensor(const WarpRun& w, double start, double interval);
   double run_copy(WarpRun& w, const Event& e, double at, bool store);
   double copy_to_peer(const Event& e, double at);
-  template <class F>
-  void copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t line, F f);
+  void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool);
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(Slot& slot, NamedBarrier& b, double when);
@@ -207,11 +214,12 @@ struct Sm::State {
   void wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, double when);
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
-  uint64_t moved(const BlockWork& b, uint32_t pc, uint64_t line, uint64_t mask, uint64_t& second) const;
+  const Moves& moves_of(Slot& slot, uint32_t pc);
+  template <class F>
+  static void moved(uint64_t packed, int64_t sectors, F f);
+  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) { requests.push_back({line, mask, sm, when}); }
   template <class F>
   void for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f);
-  template <class F>
-  void read_for_ghosts(double at, F each);
   template <class F>
   void draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, const LinePool& pool, F f);
 };
