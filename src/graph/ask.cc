@@ -125,7 +125,7 @@ std::vector<Answer> megatron_bytes(const Arguments& a) {
 std::vector<Answer> megatron(const Arguments& a) {
   auto i = [&](std::size_t k) { return a.count(k); };
   TransformerSpec s = megatron_gpt("gpt", i(0), i(1), i(2), i(3), i(4));
-  Graph g = build_transformer(s, {true, true, true, i(3)});
+  Graph g = build_transformer(s, {true, true, true});
   Plan plan;
   plan.tp = a.count_or(5, 1);
   plan.pp = a.count_or(6, 1);

@@ -36,6 +36,8 @@ void TransformerBuilder::check() const {
   if (s_.heads > 0 && s_.kv_heads > 0 && s_.heads % s_.kv_heads)
     base::fail("{}: {} query heads are no multiple of {} key-value heads", s_.name, s_.heads, s_.kv_heads);
   if (s_.window_layers > s_.layers) base::fail("{}: more window layers than layers", s_.name);
+  if (s_.moe() && s_.groups.empty() && s_.window_layers > s_.layers - s_.dense_layers - s_.ssm_layers)
+    base::fail("{}: more window layers than layers with experts, whose kind they are taken for", s_.name);
   if (s_.window_layers > 0 && s_.window <= 0)
     base::fail("{}: {} windowed layers, but no width of the window (sliding_window)", s_.name, s_.window_layers);
   if (s_.moe() && (s_.experts_per_token < 1 || s_.experts_per_token > s_.experts))

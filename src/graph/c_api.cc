@@ -82,7 +82,8 @@ int orrery_model_predict(orrery_model* model, const orrery_model_step* step, orr
 int orrery_model_memory(orrery_model* model, double batch, double context, double* bytes, double* capacity) {
   return guarded([&] {
     need(model, "model"), need(bytes, "bytes"), need(capacity, "capacity");
-    FitAnswer a = fit(model->graph, model->plan, model->cluster, batch, context, find_engine("none"));
+    double all = batch * model->plan.dp;  // fit counts the sequences of all data-parallel ranks
+    FitAnswer a = fit(model->graph, model->plan, model->cluster, all, context, find_engine("none"));
     *bytes = a.total;
     *capacity = a.capacity;
   });

@@ -2,8 +2,7 @@
 //
 // A DType is a value, not an entry of a registry: `int4 g128` has 4 + 16/128 + 4/128 = 4.15625 bits because
 // each group of 128 carries an fp16 scale and a 4-bit zero point. Which tensor-core rate applies is decided
-// by arithmetic_of together with the GPU: a format that the GPU cannot multiply is widened to fp16 as it is
-// loaded.
+// by tensor_rate (schedule.h): a format that the GPU cannot multiply is widened to 16 bits as it is loaded.
 #pragma once
 
 #include <cstdint>

@@ -101,6 +101,7 @@ void check_served(const Plan& plan, const Cluster& cluster) {
   if (plan.gpus() > cluster.gpus)
     base::fail("the plan needs {} GPUs (tp {} x pp {} x dp {} x cp {}), the cluster has {}", plan.gpus(),
                plan.tp, plan.pp, plan.dp, plan.cp, cluster.gpus);
+  refuse_denoising(plan);
   if (plan.cp > 1)
     base::fail(
         "serving is divided by tp, pp, dp and ep; cp divides the sequence of training and rendering only");

@@ -58,7 +58,7 @@ class GraphFileReader {
   }
   double positive(const toml::node& node, const std::string& what) const {
     auto value = node.value<double>();
-    if (!value || *value <= 0) fail(node, what + " must be a positive number");
+    if (!value || !(*value > 0 && *value < 1e15)) fail(node, what + " must be a positive number");
     return *value;
   }
   // Values that may be absent, but not of another type.
@@ -66,7 +66,7 @@ class GraphFileReader {
     const toml::node* node = t.get(key);
     if (!node) return absent;
     auto value = node->value<double>();
-    if (!value || *value < 0) fail(*node, std::string(key) + " must be a number that is not negative");
+    if (!value || !(*value >= 0 && *value < 1e15)) fail(*node, std::string(key) + " must be a number that is not negative");
     return *value;
   }
   bool flag(const toml::table& t, const char* key, bool absent) const {
@@ -124,6 +124,7 @@ class GraphFileReader {
     const toml::node* repeat = t.get("repeat");
     b_.begin(text(t, "name"), repeat ? positive(*repeat, "repeat") : 1, flag(t, "layer", false));
     Block& b = b_.graph().blocks.back();
+    if (b.repeat > kMostRepeats) fail(*repeat, "repeat is more than any model has");
     b.share = number(t, "share", 1);
     if (b.share > 1) fail(t, "share must not exceed 1");
     std::string phase = word(t, "phase", "");

@@ -83,7 +83,8 @@ bool only_leads_there(const std::string& word) {
 
 struct Pattern {
   Names words;
-  int layer = -1;
+  int layer = -1;         // the first number of the pattern
+  bool numbered = false;  // has another number: an expert, or alternatives of a regular expression
 };
 
 Pattern take_apart(const std::string& text) {
@@ -92,7 +93,9 @@ Pattern take_apart(const std::string& text) {
   auto end = [&] {
     bool number =
         !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (number && word.size() < 6)
+    if (number && p.layer >= 0)
+      p.numbered = true;
+    else if (number && word.size() < 6)
       p.layer = std::stoi(word);
     else if (!word.empty() && !only_leads_there(word))
       p.words.push_back(word);
@@ -149,7 +152,11 @@ std::vector<std::string> kept_modules(const Json& quantization, int layers, cons
       std::string text = entry.get<std::string>();
       Pattern p = take_apart(text);
       if (p.layer >= layers) continue;  // layers that predict further tokens are not counted
-      for (const std::string& name : matrices(p, text, origin)) {
+      Names names = matrices(p, text, origin);
+      if (p.numbered && !names.empty())
+        base::fail("{}: quantization_config leaves '{}' in 16 bits, which is one of several places: give --weights",
+                   origin, text);
+      for (const std::string& name : names) {
         if (p.layer < 0)
           whole.insert(name);
         else

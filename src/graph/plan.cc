@@ -35,10 +35,16 @@ void positive(int value, const char* name) {
 
 }  // namespace
 
+int Plan::gpus() const {
+  double n = 1.0 * tp * pp * cp * (1.0 * dp + prefill_replicas);
+  return n > kMostGpus ? kMostGpus + 1 : static_cast<int>(n);
+}
+
 void check_plan(const Graph& graph, const Plan& plan) {
   positive(plan.tp, "tp"), positive(plan.pp, "pp"), positive(plan.dp, "dp"), positive(plan.cp, "cp");
   positive(plan.ep, "ep"), positive(plan.virtual_stages, "virtual stages"),
       positive(plan.chunk_tokens, "chunk");
+  if (plan.gpus() > kMostGpus) base::fail("the plan needs more than {} GPUs", kMostGpus);
   if (plan.zero < 0 || plan.zero > 3) base::fail("zero stage must be 0 to 3, not {}", plan.zero);
   for (const char* axis : {"heads", "ssm.heads", "ssm.inner"})
     divides(graph, axis, plan.attention_ranks(), "tensor-parallel");
@@ -74,6 +80,11 @@ void check_plan(const Graph& graph, const Plan& plan) {
   if (plan.ulysses) divides(graph, "heads", plan.tp * plan.cp, "Ulysses and tensor-parallel");
 }
 
+void refuse_denoising(const Plan& plan) {
+  if (plan.schedule == PipelineSchedule::kDenoising)
+    base::fail("'stage {} denoising' divides the steps of a denoiser, and there are none here", plan.pp);
+}
+
 Cluster parse_cluster(const std::string& text) {
   auto colon = text.rfind(':');
   std::string name = text.substr(0, colon);
@@ -81,8 +92,8 @@ Cluster parse_cluster(const std::string& text) {
   if (colon != std::string::npos) {
     const char* first = text.data() + colon + 1;
     auto [end, error] = std::from_chars(first, text.data() + text.size(), count);
-    if (error != std::errc() || end != text.data() + text.size() || count < 1)
-      base::fail("'{}': the number after the colon must be a positive count of GPUs", text);
+    if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > kMostGpus)
+      base::fail("'{}': the number after the colon must be a count of GPUs from 1 to {}", text, kMostGpus);
   }
   return {load_profile(name), count};
 }

@@ -29,6 +29,9 @@ struct Placement {
   bool compute_follows = false;  // the host computes with what it holds
 };
 
+// Larger clusters and plans are refused: products of ranks stay far from overflow.
+inline constexpr int kMostGpus = 1 << 20;
+
 struct Plan {
   int tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   // Tensor-parallel ranks of one class of operators, where they differ from tp (0: they do not): the others
@@ -72,11 +75,15 @@ struct Plan {
   bool sparse24 = false;           // 2:4 sparsity of linear weights on the sparse tensor-core rate
   std::vector<std::string> verbs;  // as given, for the report
 
-  int gpus() const { return tp * pp * cp * (dp + prefill_replicas); }
+  // Never more than kMostGpus + 1.
+  int gpus() const;
 };
 
 // Refuses what cannot be laid out: heads, experts, layers or widths that do not divide; names both numbers.
 void check_plan(const Graph& graph, const Plan& plan);
+
+// Stages that share the steps of a denoiser: for questions about anything else.
+void refuse_denoising(const Plan& plan);
 
 // GPUs of one kind and what joins them.
 struct Cluster {

@@ -20,16 +20,26 @@ namespace {
 
 struct Limits {
   double tpot = 1e30, ttft = 1e30;
-  int gpus = 1 << 20;
+  int gpus = kMostGpus;
 };
 
 double seconds(const std::string& text, const std::string& whole) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string unit(end, text.data() + text.size());
-  if (error == std::errc() && unit == "ms") return value / 1e3;
-  if (error == std::errc() && unit == "s") return value;
+  if (error == std::errc() && value > 0 && value < 1e9) {
+    if (unit == "ms") return value / 1e3;
+    if (unit == "s") return value;
+  }
   base::fail("limit '{}': needs a time such as 30ms or 2s", whole);
+}
+
+int gpus(const std::string& text, const std::string& whole) {
+  int value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1)
+    base::fail("limit '{}': needs a positive count of GPUs", whole);
+  return value;
 }
 
 Limits parse_limits(const std::vector<std::string>& texts) {
@@ -43,11 +53,10 @@ Limits parse_limits(const std::vector<std::string>& texts) {
     else if (name == "ttft")
       limits.ttft = seconds(value, text);
     else if (name == "gpus")
-      limits.gpus = std::atoi(value.c_str());
+      limits.gpus = gpus(value, text);
     else
       base::fail("unknown limit '{}'; known: tpot=, ttft=, gpus=", text);
   }
-  if (limits.gpus < 1) base::fail("the limit gpus= needs a positive number");
   return limits;
 }
 

@@ -107,7 +107,6 @@ struct BuildOptions {
   bool training = false;
   bool dropout = false;         // masks are kept for the backward pass
   bool math_attention = false;  // score matrices are stored instead of streamed (no flash attention)
-  int sequence = 0;             // learned positions of the Megatron family
   bool stored = true;           // the checkpoint's formats must be understood: none is given otherwise
 };
 

@@ -341,6 +341,7 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
   if (plan.chunks() > 1 && std::fmod(layers_of(graph), parts) != 0 &&
       std::fmod(layers_of(graph) + 2, parts) != 0)
     base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp, plan.chunks());
+  refuse_denoising(plan);
   if (plan.place.checkpoints != Tier::kDevice && plan.recompute != RecomputePolicy::kFull)
     base::fail("there are no checkpoints to place without 'recompute full'");
   return micro_batches;

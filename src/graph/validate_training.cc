@@ -29,7 +29,7 @@ Graph graph_of(const Row& row, const Source& source) {
     int sequence = whole(row, "seq");
     return build_transformer(megatron_gpt("gpt", whole(row, "layers"), whole(row, "hidden"),
                                           whole(row, "heads"), sequence, whole(row, "vocab")),
-                             {true, true, true, sequence});
+                             {true, true, true});
   }
   std::string name = row.at("model");
   if (name == "LLAMA3_8B") name = "Llama-3.1-8B";

@@ -45,6 +45,7 @@ void stage(VerbWords& w, Graph& g, Plan& p) {
     p.schedule = PipelineSchedule::kZeroBubble;
   } else if (w.accept("denoising")) {
     p.schedule = PipelineSchedule::kDenoising;
+    if (p.pp < 1) w.refuse("there must be at least 1 stage");
     return;  // each stage holds the whole network and does a part of the steps
   } else {
     w.accept("1f1b");

@@ -37,6 +37,7 @@ void requant(VerbWords& w, Graph& g, Plan& p) {
 
 void sparsify(VerbWords& w, Graph& g, Plan& p) {
   if (!w.accept("2:4")) w.refuse("only the 2:4 pattern has a rate in hardware");
+  if (p.sparse24) w.refuse("the weights are 2:4 sparse already");
   p.sparse24 = true;
   // Half of the values, and two bits of position for each of them.
   for (Tensor& t : g.tensors)

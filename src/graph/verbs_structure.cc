@@ -1,4 +1,6 @@
 // Replace, Fuse: which operators there are.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "graph/verbs.h"
@@ -21,6 +23,8 @@ void replace(VerbWords& w, Graph& g, Plan&) {
     if (heads != kNoAxis && std::fmod(g.axes[heads].extent, extent) != 0)
       w.refuse("query heads are no multiple of that many key-value heads");
   }
+  if (axis == "experts" && extent < g.experts_per_token)
+    w.refuse(fmt::format("each token chooses {:.0f} experts", g.experts_per_token));
   g.axes[id].extent = extent;
 }
 

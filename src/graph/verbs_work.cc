@@ -1,4 +1,6 @@
 // Skip, Repeat, Speculate: how often work is done.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "graph/verbs.h"
@@ -24,6 +26,7 @@ void repeat(VerbWords& w, Graph& g, Plan&) {
   std::string what = w.word("block");
   double times = w.number("times");
   if (times < 0) w.refuse("times must not be negative");
+  if (times > kMostRepeats) w.refuse(fmt::format("more than {:.0f} times is more than any model has", kMostRepeats));
   bool matched = false;
   for (Block& b : g.blocks)
     if (b.name == what) b.repeat = times, matched = true;

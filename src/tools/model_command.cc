@@ -229,7 +229,7 @@ int why_command(const std::string& file, const std::string& what) {
   std::ifstream in(path);
   if (!in) base::fail("no report at {}: run a question first", path);
   Json document = Json::parse(in, nullptr, false);
-  if (document.is_discarded() || !document.contains("facts")) base::fail("{} is not a report", path);
+  if (!document.is_object() || !document.contains("facts")) base::fail("{} is not a report", path);
   std::cout << why(document, what);
   return 0;
 }

@@ -17,37 +17,38 @@ std::string lower(std::string s) {
 }
 
 std::string explained(const Json& document, const Json& fact) {
-  const Json& why = fact["why"];
-  std::string name = fact["name"].get<std::string>(), unit = fact["unit"].get<std::string>(),
-              column = why["column"].get<std::string>();
-  for (const Json& section : document["sections"]) {
-    if (section["title"] != why["table"] || !section.contains("columns")) continue;
+  const Json& why = fact.at("why");
+  std::string name = fact.at("name").get<std::string>(), unit = fact.at("unit").get<std::string>(),
+              column = why.at("column").get<std::string>();
+  for (const Json& section : document.at("sections")) {
+    if (section.at("title") != why.at("table") || !section.contains("columns")) continue;
     std::size_t at = 0;
-    while (section["columns"][at]["name"] != column) ++at;
+    while (section.at("columns").at(at).at("name") != column) ++at;
     double sum = 0;
-    for (const Json& row : section["rows"])
-      if (row[at].is_number()) sum += row[at].get<double>();
-    std::string value = fact["value"].is_number() ? fmt::format("{:.6g}", fact["value"].get<double>())
-                                                  : fact["value"].get<std::string>();
+    for (const Json& row : section.at("rows"))
+      if (row.at(at).is_number()) sum += row.at(at).get<double>();
+    const Json& given = fact.at("value");
+    std::string value =
+        given.is_number() ? fmt::format("{:.6g}", given.get<double>()) : given.get<std::string>();
     Json small = report::document(fmt::format("{} = {}{}{}", name, value, unit.empty() ? "" : " ", unit));
     small["sections"].push_back(section);
-    for (const Json& other : document["sections"])
-      if (other["title"] == "decode step" && (name == "TPOT" || name == "energy"))
+    for (const Json& other : document.at("sections"))
+      if (other.at("title") == "decode step" && (name == "TPOT" || name == "energy"))
         small["sections"].push_back(other);
     std::string out = report::to_text(small);
-    if (why.contains("formula")) return out + "  " + why["formula"].get<std::string>() + "\n";
+    if (why.contains("formula")) return out + "  " + why.at("formula").get<std::string>() + "\n";
     return out + fmt::format("  sum of {}: {:.6g}\n", column, sum);
   }
-  base::fail("the report has no table '{}'", why["table"].get<std::string>());
+  base::fail("the report has no table '{}'", why.at("table").get<std::string>());
 }
 
 }  // namespace
 
-std::string why(const Json& document, const std::string& what) {
+std::string why(const Json& document, const std::string& what) try {
   std::string names;
   const Json* found = nullptr;
-  for (const Json& fact : document["facts"]) {
-    std::string name = fact["name"].get<std::string>();
+  for (const Json& fact : document.at("facts")) {
+    std::string name = fact.at("name").get<std::string>();
     if (fact.contains("why")) names += (names.empty() ? "" : ", ") + name;
     bool same = lower(name) == lower(what);
     if (same || (!found && fact.contains("why") && lower(name).find(lower(what)) != std::string::npos))
@@ -56,11 +57,13 @@ std::string why(const Json& document, const std::string& what) {
   }
   if (!found)
     base::fail("no number '{}' with ledger lines in the last report ({}); it has: {}", what,
-               document["title"].get<std::string>(), names.empty() ? "none" : names);
+               document.at("title").get<std::string>(), names.empty() ? "none" : names);
   if (!found->contains("why"))
-    base::fail("'{}' is not made of ledger lines: {} {}; these are: {}", (*found)["name"].get<std::string>(),
-               (*found)["value"].dump(), (*found)["unit"].get<std::string>(), names);
+    base::fail("'{}' is not made of ledger lines: {} {}; these are: {}", found->at("name").get<std::string>(),
+               found->at("value").dump(), found->at("unit").get<std::string>(), names);
   return explained(document, *found);
+} catch (const Json::exception& error) {
+  base::fail("not a report of orrery model: {}", error.what());
 }
 
 }  // namespace orrery::tools

@@ -303,6 +303,8 @@ TEST(Configs, ModulesThatKeepSixteenBits) {
   std::filesystem::remove_all(folder);
   EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.layers.3.mlp"]})")),
               ::testing::HasSubstr("1 of 32 layers"));
+  EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["re:.*layers\\.[0-9]+\\.mlp"]})")),
+              ::testing::HasSubstr("one of several places"));
   EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.novel_part"]})")),
               ::testing::HasSubstr("model.novel_part"));
 }

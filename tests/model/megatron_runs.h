@@ -17,7 +17,7 @@ inline constexpr MegatronRun kRuns[] = {
 
 inline Graph megatron_graph(const MegatronRun& r) {
   return build_transformer(megatron_gpt("gpt", r.layers, r.hidden, r.heads, 2048, 51200),
-                           {true, true, true, 2048});
+                           {true, true, true});
 }
 inline Plan megatron_plan(const MegatronRun& r) {
   Plan p;

@@ -44,6 +44,17 @@ constexpr Asked kRefused[] = {
     {"ask kv-bytes-per-token llama-3.1-8b 0", "at least 1"},
     {"ask megatron 96 12288 96 2048 51200 0 8 3", "at least 1"},
     {"ask zero-states 7.5e9 1e12 64", "whole number"},
+    {"serve llama-3.1-8b --dp 2147483647 --pp 2", "more than 1048576 GPUs"},
+    {"serve llama-3.1-8b --cp 65536 --dp 65536", "more than 1048576 GPUs"},
+    {"plan llama-3.1-8b --gpu h200:2147483647", "count of GPUs"},
+    {"plan llama-3.1-8b --gpu h200:8 --slo gpus=8x", "count of GPUs"},
+    {"plan llama-3.1-8b --gpu h200:8 --slo tpot=nanms", "a time"},
+    {"render flux-dev --do 'stage 0 denoising'", "at least 1"},
+    {"serve llama-3.1-8b --gpu h200:8 --do 'stage 4 denoising'", "steps of a denoiser"},
+    {"train llama-3.1-8b --gpu h200:8 --batch 8 --do 'stage 4 denoising'", "steps of a denoiser"},
+    {"serve llama-3.1-8b --do 'sparsify 2:4' --do 'sparsify 2:4'", "already"},
+    {"serve mixtral-8x7b --do 'replace experts 1'", "chooses 2"},
+    {"fit llama-3.1-8b --do 'repeat layer 1e9'", "more than any model has"},
 };
 
 TEST(Refusals, ByCommand) {
@@ -158,6 +169,41 @@ TEST(Refusals, AxesOfGraphFilesThatCountNothing) {
       ::testing::HasSubstr("head_axis"));
   EXPECT_THAT(graph_error(R"({ kind = "contract", name = "c", in = ["x", "w"], out = ["z"] })", "9"),
               ::testing::HasSubstr("experts_per_token"));
+  EXPECT_THAT(graph_error(R"({ kind = "map", name = "m", in = ["x"], out = ["y"], ops_per_element = nan })"),
+              ::testing::HasSubstr("not negative"));
+  EXPECT_THAT(graph_error(R"({ kind = "map", name = "m", in = ["x"], out = ["y"], ops_per_element = inf })"),
+              ::testing::HasSubstr("not negative"));
+}
+
+TEST(Refusals, FilesThatAreNoReports) {
+  const auto path = std::filesystem::temp_directory_path() / "orrery-no-report.json";
+  for (const char* text :
+       {"[1]", R"({"facts":5})", R"({"facts":[{}]})",
+        R"({"title":"x","facts":[{"name":"TPOT","unit":"","value":1,"why":{"table":"t","column":"no"}}],
+            "sections":[{"title":"t","columns":[{"name":"a"}],"rows":[[1]]}]})"}) {
+    std::ofstream(path) << text;
+    std::string command = "timeout 20 " ORRERY_PROGRAM " model why " + path.string() + " TPOT 2>&1 >/dev/null", said;
+    FILE* pipe = popen(command.c_str(), "r");
+    ASSERT_TRUE(pipe);
+    for (char buffer[512]; fgets(buffer, sizeof buffer, pipe);) said += buffer;
+    int status = pclose(pipe);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << text << ": " << status;
+    EXPECT_THAT(said, ::testing::HasSubstr("not a report")) << text;
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Refusals, MemoryIsOfADataParallelRank) {
+  double one = 0, four = 0, capacity = 0;
+  for (auto [ranks, bytes] : {std::pair{1, &one}, {4, &four}}) {
+    orrery_model_plan plan{};
+    plan.dp = ranks;
+    orrery_model* model = nullptr;
+    ASSERT_EQ(orrery_model_open("llama-3.1-8b", "h200", &plan, &model), 0) << orrery_model_error();
+    ASSERT_EQ(orrery_model_memory(model, 64, 4000, bytes, &capacity), 0);
+    orrery_model_close(model);
+  }
+  EXPECT_NEAR(four - one, 0.5e9, 1e6);  // the buffers of the communication library
 }
 
 TEST(Refusals, TokensWithoutSequences) {
