@@ -102,6 +102,8 @@ void Join::find_flow() {
     if (m.kind == Class::exit) f.exits = true, f.fall = m.i.guarded ? f.fall : -1;
     if (m.i.opcode == 0x150) f.returns = true, f.fall = m.i.guarded ? f.fall : -1;
     if (f.fall >= 0 && !reached_[size_t(f.fall)]) f.fall = -1;
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
+      if (code_[i].kind == Class::cluster_barrier) f.cluster_barriers.push_back(i);
   }
   const std::vector<std::vector<uint32_t>> loops = natural_loops();
   for (uint32_t l = 0; l < loops.size(); l++)
@@ -136,6 +138,7 @@ void Join::find_flow() {
 /// that ptxas unrolled, or has instructions that were moved.
 void Join::find_own() {
   std::unordered_map<uint32_t, size_t> most;
+  std::unordered_map<uint64_t, uint32_t> tell_numbers;
   // A block with a memory or synchronising instruction that the machine code holds n times has at most n copies.
   std::unordered_map<uint64_t, uint32_t> times;
   std::unordered_map<uint32_t, uint32_t> limit;
@@ -164,10 +167,12 @@ void Join::find_own() {
       }
     for (const auto& [block, pcs] : own) {
       const std::set<uint64_t>& tells = events.count(block) ? events[block] : telling[block];
-      f.carried.push_back({block, {pcs.begin(), pcs.end()}, {tells.begin(), tells.end()}});
+      f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, {}});
+      for (const uint64_t t : tells) f.carried.back().tells.push_back(tell_numbers.try_emplace(t, uint32_t(tell_numbers.size())).first->second);
       most[block] = std::max(most[block], pcs.size());
     }
   }
+  tells_ = uint32_t(tell_numbers.size());
   for (Flow& f : flow_) {
     std::erase_if(f.carried, [&](const Carried& c) { return c.block == f.home ? c.own.size() * 4 < most[c.block] : c.own.size() * 2 <= most[c.block]; });
     const bool kept = std::any_of(f.carried.begin(), f.carried.end(), [&](const Carried& c) { return c.block == f.home; });

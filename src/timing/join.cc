@@ -93,6 +93,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
     }
   }
   map_lines(kernel, layout);
+  number_blocks();
   find_blocks();
   find_homes();
   find_flow();
@@ -219,8 +220,29 @@ void Join::find_blocks() {
 
 /// The first instruction of the PTX block that holds `pc`.
 uint32_t Join::first_of(uint32_t pc) const {
+  const uint32_t place = place_of(pc);
+  return place == kNowhere ? UINT32_MAX : block_first_[place].second;
+}
+
+uint32_t Join::place_of(uint32_t pc) const {
   const auto found = std::lower_bound(block_first_.begin(), block_first_.end(), std::pair{pc, 0u});
-  return found != block_first_.end() && found->first == pc ? found->second : UINT32_MAX;
+  return found != block_first_.end() && found->first == pc ? uint32_t(found - block_first_.begin()) : kNowhere;
+}
+
+/// The number of a PTX block; of one that is not known, a number that no block has.
+uint32_t Join::number_of(uint32_t first_pc) const {
+  const uint32_t place = place_of(first_pc);
+  return place == kNowhere ? ptx_blocks_ : block_number_[place];
+}
+
+/// Gives PTX blocks and instructions numbers, so that what is known of them while a warp is led need not be searched for.
+void Join::number_blocks() {
+  for (size_t i = 0; i < block_first_.size(); i++) {
+    if (i > 0 && block_first_[i].second != block_first_[i - 1].second) ptx_blocks_++;
+    block_number_.push_back(ptx_blocks_);
+  }
+  ptx_blocks_++;
+  for (const MachineInstruction& m : code_) place_.push_back(place_of(m.pc));
 }
 
 void Join::find_homes() {
@@ -304,12 +326,18 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
   s.instruction = i;
   s.lanes = std::min(32u, lanes);
   s.off = m.i.never;
-  const auto list = c.of_pc.find(m.pc);
-  size_t* const next = list != c.of_pc.end() ? &c.next[m.pc] : nullptr;
-  if (eventful(m.kind) && !m.i.never) {
+  if (!eventful(m.kind)) {
+    out.push_back(s);
+    return;
+  }
+  uint32_t none = 0;
+  const uint32_t place = place_[i];
+  const std::span<const uint32_t> list = place == kNowhere ? std::span<const uint32_t>() : c.of(place);
+  uint32_t& next = place == kNowhere ? none : c.next[place];
+  if (!m.i.never) {
     statistics.memory_steps++;
-    while (next && *next < list->second.size() && list->second[*next] < begin) ++*next;
-    if (next && *next < list->second.size() && list->second[*next] < end) s.event = list->second[(*next)++];
+    while (next < list.size() && list[next] < begin) next++;
+    if (next < list.size() && list[next] < end) s.event = list[next++];
     if (s.event == UINT32_MAX) {
       s.off = m.i.guarded;
       statistics.unmatched += !m.i.guarded && m.width >= m.asked;  // parts of a split access hit what the first one asked for
@@ -317,7 +345,7 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
   }
   out.push_back(s);
   if (m.kind != Class::mbarrier || s.event == UINT32_MAX) return;
-  for (; *next < list->second.size() && list->second[*next] == s.event + 1; ++*next) s.event = list->second[*next], out.push_back(s);
+  for (; next < list.size() && list[next] == s.event + 1; next++) s.event = list[next], out.push_back(s);
 }
 
 /// Issues the machine instructions of `range`; a guarded one takes only an event before `end`.
@@ -336,14 +364,28 @@ void Join::some_leave(std::vector<Step>& steps) const {
   }
 }
 
+Join::Cursor::Cursor(const Join& join, const std::vector<Event>& warp) : events(warp), first(join.block_first_.size() + 1, 0), next(join.block_first_.size(), 0) {
+  std::vector<uint32_t> places;
+  places.reserve(events.size());
+  uint32_t pc = kNowhere, place = kNowhere;
+  for (size_t i = 0; i < events.size(); i++) {
+    const Event& e = events[i];
+    if (e.what == What::enter) enters.push_back(i);
+    if (e.what != What::enter && e.pc != pc) pc = e.pc, place = join.place_of(pc);
+    places.push_back(e.what == What::enter ? kNowhere : place);
+    if (places.back() != kNowhere) first[places.back() + 1]++;
+  }
+  for (size_t i = 1; i < first.size(); i++) first[i] += first[i - 1];
+  positions.resize(first.back());
+  std::vector<uint32_t> at(first.begin(), first.end() - 1);
+  for (size_t i = 0; i < events.size(); i++)
+    if (places[i] != kNowhere) positions[at[places[i]]++] = uint32_t(i);
+}
+
 std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics) const {
   if (!stand_in_.empty()) return replay(warp, statistics);
-  Cursor c{warp.events, {}, {}, {}};
-  for (size_t i = 0; i < warp.events.size(); i++) {
-    const Event& e = warp.events[i];
-    if (e.what == What::enter) c.enters.push_back(i);
-    else c.of_pc[e.pc].push_back(uint32_t(i)), statistics.events++;
-  }
+  Cursor c(*this, warp.events);
+  statistics.events += warp.events.size() - c.enters.size();
   const JoinStatistics before = statistics;
   std::vector<Step> out;
   out.reserve(warp.events.size() * 4);
@@ -352,15 +394,13 @@ std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics
   } else {
     statistics = before;
     statistics.by_entries++;
-    c.next.clear();
+    std::fill(c.next.begin(), c.next.end(), 0);
     out = by_entries(warp, c, statistics);
   }
   some_leave(out);
   statistics.steps = out.size();
-  for (const auto& [pc, list] : c.of_pc) {
-    const auto used = c.next.find(pc);
-    statistics.unused_events += list.size() - std::min(list.size(), used == c.next.end() ? 0 : used->second);
-  }
+  statistics.unused_events += warp.events.size() - c.enters.size();
+  for (uint32_t place = 0; place < c.next.size(); place++) statistics.unused_events -= std::min<size_t>(c.of(place).size(), c.next[place]);
   return out;
 }
 

@@ -102,9 +102,10 @@ class Join {
   struct Cursor;
   struct Walker;
   struct Carried {               // a PTX block that a machine block carries, and which of its instructions
-    uint32_t block = 0;
+    uint32_t block = 0;          // its first instruction
+    uint32_t number = 0;         // among the blocks (block_number_)
     std::vector<uint32_t> own;
-    std::vector<uint64_t> tells; // PTX instruction and opcode of those that tell parts of an entry from copies
+    std::vector<uint32_t> tells; // numbers of those (PTX instruction and opcode) that tell parts of an entry from copies
   };
   struct Flow {                  // of a machine block
     int32_t fall = -1, taken = -1, calls = -1;
@@ -113,6 +114,7 @@ class Join {
     int32_t loop = -1;           // the innermost loop around it
     uint32_t to_exit = UINT32_MAX;
     std::vector<Carried> carried;
+    std::vector<uint32_t> cluster_barriers;  // its machine instructions that are one
   };
   bool walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
   bool all_events_used(uint32_t home, const Cursor& c) const;
@@ -122,6 +124,10 @@ class Join {
   std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;
   std::pair<uint32_t, uint32_t> loop_of(uint32_t first_pc) const;
   uint32_t first_of(uint32_t pc) const;
+  static constexpr uint32_t kNowhere = UINT32_MAX;
+  uint32_t place_of(uint32_t pc) const;
+  uint32_t number_of(uint32_t first_pc) const;
+  void number_blocks();
   void emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
 
   std::vector<Step> replay(const TracedWarp& warp, JoinStatistics& statistics) const;
@@ -138,7 +144,10 @@ class Join {
   std::vector<uint32_t> used_homes_;                    // homes of the machine blocks, sorted
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop
   std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted
-  std::vector<std::pair<uint32_t, uint32_t>> block_first_;  // (pc, first pc of its block), by pc, sorted
+  std::vector<std::pair<uint32_t, uint32_t>> block_first_;  // (pc, first pc of its block), by pc, sorted: a PTX instruction's place
+  std::vector<uint32_t> block_number_;                  // by place: which block it is in
+  std::vector<uint32_t> place_;                         // by machine instruction: of its PTX instruction, or kNowhere
+  uint32_t ptx_blocks_ = 0, tells_ = 0;                 // how many there are
   uint32_t registers_ = 0;
   const Home* home_of(uint32_t first_pc) const;
 };

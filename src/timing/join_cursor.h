@@ -1,6 +1,8 @@
-// timing/join_cursor.h: where a warp's trace stands while its machine instructions are made; private to join.cc and walk.cc.
+// timing/join_cursor.h: where a warp's trace stands while its machine instructions are made; private to join.cc, entries.cc and walk.cc.
+//
+// PTX instructions are named by their place in Join's table (block_first_): events lie side by side, by place.
 #pragma once
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "timing/join.h"
@@ -8,10 +10,16 @@
 namespace orrery::timing {
 
 struct Join::Cursor {
+  /// Sorts a warp's events by PTX instruction.
+  Cursor(const Join& join, const std::vector<Event>& warp);
+
   const std::vector<Event>& events;
-  std::vector<size_t> enters;                                    // positions of `enter` events
-  std::unordered_map<uint32_t, std::vector<uint32_t>> of_pc;     // events of a PTX instruction
-  std::unordered_map<uint32_t, size_t> next;                     // how many of them are used
+  std::vector<size_t> enters;        // positions of `enter` events
+  std::vector<uint32_t> positions;   // of all others, by place and then in order
+  std::vector<uint32_t> first;       // where each place's begin among them; one more than there are places
+  std::vector<uint32_t> next;        // of each place: how many are used
+
+  std::span<const uint32_t> of(uint32_t place) const { return {positions.data() + first[place], positions.data() + first[place + 1]}; }
 };
 
 }  // namespace orrery::timing

@@ -10,7 +10,6 @@
 // A walk that does not reach the end, or leaves many entries unused, is given up: Join::steps then goes by entries alone.
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
 
 #include "timing/join.h"
 #include "timing/join_cursor.h"
@@ -27,36 +26,40 @@ constexpr size_t kSlack = 16;  // entries that the machine code may be behind th
 struct Join::Walker {
   const Join& join;
   Cursor& cursor;
-  std::unordered_map<uint32_t, std::vector<uint32_t>> entries;  // by PTX block: positions in cursor.enters
-  std::unordered_map<uint32_t, size_t> used;
-  std::unordered_map<uint32_t, size_t> taken;                   // by PTX block: entries that machine blocks stood for
-  std::unordered_map<uint32_t, std::vector<uint32_t>> runs;     // by PTX block: entries of the run that are left
-  std::unordered_map<uint64_t, size_t> issued;                  // by PTX instruction and opcode: entries of its block used by then
+  // By number of PTX block:
+  std::vector<std::vector<uint32_t>> entries;                   // positions in cursor.enters
+  std::vector<size_t> used;
+  std::vector<size_t> taken;                                    // entries that machine blocks stood for
+  std::vector<std::vector<uint32_t>> runs;                      // entries of the run that are left
+  std::vector<size_t> issued;                                   // by PTX instruction and opcode (Carried::tells): entries of its block used by then
   std::vector<std::pair<int32_t, size_t>> aside;                // blocks, and the entries for which they were set aside
   std::vector<int32_t> returns;
   size_t time = 0;
   uint64_t taken_entries = 0;
 
-  size_t next_entry(uint32_t home) {
-    const auto found = entries.find(home);
-    if (found == entries.end()) return kNever;
-    size_t& at = used[home];
-    while (at < found->second.size() && found->second[at] + kSlack < time) at++;
-    return at < found->second.size() ? found->second[at] : kNever;
+  Walker(const Join& j, Cursor& c) : join(j), cursor(c), entries(j.ptx_blocks_ + 1), used(entries.size()), taken(entries.size()), runs(entries.size()), issued(j.tells_) {
+    for (uint32_t k = 0; k < c.enters.size(); k++)
+      if (const uint32_t block = j.number_of(c.events[c.enters[k]].pc); block < j.ptx_blocks_) entries[block].push_back(k);
+  }
+  size_t next_entry(uint32_t block) {
+    const std::vector<uint32_t>& own = entries[block];
+    size_t& at = used[block];
+    while (at < own.size() && own[at] + kSlack < time) at++;
+    return at < own.size() ? own[at] : kNever;
   }
   /// Does the machine block hold what the last entry of the PTX block has not issued yet?
   bool is_part(const Carried& c) {
-    const size_t n = used[c.block];
-    if (n == 0 || n > entries[c.block].size() || entries[c.block][n - 1] + kSlack < time) return false;
+    const size_t n = used[c.number];
+    if (n == 0 || n > entries[c.number].size() || entries[c.number][n - 1] + kSlack < time) return false;
     size_t fresh = 0;
-    for (uint64_t i : c.tells) fresh += issued[i] != n;
+    for (uint32_t i : c.tells) fresh += issued[i] != n;
     return fresh * 2 > c.tells.size();
   }
   /// The next entry that machine block `b` would use, and of which PTX block.
   size_t next_of(const Flow& f, const Carried** which = nullptr) {
     size_t best = kNever;
     for (const Carried& c : f.carried) {
-      const size_t at = is_part(c) ? entries[c.block][used[c.block] - 1] : next_entry(c.block);
+      const size_t at = is_part(c) ? entries[c.number][used[c.number] - 1] : next_entry(c.number);
       if (at >= best) continue;
       best = at;
       if (which) *which = &c;
@@ -88,8 +91,9 @@ struct Join::Walker {
     return best;
   }
   uint32_t run_left(uint32_t home) {
-    std::vector<uint32_t>& left = runs[home];
-    const std::vector<uint32_t>& own = entries[home];
+    const uint32_t block = join.number_of(home);
+    std::vector<uint32_t>& left = runs[block];
+    const std::vector<uint32_t>& own = entries[block];
     if (left.empty() && !own.empty()) {
       left.assign(own.size(), 1);
       const auto [low, high] = join.loop_of(home);
@@ -102,18 +106,16 @@ struct Join::Walker {
         if (inside && low < high) left[k] = left[k + 1] + 1;
       }
     }
-    const size_t at = used[home];
+    const size_t at = used[block];
     return at < left.size() ? left[at] : 0;
   }
   /// Does the block hold a barrier that the trace comes to next? ptxas tests how large the cluster is and has code for both.
   bool has_barrier(int32_t b) {
     if (b < 0) return false;
-    for (uint32_t i = join.blocks_[size_t(b)].first; i < join.blocks_[size_t(b)].second; i++) {
-      const MachineInstruction& m = join.code_[i];
-      if (m.kind != Class::cluster_barrier) continue;
-      const auto list = cursor.of_pc.find(m.pc);
-      if (list == cursor.of_pc.end() || cursor.next[m.pc] >= list->second.size()) continue;
-      const What what = cursor.events[list->second[cursor.next[m.pc]]].what;
+    for (const uint32_t i : join.flow_[size_t(b)].cluster_barriers) {
+      const uint32_t place = join.place_[i];
+      if (place == kNowhere || cursor.next[place] >= cursor.of(place).size()) continue;
+      const What what = cursor.events[cursor.of(place)[cursor.next[place]]].what;
       if (what == What::cluster_arrive || what == What::cluster_wait) return true;
     }
     return false;
@@ -165,16 +167,16 @@ struct Join::Walker {
     if (next_of(f, &first) == kNever) return kNever;
     const bool part = is_part(*first);
     for (uint32_t k = 0; k < (first->block == f.home ? f.copies : 1) && !part; k++) {
-      const size_t at = next_entry(first->block);
+      const size_t at = next_entry(first->number);
       if (at == kNever) break;
       if (k == 0) lanes = cursor.events[cursor.enters[at]].extra;
       time = std::max(time, at);
-      used[first->block]++, taken[first->block]++, taken_entries++;
+      used[first->number]++, taken[first->number]++, taken_entries++;
     }
-    const size_t next = next_entry(first->block);
+    const size_t next = next_entry(first->number);
     for (const Carried& c : f.carried) {  // what lies between is what ptxas merged, or moved here from behind a loop: no time passes
-      if (&c != first && !is_part(c) && next_entry(c.block) < next) used[c.block]++, taken[c.block]++, taken_entries++;
-      for (uint64_t i : c.tells) issued[i] = used[c.block];
+      if (&c != first && !is_part(c) && next_entry(c.number) < next) used[c.number]++, taken[c.number]++, taken_entries++;
+      for (uint32_t i : c.tells) issued[i] = used[c.number];
     }
     return next == kNever ? cursor.events.size() : cursor.enters[next];
   }
@@ -182,17 +184,13 @@ struct Join::Walker {
 
 /// Have the events of a PTX block found their machine instructions? True when it has none.
 bool Join::all_events_used(uint32_t home, const Cursor& c) const {
-  for (auto at = std::lower_bound(block_first_.begin(), block_first_.end(), std::pair{home, 0u}); at != block_first_.end() && at->second == home; ++at) {
-    const auto events = c.of_pc.find(at->first);
-    const auto next = c.next.find(at->first);
-    if (events != c.of_pc.end() && (next == c.next.end() || next->second < events->second.size())) return false;
-  }
+  for (uint32_t place = place_of(home); place < block_first_.size() && block_first_[place].second == home; place++)
+    if (c.next[place] < c.of(place).size()) return false;
   return true;
 }
 
 bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const {
-  Walker w{*this, c, {}, {}, {}, {}, {}, {}, {}, 0, 0};
-  for (uint32_t k = 0; k < c.enters.size(); k++) w.entries[warp.events[c.enters[k]].pc].push_back(k);
+  Walker w(*this, c);
   const size_t limit = 4096 + warp.events.size() * 64;
   uint32_t lanes = c.enters.empty() ? 32 : warp.events[c.enters[0]].extra;
   size_t window = c.events.size();
@@ -221,9 +219,11 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     b = w.turn(to);
   }
   uint64_t homed = 0;
-  for (const auto& [home, list] : w.entries) {
-    if (!std::binary_search(used_homes_.begin(), used_homes_.end(), home)) continue;
-    if (w.taken[home] > 0 || !all_events_used(home, c)) homed += list.size();  // else ptxas merged it into blocks on the way
+  for (uint32_t place = 0; place < block_first_.size(); place++) {
+    const auto [pc, home] = block_first_[place];
+    const uint32_t block = block_number_[place];
+    if (pc != home || w.entries[block].empty() || !std::binary_search(used_homes_.begin(), used_homes_.end(), home)) continue;
+    if (w.taken[block] > 0 || !all_events_used(home, c)) homed += w.entries[block].size();  // else ptxas merged it into blocks on the way
   }
   return w.taken_entries * 20 + 20 >= homed * 19;
 }
