@@ -95,7 +95,7 @@ double Predictor::simulate() {
   for (const auto& w : middle.warps) {
     std::set<uint32_t> fetched;  // pieces of 2 KiB
     uint32_t last = 0, jumps = 0;
-    for (const Step& s : w) {
+    for (const Step& s : *w) {
       const uint32_t piece = s.instruction / 128;
       if (fetched.insert(piece).second) jumps += s.instruction > last + 1;
       last = s.instruction;

@@ -56,6 +56,7 @@ class Predictor {
   std::unique_ptr<Join> join_;
   std::unique_ptr<Tracer> tracer_;
   std::map<uint64_t, std::unique_ptr<TracedBlock>> traced_;   // by block number
+  SharedSteps steps_;
   std::map<uint64_t, std::unique_ptr<BlockCode>> code_;
   const TracedBlock* model_ = nullptr;                        // regular kernels: the block that stands for all
   bool regular_ = false;

@@ -226,8 +226,8 @@ const BlockCode& Predictor::code_for(uint64_t block) {
     code = std::make_unique<BlockCode>();
     code->trace = b;
     for (const TracedWarp& w : b->warps) {
-      code->warps.push_back(join_->steps(w, statistics_));
-      code->steps += code->warps.back().size();
+      code->warps.push_back(steps_.of(*join_, w, statistics_));
+      code->steps += code->warps.back()->size();
     }
   }
   return *code;

@@ -54,7 +54,7 @@ void Sm::start(const BlockWork& work, double now) {
     else w = s.free_warps.back(), s.free_warps.pop_back();
     WarpRun& r = s.warps[w];
     r = WarpRun{};
-    r.steps = &work.code->warps[i];
+    r.steps = work.code->warps[i].get();
     r.trace = &work.code->trace->warps[i];
     r.slot = index;
     r.place = i;

@@ -19,6 +19,7 @@
 #include "timing/chip.h"
 #include "timing/join.h"
 #include "timing/record.h"
+#include "timing/shared_steps.h"
 #include "timing/trace.h"
 
 namespace orrery::timing {
@@ -32,7 +33,7 @@ struct Slope {
 /// What the blocks of one traced shape issue, ready to be run many times.
 struct BlockCode {
   const TracedBlock* trace = nullptr;
-  std::vector<std::vector<Step>> warps;
+  std::vector<Steps> warps;
   uint64_t steps = 0;
 };
 
