@@ -286,6 +286,7 @@ class Compiler {
       out.grouped_extent = at_.local(op.grouped);
       out.grouped_total = g_.axes[op.grouped].extent;
       out.grouped_ranks = at_.split(op.grouped);
+      out.engine_experts = p_.engine_experts;
     }
   }
 

@@ -72,6 +72,7 @@ struct Plan {
   // What an engine's kernels join: narrowing of activations inside the norm or activation before a product,
   // and the norm that follows an all-reduce of few bytes inside that all-reduce.
   bool joins_narrowing = false, joins_reduce_norm = false;
+  bool engine_experts = false;     // products of experts run in a serving engine's own kernels
   bool sparse24 = false;           // 2:4 sparsity of linear weights on the sparse tensor-core rate
   std::vector<std::string> verbs;  // as given, for the report
 

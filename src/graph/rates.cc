@@ -11,6 +11,16 @@ namespace {
 // A read streams faster than a copy: 4.5 TB/s (gemm.square8192.m8 less the above, bulk-copy reads of
 // calib/raw/h200-2026-11-21.jsonl) against 4.24.
 constexpr double kReadOverCopy = 1.065;
+// Share of the peak that products of few rows reach before Hopper: a straight line through 1,050 products of an A100
+// in bf16 with up to 16 rows (ai-dynamo/aiconfigurator@095f58a5, systems/data/a100_sxm/gemm, vLLM and TensorRT-LLM).
+constexpr double kOlderProducts = 0.76;
+// Shares of the peak at which serving engines' kernels stream the weights of experts, by the same source: straight lines
+// through some 500 balanced products each (systems/data/*/moe; vLLM, SGLang, TensorRT-LLM: 0.85 to 0.89 in bf16 and
+// 0.76 to 0.84 in fp8 on H100 and H200, 0.75 to 0.85 and 0.59 to 0.80 on B200).
+struct ExpertShares {
+  double in16, in8;
+};
+constexpr ExpertShares kExperts{0.87, 0.82}, kExpertsBlackwell{0.79, 0.68};
 // Sustained bandwidths of the other tiers. The host link is in the GPU profile; these are assumed for a usual
 // server.
 constexpr double kHostMemory = 200e9;  // bytes/s that the host computes over
@@ -29,7 +39,12 @@ Rates read_rates(const Profile& gpu) {
   Rates r;
   r.memory_peak = gpu.memory_bandwidth().value();
   r.memory = r.memory_peak * gpu.memory_efficiency();
-  r.read = std::min(r.memory * kReadOverCopy, 0.97 * r.memory_peak);
+  bool older = gpu.compute_major() < 9;
+  r.read = older ? std::min(r.memory, kOlderProducts * r.memory_peak)
+                 : std::min(r.memory * kReadOverCopy, 0.97 * r.memory_peak);
+  const ExpertShares& experts = gpu.compute_major() >= 10 ? kExpertsBlackwell : kExperts;
+  r.experts16 = std::min(experts.in16 * r.memory_peak, r.memory * kReadOverCopy);
+  r.experts8 = std::min(experts.in8 * r.memory_peak, r.memory * kReadOverCopy);
   r.cycle = 1 / gpu.clock_max().value();
   r.peak16 = gpu.tensor_fp16().value();
   r.tensor16 = gpu.has(FieldId::tensor_fp16_best) ? gpu.tensor_fp16_best().value() : 0.8 * r.peak16;

@@ -14,12 +14,12 @@ Engine find_engine(std::string_view name) {
   // and the start of the next with CUDA graphs on. None was chosen from the measured rows of shared data. A
   // server process in Python turns some 30,000 tokens a second into text and sends them.
   static const Engine engines[] = {
-      {"none", 0, 0, 0, 0, false, false, false, "kernels only"},
-      {"vllm", 1.5e-3, 15e-3, 1.0e9, 30e-6, false, true, false,
+      {"none", 0, 0, 0, 0, false, false, false, false, "kernels only"},
+      {"vllm", 1.5e-3, 15e-3, 1.0e9, 30e-6, false, true, false, true,
        "assumed: Python scheduler and sampler between steps, V1 engine"},
-      {"trtllm", 1.0e-3, 15e-3, 1.0e9, 30e-6, false, true, true,
+      {"trtllm", 1.0e-3, 15e-3, 1.0e9, 30e-6, false, true, true, true,
        "assumed: PyTorch backend with the overlap scheduler"},
-      {"sglang", 0.8e-3, 15e-3, 1.0e9, 30e-6, true, false, false,
+      {"sglang", 0.8e-3, 15e-3, 1.0e9, 30e-6, true, false, false, true,
        "assumed: overlapped scheduler; prefill batches go before decode batches (its default policy)"},
   };
   for (const Engine& engine : engines)
@@ -31,6 +31,7 @@ Plan under(const Plan& plan, const Engine& engine) {
   Plan p = plan;
   p.joins_narrowing |= engine.joins_narrowing;
   p.joins_reduce_norm |= engine.joins_reduce_norm;
+  p.engine_experts |= engine.own_experts;
   return p;
 }
 

@@ -27,6 +27,7 @@ struct Engine {
   bool prefill_first = false;
   // What its kernels join (Plan has the meaning), by its documentation.
   bool joins_narrowing = false, joins_reduce_norm = false;
+  bool own_experts = false;  // products of experts run in kernels of its own, not the library's
   std::string source;
 };
 // The plan as the engine lays it out: with its joined kernels.

@@ -256,7 +256,7 @@ TEST(G8, HalvedRatesDoubleTheTime) {
     walk(program, b, ledger);
     Rates full = read_rates(load_profile("h100")), half = full;
     for (double Rates::*rate :
-         {&Rates::memory, &Rates::read, &Rates::memory_peak, &Rates::tensor16, &Rates::tensor8,
+         {&Rates::memory, &Rates::read, &Rates::memory_peak, &Rates::experts16, &Rates::experts8, &Rates::tensor16, &Rates::tensor8,
           &Rates::tensor4, &Rates::attention, &Rates::vector, &Rates::link, &Rates::network, &Rates::host,
           &Rates::limit_watts, &Rates::idle_watts})
       half.*rate /= 2;
@@ -268,6 +268,41 @@ TEST(G8, HalvedRatesDoubleTheTime) {
     EXPECT_NEAR(two.seconds / one.seconds, 2, 1e-9);
     EXPECT_NEAR(two.joules / one.joules, 1, 1e-9);  // half of the power, twice as long
   });
+}
+
+// Experts in a serving engine's kernels: balanced products as vLLM 0.19.0 and TensorRT-LLM 1.3.0rc10 ran them on an H200
+// (ai-dynamo/aiconfigurator@095f58a5, systems/data/h200_sxm/moe), from sorting rows to their sum.
+TEST(Experts, EnginesKernels) {
+  struct Case {
+    int hidden, ffn, chosen, experts;
+    double tokens;
+    const char* format;
+    double measured;  // seconds
+  };
+  constexpr Case cases[] = {{4096, 14336, 2, 8, 16, "", 662e-6},    {4096, 3584, 2, 8, 64, "", 193e-6},
+                            {2048, 768, 8, 128, 64, "", 308e-6},    {7168, 2048, 8, 256, 128, "", 5240e-6},
+                            {4096, 14336, 2, 8, 64, "fp8", 406e-6}, {7168, 2048, 8, 256, 128, "fp8", 2916e-6},
+                            {4096, 1536, 8, 128, 64, "fp8", 615e-6}, {2880, 2880, 4, 128, 128, "mxfp4", 716e-6}};
+  for (const Case& c : cases) {
+    TransformerSpec spec = load_transformer("Qwen3-30B-A3B");
+    spec.layers = 1, spec.hidden = c.hidden, spec.expert_ffn = c.ffn, spec.experts = c.experts,
+    spec.experts_per_token = c.chosen;
+    Graph g = build_transformer(spec);
+    Plan p = under(Plan{}, find_engine("vllm"));
+    if (*c.format) apply_verb(fmt::format("requant weight {} experts-only", c.format), g, p);
+    StepPredictor predictor(g, p, {load_profile("h200"), 1});
+    StepShape shape;
+    shape.decode_seqs = c.tokens, shape.decode_context = 1;
+    predictor.step(shape);
+    double seconds = 0;
+    for (const Line& line : predictor.ledger().lines) {
+      const ProgramOp& op = predictor.program().ops[line.op];
+      const std::string& name = g.ops[op.op].name;
+      if (op.part == Part::kExpert && name != "router" && name != "top_k")
+        seconds += time_of(op, line, predictor.binding(), predictor.rates()).seconds;
+    }
+    EXPECT_NEAR(seconds / c.measured, 1, 0.15) << c.hidden << " x " << c.ffn << " " << c.format;
+  }
 }
 
 // G10: the same description and plan give the same numbers whatever was asked before.
