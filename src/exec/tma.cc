@@ -328,7 +328,12 @@ bool move_whole(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64
 
 }  // namespace
 
+static thread_local uint32_t boxes_stay = 0;
+BoxesStay::BoxesStay() { boxes_stay++; }
+BoxesStay::~BoxesStay() { boxes_stay--; }
+
 void load_box(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64_t address) {
+  if (boxes_stay) return;
   if (move_whole<Move::put>(m, o, image, address)) return;
   const Image to(m, address);
   const uint64_t units = row_units(m), unit = unit_bytes(m);

@@ -1,6 +1,8 @@
 // timing/slice.cc: see slice.h. Registers are taken as a whole, wherever they are written: a fixed point over uses.
 #include "timing/slice.h"
 
+#include <utility>
+
 #include "lower/flow.h"
 
 namespace orrery::timing {
@@ -11,8 +13,9 @@ using isa::Space;
 namespace {
 
 bool is_product(Op op) { return op == Op::mma || op == Op::mma_sp || op == Op::wmma_mma || op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp; }
+bool is_param(Space s) { return s == Space::param || s == Space::param_entry || s == Space::param_func; }
 /// Parameters and local memory carry arguments and what is spilt.
-bool of_thread(Space s) { return s == Space::param || s == Space::param_entry || s == Space::param_func || s == Space::local; }
+bool of_thread(Space s) { return is_param(s) || s == Space::local; }
 bool is_store(const exec::Decoded& d) {
   const Op op = d.instr->form.op;
   if (op == Op::stmatrix || op == Op::wmma_store) return true;
@@ -24,28 +27,66 @@ bool may_go(const exec::Decoded& d) {
   const Op op = d.instr->form.op;
   return d.pure || is_load(op) || op == Op::mov || op == Op::shfl;
 }
+/// Does what it gives depend on memory that stores may write? Local memory may be written through generic addresses.
+bool gives_memory(const exec::Decoded& d) {
+  const isa::Form& f = d.instr->form;
+  if (is_load(f.op)) return !is_param(f.space()) && f.space() != Space::const_;
+  const std::string_view name = isa::name_of(f.op);
+  for (const std::string_view reads : {"atom", "ldu", "tex", "tld4", "suld", "multimem"})
+    if (name.starts_with(reads)) return true;
+  return false;
+}
+
+class Slicer {
+ public:
+  Slicer(std::span<const exec::DecodedProgram* const> programs, bool accesses) : programs_(programs), accesses_(accesses) {
+    for (const exec::DecodedProgram* p : programs_) slice_.kept.emplace_back(p->code.size()), needed_.emplace_back(p->program->regs.size());
+  }
+  Slice run() {
+    while (std::exchange(changed_, false))
+      for (size_t k = 0; k < programs_.size(); k++)
+        for (size_t i = 0; i < programs_[k]->code.size(); i++) look(k, i);
+    return std::move(slice_);
+  }
+
+ private:
+  void need(size_t k, uint32_t r) { changed_ |= !needed_[k][r], needed_[k][r] = true; }
+  void need_all(size_t k, const ptx::Instr& in) {
+    lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { need(k, r); });
+  }
+  /// Guard and addresses (of shuffles: which lanes take part) of an instruction whose data do not matter.
+  void need_place(size_t k, const exec::Decoded& d) {
+    const ptx::Instr& in = *d.instr;
+    if (in.guard.reg != ptx::kNoReg) need(k, in.guard.reg);
+    const size_t data = is_store(d) ? 1 : SIZE_MAX;
+    const size_t from = in.form.op == Op::shfl ? in.ops.size() - 1 : size_t(lower::destinations(in));
+    for (size_t i = from; i < in.ops.size(); i++)
+      if (i != data) lower::for_operand_registers(in.ops[i], [&](uint32_t r) { need(k, r); });
+  }
+  void look(size_t k, size_t i) {
+    const exec::Decoded& d = programs_[k]->code[i];
+    const ptx::Instr& in = *d.instr;
+    if (is_product(in.form.op)) return;
+    bool wanted = false;
+    lower::for_registers(in, [&](uint32_t r) { wanted |= needed_[k][r]; }, [](uint32_t) {});
+    if (wanted && gives_memory(d)) changed_ |= !slice_.reads_memory, slice_.reads_memory = true;
+    const bool whole = is_store(d) ? slice_.reads_memory : wanted || !may_go(d);
+    const bool placed = accesses_ && (is_store(d) || is_load(in.form.op) || in.form.op == Op::shfl);
+    if (!whole && !placed) return;
+    changed_ |= !slice_.kept[k][i], slice_.kept[k][i] = true;
+    if (whole) need_all(k, in);
+    else need_place(k, d);
+  }
+
+  const std::span<const exec::DecodedProgram* const> programs_;
+  const bool accesses_;
+  Slice slice_;
+  std::vector<std::vector<bool>> needed_;  // by program, by register
+  bool changed_ = true;
+};
 
 }  // namespace
 
-std::vector<bool> address_slice(const exec::DecodedProgram& code) {
-  const lower::Program& p = *code.program;
-  std::vector<bool> kept(p.code.size(), false), needed(p.regs.size(), false);
-  bool reads_memory = false;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < p.code.size(); i++) {
-      const exec::Decoded& d = code.code[i];
-      if (kept[i] || is_product(d.instr->form.op)) continue;
-      bool keep = is_store(d) ? reads_memory : !may_go(d);
-      if (!keep) lower::for_registers(p.code[i], [&](uint32_t r) { keep |= needed[r]; }, [](uint32_t) {});
-      if (!keep) continue;
-      kept[i] = changed = true;
-      const Space space = d.instr->form.space();
-      if (is_load(d.instr->form.op) && !of_thread(space) && space != Space::const_) reads_memory = true;
-      lower::for_registers(p.code[i], [](uint32_t) {}, [&](uint32_t r) { needed[r] = true; });
-    }
-  }
-  return kept;
-}
+Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool accesses) { return Slicer(programs, accesses).run(); }
 
 }  // namespace orrery::timing

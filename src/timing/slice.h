@@ -1,13 +1,22 @@
-// timing/slice.h: which instructions of a program control and addresses depend on.
+// timing/slice.h: which instructions of a kernel control and addresses depend on.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "exec/decode.h"
 
 namespace orrery::timing {
 
-/// By instruction: must it run for control flow, synchronisation and addresses to be right? Arithmetic, loads and products whose
-/// results nobody needs for that may be left out; so may stores, unless a kept load reads memory that they may have written.
-std::vector<bool> address_slice(const exec::DecodedProgram& code);
+/// What of a kernel must run for control flow, synchronisation and the addresses of copies to be right: arithmetic, loads and
+/// products whose results nobody needs for that may be left out; so may stores, unless something that runs reads memory which
+/// they may have written.
+struct Slice {
+  std::vector<std::vector<bool>> kept;  // by program, by instruction
+  bool reads_memory = false;            // control or addresses depend on what is in memory
+};
+
+/// The slice of a kernel and the functions that it may call. With `accesses` every load, store and shuffle runs with the right
+/// address (and may store or load what does not matter), because all of them are looked at.
+Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool accesses);
 
 }  // namespace orrery::timing

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "exec/async.h"
 #include "exec/prepared_launch.h"
 #include "exec/stepper.h"
+#include "exec/tma.h"
 #include "exec/unit.h"
 
 namespace orrery::timing {
@@ -42,6 +44,7 @@ struct WarpState {
 
 struct CodeTable {
   std::vector<exec::Handler> original;
+  std::vector<bool> kept;            // by instruction: must it run? (slice.h)
   uint32_t tag = 0;  // function number + 1 << 24
 };
 
@@ -76,14 +79,15 @@ struct Tracer::State {
   }
   void prepare();
   bool finishes();
-  std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag);
+  std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept);
+  std::optional<exec::BoxesStay> boxes_stay;  // nothing that matters is read from memory
 };
 
 namespace {
 
 Tracer::State* current = nullptr;  // tracing runs on one thread, one unit at a time
 
-bool skips_value(Op op) { return op == Op::mma || op == Op::mma_sp || op == Op::wmma_mma || op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp; }
+Next left_out(Stepper&, const Decoded&) { return Next::next; }
 
 /// Did a poll of an mbarrier find its phase complete?
 bool poll_passed(Stepper& s, const Decoded& d, uint32_t mask) {
@@ -115,7 +119,21 @@ Next unrecorded(Tracer::State& t, Stepper& s, const Decoded& d, TracedBlock& blo
   if (t.instructions > t.options.most_instructions)
     return s.fault(exec::FaultKind::timeout, 0, 0, fmt::format("a block (or cluster) executes more than {} million warp instructions, too many to follow", t.options.most_instructions / 1'000'000));
   block.instructions++;
-  return !t.options.values && skips_value(d.instr->form.op) ? Next::next : original(s, d);
+  return original(s, d);
+}
+
+/// An instruction that computes in registers, without any event: done when control or addresses depend on it.
+template <bool kDone>
+Next counted(Stepper& s, const Decoded& d) {
+  Tracer::State& t = *current;
+  CodeTable& table = t.table(s.code);
+  const uint32_t number = t.number_of(&s.cta);
+  TracedBlock& block = t.blocks[number];
+  const exec::Handler original = kDone ? table.original[s.pc] : left_out;
+  if (++t.instructions > t.options.max_instructions) return unrecorded(t, s, d, block, original);
+  enter_block(t, s, block.warps[s.w.warp_id], t.warps[number][s.w.warp_id], s.pc, table.tag);
+  block.instructions++, block.recorded++;
+  return original(s, d);
 }
 
 Next traced(Stepper& s, const Decoded& d) {
@@ -126,7 +144,8 @@ Next traced(Stepper& s, const Decoded& d) {
   TracedBlock& block = t.blocks[number];
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
-  if (++t.instructions > t.options.max_instructions) return unrecorded(t, s, d, block, table.original[pc]);
+  const exec::Handler original = table.kept[pc] ? table.original[pc] : left_out;
+  if (++t.instructions > t.options.max_instructions) return unrecorded(t, s, d, block, original);
   const exec::Group before = *s.group;
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
   const WarpState place{w.block, w.pc, w.mask, {}};
@@ -135,7 +154,7 @@ Next traced(Stepper& s, const Decoded& d) {
   r.e.pc = pc | table.tag, r.e.mask = mask;
   look(r);
   const Op op = d.instr->form.op;
-  const Next next = !t.options.values && skips_value(op) ? Next::next : table.original[pc](s, d);
+  const Next next = original(s, d);
   const bool again = next == Next::regroup && s.group->state != exec::GroupState::ready && s.group->pc == pc && !(before.reduction);
   if (again) {  // it waits and will come again
     block.lines.resize(lines), block.runs.resize(runs), out.events.resize(length);
@@ -174,7 +193,8 @@ Next noted(Stepper& s, const Decoded& d) {
   return table.original[s.pc](s, d);
 }
 
-Next left_out(Stepper&, const Decoded&) { return Next::next; }
+/// Does it compute in registers only, so that it has no events and never waits?
+bool is_plain(const Decoded& d) { return d.pure || d.instr->form.op == Op::mov; }
 
 bool is_bulk_copy(Op op) {
   return op == Op::cp_async_bulk || op == Op::cp_reduce_async_bulk || op == Op::cp_async_bulk_tensor || op == Op::cp_reduce_async_bulk_tensor;
@@ -182,27 +202,36 @@ bool is_bulk_copy(Op op) {
 
 }  // namespace
 
-std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag) {
+std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept) {
   auto copy = std::make_shared<DecodedProgram>(*code);
   CodeTable table;
   table.tag = tag;
-  const std::vector<bool> kept = options.copies_only ? address_slice(*code) : std::vector<bool>();
   for (size_t i = 0; i < copy->code.size(); i++) {
     Decoded& d = copy->code[i];
     table.original.push_back(d.run);
-    if (!options.copies_only) d.run = traced;
+    if (!options.copies_only) d.run = !is_plain(d) ? traced : kept[i] ? counted<true> : counted<false>;
     else if (is_bulk_copy(d.instr->form.op)) d.run = noted;
     else if (!kept[i]) d.run = left_out;
   }
+  table.kept = std::move(kept);
   tables[copy.get()] = std::move(table);
   return copy;
 }
 
 void Tracer::State::prepare() {
   auto kernel = std::make_shared<exec::Kernel>(*launch.kernel);
-  kernel->entry = traced_copy(kernel->entry, 0);
+  std::vector<const DecodedProgram*> programs = {kernel->entry.get()};
+  for (const auto& f : kernel->functions)
+    if (f) programs.push_back(f.get());
+  Slice slice = slice_of(programs, !options.copies_only);
+  if (options.values)
+    for (std::vector<bool>& kept : slice.kept) kept.assign(kept.size(), true);
+  else if (!slice.reads_memory)
+    boxes_stay.emplace();
+  size_t next = 0;
+  kernel->entry = traced_copy(kernel->entry, 0, std::move(slice.kept[next++]));
   for (uint32_t f = 0; f < kernel->functions.size(); f++)
-    if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24);
+    if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]));
   launch.kernel = kernel;
   prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
   unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
