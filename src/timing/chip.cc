@@ -1,8 +1,11 @@
 // timing/chip.cc: see chip.h.
 #include "timing/chip.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <type_traits>
 
 namespace orrery::timing {
@@ -18,9 +21,22 @@ uint32_t slice_of(uint64_t line) {
   const uint64_t above = mix(line >> 6);
   return uint32_t((above >> 30) % 12 * 8 + (((line & 1) | (line >> 1 & 2) | (line >> 2 & 4)) ^ (above >> 50 & 7)));
 }
+
+/// Refuses what a profile cannot be (or a what-if setting make it): nothing could be simulated with it.
+void check_sizes(const Profile& p) {
+  constexpr double kMostL2 = double(uint64_t{1} << 35);  // what L2Lines can number
+  for (const auto& [key, value, most] : {std::tuple{"sm.count", double(p.sm_count()), 1e5},
+                                         {"clock.max", p.clock_max().value(), 1e12},
+                                         {"sm.max_threads", double(p.max_threads_per_sm()), 1e6},
+                                         {"sm.max_blocks", double(p.max_blocks_per_sm()), 1e6},
+                                         {"memory.bandwidth", p.memory_bandwidth().value(), 1e18},
+                                         {"l2.size", p.l2_size().value(), kMostL2}})
+    if (!(value > 0 && value <= most)) throw ProfileError(fmt::format("{} is {:g}: the timing model needs more than 0 and at most {:g}", key, value, most));
+}
 }  // namespace
 
 ChipFigures figures_of(const Profile& p) {
+  check_sizes(p);
   static const Profile reference = load_profile("h200");
   ChipFigures f;
   f.clock = p.clock_max().value();
@@ -63,7 +79,7 @@ ChipFigures ChipFigures::at_clock(double now) const {
 }
 
 Chip::Chip(const ChipFigures& figures)
-    : f_(figures), lines_(uint32_t(std::max(1.0, f_.l2_bytes / 2 / 128 / L2Lines::kWays))), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {}
+    : f_(figures), lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays)), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {}
 
 L2Lines::Place Chip::place_of(uint64_t line, uint32_t side) const { return lines_.place_of(mix(line), side); }
 

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -11,7 +12,7 @@ namespace orrery::timing {
 
 void L2Lines::Free::operator()(Set* sets) const { std::free(sets); }
 
-L2Lines::L2Lines(uint32_t sets) : n_(sets), reciprocal_(~uint64_t{0} / sets + 1) {
+L2Lines::L2Lines(uint32_t sets) : n_(std::max(2u, sets)), reciprocal_(~uint64_t{0} / n_ + 1) {
   constexpr size_t kLargePage = size_t{2} << 20;
   const size_t bytes = (2 * n_ * sizeof(Set) + kLargePage - 1) / kLargePage * kLargePage;
   void* memory = std::aligned_alloc(kLargePage, bytes);

@@ -33,7 +33,7 @@ class L2Lines {
     Set* set;
     uint16_t key;
   };
-  /// Two partitions of `sets` sets each, fewer than 2^24.
+  /// Two partitions of `sets` sets each, at least 2 (fewer are 2) and fewer than 2^24.
   explicit L2Lines(uint32_t sets);
   /// Where a line belongs in partition `side` (0 or 1); `hash` spreads lines over sets.
   Place place_of(uint64_t hash, uint32_t side) const {

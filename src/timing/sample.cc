@@ -137,11 +137,17 @@ void Predictor::make_copy_pools() {
     CopyPool& pool = kernel_.copies[key];
     double drawn = 0;
     for (auto& [list, blocks] : lists) pool.starts.push_back(list), drawn += blocks;
-    const double distinct = double(pool.starts.size()), most = double(launch_.grid.count());
-    double n = distinct;
-    while (n < most && n * (1 - std::pow(1 - 1 / n, drawn)) < distinct - 0.01) n += 1;
+    const double distinct = double(pool.starts.size());
+    const auto differ = [&](uint64_t n) { return double(n) * (1 - std::pow(1 - 1 / double(n), drawn)); };
+    uint64_t least = pool.starts.size(), most = std::max<uint64_t>(least, launch_.grid.count());  // the smallest N, between these
+    while (least < most) {
+      const uint64_t middle = least + (most - least) / 2;
+      if (differ(middle) < distinct - 0.01) least = middle + 1;
+      else most = middle;
+    }
+    double n = double(least);
     if (const double places = room[uint32_t(key)]; places > 0) n = std::clamp(places, distinct, std::max(distinct, n));
-    pool.population = uint32_t(n);
+    pool.population = uint32_t(std::min(n, 4e9));
   }
 }
 

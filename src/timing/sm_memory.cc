@@ -122,7 +122,7 @@ bool Sm::State::joins_waiting(const WarpRun& w, uint64_t line, double at, bool& 
     WaitingStore& other = p.waiting[(p.stores - back) % kNear];
     if (p.requests - other.number > kNear) return false;
     if (other.line != line || other.leaves <= at) continue;
-    if (!other.held && (other.warp != &w || w.at - other.step > kJoinsWithin)) continue;
+    if (!other.held && (other.warp != w.age || w.at - other.step > kJoinsWithin)) continue;
     other.step = w.at;
     joins_held |= other.held;
     return true;
@@ -135,7 +135,7 @@ double Sm::State::leaves_at(const WarpRun& w, uint64_t line) {
   const double held = taken[stores % kInFlight], leaves = std::max({write_port, held, chip.write_free() - kOnTheWay});
   if (held > write_port) held_until = std::max(held_until, held);
   SubCore& p = sub[w.sub];
-  p.waiting[p.stores++ % kNear] = {line, ++p.requests, &w, w.at, leaves, held > write_port};
+  p.waiting[p.stores++ % kNear] = {line, ++p.requests, w.age, w.at, leaves, held > write_port};
   left[stores % left.size()] = leaves;
   return leaves;
 }

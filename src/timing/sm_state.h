@@ -51,7 +51,7 @@ struct NamedBarrier {
 /// A store that has not left its SM takes up others of its sub-core to its line.
 struct WaitingStore {
   uint64_t line = ~uint64_t{0}, number = 0;  // among the sub-core's requests
-  const void* warp = nullptr;
+  uint64_t warp = 0;                 // its age
   uint32_t step = 0;                 // of the warp, when the latest joined
   double leaves = 0;
   bool held = false;                 // by its slice of L2

@@ -33,6 +33,24 @@ TEST(Figures, BorrowedOnesGoWithTheSizeOfTheGpu) {
   EXPECT_LT(f.idle_watts + f.dynamic_watts, 1.2 * 72) << "the board of an L4 has 72 W";
 }
 
+TEST(Figures, SizesThatNoGpuHasAreRefused) {
+  for (const char* setting : {"sm.count=0", "memory.bandwidth=0", "l2.size=0", "l2.size=200GB", "sm.count=1e9", "clock.max=0"}) {
+    Profile p = load_profile("h200");
+    set_from_text(p, setting);
+    EXPECT_THROW(figures_of(p), ProfileError) << setting;
+  }
+}
+
+TEST(L2, OfOneSetFindsWhatItHolds) {
+  Profile p = load_profile("h200");
+  set_from_text(p, "l2.size=1KiB");
+  const ChipFigures f = figures_of(p);
+  Chip chip(f);
+  chip.read(5, 1, 0, 0);
+  chip.read(5, 1, 0, 10000);
+  EXPECT_EQ(chip.counts().dram_read, 64);
+}
+
 TEST(Figures, WhatIfSettingsReachThem) {
   Profile p = load_profile("h200");
   const double before = figures_of(p).dram_bandwidth;
