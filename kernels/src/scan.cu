@@ -230,7 +230,7 @@ int64_t scan_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
 size_t scan_workspace(int64_t n) { return n > 0 ? size_t(scan_tiles(n) + 1) * 8 : 8; }
 
 Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* workspace, cudaStream_t stream) {
-  if (n < 0 || scan_tiles(n) > 0x7fffffff - 4096) return bad("n", "must be in [0, 2^43)");
+  if (n < 0 || n >= int64_t(1) << 43) return bad("n", "must be in [0, 2^43)");
   if (n == 0) return {};
   if (!out || !aligned(out, 4)) return bad("out", "is null or misaligned");
   if (!in || !aligned(in, 4)) return bad("in", "is null or misaligned");

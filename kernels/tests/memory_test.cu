@@ -359,6 +359,7 @@ void refusals() {
   NAMES(pack(q, nullptr, {1, 4, {2}, {8}}, nullptr), "in");
   NAMES(histogram_u8(nullptr, reinterpret_cast<uint8_t*>(p), 4, nullptr), "counts");
   NAMES(inclusive_scan(reinterpret_cast<uint32_t*>(q), reinterpret_cast<uint32_t*>(p), 4, nullptr, nullptr), "workspace");
+  NAMES(inclusive_scan(reinterpret_cast<uint32_t*>(q), reinterpret_cast<uint32_t*>(p), INT64_MAX, x.data(), nullptr), "n");
 }
 
 }  // namespace
