@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <tuple>
 #include <type_traits>
 
@@ -79,7 +78,9 @@ ChipFigures ChipFigures::at_clock(double now) const {
 }
 
 Chip::Chip(const ChipFigures& figures)
-    : f_(figures), lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays)), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {}
+    : f_(figures), lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays)), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {
+  for (size_t n = 0; n < near_cycles_.size(); n++) near_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_sectors), far_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_far_sectors);
+}
 
 L2Lines::Place Chip::place_of(uint64_t line, uint32_t side) const { return lines_.place_of(mix(line), side); }
 
@@ -89,9 +90,11 @@ L2Line& Chip::find(uint64_t line, L2Lines::Place at, double now) {
   return lines_.find(line, at, [&](L2Line& old) { write_back(old.tag, old, now); });
 }
 
+Chip::Page& Chip::page_of(uint64_t line) { return pages_[mix(line >> 4) >> 40 & (kPages - 1)]; }
+
 bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   const uint64_t page = line >> 4;  // 2 KiB
-  Page& slot = pages_[mix(page) >> 40 & (kPages - 1)];
+  Page& slot = page_of(line);
   double cost = bytes * (write ? f_.dram_write_cost : 1);
   const bool opens = slot.page != page || openings_ - slot.opened > kOpenPages;
   if (opens) cost += f_.dram_page_cost, openings_++, counts_.dram_pages += 1;
@@ -126,7 +129,7 @@ double Chip::dram_latency(uint64_t line, uint32_t sm, double now) const {
 void Chip::write_back(uint64_t line, L2Line& way, double now, uint8_t sectors) {
   const uint8_t leaving = way.dirty & sectors;
   if (!leaving) return;
-  const double bytes = 32.0 * std::popcount(leaving);
+  const double bytes = 32.0 * sectors_in(leaving);
   double partial = 0;
   for (int i = 0; i < 4; i++)
     if (leaving >> i & 1 && !(way.valid >> i & 1) && way.written[size_t(i)] < 32) partial += 1;
@@ -165,8 +168,8 @@ void Chip::limit_dirty(double now) {
   }
 }
 
-double Chip::take_l2(double sectors, bool first, double now) {
-  const double cycles = std::max(1 / f_.l2_requests, sectors / (first ? f_.l2_far_sectors : f_.l2_sectors));
+double Chip::take_l2(uint32_t sectors, bool first, double now) {
+  const double cycles = (first ? far_cycles_ : near_cycles_)[sectors];
   l2_free_ = std::max(l2_free_, now) + cycles;
   l2_busy_ += cycles;
   return l2_free_;
@@ -205,7 +208,7 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
 double Chip::read_at(const Request& r, Merge& merge, L2Lines::Place near) {
   if (merge.line == r.line && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
     merge.asked++;
-    counts_.merged_sectors += std::popcount(r.sectors);
+    counts_.merged_sectors += sectors_in(r.sectors);
     return std::max(merge.back, r.when);
   }
   const double back = read_from_l2(r.line, r.sectors, r.sm, r.when, near);
@@ -235,7 +238,8 @@ double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
       _mm_prefetch(reinterpret_cast<const char*>(&merges_[c.merge]), _MM_HINT_T0);
       lines_.fetch_head(c.near), lines_.fetch_head(place_of(requests[i].line, ~requests[i].sm & 1));
     }
-    if (i >= kWayAhead && i - kWayAhead < n) lines_.fetch_way(coming[(i - kWayAhead) % kAhead].near);
+    if (i >= kWayAhead && i - kWayAhead < n && !lines_.fetch_way(coming[(i - kWayAhead) % kAhead].near))
+      _mm_prefetch(reinterpret_cast<const char*>(&page_of(requests[i - kWayAhead].line)), _MM_HINT_T0);
   }
   return last;
 }
@@ -243,7 +247,7 @@ double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
 double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now, L2Lines::Place near) {
   uint32_t missing = 0;
   const Found found = look_up(line, mask, sm & 1, missing, now, near);
-  const double sectors = std::popcount(mask);
+  const uint32_t sectors = sectors_in(mask);
   counts_.l2_read_sectors += sectors;
   const double queued = take_l2(sectors, found != Found::near, now);
   double& slice = read_slice_[slice_of(line)];
@@ -257,7 +261,7 @@ double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now,
     // Data that are still on their way from memory are waited for.
     return std::max(last_->arrives, start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread * f_.l2_spread);
   }
-  const double bytes = 32.0 * std::popcount(missing);
+  const double bytes = 32.0 * sectors_in(missing);
   counts_.dram_read += bytes;
   take_dram(line, bytes, false, now);
   take_l2_write(bytes / 32, now);  // the fill
@@ -267,7 +271,7 @@ double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now,
 double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
   mark_written(line, mask, now, bytes);
   // Parts of sectors: a request takes the time of one sector more [partial_store/2 to 32].
-  const double flits = std::popcount(mask) + (bytes < 32 ? f_.write_request : 0);
+  const double flits = sectors_in(mask) + (bytes < 32 ? f_.write_request : 0);
   take_l2_write(flits, now);
   double& slice = write_slice_[slice_of(line)];
   slice = std::max(slice, now) + flits * f_.write_slice;
@@ -284,13 +288,13 @@ void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes
   }
   const uint32_t fresh = mask & ~way.dirty;
   if (fresh && !way.dirty) dirty_order_.push_back({line, side});
-  dirty_bytes_ += 32.0 * std::popcount(fresh);
+  dirty_bytes_ += 32.0 * sectors_in(fresh);
   way.dirty |= uint8_t(mask);
   for (int i = 0; i < 4; i++)
     if (bytes < 32 && fresh >> i & 1 && !(way.valid >> i & 1)) partial_order_.push_back({line, side | uint32_t(i) << 1});
   for (int i = 0; i < 4; i++)
     if (mask >> i & 1) way.written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way.written[size_t(i)] + bytes));
-  counts_.l2_write_sectors += std::popcount(mask), counts_.fabric_sectors += 0.5 * std::popcount(mask);
+  counts_.l2_write_sectors += sectors_in(mask), counts_.fabric_sectors += 0.5 * sectors_in(mask);
   limit_dirty(now);
   limit_partial(now);
 }
@@ -299,13 +303,13 @@ double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating,
   uint32_t missing = 0;
   const uint32_t side = uint32_t(mix(line) >> 20 & 1);
   const Found found = look_up(line, mask, side, missing, now, place_of(line, side));
-  counts_.l2_read_sectors += std::popcount(mask);
+  counts_.l2_read_sectors += sectors_in(mask);
   if (found == Found::missing) {
-    counts_.dram_read += 32.0 * std::popcount(missing);
-    take_dram(line, 32.0 * std::popcount(missing), false, now);
+    counts_.dram_read += 32.0 * sectors_in(missing);
+    take_dram(line, 32.0 * sectors_in(missing), false, now);
   }
   mark_written(line, mask, now, 32);
-  take_l2_write(std::popcount(mask), now);
+  take_l2_write(sectors_in(mask), now);
   const size_t slice = size_t(mix(line) >> 17) % kSlices;
   const bool again = slice_line_[slice] == line;
   const double each = again && floating ? f_.atomic_same_line : again && lanes == 1 ? f_.atomic_one_line : f_.atomic_interval;

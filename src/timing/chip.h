@@ -150,7 +150,7 @@ class Chip {
   double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now, L2Lines::Place near);
   bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
-  double take_l2(double sectors, bool first, double now);
+  double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
   void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes);
   void write_back(uint64_t line, L2Line& way, double now, uint8_t sectors = 15);
@@ -167,6 +167,8 @@ class Chip {
     uint64_t opened = 0;             // how many pages had been opened when it was last used
   };
   std::vector<Page> pages_;
+  Page& page_of(uint64_t line);
+  std::array<double, 5> near_cycles_{}, far_cycles_{};  // of L2, by number of sectors
   uint64_t openings_ = 0;
   std::array<double, kSlices> slice_{};
   std::array<uint64_t, kSlices> slice_line_{};

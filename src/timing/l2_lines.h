@@ -14,6 +14,9 @@
 
 namespace orrery::timing {
 
+/// How many of a line's four sectors a mask names.
+constexpr uint32_t sectors_in(uint32_t mask) { return uint32_t(0x4332322132212110 >> (mask & 15) * 4 & 15); }
+
 /// A line of L2 and its sectors.
 struct L2Line {
   uint64_t tag = ~uint64_t{0};
@@ -67,11 +70,12 @@ class L2Lines {
   }
   /// Fetches what a look-up begins with.
   static void fetch_head(Place at) { _mm_prefetch(reinterpret_cast<const char*>(at.set), _MM_HINT_T0); }
-  /// Fetches the way that a look-up will find or replace, as it seems now.
-  static void fetch_way(Place at) {
+  /// Fetches the way that a look-up will find or replace, as it seems now; false: it will replace it.
+  static bool fetch_way(Place at) {
     const uint32_t found = matches(*at.set, at.key), i = found ? uint32_t(std::countr_zero(found)) : uint32_t(at.set->order >> 60);
     const char* way = reinterpret_cast<const char*>(&at.set->ways[i]);
     _mm_prefetch(way, _MM_HINT_T0), _mm_prefetch(way + sizeof(L2Line) - 1, _MM_HINT_T0);
+    return found != 0;
   }
 
  private:

@@ -87,26 +87,26 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
     const uint64_t packed = block.lines[e.detail + i];
     bool shared_out = false;  // the ghosts have done theirs
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
-      counts.l1_sectors += std::popcount(mask);
+      counts.l1_sectors += sectors_in(mask);
       L1::Way* way = nullptr;
       if (!m.bypasses_l1) {
         bool hit = false;
         way = &l1.find(line, hit);
         const uint32_t missing = mask & ~way->valid;
-        counts.l1_hits += std::popcount(mask) - std::popcount(missing);
+        counts.l1_hits += sectors_in(mask) - sectors_in(missing);
         if (!missing) {
           done = std::max({done, at + f.l1_latency - kIssueToHit, way->arrives - kIssueToMiss});
           return;
         }
         mask = missing;
       }
-      request = std::max({request, at, held_until}) + std::max(f.sm_request, std::popcount(mask) * 32.0 / f.sm_bandwidth);
+      request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
       sub[w.sub].requests++, counts.lines_asked++;
-      requests.clear();
+      n_requests = 0;
       ask(line, mask, number, request);
       if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, request); });
       shared_out = true;
-      const double back = chip.read_all(requests, number);
+      const double back = chip.read_all({requests.data(), n_requests}, number);
       if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
       done = std::max(done, back - kIssueToMiss);
     });
@@ -143,7 +143,7 @@ double Sm::State::leaves_at(const WarpRun& w, uint64_t line) {
 void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double sectors = 0;
-  for (uint32_t i = 0; i < e.n_detail; i++) sectors += std::popcount(uint32_t(block.lines[e.detail + i] & 15));
+  for (uint32_t i = 0; i < e.n_detail; i++) sectors += sectors_in(uint32_t(block.lines[e.detail + i] & 15));
   bool joins_held = false;
   const uint32_t per_sector = uint32_t(std::min(32.0, double(e.count) / std::max(1.0, sectors)));
   const int64_t own = moves_of(slots[w.slot], e.pc).own;
@@ -153,7 +153,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
       const bool shares_out = std::exchange(first, false);
       if (joins_waiting(w, line, at, joins_held)) return;
-      write_port = std::max(write_port, at) + std::max(1.0, std::popcount(mask) * 32.0 / f.sm_write_bandwidth);
+      write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
       if (shares_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, leaves, per_sector); });
       taken[stores++ % kInFlight] = chip.write(line, mask, leaves, per_sector);
@@ -196,7 +196,6 @@ void for_lines(uint64_t address, uint64_t bytes, F f) {
 
 /// A bulk or tensor copy: the lines of its runs at the engine's pace. Returns when the last byte is there.
 double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
-  constexpr size_t kTogether = 4096;  // requests that are looked up at a time
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double done = at;
   const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
@@ -209,10 +208,10 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
     else ask(line, mask, sm, tma);
   };
   tma = std::max(tma, store ? at : at + f.tma_latency);
-  requests.clear();
+  n_requests = 0;
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
-    tma += std::max(std::popcount(mask) * 32.0 / bandwidth, 1.0);
-    counts.tma_bytes += std::popcount(mask) * 32.0;
+    tma += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
+    counts.tma_bytes += sectors_in(mask) * 32.0;
     bool first = true;
     moved(line << 4 | mask, own, [&](uint64_t l, uint32_t k) {
       touch(l, k, number);
@@ -220,14 +219,14 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
       if (!pool) return for_ghosts(w, e.pc, line << 4 | mask, touch);
       for (const auto& [ahead, sm] : ghost_copies) touch(uint64_t(int64_t(line) + ahead), mask, sm);
     });
-    if (requests.size() >= kTogether) done = std::max(done, chip.read_all(requests, number)), requests.clear();
+    if (n_requests >= kTogether) done = std::max(done, chip.read_all({requests.data(), n_requests}, number)), n_requests = 0;
     if (store) done = std::max(done, tma + f.tma_store_latency);
   };
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
     for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
-  done = std::max(done, chip.read_all(requests, number));
+  done = std::max(done, chip.read_all({requests.data(), n_requests}, number));
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;
 }
@@ -317,10 +316,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
       bool first = true;
       moved(packed, moves, [&](uint64_t line, uint32_t mask) {  // atomics do not part: what crosses into a second line is left out
         if (!std::exchange(first, false)) return;
-        request = std::max(request, at) + std::popcount(mask) * 32.0 / f.sm_bandwidth;
-        done = std::max(done, chip.atomic(line, mask, same * uint32_t(std::popcount(mask)), m.floating, number, request));
+        request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
+        done = std::max(done, chip.atomic(line, mask, same * sectors_in(mask), m.floating, number, request));
       });
-      for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * uint32_t(std::popcount(k)), m.floating, sm, request); });
+      for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * sectors_in(k), m.floating, sm, request); });
     }
     const double backlog = std::max(request, chip.atomics_free());
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);

@@ -142,7 +142,7 @@ class L1 {
 
 struct Sm::State {
   State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots)
-      : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(slots), l1(std::max<uint32_t>(8192, k.l1_bytes)) {
+      : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
     random += uint64_t{n} * 0x9E3779B97F4A7C15ull;
   }
   const ChipFigures& f;
@@ -187,7 +187,9 @@ struct Sm::State {
   uint64_t random = 0x2545F4914F6CDD1Dull;
   std::unordered_map<uint32_t, AskedFor> asked;   // by PTX instruction
   using Moves = Slot::Moves;
-  std::vector<Request> requests;                  // while they are made
+  static constexpr size_t kTogether = 4096;       // requests that are looked up at a time, and as many more as one line makes
+  std::vector<Request> requests;
+  size_t n_requests = 0;                          // that wait to be looked up
   std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: lines ahead of the detailed block's, and the SM
   Record* record = nullptr;
 
@@ -217,7 +219,7 @@ struct Sm::State {
   const Moves& moves_of(Slot& slot, uint32_t pc);
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
-  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) { requests.push_back({line, mask, sm, when}); }
+  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) { requests[n_requests++] = {line, mask, sm, when}; }
   template <class F>
   void for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f);
   template <class F>
