@@ -156,6 +156,11 @@ static bool names_members(const Instr& in) {
 
 /// The general way: operands to the frame, exec/ executes the instruction for the lanes at hand, results back.
 void Emitter::emit_execute(const Instr& in) {
+  if (steady_.leave) {
+    b_.CreateBr(steady_.leave);
+    b_.SetInsertPoint(block("unreached"));
+    return;
+  }
   std::vector<uint32_t> read, written;
   lower::for_registers(in, [&](uint32_t r) { written.push_back(r); }, [&](uint32_t r) { read.push_back(r); });
   Value* m = exec_mask();

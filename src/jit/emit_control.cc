@@ -119,6 +119,7 @@ void Emitter::emit_region(uint32_t region) {
   schedule_ = lower::make_schedule(plan_.program, pc, [&](uint32_t i) { return plan_.ends_before(region, i); },
                                    plan_.uniformity.divergent);
   row_latch_ = find_row_loop(plan_, schedule_);
+  steady_ = {};
   begin(region);
   written_.assign(plan_.program.regs.size(), 0);
   waiting_.assign(schedule_.nodes.size(), nullptr);
@@ -234,13 +235,13 @@ void Emitter::load_live_registers(uint32_t pc) {
 void Emitter::emit_node(uint32_t n) {
   const lower::Node& node = schedule_.nodes[n];
   node_ = n;
-  b_.SetInsertPoint(node_block_[n]);
-  full_ = full_nodes_[n] != 0;
+  b_.SetInsertPoint(steady_.leave ? steady_.node_block[n] : node_block_[n]);
+  full_ = full_nodes_[n] || steady_.leave;
   covered_.clear();
   loaded_early_.clear();
   offered_.clear();
   kept_.clear();
-  if (!node.waiting.empty()) {
+  if (!node.waiting.empty() && !steady_.leave) {
     kept_.assign(plan_.program.regs.size(), 0);
     node.waiting.each([&](uint32_t w) {
       const auto& live = live_[schedule_.nodes[w].block];
@@ -411,6 +412,11 @@ void Emitter::emit_exit(const Instr&) {
 
 /// All lanes of `m` (at least one) go on at `node`, after the nodes before it where others wait.
 void Emitter::jump(uint32_t node, Value* m) {
+  if (steady_.leave) {
+    Block* to = steady_.node_block[node];
+    b_.CreateBr(to ? to : steady_.leave);
+    return;
+  }
   std::vector<uint32_t> before;
   const lower::NodeSet& waiting = schedule_.nodes[node_].waiting;
   waiting.each([&](uint32_t w) { if (w < node) before.push_back(w); });
@@ -428,6 +434,10 @@ void Emitter::jump(uint32_t node, Value* m) {
 
 /// Lanes go different ways; each set may be empty.
 void Emitter::part(const std::vector<Target>& targets, bool may_all_exit) {
+  if (steady_.leave) {
+    b_.CreateBr(steady_.leave);
+    return;
+  }
   lower::NodeSet candidates = schedule_.nodes[node_].waiting;
   uint32_t last = may_all_exit ? UINT32_MAX : 0;
   for (const Target& t : targets) {

@@ -136,7 +136,7 @@ Value* MemoryAccess::pointer(Value* address) {
 }
 
 void MemoryAccess::note(Value* address) {
-  if (shared_) return;
+  if (shared_ || e_.steady_.noted) return;
   auto put = [&](Value* v, size_t at) { b_.CreateStore(v, e_.field(e_.warp_, at))->setVolatile(true); };
   put(b_.getInt32(e_.inst_), offsetof(WarpContext, at_inst));
   (void)address;
@@ -279,6 +279,7 @@ void MemoryAccess::load_consecutive() {
   either(bad, [&] {
     note(bases);
     fetch_ahead(bases, span * size());
+    if (!shared_) e_.note_walk(address_.id, base_of(bases, 0));
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     auto* t = FixedVectorType::get(memory_type(), unsigned(span * vector_));
     for (int c = 0; c < chunks; c++) {

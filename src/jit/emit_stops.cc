@@ -46,6 +46,10 @@ bool Emitter::emit_arrival(uint32_t pc) {
 /// Writes the state of the warp, standing before instruction `pc`, and returns. `intact`: registers are as described
 /// by the uniformity analysis for all lanes, so that an entry right after needs no check.
 void Emitter::emit_stop(uint32_t pc, uint32_t why, bool intact) {
+  if (steady_.leave) {
+    b_.CreateBr(steady_.leave);
+    return;
+  }
   const lower::NodeSet& waiting = schedule_.nodes[node_].waiting;
   Value* here = mask();
   const bool alone = waiting.empty();
@@ -108,6 +112,8 @@ void Emitter::check_fault(Value* failed) {
 }
 
 void Emitter::count_instructions(uint32_t n) {
+  steady_.instructions += n;
+  if (steady_.leave) return;
   b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), count_slot_), b_.getInt64(n)), count_slot_);
 }
 

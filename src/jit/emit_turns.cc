@@ -69,7 +69,9 @@ Value* Emitter::agree_on_stop() {
 void Emitter::begin_turns() {
   auto* i32 = b_.getInt32Ty();
   Value* n = function_->getArg(1);
-  Value* all = b_.CreateLShr(b_.getInt32(~0u), b_.CreateAnd(b_.CreateSub(b_.getInt32(32), n), b_.getInt32(31)));
+  turns_.all = b_.CreateLShr(b_.getInt32(~0u), b_.CreateAnd(b_.CreateSub(b_.getInt32(32), n), b_.getInt32(31)));
+  turns_.may_be_steady = new_alloca(b_.getInt1Ty(), "may_be_steady");
+  b_.CreateStore(b_.getTrue(), turns_.may_be_steady);
   b_.CreateBr(warp_block_);
   b_.SetInsertPoint(warp_block_);
   turns_.turn = b_.CreatePHI(i32, 2, "turn");
@@ -78,7 +80,7 @@ void Emitter::begin_turns() {
   turns_.agreed = b_.CreatePHI(i32, 2, "agreed");
   turns_.rounds = b_.CreatePHI(i32, 2, "rounds");
   turns_.turn->addIncoming(b_.getInt32(0), entry_block_);
-  turns_.left->addIncoming(all, entry_block_);
+  turns_.left->addIncoming(turns_.all, entry_block_);
   turns_.parked->addIncoming(b_.getInt32(0), entry_block_);
   turns_.agreed->addIncoming(b_.getInt32(~0u), entry_block_);
   turns_.rounds->addIncoming(b_.getInt32(kPollPeriod), entry_block_);
@@ -92,47 +94,60 @@ void Emitter::begin_turns() {
   b_.SetInsertPoint(start);
 }
 
-/// The latch of the row loop: this warp's state is put aside; the code after this follows its being put back. What is
-/// not written any more is put aside once. Parts lie close together: many lines of state would meet the loop's own loads
-/// in the low 12 bits of their addresses, which the host takes for dependences.
-void Emitter::park(uint32_t node) {
-  struct Part { llvm::AllocaInst* slot; size_t at; uint64_t align; bool fixed; };
-  std::vector<Part> parts;
-  auto add = [&](llvm::AllocaInst* a, bool fixed) {
-    const uint64_t size = module_.getDataLayout().getTypeAllocSize(a->getAllocatedType());
-    parts.push_back({a, 0, std::min<uint64_t>(64, std::bit_ceil(size)), fixed});
+/// What a warp's state consists of, and where it lies. Parts lie close together: many lines of state would meet the loop's
+/// own loads in the low 12 bits of their addresses, which the host takes for dependences.
+void Emitter::lay_out_state(uint32_t node) {
+  auto& parts = turns_.parts;
+  auto size_of = [&](const Parked& p) { return uint64_t(module_.getDataLayout().getTypeAllocSize(p.slot->getAllocatedType())); };
+  auto add = [&](Parked::What what, llvm::AllocaInst* slot, bool fixed) {
+    parts.push_back({what, slot, 0, 1, fixed});
+    parts.back().align = std::min<uint64_t>(64, std::bit_ceil(size_of(parts.back())));
   };
   const std::set<uint32_t> written = written_after(plan_, schedule_, node);
-  add(count_slot_, false);
+  add(Parked::count, count_slot_, false);
   for (uint32_t r : live_at_latch(plan_, schedule_, node))
-    if (!plan_.at_home[r]) add(llvm::cast<llvm::AllocaInst>(slot(r)), !written.count(r));
-  if (!full_) add(mask_slot_, false);
-  schedule_.nodes[node].waiting.each([&](uint32_t w) { add(waiting_[w], false); });
-  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.align > b.align; });
+    if (!plan_.at_home[r]) add(Parked::value, llvm::cast<llvm::AllocaInst>(slot(r)), !written.count(r));
+  if (!full_) add(Parked::mask, mask_slot_, false);
+  schedule_.nodes[node].waiting.each([&](uint32_t w) { add(Parked::waiting, waiting_[w], false); });
+  std::stable_sort(parts.begin(), parts.end(), [](const Parked& a, const Parked& b) { return a.align > b.align; });
   size_t bytes = 0;
-  for (Part& p : parts) p.at = bytes, bytes += module_.getDataLayout().getTypeAllocSize(p.slot->getAllocatedType());
-  bytes = (bytes + 63) / 64 * 64;
-  auto* state = llvm::ArrayType::get(b_.getInt8Ty(), bytes);
-  llvm::AllocaInst* states = new_alloca(llvm::ArrayType::get(state, 32), "states");
-  auto move = [&](bool aside, bool fixed, bool all) {
-    Value* place = b_.CreateInBoundsGEP(state, states, {b_.CreateZExt(turns_.turn, b_.getInt64Ty())});
-    for (const Part& p : parts) {
-      if (!all && p.fixed != fixed) continue;
-      const llvm::Align align(p.align);
-      if (aside) b_.CreateAlignedStore(b_.CreateLoad(p.slot->getAllocatedType(), p.slot), field(place, p.at), align);
-      else b_.CreateStore(b_.CreateAlignedLoad(p.slot->getAllocatedType(), field(place, p.at), align), p.slot);
-    }
+  for (Parked& p : parts) p.at = bytes, bytes += size_of(p);
+  turns_.state = llvm::ArrayType::get(b_.getInt8Ty(), (bytes + 63) / 64 * 64);
+  turns_.states = new_alloca(llvm::ArrayType::get(turns_.state, 32), "states");
+}
+
+Value* Emitter::state_of(Value* turn) {
+  return b_.CreateInBoundsGEP(turns_.state, turns_.states, {b_.CreateZExt(turn, b_.getInt64Ty())});
+}
+
+void Emitter::put_aside(const Parked& p, Value* state) {
+  b_.CreateAlignedStore(b_.CreateLoad(p.slot->getAllocatedType(), p.slot), field(state, p.at), llvm::Align(p.align));
+}
+
+void Emitter::put_back(const Parked& p, Value* state) {
+  b_.CreateStore(b_.CreateAlignedLoad(p.slot->getAllocatedType(), field(state, p.at), llvm::Align(p.align)), p.slot);
+}
+
+/// The latch of the row loop: this warp's state is put aside; the code after this follows its being put back. What is
+/// not written any more is put aside once.
+void Emitter::park(uint32_t node) {
+  lay_out_state(node);
+  auto aside = [&](bool fixed) {
+    Value* state = state_of(turns_.turn);
+    for (const Parked& p : turns_.parts)
+      if (p.fixed == fixed) put_aside(p, state);
   };
   Block *once = block("put_aside_once"), *always = block("put_aside");
   b_.CreateCondBr(turns_.is_parked, always, once);
   b_.SetInsertPoint(once);
-  move(true, true, false);
+  aside(true);
   b_.CreateBr(always);
   b_.SetInsertPoint(always);
-  move(true, false, false);
+  aside(false);
   b_.CreateBr(turns_.aside);
   b_.SetInsertPoint(turns_.resume);
-  move(false, false, true);
+  Value* state = state_of(turns_.turn);
+  for (const Parked& p : turns_.parts) put_back(p, state);
 }
 
 void Emitter::finish_turns() {
@@ -170,9 +185,15 @@ void Emitter::finish_turns() {
   Value* rounds = b_.CreateSub(turns_.rounds, b_.getInt32(1));
   b_.CreateCondBr(b_.CreateICmpEQ(rounds, b_.getInt32(0)), poll, unpolled);
   b_.SetInsertPoint(unpolled);
+  if (const auto path = steady_path(); !path.empty()) {
+    Block* general = block("general");
+    emit_steady(path, parked, rounds, result, general);
+    b_.SetInsertPoint(general);
+  }
   go(parked, rounds);
   b_.SetInsertPoint(poll);
   check_fault(call_runtime(Symbols::should_stop, i32, {warp_}));
+  b_.CreateStore(b_.getTrue(), turns_.may_be_steady);
   go(parked, b_.getInt32(kPollPeriod));
   b_.SetInsertPoint(leave);
   b_.CreateRet(result);

@@ -72,8 +72,8 @@ llvm::Value* Emitter::slot(uint32_t reg) {
   return slots_[reg];
 }
 
-llvm::Value* Emitter::load_mask(llvm::AllocaInst* slot) {
-  Value* v = b_.CreateLoad(slot->getAllocatedType(), slot);
+llvm::Value* Emitter::load_mask(Value* at, LaneType* type) {
+  Value* v = b_.CreateLoad(type, at);
   return traits_.avx512 ? v : b_.CreateICmpSLT(v, llvm::Constant::getNullValue(v->getType()));
 }
 

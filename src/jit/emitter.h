@@ -16,6 +16,7 @@
 //   emit_kept.cc     registers at barriers of the block
 //   emit_runs.cc     ld of neighbouring words by each lane    emit_turns.cc    the loop over warps
 //   emit_rows.cc     ld, st of rows found at run time         emit_spread.cc   ld, st of lanes a few elements apart
+//   emit_steady.cc   loops over rows while all warps are in them
 //   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
 //   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
 //   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers
@@ -106,19 +107,56 @@ class Emitter {
   void leave_if(Value* bad, bool intact = false);
 
   // -- emit_turns.cc
+  struct Parked {
+    enum What { value, mask, waiting, count } what;
+    llvm::AllocaInst* slot;
+    size_t at;                                                             // bytes into the warp's state
+    uint64_t align;
+    bool fixed;                                                            // nothing writes it in the loop or after
+  };
   struct Turns {
     llvm::PHINode *left = nullptr, *agreed = nullptr;                      // warps still to run; the stop of those that have
     llvm::PHINode *turn = nullptr, *parked = nullptr, *rounds = nullptr;   // of a region with a row loop
-    Value* is_parked = nullptr;
+    Value *is_parked = nullptr, *all = nullptr;                            // all: a bit for each warp
     Block *resume = nullptr, *aside = nullptr;
+    std::vector<Parked> parts;                                             // what is put aside of a warp, in `states`
+    llvm::ArrayType* state = nullptr;                                         // of a warp
+    llvm::AllocaInst *states = nullptr, *may_be_steady = nullptr;
   };
   void begin_warps();
   void finish_warps();
   void begin_turns();
   void finish_turns();
   void park(uint32_t node);
+  void lay_out_state(uint32_t node);
+  Value* state_of(Value* turn);                                            // where the warp's state is put aside
+  void put_aside(const Parked& part, Value* state);
+  void put_back(const Parked& part, Value* state);
   Value* agree_on_stop();
   bool first_runs_last() const;
+
+  // -- emit_steady.cc
+  struct Walk { llvm::AllocaInst* at; int64_t step; };                     // where a turn read a row; how far an iteration goes on
+  struct Steady {
+    Block* leave = nullptr;                                                // this warp's turn again, the general way; null: not in such code
+    std::vector<Block*> node_block;                                        // as node_block_; null: not on the path
+    uint32_t instructions = 0;                                             // of an iteration
+    bool noted = false;                                                    // the only load that can raise a signal is already in at_inst
+    std::map<uint32_t, Walk> walks;                                        // by address register
+  };
+  std::vector<uint32_t> steady_path() const;
+  Value* all_in_step();
+  void emit_steady(const std::vector<uint32_t>& path, Value* parked, Value* rounds, Value* result, Block* otherwise);
+  void note_walk(uint32_t reg, Value* address);
+  struct SteadyTurns {
+    Block *start, *special;                                                // special: this warp's turn is not steady
+    Value *warp, *state;
+    uint32_t instructions;                                                 // of an iteration
+    std::map<uint32_t, Walk> walks;
+  };
+  SteadyTurns emit_steady_turns(const std::vector<uint32_t>& path, Block* over);
+  void fetch_next_rows(const SteadyTurns& turns);
+  void make_up_counts(Value* turn, Value* rounds, uint32_t instructions);
 
   // -- emit_kept.cc
   void begin_kept(uint32_t pc);
@@ -159,7 +197,8 @@ class Emitter {
   Value* bits_of(Value* mask);                              // i32
   Value* mask_of_bits(Value* bits);
   Value* any(Value* mask);
-  Value* load_mask(llvm::AllocaInst* slot);
+  Value* load_mask(llvm::AllocaInst* slot) { return load_mask(slot, slot->getAllocatedType()); }
+  Value* load_mask(Value* at, LaneType* type);
   void store_mask(llvm::AllocaInst* slot, Value* mask);
   llvm::AllocaInst* new_alloca(LaneType* t, const char* name);
   Value* field(Value* base, size_t offset);
@@ -237,6 +276,7 @@ class Emitter {
   llvm::PHINode* stop_ = nullptr;
   Turns turns_;
   uint32_t row_latch_ = lower::kNone;                       // node: the latch of the region's row loop
+  Steady steady_;                                           // of its second form
   Block* fault_block_ = nullptr;
   llvm::Instruction* alloca_point_ = nullptr;
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;

@@ -2,6 +2,7 @@
 //   // RUN: ARGUMENTS      one run: `orrery ptx FILE ARGUMENTS`; the expectations until the next RUN belong to it
 //   // CHECK: TEXT         a line of standard output is TEXT (in this order)
 //   // ERROR: TEXT         standard error contains TEXT, and the exit status is not 0
+//   // NOTE: TEXT          standard error contains TEXT
 // The mode `interpreter` adds --interpret to each run. Usage: lit ORRERY FOLDER MODE. Exit status 1 when a case fails.
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -17,7 +18,7 @@ namespace {
 
 struct Run {
   std::string arguments;
-  std::vector<std::string> checks, errors;
+  std::vector<std::string> checks, errors, notes;
 };
 
 std::vector<Run> read_case(const std::filesystem::path& path) {
@@ -28,9 +29,10 @@ std::vector<Run> read_case(const std::filesystem::path& path) {
       const size_t at = line.find(key);
       if (at != std::string::npos) use(line.substr(at + std::char_traits<char>::length(key)));
     };
-    take("// RUN: ", [&](std::string s) { runs.push_back({s, {}, {}}); });
+    take("// RUN: ", [&](std::string s) { runs.push_back({s, {}, {}, {}}); });
     if (runs.empty()) continue;
     take("// CHECK: ", [&](std::string s) { runs.back().checks.push_back(s); });
+    take("// NOTE: ", [&](std::string s) { runs.back().notes.push_back(s); });
     take("// ERROR: ", [&](std::string s) { runs.back().errors.push_back(s); });
   }
   return runs;
@@ -54,8 +56,9 @@ std::string failure(const Run& run, const std::string& command) {
   std::filesystem::remove(err);
   if (run.errors.empty() && status != 0) return fmt::format("exit status {}\n{}", status, errors);
   if (!run.errors.empty() && status == 0) return "exit status 0, an error was expected";
-  for (const std::string& e : run.errors)
-    if (errors.find(e) == std::string::npos) return fmt::format("standard error lacks '{}':\n{}", e, errors);
+  for (const auto* list : {&run.errors, &run.notes})
+    for (const std::string& e : *list)
+      if (errors.find(e) == std::string::npos) return fmt::format("standard error lacks '{}':\n{}", e, errors);
   size_t at = 0;
   for (const std::string& c : run.checks) {
     const size_t found = ("\n" + out).find("\n" + c + "\n", at);

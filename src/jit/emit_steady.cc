@@ -1,0 +1,223 @@
+// jit/emit_steady.cc: the row loop (rows.h) once more, for rounds in which nothing special happens. See emitter.h.
+//
+// A turn of emit_turns.cc carries what any turn may need: the lanes' masks, counts, whether the warp has been put aside,
+// registers that are read after the loop only. While all warps of the block are in the loop with all their lanes a turn
+// needs none of these: 30 instead of 62 host instructions for a sum.
+//
+//   a round is over, all warps put aside -> look: has each all its lanes in the loop?
+//     yes -> rounds of turns 0, 1, ... n - 1 -> anything special (a lane leaves, a check fails): this warp's turn again
+//     no  -> a round the general way
+//
+// A turn that turns out to be special is run again from its start, so only loops that change nothing but registers have
+// this form. Counts are made up for on the way back.
+//
+// Invariant: what a steady turn puts aside is what the general turn would have, but for the count.
+#include <algorithm>
+
+#include "exec/run_state.h"
+#include "isa/row.h"
+#include "jit/emitter.h"
+#include "jit/steps.h"
+
+namespace orrery::jit {
+
+using exec::WarpContext;
+using isa::Mod;
+using isa::Op;
+using isa::Space;
+using llvm::Value;
+using ptx::Instr;
+
+namespace {
+
+constexpr size_t kMostWalks = 4;
+constexpr int64_t kMostFetched = 2048;  // bytes of each
+constexpr int64_t kLine = 64;           // the host's
+
+/// Executing it twice is executing it once, and no other warp can tell.
+bool only_registers(const Instr& in) {
+  if (in.form.op == Op::bra) return true;
+  if (in.form.op != Op::ld) return (isa::row(in.form.row).effects & 0xffff) == 0;
+  for (Mod m : {Mod::volatile_, Mod::relaxed, Mod::acquire, Mod::mmio})
+    if (in.form.has(m)) return false;
+  return in.form.n_spaces == 0 || in.form.space() != Space::local;
+}
+
+/// Its page may be missing: which instruction runs is written down before (MemoryAccess::note).
+bool is_noted(const Instr& in) {
+  return in.form.op == Op::ld && (in.form.n_spaces == 0 || (in.form.space() != Space::shared && in.form.space() != Space::param));
+}
+
+}  // namespace
+
+/// The nodes of the row loop from its header to its latch, when each has one successor in the loop; else none.
+std::vector<uint32_t> Emitter::steady_path() const {
+  const auto& nodes = schedule_.nodes;
+  const uint32_t header = nodes[row_latch_].block;
+  const auto inside = [&](uint32_t n) { return n == row_latch_ || plan_.program.blocks[nodes[n].block].loop_header == header; };
+  std::vector<uint32_t> path;
+  for (uint32_t n = nodes[row_latch_].successors[0]; n != row_latch_;) {
+    const lower::Node& node = nodes[n];
+    if (node.latch || node.stops || node.exits || path.size() == nodes.size()) return {};
+    for (uint32_t i = node.first; i < node.last; i++)
+      if (plan_.observed[i] || plan_.service[i] || !only_registers(plan_.program.code[i])) return {};
+    path.push_back(n);
+    if (std::count_if(node.successors.begin(), node.successors.end(), inside) != 1) return {};
+    n = *std::find_if(node.successors.begin(), node.successors.end(), inside);
+  }
+  return path;
+}
+
+/// i1: every warp has been put aside with all its lanes in the loop.
+Value* Emitter::all_in_step() {
+  const auto of_lanes = [](const Parked& p) { return p.what == Parked::mask || p.what == Parked::waiting; };
+  if (std::none_of(turns_.parts.begin(), turns_.parts.end(), of_lanes)) return b_.getTrue();
+  auto* i32 = b_.getInt32Ty();
+  Block *from = b_.GetInsertBlock(), *look = block("look"), *looked = block("looked");
+  b_.CreateBr(look);
+  b_.SetInsertPoint(look);
+  auto *turn = b_.CreatePHI(i32, 2), *before = b_.CreatePHI(i32, 2);
+  turn->addIncoming(b_.getInt32(0), from), before->addIncoming(b_.getInt32(0), from);
+  Value *state = state_of(turn), *elsewhere = before;
+  for (const Parked& p : turns_.parts) {
+    if (!of_lanes(p)) continue;
+    Value* lanes = bits_of(load_mask(field(state, p.at), p.slot->getAllocatedType()));
+    elsewhere = b_.CreateOr(elsewhere, p.what == Parked::mask ? b_.CreateNot(lanes) : lanes);
+  }
+  Value* next = b_.CreateAdd(turn, b_.getInt32(1));
+  turn->addIncoming(next, look), before->addIncoming(elsewhere, look);
+  b_.CreateCondBr(b_.CreateICmpEQ(next, function_->getArg(1)), looked, look);
+  b_.SetInsertPoint(looked);
+  return b_.CreateICmpEQ(elsewhere, b_.getInt32(0));
+}
+
+/// From here, where a round is over and `parked` warps go on in the next: steady rounds, or `otherwise`. `rounds`: until
+/// the next look at the stop flag. `result`: the stop of the warps that are done with.
+void Emitter::emit_steady(const std::vector<uint32_t>& path, Value* parked, Value* rounds, Value* result, Block* otherwise) {
+  auto* i32 = b_.getInt32Ty();
+  Block *ask = block("ask"), *refuse = block("refuse"), *round = block("steady_round"), *over = block("steady_over"), *leave = block("leave_steady");
+  b_.CreateCondBr(b_.CreateAnd(b_.CreateICmpEQ(parked, turns_.all), b_.CreateLoad(b_.getInt1Ty(), turns_.may_be_steady)), ask, otherwise);
+  b_.SetInsertPoint(ask);
+  Value* in_step = all_in_step();
+  Block* asked = b_.GetInsertBlock();
+  b_.CreateCondBr(in_step, round, refuse);
+  b_.SetInsertPoint(refuse);
+  b_.CreateStore(b_.getFalse(), turns_.may_be_steady);
+  b_.CreateBr(otherwise);
+
+  b_.SetInsertPoint(round);
+  auto *due = b_.CreatePHI(i32, 2, "due"), *done = b_.CreatePHI(i32, 2, "done");
+  due->addIncoming(rounds, asked), done->addIncoming(b_.getInt32(0), asked);
+  const SteadyTurns turns = emit_steady_turns(path, over);
+  b_.SetInsertPoint(over);
+  Value *more = b_.CreateAdd(done, b_.getInt32(1)), *fewer = b_.CreateSub(due, b_.getInt32(1));
+  due->addIncoming(fewer, over), done->addIncoming(more, over);
+  b_.CreateCondBr(b_.CreateICmpEQ(fewer, b_.getInt32(1)), leave, round);
+  b_.SetInsertPoint(turns.special);
+  fetch_next_rows(turns);
+  b_.CreateBr(leave);
+
+  // `from` is next, the general way; the warps before it have run an iteration more than the others.
+  b_.SetInsertPoint(leave);
+  auto *from = b_.CreatePHI(b_.getPtrTy(), 2), *all_ran = b_.CreatePHI(i32, 2), *until = b_.CreatePHI(i32, 2);
+  from->addIncoming(function_->getArg(0), over), all_ran->addIncoming(more, over), until->addIncoming(fewer, over);
+  from->addIncoming(turns.warp, turns.special), all_ran->addIncoming(done, turns.special), until->addIncoming(due, turns.special);
+  b_.CreateStore(b_.getFalse(), turns_.may_be_steady);
+  Value* distance = b_.CreateSub(b_.CreatePtrToInt(from, b_.getInt64Ty()), b_.CreatePtrToInt(function_->getArg(0), b_.getInt64Ty()));
+  Value* turn = b_.CreateTrunc(b_.CreateUDiv(distance, b_.getInt64(sizeof(WarpContext))), i32);
+  make_up_counts(turn, all_ran, turns.instructions);
+  Block* back = b_.GetInsertBlock();
+  turns_.turn->addIncoming(turn, back);
+  turns_.left->addIncoming(b_.CreateAnd(turns_.all, b_.CreateShl(b_.getInt32(~0u), turn)), back);
+  turns_.parked->addIncoming(parked, back);
+  turns_.agreed->addIncoming(result, back);
+  turns_.rounds->addIncoming(until, back);
+  b_.CreateBr(warp_block_);
+}
+
+/// One turn of each warp, then `over`.
+Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& path, Block* over) {
+  auto* context = llvm::ArrayType::get(b_.getInt8Ty(), sizeof(WarpContext));
+  Block *from = b_.GetInsertBlock(), *start = block("steady_turn"), *latch = block("steady_latch"), *special = block("special");
+  b_.CreateBr(start);
+  b_.SetInsertPoint(start);
+  auto *at = b_.CreatePHI(b_.getPtrTy(), 2, "warp"), *state = b_.CreatePHI(b_.getPtrTy(), 2, "state");
+  at->addIncoming(function_->getArg(0), from), state->addIncoming(turns_.states, from);
+  Value *const warp = warp_, *const frame = frame_;
+  warp_ = at;
+  b_.CreateStore(warp_, field(cta_, offsetof(exec::CtaContext, running)));
+  frame_ = load_field(warp_, offsetof(WarpContext, frame), b_.getPtrTy(), "frame");
+  for (const Parked& p : turns_.parts)
+    if (p.what == Parked::value) put_back(p, state);
+
+  int loads = 0;
+  for (uint32_t node : path)
+    for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++) loads += is_noted(plan_.program.code[i]);
+  steady_ = {special, std::vector<Block*>(schedule_.nodes.size()), 0, loads == 1, {}};
+  for (uint32_t node : path) steady_.node_block[node] = block("steady");
+  steady_.node_block[row_latch_] = latch;
+  b_.CreateBr(steady_.node_block[path.front()]);
+  for (uint32_t node : path) emit_node(node);
+
+  b_.SetInsertPoint(latch);
+  for (const Parked& p : turns_.parts)
+    if (p.what == Parked::value && !p.fixed) put_aside(p, state);
+  Value* next = field(at, sizeof(WarpContext));
+  at->addIncoming(next, latch);
+  state->addIncoming(field(state, turns_.state->getArrayNumElements()), latch);
+  Value* end = b_.CreateGEP(context, function_->getArg(0), {b_.CreateZExt(function_->getArg(1), b_.getInt64Ty())});
+  b_.CreateCondBr(b_.CreateICmpEQ(next, end), over, start);
+  const SteadyTurns turns{start, special, at, state, steady_.instructions, steady_.walks};
+  steady_ = {};
+  warp_ = warp, frame_ = frame;
+  return turns;
+}
+
+/// A load of a row in a steady turn.
+void Emitter::note_walk(uint32_t reg, Value* address) {
+  if (!steady_.leave || steady_.walks.count(reg) || steady_.walks.size() == kMostWalks) return;
+  const auto loop = std::find_if(plan_.loops.begin(), plan_.loops.end(), [&](const Loop& l) { return l.header == schedule_.nodes[row_latch_].block; });
+  if (loop == plan_.loops.end()) return;
+  const auto step = Steps(plan_.program, plan_.uniformity, *loop).of(reg);
+  if (!step || !step->constant() || step->factor <= 0) return;
+  auto* at = new_alloca(b_.getInt64Ty(), "walked_to");
+  b_.CreateStore(address, at);
+  steady_.walks[reg] = {at, step->factor};
+}
+
+/// The loop is over, as a rule; the next block's rows begin, as a rule, where this block's end, and the host's prefetchers
+/// stand still until its first loads. Into the second cache: asking for the first one made everything slower.
+void Emitter::fetch_next_rows(const SteadyTurns& turns) {
+  llvm::IRBuilder<> first(turns.start, turns.start->getFirstInsertionPt());
+  for (const auto& [reg, walk] : turns.walks) {
+    first.CreateStore(first.CreatePtrToInt(turns.state, first.getInt64Ty()), walk.at);  // a turn may end before its load
+    Value* next = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), walk.at), b_.getInt64(uint64_t(walk.step)));
+    for (int64_t at = 0; at < std::min(walk.step, kMostFetched); at += kLine) {
+      Value* line = b_.CreateIntToPtr(b_.CreateAdd(next, b_.getInt64(uint64_t(at))), b_.getPtrTy());
+      constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
+      b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::prefetch, {line, b_.getInt32(kRead), b_.getInt32(kSecondCache), b_.getInt32(kData)});
+    }
+  }
+}
+
+/// Adds to the counts that are put aside: `rounds` iterations for each warp, one more for those before `turn`.
+void Emitter::make_up_counts(Value* turn, Value* rounds, uint32_t instructions) {
+  auto* i32 = b_.getInt32Ty();
+  const auto count = std::find_if(turns_.parts.begin(), turns_.parts.end(), [](const Parked& p) { return p.what == Parked::count; });
+  Block *from = b_.GetInsertBlock(), *add = block("add_counts"), *added = block("added");
+  b_.CreateBr(add);
+  b_.SetInsertPoint(add);
+  auto* w = b_.CreatePHI(i32, 2);
+  w->addIncoming(b_.getInt32(0), from);
+  Value* turns = b_.CreateAdd(rounds, b_.CreateZExt(b_.CreateICmpULT(w, turn), i32));
+  put_back(*count, state_of(w));
+  b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), count_slot_),
+                              b_.CreateMul(b_.CreateZExt(turns, b_.getInt64Ty()), b_.getInt64(instructions))), count_slot_);
+  put_aside(*count, state_of(w));
+  Value* next = b_.CreateAdd(w, b_.getInt32(1));
+  w->addIncoming(next, add);
+  b_.CreateCondBr(b_.CreateICmpEQ(next, function_->getArg(1)), added, add);
+  b_.SetInsertPoint(added);
+}
+
+}  // namespace orrery::jit
