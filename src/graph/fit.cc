@@ -132,6 +132,19 @@ void advise(FitAnswer& a, const Graph& graph, const Program& program, double con
   if (wide > 0) a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", wide / kGiB);
 }
 
+// Sequences and context that `room` bytes beside everything else hold.
+void limits(const Graph& graph, const Program& program, double per_rank, double room, double generated,
+            const Engine& engine, FitAnswer& a) {
+  if (a.kv_bytes_on_device > 0)
+    a.max_sequences = std::max(0.0, std::floor(room / a.kv_bytes_on_device));
+  else if (a.kv_bytes_per_sequence > 0)
+    a.max_sequences = room >= 0 ? kAnyContext : 0;
+  if (per_rank > 0)
+    a.max_context = longest_context(room, [&](double n) {
+      return device_state_bytes(graph, program, per_rank, {n, generated}, engine);
+    });
+}
+
 }  // namespace
 
 FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch,
@@ -166,15 +179,7 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   a.kv_bytes_per_sequence = paged_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_on_device = device_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];  // once every window is full
-  double room = a.capacity - (a.total - state);
-  if (a.kv_bytes_on_device > 0)
-    a.max_sequences = std::max(0.0, std::floor(room / a.kv_bytes_on_device));
-  else if (a.kv_bytes_per_sequence > 0)
-    a.max_sequences = room >= 0 ? kAnyContext : 0;
-  if (per_rank > 0)
-    a.max_context = longest_context(room, [&](double n) {
-      return device_state_bytes(graph, program, per_rank, {n, context.generated}, engine);
-    });
+  limits(graph, program, per_rank, a.capacity - (a.total - state), context.generated, engine, a);
   if (!a.fits) advise(a, graph, program, tokens, state);
   return a;
 }

@@ -33,6 +33,20 @@ double optional(const Profile& gpu, FieldId field, double absent) {
   return gpu.has(field) ? gpu.at(field).number : absent;
 }
 
+// What joins GPUs with one another and with their host.
+void read_links(const Profile& gpu, Rates& r) {
+  r.per_host = static_cast<int>(optional(gpu, FieldId::gpus_per_host, 8));
+  r.host = gpu.pcie_bandwidth().value() * gpu.pcie_efficiency();
+  r.link = gpu.has(FieldId::nvlink_bandwidth)
+               ? gpu.nvlink_bandwidth().value() * optional(gpu, FieldId::nvlink_efficiency, 0.8)
+               : r.host;
+  r.link_latency = optional(gpu, FieldId::nvlink_latency, 15e-6);
+  r.network = gpu.has(FieldId::network_bandwidth)
+                  ? gpu.network_bandwidth().value() * optional(gpu, FieldId::network_efficiency, 0.85)
+                  : 0.5 * r.host;
+  r.network_latency = optional(gpu, FieldId::network_latency, 20e-6);
+}
+
 }  // namespace
 
 Rates read_rates(const Profile& gpu) {
@@ -59,16 +73,7 @@ Rates read_rates(const Profile& gpu) {
   r.kernel = gpu.launch_graph().value();
   r.ramp = kRamp;
   r.sms = static_cast<double>(gpu.sm_count());
-  r.per_host = static_cast<int>(optional(gpu, FieldId::gpus_per_host, 8));
-  r.host = gpu.pcie_bandwidth().value() * gpu.pcie_efficiency();
-  r.link = gpu.has(FieldId::nvlink_bandwidth)
-               ? gpu.nvlink_bandwidth().value() * optional(gpu, FieldId::nvlink_efficiency, 0.8)
-               : r.host;
-  r.link_latency = optional(gpu, FieldId::nvlink_latency, 15e-6);
-  r.network = gpu.has(FieldId::network_bandwidth)
-                  ? gpu.network_bandwidth().value() * optional(gpu, FieldId::network_efficiency, 0.85)
-                  : 0.5 * r.host;
-  r.network_latency = optional(gpu, FieldId::network_latency, 20e-6);
+  read_links(gpu, r);
   r.idle_watts = gpu.power_idle().value();
   r.limit_watts = gpu.power_limit().value();
   r.joules_byte = optional(gpu, FieldId::energy_dram, 150e-12);

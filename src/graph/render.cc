@@ -179,12 +179,10 @@ Rates render_rates(const Cluster& cluster) {
   return rates;
 }
 
-RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster& cluster,
-                    const RenderQuestion& q) {
-  if (!(q.batch >= 1 && q.batch < 1e6)) base::fail("batch must be at least 1");
-  RenderAnswer a;
-  a.graph = build_denoiser(spec, q.shape);
-  Graph& graph = a.graph;
+namespace {
+
+// The plan under the question's verbs; refuses what a denoiser is not divided by.
+Plan laid_out(const Plan& given, const Cluster& cluster, const RenderQuestion& q, Graph& graph) {
   Plan plan = given;
   if (q.weights != kBf16)
     for (Tensor& t : graph.tensors)
@@ -200,56 +198,67 @@ RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster&
   if (plan.gpus() > cluster.gpus)
     base::fail("the plan needs {} GPUs (cp {} x dp {} x stages {}), the cluster has {}", plan.gpus(), plan.cp,
                plan.dp, pipeline ? plan.pp : 1, cluster.gpus);
-  Plan layout = plan;
-  layout.pp = 1;  // stages of denoising each hold the whole network
-  Program program = compile(graph, layout);
-  Rates rates = render_rates(cluster);
-  RenderQuestion one = q;
-  one.batch = q.batch / plan.dp;
-  bool offload = q.layer_offload || plan.place.weights != Tier::kDevice;
+  return plan;
+}
 
-  Binding b = denoiser_binding(spec, q.shape, one.batch);
-  for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow, kScores}) b[axis] /= plan.cp;
+// All forwards of the denoiser for `one` rank's batch; fills what the answer says of a forward.
+RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const Rates& rates, double passes,
+                    double steps, RenderAnswer& a) {
+  Plan layout = a.plan;
+  layout.pp = 1;  // stages of denoising each hold the whole network
+  Program program = compile(a.graph, layout);
+  bool offload = one.layer_offload || a.plan.place.weights != Tier::kDevice;
+  Binding& b = a.binding = denoiser_binding(spec, one.shape, one.batch);
+  for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow, kScores}) b[axis] /= a.plan.cp;
   b.causal = false;
-  Forward f = forward(program, plan, b, rates, offload);
-  DenoiserFlops flops = denoiser_flops(spec, q.shape);
-  double steps = q.steps > 0 ? q.steps : spec.steps, passes = q.passes > 0 ? q.passes : spec.cfg_passes;
-  a.plan = plan, a.binding = b;
-  a.tokens = latent_tokens(spec, q.shape);
-  a.parameters = count_parameters(graph).total;
+  Forward f = forward(program, a.plan, b, rates, offload);
+  DenoiserFlops flops = denoiser_flops(spec, one.shape);
+  a.tokens = latent_tokens(spec, one.shape);
+  a.parameters = count_parameters(a.graph).total;
   a.linear_flops = flops.linear, a.attention_flops = flops.attention;
   a.forwards = steps * passes;
   a.forward_seconds = f.seconds;
   a.denoise_seconds = a.forwards * f.seconds;
-  a.mfu = (flops.linear + flops.attention) * one.batch / plan.cp / f.seconds / rates.peak16;
-
-  RenderStage denoiser{"denoiser",
-                       a.denoise_seconds,
-                       (f.step.joules + (f.seconds - f.step.seconds) * rates.idle_watts) * a.forwards,
-                       a.parameters,
-                       {}};
+  a.mfu = (flops.linear + flops.attention) * one.batch / a.plan.cp / f.seconds / rates.peak16;
+  double joules = f.step.joules + (f.seconds - f.step.seconds) * rates.idle_watts;
+  RenderStage stage{"denoiser", a.denoise_seconds, joules * a.forwards, a.parameters, {}};
   if (offload)
-    denoiser.items.push_back(
-        {"denoiser weights", TensorClass::kWeight, largest_leaf(graph, program), "the largest leaf"});
-  else if (plan.zero >= 3 && plan.cp > 1)
-    add_divided("denoiser weights", program, plan.cp, denoiser.items);
+    stage.items.push_back(
+        {"denoiser weights", TensorClass::kWeight, largest_leaf(a.graph, program), "the largest leaf"});
+  else if (a.plan.zero >= 3 && a.plan.cp > 1)
+    add_divided("denoiser weights", program, a.plan.cp, stage.items);
   else
-    denoiser.items.push_back({"denoiser weights", TensorClass::kWeight, program.weight_bytes, "all layers"});
-  denoiser.items.push_back(
-      {"activations", TensorClass::kActivation, activation_peak(program, b), "one block"});
-  a.stages = {encode(spec, one, passes, rates, plan), std::move(denoiser), decode(spec, one, rates)};
+    stage.items.push_back({"denoiser weights", TensorClass::kWeight, program.weight_bytes, "all layers"});
+  stage.items.push_back({"activations", TensorClass::kActivation, activation_peak(program, b), "one block"});
+  return stage;
+}
+
+}  // namespace
+
+RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster& cluster,
+                    const RenderQuestion& q) {
+  if (!(q.batch >= 1 && q.batch < 1e6)) base::fail("batch must be at least 1");
+  RenderAnswer a;
+  a.graph = build_denoiser(spec, q.shape);
+  a.plan = laid_out(given, cluster, q, a.graph);
+  Rates rates = render_rates(cluster);
+  RenderQuestion one = q;
+  one.batch = q.batch / a.plan.dp;
+  double steps = q.steps > 0 ? q.steps : spec.steps, passes = q.passes > 0 ? q.passes : spec.cfg_passes;
+  RenderStage denoiser = denoise(spec, one, rates, passes, steps, a);
+  a.stages = {encode(spec, one, passes, rates, a.plan), std::move(denoiser), decode(spec, one, rates)};
   a.decoder_stays = spec.family == "wan";  // its pipeline moves encoder and denoiser alone (wan/text2video.py)
   a.encoder_parameters = a.stages[0].parameters;
   a.encoder_seconds = a.stages[0].seconds, a.decode_seconds = a.stages[2].seconds;
-  for (const RenderStage& s : a.stages) a.seconds += s.seconds;
+  double ranks = a.plan.cp * a.plan.dp;  // each encodes and decodes its own; ranks of a sequence do it alike
+  for (const RenderStage& s : a.stages) a.seconds += s.seconds, a.joules += s.joules * ranks;
+  bool pipeline = a.plan.schedule == PipelineSchedule::kDenoising;
   double longest =
-      pipeline ? std::max(a.denoise_seconds / plan.pp, a.seconds - a.denoise_seconds) : a.seconds;
+      pipeline ? std::max(a.denoise_seconds / a.plan.pp, a.seconds - a.denoise_seconds) : a.seconds;
   a.per_second = q.batch / longest;
   peak_of_stages(q, cluster, a);
   a.capacity = cluster.gpu.memory_total().value();
   a.fits = a.peak_bytes <= a.capacity;
-  double ranks = plan.cp * plan.dp;  // each encodes and decodes its own; ranks of a sequence do it alike
-  for (const RenderStage& s : a.stages) a.joules += s.joules * ranks;
   if (q.encoder_on_host) a.notes.push_back("the host computes 1 TFLOP/s (assumed)");
   if (q.steps <= 0)
     a.notes.push_back(fmt::format("{:.0f} steps, as the model's pipeline does by itself", steps));

@@ -95,8 +95,22 @@ void print(const Common& common, const Json& document) {
   std::ofstream(last_report()) << document.dump();
 }
 
-int fit_command(const Common& common, double batch, double context, const std::string& engine) {
+// An image has as many tokens as the model has positions; a text no more than that, and more are refused where
+// somebody asked for them.
+double tokens_of(const Graph& graph, double tokens, bool asked) {
+  AxisId positions = graph.find_axis("positions");
+  if (positions == kNoAxis) return tokens;
+  double most = graph.axes[positions].extent;
+  bool image = graph.find_axis("patch.pixels") != kNoAxis;
+  if (asked && (image ? tokens != most : tokens > most))
+    base::fail("{} has {:.0f} positions: {} of {:.0f} tokens cannot be asked for", graph.name, most,
+               image ? "an image" : "a text", tokens);
+  return image ? most : std::min(tokens, most);
+}
+
+int fit_command(const Common& common, double batch, double context, const std::string& engine, bool context_given) {
   Graph graph = common.graph();
+  context = tokens_of(graph, context, context_given);
   Plan plan = common.plan();
   common.apply(graph, plan);
   Cluster cluster = common.cluster(plan);
@@ -105,15 +119,8 @@ int fit_command(const Common& common, double batch, double context, const std::s
   return answer.fits ? 0 : 1;
 }
 
-// An image has as many tokens as the model has positions; a text no more than that.
-double encoder_tokens(const Graph& graph, double asked) {
-  AxisId positions = graph.find_axis("positions");
-  if (positions == kNoAxis) return asked;
-  bool image = graph.find_axis("patch.pixels") != kNoAxis;
-  return image ? graph.axes[positions].extent : std::min(asked, graph.axes[positions].extent);
-}
-
-int serve_command(const Common& common, ServeQuestion question, const std::string& engine, bool rate_given) {
+int serve_command(const Common& common, ServeQuestion question, const std::string& engine, bool rate_given,
+                  bool input_given) {
   if (rate_given && !(question.rate > 0 && question.rate < 1e9))
     base::fail("--rate must be positive and finite");
   Graph graph = common.graph();
@@ -125,11 +132,13 @@ int serve_command(const Common& common, ServeQuestion question, const std::strin
                             [](const Tensor& t) { return t.cls == TensorClass::kState; });
   if (!states) {  // nothing is kept from token to token: an encoder
     if (rate_given) base::fail("{} makes no tokens: ask for a batch (--concurrency), not a rate", graph.name);
-    double tokens = encoder_tokens(graph, question.input);
+    double tokens = tokens_of(graph, question.input, input_given);
     EncodeAnswer answer = encode(graph, plan, cluster, question.concurrency, tokens);
     print(common, encode_document(graph, plan, cluster, question.concurrency, tokens, answer));
     return answer.fits ? 0 : 1;
   }
+  double longest = tokens_of(graph, question.input + question.output, input_given);
+  question.input = std::max(1.0, longest - question.output);
   if (rate_given) question.concurrency = concurrency_at_rate(graph, plan, cluster, question);
   ServeAnswer answer = serve(graph, plan, cluster, question);
   FitAnswer memory =
@@ -160,12 +169,13 @@ void fill_data_ranks(const Common& common, bool dp_given, const Cluster& cluster
   if (!dp_given) plan.dp = std::max(1, cluster.gpus / plan.tp / plan.pp / plan.cp);
 }
 
-int train_command(const Common& common, TrainOptions o, bool dp_given) {
+int train_command(const Common& common, TrainOptions o, bool dp_given, bool seq_given) {
   BuildOptions build;
   build.training = true;
   build.math_attention = o.math_attention;
   build.dropout = o.dropout;
   Graph graph = load_graph(common.model, build);
+  o.question.sequence = tokens_of(graph, o.question.sequence, seq_given);
   Plan plan = common.plan();
   plan.zero = o.zero;
   plan.sequence_parallel = o.sequence_parallel;
@@ -332,15 +342,18 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"fit", "does it fit, what takes the bytes, what to change",
      [](CLI::App& app, Asked& q) { q.fit_options(app); },
-     [](CLI::App&, Asked& q) { return fit_command(q.common, q.batch, q.context, q.engine); }},
+     [](CLI::App& app, Asked& q) { return fit_command(q.common, q.batch, q.context, q.engine, app.count("--context") > 0); }},
     {"serve", "time to first token, time per token, throughput, energy",
      [](CLI::App& app, Asked& q) { q.serve_options(app); },
      [](CLI::App& app, Asked& q) {
-       return serve_command(q.common, q.serve, q.engine, app.count("--rate") > 0);
+       return serve_command(q.common, q.serve, q.engine, app.count("--rate") > 0,
+                            app.count("--input") + app.count("--output") > 0);
      }},
     {"train", "memory and time of a training iteration",
      [](CLI::App& app, Asked& q) { q.train_options(app); },
-     [](CLI::App& app, Asked& q) { return train_command(q.common, q.train, app.count("--dp") > 0); }},
+     [](CLI::App& app, Asked& q) {
+       return train_command(q.common, q.train, app.count("--dp") > 0, app.count("--seq") > 0);
+     }},
     {"render", "images and video: text encoder, denoiser, autoencoder",
      [](CLI::App& app, Asked& q) { q.render_options(app); },
      [](CLI::App&, Asked& q) { return render_command(q.common, q.render, q.size); }},

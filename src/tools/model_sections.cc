@@ -22,6 +22,10 @@ void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, cons
     if (!matters(verb, question))
       doc["assumptions"].push_back(fmt::format("'{}' changes nothing that this question asks for", verb));
   for (const std::string& note : graph.notes) doc["assumptions"].push_back(graph.name + ": " + note);
+  add_assumed_values(doc, cluster);
+}
+
+void add_assumed_values(Json& doc, const Cluster& cluster) {
   for (FieldId field : cluster.gpu.assumed_fields_used()) {
     const FieldValue& v = cluster.gpu.at(field);
     doc["assumptions"].push_back(fmt::format("{}: {} = {} {} ({})", cluster.gpu.id(), field_spec(field).key,

@@ -18,5 +18,7 @@ void add_memory(Json& document, const std::vector<graph::MemoryItem>& items, dou
 // Verbs that change nothing of what was asked, notes of the model's reader, and the assumed values of the profile.
 void add_assumptions(Json& document, const graph::Graph& graph, const graph::Cluster& cluster,
                      const graph::Plan& plan, graph::Question question);
+// The assumed values of the GPU's profile that the answer used.
+void add_assumed_values(Json& document, const graph::Cluster& cluster);
 
 }  // namespace orrery::tools

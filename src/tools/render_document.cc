@@ -3,6 +3,7 @@
 
 #include "tools/model_documents.h"
 #include "tools/model_ledgers.h"
+#include "tools/model_sections.h"
 
 namespace orrery::tools {
 
@@ -28,13 +29,7 @@ void timeline_of_stages(Json& doc, const RenderAnswer& a) {
                              {"series", Json::array({live, limit})}});
 }
 
-}  // namespace
-
-Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const Cluster& cluster,
-                     const RenderAnswer& a) {
-  Json doc = report::document(
-      fmt::format("render: {} on {}, {} x {}{}", spec.name, cluster.gpu.id(), q.shape.width, q.shape.height,
-                  q.shape.frames > 1 ? fmt::format(", {} frames", q.shape.frames) : ""));
+void render_facts(Json& doc, const RenderAnswer& a) {
   add_fact_of(doc, "fits", a.fits, "memory at the peak");
   add_fact_of(doc, "peak memory", a.peak_bytes / kGiB, "GiB", "memory at the peak", "GiB",
               fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 10%",
@@ -42,15 +37,13 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   add_fact_of(doc, "time", a.seconds, "s", "time", "seconds",
               fmt::format("{:.4g} to {:.4g} s: nine of ten published runs lie so far from their prediction",
                           a.seconds * 0.85, a.seconds * 1.35));
+  bool pipeline = a.plan.schedule == PipelineSchedule::kDenoising;
   add_fact_of(
       doc, "results", a.per_second, "1/s", "time", "seconds",
       fmt::format("{:.4g} to {:.4g}; one after the other{}", a.per_second / 1.35, a.per_second / 0.85,
-                  a.plan.schedule == PipelineSchedule::kDenoising
-                      ? fmt::format(" through {} stages of denoising", a.plan.pp)
-                      : ""),
-      a.plan.schedule == PipelineSchedule::kDenoising
-          ? "the batch, over the longest stage: the denoiser's share of the steps, or encoder and autoencoder"
-          : "the batch, over the time");
+                  pipeline ? fmt::format(" through {} stages of denoising", a.plan.pp) : ""),
+      pipeline ? "the batch, over the longest stage: the denoiser's share of the steps, or encoder and autoencoder"
+               : "the batch, over the time");
   add_fact_of(doc, "one forward", a.forward_seconds, "s", "denoiser forward", "seconds",
               fmt::format("MFU {:.0f}%", 100 * a.mfu),
               "the operators, and what moves between ranks and tiers");
@@ -61,18 +54,19 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   report::add_fact(doc, "parameters", a.parameters, "", "of the denoiser");
   add_fact_of(doc, "energy", a.joules, "J", "energy", "joules",
               fmt::format("{:.4g} to {:.4g}", a.joules * 0.8, a.joules * 1.25));
-  if (!a.plan.verbs.empty() || a.plan.gpus() > 1) {
-    std::string text = fmt::format("cp {} dp {}", a.plan.cp, a.plan.dp);
-    for (const std::string& verb : a.plan.verbs) text += "; " + verb;
-    report::add_fact(doc, "plan", text);
-  }
+  if (a.plan.verbs.empty() && a.plan.gpus() == 1) return;
+  std::string text = fmt::format("cp {} dp {}", a.plan.cp, a.plan.dp);
+  for (const std::string& verb : a.plan.verbs) text += "; " + verb;
+  report::add_fact(doc, "plan", text);
+}
+
+// Time, energy and memory of encoder, denoiser and autoencoder.
+void stage_tables(Json& doc, const RenderAnswer& a) {
   Json& time = report::add_table(doc, "time", {{"stage", ""}, {"seconds", "s"}});
-  auto row = [&time](const char* stage, double seconds) {
+  for (auto [stage, seconds] : {std::pair{"text encoder", a.encoder_seconds},
+                                {"denoiser", a.denoise_seconds},
+                                {"autoencoder", a.decode_seconds}})
     time["rows"].push_back(Json::array({stage, seconds}));
-  };
-  row("text encoder", a.encoder_seconds);
-  row("denoiser", a.denoise_seconds);
-  row("autoencoder", a.decode_seconds);
   double ranks = a.plan.cp * a.plan.dp;
   Json& energy = report::add_table(doc, "energy", {{"stage", ""}, {"joules", "J"}});
   for (const RenderStage& s : a.stages) energy["rows"].push_back(Json::array({s.name, s.joules * ranks}));
@@ -82,6 +76,10 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
       report::add_table(doc, "memory at the peak", {{"what", ""}, {"class", ""}, {"GiB", ""}, {"how", ""}});
   for (const MemoryItem& item : a.items)
     memory["rows"].push_back({item.what, std::string(name_of(item.cls)), item.bytes / kGiB, item.how});
+}
+
+// The operators of one forward.
+void forward_ledgers(Json& doc, const Cluster& cluster, const RenderAnswer& a) {
   Plan one = a.plan;
   one.pp = 1;
   Program program = compile(a.graph, one);
@@ -94,13 +92,21 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   StepTime step = schedule(program, ledger, a.binding, rates);
   add_step_ledgers(doc, {program, ledger, a.binding, rates, step}, "denoiser forward", "one forward",
                    std::max(0.0, a.forward_seconds - step.seconds), 1);
+}
+
+}  // namespace
+
+Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const Cluster& cluster,
+                     const RenderAnswer& a) {
+  Json doc = report::document(
+      fmt::format("render: {} on {}, {} x {}{}", spec.name, cluster.gpu.id(), q.shape.width, q.shape.height,
+                  q.shape.frames > 1 ? fmt::format(", {} frames", q.shape.frames) : ""));
+  render_facts(doc, a);
+  stage_tables(doc, a);
+  forward_ledgers(doc, cluster, a);
   timeline_of_stages(doc, a);
   for (const std::string& note : a.notes) doc["assumptions"].push_back(note);
-  for (FieldId field : cluster.gpu.assumed_fields_used()) {
-    const FieldValue& v = cluster.gpu.at(field);
-    doc["assumptions"].push_back(fmt::format("{}: {} = {} {} ({})", cluster.gpu.id(), field_spec(field).key,
-                                             v.written, v.unit, v.cite));
-  }
+  add_assumed_values(doc, cluster);
   return doc;
 }
 

@@ -66,6 +66,34 @@ void energy_table(Json& doc, const StepPredictor& p, const Plan& plan, const Ser
   if (a.split_joules > 0) row("idle power of the GPUs that only prefill", a.split_joules);
 }
 
+void serve_facts(Json& doc, const Plan& plan, const ServeAnswer& a, const FitAnswer& memory) {
+  add_fact_of(doc, "TPOT", a.tpot * 1e3, "ms", "time per output token", "milliseconds",
+              fmt::format("{:.3g} to {:.3g} ms", a.low * 1e3, a.high * 1e3));
+  add_fact_of(doc, "TTFT", a.ttft * 1e3, "ms", "time to first token", "milliseconds",
+              fmt::format("{:.3g} to {:.3g} ms; prefill {:.1f} ms", a.ttft * 0.7e3, a.ttft * 1.5e3,
+                          a.prefill_seconds * 1e3));
+  add_fact_of(doc, "output tokens", a.output_tokens_s, "1/s", "time of a request", "milliseconds",
+              fmt::format("{:.4g} to {:.4g}; {:.4g} per GPU", a.output_tokens_s * a.tpot / a.high,
+                          a.output_tokens_s * a.tpot / a.low, a.output_tokens_s / plan.gpus()),
+              "the sequences of all data-parallel ranks times the output tokens, over the time of a request");
+  add_fact_of(doc, "energy", a.joules_per_token, "J per output token", "energy per output token", "joules",
+              fmt::format("{:.3g} to {:.3g}", a.joules_per_token * 0.8, a.joules_per_token * 1.25));
+  report::add_fact(doc, "batch", a.batch, "sequences per data-parallel rank",
+                   a.waiting > 0 ? fmt::format("{:.0f} more wait: memory is full", a.waiting) : "");
+  add_fact_of(doc, "decode MBU", a.mbu * 100, "%", "bytes by class and tier", "bytes", "",
+              "the weights and state read, over the time of the step and the peak bandwidth");
+  add_fact_of(doc, "decode MFU", a.mfu * 100, "%", "operations by format", "operations", "",
+              "the operations, over the time of the step and the peak rate in 16 bits");
+  add_fact_of(doc, "bandwidth bound of TPOT", a.tpot_bound * 1e3, "ms", "bytes by class and tier", "bytes",
+              "", "the weights and state read, over the peak bandwidth");
+  add_fact_of(doc, "peak memory", memory.total / kGiB, "GiB", "memory", "GiB",
+              fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}", memory.capacity / kGiB, memory.low / kGiB,
+                          memory.high / kGiB));
+  add_fact_of(doc, "fits", memory.fits, "memory",
+              fmt::format("{:.1f} of {:.1f} GiB at full batch", memory.total / kGiB, memory.capacity / kGiB));
+  report::add_fact(doc, "plan", plan_text(plan));
+}
+
 }  // namespace
 
 Json encode_document(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences,
@@ -105,28 +133,7 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   Json doc = report::document(fmt::format("serve: {} on {} x {}, {:.0f} in, {:.0f} out, {:.4g} at a time",
                                           graph.name, cluster.gpus, cluster.gpu.id(), q.input, q.output,
                                           q.concurrency));
-  add_fact_of(doc, "TPOT", a.tpot * 1e3, "ms", "time per output token", "milliseconds",
-              fmt::format("{:.3g} to {:.3g} ms", a.low * 1e3, a.high * 1e3));
-  add_fact_of(doc, "TTFT", a.ttft * 1e3, "ms", "time to first token", "milliseconds",
-              fmt::format("{:.3g} to {:.3g} ms; prefill {:.1f} ms", a.ttft * 0.7e3, a.ttft * 1.5e3,
-                          a.prefill_seconds * 1e3));
-  add_fact_of(doc, "output tokens", a.output_tokens_s, "1/s", "time of a request", "milliseconds",
-              fmt::format("{:.4g} to {:.4g}; {:.4g} per GPU", a.output_tokens_s * a.tpot / a.high,
-                          a.output_tokens_s * a.tpot / a.low, a.output_tokens_s / plan.gpus()),
-              "the sequences of all data-parallel ranks times the output tokens, over the time of a request");
-  add_fact_of(doc, "energy", a.joules_per_token, "J per output token", "energy per output token", "joules",
-              fmt::format("{:.3g} to {:.3g}", a.joules_per_token * 0.8, a.joules_per_token * 1.25));
-  report::add_fact(doc, "batch", a.batch, "sequences per data-parallel rank",
-                   a.waiting > 0 ? fmt::format("{:.0f} more wait: memory is full", a.waiting) : "");
-  add_fact_of(doc, "decode MBU", a.mbu * 100, "%", "bytes by class and tier", "bytes", "",
-              "the weights and state read, over the time of the step and the peak bandwidth");
-  add_fact_of(doc, "decode MFU", a.mfu * 100, "%", "operations by format", "operations", "",
-              "the operations, over the time of the step and the peak rate in 16 bits");
-  add_fact_of(doc, "bandwidth bound of TPOT", a.tpot_bound * 1e3, "ms", "bytes by class and tier", "bytes",
-              "", "the weights and state read, over the peak bandwidth");
-  add_fact_of(doc, "fits", memory.fits, "memory",
-              fmt::format("{:.1f} of {:.1f} GiB at full batch", memory.total / kGiB, memory.capacity / kGiB));
-  report::add_fact(doc, "plan", plan_text(plan));
+  serve_facts(doc, plan, a, memory);
   Plan laid = under(plan, q.engine);
   StepPredictor p(graph, laid, cluster);
   p.step(decode_step(plan, q, a.batch));

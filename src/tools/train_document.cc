@@ -30,10 +30,6 @@ void training_timeline(Json& doc, const TrainAnswer& a) {
                              {"series", Json::array({live, limit})}});
 }
 
-}  // namespace
-
-namespace {
-
 // What would make an iteration fit, largest class first.
 void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
   if (a.fits) return;
@@ -56,12 +52,8 @@ void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
     note(fmt::format("--do 'place optimizer host' frees {:.1f} GiB", by[TensorClass::kOptimizer]));
 }
 
-}  // namespace
-
-Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
+void training_facts(Json& doc, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
                     const TrainAnswer& a) {
-  Json doc = report::document(fmt::format("train: {} on {} x {}, {:.0f} sequences of {:.0f}", graph.name,
-                                          cluster.gpus, cluster.gpu.id(), q.global_batch, q.sequence));
   add_fact_of(doc, "fits", a.fits, "memory");
   add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
               fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 5%",
@@ -90,12 +82,17 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
               "operations of an iteration", "operations", "",
               "what is done again, over the model's operations");
   report::add_fact(doc, "plan", plan_text(plan));
+}
+
+// Time, operations and energy by what they are spent on.
+void training_tables(Json& doc, const Plan& plan, double tokens, const TrainAnswer& a) {
   Json& table = report::add_table(doc, "time of an iteration", {{"what", ""}, {"seconds", "s"}});
   auto row = [&](std::string what, double seconds) {
     table["rows"].push_back(Json::array({std::move(what), seconds}));
   };
   row("operators", a.compute - a.tensor_comm);
-  row(plan.cp > 1 ? "tensor- and context-parallel communication" : "tensor-parallel communication", a.tensor_comm);
+  row(plan.cp > 1 ? "tensor- and context-parallel communication" : "tensor-parallel communication",
+      a.tensor_comm);
   row("pipeline bubble", a.bubble);
   if (a.power > 0) row("the board's power limit", a.power);
   row("pipeline communication", a.pipeline_comm);
@@ -111,6 +108,16 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
                          {"bytes over links", a.joules_link},
                          {"idle power", a.joules_idle}})
     if (n != 0) energy["rows"].push_back(Json::array({what, n / tokens}));
+}
+
+}  // namespace
+
+Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
+                    const TrainAnswer& a) {
+  Json doc = report::document(fmt::format("train: {} on {} x {}, {:.0f} sequences of {:.0f}", graph.name,
+                                          cluster.gpus, cluster.gpu.id(), q.global_batch, q.sequence));
+  training_facts(doc, plan, cluster, q, a);
+  training_tables(doc, plan, q.global_batch * q.sequence, a);
   add_memory(doc, a.items, a.capacity);
   training_timeline(doc, a);
   add_training_ledgers(doc, a, q.global_batch / (q.micro_batch * plan.dp));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../error_of.h"
 #include "base/error.h"
 #include "graph/graph_file.h"
 #include "graph/serve.h"
@@ -237,13 +238,8 @@ TEST(Configs, ServeOnTwoGpus) {
   }
 }
 
-std::string error_of(const std::string& json) {
-  try {
-    read_hf_config(json, "config.json");
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal_of(const std::string& json) {
+  return error_of([&] { read_hf_config(json, "config.json"); });
 }
 
 std::string llama(const std::string& quantization) {
@@ -273,10 +269,10 @@ TEST(Configs, StoredFormats) {
     EXPECT_EQ(spec.stored_kv, kv) << quantization;
     EXPECT_FALSE(spec.notes.empty());
   }
-  EXPECT_THAT(error_of(llama(R"({"quant_method":"aqlm"})")), ::testing::HasSubstr("aqlm"));
-  EXPECT_THAT(error_of(llama(R"({"quant_method":"modelopt","quant_algo":"W1A1"})")),
+  EXPECT_THAT(refusal_of(llama(R"({"quant_method":"aqlm"})")), ::testing::HasSubstr("aqlm"));
+  EXPECT_THAT(refusal_of(llama(R"({"quant_method":"modelopt","quant_algo":"W1A1"})")),
               ::testing::HasSubstr("W1A1"));
-  EXPECT_THAT(error_of(llama(R"({"quant_method":"compressed-tensors","config_groups":{
+  EXPECT_THAT(refusal_of(llama(R"({"quant_method":"compressed-tensors","config_groups":{
       "a":{"weights":{"num_bits":8,"type":"float"}},"b":{"weights":{"num_bits":4,"type":"int","group_size":128}}}})")),
               ::testing::HasSubstr("--weights"));
 }
@@ -301,11 +297,11 @@ TEST(Configs, ModulesThatKeepSixteenBits) {
   for (int i = 0; i < 32; ++i) every += fmt::format("{}\"model.layers.{}.mlp.down_proj\"", i ? "," : "", i);
   EXPECT_EQ(bytes(every + "]"), attention + mlp + 32 * 4096.0 * 14336 + rest);
   std::filesystem::remove_all(folder);
-  EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.layers.3.mlp"]})")),
+  EXPECT_THAT(refusal_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.layers.3.mlp"]})")),
               ::testing::HasSubstr("1 of 32 layers"));
-  EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["re:.*layers\\.[0-9]+\\.mlp"]})")),
+  EXPECT_THAT(refusal_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["re:.*layers\\.[0-9]+\\.mlp"]})")),
               ::testing::HasSubstr("one of several places"));
-  EXPECT_THAT(error_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.novel_part"]})")),
+  EXPECT_THAT(refusal_of(llama(R"({"quant_method":"fp8","modules_to_not_convert":["model.novel_part"]})")),
               ::testing::HasSubstr("model.novel_part"));
 }
 
@@ -341,7 +337,7 @@ TEST(Configs, PartsThatAreNotCountedAreSaid) {
     EXPECT_TRUE(said) << c.name;
   }
   EXPECT_THAT(
-      error_of(
+      refusal_of(
           R"({"architectures":["NewForConditionalGeneration"],"text_config":{"model_type":"new_text"}})"),
       ::testing::HasSubstr("new_text"));
 }

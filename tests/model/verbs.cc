@@ -1,4 +1,5 @@
 // Each of the eighteen verbs has a legality test and a page that says its grammar.
+#include "../error_of.h"
 #include "graph/verbs.h"
 
 #include <gmock/gmock.h>
@@ -30,14 +31,11 @@ TEST(Verbs, EachHasItsPage) {
 std::string refusal(const char* model, const std::string& verb) {
   Graph g = build_transformer(load_transformer(model));
   Plan p;
-  try {
+  return error_of([&] {
     std::istringstream several(verb);
     for (std::string one; std::getline(several, one, ';');) apply_verb(one, g, p);
     check_plan(g, p);
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  });
 }
 
 struct Illegal {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../error_of.h"
 #include "base/error.h"
 #include "graph/graph_file.h"
 #include "graph/serve.h"
@@ -14,16 +15,6 @@ namespace orrery::graph {
 namespace {
 
 using testing::HasSubstr;
-
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(DTypes, BitsIncludeScales) {
   EXPECT_EQ(parse_dtype("int4 g128").bits, 4.15625);  // 4 + 16/128 + 4/128
