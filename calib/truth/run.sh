@@ -3,17 +3,8 @@
 # Clocks and power limit are left as they are.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) kernels=${1:?folder of the kernel library} out=${2:?folder for results}
-mkdir -p "$out" build-truth
-flags="-O3 -std=c++20 -gencode arch=compute_90a,code=[sm_90a,compute_90a] -I$kernels/include -I$kernels/src -Ibuild-truth"
-printf '#pragma once\n#define ORK_UNITS(X) X(f16_kk)\n' > build-truth/gemm_units.h
-list="$here/truth.cu $here/memory.cu $here/arithmetic.cu $here/irregular.cu $here/patterns.cu"
-for f in $list; do nvcc $flags -c -o build-truth/$(basename $f .cu).o $f & done
-nvcc $flags -DTRUTH_LIBRARY -c -o build-truth/tensor.o $here/tensor.cu &
-for f in $kernels/src/*.cu $kernels/src/*.cc $kernels/src/gemm_units/f16_kk.cu; do
-  nvcc $flags -x cu -c -o build-truth/ork_$(basename $f).o $f &
-done
-wait
-nvcc -gencode arch=compute_90a,code=sm_90a -o build-truth/truth build-truth/*.o -lcuda
+mkdir -p "$out"
+"$here/build" "$kernels"
 truth=build-truth/truth
 {
   printf '{"date":"%s","command":"calib/truth/run.sh","nvcc":"%s"}\n' "$(date -u +%FT%TZ)" "$(nvcc --version | tail -1)"

@@ -32,6 +32,8 @@ void check_sizes(const Profile& p) {
                                          {"l2.size", p.l2_size().value(), kMostL2}})
     if (!(value > 0 && value <= most)) throw ProfileError(fmt::format("{} is {:g}: the timing model needs more than 0 and at most {:g}", key, value, most));
 }
+/// Lines that are written live in one partition, whoever writes them.
+uint32_t home_of(uint64_t line) { return uint32_t(mix(line) >> 20 & 1); }
 }  // namespace
 
 ChipFigures figures_of(const Profile& p) {
@@ -221,7 +223,7 @@ double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
   constexpr size_t kAhead = 32, kWayAhead = 16;  // requests
   struct Coming {
     size_t merge;
-    L2Lines::Place near;
+    L2Lines::Place near, far;
   } coming[kAhead];
   const size_t n = requests.size();
   double last = 0;
@@ -234,12 +236,16 @@ double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
     }
     if (i < n) {
       Coming& c = coming[i % kAhead];
-      c = {merge_of(requests[i].line, requests[i].sm), place_of(requests[i].line, requests[i].sm & 1)};
+      const uint32_t side = requests[i].sm & 1;
+      c = {merge_of(requests[i].line, requests[i].sm), place_of(requests[i].line, side), place_of(requests[i].line, side ^ 1)};
       _mm_prefetch(reinterpret_cast<const char*>(&merges_[c.merge]), _MM_HINT_T0);
-      lines_.fetch_head(c.near), lines_.fetch_head(place_of(requests[i].line, ~requests[i].sm & 1));
+      lines_.fetch_head(c.near), lines_.fetch_head(c.far);
     }
-    if (i >= kWayAhead && i - kWayAhead < n && !lines_.fetch_way(coming[(i - kWayAhead) % kAhead].near))
-      _mm_prefetch(reinterpret_cast<const char*>(&page_of(requests[i - kWayAhead].line)), _MM_HINT_T0);
+    if (i >= kWayAhead && i - kWayAhead < n)
+      if (const Coming& c = coming[(i - kWayAhead) % kAhead]; !lines_.fetch_way(c.near)) {
+        lines_.fetch_way(c.far);
+        _mm_prefetch(reinterpret_cast<const char*>(&page_of(requests[i - kWayAhead].line)), _MM_HINT_T0);
+      }
   }
   return last;
 }
@@ -268,6 +274,21 @@ double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now,
   return last_->arrives = std::max({start, dram_free_, l2_write_free_}) + dram_latency(line, sm, now);
 }
 
+void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {
+  constexpr size_t kAhead = 32, kWayAhead = 16;  // requests
+  const size_t n = requests.size();
+  const auto place = [&](size_t i) { return place_of(requests[i].line, home_of(requests[i].line)); };
+  for (size_t i = 0; i < n + kAhead; i++) {
+    if (i < n) lines_.fetch_head(place(i)), lines_.fetch_head(place_of(requests[i].line, home_of(requests[i].line) ^ 1));
+    if (i >= kWayAhead && i - kWayAhead < n) {
+      lines_.fetch_way(place(i - kWayAhead));
+      // A line that becomes dirty may send the oldest one out.
+      if (dirty_order_.size() > kAhead) lines_.fetch_head(place_of(dirty_order_[kAhead - 1].first, dirty_order_[kAhead - 1].second)), lines_.fetch_way(place_of(dirty_order_[kWayAhead].first, dirty_order_[kWayAhead].second));
+    }
+    if (i >= kAhead) write(requests[i - kAhead].line, requests[i - kAhead].sectors, requests[i - kAhead].when, bytes);
+  }
+}
+
 double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
   mark_written(line, mask, now, bytes);
   // Parts of sectors: a request takes the time of one sector more [partial_store/2 to 32].
@@ -280,8 +301,7 @@ double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
 }
 
 void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
-  // Lines that are written live in one partition, whoever writes them.
-  const uint32_t side = uint32_t(mix(line) >> 20 & 1);
+  const uint32_t side = home_of(line);
   L2Line& way = find(line, place_of(line, side), now);
   if (bytes < 32 && (mask & ~way.valid)) {  // what the other partition has read need not be read again
     if (const L2Line* other = peek(line, side ^ 1)) way.valid |= other->valid & ~way.dirty;
@@ -301,7 +321,7 @@ void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes
 
 double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
   uint32_t missing = 0;
-  const uint32_t side = uint32_t(mix(line) >> 20 & 1);
+  const uint32_t side = home_of(line);
   const Found found = look_up(line, mask, side, missing, now, place_of(line, side));
   counts_.l2_read_sectors += sectors_in(mask);
   if (found == Found::missing) {

@@ -115,6 +115,8 @@ class Chip {
   double read_all(std::span<const Request> requests, uint32_t sm);
   /// `bytes` of each sector are written; returns when the slice has taken them.
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
+  /// The same for several SMs, one after the other.
+  void write_all(std::span<const Request> requests, uint32_t bytes);
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on one word.
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   const MemoryCounts& counts() const { return counts_; }

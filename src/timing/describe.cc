@@ -178,6 +178,7 @@ std::string to_json(const Prediction& p) {
   j["l1_hit_rate"] = p.l1_hit_rate, j["joules"] = p.joules, j["watts"] = p.watts, j["method"] = p.method, j["notes"] = p.notes;
   if (!p.clocks.empty()) j["clocks"] = p.clocks, j["clock_span"] = p.clock_span;
   j["host_seconds"] = p.host_seconds, j["simulated_steps"] = p.simulated_steps;
+  j["host"] = {{"cpu_seconds", p.host.all}, {"trace", p.host.trace}, {"lead", p.host.lead}, {"simulate", p.host.simulate}, {"issued", p.host.issued}, {"peak_bytes", p.host.peak_bytes}};
   if (!p.details.empty()) j["details"] = nlohmann::ordered_json::parse(p.details);
   return j.dump();
 }

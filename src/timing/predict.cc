@@ -2,6 +2,7 @@
 #include "timing/predictor.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -89,6 +90,7 @@ void Predictor::note_clocks(const SmCounts& counts) {
 
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate() {
+  const Stopwatch watch(running_, host_.simulate);
   const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, figures_.sms / per);
   const BlockCode& middle = code_for(first_block(units / 2));
   const double per_block = double(middle.steps);
@@ -185,6 +187,7 @@ double Predictor::simulate() {
       for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k];
       sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.double_products += c.double_products, sm_.lines_asked += c.lines_asked, sm_.tma_bytes += c.tma_bytes;
     }
+    host_.issued += sm_.issued;
     note_clocks(sms[0]->counts());
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();
     simulated_cycles_ = end - warm_offset;
@@ -255,6 +258,7 @@ void Predictor::simulate_at_its_clock() {
 
 Prediction Predictor::run() {
   const auto begin = std::chrono::steady_clock::now();
+  const double cpu_begin = cpu_seconds();
   p_.kernel = launch_.kernel->entry->program->name;
   p_.grid[0] = launch_.grid.x, p_.grid[1] = launch_.grid.y, p_.grid[2] = launch_.grid.z;
   p_.block[0] = launch_.block.x, p_.block[1] = launch_.block.y, p_.block[2] = launch_.block.z;
@@ -285,6 +289,11 @@ Prediction Predictor::run() {
   if (statistics_.by_entries) p_.notes.push_back(fmt::format("{} of {} warps could not be led through the machine code: joined by blocks", statistics_.by_entries, statistics_.by_entries + statistics_.walked));
   if (options_.record) p_.details = details();
   p_.simulated_steps = sm_.issued;
+  host_.all = cpu_seconds() - cpu_begin;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  host_.peak_bytes = double(usage.ru_maxrss) * 1024;
+  p_.host = host_;
   p_.host_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return p_;
 }

@@ -13,6 +13,7 @@
 
 #include "exec/launch.h"
 #include "timing/chip.h"
+#include "timing/host_cost.h"
 #include "timing/sm.h"
 
 namespace orrery::timing {
@@ -45,6 +46,7 @@ struct Prediction {
   std::vector<std::string> notes;  // approximations and assumptions that were made
   double host_seconds = 0;
   uint64_t simulated_steps = 0;
+  HostCost host;
   std::string details;             // JSON of what a report draws, when it was asked for
 };
 

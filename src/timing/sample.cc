@@ -17,6 +17,7 @@ constexpr double kFollowed = 8;  // instructions of blocks that are followed for
 
 void Predictor::trace(uint64_t unit) {
   if (traced_.count(first_block(unit))) return;
+  const Stopwatch watch(running_, host_.trace);
   for (TracedBlock& b : tracer_->trace(unit)) {
     trace_instructions_ += b.instructions;
     if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded));
@@ -156,6 +157,7 @@ void Predictor::make_copy_pools() {
 void Predictor::follow_copies() {
   constexpr uint64_t kMostBlocks = 1 << 22;  // numbers of blocks whose copies are kept
   if (kernel_.copies.empty()) return;
+  const Stopwatch watch(running_, host_.trace);
   const uint64_t n = launch_.cluster.count(), units = launch_.grid.count() / n;
   const uint64_t affordable = uint64_t(double(options_.trace_budget) * kFollowed / std::max(1.0, double(model_->instructions * n)));
   const uint64_t followed = std::min(units, affordable);
@@ -229,6 +231,7 @@ const BlockCode& Predictor::code_for(uint64_t block) {
   }
   std::unique_ptr<BlockCode>& code = code_[ordinal(*b)];
   if (!code) {
+    const Stopwatch watch(running_, host_.lead);
     code = std::make_unique<BlockCode>();
     code->trace = b;
     for (const TracedWarp& w : b->warps) {

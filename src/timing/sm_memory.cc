@@ -155,7 +155,9 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
       if (joins_waiting(w, line, at, joins_held)) return;
       write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
-      if (shares_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t) { chip.write(l, k, leaves, per_sector); });
+      n_requests = 0;
+      if (shares_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, leaves); });
+      chip.write_all({requests.data(), n_requests}, per_sector);
       taken[stores++ % kInFlight] = chip.write(line, mask, leaves, per_sector);
     });
   }
@@ -203,9 +205,11 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   if (pool) find_copies_of_ghosts(w, e, *pool);
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
   const int64_t own = moves_of(slots[w.slot], e.pc).own;
-  const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) {
-    if (store) chip.write(line, mask, tma, 32);
-    else ask(line, mask, sm, tma);
+  const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma); };
+  const auto send = [&] {
+    if (store) chip.write_all({requests.data(), n_requests}, 32);
+    else done = std::max(done, chip.read_all({requests.data(), n_requests}, number));
+    n_requests = 0;
   };
   tma = std::max(tma, store ? at : at + f.tma_latency);
   n_requests = 0;
@@ -219,14 +223,14 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
       if (!pool) return for_ghosts(w, e.pc, line << 4 | mask, touch);
       for (const auto& [ahead, sm] : ghost_copies) touch(uint64_t(int64_t(line) + ahead), mask, sm);
     });
-    if (n_requests >= kTogether) done = std::max(done, chip.read_all({requests.data(), n_requests}, number)), n_requests = 0;
+    if (n_requests >= kTogether) send();
     if (store) done = std::max(done, tma + f.tma_store_latency);
   };
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
     for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
-  done = std::max(done, chip.read_all({requests.data(), n_requests}, number));
+  send();
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;
 }

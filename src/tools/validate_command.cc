@@ -59,7 +59,7 @@ int validate_command(const std::vector<std::string>& words) {
   std::string truth_file, program, pattern, json_file;
   options.results = "none";
   app.add_option("--truth", truth_file, "measurements (JSON lines)")->required();
-  app.add_option("--program", program, "the program that launches them (calib/truth/run.sh builds it)")->required();
+  app.add_option("--program", program, "the program that launches them (calib/truth/build makes it)")->required();
   app.add_option("--cache", options.cache, "cold or warm")->check(CLI::IsMember({"cold", "warm"}));
   app.add_option("--gpu", options.gpu, "GPU (default h200)");
   app.add_flag("--no-ptxas", options.no_ptxas, "as on a machine without ptxas: a schedule of our own stands in");
