@@ -77,7 +77,7 @@ AxisId GraphBuilder::axis(std::string_view name, double extent) {
       base::fail("axis '{}' has two extents: {} and {}", name, graph_.axes[found].extent, extent);
     return found;
   }
-  if (extent <= 0) base::fail("axis '{}' of {} has extent {}", name, graph_.name, extent);
+  if (!(extent > 0 && extent < 1e18)) base::fail("axis '{}' of {} has extent {}", name, graph_.name, extent);
   graph_.axes.push_back({std::string(name), extent});
   return static_cast<AxisId>(graph_.axes.size() - 1);
 }
@@ -99,6 +99,8 @@ void GraphBuilder::end() {
 }
 
 TensorId GraphBuilder::tensor(std::string_view name, std::vector<AxisId> axes, TensorClass cls, DType dtype) {
+  for (AxisId axis : axes)
+    if (axis >= graph_.axes.size()) base::fail("tensor '{}' of {} has an axis of extent 0", name, graph_.name);
   Tensor t;
   t.name = name;
   t.axes = std::move(axes);

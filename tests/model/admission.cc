@@ -98,6 +98,7 @@ TEST(Search, NamesTheFormatThatAPlanHas) {
   for (const char* weights : {"bf16", "fp8"})
     for (const char* kv : {"bf16", "fp8"})
       EXPECT_EQ(heaviest(g, weights, kv), heaviest(wide, weights, kv)) << weights << " " << kv;
+  EXPECT_GT(heaviest(g, "fp8", "fp8"), 0) << "the plan of least bytes is on every front";
 }
 
 TEST(Search, CarriesErrorsOutOfItsThreads) {

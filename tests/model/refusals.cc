@@ -114,6 +114,16 @@ TEST(Refusals, MoreExpertsPerTokenThanThereAre) {
   }
 }
 
+TEST(Refusals, StateSpacesWithoutGroupsOrHeads) {
+  for (auto [groups, heads] : {std::pair{0, 128}, {1, 0}}) {
+    std::string json = config(fmt::format(
+        R"("architectures":["BambaForCausalLM"],"attn_layer_indices":[1],"mamba_n_heads":{},"mamba_d_head":64,
+        "mamba_d_state":128,"mamba_d_conv":4,"mamba_n_groups":{})", heads, groups));
+    EXPECT_THAT(error_of([&] { build_transformer(read_hf_config(json, "config.json")); }),
+                ::testing::HasSubstr("extent 0"));
+  }
+}
+
 TEST(Refusals, ShapesThatNoModelHas) {
   auto read = [](const std::string& json) { return error_of([&] { read_hf_config(json, "config.json"); }); };
   EXPECT_THAT(read(R"({"architectures":["BloomForCausalLM"],"hidden_size":2000000000,"n_layer":2,"n_head":2,
