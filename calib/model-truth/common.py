@@ -4,7 +4,7 @@ A measurement is one JSON line: id, use ("calibration" feeds profiles, "truth" i
 seconds (median), min, max, n, and joules where a steady loop was metered. Calls are captured in a CUDA graph so that the host
 adds nothing; weights rotate over copies larger than L2 so that they come from memory, as in a layer of a model.
 """
-import json, os, statistics, sys, time, traceback
+import gc, json, os, statistics, sys, time, traceback
 import torch
 
 T0 = time.time()
@@ -45,6 +45,25 @@ def attempt(label, body, need=0.5):
             print("device lost:", fatal, flush=True)
             sys.exit(1)
         return None
+
+
+def one_pass(meter, make, dtype, inputs):
+    """Time of a pass of the model that `make` builds, and what else emit() takes of it: joules, peak bytes beside what ran before."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    with torch.device("cuda"):
+        model = make().to(dtype).eval()
+    x = inputs()
+    with torch.no_grad():
+        torch.cuda.reset_peak_memory_stats()
+        model(x)
+        torch.cuda.synchronize()
+        peak = torch.cuda.max_memory_allocated() - before
+        g = capture(lambda i: model(x), 1)
+        t = timed_graph(g, 1, 5)
+        joules, sustained, clock = meter.steady(g, 1.0, 0.4)
+    return t, dict(joules=joules, joules_seconds=sustained, clock=clock, peak_bytes=peak, parameters=sum(p.numel() for p in model.parameters()))
 
 
 def capture(fn, count, mode="global"):

@@ -5,12 +5,12 @@
 The shapes are the published ones (diffusers: AutoencoderDC, AutoencoderKLWan, AutoencoderKLLTXVideo; transformers:
 T5EncoderModel, CLIPTextModel, Gemma2Model). Lines with use "calibration" are single convolutions and norms of other shapes.
 """
-import gc, json, os, sys
+import json, os, sys
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import common
-from common import Meter, attempt, capture, emit, open_output, timed, timed_graph
+from common import Meter, attempt, emit, one_pass, open_output, timed
 
 BF16 = torch.bfloat16
 
@@ -196,23 +196,9 @@ class LtxDecoder(nn.Module):
 
 def run(meter, ident, make, inputs, shape, how, dtype=BF16):
     def body():
-        gc.collect()
-        torch.cuda.empty_cache()
-        before = torch.cuda.memory_allocated()  # by what ran before in this process
-        with torch.device("cuda"):
-            model = make().to(dtype).eval()
-        x = inputs()
-        with torch.no_grad():
-            torch.cuda.reset_peak_memory_stats()
-            model(x)
-            torch.cuda.synchronize()
-            peak = torch.cuda.max_memory_allocated() - before
-            g = capture(lambda i: model(x), 1)
-            t = timed_graph(g, 1, 5)
-            joules, sustained, clock = meter.steady(g, 1.0, 0.4)
-        emit("truth", shape.pop("kind"), ident, t, shape, how, joules=joules, joules_seconds=sustained, clock=clock, peak_bytes=peak,
-             parameters=sum(p.numel() for p in model.parameters()))
-        print(ident, t[0], peak / 1e9, flush=True)
+        t, rest = one_pass(meter, make, dtype, inputs)
+        emit("truth", shape.pop("kind"), ident, t, shape, how, **rest)
+        print(ident, t[0], rest["peak_bytes"] / 1e9, flush=True)
     attempt(ident, body, need=4)
 
 

@@ -1,9 +1,9 @@
 """Whole steps of language models with random weights: layers in PyTorch, captured in a CUDA graph; and Hugging Face models."""
-import gc, time
+import time
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from common import attempt, capture, emit, timed_graph
+from common import attempt, capture, emit, one_pass, timed_graph
 
 BF16 = torch.bfloat16
 MODELS = {  # layers, hidden, heads, kv heads, head dim, ffn, vocabulary, experts, chosen, norm of q and k
@@ -252,19 +252,7 @@ class Autoencoder(torch.nn.Module):
 def autoencoder(meter):
     for side in (512, 1024):
         def body():
-            gc.collect()
-            torch.cuda.empty_cache()
-            before = torch.cuda.memory_allocated()  # by what ran before in this process
-            model = Autoencoder().to("cuda", BF16).eval()
-            z = torch.randn(1, 16, side // 8, side // 8, device="cuda", dtype=BF16)
-            with torch.no_grad():
-                torch.cuda.reset_peak_memory_stats()
-                model(z)
-                torch.cuda.synchronize()
-                peak = torch.cuda.max_memory_allocated() - before
-                g = capture(lambda i: model(z), 1)
-                t = timed_graph(g, 1, 5)
-                joules, sustained, clock = meter.steady(g, 1.0, 0.4)
-            emit("truth", "autoencoder", f"autoencoder.flux.{side}", t, dict(family="flux", side=side, dtype="bf16"), "PyTorch, channels first, CUDA graph",
-                 joules=joules, joules_seconds=sustained, clock=clock, peak_bytes=peak, parameters=sum(p.numel() for p in model.parameters()))
+            z = lambda: torch.randn(1, 16, side // 8, side // 8, device="cuda", dtype=BF16)
+            t, rest = one_pass(meter, Autoencoder, BF16, z)
+            emit("truth", "autoencoder", f"autoencoder.flux.{side}", t, dict(family="flux", side=side, dtype="bf16"), "PyTorch, channels first, CUDA graph", **rest)
         attempt(f"autoencoder {side}", body, need=4)
