@@ -1,13 +1,12 @@
-// timing/trace_look.cc: what an instruction is going to touch: lines, wavefronts, mbarriers, boxes. See trace_look.h.
+// timing/trace_look.cc: what an instruction is going to touch: lines, wavefronts, mbarriers. See trace_look.h; bulk and tensor
+// copies are in trace_copies.cc.
 #include "timing/trace_look.h"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "exec/async.h"
-#include "exec/fault.h"
-#include "exec/tma.h"
+#include "timing/lane_addresses.h"
 
 namespace orrery::timing {
 
@@ -20,80 +19,6 @@ using isa::Space;
 namespace {
 
 constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory lies for the timing model
-
-/// The lines that `lanes` accesses of `bytes` touch, appended to `out`; returns how many.
-uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out) {
-  uint64_t line[64];
-  uint8_t sectors[64];
-  uint32_t n = 0;
-  for (uint32_t m = mask; m; m &= m - 1) {
-    const int lane = std::countr_zero(m);
-    for (uint64_t a = address[lane] & ~uint64_t{31}; a < address[lane] + bytes; a += 32) {
-      const uint64_t l = a >> 7;
-      const uint8_t bit = uint8_t(1 << (a >> 5 & 3));
-      uint32_t i = n;
-      while (i > 0 && line[i - 1] != l) i--;
-      if (i > 0) {
-        sectors[i - 1] |= bit;
-      } else if (n < 64) {
-        line[n] = l, sectors[n] = bit, n++;
-      }
-    }
-  }
-  for (uint32_t i = 0; i < n; i++) out.push_back(line[i] << 4 | sectors[i]);
-  return n;
-}
-
-/// How many different addresses lanes have.
-uint32_t distinct(const uint64_t* address, uint32_t mask) {
-  uint64_t seen[32], most = 0;
-  uint32_t n = 0;
-  exec::for_lanes(mask, [&](int lane) {
-    if (address[lane] > most) return void(most = seen[n++] = address[lane]);  // mostly they rise
-    if (std::find(seen, seen + n, address[lane]) == seen + n) seen[n++] = address[lane];
-  });
-  return n;
-}
-
-/// Shared-memory wavefronts of the lanes `mask`: the most different words that one bank has to give.
-uint32_t bank_wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
-  uint64_t words[32][32];
-  uint8_t n[32] = {};
-  uint32_t worst = 1;
-  for (uint32_t m = mask; m; m &= m - 1) {
-    const int lane = std::countr_zero(m);
-    for (uint32_t w = 0; w < std::max(1u, bytes / 4); w++) {
-      const uint64_t word = (address[lane] >> 2) + w;
-      const uint32_t bank = uint32_t(word & 31);
-      bool seen = false;
-      for (uint32_t k = 0; k < n[bank] && !seen; k++) seen = words[bank][k] == word;
-      if (seen || n[bank] == 32) continue;
-      words[bank][n[bank]++] = word;
-      worst = std::max<uint32_t>(worst, n[bank]);
-    }
-  }
-  return worst;
-}
-
-/// The same of an access: 8 and 16 bytes a lane are served by half warps, even when all lanes read one word
-/// [calib/steps lds2_dfma1_half, lds2_dfma1_word].
-uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
-  if (bytes < 8 || !(mask >> 16) || !(mask & 0xFFFF)) return bank_wavefronts(address, mask, bytes);
-  return bank_wavefronts(address, mask & 0xFFFF, bytes) + bank_wavefronts(address, mask & 0xFFFF0000, bytes);
-}
-
-/// Atomics on shared memory: lanes with the same word go one after the other.
-uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
-  uint32_t worst = 1;
-  for (uint32_t m = mask; m; m &= m - 1) {
-    const int lane = std::countr_zero(m);
-    uint32_t same = 0;
-    for (uint32_t k = mask; k; k &= k - 1) same += (address[std::countr_zero(k)] >> 2 & 31) == (address[lane] >> 2 & 31);
-    worst = std::max(worst, same);
-  }
-  return worst;
-}
-
 
 bool is_shared(Space s) { return s == Space::shared || s == Space::shared_cta || s == Space::shared_cluster; }
 
@@ -254,7 +179,8 @@ void record_copy_async(Recording& r) {
   r.e.extra = uint16_t(wavefronts(address, s.mask, size));
 }
 
-/// Name of an mbarrier: offset in its block's shared memory, and the block's rank.
+}  // namespace
+
 uint32_t object_of(const Stepper& s, Space space, uint64_t address) {
   if (is_shared(space)) {
     const uint32_t rank = uint32_t(address) >> 24;
@@ -266,6 +192,8 @@ uint32_t object_of(const Stepper& s, Space space, uint64_t address) {
   }
   return uint32_t(address) & 0xFFFFFF;
 }
+
+namespace {
 
 /// One event for each mbarrier that the lanes name.
 void record_mbarrier(Recording& r, What what) {
@@ -297,104 +225,6 @@ void record_mbarrier(Recording& r, What what) {
     if (first) r.e = e;
     else r.more.push_back(e);
   }
-}
-
-void add_run(Recording& r, uint64_t address, uint32_t bytes, uint32_t rows, uint64_t stride) {
-  if (r.e.n_detail == 0) r.e.address = address;
-  r.block.runs.push_back({address, bytes, rows, stride, 0});
-  r.e.n_detail++;
-}
-
-/// Adds what a copy moves to the last run when it is the next row of it.
-void add_piece(void* recording, uint64_t address, uint64_t bytes) {
-  Recording& r = *static_cast<Recording*>(recording);
-  if (r.e.n_detail > 0) {
-    Run& last = r.block.runs.back();
-    const uint64_t stride = last.rows == 1 ? address - last.address : last.stride;
-    if (last.bytes == bytes && address == last.address + last.rows * stride) {
-      last.stride = stride, last.rows++;
-      return;
-    }
-  }
-  add_run(r, address, uint32_t(bytes), 1, 0);
-}
-
-int rank_of(const isa::Form& f) {
-  static constexpr Mod kRanks[] = {Mod::g1d, Mod::g2d, Mod::g3d, Mod::g4d, Mod::g5d};
-  for (int i = 0; i < 5; i++)
-    if (f.has(kRanks[i])) return i + 1;
-  return 0;
-}
-
-/// The tensor map at `address`; null when there is none.
-const exec::TensorMap* map_at(Recording& r, uint64_t address, int lane) {
-  if (r.s.run.machine.memory->contains(address)) return reinterpret_cast<const exec::TensorMap*>(address);
-  return reinterpret_cast<const exec::TensorMap*>(exec::translate(r.s, Space::none, address, sizeof(exec::TensorMap), 64, lane, false));
-}
-
-/// The box that one lane copies. Nothing is looked at that the execution would refuse: its own handler says so.
-void record_box(Recording& r, const exec::TensorMap& map, bool store, int lane) {
-  constexpr uint64_t kMostBytes = 1 << 20;  // more than shared memory holds
-  Stepper& s = r.s;
-  const isa::Form& f = r.d.instr->form;
-  const int rank = rank_of(f);
-  const bool im2col = f.has(Mod::im2col) || f.has(Mod::im2col_no_offs);
-  exec::BoxOrigin origin;
-  int ref = 0;
-  for (int i = 0; i < rank; i++) origin.at[i] = int32_t(exec::scalar(s, s.ref(r.d, ref++), lane));
-  if (f.has(Mod::im2col)) {
-    origin.has_offset = true;
-    for (int i = 0; i + 2 < rank; i++) origin.offset[i] = uint16_t(exec::scalar(s, s.ref(r.d, ref++), lane));
-  }
-  if (exec::check_box(map, rank, im2col, store, origin) != exec::BoxError::none || exec::box_bytes(map) > kMostBytes) return;
-  const size_t first = r.block.runs.size();
-  if (!r.keep) r.e.detail = uint32_t(first);
-  r.keep = true;
-  r.e.count += uint32_t(exec::box_bytes(map));  // what the mbarrier counts, inside the tensor or not
-  exec::for_box_pieces(map, origin, store, add_piece, &r);
-  if (r.block.runs.size() > first) {
-    uint64_t space = exec::unit_bytes(map);
-    for (int i = 0; i < rank; i++) space *= map.size(i);
-    r.block.runs[first].space = space;
-  }
-  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, ref), lane)), r.e.lanes_bytes = kMulticast;
-}
-
-void record_tensor(Recording& r) {
-  Stepper& s = r.s;
-  const isa::Form& f = r.d.instr->form;
-  const bool store = f.has(Mod::bulk_group), prefetch = f.op == Op::cp_async_bulk_prefetch_tensor;
-  r.e.what = store ? What::bulk_store : prefetch ? What::bulk_prefetch : What::bulk_load;
-  r.e.extra = 1;
-  exec::for_lanes(s.mask, [&](int lane) {
-    const uint64_t at = s.address(s.code->addresses[size_t(r.d.address) + (store || prefetch ? 0 : 1)], lane);
-    if (const exec::TensorMap* map = map_at(r, at, lane)) record_box(r, *map, store, lane);
-  });
-  if (r.keep && !store && !prefetch) r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], std::countr_zero(s.mask)));
-}
-
-void record_bulk(Recording& r) {
-  Stepper& s = r.s;
-  const isa::Form& f = r.d.instr->form;
-  const int lane = std::countr_zero(s.mask);
-  constexpr uint32_t kUnit = 16;  // sizes are cut to it (ops_bulk.cc)
-  const bool prefetch = f.op == Op::cp_async_bulk_prefetch, to_global = f.has(Mod::bulk_group);
-  r.keep = true;
-  r.e.what = prefetch ? What::bulk_prefetch : to_global ? What::bulk_store : What::bulk_load;
-  r.e.detail = uint32_t(r.block.runs.size());
-  const bool global_source = prefetch || (!to_global && f.space(1) == Space::global);
-  exec::for_lanes(s.mask, [&](int l) {
-    const uint32_t bytes = uint32_t(exec::scalar(s, s.ref(r.d, 0), l)) / kUnit * kUnit;
-    r.e.count += bytes;
-    if (bytes == 0) return;
-    if (global_source) add_run(r, s.address(s.code->addresses[size_t(r.d.address) + (prefetch ? 0 : 1)], l), bytes, 1, 0);
-    else if (to_global) add_run(r, s.address(s.code->addresses[size_t(r.d.address)], l), bytes, 1, 0);
-  });
-  if (prefetch || to_global) return;
-  r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
-  r.e.extra = 1;
-  if (!global_source) r.e.lanes_bytes = kFromShared;
-  if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, 1), lane)), r.e.lanes_bytes = kMulticast;
 }
 
 void record_barrier(Recording& r) {

@@ -1,4 +1,5 @@
-// timing/trace_look.h: looks at an instruction's operands before it is executed; private to trace.cc and trace_look.cc.
+// timing/trace_look.h: looks at an instruction's operands before it is executed; private to trace.cc, trace_look.cc and
+// trace_copies.cc.
 #pragma once
 #include <vector>
 
@@ -18,5 +19,14 @@ struct Recording {
 
 /// Fills the recording's event with what the instruction touches; `keep` is set when there is something to keep.
 void look(Recording& r);
+
+// What look() is made of:
+
+/// Name of an mbarrier: offset in its block's shared memory, and the block's rank.
+uint32_t object_of(const exec::Stepper& s, isa::Space space, uint64_t address);
+/// Tensor copies, in either direction, and prefetches.
+void record_tensor(Recording& r);
+/// Bulk copies of plain memory.
+void record_bulk(Recording& r);
 
 }  // namespace orrery::timing

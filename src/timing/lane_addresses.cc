@@ -1,0 +1,83 @@
+// timing/lane_addresses.cc: see lane_addresses.h.
+#include "timing/lane_addresses.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "exec/stepper.h"
+
+namespace orrery::timing {
+
+namespace {
+
+/// Shared-memory wavefronts of the lanes `mask`: the most different words that one bank has to give.
+uint32_t bank_wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  uint64_t words[32][32];
+  uint8_t n[32] = {};
+  uint32_t worst = 1;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    for (uint32_t w = 0; w < std::max(1u, bytes / 4); w++) {
+      const uint64_t word = (address[lane] >> 2) + w;
+      const uint32_t bank = uint32_t(word & 31);
+      bool seen = false;
+      for (uint32_t k = 0; k < n[bank] && !seen; k++) seen = words[bank][k] == word;
+      if (seen || n[bank] == 32) continue;
+      words[bank][n[bank]++] = word;
+      worst = std::max<uint32_t>(worst, n[bank]);
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out) {
+  uint64_t line[64];
+  uint8_t sectors[64];
+  uint32_t n = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    for (uint64_t a = address[lane] & ~uint64_t{31}; a < address[lane] + bytes; a += 32) {
+      const uint64_t l = a >> 7;
+      const uint8_t bit = uint8_t(1 << (a >> 5 & 3));
+      uint32_t i = n;
+      while (i > 0 && line[i - 1] != l) i--;
+      if (i > 0) {
+        sectors[i - 1] |= bit;
+      } else if (n < 64) {
+        line[n] = l, sectors[n] = bit, n++;
+      }
+    }
+  }
+  for (uint32_t i = 0; i < n; i++) out.push_back(line[i] << 4 | sectors[i]);
+  return n;
+}
+
+uint32_t distinct(const uint64_t* address, uint32_t mask) {
+  uint64_t seen[32], most = 0;
+  uint32_t n = 0;
+  exec::for_lanes(mask, [&](int lane) {
+    if (address[lane] > most) return void(most = seen[n++] = address[lane]);  // mostly they rise
+    if (std::find(seen, seen + n, address[lane]) == seen + n) seen[n++] = address[lane];
+  });
+  return n;
+}
+
+uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  if (bytes < 8 || !(mask >> 16) || !(mask & 0xFFFF)) return bank_wavefronts(address, mask, bytes);
+  return bank_wavefronts(address, mask & 0xFFFF, bytes) + bank_wavefronts(address, mask & 0xFFFF0000, bytes);
+}
+
+uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
+  uint32_t worst = 1;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    uint32_t same = 0;
+    for (uint32_t k = mask; k; k &= k - 1) same += (address[std::countr_zero(k)] >> 2 & 31) == (address[lane] >> 2 & 31);
+    worst = std::max(worst, same);
+  }
+  return worst;
+}
+
+}  // namespace orrery::timing

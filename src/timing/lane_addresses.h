@@ -1,0 +1,20 @@
+// timing/lane_addresses.h: what the addresses of a warp's lanes come to: lines of global memory, wavefronts of shared memory.
+//
+// `address` has 32 entries, of which those of the lanes `mask` count.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace orrery::timing {
+
+/// The lines that accesses of `bytes` a lane touch (address / 128 << 4 | sectors), appended to `out`; returns how many.
+uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out);
+/// How many different addresses lanes have.
+uint32_t distinct(const uint64_t* address, uint32_t mask);
+/// Wavefronts of a shared access: 8 and 16 bytes a lane are served by half warps, even when all lanes read one word
+/// [calib/steps lds2_dfma1_half, lds2_dfma1_word].
+uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes);
+/// Of an atomic on shared memory: lanes with the same word go one after the other.
+uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask);
+
+}  // namespace orrery::timing
