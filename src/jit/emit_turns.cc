@@ -99,14 +99,14 @@ void Emitter::begin_turns() {
 void Emitter::lay_out_state(uint32_t node) {
   auto& parts = turns_.parts;
   auto size_of = [&](const Parked& p) { return uint64_t(module_.getDataLayout().getTypeAllocSize(p.slot->getAllocatedType())); };
-  auto add = [&](Parked::What what, llvm::AllocaInst* slot, bool fixed) {
-    parts.push_back({what, slot, 0, 1, fixed});
+  auto add = [&](Parked::What what, llvm::AllocaInst* slot, bool fixed, uint32_t reg = lower::kNone) {
+    parts.push_back({what, slot, 0, 1, fixed, reg});
     parts.back().align = std::min<uint64_t>(64, std::bit_ceil(size_of(parts.back())));
   };
   const std::set<uint32_t> written = written_after(plan_, schedule_, node);
   add(Parked::count, count_slot_, false);
   for (uint32_t r : live_at_latch(plan_, schedule_, node))
-    if (!plan_.at_home[r]) add(Parked::value, llvm::cast<llvm::AllocaInst>(slot(r)), !written.count(r));
+    if (!plan_.at_home[r]) add(Parked::value, llvm::cast<llvm::AllocaInst>(slot(r)), !written.count(r), r);
   if (!full_) add(Parked::mask, mask_slot_, false);
   schedule_.nodes[node].waiting.each([&](uint32_t w) { add(Parked::waiting, waiting_[w], false); });
   std::stable_sort(parts.begin(), parts.end(), [](const Parked& a, const Parked& b) { return a.align > b.align; });

@@ -33,6 +33,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,7 @@ class Emitter {
     size_t at;                                                             // bytes into the warp's state
     uint64_t align;
     bool fixed;                                                            // nothing writes it in the loop or after
+    uint32_t reg;                                                          // of a value
   };
   struct Turns {
     llvm::PHINode *left = nullptr, *agreed = nullptr;                      // warps still to run; the stop of those that have
@@ -137,6 +139,7 @@ class Emitter {
 
   // -- emit_steady.cc
   struct Walk { llvm::AllocaInst* at; int64_t step; };                     // where a turn read a row; how far an iteration goes on
+  struct Linear { const Parked* part; int64_t step; };                     // what each iteration adds to a part
   struct Steady {
     Block* leave = nullptr;                                                // this warp's turn again, the general way; null: not in such code
     std::vector<Block*> node_block;                                        // as node_block_; null: not on the path
@@ -151,12 +154,14 @@ class Emitter {
   struct SteadyTurns {
     Block *start, *special;                                                // special: this warp's turn is not steady
     Value *warp, *state;
-    uint32_t instructions;                                                 // of an iteration
+    std::vector<Linear> linear;
     std::map<uint32_t, Walk> walks;
   };
-  SteadyTurns emit_steady_turns(const std::vector<uint32_t>& path, Block* over);
+  SteadyTurns emit_steady_turns(const std::vector<uint32_t>& path, Value* done, Block* over);
+  std::optional<int64_t> step_of(const Parked& part, const std::vector<uint32_t>& path) const;
+  void add_to(const Parked& part, Value* amount);
   void fetch_next_rows(const SteadyTurns& turns);
-  void make_up_counts(Value* turn, Value* rounds, uint32_t instructions);
+  void make_up(Value* turn, Value* rounds, const std::vector<Linear>& linear);
 
   // -- emit_kept.cc
   void begin_kept(uint32_t pc);
