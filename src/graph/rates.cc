@@ -1,5 +1,6 @@
 // Rates of a GPU, of its links and of the tiers behind them. What a profile does not hold comes from the
-// calibrating microbenchmarks of calib/raw/h200-model-2026-11-21.jsonl or is assumed, and says so here.
+// calibrating microbenchmarks of calib/raw/h200-model-2026-11-21.jsonl, from published ones of kernels, or is
+// assumed, and says so here.
 #include <algorithm>
 
 #include "graph/schedule.h"

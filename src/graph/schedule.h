@@ -5,7 +5,8 @@
 // other; only an Overlap in the plan lets communication hide behind computation. A step that would draw more
 // than the board's limit is stretched until it does not. Every rate comes from the GPU profile; shape effects
 // (partly filled waves of tiles) are arithmetic. No constant here was chosen by looking at a measured model
-// run: the ones that a profile does not hold come from calib/raw/h200-model-2026-11-21.jsonl.
+// run: the ones that a profile does not hold come from calib/raw/h200-model-2026-11-21.jsonl or from published
+// microbenchmarks of kernels, named where they stand.
 #pragma once
 
 #include <string>
