@@ -80,13 +80,18 @@ class ConfigReader {
   }
   void finish() const {
     for (const auto& [key, value] : json_.items())
-      if (!known_.contains(key) && !harmless(key) && !value.is_null())
+      if (!known_.contains(key) && !harmless(key) && !value.is_null() && !switched_off(key, value))
         base::fail("{}: field '{}' = {} is unknown to the reader of this architecture", origin_, key,
                    value.dump().substr(0, 60));
   }
   const std::string& origin() const { return origin_; }
 
  private:
+  // Parts that a dump of every default names although the model does not have them.
+  static bool switched_off(const std::string& key, const Json& value) {
+    static const std::set<std::string> names = {"add_cross_attention", "is_encoder_decoder", "tie_encoder_decoder"};
+    return value == false && names.contains(key);
+  }
   static bool harmless(const std::string& key) {
     static const std::set<std::string> names = {"architectures",
                                                 "model_type",
@@ -187,7 +192,31 @@ class ConfigReader {
                                                 "quantization_config",
                                                 "first_k_dense_note",
                                                 "encoder_stride",
-                                                "qk_rope_note"};
+                                                "qk_rope_note",
+                                                // How text is generated, which a dump of every default names.
+                                                "begin_suppress_tokens",
+                                                "decoder_start_token_id",
+                                                "diversity_penalty",
+                                                "do_sample",
+                                                "early_stopping",
+                                                "encoder_no_repeat_ngram_size",
+                                                "length_penalty",
+                                                "max_length",
+                                                "min_length",
+                                                "no_repeat_ngram_size",
+                                                "num_beam_groups",
+                                                "num_beams",
+                                                "num_return_sequences",
+                                                "output_scores",
+                                                "pruned_heads",
+                                                "remove_invalid_values",
+                                                "repetition_penalty",
+                                                "return_dict_in_generate",
+                                                "temperature",
+                                                "tf_legacy_loss",
+                                                "top_k",
+                                                "top_p",
+                                                "typical_p"};
     return names.contains(key);
   }
 

@@ -110,6 +110,9 @@ void qwen3_moe(ConfigReader& r, TransformerSpec& s) {
   s.experts = r.integer("num_experts");
   s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size");
+  r.only("qkv_bias", false, "biases of queries, keys and values");
+  r.only("use_qk_norm", true, "queries and keys that are not normalised");
+  r.only("shared_expert_intermediate_size", 0, "a shared expert");
   r.only("decoder_sparse_step", 1, "expert layers that alternate with dense ones");
   r.only("mlp_only_layers", Json::array(), "dense layers at given places");
 }
@@ -229,6 +232,8 @@ constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
     {"qwen3_vl_text", "Qwen3ForCausalLM"},
     {"qwen3_moe", "Qwen3MoeForCausalLM"},
     {"qwen3_vl_moe_text", "Qwen3MoeForCausalLM"},
+    {"qwen3_5_text", "Qwen3NextForCausalLM"},
+    {"qwen3_5_moe_text", "Qwen3NextForCausalLM"},
     {"glm4_moe", "Glm4MoeForCausalLM"},
     {"deepseek_v3", "DeepseekV3ForCausalLM"},
     {"kimi_k2", "DeepseekV3ForCausalLM"},

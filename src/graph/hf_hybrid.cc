@@ -123,14 +123,25 @@ void nemotron_h(ConfigReader& r, TransformerSpec& s) {
   }
 }
 
+// Qwen3-Next and the language models of Qwen3.5, with experts or with a dense feed-forward part.
 void qwen3_next(ConfigReader& r, TransformerSpec& s) {
   read_common_fields(r, s);
-  s.kind = "moe";
+  bool experts = r.has("num_experts");
+  s.kind = experts ? "moe" : "dense";
   s.tied = r.flag_or("tie_word_embeddings", false);
   s.qk_norm = QkNorm::kHead, s.attn_gate = true;
-  s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
-  s.expert_ffn = r.integer("moe_intermediate_size");
-  s.shared_experts = 1, s.shared_ffn = r.integer("shared_expert_intermediate_size"), s.shared_gate = true;
+  if (experts) {
+    s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+    s.expert_ffn = r.integer("moe_intermediate_size");
+    s.shared_experts = 1, s.shared_ffn = r.integer("shared_expert_intermediate_size"), s.shared_gate = true;
+  } else {
+    s.ffn = r.integer("intermediate_size");
+  }
+  r.only("attn_output_gate", true, "attention without a gate");
+  r.only("output_gate_type", "swish", "another function of the gate");
+  if (r.integer_or("mtp_num_hidden_layers", 0) > 0)
+    s.notes.push_back("the layer that predicts further tokens is not counted");
+  r.ignore({"mtp_use_dedicated_embeddings", "mamba_ssm_dtype"});
   s.ssm_groups = r.integer("linear_num_key_heads"), s.ssm_state = r.integer("linear_key_head_dim");
   s.ssm_heads = r.integer("linear_num_value_heads");
   s.ssm_inner = r.product("linear_value_head_dim", s.ssm_heads, r.integer("linear_value_head_dim"));
@@ -149,7 +160,7 @@ void qwen3_next(ConfigReader& r, TransformerSpec& s) {
         base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
       full = type == "full_attention";
     }
-    s.add_layer(full ? Mixer::kAttention : Mixer::kDelta, Feed::kExperts);
+    s.add_layer(full ? Mixer::kAttention : Mixer::kDelta, experts ? Feed::kExperts : Feed::kDense);
   }
   r.ignore({"layer_types"});
 }

@@ -66,6 +66,7 @@ const Profile& profile_named(const std::string& text) {
       name.clear();  // "A800/A100": the better known of both
     else if (c != ' ')
       name += static_cast<char>(std::tolower(c));
+  if (text.find("PCIe") != std::string::npos || text.find("PCIE") != std::string::npos) name += "-pcie";
   auto it = cache.find(name);
   if (it == cache.end()) it = cache.emplace(name, load_profile(name)).first;
   return it->second;

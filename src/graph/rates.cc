@@ -12,9 +12,10 @@ namespace {
 // A read streams faster than a copy: 4.5 TB/s (gemm.square8192.m8 less the above, bulk-copy reads of
 // calib/raw/h200-2026-11-21.jsonl) against 4.24.
 constexpr double kReadOverCopy = 1.065;
-// Share of the peak that products of few rows reach before Hopper: a straight line through 1,050 products of an A100
-// in bf16 with up to 16 rows (ai-dynamo/aiconfigurator@095f58a5, systems/data/a100_sxm/gemm, vLLM and TensorRT-LLM).
-constexpr double kOlderProducts = 0.76;
+// Share of the peak that products of few rows reach elsewhere than on Hopper: straight lines through 1,050 to 3,584
+// products each in bf16 with up to 16 rows (ai-dynamo/aiconfigurator@095f58a5, systems/data/*/gemm: A100 0.75 and 0.78,
+// L40S 0.82 and 0.85, B200 0.74 and 0.80, GB200 0.82, B300 0.79; vLLM, SGLang and TensorRT-LLM).
+constexpr double kAmpereProducts = 0.76, kAdaProducts = 0.83, kBlackwellProducts = 0.79;
 // Shares of the peak at which serving engines' kernels stream the weights of experts, by the same source: straight lines
 // through some 500 balanced products each (systems/data/*/moe; vLLM, SGLang, TensorRT-LLM: 0.85 to 0.89 in bf16 and
 // 0.76 to 0.84 in fp8 on H100 and H200, 0.75 to 0.85 and 0.59 to 0.80 on B200).
@@ -32,6 +33,13 @@ constexpr double kSparseGain = 1.8;
 
 double optional(const Profile& gpu, FieldId field, double absent) {
   return gpu.has(field) ? gpu.at(field).number : absent;
+}
+
+double read_rate(const Profile& gpu, const Rates& r) {
+  auto major = gpu.compute_major(), minor = gpu.compute_minor();
+  if (major == 9) return std::min(r.memory * kReadOverCopy, 0.97 * r.memory_peak);
+  double share = major > 9 ? kBlackwellProducts : major == 8 && minor == 9 ? kAdaProducts : kAmpereProducts;
+  return std::min(r.memory, share * r.memory_peak);
 }
 
 // What joins GPUs with one another and with their host.
@@ -54,9 +62,7 @@ Rates read_rates(const Profile& gpu) {
   Rates r;
   r.memory_peak = gpu.memory_bandwidth().value();
   r.memory = r.memory_peak * gpu.memory_efficiency();
-  bool older = gpu.compute_major() < 9;
-  r.read = older ? std::min(r.memory, kOlderProducts * r.memory_peak)
-                 : std::min(r.memory * kReadOverCopy, 0.97 * r.memory_peak);
+  r.read = read_rate(gpu, r);
   const ExpertShares& experts = gpu.compute_major() >= 10 ? kExpertsBlackwell : kExperts;
   r.experts16 = std::min(experts.in16 * r.memory_peak, r.memory * kReadOverCopy);
   r.experts8 = std::min(experts.in8 * r.memory_peak, r.memory * kReadOverCopy);

@@ -97,11 +97,13 @@ std::string fold(std::string_view name) {
   for (char c : name)
     if (std::isalnum(static_cast<unsigned char>(c)))
       key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (key.starts_with("metallama")) key.erase(0, 4);
   // Fine-tunes and number formats share the shape of their base.
   for (bool again = true; again;) {
     again = false;
-    for (std::string_view tail : {"fp8", "nvfp4", "fp4", "bf16", "instruct", "transformer", "it", "awq"})
-      if (key.ends_with(tail) && key.size() > tail.size() + 4)
+    for (std::string_view tail : {"fp8", "nvfp4", "fp4", "bf16", "instruct", "transformer", "it", "awq", "hf", "chat",
+                                  "base", "thinking", "2507", "0528", "0324", "0905"})
+      if (key.ends_with(tail) && key.size() > tail.size() + 3)
         key.resize(key.size() - tail.size()), again = true;
   }
   return key;
@@ -115,6 +117,15 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"qwen272b", "qwen2572b"},
     {"deepseekv3", "deepseekv3r1mainmodel"},
     {"deepseekr1", "deepseekv3r1mainmodel"},
+    {"deepseekv31", "deepseekv3r1mainmodel"},
+    {"mixtral8x7bv01", "mixtral8x7b"},
+    {"mixtral8x22bv01", "mixtral8x22b"},
+    {"mixtral8x7binstructv01", "mixtral8x7b"},
+    {"mixtral8x22binstructv01", "mixtral8x22b"},
+    {"llama4scout17b16e", "llama4scout"},
+    {"minimaxm2", "minimaxm25"},
+    {"minimaxm27", "minimaxm25"},
+    {"kimik25", "kimik2"},
     {"gemma327b", "gemma327btext"},
     {"flux", "flux1dev"},
     {"fluxdev", "flux1dev"},

@@ -238,6 +238,45 @@ TEST(Configs, ServeOnTwoGpus) {
   }
 }
 
+// The language models of Qwen3.5 under their published names, which round to a hundredth.
+TEST(Configs, LanguageModelsOfQwen35) {
+  auto count = [](const std::string& architecture, const std::string& type, const std::string& fields) {
+    std::string json = R"({"architectures":[")" + architecture + R"("],"text_config":{"model_type":")" + type +
+                       R"(","attn_output_gate":true,"full_attention_interval":4,"head_dim":256,"hidden_act":"silu",
+      "linear_conv_kernel_dim":4,"linear_key_head_dim":128,"linear_num_key_heads":16,"linear_value_head_dim":128,
+      "mlp_only_layers":[],"mtp_num_hidden_layers":1,"mtp_use_dedicated_embeddings":false,"mamba_ssm_dtype":"float32",
+      "attention_bias":false,"vocab_size":248320,)" + fields + R"(},"tie_word_embeddings":false})";
+    return count_parameters(build_transformer(read_hf_config(json, "config.json"))).total;
+  };
+  EXPECT_NEAR(count("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text",
+                    R"("hidden_size":2048,"linear_num_value_heads":32,"moe_intermediate_size":512,"num_attention_heads":16,
+      "num_experts":256,"num_experts_per_tok":8,"num_hidden_layers":40,"num_key_value_heads":2,
+      "shared_expert_intermediate_size":512)"),
+              35e9, 0.01 * 35e9);
+  EXPECT_NEAR(count("Qwen3_5ForConditionalGeneration", "qwen3_5_text",
+                    R"("hidden_size":5120,"intermediate_size":17408,"linear_num_value_heads":48,"num_attention_heads":24,
+      "num_hidden_layers":64,"num_key_value_heads":4)"),
+              27e9, 0.01 * 27e9);
+}
+
+// Names of fine-tunes, releases and formats that share the shape of a built-in model.
+TEST(Configs, NamesOfTheSameShape) {
+  for (auto [name, same] : {std::pair{"deepseek-ai/DeepSeek-R1-0528", "DeepSeek-V3"},
+                            {"nvidia/DeepSeek-V3.1-NVFP4", "DeepSeek-V3"},
+                            {"moonshotai/Kimi-K2-Instruct-0905", "Kimi-K2"},
+                            {"Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "Qwen3-235B-A22B"},
+                            {"mistralai/Mixtral-8x7B-Instruct-v0.1", "Mixtral-8x7B"},
+                            {"meta-llama/Meta-Llama-3.1-405B", "Llama-3.1-405B"},
+                            {"meta-llama/Llama-4-Scout-17B-16E-Instruct", "Llama-4-Scout"},
+                            {"meta-llama/Llama-2-7b-chat-hf", "Llama-2-7B"},
+                            {"zai-org/GLM-5-FP8", "GLM-5"}}) {
+    ASSERT_TRUE(find_transformer(name)) << name;
+    EXPECT_EQ(find_transformer(name), find_transformer(same)) << name;
+  }
+  for (const char* other : {"Mistral-7B-v0.3", "Qwen3-Coder-480B", "Llama-4-Maverick-17B-128E", "GLM-4.5"})
+    EXPECT_FALSE(find_transformer(other)) << other;
+}
+
 std::string refusal_of(const std::string& json) {
   return error_of([&] { read_hf_config(json, "config.json"); });
 }
