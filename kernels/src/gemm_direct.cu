@@ -45,7 +45,7 @@ cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk,
   // 64 bytes more than a multiple of 128: the two columns that one phase of a load reads then fall on different banks.
   const int split = 1 << p.split_log, most = (chunks + split - 1) / split, columns = p.cols < kernel.tile_n ? p.cols : kernel.tile_n;
   const int64_t staged = columns * (int64_t(most) * x_chunk + 64), room = (227 * 1024) / kernel.slabs - 1024 - kernel.shared_bytes;
-  p.staged_pitch = staged <= room ? most * x_chunk + 64 : 0;
+  p.staged_pitch = x_chunk && staged <= room ? most * x_chunk + 64 : 0;
   const int shared_bytes = kernel.shared_bytes + (p.staged_pitch ? int(staged) : 0);
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config{};

@@ -14,10 +14,16 @@
 // int4 has a scale for every row and 128 of k: exactly one 64-byte run, whose sum is scaled in f32. Its words are stored
 // in such an order that the quad's pieces of X are neighbours too.
 //
+// Some tiles (kKept) keep W in shared memory instead of registers, each lane's pieces where only that lane reads them, and take X
+// from L2 to registers: all of a CTA's W is then on its way before the kernel ahead has ended, and the next kernel is let in as
+// soon as X has been asked for, so that its W does not queue before X.
+//
 // Partial sums of the warps meet in shared memory, those of a cluster's CTAs (split) through distributed shared memory,
-// always in the same order. Not here: instances and launch (gemm_direct.cu).
+// always in the same order. Not here: how W and X are stored (gemm_storage.cuh),
+// instances and launch (gemm_direct.cu).
 #pragma once
 #include "gemm_epilogue.cuh"
+#include "gemm_storage.cuh"
 
 namespace orrery::kernels {
 
@@ -33,63 +39,12 @@ struct DirectParams {
   Epilogue e;
 };
 
-/// Launches an instance of gemm_direct; of `kernel` tile_n, threads, slabs (CTAs an SM), shared_bytes (of the sums) and
-/// function are read. x_chunk: bytes of X for one chunk of W; chunks: whole ones in k. Fills p.staged_pitch.
+/// Launches an instance of gemm_direct; of `kernel` tile_n, threads, slabs (CTAs an SM), shared_bytes (of the sums and
+/// what is kept) and function are read. x_chunk: bytes of X for one chunk of W, 0 if X is not to be staged; chunks: whole ones in k. Fills p.staged_pitch.
 cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk, int chunks, bool overlap, cudaStream_t stream);
 
-/// How W is stored, and how a piece of it becomes pairs of 16-bit operands.
-struct Plain16 {
-  static constexpr int kElements = 8;
-  static constexpr bool kScaled = false;
-  template <class T>
-  __device__ static __forceinline__ void widen(uint32_t (&out)[4], const uint4& p) {
-    out[0] = p.x, out[1] = p.y, out[2] = p.z, out[3] = p.w;
-  }
-};
-
-struct PlainE4M3 {
-  static constexpr int kElements = 16;
-  static constexpr bool kScaled = false;
-  template <class T>
-  __device__ static __forceinline__ void widen(uint32_t (&out)[8], const uint4& p) {
-    const uint32_t w[4] = {p.x, p.y, p.z, p.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-      asm("{ .reg .b16 lo, hi;\n\tmov.b32 {lo, hi}, %2;\n\tcvt.rn.f16x2.e4m3x2 %0, lo;\n\tcvt.rn.f16x2.e4m3x2 %1, hi; }"
-          : "=r"(out[2 * i]), "=r"(out[2 * i + 1])
-          : "r"(w[i]));
-  }
-};
-
-/// Two's complement plus 8. Of the eight values of a word, nibble p holds element 2p and nibble p + 4 element 2p + 1, so
-/// that a shift and a mask give a pair in its two halves. Of the sixteen words of a group of 128, word 4 t + q holds
-/// elements 32 q + 8 t onwards: piece t of the group and piece q of X meet in one lane.
-struct Int4 {
-  static constexpr int kElements = 32;
-  static constexpr bool kScaled = true;
-  template <class T>
-  __device__ static __forceinline__ void widen(uint32_t (&out)[16], const uint4& p) {
-    const uint32_t w[4] = {p.x, p.y, p.z, p.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-#pragma unroll
-      for (int q = 0; q < 4; q++) out[4 * i + q] = pair<T>(w[i] >> (4 * q));
-  }
-  template <class T>
-  __device__ static __forceinline__ uint32_t pair(uint32_t shifted) {
-    uint32_t r;
-    if constexpr (std::is_same_v<T, __half>) {  // 0x6400 is 1024: the low bits count ones
-      asm("lop3.b32 %0, %1, 0x000F000F, 0x64006400, 0xEA;" : "=r"(r) : "r"(shifted));
-      asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(r) : "r"(0x64086408u));
-    } else {  // 0x4300 is 128
-      asm("lop3.b32 %0, %1, 0x000F000F, 0x43004300, 0xEA;" : "=r"(r) : "r"(shifted));
-      asm("sub.rn.bf16x2 %0, %0, %1;" : "+r"(r) : "r"(0x43084308u));
-    }
-    return r;
-  }
-};
-
-template <class T_, class W_, class X_, int kBlocks_, int kColumns_, int kWarpsM_, int kWarpsK_, int kDepth_, int kPerSm_>
+/// kKept: chunks that a warp keeps in shared memory; W then has whole chunks only, and its scales are 4-byte aligned.
+template <class T_, class W_, class X_, int kBlocks_, int kColumns_, int kWarpsM_, int kWarpsK_, int kDepth_, int kPerSm_, int kKept_ = 0>
 struct DirectTile {
   using T = T_;  // of the products: __half or __nv_bfloat16
   using W = W_;
@@ -108,6 +63,8 @@ struct DirectTile {
   static constexpr int kNextX = kWide ? 16 : 64;                // and from piece to piece
   static constexpr int kPitch = kRows + 4;                  // floats from column to column of the sums
   static constexpr int kSumBytes = kWarpsK * kCols * kPitch * 4;  // a multiple of 16
+  static constexpr int kKept = kKept_, kSlotBytes = kBlocks * (4 * 512 + (W::kScaled ? 2 * 128 : 0));  // pieces of a chunk and its scales
+  static constexpr int kKeptBytes = kWarpsM * kWarpsK * kKept * kSlotBytes;
 };
 
 template <class T>
@@ -335,6 +292,73 @@ __device__ __forceinline__ void multiply_direct(const DirectParams& p, const Dir
   }
 }
 
+/// Starts copies of this lane's pieces of a chunk of W, and of its scales, to the lane's places in a slot.
+template <class Tile>
+__device__ __forceinline__ void keep_chunk(const DirectLane<Tile>& lane, uint32_t slot, int chunk) {
+  const uint32_t l = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < 2 * Tile::kBlocks; i++) {
+    const bool inside = i * 8 < lane.rows_left;  // otherwise zeros
+    const uint8_t* const row = inside ? lane.w + i * 8 * lane.w_pitch + int64_t(chunk) * 128 : lane.w;
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+      asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(slot + (i * 2 + j) * 512 + l * 16), "l"(row + j * 64), "r"(inside ? 16 : 0)
+                   : "memory");
+    if constexpr (Tile::W::kScaled)
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(slot + Tile::kBlocks * 2048 + i * 128 + l * 4),
+                   "l"(inside ? lane.scales + int64_t(i) * 8 * lane.groups + 2 * chunk : lane.scales), "r"(inside ? 4 : 0)
+                   : "memory");
+  }
+}
+
+/// Reads them back.
+template <class Tile>
+__device__ __forceinline__ void take_chunk(ChunkW<Tile>& c, const uint8_t* slot) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < 2 * Tile::kBlocks; i++) {
+#pragma unroll
+    for (int j = 0; j < 2; j++) c.piece[i / 2][i % 2][j] = reinterpret_cast<const uint4*>(slot + (i * 2 + j) * 512)[lane];
+    if constexpr (Tile::W::kScaled) c.scales[i / 2][i % 2] = reinterpret_cast<const uint32_t*>(slot + Tile::kBlocks * 2048 + i * 128)[lane];
+  }
+}
+
+/// multiply_direct for tiles that keep W in shared memory.
+template <class Tile>
+__device__ __forceinline__ void multiply_kept(const DirectParams& p, const DirectLane<Tile>& lane, uint8_t* kept, int col0, int begin, int end,
+                                              float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
+  constexpr int kKept = Tile::kKept, kStep = Tile::kWarpsK;
+  const auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
+  uint8_t* const slots = kept + threadIdx.x / 32 * (kKept * Tile::kSlotBytes);
+  const uint32_t base = ptx::smem_address(slots);
+  int chunk = begin + threadIdx.x / 32 / Tile::kWarpsM;
+#pragma unroll
+  for (int s = 0; s < kKept; s++) {
+    if (chunk + s * kStep < end) keep_chunk<Tile>(lane, base + s * Tile::kSlotBytes, chunk + s * kStep);
+    commit();
+  }
+  if (p.early && threadIdx.x / 32 == 0) prefetch_columns<Tile>(p, col0, begin, end);
+  if (p.early) ptx::griddepcontrol_wait();
+  ChunkX<Tile> x[kKept];
+#pragma unroll
+  for (int s = 0; s < kKept; s++)
+    if (chunk + s * kStep < end) lane.template load<true>(x[s], chunk + s * kStep - begin);
+  if (threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();
+  while (chunk < end) {
+#pragma unroll
+    for (int s = 0; s < kKept; s++, chunk += kStep) {
+      if (chunk >= end) break;
+      asm volatile("cp.async.wait_group %0;" ::"n"(kKept - 1) : "memory");
+      ChunkW<Tile> w;
+      take_chunk<Tile>(w, slots + s * Tile::kSlotBytes);
+      multiply_chunk<Tile>(acc, w, x[s]);
+      const int next = chunk + kKept * kStep;
+      if (next < end) keep_chunk<Tile>(lane, base + s * Tile::kSlotBytes, next), lane.template load<true>(x[s], next - begin);
+      commit();
+    }
+  }
+}
+
 /// Sums over the warps of this CTA and the CTAs of the cluster, and D.
 template <class Tile>
 __device__ __forceinline__ void finish_direct(const DirectParams& p, float* sums, const float (&acc)[Tile::kBlocks][Tile::kColumns][4],
@@ -388,11 +412,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_direct(cons
   const int row0 = tile * Tile::kRows, col0 = blockIdx.y * Tile::kCols;
   const int chunks = p.k / Tile::kChunkK;  // whole ones
   const int begin = chunks * part >> p.split_log, end = chunks * (part + 1) >> p.split_log;
-  ptx::griddepcontrol_launch_dependents();
+  if constexpr (!Tile::kKept) ptx::griddepcontrol_launch_dependents();
   if (!p.early) ptx::griddepcontrol_wait();
   const DirectLane<Tile> lane(p, row0 + threadIdx.x / 32 % Tile::kWarpsM * (16 * Tile::kBlocks), col0, staged, begin);
   float acc[Tile::kBlocks][Tile::kColumns][4] = {};
-  multiply_direct<Tile>(p, lane, ptx::smem_address(staged), col0, begin, end, part == (1 << p.split_log) - 1 && p.k % Tile::kChunkK, acc);
+  if constexpr (Tile::kKept) multiply_kept<Tile>(p, lane, staged, col0, begin, end, acc);
+  else multiply_direct<Tile>(p, lane, ptx::smem_address(staged), col0, begin, end, part == (1 << p.split_log) - 1 && p.k % Tile::kChunkK, acc);
   finish_direct<Tile>(p, reinterpret_cast<float*>(shared), acc, row0, col0, part);
 }
 

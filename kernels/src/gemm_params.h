@@ -56,9 +56,9 @@ struct GemmKernel {
   bool promote;
   int shared_bytes, threads;
   const void* function;
-  int planes = 0;                    // kStream: sums of K that a CTA leaves
+  int planes = 0;                    // kStream: sums of K that a CTA leaves, and how many stages of K it must have, at least and at
+  int least_stages = 0, most_stages = 1 << 30;  // most
 };
-
 
 /// The direct path (gemm_direct.cuh): `kernel` is one of its own, `args` as the kernel sees them.
 cudaError_t gemm_direct_launch(const GemmArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,

@@ -12,19 +12,25 @@ namespace {
 
 template <class Tile>
 GemmKernel stream_kernel(DType t) {
-  return {t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared,
-          Tile::kThreads, reinterpret_cast<const void*>(&gemm_stream<Tile>), Tile::kPlanes};
+  GemmKernel k{t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared,
+               Tile::kThreads, reinterpret_cast<const void*>(&gemm_stream<Tile>), Tile::kPlanes};
+  if (Tile::kHeld) k.least_stages = Tile::kLeastStages, k.most_stages = Tile::kMostStages;
+  return k;
 }
 
 /// Those with two CTAs an SM overlap launches best where X is small; those with one have the deeper ring.
 template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
-  //                                        rows, columns, stages, groups, CTAs an SM
+  //                                        rows, columns, stages, groups, CTAs an SM, held, places of X
+  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) {  // all of W, for k up to 4096, while the kernel ahead is still at work
+    out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2, 3, 14>>(t));
+  } else {
+    out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
+  }
   out.push_back(stream_kernel<StreamTile<T, 16, 8, 8, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 8, 14, 2, 1>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 8, 20, 2, 1>>(t));
   out.push_back(stream_kernel<StreamTile<T, 32, 16, 8, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 16, 14, 2, 1>>(t));
+  out.push_back(stream_kernel<StreamTile<T, 32, 16, 16, 2, 1>>(t));
   out.push_back(stream_kernel<StreamTile<T, 32, 32, 6, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 32, 32, 12, 2, 1>>(t));
   out.push_back(stream_kernel<StreamTile<T, 64, 32, 8, 1, 2>>(t));
@@ -56,8 +62,9 @@ void add_kernels_stream(std::vector<GemmKernel>& out) {
 }
 
 bool gemm_stream_fits(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel) {
-  const int64_t bytes = g.k * size_of(g.a.dtype), parts = parts_of(kernel.tile_m);
-  return bytes % (128 * parts) == 0 && (c.split_k == 1 || c.split_k == 2 || c.split_k == 4) && bytes / (128 * parts) >= c.split_k &&
+  const int64_t bytes = g.k * size_of(g.a.dtype), parts = parts_of(kernel.tile_m), stages = bytes / (128 * parts);
+  return bytes % (128 * parts) == 0 && (c.split_k == 1 || c.split_k == 2 || c.split_k == 4) && stages >= c.split_k &&
+         stages / c.split_k >= kernel.least_stages && (stages + c.split_k - 1) / c.split_k <= kernel.most_stages &&
          (g.n + kernel.tile_n - 1) / kernel.tile_n <= 65535 && (g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k <= 0x7fffffff &&
          c.cluster_m == 1 && c.cluster_n == 1;
 }
@@ -71,6 +78,7 @@ Status gemm_stream_launch(const GemmArgs& g, const Epilogue& epilogue, const Gem
   p.e = epilogue;
   p.stages = int(g.k * size_of(g.a.dtype) / 128 / parts);
   p.split_log = std::countr_zero(unsigned(c.split_k));
+  p.x_data = static_cast<const uint8_t*>(g.b.data), p.x_pitch = g.b.col_stride * size_of(g.b.dtype);
   p.early = g.overlap && g.constant_b && c.swap;
   const int inbox = (c.split_k - 1) * kernel.planes * kernel.tile_n * 4 * (kernel.tile_m / c.split_k + 4);
   cudaLaunchAttribute attributes[2];

@@ -20,13 +20,14 @@ struct WeightKernel {
   DType a;
   int tile_m, tile_n, per_sm, chunk_k, shared_bytes, threads;
   const void* function;
+  bool kept;  // only for whole chunks of k; X is not staged
 };
 
-template <class T, class W, class X, int kBlocks, int kColumns, int kWarpsM, int kWarpsK, int kDepth, int kPerSm>
+template <class T, class W, class X, int kBlocks, int kColumns, int kWarpsM, int kWarpsK, int kDepth, int kPerSm, int kKept = 0>
 WeightKernel weight_kernel(WeightFormat format, DType a) {
-  using Tile = DirectTile<T, W, X, kBlocks, kColumns, kWarpsM, kWarpsK, kDepth, kPerSm>;
-  return {format, a, Tile::kRows, Tile::kCols, kPerSm, Tile::kChunkK, Tile::kSumBytes, Tile::kThreads,
-          reinterpret_cast<const void*>(&gemm_direct<Tile>)};
+  using Tile = DirectTile<T, W, X, kBlocks, kColumns, kWarpsM, kWarpsK, kDepth, kPerSm, kKept>;
+  return {format, a, Tile::kRows, Tile::kCols, kPerSm, Tile::kChunkK, Tile::kSumBytes + Tile::kKeptBytes, Tile::kThreads,
+          reinterpret_cast<const void*>(&gemm_direct<Tile>), kKept > 0};
 }
 
 template <class T, class W, class X>
@@ -35,6 +36,8 @@ void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
   out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 1, 4>(format, a));  // 16 x 8, lean
   out.push_back(weight_kernel<T, W, X, 1, 1, 2, 4, 2, 3>(format, a));  // 32 x 8
   out.push_back(weight_kernel<T, W, X, 1, 1, 4, 2, 2, 2>(format, a));  // 64 x 8
+  if constexpr (std::is_same_v<W, Int4> && std::is_same_v<X, Plain16>) out.push_back(weight_kernel<T, W, X, 2, 1, 1, 8, 1, 2, 2>(format, a));  // 32 x 8, kept
+  out.push_back(weight_kernel<T, W, X, 1, 2, 1, 8, 2, 2>(format, a));  // 16 x 16
   out.push_back(weight_kernel<T, W, X, 1, 2, 2, 4, 2, 2>(format, a));  // 32 x 16
   out.push_back(weight_kernel<T, W, X, 1, 2, 4, 2, 2, 2>(format, a));  // 64 x 16
   out.push_back(weight_kernel<T, W, X, 1, 4, 4, 2, 2, 2>(format, a));  // 64 x 32
@@ -57,8 +60,10 @@ const std::vector<WeightKernel>& weight_kernels() {
 const WeightKernel* find(const WeightOnlyArgs& g, const GemmConfig& c) {
   if (c.schedule != Schedule::kDirect) return nullptr;
   for (const WeightKernel& k : weight_kernels())
-    if (k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm)
+    if (k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm) {
+      if (k.kept && (g.k % k.chunk_k || !aligned(g.scales, 4))) return nullptr;
       return c.split_k >= 1 && c.split_k <= 8 && std::has_single_bit(unsigned(c.split_k)) && (c.split_k == 1 || g.k / k.chunk_k >= c.split_k) ? &k : nullptr;
+    }
   return nullptr;
 }
 
@@ -129,7 +134,7 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   p.e.linear = !g.col_scale && !g.col_bias && g.activation == Activation::kNone;
   GemmKernel k{};
   k.tile_n = kernel.tile_n, k.slabs = kernel.per_sm, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
-  const int x_chunk = kernel.chunk_k * size_of(g.a.dtype);
+  const int x_chunk = kernel.kept ? 0 : kernel.chunk_k * size_of(g.a.dtype);
   return launched(launch_direct(p, k, x_chunk, int(g.k / kernel.chunk_k), g.overlap, stream));
 }
 

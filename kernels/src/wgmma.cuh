@@ -195,6 +195,8 @@ __device__ __forceinline__ void wgmma_ss(int32_t (&d)[kN / 2], uint64_t da, uint
     if constexpr (std::is_same_v<T, __half>)                                                              \
       ORK_WGMMA_RS("m64n" #n "k16.f32.f16.f16", ORK_L##r, ORK_REGS##r, p0, p1, p2, p3, p4, p5, ", %" p6,   \
                    ORK_COMMA "n"(kTransB));                                                               \
+    if constexpr (std::is_same_v<T, __nv_fp8_e4m3>)                                                       \
+      ORK_WGMMA_RS("m64n" #n "k32.f32.e4m3.e4m3", ORK_L##r, ORK_REGS##r, p0, p1, p2, p3, p4, p5, "", );   \
   }
 
 /// One step with the A fragment in registers: a[0] rows r, a[1] rows r + 8, a[2], a[3] the upper half of K.
