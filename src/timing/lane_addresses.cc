@@ -69,6 +69,26 @@ uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
   return bank_wavefronts(address, mask & 0xFFFF, bytes) + bank_wavefronts(address, mask & 0xFFFF0000, bytes);
 }
 
+AccessPattern::Waves AccessPattern::waves(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  constexpr uint64_t kWidest = 16;  // bytes of a lane: moving all by a multiple of it exchanges banks and changes nothing else
+  const uint64_t first = address[std::countr_zero(mask)];
+  uint64_t differs = uint64_t{mask ^ mask_} | (bytes ^ bytes_) | (uint32_t(first % kWidest) ^ place_);
+  for (uint32_t lane = 0; lane < 32; lane++) {
+    const uint64_t offset = mask >> lane & 1 ? address[lane] - first : 0;
+    differs |= offset ^ offsets_[lane];
+    offsets_[lane] = offset;
+  }
+  if (!differs) return waves_;
+  mask_ = mask, bytes_ = bytes, place_ = uint32_t(first % kWidest);
+  waves_ = {wavefronts(address, mask, bytes), 0};
+  uint64_t wide[32];
+  for (const uint32_t width : {8u, 16u}) {
+    exec::for_lanes(mask, [&](int lane) { wide[lane] = address[lane] & ~uint64_t{width - 1}; });
+    waves_.merged |= wavefronts(wide, mask, width) << (width == 16 ? 16 : 0);
+  }
+  return waves_;
+}
+
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
   uint32_t worst = 1;
   for (uint32_t m = mask; m; m &= m - 1) {

@@ -14,6 +14,21 @@ uint32_t distinct(const uint64_t* address, uint32_t mask);
 /// Wavefronts of a shared access: 8 and 16 bytes a lane are served by half warps, even when all lanes read one word
 /// [calib/steps lds2_dfma1_half, lds2_dfma1_word].
 uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes);
+/// The wavefronts of one instruction's shared accesses: most have the pattern of the one before, whose figures are kept.
+class AccessPattern {
+ public:
+  /// Wavefronts of an access, and what it would have as a part of accesses of 8 bytes a lane (low half) and 16 (high half).
+  struct Waves {
+    uint32_t own = 0, merged = 0;
+  };
+  Waves waves(const uint64_t* address, uint32_t mask, uint32_t bytes);
+
+ private:
+  uint64_t offsets_[32] = {};  // of the last access: from its first lane's address
+  uint32_t mask_ = 0, bytes_ = 0, place_ = 0;  // place: of the first lane in 16 bytes
+  Waves waves_;
+};
+
 /// Of an atomic on shared memory: lanes with the same word go one after the other.
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask);
 

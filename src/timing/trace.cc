@@ -45,6 +45,7 @@ struct WarpState {
 struct CodeTable {
   std::vector<exec::Handler> original;
   std::vector<bool> kept;            // by instruction: must it run? (slice.h)
+  std::vector<AccessPattern> patterns;  // by first address operand
   uint32_t tag = 0;  // function number + 1 << 24
 };
 
@@ -150,7 +151,7 @@ Next traced(Stepper& s, const Decoded& d) {
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
   const WarpState place{w.block, w.pc, w.mask, {}};
   enter_block(t, s, out, w, pc, table.tag);
-  Recording r{s, d, block, {}, false, {}};
+  Recording r{s, d, block, table.patterns[d.address < 0 ? 0 : size_t(d.address)], {}, false, {}};
   r.e.pc = pc | table.tag, r.e.mask = mask;
   look(r);
   const Op op = d.instr->form.op;
@@ -184,9 +185,9 @@ Next traced(Stepper& s, const Decoded& d) {
 /// A bulk copy, when nothing else is recorded.
 Next noted(Stepper& s, const Decoded& d) {
   Tracer::State& t = *current;
-  const CodeTable& table = t.table(s.code);
+  CodeTable& table = t.table(s.code);
   TracedBlock& block = t.blocks[t.block_of.at(&s.cta)];
-  Recording r{s, d, block, {}, false, {}};
+  Recording r{s, d, block, table.patterns[d.address < 0 ? 0 : size_t(d.address)], {}, false, {}};
   r.e.pc = s.pc | table.tag, r.e.mask = s.mask;
   look(r);
   if (r.keep) block.warps[s.w.warp_id].events.push_back(r.e);
@@ -214,6 +215,7 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
     else if (!kept[i]) d.run = left_out;
   }
   table.kept = std::move(kept);
+  table.patterns.resize(copy->addresses.size() + 1);
   tables[copy.get()] = std::move(table);
   return copy;
 }

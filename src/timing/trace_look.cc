@@ -53,14 +53,13 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   r.e.lanes_bytes = uint8_t(bytes);
   if (region == Region::shared) {
     r.e.what = shared;
-    r.e.extra = uint16_t(shared == What::shared_atomic ? atomic_wavefronts(address, s.mask) : wavefronts(address, s.mask, bytes));
-    if (bytes < 16 && shared == What::shared_load) {  // what it would be as a part of wider loads
-      uint64_t wide[32];
-      for (const uint32_t width : {8u, 16u}) {
-        exec::for_lanes(s.mask, [&](int lane) { wide[lane] = address[lane] & ~uint64_t{width - 1}; });
-        r.e.count |= wavefronts(wide, s.mask, width) << (width == 16 ? 16 : 0);
-      }
+    if (shared == What::shared_atomic) {
+      r.e.extra = uint16_t(atomic_wavefronts(address, s.mask));
+      return;
     }
+    const AccessPattern::Waves waves = r.pattern.waves(address, s.mask, bytes);
+    r.e.extra = uint16_t(waves.own);
+    if (bytes < 16 && shared == What::shared_load) r.e.count = waves.merged;
     return;
   }
   if (region == Region::remote) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "exec/stepper.h"
+#include "timing/lane_addresses.h"
 #include "timing/trace.h"
 
 namespace orrery::timing {
@@ -12,6 +13,7 @@ struct Recording {
   exec::Stepper& s;
   const exec::Decoded& d;
   TracedBlock& block;
+  AccessPattern& pattern;           // of this instruction
   Event e;
   bool keep = false;
   std::vector<Event> more;  // lanes that name other mbarriers
