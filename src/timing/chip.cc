@@ -14,6 +14,9 @@ uint64_t mix(uint64_t v) {
   v *= 0x9E3779B97F4A7C15ull;
   return v ^ v >> 29;
 }
+/// Which of 48 units, one for two slices, works on atomic operations on a line: eight neighbouring lines share two, 32 share about five
+/// [add_at_end/64 to 1024].
+uint32_t atomic_unit_of(uint64_t line) { return uint32_t((mix(line >> 5) >> 30) % 12 * 4 + ((line >> 2 & 1) | (line >> 3 & 2))); }
 /// A slice serves a request in 0.93 cycles; of 64 neighbouring lines eight at a time lie in one [same_lines/1 to 64]. Higher bits of
 /// the address exchange the eight, as hashes do that keep strides from one slice.
 uint32_t slice_of(uint64_t line) {
@@ -67,6 +70,20 @@ ChipFigures figures_of(const Profile& p) {
   }
   if (p.has(FieldId::clock_tensor_max) && f.borrowed) f.tensor_clock = std::min(f.tensor_clock, f.clock);
   return f;
+}
+
+uint32_t ChipFigures::clusters_at_once(uint64_t size) const {
+  // A cluster lies within one GPC. Clusters of 1 to 8 blocks in six GPCs of 16 SMs and two of 18; which SMs are switched off differs from
+  // card to card: one H200 says 39, 30, 22, 17, 15 and 15 from 3 blocks on (cudaOccupancyMaxActiveClusters; [cluster_full/3 to 8]).
+  static constexpr uint32_t kOf132[] = {132, 66, 42, 32, 24, 18, 16, 16};
+  const uint64_t listed = std::min<uint64_t>(size, std::size(kOf132)), held = kOf132[listed - 1] * listed;
+  return uint32_t(std::max<uint64_t>(1, held * sms / 132 / size));
+}
+
+void MemoryCounts::extend(const MemoryCounts& from, const MemoryCounts& to, double times) {
+  for (double MemoryCounts::*count : {&MemoryCounts::l2_read_sectors, &MemoryCounts::l2_write_sectors, &MemoryCounts::l2_hits, &MemoryCounts::dram_read, &MemoryCounts::dram_write,
+                                      &MemoryCounts::dram_pages, &MemoryCounts::merged_sectors, &MemoryCounts::fabric_sectors})
+    this->*count += times * (to.*count - from.*count);
 }
 
 ChipFigures ChipFigures::at_clock(double now) const {
@@ -319,24 +336,31 @@ void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes
   limit_partial(now);
 }
 
+void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
+  if (L2Line* way = peek(line, home_of(line)))
+    for (int i = 0; i < 4; i++)
+      if (mask >> i & 1) way->written[size_t(i)] = uint8_t(std::min<uint32_t>(32, way->written[size_t(i)] + bytes));
+}
+
 double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
   uint32_t missing = 0;
   const uint32_t side = home_of(line);
   const Found found = look_up(line, mask, side, missing, now, place_of(line, side));
-  counts_.l2_read_sectors += sectors_in(mask);
   if (found == Found::missing) {
     counts_.dram_read += 32.0 * sectors_in(missing);
     take_dram(line, 32.0 * sectors_in(missing), false, now);
   }
   mark_written(line, mask, now, 32);
   take_l2_write(sectors_in(mask), now);
-  const size_t slice = size_t(mix(line) >> 17) % kSlices;
-  const bool again = slice_line_[slice] == line;
-  const double each = again && floating ? f_.atomic_same_line : again && lanes == 1 ? f_.atomic_one_line : f_.atomic_interval;
-  slice_line_[slice] = line;
-  slice_[slice] = std::max(slice_[slice], now) + each + (lanes - 1) * f_.atomic_interval;
-  atomics_free_ = std::max(atomics_free_, slice_[slice]);
-  return std::max({slice_[slice], now, found == Found::missing ? dram_free_ + dram_latency(line, sm, now) - f_.l2_latency : 0}) + f_.l2_latency;
+  // The slices of its unit read little meanwhile [add_2_read_2/2].
+  const size_t unit = atomic_unit_of(line);
+  const bool again = slice_line_[unit] == line;
+  const double interval = f_.atomic_interval / 2, each = again && floating ? f_.atomic_same_line : again && lanes == 1 ? f_.atomic_one_line : interval;
+  slice_line_[unit] = line;
+  slice_[unit] = std::max(slice_[unit], now) + each + (lanes - 1) * interval;
+  for (const size_t slice : {2 * unit, 2 * unit + 1}) read_slice_[slice] = std::max(read_slice_[slice], now) + interval * lanes;
+  atomics_free_ = std::max(atomics_free_, slice_[unit]);
+  return std::max({slice_[unit], now, found == Found::missing ? dram_free_ + dram_latency(line, sm, now) - f_.l2_latency : 0}) + f_.l2_latency;
 }
 
 }  // namespace orrery::timing

@@ -81,7 +81,9 @@ struct ChipFigures {
   double tma_peer_bandwidth = 0;        // bytes of bulk copies to another SM's shared memory in a cycle
   double tma_peer_latency = 0;          // of such a copy, beside its bytes
   double dsmem_latency = 0;             // load from shared memory of another block
-  double dsmem_bandwidth = 0;           // bytes that an SM loads from shared memory of other blocks in a cycle
+  double dsmem_bandwidth = 0;           // bytes that an SM loads from shared memory of other blocks in a cycle, 16 a lane
+  /// How many clusters of `size` blocks run at once where an SM holds one block.
+  uint32_t clusters_at_once(uint64_t size) const;
   double atomic_one_line = 0;           // integer operation of one lane on the line of the last one, in a slice
   double atomic_interval = 0;           // a lane's atomic operation in a slice
   double atomic_same_line = 0;          // floating-point operation on the line of the last one, in a slice
@@ -97,6 +99,8 @@ struct MemoryCounts {
   double l2_read_sectors = 0, l2_write_sectors = 0, l2_hits = 0, dram_read = 0, dram_write = 0, dram_pages = 0;  // whole chip
   double merged_sectors = 0;       // read by an SM along with another
   double fabric_sectors = 0;       // that cross from one partition to the other
+  /// Adds `times` what was counted between `from` and `to`.
+  void extend(const MemoryCounts& from, const MemoryCounts& to, double times);
 };
 
 /// What an SM asks L2 for, and when.
@@ -117,6 +121,8 @@ class Chip {
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
   /// The same for several SMs, one after the other.
   void write_all(std::span<const Request> requests, uint32_t bytes);
+  /// `bytes` more of each sector come along with a write that was taken before.
+  void write_more(uint64_t line, uint32_t mask, uint32_t bytes);
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on one word.
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   const MemoryCounts& counts() const { return counts_; }

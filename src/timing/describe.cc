@@ -29,7 +29,7 @@ double Predictor::dynamic_energy(double seconds) const {
   const double memory = 53 * (memory_.dram_read + memory_.dram_write) + 2600 * memory_.dram_pages + l2;
   pj += 450 * sm_.lines_asked;
   const double active = 11 * seconds * std::min(1.0, double(launch_.grid.count()) / figures_.sms);  // power_wait: SMs that hold warps
-  return 1e-12 * (pj * scale_ + memory * std::max(1.0, scale_ / double(kernel_.ghosts + 1))) + active;
+  return 1e-12 * (pj * scale_ + memory * chip_scale_) + active;
 }
 
 namespace {
@@ -64,11 +64,10 @@ double Predictor::describe(double cycles) {
   p_.watts = p_.joules / (total / clock);
   p_.instructions = double(sm_.issued) * scale_;
   p_.l2_sectors = 0;
-  const double chip_scale = scale_ / double(kernel_.ghosts + 1);
-  p_.dram_read = memory_.dram_read * std::max(1.0, chip_scale), p_.dram_write = memory_.dram_write * std::max(1.0, chip_scale);
+  p_.dram_read = memory_.dram_read * chip_scale_, p_.dram_write = memory_.dram_write * chip_scale_;
   // The profiler counts an access that crosses to the other partition twice [read16/2048: 1.51, write16/1024: 1.56].
-  p_.l2_tex_sectors = (memory_.l2_read_sectors + memory_.l2_write_sectors) * std::max(1.0, chip_scale);
-  p_.l2_sectors = p_.l2_tex_sectors + memory_.fabric_sectors * std::max(1.0, chip_scale);
+  p_.l2_tex_sectors = (memory_.l2_read_sectors + memory_.l2_write_sectors) * chip_scale_;
+  p_.l2_sectors = p_.l2_tex_sectors + memory_.fabric_sectors * chip_scale_;
   p_.l1_hit_rate = sm_.l1_sectors > 0 ? sm_.l1_hits / sm_.l1_sectors : 0;
   p_.clock_mhz = clock / 1e6;
   p_.microseconds = total / clock * 1e6;
@@ -157,10 +156,9 @@ std::string Predictor::details() const {
   for (const auto* list : {&record_.warps, &record_.tensor, &record_.copies})
     for (const Span& s : *list) origin = std::min(origin, s.from);
   j["spans"] = {{"warps", spans_of(record_.warps, origin)}, {"tensor", spans_of(record_.tensor, origin)}, {"copies", spans_of(record_.copies, origin)}};
-  const double grown = std::max(1.0, scale_ / double(kernel_.ghosts + 1));
-  j["memory"] = {{"l1_sectors", sm_.l1_sectors * scale_}, {"l1_hits", sm_.l1_hits * scale_}, {"l2_read_sectors", memory_.l2_read_sectors * grown},
-                 {"l2_write_sectors", memory_.l2_write_sectors * grown}, {"l2_hits", memory_.l2_hits * grown}, {"dram_read", memory_.dram_read * grown},
-                 {"dram_write", memory_.dram_write * grown}, {"shared_wavefronts", sm_.shared_wavefronts * scale_}, {"copied", sm_.tma_bytes * scale_}};
+  j["memory"] = {{"l1_sectors", sm_.l1_sectors * scale_}, {"l1_hits", sm_.l1_hits * scale_}, {"l2_read_sectors", memory_.l2_read_sectors * chip_scale_},
+                 {"l2_write_sectors", memory_.l2_write_sectors * chip_scale_}, {"l2_hits", memory_.l2_hits * chip_scale_}, {"dram_read", memory_.dram_read * chip_scale_},
+                 {"dram_write", memory_.dram_write * chip_scale_}, {"shared_wavefronts", sm_.shared_wavefronts * scale_}, {"copied", sm_.tma_bytes * scale_}};
   for (size_t k = 0; k < size_t(Class::count); k++)
     if (sm_.by_class[k]) j["classes"][std::string(name_of(Class(k)))] = double(sm_.by_class[k]) * scale_;
   j["tensor_busy"] = sm_.tensor_busy / (4 * std::max(1.0, simulated_cycles_ * simulated_));

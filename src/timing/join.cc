@@ -34,6 +34,12 @@ uint16_t access_width(uint64_t hi) {
   return kBytes[hi >> 9 & 7];
 }
 
+/// Cycles of a MEMBAR by its scope (bits 76-77: block, -, GPU, system) [fence.cta, fence.gpu, fence.sys].
+uint16_t fence_cycles(uint64_t hi) {
+  static constexpr uint16_t kCycles[4] = {20, 268, 268, 1016};
+  return kCycles[hi >> 12 & 3];
+}
+
 /// Register operands of arithmetic instructions: A in bits 24-31, B in 32-39 (form 1), C in 64-71.
 void read_sources(MachineInstruction& m) {
   int n = 0;
@@ -64,7 +70,7 @@ bool eventful(Class c) {
   switch (c) {
     case Class::load: case Class::store: case Class::atomic: case Class::shared_load: case Class::shared_store: case Class::shared_atomic:
     case Class::copy_async: case Class::matrix_load: case Class::tensor_copy: case Class::bulk_copy: case Class::mbarrier: case Class::barrier:
-    case Class::cluster_barrier:
+    case Class::cluster_barrier: case Class::match:
       return true;
     default: return false;
   }
@@ -88,6 +94,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       m.width = access_width(i.hi);
       m.counts_lanes = i.opcode == 0x18c && (i.hi >> 23 & 15) == 11;
       m.reads_clock = i.opcode == 0x005 && (i.hi >> 8 & 255) == 0x50;
+      if (i.opcode == 0x192) m.n = fence_cycles(i.hi);
       read_sources(m);
       code_.push_back(m);
     }
@@ -113,7 +120,7 @@ void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool c
     if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
     if (m.kind == Class::dmma) m.n = uint16_t(in.form.shape.m * in.form.shape.n * in.form.shape.k);
   }
-  if (m.kind == Class::fence)  // [fence.gpu, fence.sys, fence.cta]
+  if (m.kind == Class::fence && m.i.opcode != 0x192)  // [fence.gpu, fence.sys, fence.cta]
     m.n = in.form.has(isa::Mod::sys) ? 1016 : in.form.has(isa::Mod::gpu) || in.form.has(isa::Mod::cluster) || in.form.has(isa::Mod::gl) ? 268 : 20;
   if (m.op == isa::Op::ld || m.op == isa::Op::st) m.asked = uint16_t(std::max(1, isa::bytes_of(in.form.type())) * std::max(1, int(in.form.vec)));
   m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);

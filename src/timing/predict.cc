@@ -19,6 +19,7 @@ namespace orrery::timing {
 namespace {
 
 constexpr double kProductsClock = 0.93;  // of the tensor cores' clock: where wgmma usually ends up
+constexpr double kMostL1 = 0.867;        // of L1 and shared memory together, when nothing is shared [again_same/32 to 40: 222 of 256 KB]
 constexpr double kClockApart = 0.07;     // expected and found clock may differ by this much
 
 Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t registers, uint32_t shared) {
@@ -46,7 +47,7 @@ uint32_t l1_size(const ChipFigures& f, uint64_t shared) {
       carved = kib << 10;
       break;
     }
-  return f.l1_bytes - std::min(f.l1_bytes, carved);
+  return std::min(f.l1_bytes - std::min(f.l1_bytes, carved), uint32_t(double(f.l1_bytes) * kMostL1));
 }
 
 }  // namespace
@@ -88,10 +89,17 @@ void Predictor::note_clocks(const SmCounts& counts) {
   p_.clock_span = last - first;
 }
 
+/// Of the SMs among which one is simulated the place of the busiest: it ends last.
+uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
+  std::vector<uint64_t> work(stride, 0);
+  for (const auto& [at, block] : traced_) work[at % stride] += block->instructions;
+  return uint64_t(std::max_element(work.begin(), work.end()) - work.begin()) % apart;
+}
+
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate() {
   const Stopwatch watch(running_, host_.simulate);
-  const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, figures_.sms / per);
+  const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = figures_.clusters_at_once(per);
   const BlockCode& middle = code_for(first_block(units / 2));
   const double per_block = double(middle.steps);
   for (const auto& w : middle.warps) {
@@ -117,20 +125,23 @@ double Predictor::simulate() {
   kernel_.ghosts = uint32_t(std::max<uint64_t>(1, apart * per)) - 1;
   const uint64_t affordable = uint64_t(std::max(3.0 * occupancy_.blocks, double(options_.step_budget) / std::max(1.0, per_block) / simulated_));
   const uint64_t rows_run = options_.exact ? rows : std::min(rows, std::max<uint64_t>(affordable, 1));
+  const uint64_t shift = all_traced_ && per == 1 ? busiest(stride, apart) : 0;
+  kernel_.behind = uint32_t(shift);
   // Blocks in the order in which they are handed out.
   std::vector<uint64_t> queue;
   for (uint64_t row = 0; row < rows_run; row++)
     for (uint32_t i = 0; i < simulated_; i++)
-      if (row * stride + i * apart < units) queue.push_back(row * stride + i * apart);
+      if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
   Chip chip(figures_);
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
     chip.forget_counts();
     std::vector<std::unique_ptr<Sm>> sms;
-    for (uint32_t i = 0; i < simulated_; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t(i * apart), occupancy_.blocks));
+    for (uint32_t i = 0; i < simulated_; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t((i * apart + shift) * per), occupancy_.blocks));
     if (options_.record) record_ = Record{}, sms[0]->note_in(&record_);
     std::vector<double> starts;
+    std::vector<MemoryCounts> counted;  // what had been moved when each block began
     std::vector<double> next(simulated_, warm_offset);
     size_t given = 0, done = 0;
     double now = warm_offset, end = warm_offset;
@@ -143,7 +154,7 @@ double Predictor::simulate() {
         const double start = std::ceil(std::max(at, dispatched));
         sms[i]->start(work, start);
         next[i] = std::min(next[i], start);
-        starts.push_back(start);
+        starts.push_back(start), counted.push_back(chip.counts());
         given++;
         if (simulated_ > 1 && given <= uint64_t{simulated_} * occupancy_.blocks && given % simulated_ != i) break;
       }
@@ -157,7 +168,7 @@ double Predictor::simulate() {
           BlockWork work{&code, block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}};
           const double start = std::ceil(warm_offset + double(queue[given] * per) * figures_.block_interval);
           sms[i]->start(work, start);
-          starts.push_back(start);
+          starts.push_back(start), counted.push_back(chip.counts());
           given = before + 1;
         }
     while (done < queue.size()) {
@@ -198,6 +209,9 @@ double Predictor::simulate() {
       const size_t wave = size_t(occupancy_.blocks) * simulated_, last = starts.size() - 1, waves = last >= 2 * wave ? (last - wave) / wave : last / wave;
       const double rate = waves > 0 ? (starts[last] - starts[last - waves * wave]) / double(waves * wave) : (starts.back() - starts[skip]) / double(std::max<size_t>(1, last - skip));
       time += double(rows - rows_run) * simulated_ * rate;
+      // What is read for the first time is read once: bytes go on at the rate of the later waves, too.
+      const size_t from = waves > 0 ? last - waves * wave : skip;
+      memory_.extend(counted[from], counted[last], double(rows - rows_run) * simulated_ / double(std::max<size_t>(1, last - from)));
       // How far quarters of the simulated blocks differ from each other says how far the rest may be from them.
       const size_t quarter = (starts.size() - 1 - skip) / 4;
       double mean = 0, squares = 0;
@@ -210,10 +224,30 @@ double Predictor::simulate() {
       p_.notes.push_back(fmt::format("{} of {} blocks an SM were simulated: sampling error {:.1f}%", rows_run, rows, 100 * p_.sampling_error));
     }
   }
+  chip_scale_ = unrecorded_ * std::max(1.0, double(std::min(stride, units) * per) / double(simulated_ * (kernel_.ghosts + 1)));
   scale_ *= unrecorded_;
   p_.sampling_error = std::hypot(p_.sampling_error, 1 - 1 / unrecorded_);
   return (time - warm_offset) * unrecorded_;
 }
+
+namespace {
+
+/// Does the program wait in a loop for what another block writes: a short one that loads again and again, past L1, and stores nothing?
+bool waits_for_blocks(const lower::Program& p) {
+  std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops;  // by header: instructions, and loads that may see others' stores
+  for (uint32_t i = 0; i < p.code.size(); i++) {
+    const uint32_t header = p.blocks[p.block_of[i]].loop_header;
+    if (header == lower::kNone) continue;
+    const isa::Form& f = p.code[i].form;
+    auto& [length, polls] = loops[header];
+    const bool fresh = f.has(isa::Mod::volatile_) || f.has(isa::Mod::acquire) || f.has(isa::Mod::relaxed);
+    length += f.op == isa::Op::st ? 1000 : 1;
+    polls += f.op == isa::Op::ld && fresh && f.space() != isa::Space::shared;
+  }
+  return std::any_of(loops.begin(), loops.end(), [](const auto& l) { return l.second.second > 0 && l.second.first <= 12; });
+}
+
+}  // namespace
 
 /// What the model leaves out, where the kernel's code shows that it may matter.
 void Predictor::name_assumptions() {
@@ -229,6 +263,8 @@ void Predictor::name_assumptions() {
     if (f) look(*f);
   for (const ptx::Function& f : launch_.kernel->entry->program->module->functions)
     launches |= f.name.find("LaunchDevice") != std::string::npos || f.name.find("GetParameterBuffer") != std::string::npos;
+  if (waits_for_blocks(*launch_.kernel->entry->program))
+    p_.notes.push_back("a loop waits for what other blocks write: such waits find it written, so chains of blocks are as long as their work");
   if (depends) p_.notes.push_back("programmatic dependent launch: timed alone, as if the kernel ahead had ended and the next one waited");
   if (textures) p_.notes.push_back("textures take 200 cycles each, whatever their cache holds");
   if (launches) p_.notes.push_back("kernels that this one may launch are not part of its time");
@@ -271,7 +307,7 @@ Prediction Predictor::run() {
   p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();
   p_.shared_bytes = launch_.kernel->entry->program->dynamic_shared_offset - lower::kSharedStart + launch_.dynamic_shared;
   occupancy_ = occupancy_of(figures_, uint32_t(launch_.block.count()), p_.registers, p_.shared_bytes);
-  const uint64_t per_sm = (launch_.grid.count() + figures_.sms - 1) / figures_.sms;
+  const uint64_t at_once = figures_.clusters_at_once(launch_.cluster.count()) * launch_.cluster.count(), per_sm = (launch_.grid.count() + at_once - 1) / at_once;
   p_.blocks_per_sm = occupancy_.blocks, p_.limiter = per_sm < occupancy_.blocks ? "grid" : occupancy_.limiter;
   p_.occupancy = double(std::min<uint64_t>(per_sm, occupancy_.blocks)) * double((launch_.block.count() + 31) / 32) / figures_.warps;
   p_.waves = double(launch_.grid.count()) / (double(figures_.sms) * occupancy_.blocks);

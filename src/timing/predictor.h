@@ -28,6 +28,8 @@ class Predictor {
   void join_code();
   void sample();
   void trace(uint64_t unit);
+  void trace_all(double expected);
+  uint64_t busiest(uint64_t stride, uint64_t apart) const;
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void make_pools();
   void make_copy_pools();
@@ -55,7 +57,9 @@ class Predictor {
   Kernel kernel_;
   std::unique_ptr<Join> join_;
   std::unique_ptr<Tracer> tracer_;
-  std::map<uint64_t, std::unique_ptr<TracedBlock>> traced_;   // by block number
+  TracedBlocks traced_;
+  std::unique_ptr<GhostTraces> ghost_traces_;                 // where blocks differ
+  bool all_traced_ = false;
   SharedSteps steps_;
   std::map<uint64_t, std::unique_ptr<BlockCode>> code_;
   const TracedBlock* model_ = nullptr;                        // regular kernels: the block that stands for all
@@ -68,6 +72,7 @@ class Predictor {
   Record record_;
   uint32_t simulated_ = 1;       // SMs in detail
   double scale_ = 1;             // whole grid over what was simulated
+  double chip_scale_ = 1;        // whole chip over the SMs that were simulated or ghosts
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
   uint32_t model_jumps_ = 0;     // into code that was not fetched yet
   HostCost host_;

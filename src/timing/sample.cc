@@ -12,6 +12,14 @@ namespace orrery::timing {
 namespace {
 bool is_copy(const Event& e) { return e.what == What::bulk_load || e.what == What::bulk_store; }
 
+/// Does the block lie inside the grid in every direction in which there is room for that?
+bool is_inner(const TracedBlock& b, const GridShape& grid) {
+  const uint64_t most[3] = {grid.x, grid.y, grid.z};
+  for (int i = 0; i < 3; i++)
+    if (most[i] > 8 && (b.ctaid[i] == 0 || b.ctaid[i] + 1 == most[i])) return false;
+  return true;
+}
+
 constexpr double kFollowed = 8;  // instructions of blocks that are followed for their copies alone, in trace budgets: most are left out
 }  // namespace
 
@@ -204,12 +212,35 @@ void Predictor::sample() {
   std::vector<const TracedBlock*> all;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) all.push_back(b.get());
-  // Blocks of one shape, where there are enough; else what data decide differs, and addresses may yet move evenly.
-  fit_slopes(most->second.size() >= 3 ? most->second : all);
+  // Blocks of one shape, where there are enough, first without those at the grid's edges, whose addresses are often clamped; else what
+  // data decide differs, and addresses may yet move evenly.
+  const std::vector<const TracedBlock*>& same = most->second.size() >= 3 ? most->second : all;
+  std::vector<const TracedBlock*> inner;
+  for (const TracedBlock* b : same)
+    if (is_inner(*b, kernel_.grid)) inner.push_back(b);
+  fit_slopes(inner.size() >= 5 ? inner : same);
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
   if (units == 1) regular_ = false;
+  if (!regular_) trace_all(first * double(launch_.grid.count()));
+}
+
+/// Blocks that differ are traced one after the other as they begin, all of them where the budget allows: later ones find what earlier
+/// ones left.
+void Predictor::trace_all(double expected) {
+  const uint64_t units = launch_.grid.count() / launch_.cluster.count();
+  if (units > 1 && expected <= double(options_.trace_budget)) {
+    try {
+      for (uint64_t u = 0; u < units && trace_instructions_ < 2 * options_.trace_budget; u++) trace(u);
+      all_traced_ = traced_.size() == launch_.grid.count();
+    } catch (const base::Error& e) {  // code_for makes do with those that there are
+      trace_instructions_ = std::max(trace_instructions_, options_.trace_budget);
+      p_.notes.push_back(fmt::format("blocks that could not be traced are taken to do as others: {}", e.what()));
+    }
+  }
+  ghost_traces_ = std::make_unique<GhostTraces>(traced_);
+  kernel_.traces = ghost_traces_.get();
 }
 
 const BlockCode& Predictor::code_for(uint64_t block) {

@@ -197,7 +197,12 @@ void Sm::State::issue(uint32_t index, double now) {
   w.ready = now + stall;
   w.at++;
   const bool taken = m.i.opcode == 0x147 && w.at < w.steps->size() && (*w.steps)[w.at].instruction != s.instruction + 1;
-  if (taken) w.ready += kTakenBranch;
+  if (taken) w.ready = std::max(w.ready, now + kTakenBranch);
+  if (m.i.opcode == 0x145) w.parted_from = uint8_t(s.lanes);  // BSSY
+  if (m.i.opcode == 0x141 && s.lanes < w.parted_from) {       // BSYNC, which each part of the lanes executes
+    w.ready += kMeet, sub[w.sub].issue = now + 2;
+    counts.issued++;
+  }
   execute(w, m, s, now);
   if (m.kind == Class::exit && !m.i.guarded && !s.off) w.at = uint32_t(w.steps->size());
   if (w.at >= w.steps->size()) {
@@ -287,8 +292,8 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     }
     case Class::match: {
-      const double start = hold(match, 64);
-      set_barriers(w, m, start + 360, start + 64);
+      const double values = e ? e->extra : 32, start = hold(match, kMatchValue * values);
+      set_barriers(w, m, start + kMatch + kMatchWait * values, start + kMatchValue * values);
       break;
     }
     case Class::special_register: set_barriers(w, m, now + 20, now + 10); break;
@@ -321,7 +326,8 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     case Class::fence:
       set_barriers(w, m, now + 30, now + 30);
-      if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + (m.i.opcode == 0x192 ? m.n : 20));
+      if (m.i.opcode == 0x192) w.ready = std::max(w.ready, now + m.n);
+      else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + 20);
       break;
     case Class::async_group:
       if (m.op == isa::Op::cp_async_commit_group) w.copy_groups.push_back(w.copies_done);
@@ -353,6 +359,7 @@ void Sm::State::end_warp(uint32_t index, double now) {
   free_warps.push_back(index);
   slot.members.erase(std::find(slot.members.begin(), slot.members.end(), index));
   if (slot.live_warps == 0) {
+    if (kernel.traces) finish_ghosts(slot, now);
     slot.used = false;
     finished.push_back({slot.work.index, now});
     return;

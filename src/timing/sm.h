@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "timing/chip.h"
+#include "timing/ghost_traces.h"
 #include "timing/join.h"
 #include "timing/record.h"
 #include "timing/shared_steps.h"
@@ -84,6 +85,10 @@ struct Kernel {                  // what all SMs share
   std::unordered_map<uint64_t, CopyPool> copies;       // of irregular bulk copies: by copy_key
   std::unordered_map<uint64_t, AllCopies> all_copies;  // the same
   uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
+  uint32_t behind = 0;           // of them, those whose blocks lie before the simulated one's
+  const GhostTraces* traces = nullptr;  // where blocks differ
+  /// By how many blocks ghost `g` (from 1) is ahead.
+  int64_t ahead(uint32_t g) const { return g + behind <= ghosts ? int64_t(g) : int64_t(g) - int64_t(ghosts) - 1; }
   uint32_t l1_bytes = 0;
   double first_access = 0;       // what an SM waits for once: address translation
 };

@@ -29,16 +29,11 @@ const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
     return (slope.x * (x - int64_t(from[0])) + slope.y * (y - int64_t(from[1])) + slope.z * (z - int64_t(from[2]))) >> 5;
   };
   m.own = sectors_to(slot.work.at[0], slot.work.at[1], slot.work.at[2]);
-  if (kernel.ghosts == 0) return m;
-  if (!slope.regular)
-    if (const auto p = kernel.pools.find(pc); p != kernel.pools.end() && !p->second.lines.empty()) {
-      m.pool = &p->second;
-      return m;
-    }
-  const uint64_t count = kernel.grid.count();
-  for (uint32_t g = 1; g <= kernel.ghosts && slot.work.index + g < count; g++) {
-    const uint64_t index = slot.work.index + g;
-    m.ghosts.push_back(sectors_to(int64_t(index % kernel.grid.x), int64_t(index / kernel.grid.x % kernel.grid.y), int64_t(index / (kernel.grid.x * kernel.grid.y))));
+  if (kernel.traces && !slope.regular) return m;
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
+    if (index >= kernel.grid.count()) continue;
+    m.ghosts.push_back({sectors_to(int64_t(index % kernel.grid.x), int64_t(index / kernel.grid.x % kernel.grid.y), int64_t(index / (kernel.grid.x * kernel.grid.y))), uint32_t(number + kernel.ahead(g))});
   }
   return m;
 }
@@ -51,30 +46,83 @@ void Sm::State::moved(uint64_t packed, int64_t sectors, F f) {
   if (wide >> 4) f((first >> 2) + 1, uint32_t(wide >> 4));
 }
 
-/// Calls f(line, sectors, SM) for the same access by every ghost.
+/// Calls f(line, sectors, SM) for what ghosts do when the detailed block touches the event's line of that number.
 template <class F>
-void Sm::State::for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f) {
-  const Moves& m = moves_of(slots[w.slot], pc);
-  if (m.pool) return draw_for_ghosts(w, pc, packed, *m.pool, f);
-  uint32_t sm = number;
-  for (const int64_t sectors : m.ghosts) {
-    sm++;
-    moved(packed, sectors, [&](uint64_t line, uint32_t mask) { f(line, mask, sm); });
+void Sm::State::for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f) {
+  if (kernel.ghosts == 0) return;
+  Slot& slot = slots[w.slot];
+  if (kernel.traces) return for_traced_ghosts(w, e, line, f);
+  for_even_ghosts(slot, e.pc, slot.work.code->trace->lines[e.detail + line], f);
+}
+
+template <class F>
+void Sm::State::for_even_ghosts(Slot& slot, uint32_t pc, uint64_t packed, F f) {
+  for (const auto& [sectors, sm] : moves_of(slot, pc).ghosts)
+    moved(packed, sectors, [&](uint64_t l, uint32_t mask) { f(l, mask, sm); });
+}
+
+void Sm::State::find_ghosts(Slot& slot) const {
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
+    if (index < kernel.grid.count()) slot.ghosts.push_back({&kernel.traces->of(index), index, uint32_t(number + kernel.ahead(g))});
   }
 }
 
-/// The same of an instruction whose addresses do not move evenly: each ghost asks for one of the lines that this SM has lately asked
-/// for when several blocks touch it, else for some line of the range.
+/// Calls f(line, sectors) for lines of a ghost's event, from `first` to before `last`. Another block's trace is moved by the slope, where
+/// addresses have one; else lines that several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
 template <class F>
-void Sm::State::draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, const LinePool& pool, F f) {
-  AskedFor& list = asked[pc];
-  list.add(packed >> 4, uint32_t(packed & 15), pool.is_shared(packed >> 4));
-  const uint64_t index = slots[w.slot].work.index, count = kernel.grid.count();
-  for (uint32_t g = 1; g <= kernel.ghosts && index + g < count; g++) {
-    random ^= random >> 12, random ^= random << 25, random ^= random >> 27;
-    const uint64_t r = random * 2685821657736338717ull, drawn = list.lines[size_t((r >> 20) % list.lines.size())];
-    const uint64_t line = drawn & 16 ? drawn >> 5 : pool.low + (r >> 11) % (pool.high - pool.low + 1);
-    f(line, uint32_t(drawn & 15), number + g);
+void Sm::State::lines_of_ghost(const Slot::Ghost& g, const Event& e, uint32_t first, uint32_t last, F f) const {
+  int64_t sectors = 0;
+  const LinePool* pool = nullptr;
+  if (g.trace->index != g.index) {
+    const auto slope = kernel.slopes.find(e.pc);
+    if (slope != kernel.slopes.end() && slope->second.regular) {
+      const int64_t at[3] = {int64_t(g.index % kernel.grid.x), int64_t(g.index / kernel.grid.x % kernel.grid.y), int64_t(g.index / (kernel.grid.x * kernel.grid.y))};
+      const Slope& s = slope->second;
+      sectors = (s.x * (at[0] - int64_t(g.trace->ctaid[0])) + s.y * (at[1] - int64_t(g.trace->ctaid[1])) + s.z * (at[2] - int64_t(g.trace->ctaid[2]))) >> 5;
+    } else if (const auto found = kernel.pools.find(e.pc); found != kernel.pools.end() && !found->second.lines.empty()) {
+      pool = &found->second;
+    }
+  }
+  for (uint32_t i = first; i < last; i++) {
+    uint64_t packed = g.trace->lines[e.detail + i];
+    if (pool && !pool->is_shared(packed >> 4)) {
+      const uint64_t room = pool->high - pool->low + 1, away = (g.index * 0xD1B54A32D192ED03ull >> 20) % room;
+      packed = (pool->low + ((packed >> 4) - pool->low + away) % room) << 4 | (packed & 15);
+    }
+    moved(packed, sectors, f);
+  }
+}
+
+template <class F>
+void Sm::State::for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f) {
+  Slot& slot = slots[w.slot];
+  if (slot.ghosts.empty()) find_ghosts(slot);
+  const size_t at = size_t(&e - w.trace->events.data());
+  for (const Slot::Ghost& g : slot.ghosts) {
+    if (w.place >= g.trace->warps.size()) continue;
+    const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at);
+    if (!own || line >= own->n_detail) continue;
+    lines_of_ghost(g, *own, line, line + 1 == e.n_detail ? own->n_detail : line + 1, [&](uint64_t l, uint32_t mask) { f(l, mask, g.sm); });
+  }
+}
+
+/// What ghosts' blocks access and the detailed one, which ends, did not.
+void Sm::State::finish_ghosts(Slot& slot, double now) {
+  if (slot.ghosts.empty()) find_ghosts(slot);
+  const TracedBlock& own = *slot.work.code->trace;
+  for (const Slot::Ghost& g : slot.ghosts) {
+    if (g.trace == &own || g.trace->shape == own.shape) continue;
+    for (size_t w = 0; w < g.trace->warps.size() && w < own.warps.size(); w++)
+      for (size_t i = 0; i < g.trace->warps[w].events.size(); i++) {
+        const Event& e = g.trace->warps[w].events[i];
+        const bool reads = e.what == What::global_load || e.what == What::copy_async, writes = e.what == What::global_store;
+        if (!e.n_detail || (!reads && !writes) || kernel.traces->find(own.warps[w], e, i)) continue;
+        lines_of_ghost(g, e, 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
+          if (reads) chip.read(l, mask, g.sm, now);
+          else chip.write(l, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
+        });
+      }
   }
 }
 
@@ -101,10 +149,10 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         mask = missing;
       }
       request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
-      sub[w.sub].requests++, counts.lines_asked++;
+      counts.lines_asked++;
       n_requests = 0;
       ask(line, mask, number, request);
-      if (!shared_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, request); });
+      if (!shared_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, request); });
       shared_out = true;
       const double back = chip.read_all({requests.data(), n_requests}, number);
       if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
@@ -114,15 +162,14 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   return done;
 }
 
-/// Does a store to a line join one of its sub-core that has not left the SM yet and lies near the end of the queue? One that a slice
-/// holds up takes any; else the two must be of one warp and so close in its code that they wait together.
+/// Does a store to a line join one of its sub-core that lies near the end of the queue? One that a slice holds up takes any; else the two must be
+/// of one warp and follow each other closely.
 bool Sm::State::joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held) {
   SubCore& p = sub[w.sub];
   for (uint64_t back = 1; back <= std::min(kNear, p.stores); back++) {
     WaitingStore& other = p.waiting[(p.stores - back) % kNear];
-    if (p.requests - other.number > kNear) return false;
-    if (other.line != line || other.leaves <= at) continue;
-    if (!other.held && (other.warp != w.age || w.at - other.step > kJoinsWithin)) continue;
+    if (other.line != line) continue;
+    if (other.held ? other.leaves <= at : other.warp != w.age || w.at - other.step > kJoinsWithin) continue;
     other.step = w.at;
     joins_held |= other.held;
     return true;
@@ -135,7 +182,7 @@ double Sm::State::leaves_at(const WarpRun& w, uint64_t line) {
   const double held = taken[stores % kInFlight], leaves = std::max({write_port, held, chip.write_free() - kOnTheWay});
   if (held > write_port) held_until = std::max(held_until, held);
   SubCore& p = sub[w.sub];
-  p.waiting[p.stores++ % kNear] = {line, ++p.requests, w.age, w.at, leaves, held > write_port};
+  p.waiting[p.stores++ % kNear] = {line, w.age, w.at, leaves, held > write_port};
   left[stores % left.size()] = leaves;
   return leaves;
 }
@@ -145,18 +192,24 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   double sectors = 0;
   for (uint32_t i = 0; i < e.n_detail; i++) sectors += sectors_in(uint32_t(block.lines[e.detail + i] & 15));
   bool joins_held = false;
-  const uint32_t per_sector = uint32_t(std::min(32.0, double(e.count) / std::max(1.0, sectors)));
+  // Bytes next to each other fill their sectors but for the first and the last, which neighbours fill.
+  const bool gapless = sectors >= 3 && e.count > 32 * (sectors - 2);
+  const uint32_t per_sector = gapless ? 32 : uint32_t(std::min(32.0, std::ceil(double(e.count) / std::max(1.0, sectors))));
   const int64_t own = moves_of(slots[w.slot], e.pc).own;
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
     bool first = true;
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
       const bool shares_out = std::exchange(first, false);
-      if (joins_waiting(w, line, at, joins_held)) return;
+      if (joins_waiting(w, line, at, joins_held)) {
+        chip.write_more(line, mask, per_sector);
+        if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t) { chip.write_more(l, k, per_sector); });
+        return;
+      }
       write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
       n_requests = 0;
-      if (shares_out) for_ghosts(w, e.pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, leaves); });
+      if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, leaves); });
       chip.write_all({requests.data(), n_requests}, per_sector);
       taken[stores++ % kInFlight] = chip.write(line, mask, leaves, per_sector);
     });
@@ -171,17 +224,18 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
   const BlockWork& own = slots[w.slot].work;
   const auto all = kernel.all_copies.find(copy_key(e.pc, w.place));
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    const uint64_t index = own.index + g;
-    if (index >= kernel.grid.count()) break;
+    const uint64_t index = own.index + uint64_t(kernel.ahead(g));
+    const uint32_t sm = uint32_t(number + kernel.ahead(g));
+    if (index >= kernel.grid.count()) continue;
     if (all != kernel.all_copies.end() && index < all->second.starts.size() && !all->second.starts[index].empty()) {
       const std::vector<uint64_t>& starts = all->second.starts[index];
-      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 7, number + g});
+      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 7, sm});
       continue;
     }
     const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
     const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
     const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
-    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 7) + int64_t(pick / pool.starts.size() << 40), number + g});
+    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 7) + int64_t(pick / pool.starts.size() << 40), sm});
   }
 }
 
@@ -220,7 +274,7 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
     moved(line << 4 | mask, own, [&](uint64_t l, uint32_t k) {
       touch(l, k, number);
       if (!std::exchange(first, false)) return;
-      if (!pool) return for_ghosts(w, e.pc, line << 4 | mask, touch);
+      if (!pool) return for_even_ghosts(slots[w.slot], e.pc, line << 4 | mask, touch);
       for (const auto& [ahead, sm] : ghost_copies) touch(uint64_t(int64_t(line) + ahead), mask, sm);
     });
     if (n_requests >= kTogether) send();
@@ -287,7 +341,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
   }
   if (what == What::remote_load || what == What::remote_store) {
     const double at = use_pipe(e->extra);
-    dsmem = std::max(dsmem, at) + 32.0 * e->lanes_bytes / f.dsmem_bandwidth;
+    const double words = std::clamp((16.0 - e->lanes_bytes) / 12, 0.0, 1.0);  // 1: 4 bytes a lane, 0: 16
+    const double bandwidth = f.dsmem_bandwidth * (what == What::remote_store ? kRemoteStore : 1 + words * (kRemoteWords - 1));
+    dsmem = std::max(dsmem, at) + double(e->lanes_bytes) * std::popcount(e->mask) / bandwidth;
     return set_barriers(w, m, dsmem + f.dsmem_latency, at + 12);
   }
   if (what == What::global_load || what == What::local_load) {
@@ -323,7 +379,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
         request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
         done = std::max(done, chip.atomic(line, mask, same * sectors_in(mask), m.floating, number, request));
       });
-      for_ghosts(w, e->pc, packed, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * sectors_in(k), m.floating, sm, request); });
+      for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * sectors_in(k), m.floating, sm, request); });
     }
     const double backlog = std::max(request, chip.atomics_free());
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);

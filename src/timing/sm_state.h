@@ -26,13 +26,17 @@ inline constexpr double kSpecialBeside = 1.27;  // [overlap.special]
 inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
 inline constexpr double kClusterBarrier = 316;  // from the last arrival [barrier.cluster: 356 with what is around it]
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
-inline constexpr double kTakenBranch = 6;   // beyond its stall count [short_loop/4: 29.5 cycles a turn]
+inline constexpr double kTakenBranch = 11;   // cycles to the next instruction, at least [short_loop/4, side_none/1, side_all/1: 29.5, 30.2, 65 cycles a turn]
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
+inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
+inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
+inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
+inline constexpr double kRemoteStore = 2.2, kRemoteWords = 1.75;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
-inline constexpr uint64_t kNear = 24;         // requests of a sub-core that may lie between stores that join [store_parts_few: some do; store_parts, chase_and_store: none]
-inline constexpr uint32_t kJoinsWithin = 8;  // instructions between stores of a warp that join [store_parts_few: 16, some do; store_parts, store_parts_few_slow: none]
+inline constexpr uint64_t kNear = 7;          // lines that a sub-core stores from one to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
+inline constexpr uint32_t kJoinsWithin = 2;  // instructions from a store of a warp to one that joins it [struct3_3, struct7_3_read: nearly all; store_parts: none]
 inline constexpr double kOnTheWay = 300;     // cycles of writes that are between SMs and L2; the rest waits in the SMs [store_parts_few]
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 struct Mbarrier {
@@ -50,7 +54,7 @@ struct NamedBarrier {
 
 /// A store that has not left its SM takes up others of its sub-core to its line.
 struct WaitingStore {
-  uint64_t line = ~uint64_t{0}, number = 0;  // among the sub-core's requests
+  uint64_t line = ~uint64_t{0};
   uint64_t warp = 0;                 // its age
   uint32_t step = 0;                 // of the warp, when the latest joined
   double leaves = 0;
@@ -68,6 +72,7 @@ struct WarpRun {
   double earliest = kNever;          // with dependences
   std::array<double, 6> barrier{};   // when each dependence barrier frees
   bool live = false, blocked = false;
+  uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
   double copies_done = 0, group_done = 0;
   std::deque<double> copy_groups, bulk_groups, product_groups;
   double products_done = 0, product_issued = -1;
@@ -88,62 +93,52 @@ struct Slot {
   std::unordered_map<uint32_t, Mbarrier> mbarriers;
   struct Moves {                     // sectors by which an instruction's addresses move from the traced block
     int64_t own = 0;
-    const LinePool* pool = nullptr;  // ghosts draw from it
-    std::vector<int64_t> ghosts;     // else: of each
+    std::vector<std::pair<int64_t, uint32_t>> ghosts;  // of each, and its SM
   };
   std::unordered_map<uint32_t, Moves> moves;  // by PTX instruction
+  struct Ghost {                     // of kernels whose blocks differ
+    const TracedBlock* trace = nullptr;
+    uint64_t index = 0;
+    uint32_t sm = 0;
+  };
+  std::vector<Ghost> ghosts;
 };
 
-/// The latest lines that an irregular instruction had to ask L2 for.
-struct AskedFor {
-  static constexpr size_t kKept = 4096;
-  std::vector<uint64_t> lines;   // line << 5 | touched by several blocks << 4 | sectors
-  size_t next = 0;
-  void add(uint64_t line, uint32_t mask, bool shared) {
-    const uint64_t packed = line << 5 | uint64_t{shared} << 4 | mask;
-    if (lines.size() < kKept) lines.push_back(packed);
-    else lines[next++ % kKept] = packed;
-  }
-};
-
-/// The L1 of an SM: lines of four sectors, least recently used.
+/// The L1 of an SM: lines of four sectors. A line that is read again is kept for long, one that was read once goes first
+/// [again_same/32 to 48: of sets that are too large, what does not fit misses and little else].
 class L1 {
  public:
   explicit L1(uint64_t bytes) : sets_(std::max<uint64_t>(1, bytes / 128 / kWays)), ways_(sets_ * kWays) {}
   struct Way {
     uint64_t tag = ~uint64_t{0};
-    uint64_t used = 0;
-    uint8_t valid = 0;
+    uint8_t valid = 0, age = kOldest;   // 0: read again
     double arrives = 0;
   };
   Way& find(uint64_t line, bool& hit) {
-    Way* set = &ways_[(line * 0x9E3779B97F4A7C15ull >> 40) % sets_ * kWays];
-    Way* oldest = set;
-    for (uint32_t i = 0; i < kWays; i++) {
-      if (set[i].tag == line) return hit = true, set[i].used = ++clock_, set[i];
-      if (set[i].used < oldest->used) oldest = &set[i];
-    }
+    Way* set = set_of(line);
     hit = false;
-    *oldest = Way{line, ++clock_, 0, 0};
-    return *oldest;
-  }
-  Way* peek(uint64_t line) {
-    Way* set = &ways_[(line * 0x9E3779B97F4A7C15ull >> 40) % sets_ * kWays];
     for (uint32_t i = 0; i < kWays; i++)
-      if (set[i].tag == line) return &set[i];
-    return nullptr;
+      if (set[i].tag == line) return hit = true, set[i].age = 0, set[i];
+    Way* oldest = set;
+    for (uint32_t i = 1; i < kWays; i++)
+      if (set[i].age > oldest->age) oldest = &set[i];
+    const uint8_t years = uint8_t(kOldest - oldest->age);
+    for (uint32_t i = 0; i < kWays; i++) set[i].age = uint8_t(set[i].age + years);
+    *oldest = Way{line, 0, kOldest - 1, 0};
+    return *oldest;
   }
 
  private:
   static constexpr uint32_t kWays = 8;
-  uint64_t sets_, clock_ = 0;
+  static constexpr uint8_t kOldest = 3;
+  Way* set_of(uint64_t line) { return &ways_[(line * 0x9E3779B97F4A7C15ull >> 40) % sets_ * kWays]; }
+  uint64_t sets_;
   std::vector<Way> ways_;
 };
 
 struct Sm::State {
   State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots)
       : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
-    random += uint64_t{n} * 0x9E3779B97F4A7C15ull;
   }
   const ChipFigures& f;
   const Kernel& kernel;
@@ -162,7 +157,7 @@ struct Sm::State {
   uint64_t first_block = ~uint64_t{0};
   // Resources: the time at which each is free.
   struct SubCore {
-    uint64_t requests = 0, stores = 0;          // to L2
+    uint64_t stores = 0;                        // to L2
     std::array<WaitingStore, kNear> waiting{};  // the latest stores
     double bank[2] = {0, 0};                    // read ports of the register file
     double write = 0;                           // its write port: a register a cycle
@@ -184,8 +179,6 @@ struct Sm::State {
   std::array<double, kWaiting> left{};              // the SM: the latest
   uint64_t stores = 0;
   double held_until = 0;
-  uint64_t random = 0x2545F4914F6CDD1Dull;
-  std::unordered_map<uint32_t, AskedFor> asked;   // by PTX instruction
   using Moves = Slot::Moves;
   static constexpr size_t kTogether = 4096;       // requests that are looked up at a time, and as many more as one line makes
   std::vector<Request> requests;
@@ -219,11 +212,20 @@ struct Sm::State {
   const Moves& moves_of(Slot& slot, uint32_t pc);
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
-  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) { requests[n_requests++] = {line, mask, sm, when}; }
+  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) {
+    if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
+    requests[n_requests++] = {line, mask, sm, when};
+  }
   template <class F>
-  void for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, F f);
+  void for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   template <class F>
-  void draw_for_ghosts(const WarpRun& w, uint32_t pc, uint64_t packed, const LinePool& pool, F f);
+  void for_even_ghosts(Slot& slot, uint32_t pc, uint64_t packed, F f);
+  template <class F>
+  void for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
+  void find_ghosts(Slot& slot) const;
+  template <class F>
+  void lines_of_ghost(const Slot::Ghost& g, const Event& e, uint32_t first, uint32_t last, F f) const;
+  void finish_ghosts(Slot& slot, double now);
 };
 
 }  // namespace orrery::timing

@@ -308,7 +308,7 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
     for (TracedWarp& w : b.warps) {
       std::unordered_map<uint32_t, uint32_t> copies;
       for (Event& e : w.events)
-        if (e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) e.ordinal = copies[e.pc]++;
+        if (e.n_detail || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) e.ordinal = copies[e.pc]++;
     }
   }
   return std::move(t.blocks);

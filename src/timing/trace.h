@@ -31,6 +31,7 @@ enum class What : uint8_t {
   barrier_red,
   cluster_arrive, cluster_wait,
   mbarrier_init, mbarrier_arrive, mbarrier_expect, mbarrier_wait,  // object; count
+  match,           // extra: how many values the lanes hold
   other,
 };
 
@@ -46,7 +47,7 @@ struct Event {
   uint32_t count = 0;
   uint32_t detail = 0, n_detail = 0;  // into Block::detail
   uint32_t object = 0;               // mbarrier: shared offset | block rank << 24
-  uint32_t ordinal = 0;              // bulk copies: how many of this instruction its warp made before
+  uint32_t ordinal = 0;              // accesses to global memory: how many of this instruction its warp made before
   uint64_t address = 0;              // global: of the first lane, or of the first run
 };
 

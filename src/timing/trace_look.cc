@@ -237,6 +237,17 @@ void record_barrier(Recording& r) {
   if (r.d.n_src - (red ? 1 : 0) > 1) r.e.count = uint32_t(s.value(s.ref(r.d, r.d.n_dst + 1), 1, lane));
 }
 
+/// match.any takes as long as the lanes hold different values; match.all asks for one.
+void record_match(Recording& r) {
+  Stepper& s = r.s;
+  uint64_t value[32];
+  const exec::Ref& ref = s.ref(r.d, r.d.n_dst);
+  exec::for_lanes(s.mask, [&](int lane) { value[lane] = exec::scalar(s, ref, lane); });
+  r.keep = true;
+  r.e.what = What::match;
+  r.e.extra = r.d.instr->form.has(Mod::all) ? 1 : uint16_t(distinct(value, s.mask));
+}
+
 uint32_t bytes_of_access(const Decoded& d, int values) {
   return uint32_t(std::max(1, isa::bytes_of(d.instr->form.type()))) * uint32_t(std::max(1, values));
 }
@@ -261,6 +272,7 @@ void look(Recording& r) {
     case Op::mbarrier_expect_tx: return record_mbarrier(r, What::mbarrier_expect);
     case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: case Op::cp_async_mbarrier_arrive: return record_mbarrier(r, What::mbarrier_arrive);
     case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: return record_mbarrier(r, What::mbarrier_wait);
+    case Op::match: return record_match(r);
     case Op::bar: case Op::barrier: return record_barrier(r);
     case Op::barrier_cluster:
       if (!r.s.cta.cluster || r.s.cta.cluster->n == 1) {  // the machine code has a barrier of the block where the wait is
