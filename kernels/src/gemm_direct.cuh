@@ -15,12 +15,11 @@
 // in such an order that the quad's pieces of X are neighbours too.
 //
 // Some tiles (kKept) keep W in shared memory instead of registers, each lane's pieces where only that lane reads them, and take X
-// from L2 to registers: all of a CTA's W is then on its way before the kernel ahead has ended, and the next kernel is let in as
-// soon as X has been asked for, so that its W does not queue before X.
+// from L2 to registers: all of a CTA's W is then on its way before the kernel ahead has ended. The next kernel is let in only when
+// that one has ended, so that what it asks for does not queue before X.
 //
 // Partial sums of the warps meet in shared memory, those of a cluster's CTAs (split) through distributed shared memory,
-// always in the same order. Not here: how W and X are stored (gemm_storage.cuh),
-// instances and launch (gemm_direct.cu).
+// always in the same order. Not here: how W and X are stored (gemm_storage.cuh), instances and launch (gemm_direct.cu).
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_storage.cuh"
@@ -339,11 +338,11 @@ __device__ __forceinline__ void multiply_kept(const DirectParams& p, const Direc
   }
   if (p.early && threadIdx.x / 32 == 0) prefetch_columns<Tile>(p, col0, begin, end);
   if (p.early) ptx::griddepcontrol_wait();
+  if (threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();  // a launch takes longer than X
   ChunkX<Tile> x[kKept];
 #pragma unroll
   for (int s = 0; s < kKept; s++)
     if (chunk + s * kStep < end) lane.template load<true>(x[s], chunk + s * kStep - begin);
-  if (threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();
   while (chunk < end) {
 #pragma unroll
     for (int s = 0; s < kKept; s++, chunk += kStep) {
