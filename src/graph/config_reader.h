@@ -90,6 +90,7 @@ class ConfigReader {
   // Parts that a dump of every default names although the model does not have them.
   static bool switched_off(const std::string& key, const Json& value) {
     static const std::set<std::string> names = {"add_cross_attention", "is_encoder_decoder", "tie_encoder_decoder"};
+    if (key == "pruned_heads") return value.is_object() && value.empty();
     return value == false && names.contains(key);
   }
   static bool harmless(const std::string& key) {
@@ -208,7 +209,6 @@ class ConfigReader {
                                                 "num_beams",
                                                 "num_return_sequences",
                                                 "output_scores",
-                                                "pruned_heads",
                                                 "remove_invalid_values",
                                                 "repetition_penalty",
                                                 "return_dict_in_generate",

@@ -287,6 +287,13 @@ std::string llama(const std::string& quantization) {
          quantization + "}";
 }
 
+TEST(Configs, DefaultsThatADumpNames) {
+  auto read = [](const std::string& more) { return error_of([&] { read_hf_config(llama("null," + more), "config.json"); }); };
+  EXPECT_EQ(read(R"("add_cross_attention":false,"num_beams":1,"pruned_heads":{})"), "no error");
+  EXPECT_THAT(read(R"("add_cross_attention":true)"), ::testing::HasSubstr("add_cross_attention"));
+  EXPECT_THAT(read(R"("pruned_heads":{"0":[1,2]})"), ::testing::HasSubstr("pruned_heads"));
+}
+
 TEST(Configs, StoredFormats) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {R"({"quant_method":"fp8","weight_block_size":[128,128]})", "fp8", ""},
