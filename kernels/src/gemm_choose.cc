@@ -180,18 +180,21 @@ std::vector<NearMeasured> nearest_measured(int kind, bool b_k_major, double m, d
     return out;
   }();
   const double at[3] = {std::log2(m), std::log2(n), std::log2(k)};
-  std::vector<NearMeasured> all, out;
+  std::array<double, std::size(kMeasured)> distances;
   for (size_t i = 0; i < std::size(kMeasured); i++) {
     const Measured& entry = kMeasured[i];
-    if (entry.kind != kind) continue;
     // An entry of the other way to launch, or of the other layout of B, counts as a little farther away than the same shape's own.
-    double distance = (entry.overlap == overlap ? 0 : 0.1) + (entry.b_k_major == b_k_major ? 0 : 0.15);
-    for (int d = 0; d < 3; d++) distance += std::fabs(at[d] - logs[i][d]);
-    all.push_back({distance, entry.config});
+    distances[i] = (entry.overlap == overlap ? 0 : 0.1) + (entry.b_k_major == b_k_major ? 0 : 0.15);
+    for (int d = 0; d < 3; d++) distances[i] += std::fabs(at[d] - logs[i][d]);
+    if (entry.kind != kind) distances[i] = INFINITY;
   }
-  std::stable_sort(all.begin(), all.end(), [](const NearMeasured& a, const NearMeasured& b) { return a.distance < b.distance; });
-  for (const NearMeasured& x : all) {
-    if (out.size() == kNearest) break;
+  // A few of many, at every call of gemm(): looking for the least again and again is cheaper than sorting.
+  std::vector<NearMeasured> out;
+  while (out.size() < kNearest) {
+    const auto least = std::min_element(distances.begin(), distances.end());
+    if (*least == INFINITY) break;
+    const NearMeasured x{*least, kMeasured[least - distances.begin()].config};
+    *least = INFINITY;
     if (std::none_of(out.begin(), out.end(), [&](const NearMeasured& y) { return same(y.config, x.config); }) && fits(x.config)) out.push_back(x);
   }
   return out;
