@@ -64,7 +64,7 @@ class Predictor {
   std::map<uint64_t, std::unique_ptr<BlockCode>> code_;
   const TracedBlock* model_ = nullptr;                        // regular kernels: the block that stands for all
   bool regular_ = false;
-  uint64_t trace_instructions_ = 0;
+  uint64_t trace_instructions_ = 0, trace_bytes_ = 0;
   Occupancy occupancy_;
   JoinStatistics statistics_;
   MemoryCounts memory_;

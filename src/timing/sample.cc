@@ -20,6 +20,7 @@ bool is_inner(const TracedBlock& b, const GridShape& grid) {
   return true;
 }
 
+constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
 constexpr double kFollowed = 8;  // instructions of blocks that are followed for their copies alone, in trace budgets: most are left out
 }  // namespace
 
@@ -30,6 +31,7 @@ void Predictor::trace(uint64_t unit) {
     trace_instructions_ += b.instructions;
     if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded));
     const uint64_t at = ordinal(b);
+    trace_bytes_ += b.bytes();
     traced_[at] = std::make_unique<TracedBlock>(std::move(b));
   }
 }
@@ -202,7 +204,7 @@ void Predictor::sample() {
   const std::set<uint64_t> wanted = {unit(mx + 1, my, mz), unit(mx, my + 1, mz), unit(mx, my, mz + 1), unit(mx + 3, my + 2, mz), unit(nx / 3, ny / 3, nz / 3),
                                      unit(nx / 5, ny * 2 / 3, mz), unit(1, 1, 0), 0, unit(nx * 3 / 4, ny / 4, mz)};
   for (uint64_t u : wanted)
-    if (trace_instructions_ < options_.trace_budget * 4 || traced_.size() < 3) trace(u);
+    if ((trace_instructions_ < options_.trace_budget * 4 && trace_bytes_ < kMostTraced) || traced_.size() < 3) trace(u);
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());
@@ -247,7 +249,7 @@ const BlockCode& Predictor::code_for(uint64_t block) {
   const TracedBlock* b = model_;
   if (!regular_) {
     auto found = traced_.find(block);
-    if (found == traced_.end() && trace_instructions_ < options_.trace_budget) {
+    if (found == traced_.end() && trace_instructions_ < options_.trace_budget && trace_bytes_ < kMostTraced) {
       const exec::Dim3 c = launch_.cluster;
       const uint64_t x = block % kernel_.grid.x / c.x, y = block / kernel_.grid.x % kernel_.grid.y / c.y, z = block / (kernel_.grid.x * kernel_.grid.y) / c.z;
       trace(x + launch_.grid.x / c.x * (y + launch_.grid.y / c.y * z));

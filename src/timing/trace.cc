@@ -65,7 +65,9 @@ struct Tracer::State {
   std::unordered_map<const exec::CtaContext*, uint32_t> block_of;  // place in `blocks`
   std::vector<TracedBlock> blocks;
   std::vector<std::vector<WarpState>> warps;
-  uint64_t instructions = 0;         // of the unit
+  uint64_t instructions = 0, bytes = 0;  // of the unit: executed, and recorded
+  /// Counts an instruction; true when no more may be recorded.
+  bool is_full() { return ++instructions > options.max_instructions || bytes > options.max_bytes; }
   const exec::CtaContext* last_cta = nullptr;
   uint32_t last_block = 0;
 
@@ -111,8 +113,8 @@ void enter_block(Tracer::State& t, Stepper& s, TracedWarp& out, WarpState& w, ui
   e.count = pc;
   e.extra = uint16_t(std::popcount(e.mask));
   out.events.push_back(e);
+  t.bytes += sizeof(Event);
   w.block = block, w.pc = pc, w.mask = e.mask;
-  (void)t;
 }
 
 /// What a unit does after as much of it was recorded as may be: it is only counted, up to a limit.
@@ -131,7 +133,7 @@ Next counted(Stepper& s, const Decoded& d) {
   const uint32_t number = t.number_of(&s.cta);
   TracedBlock& block = t.blocks[number];
   const exec::Handler original = kDone ? table.original[s.pc] : left_out;
-  if (++t.instructions > t.options.max_instructions) return unrecorded(t, s, d, block, original);
+  if (t.is_full()) return unrecorded(t, s, d, block, original);
   enter_block(t, s, block.warps[s.w.warp_id], t.warps[number][s.w.warp_id], s.pc, table.tag);
   block.instructions++, block.recorded++;
   return original(s, d);
@@ -146,7 +148,7 @@ Next traced(Stepper& s, const Decoded& d) {
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
   const exec::Handler original = table.kept[pc] ? table.original[pc] : left_out;
-  if (++t.instructions > t.options.max_instructions) return unrecorded(t, s, d, block, original);
+  if (t.is_full()) return unrecorded(t, s, d, block, original);
   const exec::Group before = *s.group;
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
   const WarpState place{w.block, w.pc, w.mask, {}};
@@ -177,6 +179,7 @@ Next traced(Stepper& s, const Decoded& d) {
     }
   }
   if (r.keep) out.events.push_back(r.e);
+  t.bytes += sizeof(Event) * (r.keep + r.more.size()) + sizeof(uint64_t) * (block.lines.size() - lines) + sizeof(Run) * (block.runs.size() - runs);
   for (const Event& e : r.more) out.events.push_back(e);
   block.instructions++, block.recorded++;
   return next;
@@ -248,6 +251,16 @@ Tracer::~Tracer() = default;
 
 namespace {
 
+}  // namespace
+
+uint64_t TracedBlock::bytes() const {
+  uint64_t n = sizeof(uint64_t) * lines.capacity() + sizeof(Run) * runs.capacity();
+  for (const TracedWarp& w : warps) n += sizeof(Event) * w.events.capacity();
+  return n;
+}
+
+namespace {
+
 uint64_t shape_of(const TracedBlock& b) {
   uint64_t h = 1469598103934665603ull;
   const auto mix = [&](uint64_t v) { h = (h ^ v) * 1099511628211ull; };
@@ -283,7 +296,7 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   current = &t;
   t.blocks.clear(), t.warps.clear(), t.block_of.clear();
   t.last_cta = nullptr;
-  t.instructions = 0;
+  t.instructions = t.bytes = 0;
   t.unit->start(index);
   // The unit's blocks are found through the cluster of any of them.
   const uint64_t n = t.launch.cluster.count();

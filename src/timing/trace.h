@@ -72,6 +72,8 @@ struct TracedBlock {
   std::vector<Run> runs;
   uint64_t instructions = 0;        // PTX warp instructions
   uint64_t recorded = 0;            // of them, those that the streams tell of
+  /// What the recording takes of memory.
+  uint64_t bytes() const;
   uint64_t shape = 0;               // hash of the control flow of all warps
 };
 
@@ -79,6 +81,7 @@ struct TraceOptions {
   bool values = false;              // compute matrix products too
   bool copies_only = false;         // only bulk copies are recorded, and what they do not depend on is left out (slice.h)
   uint64_t max_instructions = 40'000'000;    // of a unit: what comes after is only counted
+  uint64_t max_bytes = uint64_t{512} << 20;  // of a unit's events and lines: the same
   uint64_t most_instructions = 400'000'000;  // of a unit: one that runs longer is refused
 };
 

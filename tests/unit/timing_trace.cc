@@ -162,6 +162,18 @@ TEST(Trace, LongBlocksAreCountedToTheirEnd) {
   }
 }
 
+TEST(Trace, NoMoreIsRecordedThanMemoryIsGiven) {
+  TestMachine m;
+  const TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 128; add.s64 %d1, %d1, %d2; mov.u32 %r2, 0;\n"
+                     "L: ld.global.u32 %r3, [%d1]; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 10000; @%p1 bra L; ret;", {m.allocate(8192)});
+  TraceOptions options;
+  options.max_bytes = 64 << 10;  // a load of 32 lines takes 256 bytes for them alone
+  const TracedBlock b = std::move(m.trace(k, options)[0]);
+  EXPECT_LE(events_of(b, What::global_load).size(), 256u);
+  EXPECT_LT(b.recorded, b.instructions);
+  EXPECT_EQ(b.instructions, 5u + 4 * 10000 + 1 - 1) << "the last branch is taken by no lane";
+}
+
 TEST(Trace, FaultsBeyondTheRecordedPartAreFaults) {
   TestMachine m;
   const TestKernel k(loop(1000) + "mov.u64 %d2, 8; ld.global.u32 %r3, [%d2]; st.global.u32 [%d1], %r3; ret;", {m.allocate(128 * 1001)}, {2}, {32});
