@@ -365,7 +365,7 @@ std::string autoencoder_of(const DiffusionSpec& spec) {
 }
 
 Graph build_autoencoder(const std::string& kind) {
-  DecoderBuilder builder("autoencoder " + kind, kind == "wan" ? DType{Format::kTf32, 32} : kBf16);
+  DecoderBuilder builder("autoencoder " + kind, kind == "wan" ? DType{Format::kTf32, 32, false} : kBf16);
   if (kind == "kl") return builder.kl();
   if (kind == "dc") return builder.dc();
   if (kind == "wan") return builder.wan();

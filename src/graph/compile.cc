@@ -193,7 +193,7 @@ class Compiler {
       if (t.cls == TensorClass::kWeight) {
         if (!gather)
           out.weight_bytes += n;  // a gather reads only the rows it returns, counted with its output
-        out.format = t.dtype.format;
+        out.format = t.dtype.format, out.blocks = t.dtype.blocks;
       } else if (t.cls == TensorClass::kState) {
         out.state_read.add(n * share(t), free), out.cache |= is_cache(t);
       } else if (!op.fused) {
@@ -216,7 +216,7 @@ class Compiler {
   void quantise(const Op& op, const ProgramOp& product, Program& program) const {
     Format f = product.format;
     if (f != Format::kFp8 && f != Format::kInt8 && f != Format::kNvfp4) return;
-    if (p_.joins_narrowing && made_by_a_map(op.in.front()) &&
+    if (p_.joins_narrowing && !product.blocks && made_by_a_map(op.in.front()) &&
         (op.part != Part::kExpert || f == Format::kNvfp4))
       return;
     ProgramOp q;

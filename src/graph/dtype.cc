@@ -51,13 +51,14 @@ DType parse_dtype(std::string_view text) {
     if (times == std::string_view::npos) unknown(text);
     double entries = number(extra.substr(0, times), text), values = number(extra.substr(times + 1), text);
     if (entries < 2 || values < 1) base::fail("dtype '{}': a codebook has at least 2 entries of at least 1 value", text);
-    return {Format::kVq, std::log2(entries) / values};
+    return {Format::kVq, std::log2(entries) / values, false};
   }
   for (const Row& row : kRows) {
     if (row.name != name) continue;
-    DType dtype{row.format, row.bits};
+    DType dtype{row.format, row.bits, false};
     if (extra.empty()) return dtype;
-    if (extra == "dq" && row.format == Format::kNf4) return {Format::kNf4, 4 + 8.0 / 64 + 32.0 / 16384};
+    if (extra == "block" && row.format == Format::kFp8) return {Format::kFp8, 8, true};
+    if (extra == "dq" && row.format == Format::kNf4) return {Format::kNf4, 4 + 8.0 / 64 + 32.0 / 16384, false};
     bool integer = row.format == Format::kInt8 || row.format == Format::kInt4 ||
                    row.format == Format::kInt3 || row.format == Format::kInt2;
     if (extra[0] == 'g' && integer) {

@@ -32,19 +32,20 @@ enum class Format : std::uint8_t {
 struct DType {
   Format format = Format::kBf16;
   double bits = 16;  // stored bits per element, scales and zero points included
+  bool blocks = false;  // fp8 with a scale for every 128 x 128 block (0.02% of bytes, not counted), not for a tensor
 
   double bytes() const { return bits / 8; }
   bool operator==(const DType&) const = default;
 };
 
-inline constexpr DType kBf16{Format::kBf16, 16};
-inline constexpr DType kFp16{Format::kFp16, 16};
-inline constexpr DType kFp32{Format::kFp32, 32};
-inline constexpr DType kFp8{Format::kFp8, 8};
-inline constexpr DType kMxfp4{Format::kMxfp4, 4.25};
-inline constexpr DType kByte{Format::kByte, 8};
+inline constexpr DType kBf16{Format::kBf16, 16, false};
+inline constexpr DType kFp16{Format::kFp16, 16, false};
+inline constexpr DType kFp32{Format::kFp32, 32, false};
+inline constexpr DType kFp8{Format::kFp8, 8, false};
+inline constexpr DType kMxfp4{Format::kMxfp4, 4.25, false};
+inline constexpr DType kByte{Format::kByte, 8, false};
 
-// Parses "bf16", "fp8", "int4 g128" (also "int4-g128"), "nf4", "nf4 dq", "mxfp4", "nvfp4", "vq 256x4"
+// Parses "bf16", "fp8", "fp8 block", "int4 g128" (also "int4-g128"), "nf4", "nf4 dq", "mxfp4", "nvfp4", "vq 256x4"
 // (codebook of 256 vectors of 4), "int3", ...; throws base::Error that lists the known names.
 DType parse_dtype(std::string_view text);
 // The canonical spelling of the format.

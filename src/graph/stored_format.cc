@@ -96,7 +96,7 @@ StoredFormat read_stored_format(const Json& config, int layers, const std::strin
   Field field{q, origin};
   f.method = field.text("quant_method", "");
   if (f.method == "fp8" || f.method == "fbgemm_fp8") {
-    f.weights = "fp8";
+    f.weights = q.contains("weight_block_size") && !q["weight_block_size"].is_null() ? "fp8 block" : "fp8";
   } else if (f.method == "mxfp4") {
     f.weights = "mxfp4", f.experts_only = true;
   } else if (f.method == "gptq") {

@@ -14,12 +14,12 @@
 namespace orrery::graph {
 namespace {
 
-void requantize(Graph& g, const TransformerSpec& spec, std::string format) {
+void requantize(Graph& g, const TransformerSpec& spec, std::string format, bool blocks) {
   Plan none;
   std::transform(format.begin(), format.end(), format.begin(),
                  [](unsigned char c) { return std::tolower(c); });
   if (format == "fp8")
-    apply_verb("requant weight fp8", g, none);
+    apply_verb(blocks ? "requant weight fp8 block" : "requant weight fp8", g, none);
   else if (format == "fp4")
     apply_verb(spec.family == "gpt-oss" ? "requant weight mxfp4 experts-only" : "requant weight nvfp4", g,
                none);
@@ -30,7 +30,7 @@ void requantize(Graph& g, const TransformerSpec& spec, std::string format) {
 Compared tpot_row(const Row& row) {
   TransformerSpec spec = load_transformer(row.at("model"));
   Graph g = build_transformer(spec);
-  requantize(g, spec, row.at("precision"));
+  requantize(g, spec, row.at("precision"), row.contains("gemm_quant") && row.at("gemm_quant") == "fp8_block");
   Plan plan;
   // FP8 checkpoints made for TensorRT-LLM (NVIDIA's Model Optimizer) keep fp8 keys and values, which it takes over
   // (kv_cache_quant_algo of their hf_quant_config.json).
@@ -56,7 +56,7 @@ Compared tpot_row(const Row& row) {
 Compared throughput_row(const Row& row) {
   TransformerSpec spec = load_transformer(row.at("model"));
   Graph g = build_transformer(spec);
-  requantize(g, spec, row.at("precision"));
+  requantize(g, spec, row.at("precision"), false);
   Plan none;
   apply_verb("requant kv fp8", g, none);  // the FP8 checkpoints of this source keep fp8 keys and values
   Plan plan;

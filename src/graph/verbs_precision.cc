@@ -9,7 +9,8 @@ namespace {
 
 DType dtype_of(VerbWords& w) {
   std::string name = w.word("dtype");
-  if (!w.empty() && (w.peek()[0] == 'g' || w.peek() == "dq" || name == "vq")) name += " " + w.word("group");
+  if (!w.empty() && (w.peek()[0] == 'g' || w.peek() == "dq" || w.peek() == "block" || name == "vq"))
+    name += " " + w.word("group");
   return parse_dtype(name);
 }
 
@@ -55,7 +56,7 @@ void adapt(VerbWords& w, Graph& g, Plan& p) {
 }
 
 constexpr Verb kVerbs[] = {
-    {"requant", "requant weight|all-weight|kv|activation DTYPE [gN|dq] [experts-only]",
+    {"requant", "requant weight|all-weight|kv|activation DTYPE [gN|dq|block] [experts-only]",
      "Stores tensors in another number format. 'weight' means the matrices of linear layers; embeddings, "
      "head, norms "
      "and biases keep theirs. Scales and zero points are counted. Products run at the rate of the format "

@@ -67,6 +67,7 @@ struct ProgramOp {
   double seconds = 0, joules = 0;  // bound to a kernel (Op)
   Format format = Format::kBf16;  // storage format of the weights, or of the activations
   Linear ops, ops_absorbed;
+  bool blocks = false;        // its weights have a scale for every block (DType)
   double weight_bytes = 0;    // read once, unless grouped
   double grouped_extent = 0;  // experts on this rank; weight_bytes is for all of them
   double grouped_total = 0;   // experts in all

@@ -296,7 +296,7 @@ TEST(Configs, DefaultsThatADumpNames) {
 
 TEST(Configs, StoredFormats) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
-      {R"({"quant_method":"fp8","weight_block_size":[128,128]})", "fp8", ""},
+      {R"({"quant_method":"fp8","weight_block_size":[128,128]})", "fp8 block", ""},
       {R"({"quant_method":"gptq","bits":4,"group_size":128})", "int4 g128", ""},
       {R"({"quant_method":"awq","bits":4,"group_size":64})", "int4 g64", ""},
       {R"({"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_use_double_quant":true})", "nf4 dq",
