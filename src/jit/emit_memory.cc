@@ -279,7 +279,6 @@ void MemoryAccess::load_consecutive() {
   either(bad, [&] {
     note(bases);
     fetch_ahead(bases, span * size());
-    if (!shared_) e_.note_walk(address_.id, base_of(bases, 0));
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     auto* t = FixedVectorType::get(memory_type(), unsigned(span * vector_));
     for (int c = 0; c < chunks; c++) {

@@ -59,7 +59,6 @@ void MemoryAccess::load_rows(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
       note(row.base);
       fetch_ahead(row.base, 32 * size());
-      e_.note_walk(address_.id, row.base);
       if (row.mask) v = b_.CreateMaskedLoad(t, pointer(row.base), align, mask_of(row.mask, 0, 32), v);
       else v = b_.CreateAlignedLoad(t, pointer(row.base), align, is_volatile());
     }

@@ -17,7 +17,6 @@
 #include "exec/run_state.h"
 #include "isa/row.h"
 #include "jit/emitter.h"
-#include "jit/steps.h"
 #include "lower/flow.h"
 
 namespace orrery::jit {
@@ -30,10 +29,6 @@ using llvm::Value;
 using ptx::Instr;
 
 namespace {
-
-constexpr size_t kMostWalks = 4;
-constexpr int64_t kMostFetched = 2048;  // bytes of each
-constexpr int64_t kLine = 64;           // the host's
 
 /// Executing it twice is executing it once, and no other warp can tell.
 bool only_registers(const Instr& in) {
@@ -115,7 +110,6 @@ void Emitter::emit_steady(const std::vector<uint32_t>& path, Value* parked, Valu
   due->addIncoming(fewer, over), done->addIncoming(more, over);
   b_.CreateCondBr(b_.CreateICmpEQ(fewer, b_.getInt32(1)), leave, round);
   b_.SetInsertPoint(turns.special);
-  fetch_next_rows(turns);
   b_.CreateBr(leave);
 
   // `from` is next, the general way; the warps before it have run an iteration more than the others.
@@ -165,7 +159,7 @@ Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& pat
   int loads = 0;
   for (uint32_t node : path)
     for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++) loads += is_noted(plan_.program.code[i]);
-  steady_ = {special, std::vector<Block*>(schedule_.nodes.size()), 0, loads == 1, {}};
+  steady_ = {special, std::vector<Block*>(schedule_.nodes.size()), 0, loads == 1};
   for (uint32_t node : path) steady_.node_block[node] = block("steady");
   steady_.node_block[row_latch_] = latch;
   b_.CreateBr(steady_.node_block[path.front()]);
@@ -181,37 +175,10 @@ Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& pat
   b_.CreateCondBr(b_.CreateICmpEQ(next, end), over, start);
   for (const Parked& p : turns_.parts)
     if (p.what == Parked::count) linear.push_back({&p, steady_.instructions});
-  const SteadyTurns turns{start, special, at, state, linear, steady_.walks};
+  const SteadyTurns turns{special, at, linear};
   steady_ = {};
   warp_ = warp, frame_ = frame;
   return turns;
-}
-
-/// A load of a row in a steady turn.
-void Emitter::note_walk(uint32_t reg, Value* address) {
-  if (!steady_.leave || steady_.walks.count(reg) || steady_.walks.size() == kMostWalks) return;
-  const auto loop = std::find_if(plan_.loops.begin(), plan_.loops.end(), [&](const Loop& l) { return l.header == schedule_.nodes[row_latch_].block; });
-  if (loop == plan_.loops.end()) return;
-  const auto step = Steps(plan_.program, plan_.uniformity, *loop).of(reg);
-  if (!step || !step->constant() || step->factor <= 0) return;
-  auto* at = new_alloca(b_.getInt64Ty(), "walked_to");
-  b_.CreateStore(address, at);
-  steady_.walks[reg] = {at, step->factor};
-}
-
-/// The loop is over, as a rule; the next block's rows begin, as a rule, where this block's end, and the host's prefetchers
-/// stand still until its first loads. Into the second cache: asking for the first one made everything slower.
-void Emitter::fetch_next_rows(const SteadyTurns& turns) {
-  llvm::IRBuilder<> first(turns.start, turns.start->getFirstInsertionPt());
-  for (const auto& [reg, walk] : turns.walks) {
-    first.CreateStore(first.CreatePtrToInt(turns.state, first.getInt64Ty()), walk.at);  // a turn may end before its load
-    Value* next = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), walk.at), b_.getInt64(uint64_t(walk.step)));
-    for (int64_t at = 0; at < std::min(walk.step, kMostFetched); at += kLine) {
-      Value* line = b_.CreateIntToPtr(b_.CreateAdd(next, b_.getInt64(uint64_t(at))), b_.getPtrTy());
-      constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
-      b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::prefetch, {line, b_.getInt32(kRead), b_.getInt32(kSecondCache), b_.getInt32(kData)});
-    }
-  }
 }
 
 /// What every iteration adds to a register that nothing else changes: such a register need not be put aside.

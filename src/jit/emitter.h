@@ -138,29 +138,24 @@ class Emitter {
   bool first_runs_last() const;
 
   // -- emit_steady.cc
-  struct Walk { llvm::AllocaInst* at; int64_t step; };                     // where a turn read a row; how far an iteration goes on
   struct Linear { const Parked* part; int64_t step; };                     // what each iteration adds to a part
   struct Steady {
     Block* leave = nullptr;                                                // this warp's turn again, the general way; null: not in such code
     std::vector<Block*> node_block;                                        // as node_block_; null: not on the path
     uint32_t instructions = 0;                                             // of an iteration
     bool noted = false;                                                    // the only load that can raise a signal is already in at_inst
-    std::map<uint32_t, Walk> walks;                                        // by address register
   };
   std::vector<uint32_t> steady_path() const;
   Value* all_in_step();
   void emit_steady(const std::vector<uint32_t>& path, Value* parked, Value* rounds, Value* result, Block* otherwise);
-  void note_walk(uint32_t reg, Value* address);
   struct SteadyTurns {
-    Block *start, *special;                                                // special: this warp's turn is not steady
-    Value *warp, *state;
+    Block* special;                                                        // `warp` turns out to have a turn that is not steady
+    Value* warp;
     std::vector<Linear> linear;
-    std::map<uint32_t, Walk> walks;
   };
   SteadyTurns emit_steady_turns(const std::vector<uint32_t>& path, Value* done, Block* over);
   std::optional<int64_t> step_of(const Parked& part, const std::vector<uint32_t>& path) const;
   void add_to(const Parked& part, Value* amount);
-  void fetch_next_rows(const SteadyTurns& turns);
   void make_up(Value* turn, Value* rounds, const std::vector<Linear>& linear);
 
   // -- emit_kept.cc
