@@ -105,7 +105,7 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p) {
   for (int i = 0; i < 3; i++) n.q_tiles[i] = ((n.extent[i] - 1) >> n.q_log[i]) + 1;
   n.by_x = FastDivide(uint32_t(n.q_tiles[0])), n.by_y = FastDivide(uint32_t(n.q_tiles[1]));
   const int line = n.k_log[0] - 2, plane = line + n.k_log[1];
-  n.spread_x = n.spread_y = 0;
+  n.spread_x = n.spread_y = 0, n.line = line, n.plane = plane;
   for (int i = 0; i < 1 << n.k_log[1]; i++) n.spread_x |= 1u << (i << line);
   for (int i = 0; i < 1 << n.k_log[2]; i++) n.spread_y |= 1u << (i << plane);
   p->q_tiles = n.q_tiles[0] * n.q_tiles[1] * n.q_tiles[2];

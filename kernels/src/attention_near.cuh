@@ -56,20 +56,35 @@ __device__ __forceinline__ int near_place(const NearParams& n, int axis, int r) 
   return r >> (axis > 0 ? n.q_log[0] : 0) + (axis > 1 ? n.q_log[1] : 0) & (1 << n.q_log[axis]) - 1;
 }
 
-/// The windows of a thread's two rows.
+/// Bits from `first` on; none of them from 32 on.
+__device__ __forceinline__ uint32_t bits_from(int first) {
+  uint32_t bits;
+  asm("shl.b32 %0, %1, %2;" : "=r"(bits) : "r"(~0u), "r"(max(first, 0)));  // PTX clamps where C++ does not say
+  return bits;
+}
+
+/// The windows of a thread's two rows, as bits of all tiles of keys laid side by side, each axis by itself: from the first up to the
+/// last, not including that. Tiles begin at multiples of eight keys from the first tile, so that what a thread has of the eight at an
+/// end of a window is the same for all of them.
 struct NearView {
-  int start[2][3];
+  int x_first[2], x_last[2], y_first[2], z_first[2];
   int inner_low[3], inner_high[3];  // keys that every row of the warp sees: from the first up to the last, not including that
   NearView() = default;
   __device__ __forceinline__ NearView(const NearParams& n, const NearTile& t, int row) {
+    const int pair = threadIdx.x % 4 * 2;  // of eight keys side by side a thread has two neighbours
+    const auto before = [&](int x) { return (x & ~7) / 4 + min(max(x % 8 - pair, 0), 2); };
 #pragma unroll
-    for (int h = 0; h < 2; h++)
+    for (int h = 0; h < 2; h++) {
+      int first[3];
 #pragma unroll
-      for (int a = 0; a < 3; a++) start[h][a] = near_start(n, a, t.query[a] + near_place(n, a, row + 8 * h));
-    const int first = row & ~15, last = row | 15;  // 16 rows are a box: its corners have the first and the last windows
+      for (int a = 0; a < 3; a++) first[a] = near_start(n, a, t.query[a] + near_place(n, a, row + 8 * h)) - t.low[a];
+      x_first[h] = before(first[0]), x_last[h] = before(first[0] + n.window[0]);
+      y_first[h] = first[1] << n.line, z_first[h] = first[2] << n.plane;
+    }
+    const int top = row & ~15, bottom = row | 15;  // 16 rows are a box: its corners have the first and the last windows
 #pragma unroll
     for (int a = 0; a < 3; a++)
-      inner_low[a] = near_start(n, a, t.query[a] + near_place(n, a, last)), inner_high[a] = near_start(n, a, t.query[a] + near_place(n, a, first)) + n.window[a];
+      inner_low[a] = near_start(n, a, t.query[a] + near_place(n, a, bottom)), inner_high[a] = near_start(n, a, t.query[a] + near_place(n, a, top)) + n.window[a];
   }
   /// Whether all of the warp sees all of a tile of keys.
   __device__ __forceinline__ bool whole(const NearParams& n, const NearTile& t, const NearWalk& walk) const {
@@ -81,22 +96,12 @@ struct NearView {
     }
     return all;
   }
-  /// Bits below `count`; all of them from 32 on.
-  __device__ static __forceinline__ uint32_t below(int count) { return count >= 32 ? ~0u : (1u << count) - 1; }
   /// Which of the thread's keys row h sees: bit e is its e-th key of that row.
-  __device__ __forceinline__ uint32_t seen(const NearParams& n, const NearTile& t, const NearWalk& walk, int h) const {
-    int from[3], to[3];
-#pragma unroll
-    for (int a = 0; a < 3; a++) {
-      const int first = start[h][a] - walk.key(n, t, a), width = 1 << n.k_log[a];
-      from[a] = min(max(first, 0), width), to[a] = min(max(first + n.window[a], 0), width);
-    }
-    // Of eight keys side by side a thread has two neighbours; width / 4 bits are a line of keys.
-    const int pair = threadIdx.x % 4 * 2, line = n.k_log[0] - 2, plane = line + n.k_log[1];
-    const auto before = [&](int x) { return (x & ~7) / 4 + min(max(x % 8 - pair, 0), 2); };
-    uint32_t bits = (below(before(to[0])) & ~below(before(from[0]))) * n.spread_x;
-    bits = (bits & below(to[1] << line) & ~below(from[1] << line)) * n.spread_y;
-    return bits & below(to[2] << plane) & ~below(from[2] << plane);
+  __device__ __forceinline__ uint32_t seen(const NearParams& n, const NearWalk& walk, int h) const {
+    const int x = walk.at[0] << n.line, y = y_first[h] - (walk.at[1] << n.plane), z = z_first[h] - (walk.at[2] << 5), width = 1 << n.line;
+    uint32_t bits = (bits_from(min(x_first[h] - x, width)) & ~bits_from(min(x_last[h] - x, width))) * n.spread_x;
+    bits = (bits & bits_from(y) & ~bits_from(y + (n.window[1] << n.line))) * n.spread_y;
+    return bits & bits_from(z) & ~bits_from(z + (n.window[2] << n.plane));
   }
 };
 

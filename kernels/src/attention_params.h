@@ -20,6 +20,7 @@ struct NearParams {
   int q_tiles[3];               // boxes of queries on each axis
   FastDivide by_x, by_y;        // q_tiles[0] and [1]
   uint32_t spread_x, spread_y;  // copy the bits of a line of keys to all lines of a plane; those of a plane to all planes
+  int line, plane;              // logs of a thread's bits of a line of keys, and of a plane
 };
 
 struct AttentionParams {

@@ -27,7 +27,7 @@ struct View {
   __device__ __forceinline__ void mask(const AttentionParams& p, const Work& w, float (&s)[S::kKeys / 2], int tile) {
     if constexpr (S::kNear) {
       if (!near.whole(p.near, w.near, walk)) {
-        const uint32_t seen[2] = {near.seen(p.near, w.near, walk, 0), near.seen(p.near, w.near, walk, 1)};
+        const uint32_t seen[2] = {near.seen(p.near, walk, 0), near.seen(p.near, walk, 1)};
         hide_unseen(s, seen);
       }
       walk.back(w.near);
