@@ -139,9 +139,7 @@ int active_clusters(Context& context, device::Function& function, unsigned threa
   const Profile& profile = context.device().profile();
   if (cluster > 1 && cluster > uint64_t(function.non_portable_cluster ? profile.cluster_max() : profile.cluster_portable_max())) return 0;
   uint32_t per_sm = device::blocks_per_sm(context, function, threads, shared);
-  // A cluster lies within one GPC.
-  uint64_t gpcs = profile.has(FieldId::gpc_count) ? uint64_t(profile.gpc_count()) : 1;
-  return int(context.device().gpu().sm_count / gpcs * per_sm / std::max(1u, cluster) * gpcs);
+  return int(clusters_at_once(profile, std::max(1u, cluster), per_sm));
 }
 
 int max_cluster_size(Context& context, device::Function& function, unsigned threads, size_t shared) {

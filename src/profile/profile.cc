@@ -1,6 +1,7 @@
 // Catalogue and typed access; loading is in load.cc.
 #include "profile/profile.h"
 
+#include <algorithm>
 #include <bit>
 #include <unordered_map>
 
@@ -106,5 +107,11 @@ std::uint64_t Profile::fingerprint() const {
   type Profile::accessor() const { return as<type>(use(FieldId::accessor)); }
 #include "profile/fields.def"
 #undef FIELD
+
+uint64_t clusters_at_once(const Profile& gpu, uint64_t size, uint64_t per_sm) {
+  const uint64_t gpcs = gpu.has(FieldId::gpc_count) ? std::max<uint64_t>(1, uint64_t(gpu.gpc_count())) : 1, sms = uint64_t(gpu.sm_count());
+  const uint64_t larger = sms / 2 % gpcs, least = sms / 2 / gpcs * 2;
+  return larger * ((least + 2) * per_sm / size) + (gpcs - larger) * (least * per_sm / size) + sms % 2 * (per_sm / size);
+}
 
 }  // namespace orrery

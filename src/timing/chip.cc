@@ -72,14 +72,6 @@ ChipFigures figures_of(const Profile& p) {
   return f;
 }
 
-uint32_t ChipFigures::clusters_at_once(uint64_t size) const {
-  // A cluster lies within one GPC. Clusters of 1 to 8 blocks in six GPCs of 16 SMs and two of 18; which SMs are switched off differs from
-  // card to card: one H200 says 39, 30, 22, 17, 15 and 15 from 3 blocks on (cudaOccupancyMaxActiveClusters; [cluster_full/3 to 8]).
-  static constexpr uint32_t kOf132[] = {132, 66, 42, 32, 24, 18, 16, 16};
-  const uint64_t listed = std::min<uint64_t>(size, std::size(kOf132)), held = kOf132[listed - 1] * listed;
-  return uint32_t(std::max<uint64_t>(1, held * sms / 132 / size));
-}
-
 void MemoryCounts::extend(const MemoryCounts& from, const MemoryCounts& to, double times) {
   for (double MemoryCounts::*count : {&MemoryCounts::l2_read_sectors, &MemoryCounts::l2_write_sectors, &MemoryCounts::l2_hits, &MemoryCounts::dram_read, &MemoryCounts::dram_write,
                                       &MemoryCounts::dram_pages, &MemoryCounts::merged_sectors, &MemoryCounts::fabric_sectors})

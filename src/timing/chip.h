@@ -82,8 +82,6 @@ struct ChipFigures {
   double tma_peer_latency = 0;          // of such a copy, beside its bytes
   double dsmem_latency = 0;             // load from shared memory of another block
   double dsmem_bandwidth = 0;           // bytes that an SM loads from shared memory of other blocks in a cycle, 16 a lane
-  /// How many clusters of `size` blocks run at once where an SM holds one block.
-  uint32_t clusters_at_once(uint64_t size) const;
   double atomic_one_line = 0;           // integer operation of one lane on the line of the last one, in a slice
   double atomic_interval = 0;           // a lane's atomic operation in a slice
   double atomic_same_line = 0;          // floating-point operation on the line of the last one, in a slice

@@ -99,7 +99,7 @@ uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate() {
   const Stopwatch watch(running_, host_.simulate);
-  const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = figures_.clusters_at_once(per);
+  const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, clusters_at_once(profile_, per));
   const BlockCode& middle = code_for(first_block(units / 2));
   const double per_block = double(middle.steps);
   for (const auto& w : middle.warps) {
@@ -307,7 +307,8 @@ Prediction Predictor::run() {
   p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();
   p_.shared_bytes = launch_.kernel->entry->program->dynamic_shared_offset - lower::kSharedStart + launch_.dynamic_shared;
   occupancy_ = occupancy_of(figures_, uint32_t(launch_.block.count()), p_.registers, p_.shared_bytes);
-  const uint64_t at_once = figures_.clusters_at_once(launch_.cluster.count()) * launch_.cluster.count(), per_sm = (launch_.grid.count() + at_once - 1) / at_once;
+  const uint64_t cluster = launch_.cluster.count(), at_once = std::max<uint64_t>(1, clusters_at_once(profile_, cluster)) * cluster;
+  const uint64_t per_sm = (launch_.grid.count() + at_once - 1) / at_once;
   p_.blocks_per_sm = occupancy_.blocks, p_.limiter = per_sm < occupancy_.blocks ? "grid" : occupancy_.limiter;
   p_.occupancy = double(std::min<uint64_t>(per_sm, occupancy_.blocks)) * double((launch_.block.count() + 31) / 32) / figures_.warps;
   p_.waves = double(launch_.grid.count()) / (double(figures_.sms) * occupancy_.blocks);
