@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include "measure.h"
+#include "tensor_map.h"
 
 namespace dissect {
 namespace {
@@ -20,17 +21,7 @@ constexpr long kRows = 65536; // 1 GiB
 
 /// A map of a matrix of floats; an empty one when the driver refuses.
 CUtensorMap map_of(float* data, uint32_t box_x, uint32_t box_y) {
-  CUtensorMap map{};
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess || !entry) return map;
-  const cuuint64_t sizes[2] = {kWidth, cuuint64_t(kRows)}, strides[1] = {kWidth * 4};
-  const cuuint32_t box[2] = {box_x, box_y}, one[2] = {1, 1};
-  reinterpret_cast<Encode>(entry)(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, data, sizes, strides, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return map;
+  return matrix_map(data, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, kRows, kWidth, box_y, box_x, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE);
 }
 
 __global__ void box_latency(long long* cycles, const __grid_constant__ CUtensorMap map, uint32_t bytes, int rounds, int step) {

@@ -2,6 +2,7 @@
 #include <cuda.h>
 #include <cuda_fp16.h>
 
+#include "../dissect/tensor_map.h"
 #include "../truth/truth.h"
 
 namespace {
@@ -184,17 +185,7 @@ __global__ void __launch_bounds__(288) warp_roles(const __grid_constant__ CUtens
       *(half2*)(c + long(row + group * 64 + warp * 16 + lane / 4 + h * 8) * n + col + j * 8 + lane % 4 * 2) = __floats2half2_rn(d[j * 4 + h * 2], d[j * 4 + h * 2 + 1]);
 }
 CUtensorMap map_of(void* data, long rows, long columns) {
-  CUtensorMap map{};
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess || !entry) return map;
-  const cuuint64_t sizes[2] = {cuuint64_t(columns), cuuint64_t(rows)}, strides[1] = {cuuint64_t(columns) * 2};
-  const cuuint32_t box[2] = {64, 128}, one[2] = {1, 1};
-  reinterpret_cast<Encode>(entry)(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, data, sizes, strides, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return map;
+  return matrix_map(data, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, rows, columns, 128, 64, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 struct Shape {
   long m, n, k;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "../dissect/tensor_map.h"
 #include "steps.h"
 
 namespace {
@@ -79,17 +80,7 @@ __global__ void feed(const __grid_constant__ CUtensorMap a, const __grid_constan
 }
 
 CUtensorMap map_of(void* data, long rows, int box_rows) {
-  CUtensorMap map{};
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess || !entry) return map;
-  const cuuint64_t sizes[2] = {4096, cuuint64_t(rows)}, strides[1] = {8192};
-  const cuuint32_t box[2] = {64, cuuint32_t(box_rows)}, one[2] = {1, 1};
-  reinterpret_cast<Encode>(entry)(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, data, sizes, strides, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return map;
+  return matrix_map(data, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, rows, 4096, uint32_t(box_rows), 64, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 /// Blocks, stages, rows of a and b, groups of a and b.
 #define FEED(name, list, blocks, stages, rows_a, rows_b, groups_a, groups_b) \
