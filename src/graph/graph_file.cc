@@ -56,9 +56,10 @@ class GraphFileReader {
       if (!found) fail(value, "unknown key '" + std::string(key.str()) + "'");
     }
   }
+  static constexpr double kMost = 1e15;  // nor not-a-number: sums of products of a few stay finite
   double positive(const toml::node& node, const std::string& what) const {
     auto value = node.value<double>();
-    if (!value || !(*value > 0 && *value < 1e15)) fail(node, what + " must be a positive number");
+    if (!value || !(*value > 0 && *value < kMost)) fail(node, what + " must be a positive number below 1e15");
     return *value;
   }
   // Values that may be absent, but not of another type.
@@ -66,7 +67,8 @@ class GraphFileReader {
     const toml::node* node = t.get(key);
     if (!node) return absent;
     auto value = node->value<double>();
-    if (!value || !(*value >= 0 && *value < 1e15)) fail(*node, std::string(key) + " must be a number that is not negative");
+    if (!value || !(*value >= 0 && *value < kMost))
+      fail(*node, std::string(key) + " must be a number below 1e15 that is not negative");
     return *value;
   }
   bool flag(const toml::table& t, const char* key, bool absent) const {

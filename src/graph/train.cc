@@ -337,7 +337,7 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
   if (micro_batches != std::floor(micro_batches))
     base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}", q.global_batch,
                q.micro_batch, plan.dp);
-  double parts = plan.pp * plan.chunks();
+  double parts = 1.0 * plan.pp * plan.chunks();
   if (plan.chunks() > 1 && std::fmod(layers_of(graph), parts) != 0 &&
       std::fmod(layers_of(graph) + 2, parts) != 0)
     base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp, plan.chunks());
