@@ -75,6 +75,7 @@ llvm::Value* Emitter::widen_base(const Operand& o, bool sign, int width) {
   auto extend = [&](Value* v, llvm::Type* t) { return sign ? b_.CreateSExt(v, t) : b_.CreateZExt(v, t); };
   Value* base = fit(bits(o.id, width), b_.getInt32Ty());
   Value* plain = extend(base, i64);
+  if (is_foreseen(o.id)) return plain;
   // base + low and base + high stay in range when base, moved so that the range starts at 0, is small enough.
   const int64_t least = sign ? INT32_MIN : 0;
   Value* moved = b_.CreateSub(base, ConstantInt::get(base->getType(), uint64_t(least - low), true));

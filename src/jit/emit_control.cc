@@ -270,6 +270,11 @@ void Emitter::emit_node(uint32_t n) {
       emit_terminator(in);
       return;
     }
+    if (steady_.stage == Steady::look) {
+      const auto at = slice_.find(i);
+      if (at == slice_.end()) continue;
+      for (uint32_t r : at->second) look_for_wrap(r);
+    }
     emit_instr(i);
   }
   jump(node.successors.at(0), mask());
@@ -309,6 +314,11 @@ uint32_t Emitter::successor(uint32_t target) const {
 }
 
 void Emitter::emit_terminator(const Instr& in) {
+  if (steady_.stage == Steady::foreseen) {
+    const auto& next = schedule_.nodes[node_].successors;
+    b_.CreateBr(steady_.node_block[*std::find_if(next.begin(), next.end(), [&](uint32_t n) { return steady_.node_block[n]; })]);
+    return;
+  }
   if (in.guard.reg != ptx::kNoReg) guard_ = predicate(in.guard.reg, in.guard.negated, width_of_reg(in.guard.reg));
   switch (in.form.op) {
     case Op::bra: return emit_branch(in);

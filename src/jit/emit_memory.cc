@@ -23,6 +23,8 @@
 
 namespace orrery::jit {
 
+static bool is_param_space(isa::Space s) { return s == isa::Space::param || s == isa::Space::param_entry; }
+
 using exec::WarpContext;
 using isa::Mod;
 using isa::Op;
@@ -405,7 +407,23 @@ std::vector<Value*> MemoryAccess::load_small(Value* at, Value* m) {
   return out;
 }
 
+/// Whether look() tells all that load() would check, for an address that moves by `step` in an iteration.
+bool MemoryAccess::can_look(Emitter& e, const Instr& in, int64_t step) {
+  const Space s = in.form.n_spaces ? in.form.space() : Space::none;
+  if (s == Space::local || is_param_space(s)) return false;
+  const MemoryAccess a(e, in, in.ops[1], isa::bytes_of(in.form.type()), std::max<int>(1, in.form.vec));
+  const Shape shape = a.shape();
+  return (shape == Shape::same || shape == Shape::consecutive) && step % std::min(32, a.size()) == 0;
+}
+
+/// A load's check without the load.
+void MemoryAccess::look() {
+  const auto [low, high] = span_of_lanes();
+  e_.leave_if(any_bad_chunk(outside(address(lanes_.chunks), low, high - low), nullptr));
+}
+
 void MemoryAccess::load() {
+  if (e_.steady_.stage == Emitter::Steady::look) return look();
   switch (shape()) {
     case Shape::same: return load_same();
     case Shape::consecutive: return load_consecutive();
@@ -428,10 +446,6 @@ void Emitter::for_each_lane(Value* m, const std::function<void(Value*)>& body) {
   b_.CreateCondBr(b_.CreateICmpEQ(rest, b_.getInt32(0)), done, loop);
   b_.SetInsertPoint(done);
 }
-
-namespace {
-bool is_param_space(Space s) { return s == Space::param || s == Space::param_entry; }
-}  // namespace
 
 bool Emitter::emit_memory(const Instr& in) {
   const isa::Form& f = in.form;

@@ -8,6 +8,8 @@
 //     yes -> rounds of turns 0, 1, ... n - 1 -> anything special (a lane leaves, a check fails): this warp's turn again
 //     no  -> a round the general way
 //
+// Rounds that can be foreseen to be steady go faster yet (emit_foreseen.cc).
+//
 // A turn that turns out to be special is run again from its start, so only loops that change nothing but registers have
 // this form. Counts, and registers to which every iteration adds the same, are made up for on the way back.
 //
@@ -91,19 +93,25 @@ Value* Emitter::all_in_step() {
 /// the next look at the stop flag. `result`: the stop of the warps that are done with.
 void Emitter::emit_steady(const std::vector<uint32_t>& path, Value* parked, Value* rounds, Value* result, Block* otherwise) {
   auto* i32 = b_.getInt32Ty();
-  Block *ask = block("ask"), *refuse = block("refuse"), *round = block("steady_round"), *over = block("steady_over"), *leave = block("leave_steady");
+  Block *ask = block("ask"), *refuse = block("refuse"), *agreed = block("in_step");
+  Block *round = block("steady_round"), *over = block("steady_over"), *leave = block("leave_steady");
   b_.CreateCondBr(b_.CreateAnd(b_.CreateICmpEQ(parked, turns_.all), b_.CreateLoad(b_.getInt1Ty(), turns_.may_be_steady)), ask, otherwise);
   b_.SetInsertPoint(ask);
-  Value* in_step = all_in_step();
-  Block* asked = b_.GetInsertBlock();
-  b_.CreateCondBr(in_step, round, refuse);
+  b_.CreateCondBr(all_in_step(), agreed, refuse);
   b_.SetInsertPoint(refuse);
   b_.CreateStore(b_.getFalse(), turns_.may_be_steady);
   b_.CreateBr(otherwise);
 
   b_.SetInsertPoint(round);
   auto *due = b_.CreatePHI(i32, 2, "due"), *done = b_.CreatePHI(i32, 2, "done");
-  due->addIncoming(rounds, asked), done->addIncoming(b_.getInt32(0), asked);
+  b_.SetInsertPoint(agreed);
+  if (const uint32_t warps = warps_to_foresee(path)) {
+    emit_foreseen(path, warps, rounds, round, due, done);
+  } else {
+    due->addIncoming(rounds, agreed), done->addIncoming(b_.getInt32(0), agreed);
+    b_.CreateBr(round);
+  }
+  b_.SetInsertPoint(round);
   const SteadyTurns turns = emit_steady_turns(path, done, over);
   b_.SetInsertPoint(over);
   Value *more = b_.CreateAdd(done, b_.getInt32(1)), *fewer = b_.CreateSub(due, b_.getInt32(1));
@@ -141,7 +149,7 @@ Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& pat
       moved[&p] = b_.CreateMul(b_.CreateZExtOrTrunc(done, t), llvm::ConstantInt::get(t, uint64_t(*step), true));
     }
   auto* context = llvm::ArrayType::get(b_.getInt8Ty(), sizeof(WarpContext));
-  Block *from = b_.GetInsertBlock(), *start = block("steady_turn"), *latch = block("steady_latch"), *special = block("special");
+  Block *from = b_.GetInsertBlock(), *start = block("steady_turn"), *special = block("special");
   b_.CreateBr(start);
   b_.SetInsertPoint(start);
   auto *at = b_.CreatePHI(b_.getPtrTy(), 2, "warp"), *state = b_.CreatePHI(b_.getPtrTy(), 2, "state");
@@ -156,29 +164,35 @@ Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& pat
     if (moved.count(&p)) add_to(p, moved[&p]);
   }
 
-  int loads = 0;
-  for (uint32_t node : path)
-    for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++) loads += is_noted(plan_.program.code[i]);
-  steady_ = {special, std::vector<Block*>(schedule_.nodes.size()), 0, loads == 1};
-  for (uint32_t node : path) steady_.node_block[node] = block("steady");
-  steady_.node_block[row_latch_] = latch;
-  b_.CreateBr(steady_.node_block[path.front()]);
-  for (uint32_t node : path) emit_node(node);
-
-  b_.SetInsertPoint(latch);
+  const uint32_t instructions = emit_path(path, Steady::checked, special);
   for (const Parked& p : turns_.parts)
     if (p.what == Parked::value && !p.fixed && !moved.count(&p)) put_aside(p, state);
   Value* next = field(at, sizeof(WarpContext));
-  at->addIncoming(next, latch);
-  state->addIncoming(field(state, turns_.state->getArrayNumElements()), latch);
+  at->addIncoming(next, b_.GetInsertBlock());
+  state->addIncoming(field(state, turns_.state->getArrayNumElements()), b_.GetInsertBlock());
   Value* end = b_.CreateGEP(context, function_->getArg(0), {b_.CreateZExt(function_->getArg(1), b_.getInt64Ty())});
   b_.CreateCondBr(b_.CreateICmpEQ(next, end), over, start);
   for (const Parked& p : turns_.parts)
-    if (p.what == Parked::count) linear.push_back({&p, steady_.instructions});
-  const SteadyTurns turns{special, at, linear};
-  steady_ = {};
+    if (p.what == Parked::count) linear.push_back({&p, instructions});
   warp_ = warp, frame_ = frame;
-  return turns;
+  return {special, at, linear};
+}
+
+/// An iteration from here to the latch, where code goes on; warp instructions in it.
+uint32_t Emitter::emit_path(const std::vector<uint32_t>& path, Steady::Stage stage, Block* leave) {
+  int loads = 0;
+  for (uint32_t node : path)
+    for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++) loads += is_noted(plan_.program.code[i]);
+  Block* latch = block("steady_latch");
+  steady_ = {leave, std::vector<Block*>(schedule_.nodes.size()), stage, loads == 1};
+  for (uint32_t node : path) steady_.node_block[node] = block("steady");
+  steady_.node_block[row_latch_] = latch;
+  checked_ = stage == Steady::foreseen;
+  b_.CreateBr(steady_.node_block[path.front()]);
+  for (uint32_t node : path) emit_node(node);
+  b_.SetInsertPoint(latch);
+  checked_ = false;
+  return std::exchange(steady_, {}).instructions;
 }
 
 /// What every iteration adds to a register that nothing else changes: such a register need not be put aside.

@@ -22,10 +22,6 @@ using exec::Stop;
 using exec::WarpContext;
 using llvm::Value;
 
-namespace {
-constexpr uint32_t kPollPeriod = 1 << 14;  // rounds between looks at the stop flag
-}
-
 void Emitter::begin_warps() {
   llvm::Type *i32 = b_.getInt32Ty(), *ptr = b_.getPtrTy();
   Value *first = function_->getArg(0), *n = function_->getArg(1), *start = first;
@@ -83,7 +79,7 @@ void Emitter::begin_turns() {
   turns_.left->addIncoming(turns_.all, entry_block_);
   turns_.parked->addIncoming(b_.getInt32(0), entry_block_);
   turns_.agreed->addIncoming(b_.getInt32(~0u), entry_block_);
-  turns_.rounds->addIncoming(b_.getInt32(kPollPeriod), entry_block_);
+  turns_.rounds->addIncoming(b_.getInt32(kRoundsToPoll), entry_block_);
   Value* turn = b_.CreateZExt(turns_.turn, b_.getInt64Ty());
   warp_ = b_.CreateGEP(llvm::ArrayType::get(b_.getInt8Ty(), sizeof(WarpContext)), function_->getArg(0), {turn});
   begin_warp();
@@ -194,7 +190,7 @@ void Emitter::finish_turns() {
   b_.SetInsertPoint(poll);
   check_fault(call_runtime(Symbols::should_stop, i32, {warp_}));
   b_.CreateStore(b_.getTrue(), turns_.may_be_steady);
-  go(parked, b_.getInt32(kPollPeriod));
+  go(parked, b_.getInt32(kRoundsToPoll));
   b_.SetInsertPoint(leave);
   b_.CreateRet(result);
 }

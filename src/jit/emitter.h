@@ -59,6 +59,8 @@ struct Symbols {
   static std::string region(uint32_t entry) { return "orrery_region_" + std::to_string(entry); }
 };
 
+constexpr uint32_t kRoundsToPoll = 1 << 14;  // of a row loop (rows.h), between looks at the stop flag
+
 class Emitter {
  public:
   Emitter(const Plan& plan, llvm::Module& module, const HostTraits& traits);
@@ -140,10 +142,12 @@ class Emitter {
   // -- emit_steady.cc
   struct Linear { const Parked* part; int64_t step; };                     // what each iteration adds to a part
   struct Steady {
+    enum Stage { checked, look, foreseen };                                // look: the checks alone; foreseen: without checks
     Block* leave = nullptr;                                                // this warp's turn again, the general way; null: not in such code
     std::vector<Block*> node_block;                                        // as node_block_; null: not on the path
-    uint32_t instructions = 0;                                             // of an iteration
+    Stage stage = checked;
     bool noted = false;                                                    // the only load that can raise a signal is already in at_inst
+    uint32_t instructions = 0;                                             // of an iteration
   };
   std::vector<uint32_t> steady_path() const;
   Value* all_in_step();
@@ -154,9 +158,26 @@ class Emitter {
     std::vector<Linear> linear;
   };
   SteadyTurns emit_steady_turns(const std::vector<uint32_t>& path, Value* done, Block* over);
+  uint32_t emit_path(const std::vector<uint32_t>& path, Steady::Stage stage, Block* leave);
   std::optional<int64_t> step_of(const Parked& part, const std::vector<uint32_t>& path) const;
   void add_to(const Parked& part, Value* amount);
   void make_up(Value* turn, Value* rounds, const std::vector<Linear>& linear);
+
+  // -- emit_foreseen.cc
+  struct OwnSlot { llvm::AllocaInst* slot; std::optional<int64_t> step; }; // of a warp's part: null, it is no register
+  using OwnSlots = std::vector<OwnSlot>;                                   // by part
+  using Slice = std::map<uint32_t, std::vector<uint32_t>>;                 // by instruction
+  struct Bound { uint32_t reg; int64_t step; const ptx::Operand* against; };
+  class Foresight;
+  Value* guess_rounds(const OwnSlots& last);
+  uint32_t warps_to_foresee(const std::vector<uint32_t>& path);
+  void emit_foreseen(const std::vector<uint32_t>& path, uint32_t warps, Value* rounds, Block* round, llvm::PHINode* due, llvm::PHINode* done);
+  void emit_turns_of_all(const std::vector<uint32_t>& path, const std::vector<OwnSlots>& own, Value* round, Steady::Stage stage, Block* leave);
+  std::vector<OwnSlots> take_own_slots(const std::vector<uint32_t>& path, uint32_t warps);
+  void put_own_aside(const std::vector<OwnSlots>& own);
+  void stand_in_round(const OwnSlots& own, Value* round, bool look);
+  void look_for_wrap(uint32_t reg);
+  bool is_foreseen(uint32_t reg) const;
 
   // -- emit_kept.cc
   void begin_kept(uint32_t pc);
@@ -277,6 +298,8 @@ class Emitter {
   Turns turns_;
   uint32_t row_latch_ = lower::kNone;                       // node: the latch of the region's row loop
   Steady steady_;                                           // of its second form
+  Slice slice_;                                             // what its way depends on, with registers that must not wrap
+  std::optional<Bound> bound_;                              // of its iterations
   Block* fault_block_ = nullptr;
   llvm::Instruction* alloca_point_ = nullptr;
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;

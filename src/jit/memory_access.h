@@ -13,6 +13,7 @@ class MemoryAccess {
   /// An access of `vector` elements of `element_bytes` each per lane.
   MemoryAccess(Emitter& e, const ptx::Instr& in, const ptx::Operand& address, int element_bytes, int vector);
   void load();
+  static bool can_look(Emitter& e, const ptx::Instr& in, int64_t step);
   void store();
   /// A load or store in the local space. emit_local.cc
   void local();
@@ -72,6 +73,7 @@ class MemoryAccess {
   Value* join(std::vector<Value*> list);
   Value* slice(Value* v, int first, int n);
   Value* mask_of(Value* m, int first, int n);
+  void look();
   void load_same();
   Value* load_scalar(Value* at, int k);
   Value* load_chunks(Value* bases, int k);

@@ -13,7 +13,9 @@
 #include <set>
 #include <sstream>
 
-#include "base/toml.h"
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
 #include "profile/embedded.h"
 #include "profile/profile.h"
 #include "profile/what_if.h"

@@ -28,7 +28,9 @@
 #include <sstream>
 #include <thread>
 
-#include "base/toml.h"
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
 #include "tools/command.h"
 
 namespace orrery::tools {
@@ -58,7 +60,7 @@ std::vector<std::string> strings(const toml::table& sweep, const char* key, std:
 }
 
 std::vector<Point> read_spec(const std::string& file) {
-  const toml::table root = base::read_toml(file);
+  const toml::table root = toml::parse_file(file);
   const auto* sweep = root["sweep"].as_table();
   if (!sweep) throw std::runtime_error(file + " has no section [sweep]");
   for (const auto& [key, node] : *sweep) {
