@@ -351,7 +351,9 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
     Progress progress;
     if (advance_together(progress)) return progress;
   }
-  for (;;) {
+  constexpr uint32_t kPollPeriod = 64;  // passes: warps that meet at barriers for ever never run for long
+  for (uint32_t passes = 1;; passes++) {
+    if (passes % kPollPeriod == 0 && poll(run_)) return Progress::fault;
     bool ran = false, spinning = false;
     take_up_code();
     if (!pass(random, ran, spinning)) return Progress::fault;

@@ -46,6 +46,7 @@ class Analysis {
       changed = false;
       for (uint32_t i = 0; i < p_.code.size(); i++) changed |= visit(i);
       if (find_divergent()) changed = true, find_kept();
+      if (!changed) changed = give_up_on_undefined();
     }
     return std::move(u_);
   }
@@ -58,6 +59,15 @@ class Analysis {
   std::vector<std::vector<uint8_t>> live_;
   std::vector<std::vector<uint8_t>> kept_;  // by block: registers live where other lanes may wait
 
+  /// Registers that are read and got no value from any that has one (x += 1 and nothing before it): anything.
+  bool give_up_on_undefined() {
+    bool changed = false;
+    for (const Instr& in : p_.code)
+      for_registers(in, [](uint32_t) {}, [&](uint32_t r) {
+        if (u_.regs[r].chunks == 0) u_.regs[r] = kVaries, changed = true;
+      });
+    return changed;
+  }
   bool find_divergent() {
     bool changed = false;
     for (size_t b = 0; b < p_.blocks.size(); b++) {
