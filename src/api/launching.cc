@@ -29,7 +29,7 @@ Kernel* kernel_in(const std::shared_ptr<Program>& program, const std::string& na
 void read_extra(device::LaunchRequest& request, void** extra) {
   for (; *extra; extra += 2) {
     uintptr_t key = reinterpret_cast<uintptr_t>(*extra);
-    require(key == 1 || key == 2, Status::invalid_value);
+    require(key == 1 || (key == 2 && extra[1]), Status::invalid_value);
     if (key == 1) request.packed = extra[1];
     else request.packed_size = *static_cast<const size_t*>(extra[1]);
   }

@@ -24,6 +24,7 @@ int main() {
   void* arguments[] = {&out};
   size_t bytes = sizeof out;
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &out, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  void* no_size[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &out, CU_LAUNCH_PARAM_BUFFER_SIZE, nullptr, CU_LAUNCH_PARAM_END};
   CUlaunchConfig config{};
   config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
   const auto launch = entry<decltype(&cuLaunchKernel)>("cuLaunchKernel");
@@ -38,6 +39,7 @@ int main() {
   };
   expect("arguments and extra", launch(f, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, extra), CUDA_ERROR_INVALID_VALUE);
   expect("arguments and extra, Ex", launch_ex(&config, f, arguments, extra), CUDA_ERROR_INVALID_VALUE);
+  expect("a buffer without a size", launch_ex(&config, f, nullptr, no_size), CUDA_ERROR_INVALID_VALUE);
   expect("no configuration", launch_ex(nullptr, f, arguments, nullptr), CUDA_ERROR_INVALID_VALUE);
   expect("cluster size of nothing", cluster_size(&value, f, nullptr), CUDA_ERROR_INVALID_VALUE);
   expect("cluster size to nowhere", cluster_size(nullptr, f, &config), CUDA_ERROR_INVALID_VALUE);
