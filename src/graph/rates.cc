@@ -2,7 +2,9 @@
 // calibrating microbenchmarks of calib/raw/h200-model-2026-11-21.jsonl, from published ones of kernels, or is
 // assumed, and says so here.
 #include <algorithm>
+#include <utility>
 
+#include "base/error.h"
 #include "graph/schedule.h"
 
 namespace orrery::graph {
@@ -56,6 +58,26 @@ void read_links(const Profile& gpu, Rates& r) {
   r.network_latency = optional(gpu, FieldId::network_latency, 20e-6);
 }
 
+// Refuses a profile with which no answer is a number: times are divided by these.
+void check(const Profile& gpu, const Rates& r) {
+  for (auto [what, value] : {std::pair{"memory bandwidth", r.memory},
+                             {"memory bandwidth of reads", r.read},
+                             {"rate of matrix products", r.tensor16},
+                             {"rate of matrix products in 8 bits", r.tensor8},
+                             {"rate of matrix products in 4 bits", r.tensor4},
+                             {"peak of matrix products", std::min({r.peak16, r.peak8, r.peak4})},
+                             {"rate of attention", r.attention},
+                             {"rate of single instructions", r.vector},
+                             {"bandwidth between GPUs", r.link},
+                             {"bandwidth to the host", r.host},
+                             {"bandwidth between hosts", r.network},
+                             {"number of GPUs of a host", static_cast<double>(r.per_host)},
+                             {"number of SMs", r.sms}})
+    if (!(value >= 1)) base::fail("{}: its {} is {:g}: it must be at least 1", gpu.id(), what, value);
+  if (!(r.limit_watts > r.idle_watts))
+    base::fail("{}: its power limit of {:g} W is not above what it takes idle", gpu.id(), r.limit_watts);
+}
+
 }  // namespace
 
 Rates read_rates(const Profile& gpu) {
@@ -88,6 +110,7 @@ Rates read_rates(const Profile& gpu) {
   r.joules_op8 = optional(gpu, FieldId::energy_tensor_fp8, 0.53 * r.joules_op16);
   r.joules_op32 = optional(gpu, FieldId::energy_fp32, 5.8e-12);
   r.joules_link = optional(gpu, FieldId::energy_link, 40e-12);
+  check(gpu, r);
   return r;
 }
 

@@ -11,8 +11,10 @@
 #include "../error_of.h"
 #include "base/error.h"
 #include "graph/graph_file.h"
+#include "graph/schedule.h"
 #include "graph/spec.h"
 #include "orrery/model.h"
+#include "profile/profile.h"
 
 namespace orrery::graph {
 namespace {
@@ -209,6 +211,15 @@ TEST(Refusals, MemoryIsOfADataParallelRank) {
     orrery_model_close(model);
   }
   EXPECT_NEAR(four - one, 0.5e9, 1e6);  // the buffers of the communication library
+}
+
+TEST(Refusals, ProfilesThatNothingCanBeWorkedOutWith) {
+  for (FieldId field : {FieldId::memory_bandwidth, FieldId::memory_efficiency, FieldId::sm_count, FieldId::clock_max,
+                        FieldId::tensor_fp16, FieldId::pcie_bandwidth, FieldId::gpus_per_host, FieldId::power_limit}) {
+    Profile p = load_profile("h200");
+    p.set(field, 0, "what if");
+    EXPECT_THAT(error_of([&] { read_rates(p); }), ::testing::HasSubstr("h200: its ")) << field_spec(field).key;
+  }
 }
 
 TEST(Refusals, TokensWithoutSequences) {
