@@ -7,6 +7,7 @@ adds nothing; weights rotate over copies larger than L2 so that they come from m
 import gc, json, os, statistics, sys, time, traceback
 import torch
 
+BF16 = torch.bfloat16
 T0 = time.time()
 OUT = None
 DEADLINE = T0 + float(os.environ.get("MEASURE_SECONDS", "90"))

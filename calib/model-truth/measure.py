@@ -1,4 +1,4 @@
-"""Runs one set of measurements on one GPU: measure.py SET OUTPUT (sets: gemm, attention, grouped, power, products, autoencoder, decode, copies).
+"""Runs one set of measurements on one GPU: measure.py SET OUTPUT (sets: gemm, attention, grouped, power, products, autoencoder, decode, copies, experts).
 
 Several GPUs: start one process each with CUDA_VISIBLE_DEVICES; METER is the index that NVML knows the GPU by.
 """
@@ -77,6 +77,9 @@ def main():
                 if d:
                     d.step(batch, 1, keys, meter)
             del d
+    if which in ("experts", "all"):
+        import experts
+        experts.all_experts()
     if which in ("copies", "all"):
         copies()
     print(f"{which} done after {time.time() - common.T0:.1f} s", flush=True)

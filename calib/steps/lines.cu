@@ -1,6 +1,7 @@
 // calib/steps/lines.cu: what L1 gives and what it costs to fill it; structures written field by field; shared memory of the
 // blocks of a cluster, their own, the next one's, everyone's; sets of data that L2 just holds or just does not.
 #include <algorithm>
+#include <utility>
 
 #include "../truth/truth.h"
 
@@ -121,8 +122,7 @@ __global__ void cluster_read(float* out, int rounds, int how) {
       config.attrs = &attribute, config.numAttrs = 1; \
       int most = 0; \
       cudaOccupancyMaxActiveClusters(&most, cluster_read, &config); \
-      static bool said = false; \
-      if (std::getenv("CLUSTERS") && !said) std::fprintf(stderr, "clusters of %ld at once: %d\n", n, most); \
+      if (static bool said = false; std::getenv("CLUSTERS") && !std::exchange(said, true)) std::fprintf(stderr, "clusters of %ld at once: %d\n", n, most); \
       cudaLaunchKernelEx(&config, cluster_read, o.p, 256, how == 4 ? 1 : how); \
     }; \
   });

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Ours and other libraries' kernels, in turns in one process.
 
-    peers.py BUILD_DIR/libkernels_peers_shared.so TABLE              TABLE: attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse
+    peers.py BUILD_DIR/libkernels_peers_shared.so TABLE
     peers.py BUILD_DIR/libkernels_peers_shared.so --out DIR TABLE... a file DIR/NAME.csv each, with what run.sh writes at its head
 
-A result that differs from the rival's leaves a line "# WRONG" in place of its times, and the exit status is 1. Times CUDA-graph replays of a few calls between events, median of fifteen; a replay of one is followed by a replay of the
-other, so that clocks and temperature are the same for both. Rivals, through PyTorch: cuDNN (attention, backward),
-FlashAttention 2 (varlen), CUTLASS (grouped), cuBLASLt (block
-scales), cuSPARSELt (sparse).
+TABLE: attention, attention_fp8, backward, varlen, grouped, block_scaled, sparse. A result that differs from the rival's leaves a
+line "# WRONG" in place of its times, and the exit status is 1. Times CUDA-graph replays of a few calls between events, median of
+fifteen; a replay of one is followed by a replay of the other, so that clocks and temperature are the same for both. Rivals,
+through PyTorch: cuDNN (attention, backward), FlashAttention 2 (varlen), CUTLASS (grouped), cuBLASLt (block scales), cuSPARSELt
+(sparse).
 """
 import contextlib
 import ctypes

@@ -39,7 +39,8 @@ struct DirectParams {
 };
 
 /// Launches an instance of gemm_direct; of `kernel` tile_n, threads, slabs (CTAs an SM), shared_bytes (of the sums and
-/// what is kept) and function are read. x_chunk: bytes of X for one chunk of W, 0 if X is not to be staged; chunks: whole ones in k. Fills p.staged_pitch.
+/// what is kept) and function are read. x_chunk: bytes of X for one chunk of W, 0 if X is not to be staged; chunks: whole
+/// ones in k. Fills p.staged_pitch.
 cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk, int chunks, bool overlap, cudaStream_t stream);
 
 /// kKept: chunks that a warp keeps in shared memory; W then has whole chunks only, and its scales are 4-byte aligned.

@@ -56,8 +56,8 @@ struct GemmKernel {
   bool promote;
   int shared_bytes, threads;
   const void* function;
-  int planes = 0;                    // kStream: sums of K that a CTA leaves, and how many stages of K it must have, at least and at
-  int least_stages = 0, most_stages = 1 << 30;  // most
+  // kStream: sums of K that a CTA leaves, and how many stages of K a CTA must have and may have.
+  int planes = 0, least_stages = 0, most_stages = 1 << 30;
 };
 
 /// The direct path (gemm_direct.cuh): `kernel` is one of its own, `args` as the kernel sees them.

@@ -45,7 +45,6 @@ struct StreamParams {
   int64_t x_pitch;   // bytes from column to column
 };
 
-
 /// kHeld > 0: places of the ring are of W only, X has kPlacesX of its own; K has no more than kMostStages stages then.
 template <class T_, int kRows_, int kCols_, int kStages_, int kGroups_, int kPerSm_, int kHeld_ = 0, int kPlacesX_ = 0>
 struct StreamTile {

@@ -6,11 +6,13 @@
 
 namespace orrery::kernels {
 
-/// `init`: by the first warp, makes the barriers. `produce`: by the first thread of each of the first kProducers warps, with its number. `consume`: by the warpgroups from the second
-/// on. `cluster`: whether other CTAs use our barriers. kDependent: how a launch waits for those ahead: by itself (kWhole, before
-/// anything else is touched), or inside of what is called (kInside), or not at all, being launched plainly (kPlain).
+/// How a launch waits for those ahead: not at all, being launched plainly (kPlain), before anything else is touched (kWhole), or
+/// inside of what is called (kInside).
 enum class Dependent { kPlain, kWhole, kInside };
 
+/// `init`: by the first warp; makes the barriers and, by the thread that did, ptx::fence_mbarrier_init, without which neither the
+/// copy engine nor other CTAs need see them. `produce`: by the first thread of each of the first kProducers warps, with its number.
+/// `consume`: by the warpgroups from the second on. `cluster`: whether other CTAs use our barriers.
 template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, class Init, class Produce, class Consume>
 __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce produce, Consume consume) {
   if (threadIdx.x < 32) init();

@@ -54,8 +54,9 @@ using orrery::kernels::DType;
   } while (0)
 
 /// Hashes of results by the name of their case. `--record FILE` leaves those of this run, `--recorded FILE` holds this run to
-/// those of another: the same cases, none more and none less, with the same bits. `--partial` is for builds
-/// that lack kernels: recorded cases may not run, and what takes the simple path instead may not be recorded, but not all of them. Settled when the program ends, with exit status 1 at fault.
+/// those of another: the same cases, none more and none less, with the same bits. `--partial` is for builds that lack kernels:
+/// recorded cases may not run, though not all of them, and what takes the simple path instead need not be recorded. Settled when
+/// the program ends, with exit status 1 at fault.
 class Results {
  public:
   static Results& all() {

@@ -23,6 +23,12 @@ std::atomic<HostFaultHook> host_fault_hook{nullptr};
 [[noreturn]] void go_back(uint64_t address) {
   trap.armed = false;
   trap.address = address;
+#ifdef __SANITIZE_THREAD__
+  // Its own handler calls ours with every signal blocked, SA_NODEFER or not: the next fault would end the process.
+  sigset_t faults;
+  sigemptyset(&faults), sigaddset(&faults, SIGSEGV), sigaddset(&faults, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+#endif
   siglongjmp(trap.env, 1);
 }
 

@@ -110,12 +110,12 @@ struct Op {
 // The part of a request in which a block runs.
 enum class Phase : std::uint8_t { kAlways, kPrefill, kDecode };
 
-// A run of operators executed `repeat` times one after the other, each time with weights and states of its
-// own (layers). A branch runs in a share of the iterations, and a phase only for the tokens of prefill or of
-// decode; what they hold in memory is there all the time.
 // No model repeats a block so often: larger numbers are refused (a report lists every repetition).
 inline constexpr double kMostRepeats = 100000;
 
+// A run of operators executed `repeat` times one after the other, each time with weights and states of its
+// own (layers). A branch runs in a share of the iterations, and a phase only for the tokens of prefill or of
+// decode; what they hold in memory is there all the time.
 struct Block {
   std::string name;
   double repeat = 1;

@@ -8,11 +8,10 @@
 #include <initializer_list>
 #include <map>
 
-#define TOML_HEADER_ONLY 1
 #include <nlohmann/json.hpp>
-#include <toml++/toml.h>
 
 #include "base/error.h"
+#include "base/toml.h"
 #include "graph/stored_format.h"
 #include "graph/verbs.h"
 
@@ -31,6 +30,7 @@ class GraphFileReader {
     const auto* blocks = root_["block"].as_array();
     if (!blocks || blocks->empty()) fail(root_, "no [[block]]");
     for (auto&& item : *blocks) block(table(item, "a block"));
+    if (b_.graph().ops.empty()) fail(root_, "no block has an operator");
     b_.graph().window = number(root_, "window", 0);
     b_.graph().experts_per_token = number(root_, "experts_per_token", 0);
     AxisId experts = b_.graph().find_axis("experts");
@@ -56,9 +56,10 @@ class GraphFileReader {
       if (!found) fail(value, "unknown key '" + std::string(key.str()) + "'");
     }
   }
+  static constexpr double kMost = 1e15;  // nor not-a-number: sums of products of a few stay finite
   double positive(const toml::node& node, const std::string& what) const {
     auto value = node.value<double>();
-    if (!value || !(*value > 0 && *value < 1e15)) fail(node, what + " must be a positive number");
+    if (!value || !(*value > 0 && *value < kMost)) fail(node, what + " must be a positive number below 1e15");
     return *value;
   }
   // Values that may be absent, but not of another type.
@@ -66,7 +67,8 @@ class GraphFileReader {
     const toml::node* node = t.get(key);
     if (!node) return absent;
     auto value = node->value<double>();
-    if (!value || !(*value >= 0 && *value < 1e15)) fail(*node, std::string(key) + " must be a number that is not negative");
+    if (!value || !(*value >= 0 && *value < kMost))
+      fail(*node, std::string(key) + " must be a number below 1e15 that is not negative");
     return *value;
   }
   bool flag(const toml::table& t, const char* key, bool absent) const {
@@ -231,12 +233,8 @@ class GraphFileReader {
 }  // namespace
 
 Graph read_graph_file(const std::string& path) {
-  try {
-    toml::table root = toml::parse_file(path);
-    return GraphFileReader(root, path).read();
-  } catch (const toml::parse_error& error) {
-    base::fail("{}:{}: {}", path, error.source().begin.line, error.description());
-  }
+  toml::table root = base::read_toml(path);
+  return GraphFileReader(root, path).read();
 }
 
 Graph load_graph(const std::string& model, const BuildOptions& options) {

@@ -6,10 +6,8 @@
 #include <filesystem>
 #include <functional>
 
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
 #include "base/error.h"
+#include "base/toml.h"
 #include "graph/expression.h"
 #include "graph/render.h"
 #include "graph/serve.h"
@@ -239,6 +237,15 @@ Judgement judge(const toml::table& t) {
   return j;
 }
 
+std::vector<const toml::table*> tables(const toml::table& t, const char* key) {
+  std::vector<const toml::table*> out;
+  const toml::node* node = t.get(key);
+  if (!node) return out;
+  if (!node->is_array_of_tables()) base::fail("'{}' must be tables: [[{}]]", key, key);
+  for (auto&& item : *node->as_array()) out.push_back(item.as_table());
+  return out;
+}
+
 std::string readable(double v) {
   double m = std::fabs(v);
   if (m >= 1e15) return fmt::format("{:.4g} P", v / 1e15);
@@ -253,8 +260,8 @@ std::string readable(double v) {
 Study run_study(const std::string& path) {
   Study study;
   study.file = path;
+  const toml::table t = base::read_toml(path);
   try {
-    toml::table t = toml::parse_file(path);
     for (auto&& [key, node] : t)
       if (key != "id" && key != "title" && key != "claim" && key != "expression" && key != "baseline" &&
           key != "unjudged" && key != "arithmetic" && key != "predict")
@@ -267,14 +274,10 @@ Study run_study(const std::string& path) {
     study.expression = Settings(t, nullptr).list("expression");
     if (study.id != std::filesystem::path(path).stem())
       base::fail("id '{}' is not the file's name", study.id);
-    if (const auto* list = t["arithmetic"].as_array())
-      for (auto&& item : *list) study.judgements.push_back(judge(*item.as_table()));
-    if (const auto* list = t["predict"].as_array())
-      for (auto&& item : *list) study.predictions.push_back(predict(*item.as_table()));
+    for (const toml::table* item : tables(t, "arithmetic")) study.judgements.push_back(judge(*item));
+    for (const toml::table* item : tables(t, "predict")) study.predictions.push_back(predict(*item));
     if (study.predictions.empty() && study.judgements.empty() && study.unjudged.empty())
       base::fail("predicts nothing and does not say why");
-  } catch (const toml::parse_error& error) {
-    base::fail("{}:{}: {}", path, error.source().begin.line, error.description());
   } catch (const std::runtime_error& error) {
     base::fail("{}: {}", path, error.what());
   }

@@ -1,16 +1,15 @@
 // Time and energy of a training iteration.
 //
-// One micro-batch of one rank is a list of lines: every operator forward, again (recomputation) and backward.
-// The pace of the fullest stage is their sum; the pipeline's bubble, communication between stages and between
-// data-parallel ranks, the optimizer and other tiers come on top. A board that would draw more than its limit
-// while it computes is slowed until it does not, and the bubble with it.
+// One micro-batch of one rank is a list of lines (train_lines.cc). The pace of the fullest stage is their sum; the
+// pipeline's bubble, communication between stages and between data-parallel ranks, the optimizer and other tiers come on
+// top. A board that would draw more than its limit while it computes is slowed until it does not, and the bubble with it.
 #include "graph/train.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "graph/train_parts.h"
+#include "graph/train_iteration.h"
 
 namespace orrery::graph {
 
@@ -23,214 +22,11 @@ namespace {
 
 // Bytes per parameter that Adam moves: reads gradient, master and moments, writes master, moments and weight,
 // and sets the gradient to zero for the next iteration.
-double gradient_bytes(const Plan& plan) { return plan.grad_fp32 ? 4 : 2; }
 double adam_bytes(const Plan& plan) { return gradient_bytes(plan) + 12 + 12 + 2 + gradient_bytes(plan); }
 // On the GPU the gradients' norm reads them before, and clipping reads and writes them.
 double clip_bytes(const Plan& plan) { return 3 * gradient_bytes(plan); }
 
-// Bytes a logit that cross-entropy moves, step by step as PyTorch does it: widened to fp32 (6), its logarithm of the
-// softmax (12); backward a gradient of zeros and ones (4), that of the softmax (12), narrowed (6). In one kernel
-// (tile loss) the logits stay in 16 bits: read twice, the gradient written in their place, and scaled.
-constexpr double kLossForward = 18, kLossBackward = 22;
-constexpr double kFusedLossForward = 6, kFusedLossBackward = 4;
-
-// Walks one micro-batch of the forward pass over one rank's part of the model.
-Ledger forward_ledger(const Program& program, double sequence, double sequences, bool causal, Binding& b) {
-  StepShape s;
-  s.prefill_tokens = sequence * sequences;
-  s.prefill_seqs = sequences;
-  s.causal = causal;
-  b = bind(*program.graph, program.plan, s);
-  b[kOutputs] = b[kTokens];
-  for (FreeAxis axis : {kTokens, kRouted, kOutputs, kPairs, kPairsWindow, kScores})
-    b[axis] /= program.plan.cp;
-  b.prefill = b.free;
-  Ledger ledger;
-  walk(program, b, ledger);
-  return ledger;
-}
-
-// Forward passes' worth of operations that the model's forward and backward pass are, by convention.
-double passes(const ProgramOp& op, bool frozen) {
-  if (op.kind == OpKind::kAttend) return 3;
-  return op.kind == OpKind::kContract ? (frozen ? 2 : 3) : 0;
-}
-
 }  // namespace
-
-double training_flops_per_token(const Graph& graph, double sequence, bool causal, bool frozen) {
-  Plan one;
-  Program program = compile(graph, one);
-  Binding b;
-  Ledger ledger = forward_ledger(program, sequence, 1, causal, b);
-  double ops = 0;
-  for (const Line& line : ledger.lines) ops += passes(program.ops[line.op], frozen) * line.ops * line.times;
-  return ops / sequence;
-}
-
-namespace {
-
-class Iteration {
- public:
-  Iteration(const Plan& plan, const TrainQuestion& question, const Rates& rates, double micro_batches,
-            TrainAnswer& answer)
-      : p_(plan), q_(question), r_(rates), micro_batches_(micro_batches), a_(answer) {}
-
-  // The lines of a rank, the seconds of one micro-batch in its stage, and what the iteration takes of both.
-  void lines();
-  void communication(const Rates& r);
-  void optimizer();
-  void limit_power();
-  void energy();
-
- private:
-  void hide_collectives();
-  void narrowed(const Line& product);
-  void pass_over(const Line& of, const ProgramOp& kernel, double bytes, Pass pass);
-  void accumulated(const Line& product);
-  void loss(const Line& head);
-  void add(const Line& line, const ProgramOp& op, Pass pass, double factor);
-  bool redone(const ProgramOp& op, bool layer) const {
-    bool attends = a_.program.graph->ops[op.op].kind == OpKind::kAttend;  // or moves what attention needs
-    return layer && (p_.recompute == RecomputePolicy::kFull ||
-                     (p_.recompute == RecomputePolicy::kSelective && attends));
-  }
-  // Cost of an operator's backward pass over its forward pass: gradients of both factors of a product, and
-  // the scores of an attention once more. Frozen weights need no gradient.
-  double backward(const ProgramOp& op) const {
-    // Keys and values that were gathered are gathered again, and their gradients scattered.
-    if (op.collective == Collective::kAllGather && op.part == Part::kAttention) return 2;
-    if (op.collective != Collective::kNone) return 1;
-    if (op.kind == OpKind::kAttend) return 2.5;
-    return op.kind == OpKind::kContract && frozen() ? 1 : 2;
-  }
-  bool frozen() const { return p_.adapter_rank > 0; }
-  RankParameters trained() const { return rank_parameters(a_.program) * (a_.trainable / a_.parameters); }
-  double exchange(Group group, double parameters, double trained, const Rates& r);
-  double transfers(double parameters) const;
-
-  const Plan& p_;
-  const TrainQuestion& q_;
-  const Rates& r_;
-  double micro_batches_;
-  TrainAnswer& a_;
-  double stage_ = 0;     // seconds of one micro-batch in the layers of a stage
-  double work_ = 0;      // seconds of an iteration's operators, behind which communication can hide
-  double left_[2] = {};  // of which collectives have not taken: on the links of a host, on the network
-  double moved_ = 0;     // bytes of device memory that the optimizer moves
-};
-
-void Iteration::add(const Line& line, const ProgramOp& op, Pass pass, double factor) {
-  TrainLine out;
-  out.pass = pass;
-  out.layer = a_.program.graph->blocks[op.block].layer;
-  out.line = line;
-  out.line.times *= micro_batches_;
-  out.time = time_of(op, line, a_.binding, r_);
-  out.joules = joules_of(op, line, out.time, r_);
-  for (double* n : {&out.line.ops, &out.line.weight, &out.line.activation, &out.line.link, &out.time.seconds,
-                    &out.time.executed, &out.time.compute, &out.time.memory, &out.time.link, &out.time.fixed,
-                    &out.joules.ops, &out.joules.bytes, &out.joules.link})
-    *n *= factor;
-  a_.lines.push_back(out);
-}
-
-// Collectives between a rank's operators run behind these as far as the plan says, and as far as no other
-// transfer over the same links does.
-void Iteration::hide_collectives() {
-  double moved[2] = {}, shown[2];
-  auto far = [&](const TrainLine& l) { return a_.program.ops[l.line.op].span > r_.per_host; };
-  for (const TrainLine& l : a_.lines) {
-    bool collective = a_.program.ops[l.line.op].collective != Collective::kNone;
-    (collective ? moved[far(l)] : work_) += l.time.seconds * l.line.times;
-  }
-  for (int links : {0, 1}) {
-    double open = exposed(moved[links], p_.overlap_tp, work_);
-    left_[links] = work_ - (moved[links] - open);
-    shown[links] = moved[links] > 0 ? open / moved[links] : 1;
-    a_.tensor_comm += open;
-  }
-  a_.compute = work_ + a_.tensor_comm;
-  for (TrainLine& l : a_.lines) {
-    if (a_.program.ops[l.line.op].collective != Collective::kNone)
-      for (double* part : {&l.time.seconds, &l.time.link, &l.time.fixed}) *part *= shown[far(l)];
-    if (l.layer) stage_ += l.time.seconds * l.line.times / micro_batches_;
-  }
-}
-
-// A kernel of its own that moves bytes for the operator of a line.
-void Iteration::pass_over(const Line& of, const ProgramOp& kernel, double bytes, Pass pass) {
-  const ProgramOp& op = a_.program.ops[of.op];
-  ProgramOp map = kernel;
-  map.op = op.op, map.block = op.block, map.part = op.part, map.repeat = op.repeat, map.stages = op.stages;
-  map.kind = OpKind::kMap;
-  Line line;
-  line.op = static_cast<std::uint32_t>(a_.program.ops.size());
-  line.times = of.times, line.activation = bytes;
-  a_.program.ops.push_back(map);
-  add(line, map, pass, 1);
-}
-
-// The sum of a weight's gradients over micro-batches, where the product does not add to it: reads the new gradient in 16
-// bits and the sum, writes the sum.
-void Iteration::accumulated(const Line& product) {
-  ProgramOp kernel;
-  kernel.pass = "sum of gradients";
-  double elements = product.weight / 2;
-  pass_over(product, kernel, elements * (2 + 2 * gradient_bytes(p_)), Pass::kBackward);
-}
-
-void Iteration::loss(const Line& head) {
-  ProgramOp kernel;
-  kernel.pass = "cross-entropy";
-  const ProgramOp& op = a_.program.ops[head.op];
-  double logits = a_.binding.free[op.rows] * op.rows_each * op.n_width;
-  pass_over(head, kernel, logits * (p_.tile_loss ? kFusedLossForward : kLossForward), Pass::kForward);
-  pass_over(head, kernel, logits * (p_.tile_loss ? kFusedLossBackward : kLossBackward), Pass::kBackward);
-}
-
-// A product in 8 bits takes its input forward, and the gradient of its output backward, narrowed by their own
-// largest value: read for that, read again, and written row by row and column by column, as the tensor cores
-// take 8 bits along the inner axis only (Transformer Engine, Float8CurrentScaling on Hopper).
-void Iteration::narrowed(const Line& product) {
-  constexpr double kBytes = 2 + 2 + 1 + 1;
-  a_.program.ops[product.op].format = Format::kFp8;
-  const ProgramOp op = a_.program.ops[product.op];
-  ProgramOp cast;
-  cast.narrows = Format::kFp8;
-  double rows = a_.binding.free[op.rows] * op.rows_each, in = rows * op.k_width * kBytes;
-  pass_over(product, cast, in, Pass::kForward);
-  if (redone(op, a_.program.graph->blocks[op.block].layer)) pass_over(product, cast, in, Pass::kAgain);
-  pass_over(product, cast, rows * op.n_width * kBytes, Pass::kBackward);
-}
-
-void Iteration::lines() {
-  Ledger ledger = forward_ledger(a_.program, q_.sequence, q_.micro_batch, q_.causal, a_.binding);
-  bool fp8 = p_.compute.format == Format::kFp8;
-  double model = 0, hardware = 0;
-  for (const Line& line : ledger.lines) {
-    bool narrow = fp8 && a_.program.ops[line.op].kind == OpKind::kContract &&
-                  a_.program.ops[line.op].part != Part::kHead;
-    if (narrow) narrowed(line);
-    const ProgramOp op = a_.program.ops[line.op];
-    bool product = op.kind == OpKind::kContract && op.collective == Collective::kNone && op.narrows == Format::kBf16;
-    if (product && !p_.joins_accumulation && !frozen()) accumulated(line);
-    if (product && op.part == Part::kHead) loss(line);
-    bool redo = redone(op, a_.program.graph->blocks[op.block].layer);
-    add(line, op, Pass::kForward, 1);
-    if (redo) add(line, op, Pass::kAgain, 1);
-    add(line, op, Pass::kBackward, backward(op));
-    double ops = line.ops * line.times, whole = passes(op, frozen());
-    model += whole * ops, hardware += (whole + (redo && whole > 0 ? 1 : 0)) * ops;
-  }
-  hide_collectives();
-  a_.hardware_flops = a_.model_flops * (model > 0 ? hardware / model : 1);
-  // Warm-up and drain of the pipeline, in micro-batches of a stage.
-  double warm = (p_.pp - 1.0) / p_.chunks();
-  if (p_.schedule == PipelineSchedule::kZeroBubble) warm /= 3;
-  a_.bubble_share = warm / micro_batches_;
-  a_.bubble = warm * stage_;
-}
 
 // Gradients of the parameters that a group shares, and what ZeRO gathers of them; adds to data_bytes.
 double Iteration::exchange(Group group, double parameters, double trained, const Rates& r) {
@@ -326,6 +122,8 @@ void Iteration::energy() {
   a_.joules = a_.joules_ops + a_.joules_bytes + a_.joules_link + a_.joules_idle;
 }
 
+namespace {
+
 // Whole micro-batches of an iteration; refuses a question that the plan cannot lay out.
 double check_question(const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q) {
   for (double value : {q.sequence, q.global_batch, q.micro_batch})
@@ -337,7 +135,7 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
   if (micro_batches != std::floor(micro_batches))
     base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}", q.global_batch,
                q.micro_batch, plan.dp);
-  double parts = plan.pp * plan.chunks();
+  double parts = 1.0 * plan.pp * plan.chunks();
   if (plan.chunks() > 1 && std::fmod(layers_of(graph), parts) != 0 &&
       std::fmod(layers_of(graph) + 2, parts) != 0)
     base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp, plan.chunks());

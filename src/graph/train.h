@@ -17,6 +17,9 @@ struct TrainQuestion {
   bool causal = true;
 };
 
+// Name of the pass that adds experts' biases (ProgramOp::pass).
+inline constexpr const char* kBiasPass = "biases of experts";
+
 enum class Pass : std::uint8_t { kForward, kAgain, kBackward };  // again: recomputed
 std::string_view name_of(Pass pass);
 

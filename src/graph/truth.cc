@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "graph/autoencoder.h"
-#include "graph/serve.h"
+#include "graph/train.h"
 
 namespace orrery::graph {
 namespace {
@@ -198,6 +198,27 @@ Measured encoder(const Json& row) {
   return m;
 }
 
+// The experts' part of one layer, forward and backward, on one rank of as many as hold all experts: what is not sent.
+// The measured layers have no biases.
+double expert_layer(const Json& row, const Cluster& one) {
+  BuildOptions options;
+  options.training = true;
+  Graph graph = build_transformer(load_transformer(row.value("model", "")), options);
+  Plan plan;
+  plan.dp = plan.ep = static_cast<int>(number(row, "experts") / number(row, "local"));
+  TrainQuestion q;
+  q.sequence = number(row, "tokens"), q.global_batch = plan.dp;
+  TrainAnswer a = train(graph, plan, {one.gpu, plan.dp}, q);
+  double seconds = 0, joules = 0, layers = 0;
+  for (const TrainLine& l : a.lines) {
+    const ProgramOp& op = a.program.ops[l.line.op];
+    if (op.part != Part::kExpert || op.collective != Collective::kNone || op.pass == kBiasPass) continue;
+    seconds += l.time.seconds * l.line.times, joules += l.joules.total() * l.line.times;
+    if (graph.ops[op.op].name == "router" && l.pass == Pass::kForward) layers += l.line.times;
+  }
+  return std::max(seconds, joules / (a.rates.limit_watts - a.rates.idle_watts)) / layers;
+}
+
 Measured predict(const Json& row, const Cluster& gpu, const Rates& rates) {
   Measured m;
   std::string kind = row.value("kind", "");
@@ -219,6 +240,10 @@ Measured predict(const Json& row, const Cluster& gpu, const Rates& rates) {
     m.predicted = copy_seconds(row, rates);
   else if (kind == "groupnorm")
     m.predicted = group_norm(row, rates);
+  else if (kind == "expert layer")
+    m.predicted = expert_layer(row, gpu);
+  else if (kind == "launched layer")
+    base::fail("layers that the host launches more slowly than the device works");
   else if (kind == "train")
     base::fail("training steps of an unfused framework (states in 16 bits)");
   else if (kind == "autoencoder")

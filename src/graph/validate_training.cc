@@ -11,7 +11,7 @@ namespace {
 
 // What the sources state beside their rows. Megatron 2021 and the runs of arXiv 2205.05198 had no flash
 // attention: scores are stored, the mask is not exploited. Megatron-Bridge shards the optimizer and the
-// activations between tensor-parallel ranks; which communication it hides is not stated, so none is.
+// activations between tensor-parallel ranks; what it hides and joins is in its recipes (bridge_recipe).
 struct Source {
   bool gpt;  // the row gives the shape; otherwise it names a model
   bool counts_recomputation;
@@ -41,23 +41,23 @@ Graph graph_of(const Row& row, const Source& source) {
   return build_transformer(load_transformer(name), o);
 }
 
-// What Megatron-Bridge's performance recipes hide (NVIDIA-NeMo/Megatron-Bridge at 067f987d, where the rows
-// are from: training/comm_overlap.py, perf_recipes/): cross-entropy is one kernel; gradients are reduced in 16 bits and, with the weights'
-// gather, behind the operators; sends between stages where a stage has several chunks; collectives of Llama
-// 70B and 405B in as many pieces as there are ranks, of which the last one shows; rows to experts of
-// Qwen3-235B behind another micro-batch.
+// What Megatron-Bridge's performance recipes join and hide (NVIDIA-NeMo/Megatron-Bridge at 067f987d, where the
+// rows are from: training/comm_overlap.py, perf_recipes/): cross-entropy is one kernel of Transformer Engine;
+// gradients are reduced in 16 bits and, with the weights' gather, behind the operators; sends between stages where
+// a stage has several chunks; collectives of Llama 70B and 405B in as many pieces as there are ranks, of which the
+// last one shows; rows to experts of Qwen3-235B behind another micro-batch.
 void bridge_recipe(const Row& row, Plan& p) {
   const std::string& model = row.at("model");
   p.grad_fp32 = false;
-  p.tile_loss = true;  // Transformer Engine's cross-entropy in one kernel
+  p.tile_loss = true;
   p.overlap_dp = 1;
   if (p.chunks() > 1) p.overlap_pp = 1;
   if (model == "LLAMA3_70B" || model == "LLAMA3.1_405B") p.overlap_tp = (p.tp - 1.0) / p.tp;
   if (model == "Qwen3_235B_a22B") p.overlap_tp = 1;
 }
 
-// Micro-batch and layers of a chunk of Megatron's runs of 2021: its script for that table (NVIDIA/Megatron-LM@cf547dea,
-// examples/sc21/run_table_1.sh).
+// Micro-batch and layers of a chunk of Megatron's runs of 2021: its script for that table
+// (NVIDIA/Megatron-LM@cf547dea, examples/sc21/run_table_1.sh).
 struct RunOf2021 {
   std::string_view model;
   double micro_batch;

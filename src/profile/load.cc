@@ -13,9 +13,7 @@
 #include <set>
 #include <sstream>
 
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
+#include "base/toml.h"
 #include "profile/embedded.h"
 #include "profile/profile.h"
 #include "profile/what_if.h"

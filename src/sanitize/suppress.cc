@@ -1,9 +1,8 @@
 // sanitize/suppress.cc: see suppress.h.
 #include "sanitize/suppress.h"
 
-#include <toml++/toml.h>
-
 #include "base/error.h"
+#include "base/toml.h"
 
 namespace orrery::sanitize {
 
@@ -45,14 +44,9 @@ bool fits(const Rule& r, const Finding& f) {
 
 std::vector<Rule> read_rules(const std::string& path) {
   std::vector<Rule> rules;
-  try {
-    const toml::table file = toml::parse_file(path);
-    for (auto&& [key, value] : file) {
-      if (key.str() != "suppress" || !value.is_array_of_tables()) base::fail("{}: only [[suppress]] tables are expected", path);
-      for (const toml::node& node : *value.as_array()) rules.push_back(read_rule(*node.as_table(), path));
-    }
-  } catch (const toml::parse_error& error) {
-    base::fail("{}: line {}: {}", path, error.source().begin.line, error.description());
+  for (auto&& [key, value] : base::read_toml(path)) {
+    if (key.str() != "suppress" || !value.is_array_of_tables()) base::fail("{}: only [[suppress]] tables are expected", path);
+    for (const toml::node& node : *value.as_array()) rules.push_back(read_rule(*node.as_table(), path));
   }
   return rules;
 }

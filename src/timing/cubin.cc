@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 
@@ -76,7 +77,7 @@ Instruction decode(uint64_t lo, uint64_t hi, size_t index) {
   const uint64_t control = hi >> 41;
   i.stall = control & 15, i.yields = !(control >> 4 & 1);
   i.write_barrier = control >> 5 & 7, i.read_barrier = control >> 8 & 7, i.wait_mask = control >> 11 & 63;
-  if (i.opcode == 0x147) i.target = int32_t(int64_t(index) + 1 + branch_distance(lo, hi));
+  if (i.opcode == 0x147 || i.opcode == 0x144) i.target = int32_t(int64_t(index) + 1 + branch_distance(lo, hi));  // BRA, CALL.REL
   return i;
 }
 
@@ -97,22 +98,21 @@ class LineProgram {
   }
 
  private:
-  uint64_t leb() {
+  /// The next number, and how many bits of it were written.
+  std::pair<uint64_t, int> number() {
     uint64_t v = 0;
-    for (int shift = 0;; shift += 7) {
+    for (int bits = 0; bits < 63;) {
       const uint8_t b = r_.at<uint8_t>(base_ + p_++);
-      v |= uint64_t(b & 127) << shift;
-      if (!(b & 128)) return v;
+      v |= uint64_t(b & 127) << bits;
+      bits += 7;
+      if (!(b & 128)) return {v, bits};
     }
+    base::fail("cubin: a number of the line table has more than 63 bits");
   }
+  uint64_t leb() { return number().first; }
   int64_t sleb() {
-    int64_t v = 0;
-    for (int shift = 0;;) {
-      const uint8_t b = r_.at<uint8_t>(base_ + p_++);
-      v |= int64_t(b & 127) << shift;
-      shift += 7;
-      if (!(b & 128)) return b & 64 ? v | -(int64_t{1} << shift) : v;
-    }
+    const auto [v, bits] = number();
+    return sign_extend(v, bits);
   }
   void emit() { rows_[section_].push_back({address_, line_}); }
   void reset() { address_ = 0, line_ = 1, section_ = 0; }
@@ -132,6 +132,7 @@ class LineProgram {
         emit();
       } else if (op == 0) {
         const uint64_t length = leb(), next = p_ + length;
+        if (length > size_) base::fail("cubin: an entry of the line table leaves it");
         const uint8_t what = r_.at<uint8_t>(base_ + p_);
         if (what == 1) emit(), reset();
         if (what == 2) {
@@ -145,12 +146,13 @@ class LineProgram {
       } else if (op == 2) {
         address_ += leb() * least;
       } else if (op == 3) {
-        line_ = uint32_t(int64_t(line_) + sleb());
+        line_ += uint32_t(sleb());
       } else if (op == 8) {
         address_ += uint64_t((255 - first) / std::max<int>(1, range)) * least;
       } else if (op == 9) {
         address_ += r_.at<uint16_t>(base_ + p_), p_ += 2;
       } else {
+        if (op >= first) base::fail("cubin: the line table has no opcode {}", op);
         for (uint8_t i = 0; i < operands[op]; i++) leb();
       }
     }
@@ -171,8 +173,9 @@ struct Symbol {
   uint8_t type = 0;
 };
 
-Symbol symbol_at(const Reader& r, const Section& table, uint64_t index) {
-  const uint64_t at = table.offset + index * 24;
+Symbol symbol_at(const Reader& r, const std::vector<Section>& all, uint32_t table, uint64_t index) {
+  if (table >= all.size()) base::fail("cubin: there is no section {}", table);
+  const uint64_t at = all[table].offset + index * 24;
   return {r.at<uint64_t>(at + 8), r.at<uint16_t>(at + 6), uint8_t(r.at<uint8_t>(at + 4) & 15)};
 }
 
@@ -184,7 +187,7 @@ std::map<uint64_t, uint32_t> line_relocations(const Reader& r, const std::vector
     if (!with_addend && s.name != ".rel.nv_debug_line_sass") continue;
     const uint64_t step = with_addend ? 24 : 16;
     for (uint64_t at = 0; at + step <= s.size; at += step)
-      out[r.at<uint64_t>(s.offset + at)] = symbol_at(r, all.at(s.link), r.at<uint64_t>(s.offset + at + 8) >> 32).section;
+      out[r.at<uint64_t>(s.offset + at)] = symbol_at(r, all, s.link, r.at<uint64_t>(s.offset + at + 8) >> 32).section;
   }
   return out;
 }
@@ -199,7 +202,7 @@ void for_registers(const Reader& r, const std::vector<Section>& all, F f) {
       const uint8_t format = r.at<uint8_t>(s.offset + at), attribute = r.at<uint8_t>(s.offset + at + 1);
       const uint16_t size = format == 4 ? r.at<uint16_t>(s.offset + at + 2) : 0;
       if (format == 4 && attribute == 0x2f && size >= 8)
-        f(symbol_at(r, all.at(s.link), r.at<uint32_t>(s.offset + at + 4)).section, r.at<uint32_t>(s.offset + at + 8));
+        f(symbol_at(r, all, s.link, r.at<uint32_t>(s.offset + at + 4)).section, r.at<uint32_t>(s.offset + at + 8));
       at += 4 + uint64_t{size};
     }
   }
@@ -243,11 +246,11 @@ std::vector<MachineCode> read_cubin(std::span<const std::byte> file) {
     r.part(s.offset, s.size);
     for (uint64_t at = 0; at + 16 <= s.size; at += 16) code.code.push_back(decode(r.at<uint64_t>(s.offset + at), r.at<uint64_t>(s.offset + at + 8), at / 16));
     set_lines(code, rows[n]);
-    for (const Section& other : all) {
-      if (other.name == ".nv.shared." + code.name) code.shared_bytes = uint32_t(other.size);
-      if (other.type != 2) continue;  // symbols
-      for (uint64_t i = 0; i < other.size / 24; i++) {
-        const Symbol symbol = symbol_at(r, other, i);
+    for (uint32_t other = 0; other < all.size(); other++) {
+      if (all[other].name == ".nv.shared." + code.name) code.shared_bytes = uint32_t(all[other].size);
+      if (all[other].type != 2) continue;  // symbols
+      for (uint64_t i = 0; i < all[other].size / 24; i++) {
+        const Symbol symbol = symbol_at(r, all, other, i);
         if (symbol.section == n && symbol.type == 2 && symbol.value) code.inner_functions.push_back(uint32_t(symbol.value / 16));
       }
     }

@@ -213,6 +213,7 @@ void Join::find_blocks() {
         const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
         if (plain) falls = false;
       }
+      if (m.i.opcode == 0x144 && m.op == isa::Op::call && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) work.push_back(block_at(uint32_t(m.i.target)));
       if ((m.kind == Class::exit || m.i.opcode == 0x150) && !m.i.guarded) falls = false;
     }
     if (falls && b + 1 < blocks_.size()) work.push_back(b + 1);

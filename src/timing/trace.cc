@@ -249,10 +249,6 @@ Tracer::Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions 
 
 Tracer::~Tracer() = default;
 
-namespace {
-
-}  // namespace
-
 uint64_t TracedBlock::bytes() const {
   uint64_t n = sizeof(uint64_t) * lines.capacity() + sizeof(Run) * runs.capacity();
   for (const TracedWarp& w : warps) n += sizeof(Event) * w.events.capacity();

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <toml++/toml.h>
 
+#include "base/toml.h"
 #include "profile/profile.h"
 #include "tools/cases.h"
 #include "tools/command.h"
@@ -41,7 +41,7 @@ struct Options {
 
 std::vector<Figure> read_figures(const fs::path& file) {
   std::vector<Figure> out;
-  const toml::table all = toml::parse_file(file.string());
+  const toml::table all = base::read_toml(file.string());
   const toml::array* list = all["figure"].as_array();
   if (!list) throw std::runtime_error(file.string() + " has no [[figure]]");
   for (const toml::node& node : *list) {

@@ -28,9 +28,7 @@
 #include <sstream>
 #include <thread>
 
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
+#include "base/toml.h"
 #include "tools/command.h"
 
 namespace orrery::tools {
@@ -60,7 +58,7 @@ std::vector<std::string> strings(const toml::table& sweep, const char* key, std:
 }
 
 std::vector<Point> read_spec(const std::string& file) {
-  const toml::table root = toml::parse_file(file);
+  const toml::table root = base::read_toml(file);
   const auto* sweep = root["sweep"].as_table();
   if (!sweep) throw std::runtime_error(file + " has no section [sweep]");
   for (const auto& [key, node] : *sweep) {

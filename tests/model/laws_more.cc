@@ -256,8 +256,8 @@ TEST(G8, HalvedRatesDoubleTheTime) {
     walk(program, b, ledger);
     Rates full = read_rates(load_profile("h100")), half = full;
     for (double Rates::*rate :
-         {&Rates::memory, &Rates::read, &Rates::memory_peak, &Rates::experts16, &Rates::experts8, &Rates::tensor16, &Rates::tensor8,
-          &Rates::tensor4, &Rates::attention, &Rates::vector, &Rates::link, &Rates::network, &Rates::host,
+         {&Rates::memory, &Rates::read, &Rates::memory_peak, &Rates::experts16, &Rates::experts8,
+          &Rates::tensor16, &Rates::tensor8, &Rates::tensor4, &Rates::attention, &Rates::vector, &Rates::link, &Rates::network, &Rates::host,
           &Rates::limit_watts, &Rates::idle_watts})
       half.*rate /= 2;
     for (double Rates::*seconds :

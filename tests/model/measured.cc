@@ -90,6 +90,8 @@ TEST(Truth, OperatorsStepsMemoryAndEnergy) {
   EXPECT_LE(median(time["step, decode"]), 0.15);
   EXPECT_LE(median(time["step, prefill"]), 0.15);
   EXPECT_LE(median(time["autoencoder"]), 0.15);
+  EXPECT_GE(time["expert layer"].size(), 10u);
+  EXPECT_LE(median(time["expert layer"]), 0.10);
   EXPECT_LE(median(energy["all"]), 0.15);
   EXPECT_LE(median(energy["step, decode"]), 0.15);
   EXPECT_LE(median(energy["step, prefill"]), 0.15);

@@ -163,6 +163,8 @@ ops = [ )" << op << " ]\n";
   return error;
 }
 
+TEST(Refusals, GraphFilesThatDoNothing) { EXPECT_THAT(graph_error(""), ::testing::HasSubstr("no block has an operator")); }
+
 TEST(Refusals, AxesOfGraphFilesThatCountNothing) {
   EXPECT_THAT(graph_error(R"({ kind = "contract", name = "c", in = ["x", "w"], out = ["y"] })"),
               ::testing::HasSubstr("first axis"));

@@ -28,6 +28,15 @@ TEST(Studies, EachRuns) {
   EXPECT_GE(predicted, 55);
 }
 
+TEST(Studies, FilesThatAreNoStudies) {
+  const std::string path = (std::filesystem::temp_directory_path() / "none.toml").string();
+  for (const char* text : {"[{x]", "id = \"none\"\narithmetic = [1]", "id = \"none\"\npredict = 5", "id = \"none\""}) {
+    std::ofstream(path) << text;
+    EXPECT_THROW(run_study(path), base::Error) << text;
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(Studies, EveryRowHasOne) {
   const char* env = std::getenv("ORRERY_SHARED");
   std::filesystem::path base =

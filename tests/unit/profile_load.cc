@@ -48,6 +48,11 @@ TEST(Profile, EveryShippedProfileLoads) {
   }
 }
 
+TEST(Profile, TextThatIsNoTomlIsAnError) {
+  for (const char* text : {"[{xes]", "[", "a = {", "a = \"", "[[\n", "\x01", "a.=1"})
+    EXPECT_THAT(error_of(text), HasSubstr("orrery-profile-")) << text;
+}
+
 TEST(Profile, UnitsBecomeBaseUnits) {
   Profile h200 = load_profile("h200");
   EXPECT_EQ(h200.memory_bandwidth().value(), 4.8e12);

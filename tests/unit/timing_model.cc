@@ -2,6 +2,8 @@
 // shared resources grant. Figures come from calib/raw (H200), never from the model.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "base/error.h"
 #include "timing/assemble.h"
 #include "timing/chip.h"
@@ -28,6 +30,40 @@ TEST(Cubin, WhatIsNoElfFileIsRefused) {
   std::vector<std::byte> header(64, std::byte{0xFF});  // an ELF magic and offsets that leave the file
   header[0] = std::byte{0x7F}, header[1] = std::byte{'E'}, header[2] = std::byte{'L'}, header[3] = std::byte{'F'};
   EXPECT_THROW(read_cubin(header), base::Error);
+}
+
+/// An ELF file of these sections (name and content), whose symbols would be in section 100.
+std::vector<std::byte> elf_of(const std::vector<std::pair<std::string, std::string>>& sections) {
+  std::string file(64, '\0'), names, table;
+  const auto put = [](std::string& to, size_t at, uint64_t value, size_t bytes) { std::memcpy(to.data() + at, &value, bytes); };
+  const auto add = [&](const std::string& name, const std::string& content) {
+    const size_t at = table.size();
+    table.resize(at + 64);
+    put(table, at, names.size(), 4), put(table, at + 24, file.size(), 8), put(table, at + 32, content.size(), 8), put(table, at + 40, 100, 4);
+    names += name + '\0', file += content;
+  };
+  for (const auto& [name, content] : sections) add(name, content);
+  add("", names + '\0');
+  put(file, 0, 0x464C457F, 4), put(file, 40, file.size(), 8);
+  put(file, 58, 64, 2), put(file, 60, sections.size() + 1, 2), put(file, 62, sections.size(), 2);
+  file += table;
+  const auto* bytes = reinterpret_cast<const std::byte*>(file.data());
+  return {bytes, bytes + file.size()};
+}
+
+TEST(Cubin, TablesThatAreNoneAreRefused) {
+  const auto lines = [](char range, const std::string& program) {  // a unit of DWARF 2 with three opcodes of its own
+    const std::string head{'\0', '\0', 8, 0, 0, 0, 1, 1, 0, range, 4, 0, 1, 1};
+    std::string unit(4, '\0');
+    unit[0] = char(head.size() + program.size());
+    return elf_of({{".nv_debug_line_sass", unit + head + program}});
+  };
+  EXPECT_TRUE(read_cubin(lines(2, "\x05\x05")).empty());
+  EXPECT_THROW(read_cubin(lines(0, "\x05\x05")), base::Error) << "an opcode of address and line, of which there are none";
+  EXPECT_THROW(read_cubin(lines(2, std::string("\0\xFC\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01\x01", 12))), base::Error) << "goes back in the table";
+  EXPECT_THROW(read_cubin(lines(2, std::string("\0\xFC\xFF\x01\x01", 5))), base::Error) << "leaves the table";
+  const auto file = elf_of({{".nv.info", std::string("\x04\x2F\x08\0\x01\0\0\0\x20\0\0\0", 12)}});
+  EXPECT_THROW(read_registers(file), base::Error) << "registers of a symbol in no section";
 }
 
 TEST(Chip, SecondReadHitsL2) {

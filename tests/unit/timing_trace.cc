@@ -217,6 +217,19 @@ TEST(Predict, PartsOfAWideLoadAreNoUnrolledCopies) {
   EXPECT_GT(m.predicted(TestKernel(body, {m.allocate(512 * 1001)}, {1}, {1})).instructions, 1000 * 5);
 }
 
+TEST(Predict, WarpsAreLedThroughFunctionsThatAreCalled) {
+  TestMachine m;
+  const std::string function = R"(
+.func f(.param .b64 a) { .reg .b64 %d<3>; .reg .b32 %r<4>; .reg .pred %p;
+ld.param.b64 %d1, [a]; mov.u32 %r1, 0;
+L: ld.global.cg.u32 %r2, [%d1]; add.u64 %d1, %d1, 128; add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 500; .pragma "nounroll"; @%p bra L;
+st.global.u32 [%d1], %r2; ret; })";
+  const std::string call = "{ .param .b64 a; st.param.b64 [a], %d1; call.uni f, (a); }\n";
+  const Prediction p = m.predicted(TestKernel("ld.param.u64 %d1, [p0];\n" + call + call + "ret;", {m.allocate(128 * 501)}, {1}, {32}, function));
+  EXPECT_GT(p.instructions, 2 * 500 * 3) << "a load, a sum and a branch in each turn, at least";
+  EXPECT_THAT(p.notes, testing::Each(testing::Not(testing::AnyOf(HasSubstr("could not be led"), HasSubstr("not found")))));
+}
+
 TEST(Predict, CopiesBetweenBlocksOfAClusterTakeTime) {
   TestMachine m;
   const auto cycles = [&](uint32_t bytes) {

@@ -12,8 +12,9 @@
 // An expression is a value: pointers, constants and the tree of operations, passed to the kernel as its parameter. All
 // arithmetic is f32; f16 and bf16 are converted where they are read and written. A reduction's template argument is its
 // slot: the same slot in two places is the same reduction and is computed once. In `rows`, an input or output is a dense
-// matrix, `per_row` and `per_col` are vectors; these and reductions have no meaning elsewhere and are refused by the compiler. Inputs of rows are read again for each reduction they occur in (from L1 or L2,
-// not from memory, for rows that fit there).
+// matrix, `per_row` and `per_col` are vectors; these and reductions have no meaning elsewhere and are refused by the
+// compiler. Inputs of rows are read again for each reduction they occur in (from L1 or L2, not from memory, for rows that
+// fit there).
 //
 // Every launch returns the CUDA error of the launch. No compiler of its own is involved: the C++ compiler does the fusing.
 // Layout of a node: `at<V>(c, i)` the V values from flat index i on; `prepare(c)` the reductions below it; `aligned()`
