@@ -132,7 +132,8 @@ void report_box(Stepper& s, const BoxCopy& c, bool store, bool reduces, const st
 Next deliver_box(Stepper& s, const BoxCopy& c, std::byte* image, uint64_t to, uint64_t* bar, int lane) {
   if (!check_reach(s, c, false, lane)) return Next::fault;
   return in_time(s, Later::Kind::mbarrier, lane, [map = *c.map, origin = c.origin, image, to, bar, lane](Stepper& t) {
-    load_box(map, origin, image, to);
+    if (t.run.copies_data) load_box(map, origin, image, to);
+    else touch_box(map, origin);
     return complete_bytes(t, bar, box_bytes(map), lane) ? Next::next : Next::fault;
   });
 }

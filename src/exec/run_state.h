@@ -25,6 +25,7 @@ struct RunState {
   std::chrono::steady_clock::time_point start, deadline = std::chrono::steady_clock::time_point::max();
   uint64_t param_address = 0;             // device copy of the parameter buffer, for generic addresses
   bool may_compile = false;
+  bool copies_data = true;                // false: tensor loads only look whether they may; whoever traces a launch asks when and what, not for data
   uint32_t thread_local_bytes = 0;        // local memory per thread
   std::shared_ptr<class Polling> polling; // what threads look at, when that is watched (exec/polling.h)
 

@@ -328,12 +328,7 @@ bool move_whole(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64
 
 }  // namespace
 
-static thread_local uint32_t boxes_stay = 0;
-BoxesStay::BoxesStay() { boxes_stay++; }
-BoxesStay::~BoxesStay() { boxes_stay--; }
-
 void load_box(const TensorMap& m, const BoxOrigin& o, std::byte* image, uint64_t address) {
-  if (boxes_stay) return;
   if (move_whole<Move::put>(m, o, image, address)) return;
   const Image to(m, address);
   const uint64_t units = row_units(m), unit = unit_bytes(m);
@@ -388,6 +383,17 @@ void for_box_pieces(const TensorMap& m, const BoxOrigin& o, bool store, void (*f
     for (uint64_t i = in.first; i < in.end; i++) f(context, at + i * step * unit, unit);
     return true;
   });
+}
+
+void touch_box(const TensorMap& m, const BoxOrigin& o) {
+  struct Ends { uint64_t first = 0, last = 0; } ends;
+  for_box_pieces(m, o, false, [](void* p, uint64_t address, uint64_t bytes) {
+    Ends& e = *static_cast<Ends*>(p);
+    if (!e.first) e.first = address;
+    e.last = address + bytes - 1;
+  }, &ends);
+  if (!ends.first) return;  // all of it outside the tensor
+  for (uint64_t at : {ends.first, ends.last}) *reinterpret_cast<const volatile std::byte*>(at);
 }
 
 void store_box(const TensorMap& m, const BoxOrigin& o, const std::byte* image, uint64_t address) {

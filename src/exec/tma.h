@@ -45,18 +45,12 @@ BoxError check_box(const TensorMap& map, int rank, bool im2col, bool store, cons
 /// The pieces of global memory that a copy reads or writes: calls f(context, address, bytes) for each.
 void for_box_pieces(const TensorMap& map, const BoxOrigin& origin, bool store, void (*f)(void*, uint64_t, uint64_t), void* context);
 
-/// While one lives, load_box moves nothing on this thread: whoever only wants to know what is copied, and when, spares the copying.
-class BoxesStay {
- public:
-  BoxesStay();
-  ~BoxesStay();
-  BoxesStay(const BoxesStay&) = delete;
-  BoxesStay& operator=(const BoxesStay&) = delete;
-};
-
 /// Global to shared. `image` is where shared memory holds the box; `address` its shared-memory address, of which the
 /// swizzle depends.
 void load_box(const TensorMap& map, const BoxOrigin& origin, std::byte* image, uint64_t address);
+/// Reads the first and the last byte of what load_box would move, and moves nothing: a page that is missing there is a fault
+/// all the same.
+void touch_box(const TensorMap& map, const BoxOrigin& origin);
 /// Shared to global.
 void store_box(const TensorMap& map, const BoxOrigin& origin, const std::byte* image, uint64_t address);
 /// A thread that has stored boxes calls this before others may look for them: such stores may pass the caches.

@@ -19,7 +19,6 @@
 #include "exec/async.h"
 #include "exec/prepared_launch.h"
 #include "exec/stepper.h"
-#include "exec/tma.h"
 #include "exec/unit.h"
 
 namespace orrery::timing {
@@ -83,7 +82,6 @@ struct Tracer::State {
   void prepare();
   bool finishes();
   std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept);
-  std::optional<exec::BoxesStay> boxes_stay;  // nothing that matters is read from memory
 };
 
 namespace {
@@ -231,14 +229,13 @@ void Tracer::State::prepare() {
   Slice slice = slice_of(programs, !options.copies_only);
   if (options.values)
     for (std::vector<bool>& kept : slice.kept) kept.assign(kept.size(), true);
-  else if (!slice.reads_memory)
-    boxes_stay.emplace();
   size_t next = 0;
   kernel->entry = traced_copy(kernel->entry, 0, std::move(slice.kept[next++]));
   for (uint32_t f = 0; f < kernel->functions.size(); f++)
     if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]));
   launch.kernel = kernel;
   prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
+  prepared->run.copies_data = options.values || slice.reads_memory;
   unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
 }
 

@@ -100,6 +100,12 @@ TEST(Trace, BoxMovesWhatLiesInsideTheTensor) {
   EXPECT_EQ(run.stride, 256u);
 }
 
+TEST(Trace, BoxOfFreedMemoryIsAFault) {
+  TestMachine m;
+  const TestKernel k(kBarrier + "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r20, 1024;" + kBox2 + kWait, {map_of(m, 2, kEach, freed(m))}, {1}, {1}, kShared);
+  EXPECT_THAT(m.error_of(k), HasSubstr("that was freed"));
+}
+
 TEST(Trace, ElementStridesHalveABox) {
   TestMachine m;
   const uint32_t every_second[5] = {1, 2, 1, 1, 1};
