@@ -13,11 +13,38 @@ namespace orrery::jit {
 using isa::Op;
 using ptx::Instr;
 using ptx::Operand;
+using ptx::OperandKind;
 
 namespace {
 
 constexpr size_t kMostInstructions = 64;  // of the loop: longer ones spend their time otherwise
 constexpr size_t kMostState = 640;        // bytes of registers that change places at every turn
+
+/// The only instruction of the program that writes `reg`; null: there are several, or none.
+const Instr* only_definition(const lower::Program& p, uint32_t reg) {
+  const Instr* found = nullptr;
+  int count = 0;
+  for (const Instr& in : p.code)
+    lower::for_registers(in, [&](uint32_t r) { if (r == reg) found = &in, count++; }, [](uint32_t) {});
+  return count == 1 && found->guard.reg == ptx::kNoReg ? found : nullptr;
+}
+
+/// The threads of the grid along x, as kernels compute them: gridDim.x times blockDim.x.
+bool is_grid_width(const Plan& plan, uint32_t reg) {
+  const Instr* product = only_definition(plan.program, reg);
+  if (!product || product->form.op != Op::mul) return false;
+  const auto is_grid = [&](const Operand& o) {
+    const Instr* in = o.kind == OperandKind::reg ? only_definition(plan.program, o.id) : nullptr;
+    return in && in->form.op == Op::mov && in->ops[1].kind == OperandKind::sreg && ptx::Sreg(in->ops[1].id) == ptx::Sreg::nctaid_x;
+  };
+  const auto is_block = [&](const Operand& o) {
+    if (o.kind == OperandKind::imm) return o.value == plan.uniformity.block.x;
+    const lower::Lanes& l = plan.uniformity.regs[o.id];
+    return o.kind == OperandKind::reg && l.constant && l.flat() && l.value == plan.uniformity.block.x;
+  };
+  const Operand &a = product->ops[1], &b = product->ops[2];
+  return (is_grid(a) && is_block(b)) || (is_grid(b) && is_block(a));
+}
 
 /// Rows that an iteration moves on a load that the block's warps make from neighbouring addresses, row after row; else 0.
 int64_t rows_walked(const Plan& plan, const Steps& steps, const Instr& in) {
@@ -32,7 +59,8 @@ int64_t rows_walked(const Plan& plan, const Steps& steps, const Instr& in) {
   const auto step = steps.of(address.id);
   const int64_t bytes = isa::bytes_of(in.form.type()) * std::max(1, int(in.form.vec));
   const int64_t row = int64_t(plan.uniformity.block.threads()) * bytes;
-  if (!step || !step->constant() || row <= 2 * 32 * bytes) return 0;
+  if (!step || row <= 2 * 32 * bytes) return 0;
+  if (!step->constant()) return step->factor > 0 && step->factor % bytes == 0 && is_grid_width(plan, step->by) ? step->factor / bytes : 0;
   const int64_t by = step->factor;
   return by >= row && by % row == 0 && by <= 16 * row ? by / row : 0;
 }

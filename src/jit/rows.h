@@ -1,6 +1,7 @@
 // jit/rows.h: loops in which a block walks through memory row by row.
 //
 //   for (i = threadIdx.x; i < n; i += blockDim.x) ... a[i] ...
+//   for (i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) ... a[i] ...
 //
 // Run warp after warp, such a loop takes 128 bytes of every block-wide row in turn: memory is read in strides, which the
 // host's prefetchers do not follow (9 to 15 instead of 31 GB/s a core, with the best prefetch instructions). Run with

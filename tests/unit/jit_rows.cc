@@ -48,6 +48,15 @@ TEST(RowLoop, TheUnrolledOneAfterAShortOne) {
   EXPECT_EQ(row_loop(rest + unrolled), "12") << "nothing is known of its addresses but that thread numbers make them";
 }
 
+TEST(RowLoop, ThatOfAGridWalkingThroughMemory) {
+  const std::string loop = "G: mul.wide.u32 %b, %i, 4; add.s64 %a, %in, %b; ld.global.f32 %f1, [%a]; add.f32 %f0, %f0, %f1;\n"
+                           "add.u32 %i, %i, %c; setp.lt.u32 %p, %i, %n; @%p bra G;\n";
+  const std::string of_grid = "{ .reg .b32 %g, %w; mov.u32 %g, %nctaid.x; mov.u32 %w, %ntid.x; mul.lo.u32 %c, %w, %g; }\n";
+  EXPECT_EQ(row_loop(of_grid + loop), "9");
+  EXPECT_EQ(row_loop("mov.u32 %c, %n;\n" + loop), "") << "any number may be less than a row";
+  EXPECT_EQ(row_loop("{ .reg .b32 %g; mov.u32 %g, %nctaid.y; mul.lo.u32 %c, %g, 256; }\n" + loop), "");
+}
+
 TEST(RowLoop, NotWhereAddressesComeFromMemory) {
   EXPECT_EQ(row_loop("ld.global.u32 %i, [%a]; mul.wide.u32 %b, %i, 4; add.s64 %a, %in, %b;\n" + kRows), "");
 }
