@@ -39,8 +39,9 @@ bool is_grid_width(const Plan& plan, uint32_t reg) {
   };
   const auto is_block = [&](const Operand& o) {
     if (o.kind == OperandKind::imm) return o.value == plan.uniformity.block.x;
+    if (o.kind != OperandKind::reg) return false;
     const lower::Lanes& l = plan.uniformity.regs[o.id];
-    return o.kind == OperandKind::reg && l.constant && l.flat() && l.value == plan.uniformity.block.x;
+    return l.constant && l.flat() && l.value == plan.uniformity.block.x;
   };
   const Operand &a = product->ops[1], &b = product->ops[2];
   return (is_grid(a) && is_block(b)) || (is_grid(b) && is_block(a));
