@@ -22,6 +22,19 @@ double peer_rate(int group, const Rates& r) {
   return nvlink ? r.link : std::min(r.host, tier_rate(Tier::kHost, true, r) / (2.0 * group));
 }
 
+// Engines have kernels of their own for all-reduces up to a few megabytes. The profile's latency is that of one between
+// two peers. Each rank reads what all others have, or, 4 us later, sums and sends its part. Published microbenchmarks of
+// vLLM 0.19 and SGLang 0.5.10 on H100 and H200, 2, 4 and 8 boards, 256 B to 8 MB, in a graph (source as in rates.cc,
+// systems/data/*/comm/*/custom_allreduce_perf).
+constexpr double kOwnKernels = 8.4e6, kDoubling = 0.25e-6, kTwoShots = 4e-6;
+
+double own_all_reduce(int group, double bytes, double two_shots, const Rates& r) {
+  double doublings = std::log2(static_cast<double>(group)) - 1;
+  double one_shot = (group - 1) * bytes / peer_rate(group, r);
+  return r.link_latency + kDoubling * doublings * r.collectives_scale +
+         std::min(one_shot, kTwoShots * r.collectives_scale + two_shots);
+}
+
 }  // namespace
 
 // Seconds that the slowest link is busy. Within a host that is NVLink. Over hosts, rings cross from host to
@@ -43,14 +56,12 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r,
   span = std::max(group, span);
   double transfer = transfer_seconds(kind, group, span, bytes, r);
   if (span > r.per_host) return r.network_latency + transfer;
-  // The profile's latency is that of a one-shot kernel between two peers; each doubling of the group adds 1
-  // us (collective.one_shot_all_reduce.2 and .4). Such kernels exist for all-reduces up to a few megabytes.
-  // The library starts later and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
+  // The library starts later than an engine's kernels and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
   double doublings = std::log2(static_cast<double>(group)) - 1;
   double library =
       r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.collectives_scale;
-  bool one_shot = kind == Collective::kAllReduce && bytes <= 8.4e6 && !r.nccl_collectives;
-  return (one_shot ? r.link_latency + 1e-6 * doublings * r.collectives_scale : library) + transfer;
+  bool small = kind == Collective::kAllReduce && bytes <= kOwnKernels && !r.nccl_collectives;
+  return small ? own_all_reduce(group, bytes, transfer, r) : library + transfer;
 }
 
 }  // namespace orrery::graph

@@ -20,11 +20,12 @@ constexpr double kReadOverCopy = 1.065;
 constexpr double kAmpereProducts = 0.76, kAdaProducts = 0.83, kBlackwellProducts = 0.79;
 // Shares of the peak at which serving engines' kernels stream the weights of experts, by the same source: straight lines
 // through some 500 balanced products each (systems/data/*/moe; vLLM, SGLang, TensorRT-LLM: 0.85 to 0.89 in bf16 and
-// 0.76 to 0.84 in fp8 on H100 and H200, 0.75 to 0.85 and 0.59 to 0.80 on B200).
+// 0.76 to 0.84 in fp8 on H100 and H200, 0.75 to 0.85 and 0.59 to 0.80 on B200; NVFP4 in FlashInfer's kernels 0.84 on B200
+// and 0.87 on GB200).
 struct ExpertShares {
-  double in16, in8;
+  double in16, in8, in4;
 };
-constexpr ExpertShares kExperts{0.87, 0.82}, kExpertsBlackwell{0.79, 0.68};
+constexpr ExpertShares kExperts{0.87, 0.82, 0.82}, kExpertsBlackwell{0.79, 0.68, 0.85};
 // Sustained bandwidths of the other tiers. The host link is in the GPU profile; these are assumed for a usual
 // server.
 constexpr double kHostMemory = 200e9;  // bytes/s that the host computes over
@@ -88,6 +89,7 @@ Rates read_rates(const Profile& gpu) {
   const ExpertShares& experts = gpu.compute_major() >= 10 ? kExpertsBlackwell : kExperts;
   r.experts16 = std::min(experts.in16 * r.memory_peak, r.memory * kReadOverCopy);
   r.experts8 = std::min(experts.in8 * r.memory_peak, r.memory * kReadOverCopy);
+  r.experts4 = std::min(experts.in4 * r.memory_peak, r.memory * kReadOverCopy);
   r.cycle = 1 / gpu.clock_max().value();
   r.peak16 = gpu.tensor_fp16().value();
   r.tensor16 = gpu.has(FieldId::tensor_fp16_best) ? gpu.tensor_fp16_best().value() : 0.8 * r.peak16;

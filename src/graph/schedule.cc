@@ -69,7 +69,10 @@ double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const
   double share = filled(std::max(1.0, hit * most) * std::ceil(op.n_width / kTileM), r.sms);
   double stream = r.read * (narrow ? kGroupedStream8 : kGroupedStream16) * std::max(0.3, share);
   if (op.engine_experts)
-    stream = widened ? r.experts8 * kWidenedExperts : narrow ? r.experts8 : r.experts16;
+    stream = widened                        ? r.experts8 * kWidenedExperts
+             : !narrow                      ? r.experts16
+             : op.format == Format::kNvfp4 ? r.experts4
+                                            : r.experts8;
   double memory = (line.weight * most + line.activation) / stream;
   t.bound = compute > memory ? Bound::kCompute : Bound::kMemory;
   t.executed = line.ops * op.grouped_extent * expected_tiles(rows / op.grouped_extent, height) * height /

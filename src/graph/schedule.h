@@ -25,7 +25,7 @@ struct Rates {
   double memory = 0;  // bytes/s that a long copy reaches
   double read = 0;    // bytes/s that a long read reaches
   double memory_peak = 0;
-  double experts16 = 0, experts8 = 0;  // bytes/s at which a serving engine's kernels stream experts' weights
+  double experts16 = 0, experts8 = 0, experts4 = 0;  // bytes/s at which an engine's kernels stream experts' weights
   double tensor16 = 0, tensor8 = 0, tensor4 = 0;  // matrix products, sustained, op/s
   double peak16 = 0, peak8 = 0, peak4 = 0;        // datasheet
   double attention = 0;                           // op/s
