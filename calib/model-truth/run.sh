@@ -18,4 +18,5 @@ wait
 for world in 4 2; do
   [ "$gpus" -ge $world ] && MEASURE_SECONDS=40 PYTHONUNBUFFERED=1 timeout 60 python3 several.py $world "$out/several$world.jsonl"
 done
+CUDA_VISIBLE_DEVICES=0 METER=0 MEASURE_SECONDS=110 PYTHONUNBUFFERED=1 timeout 135 python3 measure.py experts "$out/experts.jsonl"
 MEASURE_SECONDS=12 PYTHONUNBUFFERED=1 timeout 25 python3 measure.py copies "$out/copies.jsonl"

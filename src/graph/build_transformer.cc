@@ -168,6 +168,28 @@ TensorId TransformerBuilder::mlp(TensorId m, int width, std::string_view axis_na
   return out;
 }
 
+// From the rows of experts to what their last product takes.
+TensorId TransformerBuilder::expert_inner(TensorId x, AxisId experts, AxisId width, AxisId ffn) {
+  if (!s_.gated) {
+    TensorId u = b_.linear(Part::kExpert, "experts.up", x, {width}, {ffn}, s_.mlp_bias, experts, kRouted);
+    b_.last().saved = {x};
+    TensorId h = b_.map(Part::kExpert, "experts.activation", {u}, {kRouted, ffn}, 2);
+    b_.last().saved = {u};
+    return h;
+  }
+  TensorId wg = b_.weight("experts.gate.weight", {experts, width, ffn}, true);
+  TensorId wu = b_.weight("experts.up.weight", {experts, width, ffn}, true);
+  if (s_.mlp_bias)
+    b_.weight("experts.gate.bias", {experts, ffn}), b_.weight("experts.up.bias", {experts, ffn});
+  TensorId g = b_.act("experts.gate", {kRouted, ffn}), u = b_.act("experts.up", {kRouted, ffn});
+  Op& up = b_.op(OpKind::kContract, Part::kExpert, "experts.gate_up", {x, wg, wu}, {g, u});
+  up.grouped = experts;
+  up.saved = {x};
+  TensorId h = b_.map(Part::kExpert, "experts.swiglu", {g, u}, {kRouted, ffn}, 5);
+  b_.last().saved = {g, u};
+  return h;
+}
+
 TensorId TransformerBuilder::experts(TensorId m) {
   AxisId experts = b_.axis("experts", s_.experts), ffn = b_.axis("expert_ffn", s_.expert_ffn);
   TensorId wr = b_.weight("router.weight", {hidden_, experts});
@@ -181,22 +203,21 @@ TensorId TransformerBuilder::experts(TensorId m) {
   // The rows are sorted by expert before the grouped products can start.
   TensorId order = b_.tensor("order", {kRouted}, TensorClass::kIndex, {Format::kInt32, 32});
   b_.op(OpKind::kSelect, Part::kExpert, "sort", {static_cast<TensorId>(order - 1)}, {order});
-  TensorId x = b_.act("routed.in", {kRouted, hidden_});
-  b_.op(OpKind::kMove, Part::kExpert, "dispatch", {m}, {x});
-  TensorId wg = b_.weight("experts.gate.weight", {experts, hidden_, ffn}, true);
-  TensorId wu = b_.weight("experts.up.weight", {experts, hidden_, ffn}, true);
-  if (s_.mlp_bias)
-    b_.weight("experts.gate.bias", {experts, ffn}), b_.weight("experts.up.bias", {experts, ffn});
-  TensorId g = b_.act("experts.gate", {kRouted, ffn}), u = b_.act("experts.up", {kRouted, ffn});
-  Op& up = b_.op(OpKind::kContract, Part::kExpert, "experts.gate_up", {x, wg, wu}, {g, u});
-  up.grouped = experts;
-  up.saved = {x};
-  TensorId h = b_.map(Part::kExpert, "experts.swiglu", {g, u}, {kRouted, ffn}, 5);
-  b_.last().saved = {g, u};
-  TensorId y = b_.linear(Part::kExpert, "experts.down", h, {ffn}, {hidden_}, s_.mlp_bias, experts, kRouted);
+  AxisId width = s_.expert_latent ? b_.axis("expert_latent", s_.expert_latent) : hidden_;
+  TensorId rows = s_.expert_latent ? b_.linear(Part::kExpert, "latent.down", m, {hidden_}, {width}, false) : m;
+  if (s_.expert_latent) b_.last().saved = {m};
+  TensorId x = b_.act("routed.in", {kRouted, width});
+  b_.op(OpKind::kMove, Part::kExpert, "dispatch", {rows}, {x});
+  TensorId h = expert_inner(x, experts, width, ffn);
+  TensorId y = b_.linear(Part::kExpert, "experts.down", h, {ffn}, {width}, s_.mlp_bias, experts, kRouted);
   b_.last().saved = {h};
-  TensorId out = b_.act("experts.out", {kTokens, hidden_});
+  TensorId out = b_.act("experts.out", {kTokens, width});
   b_.op(OpKind::kMove, Part::kExpert, "combine", {y}, {out}).adds = true;
+  if (s_.expert_latent) {
+    TensorId latent = out;
+    out = b_.linear(Part::kExpert, "latent.up", latent, {width}, {hidden_}, false);
+    b_.last().saved = {latent};
+  }
   if (s_.shared_experts) {
     int width = s_.shared_ffn ? s_.shared_ffn : s_.shared_experts * s_.expert_ffn;
     if (s_.shared_gate) b_.weight("shared.gate", {hidden_});

@@ -15,17 +15,16 @@ double bytes_moved(Collective kind, int group, double bytes) {
          bytes;
 }
 
-// Bytes/s between ranks of a host. Boards without NVLink pass what they exchange through the host's memory (NCCL's
-// transport where there is no peer access): written once and read once, by all of them at a time.
+// Bytes/s between ranks of a host. Boards without NVLink pass what they exchange through the host's memory
+// (NCCL's transport where there is no peer access): written once and read once, by all of them at a time.
 double peer_rate(int group, const Rates& r) {
-  bool nvlink = r.link != r.host;  // read_rates: without NVLink the link is the host's
-  return nvlink ? r.link : std::min(r.host, tier_rate(Tier::kHost, true, r) / (2.0 * group));
+  return r.nvlink ? r.link : std::min(r.host, tier_rate(Tier::kHost, true, r) / (2.0 * group));
 }
 
-// Engines have kernels of their own for all-reduces up to a few megabytes. The profile's latency is that of one between
-// two peers. Each rank reads what all others have, or, 4 us later, sums and sends its part. Published microbenchmarks of
-// vLLM 0.19 and SGLang 0.5.10 on H100 and H200, 2, 4 and 8 boards, 256 B to 8 MB, in a graph (source as in rates.cc,
-// systems/data/*/comm/*/custom_allreduce_perf).
+// Engines have kernels of their own for all-reduces up to a few megabytes. The profile's latency is that of
+// one between two peers. Each rank reads what all others have, or, 4 us later, sums and sends its part.
+// Published microbenchmarks of vLLM 0.19 and SGLang 0.5.10 on H100 and H200, 2, 4 and 8 boards, 256 B to 8
+// MB, in a graph (source as in rates.cc, systems/data/*/comm/*/custom_allreduce_perf).
 constexpr double kOwnKernels = 8.4e6, kDoubling = 0.25e-6, kTwoShots = 4e-6;
 
 double own_all_reduce(int group, double bytes, double two_shots, const Rates& r) {
@@ -56,7 +55,8 @@ double collective_time(Collective kind, int group, double bytes, const Rates& r,
   span = std::max(group, span);
   double transfer = transfer_seconds(kind, group, span, bytes, r);
   if (span > r.per_host) return r.network_latency + transfer;
-  // The library starts later than an engine's kernels and fills its pipeline (collective.all-reduce.4.8192 to 536870912).
+  // The library starts later than an engine's kernels and fills its pipeline (collective.all-reduce.4.8192 to
+  // 536870912).
   double doublings = std::log2(static_cast<double>(group)) - 1;
   double library =
       r.link_latency + (2.5e-6 + 1.5e-6 * doublings + 4.5e-9 * std::sqrt(bytes)) * r.collectives_scale;

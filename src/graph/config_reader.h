@@ -174,7 +174,6 @@ class ConfigReader {
                                                 "cls_token_id",
                                                 "classifier_dropout",
                                                 "directionality",
-                                                "type_vocab_size_note",
                                                 "position_embedding_type",
                                                 "partial_rotary_factor",
                                                 "_sliding_window_pattern",
@@ -191,9 +190,7 @@ class ConfigReader {
                                                 "routed_scaling_factor",
                                                 "rope_interleave",
                                                 "quantization_config",
-                                                "first_k_dense_note",
                                                 "encoder_stride",
-                                                "qk_rope_note",
                                                 // How text is generated, which a dump of every default names.
                                                 "begin_suppress_tokens",
                                                 "decoder_start_token_id",

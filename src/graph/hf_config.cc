@@ -16,7 +16,8 @@ namespace orrery::graph {
 
 void read_shape(ConfigReader& r, TransformerSpec& s, const ShapeNames& names) {
   s.kind = "dense";
-  s.layers = r.positive(names.layers);
+  bool listed = !r.has(names.layers) && r.has("layers_block_type");
+  s.layers = listed ? static_cast<int>(r.list("layers_block_type").size()) : r.positive(names.layers);
   if (s.layers > 100000) base::fail("{}: {} layers are more than any model has", r.origin(), s.layers);
   s.hidden = r.positive(names.hidden);
   if (!names.heads) return;
@@ -95,6 +96,13 @@ void qwen2(ConfigReader& r, TransformerSpec& s) {
   r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
   r.only("use_mrope", false, "multimodal rotary embedding");
   r.ignore({"sliding_window", "layer_types"});
+}
+
+void mimo(ConfigReader& r, TransformerSpec& s) {
+  qwen2(r, s);
+  r.only("attention_bias", true, "queries, keys and values without biases");
+  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
+    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
 }
 
 void qwen3(ConfigReader& r, TransformerSpec& s) {
@@ -189,6 +197,7 @@ constexpr Architecture kArchitectures[] = {
     {"MistralForCausalLM", "mistral", mistral},
     {"MixtralForCausalLM", "mixtral", mixtral},
     {"Qwen2ForCausalLM", "qwen2", qwen2},
+    {"MiMoForCausalLM", "mimo", mimo},
     {"Qwen3ForCausalLM", "qwen3", qwen3},
     {"Qwen3MoeForCausalLM", "qwen3-moe", qwen3_moe},
     {"DeepseekV2ForCausalLM", "deepseek", deepseek},
@@ -200,14 +209,16 @@ constexpr Architecture kArchitectures[] = {
 };
 
 // A config that names a published model must have its shape: secondary copies of configs are known to be
-// wrong.
-void agree_with_published(const TransformerSpec& s, const std::string& origin) {
+// wrong. Of one that is named after a model ("NAME-base") it is only said.
+void agree_with_published(TransformerSpec& s, const std::string& origin) {
   const TransformerSpec* known = find_transformer(s.name);
   if (!known) return;
   auto same = [&](const char* what, int here, int there) {
-    if (here != there)
-      base::fail("{}: names {} but has {} = {} where the published model has {}", origin, known->name, what,
-                 here, there);
+    if (here == there) return;
+    std::string difference = fmt::format("names {} but has {} = {} where the published model has {}", known->name, what,
+                                         here, there);
+    if (names_whole(s.name, *known)) base::fail("{}: {}", origin, difference);
+    s.notes.push_back("its config " + difference);
   };
   same("layers", s.layers, known->layers);
   same("hidden size", s.hidden, known->hidden);
@@ -305,6 +316,23 @@ void note_stored_format(const Json& json, const std::string& origin, Transformer
       spec.notes.push_back("the checkpoint is in 32 bits; 16 are counted, as engines load it");
 }
 
+// Python writes infinite numbers as words, which JSON has not; where configs have them (time_step_limit) they
+// mean no limit. Inside of texts the words stay.
+Json parsed(std::string_view text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_discarded()) return json;
+  std::string plain;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    constexpr std::string_view kWord = "Infinity";
+    bool word = !quoted && text.substr(i, kWord.size()) == kWord;
+    plain += word ? "1e308" : std::string(1, text[i]);
+    if (word) i += kWord.size() - 1;
+  }
+  return Json::parse(plain, nullptr, false);
+}
+
 // A config without a name is called after its file, or its folder when the file is a config.json.
 std::string short_name(const std::string& origin) {
   std::filesystem::path path(origin);
@@ -315,7 +343,7 @@ std::string short_name(const std::string& origin) {
 }  // namespace
 
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin, bool stored) {
-  Json json = Json::parse(json_text, nullptr, false);
+  Json json = parsed(json_text);
   if (json.is_discarded() || !json.is_object()) base::fail("{}: not a JSON object", origin);
   if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty() ||
       !json["architectures"][0].is_string())

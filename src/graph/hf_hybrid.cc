@@ -88,6 +88,33 @@ void falcon_h1(ConfigReader& r, TransformerSpec& s) {
   for (int i = 0; i < s.layers; ++i) s.add_layer(Mixer::kParallel, Feed::kDense);
 }
 
+// Experts without a gate, which newer ones reach through a latent of less width.
+void nemotron_experts(ConfigReader& r, TransformerSpec& s) {
+  r.ignore({"moe_shared_expert_overlap", "mtp_hybrid_override_pattern", "mtp_layers_block_type"});
+  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
+    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  if (!r.has("n_routed_experts")) return;
+  s.kind = "moe";
+  s.dense_ffn = s.ffn, s.ffn = 0;
+  s.experts = r.integer("n_routed_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
+  s.expert_ffn = r.integer("moe_intermediate_size"), s.expert_latent = r.integer_or("moe_latent_size", 0);
+  s.shared_experts = r.integer("n_shared_experts");
+  s.shared_ffn = r.product("n_shared_experts", s.shared_experts, r.integer("moe_shared_expert_intermediate_size"));
+  s.router_bias = true;  // the correction of the balance
+}
+
+// The kind of each layer, a letter each: by name in newer configs.
+std::string nemotron_layers(ConfigReader& r) {
+  if (!r.has("layers_block_type")) return r.word("hybrid_override_pattern");
+  std::string text;
+  for (const Json& type : r.list("layers_block_type")) {
+    if (type != "mamba" && type != "attention" && type != "moe" && type != "mlp")
+      base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
+    text += type == "mamba" ? 'M' : type == "attention" ? '*' : type == "moe" ? 'E' : '-';
+  }
+  return text;
+}
+
 void nemotron_h(ConfigReader& r, TransformerSpec& s) {
   read_common_fields(r, s);
   s.gated = false;
@@ -106,8 +133,9 @@ void nemotron_h(ConfigReader& r, TransformerSpec& s) {
   r.ignore({"attention_head_dim", "chunk_size", "expand", "mamba_hidden_act", "mlp_hidden_act",
             "num_logits_to_keep", "rescale_prenorm_residual", "residual_in_fp32", "sliding_window",
             "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank",
-            "use_mamba_kernels", "mamba_n_groups", "norm_eps"});
-  std::string text = r.word("hybrid_override_pattern");
+            "use_mamba_kernels", "mamba_n_groups", "norm_eps", "mamba_ssm_cache_dtype"});
+  nemotron_experts(r, s);
+  std::string text = nemotron_layers(r);
   if (static_cast<int>(text.size()) != s.layers)
     base::fail("{}: hybrid_override_pattern has {} layers, num_hidden_layers is {}", r.origin(), text.size(),
                s.layers);
@@ -118,6 +146,8 @@ void nemotron_h(ConfigReader& r, TransformerSpec& s) {
       s.add_layer(Mixer::kAttention, Feed::kNone);
     else if (c == '-')
       s.add_layer(Mixer::kNone, Feed::kDense);
+    else if (c == 'E' && s.moe())
+      s.add_layer(Mixer::kNone, Feed::kExperts);
     else
       base::fail("{}: layer kind '{}' of hybrid_override_pattern is unknown", r.origin(), c);
   }

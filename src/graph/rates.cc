@@ -1,6 +1,8 @@
 // Rates of a GPU, of its links and of the tiers behind them. What a profile does not hold comes from the
 // calibrating microbenchmarks of calib/raw/h200-model-2026-11-21.jsonl, from published ones of kernels, or is
 // assumed, and says so here.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,14 +16,15 @@ namespace {
 // A read streams faster than a copy: 4.5 TB/s (gemm.square8192.m8 less the above, bulk-copy reads of
 // calib/raw/h200-2026-11-21.jsonl) against 4.24.
 constexpr double kReadOverCopy = 1.065;
-// Share of the peak that products of few rows reach elsewhere than on Hopper: straight lines through 1,050 to 3,584
-// products each in bf16 with up to 16 rows (ai-dynamo/aiconfigurator@095f58a5, systems/data/*/gemm: A100 0.75 and 0.78,
-// L40S 0.82 and 0.85, B200 0.74 and 0.80, GB200 0.82, B300 0.79; vLLM, SGLang and TensorRT-LLM).
+// Share of the peak that products of few rows reach elsewhere than on Hopper: straight lines through 1,050 to
+// 3,584 products each in bf16 with up to 16 rows (ai-dynamo/aiconfigurator@095f58a5, systems/data/*/gemm:
+// A100 0.75 and 0.78, L40S 0.82 and 0.85, B200 0.74 and 0.80, GB200 0.82, B300 0.79; vLLM, SGLang and
+// TensorRT-LLM).
 constexpr double kAmpereProducts = 0.76, kAdaProducts = 0.83, kBlackwellProducts = 0.79;
-// Shares of the peak at which serving engines' kernels stream the weights of experts, by the same source: straight lines
-// through some 500 balanced products each (systems/data/*/moe; vLLM, SGLang, TensorRT-LLM: 0.85 to 0.89 in bf16 and
-// 0.76 to 0.84 in fp8 on H100 and H200, 0.75 to 0.85 and 0.59 to 0.80 on B200; NVFP4 in FlashInfer's kernels 0.84 on B200
-// and 0.87 on GB200).
+// Shares of the peak at which serving engines' kernels stream the weights of experts, by the same source:
+// straight lines through some 500 balanced products each (systems/data/*/moe; vLLM, SGLang, TensorRT-LLM:
+// 0.85 to 0.89 in bf16 and 0.76 to 0.84 in fp8 on H100 and H200, 0.75 to 0.85 and 0.59 to 0.80 on B200; NVFP4
+// in FlashInfer's kernels 0.84 on B200 and 0.87 on GB200).
 struct ExpertShares {
   double in16, in8, in4;
 };
@@ -49,7 +52,8 @@ double read_rate(const Profile& gpu, const Rates& r) {
 void read_links(const Profile& gpu, Rates& r) {
   r.per_host = static_cast<int>(optional(gpu, FieldId::gpus_per_host, 8));
   r.host = gpu.pcie_bandwidth().value() * gpu.pcie_efficiency();
-  r.link = gpu.has(FieldId::nvlink_bandwidth)
+  r.nvlink = gpu.has(FieldId::nvlink_bandwidth);
+  r.link = r.nvlink
                ? gpu.nvlink_bandwidth().value() * optional(gpu, FieldId::nvlink_efficiency, 0.8)
                : r.host;
   r.link_latency = optional(gpu, FieldId::nvlink_latency, 15e-6);
@@ -137,6 +141,21 @@ double tier_rate(Tier tier, bool computes_there, const Rates& rates) {
   if (tier == Tier::kNvme) return std::min(kNvme, rates.host);
   if (tier == Tier::kRemote) return std::min(rates.network, rates.host);
   return computes_there ? kHostMemory : rates.host;
+}
+
+std::vector<std::string> assumed_rates(const Plan& plan, const Rates& rates) {
+  const Placement& p = plan.place;
+  std::vector<std::string> notes;
+  bool drive = false, host = plan.gpus() > 1 && !rates.nvlink;
+  for (Tier tier : {p.weights, p.kv, p.optimizer, p.gradients, p.checkpoints, p.experts}) {
+    drive |= tier == Tier::kNvme;
+    host |= tier != Tier::kDevice && (p.compute_follows || p.optimizer != Tier::kDevice);
+  }
+  if (host) notes.push_back(fmt::format("a host's memory moves {:.0f} GB/s", kHostMemory / 1e9));
+  if (drive) notes.push_back(fmt::format("a drive moves {:.0f} GB/s", kNvme / 1e9));
+  if (plan.sparse24)
+    notes.push_back(fmt::format("2:4 sparse products run {} times as fast (arXiv 2501.12084)", kSparseGain));
+  return notes;
 }
 
 Rates under_plan(const Plan& plan, const Rates& given) {

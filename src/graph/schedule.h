@@ -34,7 +34,8 @@ struct Rates {
   double ramp = 0;                                // seconds for a kernel to fill and drain the chip
   double cycle = 0;                               // seconds at the highest clock
   double sms = 0;
-  double link = 0, link_latency = 0;        // NVLink: bytes/s on the bus, seconds
+  bool nvlink = false;                      // without it, boards exchange through the host's memory
+  double link = 0, link_latency = 0;        // NVLink, or the host's link: bytes/s on the bus, seconds
   double network = 0, network_latency = 0;  // between hosts
   double collectives_scale = 1;             // of what the library adds to a collective's latency
   bool nccl_collectives = false;            // no one-shot kernels: every collective is the library's
@@ -82,6 +83,8 @@ double tier_rate(Tier tier, bool computes_there, const Rates& rates);
 // What of a transfer's seconds nothing hides: at most `share` of them runs behind computation, and no more than the
 // computation there is.
 double exposed(double seconds, double share, double computation);
+// What the rates of a plan lean on that no profile holds: a sentence each.
+std::vector<std::string> assumed_rates(const Plan& plan, const Rates& rates);
 // Rates under the plan: what 2:4 sparsity does to products.
 Rates under_plan(const Plan& plan, const Rates& rates);
 // Seconds of a collective: `bytes` is the whole tensor on one rank; `span` ranks lie between its first and last.

@@ -58,6 +58,9 @@ StepTime StepPredictor::step(const StepShape& shape) {
 
 namespace {
 
+// Every chunk is a step of its own to walk.
+constexpr double kMostChunks = 20000;
+
 // Mean seconds of prefilling one request in chunks while `others` sequences decode alongside.
 struct PrefillCost {
   double alone = 0;  // seconds from first to last chunk
@@ -67,6 +70,10 @@ struct PrefillCost {
 
 PrefillCost prefill_cost(StepPredictor& p, const Plan& plan, double input, double decode_seqs, double context,
                          double decode_seconds) {
+  if (input / plan.chunk_tokens > kMostChunks)
+    base::fail("prefill of {:.0f} tokens in chunks of {} is more than {:.0f} chunks: give larger ones "
+               "('admit chunk')",
+               input, plan.chunk_tokens, kMostChunks);
   PrefillCost cost;
   double work = 1 - plan.prefill_skip;
   double done = 0;
@@ -293,7 +300,7 @@ ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& 
   ServeQuestion q;
   q.input = input;
   q.output = output;
-  q.concurrency = std::min(batch, 2048.0) * plan.dp;
+  q.concurrency = std::min(batch, kMostSequences) * plan.dp;
   q.engine = engine;
   q.engine.token_seconds = 0;  // nobody waits for single tokens
   ServeAnswer a = serve(graph, plan, cluster, q);

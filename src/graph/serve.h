@@ -160,7 +160,9 @@ EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster
 double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster,
                            const ServeQuestion& question);
 
-// Throughput with every request queued at once: the batch grows until memory or the queue ends.
+// Throughput with every request queued at once: the batch grows until memory ends, to no more than the 2,048 sequences a
+// rank at which engines stop by themselves (max_batch_size of TensorRT-LLM).
+inline constexpr double kMostSequences = 2048;
 ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
                            double output, const Engine& engine);
 

@@ -54,6 +54,7 @@ struct TransformerSpec {
   int window = 0, window_layers = 0;
   // Mixture of experts.
   int experts = 0, experts_per_token = 0, expert_ffn = 0, shared_experts = 0, shared_ffn = 0;
+  int expert_latent = 0;  // width that rows are brought to before they go to experts; 0: hidden
   int dense_layers = 0, dense_ffn = 0;
   bool router_bias = false, sinks = false;
   // Latent attention (MLA).
@@ -132,6 +133,8 @@ struct Zoo {
 };
 const Zoo& zoo();
 const TransformerSpec* find_transformer(std::string_view name);
+// Whether the name is the model's own, with no word behind it.
+bool names_whole(std::string_view name, const TransformerSpec& spec);
 const DiffusionSpec* find_denoiser(std::string_view name);
 
 // Reads a Hugging Face config.json. Refuses an unknown architecture, and any field that changes the shape and

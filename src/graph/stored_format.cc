@@ -33,6 +33,7 @@ std::string integers(int bits, int group) {
 
 std::string kv_scheme(const Json& config, const std::string& origin) {
   if (!config.contains("kv_cache_scheme") || config["kv_cache_scheme"].is_null()) return "";
+  if (config["kv_cache_scheme"] == "FP8") return "fp8";
   Field scheme{config["kv_cache_scheme"], origin};
   if (scheme.integer("num_bits", 0) == 8) return scheme.text("type", "float") == "float" ? "fp8" : "int8";
   scheme.refuse("kv_cache_scheme", scheme.json);
@@ -95,6 +96,8 @@ StoredFormat read_stored_format(const Json& config, int layers, const std::strin
   if (!q.is_object()) base::fail("{}: quantization_config is no object", origin);
   Field field{q, origin};
   f.method = field.text("quant_method", "");
+  if (f.method.empty() && q.contains("producer") && q["producer"].is_object())
+    f.method = Field{q["producer"], origin}.text("name", "");  // written without a method by the tool that it names
   if (f.method == "fp8" || f.method == "fbgemm_fp8") {
     f.weights = q.contains("weight_block_size") && !q["weight_block_size"].is_null() ? "fp8 block" : "fp8";
   } else if (f.method == "mxfp4") {

@@ -1,8 +1,9 @@
 // Time and energy of a training iteration.
 //
-// One micro-batch of one rank is a list of lines (train_lines.cc). The pace of the fullest stage is their sum; the
-// pipeline's bubble, communication between stages and between data-parallel ranks, the optimizer and other tiers come on
-// top. A board that would draw more than its limit while it computes is slowed until it does not, and the bubble with it.
+// One micro-batch of one rank is a list of lines (train_lines.cc). The pace of the fullest stage is their
+// sum; the pipeline's bubble, communication between stages and between data-parallel ranks, the optimizer and
+// other tiers come on top. A board that would draw more than its limit while it computes is slowed until it
+// does not, and the bubble with it.
 #include "graph/train.h"
 
 #include <algorithm>
@@ -49,7 +50,8 @@ void Iteration::communication(const Rates& r) {
   int reach = far_hops(p_, r.per_host) > 0 ? r.per_host + 1 : 2;  // the slowest hop sets the pace
   double hops = p_.pp > 1 ? 2 * (micro_batches_ + p_.pp - 1) * p_.chunks() : 0, left[] = {left_[0], left_[1]};
   double seconds = hops * collective_time(Collective::kSendReceive, reach, chunk, r);
-  // Where the sequence is not divided, each rank of a tensor-parallel group sends its part and gathers the others'.
+  // Where the sequence is not divided, each rank of a tensor-parallel group sends its part and gathers the
+  // others'.
   if (!p_.sequence_parallel) seconds += hops * collective_time(Collective::kAllGather, p_.tp, chunk * p_.tp, r);
   double& between = left[reach > r.per_host];
   a_.pipeline_comm = exposed(seconds, p_.overlap_pp, between);
@@ -177,13 +179,17 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
 
 double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& cluster,
                         TrainQuestion question) {
+  auto fits = [&](double sequence) {
+    question.sequence = sequence;
+    question.global_batch = question.micro_batch * plan.dp * plan.pp;  // every stage has one to work on
+    return train(graph, plan, cluster, question).fits;
+  };
   double low = 0, high = 64e6;
+  if (fits(high)) return kAnyContext;
   while (high - low > 1000) {
     double middle = std::floor((low + high) / 2000) * 1000;
     if (middle <= low) break;
-    question.sequence = middle;
-    question.global_batch = question.micro_batch * plan.dp * plan.pp;  // every stage has one to work on
-    (train(graph, plan, cluster, question).fits ? low : high) = middle;
+    (fits(middle) ? low : high) = middle;
   }
   return low;
 }

@@ -87,7 +87,8 @@ double adapter_parameters(const Graph& graph, double rank);
 TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster,
                   const TrainQuestion& question);
 
-// Longest sequence that fits on one data-parallel rank; a multiple of 1,000 found by bisection.
+// Longest sequence that fits on one data-parallel rank; a multiple of 1,000 found by bisection, as memory only grows with
+// it. kAnyContext: 64 million tokens fit.
 double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& cluster, TrainQuestion question);
 
 }  // namespace orrery::graph

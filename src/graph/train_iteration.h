@@ -1,5 +1,5 @@
-// One training iteration while it is worked out: the lines of a rank (train_lines.cc), and what lies between the ranks
-// and between iterations (train.cc).
+// One training iteration while it is worked out: the lines of a rank (train_lines.cc), and what lies between
+// the ranks and between iterations (train.cc).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The lines of a training iteration: every operator of one rank for one micro-batch, forward, again (recomputation) and
-// backward, and the passes that a framework makes beside them.
+// The lines of a training iteration: every operator of one rank for one micro-batch, forward, again
+// (recomputation) and backward, and the passes that a framework makes beside them.
 #include <algorithm>
 
 #include "graph/train_iteration.h"
@@ -8,22 +8,23 @@ namespace orrery::graph {
 
 namespace {
 
-// Bytes a logit that cross-entropy moves, step by step as PyTorch does it: widened to fp32 (6), its logarithm of the
-// softmax (12); backward a gradient of zeros and ones (4), that of the softmax (12), narrowed (6). In one kernel
-// (tile loss) the logits stay in 16 bits: read twice, the gradient written in their place, and scaled.
+// Bytes a logit that cross-entropy moves, step by step as PyTorch does it: widened to fp32 (6), its logarithm
+// of the softmax (12); backward a gradient of zeros and ones (4), that of the softmax (12), narrowed (6). In
+// one kernel (tile loss) the logits stay in 16 bits: read twice, the gradient written in their place, and
+// scaled.
 constexpr double kLossForward = 18, kLossBackward = 22;
 constexpr double kFusedLossForward = 6, kFusedLossBackward = 4;
 
-// Rate of attention backward over that forward (attention.training.* of calib/raw/h200-model-2026-11-22.jsonl, cuDNN:
-// means of both runs at dimensions 64 and 128).
+// Rate of attention backward over that forward (attention.training.* of
+// calib/raw/h200-model-2026-11-22.jsonl, cuDNN: means of both runs at dimensions 64 and 128).
 double attention_backward(double head_dim) {
   constexpr double kNarrow = 0.95, kWide = 0.83;
   return kNarrow + (kWide - kNarrow) * std::clamp((head_dim - 64) / 64, 0.0, 1.0);
 }
 
-// Bytes an element of the output of biased experts, where each expert's bias times its rows' probabilities is added
-// expert by expert in fp32 and the parts are joined (Megatron-LM's grouped experts, steps of PyTorch): the time of
-// pass.expert_bias.32768x4096, of which some 28 and 40 are the bytes of the steps.
+// Bytes an element of the output of biased experts, where each expert's bias times its rows' probabilities is
+// added expert by expert in fp32 and the parts are joined (Megatron-LM's grouped experts, steps of PyTorch):
+// the time of pass.expert_bias.32768x4096, of which some 28 and 40 are the bytes of the steps.
 constexpr double kExpertBiasForward = 53, kExpertBiasBackward = 49;
 
 // Walks one micro-batch of the forward pass over one rank's part of the model.
@@ -115,8 +116,8 @@ void Iteration::pass_over(const Line& of, const ProgramOp& kernel, double bytes,
   add(line, map, pass, 1);
 }
 
-// The sum of a weight's gradients over micro-batches, where the product does not add to it: reads the new gradient in 16
-// bits and the sum, writes the sum.
+// The sum of a weight's gradients over micro-batches, where the product does not add to it: reads the new
+// gradient in 16 bits and the sum, writes the sum.
 void Iteration::accumulated(const Line& product) {
   ProgramOp kernel;
   kernel.pass = "sum of gradients";
@@ -133,8 +134,8 @@ void Iteration::loss(const Line& head) {
   pass_over(head, kernel, logits * (p_.tile_loss ? kFusedLossBackward : kLossBackward), Pass::kBackward);
 }
 
-// Rows come from each rank sorted by expert, and are sorted by expert over all ranks before the products; back the same
-// way (Megatron-LM's dispatchers).
+// Rows come from each rank sorted by expert, and are sorted by expert over all ranks before the products;
+// back the same way (Megatron-LM's dispatchers).
 void Iteration::sorted(const Line& exchange) {
   AxisId experts = a_.program.graph->find_axis("experts");
   if (experts == kNoAxis || Layout(*a_.program.graph, p_).local(experts) <= 1) return;

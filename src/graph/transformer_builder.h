@@ -38,6 +38,7 @@ class TransformerBuilder {
   TensorId latent_attention(TensorId a, bool window);
   TensorId mlp(TensorId m, int width, std::string_view axis_name);
   TensorId experts(TensorId m);
+  TensorId expert_inner(TensorId x, AxisId experts, AxisId width, AxisId ffn);
   void head();
 
   const TransformerSpec& s_;

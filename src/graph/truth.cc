@@ -198,8 +198,8 @@ Measured encoder(const Json& row) {
   return m;
 }
 
-// The experts' part of one layer, forward and backward, on one rank of as many as hold all experts: what is not sent.
-// The measured layers have no biases.
+// The experts' part of one layer, forward and backward, on one rank of as many as hold all experts: what is
+// not sent. The measured layers have no biases.
 double expert_layer(const Json& row, const Cluster& one) {
   BuildOptions options;
   options.training = true;

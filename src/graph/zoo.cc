@@ -89,7 +89,7 @@ TransformerSpec read_transformer(const Json& object, const FieldReader<Transform
 
 // Case, spaces, dots and dashes do not matter: "llama-3.1-70b" is "Llama-3.1-70B"; a vendor prefix is
 // dropped.
-std::string fold(std::string_view name) {
+std::string plain(std::string_view name) {
   if (auto slash = name.rfind('/'); slash != std::string_view::npos && slash + 2 < name.size() &&
                                     std::isalpha(static_cast<unsigned char>(name[slash + 1])))
     name = name.substr(slash + 1);
@@ -98,16 +98,24 @@ std::string fold(std::string_view name) {
     if (std::isalnum(static_cast<unsigned char>(c)))
       key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (key.starts_with("metallama")) key.erase(0, 4);
-  // Fine-tunes and number formats share the shape of their base.
-  for (bool again = true; again;) {
-    again = false;
-    for (std::string_view tail : {"fp8", "nvfp4", "fp4", "bf16", "instruct", "transformer", "it", "awq", "hf", "chat",
-                                  "base", "thinking", "2507", "0528", "0324", "0905"})
-      if (key.ends_with(tail) && key.size() > tail.size() + 3)
-        key.resize(key.size() - tail.size()), again = true;
-  }
   return key;
 }
+
+// Fine-tunes and number formats share the shape of their base: words at a name's end that say no more are
+// cut.
+std::string_view without_tails(std::string_view name) {
+  for (;;) {
+    auto start = name.find_last_of("-_ .");
+    if (start == std::string_view::npos || start < 3) return name;
+    std::string word = plain(name.substr(start + 1));
+    static constexpr std::string_view kTails[] = {
+        "fp8", "nvfp4", "fp4",  "bf16", "instruct", "transformer", "it",   "awq",
+        "hf",  "chat",  "base", "thinking", "2507", "0528",        "0324", "0905"};
+    if (std::find(std::begin(kTails), std::end(kTails), word) == std::end(kTails)) return name;
+    name = name.substr(0, start);
+  }
+}
+std::string fold(std::string_view name) { return plain(without_tails(name)); }
 
 constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"bloom", "bloom176b"},
@@ -141,8 +149,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"gptoss", "gptoss120b"},
 };
 
-std::string canonical(std::string_view name) {
-  std::string key = fold(name);
+std::string canonical(std::string key) {
   for (auto [alias, target] : kAliases)
     if (key == alias) return fold(target);
   return key;
@@ -150,7 +157,7 @@ std::string canonical(std::string_view name) {
 
 template <class Spec>
 const Spec* find_in(const std::vector<Spec>& list, std::string_view name) {
-  std::string key = canonical(name);
+  std::string key = canonical(fold(name));
   for (const Spec& spec : list)
     if (fold(spec.name) == key) return &spec;
   return nullptr;
@@ -200,6 +207,10 @@ const Zoo& zoo() {
   return *loaded;
 }
 
+bool names_whole(std::string_view name, const TransformerSpec& spec) {
+  std::string key = canonical(plain(name));
+  return key == fold(spec.name) || key == plain(spec.name);
+}
 const TransformerSpec* find_transformer(std::string_view name) { return find_in(zoo().transformers, name); }
 const DiffusionSpec* find_denoiser(std::string_view name) { return find_in(zoo().denoisers, name); }
 

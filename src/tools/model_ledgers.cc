@@ -193,6 +193,19 @@ void event(Json& section, std::string name, const char* where, double start, dou
       {{"name", std::move(name)}, {"resource", where}, {"start", start}, {"seconds", seconds}});
 }
 
+// Of many repetitions of a block the first and the last are drawn: calls `one` for each of these, and `many`
+// once with the number of those between them.
+constexpr double kDrawn = 256;
+template <class One, class Many>
+void draw(double repeat, One one, Many many) {
+  double between = std::max(0.0, repeat - kDrawn);
+  for (double i = 0; i < repeat - between; ++i) {
+    if (between > 0 && i == kDrawn / 2) many(between);
+    one();
+  }
+}
+std::string alike(double repetitions) { return fmt::format("{:.0f} more repetitions", repetitions); }
+
 // Every operator of a step in its order, layer after layer of one stage; transfers from other tiers beside
 // them.
 class StepTimeline {
@@ -206,8 +219,17 @@ class StepTimeline {
       std::size_t end = i;
       while (end < lines.size() && lines[end].op.block == lines[i].op.block) ++end;
       double times = lines[i].line.times / lines[i].op.stages, repeat = std::max(1.0, times);
-      for (double layer = 0; layer < repeat; ++layer)
-        for (std::size_t k = i; k < end; ++k) add(lines[k], times / repeat);
+      double share = times / repeat;
+      auto one = [&] {
+        for (std::size_t k = i; k < end; ++k) add(lines[k], share);
+      };
+      draw(repeat, one, [&](double repetitions) {
+        double seconds = 0, fetch = 0;
+        for (std::size_t k = i; k < end; ++k)
+          seconds += lines[k].time.seconds * share * repetitions, fetch += lines[k].away.seconds() * share * repetitions;
+        event(section_, alike(repetitions), "compute", clock_, seconds);
+        clock_ += seconds, copied_ += fetch;
+      });
       i = end;
     }
     return std::move(section_);
@@ -266,12 +288,20 @@ class MicroBatchTimeline {
   }
   void pass(const Range& range, bool backward) {
     double times = a_.lines[range.first].line.times / n_, repeat = std::max(1.0, times);
-    for (double layer = 0; layer < repeat; ++layer) {
+    double share = times / repeat;
+    auto one = [&] {
       for (std::size_t i = range.first; i < range.second; ++i)
-        if (a_.lines[i].pass == (backward ? Pass::kAgain : Pass::kForward)) add(a_.lines[i], times / repeat);
+        if (a_.lines[i].pass == (backward ? Pass::kAgain : Pass::kForward)) add(a_.lines[i], share);
       for (std::size_t i = range.second; backward && i-- > range.first;)
-        if (a_.lines[i].pass == Pass::kBackward) add(a_.lines[i], times / repeat);
-    }
+        if (a_.lines[i].pass == Pass::kBackward) add(a_.lines[i], share);
+    };
+    draw(repeat, one, [&](double repetitions) {
+      double seconds = 0;
+      for (std::size_t i = range.first; i < range.second; ++i)
+        if ((a_.lines[i].pass == Pass::kForward) != backward) seconds += a_.lines[i].time.seconds * share * repetitions;
+      event(section_, alike(repetitions), "compute", clock_, seconds);
+      clock_ += seconds;
+    });
   }
   void add(const TrainLine& l, double times) {
     double seconds = l.time.seconds * times;

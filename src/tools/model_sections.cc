@@ -22,6 +22,10 @@ void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, cons
     if (!matters(verb, question))
       doc["assumptions"].push_back(fmt::format("'{}' changes nothing that this question asks for", verb));
   for (const std::string& note : graph.notes) doc["assumptions"].push_back(graph.name + ": " + note);
+  for (const std::string& note : assumed_rates(plan, read_rates(cluster.gpu))) doc["assumptions"].push_back(note);
+  if (question == Question::kFit || question == Question::kTrain)
+    doc["assumptions"].push_back(fmt::format("libraries take {:.2f} GB: workspace of products{}", library_bytes(plan) / 1e9,
+                                             plan.gpus() > 1 ? ", buffers of communication" : ""));
   add_assumed_values(doc, cluster);
 }
 

@@ -49,6 +49,69 @@ constexpr Case kCases[] = {
 "num_experts_per_tok":8,"first_k_dense_replace":1,"num_hidden_layers":46,
 "num_key_value_heads":8,"num_nextn_predict_layers":1,"tie_word_embeddings":false,
 "use_qk_norm":false,"vocab_size":151552,"routed_scaling_factor":1.0})"},
+    {"nemotron-3-nano-30b-a3b", 31.6e9, 0.005,
+     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"chunk_size":128,"conv_kernel":4,
+"expand":2,"head_dim":128,"hidden_size":2688,
+"hybrid_override_pattern":"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+"intermediate_size":1856,"mamba_head_dim":64,"mamba_hidden_act":"silu","mamba_num_heads":64,
+"mamba_proj_bias":false,"mamba_ssm_cache_dtype":"float32","max_position_embeddings":262144,
+"mlp_bias":false,"mlp_hidden_act":"relu2","model_type":"nemotron_h","moe_intermediate_size":1856,
+"moe_shared_expert_intermediate_size":3712,"n_group":1,"n_groups":8,"n_routed_experts":128,
+"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":32,"num_experts_per_tok":6,
+"num_hidden_layers":52,"num_key_value_heads":2,"partial_rotary_factor":1.0,
+"routed_scaling_factor":2.5,"ssm_state_size":128,"tie_word_embeddings":false,"topk_group":1,
+"use_bias":false,"use_conv_bias":true,"vocab_size":131072})"},
+    {"nemotron-3-super-120b-a12b", 120.6e9, 0.01,
+     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"chunk_size":128,"conv_kernel":4,
+"expand":2,"head_dim":128,"hidden_size":4096,
+"hybrid_override_pattern":"MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME",
+"intermediate_size":2688,"mamba_head_dim":64,"mamba_hidden_act":"silu","mamba_num_heads":128,
+"mamba_proj_bias":false,"mamba_ssm_cache_dtype":"float32","max_position_embeddings":262144,
+"mlp_bias":false,"mlp_hidden_act":"relu2","model_type":"nemotron_h","moe_intermediate_size":2688,
+"moe_latent_size":1024,"moe_shared_expert_intermediate_size":5376,"moe_shared_expert_overlap":false,
+"mtp_hybrid_override_pattern":"*E","n_group":1,"n_groups":8,"n_routed_experts":512,
+"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":32,"num_experts_per_tok":22,
+"num_hidden_layers":88,"num_key_value_heads":2,"num_nextn_predict_layers":1,
+"partial_rotary_factor":1.0,"routed_scaling_factor":5.0,"ssm_state_size":128,
+"tie_word_embeddings":false,"time_step_limit":[0.0,Infinity],"topk_group":1,"use_bias":false,
+"use_conv_bias":true,"vocab_size":131072})"},
+    {"nemotron-3-ultra-550b-a55b", 550e9, 0.02,
+     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"chunk_size":128,"conv_kernel":4,
+"expand":2,"head_dim":128,"hidden_size":8192,"intermediate_size":5120,"layers_block_type":["mamba",
+"moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
+"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
+"mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
+"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
+"mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
+"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
+"mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
+"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
+"mamba","moe","mamba","moe","mamba","moe"],"mamba_head_dim":64,"mamba_hidden_act":"silu",
+"mamba_num_heads":256,"mamba_proj_bias":false,"mamba_ssm_cache_dtype":"float32",
+"max_position_embeddings":262144,"mlp_bias":false,"mlp_hidden_act":"relu2",
+"model_type":"nemotron_h","moe_intermediate_size":5120,"moe_latent_size":2048,
+"moe_shared_expert_intermediate_size":10240,"moe_shared_expert_overlap":false,
+"mtp_layers_block_type":["attention","moe"],"n_group":1,"n_groups":8,"n_routed_experts":512,
+"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":64,"num_experts_per_tok":22,
+"num_key_value_heads":2,"num_nextn_predict_layers":1,"partial_rotary_factor":1.0,
+"routed_scaling_factor":5.0,"ssm_state_size":128,"tie_word_embeddings":false,"time_step_limit":[0.0,
+1e+308],"topk_group":1,"use_bias":false,"use_conv_bias":true,"vocab_size":131072})"},
+    {"nemotron-h-56b", 56e9, 0.02,
+     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"attention_head_dim":128,
+"chunk_size":128,"conv_kernel":4,"expand":2,"hidden_size":8192,
+"hybrid_override_pattern":"M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-",
+"intermediate_size":32768,"mamba_head_dim":64,"mamba_hidden_act":"silu","mamba_num_heads":256,
+"mamba_proj_bias":false,"max_position_embeddings":8192,"mlp_bias":false,"mlp_hidden_act":"relu2",
+"model_type":"nemotron_h","n_groups":8,"num_attention_heads":64,"num_hidden_layers":118,
+"num_key_value_heads":8,"ssm_state_size":256,"tie_word_embeddings":false,"time_step_limit":[0.0,
+Infinity],"time_step_rank":512,"use_bias":false,"use_conv_bias":true,"vocab_size":131072})"},
+    // Its card says 7.83 billion with the layer that predicts further tokens, which is 0.21 of them.
+    {"mimo-7b", 7.62e9, 0.005,
+     R"({"architectures":["MiMoForCausalLM"],"model_type":"mimo","num_hidden_layers":36,"hidden_size":4096,
+"num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"intermediate_size":11008,
+"vocab_size":151680,"max_position_embeddings":32768,"hidden_act":"silu","attention_bias":true,
+"max_window_layers":32,"use_sliding_window":false,"use_mrope":false,"num_nextn_predict_layers":1,
+"tie_word_embeddings":false})"},
     {"gemma-2b", 2506172416.0, 0,
      R"({"architectures":["GemmaForCausalLM"],"model_type":"gemma","attention_bias":false,
 "head_dim":256,"hidden_activation":null,"hidden_size":2048,"intermediate_size":16384,
@@ -386,6 +449,18 @@ TEST(Configs, PartsThatAreNotCountedAreSaid) {
       refusal_of(
           R"({"architectures":["NewForConditionalGeneration"],"text_config":{"model_type":"new_text"}})"),
       ::testing::HasSubstr("new_text"));
+}
+
+// A config with a published model's own name must have its shape; of one that is named after it a difference is said.
+TEST(Configs, NamedAfterAPublishedModel) {
+  auto config = [](const std::string& name) {
+    return R"({"architectures":["LlamaForCausalLM"],"hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,
+"num_hidden_layers":16,"num_key_value_heads":8,"vocab_size":128256,"_name_or_path":")" + name + "\"}";
+  };
+  EXPECT_THROW(read_hf_config(config("meta-llama/Llama-3.1-8B"), "here"), base::Error);
+  TransformerSpec other = read_hf_config(config("someone/Llama-3.1-8B-base"), "here");
+  ASSERT_FALSE(other.notes.empty());
+  EXPECT_NE(other.notes.back().find("layers = 16"), std::string::npos);
 }
 
 }  // namespace

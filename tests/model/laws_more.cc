@@ -257,8 +257,9 @@ TEST(G8, HalvedRatesDoubleTheTime) {
     Rates full = read_rates(load_profile("h100")), half = full;
     for (double Rates::*rate :
          {&Rates::memory, &Rates::read, &Rates::memory_peak, &Rates::experts16, &Rates::experts8,
-          &Rates::tensor16, &Rates::tensor8, &Rates::tensor4, &Rates::attention, &Rates::vector, &Rates::link, &Rates::network, &Rates::host,
-          &Rates::limit_watts, &Rates::idle_watts})
+          &Rates::experts4, &Rates::tensor16, &Rates::tensor8, &Rates::tensor4, &Rates::attention,
+          &Rates::vector, &Rates::link, &Rates::network, &Rates::host, &Rates::limit_watts,
+          &Rates::idle_watts})
       half.*rate /= 2;
     for (double Rates::*seconds :
          {&Rates::kernel, &Rates::ramp, &Rates::cycle, &Rates::link_latency, &Rates::network_latency})

@@ -32,6 +32,7 @@ constexpr Asked kRefused[] = {
     {"serve llama-3.1-8b --rate -1", "--rate"},
     {"serve llama-3.1-8b --rate inf", "--rate"},
     {"serve bert-large --concurrency 0", "positive"},
+    {"serve llama-3.1-8b --input 900000000 --do 'admit chunk 16'", "chunks"},
     {"serve bert-large --input -4", "positive"},
     {"serve bert-large --cp 2", "cp divides"},
     {"render flux-dev --gpu h100 --steps -3", "--steps"},
