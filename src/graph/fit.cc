@@ -115,7 +115,17 @@ void check_fit(const Plan& plan, const Cluster& cluster, double batch, const Con
   check_served(plan, cluster);
 }
 
-void advise(FitAnswer& a, const Graph& graph, const Program& program, double context, double state) {
+// Bytes of the device that keys and values of 8 bits would free.
+double saved_by_fp8(const Graph& graph, const Program& program, const Binding& held) {
+  double saved = 0;
+  for (const auto& [tensor, form] : program.states) {
+    const Tensor& t = graph.tensors[tensor];
+    if (is_cache(t) && t.dtype.bits > 8) saved += form.at(held) * (1 - 8 / t.dtype.bits);
+  }
+  return program.plan.place.kv == Tier::kDevice ? saved : saved * (1 - program.plan.place.kv_fraction);
+}
+
+void advise(FitAnswer& a, const Program& program, double context, double saved) {
   double over = a.total - a.capacity;
   if (program.weight_bytes > a.capacity)
     a.advice.push_back(fmt::format(
@@ -126,10 +136,7 @@ void advise(FitAnswer& a, const Graph& graph, const Program& program, double con
   if (a.max_context > 0 && a.max_context < context)
     a.advice.push_back(fmt::format("at this batch a context of {:.0f} tokens fits", a.max_context));
   a.advice.push_back(fmt::format("{:.1f} GiB too much", over / kGiB));
-  double wide = 0;  // bytes of the cache that 8 bits would halve
-  for (const auto& [tensor, form] : program.states)
-    if (is_cache(graph.tensors[tensor]) && graph.tensors[tensor].dtype.bits >= 16) wide = state / 2;
-  if (wide > 0) a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", wide / kGiB);
+  if (saved > 0) a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", saved / kGiB);
 }
 
 // Sequences and context that `room` bytes beside everything else hold.
@@ -180,7 +187,10 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   a.kv_bytes_on_device = device_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];  // once every window is full
   limits(graph, program, per_rank, a.capacity - (a.total - state), context.generated, engine, a);
-  if (!a.fits) advise(a, graph, program, tokens, state);
+  if (!a.fits) {
+    Binding held = paged_binding(graph, plan, per_rank, context, engine);
+    advise(a, program, tokens, saved_by_fp8(graph, program, held));
+  }
   return a;
 }
 

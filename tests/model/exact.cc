@@ -1,4 +1,5 @@
 // Section A of the acceptance, and companions: parameters and bytes. Expected numbers are the sources' own.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -121,6 +122,21 @@ TEST(A6, WindowedKvOfGptOss) {
 TEST(A7, WindowedKvOfGemma3) {
   Graph g = build_transformer(load_transformer("Gemma-3-27B"));
   EXPECT_NEAR(state_bytes(g, compile(g, Plan{}), 1, 32768) / kGiB, 2.906, 0.0029);
+}
+
+// The advice names what the same question with fp8 keys and values takes less: states of linear attention stay.
+TEST(Fit, WhatNarrowKeysAndValuesWouldFree) {
+  for (const char* name : {"Llama-3.1-8B", "Qwen3.5-397B-A17B"}) {
+    Graph wide = build_transformer(load_transformer(name)), narrow = wide;
+    Plan plan;
+    apply_verb("requant kv fp8", narrow, plan);
+    Cluster cluster{load_profile("h200"), 1};
+    Engine none = find_engine("none");
+    FitAnswer a = fit(wide, plan, cluster, 2000, 20000, none), b = fit(narrow, plan, cluster, 2000, 20000, none);
+    EXPECT_THAT(a.advice, ::testing::Contains(::testing::HasSubstr(
+                              fmt::format("would free {:.1f} GiB", (a.total - b.total) / kGiB))))
+        << name;
+  }
 }
 
 TEST(A9, Mxfp4Experts) {
