@@ -16,6 +16,13 @@ inline Status launched(cudaError_t e) {
   return {nullptr, cudaGetErrorString(e), e};
 }
 
+/// SMs of the current device; those of an H200 where there is none.
+inline int sm_count() {
+  int device = 0, sms = 132;
+  if (cudaGetDevice(&device) == cudaSuccess) cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  return sms;
+}
+
 /// Whether [a, a + a_bytes) and [b, b + b_bytes) share a byte.
 inline bool overlap(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
   const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);

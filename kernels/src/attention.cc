@@ -108,10 +108,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const float scale = a.scale > 0 ? a.scale : 1.f / std::sqrt(float(a.dim));
   p.scale_log2 = a.sigmoid ? 0.5f * scale : scale * 1.44269504f;
   p.bias = 0.5f * a.sigmoid_bias, p.window = int(std::min<int64_t>(a.window, int64_t(1) << 30));
-  int device = 0, sms = 1;
-  if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
-  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  const int blocks = std::min(sms, p.tiles) / p.cluster * p.cluster;
+  const int blocks = std::min(sm_count(), p.tiles) / p.cluster * p.cluster;
   if (a.dtype == DType::kE4M3) {
     p.scale_q = a.scale_q, p.scale_k = a.scale_k, p.scale_v = a.scale_v;
     if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);

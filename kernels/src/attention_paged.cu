@@ -296,10 +296,8 @@ Status check(const PagedAttentionArgs& a) {
 /// Two CTAs an SM, of at least 128 keys.
 int splits_of(const PagedAttentionArgs& a) {
   if (a.splits > 0) return a.splits;
-  int device = 0, sms = 132;
-  if (cudaGetDevice(&device) == cudaSuccess) cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   const int64_t rows = std::max<int64_t>(a.batch * a.kv_heads, 1), keys = a.window > 0 ? std::min(a.window, a.max_seq) : a.max_seq;
-  return int(std::clamp<int64_t>(std::min(2 * sms / rows, keys / 128), 1, kMostSplits));
+  return int(std::clamp<int64_t>(std::min(2 * sm_count() / rows, keys / 128), 1, kMostSplits));
 }
 
 template <class T, int kDim>

@@ -61,7 +61,7 @@ Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t
     const int64_t wanted = std::max<int64_t>(1, (n / 16 + threads - 1) / threads);
     return launched(launch_overlapped(kernel, std::min(wanted, most), threads, 0, stream, counts, in, n, int(head)));
   };
-  return n < int64_t(64) << 20 ? go(histogram<512>, 512, 132 * 2) : go(histogram<512>, 512, 132 * 4);
+  return n < int64_t(64) << 20 ? go(histogram<512>, 512, sm_count() * 2) : go(histogram<512>, 512, sm_count() * 4);
 }
 
 }  // namespace orrery::kernels

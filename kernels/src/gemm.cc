@@ -40,12 +40,6 @@ namespace {
 
 constexpr int kStreamKCounters = 1024;  // cut tiles are fewer than two for each SM
 
-int sm_count() {
-  int device = 0, sms = 0;
-  if (cudaGetDevice(&device) == cudaSuccess) cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  return sms;
-}
-
 /// Two parts of a tile for each SM.
 size_t stream_k_bytes(int tile_m, int tile_n) { return kStreamKCounters * 4 + size_t(sm_count()) * 2 * tile_m * tile_n * 4; }
 

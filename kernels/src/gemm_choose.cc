@@ -10,6 +10,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "arguments.h"
 #include "gemm.h"
 
 namespace orrery::kernels {
@@ -17,7 +18,7 @@ namespace {
 
 using Schedule = GemmConfig::Schedule;
 
-constexpr double kSms = 132, kClock = 1.55e9;       // under load at the power limit
+constexpr double kClock = 1.55e9;                   // under load at the power limit
 constexpr double kMemory = 4.1e12;                  // bytes/s, measured copy rate
 constexpr double kL2PerSm = 40;                     // bytes/cycle and SM when all pull
 constexpr double kLaunch = 2.2e-6;                  // launch, first loads, drain
@@ -46,12 +47,13 @@ void each_stream_k(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& 
   if (find_kernel(g, c) != &k) return;
   const int64_t rows = k.tile_m * c.cluster_m, cols = k.tile_n * c.cluster_n, steps = stages_of_k(g, k);
   const int64_t tiles = (g.m + rows - 1) / rows * ((g.n + cols - 1) / cols) * c.cluster_m * c.cluster_n;
-  if (tiles % int64_t(kSms) == 0) return;
+  const int sms = sm_count();
+  if (tiles % sms == 0) return;
   for (c.raster = 4; c.raster <= 16; c.raster *= 2)
-    if (c.raster == 8 || tiles > kSms) visit(c);
+    if (c.raster == 8 || tiles > sms) visit(c);
   c.raster = 8;
   for (int parts : {2, 3, 4, 6, 8, 12, 16, 24, 32, 64})
-    if (c.split_k = parts; tiles * parts <= kSms && steps >= 2 * parts) visit(c);
+    if (c.split_k = parts; tiles * parts <= sms && steps >= 2 * parts) visit(c);
 }
 
 template <class Visit>
@@ -139,30 +141,33 @@ constexpr double kSame = 0.2;
 
 /// Reads of A from memory, of B from L2 by every CTA, and the launch; a CTA's worth of latency where few are in flight.
 double predict_direct(const GemmArgs& g, const GemmConfig& c) {
+  const double sms = sm_count();
   const double size = size_of(g.a.dtype), tiles_m = std::ceil(double(g.m) / c.tile_m), tiles_n = std::ceil(double(g.n) / c.tile_n);
-  const double ctas = tiles_m * tiles_n * c.split_k, waves = std::ceil(ctas / (kSms * c.per_sm));
-  const double fill = std::min(1.0, ctas / (kSms * waves));
-  const double memory = double(g.m) * g.k * size / (kMemory * fill), l2 = tiles_m * g.n * g.k * size / (kSms * kL2PerSm * kClock);
+  const double ctas = tiles_m * tiles_n * c.split_k, waves = std::ceil(ctas / (sms * c.per_sm));
+  const double fill = std::min(1.0, ctas / (sms * waves));
+  const double memory = double(g.m) * g.k * size / (kMemory * fill), l2 = tiles_m * g.n * g.k * size / (sms * kL2PerSm * kClock);
   return kLaunch + memory + l2 + (c.split_k > 1 ? kClusterBarrier : 0);
 }
 
 /// A read of A from memory and of B by every CTA from L2, which a launch, the first bytes and the sums stand around.
 double predict_stream(const GemmArgs& g, const GemmConfig& c) {
+  const double sms = sm_count();
   const double size = size_of(g.a.dtype), tiles_m = std::ceil(double(g.m) / c.tile_m), tiles_n = std::ceil(double(g.n) / c.tile_n);
-  const double ctas = tiles_m * tiles_n * c.split_k, slots = kSms * c.per_sm, waves = std::ceil(ctas / slots);
+  const double ctas = tiles_m * tiles_n * c.split_k, slots = sms * c.per_sm, waves = std::ceil(ctas / slots);
   const double fill = std::min(1.0, ctas / (waves * slots) * (c.per_sm == 2 ? 1.7 : 1.0));
   const double w = double(g.m) * g.k * size, x = tiles_m * tiles_n * c.tile_n * g.k * size;
-  return kLaunch + std::max(w / (kMemory * fill), (w * tiles_n + x) / (kSms * kL2PerSm * kClock)) + (c.split_k > 1 ? kClusterBarrier : 0);
+  return kLaunch + std::max(w / (kMemory * fill), (w * tiles_n + x) / (sms * kL2PerSm * kClock)) + (c.split_k > 1 ? kClusterBarrier : 0);
 }
 
 /// K steps over all SMs (or the parts asked for), and parts written and read again by all of them.
 double predict_stream_k(const GemmArgs& g, const GemmConfig& c) {
+  const double sms = sm_count();
   const double size = size_of(g.a.dtype), tiles = std::ceil(double(g.m) / c.tile_m) * std::ceil(double(g.n) / c.tile_n), steps = double(k_steps(g));
-  const double shares = std::min(kSms, tiles * (c.split_k > 1 ? c.split_k : steps));
+  const double shares = std::min(sms, tiles * (c.split_k > 1 ? c.split_k : steps));
   const double stage = std::max(stage_cycles(c.tile_m, c.tile_n), (c.tile_m + c.tile_n) * 128 / kL2PerSm);
   const double busy = tiles * steps / shares * stage + 2 * 8.0 * c.tile_m * c.tile_n / kL2PerSm + 3000;
   const double touched = (double(g.m) * g.k + double(g.n) * g.k) * size + double(g.m) * g.n * size_of(g.d.dtype);
-  return kLaunch + std::max(busy / kClock, touched / (kMemory * shares / kSms));
+  return kLaunch + std::max(busy / kClock, touched / (kMemory * shares / sms));
 }
 
 }  // namespace
@@ -212,9 +217,9 @@ double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const double tiles_n = std::ceil(double(g.n) / (c.tile_n * c.cluster_n)) * c.cluster_n;
   const double ctas = tiles_m * tiles_n * c.split_k;
   const double per_sm = split && c.tile_m == 64 ? 2 : 1;
-  // SMs that clusters of this size can fill (NOTES.md).
+  // The share of an H200's SMs that clusters of this size can fill (NOTES.md), of those there are.
   static constexpr int kUsable[] = {0, 132, 132, 117, 120, 110, 102, 105, 120};
-  const double usable = kUsable[cluster <= 8 ? cluster : 8];
+  const double usable = kUsable[cluster <= 8 ? cluster : 8] * (sm_count() / 132.0);
   const double waves = std::ceil(ctas / usable), slots = waves * usable;
   const double cta_steps = std::ceil(steps / c.split_k);
   const double l2 = (double(c.tile_m) / c.cluster_n + double(c.tile_n) / c.cluster_m) * 128 / kL2PerSm;

@@ -160,14 +160,11 @@ Status gemm_grouped(const GroupedGemmArgs& g, cudaStream_t stream) {
   p.tiles_n = int((g.n + kernel->tile_n - 1) / kernel->tile_n);
   p.cluster_m = p.cluster_n = p.split = 1;
   p.group_ends = g.group_ends, p.groups = g.groups;
-  int device = 0, sms = 1;
-  if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
-  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   if (cudaError_t e = cudaFuncSetAttribute(kernel->function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel->shared_bytes))
     return launched(e);
   const int64_t most = (g.rows / kernel->tile_m + g.groups) * p.tiles_n;  // tiles there can be
   void* arguments[1] = {&p};
-  return launched(cudaLaunchKernel(kernel->function, dim3(unsigned(std::min<int64_t>(sms, most))), dim3(384), arguments,
+  return launched(cudaLaunchKernel(kernel->function, dim3(unsigned(std::min<int64_t>(sm_count(), most))), dim3(384), arguments,
                                    kernel->shared_bytes, stream));
 }
 

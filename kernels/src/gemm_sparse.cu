@@ -304,9 +304,7 @@ Status gemm_sparse(const SparseGemmArgs& g, cudaStream_t stream) {
   p.tiles_w = int((g.n + kRows - 1) / kRows), p.tiles_a = int((g.m + kCols - 1) / kCols);
   const bool pairs = p.tiles_w % 2 == 0;
   if (int64_t(p.tiles_w) * p.tiles_a > 1 << 30) return bad("m", "times n is too large");
-  int device = 0, sms = 1;
-  if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return launched(e);
-  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  const int sms = sm_count();
   if (g.a.dtype == DType::kF16) return launched(pairs ? launch<__half, 2>(p, sms, stream) : launch<__half, 1>(p, sms, stream));
   return launched(pairs ? launch<__nv_bfloat16, 2>(p, sms, stream) : launch<__nv_bfloat16, 1>(p, sms, stream));
 }

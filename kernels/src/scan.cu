@@ -24,7 +24,7 @@ namespace orrery::kernels {
 namespace {
 
 constexpr int kTile = 4096, kTileBytes = kTile * 4, kStages = 12, kParts = 4, kPart = kTile / kParts;
-constexpr int kThreads = 32 * (2 * kParts + 2), kMostBlocks = 132;
+constexpr int kThreads = 32 * (2 * kParts + 2);
 using Word = Published<uint64_t>;
 
 struct ScanParams {
@@ -240,7 +240,7 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   const int shared = kStages * kTileBytes;
   if (cudaError_t e = cudaFuncSetAttribute(scan, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)) return launched(e);
   if (cudaError_t e = launch_zero(p.words, scan_workspace(n), stream)) return launched(e);
-  return launched(launch_overlapped(scan, std::min<int64_t>(p.tiles, kMostBlocks), kThreads, shared, stream, p));
+  return launched(launch_overlapped(scan, std::min<int64_t>(p.tiles, sm_count()), kThreads, shared, stream, p));
 }
 
 }  // namespace orrery::kernels

@@ -31,7 +31,7 @@ static_assert(Large::kItemsPerTile == Small::kItemsPerTile);
 constexpr int kTile = Large::kItemsPerTile;
 constexpr int64_t kFew = int64_t(4) << 20, kWide = int64_t(1) << 30;  // from kWide on, published counts need words of 64 bits
 
-constexpr int kCountThreads = 1024, kCountBlocks = 132, kCountShared = kPasses * kDigits * 32 * 4;
+constexpr int kCountThreads = 1024, kCountShared = kPasses * kDigits * 32 * 4;
 
 int64_t sort_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
 size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -283,7 +283,7 @@ Status sort_u32(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, 
   const int head = int(std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(keys) % 16) % 16 / 4));
   if (cudaError_t e = cudaFuncSetAttribute(count_digits, cudaFuncAttributeMaxDynamicSharedMemorySize, kCountShared)) return launched(e);
   if (cudaError_t e = launch_zero(w.state.counts, w.state_bytes, stream)) return launched(e);
-  const int64_t counters = std::min<int64_t>((n / 4 + kCountThreads) / kCountThreads, kCountBlocks);
+  const int64_t counters = std::min<int64_t>((n / 4 + kCountThreads) / kCountThreads, sm_count());
   if (cudaError_t e = launch_overlapped(count_digits, counters, kCountThreads, kCountShared, stream, w.state, keys, n, head)) return launched(e);
   const uint32_t *from = keys, *from_values = values;
   for (int pass = 0; pass < kPasses; pass++) {
