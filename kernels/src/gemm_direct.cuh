@@ -107,9 +107,10 @@ struct ChunkW {
   uint4 piece[Tile::kBlocks][2][2];
   uint32_t scales[Tile::W::kScaled ? Tile::kBlocks : 1][2];  // a pair each: one for each 64 bytes
 };
+/// And of X, for the first or second 64 bytes of W.
 template <class Tile>
-struct ChunkX {
-  uint4 piece[Tile::kColumns][2][Tile::kPiecesX];
+struct RunX {
+  uint4 piece[Tile::kColumns][Tile::kPiecesX];
 };
 
 /// Where this lane reads.
@@ -165,7 +166,7 @@ struct DirectLane {
 
   /// kWhole: from where X was staged, `chunk` counted from the CTA's first; else from memory.
   template <bool kWhole>
-  __device__ __forceinline__ void load(ChunkX<Tile>& c, int chunk) const {
+  __device__ __forceinline__ void load(RunX<Tile> (&run)[2], int chunk) const {
     constexpr int kRun = 64 * Tile::kPiecesX;  // bytes of X for 64 of W
     const int64_t at = int64_t(chunk) * 2 * kRun;
 #pragma unroll
@@ -175,17 +176,17 @@ struct DirectLane {
 #pragma unroll
         for (int q = 0; q < Tile::kPiecesX; q++) {
           const int64_t offset = at + j * kRun + q * Tile::kNextX;
-          c.piece[n][j][q] = make_uint4(0, 0, 0, 0);
+          run[j].piece[n][q] = make_uint4(0, 0, 0, 0);
           if (n * 8 >= cols_left) continue;
           if constexpr (Tile::kHalves) {  // k is a multiple of 128: there are no parts of halves
             const uint8_t* from = kWhole ? near_x + n * 8 * near_pitch + offset : x + n * 8 * x_pitch + offset;
             if (!kWhole && offset >= x_bytes) continue;
             const uint2 a = *reinterpret_cast<const uint2*>(from), b = *reinterpret_cast<const uint2*>(from + 32);
-            c.piece[n][j][q] = make_uint4(a.x, a.y, b.x, b.y);
+            run[j].piece[n][q] = make_uint4(a.x, a.y, b.x, b.y);
             continue;
           }
-          if constexpr (kWhole) c.piece[n][j][q] = *reinterpret_cast<const uint4*>(near_x + n * 8 * near_pitch + offset);
-          else c.piece[n][j][q] = partial_piece(x + n * 8 * x_pitch + offset, x_bytes - offset, 16 / Tile::X::kElements);
+          if constexpr (kWhole) run[j].piece[n][q] = *reinterpret_cast<const uint4*>(near_x + n * 8 * near_pitch + offset);
+          else run[j].piece[n][q] = partial_piece(x + n * 8 * x_pitch + offset, x_bytes - offset, 16 / Tile::X::kElements);
         }
   }
 };
@@ -221,42 +222,53 @@ __device__ __forceinline__ float scale_at(uint32_t pair, int j) {
   else return __bfloat162float(__ushort_as_bfloat16(bits));
 }
 
+/// Adds the products of 64 bytes of W, the first (j = 0) or second of the chunk. Sums of all blocks and columns go on side by side: a
+/// product that waits for the one before it waits for 33 cycles.
 template <class Tile>
-__device__ __forceinline__ void multiply_chunk(float (&acc)[Tile::kBlocks][Tile::kColumns][4], const ChunkW<Tile>& w,
-                                               const ChunkX<Tile>& x) {
-  constexpr int kPairsX = Tile::X::kElements / 2;
+__device__ __forceinline__ void multiply_octets(float (&to)[Tile::kBlocks][Tile::kColumns][4], const ChunkW<Tile>& w, const RunX<Tile>& x, int j) {
+  using T = typename Tile::T;
+  constexpr int kOctetsX = Tile::X::kElements / 8;
 #pragma unroll
-  for (int j = 0; j < 2; j++) {
-    uint32_t b[Tile::kColumns][Tile::kPairs];
+  for (int octet = 0; octet < Tile::W::kElements / 8; octet++) {
+    uint32_t a[Tile::kBlocks][2][4], b[Tile::kColumns][4];
 #pragma unroll
-    for (int n = 0; n < Tile::kColumns; n++)
+    for (int n = 0; n < Tile::kColumns; n++) Tile::X::template widen<T>(b[n], x.piece[n][octet / kOctetsX], octet % kOctetsX);
 #pragma unroll
-      for (int q = 0; q < Tile::kPiecesX; q++) {
-        uint32_t part[kPairsX];
-        Tile::X::template widen<typename Tile::T>(part, x.piece[n][j][q]);
+    for (int block = 0; block < Tile::kBlocks; block++)
 #pragma unroll
-        for (int i = 0; i < kPairsX; i++) b[n][q * kPairsX + i] = part[i];
-      }
+      for (int h = 0; h < 2; h++) Tile::W::template widen<T>(a[block][h], w.piece[block][h][j], octet);
 #pragma unroll
-    for (int block = 0; block < Tile::kBlocks; block++) {
-      uint32_t low[Tile::kPairs], high[Tile::kPairs];
-      Tile::W::template widen<typename Tile::T>(low, w.piece[block][0][j]);
-      Tile::W::template widen<typename Tile::T>(high, w.piece[block][1][j]);
+    for (int i = 0; i < 4; i += 2)
 #pragma unroll
-      for (int n = 0; n < Tile::kColumns; n++) {
-        float sum[4] = {0.f, 0.f, 0.f, 0.f};
-        auto& to = Tile::W::kScaled ? sum : acc[block][n];
+      for (int block = 0; block < Tile::kBlocks; block++)
 #pragma unroll
-        for (int i = 0; i < Tile::kPairs; i += 2)
-          mma_16816<typename Tile::T>(to, low[i], high[i], low[i + 1], high[i + 1], b[n][i], b[n][i + 1]);
-        if constexpr (Tile::W::kScaled) {
-#pragma unroll
-          for (int i = 0; i < 4; i++)
-            acc[block][n][i] = fmaf(scale_at<typename Tile::T>(w.scales[block][i / 2], j), sum[i], acc[block][n][i]);
-        }
-      }
-    }
+        for (int n = 0; n < Tile::kColumns; n++)
+          mma_16816<T>(to[block][n], a[block][0][i], a[block][1][i], a[block][0][i + 1], a[block][1][i + 1], b[n][i], b[n][i + 1]);
   }
+}
+
+/// The same times the scales of W, where it has any.
+template <class Tile>
+__device__ __forceinline__ void multiply_run(float (&acc)[Tile::kBlocks][Tile::kColumns][4], const ChunkW<Tile>& w, const RunX<Tile>& x, int j) {
+  if constexpr (!Tile::W::kScaled) {
+    multiply_octets<Tile>(acc, w, x, j);
+  } else {
+    float sum[Tile::kBlocks][Tile::kColumns][4] = {};
+    multiply_octets<Tile>(sum, w, x, j);
+#pragma unroll
+    for (int block = 0; block < Tile::kBlocks; block++)
+#pragma unroll
+      for (int n = 0; n < Tile::kColumns; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+          acc[block][n][i] = fmaf(scale_at<typename Tile::T>(w.scales[block][i / 2], j), sum[block][n][i], acc[block][n][i]);
+  }
+}
+
+template <class Tile>
+__device__ __forceinline__ void multiply_chunk(float (&acc)[Tile::kBlocks][Tile::kColumns][4], const ChunkW<Tile>& w, const RunX<Tile> (&x)[2]) {
+#pragma unroll
+  for (int j = 0; j < 2; j++) multiply_run<Tile>(acc, w, x[j], j);
 }
 
 /// This warp's share of the CTA's whole chunks [begin, end), and the last, partial one if there is one and it is ours.
@@ -265,7 +277,7 @@ __device__ __forceinline__ void multiply_direct(const DirectParams& p, const Dir
                                                 int end, bool partial, float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
   constexpr int kDepth = Tile::kDepth, kStep = Tile::kWarpsK;
   ChunkW<Tile> w[kDepth];
-  ChunkX<Tile> x;
+  RunX<Tile> x[2];
   int chunk = begin + threadIdx.x / 32 / Tile::kWarpsM;
   if (!p.early && p.staged_pitch) stage_columns<Tile>(p, staged, col0, begin, end);
 #pragma unroll
@@ -323,11 +335,34 @@ __device__ __forceinline__ void take_chunk(ChunkW<Tile>& c, const uint8_t* slot)
   }
 }
 
-/// multiply_direct for tiles that keep W in shared memory.
+/// Where this lane reads X of a tile that keeps W. Columns that do not exist are read as the last one: they give columns of D that nobody
+/// reads, and a branch here would have each load wait for the ones before it.
+template <class Tile>
+struct KeptColumns {
+  const uint8_t* from[Tile::kColumns];
+  __device__ __forceinline__ KeptColumns(const DirectParams& p, int col0) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int n = 0; n < Tile::kColumns; n++) from[n] = p.x + min(col0 + n * 8 + lane / 4, p.cols - 1) * p.x_pitch + lane % 4 * Tile::kLaneX;
+  }
+  __device__ __forceinline__ void load(RunX<Tile>& x, int chunk, int j) const {
+    const int64_t at = (int64_t(chunk) * 2 + j) * 64 * Tile::kPiecesX;
+#pragma unroll
+    for (int n = 0; n < Tile::kColumns; n++)
+#pragma unroll
+      for (int q = 0; q < Tile::kPiecesX; q++) {
+        uint4& v = x.piece[n][q];
+        asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from[n] + at + q * Tile::kNextX));
+      }
+  }
+};
+
+/// multiply_direct for tiles that keep W in shared memory. There are more chunks than none.
 template <class Tile>
 __device__ __forceinline__ void multiply_kept(const DirectParams& p, const DirectLane<Tile>& lane, uint8_t* kept, int col0, int begin, int end,
                                               float (&acc)[Tile::kBlocks][Tile::kColumns][4]) {
-  constexpr int kKept = Tile::kKept, kStep = Tile::kWarpsK;
+  constexpr int kKept = Tile::kKept, kStep = Tile::kWarpsK, kAhead = Tile::kColumns == 1 ? 2 * kKept : 2;  // runs of X on their way
+  static_assert(2 * kKept % kAhead == 0);
   const auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
   uint8_t* const slots = kept + threadIdx.x / 32 * (kKept * Tile::kSlotBytes);
   const uint32_t base = ptx::smem_address(slots);
@@ -338,12 +373,12 @@ __device__ __forceinline__ void multiply_kept(const DirectParams& p, const Direc
     commit();
   }
   if (p.early && threadIdx.x / 32 == 0) prefetch_columns<Tile>(p, col0, begin, end);
+  const KeptColumns<Tile> columns(p, col0);
   if (p.early) ptx::griddepcontrol_wait();
   if (threadIdx.x == 0) ptx::griddepcontrol_launch_dependents();  // a launch takes longer than X
-  ChunkX<Tile> x[kKept];
+  RunX<Tile> x[kAhead];
 #pragma unroll
-  for (int s = 0; s < kKept; s++)
-    if (chunk + s * kStep < end) lane.template load<true>(x[s], chunk + s * kStep - begin);
+  for (int i = 0; i < kAhead; i++) columns.load(x[i], min(chunk + i / 2 * kStep, end - 1), i % 2);
   while (chunk < end) {
 #pragma unroll
     for (int s = 0; s < kKept; s++, chunk += kStep) {
@@ -351,9 +386,13 @@ __device__ __forceinline__ void multiply_kept(const DirectParams& p, const Direc
       asm volatile("cp.async.wait_group %0;" ::"n"(kKept - 1) : "memory");
       ChunkW<Tile> w;
       take_chunk<Tile>(w, slots + s * Tile::kSlotBytes);
-      multiply_chunk<Tile>(acc, w, x[s]);
-      const int next = chunk + kKept * kStep;
-      if (next < end) keep_chunk<Tile>(lane, base + s * Tile::kSlotBytes, next), lane.template load<true>(x[s], next - begin);
+#pragma unroll
+      for (int j = 0; j < 2; j++) {
+        RunX<Tile>& run = x[(2 * s + j) % kAhead];
+        multiply_run<Tile>(acc, w, run, j);
+        if (const int next = chunk + kAhead / 2 * kStep; next < end) columns.load(run, next, j);
+      }
+      if (const int next = chunk + kKept * kStep; next < end) keep_chunk<Tile>(lane, base + s * Tile::kSlotBytes, next);
       commit();
     }
   }

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "fast_divide.h"
 #include "orrery/kernels.h"
@@ -68,6 +69,13 @@ cudaError_t gemm_direct_launch(const GemmArgs& args, const Epilogue& epilogue, c
 bool gemm_stream_fits(const GemmArgs& args, const GemmConfig& config, const GemmKernel& kernel);
 Status gemm_stream_launch(const GemmArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
                           cudaStream_t stream);
+
+/// Int4 weights widened to wgmma's operand in registers (gemm_widen.cuh), for activations of 16 bits: its kernels, whether one suits,
+/// and its launch.
+const std::vector<GemmKernel>& widen_kernels();
+bool gemm_widen_fits(const WeightOnlyArgs& args, const GemmConfig& config, const GemmKernel& kernel);
+Status gemm_widen_launch(const WeightOnlyArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
+                         cudaStream_t stream);
 
 /// The simple path: any strides, any alignment, any m, n, k.
 cudaError_t gemm_simple(const GemmArgs& args, const Epilogue& epilogue, cudaStream_t stream);

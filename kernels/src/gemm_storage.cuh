@@ -1,6 +1,7 @@
 // How the operands of direct products (gemm_direct.cuh) are stored, and how a piece of 16 bytes becomes pairs of 16-bit operands of
 // the warp-wide product. Each storage says how many elements a piece has and whether a scale goes with every 128 of k; its `widen`
-// leaves pairs in the order of k that its pieces are read in. Widening is exact: fp8 and int4 values are f16 and bf16 values.
+// leaves the four pairs of one of the piece's octets of elements, in the order of k that its pieces are read in. Widening is exact:
+// fp8 and int4 values are f16 and bf16 values.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -15,7 +16,7 @@ struct Plain16 {
   static constexpr int kElements = 8;
   static constexpr bool kScaled = false;
   template <class T>
-  __device__ static __forceinline__ void widen(uint32_t (&out)[4], const uint4& p) {
+  __device__ static __forceinline__ void widen(uint32_t (&out)[4], const uint4& p, int) {
     out[0] = p.x, out[1] = p.y, out[2] = p.z, out[3] = p.w;
   }
 };
@@ -25,13 +26,13 @@ struct PlainE4M3 {
   static constexpr int kElements = 16;
   static constexpr bool kScaled = false;
   template <class T>
-  __device__ static __forceinline__ void widen(uint32_t (&out)[8], const uint4& p) {
+  __device__ static __forceinline__ void widen(uint32_t (&out)[4], const uint4& p, int octet) {
     const uint32_t w[4] = {p.x, p.y, p.z, p.w};
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 2; i++)
       asm("{ .reg .b16 lo, hi;\n\tmov.b32 {lo, hi}, %2;\n\tcvt.rn.f16x2.e4m3x2 %0, lo;\n\tcvt.rn.f16x2.e4m3x2 %1, hi; }"
           : "=r"(out[2 * i]), "=r"(out[2 * i + 1])
-          : "r"(w[i]));
+          : "r"(w[2 * octet + i]));
   }
 };
 
@@ -42,15 +43,18 @@ struct Int4 {
   static constexpr int kElements = 32;
   static constexpr bool kScaled = true;
   template <class T>
-  __device__ static __forceinline__ void widen(uint32_t (&out)[16], const uint4& p) {
+  __device__ static __forceinline__ void widen(uint32_t (&out)[4], const uint4& p, int octet) {
     const uint32_t w[4] = {p.x, p.y, p.z, p.w};
+    widen_word<T>(out, w[octet]);
+  }
+  /// The four pairs of a word.
+  template <class T>
+  __device__ static __forceinline__ void widen_word(uint32_t (&out)[4], uint32_t w) {
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-#pragma unroll
-      for (int q = 0; q < 4; q++) {
-        if (std::is_same_v<T, __half> && q % 2) out[4 * i + q] = upper_pair(w[i] >> (4 * q - 4));
-        else out[4 * i + q] = pair<T>(w[i] >> (4 * q));
-      }
+    for (int q = 0; q < 4; q++) {
+      if (std::is_same_v<T, __half> && q % 2) out[q] = upper_pair(w >> (4 * q - 4));
+      else out[q] = pair<T>(w >> (4 * q));
+    }
   }
   template <class T>
   __device__ static __forceinline__ uint32_t pair(uint32_t shifted) {

@@ -264,15 +264,15 @@ __device__ __forceinline__ void store_four(const Epilogue& e, float scale, const
 
 /// Adds up the planes of the rows that are ours and stores them. sums: this CTA's own block; inbox: the other CTAs'.
 template <class Tile>
-__device__ __forceinline__ void finish_stream(const StreamParams& p, uint32_t sums, uint32_t inbox, int rank, int row0, int col0) {
-  const float scale = tensor_scale(p.e);
-  const int shift = Tile::kRowsLog - 2 - p.split_log, pitch = Tile::pitch(p.split_log), block = Tile::block_bytes(p.split_log);
-  const int items = min(Tile::kCols, p.e.n - col0) << shift;
+__device__ __forceinline__ void finish_stream(const Epilogue& e, int split_log, uint32_t sums, uint32_t inbox, int rank, int row0, int col0) {
+  const float scale = tensor_scale(e);
+  const int shift = Tile::kRowsLog - 2 - split_log, pitch = Tile::pitch(split_log), block = Tile::block_bytes(split_log);
+  const int items = min(Tile::kCols, e.n - col0) << shift;
   for (int i = threadIdx.x; i < items; i += Tile::kWorkers) {
     const int q = i & ((1 << shift) - 1), c = i >> shift;
     const uint32_t at = (c * pitch + 4 * q) * 4;
     float4 v = make_float4(0.f, 0.f, 0.f, 0.f);
-    for (int r = 0; r < 1 << p.split_log; r++) {
+    for (int r = 0; r < 1 << split_log; r++) {
       const uint32_t from = (r == rank ? sums : inbox + (r < rank ? r : r - 1) * block) + at;
 #pragma unroll
       for (int plane = 0; plane < Tile::kPlanes; plane++) {
@@ -281,13 +281,13 @@ __device__ __forceinline__ void finish_stream(const StreamParams& p, uint32_t su
         v.x += w.x, v.y += w.y, v.z += w.z, v.w += w.w;
       }
     }
-    store_four(p.e, scale, v, row0 + 4 * q, col0 + c);
+    store_four(e, scale, v, row0 + 4 * q, col0 + c);
   }
 }
 
 /// Sends every other CTA of the cluster its block of our sums; by one thread.
-template <class Tile>
-__device__ __forceinline__ void send_sums(const StreamShared<Tile>& shared, int split_log, int rank) {
+template <class Tile, class Shared>
+__device__ __forceinline__ void send_sums(const Shared& shared, int split_log, int rank) {
   const uint32_t block = Tile::block_bytes(split_log);
   for (int i = 1; i < 1 << split_log; i++) {
     const int to = rank ^ i, slot = rank < to ? rank : rank - 1;
@@ -355,7 +355,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(cons
     ptx::mbarrier_wait(shared.arrived, 0);
     ptx::cluster_arrive();  // whoever sent to us may end
   }
-  finish_stream<Tile>(p, shared.ring + rank * Tile::block_bytes(p.split_log), shared.inbox, rank, row0 + rank * (Tile::kRows >> p.split_log), col0);
+  finish_stream<Tile>(p.e, p.split_log, shared.ring + rank * Tile::block_bytes(p.split_log), shared.inbox, rank, row0 + rank * (Tile::kRows >> p.split_log), col0);
   if (split) ptx::cluster_wait();
 }
 

@@ -1,5 +1,5 @@
-// Products with narrow weights (int4 with group scales, fp8) and wider activations: the direct kernel of
-// gemm_direct.cuh with another way to widen W.
+// Products with narrow weights (int4 with group scales, fp8) and wider activations: for few rows of activations the direct kernel of
+// gemm_direct.cuh with another way to widen W; int4 with more of them, the kernel of gemm_widen.cuh.
 //
 // The weights are the rows of the kernel's W, the activations its columns X, so D is stored transposed as for any
 // swapped product. More than 64 rows of activations are taken 64 at a time, W then coming from L2.
@@ -21,6 +21,7 @@ struct WeightKernel {
   int tile_m, tile_n, per_sm, chunk_k, shared_bytes, threads;
   const void* function;
   bool kept;  // only for whole chunks of k; X is not staged
+  const GemmKernel* widened = nullptr;  // one of widen_kernels(); null: a direct one
 };
 
 template <class T, class W, class X, int kBlocks, int kColumns, int kWarpsM, int kWarpsK, int kDepth, int kPerSm, int kKept = 0>
@@ -36,13 +37,16 @@ void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
   out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 1, 4>(format, a));  // 16 x 8, lean
   out.push_back(weight_kernel<T, W, X, 1, 1, 2, 4, 2, 3>(format, a));  // 32 x 8
   out.push_back(weight_kernel<T, W, X, 1, 1, 4, 2, 2, 2>(format, a));  // 64 x 8
-  if constexpr (std::is_same_v<W, Int4> && std::is_same_v<X, Plain16>) out.push_back(weight_kernel<T, W, X, 2, 1, 1, 8, 1, 2, 2>(format, a));  // 32 x 8, kept
+  if constexpr (std::is_same_v<W, Int4> && std::is_same_v<X, Plain16>) {
+    out.push_back(weight_kernel<T, W, X, 2, 1, 1, 8, 1, 2, 2>(format, a));  // 32 x 8, kept
+    out.push_back(weight_kernel<T, W, X, 2, 2, 1, 8, 1, 2, 2>(format, a));  // 32 x 16, kept
+  }
   out.push_back(weight_kernel<T, W, X, 1, 2, 1, 8, 2, 2>(format, a));  // 16 x 16
   out.push_back(weight_kernel<T, W, X, 1, 2, 2, 4, 2, 2>(format, a));  // 32 x 16
   out.push_back(weight_kernel<T, W, X, 1, 2, 4, 2, 2, 2>(format, a));  // 64 x 16
   out.push_back(weight_kernel<T, W, X, 1, 4, 4, 2, 2, 2>(format, a));  // 64 x 32
   out.push_back(weight_kernel<T, W, X, 1, 8, 4, 2, 2, 1>(format, a));  // 64 x 64
-  out.push_back(weight_kernel<T, W, X, 2, 8, 4, 2, 1, 1>(format, a));  // 128 x 64
+  if constexpr (!W::kScaled) out.push_back(weight_kernel<T, W, X, 2, 8, 4, 2, 1, 1>(format, a));  // 128 x 64
 }
 
 const std::vector<WeightKernel>& weight_kernels() {
@@ -52,16 +56,19 @@ const std::vector<WeightKernel>& weight_kernels() {
     add<__nv_bfloat16, Int4, Plain16>(out, WeightFormat::kInt4, DType::kBF16);
     add<__half, Int4, PlainE4M3>(out, WeightFormat::kInt4, DType::kE4M3);
     add<__half, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kF16);
+    for (const GemmKernel& k : widen_kernels())
+      out.push_back({WeightFormat::kInt4, k.a, k.tile_m, k.tile_n, k.slabs, 128, k.shared_bytes, k.threads, k.function, false, &k});
     return out;
   }();
   return all;
 }
 
 const WeightKernel* find(const WeightOnlyArgs& g, const GemmConfig& c) {
-  if (c.schedule != Schedule::kDirect) return nullptr;
   for (const WeightKernel& k : weight_kernels())
-    if (k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm) {
-      if (k.kept && (g.k % k.chunk_k || !aligned(g.scales, 4))) return nullptr;
+    if (k.widened) {
+      if (gemm_widen_fits(g, c, *k.widened)) return &k;
+    } else if (c.schedule == Schedule::kDirect && k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm) {
+      if (k.kept && (g.k % k.chunk_k || !aligned(g.scales, 4))) continue;
       return c.split_k >= 1 && c.split_k <= 8 && std::has_single_bit(unsigned(c.split_k)) && (c.split_k == 1 || g.k / k.chunk_k >= c.split_k) ? &k : nullptr;
     }
   return nullptr;
@@ -93,7 +100,7 @@ void each(const WeightOnlyArgs& g, Visit visit) {
   for (const WeightKernel& k : weight_kernels()) {
     if ((g.m <= k.tile_n / 2 && k.tile_n > 8) || (g.m > 2 * k.tile_n && k.tile_n < 64)) continue;
     GemmConfig c;
-    c.schedule = Schedule::kDirect, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.per_sm = k.per_sm, c.swap = true;
+    c.schedule = k.widened ? k.widened->schedule : Schedule::kDirect, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.per_sm = k.per_sm, c.swap = true;
     for (c.split_k = 1; c.split_k <= 8; c.split_k *= 2)
       if (find(g, c) == &k) visit(c);
   }
@@ -108,19 +115,31 @@ GemmConfig choose(const WeightOnlyArgs& g) {
     if (!near.empty() && near[0].distance < kNear) return near[0].config;
   }
   double least = INFINITY;
+  const double sms = sm_count();
   const double bytes = double(g.n) * g.k * (g.format == WeightFormat::kInt4 ? 0.5 : 1.0);
   each(g, [&](const GemmConfig& c) {
     const double tiles_w = std::ceil(double(g.n) / c.tile_m), tiles_x = std::ceil(double(g.m) / c.tile_n);
-    const double ctas = tiles_w * tiles_x * c.split_k, waves = std::ceil(ctas / (132.0 * c.per_sm));
+    const double ctas = tiles_w * tiles_x * c.split_k, waves = std::ceil(ctas / (sms * c.per_sm));
     const double x_bytes = double(g.m) * g.k * size_of(g.a.dtype) * tiles_w;
-    const double s = bytes * tiles_x / (tiles_x > 1 ? 5.5e12 : 4.1e12) * (132.0 * c.per_sm * waves / ctas > 2 ? 2 : 1) + x_bytes / 5.5e12 +
-                     (c.split_k > 1 ? 0.7e-6 : 0);
+    const double products = 2.0 * g.m * g.n * g.k / (c.schedule == Schedule::kDirect ? 150e12 : 500e12);  // warp-wide ones, wgmma
+    const double s = std::max(products, bytes * tiles_x / (tiles_x > 1 ? 5.5e12 : 4.1e12) * (sms * c.per_sm * waves / ctas > 2 ? 2 : 1)) +
+                     x_bytes / 5.5e12 + (c.split_k > 1 ? 0.7e-6 : 0);
     if (s < least) least = s, best = c;
   });
   return best;
 }
 
+Epilogue epilogue(const WeightOnlyArgs& g) {
+  Epilogue e{};
+  e.d = g.d.data, e.d_row_stride = 1, e.d_col_stride = g.d.row_stride, e.dtype = g.d.dtype;
+  e.alpha = g.alpha, e.scale_a = g.scale_a, e.row_scale = g.col_scale, e.row_bias = g.col_bias;
+  e.m = int(g.n), e.n = int(g.m), e.activation = g.activation;
+  e.linear = !g.col_scale && !g.col_bias && g.activation == Activation::kNone;
+  return e;
+}
+
 Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& kernel, cudaStream_t stream) {
+  if (kernel.widened) return gemm_widen_launch(g, epilogue(g), c, *kernel.widened, stream);
   DirectParams p{};
   p.w = static_cast<const uint8_t*>(g.weights), p.x = static_cast<const uint8_t*>(g.a.data);
   p.w_pitch = g.weight_pitch, p.x_pitch = g.a.row_stride * size_of(g.a.dtype);
@@ -128,10 +147,7 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   p.rows = int(g.n), p.cols = int(g.m), p.k = int(g.k);
   p.tiles_m = int((g.n + kernel.tile_m - 1) / kernel.tile_m), p.split_log = std::countr_zero(unsigned(c.split_k));
   p.early = g.overlap;
-  p.e.d = g.d.data, p.e.d_row_stride = 1, p.e.d_col_stride = g.d.row_stride, p.e.dtype = g.d.dtype;
-  p.e.alpha = g.alpha, p.e.scale_a = g.scale_a, p.e.row_scale = g.col_scale, p.e.row_bias = g.col_bias;
-  p.e.m = p.rows, p.e.n = p.cols, p.e.activation = g.activation;
-  p.e.linear = !g.col_scale && !g.col_bias && g.activation == Activation::kNone;
+  p.e = epilogue(g);
   GemmKernel k{};
   k.tile_n = kernel.tile_n, k.slabs = kernel.per_sm, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
   const int x_chunk = kernel.kept ? 0 : kernel.chunk_k * size_of(g.a.dtype);

@@ -9,10 +9,10 @@
 
 namespace orrery::kernels {
 
-/// Encodes a tiled map with the 128-byte swizzle; sizes innermost first, pitches (rank - 1) in bytes.
+/// Encodes a tiled map, with the 128-byte swizzle unless another is asked for; sizes innermost first, pitches (rank - 1) in bytes.
 /// Errors: false where the driver has no encoder or refuses the shape.
-bool encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, int rank, const void* data,
-                       const uint64_t* sizes, const uint64_t* pitches, const uint32_t* box);
+bool encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, int rank, const void* data, const uint64_t* sizes,
+                       const uint64_t* pitches, const uint32_t* box, CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B);
 
 CUtensorMapDataType tensor_map_type(DType t);
 
