@@ -220,7 +220,13 @@ bool is_denoiser(const std::string& model) {
 }
 
 TransformerSpec load_transformer(const std::string& model, bool stored) {
-  if (auto path = config_path(model); !path.empty()) return read_hf_config(read_text(path), path.string(), stored);
+  if (auto path = config_path(model); !path.empty()) {
+    TransformerSpec spec = read_hf_config(read_text(path), path.string(), stored);
+    std::filesystem::path beside = path.parent_path() / "hf_quant_config.json";
+    if (spec.stored_weights.empty() && std::filesystem::exists(beside))
+      spec.notes.push_back(beside.string() + " is not read: weights count 16 bits unless --weights says otherwise");
+    return spec;
+  }
   if (const auto* spec = find_transformer(model)) return *spec;
   if (find_denoiser(model)) base::fail("{} is a diffusion model: ask `render`", model);
   unknown_model(model);

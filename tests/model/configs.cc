@@ -463,5 +463,19 @@ TEST(Configs, NamedAfterAPublishedModel) {
   EXPECT_NE(other.notes.back().find("layers = 16"), std::string::npos);
 }
 
+// Formats in a file beside the config are not read: that is said.
+TEST(Configs, FormatsBesideTheConfig) {
+  auto folder = std::filesystem::temp_directory_path() / "orrery_formats_beside";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({"architectures":["LlamaForCausalLM"],"hidden_size":64,"intermediate_size":128,
+"num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":4,"vocab_size":100})";
+  EXPECT_TRUE(load_transformer(folder.string()).notes.empty());
+  std::ofstream(folder / "hf_quant_config.json") << R"({"quantization":{"quant_algo":"NVFP4"}})";
+  TransformerSpec spec = load_transformer(folder.string());
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(spec.notes.size(), 1u);
+  EXPECT_NE(spec.notes[0].find("hf_quant_config.json"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace orrery::graph
