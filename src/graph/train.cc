@@ -163,7 +163,7 @@ TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   iteration.lines();
   iteration.limit_power();
   Rates latency_only = a.rates;
-  latency_only.link = latency_only.network = 1e30;
+  latency_only.nvlink = true, latency_only.link = latency_only.network = 1e30;
   iteration.communication(latency_only);
   a.between_fixed = a.pipeline_comm + a.data_comm;
   iteration.communication(a.rates);

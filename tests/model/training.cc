@@ -83,6 +83,19 @@ TEST(Training, PassesBesideTheProducts) {
   EXPECT_DOUBLE_EQ(moved("sum of gradients"), 3 * products * 10);
 }
 
+// What remains of the communication when its bytes take no time is little, through the host's memory, too.
+TEST(Training, TheFixedPartOfCommunicationHasNoBytes) {
+  for (const char* gpu : {"h100", "rtx4090"}) {
+    Plan p;
+    p.dp = 2;
+    TrainQuestion q;
+    q.sequence = 2048, q.global_batch = 2;
+    TrainAnswer a = train(llama(), p, {load_profile(gpu), 2}, q);
+    EXPECT_GT(a.between_fixed, 0) << gpu;
+    EXPECT_LT(a.between_fixed, 0.05 * a.data_comm) << gpu;
+  }
+}
+
 // Without sequence parallelism a rank sends its part of a micro-batch's activations to the next stage, where the parts
 // are gathered.
 TEST(Training, PartsOfAMessageAreGathered) {
