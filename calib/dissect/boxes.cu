@@ -20,8 +20,8 @@ constexpr int kWidth = 4096;  // floats in a row of the tensor
 constexpr long kRows = 65536; // 1 GiB
 
 /// A map of a matrix of floats; an empty one when the driver refuses.
-CUtensorMap map_of(float* data, uint32_t box_x, uint32_t box_y) {
-  return matrix_map(data, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, kRows, kWidth, box_y, box_x, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE);
+CUtensorMap map_of(float* data, uint32_t box_x, uint32_t box_y, CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE) {
+  return matrix_map(data, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, kRows, kWidth, box_y, box_x, CU_TENSOR_MAP_SWIZZLE_NONE, promotion);
 }
 
 __global__ void box_latency(long long* cycles, const __grid_constant__ CUtensorMap map, uint32_t bytes, int rounds, int step) {
@@ -39,6 +39,27 @@ __global__ void box_latency(long long* cycles, const __grid_constant__ CUtensorM
     sum += clock_now() - a;
   }
   *cycles = sum;
+}
+
+/// Pairs of boxes of 128 bytes by `rows`, one beside the other: the left one of rows that nobody read before, then the right one.
+__global__ void box_pairs(long long* cycles, const __grid_constant__ CUtensorMap map, int first_row, int rows, int pairs, int which) {
+  extern __shared__ __align__(128) std::byte tile[];
+  __shared__ alignas(8) uint64_t barrier;
+  const uint32_t bar = shared_address(&barrier);
+  init(bar, 1);
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  long long sum[2] = {0, 0};
+#pragma unroll 1
+  for (int i = 0; i < pairs; i++)
+#pragma unroll
+    for (int side = 0; side < 2; side++) {
+      const long long a = clock_now();
+      expect(bar, uint32_t(rows) * 128);
+      load_box(shared_address(tile), &map, side * 32, first_row + i * rows, bar);
+      wait(bar, side);
+      sum[side] += clock_now() - a;
+    }
+  *cycles = sum[which];
 }
 
 /// Each block copies boxes of its own, `stages` in flight.
@@ -192,6 +213,21 @@ void measure_peers(const char* what) {
            "B/cycle/SM", "every block the next one's shared memory, 16 bytes a lane");
 }
 
+/// What a tensor map's promotion brings into L2 beside what is asked for.
+void measure_promotion(float* data) {
+  struct Promotion { CUtensorMapL2promotion kind; const char* name; };
+  cudaFuncSetAttribute(box_pairs, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);
+  int row = 0;  // nothing is read twice
+  for (const auto& [kind, name] : {Promotion{CU_TENSOR_MAP_L2_PROMOTION_NONE, "none"}, Promotion{CU_TENSOR_MAP_L2_PROMOTION_L2_128B, "128"}, Promotion{CU_TENSOR_MAP_L2_PROMOTION_L2_256B, "256"}})
+    for (int rows : {1, 64}) {
+      const CUtensorMap map = map_of(data, 32, uint32_t(rows), kind);
+      for (int side : {0, 1})
+        report(std::string("tma.promotion.") + name + (side ? ".right." : ".left.") + std::to_string(rows) + "rows",
+               cycles_of(3, 16, [&](long long* c) { box_pairs<<<1, 1, 65536>>>(c, map, row, rows, 16, side), row += 16 * rows; }), "cycles",
+               "box of 128 bytes a row out of memory, then the one to the right of it");
+    }
+}
+
 }  // namespace
 
 void measure_boxes() {
@@ -217,6 +253,7 @@ void measure_boxes() {
              "GB/s", "boxes of floats from DRAM, every SM");
     }
   }
+  measure_promotion(data);
   measure_bulk_stores_and_peers(reinterpret_cast<std::byte*>(data.p));
   for (uint32_t bytes : {128u, 1024u, 16384u})
     report("tma.store.latency." + std::to_string(bytes) + "B", cycles_of(5, 64, [&](long long* c) { store_latency<<<1, 1, 16384>>>(c, reinterpret_cast<std::byte*>(data.p), bytes, 64); }), "cycles",

@@ -128,7 +128,51 @@ std::vector<double> block_gaps(int threads, int shared, int spin) {
   return gaps;
 }
 
+/// Blocks that an SM holds one of, in clusters: when each began and ended.
+__global__ void stay(long long* times, long long nanoseconds) {
+  long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin)::"memory");
+  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+  while (now < begin + nanoseconds);
+  times[blockIdx.x * 2] = begin, times[blockIdx.x * 2 + 1] = now;
+}
+
+/// How many clusters of `size` begin before the first one ends, and how many the runtime says there can be.
+void measure_clusters_at_once(int size) {
+  constexpr int kRoom = 200 << 10;
+  cudaFuncSetAttribute(stay, cudaFuncAttributeMaxDynamicSharedMemorySize, kRoom);
+  cudaFuncSetAttribute(stay, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  const int blocks = 2 * sm_count() / size * size;
+  Buffer<long long> times(size_t(blocks) * 2);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks), config.blockDim = dim3(32), config.dynamicSmemBytes = kRoom;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {unsigned(size), 1, 1};
+  config.attrs = &attribute, config.numAttrs = 1;
+  int told = 0;
+  if (cudaOccupancyMaxActiveClusters(&told, stay, &config) != cudaSuccess) told = 0;
+  const std::string tail = std::to_string(size) + "ctas";
+  report("clusters.told." + tail, {double(told)}, "clusters", "cudaOccupancyMaxActiveClusters, one block an SM");
+  if (predicted() || told == 0) return;
+  std::vector<double> counts;
+  for (int repeat = 0; repeat < 3; repeat++) {
+    std::vector<long long> host(size_t(blocks) * 2);
+    if (cudaLaunchKernelEx(&config, stay, times.p, 200000ll) != cudaSuccess) break;
+    if (cudaMemcpy(host.data(), times, host.size() * sizeof(long long), cudaMemcpyDeviceToHost) != cudaSuccess) break;
+    long long first_end = host[1];
+    for (int b = 0; b < blocks; b++) first_end = std::min(first_end, host[size_t(b) * 2 + 1]);
+    int at_once = 0;
+    for (int c = 0; c < blocks / size; c++) at_once += host[size_t(c) * size * 2] < first_end;
+    counts.push_back(at_once);
+  }
+  report("clusters.seen." + tail, counts, "clusters", "clusters that begin before the first of them ends, one block an SM");
+}
+
 }  // namespace
+
+void measure_clusters() {
+  for (int size = 1; size <= 16; size++) measure_clusters_at_once(size);
+}
 
 void measure_launches() {
   for (int threads : {32, 128, 256, 512, 1024})

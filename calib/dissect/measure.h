@@ -162,6 +162,7 @@ void measure_synchronisation();
 void measure_bulk_copies();
 void measure_tensor_cores();
 void measure_launches();
+void measure_clusters();
 void measure_power();
 void measure_spread();
 void measure_overlap();

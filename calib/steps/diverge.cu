@@ -146,4 +146,15 @@ TRUTH("atomic", "add_at_end", {32, 64, 256, 1024}, [](long words) {
   return [=] { add_at_end<<<1056, 256>>>(b, int(words), 100); };
 });
 
+/// Additions to random words of so many lines: how many of L2's units take part.
+__global__ void add_to_lines(uint32_t* p, uint32_t words, int per) {
+  uint32_t s = (blockIdx.x * blockDim.x + threadIdx.x) * 747796405u + 1;
+#pragma unroll 4
+  for (int i = 0; i < per; i++) s = s * 1664525u + 1013904223u, atomicAdd(p + ((s >> 8) & (words - 1)), 1u);
+}
+TRUTH("atomic", "add_to_lines", {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024}, [](long lines) {
+  auto b = zeros<uint32_t>(lines * 32);
+  return [=] { add_to_lines<<<264, 1024>>>(b, uint32_t(lines * 32), 8); };
+});
+
 }  // namespace

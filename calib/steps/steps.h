@@ -32,21 +32,22 @@ __device__ inline void wait(uint64_t* bar, uint32_t parity) {
   asm volatile("{ .reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" ::"r"(smem(bar)), "r"(parity) : "memory");
 }
 
-/// Descriptor of a matrix without swizzle at `p`.
-__device__ inline uint64_t matrix_at(const void* p) { return uint64_t(64) << 32 | uint64_t(1) << 62 | (smem(p) & 0x3ffff) >> 4; }
+/// Descriptor of a matrix in rows of 128 bytes, swizzled, in shared memory.
+__device__ inline uint64_t matrix_from(uint32_t address) { return uint64_t(64) << 32 | uint64_t(1) << 62 | (address & 0x3ffff) >> 4; }
+__device__ inline uint64_t matrix_at(const void* p) { return matrix_from(smem(p)); }
 /// Two halves of random sign and size, none of them large.
 __device__ inline uint32_t random_halves(uint32_t seed) { return (mix(seed) & 0x83ff83ffu) | 0x34003400u; }
 
-/// Eight products of 64 x 2 kSums x 16, operands in shared memory, and the wait for them: 64 x 128 or 64 x 256.
-template <int kSums>
-__device__ inline void multiply(float (&d)[kSums], uint64_t a, uint64_t b) {
+/// Issues products of 64 x 2 kSums x 16, operands in shared memory: 64 x 128 or 64 x 256.
+template <int kProducts, int kSums>
+__device__ inline void issue_products(float (&d)[kSums], uint64_t a, uint64_t b) {
 #define TEN(tens) "%" tens "0,%" tens "1,%" tens "2,%" tens "3,%" tens "4,%" tens "5,%" tens "6,%" tens "7,%" tens "8,%" tens "9,"
 #define SIXTY TEN("") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5")
 #define R8(n) "+f"(d[n]), "+f"(d[n + 1]), "+f"(d[n + 2]), "+f"(d[n + 3]), "+f"(d[n + 4]), "+f"(d[n + 5]), "+f"(d[n + 6]), "+f"(d[n + 7])
 #define R64(n) R8(n), R8(n + 8), R8(n + 16), R8(n + 24), R8(n + 32), R8(n + 40), R8(n + 48), R8(n + 56)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-  for (int k = 0; k < 8; k++) {
+  for (int k = 0; k < kProducts; k++) {
     const uint64_t at_a = a + (k & 3) * 2, at_b = b + (k & 3) * 2;
     if constexpr (kSums == 64) {
       asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" SIXTY "%60,%61,%62,%63}, %64, %65, 1, 1, 1, 0, 0;" : R64(0) : "l"(at_a), "l"(at_b));
@@ -60,7 +61,13 @@ __device__ inline void multiply(float (&d)[kSums], uint64_t a, uint64_t b) {
 #undef R8
 #undef SIXTY
 #undef TEN
-  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Eight of them, and the wait for them.
+template <int kSums>
+__device__ inline void multiply(float (&d)[kSums], uint64_t a, uint64_t b) {
+  issue_products<8>(d, a, b);
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
 }  // namespace steps

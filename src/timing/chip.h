@@ -106,6 +106,7 @@ struct Request {
   uint64_t line = 0;               // address / 128
   uint32_t sectors = 0, sm = 0;
   double when = 0;
+  bool in_pairs = false;           // what memory gives comes with the other line of its 256 bytes
 };
 
 class Chip {

@@ -57,6 +57,7 @@ struct Run {
   uint32_t bytes = 0, rows = 1;
   uint64_t stride = 0;
   uint64_t space = 0;                // bytes of the tensor that it is a part of, 0: not known
+  bool in_pairs = false;             // L2 fetches lines by pairs: a tensor map's promotion to 256 bytes
 };
 
 struct TracedWarp {
