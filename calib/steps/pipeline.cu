@@ -2,8 +2,7 @@
 // how many stages it has, with and without promotion of what is read to 256 bytes, from L2 and from memory; the end of a tile
 // (sums to halves, to shared memory, stores by the copy engine); blocks that come and go, alone and in clusters. Operands are zero:
 // no power limit is reached.
-#include <cuda.h>
-
+#include "../dissect/tensor_map.h"
 #include "steps.h"
 
 namespace {
@@ -17,7 +16,8 @@ struct Shape {
   int steps, tiles;         // of k in a tile; of a block
   int stages;
   int groups_a, groups_b;   // different rows of a and of b that blocks take
-  bool store, cluster;
+  bool store;
+  int cluster;              // blocks; 0: no clusters are asked for
 };
 
 __device__ void load_box(uint32_t to, const CUtensorMap* map, int x, int y, uint32_t barrier) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
-  if (s.cluster) meet_cluster();
+  if (s.cluster > 1) meet_cluster();
   Place at;
   if (threadIdx.x >= kGroups * 128) {
     const int row_a = int(blockIdx.x) % s.groups_a * kGroups * 64, row_b = int(blockIdx.x) / s.groups_a % s.groups_b * kColumns;
@@ -109,22 +109,12 @@ __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
     for (int i = 0; i < 128; i++) total += sums[i];
     if (total != 0) out[blockIdx.x] = total;  // never: operands are zero
   }
-  if (s.cluster) meet_cluster();
+  if (s.cluster > 1) meet_cluster();
 }
 
 /// Of halves, 4096 to a row.
 CUtensorMap halves_map(void* data, long rows, int box_rows, CUtensorMapL2promotion promotion) {
-  CUtensorMap map{};
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess || !entry) return map;
-  const cuuint64_t sizes[2] = {4096, cuuint64_t(rows)}, strides[1] = {8192};
-  const cuuint32_t box[2] = {kSlab, cuuint32_t(box_rows)}, one[2] = {1, 1};
-  reinterpret_cast<Encode>(entry)(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, data, sizes, strides, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion,
-                                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return map;
+  return matrix_map(data, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, rows, 4096, uint32_t(box_rows), kSlab, CU_TENSOR_MAP_SWIZZLE_128B, promotion);
 }
 
 template <int kGroups>
@@ -137,29 +127,30 @@ Launch launch_of(Shape s, int blocks, CUtensorMapL2promotion promotion = CU_TENS
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(blocks), config.blockDim = dim3(kGroups * 128 + 32), config.dynamicSmemBytes = kDynamic;
     cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {s.cluster ? 2u : 1u, 1, 1};
-    config.attrs = &attribute, config.numAttrs = 1;
+    attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {unsigned(s.cluster), 1, 1};
+    config.attrs = &attribute, config.numAttrs = s.cluster > 0;
     cudaLaunchKernelEx(&config, pipeline<kGroups>, ma, mb, md, o.p, s);
   };
 }
 constexpr CUtensorMapL2promotion kPlain = CU_TENSOR_MAP_L2_PROMOTION_NONE;
 
 // The ring by stages, shared as a product shares; then with rows of a of each block's own, from memory.
-TRUTH("pipeline", "ring_one", {2, 3, 4, 5}, [](long n) { return launch_of<1>({64, 1, int(n), 8, 16, false, false}, 132); });
-TRUTH("pipeline", "ring_two", {2, 3, 4}, [](long n) { return launch_of<2>({64, 1, int(n), 8, 16, false, false}, 132); });
-TRUTH("pipeline", "ring_few", {2, 3, 4, 5}, [](long n) { return launch_of<1>({64, 1, int(n), 1, 1, false, false}, 4); });
-TRUTH("pipeline", "ring_few_plain", {2, 4}, [](long n) { return launch_of<1>({64, 1, int(n), 1, 1, false, false}, 4, kPlain); });
-TRUTH("pipeline", "ring_own", {2, 4}, [](long n) { return launch_of<1>({64, 1, int(n), 128, 1, false, false}, 128); });
-TRUTH("pipeline", "ring_own_plain", {2, 4}, [](long n) { return launch_of<1>({64, 1, int(n), 128, 1, false, false}, 128, kPlain); });
-TRUTH("pipeline", "ring_short", {4, 8, 16}, [](long n) { return launch_of<1>({int(n), 1, 4, 16, 4, false, false}, 64); });
-TRUTH("pipeline", "ring_short_plain", {4, 8, 16}, [](long n) { return launch_of<1>({int(n), 1, 4, 16, 4, false, false}, 64, kPlain); });
+TRUTH("pipeline", "ring_one", {2, 3, 4, 5}, [](long n) { return launch_of<1>({64, 1, int(n), 8, 16, false, 0}, 132); });
+TRUTH("pipeline", "ring_one_turns", {4}, [](long n) { return launch_of<1>({64, 1, int(n), 8, 16, false, 1}, 132); });  // clusters of one
+TRUTH("pipeline", "ring_two", {2, 3, 4}, [](long n) { return launch_of<2>({64, 1, int(n), 8, 16, false, 0}, 132); });
+TRUTH("pipeline", "ring_few", {2, 3, 4, 5}, [](long n) { return launch_of<1>({64, 1, int(n), 1, 1, false, 0}, 4); });
+TRUTH("pipeline", "ring_few_plain", {2, 4}, [](long n) { return launch_of<1>({64, 1, int(n), 1, 1, false, 0}, 4, kPlain); });
+TRUTH("pipeline", "ring_own", {2, 4}, [](long n) { return launch_of<1>({64, 1, int(n), 128, 1, false, 0}, 128); });
+TRUTH("pipeline", "ring_own_plain", {2, 4}, [](long n) { return launch_of<1>({64, 1, int(n), 128, 1, false, 0}, 128, kPlain); });
+TRUTH("pipeline", "ring_short", {4, 8, 16}, [](long n) { return launch_of<1>({int(n), 1, 4, 16, 4, false, 0}, 64); });
+TRUTH("pipeline", "ring_short_plain", {4, 8, 16}, [](long n) { return launch_of<1>({int(n), 1, 4, 16, 4, false, 0}, 64, kPlain); });
 // Eight tiles a block, by steps of k, with and without their ends; the same by blocks that come and go.
-TRUTH("pipeline", "tile_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 8, 4, 8, 16, true, false}, 132); });
-TRUTH("pipeline", "tile_no_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 8, 4, 8, 16, false, false}, 132); });
-TRUTH("pipeline", "tile_ends_few", {8}, [](long n) { return launch_of<2>({int(n), 8, 4, 2, 2, true, false}, 4); });
-TRUTH("pipeline", "tile_blocks", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, true, false}, 1056); });
-TRUTH("pipeline", "tile_blocks_no_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, false, false}, 1056); });
-TRUTH("pipeline", "tile_pairs", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, true, true}, 1056); });
-TRUTH("pipeline", "tile_pairs_no_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, false, true}, 1056); });
+TRUTH("pipeline", "tile_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 8, 4, 8, 16, true, 0}, 132); });
+TRUTH("pipeline", "tile_no_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 8, 4, 8, 16, false, 0}, 132); });
+TRUTH("pipeline", "tile_ends_few", {8}, [](long n) { return launch_of<2>({int(n), 8, 4, 2, 2, true, 0}, 4); });
+TRUTH("pipeline", "tile_blocks", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, true, 0}, 1056); });
+TRUTH("pipeline", "tile_blocks_no_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, false, 0}, 1056); });
+TRUTH("pipeline", "tile_pairs", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, true, 2}, 1056); });
+TRUTH("pipeline", "tile_pairs_no_ends", {4, 8, 16}, [](long n) { return launch_of<2>({int(n), 1, 4, 8, 16, false, 2}, 1056); });
 
 }  // namespace

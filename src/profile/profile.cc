@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <sstream>
 #include <unordered_map>
 
 namespace orrery {
@@ -108,7 +109,25 @@ std::uint64_t Profile::fingerprint() const {
 #include "profile/fields.def"
 #undef FIELD
 
+namespace {
+
+/// Numbers with spaces between; none when that is not what the text holds.
+std::vector<uint64_t> numbers_in(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<uint64_t> out;
+  for (uint64_t n; in >> n;) out.push_back(n);
+  return in.eof() ? out : std::vector<uint64_t>();
+}
+
+}  // namespace
+
 uint64_t clusters_at_once(const Profile& gpu, uint64_t size, uint64_t per_sm) {
+  if (gpu.has(FieldId::sm_groups)) {
+    const std::vector<uint64_t> groups = numbers_in(gpu.sm_groups());
+    uint64_t in_groups = 0, at_once = 0;
+    for (uint64_t n : groups) in_groups += n, at_once += n * per_sm / size;
+    if (in_groups == uint64_t(gpu.sm_count())) return at_once;  // not when SMs were added for a what-if
+  }
   const uint64_t gpcs = gpu.has(FieldId::gpc_count) ? std::max<uint64_t>(1, uint64_t(gpu.gpc_count())) : 1, sms = uint64_t(gpu.sm_count());
   const uint64_t larger = sms / 2 % gpcs, least = sms / 2 / gpcs * 2;
   return larger * ((least + 2) * per_sm / size) + (gpcs - larger) * (least * per_sm / size) + sms % 2 * (per_sm / size);

@@ -117,8 +117,7 @@ Profile load_profile(const std::string& name_or_path);
 std::vector<std::string> list_profiles();
 
 // How many clusters of `size` blocks run at once where an SM holds `per_sm` of the blocks (both at least 1): a cluster lies within
-// one GPC, and GPCs have SMs two by two and as evenly as can be. Cards of one kind differ in which SMs are switched off: an H200 that
-// was asked (cudaOccupancyMaxActiveClusters) runs 39, 30, 22, 17, 15 and 15 clusters of 3 to 8 blocks, here 42, 32, 24, 18, 16 and 16.
+// one of the profile's sm.groups; where it has none, within one GPC, and GPCs have SMs two by two and as evenly as can be.
 uint64_t clusters_at_once(const Profile& gpu, uint64_t size, uint64_t per_sm = 1);
 
 }  // namespace orrery

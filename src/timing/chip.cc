@@ -88,8 +88,8 @@ ChipFigures ChipFigures::at_clock(double now) const {
   return f;
 }
 
-Chip::Chip(const ChipFigures& figures)
-    : f_(figures), lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays)), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {
+Chip::Chip(const ChipFigures& figures, uint64_t cluster)
+    : f_(figures), cluster_(uint32_t(cluster)), lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays)), merges_(size_t(kGpcs) * kMerges), pages_(kPages) {
   for (size_t n = 0; n < near_cycles_.size(); n++) near_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_sectors), far_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_far_sectors);
 }
 
@@ -210,10 +210,14 @@ Chip::Found Chip::look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t&
   return Found::missing;
 }
 
-size_t Chip::merge_of(uint64_t line, uint32_t sm) const { return size_t(sm * kGpcs / f_.sms % kGpcs) * kMerges + (mix(line) >> 32) % kMerges; }
+/// SMs are numbered by the blocks that they run. Neighbouring blocks are in one GPC [share_near, share_far]; clusters are handed out
+/// to GPCs in turn [ring_one with clusters of one: nothing merges that neighbours share].
+uint32_t Chip::gpc_of(uint32_t sm) const { return (cluster_ > 1 ? sm / cluster_ : sm * kGpcs / f_.sms) % kGpcs; }
+
+size_t Chip::merge_of(uint64_t line, uint32_t sm) const { return size_t(gpc_of(sm)) * kMerges + (mix(line) >> 32) % kMerges; }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  return read_at({line, mask, sm, now}, merges_[merge_of(line, sm)], place_of(line, sm & 1));
+  return read_at({line, mask, sm, now, false}, merges_[merge_of(line, sm)], place_of(line, sm & 1));
 }
 
 double Chip::read_at(const Request& r, Merge& merge, L2Lines::Place near) {
@@ -222,7 +226,7 @@ double Chip::read_at(const Request& r, Merge& merge, L2Lines::Place near) {
     counts_.merged_sectors += sectors_in(r.sectors);
     return std::max(merge.back, r.when);
   }
-  const double back = read_from_l2(r.line, r.sectors, r.sm, r.when, near);
+  const double back = read_from_l2(r, near);
   merge = {r.line, r.sectors, 1, r.when, back};
   return back;
 }
@@ -259,7 +263,19 @@ double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
   return last;
 }
 
-double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now, L2Lines::Place near) {
+/// The other line of 256 bytes comes along from memory [tma.promotion.256.right: 402 cycles, 727 without].
+void Chip::bring_other(uint64_t line, uint32_t side, double now, double arrives) {
+  uint32_t missing = 0;
+  if (look_up(line, 15, side, missing, now, place_of(line, side)) != Found::missing) return;
+  const double bytes = 32.0 * sectors_in(missing);
+  counts_.dram_read += bytes;
+  take_dram(line, bytes, false, now);
+  take_l2_write(bytes / 32, now);
+  last_->arrives = std::max(arrives, dram_free_);
+}
+
+double Chip::read_from_l2(const Request& r, L2Lines::Place near) {
+  const auto& [line, mask, sm, now, in_pairs] = r;
   uint32_t missing = 0;
   const Found found = look_up(line, mask, sm & 1, missing, now, near);
   const uint32_t sectors = sectors_in(mask);
@@ -280,7 +296,9 @@ double Chip::read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now,
   counts_.dram_read += bytes;
   take_dram(line, bytes, false, now);
   take_l2_write(bytes / 32, now);  // the fill
-  return last_->arrives = std::max({start, dram_free_, l2_write_free_}) + dram_latency(line, sm, now);
+  const double arrives = last_->arrives = std::max({start, dram_free_, l2_write_free_}) + dram_latency(line, sm, now);
+  if (in_pairs) bring_other(line ^ 1, sm & 1, now, arrives);
+  return arrives;
 }
 
 void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {

@@ -111,7 +111,8 @@ struct Request {
 
 class Chip {
  public:
-  explicit Chip(const ChipFigures& figures);
+  /// `cluster`: blocks of a cluster of the kernel that runs.
+  explicit Chip(const ChipFigures& figures, uint64_t cluster = 1);
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
   /// The same for requests of several SMs, one after the other; returns when the data of SM `sm` are there.
@@ -151,10 +152,12 @@ class Chip {
   L2Line* peek(uint64_t line, uint32_t side);  // null when it is not there
   L2Line& find(uint64_t line, L2Lines::Place at, double now);
   L2Lines::Place place_of(uint64_t line, uint32_t side) const;
+  uint32_t gpc_of(uint32_t sm) const;
   size_t merge_of(uint64_t line, uint32_t sm) const;
   double read_at(const Request& r, Merge& merge, L2Lines::Place near);
   Found look_up(uint64_t line, uint32_t mask, uint32_t side, uint32_t& missing, double now, L2Lines::Place near);
-  double read_from_l2(uint64_t line, uint32_t mask, uint32_t sm, double now, L2Lines::Place near);
+  double read_from_l2(const Request& r, L2Lines::Place near);
+  void bring_other(uint64_t line, uint32_t side, double now, double arrives);
   bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(uint32_t sectors, bool first, double now);
@@ -165,6 +168,7 @@ class Chip {
   void limit_partial(double now);
 
   const ChipFigures& f_;
+  const uint32_t cluster_;
   L2Lines lines_;
   std::deque<std::pair<uint64_t, uint32_t>> dirty_order_, partial_order_;  // line, side; and sector << 1
   double dirty_bytes_ = 0;

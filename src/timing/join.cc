@@ -64,6 +64,16 @@ void read_sources(MachineInstruction& m) {
   m.wide = m.kind == Class::fp64;
 }
 
+bool operates_on_mbarrier(isa::Op op) {
+  switch (op) {
+    case isa::Op::mbarrier_init: case isa::Op::mbarrier_inval: case isa::Op::mbarrier_arrive:
+    case isa::Op::mbarrier_arrive_drop: case isa::Op::mbarrier_expect_tx: case isa::Op::mbarrier_complete_tx:
+    case isa::Op::mbarrier_test_wait: case isa::Op::mbarrier_try_wait: case isa::Op::cp_async_mbarrier_arrive:
+      return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 bool eventful(Class c) {
@@ -100,6 +110,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
     }
   }
   map_lines(kernel, layout);
+  find_first_tries();
   number_blocks();
   find_blocks();
   find_homes();
@@ -177,6 +188,30 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
   }
 }
 
+/// A wait for an mbarrier is tried once in line; code that lies out of line tries again. The first try bears the line of what stands
+/// before the wait, so that only a warp that goes out of line would seem to wait. Here the first try waits as long as it takes.
+void Join::find_first_tries() {
+  constexpr size_t kToBranch = 12, kToRetry = 4;  // instructions
+  const auto waits = [&](size_t i) {
+    const MachineInstruction& m = code_[i];
+    return m.kind == Class::mbarrier && (m.op == isa::Op::mbarrier_try_wait || m.op == isa::Op::mbarrier_test_wait);
+  };
+  for (size_t i = 0; i < code_.size(); i++) {
+    if (code_[i].kind != Class::mbarrier || operates_on_mbarrier(code_[i].op)) continue;
+    size_t branch = i + 1;
+    while (branch < code_.size() && branch < i + kToBranch && code_[branch].i.opcode != 0x147) branch++;
+    if (branch >= code_.size() || code_[branch].i.opcode != 0x147) continue;
+    if (code_[branch].i.target <= int32_t(branch)) continue;
+    const size_t retry = size_t(code_[branch].i.target);
+    for (size_t k = retry; k < std::min(code_.size(), retry + kToRetry); k++)
+      if (waits(k) && code_[k].i.opcode == code_[i].i.opcode) {
+        code_[i].pc = code_[k].pc, code_[i].op = code_[k].op;
+        retries_.insert(uint32_t(k));
+        break;
+      }
+  }
+}
+
 void Join::find_blocks() {
   std::set<uint32_t> starts(section_start_.begin(), section_start_.end());
   for (const auto& [at, kind] : roots_) starts.insert(at);
@@ -222,7 +257,7 @@ void Join::find_blocks() {
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
       const bool slow_path = code_[i].i.opcode == 0x144 && code_[i].op != isa::Op::call;
       const bool trap = code_[i].i.opcode == 0x15c || code_[i].i.opcode == 0x11b;
-      if (slow_path || trap) reached_[b] = false;
+      if (slow_path || trap || retries_.count(i)) reached_[b] = false;
     }
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,7 @@ class Join {
     std::vector<Version> versions;
   };
   void map_lines(const exec::Kernel& kernel, const Layout& layout);
+  void find_first_tries();
   void find_blocks();
   void find_homes();
   void find_flow();
@@ -138,6 +140,7 @@ class Join {
   std::vector<uint32_t> section_start_;
   std::vector<std::pair<uint32_t, uint32_t>> blocks_;   // machine blocks
   std::vector<bool> reached_;
+  std::set<uint32_t> retries_;                          // machine instructions that try a wait again, out of line
   std::vector<std::pair<uint32_t, uint32_t>> roots_;
   std::vector<std::pair<uint32_t, uint32_t>> homes_of_blocks_;  // home and copies of each machine block
   std::vector<Flow> flow_;

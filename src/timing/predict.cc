@@ -132,7 +132,7 @@ double Predictor::simulate() {
   for (uint64_t row = 0; row < rows_run; row++)
     for (uint32_t i = 0; i < simulated_; i++)
       if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
-  Chip chip(figures_);
+  Chip chip(figures_, launch_.cluster.count());
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);

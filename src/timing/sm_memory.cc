@@ -259,7 +259,8 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   if (pool) find_copies_of_ghosts(w, e, *pool);
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
   const int64_t own = moves_of(slots[w.slot], e.pc).own;
-  const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma); };
+  bool in_pairs = false;
+  const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
   const auto send = [&] {
     if (store) chip.write_all({requests.data(), n_requests}, 32);
     else done = std::max(done, chip.read_all({requests.data(), n_requests}, number));
@@ -282,6 +283,7 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   };
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
+    in_pairs = run.in_pairs;
     for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
   send();

@@ -212,9 +212,9 @@ struct Sm::State {
   const Moves& moves_of(Slot& slot, uint32_t pc);
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
-  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) {
+  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when};
+    requests[n_requests++] = {line, mask, sm, when, in_pairs};
   }
   template <class F>
   void for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);

@@ -137,18 +137,25 @@ TEST(Profile, DirectoryOverridesBuiltIn) {
   std::filesystem::remove_all(dir);
 }
 
+// What two H200s ran at once (calib/dissect, clusters.seen).
+TEST(Profile, ClustersAtOnceAreThoseOfTheCard) {
+  const Profile h200 = load_profile("h200");
+  const std::uint64_t seen[] = {132, 66, 39, 30, 22, 17, 15, 15, 9, 7, 7, 7, 7, 7, 7, 7};
+  for (std::uint64_t size = 1; size <= 16; size++) EXPECT_EQ(clusters_at_once(h200, size), seen[size - 1]) << size;
+}
+
 // 132 SMs in eight GPCs are six of 16 and two of 18.
 TEST(Profile, ClustersLieWithinAGpc) {
-  Profile h200 = load_profile("h200");
+  Profile gpu = load_profile("h100");
   const std::uint64_t at_once[] = {132, 66, 6 * 5 + 2 * 6, 6 * 4 + 2 * 4, 6 * 3 + 2 * 3, 6 * 2 + 2 * 3, 6 * 2 + 2 * 2, 6 * 2 + 2 * 2};
-  for (std::uint64_t size = 1; size <= 8; size++) EXPECT_EQ(clusters_at_once(h200, size), at_once[size - 1]) << size;
-  EXPECT_EQ(clusters_at_once(h200, 16), 8u);
-  EXPECT_EQ(clusters_at_once(h200, 19), 0u) << "no GPC has so many SMs";
-  EXPECT_EQ(clusters_at_once(h200, 2, 2), 132u);
-  h200.set(FieldId::sm_count, 133, "what if");
-  EXPECT_EQ(clusters_at_once(h200, 1), 133u);
-  h200.set(FieldId::gpc_count, 0, "what if");
-  EXPECT_EQ(clusters_at_once(h200, 7), 18u) << "as one GPC of 66 pairs and an SM";
+  for (std::uint64_t size = 1; size <= 8; size++) EXPECT_EQ(clusters_at_once(gpu, size), at_once[size - 1]) << size;
+  EXPECT_EQ(clusters_at_once(gpu, 16), 8u);
+  EXPECT_EQ(clusters_at_once(gpu, 19), 0u) << "no GPC has so many SMs";
+  EXPECT_EQ(clusters_at_once(gpu, 2, 2), 132u);
+  gpu.set(FieldId::sm_count, 133, "what if");
+  EXPECT_EQ(clusters_at_once(gpu, 1), 133u);
+  gpu.set(FieldId::gpc_count, 0, "what if");
+  EXPECT_EQ(clusters_at_once(gpu, 7), 18u) << "as one GPC of 66 pairs and an SM";
 }
 
 }  // namespace
