@@ -126,14 +126,14 @@ TEST(L2Lines, TheLeastRecentlyUsedGoes) {
   for (int i = 0; i < 20'000; i++) {
     const uint64_t line = random() % 40 + (random() % 2) * 65536;
     uint64_t gone = 0;
-    lines.find(line, at(line), [&](const L2Line& old) { gone = old.tag; });
+    lines.find(line, at(line), [&](L2Lines::Line old) { gone = old.tag(); });
     const auto found = std::find(held.begin(), held.end(), line);
     const uint64_t expected = found != held.end() ? 0 : held.size() < L2Lines::kWays ? ~uint64_t{0} : held.back();
     ASSERT_EQ(gone, expected) << "access " << i;
     if (found != held.end()) held.erase(found);
     held.push_front(line);
     if (held.size() > L2Lines::kWays) held.pop_back();
-    ASSERT_EQ(lines.peek(line, at(line))->tag, line);
+    ASSERT_EQ(lines.peek(line, at(line)).tag(), line);
   }
 }
 
@@ -144,7 +144,7 @@ TEST(L2Lines, PlacesAreRemaindersOfTheHash) {
     uint64_t gone = ~uint64_t{0};
     for (uint64_t k = 0; k <= L2Lines::kWays; k++) {
       const uint64_t hash = (5 % sets + k * sets * 1'000) << 24;
-      lines.find(k, lines.place_of(hash, 1), [&](const L2Line& old) { gone = old.tag; });
+      lines.find(k, lines.place_of(hash, 1), [&](L2Lines::Line old) { gone = old.tag(); });
     }
     EXPECT_EQ(gone, 0u) << sets << " sets";
   }

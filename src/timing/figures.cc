@@ -1,0 +1,84 @@
+// timing/figures.cc: see figures.h.
+#include "timing/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <type_traits>
+
+namespace orrery::timing {
+
+namespace {
+/// Refuses what a profile cannot be (or a what-if setting make it): nothing could be simulated with it.
+void check_sizes(const Profile& p) {
+  constexpr double kMostL2 = double(uint64_t{1} << 35);  // what L2Lines can number
+  for (const auto& [key, value, most] : {std::tuple{"sm.count", double(p.sm_count()), 1e5},
+                                         {"clock.max", p.clock_max().value(), 1e12},
+                                         {"sm.max_threads", double(p.max_threads_per_sm()), 1e6},
+                                         {"sm.max_blocks", double(p.max_blocks_per_sm()), 1e6},
+                                         {"memory.bandwidth", p.memory_bandwidth().value(), 1e18},
+                                         {"l2.size", p.l2_size().value(), kMostL2}})
+    if (!(value > 0 && value <= most))
+      throw ProfileError(
+          fmt::format("{} is {:g}: the timing model needs more than 0 and at most {:g}", key, value, most));
+}
+}  // namespace
+
+ChipFigures figures_of(const Profile& p) {
+  check_sizes(p);
+  static const Profile reference = load_profile("h200");
+  ChipFigures f;
+  f.clock = p.clock_max().value();
+  f.sms = uint32_t(p.sm_count()), f.warps = uint32_t(p.max_threads_per_sm() / 32),
+  f.blocks = uint32_t(p.max_blocks_per_sm());
+  f.gpcs = uint32_t(std::clamp(double(p.has(FieldId::gpc_count) ? p.gpc_count() : reference.gpc_count()), 1.0,
+                               double(f.sms)));
+  f.registers = uint32_t(p.registers_per_sm());
+  f.shared_bytes = uint32_t(p.shared_per_sm().value()), f.l1_bytes = uint32_t(p.l1_and_shared().value());
+  f.l2_bytes = p.l2_size().value();
+  const auto number = [](auto v) {
+    if constexpr (std::is_arithmetic_v<decltype(v)>)
+      return double(v);
+    else
+      return v.value();
+  };
+#define FIGURE(member, accessor, factor) \
+  f.member = number(p.has(FieldId::accessor) ? p.accessor() : reference.accessor()) * factor;
+#include "timing/figures.def"
+#undef FIGURE
+  const double dram_share =
+      p.has(FieldId::timing_dram_share) ? p.timing_dram_share() : reference.timing_dram_share();
+  f.dram_bandwidth = dram_share * p.memory_bandwidth().value() / f.clock;
+  f.borrowed = !p.has(FieldId::timing_l2_latency);
+  // What L2 keeps goes with its size.
+  if (!p.has(FieldId::timing_l2_dirty)) f.l2_dirty_bytes *= f.l2_bytes / reference.l2_size().value();
+  if (!p.has(FieldId::timing_l2_partial)) f.l2_partial_sectors *= f.l2_bytes / reference.l2_size().value();
+  if (f.borrowed) {
+    // What the whole chip moves in a cycle goes with its SMs, power with the board's limit.
+    const double size = double(f.sms) / double(reference.sm_count());
+    const double power = p.power_limit().value() / reference.power_limit().value();
+    for (double* rate : {&f.l2_requests, &f.l2_sectors, &f.l2_far_sectors, &f.l2_write_sectors})
+      *rate *= size;
+    f.block_interval /= size;
+    for (double* watts : {&f.dynamic_watts, &f.plain_watts}) *watts *= power;
+    f.idle_watts = p.power_idle().value();
+  }
+  if (p.has(FieldId::clock_tensor_max) && f.borrowed) f.tensor_clock = std::min(f.tensor_clock, f.clock);
+  return f;
+}
+
+ChipFigures ChipFigures::at_clock(double now) const {
+  ChipFigures f = *this;
+  const double slower = now / clock;
+  for (double* latency :
+       {&f.l2_latency, &f.l2_far_latency, &f.dram_latency, &f.l2_spread, &f.dram_wait, &f.dram_wait_busy,
+        &f.dram_wait_written, &f.atomic_one_line, &f.atomic_interval, &f.atomic_same_line, &f.write_slice})
+    *latency *= slower;
+  for (double* rate :
+       {&f.l2_requests, &f.l2_sectors, &f.l2_far_sectors, &f.l2_write_sectors, &f.dram_bandwidth})
+    *rate /= slower;
+  return f;
+}
+
+}  // namespace orrery::timing

@@ -1,0 +1,79 @@
+// timing/figures.h: the figures that the timing model works with.
+//
+// Every figure comes from the GPU's profile or from microbenchmarks (calib/raw); none from kernels that judge
+// the model. Not here: constants of one mechanism each, which stand beside it (chip.h, sm_state.h).
+#pragma once
+#include <cstdint>
+
+#include "profile/profile.h"
+
+namespace orrery::timing {
+
+/// Cycles, and bytes or sectors a cycle, at the SM clock. Where each comes from is in the profile
+/// (gpus/*.toml, section timing); what it means is in profile/fields.def.
+struct ChipFigures {
+  double clock = 0, l2_bytes = 0;
+  uint32_t sms = 0, gpcs = 0, warps = 0, blocks = 0;
+  uint32_t registers = 0, shared_bytes = 0, l1_bytes = 0;
+  double l1_latency = 0;           // load that hits L1
+  double shared_latency = 0;       // load from shared memory, 32-bit address
+  double constant_latency = 0;     // load from the constant bank that hits
+  double l2_latency = 0;           // load that hits the near L2 partition
+  double l2_far_latency = 0;       // load that hits the far L2 partition
+  double dram_latency = 0;         // load from device memory
+  double l2_spread = 0;            // how far an L2 hit is from the mean, by slice
+  double dram_wait = 0;            // mean of what a load from idle memory takes beyond the quickest
+  double dram_wait_busy = 0;       // more of it when others read
+  double dram_wait_written = 0;    // more of it when memory is written too
+  double l2_requests = 0;          // lines that L2 serves in a cycle, whole chip
+  double l2_sectors = 0;           // read from L2 in a cycle, whole chip
+  double l2_far_sectors = 0;       // the same when a partition reads a line first
+  double l2_write_sectors = 0;     // written to or filled into L2 in a cycle, whole chip
+  double write_request = 0;        // sectors whose time a write of parts of sectors takes beside its own
+  double write_slice = 0;          // cycles of a slice for each of them
+  double l2_dirty_bytes = 0;       // written bytes that L2 keeps
+  double l2_partial_sectors = 0;   // sectors written in part that L2 keeps
+  double dram_bandwidth = 0;       // bytes a cycle
+  double dram_write_cost = 0;      // time of a byte written to memory over one read
+  double dram_turn_cost = 0;       // more of it when memory is read and written by turns
+  double dram_page_cost = 0;       // bytes that could be read while a page of memory is opened
+  double partial_write_cost = 0;   // bytes that could be read while a sector written in part is completed
+  double sm_request = 0;           // cycles of an SM for a line that misses L1
+  double sm_bandwidth = 0;         // bytes that an SM takes from L2 in a cycle
+  double sm_write_bandwidth = 0;   // bytes that an SM writes to L2 in a cycle
+  double tensor_clock = 0;         // clock as soon as tensor cores work
+  double idle_watts = 0;           // power at full clock without work
+  double dynamic_watts = 0;        // power above it that the clock holds with tensor cores
+  double plain_watts = 0;          // the same without
+  double launch_cycles = 0;        // a kernel of one warp, beside what it executes
+  double cold_cycles = 0;          // more with cold caches
+  double launch_all_sms = 0;       // more for a grid on all SMs
+  double launch_wide = 0;          // more for blocks of eight warps
+  double store_done = 0;           // from the last store to the end of a kernel
+  double fetch_jump = 0;           // jump into 2 KiB of code that were not fetched
+  double fetch_jump_cold = 0;      // the same with cold caches
+  double first_access = 0;         // more for an SM's first load: address translation
+  double first_access_cold = 0;    // the same with cold caches
+  double block_interval = 0;       // from block to block, whole chip
+  double block_start = 0;          // from the end of a block to the start of the next in its place
+  double tma_bandwidth = 0;        // bytes that the copy engine of an SM moves in a cycle
+  double tma_latency = 0;          // what a bulk copy adds to the load that it replaces
+  double tma_store_bandwidth = 0;  // bytes that the copy engine of an SM stores in a cycle
+  double tma_store_latency = 0;    // from a bulk store to its end, beside its bytes
+  double tma_peer_bandwidth = 0;   // bytes of bulk copies to another SM's shared memory in a cycle
+  double tma_peer_latency = 0;     // of such a copy, beside its bytes
+  double dsmem_latency = 0;        // load from shared memory of another block
+  double dsmem_bandwidth =
+      0;  // bytes that an SM loads from shared memory of other blocks in a cycle, 16 a lane
+  double atomic_one_line = 0;   // integer operation of one lane on the line of the last one, in a slice
+  double atomic_interval = 0;   // a lane's atomic operation in a slice
+  double atomic_same_line = 0;  // floating-point operation on the line of the last one, in a slice
+  /// The same seen from SMs that run at `now` instead of the highest clock: L2 and memory keep theirs.
+  ChipFigures at_clock(double now) const;
+  bool borrowed = false;  // the profile has no figures of its own: they are the H200's
+};
+
+/// The figures of a GPU. Those that its profile does not give are the H200's.
+ChipFigures figures_of(const Profile& profile);
+
+}  // namespace orrery::timing
