@@ -76,14 +76,14 @@ double Predictor::describe(double cycles) {
     const char* name;
     double share;
   };
-  const auto lanes = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
+  const auto warps = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
   const Candidate all[] = {{"DRAM", dram_busy_ / std::max(1.0, simulated_cycles_)},
                            {"L2", l2_busy_ / std::max(1.0, simulated_cycles_)},
                            {"issue", double(sm_.issued) / (4 * sm_cycles)},
-                           {"fp32", (lanes(Class::fma) + 2 * lanes(Class::imad)) / (4 * sm_cycles)},
-                           {"integer", 2 * lanes(Class::alu) / (4 * sm_cycles)},
-                           {"fp64", 2 * lanes(Class::fp64) / (4 * sm_cycles)},
-                           {"special functions", 8 * lanes(Class::xu) / (4 * sm_cycles)},
+                           {"fp32", (warps(Class::fma) + 2 * warps(Class::imad)) / (4 * sm_cycles)},
+                           {"integer", 2 * warps(Class::alu) / (4 * sm_cycles)},
+                           {"fp64", 2 * warps(Class::fp64) / (4 * sm_cycles)},
+                           {"special functions", 8 * warps(Class::xu) / (4 * sm_cycles)},
                            {"shared", sm_.shared_wavefronts / sm_cycles},
                            {"tensor", sm_.tensor_busy / (4 * sm_cycles)}};
   const Candidate* best = std::max_element(std::begin(all), std::end(all), [](auto& a, auto& b) { return a.share < b.share; });

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -26,14 +28,25 @@ std::string setting(const char* name, const char* otherwise) {
   return v && *v ? v : otherwise;
 }
 
+/// A number of instructions from the environment; what is none is told and passed over.
+uint64_t budget(const char* name, uint64_t otherwise) {
+  const std::string text = setting(name, "");
+  if (text.empty()) return otherwise;
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc{} && end == text.data() + text.size() && number > 0) return number;
+  fmt::print(stderr, "orrery time: {}={} is not a number of instructions: {} are taken\n", name, text, otherwise);
+  return otherwise;
+}
+
 class ForkingTimer : public LaunchTimer {
  public:
   ForkingTimer(std::string file) : file_(std::move(file)), results_(setting("ORRERY_TIME_RESULTS", "auto")) {
     options_.warm = setting("ORRERY_TIME_CACHE", "cold") == "warm";
     options_.exact = setting("ORRERY_TIME_EXACT", "0") == "1";
     options_.record = setting("ORRERY_TIME_RECORD", "0") == "1";
-    options_.trace_budget = std::strtoull(setting("ORRERY_TIME_TRACE_BUDGET", "6000000").c_str(), nullptr, 10);
-    options_.step_budget = std::strtoull(setting("ORRERY_TIME_STEP_BUDGET", "3000000").c_str(), nullptr, 10);
+    options_.trace_budget = budget("ORRERY_TIME_TRACE_BUDGET", options_.trace_budget);
+    options_.step_budget = budget("ORRERY_TIME_STEP_BUDGET", options_.step_budget);
   }
 
   bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile) override {
@@ -59,7 +72,7 @@ class ForkingTimer : public LaunchTimer {
  private:
   void append(const std::string& line) const {
     const int f = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
-    if (f < 0) return;
+    if (f < 0) return std::perror(("orrery time: " + file_).c_str());
     const std::string whole = line + "\n";
     if (write(f, whole.data(), whole.size()) < 0) std::perror("orrery time");
     close(f);

@@ -44,6 +44,7 @@ void Sm::start(const BlockWork& work, double now) {
   while (s.slots[index].used) index++;
   Slot& slot = s.slots[index];
   slot = Slot{};
+  s.ghost_event = nullptr;
   slot.used = true;
   slot.work = work;
   if (s.first_block == ~uint64_t{0}) s.first_block = work.index;
@@ -342,7 +343,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         set_barriers(w, m, start + 8, start + 8);
         break;
       }
-      memory(w, m, s, e, start);
+      memory(w, m, e, start);
     }
   }
   if (m.kind == Class::wgmma && m.closes_group) w.product_groups.push_back(w.products_done);
@@ -365,8 +366,8 @@ void Sm::State::end_warp(uint32_t index, double now) {
     return;
   }
   for (NamedBarrier& b : slot.barriers)
-    if (!b.waiting.empty() && b.arrived >= slot.live_warps) complete(slot, b, now + 8);
-  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot, slot.cluster, now + kClusterBarrier);
+    if (!b.waiting.empty() && b.arrived >= slot.live_warps) complete(b, now + 8);
+  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot.cluster, now + kClusterBarrier);
 }
 
 }  // namespace orrery::timing

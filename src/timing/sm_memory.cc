@@ -68,43 +68,55 @@ void Sm::State::find_ghosts(Slot& slot) const {
   }
 }
 
-/// Calls f(line, sectors) for lines of a ghost's event, from `first` to before `last`. Another block's trace is moved by the slope, where
-/// addresses have one; else lines that several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
-template <class F>
-void Sm::State::lines_of_ghost(const Slot::Ghost& g, const Event& e, uint32_t first, uint32_t last, F f) const {
-  int64_t sectors = 0;
-  const LinePool* pool = nullptr;
-  if (g.trace->index != g.index) {
-    const auto slope = kernel.slopes.find(e.pc);
-    if (slope != kernel.slopes.end() && slope->second.regular) {
-      const int64_t at[3] = {int64_t(g.index % kernel.grid.x), int64_t(g.index / kernel.grid.x % kernel.grid.y), int64_t(g.index / (kernel.grid.x * kernel.grid.y))};
-      const Slope& s = slope->second;
-      sectors = (s.x * (at[0] - int64_t(g.trace->ctaid[0])) + s.y * (at[1] - int64_t(g.trace->ctaid[1])) + s.z * (at[2] - int64_t(g.trace->ctaid[2]))) >> 5;
-    } else if (const auto found = kernel.pools.find(e.pc); found != kernel.pools.end() && !found->second.lines.empty()) {
-      pool = &found->second;
-    }
+/// Where the lines of a ghost's event lie. Another block's trace is moved by the slope, where addresses have one; else lines that
+/// several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
+Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) const {
+  GhostLines found{g.trace->lines.data() + e.detail, e.n_detail, g.sm};
+  if (g.trace->index == g.index) return found;
+  const auto slope = kernel.slopes.find(e.pc);
+  if (slope != kernel.slopes.end() && slope->second.regular) {
+    const GridShape& grid = kernel.grid;
+    const int64_t at[3] = {int64_t(g.index % grid.x), int64_t(g.index / grid.x % grid.y), int64_t(g.index / (grid.x * grid.y))};
+    const Slope& s = slope->second;
+    const uint32_t* from = g.trace->ctaid;
+    found.sectors = (s.x * (at[0] - int64_t(from[0])) + s.y * (at[1] - int64_t(from[1])) + s.z * (at[2] - int64_t(from[2]))) >> 5;
+  } else if (const auto pool = kernel.pools.find(e.pc); pool != kernel.pools.end() && !pool->second.lines.empty()) {
+    found.pool = &pool->second;
+    found.away = (g.index * 0xD1B54A32D192ED03ull >> 20) % (pool->second.high - pool->second.low + 1);
   }
+  return found;
+}
+
+/// Calls f(line, sectors) for lines of a ghost's event, from `first` to before `last`.
+template <class F>
+void Sm::State::for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f) {
   for (uint32_t i = first; i < last; i++) {
-    uint64_t packed = g.trace->lines[e.detail + i];
-    if (pool && !pool->is_shared(packed >> 4)) {
-      const uint64_t room = pool->high - pool->low + 1, away = (g.index * 0xD1B54A32D192ED03ull >> 20) % room;
-      packed = (pool->low + ((packed >> 4) - pool->low + away) % room) << 4 | (packed & 15);
+    uint64_t packed = g.lines[i];
+    if (g.pool && !g.pool->is_shared(packed >> 4)) {
+      const uint64_t room = g.pool->high - g.pool->low + 1;
+      packed = (g.pool->low + ((packed >> 4) - g.pool->low + g.away) % room) << 4 | (packed & 15);
     }
-    moved(packed, sectors, f);
+    moved(packed, g.sectors, f);
+  }
+}
+
+/// Finds what the ghosts' blocks do where the detailed one has event `e`: once for all lines of it.
+void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
+  Slot& slot = slots[w.slot];
+  if (slot.ghosts.empty()) find_ghosts(slot);
+  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
+  const size_t at = size_t(&e - w.trace->events.data());
+  for (const Slot::Ghost& g : slot.ghosts) {
+    if (w.place >= g.trace->warps.size()) continue;
+    if (const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at)) ghost_lines.push_back(lines_of(g, *own));
   }
 }
 
 template <class F>
 void Sm::State::for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f) {
-  Slot& slot = slots[w.slot];
-  if (slot.ghosts.empty()) find_ghosts(slot);
-  const size_t at = size_t(&e - w.trace->events.data());
-  for (const Slot::Ghost& g : slot.ghosts) {
-    if (w.place >= g.trace->warps.size()) continue;
-    const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at);
-    if (!own || line >= own->n_detail) continue;
-    lines_of_ghost(g, *own, line, line + 1 == e.n_detail ? own->n_detail : line + 1, [&](uint64_t l, uint32_t mask) { f(l, mask, g.sm); });
-  }
+  if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
+  for (const GhostLines& g : ghost_lines)
+    if (line < g.n) for_lines_of(g, line, line + 1 == e.n_detail ? g.n : line + 1, [&](uint64_t l, uint32_t mask) { f(l, mask, g.sm); });
 }
 
 /// What ghosts' blocks access and the detailed one, which ends, did not.
@@ -118,7 +130,7 @@ void Sm::State::finish_ghosts(Slot& slot, double now) {
         const Event& e = g.trace->warps[w].events[i];
         const bool reads = e.what == What::global_load || e.what == What::copy_async, writes = e.what == What::global_store;
         if (!e.n_detail || (!reads && !writes) || kernel.traces->find(own.warps[w], e, i)) continue;
-        lines_of_ghost(g, e, 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
+        for_lines_of(lines_of(g, e), 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
           if (reads) chip.read(l, mask, g.sm, now);
           else chip.write(l, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
         });
@@ -297,7 +309,7 @@ double Sm::State::copy_to_peer(const Event& e, double at) {
   return tma + f.tma_peer_latency;
 }
 
-void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start) {
+void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start) {
   SubCore& p = sub[w.sub];
   if (e && goes_out(e->what)) {
     if (translated < 0) translated = start + kernel.first_access;
@@ -399,7 +411,6 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Step& s, c
     return set_barriers(w, m, at + f.shared_latency, at + 8);
   }
   synchronise(w, uint32_t(&w - warps.data()), m, e, start);
-  (void)s;
 }
 
 }  // namespace orrery::timing

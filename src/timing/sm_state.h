@@ -163,7 +163,7 @@ struct Sm::State {
     double write = 0;                           // its write port: a register a cycle
     double issue = 0;                           // when the next instruction may be issued
     uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
-    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, imad = 0, mover = 0, products = 0;
+    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0;
   };
   std::array<SubCore, 4> sub;
   bool joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held);
@@ -195,7 +195,7 @@ struct Sm::State {
   void refresh(WarpRun& w);
   void issue(uint32_t index, double now);
   void execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now);
-  void memory(WarpRun& w, const MachineInstruction& m, const Step& s, const Event* e, double start);
+  void memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start);
   double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
   void note_tensor(const WarpRun& w, double start, double interval);
@@ -204,7 +204,7 @@ struct Sm::State {
   void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool);
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
-  void complete(Slot& slot, NamedBarrier& b, double when);
+  void complete(NamedBarrier& b, double when);
   void settle(Slot& slot, uint32_t object, double when);
   void wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, double when);
   void end_warp(uint32_t index, double now);
@@ -223,8 +223,20 @@ struct Sm::State {
   template <class F>
   void for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   void find_ghosts(Slot& slot) const;
+  struct GhostLines {                             // of a ghost's event
+    const uint64_t* lines = nullptr;
+    uint32_t n = 0, sm = 0;
+    int64_t sectors = 0;                          // by which they move
+    const LinePool* pool = nullptr;               // null: no line moves otherwise
+    uint64_t away = 0;                            // by how many lines those do that no other block touches
+  };
+  GhostLines lines_of(const Slot::Ghost& g, const Event& e) const;
   template <class F>
-  void lines_of_ghost(const Slot::Ghost& g, const Event& e, uint32_t first, uint32_t last, F f) const;
+  static void for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f);
+  std::vector<GhostLines> ghost_lines;            // of the event that was asked for last
+  const Event* ghost_event = nullptr;
+  uint32_t ghost_slot = 0;
+  void find_ghost_lines(const WarpRun& w, const Event& e);
   void finish_ghosts(Slot& slot, double now);
 };
 

@@ -3,7 +3,7 @@
 
 namespace orrery::timing {
 
-void Sm::State::complete(Slot& slot, NamedBarrier& b, double when) {
+void Sm::State::complete(NamedBarrier& b, double when) {
   for (uint32_t i : b.waiting) {
     WarpRun& w = warps[i];
     w.blocked = false;
@@ -11,7 +11,6 @@ void Sm::State::complete(Slot& slot, NamedBarrier& b, double when) {
     refresh(w);
   }
   b = NamedBarrier{};
-  (void)slot;
 }
 
 void Sm::State::arrive(Slot& slot, uint32_t number, uint32_t expected, double when) {
@@ -20,7 +19,7 @@ void Sm::State::arrive(Slot& slot, uint32_t number, uint32_t expected, double wh
   b.arrived++;
   b.last = std::max(b.last, barrier_unit);
   const uint32_t wanted = expected ? expected / 32 : slot.live_warps;
-  if (b.arrived >= wanted) complete(slot, b, b.last + 12);
+  if (b.arrived >= wanted) complete(b, b.last + 12);
 }
 
 /// Ends the phase of an mbarrier when nothing is missing, as of `when`.
@@ -66,7 +65,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       NamedBarrier& b = slot.cluster;
       b.waiting.push_back(index);
       w.blocked = true;
-      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(slot, b, b.last + kClusterBarrier);
+      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(b, b.last + kClusterBarrier);
       return;
     }
     case What::mbarrier_init: {
