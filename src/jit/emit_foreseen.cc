@@ -69,7 +69,7 @@ class Emitter::Foresight {
         lower::for_registers(e.plan_.program.code[i], [&](uint32_t r) { written_.insert(r); }, [](uint32_t) {});
       }
     for (const Parked& p : e.turns_.parts)
-      if (const auto step = e.step_of(p, path); step && std::abs(*step) <= (e.slot_type(p.reg)->isIntegerTy(64) ? kMostLongStep : kMostStep)) even_[p.reg] = *step;
+      if (const auto step = e.step_of(p, path); step && std::abs(step->factor) <= (e.slot_type(p.reg)->isIntegerTy(64) ? kMostLongStep : kMostStep)) even_[p.reg] = *step;
   }
 
   /// The instructions on which addresses and branches depend, when they depend on nothing else; else none. With each, the
@@ -83,7 +83,7 @@ class Emitter::Foresight {
       if (!is_plain(in)) return {};
       std::vector<uint32_t> looked_at;
       for (const Operand& o : in.ops)
-        if ((in.form.op == Op::setp || in.form.op == Op::mul) && step(o).value_or(0) != 0) looked_at.push_back(o.id);
+        if ((in.form.op == Op::setp || in.form.op == Op::mul) && moves(o)) looked_at.push_back(o.id);
       if (follow(in)) out[i] = looked_at;
       if (!looked_at.empty() && in.form.op == Op::setp) note_bound(in);
     }
@@ -95,13 +95,15 @@ class Emitter::Foresight {
 
  private:
   /// What a register moves by in an iteration, where the path stands.
-  std::optional<int64_t> step(const Operand& o) const {
-    if (o.kind == OperandKind::imm) return 0;
+  std::optional<Step> step(const Operand& o) const {
+    if (o.kind == OperandKind::imm) return Step{};
     if (o.kind != OperandKind::reg || o.negated) return {};
-    if (!written_.count(o.id)) return 0;
+    if (!written_.count(o.id)) return Step{};
     const auto at = even_.find(o.id);
     return at == even_.end() ? std::nullopt : std::optional(at->second);
   }
+
+  bool moves(const Operand& o) const { return step(o).value_or(Step{}).factor != 0; }
 
   /// Nothing against foreseeing rounds with this instruction.
   bool is_plain(const Instr& in) const {
@@ -135,40 +137,40 @@ class Emitter::Foresight {
     Operand base;
     base.kind = OperandKind::reg, base.id = o.id;
     const auto moves = step(base);
-    return moves && MemoryAccess::can_look(e_, in, *moves);
+    return moves && MemoryAccess::can_look(e_, in, moves->factor);
   }
 
   bool compares_evenly(const Instr& in) const {
     const isa::Form& f = in.form;
     if (in.ops.size() != 3 || in.ops[0].kind != OperandKind::reg || !is_whole(f.type()) || !is_order(f)) return false;
     const auto a = step(in.ops[1]), b = step(in.ops[2]);
-    return a && b && (*a == 0 || *b == 0);
+    return a && b && (a->factor == 0 || b->factor == 0);
   }
 
   void note_bound(const Instr& in) {
     const Operand &x = in.ops[1], &bound = in.ops[2];
-    const int64_t by = step(x).value_or(0);
-    const auto is_part = [&](const Parked& p) { return p.what == Parked::value && p.reg == x.id; };
-    if (by == 0 || std::none_of(e_.turns_.parts.begin(), e_.turns_.parts.end(), is_part)) return;
-    if (e_.width_of_reg(x.id) == 1 && e_.operand_width(bound) == 1 && !e_.is_patterned(bound)) bound_ = {x.id, by, &bound};
+    if (!moves(x) || !e_.part_of(x.id)) return;
+    if (e_.width_of_reg(x.id) == 1 && e_.operand_width(bound) == 1 && !e_.is_patterned(bound)) bound_ = {x.id, *step(x), &bound};
   }
 
   /// The step of what an instruction writes, where even operands make an even result.
-  std::optional<int64_t> result(const Instr& in) const {
+  std::optional<Step> result(const Instr& in) const {
     const Type t = in.form.type();
     if (in.ops.size() < 2 || in.ops[0].kind != OperandKind::reg || in.form.has(Mod::sat) || in.form.has(Mod::cc)) return {};
-    const auto bounded = [](std::optional<int64_t> s, int64_t most) { return s && std::abs(*s) <= most ? s : std::nullopt; };
+    const auto bounded = [](Step s, int64_t most) { return std::abs(s.factor) <= most ? std::optional(s) : std::nullopt; };
+    const auto a = step(in.ops[1]);
+    if (!a) return {};
     switch (in.form.op) {
-      case Op::mov: case Op::cvta: return isa::bits_of(t) >= 32 && !isa::is_float(t) ? step(in.ops[1]) : std::nullopt;
+      case Op::mov: case Op::cvta: return isa::bits_of(t) >= 32 && !isa::is_float(t) ? a : std::nullopt;
       case Op::add: {
-        const auto a = step(in.ops[1]), b = step(in.ops[2]);
-        return is_whole(t) && a && b ? bounded(*a + *b, most_step(t)) : std::nullopt;
+        const auto b = step(in.ops[2]);
+        if (!is_whole(t) || !b || (a->factor && b->factor && !(a->constant() && b->constant()))) return {};
+        return bounded(a->factor ? Step{a->factor + b->factor, a->by} : *b, most_step(t));
       }
       case Op::mul: {
-        const auto a = step(in.ops[1]);
         const Operand& by = in.ops[2];
-        if (!in.form.has(Mod::wide) || isa::bits_of(t) != 32 || !a || by.kind != OperandKind::imm || std::abs(by.value) > 4096) return {};
-        return bounded(*a * by.value, kMostLongStep);
+        if (!in.form.has(Mod::wide) || isa::bits_of(t) != 32 || by.kind != OperandKind::imm || std::abs(by.value) > 4096) return {};
+        return bounded({a->factor * by.value, a->by}, kMostLongStep);
       }
       default: return {};
     }
@@ -177,7 +179,7 @@ class Emitter::Foresight {
   Emitter& e_;
   std::vector<uint32_t> code_;
   std::set<uint32_t> written_, decided_;
-  std::map<uint32_t, int64_t> even_;
+  std::map<uint32_t, Step> even_;
   std::optional<Bound> bound_;
 };
 
@@ -199,15 +201,24 @@ uint32_t Emitter::warps_to_foresee(const std::vector<uint32_t>& path) {
 void Emitter::stand_in_round(const OwnSlots& own, Value* round, bool look) {
   for (size_t k = 0; k < turns_.parts.size(); k++) {
     const Parked& p = turns_.parts[k];
-    if (p.what != Parked::value) continue;
-    llvm::Type* t = p.slot->getAllocatedType();
-    const bool moves = own[k].step.has_value(), scratch = moves || (look && !p.fixed);
-    slots_[p.reg] = scratch ? p.slot : own[k].slot;
-    if (moves) {
-      Value* by = b_.CreateMul(b_.CreateZExtOrTrunc(round, t), ConstantInt::get(t, uint64_t(*own[k].step), true));
-      b_.CreateStore(b_.CreateAdd(b_.CreateLoad(t, own[k].slot), by), p.slot);
-    }
+    if (p.what == Parked::value) slots_[p.reg] = own[k].step || (look && !own[k].unchanged) ? p.slot : own[k].slot;
   }
+  for (size_t k = 0; k < turns_.parts.size(); k++) {
+    if (!own[k].step) continue;
+    const Parked& p = turns_.parts[k];
+    llvm::Type* t = p.slot->getAllocatedType();
+    b_.CreateStore(b_.CreateAdd(b_.CreateLoad(t, own[k].slot), way(*own[k].step, round, t)), p.slot);
+  }
+}
+
+/// i1: a step that is known only now is so long that numbers might wrap on their way up to this round.
+Value* Emitter::is_long_way(const Step& step, Value* round, llvm::Type* t) {
+  constexpr uint64_t kLongest = uint64_t{1} << 30;  // of a step, and of a 32-bit number's way; a 64-bit one may go 2^46
+  auto* i64 = b_.getInt64Ty();
+  Value *by = b_.CreateZExt(b_.CreateLoad(t, slots_[step.by]), i64), *far = b_.CreateICmpUGT(by, b_.getInt64(kLongest));
+  if (!t->isIntegerTy(32)) return far;
+  Value* rounds = b_.CreateMul(b_.CreateZExt(b_.CreateAdd(round, b_.getInt32(1)), i64), b_.getInt64(uint64_t(std::abs(step.factor))));
+  return b_.CreateOr(far, b_.CreateICmpUGT(b_.CreateMul(by, rounds), b_.getInt64(kLongest)));
 }
 
 /// Leaves when a register that moves evenly, and is compared or widened here, may wrap on its way: when it is not, for each
@@ -239,7 +250,7 @@ std::vector<Emitter::OwnSlots> Emitter::take_own_slots(const std::vector<uint32_
   std::vector<OwnSlots> own(warps);
   for (uint32_t w = 0; w < warps; w++)
     for (Parked p : turns_.parts) {
-      own[w].push_back({p.what == Parked::value ? new_alloca(p.slot->getAllocatedType(), "own") : nullptr, step_of(p, path)});
+      own[w].push_back({p.what == Parked::value ? new_alloca(p.slot->getAllocatedType(), "own") : nullptr, step_of(p, path), p.what == Parked::value && is_unchanged(p.reg, path)});
       p.slot = own[w].back().slot;
       if (p.slot) put_back(p, state_of(b_.getInt32(w)));
     }
@@ -252,7 +263,7 @@ void Emitter::put_own_aside(const std::vector<OwnSlots>& own) {
     for (size_t k = 0; k < own[w].size(); k++) {
       Parked p = turns_.parts[k];
       p.slot = own[w][k].slot;
-      if (p.slot && !p.fixed && !own[w][k].step) put_aside(p, state_of(b_.getInt32(w)));
+      if (p.slot && !own[w][k].unchanged && !own[w][k].step) put_aside(p, state_of(b_.getInt32(w)));
     }
 }
 
@@ -268,7 +279,9 @@ Value* Emitter::guess_rounds(const OwnSlots& last) {
   const auto [low, high] = std::minmax_element(pattern.begin(), pattern.end());
   Value* bound = bound_->against->kind == OperandKind::imm ? number(bound_->against->value) : fit(raw(bound_->against->id, 1), t);
   Value *up = b_.CreateSub(b_.CreateSub(bound, x), number(*high + 1)), *down = b_.CreateSub(b_.CreateSub(x, bound), number(1 - *low));
-  Value* rounds = b_.CreateUDiv(bound_->step > 0 ? up : down, number(std::abs(bound_->step)));
+  Value* step = number(std::abs(bound_->step.factor));
+  if (!bound_->step.constant()) step = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, b_.CreateMul(step, fit(raw(bound_->step.by, 1), t)), number(1));
+  Value* rounds = b_.CreateUDiv(bound_->step.factor > 0 ? up : down, step);
   return b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, rounds, number(kRoundsToPoll)), i32);
 }
 
@@ -333,6 +346,12 @@ void Emitter::emit_turns_of_all(const std::vector<uint32_t>& path, const std::ve
     frame_ = load_field(warp_, offsetof(WarpContext, frame), b_.getPtrTy(), "frame");
     if (!look) b_.CreateStore(warp_, field(cta_, offsetof(exec::CtaContext, running)));
     stand_in_round(own[w], round, look);
+    for (size_t k = 0; look && k < own[w].size(); k++) {
+      if (!own[w][k].step || own[w][k].step->constant()) continue;
+      Block* near = block("near");
+      b_.CreateCondBr(is_long_way(*own[w][k].step, round, own[w][k].slot->getAllocatedType()), leave, near);
+      b_.SetInsertPoint(near);
+    }
     emit_path(path, stage, leave);
   }
   warp_ = warp, frame_ = frame;

@@ -141,13 +141,8 @@ void Emitter::emit_steady(const std::vector<uint32_t>& path, Value* parked, Valu
 /// One turn of each warp, then `over`. `done`: rounds before this one.
 Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& path, Value* done, Block* over) {
   std::vector<Linear> linear;
-  std::map<const Parked*, Value*> moved;
   for (const Parked& p : turns_.parts)
-    if (const auto step = step_of(p, path)) {
-      linear.push_back({&p, *step});
-      llvm::Type* t = p.slot->getAllocatedType();
-      moved[&p] = b_.CreateMul(b_.CreateZExtOrTrunc(done, t), llvm::ConstantInt::get(t, uint64_t(*step), true));
-    }
+    if (const auto step = step_of(p, path)) linear.push_back({&p, *step});
   auto* context = llvm::ArrayType::get(b_.getInt8Ty(), sizeof(WarpContext));
   Block *from = b_.GetInsertBlock(), *start = block("steady_turn"), *special = block("special");
   b_.CreateBr(start);
@@ -158,22 +153,20 @@ Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& pat
   warp_ = at;
   b_.CreateStore(warp_, field(cta_, offsetof(exec::CtaContext, running)));
   frame_ = load_field(warp_, offsetof(WarpContext, frame), b_.getPtrTy(), "frame");
-  for (const Parked& p : turns_.parts) {
-    if (p.what != Parked::value) continue;
-    put_back(p, state);
-    if (moved.count(&p)) add_to(p, moved[&p]);
-  }
+  for (const Parked& p : turns_.parts)
+    if (p.what == Parked::value) put_back(p, state);
+  for (const Linear& l : linear) add_to(*l.part, way(l.step, done, l.part->slot->getAllocatedType()));
 
   const uint32_t instructions = emit_path(path, Steady::checked, special);
   for (const Parked& p : turns_.parts)
-    if (p.what == Parked::value && !p.fixed && !moved.count(&p)) put_aside(p, state);
+    if (p.what == Parked::value && !p.fixed && !step_of(p, path)) put_aside(p, state);
   Value* next = field(at, sizeof(WarpContext));
   at->addIncoming(next, b_.GetInsertBlock());
   state->addIncoming(field(state, turns_.state->getArrayNumElements()), b_.GetInsertBlock());
   Value* end = b_.CreateGEP(context, function_->getArg(0), {b_.CreateZExt(function_->getArg(1), b_.getInt64Ty())});
   b_.CreateCondBr(b_.CreateICmpEQ(next, end), over, start);
   for (const Parked& p : turns_.parts)
-    if (p.what == Parked::count) linear.push_back({&p, instructions});
+    if (p.what == Parked::count) linear.push_back({&p, {instructions}});
   warp_ = warp, frame_ = frame;
   return {special, at, linear};
 }
@@ -196,24 +189,50 @@ uint32_t Emitter::emit_path(const std::vector<uint32_t>& path, Steady::Stage sta
 }
 
 /// What every iteration adds to a register that nothing else changes: such a register need not be put aside.
-std::optional<int64_t> Emitter::step_of(const Parked& part, const std::vector<uint32_t>& path) const {
+std::optional<Step> Emitter::step_of(const Parked& part, const std::vector<uint32_t>& path) const {
   if (part.what != Parked::value || part.fixed || !part.slot->getAllocatedType()->isIntegerTy()) return {};
-  std::optional<int64_t> step;
+  std::optional<Step> step;
+  bool steps = true;  // so far: what it adds is not changed, either
   for (uint32_t node : path)
     for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++) {
       const Instr& in = plan_.program.code[i];
-      bool writes = false;
-      lower::for_registers(in, [&](uint32_t r) { writes |= r == part.reg; }, [](uint32_t) {});
-      if (!writes) continue;
-      const auto is_it = [&](const ptx::Operand& o) { return o.kind == ptx::OperandKind::reg && o.id == part.reg && !o.negated; };
-      const isa::Type t = in.form.type();
-      const bool whole = t == isa::Type::s32 || t == isa::Type::u32 || t == isa::Type::s64 || t == isa::Type::u64;
-      const bool adds = in.form.op == Op::add && whole && in.guard.reg == ptx::kNoReg && !in.form.has(Mod::sat) && !in.form.has(Mod::cc) &&
-                        in.ops.size() == 3 && is_it(in.ops[0]) && is_it(in.ops[1]) && in.ops[2].kind == ptx::OperandKind::imm;
-      if (step || !adds) return {};
-      step = in.ops[2].value;
+      const auto is_reg = [&](const ptx::Operand& o, uint32_t reg) { return o.kind == ptx::OperandKind::reg && o.id == reg && !o.negated; };
+      lower::for_registers(in, [&](uint32_t r) {
+        if (r != part.reg) return;
+        const isa::Type t = in.form.type();
+        const bool whole = t == isa::Type::s32 || t == isa::Type::u32 || t == isa::Type::s64 || t == isa::Type::u64;
+        const bool adds = in.form.op == Op::add && whole && in.guard.reg == ptx::kNoReg && !in.form.has(Mod::sat) && !in.form.has(Mod::cc) &&
+                          in.ops.size() == 3 && is_reg(in.ops[0], r) && is_reg(in.ops[1], r);
+        steps &= adds && !step;
+        if (!steps) return;
+        const ptx::Operand& by = in.ops[2];
+        const Parked* part_by = by.kind == ptx::OperandKind::reg && !by.negated ? part_of(by.id) : nullptr;
+        if (by.kind == ptx::OperandKind::imm) step = Step{by.value};
+        else if (part_by && part_by->slot->getAllocatedType() == part.slot->getAllocatedType()) step = Step{1, by.id};
+        else steps = false;
+      }, [](uint32_t) {});
     }
-  return step;
+  return steps && (!step || step->constant() || is_unchanged(step->by, path)) ? step : std::nullopt;
+}
+
+bool Emitter::is_unchanged(uint32_t reg, const std::vector<uint32_t>& path) const {
+  bool writes = false;
+  for (uint32_t node : path)
+    for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++)
+      lower::for_registers(plan_.program.code[i], [&](uint32_t r) { writes |= r == reg; }, [](uint32_t) {});
+  return !writes;
+}
+
+/// A register's part of what is put aside; null: it has none.
+const Emitter::Parked* Emitter::part_of(uint32_t reg) const {
+  const auto at = std::find_if(turns_.parts.begin(), turns_.parts.end(), [&](const Parked& p) { return p.what == Parked::value && p.reg == reg; });
+  return at == turns_.parts.end() ? nullptr : &*at;
+}
+
+/// What `rounds` iterations add, with the registers as they are.
+Value* Emitter::way(const Step& step, Value* rounds, llvm::Type* t) {
+  Value* v = b_.CreateMul(b_.CreateZExtOrTrunc(rounds, t), llvm::ConstantInt::get(t, uint64_t(step.factor), true));
+  return step.constant() ? v : b_.CreateMul(v, b_.CreateLoad(t, slots_[step.by]));
 }
 
 void Emitter::add_to(const Parked& part, Value* amount) {
@@ -230,9 +249,9 @@ void Emitter::make_up(Value* turn, Value* rounds, const std::vector<Linear>& lin
   w->addIncoming(b_.getInt32(0), from);
   Value *iterations = b_.CreateAdd(rounds, b_.CreateZExt(b_.CreateICmpULT(w, turn), i32)), *state = state_of(w);
   for (const auto& [part, step] : linear) {
-    llvm::Type* t = part->slot->getAllocatedType();
     put_back(*part, state);
-    add_to(*part, b_.CreateMul(b_.CreateZExtOrTrunc(iterations, t), llvm::ConstantInt::get(t, uint64_t(step), true)));
+    if (!step.constant()) put_back(*part_of(step.by), state);
+    add_to(*part, way(step, iterations, part->slot->getAllocatedType()));
     put_aside(*part, state);
   }
   Value* next = b_.CreateAdd(w, b_.getInt32(1));

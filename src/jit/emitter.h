@@ -140,7 +140,7 @@ class Emitter {
   bool first_runs_last() const;
 
   // -- emit_steady.cc
-  struct Linear { const Parked* part; int64_t step; };                     // what each iteration adds to a part
+  struct Linear { const Parked* part; Step step; };                        // what each iteration adds to a part
   struct Steady {
     enum Stage { checked, look, foreseen };                                // look: the checks alone; foreseen: without checks
     Block* leave = nullptr;                                                // this warp's turn again, the general way; null: not in such code
@@ -159,15 +159,18 @@ class Emitter {
   };
   SteadyTurns emit_steady_turns(const std::vector<uint32_t>& path, Value* done, Block* over);
   uint32_t emit_path(const std::vector<uint32_t>& path, Steady::Stage stage, Block* leave);
-  std::optional<int64_t> step_of(const Parked& part, const std::vector<uint32_t>& path) const;
+  std::optional<Step> step_of(const Parked& part, const std::vector<uint32_t>& path) const;
+  bool is_unchanged(uint32_t reg, const std::vector<uint32_t>& path) const;
+  const Parked* part_of(uint32_t reg) const;
+  Value* way(const Step& step, Value* rounds, LaneType* t);
   void add_to(const Parked& part, Value* amount);
   void make_up(Value* turn, Value* rounds, const std::vector<Linear>& linear);
 
   // -- emit_foreseen.cc
-  struct OwnSlot { llvm::AllocaInst* slot; std::optional<int64_t> step; }; // of a warp's part: null, it is no register
+  struct OwnSlot { llvm::AllocaInst* slot; std::optional<Step> step; bool unchanged; };  // of a warp's part (null: no register); by an iteration
   using OwnSlots = std::vector<OwnSlot>;                                   // by part
   using Slice = std::map<uint32_t, std::vector<uint32_t>>;                 // by instruction
-  struct Bound { uint32_t reg; int64_t step; const ptx::Operand* against; };
+  struct Bound { uint32_t reg; Step step; const ptx::Operand* against; };
   class Foresight;
   Value* guess_rounds(const OwnSlots& last);
   uint32_t warps_to_foresee(const std::vector<uint32_t>& path);
@@ -177,6 +180,7 @@ class Emitter {
   void put_own_aside(const std::vector<OwnSlots>& own);
   void stand_in_round(const OwnSlots& own, Value* round, bool look);
   void look_for_wrap(uint32_t reg);
+  Value* is_long_way(const Step& step, Value* round, LaneType* t);
   bool is_foreseen(uint32_t reg) const;
 
   // -- emit_kept.cc
