@@ -4,16 +4,15 @@
 // arrive.
 //
 //   L2      two partitions, lines of 128 bytes with four sectors, least recently used; an SM looks in the
-//   near one,
-//           then in the far one (which leaves a copy in the near one), then in memory. At most half of L2 is
-//           dirty: the line that has been dirty longest is written back first. A slice serves one request a
-//           cycle. Up to four SMs of a GPC that ask for the same sectors within 80 cycles ask once (the
-//           profiler's lrc counters; calib/steps/sharing.cu: share_near, share_far, share_apart);
-//           neighbouring blocks are in one GPC. Data on their way are there when they are there, for whoever
-//           asks next. Sectors written in part are few: the oldest is completed from memory and written back.
+//           near one, then in the far one (which leaves a copy in the near one), then in memory. At most half
+//           of L2 is dirty: the line that has been dirty longest is written back first. A slice serves one
+//           request a cycle. Up to four SMs of a GPC that ask for the same sectors within 80 cycles ask once
+//           (the profiler's lrc counters; calib/steps/sharing.cu: share_near, share_far, share_apart);
+//           neighbouring blocks are in one GPC, clusters go to GPCs in turn. Data on their way are there when
+//           they are there, for whoever asks next. Sectors written in part are few: the oldest is completed
+//           from memory and written back.
 //   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part
-//   is
-//           read before it is written back. How long a load takes is drawn from the measured spread (banks,
+//           is read before it is written back. How long a load takes is drawn from the measured spread (banks,
 //           refresh, turns between reads and writes), which grows with utilisation: the slowest of many loads
 //           sets the pace of a warp
 //

@@ -96,6 +96,25 @@ TEST(Chip, UpToFourNeighboursAskOnce) {
   EXPECT_EQ(apart.counts().l2_read_sectors, 1000 * 4 * 8);         // share_apart/65536: all of them
 }
 
+TEST(Chip, NeighboursOfOtherClustersAskForThemselves) {
+  const ChipFigures f = h200();
+  Chip alone(f), clusters(f, 2);  // SMs 0 and 2 run blocks of two clusters, which lie in two GPCs
+  for (uint64_t line = 0; line < 100; line++)
+    for (uint32_t sm : {0u, 2u}) alone.read(line, 15, sm, 100.0 * double(line)), clusters.read(line, 15, sm, 100.0 * double(line));
+  EXPECT_EQ(alone.counts().l2_read_sectors, 100 * 4);
+  EXPECT_EQ(clusters.counts().l2_read_sectors, 100 * 4 * 2);       // ring_one_turns: 10.0 million sectors, 4.5 without clusters
+}
+
+TEST(Chip, PromotionTo256BytesBringsTheOtherLine) {
+  const ChipFigures f = h200();
+  Chip chip(f);
+  const Request promoted{1000, 15, 0, 0, true};
+  chip.read_all({&promoted, 1}, 0);
+  EXPECT_EQ(chip.counts().dram_read, 256);
+  chip.read(1001, 15, 0, 100000);                                  // tma.promotion.256.right: 402 cycles, not 727
+  EXPECT_EQ(chip.counts().dram_read, 256);
+}
+
 TEST(Chip, WritesToOneSectorGoOneAfterTheOther) {
   const ChipFigures f = h200();
   Chip chip(f);
