@@ -208,6 +208,8 @@ class ProfileLoader {
            "source must be datasheet, measured, paper or assumed: " + describe(spec));
     field.source = *source;
     read_value(from, *table, spec, field);
+    if (*id == FieldId::sm_groups && field.text.find_first_not_of("0123456789 ") != std::string::npos)
+      fail(from, table->get("value")->source(), "value must be counts with spaces between: " + describe(spec));
     profile.values_[Profile::index(*id)] = std::move(field);
   }
 

@@ -106,6 +106,8 @@ TEST(Profile, RefusalsNameFileLineAndMeaning) {
   EXPECT_THAT(
       error_of("[memory]\nbandwidth = { value = 1, unit = \"GB/s\", source = \"paper\", cite = \"x\" }\n"),
       HasSubstr("lacks the required field identity.name"));
+  EXPECT_THAT(error_of("inherits = \"h200\"\n[sm]\ngroups = { value = \"16, 18\", unit = \"text\", source = \"paper\", cite = \"x\" }\n"),
+              HasSubstr("counts with spaces between"));
   EXPECT_THAT(error_of("colour = 3\n"), HasSubstr(":1: unknown key 'colour'"));
   EXPECT_THAT(error_of("inherits = \"h300\"\n"), HasSubstr("unknown GPU 'h300'; known: a100, a100-40"));
   EXPECT_THAT(error_of("[memory\n"), HasSubstr(":1: "));
