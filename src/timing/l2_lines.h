@@ -18,7 +18,7 @@ namespace orrery::timing {
 /// How many of a line's four sectors a mask names.
 constexpr uint32_t sectors_in(uint32_t mask) { return uint32_t(0x4332322132212110 >> (mask & 15) * 4 & 15); }
 
-/// Fetches a line into the host's second cache. It must not stand alone in a function that is called: the
+/// Fetches a line into the host's caches. It must not stand alone in a function that is called: the
 /// compiler takes such a one to be without effect.
 [[gnu::always_inline]] inline void fetch_ahead(const void* what) {
   _mm_prefetch(static_cast<const char*>(what), _MM_HINT_T0);
