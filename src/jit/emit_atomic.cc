@@ -67,7 +67,7 @@ void MemoryAccess::atomic() {
   if (!has_result && !cas && lanes_.uniform() && in_.form.has(Mod::add)) return reduce_then_add(v, m);
   Value *at = address(32), *bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
   either(bad, [&]() -> std::vector<Value*> {
-    note(at);
+    note();
     Value *addresses = e_.scratch(256, 0), *values = e_.scratch(256, 1), *others = e_.scratch(256, 2), *results = e_.scratch(256, 3);
     if (shared_) at = b_.CreateAdd(b_.CreateZExt(at, e_.wide(b_.getInt64Ty(), 32)), e_.widen(b_.CreatePtrToInt(e_.shared_, b_.getInt64Ty()), 32));
     b_.CreateAlignedStore(at, addresses, llvm::Align(64));
@@ -121,7 +121,7 @@ void MemoryAccess::reduce_then_add(Value* v, Value* m) {
   b_.CreateCondBr(e_.any(m), go, skip);
   b_.SetInsertPoint(go);
   either(bad, [&]() -> std::vector<Value*> {
-    note(base);
+    note();
     Value* sum = b_.CreateAddReduce(b_.CreateSelect(m, v, llvm::Constant::getNullValue(v->getType())));
     one_lane(pointer(base), sum, nullptr);
     return {};

@@ -47,15 +47,13 @@ constexpr uint32_t kMostWarps = 16;
 constexpr size_t kMostInstructions = 24;    // of an iteration: the code holds it twice for each warp
 constexpr size_t kMostBytes = 8192;         // that the warps compute: beyond the host's registers (512 to 2048 bytes) it is in memory
 
-int64_t most_step(Type t) { return isa::bits_of(t) == 64 ? kMostLongStep : kMostStep; }
+int64_t most_step(bool is_long) { return is_long ? kMostLongStep : kMostStep; }
 
 bool is_order(const isa::Form& f) {
   for (Mod m : {Mod::lt, Mod::le, Mod::gt, Mod::ge, Mod::lo, Mod::ls, Mod::hi, Mod::hs})
     if (f.has(m)) return true;
   return false;
 }
-
-bool is_whole(Type t) { return t == Type::s32 || t == Type::u32 || t == Type::s64 || t == Type::u64; }
 
 }  // namespace
 
@@ -69,7 +67,7 @@ class Emitter::Foresight {
         lower::for_registers(e.plan_.program.code[i], [&](uint32_t r) { written_.insert(r); }, [](uint32_t) {});
       }
     for (const Parked& p : e.turns_.parts)
-      if (const auto step = e.step_of(p, path); step && std::abs(step->factor) <= (e.slot_type(p.reg)->isIntegerTy(64) ? kMostLongStep : kMostStep)) even_[p.reg] = *step;
+      if (const auto step = e.step_of(p, path); step && std::abs(step->factor) <= most_step(e.slot_type(p.reg)->isIntegerTy(64))) even_[p.reg] = *step;
   }
 
   /// The instructions on which addresses and branches depend, when they depend on nothing else; else none. With each, the
@@ -165,7 +163,7 @@ class Emitter::Foresight {
       case Op::add: {
         const auto b = step(in.ops[2]);
         if (!is_whole(t) || !b || (a->factor && b->factor && !(a->constant() && b->constant()))) return {};
-        return bounded(a->factor ? Step{a->factor + b->factor, a->by} : *b, most_step(t));
+        return bounded(a->factor ? Step{a->factor + b->factor, a->by} : *b, most_step(isa::bits_of(t) == 64));
       }
       case Op::mul: {
         const Operand& by = in.ops[2];
@@ -287,7 +285,7 @@ Value* Emitter::guess_rounds(const OwnSlots& last) {
 
 /// Foreseen rounds from here on, then `round`, where `due` and `done` go on. `rounds`: until the next look at the stop flag.
 void Emitter::emit_foreseen(const std::vector<uint32_t>& path, uint32_t warps, Value* rounds, Block* round, llvm::PHINode* due, llvm::PHINode* done) {
-  auto *i32 = b_.getInt32Ty();
+  auto* i32 = b_.getInt32Ty();
   Block *asked = b_.GetInsertBlock(), *enter = block("foresee"), *next = block("look_ahead"), *look = block("look");
   Block *run = block("foreseen"), *ran = block("ran"), *fewer = block("fewer"), *leave = block("leave_foreseen"), *never = block("never");
   due->addIncoming(rounds, asked), done->addIncoming(b_.getInt32(0), asked);

@@ -23,8 +23,6 @@
 
 namespace orrery::jit {
 
-static bool is_param_space(isa::Space s) { return s == isa::Space::param || s == isa::Space::param_entry; }
-
 using exec::WarpContext;
 using isa::Mod;
 using isa::Op;
@@ -37,6 +35,10 @@ using llvm::Value;
 using ptx::Instr;
 using ptx::Operand;
 using ptx::OperandKind;
+
+namespace {
+bool is_param_space(Space s) { return s == Space::param || s == Space::param_entry; }
+}  // namespace
 
 MemoryAccess::MemoryAccess(Emitter& e, const Instr& in, const Operand& address, int element_bytes, int vector)
     : e_(e), b_(e.b_), in_(in), address_(address), bytes_(element_bytes), vector_(vector) {
@@ -137,11 +139,10 @@ Value* MemoryAccess::pointer(Value* address) {
   return b_.CreateIntToPtr(address, e_.wide(b_.getPtrTy(), e_.width_of(address)));
 }
 
-void MemoryAccess::note(Value* address) {
+void MemoryAccess::note() {
   if (shared_ || e_.steady_.noted) return;
   auto put = [&](Value* v, size_t at) { b_.CreateStore(v, e_.field(e_.warp_, at))->setVolatile(true); };
   put(b_.getInt32(e_.inst_), offsetof(WarpContext, at_inst));
-  (void)address;
 }
 
 /// Bytes from the base (of a chunk) to the lowest and past the highest byte of its lanes.
@@ -238,7 +239,7 @@ void MemoryAccess::load_same() {
   Value* bases = used_addresses(address(chunks), m);
   Value* bad = covered(bases, 0, size()) ? nullptr : any_bad_chunk(outside(bases, 0, size()), nullptr);
   either(bad, [&] {
-    note(bases);
+    note();
     std::vector<Value*> out;
     for (int k = 0; k < vector_; k++) out.push_back(chunks == 1 ? load_scalar(bases, k) : load_chunks(bases, k));
     return out;
@@ -279,7 +280,7 @@ void MemoryAccess::load_consecutive() {
   Value* bases = address(chunks);
   Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), chunks > 1 ? m : nullptr);
   either(bad, [&] {
-    note(bases);
+    note();
     fetch_ahead(bases, span * size());
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     auto* t = FixedVectorType::get(memory_type(), unsigned(span * vector_));
@@ -333,7 +334,7 @@ void MemoryAccess::load_pattern() {
   Value* bases = address(chunks);
   Value* bad = covered(bases, low, high - low + size()) ? nullptr : any_bad_chunk(outside(bases, low, high - low + size()), nullptr);
   either(bad, [&] {
-    note(bases);
+    note();
     fetch_ahead(bases, span * size());
     std::vector<std::vector<Value*>> parts(static_cast<size_t>(vector_));
     for (int c = 0; c < chunks; c++) {
@@ -377,7 +378,7 @@ void MemoryAccess::gather() {
   Value *m = e_.exec_mask(), *at = address(32);
   Value* bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
   either(bad, [&] {
-    note(at);
+    note();
     std::vector<Value*> out;
     const Align align{uint64_t(bytes_)};
     auto* t = FixedVectorType::get(memory_type(), 32);

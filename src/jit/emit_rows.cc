@@ -57,7 +57,7 @@ void MemoryAccess::load_rows(const std::vector<Row>& rows) {
     const Align align(uint64_t(std::min(32, size())));
     Value* v = llvm::PoisonValue::get(t);
     for (const Row& row : rows) {
-      note(row.base);
+      note();
       fetch_ahead(row.base, 32 * size());
       if (row.mask) v = b_.CreateMaskedLoad(t, pointer(row.base), align, mask_of(row.mask, 0, 32), v);
       else v = b_.CreateAlignedLoad(t, pointer(row.base), align, is_volatile());
@@ -71,7 +71,7 @@ void MemoryAccess::store_rows(const std::vector<Row>& rows, const std::vector<Va
     Value* v = zip(values);
     const Align align(uint64_t(std::min(32, size())));
     for (const Row& row : rows) {
-      note(row.base);
+      note();
       if (row.mask) b_.CreateMaskedStore(v, pointer(row.base), align, mask_of(row.mask, 0, 32));
       else b_.CreateAlignedStore(v, pointer(row.base), align)->setVolatile(is_volatile());
     }

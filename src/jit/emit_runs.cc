@@ -88,7 +88,7 @@ bool MemoryAccess::load_run() {
   if (words != 2 && words != 4) return false;
   Value *m = e_.exec_mask(), *at = address(32);
   e_.leave_if(e_.any(b_.CreateAnd(outside(at, from - address_.value, words * kWord), m)));
-  note(at);
+  note();
   if (shared_)
     at = b_.CreateAdd(b_.CreateZExt(at, e_.wide(b_.getInt64Ty(), 32)), e_.widen(b_.CreatePtrToInt(e_.shared_, b_.getInt64Ty()), 32));
   at = b_.CreateAdd(at, llvm::ConstantInt::get(at->getType(), uint64_t(from - address_.value), true));

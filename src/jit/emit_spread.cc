@@ -68,7 +68,7 @@ void MemoryAccess::load_spread() {
   Value* bases = address(lanes_.chunks);
   const auto [low, high] = span_of_lanes();
   either(any_bad_chunk(outside(bases, low, high - low), nullptr), [&, low = low, high = high] {
-    note(bases);
+    note();
     fetch_ahead(bases, high - low);
     std::vector<Value*> chunks;
     for (int c = 0; c < lanes_.chunks; c++) chunks.push_back(pick(c, base_of(bases, c)));
@@ -118,7 +118,7 @@ void MemoryAccess::store_spread(Value* value) {
   Value* bases = address(lanes_.chunks);
   const auto [low, high] = span_of_lanes();
   either(any_bad_chunk(outside(bases, low, high - low), nullptr), [&] {
-    note(bases);
+    note();
     const int span = 32 / lanes_.chunks;
     for (int c = 0; c < lanes_.chunks; c++) put(c, base_of(bases, c), slice(value, c * span, span));
     return std::vector<Value*>();

@@ -199,9 +199,7 @@ std::optional<Step> Emitter::step_of(const Parked& part, const std::vector<uint3
       const auto is_reg = [&](const ptx::Operand& o, uint32_t reg) { return o.kind == ptx::OperandKind::reg && o.id == reg && !o.negated; };
       lower::for_registers(in, [&](uint32_t r) {
         if (r != part.reg) return;
-        const isa::Type t = in.form.type();
-        const bool whole = t == isa::Type::s32 || t == isa::Type::u32 || t == isa::Type::s64 || t == isa::Type::u64;
-        const bool adds = in.form.op == Op::add && whole && in.guard.reg == ptx::kNoReg && !in.form.has(Mod::sat) && !in.form.has(Mod::cc) &&
+        const bool adds = in.form.op == Op::add && is_whole(in.form.type()) && in.guard.reg == ptx::kNoReg && !in.form.has(Mod::sat) && !in.form.has(Mod::cc) &&
                           in.ops.size() == 3 && is_reg(in.ops[0], r) && is_reg(in.ops[1], r);
         steps &= adds && !step;
         if (!steps) return;
@@ -215,6 +213,7 @@ std::optional<Step> Emitter::step_of(const Parked& part, const std::vector<uint3
   return steps && (!step || step->constant() || is_unchanged(step->by, path)) ? step : std::nullopt;
 }
 
+/// No instruction of an iteration writes the register.
 bool Emitter::is_unchanged(uint32_t reg, const std::vector<uint32_t>& path) const {
   bool writes = false;
   for (uint32_t node : path)

@@ -33,7 +33,7 @@ void MemoryAccess::store() {
     Value* bases = address(chunks);
     Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), m);
     return either(bad, [&] {
-      note(bases);
+      note();
       for (int c = 0; c < chunks; c++) {
         std::vector<Value*> part;
         for (Value* v : values) part.push_back(slice(v, c * span, span));
@@ -53,7 +53,7 @@ void MemoryAccess::store() {
 void MemoryAccess::scatter(const std::vector<Value*>& values) {
   Value *m = e_.exec_mask(), *at = address(32), *bad = e_.any(b_.CreateAnd(outside(at, 0, size()), m));
   either(bad, [&] {
-    note(at);
+    note();
     if (bytes_ < 4 || !e_.traits_.avx512) {
       store_small(at, values, m);
     } else {
@@ -76,7 +76,7 @@ void MemoryAccess::store_same(const std::vector<Value*>& values) {
   Value* base = address(1);
   Value* bad = covered(base, 0, size()) ? nullptr : outside(base, 0, size());
   either(bad, [&] {
-    note(base);
+    note();
     Value* last = b_.CreateSub(b_.getInt32(31), b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, e_.bits_of(m), b_.getTrue()));
     for (int k = 0; k < vector_; k++) {
       Value* v = b_.CreateExtractElement(values[size_t(k)], last);

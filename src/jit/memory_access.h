@@ -62,7 +62,7 @@ class MemoryAccess {
   Value* pointer(Value* address);
   Value* element_pointers(Value* addresses, int k);
   Value* base_of(Value* bases, int chunk);
-  void note(Value* address);
+  void note();
   void either(Value* bad, const std::function<std::vector<Value*>()>& fast);
   const ptx::Operand& data(int i) const;
   void define(int i, Value* v);
