@@ -311,7 +311,7 @@ Prediction Predictor::run() {
   const uint64_t per_sm = (launch_.grid.count() + at_once - 1) / at_once;
   p_.blocks_per_sm = occupancy_.blocks, p_.limiter = per_sm < occupancy_.blocks ? "grid" : occupancy_.limiter;
   p_.occupancy = double(std::min<uint64_t>(per_sm, occupancy_.blocks)) * double((launch_.block.count() + 31) / 32) / figures_.warps;
-  p_.waves = double(launch_.grid.count()) / (double(figures_.sms) * occupancy_.blocks);
+  p_.waves = double(launch_.grid.count()) / double(cluster * std::max<uint64_t>(1, clusters_at_once(profile_, cluster, occupancy_.blocks)));
   kernel_.l1_bytes = l1_size(figures_, uint64_t(std::min<uint64_t>(per_sm, occupancy_.blocks)) * (p_.shared_bytes + 1024));
   if (figures_.borrowed) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on an H200");
   name_assumptions();

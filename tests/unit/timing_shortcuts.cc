@@ -150,5 +150,13 @@ TEST(L2Lines, PlacesAreRemaindersOfTheHash) {
   }
 }
 
+// Two H200s ran 39 clusters of three blocks at once, of blocks that fill an SM (calib/raw/h200-2026-11-22-clusters.jsonl).
+TEST(Prediction, WavesAreOfTheClustersThatRunAtOnce) {
+  TestMachine m;
+  TestKernel k("mov.u32 %r1, 1; ret;", {}, {3 * 78});
+  k.launch.cluster = {3}, k.launch.dynamic_shared = 200 << 10;
+  EXPECT_DOUBLE_EQ(m.predicted(k).waves, 2);
+}
+
 }  // namespace
 }  // namespace orrery::timing
