@@ -8,6 +8,8 @@
 //   loops with a barrier (tiles)                   the next iteration's, into the nearest cache
 //   innermost loops, steps of half a page or more  some iterations on, into the second cache: columns of a power of two
 //                                                  meet in few sets of the first
+//   rows of neighbouring addresses, in loops or    half a page on, into the nearest cache, where the host's prefetchers do
+//   from block to block                            not keep up alone (HostTraits::asks_for_rows)
 //
 // Fetching early never faults and changes no value.
 #pragma once
@@ -20,6 +22,7 @@ namespace orrery::jit {
 struct Ahead {
   uint8_t iterations = 0;  // 0: nothing is fetched early
   bool near = false;       // into the first cache
+  bool row = false;        // of rows of neighbouring addresses: not on every host
   Step step;               // of the address, bytes
 };
 

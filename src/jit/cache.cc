@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint32_t kFormat = 16;          // change it when emitted code or its symbols change
+constexpr uint32_t kFormat = 17;          // change it when emitted code or its symbols change
 constexpr uint64_t kLimit = 256u << 20;  // bytes of all files
 constexpr char kMagic[8] = {'O', 'R', 'R', 'E', 'R', 'Y', 'J', '1'};
 
@@ -56,7 +56,7 @@ Cache::Cache() : directory_(choose_directory()) {}
 
 std::string Cache::name_of(uint64_t program_hash, uint32_t x, uint32_t y, uint32_t z) const {
   const HostTraits& host = HostTraits::get();
-  const std::string who = host.cpu + host.features + ORRERY_BUILD_ID;
+  const std::string who = host.cpu + host.features + (host.asks_for_rows ? "rows" : "") + ORRERY_BUILD_ID;
   return fmt::format("{:016x}-{}x{}x{}-{:016x}.o", program_hash, x, y, z, hash_bytes(who.data(), who.size()));
 }
 

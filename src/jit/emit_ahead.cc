@@ -9,7 +9,7 @@ using llvm::Value;
 void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
   constexpr int64_t kLine = 64;
   const Ahead& ahead = e_.plan_.ahead[e_.inst_];
-  if (!ahead.iterations || shared_) return;
+  if (!ahead.iterations || shared_ || (ahead.row && !e_.traits_.asks_for_rows)) return;
   Value* way = b_.getInt64(uint64_t(ahead.step.factor * ahead.iterations));
   if (!ahead.step.constant()) {
     Value* by = e_.bits(ahead.step.by, 1);
@@ -19,9 +19,9 @@ void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
     Value* next = b_.CreateAdd(base_of(bases, c), way);
     for (int64_t at = 0; at < extent; at += kLine) {
       Value* p = b_.CreateIntToPtr(b_.CreateAdd(next, b_.getInt64(uint64_t(at))), b_.getPtrTy());
-      constexpr uint32_t kRead = 0, kFirstCache = 3, kSecondCache = 2, kData = 1;
+      constexpr uint32_t kFirstCache = 3, kSecondCache = 2, kData = 1;
       b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::prefetch,
-                         {p, b_.getInt32(kRead), b_.getInt32(ahead.near ? kFirstCache : kSecondCache), b_.getInt32(kData)});
+                         {p, b_.getInt32(in_.form.op == isa::Op::st), b_.getInt32(ahead.near ? kFirstCache : kSecondCache), b_.getInt32(kData)});
     }
   }
 }

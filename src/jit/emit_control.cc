@@ -249,11 +249,12 @@ void Emitter::emit_node(uint32_t n) {
     });
   }
   if (node.latch) {
-    if (n == row_latch_) park(n);
+    if (n == row_latch_) b_.CreateStore(b_.getTrue(), turns_.has_walked);
     else emit_loop_header(n);
     jump(node.successors[0], mask());
     return;
   }
+  if (row_latch_ != lower::kNone && n == schedule_.nodes[row_latch_].successors[0] && !steady_.leave) park(n);
   const bool cut = node.stops && !plan_.service[node.last - 1];  // before another entry
   count_instructions(node.last - node.first - cut);
   for (uint32_t i = node.first; i < node.last; i++) {

@@ -147,7 +147,8 @@ class Emitter::Foresight {
 
   void note_bound(const Instr& in) {
     const Operand &x = in.ops[1], &bound = in.ops[2];
-    if (!moves(x) || !e_.part_of(x.id)) return;
+    const auto goes_by_it = [&](uint32_t i) { return e_.plan_.program.code[i].form.op == Op::bra && e_.plan_.program.code[i].guard.reg == in.ops[0].id; };
+    if (!moves(x) || !e_.part_of(x.id) || std::none_of(code_.begin(), code_.end(), goes_by_it)) return;
     if (e_.width_of_reg(x.id) == 1 && e_.operand_width(bound) == 1 && !e_.is_patterned(bound)) bound_ = {x.id, *step(x), &bound};
   }
 
@@ -265,11 +266,9 @@ void Emitter::put_own_aside(const std::vector<OwnSlots>& own) {
     }
 }
 
-/// How many rounds the bound leaves the last warp: a guess.
-Value* Emitter::guess_rounds(const OwnSlots& last) {
+/// How many iterations the bound leaves the warp whose registers these are: a guess.
+Value* Emitter::guess_rounds() {
   auto* i32 = b_.getInt32Ty();
-  if (!bound_) return b_.getInt32(kRoundsToPoll);
-  stand_in_round(last, b_.getInt32(0), true);
   Value* x = raw(bound_->reg, 1);
   llvm::Type* t = x->getType();
   const auto number = [&](int64_t v) { return ConstantInt::get(t, uint64_t(v), true); };
@@ -283,6 +282,13 @@ Value* Emitter::guess_rounds(const OwnSlots& last) {
   return b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, rounds, number(kRoundsToPoll)), i32);
 }
 
+/// i1: the loop whose header this is will go on for so long that rounds should be foreseen from the first iteration on.
+Value* Emitter::is_long_walk() {
+  constexpr uint32_t kLong = 4;
+  if (!warps_to_foresee(steady_path()) || !bound_) return b_.getFalse();
+  return b_.CreateICmpUGE(guess_rounds(), b_.getInt32(kLong));
+}
+
 /// Foreseen rounds from here on, then `round`, where `due` and `done` go on. `rounds`: until the next look at the stop flag.
 void Emitter::emit_foreseen(const std::vector<uint32_t>& path, uint32_t warps, Value* rounds, Block* round, llvm::PHINode* due, llvm::PHINode* done) {
   auto* i32 = b_.getInt32Ty();
@@ -291,7 +297,8 @@ void Emitter::emit_foreseen(const std::vector<uint32_t>& path, uint32_t warps, V
   due->addIncoming(rounds, asked), done->addIncoming(b_.getInt32(0), asked);
   b_.SetInsertPoint(enter);
   const std::vector<OwnSlots> own = take_own_slots(path, warps);
-  Value* all = guess_rounds(own.back());
+  if (bound_) stand_in_round(own.back(), b_.getInt32(0), true);
+  Value* all = bound_ ? guess_rounds() : b_.getInt32(kRoundsToPoll);
   b_.CreateBr(next);
 
   b_.SetInsertPoint(next);

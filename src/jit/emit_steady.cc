@@ -66,6 +66,19 @@ std::vector<uint32_t> Emitter::steady_path() const {
   return path;
 }
 
+/// The only load of an iteration that can raise a signal: what is written down of it when a warp enters the loop holds for
+/// all steady rounds. lower::kNone: there are several, or none.
+uint32_t Emitter::only_noted(const std::vector<uint32_t>& path) const {
+  uint32_t found = lower::kNone;
+  for (uint32_t node : path)
+    for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++) {
+      if (!is_noted(plan_.program.code[i])) continue;
+      if (found != lower::kNone) return lower::kNone;
+      found = i;
+    }
+  return found;
+}
+
 /// i1: every warp has been put aside with all its lanes in the loop.
 Value* Emitter::all_in_step() {
   const auto of_lanes = [](const Parked& p) { return p.what == Parked::mask || p.what == Parked::waiting; };
@@ -173,11 +186,8 @@ Emitter::SteadyTurns Emitter::emit_steady_turns(const std::vector<uint32_t>& pat
 
 /// An iteration from here to the latch, where code goes on; warp instructions in it.
 uint32_t Emitter::emit_path(const std::vector<uint32_t>& path, Steady::Stage stage, Block* leave) {
-  int loads = 0;
-  for (uint32_t node : path)
-    for (uint32_t i = schedule_.nodes[node].first; i < schedule_.nodes[node].last; i++) loads += is_noted(plan_.program.code[i]);
   Block* latch = block("steady_latch");
-  steady_ = {leave, std::vector<Block*>(schedule_.nodes.size()), stage, loads == 1};
+  steady_ = {leave, std::vector<Block*>(schedule_.nodes.size()), stage, only_noted(path) != lower::kNone};
   for (uint32_t node : path) steady_.node_block[node] = block("steady");
   steady_.node_block[row_latch_] = latch;
   checked_ = stage == Steady::foreseen;

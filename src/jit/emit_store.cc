@@ -34,6 +34,7 @@ void MemoryAccess::store() {
     Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), m);
     return either(bad, [&] {
       note();
+      fetch_ahead(bases, span * size());
       for (int c = 0; c < chunks; c++) {
         std::vector<Value*> part;
         for (Value* v : values) part.push_back(slice(v, c * span, span));

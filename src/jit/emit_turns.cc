@@ -2,11 +2,11 @@
 //
 // Most regions run warp after warp: the block's first warp last (what a kernel singles out thread 0 for follows on
 // hardware, as a rule, what the others did at the same point), but in order where nothing but addresses can depend on it.
-// A region with a row loop (rows.h) runs all warps to the end of the loop's first iteration, then each in turn through
-// one more, until all have left the loop and gone on to where they stop:
+// A region with a row loop (rows.h) runs all warps to the loop, or to the end of its first iteration where few are to come,
+// then each in turn through one more, until all have left the loop and gone on to where they stop:
 //
-//   turn t:  warp t -> region's start (first round) or from the latch with its state put back
-//                    -> latch: state put aside, next turn       -> region's end: done with
+//   turn t:  warp t -> region's start (first round) or from the loop's header with its state put back
+//                    -> header: state put aside, next turn      -> region's end: done with
 //
 // Invariant: between turns nothing of a warp is in registers; `parked` has a bit for each warp whose state is put aside.
 #include <algorithm>
@@ -83,6 +83,8 @@ void Emitter::begin_turns() {
   Value* turn = b_.CreateZExt(turns_.turn, b_.getInt64Ty());
   warp_ = b_.CreateGEP(llvm::ArrayType::get(b_.getInt8Ty(), sizeof(WarpContext)), function_->getArg(0), {turn});
   begin_warp();
+  turns_.has_walked = new_alloca(b_.getInt1Ty(), "has_walked");
+  b_.CreateStore(b_.getFalse(), turns_.has_walked);
   turns_.resume = block("resume"), turns_.aside = block("aside");
   Block* start = block("start");
   turns_.is_parked = b_.CreateICmpNE(b_.CreateAnd(b_.CreateLShr(turns_.parked, turns_.turn), b_.getInt32(1)), b_.getInt32(0));
@@ -99,9 +101,9 @@ void Emitter::lay_out_state(uint32_t node) {
     parts.push_back({what, slot, 0, 1, fixed, reg});
     parts.back().align = std::min<uint64_t>(64, std::bit_ceil(size_of(parts.back())));
   };
-  const std::set<uint32_t> written = written_after(plan_, schedule_, node);
+  const std::set<uint32_t> written = written_from(plan_, schedule_, node);
   add(Parked::count, count_slot_, false);
-  for (uint32_t r : live_at_latch(plan_, schedule_, node))
+  for (uint32_t r : live_at(plan_, schedule_, node))
     if (!plan_.at_home[r]) add(Parked::value, llvm::cast<llvm::AllocaInst>(slot(r)), !written.count(r), r);
   if (!full_) add(Parked::mask, mask_slot_, false);
   schedule_.nodes[node].waiting.each([&](uint32_t w) { add(Parked::waiting, waiting_[w], false); });
@@ -124,10 +126,15 @@ void Emitter::put_back(const Parked& p, Value* state) {
   b_.CreateStore(b_.CreateAlignedLoad(p.slot->getAllocatedType(), field(state, p.at), llvm::Align(p.align)), p.slot);
 }
 
-/// The latch of the row loop: this warp's state is put aside; the code after this follows its being put back. What is
-/// not written any more is put aside once.
+/// The header of the row loop: this warp's state is put aside after an iteration, and before the first where rounds that
+/// can be foreseen (emit_foreseen.cc) are worth the start; the code after this follows its being put back. What is not
+/// written any more is put aside once.
 void Emitter::park(uint32_t node) {
   lay_out_state(node);
+  Value* has_walked = b_.CreateLoad(b_.getInt1Ty(), turns_.has_walked);
+  Block *walk = block("walk"), *stop = block("park");
+  b_.CreateCondBr(b_.CreateOr(has_walked, is_long_walk()), stop, walk);
+  b_.SetInsertPoint(stop);
   auto aside = [&](bool fixed) {
     Value* state = state_of(turns_.turn);
     for (const Parked& p : turns_.parts)
@@ -137,6 +144,8 @@ void Emitter::park(uint32_t node) {
   b_.CreateCondBr(turns_.is_parked, always, once);
   b_.SetInsertPoint(once);
   aside(true);
+  if (const uint32_t load = only_noted(steady_path()); load != lower::kNone)
+    b_.CreateStore(b_.getInt32(load), field(warp_, offsetof(WarpContext, at_inst)))->setVolatile(true);
   b_.CreateBr(always);
   b_.SetInsertPoint(always);
   aside(false);
@@ -144,6 +153,8 @@ void Emitter::park(uint32_t node) {
   b_.SetInsertPoint(turns_.resume);
   Value* state = state_of(turns_.turn);
   for (const Parked& p : turns_.parts) put_back(p, state);
+  b_.CreateBr(walk);
+  b_.SetInsertPoint(walk);
 }
 
 void Emitter::finish_turns() {

@@ -126,6 +126,7 @@ class Emitter {
     std::vector<Parked> parts;                                             // what is put aside of a warp, in `states`
     llvm::ArrayType* state = nullptr;                                         // of a warp
     llvm::AllocaInst *states = nullptr, *may_be_steady = nullptr;
+    llvm::AllocaInst* has_walked = nullptr;                                // this turn has been through an iteration
   };
   void begin_warps();
   void finish_warps();
@@ -150,6 +151,7 @@ class Emitter {
     uint32_t instructions = 0;                                             // of an iteration
   };
   std::vector<uint32_t> steady_path() const;
+  uint32_t only_noted(const std::vector<uint32_t>& path) const;
   Value* all_in_step();
   void emit_steady(const std::vector<uint32_t>& path, Value* parked, Value* rounds, Value* result, Block* otherwise);
   struct SteadyTurns {
@@ -172,7 +174,8 @@ class Emitter {
   using Slice = std::map<uint32_t, std::vector<uint32_t>>;                 // by instruction
   struct Bound { uint32_t reg; Step step; const ptx::Operand* against; };
   class Foresight;
-  Value* guess_rounds(const OwnSlots& last);
+  Value* guess_rounds();
+  Value* is_long_walk();
   uint32_t warps_to_foresee(const std::vector<uint32_t>& path);
   void emit_foreseen(const std::vector<uint32_t>& path, uint32_t warps, Value* rounds, Block* round, llvm::PHINode* due, llvm::PHINode* done);
   void emit_turns_of_all(const std::vector<uint32_t>& path, const std::vector<OwnSlots>& own, Value* round, Steady::Stage stage, Block* leave);

@@ -78,18 +78,17 @@ size_t bytes_of(const Plan& plan, uint32_t r) {
 
 }  // namespace
 
-std::vector<uint32_t> live_at_latch(const Plan& plan, const lower::Schedule& schedule, uint32_t node) {
-  const lower::Node& latch = schedule.nodes[node];
-  const auto& header = plan.program.live_in[latch.block];
-  std::set<uint32_t> live(header.begin(), header.end());
-  latch.waiting.each([&](uint32_t w) {
+std::vector<uint32_t> live_at(const Plan& plan, const lower::Schedule& schedule, uint32_t node) {
+  const auto& here = plan.program.live_in[schedule.nodes[node].block];
+  std::set<uint32_t> live(here.begin(), here.end());
+  schedule.nodes[node].waiting.each([&](uint32_t w) {
     const auto& there = plan.program.live_in[schedule.nodes[w].block];
     live.insert(there.begin(), there.end());
   });
   return {live.begin(), live.end()};
 }
 
-std::set<uint32_t> written_after(const Plan& plan, const lower::Schedule& schedule, uint32_t node) {
+std::set<uint32_t> written_from(const Plan& plan, const lower::Schedule& schedule, uint32_t node) {
   std::vector<uint8_t> seen(schedule.nodes.size(), 0);
   std::vector<uint32_t> work{node};
   std::set<uint32_t> out;
@@ -126,7 +125,7 @@ uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule) {
         rows = std::max(rows, rows_walked(plan, steps, p.code[i]));
       }
     }
-    for (uint32_t r : live_at_latch(plan, schedule, n)) state += bytes_of(plan, r);
+    for (uint32_t r : live_at(plan, schedule, latch.successors[0])) state += bytes_of(plan, r);
     if (rows > most && !bad && instructions <= kMostInstructions && state <= kMostState) most = rows, best = n;
   }
   return best;

@@ -18,10 +18,10 @@ namespace orrery::jit {
 /// in an iteration (compilers unroll the loop and leave a short one for the rest). lower::kNone: none.
 uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule);
 
-/// Registers that a warp needs when it goes on from the latch `node`: those live at the loop's header and where lanes wait.
-std::vector<uint32_t> live_at_latch(const Plan& plan, const lower::Schedule& schedule, uint32_t node);
+/// Registers that a warp needs when it goes on from the start of `node`: those live there and where lanes wait.
+std::vector<uint32_t> live_at(const Plan& plan, const lower::Schedule& schedule, uint32_t node);
 
-/// Registers that the region may write after `node`.
-std::set<uint32_t> written_after(const Plan& plan, const lower::Schedule& schedule, uint32_t node);
+/// Registers that the region may write from the start of `node` on.
+std::set<uint32_t> written_from(const Plan& plan, const lower::Schedule& schedule, uint32_t node);
 
 }  // namespace orrery::jit

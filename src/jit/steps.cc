@@ -16,6 +16,16 @@ namespace {
 
 constexpr int kMostDepth = 6;  // definitions followed
 
+/// What tells a thread where it is.
+std::optional<Step> of_place(ptx::Sreg s) {
+  switch (s) {
+    case ptx::Sreg::ctaid_x: return Step{1};
+    case ptx::Sreg::tid_x: case ptx::Sreg::tid_y: case ptx::Sreg::tid_z: case ptx::Sreg::laneid: return Step{};
+    case ptx::Sreg::ntid_x: case ptx::Sreg::ntid_y: case ptx::Sreg::ntid_z: return Step{};
+    default: return {};
+  }
+}
+
 /// The sum of two steps, where one number and one register can say it.
 std::optional<Step> plus(std::optional<Step> a, std::optional<Step> b) {
   if (!a || !b) return {};
@@ -53,6 +63,11 @@ Steps::Steps(const lower::Program& p, const lower::Uniformity& u, const Loop& lo
     lower::for_registers(p.code[i], [&](uint32_t r) { at_[r] = at_.count(r) ? lower::kNone : i; }, [](uint32_t) {});
 }
 
+Steps::Steps(const lower::Program& p, const lower::Uniformity& u) : p_(p), u_(u), blocks_(true) {
+  for (uint32_t i = 0; i < p.code.size(); i++)
+    lower::for_registers(p.code[i], [&](uint32_t r) { at_[r] = at_.count(r) ? lower::kNone : i; }, [](uint32_t) {});
+}
+
 std::optional<Step> Steps::of(uint32_t reg, int depth) const {
   const auto at = at_.find(reg);
   if (at == at_.end()) return Step{};
@@ -63,14 +78,21 @@ std::optional<Step> Steps::of(uint32_t reg, int depth) const {
     case Op::mov: case Op::cvt: case Op::cvta: return of(in.ops[1], reg, depth);
     case Op::add: return sum(in, reg, depth);
     case Op::shl: return times(of(in.ops[1], reg, depth), constant(in.ops[2]), true);
-    case Op::mul: return times(of(in.ops[1], reg, depth), constant(in.ops[2]), false);
-    case Op::mad: return plus(times(of(in.ops[1], reg, depth), constant(in.ops[2]), false), of(in.ops[3], reg, depth));
+    case Op::mul: return product(in.ops[1], in.ops[2], reg, depth);
+    case Op::mad: return plus(product(in.ops[1], in.ops[2], reg, depth), of(in.ops[3], reg, depth));
+    case Op::ld: return blocks_ && in.form.n_spaces && in.form.space() == isa::Space::param ? std::optional(Step{}) : std::nullopt;
     default: return {};
   }
 }
 
+std::optional<Step> Steps::product(const Operand& a, const Operand& b, uint32_t self, int depth) const {
+  if (const auto by = constant(b)) return times(of(a, self, depth), by, false);
+  return times(of(b, self, depth), constant(a), false);
+}
+
 std::optional<Step> Steps::of(const Operand& o, uint32_t self, int depth) const {
   if (o.kind == OperandKind::imm) return Step{};
+  if (blocks_ && o.kind == OperandKind::sreg) return of_place(ptx::Sreg(o.id));
   if (o.kind != OperandKind::reg || o.negated) return {};
   return o.id == self ? Step{} : of(o.id, depth + 1);
 }

@@ -1,4 +1,4 @@
-// jit/steps.h: how far registers move from one iteration of a loop to the next.
+// jit/steps.h: how far registers move from one iteration of a loop to the next, or from one block of the grid to the next.
 //
 //   add.s64 %rd1, %rd1, 128          128
 //   add.s64 %rd2, %rd2, %rd9         1 x %rd9 (which the loop does not write)
@@ -40,6 +40,8 @@ inline bool is_whole(isa::Type t) { return t == isa::Type::s32 || t == isa::Type
 class Steps {
  public:
   Steps(const lower::Program& program, const lower::Uniformity& uniformity, const Loop& loop);
+  /// Not of a loop: from one block of the grid to the next along x.
+  Steps(const lower::Program& program, const lower::Uniformity& uniformity);
   /// Nothing where the register moves otherwise.
   std::optional<Step> of(uint32_t reg) const { return of(reg, 0); }
 
@@ -51,7 +53,10 @@ class Steps {
   std::optional<int64_t> constant(const ptx::Operand& o) const;
 
   const lower::Program& p_;
+  std::optional<Step> product(const ptx::Operand& a, const ptx::Operand& b, uint32_t self, int depth) const;
+
   const lower::Uniformity& u_;
+  const bool blocks_ = false;
   std::map<uint32_t, uint32_t> at_;  // register -> its only definition in the loop, or lower::kNone
 };
 
