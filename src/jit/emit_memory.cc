@@ -135,7 +135,12 @@ Value* MemoryAccess::outside(Value* address, int64_t low, int64_t extent) {
 }
 
 Value* MemoryAccess::pointer(Value* address) {
-  if (shared_) return b_.CreateGEP(b_.getInt8Ty(), e_.shared_, b_.CreateZExt(address, e_.wide(b_.getInt64Ty(), e_.width_of(address))));
+  if (shared_) {
+    // What is covered does not wrap: from one place on, the accesses of an unrolled loop differ by a number.
+    if (lead_) address = b_.CreateSub(address, ConstantInt::get(address->getType(), uint64_t(lead_), true));
+    Value* p = b_.CreateGEP(b_.getInt8Ty(), e_.shared_, b_.CreateZExt(address, e_.wide(b_.getInt64Ty(), e_.width_of(address))));
+    return lead_ ? b_.CreateGEP(b_.getInt8Ty(), p, ConstantInt::get(e_.wide(b_.getInt64Ty(), e_.width_of(address)), uint64_t(lead_), true)) : p;
+  }
   return b_.CreateIntToPtr(address, e_.wide(b_.getPtrTy(), e_.width_of(address)));
 }
 
@@ -163,7 +168,9 @@ bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
   const int64_t first = address_.value + low, last = first + extent;
   if (auto at = e_.covered_.find(address_.id); at != e_.covered_.end()) {
     const Emitter::Cover& c = at->second;
-    return c.shared == shared_ && c.size == size() && first >= c.low && last <= c.high && (first - c.low) % size() == 0;
+    const bool is = c.shared == shared_ && c.size == size() && first >= c.low && last <= c.high && (first - c.low) % size() == 0;
+    if (is) lead_ = address_.value - c.low;
+    return is;
   }
   Emitter::Cover cover{first, last, size(), shared_};
   int count = 1;
@@ -190,6 +197,7 @@ bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
   if (count < 2 || cover.high - cover.low > (int64_t{1} << 20)) return false;
   e_.leave_if(any_bad_chunk(outside(bases, cover.low - address_.value, cover.high - cover.low), nullptr));
   e_.covered_[address_.id] = cover;
+  lead_ = address_.value - cover.low;
   return true;
 }
 

@@ -122,6 +122,7 @@ class MemoryAccess {
   bool windowed() const { return shared_ || local_; }  // addresses are 32-bit places in a window
   lower::Lanes lanes_;               // of the address
   lower::Pattern pattern_{};         // of lanes_.chunks, after sharpen()
+  int64_t lead_ = 0;                 // bytes from where a check has covered this access and others
   int repeat_ = 0;                   // lanes l and l + repeat_ have one address; 0: not so
 };
 

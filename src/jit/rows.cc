@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "isa/row.h"
 #include "jit/steps.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr size_t kMostInstructions = 64;  // of the loop: longer ones spend their time otherwise
 constexpr size_t kMostState = 640;        // bytes of registers that change places at every turn
+constexpr int64_t kLongStep = 2048;       // bytes
 
 /// The only instruction of the program that writes `reg`; null: there are several, or none.
 const Instr* only_definition(const lower::Program& p, uint32_t reg) {
@@ -66,6 +68,42 @@ int64_t rows_walked(const Plan& plan, const Steps& steps, const Instr& in) {
   return by >= row && by % row == 0 && by <= 16 * row ? by / row : 0;
 }
 
+/// The same for all warps of a block.
+bool is_of_block(const Plan& plan, ptx::Sreg s) {
+  switch (s) {
+    case ptx::Sreg::tid_x: return plan.uniformity.block.x <= 32 && 32 % plan.uniformity.block.x == 0;
+    case ptx::Sreg::ctaid_x: case ptx::Sreg::ctaid_y: case ptx::Sreg::ctaid_z: case ptx::Sreg::laneid:
+    case ptx::Sreg::ntid_x: case ptx::Sreg::ntid_y: case ptx::Sreg::ntid_z:
+    case ptx::Sreg::nctaid_x: case ptx::Sreg::nctaid_y: case ptx::Sreg::nctaid_z: return true;
+    default: return false;
+  }
+}
+
+/// By register: whether warps may have different values. Not a proof: which way a warp went is left out.
+std::vector<uint8_t> differs_by_warp(const Plan& plan) {
+  const lower::Program& p = plan.program;
+  std::vector<uint8_t> differs(p.regs.size(), 0);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Instr& in : p.code) {
+      bool is = in.form.op == Op::ld && !(in.form.n_spaces && in.form.space() == isa::Space::param);
+      for (const Operand& o : in.ops) is |= o.kind == OperandKind::sreg && !is_of_block(plan, ptx::Sreg(o.id));
+      lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { is |= differs[r] != 0; });
+      if (is) lower::for_registers(in, [&](uint32_t r) { changed |= !std::exchange(differs[r], 1); }, [](uint32_t) {});
+    }
+  }
+  return differs;
+}
+
+/// A column of rows, each in another page, that all warps of the block read.
+bool is_shared_column(const Plan& plan, const Steps& steps, const std::vector<uint8_t>& differs, const Instr& in) {
+  if (in.form.op != Op::ld || in.ops.size() < 2 || !in.form.n_spaces || in.form.space() != isa::Space::global) return false;
+  const Operand& address = in.ops[1];
+  if (address.base != ptx::BaseKind::reg || differs[address.id] || plan.uniformity.regs[address.id].uniform()) return false;
+  const auto step = steps.of(address.id);
+  return step && (!step->constant() || std::abs(step->factor) >= kLongStep);
+}
+
 size_t bytes_of(const Plan& plan, uint32_t r) {
   switch (plan.program.regs[r].kind) {
     case lower::RegKind::pred: return 4;
@@ -108,6 +146,7 @@ uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule) {
   const lower::Program& p = plan.program;
   uint32_t best = lower::kNone;
   int64_t most = 0;
+  const std::vector<uint8_t> differs = differs_by_warp(plan);
   for (uint32_t n = 0; n < schedule.nodes.size(); n++) {
     const lower::Node& latch = schedule.nodes[n];
     if (!latch.latch || p.blocks[latch.block].may_spin) continue;
@@ -123,6 +162,7 @@ uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule) {
       for (uint32_t i = p.blocks[b].first; i < p.blocks[b].last; i++) {
         bad |= plan.service[i] || may_block(p.code[i]);
         rows = std::max(rows, rows_walked(plan, steps, p.code[i]));
+        if (is_shared_column(plan, steps, differs, p.code[i])) rows = std::max<int64_t>(rows, 1);
       }
     }
     for (uint32_t r : live_at(plan, schedule, latch.successors[0])) state += bytes_of(plan, r);
