@@ -6,8 +6,8 @@
 
 namespace orrery::graph {
 
-TensorId TransformerBuilder::mix(Mixer mixer, TensorId a) {
-  switch (mixer) {
+TensorId TransformerBuilder::mix(const LayerGroup& g, TensorId a) {
+  switch (g.mixer) {
     case Mixer::kMamba2: return mamba2_mixer(b_, s_, hidden_, a);
     case Mixer::kMamba1: return mamba1_mixer(b_, s_, hidden_, a);
     case Mixer::kDelta: return delta_mixer(b_, s_, hidden_, a);
@@ -16,7 +16,9 @@ TensorId TransformerBuilder::mix(Mixer mixer, TensorId a) {
       TensorId y = mamba2_mixer(b_, s_, hidden_, a);
       return b_.map(Part::kAttention, "mixers.add", {y, attention(a, false)}, {kTokens, hidden_}, 1, true);
     }
-    default: return attention(a, mixer == Mixer::kWindow);
+    default:
+      if (s_.mla()) return latent_attention(a, g.mixer == Mixer::kWindow, g.indexer);
+      return attention(a, g.mixer == Mixer::kWindow, hidden_, g);
   }
 }
 
@@ -30,7 +32,7 @@ TensorId TransformerBuilder::shared_block(TensorId x, int layers) {
   TensorId a = b_.map(Part::kAttention, "shared.norm", {x, b_.act("model.in", {kTokens, hidden_})},
                       {kTokens, twice}, 4);
   b_.last().kind = OpKind::kReduce;
-  TensorId y = attention(a, false, twice);
+  TensorId y = attention(a, false, twice, {});
   TensorId z = mlp(norm(Part::kDense, "shared.mlp.norm", y), s_.ffn, "ffn");
   for (std::size_t t = first; t < b_.graph().tensors.size(); ++t)
     if (b_.graph().tensors[t].cls == TensorClass::kWeight) b_.graph().tensors[t].stored = own;
@@ -53,38 +55,41 @@ TensorId TransformerBuilder::shared_block(TensorId x, int layers) {
   return out;
 }
 
-TensorId TransformerBuilder::attention(TensorId a, bool window, AxisId from) {
-  AxisId heads = b_.axis("heads", s_.heads), kv = b_.axis("kv_heads", s_.kv_heads);
-  AxisId dim = b_.axis("head_dim", s_.head_dim);
-  TensorId wq = b_.weight("q.weight", {from, heads, dim}, true);
-  TensorId wk = b_.weight("k.weight", {from, kv, dim}, true);
-  TensorId wv = b_.weight("v.weight", {from, kv, dim}, true);
-  if (s_.attn_gate) b_.at(wq).copies = 2;
+TensorId TransformerBuilder::attention(TensorId a, bool window, AxisId from, const LayerGroup& shape) {
+  int wide = shape.head_dim ? shape.head_dim : s_.head_dim;
+  int v_wide = shape.v_dim ? shape.v_dim : s_.v_dim ? s_.v_dim : wide;
+  AxisId heads = sized("heads", shape.heads ? shape.heads : s_.heads);
+  AxisId kv = sized("kv_heads", shape.kv_heads ? shape.kv_heads : s_.kv_heads);
+  AxisId dim = sized("head_dim", wide), v_dim = sized("head_dim", v_wide);
+  std::vector<TensorId> in = {a, b_.weight("q.weight", {from, heads, dim}, true),
+                              b_.weight("k.weight", {from, kv, dim}, true)};
+  if (s_.attn_gate) b_.at(in[1]).copies = 2;
+  if (!shape.keys_are_values) in.push_back(b_.weight("v.weight", {from, kv, v_dim}, true));
   if (s_.qkv_bias) {
     b_.weight("q.bias", {heads, dim});
     b_.weight("k.bias", {kv, dim});
-    b_.weight("v.bias", {kv, dim});
+    b_.weight("v.bias", {kv, v_dim});
   }
   if (s_.qk_norm == QkNorm::kHead) b_.weight("q.norm", {dim}), b_.weight("k.norm", {dim});
   if (s_.qk_norm == QkNorm::kAll) b_.weight("q.norm", {heads, dim}), b_.weight("k.norm", {kv, dim});
-  if (s_.sinks) b_.weight("sinks", {heads});
+  if (s_.sinks || (s_.window_sinks && window)) b_.weight("sinks", {heads});
   TensorId q = b_.act("q", {kTokens, heads, dim});
-  TensorId k = b_.act("k", {kTokens, kv, dim}), v = b_.act("v", {kTokens, kv, dim});
-  b_.op(OpKind::kContract, Part::kAttention, "qkv", {a, wq, wk, wv}, {q, k, v}).saved = {a};
+  TensorId k = b_.act("k", {kTokens, kv, dim}), v = b_.act("v", {kTokens, kv, v_dim});
+  b_.op(OpKind::kContract, Part::kAttention, "qkv", std::move(in), {q, k, v}).saved = {a};
   AxisId keys = window ? kKeysWindow : kKeys;
   bool cached = s_.kind == "dense" || s_.kind == "moe";
   TensorId ck = k, cv = v;
   if (cached && !o_.training) {
     ck = b_.tensor("k_cache", {keys, kv, dim}, TensorClass::kState);
-    cv = b_.tensor("v_cache", {keys, kv, dim}, TensorClass::kState);
+    cv = b_.tensor("v_cache", {keys, kv, v_dim}, TensorClass::kState);
   }
   if (s_.qk_norm != QkNorm::kNone) per_head(OpKind::kReduce, "qk.norm", q, k, heads, kv, dim, 4);
   if (!s_.learned_positions) per_head(OpKind::kMap, "rope", q, k, heads, kv, dim, 6);
   if (cached && !o_.training) b_.op(OpKind::kMap, Part::kAttention, "kv.write", {k, v}, {});
-  TensorId y = attend(heads, dim, {q, ck, cv}, {q, k, v}, window);
+  TensorId y = attend(heads, v_dim, {q, ck, cv}, {q, k, v}, window);
   Op& op = b_.last();
-  op.head_qk = op.head_v = s_.head_dim;
-  return output(y, heads, dim);
+  op.head_qk = wide, op.head_v = v_wide;
+  return output(y, heads, v_dim);
 }
 
 // One kernel that rewrites queries and keys head by head.
@@ -126,7 +131,27 @@ TensorId TransformerBuilder::output(TensorId y, AxisId heads, AxisId dim) {
   return out;
 }
 
-TensorId TransformerBuilder::latent_attention(TensorId a, bool window) {
+void TransformerBuilder::choose_keys(TensorId a, TensorId q_in, AxisId q_axis) {
+  AxisId heads = b_.axis("index_heads", s_.index_heads), dim = b_.axis("index_dim", s_.index_dim);
+  TensorId q = b_.linear(Part::kAttention, "index.q", q_in, {q_axis}, {heads, dim});
+  b_.last().saved = {q_in};
+  TensorId keys = b_.linear(Part::kAttention, "index.k", a, {hidden_}, {dim});
+  b_.last().saved = {a};
+  b_.weight("index.k.norm.weight", {dim}), b_.weight("index.k.norm.bias", {dim});
+  TensorId w = b_.weight("index.heads.weight", {hidden_, heads});  // in 16 bits in every checkpoint
+  b_.op(OpKind::kContract, Part::kAttention, "index.heads", {a, w}, {b_.act("index.heads", {kTokens, heads})}).saved = {a};
+  // Kept in 8 bits with a scale for each key (DeepSeek's and vLLM's kernels).
+  if (!o_.training)
+    keys = b_.tensor("index_cache", {kKeys, dim}, TensorClass::kState, {Format::kFp8, 8 + 32.0 / s_.index_dim});
+  TensorId chosen = b_.tensor("index.chosen", {kTokens, b_.axis("index_topk", s_.index_topk)}, TensorClass::kIndex,
+                              {Format::kInt32, 32});
+  Op& op = b_.op(OpKind::kAttend, Part::kAttention, "index.scores", {q, keys}, {chosen});
+  op.pairs = kPairs;
+  op.head_axis = heads, op.head_qk = s_.index_dim;
+  op.saved = {q};
+}
+
+TensorId TransformerBuilder::latent_attention(TensorId a, bool window, bool indexer) {
   AxisId heads = b_.axis("heads", s_.heads), kv = b_.axis("kv_latent", s_.kv_lora);
   AxisId kv_rope = b_.axis("kv_latent_rope", s_.kv_lora + s_.rope);
   AxisId qk = b_.axis("qk_dim", s_.nope + s_.rope), v = b_.axis("v_dim", s_.v_dim);
@@ -146,15 +171,22 @@ TensorId TransformerBuilder::latent_attention(TensorId a, bool window) {
   b_.last().saved = {q_in};
   TensorId kvx = b_.linear(Part::kAttention, "kv_b", latent, {kv}, {heads, kvb});
   b_.last().saved = {latent};
+  if (indexer) choose_keys(a, q_in, q_axis);
+  bool sparse = s_.index_topk > 0;
   TensorId cache = kvx;
   if (!o_.training) {
     cache = b_.tensor("latent_cache", {window ? kKeysWindow : kKeys, kv_rope}, TensorClass::kState);
     b_.at(cache).replicated = true;
+    if (sparse) {  // all keys are held, and those that were chosen are read
+      cache = b_.tensor("latent_cache.chosen", {kKeysWindow, kv_rope}, TensorClass::kState);
+      b_.at(cache).replicated = true, b_.at(cache).stored = 0;
+    }
   }
-  TensorId y = attend(heads, v, {q, cache}, {q, kvx}, window);
+  TensorId y = attend(heads, v, {q, cache}, {q, kvx}, window || sparse);
   Op& op = b_.last();
-  op.head_qk = s_.nope + s_.rope;
-  op.head_v = s_.v_dim;
+  // Chosen keys are read as latents by prefill, too.
+  op.head_qk = sparse ? s_.kv_lora + s_.rope : s_.nope + s_.rope;
+  op.head_v = sparse ? s_.kv_lora : s_.v_dim;
   op.absorbed_qk = s_.kv_lora + s_.rope;
   op.absorbed_v = s_.kv_lora;
   return output(y, heads, v);

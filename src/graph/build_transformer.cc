@@ -4,6 +4,8 @@
 // layers form one block with a repeat count. Projections that engines run as one matrix product (q, k, v;
 // gate, up) are one operator with several weights. `saved` lists what the backward pass keeps; with dropout
 // and stored scores these are the 34 s b h + 5 a s^2 b bytes of arXiv 2205.05198.
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "graph/transformer_builder.h"
 
@@ -14,7 +16,7 @@ Graph TransformerBuilder::build() {
   for (const LayerGroup& g : s_.groups) group(g);
   if (s_.groups.empty()) counted_layers();
   head();
-  b_.graph().window = s_.window_layers ? s_.window : 0;
+  b_.graph().window = s_.index_topk ? s_.index_topk : s_.window_layers ? s_.window : 0;
   b_.graph().experts_per_token = s_.experts_per_token;
   b_.graph().notes = s_.notes;
   return b_.finish();
@@ -45,6 +47,7 @@ void TransformerBuilder::check() const {
 }
 
 void TransformerBuilder::norm_weights(std::string_view name, AxisId axis) {
+  if (s_.plain_norms) return;
   b_.weight(std::string(name) + ".weight", {axis});
   if (s_.norm_bias) b_.weight(std::string(name) + ".bias", {axis});
 }
@@ -64,10 +67,12 @@ void TransformerBuilder::embed() {
     return b_.end();
   }
   AxisId vocab = b_.axis("vocab", s_.vocab);
-  embedding_ = b_.weight("embed.weight", {vocab, hidden_});
+  AxisId width = s_.embed_dim ? b_.axis("embed_dim", s_.embed_dim) : hidden_;
+  embedding_ = b_.weight("embed.weight", {vocab, width});
   TensorId ids = b_.tensor("token_ids", {kTokens}, TensorClass::kIndex, {Format::kInt32, 32});
-  TensorId x = b_.act("hidden_states", {kTokens, hidden_});
+  TensorId x = b_.act("hidden_states", {kTokens, width});
   b_.op(OpKind::kGather, Part::kEmbed, "embed", {ids, embedding_}, {x});
+  if (s_.embed_dim) x = b_.linear(Part::kEmbed, "embed.project", x, {width}, {hidden_});
   if (s_.learned_positions)
     b_.weight("position.weight", {b_.axis("positions", s_.learned_positions), hidden_});
   if (s_.segments) b_.weight("segment.weight", {b_.axis("segments", s_.segments), hidden_});
@@ -113,7 +118,7 @@ void TransformerBuilder::layers(std::string_view name, int count, bool window, b
 void TransformerBuilder::group(const LayerGroup& g) {
   static constexpr const char* mixers[] = {"",       ".attention", ".window",   ".mamba2", ".mamba1",
                                            ".delta", ".recurrent", ".parallel", ".shared"};
-  static constexpr const char* feeds[] = {"", ".dense", ".moe"};
+  static constexpr const char* feeds[] = {"", ".dense", ".moe", ".both"};
   b_.begin(std::string("layer") + mixers[static_cast<int>(g.mixer)] + feeds[static_cast<int>(g.feed)],
            g.count, true);
   TensorId x = b_.act("layer.in", {kTokens, hidden_});
@@ -123,17 +128,28 @@ void TransformerBuilder::group(const LayerGroup& g) {
                       b_.map(Part::kAttention, "link.add", {x, y}, {kTokens, hidden_}, 1, true));
     x = residual(Part::kAttention, "mixer.residual", x,
                  s_.ssm_rank ? mamba1_mixer(b_, s_, hidden_, a) : mamba2_mixer(b_, s_, hidden_, a));
-  } else if (g.mixer != Mixer::kNone)
-    x = residual(Part::kAttention, "mixer.residual", x,
-                 mix(g.mixer, norm(Part::kAttention, "mixer.norm", x)));
+  } else if (g.mixer != Mixer::kNone) {
+    TensorId y = mix(g, norm(Part::kAttention, "mixer.norm", x));
+    if (s_.norms_per_layer == 4) norm(Part::kAttention, "mixer.post_norm", y);
+    x = residual(Part::kAttention, "mixer.residual", x, y);
+  }
   if (g.feed != Feed::kNone) {
-    TensorId m = norm(Part::kDense, "mlp.norm", x);
-    TensorId z = g.feed == Feed::kExperts
-                     ? experts(m)
-                     : mlp(m, s_.moe() ? s_.dense_ffn : s_.ffn, s_.moe() ? "dense_ffn" : "ffn");
+    TensorId z = feed(g, norm(Part::kDense, "mlp.norm", x));
+    if (s_.norms_per_layer == 4) norm(Part::kDense, "mlp.post_norm", z);
     residual(Part::kDense, "mlp.residual", x, z);
   }
   b_.end();
+}
+
+TensorId TransformerBuilder::feed(const LayerGroup& g, TensorId m) {
+  if (g.feed == Feed::kExperts) return experts(m);
+  int width = g.ffn ? g.ffn : s_.moe() ? s_.dense_ffn : s_.ffn;
+  TensorId dense = mlp(m, width, s_.moe() ? "dense_ffn" : "ffn");
+  if (g.feed == Feed::kDense) return dense;
+  for (int i = 0; i < s_.expert_norms; ++i) norm(Part::kDense, fmt::format("experts.norm{}", i), m);
+  TensorId out = b_.map(Part::kExpert, "feeds.add", {dense, experts(m)}, {kTokens, hidden_}, 1, true);
+  b_.last().adds = true;
+  return out;
 }
 
 TensorId TransformerBuilder::residual(Part part, std::string_view name, TensorId x, TensorId y) {
@@ -146,8 +162,14 @@ TensorId TransformerBuilder::residual(Part part, std::string_view name, TensorId
   return out;
 }
 
+AxisId TransformerBuilder::sized(std::string_view name, double extent) {
+  AxisId known = b_.graph().find_axis(name);
+  bool other = known != kNoAxis && b_.graph().axes[known].extent != extent;
+  return b_.axis(other ? fmt::format("{}.{:.0f}", name, extent) : std::string(name), extent);
+}
+
 TensorId TransformerBuilder::mlp(TensorId m, int width, std::string_view axis_name) {
-  AxisId ffn = b_.axis(axis_name, width);
+  AxisId ffn = sized(axis_name, width);
   TensorId h;
   if (s_.gated) {
     TensorId wg = b_.weight("gate.weight", {hidden_, ffn}, true),
@@ -195,6 +217,7 @@ TensorId TransformerBuilder::experts(TensorId m) {
   TensorId wr = b_.weight("router.weight", {hidden_, experts});
   b_.at(wr).replicated = true;
   if (s_.router_bias) b_.weight("router.bias", {experts}), b_.at(wr + 1).replicated = true;
+  if (s_.router_scale) b_.weight("router.scale", {hidden_});
   TensorId scores = b_.act("router.scores", {kTokens, experts});
   b_.at(scores).replicated = true;
   b_.op(OpKind::kContract, Part::kExpert, "router", {m, wr}, {scores}).saved = {m};
@@ -243,8 +266,9 @@ void TransformerBuilder::head() {
     b_.linear(Part::kHead, "classifier", x, {hidden_}, {b_.axis("classes", s_.classes)}, true, kNoAxis,
               kOutputs);
   } else {
-    AxisId vocab = b_.axis("vocab", s_.vocab);
-    TensorId w = s_.tied ? embedding_ : b_.weight("head.weight", {vocab, hidden_});
+    AxisId vocab = b_.axis("vocab", s_.vocab), width = s_.embed_dim ? b_.axis("embed_dim", s_.embed_dim) : hidden_;
+    if (s_.embed_dim) x = b_.linear(Part::kHead, "head.project", x, {hidden_}, {width}, false, kNoAxis, kOutputs);
+    TensorId w = s_.tied ? embedding_ : b_.weight("head.weight", {vocab, width});
     if (s_.head_bias) b_.weight("head.bias", {vocab});
     TensorId logits = b_.act("logits", {kOutputs, vocab});
     b_.op(OpKind::kContract, Part::kHead, "head", {x, w}, {logits}).saved = {x};
@@ -252,13 +276,16 @@ void TransformerBuilder::head() {
   b_.end();
 }
 
-void TransformerSpec::add_layer(Mixer mixer, Feed feed) {
-  for (LayerGroup& g : groups)
-    if (g.mixer == mixer && g.feed == feed) {
+void TransformerSpec::add_layer(LayerGroup layer) {
+  for (LayerGroup& g : groups) {
+    layer.count = g.count;
+    if (g == layer) {
       ++g.count;
       return;
     }
-  groups.push_back({1, mixer, feed});
+  }
+  layer.count = 1;
+  groups.push_back(layer);
 }
 
 Graph build_transformer(const TransformerSpec& spec, const BuildOptions& options) {

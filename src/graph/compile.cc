@@ -90,6 +90,7 @@ class Compiler {
         program.weights.push_back({static_cast<TensorId>(t), n});
         if (!tensor.linear) program.embedding_bytes += n;
       } else if (tensor.cls == TensorClass::kState) {
+        if (tensor.stored == 0) continue;  // a part of another state
         Linear form;
         form.add(n * share(tensor), free);
         program.state_bytes.add(n * share(tensor), free);

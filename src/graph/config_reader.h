@@ -157,6 +157,8 @@ class ConfigReader {
                                                 "attn_logit_softcapping",
                                                 "final_logit_softcapping",
                                                 "_attn_implementation",
+                                                "attn_implementation",
+                                                "model_max_length",
                                                 "_attn_implementation_autoset",
                                                 "output_attentions",
                                                 "output_hidden_states",

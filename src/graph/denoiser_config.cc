@@ -128,6 +128,20 @@ void dit(ConfigReader& r, DiffusionSpec& s) {
   s.patch = r.integer("patch_size");
   s.ffn = r.product("the width", 4, s.hidden);
   s.space_stride = 8, s.cfg_passes = 2, s.steps = 250;
+  r.only("cross_attention_dim", nullptr, "cross-attention");
+  r.ignore({"num_vector_embeds", "only_cross_attention", "use_linear_projection", "attention_type",
+            "double_self_attention"});
+}
+
+// The class of the first checkpoints of DiT and PixArt says by its norm which of both it is.
+std::string_view class_of(const Json& json, const std::string& origin) {
+  std::string_view name = json["_class_name"].get_ref<const std::string&>();
+  if (name != "Transformer2DModel") return name;
+  Json norm = json.contains("norm_type") ? json["norm_type"] : Json();
+  if (norm == "ada_norm_zero") return "DiTTransformer2DModel";
+  if (norm == "ada_norm_single") return "PixArtTransformer2DModel";
+  base::fail("{}: Transformer2DModel with norm_type {} is unknown; known: \"ada_norm_zero\" (DiT), \"ada_norm_single\" (PixArt)",
+             origin, norm.dump());
 }
 
 struct DenoiserClass {
@@ -152,7 +166,7 @@ DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string
   Json json = Json::parse(json_text, nullptr, false);
   if (!json.is_object() || !json.contains("_class_name") || !json["_class_name"].is_string())
     base::fail("{}: no field '_class_name': not the config of a denoiser", origin);
-  std::string name = json["_class_name"].get<std::string>(), names;
+  std::string name(class_of(json, origin)), names;
   for (const DenoiserClass& c : kClasses) {
     names += (names.empty() ? "" : ", ") + std::string(c.name);
     if (c.name != name) continue;

@@ -81,7 +81,8 @@ struct Tensor {
   bool linear = false;      // a matrix of a linear layer: what "weights only" quantization changes
   bool replicated = false;  // never divided by tensor parallelism (MLA latent, router)
   double copies = 1;        // weights of which a block iteration holds several (experts are an axis instead)
-  double stored = 1;        // share of an iteration's weights that it stores itself: iterations may share them
+  double stored = 1;        // share of an iteration's weights that it stores itself: iterations may share them; of a
+                            // state that is read as a part of another: 0
 };
 
 struct Op {

@@ -139,36 +139,6 @@ void gpt_oss(ConfigReader& r, TransformerSpec& s) {
   window(r, s, 2);
 }
 
-void deepseek(ConfigReader& r, TransformerSpec& s) {
-  read_common_fields(r, s);
-  s.kind = "moe";
-  s.head_dim = 0;
-  s.q_lora = r.has("q_lora_rank") ? r.integer("q_lora_rank") : 0;
-  r.ignore({"q_lora_rank", "head_dim", "moe_layer_freq"});
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
-  s.kv_lora = r.integer("kv_lora_rank");
-  s.nope = r.integer("qk_nope_head_dim");
-  s.rope = r.integer("qk_rope_head_dim");
-  s.v_dim = r.integer("v_head_dim");
-  r.ignore({"qk_head_dim"});
-  s.head_dim = s.v_dim;
-  s.dense_ffn = r.integer("intermediate_size");
-  s.dense_layers = r.integer("first_k_dense_replace");
-  s.experts = r.integer("n_routed_experts");
-  s.experts_per_token = r.integer("num_experts_per_tok");
-  s.expert_ffn = r.integer("moe_intermediate_size");
-  s.shared_experts = r.integer_or("n_shared_experts", 0);
-  s.tied = r.flag_or("tie_word_embeddings", false);
-  r.only("attention_bias", false, "biases of the latent projections");
-  r.only("moe_layer_freq", 1, "expert layers that alternate with dense ones");
-}
-
-void deepseek_v3(ConfigReader& r, TransformerSpec& s) {
-  deepseek(r, s);
-  s.router_bias = true;  // the correction of the balance without an auxiliary loss
-}
-
 void gemma2(ConfigReader& r, TransformerSpec& s) {
   read_gated_fields(r, s, true);
   s.norms_per_layer = 4;
@@ -189,7 +159,17 @@ void gemma3(ConfigReader& r, TransformerSpec& s) {
 void phi3(ConfigReader& r, TransformerSpec& s) {
   read_gated_fields(r, s, false);
   r.only("attention_bias", false, "biases in attention");
+  r.only("mlp_bias", false, "biases in the feed-forward part");
+  r.only("lm_head_bias", false, "a bias of the head");
   window_if_shorter(r, s);
+  r.ignore({"full_attn_mod", "interpolate_factor"});
+}
+
+// With a vision tower, an audio tower and adapters for both.
+void phi3_with_towers(ConfigReader& r, TransformerSpec& s) {
+  phi3(r, s);
+  s.notes.push_back("the language model alone: its other parts (vision, audio, adapters) are not counted");
+  r.ignore({"img_processor", "audio_processor", "embd_layer", "vision_lora", "speech_lora"});
 }
 
 constexpr Architecture kArchitectures[] = {
@@ -200,12 +180,12 @@ constexpr Architecture kArchitectures[] = {
     {"MiMoForCausalLM", "mimo", mimo},
     {"Qwen3ForCausalLM", "qwen3", qwen3},
     {"Qwen3MoeForCausalLM", "qwen3-moe", qwen3_moe},
-    {"DeepseekV2ForCausalLM", "deepseek", deepseek},
-    {"DeepseekV3ForCausalLM", "deepseek", deepseek_v3},
     {"GptOssForCausalLM", "gpt-oss", gpt_oss},
     {"Gemma2ForCausalLM", "gemma-2", gemma2},
     {"Gemma3ForCausalLM", "gemma-3", gemma3},
     {"Phi3ForCausalLM", "phi", phi3},
+    {"Phi3VForCausalLM", "phi", phi3_with_towers},
+    {"Phi4MMForCausalLM", "phi", phi3_with_towers},
 };
 
 // A config that names a published model must have its shape: secondary copies of configs are known to be
@@ -233,6 +213,7 @@ namespace {
 // The language model inside a config of several parts, by the name of its part.
 constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
     {"gemma3_text", "Gemma3ForCausalLM"},
+    {"gemma4_text", "Gemma4ForCausalLM"},
     {"llama4_text", "Llama4ForCausalLM"},
     {"mistral", "MistralForCausalLM"},
     {"llama", "LlamaForCausalLM"},
@@ -253,11 +234,17 @@ constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
 // Replaces a config of several parts by its language model; what is left out is said.
 void take_text_part(Json& json, std::string& name, const std::string& origin,
                     std::vector<std::string>& notes) {
-  if (!json.contains("text_config") || !json["text_config"].is_object()) return;
+  auto type_of = [](const Json& part) {
+    return part.contains("model_type") && part["model_type"].is_string() ? part["model_type"].get<std::string>() : "";
+  };
+  if (!json.contains("text_config") || !json["text_config"].is_object()) {
+    // A language model that was taken out keeps the whole's class.
+    for (const auto& [known, architecture] : kTextModels)
+      if (name.ends_with("ForConditionalGeneration") && type_of(json) == known) name = architecture;
+    return;
+  }
   Json text = json["text_config"];
-  std::string type = text.contains("model_type") && text["model_type"].is_string()
-                         ? text["model_type"].get<std::string>()
-                         : "";
+  std::string type = type_of(text);
   for (const auto& [known, architecture] : kTextModels) {
     if (type != known) continue;
     for (const char* key : {"quantization_config", "_name_or_path", "tie_word_embeddings"})
@@ -294,12 +281,12 @@ void check_words(const Json& json, const std::string& origin) {
     check_word(json, origin, key, {"bfloat16", "float16", "float32", "auto"});
   for (const char* key : {"hidden_act", "activation_function", "hidden_activation"})
     check_word(json, origin, key,
-               {"silu", "swish", "gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh",
+               {"silu", "swish", "gelu", "gegelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh",
                 "gelu_accurate", "quick_gelu", "relu", "relu2", "tanh", "mish", "swigluoai"});
 }
 
 void note_stored_format(const Json& json, const std::string& origin, TransformerSpec& spec) {
-  StoredFormat f = read_stored_format(json, spec.layers, origin);
+  StoredFormat f = read_stored_format(json, spec, origin);
   spec.stored_kept = f.kept;
   if (!f.weights.empty()) {
     spec.stored_weights = f.weights + (f.experts_only ? " experts-only" : "");
@@ -340,20 +327,26 @@ std::string short_name(const std::string& origin) {
   return path.stem() == "config" && !folder.empty() ? folder : path.stem().string();
 }
 
+// Mamba's own checkpoints name no architecture.
+std::string architecture_of(const Json& json, const std::string& origin) {
+  if (!json.contains("architectures") && json.contains("ssm_cfg")) return "MambaLMHeadModel";
+  if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty() ||
+      !json["architectures"][0].is_string())
+    base::fail("{}: no field 'architectures': the config.json of a Hugging Face model names its class there", origin);
+  return json["architectures"][0].get<std::string>();
+}
+
 }  // namespace
 
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin, bool stored) {
   Json json = parsed(json_text);
   if (json.is_discarded() || !json.is_object()) base::fail("{}: not a JSON object", origin);
-  if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty() ||
-      !json["architectures"][0].is_string())
-    base::fail("{}: no field 'architectures'", origin);
-  std::string name = json["architectures"][0].get<std::string>();
+  std::string name = architecture_of(json, origin);
   TransformerSpec spec;
   take_text_part(json, name, origin, spec.notes);
   std::vector<Architecture> all(std::begin(kArchitectures), std::end(kArchitectures));
-  for (auto part :
-       {older_architectures(), family_architectures(), encoder_architectures(), hybrid_architectures()})
+  for (auto part : {older_architectures(), family_architectures(), more_architectures(), latent_architectures(),
+                    mixed_architectures(), encoder_architectures(), hybrid_architectures()})
     all.insert(all.end(), part.begin(), part.end());
   for (const Architecture& architecture : all) {
     if (architecture.name != name) continue;
@@ -380,7 +373,8 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
   std::string names;
   for (const Architecture& architecture : all)
     names += (names.empty() ? "" : ", ") + std::string(architecture.name);
-  base::fail("{}: unknown architecture '{}'; known: {}", origin, name, names);
+  base::fail("{}: unknown architecture '{}': describe it in a graph file (docs/model.md), or use one of these: {}", origin,
+             name, names);
 }
 
 }  // namespace orrery::graph

@@ -27,6 +27,17 @@ void masked_bert(ConfigReader& r, TransformerSpec& s) {
   s.pooler = false, s.word_head = s.head_bias = true;
 }
 
+// BERT of fewer layers, without segments and pooler, under names of its own.
+void distilbert(ConfigReader& r, TransformerSpec& s) {
+  read_shape(r, s, {"n_layers", "dim", "n_heads"});
+  s.kind = "encoder";
+  s.ffn = r.integer("hidden_dim"), s.vocab = r.integer("vocab_size");
+  s.learned_positions = r.integer("max_position_embeddings");
+  s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = s.embedding_norm = true;
+  s.final_norm = false, s.word_head = s.head_bias = true;
+  r.ignore({"activation", "sinusoidal_pos_embds", "tie_weights_", "qa_dropout", "seq_classif_dropout", "output_past"});
+}
+
 void vit(ConfigReader& r, TransformerSpec& s) {
   read_shape(r, s, {});
   s.kind = "vit";
@@ -71,6 +82,7 @@ void clip_text(ConfigReader& r, TransformerSpec& s) {
 constexpr Architecture kEncoders[] = {
     {"BertModel", "bert", bert},
     {"BertForMaskedLM", "bert", masked_bert},
+    {"DistilBertForMaskedLM", "bert", distilbert},
     {"ViTForImageClassification", "vit", vit},
     {"ViTModel", "vit", vit},
     {"RobertaModel", "bert", bert},

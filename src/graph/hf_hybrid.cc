@@ -18,7 +18,22 @@ void mamba1(ConfigReader& r, TransformerSpec& s) {
   r.ignore({"expand", "intermediate_size", "d_inner", "d_model", "n_layer", "ssm_cfg", "fused_add_norm",
             "pad_vocab_size_multiple", "residual_in_fp32", "rms_norm", "rescale_prenorm_residual",
             "time_step_floor", "time_step_init_scheme", "time_step_max", "time_step_min", "time_step_scale",
-            "use_mambapy"});
+            "use_mambapy", "mixer_rms_eps"});
+  for (int i = 0; i < s.layers; ++i) s.add_layer(Mixer::kMamba1, Feed::kNone);
+}
+
+// Mamba's own config: what it does not name is the same in all of its checkpoints.
+void mamba_original(ConfigReader& r, TransformerSpec& s) {
+  read_shape(r, s, {"n_layer", "d_model", nullptr});
+  int multiple = r.integer_or("pad_vocab_size_multiple", 8), vocab = r.integer("vocab_size");
+  if (multiple < 1) base::fail("{}: pad_vocab_size_multiple must be at least 1", r.origin());
+  s.vocab = (vocab + multiple - 1) / multiple * multiple;
+  r.only("ssm_cfg", Json::object(), "state-space layers of another shape (Mamba 2 has a config.json of transformers)");
+  r.only("attn_layer_idx", Json::array(), "attention in some layers");
+  r.only("d_intermediate", 0, "layers with a feed-forward part");
+  s.ssm_state = 16, s.ssm_conv = 4, s.ssm_inner = 2 * s.hidden, s.ssm_rank = (s.hidden + 15) / 16;
+  s.tied = r.flag_or("tie_embeddings", true);
+  r.ignore({"rms_norm", "residual_in_fp32", "fused_add_norm", "attn_cfg"});
   for (int i = 0; i < s.layers; ++i) s.add_layer(Mixer::kMamba1, Feed::kNone);
 }
 
@@ -298,6 +313,8 @@ void mamba2(ConfigReader& r, TransformerSpec& s) {
 constexpr Architecture kHybrids[] = {
     {"Mamba2ForCausalLM", "mamba2", mamba2},
     {"MambaForCausalLM", "mamba", mamba1},
+    {"FalconMambaForCausalLM", "mamba", mamba1},
+    {"MambaLMHeadModel", "mamba", mamba_original},
     {"JambaForCausalLM", "jamba", jamba},
     {"BambaForCausalLM", "bamba", bamba},
     {"FalconH1ForCausalLM", "falcon-h1", falcon_h1},

@@ -57,10 +57,12 @@ void opt(ConfigReader& r, TransformerSpec& s) {
   s.tied = r.flag_or("tie_word_embeddings", true);
   s.learned_positions = r.integer("max_position_embeddings") + 2;
   s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = r.flag_or("enable_bias", true);
-  r.only("do_layer_norm_before", true, "norms after the sums");
+  // Norms after the sums are as many; the last layer's is then the final one.
+  bool removed = r.flag_or("_remove_final_layer_norm", false);
+  s.final_norm = r.flag_or("do_layer_norm_before", true) && !removed;
   r.only("layer_norm_elementwise_affine", true, "norms without weights");
-  r.only("word_embed_proj_dim", s.hidden, "a projection after the embedding");
-  r.only("_remove_final_layer_norm", false, "no final norm");
+  int width = r.integer_or("word_embed_proj_dim", s.hidden);
+  s.embed_dim = width == s.hidden ? 0 : width;
 }
 
 void gpt2(ConfigReader& r, TransformerSpec& s) {

@@ -1,4 +1,4 @@
-// Readers of config.json by architecture: the table that hf_config.cc searches, in five files.
+// Readers of config.json by architecture: the table that hf_config.cc searches, in eight files.
 #pragma once
 
 #include <span>
@@ -32,6 +32,12 @@ std::span<const Architecture> encoder_architectures();
 std::span<const Architecture> older_architectures();
 // Further families of transformers (hf_families.cc).
 std::span<const Architecture> family_architectures();
+// Families beside them that differ in norms, biases or names (hf_more.cc).
+std::span<const Architecture> more_architectures();
+// Latent attention: DeepSeek and its descendants (hf_latent.cc).
+std::span<const Architecture> latent_architectures();
+// Models whose layers differ in shape (hf_mixed.cc).
+std::span<const Architecture> mixed_architectures();
 // Models that mix attention with state-space layers or recurrences (hf_hybrid.cc).
 std::span<const Architecture> hybrid_architectures();
 

@@ -68,7 +68,10 @@ bool not_counted(const std::string& word) {
                                                            "mtp",
                                                            "eh_proj",
                                                            "conv1d",
+                                                           "embed_vision",
+                                                           "embed_audio",
                                                            "indexer",
+                                                           "indexers_proj",
                                                            "layernorm",
                                                            "e_score_correction_bias"};
   return names.contains(word) || word.ends_with("norm") || word.ends_with("layernorm");
@@ -114,9 +117,23 @@ Pattern take_apart(const std::string& text) {
   return p;
 }
 
-// Matrices of one pattern: of projections where it names them, otherwise of the parts that it names.
-Names matrices(const Pattern& p, const std::string& text, const std::string& origin) {
+// Whether a layer of the model has such a matrix: leading layers are dense, and the others have experts.
+bool has(const TransformerSpec& spec, int layer, const std::string& matrix) {
+  if (!spec.moe() || spec.dense_layers == 0) return true;
+  if (matrix == "dense") return layer < spec.dense_layers;
+  return (matrix != "experts" && matrix != "shared") || layer >= spec.dense_layers;
+}
+
+// Whether layers have a dense part and experts side by side; "mlp" is then the first alone.
+bool side_by_side(const TransformerSpec& spec) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(), [](const LayerGroup& g) { return g.feed == Feed::kBoth; });
+}
+
+// Matrices of one pattern: of projections where it names them, otherwise of the parts that it names; of a layer alone, all
+// of it.
+Names matrices(const Pattern& p, const std::string& text, const TransformerSpec& spec, const std::string& origin) {
   Names parts, projections;
+  if (p.words.empty() && p.layer >= 0) return {"attention", "dense", "shared", "experts"};
   bool harmless = p.words.empty() ? false : std::any_of(p.words.begin(), p.words.end(), not_counted);
   if (harmless) return {};
   for (const std::string& word : p.words) {
@@ -124,6 +141,10 @@ Names matrices(const Pattern& p, const std::string& text, const std::string& ori
     if (found == words().end()) {
       parts.clear(), projections.clear();
       break;
+    }
+    if (word == "mlp" && side_by_side(spec)) {
+      parts.push_back("dense");
+      continue;
     }
     Names& into = word.ends_with("proj") || word.ends_with("mqa") ? projections : parts;
     if (word.starts_with("shared") || word == "experts") into.clear();  // a part of the part before it
@@ -140,7 +161,8 @@ Names matrices(const Pattern& p, const std::string& text, const std::string& ori
 
 }  // namespace
 
-std::vector<std::string> kept_modules(const Json& quantization, int layers, const std::string& origin) {
+std::vector<std::string> kept_modules(const Json& quantization, const TransformerSpec& spec, const std::string& origin) {
+  int layers = spec.layers;
   std::set<std::string> whole;
   std::map<std::string, std::set<int>> some;
   for (const char* key :
@@ -152,25 +174,27 @@ std::vector<std::string> kept_modules(const Json& quantization, int layers, cons
       std::string text = entry.get<std::string>();
       Pattern p = take_apart(text);
       if (p.layer >= layers) continue;  // layers that predict further tokens are not counted
-      Names names = matrices(p, text, origin);
+      Names names = matrices(p, text, spec, origin);
       if (p.numbered && !names.empty())
         base::fail("{}: quantization_config leaves '{}' in 16 bits, which is one of several places: give --weights",
                    origin, text);
       for (const std::string& name : names) {
         if (p.layer < 0)
           whole.insert(name);
-        else
+        else if (has(spec, p.layer, name))
           some[name].insert(p.layer);
       }
     }
   }
   for (const auto& [name, places] : some) {
     if (whole.contains(name)) continue;
-    if (static_cast<int>(places.size()) < layers)
+    int all = 0;
+    for (int layer = 0; layer < layers; ++layer) all += has(spec, layer, name);
+    if (static_cast<int>(places.size()) < all)
       base::fail(
           "{}: quantization_config leaves {} in 16 bits in {} of {} layers, which differ then: give "
           "--weights",
-          origin, name, places.size(), layers);
+          origin, name, places.size(), all);
     whole.insert(name);
   }
   return {whole.begin(), whole.end()};

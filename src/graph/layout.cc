@@ -42,11 +42,20 @@ Layout::Layout(const Graph& graph, const Plan& plan)
   divide("expert_ffn", expert_tensor_ranks(plan), 0);
 }
 
-void Layout::divide(const char* axis, int parts, double least) {
-  AxisId id = g_.find_axis(axis);
-  if (id == kNoAxis || parts <= 1) return;
-  local_[id] = std::max(least, g_.axes[id].extent / parts);
-  split_[id] = parts;
+void Layout::divide(std::string_view name, int parts, double least) {
+  if (parts <= 1) return;
+  for (AxisId id = kFreeAxes; id < g_.axes.size(); ++id) {
+    if (!is_sized(g_.axes[id], name)) continue;
+    local_[id] = std::max(least, g_.axes[id].extent / parts);
+    split_[id] = parts;
+  }
+}
+
+bool is_sized(const Axis& axis, std::string_view name) {
+  std::string_view own = axis.name;
+  if (!own.starts_with(name)) return false;
+  own.remove_prefix(name.size());
+  return own.empty() || (own.size() > 1 && own[0] == '.' && own[1] >= '0' && own[1] <= '9');
 }
 
 double Layout::elements(const Tensor& t, AxisId& free) const {

@@ -47,7 +47,7 @@ class Layout {
   Group replicas(const Tensor& weight) const;
 
  private:
-  void divide(const char* axis, int parts, double least);
+  void divide(std::string_view name, int parts, double least);
 
   const Graph& g_;
   const Plan& p_;
@@ -55,6 +55,8 @@ class Layout {
   std::vector<int> split_;
 };
 
+// Whether the axis is the one of that name, or NAME.EXTENT: the same of layers of another size.
+bool is_sized(const Axis& axis, std::string_view name);
 // Whether the tensor belongs to experts that are an axis of it.
 bool of_experts(const Graph& graph, const Tensor& tensor);
 // Keys and values of a sequence, in contrast to a state that does not grow with it.

@@ -21,12 +21,14 @@ std::string_view name_of(Tier tier) {
 
 namespace {
 
-void divides(const Graph& graph, const char* axis, int parts, const char* what) {
-  AxisId id = graph.find_axis(axis);
-  if (id == kNoAxis || parts == 1) return;
-  auto extent = static_cast<long long>(graph.axes[id].extent);
-  if (extent % parts)
-    base::fail("{}: {} {} cannot be divided over {} {} ranks", graph.name, extent, axis, parts, what);
+void divides(const Graph& graph, const char* name, int parts, const char* what) {
+  if (parts == 1) return;
+  for (const Axis& axis : graph.axes) {
+    if (!is_sized(axis, name)) continue;
+    auto extent = static_cast<long long>(axis.extent);
+    if (extent % parts)
+      base::fail("{}: {} {} cannot be divided over {} {} ranks", graph.name, extent, name, parts, what);
+  }
 }
 
 void positive(int value, const char* name) {
@@ -55,14 +57,13 @@ void check_plan(const Graph& graph, const Plan& plan) {
       base::fail("{} ranks of one class of operators do not divide the {} tensor-parallel ones", ranks,
                  plan.tp);
   if (plan.prefill_replicas < 0) base::fail("the replicas that prefill must not be negative");
-  for (const char* axis : {"kv_heads", "ssm.groups"}) {
-    AxisId kv = graph.find_axis(axis);
-    if (kv == kNoAxis) continue;
-    auto heads = static_cast<int>(graph.axes[kv].extent);
-    int tp = plan.attention_ranks();
+  int tp = plan.attention_ranks();
+  for (const Axis& axis : graph.axes) {
+    if (tp == 1 || (!is_sized(axis, "kv_heads") && axis.name != "ssm.groups")) continue;
+    auto heads = static_cast<int>(axis.extent);
     if (heads % tp && tp % heads)
       base::fail("{}: {} {} can neither be divided over nor replicated evenly on {} tensor-parallel ranks",
-                 graph.name, heads, axis, tp);
+                 graph.name, heads, axis.name, tp);
   }
   if (plan.ep > 1 && graph.find_axis("experts") == kNoAxis)
     base::fail("{} has no experts for ep {}", graph.name, plan.ep);

@@ -30,11 +30,15 @@ enum class Mixer : std::uint8_t {
   kParallel,
   kShared  // Mamba 2 or 1 behind an attention block that several layers share
 };
-enum class Feed : std::uint8_t { kNone, kDense, kExperts };
+enum class Feed : std::uint8_t { kNone, kDense, kExperts, kBoth };  // both: side by side, summed
 struct LayerGroup {
   int count = 0;
   Mixer mixer = Mixer::kAttention;
   Feed feed = Feed::kDense;
+  // Where layers differ in shape; 0: the model's own.
+  int heads = 0, kv_heads = 0, head_dim = 0, v_dim = 0, ffn = 0;
+  bool keys_are_values = false;  // no product of its own makes the values
+  bool indexer = false;          // chooses keys itself; otherwise those that a layer before it chose
   bool operator==(const LayerGroup&) const = default;
 };
 
@@ -49,6 +53,8 @@ struct TransformerSpec {
   QkNorm qk_norm = QkNorm::kNone;
   int learned_positions = 0, segments = 0;
   bool embedding_norm = false, final_norm = true, pooler = false;
+  int embed_dim = 0;       // width of the embedding and the head, where it is not hidden
+  bool plain_norms = false;  // norms have no weights
   bool word_head = false;  // masked language models: a product and a norm before the words' product
   // Some layers attend to a window of the last `window` positions only.
   int window = 0, window_layers = 0;
@@ -56,9 +62,13 @@ struct TransformerSpec {
   int experts = 0, experts_per_token = 0, expert_ffn = 0, shared_experts = 0, shared_ffn = 0;
   int expert_latent = 0;  // width that rows are brought to before they go to experts; 0: hidden
   int dense_layers = 0, dense_ffn = 0;
-  bool router_bias = false, sinks = false;
+  bool router_bias = false, sinks = false, window_sinks = false;
+  bool router_scale = false;  // a scale for each element of what the router sees
+  int expert_norms = 0;       // further norms of layers whose experts lie beside a dense part
   // Latent attention (MLA).
   int q_lora = 0, kv_lora = 0, nope = 0, rope = 0, v_dim = 0;
+  // Sparse attention: an indexer of so many heads scores all keys, and attention sees the best of them.
+  int index_heads = 0, index_dim = 0, index_topk = 0;
   // State-space layers (Mamba 2): how many of the layers, and their shape.
   bool ssm_mlp = false;    // state-space layers carry the same feed-forward part as the others
   bool attn_gate = false;  // attention output is gated: the query projection is twice as wide
@@ -80,8 +90,9 @@ struct TransformerSpec {
 
   bool mla() const { return kv_lora > 0; }
   bool moe() const { return experts > 0; }
-  // Adds a layer of a kind to `groups`.
-  void add_layer(Mixer mixer, Feed feed);
+  // Adds a layer of a kind to `groups` (its count is not looked at).
+  void add_layer(LayerGroup layer);
+  void add_layer(Mixer mixer, Feed feed) { add_layer(LayerGroup{1, mixer, feed}); }
 };
 
 // Denoiser of a diffusion model with its companions.

@@ -89,7 +89,7 @@ void modelopt(const Json& q, const std::string& origin, StoredFormat& f) {
 
 }  // namespace
 
-StoredFormat read_stored_format(const Json& config, int layers, const std::string& origin) {
+StoredFormat read_stored_format(const Json& config, const TransformerSpec& spec, const std::string& origin) {
   StoredFormat f;
   if (!config.contains("quantization_config") || config["quantization_config"].is_null()) return f;
   const Json& q = config["quantization_config"];
@@ -124,7 +124,7 @@ StoredFormat read_stored_format(const Json& config, int layers, const std::strin
         "compressed-tensors, modelopt",
         origin, f.method);
   }
-  f.kept = kept_modules(q, layers, origin);
+  f.kept = kept_modules(q, spec, origin);
   return f;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/config_reader.h"
-#include "graph/graph.h"
+#include "graph/spec.h"
 
 namespace orrery::graph {
 
@@ -15,10 +15,11 @@ struct StoredFormat {
   std::string method;         // quant_method, for the report
   std::vector<std::string> kept;  // that keep 16 bits: attention, dense, shared, experts, or one of their matrices
 };
-// Refuses methods and schemes that it does not know by name; `layers` are the model's.
-StoredFormat read_stored_format(const Json& config, int layers, const std::string& origin);
-// The matrices that the method's list of modules leaves in 16 bits, in every layer; refuses others by name.
-std::vector<std::string> kept_modules(const Json& quantization, int layers, const std::string& origin);
+// Refuses methods and schemes that it does not know by name; `spec` is the model's shape.
+StoredFormat read_stored_format(const Json& config, const TransformerSpec& spec, const std::string& origin);
+// The matrices that the method's list of modules leaves in 16 bits, in every layer that has them; refuses others by
+// name.
+std::vector<std::string> kept_modules(const Json& quantization, const TransformerSpec& spec, const std::string& origin);
 // Gives these matrices 16 bits.
 void keep_wide(Graph& graph, const std::vector<std::string>& kept);
 

@@ -21,21 +21,26 @@ class TransformerBuilder {
   void embed();
   void patch_embed();
   void layers(std::string_view name, int count, bool window, bool moe, bool ssm);
-  TensorId mix(Mixer mixer, TensorId a);
+  TensorId mix(const LayerGroup& g, TensorId a);
+  TensorId feed(const LayerGroup& g, TensorId m);
   void group(const LayerGroup& g);
+  // The axis of that name and extent; where layers differ in it, the others' is called NAME.EXTENT (layout.h).
+  AxisId sized(std::string_view name, double extent);
   // An attention block whose weights several layers share (Zamba): it sees the layer's input beside the
   // model's, and a product of the layer's own takes its output.
   TensorId shared_block(TensorId x, int layers);
   TensorId residual(Part part, std::string_view name, TensorId x, TensorId y);
-  TensorId attention(TensorId a, bool window) { return attention(a, window, hidden_); }
-  TensorId attention(TensorId a, bool window, AxisId from);
+  TensorId attention(TensorId a, bool window) { return attention(a, window, hidden_, {}); }
+  TensorId attention(TensorId a, bool window, AxisId from, const LayerGroup& shape);
   // One kernel that rewrites queries and keys head by head.
   void per_head(OpKind kind, std::string_view name, TensorId q, TensorId k, AxisId heads, AxisId kv,
                 AxisId dim, double ops);
   TensorId attend(AxisId heads, AxisId dim, std::vector<TensorId> in, std::vector<TensorId> saved,
                   bool window);
   TensorId output(TensorId y, AxisId heads, AxisId dim);
-  TensorId latent_attention(TensorId a, bool window);
+  TensorId latent_attention(TensorId a, bool window, bool indexer = false);
+  // The indexer of sparse attention: scores every key, keeps its own narrow keys.
+  void choose_keys(TensorId a, TensorId q_in, AxisId q_axis);
   TensorId mlp(TensorId m, int width, std::string_view axis_name);
   TensorId experts(TensorId m);
   TensorId expert_inner(TensorId x, AxisId experts, AxisId width, AxisId ffn);

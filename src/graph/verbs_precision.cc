@@ -24,7 +24,7 @@ void requant(VerbWords& w, Graph& g, Plan& p) {
     bool hit = target == "weight"
                    ? t.cls == TensorClass::kWeight && t.linear && (!experts || t.name.starts_with("experts"))
                : target == "all-weight" ? t.cls == TensorClass::kWeight
-               : target == "kv"         ? is_cache(t)
+               : target == "kv"         ? is_cache(t) && t.name != "index_cache"
                : target == "activation"
                    ? t.cls == TensorClass::kActivation
                    : (w.refuse("target must be weight, all-weight, kv or activation"), false);

@@ -219,14 +219,22 @@ bool is_denoiser(const std::string& model) {
   return !find_transformer(model) && find_denoiser(model);
 }
 
+// The config's text; formats that NVIDIA's Model Optimizer wrote into a file beside it become its own.
+std::string with_formats_beside(const std::filesystem::path& path) {
+  std::string text = read_text(path);
+  std::filesystem::path beside = path.parent_path() / "hf_quant_config.json";
+  if (!std::filesystem::exists(beside)) return text;
+  Json config = Json::parse(text, nullptr, false), formats = Json::parse(read_text(beside), nullptr, false);
+  if (!config.is_object() || config.contains("quantization_config")) return text;
+  if (!formats.is_object() || !formats.contains("quantization") || !formats["quantization"].is_object())
+    base::fail("{}: no object 'quantization'", beside.string());
+  config["quantization_config"] = formats["quantization"];
+  config["quantization_config"]["quant_method"] = "modelopt";
+  return config.dump();
+}
+
 TransformerSpec load_transformer(const std::string& model, bool stored) {
-  if (auto path = config_path(model); !path.empty()) {
-    TransformerSpec spec = read_hf_config(read_text(path), path.string(), stored);
-    std::filesystem::path beside = path.parent_path() / "hf_quant_config.json";
-    if (spec.stored_weights.empty() && std::filesystem::exists(beside))
-      spec.notes.push_back(beside.string() + " is not read: weights count 16 bits unless --weights says otherwise");
-    return spec;
-  }
+  if (auto path = config_path(model); !path.empty()) return read_hf_config(with_formats_beside(path), path.string(), stored);
   if (const auto* spec = find_transformer(model)) return *spec;
   if (find_denoiser(model)) base::fail("{} is a diffusion model: ask `render`", model);
   unknown_model(model);

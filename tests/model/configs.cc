@@ -463,18 +463,23 @@ TEST(Configs, NamedAfterAPublishedModel) {
   EXPECT_NE(other.notes.back().find("layers = 16"), std::string::npos);
 }
 
-// Formats in a file beside the config are not read: that is said.
+// Formats in a file beside the config, as NVIDIA's Model Optimizer writes them, count as the config's own.
 TEST(Configs, FormatsBesideTheConfig) {
   auto folder = std::filesystem::temp_directory_path() / "orrery_formats_beside";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json") << R"({"architectures":["LlamaForCausalLM"],"hidden_size":64,"intermediate_size":128,
 "num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":4,"vocab_size":100})";
   EXPECT_TRUE(load_transformer(folder.string()).notes.empty());
-  std::ofstream(folder / "hf_quant_config.json") << R"({"quantization":{"quant_algo":"NVFP4"}})";
+  std::ofstream(folder / "hf_quant_config.json")
+      << R"({"producer":{"name":"modelopt"},"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8","exclude_modules":
+["lm_head","model.layers.0.self_attn*","model.layers.1.self_attn*"]}})";
   TransformerSpec spec = load_transformer(folder.string());
+  EXPECT_EQ(spec.stored_weights, "nvfp4");
+  EXPECT_EQ(spec.stored_kv, "fp8");
+  EXPECT_THAT(spec.stored_kept, ::testing::ElementsAre("attention"));
+  std::ofstream(folder / "hf_quant_config.json") << "{}";
+  EXPECT_THAT(error_of([&] { load_transformer(folder.string()); }), ::testing::HasSubstr("no object 'quantization'"));
   std::filesystem::remove_all(folder);
-  ASSERT_EQ(spec.notes.size(), 1u);
-  EXPECT_NE(spec.notes[0].find("hf_quant_config.json"), std::string::npos);
 }
 
 }  // namespace
