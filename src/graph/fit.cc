@@ -139,6 +139,20 @@ void advise(FitAnswer& a, const Program& program, double context, double saved) 
   if (saved > 0) a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", saved / kGiB);
 }
 
+// A cluster of which the plan leaves GPUs idle.
+void advise_idle(FitAnswer& a, const Graph& graph, const Plan& plan, const Cluster& cluster) {
+  if (plan.gpus() >= cluster.gpus) return;
+  std::string how = "--tp, --pp or --dp divide the work, and `orrery model plan` searches";
+  Plan wider = plan;
+  wider.tp = plan.tp * (cluster.gpus / plan.gpus());
+  try {
+    check_plan(graph, wider);
+    how = fmt::format("--tp {} divides weights and heads over all, and `orrery model plan` searches", wider.tp);
+  } catch (const base::Error&) {  // heads or widths do not divide so
+  }
+  a.advice.push_back(fmt::format("the plan uses {} of {} GPUs: {}", plan.gpus(), cluster.gpus, how));
+}
+
 // Sequences and context that `room` bytes beside everything else hold.
 void limits(const Graph& graph, const Program& program, double per_rank, double room, double generated,
             const Engine& engine, FitAnswer& a) {
@@ -191,6 +205,7 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
     Binding held = paged_binding(graph, plan, per_rank, context, engine);
     advise(a, program, tokens, saved_by_fp8(graph, program, held));
   }
+  advise_idle(a, graph, plan, cluster);
   return a;
 }
 

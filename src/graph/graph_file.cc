@@ -242,7 +242,7 @@ Graph load_graph(const std::string& model, const BuildOptions& options) {
   TransformerSpec spec = load_transformer(model, options.stored && !options.training);
   Graph graph = build_transformer(spec, options);
   Plan stored;
-  if (!spec.stored_weights.empty() && !options.training)
+  if (!spec.stored_weights.empty() && options.stored && !options.training)
     apply_verb("requant weight " + spec.stored_weights, graph, stored), keep_wide(graph, spec.stored_kept);
   if (!spec.stored_weights.empty() && options.training)
     graph.notes.push_back("trained in 16 bits, not in the format of the checkpoint");

@@ -143,15 +143,41 @@ double tier_rate(Tier tier, bool computes_there, const Rates& rates) {
   return computes_there ? kHostMemory : rates.host;
 }
 
-std::vector<std::string> assumed_rates(const Plan& plan, const Rates& rates) {
+namespace {
+
+// Rates that a profile does not hold and every plan leans on.
+void assumed_of_the_board(const Profile& gpu, const Rates& r, std::vector<std::string>& notes) {
+  auto lacks = [&](FieldId field) { return !gpu.has(field); };
+  if (lacks(FieldId::tensor_fp16_best)) notes.push_back("products reach 0.8 of the datasheet's peak");
+  if (r.has_fp8 && lacks(FieldId::tensor_fp8_best)) notes.push_back("products in 8 bits reach 0.75 of the datasheet's peak");
+  if (lacks(FieldId::attention_prefill_best)) notes.push_back("attention runs at 0.6 of the rate of products");
+  if (lacks(FieldId::energy_dram)) notes.push_back(fmt::format("a byte of memory takes {:.0f} pJ", r.joules_byte * 1e12));
+  if (lacks(FieldId::energy_tensor_fp16))
+    notes.push_back(fmt::format("an operation of the tensor cores takes {:.2g} pJ", r.joules_op16 * 1e12));
+}
+
+// What lies between hosts.
+void assumed_of_the_network(const Profile& gpu, const Rates& r, std::vector<std::string>& notes) {
+  if (!gpu.has(FieldId::network_bandwidth))
+    notes.push_back(fmt::format("a GPU's share of the network is half of its host link: {:.0f} GB/s", r.network / 1e9));
+  else if (!gpu.has(FieldId::network_efficiency))
+    notes.push_back(fmt::format("a network card reaches 0.85 of its rate: {:.0f} GB/s", r.network / 1e9));
+}
+
+}  // namespace
+
+std::vector<std::string> assumed_rates(const Plan& plan, const Profile& gpu) {
+  Rates rates = read_rates(gpu);
   const Placement& p = plan.place;
   std::vector<std::string> notes;
-  bool drive = false, host = plan.gpus() > 1 && !rates.nvlink;
+  assumed_of_the_board(gpu, rates, notes);
+  bool drive = false, host = plan.gpus() > 1 && !rates.nvlink, network = plan.gpus() > rates.per_host;
   for (Tier tier : {p.weights, p.kv, p.optimizer, p.gradients, p.checkpoints, p.experts}) {
-    drive |= tier == Tier::kNvme;
+    drive |= tier == Tier::kNvme, network |= tier == Tier::kRemote;
     host |= tier != Tier::kDevice && (p.compute_follows || p.optimizer != Tier::kDevice);
   }
   if (host) notes.push_back(fmt::format("a host's memory moves {:.0f} GB/s", kHostMemory / 1e9));
+  if (network) assumed_of_the_network(gpu, rates, notes);
   if (drive) notes.push_back(fmt::format("a drive moves {:.0f} GB/s", kNvme / 1e9));
   if (plan.sparse24)
     notes.push_back(fmt::format("2:4 sparse products run {} times as fast (arXiv 2501.12084)", kSparseGain));

@@ -84,7 +84,7 @@ double tier_rate(Tier tier, bool computes_there, const Rates& rates);
 // computation there is.
 double exposed(double seconds, double share, double computation);
 // What the rates of a plan lean on that no profile holds: a sentence each.
-std::vector<std::string> assumed_rates(const Plan& plan, const Rates& rates);
+std::vector<std::string> assumed_rates(const Plan& plan, const Profile& gpu);
 // Rates under the plan: what 2:4 sparsity does to products.
 Rates under_plan(const Plan& plan, const Rates& rates);
 // Seconds of a collective: `bytes` is the whole tensor on one rank; `span` ranks lie between its first and last.

@@ -236,7 +236,7 @@ class Search {
     }
     FitAnswer empty = fit(g, d.plan, cluster_, 0, {q_.input, q_.output}, q_.engine);
     double growth = q_.fine ? 1.25 : 2;
-    for (double batch = 1; batch <= 1024; batch = std::max(batch + 1, std::floor(batch * growth))) {
+    for (double batch = 1; batch <= kMostBatch; batch = std::max(batch + 1, std::floor(batch * growth))) {
       ++result.tried, ++result.legal;
       if (empty.total > empty.capacity * d.plan.memory_share || batch > empty.max_sequences) break;
       ++result.fitting;
@@ -251,6 +251,8 @@ class Search {
                   serve(g, d.plan, cluster_, sq),
                   empty.total + batch * empty.kv_bytes_on_device};
       if (c.answer.waiting > 0) break;
+      result.best_tpot = std::min(result.best_tpot, c.answer.tpot);
+      result.best_ttft = std::min(result.best_ttft, c.answer.ttft);
       if (c.answer.tpot > limits_.tpot) break;  // larger batches only take longer
       if (c.answer.ttft > limits_.ttft) continue;
       ++result.kept;
@@ -278,6 +280,7 @@ SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster
 void merge(SearchResult& into, SearchResult other, const std::string& goal) {
   into.tried += other.tried, into.legal += other.legal;
   into.fitting += other.fitting, into.kept += other.kept;
+  into.best_tpot = std::min(into.best_tpot, other.best_tpot), into.best_ttft = std::min(into.best_ttft, other.best_ttft);
   for (Candidate& c : other.front) into.front.push_back(std::move(c));
   into.front = pareto(std::move(into.front), goal);
   best_first(into.front, goal);
@@ -326,7 +329,15 @@ nlohmann::ordered_json search_document(const SearchResult& r, const std::string&
                              c.answer.output_tokens_s / c.gpus, c.answer.tpot * 1e3, c.answer.ttft * 1e3,
                              c.answer.joules_per_token, c.memory / kGiB});
   doc["sections"].push_back(std::move(table));
+  if (r.front.empty()) {
+    std::string why = r.fitting == 0 ? fmt::format("no plan fits into the memory of {} x {}: more GPUs (--gpu NAME:N), or narrower "
+                                                   "weights (--formats int4)", cluster.gpus, cluster.gpu.id())
+                                     : fmt::format("no plan that fits meets the limits: the shortest TPOT of any is {:.3g} ms, the "
+                                                   "shortest TTFT {:.3g} ms", r.best_tpot * 1e3, r.best_ttft * 1e3);
+    doc["sections"].push_back({{"title", "what to change"}, {"notes", {why}}});
+  }
   doc["assumptions"] = nlohmann::ordered_json::array();
+  doc["assumptions"].push_back(fmt::format("at most {:.0f} sequences a data-parallel rank are tried", kMostBatch));
   return doc;
 }
 

@@ -36,7 +36,10 @@ struct Candidate {
 struct SearchResult {
   std::vector<Candidate> front;  // best for the goal first
   std::size_t tried = 0, legal = 0, fitting = 0, kept = 0;
+  double best_tpot = kAnyContext, best_ttft = kAnyContext;  // seconds, of all that fit: what limits can ask for
 };
+// Sequences of a rank beyond which no plan is tried.
+inline constexpr double kMostBatch = 1024;
 
 SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster,
                     const SearchQuestion& question);

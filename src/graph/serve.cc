@@ -58,8 +58,9 @@ StepTime StepPredictor::step(const StepShape& shape) {
 
 namespace {
 
-// Every chunk is a step of its own to walk.
-constexpr double kMostChunks = 20000;
+// Chunks that are walked one by one. Of more, so many parts of equal length are walked at the chunk in their middle: a
+// step's time is linear in the context but for a few bends, so that a part's chunks take what its middle one does.
+constexpr double kWalkedChunks = 256;
 
 // Mean seconds of prefilling one request in chunks while `others` sequences decode alongside.
 struct PrefillCost {
@@ -70,27 +71,23 @@ struct PrefillCost {
 
 PrefillCost prefill_cost(StepPredictor& p, const Plan& plan, double input, double decode_seqs, double context,
                          double decode_seconds) {
-  if (input / plan.chunk_tokens > kMostChunks)
-    base::fail("prefill of {:.0f} tokens in chunks of {} is more than {:.0f} chunks: give larger ones "
-               "('admit chunk')",
-               input, plan.chunk_tokens, kMostChunks);
   PrefillCost cost;
-  double work = 1 - plan.prefill_skip;
-  double done = 0;
-  while (done < input) {
-    double n = std::min<double>(plan.chunk_tokens, input - done);
+  double work = 1 - plan.prefill_skip, chunk = plan.chunk_tokens;
+  auto add = [&](double tokens, double done, double times) {
     StepShape s;
-    s.prefill_tokens = n * work;
+    s.prefill_tokens = tokens * work;
     s.prefill_seqs = 1;
     s.prefill_context = done;
     StepTime alone = p.step(s);
-    cost.alone += alone.seconds;
-    cost.joules += alone.joules;
+    cost.alone += times * alone.seconds;
+    cost.joules += times * alone.joules;
     s.decode_seqs = decode_seqs;
     s.decode_context = context;
-    if (decode_seqs > 0) cost.extra += std::max(0.0, p.step(s).seconds - decode_seconds);
-    done += n;
-  }
+    if (decode_seqs > 0) cost.extra += times * std::max(0.0, p.step(s).seconds - decode_seconds);
+  };
+  double whole = std::floor(input / chunk), parts = std::min(whole, kWalkedChunks), each = whole / std::max(1.0, parts);
+  for (double part = 0; part < parts; ++part) add(chunk, chunk * (each * part + (each - 1) / 2), each);
+  if (double rest = input - whole * chunk; rest > 0) add(rest, whole * chunk, 1);
   return cost;
 }
 

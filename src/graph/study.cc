@@ -51,7 +51,12 @@ class Settings {
     for (auto&& item : *n->as_array()) out.push_back(item.value_or(std::string()));
     return out;
   }
-  int whole(const char* key, int absent) const { return static_cast<int>(number(key, absent)); }
+  int whole(const char* key, int absent) const {
+    double value = number(key, absent);
+    if (!(value >= 0 && value <= kMostGpus && value == std::floor(value)))
+      base::fail("'{}' must be a whole number from 0 to {}, not {:g}", key, kMostGpus, value);
+    return static_cast<int>(value);
+  }
 
  private:
   const toml::node* node(const char* key) const {

@@ -55,7 +55,7 @@ void Iteration::communication(const Rates& r) {
   if (!p_.sequence_parallel) seconds += hops * collective_time(Collective::kAllGather, p_.tp, chunk * p_.tp, r);
   double& between = left[reach > r.per_host];
   a_.pipeline_comm = exposed(seconds, p_.overlap_pp, between);
-  a_.pipeline_bytes = hops * chunk;
+  a_.pipeline_bytes = hops * (chunk + (p_.sequence_parallel || p_.tp == 1 ? 0 : chunk * p_.tp));
   between -= seconds - a_.pipeline_comm;
   RankParameters here = rank_parameters(a_.program), mine = trained();
   Group experts = p_.ep > 1 ? expert_data_group(p_) : data_group(p_);
@@ -135,8 +135,8 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
     base::fail("the plan needs {} GPUs, the cluster has {}", plan.gpus(), cluster.gpus);
   double micro_batches = q.global_batch / (q.micro_batch * plan.dp);
   if (micro_batches != std::floor(micro_batches))
-    base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}", q.global_batch,
-               q.micro_batch, plan.dp);
+    base::fail("batch {:.0f} is no multiple of micro-batch {:.0f} x data-parallel {}: {:.0f} is one", q.global_batch,
+               q.micro_batch, plan.dp, std::ceil(micro_batches) * q.micro_batch * plan.dp);
   double parts = 1.0 * plan.pp * plan.chunks();
   if (plan.chunks() > 1 && std::fmod(layers_of(graph), parts) != 0 &&
       std::fmod(layers_of(graph) + 2, parts) != 0)

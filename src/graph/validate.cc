@@ -9,6 +9,7 @@
 #include "graph/measured_rows.h"
 #include "graph/serve.h"
 #include "graph/truth.h"
+#include "graph/validate_goals.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -81,28 +82,46 @@ Compared throughput_row(const Row& row) {
 Accuracy validate_tpot(const std::string& path) { return compare_rows(path, true, tpot_row); }
 Accuracy validate_throughput(const std::string& path) { return compare_rows(path, false, throughput_row); }
 
-std::string validate_text(const std::string& folder) {
+Validation validate(const std::string& folder) {
   if (!std::filesystem::is_directory(folder)) base::fail("{} is not a folder", folder);
-  std::string out;
-  auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
-  if (std::filesystem::exists(file("open.csv")))
-    out += accuracy_text("TPOT", validate_tpot(file("open.csv")), true);
-  if (std::filesystem::exists(file("throughput.csv")))
-    out += accuracy_text("maximum throughput", validate_throughput(file("throughput.csv")), true);
-  if (std::filesystem::exists(file("megatron.csv")))
-    out += accuracy_text("training iterations", validate_training(file("megatron.csv")), true);
-  if (std::filesystem::exists(file("diffusion.csv"))) {
-    RenderAccuracy r = validate_render(file("diffusion.csv"));
-    out += accuracy_text("rendering, seconds", r.time, true);
-    out += accuracy_text("rendering, peak memory", r.memory, true);
-  }
+  Validation v;
+  std::vector<Goal> goals;
+  auto reach = [&](std::vector<Goal> more) { goals.insert(goals.end(), more.begin(), more.end()); };
+  auto compared = [&](const char* name, auto compare) {
+    std::string file = (std::filesystem::path(folder) / name).string();
+    if (std::filesystem::exists(file)) compare(file);
+  };
+  compared("open.csv", [&](const std::string& file) {
+    Accuracy a = validate_tpot(file);
+    v.text += accuracy_text("TPOT", a, true), reach(tpot_goals(a));
+  });
+  compared("throughput.csv", [&](const std::string& file) {
+    Accuracy a = validate_throughput(file);
+    v.text += accuracy_text("maximum throughput", a, true), reach(throughput_goals(a));
+  });
+  compared("megatron.csv", [&](const std::string& file) {
+    Accuracy a = validate_training(file);
+    v.text += accuracy_text("training iterations", a, true), reach(training_goals(a)), reach(activation_goals(file));
+  });
+  compared("mlperf_training.csv", [&](const std::string& file) { reach(mlperf_goals(file)); });
+  compared("long_sequence.csv", [&](const std::string& file) { reach(long_sequence_goals(file)); });
+  compared("diffusion.csv", [&](const std::string& file) {
+    RenderAccuracy r = validate_render(file);
+    v.text += accuracy_text("rendering, seconds", r.time, true);
+    v.text += accuracy_text("rendering, peak memory", r.memory, true);
+    reach(rendering_goals(r));
+  });
   std::vector<std::string> truths;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".jsonl") truths.push_back(entry.path().string());
   std::sort(truths.begin(), truths.end());
-  for (const std::string& path : truths) out += truth_text(compare_with_truth(path));
-  if (out.empty()) base::fail("{} holds none of open.csv, throughput.csv, *.jsonl", folder);
-  return out;
+  for (const std::string& path : truths) v.text += truth_text(compare_with_truth(path));
+  if (v.text.empty() && goals.empty())
+    base::fail("{} holds none of open.csv, throughput.csv, megatron.csv, mlperf_training.csv, long_sequence.csv, diffusion.csv, *.jsonl",
+               folder);
+  if (!goals.empty()) v.text += goals_text(goals);
+  for (const Goal& g : goals) v.missed += !g.met();
+  return v;
 }
 
 }  // namespace orrery::graph

@@ -33,7 +33,11 @@ struct RenderAccuracy {
 };
 // Whole pipelines of diffusion.csv whose model and layout are known.
 RenderAccuracy validate_render(const std::string& path);
-// All comparisons whose file is in `folder`, as text.
-std::string validate_text(const std::string& folder);
+// All comparisons whose file is in `folder`, as text, and how many of their goals are missed.
+struct Validation {
+  std::string text;
+  int missed = 0;
+};
+Validation validate(const std::string& folder);
 
 }  // namespace orrery::graph

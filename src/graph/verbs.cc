@@ -71,9 +71,13 @@ void apply_verb(const std::string& text, Graph& graph, Plan& plan) {
     if (verb.name != name) continue;
     VerbWords words(text, verb.grammar);
     words.word("verb");
-    verb.apply(words, graph, plan);
+    // A verb that refuses leaves both as they were.
+    Graph changed = graph;
+    Plan changed_plan = plan;
+    verb.apply(words, changed, changed_plan);
     words.end();
-    plan.verbs.push_back(text);
+    changed_plan.verbs.push_back(text);
+    graph = std::move(changed), plan = std::move(changed_plan);
     return;
   }
   std::string names;

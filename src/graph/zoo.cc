@@ -1,4 +1,6 @@
 // The built-in models: facts of published checkpoints (zoo.json, embedded), each with its source.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -52,7 +54,7 @@ class FieldReader {
 FieldReader<TransformerSpec> transformer_reader() {
   using Spec = TransformerSpec;
   FieldReader<Spec> reader;
-  BIND(name), BIND(family), BIND(kind), BIND(source);
+  BIND(name), BIND(family), BIND(kind), BIND(source), BIND(stored_weights);
   BIND(layers), BIND(hidden), BIND(heads), BIND(kv_heads), BIND(head_dim), BIND(ffn), BIND(vocab);
   BIND(gated), BIND(tied), BIND(qkv_bias), BIND(o_bias), BIND(mlp_bias), BIND(head_bias), BIND(norm_bias);
   BIND(norms_per_layer), BIND(learned_positions), BIND(segments);
@@ -83,6 +85,9 @@ FieldReader<DiffusionSpec> diffusion_reader() {
 
 TransformerSpec read_transformer(const Json& object, const FieldReader<TransformerSpec>& reader) {
   TransformerSpec spec = reader.read(object, "zoo entry");
+  if (!spec.stored_weights.empty())
+    spec.notes.push_back(fmt::format("weights in {} as the published checkpoint stores them; --weights bf16 counts 16 bits",
+                                     spec.stored_weights));
   if (object.contains("qk_norm")) spec.qk_norm = object["qk_norm"] == "head" ? QkNorm::kHead : QkNorm::kAll;
   return spec;
 }
@@ -179,6 +184,8 @@ std::filesystem::path config_path(const std::string& model) {
 }
 
 [[noreturn]] void unknown_model(const std::string& model) {
+  if (model.find('/') != std::string::npos && (model.ends_with(".json") || model.starts_with("/") || model.starts_with(".")))
+    base::fail("no file {}", model);
   std::string near, all;
   std::string stem = fold(model).substr(0, 4);
   auto look = [&](const std::string& name) {
@@ -235,7 +242,11 @@ std::string with_formats_beside(const std::filesystem::path& path) {
 
 TransformerSpec load_transformer(const std::string& model, bool stored) {
   if (auto path = config_path(model); !path.empty()) return read_hf_config(with_formats_beside(path), path.string(), stored);
-  if (const auto* spec = find_transformer(model)) return *spec;
+  if (const auto* known = find_transformer(model)) {
+    TransformerSpec spec = *known;
+    if (!stored) spec.stored_weights.clear(), spec.notes.clear();
+    return spec;
+  }
   if (find_denoiser(model)) base::fail("{} is a diffusion model: ask `render`", model);
   unknown_model(model);
 }

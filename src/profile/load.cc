@@ -103,7 +103,7 @@ SourceText find_text(const std::string& name) {
   }
   for (const EmbeddedFile& file : embedded_profiles())
     if (file.name == name) return {"built-in:" + name + ".toml", std::string(file.text)};
-  throw ProfileError("unknown GPU '" + name + "'; known: " + known_names() + ", or a path to a .toml file");
+  throw ProfileError("unknown GPU '" + name + "'; known: " + known_names() + ", or a path to a .toml file (a count of GPUs follows behind a colon: h200:8)");
 }
 
 }  // namespace

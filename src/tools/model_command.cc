@@ -329,8 +329,9 @@ int ask_command(const Asked& q) {
 }
 
 int validate_command(const Asked& q) {
-  fmt::print("{}", validate_text(q.data));
-  return 0;
+  Validation v = validate(q.data);
+  fmt::print("{}", v.text);
+  return v.missed == 0 ? 0 : 1;
 }
 
 // A subcommand: how it is asked, and what answers it once its options are read.
@@ -371,7 +372,7 @@ constexpr Subcommand kSubcommands[] = {
        app.add_option("arguments", q.arguments, "the model and the values that the quantity needs");
      },
      [](CLI::App&, Asked& q) { return ask_command(q); }},
-    {"validate", "compare with measured rows in a folder of CSV files",
+    {"validate", "compare with measured rows in a folder of CSV files; status 1 when a goal is missed",
      [](CLI::App& app, Asked& q) {
        app.add_option("folder", q.data, "folder with open.csv, megatron.csv, ...")->capture_default_str();
      },

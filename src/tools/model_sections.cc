@@ -16,13 +16,19 @@ std::string plan_text(const Plan& p) {
   return text;
 }
 
+void add_advice(Json& doc, const FitAnswer& a) {
+  if (a.advice.empty()) return;
+  report::add_notes(doc, "what to change", {});
+  for (const std::string& advice : a.advice) doc["sections"].back()["notes"].push_back(advice);
+}
+
 void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, const Plan& plan,
                      Question question) {
   for (const std::string& verb : plan.verbs)
     if (!matters(verb, question))
       doc["assumptions"].push_back(fmt::format("'{}' changes nothing that this question asks for", verb));
   for (const std::string& note : graph.notes) doc["assumptions"].push_back(graph.name + ": " + note);
-  for (const std::string& note : assumed_rates(plan, read_rates(cluster.gpu))) doc["assumptions"].push_back(note);
+  for (const std::string& note : assumed_rates(plan, cluster.gpu)) doc["assumptions"].push_back(note);
   if (question == Question::kFit || question == Question::kTrain)
     doc["assumptions"].push_back(fmt::format("libraries take {:.2f} GB: workspace of products{}", library_bytes(plan) / 1e9,
                                              plan.gpus() > 1 ? ", buffers of communication" : ""));

@@ -15,6 +15,8 @@ using report::Json;
 std::string plan_text(const graph::Plan& plan);
 // The items as table and bars, against the capacity.
 void add_memory(Json& document, const std::vector<graph::MemoryItem>& items, double capacity);
+// What would make it fit, or use the GPUs that are there.
+void add_advice(Json& document, const graph::FitAnswer& answer);
 // Verbs that change nothing of what was asked, notes of the model's reader, and the assumed values of the profile.
 void add_assumptions(Json& document, const graph::Graph& graph, const graph::Cluster& cluster,
                      const graph::Plan& plan, graph::Question question);

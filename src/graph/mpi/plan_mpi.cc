@@ -29,6 +29,8 @@ Json to_json(const SearchResult& r) {
             {"legal", r.legal},
             {"fitting", r.fitting},
             {"kept", r.kept},
+            {"best_tpot", r.best_tpot},
+            {"best_ttft", r.best_ttft},
             {"front", Json::array()}};
   for (const Candidate& c : r.front)
     j["front"].push_back({c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.plan.chunk_tokens, c.weights, c.kv,
@@ -40,6 +42,7 @@ Json to_json(const SearchResult& r) {
 SearchResult from_json(const Json& j, const Plan& base) {
   SearchResult r;
   r.tried = j["tried"], r.legal = j["legal"], r.fitting = j["fitting"], r.kept = j["kept"];
+  r.best_tpot = j["best_tpot"], r.best_ttft = j["best_ttft"];
   for (const Json& row : j["front"]) {
     Candidate c;
     c.plan = base;
