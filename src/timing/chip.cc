@@ -262,15 +262,13 @@ ALWAYS_INLINE double Chip::read_at(const Request& r, const Coming& at) {
 }
 
 /// What a request will touch is fetched while those before it are served: first its set, then the way in it.
-double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
+void Chip::read_all(std::span<Request> requests) {
   Coming ahead[kAhead];
   const size_t n = requests.size();
-  double last = 0;
   for (size_t i = 0; i < n + kAhead; i++) {
     if (i >= kAhead) {
-      const Request& r = requests[i - kAhead];
-      const double back = read_at(r, ahead[i % kAhead]);
-      if (r.sm == sm) last = std::max(last, back);
+      Request& r = requests[i - kAhead];
+      r.when = read_at(r, ahead[i % kAhead]);
     }
     if (i < n) {
       const Coming& c = ahead[i % kAhead] = coming(requests[i]);
@@ -284,7 +282,6 @@ double Chip::read_all(std::span<const Request> requests, uint32_t sm) {
       fetch_ahead(&pages_[page_of(requests[i - kWayAhead].line)]);
     }
   }
-  return last;
 }
 
 /// The other line of 256 bytes comes along from memory [tma.promotion.256.right: 402 cycles, 727 without].

@@ -41,7 +41,7 @@ struct MemoryCounts {
   void extend(const MemoryCounts& from, const MemoryCounts& to, double times);
 };
 
-/// What an SM asks L2 for, and when.
+/// What an SM asks L2 for, and when; then when it is there.
 struct Request {
   uint64_t line = 0;  // address / 128
   uint32_t sectors = 0, sm = 0;
@@ -62,8 +62,8 @@ class Chip {
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the
   /// data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
-  /// The same for requests of several SMs, one after the other; returns when the data of SM `sm` are there.
-  double read_all(std::span<const Request> requests, uint32_t sm);
+  /// The same for many requests, one after the other: `when` of each becomes the time at which its data are there.
+  void read_all(std::span<Request> requests);
   /// `bytes` of each sector are written; returns when the slice has taken them.
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
   /// The same for several SMs, one after the other.

@@ -114,9 +114,11 @@ void Predictor::make_pools() {
         }
       }
   for (const auto& [pc, owners] : owner) {
+    if (owners.empty()) continue;
     LinePool& pool = kernel_.pools[pc];
-    for (const auto& [line, block] : owners) pool.lines.push_back(line), pool.shared.push_back(block == kSeveral);
-    if (!owners.empty()) pool.low = pool.lines.front(), pool.high = pool.lines.back();
+    pool.low = owners.begin()->first, pool.high = owners.rbegin()->first;
+    for (const auto& [line, block] : owners)
+      if (block == kSeveral) pool.shared.insert(line);
   }
 }
 

@@ -43,7 +43,11 @@ void Sm::start(const BlockWork& work, double now) {
   uint32_t index = 0;
   while (s.slots[index].used) index++;
   Slot& slot = s.slots[index];
-  slot = Slot{};
+  Slot fresh;  // with the memory of the block before
+  fresh.moves = std::move(slot.moves), fresh.places = std::move(slot.places);
+  for (Slot::Moves& m : fresh.moves) m.known = false;
+  fresh.places.clear();
+  slot = std::move(fresh);
   s.ghost_event = nullptr;
   slot.used = true;
   slot.work = work;

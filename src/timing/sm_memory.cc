@@ -16,25 +16,57 @@ constexpr bool goes_out(What w) {
 
 }  // namespace
 
-/// How the addresses of PTX instruction `pc` move from the traced block to the slot's own and to those of its ghosts: worked out
-/// once for each block that runs.
-const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
-  const auto [at, fresh] = slot.moves.try_emplace(pc);
-  Moves& m = at->second;
-  if (!fresh) return m;
-  const auto found = kernel.slopes.find(pc);
-  const Slope slope = found != kernel.slopes.end() && found->second.regular ? found->second : Slope{};
+Sm::State::State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t n_slots)
+    : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(n_slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), slopes(1), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
+  for (const auto& [pc, slope] : k.slopes) {
+    if (!slope.regular) continue;
+    uint32_t which = 1;
+    while (which < slopes.size() && !(slopes[which] == slope)) which++;
+    if (which == slopes.size()) slopes.push_back(slope);
+    slope_of[pc] = which;
+  }
+  for (Slot& s : slots) s.moves.resize(slopes.size());
+}
+
+/// By how many blocks the ghosts' blocks lie from the traced one.
+void Sm::State::find_places(Slot& slot) const {
+  const GridShape& grid = kernel.grid;
   const uint32_t* from = slot.work.code->trace->ctaid;
-  const auto sectors_to = [&](int64_t x, int64_t y, int64_t z) {
-    return (slope.x * (x - int64_t(from[0])) + slope.y * (y - int64_t(from[1])) + slope.z * (z - int64_t(from[2]))) >> 5;
-  };
-  m.own = sectors_to(slot.work.at[0], slot.work.at[1], slot.work.at[2]);
-  if (kernel.traces && !slope.regular) return m;
+  uint64_t last = ~uint64_t{1}, x = 0, y = 0, z = 0;
+  slot.places.clear();
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
     const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
-    if (index >= kernel.grid.count()) continue;
-    m.ghosts.push_back({sectors_to(int64_t(index % kernel.grid.x), int64_t(index / kernel.grid.x % kernel.grid.y), int64_t(index / (kernel.grid.x * kernel.grid.y))), uint32_t(number + kernel.ahead(g))});
+    if (index >= grid.count()) continue;
+    if (index == last + 1) {
+      if (++x == grid.x) x = 0, y++;
+      if (y == grid.y) y = 0, z++;
+    } else {
+      x = index % grid.x, y = index / grid.x % grid.y, z = index / (grid.x * grid.y);
+    }
+    last = index;
+    slot.places.push_back({int64_t(x) - int64_t(from[0]), int64_t(y) - int64_t(from[1]), int64_t(z) - int64_t(from[2]), uint32_t(number + kernel.ahead(g))});
   }
+}
+
+void Sm::State::find_moves(Slot& slot, const Slope& slope, Moves& m) const {
+  const auto sectors_to = [&](int64_t x, int64_t y, int64_t z) { return (slope.x * x + slope.y * y + slope.z * z) >> 5; };
+  const int64_t* at = slot.work.at;
+  const uint32_t* from = slot.work.code->trace->ctaid;
+  m.known = true;
+  m.own = sectors_to(at[0] - int64_t(from[0]), at[1] - int64_t(from[1]), at[2] - int64_t(from[2]));
+  m.ghosts.clear();
+  if (kernel.traces && !slope.regular) return;
+  if (slot.places.empty()) find_places(slot);
+  for (const Slot::Place& p : slot.places) m.ghosts.push_back({sectors_to(p.x, p.y, p.z), p.sm});
+}
+
+/// How the addresses of PTX instruction `pc` move from the traced block to the slot's own and to those of its ghosts: worked out
+/// once for each block that runs and each slope.
+const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
+  const auto found = slope_of.find(pc);
+  const uint32_t which = found != slope_of.end() ? found->second : 0;
+  Moves& m = slot.moves[which];
+  if (!m.known) find_moves(slot, slopes[which], m);
   return m;
 }
 
@@ -52,12 +84,12 @@ void Sm::State::for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f)
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
   if (kernel.traces) return for_traced_ghosts(w, e, line, f);
-  for_even_ghosts(slot, e.pc, slot.work.code->trace->lines[e.detail + line], f);
+  for_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], f);
 }
 
 template <class F>
-void Sm::State::for_even_ghosts(Slot& slot, uint32_t pc, uint64_t packed, F f) {
-  for (const auto& [sectors, sm] : moves_of(slot, pc).ghosts)
+void Sm::State::for_even_ghosts(const Moves& moves, uint64_t packed, F f) {
+  for (const auto& [sectors, sm] : moves.ghosts)
     moved(packed, sectors, [&](uint64_t l, uint32_t mask) { f(l, mask, sm); });
 }
 
@@ -80,7 +112,7 @@ Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) 
     const Slope& s = slope->second;
     const uint32_t* from = g.trace->ctaid;
     found.sectors = (s.x * (at[0] - int64_t(from[0])) + s.y * (at[1] - int64_t(from[1])) + s.z * (at[2] - int64_t(from[2]))) >> 5;
-  } else if (const auto pool = kernel.pools.find(e.pc); pool != kernel.pools.end() && !pool->second.lines.empty()) {
+  } else if (const auto pool = kernel.pools.find(e.pc); pool != kernel.pools.end()) {
     found.pool = &pool->second;
     found.away = (g.index * 0xD1B54A32D192ED03ull >> 20) % (pool->second.high - pool->second.low + 1);
   }
@@ -92,9 +124,11 @@ template <class F>
 void Sm::State::for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f) {
   for (uint32_t i = first; i < last; i++) {
     uint64_t packed = g.lines[i];
-    if (g.pool && !g.pool->is_shared(packed >> 4)) {
+    if (g.pool && !g.pool->shared.contains(packed >> 4)) {
       const uint64_t room = g.pool->high - g.pool->low + 1;
-      packed = (g.pool->low + ((packed >> 4) - g.pool->low + g.away) % room) << 4 | (packed & 15);
+      uint64_t place = (packed >> 4) - g.pool->low + g.away;
+      if (place >= room) place = place < 2 * room ? place - room : place % room;
+      packed = (g.pool->low + place) << 4 | (packed & 15);
     }
     moved(packed, g.sectors, f);
   }
@@ -138,6 +172,20 @@ void Sm::State::finish_ghosts(Slot& slot, double now) {
   }
 }
 
+/// Looks up what has been asked for; returns when the last data of the detailed block are there.
+double Sm::State::read_asked() {
+  chip.read_all({requests.data(), n_requests});
+  double last = 0;
+  for (const Asked& a : asked) {
+    const double back = requests[a.request].when;
+    last = std::max(last, back);
+    if (a.way && a.way->tag == a.line) a.way->arrives = std::max(a.way->arrives, back);
+  }
+  n_requests = 0, asked.clear();
+  return last;
+}
+
+/// All lines are asked for before they are looked up: most look-ups are the ghosts', and many at a time take less than each alone.
 double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
   Slot& slot = slots[w.slot];
   const TracedBlock& block = *slot.work.code->trace;
@@ -145,7 +193,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   double done = at;
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
-    bool shared_out = false;  // the ghosts have done theirs
+    bool shared_out = false;  // the ghosts have asked for theirs
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
       counts.l1_sectors += sectors_in(mask);
       L1::Way* way = nullptr;
@@ -159,18 +207,18 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
           return;
         }
         mask = missing;
+        way->valid |= uint8_t(mask);
       }
       request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++;
-      n_requests = 0;
+      asked.push_back({n_requests, way, line});
       ask(line, mask, number, request);
       if (!shared_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, request); });
       shared_out = true;
-      const double back = chip.read_all({requests.data(), n_requests}, number);
-      if (way) way->valid |= uint8_t(mask), way->arrives = std::max(way->arrives, back);
-      done = std::max(done, back - kIssueToMiss);
     });
+    if (n_requests >= kTogether) done = std::max(done, read_asked() - kIssueToMiss);
   }
+  if (n_requests > 0) done = std::max(done, read_asked() - kIssueToMiss);
   return done;
 }
 
@@ -220,9 +268,9 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
       }
       write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
-      n_requests = 0;
       if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, leaves); });
       chip.write_all({requests.data(), n_requests}, per_sector);
+      n_requests = 0;
       taken[stores++ % kInFlight] = chip.write(line, mask, leaves, per_sector);
     });
   }
@@ -270,24 +318,24 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
   if (pool) find_copies_of_ghosts(w, e, *pool);
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
-  const int64_t own = moves_of(slots[w.slot], e.pc).own;
+  const Moves& moves = moves_of(slots[w.slot], e.pc);
   bool in_pairs = false;
   const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
   const auto send = [&] {
     if (store) chip.write_all({requests.data(), n_requests}, 32);
-    else done = std::max(done, chip.read_all({requests.data(), n_requests}, number));
+    else done = std::max(done, read_asked());
     n_requests = 0;
   };
   tma = std::max(tma, store ? at : at + f.tma_latency);
-  n_requests = 0;
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
     tma += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
     counts.tma_bytes += sectors_in(mask) * 32.0;
     bool first = true;
-    moved(line << 4 | mask, own, [&](uint64_t l, uint32_t k) {
+    moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
+      if (!store) asked.push_back({n_requests, nullptr, l});
       touch(l, k, number);
       if (!std::exchange(first, false)) return;
-      if (!pool) return for_even_ghosts(slots[w.slot], e.pc, line << 4 | mask, touch);
+      if (!pool) return for_even_ghosts(moves, line << 4 | mask, touch);
       for (const auto& [ahead, sm] : ghost_copies) touch(uint64_t(int64_t(line) + ahead), mask, sm);
     });
     if (n_requests >= kTogether) send();

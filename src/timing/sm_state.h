@@ -91,11 +91,17 @@ struct Slot {
   std::array<NamedBarrier, 16> barriers;
   NamedBarrier cluster;
   std::unordered_map<uint32_t, Mbarrier> mbarriers;
-  struct Moves {                     // sectors by which an instruction's addresses move from the traced block
+  struct Moves {                     // sectors by which addresses of one slope move from the traced block
+    bool known = false;
     int64_t own = 0;
     std::vector<std::pair<int64_t, uint32_t>> ghosts;  // of each, and its SM
   };
-  std::unordered_map<uint32_t, Moves> moves;  // by PTX instruction
+  std::vector<Moves> moves;          // by number of the slope
+  struct Place {                     // blocks from the traced one to a ghost's
+    int64_t x = 0, y = 0, z = 0;
+    uint32_t sm = 0;
+  };
+  std::vector<Place> places;         // of ghosts that have a block; found when the first is asked for
   struct Ghost {                     // of kernels whose blocks differ
     const TracedBlock* trace = nullptr;
     uint64_t index = 0;
@@ -137,9 +143,7 @@ class L1 {
 };
 
 struct Sm::State {
-  State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots)
-      : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
-  }
+  State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots);
   const ChipFigures& f;
   const Kernel& kernel;
   const std::vector<MachineInstruction>& code;
@@ -180,9 +184,17 @@ struct Sm::State {
   uint64_t stores = 0;
   double held_until = 0;
   using Moves = Slot::Moves;
-  static constexpr size_t kTogether = 4096;       // requests that are looked up at a time, and as many more as one line makes
+  std::vector<Slope> slopes;                          // those of the kernel's instructions, each once
+  std::unordered_map<uint32_t, uint32_t> slope_of;    // by PTX instruction, of those that move evenly: which; others have the first, none
+  static constexpr size_t kTogether = 1024;       // requests that are looked up at a time, and as many more as one line makes
   std::vector<Request> requests;
   size_t n_requests = 0;                          // that wait to be looked up
+  struct Asked {                                  // by a load of the detailed block
+    size_t request = 0;
+    L1::Way* way = nullptr;                       // null: past L1
+    uint64_t line = 0;
+  };
+  std::vector<Asked> asked;                       // of those that wait
   std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: lines ahead of the detailed block's, and the SM
   Record* record = nullptr;
 
@@ -210,6 +222,9 @@ struct Sm::State {
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
   const Moves& moves_of(Slot& slot, uint32_t pc);
+  void find_moves(Slot& slot, const Slope& slope, Moves& m) const;
+  void find_places(Slot& slot) const;
+  double read_asked();
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
@@ -219,7 +234,7 @@ struct Sm::State {
   template <class F>
   void for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   template <class F>
-  void for_even_ghosts(Slot& slot, uint32_t pc, uint64_t packed, F f);
+  static void for_even_ghosts(const Moves& moves, uint64_t packed, F f);
   template <class F>
   void for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   void find_ghosts(Slot& slot) const;

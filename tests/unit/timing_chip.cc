@@ -108,8 +108,8 @@ TEST(Chip, NeighboursOfOtherClustersAskForThemselves) {
 TEST(Chip, PromotionTo256BytesBringsTheOtherLine) {
   const ChipFigures f = h200();
   Chip chip(f);
-  const Request promoted{1000, 15, 0, 0, true};
-  chip.read_all({&promoted, 1}, 0);
+  Request promoted{1000, 15, 0, 0, true};
+  chip.read_all({&promoted, 1});
   EXPECT_EQ(chip.counts().dram_read, 256);
   chip.read(1001, 15, 0, 100000);                                  // tma.promotion.256.right: 402 cycles, not 727
   EXPECT_EQ(chip.counts().dram_read, 256);
