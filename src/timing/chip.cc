@@ -16,14 +16,11 @@ uint32_t atomic_unit_of(uint64_t line) {
 }
 /// A slice serves a request in 0.93 cycles; of 64 neighbouring lines eight at a time lie in one [same_lines/1
 /// to 64]. Higher bits of the address exchange the eight, as hashes do that keep strides from one slice.
-uint32_t slice_of(uint64_t line) {
+ALWAYS_INLINE uint32_t slice_of(uint64_t line) {
   const uint64_t above = mix(line >> 6);
   return uint32_t((above >> 30) % 12 * 8 +
                   (((line & 1) | (line >> 1 & 2) | (line >> 2 & 4)) ^ (above >> 50 & 7)));
 }
-
-/// Lines that are written live in one partition, whoever writes them.
-uint32_t home_of(uint64_t line) { return uint32_t(mix(line) >> 20 & 1); }
 
 /// How long loads wait for memory beyond the quickest: the shape of calib/raw/h200-2026-11-21-spread.jsonl
 /// over its mean, idle, read and copied, as straight pieces between shares of the loads.
@@ -81,9 +78,11 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster)
   for (size_t n = 0; n < near_cycles_.size(); n++) {
     near_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_sectors);
     far_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_far_sectors);
+    slice_cycles_[n] = std::max(0.93, 0.23 * double(n));
     for (const bool opens : {false, true})
       read_cycles_[opens][n] = (32.0 * double(n) + (opens ? f_.dram_page_cost : 0)) / f_.dram_bandwidth;
   }
+  for (size_t n = 0; n < spread_.size(); n++) spread_[n] = (double(n) / 127.5 - 1) * f_.l2_spread;
   read_wait_ = f_.dram_wait;
 }
 
@@ -174,23 +173,33 @@ void Chip::write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sec
 
 void Chip::limit_partial(double now) {
   while (double(partial_order_.size()) > f_.l2_partial_sectors) {
-    const Written oldest = partial_order_.front();
-    const L2Lines::Line way = lines_.peek(oldest.line(), oldest.at);
+    const uint64_t line = partial_order_.front() >> 2;
+    const L2Lines::Line way = lines_.peek(line, home_place_of(line));
     uint32_t parts = 0;  // of the line that were written one after the other
-    for (; !partial_order_.empty() && partial_order_.front().line() == oldest.line();
-         partial_order_.pop_front()) {
-      const uint32_t sector = 1u << (partial_order_.front().sector & 3);
+    for (; !partial_order_.empty() && partial_order_.front() >> 2 == line; partial_order_.pop_front()) {
+      const uint32_t sector = 1u << (partial_order_.front() & 3);
       if (way) parts |= way.written().not_full(sector & ~way.valid());
     }
-    if (parts) write_back(oldest.line(), way, now, parts);
+    if (parts) write_back(line, way, now, parts);
   }
 }
 
 void Chip::limit_dirty(double now) {
   while (dirty_bytes_ > f_.l2_dirty_bytes && !dirty_order_.empty()) {
-    const Written oldest = dirty_order_.front();
+    const uint64_t line = dirty_order_.front() >> 2;
     dirty_order_.pop_front();
-    if (const L2Lines::Line way = lines_.peek(oldest.line(), oldest.at)) write_back(oldest.line(), way, now);
+    if (const L2Lines::Line way = lines_.peek(line, home_place_of(line))) write_back(line, way, now);
+  }
+}
+
+/// Lines that were replaced, and so written back, stay in the order until they are the oldest: they are left out when it has become long.
+void Chip::forget_clean() {
+  for (size_t n = dirty_order_.size(); n > 0; n--) {
+    if (n > kAhead) lines_.fetch_head(home_place_of(dirty_order_[kAhead] >> 2));
+    const uint64_t written = dirty_order_.front();
+    dirty_order_.pop_front();
+    const L2Lines::Line way = lines_.peek(written >> 2, home_place_of(written >> 2));
+    if (way && way.dirty()) dirty_order_.push_back(written);
   }
 }
 
@@ -302,18 +311,16 @@ ALWAYS_INLINE double Chip::read_from_l2(const Request& r, const Coming& at) {
   tally_.l2_read += sectors;
   const double queued = take_l2(sectors, found != Found::near, r.when);
   double& slice = read_slice_[slice_of(r.line)];
-  slice = std::max(slice, r.when) + std::max(0.93, 0.23 * sectors);
+  slice = std::max(slice, r.when) + slice_cycles_[sectors];
   const double start = std::max(queued, slice);
   // Half of what memory gives lies behind the other partition [share_near/132], as does half of what is
   // written [bulk_store].
   if (found != Found::near) tally_.half_crossing += found == Found::far ? 2 * sectors : sectors;
   if (found != Found::missing) {
     tally_.l2_hits += sectors;
-    const double spread = double(mix(r.line ^ uint64_t{r.sm} << 40) >> 30 & 255) / 127.5 -
-                          1;  // slices and banks are near or far
+    const double spread = spread_[mix(r.line ^ uint64_t{r.sm} << 40) >> 30 & 255];
     // Data that are still on their way from memory are waited for.
-    return std::max(way.arrives(), start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) +
-                                       spread * f_.l2_spread);
+    return std::max(way.arrives(), start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread);
   }
   const uint32_t read = sectors_in(missing);
   read_dram(r.line, read, r.when);
@@ -328,12 +335,13 @@ ALWAYS_INLINE double Chip::read_from_l2(const Request& r, const Coming& at) {
 }
 
 /// Fetches what the oldest of those that were written will touch when they leave L2.
-ALWAYS_INLINE void Chip::fetch_oldest(const Queue<Written>& order) const {
+ALWAYS_INLINE void Chip::fetch_oldest(const Queue<uint64_t>& order) const {
   if (order.size() < kAhead) return;
-  lines_.fetch_head(order[kAhead - 1].at);
-  const Written& next = order[kWayAhead];
-  lines_.fetch_found(next.at), lines_.fetch_written(next.at);
-  fetch_ahead(&pages_[page_of(next.line())]);
+  lines_.fetch_head(home_place_of(order[kAhead - 1] >> 2));
+  const uint64_t next = order[kWayAhead] >> 2;
+  const L2Lines::Place at = home_place_of(next);
+  lines_.fetch_found(at), lines_.fetch_written(at);
+  fetch_ahead(&pages_[page_of(next)]);
 }
 
 void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {
@@ -346,7 +354,7 @@ void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {
     if (i >= kAhead) write_at(requests[i - kAhead], bytes, ahead[i % kAhead]);
     if (i < n) {
       const uint64_t line = requests[i].line;
-      const uint32_t home = home_of(line);
+      const uint32_t home = home_of(mix(line));
       const L2Lines::Place at = ahead[i % kAhead] = place_of(line, home);
       lines_.fetch_head(at);
       if (bytes < 32) lines_.fetch_head(lines_.across(at, home));
@@ -361,7 +369,7 @@ void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {
 }
 
 double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
-  return write_at({line, mask, 0, now, false}, bytes, place_of(line, home_of(line)));
+  return write_at({line, mask, 0, now, false}, bytes, home_place_of(line));
 }
 
 ALWAYS_INLINE double Chip::write_at(const Request& r, uint32_t bytes, L2Lines::Place home) {
@@ -381,30 +389,34 @@ ALWAYS_INLINE void Chip::mark_written(uint64_t line, uint32_t mask, double now, 
   uint32_t valid = way.valid();
   const uint32_t dirty = way.dirty(), fresh = mask & ~dirty;
   if (bytes < 32 && (mask & ~valid)) {  // what the other partition has read need not be read again
-    if (const L2Lines::Line other = lines_.peek(line, lines_.across(home, home_of(line))))
+    if (const L2Lines::Line other = lines_.peek(line, lines_.across(home, home_of(mix(line)))))
       valid |= other.valid() & ~dirty;
   }
-  if (fresh && !dirty) dirty_order_.push_back({line << 2, home});
+  if (fresh && !dirty) {
+    if (dirty_order_.full() && dirty_order_.size() >= kLongOrder) [[unlikely]]
+      forget_clean();
+    dirty_order_.push_back(line << 2);
+  }
   dirty_bytes_ += 32.0 * sectors_in(fresh);
   way.set_sectors(valid, dirty | mask);
   way.add_written(mask, bytes);
   if (bytes < 32)
     for (uint32_t i = 0; i < 4; i++)
-      if (fresh >> i & 1 && !(valid >> i & 1)) partial_order_.push_back({line << 2 | i, home});
+      if (fresh >> i & 1 && !(valid >> i & 1)) partial_order_.push_back(line << 2 | i);
   tally_.l2_write += sectors_in(mask), tally_.half_crossing += sectors_in(mask);
   if (dirty_bytes_ > f_.l2_dirty_bytes) limit_dirty(now);
   limit_partial(now);
 }
 
 void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
-  if (const L2Lines::Line way = lines_.peek(line, place_of(line, home_of(line))))
+  if (const L2Lines::Line way = lines_.peek(line, home_place_of(line)))
     way.add_written(mask, bytes);
 }
 
 double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
   uint32_t missing = 0;
   L2Lines::Line way;
-  const uint32_t side = home_of(line);
+  const uint32_t side = home_of(mix(line));
   const L2Lines::Place home = place_of(line, side);
   const Found found = look_up(line, mask, home, lines_.across(home, side), now, way, missing);
   if (found == Found::missing) read_dram(line, sectors_in(missing), now);

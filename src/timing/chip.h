@@ -95,11 +95,6 @@ class Chip {
     uint64_t page = ~uint64_t{0};
     uint64_t opened = 0;  // how many pages had been opened when it was last used
   };
-  struct Written {        // a line or sector that was written
-    uint64_t sector = 0;  // line << 2 | which of the line
-    L2Lines::Place at;
-    uint64_t line() const { return sector >> 2; }
-  };
   struct Tally {  // sectors; of what crosses between partitions half sectors
     uint64_t l2_read = 0, l2_write = 0, l2_hits = 0, dram_read = 0, dram_write = 0, pages = 0, merged = 0,
              half_crossing = 0;
@@ -110,10 +105,17 @@ class Chip {
       80;  // cycles in which requests of a GPC for the same sectors become one [share_apart]
   static constexpr uint32_t kMergeMost = 4;             // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
+  static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
   static constexpr size_t kAhead = 32, kWayAhead = 16;  // requests by which what they touch is fetched ahead
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);
   L2Lines::Place place_of(uint64_t line, uint32_t side) const { return lines_.place_of(mix(line), side); }
+  L2Lines::Place home_place_of(uint64_t line) const {
+    const uint64_t hash = mix(line);
+    return lines_.place_of(hash, home_of(hash));
+  }
+  /// Lines that are written live in one partition, whoever writes them.
+  static uint32_t home_of(uint64_t hash) { return uint32_t(hash >> 20 & 1); }
   Coming coming(const Request& r);
   size_t page_of(uint64_t line) const { return mix(line >> 4) >> 40 & (kPages - 1); }
   double read_at(const Request& r, const Coming& at);
@@ -134,17 +136,19 @@ class Chip {
   void write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors = 15);
   void limit_dirty(double now);
   void limit_partial(double now);
-  void fetch_oldest(const Queue<Written>& order) const;
+  void forget_clean();
+  void fetch_oldest(const Queue<uint64_t>& order) const;
 
   const ChipFigures& f_;
   const uint32_t cluster_;
   L2Lines lines_;
-  Queue<Written> dirty_order_, partial_order_;  // the oldest first
+  Queue<uint64_t> dirty_order_, partial_order_;  // line << 2 | sector of what was written, the oldest first
   double dirty_bytes_ = 0;
   std::vector<Merge> merges_;          // by GPC
   std::vector<uint32_t> first_merge_;  // of each SM's GPC
   std::vector<Page> pages_;
-  std::array<double, 5> near_cycles_{}, far_cycles_{};  // of L2, by number of sectors
+  std::array<double, 5> near_cycles_{}, far_cycles_{}, slice_cycles_{};  // of L2 and of a slice, by number of sectors
+  std::array<double, 256> spread_{};  // of latencies: slices and banks are near or far
   std::array<std::array<double, 5>, 2>
       read_cycles_{};  // of memory, by whether a page is opened and by number of sectors
   uint64_t openings_ = 0;

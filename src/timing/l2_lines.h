@@ -130,8 +130,9 @@ class L2Lines {
   /// Fetches the way that a look-up will find or replace, as it seems now; false: it will replace it.
   [[gnu::always_inline]] static bool fetch_way(Place at) {
     const Set& set = *at.set;
-    const uint32_t found = matches(set, at.key);
-    fetch_ahead(&set.ways[found ? uint32_t(std::countr_zero(found)) : oldest_of(set)]);
+    const uint32_t found = matches(set, at.key), way = found ? uint32_t(std::countr_zero(found)) : oldest_of(set);
+    fetch_ahead(&set.ways[way]);
+    if (!found && set.sectors[way] >> 4) fetch_ahead(set.written);  // it will be written back
     return found != 0;
   }
   /// Fetches the way of a line that is there, as it seems now.

@@ -11,12 +11,14 @@ class Queue {
  public:
   size_t size() const { return end_ - begin_; }
   bool empty() const { return end_ == begin_; }
+  /// One more doubles it.
+  bool full() const { return size() == items_.size(); }
   /// The one that is `back` behind the first; there must be so many.
   const T& operator[](size_t back) const { return items_[(begin_ + back) & (items_.size() - 1)]; }
   const T& front() const { return (*this)[0]; }
   void pop_front() { begin_++; }
   void push_back(const T& item) {
-    if (size() == items_.size()) grow();
+    if (full()) grow();
     items_[end_++ & (items_.size() - 1)] = item;
   }
 

@@ -92,7 +92,7 @@ void Sm::State::refresh(WarpRun& w) {
   for (uint32_t b = 0; b < 6; b++)
     if (m.i.wait_mask >> b & 1) wait_until(w.barrier[b], w.set_by[b]);
   if (m.kind == Class::depbar || m.kind == Class::warpgroup) {
-    const auto wait_for = [&](const std::deque<double>& groups, Wait why) {
+    const auto wait_for = [&](const std::vector<double>& groups, Wait why) {
       if (groups.size() > m.n) wait_until(groups[groups.size() - 1 - m.n], why);
     };
     if (m.op == isa::Op::cp_async_wait_group) wait_for(w.copy_groups, Wait::copies);

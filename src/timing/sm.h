@@ -9,7 +9,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>

@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -74,7 +73,7 @@ struct WarpRun {
   bool live = false, blocked = false;
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
   double copies_done = 0, group_done = 0;
-  std::deque<double> copy_groups, bulk_groups, product_groups;
+  std::vector<double> copy_groups, bulk_groups, product_groups;
   double products_done = 0, product_issued = -1;
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
   uint64_t age = 0;
