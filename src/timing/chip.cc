@@ -2,6 +2,8 @@
 #include "timing/chip.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 /// Requests are many and short: what serves one is one piece of code.
 #define ALWAYS_INLINE [[gnu::always_inline]] inline
@@ -68,13 +70,19 @@ uint32_t Chip::gpc_of(uint32_t sm) const {
   return uint32_t((cluster_ > 1 ? sm / cluster_ : uint64_t{sm} * f_.gpcs / f_.sms) % f_.gpcs);
 }
 
-Chip::Chip(const ChipFigures& figures, uint64_t cluster)
+Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of)
     : f_(figures),
       cluster_(uint32_t(cluster)),
-      lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays)),
-      merges_(size_t(f_.gpcs) * kMerges),
-      pages_(kPages) {
-  for (uint32_t sm = 0; sm < f_.sms; sm++) first_merge_.push_back(gpc_of(sm) * kMerges);
+      one_of_(one_of),
+      one_bits_(uint32_t(std::countr_zero(one_of))),
+      slices_(kSlices / one_of),
+      times_(one_of),
+      dirty_limit_(f_.l2_dirty_bytes / one_of),
+      partial_limit_(f_.l2_partial_sectors / one_of),
+      lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays), one_bits_),
+      merges_(size_t(f_.gpcs) * (kMerges / one_of)),
+      pages_(kPages / one_of) {
+  for (uint32_t sm = 0; sm < f_.sms; sm++) first_merge_.push_back(merges_of(sm));
   for (size_t n = 0; n < near_cycles_.size(); n++) {
     near_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_sectors);
     far_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_far_sectors);
@@ -93,7 +101,16 @@ MemoryCounts Chip::counts() const {
   c.dram_read = 32 * double(tally_.dram_read), c.dram_write = 32 * double(tally_.dram_write),
   c.dram_pages = double(tally_.pages);
   c.merged_sectors = double(tally_.merged), c.fabric_sectors = 0.5 * double(tally_.half_crossing);
-  return c;
+  MemoryCounts all;
+  all.extend({}, c, times_);
+  return all;
+}
+
+double Chip::page_error() const {
+  double sum = 0, squares = 0;
+  for (const double busy : part_busy_) sum += busy, squares += busy * busy;
+  const double n = double(part_busy_.size()), mean = sum / n;
+  return one_of_ == 1 || mean <= 0 ? 0 : std::sqrt(std::max(0.0, squares / n - mean * mean) / n) / mean;
 }
 
 ALWAYS_INLINE L2Lines::Line Chip::find(uint64_t line, L2Lines::Place at, double now) {
@@ -103,15 +120,20 @@ ALWAYS_INLINE L2Lines::Line Chip::find(uint64_t line, L2Lines::Place at, double 
 }
 
 ALWAYS_INLINE bool Chip::open_page(uint64_t line) {
-  const uint64_t page = line >> 4;  // 2 KiB
+  const uint64_t page = line >> kPageBits;
   Page& slot = pages_[page_of(line)];
-  const bool opens = slot.page != page || openings_ - slot.opened > kOpenPages;
+  const bool opens = slot.page != page || (openings_ - slot.opened) * one_of_ > kOpenPages;
   openings_ += opens, tally_.pages += opens;
   slot = {page, openings_};
   return opens;
 }
 
-ALWAYS_INLINE void Chip::use_dram(double cycles, double now) {
+ALWAYS_INLINE void Chip::use_dram(uint64_t line, double of_one, double now) {
+  const double cycles = of_one * times_;
+  if (one_of_ > 1) {  // neighbouring pages that are looked up are of different parts
+    const uint64_t page = line >> kPageBits;
+    part_busy_[(page + (mix(page >> 3) >> 40)) % part_busy_.size()] += cycles;
+  }
   dram_free_ = std::max(dram_free_, now) + cycles;
   dram_busy_ += cycles;
   window_busy_ += cycles;
@@ -125,26 +147,26 @@ ALWAYS_INLINE void Chip::use_dram(double cycles, double now) {
 ALWAYS_INLINE void Chip::read_dram(uint64_t line, uint32_t sectors, double now) {
   const bool opens = open_page(line);
   tally_.dram_read += sectors;
-  written_share_ += 1e-3 * (0 - written_share_);
-  use_dram(read_cycles_[opens][sectors], now);
+  written_share_ += 1e-3 * times_ * (0 - written_share_);
+  use_dram(line, read_cycles_[opens][sectors], now);
 }
 
 bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   double cost = bytes * (write ? f_.dram_write_cost : 1);
   const bool opens = open_page(line);
   if (opens) cost += f_.dram_page_cost;
-  written_share_ += 1e-3 * ((write ? 1 : 0) - written_share_);
+  written_share_ += 1e-3 * times_ * ((write ? 1 : 0) - written_share_);
   if (write)
     cost += bytes * f_.dram_turn_cost *
             std::min(1.0, 2 * (1 - written_share_));  // when memory is read and written by turns
-  use_dram(cost / f_.dram_bandwidth, now);
+  use_dram(line, cost / f_.dram_bandwidth, now);
   return opens;
 }
 
 /// Latency of a load that memory serves, without waiting for its turn (dram_free_).
 ALWAYS_INLINE double Chip::dram_latency(uint64_t line, uint32_t sm, double now) const {
   const uint32_t drawn =
-      uint32_t(mix(mix((line >> 4) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF);
+      uint32_t(mix(mix((line >> kPageBits) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF);
   double mean = read_wait_;
   if (written_share_ > 0) {
     const double u = std::min(utilisation_, kBusiest);
@@ -172,7 +194,7 @@ void Chip::write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sec
 }
 
 void Chip::limit_partial(double now) {
-  while (double(partial_order_.size()) > f_.l2_partial_sectors) {
+  while (double(partial_order_.size()) > partial_limit_) {
     const uint64_t line = partial_order_.front() >> 2;
     const L2Lines::Line way = lines_.peek(line, home_place_of(line));
     uint32_t parts = 0;  // of the line that were written one after the other
@@ -185,7 +207,7 @@ void Chip::limit_partial(double now) {
 }
 
 void Chip::limit_dirty(double now) {
-  while (dirty_bytes_ > f_.l2_dirty_bytes && !dirty_order_.empty()) {
+  while (dirty_bytes_ > dirty_limit_ && !dirty_order_.empty()) {
     const uint64_t line = dirty_order_.front() >> 2;
     dirty_order_.pop_front();
     if (const L2Lines::Line way = lines_.peek(line, home_place_of(line))) write_back(line, way, now);
@@ -204,14 +226,14 @@ void Chip::forget_clean() {
 }
 
 ALWAYS_INLINE double Chip::take_l2(uint32_t sectors, bool first, double now) {
-  const double cycles = (first ? far_cycles_ : near_cycles_)[sectors];
-  l2_free_ = std::max(l2_free_, now) + cycles;
-  l2_busy_ += cycles;
-  return l2_free_;
+  const double cycles = (first ? far_cycles_ : near_cycles_)[sectors], start = std::max(l2_free_, now);
+  l2_free_ = start + cycles * times_;
+  l2_busy_ += cycles * times_;
+  return start + cycles;
 }
 
 ALWAYS_INLINE void Chip::take_l2_write(double sectors, double now) {
-  const double cycles = sectors / f_.l2_write_sectors;
+  const double cycles = sectors / f_.l2_write_sectors * times_;
   l2_write_free_ = std::max(l2_write_free_, now) + cycles;
   l2_write_busy_ += cycles;
 }
@@ -247,9 +269,9 @@ struct Chip::Coming {
 
 ALWAYS_INLINE Chip::Coming Chip::coming(const Request& r) {
   const uint64_t hash = mix(r.line);
-  const uint32_t side = r.sm & 1, first_merge = r.sm < f_.sms ? first_merge_[r.sm] : gpc_of(r.sm) * kMerges;
+  const uint32_t side = r.sm & 1, first_merge = r.sm < f_.sms ? first_merge_[r.sm] : merges_of(r.sm);
   const L2Lines::Place near = lines_.place_of(hash, side);
-  return {&merges_[first_merge + (hash >> 32) % kMerges], near, lines_.across(near, side)};
+  return {&merges_[first_merge + ((hash >> 32) % kMerges >> one_bits_)], near, lines_.across(near, side)};
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
@@ -310,7 +332,7 @@ ALWAYS_INLINE double Chip::read_from_l2(const Request& r, const Coming& at) {
   const uint32_t sectors = sectors_in(r.sectors);
   tally_.l2_read += sectors;
   const double queued = take_l2(sectors, found != Found::near, r.when);
-  double& slice = read_slice_[slice_of(r.line)];
+  double& slice = read_slice_[slice_of(r.line) % slices_];
   slice = std::max(slice, r.when) + slice_cycles_[sectors];
   const double start = std::max(queued, slice);
   // Half of what memory gives lies behind the other partition [share_near/132], as does half of what is
@@ -348,8 +370,8 @@ void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {
   L2Lines::Place ahead[kAhead];
   const size_t n = requests.size();
   // What is written may send the oldest out.
-  const bool dirty_leave = dirty_bytes_ + 128.0 * double(n) > f_.l2_dirty_bytes;
-  const bool partial_leave = bytes < 32 && double(partial_order_.size() + 4 * n) > f_.l2_partial_sectors;
+  const bool dirty_leave = dirty_bytes_ + 128.0 * double(n) > dirty_limit_;
+  const bool partial_leave = bytes < 32 && double(partial_order_.size() + 4 * n) > partial_limit_;
   for (size_t i = 0; i < n + kAhead; i++) {
     if (i >= kAhead) write_at(requests[i - kAhead], bytes, ahead[i % kAhead]);
     if (i < n) {
@@ -377,10 +399,14 @@ ALWAYS_INLINE double Chip::write_at(const Request& r, uint32_t bytes, L2Lines::P
   // Parts of sectors: a request takes the time of one sector more [partial_store/2 to 32].
   const double flits = sectors_in(r.sectors) + (bytes < 32 ? f_.write_request : 0);
   take_l2_write(flits, r.when);
-  double& slice = write_slice_[slice_of(r.line)];
+  double& slice = write_slice_[slice_of(r.line) % slices_];
   slice = std::max(slice, r.when) + flits * f_.write_slice;
   slices_free_ = std::max(slices_free_, slice);
   return slice;
+}
+
+double Chip::would_write(uint64_t line, uint32_t mask, double now, uint32_t bytes) const {
+  return std::max(write_slice_[slice_of(line) % slices_], now) + (sectors_in(mask) + (bytes < 32 ? f_.write_request : 0)) * f_.write_slice;
 }
 
 ALWAYS_INLINE void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes,
@@ -404,7 +430,7 @@ ALWAYS_INLINE void Chip::mark_written(uint64_t line, uint32_t mask, double now, 
     for (uint32_t i = 0; i < 4; i++)
       if (fresh >> i & 1 && !(valid >> i & 1)) partial_order_.push_back(line << 2 | i);
   tally_.l2_write += sectors_in(mask), tally_.half_crossing += sectors_in(mask);
-  if (dirty_bytes_ > f_.l2_dirty_bytes) limit_dirty(now);
+  if (dirty_bytes_ > dirty_limit_) limit_dirty(now);
   limit_partial(now);
 }
 
@@ -431,7 +457,7 @@ double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating,
                                             : interval;
   slice_line_[unit] = line;
   slice_[unit] = std::max(slice_[unit], now) + each + (lanes - 1) * interval;
-  for (const size_t slice : {2 * unit, 2 * unit + 1})
+  for (const size_t slice : {2 * unit % slices_, (2 * unit + 1) % slices_})
     read_slice_[slice] = std::max(read_slice_[slice], now) + interval * lanes;
   atomics_free_ = std::max(atomics_free_, slice_[unit]);
   const double read = found == Found::missing ? dram_free_ + dram_latency(line, sm, now) - f_.l2_latency : 0;

@@ -18,8 +18,10 @@
 //
 // Only some SMs are simulated in detail; the others are ghosts, which access L2 with the addresses that their
 // blocks have, at the same time as the detailed one. Most requests are theirs: they come many at a time, and
-// what each will touch is fetched into the host's caches while those before it are served. Not here: the
-// figures (figures.h), which lines are in L2 (l2_lines.h).
+// what each will touch is fetched into the host's caches while those before it are served. Where they are very
+// many, one of so many pages of memory stands for all: L2 and what memory keeps in mind are smaller by as much,
+// and what a request takes of L2 and memory is as many times larger (page_sample.cc). Not here: the figures
+// (figures.h), which lines are in L2 (l2_lines.h).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -57,8 +59,21 @@ constexpr uint64_t mix(uint64_t v) {
 
 class Chip {
  public:
-  /// `cluster`: blocks of a cluster of the kernel that runs.
-  explicit Chip(const ChipFigures& figures, uint64_t cluster = 1);
+  /// `cluster`: blocks of a cluster of the kernel that runs. `one_of` (a power of two): of so many pages only one may
+  /// be asked for, those of takes(), whose lines have the numbers of among_taken() for all that follows.
+  explicit Chip(const ChipFigures& figures, uint64_t cluster = 1, uint32_t one_of = 1);
+  /// Is the line in a page that stands for others? Of `one_of` neighbouring pages one is.
+  bool takes(uint64_t line) const {
+    const uint64_t page = line >> kPageBits;
+    return ((page ^ (page >> one_bits_) * 0xD1B54A32D192ED03ull >> 45) & (one_of_ - 1)) == 0;  // by other bits than mix()
+  }
+  /// Pages that are looked up follow each other, so that they spread over sets and slices as all pages do.
+  uint64_t among_taken(uint64_t line) const {
+    return line >> kPageBits >> one_bits_ << kPageBits | (line & ((uint64_t{1} << kPageBits) - 1));
+  }
+  uint32_t one_of() const { return one_of_; }
+  /// By which share the work of memory may be off because other pages were not looked up: what eight parts of those that were differ by.
+  double page_error() const;
   /// Reads the sectors `mask` of line `line` (address / 128) for SM number `sm` at `now`; returns when the
   /// data are there.
   double read(uint64_t line, uint32_t mask, uint32_t sm, double now);
@@ -66,6 +81,8 @@ class Chip {
   void read_all(std::span<Request> requests);
   /// `bytes` of each sector are written; returns when the slice has taken them.
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
+  /// When a write to a page that is not looked up would be taken.
+  double would_write(uint64_t line, uint32_t mask, double now, uint32_t bytes) const;
   /// The same for several SMs, one after the other.
   void write_all(std::span<const Request> requests, uint32_t bytes);
   /// `bytes` more of each sector come along with a write that was taken before.
@@ -75,7 +92,7 @@ class Chip {
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.
-  void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0; }
+  void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
   double dram_free() const { return dram_free_; }
   double dram_busy() const { return dram_busy_; }
   double l2_busy() const { return l2_busy_ > l2_write_busy_ ? l2_busy_ : l2_write_busy_; }
@@ -100,6 +117,7 @@ class Chip {
              half_crossing = 0;
   };
   enum class Found { near, far, missing };
+  static constexpr uint32_t kPageBits = 4;  // of a line, which say where in its page it lies
   static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96, kMerges = 1024;
   static constexpr double kMergeWindow =
       80;  // cycles in which requests of a GPC for the same sectors become one [share_apart]
@@ -117,7 +135,8 @@ class Chip {
   /// Lines that are written live in one partition, whoever writes them.
   static uint32_t home_of(uint64_t hash) { return uint32_t(hash >> 20 & 1); }
   Coming coming(const Request& r);
-  size_t page_of(uint64_t line) const { return mix(line >> 4) >> 40 & (kPages - 1); }
+  size_t page_of(uint64_t line) const { return (mix(line >> kPageBits) >> 40 & (kPages - 1)) >> one_bits_; }
+  uint32_t merges_of(uint32_t sm) const { return gpc_of(sm) * (kMerges >> one_bits_); }
   double read_at(const Request& r, const Coming& at);
   Found look_up(uint64_t line, uint32_t mask, L2Lines::Place near, L2Lines::Place far, double now,
                 L2Lines::Line& way, uint32_t& missing);
@@ -128,7 +147,7 @@ class Chip {
   bool open_page(uint64_t line);  // true: it was not open
   void read_dram(uint64_t line, uint32_t sectors, double now);
   bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
-  void use_dram(double cycles, double now);
+  void use_dram(uint64_t line, double of_one, double now);
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
@@ -140,7 +159,9 @@ class Chip {
   void fetch_oldest(const Queue<uint64_t>& order) const;
 
   const ChipFigures& f_;
-  const uint32_t cluster_;
+  const uint32_t cluster_, one_of_, one_bits_, slices_;
+  const double times_;                          // what a request takes stands for
+  const double dirty_limit_, partial_limit_;    // bytes, sectors
   L2Lines lines_;
   Queue<uint64_t> dirty_order_, partial_order_;  // line << 2 | sector of what was written, the oldest first
   double dirty_bytes_ = 0;
@@ -162,6 +183,7 @@ class Chip {
       0;  // mean of what a load from memory takes beyond the quickest, without what writes add
   double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0,
          dram_busy_ = 0, l2_busy_ = 0;
+  std::array<double, 8> part_busy_{};  // of memory, by parts of the pages that are looked up
   Tally tally_;
 };
 

@@ -82,20 +82,20 @@ class L2Lines {
     }
     void clear_written(uint32_t mask) const { set_->written[way_].clear(mask); }
   };
-  /// Two partitions of `sets` sets each, at least 2 (fewer are 2) and fewer than 2^24.
-  explicit L2Lines(uint32_t sets);
+  /// Two partitions of `sets` sets each, at least 2 (fewer are 2) and fewer than 2^24, of which 2^`shared_bits` neighbours are one.
+  explicit L2Lines(uint32_t sets, uint32_t shared_bits = 0);
   /// Where a line belongs in partition `side` (0 or 1); `hash` spreads lines over sets.
   Place place_of(uint64_t hash, uint32_t side) const {
     const uint64_t wide = hash >> 24;
     const uint64_t set =
         wide - uint64_t(__uint128_t{wide} * reciprocal_ >> 64) * n_;  // wide % n_, exactly: wide has 40 bits
     Place p;
-    p.set = &sets_[side * n_ + set], p.key = uint16_t(hash >> 8);
+    p.set = &sets_[side * own_ + (set >> shared_bits_)], p.key = uint16_t(hash >> 8);
     return p;
   }
   /// The same in the other partition than `side`, where `at` is.
   Place across(Place at, uint32_t side) const {
-    at.set = side ? at.set - n_ : at.set + n_;
+    at.set = side ? at.set - own_ : at.set + own_;
     return at;
   }
   /// The line, or none.
@@ -182,6 +182,8 @@ class L2Lines {
     void operator()(Set*) const;
   };
   uint64_t n_, reciprocal_;  // sets of a partition; 2^64 over that, rounded up
+  uint32_t shared_bits_;
+  uint64_t own_;             // sets of a partition that there are
   std::unique_ptr<Set[], Free> sets_;
 };
 

@@ -97,7 +97,7 @@ uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
 }
 
 /// Runs the sampled SMs; returns the cycles of the whole grid.
-double Predictor::simulate() {
+double Predictor::simulate_blocks() {
   const Stopwatch watch(running_, host_.simulate);
   const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, clusters_at_once(profile_, per));
   const BlockCode& middle = code_for(first_block(units / 2));
@@ -132,7 +132,8 @@ double Predictor::simulate() {
   for (uint64_t row = 0; row < rows_run; row++)
     for (uint32_t i = 0; i < simulated_; i++)
       if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
-  Chip chip(figures_, launch_.cluster.count());
+  if (one_of_ == 0) one_of_ = pages_for_one(middle, queue.size());
+  Chip chip(figures_, launch_.cluster.count(), one_of_);
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
@@ -197,9 +198,11 @@ double Predictor::simulate() {
       sm_.issued += c.issued, sm_.thread_instructions += c.thread_instructions;
       for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k];
       sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.double_products += c.double_products, sm_.lines_asked += c.lines_asked, sm_.tma_bytes += c.tma_bytes;
+      sm_.requests += c.requests, sm_.looked_up += c.looked_up;
     }
     host_.issued += sm_.issued;
     note_clocks(sms[0]->counts());
+    page_error_ = page_error(chip);
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();
     simulated_cycles_ = end - warm_offset;
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));

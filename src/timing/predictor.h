@@ -1,6 +1,6 @@
 // timing/predictor.h: one prediction under way; private to predict.cc, sample.cc and describe.cc.
 //
-// predict.cc simulates, sample.cc traces blocks and finds out how the others differ, describe.cc says what came out.
+// predict.cc simulates, page_sample.cc says how much of memory, sample.cc traces blocks and finds out how the others differ, describe.cc says what came out.
 #pragma once
 #include <map>
 #include <memory>
@@ -36,6 +36,9 @@ class Predictor {
   void follow_copies();
   const BlockCode& code_for(uint64_t block);
   double simulate();
+  double simulate_blocks();
+  uint32_t pages_for_one(const BlockCode& code, size_t blocks) const;
+  double page_error(const Chip& chip) const;
   void note_clocks(const SmCounts& counts);
   double expected_clock() const;
   void name_assumptions();
@@ -71,6 +74,8 @@ class Predictor {
   SmCounts sm_;
   Record record_;
   uint32_t simulated_ = 1;       // SMs in detail
+  uint32_t one_of_ = 0;          // pages for which one is looked up; 0: not decided yet
+  double page_error_ = 0;        // share of the time that the others may add or take
   double scale_ = 1;             // whole grid over what was simulated
   double chip_scale_ = 1;        // whole chip over the SMs that were simulated or ghosts
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;

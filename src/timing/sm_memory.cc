@@ -165,19 +165,31 @@ void Sm::State::finish_ghosts(Slot& slot, double now) {
         const bool reads = e.what == What::global_load || e.what == What::copy_async, writes = e.what == What::global_store;
         if (!e.n_detail || (!reads && !writes) || kernel.traces->find(own.warps[w], e, i)) continue;
         for_lines_of(lines_of(g, e), 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
-          if (reads) chip.read(l, mask, g.sm, now);
-          else chip.write(l, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
+          counts.requests++, counts.looked_up += chip.takes(l);
+          if (!chip.takes(l)) return;
+          const uint64_t among = chip.among_taken(l);
+          if (reads) chip.read(among, mask, g.sm, now);
+          else chip.write(among, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
         });
       }
   }
 }
 
-/// Looks up what has been asked for; returns when the last data of the detailed block are there.
-double Sm::State::read_asked() {
+/// A request from `first` on that stands for one to a page that is not looked up: of one ghost for all lines of the page, since memory
+/// serves them alike.
+size_t Sm::State::stand_in_for(uint64_t line, size_t first) const {
+  const size_t n = n_requests - first;
+  return n > 0 ? first + size_t((mix(line >> 4) >> 32) * n >> 32) : kNone;
+}
+
+/// Looks up what PTX instruction `pc` has asked for; returns when the last data of the detailed block are there. Lines of pages that are not
+/// looked up take as long as what a ghost's block asked for in their place.
+double Sm::State::read_asked(uint32_t pc) {
   chip.read_all({requests.data(), n_requests});
-  double last = 0;
+  double last = 0, fresh = 0, &latest = chip.one_of() > 1 ? took.try_emplace(pc, f.l2_latency).first->second : fresh;
   for (const Asked& a : asked) {
-    const double back = requests[a.request].when;
+    const double back = a.request != kNone ? requests[a.request].when : a.when + latest;
+    latest = back - a.when;
     last = std::max(last, back);
     if (a.way && a.way->tag == a.line) a.way->arrives = std::max(a.way->arrives, back);
   }
@@ -193,6 +205,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   double done = at;
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
+    const size_t first = n_requests;
     bool shared_out = false;  // the ghosts have asked for theirs
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
       counts.l1_sectors += sectors_in(mask);
@@ -211,14 +224,16 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
       }
       request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++;
-      asked.push_back({n_requests, way, line});
-      ask(line, mask, number, request);
-      if (!shared_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, request); });
+      const size_t own_request = n_requests;
+      ask_if_taken(line, mask, number, request);
+      const bool taken = n_requests > own_request;
+      if (!shared_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask_if_taken(l, k, sm, request); });
       shared_out = true;
+      asked.push_back({taken ? own_request : stand_in_for(line, first), way, line, request});
     });
-    if (n_requests >= kTogether) done = std::max(done, read_asked() - kIssueToMiss);
+    if (n_requests >= kTogether) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   }
-  if (n_requests > 0) done = std::max(done, read_asked() - kIssueToMiss);
+  if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   return done;
 }
 
@@ -262,16 +277,20 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
       const bool shares_out = std::exchange(first, false);
       if (joins_waiting(w, line, at, joins_held)) {
-        chip.write_more(line, mask, per_sector);
-        if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t) { chip.write_more(l, k, per_sector); });
+        if (chip.takes(line)) chip.write_more(chip.among_taken(line), mask, per_sector);
+        if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t) {
+          if (chip.takes(l)) chip.write_more(chip.among_taken(l), k, per_sector);
+        });
         return;
       }
       write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
-      if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(l, k, sm, leaves); });
+      if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask_if_taken(l, k, sm, leaves); });
       chip.write_all({requests.data(), n_requests}, per_sector);
       n_requests = 0;
-      taken[stores++ % kInFlight] = chip.write(line, mask, leaves, per_sector);
+      counts.requests++, counts.looked_up += chip.takes(line);
+      const uint64_t among = chip.among_taken(line);
+      taken[stores++ % kInFlight] = chip.takes(line) ? chip.write(among, mask, leaves, per_sector) : chip.would_write(among, mask, leaves, per_sector);
     });
   }
   if (joins_held) write_port += kJoin;
@@ -323,7 +342,7 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
   const auto send = [&] {
     if (store) chip.write_all({requests.data(), n_requests}, 32);
-    else done = std::max(done, read_asked());
+    else done = std::max(done, read_asked(e.pc));
     n_requests = 0;
   };
   tma = std::max(tma, store ? at : at + f.tma_latency);
@@ -332,7 +351,7 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
     counts.tma_bytes += sectors_in(mask) * 32.0;
     bool first = true;
     moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
-      if (!store) asked.push_back({n_requests, nullptr, l});
+      if (!store) asked.push_back({n_requests, nullptr, l, tma});
       touch(l, k, number);
       if (!std::exchange(first, false)) return;
       if (!pool) return for_even_ghosts(moves, line << 4 | mask, touch);
@@ -439,9 +458,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       moved(packed, moves, [&](uint64_t line, uint32_t mask) {  // atomics do not part: what crosses into a second line is left out
         if (!std::exchange(first, false)) return;
         request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
-        done = std::max(done, chip.atomic(line, mask, same * sectors_in(mask), m.floating, number, request));
+        done = std::max(done, chip.atomic(chip.among_taken(line), mask, same * sectors_in(mask), m.floating, number, request));
       });
-      for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(l, k, same * sectors_in(k), m.floating, sm, request); });
+      for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(chip.among_taken(l), k, same * sectors_in(k), m.floating, sm, request); });
     }
     const double backlog = std::max(request, chip.atomics_free());
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);

@@ -189,11 +189,14 @@ struct Sm::State {
   std::vector<Request> requests;
   size_t n_requests = 0;                          // that wait to be looked up
   struct Asked {                                  // by a load of the detailed block
-    size_t request = 0;
+    size_t request = 0;                           // of a page that is not looked up: that of a ghost's block, or kNone
     L1::Way* way = nullptr;                       // null: past L1
     uint64_t line = 0;
+    double when = 0;
   };
+  static constexpr size_t kNone = SIZE_MAX;
   std::vector<Asked> asked;                       // of those that wait
+  std::unordered_map<uint32_t, double> took;      // by PTX instruction: what the latest answer took
   std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: lines ahead of the detailed block's, and the SM
   Record* record = nullptr;
 
@@ -223,12 +226,20 @@ struct Sm::State {
   const Moves& moves_of(Slot& slot, uint32_t pc);
   void find_moves(Slot& slot, const Slope& slope, Moves& m) const;
   void find_places(Slot& slot) const;
-  double read_asked();
+  double read_asked(uint32_t pc);
+  size_t stand_in_for(uint64_t line, size_t first) const;
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
     requests[n_requests++] = {line, mask, sm, when, in_pairs};
+  }
+  /// The same if the line's page is looked up.
+  void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when) {
+    counts.requests++;
+    if (!chip.takes(line)) return;
+    counts.looked_up++;
+    ask(chip.among_taken(line), mask, sm, when);
   }
   template <class F>
   void for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);

@@ -113,7 +113,7 @@ int time_command(const std::vector<std::string>& words) {
   app.add_option("--report", report_file, "write a page that shows each launch: roofline, waits by line, traffic, timeline of one SM (one HTML file)");
   app.add_option("--trace", trace_file, "write the timeline of one SM of each launch as a trace that Perfetto opens");
   app.add_flag("--csv", csv, "one line of comma-separated values per launch");
-  app.add_flag("--exact", options.exact, "simulate every block of the sampled SMs");
+  app.add_flag("--exact", options.exact, "no sampling: every block of the simulated SMs, every page of memory");
   app.add_flag("--no-ptxas", options.no_ptxas, "as on a machine without ptxas: a schedule of our own stands in, and the interval is wider");
   app.add_option("program", program, "the program and its arguments")->required();
   app.positionals_at_end();

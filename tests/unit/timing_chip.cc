@@ -131,6 +131,54 @@ TEST(Chip, RequestsForPartsOfSectorsTakeASectorMore) {
   EXPECT_NEAR(one.write_free() / 10000, 0.0274, 0.002);            // partial_store/32
 }
 
+TEST(PageSample, OneOfNeighbouringPagesIsTakenAndTheyFollowEachOther) {
+  const ChipFigures f = h200();
+  const Chip all(f), chip(f, 1, 8);
+  uint64_t last = ~uint64_t{0};
+  for (uint64_t first = 0; first < 8 * 16 * 1000; first += 8 * 16) {  // lines of eight pages
+    uint32_t pages = 0;
+    for (uint64_t line = first; line < first + 8 * 16; line++) {
+      EXPECT_TRUE(all.takes(line));
+      EXPECT_EQ(all.among_taken(line), line);
+      EXPECT_EQ(chip.takes(line), chip.takes(line & ~uint64_t{15}));  // pages are taken whole
+      if (!chip.takes(line)) continue;
+      pages += line % 16 == 0;
+      EXPECT_EQ(chip.among_taken(line), last + 1);
+      last = chip.among_taken(line);
+    }
+    EXPECT_EQ(pages, 1u);
+  }
+}
+
+TEST(PageSample, StandsForAllOfWhatAStreamCosts) {
+  const ChipFigures f = h200();
+  Chip all(f), chip(f, 1, 8);
+  const uint64_t n = 16 * 65536;
+  for (uint64_t line = 0; line < n; line++) {
+    const double now = double(line) / 10;
+    all.read(line, 15, uint32_t(line / 16 % 132), now), all.write(line + n, 15, now, 32);
+    if (chip.takes(line)) chip.read(chip.among_taken(line), 15, uint32_t(line / 16 % 132), now);
+    if (chip.takes(line + n)) chip.write(chip.among_taken(line + n), 15, now, 32);
+  }
+  EXPECT_EQ(all.counts().dram_read, 128.0 * n);
+  EXPECT_EQ(chip.counts().dram_read, 128.0 * n);
+  EXPECT_NEAR(chip.counts().dram_write, all.counts().dram_write, 0.01 * all.counts().dram_write);
+  EXPECT_NEAR(chip.dram_free(), all.dram_free(), 0.03 * all.dram_free());
+  EXPECT_LT(chip.page_error(), 0.01);
+  EXPECT_EQ(all.page_error(), 0);
+}
+
+TEST(PageSample, WhatOnePartCostsMoreShowsAsAnError) {
+  const ChipFigures f = h200();
+  Chip chip(f, 1, 8);
+  for (uint64_t line = 0; line < 16 * 8000; line++)
+    if (chip.takes(line)) {
+      chip.read(chip.among_taken(line), 15, 0, double(line));
+      if (line / 16 % 64 < 8) chip.write(chip.among_taken(line + (1 << 24)), 1, double(line), 4);  // and only there
+    }
+  EXPECT_GT(chip.page_error(), 0);
+}
+
 TEST(Chip, MemoryKeepsItsClock) {
   const ChipFigures f = h200(), slow = f.at_clock(f.clock / 2);
   EXPECT_NEAR(slow.dram_bandwidth, 2 * f.dram_bandwidth, 1e-6);    // bytes a cycle of the SM

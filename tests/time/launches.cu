@@ -1,0 +1,34 @@
+// launches: what the cases of this folder time. Each argument is one launch: `copy` and `chain` of N floats, or `exit` with a status.
+//
+//   launches [N] [copy|chain|fault|exit]...
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+__global__ void copy(const float* from, float* to, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = from[i];
+}
+
+/// A thousand additions, each of which needs the one before it.
+__global__ void chain(float* to, float step) {
+  float sum = 0;
+#pragma unroll 8
+  for (int i = 0; i < 1000; i++) sum = sum + step;
+  to[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? atoi(argv[1]) : 0;
+  float *from = nullptr, *to = nullptr;
+  cudaMalloc(&from, sizeof(float) * size_t(n + 32));
+  cudaMalloc(&to, sizeof(float) * size_t(n + 32));
+  for (int i = 2; i < argc; i++) {
+    if (!strcmp(argv[i], "copy")) copy<<<(n + 255) / 256, 256>>>(from, to, n);
+    else if (!strcmp(argv[i], "chain")) chain<<<1, 32>>>(to, 1.f);
+    else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
+    else if (!strcmp(argv[i], "exit")) return 3;
+    cudaDeviceSynchronize();
+  }
+  printf("done\n");
+}
