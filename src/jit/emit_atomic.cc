@@ -57,9 +57,17 @@ bool Emitter::emit_atomic(const Instr& in) {
   return true;
 }
 
+/// Somebody reads the register that the old value goes to.
+bool MemoryAccess::is_read(const Operand& o) const {
+  if (o.kind != OperandKind::reg) return false;
+  bool read = false;
+  for (const Instr& in : e_.plan_.program.code) lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { read |= r == o.id; });
+  return read;
+}
+
 void MemoryAccess::atomic() {
-  const bool has_result = in_.form.op == Op::atom, cas = in_.form.has(Mod::cas);
-  const size_t first = has_result ? 2 : 1;
+  const bool has_result = in_.form.op == Op::atom && is_read(in_.ops[0]), cas = in_.form.has(Mod::cas);
+  const size_t first = in_.form.op == Op::atom ? 2 : 1;
   llvm::Type* t = memory_type();
   Value* m = e_.exec_mask();
   Value* v = e_.read_as(in_.ops[first], t, 32);
@@ -69,17 +77,23 @@ void MemoryAccess::atomic() {
   either(bad, [&]() -> std::vector<Value*> {
     note();
     Value *addresses = e_.scratch(256, 0), *values = e_.scratch(256, 1), *others = e_.scratch(256, 2), *results = e_.scratch(256, 3);
-    if (shared_) at = b_.CreateAdd(b_.CreateZExt(at, e_.wide(b_.getInt64Ty(), 32)), e_.widen(b_.CreatePtrToInt(e_.shared_, b_.getInt64Ty()), 32));
     b_.CreateAlignedStore(at, addresses, llvm::Align(64));
-    b_.CreateAlignedStore(v, values, llvm::Align(64));
+    const bool one_value = e_.operand_width(in_.ops[first]) == 1 && !e_.is_patterned(in_.ops[first]);
+    Value* same = one_value ? e_.read_as(in_.ops[first], t, 1) : nullptr;
+    if (!same) b_.CreateAlignedStore(v, values, llvm::Align(64));
     if (w) b_.CreateAlignedStore(w, others, llvm::Align(64));
-    e_.for_each_lane(m, [&](Value* lane) {
+    const auto of_lane = [&](Value* lane) {
       auto pick = [&](llvm::Type* type, Value* from) { return b_.CreateLoad(type, b_.CreateInBoundsGEP(type, from, lane)); };
-      Value* p = b_.CreateIntToPtr(pick(b_.getInt64Ty(), addresses), b_.getPtrTy());
-      Value* old = one_lane(p, pick(t, values), w ? pick(t, others) : nullptr);
+      Value* p = pointer(pick(at->getType()->getScalarType(), addresses));
+      Value* old = one_lane(p, same ? same : pick(t, values), w ? pick(t, others) : nullptr);
       if (has_result) b_.CreateStore(old, b_.CreateInBoundsGEP(t, results, lane));
-    });
-    if (!has_result || in_.ops[0].kind == OperandKind::sink) return {};
+    };
+    // One lane after the other takes two or three cycles each when nothing has to be asked about it.
+    if (!shared_) e_.for_each_lane(m, of_lane);
+    else either_way(b_.CreateICmpEQ(e_.bits_of(m), b_.getInt32(~0u)), [&] {
+      for (uint64_t lane = 0; lane < 32; lane++) of_lane(b_.getInt64(lane));
+    }, [&] { e_.for_each_lane(m, of_lane); });
+    if (!has_result) return {};
     return {b_.CreateAlignedLoad(e_.wide(t, 32), results, llvm::Align(64))};
   });
 }

@@ -21,6 +21,7 @@ std::optional<Step> of_place(ptx::Sreg s) {
   switch (s) {
     case ptx::Sreg::ctaid_x: return Step{1};
     case ptx::Sreg::tid_x: case ptx::Sreg::tid_y: case ptx::Sreg::tid_z: case ptx::Sreg::laneid: return Step{};
+    case ptx::Sreg::ctaid_y: case ptx::Sreg::ctaid_z: case ptx::Sreg::nctaid_x: case ptx::Sreg::nctaid_y: case ptx::Sreg::nctaid_z:
     case ptx::Sreg::ntid_x: case ptx::Sreg::ntid_y: case ptx::Sreg::ntid_z: return Step{};
     default: return {};
   }
@@ -87,7 +88,13 @@ std::optional<Step> Steps::of(uint32_t reg, int depth) const {
 
 std::optional<Step> Steps::product(const Operand& a, const Operand& b, uint32_t self, int depth) const {
   if (const auto by = constant(b)) return times(of(a, self, depth), by, false);
-  return times(of(b, self, depth), constant(a), false);
+  if (const auto by = constant(a)) return times(of(b, self, depth), by, false);
+  const auto grows = of(a, self, depth), also = of(b, self, depth);
+  if (!grows || !also || (grows->factor && also->factor)) return {};
+  const Operand& by = grows->factor ? b : a;
+  const Step& step = grows->factor ? *grows : *also;
+  if (step.factor == 0) return Step{};
+  return step.constant() && by.kind == OperandKind::reg && !by.negated && u_.regs[by.id].uniform() ? std::optional(Step{step.factor, by.id}) : std::nullopt;
 }
 
 std::optional<Step> Steps::of(const Operand& o, uint32_t self, int depth) const {

@@ -57,6 +57,16 @@ TEST(RowLoop, ThatOfAGridWalkingThroughMemory) {
   EXPECT_EQ(row_loop("{ .reg .b32 %g; mov.u32 %g, %nctaid.y; mul.lo.u32 %c, %g, 256; }\n" + loop), "");
 }
 
+TEST(RowLoop, ThatOfAColumnWhichAllWarpsRead) {
+  const auto loop = [](const std::string& index) {
+    return "{ .reg .b32 %l; .reg .b64 %d, %e; " + index + " mul.wide.u32 %d, %l, 4; add.s64 %e, %in, %d;\n"
+           "C: ld.global.f32 %f1, [%e]; add.f32 %f0, %f0, %f1; add.s64 %e, %e, 4224;\n"
+           "add.u32 %i, %i, 1; setp.lt.u32 %p, %i, %n; @%p bra C; }\n";
+  };
+  EXPECT_EQ(row_loop(loop("mov.u32 %l, %laneid;")), "9") << "another page every iteration";
+  EXPECT_EQ(row_loop(loop("mov.u32 %l, %tid.x;")), "") << "each warp has columns of its own";
+}
+
 TEST(RowLoop, NotWhereAddressesComeFromMemory) {
   EXPECT_EQ(row_loop("ld.global.u32 %i, [%a]; mul.wide.u32 %b, %i, 4; add.s64 %a, %in, %b;\n" + kRows), "");
 }
