@@ -5,7 +5,8 @@
 // them out; a kernel then has two speeds, by what else the machine does. Where the next iterations' addresses are known,
 // compiled code asks for them:
 //
-//   loops with a barrier (tiles)                   the next iteration's, into the nearest cache
+//   loops with a barrier (tiles)                   the next iteration's, into the nearest cache (where
+//                                                  HostTraits::asks_for_rows, the second)
 //   innermost loops, steps of half a page or more  some iterations on, into the second cache: columns of a power of two
 //                                                  meet in few sets of the first
 //   rows of neighbouring addresses, in loops or    half a page on, into the nearest cache, where the host's prefetchers do

@@ -10,6 +10,8 @@ void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
   constexpr int64_t kLine = 64;
   const Ahead& ahead = e_.plan_.ahead[e_.inst_];
   if (!ahead.iterations || shared_ || (ahead.row && !e_.traits_.asks_for_rows)) return;
+  // Where requests wait for one another, a tile's many at once are the second cache's business.
+  const bool near = ahead.near && (ahead.row || !e_.traits_.asks_for_rows);
   Value* way = b_.getInt64(uint64_t(ahead.step.factor * ahead.iterations));
   if (!ahead.step.constant()) {
     Value* by = e_.bits(ahead.step.by, 1);
@@ -21,7 +23,7 @@ void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
       Value* p = b_.CreateIntToPtr(b_.CreateAdd(next, b_.getInt64(uint64_t(at))), b_.getPtrTy());
       constexpr uint32_t kFirstCache = 3, kSecondCache = 2, kData = 1;
       b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::prefetch,
-                         {p, b_.getInt32(in_.form.op == isa::Op::st), b_.getInt32(ahead.near ? kFirstCache : kSecondCache), b_.getInt32(kData)});
+                         {p, b_.getInt32(in_.form.op == isa::Op::st), b_.getInt32(near ? kFirstCache : kSecondCache), b_.getInt32(kData)});
     }
   }
 }
