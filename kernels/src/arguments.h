@@ -1,5 +1,6 @@
 // Argument checks shared by the host entries: each returns the Status that names the argument.
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 #include "orrery/kernels.h"
@@ -16,10 +17,14 @@ inline Status launched(cudaError_t e) {
   return {nullptr, cudaGetErrorString(e), e};
 }
 
-/// SMs of the current device; those of an H200 where there is none.
+/// SMs of the current device; those of an H200 where there is none. The driver is asked once for each device.
 inline int sm_count() {
+  constexpr int kDevices = 64;
+  static std::atomic<int> known[kDevices];
   int device = 0, sms = 132;
-  if (cudaGetDevice(&device) == cudaSuccess) cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (cudaGetDevice(&device) != cudaSuccess) return sms;
+  if (device < kDevices && known[device]) return known[device];
+  if (cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess && device < kDevices) known[device] = sms;
   return sms;
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "gemm.h"
+#include "launch.h"
 
 namespace orrery::kernels {
 namespace {
@@ -47,24 +48,9 @@ cudaError_t launch_direct(DirectParams p, const GemmKernel& kernel, int x_chunk,
   const int64_t staged = columns * (int64_t(most) * x_chunk + 64), room = (227 * 1024) / kernel.slabs - 1024 - kernel.shared_bytes;
   p.staged_pitch = x_chunk && staged <= room ? most * x_chunk + 64 : 0;
   const int shared_bytes = kernel.shared_bytes + (p.staged_pitch ? int(staged) : 0);
-  cudaLaunchAttribute attributes[2];
-  cudaLaunchConfig_t config{};
   const int64_t blocks = int64_t(p.tiles_m) * split, across = (p.cols + int64_t(kernel.tile_n) - 1) / kernel.tile_n;
   if (blocks > 0x7fffffff || across > 65535) return cudaErrorInvalidConfiguration;
-  config.gridDim = dim3(unsigned(blocks), unsigned(across)), config.blockDim = dim3(kernel.threads);
-  config.dynamicSmemBytes = shared_bytes, config.stream = stream, config.attrs = attributes;
-  if (split > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {unsigned(split), 1, 1};
-  }
-  if (overlap) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (shared_bytes > 48 * 1024)  // always the most, so that calls from several threads ask for the same
-    if (cudaError_t e = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024)) return e;
-  void* arguments[1] = {&p};
-  return cudaLaunchKernelExC(&config, kernel.function, arguments);
+  return launch_with_most_shared(kernel.function, dim3(unsigned(blocks), unsigned(across)), kernel.threads, shared_bytes, split, overlap, stream, &p);
 }
 
 cudaError_t gemm_direct_launch(const GemmArgs& g, const Epilogue& e, const GemmConfig& c, const GemmKernel& kernel,

@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "gemm.h"
+#include "launch.h"
 #include "tensor_map.h"
 
 namespace orrery::kernels {
@@ -81,23 +82,8 @@ Status gemm_stream_launch(const GemmArgs& g, const Epilogue& epilogue, const Gem
   p.x_data = static_cast<const uint8_t*>(g.b.data), p.x_pitch = g.b.col_stride * size_of(g.b.dtype);
   p.early = g.overlap && g.constant_b && c.swap;
   const int inbox = (c.split_k - 1) * kernel.planes * kernel.tile_n * 4 * (kernel.tile_m / c.split_k + 4);
-  cudaLaunchAttribute attributes[2];
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned((g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k), unsigned((g.n + kernel.tile_n - 1) / kernel.tile_n));
-  config.blockDim = dim3(kernel.threads), config.dynamicSmemBytes = kernel.shared_bytes + inbox;
-  config.stream = stream, config.attrs = attributes;
-  if (c.split_k > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {unsigned(c.split_k), 1, 1};
-  }
-  if (g.overlap) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  // Always the most, so that calls from several threads ask for the same.
-  if (cudaError_t e = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024)) return launched(e);
-  void* arguments[1] = {&p};
-  return launched(cudaLaunchKernelExC(&config, kernel.function, arguments));
+  const dim3 grid(unsigned((g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k), unsigned((g.n + kernel.tile_n - 1) / kernel.tile_n));
+  return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes + inbox, c.split_k, g.overlap, stream, &p));
 }
 
 }  // namespace orrery::kernels

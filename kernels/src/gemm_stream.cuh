@@ -229,7 +229,7 @@ __device__ __forceinline__ void multiply_stream(const StreamShared<Tile>& shared
 
 /// Leaves this group's accumulators over the ring.
 template <class Tile>
-__device__ __forceinline__ void leave_stream_sums(uint32_t sums, int split_log, int group, const typename Tile::Acc (&acc)[Tile::kN / 2]) {
+__device__ __forceinline__ void leave_stream_sums(uint32_t sums, int split_log, int group, const typename Tile::Acc* acc) {
   const int lane = threadIdx.x % 32, line = threadIdx.x % 128 / 32 * 16, part = Tile::kParts == 1 ? 0 : line / Tile::kRows;
   const int plane = group / Tile::kRowGroups * Tile::kParts + part, owned_log = Tile::kRowsLog - split_log, pitch = Tile::pitch(split_log);
   uint32_t to[2];
@@ -295,6 +295,26 @@ __device__ __forceinline__ void send_sums(const Shared& shared, int split_log, i
   }
 }
 
+/// From a group's accumulators to D: sums over the ring, once nobody reads that any more, those of other CTAs by way of their inboxes, and
+/// our share of the rows. Launches ahead may have read D until here. By all groups.
+template <class Tile, class Shared>
+__device__ __forceinline__ void end_stream(const Epilogue& e, const Shared& shared, int split_log, int rank, int group, const typename Tile::Acc* acc, int row0, int col0) {
+  const bool split = split_log > 0;
+  if (split) ptx::cluster_wait();    // the peers' barriers and inboxes exist
+  ptx::bar_sync(1, Tile::kWorkers);  // the ring is idle
+  leave_stream_sums<Tile>(shared.ring, split_log, group, acc);
+  if (split) ptx::fence_proxy_async_shared();
+  ptx::bar_sync(1, Tile::kWorkers);
+  if (split) {
+    if (threadIdx.x == 0) send_sums<Tile>(shared, split_log, rank);
+    ptx::mbarrier_wait(shared.arrived, 0);
+    ptx::cluster_arrive();  // whoever sent to us may end
+  }
+  ptx::griddepcontrol_wait();
+  finish_stream<Tile>(e, split_log, shared.ring + rank * Tile::block_bytes(split_log), shared.inbox, rank, row0 + rank * (Tile::kRows >> split_log), col0);
+  if (split) ptx::cluster_wait();
+}
+
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(const __grid_constant__ StreamParams p) {
   extern __shared__ uint8_t raw[];
@@ -345,18 +365,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(cons
     wait_x<Tile>();
     multiply_stream<Tile>(shared, group, steps, acc);
   }
-  if (split) ptx::cluster_wait();  // the peers' barriers and inboxes exist
-  ptx::bar_sync(1, Tile::kWorkers);      // the ring is idle
-  leave_stream_sums<Tile>(shared.ring, p.split_log, group, acc);
-  if (split) ptx::fence_proxy_async_shared();
-  ptx::bar_sync(1, Tile::kWorkers);
-  if (split) {
-    if (threadIdx.x == 0) send_sums<Tile>(shared, p.split_log, rank);
-    ptx::mbarrier_wait(shared.arrived, 0);
-    ptx::cluster_arrive();  // whoever sent to us may end
-  }
-  finish_stream<Tile>(p.e, p.split_log, shared.ring + rank * Tile::block_bytes(p.split_log), shared.inbox, rank, row0 + rank * (Tile::kRows >> p.split_log), col0);
-  if (split) ptx::cluster_wait();
+  end_stream<Tile>(p.e, shared, p.split_log, rank, group, acc, row0, col0);
 }
 
 }  // namespace orrery::kernels

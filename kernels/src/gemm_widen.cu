@@ -3,6 +3,7 @@
 
 #include "arguments.h"
 #include "gemm_widen.cuh"
+#include "launch.h"
 #include "tensor_map.h"
 
 namespace orrery::kernels {
@@ -62,37 +63,18 @@ bool gemm_widen_fits(const WeightOnlyArgs& g, const GemmConfig& c, const GemmKer
 Status gemm_widen_launch(const WeightOnlyArgs& g, const Epilogue& epilogue, const GemmConfig& c,
                          const GemmKernel& kernel, cudaStream_t stream) {
   WidenParams p{};
-  const uint64_t sizes_w[2] = {uint64_t(g.k / 2), uint64_t(g.n)}, sizes_x[2] = {uint64_t(g.k), uint64_t(g.m)};
-  const uint64_t pitch_w[1] = {uint64_t(g.weight_pitch)},
-                 pitch_x[1] = {uint64_t(g.a.row_stride * size_of(g.a.dtype))};
-  const uint32_t box_w[2] = {64, uint32_t(kernel.tile_m)}, box_x[2] = {64, uint32_t(kernel.tile_n)};
+  const uint64_t sizes_w[2] = {uint64_t(g.k / 2), uint64_t(g.n)}, sizes_x[3] = {64, uint64_t(g.m), uint64_t(g.k / 64)};
+  const uint64_t pitch_w[1] = {uint64_t(g.weight_pitch)}, pitch_x[2] = {uint64_t(g.a.row_stride * size_of(g.a.dtype)), 128};
+  const uint32_t box_w[2] = {64, uint32_t(kernel.tile_m)}, box_x[3] = {64, uint32_t(kernel.tile_n), 2};  // both slabs of a stage
   if (!encode_tensor_map(&p.w, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, g.weights, sizes_w, pitch_w, box_w,
                          CU_TENSOR_MAP_SWIZZLE_NONE) ||
-      !encode_tensor_map(&p.x, tensor_map_type(g.a.dtype), 2, g.a.data, sizes_x, pitch_x, box_x))
+      !encode_tensor_map(&p.x, tensor_map_type(g.a.dtype), 3, g.a.data, sizes_x, pitch_x, box_x))
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.scales = static_cast<const uint16_t*>(g.scales), p.e = epilogue;
   p.stages = int(g.k / 128), p.split_log = std::countr_zero(unsigned(c.split_k)), p.early = g.overlap;
-  cudaLaunchAttribute attributes[2];
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned((g.n + kernel.tile_m - 1) / kernel.tile_m * c.split_k),
-                        unsigned((g.m + kernel.tile_n - 1) / kernel.tile_n));
-  config.blockDim = dim3(kernel.threads),
-  config.dynamicSmemBytes = size_t(kernel.shared_bytes + inbox_bytes(kernel, c.split_k));
-  config.stream = stream, config.attrs = attributes;
-  if (c.split_k > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {unsigned(c.split_k), 1, 1};
-  }
-  if (g.overlap) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  // Always the most, so that calls from several threads ask for the same.
-  if (cudaError_t e =
-          cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024))
-    return launched(e);
-  void* arguments[1] = {&p};
-  return launched(cudaLaunchKernelExC(&config, kernel.function, arguments));
+  const dim3 grid(unsigned((g.n + kernel.tile_m - 1) / kernel.tile_m * c.split_k), unsigned((g.m + kernel.tile_n - 1) / kernel.tile_n));
+  return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes + inbox_bytes(kernel, c.split_k), c.split_k,
+                                          g.overlap, stream, &p));
 }
 
 }  // namespace orrery::kernels

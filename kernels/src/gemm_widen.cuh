@@ -84,16 +84,12 @@ __device__ __forceinline__ void produce_widen(const WidenParams& p, const WidenS
   };
   const auto load_x = [&](int s, int step) {
     ptx::mbarrier_arrive_expect_tx(shared.full_x + 8 * s, 2 * Tile::kBytesSlab);
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-      ptx::tma_load_2d(shared.slab(s, i), &p.x, shared.full_x + 8 * s, step * 128 + i * 64, col0,
-                       ptx::kEvictNormal);
+    ptx::tma_load_3d(shared.slab(s, 0), &p.x, shared.full_x + 8 * s, 0, col0, 2 * step, ptx::kEvictNormal);
   };
   const int ahead = min(end - begin, Tile::kStages);
   // X may not be written yet, but where it lies in L2 it is so also after it has been.
   const int mine = begin + int(blockIdx.x >> p.split_log) % 32;
-  if (p.early && mine < end)
-    ptx::tma_prefetch_2d(&p.x, mine * 128, col0), ptx::tma_prefetch_2d(&p.x, mine * 128 + 64, col0);
+  if (p.early && mine < end) ptx::tma_prefetch_3d(&p.x, 0, col0, 2 * mine);
   if (!p.early) ptx::griddepcontrol_wait();
   for (int i = 0; i < ahead; i++) load_w(i, begin + i);
   if (p.early) ptx::griddepcontrol_wait();
@@ -307,20 +303,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   touch(p.e);
   float acc[Tile::kCols / 2];
   multiply_widened<Tile>(p, shared, group, row0, begin, end, acc);
-  if (split) ptx::cluster_wait();    // the peers' barriers and inboxes exist
-  ptx::bar_sync(1, Tile::kWorkers);  // the ring is idle
-  leave_stream_sums<Tile>(shared.ring, p.split_log, group, acc);
-  if (split) ptx::fence_proxy_async_shared();
-  ptx::bar_sync(1, Tile::kWorkers);
-  if (split) {
-    if (threadIdx.x == 0) send_sums<Tile>(shared, p.split_log, rank);
-    ptx::mbarrier_wait(shared.arrived, 0);
-    ptx::cluster_arrive();  // whoever sent to us may end
-  }
-  ptx::griddepcontrol_wait();  // D may still be read
-  finish_stream<Tile>(p.e, p.split_log, shared.ring + rank * Tile::block_bytes(p.split_log), shared.inbox,
-                      rank, row0 + rank * (Tile::kRows >> p.split_log), col0);
-  if (split) ptx::cluster_wait();
+  end_stream<Tile>(p.e, shared, p.split_log, rank, group, acc, row0, col0);
 }
 
 }  // namespace orrery::kernels

@@ -1,12 +1,15 @@
 // How the memory-bound kernels are launched: as programmatic dependents of the kernel ahead in the stream, so that the
 // start of one hides behind the end of the other. A kernel launched this way calls `begin_overlapped` before it touches
-// memory: it then waits until all kernels ahead have ended and their writes can be seen.
+// memory: it then waits until all kernels ahead have ended and their writes can be seen. Also how products are launched, in clusters and
+// so or plainly.
 #pragma once
 #include <cuda_runtime.h>
 
 #include <utility>
 
+#ifdef __CUDACC__
 #include "ptx.cuh"
+#endif
 
 namespace orrery::kernels {
 
@@ -26,6 +29,32 @@ cudaError_t launch_overlapped(void (*kernel)(P...), int64_t blocks, int threads,
   config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(unsigned(threads));
   config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attribute, config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, P(std::forward<A>(arguments))...);
+}
+
+/// Launches `function`, whose one parameter is at `parameters`, in clusters along x, and where `overlap` as a dependent of the kernel ahead.
+inline cudaError_t launch_in_clusters(const void* function, dim3 grid, int threads, size_t shared, int cluster, bool overlap, cudaStream_t stream,
+                                      void* parameters) {
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid, config.blockDim = dim3(unsigned(threads)), config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attributes;
+  if (cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {unsigned(cluster), 1, 1};
+  }
+  if (overlap) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  return cudaLaunchKernelExC(&config, function, &parameters);
+}
+
+/// The same for kernels whose shared memory differs from call to call: the most there is is always asked for, so that calls from several
+/// threads ask for the same.
+inline cudaError_t launch_with_most_shared(const void* function, dim3 grid, int threads, size_t shared, int cluster, bool overlap, cudaStream_t stream,
+                                           void* parameters) {
+  if (shared > 48 * 1024)
+    if (cudaError_t e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024)) return e;
+  return launch_in_clusters(function, grid, threads, shared, cluster, overlap, stream, parameters);
 }
 
 }  // namespace orrery::kernels
