@@ -12,6 +12,7 @@
 
 #include "arguments.h"
 #include "gemm_units.h"  // made by the build: ORK_UNITS(X) is X(unit) for each unit of gemm_units/ in this build
+#include "launch.h"
 #include "tensor_map.h"
 
 namespace orrery::kernels {
@@ -39,11 +40,22 @@ const std::vector<GemmKernel>& gemm_kernels() {
 namespace {
 
 constexpr int kStreamKCounters = 1024;  // cut tiles are fewer than two for each SM
+constexpr size_t kPartsBegin = kStreamKCounters * 4;  // in the workspace
 
 /// Two parts of a tile for each SM.
-size_t stream_k_bytes(int tile_m, int tile_n) { return kStreamKCounters * 4 + size_t(sm_count()) * 2 * tile_m * tile_n * 4; }
+size_t stream_k_bytes(int tile_m, int tile_n) { return kPartsBegin + size_t(sm_count()) * 2 * tile_m * tile_n * 4; }
 
 bool is_fp8(DType t) { return t == DType::kE4M3 || t == DType::kE5M2; }
+
+/// Where kParts leaves a part of K: rows and floats from row to row, as boxes of 16 rows are stored. Zero: D is too large.
+struct Plane {
+  int rows = 0, pitch = 0;
+};
+Plane plane_of(const GemmArgs& g, int parts) {
+  const int64_t rows = (g.m + 15) / 16 * 16, pitch = (g.n + 3) / 4 * 4;
+  const bool fits = rows * pitch < (int64_t(1) << 31) / 4 && kPartsBegin + size_t(parts) * rows * pitch * 4 <= g.workspace_bytes;
+  return fits ? Plane{int(rows), int(pitch)} : Plane{};
+}
 
 enum class Major { kK, kMN, kNeither };
 
@@ -71,9 +83,9 @@ bool is_linear(const GemmArgs& g) {
          g.activation == Activation::kNone;
 }
 
-bool can_tma_store(const GemmArgs& g, int tile_n) {
-  const int unit = 16 / size_of(g.d.dtype);
-  return is_linear(g) && g.d.col_stride == 1 && g.d.row_stride % unit == 0 && g.n % unit == 0 && (tile_n % 64 == 0 || (tile_n > 64 && tile_n % 32 == 0)) && aligned(g.d.data, 16);
+bool can_tma_store(const Epilogue& e, int tile_n) {
+  const int unit = 16 / size_of(e.dtype);
+  return e.linear && e.d_col_stride == 1 && e.d_row_stride % unit == 0 && e.n % unit == 0 && (tile_n % 64 == 0 || (tile_n > 64 && tile_n % 32 == 0)) && aligned(e.d, 16);
 }
 
 Epilogue make_epilogue(const GemmArgs& g) {
@@ -87,6 +99,14 @@ Epilogue make_epilogue(const GemmArgs& g) {
   e.alpha = g.alpha, e.beta = g.beta;
   e.m = int(g.m), e.n = int(g.n);
   e.dtype = g.d.dtype, e.activation = g.activation, e.linear = is_linear(g);
+  return e;
+}
+
+/// What a part of K is stored with: sums as they are.
+Epilogue part_epilogue(const GemmArgs& g, const Plane& plane) {
+  Epilogue e{};
+  e.d = static_cast<char*>(g.workspace) + kPartsBegin, e.d_row_stride = plane.pitch, e.d_col_stride = 1;
+  e.alpha = 1.f, e.m = int(g.m), e.n = plane.pitch, e.dtype = DType::kF32, e.linear = true;  // columns beyond n: zeros, that are read
   return e;
 }
 
@@ -112,19 +132,21 @@ bool encode_operand(CUtensorMap* map, const void* data, DType t, Major major, in
   return encode_tensor_map(map, tensor_map_type(t), 2, data, sizes, pitches, box);
 }
 
+/// Map of what is stored: boxes of 16 rows by 128 bytes.
+bool encode_stored(CUtensorMap* map, const Epilogue& e, int64_t rows) {
+  const int size = size_of(e.dtype);
+  const uint64_t sizes[2] = {uint64_t(e.n), uint64_t(rows)}, pitches[1] = {uint64_t(e.d_row_stride * size)};
+  const uint32_t box[2] = {128u / size, 16};
+  return encode_tensor_map(map, tensor_map_type(e.dtype), 2, e.d, sizes, pitches, box);
+}
+
 bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& c, GemmParams* p) {
   const Major ma = major_a(g), mb = major_b(g);
   bool ok = encode_operand(&p->a, g.a.data, g.a.dtype, ma, g.m, g.k,
                            ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m, c.cluster_n, &p->a_at_once);
   ok = ok && encode_operand(&p->b, g.b.data, g.b.dtype, mb, g.n, g.k,
                             mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n, c.cluster_m, &p->b_at_once);
-  p->tma_store = c.split_k == 1 && can_tma_store(g, kernel.tile_n);
-  if (ok && p->tma_store) {
-    const uint64_t sizes[2] = {uint64_t(g.n), uint64_t(g.m)}, pitches[1] = {uint64_t(g.d.row_stride * size_of(g.d.dtype))};
-    const uint32_t box[2] = {128u / size_of(g.d.dtype), 16};
-    ok = encode_tensor_map(&p->d, tensor_map_type(g.d.dtype), 2, g.d.data, sizes, pitches, box);
-  }
-  return ok;
+  return ok && (!p->tma_store || encode_stored(&p->d, p->e, p->plane_rows ? p->plane_rows * c.split_k : g.m));
 }
 
 /// Prepares `kernel` for clusters of `cluster` CTAs and says how many fit on the device at once (0: error).
@@ -143,12 +165,11 @@ int max_clusters(const GemmKernel& kernel, int cluster) {
   if (cluster > 8) cudaFuncSetAttribute(kernel.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   int count = 0;
   if (cluster == 1) {
-    int sms = 0, per_sm = 0;
-    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    int per_sm = 0;
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel.function, kernel.threads,
                                                       kernel.shared_bytes) != cudaSuccess)
       return 0;
-    count = sms * per_sm;
+    count = sm_count() * per_sm;
   } else {
     cudaLaunchAttribute attribute[1];
     attribute[0].id = cudaLaunchAttributeClusterDimension;
@@ -164,20 +185,7 @@ int max_clusters(const GemmKernel& kernel, int cluster) {
 
 cudaError_t launch(const GemmKernel& kernel, GemmParams& params, int clusters, int cluster, bool overlap,
                    cudaStream_t stream) {
-  cudaLaunchAttribute attributes[2];
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(clusters * cluster), config.blockDim = dim3(kernel.threads);
-  config.dynamicSmemBytes = kernel.shared_bytes, config.stream = stream, config.attrs = attributes;
-  if (cluster > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {unsigned(cluster), 1, 1};
-  }
-  if (overlap) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  void* arguments[1] = {&params};
-  return cudaLaunchKernelExC(&config, kernel.function, arguments);
+  return launch_in_clusters(kernel.function, dim3(unsigned(clusters * cluster)), kernel.threads, kernel.shared_bytes, cluster, overlap, stream, &params);
 }
 
 /// Deals the K steps of the tiles that do not fill a wave (gemm_stream_k.cuh); the number of CTAs.
@@ -191,18 +199,22 @@ int plan_stream_k(const GemmArgs& g, const GemmConfig& c, int resident, GemmPara
   p->whole_tiles = int(whole), p->share_steps = int(cut / shares), p->share_rest = int(cut % shares);
   p->by_steps = FastDivide(uint32_t(p->k_steps)), p->by_share = FastDivide(uint32_t(std::max(1, p->share_steps)));
   p->by_longer_share = FastDivide(uint32_t(p->share_steps + 1));
-  p->arrived = static_cast<unsigned*>(g.workspace), p->parts = static_cast<char*>(g.workspace) + kStreamKCounters * 4;
+  p->arrived = static_cast<unsigned*>(g.workspace), p->parts = static_cast<char*>(g.workspace) + kPartsBegin;
   return shares;
 }
 
 Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel, cudaStream_t stream) {
   GemmParams p{};
-  if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.e = make_epilogue(g);
+  const bool parts = c.schedule == GemmConfig::Schedule::kParts;
+  const Plane plane = parts ? plane_of(g, c.split_k) : Plane{};
+  if (parts) p.e = part_epilogue(g, plane), p.plane_rows = plane.rows;
+  p.tma_store = (parts || c.split_k == 1) && can_tma_store(p.e, kernel.tile_n);
+  if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.by_split = FastDivide(uint32_t(c.split_k));
   p.k_steps = int(stages_of_k(g, kernel));
   p.block_a = g.block_scale_a, p.block_b = g.block_scale_b;
-  p.cluster_m = c.cluster_m, p.cluster_n = c.cluster_n, p.split = c.split_k;
+  p.cluster_m = c.cluster_m, p.cluster_n = c.cluster_n, p.split = parts ? 1 : c.split_k;
   p.cluster_m_log = std::countr_zero(unsigned(c.cluster_m)), p.cluster_n_log = std::countr_zero(unsigned(c.cluster_n));
   const int64_t rows = int64_t(kernel.tile_m) * c.cluster_m, cols = int64_t(kernel.tile_n) * c.cluster_n;
   p.tiles_m = int((g.m + rows - 1) / rows), p.tiles_n = int((g.n + cols - 1) / cols);
@@ -214,7 +226,7 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   // After a swap the constant operand is A.
   p.a_early = g.overlap && g.constant_b && c.swap, p.b_early = g.overlap && g.constant_b && !c.swap;
   const bool stream_k = kernel.schedule == GemmConfig::Schedule::kStreamK;
-  const int cluster = c.cluster_m * c.cluster_n * (stream_k ? 1 : c.split_k);  // stream-K: parts of K are in other clusters
+  const int cluster = c.cluster_m * c.cluster_n * (stream_k || parts ? 1 : c.split_k);  // else parts of K are in other clusters
   const int resident = max_clusters(kernel, cluster);
   if (resident == 0) return {"config", "the device cannot hold such a cluster", cudaErrorInvalidConfiguration};
   if (stream_k) {
@@ -222,6 +234,11 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
     return launched(launch(kernel, p, shares, cluster, g.overlap, stream));
   }
   const int64_t tiles = int64_t(p.tiles_m) * p.tiles_n;
+  p.by_tiles = FastDivide(uint32_t(tiles));
+  if (parts) {
+    if (cudaError_t e = launch(kernel, p, int(tiles * c.split_k), cluster, g.overlap, stream); e != cudaSuccess) return launched(e);
+    return launched(gemm_sum_parts(make_epilogue(g), static_cast<const float*>(p.e.d), c.split_k, plane.rows, plane.pitch, sm_count(), stream));
+  }
   const int64_t clusters = kernel.schedule == GemmConfig::Schedule::kSplit || tiles < resident ? tiles : resident;
   return launched(launch(kernel, p, int(clusters), cluster, g.overlap, stream));
 }
@@ -250,11 +267,13 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
   if (scaled && c.swap) return nullptr;
   for (int x : {c.cluster_m, c.cluster_n})
     if (x < 1 || x > 16 || !std::has_single_bit(unsigned(x))) return nullptr;
-  const bool stream_k = c.schedule == GemmConfig::Schedule::kStreamK;
-  if (c.split_k < 1 || c.split_k > (stream_k ? 128 : 16)) return nullptr;
+  const bool stream_k = c.schedule == GemmConfig::Schedule::kStreamK, parts = c.schedule == GemmConfig::Schedule::kParts;
+  const auto schedule = parts ? GemmConfig::Schedule::kSplit : c.schedule;  // of the kernel
+  if (c.split_k < 1 || c.split_k > (stream_k || parts ? 128 : 16)) return nullptr;
+  if (parts && (c.split_k == 1 || g.a.dtype == DType::kI8 || !plane_of(g, c.split_k).rows)) return nullptr;  // whole sums of int8 are not floats
   for (const GemmKernel& k : gemm_kernels()) {
     if (k.a != g.a.dtype || k.b != g.b.dtype || k.a_mn_major != (ma == Major::kMN) ||
-        k.b_mn_major != (mb == Major::kMN) || k.schedule != c.schedule || k.tile_m != c.tile_m ||
+        k.b_mn_major != (mb == Major::kMN) || k.schedule != schedule || k.tile_m != c.tile_m ||
         k.tile_n != c.tile_n)
       continue;
     if (scaled && k.schedule == GemmConfig::Schedule::kDirect) return nullptr;
@@ -274,7 +293,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
     if (stream_k) return c.cluster_m * c.cluster_n <= 4 && g.workspace_bytes >= stream_k_bytes(k.tile_m, k.tile_n) ? &k : nullptr;
     const bool split = k.schedule == GemmConfig::Schedule::kSplit;
     if (split ? c.split_k > stages_of_k(g, k) : c.split_k != 1) return nullptr;
-    if (c.cluster_m * c.cluster_n * c.split_k > 16) return nullptr;
+    if (c.cluster_m * c.cluster_n * (parts ? 1 : c.split_k) > 16) return nullptr;
     return &k;
   }
   return nullptr;

@@ -29,8 +29,8 @@ inline int64_t stages_of_k(const GemmArgs& a, const GemmKernel& kernel) {
 }
 
 /// The configurations measured best for the shapes nearest to this one, nearest first, no two alike, all of which `fits`; distance: the
-/// sum of |log2| ratios of m, n and k. kind: bytes of an element of A and B, kInt4Kind for int4 weights, or kPromotedKind for fp8
-/// products that are promoted.
+/// sum of |log2| ratios of m, n and k. Parts of K (kParts) are as many as keep the number of CTAs. kind: bytes of an element of A and B,
+/// kInt4Kind for int4 weights, or kPromotedKind for fp8 products that are promoted.
 struct NearMeasured {
   double distance;
   GemmConfig config;

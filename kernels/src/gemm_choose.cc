@@ -23,6 +23,7 @@ constexpr double kMemory = 4.1e12;                  // bytes/s, measured copy ra
 constexpr double kL2PerSm = 40;                     // bytes/cycle and SM when all pull
 constexpr double kLaunch = 2.2e-6;                  // launch, first loads, drain
 constexpr double kClusterBarrier = 0.7e-6;          // DSMEM sum
+constexpr double kSecondLaunch = 1.6e-6;            // of kParts: a wait, a trip to L2 and a store
 
 /// Cycles of one stage (128 bytes of K) of a tile_m x tile_n tile: tensor core against shared memory.
 double stage_cycles(int tile_m, int tile_n) {
@@ -54,6 +55,17 @@ void each_stream_k(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& 
   c.raster = 8;
   for (int parts : {2, 3, 4, 6, 8, 12, 16, 24, 32, 64})
     if (c.split_k = parts; tiles * parts <= sms && steps >= 2 * parts) visit(c);
+}
+
+/// Parts of K that a second launch adds up, as many as fill the SMs once at most.
+template <class Visit>
+void each_parts(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
+  const int64_t rows = k.tile_m * c.cluster_m, cols = k.tile_n * c.cluster_n;
+  const int64_t ctas = (g.m + rows - 1) / rows * ((g.n + cols - 1) / cols) * c.cluster_m * c.cluster_n, steps = stages_of_k(g, k);
+  c.schedule = Schedule::kParts;
+  const int slots = sm_count() * (k.tile_m == 64 ? 2 : 1);
+  for (int parts : {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128})
+    if (c.split_k = parts; ctas * parts <= slots && steps >= 2 * parts && find_kernel(g, c) == &k) visit(c);
 }
 
 template <class Visit>
@@ -116,6 +128,7 @@ void each_config(const GemmArgs& args, Visit visit) {
       for (const auto& shape : kClusters) {
         c.cluster_m = shape[0], c.cluster_n = shape[1];
         if ((g.m <= k.tile_m && c.cluster_m > 1) || (g.n <= k.tile_n && c.cluster_n > 1)) continue;
+        if (split && swap == (args.d.col_stride != 1) && c.cluster_m * c.cluster_n <= 2) each_parts(g, k, c, visit);
         if (split) each_split(g, k, c, visit);
         else each_raster(g, k, c, visit);
       }
@@ -138,6 +151,17 @@ constexpr Measured kMeasured[] = {
 /// prediction alone.
 constexpr size_t kNearest = 5;
 constexpr double kSame = 0.2;
+
+int64_t tiles_of(const GemmConfig& c, double m, double n) {
+  return int64_t(std::ceil(m / (c.tile_m * c.cluster_m))) * int64_t(std::ceil(n / (c.tile_n * c.cluster_n)));
+}
+
+/// What was measured for one shape, for another: parts of K as many as keep the number of CTAs.
+GemmConfig carried_over(const Measured& entry, double m, double n) {
+  GemmConfig c = entry.config;
+  if (c.schedule == Schedule::kParts) c.split_k = int(std::max<int64_t>(2, c.split_k * tiles_of(c, entry.m, entry.n) / tiles_of(c, m, n)));
+  return c;
+}
 
 /// Reads of A from memory, of B from L2 by every CTA, and the launch; a CTA's worth of latency where few are in flight.
 double predict_direct(const GemmArgs& g, const GemmConfig& c) {
@@ -198,7 +222,9 @@ std::vector<NearMeasured> nearest_measured(int kind, bool b_k_major, double m, d
   while (out.size() < kNearest) {
     const auto least = std::min_element(distances.begin(), distances.end());
     if (*least == INFINITY) break;
-    const NearMeasured x{*least, kMeasured[least - distances.begin()].config};
+    const Measured& entry = kMeasured[least - distances.begin()];
+    NearMeasured x{*least, carried_over(entry, m, n)};
+    if (!fits(x.config)) x.config = entry.config;  // K has not that many stages, or the workspace no room
     *least = INFINITY;
     if (std::none_of(out.begin(), out.end(), [&](const NearMeasured& y) { return same(y.config, x.config); }) && fits(x.config)) out.push_back(x);
   }
@@ -211,8 +237,8 @@ double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   if (c.schedule == Schedule::kDirect) return predict_direct(g, c);
   if (c.schedule == Schedule::kStream) return predict_stream(g, c);
   const double size = size_of(g.a.dtype), steps = double(k_steps(g));
-  const int cluster = c.cluster_m * c.cluster_n * c.split_k;
-  const bool split = c.schedule == Schedule::kSplit;
+  const bool parts = c.schedule == Schedule::kParts, split = parts || c.schedule == Schedule::kSplit;
+  const int cluster = c.cluster_m * c.cluster_n * (parts ? 1 : c.split_k);
   const double tiles_m = std::ceil(double(g.m) / (c.tile_m * c.cluster_m)) * c.cluster_m;
   const double tiles_n = std::ceil(double(g.n) / (c.tile_n * c.cluster_n)) * c.cluster_n;
   const double ctas = tiles_m * tiles_n * c.split_k;
@@ -229,7 +255,8 @@ double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const double touched = (double(g.m) * g.k + double(g.n) * g.k) * size + double(g.m) * g.n * size_of(g.d.dtype);
   const double in_flight = std::min(1.0, ctas / slots * (per_sm == 2 ? 1.0 : 0.97));
   const double memory = touched / (kMemory * std::max(0.05, std::min(1.0, in_flight)));
-  return std::max(busy, memory) + kLaunch + (c.split_k > 1 ? kClusterBarrier : 0);
+  const double sums = parts ? kSecondLaunch + 8.0 * c.split_k * g.m * g.n / (sm_count() * kL2PerSm * kClock) : c.split_k > 1 ? kClusterBarrier : 0;
+  return std::max(busy, memory) + kLaunch + sums;
 }
 
 int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity) {

@@ -70,6 +70,27 @@ __device__ __forceinline__ float finish(const Epilogue& e, float scale, float v,
   return activate(v, e.activation);
 }
 
+/// Finishes and stores four elements of a row of D, those that are inside it.
+__device__ __forceinline__ void finish_quad(const Epilogue& e, float scale, const float4& v, int row, int col) {
+  if (row >= e.m) return;
+  const int64_t at = row * e.d_row_stride + col * e.d_col_stride;
+  if (e.linear && e.d_col_stride == 1 && col + 3 < e.n && e.dtype != DType::kF32) {
+    const bool bf16 = e.dtype == DType::kBF16;
+    const uint2 w = make_uint2(pack_pair(v.x * scale, v.y * scale, bf16), pack_pair(v.z * scale, v.w * scale, bf16));
+    uint16_t* to = static_cast<uint16_t*>(e.d) + at;
+    if (reinterpret_cast<uintptr_t>(to) % 8 == 0) {
+      *reinterpret_cast<uint2*>(to) = w;
+      return;
+    }
+  }
+#pragma unroll 1
+  for (int j = 0; j < 4; j++) {
+    const float x = j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
+    if (col + j < e.n)
+      store_element(e.d, at + j * e.d_col_stride, e.dtype, finish(e, scale, x, row, col + j));
+  }
+}
+
 /// Bytes of staging per warp: two buffers of 16 rows x 128 bytes.
 constexpr int kStagingPerWarp = 2 * 16 * 128;
 

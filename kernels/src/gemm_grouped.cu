@@ -41,15 +41,15 @@ struct GroupCursor {
 };
 
 template <class Tile, Part kPart>
-__device__ __forceinline__ void produce_groups(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring) {
+__device__ __forceinline__ void produce_groups(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring, int loader) {
   const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
   ptx::griddepcontrol_wait();
-  Position<Tile::kStages> pos(0);
+  Turns<Tile> turns(loader);
   GroupCursor<Tile> cursor(p);
   for (int t = blockIdx.x; cursor.seek(p, t); t += gridDim.x) {
     const int2 tile = cursor.at(t);
     const int row0 = cursor.begin + tile.x * Tile::kTileM, row_b = cursor.group * p.e.n + tile.y * Tile::kTileN;
-    load_steps<Tile, kPart>(load, ring, pos, row0, row_b, 0, p.k_steps);
+    load_steps<Tile, kPart>(load, ring, turns, row0, row_b, 0, p.k_steps);
   }
 }
 
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(384, 1) gemm_groups(const __grid_constant__ Ge
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [&](auto part) { produce_groups<Tile, decltype(part)::kPart>(p, at, shared.ring); }, [&] { consume_groups<Tile, kPingPong>(p, at, shared); });
+  run_roles<Tile>(p, at, shared, [&](auto part) { produce_groups<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_groups<Tile, kPingPong>(p, at, shared); });
 }
 
 template <class T, int kBlocks, int kTileN, bool kPingPong>

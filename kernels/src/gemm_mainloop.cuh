@@ -1,8 +1,8 @@
-// The GEMM main loop: a ring of shared-memory stages that two threads fill by TMA, one with A and one with B, and warpgroups empty
-// with wgmma.
+// The GEMM main loop: a ring of shared-memory stages that threads fill by TMA, some with A and some with B, and warpgroups empty with
+// wgmma.
 //
 //   stage   kSlabs A slabs, kSlabs B slabs; a slab is kTileM (kTileN) rows of 128 bytes of K
-//   full    the arrivals of both producers (with the bytes they expect) + the bytes themselves, own and multicast
+//   full    the arrivals of its two producers (with the bytes they expect) + the bytes themselves, own and multicast
 //   empty   one arrival per consumer warp of every CTA that writes into this CTA's stage or reads what this
 //           CTA's producers multicast: the CTAs of its cluster row and of its cluster column
 //
@@ -12,7 +12,7 @@
 //
 // A producer is one thread and every instruction of its loop counts (an integer division there once cost a
 // third of all throughput, NOTES.md): what does not change from stage to stage is computed ahead, in OperandLoad
-// and Release, and A and B have a producer each.
+// and Release, and A and B have producers of their own; some tiles have two each (kLoaders), which take the stages in turn.
 //
 // The ring position is a count of stages used so far; it is the same number in producers and consumers.
 // Not here: who computes which tile (gemm_persistent.cuh, gemm_split.cuh).
@@ -26,7 +26,7 @@ namespace orrery::kernels {
 /// Geometry of one instantiation. kGroups consumer warpgroups, each multiplying kBlocks x 64 rows; a stage holds
 /// kSharedTile ? all groups' rows : one group's rows.
 template <class TA, class TB, bool kTransA_, bool kTransB_, int kGroups_, int kBlocks_, int kTileN_, int kSlabs_,
-          bool kSharedTile, bool kPromote_, int kRingBytes>
+          bool kSharedTile, bool kPromote_, int kRingBytes, int kLoaders_ = 1>
 struct GemmTile {
   using A = TA;
   using B = TB;
@@ -41,6 +41,7 @@ struct GemmTile {
   static constexpr int kBytesA = kTileM * 128, kBytesB = kLoadN * 128;  // of a slab
   static constexpr int kStageBytes = (kBytesA + kBytesB) * kSlabs;
   static constexpr int kStages = kRingBytes / kStageBytes < 16 ? kRingBytes / kStageBytes : 16;
+  static constexpr int kLoaders = kLoaders_;  // producers of an operand
   static constexpr int kConsumerWarps = (kSharedTile ? kGroups : 1) * 4;  // that read one stage
   static_assert(kStages >= 2 && kStageBytes % 1024 == 0 && (kSlabs == 1 || !kPromote));
   static_assert(sizeof(TA) == sizeof(TB) && (sizeof(TA) == 2 || (!kTransA && !kTransB)));
@@ -84,12 +85,21 @@ struct Position {
   uint32_t stage, phase;
   __device__ __forceinline__ explicit Position(uint32_t count)
       : stage(count % kStages), phase(count / kStages & 1) {}
-  __device__ __forceinline__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
+  __device__ __forceinline__ void next(uint32_t count = 1) {
+    stage += count;
+    if (stage >= kStages) {
+      stage -= kStages;
       phase ^= 1;
     }
   }
+};
+
+/// The stages that a producer fills: every kLoaders-th, over all tiles.
+template <class Tile>
+struct Turns {
+  Position<Tile::kStages> pos;
+  int ahead;  // steps of the next run of K that are another's
+  __device__ __forceinline__ explicit Turns(int loader) : pos(loader), ahead(loader) {}
 };
 
 /// The copies of one operand: this CTA's share of the rows of each slab, to every CTA that needs them. Each copy takes its producer some
@@ -146,25 +156,36 @@ struct Loads {
   }
 };
 
-/// What a producer loads, and that as a value.
+/// What a producer loads, and that as a value with its number among those that do.
 enum class Part { kA, kB };
 template <Part kPart_>
 struct Loaded {
   static constexpr Part kPart = kPart_;
+  int loader;
 };
 
-/// Fills stages with the steps [first, end) of K of the tile at these rows of A and of B.
+/// Calls `produce` with the part of producer `number`, of 2 * kLoaders.
+template <class Produce>
+__device__ __forceinline__ void with_part(int number, Produce produce) {
+  if (number % 2 == 0) produce(Loaded<Part::kA>{number / 2});
+  else produce(Loaded<Part::kB>{number / 2});
+}
+
+/// Fills our stages of the steps [first, end) of K of the tile at these rows of A and of B.
 template <class Tile, Part kPart>
-__device__ __forceinline__ void load_steps(const Loads<Tile>& load, const Ring<Tile>& ring, Position<Tile::kStages>& pos, int row_a, int row_b, int first, int end) {
+__device__ __forceinline__ void load_steps(const Loads<Tile>& load, const Ring<Tile>& ring, Turns<Tile>& turns, int row_a, int row_b, int first, int end) {
+  Position<Tile::kStages>& pos = turns.pos;
+  int step = first + turns.ahead;
 #pragma unroll 1
-  for (int step = first; step < end; step++) {
+  for (; step < end; step += Tile::kLoaders) {
     const uint32_t full = ring.full_bar(pos.stage);
     ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
     ptx::mbarrier_arrive_expect_tx(full, Tile::kSlabs * (kPart == Part::kA ? Tile::kBytesA : Tile::kBytesB));
     if constexpr (kPart == Part::kA) load.a(ring.a(pos.stage), full, row_a, step);
     else load.b(ring.b(pos.stage), full, row_b, step);
-    pos.next();
+    pos.next(Tile::kLoaders);
   }
+  turns.ahead = step - end;
 }
 
 /// Gives stages back to every producer that writes into them. Made and called by whole warps; a lane has at most

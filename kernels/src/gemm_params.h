@@ -31,7 +31,9 @@ struct GemmParams {
   int tiles_m, tiles_n, raster;      // counted in tiles of a cluster
   FastDivide by_band, by_raster, by_rest;  // raster * tiles_n; raster; rows of the last band
   int cluster_m, cluster_n, split;   // the first two are powers of two
-  FastDivide by_split;
+  FastDivide by_split;               // by the CTAs or parts that share the K of a tile
+  FastDivide by_tiles;               // kSplit, kParts: tiles of a part of K; parts follow each other
+  int plane_rows;                    // kParts: rows of the workspace that a part takes
   int cluster_m_log, cluster_n_log;
   int stagger;
   bool a_at_once, b_at_once;         // the map of an MN-major operand has its slabs of 64 rows as a dimension
@@ -76,6 +78,9 @@ const std::vector<GemmKernel>& widen_kernels();
 bool gemm_widen_fits(const WeightOnlyArgs& args, const GemmConfig& config, const GemmKernel& kernel);
 Status gemm_widen_launch(const WeightOnlyArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
                          cudaStream_t stream);
+
+/// Adds up `count` planes of plane_rows x pitch floats to D (gemm_parts.cu), once the launch ahead has ended.
+cudaError_t gemm_sum_parts(const Epilogue& epilogue, const float* parts, int count, int plane_rows, int pitch, int sms, cudaStream_t stream);
 
 /// The simple path: any strides, any alignment, any m, n, k.
 cudaError_t gemm_simple(const GemmArgs& args, const Epilogue& epilogue, cudaStream_t stream);

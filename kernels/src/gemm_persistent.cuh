@@ -1,4 +1,4 @@
-// Persistent GEMM: one CTA per SM walks tiles of D; a producer thread each for A and B, and two consumer warpgroups.
+// Persistent GEMM: one CTA per SM walks tiles of D; producer threads for A and for B, and two consumer warpgroups.
 //
 //   cooperative  both warpgroups multiply one tile (half the rows each); the producer runs ahead into the next
 //                tile while they store. With `stagger` the second one starts a few stages late and stays behind,
@@ -34,16 +34,16 @@ struct PersistentShared {
 };
 
 template <class Tile, Part kPart>
-__device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring) {
+__device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring, int loader) {
   const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
   if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
-  Position<Tile::kStages> pos(0);
+  Turns<Tile> turns(loader);
   const int tiles = p.tiles_m * p.tiles_n, stride = ptx::nclusterid_x(), steps = p.k_steps;
   for (int t = ptx::clusterid_x(); t < tiles; t += stride) {
     const int2 tile = raster_tile(p, t);
     const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
     const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
-    load_steps<Tile, kPart>(load, ring, pos, row0, col0, 0, steps);
+    load_steps<Tile, kPart>(load, ring, turns, row0, col0, 0, steps);
   }
 }
 
@@ -76,8 +76,8 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
 }
 
-/// The frame of every kernel of two producer threads, whose parts `produce` is called with, and two consumer warpgroups; they wait for
-/// the launch ahead by themselves.
+/// The frame of every kernel of producer threads, whose parts `produce` is called with, and two consumer warpgroups; they wait for the
+/// launch ahead by themselves.
 template <class Tile, class Produce, class Consume>
 __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Produce produce, Consume consume) {
   const auto init = [&] {
@@ -90,11 +90,8 @@ __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlac
     if (threadIdx.x < 2) ptx::mbarrier_init(shared.turn + threadIdx.x * 8, 4);
     ptx::fence_mbarrier_init();
   };
-  const auto produce_part = [&](int producer) {
-    if (producer == 0) produce(Loaded<Part::kA>());
-    else produce(Loaded<Part::kB>());
-  };
-  run_warp_roles<2, 40, 232, Dependent::kInside>(at.shares, init, produce_part, [&] {
+  const auto produce_part = [&](int producer) { with_part(producer, produce); };
+  run_warp_roles<2 * Tile::kLoaders, 40, 232, Dependent::kInside>(at.shares, init, produce_part, [&] {
     touch(p.e);
     consume();
   });
@@ -105,7 +102,7 @@ __global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant_
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [&](auto part) { produce_tiles<Tile, decltype(part)::kPart>(p, at, shared.ring); }, [&] { consume_tiles<Tile, kPingPong>(p, at, shared); });
+  run_roles<Tile>(p, at, shared, [&](auto part) { produce_tiles<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_tiles<Tile, kPingPong>(p, at, shared); });
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPingPong,

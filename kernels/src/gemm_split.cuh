@@ -6,10 +6,13 @@
 // order, so the result does not depend on timing, and needs no workspace and no atomics. With split 1 the
 // accumulators are stored straight away.
 //
+// Where parts of K are left to a launch of their own (gemm_parts.cu), the grid has all tiles once for each part, and a tile of a
+// part is stored as it is, f32, in the part's plane of the workspace; clusters then share operands only.
+//
 // With `overlap`, a constant operand (weights) may be loaded before the kernel ahead has ended; only the
 // other operand and the stores wait for it.
 //
-// Threads: kGroups consumer warpgroups, then a producer warp each for A and B.
+// Threads: kGroups consumer warpgroups, then the producers' warps.
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_mainloop.cuh"
@@ -26,9 +29,9 @@ struct SplitShared {
   }
 };
 
-/// Consumer warpgroups, and a warp each that loads A and B.
-template <int kGroups>
-constexpr int kSplitThreads = kGroups * 128 + 64;
+/// Consumer warpgroups, and a warp for each producer.
+template <class Tile>
+constexpr int kSplitThreads = Tile::kGroups * 128 + 64 * Tile::kLoaders;
 
 /// Floats from one row of sums to the next: rows of one warp store fall on different banks.
 template <class Tile>
@@ -37,13 +40,13 @@ constexpr int kSumPitch = Tile::kTileN == 8 ? 8 : Tile::kTileN + 8;
 /// A constant operand need not wait for the launches ahead.
 template <class Tile, Part kPart>
 __device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring,
-                                             int row0, int col0, int begin, int end) {
+                                             int loader, int row0, int col0, int begin, int end) {
   // What streams once through L2 need not stay there; the narrow side is read again by every CTA of a column.
   const uint64_t hint_a = p.tiles_n * p.cluster_n == 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
   const Loads<Tile> load(p, at, hint_a, ptx::kEvictNormal);
   if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
-  Position<Tile::kStages> pos(0);
-  load_steps<Tile, kPart>(load, ring, pos, row0, col0, begin, end);
+  Turns<Tile> turns(loader);
+  load_steps<Tile, kPart>(load, ring, turns, row0, col0, begin, end);
 }
 
 /// Writes this group's accumulators to `sums` (float[kTileM][kSumPitch]).
@@ -59,26 +62,6 @@ __device__ __forceinline__ void leave_sums(const typename Tile::Acc (&acc)[Tile:
       float* to = sums + (row + 8 * (i / 2 % 2)) * kSumPitch<Tile> + i / 4 * 8 + lane % 4 * 2;
       *reinterpret_cast<float2*>(to) = make_float2(float(acc[block][i]), float(acc[block][i + 1]));
     }
-  }
-}
-
-__device__ __forceinline__ void finish_quad(const Epilogue& e, float scale, const float4& v, int row, int col) {
-  if (row >= e.m) return;
-  const int64_t at = row * e.d_row_stride + col * e.d_col_stride;
-  if (e.linear && e.d_col_stride == 1 && col + 3 < e.n && e.dtype != DType::kF32) {
-    const bool bf16 = e.dtype == DType::kBF16;
-    const uint2 w = make_uint2(pack_pair(v.x * scale, v.y * scale, bf16), pack_pair(v.z * scale, v.w * scale, bf16));
-    uint16_t* to = static_cast<uint16_t*>(e.d) + at;
-    if (reinterpret_cast<uintptr_t>(to) % 8 == 0) {
-      *reinterpret_cast<uint2*>(to) = w;
-      return;
-    }
-  }
-#pragma unroll 1
-  for (int j = 0; j < 4; j++) {
-    const float x = j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
-    if (col + j < e.n)
-      store_element(e.d, at + j * e.d_col_stride, e.dtype, finish(e, scale, x, row, col + j));
   }
 }
 
@@ -127,7 +110,7 @@ __device__ __forceinline__ void finish_rows(const GemmParams& p, const ClusterPl
 }
 
 template <class Tile, int kCtasPerSm>
-__global__ void __launch_bounds__(kSplitThreads<Tile::kGroups>, kCtasPerSm)
+__global__ void __launch_bounds__(kSplitThreads<Tile>, kCtasPerSm)
     gemm_split(const __grid_constant__ GemmParams p) {
   extern __shared__ uint8_t raw[];
   const SplitShared<Tile> shared(ptx::smem_address(raw));
@@ -143,20 +126,23 @@ __global__ void __launch_bounds__(kSplitThreads<Tile::kGroups>, kCtasPerSm)
     ptx::fence_mbarrier_init();
     __syncwarp();
     // The first producer's own copies need its own barriers only; the others learn of them here.
-    ptx::bar_arrive(2, kSplitThreads<Tile::kGroups>);
+    ptx::bar_arrive(2, kSplitThreads<Tile>);
   } else {
-    ptx::bar_sync(2, kSplitThreads<Tile::kGroups>);
+    ptx::bar_sync(2, kSplitThreads<Tile>);
   }
   if (at.shares) ptx::cluster_sync();
   ptx::griddepcontrol_launch_dependents();
-  const int2 tile = raster_tile(p, ptx::clusterid_x());
+  const int part = p.by_tiles.divide(ptx::clusterid_x()), slice = part + at.rk;
+  const int2 tile = raster_tile(p, ptx::clusterid_x() - part * p.by_tiles.divisor);
   const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
   const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
-  const int begin = p.by_split.divide(p.k_steps * at.rk), end = p.by_split.divide(p.k_steps * (at.rk + 1));  // not empty
+  const int begin = p.by_split.divide(p.k_steps * slice), end = p.by_split.divide(p.k_steps * (slice + 1));  // not empty
   const uint32_t ring = shared.ring.stages;
   if (group == Tile::kGroups) {
-    if (threadIdx.x == Tile::kGroups * 128) produce_part<Tile, Part::kA>(p, at, shared.ring, row0, col0, begin, end);
-    if (threadIdx.x == Tile::kGroups * 128 + 32) produce_part<Tile, Part::kB>(p, at, shared.ring, row0, col0, begin, end);
+    if (threadIdx.x % 32 == 0)
+      with_part(threadIdx.x / 32 - Tile::kGroups * 4, [&](auto part) {
+        produce_part<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, row0, col0, begin, end);
+      });
     __syncwarp();
   } else {
     touch(p.e);
@@ -166,8 +152,9 @@ __global__ void __launch_bounds__(kSplitThreads<Tile::kGroups>, kCtasPerSm)
     ptx::griddepcontrol_wait();
     if (Tile::kGroups > 1) ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is read by all groups
     if (p.split == 1) {
+      const int plane = part * p.plane_rows;
       store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, ring + threadIdx.x / 32 * kStagingPerWarp,
-                                              row0 + group * Tile::kGroupRows, col0, p.e.m);
+                                              plane + row0 + group * Tile::kGroupRows, col0, plane + p.e.m);
       if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
     } else {
       leave_sums<Tile>(acc, reinterpret_cast<float*>(raw + (ring - ptx::smem_address(raw))), group * Tile::kGroupRows);
@@ -184,12 +171,14 @@ template <class TA, class TB, bool kTransA, bool kTransB, int kGroups, int kTile
           bool kPromote>
 GemmKernel split_kernel(DType a, DType b) {
   constexpr int kRing = (kCtasPerSm == 2 ? 113 * 1024 : 226 * 1024) - 1024 - 256;
-  using Tile = GemmTile<TA, TB, kTransA, kTransB, kGroups, 1, kTileN, kSlabs, true, kPromote, kRing>;
+  // An N-major tile whose stages the tensor core is done with in less than 256 cycles waits for its one producer (NOTES.md).
+  constexpr int kLoaders = kTransB && kGroups * 64 * kTileN * kSlabs / 32 < 256 ? 2 : 1;
+  using Tile = GemmTile<TA, TB, kTransA, kTransB, kGroups, 1, kTileN, kSlabs, true, kPromote, kRing, kLoaders>;
   constexpr int kRingBytes = Tile::kStages * Tile::kStageBytes;
   static_assert(Tile::kTileM * kSumPitch<Tile> * 4 <= kRingBytes, "the sums lie over the ring");
   static_assert(kGroups * 4 * kStagingPerWarp <= kRingBytes, "so does the staging");
   return {a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kSlabs, kPromote,
-          kRingBytes + 1024 + 256, kSplitThreads<kGroups>,
+          kRingBytes + 1024 + 256, kSplitThreads<Tile>,
           reinterpret_cast<const void*>(&gemm_split<Tile, kCtasPerSm>)};
 }
 

@@ -194,15 +194,15 @@ __device__ __forceinline__ void await_parts(const unsigned* arrived, unsigned co
 
 /// A constant operand need not wait for the launches ahead.
 template <class Tile, Part kPart>
-__device__ __forceinline__ void produce_segments(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring) {
+__device__ __forceinline__ void produce_segments(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring, int loader) {
   const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
   if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
-  Position<Tile::kStages> pos(0);
+  Turns<Tile> turns(loader);
   ShareWalk walk(p);
   Segment s;
   while (walk.next(s)) {
     const int2 tile = raster_tile(p, s.tile);
-    load_steps<Tile, kPart>(load, ring, pos, (tile.x * p.cluster_m + at.rm) * Tile::kTileM, (tile.y * p.cluster_n + at.rn) * Tile::kTileN, s.begin, s.end);
+    load_steps<Tile, kPart>(load, ring, turns, (tile.x * p.cluster_m + at.rm) * Tile::kTileM, (tile.y * p.cluster_n + at.rn) * Tile::kTileN, s.begin, s.end);
   }
 }
 
@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(384, 1) gemm_stream_k(const __grid_constant__ 
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [&](auto part) { produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring); }, [&] { consume_segments<Tile>(p, at, shared); });
+  run_roles<Tile>(p, at, shared, [&](auto part) { produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_segments<Tile>(p, at, shared); });
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPromote>

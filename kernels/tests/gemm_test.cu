@@ -153,7 +153,7 @@ int run(const Case& c, int most_configs) {
   configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
   if (c.only != GemmConfig::Schedule::kAuto)
     configs.erase(std::remove_if(configs.begin(), configs.end(), [&](const GemmConfig& g) { return g.schedule != c.only; }), configs.end());
-  if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK)) check::fail("%s: no configuration", describe(c, {}).c_str());
+  if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK || c.only == GemmConfig::Schedule::kParts)) check::fail("%s: no configuration", describe(c, {}).c_str());
   GemmConfig simple;
   simple.schedule = GemmConfig::Schedule::kSimple;
   configs.insert(configs.begin(), {gemm_choose(g), simple});
@@ -249,6 +249,28 @@ int main(int argc, char** argv) {
     }
     group("stream-k", cases, most);
   };
+  // Parts of K that a second launch adds up: ends of every dimension inside tiles, rows of D that no box of the copy engine stores,
+  // general epilogues, promoted sums and block scales.
+  const auto parts = [&](int most) {
+    std::vector<Case> cases;
+    const auto only = GemmConfig::Schedule::kParts;
+    for (DType t : {B, H, E4}) {
+      if (g_small && t == H) continue;
+      cases.push_back({t, t, t == E4 ? B : t, false, true, 100, 152, g_small ? 1400 : 8192, false, false, 0, only});
+      cases.push_back({t, t, F, false, true, 70, 131, g_small ? 648 : 4104, false, true, 16, only});
+      if (t == E4) cases.push_back({t, t, B, false, true, 130, 200, g_small ? 1040 : 4104, true, true, 0, only});
+      if (t == E4) cases.push_back({t, t, B, false, true, 130, 200, g_small ? 1040 : 4104, false, false, 0, only, true});
+      if (g_small) continue;
+      cases.push_back({t, t, t == E4 ? B : t, false, true, 64, 64, 16384, false, false, 0, only});
+      if (t != E4) cases.push_back({t, t, t, false, false, 256, 1024, 4096, false, false, 0, only});
+      if (t != E4) cases.push_back({t, t, t, false, false, 256, 512, 2048, false, true, 0, only});
+    }
+    group("parts", cases, most);
+  };
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "parts")) {
+    parts(g_small ? 100 : 400);
+    return 0;
+  }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "tiles")) {  // every configuration of the tiled schedules, on one shape a layout
     using S = GemmConfig::Schedule;
     for (S only : {S::kSplit, S::kPingPong, S::kCooperative, S::kStreamK})
@@ -282,6 +304,7 @@ int main(int argc, char** argv) {
     direct(2);
     stream({7, 50}, 2);
     stream_k(3);
+    parts(3);
     std::printf("PASS gemm\n");
     return 0;
   }
@@ -313,5 +336,6 @@ int main(int argc, char** argv) {
   direct(400);
   stream({1, 7, 13, 32, 50, 100, 128}, 400);
   stream_k(400);
+  parts(400);
   std::printf("PASS gemm\n");
 }

@@ -54,11 +54,12 @@ struct GemmConfig {
     kStream,       // one tile per CTA or cluster, A through a ring as fast as memory gives it: for few columns
     kStreamK,      // persistent; K steps dealt evenly to CTAs, parts of tiles added up through the workspace
     kSimple,       // plain FMA: any stride, any alignment
+    kParts,        // tiles as of kSplit, each of a part of K, left in the workspace and added up by a launch of their own
   };
   Schedule schedule = Schedule::kAuto;
   int tile_m = 0, tile_n = 0;        // of one CTA (ping-pong: of one warpgroup)
   int cluster_m = 1, cluster_n = 1;  // CTAs that share operand tiles by multicast
-  int split_k = 1;                   // CTAs that share the K of a tile (kSplit, kDirect, kStream; kStreamK: 1 for all SMs, else parts)
+  int split_k = 1;                   // CTAs that share the K of a tile (kSplit, kDirect, kStream, kParts; kStreamK: 1 for all SMs, else parts)
   int raster = 8;                    // tile rows walked together, for L2 reuse (persistent)
   int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
@@ -87,7 +88,7 @@ struct GemmArgs {
   // Launch as programmatic dependent of the kernel before it in the stream: the start of this one hides behind the end of
   // that one. Nothing is read or written before that one has ended, but for a constant b.
   bool overlap = true;
-  // For kStreamK, which is not chosen without: gemm_workspace() bytes, zeroed once before their first use, not shared by
+  // For kStreamK and kParts, which are not chosen without: gemm_workspace() bytes, zeroed once before their first use, not shared by
   // calls that may run at the same time; 256-byte aligned.
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
