@@ -1,12 +1,12 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small,large,only=NAME]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
 //                                              square_bf16, square_f16, square_e4m3, square_int8, square_e4m3_promoted; held_bf16, held_e4m3: shapes that no
 //                                              table of ours has, with all our configurations timed and the one that prediction alone takes
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
-// small: only products of up to 2e10 operations. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
+// small, large: only products of up to 2e10 operations, of more than 1e11. only: only configurations whose description begins so. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
 // Before a configuration of ours is raced its D is compared with cuBLASLt's (of int4 weights: with the product of the same weights
 // widened); one that differs leaves a line "# WRONG", its shape is not timed, and the exit status is 1.
 #include <cublasLt.h>
@@ -26,6 +26,7 @@ using bench::Replay;
 
 namespace {
 
+constexpr size_t kFinalists = 6;  // of a search, that are timed in turns
 constexpr size_t kArena = size_t(3) << 30, kWorkspace = size_t(64) << 20;  // the library's; of ours, as much as it asks for
 
 /// How ours is launched: on its own; as a dependent of the launch before it, which is the default of `gemm`; or so, with b constant.
@@ -172,7 +173,7 @@ class Vendor {
 };
 
 std::string describe(const GemmConfig& c) {
-  static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "stream", "streamk", "simple"};
+  static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "stream", "streamk", "simple", "parts"};
   char text[96];
   std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s%s%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster,
                 c.stagger ? ":late" : "", c.swap ? ":swap" : "",
@@ -187,7 +188,8 @@ struct Bench {
   float* worst;
   cublasLtHandle_t handle;
   FILE* search;
-  bool few = false, warm_only = false, swaps = false, small = false, wrong = false;
+  bool few = false, warm_only = false, swaps = false, small = false, large = false, wrong = false;
+  std::string only;
   Bench(FILE* f) : search(f) {
     BENCH_OK(cudaMalloc(&workspace, kWorkspace));
     BENCH_OK(cudaMalloc(&mine, gemm_workspace()));
@@ -246,23 +248,40 @@ struct Bench {
 
   int launches(float us) const { return std::max(1, std::min(20, int(400 / us))); }
 
-  /// Fastest of `count` candidates by a short measurement each; logs them all.
+  /// Fastest of `count` candidates by a short measurement each, those within a few per cent of it once more in turns; logs them all.
   template <class Run, class Name>
   std::pair<int, float> fastest(const Problem& p, const char* who, int count, bool flushed, Run run, Name name) {
-    int best = -1;
+    std::vector<std::pair<float, int>> found;
     float best_us = 1e30f, floor_us = float(p.flop() / 1.2e15 * 1e6);
+    const auto log = [&](float us, int c) {
+      if (search)
+        std::fprintf(search, "%s,%lld,%lld,%lld,%s,%s,%.3f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k, flushed ? "flushed" : "warm",
+                     who, us, name(c).c_str());
+    };
     const int n = p.sets(launches(std::max(5.f, floor_us)));
     for (int c = 0; c < count; c++) {
       Replay replay(device, n, [&](int i) { run(c, flushed ? i : 0); });
       replay.once(flushed);
       float us = replay.once(flushed);
       if (us < 1.3f * best_us) us = bench::median({us, replay.once(flushed), replay.once(flushed)});
-      if (search)
-        std::fprintf(search, "%s,%lld,%lld,%lld,%s,%s,%.3f,%s\n", p.table.name, (long long)p.s.m, (long long)p.s.n, (long long)p.s.k,
-                     flushed ? "flushed" : "warm", who, us, name(c).c_str());
-      if (us < best_us) best_us = us, best = c;
+      log(us, c);
+      found.emplace_back(us, c), best_us = std::min(best_us, us);
     }
-    return {best, best_us};
+    std::sort(found.begin(), found.end());
+    if (found.size() > kFinalists) found.resize(kFinalists);
+    std::erase_if(found, [&](const auto& f) { return f.first > 1.05f * best_us; });
+    if (found.size() == 1) return {found[0].second, best_us};
+    // Apart they run at different clocks: how hot a kernel makes the chip shows in turns only.
+    std::vector<std::unique_ptr<Replay>> replays;
+    std::vector<Replay*> rivals;
+    for (const auto& f : found) {
+      replays.push_back(std::make_unique<Replay>(device, n, [&](int i) { run(f.second, flushed ? i : 0); }));
+      rivals.push_back(replays.back().get());
+    }
+    const auto us = bench::race(rivals, 9, flushed);
+    const size_t least = std::min_element(us.begin(), us.end()) - us.begin();
+    for (size_t i = 0; i < found.size(); i++) log(us[i] / us[least] * best_us, found[i].second);  // comparable to what was timed apart
+    return {found[least].second, us[least]};
   }
 
   /// What of ours is timed one by one to find the best.
@@ -280,12 +299,13 @@ struct Bench {
       std::erase_if(configs, [](const GemmConfig& c) {
         return c.schedule != GemmConfig::Schedule::kStreamK && (c.schedule != GemmConfig::Schedule::kCooperative || c.tile_n % 64 == 0 || c.stagger);
       });
-    if (swaps || few || p.table.held) configs.insert(configs.begin(), chosen);
+    if (!only.empty()) std::erase_if(configs, [&](const GemmConfig& c) { return describe(c).compare(0, only.size(), only) != 0; });
+    if (swaps || few || !only.empty() || p.table.held) configs.insert(configs.begin(), chosen);
     return configs;
   }
 
   void measure(const Problem& p) {
-    if ((swaps && p.flop() > 6e10) || (small && p.flop() > 2e10)) return;
+    if ((swaps && p.flop() > 6e10) || (small && p.flop() > 2e10) || (large && p.flop() < 1e11)) return;
     Vendor vendor(handle, p, workspace);
     if (!vendor.count()) std::exit((std::fprintf(stderr, "cuBLASLt offers nothing for %lldx%lldx%lld\n", (long long)p.s.m, (long long)p.s.n, (long long)p.s.k), 1));
     for (int i = 0; i < p.sets(20); i++) {
@@ -361,7 +381,8 @@ int main(int argc, char** argv) {
   std::printf("# %s, driver API %d, cuBLASLt %zu; us: median; columns: table,m,n,k,cache,who,us,tflops,detail\n", prop.name, driver, cublasLtGetVersion());
   auto run = std::make_unique<Bench>(search);
   run->few = options.find("few") != std::string::npos, run->warm_only = options.find("warm") != std::string::npos, run->swaps = options.find("swap") != std::string::npos;
-  run->small = options.find("small") != std::string::npos;
+  run->small = options.find("small") != std::string::npos, run->large = options.find("large") != std::string::npos;
+  if (const size_t at = options.find("only="); at != std::string::npos) run->only = options.substr(at + 5);
   for (const Table& t : tables) {
     if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
     for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));
