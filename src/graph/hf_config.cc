@@ -293,8 +293,12 @@ void note_stored_format(const Json& json, const std::string& origin, Transformer
     spec.notes.push_back(fmt::format(
         "weights in {} and keys and values in {} as the checkpoint stores them (quantization_config: {})",
         spec.stored_weights, f.kv.empty() ? "16 bits" : f.kv, f.method));
-    std::string kept;
-    for (const std::string& name : f.kept) kept += (kept.empty() ? "" : ", ") + name;
+    std::string kept, other;
+    for (const std::string& name : f.kept) {
+      std::string& list = name.find(' ') == std::string::npos ? kept : other;
+      list += (list.empty() ? "" : ", ") + name;
+    }
+    if (!other.empty()) spec.notes.back() += "; besides: " + other;
     if (!kept.empty()) spec.notes.back() += "; in 16 bits: " + kept;
   }
   spec.stored_kv = f.kv;

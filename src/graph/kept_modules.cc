@@ -5,6 +5,7 @@
 // report says.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "graph/stored_format.h"
@@ -200,15 +201,88 @@ std::vector<std::string> kept_modules(const Json& quantization, const Transforme
   return {whole.begin(), whole.end()};
 }
 
+namespace {
+
+// The kind of matrix that a module's name stands for.
+std::string kind_of(const std::string& module, const std::string& origin) {
+  auto in = [&](const char* part) { return module.find(part) != std::string::npos; };
+  if (in("lm_head")) return "head";
+  if (in("shared_expert")) return "shared";
+  if (in(".experts")) return "experts";
+  if (in("self_attn") || in("linear_attn") || in(".mixer.")) return "attention";
+  if (in(".mlp.")) return "dense";
+  base::fail("{}: quantization_config stores '{}' in a format of its own, which is not known here: give --weights", origin, module);
+}
+
+// Layers that have matrices of a kind.
+int layers_with(const TransformerSpec& spec, const std::string& kind) {
+  if (kind == "head") return 1;
+  int n = 0;
+  for (const LayerGroup& g : spec.groups)
+    if (kind == "attention" ? g.mixer != Mixer::kNone
+        : kind == "dense"   ? g.feed == Feed::kDense || g.feed == Feed::kBoth
+                            : g.feed == Feed::kExperts || g.feed == Feed::kBoth)
+      n += g.count;
+  if (!spec.groups.empty()) return n;
+  if (!spec.moe() && (kind == "experts" || kind == "shared")) return 0;
+  if (spec.moe() && spec.dense_layers == 0 && kind == "dense") return 0;
+  for (int layer = 0; layer < spec.layers; ++layer) n += has(spec, layer, kind);
+  return n;
+}
+
+std::string format_named(const Json& module, const std::string& name, const std::string& origin) {
+  Json algo = module.is_object() && module.contains("quant_algo") ? module["quant_algo"] : Json();
+  if (algo == "FP8" || algo == "FP8_PB_WO") return "fp8";
+  if (algo == "NVFP4" || algo == "W4A16_NVFP4") return "nvfp4";
+  base::fail("{}: quantization_config.quantized_layers: {} has quant_algo {}, which is unknown; known: FP8, NVFP4, W4A16_NVFP4",
+             origin, name, algo.dump());
+}
+
+}  // namespace
+
+void formats_by_module(const Json& modules, const TransformerSpec& spec, const std::string& origin, StoredFormat& f) {
+  if (!modules.is_object() || modules.empty()) base::fail("{}: quantization_config.quantized_layers names no module", origin);
+  std::map<std::string, std::string> formats;
+  std::map<std::string, std::set<int>> places;
+  for (const auto& [name, module] : modules.items()) {
+    Pattern p = take_apart(name);
+    if (p.layer >= spec.layers) continue;  // layers that predict further tokens are not counted
+    std::string kind = kind_of(name, origin), format = format_named(module, name, origin);
+    std::string& known = formats.try_emplace(kind, format).first->second;
+    if (known != format)
+      base::fail("{}: quantization_config stores some matrices of {} in {} and some in {}: give --weights", origin, kind, known, format);
+    places[kind].insert(kind == "head" ? 0 : p.layer);
+  }
+  for (const auto& [kind, format] : formats)
+    if (int all = layers_with(spec, kind); static_cast<int>(places[kind].size()) != all)
+      base::fail("{}: quantization_config stores {} in {} in {} of {} layers, which differ then: give --weights", origin, kind, format,
+                 places[kind].size(), all);
+  for (const char* kind : {"experts", "dense", "attention", "head"})  // the largest that there is
+    if (f.weights.empty() && formats.contains(kind)) f.weights = formats[kind];
+  for (const char* kind : {"attention", "dense", "shared", "experts", "head"}) {
+    auto found = formats.find(kind);
+    if (found == formats.end() && std::string(kind) != "head" && layers_with(spec, kind) > 0) f.kept.push_back(kind);
+    if (found != formats.end() && (found->second != f.weights || found->first == "head"))
+      f.kept.push_back(std::string(kind) + " " + found->second);
+  }
+}
+
 void keep_wide(Graph& graph, const std::vector<std::string>& kept) {
   AxisId shared = graph.find_axis("shared_ffn");
-  auto names = [&](const std::string& what) {
-    return std::find(kept.begin(), kept.end(), what) != kept.end();
+  // The format that the list gives to a matrix.
+  auto named = [&](const std::string& what) -> std::optional<DType> {
+    for (const std::string& entry : kept) {
+      auto space = entry.find(' ');
+      if (entry.substr(0, space) == what) return space == std::string::npos ? kBf16 : parse_dtype(entry.substr(space + 1));
+    }
+    return std::nullopt;
   };
   for (const Op& op : graph.ops)
     for (TensorId id : op.in) {
       Tensor& t = graph.tensors[id];
-      if (t.cls != TensorClass::kWeight || !t.linear) continue;
+      if (t.cls != TensorClass::kWeight) continue;
+      if (op.part == Part::kHead && op.kind == OpKind::kContract) t.dtype = named("head").value_or(t.dtype);
+      if (!t.linear) continue;
       bool expert = t.name.starts_with("experts.");
       bool of_shared = shared != kNoAxis && std::find(t.axes.begin(), t.axes.end(), shared) != t.axes.end();
       const char* part = op.part == Part::kAttention ? "attention"
@@ -216,7 +290,9 @@ void keep_wide(Graph& graph, const std::vector<std::string>& kept) {
                          : of_shared                 ? "shared"
                                                      : "dense";
       std::string stem = t.name.substr(0, t.name.find(".weight"));
-      if (names(part) || (!expert && names(stem))) t.dtype = kBf16;
+      std::optional<DType> own = named(part);
+      if (!own && !expert) own = named(stem);
+      t.dtype = own.value_or(t.dtype);
     }
 }
 

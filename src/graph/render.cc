@@ -208,6 +208,8 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
   layout.pp = 1;  // stages of denoising each hold the whole network
   Program program = compile(a.graph, layout);
   bool offload = one.layer_offload || a.plan.place.weights != Tier::kDevice;
+  if (offload && spec.published_params > 0)
+    base::fail("{} has its published totals and no layers here: its weights cannot come layer by layer", spec.name);
   Binding& b = a.binding = denoiser_binding(spec, one.shape, one.batch);
   for (FreeAxis axis : {kTokens, kText, kJoint, kPairs, kPairsWindow, kScores}) b[axis] /= a.plan.cp;
   b.causal = false;

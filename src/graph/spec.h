@@ -84,7 +84,7 @@ struct TransformerSpec {
   int patch = 0, image_tokens = 0, classes = 0;
   // What the checkpoint stores (stored_format.h), and what the reader left out or assumed.
   std::string stored_weights, stored_kv;
-  std::vector<std::string> stored_kept;  // matrices that keep 16 bits
+  std::vector<std::string> stored_kept;  // matrices that keep 16 bits, or NAME FORMAT: another one
   std::vector<std::string> notes;
   std::string source;
 

@@ -65,7 +65,7 @@ void compressed_tensors(const Json& q, const std::string& origin, StoredFormat& 
   f.kv = kv_scheme(q, origin);
 }
 
-void modelopt(const Json& q, const std::string& origin, StoredFormat& f) {
+void modelopt(const Json& q, const TransformerSpec& spec, const std::string& origin, StoredFormat& f) {
   const Json& inner = q.contains("quantization") ? q["quantization"] : q;
   Field m{inner, origin};
   std::string algo = m.text("quant_algo", "");
@@ -75,8 +75,11 @@ void modelopt(const Json& q, const std::string& origin, StoredFormat& f) {
     f.weights = "nvfp4";
   else if (algo == "W4A16_AWQ" || algo == "W4A8_AWQ")
     f.weights = integers(4, m.integer("group_size", 128));
+  else if (algo == "MIXED_PRECISION" && inner.contains("quantized_layers"))
+    formats_by_module(inner["quantized_layers"], spec, origin, f);
   else
-    base::fail("{}: quantization_config.quant_algo '{}' is unknown; known: FP8, NVFP4, W4A16_AWQ, W4A8_AWQ",
+    base::fail("{}: quantization_config.quant_algo '{}' is unknown; known: FP8, NVFP4, W4A16_AWQ, W4A8_AWQ, and "
+               "MIXED_PRECISION with quantized_layers",
                origin, algo);
   std::string kv = m.text("kv_cache_quant_algo", "");
   if (kv == "FP8")
@@ -117,14 +120,14 @@ StoredFormat read_stored_format(const Json& config, const TransformerSpec& spec,
   } else if (f.method == "compressed-tensors") {
     compressed_tensors(q, origin, f);
   } else if (f.method == "modelopt" || f.method == "modelopt_fp4") {
-    modelopt(q, origin, f);
+    modelopt(q, spec, origin, f);
   } else {
     base::fail(
         "{}: quantization method '{}' is unknown; known: fp8, fbgemm_fp8, mxfp4, gptq, awq, bitsandbytes, "
         "compressed-tensors, modelopt",
         origin, f.method);
   }
-  f.kept = kept_modules(q, spec, origin);
+  if (f.kept.empty()) f.kept = kept_modules(q, spec, origin);
   return f;
 }
 

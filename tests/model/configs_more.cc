@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "../error_of.h"
@@ -437,6 +438,32 @@ TEST(MoreConfigs, LeadingLayersThatKeepSixteenBits) {
   kept.erase(kept.size() - 1);
   json["quantization_config"]["ignore"] = kept;
   EXPECT_THAT(error_of([&] { read_hf_config(json.dump(), "c"); }), ::testing::HasSubstr("77 of 78 layers"));
+}
+
+// Each module may name its own format: 8 bits for attention, 4 with scales (4.5) for the rest, the head included.
+TEST(MoreConfigs, FormatsByModule) {
+  Json json = Json::parse(R"({"architectures":["LlamaForCausalLM"],"hidden_size":256,"intermediate_size":512,"num_attention_heads":4,
+"num_hidden_layers":2,"num_key_value_heads":4,"vocab_size":1000,"quantization_config":{"quant_method":"modelopt",
+"quant_algo":"MIXED_PRECISION","quantized_layers":{"lm_head":{"quant_algo":"NVFP4"}}}})");
+  Json& modules = json["quantization_config"]["quantized_layers"];
+  for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
+    for (const char* name : {"self_attn.q_proj", "self_attn.o_proj"}) modules[layer + std::string(name)] = {{"quant_algo", "FP8"}};
+    modules[layer + std::string("mlp.down_proj")] = {{"quant_algo", "NVFP4"}};
+  }
+  auto path = std::filesystem::temp_directory_path() / "orrery-by-module.json";
+  auto written = [&] {
+    std::ofstream(path) << json.dump();
+    return path.string();
+  };
+  double attention = 2 * 4 * 256.0 * 256, mlp = 2 * 3 * 256.0 * 512, head = 1000 * 256.0, rest = 2 * (1000 * 256.0 + 5 * 256);
+  EXPECT_EQ(compile(load_graph(written()), Plan{}).weight_bytes, attention + (mlp + head) * 4.5 / 8 + rest);
+  modules["model.layers.1.mlp.down_proj"]["quant_algo"] = "FP8";
+  EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("some matrices of dense in nvfp4 and some in fp8"));
+  modules.erase("model.layers.1.mlp.down_proj");
+  EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("1 of 2 layers"));
+  modules["model.layers.1.mlp.down_proj"] = {{"quant_algo", "W1A1"}};
+  EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("W1A1"));
+  std::filesystem::remove(path);
 }
 
 // The class of DiT's and PixArt's first checkpoints is told apart by its norm.

@@ -180,11 +180,12 @@ TEST(E8, WanOnSeveralGpus) {
   RenderAccuracy all = validate_render(path);
   int rows = 0;
   for (const Compared& c : all.memory.compared)
-    if (!c.group.ends_with(" on 1")) {
+    if (c.group.starts_with("Wan") && !c.group.ends_with(" on 1")) {
       EXPECT_NEAR(c.predicted / c.measured, 1, 0.05) << c.group;
       ++rows;
     }
-  for (const Compared& c : all.time.compared) EXPECT_NEAR(c.predicted / c.measured, 1, 0.20) << c.group;
+  for (const Compared& c : all.time.compared)
+    if (c.group.starts_with("Wan")) EXPECT_NEAR(c.predicted / c.measured, 1, 0.20) << c.group;
   EXPECT_EQ(rows, 21);
 }
 

@@ -38,6 +38,7 @@ constexpr Asked kRefused[] = {
     {"serve bert-large --input -4", "positive"},
     {"serve bert-large --cp 2", "cp divides"},
     {"render flux-dev --gpu h100 --steps -3", "--steps"},
+    {"render sdxl --gpu h100 --layer-offload", "no layers here"},
     {"render flux-dev --gpu h100 --passes -1", "--passes"},
     {"plan llama-3.1-8b --gpu h200:8 --input 0", "positive"},
     {"plan llama-3.1-8b --gpu h200:8 --cp 2", "cp"},
