@@ -1,5 +1,5 @@
-// Readers of config.json for models with latent attention: DeepSeek V2 and V3, GLM-4.7-Flash, and those that choose
-// keys (DeepSeek V3.2, GLM-5). Shapes follow the published implementations (transformers, vLLM).
+// Readers of config.json for models with latent attention: DeepSeek V2 and V3, GLM-4.7-Flash, and those that
+// choose keys (DeepSeek V3.2, GLM-5). Shapes follow the published implementations (transformers, vLLM).
 #include "base/error.h"
 #include "graph/hf_readers.h"
 
@@ -42,8 +42,8 @@ void check_dense_layers(ConfigReader& r, const TransformerSpec& s) {
   int layer = 0;
   for (const Json& type : r.list("mlp_layer_types", s.layers))
     if (type != (layer++ < s.dense_layers ? "dense" : "sparse"))
-      base::fail("{}: mlp_layer_types has {} for layer {}, where first_k_dense_replace = {}", r.origin(), type.dump(),
-                 layer - 1, s.dense_layers);
+      base::fail("{}: mlp_layer_types has {} for layer {}, where first_k_dense_replace = {}", r.origin(),
+                 type.dump(), layer - 1, s.dense_layers);
 }
 
 // Every layer sees the index_topk keys that an indexer chose: its own, or one of a layer before it.
@@ -59,7 +59,8 @@ void sparse(ConfigReader& r, TransformerSpec& s) {
             "indexer_rope_interleave", "moe_router_dtype", "layer_types"});
   if (r.has("layer_types"))
     for (const Json& type : r.list("layer_types", s.layers))
-      if (type != "deepseek_sparse_attention") base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
+      if (type != "deepseek_sparse_attention")
+        base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
   if (!r.has("indexer_types") && r.integer_or("index_topk_freq", 1) != 1)
     base::fail("{}: index_topk_freq without the list indexer_types", r.origin());
   for (int i = 0; i < s.layers; ++i) {
@@ -68,7 +69,8 @@ void sparse(ConfigReader& r, TransformerSpec& s) {
     layer.indexer = true;
     if (r.has("indexer_types")) {
       const Json& type = r.list("indexer_types", s.layers)[static_cast<std::size_t>(i)];
-      if (type != "full" && type != "shared") base::fail("{}: indexer type {} is unknown", r.origin(), type.dump());
+      if (type != "full" && type != "shared")
+        base::fail("{}: indexer type {} is unknown", r.origin(), type.dump());
       layer.indexer = type == "full";
     }
     s.add_layer(layer);

@@ -1,6 +1,6 @@
-// Readers of config.json for models whose layers differ in shape: heads of windowed and of full layers (MiMo V2,
-// Gemma 4), layers that a search has cut down one by one (Nemotron of DeciLM's kind). Shapes follow the published
-// implementations (transformers; MiMo's and Nemotron's own).
+// Readers of config.json for models whose layers differ in shape: heads of windowed and of full layers (MiMo
+// V2, Gemma 4), layers that a search has cut down one by one (Nemotron of DeciLM's kind). Shapes follow the
+// published implementations (transformers; MiMo's and Nemotron's own).
 #include <cmath>
 
 #include "base/error.h"
@@ -31,7 +31,8 @@ void mimo_v2(ConfigReader& r, TransformerSpec& s) {
   r.only("attention_bias", false, "biases in attention");
   LayerGroup window;
   window.mixer = Mixer::kWindow;
-  window.heads = r.positive("swa_num_attention_heads"), window.kv_heads = r.positive("swa_num_key_value_heads");
+  window.heads = r.positive("swa_num_attention_heads"),
+  window.kv_heads = r.positive("swa_num_key_value_heads");
   window.head_dim = r.positive("swa_head_dim"), window.v_dim = r.positive("swa_v_head_dim");
   for (int i = 0; i < s.layers; ++i) {
     bool near = one_or_zero(r, "hybrid_layer_pattern", s.layers, i);
@@ -40,15 +41,16 @@ void mimo_v2(ConfigReader& r, TransformerSpec& s) {
     s.window_layers += near;
     s.add_layer(layer);
   }
-  r.ignore({"sliding_window_size", "attention_chunk_size", "swa_rope_theta", "attention_value_scale", "layernorm_epsilon",
-            "hybrid_block_size"});
+  r.ignore({"sliding_window_size", "attention_chunk_size", "swa_rope_theta", "attention_value_scale",
+            "layernorm_epsilon", "hybrid_block_size"});
 }
 
 void gemma4_experts(ConfigReader& r, TransformerSpec& s) {
   s.kind = "moe";
   s.dense_ffn = s.ffn, s.ffn = 0;
   s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("top_k_experts");
-  s.expert_ffn = r.integer(r.has("moe_intermediate_size") ? "moe_intermediate_size" : "expert_intermediate_size");
+  s.expert_ffn =
+      r.integer(r.has("moe_intermediate_size") ? "moe_intermediate_size" : "expert_intermediate_size");
   s.router_bias = s.router_scale = true;  // a scale for each expert, and of what the router sees
   s.expert_norms = 3;                     // of both parts' outputs and of the experts' input
 }
@@ -109,7 +111,8 @@ void deci(ConfigReader& r, TransformerSpec& s) {
       layer.mixer = Mixer::kNone;
     } else {
       int group = ConfigReader(attention, r.origin() + ": " + where).positive("n_heads_in_group");
-      if (s.heads % group) base::fail("{}: {} heads are no multiple of n_heads_in_group = {}", where, s.heads, group);
+      if (s.heads % group)
+        base::fail("{}: {} heads are no multiple of n_heads_in_group = {}", where, s.heads, group);
       layer.kv_heads = s.heads / group;
       s.kv_heads = std::max(i == 0 ? 0 : s.kv_heads, layer.kv_heads);
     }

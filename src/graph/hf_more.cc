@@ -1,6 +1,6 @@
-// Further readers of config.json: families that are Llama's shape under other names, and those that differ in norms,
-// biases, positions or in how attention and feed-forward part lie. Shapes follow the published implementations
-// (transformers; those of InternLM, Baichuan, Qwen and Phi-3-small their own).
+// Further readers of config.json: families that are Llama's shape under other names, and those that differ in
+// norms, biases, positions or in how attention and feed-forward part lie. Shapes follow the published
+// implementations (transformers; those of InternLM, Baichuan, Qwen and Phi-3-small their own).
 #include "base/error.h"
 #include "graph/hf_readers.h"
 
@@ -53,8 +53,8 @@ void ernie_moe(ConfigReader& r, TransformerSpec& s) {
   s.dense_layers = r.integer_or("moe_layer_start_index", 1);
   r.only("moe_layer_interval", 1, "expert layers that alternate with dense ones");
   if (r.has("moe_layer_end_index") && r.integer("moe_layer_end_index") < s.layers - 1)
-    base::fail("{}: moe_layer_end_index = {} of {} layers: dense layers at the end are not supported", r.origin(),
-               r.integer("moe_layer_end_index"), s.layers);
+    base::fail("{}: moe_layer_end_index = {} of {} layers: dense layers at the end are not supported",
+               r.origin(), r.integer("moe_layer_end_index"), s.layers);
   if (r.integer_or("num_nextn_predict_layers", 0) > 0)
     s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
   r.ignore({"moe_layer_end_index", "moe_capacity", "moe_gate", "moe_norm_min"});
@@ -110,9 +110,9 @@ void cohere(ConfigReader& r, TransformerSpec& s) {
 }
 void cohere2(ConfigReader& r, TransformerSpec& s) {
   cohere(r, s);
-  r.ignore({"layer_types", "layer_switch", "sliding_window", "order_of_interleaved_layers", "position_embedding_type",
-            "rotary_pct", "use_embedding_sharing", "use_gated_activation", "use_parallel_block",
-            "use_parallel_embedding", "head_dim"});
+  r.ignore({"layer_types", "layer_switch", "sliding_window", "order_of_interleaved_layers",
+            "position_embedding_type", "rotary_pct", "use_embedding_sharing", "use_gated_activation",
+            "use_parallel_block", "use_parallel_embedding", "head_dim"});
   s.window = r.positive("sliding_window");
   int period = r.integer_or("sliding_window_pattern", r.integer_or("layer_switch", 4));
   if (period < 1) base::fail("{}: sliding_window_pattern must be positive", r.origin());
@@ -151,9 +151,9 @@ void gpt_bigcode(ConfigReader& r, TransformerSpec& s) {
   s.learned_positions = r.integer("n_positions");
   if (r.flag_or("multi_query", true)) s.kv_heads = 1;
   s.tied = s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = true;
-  r.ignore({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "scale_attn_weights", "inference_runner",
-            "max_batch_size", "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input",
-            "n_ctx"});
+  r.ignore({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "scale_attn_weights",
+            "inference_runner", "max_batch_size", "max_sequence_length", "pad_key_length",
+            "pre_allocate_kv_cache", "validate_runner_input", "n_ctx"});
 }
 
 void mpt(ConfigReader& r, TransformerSpec& s) {
@@ -192,9 +192,10 @@ void qwen1(ConfigReader& r, TransformerSpec& s) {
   s.tied = r.flag_or("tie_word_embeddings", false);
   s.qkv_bias = true;
   r.only("no_bias", true, "biases in the other products");
-  r.ignore({"attn_dropout_prob", "emb_dropout_prob", "bf16", "fp16", "fp32", "kv_channels", "onnx_safe", "rotary_emb_base",
-            "rotary_pct", "scale_attn_weights", "seq_length", "use_dynamic_ntk", "use_flash_attn", "use_logn_attn",
-            "softmax_in_fp32", "use_cache_kernel", "use_cache_quantization"});
+  r.ignore({"attn_dropout_prob", "emb_dropout_prob", "bf16", "fp16", "fp32", "kv_channels", "onnx_safe",
+            "rotary_emb_base", "rotary_pct", "scale_attn_weights", "seq_length", "use_dynamic_ntk",
+            "use_flash_attn", "use_logn_attn", "softmax_in_fp32", "use_cache_kernel",
+            "use_cache_quantization"});
 }
 
 void phi3_small(ConfigReader& r, TransformerSpec& s) {
@@ -204,10 +205,12 @@ void phi3_small(ConfigReader& r, TransformerSpec& s) {
   s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = true;
   r.only("hidden_act", "gegelu", "another activation");
   if (r.integer_or("dense_attention_every_n_layers", 1) != 1)
-    s.notes.push_back("block-sparse attention of some layers (dense_attention_every_n_layers) is charged in full here");
-  r.ignore({"attention_bias", "attention_dropout_prob", "blocksparse_block_size", "blocksparse_homo_head_pattern",
-            "blocksparse_num_local_blocks", "blocksparse_triton_kernel_block_size", "blocksparse_vert_stride",
-            "dummy_token_indices", "embedding_dropout_prob", "ff_dim_multiplier", "ffn_dropout_prob", "gegelu_limit",
+    s.notes.push_back(
+        "block-sparse attention of some layers (dense_attention_every_n_layers) is charged in full here");
+  r.ignore({"attention_bias", "attention_dropout_prob", "blocksparse_block_size",
+            "blocksparse_homo_head_pattern", "blocksparse_num_local_blocks",
+            "blocksparse_triton_kernel_block_size", "blocksparse_vert_stride", "dummy_token_indices",
+            "embedding_dropout_prob", "ff_dim_multiplier", "ffn_dropout_prob", "gegelu_limit",
             "gegelu_pad_to_256", "mup_attn_multiplier", "mup_embedding_multiplier", "mup_use_scaling",
             "mup_width_multiplier", "rope_embedding_base", "rope_position_scale"});
 }

@@ -127,12 +127,14 @@ bool has(const TransformerSpec& spec, int layer, const std::string& matrix) {
 
 // Whether layers have a dense part and experts side by side; "mlp" is then the first alone.
 bool side_by_side(const TransformerSpec& spec) {
-  return std::any_of(spec.groups.begin(), spec.groups.end(), [](const LayerGroup& g) { return g.feed == Feed::kBoth; });
+  return std::any_of(spec.groups.begin(), spec.groups.end(),
+                     [](const LayerGroup& g) { return g.feed == Feed::kBoth; });
 }
 
-// Matrices of one pattern: of projections where it names them, otherwise of the parts that it names; of a layer alone, all
-// of it.
-Names matrices(const Pattern& p, const std::string& text, const TransformerSpec& spec, const std::string& origin) {
+// Matrices of one pattern: of projections where it names them, otherwise of the parts that it names; of a
+// layer alone, all of it.
+Names matrices(const Pattern& p, const std::string& text, const TransformerSpec& spec,
+               const std::string& origin) {
   Names parts, projections;
   if (p.words.empty() && p.layer >= 0) return {"attention", "dense", "shared", "experts"};
   bool harmless = p.words.empty() ? false : std::any_of(p.words.begin(), p.words.end(), not_counted);
@@ -162,7 +164,8 @@ Names matrices(const Pattern& p, const std::string& text, const TransformerSpec&
 
 }  // namespace
 
-std::vector<std::string> kept_modules(const Json& quantization, const TransformerSpec& spec, const std::string& origin) {
+std::vector<std::string> kept_modules(const Json& quantization, const TransformerSpec& spec,
+                                      const std::string& origin) {
   int layers = spec.layers;
   std::set<std::string> whole;
   std::map<std::string, std::set<int>> some;
@@ -177,8 +180,9 @@ std::vector<std::string> kept_modules(const Json& quantization, const Transforme
       if (p.layer >= layers) continue;  // layers that predict further tokens are not counted
       Names names = matrices(p, text, spec, origin);
       if (p.numbered && !names.empty())
-        base::fail("{}: quantization_config leaves '{}' in 16 bits, which is one of several places: give --weights",
-                   origin, text);
+        base::fail(
+            "{}: quantization_config leaves '{}' in 16 bits, which is one of several places: give --weights",
+            origin, text);
       for (const std::string& name : names) {
         if (p.layer < 0)
           whole.insert(name);
@@ -211,7 +215,9 @@ std::string kind_of(const std::string& module, const std::string& origin) {
   if (in(".experts")) return "experts";
   if (in("self_attn") || in("linear_attn") || in(".mixer.")) return "attention";
   if (in(".mlp.")) return "dense";
-  base::fail("{}: quantization_config stores '{}' in a format of its own, which is not known here: give --weights", origin, module);
+  base::fail(
+      "{}: quantization_config stores '{}' in a format of its own, which is not known here: give --weights",
+      origin, module);
 }
 
 // Layers that have matrices of a kind.
@@ -234,14 +240,18 @@ std::string format_named(const Json& module, const std::string& name, const std:
   Json algo = module.is_object() && module.contains("quant_algo") ? module["quant_algo"] : Json();
   if (algo == "FP8" || algo == "FP8_PB_WO") return "fp8";
   if (algo == "NVFP4" || algo == "W4A16_NVFP4") return "nvfp4";
-  base::fail("{}: quantization_config.quantized_layers: {} has quant_algo {}, which is unknown; known: FP8, NVFP4, W4A16_NVFP4",
-             origin, name, algo.dump());
+  base::fail(
+      "{}: quantization_config.quantized_layers: {} has quant_algo {}, which is unknown; known: FP8, NVFP4, "
+      "W4A16_NVFP4",
+      origin, name, algo.dump());
 }
 
 }  // namespace
 
-void formats_by_module(const Json& modules, const TransformerSpec& spec, const std::string& origin, StoredFormat& f) {
-  if (!modules.is_object() || modules.empty()) base::fail("{}: quantization_config.quantized_layers names no module", origin);
+void formats_by_module(const Json& modules, const TransformerSpec& spec, const std::string& origin,
+                       StoredFormat& f) {
+  if (!modules.is_object() || modules.empty())
+    base::fail("{}: quantization_config.quantized_layers names no module", origin);
   std::map<std::string, std::string> formats;
   std::map<std::string, std::set<int>> places;
   for (const auto& [name, module] : modules.items()) {
@@ -250,18 +260,21 @@ void formats_by_module(const Json& modules, const TransformerSpec& spec, const s
     std::string kind = kind_of(name, origin), format = format_named(module, name, origin);
     std::string& known = formats.try_emplace(kind, format).first->second;
     if (known != format)
-      base::fail("{}: quantization_config stores some matrices of {} in {} and some in {}: give --weights", origin, kind, known, format);
+      base::fail("{}: quantization_config stores some matrices of {} in {} and some in {}: give --weights",
+                 origin, kind, known, format);
     places[kind].insert(kind == "head" ? 0 : p.layer);
   }
   for (const auto& [kind, format] : formats)
     if (int all = layers_with(spec, kind); static_cast<int>(places[kind].size()) != all)
-      base::fail("{}: quantization_config stores {} in {} in {} of {} layers, which differ then: give --weights", origin, kind, format,
-                 places[kind].size(), all);
+      base::fail(
+          "{}: quantization_config stores {} in {} in {} of {} layers, which differ then: give --weights",
+          origin, kind, format, places[kind].size(), all);
   for (const char* kind : {"experts", "dense", "attention", "head"})  // the largest that there is
     if (f.weights.empty() && formats.contains(kind)) f.weights = formats[kind];
   for (const char* kind : {"attention", "dense", "shared", "experts", "head"}) {
     auto found = formats.find(kind);
-    if (found == formats.end() && std::string(kind) != "head" && layers_with(spec, kind) > 0) f.kept.push_back(kind);
+    if (found == formats.end() && std::string(kind) != "head" && layers_with(spec, kind) > 0)
+      f.kept.push_back(kind);
     if (found != formats.end() && (found->second != f.weights || found->first == "head"))
       f.kept.push_back(std::string(kind) + " " + found->second);
   }
@@ -273,7 +286,8 @@ void keep_wide(Graph& graph, const std::vector<std::string>& kept) {
   auto named = [&](const std::string& what) -> std::optional<DType> {
     for (const std::string& entry : kept) {
       auto space = entry.find(' ');
-      if (entry.substr(0, space) == what) return space == std::string::npos ? kBf16 : parse_dtype(entry.substr(space + 1));
+      if (entry.substr(0, space) == what)
+        return space == std::string::npos ? kBf16 : parse_dtype(entry.substr(space + 1));
     }
     return std::nullopt;
   };

@@ -1,4 +1,5 @@
-// Goals of serving, training and rendering. Values are relative errors in per cent unless a goal says otherwise.
+// Goals of serving, training and rendering. Values are relative errors in per cent unless a goal says
+// otherwise.
 #include "graph/validate_goals.h"
 
 #include <fmt/format.h>
@@ -30,7 +31,8 @@ std::vector<Goal> tpot_goals(const Accuracy& a) {
           {"TPOT: 90th percentile of the error, %", 100 * a.p90, 35, false, ""},
           {"TPOT: pairs of configurations in the right order, %", 100 * a.order, 92, true, ""},
           {"TPOT: loss of picking the predicted best, %", 100 * a.regret, 5, false, ""},
-          {"TPOT: measurements below the bandwidth bound", static_cast<double>(a.bound_violations), 0, false, ""}};
+          {"TPOT: measurements below the bandwidth bound", static_cast<double>(a.bound_violations), 0, false,
+           ""}};
 }
 
 std::vector<Goal> throughput_goals(const Accuracy& a) {
@@ -64,7 +66,8 @@ std::vector<Goal> training_goals(const Accuracy& a) {
     goals.push_back({"iterations of arXiv 2205.05198: mean error, %", sum[0] / n[0], 5, false, ""});
     goals.push_back({"iterations of arXiv 2205.05198: worst error, %", worst, 9, false, ""});
   }
-  if (n[1] > n[0]) goals.push_back({"these and Megatron's of 2021: mean error, %", sum[1] / n[1], 5, false, ""});
+  if (n[1] > n[0])
+    goals.push_back({"these and Megatron's of 2021: mean error, %", sum[1] / n[1], 5, false, ""});
   return goals;
 }
 
@@ -72,9 +75,9 @@ namespace {
 
 // Activations of a rank over those without recomputation and division of the sequence, in per cent.
 double relative_activations(const Row& row) {
-  Graph g = build_transformer(
-      megatron_gpt("gpt", whole(row, "layers"), whole(row, "hidden"), whole(row, "heads"), whole(row, "seq"), whole(row, "vocab")),
-      {true, true, true});
+  Graph g = build_transformer(megatron_gpt("gpt", whole(row, "layers"), whole(row, "hidden"),
+                                           whole(row, "heads"), whole(row, "seq"), whole(row, "vocab")),
+                              {true, true, true});
   Plan p;
   p.tp = whole(row, "tp"), p.pp = whole(row, "pp"), p.virtual_stages = whole(row, "vp");
   if (p.virtual_stages > 1) p.schedule = PipelineSchedule::kInterleaved;
@@ -93,9 +96,11 @@ std::string read_between_steps(double percent, double read) {
   constexpr double kStep = 100 / 562.5;
   double below = std::floor(percent / kStep) * kStep;
   if (std::fabs(read - below) > 0.005) return "";
-  return fmt::format("the readings lie on a grid of 100/562.5 = {:.4f} points; the paper's own formula gives {:.3f}, between the "
-                     "steps {:.3f} and {:.3f}, and the lower was noted, {:.2f}% below the formula",
-                     kStep, percent, below, below + kStep, 100 * (1 - below / percent));
+  return fmt::format(
+      "the readings lie on a grid of 100/562.5 = {:.4f} points; the paper's own formula gives {:.3f}, "
+      "between the "
+      "steps {:.3f} and {:.3f}, and the lower was noted, {:.2f}% below the formula",
+      kStep, percent, below, below + kStep, 100 * (1 - below / percent));
 }
 
 }  // namespace
@@ -106,18 +111,21 @@ std::vector<Goal> activation_goals(const std::string& path) {
   int rows = 0;
   for (const Row& row : read_rows(path)) {
     if (row.at("set") != "seqsel2022-fig7") continue;
-    double percent = relative_activations(row), read = number(row, "act_rel_pct", 0), error = error_of(percent, read);
+    double percent = relative_activations(row), read = number(row, "act_rel_pct", 0),
+           error = error_of(percent, read);
     ++rows;
     if (error <= 1)
       worst = std::max(worst, error);
     else
-      goals.push_back({fmt::format("relative activations of {}, recomputation {}: error, %", row.at("model"), row.at("recompute")), error,
-                       1, false, read_between_steps(percent, read)});
+      goals.push_back({fmt::format("relative activations of {}, recomputation {}: error, %", row.at("model"),
+                                   row.at("recompute")),
+                       error, 1, false, read_between_steps(percent, read)});
   }
   if (rows > 0)
-    goals.insert(goals.begin(), {fmt::format("relative activations of arXiv 2205.05198, the other {} of {}: worst error, %",
-                                             rows - static_cast<int>(goals.size()), rows),
-                                 worst, 1, false, ""});
+    goals.insert(goals.begin(),
+                 {fmt::format("relative activations of arXiv 2205.05198, the other {} of {}: worst error, %",
+                              rows - static_cast<int>(goals.size()), rows),
+                  worst, 1, false, ""});
   return goals;
 }
 
@@ -125,7 +133,8 @@ std::vector<Goal> mlperf_goals(const std::string& path) {
   std::vector<Goal> goals;
   std::map<int, std::pair<double, double>> rates;  // by GPUs: predicted, logged
   for (const Row& row : read_rows(path)) {
-    if (row.at("benchmark") != "llama31_405b" || row.at("config_file").find("tp4pp8cp2") == std::string::npos) continue;
+    if (row.at("benchmark") != "llama31_405b" || row.at("config_file").find("tp4pp8cp2") == std::string::npos)
+      continue;
     Plan p;
     int gpus = whole(row, "gpus");
     p.tp = 4, p.pp = 8, p.cp = 2, p.dp = gpus / 64;
@@ -133,14 +142,18 @@ std::vector<Goal> mlperf_goals(const std::string& path) {
     p.sequence_parallel = true, p.compute = kFp8, p.zero = 1;
     TrainQuestion q;
     q.sequence = 8192, q.global_batch = number(row, "global_batch", 0);
-    double rate = q.global_batch / train(training_graph("Llama-3.1-405B"), p, {load_profile("h200"), gpus}, q).seconds;
+    double rate =
+        q.global_batch / train(training_graph("Llama-3.1-405B"), p, {load_profile("h200"), gpus}, q).seconds;
     double logged = number(row, "throughput_samples_s", 0);
     rates[gpus] = {rate, logged};
-    goals.push_back({fmt::format("MLPerf Llama-3.1-405B on {} H200: error, %", gpus), error_of(rate, logged), 15, false, ""});
+    goals.push_back({fmt::format("MLPerf Llama-3.1-405B on {} H200: error, %", gpus), error_of(rate, logged),
+                     15, false, ""});
   }
   if (rates.contains(512) && rates.contains(1024)) {
-    double predicted = rates[1024].first / rates[512].first / 2, logged = rates[1024].second / rates[512].second / 2;
-    goals.push_back({"MLPerf: scaling from 512 to 1,024 H200, points off", 100 * std::fabs(predicted - logged), 2, false, ""});
+    double predicted = rates[1024].first / rates[512].first / 2,
+           logged = rates[1024].second / rates[512].second / 2;
+    goals.push_back({"MLPerf: scaling from 512 to 1,024 H200, points off",
+                     100 * std::fabs(predicted - logged), 2, false, ""});
   }
   return goals;
 }
@@ -168,7 +181,9 @@ struct LongRow {
     p.tile_loss = fused_loss, p.tile_mlp = tiled;
     return p;
   }
-  bool same_recipe(const LongRow& o) const { return fused_loss == o.fused_loss && offload == o.offload && tiled == o.tiled; }
+  bool same_recipe(const LongRow& o) const {
+    return fused_loss == o.fused_loss && offload == o.offload && tiled == o.tiled;
+  }
 };
 
 // What the same recipe took on a larger board says how much a shorter sequence takes at most.
@@ -176,11 +191,14 @@ std::string not_the_limit(const LongRow& row, const std::vector<LongRow>& all, d
   for (const LongRow& other : all) {
     if (!row.same_recipe(other) || other.gb == 0 || other.sequence <= row.sequence) continue;
     double share = row.sequence / other.sequence;
-    return fmt::format("the same recipe ran {:.0f} tokens in {:.2f} GB: with b GB that do not grow with the sequence, {:.0f} take {:.1f} + "
-                       "{:.2f} b GB, which fills the {:.1f} GB of this board only if b is {:.0f} GB, while weights, gradients and "
-                       "optimizer are on the host: {:.0f} is a length that ran, not the longest",
-                       other.sequence, other.gb, row.sequence, share * other.gb, 1 - share, capacity / 1e9,
-                       (capacity / 1e9 - share * other.gb) / (1 - share), row.sequence);
+    return fmt::format(
+        "the same recipe ran {:.0f} tokens in {:.2f} GB: with b GB that do not grow with the sequence, "
+        "{:.0f} take {:.1f} + "
+        "{:.2f} b GB, which fills the {:.1f} GB of this board only if b is {:.0f} GB, while weights, "
+        "gradients and "
+        "optimizer are on the host: {:.0f} is a length that ran, not the longest",
+        other.sequence, other.gb, row.sequence, share * other.gb, 1 - share, capacity / 1e9,
+        (capacity / 1e9 - share * other.gb) / (1 - share), row.sequence);
   }
   return "";
 }
@@ -203,17 +221,21 @@ std::vector<Goal> long_sequence_goals(const std::string& path) {
       goals.push_back({fmt::format("memory of {:.0f} tokens on one H200: error, %", row.sequence),
                        error_of(train(g, row.plan(), one, q).total / 1e9, row.gb), 5, false, ""});
     } else if (!row.fused_loss) {
-      if (row.sequence > longest_ran) longest_ran = row.sequence, plain = &row;  // the recipe ran at two lengths
+      if (row.sequence > longest_ran)
+        longest_ran = row.sequence, plain = &row;  // the recipe ran at two lengths
     } else {
       double longest = longest_sequence(g, row.plan(), one, {});
-      goals.push_back({fmt::format("longest tiled sequence on one H100, {:.0f} predicted for {:.0f}: error, %", longest, row.sequence),
-                       error_of(longest, row.sequence), 15, false,
-                       not_the_limit(row, rows, one.gpu.memory_total().value())});
+      goals.push_back(
+          {fmt::format("longest tiled sequence on one H100, {:.0f} predicted for {:.0f}: error, %", longest,
+                       row.sequence),
+           error_of(longest, row.sequence), 15, false,
+           not_the_limit(row, rows, one.gpu.memory_total().value())});
     }
   }
   if (plain) {
     double longest = longest_sequence(g, plain->plan(), {profile_named(plain->gpu), 1}, {});
-    goals.push_back({fmt::format("longest plain sequence on one H100, {:.0f} predicted for {:.0f}: error, %", longest, longest_ran),
+    goals.push_back({fmt::format("longest plain sequence on one H100, {:.0f} predicted for {:.0f}: error, %",
+                                 longest, longest_ran),
                      error_of(longest, longest_ran), 15, false, ""});
   }
   return goals;
@@ -233,9 +255,11 @@ std::string table_is_in_gib(const RenderAccuracy& r) {
   double denoiser = count_parameters(build_denoiser(wan, {1280, 720, 81})).total * wan.stored_bits / 8;
   double encoder = 2 * count_parameters(build_transformer(load_transformer("umT5-XXL encoder"))).total;
   double falls = 3.0 / 8 * (denoiser + encoder);
-  return fmt::format("its table falls by {:.1f} from 2 to 8 GPUs, which divide a denoiser of {:.2f} GB and an encoder of {:.2f} GB: 3/8 of "
-                     "both are {:.1f} GB or {:.1f} GiB, so that its unit is GiB",
-                     two->measured - eight->measured, denoiser / 1e9, encoder / 1e9, falls / 1e9, falls / kGiB);
+  return fmt::format(
+      "its table falls by {:.1f} from 2 to 8 GPUs, which divide a denoiser of {:.2f} GB and an encoder of "
+      "{:.2f} GB: 3/8 of "
+      "both are {:.1f} GB or {:.1f} GiB, so that its unit is GiB",
+      two->measured - eight->measured, denoiser / 1e9, encoder / 1e9, falls / 1e9, falls / kGiB);
 }
 
 }  // namespace
@@ -248,7 +272,8 @@ std::vector<Goal> rendering_goals(const RenderAccuracy& r) {
   for (const Compared& c : r.memory.compared) {
     for (auto [variant, limit] : {std::pair{"bf16", 3.0}, {"bnb-nf4", 5.0}, {"group offload leaf", 20.0}})
       if (c.group == std::string("FLUX.1-dev forward, ") + variant)
-        goals.push_back({"FLUX.1-dev, memory of a forward, " + std::string(variant) + ": error, %", error_of(c), limit, false, ""});
+        goals.push_back({"FLUX.1-dev, memory of a forward, " + std::string(variant) + ": error, %",
+                         error_of(c), limit, false, ""});
     if (!c.group.starts_with("Wan")) continue;
     bool is_small = c.group.find("1.3B") != std::string::npos;
     (is_small ? small : memory) = std::max(is_small ? small : memory, error_of(c));
@@ -260,8 +285,10 @@ std::vector<Goal> rendering_goals(const RenderAccuracy& r) {
   goals.push_back({"Wan, seconds of a rendering, 28 rows: worst error, %", time, 20, false, ""});
   goals.push_back({"Wan 14B, peak memory, read in GiB: worst error, %", memory, 5, false, ""});
   goals.push_back({"Wan 1.3B, peak memory, read in GiB: worst error, %", small, 10, false, ""});
-  goals.push_back({"Wan 14B on one GPU, peak memory, read in GB of 10^9: worst error, %", literal, 5, false, why});
-  goals.push_back({"Wan 1.3B on one GPU, peak memory, read in GB of 10^9: error, %", literal_small, 10, false, why});
+  goals.push_back(
+      {"Wan 14B on one GPU, peak memory, read in GB of 10^9: worst error, %", literal, 5, false, why});
+  goals.push_back(
+      {"Wan 1.3B on one GPU, peak memory, read in GB of 10^9: error, %", literal_small, 10, false, why});
   return goals;
 }
 
@@ -269,14 +296,16 @@ std::string goals_text(const std::vector<Goal>& goals) {
   std::string out = "goals\n";
   int missed = 0, disagree = 0;
   for (const Goal& g : goals) {
-    out += fmt::format("  {:<6}  {}: {:.2f} ({} {:g})\n", g.met() ? "met" : "MISSED", g.what, g.value, g.least ? "at least" : "at most",
-                       g.limit);
+    out += fmt::format("  {:<6}  {}: {:.2f} ({} {:g})\n", g.met() ? "met" : "MISSED", g.what, g.value,
+                       g.least ? "at least" : "at most", g.limit);
     if (g.met()) continue;
     ++missed, disagree += !g.disagreement.empty();
-    if (!g.disagreement.empty()) out += "          the source disagrees with itself: " + g.disagreement + "\n";
+    if (!g.disagreement.empty())
+      out += "          the source disagrees with itself: " + g.disagreement + "\n";
   }
-  return out + fmt::format("  {} of {} goals met, {} missed, of which {} where the source disagrees with itself\n",
-                           goals.size() - static_cast<std::size_t>(missed), goals.size(), missed, disagree);
+  return out +
+         fmt::format("  {} of {} goals met, {} missed, of which {} where the source disagrees with itself\n",
+                     goals.size() - static_cast<std::size_t>(missed), goals.size(), missed, disagree);
 }
 
 }  // namespace orrery::graph

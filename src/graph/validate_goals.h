@@ -1,5 +1,5 @@
-// The goals of a comparison with measured and published figures: each is met or missed, and where a source disagrees with
-// itself the arithmetic that shows it stands beside the figure. A miss stays a miss.
+// The goals of a comparison with measured and published figures: each is met or missed, and where a source
+// disagrees with itself the arithmetic that shows it stands beside the figure. A miss stays a miss.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace orrery::graph {
 
 struct Goal {
-  std::string what;      // the figure, and how it is written
-  double value = 0;      // reached
-  double limit = 0;      // at most so much, or at least
-  bool least = false;    // at least
+  std::string what;          // the figure, and how it is written
+  double value = 0;          // reached
+  double limit = 0;          // at most so much, or at least
+  bool least = false;        // at least
   std::string disagreement;  // why the source's own figures contradict one another; empty: they do not
   bool met() const { return least ? value >= limit : value <= limit; }
 };

@@ -1,5 +1,5 @@
-// What an answer says to do: about GPUs that stand idle, limits that nothing meets, goals that are missed, values that had
-// to be assumed; and what stays untouched when a question is refused.
+// What an answer says to do: about GPUs that stand idle, limits that nothing meets, goals that are missed,
+// values that had to be assumed; and what stays untouched when a question is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,15 +44,17 @@ TEST(Advice, LimitsThatNoPlanMeets) {
   EXPECT_GT(r.best_tpot, 1e-6);
   EXPECT_THAT(search_document(r, "m", one, q).dump(), HasSubstr("the shortest TPOT of any is"));
   Graph large = build_transformer(load_transformer("Llama-3.1-405B"));
-  EXPECT_THAT(search_document(large, {}, one, q).dump(), HasSubstr("no plan fits into the memory of 1 x h200"));
+  EXPECT_THAT(search_document(large, {}, one, q).dump(),
+              HasSubstr("no plan fits into the memory of 1 x h200"));
 }
 
 TEST(Advice, VerbsThatRefuseChangeNothing) {
   Graph graph = llama();
   Plan plan;
   double before = compile(graph, plan).weight_bytes;
-  for (const char* text : {"requant weight int4 g128 and more", "shard tensor 4 8", "place weight host share 0.5 twice",
-                           "recompute full full", "overlap data 0.5 0.7"}) {
+  for (const char* text :
+       {"requant weight int4 g128 and more", "shard tensor 4 8", "place weight host share 0.5 twice",
+        "recompute full full", "overlap data 0.5 0.7"}) {
     EXPECT_NE(error_of([&] { apply_verb(text, graph, plan); }), "no error") << text;
     EXPECT_EQ(compile(graph, plan).weight_bytes, before) << text;
     EXPECT_EQ(plan.tp, 1) << text;
@@ -63,14 +65,16 @@ TEST(Advice, VerbsThatRefuseChangeNothing) {
   }
 }
 
-// The published checkpoint of gpt-oss-120b is said to fit one GPU of 80 GB, and counts so without a word about formats.
+// The published checkpoint of gpt-oss-120b is said to fit one GPU of 80 GB, and counts so without a word
+// about formats.
 TEST(Advice, BuiltInModelsWeighWhatTheirCheckpointsDo) {
   Graph g = load_graph("gpt-oss-120b");
   EXPECT_NEAR(compile(g, Plan{}).weight_bytes, 65.25e9, 0.01 * 65.25e9);
   EXPECT_THAT(g.notes, Contains(HasSubstr("mxfp4")));
   BuildOptions given;
   given.stored = false;
-  EXPECT_NEAR(compile(load_graph("gpt-oss-120b", given), Plan{}).weight_bytes, 2 * 116.83e9, 0.01 * 2 * 116.83e9);
+  EXPECT_NEAR(compile(load_graph("gpt-oss-120b", given), Plan{}).weight_bytes, 2 * 116.83e9,
+              0.01 * 2 * 116.83e9);
 }
 
 TEST(Advice, RatesThatAProfileDoesNotHaveAreSaid) {
@@ -86,7 +90,8 @@ TEST(Advice, RatesThatAProfileDoesNotHaveAreSaid) {
   EXPECT_THAT(assumed_rates(near, board), Contains(HasSubstr("a drive moves")));
 }
 
-// What a rank sends to the next stage, and, where the sequence is not divided, the whole that is gathered from the parts.
+// What a rank sends to the next stage, and, where the sequence is not divided, the whole that is gathered
+// from the parts.
 TEST(Advice, GatheredPartsOfAMessageCountAsLinkBytes) {
   BuildOptions o;
   o.training = true;
@@ -121,7 +126,8 @@ TEST(Advice, PromptsInVeryManyChunks) {
 }
 
 TEST(Goals, AMissIsNamedWithItsReasonAndStaysAMiss) {
-  std::vector<Goal> goals = {{"median error, %", 8, 20, false, ""}, {"pairs in order, %", 91, 92, true, ""},
+  std::vector<Goal> goals = {{"median error, %", 8, 20, false, ""},
+                             {"pairs in order, %", 91, 92, true, ""},
                              {"memory, %", 13, 10, false, "its unit is another"}};
   std::string text = goals_text(goals);
   EXPECT_THAT(text, HasSubstr("met     median error, %: 8.00 (at most 20)"));
@@ -135,7 +141,8 @@ TEST(Goals, OfThePublishedTables) {
   REQUIRE_DATA(megatron, "megatron.csv");
   REQUIRE_DATA(lengths, "long_sequence.csv");
   REQUIRE_DATA(mlperf, "mlperf_training.csv");
-  std::vector<Goal> all = activation_goals(megatron), more = long_sequence_goals(lengths), third = mlperf_goals(mlperf);
+  std::vector<Goal> all = activation_goals(megatron), more = long_sequence_goals(lengths),
+                    third = mlperf_goals(mlperf);
   EXPECT_EQ(third.size(), 3u);
   all.insert(all.end(), more.begin(), more.end()), all.insert(all.end(), third.begin(), third.end());
   int missed = 0;
