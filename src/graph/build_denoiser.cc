@@ -306,7 +306,8 @@ class DenoiserBuilder {
 };
 
 void divides(int value, int by, const char* what, const std::string& name) {
-  if (value <= 0 || value % by) base::fail("{}: {} {} is no multiple of {}", name, what, value, by);
+  if (value <= 0 || value % by)
+    base::fail("{}: {} {} is no multiple of {}: {} is one", name, what, value, by, (std::max(value, 1) + by - 1) / by * by);
 }
 
 }  // namespace
@@ -317,7 +318,9 @@ double latent_tokens(const DiffusionSpec& s, const RenderShape& shape) {
   divides(shape.height, step, "height", s.name);
   if (shape.frames < 1) base::fail("{}: frames must be at least 1", s.name);
   if (shape.frames > 1 && !s.video) base::fail("{} makes single images, not {} frames", s.name, shape.frames);
-  if (s.video) divides(shape.frames - 1 + s.time_stride, s.time_stride, "frames - 1", s.name);
+  if (s.video && (shape.frames - 1) % s.time_stride)
+    base::fail("{}: {} frames: it makes one more than a multiple of {}, such as {}", s.name, shape.frames, s.time_stride,
+               (shape.frames - 1) / s.time_stride * s.time_stride + 1);
   double grid = static_cast<double>(shape.width / step) * (shape.height / step);
   return grid * ((shape.frames - 1) / s.time_stride + 1);
 }

@@ -274,6 +274,8 @@ class Search {
 
 SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster,
                     const SearchQuestion& question) {
+  if (std::none_of(graph.tensors.begin(), graph.tensors.end(), [](const Tensor& t) { return t.cls == TensorClass::kState; }))
+    base::fail("{} makes no tokens one after the other: plans are searched for models that do; ask `serve` for a batch", graph.name);
   return Search(graph, base, cluster, question).run();
 }
 
