@@ -4,6 +4,7 @@
 // over space and time), flux and sd3 (text and image as two streams with joint attention; flux then one joint
 // stream), sana (linear attention), unet (not itemised: published parameters and operations). Sources of
 // shapes: the models' own code as named in zoo.json.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
