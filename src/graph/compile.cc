@@ -293,7 +293,10 @@ class Compiler {
 
   void attend(const Op& op, ProgramOp& out) {
     double heads = at_.local(op.head_axis);
-    out.head_dim = (op.head_qk + op.head_v) / 2;
+    out.head_dim = op.head_v > 0 ? (op.head_qk + op.head_v) / 2 : op.head_qk;
+    // Scores alone are a product in the format of the keys that they are kept for.
+    for (TensorId t : op.in)
+      if (op.head_v == 0 && g_.tensors[t].cls == TensorClass::kState) out.format = g_.tensors[t].dtype.format;
     if (op.score_bytes > 0) out.act.add(heads * op.score_bytes, kScores);
     out.ops.add(2 * heads * (op.head_qk + op.head_v), op.pairs);
     out.ops_absorbed.add(

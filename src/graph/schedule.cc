@@ -100,7 +100,7 @@ double gemm_seconds(const ProgramOp& op, const Line& line, double rows, const Ra
 }
 
 double attend_seconds(const ProgramOp& op, const Line& line, const Binding& b, const Rates& r, LineTime& t) {
-  double rate = r.attention;
+  double rate = r.attention * tensor_rate(op.format, r) / r.tensor16;
   if (op.head_dim > 0 && op.head_dim < 128)
     rate *= kNarrowHead + (1 - kNarrowHead) * std::max(0.0, op.head_dim - 64) / 64;
   double compute = line.ops / rate;

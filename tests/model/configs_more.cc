@@ -386,6 +386,31 @@ TEST(MoreConfigs, SparseAttentionHoldsAllKeysAndReadsThoseChosen) {
   EXPECT_EQ(ledger.state(), 61 * (2048 * 576 * 2 + 100000 * 132.0));
 }
 
+// The indexer's scores are one product of 128 numbers a head and pair of tokens, in 8 bits where the GPU has them: half
+// the time that they take in 16, and the same on an A100.
+TEST(MoreConfigs, IndexersMultiplyInTheFormatOfTheirKeys) {
+  Graph g = build_transformer(read_hf_config(named("deepseek-v3.2").json, "config.json"));
+  auto scores = [&](const char* gpu, Format format) {
+    Graph changed = g;
+    for (Tensor& t : changed.tensors)
+      if (t.name == "index_cache") t.dtype.format = format;
+    StepPredictor p(changed, Plan{}, {load_profile(gpu), 1});
+    StepShape s;
+    s.prefill_seqs = 1, s.prefill_tokens = 8192, s.prefill_context = 100000;
+    p.step(s);
+    for (const Line& line : p.ledger().lines)
+      if (changed.ops[p.program().ops[line.op].op].name == "index.scores") {
+        EXPECT_EQ(line.ops, 2 * 64 * 128 * 8192 * (100000 + 4096.0));
+        return time_of(p.program().ops[line.op], line, p.binding(), p.rates()).compute;
+      }
+    return 0.0;
+  };
+  Rates h200 = read_rates(load_profile("h200"));
+  EXPECT_GT(scores("h200", Format::kFp8), 0);
+  EXPECT_NEAR(scores("h200", Format::kBf16) / scores("h200", Format::kFp8), h200.tensor8 / h200.tensor16, 1e-9);
+  EXPECT_EQ(scores("a100", Format::kBf16), scores("a100", Format::kFp8));
+}
+
 // Of GLM-5.2's 78 layers those called "shared" have no indexer: neither its weights nor its keys.
 TEST(MoreConfigs, LayersThatShareAnIndexer) {
   Json json = Json::parse(named("glm-5").json);
