@@ -292,6 +292,17 @@ std::vector<Goal> rendering_goals(const RenderAccuracy& r) {
   return goals;
 }
 
+std::vector<Goal> energy_goals(const std::vector<Truth>& truths) {
+  std::vector<double> errors;
+  for (const Truth& truth : truths)
+    for (const Measured& m : truth.rows)
+      if (m.joules_measured > 0) errors.push_back(error_of(m.joules_predicted, m.joules_measured));
+  if (errors.empty()) return {};
+  std::sort(errors.begin(), errors.end());
+  double median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
+  return {{fmt::format("energy of {} steps and decoder runs: median error, %", errors.size()), median, 15, false, ""}};
+}
+
 std::string goals_text(const std::vector<Goal>& goals) {
   std::string out = "goals\n";
   int missed = 0, disagree = 0;

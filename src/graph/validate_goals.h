@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/truth.h"
 #include "graph/validate.h"
 
 namespace orrery::graph {
@@ -26,6 +27,8 @@ std::vector<Goal> activation_goals(const std::string& megatron);
 std::vector<Goal> mlperf_goals(const std::string& mlperf);
 std::vector<Goal> long_sequence_goals(const std::string& long_sequence);
 std::vector<Goal> rendering_goals(const RenderAccuracy& rendering);
+// Of all measurements with an energy.
+std::vector<Goal> energy_goals(const std::vector<Truth>& truths);
 
 std::string goals_text(const std::vector<Goal>& goals);
 
