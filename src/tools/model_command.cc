@@ -2,7 +2,6 @@
 // library once and prints the document.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -71,14 +70,6 @@ struct Common {
     return c;
   }
 };
-
-std::filesystem::path last_report() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  std::filesystem::path base =
-      cache && *cache ? cache : std::filesystem::path(home ? home : "/tmp") / ".cache";
-  return base / "orrery" / "last.json";
-}
 
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
@@ -234,16 +225,6 @@ int list_models() {
   return 0;
 }
 
-int why_command(const std::string& file, const std::string& what) {
-  std::string path = file == "last" ? last_report().string() : file;
-  std::ifstream in(path);
-  if (!in) base::fail("no report at {}: run a question first", path);
-  Json document = Json::parse(in, nullptr, false);
-  if (!document.is_object() || !document.contains("facts")) base::fail("{} is not a report", path);
-  std::cout << why(document, what);
-  return 0;
-}
-
 // What the subcommands ask for, each with the options that it has.
 struct Asked {
   Common common;
@@ -365,7 +346,10 @@ constexpr Subcommand kSubcommands[] = {
        app.add_option("report", q.file, "a report's JSON file, or last")->required();
        app.add_option("number", q.number, "name of the number")->required();
      },
-     [](CLI::App&, Asked& q) { return why_command(q.file, q.number); }},
+     [](CLI::App&, Asked& q) {
+       std::cout << why_in(q.file, q.number);
+       return 0;
+     }},
     {"ask", "one exact quantity; 'ask help' lists them",
      [](CLI::App& app, Asked& q) {
        app.add_option("quantity", q.quantity, "what to compute")->required();

@@ -2,6 +2,9 @@
 // ("why"), and `orrery model why` prints the lines with their sum.
 #pragma once
 
+#include <filesystem>
+#include <string>
+
 #include "graph/render.h"
 #include "graph/serve.h"
 #include "graph/train.h"
@@ -26,5 +29,8 @@ Json render_document(const graph::DiffusionSpec& spec, const graph::RenderQuesti
 
 // Prints the lines behind the fact whose name contains `what`; throws base::Error when there is none.
 std::string why(const Json& document, const std::string& what);
+// The same of a report's file; "last": the report that was printed last.
+std::string why_in(const std::string& file, const std::string& what);
+std::filesystem::path last_report();
 
 }  // namespace orrery::tools

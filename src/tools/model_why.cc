@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
+#include <fstream>
 
 #include "base/error.h"
 #include "tools/model_documents.h"
@@ -64,6 +66,23 @@ std::string why(const Json& document, const std::string& what) try {
   return explained(document, *found);
 } catch (const Json::exception& error) {
   base::fail("not a report of orrery model: {}", error.what());
+}
+
+std::filesystem::path last_report() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  std::filesystem::path base =
+      cache && *cache ? cache : std::filesystem::path(home ? home : "/tmp") / ".cache";
+  return base / "orrery" / "last.json";
+}
+
+std::string why_in(const std::string& file, const std::string& what) {
+  std::string path = file == "last" ? last_report().string() : file;
+  std::ifstream in(path);
+  if (!in) base::fail("no report at {}: run a question first", path);
+  Json document = Json::parse(in, nullptr, false);
+  if (!document.is_object() || !document.contains("facts")) base::fail("{} is not a report", path);
+  return why(document, what);
 }
 
 }  // namespace orrery::tools
