@@ -14,20 +14,6 @@ Class class_of(uint16_t opcode);
 
 namespace {
 
-bool is_mma(isa::Op op) { return op == isa::Op::mma || op == isa::Op::wmma_mma || op == isa::Op::mma_sp; }
-
-/// Cycles that one tensor instruction holds its sub-core's tensor core, by the products it makes.
-float tensor_interval(const isa::Form& f) {
-  const double macs = double(f.shape.m) * f.shape.n * f.shape.k;
-  const int bits = std::max(4, isa::bits_of(f.n_types > 1 ? f.types[1] : f.type()));
-  // 16-bit inputs: 512 products a cycle at best (wgmma); mma.sync reaches 62% of that.
-  if (f.type(f.n_types > 2 ? 1 : 0) == isa::Type::f64) return float(std::max(16.0, macs / 32));  // [mma.m8n8k4_f64 to m16n8k16_f64]
-  const double rate = 512.0 * 16 / std::max(8, bits), cycles = macs / rate;
-  // [mma.*.rate: 6.06 cycles for 16 x 8 x 16 halves, 4.14 for half of k, 8.25 for twice of it sparse]
-  if (f.op == isa::Op::mma_sp) return float(cycles * 8.25 / 8);
-  return float(cycles <= 2 ? cycles * 4.14 / 2 : cycles * 1.515);
-}
-
 /// The SASS width field of memory instructions: bits 73-75.
 uint16_t access_width(uint64_t hi) {
   static constexpr uint16_t kBytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
@@ -62,16 +48,6 @@ void read_sources(MachineInstruction& m) {
   if (third && !(n == 2 && second_is_constant)) m.source[2] = c;
   m.reuse = uint8_t(m.i.hi >> 58 & 7);
   m.wide = m.kind == Class::fp64;
-}
-
-bool operates_on_mbarrier(isa::Op op) {
-  switch (op) {
-    case isa::Op::mbarrier_init: case isa::Op::mbarrier_inval: case isa::Op::mbarrier_arrive:
-    case isa::Op::mbarrier_arrive_drop: case isa::Op::mbarrier_expect_tx: case isa::Op::mbarrier_complete_tx:
-    case isa::Op::mbarrier_test_wait: case isa::Op::mbarrier_try_wait: case isa::Op::cp_async_mbarrier_arrive:
-      return true;
-    default: return false;
-  }
 }
 
 }  // namespace
@@ -115,101 +91,6 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   find_blocks();
   find_homes();
   find_flow();
-}
-
-/// What an instruction of the machine code takes from the PTX instruction that it came from.
-void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes) {
-  m.op = in.form.op;
-  m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) || in.form.has(isa::Mod::acquire);
-  if (m.kind == Class::wgmma) {
-    m.closes_group = closes;
-    m.n = in.form.shape.n, m.sparse = m.op == isa::Op::wgmma_mma_async_sp;
-    m.a_in_registers = in.ops.size() > 1 && in.ops[1].kind == ptx::OperandKind::vec;
-  }
-  if (m.kind == Class::hmma || m.kind == Class::imma || m.kind == Class::dmma) {
-    m.interval = is_mma(m.op) ? tensor_interval(in.form) : 6.06f;
-    if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
-    if (m.kind == Class::dmma) m.n = uint16_t(in.form.shape.m * in.form.shape.n * in.form.shape.k);
-  }
-  if (m.kind == Class::fence && m.i.opcode != 0x192)  // [fence.gpu, fence.sys, fence.cta]
-    m.n = in.form.has(isa::Mod::sys) ? 1016 : in.form.has(isa::Mod::gpu) || in.form.has(isa::Mod::cluster) || in.form.has(isa::Mod::gl) ? 268 : 20;
-  if (m.op == isa::Op::ld || m.op == isa::Op::st) m.asked = uint16_t(std::max(1, isa::bytes_of(in.form.type())) * std::max(1, int(in.form.vec)));
-  m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);
-  const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
-  if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);
-}
-
-void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
-  std::map<uint32_t, uint32_t> pc_of;  // line -> pc
-  std::unordered_map<uint32_t, const ptx::Instr*> instr;
-  std::set<uint32_t> products;  // wgmma instructions
-  std::set<uint32_t> closes;  // wgmma instructions after which their group is committed
-  const auto add = [&](const exec::DecodedProgram& p, uint32_t tag) {
-    const lower::Program& program = *p.program;
-    uint32_t last_product = UINT32_MAX;
-    for (uint32_t i = 0; i < program.code.size(); i++) {
-      const ptx::Instr& in = program.code[i];
-      const uint32_t line = layout.line_of(in.loc.line, in.loc.column);
-      if (line) pc_of.try_emplace(line, i | tag);
-      if (in.form.op == isa::Op::wgmma_mma_async || in.form.op == isa::Op::wgmma_mma_async_sp) last_product = i | tag, products.insert(last_product);
-      if (in.form.op == isa::Op::wgmma_commit_group) closes.insert(last_product);
-      instr[i | tag] = &in;
-      block_first_.push_back({i | tag, program.blocks[program.block_of[i]].first | tag});
-    }
-    // Blocks of a loop are contiguous (lower/program.h): its extent in instructions.
-    std::map<uint32_t, uint32_t> last;  // by header: last block
-    for (uint32_t b = 0; b < program.blocks.size(); b++)
-      if (program.blocks[b].loop_header != lower::kNone) last[program.blocks[b].loop_header] = b;
-    for (auto outer = last.rbegin(); outer != last.rend(); ++outer)
-      for (auto inner = last.upper_bound(outer->first); inner != last.end() && inner->first <= outer->second; ++inner) outer->second = std::max(outer->second, inner->second);
-    for (const lower::Block& b : program.blocks)
-      if (b.loop_header != lower::kNone) loops_[b.first | tag] = {program.blocks[b.loop_header].first | tag, program.blocks[last[b.loop_header]].last | tag};
-  };
-  add(*kernel.entry, 0);
-  for (uint32_t f = 0; f < kernel.functions.size(); f++)
-    if (kernel.functions[f]) add(*kernel.functions[f], (f + 1) << 24);
-  std::sort(block_first_.begin(), block_first_.end());
-  std::set<uint32_t> redux;  // PTX instructions for which a warp reduces first
-  for (const MachineInstruction& m : code_)
-    if (const auto found = pc_of.lower_bound(m.i.line); m.i.opcode == 0x1c4 && m.i.line && found != pc_of.end()) redux.insert(found->second);
-  for (MachineInstruction& m : code_) {
-    const auto found = pc_of.lower_bound(m.i.line);  // lines without an instruction belong to the next one
-    if (m.i.line == 0 || found == pc_of.end()) continue;
-    m.pc = found->second;
-    if (m.kind == Class::wgmma && !products.empty() && !products.count(m.pc)) {  // its line is a neighbour's
-      auto near = products.lower_bound(m.pc);
-      if (near == products.end() || (near != products.begin() && *near - m.pc > m.pc - *std::prev(near))) --near;
-      m.pc = *near;
-    }
-    const ptx::Instr& in = *instr[m.pc];
-    describe_operands(m, in, closes.count(m.pc) != 0);
-    m.aggregated = redux.count(m.pc) != 0;
-    for (size_t back = 1; m.kind == Class::atomic && back < 16 && size_t(&m - code_.data()) >= back; back++) m.aggregated |= (&m - back)->i.opcode == 0x1c4;
-  }
-}
-
-/// A wait for an mbarrier is tried once in line; code that lies out of line tries again. The first try bears the line of what stands
-/// before the wait, so that only a warp that goes out of line would seem to wait. Here the first try waits as long as it takes.
-void Join::find_first_tries() {
-  constexpr size_t kToBranch = 12, kToRetry = 4;  // instructions
-  const auto waits = [&](size_t i) {
-    const MachineInstruction& m = code_[i];
-    return m.kind == Class::mbarrier && (m.op == isa::Op::mbarrier_try_wait || m.op == isa::Op::mbarrier_test_wait);
-  };
-  for (size_t i = 0; i < code_.size(); i++) {
-    if (code_[i].kind != Class::mbarrier || operates_on_mbarrier(code_[i].op)) continue;
-    size_t branch = i + 1;
-    while (branch < code_.size() && branch < i + kToBranch && code_[branch].i.opcode != 0x147) branch++;
-    if (branch >= code_.size() || code_[branch].i.opcode != 0x147) continue;
-    if (code_[branch].i.target <= int32_t(branch)) continue;
-    const size_t retry = size_t(code_[branch].i.target);
-    for (size_t k = retry; k < std::min(code_.size(), retry + kToRetry); k++)
-      if (waits(k) && code_[k].i.opcode == code_[i].i.opcode) {
-        code_[i].pc = code_[k].pc, code_[i].op = code_[k].op;
-        retries_.insert(uint32_t(k));
-        break;
-      }
-  }
 }
 
 void Join::find_blocks() {
