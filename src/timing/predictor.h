@@ -1,6 +1,7 @@
 // timing/predictor.h: one prediction under way; private to predict.cc, sample.cc and describe.cc.
 //
-// predict.cc simulates, page_sample.cc says how much of memory, sample.cc traces blocks and finds out how the others differ, describe.cc says what came out.
+// predict.cc simulates, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
+// the others differ, describe.cc says what came out.
 #pragma once
 #include <map>
 #include <memory>

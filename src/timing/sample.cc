@@ -10,8 +10,6 @@
 namespace orrery::timing {
 
 namespace {
-bool is_copy(const Event& e) { return e.what == What::bulk_load || e.what == What::bulk_store; }
-
 /// Does the block lie inside the grid in every direction in which there is room for that?
 bool is_inner(const TracedBlock& b, const GridShape& grid) {
   const uint64_t most[3] = {grid.x, grid.y, grid.z};
@@ -21,7 +19,6 @@ bool is_inner(const TracedBlock& b, const GridShape& grid) {
 }
 
 constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
-constexpr double kFollowed = 8;  // instructions of blocks that are followed for their copies alone, in trace budgets: most are left out
 }  // namespace
 
 void Predictor::trace(uint64_t unit) {
@@ -94,101 +91,6 @@ void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
       if (sum != d.bytes) s.regular = false;
     }
     kernel_.slopes[pc] = s;
-  }
-}
-
-void Predictor::make_pools() {
-  constexpr size_t kMostLines = 200'000;
-  constexpr uint64_t kSeveral = ~uint64_t{0};  // blocks
-  std::map<uint32_t, std::map<uint64_t, uint64_t>> owner;
-  for (const auto& [at, b] : traced_)
-    for (const TracedWarp& w : b->warps)
-      for (const Event& e : w.events) {
-        if (e.n_detail == 0 || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) continue;
-        const auto slope = kernel_.slopes.find(e.pc);
-        if (slope != kernel_.slopes.end() && slope->second.regular) continue;
-        auto& owners = owner[e.pc];
-        for (uint32_t i = 0; i < e.n_detail && owners.size() < kMostLines; i++) {
-          const auto [found, fresh] = owners.try_emplace(b->lines[e.detail + i] >> 4, at);
-          if (!fresh && found->second != at) found->second = kSeveral;
-        }
-      }
-  for (const auto& [pc, owners] : owner) {
-    if (owners.empty()) continue;
-    LinePool& pool = kernel_.pools[pc];
-    pool.low = owners.begin()->first, pool.high = owners.rbegin()->first;
-    for (const auto& [line, block] : owners)
-      if (block == kSeveral) pool.shared.insert(line);
-  }
-}
-
-/// Irregular bulk copies: the blocks that copy from places of their own, and how many there may be. Of T blocks that draw from
-/// N places, N (1 - (1 - 1/N)^T) differ; a tensor has room for no more than its size tells.
-void Predictor::make_copy_pools() {
-  std::map<uint64_t, std::map<std::vector<uint64_t>, uint32_t>> found;  // by copy_key: where blocks copy from, and how many do so
-  std::map<uint32_t, double> room;  // by instruction: how many blocks' copies the tensor holds side by side
-  for (const auto& [at, b] : traced_) {
-    std::map<uint32_t, std::set<uint64_t>> places;
-    std::map<uint64_t, std::vector<uint64_t>> starts;
-    for (uint32_t w = 0; w < b->warps.size(); w++)
-      for (const Event& e : b->warps[w].events)
-        if (is_copy(e)) {
-          starts[copy_key(e.pc, w)].push_back(e.n_detail ? e.address : 0);
-          if (e.n_detail) places[e.pc].insert(e.address);
-        }
-    for (const TracedWarp& w : b->warps)
-      for (const Event& e : w.events)
-        if (e.what == What::bulk_load && e.n_detail && b->runs[e.detail].space && !room.count(e.pc))
-          room[e.pc] = double(b->runs[e.detail].space) / (double(e.count) * double(places[e.pc].size()));
-    for (auto& [key, list] : starts) {
-      const auto slope = kernel_.slopes.find(uint32_t(key));
-      if ((slope != kernel_.slopes.end() && slope->second.regular) || places[uint32_t(key)].empty()) continue;
-      found[key][std::move(list)]++;
-    }
-  }
-  for (auto& [key, lists] : found) {
-    CopyPool& pool = kernel_.copies[key];
-    double drawn = 0;
-    for (auto& [list, blocks] : lists) pool.starts.push_back(list), drawn += blocks;
-    const double distinct = double(pool.starts.size());
-    const auto differ = [&](uint64_t n) { return double(n) * (1 - std::pow(1 - 1 / double(n), drawn)); };
-    uint64_t least = pool.starts.size(), most = std::max<uint64_t>(least, launch_.grid.count());  // the smallest N, between these
-    while (least < most) {
-      const uint64_t middle = least + (most - least) / 2;
-      if (differ(middle) < distinct - 0.01) least = middle + 1;
-      else most = middle;
-    }
-    double n = double(least);
-    if (const double places = room[uint32_t(key)]; places > 0) n = std::clamp(places, distinct, std::max(distinct, n));
-    pool.population = uint32_t(std::min(n, 4e9));
-  }
-}
-
-/// Where the irregular bulk copies of blocks lie, as many as the budget allows, in the order in which blocks begin: they are
-/// run with nothing but what control and addresses depend on. Only a refinement: a block that cannot be run so ends it.
-void Predictor::follow_copies() {
-  constexpr uint64_t kMostBlocks = 1 << 22;  // numbers of blocks whose copies are kept
-  if (kernel_.copies.empty()) return;
-  const Stopwatch watch(running_, host_.trace);
-  const uint64_t n = launch_.cluster.count(), units = launch_.grid.count() / n;
-  const uint64_t affordable = uint64_t(double(options_.trace_budget) * kFollowed / std::max(1.0, double(model_->instructions * n)));
-  const uint64_t followed = std::min(units, affordable);
-  if (followed * 2 < std::min<uint64_t>(units, figures_.sms / n)) return;  // too few to be worth it
-  TraceOptions t;
-  t.copies_only = true;
-  try {
-    Tracer tracer(machine_, launch_, t);
-    for (uint64_t u = 0; u < followed; u++)
-      for (const TracedBlock& b : tracer.trace(u))
-        for (uint32_t w = 0; w < b.warps.size() && ordinal(b) < kMostBlocks; w++)
-          for (const Event& e : b.warps[w].events) {
-            if (!is_copy(e) || !kernel_.copies.count(copy_key(e.pc, w))) continue;
-            AllCopies& all = kernel_.all_copies[copy_key(e.pc, w)];
-            if (ordinal(b) >= all.starts.size()) all.starts.resize(ordinal(b) + 1);
-            all.starts[ordinal(b)].push_back(e.n_detail ? e.address : 0);
-          }
-  } catch (const base::Error& e) {
-    p_.notes.push_back(fmt::format("copies of blocks that were not traced are drawn from those of traced ones: {}", e.what()));
   }
 }
 
