@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
-/// Requests are many and short: what serves one is one piece of code.
-#define ALWAYS_INLINE [[gnu::always_inline]] inline
+#include "timing/chip_dram.h"
 
 namespace orrery::timing {
 
@@ -24,37 +22,6 @@ ALWAYS_INLINE uint32_t slice_of(uint64_t line) {
                   (((line & 1) | (line >> 1 & 2) | (line >> 2 & 4)) ^ (above >> 50 & 7)));
 }
 
-/// How long loads wait for memory beyond the quickest: the shape of calib/raw/h200-2026-11-21-spread.jsonl
-/// over its mean, idle, read and copied, as straight pieces between shares of the loads.
-class Spread {
- public:
-  constexpr Spread() {
-    for (uint32_t i = 1; i < kShares.size(); i++) {
-      const double bound = kShares[i] * 65536;
-      bounds_[i] = uint32_t(bound) + (bound > uint32_t(bound));
-    }
-    for (uint32_t high = 0, i = 0; high < 256; high++) {
-      while (high << 8 >= bounds_[i + 1]) i++;
-      piece_[high] = uint8_t(i);
-    }
-  }
-  /// Of the load at place `drawn` among 65,536, the quickest first.
-  double wait(uint32_t drawn) const {
-    const uint32_t first = piece_[drawn >> 8],
-                   i = first + (drawn >= bounds_[first + 1]);  // no two bounds lie within 256
-    const double share = double(drawn) / 65536;
-    return kWaits[i] + (kWaits[i + 1] - kWaits[i]) * (share - kShares[i]) / (kShares[i + 1] - kShares[i]);
-  }
-
- private:
-  static constexpr std::array<double, 10> kShares = {0, .1, .25, .5, .75, .9, .95, .98, .995, 1};
-  static constexpr std::array<double, 10> kWaits = {0, .12, .4, .9, 1.37, 1.88, 2.65, 3.5, 4.8, 6};
-  std::array<uint32_t, 10> bounds_{};
-  std::array<uint8_t, 256> piece_{};
-};
-constexpr Spread kSpread;
-
-constexpr double kBusiest = 0.85;  // utilisation of memory beyond which waits grow no more
 }  // namespace
 
 void MemoryCounts::extend(const MemoryCounts& from, const MemoryCounts& to, double times) {
@@ -106,123 +73,10 @@ MemoryCounts Chip::counts() const {
   return all;
 }
 
-double Chip::page_error() const {
-  double sum = 0, squares = 0;
-  for (const double busy : part_busy_) sum += busy, squares += busy * busy;
-  const double n = double(part_busy_.size()), mean = sum / n;
-  return one_of_ == 1 || mean <= 0 ? 0 : std::sqrt(std::max(0.0, squares / n - mean * mean) / n) / mean;
-}
-
 ALWAYS_INLINE L2Lines::Line Chip::find(uint64_t line, L2Lines::Place at, double now) {
   return lines_.find(line, at, [&](L2Lines::Line old) {
     if (old.dirty()) write_back(old.tag(), old, now);
   });
-}
-
-ALWAYS_INLINE bool Chip::open_page(uint64_t line) {
-  const uint64_t page = line >> kPageBits;
-  Page& slot = pages_[page_of(line)];
-  const bool opens = slot.page != page || (openings_ - slot.opened) * one_of_ > kOpenPages;
-  openings_ += opens, tally_.pages += opens;
-  slot = {page, openings_};
-  return opens;
-}
-
-ALWAYS_INLINE void Chip::use_dram(uint64_t line, double of_one, double now) {
-  const double cycles = of_one * times_;
-  if (one_of_ > 1) {  // neighbouring pages that are looked up are of different parts
-    const uint64_t page = line >> kPageBits;
-    part_busy_[(page + (mix(page >> 3) >> 40)) % part_busy_.size()] += cycles;
-  }
-  dram_free_ = std::max(dram_free_, now) + cycles;
-  dram_busy_ += cycles;
-  window_busy_ += cycles;
-  if (now > window_start_ + kWindow) [[unlikely]] {
-    utilisation_ = 0.5 * utilisation_ + 0.5 * std::min(1.0, window_busy_ / (now - window_start_));
-    window_start_ = now, window_busy_ = 0;
-    read_wait_ = f_.dram_wait + f_.dram_wait_busy * std::min(1.0, std::min(utilisation_, kBusiest) / 0.15);
-  }
-}
-
-ALWAYS_INLINE void Chip::read_dram(uint64_t line, uint32_t sectors, double now) {
-  const bool opens = open_page(line);
-  tally_.dram_read += sectors;
-  written_share_ += 1e-3 * times_ * (0 - written_share_);
-  use_dram(line, read_cycles_[opens][sectors], now);
-}
-
-bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
-  double cost = bytes * (write ? f_.dram_write_cost : 1);
-  const bool opens = open_page(line);
-  if (opens) cost += f_.dram_page_cost;
-  written_share_ += 1e-3 * times_ * ((write ? 1 : 0) - written_share_);
-  if (write)
-    cost += bytes * f_.dram_turn_cost *
-            std::min(1.0, 2 * (1 - written_share_));  // when memory is read and written by turns
-  use_dram(line, cost / f_.dram_bandwidth, now);
-  return opens;
-}
-
-/// Latency of a load that memory serves, without waiting for its turn (dram_free_).
-ALWAYS_INLINE double Chip::dram_latency(uint64_t line, uint32_t sm, double now) const {
-  const uint32_t drawn =
-      uint32_t(mix(mix((line >> kPageBits) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF);
-  double mean = read_wait_;
-  if (written_share_ > 0) {
-    const double u = std::min(utilisation_, kBusiest);
-    mean += f_.dram_wait_written * std::min(1.0, 2 * written_share_) * u * u / (1 - u);
-  }
-  return f_.dram_latency - f_.dram_wait + mean * kSpread.wait(drawn);
-}
-
-/// Writes the dirty sectors of a line to memory; what was written only in part is read first.
-void Chip::write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors) {
-  const uint32_t leaving = way.dirty() & sectors;
-  if (!leaving) return;
-  const double bytes = 32.0 * sectors_in(leaving);
-  double again = 0;  // the page is opened to read and once more to write
-  if (const uint32_t partial = sectors_in(way.written().not_full(leaving & ~way.valid()))) {
-    tally_.dram_read += partial;
-    if (take_dram(line, std::max(64.0, 32.0 * partial) + f_.partial_write_cost, false, now))
-      again = f_.dram_page_cost;
-  }
-  tally_.dram_write += sectors_in(leaving);
-  take_dram(line, std::max(64.0, bytes) + again, true, now);
-  way.set_sectors(way.valid() | leaving, way.dirty() & ~leaving);
-  way.clear_written(leaving);
-  dirty_bytes_ -= bytes;
-}
-
-void Chip::limit_partial(double now) {
-  while (double(partial_order_.size()) > partial_limit_) {
-    const uint64_t line = partial_order_.front() >> 2;
-    const L2Lines::Line way = lines_.peek(line, home_place_of(line));
-    uint32_t parts = 0;  // of the line that were written one after the other
-    for (; !partial_order_.empty() && partial_order_.front() >> 2 == line; partial_order_.pop_front()) {
-      const uint32_t sector = 1u << (partial_order_.front() & 3);
-      if (way) parts |= way.written().not_full(sector & ~way.valid());
-    }
-    if (parts) write_back(line, way, now, parts);
-  }
-}
-
-void Chip::limit_dirty(double now) {
-  while (dirty_bytes_ > dirty_limit_ && !dirty_order_.empty()) {
-    const uint64_t line = dirty_order_.front() >> 2;
-    dirty_order_.pop_front();
-    if (const L2Lines::Line way = lines_.peek(line, home_place_of(line))) write_back(line, way, now);
-  }
-}
-
-/// Lines that were replaced, and so written back, stay in the order until they are the oldest: they are left out when it has become long.
-void Chip::forget_clean() {
-  for (size_t n = dirty_order_.size(); n > 0; n--) {
-    if (n > kAhead) lines_.fetch_head(home_place_of(dirty_order_[kAhead] >> 2));
-    const uint64_t written = dirty_order_.front();
-    dirty_order_.pop_front();
-    const L2Lines::Line way = lines_.peek(written >> 2, home_place_of(written >> 2));
-    if (way && way.dirty()) dirty_order_.push_back(written);
-  }
 }
 
 ALWAYS_INLINE double Chip::take_l2(uint32_t sectors, bool first, double now) {

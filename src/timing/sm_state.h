@@ -1,6 +1,7 @@
-// timing/sm_state.h: what an SM in detail consists of; private to sm.cc, sm_memory.cc and sm_sync.cc.
+// timing/sm_state.h: what an SM in detail consists of; private to sm*.cc.
 //
-// sm.cc issues instructions, sm_memory.cc moves data, sm_sync.cc has barriers and mbarriers.
+// sm.cc issues instructions, sm_memory.cc and sm_copies.cc move data, sm_ghosts.cc knows what other SMs do meanwhile, sm_sync.cc has
+// barriers and mbarriers.
 #pragma once
 #include <algorithm>
 #include <array>

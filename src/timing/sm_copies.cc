@@ -1,0 +1,86 @@
+// timing/sm_copies.cc: bulk and tensor copies of an SM, and the same by the SMs that it stands for.
+#include "timing/sm_ghosts.h"
+
+namespace orrery::timing {
+
+/// Where ghosts' copies lie, in lines from the detailed block's: the same place in the copy of another block. Blocks that were not
+/// traced copy what no one else does.
+void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool) {
+  ghost_copies.clear();
+  const BlockWork& own = slots[w.slot].work;
+  const auto all = kernel.all_copies.find(copy_key(e.pc, w.place));
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    const uint64_t index = own.index + uint64_t(kernel.ahead(g));
+    const uint32_t sm = uint32_t(number + kernel.ahead(g));
+    if (index >= kernel.grid.count()) continue;
+    if (all != kernel.all_copies.end() && index < all->second.starts.size() && !all->second.starts[index].empty()) {
+      const std::vector<uint64_t>& starts = all->second.starts[index];
+      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 7, sm});
+      continue;
+    }
+    const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
+    const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
+    const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
+    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 7) + int64_t(pick / pool.starts.size() << 40), sm});
+  }
+}
+
+/// Calls f(line, sectors) for every line of a row of bytes.
+template <class F>
+void for_lines(uint64_t address, uint64_t bytes, F f) {
+  for (uint64_t line = address >> 7; line <= (address + bytes - 1) >> 7; line++) {
+    const uint64_t low = std::max(address, line << 7), high = std::min(address + bytes, (line + 1) << 7);
+    uint32_t mask = 0;
+    for (uint64_t s = low >> 5; s <= (high - 1) >> 5; s++) mask |= 1u << (s & 3);
+    f(line, mask);
+  }
+}
+
+/// A bulk or tensor copy: the lines of its runs at the engine's pace. Returns when the last byte is there.
+double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
+  const TracedBlock& block = *slots[w.slot].work.code->trace;
+  double done = at;
+  const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
+  const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
+  if (pool) find_copies_of_ghosts(w, e, *pool);
+  const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
+  const Moves& moves = moves_of(slots[w.slot], e.pc);
+  bool in_pairs = false;
+  const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
+  const auto send = [&] {
+    if (store) chip.write_all({requests.data(), n_requests}, 32);
+    else done = std::max(done, read_asked(e.pc));
+    n_requests = 0;
+  };
+  tma = std::max(tma, store ? at : at + f.tma_latency);
+  const auto copy_line = [&](uint64_t line, uint32_t mask) {
+    tma += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
+    counts.tma_bytes += sectors_in(mask) * 32.0;
+    bool first = true;
+    moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
+      if (!store) asked.push_back({n_requests, nullptr, l, tma});
+      touch(l, k, number);
+      if (!std::exchange(first, false)) return;
+      if (!pool) return for_even_ghosts(moves, line << 4 | mask, touch);
+      for (const auto& [ahead, sm] : ghost_copies) touch(uint64_t(int64_t(line) + ahead), mask, sm);
+    });
+    if (n_requests >= kTogether) send();
+    if (store) done = std::max(done, tma + f.tma_store_latency);
+  };
+  for (uint32_t i = 0; i < e.n_detail; i++) {
+    const Run& run = block.runs[e.detail + i];
+    in_pairs = run.in_pairs;
+    for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
+  }
+  send();
+  if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
+  return done;
+}
+
+/// A bulk copy out of shared memory into that of a block of the cluster. Returns when the last byte is there.
+double Sm::State::copy_to_peer(const Event& e, double at) {
+  tma = std::max(tma, at) + e.count / f.tma_peer_bandwidth;
+  return tma + f.tma_peer_latency;
+}
+
+}  // namespace orrery::timing

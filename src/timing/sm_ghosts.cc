@@ -1,0 +1,120 @@
+// timing/sm_ghosts.cc: see sm_ghosts.h: by how much ghosts' addresses move, and which traces stand for their blocks.
+#include "timing/sm_ghosts.h"
+
+namespace orrery::timing {
+
+Sm::State::State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t n_slots)
+    : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(n_slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), slopes(1), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
+  for (const auto& [pc, slope] : k.slopes) {
+    if (!slope.regular) continue;
+    uint32_t which = 1;
+    while (which < slopes.size() && !(slopes[which] == slope)) which++;
+    if (which == slopes.size()) slopes.push_back(slope);
+    slope_of[pc] = which;
+  }
+  for (Slot& s : slots) s.moves.resize(slopes.size());
+}
+
+/// By how many blocks the ghosts' blocks lie from the traced one.
+void Sm::State::find_places(Slot& slot) const {
+  const GridShape& grid = kernel.grid;
+  const uint32_t* from = slot.work.code->trace->ctaid;
+  uint64_t last = ~uint64_t{1}, x = 0, y = 0, z = 0;
+  slot.places.clear();
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
+    if (index >= grid.count()) continue;
+    if (index == last + 1) {
+      if (++x == grid.x) x = 0, y++;
+      if (y == grid.y) y = 0, z++;
+    } else {
+      x = index % grid.x, y = index / grid.x % grid.y, z = index / (grid.x * grid.y);
+    }
+    last = index;
+    slot.places.push_back({int64_t(x) - int64_t(from[0]), int64_t(y) - int64_t(from[1]), int64_t(z) - int64_t(from[2]), uint32_t(number + kernel.ahead(g))});
+  }
+}
+
+void Sm::State::find_moves(Slot& slot, const Slope& slope, Moves& m) const {
+  const auto sectors_to = [&](int64_t x, int64_t y, int64_t z) { return (slope.x * x + slope.y * y + slope.z * z) >> 5; };
+  const int64_t* at = slot.work.at;
+  const uint32_t* from = slot.work.code->trace->ctaid;
+  m.known = true;
+  m.own = sectors_to(at[0] - int64_t(from[0]), at[1] - int64_t(from[1]), at[2] - int64_t(from[2]));
+  m.ghosts.clear();
+  if (kernel.traces && !slope.regular) return;
+  if (slot.places.empty()) find_places(slot);
+  for (const Slot::Place& p : slot.places) m.ghosts.push_back({sectors_to(p.x, p.y, p.z), p.sm});
+}
+
+/// How the addresses of PTX instruction `pc` move from the traced block to the slot's own and to those of its ghosts: worked out
+/// once for each block that runs and each slope.
+const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
+  const auto found = slope_of.find(pc);
+  const uint32_t which = found != slope_of.end() ? found->second : 0;
+  Moves& m = slot.moves[which];
+  if (!m.known) find_moves(slot, slopes[which], m);
+  return m;
+}
+
+void Sm::State::find_ghosts(Slot& slot) const {
+  for (uint32_t g = 1; g <= kernel.ghosts; g++) {
+    const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
+    if (index < kernel.grid.count()) slot.ghosts.push_back({&kernel.traces->of(index), index, uint32_t(number + kernel.ahead(g))});
+  }
+}
+
+/// Where the lines of a ghost's event lie. Another block's trace is moved by the slope, where addresses have one; else lines that
+/// several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
+Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) const {
+  GhostLines found{g.trace->lines.data() + e.detail, e.n_detail, g.sm};
+  if (g.trace->index == g.index) return found;
+  const auto slope = kernel.slopes.find(e.pc);
+  if (slope != kernel.slopes.end() && slope->second.regular) {
+    const GridShape& grid = kernel.grid;
+    const int64_t at[3] = {int64_t(g.index % grid.x), int64_t(g.index / grid.x % grid.y), int64_t(g.index / (grid.x * grid.y))};
+    const Slope& s = slope->second;
+    const uint32_t* from = g.trace->ctaid;
+    found.sectors = (s.x * (at[0] - int64_t(from[0])) + s.y * (at[1] - int64_t(from[1])) + s.z * (at[2] - int64_t(from[2]))) >> 5;
+  } else if (const auto pool = kernel.pools.find(e.pc); pool != kernel.pools.end()) {
+    found.pool = &pool->second;
+    found.away = (g.index * 0xD1B54A32D192ED03ull >> 20) % (pool->second.high - pool->second.low + 1);
+  }
+  return found;
+}
+
+/// Finds what the ghosts' blocks do where the detailed one has event `e`: once for all lines of it.
+void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
+  Slot& slot = slots[w.slot];
+  if (slot.ghosts.empty()) find_ghosts(slot);
+  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
+  const size_t at = size_t(&e - w.trace->events.data());
+  for (const Slot::Ghost& g : slot.ghosts) {
+    if (w.place >= g.trace->warps.size()) continue;
+    if (const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at)) ghost_lines.push_back(lines_of(g, *own));
+  }
+}
+
+/// What ghosts' blocks access and the detailed one, which ends, did not.
+void Sm::State::finish_ghosts(Slot& slot, double now) {
+  if (slot.ghosts.empty()) find_ghosts(slot);
+  const TracedBlock& own = *slot.work.code->trace;
+  for (const Slot::Ghost& g : slot.ghosts) {
+    if (g.trace == &own || g.trace->shape == own.shape) continue;
+    for (size_t w = 0; w < g.trace->warps.size() && w < own.warps.size(); w++)
+      for (size_t i = 0; i < g.trace->warps[w].events.size(); i++) {
+        const Event& e = g.trace->warps[w].events[i];
+        const bool reads = e.what == What::global_load || e.what == What::copy_async, writes = e.what == What::global_store;
+        if (!e.n_detail || (!reads && !writes) || kernel.traces->find(own.warps[w], e, i)) continue;
+        for_lines_of(lines_of(g, e), 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
+          counts.requests++, counts.looked_up += chip.takes(l);
+          if (!chip.takes(l)) return;
+          const uint64_t among = chip.among_taken(l);
+          if (reads) chip.read(among, mask, g.sm, now);
+          else chip.write(among, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
+        });
+      }
+  }
+}
+
+}  // namespace orrery::timing

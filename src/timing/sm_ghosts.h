@@ -1,0 +1,56 @@
+// timing/sm_ghosts.h: what the SMs that a simulated one stands for touch when it touches a line: private to sm_memory.cc, sm_copies.cc and
+// sm_ghosts.cc.
+//
+// Where addresses move evenly, ghosts touch the traced block's lines moved by their slopes; where blocks differ, those that traces
+// of their own or of other blocks say.
+#pragma once
+#include "timing/sm_state.h"
+
+namespace orrery::timing {
+
+/// Calls f(line, sectors) for what sectors of a line become that many sectors on: one line or two.
+template <class F>
+void Sm::State::moved(uint64_t packed, int64_t sectors, F f) {
+  const uint64_t first = uint64_t(int64_t((packed >> 4) * 4) + sectors), wide = (packed & 15) << (first & 3);
+  f(first >> 2, uint32_t(wide & 15));
+  if (wide >> 4) f((first >> 2) + 1, uint32_t(wide >> 4));
+}
+
+/// Calls f(line, sectors, SM) for what ghosts do when the detailed block touches the event's line of that number.
+template <class F>
+void Sm::State::for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f) {
+  if (kernel.ghosts == 0) return;
+  Slot& slot = slots[w.slot];
+  if (kernel.traces) return for_traced_ghosts(w, e, line, f);
+  for_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], f);
+}
+
+template <class F>
+void Sm::State::for_even_ghosts(const Moves& moves, uint64_t packed, F f) {
+  for (const auto& [sectors, sm] : moves.ghosts)
+    moved(packed, sectors, [&](uint64_t l, uint32_t mask) { f(l, mask, sm); });
+}
+
+/// Calls f(line, sectors) for lines of a ghost's event, from `first` to before `last`.
+template <class F>
+void Sm::State::for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f) {
+  for (uint32_t i = first; i < last; i++) {
+    uint64_t packed = g.lines[i];
+    if (g.pool && !g.pool->shared.contains(packed >> 4)) {
+      const uint64_t room = g.pool->high - g.pool->low + 1;
+      uint64_t place = (packed >> 4) - g.pool->low + g.away;
+      if (place >= room) place = place < 2 * room ? place - room : place % room;
+      packed = (g.pool->low + place) << 4 | (packed & 15);
+    }
+    moved(packed, g.sectors, f);
+  }
+}
+
+template <class F>
+void Sm::State::for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f) {
+  if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
+  for (const GhostLines& g : ghost_lines)
+    if (line < g.n) for_lines_of(g, line, line + 1 == e.n_detail ? g.n : line + 1, [&](uint64_t l, uint32_t mask) { f(l, mask, g.sm); });
+}
+
+}  // namespace orrery::timing
