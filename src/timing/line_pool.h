@@ -14,11 +14,14 @@ namespace orrery::timing {
 /// A set of lines: neighbours stand in one word.
 class LineSet {
  public:
-  void insert(uint64_t line) {
+  /// True when it was not there yet.
+  bool insert(uint64_t line) {
     if (2 * (used_ + 1) > groups_.size()) grow();
     Group& g = groups_[place_of(line >> 6)];
+    const uint64_t bit = uint64_t{1} << (line & 63);
     used_ += g.lines == 0;
-    g.number = line >> 6, g.lines |= uint64_t{1} << (line & 63);
+    g.number = line >> 6;
+    return !(std::exchange(g.lines, g.lines | bit) & bit);
   }
   bool contains(uint64_t line) const { return used_ > 0 && groups_[place_of(line >> 6)].lines >> (line & 63) & 1; }
 

@@ -10,7 +10,6 @@
 // of which one instruction makes many requests.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "timing/predictor.h"
@@ -33,16 +32,14 @@ uint32_t Predictor::pages_for_one(const BlockCode& code, size_t blocks) const {
   for (const MachineInstruction& m : join_->instructions())
     if (m.kind == Class::tensor_copy || m.kind == Class::bulk_copy || (m.kind == Class::atomic && !regular_)) return 1;
   const TracedBlock& b = *code.trace;
-  std::vector<uint64_t> read;
+  LineSet read;
   double lines = 0, atomics = 0;  // lines that are written, or not found in L1
   for (const TracedWarp& w : b.warps)
     for (const Event& e : w.events)
       if (e.what == What::global_atomic || e.what == What::global_reduction) atomics += e.n_detail;
       else if (e.what == What::global_store || e.what == What::local_store) lines += e.n_detail;
       else if (e.what == What::global_load || e.what == What::local_load || e.what == What::copy_async)
-        for (uint32_t i = 0; i < e.n_detail; i++) read.push_back(b.lines[e.detail + i] >> 4);
-  std::sort(read.begin(), read.end());
-  lines += double(std::unique(read.begin(), read.end()) - read.begin());
+        for (uint32_t i = 0; i < e.n_detail; i++) lines += read.insert(b.lines[e.detail + i] >> 4);
   const double look_ups = lines * (kernel_.ghosts + 1);
   if (look_ups * double(blocks) < kWorth || atomics > kAtomics * lines) return 1;
   uint32_t pages = 1;

@@ -4,6 +4,7 @@
 
 #include "profile/what_if.h"
 #include "timing/chip.h"
+#include "timing/line_pool.h"
 
 namespace orrery::timing {
 namespace {
@@ -147,6 +148,17 @@ TEST(PageSample, OneOfNeighbouringPagesIsTakenAndTheyFollowEachOther) {
       last = chip.among_taken(line);
     }
     EXPECT_EQ(pages, 1u);
+  }
+}
+
+TEST(LineSet, HoldsWhatWasPutIn) {
+  LineSet set;
+  EXPECT_FALSE(set.contains(0));
+  for (uint64_t i = 0; i < 10000; i++) EXPECT_TRUE(set.insert(i * i * 977));
+  for (uint64_t i = 0; i < 10000; i++) {
+    EXPECT_TRUE(set.contains(i * i * 977));
+    EXPECT_FALSE(set.contains(i * i * 977 + 1));
+    EXPECT_FALSE(set.insert(i * i * 977));
   }
 }
 
