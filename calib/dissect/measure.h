@@ -168,6 +168,7 @@ void measure_spread();
 void measure_overlap();
 void measure_products();
 void measure_boxes();
+void measure_box_rows();
 void measure_translation();
 
 }  // namespace dissect
