@@ -106,7 +106,7 @@ API(cudaGraphKernelNodeCopyAttributes)(cudaGraphNode_t dst, cudaGraphNode_t src)
     const LaunchWork& from = node_work<LaunchWork>(src);
     auto& to = const_cast<LaunchWork&>(node_work<LaunchWork>(dst));
     to.cooperative = from.cooperative;
-    to.cluster = from.cluster;
+    to.cluster = from.cluster, to.in_clusters = from.in_clusters;
     to.priority = from.priority;
   });
 }
@@ -126,7 +126,7 @@ API(cudaGraphKernelNodeSetAttribute)(cudaGraphNode_t node, int attribute, const 
     require(value != nullptr, Status::invalid_value);
     if (attribute == kAttrCooperative) work.cooperative = value->cooperative != 0;
     if (attribute == kAttrPriority) work.priority = value->priority;
-    if (attribute == kAttrClusterDimension) work.cluster = {value->clusterDim.x, value->clusterDim.y, value->clusterDim.z};
+    if (attribute == kAttrClusterDimension) work.cluster = {value->clusterDim.x, value->clusterDim.y, value->clusterDim.z}, work.in_clusters = true;
   });
 }
 API(cudaGraphMemcpyNodeGetParams)(cudaGraphNode_t node, cudaMemcpy3DParms* out) {

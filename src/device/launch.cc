@@ -167,6 +167,7 @@ LaunchWork make_launch(Context& context, const LaunchRequest& request) {
   check_registers(context.device(), function, request);
   LaunchWork work;
   work.cluster = cluster_of(context.device(), function, request);
+  work.in_clusters = request.cluster.x || function.source().directives.reqnctapercluster[0];
   if (request.cooperative) {
     uint64_t resident = uint64_t(blocks_per_sm(context, function, uint32_t(request.block.count()), request.dynamic_shared)) * context.device().gpu().sm_count;
     require(request.grid.count() <= resident, Status::cooperative_too_large);
@@ -202,6 +203,7 @@ void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool la
     launch.grid = work.grid;
     launch.block = work.block;
     launch.cluster = work.cluster;
+    launch.in_clusters = work.in_clusters;
     launch.dynamic_shared = work.dynamic_shared;
     launch.params = work.params;
     launch.cooperative = work.cooperative;

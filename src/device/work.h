@@ -27,6 +27,7 @@ struct Array;
 struct LaunchWork {
   std::shared_ptr<Function> function;
   exec::Dim3 grid, block, cluster;
+  bool in_clusters = false;   // clusters were asked for, if only of one block
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   bool programmatic = false;  // programmatic dependent launch was asked for

@@ -123,6 +123,7 @@ struct Machine {
 struct Launch {
   std::shared_ptr<const Kernel> kernel;
   Dim3 grid, block, cluster;
+  bool in_clusters = false;                           // clusters were asked for, if only of one block
   uint32_t dynamic_shared = 0;
   std::vector<std::byte> params;                      // laid out as Program::params says
   bool cooperative = false;

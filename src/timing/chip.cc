@@ -34,11 +34,12 @@ void MemoryCounts::extend(const MemoryCounts& from, const MemoryCounts& to, doub
 /// SMs are numbered by the blocks that they run. Neighbouring blocks are in one GPC [share_near, share_far]; clusters
 /// are handed out to GPCs in turn [ring_one with clusters of one: nothing merges that neighbours share].
 uint32_t Chip::gpc_of(uint32_t sm) const {
-  return uint32_t((cluster_ > 1 ? sm / cluster_ : uint64_t{sm} * f_.gpcs / f_.sms) % f_.gpcs);
+  return uint32_t((in_turn_ ? sm / cluster_ : uint64_t{sm} * f_.gpcs / f_.sms) % f_.gpcs);
 }
 
-Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of)
+Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool in_turn)
     : f_(figures),
+      in_turn_(in_turn || cluster > 1),
       cluster_(uint32_t(cluster)),
       one_of_(one_of),
       one_bits_(uint32_t(std::countr_zero(one_of))),

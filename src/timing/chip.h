@@ -59,9 +59,10 @@ constexpr uint64_t mix(uint64_t v) {
 
 class Chip {
  public:
-  /// `cluster`: blocks of a cluster of the kernel that runs. `one_of` (a power of two): of so many pages only one may
+  /// `cluster`: blocks of a cluster of the kernel that runs; `in_turn`: clusters were asked for, if only of one
+  /// block. `one_of` (a power of two): of so many pages only one may
   /// be asked for, those of takes(), whose lines have the numbers of among_taken() for all that follows.
-  explicit Chip(const ChipFigures& figures, uint64_t cluster = 1, uint32_t one_of = 1);
+  explicit Chip(const ChipFigures& figures, uint64_t cluster = 1, uint32_t one_of = 1, bool in_turn = false);
   /// Is the line in a page that stands for others? Of `one_of` neighbouring pages one is.
   bool takes(uint64_t line) const {
     const uint64_t page = line >> kPageBits;
@@ -159,6 +160,7 @@ class Chip {
   void fetch_oldest(const Queue<uint64_t>& order) const;
 
   const ChipFigures& f_;
+  const bool in_turn_;
   const uint32_t cluster_, one_of_, one_bits_, slices_;
   const double times_;                          // what a request takes stands for
   const double dirty_limit_, partial_limit_;    // bytes, sectors
