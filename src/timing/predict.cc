@@ -133,11 +133,12 @@ double Predictor::simulate_blocks() {
     for (uint32_t i = 0; i < simulated_; i++)
       if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
   if (one_of_ == 0) one_of_ = pages_for_one(middle, queue.size());
-  Chip chip(figures_, launch_.cluster.count(), one_of_);
+  Chip chip(figures_, launch_.cluster.count(), one_of_, launch_.in_clusters);
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
     chip.forget_counts();
+    relay_.restart(time);
     std::vector<std::unique_ptr<Sm>> sms;
     for (uint32_t i = 0; i < simulated_; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t((i * apart + shift) * per), occupancy_.blocks));
     if (options_.record) record_ = Record{}, sms[0]->note_in(&record_);
@@ -233,25 +234,6 @@ double Predictor::simulate_blocks() {
   return (time - warm_offset) * unrecorded_;
 }
 
-namespace {
-
-/// Does the program wait in a loop for what another block writes: a short one that loads again and again, past L1, and stores nothing?
-bool waits_for_blocks(const lower::Program& p) {
-  std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops;  // by header: instructions, and loads that may see others' stores
-  for (uint32_t i = 0; i < p.code.size(); i++) {
-    const uint32_t header = p.blocks[p.block_of[i]].loop_header;
-    if (header == lower::kNone) continue;
-    const isa::Form& f = p.code[i].form;
-    auto& [length, polls] = loops[header];
-    const bool fresh = f.has(isa::Mod::volatile_) || f.has(isa::Mod::acquire) || f.has(isa::Mod::relaxed);
-    length += f.op == isa::Op::st ? 1000 : 1;
-    polls += f.op == isa::Op::ld && fresh && f.space() != isa::Space::shared;
-  }
-  return std::any_of(loops.begin(), loops.end(), [](const auto& l) { return l.second.second > 0 && l.second.first <= 12; });
-}
-
-}  // namespace
-
 /// What the model leaves out, where the kernel's code shows that it may matter.
 void Predictor::name_assumptions() {
   bool depends = false, textures = false, launches = false;
@@ -266,8 +248,8 @@ void Predictor::name_assumptions() {
     if (f) look(*f);
   for (const ptx::Function& f : launch_.kernel->entry->program->module->functions)
     launches |= f.name.find("LaunchDevice") != std::string::npos || f.name.find("GetParameterBuffer") != std::string::npos;
-  if (waits_for_blocks(*launch_.kernel->entry->program))
-    p_.notes.push_back("a loop waits for what other blocks write: such waits find it written, so chains of blocks are as long as their work");
+  if (launch_.cooperative && launch_.grid.count() > 1) p_.notes.push_back("blocks that wait for the whole grid are taken to arrive together");
+  else if (waits_for_blocks()) p_.notes.push_back("a loop waits for what other blocks write: blocks are traced in their order, and waits for what is not handed from one to the next find it written");
   if (depends) p_.notes.push_back("programmatic dependent launch: timed alone, as if the kernel ahead had ended and the next one waited");
   if (textures) p_.notes.push_back("textures take 200 cycles each, whatever their cache holds");
   if (launches) p_.notes.push_back("kernels that this one may launch are not part of its time");
@@ -290,7 +272,8 @@ void Predictor::simulate_at_its_clock() {
     figures_ = at_full_clock_.at_clock(clock);
     p_ = before;
     const double found = describe(simulate());
-    if (std::fabs(found / clock - 1) < kClockApart) break;
+    const bool learnt = round == 0 && kernel_.relay && !relay_.meets;  // how long a block of a chain takes
+    if (std::fabs(found / clock - 1) < kClockApart && !learnt) break;
     clock = found;
   }
 }

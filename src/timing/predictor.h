@@ -30,6 +30,10 @@ class Predictor {
   void sample();
   void trace(uint64_t unit);
   void trace_all(double expected);
+  void trace_in_order();
+  bool waits_for_blocks() const;
+  void find_relay();
+  void keep(std::vector<TracedBlock> blocks);
   uint64_t busiest(uint64_t stride, uint64_t apart) const;
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void make_pools();
@@ -68,6 +72,8 @@ class Predictor {
   std::map<uint64_t, std::unique_ptr<BlockCode>> code_;
   const TracedBlock* model_ = nullptr;                        // regular kernels: the block that stands for all
   bool regular_ = false;
+  bool in_order_ = false;                                     // blocks wait for those before them
+  Relay relay_;
   uint64_t trace_instructions_ = 0, trace_bytes_ = 0;
   Occupancy occupancy_;
   JoinStatistics statistics_;

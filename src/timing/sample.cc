@@ -24,13 +24,7 @@ constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after wh
 void Predictor::trace(uint64_t unit) {
   if (traced_.count(first_block(unit))) return;
   const Stopwatch watch(running_, host_.trace);
-  for (TracedBlock& b : tracer_->trace(unit)) {
-    trace_instructions_ += b.instructions;
-    if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded));
-    const uint64_t at = ordinal(b);
-    trace_bytes_ += b.bytes();
-    traced_[at] = std::make_unique<TracedBlock>(std::move(b));
-  }
+  keep(tracer_->trace(unit));
 }
 
 /// Slopes from traced blocks: all addresses of an instruction must move by the same bytes from block to block.
@@ -102,13 +96,15 @@ void Predictor::sample() {
   const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;
   const uint64_t mx = nx / 2, my = ny / 2, mz = nz / 2;
   const auto unit = [&](uint64_t x, uint64_t y, uint64_t z) { return std::min(x, nx - 1) + nx * (std::min(y, ny - 1) + ny * std::min(z, nz - 1)); };
-  trace(unit(mx, my, mz));
-  const double first = double(trace_instructions_) / double(launch_.cluster.count());
+  in_order_ = launch_.cooperative || waits_for_blocks();
+  if (in_order_) trace_in_order();
+  else trace(unit(mx, my, mz));
+  const double first = double(trace_instructions_) / double(traced_.size());
   estimate_(first * double(launch_.grid.count()));
   const std::set<uint64_t> wanted = {unit(mx + 1, my, mz), unit(mx, my + 1, mz), unit(mx, my, mz + 1), unit(mx + 3, my + 2, mz), unit(nx / 3, ny / 3, nz / 3),
                                      unit(nx / 5, ny * 2 / 3, mz), unit(1, 1, 0), 0, unit(nx * 3 / 4, ny / 4, mz)};
   for (uint64_t u : wanted)
-    if ((trace_instructions_ < options_.trace_budget * 4 && trace_bytes_ < kMostTraced) || traced_.size() < 3) trace(u);
+    if (!in_order_ && ((trace_instructions_ < options_.trace_budget * 4 && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());
@@ -129,16 +125,18 @@ void Predictor::sample() {
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
   if (units == 1) regular_ = false;
+  if (in_order_ && !launch_.cooperative) regular_ = false;
   if (!regular_) trace_all(first * double(launch_.grid.count()));
+  find_relay();
 }
 
 /// Blocks that differ are traced one after the other as they begin, all of them where the budget allows: later ones find what earlier
 /// ones left.
 void Predictor::trace_all(double expected) {
   const uint64_t units = launch_.grid.count() / launch_.cluster.count();
-  if (units > 1 && expected <= double(options_.trace_budget)) {
+  if (units > 1 && (in_order_ || expected <= double(options_.trace_budget))) {
     try {
-      for (uint64_t u = 0; u < units && trace_instructions_ < 2 * options_.trace_budget; u++) trace(u);
+      for (uint64_t u = 0; u < units && trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; u++) trace(u);
       all_traced_ = traced_.size() == launch_.grid.count();
     } catch (const base::Error& e) {  // code_for makes do with those that there are
       trace_instructions_ = std::max(trace_instructions_, options_.trace_budget);
@@ -153,7 +151,7 @@ const BlockCode& Predictor::code_for(uint64_t block) {
   const TracedBlock* b = model_;
   if (!regular_) {
     auto found = traced_.find(block);
-    if (found == traced_.end() && trace_instructions_ < options_.trace_budget && trace_bytes_ < kMostTraced) {
+    if (found == traced_.end() && !in_order_ && trace_instructions_ < options_.trace_budget && trace_bytes_ < kMostTraced) {
       const exec::Dim3 c = launch_.cluster;
       const uint64_t x = block % kernel_.grid.x / c.x, y = block / kernel_.grid.x % kernel_.grid.y / c.y, z = block / (kernel_.grid.x * kernel_.grid.y) / c.z;
       trace(x + launch_.grid.x / c.x * (y + launch_.grid.y / c.y * z));

@@ -130,7 +130,7 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
     case Class::xu: return p.xu - 8;
     case Class::uniform: case Class::uniform_move: return p.uniform;
     case Class::hmma: case Class::imma: case Class::dmma: return p.tensor;
-    case Class::wgmma: return p.tensor - kProductAhead;
+    case Class::wgmma: return p.products_waiting.size() + p.product_ends.size() < kProductQueue ? 0 : p.product_ends.empty() ? p.tensor : p.product_ends.front();
     case Class::alu: case Class::vote: return p.alu;
     case Class::redux: return p.xu;
     case Class::matrix_move: return p.mover;
@@ -139,10 +139,10 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
   }
 }
 
-/// Does `a` go before `b`? Warps take turns at the tensor cores [overlap.two_groups]; else the youngest goes first.
+/// Does `a` go before `b`? Of two that multiply the one with fewer products in the queue, else the youngest.
 bool Sm::State::before(const WarpRun& a, const WarpRun& b) const {
   const bool products = code[(*a.steps)[a.at].instruction].kind == Class::wgmma && code[(*b.steps)[b.at].instruction].kind == Class::wgmma;
-  return products ? a.product_issued < b.product_issued : a.age > b.age;
+  return products && a.products_waiting != b.products_waiting ? a.products_waiting < b.products_waiting : a.age > b.age;
 }
 
 double Sm::step(double now) {
@@ -150,7 +150,8 @@ double Sm::step(double now) {
   double next = kNever;
   for (uint32_t sc = 0; sc < 4; sc++) {
     uint32_t best = UINT32_MAX;
-    double soonest = kNever;
+    double soonest = s.begin_products(s.sub[sc], now);
+    next = std::min(next, soonest);
     if (s.sub[sc].issue > now) {
       if (!s.active[sc].empty()) next = std::min(next, s.sub[sc].issue);
       continue;
@@ -259,6 +260,36 @@ void Sm::State::note_tensor(const WarpRun& w, double start, double interval) {
   else spans.push_back({start, start + interval, w.sub, Wait::tensor});
 }
 
+/// The product that is next in the queue begins.
+void Sm::State::begin_product(SubCore& p) {
+  const SubCore::Product next = p.products_waiting.front();
+  p.products_waiting.pop_front();
+  WarpRun& w = warps[next.warp];
+  const MachineInstruction& m = *next.m;
+  const double interval = m.product_interval(), start = std::max(p.tensor, next.issued), done = start + interval + kProductDone;
+  p.tensor = p.products = start + interval;
+  p.product_ends.push_back(p.tensor);
+  note_tensor(w, start, interval);
+  counts.tensor_columns += m.n;
+  if (!w.live || w.age != next.age) return;  // nobody waits for it
+  if (m.closes_group) *std::find(w.product_groups.begin(), w.product_groups.end(), kNever) = done;
+  if (--w.products_waiting > 0) return;
+  if (m.i.write_barrier < 6) w.barrier[m.i.write_barrier] = done;
+  if (m.i.read_barrier < 6) w.barrier[m.i.read_barrier] = start + interval;
+}
+
+/// Begins what can begin of the products that a sub-core's warps have issued, in the order of issue [wgmma.beside_long: a short batch waits
+/// for six products of another warp]. Returns when the next one may begin.
+double Sm::State::begin_products(SubCore& p, double now) {
+  while (!p.product_ends.empty() && p.product_ends.front() <= now) p.product_ends.pop_front();
+  while (!p.products_waiting.empty() && std::floor(p.tensor) <= now) {
+    const uint32_t warp = p.products_waiting.front().warp;
+    begin_product(p);
+    refresh(warps[warp]);
+  }
+  return p.products_waiting.empty() ? kNever : std::floor(p.tensor);
+}
+
 void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now) {
   SubCore& p = sub[w.sub];
   const Event* e = s.event == UINT32_MAX ? nullptr : &w.trace->events[s.event];
@@ -316,16 +347,12 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       set_barriers(w, m, start + m.interval + 18, start + 12);  // [mma.m16n8k4_f64.latency to m16n8k16_f64]
       break;
     }
-    case Class::wgmma: {
-      const double interval = m.product_interval();
-      const double start = hold(p.tensor, interval);
-      note_tensor(w, start, interval);
-      counts.tensor_columns += m.n;
-      p.products = start + interval, w.product_issued = now;
-      w.products_done = start + interval + 28;
-      set_barriers(w, m, w.products_done, start + interval);
+    case Class::wgmma:
+      p.products_waiting.push_back({uint32_t(&w - warps.data()), w.age, &m, now});
+      w.products_waiting++;
+      if (m.closes_group) w.product_groups.push_back(kNever);
+      set_barriers(w, m, kNever, kNever);
       break;
-    }
     case Class::warpgroup:
       if (m.op == isa::Op::wgmma_fence) w.ready = std::max(w.ready, now + 4);
       break;
@@ -350,7 +377,6 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       memory(w, m, e, start);
     }
   }
-  if (m.kind == Class::wgmma && m.closes_group) w.product_groups.push_back(w.products_done);
 }
 
 void Sm::State::end_warp(uint32_t index, double now) {

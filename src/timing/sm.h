@@ -20,6 +20,7 @@
 #include "timing/join.h"
 #include "timing/line_pool.h"
 #include "timing/record.h"
+#include "timing/relay.h"
 #include "timing/shared_steps.h"
 #include "timing/trace.h"
 
@@ -76,6 +77,7 @@ struct Kernel {                  // what all SMs share
   uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
   uint32_t behind = 0;           // of them, those whose blocks lie before the simulated one's
   const GhostTraces* traces = nullptr;  // where blocks differ
+  Relay* relay = nullptr;        // where blocks wait for each other in a chain
   /// By how many blocks ghost `g` (from 1) is ahead.
   int64_t ahead(uint32_t g) const { return g + behind <= ghosts ? int64_t(g) : int64_t(g) - int64_t(ghosts) - 1; }
   uint32_t l1_bytes = 0;

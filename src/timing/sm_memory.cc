@@ -193,7 +193,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     // L1 looks up 3.5 lines and gives a word of each bank in a cycle; one warp's lines come one after the other.
     const double words = std::max<double>(1, e->extra), lines = e->n_detail;
     const double at = use_pipe(std::max({1.0, bytes / 128, words, lines / 3.5}));
-    const double done = global_read(w, *e, m, at) + (m.bypasses_l1 ? 0 : 2 * std::max(0.0, std::max(words, lines / 3.5) - std::max(4.0, bytes / 128)));
+    const double done = waited_for(w, *e, global_read(w, *e, m, at)) + (m.bypasses_l1 ? 0 : 2 * std::max(0.0, std::max(words, lines / 3.5) - std::max(4.0, bytes / 128)));
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
     return set_barriers(w, m, done + (m.width >= 16 ? 6 : m.width == 8 ? 2 : 0), at + 10);
   }
@@ -201,6 +201,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
     const double at = use_pipe(std::max<double>(e->n_detail, bytes / 128));
     global_write(w, *e, at);
+    tell_next(w, *e, at);
     const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
     p.queue = std::max(p.queue, left[stores % left.size()]);  // so many may wait

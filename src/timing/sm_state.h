@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -18,7 +19,8 @@ namespace orrery::timing {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 inline constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
-inline constexpr double kProductAhead = 32;   // cycles before the end of a wgmma at which the next may be issued
+inline constexpr size_t kProductQueue = 6;   // wgmma of a sub-core that are issued and have not ended [wgmma.issued.1groups, 2groups: six, however many warps]
+inline constexpr double kProductDone = 49;    // from the end of a wgmma until who waits for it goes on [wgmma.batch.1.wait0 to 8.wait0: 59 cycles beside the products, ten of them in the loop]
 inline constexpr double kBeside = 2.2;       // time of arithmetic beside wgmma, which takes half of what the registers give [overlap.imad, max, pack, logic]
 inline constexpr double kFmaBeside = 1.65;    // the same for single-precision arithmetic [overlap.fma]
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
@@ -74,8 +76,8 @@ struct WarpRun {
   bool live = false, blocked = false;
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
   double copies_done = 0, group_done = 0;
-  std::vector<double> copy_groups, bulk_groups, product_groups;
-  double products_done = 0, product_issued = -1;
+  std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
+  uint32_t products_waiting = 0;     // issued, not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
   uint64_t age = 0;
   double issued = -1;                // when it last issued
@@ -108,6 +110,7 @@ struct Slot {
     uint32_t sm = 0;
   };
   std::vector<Ghost> ghosts;
+  double released = -1;              // when what the block before this one writes was seen
 };
 
 /// The L1 of an SM: lines of four sectors. A line that is read again is kept for long, one that was read once goes first
@@ -167,6 +170,14 @@ struct Sm::State {
     double write = 0;                           // its write port: a register a cycle
     double issue = 0;                           // when the next instruction may be issued
     uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
+    struct Product {                            // issued, not begun
+      uint32_t warp = 0;
+      uint64_t age = 0;                         // of the warp
+      const MachineInstruction* m = nullptr;
+      double issued = 0;
+    };
+    std::deque<Product> products_waiting;       // in order of issue
+    std::deque<double> product_ends;            // of those that have begun
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0;
   };
   std::array<SubCore, 4> sub;
@@ -214,6 +225,8 @@ struct Sm::State {
   double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
   void note_tensor(const WarpRun& w, double start, double interval);
+  double begin_products(SubCore& p, double now);
+  void begin_product(SubCore& p);
   double run_copy(WarpRun& w, const Event& e, double at, bool store);
   double copy_to_peer(const Event& e, double at);
   void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool);
@@ -264,6 +277,8 @@ struct Sm::State {
   uint32_t ghost_slot = 0;
   void find_ghost_lines(const WarpRun& w, const Event& e);
   void finish_ghosts(Slot& slot, double now);
+  double waited_for(const WarpRun& w, const Event& e, double done);
+  void tell_next(const WarpRun& w, const Event& e, double at);
 };
 
 }  // namespace orrery::timing

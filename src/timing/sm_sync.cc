@@ -1,4 +1,4 @@
-// timing/sm_sync.cc: barriers of blocks and clusters, mbarriers, and what waits for them.
+// timing/sm_sync.cc: barriers of blocks and clusters, mbarriers, words that blocks hand on, and what waits for them.
 #include "timing/sm_state.h"
 
 namespace orrery::timing {
@@ -109,6 +109,22 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
     case What::bulk_prefetch: run_copy(w, *e, start, false); return;
     default: return;
   }
+}
+
+/// When a load that was answered at `done` sees what it waits for: what the block before this one writes, or the last one's arrival.
+double Sm::State::waited_for(const WarpRun& w, const Event& e, double done) {
+  if (!kernel.relay || !kernel.relay->looks.count(e.pc)) return done;
+  if (kernel.relay->meets) return std::max(done, chip.atomics_free() + Relay::kMet);
+  Slot& slot = slots[w.slot];
+  if (slot.released < 0) slot.released = std::max(done, kernel.relay->due(slot.work.index));
+  return std::max(done, slot.released);
+}
+
+/// The block writes what the next one waits for.
+void Sm::State::tell_next(const WarpRun& w, const Event& e, double at) {
+  if (!kernel.relay || !kernel.relay->tells.count(e.pc)) return;
+  const Slot& slot = slots[w.slot];
+  kernel.relay->tell(slot.work.index, at, slot.released < 0 ? 0 : at - slot.released);
 }
 
 }  // namespace orrery::timing

@@ -4,7 +4,9 @@
 #include "timing/trace.h"
 
 #include "timing/slice.h"
+#include "timing/spin_loops.h"
 #include "timing/trace_look.h"
+#include "timing/trace_waits.h"
 
 #include <fmt/format.h>
 
@@ -12,6 +14,7 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -38,12 +41,13 @@ namespace {
 struct WarpState {
   uint32_t block = UINT32_MAX, pc = 0;
   uint32_t mask = 0;
-  std::unordered_map<uint32_t, size_t> failed_poll;  // pc -> length of the stream before the poll
+  Tries tries;
 };
 
 struct CodeTable {
   std::vector<exec::Handler> original;
   std::vector<bool> kept;            // by instruction: must it run? (slice.h)
+  std::set<uint32_t> polls;          // loads that wait for other blocks
   std::vector<AccessPattern> patterns;  // by first address operand
   uint32_t tag = 0;  // function number + 1 << 24
 };
@@ -58,6 +62,8 @@ struct Tracer::State {
   TraceOptions options;
   std::unique_ptr<exec::PreparedLaunch> prepared;
   std::unique_ptr<exec::Unit> unit;
+  std::vector<std::unique_ptr<exec::Unit>> side_by_side;
+  exec::Unit* running = nullptr;
   std::unordered_map<const DecodedProgram*, CodeTable> tables;
   const DecodedProgram* last_code = nullptr;
   CodeTable* last_table = nullptr;
@@ -80,7 +86,10 @@ struct Tracer::State {
     return *last_table;
   }
   void prepare();
-  bool finishes();
+  bool finish(std::vector<exec::Unit*> units);
+  void begin();
+  void start(exec::Unit& where, uint64_t index);
+  std::vector<TracedBlock> recorded();
   std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept);
 };
 
@@ -163,19 +172,13 @@ Next traced(Stepper& s, const Decoded& d) {
     return next;
   }
   if (op == Op::mbarrier_try_wait || op == Op::mbarrier_test_wait) {
-    const auto failed = w.failed_poll.find(pc);
-    if (failed != w.failed_poll.end()) {  // drop what lies between the first failed poll and this one
-      const Event kept = out.events.size() > length ? out.events[length] : Event{};
-      const bool entered = out.events.size() > length;
-      out.events.resize(std::min(out.events.size(), failed->second));
-      if (entered) out.events.push_back(kept);
-      w.failed_poll.erase(failed);
-    }
+    poll_again(out.events, w.tries, r.e, length);
     if (!poll_passed(s, d, mask)) {
-      w.failed_poll[pc] = out.events.size() - (out.events.empty() || out.events.back().what != What::enter ? 0 : 1);
+      poll_failed(out.events, w.tries, r.e);
       return next;
     }
   }
+  if (table.polls.count(pc)) look_again(out.events, w.tries, r.e, length);
   if (r.keep) out.events.push_back(r.e);
   t.bytes += sizeof(Event) * (r.keep + r.more.size()) + sizeof(uint64_t) * (block.lines.size() - lines) + sizeof(Run) * (block.runs.size() - runs);
   for (const Event& e : r.more) out.events.push_back(e);
@@ -216,6 +219,7 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
     else if (!kept[i]) d.run = left_out;
   }
   table.kept = std::move(kept);
+  table.polls = polls_of(*code->program);
   table.patterns.resize(copy->addresses.size() + 1);
   tables[copy.get()] = std::move(table);
   return copy;
@@ -266,50 +270,57 @@ uint64_t shape_of(const TracedBlock& b) {
 
 }  // namespace
 
-/// Runs the unit to its end. False when it faulted or cannot go on.
-bool Tracer::State::finishes() {
+/// Runs the units to their end. False when one faulted or none can go on.
+bool Tracer::State::finish(std::vector<exec::Unit*> units) {
   constexpr int kPatience = 100'000;  // turns in which all warps only wait
   exec::FaultTrap& trap = exec::fault_trap();
   exec::KernelCode entered(*machine.memory);
   if (sigsetjmp(trap.env, 0)) {
-    exec::record_page_fault(prepared->run, *unit);
+    exec::record_page_fault(prepared->run, *running);
     return false;
   }
   trap.armed = true;
-  for (int stalls = 0; stalls < kPatience; stalls++) {
-    const exec::Unit::Progress p = unit->advance(nullptr);
-    if (p == exec::Unit::Progress::finished) return true;
-    if (p == exec::Unit::Progress::fault) return false;
+  for (size_t stalls = 0; stalls * units.size() < kPatience; stalls++) {
+    for (size_t i = 0; i < units.size();) {
+      running = units[i];
+      const exec::Unit::Progress p = running->advance(nullptr);
+      if (p == exec::Unit::Progress::fault) return false;
+      if (p == exec::Unit::Progress::finished) units.erase(units.begin() + ptrdiff_t(i)), stalls = 0;
+      else i++;
+    }
+    if (units.empty()) return true;
   }
   return false;
 }
 
-std::vector<TracedBlock> Tracer::trace(uint64_t index) {
-  State& t = *state_;
-  current = &t;
-  t.blocks.clear(), t.warps.clear(), t.block_of.clear();
-  t.last_cta = nullptr;
-  t.instructions = t.bytes = 0;
-  t.unit->start(index);
-  // The unit's blocks are found through the cluster of any of them.
-  const uint64_t n = t.launch.cluster.count();
-  const std::vector<exec::CtaContext*> ctas = t.unit->blocks();
-  for (uint64_t r = 0; r < n; r++) {
+void Tracer::State::begin() {
+  current = this;
+  blocks.clear(), warps.clear(), block_of.clear();
+  last_cta = nullptr;
+  instructions = bytes = 0;
+}
+
+/// Starts unit `index` in `where`; its blocks are found through the cluster of any of them.
+void Tracer::State::start(exec::Unit& where, uint64_t index) {
+  where.start(index);
+  const std::vector<exec::CtaContext*> ctas = where.blocks();
+  for (uint64_t r = 0; r < launch.cluster.count(); r++) {
     exec::CtaContext& c = *ctas[r];
-    t.block_of[&c] = uint32_t(t.blocks.size());
+    block_of[&c] = uint32_t(blocks.size());
     TracedBlock b;
     b.index = c.cta_linear;
     b.rank = c.cluster_rank;
     std::copy(std::begin(c.ctaid), std::end(c.ctaid), b.ctaid);
     b.warps.resize(c.n_warps);
-    t.warps.emplace_back(c.n_warps);
-    t.blocks.push_back(std::move(b));
+    warps.emplace_back(c.n_warps);
+    blocks.push_back(std::move(b));
   }
-  if (!t.finishes()) {
-    const std::optional<exec::Fault>& fault = t.prepared->run.fault;
-    base::fail("block {} could not be traced: {}", index, fault ? fault->message : "it waits for other blocks, which do not run beside it here");
-  }
-  for (TracedBlock& b : t.blocks) {
+}
+
+/// What was recorded of units that have ended.
+std::vector<TracedBlock> Tracer::State::recorded() {
+  for (TracedBlock& b : blocks) {
+    for (TracedWarp& w : b.warps) meet_at_barriers(w.events);
     b.shape = shape_of(b);
     for (TracedWarp& w : b.warps) {
       std::unordered_map<uint32_t, uint32_t> copies;
@@ -317,7 +328,36 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
         if (e.n_detail || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) e.ordinal = copies[e.pc]++;
     }
   }
-  return std::move(t.blocks);
+  return std::move(blocks);
+}
+
+std::vector<TracedBlock> Tracer::trace(uint64_t index) {
+  State& t = *state_;
+  t.begin();
+  t.start(*t.unit, index);
+  if (!t.finish({t.unit.get()})) {
+    const std::optional<exec::Fault>& fault = t.prepared->run.fault;
+    base::fail("block {} could not be traced: {}", index, fault ? fault->message : "it waits for other blocks, which do not run beside it here");
+  }
+  return t.recorded();
+}
+
+std::vector<TracedBlock> Tracer::trace_together() {
+  State& t = *state_;
+  t.begin();
+  std::vector<exec::Unit*> units;
+  for (uint64_t u = 0; u < t.launch.grid.count() / t.launch.cluster.count(); u++) {
+    t.side_by_side.push_back(std::make_unique<exec::Unit>(t.prepared->run, t.prepared->context));
+    t.start(*t.side_by_side.back(), u);
+    units.push_back(t.side_by_side.back().get());
+  }
+  const bool done = t.finish(units);
+  t.side_by_side.clear();
+  if (!done) {
+    const std::optional<exec::Fault>& fault = t.prepared->run.fault;
+    base::fail("the grid could not be traced: {}", fault ? fault->message : "its blocks wait for each other for ever");
+  }
+  return t.recorded();
 }
 
 }  // namespace orrery::timing

@@ -86,13 +86,15 @@ struct TraceOptions {
   uint64_t most_instructions = 400'000'000;  // of a unit: one that runs longer is refused
 };
 
-/// Runs units (blocks, or clusters) of a launch one after the other and records them.
+/// Runs units (blocks, or clusters) of a launch one after the other, or all at once, and records them.
 class Tracer {
  public:
   Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions options);
   ~Tracer();
   /// The blocks of unit `index`. Throws base::Error when the unit faults, hangs or runs too long; nothing can be traced after that.
   std::vector<TracedBlock> trace(uint64_t index);
+  /// The blocks of all units, run side by side: they may wait for each other. Throws as trace() does.
+  std::vector<TracedBlock> trace_together();
 
   struct State;
 

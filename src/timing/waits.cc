@@ -1,0 +1,89 @@
+// timing/waits.cc: blocks that wait for each other: in which order they are traced, and whether one waits for
+// the next in a chain.
+//
+// A block that looks for what others write finds it when those ran before it: blocks are traced in the order
+// in which they begin. A grid that meets at barriers is run with all its blocks side by side.
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "timing/predictor.h"
+#include "timing/spin_loops.h"
+
+namespace orrery::timing {
+
+bool Predictor::waits_for_blocks() const {
+  if (!polls_of(*launch_.kernel->entry->program).empty()) return true;
+  return std::any_of(launch_.kernel->functions.begin(), launch_.kernel->functions.end(),
+                     [](const auto& f) { return f && !polls_of(*f->program).empty(); });
+}
+
+void Predictor::keep(std::vector<TracedBlock> blocks) {
+  for (TracedBlock& b : blocks) {
+    trace_instructions_ += b.instructions;
+    if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded));
+    const uint64_t at = ordinal(b);
+    trace_bytes_ += b.bytes();
+    traced_[at] = std::make_unique<TracedBlock>(std::move(b));
+  }
+}
+
+/// The first blocks, or all that run side by side.
+void Predictor::trace_in_order() {
+  const uint64_t units = launch_.grid.count() / launch_.cluster.count();
+  constexpr uint64_t kFirst = 16;  // blocks that slopes are taken from
+  if (!launch_.cooperative || units == 1) {
+    for (uint64_t u = 0; u < std::min(units, kFirst); u++) trace(u);
+    return;
+  }
+  const Stopwatch watch(running_, host_.trace);
+  keep(tracer_->trace_together());
+}
+
+/// Do blocks form a chain? They do when most that look find what another block wrote first after a look of
+/// its own.
+void Predictor::find_relay() {
+  if (!in_order_) return;
+  std::set<uint32_t> looks = polls_of(*launch_.kernel->entry->program);
+  for (uint32_t f = 0; f < launch_.kernel->functions.size(); f++)
+    if (launch_.kernel->functions[f])
+      for (uint32_t i : polls_of(*launch_.kernel->functions[f]->program)) looks.insert(i | (f + 1) << 24);
+  if (launch_.cooperative) {
+    relay_.looks = looks, relay_.meets = true;
+    kernel_.relay = &relay_;
+    return;
+  }
+  struct Writer {
+    const TracedBlock* block = nullptr;
+    bool looked = false;  // the warp, before it wrote
+    uint32_t pc = 0;
+  };
+  std::unordered_map<uint64_t, Writer> first;  // by address
+  for (const auto& [at, b] : traced_)
+    for (const TracedWarp& w : b->warps) {
+      bool looked = false;
+      for (const Event& e : w.events) {
+        looked |= e.what == What::global_load && looks.count(e.pc);
+        if (e.what == What::global_store) first.try_emplace(e.address, Writer{b.get(), looked, e.pc});
+      }
+    }
+  size_t waiting = 0, chained = 0;
+  Relay found;
+  for (const auto& [at, b] : traced_)
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events) {
+        if (e.what != What::global_load || !looks.count(e.pc)) continue;
+        waiting++;
+        const auto writer = first.find(e.address);
+        if (writer == first.end() || writer->second.block == b.get() ||
+            !(writer->second.looked || writer->second.block == traced_.begin()->second.get()))
+          continue;
+        chained++;
+        found.looks.insert(e.pc), found.tells.insert(writer->second.pc);
+      }
+  if (chained * 2 <= waiting || chained < 2) return;
+  relay_ = found;
+  kernel_.relay = &relay_;
+}
+
+}  // namespace orrery::timing

@@ -1,0 +1,114 @@
+// Blocks and lanes that wait: what stays of their tries in a trace, grids whose blocks wait for each other. That a chain takes a time a
+// block and a grid that meets one a barrier follows from what an H200 measured (calib/steps/waits.cu); here only that it grows with both.
+#include <gmock/gmock.h>
+
+#include "timing/spin_loops.h"
+#include "timing/trace_waits.h"
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+Event event(What what, uint32_t pc, uint32_t mask, uint32_t object = 0, uint16_t phase = 0) {
+  Event e;
+  e.what = what, e.pc = pc, e.mask = mask, e.object = object, e.extra = phase;
+  return e;
+}
+std::vector<uint32_t> pcs(const std::vector<Event>& events) {
+  std::vector<uint32_t> out;
+  for (const Event& e : events) out.push_back(e.pc);
+  return out;
+}
+using testing::ElementsAre;
+
+TEST(Waits, OtherLanesGoOnWhileSomePoll) {
+  Tries tries;
+  std::vector<Event> events = {event(What::enter, 10, 1)};
+  const Event poll = event(What::mbarrier_wait, 10, 1, 64, 1);
+  poll_failed(events, tries, poll);
+  events.push_back(event(What::enter, 20, ~1u)), events.push_back(event(What::cluster_arrive, 21, ~1u));
+  const size_t length = events.size();
+  events.push_back(event(What::enter, 10, 1));
+  poll_again(events, tries, poll, length);
+  EXPECT_THAT(pcs(events), ElementsAre(20, 21, 10)) << "what the other lanes did stays, the first try goes";
+}
+
+TEST(Waits, ALookForAnotherPhaseIsNoSecondTry) {
+  Tries tries;
+  std::vector<Event> events = {event(What::enter, 10, ~0u)};
+  poll_failed(events, tries, event(What::mbarrier_wait, 10, ~0u, 64, 1));
+  events.push_back(event(What::global_load, 15, ~0u));  // work before it looks again
+  poll_again(events, tries, event(What::mbarrier_wait, 10, ~0u, 64, 0), events.size());
+  EXPECT_THAT(pcs(events), ElementsAre(10, 15));
+}
+
+TEST(Waits, OnlyTheLastLookOfALoopStays) {
+  Tries tries;
+  std::vector<Event> events;
+  const Event look = event(What::global_load, 5, 1);
+  for (int i = 0; i < 3; i++) {
+    const size_t length = events.size();
+    events.push_back(event(What::enter, 4, 1));
+    look_again(events, tries, look, length);
+    events.push_back(look);
+  }
+  EXPECT_THAT(pcs(events), ElementsAre(4, 5));
+  events.push_back(event(What::global_store, 9, 1));  // the next look waits for something else
+  look_again(events, tries, look, events.size());
+  events.push_back(look);
+  EXPECT_THAT(pcs(events), ElementsAre(4, 5, 9, 5));
+}
+
+TEST(Waits, LanesThatComeApartMeetAtABarrier) {
+  std::vector<Event> events = {event(What::enter, 30, ~1u), event(What::barrier, 31, ~1u), event(What::global_store, 12, 1), event(What::enter, 30, 1), event(What::barrier, 31, 1),
+                               event(What::enter, 30, ~0u), event(What::barrier, 31, ~0u)};
+  meet_at_barriers(events);
+  EXPECT_THAT(pcs(events), ElementsAre(12, 30, 31, 30, 31)) << "the second time all come together";
+}
+
+const std::string kMeet =
+    "ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u64 %d3, 0;\n"
+    "ROUND: add.u64 %d3, %d3, 1; mul.lo.u64 %d4, %d3, 4; cvt.u32.u64 %r4, %d4;\n"
+    "atom.global.add.release.gpu.u32 %r1, [%d1], 1;\n"
+    "LOOK: ld.global.acquire.gpu.u32 %r2, [%d1]; setp.lt.u32 %p1, %r2, %r4; @%p1 bra LOOK;\n"
+    "setp.lt.u64 %p2, %d3, %d2; @%p2 bra ROUND; ret;";
+
+Prediction met(uint64_t rounds) {
+  TestMachine m;
+  TestKernel k(kMeet, {m.allocate(64), rounds}, {4});
+  k.launch.cooperative = true;
+  return m.predicted(k);
+}
+
+TEST(Waits, GridsThatMeetAreTimed) {
+  const Prediction once = met(1), often = met(9);
+  EXPECT_GT(once.microseconds, 0);
+  EXPECT_GT(often.microseconds, once.microseconds + 8 * .4) << "a barrier of a grid takes 0.96 us on an H200 of 132 blocks";
+  EXPECT_THAT(once.notes, testing::Contains(testing::HasSubstr("whole grid")));
+}
+
+/// Block b waits for word b - 1 and writes word b.
+const std::string kChain =
+    "ld.param.u64 %d1, [p0]; mov.u32 %r1, %ctaid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;\n"
+    "setp.eq.u32 %p1, %r1, 0; @%p1 bra TELL;\n"
+    "LOOK: ld.global.acquire.gpu.u32 %r2, [%d3+-4]; setp.eq.u32 %p2, %r2, 0; @%p2 bra LOOK;\n"
+    "TELL: st.global.release.gpu.u32 [%d3], 1; ret;";
+
+TEST(Waits, ChainsOfBlocksTakeATimeABlock) {
+  TestMachine m;
+  const uint64_t words = m.allocate(4096);
+  std::memset(reinterpret_cast<void*>(words), 0, 4096);
+  const Prediction p = m.predicted(TestKernel(kChain, {words}, {256}));
+  EXPECT_GT(p.microseconds, 256 * .3) << "an H200 hands a word on in 0.54 us";
+  EXPECT_LT(p.microseconds, 256 * .8);
+}
+
+TEST(Waits, LoopsThatStoreOrOnlyReadAreNoWaits) {
+  const TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r3, 0;\nL: ld.global.u32 %r2, [%d1]; add.u32 %r3, %r3, %r2; setp.lt.u32 %p1, %r3, 9; @%p1 bra L;\n"
+                     "M: ld.volatile.global.u32 %r2, [%d1]; st.global.u32 [%d1+4], %r2; setp.lt.u32 %p1, %r2, 9; @%p1 bra M; ret;",
+                     {0});
+  EXPECT_TRUE(polls_of(*k.launch.kernel->entry->program).empty());
+}
+
+}  // namespace
+}  // namespace orrery::timing
