@@ -43,6 +43,7 @@ struct MachineInstruction {
   uint16_t asked = 0;            // loads and stores: bytes a lane of the PTX instruction; more than `width` when it was split
   float interval = 1;            // tensor instructions: cycles that they hold the pipe
   bool a_in_registers = false;   // wgmma
+  bool swaps = false;            // shared memory: of a loop that ptxas makes of an atomic: loads, computes, compares and swaps until no lane is left
   bool closes_group = false;     // wgmma: the last before a commit
   bool bypasses_l1 = false;      // load
   bool counts_lanes = false;     // shared atomic that adds how many lanes name a word (ATOMS.POPC.INC)
@@ -95,6 +96,7 @@ class Join {
   };
   void map_lines(const exec::Kernel& kernel, const Layout& layout);
   void find_first_tries();
+  void find_swaps();
   void find_blocks();
   void find_homes();
   void find_flow();
@@ -103,6 +105,7 @@ class Join {
   void find_hoisted();
   struct Cursor;
   struct Walker;
+  void swap_again(size_t from, const Cursor& c, std::vector<Step>& out) const;
   struct Carried {               // a PTX block that a machine block carries, and which of its instructions
     uint32_t block = 0;          // its first instruction
     uint32_t number = 0;         // among the blocks (block_number_)

@@ -100,4 +100,14 @@ uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
   return worst;
 }
 
+uint32_t most_on_one_word(const uint64_t* address, uint32_t mask) {
+  uint32_t worst = 1;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    uint32_t same = 0;
+    for (uint32_t k = mask; k; k &= k - 1) same += address[std::countr_zero(k)] == address[std::countr_zero(m)];
+    worst = std::max(worst, same);
+  }
+  return worst;
+}
+
 }  // namespace orrery::timing

@@ -31,5 +31,7 @@ class AccessPattern {
 
 /// Of an atomic on shared memory: lanes with the same word go one after the other.
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask);
+/// The most lanes of the mask that have one address.
+uint32_t most_on_one_word(const uint64_t* address, uint32_t mask);
 
 }  // namespace orrery::timing

@@ -173,12 +173,12 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       const uint32_t merged = m.width == 8 ? e->count & 0xFFFF : m.width == 16 ? e->count >> 16 : 0;
       waves = merged ? merged : waves * m.width / e->lanes_bytes;
     }
-    if (what == What::shared_atomic) waves = m.counts_lanes ? kCountLanes : waves * 2;
+    if (what == What::shared_atomic) waves = m.counts_lanes ? kCountLanes : std::max(1.0, waves * kAtomicWave);
     const double at = use_pipe(waves);
     counts.shared_wavefronts += waves;
     // What comes back takes a cycle of the write port for each register [broadcast_mix8: 12 cycles for 8 products and a load of 4].
     if (what == What::shared_load) p.write = std::max(p.write, w.issued) + std::max(1, m.width / 4);
-    const double latency = what == What::shared_atomic ? 26 : f.shared_latency + (m.kind == Class::matrix_load ? 6 : 0);
+    const double latency = what == What::shared_atomic ? m.swaps ? kSwap : 26 : f.shared_latency + (m.kind == Class::matrix_load ? 6 : 0);
     return set_barriers(w, m, at + waves - 1 + latency - 2, at + waves + 8);
   }
   if (what == What::remote_load || what == What::remote_store) {

@@ -31,6 +31,8 @@ inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's late
 inline constexpr double kTakenBranch = 11;   // cycles to the next instruction, at least [short_loop/4, side_none/1, side_all/1: 29.5, 30.2, 65 cycles a turn]
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
+inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any other [shared_add_bins/8: 5.9 for 7.4, others: 2.8 for 3.5]
+inline constexpr double kSwap = 150;           // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/32, 1024: 197 cycles a turn]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]

@@ -21,7 +21,7 @@ namespace orrery::timing {
 enum class What : uint8_t {
   enter,          // pc = first instruction of the block, count = where it was entered, extra = number of lanes
   global_load, global_store, global_atomic, global_reduction,  // detail: lines
-  shared_load, shared_store, shared_atomic,                    // extra: wavefronts
+  shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word
   remote_load, remote_store,                                   // shared memory of another block of the cluster
   local_load, local_store,                                     // detail: lines
   copy_async,      // cp.async: detail: lines

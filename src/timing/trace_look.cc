@@ -55,6 +55,7 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
     r.e.what = shared;
     if (shared == What::shared_atomic) {
       r.e.extra = uint16_t(atomic_wavefronts(address, s.mask));
+      r.e.count = most_on_one_word(address, s.mask);
       return;
     }
     const AccessPattern::Waves waves = r.pattern.waves(address, s.mask, bytes);
@@ -79,14 +80,8 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   if (global == What::global_load) r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
   if (global == What::global_store) r.e.count = distinct(address, s.mask) * bytes;
   if (global == What::global_atomic || global == What::global_reduction) {
-    // Most lanes that share a word, which the L2 works on one after the other.
-    uint32_t worst = 1;
-    exec::for_lanes(s.mask, [&](int i) {
-      uint32_t same = 0;
-      exec::for_lanes(s.mask, [&](int k) { same += address[i] == address[k]; });
-      worst = std::max(worst, same);
-    });
-    r.e.extra = uint16_t(worst);
+    // The L2 works on lanes that share a word one after the other.
+    r.e.extra = uint16_t(most_on_one_word(address, s.mask));
   }
 }
 

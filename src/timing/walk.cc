@@ -191,7 +191,7 @@ bool Join::all_events_used(uint32_t home, const Cursor& c) const {
 
 bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const {
   Walker w(*this, c);
-  const size_t limit = 4096 + warp.events.size() * 64;
+  const size_t limit = 4096 + warp.events.size() * 256;  // an atomic may be a loop of 32 turns
   uint32_t lanes = c.enters.empty() ? 32 : warp.events[c.enters[0]].extra;
   size_t window = c.events.size();
   uint64_t passes = 0;
