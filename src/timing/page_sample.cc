@@ -19,7 +19,7 @@ namespace orrery::timing {
 namespace {
 constexpr uint32_t kMostPages = 16;     // for which one stands
 constexpr double kEach = 8;             // look-ups for each instruction of a warp that need not be spared
-constexpr double kWorth = 1e6;          // look-ups of a kernel that need not be
+constexpr double kWorth = 1e6;          // look-ups of a kernel that are left, at least: of few pages each counts for too much
 constexpr uint32_t kAskers = 4;         // SMs whose requests to a page that is looked up may stand for one to another page, on average
 constexpr double kAtomics = 0.005;       // of the lines, on which atomic operations may work: they are all looked up, and each counts for several
 constexpr double kMostError = 0.02;     // of what the run itself tells
@@ -41,9 +41,11 @@ uint32_t Predictor::pages_for_one(const BlockCode& code, size_t blocks) const {
       else if (e.what == What::global_load || e.what == What::local_load || e.what == What::copy_async)
         for (uint32_t i = 0; i < e.n_detail; i++) lines += read.insert(b.lines[e.detail + i] >> 4);
   const double look_ups = lines * (kernel_.ghosts + 1);
-  if (look_ups * double(blocks) < kWorth || atomics > kAtomics * lines) return 1;
+  if (atomics > kAtomics * lines) return 1;
   uint32_t pages = 1;
-  while (pages < kMostPages && kernel_.ghosts + 1 >= 2 * pages * kAskers && look_ups > kEach * pages * double(code.steps)) pages *= 2;
+  while (pages < kMostPages && kernel_.ghosts + 1 >= 2 * pages * kAskers && look_ups > kEach * pages * double(code.steps) &&
+         look_ups * double(blocks) >= 2 * pages * kWorth)
+    pages *= 2;
   return pages;
 }
 
