@@ -294,8 +294,7 @@ void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
     way.add_written(mask, bytes);
 }
 
-double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now,
-                    bool answers) {
+double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
   uint32_t missing = 0;
   L2Lines::Line way;
   const uint32_t side = home_of(mix(line));
@@ -307,7 +306,7 @@ double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating,
   // The slices of its unit read little meanwhile [add_2_read_2/2].
   const size_t unit = atomic_unit_of(line);
   const bool again = slice_line_[unit] == line;
-  const double interval = f_.atomic_interval / 2 * (answers ? kAnswer : 1);
+  const double interval = f_.atomic_interval / 2;
   const double each = again && floating     ? f_.atomic_same_line
                       : again && lanes == 1 ? f_.atomic_one_line
                                             : interval;

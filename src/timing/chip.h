@@ -89,9 +89,8 @@ class Chip {
   /// `bytes` more of each sector come along with a write that was taken before.
   void write_more(uint64_t line, uint32_t mask, uint32_t bytes);
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on
-  /// one word. `answers`: what was there goes back.
-  double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now,
-                bool answers = false);
+  /// one word.
+  double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.
   void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
@@ -124,8 +123,6 @@ class Chip {
   static constexpr double kMergeWindow =
       80;  // cycles in which requests of a GPC for the same sectors become one [share_apart]
   static constexpr uint32_t kMergeMost = 4;             // requests that become one [feed_alone, share_near]
-  static constexpr double kAnswer =
-      1.36;  // time of an operation that answers over one that does not [table_take, table_swap/1 to 16 over table_add, warm]
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
   static constexpr size_t kAhead = 32, kWayAhead = 16;  // requests by which what they touch is fetched ahead

@@ -220,9 +220,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       moved(packed, moves, [&](uint64_t line, uint32_t mask) {  // atomics do not part: what crosses into a second line is left out
         if (!std::exchange(first, false)) return;
         request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
-        done = std::max(done, chip.atomic(chip.among_taken(line), mask, same * sectors_in(mask), m.floating, number, request, what == What::global_atomic));
+        done = std::max(done, chip.atomic(chip.among_taken(line), mask, same * sectors_in(mask), m.floating, number, request));
       });
-      for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(chip.among_taken(l), k, same * sectors_in(k), m.floating, sm, request, what == What::global_atomic); });
+      for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(chip.among_taken(l), k, same * sectors_in(k), m.floating, sm, request); });
     }
     const double backlog = std::max(request, chip.atomics_free());
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
