@@ -271,6 +271,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
   const auto schedule = parts ? GemmConfig::Schedule::kSplit : c.schedule;  // of the kernel
   if (c.split_k < 1 || c.split_k > (stream_k || parts ? 128 : 16)) return nullptr;
   if (parts && (c.split_k == 1 || g.a.dtype == DType::kI8 || !plane_of(g, c.split_k).rows)) return nullptr;  // whole sums of int8 are not floats
+  if (parts && int64_t{g.k} * size_of(g.a.dtype) / 128 >= (int64_t{1} << 31) / 128) return nullptr;           // steps times parts are counted in 32 bits
   for (const GemmKernel& k : gemm_kernels()) {
     if (k.a != g.a.dtype || k.b != g.b.dtype || k.a_mn_major != (ma == Major::kMN) ||
         k.b_mn_major != (mb == Major::kMN) || k.schedule != schedule || k.tile_m != c.tile_m ||

@@ -2,6 +2,7 @@
 #include "jit/ahead.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace orrery::jit {
 

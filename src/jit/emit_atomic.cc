@@ -57,16 +57,8 @@ bool Emitter::emit_atomic(const Instr& in) {
   return true;
 }
 
-/// Somebody reads the register that the old value goes to.
-bool MemoryAccess::is_read(const Operand& o) const {
-  if (o.kind != OperandKind::reg) return false;
-  bool read = false;
-  for (const Instr& in : e_.plan_.program.code) lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { read |= r == o.id; });
-  return read;
-}
-
 void MemoryAccess::atomic() {
-  const bool has_result = in_.form.op == Op::atom && is_read(in_.ops[0]), cas = in_.form.has(Mod::cas);
+  const bool has_result = in_.form.op == Op::atom && in_.ops[0].kind == OperandKind::reg && e_.plan_.uses[in_.ops[0].id], cas = in_.form.has(Mod::cas);
   const size_t first = in_.form.op == Op::atom ? 2 : 1;
   llvm::Type* t = memory_type();
   Value* m = e_.exec_mask();

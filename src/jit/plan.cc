@@ -51,8 +51,8 @@ bool makes_nan(const Instr& in) {
 
 Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bits)
     : program(p), uniformity(lower::find_uniformity(p, block)), observe(observe_bits), observed(p.code.size(), 0),
-      definitions(p.regs.size(), 0), loops(find_loops(p)), ahead(find_ahead(p, uniformity, loops)) {
-  for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [](uint32_t) {});
+      definitions(p.regs.size(), 0), uses(p.regs.size(), 0), loops(find_loops(p)), ahead(find_ahead(p, uniformity, loops)) {
+  for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [&](uint32_t r) { uses[r]++; });
   if (observe) find_observed();
   constexpr uint32_t kMeet = isa::effect::atomic | isa::effect::async | isa::effect::barrier | isa::effect::machine;
   for (const Instr& in : p.code) independent &= !(isa::row(in.form.row).effects & kMeet) && in.form.op != Op::call;

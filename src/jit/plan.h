@@ -48,6 +48,7 @@ struct Plan {
   std::vector<uint8_t> computed;       // by register: of thread and block numbers, parameters and constants; nothing loaded
   std::vector<uint8_t> at_home;        // by register: an accumulator of wgmma: it stays in the frame, where exec/ changes it
   std::vector<uint32_t> definitions;   // by register: instructions that write it
+  std::vector<uint32_t> uses;          // by register: instructions that read it
   std::vector<Loop> loops;             // outer ones first
   std::vector<Ahead> ahead;            // by instruction: what to fetch for the iterations to come
   bool independent = true;             // its warps meet nowhere: no barriers, no atomics, nothing asynchronous

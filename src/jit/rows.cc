@@ -2,6 +2,7 @@
 #include "jit/rows.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <utility>
 

@@ -49,12 +49,11 @@ class Steps {
   std::optional<Step> of(uint32_t reg, int depth) const;
   std::optional<Step> of(const ptx::Operand& o, uint32_t self, int depth) const;
   std::optional<Step> sum(const ptx::Instr& in, uint32_t self, int depth) const;
+  std::optional<Step> product(const ptx::Operand& a, const ptx::Operand& b, uint32_t self, int depth) const;
   std::optional<Step> grows_by(const ptx::Operand& o) const;
   std::optional<int64_t> constant(const ptx::Operand& o) const;
 
   const lower::Program& p_;
-  std::optional<Step> product(const ptx::Operand& a, const ptx::Operand& b, uint32_t self, int depth) const;
-
   const lower::Uniformity& u_;
   const bool blocks_ = false;
   std::map<uint32_t, uint32_t> at_;  // register -> its only definition in the loop, or lower::kNone

@@ -3,7 +3,7 @@
 //
 // An access of the detailed block stands for the accesses of the ghosts' blocks by the same warp, PTX instruction and turn; one that
 // a ghost's block does not make is not made, and what only the ghost's block makes is made when the detailed block ends.
-// Not here: kernels whose blocks all do alike (their addresses move by slopes, sm_memory.cc).
+// Not here: kernels whose blocks all do alike (their addresses move by slopes, sm_ghosts.cc).
 #pragma once
 #include <cstdint>
 #include <map>

@@ -2,7 +2,7 @@
 //
 // Lines that several blocks touched are shared by all; a block's own stand for those of blocks that were not traced, elsewhere in the
 // range that was seen. Bulk copies are drawn whole, and of as many blocks as the budget allows they are followed.
-// Not here: which blocks are traced (sample.cc), how ghosts draw (sm_memory.cc).
+// Not here: which blocks are traced (sample.cc), how ghosts draw (sm_ghosts.cc).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -248,8 +248,9 @@ void Predictor::name_assumptions() {
     if (f) look(*f);
   for (const ptx::Function& f : launch_.kernel->entry->program->module->functions)
     launches |= f.name.find("LaunchDevice") != std::string::npos || f.name.find("GetParameterBuffer") != std::string::npos;
-  if (launch_.cooperative && launch_.grid.count() > 1) p_.notes.push_back("blocks that wait for the whole grid are taken to arrive together");
-  else if (waits_for_blocks()) p_.notes.push_back("a loop waits for what other blocks write: blocks are traced in their order, and waits for what is not handed from one to the next find it written");
+  const bool waits = waits_for_blocks();
+  if (waits && launch_.cooperative && launch_.grid.count() > 1) p_.notes.push_back("blocks that wait for the whole grid are taken to arrive together");
+  else if (waits) p_.notes.push_back("a loop waits for what other blocks write: blocks are traced in their order, and waits for what is not handed from one to the next find it written");
   if (depends) p_.notes.push_back("programmatic dependent launch: timed alone, as if the kernel ahead had ended and the next one waited");
   if (textures) p_.notes.push_back("textures take 200 cycles each, whatever their cache holds");
   if (launches) p_.notes.push_back("kernels that this one may launch are not part of its time");

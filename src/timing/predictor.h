@@ -1,7 +1,7 @@
-// timing/predictor.h: one prediction under way; private to predict.cc, sample.cc and describe.cc.
+// timing/predictor.h: one prediction under way; private to the files named here.
 //
 // predict.cc simulates, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
-// the others differ, describe.cc says what came out.
+// the others differ, waits.cc in which order when they wait for each other, describe.cc says what came out.
 #pragma once
 #include <map>
 #include <memory>

@@ -96,7 +96,7 @@ void Predictor::sample() {
   const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;
   const uint64_t mx = nx / 2, my = ny / 2, mz = nz / 2;
   const auto unit = [&](uint64_t x, uint64_t y, uint64_t z) { return std::min(x, nx - 1) + nx * (std::min(y, ny - 1) + ny * std::min(z, nz - 1)); };
-  in_order_ = launch_.cooperative || waits_for_blocks();
+  in_order_ = waits_for_blocks();
   if (in_order_) trace_in_order();
   else trace(unit(mx, my, mz));
   const double first = double(trace_instructions_) / double(traced_.size());

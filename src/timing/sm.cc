@@ -252,44 +252,6 @@ void Sm::State::set_barriers(WarpRun& w, const MachineInstruction& m, double res
   if (m.i.read_barrier < 6) w.barrier[m.i.read_barrier] = std::max(w.barrier[m.i.read_barrier], operands);
 }
 
-void Sm::State::note_tensor(const WarpRun& w, double start, double interval) {
-  counts.tensor_busy += interval;
-  if (!record || record->tensor.size() >= Record::kSpans) return;
-  auto& spans = record->tensor;
-  if (!spans.empty() && spans.back().track == w.sub && start - spans.back().to < 2) spans.back().to = start + interval;
-  else spans.push_back({start, start + interval, w.sub, Wait::tensor});
-}
-
-/// The product that is next in the queue begins.
-void Sm::State::begin_product(SubCore& p) {
-  const SubCore::Product next = p.products_waiting.front();
-  p.products_waiting.pop_front();
-  WarpRun& w = warps[next.warp];
-  const MachineInstruction& m = *next.m;
-  const double interval = m.product_interval(), start = std::max(p.tensor, next.issued), done = start + interval + kProductDone;
-  p.tensor = p.products = start + interval;
-  p.product_ends.push_back(p.tensor);
-  note_tensor(w, start, interval);
-  counts.tensor_columns += m.n;
-  if (!w.live || w.age != next.age) return;  // nobody waits for it
-  if (m.closes_group) *std::find(w.product_groups.begin(), w.product_groups.end(), kNever) = done;
-  if (--w.products_waiting > 0) return;
-  if (m.i.write_barrier < 6) w.barrier[m.i.write_barrier] = done;
-  if (m.i.read_barrier < 6) w.barrier[m.i.read_barrier] = start + interval;
-}
-
-/// Begins what can begin of the products that a sub-core's warps have issued, in the order of issue [wgmma.beside_long: a short batch waits
-/// for six products of another warp]. Returns when the next one may begin.
-double Sm::State::begin_products(SubCore& p, double now) {
-  while (!p.product_ends.empty() && p.product_ends.front() <= now) p.product_ends.pop_front();
-  while (!p.products_waiting.empty() && std::floor(p.tensor) <= now) {
-    const uint32_t warp = p.products_waiting.front().warp;
-    begin_product(p);
-    refresh(warps[warp]);
-  }
-  return p.products_waiting.empty() ? kNever : std::floor(p.tensor);
-}
-
 void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now) {
   SubCore& p = sub[w.sub];
   const Event* e = s.event == UINT32_MAX ? nullptr : &w.trace->events[s.event];

@@ -70,14 +70,19 @@ struct Tracer::State {
   std::unordered_map<const exec::CtaContext*, uint32_t> block_of;  // place in `blocks`
   std::vector<TracedBlock> blocks;
   std::vector<std::vector<WarpState>> warps;
-  uint64_t instructions = 0, bytes = 0;  // of the unit: executed, and recorded
+  struct Tally { uint64_t instructions = 0, bytes = 0; };  // executed, and recorded
+  std::vector<Tally> tallies;            // by unit
+  Tally limit;                           // of a unit: what may be recorded
+  uint64_t most_instructions = 0;        // of a unit: what may be executed
+  uint64_t writes = 0;                   // instructions that others may wait for
   /// Counts an instruction; true when no more may be recorded.
-  bool is_full() { return ++instructions > options.max_instructions || bytes > options.max_bytes; }
+  bool is_full() { return ++last_tally->instructions > limit.instructions || last_tally->bytes > limit.bytes; }
   const exec::CtaContext* last_cta = nullptr;
+  Tally* last_tally = nullptr;
   uint32_t last_block = 0;
 
   uint32_t number_of(const exec::CtaContext* cta) {
-    if (cta != last_cta) last_cta = cta, last_block = block_of.at(cta);
+    if (cta != last_cta) last_cta = cta, last_block = block_of.at(cta), last_tally = &tallies[last_block / launch.cluster.count()];
     return last_block;
   }
 
@@ -87,7 +92,7 @@ struct Tracer::State {
   }
   void prepare();
   bool finish(std::vector<exec::Unit*> units);
-  void begin();
+  void begin(uint64_t units);
   void start(exec::Unit& where, uint64_t index);
   std::vector<TracedBlock> recorded();
   std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept);
@@ -120,15 +125,21 @@ void enter_block(Tracer::State& t, Stepper& s, TracedWarp& out, WarpState& w, ui
   e.count = pc;
   e.extra = uint16_t(std::popcount(e.mask));
   out.events.push_back(e);
-  t.bytes += sizeof(Event);
+  t.last_tally->bytes += sizeof(Event);
   w.block = block, w.pc = pc, w.mask = e.mask;
+}
+
+bool is_write(const Decoded& d) {
+  const Op op = d.instr->form.op;
+  return op == Op::st || op == Op::atom || op == Op::red;
 }
 
 /// What a unit does after as much of it was recorded as may be: it is only counted, up to a limit.
 Next unrecorded(Tracer::State& t, Stepper& s, const Decoded& d, TracedBlock& block, exec::Handler original) {
-  if (t.instructions > t.options.most_instructions)
-    return s.fault(exec::FaultKind::timeout, 0, 0, fmt::format("a block (or cluster) executes more than {} million warp instructions, too many to follow", t.options.most_instructions / 1'000'000));
+  if (t.last_tally->instructions > t.most_instructions)
+    return s.fault(exec::FaultKind::timeout, 0, 0, fmt::format("a block (or cluster) executes more than {} million warp instructions, too many to follow", t.most_instructions / 1'000'000));
   block.instructions++;
+  t.writes += is_write(d);
   return original(s, d);
 }
 
@@ -180,9 +191,10 @@ Next traced(Stepper& s, const Decoded& d) {
   }
   if (table.polls.count(pc)) look_again(out.events, w.tries, r.e, length);
   if (r.keep) out.events.push_back(r.e);
-  t.bytes += sizeof(Event) * (r.keep + r.more.size()) + sizeof(uint64_t) * (block.lines.size() - lines) + sizeof(Run) * (block.runs.size() - runs);
+  t.last_tally->bytes += sizeof(Event) * (r.keep + r.more.size()) + sizeof(uint64_t) * (block.lines.size() - lines) + sizeof(Run) * (block.runs.size() - runs);
   for (const Event& e : r.more) out.events.push_back(e);
   block.instructions++, block.recorded++;
+  t.writes += is_write(d);
   return next;
 }
 
@@ -281,6 +293,7 @@ bool Tracer::State::finish(std::vector<exec::Unit*> units) {
   }
   trap.armed = true;
   for (size_t stalls = 0; stalls * units.size() < kPatience; stalls++) {
+    const uint64_t before = writes;
     for (size_t i = 0; i < units.size();) {
       running = units[i];
       const exec::Unit::Progress p = running->advance(nullptr);
@@ -289,15 +302,21 @@ bool Tracer::State::finish(std::vector<exec::Unit*> units) {
       else i++;
     }
     if (units.empty()) return true;
+    if (writes != before) stalls = 0;
   }
   return false;
 }
 
-void Tracer::State::begin() {
+/// `n` units are about to run, which share what may be recorded.
+void Tracer::State::begin(uint64_t n) {
+  constexpr uint64_t kTogether = 10;  // a grid may execute so many times what a unit alone may
   current = this;
   blocks.clear(), warps.clear(), block_of.clear();
   last_cta = nullptr;
-  instructions = bytes = 0;
+  tallies.assign(n, {});
+  limit = {options.max_instructions / n, options.max_bytes / n};
+  most_instructions = n == 1 ? options.most_instructions : options.most_instructions * kTogether / n;
+  writes = 0;
 }
 
 /// Starts unit `index` in `where`; its blocks are found through the cluster of any of them.
@@ -333,7 +352,7 @@ std::vector<TracedBlock> Tracer::State::recorded() {
 
 std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   State& t = *state_;
-  t.begin();
+  t.begin(1);
   t.start(*t.unit, index);
   if (!t.finish({t.unit.get()})) {
     const std::optional<exec::Fault>& fault = t.prepared->run.fault;
@@ -344,9 +363,10 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
 
 std::vector<TracedBlock> Tracer::trace_together() {
   State& t = *state_;
-  t.begin();
+  const uint64_t n = t.launch.grid.count() / t.launch.cluster.count();
+  t.begin(n);
   std::vector<exec::Unit*> units;
-  for (uint64_t u = 0; u < t.launch.grid.count() / t.launch.cluster.count(); u++) {
+  for (uint64_t u = 0; u < n; u++) {
     t.side_by_side.push_back(std::make_unique<exec::Unit>(t.prepared->run, t.prepared->context));
     t.start(*t.side_by_side.back(), u);
     units.push_back(t.side_by_side.back().get());

@@ -87,6 +87,19 @@ TEST(Waits, GridsThatMeetAreTimed) {
   EXPECT_THAT(once.notes, testing::Contains(testing::HasSubstr("whole grid")));
 }
 
+TEST(Waits, GridsThatMeetVeryOftenAreNotCalledHung) {
+  const Prediction p = met(2000);
+  EXPECT_GT(p.microseconds, 2000 * .4);
+}
+
+TEST(Waits, CooperativeLaunchesThatDoNotMeetAreTimedAsOthers) {
+  TestMachine m;
+  TestKernel k("mov.u32 %r1, 0;\nL: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 400; @%p1 bra L;\nld.param.u64 %d1, [p0]; st.global.u32 [%d1], %r1; ret;", {m.allocate(64)}, {132});
+  const Prediction plain = m.predicted(k);
+  k.launch.cooperative = true;
+  EXPECT_EQ(m.predicted(k).microseconds, plain.microseconds);
+}
+
 /// Block b waits for word b - 1 and writes word b.
 const std::string kChain =
     "ld.param.u64 %d1, [p0]; mov.u32 %r1, %ctaid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;\n"
