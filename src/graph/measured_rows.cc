@@ -103,6 +103,7 @@ void order_and_regret(Accuracy& a, bool small) {
         right += m * p > 0;
       }
   }
+  a.pairs = static_cast<std::size_t>(pairs);
   a.order = pairs > 0 ? right / pairs : 1;
   a.regret = groups > 0 ? regret / groups : 0;
 }
@@ -130,6 +131,7 @@ Accuracy compare_rows(const std::string& path, bool small,
     } catch (const base::Error& error) {
       ++a.refused;
       ++a.refusals[error.what()];
+      a.refused_rows.push_back(row);
     }
   }
   finish(a, small);

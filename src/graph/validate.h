@@ -18,8 +18,10 @@ struct Accuracy {
   std::size_t rows = 0, refused = 0, bound_violations = 0;
   double median = 0, p90 = 0;    // of |predicted / measured - 1|
   double order = 0, regret = 0;  // pairs in the right order; mean loss of picking the predicted best
+  std::size_t pairs = 0;         // that the order was told from
   std::vector<Compared> compared;
   std::map<std::string, int> refusals;
+  std::vector<std::map<std::string, std::string>> refused_rows;
 };
 
 // TPOT of every row of open.csv (path of the file).

@@ -128,15 +128,17 @@ TEST(Advice, PromptsInVeryManyChunks) {
 TEST(Goals, AMissIsNamedWithItsReasonAndStaysAMiss) {
   std::vector<Goal> goals = {{"median error, %", 8, 20, false, ""},
                              {"pairs in order, %", 91, 92, true, ""},
-                             {"memory, %", 13, 10, false, "its unit is another"}};
+                             {"memory, %", 13, 10, false, "its unit is another"},
+                             {"longest, %", 47, 15, false, "", "it ran"}};
   std::string text = goals_text(goals);
   EXPECT_THAT(text, HasSubstr("met     median error, %: 8.00 (at most 20)"));
   EXPECT_THAT(text, HasSubstr("MISSED  pairs in order, %: 91.00 (at least 92)"));
   EXPECT_THAT(text, HasSubstr("the source disagrees with itself: its unit is another"));
-  EXPECT_THAT(text, HasSubstr("1 of 3 goals met, 2 missed, of which 1"));
+  EXPECT_THAT(text, HasSubstr("the source gives a bound, which is kept: it ran"));
+  EXPECT_THAT(text, HasSubstr("1 of 4 goals met, 3 missed, of which 1 where the source disagrees with itself and 1 where"));
 }
 
-// The goals that are missed are those that docs/model.md names, and each has its arithmetic.
+// Misses that docs/model.md names, each with its arithmetic; to miss fewer is no failure.
 TEST(Goals, OfThePublishedTables) {
   REQUIRE_DATA(megatron, "megatron.csv");
   REQUIRE_DATA(lengths, "long_sequence.csv");
@@ -145,13 +147,62 @@ TEST(Goals, OfThePublishedTables) {
                     third = mlperf_goals(mlperf);
   EXPECT_EQ(third.size(), 3u);
   all.insert(all.end(), more.begin(), more.end()), all.insert(all.end(), third.begin(), third.end());
-  int missed = 0;
+  constexpr const char* kNamed[] = {"relative activations of turing-530B, recomputation full",
+                                    "relative activations of megatron-1T, recomputation full",
+                                    "longest tiled sequence on one H100"};
   for (const Goal& g : all) {
     if (g.met()) continue;
-    ++missed;
-    EXPECT_FALSE(g.disagreement.empty()) << g.what << " is missed at " << g.value;
+    EXPECT_TRUE(std::any_of(std::begin(kNamed), std::end(kNamed), [&](const char* n) { return g.what.starts_with(n); }))
+        << g.what << " is missed at " << g.value;
+    EXPECT_FALSE(g.disagreement.empty() && g.bound.empty()) << g.what << " is missed at " << g.value;
   }
-  EXPECT_EQ(missed, 3) << "two relative activations and the longest tiled sequence";
+}
+
+std::vector<std::string> names_of(const std::vector<Goal>& goals) {
+  std::vector<std::string> names;
+  for (const Goal& g : goals) names.push_back((g.met() ? "met " : "missed ") + g.what);
+  return names;
+}
+
+TEST(Goals, NoFigureWithoutARow) {
+  EXPECT_THAT(names_of(tpot_goals({})), ::testing::IsEmpty());
+  EXPECT_THAT(names_of(throughput_goals({})), ::testing::IsEmpty());
+  RenderAccuracy forwards;
+  forwards.memory.compared = {{"FLUX.1-dev forward, bf16", "", 100, 101}};
+  EXPECT_THAT(names_of(rendering_goals(forwards)),
+              ::testing::ElementsAre("met FLUX.1-dev, memory of a forward, bf16: error, %"));
+  Accuracy single;  // one row says nothing about an order
+  single.compared = {{"g", "q", 1, 1}};
+  EXPECT_THAT(names_of(tpot_goals(single)), ::testing::Not(Contains(HasSubstr("order"))));
+}
+
+TEST(Goals, RowsThatAreRefusedAreMissed) {
+  Accuracy tpot;
+  tpot.refused_rows = {{{"model", "m"}}};
+  EXPECT_THAT(names_of(tpot_goals(tpot)), ::testing::ElementsAre("missed TPOT: rows without a prediction"));
+  RenderAccuracy wan;
+  wan.time.compared = {{"Wan2.1-T2V-14B on 1", "", 100, 101}, {"Wan2.1-T2V-14B on 2", "", 100, 101}};
+  wan.time.refused_rows = {{{"model", "Wan2.1-T2V-14B"}, {"scope", "whole pipeline"}, {"variant", "bf16"}},
+                           {{"model", "PixArt-alpha"}, {"scope", "whole pipeline"}, {"variant", "bf16"}}};
+  std::vector<Goal> goals = rendering_goals(wan);
+  EXPECT_THAT(names_of(goals), ::testing::ElementsAre("met Wan, seconds of a rendering, 2 rows: worst error, %",
+                                                      "missed rendering, seconds: rows without a prediction"));
+  EXPECT_EQ(goals[1].value, 1);
+}
+
+// A reason stands beside a miss only where the other reading of the source meets the limit.
+TEST(Goals, AnotherUnitExplainsOnlyWhatItMends) {
+  auto reason = [](double predicted) {
+    RenderAccuracy r;  // Wan's table, GB
+    r.memory.compared = {{"Wan2.1-T2V-14B on 1", "", predicted, 69.1},
+                         {"Wan2.1-T2V-14B on 2", "", 53.9, 53.9},
+                         {"Wan2.1-T2V-14B on 8", "", 29.9, 29.9}};
+    for (const Goal& g : rendering_goals(r))
+      if (g.what.find("10^9") != std::string::npos) return g.met() ? "met" : g.disagreement;
+    return std::string("no goal");
+  };
+  EXPECT_THAT(reason(69.1), HasSubstr("its unit is GiB"));
+  EXPECT_EQ(reason(90), "");
 }
 
 }  // namespace
