@@ -213,8 +213,9 @@ std::string kind_of(const std::string& module, const std::string& origin) {
   if (in("lm_head")) return "head";
   if (in("shared_expert")) return "shared";
   if (in(".experts")) return "experts";
-  if (in("self_attn") || in("linear_attn") || in(".mixer.")) return "attention";
-  if (in(".mlp.")) return "dense";
+  bool feed = module.ends_with(".up_proj") || module.ends_with(".down_proj");  // Nemotron calls every part a mixer
+  if (in("self_attn") || in("linear_attn") || (in(".mixer.") && !feed)) return "attention";
+  if (in(".mlp.") || in(".mixer.")) return "dense";
   base::fail(
       "{}: quantization_config stores '{}' in a format of its own, which is not known here: give --weights",
       origin, module);
@@ -223,6 +224,7 @@ std::string kind_of(const std::string& module, const std::string& origin) {
 // Layers that have matrices of a kind.
 int layers_with(const TransformerSpec& spec, const std::string& kind) {
   if (kind == "head") return 1;
+  if (kind == "shared" && spec.shared_experts == 0) return 0;
   int n = 0;
   for (const LayerGroup& g : spec.groups)
     if (kind == "attention" ? g.mixer != Mixer::kNone
@@ -234,6 +236,80 @@ int layers_with(const TransformerSpec& spec, const std::string& kind) {
   if (spec.moe() && spec.dense_layers == 0 && kind == "dense") return 0;
   for (int layer = 0; layer < spec.layers; ++layer) n += has(spec, layer, kind);
   return n;
+}
+
+// Matrices of a layer that a module holds: most names say it (words()), the others have one of their own.
+Names matrices_of(const std::string& leaf, const std::string& module, const std::string& origin) {
+  static const std::map<std::string, Names, std::less<>> more = {
+      {"w1", {"gate"}},
+      {"w2", {"down"}},
+      {"w3", {"up"}},
+      {"experts", {"gate", "up", "down"}},
+      {"in_proj", {"in"}},
+      {"x_proj", {"x"}},
+      {"dt_proj", {"dt"}},
+      {"out_proj", {"out"}},
+      {"in_proj_qkvz", {"in_qkv", "in_z"}},
+      {"in_proj_qkv", {"in_qkv"}},
+      {"in_proj_z", {"in_z"}},
+      {"in_proj_ba", {}},
+      {"in_proj_a", {}},
+      {"in_proj_b", {}}};
+  if (auto found = more.find(leaf); found != more.end()) return found->second;
+  if (auto found = words().find(leaf); found != words().end() && (leaf.ends_with("proj") || leaf.ends_with("mqa")))
+    return found->second;
+  base::fail(
+      "{}: quantization_config stores '{}' in a format of its own, which is not known here: give --weights",
+      origin, module);
+}
+
+// What a layer's part must list to be stored in one format: for attention, one of these sets.
+std::vector<std::set<std::string>> whole_parts(const TransformerSpec& spec, const std::string& kind) {
+  if (kind != "attention")
+    return {spec.gated ? std::set<std::string>{"gate", "up", "down"} : std::set<std::string>{"up", "down"}};
+  std::vector<LayerGroup> groups = spec.groups;
+  if (groups.empty()) groups.resize(1);
+  if (spec.ssm_layers > 0) groups.push_back({1, Mixer::kMamba2, Feed::kNone});
+  std::vector<std::set<std::string>> out;
+  for (const LayerGroup& g : groups) {
+    if (g.mixer == Mixer::kMamba2)
+      out.push_back({"in", "out"});
+    else if (g.mixer == Mixer::kMamba1)
+      out.push_back({"in", "x", "dt", "out"});
+    else if (g.mixer == Mixer::kDelta)
+      out.push_back({"in_qkv", "in_z", "out"});
+    else if ((g.mixer == Mixer::kAttention || g.mixer == Mixer::kWindow) && spec.mla())
+      out.push_back(spec.q_lora ? std::set<std::string>{"q_a", "q_b", "kv_a", "kv_b", "o"}
+                                : std::set<std::string>{"q", "kv_a", "kv_b", "o"});
+    else if (g.mixer == Mixer::kAttention || g.mixer == Mixer::kWindow)
+      out.push_back(g.keys_are_values ? std::set<std::string>{"q", "k", "o"} : std::set<std::string>{"q", "k", "v", "o"});
+  }
+  return out;
+}
+
+// What the list names of one layer's part: how often each matrix (experts may be named one by one).
+struct Listed {
+  std::map<std::string, int> times;
+  bool one_by_one = false;
+};
+
+void check_whole(const Listed& listed, int layer, const std::string& kind, const TransformerSpec& spec,
+                 const std::string& origin) {
+  if (kind == "head") return;
+  int times = listed.one_by_one ? spec.experts : 1;
+  auto all_listed = [&](const std::set<std::string>& part) {
+    return std::all_of(part.begin(), part.end(), [&](const std::string& name) {
+      auto found = listed.times.find(name);
+      return found != listed.times.end() && found->second == times;
+    });
+  };
+  auto parts = whole_parts(spec, kind);
+  if (std::any_of(parts.begin(), parts.end(), all_listed)) return;
+  std::string names;
+  for (const auto& [name, n] : listed.times)
+    names += (names.empty() ? "" : ", ") + name + (listed.one_by_one ? fmt::format(" of {} experts", n) : "");
+  base::fail("{}: quantization_config.quantized_layers lists of {} in layer {} only {}: give --weights", origin, kind, layer,
+             names);
 }
 
 std::string format_named(const Json& module, const std::string& name, const std::string& origin) {
@@ -253,23 +329,33 @@ void formats_by_module(const Json& modules, const TransformerSpec& spec, const s
   if (!modules.is_object() || modules.empty())
     base::fail("{}: quantization_config.quantized_layers names no module", origin);
   std::map<std::string, std::string> formats;
-  std::map<std::string, std::set<int>> places;
+  std::map<std::string, std::map<int, Listed>> places;
   for (const auto& [name, module] : modules.items()) {
     Pattern p = take_apart(name);
     if (p.layer >= spec.layers) continue;  // layers that predict further tokens are not counted
     std::string kind = kind_of(name, origin), format = format_named(module, name, origin);
+    std::string leaf = name.substr(name.rfind('.') + 1);
+    bool head = kind == "head";
+    if (!head && not_counted(leaf)) continue;
+    if (!head && p.layer < 0)
+      base::fail("{}: quantization_config.quantized_layers: {} names no layer: give --weights", origin, name);
     std::string& known = formats.try_emplace(kind, format).first->second;
     if (known != format)
       base::fail("{}: quantization_config stores some matrices of {} in {} and some in {}: give --weights",
                  origin, kind, known, format);
-    places[kind].insert(kind == "head" ? 0 : p.layer);
+    Listed& listed = places[kind][head ? 0 : p.layer];
+    if (head) continue;
+    listed.one_by_one |= kind == "experts" && p.numbered;
+    for (const std::string& matrix : matrices_of(leaf, name, origin)) ++listed.times[matrix];
   }
+  for (const auto& [kind, layers] : places)
+    for (const auto& [layer, listed] : layers) check_whole(listed, layer, kind, spec, origin);
   for (const auto& [kind, format] : formats)
     if (int all = layers_with(spec, kind); static_cast<int>(places[kind].size()) != all)
       base::fail(
           "{}: quantization_config stores {} in {} in {} of {} layers, which differ then: give --weights",
           origin, kind, format, places[kind].size(), all);
-  for (const char* kind : {"experts", "dense", "attention", "head"})  // the largest that there is
+  for (const char* kind : {"experts", "dense", "attention", "shared", "head"})  // the largest that there is
     if (f.weights.empty() && formats.contains(kind)) f.weights = formats[kind];
   for (const char* kind : {"attention", "dense", "shared", "experts", "head"}) {
     auto found = formats.find(kind);

@@ -472,8 +472,10 @@ TEST(MoreConfigs, FormatsByModule) {
 "quant_algo":"MIXED_PRECISION","quantized_layers":{"lm_head":{"quant_algo":"NVFP4"}}}})");
   Json& modules = json["quantization_config"]["quantized_layers"];
   for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
-    for (const char* name : {"self_attn.q_proj", "self_attn.o_proj"}) modules[layer + std::string(name)] = {{"quant_algo", "FP8"}};
-    modules[layer + std::string("mlp.down_proj")] = {{"quant_algo", "NVFP4"}};
+    for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"})
+      modules[layer + std::string(name)] = {{"quant_algo", "FP8"}};
+    for (const char* name : {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
+      modules[layer + std::string(name)] = {{"quant_algo", "NVFP4"}};
   }
   auto path = std::filesystem::temp_directory_path() / "orrery-by-module.json";
   auto written = [&] {
@@ -484,11 +486,40 @@ TEST(MoreConfigs, FormatsByModule) {
   EXPECT_EQ(compile(load_graph(written()), Plan{}).weight_bytes, attention + (mlp + head) * 4.5 / 8 + rest);
   modules["model.layers.1.mlp.down_proj"]["quant_algo"] = "FP8";
   EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("some matrices of dense in nvfp4 and some in fp8"));
+  // A matrix that is not listed keeps 16 bits: then the part is not of one format.
   modules.erase("model.layers.1.mlp.down_proj");
+  EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("of dense in layer 1 only gate, up"));
+  for (const char* name : {"gate_proj", "up_proj"}) modules.erase(std::string("model.layers.1.mlp.") + name);
   EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("1 of 2 layers"));
+  modules["model.mlp.down_proj"] = {{"quant_algo", "NVFP4"}};
+  EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("model.mlp.down_proj names no layer"));
+  modules.erase("model.mlp.down_proj");
   modules["model.layers.1.mlp.down_proj"] = {{"quant_algo", "W1A1"}};
   EXPECT_THAT(error_of([&] { load_graph(written()); }), ::testing::HasSubstr("W1A1"));
   std::filesystem::remove(path);
+}
+
+// Of a mixture the shared experts alone may be narrow, and experts may be named one by one: all of them or none.
+TEST(MoreConfigs, FormatsOfExpertsAndSharedExperts) {
+  Json json = Json::parse(named("deepseek-v3.2").json);
+  json["num_hidden_layers"] = 4, json["n_routed_experts"] = 8;
+  Json modules = Json::object();
+  auto list = [&](const std::string& part) {
+    for (const char* name : {"gate_proj", "up_proj", "down_proj"})
+      modules["model.layers.3.mlp." + part + "." + name] = {{"quant_algo", "FP8"}};
+  };
+  auto read = [&] {
+    json["quantization_config"] = {{"quant_method", "modelopt"}, {"quant_algo", "MIXED_PRECISION"}, {"quantized_layers", modules}};
+    return read_hf_config(json.dump(), "c");
+  };
+  list("shared_experts");
+  TransformerSpec spec = read();
+  EXPECT_EQ(spec.stored_weights, "fp8");
+  EXPECT_THAT(spec.stored_kept, ::testing::UnorderedElementsAre("attention", "dense", "experts"));
+  for (int e = 0; e < 7; ++e) list("experts." + std::to_string(e));
+  EXPECT_THAT(error_of(read), ::testing::HasSubstr("down of 7 experts"));
+  list("experts.7");
+  EXPECT_THAT(read().stored_kept, ::testing::UnorderedElementsAre("attention", "dense"));
 }
 
 // The class of DiT's and PixArt's first checkpoints is told apart by its norm.
