@@ -57,6 +57,12 @@ class ConfigReader {
       base::fail("{}: {} has {} entries for {} layers", origin_, key, value.size(), count);
     return value;
   }
+  // An object inside: whoever reads it finishes it.
+  ConfigReader part(const char* key) { return inside(required(key), key); }
+  ConfigReader inside(const Json& value, const std::string& where) const {
+    if (!value.is_object()) base::fail("{}: {} must be an object, not {}", origin_, where, value.dump().substr(0, 60));
+    return ConfigReader(value, origin_ + ": " + where);
+  }
   // Numbers of layers.
   std::set<int> places(const char* key) {
     std::set<int> out;

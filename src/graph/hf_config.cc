@@ -23,6 +23,10 @@ void read_shape(ConfigReader& r, TransformerSpec& s, const ShapeNames& names) {
   if (!names.heads) return;
   s.heads = s.kv_heads = r.integer(names.heads);
   s.head_dim = s.heads ? s.hidden / s.heads : 0;
+  if (s.heads && s.hidden % s.heads && !r.has("head_dim") && !r.has("kv_channels") && !r.has("attention_head_dim") &&
+      !r.has("qk_nope_head_dim"))
+    base::fail("{}: {} = {} is no multiple of {} heads, and no width of a head is given", r.origin(), names.hidden, s.hidden,
+               s.heads);
 }
 
 void read_common_fields(ConfigReader& r, TransformerSpec& s) {
@@ -40,6 +44,16 @@ void read_gated_fields(ConfigReader& r, TransformerSpec& s, bool tied) {
   s.tied = r.flag_or("tie_word_embeddings", tied);
 }
 
+int listed_windows(ConfigReader& r, const TransformerSpec& s) {
+  int n = 0;
+  for (const Json& type : r.list("layer_types", s.layers)) {
+    if (type != "sliding_attention" && type != "full_attention")
+      base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
+    n += type == "sliding_attention";
+  }
+  return n;
+}
+
 namespace {
 
 void llama(ConfigReader& r, TransformerSpec& s) {
@@ -52,12 +66,7 @@ void window(ConfigReader& r, TransformerSpec& s, int period) {
   if (!r.has("sliding_window")) return r.ignore({"sliding_window", "layer_types"});
   s.window = r.integer("sliding_window");
   if (r.has("layer_types")) {
-    for (const Json& type : r.list("layer_types", s.layers)) {
-      if (type == "sliding_attention")
-        ++s.window_layers;
-      else if (type != "full_attention")
-        base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
-    }
+    s.window_layers = listed_windows(r, s);
   } else if (period == 1) {
     s.window_layers = s.layers;
   } else {

@@ -82,13 +82,10 @@ void gemma4(ConfigReader& r, TransformerSpec& s) {
 }
 
 // A part of a block: taken out, or replaced by a product, which nobody has published.
-bool taken_out(ConfigReader& r, const Json& part, const std::string& where) {
-  ConfigReader sub(part, r.origin() + ": " + where);
-  sub.only("replace_with_linear", false, "a product in the place of a layer's part");
-  sub.only("sparsify", nullptr, "sparse layers");
-  sub.only("window_length", nullptr, "windowed attention in some layers");
-  sub.only("num_sink_tokens", nullptr, "sinks");
-  return sub.flag_or("no_op", false);
+bool taken_out(ConfigReader& part) {
+  part.only("replace_with_linear", false, "a product in the place of a layer's part");
+  part.only("sparsify", nullptr, "sparse layers");
+  return part.flag_or("no_op", false);
 }
 
 void deci(ConfigReader& r, TransformerSpec& s) {
@@ -102,29 +99,42 @@ void deci(ConfigReader& r, TransformerSpec& s) {
   r.ignore({"num_key_value_heads", "intermediate_size"});
   const Json& blocks = r.list("block_configs", s.layers);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    std::string where = fmt::format("block_configs[{}]", i);
-    if (!blocks[i].is_object() || !blocks[i].contains("attention") || !blocks[i].contains("ffn"))
-      base::fail("{}: {} has no attention or no ffn", r.origin(), where);
-    const Json &attention = blocks[i]["attention"], &ffn = blocks[i]["ffn"];
+    ConfigReader block = r.inside(blocks[i], fmt::format("block_configs[{}]", i));
+    ConfigReader attention = block.part("attention"), ffn = block.part("ffn");
+    block.only("parallel_blocks", nullptr, "parts side by side");
+    block.finish();
+    attention.only("window_length", nullptr, "windowed attention in some layers");
+    attention.only("num_sink_tokens", nullptr, "sinks");
+    attention.only("unshifted_sink", false, "sinks");
+    attention.only("use_prefill_window_in_sink_attention", false, "sinks");
+    attention.only("mamba", nullptr, "state-space layers");
+    attention.only("llama4", nullptr, "attention of another kind");
+    attention.ignore({"n_heads_in_group"});
     LayerGroup layer;
-    if (taken_out(r, attention, where + ".attention")) {
+    if (taken_out(attention)) {
       layer.mixer = Mixer::kNone;
     } else {
-      int group = ConfigReader(attention, r.origin() + ": " + where).positive("n_heads_in_group");
+      int group = attention.positive("n_heads_in_group");
       if (s.heads % group)
-        base::fail("{}: {} heads are no multiple of n_heads_in_group = {}", where, s.heads, group);
+        base::fail("{}: {} heads are no multiple of n_heads_in_group = {}", attention.origin(), s.heads, group);
       layer.kv_heads = s.heads / group;
       s.kv_heads = std::max(i == 0 ? 0 : s.kv_heads, layer.kv_heads);
     }
-    layer.feed = taken_out(r, ffn, where + ".ffn") ? Feed::kNone : Feed::kDense;
+    attention.finish();
+    ffn.only("moe", nullptr, "experts in some layers");
+    ffn.only("gated", true, "a feed-forward part without a gate");
+    ffn.only("hidden_act", "silu", "another activation");
+    ffn.only("intermediate_size", nullptr, "a width beside ffn_mult");
+    ffn.ignore({"ffn_mult"});
+    layer.feed = taken_out(ffn) ? Feed::kNone : Feed::kDense;
     if (layer.feed == Feed::kDense) {
-      if (!ffn.contains("ffn_mult") || !ffn["ffn_mult"].is_number())
-        base::fail("{}: {}.ffn has no number ffn_mult", r.origin(), where);
-      double width = std::floor(2 * ffn["ffn_mult"].get<double>() * s.hidden / 3);
-      if (!(width >= 1 && width < 1e7)) base::fail("{}: {}.ffn.ffn_mult cannot be", r.origin(), where);
+      const Json& mult = ffn.required("ffn_mult");
+      double width = mult.is_number() ? std::floor(2 * mult.get<double>() * s.hidden / 3) : 0;
+      if (!(width >= 1 && width < 1e7)) base::fail("{}: ffn_mult cannot be {}", ffn.origin(), mult.dump());
       layer.ffn = static_cast<int>(std::ceil(width / 256) * 256);
       s.ffn = std::max(s.ffn, layer.ffn);
     }
+    ffn.finish();
     if (layer.mixer == Mixer::kNone && layer.feed == Feed::kNone) continue;
     s.add_layer(layer);
   }

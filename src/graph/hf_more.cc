@@ -92,12 +92,7 @@ void exaone4(ConfigReader& r, TransformerSpec& s) {
   s.qk_norm = QkNorm::kHead;
   r.ignore({"sliding_window", "layer_types"});
   if (!r.has("sliding_window")) return;
-  s.window = r.integer("sliding_window");
-  for (const Json& type : r.list("layer_types", s.layers)) {
-    if (type != "sliding_attention" && type != "full_attention")
-      base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
-    s.window_layers += type == "sliding_attention";
-  }
+  s.window = r.integer("sliding_window"), s.window_layers = listed_windows(r, s);
 }
 
 // One norm, behind which attention and feed-forward part run side by side.
@@ -110,10 +105,16 @@ void cohere(ConfigReader& r, TransformerSpec& s) {
 }
 void cohere2(ConfigReader& r, TransformerSpec& s) {
   cohere(r, s);
-  r.ignore({"layer_types", "layer_switch", "sliding_window", "order_of_interleaved_layers",
-            "position_embedding_type", "rotary_pct", "use_embedding_sharing", "use_gated_activation",
-            "use_parallel_block", "use_parallel_embedding", "head_dim"});
+  r.only("use_gated_activation", true, "a feed-forward part without a gate");
+  r.only("use_parallel_block", true, "attention and feed-forward part one behind the other");
+  r.only("use_embedding_sharing", true, "a head of its own");
+  r.ignore({"layer_types", "layer_switch", "sliding_window", "sliding_window_pattern", "order_of_interleaved_layers",
+            "position_embedding_type", "rotary_pct", "use_parallel_embedding", "head_dim"});
   s.window = r.positive("sliding_window");
+  if (r.has("layer_types")) {
+    s.window_layers = listed_windows(r, s);
+    return;
+  }
   int period = r.integer_or("sliding_window_pattern", r.integer_or("layer_switch", 4));
   if (period < 1) base::fail("{}: sliding_window_pattern must be positive", r.origin());
   s.window_layers = s.layers - s.layers / period;
@@ -127,12 +128,22 @@ void stablelm(ConfigReader& r, TransformerSpec& s) {
   r.only("qk_layernorm", false, "norms of queries and keys");
 }
 
+// The width of a head, as Megatron's configs call it.
+void channels(ConfigReader& r, TransformerSpec& s) {
+  if (!r.has("kv_channels")) return r.ignore({"kv_channels"});
+  int width = r.positive("kv_channels");
+  if (r.has("head_dim") && width != s.head_dim) base::fail("{}: head_dim and kv_channels differ", r.origin());
+  s.head_dim = width;
+  r.product("num_attention_heads", s.heads, s.head_dim);
+}
+
 void nemotron(ConfigReader& r, TransformerSpec& s) {
   read_gated_fields(r, s, false);
   s.gated = false, s.norm_bias = true;
   s.qkv_bias = s.o_bias = r.flag_or("attention_bias", false);
   s.mlp_bias = r.flag_or("mlp_bias", false);
-  r.ignore({"norm_eps", "kv_channels"});
+  channels(r, s);
+  r.ignore({"norm_eps"});
 }
 
 void gpt_j(ConfigReader& r, TransformerSpec& s) {
@@ -156,6 +167,18 @@ void gpt_bigcode(ConfigReader& r, TransformerSpec& s) {
             "pre_allocate_kv_cache", "validate_runner_input", "n_ctx"});
 }
 
+// Key-value heads by the kind of attention.
+int mpt_kv_heads(ConfigReader& r, int heads) {
+  std::string type = r.has("attn_type") ? r.word("attn_type") : "multihead_attention";
+  if (type == "multihead_attention" || type == "multiquery_attention") {
+    int all = type == "multihead_attention" ? heads : 1;
+    r.only("kv_n_heads", all, "another number of key-value heads than attn_type has");
+    return all;
+  }
+  if (type == "grouped_query_attention") return r.positive("kv_n_heads");
+  base::fail("{}: attn_type {} is unknown", r.origin(), type);
+}
+
 void mpt(ConfigReader& r, TransformerSpec& s) {
   read_shape(r, s, {"n_layers", "d_model", "n_heads"});
   s.ffn = r.product("d_model", r.integer_or("expansion_ratio", 4), s.hidden);
@@ -163,11 +186,21 @@ void mpt(ConfigReader& r, TransformerSpec& s) {
   s.tied = true;
   bool bias = !r.flag_or("no_bias", true);
   s.qkv_bias = s.o_bias = s.mlp_bias = s.norm_bias = bias;
-  ConfigReader attention(r.required("attn_config"), r.origin() + ": attn_config");
+  ConfigReader attention = r.part("attn_config");
   attention.only("qk_ln", false, "norms of queries and keys");
-  s.kv_heads = attention.integer_or("kv_n_heads", s.heads);
+  attention.only("sliding_window_size", -1, "windowed attention");
+  attention.ignore({"alibi_bias_max", "attn_impl", "attn_uses_sequence_id", "clip_qkv", "prefix_lm", "rope",
+                    "rope_hf_config", "rope_dail_config", "rope_impl", "softmax_scale", "attn_type"});
+  s.kv_heads = mpt_kv_heads(attention, s.heads);
   if (!attention.flag_or("alibi", false) && r.flag_or("learned_pos_emb", true))
     s.learned_positions = r.integer("max_seq_len");
+  attention.finish();
+  if (r.has("ffn_config")) {
+    ConfigReader ffn = r.part("ffn_config");
+    ffn.only("ffn_type", "mptmlp", "another feed-forward part");
+    ffn.ignore({"fc_type"});
+    ffn.finish();
+  }
   r.ignore({"emb_pdrop", "embedding_fraction", "init_config", "init_device", "learned_pos_emb", "logit_scale",
             "max_seq_len", "norm_type", "tokenizer_name", "verbose", "resid_pdrop", "fc_type", "ffn_config"});
 }
@@ -177,10 +210,14 @@ void dbrx(ConfigReader& r, TransformerSpec& s) {
   s.kind = "moe", s.gated = true;
   s.vocab = r.integer("vocab_size");
   s.tied = r.flag_or("tie_word_embeddings", false);
-  s.kv_heads = ConfigReader(r.required("attn_config"), r.origin() + ": attn_config").integer("kv_n_heads");
-  ConfigReader ffn(r.required("ffn_config"), r.origin() + ": ffn_config");
+  ConfigReader attention = r.part("attn_config"), ffn = r.part("ffn_config");
+  s.kv_heads = attention.positive("kv_n_heads");
+  attention.ignore({"clip_qkv"});
+  attention.finish();
   s.expert_ffn = ffn.integer("ffn_hidden_size");
   s.experts = ffn.integer("moe_num_experts"), s.experts_per_token = ffn.integer("moe_top_k");
+  ffn.ignore({"ffn_act_fn", "moe_jitter_eps", "moe_loss_weight", "moe_normalize_expert_weights", "uniform_expert_assignment"});
+  ffn.finish();
   r.ignore({"max_seq_len", "emb_pdrop", "resid_pdrop"});
 }
 
@@ -192,7 +229,8 @@ void qwen1(ConfigReader& r, TransformerSpec& s) {
   s.tied = r.flag_or("tie_word_embeddings", false);
   s.qkv_bias = true;
   r.only("no_bias", true, "biases in the other products");
-  r.ignore({"attn_dropout_prob", "emb_dropout_prob", "bf16", "fp16", "fp32", "kv_channels", "onnx_safe",
+  channels(r, s);
+  r.ignore({"attn_dropout_prob", "emb_dropout_prob", "bf16", "fp16", "fp32", "onnx_safe",
             "rotary_emb_base", "rotary_pct", "scale_attn_weights", "seq_length", "use_dynamic_ntk",
             "use_flash_attn", "use_logn_attn", "softmax_in_fp32", "use_cache_kernel",
             "use_cache_quantization"});

@@ -24,6 +24,8 @@ void read_shape(ConfigReader& reader, TransformerSpec& spec, const ShapeNames& n
 void read_common_fields(ConfigReader& reader, TransformerSpec& spec);
 // The same, a gated feed-forward part, and whether embedding and head are one (`tied` when the config does not say).
 void read_gated_fields(ConfigReader& reader, TransformerSpec& spec, bool tied);
+// The windowed layers that `layer_types` lists.
+int listed_windows(ConfigReader& reader, const TransformerSpec& spec);
 // Windowed layers where `sliding_window` is shorter than the trained context; otherwise it has no effect.
 void window_if_shorter(ConfigReader& reader, TransformerSpec& spec);
 // Encoders of text and images (hf_encoders.cc).
