@@ -241,12 +241,19 @@ Graph load_graph(const std::string& model, const BuildOptions& options) {
   if (model.ends_with(".toml")) return read_graph_file(model);
   TransformerSpec spec = load_transformer(model, options.stored && !options.training);
   Graph graph = build_transformer(spec, options);
+  bool narrow = !spec.stored_weights.empty(), narrow_kv = !spec.stored_kv.empty();
+  if (options.training) {
+    if (narrow) graph.notes.push_back("trained in 16 bits, not in the checkpoint's " + spec.stored_weights);
+    return graph;
+  }
   Plan stored;
-  if (!spec.stored_weights.empty() && options.stored && !options.training)
+  if (narrow && options.stored) {
     apply_verb("requant weight " + spec.stored_weights, graph, stored), keep_wide(graph, spec.stored_kept);
-  if (!spec.stored_weights.empty() && options.training)
-    graph.notes.push_back("trained in 16 bits, not in the format of the checkpoint");
-  if (!spec.stored_kv.empty() && !options.training) apply_verb("requant kv " + spec.stored_kv, graph, stored);
+    graph.notes.push_back(spec.stored_note);
+  } else if (narrow_kv) {
+    graph.notes.push_back(fmt::format("keys and values in {} as the checkpoint stores them", spec.stored_kv));
+  }
+  if (narrow_kv) apply_verb("requant kv " + spec.stored_kv, graph, stored);
   return graph;
 }
 

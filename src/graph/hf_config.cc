@@ -299,16 +299,16 @@ void note_stored_format(const Json& json, const std::string& origin, Transformer
   spec.stored_kept = f.kept;
   if (!f.weights.empty()) {
     spec.stored_weights = f.weights + (f.experts_only ? " experts-only" : "");
-    spec.notes.push_back(fmt::format(
+    spec.stored_note = fmt::format(
         "weights in {} and keys and values in {} as the checkpoint stores them (quantization_config: {})",
-        spec.stored_weights, f.kv.empty() ? "16 bits" : f.kv, f.method));
+        spec.stored_weights, f.kv.empty() ? "16 bits" : f.kv, f.method);
     std::string kept, other;
     for (const std::string& name : f.kept) {
       std::string& list = name.find(' ') == std::string::npos ? kept : other;
       list += (list.empty() ? "" : ", ") + name;
     }
-    if (!other.empty()) spec.notes.back() += "; besides: " + other;
-    if (!kept.empty()) spec.notes.back() += "; in 16 bits: " + kept;
+    if (!other.empty()) spec.stored_note += "; besides: " + other;
+    if (!kept.empty()) spec.stored_note += "; in 16 bits: " + kept;
   }
   spec.stored_kv = f.kv;
   for (const char* key : {"torch_dtype", "dtype"})

@@ -85,6 +85,7 @@ struct TransformerSpec {
   // What the checkpoint stores (stored_format.h), and what the reader left out or assumed.
   std::string stored_weights, stored_kv;
   std::vector<std::string> stored_kept;  // matrices that keep 16 bits, or NAME FORMAT: another one
+  std::string stored_note;  // how a report says so, where the formats are used
   std::vector<std::string> notes;
   std::string source;
 

@@ -68,8 +68,10 @@ void compressed_tensors(const Json& q, const std::string& origin, StoredFormat& 
 void modelopt(const Json& q, const TransformerSpec& spec, const std::string& origin, StoredFormat& f) {
   const Json& inner = q.contains("quantization") ? q["quantization"] : q;
   Field m{inner, origin};
-  std::string algo = m.text("quant_algo", "");
-  if (algo == "FP8" || algo == "FP8_PB_WO")
+  std::string algo = m.text("quant_algo", ""), kv = m.text("kv_cache_quant_algo", "");
+  if (algo.empty() && !kv.empty())
+    f.weights.clear();  // keys and values alone
+  else if (algo == "FP8" || algo == "FP8_PB_WO")
     f.weights = "fp8";
   else if (algo == "NVFP4")
     f.weights = "nvfp4";
@@ -81,7 +83,6 @@ void modelopt(const Json& q, const TransformerSpec& spec, const std::string& ori
     base::fail("{}: quantization_config.quant_algo '{}' is unknown; known: FP8, NVFP4, W4A16_AWQ, W4A8_AWQ, and "
                "MIXED_PRECISION with quantized_layers",
                origin, algo);
-  std::string kv = m.text("kv_cache_quant_algo", "");
   if (kv == "FP8")
     f.kv = "fp8";
   else if (!kv.empty())
@@ -127,7 +128,7 @@ StoredFormat read_stored_format(const Json& config, const TransformerSpec& spec,
         "compressed-tensors, modelopt",
         origin, f.method);
   }
-  if (f.kept.empty()) f.kept = kept_modules(q, spec, origin);
+  if (f.kept.empty() && !f.weights.empty()) f.kept = kept_modules(q, spec, origin);
   return f;
 }
 

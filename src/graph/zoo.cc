@@ -86,8 +86,8 @@ FieldReader<DiffusionSpec> diffusion_reader() {
 TransformerSpec read_transformer(const Json& object, const FieldReader<TransformerSpec>& reader) {
   TransformerSpec spec = reader.read(object, "zoo entry");
   if (!spec.stored_weights.empty())
-    spec.notes.push_back(fmt::format("weights in {} as the published checkpoint stores them; --weights bf16 counts 16 bits",
-                                     spec.stored_weights));
+    spec.stored_note = fmt::format("weights in {} as the published checkpoint stores them; --weights bf16 counts 16 bits",
+                                   spec.stored_weights);
   if (object.contains("qk_norm")) spec.qk_norm = object["qk_norm"] == "head" ? QkNorm::kHead : QkNorm::kAll;
   return spec;
 }
@@ -236,7 +236,7 @@ std::string with_formats_beside(const std::filesystem::path& path) {
   std::filesystem::path beside = path.parent_path() / "hf_quant_config.json";
   if (!std::filesystem::exists(beside)) return text;
   Json config = Json::parse(text, nullptr, false), formats = Json::parse(read_text(beside), nullptr, false);
-  if (!config.is_object() || config.contains("quantization_config")) return text;
+  if (!config.is_object() || (config.contains("quantization_config") && !config["quantization_config"].is_null())) return text;
   if (!formats.is_object() || !formats.contains("quantization") || !formats["quantization"].is_object())
     base::fail("{}: no object 'quantization'", beside.string());
   config["quantization_config"] = formats["quantization"];
@@ -246,11 +246,7 @@ std::string with_formats_beside(const std::filesystem::path& path) {
 
 TransformerSpec load_transformer(const std::string& model, bool stored) {
   if (auto path = config_path(model); !path.empty()) return read_hf_config(with_formats_beside(path), path.string(), stored);
-  if (const auto* known = find_transformer(model)) {
-    TransformerSpec spec = *known;
-    if (!stored) spec.stored_weights.clear(), spec.notes.clear();
-    return spec;
-  }
+  if (const auto* known = find_transformer(model)) return *known;
   if (find_denoiser(model)) base::fail("{} is a diffusion model: ask `render`", model);
   unknown_model(model);
 }

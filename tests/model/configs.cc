@@ -376,7 +376,7 @@ TEST(Configs, StoredFormats) {
     TransformerSpec spec = read_hf_config(llama(quantization), "config.json");
     EXPECT_EQ(spec.stored_weights, weights) << quantization;
     EXPECT_EQ(spec.stored_kv, kv) << quantization;
-    EXPECT_FALSE(spec.notes.empty());
+    EXPECT_FALSE(spec.stored_note.empty());
   }
   EXPECT_THAT(refusal_of(llama(R"({"quant_method":"aqlm"})")), ::testing::HasSubstr("aqlm"));
   EXPECT_THAT(refusal_of(llama(R"({"quant_method":"modelopt","quant_algo":"W1A1"})")),
@@ -469,7 +469,7 @@ TEST(Configs, FormatsBesideTheConfig) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json") << R"({"architectures":["LlamaForCausalLM"],"hidden_size":64,"intermediate_size":128,
 "num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":4,"vocab_size":100})";
-  EXPECT_TRUE(load_transformer(folder.string()).notes.empty());
+  EXPECT_TRUE(load_transformer(folder.string()).stored_note.empty());
   std::ofstream(folder / "hf_quant_config.json")
       << R"({"producer":{"name":"modelopt"},"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8","exclude_modules":
 ["lm_head","model.layers.0.self_attn*","model.layers.1.self_attn*"]}})";
