@@ -37,6 +37,14 @@ void TransformerBuilder::check() const {
   if (s_.layers <= 0 || s_.hidden <= 0) base::fail("{}: layers and hidden must be positive", s_.name);
   if (s_.heads > 0 && s_.kv_heads > 0 && s_.heads % s_.kv_heads)
     base::fail("{}: {} query heads are no multiple of {} key-value heads", s_.name, s_.heads, s_.kv_heads);
+  for (const LayerGroup& g : s_.groups) {
+    if (s_.mla() || (g.mixer != Mixer::kAttention && g.mixer != Mixer::kWindow)) continue;
+    int heads = g.heads ? g.heads : s_.heads, kv = g.kv_heads ? g.kv_heads : s_.kv_heads;
+    if (heads < 1 || kv < 1 || heads % kv)
+      base::fail("{}: {} query heads of a kind of layer are no multiple of {} key-value heads", s_.name, heads, kv);
+  }
+  if (s_.moe() && s_.dense_layers > s_.layers)
+    base::fail("{}: {} leading dense layers of {} layers", s_.name, s_.dense_layers, s_.layers);
   if (s_.window_layers > s_.layers) base::fail("{}: more window layers than layers", s_.name);
   if (s_.moe() && s_.groups.empty() && s_.window_layers > s_.layers - s_.dense_layers - s_.ssm_layers)
     base::fail("{}: more window layers than layers with experts, whose kind they are taken for", s_.name);

@@ -37,6 +37,9 @@ class ConfigReader {
   int integer_or(const char* key, int absent) {
     return has(key) ? integer(key) : (known_.insert(key), absent);
   }
+  int positive_or(const char* key, int absent) {
+    return has(key) ? positive(key) : (known_.insert(key), absent);
+  }
   bool flag_or(const char* key, bool absent) {
     if (!has(key)) return known_.insert(key), absent;
     const Json& value = required(key);

@@ -27,7 +27,7 @@ void mamba_original(ConfigReader& r, TransformerSpec& s) {
   read_shape(r, s, {"n_layer", "d_model", nullptr});
   int multiple = r.integer_or("pad_vocab_size_multiple", 8), vocab = r.integer("vocab_size");
   if (multiple < 1) base::fail("{}: pad_vocab_size_multiple must be at least 1", r.origin());
-  s.vocab = (vocab + multiple - 1) / multiple * multiple;
+  s.vocab = r.product("pad_vocab_size_multiple", static_cast<int>((static_cast<long long>(vocab) + multiple - 1) / multiple), multiple);
   r.only("ssm_cfg", Json::object(), "state-space layers of another shape (Mamba 2 has a config.json of transformers)");
   r.only("attn_layer_idx", Json::array(), "attention in some layers");
   r.only("d_intermediate", 0, "layers with a feed-forward part");

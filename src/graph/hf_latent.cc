@@ -21,6 +21,8 @@ void deepseek(ConfigReader& r, TransformerSpec& s) {
   s.head_dim = s.v_dim;
   s.dense_ffn = r.integer("intermediate_size");
   s.dense_layers = r.integer("first_k_dense_replace");
+  if (s.dense_layers > s.layers)
+    base::fail("{}: first_k_dense_replace = {} of {} layers", r.origin(), s.dense_layers, s.layers);
   s.experts = r.integer("n_routed_experts");
   s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size");
@@ -63,6 +65,7 @@ void sparse(ConfigReader& r, TransformerSpec& s) {
         base::fail("{}: layer type {} is unknown", r.origin(), type.dump());
   if (!r.has("indexer_types") && r.integer_or("index_topk_freq", 1) != 1)
     base::fail("{}: index_topk_freq without the list indexer_types", r.origin());
+  bool own = false;  // a layer has chosen keys
   for (int i = 0; i < s.layers; ++i) {
     LayerGroup layer;
     layer.feed = i < s.dense_layers ? Feed::kDense : Feed::kExperts;
@@ -72,6 +75,8 @@ void sparse(ConfigReader& r, TransformerSpec& s) {
       if (type != "full" && type != "shared")
         base::fail("{}: indexer type {} is unknown", r.origin(), type.dump());
       layer.indexer = type == "full";
+      own = own || layer.indexer;
+      if (!own) base::fail("{}: indexer_types has \"shared\" for layer {}, before any \"full\"", r.origin(), i);
     }
     s.add_layer(layer);
   }

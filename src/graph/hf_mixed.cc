@@ -18,7 +18,7 @@ bool one_or_zero(ConfigReader& r, const char* key, int layers, int layer) {
 void mimo_v2(ConfigReader& r, TransformerSpec& s) {
   read_common_fields(r, s);
   s.kind = "moe";
-  s.v_dim = r.integer_or("v_head_dim", s.head_dim);
+  s.v_dim = r.positive_or("v_head_dim", s.head_dim);
   s.dense_ffn = r.integer("intermediate_size");
   s.experts = r.integer("n_routed_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size");
@@ -41,7 +41,8 @@ void mimo_v2(ConfigReader& r, TransformerSpec& s) {
     s.window_layers += near;
     s.add_layer(layer);
   }
-  r.ignore({"sliding_window_size", "attention_chunk_size", "swa_rope_theta", "attention_value_scale",
+  r.only("sliding_window_size", s.window, "another width than sliding_window");
+  r.ignore({"attention_chunk_size", "swa_rope_theta", "attention_value_scale",
             "layernorm_epsilon", "hybrid_block_size"});
 }
 
@@ -68,8 +69,8 @@ void gemma4(ConfigReader& r, TransformerSpec& s) {
   r.ignore({"num_experts", "top_k_experts", "moe_intermediate_size", "expert_intermediate_size",
             "use_bidirectional_attention", "vocab_size_per_layer_input"});
   LayerGroup full;
-  full.head_dim = r.integer_or("global_head_dim", s.head_dim);
-  full.kv_heads = r.integer_or("num_global_key_value_heads", s.kv_heads);
+  full.head_dim = r.positive_or("global_head_dim", s.head_dim);
+  full.kv_heads = r.positive_or("num_global_key_value_heads", s.kv_heads);
   full.keys_are_values = r.flag_or("attention_k_eq_v", false);
   for (const Json& type : r.list("layer_types", s.layers)) {
     if (type != "sliding_attention" && type != "full_attention")

@@ -48,11 +48,14 @@ void ernie_moe(ConfigReader& r, TransformerSpec& s) {
   s.dense_ffn = s.ffn, s.ffn = 0;
   s.experts = r.integer("moe_num_experts"), s.experts_per_token = r.integer("moe_k");
   s.expert_ffn = r.integer("moe_intermediate_size");
-  s.shared_experts = r.integer_or("moe_num_shared_experts", 0);
+  s.shared_experts = r.integer("moe_num_shared_experts");
   s.router_bias = r.flag_or("moe_use_aux_free", true);
-  s.dense_layers = r.integer_or("moe_layer_start_index", 1);
+  s.dense_layers = r.integer("moe_layer_start_index");
+  if (s.dense_layers > s.layers)
+    base::fail("{}: moe_layer_start_index = {} of {} layers", r.origin(), s.dense_layers, s.layers);
   r.only("moe_layer_interval", 1, "expert layers that alternate with dense ones");
-  if (r.has("moe_layer_end_index") && r.integer("moe_layer_end_index") < s.layers - 1)
+  if (r.has("moe_layer_end_index") && r.required("moe_layer_end_index") != -1 &&  // to the last one
+      r.integer("moe_layer_end_index") < s.layers - 1)
     base::fail("{}: moe_layer_end_index = {} of {} layers: dense layers at the end are not supported",
                r.origin(), r.integer("moe_layer_end_index"), s.layers);
   if (r.integer_or("num_nextn_predict_layers", 0) > 0)
@@ -78,13 +81,16 @@ void olmoe(ConfigReader& r, TransformerSpec& s) {
 
 void granite_moe(ConfigReader& r, TransformerSpec& s) {
   read_gated_fields(r, s, true);
+  r.required("tie_word_embeddings");  // releases of transformers differ in what its absence means
   s.kind = "moe";
   s.expert_ffn = s.ffn, s.ffn = 0;
   s.experts = r.integer("num_local_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
-  if (int shared = r.integer_or("shared_intermediate_size", 0); shared > 0)
-    s.shared_experts = 1, s.shared_ffn = shared;
   r.only("attention_bias", false, "biases in attention");
   r.ignore({"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
+}
+void granite_moe_shared(ConfigReader& r, TransformerSpec& s) {
+  granite_moe(r, s);
+  s.shared_ffn = r.integer("shared_intermediate_size"), s.shared_experts = s.shared_ffn > 0;
 }
 
 void exaone4(ConfigReader& r, TransformerSpec& s) {
@@ -265,7 +271,7 @@ constexpr Architecture kMore[] = {
     {"OlmoForCausalLM", "olmo", olmo},
     {"OlmoeForCausalLM", "olmoe", olmoe},
     {"GraniteMoeForCausalLM", "granite", granite_moe},
-    {"GraniteMoeSharedForCausalLM", "granite", granite_moe},
+    {"GraniteMoeSharedForCausalLM", "granite", granite_moe_shared},
     {"Exaone4ForCausalLM", "exaone", exaone4},
     {"CohereForCausalLM", "cohere", cohere},
     {"Cohere2ForCausalLM", "cohere", cohere2},

@@ -61,7 +61,7 @@ void opt(ConfigReader& r, TransformerSpec& s) {
   bool removed = r.flag_or("_remove_final_layer_norm", false);
   s.final_norm = r.flag_or("do_layer_norm_before", true) && !removed;
   r.only("layer_norm_elementwise_affine", true, "norms without weights");
-  int width = r.integer_or("word_embed_proj_dim", s.hidden);
+  int width = r.positive_or("word_embed_proj_dim", s.hidden);
   s.embed_dim = width == s.hidden ? 0 : width;
 }
 

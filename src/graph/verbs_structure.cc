@@ -8,6 +8,21 @@
 namespace orrery::graph {
 namespace {
 
+// Whether query heads are a multiple of so many key-value heads in every kind of layer that has this axis: queries
+// and keys of one product say which axes belong together.
+bool heads_divide(const Graph& g, AxisId kv_heads, double extent) {
+  for (const Op& op : g.ops) {
+    const Tensor *q = nullptr, *k = nullptr;
+    for (TensorId id : op.in) {
+      const Tensor& t = g.tensors[id];
+      if (t.axes.size() == 3 && t.name == "q.weight") q = &t;
+      if (t.axes.size() == 3 && t.name == "k.weight") k = &t;
+    }
+    if (q && k && k->axes[1] == kv_heads && std::fmod(g.axes[q->axes[1]].extent, extent) != 0) return false;
+  }
+  return true;
+}
+
 void replace(VerbWords& w, Graph& g, Plan&) {
   std::string axis = w.word("axis");
   double extent = w.number("extent");
@@ -18,11 +33,8 @@ void replace(VerbWords& w, Graph& g, Plan&) {
     w.refuse("no axis '" + axis + "'; axes:" + names);
   }
   if (extent < 1 || extent != std::floor(extent)) w.refuse("an extent is a positive whole number");
-  if (axis == "kv_heads") {
-    AxisId heads = g.find_axis("heads");
-    if (heads != kNoAxis && std::fmod(g.axes[heads].extent, extent) != 0)
-      w.refuse("query heads are no multiple of that many key-value heads");
-  }
+  if (axis.starts_with("kv_heads") && !heads_divide(g, id, extent))
+    w.refuse("query heads are no multiple of that many key-value heads");
   if (axis == "experts" && extent < g.experts_per_token)
     w.refuse(fmt::format("each token chooses {:.0f} experts", g.experts_per_token));
   g.axes[id].extent = extent;

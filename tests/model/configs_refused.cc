@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
 #include "../error_of.h"
 #include "base/error.h"
 #include "graph/config_reader.h"
 #include "graph/graph_file.h"
 #include "graph/serve.h"
+#include "graph/verbs.h"
 
 namespace orrery::graph {
 namespace {
@@ -93,6 +98,111 @@ TEST(RefusedConfigs, WidthsOfHeads) {
   Json qwen = with(of("QWenLMHeadModel"), {{"no_bias", true}, {"kv_channels", 256}});
   qwen.erase("num_key_value_heads");
   EXPECT_EQ(keys_and_values(qwen, 1), 4 * 2 * 32 * 256 * 2.0);
+}
+
+// Groups of layers have heads of their own, which must divide as the model's do.
+TEST(RefusedConfigs, HeadsOfEveryKindOfLayer) {
+  Json mimo = with(of("MiMoV2FlashForCausalLM"), {{"n_routed_experts", 8},
+                                                  {"num_experts_per_tok", 2},
+                                                  {"moe_intermediate_size", 1024},
+                                                  {"sliding_window", 128},
+                                                  {"swa_num_attention_heads", 64},
+                                                  {"swa_num_key_value_heads", 4},
+                                                  {"swa_head_dim", 128},
+                                                  {"swa_v_head_dim", 128},
+                                                  {"hybrid_layer_pattern", {0, 1, 1, 1}},
+                                                  {"moe_layer_freq", {0, 1, 1, 1}}});
+  EXPECT_THAT(refusal(with(mimo, {{"swa_num_key_value_heads", 7}})), HasSubstr("64 query heads"));
+  EXPECT_THAT(refusal(with(mimo, {{"sliding_window_size", 4096}})), HasSubstr("sliding_window_size"));
+  Graph g = build_transformer(read_hf_config(mimo.dump(), "c"));
+  Plan plan;
+  EXPECT_THAT(error_of([&] { apply_verb("replace kv_heads.4 48", g, plan); }), HasSubstr("no multiple"));
+  EXPECT_EQ(error_of([&] { apply_verb("replace kv_heads.4 64", g, plan); }), "no error");  // of 64 heads, not of 32
+  Json gemma = with(of("Gemma4ForCausalLM"), {{"sliding_window", 1024}, {"layer_types", Json(4, "full_attention")}});
+  EXPECT_EQ(refusal(gemma), "no error");
+  EXPECT_THAT(refusal(with(gemma, {{"global_head_dim", 0}})), HasSubstr("global_head_dim"));
+  EXPECT_THAT(refusal(with(gemma, {{"num_global_key_value_heads", 5}})), HasSubstr("32 query heads"));
+}
+
+TEST(RefusedConfigs, FieldsThatContradictTheLayers) {
+  Json sparse = with(of("DeepseekV32ForCausalLM"), {{"q_lora_rank", 1536},
+                                                    {"kv_lora_rank", 512},
+                                                    {"qk_nope_head_dim", 128},
+                                                    {"qk_rope_head_dim", 64},
+                                                    {"v_head_dim", 128},
+                                                    {"n_routed_experts", 8},
+                                                    {"num_experts_per_tok", 2},
+                                                    {"moe_intermediate_size", 1024},
+                                                    {"first_k_dense_replace", 1},
+                                                    {"index_n_heads", 64},
+                                                    {"index_head_dim", 128},
+                                                    {"index_topk", 2048}});
+  EXPECT_EQ(refusal(with(sparse, {{"indexer_types", {"full", "shared", "shared", "full"}}})), "no error");
+  EXPECT_THAT(refusal(with(sparse, {{"indexer_types", {"shared", "full", "full", "full"}}})), HasSubstr("before any \"full\""));
+  EXPECT_THAT(refusal(with(sparse, {{"first_k_dense_replace", 100}})), HasSubstr("first_k_dense_replace = 100 of 4 layers"));
+
+  Json mamba = {{"d_model", 2560}, {"n_layer", 4}, {"vocab_size", 2000000000}, {"ssm_cfg", Json::object()}};
+  EXPECT_THAT(refusal(with(mamba, {{"pad_vocab_size_multiple", 1999999999}})), HasSubstr("more than any model has"));
+
+  Json opt = {{"architectures", {"OPTForCausalLM"}}, {"ffn_dim", 4096},           {"hidden_size", 1024},
+              {"max_position_embeddings", 2048},     {"num_attention_heads", 16}, {"num_hidden_layers", 2},
+              {"vocab_size", 50272}};
+  EXPECT_THAT(refusal(with(opt, {{"word_embed_proj_dim", 0}})), HasSubstr("word_embed_proj_dim must be at least 1"));
+}
+
+// What a mixture's config does not say is not filled in where its absence has had several meanings.
+TEST(RefusedConfigs, MixturesThatLeaveFieldsOut) {
+  Json ernie = with(of("Ernie4_5_MoeForCausalLM"), {{"moe_num_experts", 64},
+                                                    {"moe_k", 6},
+                                                    {"moe_intermediate_size", 1536},
+                                                    {"moe_num_shared_experts", 2},
+                                                    {"moe_layer_start_index", 1}});
+  EXPECT_EQ(refusal(with(ernie, {{"moe_layer_end_index", -1}})), "no error");  // to the last layer
+  EXPECT_THAT(refusal(with(ernie, {{"moe_layer_end_index", 2}})), HasSubstr("moe_layer_end_index = 2 of 4 layers"));
+  EXPECT_THAT(refusal(with(ernie, {{"moe_layer_start_index", 100}})), HasSubstr("moe_layer_start_index = 100 of 4 layers"));
+  for (const char* field : {"moe_num_shared_experts", "moe_layer_start_index"})
+    EXPECT_THAT(refusal(with(ernie, {{field, nullptr}})), HasSubstr(field));
+  Json granite = with(of("GraniteMoeSharedForCausalLM"), {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  EXPECT_THAT(refusal(granite), HasSubstr("tie_word_embeddings"));
+  granite["tie_word_embeddings"] = true;
+  EXPECT_THAT(refusal(granite), HasSubstr("shared_intermediate_size"));
+}
+
+// One sentence says what becomes of the checkpoint's formats: used, or not used in training.
+TEST(RefusedConfigs, FormatsAreSaidOnce) {
+  auto path = std::filesystem::temp_directory_path() / "orrery-formats-said.json";
+  std::ofstream(path) << with(of("LlamaForCausalLM"), {{"quantization_config", {{"quant_method", "fp8"}}}}).dump();
+  BuildOptions training;
+  training.training = true;
+  for (const std::string& model : {path.string(), std::string("gpt-oss-120b")}) {
+    auto said = [&](const BuildOptions& options, const char* what) {
+      auto notes = load_graph(model, options).notes;
+      return std::count_if(notes.begin(), notes.end(), [&](auto& n) { return n.find(what) != std::string::npos; });
+    };
+    EXPECT_EQ(said({}, "checkpoint stores them"), 1) << model;
+    EXPECT_EQ(said({}, "trained in 16 bits"), 0) << model;
+    EXPECT_EQ(said(training, "checkpoint stores them"), 0) << model;
+    EXPECT_EQ(said(training, "trained in 16 bits"), 1) << model;
+  }
+  std::filesystem::remove(path);
+}
+
+// A null in the config is no format of its own, and keys and values alone may be narrow.
+TEST(RefusedConfigs, FormatsBesideAConfigWithNone) {
+  auto folder = std::filesystem::temp_directory_path() / "orrery_formats_beside_null";
+  std::filesystem::create_directories(folder);
+  auto formats = [&](Json algo, Json kv) {
+    std::ofstream(folder / "hf_quant_config.json")
+        << Json{{"quantization", {{"quant_algo", std::move(algo)}, {"kv_cache_quant_algo", std::move(kv)}}}}.dump();
+    return load_transformer(folder.string());
+  };
+  std::ofstream(folder / "config.json") << with(of("LlamaForCausalLM"), {{"quantization_config", nullptr}}).dump();
+  EXPECT_EQ(formats("FP8", nullptr).stored_weights, "fp8");
+  TransformerSpec spec = formats(nullptr, "FP8");
+  EXPECT_EQ(spec.stored_weights, "");
+  EXPECT_EQ(spec.stored_kv, "fp8");
+  EXPECT_THAT(load_graph(folder.string()).notes, ::testing::Contains(HasSubstr("keys and values in fp8")));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
