@@ -139,6 +139,7 @@ void deci(ConfigReader& r, TransformerSpec& s) {
     if (layer.mixer == Mixer::kNone && layer.feed == Feed::kNone) continue;
     s.add_layer(layer);
   }
+  if (s.groups.empty()) base::fail("{}: block_configs takes every part of every layer out", r.origin());
 }
 
 constexpr Architecture kMixed[] = {

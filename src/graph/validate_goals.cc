@@ -39,7 +39,7 @@ struct Worst {
   void see(double e) { error = std::max(error, e), ++rows; }
   void reach(std::vector<Goal>& goals, const char* what, double limit, std::string disagreement = "") const {
     if (rows > 0)
-      goals.push_back({fmt::format("{}, {} rows: worst error, %", what, rows), error, limit, false, std::move(disagreement)});
+      goals.push_back({fmt::format("{}, {} row{}: worst error, %", what, rows, rows == 1 ? "" : "s"), error, limit, false, std::move(disagreement)});
   }
 };
 

@@ -33,8 +33,12 @@ double keys_and_values(const Json& json, double tokens) {
 }
 
 Json of(const char* architecture) {
-  return {{"architectures", {architecture}}, {"hidden_size", 4096},       {"intermediate_size", 14336},
-          {"num_attention_heads", 32},       {"num_hidden_layers", 4},    {"num_key_value_heads", 8},
+  return {{"architectures", {architecture}},
+          {"hidden_size", 4096},
+          {"intermediate_size", 14336},
+          {"num_attention_heads", 32},
+          {"num_hidden_layers", 4},
+          {"num_key_value_heads", 8},
           {"vocab_size", 32000}};
 }
 
@@ -49,8 +53,13 @@ TEST(RefusedConfigs, WindowsOfCohere2FollowItsList) {
 }
 
 TEST(RefusedConfigs, ObjectsInsideAreReadWhole) {
-  Json mpt = {{"architectures", {"MPTForCausalLM"}}, {"d_model", 4096}, {"n_heads", 32},        {"n_layers", 2},
-              {"vocab_size", 50432},                 {"no_bias", true}, {"max_seq_len", 2048}};
+  Json mpt = {{"architectures", {"MPTForCausalLM"}},
+              {"d_model", 4096},
+              {"n_heads", 32},
+              {"n_layers", 2},
+              {"vocab_size", 50432},
+              {"no_bias", true},
+              {"max_seq_len", 2048}};
   auto attention = [&](Json config) { return with(mpt, {{"attn_config", std::move(config)}}); };
   auto width = [&](const char* type, Json more) {
     more["attn_type"] = type, more["alibi"] = true;
@@ -59,11 +68,13 @@ TEST(RefusedConfigs, ObjectsInsideAreReadWhole) {
   EXPECT_EQ(width("multihead_attention", {}), 2 * 2 * 32 * 128 * 2.0);
   EXPECT_EQ(width("multiquery_attention", {}), 2 * 2 * 1 * 128 * 2.0);
   EXPECT_EQ(width("grouped_query_attention", {{"kv_n_heads", 8}}), 2 * 2 * 8 * 128 * 2.0);
-  EXPECT_THAT(refusal(attention({{"attn_type", "grouped_query_attention"}, {"kv_n_heads", 0}})), HasSubstr("kv_n_heads"));
+  EXPECT_THAT(refusal(attention({{"attn_type", "grouped_query_attention"}, {"kv_n_heads", 0}})),
+              HasSubstr("kv_n_heads"));
   EXPECT_THAT(refusal(attention({{"sliding_window_size", 128}})), HasSubstr("sliding_window_size"));
   EXPECT_THAT(refusal(attention({{"unheard_of", 1}})), HasSubstr("unheard_of"));
   EXPECT_THAT(refusal(attention("x")), HasSubstr("attn_config must be an object"));
-  EXPECT_THAT(refusal(with(attention({{"alibi", true}}), {{"ffn_config", {{"ffn_type", "mptglu"}}}})), HasSubstr("mptglu"));
+  EXPECT_THAT(refusal(with(attention({{"alibi", true}}), {{"ffn_config", {{"ffn_type", "mptglu"}}}})),
+              HasSubstr("mptglu"));
 
   Json dbrx = {{"architectures", {"DbrxForCausalLM"}},
                {"d_model", 6144},
@@ -84,10 +95,15 @@ TEST(RefusedConfigs, ObjectsInsideAreReadWhole) {
     return refusal(with(deci, {{"block_configs", all}}));
   };
   EXPECT_EQ(changed("attention", "n_heads_in_group", 8), "no error");
-  EXPECT_THAT(changed("attention", "mamba", {{"state_dim", 128}}), HasSubstr("block_configs[2]: attention: mamba"));
+  EXPECT_THAT(changed("attention", "mamba", {{"state_dim", 128}}),
+              HasSubstr("block_configs[2]: attention: mamba"));
   EXPECT_THAT(changed("ffn", "moe", {{"num_local_experts", 8}}), HasSubstr("block_configs[2]: ffn: moe"));
   EXPECT_THAT(changed("ffn", "unheard_of", 1), HasSubstr("unheard_of"));
-  EXPECT_THAT(refusal(with(deci, {{"block_configs", Json(4, {{"attention", "x"}, {"ffn", 5}})}})), HasSubstr("must be an object"));
+  Json none = {{"attention", {{"no_op", true}}}, {"ffn", {{"no_op", true}}}};
+  EXPECT_THAT(refusal(with(deci, {{"block_configs", Json(4, none)}})),
+              HasSubstr("every part of every layer"));
+  EXPECT_THAT(refusal(with(deci, {{"block_configs", Json(4, {{"attention", "x"}, {"ffn", 5}})}})),
+              HasSubstr("must be an object"));
 }
 
 TEST(RefusedConfigs, WidthsOfHeads) {
@@ -117,8 +133,10 @@ TEST(RefusedConfigs, HeadsOfEveryKindOfLayer) {
   Graph g = build_transformer(read_hf_config(mimo.dump(), "c"));
   Plan plan;
   EXPECT_THAT(error_of([&] { apply_verb("replace kv_heads.4 48", g, plan); }), HasSubstr("no multiple"));
-  EXPECT_EQ(error_of([&] { apply_verb("replace kv_heads.4 64", g, plan); }), "no error");  // of 64 heads, not of 32
-  Json gemma = with(of("Gemma4ForCausalLM"), {{"sliding_window", 1024}, {"layer_types", Json(4, "full_attention")}});
+  EXPECT_EQ(error_of([&] { apply_verb("replace kv_heads.4 64", g, plan); }),
+            "no error");  // of 64 heads, not of 32
+  Json gemma =
+      with(of("Gemma4ForCausalLM"), {{"sliding_window", 1024}, {"layer_types", Json(4, "full_attention")}});
   EXPECT_EQ(refusal(gemma), "no error");
   EXPECT_THAT(refusal(with(gemma, {{"global_head_dim", 0}})), HasSubstr("global_head_dim"));
   EXPECT_THAT(refusal(with(gemma, {{"num_global_key_value_heads", 5}})), HasSubstr("32 query heads"));
@@ -138,16 +156,24 @@ TEST(RefusedConfigs, FieldsThatContradictTheLayers) {
                                                     {"index_head_dim", 128},
                                                     {"index_topk", 2048}});
   EXPECT_EQ(refusal(with(sparse, {{"indexer_types", {"full", "shared", "shared", "full"}}})), "no error");
-  EXPECT_THAT(refusal(with(sparse, {{"indexer_types", {"shared", "full", "full", "full"}}})), HasSubstr("before any \"full\""));
-  EXPECT_THAT(refusal(with(sparse, {{"first_k_dense_replace", 100}})), HasSubstr("first_k_dense_replace = 100 of 4 layers"));
+  EXPECT_THAT(refusal(with(sparse, {{"indexer_types", {"shared", "full", "full", "full"}}})),
+              HasSubstr("before any \"full\""));
+  EXPECT_THAT(refusal(with(sparse, {{"first_k_dense_replace", 100}})),
+              HasSubstr("first_k_dense_replace = 100 of 4 layers"));
 
   Json mamba = {{"d_model", 2560}, {"n_layer", 4}, {"vocab_size", 2000000000}, {"ssm_cfg", Json::object()}};
-  EXPECT_THAT(refusal(with(mamba, {{"pad_vocab_size_multiple", 1999999999}})), HasSubstr("more than any model has"));
+  EXPECT_THAT(refusal(with(mamba, {{"pad_vocab_size_multiple", 1999999999}})),
+              HasSubstr("more than any model has"));
 
-  Json opt = {{"architectures", {"OPTForCausalLM"}}, {"ffn_dim", 4096},           {"hidden_size", 1024},
-              {"max_position_embeddings", 2048},     {"num_attention_heads", 16}, {"num_hidden_layers", 2},
+  Json opt = {{"architectures", {"OPTForCausalLM"}},
+              {"ffn_dim", 4096},
+              {"hidden_size", 1024},
+              {"max_position_embeddings", 2048},
+              {"num_attention_heads", 16},
+              {"num_hidden_layers", 2},
               {"vocab_size", 50272}};
-  EXPECT_THAT(refusal(with(opt, {{"word_embed_proj_dim", 0}})), HasSubstr("word_embed_proj_dim must be at least 1"));
+  EXPECT_THAT(refusal(with(opt, {{"word_embed_proj_dim", 0}})),
+              HasSubstr("word_embed_proj_dim must be at least 1"));
 }
 
 // What a mixture's config does not say is not filled in where its absence has had several meanings.
@@ -158,11 +184,14 @@ TEST(RefusedConfigs, MixturesThatLeaveFieldsOut) {
                                                     {"moe_num_shared_experts", 2},
                                                     {"moe_layer_start_index", 1}});
   EXPECT_EQ(refusal(with(ernie, {{"moe_layer_end_index", -1}})), "no error");  // to the last layer
-  EXPECT_THAT(refusal(with(ernie, {{"moe_layer_end_index", 2}})), HasSubstr("moe_layer_end_index = 2 of 4 layers"));
-  EXPECT_THAT(refusal(with(ernie, {{"moe_layer_start_index", 100}})), HasSubstr("moe_layer_start_index = 100 of 4 layers"));
+  EXPECT_THAT(refusal(with(ernie, {{"moe_layer_end_index", 2}})),
+              HasSubstr("moe_layer_end_index = 2 of 4 layers"));
+  EXPECT_THAT(refusal(with(ernie, {{"moe_layer_start_index", 100}})),
+              HasSubstr("moe_layer_start_index = 100 of 4 layers"));
   for (const char* field : {"moe_num_shared_experts", "moe_layer_start_index"})
     EXPECT_THAT(refusal(with(ernie, {{field, nullptr}})), HasSubstr(field));
-  Json granite = with(of("GraniteMoeSharedForCausalLM"), {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  Json granite =
+      with(of("GraniteMoeSharedForCausalLM"), {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
   EXPECT_THAT(refusal(granite), HasSubstr("tie_word_embeddings"));
   granite["tie_word_embeddings"] = true;
   EXPECT_THAT(refusal(granite), HasSubstr("shared_intermediate_size"));
@@ -171,13 +200,15 @@ TEST(RefusedConfigs, MixturesThatLeaveFieldsOut) {
 // One sentence says what becomes of the checkpoint's formats: used, or not used in training.
 TEST(RefusedConfigs, FormatsAreSaidOnce) {
   auto path = std::filesystem::temp_directory_path() / "orrery-formats-said.json";
-  std::ofstream(path) << with(of("LlamaForCausalLM"), {{"quantization_config", {{"quant_method", "fp8"}}}}).dump();
+  std::ofstream(path)
+      << with(of("LlamaForCausalLM"), {{"quantization_config", {{"quant_method", "fp8"}}}}).dump();
   BuildOptions training;
   training.training = true;
   for (const std::string& model : {path.string(), std::string("gpt-oss-120b")}) {
     auto said = [&](const BuildOptions& options, const char* what) {
       auto notes = load_graph(model, options).notes;
-      return std::count_if(notes.begin(), notes.end(), [&](auto& n) { return n.find(what) != std::string::npos; });
+      return std::count_if(notes.begin(), notes.end(),
+                           [&](auto& n) { return n.find(what) != std::string::npos; });
     };
     EXPECT_EQ(said({}, "checkpoint stores them"), 1) << model;
     EXPECT_EQ(said({}, "trained in 16 bits"), 0) << model;
@@ -193,10 +224,12 @@ TEST(RefusedConfigs, FormatsBesideAConfigWithNone) {
   std::filesystem::create_directories(folder);
   auto formats = [&](Json algo, Json kv) {
     std::ofstream(folder / "hf_quant_config.json")
-        << Json{{"quantization", {{"quant_algo", std::move(algo)}, {"kv_cache_quant_algo", std::move(kv)}}}}.dump();
+        << Json{{"quantization", {{"quant_algo", std::move(algo)}, {"kv_cache_quant_algo", std::move(kv)}}}}
+               .dump();
     return load_transformer(folder.string());
   };
-  std::ofstream(folder / "config.json") << with(of("LlamaForCausalLM"), {{"quantization_config", nullptr}}).dump();
+  std::ofstream(folder / "config.json")
+      << with(of("LlamaForCausalLM"), {{"quantization_config", nullptr}}).dump();
   EXPECT_EQ(formats("FP8", nullptr).stored_weights, "fp8");
   TransformerSpec spec = formats(nullptr, "FP8");
   EXPECT_EQ(spec.stored_weights, "");
