@@ -59,9 +59,9 @@ std::vector<Goal> tpot_goals(const Accuracy& a) {
   return goals;
 }
 
-std::vector<Goal> throughput_goals(const Accuracy& a) {
-  std::map<std::string, std::pair<double, double>> cells;  // 70B on one H200, on two H100
-  for (const Compared& c : a.compared) {
+std::optional<double> one_h200_over_two_h100(const Accuracy& throughput) {
+  std::map<std::string, std::pair<double, double>> cells;
+  for (const Compared& c : throughput.compared) {
     if (c.group == "Llama-3.3-70B h200") cells[c.question].first = c.predicted;
     if (c.group == "Llama-3.3-70B h100") cells[c.question].second = c.predicted;
   }
@@ -69,12 +69,17 @@ std::vector<Goal> throughput_goals(const Accuracy& a) {
   int n = 0;
   for (const auto& [question, pair] : cells)
     if (pair.first > 0 && pair.second > 0) sum += pair.first / pair.second, ++n;
+  return n ? std::optional(sum / n) : std::nullopt;
+}
+
+std::vector<Goal> throughput_goals(const Accuracy& a) {
+  const auto ratio = one_h200_over_two_h100(a);
   std::vector<Goal> goals;
   if (!a.compared.empty()) goals.push_back({"maximum throughput: median error, %", 100 * a.median, 20, false, ""});
   refused_rows(goals, "maximum throughput", a, every);
-  if (n == 0) return goals;
-  goals.push_back({"throughput of 70B on one H200 over two H100: at least 0.58", sum / n, 0.58, true, ""});
-  goals.push_back({"throughput of 70B on one H200 over two H100: at most 0.72", sum / n, 0.72, false, ""});
+  if (!ratio) return goals;
+  goals.push_back({"throughput of 70B on one H200 over two H100: at least 0.58", *ratio, 0.58, true, ""});
+  goals.push_back({"throughput of 70B on one H200 over two H100: at most 0.72", *ratio, 0.72, false, ""});
   return goals;
 }
 

@@ -4,6 +4,7 @@
 // entered is no goal, and a row that belongs to a figure and is refused is a missed one.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Goal {
 
 // Each takes what a comparison found, or reads the rows of a file (its path).
 std::vector<Goal> tpot_goals(const Accuracy& tpot);
+/// Predicted throughput of Llama-3.3-70B on one H200 over that on two H100s, mean over the questions asked of both.
+std::optional<double> one_h200_over_two_h100(const Accuracy& throughput);
 std::vector<Goal> throughput_goals(const Accuracy& throughput);
 std::vector<Goal> training_goals(const Accuracy& training);
 std::vector<Goal> activation_goals(const std::string& megatron);

@@ -1,5 +1,4 @@
-// Configs as their publishers write them (facts of the shape; fields without effect are left out) and the
-// size of the checkpoints.
+// Configs of published models (configs/): what they must weigh, and what else must be read of such files or refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <fstream>
 
 #include "../error_of.h"
+#include "config_cases.h"
 #include "base/error.h"
 #include "graph/graph_file.h"
 #include "graph/serve.h"
@@ -15,270 +15,10 @@
 namespace orrery::graph {
 namespace {
 
-struct Case {
-  const char* name;
-  double parameters, tolerance;  // 0: the checkpoint's own count
-  const char* json;
-};
-
-constexpr Case kCases[] = {
-    {"qwen1.5-moe", 14315784192.0, 0,
-     R"({"architectures":["Qwen2MoeForCausalLM"],"model_type":"qwen2_moe","hidden_size":2048,
-"intermediate_size":5632,"moe_intermediate_size":1408,"shared_expert_intermediate_size":5632,
-"num_attention_heads":16,"num_key_value_heads":16,"num_hidden_layers":24,"num_experts":60,
-"num_experts_per_tok":4,"decoder_sparse_step":1,"norm_topk_prob":false,"sliding_window":32768,
-"use_sliding_window":false,"max_position_embeddings":8192,"tie_word_embeddings":false,
-"vocab_size":151936})"},
-    {"phi-2", 2779683840.0, 0,
-     R"({"architectures":["PhiForCausalLM"],"model_type":"phi","embd_pdrop":0.0,"hidden_size":2560,
-"intermediate_size":10240,"max_position_embeddings":2048,"num_attention_heads":32,
-"num_hidden_layers":32,"num_key_value_heads":32,"partial_rotary_factor":0.4,
-"qk_layernorm":false,"resid_pdrop":0.1,"tie_word_embeddings":false,"vocab_size":51200})"},
-    {"phi-3.5-moe", 41873153344.0, 0,
-     R"({"architectures":["PhiMoEForCausalLM"],"model_type":"phimoe","attention_bias":true,
-"hidden_dropout":0.0,"hidden_size":4096,"input_jitter_noise":0.01,"intermediate_size":6400,
-"lm_head_bias":true,"max_position_embeddings":131072,"num_attention_heads":32,
-"num_experts_per_tok":2,"num_hidden_layers":32,"num_key_value_heads":8,"num_local_experts":16,
-"original_max_position_embeddings":4096,"sliding_window":131072,"tie_word_embeddings":false,
-"vocab_size":32064})"},
-    {"glm-4.5-air", 106852251264.0, 0,
-     R"({"architectures":["Glm4MoeForCausalLM"],"model_type":"glm4_moe","attention_bias":true,
-"head_dim":128,"hidden_size":4096,"partial_rotary_factor":0.5,"intermediate_size":10944,
-"max_position_embeddings":131072,"moe_intermediate_size":1408,"n_group":1,"topk_group":1,
-"n_routed_experts":128,"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":96,
-"num_experts_per_tok":8,"first_k_dense_replace":1,"num_hidden_layers":46,
-"num_key_value_heads":8,"num_nextn_predict_layers":1,"tie_word_embeddings":false,
-"use_qk_norm":false,"vocab_size":151552,"routed_scaling_factor":1.0})"},
-    {"nemotron-3-nano-30b-a3b", 31.6e9, 0.005,
-     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"chunk_size":128,"conv_kernel":4,
-"expand":2,"head_dim":128,"hidden_size":2688,
-"hybrid_override_pattern":"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
-"intermediate_size":1856,"mamba_head_dim":64,"mamba_hidden_act":"silu","mamba_num_heads":64,
-"mamba_proj_bias":false,"mamba_ssm_cache_dtype":"float32","max_position_embeddings":262144,
-"mlp_bias":false,"mlp_hidden_act":"relu2","model_type":"nemotron_h","moe_intermediate_size":1856,
-"moe_shared_expert_intermediate_size":3712,"n_group":1,"n_groups":8,"n_routed_experts":128,
-"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":32,"num_experts_per_tok":6,
-"num_hidden_layers":52,"num_key_value_heads":2,"partial_rotary_factor":1.0,
-"routed_scaling_factor":2.5,"ssm_state_size":128,"tie_word_embeddings":false,"topk_group":1,
-"use_bias":false,"use_conv_bias":true,"vocab_size":131072})"},
-    {"nemotron-3-super-120b-a12b", 120.6e9, 0.01,
-     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"chunk_size":128,"conv_kernel":4,
-"expand":2,"head_dim":128,"hidden_size":4096,
-"hybrid_override_pattern":"MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME",
-"intermediate_size":2688,"mamba_head_dim":64,"mamba_hidden_act":"silu","mamba_num_heads":128,
-"mamba_proj_bias":false,"mamba_ssm_cache_dtype":"float32","max_position_embeddings":262144,
-"mlp_bias":false,"mlp_hidden_act":"relu2","model_type":"nemotron_h","moe_intermediate_size":2688,
-"moe_latent_size":1024,"moe_shared_expert_intermediate_size":5376,"moe_shared_expert_overlap":false,
-"mtp_hybrid_override_pattern":"*E","n_group":1,"n_groups":8,"n_routed_experts":512,
-"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":32,"num_experts_per_tok":22,
-"num_hidden_layers":88,"num_key_value_heads":2,"num_nextn_predict_layers":1,
-"partial_rotary_factor":1.0,"routed_scaling_factor":5.0,"ssm_state_size":128,
-"tie_word_embeddings":false,"time_step_limit":[0.0,Infinity],"topk_group":1,"use_bias":false,
-"use_conv_bias":true,"vocab_size":131072})"},
-    {"nemotron-3-ultra-550b-a55b", 550e9, 0.02,
-     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"chunk_size":128,"conv_kernel":4,
-"expand":2,"head_dim":128,"hidden_size":8192,"intermediate_size":5120,"layers_block_type":["mamba",
-"moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
-"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
-"mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
-"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
-"mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
-"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
-"mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe","mamba","moe","mamba",
-"attention","moe","mamba","moe","mamba","moe","mamba","moe","mamba","attention","moe","mamba","moe",
-"mamba","moe","mamba","moe","mamba","moe"],"mamba_head_dim":64,"mamba_hidden_act":"silu",
-"mamba_num_heads":256,"mamba_proj_bias":false,"mamba_ssm_cache_dtype":"float32",
-"max_position_embeddings":262144,"mlp_bias":false,"mlp_hidden_act":"relu2",
-"model_type":"nemotron_h","moe_intermediate_size":5120,"moe_latent_size":2048,
-"moe_shared_expert_intermediate_size":10240,"moe_shared_expert_overlap":false,
-"mtp_layers_block_type":["attention","moe"],"n_group":1,"n_groups":8,"n_routed_experts":512,
-"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":64,"num_experts_per_tok":22,
-"num_key_value_heads":2,"num_nextn_predict_layers":1,"partial_rotary_factor":1.0,
-"routed_scaling_factor":5.0,"ssm_state_size":128,"tie_word_embeddings":false,"time_step_limit":[0.0,
-1e+308],"topk_group":1,"use_bias":false,"use_conv_bias":true,"vocab_size":131072})"},
-    {"nemotron-h-56b", 56e9, 0.02,
-     R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"attention_head_dim":128,
-"chunk_size":128,"conv_kernel":4,"expand":2,"hidden_size":8192,
-"hybrid_override_pattern":"M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-",
-"intermediate_size":32768,"mamba_head_dim":64,"mamba_hidden_act":"silu","mamba_num_heads":256,
-"mamba_proj_bias":false,"max_position_embeddings":8192,"mlp_bias":false,"mlp_hidden_act":"relu2",
-"model_type":"nemotron_h","n_groups":8,"num_attention_heads":64,"num_hidden_layers":118,
-"num_key_value_heads":8,"ssm_state_size":256,"tie_word_embeddings":false,"time_step_limit":[0.0,
-Infinity],"time_step_rank":512,"use_bias":false,"use_conv_bias":true,"vocab_size":131072})"},
-    // Its card says 7.83 billion with the layer that predicts further tokens, which is 0.21 of them.
-    {"mimo-7b", 7.62e9, 0.005,
-     R"({"architectures":["MiMoForCausalLM"],"model_type":"mimo","num_hidden_layers":36,"hidden_size":4096,
-"num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"intermediate_size":11008,
-"vocab_size":151680,"max_position_embeddings":32768,"hidden_act":"silu","attention_bias":true,
-"max_window_layers":32,"use_sliding_window":false,"use_mrope":false,"num_nextn_predict_layers":1,
-"tie_word_embeddings":false})"},
-    {"gemma-2b", 2506172416.0, 0,
-     R"({"architectures":["GemmaForCausalLM"],"model_type":"gemma","attention_bias":false,
-"head_dim":256,"hidden_activation":null,"hidden_size":2048,"intermediate_size":16384,
-"max_position_embeddings":8192,"num_attention_heads":8,"num_hidden_layers":18,
-"num_key_value_heads":1,"vocab_size":256000})"},
-    {"gemma-3-1b", 999885952.0, 0,
-     R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","attention_bias":false,
-"attn_logit_softcapping":null,"cache_implementation":"hybrid","final_logit_softcapping":null,
-"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":1152,
-"intermediate_size":6912,"max_position_embeddings":32768,"num_attention_heads":4,
-"num_hidden_layers":26,"num_key_value_heads":1,"query_pre_attn_scalar":256,
-"rope_local_base_freq":10000,"sliding_window":512,"sliding_window_pattern":6,
-"vocab_size":262144})"},
-    {"gemma-3-4b", 3880263168.0, 0,
-     R"({"architectures":["Gemma3ForConditionalGeneration"],"model_type":"gemma3",
-"boi_token_index":255999,"mm_tokens_per_image":256,"image_token_index":262144,
-"text_config":{"hidden_size":2560,"intermediate_size":10240,"model_type":"gemma3_text",
-"num_hidden_layers":34,"sliding_window":1024},"vision_config":{"hidden_size":1152}})"},
-    {"gpt-neox-20b", 20554567680.0, 0,
-     R"({"architectures":["GPTNeoXForCausalLM"],"model_type":"gpt_neox",
-"attention_probs_dropout_prob":0,"hidden_dropout_prob":0,"hidden_size":6144,
-"intermediate_size":24576,"max_position_embeddings":2048,"num_attention_heads":64,
-"num_hidden_layers":44,"rotary_emb_base":10000,"rotary_pct":0.25,"tie_word_embeddings":false,
-"vocab_size":50432,"use_parallel_residual":true})"},
-    {"pythia-6.9b", 6857302016.0, 0,
-     R"({"architectures":["GPTNeoXForCausalLM"],"model_type":"gpt_neox","hidden_size":4096,
-"intermediate_size":16384,"max_position_embeddings":2048,"num_attention_heads":32,
-"num_hidden_layers":32,"rotary_emb_base":10000,"rotary_pct":0.25,"tie_word_embeddings":false,
-"use_parallel_residual":true,"vocab_size":50432})"},
-    {"olmo2-7b", 7298617344.0, 0,
-     R"({"architectures":["Olmo2ForCausalLM"],"model_type":"olmo2","attention_bias":false,
-"hidden_size":4096,"intermediate_size":11008,"max_position_embeddings":4096,
-"num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":32,
-"tie_word_embeddings":false,"vocab_size":100352})"},
-    {"granite-3-8b", 8170848256.0, 0,
-     R"({"architectures":["GraniteForCausalLM"],"model_type":"granite","attention_bias":false,
-"attention_multiplier":0.0078125,"embedding_multiplier":12.0,"hidden_size":4096,
-"intermediate_size":12800,"logits_scaling":16.0,"max_position_embeddings":4096,"mlp_bias":false,
-"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,
-"residual_multiplier":0.22,"tie_word_embeddings":true,"vocab_size":49155})"},
-    {"starcoder2-7b", 7173923840.0, 0,
-     R"({"architectures":["Starcoder2ForCausalLM"],"model_type":"starcoder2","residual_dropout":0.1,
-"embedding_dropout":0.1,"hidden_size":4608,"intermediate_size":18432,
-"max_position_embeddings":16384,"mlp_type":"default","norm_epsilon":1e-05,
-"norm_type":"layer_norm","num_attention_heads":36,"num_hidden_layers":32,
-"num_key_value_heads":4,"sliding_window":4096,"use_bias":true,"vocab_size":49152})"},
-    // With the head that predicts words: 24 layers and the embeddings, a product and a norm of 1,024, a bias a word.
-    {"roberta-large", 355412057.0, 0,
-     R"({"architectures":["RobertaForMaskedLM"],"model_type":"roberta",
-"attention_probs_dropout_prob":0.1,"hidden_dropout_prob":0.1,"hidden_size":1024,
-"intermediate_size":4096,"max_position_embeddings":514,"num_attention_heads":16,
-"num_hidden_layers":24,"type_vocab_size":1,"vocab_size":50265})"},
-    {"llama-3.1-8b-awq", 8030261248.0, 0,
-     R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","attention_bias":false,
-"hidden_size":4096,"intermediate_size":14336,"max_position_embeddings":131072,"mlp_bias":false,
-"num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,
-"quantization_config":{"bits":4,"group_size":128,"modules_to_not_convert":null,
-"quant_method":"awq","version":"gemm","zero_point":true},"tie_word_embeddings":false,
-"vocab_size":128256,"head_dim":128})"},
-    {"qwen2-57b", 57410000000.0, 0.002,
-     R"({"architectures":["Qwen2MoeForCausalLM"],"model_type":"qwen2_moe","hidden_size":3584,
-"intermediate_size":18944,"moe_intermediate_size":2560,"shared_expert_intermediate_size":20480,
-"num_attention_heads":28,"num_key_value_heads":4,"num_hidden_layers":28,"num_experts":64,
-"num_experts_per_tok":8,"decoder_sparse_step":1,"norm_topk_prob":false,"sliding_window":65536,
-"use_sliding_window":false,"max_position_embeddings":131072,"tie_word_embeddings":false,
-"vocab_size":151936,"mlp_only_layers":[]})"},
-    {"qwen2.5-vl-7b", 7620000000.0, 0.002,
-     R"({"architectures":["Qwen2_5_VLForConditionalGeneration"],"vision_start_token_id":151652,
-"hidden_size":3584,"intermediate_size":18944,"max_position_embeddings":128000,
-"model_type":"qwen2_5_vl","num_attention_heads":28,"num_hidden_layers":28,
-"num_key_value_heads":4,"sliding_window":32768,"tie_word_embeddings":false,
-"use_sliding_window":false,"vision_config":{},"vocab_size":152064})"},
-    {"llama-4-scout", 107800000000.0, 0.002,
-     R"({"architectures":["Llama4ForConditionalGeneration"],"model_type":"llama4",
-"boi_token_index":200080,"image_token_index":200092,
-"text_config":{"_attn_implementation_autoset":true,"attention_bias":false,
-"attention_chunk_size":8192,"for_llm_compressor":false,"head_dim":128,"hidden_size":5120,
-"interleave_moe_layer_step":1,"intermediate_size":8192,"intermediate_size_mlp":16384,
-"max_position_embeddings":10485760,"model_type":"llama4_text","no_rope_layers":[],
-"num_attention_heads":40,"num_experts_per_tok":1,"num_hidden_layers":48,"num_key_value_heads":8,
-"num_local_experts":16,"use_qk_norm":true,"vocab_size":202048},"vision_config":{},
-"tie_word_embeddings":false})"},
-    {"llama-4-maverick", 400700000000.0, 0.002,
-     R"({"architectures":["Llama4ForConditionalGeneration"],"model_type":"llama4",
-"text_config":{"attention_bias":false,"attention_chunk_size":8192,"head_dim":128,
-"hidden_size":5120,"interleave_moe_layer_step":2,"intermediate_size":8192,
-"intermediate_size_mlp":16384,"max_position_embeddings":1048576,"model_type":"llama4_text",
-"num_attention_heads":40,"num_experts_per_tok":1,"num_hidden_layers":48,"num_key_value_heads":8,
-"num_local_experts":128,"use_qk_norm":false,"vocab_size":202048},"vision_config":{}})"},
-    {"mistral-small-3.1", 23570000000.0, 0.002,
-     R"({"architectures":["Mistral3ForConditionalGeneration"],"model_type":"mistral3",
-"image_token_index":10,"multimodal_projector_bias":false,"projector_hidden_act":"gelu",
-"spatial_merge_size":2,"text_config":{"head_dim":128,"hidden_size":5120,
-"intermediate_size":32768,"max_position_embeddings":131072,"model_type":"mistral",
-"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":8,"sliding_window":null,
-"vocab_size":131072},"vision_config":{},"vision_feature_layer":-1})"},
-    {"minimax-m2", 228700000000.0, 0.002,
-     R"({"architectures":["MiniMaxM2ForCausalLM"],"model_type":"minimax_m2","attn_type_list":[1,1,1,1,1,
-1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,
-1,1,1,1,1,1,1,1,1],"head_dim":128,"hidden_size":3072,"intermediate_size":1536,
-"max_position_embeddings":196608,"mtp_transformer_layers":1,"num_attention_heads":48,
-"num_experts_per_tok":8,"num_hidden_layers":62,"num_key_value_heads":8,"num_local_experts":256,
-"num_mtp_modules":3,"qk_norm_type":"per_layer",
-"quantization_config":{"activation_scheme":"dynamic","fmt":"float8_e4m3fn","quant_method":"fp8",
-"weight_block_size":[128,128],"modules_to_not_convert":["gate"]},"rotary_dim":64,
-"scoring_func":"sigmoid","shared_intermediate_size":0,"tie_word_embeddings":false,
-"use_mtp":true,"use_qk_norm":true,"use_routing_bias":true,"vocab_size":200064})"},
-    {"zamba2-2.7b", 2660000000.0, 0.002,
-     R"({"architectures":["Zamba2ForCausalLM"],"model_type":"zamba2","adapter_rank":128,
-"add_bias_linear":false,"attention_head_dim":160,"attention_hidden_size":5120,"chunk_size":256,
-"ffn_hidden_size":10240,"hidden_size":2560,"hybrid_layer_ids":[6,12,18,24,30,36,42,47,51],
-"intermediate_size":10240,"kv_channels":80,"layers_block_type":["mamba","mamba","mamba","mamba",
-"mamba","mamba","hybrid","mamba","mamba","mamba","mamba","mamba","hybrid","mamba","mamba",
-"mamba","mamba","mamba","hybrid","mamba","mamba","mamba","mamba","mamba","hybrid","mamba",
-"mamba","mamba","mamba","mamba","hybrid","mamba","mamba","mamba","mamba","mamba","hybrid",
-"mamba","mamba","mamba","mamba","mamba","hybrid","mamba","mamba","mamba","mamba","hybrid",
-"mamba","mamba","mamba","hybrid","mamba","mamba"],"mamba_d_conv":4,"mamba_d_state":64,
-"mamba_expand":2,"mamba_headdim":64,"mamba_ngroups":1,"max_position_embeddings":4096,
-"n_mamba_heads":80,"num_attention_heads":32,"num_hidden_layers":54,"num_key_value_heads":32,
-"num_logits_to_keep":1,"num_mem_blocks":2,"num_query_groups":32,"use_conv_bias":true,
-"use_long_context":false,"use_mem_eff_path":true,"use_mem_rope":false,
-"use_shared_attention_adapter":false,"use_shared_mlp_adapter":true,"vocab_size":32000})"},
-    {"t5-v1_1-xxl", 4760000000.0, 0.002,
-     R"({"architectures":["T5ForConditionalGeneration"],"d_ff":10240,"d_kv":64,"d_model":4096,
-"decoder_start_token_id":0,"dropout_rate":0.1,"feed_forward_proj":"gated-gelu",
-"initializer_factor":1.0,"is_encoder_decoder":true,"layer_norm_epsilon":1e-06,"model_type":"t5",
-"num_decoder_layers":24,"num_heads":64,"num_layers":24,"output_past":true,
-"relative_attention_num_buckets":32,"tie_word_embeddings":false,"vocab_size":32128})"},
-    {"gpt-oss-120b", 116830000000.0, 0.002,
-     R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss","attention_bias":true,
-"experts_per_token":4,"head_dim":64,"hidden_size":2880,"initial_context_length":4096,
-"intermediate_size":2880,"layer_types":["sliding_attention","full_attention",
-"sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention",
-"full_attention","sliding_attention","full_attention","sliding_attention","full_attention",
-"sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention",
-"full_attention","sliding_attention","full_attention","sliding_attention","full_attention",
-"sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention",
-"full_attention","sliding_attention","full_attention","sliding_attention","full_attention",
-"sliding_attention","full_attention","sliding_attention","full_attention"],
-"max_position_embeddings":131072,"num_attention_heads":64,"num_experts_per_tok":4,
-"num_hidden_layers":36,"num_key_value_heads":8,"num_local_experts":128,
-"quantization_config":{"modules_to_not_convert":["model.layers.*.self_attn"],
-"quant_method":"mxfp4"},"sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,
-"vocab_size":201088})"},
-    {"deepseek-v3", 671030000000.0, 0.002,
-     R"({"architectures":["DeepseekV3ForCausalLM"],"model_type":"deepseek_v3","attention_bias":false,
-"aux_loss_alpha":0.001,"ep_size":1,"first_k_dense_replace":3,"hidden_size":7168,
-"intermediate_size":18432,"kv_lora_rank":512,"max_position_embeddings":163840,
-"moe_intermediate_size":2048,"moe_layer_freq":1,"n_group":8,"n_routed_experts":256,
-"n_shared_experts":1,"norm_topk_prob":true,"num_attention_heads":128,"num_experts_per_tok":8,
-"num_hidden_layers":61,"num_key_value_heads":128,"num_nextn_predict_layers":1,
-"pretraining_tp":1,"q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,
-"quantization_config":{"activation_scheme":"dynamic","fmt":"e4m3","quant_method":"fp8",
-"weight_block_size":[128,128]},"routed_scaling_factor":2.5,"scoring_func":"sigmoid",
-"tie_word_embeddings":false,"topk_group":4,"topk_method":"noaux_tc","v_head_dim":128,
-"vocab_size":129280})"},
-    {"glm-4-9b-0414", 9400000000.0, 0.002,
-     R"({"architectures":["Glm4ForCausalLM"],"model_type":"glm4","attention_bias":false,"head_dim":128,
-"hidden_size":4096,"intermediate_size":13696,"max_position_embeddings":32768,
-"num_attention_heads":32,"num_hidden_layers":40,"num_key_value_heads":2,
-"partial_rotary_factor":0.5,"tie_word_embeddings":false,"vocab_size":151552})"},
-};
-
 double parameters(const TransformerSpec& spec) { return count_parameters(build_transformer(spec)).total; }
 
 TEST(Configs, HaveThePublishedSize) {
-  for (const Case& c : kCases) {
+  for (const ConfigCase& c : config_cases()) {
     TransformerSpec spec = read_hf_config(c.json, c.name);
     EXPECT_NEAR(parameters(spec), c.parameters, c.tolerance * c.parameters) << c.name;
   }
@@ -286,7 +26,7 @@ TEST(Configs, HaveThePublishedSize) {
 
 // Each divides over two ranks and serves: experts, shared blocks and state-space mixers included.
 TEST(Configs, ServeOnTwoGpus) {
-  for (const Case& c : kCases) {
+  for (const ConfigCase& c : config_cases()) {
     TransformerSpec spec = read_hf_config(c.json, c.name);
     if (spec.kind == "encoder") continue;
     Graph g = build_transformer(spec);
@@ -429,8 +169,7 @@ TEST(Configs, FitCountsWhatTheCheckpointStores) {
   auto folder = std::filesystem::temp_directory_path() / "orrery-configs";
   std::filesystem::create_directories(folder);
   auto path = (folder / "gpt-oss-120b.json").string();
-  for (const Case& c : kCases)
-    if (std::string(c.name) == "gpt-oss-120b") std::ofstream(path) << c.json;
+  std::ofstream(path) << config_case("gpt-oss-120b").json;
   Graph g = load_graph(path);
   EXPECT_NEAR(compile(g, Plan{}).weight_bytes, 65.25e9, 0.01 * 65.25e9);  // fits one 80 GB GPU (its README)
   EXPECT_TRUE(fit(g, {}, {load_profile("h100"), 1}, 8, 8192, find_engine("vllm")).fits);
@@ -438,8 +177,8 @@ TEST(Configs, FitCountsWhatTheCheckpointStores) {
 }
 
 TEST(Configs, PartsThatAreNotCountedAreSaid) {
-  for (const Case& c : kCases) {
-    if (std::string(c.json).find("vision_config") == std::string::npos) continue;
+  for (const ConfigCase& c : config_cases()) {
+    if (c.json.find("vision_config") == std::string::npos) continue;
     TransformerSpec spec = read_hf_config(c.json, c.name);
     bool said = false;
     for (const std::string& note : spec.notes) said |= note.find("not counted") != std::string::npos;

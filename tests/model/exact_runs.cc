@@ -184,9 +184,10 @@ TEST(E8, WanOnSeveralGpus) {
       EXPECT_NEAR(c.predicted / c.measured, 1, 0.05) << c.group;
       ++rows;
     }
-  for (const Compared& c : all.time.compared) {
-    if (c.group.starts_with("Wan")) EXPECT_NEAR(c.predicted / c.measured, 1, 0.20) << c.group;
-  }
+  for (const Compared& c : all.time.compared)
+    if (c.group.starts_with("Wan")) {
+      EXPECT_NEAR(c.predicted / c.measured, 1, 0.20) << c.group;
+    }
   EXPECT_EQ(rows, 21);
 }
 

@@ -8,6 +8,7 @@
 
 #include "graph/truth.h"
 #include "graph/validate.h"
+#include "graph/validate_goals.h"
 #include "shared_data.h"
 
 namespace orrery::graph {
@@ -35,19 +36,10 @@ TEST(D8, MaximumThroughput) {
   Accuracy a = validate_throughput(path);
   EXPECT_EQ(a.rows, 86u);
   EXPECT_LE(a.median, 0.20);
-  // 70B on one H200 against two H100.
-  std::map<std::string, std::pair<double, double>> cells;
-  for (const Compared& c : a.compared) {
-    if (c.group == "Llama-3.3-70B h200") cells[c.question].first = c.predicted;
-    if (c.group == "Llama-3.3-70B h100") cells[c.question].second = c.predicted;
-  }
-  double sum = 0;
-  int n = 0;
-  for (const auto& [question, pair] : cells)
-    if (pair.second > 0) sum += pair.first / pair.second, ++n;
-  ASSERT_GT(n, 0);
-  EXPECT_GT(sum / n, 0.58);
-  EXPECT_LT(sum / n, 0.72);
+  const auto ratio = one_h200_over_two_h100(a);
+  ASSERT_TRUE(ratio);
+  EXPECT_GT(*ratio, 0.58);
+  EXPECT_LT(*ratio, 0.72);
 }
 
 // Ten iterations of Megatron of 2021 and eight of arXiv 2205.05198: within 5% on average.
