@@ -55,6 +55,9 @@ struct Plan {
   // Overlap: share of the communication that may hide behind computation, by kind.
   double overlap_dp = 0, overlap_tp = 0, overlap_pp = 0, overlap_prefetch = 0;
   bool tile_mlp = false, tile_loss = false;  // Tile: long sequences pass in pieces
+  // Bits of the offsets by which kernels of a training framework address a tensor (one of them is the sign): 32 in
+  // Triton's by default and in FlashAttention 2, so that no tensor of a layer may have 2^31 elements.
+  int offset_bits = 64;
   double adapter_rank = 0;                   // Adapt: low-rank adapters on every linear layer; base frozen
   // Admit
   int chunk_tokens = 8192;     // chunked prefill: tokens of a step

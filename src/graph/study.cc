@@ -88,6 +88,7 @@ Subject subject(const Settings& s, bool training) {
   x.plan.cp = s.whole("cp", 1), x.plan.ep = s.whole("ep", 1);
   for (const std::string& verb : s.list("do")) apply_verb(verb, x.graph, x.plan);
   x.plan.compute = parse_dtype(s.text("precision", "bf16"));
+  x.plan.offset_bits = s.whole("kernel_offsets", 64);
   x.cluster = parse_cluster(s.text("gpu"));
   x.cluster.gpus = std::max(x.cluster.gpus, x.plan.gpus());
   return x;
@@ -137,7 +138,7 @@ double train_metric(const Settings& s, const std::string& metric) {
   q.sequence = s.number("sequence", 2048), q.micro_batch = s.number("micro_batch", 1);
   q.global_batch = s.number("batch", q.micro_batch * x.plan.dp);
   q.causal = !s.flag("not_causal");
-  if (metric == "longest sequence") return longest_sequence(x.graph, x.plan, x.cluster, q) * x.plan.cp;
+  if (metric == "longest sequence") return longest_sequence(x.graph, x.plan, x.cluster, q);
   TrainAnswer a = train(x.graph, x.plan, x.cluster, q);
   if (metric == "seconds") return a.seconds;
   if (metric == "tflops") return a.tflops_per_gpu * 1e12;

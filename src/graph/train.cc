@@ -142,6 +142,11 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
       std::fmod(layers_of(graph) + 2, parts) != 0)
     base::fail("{:.0f} layers do not fill {} stages of {} chunks", layers_of(graph), plan.pp, plan.chunks());
   refuse_denoising(plan);
+  if (plan.offset_bits != 32 && plan.offset_bits != 64)
+    base::fail("kernels have offsets of 32 or 64 bits, not {}", plan.offset_bits);
+  if (double most = addressable_sequence(graph, plan, q.micro_batch); q.sequence > most)
+    base::fail("kernels with {}-bit offsets address a layer's tensors up to {:.0f} tokens a sequence, not {:.0f}",
+               plan.offset_bits, most, q.sequence);
   if (plan.place.checkpoints != Tier::kDevice && plan.recompute != RecomputePolicy::kFull)
     base::fail("there are no checkpoints to place without 'recompute full'");
   return micro_batches;
@@ -184,8 +189,8 @@ double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& clu
     question.global_batch = question.micro_batch * plan.dp * plan.pp;  // every stage has one to work on
     return train(graph, plan, cluster, question).fits;
   };
-  double low = 0, high = 64e6;
-  if (fits(high)) return kAnyContext;
+  double low = 0, high = std::min(64e6, addressable_sequence(graph, plan, question.micro_batch));
+  if (fits(high)) return high < 64e6 ? std::floor(high / 1000) * 1000 : kAnyContext;
   while (high - low > 1000) {
     double middle = std::floor((low + high) / 2000) * 1000;
     if (middle <= low) break;

@@ -87,8 +87,10 @@ double adapter_parameters(const Graph& graph, double rank);
 TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster,
                   const TrainQuestion& question);
 
-// Longest sequence that fits on one data-parallel rank; a multiple of 1,000 found by bisection, as memory only grows with
-// it. kAnyContext: 64 million tokens fit.
+// Longest sequence that fits on one data-parallel rank and that its kernels can address; a multiple of 1,000 found by
+// bisection, as memory only grows with it. kAnyContext: 64 million tokens fit.
 double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& cluster, TrainQuestion question);
+// The longest whose tensors the plan's kernels can address (Plan::offset_bits), whatever memory holds; kAnyContext: any.
+double addressable_sequence(const Graph& graph, const Plan& plan, double micro_batch);
 
 }  // namespace orrery::graph

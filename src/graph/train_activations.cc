@@ -1,6 +1,7 @@
 // Activations that a training rank keeps for the backward pass: the saved tensors of its layers' operators,
 // divided as the layout says, times the chunks of layers that its pipeline has in flight.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -39,6 +40,7 @@ void ActivationCounter::count(const Op& op, TensorId id, Saved& s) const {
   if (t.name.starts_with("probabilities")) s.scores += n;
   bool ffn = (op.part == Part::kDense || op.part == Part::kExpert) &&
              std::any_of(t.axes.begin(), t.axes.end(), wide);
+  if (!(ffn && p_.tile_mlp) && !t.name.starts_with("probabilities")) s.elements = std::max(s.elements, n / t.dtype.bytes());
   if (ffn) s.ffn += n, s.widest = std::max(s.widest, n);
   if (t.name == "q" || t.name == "q_b") s.query = n;
   if (t.name == "attn.out") s.attention_out = n;
@@ -84,6 +86,20 @@ double ActivationCounter::working() const {
     most = std::max(most, rest + std::max(ffn, attention));
   }
   return most;
+}
+
+double ActivationCounter::largest_tensor() const {
+  double most = 0;
+  for (const Block& b : at_.graph().blocks)
+    if (b.layer) most = std::max(most, layer(b).elements);
+  return most;
+}
+
+double addressable_sequence(const Graph& graph, const Plan& plan, double micro_batch) {
+  if (plan.offset_bits == 64) return kAnyContext;
+  Layout layout(graph, plan);
+  double a_token = ActivationCounter(layout, plan, 1, micro_batch).largest_tensor();
+  return a_token > 0 ? std::floor((std::exp2(plan.offset_bits - 1) - 1) / a_token) : kAnyContext;
 }
 
 // A stage works ahead until the micro-batch that it began with comes back: p - 1 forward steps on the first

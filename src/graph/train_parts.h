@@ -38,6 +38,7 @@ struct Saved {
   double widest = 0;  // largest tensor of the feed-forward part
   double input = 0;   // the layer's input alone
   double query = 0, attention_out = 0;
+  double elements = 0;  // of the largest tensor that one kernel takes whole
 };
 class ActivationCounter {
  public:
@@ -46,6 +47,8 @@ class ActivationCounter {
   double kept() const;
   // Largest working memory of a layer that is computed again.
   double working() const;
+  // Elements of the largest tensor of a layer that one kernel takes whole.
+  double largest_tensor() const;
   double tokens() const { return tokens_; }
 
  private:

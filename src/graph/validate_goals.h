@@ -1,7 +1,7 @@
 // The goals of a comparison with measured and published figures: each is met or missed, and where a source
-// disagrees with itself, or gives a bound of what is asked, the arithmetic that shows it stands beside the
-// figure, provided that reading the source so meets the limit. A miss stays a miss. A figure that no row
-// entered is no goal, and a row that belongs to a figure and is refused is a missed one.
+// disagrees with itself, the arithmetic that shows it stands beside the figure, provided that reading the
+// source so meets the limit. A miss stays a miss. A figure that no row entered is no goal, and a row that
+// belongs to a figure and is refused is a missed one.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,6 @@ struct Goal {
   double limit = 0;          // at most so much, or at least
   bool least = false;        // at least
   std::string disagreement;  // why the source's own figures contradict one another; empty: they do not
-  std::string bound{};       // why the source's figure is a bound of what is asked; empty: it is not
   bool met() const { return least ? value >= limit : value <= limit; }
 };
 

@@ -140,7 +140,7 @@ int serve_command(const Common& common, ServeQuestion question, const std::strin
 
 struct TrainOptions {
   TrainQuestion question;
-  int zero = 0, interleave = 1;
+  int zero = 0, interleave = 1, offset_bits = 64;
   bool sequence_parallel = false, math_attention = false, dropout = false;
   std::string recompute, precision = "bf16";  // no recompute: what --do says, or none
 };
@@ -170,6 +170,7 @@ int train_command(const Common& common, TrainOptions o, bool dp_given, bool seq_
   Plan plan = common.plan();
   plan.zero = o.zero;
   plan.sequence_parallel = o.sequence_parallel;
+  plan.offset_bits = o.offset_bits;
   plan.virtual_stages = o.interleave;
   if (o.interleave > 1) plan.schedule = PipelineSchedule::kInterleaved;
   plan.compute = precision_of(o.precision);
@@ -266,6 +267,9 @@ struct Asked {
     app.add_option("--recompute", train.recompute, "none, selective or full (none when not given)");
     app.add_option("--precision", train.precision, "bf16, fp16 or fp8")->capture_default_str();
     app.add_flag("--math-attention", train.math_attention, "score matrices are stored (no flash attention)");
+    app.add_option("--kernel-offsets", train.offset_bits,
+                   "bits of the offsets in the framework's kernels, 32 or 64: with 32 no tensor of a layer has 2^31 elements")
+        ->capture_default_str();
     app.add_flag("--dropout", train.dropout, "dropout masks are kept");
   }
   void render_options(CLI::App& app) {

@@ -52,12 +52,24 @@ void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
     note(fmt::format("--do 'place optimizer host' frees {:.1f} GiB", by[TensorClass::kOptimizer]));
 }
 
-void training_facts(Json& doc, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
+void longest_fact(Json& doc, const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q) {
+  double longest = longest_sequence(graph, plan, cluster, q), addressable = addressable_sequence(graph, plan, q.micro_batch);
+  if (AxisId positions = graph.find_axis("positions"); positions != kNoAxis && graph.axes[positions].extent <= longest)
+    report::add_fact(doc, "longest sequence", graph.axes[positions].extent, "tokens", "all positions that the model has");
+  else if (longest == kAnyContext)
+    report::add_fact(doc, "longest sequence", "any length", "", "memory hardly grows with it");
+  else
+    report::add_fact(doc, "longest sequence", longest, "tokens",
+                     longest + 1000 > addressable ? "the kernels' offsets reach no further" : "more do not fit");
+}
+
+void training_facts(Json& doc, const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
                     const TrainAnswer& a) {
   add_fact_of(doc, "fits", a.fits, "memory");
   add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
               fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 5%",
                           a.capacity / kGiB, a.total * 0.95 / kGiB, a.total * 1.05 / kGiB));
+  longest_fact(doc, graph, plan, cluster, q);
   if (a.host_bytes > 0) {
     int ranks = std::min(plan.gpus(), static_cast<int>(read_rates(cluster.gpu).per_host));
     report::add_fact(
@@ -116,7 +128,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
                     const TrainAnswer& a) {
   Json doc = report::document(fmt::format("train: {} on {} x {}, {:.0f} sequences of {:.0f}", graph.name,
                                           cluster.gpus, cluster.gpu.id(), q.global_batch, q.sequence));
-  training_facts(doc, plan, cluster, q, a);
+  training_facts(doc, graph, plan, cluster, q, a);
   training_tables(doc, plan, q.global_batch * q.sequence, a);
   add_memory(doc, a.items, a.capacity);
   training_timeline(doc, a);
