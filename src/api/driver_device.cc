@@ -36,7 +36,8 @@ Context* context_of(CUcontext handle) {
 }
 
 bool initialised = false;
-void need_init() { require(initialised, Status::not_initialized); }
+// The runtime initialises the driver when it first needs a device, and with it the system of devices.
+void need_init() { require(initialised || device::system_exists(), Status::not_initialized); }
 
 int on_device(CUdevice ordinal, const std::function<void(Device&)>& body) {
   return driver([&] {

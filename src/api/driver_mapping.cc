@@ -69,8 +69,12 @@ API(cuMemMap)(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllo
   });
 }
 API(cuMemUnmap)(CUdeviceptr address, size_t bytes) {
-  return driver_in([&](Context& context) {
-    wait_for_use(context);
+  return driver([&] {
+    const auto& contexts = thread_state().contexts;  // none is needed: programs unmap after they destroyed theirs
+    if (!contexts.empty() && contexts.back() && contexts.back()->active) {
+      contexts.back()->require_sound();
+      wait_for_use(*contexts.back());
+    }
     device::unmap_physical(address, bytes);
   });
 }

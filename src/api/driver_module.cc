@@ -25,6 +25,7 @@ struct JitLog {
       if (options[i] == 3 && values[i]) *static_cast<char*>(values[i]) = 0;
     }
     if (size_slot) size = *size_slot;
+    if (buffer && size) *buffer = 0;
   }
   void write(const std::string& text) const {
     if (!buffer || size == 0) return;
@@ -75,6 +76,7 @@ int function_attribute(Context& context, Function& function, int attribute) {
 }
 
 struct Link {
+  JitLog log;  // of the caller, who keeps it alive as long as the link
   std::vector<std::string> texts;
   std::string image;
 };
@@ -143,8 +145,11 @@ API(cuModuleGetGlobal_v2)(CUdeviceptr* address, size_t* bytes, CUmodule handle, 
   });
 }
 
-API(cuLinkCreate_v2)(unsigned, int*, void**, CUlinkState* out) {
-  return driver_in([&](Context&) { *out = reinterpret_cast<CUlinkState>(handles<Link>().add(std::make_shared<Link>())); });
+API(cuLinkCreate_v2)(unsigned count, int* options, void** values, CUlinkState* out) {
+  return driver_in([&](Context&) {
+    require(out != nullptr, Status::invalid_value);
+    *out = reinterpret_cast<CUlinkState>(handles<Link>().add(std::make_shared<Link>(Link{JitLog(count, options, values), {}, {}})));
+  });
 }
 API(cuLinkCreate)(unsigned count, int* options, void** values, CUlinkState* out) { return orrery_cuLinkCreate_v2(count, options, values, out); }
 API(cuLinkAddData_v2)(CUlinkState state, int type, void* data, size_t size, const char* name, unsigned, int*, void**) {
@@ -173,7 +178,12 @@ API(cuLinkComplete)(CUlinkState state, void** image, size_t* size) {
   return driver_in([&](Context&) {
     auto link = handles<Link>().get(state);
     require(image != nullptr && !link->texts.empty(), Status::invalid_value);
-    link->image = device::link_image(link->texts);
+    try {
+      link->image = device::link_image(link->texts);
+    } catch (const Failure& failure) {
+      link->log.write(failure.what());
+      throw;
+    }
     *image = link->image.data();
     if (size) *size = link->image.size();
   });

@@ -121,6 +121,8 @@ std::string describe_address(const DeviceMemory& memory, uint64_t address, const
   const auto a = memory.nearest(address, &freed);
   if (!a) return fmt::format("{} at {:#x}, where nothing is allocated", access, address);
   if (freed) return fmt::format("{} at {:#x}, inside the {}-byte allocation at {:#x} that was freed", access, address, a->size, a->address);
+  if (address < a->address)
+    return fmt::format("{} at {:#x}, {} bytes before the {}-byte allocation at {:#x}", access, address, a->address - address, a->size, a->address);
   return fmt::format("{} at {:#x}, {} bytes past the end of the {}-byte allocation at {:#x}", access, address,
                      address - a->address - a->size, a->size, a->address);
 }

@@ -23,6 +23,7 @@ constexpr uint64_t kWindowAlign = uint64_t{1} << 18;  // unit.cc says why
 constexpr uint64_t kFenceAlign = 256;  // what programs rely on
 constexpr uint64_t kHint = 0x200000000000;  // the same addresses in every run, so compiled code can be kept on disk
 constexpr uint64_t kDriversOwn = uint64_t{37} << 21;  // mapped between the first slab and the next: the driver's own memory
+constexpr uint64_t kDriversBelow = uint64_t{17} << 21;  // and below the first slab, at least: programs read left[-1] there
 uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
 bool commit(uint64_t address, uint64_t bytes) {
   return mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
@@ -115,8 +116,8 @@ uint64_t DeviceMemory::allocate_like_driver(uint64_t bytes, int device, uint64_t
   constexpr uint64_t kUnit = 512, kLargestPacked = uint64_t{1} << 20;
   std::unique_lock lock(mutex_);
   if (!driver_next_) {
-    const uint64_t zone = base_ + size_ / 2 + kLarge;
-    if (!commit(zone, kDriversOwn)) return 0;
+    const uint64_t zone = base_ + size_ / 2 + kLarge + kDriversBelow;
+    if (!commit(zone - kDriversBelow, kDriversBelow + kDriversOwn)) return 0;
     rooms_[device][zone] = {kLarge, false};
     driver_next_ = zone + kDriversOwn;
   }
@@ -309,9 +310,12 @@ std::optional<Allocation> DeviceMemory::nearest(uint64_t address, bool* freed) c
     if (freed) *freed = true;
     return a;
   }
-  auto it = live_.upper_bound(address);
-  if (it == live_.begin()) return std::nullopt;
-  return std::prev(it)->second;
+  const auto above = live_.upper_bound(address);
+  if (above == live_.begin()) return above == live_.end() ? std::nullopt : std::optional(above->second);
+  const Allocation& below = std::prev(above)->second;
+  const uint64_t end = below.address + below.size;
+  const bool nearer = above != live_.end() && address >= end && above->first - address < address - end;
+  return nearer ? above->second : below;
 }
 
 uint64_t DeviceMemory::used(MemoryKind kind, int device) const {

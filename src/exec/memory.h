@@ -6,8 +6,9 @@
 // The same address means the same byte on host and device.
 //
 // Where allocations lie decides which wrong accesses fault. MemoryKind::device lies as an H200's driver puts it: up to
-// 1 MiB in slabs of 2 MiB, 512 bytes apart at best, larger ones on whole slabs, nothing unmapped between; so what leaves an
-// allocation by little hits a neighbour and faults no more than on the GPU, and memory freed in a slab stays readable.
+// 1 MiB in slabs of 2 MiB, 512 bytes apart at best, larger ones on whole slabs, nothing unmapped between or shortly before
+// the first (an H200 reads 32 MiB below it, the driver's own memory); so what leaves an allocation by little hits a
+// neighbour and faults no more than on the GPU, and memory freed in a slab stays readable.
 // Under an observer (check), and for all other kinds, at least one unmapped page follows each allocation.
 //
 // Threads: all members may be called from any thread. `contains` and `base`/`size` take no lock.
@@ -55,7 +56,7 @@ class DeviceMemory {
   bool release(uint64_t address);
   /// The live allocation that holds `address`; opened mappings that touch count as one.
   std::optional<Allocation> find(uint64_t address) const;
-  /// The live or most recently freed allocation nearest below `address`, for messages.
+  /// The freed allocation that held `address`, else the live one nearest to it on either side, for messages.
   std::optional<Allocation> nearest(uint64_t address, bool* freed) const;
   /// Bytes asked for by live allocations of `kind` on `device`.
   uint64_t used(MemoryKind kind, int device) const;

@@ -44,6 +44,19 @@ TEST(DeviceMemory, DeviceMemoryLiesAsOnTheGpu) {
   EXPECT_EQ(b - a, 4194304u + (2u << 20));
   *reinterpret_cast<uint32_t*>(b - 4) = 7;
   EXPECT_EQ(*reinterpret_cast<uint32_t*>(a + 4194304), 0u);
+  // An H200 reads these places before the first allocation of a process, of whatever size that is.
+  for (const uint64_t before : {4u, 512u, 65536u, 1u << 20, 2u << 20, (4u << 20) + 4, (32u << 20) + 4})
+    EXPECT_EQ(*reinterpret_cast<volatile uint32_t*>(first - before), 0u) << before;
+}
+
+TEST(DeviceMemory, NamesTheNearestAllocation) {
+  DeviceMemory m(uint64_t{1} << 36);
+  const uint64_t a = m.allocate(1 << 20, MemoryKind::managed, 0), b = m.allocate(1 << 20, MemoryKind::managed, 0);
+  ASSERT_LT(a, b);
+  EXPECT_EQ(m.nearest(b - 8, nullptr)->address, b);
+  EXPECT_EQ(m.nearest(a + (1 << 20) + 8, nullptr)->address, a);
+  EXPECT_EQ(m.nearest(a - 8, nullptr)->address, a);
+  EXPECT_EQ(m.nearest(b + 100, nullptr)->address, b);
 }
 
 TEST(DeviceMemory, FindsTheAllocationOfAnInnerAddress) {
