@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/build_wan.h"
+#include "graph/denoiser_steps.h"
 #include "graph/spec.h"
 #include "graph/walk.h"
 
@@ -20,11 +21,14 @@ constexpr Part kPart = Part::kDense;
 class DenoiserBuilder {
  public:
   explicit DenoiserBuilder(const DiffusionSpec& spec)
-      : s_(spec), b_(spec.name), h_(b_.axis("hidden", spec.hidden > 0 ? spec.hidden : 1)) {
+      : s_(spec), b_(spec.name), h_(b_.axis("hidden", spec.hidden > 0 ? spec.hidden : 1)), steps_(b_, h_, spec.compiled) {
     wide_ = spec.family == "wan" ? kFp32 : kBf16;
   }
 
   Graph build() {
+    if (s_.compiled && (s_.family == "wan" || s_.family == "unet"))
+      base::fail("{}: its layers are {}", s_.name,
+                 s_.family == "wan" ? "known as its own pipeline runs them, without a compiler" : "not known one by one: nothing to compile");
     if (s_.family == "flux")
       flux();
     else if (s_.family == "sd3")
@@ -113,7 +117,11 @@ class DenoiserBuilder {
     TensorId q = project("q", a, kTokens), k = project("k", a, kTokens), v = project("v", a, kTokens);
     if (norms_all) b_.weight("q.norm", {h_}), b_.weight("k.norm", {h_});
     if (s_.family == "sana") return linear_attention(q, k, v);
-    return merge("o", heads_out(q, k, v, kTokens, kPairs, "attend"), kTokens);
+    if (norms_all) q = steps_.head_norm("q.normed", q), k = steps_.head_norm("k.normed", k);
+    if (table_ != DenoiserSteps::kNone) q = steps_.rotated("q.rotated", q, table_), k = steps_.rotated("k.rotated", k, table_);
+    TensorId y = merge("o", heads_out(q, k, v, kTokens, kPairs, "attend"), kTokens);
+    steps_.hold({a, q, k, v});
+    return y;
   }
   // Keys and values meet first (dimension x dimension per head), then queries: linear in tokens.
   TensorId linear_attention(TensorId q, TensorId k, TensorId v) {
@@ -143,9 +151,13 @@ class DenoiserBuilder {
     TensorId text = stream("text", kText, kBf16);
     TensorId q = project("cross.q", a, kTokens), k = project("cross.k", text, kText),
              v = project("cross.v", text, kText);
-    if (norms_all) b_.weight("cross.q.norm", {h_}), b_.weight("cross.k.norm", {h_});
-    TensorId y = heads_out(q, k, v, kTokens, kPairsWindow, "cross.attend");
-    return merge("cross.o", y, kTokens);
+    if (norms_all) {
+      b_.weight("cross.q.norm", {h_}), b_.weight("cross.k.norm", {h_});
+      q = steps_.head_norm("cross.q.normed", q), k = steps_.head_norm("cross.k.normed", k);
+    }
+    TensorId y = merge("cross.o", heads_out(q, k, v, kTokens, kPairsWindow, "cross.attend"), kTokens);
+    steps_.hold({a, q});
+    return y;
   }
   TensorId feed_forward(const char* prefix, TensorId m, AxisId rows) {
     AxisId f = size("ffn", s_.ffn);
@@ -176,13 +188,19 @@ class DenoiserBuilder {
   void crossed_layers(bool norms, bool convolutions) {
     b_.begin("layer", s_.layers, true);
     b_.weight("modulation", {size("six", 6), h_});
-    TensorId x = stream("x", kTokens, kBf16);
-    TensorId y = self_attention(map("norm.self", {x}, kTokens, kBf16), norms);
-    x = map("residual.self", {x, y}, kTokens, kBf16, 2);
-    x = map("residual.cross", {x, cross_attention(x, norms)}, kTokens, kBf16, 1);
-    TensorId m = map("norm.mlp", {x}, kTokens, kBf16);
+    bool ltx = s_.family == "ltx", rotates = ltx && !s_.compiled;
+    // Cosines and sines of every element in 32 bits, made once and kept through all layers (LTX).
+    table_ = rotates ? b_.tensor("rotary table", {kTokens, size("two", 2), h_}, TensorClass::kActivation, kFp32) : DenoiserSteps::kNone;
+    TensorId given = stream("x", kTokens, kBf16);
+    TensorId y = self_attention(steps_.modulated("norm.self", given, kTokens, ltx), norms);
+    TensorId x = steps_.gated("residual.self", given, y, kTokens);
+    TensorId c = cross_attention(x, norms);
+    x = map("residual.cross", {x, c}, kTokens, kBf16, 1);
+    TensorId m = steps_.modulated("norm.mlp", x, kTokens, ltx);
     TensorId z = convolutions ? glu_convolution(m) : feed_forward("", m, kTokens);
-    map("residual.mlp", {x, z}, kTokens, kBf16, 2);
+    steps_.gated("residual.mlp", x, z, kTokens);
+    if (!s_.compiled) steps_.hold({given, c, m});
+    if (rotates) steps_.hold({table_});
     b_.end();
   }
   // Image size and aspect ratio embeddings of the 1024 model.
@@ -213,37 +231,60 @@ class DenoiserBuilder {
     b_.begin("layer", s_.layers, true);
     dense("modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.6", 6.0 * s_.hidden)}, kSeqs);
     TensorId x = stream("x", kTokens, kBf16);
-    TensorId y = self_attention(map("norm.self", {x}, kTokens, kBf16), false);
-    x = map("residual.self", {x, y}, kTokens, kBf16, 2);
-    TensorId z = feed_forward("", map("norm.mlp", {x}, kTokens, kBf16), kTokens);
-    map("residual.mlp", {x, z}, kTokens, kBf16, 2);
+    TensorId y = self_attention(steps_.modulated("norm.self", x, kTokens), false);
+    x = steps_.gated("residual.self", x, y, kTokens);
+    TensorId z = feed_forward("", steps_.modulated("norm.mlp", x, kTokens), kTokens);
+    steps_.gated("residual.mlp", x, z, kTokens);
     b_.end();
     head(2 * in, true);
   }
 
-  // One stream of a two-stream block: its queries, keys and values; then what follows the joint attention.
-  TensorId stream_qkv(const std::string& p, AxisId rows) {
-    TensorId time = stream("time", kSeqs, kBf16);
-    dense((p + "modulation").c_str(), time, {h_}, {size("modulation.6", 6.0 * s_.hidden)}, kSeqs);
-    TensorId x = stream((p + "x").c_str(), rows, kBf16);
-    TensorId a = map((p + "norm").c_str(), {x}, rows, kBf16);
-    AxisId three = size("qkv", 3.0 * s_.hidden), dim = size("head_dim", s_.head_dim);
-    b_.weight(p + "q.norm", {dim}), b_.weight(p + "k.norm", {dim});
-    return dense((p + "qkv").c_str(), a, {h_}, {three}, rows);
+  // One stream of a two-stream block: its modulation and norm, then its queries, keys and values.
+  struct Stream {
+    std::string name;
+    AxisId rows;
+    TensorId x = 0, normed = 0, q = 0, k = 0, v = 0;
+  };
+  void stream_norm(Stream& s) {
+    dense((s.name + "modulation").c_str(), stream("time", kSeqs, kBf16), {h_}, {size("modulation.6", 6.0 * s_.hidden)}, kSeqs);
+    s.x = stream((s.name + "x").c_str(), s.rows, kBf16);
+    s.normed = steps_.modulated(s.name + "norm", s.x, s.rows);
   }
-  void stream_rest(const std::string& p, AxisId rows) {
-    TensorId y = b_.act(p + "attended", {rows, size("heads", s_.heads), size("head_dim", s_.head_dim)});
-    TensorId o = merge((p + "o").c_str(), y, rows);
-    TensorId x = map((p + "residual").c_str(), {o}, rows, kBf16, 2);
-    feed_forward(p.c_str(), map((p + "norm.mlp").c_str(), {x}, rows, kBf16), rows);
+  void stream_qkv(Stream& s) {
+    AxisId dim = size("head_dim", s_.head_dim);
+    b_.weight(s.name + "q.norm", {dim}), b_.weight(s.name + "k.norm", {dim});
+    s.q = project((s.name + "q").c_str(), s.normed, s.rows), s.k = project((s.name + "k").c_str(), s.normed, s.rows);
+    s.v = project((s.name + "v").c_str(), s.normed, s.rows);
+    s.q = steps_.head_norm(s.name + "q.normed", s.q), s.k = steps_.head_norm(s.name + "k.normed", s.k);
+  }
+  void stream_rest(const Stream& s, TensorId o) {
+    TensorId x = steps_.gated(s.name + "residual", s.x, o, s.rows);
+    TensorId m = steps_.modulated(s.name + "norm.mlp", x, s.rows);
+    steps_.gated(s.name + "residual.mlp", x, feed_forward(s.name.c_str(), m, s.rows), s.rows);
+    if (!s_.compiled) steps_.hold({s.x, o, m});
   }
   void double_blocks() {
     b_.begin("double", s_.layers, true);
-    TensorId image = stream_qkv("image.", kTokens), text = stream_qkv("text.", kText);
-    heads_out(image, text, image, kJoint, kPairs, "attend");
-    stream_rest("image.", kTokens);
-    stream_rest("text.", kText);
+    Stream image{"image.", kTokens}, text{"text.", kText};
+    stream_norm(image), stream_norm(text);
+    stream_qkv(image), stream_qkv(text);
+    std::vector<AxisId> axes = {kJoint, size("heads", s_.heads), size("head_dim", s_.head_dim)};
+    TensorId q = steps_.joined("q", {text.q, image.q}, axes), k = steps_.joined("k", {text.k, image.k}, axes),
+             v = steps_.joined("v", {text.v, image.v}, axes);
+    TensorId y = joint_attention(q, k, v);
+    steps_.hold({image.normed, text.normed, image.q, image.k, image.v});
+    TensorId of_image = b_.act("image.attended", {kTokens, axes[1], axes[2]}),
+             of_text = b_.act("text.attended", {kText, axes[1], axes[2]});
+    of_image = merge("image.o", of_image, kTokens), of_text = merge("text.o", of_text, kText);
+    steps_.hold({y});
+    stream_rest(image, of_image), stream_rest(text, of_text);
     b_.end();
+  }
+  // FLUX rotates queries and keys.
+  TensorId joint_attention(TensorId q, TensorId k, TensorId v) {
+    if (s_.family == "flux")
+      q = steps_.rotated("q.rotated", q, DenoiserSteps::kNone), k = steps_.rotated("k.rotated", k, DenoiserSteps::kNone);
+    return heads_out(q, k, v, kJoint, kPairs, "attend");
   }
   void vector_in() {
     AxisId dim = size("vector.values", s_.vec_dim);
@@ -262,20 +303,24 @@ class DenoiserBuilder {
     b_.end();
     double_blocks();
     b_.begin("single", s_.single_layers, true);
-    dense("modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.3", 3.0 * s_.hidden)}, kSeqs);
-    TensorId x = stream("x", kJoint, kBf16);
-    TensorId a = map("norm", {x}, kJoint, kBf16);
-    AxisId seven = size("qkv.mlp", 3.0 * s_.hidden + s_.ffn),
-           five = size("attn.mlp", 1.0 * s_.hidden + s_.ffn);
-    AxisId dim = size("head_dim", s_.head_dim);
-    b_.weight("q.norm", {dim}), b_.weight("k.norm", {dim});
-    TensorId u = dense("linear1", a, {h_}, {seven}, kJoint);
-    TensorId y = heads_out(u, u, u, kJoint, kPairs, "attend");
-    TensorId g = b_.map(kPart, "gelu", {u, y}, {kJoint, five}, 8);
-    TensorId o = dense("linear2", g, {five}, {h_}, kJoint);
-    map("residual", {x, o}, kJoint, kBf16, 2);
+    single_block();
     b_.end();
     head(s_.in_channels, true);
+  }
+  void single_block() {
+    dense("modulation", stream("time", kSeqs, kBf16), {h_}, {size("modulation.3", 3.0 * s_.hidden)}, kSeqs);
+    TensorId given = stream("given", kJoint, kBf16), x = steps_.joined("x", {given}, {kJoint, h_});
+    TensorId a = steps_.modulated("norm", x, kJoint);
+    AxisId ffn = size("ffn", s_.ffn), both = size("attn.mlp", 1.0 * s_.hidden + s_.ffn), dim = size("head_dim", s_.head_dim);
+    b_.weight("q.norm", {dim}), b_.weight("k.norm", {dim});
+    TensorId u = dense("mlp", a, {h_}, {ffn}, kJoint);
+    TensorId g = s_.compiled ? u : b_.map(kPart, "gelu", {u}, {kJoint, ffn}, 8);
+    TensorId q = steps_.head_norm("q.normed", project("q", a, kJoint)), k = steps_.head_norm("k.normed", project("k", a, kJoint));
+    TensorId y = joint_attention(q, k, project("v", a, kJoint));
+    TensorId c = s_.compiled ? b_.map(kPart, "gelu", {u, y}, {kJoint, both}, 8) : steps_.joined("joined", {y, g}, {kJoint, both});
+    TensorId o = dense("out", c, {both}, {h_}, kJoint);
+    steps_.gated("residual", x, o, kJoint);
+    if (!s_.compiled) steps_.hold({given, a, y, g, c});
   }
   void sd3() {
     double in = s_.in_channels * s_.patch * s_.patch;
@@ -303,6 +348,8 @@ class DenoiserBuilder {
   const DiffusionSpec& s_;
   GraphBuilder b_;
   AxisId h_, picture_ = kNoAxis;
+  DenoiserSteps steps_;
+  TensorId table_ = DenoiserSteps::kNone;  // of rotary positions
   DType wide_;
 };
 

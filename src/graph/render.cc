@@ -37,13 +37,15 @@ constexpr Encoder kEncoders[] = {
 constexpr double kHostOps = 1e12;
 
 // One walk of a graph; products run in 16 bits whatever the weights are stored in.
-StepTime run_once(const Program& given, const Binding& binding, const Rates& rates) {
+StepTime run_once(const Program& given, const Binding& binding, const Rates& rates, Ledger* lines = nullptr) {
   Program program = given;
   for (ProgramOp& op : program.ops)
     if (op.format == Format::kFp32) op.format = Format::kBf16;
   Ledger ledger;
   walk(program, binding, ledger);
-  return schedule(program, ledger, binding, rates);
+  StepTime time = schedule(program, ledger, binding, rates);
+  if (lines) *lines = std::move(ledger);
+  return time;
 }
 
 // Weights of a network that ranks divide among themselves (ZeRO 3): a rank's share, and what is gathered.
@@ -121,14 +123,65 @@ void check_verbs(const std::vector<std::string>& verbs) {
   }
 }
 
-double largest_leaf(const Graph& graph, const Program& program) {
-  double largest = 0;
-  for (const auto& [tensor, bytes] : program.weights)
-    for (const Block& block : graph.blocks)
-      if (tensor >= block.first_tensor && tensor < block.first_tensor + block.tensor_count)
-        largest = std::max(largest, bytes / std::max(1.0, block.repeat));
-  return largest;
-}
+// Denoiser weights that come from the host one matrix (leaf) at a time, and leave when it has run.
+class Leaves {
+ public:
+  explicit Leaves(const Program& program) : program_(program) {
+    for (const ProgramOp& op : program.ops) leaf_.push_back(op.weight_bytes);
+  }
+
+  // The moment with the largest sum of activations, the leaf that runs, and the next one where that is on its way.
+  struct Peak {
+    double weights = 0, activations = 0;
+  };
+  Peak peak(const Binding& b, bool next) const {
+    Peak most;
+    for (const auto& [i, live] : activation_timeline(program_, b)) {
+      Peak now{leaf_[i] + (next ? following(i) : 0), live};
+      if (now.weights + now.activations > most.weights + most.activations) most = now;
+    }
+    return most;
+  }
+  // Seconds of the copies that operators hide when each leaf starts as the one before it begins to run: no more than
+  // this one, and what comes between both, takes (diffusers' group offloading by leaves with a stream).
+  double hidden(const Ledger& ledger, const Binding& b, const Rates& rates) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < ledger.lines.size();) {
+      const std::uint32_t first = ledger.lines[i].op, block = program_.ops[first].block;
+      double seconds = 0, times = ledger.lines[i].times;
+      for (; i < ledger.lines.size() && program_.ops[ledger.lines[i].op].block == block; ++i) {
+        const Line& line = ledger.lines[i];
+        seconds += time_of(program_.ops[line.op], line, b, rates).seconds;
+        double copy = following_at_once(line.op) / rates.host;
+        if (copy == 0) continue;
+        sum += times * std::min(copy, seconds), seconds = 0;
+      }
+    }
+    return sum;
+  }
+
+ private:
+  // The leaf behind an operator; a block that repeats begins again.
+  double following(std::uint32_t op) const {
+    std::uint32_t block = program_.ops[op].block;
+    for (std::uint32_t i = op + 1; i < leaf_.size(); ++i)
+      if (leaf_[i] > 0) return program_.ops[i].block == block ? leaf_[i] : std::max(leaf_[i], first_of(block));
+    return first_of(block);
+  }
+  // The same where that leaf's product is the next operator: what was copied must be there.
+  double following_at_once(std::uint32_t op) const {
+    bool last = op + 1 == leaf_.size() || program_.ops[op + 1].block != program_.ops[op].block;
+    return last || leaf_[op + 1] > 0 ? following(op) : 0;
+  }
+  double first_of(std::uint32_t block) const {
+    for (std::uint32_t i = 0; i < leaf_.size(); ++i)
+      if (program_.ops[i].block == block && leaf_[i] > 0) return leaf_[i];
+    return 0;
+  }
+
+  const Program& program_;
+  std::vector<double> leaf_;
+};
 
 // Divides one forward over ranks and times it.
 struct Forward {
@@ -138,16 +191,16 @@ struct Forward {
 Forward forward(const Program& program, const Plan& plan, const Binding& b, const Rates& rates,
                 bool offload) {
   Forward f;
-  f.step = run_once(program, b, rates);
+  Ledger ledger;
+  f.step = run_once(program, b, rates, &ledger);
   f.seconds = f.step.seconds;
   if (plan.zero >= 3 && !offload)  // each layer's weights are gathered in 16 bits before it runs
     f.seconds += collective_time(Collective::kAllGather, plan.cp, 2 * count_parameters(*program.graph).total,
                                  rates) *
                  (1 - plan.overlap_prefetch);
   if (offload) {
-    double fetch = program.weight_bytes / rates.host,
-           hidden = std::min(fetch, f.seconds) * plan.overlap_prefetch;
-    f.seconds += fetch - hidden;
+    double fetch = program.weight_bytes / rates.host;
+    f.seconds += fetch - plan.overlap_prefetch * std::min(fetch, Leaves(program).hidden(ledger, b, rates));
   }
   return f;
 }
@@ -224,21 +277,27 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
   a.mfu = (flops.linear + flops.attention) * one.batch / a.plan.cp / f.seconds / rates.peak16;
   double joules = f.step.joules + (f.seconds - f.step.seconds) * rates.idle_watts;
   RenderStage stage{"denoiser", a.denoise_seconds, joules * a.forwards, a.parameters, {}};
-  if (offload)
-    stage.items.push_back(
-        {"denoiser weights", TensorClass::kWeight, largest_leaf(a.graph, program), "the largest leaf"});
-  else if (a.plan.zero >= 3 && a.plan.cp > 1)
+  double activations = activation_peak(program, b);
+  if (offload) {
+    bool next = a.plan.overlap_prefetch > 0;
+    Leaves::Peak peak = Leaves(program).peak(b, next);
+    activations = peak.activations;
+    stage.items.push_back({"denoiser weights", TensorClass::kWeight, peak.weights, next ? "a matrix, and the next on its way" : "a matrix"});
+  } else if (a.plan.zero >= 3 && a.plan.cp > 1)
     add_divided("denoiser weights", program, a.plan.cp, stage.items);
-  else
+  else {
     stage.items.push_back({"denoiser weights", TensorClass::kWeight, program.weight_bytes, "all layers"});
-  stage.items.push_back({"activations", TensorClass::kActivation, activation_peak(program, b), "one block"});
+  }
+  stage.items.push_back({"activations", TensorClass::kActivation, activations, "one block"});
   return stage;
 }
 
 }  // namespace
 
-RenderAnswer render(const DiffusionSpec& spec, const Plan& given, const Cluster& cluster,
+RenderAnswer render(const DiffusionSpec& of, const Plan& given, const Cluster& cluster,
                     const RenderQuestion& q) {
+  DiffusionSpec spec = of;
+  spec.compiled |= q.compiled;
   if (!(q.batch >= 1 && q.batch < 1e6)) base::fail("batch must be at least 1");
   RenderAnswer a;
   a.graph = build_denoiser(spec, q.shape);

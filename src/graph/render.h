@@ -16,7 +16,8 @@ struct RenderQuestion {
   int passes = 0;  // denoiser passes per step (2 with classifier-free guidance); 0: the model's own
   bool encoder_on_host = false;  // the text encoder runs on the host CPU
   bool stay = false;             // all components stay on the GPU
-  bool layer_offload = false;    // weights come from the host layer by layer
+  bool layer_offload = false;    // weights come from the host, each matrix when it is used; `prefetch`: the next one meanwhile
+  bool compiled = false;         // a compiler joins the denoiser's element-wise steps
   double batch = 1;
   DType weights = kBf16;
   std::vector<std::string> verbs;  // techniques on the denoiser; one that rendering does not know is refused

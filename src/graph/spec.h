@@ -109,6 +109,7 @@ struct DiffusionSpec {
   int classes = 0;                        // class-conditional: size of the label table
   bool guidance_embed = false;
   int cfg_passes = 1, steps = 0;
+  bool compiled = false;        // element-wise steps are joined by a compiler; otherwise each is a kernel
   double stored_bits = 16;      // per parameter, in the published pipeline
   int video = 0;                // 1: frames are a dimension of the latent
   double published_params = 0;  // used when the layers are not itemised

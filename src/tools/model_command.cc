@@ -281,7 +281,8 @@ struct Asked {
     app.add_option("--batch", render.batch, "images at once");
     app.add_flag("--encoder-on-host", render.encoder_on_host, "the text encoder runs on the CPU");
     app.add_flag("--stay", render.stay, "all components stay on the GPU");
-    app.add_flag("--layer-offload", render.layer_offload, "weights come from the host layer by layer");
+    app.add_flag("--layer-offload", render.layer_offload, "weights come from the host, each when it is used; --do 'prefetch 1' brings the next one meanwhile");
+    app.add_flag("--compiled", render.compiled, "a compiler joins the denoiser's element-wise steps");
   }
   void plan_options(CLI::App& app) {
     common.add_to(app);

@@ -1,0 +1,79 @@
+// Denoisers step by step and compiled, and weights that come one matrix at a time. Counted by hand from diffusers'
+// modules; memory and shapes of its published benchmark.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "graph/render.h"
+#include "graph/walk.h"
+
+namespace orrery::graph {
+namespace {
+
+// Bytes that the element-wise operators of a block move in one iteration.
+double element_bytes(const DiffusionSpec& spec, const RenderShape& shape, const std::string& block) {
+  Graph graph = build_denoiser(spec, shape);
+  Program program = compile(graph, Plan{});
+  Ledger ledger;
+  walk(program, denoiser_binding(spec, shape, 1), ledger);
+  double sum = 0;
+  for (const Line& line : ledger.lines) {
+    const ProgramOp& op = program.ops[line.op];
+    bool product = op.kind == OpKind::kContract || op.kind == OpKind::kAttend;
+    if (!product && !op.fused && graph.blocks[op.block].name == block) sum += line.activation;
+  }
+  return sum;
+}
+
+// A stream of 4,608 tokens of 3,072 in 16 bits is the unit. Joined 2, norm, scale and shift 6, gelu four times as wide 8,
+// norms of queries and keys 4; each rotated: half negated 1.5, stacked 2.5, widened twice 6, times cosine and sine in 32
+// bits 8, added 6, narrowed 3; joined at five times the width 10, gate 2, residual 3.
+TEST(RenderSteps, FluxSingleBlock) {
+  DiffusionSpec flux = load_denoiser("flux-dev");
+  double unit = 4608.0 * 3072 * 2;
+  EXPECT_NEAR(element_bytes(flux, {}, "single") / unit, 2 + 6 + 8 + 4 + 2 * 27 + 10 + 2 + 3, 0.01);
+  flux.compiled = true;  // norm 2; gelu and attention's result read, 4 + 1, and written, 5; residual 3
+  EXPECT_NEAR(element_bytes(flux, {}, "single") / unit, 2 + 4 + 1 + 5 + 3, 0.01);
+}
+
+double denoiser_gib(const RenderAnswer& a, const Cluster& c) {
+  for (const RenderStage& s : a.stages)
+    if (s.name == "denoiser") return (s.bytes() - c.gpu.context_bytes().value()) / kGiB;
+  return 0;
+}
+
+// diffusers' benchmark: what the framework allocated at its peak, with the next matrix on its way.
+TEST(RenderLeaves, MemoryOfTheBenchmark) {
+  Cluster l40s{load_profile("l40s"), 1};
+  RenderQuestion q;
+  q.steps = q.passes = 1, q.layer_offload = true, q.verbs = {"prefetch 1"};
+  EXPECT_NEAR(denoiser_gib(render(load_denoiser("flux-dev"), {}, l40s, q), l40s) / 0.55, 1, 0.05);
+  q.shape.width = 704, q.shape.height = 512, q.shape.frames = 161;
+  EXPECT_NEAR(denoiser_gib(render(load_denoiser("LTX-Video-13B"), {}, l40s, q), l40s) / 1.04, 1, 0.05);
+}
+
+TEST(RenderLeaves, CopiesHideBehindTheMatrixBefore) {
+  Cluster l40s{load_profile("l40s"), 1};
+  DiffusionSpec flux = load_denoiser("flux-dev");
+  RenderQuestion q;
+  q.steps = q.passes = 1;
+  double stays = render(flux, {}, l40s, q).forward_seconds;
+  q.layer_offload = true;
+  double waits = render(flux, {}, l40s, q).forward_seconds, copy = waits - stays;
+  EXPECT_NEAR(copy * render_rates(l40s).host, 11901408320.0 * 2, 1e6);
+  q.verbs = {"prefetch 1"};
+  double hides = render(flux, {}, l40s, q).forward_seconds;
+  EXPECT_GT(hides, std::max(copy, stays));
+  EXPECT_LT(hides, waits);
+  // A picture of few pixels hides less: the copies are the same, the operators shorter.
+  q.shape.width = q.shape.height = 256;
+  EXPECT_NEAR(render(flux, {}, l40s, q).forward_seconds / copy, 1, 0.15);
+}
+
+TEST(RenderSteps, WhatCannotBeCompiledIsRefusedByName) {
+  RenderQuestion q;
+  q.compiled = true, q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81;
+  EXPECT_THROW(render(load_denoiser("wan14b"), {}, {load_profile("h100"), 1}, q), base::Error);
+}
+
+}  // namespace
+}  // namespace orrery::graph
