@@ -100,22 +100,20 @@ uint64_t System::allocate(Device& device, uint64_t bytes, exec::MemoryKind kind,
   return address;
 }
 
-// Kernels that still run are of no more use: nobody can see their results. Compilation must have stopped before the
-// libraries that it uses are torn down.
+// Kernels that still run are of little use, since nobody will see their results; but many programs launch a last short one
+// and end, which is no reason for a message. Compilation must have stopped before the libraries that it uses are torn down.
 void System::finish() {
   if (getpid() != process_ || finished_.exchange(true)) return;  // a child made by fork() has none of the threads
-  if (observer_) {  // what is checked is also let finish
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!std::ranges::all_of(devices_, [](auto& device) { return !device->primary_exists() || device->primary().idle(); }) &&
-           std::chrono::steady_clock::now() < patience)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  interrupt_ = 1;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   auto idle = [&] {
     return std::ranges::all_of(devices_, [](auto& device) { return !device->primary_exists() || device->primary().idle(); });
   };
-  while (!idle() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  auto wait = [&](std::chrono::milliseconds longest) {
+    const auto deadline = std::chrono::steady_clock::now() + longest;
+    while (!idle() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  wait(std::chrono::milliseconds(observer_ ? 30000 : 200));  // what is checked is let finish
+  interrupt_ = 1;
+  wait(std::chrono::milliseconds(2000));
   // A launch that does not end in time still holds the compiler: then its thread at least has nothing left to do.
   if (idle()) code_.reset();
   else if (code_) code_->finish();

@@ -22,18 +22,18 @@ uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 
 bool poll(RunState& run) {
   if (run.stop) return true;
-  const auto give_up = [&](FaultKind kind, const char* text) {
+  const auto give_up = [&](FaultKind kind, const char* text, const char* why) {
     Fault f;
     f.kind = kind;
     f.kernel = run.kernel.entry->program->name;
-    f.message = fmt::format("{}: kernel {} was stopped", text, f.kernel);
+    f.message = fmt::format("{}: kernel {} was stopped{}", text, f.kernel, why);
     run.record(std::move(f));
     return true;
   };
   if (run.machine.interrupt && run.machine.interrupt->load(std::memory_order_relaxed))
-    return give_up(FaultKind::interrupted, "interrupted");
+    return give_up(FaultKind::interrupted, "interrupted", "; the program ended without waiting for it");
   if (run.deadline != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() > run.deadline)
-    return give_up(FaultKind::timeout, "timeout");
+    return give_up(FaultKind::timeout, "timeout", "");
   return false;
 }
 

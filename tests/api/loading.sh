@@ -39,6 +39,8 @@ build too_new -cudart shared -gencode arch=compute_120,code=compute_120
 for name in static_runtime shared_runtime plain lz4 small several debug per_thread no_pie relocatable; do
   expect "$name" "$want" "$orrery" run --quiet -- "$build/$name"
 done
+"$nvcc" -o "$build/ends_early" "$here/ends_early.cu" || failed=1
+expect "a last short kernel runs though nobody waits" "value 7" "$orrery" run --quiet -- "$build/ends_early"
 strip -o "$build/stripped" "$build/static_runtime"
 expect "stripped is refused" "-cudart shared" "$orrery" run --quiet -- "$build/stripped"
 expect "machine code only is refused" "code=compute_90" "$orrery" run --quiet -- "$build/code_only"
