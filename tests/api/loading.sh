@@ -40,7 +40,7 @@ for name in static_runtime shared_runtime plain lz4 small several debug per_thre
   expect "$name" "$want" "$orrery" run --quiet -- "$build/$name"
 done
 "$nvcc" -o "$build/ends_early" "$here/ends_early.cu" || failed=1
-expect "a last short kernel runs though nobody waits" "value 7" "$orrery" run --quiet -- "$build/ends_early"
+expect "a last short kernel runs, without a message, though nobody waits" "[value 7]" printf '[%s]' "$("$orrery" run --quiet -- "$build/ends_early" 2>&1)"
 strip -o "$build/stripped" "$build/static_runtime"
 expect "stripped is refused" "-cudart shared" "$orrery" run --quiet -- "$build/stripped"
 expect "machine code only is refused" "code=compute_90" "$orrery" run --quiet -- "$build/code_only"
