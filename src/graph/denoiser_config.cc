@@ -46,6 +46,9 @@ void sd3(ConfigReader& r, DiffusionSpec& s) {
 }
 
 void wan_family(DiffusionSpec& s) {
+  if (s.in_channels != 16 && s.in_channels != 36)
+    base::fail("{}: {} channels: no autoencoder of such latents is known (Wan 2.1's have 16, and 20 more beside a picture)",
+               s.name, s.in_channels);
   s.patch = 2, s.text_tokens = 512, s.time_stride = 4, s.space_stride = 8, s.cfg_passes = 2, s.steps = 50;
   s.stored_bits = 32, s.video = 1;
 }

@@ -269,14 +269,18 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
   Forward f = forward(program, a.plan, b, rates, offload);
   DenoiserFlops flops = denoiser_flops(spec, one.shape);
   a.tokens = latent_tokens(spec, one.shape);
-  a.parameters = count_parameters(a.graph).total;
+  a.parameters = spec.denoisers * count_parameters(a.graph).total;
   a.linear_flops = flops.linear, a.attention_flops = flops.attention;
   a.forwards = steps * passes;
   a.forward_seconds = f.seconds;
-  a.denoise_seconds = a.forwards * f.seconds;
+  bool both = one.stay || a.plan.zero >= 3;  // two denoisers are on the GPU
+  a.first_forwards = first_steps(spec, steps) * passes;
+  if (a.first_forwards < a.forwards && !both && !offload) a.switch_seconds = 2 * program.weight_bytes / rates.host;
+  a.denoise_seconds = a.forwards * f.seconds + a.switch_seconds;
   a.mfu = (flops.linear + flops.attention) * one.batch / a.plan.cp / f.seconds / rates.peak16;
   double joules = f.step.joules + (f.seconds - f.step.seconds) * rates.idle_watts;
-  RenderStage stage{"denoiser", a.denoise_seconds, joules * a.forwards, a.parameters, {}};
+  joules = joules * a.forwards + a.switch_seconds * rates.idle_watts;
+  RenderStage stage{"denoiser", a.denoise_seconds, joules, a.parameters, {}};
   double activations = activation_peak(program, b);
   if (offload) {
     bool next = a.plan.overlap_prefetch > 0;
@@ -287,6 +291,11 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
     add_divided("denoiser weights", program, a.plan.cp, stage.items);
   else {
     stage.items.push_back({"denoiser weights", TensorClass::kWeight, program.weight_bytes, "all layers"});
+  }
+  if (spec.denoisers > 1 && both && !offload) {
+    double outside = a.plan.zero >= 3 && a.plan.cp > 1 ? gathered_weights(program, nullptr).outside : 0;
+    double ranks = outside > 0 ? a.plan.cp : 1;
+    stage.items.push_back({"other denoiser", TensorClass::kWeight, program.weight_bytes / ranks + outside, "it waits for its steps"});
   }
   stage.items.push_back({"activations", TensorClass::kActivation, activations, "one block"});
   return stage;

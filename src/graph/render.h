@@ -39,6 +39,8 @@ struct RenderAnswer {
   double encoder_seconds = 0, denoise_seconds = 0, decode_seconds = 0, seconds = 0;
   double per_second = 0;  // results a second when they follow one another
   double forwards = 0;
+  double first_forwards = 0;  // of which the first of two denoisers runs
+  double switch_seconds = 0;  // one denoiser leaves the GPU and the other comes
   double peak_bytes = 0;
   std::vector<MemoryItem> items;  // of the stage with the peak
   bool decoder_stays = false;     // the autoencoder is on the GPU while the others run

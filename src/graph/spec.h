@@ -111,6 +111,10 @@ struct DiffusionSpec {
   int cfg_passes = 1, steps = 0;
   bool compiled = false;        // element-wise steps are joined by a compiler; otherwise each is a kernel
   double stored_bits = 16;      // per parameter, in the published pipeline
+  // Networks of this shape that share the steps (Wan 2.2): the first down to the noise level `boundary`, the second below.
+  // The levels of n steps are those of 1 to 1/n, shifted: shift x / (1 + (shift - 1) x).
+  int denoisers = 1;
+  double boundary = 0, shift = 1;
   int video = 0;                // 1: frames are a dimension of the latent
   double published_params = 0;  // used when the layers are not itemised
   double published_flops = 0;   // forward at 1024 x 1024 with published_params
@@ -138,6 +142,8 @@ struct DenoiserFlops {
 // Operations of one forward pass.
 DenoiserFlops denoiser_flops(const DiffusionSpec& spec, const RenderShape& shape);
 Graph build_denoiser(const DiffusionSpec& spec, const RenderShape& shape);
+// Of so many steps, those of the first of two denoisers; all when there is one.
+double first_steps(const DiffusionSpec& spec, double steps);
 
 // Built-in models. Names match without regard to case; an unknown one is refused with near matches.
 struct Zoo {
@@ -157,6 +163,9 @@ const DiffusionSpec* find_denoiser(std::string_view name);
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin, bool stored = true);
 // Reads the config.json of a denoiser (diffusers, or Wan's own); refuses like read_hf_config.
 DiffusionSpec read_denoiser_config(std::string_view json_text, const std::string& origin);
+// A denoiser whose folder lies beside another's that takes a part of the steps (transformer and transformer_2 of
+// diffusers, high_noise_model and low_noise_model of Wan) is one of two; refuses a boundary that it cannot find.
+void pair_denoisers(const std::string& config_path, DiffusionSpec& spec);
 // Whether a config.json is a denoiser's (it has a _class_name).
 bool is_denoiser_config(std::string_view json_text);
 // `model` is a path to a config.json (or a folder with one), or the name of a zoo entry.

@@ -77,6 +77,7 @@ FieldReader<DiffusionSpec> diffusion_reader() {
   BIND(in_channels), BIND(out_channels), BIND(patch), BIND(text_tokens), BIND(text_dim), BIND(vec_dim);
   BIND(image_tokens), BIND(image_dim);
   BIND(time_stride), BIND(space_stride), BIND(guidance_embed), BIND(classes);
+  BIND(denoisers), BIND(boundary), BIND(shift);
   BIND(stored_bits), BIND(video), BIND(cfg_passes), BIND(steps), BIND(published_params),
       BIND(published_flops);
   return reader;
@@ -182,7 +183,11 @@ std::string read_text(const std::filesystem::path& path) {
 
 std::filesystem::path config_path(const std::string& model) {
   std::filesystem::path path(model);
-  if (std::filesystem::is_directory(path)) return path / "config.json";
+  if (std::filesystem::is_directory(path)) {
+    for (const char* part : {"config.json", "transformer/config.json", "high_noise_model/config.json"})  // of a pipeline
+      if (std::filesystem::exists(path / part)) return path / part;
+    return path / "config.json";
+  }
   if (std::filesystem::is_regular_file(path)) return path;
   return {};
 }
@@ -252,8 +257,11 @@ TransformerSpec load_transformer(const std::string& model, bool stored) {
 }
 
 DiffusionSpec load_denoiser(const std::string& model) {
-  if (auto path = config_path(model); !path.empty())
-    return read_denoiser_config(read_text(path), path.string());
+  if (auto path = config_path(model); !path.empty()) {
+    DiffusionSpec spec = read_denoiser_config(read_text(path), path.string());
+    pair_denoisers(path.string(), spec);
+    return spec;
+  }
   if (const auto* spec = find_denoiser(model)) return *spec;
   if (find_transformer(model))
     base::fail("{} is a language or vision model: ask `fit`, `serve` or `train`", model);

@@ -47,11 +47,15 @@ void render_facts(Json& doc, const RenderAnswer& a) {
   add_fact_of(doc, "one forward", a.forward_seconds, "s", "denoiser forward", "seconds",
               fmt::format("MFU {:.0f}%", 100 * a.mfu),
               "the operators, and what moves between ranks and tiers");
-  report::add_fact(doc, "forwards", a.forwards);
+  bool two = a.first_forwards < a.forwards;
+  report::add_fact(doc, "forwards", a.forwards, "",
+                   two ? fmt::format("{:.0f} of the denoiser for high noise, then {:.0f} of the other", a.first_forwards, a.forwards - a.first_forwards) : "");
+  if (a.switch_seconds > 0)
+    report::add_fact(doc, "change of denoisers", a.switch_seconds, "s", "one goes to the host, the other comes");
   report::add_fact(doc, "latent tokens", a.tokens);
   report::add_fact(doc, "linear operations of a forward", a.linear_flops / 1e12, "TFLOP");
   report::add_fact(doc, "attention operations of a forward", a.attention_flops / 1e12, "TFLOP");
-  report::add_fact(doc, "parameters", a.parameters, "", "of the denoiser");
+  report::add_fact(doc, "parameters", a.parameters, "", two ? "of both denoisers, one of which runs at a time" : "of the denoiser");
   add_fact_of(doc, "energy", a.joules, "J", "energy", "joules",
               fmt::format("{:.4g} to {:.4g}", a.joules * 0.8, a.joules * 1.25));
   if (a.plan.verbs.empty() && a.plan.gpus() == 1) return;

@@ -1,6 +1,10 @@
 // Denoisers step by step and compiled, and weights that come one matrix at a time. Counted by hand from diffusers'
 // modules; memory and shapes of its published benchmark.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "graph/render.h"
@@ -73,6 +77,65 @@ TEST(RenderSteps, WhatCannotBeCompiledIsRefusedByName) {
   RenderQuestion q;
   q.compiled = true, q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81;
   EXPECT_THROW(render(load_denoiser("wan14b"), {}, {load_profile("h100"), 1}, q), base::Error);
+}
+
+// 40 levels from 1 to 1/40: those of x >= 0.875 / (12 - 11 * 0.875) = 0.368 are shifted to 0.875 or more, 26 of them; of
+// x >= 0.9 / (5 - 4 * 0.9) = 0.643, 15.
+TEST(RenderPairs, StepsByNoiseLevel) {
+  DiffusionSpec text = load_denoiser("Wan2.2-T2V-A14B"), picture = load_denoiser("Wan2.2-I2V-A14B");
+  EXPECT_EQ(first_steps(text, 40), 26);
+  EXPECT_EQ(first_steps(picture, 40), 15);
+  EXPECT_EQ(first_steps(load_denoiser("wan14b"), 50), 50);
+}
+
+TEST(RenderPairs, OneIsOnTheGpuOrBoth) {
+  Cluster h100{load_profile("h100"), 1};
+  RenderQuestion q;
+  q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81, q.steps = 40;
+  RenderAnswer one = render(load_denoiser("wan14b"), {}, h100, q), two = render(load_denoiser("Wan2.2-T2V-A14B"), {}, h100, q);
+  EXPECT_EQ(two.peak_bytes, one.peak_bytes);
+  EXPECT_EQ(two.parameters, 2 * one.parameters);
+  double bytes = one.parameters * 4;
+  EXPECT_NEAR(two.denoise_seconds - one.denoise_seconds, 2 * bytes / render_rates(h100).host, 1e-6);
+  q.stay = true;
+  EXPECT_NEAR(render(load_denoiser("Wan2.2-T2V-A14B"), {}, h100, q).peak_bytes - render(load_denoiser("wan14b"), {}, h100, q).peak_bytes,
+              bytes, 1);
+}
+
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("orrery_pairs_" + std::to_string(::getpid()))) {}
+  ~Folder() { std::filesystem::remove_all(path_); }
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(RenderPairs, FoundByTheFoldersOfAPipeline) {
+  const std::string config =
+      R"({"_class_name": "WanTransformer3DModel", "num_attention_heads": 40, "attention_head_dim": 128, "num_layers": 40,
+          "in_channels": 16, "out_channels": 16, "ffn_dim": 13824, "text_dim": 4096, "patch_size": [1, 2, 2],
+          "cross_attn_norm": true, "qk_norm": "rms_norm_across_heads", "freq_dim": 256, "eps": 1e-6})";
+  Folder folder;
+  folder.write("transformer/config.json", config);
+  EXPECT_EQ(load_denoiser(folder.path()).denoisers, 1);
+  folder.write("transformer_2/config.json", config);
+  EXPECT_THROW(load_denoiser(folder.path()), base::Error) << "the boundary is nowhere";
+  folder.write("model_index.json", R"({"boundary_ratio": 0.875})");
+  folder.write("scheduler/scheduler_config.json", R"({"flow_shift": 12.0})");
+  DiffusionSpec pair = load_denoiser(folder.path() + "/transformer_2");
+  EXPECT_EQ(pair.denoisers, 2);
+  EXPECT_EQ(first_steps(pair, 40), 26);
+  // Latents of Wan 2.2's own autoencoder, which is not known here.
+  std::string wide = config;
+  wide.replace(wide.find("16, \"out"), 2, "48");
+  folder.write("transformer/config.json", wide);
+  EXPECT_THROW(load_denoiser(folder.path()), base::Error);
 }
 
 }  // namespace
