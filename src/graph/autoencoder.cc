@@ -35,7 +35,7 @@ class DecoderBuilder {
   Graph kl();
   Graph dc();
   Graph wan();
-  Graph ltx(bool wide);
+  Graph ltx(bool wide, bool timed);
 
  private:
   AxisId channels(int n) { return b_.axis("channels." + std::to_string(n), n); }
@@ -189,9 +189,23 @@ class DecoderBuilder {
     return add(x, moved_norm(h, true));
   }
   Feature dc_vit(const Feature& x);
+  // A norm, where the decoder is told the noise level scaled and shifted by what an embedding of it says.
+  Feature ltx_norm(const Feature& x) {
+    Feature y = moved(x);
+    return timed_ ? map("norm.shift", map("norm.scale", y)) : y;
+  }
   Feature ltx_block(const Feature& x) {
-    Feature h = causal("conv1", map("silu", moved(x)), x.channels, 27);
-    return add(x, causal("conv2", map("silu", moved(h)), x.channels, 27));
+    if (timed_) b_.tensor("modulation", {b_.axis("four", 4), channels(x.channels)}, TensorClass::kWeight, dtype_);
+    Feature h = causal("conv1", map("silu", ltx_norm(x)), x.channels, 27);
+    return add(x, causal("conv2", map("silu", ltx_norm(h)), x.channels, 27));
+  }
+  // The embedding of the noise level for `vectors` of so many channels: two layers, 256 values in.
+  void ltx_time(int channel_count, int vectors) {
+    if (!timed_) return;
+    AxisId in = b_.axis("time.values", 256), out = b_.axis(fmt::format("time.{}", vectors * channel_count), vectors * channel_count),
+           same = b_.axis(fmt::format("time.{}.out", vectors * channel_count), vectors * channel_count);
+    TensorId t = b_.linear(kPart, "time.in", b_.act("time", {kSeqs, in}), {in}, {out}, true, kNoAxis, kSeqs);
+    b_.linear(kPart, "time.out", t, {out}, {same}, true, kNoAxis, kSeqs);
   }
   Feature ltx_up(const Feature& x, int narrower);
 
@@ -211,6 +225,7 @@ class DecoderBuilder {
   GraphBuilder b_;
   DType dtype_;
   bool caches_ = false;  // frames come one after another
+  bool timed_ = false;   // the decoder is told the noise level (LTX)
 };
 
 Graph DecoderBuilder::kl() {
@@ -296,7 +311,9 @@ DecoderBuilder::Feature DecoderBuilder::dc_vit(const Feature& x) {
 Graph DecoderBuilder::dc() {
   idle("encoder", 312250275 - 159204995);
   decoder();
-  Feature x = convolution("start", feature("latent", 32, 1, 1), 1024, 9);
+  Feature latent = feature("latent", 32, 1, 1), wide = feature("latent.repeat", 1024, 1, 1);
+  b_.op(OpKind::kMove, kPart, "latent.repeat", {latent.id}, {wide.id});
+  Feature x = add(convolution("start", latent, 1024, 9), wide);
   int level = 0;
   for (int out : {1024, 1024, 512, 512, 256, 128}) {
     if (level > 0) {
@@ -326,15 +343,18 @@ DecoderBuilder::Feature DecoderBuilder::ltx_up(const Feature& x, int narrower) {
   return add(shortcut, spread);
 }
 
-Graph DecoderBuilder::ltx(bool wide) {
+Graph DecoderBuilder::ltx(bool wide, bool timed) {
+  timed_ = timed;
   idle("encoder", wide ? 694e6 : 181e6);  // sums over the encoders' published widths, to a million
   decoder();
   // The frames of a whole video are taken at once: what is joined in front of them hardly counts.
   int width = wide ? 1024 : 512;
   Feature x = causal("start", feature("latent", 128, 1, 16), width, 27);
+  ltx_time(width, 4);
   for (int i = 0; i < (wide ? 5 : 4); ++i) x = ltx_block(x);
   if (wide) {
     for (int level = 0; level < 3; ++level) {
+      ltx_time(x.channels / 2, 4);
       x = ltx_up(x, 2);
       for (int i = 0; i < 5; ++i) x = ltx_block(x);
     }
@@ -349,7 +369,9 @@ Graph DecoderBuilder::ltx(bool wide) {
       for (int i = 0; i < 3; ++i) x = ltx_block(x);
     }
   }
-  causal("end", map("silu", moved(x)), 48, 27);
+  ltx_time(x.channels, 2);
+  if (timed_) b_.tensor("modulation.out", {b_.axis("two", 2), channels(x.channels)}, TensorClass::kWeight, dtype_);
+  causal("end", map("silu", ltx_norm(x)), 48, 27);
   return finish();
 }
 
@@ -369,8 +391,9 @@ Graph build_autoencoder(const std::string& kind) {
   if (kind == "kl") return builder.kl();
   if (kind == "dc") return builder.dc();
   if (kind == "wan") return builder.wan();
-  if (kind == "ltx" || kind == "ltx-0.9.7") return builder.ltx(kind != "ltx");
-  base::fail("unknown autoencoder '{}'; known: kl, dc, wan, ltx, ltx-0.9.7", kind);
+  if (kind == "ltx") return builder.ltx(false, false);
+  if (kind == "ltx-0.9.7" || kind == "ltx-0.9.7 untimed") return builder.ltx(true, kind == "ltx-0.9.7");
+  base::fail("unknown autoencoder '{}'; known: kl, dc, wan, ltx, ltx-0.9.7, ltx-0.9.7 untimed", kind);
 }
 
 DecodeRuns decode_runs(const std::string& kind, const RenderShape& shape, double batch) {

@@ -156,7 +156,7 @@ double group_norm(const Json& row, const Rates& rates) {
 // activations.
 Measured autoencoder(const Json& row, const Rates& rates) {
   static const std::map<std::string, std::string> kinds = {
-      {"flux", "kl"}, {"sana", "dc"}, {"wan", "wan"}, {"ltx", "ltx-0.9.7"}};
+      {"flux", "kl"}, {"sana", "dc"}, {"wan", "wan"}, {"ltx", "ltx-0.9.7 untimed"}};
   std::string kind = kinds.at(row.value("family", "flux"));
   RenderShape shape;
   shape.width = static_cast<int>(row.contains("side") ? number(row, "side") : number(row, "width"));

@@ -57,6 +57,7 @@ void stage(VerbWords& w, Graph& g, Plan& p) {
 
 void place(VerbWords& w, Graph&, Plan& p) {
   std::string what = w.word("class");
+  if (what.size() > 1 && what.ends_with('s')) what.pop_back();  // weights, experts, ...
   std::string where = w.word("tier");
   Tier tier = where == "device"   ? Tier::kDevice
               : where == "host"   ? Tier::kHost

@@ -85,10 +85,10 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
                        fmt::format("at batch {:.0f} no length fills the GPU", batch));
     else if (batch > 0)
       add_fact_of(doc, "longest context", a.max_context, "tokens", "memory", "GiB",
-                  fmt::format("at batch {:.0f}", batch),
+                  fmt::format("at batch {:.0f}; by memory, whatever length the model was trained for", batch),
                   "the longest whose state, in whole pages, fits into the capacity less what is no KV cache");
   }
-  report::add_fact(doc, "plan", plan_text(plan));
+  add_plan(doc, plan, cluster);
   add_memory(doc, a.items, a.capacity);
   if (a.kv_bytes_per_sequence > 0) state_table(doc, graph, plan, context, a.kv_bytes_per_sequence);
   memory_timeline(doc, graph, plan, a, batch, context);

@@ -16,6 +16,12 @@ std::string plan_text(const Plan& p) {
   return text;
 }
 
+void add_plan(Json& doc, const Plan& plan, const Cluster& cluster) {
+  int idle = cluster.gpus - plan.gpus();
+  report::add_fact(doc, "plan", plan_text(plan), "",
+                   idle > 0 ? fmt::format("{} of {} GPUs idle: --tp, --pp or --dp divide over more", idle, cluster.gpus) : "");
+}
+
 void add_advice(Json& doc, const FitAnswer& a) {
   if (a.advice.empty()) return;
   report::add_notes(doc, "what to change", {});

@@ -13,6 +13,8 @@ namespace orrery::tools {
 using report::Json;
 
 std::string plan_text(const graph::Plan& plan);
+// The plan in words, and how many of the GPUs it leaves idle.
+void add_plan(Json& document, const graph::Plan& plan, const graph::Cluster& cluster);
 // The items as table and bars, against the capacity.
 void add_memory(Json& document, const std::vector<graph::MemoryItem>& items, double capacity);
 // What would make it fit, or use the GPUs that are there.

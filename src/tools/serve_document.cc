@@ -66,7 +66,7 @@ void energy_table(Json& doc, const StepPredictor& p, const Plan& plan, const Ser
   if (a.split_joules > 0) row("idle power of the GPUs that only prefill", a.split_joules);
 }
 
-void serve_facts(Json& doc, const Plan& plan, const ServeAnswer& a, const FitAnswer& memory) {
+void serve_facts(Json& doc, const Plan& plan, const Cluster& cluster, const ServeAnswer& a, const FitAnswer& memory) {
   add_fact_of(doc, "TPOT", a.tpot * 1e3, "ms", "time per output token", "milliseconds",
               fmt::format("{:.3g} to {:.3g} ms", a.low * 1e3, a.high * 1e3));
   add_fact_of(doc, "TTFT", a.ttft * 1e3, "ms", "time to first token", "milliseconds",
@@ -91,7 +91,7 @@ void serve_facts(Json& doc, const Plan& plan, const ServeAnswer& a, const FitAns
                           memory.high / kGiB));
   add_fact_of(doc, "fits", memory.fits, "memory",
               fmt::format("{:.1f} of {:.1f} GiB at full batch", memory.total / kGiB, memory.capacity / kGiB));
-  report::add_fact(doc, "plan", plan_text(plan));
+  add_plan(doc, plan, cluster);
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ Json encode_document(const Graph& graph, const Plan& plan, const Cluster& cluste
               "the batch over its time");
   report::add_fact(doc, "energy", a.step.joules * plan.tp * plan.dp / sequences, "J per sequence");
   report::add_fact(doc, "MFU", 100 * a.step.ops / a.step.seconds / p.rates().peak16, "%");
-  report::add_fact(doc, "plan", plan_text(plan));
+  add_plan(doc, plan, cluster);
   Json& table = report::add_table(doc, "time of a batch", {{"what", ""}, {"milliseconds", "ms"}});
   table["rows"].push_back(Json::array({"operators of the forward pass", kernels * 1e3}));
   if (a.step.seconds - kernels > 1e-12)
@@ -133,7 +133,7 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   Json doc = report::document(fmt::format("serve: {} on {} x {}, {:.0f} in, {:.0f} out, {:.4g} at a time",
                                           graph.name, cluster.gpus, cluster.gpu.id(), q.input, q.output,
                                           q.concurrency));
-  serve_facts(doc, plan, a, memory);
+  serve_facts(doc, plan, cluster, a, memory);
   Plan laid = under(plan, q.engine);
   StepPredictor p(graph, laid, cluster);
   p.step(decode_step(plan, q, a.batch));

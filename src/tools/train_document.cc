@@ -93,7 +93,7 @@ void training_facts(Json& doc, const Graph& graph, const Plan& plan, const Clust
   add_fact_of(doc, "operations recomputed", (a.hardware_flops / a.model_flops - 1) * 100, "%",
               "operations of an iteration", "operations", "",
               "what is done again, over the model's operations");
-  report::add_fact(doc, "plan", plan_text(plan));
+  add_plan(doc, plan, cluster);
 }
 
 // Time, operations and energy by what they are spent on.

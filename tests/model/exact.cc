@@ -191,6 +191,12 @@ TEST(E9, EncodersAndAutoencoders) {
   EXPECT_EQ(autoencoder("wan"), 126892531);  // Wan2.1_VAE.pth, 508 MB in 32 bits
   EXPECT_NEAR(autoencoder("dc") / 312.25e6, 1, 0.001);
   EXPECT_NEAR(autoencoder("ltx") / 419e6, 1, 0.02);
+  // What tells LTX 0.9.7's decoder the noise level (diffusers' AutoencoderKLLTXVideo): embeddings of 256 values for four
+  // vectors of 1024, 512, 256 and 128 channels and two of 128, four vectors in each of five blocks, two at the end.
+  auto embedding = [](double n) { return 256 * n + n + n * n + n; };
+  double vectors = 4 * 5 * (1024 + 512 + 256 + 128) + 2 * 128;
+  EXPECT_EQ(autoencoder("ltx-0.9.7") - autoencoder("ltx-0.9.7 untimed"),
+            embedding(4096) + embedding(2048) + embedding(1024) + embedding(512) + embedding(256) + vectors);
   EXPECT_EQ(parameters("Gemma-2-2B"), 2614341888.0);
   EXPECT_NEAR(parameters("CLIP-G text encoder"), 694.66e6, 2e6);
   EXPECT_NEAR(parameters("T5-XXL encoder"), 4762310656.0, 3000);  // less the table of relative positions
