@@ -59,4 +59,8 @@ Rates render_rates(const Cluster& cluster);
 RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,
                     const RenderQuestion& question);
 
+// What would make it fit, each change with its peak and time; nothing when it fits.
+std::vector<std::string> render_advice(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,
+                                       const RenderQuestion& question, const RenderAnswer& answer);
+
 }  // namespace orrery::graph

@@ -209,7 +209,8 @@ int render_command(const Common& common, RenderQuestion question, const std::str
   plan.verbs.clear();
   if (question.steps < 0 || question.passes < 0) base::fail("--steps and --passes must not be negative");
   RenderAnswer answer = render(spec, plan, cluster, question);
-  print(common, render_document(spec, question, cluster, answer));
+  std::vector<std::string> advice = render_advice(spec, plan, cluster, question, answer);
+  print(common, render_document(spec, question, cluster, answer, advice));
   return answer.fits ? 0 : 1;
 }
 

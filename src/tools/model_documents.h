@@ -25,7 +25,8 @@ Json serve_document(const graph::Graph& graph, const graph::Plan& plan, const gr
 Json train_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
                     const graph::TrainQuestion& question, const graph::TrainAnswer& answer);
 Json render_document(const graph::DiffusionSpec& spec, const graph::RenderQuestion& question,
-                     const graph::Cluster& cluster, const graph::RenderAnswer& answer);
+                     const graph::Cluster& cluster, const graph::RenderAnswer& answer,
+                     const std::vector<std::string>& advice);
 
 // Prints the lines behind the fact whose name contains `what`; throws base::Error when there is none.
 std::string why(const Json& document, const std::string& what);

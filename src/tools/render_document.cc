@@ -101,7 +101,7 @@ void forward_ledgers(Json& doc, const Cluster& cluster, const RenderAnswer& a) {
 }  // namespace
 
 Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const Cluster& cluster,
-                     const RenderAnswer& a) {
+                     const RenderAnswer& a, const std::vector<std::string>& advice) {
   Json doc = report::document(
       fmt::format("render: {} on {}, {} x {}{}", spec.name, cluster.gpu.id(), q.shape.width, q.shape.height,
                   q.shape.frames > 1 ? fmt::format(", {} frames", q.shape.frames) : ""));
@@ -109,6 +109,8 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   stage_tables(doc, a);
   forward_ledgers(doc, cluster, a);
   timeline_of_stages(doc, a);
+  if (!advice.empty()) report::add_notes(doc, "what to change", {});
+  for (const std::string& note : advice) doc["sections"].back()["notes"].push_back(note);
   for (const std::string& note : a.notes) doc["assumptions"].push_back(note);
   add_assumed_values(doc, cluster);
   return doc;

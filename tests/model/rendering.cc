@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -100,6 +101,21 @@ TEST(RenderPairs, OneIsOnTheGpuOrBoth) {
   q.stay = true;
   EXPECT_NEAR(render(load_denoiser("Wan2.2-T2V-A14B"), {}, h100, q).peak_bytes - render(load_denoiser("wan14b"), {}, h100, q).peak_bytes,
               bytes, 1);
+}
+
+TEST(RenderAdvice, WhatMakesItFit) {
+  RenderQuestion q;
+  q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81;
+  Cluster small{load_profile("rtx4090"), 1};
+  DiffusionSpec wan = load_denoiser("Wan2.2-T2V-A14B");
+  std::vector<std::string> advice = render_advice(wan, {}, small, q, render(wan, {}, small, q));
+  ASSERT_FALSE(advice.empty());
+  EXPECT_NE(advice.front().find("while the denoiser runs"), std::string::npos);
+  auto leaves = std::find_if(advice.begin(), advice.end(), [](const std::string& a) { return a.starts_with("--layer-offload"); });
+  ASSERT_NE(leaves, advice.end());
+  EXPECT_NE(leaves->find("GiB, fits, in"), std::string::npos);
+  Cluster large{load_profile("h200"), 1};
+  EXPECT_TRUE(render_advice(wan, {}, large, q, render(wan, {}, large, q)).empty());
 }
 
 class Folder {

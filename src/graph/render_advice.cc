@@ -1,0 +1,41 @@
+// What would make a rendering fit: each change is asked anew and its peak and time stand in the advice.
+#include "base/error.h"
+#include "graph/render.h"
+
+namespace orrery::graph {
+
+std::vector<std::string> render_advice(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,
+                                       const RenderQuestion& asked, const RenderAnswer& answer) {
+  std::vector<std::string> advice;
+  if (answer.fits) return advice;
+  const RenderStage* fullest = &answer.stages.front();
+  for (const RenderStage& s : answer.stages)
+    if (s.bytes() > fullest->bytes()) fullest = &s;
+  advice.push_back(fmt::format("{:.1f} GiB too much while the {} runs", (answer.peak_bytes - answer.capacity) / kGiB, fullest->name));
+  auto attempt = [&](const char* what, auto change) {
+    RenderQuestion q = asked;
+    change(q);
+    try {
+      RenderAnswer a = render(spec, plan, cluster, q);
+      if (a.peak_bytes > 0.99 * answer.peak_bytes) return false;
+      advice.push_back(fmt::format("{}: {:.1f} GiB, {}, in {:.2g} times the time", what, a.peak_bytes / kGiB,
+                                   a.fits ? "fits" : "still too much", a.seconds / answer.seconds));
+      return a.fits;
+    } catch (const base::Error&) {  // not for this model
+      return false;
+    }
+  };
+  bool done = asked.stay && attempt("without --stay", [](RenderQuestion& q) { q.stay = false; });
+  if (asked.weights == kBf16) done |= attempt("--weights fp8", [](RenderQuestion& q) { q.weights = kFp8; });
+  done |= !asked.encoder_on_host && attempt("--encoder-on-host", [](RenderQuestion& q) { q.encoder_on_host = true; });
+  auto leaves = [](RenderQuestion& q) { q.layer_offload = true, q.verbs.push_back("prefetch 1"); };
+  done |= !asked.layer_offload && attempt("--layer-offload --do 'prefetch 1'", leaves);
+  if (!done)
+    attempt("--encoder-on-host --layer-offload --do 'prefetch 1'", [&](RenderQuestion& q) {
+      q.stay = false, q.encoder_on_host = true;
+      leaves(q);
+    });
+  return advice;
+}
+
+}  // namespace orrery::graph
