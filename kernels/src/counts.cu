@@ -11,7 +11,7 @@ namespace {
 /// A block's table costs as much to clear and to add up whoever shares it: where there is little to count, fewer blocks do.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) histogram(uint32_t* counts, const uint8_t* in, int64_t n, int head) {
-  __shared__ uint32_t table[256 * 32];
+  __shared__ alignas(16) uint32_t table[256 * 32];
   for (int i = threadIdx.x; i < 256 * 32 / 4; i += kThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   begin_overlapped();
   __syncthreads();

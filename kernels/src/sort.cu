@@ -89,7 +89,7 @@ __device__ __forceinline__ void count_share(uint32_t* mine, const uint32_t* keys
 
 /// A counter for every digit and lane, as in the histogram of bytes; the block that ends last adds up over digits.
 __global__ void __launch_bounds__(kCountThreads, 1) count_digits(SortState state, const uint32_t* keys, int64_t n, int head) {
-  extern __shared__ uint32_t table[];
+  extern __shared__ __align__(16) uint32_t table[];
   __shared__ uint32_t warps[kDigits / 32];
   __shared__ bool last;
   for (int i = threadIdx.x; i < kPasses * kDigits * 8; i += kCountThreads) reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
@@ -138,7 +138,7 @@ __device__ __forceinline__ uint32_t look_back(const Word* words, int64_t tile, i
 
 /// A block's shared memory: items in order once they are ranked; before, each warp's counters and the words of lanes.
 template <class Tile>
-union SortShared {
+union alignas(16) SortShared {
   uint32_t item[kTile];
   struct {
     uint32_t count[Tile::kWarps][kDigits], lanes[Tile::kWarps][kDigits];

@@ -48,7 +48,7 @@ __device__ __forceinline__ int2 block_rank(int v, int* scratch) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) top_of_rows(T* values, int32_t* indices, const T* in, int cols, int64_t pitch, int k) {
-  __shared__ uint32_t count[256 * 32];  // [byte][lane]
+  __shared__ alignas(16) uint32_t count[256 * 32];  // [byte][lane]
   __shared__ int scratch[kWarps], digit, left;
   const T* row = in + blockIdx.x * pitch;
   uint32_t prefix = 0;
