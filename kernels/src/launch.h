@@ -18,6 +18,14 @@ __device__ __forceinline__ void begin_overlapped() {
   ptx::griddepcontrol_launch_dependents();
   ptx::griddepcontrol_wait();
 }
+
+/// A block's share of bringing `bytes` from a 16-byte boundary on into L2: a hint that reads nothing, and so may come before the wait.
+__device__ __forceinline__ void prefetch_share(const void* p, int64_t bytes) {
+  constexpr int64_t kPiece = 4096;
+  if (threadIdx.x >= 32) return;
+  for (int64_t at = (int64_t(threadIdx.x) * gridDim.x + blockIdx.x) * kPiece; at < bytes; at += int64_t(gridDim.x) * 32 * kPiece)
+    ptx::bulk_prefetch(static_cast<const char*>(p) + at, uint32_t(min(kPiece, bytes - at)));
+}
 #endif
 
 template <class... P, class... A>

@@ -23,7 +23,7 @@ struct Loops {
 
 template <class V, bool kPack>
 __global__ void __launch_bounds__(kThreads) move_pieces(V* out, const V* in, int64_t pieces, const Loops loops) {
-  begin_overlapped();
+  ptx::griddepcontrol_launch_dependents();
   const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= pieces) return;
   uint32_t rest = uint32_t(i);
@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(kThreads) move_pieces(V* out, const V* in, int
     rest = next;
   }
   const auto at = [&](auto* p) { return reinterpret_cast<decltype(p)>(reinterpret_cast<uintptr_t>(p) + offset); };
+  ptx::griddepcontrol_wait();
   if constexpr (kPack) out[i] = *at(in);
   else *at(out) = in[i];
 }

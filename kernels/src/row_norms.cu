@@ -21,6 +21,7 @@ struct RowParams {
   const void *in, *residual, *gamma, *beta;
   float eps;
   int64_t rows, cols, pitch;
+  int ahead = 0;  // blocks that may start under the end of the launch before and ask for their rows to be brought to L2
 };
 
 /// `scratch` (32 floats) must not be used again before the next barrier but one.
@@ -228,8 +229,10 @@ constexpr int kMostThreads = 512;
 template <class T, int kPacks, Norm kNorm, bool kWide>
 __global__ void __launch_bounds__(kMostThreads) one_row(const RowParams p) {
   __shared__ float scratch[2][32];
-  begin_overlapped();
   const int64_t at = int64_t(blockIdx.x) * p.pitch;
+  ptx::griddepcontrol_launch_dependents();
+  if (kWide && threadIdx.x == 0 && blockIdx.x < p.ahead) ptx::bulk_prefetch(static_cast<const T*>(p.in) + at, uint32_t(p.cols * sizeof(T)));
+  ptx::griddepcontrol_wait();
   RowPart<T, kPacks, kWide> row;
   row.load(static_cast<const T*>(p.in) + at, int(p.cols));
   if (kNorm != Norm::kSoftmax && p.residual)
@@ -240,10 +243,11 @@ __global__ void __launch_bounds__(kMostThreads) one_row(const RowParams p) {
 }
 
 template <class T, Norm kNorm>
-cudaError_t launch_rows(const RowParams& p, bool wide, cudaStream_t stream) {
+cudaError_t launch_rows(RowParams p, bool wide, cudaStream_t stream) {
   const int64_t packs = (p.cols + Pack<T>::kCount - 1) / Pack<T>::kCount;
   const int per_thread = packs <= 64 ? 1 : packs <= 1024 ? 2 : packs <= 2048 ? 4 : packs <= 4096 ? 8 : 16;
   const int threads = int((packs + per_thread - 1) / per_thread + 31) / 32 * 32;
+  p.ahead = sm_count() * (2048 / threads);
   const auto go = [&](auto part) {
     return launch_overlapped(wide ? one_row<T, part, kNorm, true> : one_row<T, part, kNorm, false>, p.rows, threads, 0, stream, p);
   };

@@ -12,6 +12,8 @@
 // so no chain of waiting runs through the CTAs. Numbers are handed out in order and a CTA works on its own in order, so the lowest
 // tile that is not done never waits for one that has not begun.
 //
+// Few items need no ring: where one wave of blocks holds them all, each keeps a tile in registers (scan_few).
+//
 // The published words and the counter are zeroed by a launch of their own. A tile that is not whole, and every tile where addresses
 // are not multiples of 16, is loaded and stored word by word.
 // Source of the published words: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
@@ -148,11 +150,20 @@ __device__ __forceinline__ void sum_gaps(const ScanParams& p, ScanShared& shared
   }
 }
 
-/// Scans a warp's part in place, `running` being the sum of all before it.
-__device__ __forceinline__ void scan_part(uint4 (&x)[kVectors], uint32_t running) {
+/// Four items where they are no aligned vector or not all inside.
+__device__ __forceinline__ void store_words(const ScanParams& p, int64_t to, const uint4& x) {
+  const uint32_t word[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+  for (int c = 0; c < 4; c++)
+    if (to + c < p.n) p.out[to + c] = word[c];
+}
+
+/// Scans a warp's part in place, `running` being the sum of all before it; returns the sum with it.
+template <int kCount>
+__device__ __forceinline__ uint32_t scan_part(uint4 (&x)[kCount], uint32_t running) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int v = 0; v < kVectors; v++) {
+  for (int v = 0; v < kCount; v++) {
     x[v].y += x[v].x, x[v].z += x[v].y, x[v].w += x[v].z;
     uint32_t up_to = x[v].w;
 #pragma unroll
@@ -164,6 +175,7 @@ __device__ __forceinline__ void scan_part(uint4 (&x)[kVectors], uint32_t running
     running += __shfl_sync(~0u, up_to, 31);
     x[v].x += add, x[v].y += add, x[v].z += add, x[v].w += add;
   }
+  return running;
 }
 
 __device__ __forceinline__ void scan_parts(const ScanParams& p, ScanShared& shared, const uint4* ring, int w) {
@@ -192,14 +204,8 @@ __device__ __forceinline__ void scan_parts(const ScanParams& p, ScanShared& shar
 #pragma unroll
     for (int v = 0; v < kVectors; v++) {
       const int64_t to = first + v * 128;
-      if (bulk) {
-        *reinterpret_cast<uint4*>(p.out + to) = x[v];
-        continue;
-      }
-      const uint32_t word[4] = {x[v].x, x[v].y, x[v].z, x[v].w};
-#pragma unroll
-      for (int c = 0; c < 4; c++)
-        if (to + c < p.n) p.out[to + c] = word[c];
+      if (bulk) *reinterpret_cast<uint4*>(p.out + to) = x[v];
+      else store_words(p, to, x[v]);
     }
   }
 }
@@ -223,6 +229,50 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
   else if (threadIdx.x % 32 == 0) take_tiles(p, shared, ptx::smem_address(ring));
 }
 
+constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4;
+
+/// Where one wave of blocks holds it all: a tile a block, in registers from the one read to the one write. A block adds up the published
+/// sums of all tiles before its own, whose blocks come before it in the grid and have started when it starts.
+__global__ void __launch_bounds__(kFewThreads, 1024 / kFewThreads) scan_few(const ScanParams p) {
+  constexpr int kWarps = kFewThreads / 32;
+  __shared__ uint32_t sums[kWarps], sums_before[kWarps];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  ptx::griddepcontrol_wait();
+  const int64_t at = int64_t(blockIdx.x) * kFewTile + warp * (kFewVectors * 128) + lane * 4;
+  uint4 x[kFewVectors];
+#pragma unroll
+  for (int v = 0; v < kFewVectors; v++) {
+    const int64_t i = at + v * 128;
+    const auto word = [&](int c) { return i + c < p.n ? p.in[i + c] : 0u; };
+    x[v] = i + 4 <= p.n ? *reinterpret_cast<const uint4*>(p.in + i) : make_uint4(word(0), word(1), word(2), word(3));
+  }
+  const uint32_t own = scan_part(x, 0);
+  if (lane == 0) sums[warp] = own;
+  __syncthreads();
+  ptx::griddepcontrol_launch_dependents();  // not before: what the next launch asks for would be in the way of these loads
+  uint32_t before = 0, total = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; w++) before += w < warp ? sums[w] : 0, total += sums[w];
+  if (threadIdx.x == 0) Word::store(p.words + blockIdx.x, Word::kOwn | total);
+  uint32_t others = 0;
+  for (unsigned b = threadIdx.x; b < blockIdx.x; b += kFewThreads) {
+    uint64_t word;
+    while ((word = Word::load(p.words + b)) < Word::kOwn) __nanosleep(20);
+    others += Word::sum(word);
+  }
+  others = __reduce_add_sync(~0u, others);
+  if (lane == 0) sums_before[warp] = others;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kWarps; w++) before += sums_before[w];
+#pragma unroll
+  for (int v = 0; v < kFewVectors; v++) {
+    x[v].x += before, x[v].y += before, x[v].z += before, x[v].w += before;
+    if (at + v * 128 + 4 <= p.n) *reinterpret_cast<uint4*>(p.out + at + v * 128) = x[v];
+    else store_words(p, at + v * 128, x[v]);
+  }
+}
+
 int64_t scan_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
 
 }  // namespace
@@ -237,6 +287,10 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (in != out && overlap(in, n * 4, out, n * 4)) return bad("out", "partly overlaps in");
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
   const ScanParams p{out, in, n, static_cast<uint64_t*>(workspace), scan_tiles(n), aligned(in, 16) && aligned(out, 16)};
+  if (const int64_t few = (n + kFewTile - 1) / kFewTile; p.bulk && few <= sm_count() * (1024 / kFewThreads)) {
+    if (cudaError_t e = launch_zero(p.words, few * 8, stream)) return launched(e);
+    return launched(launch_overlapped(scan_few, few, kFewThreads, 0, stream, p));
+  }
   const int shared = kStages * kTileBytes;
   if (cudaError_t e = cudaFuncSetAttribute(scan, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)) return launched(e);
   if (cudaError_t e = launch_zero(p.words, scan_workspace(n), stream)) return launched(e);

@@ -4,6 +4,7 @@
 // product and the sum at most once each). Row norms: 1e-5 relative for the f32 statistics and exponentials, then one
 // rounding to the type. Quantisation: half a step of e4m3 at the group's scale.
 #include <algorithm>
+#include <deque>
 
 #include "check.h"
 
@@ -58,6 +59,41 @@ void reductions(int64_t n, size_t offset) {
     check::expect_near(got, want, 1e-6 * mass, "sum", n, round);
     if (round && std::memcmp(&got, &first, 4)) check::fail("sum of %lld: another bit pattern", (long long)n);
     first = got;
+  }
+}
+
+/// Launches that follow each other closely and share a workspace each for sums and scans.
+void in_a_row(const std::vector<int64_t>& sizes, int rounds) {
+  const int64_t most = *std::max_element(sizes.begin(), sizes.end());
+  const auto floats = random_floats(most, 21);
+  std::vector<uint32_t> words(most);
+  Random random(23);
+  for (auto& v : words) v = uint32_t(random.next());
+  std::vector<double> want(most + 1), mass(most + 1);
+  std::vector<uint32_t> want_scan(most + 1);
+  for (int64_t i = 0; i < most; i++)
+    want[i + 1] = want[i] + floats[i], mass[i + 1] = mass[i] + std::fabs(floats[i]), want_scan[i + 1] = want_scan[i] + words[i];
+  const Buffer dfloats(floats), dwords(words), workspace(std::vector<unsigned char>(reduce_workspace(), 0)), scans(scan_workspace(most));
+  const int launches = int(sizes.size()) * rounds;
+  Buffer totals(launches * 4);
+  std::deque<Buffer> scanned;
+  for (int64_t n : sizes) scanned.emplace_back(size_t(n) * 4);
+  for (int l = 0; l < launches; l++) {
+    const int64_t n = sizes[l % sizes.size()];
+    STATUS_OK(reduce_sum(totals.as<float>() + l, dfloats.as<float>(), n, workspace.data(), nullptr));
+    STATUS_OK(inclusive_scan(scanned[l % sizes.size()].as<uint32_t>(), dwords.as<uint32_t>(), n, scans.data(), nullptr));
+  }
+  const auto got = totals.host<float>();
+  for (int l = 0; l < launches; l++) {
+    const int64_t n = sizes[l % sizes.size()];
+    check::expect_near(got[l], want[n], 1e-6 * mass[n], "sum in a row", n, l);
+    if (l >= int(sizes.size()) && std::memcmp(&got[l], &got[l % sizes.size()], 4)) check::fail("sum of %lld in a row: another bit pattern", (long long)n);
+  }
+  for (size_t i = 0; i < sizes.size(); i++) {
+    const auto sums = scanned[i].host<uint32_t>();
+    for (int64_t j = 0; j < sizes[i]; j++)
+      if (sums[j] != want_scan[j + 1]) check::fail("scan of %lld in a row: [%lld]", (long long)sizes[i], (long long)j);
+    scanned[i].check_guards("scan in a row");
   }
 }
 
@@ -372,6 +408,8 @@ int main(int argc, char** argv) {
     for (size_t offset : {0, 4, 12}) streams(n, offset), reductions(n, offset), counts(n, offset + (n % 3));
   for (int64_t n : {8192, 16384, 66000}) counts(n, 0);  // several tiles of a scan, whole ones only and not
   if (!small) counts(132 * 8192 * 9 + 77, 0), counts(132 * 8192 * 3, 4);
+  in_a_row(small ? std::vector<int64_t>{9000, 70000, 20000} : std::vector<int64_t>{int64_t(1) << 22, 5000003, 300000, int64_t(9) << 20, 70000, int64_t(1) << 22}, small ? 2 : 60);
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "sums")) return 0;
   std::printf("ok streams, reductions, histograms, scans\n");
   std::vector<Rows> rows = {{DType::kBF16, 3, 1000, 1000, 0, true, true}, {DType::kF16, 2, 77, 80, 2, true, false},
                             {DType::kF32, 3, 1025, 1028, 0, false, true}};
