@@ -175,9 +175,9 @@ class Vendor {
 std::string describe(const GemmConfig& c) {
   static const char* const names[] = {"auto", "coop", "pingpong", "split", "direct", "stream", "streamk", "simple", "parts"};
   char text[96];
-  std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s%s%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster,
+  std::snprintf(text, sizeof text, "%s:%dx%d:c%dx%d:s%d:r%d%s%s%s%s", names[int(c.schedule)], c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster,
                 c.stagger ? ":late" : "", c.swap ? ":swap" : "",
-                c.per_sm ? (":o" + std::to_string(c.per_sm)).c_str() : "");
+                c.per_sm ? (":o" + std::to_string(c.per_sm)).c_str() : "", c.alone ? ":alone" : "");
   return text;
 }
 

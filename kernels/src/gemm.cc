@@ -240,7 +240,7 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
     return launched(gemm_sum_parts(make_epilogue(g), static_cast<const float*>(p.e.d), c.split_k, plane.rows, plane.pitch, sm_count(), stream));
   }
   const int64_t clusters = kernel.schedule == GemmConfig::Schedule::kSplit || tiles < resident ? tiles : resident;
-  return launched(launch(kernel, p, int(clusters), cluster, g.overlap, stream));
+  return launched(launch(kernel, p, int(clusters), cluster, g.overlap && !c.alone, stream));
 }
 
 }  // namespace

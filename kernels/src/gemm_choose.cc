@@ -24,6 +24,7 @@ constexpr double kL2PerSm = 40;                     // bytes/cycle and SM when a
 constexpr double kLaunch = 2.2e-6;                  // launch, first loads, drain
 constexpr double kClusterBarrier = 0.7e-6;          // DSMEM sum
 constexpr double kSecondLaunch = 1.6e-6;            // of kParts: a wait, a trip to L2 and a store
+constexpr double kNotOverlapped = 1e-6;             // what a plain launch adds
 
 /// Cycles of one stage (128 bytes of K) of a tile_m x tile_n tile: tensor core against shared memory.
 double stage_cycles(int tile_m, int tile_n) {
@@ -68,6 +69,16 @@ void each_parts(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& vis
     if (c.split_k = parts; ctas * parts <= slots && steps >= 2 * parts && find_kernel(g, c) == &k) visit(c);
 }
 
+int64_t tiles_of(const GemmConfig& c, double m, double n) {
+  return int64_t(std::ceil(m / (c.tile_m * c.cluster_m))) * int64_t(std::ceil(n / (c.tile_n * c.cluster_n)));
+}
+
+/// A CTA that starts under the launch before takes whichever SM is free, and which tiles then lie side by side is chance. Where all tiles are
+/// one wave and K is deep the hardware's own order can be worth more than the start that overlapping hides (NOTES.md).
+bool may_gain_alone(const GemmArgs& g, const GemmConfig& c) {
+  return g.overlap && k_steps(g) >= 32 && tiles_of(c, g.m, g.n) * c.cluster_m * c.cluster_n <= sm_count();
+}
+
 template <class Visit>
 void each_raster(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
   if (find_kernel(g, c) != &k) return;
@@ -76,6 +87,9 @@ void each_raster(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& vi
   for (c.raster = 4; c.raster <= 16; c.raster *= 2) {
     if (c.raster != 8 && rows <= c.raster / 2) continue;
     for (c.stagger = 0; c.stagger <= (stagger ? 2 : 0); c.stagger += 2) visit(c);
+    c.stagger = 0;
+    if (c.alone = may_gain_alone(g, c); c.alone) visit(c);
+    c.alone = false;
   }
 }
 
@@ -152,14 +166,11 @@ constexpr Measured kMeasured[] = {
 constexpr size_t kNearest = 5;
 constexpr double kSame = 0.2;
 
-int64_t tiles_of(const GemmConfig& c, double m, double n) {
-  return int64_t(std::ceil(m / (c.tile_m * c.cluster_m))) * int64_t(std::ceil(n / (c.tile_n * c.cluster_n)));
-}
-
-/// What was measured for one shape, for another: parts of K as many as keep the number of CTAs.
+/// What was measured for one shape, for another: parts of K as many as keep the number of CTAs, and alone only where that is one wave.
 GemmConfig carried_over(const Measured& entry, double m, double n) {
   GemmConfig c = entry.config;
   if (c.schedule == Schedule::kParts) c.split_k = int(std::max<int64_t>(2, c.split_k * tiles_of(c, entry.m, entry.n) / tiles_of(c, m, n)));
+  c.alone = c.alone && tiles_of(c, m, n) * c.cluster_m * c.cluster_n <= sm_count();
   return c;
 }
 
@@ -197,7 +208,7 @@ double predict_stream_k(const GemmArgs& g, const GemmConfig& c) {
 }  // namespace
 
 static bool same(const GemmConfig& a, const GemmConfig& b) {
-  const auto fields = [](const GemmConfig& c) { return std::make_tuple(c.schedule, c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster, c.stagger, c.swap, c.per_sm); };
+  const auto fields = [](const GemmConfig& c) { return std::make_tuple(c.schedule, c.tile_m, c.tile_n, c.cluster_m, c.cluster_n, c.split_k, c.raster, c.stagger, c.swap, c.per_sm, c.alone); };
   return fields(a) == fields(b);
 }
 
@@ -215,7 +226,10 @@ std::vector<NearMeasured> nearest_measured(int kind, bool b_k_major, double m, d
     // An entry of the other way to launch, or of the other layout of B, counts as a little farther away than the same shape's own.
     distances[i] = (entry.overlap == overlap ? 0 : 0.1) + (entry.b_k_major == b_k_major ? 0 : 0.15);
     for (int d = 0; d < 3; d++) distances[i] += std::fabs(at[d] - logs[i][d]);
-    if (entry.kind != kind) distances[i] = INFINITY;
+    const auto key = [](const Measured& e) { return std::make_tuple(e.kind, e.overlap, e.b_k_major, e.m, e.n, e.k); };
+    // A shape's second entry is for this very shape, where the first does not fit.
+    const bool second = i > 0 && key(kMeasured[i - 1]) == key(entry);
+    if (entry.kind != kind || (second && distances[i] >= kSame)) distances[i] = INFINITY;
   }
   // A few of many, at every call of gemm(): looking for the least again and again is cheaper than sorting.
   std::vector<NearMeasured> out;
@@ -256,7 +270,7 @@ double predict_seconds(const GemmArgs& args, const GemmConfig& c) {
   const double in_flight = std::min(1.0, ctas / slots * (per_sm == 2 ? 1.0 : 0.97));
   const double memory = touched / (kMemory * std::max(0.05, std::min(1.0, in_flight)));
   const double sums = parts ? kSecondLaunch + 8.0 * c.split_k * g.m * g.n / (sm_count() * kL2PerSm * kClock) : c.split_k > 1 ? kClusterBarrier : 0;
-  return std::max(busy, memory) + kLaunch + sums;
+  return std::max(busy, memory) + kLaunch + sums + (g.overlap && c.alone ? kNotOverlapped : 0);
 }
 
 int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity) {

@@ -205,6 +205,55 @@ void refusals() {
   CUDA_OK(cudaDeviceSynchronize());
 }
 
+/// Launched plainly or as a dependent, the same bits; offered only where it can make a difference. In builds without bf16 nothing is.
+void alone() {
+  constexpr int64_t kM = 64, kN = 128, kK = 2304;
+  Random random(3);
+  const Operand a = make_operand(random, DType::kBF16, kM, kK, false, 0), b = make_operand(random, DType::kBF16, kK, kN, true, 0);
+  const check::Buffer da(a.host), db(b.host);
+  check::Buffer d(kM * kN * 2);
+  GemmArgs g;
+  g.m = kM, g.n = kN, g.k = kK;
+  g.a = {da.data(), DType::kBF16, a.row_stride, a.col_stride}, g.b = {db.data(), DType::kBF16, b.row_stride, b.col_stride}, g.d = {d.data(), DType::kBF16, kN, 1};
+  const auto offered = [&] {
+    std::vector<GemmConfig> configs(4096);
+    configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
+    std::erase_if(configs, [](const GemmConfig& c) { return !c.alone; });
+    return configs;
+  };
+  const auto result = [&](const GemmConfig& c) {
+    g.config = c;
+    d.poison();
+    STATUS_OK(gemm(g, nullptr));
+    CUDA_OK(cudaDeviceSynchronize());
+    return d.host<uint16_t>();
+  };
+  const auto configs = offered();
+  g.overlap = false;
+  if (!offered().empty()) check::fail("alone is offered where nothing overlaps");
+  g.overlap = true, g.k = 256;
+  if (!offered().empty()) check::fail("alone is offered where K is short");
+  g.k = kK;
+  if (configs.empty()) return;
+  GemmConfig dependent = configs[0];
+  dependent.alone = false;
+  if (result(configs[0]) != result(dependent)) check::fail("alone: other bits");
+}
+
+/// Few tiles with deep K are spread over more CTAs than there are tiles also where parts of K do not exist (int8) or have no workspace.
+void few_tiles() {
+  check::Buffer x(4096);
+  for (DType t : {DType::kI8, DType::kE4M3}) {
+    GemmArgs g;
+    g.m = g.n = 64, g.k = 16384;
+    g.a = {x.data(), t, g.k, 1}, g.b = {x.data(), t, 1, g.k}, g.d = {x.data(), t == DType::kI8 ? DType::kF32 : DType::kBF16, 64, 1};
+    const GemmConfig c = gemm_choose(g);
+    if (c.schedule == GemmConfig::Schedule::kSimple) continue;  // left out of this build
+    const int64_t tiles = (64 + c.tile_m - 1) / c.tile_m * ((64 + c.tile_n - 1) / c.tile_n);
+    if (c.schedule == GemmConfig::Schedule::kParts || tiles * c.split_k < 8) check::fail("64 x 64 x 16384 without parts: %lld CTAs", (long long)(tiles * c.split_k));
+  }
+}
+
 void group(const char* name, std::vector<Case> cases, int most_configs) {
   int done = 0;
   for (const Case& c : cases) done += run(c, most_configs);
@@ -217,6 +266,8 @@ void group(const char* name, std::vector<Case> cases, int most_configs) {
 int main(int argc, char** argv) {
   g_small = check::small_mode(argc, argv);
   refusals();
+  alone();
+  few_tiles();
   const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E4 = DType::kE4M3, E5 = DType::kE5M2, I = DType::kI8;
   const auto direct = [&](int most) {
     std::vector<Case> cases;
