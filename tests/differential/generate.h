@@ -5,6 +5,7 @@
 //   memory          own places in global and local memory, read-only input by any address, shared memory across a barrier
 //   warp-wide       shfl, vote, match, redux, elect, bar.warp.sync, with all lanes, those of a branch, parts of a warp
 //   waiting         protocols.cc: locks, flags, mbarriers, CAS loops, look-back between blocks
+//   walks           walks.cc: programs of their own, loops over rows, columns and by a grid's width through `in`
 //
 // A lane uses a warp-wide instruction in divergent code only with members that a ballot before the branch has found,
 // so the result is the same whatever runs together.
@@ -15,6 +16,9 @@ namespace differential {
 
 /// The program of a seed. Deterministic: the same on every machine.
 Program generate(uint64_t seed);
+
+/// A program that only walks through memory: loops of which compiled code changes the order.
+Program generate_walks(uint64_t seed);
 
 /// A piece of code in which threads wait for each other; `id` makes its names unique, `place` (0 to 13) its words.
 Statement make_protocol(Random& random, int id, int place, const Program& program);

@@ -1,6 +1,6 @@
 // differential: random kernels on the interpreter and on compiled code, compared bit for bit.
 //
-//   differential [--first SEED] [--count N] [--seconds S] [--print] [--keep] [--verbose]
+//   differential [--first SEED] [--count N] [--seconds S] [--print] [--keep] [--verbose] [--walks]
 //
 // Seeds SEED, SEED+1, ... ; with --seconds until the time is over. A seed that differs is made smaller statement by
 // statement (unless --keep) and printed as PTX with the first differences. --print shows the program of the first seed, --verbose
@@ -20,8 +20,8 @@ using namespace differential;
 
 namespace {
 
-int fail(uint64_t seed, const std::string& text, bool keep) {
-  Program p = generate(seed);
+int fail(Program p, const std::string& text, bool keep) {
+  const uint64_t seed = p.seed;
   if (!keep)
     p = shrink(std::move(p), [&](const Program& q) {
       const std::string d = difference(q);
@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   uint64_t first = 1, count = 60;
   double seconds = 0;
   bool print = false, keep = false, print_seeds = false;
+  Program (*make)(uint64_t) = generate;
   for (int i = 1; i < argc; i++) {
     const std::string_view a = argv[i];
     auto value = [&] { return i + 1 < argc ? argv[++i] : "0"; };
@@ -47,18 +48,19 @@ int main(int argc, char** argv) {
     else if (a == "--print") print = true;
     else if (a == "--verbose") print_seeds = true;
     else if (a == "--keep") keep = true;
-    else return fmt::print(stderr, "usage: differential [--first SEED] [--count N] [--seconds S] [--print] [--keep] [--verbose]\n"), 2;
+    else if (a == "--walks") make = generate_walks;
+    else return fmt::print(stderr, "usage: differential [--first SEED] [--count N] [--seconds S] [--print] [--keep] [--verbose] [--walks]\n"), 2;
   }
   setenv("ORRERY_CACHE", "off", 0);
-  if (print) return fmt::print("{}", generate(first).text()), 0;
+  if (print) return fmt::print("{}", make(first).text()), 0;
   const auto start = std::chrono::steady_clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   int failures = 0, compiled = 0;
   uint64_t seed = first;
   for (; seconds > 0 ? elapsed() < seconds : seed < first + count; seed++) {
     if (print_seeds) fmt::print(stderr, "{}\n", seed);
-    const std::string text = difference(generate(seed), &compiled);
-    if (!text.empty()) failures += fail(seed, text, keep);
+    const std::string text = difference(make(seed), &compiled);
+    if (!text.empty()) failures += fail(make(seed), text, keep);
     if (failures >= 5) break;
   }
   fmt::print("{} of {} programs differ; {} ran compiled; {} forms that only compute; {:.1f} s\n", failures, seed - first, compiled, pure_forms().size(), elapsed());

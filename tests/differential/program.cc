@@ -60,9 +60,21 @@ mov.b32 %w0, loc; st.local.v2.b64 [%w0], {%d6, %d5}; st.local.v2.b64 [%w0+16], {
 vote.sync.ballot.b32 %m0, 1, -1;
 )";
 
-std::string epilogue() {
+const char* const kLeanPrologue = R"(
+ld.param.u64 %out, [out]; ld.param.u64 %in, [in]; ld.param.u64 %state, [state];
+mov.u32 %thr, %tid.x; mov.u32 %w0, %ntid.x; mov.u32 %w1, %tid.y; mad.lo.s32 %thr, %w1, %w0, %thr;
+mov.u32 %w2, %ntid.y; mul.lo.s32 %w2, %w2, %w0; mov.u32 %w3, %ctaid.x; mad.lo.s32 %gid, %w3, %w2, %thr; mov.u32 %lan, %laneid;
+mov.b32 %r0, 0; mov.b32 %r1, 0; mov.b32 %r2, 0; mov.b32 %r3, 0; mov.f32 %f0, 0f00000000;
+)";
+
+std::string epilogue(bool lean) {
   std::string s;
   int at = 0;
+  if (lean) {
+    s = "mul.wide.u32 %x0, %gid, 512; add.s64 %own, %out, %x0;\n";
+    for (int i = 0; i < 4; i++, at += 4) s += fmt::format("st.global.b32 [%own+{}], %r{};\n", at, i);
+    return s + "st.global.f32 [%own+64], %f0;\nret;\n";
+  }
   for (int i = 0; i < 16; i++, at += 4) s += fmt::format("st.global.b32 [%own+{}], %r{};\n", at, i);
   for (int i = 0; i < 8; i++, at += 4) s += fmt::format("st.global.b32 [%own+{}], %f{};\n", at, i);
   for (int i = 0; i < 8; i++, at += 8) s += fmt::format("st.global.b64 [%own+{}], %d{};\n", at, i);
@@ -80,13 +92,13 @@ std::string Program::text() const {
       ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<16>; .reg .b64 %d<8>; .reg .f32 %f<8>; .reg .f64 %g<6>;\n"
       ".reg .b32 %thr, %gid, %lan, %n, %w<4>, %m0; .reg .b64 %out, %in, %state, %own, %mine, %from, %x<4>;\n"
       ".shared .align 8 .b8 sh[4096]; .local .align 8 .b8 loc[64];\n";
-  std::string code = kPrologue;
+  std::string code = lean ? kLeanPrologue : kPrologue;
   write(body, code);
   for (const std::string& d : declarations) {  // those that are still used; a name without its definition is an error
     const std::string name = d.substr(d.find('%'), d.size() - d.find('%') - 1);
     if (name.starts_with("%u") ? code.find("defines " + name + ".") != std::string::npos : code.find(name) != std::string::npos) out += d + "\n";
   }
-  return out + code + epilogue() + "}\n";
+  return out + code + epilogue(lean) + "}\n";
 }
 
 size_t Program::size() const { return count(body); }

@@ -40,6 +40,7 @@ struct Program {
   std::vector<std::string> declarations;   // registers and variables
   std::vector<Statement> body;
   uint32_t block[3] = {64, 1, 1}, grid = 1;
+  bool lean = false;  // of the pools only %r0..3 and %f0 are used
 
   std::string text() const;
   /// Number of statements, nested ones included.
@@ -51,7 +52,8 @@ struct Program {
 constexpr uint32_t kMaxThreads = 512;   // of a launch
 constexpr uint32_t kOutBytes = 512;     // of `out`, per thread: its registers, then 128 bytes for its own stores
 constexpr uint32_t kOwnBytes = 384;     // where these start
-constexpr uint32_t kInWords = 4096;     // of `in`
+constexpr uint32_t kInWords = 65536;    // of `in`
 constexpr uint32_t kStateBytes = 4096;  // of memory that all threads share, zero at the start
+constexpr uint32_t kWalkBytes = 65536;  // that follow it: words that walks store to
 
 }  // namespace differential

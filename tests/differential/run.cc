@@ -48,10 +48,10 @@ Outcome run(const Program& program, Engine engine) {
   machine.options.threads = 1;
   machine.options.timeout_seconds = 20;
   const size_t out_bytes = size_t{kMaxThreads} * kOutBytes;
-  const uint64_t out = memory.allocate(out_bytes, exec::MemoryKind::device, 0), state = memory.allocate(kStateBytes, exec::MemoryKind::device, 0),
+  const uint64_t out = memory.allocate(out_bytes, exec::MemoryKind::device, 0), state = memory.allocate(kStateBytes + kWalkBytes, exec::MemoryKind::device, 0),
                  in = memory.allocate(kInWords * 4, exec::MemoryKind::device, 0);
   std::memset(reinterpret_cast<void*>(out), 0, out_bytes);
-  std::memset(reinterpret_cast<void*>(state), 0, kStateBytes);
+  std::memset(reinterpret_cast<void*>(state), 0, kStateBytes + kWalkBytes);
   Random random{program.seed};
   for (uint32_t i = 0; i < kInWords; i++) reinterpret_cast<uint32_t*>(in)[i] = input_word(random);
   exec::Launch launch;
@@ -67,9 +67,9 @@ Outcome run(const Program& program, Engine engine) {
   const exec::LaunchResult result = exec::execute(machine, launch);
   if (result.fault) o.kind = result.fault->kind, o.fault = fmt::format("{}: {}", int(result.fault->kind), result.fault->message);
   o.native_blocks = result.native_blocks;
-  o.memory.resize((out_bytes + kStateBytes) / 4);
+  o.memory.resize((out_bytes + kStateBytes + kWalkBytes) / 4);
   std::memcpy(o.memory.data(), reinterpret_cast<void*>(out), out_bytes);
-  std::memcpy(o.memory.data() + out_bytes / 4, reinterpret_cast<void*>(state), kStateBytes);
+  std::memcpy(o.memory.data() + out_bytes / 4, reinterpret_cast<void*>(state), kStateBytes + kWalkBytes);
   return o;
 }
 
