@@ -61,8 +61,10 @@ class Walk {
 
   /// Every thread of the grid has elements of its own: it may store to them.
   std::string whole_grid() {
-    const std::string s = fmt::format("mov.u32 %c{0}, %nctaid.x; mov.u32 %s{0}, %ntid.x; mul.lo.s32 %s{0}, %c{0}, %s{0}; mov.b32 %i{0}, %gid; mov.b32 %b{0}, {1}; ", id_, 1 + random_.below(int(elements_ - 2100)));
-    return loop(s, 0, fmt::format("%s{}", id_), false, program_.block[1] == 1 && random_.one_in(2));
+    const bool stores = program_.block[1] == 1 && random_.one_in(2);
+    const int64_t last = std::min<int64_t>(elements_ - 2100, stores ? kWalkBytes / 4 - 1 : kInWords);
+    const std::string s = fmt::format("mov.u32 %c{0}, %nctaid.x; mov.u32 %s{0}, %ntid.x; mul.lo.s32 %s{0}, %c{0}, %s{0}; mov.b32 %i{0}, %gid; mov.b32 %b{0}, {1}; ", id_, 1 + random_.below(int(last)));
+    return loop(s, 0, fmt::format("%s{}", id_), false, stores);
   }
 
   /// A column of a matrix that all warps read, and what multiplies it.
@@ -105,7 +107,7 @@ add.s64 %a{0}, %a{0}, {3}; add.s64 %e{0}, %e{0}, 4; add.s32 %i{0}, %i{0}, 1; set
     }
     if (random_.one_in(4)) body += "setp.gt.s32 %q1, %r1, 0; selp.b32 %t5, 1, 2, %q1; add.s32 %r2, %r2, %t5; ";
     if (random_.one_in(6)) body += "setp.lt.s32 %q1, %r0, 0; @%q1 add.s32 %r3, %r3, 1; ";
-    if (stores) body += fmt::format("and.b32 %c{0}, %i{0}, {1}; mul.wide.u32 %x0, %c{0}, 4; add.s64 %x0, %state, %x0; st.global.b32 [%x0+{2}], %r0; ", id_, kWalkBytes / 4 - 1, kStateBytes);
+    if (stores) body += fmt::format("mul.wide.u32 %x0, %i{0}, 4; add.s64 %x0, %state, %x0; st.global.b32 [%x0+{1}], %r0; ", id_, kStateBytes);
     if (leaves) body += fmt::format("setp.eq.s32 %q1, %r0, 1234567; @%q1 bra END{}; ", id_);
     const std::string on = by.empty() ? fmt::format("add.s32 %i{0}, %i{0}, {1}; ", id_, down ? -step : step) : fmt::format("add.s32 %i{0}, %i{0}, {1}; ", id_, by);
     if (moves_pointer) body += fmt::format("add.s64 %a{0}, %a{0}, {1}; ", id_, (down ? -1 : 1) * copies * step * size());
