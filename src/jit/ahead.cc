@@ -12,10 +12,9 @@ using ptx::Operand;
 
 namespace {
 
-constexpr int64_t kLine = 64;       // the host's
-constexpr int64_t kLongStep = 2048;  // bytes: prefetchers of the host stay within a page
-constexpr uint8_t kFar = 4;          // iterations
-constexpr int64_t kRowsOn = 2048;    // bytes
+constexpr int64_t kLine = 64;      // the host's
+constexpr uint8_t kFar = 4;        // iterations
+constexpr int64_t kRowsOn = 2048;  // bytes
 
 /// The address of a load from or a store to global memory through a register; else null.
 const Operand* global_address(const Instr& in) {

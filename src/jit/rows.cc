@@ -21,7 +21,6 @@ namespace {
 
 constexpr size_t kMostInstructions = 64;  // of the loop: longer ones spend their time otherwise
 constexpr size_t kMostState = 640;        // bytes of registers that change places at every turn
-constexpr int64_t kLongStep = 2048;       // bytes
 
 /// The only instruction of the program that writes `reg`; null: there are several, or none.
 const Instr* only_definition(const lower::Program& p, uint32_t reg) {

@@ -34,6 +34,9 @@ struct Step {
   bool constant() const { return by == lower::kNone; }
 };
 
+/// Bytes: prefetchers of the host stay within a page, and do not follow steps of half of one or more.
+inline constexpr int64_t kLongStep = 2048;
+
 /// Types of numbers that a 32-bit or 64-bit register holds whole.
 inline bool is_whole(isa::Type t) { return t == isa::Type::s32 || t == isa::Type::u32 || t == isa::Type::s64 || t == isa::Type::u64; }
 

@@ -4,7 +4,7 @@
 //
 // Seeds SEED, SEED+1, ... ; with --seconds until the time is over. A seed that differs is made smaller statement by
 // statement (unless --keep) and printed as PTX with the first differences. --print shows the program of the first seed, --verbose
-// names each seed before it runs (for one that crashes).
+// names each seed before it runs (for one that crashes). --walks: programs that walk through memory (generate_walks).
 // Exit status 1 when any seed differs. The interpreter is judged by recorded hardware elsewhere; here only agreement counts.
 #include <fmt/format.h>
 
