@@ -47,12 +47,12 @@ class Walk {
 
   /// for (i = start; i < bound; i += step), index scaled by the element or a pointer that moves along.
   std::string rows() {
-    const bool down = random_.one_in(6), by_block = random_.one_in(3);
-    const int64_t step = random_.one_in(4) ? 1 + random_.below(300) : block() * (1 + random_.below(3));
+    const bool down = random_.one_in(8), by_block = random_.one_in(3);
+    const int64_t step = random_.one_in(8) ? 1 + random_.below(300) : block() * (1 + random_.below(3));
     const int64_t room = elements_ - 4 * step - 1024, length = std::max<int64_t>(1, std::min<int64_t>(room, (1 + random_.below(60)) * step + random_.below(int(step))));
     const int64_t apart = by_block ? std::max<int64_t>(0, (room - length) / program_.grid) : 0;
     std::string s = by_block ? fmt::format("mov.u32 %i{0}, %ctaid.x; mul.lo.s32 %o{0}, %i{0}, {1}; ", id_, apart) : fmt::format("mov.b32 %o{0}, 0; ", id_);
-    const std::string first = random_.one_in(4) ? "%gid" : random_.one_in(4) ? "%lan" : "%thr";
+    const std::string first = random_.one_in(4) ? "%gid" : random_.one_in(8) ? "%lan" : "%thr";
     s += fmt::format("add.s32 %i{0}, {1}, %o{0}; add.s32 %b{0}, %o{0}, {2}; ", id_, first, first == "%gid" ? length + block() * program_.grid : length);
     if (random_.one_in(5)) s += fmt::format("and.b32 %c{0}, %lan, 7; add.s32 %b{0}, %b{0}, %c{0}; ", id_);  // lanes end apart
     if (down) s += fmt::format("mov.b32 %c{0}, {1}; sub.s32 %i{0}, %c{0}, %i{0}; mov.b32 %b{0}, {2}; ", id_, elements_ - 64, std::max<int64_t>(0, elements_ - length - apart * program_.grid - 512));
@@ -89,7 +89,7 @@ add.s64 %a{0}, %a{0}, {3}; add.s64 %e{0}, %e{0}, 4; add.s32 %i{0}, %i{0}, 1; set
   }
 
   std::string loop(std::string head, int64_t step, const std::string& by, bool down, bool stores) {
-    const bool moves_pointer = by.empty() && random_.one_in(2), tests_first = random_.one_in(2), leaves = random_.one_in(6);
+    const bool moves_pointer = by.empty() && random_.one_in(2), tests_first = random_.one_in(2), leaves = random_.one_in(10);
     const int copies = by.empty() && random_.one_in(3) ? 4 : 1;
     std::string list;
     for (int k = 0; k < vector_; k++) list += fmt::format("{}%{}{}", k ? ", " : "", element_.reg, k);
@@ -97,7 +97,7 @@ add.s64 %a{0}, %a{0}, {3}; add.s64 %e{0}, %e{0}, 4; add.s32 %i{0}, %i{0}, 1; set
     const std::string load = fmt::format("ld.global{}.{} {}", vector_ == 1 ? "" : fmt::format(".v{}", vector_), element_.type, list);
     const std::string address = random_.one_in(2) ? fmt::format("mul.wide.{1}32 %a{0}, %i{0}, {2}; add.s64 %a{0}, %in, %a{0}; ", id_, random_.one_in(2) ? 's' : 'u', size())
                                                   : fmt::format("cvt.s64.s32 %a{0}, %i{0}; mad.lo.s64 %a{0}, %a{0}, {1}, %in; ", id_, size());
-    const std::string compare = fmt::format("setp.{1}.{2}32 %q0, %i{0}, %b{0}; ", id_, down ? (random_.one_in(2) ? "gt" : "ge") : random_.one_in(3) ? "le" : "lt", random_.one_in(3) && !down ? 'u' : 's');
+    const std::string compare = fmt::format("setp.{1}.{2}32 %q0, %i{0}, %b{0}; ", id_, down ? (random_.one_in(2) ? "gt" : "ge") : random_.one_in(3) ? "le" : "lt", random_.one_in(6) && !down ? 'u' : 's');
     std::string body = moves_pointer ? "" : address;
     for (int k = 0; k < copies; k++) {
       if (copies > 1 && k) body += fmt::format("add.s32 %i{0}, %i{0}, {1}; {2}@!%q0 bra END{0}; ", id_, down ? -step : step, compare);
@@ -120,14 +120,14 @@ add.s64 %a{0}, %a{0}, {3}; add.s64 %e{0}, %e{0}, 4; add.s32 %i{0}, %i{0}, 1; set
 }  // namespace
 
 Program generate_walks(uint64_t seed) {
-  static const uint32_t kBlocks[][2] = {{64, 1}, {96, 1}, {128, 1}, {256, 1}, {512, 1}, {32, 4}, {16, 16}, {32, 1}, {48, 1}};
+  static const uint32_t kBlocks[][2] = {{96, 1}, {128, 1}, {256, 1}, {512, 1}, {32, 4}, {128, 1}, {16, 16}, {256, 1}, {80, 1}};
   Random random{seed * 0x9e3779b97f4a7c15ull + 77};
   Program program;
   program.seed = seed, program.lean = true;
   const uint32_t* block = kBlocks[random.below(9)];
   program.block[0] = block[0], program.block[1] = block[1];
   program.grid = 1 + uint32_t(random.below(int(kMaxThreads / (block[0] * block[1]))));
-  const int walks = 1 + random.below(3);
+  const int walks = random.one_in(3) ? 2 : 1;
   for (int i = 0; i < walks; i++) program.body.push_back(Walk(random, i, program).make());
   return program;
 }
