@@ -57,7 +57,7 @@ struct ChipFigures {
   double block_interval = 0;       // from block to block, whole chip
   double block_start = 0;          // from the end of a block to the start of the next in its place
   double tma_bandwidth = 0;        // bytes that the copy engine of an SM moves in a cycle
-  double tma_latency = 0;          // what a bulk copy adds to the load that it replaces
+  double tma_latency = 0;          // what a tensor copy takes longer than a bulk copy
   double tma_store_bandwidth = 0;  // bytes that the copy engine of an SM stores in a cycle
   double tma_store_latency = 0;    // from a bulk store to its end, beside its bytes
   double tma_peer_bandwidth = 0;   // bytes of bulk copies to another SM's shared memory in a cycle
@@ -65,6 +65,7 @@ struct ChipFigures {
   double dsmem_latency = 0;        // load from shared memory of another block
   double dsmem_bandwidth =
       0;  // bytes that an SM loads from shared memory of other blocks in a cycle, 16 a lane
+  double dsmem_far_latency = 0, dsmem_far_bandwidth = 0;  // the same in clusters of more than two blocks
   double atomic_one_line = 0;   // integer operation of one lane on the line of the last one, in a slice
   double atomic_interval = 0;   // a lane's atomic operation in a slice
   double atomic_same_line = 0;  // floating-point operation on the line of the last one, in a slice

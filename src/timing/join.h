@@ -55,6 +55,7 @@ struct MachineInstruction {
   /// Cycles that a wgmma holds the tensor core [wgmma.*.interval].
   double product_interval() const {
     const double columns = n / 2.0;
+    if (n == 0) return 0;
     return a_in_registers ? std::max(columns + 5, 13.0) : sparse ? columns + 20 : std::max(columns, 16 + n / 4.0);
   }
   bool reads_clock = false;      // CS2R of the SM's clock
@@ -137,6 +138,7 @@ class Join {
 
   std::vector<Step> replay(const TracedWarp& warp, JoinStatistics& statistics) const;
   static void describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes);
+  static void read_products(MachineInstruction& m);
 
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code
   std::vector<MachineInstruction> code_;

@@ -38,6 +38,25 @@ bool operates_on_mbarrier(isa::Op op) {
 
 }  // namespace
 
+/// What machine code itself says of wgmma and its waits; its lines are often a neighbour's. Of a product: the group scoreboard in bits
+/// 84-86 that its end counts for (7: another one closes the group), columns by eights in bits 53-57, A in registers by the form. One
+/// without a result (RZ) multiplies nothing: it only closes a group whose products lie in other blocks. Of WARPGROUP: bit 47 waits until
+/// no more groups than bits 72-79 say are under way.
+void Join::read_products(MachineInstruction& m) {
+  const auto bits = [](uint64_t word, int from, int count) { return uint16_t(word >> from & ((uint64_t{1} << count) - 1)); };
+  if (m.kind == Class::warpgroup) {
+    const bool waits = bits(m.i.lo, 47, 1);
+    m.op = waits ? isa::Op::wgmma_wait_group : isa::Op::wgmma_fence;
+    if (waits) m.n = bits(m.i.hi, 8, 8);
+  }
+  if (m.kind != Class::wgmma) return;
+  m.closes_group = bits(m.i.hi, 20, 3) != 7;
+  constexpr uint16_t kRz = 255;
+  if (bits(m.i.lo, 16, 8) == kRz) m.n = 0;
+  else if (m.i.opcode == 0x1f0 || m.i.opcode == 0x1f3) m.n = uint16_t(8 * (bits(m.i.lo, 53, 5) + 1));
+  m.a_in_registers = m.i.form == 6;
+}
+
 /// What an instruction of the machine code takes from the PTX instruction that it came from.
 void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes) {
   m.op = in.form.op;
@@ -104,6 +123,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
     }
     const ptx::Instr& in = *instr[m.pc];
     describe_operands(m, in, closes.count(m.pc) != 0);
+    read_products(m);
     m.aggregated = redux.count(m.pc) != 0;
     for (size_t back = 1; m.kind == Class::atomic && back < 16 && size_t(&m - code_.data()) >= back; back++) m.aggregated |= (&m - back)->i.opcode == 0x1c4;
   }

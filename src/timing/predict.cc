@@ -287,6 +287,7 @@ Prediction Predictor::run() {
   p_.block[0] = launch_.block.x, p_.block[1] = launch_.block.y, p_.block[2] = launch_.block.z;
   p_.cluster = launch_.cluster.count();
   kernel_.grid = {launch_.grid.x, launch_.grid.y, launch_.grid.z};
+  kernel_.cluster = launch_.cluster.count();
   join_code();
   kernel_.join = join_.get();
   kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;

@@ -294,7 +294,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       set_barriers(w, m, start + kMatch + kMatchWait * values, start + kMatchValue * values);
       break;
     }
-    case Class::special_register: set_barriers(w, m, now + 20, now + 10); break;
+    case Class::special_register: set_barriers(w, m, now + (m.i.opcode == kS2ur ? kUniformRegister : 20), now + 10); break;
     case Class::constant: set_barriers(w, m, now + f.constant_latency, now + 12); break;
     case Class::hmma: case Class::imma: {
       const double start = hold(p.tensor, m.interval);

@@ -37,7 +37,7 @@ void for_lines(uint64_t address, uint64_t bytes, F f) {
 }
 
 /// A bulk or tensor copy: the lines of its runs at the engine's pace. Returns when the last byte is there.
-double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
+double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double done = at;
   const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
@@ -49,10 +49,10 @@ double Sm::State::run_copy(WarpRun& w, const Event& e, double at, bool store) {
   const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
   const auto send = [&] {
     if (store) chip.write_all({requests.data(), n_requests}, 32);
-    else done = std::max(done, read_asked(e.pc));
+    else done = std::max(done, read_asked(e.pc) - kCopySooner);
     n_requests = 0;
   };
-  tma = std::max(tma, store ? at : at + f.tma_latency);
+  tma = std::max(tma, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
     tma += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
     counts.tma_bytes += sectors_in(mask) * 32.0;

@@ -184,9 +184,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   if (what == What::remote_load || what == What::remote_store) {
     const double at = use_pipe(e->extra);
     const double words = std::clamp((16.0 - e->lanes_bytes) / 12, 0.0, 1.0);  // 1: 4 bytes a lane, 0: 16
-    const double bandwidth = f.dsmem_bandwidth * (what == What::remote_store ? kRemoteStore : 1 + words * (kRemoteWords - 1));
+    const bool far = kernel.cluster > 2;  // a pair shares a TPC
+    const double bandwidth = (far ? f.dsmem_far_bandwidth : f.dsmem_bandwidth) * (what == What::remote_store ? kRemoteStore : 1 + words * (kRemoteWords - 1));
     dsmem = std::max(dsmem, at) + double(e->lanes_bytes) * std::popcount(e->mask) / bandwidth;
-    return set_barriers(w, m, dsmem + f.dsmem_latency, at + 12);
+    return set_barriers(w, m, dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote, at + 12);
   }
   if (what == What::global_load || what == What::local_load) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);

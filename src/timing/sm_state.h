@@ -26,18 +26,22 @@ inline constexpr double kFmaBeside = 1.65;    // the same for single-precision a
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
 inline constexpr double kSpecialBeside = 1.27;  // [overlap.special]
 inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
-inline constexpr double kClusterBarrier = 316;  // from the last arrival [barrier.cluster: 356 with what is around it]
+inline constexpr double kClusterBarrier = 60;  // from the last arrival [barrier.cluster: 354 with what is around it, of which the fence of an arrival that releases takes 268]
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
+inline constexpr double kCopySooner = 44;    // of a load's latency that a bulk copy does not take [tma.bulk.latency.l2.16B to 1024B]
+inline constexpr double kIssueToRemote = 11;  // of a load from another block that lie before it leaves [latency.dsmem.2ctas.peer1]
 inline constexpr double kTakenBranch = 11;   // cycles to the next instruction, at least [short_loop/4, side_none/1, side_all/1: 29.5, 30.2, 65 cycles a turn]
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any other [shared_add_bins/8: 5.9 for 7.4, others: 2.8 for 3.5]
 inline constexpr double kSwap = 150;           // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/32, 1024: 197 cycles a turn]
+inline constexpr uint16_t kS2ur = 0x1c3;
+inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
 inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
-inline constexpr double kRemoteStore = 2.2, kRemoteWords = 1.75;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
+inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 7;          // lines that a sub-core stores from one to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
 inline constexpr uint32_t kJoinsWithin = 2;  // instructions from a store of a warp to one that joins it [struct3_3, struct7_3_read: nearly all; store_parts: none]
@@ -229,7 +233,7 @@ struct Sm::State {
   void note_tensor(const WarpRun& w, double start, double interval);
   double begin_products(SubCore& p, double now);
   void begin_product(SubCore& p);
-  double run_copy(WarpRun& w, const Event& e, double at, bool store);
+  double run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store);
   double copy_to_peer(const Event& e, double at);
   void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool);
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);

@@ -93,7 +93,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       return set_barriers(w, m, start + 13, start + 8);
     }
     case What::bulk_load: {
-      const double done = e->lanes_bytes == kFromShared ? copy_to_peer(*e, start) : run_copy(w, *e, start, false);
+      const double done = e->lanes_bytes == kFromShared ? copy_to_peer(*e, start) : run_copy(w, m, *e, start, false);
       Mbarrier& b = slot.mbarriers[object];
       int64_t bytes = e->count;
       if (e->lanes_bytes == kMulticast) bytes *= std::max(1, std::popcount(uint32_t(e->extra)));  // peers multicast to us as we do to them
@@ -103,10 +103,10 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       return set_barriers(w, m, start + 20, start + 20);
     }
     case What::bulk_store: {
-      w.group_done = std::max(w.group_done, run_copy(w, *e, start, true));
+      w.group_done = std::max(w.group_done, run_copy(w, m, *e, start, true));
       return set_barriers(w, m, start + 20, start + 20);
     }
-    case What::bulk_prefetch: run_copy(w, *e, start, false); return;
+    case What::bulk_prefetch: run_copy(w, m, *e, start, false); return;
     default: return;
   }
 }
