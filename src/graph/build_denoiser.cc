@@ -373,13 +373,6 @@ double latent_tokens(const DiffusionSpec& s, const RenderShape& shape) {
   return grid * ((shape.frames - 1) / s.time_stride + 1);
 }
 
-double first_steps(const DiffusionSpec& s, double steps) {
-  if (s.denoisers == 1) return steps;
-  // A level x becomes shift x / (1 + (shift - 1) x), no less than the boundary.
-  double least = s.boundary / (s.shift - (s.shift - 1) * s.boundary);
-  return std::clamp(std::floor(steps * (1 - least) + 1e-9) + 1, 0.0, steps);
-}
-
 Graph build_denoiser(const DiffusionSpec& spec, const RenderShape& shape) {
   return DenoiserBuilder(spec).build();
 }

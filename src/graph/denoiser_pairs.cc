@@ -1,8 +1,10 @@
 // Two denoisers that share the steps: found by the folders of a published pipeline.
 //
-// The boundary is not in a denoiser's config. diffusers writes it into the pipeline's model_index.json, and the shift
-// of noise levels into the scheduler's config; Wan's own checkpoints leave both to its code (Wan-Video/Wan2.2,
-// wan/configs: from text 0.875 and 12, from a picture 0.9 and 5).
+// The boundary is not in a denoiser's config. diffusers writes it into the pipeline's model_index.json, and
+// the shift of noise levels into the scheduler's config; Wan's own checkpoints leave both to its code
+// (Wan-Video/Wan2.2, wan/configs: from text 0.875 and 12, from a picture 0.9 and 5).
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -25,16 +27,26 @@ double number_in(const fs::path& path, const char* key) {
 
 void check(const std::string& origin, const DiffusionSpec& spec) {
   if (!(spec.boundary > 0 && spec.boundary < 1 && spec.shift > 0 && spec.shift < 1000))
-    base::fail("{}: a boundary of {} and a shift of {} share no steps between two denoisers", origin, spec.boundary, spec.shift);
+    base::fail("{}: a boundary of {} and a shift of {} share no steps between two denoisers", origin,
+               spec.boundary, spec.shift);
 }
 
 }  // namespace
 
+double first_steps(const DiffusionSpec& s, double steps) {
+  if (s.denoisers == 1) return steps;
+  // A level x becomes shift x / (1 + (shift - 1) x), no less than the boundary.
+  double least = s.boundary / (s.shift - (s.shift - 1) * s.boundary);
+  return std::clamp(std::floor(steps * (1 - least) + 1e-9) + 1, 0.0, steps);
+}
+
 void pair_denoisers(const std::string& config_path, DiffusionSpec& spec) {
   fs::path own = fs::path(config_path).parent_path(), pipeline = own.parent_path();
   std::string name = own.filename().string();
-  bool diffusers = name == "transformer" || name == "transformer_2", wan = name == "high_noise_model" || name == "low_noise_model";
-  if (diffusers && fs::exists(pipeline / "transformer" / "config.json") && fs::exists(pipeline / "transformer_2" / "config.json")) {
+  bool diffusers = name == "transformer" || name == "transformer_2",
+       wan = name == "high_noise_model" || name == "low_noise_model";
+  if (diffusers && fs::exists(pipeline / "transformer" / "config.json") &&
+      fs::exists(pipeline / "transformer_2" / "config.json")) {
     spec.denoisers = 2;
     spec.boundary = number_in(pipeline / "model_index.json", "boundary_ratio");
     spec.shift = number_in(pipeline / "scheduler" / "scheduler_config.json", "flow_shift");

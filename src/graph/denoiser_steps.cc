@@ -62,7 +62,8 @@ TensorId DenoiserSteps::rotated(const std::string& name, TensorId t, TensorId ta
   return y;
 }
 
-TensorId DenoiserSteps::joined(const std::string& name, std::vector<TensorId> parts, std::vector<AxisId> axes) {
+TensorId DenoiserSteps::joined(const std::string& name, std::vector<TensorId> parts,
+                               std::vector<AxisId> axes) {
   TensorId y = b_.act(name, std::move(axes));
   Op& op = b_.op(OpKind::kMove, kPart, name, std::move(parts), {y});
   op.fused = compiled_;

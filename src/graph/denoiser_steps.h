@@ -1,10 +1,11 @@
 // The element-wise parts of a denoiser's layer as kernels.
 //
-// Step by step, as PyTorch runs diffusers' modules by itself: a norm, its scale and its shift are a kernel each, a
-// gate is one beside its residual, and a rotation is eight. Compiled: a norm takes its modulation with it, a gate its
-// residual, and rotations, norms of heads and joints run inside their neighbours. What a function was called with
-// stays in memory until it returns: hold(). Source: huggingface/diffusers at 58eb52c0, models/normalization.py,
-// models/embeddings.py, models/transformers/transformer_{flux,ltx}.py. PyTorch's own RMSNorm is one kernel.
+// Step by step, as PyTorch runs diffusers' modules by itself: a norm, its scale and its shift are a kernel
+// each, a gate is one beside its residual, and a rotation is eight. Compiled: a norm takes its modulation
+// with it, a gate its residual, and rotations, norms of heads and joints run inside their neighbours. What a
+// function was called with stays in memory until it returns: hold(). Source: huggingface/diffusers at
+// 58eb52c0, models/normalization.py, models/embeddings.py, models/transformers/transformer_{flux,ltx}.py.
+// PyTorch's own RMSNorm is one kernel.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ namespace orrery::graph {
 
 class DenoiserSteps {
  public:
-  DenoiserSteps(GraphBuilder& builder, AxisId hidden, bool compiled) : b_(builder), h_(hidden), compiled_(compiled) {}
+  DenoiserSteps(GraphBuilder& builder, AxisId hidden, bool compiled)
+      : b_(builder), h_(hidden), compiled_(compiled) {}
 
   bool compiled() const { return compiled_; }
   // The norm of a stream, scaled and shifted; `written_out`: a root mean square in 32 bits, step by step.

@@ -11,7 +11,8 @@ std::vector<std::string> render_advice(const DiffusionSpec& spec, const Plan& pl
   const RenderStage* fullest = &answer.stages.front();
   for (const RenderStage& s : answer.stages)
     if (s.bytes() > fullest->bytes()) fullest = &s;
-  advice.push_back(fmt::format("{:.1f} GiB too much while the {} runs", (answer.peak_bytes - answer.capacity) / kGiB, fullest->name));
+  advice.push_back(fmt::format("{:.1f} GiB too much while the {} runs",
+                               (answer.peak_bytes - answer.capacity) / kGiB, fullest->name));
   auto attempt = [&](const char* what, auto change) {
     RenderQuestion q = asked;
     change(q);
@@ -27,7 +28,8 @@ std::vector<std::string> render_advice(const DiffusionSpec& spec, const Plan& pl
   };
   bool done = asked.stay && attempt("without --stay", [](RenderQuestion& q) { q.stay = false; });
   if (asked.weights == kBf16) done |= attempt("--weights fp8", [](RenderQuestion& q) { q.weights = kFp8; });
-  done |= !asked.encoder_on_host && attempt("--encoder-on-host", [](RenderQuestion& q) { q.encoder_on_host = true; });
+  done |= !asked.encoder_on_host &&
+          attempt("--encoder-on-host", [](RenderQuestion& q) { q.encoder_on_host = true; });
   auto leaves = [](RenderQuestion& q) { q.layer_offload = true, q.verbs.push_back("prefetch 1"); };
   done |= !asked.layer_offload && attempt("--layer-offload --do 'prefetch 1'", leaves);
   if (!done)

@@ -1,5 +1,5 @@
-// Denoisers step by step and compiled, and weights that come one matrix at a time. Counted by hand from diffusers'
-// modules; memory and shapes of its published benchmark.
+// Denoisers step by step and compiled, and weights that come one matrix at a time. Counted by hand from
+// diffusers' modules; memory and shapes of its published benchmark.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -29,9 +29,10 @@ double element_bytes(const DiffusionSpec& spec, const RenderShape& shape, const 
   return sum;
 }
 
-// A stream of 4,608 tokens of 3,072 in 16 bits is the unit. Joined 2, norm, scale and shift 6, gelu four times as wide 8,
-// norms of queries and keys 4; each rotated: half negated 1.5, stacked 2.5, widened twice 6, times cosine and sine in 32
-// bits 8, added 6, narrowed 3; joined at five times the width 10, gate 2, residual 3.
+// A stream of 4,608 tokens of 3,072 in 16 bits is the unit. Joined 2, norm, scale and shift 6, gelu four
+// times as wide 8, norms of queries and keys 4; each rotated: half negated 1.5, stacked 2.5, widened twice 6,
+// times cosine and sine in 32 bits 8, added 6, narrowed 3; joined at five times the width 10, gate 2,
+// residual 3.
 TEST(RenderSteps, FluxSingleBlock) {
   DiffusionSpec flux = load_denoiser("flux-dev");
   double unit = 4608.0 * 3072 * 2;
@@ -80,8 +81,8 @@ TEST(RenderSteps, WhatCannotBeCompiledIsRefusedByName) {
   EXPECT_THROW(render(load_denoiser("wan14b"), {}, {load_profile("h100"), 1}, q), base::Error);
 }
 
-// 40 levels from 1 to 1/40: those of x >= 0.875 / (12 - 11 * 0.875) = 0.368 are shifted to 0.875 or more, 26 of them; of
-// x >= 0.9 / (5 - 4 * 0.9) = 0.643, 15.
+// 40 levels from 1 to 1/40: those of x >= 0.875 / (12 - 11 * 0.875) = 0.368 are shifted to 0.875 or more, 26
+// of them; of x >= 0.9 / (5 - 4 * 0.9) = 0.643, 15.
 TEST(RenderPairs, StepsByNoiseLevel) {
   DiffusionSpec text = load_denoiser("Wan2.2-T2V-A14B"), picture = load_denoiser("Wan2.2-I2V-A14B");
   EXPECT_EQ(first_steps(text, 40), 26);
@@ -93,13 +94,15 @@ TEST(RenderPairs, OneIsOnTheGpuOrBoth) {
   Cluster h100{load_profile("h100"), 1};
   RenderQuestion q;
   q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81, q.steps = 40;
-  RenderAnswer one = render(load_denoiser("wan14b"), {}, h100, q), two = render(load_denoiser("Wan2.2-T2V-A14B"), {}, h100, q);
+  RenderAnswer one = render(load_denoiser("wan14b"), {}, h100, q),
+               two = render(load_denoiser("Wan2.2-T2V-A14B"), {}, h100, q);
   EXPECT_EQ(two.peak_bytes, one.peak_bytes);
   EXPECT_EQ(two.parameters, 2 * one.parameters);
   double bytes = one.parameters * 4;
   EXPECT_NEAR(two.denoise_seconds - one.denoise_seconds, 2 * bytes / render_rates(h100).host, 1e-6);
   q.stay = true;
-  EXPECT_NEAR(render(load_denoiser("Wan2.2-T2V-A14B"), {}, h100, q).peak_bytes - render(load_denoiser("wan14b"), {}, h100, q).peak_bytes,
+  EXPECT_NEAR(render(load_denoiser("Wan2.2-T2V-A14B"), {}, h100, q).peak_bytes -
+                  render(load_denoiser("wan14b"), {}, h100, q).peak_bytes,
               bytes, 1);
 }
 
@@ -111,7 +114,8 @@ TEST(RenderAdvice, WhatMakesItFit) {
   std::vector<std::string> advice = render_advice(wan, {}, small, q, render(wan, {}, small, q));
   ASSERT_FALSE(advice.empty());
   EXPECT_NE(advice.front().find("while the denoiser runs"), std::string::npos);
-  auto leaves = std::find_if(advice.begin(), advice.end(), [](const std::string& a) { return a.starts_with("--layer-offload"); });
+  auto leaves = std::find_if(advice.begin(), advice.end(),
+                             [](const std::string& a) { return a.starts_with("--layer-offload"); });
   ASSERT_NE(leaves, advice.end());
   EXPECT_NE(leaves->find("GiB, fits, in"), std::string::npos);
   Cluster large{load_profile("h200"), 1};
