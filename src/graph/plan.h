@@ -55,8 +55,9 @@ struct Plan {
   // Overlap: share of the communication that may hide behind computation, by kind.
   double overlap_dp = 0, overlap_tp = 0, overlap_pp = 0, overlap_prefetch = 0;
   bool tile_mlp = false, tile_loss = false;  // Tile: long sequences pass in pieces
-  // Bits of the offsets by which kernels of a training framework address a tensor (one of them is the sign): 32 in
-  // Triton's by default and in FlashAttention 2, so that no tensor of a layer may have 2^31 elements.
+  // Bits of the offsets (one of them is the sign) by which a training framework's kernels of norms and attention address
+  // a tensor: 32 in Liger's RMSNorm before 0.6.1 and in FlashAttention 2, so that neither the stream between layers
+  // nor queries, keys, values and their result may have 2^31 elements. Others, the feed-forward's among them, are not limited.
   int offset_bits = 64;
   double adapter_rank = 0;                   // Adapt: low-rank adapters on every linear layer; base frozen
   // Admit

@@ -40,10 +40,19 @@ void ActivationCounter::count(const Op& op, TensorId id, Saved& s) const {
   if (t.name.starts_with("probabilities")) s.scores += n;
   bool ffn = (op.part == Part::kDense || op.part == Part::kExpert) &&
              std::any_of(t.axes.begin(), t.axes.end(), wide);
-  if (!(ffn && p_.tile_mlp) && !t.name.starts_with("probabilities")) s.elements = std::max(s.elements, n / t.dtype.bytes());
+  if (narrow_offsets(op, t)) s.elements = std::max(s.elements, n / t.dtype.bytes());
   if (ffn) s.ffn += n, s.widest = std::max(s.widest, n);
   if (t.name == "q" || t.name == "q_b") s.query = n;
   if (t.name == "attn.out") s.attention_out = n;
+}
+
+// Norms take the stream between layers whole, attention its queries, keys, values and result. Kernels inside the
+// feed-forward part count rows in 64 bits already where those of the norms still do in 32 (Liger 0.5.9).
+bool ActivationCounter::narrow_offsets(const Op& op, const Tensor& t) const {
+  const Graph& g = at_.graph();
+  if (t.name == "attn.out") return true;
+  if (op.kind == OpKind::kAttend) return !t.name.starts_with("probabilities");
+  return t.axes.size() == 2 && t.axes.front() == kTokens && g.axes[t.axes.back()].name == "hidden";
 }
 
 double ActivationCounter::bytes(const Tensor& t) const {

@@ -38,7 +38,7 @@ struct Saved {
   double widest = 0;  // largest tensor of the feed-forward part
   double input = 0;   // the layer's input alone
   double query = 0, attention_out = 0;
-  double elements = 0;  // of the largest tensor that one kernel takes whole
+  double elements = 0;  // of the largest tensor whose kernels may have narrow offsets (Plan::offset_bits)
 };
 class ActivationCounter {
  public:
@@ -47,7 +47,7 @@ class ActivationCounter {
   double kept() const;
   // Largest working memory of a layer that is computed again.
   double working() const;
-  // Elements of the largest tensor of a layer that one kernel takes whole.
+  // Elements of the largest tensor of a layer whose kernels may have narrow offsets.
   double largest_tensor() const;
   double tokens() const { return tokens_; }
 
@@ -55,6 +55,7 @@ class ActivationCounter {
   Saved layer(const Block& block) const;
   void count(const Op& op, TensorId id, Saved& s) const;
   double bytes(const Tensor& t) const;
+  bool narrow_offsets(const Op& op, const Tensor& t) const;
   double kept(const Saved& s) const;
 
   const Layout& at_;

@@ -269,7 +269,7 @@ struct Asked {
     app.add_option("--precision", train.precision, "bf16, fp16 or fp8")->capture_default_str();
     app.add_flag("--math-attention", train.math_attention, "score matrices are stored (no flash attention)");
     app.add_option("--kernel-offsets", train.offset_bits,
-                   "bits of the offsets in the framework's kernels, 32 or 64: with 32 no tensor of a layer has 2^31 elements")
+                   "bits of the offsets in the framework's kernels of norms and attention, 32 or 64: with 32 none of their tensors has 2^31 elements")
         ->capture_default_str();
     app.add_flag("--dropout", train.dropout, "dropout masks are kept");
   }
