@@ -52,15 +52,20 @@ void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
     note(fmt::format("--do 'place optimizer host' frees {:.1f} GiB", by[TensorClass::kOptimizer]));
 }
 
-void longest_fact(Json& doc, const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q) {
+// Found by thousands; a length that was asked for and fits is known to, whatever lies between.
+void longest_fact(Json& doc, const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q, bool fits) {
   double longest = longest_sequence(graph, plan, cluster, q), addressable = addressable_sequence(graph, plan, q.micro_batch);
   if (AxisId positions = graph.find_axis("positions"); positions != kNoAxis && graph.axes[positions].extent <= longest)
     report::add_fact(doc, "longest sequence", graph.axes[positions].extent, "tokens", "all positions that the model has");
   else if (longest == kAnyContext)
     report::add_fact(doc, "longest sequence", "any length", "", "memory hardly grows with it");
+  else if (fits && q.sequence > longest)
+    report::add_fact(doc, "longest sequence", q.sequence, "tokens", "as asked; found to a thousand, more do not fit");
+  else if (longest == 0)
+    report::add_fact(doc, "longest sequence", "less than 1,000", "tokens", "more do not fit");
   else
     report::add_fact(doc, "longest sequence", longest, "tokens",
-                     longest + 1000 > addressable ? "the kernels' offsets reach no further" : "more do not fit");
+                     longest + 1000 > addressable ? "the kernels' offsets reach no further" : "to a thousand; more do not fit");
 }
 
 void training_facts(Json& doc, const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q,
@@ -69,7 +74,7 @@ void training_facts(Json& doc, const Graph& graph, const Plan& plan, const Clust
   add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
               fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}: published runs came out within 5%",
                           a.capacity / kGiB, a.total * 0.95 / kGiB, a.total * 1.05 / kGiB));
-  longest_fact(doc, graph, plan, cluster, q);
+  longest_fact(doc, graph, plan, cluster, q, a.fits);
   if (a.host_bytes > 0) {
     int ranks = std::min(plan.gpus(), static_cast<int>(read_rates(cluster.gpu).per_host));
     report::add_fact(

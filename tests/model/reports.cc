@@ -92,6 +92,18 @@ TEST_F(Reports, EveryNumberIsTheSumOfItsLines) {
   }
 }
 
+// The longest sequence is sought by thousands: one that was asked for and fits is no longer than it.
+TEST_F(Reports, LongestSequenceGoesWithTheVerdict) {
+  auto longest = [&](const std::string& more) {
+    Json doc = Json::parse(ask("train llama-3.1-8b " + more + " --json"), nullptr, false), found;
+    for (const Json& fact : doc["facts"])
+      if (fact["name"] == "fits" || fact["name"] == "longest sequence") found.push_back(fact["value"]);
+    return found;
+  };
+  EXPECT_EQ(longest("--gpu h100:8 --dp 8 --zero 3 --seq 512 --micro-batch 16 --batch 128"), Json::array({"yes", 512.0}));
+  EXPECT_EQ(longest("--gpu h100 --seq 512"), Json::array({"no", "less than 1,000"}));
+}
+
 // Laws G9 and G12: the four ledgers are sums over the step's lines; the timeline of memory has the peak as
 // its maximum.
 TEST_F(Reports, LedgersSumAndTimelinesPeak) {
