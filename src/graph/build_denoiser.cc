@@ -118,7 +118,7 @@ class DenoiserBuilder {
     if (norms_all) b_.weight("q.norm", {h_}), b_.weight("k.norm", {h_});
     if (s_.family == "sana") return linear_attention(q, k, v);
     if (norms_all) q = steps_.head_norm("q.normed", q), k = steps_.head_norm("k.normed", k);
-    if (table_ != DenoiserSteps::kNone) q = steps_.rotated("q.rotated", q, table_), k = steps_.rotated("k.rotated", k, table_);
+    if (table_.cosine != DenoiserSteps::kNone) q = steps_.rotated("q.rotated", q, table_), k = steps_.rotated("k.rotated", k, table_);
     TensorId y = merge("o", heads_out(q, k, v, kTokens, kPairs, "attend"), kTokens);
     steps_.hold({a, q, k, v});
     return y;
@@ -190,7 +190,8 @@ class DenoiserBuilder {
     b_.weight("modulation", {size("six", 6), h_});
     bool ltx = s_.family == "ltx", rotates = ltx && !s_.compiled;
     // Cosines and sines of every element in 32 bits, made once and kept through all layers (LTX).
-    table_ = rotates ? b_.tensor("rotary table", {kTokens, size("two", 2), h_}, TensorClass::kActivation, kFp32) : DenoiserSteps::kNone;
+    if (rotates) table_ = {b_.tensor("rotary cosines", {kTokens, h_}, TensorClass::kActivation, kFp32),
+                           b_.tensor("rotary sines", {kTokens, h_}, TensorClass::kActivation, kFp32)};
     TensorId given = stream("x", kTokens, kBf16);
     TensorId y = self_attention(steps_.modulated("norm.self", given, kTokens, ltx), norms);
     TensorId x = steps_.gated("residual.self", given, y, kTokens);
@@ -200,7 +201,7 @@ class DenoiserBuilder {
     TensorId z = convolutions ? glu_convolution(m) : feed_forward("", m, kTokens);
     steps_.gated("residual.mlp", x, z, kTokens);
     if (!s_.compiled) steps_.hold({given, c, m});
-    if (rotates) steps_.hold({table_});
+    if (rotates) steps_.hold({table_.cosine, table_.sine});
     b_.end();
   }
   // Image size and aspect ratio embeddings of the 1024 model.
@@ -283,7 +284,7 @@ class DenoiserBuilder {
   // FLUX rotates queries and keys.
   TensorId joint_attention(TensorId q, TensorId k, TensorId v) {
     if (s_.family == "flux")
-      q = steps_.rotated("q.rotated", q, DenoiserSteps::kNone), k = steps_.rotated("k.rotated", k, DenoiserSteps::kNone);
+      q = steps_.rotated("q.rotated", q, {}), k = steps_.rotated("k.rotated", k, {});
     return heads_out(q, k, v, kJoint, kPairs, "attend");
   }
   void vector_in() {
@@ -349,7 +350,7 @@ class DenoiserBuilder {
   GraphBuilder b_;
   AxisId h_, picture_ = kNoAxis;
   DenoiserSteps steps_;
-  TensorId table_ = DenoiserSteps::kNone;  // of rotary positions
+  DenoiserSteps::Rotary table_;  // of rotary positions
   DType wide_;
 };
 

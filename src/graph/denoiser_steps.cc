@@ -45,18 +45,18 @@ TensorId DenoiserSteps::head_norm(const std::string& name, TensorId t) {
   return compiled_ ? t : pass(name, {t}, kBf16, OpKind::kReduce);
 }
 
-TensorId DenoiserSteps::rotated(const std::string& name, TensorId t, TensorId table) {
+TensorId DenoiserSteps::rotated(const std::string& name, TensorId t, const Rotary& table) {
   if (compiled_) return t;
-  auto times = [&](const std::string& what, TensorId wide) {
-    return table == kNone ? pass(what, {wide}, kFp32) : pass(what, {wide, table}, kFp32);
+  auto times = [&](const std::string& what, TensorId wide, TensorId by) {
+    return by == kNone ? pass(what, {wide}, kFp32) : pass(what, {wide, by}, kFp32);
   };
   std::vector<AxisId> axes = b_.at(t).axes;
   double last = b_.graph().axes[axes.back()].extent;
   axes.back() = b_.axis(b_.graph().axes[axes.back()].name + ".half", last / 2);
   TensorId negative = b_.map(kPart, name + ".negate", {t}, axes, 1);
   TensorId turned = pass(name + ".stack", {t, negative}, kBf16);
-  TensorId cosine = times(name + ".cosine", pass(name + ".widen", {t}, kFp32));
-  TensorId sine = times(name + ".sine", pass(name + ".turned.widen", {turned}, kFp32));
+  TensorId cosine = times(name + ".cosine", pass(name + ".widen", {t}, kFp32), table.cosine);
+  TensorId sine = times(name + ".sine", pass(name + ".turned.widen", {turned}, kFp32), table.sine);
   TensorId y = pass(name + ".narrow", {pass(name + ".add", {cosine, sine}, kFp32)}, kBf16);
   hold({t, turned});
   return y;

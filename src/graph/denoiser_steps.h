@@ -17,6 +17,8 @@ namespace orrery::graph {
 
 class DenoiserSteps {
  public:
+  static constexpr TensorId kNone = 0xffff;
+
   DenoiserSteps(GraphBuilder& builder, AxisId hidden, bool compiled)
       : b_(builder), h_(hidden), compiled_(compiled) {}
 
@@ -27,14 +29,15 @@ class DenoiserSteps {
   TensorId gated(const std::string& name, TensorId x, TensorId y, AxisId rows);
   // The norm of queries or keys; its weights are the caller's.
   TensorId head_norm(const std::string& name, TensorId t);
-  // Rotary positions; `table`: cosines and sines of every element (kNone: of a head, which hardly counts).
-  TensorId rotated(const std::string& name, TensorId t, TensorId table);
+  // Rotary positions; `table`: of every element (kNone: of a head, which hardly counts).
+  struct Rotary {
+    TensorId cosine = kNone, sine = kNone;
+  };
+  TensorId rotated(const std::string& name, TensorId t, const Rotary& table);
   // Two streams, or two widths, one behind the other.
   TensorId joined(const std::string& name, std::vector<TensorId> parts, std::vector<AxisId> axes);
   // These tensors live until the operator that was added last has run.
   void hold(const std::vector<TensorId>& tensors);
-
-  static constexpr TensorId kNone = 0xffff;
 
  private:
   TensorId pass(const std::string& name, std::vector<TensorId> in, DType out, OpKind kind = OpKind::kMap);

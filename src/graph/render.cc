@@ -36,11 +36,8 @@ constexpr Encoder kEncoders[] = {
 // A server's CPU on 16-bit products; assumed, and said when it is used.
 constexpr double kHostOps = 1e12;
 
-// One walk of a graph; products run in 16 bits whatever the weights are stored in.
-StepTime run_once(const Program& given, const Binding& binding, const Rates& rates, Ledger* lines = nullptr) {
-  Program program = given;
-  for (ProgramOp& op : program.ops)
-    if (op.format == Format::kFp32) op.format = Format::kBf16;
+// One walk of a graph.
+StepTime run_once(const Program& program, const Binding& binding, const Rates& rates, Ledger* lines = nullptr) {
   Ledger ledger;
   walk(program, binding, ledger);
   StepTime time = schedule(program, ledger, binding, rates);
@@ -64,7 +61,7 @@ RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double pa
     bool picture = spec.image_tokens > 0 && e.family == spec.family + " picture";
     if (spec.family != e.family && !picture) continue;
     Graph graph = build_transformer(load_transformer(e.model));
-    Program program = compile(graph, Plan{});
+    Program program = render_program(graph, Plan{});
     StepShape shape;
     shape.prefill_seqs = picture ? q.batch : passes * q.batch;
     shape.prefill_tokens = shape.prefill_seqs * (e.tokens ? std::max(0, e.tokens) : spec.text_tokens);
@@ -90,7 +87,7 @@ RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double pa
 RenderStage decode(const DiffusionSpec& spec, const RenderQuestion& q, const Rates& rates) {
   std::string kind = autoencoder_of(spec);
   Graph graph = build_autoencoder(kind);
-  Program program = compile(graph, Plan{});
+  Program program = render_program(graph, Plan{});
   DecodeRuns d = decode_runs(kind, q.shape, q.batch);
   StepTime t = run_once(program, d.binding, rates);
   RenderStage stage{"autoencoder", t.seconds * d.runs, t.joules * d.runs, count_parameters(graph).total, {}};
@@ -200,7 +197,8 @@ Forward forward(const Program& program, const Plan& plan, const Binding& b, cons
                  (1 - plan.overlap_prefetch);
   if (offload) {
     double fetch = program.weight_bytes / rates.host;
-    f.seconds += fetch - plan.overlap_prefetch * std::min(fetch, Leaves(program).hidden(ledger, b, rates));
+    // No more than the link or the operators take, whatever the sum over the leaves is.
+    f.seconds += fetch - plan.overlap_prefetch * std::min({fetch, f.step.seconds, Leaves(program).hidden(ledger, b, rates)});
   }
   return f;
 }
@@ -224,6 +222,13 @@ void peak_of_stages(const RenderQuestion& q, const Cluster& cluster, RenderAnswe
 }
 
 }  // namespace
+
+Program render_program(const Graph& graph, const Plan& plan) {
+  Program program = compile(graph, plan);
+  for (ProgramOp& op : program.ops)
+    if (op.format == Format::kFp32) op.format = Format::kBf16;
+  return program;
+}
 
 Rates render_rates(const Cluster& cluster) {
   Rates rates = read_rates(cluster.gpu);
@@ -259,7 +264,7 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
                     double steps, RenderAnswer& a) {
   Plan layout = a.plan;
   layout.pp = 1;  // stages of denoising each hold the whole network
-  Program program = compile(a.graph, layout);
+  Program program = render_program(a.graph, layout);
   bool offload = one.layer_offload || a.plan.place.weights != Tier::kDevice;
   if (offload && spec.published_params > 0)
     base::fail("{} has its published totals and no layers here: its weights cannot come layer by layer", spec.name);

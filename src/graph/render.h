@@ -54,6 +54,8 @@ struct RenderAnswer {
   Binding binding;                 // of one forward on one rank
 };
 
+// A graph's program; products run in 16 bits whatever the weights are stored in.
+Program render_program(const Graph& graph, const Plan& plan);
 // Rates of reference pipelines: they call the mma.sync attention of their framework.
 Rates render_rates(const Cluster& cluster);
 RenderAnswer render(const DiffusionSpec& spec, const Plan& plan, const Cluster& cluster,

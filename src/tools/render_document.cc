@@ -86,10 +86,7 @@ void stage_tables(Json& doc, const RenderAnswer& a) {
 void forward_ledgers(Json& doc, const Cluster& cluster, const RenderAnswer& a) {
   Plan one = a.plan;
   one.pp = 1;
-  Program program = compile(a.graph, one);
-  for (ProgramOp& op : program.ops)
-    if (op.format == Format::kFp32)
-      op.format = Format::kBf16;  // products run in 16 bits whatever the weights are stored in
+  Program program = render_program(a.graph, one);
   Rates rates = render_rates(cluster);
   Ledger ledger;
   walk(program, a.binding, ledger);

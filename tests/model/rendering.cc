@@ -14,8 +14,9 @@
 namespace orrery::graph {
 namespace {
 
-// Bytes that the element-wise operators of a block move in one iteration.
-double element_bytes(const DiffusionSpec& spec, const RenderShape& shape, const std::string& block) {
+// Bytes that the element-wise operators of a block move in one iteration; those whose names begin so.
+double element_bytes(const DiffusionSpec& spec, const RenderShape& shape, const std::string& block,
+                     const std::string& begin = "") {
   Graph graph = build_denoiser(spec, shape);
   Program program = compile(graph, Plan{});
   Ledger ledger;
@@ -24,7 +25,9 @@ double element_bytes(const DiffusionSpec& spec, const RenderShape& shape, const 
   for (const Line& line : ledger.lines) {
     const ProgramOp& op = program.ops[line.op];
     bool product = op.kind == OpKind::kContract || op.kind == OpKind::kAttend;
-    if (!product && !op.fused && graph.blocks[op.block].name == block) sum += line.activation;
+    if (!product && !op.fused && graph.blocks[op.block].name == block &&
+        graph.ops[op.op].name.starts_with(begin))
+      sum += line.activation;
   }
   return sum;
 }
@@ -39,6 +42,16 @@ TEST(RenderSteps, FluxSingleBlock) {
   EXPECT_NEAR(element_bytes(flux, {}, "single") / unit, 2 + 6 + 8 + 4 + 2 * 27 + 10 + 2 + 3, 0.01);
   flux.compiled = true;  // norm 2; gelu and attention's result read, 4 + 1, and written, 5; residual 3
   EXPECT_NEAR(element_bytes(flux, {}, "single") / unit, 2 + 4 + 1 + 5 + 3, 0.01);
+}
+
+// LTX rotates whole streams by tables of its own: 27 times 2 bytes an element, as FLUX, and 4 of a cosine
+// where the one product takes it, 4 of a sine where the other does.
+TEST(RenderSteps, RotaryTablesOfLtx) {
+  DiffusionSpec ltx = load_denoiser("LTX-Video-13B");
+  RenderShape shape;
+  shape.width = 704, shape.height = 512, shape.frames = 161;
+  double elements = latent_tokens(ltx, shape) * ltx.hidden;
+  EXPECT_NEAR(element_bytes(ltx, shape, "layer", "q.rotated") / elements, 27 * 2 + 4 + 4, 0.01);
 }
 
 double denoiser_gib(const RenderAnswer& a, const Cluster& c) {
@@ -73,6 +86,25 @@ TEST(RenderLeaves, CopiesHideBehindTheMatrixBefore) {
   // A picture of few pixels hides less: the copies are the same, the operators shorter.
   q.shape.width = q.shape.height = 256;
   EXPECT_NEAR(render(flux, {}, l40s, q).forward_seconds / copy, 1, 0.15);
+}
+
+// A denoiser whose weights are stored in 32 bits multiplies in 16, beside the copies too: few frames hide
+// what their operators take, and what the link carries takes as long as alone.
+TEST(RenderLeaves, CopiesOf32BitWeightsTakeTheLinksTime) {
+  Cluster h100{load_profile("h100"), 1};
+  DiffusionSpec wan = load_denoiser("wan14b");
+  for (int frames : {1, 5, 21}) {
+    RenderQuestion q;
+    q.steps = q.passes = 1;
+    q.shape.width = 832, q.shape.height = 480, q.shape.frames = frames;
+    double stays = render(wan, {}, h100, q).forward_seconds;
+    q.layer_offload = true;
+    double waits = render(wan, {}, h100, q).forward_seconds;
+    q.verbs = {"prefetch 1"};
+    double hides = render(wan, {}, h100, q).forward_seconds;
+    EXPECT_GE(hides, std::max(waits - stays, stays) * (1 - 1e-9)) << frames;
+    EXPECT_LT(hides, waits) << frames;
+  }
 }
 
 TEST(RenderSteps, WhatCannotBeCompiledIsRefusedByName) {
