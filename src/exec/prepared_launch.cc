@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "exec/call_stack.h"
 #include "exec/heap.h"
 #include "exec/unit.h"
 
@@ -14,30 +15,12 @@ namespace orrery::exec {
 
 namespace {
 
-constexpr int64_t kUnknown = -1, kOpen = -2;
-
-/// Bytes of local memory that the deepest chain of direct calls out of `p` needs; a function that calls itself counts once.
-int64_t deepest_calls(const Kernel& kernel, const lower::Program& p, std::vector<int64_t>& known) {
-  int64_t deepest = 0;
-  for (const auto& i : p.code) {
-    if (i.form.op != isa::Op::call || i.ops.size() < 2 || i.ops[1].kind != ptx::OperandKind::func) continue;
-    const uint64_t f = i.ops[1].id;
-    if (f >= kernel.functions.size() || !kernel.functions[f] || known[f] == kOpen) continue;
-    if (known[f] == kUnknown) {
-      known[f] = kOpen;
-      const lower::Program& callee = *kernel.functions[f]->program;
-      known[f] = callee.local_bytes + deepest_calls(kernel, callee, known);
-    }
-    deepest = std::max(deepest, known[f]);
-  }
-  return deepest;
-}
-
 /// The stack of a thread beside the kernel's own frame. The limit is for calls whose depth nobody knows (recursion, pointers);
 /// what direct calls need is added where it is more, as the assembler does.
 uint32_t stack_of(const Kernel& kernel, uint64_t limit) {
-  std::vector<int64_t> known(kernel.functions.size(), kUnknown);
-  const auto direct = uint64_t(deepest_calls(kernel, *kernel.entry->program, known));
+  std::vector<const lower::Program*> functions;
+  for (const auto& f : kernel.functions) functions.push_back(f ? f->program.get() : nullptr);
+  const uint64_t direct = deepest_calls(*kernel.entry->program, functions);
   return uint32_t(direct > limit ? direct + limit : limit);
 }
 
