@@ -3,6 +3,7 @@
 
 #include "api/abi_driver.h"
 #include "api/graph_calls.h"
+#include "api/jit_log.h"
 #include "api/launching.h"
 
 using namespace orrery;
@@ -13,37 +14,12 @@ using orrery::device::Module;
 
 namespace {
 
-/// The caller's log buffers out of a list of JIT options.
-struct JitLog {
-  char* buffer = nullptr;
-  size_t size = 0;
-  uintptr_t* size_slot = nullptr;
-  JitLog(unsigned count, const int* options, void** values) {
-    for (unsigned i = 0; i < count; i++) {
-      if (options[i] == 5) buffer = static_cast<char*>(values[i]);
-      if (options[i] == 6) size_slot = reinterpret_cast<uintptr_t*>(&values[i]);
-      if (options[i] == 3 && values[i]) *static_cast<char*>(values[i]) = 0;
-    }
-    if (size_slot) size = *size_slot;
-    if (buffer && size) *buffer = 0;
-  }
-  void write(const std::string& text) const {
-    if (!buffer || size == 0) return;
-    size_t n = std::min(size - 1, text.size());
-    std::memcpy(buffer, text.data(), n);
-    buffer[n] = 0;
-    if (size_slot) *size_slot = n;
-  }
-};
+constexpr int kPtxInput = 1, kFatBinaryInput = 2;  // CU_JIT_INPUT_{PTX, FATBINARY}
 
-CUmodule load_module(Context& context, device::Image image, const JitLog& log) {
-  try {
-    auto module = context.load(std::move(image));
-    return reinterpret_cast<CUmodule>(handles<Module>().add(module));
-  } catch (const Failure& failure) {
-    log.write(failure.what());
-    throw;
-  }
+CUmodule load_module(Context& context, const std::function<device::Image()>& read, JitLog log) {
+  auto module = log.log_of([&] { return context.load(read()); });
+  log.finish();
+  return reinterpret_cast<CUmodule>(handles<Module>().add(module));
 }
 
 CUfunction give_function(std::shared_ptr<Function> function) {
@@ -79,6 +55,11 @@ struct Link {
   JitLog log;  // of the caller, who keeps it alive as long as the link
   std::vector<std::string> texts;
   std::string image;
+
+  template <class Read>
+  void add(Read read) {
+    for (std::string& text : log.log_of(read).texts) texts.push_back(std::move(text));
+  }
 };
 
 void set_driver_attribute(Context& context, Function& function, int attribute, int value) { set_function_attribute(context, function, attribute, value); }
@@ -98,7 +79,7 @@ int launch_kernel(CUfunction function, exec::Dim3 grid, exec::Dim3 block, unsign
 API(cuModuleLoadDataEx)(CUmodule* out, const void* image, unsigned count, int* options, void** values) {
   return driver_in([&](Context& context) {
     require(out != nullptr && image != nullptr, Status::invalid_value);
-    *out = load_module(context, device::read_image(image, context.device().capability()), JitLog(count, options, values));
+    *out = load_module(context, [&] { return device::read_image(image, context.device().capability()); }, JitLog(count, options, values));
   });
 }
 API(cuModuleLoadData)(CUmodule* out, const void* image) { return orrery_cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
@@ -106,7 +87,7 @@ API(cuModuleLoadFatBinary)(CUmodule* out, const void* image) { return orrery_cuM
 API(cuModuleLoad)(CUmodule* out, const char* path) {
   return driver_in([&](Context& context) {
     require(out != nullptr && path != nullptr, Status::invalid_value);
-    *out = load_module(context, device::read_image_file(path, context.device().capability()), JitLog(0, nullptr, nullptr));
+    *out = load_module(context, [&] { return device::read_image_file(path, context.device().capability()); }, JitLog(0, nullptr, nullptr));
   });
 }
 API(cuModuleUnload)(CUmodule handle) {
@@ -156,13 +137,16 @@ API(cuLinkAddData_v2)(CUlinkState state, int type, void* data, size_t size, cons
   return driver_in([&](Context& context) {
     auto link = handles<Link>().get(state);
     require(data != nullptr, Status::invalid_value);
-    if (type == 1) {
+    if (type == kPtxInput) {
       const char* text = static_cast<const char*>(data);
       link->texts.emplace_back(text, strnlen(text, size ? size : SIZE_MAX));
       return;
     }
-    if (type != 2) throw Failure(Status::no_binary, fmt::format("cuLinkAddData: {} is machine code; only PTX and fat binaries with PTX can be linked", name ? name : "input"));
-    for (std::string& text : device::read_image(data, context.device().capability()).texts) link->texts.push_back(std::move(text));
+    link->add([&] {
+      if (type != kFatBinaryInput)
+        throw Failure(Status::no_binary, fmt::format("cuLinkAddData: {} is machine code; only PTX and fat binaries with PTX can be linked", name ? name : "input"));
+      return device::read_image(data, context.device().capability());
+    });
   });
 }
 API(cuLinkAddData)(CUlinkState state, int type, void* data, size_t size, const char* name, unsigned count, int* options, void** values) {
@@ -171,19 +155,16 @@ API(cuLinkAddData)(CUlinkState state, int type, void* data, size_t size, const c
 API(cuLinkAddFile_v2)(CUlinkState state, int, const char* path, unsigned, int*, void**) {
   return driver_in([&](Context& context) {
     auto link = handles<Link>().get(state);
-    for (std::string& text : device::read_image_file(path, context.device().capability()).texts) link->texts.push_back(std::move(text));
+    require(path != nullptr, Status::invalid_value);
+    link->add([&] { return device::read_image_file(path, context.device().capability()); });
   });
 }
 API(cuLinkComplete)(CUlinkState state, void** image, size_t* size) {
   return driver_in([&](Context&) {
     auto link = handles<Link>().get(state);
     require(image != nullptr && !link->texts.empty(), Status::invalid_value);
-    try {
-      link->image = device::link_image(link->texts);
-    } catch (const Failure& failure) {
-      link->log.write(failure.what());
-      throw;
-    }
+    link->image = device::link_image(link->texts);
+    link->log.finish();
     *image = link->image.data();
     if (size) *size = link->image.size();
   });

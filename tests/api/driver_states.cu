@@ -1,5 +1,5 @@
 // What the driver API needs to have been called before: cuInit, or a call of the runtime that needs a device; no context for
-// giving back mapped memory. A finished link leaves a log that is a text.
+// giving back mapped memory. A finished link leaves a log that is a text, and a refused input says in it what it is.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -43,6 +43,14 @@ static int link_logs() {
   CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void*)ptx, std::strlen(ptx) + 1, "k", 0, nullptr, nullptr));
   CHECK(cuLinkComplete(link, &image, &bytes));
   if (!std::memchr(info, 0, sizeof info) || error[0]) return std::printf("logs are no texts, or name errors\n"), 1;
+  if ((size_t)values[1] != std::strlen(info) || values[3]) return std::printf("sizes of the logs: %p, %p\n", values[1], values[3]), 1;
+  CHECK(cuLinkDestroy(link));
+
+  values[1] = (void*)sizeof info, values[3] = (void*)sizeof error;
+  CHECK(cuLinkCreate(4, options, values, &link));
+  if (!cuLinkAddData(link, CU_JIT_INPUT_CUBIN, (void*)"\177ELF", 5, "part.cubin", 0, nullptr, nullptr)) return std::puts("machine code is linked"), 1;
+  if (!std::memchr(error, 0, sizeof error) || !std::strstr(error, "part.cubin")) return std::puts("the log does not name what was refused"), 1;
+  if ((size_t)values[3] != std::strlen(error)) return std::printf("size of the log of errors: %p\n", values[3]), 1;
   CHECK(cuLinkDestroy(link));
   return 0;
 }
