@@ -6,6 +6,7 @@
 #include "api/attributes.h"
 #include "api/errors.h"
 #include "api/launching.h"
+#include "api/memory_calls.h"
 #include "api/stream_calls.h"
 
 using namespace orrery;
@@ -19,7 +20,7 @@ namespace {
 CUcontext to_handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
 
 // Contexts live as long as the process; a destroyed one is only marked.
-std::mutex contexts_mutex;
+std::mutex contexts_mutex;  // never held while waiting for work
 std::set<Context*>& known_contexts() {
   static auto* const all = new std::set<Context*>;
   return *all;
@@ -36,8 +37,6 @@ Context* context_of(CUcontext handle) {
 }
 
 bool initialised = false;
-// The runtime initialises the driver when it first needs a device, and with it the system of devices.
-void need_init() { require(initialised || device::system_exists(), Status::not_initialized); }
 
 int on_device(CUdevice ordinal, const std::function<void(Device&)>& body) {
   return driver([&] {
@@ -61,6 +60,20 @@ int create_context(CUcontext* out, unsigned flags, CUdevice ordinal) {
 }
 
 }  // namespace
+
+// The runtime initialises the driver when it first needs a device, and with it the system of devices.
+void orrery::api::need_init() { require(initialised || device::system_exists(), Status::not_initialized); }
+
+void orrery::api::wait_for_use_by_all() {
+  std::vector<Context*> all;
+  for (int i = 0; i < system().device_count(); i++)
+    if (system().device(i).primary_exists()) all.push_back(&system().device(i).primary());
+  {
+    std::lock_guard lock(contexts_mutex);
+    all.insert(all.end(), known_contexts().begin(), known_contexts().end());
+  }
+  for (Context* context : all) wait_for_use(*context);
+}
 
 API(cuInit)(unsigned flags) {
   return driver([&] {

@@ -70,22 +70,21 @@ API(cuMemMap)(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllo
 }
 API(cuMemUnmap)(CUdeviceptr address, size_t bytes) {
   return driver([&] {
+    need_init();
     const auto& contexts = thread_state().contexts;  // none is needed: programs unmap after they destroyed theirs
-    if (!contexts.empty() && contexts.back() && contexts.back()->active) {
-      contexts.back()->require_sound();
-      wait_for_use(*contexts.back());
-    }
+    if (!contexts.empty() && contexts.back() && contexts.back()->active) contexts.back()->require_sound();
+    wait_for_use_by_all();
     device::unmap_physical(address, bytes);
   });
 }
 API(cuMemSetAccess)(CUdeviceptr address, size_t bytes, const cudaMemAccessDesc* list, size_t count) {
-  return driver_in([&](Context& context) {
+  return driver_in([&](Context&) {
     require(list != nullptr && count != 0, Status::invalid_value);
     for (size_t i = 0; i < count; i++) {
       require(list[i].location.type == kOnDevice && list[i].flags != 1, Status::not_supported);  // neither host access nor read-only
       require(list[i].flags == 0 || list[i].flags == 3, Status::invalid_value);
       const int device = device::system().device(list[i].location.id).ordinal();
-      if (list[i].flags == 0) wait_for_use(context);
+      if (list[i].flags == 0) wait_for_use_by_all();
       device::open_physical(address, bytes, device, list[i].flags == 3);
     }
   });

@@ -95,6 +95,8 @@ Context& runtime_context();
 /// The thread's current driver context. Throws Failure(invalid_context).
 Context& driver_context();
 void set_current(Context* context);
+/// Throws Failure(not_initialized) before cuInit and any call of the runtime that needs a device.
+void need_init();
 
 /// The stream a handle means: 0, 1 (legacy), 2 (per thread) or a created one.
 std::shared_ptr<device::Stream> stream_of(Context& context, const void* handle);

@@ -17,6 +17,8 @@ unsigned host_flags(void* address);
 void* device_pointer_of_host(void* address);
 /// Waits until nothing that was submitted can still use memory, as freeing does.
 void wait_for_use(Context& context);
+/// The same for all contexts of the process: where memory belongs to none, any of them may use it.
+void wait_for_use_by_all();
 
 void* allocate_async(Context& context, const std::shared_ptr<device::Stream>& stream, const std::shared_ptr<device::MemoryPool>& pool, size_t bytes);
 void free_async(Context& context, const std::shared_ptr<device::Stream>& stream, void* address);

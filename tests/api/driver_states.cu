@@ -9,6 +9,10 @@
 #define CHECK(call) \
   if (const int code = int(call)) return std::printf("%s: %d\n", #call, code), 1
 
+__global__ void write(int* out) {
+  for (int i = 0; i < 100000; i++) *(volatile int*)out = i;
+}
+
 static int unmap_without_context() {
   CUcontext context;
   CHECK(cuCtxCreate(&context, nullptr, 0, 0));
@@ -25,6 +29,21 @@ static int unmap_without_context() {
   CHECK(cuMemRelease(memory));
   CHECK(cuCtxDestroy(context));
   CHECK(cuMemUnmap(address, bytes));
+
+  // A thread without a context unmaps what a kernel of another context still writes: it waits for that.
+  CHECK(cuCtxCreate(&context, nullptr, 0, 0));
+  CHECK(cuMemCreate(&memory, bytes, &kind, 0));
+  CHECK(cuMemMap(address, bytes, 0, memory, 0));
+  CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CHECK(cuMemSetAccess(address, bytes, &access, 1));
+  write<<<1, 1>>>((int*)address);
+  CUcontext popped;
+  CHECK(cuCtxPopCurrent(&popped));
+  CHECK(cuMemUnmap(address, bytes));
+  CHECK(cuCtxPushCurrent(context));
+  CHECK(cuCtxSynchronize());  // the kernel's fault, had it lost its memory
+  CHECK(cuMemRelease(memory));
+  CHECK(cuCtxDestroy(context));
   CHECK(cuMemAddressFree(address, bytes));
   return 0;
 }
@@ -57,6 +76,7 @@ static int link_logs() {
 
 int main() {
   int count = 0;
+  if (cuMemUnmap(CUdeviceptr(1) << 30, 2 << 20) != CUDA_ERROR_NOT_INITIALIZED) return std::puts("unmapped before any initialisation"), 1;
   if (cuDeviceGetCount(&count) != CUDA_ERROR_NOT_INITIALIZED) return std::puts("initialised too early"), 1;
   CHECK(cudaGetDeviceCount(&count));
   CHECK(cuDeviceGetCount(&count));
