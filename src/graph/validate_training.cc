@@ -159,7 +159,8 @@ Forward forward_of(const Row& row) {
   for (const Setting& s : kSettings) {
     if (s.name != name) continue;
     q.shape.width = s.width, q.shape.height = s.height, q.shape.frames = s.frames;
-    Cluster one{load_profile("l40s"), 1};
+    const std::string& gpu = row.at("gpu");
+    Cluster one{gpu.starts_with("L40 (CI") ? load_profile("l40s") : profile_named(gpu), 1};
     RenderAnswer a = render(load_denoiser(name.starts_with("LTX") ? "LTX-Video-13B" : name), {}, one, q);
     for (const RenderStage& stage : a.stages)
       if (stage.name == "denoiser") return {a.forward_seconds, stage.bytes() - one.gpu.context_bytes().value()};

@@ -136,7 +136,7 @@ TEST(Goals, AMissIsNamedWithItsReasonAndStaysAMiss) {
   EXPECT_THAT(text, HasSubstr("1 of 3 goals met, 2 missed, of which 1 where the source disagrees with itself"));
 }
 
-// Misses that docs/model.md names, each with its arithmetic; to miss fewer is no failure.
+// Misses that docs/model.md names, each with its arithmetic where it has one; to miss fewer is no failure.
 TEST(Goals, OfThePublishedTables) {
   REQUIRE_DATA(megatron, "megatron.csv");
   REQUIRE_DATA(lengths, "long_sequence.csv");
@@ -147,8 +147,11 @@ TEST(Goals, OfThePublishedTables) {
   all.insert(all.end(), more.begin(), more.end()), all.insert(all.end(), third.begin(), third.end());
   constexpr const char* kNamed[] = {"relative activations of turing-530B, recomputation full",
                                     "relative activations of megatron-1T, recomputation full"};
+  // The recipes' peaks are judged in both units; what an allocator keeps free is not modelled, and no arithmetic says which.
+  constexpr const char* kInGib = "memory of long sequences on one H200, read in GiB, 4 rows";
+  EXPECT_EQ(std::count_if(more.begin(), more.end(), [&](const Goal& g) { return g.what.starts_with(kInGib); }), 1);
   for (const Goal& g : all) {
-    if (g.met()) continue;
+    if (g.met() || (g.what.starts_with(kInGib) && g.value < 8)) continue;
     EXPECT_TRUE(std::any_of(std::begin(kNamed), std::end(kNamed), [&](const char* n) { return g.what.starts_with(n); }))
         << g.what << " is missed at " << g.value;
     EXPECT_FALSE(g.disagreement.empty()) << g.what << " is missed at " << g.value;
