@@ -164,7 +164,7 @@ class DenoiserBuilder {
     std::string p(prefix);
     TensorId u = dense((p + "up").c_str(), m, {h_}, {f}, rows);
     TensorId g = b_.map(kPart, p + "gelu", {u}, {rows, f}, 8);
-    b_.last().held = {m};  // the caller's argument
+    steps_.hold({m});  // the caller's argument
     return dense((p + "down").c_str(), g, {f}, {h_}, rows);
   }
 
@@ -200,7 +200,7 @@ class DenoiserBuilder {
     TensorId m = steps_.modulated("norm.mlp", x, kTokens, ltx);
     TensorId z = convolutions ? glu_convolution(m) : feed_forward("", m, kTokens);
     steps_.gated("residual.mlp", x, z, kTokens);
-    if (!s_.compiled) steps_.hold({given, c, m});
+    steps_.hold({given, c, m});
     if (rotates) steps_.hold({table_.cosine, table_.sine});
     b_.end();
   }
@@ -262,7 +262,7 @@ class DenoiserBuilder {
     TensorId x = steps_.gated(s.name + "residual", s.x, o, s.rows);
     TensorId m = steps_.modulated(s.name + "norm.mlp", x, s.rows);
     steps_.gated(s.name + "residual.mlp", x, feed_forward(s.name.c_str(), m, s.rows), s.rows);
-    if (!s_.compiled) steps_.hold({s.x, o, m});
+    steps_.hold({s.x, o, m});
   }
   void double_blocks() {
     b_.begin("double", s_.layers, true);
@@ -321,7 +321,7 @@ class DenoiserBuilder {
     TensorId c = s_.compiled ? b_.map(kPart, "gelu", {u, y}, {kJoint, both}, 8) : steps_.joined("joined", {y, g}, {kJoint, both});
     TensorId o = dense("out", c, {both}, {h_}, kJoint);
     steps_.gated("residual", x, o, kJoint);
-    if (!s_.compiled) steps_.hold({given, a, y, g, c});
+    steps_.hold({given, a, y, g, c});
   }
   void sd3() {
     double in = s_.in_channels * s_.patch * s_.patch;

@@ -2,7 +2,8 @@
 //
 // The boundary is not in a denoiser's config. diffusers writes it into the pipeline's model_index.json, and
 // the shift of noise levels into the scheduler's config; Wan's own checkpoints leave both to its code
-// (Wan-Video/Wan2.2, wan/configs: from text 0.875 and 12, from a picture 0.9 and 5).
+// (Wan-Video/Wan2.2, wan/configs: from text 0.875 and 12, from a picture 0.9 and 5). By itself that code takes 40 steps,
+// diffusers' pipeline 50.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -41,7 +42,8 @@ double first_steps(const DiffusionSpec& s, double steps) {
 }
 
 void pair_denoisers(const std::string& config_path, DiffusionSpec& spec) {
-  fs::path own = fs::path(config_path).parent_path(), pipeline = own.parent_path();
+  // Links are left as they are: a cache's files lie elsewhere than their names.
+  fs::path own = fs::absolute(config_path).lexically_normal().parent_path(), pipeline = own.parent_path();
   std::string name = own.filename().string();
   bool diffusers = name == "transformer" || name == "transformer_2",
        wan = name == "high_noise_model" || name == "low_noise_model";
@@ -51,7 +53,8 @@ void pair_denoisers(const std::string& config_path, DiffusionSpec& spec) {
     spec.boundary = number_in(pipeline / "model_index.json", "boundary_ratio");
     spec.shift = number_in(pipeline / "scheduler" / "scheduler_config.json", "flow_shift");
     check(config_path, spec);
-  } else if (wan) {
+  } else if (wan && fs::exists(pipeline / "high_noise_model" / "config.json") &&
+             fs::exists(pipeline / "low_noise_model" / "config.json")) {
     bool picture = spec.in_channels > 16;
     spec.denoisers = 2, spec.steps = 40;
     spec.boundary = picture ? 0.9 : 0.875, spec.shift = picture ? 5 : 12;

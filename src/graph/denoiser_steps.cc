@@ -71,6 +71,7 @@ TensorId DenoiserSteps::joined(const std::string& name, std::vector<TensorId> pa
 }
 
 void DenoiserSteps::hold(const std::vector<TensorId>& tensors) {
+  if (compiled_) return;
   std::vector<TensorId>& held = b_.last().held;
   held.insert(held.end(), tensors.begin(), tensors.end());
 }

@@ -36,7 +36,7 @@ class DenoiserSteps {
   TensorId rotated(const std::string& name, TensorId t, const Rotary& table);
   // Two streams, or two widths, one behind the other.
   TensorId joined(const std::string& name, std::vector<TensorId> parts, std::vector<AxisId> axes);
-  // These tensors live until the operator that was added last has run.
+  // These tensors live until the operator that was added last has run; a compiler frees them at their last use.
   void hold(const std::vector<TensorId>& tensors);
 
  private:

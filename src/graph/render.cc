@@ -45,6 +45,8 @@ StepTime run_once(const Program& program, const Binding& binding, const Rates& r
   return time;
 }
 
+bool divided(const Plan& plan) { return plan.zero >= 3 && plan.cp > 1; }
+
 // Weights of a network that ranks divide among themselves (ZeRO 3): a rank's share, and what is gathered.
 void add_divided(const std::string& what, const Program& program, int ranks, std::vector<MemoryItem>& items) {
   Gathered whole = gathered_weights(program, nullptr);
@@ -74,7 +76,7 @@ RenderStage encode(const DiffusionSpec& spec, const RenderQuestion& q, double pa
     stage.parameters += count_parameters(graph).total;
     activations = std::max(activations, activation_peak(program, b));
     if (q.encoder_on_host) continue;
-    if (plan.zero >= 3 && plan.cp > 1 && !picture)
+    if (divided(plan) && !picture)
       add_divided(e.model, program, plan.cp, stage.items);
     else
       stage.items.push_back({e.model, TensorClass::kWeight, program.weight_bytes, "16-bit weights"});
@@ -162,15 +164,17 @@ class Leaves {
   double following(std::uint32_t op) const {
     std::uint32_t block = program_.ops[op].block;
     for (std::uint32_t i = op + 1; i < leaf_.size(); ++i)
-      if (leaf_[i] > 0) return program_.ops[i].block == block ? leaf_[i] : std::max(leaf_[i], first_of(block));
-    return first_of(block);
+      if (leaf_[i] > 0) return program_.ops[i].block == block ? leaf_[i] : std::max(leaf_[i], first_again(op));
+    return first_again(op);
   }
   // The same where that leaf's product is the next operator: what was copied must be there.
   double following_at_once(std::uint32_t op) const {
     bool last = op + 1 == leaf_.size() || program_.ops[op + 1].block != program_.ops[op].block;
     return last || leaf_[op + 1] > 0 ? following(op) : 0;
   }
-  double first_of(std::uint32_t block) const {
+  double first_again(std::uint32_t op) const {
+    const std::uint32_t block = program_.ops[op].block;
+    if (program_.ops[op].repeat <= 1) return 0;
     for (std::uint32_t i = 0; i < leaf_.size(); ++i)
       if (program_.ops[i].block == block && leaf_[i] > 0) return leaf_[i];
     return 0;
@@ -191,7 +195,7 @@ Forward forward(const Program& program, const Plan& plan, const Binding& b, cons
   Ledger ledger;
   f.step = run_once(program, b, rates, &ledger);
   f.seconds = f.step.seconds;
-  if (plan.zero >= 3 && !offload)  // each layer's weights are gathered in 16 bits before it runs
+  if (divided(plan) && !offload)  // each layer's weights are gathered in 16 bits before it runs
     f.seconds += collective_time(Collective::kAllGather, plan.cp, 2 * count_parameters(*program.graph).total,
                                  rates) *
                  (1 - plan.overlap_prefetch);
@@ -278,7 +282,7 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
   a.linear_flops = flops.linear, a.attention_flops = flops.attention;
   a.forwards = steps * passes;
   a.forward_seconds = f.seconds;
-  bool both = one.stay || a.plan.zero >= 3;  // two denoisers are on the GPU
+  bool both = one.stay || divided(a.plan);  // two denoisers are on the GPU
   a.first_forwards = first_steps(spec, steps) * passes;
   if (a.first_forwards < a.forwards && !both && !offload) a.switch_seconds = 2 * program.weight_bytes / rates.host;
   a.denoise_seconds = a.forwards * f.seconds + a.switch_seconds;
@@ -292,14 +296,13 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
     Leaves::Peak peak = Leaves(program).peak(b, next);
     activations = peak.activations;
     stage.items.push_back({"denoiser weights", TensorClass::kWeight, peak.weights, next ? "a matrix, and the next on its way" : "a matrix"});
-  } else if (a.plan.zero >= 3 && a.plan.cp > 1)
+  } else if (divided(a.plan))
     add_divided("denoiser weights", program, a.plan.cp, stage.items);
   else {
     stage.items.push_back({"denoiser weights", TensorClass::kWeight, program.weight_bytes, "all layers"});
   }
   if (spec.denoisers > 1 && both && !offload) {
-    double outside = a.plan.zero >= 3 && a.plan.cp > 1 ? gathered_weights(program, nullptr).outside : 0;
-    double ranks = outside > 0 ? a.plan.cp : 1;
+    double ranks = divided(a.plan) ? a.plan.cp : 1, outside = ranks > 1 ? gathered_weights(program, nullptr).outside : 0;
     stage.items.push_back({"other denoiser", TensorClass::kWeight, program.weight_bytes / ranks + outside, "it waits for its steps"});
   }
   stage.items.push_back({"activations", TensorClass::kActivation, activations, "one block"});

@@ -1,4 +1,6 @@
 // What would make a rendering fit: each change is asked anew and its peak and time stand in the advice.
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "graph/render.h"
 
@@ -13,7 +15,7 @@ std::vector<std::string> render_advice(const DiffusionSpec& spec, const Plan& pl
     if (s.bytes() > fullest->bytes()) fullest = &s;
   advice.push_back(fmt::format("{:.1f} GiB too much while the {} runs",
                                (answer.peak_bytes - answer.capacity) / kGiB, fullest->name));
-  auto attempt = [&](const char* what, auto change) {
+  auto attempt = [&](const std::string& what, auto change) {
     RenderQuestion q = asked;
     change(q);
     try {
@@ -32,10 +34,15 @@ std::vector<std::string> render_advice(const DiffusionSpec& spec, const Plan& pl
           attempt("--encoder-on-host", [](RenderQuestion& q) { q.encoder_on_host = true; });
   auto leaves = [](RenderQuestion& q) { q.layer_offload = true, q.verbs.push_back("prefetch 1"); };
   done |= !asked.layer_offload && attempt("--layer-offload --do 'prefetch 1'", leaves);
-  if (!done)
-    attempt("--encoder-on-host --layer-offload --do 'prefetch 1'", [&](RenderQuestion& q) {
+  // All at once, where that is more than one of them alone.
+  std::vector<std::string> all;
+  if (asked.stay) all.push_back("without --stay");
+  if (!asked.encoder_on_host) all.push_back("--encoder-on-host");
+  if (!asked.layer_offload) all.push_back("--layer-offload --do 'prefetch 1'");
+  if (!done && all.size() > 1)
+    attempt(fmt::format("{}", fmt::join(all, " ")), [&](RenderQuestion& q) {
       q.stay = false, q.encoder_on_host = true;
-      leaves(q);
+      if (!asked.layer_offload) leaves(q);
     });
   return advice;
 }

@@ -9,10 +9,25 @@
 
 #include "base/error.h"
 #include "graph/render.h"
+#include "graph/validate.h"
 #include "graph/walk.h"
 
 namespace orrery::graph {
 namespace {
+
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("orrery_pairs_" + std::to_string(::getpid()))) {}
+  ~Folder() { std::filesystem::remove_all(path_); }
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
 
 // Bytes that the element-wise operators of a block move in one iteration; those whose names begin so.
 double element_bytes(const DiffusionSpec& spec, const RenderShape& shape, const std::string& block,
@@ -107,6 +122,17 @@ TEST(RenderLeaves, CopiesOf32BitWeightsTakeTheLinksTime) {
   }
 }
 
+// A row of a forward is predicted for the GPU that it names.
+TEST(RenderRows, ForwardsOfOtherGpus) {
+  Folder folder;
+  const std::string head = "model,scope,gpu,gpus,resolution,variant,seconds,peak_gb\n",
+                    row = ",1,benchmark default,bf16,1,30\n", of = "FLUX.1-dev,one denoiser forward,";
+  folder.write("rows.csv", head + of + "L40 (CI; stated)" + row + of + "H100-80GB" + row);
+  RenderAccuracy r = validate_render(folder.path() + "/rows.csv");
+  ASSERT_EQ(r.time.compared.size(), 2u);
+  EXPECT_GT(r.time.compared[0].predicted, 1.5 * r.time.compared[1].predicted);
+}
+
 TEST(RenderSteps, WhatCannotBeCompiledIsRefusedByName) {
   RenderQuestion q;
   q.compiled = true, q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81;
@@ -138,6 +164,45 @@ TEST(RenderPairs, OneIsOnTheGpuOrBoth) {
               bytes, 1);
 }
 
+// One GPU divides nothing: ZeRO 3 on it leaves one denoiser at a time there; on two GPUs both stay.
+TEST(RenderPairs, BothStayWhereRanksDivideThem) {
+  RenderQuestion q;
+  q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81, q.steps = 40;
+  Cluster two{load_profile("h100"), 2};
+  DiffusionSpec wan = load_denoiser("Wan2.2-T2V-A14B");
+  Plan plan;
+  double one_at_a_time = render(wan, plan, two, q).switch_seconds;
+  EXPECT_GT(one_at_a_time, 0);
+  plan.zero = 3;
+  EXPECT_EQ(render(wan, plan, two, q).switch_seconds, one_at_a_time);
+  plan.cp = 2;
+  EXPECT_EQ(render(wan, plan, two, q).switch_seconds, 0);
+}
+
+// A compiler frees at its last use what PyTorch's functions hold until they return.
+TEST(RenderSteps, CompiledHoldsNothing) {
+  DiffusionSpec flux = load_denoiser("flux-dev");
+  flux.compiled = true;
+  for (const Op& op : build_denoiser(flux, {}).ops) EXPECT_TRUE(op.held.empty()) << op.name;
+}
+
+// What is asked for already is not advised again; what the last advice takes away stands in it.
+TEST(RenderAdvice, SaysAllThatItChanges) {
+  RenderQuestion q;
+  q.shape.width = 1280, q.shape.height = 720, q.shape.frames = 161, q.stay = q.layer_offload = true;
+  Cluster small{load_profile("rtx4090"), 1};
+  DiffusionSpec wan = load_denoiser("Wan2.2-T2V-A14B");
+  std::vector<std::string> advice = render_advice(wan, {}, small, q, render(wan, {}, small, q));
+  ASSERT_GT(advice.size(), 1u);
+  for (const std::string& a : advice) {
+    EXPECT_EQ(a.find("--layer-offload"), std::string::npos) << a;
+    EXPECT_EQ(std::count(advice.begin(), advice.end(), a), 1) << a;
+  }
+  EXPECT_TRUE(advice.back().starts_with("without --stay --encoder-on-host: ") ||
+              advice.back().find(", fits, ") != std::string::npos)
+      << advice.back();
+}
+
 TEST(RenderAdvice, WhatMakesItFit) {
   RenderQuestion q;
   q.shape.width = 832, q.shape.height = 480, q.shape.frames = 81;
@@ -154,19 +219,16 @@ TEST(RenderAdvice, WhatMakesItFit) {
   EXPECT_TRUE(render_advice(wan, {}, large, q, render(wan, {}, large, q)).empty());
 }
 
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("orrery_pairs_" + std::to_string(::getpid()))) {}
-  ~Folder() { std::filesystem::remove_all(path_); }
-  void write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << text;
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
+TEST(RenderPairs, WansOwnFoldersAreTwo) {
+  const std::string config =
+      R"({"_class_name": "WanModel", "model_type": "t2v", "dim": 5120, "num_heads": 40, "num_layers": 40, "in_dim": 16,
+          "out_dim": 16, "ffn_dim": 13824, "freq_dim": 256, "text_len": 512, "eps": 1e-6})";
+  Folder folder;
+  folder.write("high_noise_model/config.json", config);
+  EXPECT_EQ(load_denoiser(folder.path() + "/high_noise_model").denoisers, 1) << "the other one is not there";
+  folder.write("low_noise_model/config.json", config);
+  EXPECT_EQ(load_denoiser(folder.path() + "/high_noise_model").denoisers, 2);
+}
 
 TEST(RenderPairs, FoundByTheFoldersOfAPipeline) {
   const std::string config =
@@ -183,6 +245,12 @@ TEST(RenderPairs, FoundByTheFoldersOfAPipeline) {
   DiffusionSpec pair = load_denoiser(folder.path() + "/transformer_2");
   EXPECT_EQ(pair.denoisers, 2);
   EXPECT_EQ(first_steps(pair, 40), 26);
+  // From inside the folder its name is still the pipeline's.
+  std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path() + "/transformer");
+  EXPECT_EQ(load_denoiser("config.json").denoisers, 2);
+  EXPECT_EQ(load_denoiser(".").denoisers, 2);
+  std::filesystem::current_path(before);
   // Latents of Wan 2.2's own autoencoder, which is not known here.
   std::string wide = config;
   wide.replace(wide.find("16, \"out"), 2, "48");
