@@ -33,10 +33,10 @@ Json& add_table(Json& document, std::string title,
   return document["sections"].back();
 }
 
-void add_notes(Json& document, std::string title, std::initializer_list<std::string> notes) {
+void add_notes(Json& document, std::string title, std::vector<std::string> notes) {
   Json section;
   section["title"] = std::move(title);
-  section["notes"] = Json(std::vector<std::string>(notes));
+  section["notes"] = std::move(notes);
   document["sections"].push_back(std::move(section));
 }
 

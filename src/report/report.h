@@ -25,7 +25,7 @@ void add_fact(Json& document, std::string name, Json value, std::string unit = "
 // Appends a table and returns it; add rows to ["rows"].
 Json& add_table(Json& document, std::string title,
                 std::initializer_list<std::pair<const char*, const char*>> columns);
-void add_notes(Json& document, std::string title, std::initializer_list<std::string> notes);
+void add_notes(Json& document, std::string title, std::vector<std::string> notes);
 
 // Plain text for a terminal.
 std::string to_text(const Json& document);

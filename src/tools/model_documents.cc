@@ -92,7 +92,7 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
   add_memory(doc, a.items, a.capacity);
   if (a.kv_bytes_per_sequence > 0) state_table(doc, graph, plan, context, a.kv_bytes_per_sequence);
   memory_timeline(doc, graph, plan, a, batch, context);
-  add_advice(doc, a);
+  add_advice(doc, a.advice);
   add_assumptions(doc, graph, cluster, plan, Question::kFit);
   return doc;
 }

@@ -22,10 +22,8 @@ void add_plan(Json& doc, const Plan& plan, const Cluster& cluster) {
                    idle > 0 ? fmt::format("{} of {} GPUs idle: --tp, --pp or --dp divide over more", idle, cluster.gpus) : "");
 }
 
-void add_advice(Json& doc, const FitAnswer& a) {
-  if (a.advice.empty()) return;
-  report::add_notes(doc, "what to change", {});
-  for (const std::string& advice : a.advice) doc["sections"].back()["notes"].push_back(advice);
+void add_advice(Json& doc, std::vector<std::string> advice) {
+  if (!advice.empty()) report::add_notes(doc, "what to change", std::move(advice));
 }
 
 void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, const Plan& plan,

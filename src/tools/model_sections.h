@@ -18,7 +18,7 @@ void add_plan(Json& document, const graph::Plan& plan, const graph::Cluster& clu
 // The items as table and bars, against the capacity.
 void add_memory(Json& document, const std::vector<graph::MemoryItem>& items, double capacity);
 // What would make it fit, or use the GPUs that are there.
-void add_advice(Json& document, const graph::FitAnswer& answer);
+void add_advice(Json& document, std::vector<std::string> advice);
 // Verbs that change nothing of what was asked, notes of the model's reader, and the assumed values of the profile.
 void add_assumptions(Json& document, const graph::Graph& graph, const graph::Cluster& cluster,
                      const graph::Plan& plan, graph::Question question);

@@ -106,8 +106,7 @@ Json render_document(const DiffusionSpec& spec, const RenderQuestion& q, const C
   stage_tables(doc, a);
   forward_ledgers(doc, cluster, a);
   timeline_of_stages(doc, a);
-  if (!advice.empty()) report::add_notes(doc, "what to change", {});
-  for (const std::string& note : advice) doc["sections"].back()["notes"].push_back(note);
+  add_advice(doc, advice);
   for (const std::string& note : a.notes) doc["assumptions"].push_back(note);
   add_assumed_values(doc, cluster);
   return doc;

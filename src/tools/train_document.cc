@@ -33,8 +33,8 @@ void training_timeline(Json& doc, const TrainAnswer& a) {
 // What would make an iteration fit, largest class first.
 void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
   if (a.fits) return;
-  report::add_notes(doc, "what to change", {});
-  auto note = [&doc](std::string text) { doc["sections"].back()["notes"].push_back(std::move(text)); };
+  std::vector<std::string> advice;
+  auto note = [&advice](std::string text) { advice.push_back(std::move(text)); };
   std::map<TensorClass, double> by;
   for (const MemoryItem& item : a.items) by[item.cls] += item.bytes / kGiB;
   note(fmt::format("{:.1f} GiB too much", (a.total - a.capacity) / kGiB));
@@ -50,6 +50,7 @@ void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
     note("more GPUs (--gpu NAME:N with --tp, --pp or --zero) divide weights and states");
   if (plan.place.optimizer == Tier::kDevice)
     note(fmt::format("--do 'place optimizer host' frees {:.1f} GiB", by[TensorClass::kOptimizer]));
+  add_advice(doc, std::move(advice));
 }
 
 // Found by thousands; a length that was asked for and fits is known to, whatever lies between.
