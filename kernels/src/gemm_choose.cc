@@ -239,6 +239,7 @@ std::vector<NearMeasured> nearest_measured(int kind, bool b_k_major, double m, d
     const Measured& entry = kMeasured[least - distances.begin()];
     NearMeasured x{*least, carried_over(entry, m, n)};
     if (!fits(x.config)) x.config = entry.config;  // K has not that many stages, or the workspace no room
+    if (overlap) x.config.alone = false;           // never measured against a launch that may begin before the one ahead ends
     *least = INFINITY;
     if (std::none_of(out.begin(), out.end(), [&](const NearMeasured& y) { return same(y.config, x.config); }) && fits(x.config)) out.push_back(x);
   }

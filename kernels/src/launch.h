@@ -1,6 +1,6 @@
 // How the memory-bound kernels are launched: as programmatic dependents of the kernel ahead in the stream, so that the
-// start of one hides behind the end of the other. A kernel launched this way calls `begin_overlapped` before it touches
-// memory: it then waits until all kernels ahead have ended and their writes can be seen. Also how products are launched, in clusters and
+// start of one hides behind the end of the other. A kernel launched this way calls `begin_overlapped`, or what it consists of,
+// before it touches memory (prefetches may come first): it then waits until all kernels ahead have ended and their writes can be seen. Also how products are launched, in clusters and
 // so or plainly.
 #pragma once
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
 // Words that blocks of one launch publish for each other: a sum and a flag in one word, so that one load reads both and nothing else
-// has to be ordered. 0: nothing yet. Not here: who waits for what (scan.cu, sort.cu).
+// has to be ordered. 0: nothing yet. Not here: who waits for what (reduce.cu, scan.cu, sort.cu).
 #pragma once
 #include <cstdint>
 

@@ -2,7 +2,8 @@
 //
 // A fixed grid strides over the input with four independent accumulators per thread. Each block publishes its sum together with a
 // flag in one word; the last block waits for the words of all, adds them in order and zeroes them again, so a workspace zeroed once
-// serves every later call. It waits for blocks that come before it in the grid only, which have started when it starts.
+// serves every later call. It waits for blocks that come before it in the grid only, which have
+// started when it starts: GPUs are seen to start blocks in this order, though CUDA does not promise it.
 //
 // Where there is little to read, a launch is a block an SM and asks for so much shared memory that the block of the next launch, which may
 // start early, starts on an SM when this one's ends: what it then asks L2 to bring is on its way while this launch adds up its sums.

@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
 constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4;
 
 /// Where one wave of blocks holds it all: a tile a block, in registers from the one read to the one write. A block adds up the published
-/// sums of all tiles before its own, whose blocks come before it in the grid and have started when it starts.
+/// sums of all tiles before its own, whose blocks come before it in the grid and have started when it starts (seen on GPUs, not promised by CUDA).
 __global__ void __launch_bounds__(kFewThreads, 1024 / kFewThreads) scan_few(const ScanParams p) {
   constexpr int kWarps = kFewThreads / 32;
   __shared__ uint32_t sums[kWarps], sums_before[kWarps];
