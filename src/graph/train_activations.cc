@@ -47,7 +47,8 @@ void ActivationCounter::count(const Op& op, TensorId id, Saved& s) const {
 }
 
 // Norms take the stream between layers whole, attention its queries, keys, values and result. Kernels inside the
-// feed-forward part count rows in 64 bits already where those of the norms still do in 32 (Liger 0.5.9).
+// feed-forward part count rows in 64 bits already where those of the norms still do in 32 (Liger 0.5.9), as does the sum of
+// query gradients of FlashAttention 2.7.4.
 bool ActivationCounter::narrow_offsets(const Op& op, const Tensor& t) const {
   const Graph& g = at_.graph();
   if (t.name == "attn.out") return true;
@@ -81,14 +82,21 @@ double ActivationCounter::kept() const {
   return sum;
 }
 
-double ActivationCounter::working() const {
+double ActivationCounter::head() const {
+  double sum = 0;
+  for (const Block& b : at_.graph().blocks)
+    if (b.name == "head") sum += layer(b).total;
+  return sum;
+}
+
+double ActivationCounter::working(bool input_is_kept) const {
   double most = 0;
   for (const Block& b : at_.graph().blocks) {
     if (!b.layer) continue;
     Saved s = layer(b);
     // Feed-forward: everything saved, and the gradients of the product and of one of its factors.
     double ffn = p_.tile_mlp ? 0 : s.ffn + 2 * s.widest;
-    double rest = s.total - s.ffn - s.scores;
+    double rest = s.total - s.ffn - s.scores - (input_is_kept ? s.input : 0);
     // Attention: gradients of output and query, fp32 sums for the query's, key and value gradients per query
     // head, and the gradient that passes by.
     double attention = s.attention_out + s.query + 2 * s.query + 2 * s.query + s.input;

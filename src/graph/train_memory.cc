@@ -67,6 +67,9 @@ namespace {
 // Bytes per logit that the loss keeps at its peak: bf16 logits, their fp32 copy, log-probabilities, their
 // gradient.
 constexpr double kLossBytesPerLogit = 14;
+// Gradients that ranks divide are gathered in a flat buffer first: DeepSpeed's default (reduce_bucket_size, 5e8 elements
+// of 16 bits, runtime/zero/config.py).
+constexpr double kBucketElements = 5e8;
 
 class TrainingMemory {
  public:
@@ -141,6 +144,9 @@ void TrainingMemory::states() {
       placed(grads, follow ? p_.place.optimizer : p_.place.gradients,
              follow ? p_.place.optimizer_fraction : p_.place.gradients_fraction, a_.away.gradients),
       "");
+  if (p_.zero >= 2)
+    add("gradient bucket", TensorClass::kGradient, 2 * std::min(kBucketElements, trained.total()),
+        "assumed: gradients on their way to the ranks that keep them, 5e8 elements at most");
   add("optimizer", TensorClass::kOptimizer,
       placed(on_rank(1) * 12, p_.place.optimizer, p_.place.optimizer_fraction, a_.away.optimizer),
       "fp32 master and two moments");
@@ -148,11 +154,11 @@ void TrainingMemory::states() {
 
 void TrainingMemory::activations() {
   double micro_batches = q_.global_batch / (q_.micro_batch * p_.dp);
-  bool full = p_.recompute == RecomputePolicy::kFull;
-  double working = full ? counter_.working() : 0;
+  bool full = p_.recompute == RecomputePolicy::kFull, stay = p_.place.checkpoints == Tier::kDevice;
+  double working = full ? counter_.working(stay) : 0;
   AxisId vocab = g_.find_axis("vocab");
   double loss =
-      p_.tile_loss || vocab == kNoAxis ? 0 : counter_.tokens() * at_.local(vocab) * kLossBytesPerLogit;
+      p_.tile_loss || vocab == kNoAxis ? 0 : counter_.tokens() * at_.local(vocab) * kLossBytesPerLogit + counter_.head();
   double moved = 0;
   double chunk = placed(counter_.kept() / p_.chunks(), full ? p_.place.checkpoints : Tier::kDevice,
                         p_.place.checkpoints_fraction, moved);
@@ -172,7 +178,7 @@ void TrainingMemory::activations() {
   if (working > loss)
     add("working memory of a layer", TensorClass::kActivation, working, "recomputed layer and its gradients");
   else if (loss > 0)
-    add("logits and loss", TensorClass::kActivation, loss, "14 bytes a logit");
+    add("logits and loss", TensorClass::kActivation, loss, "14 bytes a logit, and what the head keeps");
   timeline(stage, chunk, working, loss);
 }
 

@@ -45,8 +45,10 @@ class ActivationCounter {
   ActivationCounter(const Layout& layout, const Plan& plan, double sequence, double micro_batch);
   // Of one micro-batch in all layers of one stage: what the recomputation policy keeps.
   double kept() const;
-  // Largest working memory of a layer that is computed again.
-  double working() const;
+  // Largest working memory of a layer that is computed again; its input is among what is kept where checkpoints stay.
+  double working(bool input_is_kept) const;
+  // What the last norm and the head keep while the loss is computed.
+  double head() const;
   // Elements of the largest tensor of a layer whose kernels may have narrow offsets.
   double largest_tensor() const;
   double tokens() const { return tokens_; }

@@ -200,10 +200,12 @@ std::vector<Goal> mlperf_goals(const std::string& path) {
 
 namespace {
 
-// What the rows do not hold but their recipes say (snowflakedb/ArcticTraining@b28638e6): those for an H100 are of May 2025
-// and call FlashAttention 2 (one PyTorch's attention) with the Liger of then, 0.5.9, whose RMSNorm counts elements in 32
-// bits. The one of Llama-3.1-8B notes at 555,000 tokens an illegal access, not that memory ran out. Those for an H200
-// are of July 2025 and name FlashAttention 3; Liger's RMSNorm counts in 64 bits since 0.6.1 of that month.
+// What the rows do not hold but their source says (snowflakedb/ArcticTraining@b28638e6). Recipes for an H100 are of June
+// 2025 (9d33fd2): FlashAttention 2.7.4 by the README beside them, whose backward pass multiplies rows by heads and width in
+// 32 bits (flash_bwd_kernel.h, row_offset_dq_accum; mended by 6865e601 of March 2025, after that release), and Liger 0.5.9,
+// asked for by that commit, whose RMSNorm and rotary kernel count rows in 32. The recipe of Llama-3.1-8B notes at 555,000
+// tokens an illegal access of a Triton kernel, not that memory ran out. Those for an H200 are of July 2025 (5885b9f) and
+// name FlashAttention 3; ten days later (f274093) the source asks for Liger 0.6.1, "int64 indexing".
 int offset_bits_of(const std::string& gpu) { return gpu.starts_with("H100") ? 32 : 64; }
 
 struct LongRow {
@@ -244,7 +246,7 @@ std::vector<Goal> long_sequence_goals(const std::string& path) {
     if (!graphs.contains(row.model)) graphs.emplace(row.model, training_graph(row.model));
   std::vector<Goal> goals;
   const LongRow* plain = nullptr;  // the recipe ran at two lengths
-  Worst gib;                       // the recipes say GB; what printed it divides by 2^30
+  Worst gib;                       // the recipes say GB; what printed it divides by 2^30 (arctic_training/debug/utils.py)
   auto longest_of = [&](const LongRow& row, const char* what) {
     double longest = longest_sequence(graphs.at(row.model), row.plan(), {profile_named(row.gpu), 1}, {});
     goals.push_back({fmt::format("longest {} sequence of {} on one H100, {:.0f} predicted for {:.0f}: error, %", what, row.model,
