@@ -12,6 +12,9 @@ TensorId TransformerBuilder::mix(const LayerGroup& g, TensorId a) {
     case Mixer::kMamba1: return mamba1_mixer(b_, s_, hidden_, a);
     case Mixer::kDelta: return delta_mixer(b_, s_, hidden_, a);
     case Mixer::kRecurrent: return recurrent_mixer(b_, s_, hidden_, a);
+    case Mixer::kKda: return kda_mixer(b_, s_, hidden_, a);
+    case Mixer::kLightning: return lightning_mixer(b_, s_, hidden_, a);
+    case Mixer::kShortConv: return short_convolution(b_, s_, hidden_, a);
     case Mixer::kParallel: {
       TensorId y = mamba2_mixer(b_, s_, hidden_, a);
       return b_.map(Part::kAttention, "mixers.add", {y, attention(a, false)}, {kTokens, hidden_}, 1, true);
@@ -89,6 +92,7 @@ TensorId TransformerBuilder::attention(TensorId a, bool window, AxisId from, con
   TensorId y = attend(heads, v_dim, {q, ck, cv}, {q, k, v}, window);
   Op& op = b_.last();
   op.head_qk = wide, op.head_v = v_wide;
+  if (s_.head_gate) y = gated(a, y, {heads}, {heads, v_dim});
   return output(y, heads, v_dim);
 }
 
@@ -123,6 +127,15 @@ TensorId TransformerBuilder::attend(AxisId heads, AxisId dim, std::vector<Tensor
   op.saved = std::move(saved);
   op.saved.insert(op.saved.end(), extra.begin(), extra.end());
   return y;
+}
+
+TensorId TransformerBuilder::gated(TensorId a, TensorId y, std::vector<AxisId> numbers, std::vector<AxisId> shape) {
+  TensorId gate = b_.linear(Part::kAttention, "attn.gate", a, {hidden_}, std::move(numbers));
+  b_.last().saved = {a};
+  shape.insert(shape.begin(), kTokens);
+  TensorId out = b_.map(Part::kAttention, "attn.gated", {y, gate}, std::move(shape), 5);
+  b_.last().saved = {y, gate};
+  return out;
 }
 
 TensorId TransformerBuilder::output(TensorId y, AxisId heads, AxisId dim) {
@@ -189,6 +202,7 @@ TensorId TransformerBuilder::latent_attention(TensorId a, bool window, bool inde
   op.head_v = sparse ? s_.kv_lora : s_.v_dim;
   op.absorbed_qk = s_.kv_lora + s_.rope;
   op.absorbed_v = s_.kv_lora;
+  if (s_.latent_gate) y = gated(a, y, {heads, v}, {heads, v});
   return output(y, heads, v);
 }
 

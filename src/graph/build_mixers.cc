@@ -70,11 +70,11 @@ struct Mixing {
   }
 
   // One product makes the input, the gate and the vectors of the groups, with one number for each head; where
-  // a head takes two numbers (the delta rule), they come from a product of their own.
+  // a head takes two numbers (the delta rule), they come from a product of their own; or none.
   struct Parts {
     TensorId input, gate;
   };
-  Parts in_projection(TensorId x, AxisId hidden, int per_head) {
+  Parts in_projection(TensorId x, AxisId hidden, int per_head, bool gate = true) {
     std::vector<TensorId> in = {x}, out;
     auto part = [&](const char* name, std::vector<AxisId> axes) {
       std::vector<AxisId> w = {hidden}, y = {kTokens};
@@ -86,9 +86,12 @@ struct Mixing {
       b.op(OpKind::kContract, Part::kAttention, name, in, out).saved = {x};
       in = {x}, out.clear();
     };
-    part("x", {inner}), part("z", {inner}), part("groups", {groups, both});
+    part("x", {inner});
+    if (gate) part("z", {inner});
+    part("groups", {groups, both});
     Parts made{out[0], out[1]};
-    if (per_head == 2) product("ssm.in");
+    if (per_head != 1) product("ssm.in");
+    if (per_head == 0) return made;
     part("heads", {heads});
     if (per_head == 2) part("heads2", {heads});
     product(per_head == 2 ? "ssm.in_heads" : "ssm.in");
@@ -137,6 +140,52 @@ TensorId delta_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, T
   b.weight("ssm.gate_norm", {b.axis("ssm.head_dim", static_cast<double>(s.ssm_inner) / s.ssm_heads)});
   return m.project("ssm.out", m.gate_norm(m.scan(u, s.ssm_state, 8.0 * s.ssm_state), parts.gate), m.inner,
                    hidden);
+}
+
+TensorId kda_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
+  Mixing m(b, s);
+  AxisId rank = b.axis("ssm.head_dim", s.ssm_state);
+  auto parts = m.in_projection(x, hidden, 0, s.ssm_gate_rank == 0);
+  TensorId u = m.convolution(parts.input);
+  m.project("ssm.decay.up", m.project("ssm.decay.down", x, hidden, rank), rank, m.inner);
+  m.project("ssm.beta", x, hidden, m.heads);
+  b.weight("ssm.A", {m.heads}), b.weight("ssm.dt_bias", {m.inner}), b.weight("ssm.gate_norm", {rank});
+  TensorId gate = parts.gate;
+  if (s.ssm_gate_rank) {
+    AxisId low = b.axis("ssm.gate_rank", s.ssm_gate_rank);
+    gate = m.project("ssm.gate.up", m.project("ssm.gate.down", x, hidden, low), low, m.inner);
+  }
+  return m.project("ssm.out", m.gate_norm(m.scan(u, s.ssm_state, 9.0 * s.ssm_state), gate), m.inner, hidden);
+}
+
+TensorId lightning_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
+  Mixing m(b, s);
+  auto parts = m.in_projection(x, hidden, 0, true);
+  b.weight("ssm.gate_norm", {m.inner});
+  return m.project("ssm.out", m.gate_norm(m.scan(parts.input, s.ssm_state, 5.0 * s.ssm_state), parts.gate), m.inner, hidden);
+}
+
+TensorId short_convolution(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
+  AxisId inner = b.axis("ssm.inner", s.hidden), kernel = b.axis("ssm.kernel", s.ssm_conv);
+  std::vector<TensorId> in = {x}, made;
+  for (const char* name : {"ssm.in.x", "ssm.in.z", "ssm.in.gate"}) {
+    in.push_back(b.weight(std::string(name) + ".weight", {hidden, inner}, true));
+    made.push_back(b.act(name, {kTokens, inner}));
+  }
+  b.op(OpKind::kContract, Part::kAttention, "ssm.in", std::move(in), std::vector<TensorId>(made)).saved = {x};
+  TensorId held = b.tensor("ssm_state.conv", {kSeqs, inner, b.axis("ssm.conv_held", s.ssm_conv - 1)}, TensorClass::kState);
+  TensorId y = b.act("ssm.convolved", {kTokens, inner});
+  made.push_back(held);
+  Op& op = b.op(OpKind::kMap, Part::kAttention, "ssm.conv", std::vector<TensorId>(made), {y, held});
+  op.ops_per_element = 2.0 * s.ssm_conv + 2;
+  op.saved = {made[0], made[1], made[2]};
+  b.weight("ssm.conv.weight", {inner, kernel});
+  if (s.ssm_conv_bias) {
+    b.weight("ssm.conv.bias", {inner}), b.weight("ssm.in.bias", {b.axis("ssm.in.three", 3), inner}), b.weight("ssm.out.bias", {hidden});
+  }
+  TensorId out = b.linear(Part::kAttention, "ssm.out", y, {inner}, {hidden});
+  b.last().saved = {y};
+  return out;
 }
 
 TensorId recurrent_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {

@@ -15,6 +15,12 @@ TensorId mamba2_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, 
 TensorId mamba1_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
 // Gated delta rule (Qwen3-Next): keys and values of a linear attention with a matrix state per head.
 TensorId delta_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
+// Kimi's delta attention: the delta rule with a decay for each channel of a key.
+TensorId kda_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
+// Linear attention with a fixed decay for each head (MiniMax), gated and normalised.
+TensorId lightning_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
+// A convolution over a few tokens between two gates (LFM2).
+TensorId short_convolution(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
 // RG-LRU (RecurrentGemma): two branches, block-diagonal gates, a diagonal recurrence.
 TensorId recurrent_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x);
 

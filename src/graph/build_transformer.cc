@@ -125,7 +125,7 @@ void TransformerBuilder::layers(std::string_view name, int count, bool window, b
 
 void TransformerBuilder::group(const LayerGroup& g) {
   static constexpr const char* mixers[] = {"",       ".attention", ".window",   ".mamba2", ".mamba1",
-                                           ".delta", ".recurrent", ".parallel", ".shared"};
+                                           ".delta", ".recurrent", ".parallel", ".shared", ".kda", ".lightning", ".conv"};
   static constexpr const char* feeds[] = {"", ".dense", ".moe", ".both"};
   b_.begin(std::string("layer") + mixers[static_cast<int>(g.mixer)] + feeds[static_cast<int>(g.feed)],
            g.count, true);
@@ -191,6 +191,7 @@ TensorId TransformerBuilder::mlp(TensorId m, int width, std::string_view axis_na
     TensorId u = b_.linear(Part::kDense, "up", m, {hidden_}, {ffn}, s_.mlp_bias);
     b_.last().saved = {m};
     h = b_.map(Part::kDense, "gelu", {u}, {kTokens, ffn}, 8);
+    if (s_.activation_weights) b_.weight("activation.weight", {b_.axis("activation.weights", s_.activation_weights)});
     b_.last().saved = {u};
   }
   TensorId out = b_.linear(Part::kDense, "down", h, {ffn}, {hidden_}, s_.mlp_bias);
@@ -222,11 +223,12 @@ TensorId TransformerBuilder::expert_inner(TensorId x, AxisId experts, AxisId wid
 
 TensorId TransformerBuilder::experts(TensorId m) {
   AxisId experts = b_.axis("experts", s_.experts), ffn = b_.axis("expert_ffn", s_.expert_ffn);
-  TensorId wr = b_.weight("router.weight", {hidden_, experts});
+  AxisId choices = s_.idle_experts ? b_.axis("choices", s_.experts + s_.idle_experts) : experts;
+  TensorId wr = b_.weight("router.weight", {hidden_, choices});
   b_.at(wr).replicated = true;
-  if (s_.router_bias) b_.weight("router.bias", {experts}), b_.at(wr + 1).replicated = true;
+  if (s_.router_bias) b_.weight("router.bias", {choices}), b_.at(wr + 1).replicated = true;
   if (s_.router_scale) b_.weight("router.scale", {hidden_});
-  TensorId scores = b_.act("router.scores", {kTokens, experts});
+  TensorId scores = b_.act("router.scores", {kTokens, choices});
   b_.at(scores).replicated = true;
   b_.op(OpKind::kContract, Part::kExpert, "router", {m, wr}, {scores}).saved = {m};
   b_.op(OpKind::kSelect, Part::kExpert, "top_k", {scores},
@@ -246,6 +248,7 @@ TensorId TransformerBuilder::experts(TensorId m) {
   b_.op(OpKind::kMove, Part::kExpert, "combine", {y}, {out}).adds = true;
   if (s_.expert_latent) {
     TensorId latent = out;
+    if (s_.expert_latent_norm) norm_weights("latent.norm", width);
     out = b_.linear(Part::kExpert, "latent.up", latent, {width}, {hidden_}, false);
     b_.last().saved = {latent};
   }

@@ -155,6 +155,7 @@ void gemma2(ConfigReader& r, TransformerSpec& s) {
   window(r, s, 2);
   if (r.has("sliding_window_size") && r.integer("sliding_window_size") != s.window)
     base::fail("{}: sliding_window and sliding_window_size differ", r.origin());
+  r.ignore({"num_image_tokens"});
 }
 
 void gemma3(ConfigReader& r, TransformerSpec& s) {
@@ -219,61 +220,6 @@ void agree_with_published(TransformerSpec& s, const std::string& origin) {
 
 namespace {
 
-// The language model inside a config of several parts, by the name of its part.
-constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
-    {"gemma3_text", "Gemma3ForCausalLM"},
-    {"gemma4_text", "Gemma4ForCausalLM"},
-    {"llama4_text", "Llama4ForCausalLM"},
-    {"mistral", "MistralForCausalLM"},
-    {"llama", "LlamaForCausalLM"},
-    {"qwen2", "Qwen2ForCausalLM"},
-    {"qwen2_5_vl_text", "Qwen2ForCausalLM"},
-    {"qwen2_vl_text", "Qwen2ForCausalLM"},
-    {"qwen3", "Qwen3ForCausalLM"},
-    {"qwen3_vl_text", "Qwen3ForCausalLM"},
-    {"qwen3_moe", "Qwen3MoeForCausalLM"},
-    {"qwen3_vl_moe_text", "Qwen3MoeForCausalLM"},
-    {"qwen3_5_text", "Qwen3NextForCausalLM"},
-    {"qwen3_5_moe_text", "Qwen3NextForCausalLM"},
-    {"glm4_moe", "Glm4MoeForCausalLM"},
-    {"deepseek_v3", "DeepseekV3ForCausalLM"},
-    {"kimi_k2", "DeepseekV3ForCausalLM"},
-};
-
-// Replaces a config of several parts by its language model; what is left out is said.
-void take_text_part(Json& json, std::string& name, const std::string& origin,
-                    std::vector<std::string>& notes) {
-  auto type_of = [](const Json& part) {
-    return part.contains("model_type") && part["model_type"].is_string() ? part["model_type"].get<std::string>() : "";
-  };
-  if (!json.contains("text_config") || !json["text_config"].is_object()) {
-    // A language model that was taken out keeps the whole's class.
-    for (const auto& [known, architecture] : kTextModels)
-      if (name.ends_with("ForConditionalGeneration") && type_of(json) == known) name = architecture;
-    return;
-  }
-  Json text = json["text_config"];
-  std::string type = type_of(text);
-  for (const auto& [known, architecture] : kTextModels) {
-    if (type != known) continue;
-    for (const char* key : {"quantization_config", "_name_or_path", "tie_word_embeddings"})
-      if (json.contains(key) && !text.contains(key)) text[key] = json[key];
-    if (type == "gemma3_text") {  // absent fields mean the architecture's own values
-      for (const auto& [key, value] : {std::pair{"vocab_size", 262208},
-                                       {"num_attention_heads", 8},
-                                       {"num_key_value_heads", 4},
-                                       {"head_dim", 256}})
-        if (!text.contains(key)) text[key] = value;
-    }
-    notes.push_back(
-        fmt::format("the language model of {} alone: its other parts (vision, audio) are not counted", name));
-    json = text;
-    name = architecture;
-    return;
-  }
-  base::fail("{}: the text part '{}' of {} is unknown", origin, type, name);
-}
-
 // A word that this reader does not know may stand for another width or another shape.
 void check_word(const Json& json, const std::string& origin, const char* key,
                 std::initializer_list<const char*> known) {
@@ -291,7 +237,7 @@ void check_words(const Json& json, const std::string& origin) {
   for (const char* key : {"hidden_act", "activation_function", "hidden_activation"})
     check_word(json, origin, key,
                {"silu", "swish", "gelu", "gegelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh",
-                "gelu_accurate", "quick_gelu", "relu", "relu2", "tanh", "mish", "swigluoai"});
+                "gelu_accurate", "quick_gelu", "relu", "relu2", "tanh", "mish", "swigluoai", "xielu", "situ"});
 }
 
 void note_stored_format(const Json& json, const std::string& origin, TransformerSpec& spec) {
@@ -358,7 +304,7 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
   TransformerSpec spec;
   take_text_part(json, name, origin, spec.notes);
   std::vector<Architecture> all(std::begin(kArchitectures), std::end(kArchitectures));
-  for (auto part : {older_architectures(), family_architectures(), more_architectures(), latent_architectures(),
+  for (auto part : {older_architectures(), family_architectures(), more_architectures(), recent_architectures(), latent_architectures(), linear_architectures(),
                     mixed_architectures(), encoder_architectures(), hybrid_architectures()})
     all.insert(all.end(), part.begin(), part.end());
   for (const Architecture& architecture : all) {

@@ -79,6 +79,24 @@ void clip_text(ConfigReader& r, TransformerSpec& s) {
   r.ignore({"projection_dim", "initializer_factor"});
 }
 
+// Rotary positions, a gated feed-forward part, attention near by in most layers, nothing with a bias.
+void modernbert(ConfigReader& r, TransformerSpec& s) {
+  read_gated_fields(r, s, true);
+  s.kind = "encoder";
+  s.embedding_norm = true;
+  s.window = r.positive("local_attention");
+  int every = r.positive("global_attn_every_n_layers");
+  s.window_layers = s.layers - (s.layers + every - 1) / every;
+  for (const char* key : {"attention_bias", "mlp_bias", "norm_bias"}) r.only(key, false, "biases");
+  r.ignore({"classifier_activation", "classifier_bias", "classifier_pooling", "decoder_bias", "deterministic_flash_attn",
+            "embedding_dropout", "global_rope_theta", "initializer_cutoff_factor", "local_rope_theta", "mlp_dropout", "norm_eps",
+            "reference_compile", "repad_logits_with_grad", "sparse_prediction", "sparse_pred_ignore_index", "layer_types"});
+}
+void masked_modernbert(ConfigReader& r, TransformerSpec& s) {
+  modernbert(r, s);
+  s.word_head = s.head_bias = true;
+}
+
 constexpr Architecture kEncoders[] = {
     {"BertModel", "bert", bert},
     {"BertForMaskedLM", "bert", masked_bert},
@@ -89,6 +107,8 @@ constexpr Architecture kEncoders[] = {
     {"RobertaForMaskedLM", "bert", masked_bert},
     {"XLMRobertaModel", "bert", bert},
     {"XLMRobertaForMaskedLM", "bert", masked_bert},
+    {"ModernBertModel", "modernbert", modernbert},
+    {"ModernBertForMaskedLM", "modernbert", masked_modernbert},
     {"T5EncoderModel", "t5", t5_encoder},
     {"T5ForConditionalGeneration", "t5", t5_encoder},
     {"UMT5EncoderModel", "t5", t5_encoder},

@@ -61,8 +61,9 @@ void jamba(ConfigReader& r, TransformerSpec& s) {
                 s.experts > 1 && i % every == first ? Feed::kExperts : Feed::kDense);
 }
 
-// Mamba 2 under the names of Bamba and Falcon-H1.
-void mamba2_fields(ConfigReader& r, TransformerSpec& s) {
+}  // namespace
+
+void read_mamba2_fields(ConfigReader& r, TransformerSpec& s) {
   s.ssm_heads = r.integer("mamba_n_heads");
   s.ssm_inner = r.product("mamba_d_head", s.ssm_heads, r.integer("mamba_d_head"));
   s.ssm_state = r.integer("mamba_d_state"), s.ssm_conv = r.integer("mamba_d_conv");
@@ -75,11 +76,13 @@ void mamba2_fields(ConfigReader& r, TransformerSpec& s) {
             "time_step_max", "time_step_min", "z_loss_coefficient"});
 }
 
+namespace {
+
 void bamba(ConfigReader& r, TransformerSpec& s) {
   read_common_fields(r, s);
   s.ffn = r.integer("intermediate_size");
   s.tied = r.flag_or("tie_word_embeddings", false);
-  mamba2_fields(r, s);
+  read_mamba2_fields(r, s);
   r.ignore({"attn_rotary_emb"});
   std::set<int> attention = r.places("attn_layer_indices");
   for (int i = 0; i < s.layers; ++i)
@@ -90,7 +93,7 @@ void falcon_h1(ConfigReader& r, TransformerSpec& s) {
   read_common_fields(r, s);
   s.ffn = r.integer("intermediate_size");
   s.tied = r.flag_or("tie_word_embeddings", false);
-  mamba2_fields(r, s);
+  read_mamba2_fields(r, s);
   s.ssm_gate_norm = r.flag_or("mamba_rms_norm", false);
   if (r.has("mamba_d_ssm") && r.integer("mamba_d_ssm") != s.ssm_inner)
     base::fail("{}: mamba_d_ssm is not mamba_n_heads x mamba_d_head", r.origin());

@@ -31,6 +31,8 @@ void deepseek(ConfigReader& r, TransformerSpec& s) {
   r.only("attention_bias", false, "biases of the latent projections");
   r.only("mlp_bias", false, "biases in the feed-forward part");
   r.only("moe_layer_freq", 1, "expert layers that alternate with dense ones");
+  r.only("use_mla", true, "attention that is not latent");
+  r.only("rm_head", false, "a model without a head");
 }
 
 void deepseek_v3(ConfigReader& r, TransformerSpec& s) {

@@ -1,4 +1,4 @@
-// Readers of config.json by architecture: the table that hf_config.cc searches, in eight files.
+// Readers of config.json by architecture: the table that hf_config.cc searches, in ten files.
 #pragma once
 
 #include <span>
@@ -28,6 +28,10 @@ void read_gated_fields(ConfigReader& reader, TransformerSpec& spec, bool tied);
 int listed_windows(ConfigReader& reader, const TransformerSpec& spec);
 // Windowed layers where `sliding_window` is shorter than the trained context; otherwise it has no effect.
 void window_if_shorter(ConfigReader& reader, TransformerSpec& spec);
+// Mamba 2 under the names of Bamba, Falcon-H1 and Granite 4 (hf_hybrid.cc).
+void read_mamba2_fields(ConfigReader& reader, TransformerSpec& spec);
+// Replaces a config of several parts by its language model, and its class by that one's; what is left out is said (text_part.cc).
+void take_text_part(Json& json, std::string& name, const std::string& origin, std::vector<std::string>& notes);
 // Encoders of text and images (hf_encoders.cc).
 std::span<const Architecture> encoder_architectures();
 // Families with field names of their own (hf_older.cc).
@@ -36,6 +40,10 @@ std::span<const Architecture> older_architectures();
 std::span<const Architecture> family_architectures();
 // Families beside them that differ in norms, biases or names (hf_more.cc).
 std::span<const Architecture> more_architectures();
+// Attention models of 2024 to 2026 (hf_recent.cc).
+std::span<const Architecture> recent_architectures();
+// Linear attention and short convolutions beside attention (hf_linear.cc).
+std::span<const Architecture> linear_architectures();
 // Latent attention: DeepSeek and its descendants (hf_latent.cc).
 std::span<const Architecture> latent_architectures();
 // Models whose layers differ in shape (hf_mixed.cc).

@@ -276,6 +276,8 @@ std::vector<std::set<std::string>> whole_parts(const TransformerSpec& spec, cons
       out.push_back({"in", "out"});
     else if (g.mixer == Mixer::kMamba1)
       out.push_back({"in", "x", "dt", "out"});
+    else if (g.mixer == Mixer::kShortConv)
+      out.push_back({"in", "out"});
     else if (g.mixer == Mixer::kDelta)
       out.push_back({"in_qkv", "in_z", "out"});
     else if ((g.mixer == Mixer::kAttention || g.mixer == Mixer::kWindow) && spec.mla())

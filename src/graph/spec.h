@@ -28,7 +28,10 @@ enum class Mixer : std::uint8_t {
   kDelta,
   kRecurrent,
   kParallel,
-  kShared  // Mamba 2 or 1 behind an attention block that several layers share
+  kShared,  // Mamba 2 or 1 behind an attention block that several layers share
+  kKda,        // delta rule whose decay has a number for each channel of a key (Kimi)
+  kLightning,  // linear attention with a fixed decay (MiniMax)
+  kShortConv   // a gated convolution over a few tokens (LFM2)
 };
 enum class Feed : std::uint8_t { kNone, kDense, kExperts, kBoth };  // both: side by side, summed
 struct LayerGroup {
@@ -64,6 +67,9 @@ struct TransformerSpec {
   int dense_layers = 0, dense_ffn = 0;
   bool router_bias = false, sinks = false, window_sinks = false;
   bool router_scale = false;  // a scale for each element of what the router sees
+  int idle_experts = 0;       // that a token may choose and that compute nothing
+  bool expert_latent_norm = false;
+  int activation_weights = 0;  // numbers that an activation has in each layer
   int expert_norms = 0;       // further norms of layers whose experts lie beside a dense part
   // Latent attention (MLA).
   int q_lora = 0, kv_lora = 0, nope = 0, rope = 0, v_dim = 0;
@@ -71,6 +77,10 @@ struct TransformerSpec {
   int index_heads = 0, index_dim = 0, index_topk = 0;
   // State-space layers (Mamba 2): how many of the layers, and their shape.
   bool ssm_mlp = false;    // state-space layers carry the same feed-forward part as the others
+  bool head_gate = false;    // attention output is gated by one number for each head
+  bool latent_gate = false;  // latent attention: a product of its own gates the output
+  int depth_sources = 0;     // sums of earlier layers that each layer's input is chosen from (Kimi K3), at the end of the model
+  int ssm_gate_rank = 0;     // the output's gate comes from two products over so many numbers; 0: from one
   bool attn_gate = false;  // attention output is gated: the query projection is twice as wide
   int ssm_layers = 0, ssm_inner = 0, ssm_state = 0, ssm_heads = 0, ssm_groups = 0, ssm_conv = 0;
   bool ssm_conv_bias = true, ssm_gate_norm = true;

@@ -37,6 +37,8 @@ class TransformerBuilder {
                 AxisId dim, double ops);
   TensorId attend(AxisId heads, AxisId dim, std::vector<TensorId> in, std::vector<TensorId> saved,
                   bool window);
+  // Attention's output times a gate that a product makes from the layer's input.
+  TensorId gated(TensorId a, TensorId y, std::vector<AxisId> numbers, std::vector<AxisId> shape);
   TensorId output(TensorId y, AxisId heads, AxisId dim);
   TensorId latent_attention(TensorId a, bool window, bool indexer = false);
   // The indexer of sparse attention: scores every key, keeps its own narrow keys.

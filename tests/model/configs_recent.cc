@@ -1,0 +1,76 @@
+// Configs of attention models of 2024 to 2026 (configs/): what a sequence of them holds and reads, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../error_of.h"
+#include "config_cases.h"
+#include "graph/config_reader.h"
+#include "graph/serve.h"
+#include "graph/spec.h"
+#include "graph/walk.h"
+
+namespace orrery::graph {
+namespace {
+
+using ::testing::HasSubstr;
+
+Graph graph_of(const char* name) { return build_transformer(read_hf_config(config_case(name).json, "c")); }
+double state_of(const Graph& g, double tokens) { return state_bytes(g, compile(g, Plan{}), 1, tokens); }
+std::string refusal(const Json& json) {
+  return error_of([&] { read_hf_config(json.dump(), "c"); });
+}
+
+// Kimi Linear: 7 layers keep a latent of 576 numbers, 20 a matrix of 128 x 128 numbers of 4 bytes for each of 32 heads and
+// three inputs of 3 x 4,096 channels. MiniMax M1: 10 layers keep 8 heads' keys and values, 70 a matrix for each of 64 heads.
+// LFM2: 6 of 16 layers keep keys, 10 two inputs of 2,048 channels. Granite 4: 4 of 40 keep keys.
+TEST(RecentConfigs, LinearAttentionHoldsMatrices) {
+  EXPECT_EQ(state_of(graph_of("kimi-linear-48b"), 1000), 7 * 1000 * 576 * 2.0 + 20 * (32 * 128 * 128 * 4.0 + 3 * 3 * 4096 * 2));
+  EXPECT_EQ(state_of(graph_of("minimax-m1"), 1000), 10 * 1000 * 2 * 8 * 128 * 2.0 + 70 * 64 * 128 * 128 * 4.0);
+  EXPECT_EQ(state_of(graph_of("lfm2-1.2b"), 1000), 6 * 1000 * 2 * 8 * 64 * 2.0 + 10 * 2048 * 2 * 2.0);
+  EXPECT_EQ(state_of(graph_of("granite-4-h-small"), 2000) - state_of(graph_of("granite-4-h-small"), 1000), 4 * 1000 * 2 * 8 * 128 * 2.0);
+}
+
+// Step 3.5's windowed layers have 96 heads, its full ones 64; 12 of 45 are full. OLMo 3: 8 of 32.
+TEST(RecentConfigs, WindowsOfTheirOwnShape) {
+  EXPECT_EQ(state_of(graph_of("step-3.5-flash"), 5000), (12 * 5000 + 33 * 512) * 2 * 8 * 128 * 2.0);
+  EXPECT_EQ(state_of(graph_of("olmo3-7b"), 10000), (8 * 10000 + 24 * 4096) * 2 * 32 * 128 * 2.0);
+}
+
+// LongCat's 12 choices among 512 experts and 256 idle ones meet 8 with weights; each of its 28 layers attends twice.
+TEST(RecentConfigs, IdleExperts) {
+  Json json = Json::parse(config_case("longcat-flash").json);
+  TransformerSpec spec = read_hf_config(json.dump(), "c");
+  EXPECT_EQ(spec.experts_per_token, 8);
+  EXPECT_EQ(state_of(build_transformer(spec), 1000), 56 * 1000 * 576 * 2.0);
+  // 27e9 of 560e9 parameters at work, by its card.
+  EXPECT_NEAR(count_parameters(build_transformer(spec)).matmul_active / 27e9, 1, 0.04);
+  json["moe_topk"] = 11;
+  EXPECT_THAT(refusal(json), HasSubstr("no whole number"));
+}
+
+TEST(RecentConfigs, RefusedByName) {
+  Json step = Json::parse(config_case("step-3.5-flash").json);
+  step["moe_layers_enum"] = "3,four";
+  EXPECT_THAT(refusal(step), HasSubstr("moe_layers_enum"));
+  Json kimi = Json::parse(config_case("kimi-linear-48b").json);
+  kimi["linear_attn_config"]["kda_layers"].erase(0);
+  EXPECT_THAT(refusal(kimi), HasSubstr("layer 1"));
+  Json hunyuan = Json::parse(config_case("hunyuan-a13b").json);
+  hunyuan["moe_topk"][7] = 4;
+  EXPECT_THAT(refusal(hunyuan), HasSubstr("moe_topk differs"));
+}
+
+// The language model may be called llm_config, language_config, or lie inside a thinker; its type may be unknown here when it
+// names its class; a part of a known class may leave out what its class says.
+TEST(RecentConfigs, PartsOfSeveral) {
+  Json llava = Json::parse(config_case("llava-1.5-7b").json);
+  EXPECT_EQ(read_hf_config(llava.dump(), "c").ffn, 11008);
+  llava["text_config"] = {{"model_type", "singing"}};
+  EXPECT_THAT(refusal(llava), HasSubstr("'singing'"));
+  Json whole = llava["text_config"];
+  whole["architectures"] = {"LlamaForCausalLM"}, whole["model_type"] = "llama";
+  EXPECT_THAT(refusal(whole), HasSubstr("num_hidden_layers")) << "a whole model names its shape";
+}
+
+}  // namespace
+}  // namespace orrery::graph
