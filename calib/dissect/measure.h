@@ -170,5 +170,7 @@ void measure_products();
 void measure_boxes();
 void measure_box_rows();
 void measure_translation();
+void measure_turns();
+void measure_fills();
 
 }  // namespace dissect

@@ -49,8 +49,7 @@ double residual_of(const std::string& bound, bool regular, bool tensor) {
 /// Fills in the prediction; returns the clock in hertz.
 double Predictor::describe(double cycles) {
   const double filled = std::min(1.0, double(launch_.grid.count() - 1) / double(figures_.sms - 1)), wide = std::min(1.0, double(launch_.block.count() / 32) / 8);
-  const double launch = figures_.launch_cycles + figures_.launch_all_sms * filled + (launch_.block.count() > 32 ? figures_.launch_wide * wide : 0) +
-                        double(model_jumps_) * (options_.warm ? figures_.fetch_jump : figures_.fetch_jump_cold);
+  const double launch = figures_.launch_cycles + figures_.launch_all_sms * filled + (launch_.block.count() > 32 ? figures_.launch_wide * wide : 0);
   const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles);
   p_.cycles = total;
   const double joules = dynamic_energy(total / figures_.clock);

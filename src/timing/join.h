@@ -56,8 +56,10 @@ struct MachineInstruction {
   double product_interval() const {
     const double columns = n / 2.0;
     if (n == 0) return 0;
-    return a_in_registers ? std::max(columns + 5, 13.0) : sparse ? columns + 20 : std::max(columns, 16 + n / 4.0);
+    return a_in_registers ? std::max(columns + 5, 13.0) : sparse ? columns + 20 : std::max(columns, product_reads());
   }
+  /// Cycles for which it reads all of shared memory's 128 bytes: 32 bytes (sparse: 64) of each of n columns, and of 64 rows.
+  double product_reads() const { return n == 0 ? 0 : (a_in_registers ? 0 : 16) + n / (sparse ? 2.0 : 4.0); }
   bool reads_clock = false;      // CS2R of the SM's clock
 };
 

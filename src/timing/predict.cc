@@ -102,16 +102,6 @@ double Predictor::simulate_blocks() {
   const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, clusters_at_once(profile_, per));
   const BlockCode& middle = code_for(first_block(units / 2));
   const double per_block = double(middle.steps);
-  for (const auto& w : middle.warps) {
-    std::set<uint32_t> fetched;  // pieces of 2 KiB
-    uint32_t last = 0, jumps = 0;
-    for (const Step& s : *w) {
-      const uint32_t piece = s.instruction / 128;
-      if (fetched.insert(piece).second) jumps += s.instruction > last + 1;
-      last = s.instruction;
-    }
-    model_jumps_ = std::max(model_jumps_, jumps);
-  }
   const uint64_t rows = (units + stride - 1) / stride;   // blocks of the busiest SM
   simulated_ = 1;
   if (!regular_) {
@@ -290,6 +280,8 @@ Prediction Predictor::run() {
   kernel_.cluster = launch_.cluster.count();
   join_code();
   kernel_.join = join_.get();
+  kernel_.fetch = options_.warm ? FetchCosts{figures_.fetch_jump, figures_.fetch_line, figures_.fetch_line_again}
+                               : FetchCosts{figures_.fetch_jump_cold, figures_.fetch_line_cold, figures_.fetch_line_again};
   kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;
   const uint64_t warps = (launch_.block.count() + 31) / 32;  // the assembler would keep to what a block can have
   p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();

@@ -86,7 +86,6 @@ class Predictor {
   double scale_ = 1;             // whole grid over what was simulated
   double chip_scale_ = 1;        // whole chip over the SMs that were simulated or ghosts
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
-  uint32_t model_jumps_ = 0;     // into code that was not fetched yet
   HostCost host_;
   Stopwatch* running_ = nullptr;
   double unrecorded_ = 1;        // how much longer traced blocks run than was recorded of them

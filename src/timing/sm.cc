@@ -83,8 +83,9 @@ void Sm::State::refresh(WarpRun& w) {
     w.earliest = kNever;
     return;
   }
-  const MachineInstruction& m = code[(*w.steps)[w.at].instruction];
-  double t = w.ready;
+  const uint32_t next = (*w.steps)[w.at].instruction;
+  const MachineInstruction& m = code[next];
+  double t = std::max(w.ready, fetched.arrives(next, w.ready));
   if (w.why != Wait::barrier && w.why != Wait::mbarrier) w.why = Wait::fixed;
   const auto wait_until = [&](double when, Wait why) {
     if (when > t) t = when, w.why = why;
@@ -319,16 +320,26 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       if (m.op == isa::Op::wgmma_fence) w.ready = std::max(w.ready, now + 4);
       break;
     case Class::fence:
+      if (m.i.opcode == kFenceView) {  // behind the stores before it
+        const double at = std::max(pipe, hold(p.queue, 4) + 2);
+        pipe = at + kFencePipe;
+        set_barriers(w, m, at + kFenceWaits, at + kFenceWaits);
+        w.ready = std::max(w.ready, at + kFenceWaits);
+        break;
+      }
+      if (m.i.opcode == kMembar && code[(&m - code.data()) + 1].i.opcode == kFenceView) break;  // of a fence of the async proxy: the next one waits for both
       set_barriers(w, m, now + 30, now + 30);
-      if (m.i.opcode == 0x192) w.ready = std::max(w.ready, now + m.n);
+      if (m.i.opcode == kMembar) w.ready = std::max(w.ready, now + m.n);
       else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + 20);
       break;
     case Class::async_group:
+      if (m.i.opcode == kCloseBulkGroup) w.ready = std::max(w.ready, now + kBulkGroup);
       if (m.op == isa::Op::cp_async_commit_group) w.copy_groups.push_back(w.copies_done);
       else w.bulk_groups.push_back(std::max(w.group_done, now));
       break;
     case Class::branch: case Class::control: case Class::exit: case Class::nop: case Class::depbar:
       set_barriers(w, m, now + 10, now + 10);
+      if (m.kind == Class::depbar && m.op == isa::Op::cp_async_bulk_wait_group) w.ready = std::max(w.ready, now + kBulkGroup);
       break;
     default: {
       const double start = hold(p.queue, 4);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "timing/chip.h"
+#include "timing/code_fetch.h"
 #include "timing/ghost_traces.h"
 #include "timing/join.h"
 #include "timing/line_pool.h"
@@ -83,6 +84,7 @@ struct Kernel {                  // what all SMs share
   int64_t ahead(uint32_t g) const { return g + behind <= ghosts ? int64_t(g) : int64_t(g) - int64_t(ghosts) - 1; }
   uint32_t l1_bytes = 0;
   double first_access = 0;       // what an SM waits for once: address translation
+  FetchCosts fetch;              // of its code
 };
 
 struct SmCounts {

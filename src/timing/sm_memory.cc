@@ -173,6 +173,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       const uint32_t merged = m.width == 8 ? e->count & 0xFFFF : m.width == 16 ? e->count >> 16 : 0;
       waves = merged ? merged : waves * m.width / e->lanes_bytes;
     }
+    if (m.i.opcode == kStoreMatrix) p.queue += std::max(0.0, kMatrixWaveQueue * waves - 4), waves *= kMatrixWave;
     if (what == What::shared_atomic) waves = m.counts_lanes ? kCountLanes : std::max(1.0, waves * kAtomicWave);
     const double at = use_pipe(waves);
     counts.shared_wavefronts += waves;

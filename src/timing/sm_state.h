@@ -21,6 +21,8 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 inline constexpr double kQueue = 24;        // cycles of work that a memory queue of a sub-core holds before issue stops
 inline constexpr size_t kProductQueue = 6;   // wgmma of a sub-core that are issued and have not ended [wgmma.issued.1groups, 2groups: six, however many warps]
 inline constexpr double kProductDone = 49;    // from the end of a wgmma until who waits for it goes on [wgmma.batch.1.wait0 to 8.wait0: 59 cycles beside the products, ten of them in the loop]
+inline constexpr double kCopyBytes = 142;    // that arrive in shared memory in a cycle in which wgmma does not read [ring_one/5, ring_few/5: a step of 64 x 256 x 64 takes 606 and 641 cycles]
+inline constexpr double kCopiesWait = 320;    // cycles of copies into shared memory that wait while wgmma reads there: what a step of a product brings [ring_few/4, 5]
 inline constexpr double kBeside = 2.2;       // time of arithmetic beside wgmma, which takes half of what the registers give [overlap.imad, max, pack, logic]
 inline constexpr double kFmaBeside = 1.65;    // the same for single-precision arithmetic [overlap.fma]
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
@@ -37,6 +39,11 @@ inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any o
 inline constexpr double kSwap = 150;           // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/32, 1024: 197 cycles a turn]
 inline constexpr uint16_t kS2ur = 0x1c3;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
+inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
+inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
+inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
+inline constexpr double kBulkGroup = 10;       // closing a group of bulk stores, and looking whether one has ended [turns.group_wait: 20.2 both]
+inline constexpr double kMatrixWaveQueue = 3.2, kMatrixWave = 1.07;  // of a wavefront of stmatrix: of its sub-core, of the pipe [turns.store_matrix.warps1: 12.8 for 4 of them, warps8: 34.2 for 32]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
@@ -165,6 +172,7 @@ struct Sm::State {
   std::vector<uint32_t> free_warps;
   std::vector<std::pair<uint64_t, double>> finished;
   L1 l1;
+  CodeFetch fetched;
   SmCounts counts;
   uint64_t ages = 0;
   uint64_t first_block = ~uint64_t{0};
@@ -184,12 +192,14 @@ struct Sm::State {
     };
     std::deque<Product> products_waiting;       // in order of issue
     std::deque<double> product_ends;            // of those that have begun
+    double seen_written = 0, owed = 0;          // of shared_written: until the last product began; what found no room since
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0;
   };
   std::array<SubCore, 4> sub;
   bool joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held);
   double leaves_at(const WarpRun& w, uint64_t line);
   double translated = -1;   // when addresses are
+  double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
   // Requests leave in order; stores that L2 cannot take yet hold up what is behind them.
@@ -232,6 +242,7 @@ struct Sm::State {
   void global_write(WarpRun& w, const Event& e, double at);
   void note_tensor(const WarpRun& w, double start, double interval);
   double begin_products(SubCore& p, double now);
+  double held_up(SubCore& p, const MachineInstruction& m, double start) const;
   void begin_product(SubCore& p);
   double run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store);
   double copy_to_peer(const Event& e, double at);

@@ -97,6 +97,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       Mbarrier& b = slot.mbarriers[object];
       int64_t bytes = e->count;
       if (e->lanes_bytes == kMulticast) bytes *= std::max(1, std::popcount(uint32_t(e->extra)));  // peers multicast to us as we do to them
+      shared_written += double(bytes) / kCopyBytes;
       b.bytes -= bytes;
       b.when = std::max(b.when, done);
       settle(slot, object, done);

@@ -105,5 +105,50 @@ TEST(RoundTrip, ASmallBulkCopyFromL2) {
   EXPECT_MEASURED(299.7, Measured{begin, copy, "%r1", 1});  // tma.bulk.latency.l2.128B
 }
 
+/// Cycles of a launch of one warp that executes `n` independent instructions once, its code nowhere yet.
+std::optional<double> cycles_of_code(int n) {
+  TestMachine m;
+  const uint64_t memory = m.allocate(4096);
+  std::string code = "mov.f32 %f9, 0f3F800000;\n";
+  for (int i = 0; i < 8; i++) code += fmt::format("cvt.rn.f32.u32 %f{}, %tid.x;\n", i);
+  for (int i = 0; i < n; i++) code += fmt::format("fma.rn.f32 %f{0}, %f{0}, %f9, %f9;\n", i % 8);
+  for (int i = 1; i < 8; i++) code += fmt::format("add.f32 %f0, %f0, %f{};\n", i);
+  TestKernel k(code + "ld.param.u64 %d4, [p0];\nst.global.f32 [%d4], %f0;\nret;", {memory});
+  const Prediction p = m.predicted(k, {});
+  return p.method == "machine code" ? std::optional(p.cycles) : std::nullopt;
+}
+
+TEST(RoundTrip, CodeThatIsExecutedOnceComesLineByLine) {
+  const auto some = cycles_of_code(1024), more = cycles_of_code(2048);
+  if (!some || !more) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR((*more - *some) / 128, 23.6, kWithin * 23.6);  // straight_free2048/32 and 1024/32, cold
+}
+
+TEST(RoundTrip, FencesOfTheAsyncProxyAndGroupsOfBulkStores) {
+  const auto fence = cycles_of({"", "fence.proxy.async.shared::cta;", "%r1", 32, 1, true});
+  if (!fence) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(*fence, 12.64, 1);  // turns.fence_alone.warps1, which has a part of its loop
+  EXPECT_MEASURED(20.17, Measured{"", "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 1;", "%r1", 32, 1, true});  // turns.group_wait.warps1
+}
+
+TEST(RoundTrip, CopiesThatArriveHoldProductsUp) {
+  const auto round = [&](int kilobytes) {
+    std::string sums, all;
+    for (int i = 0; i < 128; i++) sums += fmt::format("{}%c{}", i ? ", " : "", i);
+    for (int i = 0; i < 4; i++) all += "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" + sums + "}, %d5, %d5, 1, 1, 1, 0, 0;\n";
+    std::string begin =
+        ".reg .f32 %c<128>;\nmov.u32 %r2, room;\nmov.u32 %r3, bar;\nmov.u32 %r6, %tid.x;\nsetp.eq.u32 %p3, %r6, 0;\nld.param.u64 %d6, [p0];\n"
+        "shr.u32 %r4, %r2, 4;\ncvt.u64.u32 %d5, %r4;\nor.b64 %d5, %d5, 0x4000004000000000;\n@%p3 mbarrier.init.shared::cta.b64 [%r3], 1;\nbar.sync 0;\n";
+    for (int i = 0; i < 128; i++) begin += fmt::format("mov.f32 %c{}, 0f00000000;\n", i);
+    std::string copies = fmt::format("@%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], {};\n", kilobytes << 10);
+    for (int i = 0; i < kilobytes; i += 16) copies += "@%p3 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d6], 16384, [%r3];\n";
+    return cycles_of({begin, (kilobytes ? copies : "") + "wgmma.fence.sync.aligned;\n" + all + "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", "%c127", 128});
+  };
+  const auto alone = round(0), beside = round(48);
+  if (!alone || !beside) GTEST_SKIP() << "no ptxas";
+  EXPECT_GT(*beside, 1.05 * *alone);  // 40 KB that are read and 48 that are written leave nothing of 128 bytes a cycle [ring_few/5]
+  EXPECT_LT(*beside, 1.35 * *alone);
+}
+
 }  // namespace
 }  // namespace orrery::timing
