@@ -1,6 +1,7 @@
 // Attention of a transformer layer: grouped heads, latent attention, state-space mixers beside or instead of it, and
 // blocks that several layers share.
 #include <algorithm>
+#include <tuple>
 
 #include "graph/transformer_builder.h"
 
@@ -14,6 +15,7 @@ TensorId TransformerBuilder::mix(const LayerGroup& g, TensorId a) {
     case Mixer::kRecurrent: return recurrent_mixer(b_, s_, hidden_, a);
     case Mixer::kKda: return kda_mixer(b_, s_, hidden_, a);
     case Mixer::kLightning: return lightning_mixer(b_, s_, hidden_, a);
+    case Mixer::kCompressed: return compressed_attention(a, g);
     case Mixer::kShortConv: return short_convolution(b_, s_, hidden_, a);
     case Mixer::kParallel: {
       TensorId y = mamba2_mixer(b_, s_, hidden_, a);
@@ -89,8 +91,17 @@ TensorId TransformerBuilder::attention(TensorId a, bool window, AxisId from, con
   if (s_.qk_norm != QkNorm::kNone) per_head(OpKind::kReduce, "qk.norm", q, k, heads, kv, dim, 4);
   if (!s_.learned_positions) per_head(OpKind::kMap, "rope", q, k, heads, kv, dim, 6);
   if (cached && !o_.training) b_.op(OpKind::kMap, Part::kAttention, "kv.write", {k, v}, {});
+  if (shape.indexer) {
+    choose_blocks(a);
+    if (cached && !o_.training)  // all keys are held, and those that were chosen are read
+      for (auto [held, width, name] : {std::tuple{&ck, dim, "k_cache.chosen"}, {&cv, v_dim, "v_cache.chosen"}}) {
+        *held = b_.tensor(name, {kKeysChosen, kv, width}, TensorClass::kState);
+        b_.at(*held).stored = 0;
+      }
+  }
   TensorId y = attend(heads, v_dim, {q, ck, cv}, {q, k, v}, window);
   Op& op = b_.last();
+  if (shape.indexer) op.pairs = kPairsChosen;
   op.head_qk = wide, op.head_v = v_wide;
   if (s_.head_gate) y = gated(a, y, {heads}, {heads, v_dim});
   return output(y, heads, v_dim);
@@ -151,17 +162,10 @@ void TransformerBuilder::choose_keys(TensorId a, TensorId q_in, AxisId q_axis) {
   TensorId keys = b_.linear(Part::kAttention, "index.k", a, {hidden_}, {dim});
   b_.last().saved = {a};
   b_.weight("index.k.norm.weight", {dim}), b_.weight("index.k.norm.bias", {dim});
-  TensorId w = b_.weight("index.heads.weight", {hidden_, heads});  // in 16 bits in every checkpoint
-  b_.op(OpKind::kContract, Part::kAttention, "index.heads", {a, w}, {b_.act("index.heads", {kTokens, heads})}).saved = {a};
   // Kept in 8 bits with a scale for each key (DeepSeek's and vLLM's kernels).
   if (!o_.training)
     keys = b_.tensor("index_cache", {kKeys, dim}, TensorClass::kState, {Format::kFp8, 8 + 32.0 / s_.index_dim});
-  TensorId chosen = b_.tensor("index.chosen", {kTokens, b_.axis("index_topk", s_.index_topk)}, TensorClass::kIndex,
-                              {Format::kInt32, 32});
-  Op& op = b_.op(OpKind::kAttend, Part::kAttention, "index.scores", {q, keys}, {chosen});
-  op.pairs = kPairs;
-  op.head_axis = heads, op.head_qk = s_.index_dim;
-  op.saved = {q};
+  score_keys(a, q, keys, kPairs, s_.index_dim, true);
 }
 
 TensorId TransformerBuilder::latent_attention(TensorId a, bool window, bool indexer) {
@@ -191,12 +195,13 @@ TensorId TransformerBuilder::latent_attention(TensorId a, bool window, bool inde
     cache = b_.tensor("latent_cache", {window ? kKeysWindow : kKeys, kv_rope}, TensorClass::kState);
     b_.at(cache).replicated = true;
     if (sparse) {  // all keys are held, and those that were chosen are read
-      cache = b_.tensor("latent_cache.chosen", {kKeysWindow, kv_rope}, TensorClass::kState);
+      cache = b_.tensor("latent_cache.chosen", {kKeysChosen, kv_rope}, TensorClass::kState);
       b_.at(cache).replicated = true, b_.at(cache).stored = 0;
     }
   }
-  TensorId y = attend(heads, v, {q, cache}, {q, kvx}, window || sparse);
+  TensorId y = attend(heads, v, {q, cache}, {q, kvx}, window);
   Op& op = b_.last();
+  if (sparse) op.pairs = kPairsChosen;
   // Chosen keys are read as latents by prefill, too.
   op.head_qk = sparse ? s_.kv_lora + s_.rope : s_.nope + s_.rope;
   op.head_v = sparse ? s_.kv_lora : s_.v_dim;

@@ -16,7 +16,7 @@ Graph TransformerBuilder::build() {
   for (const LayerGroup& g : s_.groups) group(g);
   if (s_.groups.empty()) counted_layers();
   head();
-  b_.graph().window = s_.index_topk ? s_.index_topk : s_.window_layers ? s_.window : 0;
+  b_.graph().window = s_.window_layers ? s_.window : 0, b_.graph().chosen = s_.index_topk;
   b_.graph().experts_per_token = s_.experts_per_token;
   b_.graph().notes = s_.notes;
   return b_.finish();
@@ -125,7 +125,7 @@ void TransformerBuilder::layers(std::string_view name, int count, bool window, b
 
 void TransformerBuilder::group(const LayerGroup& g) {
   static constexpr const char* mixers[] = {"",       ".attention", ".window",   ".mamba2", ".mamba1",
-                                           ".delta", ".recurrent", ".parallel", ".shared", ".kda", ".lightning", ".conv"};
+                                           ".delta", ".recurrent", ".parallel", ".shared", ".kda", ".lightning", ".compressed", ".conv"};
   static constexpr const char* feeds[] = {"", ".dense", ".moe", ".both"};
   b_.begin(std::string("layer") + mixers[static_cast<int>(g.mixer)] + feeds[static_cast<int>(g.feed)],
            g.count, true);
@@ -136,15 +136,24 @@ void TransformerBuilder::group(const LayerGroup& g) {
                       b_.map(Part::kAttention, "link.add", {x, y}, {kTokens, hidden_}, 1, true));
     x = residual(Part::kAttention, "mixer.residual", x,
                  s_.ssm_rank ? mamba1_mixer(b_, s_, hidden_, a) : mamba2_mixer(b_, s_, hidden_, a));
+  } else if (s_.streams) {
+    TensorId y = mix(g, norm(Part::kAttention, "mixer.norm", take_streams("mixer")));
+    give_streams("mixer", y);
+    x = take_streams("mlp");
   } else if (g.mixer != Mixer::kNone) {
-    TensorId y = mix(g, norm(Part::kAttention, "mixer.norm", x));
+    TensorId taken = s_.depth_sources ? choose_depth("mixer.depth", x) : x;
+    TensorId y = mix(g, norm(Part::kAttention, "mixer.norm", taken));
     if (s_.norms_per_layer == 4) norm(Part::kAttention, "mixer.post_norm", y);
     x = residual(Part::kAttention, "mixer.residual", x, y);
   }
   if (g.feed != Feed::kNone) {
-    TensorId z = feed(g, norm(Part::kDense, "mlp.norm", x));
+    TensorId taken = s_.depth_sources ? choose_depth("mlp.depth", x) : x;
+    TensorId z = feed(g, norm(Part::kDense, "mlp.norm", taken));
     if (s_.norms_per_layer == 4) norm(Part::kDense, "mlp.post_norm", z);
-    residual(Part::kDense, "mlp.residual", x, z);
+    if (s_.streams)
+      give_streams("mlp", z);
+    else
+      residual(Part::kDense, "mlp.residual", x, z);
   }
   b_.end();
 }
@@ -265,6 +274,11 @@ TensorId TransformerBuilder::experts(TensorId m) {
 void TransformerBuilder::head() {
   b_.begin("head", 1, false);
   TensorId x = b_.act("head.in", {kOutputs, hidden_});
+  if (s_.streams) {
+    AxisId streams = b_.axis("streams", s_.streams), mix = b_.axis("streams.out", s_.streams);
+    b_.weight("head.mix.weight", {mix, streams, hidden_}), b_.weight("head.mix.bias", {mix});
+    b_.weight("head.mix.scale", {b_.axis("streams.scale", 1)});
+  }
   if (s_.final_norm) x = norm(Part::kHead, "final.norm", x, kOutputs);
   if (s_.pooler)
     b_.linear(Part::kHead, "pooler", x, {hidden_}, {b_.axis("pooled", s_.hidden)}, true, kNoAxis, kOutputs);

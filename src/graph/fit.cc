@@ -56,7 +56,7 @@ Binding held_binding(const Graph& graph, double seqs, double held) {
   Binding b;
   b[kSeqs] = seqs;
   b[kKeys] = seqs * held;
-  b[kKeysWindow] = seqs * std::min(held, graph.window);
+  b[kKeysWindow] = seqs * std::min(held, graph.window), b[kKeysChosen] = seqs * std::min(held, graph.chosen);
   return b;
 }
 
@@ -92,7 +92,7 @@ Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double c
   step.prefill_tokens = per_rank > 0 ? std::min(chunk, std::max(1.0, context * per_rank)) : chunk;
   step.prefill_seqs = 1;
   Binding b = bind(graph, plan, step);
-  b[kKeys] = b[kKeysWindow] = b[kScores] = 0;
+  b[kKeys] = b[kKeysWindow] = b[kKeysChosen] = b[kScores] = 0;
   b[kOutputs] = std::max(1.0, per_rank);
   return b;
 }

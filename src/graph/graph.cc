@@ -66,7 +66,7 @@ ParameterCount count_parameters(const Graph& graph) {
 GraphBuilder::GraphBuilder(std::string name) {
   graph_.name = std::move(name);
   for (const char* free : {"tokens", "seqs", "keys", "keys.window", "pairs", "pairs.window", "scores",
-                           "routed", "outputs", "text", "joint"})
+                           "routed", "outputs", "text", "joint", "keys.chosen", "pairs.chosen"})
     graph_.axes.push_back({free, 0});
 }
 

@@ -9,7 +9,7 @@
 //   free axis   meaning (totals over the sequences that a rank works on)
 //   tokens      new tokens
 //   seqs        sequences
-//   keys*       key positions held, full or inside a window      pairs*  (query, key) pairs scored
+//   keys*       key positions held, full, inside a window or chosen   pairs*  (query, key) pairs scored
 //   scores      points of the whole score matrix, for attention that stores it
 //   text, joint text tokens of a diffusion model, and both kinds together
 //   routed      tokens times experts per token                   outputs tokens whose logits are wanted
@@ -70,6 +70,8 @@ enum FreeAxis : AxisId {
   kOutputs,
   kText,
   kJoint,
+  kKeysChosen,
+  kPairsChosen,
   kFreeAxes
 };
 
@@ -134,6 +136,7 @@ struct Graph {
   std::vector<Op> ops;
   std::vector<Block> blocks;
   double window = 0;             // positions that a windowed layer sees; 0: no such layer
+  double chosen = 0;             // positions that a layer sees that chooses its keys; 0: no such layer
   double experts_per_token = 0;  // 0: no experts
   std::vector<std::string> notes;  // what its reader took from the config, left out or had to assume; printed
 

@@ -24,19 +24,20 @@ class GraphFileReader {
       : root_(root), path_(std::move(path)), b_(name()) {}
 
   Graph read() {
-    only(root_, {"name", "axes", "block", "window", "experts_per_token"});
+    only(root_, {"name", "axes", "block", "window", "chosen", "experts_per_token"});
     if (const auto* axes = root_["axes"].as_table())
       for (auto&& [key, value] : *axes) b_.axis(key.str(), positive(value, std::string(key.str())));
     const auto* blocks = root_["block"].as_array();
     if (!blocks || blocks->empty()) fail(root_, "no [[block]]");
     for (auto&& item : *blocks) block(table(item, "a block"));
     if (b_.graph().ops.empty()) fail(root_, "no block has an operator");
-    b_.graph().window = number(root_, "window", 0);
+    b_.graph().window = number(root_, "window", 0), b_.graph().chosen = number(root_, "chosen", 0);
     b_.graph().experts_per_token = number(root_, "experts_per_token", 0);
     AxisId experts = b_.graph().find_axis("experts");
     if (b_.graph().experts_per_token > (experts == kNoAxis ? 0 : b_.graph().axes[experts].extent))
       fail(root_, "experts_per_token is more than the axis 'experts' has");
     if (b_.graph().window <= 0 && windowed_) fail(root_, "an operator or tensor has a window, but 'window' is not given");
+    if (b_.graph().chosen <= 0 && chosen_) fail(root_, "an operator or tensor has chosen keys, but 'chosen' is not given");
     return b_.finish();
   }
 
@@ -143,7 +144,7 @@ class GraphFileReader {
     std::vector<AxisId> axes;
     for (const std::string& a : list(t, "axes")) axes.push_back(axis(t, a));
     int free = 0;
-    for (AxisId a : axes) free += a < kFreeAxes, windowed_ |= a == kKeysWindow;
+    for (AxisId a : axes) free += a < kFreeAxes, windowed_ |= a == kKeysWindow, chosen_ |= a == kKeysChosen;
     if (free > 1) fail(t, "a tensor has at most one free axis");
     TensorClass cls = class_of(t, word(t, "class", "activation"));
     std::string name = text(t, "name");
@@ -186,8 +187,8 @@ class GraphFileReader {
       for (TensorId id : o.in)
         if (first_axis(id) >= kFreeAxes) fail(t, "the first axis of what attend takes must be a free one");
       o.pairs = axis(t, text(t, "pairs"));
-      if (o.pairs >= kFreeAxes) fail(t, "'pairs' must be a free axis: pairs, pairs.window or scores");
-      windowed_ |= o.pairs == kPairsWindow;
+      if (o.pairs >= kFreeAxes) fail(t, "'pairs' must be a free axis: pairs, pairs.window, pairs.chosen or scores");
+      windowed_ |= o.pairs == kPairsWindow, chosen_ |= o.pairs == kPairsChosen;
       o.head_axis = structural(t, "head_axis");
       o.head_qk = number(t, "head_qk", 0);
       o.head_v = number(t, "head_v", 0);
@@ -227,7 +228,7 @@ class GraphFileReader {
   std::string path_;
   GraphBuilder b_;
   std::map<std::string, TensorId> tensors_;
-  bool windowed_ = false;
+  bool windowed_ = false, chosen_ = false;
 };
 
 }  // namespace

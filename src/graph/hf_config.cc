@@ -304,7 +304,7 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
   TransformerSpec spec;
   take_text_part(json, name, origin, spec.notes);
   std::vector<Architecture> all(std::begin(kArchitectures), std::end(kArchitectures));
-  for (auto part : {older_architectures(), family_architectures(), more_architectures(), recent_architectures(), latent_architectures(), linear_architectures(),
+  for (auto part : {older_architectures(), family_architectures(), more_architectures(), recent_architectures(), latent_architectures(), linear_architectures(), compressed_architectures(),
                     mixed_architectures(), encoder_architectures(), hybrid_architectures()})
     all.insert(all.end(), part.begin(), part.end());
   for (const Architecture& architecture : all) {

@@ -1,4 +1,4 @@
-// Readers of config.json by architecture: the table that hf_config.cc searches, in ten files.
+// Readers of config.json by architecture: the table that hf_config.cc searches, in eleven files.
 #pragma once
 
 #include <span>
@@ -42,6 +42,8 @@ std::span<const Architecture> family_architectures();
 std::span<const Architecture> more_architectures();
 // Attention models of 2024 to 2026 (hf_recent.cc).
 std::span<const Architecture> recent_architectures();
+// Compressed keys, and keys chosen beside grouped heads (hf_compressed.cc).
+std::span<const Architecture> compressed_architectures();
 // Linear attention and short convolutions beside attention (hf_linear.cc).
 std::span<const Architecture> linear_architectures();
 // Latent attention: DeepSeek and its descendants (hf_latent.cc).

@@ -1,6 +1,6 @@
-// Further readers of config.json: attention models of 2024 to 2026 whose fields or layers differ from those of the families in
-// hf_families.cc and hf_more.cc. Shapes follow the published implementations (transformers; those of Bailing, MiniCPM, Exaone
-// 3, Grok and Step their own).
+// Further readers of config.json: attention models of 2024 to 2026 whose fields or layers differ from those
+// of the families in hf_families.cc and hf_more.cc. Shapes follow the published implementations
+// (transformers; those of Bailing, MiniCPM, Exaone 3, Grok and Step their own).
 #include <charconv>
 
 #include "base/error.h"
@@ -55,11 +55,36 @@ void hunyuan(ConfigReader& r, TransformerSpec& s) {
   if (r.flag_or("use_qk_norm", true)) s.qk_norm = QkNorm::kHead;
   r.only("use_cla", false, "layers that share keys and values");
   r.only("use_mla", false, "latent attention");
-  r.ignore({"attention_head_dim", "cla_share_factor", "add_classification_head", "class_num", "dense_list", "norm_type",
-            "org_vocab_size", "pool_type", "use_rotary_pos_emb", "position_embedding_xdrope", "enable_lm_head_fp32", "pad_id",
-            "sep_id", "eod_token_id", "eod_id", "im_start_id", "im_end_id", "im_newline_id", "mask_init_id", "text_start_id",
-            "text_end_id", "image_token_id", "num_media_embeds", "xdrope_section", "cla_share_factor", "kv_lora_rank",
-            "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"});
+  r.ignore({"attention_head_dim",
+            "cla_share_factor",
+            "add_classification_head",
+            "class_num",
+            "dense_list",
+            "norm_type",
+            "org_vocab_size",
+            "pool_type",
+            "use_rotary_pos_emb",
+            "position_embedding_xdrope",
+            "enable_lm_head_fp32",
+            "pad_id",
+            "sep_id",
+            "eod_token_id",
+            "eod_id",
+            "im_start_id",
+            "im_end_id",
+            "im_newline_id",
+            "mask_init_id",
+            "text_start_id",
+            "text_end_id",
+            "image_token_id",
+            "num_media_embeds",
+            "xdrope_section",
+            "cla_share_factor",
+            "kv_lora_rank",
+            "q_lora_rank",
+            "qk_nope_head_dim",
+            "qk_rope_head_dim",
+            "v_head_dim"});
 }
 void hunyuan_dense(ConfigReader& r, TransformerSpec& s) {
   hunyuan(r, s);
@@ -70,7 +95,8 @@ void hunyuan_dense(ConfigReader& r, TransformerSpec& s) {
 void hunyuan_moe(ConfigReader& r, TransformerSpec& s) {
   hunyuan(r, s);
   s.kind = "moe";
-  s.experts = same_in_all(r, "num_experts", s.layers), s.experts_per_token = same_in_all(r, "moe_topk", s.layers);
+  s.experts = same_in_all(r, "num_experts", s.layers),
+  s.experts_per_token = same_in_all(r, "moe_topk", s.layers);
   s.expert_ffn = r.has("moe_intermediate_size") ? same_in_all(r, "moe_intermediate_size", s.layers) : s.ffn;
   if (r.flag_or("use_mixed_mlp_moe", false)) {
     s.shared_experts = same_in_all(r, "num_shared_expert", s.layers);
@@ -78,8 +104,9 @@ void hunyuan_moe(ConfigReader& r, TransformerSpec& s) {
   }
   s.ffn = 0;
   r.only("moe_layer_num_skipped", 0, "leading dense layers");
-  r.ignore({"num_shared_expert", "moe_drop_tokens", "moe_random_routing_dropped_token", "capacity_factor", "group_limited_greedy",
-            "moe_intermediate_size", "n_group", "topk_group", "routed_scaling_factor"});
+  r.ignore({"num_shared_expert", "moe_drop_tokens", "moe_random_routing_dropped_token", "capacity_factor",
+            "group_limited_greedy", "moe_intermediate_size", "n_group", "topk_group",
+            "routed_scaling_factor"});
 }
 
 void dots1(ConfigReader& r, TransformerSpec& s) {
@@ -111,7 +138,8 @@ void bailing(ConfigReader& r, TransformerSpec& s) {
   experts_behind_dense(r, s, "num_experts");
   s.shared_experts = r.integer_or("num_shared_experts", 0);
   if (r.has("moe_shared_expert_intermediate_size"))
-    s.shared_ffn = r.product("num_shared_experts", s.shared_experts, r.integer("moe_shared_expert_intermediate_size"));
+    s.shared_ffn =
+        r.product("num_shared_experts", s.shared_experts, r.integer("moe_shared_expert_intermediate_size"));
   r.ignore({"moe_shared_expert_intermediate_size"});
   s.router_bias = r.flag_or("moe_router_enable_expert_bias", false);
   if (r.flag_or("use_qk_norm", false)) s.qk_norm = QkNorm::kHead;
@@ -120,36 +148,41 @@ void bailing(ConfigReader& r, TransformerSpec& s) {
   r.only("use_rmsnorm", true, "norms of another kind");
   r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
   r.only("mtp_loss_scaling_factor", 0, "training of layers that predict further tokens");
-  r.ignore({"output_dropout", "embedding_dropout", "rotary_dim", "score_function", "router_dtype", "moe_router_topk_scaling_factor",
-            "norm_head", "norm_softmax", "num_mtp_layers", "sliding_window", "use_expert_bias", "router_type"});
+  r.ignore({"output_dropout", "embedding_dropout", "rotary_dim", "score_function", "router_dtype",
+            "moe_router_topk_scaling_factor", "norm_head", "norm_softmax", "num_mtp_layers", "sliding_window",
+            "use_expert_bias", "router_type"});
 }
 
-// Each layer is two of attention and feed-forward, with experts beside the first of them; some of the choices of a token are
-// experts that hand on what they get: of k choices n/(n + idle) meet weights when they are uniform.
+// Each layer is two of attention and feed-forward, with experts beside the first of them; some of the choices
+// of a token are experts that hand on what they get: of k choices n/(n + idle) meet weights when they are
+// uniform.
 void longcat(ConfigReader& r, TransformerSpec& s) {
   read_shape(r, s, {.layers = "num_layers"});
   s.kind = "moe", s.gated = true;
   s.vocab = r.integer("vocab_size");
   s.tied = r.flag_or("tie_word_embeddings", false);
   s.q_lora = r.positive("q_lora_rank"), s.kv_lora = r.positive("kv_lora_rank");
-  s.nope = r.positive("qk_nope_head_dim"), s.rope = r.positive("qk_rope_head_dim"), s.v_dim = r.positive("v_head_dim");
+  s.nope = r.positive("qk_nope_head_dim"), s.rope = r.positive("qk_rope_head_dim"),
+  s.v_dim = r.positive("v_head_dim");
   s.head_dim = s.v_dim;
   s.dense_ffn = r.integer("ffn_hidden_size"), s.expert_ffn = r.integer("expert_ffn_hidden_size");
   s.experts = r.positive("n_routed_experts"), s.idle_experts = r.integer_or("zero_expert_num", 0);
   int choices = r.positive("moe_topk"), real = choices * s.experts / (s.experts + s.idle_experts);
   if (real * (s.experts + s.idle_experts) != choices * s.experts)
-    base::fail("{}: of {} choices among {} experts and {} idle ones no whole number meets weights", r.origin(), choices, s.experts,
-               s.idle_experts);
+    base::fail("{}: of {} choices among {} experts and {} idle ones no whole number meets weights",
+               r.origin(), choices, s.experts, s.idle_experts);
   s.experts_per_token = real;
   s.router_bias = true;
   if (s.idle_experts)
-    s.notes.push_back(fmt::format("of {} experts that a token chooses {} have weights when choices are uniform", choices, real));
+    s.notes.push_back(fmt::format(
+        "of {} experts that a token chooses {} have weights when choices are uniform", choices, real));
   r.only("zero_expert_type", "identity", "idle experts that compute something");
   r.only("attention_bias", false, "biases of the latent projections");
   r.only("router_bias", false, "a bias of the router's product");
   note_further_tokens(r, s);
-  r.ignore({"num_hidden_layers", "num_key_value_heads", "attention_method", "mla_scale_q_lora", "mla_scale_kv_lora", "router_dtype",
-            "head_dim", "qk_head_dim", "intermediate_size", "moe_intermediate_size", "num_experts_per_tok"});
+  r.ignore({"num_hidden_layers", "num_key_value_heads", "attention_method", "mla_scale_q_lora",
+            "mla_scale_kv_lora", "router_dtype", "head_dim", "qk_head_dim", "intermediate_size",
+            "moe_intermediate_size", "num_experts_per_tok"});
   for (int i = 0; i < s.layers; ++i)
     s.add_layer(Mixer::kAttention, Feed::kBoth), s.add_layer(Mixer::kAttention, Feed::kDense);
   s.layers = r.product("num_layers", 2, s.layers);
@@ -188,8 +221,7 @@ void exaone3(ConfigReader& r, TransformerSpec& s) {
 void minicpm(ConfigReader& r, TransformerSpec& s) {
   read_gated_fields(r, s, true);
   r.only("attention_bias", false, "biases in attention");
-  if (r.has("sparse_config"))
-    s.notes.push_back("sparse attention (sparse_config) is charged in full here");
+  if (r.has("sparse_config")) s.notes.push_back("sparse attention (sparse_config) is charged in full here");
   r.ignore({"scale_emb", "scale_depth", "dim_model_base", "sparse_config", "mup_denominator", "mlp_bias"});
 }
 void minicpm3(ConfigReader& r, TransformerSpec& s) {
@@ -212,10 +244,27 @@ void grok(ConfigReader& r, TransformerSpec& s) {
   bool beside = r.flag_or("residual_moe", false);
   if (beside) s.dense_ffn = s.ffn;
   s.ffn = 0;
-  r.ignore({"num_experts", "num_local_experts", "attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale",
-            "max_attn_value", "max_attn_val", "attn_logit_softcapping", "router_logit_softcapping", "attn_temperature_len",
-            "sliding_window_size", "global_attn_every_n", "embedding_multiplier", "final_logit_softcapping", "scaling_factor",
-            "extrapolation_factor", "attn_factor", "beta_fast", "beta_slow", "rope_type", "dual_rotary"});
+  r.ignore({"num_experts",
+            "num_local_experts",
+            "attn_output_multiplier",
+            "embedding_multiplier_scale",
+            "output_multiplier_scale",
+            "max_attn_value",
+            "max_attn_val",
+            "attn_logit_softcapping",
+            "router_logit_softcapping",
+            "attn_temperature_len",
+            "sliding_window_size",
+            "global_attn_every_n",
+            "embedding_multiplier",
+            "final_logit_softcapping",
+            "scaling_factor",
+            "extrapolation_factor",
+            "attn_factor",
+            "beta_fast",
+            "beta_slow",
+            "rope_type",
+            "dual_rotary"});
   if (beside)
     for (int i = 0; i < s.layers; ++i) s.add_layer(Mixer::kAttention, Feed::kBoth);
 }
@@ -231,12 +280,13 @@ void arctic(ConfigReader& r, TransformerSpec& s) {
   r.only("moe_layer_frequency", 1, "expert layers that alternate with dense ones");
   r.only("attention_bias", false, "biases in attention");
   r.only("sliding_window", nullptr, "windowed attention");
-  r.ignore({"enable_expert_tensor_parallelism", "moe_eval_capacity_factor", "moe_train_capacity_factor", "moe_min_capacity",
-            "moe_token_dropping", "quantization", "enc_index"});
+  r.ignore({"enable_expert_tensor_parallelism", "moe_eval_capacity_factor", "moe_train_capacity_factor",
+            "moe_min_capacity", "moe_token_dropping", "quantization", "enc_index"});
   for (int i = 0; i < s.layers; ++i) s.add_layer(Mixer::kAttention, Feed::kBoth);
 }
 
-// Windowed layers have heads of their own, attention is gated head by head, and some layers have experts (Step 3.5).
+// Windowed layers have heads of their own, attention is gated head by head, and some layers have experts
+// (Step 3.5).
 void step3p5(ConfigReader& r, TransformerSpec& s) {
   read_shape(r, s, {});
   s.kind = "moe", s.gated = true;
@@ -256,7 +306,8 @@ void step3p5(ConfigReader& r, TransformerSpec& s) {
   other.only("attention_type", "sliding_attention", "another kind of attention");
   LayerGroup window;
   window.mixer = Mixer::kWindow;
-  window.heads = other.positive("num_attention_heads"), window.kv_heads = other.positive("num_attention_groups");
+  window.heads = other.positive("num_attention_heads"),
+  window.kv_heads = other.positive("num_attention_groups");
   window.head_dim = other.positive("head_dim");
   other.only("true_head_dim", window.head_dim, "heads of another width");
   other.finish();
@@ -283,10 +334,29 @@ void step3p5(ConfigReader& r, TransformerSpec& s) {
     layer.feed = experts.contains(i) ? Feed::kExperts : Feed::kDense;
     s.add_layer(layer);
   }
-  r.ignore({"share_expert_dim", "share_expert_dims", "moe_layers_enum", "moe_router_activation", "moe_router_scaling_factor",
-            "norm_expert_weight", "need_fp32_gate", "att_impl_type", "zero_centered", "max_seq_len", "partial_rotary_factors",
-            "yarn_only_types", "use_rope_layers", "use_moe", "moe_every_n_layer", "moe_layer_offset", "sink", "use_mfa",
-            "swiglu_limits", "swiglu_limits_shared", "rope_theta", "use_swiglu_limit", "num_nextn_predict_layers"});
+  r.ignore({"share_expert_dim",
+            "share_expert_dims",
+            "moe_layers_enum",
+            "moe_router_activation",
+            "moe_router_scaling_factor",
+            "norm_expert_weight",
+            "need_fp32_gate",
+            "att_impl_type",
+            "zero_centered",
+            "max_seq_len",
+            "partial_rotary_factors",
+            "yarn_only_types",
+            "use_rope_layers",
+            "use_moe",
+            "moe_every_n_layer",
+            "moe_layer_offset",
+            "sink",
+            "use_mfa",
+            "swiglu_limits",
+            "swiglu_limits_shared",
+            "rope_theta",
+            "use_swiglu_limit",
+            "num_nextn_predict_layers"});
 }
 
 constexpr Architecture kRecent[] = {

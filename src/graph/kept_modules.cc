@@ -26,6 +26,7 @@ const std::map<std::string, Names, std::less<>>& words() {
       {"linear_attn", {"attention"}},
       {"mixer", {"attention"}},
       {"mlp", {"dense", "shared", "experts"}},
+      {"ffn", {"dense", "shared", "experts"}},
       {"feed_forward", {"dense", "shared", "experts"}},
       {"block_sparse_moe", {"shared", "experts"}},
       {"experts", {"experts"}},
@@ -272,12 +273,12 @@ std::vector<std::set<std::string>> whole_parts(const TransformerSpec& spec, cons
   if (spec.ssm_layers > 0) groups.push_back({1, Mixer::kMamba2, Feed::kNone});
   std::vector<std::set<std::string>> out;
   for (const LayerGroup& g : groups) {
-    if (g.mixer == Mixer::kMamba2)
+    if (g.mixer == Mixer::kMamba2 || g.mixer == Mixer::kShortConv)
       out.push_back({"in", "out"});
     else if (g.mixer == Mixer::kMamba1)
       out.push_back({"in", "x", "dt", "out"});
-    else if (g.mixer == Mixer::kShortConv)
-      out.push_back({"in", "out"});
+    else if (g.mixer == Mixer::kCompressed)
+      out.push_back({"q_a", "q_b", "kv", "o_a", "o_b"});
     else if (g.mixer == Mixer::kDelta)
       out.push_back({"in_qkv", "in_z", "out"});
     else if ((g.mixer == Mixer::kAttention || g.mixer == Mixer::kWindow) && spec.mla())

@@ -86,7 +86,7 @@ bool of_experts(const Graph& graph, const Tensor& tensor) {
 
 bool is_cache(const Tensor& t) {
   return t.cls == TensorClass::kState &&
-         std::any_of(t.axes.begin(), t.axes.end(), [](AxisId a) { return a == kKeys || a == kKeysWindow; });
+         std::any_of(t.axes.begin(), t.axes.end(), [](AxisId a) { return a == kKeys || a == kKeysWindow || a == kKeysChosen; });
 }
 
 double layers_of(const Graph& g) {

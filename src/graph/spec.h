@@ -31,6 +31,7 @@ enum class Mixer : std::uint8_t {
   kShared,  // Mamba 2 or 1 behind an attention block that several layers share
   kKda,        // delta rule whose decay has a number for each channel of a key (Kimi)
   kLightning,  // linear attention with a fixed decay (MiniMax)
+  kCompressed,  // keys of a window and compressed ones (DeepSeek V4)
   kShortConv   // a gated convolution over a few tokens (LFM2)
 };
 enum class Feed : std::uint8_t { kNone, kDense, kExperts, kBoth };  // both: side by side, summed
@@ -41,7 +42,8 @@ struct LayerGroup {
   // Where layers differ in shape; 0: the model's own.
   int heads = 0, kv_heads = 0, head_dim = 0, v_dim = 0, ffn = 0;
   bool keys_are_values = false;  // no product of its own makes the values
-  bool indexer = false;          // chooses keys itself; otherwise those that a layer before it chose
+  bool indexer = false;          // chooses keys itself; otherwise, with latents, those that a layer before it chose
+  int rate = 0;                  // positions that a compressed key stands for; 0: none are compressed
   bool operator==(const LayerGroup&) const = default;
 };
 
@@ -75,6 +77,9 @@ struct TransformerSpec {
   int q_lora = 0, kv_lora = 0, nope = 0, rope = 0, v_dim = 0;
   // Sparse attention: an indexer of so many heads scores all keys, and attention sees the best of them.
   int index_heads = 0, index_dim = 0, index_topk = 0;
+  int index_list = 0;             // entries of the list of what was chosen, where one stands for several keys
+  int o_groups = 0, o_lora = 0;   // the output product: groups of heads, and the width that each is brought to
+  int streams = 0;                // that layers read and write in parts (hyper-connections); 0: one
   // State-space layers (Mamba 2): how many of the layers, and their shape.
   bool ssm_mlp = false;    // state-space layers carry the same feed-forward part as the others
   bool head_gate = false;    // attention output is gated by one number for each head

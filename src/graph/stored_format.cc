@@ -129,6 +129,7 @@ StoredFormat read_stored_format(const Json& config, const TransformerSpec& spec,
         origin, f.method);
   }
   if (f.kept.empty() && !f.weights.empty()) f.kept = kept_modules(q, spec, origin);
+  if (f.method == "fp8" && config.contains("expert_dtype") && config["expert_dtype"] == "fp4") f.kept.push_back("experts mxfp4");
   return f;
 }
 

@@ -1,5 +1,5 @@
-// The language model inside a config.json of several parts (vision, audio, speech): which object it is, which architecture
-// it names or its model_type stands for, and what the fields mean that it leaves out.
+// The language model inside a config.json of several parts (vision, audio, speech): which object it is, which
+// architecture it names or its model_type stands for, and what the fields mean that it leaves out.
 #include <algorithm>
 
 #include "base/error.h"
@@ -43,11 +43,13 @@ constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
     {"deepseek_v2", "DeepseekV2ForCausalLM"},
     {"deepseek_v3", "DeepseekV3ForCausalLM"},
     {"kimi_k2", "DeepseekV3ForCausalLM"},
+    {"minimax_m3_vl_text", "MiniMaxM3ForCausalLM"},
     {"kimi_linear", "KimiLinearForCausalLM"},
     {"step3p5", "Step3p5ForCausalLM"},
 };
 
-// Fields that a part may leave out, and what its class takes for them (transformers). Whole models name them all.
+// Fields that a part may leave out, and what its class takes for them (transformers). Whole models name them
+// all.
 struct Absent {
   std::string_view type, key;
   int value;
@@ -71,7 +73,8 @@ constexpr Absent kAbsent[] = {
 };
 
 std::string type_of(const Json& part) {
-  return part.contains("model_type") && part["model_type"].is_string() ? part["model_type"].get<std::string>() : "";
+  return part.contains("model_type") && part["model_type"].is_string() ? part["model_type"].get<std::string>()
+                                                                       : "";
 }
 
 std::string_view architecture_of_type(std::string_view type) {
@@ -83,7 +86,8 @@ std::string_view architecture_of_type(std::string_view type) {
 const Json* part_of(const Json& json) {
   for (const char* key : {"text_config", "llm_config", "language_config"})
     if (json.contains(key) && json[key].is_object()) return &json[key];
-  bool thinks = json.contains("thinker_config") && json["thinker_config"].is_object();  // Qwen Omni: the part that reads and writes
+  bool thinks = json.contains("thinker_config") &&
+                json["thinker_config"].is_object();  // Qwen Omni: the part that reads and writes
   return thinks ? part_of(json["thinker_config"]) : nullptr;
 }
 
@@ -98,7 +102,8 @@ std::string own_architecture(const Json& part) {
 
 }  // namespace
 
-void take_text_part(Json& json, std::string& name, const std::string& origin, std::vector<std::string>& notes) {
+void take_text_part(Json& json, std::string& name, const std::string& origin,
+                    std::vector<std::string>& notes) {
   const Json* part = part_of(json);
   if (!part) {
     // A language model that was taken out keeps the whole's class.
@@ -114,7 +119,8 @@ void take_text_part(Json& json, std::string& name, const std::string& origin, st
     if (json.contains(key) && !text.contains(key)) text[key] = json[key];
   for (const Absent& absent : kAbsent)
     if (type == absent.type && !text.contains(absent.key)) text[std::string(absent.key)] = absent.value;
-  notes.push_back(fmt::format("the language model of {} alone: its other parts (vision, audio) are not counted", name));
+  notes.push_back(
+      fmt::format("the language model of {} alone: its other parts (vision, audio) are not counted", name));
   json = std::move(text);
   name = architecture;
 }

@@ -35,7 +35,7 @@ Ledger forward_ledger(const Program& program, double sequence, double sequences,
   s.causal = causal;
   b = bind(*program.graph, program.plan, s);
   b[kOutputs] = b[kTokens];
-  for (FreeAxis axis : {kTokens, kRouted, kOutputs, kPairs, kPairsWindow, kScores})
+  for (FreeAxis axis : {kTokens, kRouted, kOutputs, kPairs, kPairsWindow, kPairsChosen, kScores})
     b[axis] /= program.plan.cp;
   b.prefill = b.free;
   Ledger ledger;

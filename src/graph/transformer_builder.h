@@ -43,6 +43,16 @@ class TransformerBuilder {
   TensorId latent_attention(TensorId a, bool window, bool indexer = false);
   // The indexer of sparse attention: scores every key, keeps its own narrow keys.
   void choose_keys(TensorId a, TensorId q_in, AxisId q_axis);
+  // Keys that are compressed or chosen, and streams between layers that are several (build_compressed.cc).
+  TensorId compressed_attention(TensorId a, const LayerGroup& g);
+  TensorId latent_state(std::string_view name, FreeAxis keys, AxisId width, DType dtype = kBf16);
+  TensorId compress(const std::string& stem, const char* cache, TensorId a, int width, const LayerGroup& g, int kept, DType dtype = kBf16);
+  void choose_compressed(TensorId a, TensorId q_in, AxisId q_axis, const LayerGroup& g);
+  void choose_blocks(TensorId a);
+  void score_keys(TensorId a, TensorId q, TensorId keys, FreeAxis pairs, double width, bool weighted);
+  TensorId take_streams(const char* name);
+  TensorId give_streams(const char* name, TensorId y);
+  TensorId choose_depth(const char* name, TensorId x);
   TensorId mlp(TensorId m, int width, std::string_view axis_name);
   TensorId experts(TensorId m);
   TensorId expert_inner(TensorId x, AxisId experts, AxisId width, AxisId ffn);

@@ -125,13 +125,15 @@ Binding bind(const Graph& graph, const Plan& plan, const StepShape& s) {
   double seen = s.causal ? s.prefill_context + per_prefill / 2 : prefill_keys;
   b[kPairs] = s.decode_seqs * decode_keys + s.prefill_tokens * seen;
   b[kScores] = s.decode_seqs * decode_keys + s.prefill_tokens * prefill_keys;
-  double w = graph.window;
-  if (w > 0) {
-    double windowed = s.causal ? keys_in_window(s.prefill_context, per_prefill, w) : std::min(seen, w);
-    b[kKeysWindow] =
-        s.decode_seqs * std::min(decode_keys, w) + s.prefill_seqs * std::min(prefill_keys, w + per_prefill);
-    b[kPairsWindow] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_tokens * windowed;
-  }
+  // Windows, and keys that are chosen: both end at a number of keys.
+  auto up_to = [&](double w, FreeAxis keys, FreeAxis pairs) {
+    if (w <= 0) return;
+    double counted = s.causal ? keys_in_window(s.prefill_context, per_prefill, w) : std::min(seen, w);
+    b[keys] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_seqs * std::min(prefill_keys, w + per_prefill);
+    b[pairs] = s.decode_seqs * std::min(decode_keys, w) + s.prefill_tokens * counted;
+  };
+  up_to(graph.window, kKeysWindow, kPairsWindow);
+  up_to(graph.chosen, kKeysChosen, kPairsChosen);
   b[kRouted] = b[kTokens] * graph.experts_per_token * routed_share(plan);
   b[kOutputs] = s.decode_seqs + s.prefill_seqs;
   b.absorbed = s.prefill_tokens == 0;

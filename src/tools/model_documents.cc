@@ -48,7 +48,7 @@ void state_table(Json& doc, const Graph& graph, const Plan& plan, double context
   double held = held_tokens(plan, context), sum = 0;
   for (const auto& [id, form] : program.states) {
     Binding b;
-    b[kSeqs] = 1, b[kKeys] = held, b[kKeysWindow] = std::min(held, graph.window);
+    b[kSeqs] = 1, b[kKeys] = held, b[kKeysWindow] = std::min(held, graph.window), b[kKeysChosen] = std::min(held, graph.chosen);
     const Tensor& t = graph.tensors[id];
     sum += form.at(b);
     table["rows"].push_back(
