@@ -143,6 +143,14 @@ struct Random {
   double spread(int spread) { return std::ldexp(symmetric(), int(below(2 * spread + 1)) - spread); }
 };
 
+/// Floats of exponents in [-6, 6].
+inline std::vector<float> random_floats(int64_t n, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> v(n);
+  for (auto& x : v) x = float(random.spread(6));
+  return v;
+}
+
 inline double to_double(const void* p, int64_t i, DType t) {
   switch (t) {
     case DType::kF32: return static_cast<const float*>(p)[i];

@@ -2,26 +2,20 @@
 //
 // Bounds: copies, transposes, gathers, histograms and scans are exact. STREAM operations round once (triad: the
 // product and the sum at most once each). Row norms: 1e-5 relative for the f32 statistics and exponentials, then one
-// rounding to the type. Quantisation: half a step of e4m3 at the group's scale.
+// rounding to the type. Quantisation: half a step of e4m3 at the group's scale. Not here: launches that follow each other
+// (chain_test.cu), selection and sorting (select_test.cu).
 #include <algorithm>
-#include <deque>
 
 #include "check.h"
 
 using namespace orrery::kernels;
 using check::Buffer;
 using check::Random;
+using check::random_floats;
 
 namespace {
 
 constexpr double kFloat = 0x1p-24;
-
-std::vector<float> random_floats(int64_t n, uint64_t seed) {
-  Random random(seed);
-  std::vector<float> v(n);
-  for (auto& x : v) x = float(random.spread(6));
-  return v;
-}
 
 void streams(int64_t n, size_t offset) {
   const auto a = random_floats(n, 1), b = random_floats(n, 2);
@@ -59,79 +53,6 @@ void reductions(int64_t n, size_t offset) {
     check::expect_near(got, want, 1e-6 * mass, "sum", n, round);
     if (round && std::memcmp(&got, &first, 4)) check::fail("sum of %lld: another bit pattern", (long long)n);
     first = got;
-  }
-}
-
-/// Launches that follow each other closely and share a workspace each for sums and scans.
-void in_a_row(const std::vector<int64_t>& sizes, int rounds) {
-  const int64_t most = *std::max_element(sizes.begin(), sizes.end());
-  const auto floats = random_floats(most, 21);
-  std::vector<uint32_t> words(most);
-  Random random(23);
-  for (auto& v : words) v = uint32_t(random.next());
-  std::vector<double> want(most + 1), mass(most + 1);
-  std::vector<uint32_t> want_scan(most + 1);
-  for (int64_t i = 0; i < most; i++)
-    want[i + 1] = want[i] + floats[i], mass[i + 1] = mass[i] + std::fabs(floats[i]), want_scan[i + 1] = want_scan[i] + words[i];
-  const Buffer dfloats(floats), dwords(words), workspace(std::vector<unsigned char>(reduce_workspace(), 0)), scans(scan_workspace(most));
-  const int launches = int(sizes.size()) * rounds;
-  Buffer totals(launches * 4);
-  std::deque<Buffer> scanned;
-  for (int64_t n : sizes) scanned.emplace_back(size_t(n) * 4);
-  for (int l = 0; l < launches; l++) {
-    const int64_t n = sizes[l % sizes.size()];
-    STATUS_OK(reduce_sum(totals.as<float>() + l, dfloats.as<float>(), n, workspace.data(), nullptr));
-    STATUS_OK(inclusive_scan(scanned[l % sizes.size()].as<uint32_t>(), dwords.as<uint32_t>(), n, scans.data(), nullptr));
-  }
-  const auto got = totals.host<float>();
-  for (int l = 0; l < launches; l++) {
-    const int64_t n = sizes[l % sizes.size()];
-    check::expect_near(got[l], want[n], 1e-6 * mass[n], "sum in a row", n, l);
-    if (l >= int(sizes.size()) && std::memcmp(&got[l], &got[l % sizes.size()], 4)) check::fail("sum of %lld in a row: another bit pattern", (long long)n);
-  }
-  for (size_t i = 0; i < sizes.size(); i++) {
-    const auto sums = scanned[i].host<uint32_t>();
-    for (int64_t j = 0; j < sizes[i]; j++)
-      if (sums[j] != want_scan[j + 1]) check::fail("scan of %lld in a row: [%lld]", (long long)sizes[i], (long long)j);
-    scanned[i].check_guards("scan in a row");
-  }
-}
-
-/// Kernels that may begin before the one ahead has ended see all that it writes: every round's input is written by the launch before.
-void in_a_chain(int64_t rows, int64_t cols, int rounds) {
-  const int64_t n = rows * cols;
-  const auto base = random_floats(n, 27);
-  const Buffer from(base), nothing(std::vector<float>(size_t(n), 0.0f)), workspace(std::vector<unsigned char>(reduce_workspace(), 0)), scans(scan_workspace(n));
-  Buffer work(n * 4), normed(n * 4), totals(rounds * 4);
-  std::deque<Buffer> seen, scanned, packed;
-  for (int l = 0; l < rounds; l++) seen.emplace_back(size_t(n) * 4), scanned.emplace_back(size_t(n) * 4), packed.emplace_back(size_t(n) * 4);
-  const StridedLayout whole{1, int64_t(4) * cols, {rows}, {4 * cols}};
-  for (int l = 0; l < rounds; l++) {  // a power of two: exact, and so is the sum
-    const auto write = [&] { STATUS_OK(stream_scale(work.as<float>(), from.as<float>(), float(1 << l), n, nullptr)); };
-    const auto spoil = [&] { STATUS_OK(stream_scale(work.as<float>(), from.as<float>(), -3, n, nullptr)); };
-    write();
-    STATUS_OK(reduce_sum(totals.as<float>() + l, work.as<float>(), n, workspace.data(), nullptr));
-    spoil(), write();
-    STATUS_OK(inclusive_scan(scanned[l].as<uint32_t>(), work.as<uint32_t>(), n, scans.data(), nullptr));
-    spoil(), write();
-    STATUS_OK(rmsnorm(normed.data(), seen[l].data(), work.data(), nothing.data(), nullptr, 1e-6f, DType::kF32, rows, cols, cols, nullptr));
-    spoil(), write();
-    STATUS_OK(pack(packed[l].data(), work.data(), whole, nullptr));
-    spoil();
-  }
-  const auto total = totals.host<float>();
-  for (int l = 0; l < rounds; l++) {
-    const auto x = seen[l].host<float>(), y = packed[l].host<float>();
-    const auto sums = scanned[l].host<uint32_t>();
-    uint32_t sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-      const float want = base[i] * float(1 << l);
-      uint32_t bits;
-      std::memcpy(&bits, &want, 4);
-      sum += bits;
-      if (x[i] != want || y[i] != want || sums[i] != sum) check::fail("in a chain: round %d, [%lld]: norm %g, pack %g of %g, scan %u of %u", l, (long long)i, x[i], y[i], want, sums[i], sum);
-    }
-    if (total[l] != total[0] * float(1 << l)) check::fail("in a chain: sum of round %d", l);
   }
 }
 
@@ -317,68 +238,6 @@ void counts(int64_t n, size_t offset) {
   out.check_guards("scan");
 }
 
-void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int levels) {
-  Random random(cols + k);
-  std::vector<unsigned char> x(rows * pitch * size_of(t));
-  for (int64_t i = 0; i < rows * pitch; i++) check::from_double(x.data(), i, t, levels ? double(random.below(levels)) - levels / 2 : random.spread(9));
-  const Buffer dx(x);
-  Buffer values(rows * k * size_of(t)), indices(rows * k * 4);
-  STATUS_OK(top_k(values.data(), indices.as<int32_t>(), dx.data(), t, rows, cols, pitch, k, nullptr));
-  const auto got = indices.host<int32_t>();
-  const auto got_values = values.host<unsigned char>();
-  for (int64_t r = 0; r < rows; r++) {
-    const auto at = [&](int64_t i) { return check::to_double(x.data(), r * pitch + i, t); };
-    std::vector<int32_t> order(cols);
-    for (int64_t i = 0; i < cols; i++) order[i] = int32_t(i);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return at(a) > at(b); });
-    order.resize(k);
-    std::sort(order.begin(), order.end());
-    for (int64_t i = 0; i < k; i++)
-      if (got[r * k + i] != order[i] || check::to_double(got_values.data(), r * k + i, t) != at(order[i]))
-        check::fail("top %lld of %lld: row %lld place %lld is %d, want %d", (long long)k, (long long)cols, (long long)r, (long long)i, got[r * k + i], order[i]);
-  }
-  values.check_guards("top_k values"), indices.check_guards("top_k indices");
-}
-
-void sorted(int64_t n, uint32_t mask) {
-  Random random(n);
-  std::vector<uint32_t> keys(n), order(n);
-  for (auto& v : keys) v = uint32_t(random.next() >> 20) & mask;
-  for (int64_t i = 0; i < n; i++) order[i] = uint32_t(i);
-  const Buffer dkeys(keys), dorder(order), workspace(sort_workspace(n));
-  Buffer out(n * 4), values(n * 4), only(n * 4);
-  STATUS_OK(sort_u32(out.as<uint32_t>(), values.as<uint32_t>(), dkeys.as<uint32_t>(), dorder.as<uint32_t>(), n, workspace.data(), nullptr));
-  STATUS_OK(sort_u32(only.as<uint32_t>(), nullptr, dkeys.as<uint32_t>(), nullptr, n, workspace.data(), nullptr));
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
-  const auto got = out.host<uint32_t>(), got_values = values.host<uint32_t>(), got_only = only.host<uint32_t>();
-  for (int64_t i = 0; i < n; i++)
-    if (got[i] != keys[order[i]] || got_values[i] != order[i] || got_only[i] != got[i]) check::fail("sort of %lld: [%lld]", (long long)n, (long long)i);
-  out.check_guards("sort keys"), values.check_guards("sort values");
-}
-
-/// So many keys that published counts need more than 30 bits: upwards, and the same keys, by their sums.
-void sorted_wide(int64_t n) {
-  std::vector<uint32_t> keys(n);
-  check::parallel(64, [&](int64_t part) {
-    for (int64_t i = part * n / 64; i < (part + 1) * n / 64; i++) keys[i] = uint32_t(i) * 2654435761u ^ uint32_t(i >> 7);
-  });
-  const Buffer dkeys(keys), workspace(sort_workspace(n));
-  Buffer out(n * 4);
-  STATUS_OK(sort_u32(out.as<uint32_t>(), nullptr, dkeys.as<uint32_t>(), nullptr, n, workspace.data(), nullptr));
-  const auto got = out.host<uint32_t>();
-  std::vector<uint64_t> sums(64 * 4);
-  check::parallel(64, [&](int64_t part) {
-    uint64_t* s = &sums[part * 4];
-    for (int64_t i = part * n / 64; i < (part + 1) * n / 64; i++) {
-      if (i && got[i - 1] > got[i]) check::fail("sort of %lld: [%lld]", (long long)n, (long long)i);
-      s[0] += keys[i], s[1] += got[i], s[2] += uint64_t(keys[i]) * keys[i], s[3] += uint64_t(got[i]) * got[i];
-    }
-  });
-  for (int part = 1; part < 64; part++)
-    for (int k = 0; k < 4; k++) sums[k] += sums[part * 4 + k];
-  if (sums[0] != sums[1] || sums[2] != sums[3]) check::fail("sort of %lld: other keys", (long long)n);
-}
-
 void packed(const StridedLayout& l, int64_t span, size_t offset) {
   Random random(span);
   std::vector<unsigned char> x(span);
@@ -446,8 +305,6 @@ int main(int argc, char** argv) {
     for (size_t offset : {0, 4, 12}) streams(n, offset), reductions(n, offset), counts(n, offset + (n % 3));
   for (int64_t n : {8192, 16384, 66000}) counts(n, 0);  // several tiles of a scan, whole ones only and not
   if (!small) counts(132 * 8192 * 9 + 77, 0), counts(132 * 8192 * 3, 4);
-  in_a_row(small ? std::vector<int64_t>{9000, 70000, 20000} : std::vector<int64_t>{int64_t(1) << 22, 5000003, 300000, int64_t(9) << 20, 70000, int64_t(1) << 22}, small ? 2 : 60);
-  in_a_chain(small ? 20 : 512, small ? 512 : 4096, small ? 2 : 12);
   std::printf("ok streams, reductions, histograms, scans\n");
   std::vector<Rows> rows = {{DType::kBF16, 3, 1000, 1000, 0, true, true}, {DType::kF16, 2, 77, 80, 2, true, false},
                             {DType::kF32, 3, 1025, 1028, 0, false, true}};
@@ -466,15 +323,9 @@ int main(int argc, char** argv) {
     transpose_case<uint8_t>(130, 70, pad), transpose_case<uint16_t>(130, 70, pad), transpose_case<uint32_t>(65, 129, pad), transpose_case<uint64_t>(65, 33, pad);
     if (!small) transpose_case<uint16_t>(1024, 2048, pad), transpose_case<uint8_t>(1024, 2048, pad);
   }
-  for (DType t : {DType::kBF16, DType::kF16, DType::kF32}) {
-    top(t, 5, 1000, 1008, 17, 0), top(t, 3, 4096, 4096, 64, 0), top(t, 2, 8192, 8192, 256, 0), top(t, 2, 4000, 4000, 100, 3), top(t, 2, 2048, 2048, 5, 1), top(t, 3, 1000, 1003, 17, 0), top(t, 2, 700, 700, 700, 0), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7);
-    if (!small) top(t, 40, 32000, 32000, 64, 0), top(t, 3, 128000, 128000, 2000, 100);
-  }
-  for (int64_t n : {1, 5000, 9000}) sorted(n, ~0u), sorted(n, 0xF0F);
-  if (!small) sorted(3000000, ~0u), sorted(6000001, 0xFFFF00), sorted_wide((int64_t(1) << 30) + 77);
   packed({2, 4, {7, 5}, {40, 8}}, 300, 0), packed({3, 16, {3, 4, 6}, {1024, 160, 16}}, 3200, 0), packed({1, 3, {50}, {7}}, 400, 1);
   packed({2, 2, {30, 64}, {200, 2}}, 6100, 8), packed({3, 8, {4, 1, 9}, {88, 8, 8}}, 400, 4), packed({0, 24, {}, {}}, 24, 0);
-  std::printf("ok top-k, sorts, packs\n");
+  std::printf("ok packs\n");
   for (int64_t bytes : {16, 48, 20, 7, 2064}) rows_by_index(small ? 9 : 500, 37, bytes);
   std::printf("ok rotary, quantisation, transposes, gathers\nPASS memory\n");
 }

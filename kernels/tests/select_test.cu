@@ -1,0 +1,108 @@
+// top_k and sort_u32 against sorting on the host: exact, ties and all.
+#include <algorithm>
+#include <cstring>
+
+#include "check.h"
+
+using namespace orrery::kernels;
+using check::Buffer;
+using check::Random;
+
+namespace {
+
+enum class Fill { kSpread, kLevels, kNegative, kSpecial };
+
+/// `levels`: so many different numbers (kLevels); kSpecial: not-a-numbers of both signs and infinities among others.
+void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int levels = 0, Fill fill = Fill::kSpread) {
+  Random random(cols + k);
+  if (levels) fill = Fill::kLevels;
+  std::vector<unsigned char> x(rows * pitch * size_of(t));
+  const auto draw = [&] {
+    if (fill == Fill::kLevels) return double(random.below(levels)) - levels / 2;
+    const double v = random.spread(9);
+    if (fill == Fill::kNegative) return -std::fabs(v) - 1e-3;
+    if (fill == Fill::kSpread || random.below(50)) return v;
+    return std::copysign(random.below(2) ? double(NAN) : double(INFINITY), v);
+  };
+  for (int64_t i = 0; i < rows * pitch; i++) {
+    const double v = draw();
+    check::from_double(x.data(), i, t, v);
+    if (std::isnan(v) && std::signbit(v)) x[(i + 1) * size_of(t) - 1] |= 0x80;  // conversions drop it
+  }
+  const Buffer dx(x);
+  Buffer values(rows * k * size_of(t)), indices(rows * k * 4);
+  STATUS_OK(top_k(values.data(), indices.as<int32_t>(), dx.data(), t, rows, cols, pitch, k, nullptr));
+  const auto got = indices.host<int32_t>();
+  const auto got_values = values.host<unsigned char>();
+  for (int64_t r = 0; r < rows; r++) {
+    const auto at = [&](int64_t i) { return check::to_double(x.data(), r * pitch + i, t); };
+    const auto of_kind = [&](int64_t i) { return !std::isnan(at(i)) ? 0 : x[(r * pitch + i + 1) * size_of(t) - 1] & 0x80 ? -1 : 1; };  // above all numbers, or below
+    std::vector<int32_t> order(cols);
+    for (int64_t i = 0; i < cols; i++) order[i] = int32_t(i);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return of_kind(a) != of_kind(b) ? of_kind(a) > of_kind(b) : at(a) > at(b); });
+    order.resize(k);
+    std::sort(order.begin(), order.end());
+    for (int64_t i = 0; i < k; i++)
+      if (got[r * k + i] != order[i] || std::memcmp(&got_values[(r * k + i) * size_of(t)], &x[(r * pitch + order[i]) * size_of(t)], size_of(t)))
+        check::fail("top %lld of %lld: row %lld place %lld is %d, want %d", (long long)k, (long long)cols, (long long)r, (long long)i, got[r * k + i], order[i]);
+  }
+  values.check_guards("top_k values"), indices.check_guards("top_k indices");
+}
+
+void sorted(int64_t n, uint32_t mask) {
+  Random random(n);
+  std::vector<uint32_t> keys(n), order(n);
+  for (auto& v : keys) v = uint32_t(random.next() >> 20) & mask;
+  for (int64_t i = 0; i < n; i++) order[i] = uint32_t(i);
+  const Buffer dkeys(keys), dorder(order), workspace(sort_workspace(n));
+  Buffer out(n * 4), values(n * 4), only(n * 4);
+  STATUS_OK(sort_u32(out.as<uint32_t>(), values.as<uint32_t>(), dkeys.as<uint32_t>(), dorder.as<uint32_t>(), n, workspace.data(), nullptr));
+  STATUS_OK(sort_u32(only.as<uint32_t>(), nullptr, dkeys.as<uint32_t>(), nullptr, n, workspace.data(), nullptr));
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+  const auto got = out.host<uint32_t>(), got_values = values.host<uint32_t>(), got_only = only.host<uint32_t>();
+  for (int64_t i = 0; i < n; i++)
+    if (got[i] != keys[order[i]] || got_values[i] != order[i] || got_only[i] != got[i]) check::fail("sort of %lld: [%lld]", (long long)n, (long long)i);
+  out.check_guards("sort keys"), values.check_guards("sort values");
+}
+
+/// So many keys that published counts need more than 30 bits: upwards, and the same keys, by their sums.
+void sorted_wide(int64_t n) {
+  std::vector<uint32_t> keys(n);
+  check::parallel(64, [&](int64_t part) {
+    for (int64_t i = part * n / 64; i < (part + 1) * n / 64; i++) keys[i] = uint32_t(i) * 2654435761u ^ uint32_t(i >> 7);
+  });
+  const Buffer dkeys(keys), workspace(sort_workspace(n));
+  Buffer out(n * 4);
+  STATUS_OK(sort_u32(out.as<uint32_t>(), nullptr, dkeys.as<uint32_t>(), nullptr, n, workspace.data(), nullptr));
+  const auto got = out.host<uint32_t>();
+  std::vector<uint64_t> sums(64 * 4);
+  check::parallel(64, [&](int64_t part) {
+    uint64_t* s = &sums[part * 4];
+    for (int64_t i = part * n / 64; i < (part + 1) * n / 64; i++) {
+      if (i && got[i - 1] > got[i]) check::fail("sort of %lld: [%lld]", (long long)n, (long long)i);
+      s[0] += keys[i], s[1] += got[i], s[2] += uint64_t(keys[i]) * keys[i], s[3] += uint64_t(got[i]) * got[i];
+    }
+  });
+  for (int part = 1; part < 64; part++)
+    for (int k = 0; k < 4; k++) sums[k] += sums[part * 4 + k];
+  if (sums[0] != sums[1] || sums[2] != sums[3]) check::fail("sort of %lld: other keys", (long long)n);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool small = check::small_mode(argc, argv);
+  for (DType t : {DType::kBF16, DType::kF16, DType::kF32}) {
+    top(t, 5, 1000, 1008, 17), top(t, 3, 4096, 4096, 64), top(t, 2, 8192, 8192, 256), top(t, 2, 4000, 4000, 100, 3), top(t, 2, 2048, 2048, 5, 1), top(t, 3, 1000, 1003, 17);
+    top(t, 2, 700, 700, 700), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7), top(t, 2, 2000, 2000, 40, 0, Fill::kSpecial);
+    if (!small) top(t, 40, 32000, 32000, 64), top(t, 3, 128000, 128000, 2000, 100);
+  }
+  for (DType t : {DType::kBF16, DType::kF16}) {  // a warp a row
+    top(t, 3, 8192, 8192, 64), top(t, 2, 4104, 4112, 96), top(t, 2, 8184, 8192, 97), top(t, 2, 5000, 5000, 1), top(t, 2, 8192, 8192, 64, 3), top(t, 1, 8192, 8192, 64, 1);
+    top(t, 2, 8192, 8192, 90, 60), top(t, 2, 6000, 6008, 64, 0, Fill::kNegative), top(t, 2, 7000, 7000, 64, 0, Fill::kSpecial);
+    if (!small) top(t, 6000, 4104, 4104, 3), top(t, 3000, 8192, 8192, 64), top(t, 2500, 8192, 8192, 64, 40), top(t, 2500, 8192, 8200, 64, 0, Fill::kSpecial);
+  }
+  for (int64_t n : {1, 5000, 9000}) sorted(n, ~0u), sorted(n, 0xF0F);
+  if (!small) sorted(3000000, ~0u), sorted(6000001, 0xFFFF00), sorted_wide((int64_t(1) << 30) + 77);
+  std::printf("PASS selection\n");
+}
