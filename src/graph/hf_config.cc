@@ -4,6 +4,7 @@
 // on shape (token ids, dropout, rope settings, ...) stops the read with its name: a new field may change the
 // shape, and a wrong shape is worse than no answer. Fields whose absence the architecture itself defines
 // (head_dim, tied embeddings) follow that definition; nothing else is filled in.
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -295,6 +296,17 @@ std::string architecture_of(const Json& json, const std::string& origin) {
   return json["architectures"][0].get<std::string>();
 }
 
+// Known architectures whose names begin as an unknown one does.
+std::string like_named(std::span<const Architecture> all, std::string_view name) {
+  std::string names;
+  for (const Architecture& architecture : all) {
+    auto same = std::mismatch(name.begin(), name.end(), architecture.name.begin(), architecture.name.end());
+    if (same.first - name.begin() < 4) continue;
+    names += (names.empty() ? "known are " : ", ") + std::string(architecture.name);
+  }
+  return names.empty() ? names : names + "; otherwise ";
+}
+
 }  // namespace
 
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin, bool stored) {
@@ -329,11 +341,8 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
     if (spec.name == name) spec.name = short_name(origin);
     return spec;
   }
-  std::string names;
-  for (const Architecture& architecture : all)
-    names += (names.empty() ? "" : ", ") + std::string(architecture.name);
-  base::fail("{}: unknown architecture '{}': describe it in a graph file (docs/model.md), or use one of these: {}", origin,
-             name, names);
+  base::fail("{}: unknown architecture '{}': {}describe it in a graph file (docs/model.md, which lists the known ones)", origin, name,
+             like_named(all, name));
 }
 
 }  // namespace orrery::graph

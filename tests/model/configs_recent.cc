@@ -112,6 +112,9 @@ TEST(RecentConfigs, IdleExperts) {
 }
 
 TEST(RecentConfigs, RefusedByName) {
+  // An unknown class is answered with those that begin as it does, not with all.
+  EXPECT_THAT(refusal({{"architectures", {"Qwen3SingsForCausalLM"}}}),
+              ::testing::AllOf(HasSubstr("Qwen3MoeForCausalLM"), ::testing::Not(HasSubstr("LlamaForCausalLM"))));
   Json step = Json::parse(config_case("step-3.5-flash").json);
   step["moe_layers_enum"] = "3,four";
   EXPECT_THAT(refusal(step), HasSubstr("moe_layers_enum"));
