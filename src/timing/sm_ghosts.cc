@@ -89,9 +89,16 @@ void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
   if (slot.ghosts.empty()) find_ghosts(slot);
   ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
   const size_t at = size_t(&e - w.trace->events.data());
+  // Traces of many blocks lie in no cache of the host: what is looked at in each is fetched for all first.
+  for (const Slot::Ghost& g : slot.ghosts)
+    if (w.place < g.trace->warps.size() && at < g.trace->warps[w.place].events.size()) fetch_ahead(&g.trace->warps[w.place].events[at]);
   for (const Slot::Ghost& g : slot.ghosts) {
     if (w.place >= g.trace->warps.size()) continue;
-    if (const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at)) ghost_lines.push_back(lines_of(g, *own));
+    if (const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at)) {
+      ghost_lines.push_back(lines_of(g, *own));
+      constexpr uint32_t kInLine = 8;  // of a trace's lines in one of the host's
+      for (uint32_t i = 0; i < ghost_lines.back().n; i += kInLine) fetch_ahead(ghost_lines.back().lines + i);
+    }
   }
 }
 
