@@ -53,6 +53,7 @@ Unit::Unit(RunState& run, const LaunchContext& launch) : run_(run), launch_(laun
   if (!window_) base::fail("no memory for the {} resident blocks of kernel {}", n, p.name);
   frames_ = static_cast<std::byte*>(std::aligned_alloc(64, std::max<uint64_t>(64, frame_span_ * warps * n)));
   std::memset(frames_, 0, frame_span_ * warps * n);
+  counts_phases_ = p.counts_phases;
   cluster_.n = uint32_t(n);
   cluster_.log = &log_;
   cluster_.mbarriers = &mbarriers_.emplace(reinterpret_cast<const std::byte*>(window_), shared_span_ + local_span_, uint32_t(n));
@@ -119,13 +120,13 @@ void Unit::place(Block& block, uint32_t rank) {
 }
 
 /// To the state at the first instruction. A warp that ran from start to end in compiled code has left its groups alone.
-void Unit::reset(WarpContext& w) {
+void Unit::reset(WarpContext& w) const {
   w.live = w.lanes;
   w.n_groups = 1;
   w.finished = false;
   w.budget = kSpinBudget;
   w.instructions = 0;
-  w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;
+  if (counts_phases_) w.cluster_phase = w.cluster_arrived = w.wgmma_groups = 0;  // (a cache line of their own)
   if (w.fresh) return;
   w.fresh = true;
   w.groups[0] = Group{};

@@ -52,7 +52,7 @@ class Unit {
   void place(Block& block, uint32_t rank);
   void go_to(uint64_t index);
   void locate(CtaContext& cta, uint32_t rank);
-  static void reset(WarpContext& w);
+  void reset(WarpContext& w) const;
   bool pass(std::mt19937_64* random, bool& ran, bool& spinning);
   void take_up_code();
   Progress end();
@@ -78,6 +78,7 @@ class Unit {
   Later later_;
   WgmmaQueue wgmma_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  bool counts_phases_ = false;   // lower::Program::counts_phases
   bool force_ = false;           // wake waits for mbarriers, so that they tell the program that their time is up
   uint32_t polls_ = 0;           // forced passes in a row in which nothing happened
   std::vector<WarpContext*> order_;  // in which warps run

@@ -10,7 +10,8 @@
 //   innermost loops, steps of half a page or more  some iterations on, into the second cache: columns of a power of two
 //                                                  meet in few sets of the first
 //   rows of neighbouring addresses, in loops or    half a page on, into the nearest cache, where the host's prefetchers do
-//   from block to block                            not keep up alone (HostTraits::asks_for_rows)
+//   from block to block                            not keep up alone (HostTraits::asks_for_rows); elsewhere in rounds that
+//                                                  can be foreseen only, into the second (emit_foreseen.cc)
 //
 // Fetching early never faults and changes no value.
 #pragma once

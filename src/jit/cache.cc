@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint32_t kFormat = 17;          // change it when emitted code or its symbols change
+constexpr uint32_t kFormat = 18;          // change it when emitted code or its symbols change
 constexpr uint64_t kLimit = 256u << 20;  // bytes of all files
 constexpr char kMagic[8] = {'O', 'R', 'R', 'E', 'R', 'Y', 'J', '1'};
 

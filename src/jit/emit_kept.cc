@@ -3,7 +3,7 @@
 // A warp that reaches __syncthreads() in compiled code and goes on in compiled code needs no register frame as the
 // interpreter knows it. A register with 32 different lanes is stored there all the same; one that is described by
 // bases (thread and block indices, counters, pointers, constants) is kept as these alone, 8 bytes each behind the
-// frame, and a constant not at all. Writing the frame in full took more cache lines than many a kernel's own data
+// frame, a constant or a copy of a special register not at all. Writing the frame in full took more cache lines than many a kernel's own data
 // (reduction: 14 a warp, of which 2 are left).
 //
 //   region ... bar.sync   bases behind the frame, Stop::arrived
@@ -28,7 +28,7 @@ Value* Emitter::kept_place(uint32_t reg, int chunk) {
 }
 
 void Emitter::store_kept(uint32_t reg) {
-  if (plan_.kept_at[reg] == Plan::kConstant) return;
+  if (plan_.kept_at[reg] < 0) return;
   const int width = width_of_reg(reg);
   Value* v = bits(reg, width);
   if (is_pred(reg)) {
@@ -41,11 +41,8 @@ void Emitter::store_kept(uint32_t reg) {
 
 /// The bases of a register from behind the frame.
 Value* Emitter::load_kept(uint32_t reg) {
-  const lower::Lanes& lanes = plan_.uniformity.regs[reg];
-  if (plan_.kept_at[reg] == Plan::kConstant) {
-    auto* t = b_.getIntNTy(element_of_reg(reg)->getScalarSizeInBits());
-    return fit(llvm::ConstantInt::get(t, uint64_t(lanes.value)), element_of_reg(reg));
-  }
+  if (plan_.kept_at[reg] == Plan::kConstant) return known_base(reg);
+  if (plan_.kept_at[reg] == Plan::kSpecial) return fit(special(plan_.special_of(reg), 0, 1), element_of_reg(reg));
   const int width = width_of_reg(reg);
   auto* t = is_pred(reg) || plan_.program.regs[reg].kind == lower::RegKind::word ? b_.getInt32Ty() : b_.getInt64Ty();
   if (is_pred(reg)) return b_.CreateTrunc(b_.CreateLoad(t, kept_place(reg, 0)), b_.getInt1Ty());
@@ -63,7 +60,7 @@ void Emitter::load_kept_registers(uint32_t pc) {
     b_.SetInsertPoint(from_frame ? framed : kept);
     for (uint32_t r : plan_.live_before(pc)) {
       if (plan_.kept_at[r] == Plan::kInFrame) continue;
-      b_.CreateStore(from_frame && plan_.kept_at[r] != Plan::kConstant ? load_from_frame(r) : load_kept(r), slot(r));
+      b_.CreateStore(from_frame && plan_.kept_at[r] >= 0 ? load_from_frame(r) : load_kept(r), slot(r));
       if (from_frame) store_kept(r);
     }
     b_.CreateBr(go);

@@ -231,6 +231,12 @@ void Emitter::define(const Operand& o, Value* v) {
   define_reg(o.id, v);
 }
 
+/// The base of a register that has the same one wherever it is written.
+llvm::Value* Emitter::known_base(uint32_t reg) {
+  llvm::Type* t = element_of_reg(reg);
+  return fit(llvm::ConstantInt::get(b_.getIntNTy(t->getScalarSizeInBits()), uint64_t(plan_.uniformity.regs[reg].value)), t);
+}
+
 void Emitter::define_reg(uint32_t reg, Value* v) {
   covered_.erase(reg);
   Value* a = slot(reg);
@@ -243,6 +249,7 @@ void Emitter::define_reg(uint32_t reg, Value* v) {
     v = fit(v, element_of_reg(reg));
   }
   v = widen(v, width);
+  if (width == 1 && !is_pred(reg) && plan_.uniformity.regs[reg].constant) v = known_base(reg);
   if (width == 1 && guard_ && width_of(guard_) == 1) {
     v = b_.CreateSelect(guard_, v, raw(reg, 1));
   } else if (width == 32 || width == 64) {
@@ -315,12 +322,29 @@ llvm::Value* Emitter::load_from_frame(uint32_t reg) {
 llvm::Value* Emitter::special(Sreg s, int64_t, int width) {
   auto splat = [&](Value* v) { return widen(v, width); };
   auto u32 = [&](Value* base, size_t offset) { return splat(load_field(base, offset, b_.getInt32Ty(), "sreg")); };
+  // The same throughout a call: read once for all warps.
+  auto of_block = [&](Value* base, size_t offset) {
+    auto* load = llvm::cast<llvm::LoadInst>(load_field(base, offset, b_.getInt32Ty(), "sreg"));
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    return splat(load);
+  };
   auto lanes = [&](auto f) {
     llvm::SmallVector<uint32_t, 32> v;
     for (uint32_t i = 0; i < 32; i++) v.push_back(f(i));
     return llvm::ConstantDataVector::get(context_, v);
   };
+  // Where a row of threads is whole warps, the number of the warp says it all.
+  const lower::BlockSize& size = plan_.uniformity.block;
+  const auto by_warp = [&](uint32_t threads, uint32_t most) -> Value* {  // thread number / threads % most
+    Value* thread = b_.CreateShl(load_field(warp_, offsetof(WarpContext, warp_id), b_.getInt32Ty(), "warp_id"), 5, "", true, true);
+    Value* v = b_.CreateUDiv(thread, b_.getInt32(threads));
+    return size.threads() / threads <= most ? v : b_.CreateURem(v, b_.getInt32(most));
+  };
   auto tid = [&](size_t offset) -> Value* {
+    if (width == 1 && size.x % 32 == 0) {
+      if (s == Sreg::tid_x) return by_warp(1, size.x);
+      return s == Sreg::tid_y ? by_warp(size.x, size.y) : by_warp(size.x * size.y, size.z);
+    }
     if (width == 32) return b_.CreateAlignedLoad(FixedVectorType::get(b_.getInt32Ty(), 32), field(warp_, offset), llvm::Align(4));
     if (width == 1) return load_field(warp_, offset, b_.getInt32Ty(), "tid");
     Value* v = llvm::PoisonValue::get(FixedVectorType::get(b_.getInt32Ty(), unsigned(width)));
@@ -337,9 +361,9 @@ llvm::Value* Emitter::special(Sreg s, int64_t, int width) {
     case Sreg::ntid_y: return splat(b_.getInt32(plan_.uniformity.block.y));
     case Sreg::ntid_z: return splat(b_.getInt32(plan_.uniformity.block.z));
     case Sreg::ctaid_x: case Sreg::ctaid_y: case Sreg::ctaid_z:
-      return u32(cta_, offsetof(CtaContext, ctaid) + 4 * (size_t(s) - size_t(Sreg::ctaid_x)));
+      return of_block(cta_, offsetof(CtaContext, ctaid) + 4 * (size_t(s) - size_t(Sreg::ctaid_x)));
     case Sreg::nctaid_x: case Sreg::nctaid_y: case Sreg::nctaid_z:
-      return u32(launch_, offsetof(LaunchContext, grid) + 4 * (size_t(s) - size_t(Sreg::nctaid_x)));
+      return of_block(launch_, offsetof(LaunchContext, grid) + 4 * (size_t(s) - size_t(Sreg::nctaid_x)));
     case Sreg::warpid: return u32(warp_, offsetof(WarpContext, warp_id));
     case Sreg::smid: return u32(cta_, offsetof(CtaContext, smid));
     case Sreg::zero: return splat(b_.getInt32(0));

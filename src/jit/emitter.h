@@ -219,6 +219,7 @@ class Emitter {
   /// Writes `v` (any width that divides the register's) under the guard and mask.
   void define(const ptx::Operand& o, Value* v);
   void define_reg(uint32_t reg, Value* v);
+  Value* known_base(uint32_t reg);
   bool keeps_old(uint32_t reg) const;                       // waiting lanes need the register
   Value* mask();                                            // <32 x i1> of this node's lanes
   Value* exec_mask();                                       // ... with the guard applied

@@ -316,8 +316,32 @@ void Plan::find_at_home() {
       });
 }
 
+namespace {
+
+/// It does not change while a block runs, and compiled code knows it.
+bool is_fixed(ptx::Sreg s) {
+  switch (s) {
+    case ptx::Sreg::tid_x: case ptx::Sreg::tid_y: case ptx::Sreg::tid_z:
+    case ptx::Sreg::ctaid_x: case ptx::Sreg::ctaid_y: case ptx::Sreg::ctaid_z:
+    case ptx::Sreg::nctaid_x: case ptx::Sreg::nctaid_y: case ptx::Sreg::nctaid_z: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+ptx::Sreg Plan::special_of(uint32_t reg) const { return ptx::Sreg(program.code[copied_at[reg]].ops[1].id); }
+
 void Plan::find_kept() {
   kept_at.assign(program.regs.size(), kInFrame);
+  copied_at.assign(program.regs.size(), lower::kNone);
+  for (uint32_t i = 0; i < program.code.size(); i++) {
+    const Instr& in = program.code[i];
+    if (in.form.op == Op::mov && isa::bits_of(in.form.type()) == 32 && in.guard.reg == ptx::kNoReg && in.ops.size() == 2 &&
+        in.ops[0].kind == ptx::OperandKind::reg && in.ops[1].kind == ptx::OperandKind::sreg && is_fixed(ptx::Sreg(in.ops[1].id)) &&
+        definitions[in.ops[0].id] == 1)
+      copied_at[in.ops[0].id] = i;
+  }
   int32_t used = 0;
   for (uint32_t pc : entries) {
     after_barrier.push_back(pc > 0 && exec::is_plain_barrier(program.code[pc - 1]));
@@ -328,6 +352,8 @@ void Plan::find_kept() {
       const bool number = program.regs[r].kind != lower::RegKind::pred;
       if (number && l.constant && l.chunks == 1) {
         kept_at[r] = kConstant;
+      } else if (copied_at[r] != lower::kNone && program.regs[r].kind == lower::RegKind::word && l.chunks == 1) {
+        kept_at[r] = kSpecial;
       } else if (used + 8 * l.chunks <= int32_t(exec::kKeptBytes)) {
         kept_at[r] = used;
         used += 8 * l.chunks;

@@ -52,13 +52,17 @@ struct Plan {
   std::vector<Loop> loops;             // outer ones first
   std::vector<Ahead> ahead;            // by instruction: what to fetch for the iterations to come
   bool independent = true;             // its warps meet nowhere: no barriers, no atomics, nothing asynchronous
-  static constexpr int32_t kInFrame = -1, kConstant = -2;
+  static constexpr int32_t kInFrame = -1, kConstant = -2, kSpecial = -3;
   std::vector<uint8_t> after_barrier;  // by region: it starts right after a barrier of the whole block
+  std::vector<uint32_t> copied_at;     // by register: the instruction, the only one to write it, that copies a special register to it
   std::vector<int32_t> kept_at;        // by register: where its bases are kept at such barriers, in bytes behind the
-                                       // frame; kInFrame: it is in the frame; kConstant: its base is known
+                                       // frame; kInFrame: it is in the frame; kConstant: its base is known;
+                                       // kSpecial: it is a copy of a special register of the warp or block
 
   /// True when the region ends before instruction `i`: a service, or another entry.
   bool ends_before(uint32_t region, uint32_t i) const;
+  /// The special register that a register of kind kSpecial is a copy of.
+  ptx::Sreg special_of(uint32_t reg) const;
   /// Registers live before instruction `i`, ascending.
   std::vector<uint32_t> live_before(uint32_t i) const;
 

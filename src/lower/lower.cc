@@ -267,6 +267,7 @@ class Resolver {
     for (const Instr& i : p_.code) {
       const isa::Form& f = i.form;
       const bool shared = f.n_spaces > 0 && is_shared(f.space());
+      p_.counts_phases |= f.op == Op::barrier_cluster || f.op == Op::wgmma_commit_group;
       if (shared) continue;
       if (f.op == Op::atom) p_.order_sensitive = true;
       if (f.op == Op::red && f.has(Mod::add) && (isa::is_float(f.type()) || isa::class_of(f.type()) == isa::TypeClass::packed))
@@ -329,7 +330,7 @@ KernelPrograms lower_kernel(const Module& module, uint32_t function, const Addre
     if (reach.functions[f]) out.functions[f] = std::make_shared<const Program>(Resolver(module, f, addresses, reach).run());
   Program entry = *out.functions[function];
   for (const auto& f : out.functions)
-    if (f) entry.order_sensitive |= f->order_sensitive, entry.prints |= f->prints;
+    if (f) entry.order_sensitive |= f->order_sensitive, entry.prints |= f->prints, entry.counts_phases |= f->counts_phases;
   out.entry = std::make_shared<const Program>(std::move(entry));
   return out;
 }

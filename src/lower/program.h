@@ -88,6 +88,7 @@ struct Program {
   std::vector<SharedVar> shared_vars;       // of the kernel and all it can call, by offset
   bool has_calls = false;                   // calls to functions with a body, or indirect ones
   bool prints = false;                      // calls vprintf
+  bool counts_phases = false;               // barrier.cluster, wgmma.commit_group: its warps keep count of them
   bool order_sensitive = false;             // results may depend on the order of blocks (see exec/launch.h)
   uint64_t hash = 0;                        // of everything that decides its meaning: the key of code caches
 };

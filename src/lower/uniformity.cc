@@ -214,7 +214,11 @@ class Analysis {
       case Op::and_: {
         if (f.type() == Type::pred) return generic(in);
         const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
-        return lanes_.bitwise(a, b, [](int64_t x, int64_t y) { return x & y; }, std::max(a.align, b.align), bits);
+        Lanes l = lanes_.bitwise(a, b, [](int64_t x, int64_t y) { return x & y; }, std::max(a.align, b.align), bits);
+        // threadIdx.x & 31: nothing is left of the base.
+        const auto clears = [](const Lanes& mask, const Lanes& v) { return mask.constant && mask.flat() && mask.value >= 0 && v.align < 63 && mask.value >> v.align == 0; };
+        if (l.chunks == 1 && (clears(a, b) || clears(b, a))) l.constant = true, l.value = 0;
+        return l;
       }
       case Op::or_: case Op::xor_: {
         if (f.type() == Type::pred) return generic(in);
