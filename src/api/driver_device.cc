@@ -49,7 +49,7 @@ int create_context(CUcontext* out, unsigned flags, CUdevice ordinal) {
   return driver([&] {
     need_init();
     require(out != nullptr, Status::invalid_value);
-    auto* context = new Context(system().device(ordinal), flags, false);
+    Context* context = &system().device(ordinal).make_context(flags);
     {
       std::lock_guard lock(contexts_mutex);
       known_contexts().insert(context);

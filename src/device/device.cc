@@ -68,6 +68,17 @@ void Device::reset_primary() {
   primary_.release();  // kept: handles of its objects may still be around
 }
 
+Context& Device::make_context(uint32_t flags) {
+  std::lock_guard lock(mutex_);
+  contexts_.push_back(std::make_unique<Context>(*this, flags, false));
+  return *contexts_.back();
+}
+
+bool Device::idle() {
+  std::lock_guard lock(mutex_);
+  return (!primary_ || primary_->idle()) && std::ranges::all_of(contexts_, [](auto& context) { return context->idle(); });
+}
+
 std::shared_ptr<MemoryPool> Device::pool() {
   std::lock_guard lock(mutex_);
   return pool_;
@@ -104,9 +115,7 @@ uint64_t System::allocate(Device& device, uint64_t bytes, exec::MemoryKind kind,
 // and end, which is no reason for a message. Compilation must have stopped before the libraries that it uses are torn down.
 void System::finish() {
   if (getpid() != process_ || finished_.exchange(true)) return;  // a child made by fork() has none of the threads
-  auto idle = [&] {
-    return std::ranges::all_of(devices_, [](auto& device) { return !device->primary_exists() || device->primary().idle(); });
-  };
+  auto idle = [&] { return std::ranges::all_of(devices_, [](auto& device) { return device->idle(); }); };
   auto wait = [&](std::chrono::milliseconds longest) {
     const auto deadline = std::chrono::steady_clock::now() + longest;
     while (!idle() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -41,6 +41,10 @@ class Device {
   Context& primary();
   bool primary_exists() const { return primary_ != nullptr; }
   void reset_primary();
+  /// Another context; it lives as long as the process, like all handles of its objects.
+  Context& make_context(uint32_t flags);
+  /// Nothing is left to do in any context.
+  bool idle();
   uint32_t primary_flags = 0;
   std::atomic<uint64_t> physical_bytes{0};  // PhysicalMemory of this device
 
@@ -56,6 +60,7 @@ class Device {
   uint64_t total_memory_ = 0;
   std::mutex mutex_;
   std::unique_ptr<Context> primary_;
+  std::vector<std::unique_ptr<Context>> contexts_;  // all others
   std::shared_ptr<MemoryPool> default_pool_, pool_;
 };
 

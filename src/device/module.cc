@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "device/device.h"
+#include "lower/merge_calls.h"
 #include "lower/placement.h"
 #include "timing/assemble.h"
 
@@ -60,6 +61,7 @@ std::shared_ptr<const exec::Kernel> Function::kernel() {
     lower::KernelPrograms programs = lower::lower_kernel(module_.source(), index_, module_.addresses());
     bounded_ = bounded_forms(programs);
     exec::Observer* observer = system().observer();
+    if (!observer) lower::merge_calls(programs, index_, module_.addresses());
     kernel_ = exec::make_kernel(programs, module_.addresses(), observer ? observer->wants() : 0);
   } catch (const Failure&) {
     throw;

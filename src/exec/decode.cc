@@ -323,7 +323,7 @@ Next run_pure(Stepper& s, const Decoded& d) {
 Next run_unsupported(Stepper& s, const Decoded& d) {
   const lower::Program& p = *s.code->program;
   return s.fault(FaultKind::unsupported, std::countr_zero(s.mask), 0,
-                 fmt::format("'{}' is not supported on this GPU", ptx::to_string(*p.module, *p.source, *d.instr)));
+                 fmt::format("'{}' is not supported on this GPU", lower::text_of(p, s.pc)));
 }
 
 void Decoder::choose(const ptx::Instr& in, Decoded& d) {

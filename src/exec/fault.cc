@@ -132,7 +132,7 @@ Fault make_fault(const RunState& run, const WarpContext& w, const DecodedProgram
   Fault f;
   f.kind = kind;
   f.kernel = run.kernel.entry->program->name;
-  f.function = code.program->name;
+  f.function = lower::function_of(*code.program, pc).name;
   f.inst = pc;
   f.address = address;
   if (pc < code.program->code.size()) f.loc = code.program->code[pc].loc;
@@ -144,7 +144,7 @@ Fault make_fault(const RunState& run, const WarpContext& w, const DecodedProgram
   if (lane >= 0) f.tid[0] = w.tid_x[lane], f.tid[1] = w.tid_y[lane], f.tid[2] = w.tid_z[lane];
   f.message = fmt::format("{}: {}\n  at {}", name_of(kind), what, where(f));
   if (pc < code.program->code.size())
-    f.message += fmt::format("\n  {}", ptx::to_string(*code.program->module, *code.program->source, code.program->code[pc]));
+    f.message += fmt::format("\n  {}", lower::text_of(*code.program, pc));
   return f;
 }
 

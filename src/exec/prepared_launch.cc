@@ -17,11 +17,23 @@ namespace {
 
 /// The stack of a thread beside the kernel's own frame. The limit is for calls whose depth nobody knows (recursion, pointers);
 /// what direct calls need is added where it is more, as the assembler does.
-uint32_t stack_of(const Kernel& kernel, uint64_t limit) {
+uint64_t stack_of(const Kernel& kernel, uint64_t limit) {
   std::vector<const lower::Program*> functions;
   for (const auto& f : kernel.functions) functions.push_back(f ? f->program.get() : nullptr);
   const uint64_t direct = deepest_calls(*kernel.entry->program, functions);
-  return uint32_t(direct > limit ? direct + limit : limit);
+  return direct > limit ? direct + limit : limit;
+}
+
+/// Bytes of local memory of a thread: 32 of them are reached by 32-bit offsets. GPUs have 512 KB.
+constexpr uint64_t kMostLocal = uint64_t{32} << 20;
+
+uint32_t local_memory_of(const Kernel& kernel, uint64_t limit) {
+  const lower::Program& p = *kernel.entry->program;
+  const uint64_t frames = p.local_bytes, bytes = frames + (p.has_calls ? stack_of(kernel, limit) : 0);
+  if (bytes > kMostLocal)
+    base::fail("kernel {} needs {} bytes of local memory per thread (its own frame {}, calls and stack {}); a GPU has 524288 at most, Orrery {}: "
+               "make the arrays of its functions smaller, or cudaLimitStackSize", p.name, bytes, frames, bytes - frames, kMostLocal);
+  return uint32_t((bytes + 15) / 16 * 16);
 }
 
 }  // namespace
@@ -32,8 +44,7 @@ PreparedLaunch::PreparedLaunch(Machine& machine, const Launch& launch) : run(mac
   const lower::Program& p = *launch.kernel->entry->program;
   if (launch.params.size() < p.param_bytes)
     base::fail("kernel {} takes {} bytes of parameters, the launch has {}", p.name, p.param_bytes, launch.params.size());
-  const uint32_t local = p.local_bytes + (p.has_calls ? stack_of(*launch.kernel, machine.stack_bytes) : 0);
-  run.thread_local_bytes = (local + 15) / 16 * 16;
+  run.thread_local_bytes = local_memory_of(*launch.kernel, machine.stack_bytes);
   context.run = &run;
   context.memory_base = machine.memory->base();
   context.memory_size = machine.memory->size();

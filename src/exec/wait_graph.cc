@@ -50,11 +50,11 @@ const char* name_of(WaitKind kind) {
 CodePlace code_place(const DecodedProgram& code, uint32_t pc) {
   CodePlace p;
   const lower::Program& program = *code.program;
-  p.function = demangled(program.name);
+  p.function = demangled(lower::function_of(program, pc).name);
   if (pc >= program.code.size()) return p;
   const ptx::Loc& loc = program.code[pc].loc;
   const ptx::Module& m = *program.module;
-  p.instruction = ptx::to_string(m, *program.source, program.code[pc]);
+  p.instruction = lower::text_of(program, pc);
   p.ptx_line = loc.line;
   p.source_line = loc.source_line;
   p.file = file_of(m, loc.file);

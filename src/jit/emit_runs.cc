@@ -79,8 +79,13 @@ std::pair<int64_t, int> MemoryAccess::best_window(const std::vector<std::pair<ui
   return best;
 }
 
+constexpr size_t kMostApart = 3;
+
 bool MemoryAccess::load_run() {
   if (e_.checked_ || e_.guard_ || bytes_ != kWord || !ordinary(in_.form) || address_.base != ptx::BaseKind::reg) return false;
+  size_t apart = 0;  // each place where lanes wait is written out at every way to leave
+  e_.schedule_.nodes[e_.node_].waiting.each([&](uint32_t) { apart++; });
+  if (apart > kMostApart) return false;
   std::vector<std::pair<uint32_t, int64_t>> loads;
   std::pair<int64_t, int> window{address_.value, vector_};
   if (vector_ == 1) loads = neighbours(), window = best_window(loads);

@@ -209,6 +209,7 @@ void Plan::find_entries() {
   for (uint32_t i = 0; i < p.code.size(); i++) {
     if (hub[i]) at.insert(i);
     if (!service[i] && !may_block(p.code[i])) continue;
+    if (p.code[i].form.op == Op::call && p.code[i].ops[1].negated) continue;  // hardly ever executed: not worth code of its own
     std::set<uint32_t>& after = service[i] ? at : side_at;
     const lower::Block& block = p.blocks[p.block_of[i]];
     if (i + 1 < block.last) {

@@ -1,4 +1,4 @@
-// lower/flow.cc: see flow.h.
+// lower/flow.cc: see flow.h. Not here: places of registers, and the steps in order (finish.cc).
 #include "lower/flow.h"
 
 #include <algorithm>
@@ -79,8 +79,7 @@ struct RawGraph {
 std::vector<uint32_t> jump_targets(const Program& program, const Instr& instr) {
   if (instr.form.op == Op::bra) return {instr.ops[0].id};
   if (instr.form.op == Op::brx) {
-    const ptx::Prototype& table = program.source->prototypes[instr.ops.back().id];
-    return table.targets;
+    return program.branch_tables[instr.ops.back().id];
   }
   return {};
 }
@@ -212,6 +211,39 @@ bool may_wait(const Instr& i) {
   }
 }
 
+bool waits_in(const Program& p, uint32_t block) {
+  for (uint32_t k = p.blocks[block].first; k < p.blocks[block].last; k++)
+    if (may_wait(p.code[k])) return true;
+  return false;
+}
+
+/// `end` and all blocks that are reached along `edges` from one of `from` without going through it.
+std::vector<uint8_t> reach(const Program& p, uint32_t end, std::vector<uint32_t> from, std::vector<uint32_t> Block::*edges) {
+  std::vector<uint8_t> in(p.blocks.size(), 0);
+  in[end] = 1;
+  while (!from.empty()) {
+    const uint32_t b = from.back();
+    from.pop_back();
+    if (in[b]) continue;
+    in[b] = 1;
+    from.insert(from.end(), (p.blocks[b].*edges).begin(), (p.blocks[b].*edges).end());
+  }
+  return in;
+}
+
+/// Loops that can be entered elsewhere than at the block that is jumped back to: no header dominates them, but they may spin.
+void find_entered_loops(Program& p) {
+  for (uint32_t h = 0; h < p.blocks.size(); h++) {
+    if (p.blocks[h].may_spin || p.blocks[h].loop_header == h) continue;
+    std::vector<uint32_t> back;
+    for (uint32_t from : p.blocks[h].predecessors)
+      if (from >= h) back.push_back(from);
+    if (back.empty()) continue;
+    const std::vector<uint8_t> before = reach(p, h, back, &Block::predecessors), after = reach(p, h, p.blocks[h].successors, &Block::successors);
+    for (uint32_t b = 0; b < p.blocks.size(); b++) p.blocks[h].may_spin |= before[b] && after[b] && waits_in(p, b);
+  }
+}
+
 }  // namespace
 
 void build_blocks(Program& program, const std::vector<uint32_t>& label_targets) {
@@ -279,24 +311,17 @@ void build_blocks(Program& program, const std::vector<uint32_t>& label_targets) 
     for (uint32_t k = program.blocks[b].first; k < program.blocks[b].last; k++) program.block_of[k] = b;
     for (uint32_t s : program.blocks[b].successors) program.blocks[s].predecessors.push_back(b);
   }
-  program.branch_tables.clear();
-  for (const ptx::Prototype& p : program.source->prototypes) {
-    std::vector<uint32_t> table;
-    for (uint32_t t : p.targets)
+  for (auto& table : program.branch_tables) {
+    std::vector<uint32_t> blocks;
+    for (uint32_t t : table)
       if (t < label_targets.size() && label_targets[t] < g.block_at.size() && g.block_at[label_targets[t]] != kNone)
-        table.push_back(number[g.block_at[label_targets[t]]]);
-    program.branch_tables.push_back(std::move(table));
+        blocks.push_back(number[g.block_at[label_targets[t]]]);
+    table = std::move(blocks);
   }
   // A loop may spin when any instruction of it, in the new numbering, may wait.
-  for (uint32_t h = 0; h < loops.members.size(); h++) {
-    if (loops.members[h].empty()) continue;
-    bool spins = false;
-    for (uint32_t raw : loops.members[h]) {
-      const Block& b = program.blocks[number[raw]];
-      for (uint32_t k = b.first; k < b.last; k++) spins |= may_wait(program.code[k]);
-    }
-    program.blocks[number[h]].may_spin = spins;
-  }
+  for (uint32_t h = 0; h < loops.members.size(); h++)
+    for (uint32_t raw : loops.members[h]) program.blocks[number[h]].may_spin |= waits_in(program, number[raw]);
+  find_entered_loops(program);
 }
 
 void find_post_dominators(Program& program) {
@@ -364,51 +389,6 @@ void find_live_registers(Program& program) {
     for (size_t w = 0; w < words; w++)
       for (uint64_t bits = in[b][w]; bits; bits &= bits - 1)
         program.live_in[b].push_back(uint32_t(w * 64 + size_t(std::countr_zero(bits))));
-}
-
-void place_registers(Program& program) {
-  static constexpr uint32_t kBytes[] = {4, 128, 256, 512};
-  struct Span { uint32_t first = kNone, last = 0; };
-  std::vector<Span> spans(program.regs.size());
-  auto touch = [&](uint32_t r, uint32_t at) {
-    spans[r].first = std::min(spans[r].first, at);
-    spans[r].last = std::max(spans[r].last, at);
-  };
-  for (uint32_t b = 0; b < program.blocks.size(); b++) {
-    const Block& block = program.blocks[b];
-    for (uint32_t r : program.live_in[b]) touch(r, block.first);
-    for (uint32_t s : block.successors)
-      for (uint32_t r : program.live_in[s]) touch(r, block.last - 1);  // live out: occupied to the block's end
-    for (uint32_t k = block.first; k < block.last; k++)
-      for_registers(program.code[k], [&](uint32_t r) { touch(r, k); }, [&](uint32_t r) { touch(r, k); });
-  }
-  std::vector<uint32_t> order;
-  for (uint32_t r = 0; r < spans.size(); r++)
-    if (spans[r].first != kNone) order.push_back(r);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return spans[a].first < spans[b].first; });
-  std::vector<uint32_t> free_slots[4];
-  std::vector<std::pair<uint32_t, uint32_t>> active;  // (last, register), a heap by last
-  uint32_t size = 0;
-  for (uint32_t r : order) {
-    while (!active.empty() && active.front().first < spans[r].first) {
-      const uint32_t done = active.front().second;
-      std::pop_heap(active.begin(), active.end(), std::greater<>());
-      active.pop_back();
-      free_slots[int(program.regs[done].kind)].push_back(program.regs[done].offset);
-    }
-    const int kind = int(program.regs[r].kind);
-    if (free_slots[kind].empty()) {
-      size = (size + kBytes[kind] - 1) / kBytes[kind] * kBytes[kind];
-      program.regs[r].offset = size;
-      size += kBytes[kind];
-    } else {
-      program.regs[r].offset = free_slots[kind].back();
-      free_slots[kind].pop_back();
-    }
-    active.push_back({spans[r].last, r});
-    std::push_heap(active.begin(), active.end(), std::greater<>());
-  }
-  program.frame_bytes = (size + 63) & ~63u;
 }
 
 }  // namespace orrery::lower

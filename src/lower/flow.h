@@ -9,8 +9,8 @@
 namespace orrery::lower {
 
 /// Cuts `code` into blocks, orders them (reverse post-order, loops contiguous, unreachable blocks dropped), rewrites
-/// label operands of `code` and of `label_targets` users to block numbers and inserts the branches that reordering
-/// needs. `label_targets[i]` is the instruction that label i stands before.
+/// label operands of `code` and the branch tables to block numbers and inserts the branches that reordering needs.
+/// `label_targets[i]` is the instruction that label i stands before.
 void build_blocks(Program& program, const std::vector<uint32_t>& label_targets);
 
 /// Fills ipdom of every block.
@@ -21,6 +21,9 @@ void find_live_registers(Program& program);
 
 /// Gives every register a place in the frame; registers that are never live together share it.
 void place_registers(Program& program);
+
+/// All of the above in order, and the hash: what is left to do when code, registers and branch tables (of labels) are there.
+void finish_program(Program& program, const std::vector<uint32_t>& label_targets);
 
 /// Calls `def(reg)` for registers written and `use(reg)` for registers read by `instr` (guard included).
 template <class Def, class Use>

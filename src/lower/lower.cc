@@ -129,11 +129,9 @@ class Resolver {
     find_order_sensitivity();
     std::vector<uint32_t> targets;
     for (const ptx::Label& l : f_.labels) targets.push_back(end_label(l.target));
-    build_blocks(p_, targets);
-    find_post_dominators(p_);
-    find_live_registers(p_);
-    place_registers(p_);
-    hash();
+    for (const ptx::Prototype& p : f_.prototypes)
+      p_.branch_tables.push_back(p.kind == ptx::Prototype::branch_targets ? p.targets : std::vector<uint32_t>());
+    finish_program(p_, targets);
     return std::move(p_);
   }
 
@@ -154,7 +152,7 @@ class Resolver {
   }
 
   void lay_out_locals() {
-    local_offset_.assign(f_.locals.size(), 0);
+    p_.local_at.assign(f_.locals.size(), 0);
     uint64_t params = 0, local = 0;
     for (uint32_t v = 0; v < f_.locals.size(); v++) {
       const Var& var = f_.locals[v];
@@ -167,7 +165,7 @@ class Resolver {
         base::fail("{}: variable {} in a function has no address; declare it at module scope", f_.name, var.name);
       uint64_t& at = formal && f_.is_entry ? params : local;
       at = align_up(at, std::max(1u, var.align));
-      local_offset_[v] = at;
+      p_.local_at[v] = at;
       if (formal) p_.params.push_back({uint32_t(at), uint32_t(var.size), var.align});
       at += var.size;
     }
@@ -244,8 +242,8 @@ class Resolver {
       return immediate(o, offset + uint64_t(o.value), shared_var_at(offset));
     }
     const bool kernel_param = f_.is_entry && is_param(var.space) && o.id < f_.n_params;
-    if (kernel_param) return immediate(o, local_offset_[o.id] + uint64_t(o.value));
-    o.value += int64_t(local_offset_[o.id]);
+    if (kernel_param) return immediate(o, p_.local_at[o.id] + uint64_t(o.value));
+    o.value += int64_t(p_.local_at[o.id]);
   }
 
   void resolve_local_address(Operand& o) {
@@ -257,7 +255,7 @@ class Resolver {
       o.value += int64_t(offset);
       o.id = shared_var_at(offset);
     } else {
-      o.value += int64_t(local_offset_[o.id]);
+      o.value += int64_t(p_.local_at[o.id]);
       if (kernel_param) o.id = 0;
     }
     if (is_shared(var.space) || kernel_param) o.base = BaseKind::none;
@@ -278,38 +276,12 @@ class Resolver {
     }
   }
 
-  void mix(uint64_t v) {
-    p_.hash ^= v;
-    p_.hash *= 0x9E3779B97F4A7C15ull;
-    p_.hash ^= p_.hash >> 29;
-  }
-  void mix(const Operand& o) {
-    mix(uint64_t(o.kind) | uint64_t(o.base) << 8 | uint64_t(o.negated) << 16 | uint64_t(o.is_float) << 17 |
-        uint64_t(o.selector) << 24 | uint64_t(o.id) << 40);
-    mix(uint64_t(o.value));
-    mix(o.parts.size());
-    for (const Operand& part : o.parts) mix(part);
-  }
-  void hash() {
-    p_.hash = 0x6f72726572790001ull;
-    for (const Register& r : p_.regs) mix(uint64_t(r.type) << 32 | r.offset);
-    for (const Instr& i : p_.code) {
-      mix(std::hash<std::string>{}(isa::to_string(i.form)));
-      mix(uint64_t(i.guard.reg) << 1 | i.guard.negated);
-      for (const Operand& o : i.ops) mix(o);
-    }
-    for (const Block& b : p_.blocks) mix(uint64_t(b.first) << 32 | b.last);
-    mix(uint64_t(p_.param_bytes) << 32 | p_.local_bytes);
-    mix(uint64_t(p_.shared_bytes) << 32 | p_.dynamic_shared_offset);
-  }
-
   const Module& m_;
   const Function& f_;
   const uint32_t function_;
   const Addresses& addresses_;
   const Reach& reach_;
   Program p_;
-  std::vector<uint64_t> local_offset_;
 };
 
 }  // namespace

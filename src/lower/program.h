@@ -13,7 +13,8 @@
 //     blocks are in reverse post-order with loops contiguous: always executing
 //     the lowest-numbered block that has waiting lanes reconverges as early as the graph allows;
 //   - a call is ops = {vec of results, func | reg, vec of arguments, prototype or none}; arguments and results are
-//     registers, immediates or local_var operands;
+//     registers, immediates or local_var operands; where the target is a register and marked as negated, hardly any lane
+//     comes here (merge_calls.h: it is left for pointers to functions that nobody seems to take the address of);
 //   - addc/subc/madc and .cc carry the condition code as an extra predicate operand (last destination, last source);
 //   - guards are kept; a guard on a terminator makes it conditional.
 //
@@ -77,11 +78,13 @@ struct Program {
   std::vector<ptx::Instr> code;
   std::vector<Block> blocks;                // block 0 is the entry
   std::vector<uint32_t> block_of;           // instruction -> block
-  std::vector<std::vector<uint32_t>> branch_tables;  // per prototype of the source: blocks of a brx.idx table
+  std::vector<std::vector<uint32_t>> branch_tables;  // per prototype of the source (not merged): blocks of a brx.idx table
   std::vector<std::vector<uint32_t>> live_in;  // per block: registers live at its start
   std::vector<Param> params;                // kernel: in the parameter buffer; function: rets then params, in its frame
   uint32_t param_bytes = 0;
   uint32_t local_bytes = 0;                 // per-thread frame (.local variables, .param variables of calls)
+  std::vector<uint64_t> local_at;           // by variable of the source: where it is in that frame (or the parameter buffer)
+  bool is_merged = false;                   // with functions that it calls (merge_calls.h): code is not of `source` alone
   uint32_t shared_bytes = 0;                // static shared memory that this kernel can reach
   uint32_t dynamic_shared_offset = 0;       // where dynamic shared memory starts (kSharedStart + static, aligned)
   bool has_dynamic_shared = false;
@@ -92,6 +95,10 @@ struct Program {
   bool order_sensitive = false;             // results may depend on the order of blocks (see exec/launch.h)
   uint64_t hash = 0;                        // of everything that decides its meaning: the key of code caches
 };
+
+/// The function whose text the instruction is from, and the instruction as PTX text.
+const ptx::Function& function_of(const Program& program, uint32_t inst);
+std::string text_of(const Program& program, uint32_t inst);
 
 /// Shared memory below this offset belongs to the system, as on compute capability 8.0 and later.
 constexpr uint32_t kSharedStart = 1024;
@@ -109,7 +116,7 @@ struct KernelPrograms {
 };
 
 /// Resolves the kernel `function` and everything it can call; all of the module's functions when it calls indirectly.
-/// The module must outlive the result. Throws base::Error when the function has no body or a symbol is unresolved.
+/// Calls are as in the text (merge_calls.h changes that). The module must outlive the result. Throws base::Error when the function has no body or a symbol is unresolved.
 KernelPrograms lower_kernel(const ptx::Module& module, uint32_t function, const Addresses& addresses);
 
 }  // namespace orrery::lower

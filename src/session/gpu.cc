@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "exec/gpu_facts.h"
 #include "exec/launch.h"
+#include "lower/merge_calls.h"
 #include "lower/placement.h"
 #include "lower/program.h"
 #include "profile/profile.h"
@@ -214,6 +215,7 @@ Kernel Module::kernel(std::string_view name) const {
       auto state = std::make_shared<Kernel::State>();
       state->module = state_;
       state->programs = lower::lower_kernel(m, f, state_->addresses);
+      if (!state_->gpu->checker) lower::merge_calls(state->programs, f, state_->addresses);
       state->kernel = exec::make_kernel(state->programs, state_->addresses, state_->gpu->checker ? state_->gpu->checker->wants() : 0);
       return Kernel(std::move(state));
     });

@@ -41,6 +41,10 @@ for name in static_runtime shared_runtime plain lz4 small several debug per_thre
 done
 "$nvcc" -o "$build/ends_early" "$here/ends_early.cu" || failed=1
 expect "a last short kernel runs, without a message, though nobody waits" "[value 7]" printf '[%s]' "$("$orrery" run --quiet -- "$build/ends_early" 2>&1)"
+# (CUDA 12's cuCtxCreate has one argument less.)
+if "$nvcc" -DOWN_CONTEXT -o "$build/ends_early_own" "$here/ends_early.cu" -lcuda 2>/dev/null; then
+  expect "so does one in a context of the program's own" "[value 7]" printf '[%s]' "$("$orrery" run --quiet -- "$build/ends_early_own" 2>&1)"
+fi
 strip -o "$build/stripped" "$build/static_runtime"
 expect "stripped is refused" "-cudart shared" "$orrery" run --quiet -- "$build/stripped"
 expect "machine code only is refused" "code=compute_90" "$orrery" run --quiet -- "$build/code_only"

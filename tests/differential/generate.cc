@@ -34,6 +34,7 @@ class Maker {
     std::copy_n(block, 3, program_.block);
     program_.grid = uint32_t(1 + random_.below(3));
     protocols_ = random_.one_in(2);
+    calls_ = random_.one_in(4) ? 4 : 0;
     Place place{"%m0", 0, true, "", "", {}};
     program_.body = statements(place, 8 + random_.below(20));
     return std::move(program_);
@@ -45,6 +46,7 @@ class Maker {
   int names_ = 0;
   bool protocols_ = false;
   int n_protocols_ = 0;
+  int calls_ = 0;               // that the program may still make: each brings the functions that it may mean
   Place* here_ = nullptr;
 
   int name() { return names_++; }
@@ -335,7 +337,12 @@ class Maker {
     if (kind < 6) return pure(place);
     if (kind < 8) return described(place);
     if (kind < 9) return packing();
-    if (kind < 12) return memory();
+    if (kind < 11 || (kind < 12 && calls_ == 0)) return memory();
+    if (kind < 12) {
+      calls_--;
+      const std::string a = value();
+      return make_call(random_, name(), guard(), a, value(), word());
+    }
     if (kind < 14 && !place.members.empty()) return warp(place);
     if (kind < 16 && place.depth < 3) return random_.one_in(6) ? table(place) : branch(place);
     if (kind < 18 && place.depth < 3) return loop(place);

@@ -87,13 +87,13 @@ std::string epilogue(bool lean) {
 }  // namespace
 
 std::string Program::text() const {
-  std::string out = ".version 8.6\n.target sm_90a\n.address_size 64\n"
+  std::string code = lean ? kLeanPrologue : kPrologue;
+  write(body, code);
+  std::string out = ".version 8.6\n.target sm_90a\n.address_size 64\n" + std::string(code.find("call") != std::string::npos ? kFunctions : "") +
       ".visible .entry k(.param .u64 out, .param .u64 in, .param .u64 state, .param .u32 n)\n{\n"
       ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<16>; .reg .b64 %d<8>; .reg .f32 %f<8>; .reg .f64 %g<6>;\n"
       ".reg .b32 %thr, %gid, %lan, %n, %w<4>, %m0; .reg .b64 %out, %in, %state, %own, %mine, %from, %x<4>;\n"
       ".shared .align 8 .b8 sh[4096]; .local .align 8 .b8 loc[64];\n";
-  std::string code = lean ? kLeanPrologue : kPrologue;
-  write(body, code);
   for (const std::string& d : declarations) {  // those that are still used; a name without its definition is an error
     const std::string name = d.substr(d.find('%'), d.size() - d.find('%') - 1);
     if (name.starts_with("%u") ? code.find("defines " + name + ".") != std::string::npos : code.find(name) != std::string::npos) out += d + "\n";

@@ -49,6 +49,9 @@ struct Program {
   Program without(size_t index) const;
 };
 
+/// The functions that programs may call (calls.cc), in PTX.
+extern const char* const kFunctions;
+
 constexpr uint32_t kMaxThreads = 512;   // of a launch
 constexpr uint32_t kOutBytes = 512;     // of `out`, per thread: its registers, then 128 bytes for its own stores
 constexpr uint32_t kOwnBytes = 384;     // where these start

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "exec/launch.h"
 #include "jit/compiler.h"
+#include "lower/merge_calls.h"
+#include "lower/placement.h"
 #include "lower/program.h"
 #include "ptx/module.h"
 
@@ -37,10 +40,10 @@ Outcome run(const Program& program, Engine engine) {
     return o;
   }
   exec::DeviceMemory memory;
-  lower::Addresses addresses;
-  addresses.var.assign(module.vars.size(), 0);
-  addresses.function.assign(module.functions.size(), 0);
-  const lower::KernelPrograms programs = lower::lower_kernel(module, 0, addresses);
+  const lower::Addresses addresses = lower::place_variables(module, [&](const ptx::Var*, uint64_t bytes, uint64_t align) { return memory.allocate(bytes, exec::MemoryKind::device, 0, align); });
+  const uint32_t kernel = uint32_t(std::ranges::find(module.functions, true, &ptx::Function::is_entry) - module.functions.begin());
+  lower::KernelPrograms programs = lower::lower_kernel(module, kernel, addresses);
+  if (engine == Engine::compiled) lower::merge_calls(programs, kernel, addresses);
   jit::Compiler compiler(jit::Mode::synchronous);
   exec::Machine machine;
   machine.memory = &memory;
