@@ -65,15 +65,16 @@ TensorId TransformerBuilder::latent_state(std::string_view name, FreeAxis keys, 
 }
 
 // Keys and their gates for each position, of which a softmax over `rate` positions (twice as many where
-// windows overlap, then of twice the width) makes one key. Until then they are held in 4 bytes.
+// windows overlap, then of twice the width) makes one key. Until then they are held in 4 bytes: a step writes
+// one slot of each, and the last of `rate` steps reads them all. Both matrices stay wide in every checkpoint.
 TensorId TransformerBuilder::compress(const std::string& stem, const char* cache, TensorId a, int width,
                                       const LayerGroup& g, int kept, DType dtype) {
   double overlap = g.indexer ? 2 : 1;
   AxisId wide = b_.axis(stem + ".width." + std::to_string(g.rate), overlap * width),
          rate = b_.axis("rate." + std::to_string(g.rate), g.rate);
   AxisId dim = b_.axis(stem + ".key", width);
-  std::vector<TensorId> in = {a, b_.weight(stem + ".kv.weight", {hidden_, wide}, true),
-                              b_.weight(stem + ".gate.weight", {hidden_, wide}, true)};
+  std::vector<TensorId> in = {a, b_.weight(stem + ".kv.weight", {hidden_, wide}),
+                              b_.weight(stem + ".gate.weight", {hidden_, wide})};
   TensorId kv = b_.act(stem + ".kv", {kTokens, wide}), gate = b_.act(stem + ".gate", {kTokens, wide});
   b_.op(OpKind::kContract, Part::kAttention, stem, std::move(in), {kv, gate}).saved = {a};
   b_.weight(stem + ".bias", {rate, wide});
@@ -81,12 +82,17 @@ TensorId TransformerBuilder::compress(const std::string& stem, const char* cache
   AxisId held = b_.axis("compressor.held." + std::to_string(g.rate) + (width == s_.head_dim ? "" : ".index"),
                         1.0 * kept / g.rate);
   TensorId out = b_.act(stem + ".out", {kTokens, held});
-  std::vector<TensorId> pooled = {kv, gate};
-  if (!o_.training)
-    pooled.push_back(b_.tensor(
-        stem + ".waiting", {kSeqs, b_.axis("waiting." + std::to_string(g.rate), 2 * overlap * g.rate), wide},
-        TensorClass::kState, kFp32));
-  Op& pool = b_.op(OpKind::kReduce, Part::kAttention, stem + ".pool", std::move(pooled), {out});
+  std::vector<TensorId> pooled = {kv, gate}, made = {out};
+  if (!o_.training) {
+    auto slots = [&](const char* name, double n) {
+      AxisId count = b_.axis(name + ("." + std::to_string(g.rate)), n);
+      return b_.tensor(stem + "." + name, {kSeqs, count, wide}, TensorClass::kState, kFp32);
+    };
+    slots("waiting", 2 * overlap * g.rate);
+    pooled.push_back(slots("waiting.read", 2 * overlap)), b_.at(pooled.back()).stored = 0;
+    made.push_back(slots("waiting.slot", 2)), b_.at(made.back()).stored = 0;
+  }
+  Op& pool = b_.op(OpKind::kReduce, Part::kAttention, stem + ".pool", std::move(pooled), std::move(made));
   pool.ops_per_element = 8.0 * overlap * g.rate;
   pool.saved = {kv, gate};
   return o_.training ? out : latent_state(cache, kKeys, held, dtype);

@@ -228,7 +228,7 @@ void minicpm3(ConfigReader& r, TransformerSpec& s) {
   read_gated_fields(r, s, true);
   s.q_lora = r.integer("q_lora_rank"), s.kv_lora = r.positive("kv_lora_rank");
   s.nope = r.integer("qk_nope_head_dim"), s.rope = r.integer("qk_rope_head_dim");
-  s.v_dim = r.has("v_head_dim") ? r.integer("v_head_dim") : s.hidden / s.heads;
+  s.v_dim = r.has("v_head_dim") ? r.integer("v_head_dim") : s.hidden / r.positive("num_attention_heads");
   s.head_dim = s.v_dim;
   r.only("attention_bias", false, "biases in attention");
   r.ignore({"scale_emb", "scale_depth", "dim_model_base", "mup_denominator", "mlp_bias", "head_dim"});

@@ -2,6 +2,7 @@
 // divided as the layout says, times the chunks of layers that its pipeline has in flight.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -16,14 +17,33 @@ ActivationCounter::ActivationCounter(const Layout& layout, const Plan& plan, dou
       tokens_(sequence * micro_batch / plan.cp),
       scores_(sequence * sequence * micro_batch / plan.cp) {}
 
+namespace {
+
+// What a layer hands on to its backward pass when the rest is computed again: the stream between layers, which
+// need not be what its first operator takes first (a choice among earlier layers takes them all); otherwise
+// that.
+std::optional<TensorId> input_of(const Graph& g, const Block& block) {
+  if (block.op_count == 0) return std::nullopt;
+  for (std::uint32_t i = block.first_op; i < block.first_op + block.op_count; ++i)
+    for (TensorId t : g.ops[i].in)
+      if (g.tensors[t].name == "layer.in") return t;
+  const Op& first = g.ops[block.first_op];
+  return first.in.empty() ? std::nullopt : std::optional(first.in.front());
+}
+
+}  // namespace
+
 Saved ActivationCounter::layer(const Block& block) const {
   Saved s;
   std::set<TensorId> seen;
   for (std::uint32_t i = block.first_op; i < block.first_op + block.op_count; ++i) {
     const Op& op = at_.graph().ops[i];
-    if (i == block.first_op && !op.in.empty()) s.input = bytes(at_.graph().tensors[op.in.front()]);
     for (TensorId t : op.saved)
       if (seen.insert(t).second) count(op, t, s);
+  }
+  if (std::optional<TensorId> input = input_of(at_.graph(), block)) {
+    s.input = bytes(at_.graph().tensors[*input]);
+    if (seen.contains(*input)) s.input_in_total = s.input;
   }
   return s;
 }
@@ -96,7 +116,7 @@ double ActivationCounter::working(bool input_is_kept) const {
     Saved s = layer(b);
     // Feed-forward: everything saved, and the gradients of the product and of one of its factors.
     double ffn = p_.tile_mlp ? 0 : s.ffn + 2 * s.widest;
-    double rest = s.total - s.ffn - s.scores - (input_is_kept ? s.input : 0);
+    double rest = s.total - s.ffn - s.scores - (input_is_kept ? s.input_in_total : 0);
     // Attention: gradients of output and query, fp32 sums for the query's, key and value gradients per query
     // head, and the gradient that passes by.
     double attention = s.attention_out + s.query + 2 * s.query + 2 * s.query + s.input;

@@ -37,6 +37,7 @@ struct Saved {
   double ffn = 0;     // of which inside the feed-forward part, with a divided width
   double widest = 0;  // largest tensor of the feed-forward part
   double input = 0;   // the layer's input alone
+  double input_in_total = 0;  // the same where an operator saves it, otherwise nothing
   double query = 0, attention_out = 0;
   double elements = 0;  // of the largest tensor whose kernels may have narrow offsets (Plan::offset_bits)
 };

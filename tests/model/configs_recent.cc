@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "../error_of.h"
 #include "config_cases.h"
 #include "graph/config_reader.h"
@@ -79,6 +81,27 @@ TEST(RecentConfigs, ChosenKeysAreRead) {
   EXPECT_NEAR(read("minimax-m3"), 57 * (2048 * 2 * 4 * 128 * 2.0 + n * 128 * 2) + 3 * n * 2 * 4 * 128 * 2, 1);
 }
 
+// A step writes one slot of what waits to be compressed, in 4 bytes a key and its gate (twice as wide, and of
+// twice the width, where windows overlap), and reads all slots once in `rate` steps. The matrices of both stay
+// in 16 bits where others have 8.
+TEST(RecentConfigs, KeysThatWaitToBeCompressed) {
+  Graph g = graph_of("deepseek-v4-pro");
+  Program program = compile(g, Plan{});
+  StepShape s;
+  s.decode_seqs = 1, s.decode_context = 1000;
+  Ledger ledger;
+  walk(program, bind(g, Plan{}, s), ledger);
+  double moved = 0;
+  for (const Line& line : ledger.lines)
+    if (g.ops[program.ops[line.op].op].name.ends_with(".pool")) moved += line.times * line.state;
+  double numbers = 30 * (2 * 2 + 2) * (2 * 512 + 2 * 128.0) + 31 * (2 * 1 + 2) * 512.0;
+  EXPECT_EQ(moved, numbers * 4);
+  std::set<std::string> narrow, wide;
+  for (const Tensor& t : g.tensors) (t.linear ? narrow : wide).insert(t.name);
+  for (const char* name : {"compressor.kv.weight", "compressor.gate.weight", "index.kv.weight", "index.gate.weight"})
+    EXPECT_TRUE(wide.contains(name) && !narrow.contains(name)) << name;
+}
+
 // Experts are stored in 4 bits with a scale for 32, the other matrices in 8: 160 GB of a 284e9 model, by its
 // card.
 TEST(RecentConfigs, ExpertsInAFormatOfTheirOwn) {
@@ -124,6 +147,9 @@ TEST(RecentConfigs, RefusedByName) {
   Json hunyuan = Json::parse(config_case("hunyuan-a13b").json);
   hunyuan["moe_topk"][7] = 4;
   EXPECT_THAT(refusal(hunyuan), HasSubstr("moe_topk differs"));
+  Json minicpm = Json::parse(config_case("minicpm3-4b").json);
+  minicpm["num_attention_heads"] = 0;
+  EXPECT_THAT(refusal(minicpm), HasSubstr("num_attention_heads must be at least 1"));
 }
 
 // The language model may be called llm_config, language_config, or lie inside a thinker; its type may be

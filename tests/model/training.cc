@@ -1,7 +1,9 @@
 // Operations and bytes of a training iteration, counted by hand from Llama-3.1-8B's shape.
 #include <gtest/gtest.h>
 
+#include "config_cases.h"
 #include "graph/train.h"
+#include "graph/train_parts.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -82,6 +84,28 @@ TEST(Training, MemoryCountsNothingTwice) {
   EXPECT_DOUBLE_EQ(item("gradient bucket"), 1e9);
   p.tile_loss = false;
   EXPECT_DOUBLE_EQ(item("logits and loss"), 4096 * 128256.0 * 14 + 2 * stream);
+}
+
+// Kimi K3 keeps the stream between its 93 layers, not the sum of earlier layers that each begins with. Neither
+// it nor the shared blocks of Zamba, the widest layers of both, save the stream for an operator: nothing that
+// they work with is there already.
+TEST(Training, CheckpointsAreTheStreamBetweenLayers) {
+  BuildOptions training;
+  training.training = true;
+  Plan p;
+  p.recompute = RecomputePolicy::kFull;
+  for (const char* name : {"kimi-k3", "zamba2-2.7b"}) {
+    Graph g = build_transformer(read_hf_config(config_case(name).json, name), training);
+    Layout at(g, p);
+    ActivationCounter counter(at, p, 8192, 1);
+    double layers = name[0] == 'k' ? 93 : 54, hidden = name[0] == 'k' ? 7168 : 2560;
+    EXPECT_EQ(counter.kept(), layers * 8192 * hidden * 2) << name;
+    EXPECT_EQ(counter.working(true), counter.working(false)) << name;
+  }
+  // Four streams of 7,168 between the 61 layers of DeepSeek V4 Pro.
+  Graph streams = build_transformer(read_hf_config(config_case("deepseek-v4-pro").json, "c"), training);
+  Layout at(streams, p);
+  EXPECT_EQ(ActivationCounter(at, p, 8192, 1).kept(), 61 * 8192.0 * 4 * 7168 * 2);
 }
 
 TEST(Training, PassesBesideTheProducts) {
