@@ -108,7 +108,10 @@ void TransformerBuilder::layers(std::string_view name, int count, bool window, b
     TensorId m = norm(Part::kDense, "mlp.norm", y);
     residual(Part::kDense, "mlp.residual", y, moe ? experts(m) : mlp(m, s_.ffn, "ffn"));
   } else {
+    std::size_t first = b_.graph().tensors.size();
     TensorId a = norm(Part::kAttention, "attn.norm", x);
+    if (!s_.first_norm && !window)  // the model's first layer is one of these
+      b_.at(static_cast<TensorId>(first)).stored = (count - 1.0) / count;
     TensorId y = s_.mla() ? latent_attention(a, window) : attention(a, window);
     x = residual(Part::kAttention, "attn.residual", x, y);
     TensorId m = s_.norms_per_layer == 1 ? a : norm(Part::kDense, "mlp.norm", x);
@@ -283,7 +286,8 @@ void TransformerBuilder::head() {
   if (s_.pooler)
     b_.linear(Part::kHead, "pooler", x, {hidden_}, {b_.axis("pooled", s_.hidden)}, true, kNoAxis, kOutputs);
   if (s_.word_head) {
-    x = b_.linear(Part::kHead, "transform", x, {hidden_}, {b_.axis("transformed", s_.hidden)}, true, kNoAxis, kOutputs);
+    x = b_.linear(Part::kHead, "transform", x, {hidden_}, {b_.axis("transformed", s_.hidden)}, s_.word_head_bias, kNoAxis,
+                  kOutputs);
     x = b_.map(Part::kHead, "transform.gelu", {x}, {kOutputs, hidden_}, 8);
     x = norm(Part::kHead, "transform.norm", x, kOutputs);
   }

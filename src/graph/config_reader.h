@@ -16,8 +16,9 @@ class ConfigReader {
  public:
   ConfigReader(const Json& json, std::string origin) : json_(json), origin_(std::move(origin)) {}
 
-  int integer(const char* key) {
-    const Json& value = required(key);
+  int integer(const char* key) { return whole(required(key), key); }
+  // The same of a value inside of `key`.
+  int whole(const Json& value, const char* key) const {
     if (!value.is_number_integer() || value.get<long long>() < 0 || value.get<long long>() > 2000000000)
       base::fail("{}: {} must be a whole number, not {}", origin_, key, value.dump());
     return value.get<int>();
@@ -66,14 +67,16 @@ class ConfigReader {
     if (!value.is_object()) base::fail("{}: {} must be an object, not {}", origin_, where, value.dump().substr(0, 60));
     return ConfigReader(value, origin_ + ": " + where);
   }
-  // Numbers of layers.
-  std::set<int> places(const char* key) {
+  // Numbers of layers, of which there are `layers` from `first` on.
+  std::set<int> places(const char* key, int layers, int first = 0) {
     std::set<int> out;
-    for (const Json& layer : list(key)) {
-      if (!layer.is_number_integer()) base::fail("{}: {} must list layers, not {}", origin_, key, layer.dump());
-      out.insert(layer.get<int>());
-    }
+    for (const Json& layer : list(key)) out.insert(place(whole(layer, key), key, layers, first));
     return out;
+  }
+  int place(int layer, const char* key, int layers, int first = 0) const {
+    if (layer < first || layer >= first + layers)
+      base::fail("{}: {} names layer {} of {}", origin_, key, layer, layers);
+    return layer;
   }
   std::string word(const char* key) {
     const Json& value = required(key);

@@ -26,7 +26,7 @@ void deepseek_v4(ConfigReader& r, TransformerSpec& s) {
   int layer = 0, chosen = 0;
   for (const Json& rate :
        r.list("compress_ratios")) {  // those of layers that predict further tokens stand behind
-    if (!rate.is_number_integer() || rate < 0 || rate > 100000)
+    if (!rate.is_number_integer() || rate < 0 || rate > 100000 || rate == 1)  // 0: none are compressed
       base::fail("{}: compress_ratios has {}", r.origin(), rate.dump());
     if (layer++ >= s.layers) break;
     LayerGroup g;
@@ -45,11 +45,13 @@ void deepseek_v4(ConfigReader& r, TransformerSpec& s) {
   if (r.integer_or("num_hash_layers", 0) > 0)
     s.notes.push_back(
         "layers that choose experts by a table (num_hash_layers) are charged as those that score them");
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  note_further_tokens(r, s);
   r.only("attention_bias", false, "biases in attention");
   r.only("mlp_bias", false, "biases in the feed-forward part");
   r.only("expert_dtype", "fp4", "experts stored in another format");
+  if (r.has("expert_dtype") && !r.has("quantization_config"))
+    s.notes.push_back(
+        "experts are counted in 16 bits: their 4 (expert_dtype) are read beside a quantization_config alone");
   r.ignore({"hc_eps", "hc_sinkhorn_iters", "compress_rope_theta", "qk_rope_head_dim", "num_hash_layers",
             "dspark_block_size"});
 }
@@ -61,8 +63,7 @@ void minimax_m3(ConfigReader& r, TransformerSpec& s) {
   s.dense_ffn = r.positive("dense_intermediate_size");
   s.experts = r.positive("num_local_experts"), s.experts_per_token = r.positive("num_experts_per_tok");
   s.expert_ffn = r.integer(r.has("moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size");
-  s.shared_experts = r.integer("n_shared_experts");
-  s.shared_ffn = r.product("n_shared_experts", s.shared_experts, r.positive("shared_intermediate_size"));
+  read_shared_experts(r, s, r.integer("n_shared_experts"), r.positive("shared_intermediate_size"));
   s.router_bias = r.flag_or("use_routing_bias", false);
   if (r.flag_or("use_qk_norm", false)) s.qk_norm = QkNorm::kHead;
   r.only("qk_norm_type", "per_head", "norms of queries and keys over all heads");
@@ -90,13 +91,17 @@ void minimax_m3(ConfigReader& r, TransformerSpec& s) {
     dense += g.feed == Feed::kDense;
     s.add_layer(g);
   }
-  if (sparse.has("sparse_disable_index_value"))
-    for (const Json& off : sparse.list("sparse_disable_index_value", s.layers))
-      if (off != 0 && off != 1) base::fail("{}: sparse_disable_index_value has {}", r.origin(), off.dump());
+  if (sparse.has("sparse_disable_index_value")) {
+    const Json &on = sparse.list("sparse_attention_freq", s.layers),
+               &off = sparse.list("sparse_disable_index_value", s.layers);
+    for (std::size_t i = 0; i < off.size(); ++i)
+      if ((off[i] != 0 && off[i] != 1) || (on[i] == 1 && off[i] == 0))
+        base::fail("{}: sparse_disable_index_value has {} for layer {}: an indexer with values is not supported",
+                   r.origin(), off[i].dump(), i);
+  }
   sparse.finish();
   r.only("first_k_dense_replace", dense, "another number of dense layers than moe_layer_freq has");
-  if (r.integer_or("num_mtp_modules", 0) + r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_mtp_modules) are not counted");
+  for (const char* key : {"num_mtp_modules", "num_nextn_predict_layers"}) note_further_tokens(r, s, key);
   r.ignore({"intermediate_size", "rotary_dim", "swiglu_alpha", "use_gemma_norm", "moe_intermediate_size"});
 }
 

@@ -3,7 +3,8 @@
 // Each reader names every field that it takes. A field that it neither takes nor knows to be without effect
 // on shape (token ids, dropout, rope settings, ...) stops the read with its name: a new field may change the
 // shape, and a wrong shape is worse than no answer. Fields whose absence the architecture itself defines
-// (head_dim, tied embeddings) follow that definition; nothing else is filled in.
+// (head_dim, tied embeddings) follow that definition; a language model inside of several parts may leave out
+// more, which text_part.cc fills in from its class and says. Nothing else is filled in.
 #include <algorithm>
 #include <filesystem>
 
@@ -43,6 +44,22 @@ void read_gated_fields(ConfigReader& r, TransformerSpec& s, bool tied) {
   read_common_fields(r, s);
   s.ffn = r.integer("intermediate_size");
   s.tied = r.flag_or("tie_word_embeddings", tied);
+}
+
+int leading_dense(ConfigReader& r, const TransformerSpec& s, const char* key) {
+  int dense = r.integer(key);
+  if (dense > s.layers) base::fail("{}: {} = {} of {} layers", r.origin(), key, dense, s.layers);
+  return dense;
+}
+
+void read_shared_experts(ConfigReader& r, TransformerSpec& s, int count, int each) {
+  s.shared_experts = each ? count : 0;
+  s.shared_ffn = r.product("shared experts", count, each);
+}
+
+void note_further_tokens(ConfigReader& r, TransformerSpec& s, const char* key) {
+  if (r.integer_or(key, 0) > 0)
+    s.notes.push_back(fmt::format("the layers that predict further tokens ({}) are not counted", key));
 }
 
 int listed_windows(ConfigReader& r, const TransformerSpec& s) {
@@ -111,8 +128,7 @@ void qwen2(ConfigReader& r, TransformerSpec& s) {
 void mimo(ConfigReader& r, TransformerSpec& s) {
   qwen2(r, s);
   r.only("attention_bias", true, "queries, keys and values without biases");
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  note_further_tokens(r, s);
 }
 
 void qwen3(ConfigReader& r, TransformerSpec& s) {

@@ -88,13 +88,17 @@ void modernbert(ConfigReader& r, TransformerSpec& s) {
   int every = r.positive("global_attn_every_n_layers");
   s.window_layers = s.layers - (s.layers + every - 1) / every;
   for (const char* key : {"attention_bias", "mlp_bias", "norm_bias"}) r.only(key, false, "biases");
+  s.first_norm = false;  // the embedding is normalised already
+  if (r.has("layer_types") && listed_windows(r, s) != s.window_layers)
+    base::fail("{}: layer_types and global_attn_every_n_layers = {} differ", r.origin(), every);
   r.ignore({"classifier_activation", "classifier_bias", "classifier_pooling", "decoder_bias", "deterministic_flash_attn",
             "embedding_dropout", "global_rope_theta", "initializer_cutoff_factor", "local_rope_theta", "mlp_dropout", "norm_eps",
             "reference_compile", "repad_logits_with_grad", "sparse_prediction", "sparse_pred_ignore_index", "layer_types"});
 }
 void masked_modernbert(ConfigReader& r, TransformerSpec& s) {
   modernbert(r, s);
-  s.word_head = s.head_bias = true;
+  s.word_head = true;
+  s.word_head_bias = r.flag_or("classifier_bias", false), s.head_bias = r.flag_or("decoder_bias", true);
 }
 
 constexpr Architecture kEncoders[] = {

@@ -11,7 +11,7 @@ namespace {
 void sparse_layers(ConfigReader& r, TransformerSpec& s) {
   int step = r.integer_or("decoder_sparse_step", 1);
   std::set<int> dense;
-  if (r.has("mlp_only_layers")) dense = r.places("mlp_only_layers");
+  if (r.has("mlp_only_layers")) dense = r.places("mlp_only_layers", s.layers);
   r.ignore({"mlp_only_layers"});
   if (step < 1) base::fail("{}: decoder_sparse_step must be positive", r.origin());
   s.dense_ffn = s.ffn;
@@ -27,7 +27,7 @@ void qwen2_moe(ConfigReader& r, TransformerSpec& s) {
   s.qkv_bias = r.flag_or("qkv_bias", true);
   s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size");
-  s.shared_experts = 1, s.shared_ffn = r.integer("shared_expert_intermediate_size"), s.shared_gate = true;
+  read_shared_experts(r, s, 1, r.integer("shared_expert_intermediate_size")), s.shared_gate = true;
   sparse_layers(r, s);
   r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
   r.ignore({"sliding_window", "layer_types"});
@@ -68,15 +68,14 @@ void glm4_moe(ConfigReader& r, TransformerSpec& s) {
   read_gated_fields(r, s, false);
   s.kind = "moe";
   s.dense_ffn = s.ffn, s.ffn = 0;
-  s.dense_layers = r.integer("first_k_dense_replace");
+  s.dense_layers = leading_dense(r, s, "first_k_dense_replace");
   s.experts = r.integer("n_routed_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size");
   s.shared_experts = r.integer("n_shared_experts");
   s.router_bias = true;  // the correction of the balance without an auxiliary loss
   s.qkv_bias = r.flag_or("attention_bias", false);
   if (r.flag_or("use_qk_norm", false)) s.qk_norm = QkNorm::kHead;
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  note_further_tokens(r, s);
 }
 
 void gemma(ConfigReader& r, TransformerSpec& s) {

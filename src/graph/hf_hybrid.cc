@@ -84,7 +84,7 @@ void bamba(ConfigReader& r, TransformerSpec& s) {
   s.tied = r.flag_or("tie_word_embeddings", false);
   read_mamba2_fields(r, s);
   r.ignore({"attn_rotary_emb"});
-  std::set<int> attention = r.places("attn_layer_indices");
+  std::set<int> attention = r.places("attn_layer_indices", s.layers);
   for (int i = 0; i < s.layers; ++i)
     s.add_layer(attention.contains(i) ? Mixer::kAttention : Mixer::kMamba2, Feed::kDense);
 }
@@ -109,15 +109,13 @@ void falcon_h1(ConfigReader& r, TransformerSpec& s) {
 // Experts without a gate, which newer ones reach through a latent of less width.
 void nemotron_experts(ConfigReader& r, TransformerSpec& s) {
   r.ignore({"moe_shared_expert_overlap", "mtp_hybrid_override_pattern", "mtp_layers_block_type"});
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  note_further_tokens(r, s);
   if (!r.has("n_routed_experts")) return;
   s.kind = "moe";
   s.dense_ffn = s.ffn, s.ffn = 0;
   s.experts = r.integer("n_routed_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size"), s.expert_latent = r.integer_or("moe_latent_size", 0);
-  s.shared_experts = r.integer("n_shared_experts");
-  s.shared_ffn = r.product("n_shared_experts", s.shared_experts, r.integer("moe_shared_expert_intermediate_size"));
+  read_shared_experts(r, s, r.integer("n_shared_experts"), r.integer("moe_shared_expert_intermediate_size"));
   s.router_bias = true;  // the correction of the balance
 }
 
@@ -181,7 +179,7 @@ void qwen3_next(ConfigReader& r, TransformerSpec& s) {
   if (experts) {
     s.experts = r.integer("num_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
     s.expert_ffn = r.integer("moe_intermediate_size");
-    s.shared_experts = 1, s.shared_ffn = r.integer("shared_expert_intermediate_size"), s.shared_gate = true;
+    read_shared_experts(r, s, 1, r.integer("shared_expert_intermediate_size")), s.shared_gate = true;
   } else {
     s.ffn = r.integer("intermediate_size");
   }

@@ -11,8 +11,7 @@ void deepseek(ConfigReader& r, TransformerSpec& s) {
   s.kind = "moe";
   s.q_lora = r.has("q_lora_rank") ? r.integer("q_lora_rank") : 0;
   r.ignore({"q_lora_rank", "head_dim", "moe_layer_freq"});
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  note_further_tokens(r, s);
   s.kv_lora = r.integer("kv_lora_rank");
   s.nope = r.integer("qk_nope_head_dim");
   s.rope = r.integer("qk_rope_head_dim");
@@ -20,9 +19,7 @@ void deepseek(ConfigReader& r, TransformerSpec& s) {
   r.ignore({"qk_head_dim"});
   s.head_dim = s.v_dim;
   s.dense_ffn = r.integer("intermediate_size");
-  s.dense_layers = r.integer("first_k_dense_replace");
-  if (s.dense_layers > s.layers)
-    base::fail("{}: first_k_dense_replace = {} of {} layers", r.origin(), s.dense_layers, s.layers);
+  s.dense_layers = leading_dense(r, s, "first_k_dense_replace");
   s.experts = r.integer("n_routed_experts");
   s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size");

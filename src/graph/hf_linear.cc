@@ -15,7 +15,7 @@ void granite_hybrid(ConfigReader& r, TransformerSpec& s) {
   if (experts) {
     s.experts = r.integer("num_local_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
     s.expert_ffn = r.integer("intermediate_size");
-    s.shared_experts = 1, s.shared_ffn = r.integer("shared_intermediate_size");
+    read_shared_experts(r, s, 1, r.integer("shared_intermediate_size"));
   } else {
     s.ffn = r.integer("shared_intermediate_size");
   }
@@ -46,8 +46,11 @@ int lfm2_width(ConfigReader& r) {
   }
   r.ignore({"block_ffn_dim_multiplier"});
   if (!r.flag_or("block_auto_adjust_ff_dim", true)) return width;
-  int adjusted = static_cast<int>(factor * (2 * static_cast<long long>(width) / 3));
-  return (adjusted + multiple - 1) / multiple * multiple;
+  auto adjusted = static_cast<long long>(factor * static_cast<double>(2LL * width / 3));
+  long long multiples = (adjusted + multiple - 1) / multiple;
+  if (multiples > 2000000000)
+    base::fail("{}: a feed-forward part {} wide is more than any model has", r.origin(), adjusted);
+  return r.product("block_multiple_of", static_cast<int>(multiples), multiple);
 }
 
 void lfm2_layers(ConfigReader& r, TransformerSpec& s, int dense) {
@@ -55,9 +58,11 @@ void lfm2_layers(ConfigReader& r, TransformerSpec& s, int dense) {
   s.ssm_conv = r.positive("conv_L_cache"), s.ssm_conv_bias = r.flag_or("conv_bias", false);
   s.tied = r.flag_or("tie_word_embeddings", r.flag_or("tie_embedding", true));
   std::set<int> full;
-  if (r.has("full_attn_idxs")) full = r.places("full_attn_idxs");
+  bool listed = r.has("full_attn_idxs");
+  if (listed) full = r.places("full_attn_idxs", s.layers);
+  if (!listed && s.moe()) r.required("layer_types");
   for (int i = 0; i < s.layers; ++i) {
-    bool attention = full.contains(i);
+    bool attention = !listed || full.contains(i);  // a model that lists nothing attends in every layer
     if (r.has("layer_types")) {
       const Json& type = r.list("layer_types", s.layers)[static_cast<std::size_t>(i)];
       if (type != "full_attention" && type != "conv")
@@ -83,7 +88,7 @@ void lfm2_moe(ConfigReader& r, TransformerSpec& s) {
   s.experts = r.positive("num_experts"), s.experts_per_token = r.positive("num_experts_per_tok");
   s.expert_ffn = r.positive("moe_intermediate_size");
   s.router_bias = r.flag_or("use_expert_bias", true);
-  lfm2_layers(r, s, r.integer("num_dense_layers"));
+  lfm2_layers(r, s, leading_dense(r, s, "num_dense_layers"));
 }
 
 // Attention that keeps a matrix for each head instead of keys, with full attention in some layers (1 in the
@@ -138,10 +143,11 @@ void kimi_linear(ConfigReader& r, TransformerSpec& s) {
   s.ssm_inner = r.product("num_heads", s.ssm_heads, s.ssm_state);
   s.ssm_conv = linear.positive("short_conv_kernel_size"), s.ssm_conv_bias = false;
   s.ssm_gate_rank = linear.flag_or("use_full_rank_gate", false) ? 0 : s.ssm_state;
-  std::set<int> full = linear.places("full_attn_layers"), delta = linear.places("kda_layers");
+  std::set<int> full = linear.places("full_attn_layers", s.layers, 1),
+                delta = linear.places("kda_layers", s.layers, 1);
   linear.ignore({"gate_lower_bound"});
   linear.finish();
-  int dense = r.integer("first_k_dense_replace");
+  int dense = leading_dense(r, s, "first_k_dense_replace");
   for (int i = 1; i <= s.layers; ++i) {  // the lists count from one
     if (full.contains(i) == delta.contains(i))
       base::fail("{}: linear_attn_config names no kind, or two, for layer {}", r.origin(), i);
@@ -150,12 +156,11 @@ void kimi_linear(ConfigReader& r, TransformerSpec& s) {
   }
   r.only("moe_layer_freq", 1, "expert layers that alternate with dense ones");
   r.only("mla_use_nope", true, "positions in the latent attention");
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  note_further_tokens(r, s);
   r.ignore({"moe_renormalize", "moe_router_activation_func", "num_expert_group", "use_grouped_topk",
             "head_dim", "rope_theta", "activation_situ_beta", "activation_situ_linear_beta",
             "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
-            "suppress_tokens", "bad_words_ids", "cross_attention_hidden_size", "num_nextn_predict_layers"});
+            "suppress_tokens", "bad_words_ids", "cross_attention_hidden_size"});
 }
 
 constexpr Architecture kLinear[] = {

@@ -50,16 +50,13 @@ void ernie_moe(ConfigReader& r, TransformerSpec& s) {
   s.expert_ffn = r.integer("moe_intermediate_size");
   s.shared_experts = r.integer("moe_num_shared_experts");
   s.router_bias = r.flag_or("moe_use_aux_free", true);
-  s.dense_layers = r.integer("moe_layer_start_index");
-  if (s.dense_layers > s.layers)
-    base::fail("{}: moe_layer_start_index = {} of {} layers", r.origin(), s.dense_layers, s.layers);
+  s.dense_layers = leading_dense(r, s, "moe_layer_start_index");
   r.only("moe_layer_interval", 1, "expert layers that alternate with dense ones");
   if (r.has("moe_layer_end_index") && r.required("moe_layer_end_index") != -1 &&  // to the last one
       r.integer("moe_layer_end_index") < s.layers - 1)
     base::fail("{}: moe_layer_end_index = {} of {} layers: dense layers at the end are not supported",
                r.origin(), r.integer("moe_layer_end_index"), s.layers);
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
+  note_further_tokens(r, s);
   r.ignore({"moe_layer_end_index", "moe_capacity", "moe_gate", "moe_norm_min"});
 }
 

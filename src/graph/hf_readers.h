@@ -24,6 +24,13 @@ void read_shape(ConfigReader& reader, TransformerSpec& spec, const ShapeNames& n
 void read_common_fields(ConfigReader& reader, TransformerSpec& spec);
 // The same, a gated feed-forward part, and whether embedding and head are one (`tied` when the config does not say).
 void read_gated_fields(ConfigReader& reader, TransformerSpec& spec, bool tied);
+// Dense layers before those with experts, as `key` counts them.
+int leading_dense(ConfigReader& reader, const TransformerSpec& spec, const char* key);
+// `count` experts that see every token, of the width `each`; without a width there are none.
+void read_shared_experts(ConfigReader& reader, TransformerSpec& spec, int count, int each);
+// Says that layers which predict further tokens are not counted, where `key` has some.
+void note_further_tokens(ConfigReader& reader, TransformerSpec& spec,
+                         const char* key = "num_nextn_predict_layers");
 // The windowed layers that `layer_types` lists.
 int listed_windows(ConfigReader& reader, const TransformerSpec& spec);
 // Windowed layers where `sliding_window` is shorter than the trained context; otherwise it has no effect.

@@ -9,18 +9,11 @@
 namespace orrery::graph {
 namespace {
 
-void note_further_tokens(ConfigReader& r, TransformerSpec& s) {
-  if (r.integer_or("num_nextn_predict_layers", 0) > 0)
-    s.notes.push_back("the layers that predict further tokens (num_nextn_predict_layers) are not counted");
-}
-
 // Layers with experts behind the first dense ones.
 void experts_behind_dense(ConfigReader& r, TransformerSpec& s, const char* experts) {
   s.kind = "moe";
   s.dense_ffn = r.integer("intermediate_size"), s.ffn = 0;
-  s.dense_layers = r.integer("first_k_dense_replace");
-  if (s.dense_layers > s.layers)
-    base::fail("{}: first_k_dense_replace = {} of {} layers", r.origin(), s.dense_layers, s.layers);
+  s.dense_layers = leading_dense(r, s, "first_k_dense_replace");
   s.experts = r.integer(experts), s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer("moe_intermediate_size");
   note_further_tokens(r, s);
@@ -41,9 +34,9 @@ int same_in_all(ConfigReader& r, const char* key, int layers) {
   if (value.is_number_integer()) return r.integer(key);
   const Json& all = r.list(key, layers);
   for (const Json& one : all)
-    if (!one.is_number_integer() || one != all.front())
+    if (r.whole(one, key) != r.whole(all.front(), key))
       base::fail("{}: {} differs from layer to layer, which is not supported", r.origin(), key);
-  return all.front().get<int>();
+  return r.whole(all.front(), key);
 }
 
 void hunyuan(ConfigReader& r, TransformerSpec& s) {
@@ -55,12 +48,12 @@ void hunyuan(ConfigReader& r, TransformerSpec& s) {
   if (r.flag_or("use_qk_norm", true)) s.qk_norm = QkNorm::kHead;
   r.only("use_cla", false, "layers that share keys and values");
   r.only("use_mla", false, "latent attention");
+  r.only("add_classification_head", false, "a head that names classes");  // class_num and dense_list are its
+  if (!r.has("norm_type") || r.word("norm_type") != "hf_rms") r.only("norm_type", "rms", "norms of another kind");
   r.ignore({"attention_head_dim",
             "cla_share_factor",
-            "add_classification_head",
             "class_num",
             "dense_list",
-            "norm_type",
             "org_vocab_size",
             "pool_type",
             "use_rotary_pos_emb",
@@ -99,8 +92,7 @@ void hunyuan_moe(ConfigReader& r, TransformerSpec& s) {
   s.experts_per_token = same_in_all(r, "moe_topk", s.layers);
   s.expert_ffn = r.has("moe_intermediate_size") ? same_in_all(r, "moe_intermediate_size", s.layers) : s.ffn;
   if (r.flag_or("use_mixed_mlp_moe", false)) {
-    s.shared_experts = same_in_all(r, "num_shared_expert", s.layers);
-    s.shared_ffn = r.product("num_shared_expert", s.shared_experts, s.ffn);
+    read_shared_experts(r, s, same_in_all(r, "num_shared_expert", s.layers), s.ffn);
   }
   s.ffn = 0;
   r.only("moe_layer_num_skipped", 0, "leading dense layers");
@@ -138,8 +130,7 @@ void bailing(ConfigReader& r, TransformerSpec& s) {
   experts_behind_dense(r, s, "num_experts");
   s.shared_experts = r.integer_or("num_shared_experts", 0);
   if (r.has("moe_shared_expert_intermediate_size"))
-    s.shared_ffn =
-        r.product("num_shared_experts", s.shared_experts, r.integer("moe_shared_expert_intermediate_size"));
+    read_shared_experts(r, s, s.shared_experts, r.integer("moe_shared_expert_intermediate_size"));
   r.ignore({"moe_shared_expert_intermediate_size"});
   s.router_bias = r.flag_or("moe_router_enable_expert_bias", false);
   if (r.flag_or("use_qk_norm", false)) s.qk_norm = QkNorm::kHead;
@@ -147,9 +138,10 @@ void bailing(ConfigReader& r, TransformerSpec& s) {
   s.o_bias = r.flag_or("use_bias", false);
   r.only("use_rmsnorm", true, "norms of another kind");
   r.only("use_sliding_window", false, "which layers are windowed is not recorded here");
+  note_further_tokens(r, s, "num_mtp_layers");
   r.only("mtp_loss_scaling_factor", 0, "training of layers that predict further tokens");
   r.ignore({"output_dropout", "embedding_dropout", "rotary_dim", "score_function", "router_dtype",
-            "moe_router_topk_scaling_factor", "norm_head", "norm_softmax", "num_mtp_layers", "sliding_window",
+            "moe_router_topk_scaling_factor", "norm_head", "norm_softmax", "sliding_window",
             "use_expert_bias", "router_type"});
 }
 
@@ -167,11 +159,12 @@ void longcat(ConfigReader& r, TransformerSpec& s) {
   s.head_dim = s.v_dim;
   s.dense_ffn = r.integer("ffn_hidden_size"), s.expert_ffn = r.integer("expert_ffn_hidden_size");
   s.experts = r.positive("n_routed_experts"), s.idle_experts = r.integer_or("zero_expert_num", 0);
-  int choices = r.positive("moe_topk"), real = choices * s.experts / (s.experts + s.idle_experts);
-  if (real * (s.experts + s.idle_experts) != choices * s.experts)
+  long long choices = r.positive("moe_topk"), all = 0LL + s.experts + s.idle_experts;
+  long long real = choices * s.experts / all;
+  if (real * all != choices * s.experts)
     base::fail("{}: of {} choices among {} experts and {} idle ones no whole number meets weights",
                r.origin(), choices, s.experts, s.idle_experts);
-  s.experts_per_token = real;
+  s.experts_per_token = static_cast<int>(real);
   s.router_bias = true;
   if (s.idle_experts)
     s.notes.push_back(fmt::format(
@@ -197,7 +190,8 @@ void apertus(ConfigReader& r, TransformerSpec& s) {
   r.only("hidden_act", "xielu", "another activation");
   r.only("attention_bias", false, "biases in attention");
   r.only("mlp_bias", false, "biases in the feed-forward part");
-  r.ignore({"post_norm", "qk_norm"});
+  r.only("post_norm", false, "norms behind each part");
+  r.only("qk_norm", true, "queries and keys that are not normalised");
 }
 
 void arcee(ConfigReader& r, TransformerSpec& s) {
@@ -241,6 +235,8 @@ void grok(ConfigReader& r, TransformerSpec& s) {
   s.experts = r.has("num_local_experts") ? r.integer("num_local_experts") : r.integer("num_experts");
   s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = r.integer_or("moe_intermediate_size", s.ffn);
+  r.only("sliding_window_size", -1, "windowed attention");
+  r.only("global_attn_every_n", 1, "windowed attention");
   bool beside = r.flag_or("residual_moe", false);
   if (beside) s.dense_ffn = s.ffn;
   s.ffn = 0;
@@ -254,8 +250,6 @@ void grok(ConfigReader& r, TransformerSpec& s) {
             "attn_logit_softcapping",
             "router_logit_softcapping",
             "attn_temperature_len",
-            "sliding_window_size",
-            "global_attn_every_n",
             "embedding_multiplier",
             "final_logit_softcapping",
             "scaling_factor",
@@ -275,6 +269,8 @@ void arctic(ConfigReader& r, TransformerSpec& s) {
   s.kind = "moe";
   s.experts = r.integer("num_local_experts"), s.experts_per_token = r.integer("num_experts_per_tok");
   s.expert_ffn = s.ffn, s.ffn = 0, s.dense_ffn = s.hidden, s.expert_norms = 1;
+  // Left out they mean something else: no dense part beside the experts, and experts in every second layer.
+  for (const char* key : {"parallel_attn_mlp_res", "moe_layer_frequency"}) r.required(key);
   r.only("parallel_attn_mlp_res", true, "experts behind the dense part");
   r.only("use_residual", true, "layers without a dense part");
   r.only("moe_layer_frequency", 1, "expert layers that alternate with dense ones");
@@ -319,7 +315,7 @@ void step3p5(ConfigReader& r, TransformerSpec& s) {
     auto [rest, error] = std::from_chars(text.data() + at, text.data() + end, layer);
     if (error != std::errc() || rest != text.data() + end || layer < 0)
       base::fail("{}: moe_layers_enum must list layers, not '{}'", r.origin(), text.substr(0, 60));
-    experts.insert(layer), at = end + 1;
+    experts.insert(r.place(layer, "moe_layers_enum", s.layers)), at = end + 1;
   }
   note_further_tokens(r, s);
   const Json& types = r.list("layer_types");
@@ -334,6 +330,9 @@ void step3p5(ConfigReader& r, TransformerSpec& s) {
     layer.feed = experts.contains(i) ? Feed::kExperts : Feed::kDense;
     s.add_layer(layer);
   }
+  r.only("use_moe", true, "layers without experts");
+  r.only("sink", false, "attention sinks");
+  r.only("use_mfa", false, "attention of another kind");
   r.ignore({"share_expert_dim",
             "share_expert_dims",
             "moe_layers_enum",
@@ -347,16 +346,12 @@ void step3p5(ConfigReader& r, TransformerSpec& s) {
             "partial_rotary_factors",
             "yarn_only_types",
             "use_rope_layers",
-            "use_moe",
             "moe_every_n_layer",
             "moe_layer_offset",
-            "sink",
-            "use_mfa",
             "swiglu_limits",
             "swiglu_limits_shared",
             "rope_theta",
-            "use_swiglu_limit",
-            "num_nextn_predict_layers"});
+            "use_swiglu_limit"});
 }
 
 constexpr Architecture kRecent[] = {

@@ -319,10 +319,9 @@ std::string format_named(const Json& module, const std::string& name, const std:
   Json algo = module.is_object() && module.contains("quant_algo") ? module["quant_algo"] : Json();
   if (algo == "FP8" || algo == "FP8_PB_WO") return "fp8";
   if (algo == "NVFP4" || algo == "W4A16_NVFP4") return "nvfp4";
-  base::fail(
-      "{}: quantization_config.quantized_layers: {} has quant_algo {}, which is unknown; known: FP8, NVFP4, "
-      "W4A16_NVFP4",
-      origin, name, algo.dump());
+  base::fail("{}: quantization_config.quantized_layers: {} has quant_algo {}, which is unknown; known: FP8, NVFP4, "
+             "W4A16_NVFP4",
+             origin, name, algo.dump());
 }
 
 }  // namespace
@@ -355,9 +354,8 @@ void formats_by_module(const Json& modules, const TransformerSpec& spec, const s
     for (const auto& [layer, listed] : layers) check_whole(listed, layer, kind, spec, origin);
   for (const auto& [kind, format] : formats)
     if (int all = layers_with(spec, kind); static_cast<int>(places[kind].size()) != all)
-      base::fail(
-          "{}: quantization_config stores {} in {} in {} of {} layers, which differ then: give --weights",
-          origin, kind, format, places[kind].size(), all);
+      base::fail("{}: quantization_config stores {} in {} in {} of {} layers, which differ then: give --weights",
+                 origin, kind, format, places[kind].size(), all);
   for (const char* kind : {"experts", "dense", "attention", "shared", "head"})  // the largest that there is
     if (f.weights.empty() && formats.contains(kind)) f.weights = formats[kind];
   for (const char* kind : {"attention", "dense", "shared", "experts", "head"}) {

@@ -61,6 +61,8 @@ struct TransformerSpec {
   int embed_dim = 0;       // width of the embedding and the head, where it is not hidden
   bool plain_norms = false;  // norms have no weights
   bool word_head = false;  // masked language models: a product and a norm before the words' product
+  bool word_head_bias = true;  // that product has one
+  bool first_norm = true;      // the first layer normalises what its attention takes
   // Some layers attend to a window of the last `window` positions only.
   int window = 0, window_layers = 0;
   // Mixture of experts.

@@ -48,8 +48,8 @@ constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
     {"step3p5", "Step3p5ForCausalLM"},
 };
 
-// Fields that a part may leave out, and what its class takes for them (transformers). Whole models name them
-// all.
+// Fields that a part may leave out, and what its class takes for them (transformers); a null is not left out.
+// Whole models name them all. What was taken is said.
 struct Absent {
   std::string_view type, key;
   int value;
@@ -70,6 +70,7 @@ constexpr Absent kAbsent[] = {
     {"mistral", "num_hidden_layers", 32},
     {"mistral", "num_attention_heads", 32},
     {"mistral", "num_key_value_heads", 8},
+    {"mistral", "sliding_window", 4096},
 };
 
 std::string type_of(const Json& part) {
@@ -117,8 +118,13 @@ void take_text_part(Json& json, std::string& name, const std::string& origin,
   if (architecture.empty()) base::fail("{}: the text part '{}' of {} is unknown", origin, type, name);
   for (const char* key : {"quantization_config", "_name_or_path", "tie_word_embeddings"})
     if (json.contains(key) && !text.contains(key)) text[key] = json[key];
-  for (const Absent& absent : kAbsent)
-    if (type == absent.type && !text.contains(absent.key)) text[std::string(absent.key)] = absent.value;
+  std::string taken;
+  for (const Absent& absent : kAbsent) {
+    if (type != absent.type || text.contains(absent.key)) continue;
+    text[std::string(absent.key)] = absent.value;
+    taken += fmt::format("{}{} = {}", taken.empty() ? "" : ", ", absent.key, absent.value);
+  }
+  if (!taken.empty()) notes.push_back(fmt::format("its class's, for what its {} part leaves out: {}", type, taken));
   notes.push_back(
       fmt::format("the language model of {} alone: its other parts (vision, audio) are not counted", name));
   json = std::move(text);

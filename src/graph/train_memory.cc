@@ -144,7 +144,7 @@ void TrainingMemory::states() {
       placed(grads, follow ? p_.place.optimizer : p_.place.gradients,
              follow ? p_.place.optimizer_fraction : p_.place.gradients_fraction, a_.away.gradients),
       "");
-  if (p_.zero >= 2)
+  if (p_.zero >= 2 && data_group(p_).ranks > 1)
     add("gradient bucket", TensorClass::kGradient, 2 * std::min(kBucketElements, trained.total()),
         "assumed: gradients on their way to the ranks that keep them, 5e8 elements at most");
   add("optimizer", TensorClass::kOptimizer,
@@ -157,8 +157,8 @@ void TrainingMemory::activations() {
   bool full = p_.recompute == RecomputePolicy::kFull, stay = p_.place.checkpoints == Tier::kDevice;
   double working = full ? counter_.working(stay) : 0;
   AxisId vocab = g_.find_axis("vocab");
-  double loss =
-      p_.tile_loss || vocab == kNoAxis ? 0 : counter_.tokens() * at_.local(vocab) * kLossBytesPerLogit + counter_.head();
+  double logits = p_.tile_loss || vocab == kNoAxis ? 0 : counter_.tokens() * at_.local(vocab) * kLossBytesPerLogit;
+  double loss = vocab == kNoAxis ? 0 : logits + counter_.head();
   double moved = 0;
   double chunk = placed(counter_.kept() / p_.chunks(), full ? p_.place.checkpoints : Tier::kDevice,
                         p_.place.checkpoints_fraction, moved);
@@ -178,7 +178,8 @@ void TrainingMemory::activations() {
   if (working > loss)
     add("working memory of a layer", TensorClass::kActivation, working, "recomputed layer and its gradients");
   else if (loss > 0)
-    add("logits and loss", TensorClass::kActivation, loss, "14 bytes a logit, and what the head keeps");
+    add("logits and loss", TensorClass::kActivation, loss,
+        logits > 0 ? "14 bytes a logit, and what the head keeps" : "what the head keeps");
   timeline(stage, chunk, working, loss);
 }
 

@@ -9,6 +9,7 @@
 
 #include "../error_of.h"
 #include "base/error.h"
+#include "config_cases.h"
 #include "graph/config_reader.h"
 #include "graph/graph_file.h"
 #include "graph/serve.h"
@@ -17,7 +18,9 @@
 namespace orrery::graph {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A config with fields changed or added.
 Json with(Json json, std::initializer_list<std::pair<const char*, Json>> fields) {
@@ -236,6 +239,112 @@ TEST(RefusedConfigs, FormatsBesideAConfigWithNone) {
   EXPECT_EQ(spec.stored_kv, "fp8");
   EXPECT_THAT(load_graph(folder.string()).notes, ::testing::Contains(HasSubstr("keys and values in fp8")));
   std::filesystem::remove_all(folder);
+}
+
+Json published(const char* name) { return Json::parse(config_case(name).json); }
+// A published config with one field changed; in an object inside where `part` names one.
+std::string changed(const char* name, const char* key, Json value, const char* part = nullptr) {
+  Json json = published(name);
+  (part ? json[part] : json)[key] = std::move(value);
+  return refusal(json);
+}
+std::vector<std::string> notes_of(const Json& json) { return read_hf_config(json.dump(), "c").notes; }
+
+// Each would change what layers hold or do.
+TEST(RefusedConfigs, FlagsThatChangeTheShape) {
+  for (auto [name, key, value] : {std::tuple<const char*, const char*, Json>{"step-3.5-flash", "use_moe", false},
+                                  {"step-3.5-flash", "sink", true},
+                                  {"step-3.5-flash", "use_mfa", true},
+                                  {"grok-2", "sliding_window_size", 4096},
+                                  {"grok-2", "global_attn_every_n", 2},
+                                  {"apertus-8b", "qk_norm", false},
+                                  {"apertus-8b", "post_norm", true},
+                                  {"hunyuan-7b", "add_classification_head", true},
+                                  {"hunyuan-7b", "norm_type", "layernorm"}})
+    EXPECT_THAT(changed(name, key, value), HasSubstr(key)) << name;
+  EXPECT_EQ(changed("hunyuan-7b", "norm_type", "hf_rms"), "no error");
+  Json off = published("minimax-m3")["sparse_attention_config"]["sparse_disable_index_value"];
+  off[5] = 0;
+  EXPECT_THAT(changed("minimax-m3", "sparse_disable_index_value", off, "sparse_attention_config"),
+              HasSubstr("0 for layer 5"));
+  Json rates = published("deepseek-v4-flash")["compress_ratios"];
+  rates[3] = 1;
+  EXPECT_THAT(changed("deepseek-v4-flash", "compress_ratios", rates), HasSubstr("compress_ratios has 1"));
+}
+
+TEST(RefusedConfigs, NumbersThatNoModelHas) {
+  EXPECT_THAT(changed("kimi-linear-48b", "first_k_dense_replace", 28), HasSubstr("= 28 of 27 layers"));
+  EXPECT_THAT(changed("lfm2-8b-a1b", "num_dense_layers", 25), HasSubstr("= 25 of 24 layers"));
+  EXPECT_THAT(changed("glm-4.5-air", "first_k_dense_replace", 1000), HasSubstr("= 1000 of"));
+  EXPECT_THAT(changed("lfm2-1.2b", "full_attn_idxs", {2, 16}), HasSubstr("names layer 16 of 16"));
+  EXPECT_THAT(changed("lfm2-1.2b", "full_attn_idxs", {-1}), HasSubstr("full_attn_idxs"));
+  EXPECT_THAT(changed("step-3.5-flash", "moe_layers_enum", "3,45"), HasSubstr("names layer 45 of 45"));
+  for (int layer : {0, 28}) {  // which count from one
+    Json full = published("kimi-linear-48b")["linear_attn_config"]["full_attn_layers"];
+    full.push_back(layer);
+    EXPECT_THAT(changed("kimi-linear-48b", "full_attn_layers", full, "linear_attn_config"),
+                HasSubstr("full_attn_layers names layer"));
+  }
+  for (long long n : {4294967304LL, -8LL})
+    EXPECT_THAT(changed("hunyuan-a13b", "moe_topk", Json(32, n)), HasSubstr("moe_topk must be a whole number"));
+  EXPECT_THAT(refusal(with(published("longcat-flash"), {{"moe_topk", 8388620}})),
+              HasSubstr("8388620 choices"));  // times 512 they are 2^32 more than 12 times 512
+  EXPECT_THAT(refusal(with(published("lfm2-1.2b"), {{"block_ff_dim", 2000000000}, {"block_ffn_dim_multiplier", 90}})),
+              HasSubstr("more than any model has"));
+}
+
+// What a class means by a field that is not there (transformers).
+TEST(RefusedConfigs, FieldsLeftOut) {
+  Json lfm2 = published("lfm2-1.2b");
+  lfm2.erase("full_attn_idxs");  // attention in each of its 16 layers
+  EXPECT_EQ(keys_and_values(lfm2, 1000), 16 * 1000 * 2 * 8 * 64 * 2.0);
+  Json experts = published("lfm2-8b-a1b");
+  experts.erase("layer_types");
+  EXPECT_THAT(refusal(experts), HasSubstr("layer_types"));
+  for (const char* key : {"parallel_attn_mlp_res", "moe_layer_frequency"}) {
+    Json arctic = published("arctic");
+    arctic.erase(key);
+    EXPECT_THAT(refusal(arctic), HasSubstr(key));
+  }
+  Json mistral = published("mistral-small-3.1");
+  double layer = 40 * 2 * 8 * 128 * 2.0;
+  EXPECT_EQ(keys_and_values(mistral, 10000), layer * 10000) << "null: no window";
+  EXPECT_THAT(notes_of(mistral), Not(Contains(HasSubstr("leaves out"))));
+  mistral["text_config"].erase("sliding_window");
+  EXPECT_EQ(keys_and_values(mistral, 10000), layer * 4096);
+  EXPECT_THAT(notes_of(mistral), Contains(HasSubstr("leaves out: sliding_window = 4096")));
+  EXPECT_THAT(notes_of(published("gemma-3-4b")), Contains(HasSubstr("num_attention_heads = 8")));
+}
+
+TEST(RefusedConfigs, WhatIsNotCountedIsSaid) {
+  Json v4 = published("deepseek-v4-flash");
+  EXPECT_THAT(notes_of(v4), Not(Contains(HasSubstr("expert_dtype"))));
+  v4.erase("quantization_config");
+  EXPECT_THAT(notes_of(v4), Contains(HasSubstr("expert_dtype")));
+  EXPECT_THAT(notes_of(with(published("ling-mini-2"), {{"num_mtp_layers", 1}})),
+              Contains(HasSubstr("num_mtp_layers")));
+}
+
+// A shared expert of no width is none, not one of the others' width.
+TEST(RefusedConfigs, SharedExpertsWithoutWidth) {
+  auto without = [](const char* name, const char* key) {
+    Graph g = build_transformer(read_hf_config(with(published(name), {{key, 0}}).dump(), "c"));
+    return g.find_axis("shared_ffn") == kNoAxis;
+  };
+  EXPECT_TRUE(without("granite-4-h-small", "shared_intermediate_size"));
+  EXPECT_TRUE(without("ling-mini-2", "moe_shared_expert_intermediate_size"));
+  EXPECT_TRUE(without("qwen1.5-moe", "shared_expert_intermediate_size"));
+}
+
+// Of the head's two biases each is there when the config says so; windows must be those of the list.
+TEST(RefusedConfigs, HeadsAndWindowsOfModernBert) {
+  Json base = published("modernbert-base");
+  auto size = [](const Json& json) {
+    return count_parameters(build_transformer(read_hf_config(json.dump(), "c"))).total;
+  };
+  EXPECT_EQ(size(with(base, {{"classifier_bias", true}})) - size(base), 768);
+  EXPECT_EQ(size(base) - size(with(base, {{"decoder_bias", false}})), 50368);
+  EXPECT_THAT(refusal(with(base, {{"layer_types", Json(22, "full_attention")}})), HasSubstr("layer_types"));
 }
 
 }  // namespace

@@ -84,6 +84,10 @@ TEST(Training, MemoryCountsNothingTwice) {
   EXPECT_DOUBLE_EQ(item("gradient bucket"), 1e9);
   p.tile_loss = false;
   EXPECT_DOUBLE_EQ(item("logits and loss"), 4096 * 128256.0 * 14 + 2 * stream);
+  p.recompute = RecomputePolicy::kNone, p.place.checkpoints = Tier::kDevice, p.tile_loss = true;
+  EXPECT_DOUBLE_EQ(item("logits and loss"), 2 * stream) << "the loss in pieces: what the head keeps";
+  p.dp = 1, p.zero = 2;
+  EXPECT_EQ(item("gradient bucket"), 0) << "one rank keeps all gradients";
 }
 
 // Kimi K3 keeps the stream between its 93 layers, not the sum of earlier layers that each begins with. Neither
