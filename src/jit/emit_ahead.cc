@@ -10,7 +10,8 @@ void MemoryAccess::fetch_ahead(Value* bases, int64_t extent) {
   constexpr int64_t kLine = 64;
   const Ahead& ahead = e_.plan_.ahead[e_.inst_];
   if (!ahead.iterations || shared_) return;
-  if (ahead.row && !e_.traits_.asks_for_rows && e_.steady_.stage != Emitter::Steady::foreseen) return;
+  const bool foreseen = e_.traits_.asks_foreseen && e_.steady_.stage == Emitter::Steady::foreseen;
+  if (ahead.row && !e_.traits_.asks_for_rows && !foreseen) return;
   // Where requests wait for one another, a tile's many at once are the second cache's business.
   const bool near = ahead.near && ahead.row == e_.traits_.asks_for_rows;
   Value* way = b_.getInt64(uint64_t(ahead.step.factor * ahead.iterations));

@@ -249,7 +249,8 @@ void Emitter::define_reg(uint32_t reg, Value* v) {
     v = fit(v, element_of_reg(reg));
   }
   v = widen(v, width);
-  if (width == 1 && !is_pred(reg) && plan_.uniformity.regs[reg].constant) v = known_base(reg);
+  // (Low bits of a thread number that comes from memory: other constants LLVM finds itself.)
+  if (width == 1 && plan_.program.code[inst_].form.op == isa::Op::and_ && !is_pred(reg) && plan_.uniformity.regs[reg].constant) v = known_base(reg);
   if (width == 1 && guard_ && width_of(guard_) == 1) {
     v = b_.CreateSelect(guard_, v, raw(reg, 1));
   } else if (width == 32 || width == 64) {

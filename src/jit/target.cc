@@ -39,6 +39,7 @@ const HostTraits& HostTraits::get() {
     auto has = [&](const char* name) { auto f = features.find(name); return f != features.end() && f->second && !off(name); };
     t.avx512 = has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq");
     const char* rows = std::getenv("ORRERY_JIT_ROWS");
+    t.asks_foreseen = !rows || std::string_view(rows) != "off";
     t.asks_for_rows = rows ? std::string_view(rows) == "ask" : bool(__builtin_cpu_is("intel"));
     std::vector<std::string> sorted;
     for (const auto& f : features) sorted.push_back((f.second && !off(f.first()) ? "+" : "-") + f.first().str());

@@ -129,6 +129,15 @@ class Analysis {
     }
   }
 
+  /// As a number of so many bits: 0x80000000 of 32 is negative.
+  Lanes of(const Operand& o, int bits) {
+    Lanes l = of(o);
+    if (!l.constant || l.value == wrap(l.value, bits)) return l;
+    if (bits >= 32) l.value = wrap(l.value, bits);
+    else l.constant = false;  // (what is above them in the register is not said)
+    return l;
+  }
+
   static bool below(const Lanes& l, int align) { return l.chunks && !l.varies() && align < 63 && l.limit < uint64_t{1} << align; }
 
   /// base + pattern against a constant at a boundary of the base's alignment: all lanes agree with the base.
@@ -151,7 +160,7 @@ class Analysis {
     const int bits = isa::bits_of(f.type());
     if (f.has(Mod::wide)) {
       if (bits != 32) return kVaries;
-      const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
+      const Lanes a = of(in.ops[1], 32), b = of(in.ops[2], 32);
       // Constants are kept sign-extended: a negative one means another number to an unsigned product.
       if ((a.constant && a.value < 0) || (b.constant && b.value < 0)) {
         if (!a.flat() || !b.flat()) { if (!isa::is_signed(f.type())) return kVaries; }
@@ -160,7 +169,7 @@ class Analysis {
       return lanes_.scaled(a, b, 64);
     }
     if (!f.has(Mod::lo)) return kVaries;
-    return lanes_.scaled(of(in.ops[1]), of(in.ops[2]), bits);
+    return lanes_.scaled(of(in.ops[1], bits), of(in.ops[2], bits), bits);
   }
 
   /// The general rule: flat operands give a flat result.
@@ -179,13 +188,9 @@ class Analysis {
   Lanes refined_rule(const Instr& in) {
     const Form& f = in.form;
     const int bits = isa::bits_of(f.type());
-    auto shift = [&](int i) {
-      Lanes by = of(in.ops[size_t(i)]);
-      return by;
-    };
     switch (f.op) {
       case Op::mov:
-        if (in.ops.size() == 2 && in.ops[1].kind != OperandKind::vec && in.ops[0].kind == OperandKind::reg) return of(in.ops[1]);
+        if (in.ops.size() == 2 && in.ops[1].kind != OperandKind::vec && in.ops[0].kind == OperandKind::reg) return of(in.ops[1], bits);
         return generic(in);
       case Op::cvta:
         if (!f.n_spaces) return kVaries;
@@ -194,7 +199,7 @@ class Analysis {
         return plus_unknown(of(in.ops[1]));  // where parameters lie is known at launch
       case Op::add: case Op::sub:
         if (!is_integer(f.type()) || f.has(Mod::cc) || f.has(Mod::sat)) return generic(in);
-        return lanes_.sum(of(in.ops[1]), of(in.ops[2]), f.op == Op::add ? 1 : -1, bits);
+        return lanes_.sum(of(in.ops[1], bits), of(in.ops[2], bits), f.op == Op::add ? 1 : -1, bits);
       case Op::mul: {
         const Lanes l = product(in);
         return l.varies() ? generic(in) : l;
@@ -206,23 +211,23 @@ class Analysis {
         return lanes_.sum(l, of(in.ops[3]), 1, f.has(Mod::wide) ? 64 : bits);
       }
       case Op::shl: {
-        const Lanes by = shift(2);
+        const Lanes by = of(in.ops[2]);
         if (!by.constant || !by.flat() || by.value < 0 || by.value >= bits) return generic(in);
-        return lanes_.scaled(of(in.ops[1]), {1, uint8_t(by.value), 0, true, int64_t(uint64_t{1} << by.value)}, bits);
+        return lanes_.scaled(of(in.ops[1], bits), {1, uint8_t(by.value), 0, true, int64_t(uint64_t{1} << by.value)}, bits);
       }
-      case Op::shr: return lanes_.shifted_right(of(in.ops[1]), of(in.ops[2]), isa::is_signed(f.type()), bits);
+      case Op::shr: return lanes_.shifted_right(of(in.ops[1], bits), of(in.ops[2]), isa::is_signed(f.type()), bits);
       case Op::and_: {
         if (f.type() == Type::pred) return generic(in);
-        const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
+        const Lanes a = of(in.ops[1], bits), b = of(in.ops[2], bits);
         Lanes l = lanes_.bitwise(a, b, [](int64_t x, int64_t y) { return x & y; }, std::max(a.align, b.align), bits);
         // threadIdx.x & 31: nothing is left of the base.
-        const auto clears = [](const Lanes& mask, const Lanes& v) { return mask.constant && mask.flat() && mask.value >= 0 && v.align < 63 && mask.value >> v.align == 0; };
+        const auto clears = [](const Lanes& mask, const Lanes& v) { return mask.constant && mask.flat() && mask.value >= 0 && mask.value >> v.align == 0; };
         if (l.chunks == 1 && (clears(a, b) || clears(b, a))) l.constant = true, l.value = 0;
         return l;
       }
       case Op::or_: case Op::xor_: {
         if (f.type() == Type::pred) return generic(in);
-        const Lanes a = of(in.ops[1]), b = of(in.ops[2]);
+        const Lanes a = of(in.ops[1], bits), b = of(in.ops[2], bits);
         const bool is_or = f.op == Op::or_;
         // Bits that do not meet: or is a sum.
         if ((b.flat() && below(a, b.align)) || (a.flat() && below(b, a.align))) {

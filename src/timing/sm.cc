@@ -327,7 +327,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         w.ready = std::max(w.ready, at + kFenceWaits);
         break;
       }
-      if (m.i.opcode == kMembar && m.n <= kBlockFence && (&m)[1].i.opcode == kFenceView) break;  // of a fence of the async proxy: the next one waits for both
+      if (m.i.opcode == kMembar && m.n <= kBlockFence && &m != &code.back() && (&m)[1].i.opcode == kFenceView) break;  // of a fence of the async proxy: the next one waits for both
       set_barriers(w, m, now + 30, now + 30);
       if (m.i.opcode == kMembar) w.ready = std::max(w.ready, now + m.n);
       else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + 20);

@@ -11,7 +11,7 @@ void Sm::State::note_tensor(const WarpRun& w, double start, double interval) {
   else spans.push_back({start, start + interval, w.sub, Wait::tensor});
 }
 
-/// Cycles by which a product that begins at `start` is held up: it shares the 128 bytes that shared memory gives or takes in a cycle with copies
+/// Cycles by which a product that begins at `start` is held up: it shares what shared memory gives or takes in a cycle (kCopyBytes) with copies
 /// that arrive [ring_few/5: a step of 64 x 256 x 64 takes 641 cycles, in which 40 KB are read and 40 KB written]. A few of those wait on their way.
 double Sm::State::held_up(SubCore& p, const MachineInstruction& m, double start) const {
   p.owed = std::max(0.0, p.owed + shared_written - p.seen_written - (start - p.tensor));
