@@ -61,7 +61,8 @@ std::shared_ptr<const exec::Kernel> Function::kernel() {
     lower::KernelPrograms programs = lower::lower_kernel(module_.source(), index_, module_.addresses());
     bounded_ = bounded_forms(programs);
     exec::Observer* observer = system().observer();
-    if (!observer) lower::merge_calls(programs, index_, module_.addresses());
+    // A timed kernel is joined with its machine code, which has calls.
+    if (!observer && !system().timer()) lower::merge_calls(programs, index_, module_.addresses());
     kernel_ = exec::make_kernel(programs, module_.addresses(), observer ? observer->wants() : 0);
   } catch (const Failure&) {
     throw;

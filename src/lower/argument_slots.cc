@@ -19,7 +19,7 @@ bool is_param(Space s) { return s == Space::param || s == Space::param_func; }
 
 /// A register or immediate that a move can take from or to a slot of so many bytes.
 bool can_move(const Program& p, const Operand& o, uint32_t bytes, bool load) {
-  if (o.kind == OperandKind::imm) return !load;
+  if (o.kind == OperandKind::imm) return !load && (!o.is_float || o.float_bits == bytes * 8);
   if (o.kind == OperandKind::sink) return load;
   if (o.kind != OperandKind::reg || o.negated) return false;
   const RegKind kind = p.regs[o.id].kind;

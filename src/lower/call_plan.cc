@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "isa/row.h"
+
 namespace orrery::lower {
 
 using isa::Op;
@@ -14,7 +16,7 @@ using ptx::OperandKind;
 
 namespace {
 
-constexpr size_t kMost = 4000;     // instructions of all instances: beyond it calls stay calls
+constexpr size_t kMost = 4000;     // instructions of called functions, once each, and of choices between them: beyond it calls stay calls
 constexpr size_t kCopies = 500;    // instructions that functions called from several places may add
 constexpr uint64_t kMostArgument = 512;  // bytes: larger ones stay with calls
 
@@ -53,10 +55,10 @@ class Planner {
       : programs_(programs), addresses_(addresses), m_(*programs.entry->module), root_(function), state_(m_.functions.size(), white) {}
 
   CallPlan run() {
-    total_ = programs_.entry->code.size();
     if (!needs_own_frame(*programs_.entry)) visit(root_);
     std::reverse(finished_.begin(), finished_.end());
     make_instances();
+    if (plan_.local_bytes > UINT32_MAX) plan_.instances.resize(1);  // they stay calls, and the launch says that there is no such stack
     return std::move(plan_);
   }
 
@@ -78,11 +80,18 @@ class Planner {
     return kind == program(callee).regs[v.reg].kind && kind != RegKind::qword && isa::bits_of(caller.regs[o.id].type) == isa::bits_of(v.type);
   }
 
+  static size_t count_of(const Instr& in, size_t list) { return in.ops.size() > list ? in.ops[list].parts.size() : 0; }
+
+  bool has_counts(const Instr& in, uint32_t callee) const {
+    const ptx::Function& f = m_.functions[callee];
+    return count_of(in, 0) == f.n_rets && count_of(in, 2) == f.n_params;
+  }
+
   bool fits(const Program& caller, const Instr& in, uint32_t callee) const {
     const ptx::Function& f = m_.functions[callee];
     static const std::vector<Operand> none;
     const auto &rets = in.ops[0].parts, &args = in.ops.size() > 2 ? in.ops[2].parts : none;
-    if (rets.size() != f.n_rets || args.size() != f.n_params) return false;
+    if (!has_counts(in, callee)) return false;
     for (uint32_t i = 0; i < rets.size(); i++)
       if (!fits(caller, rets[i], callee, i)) return false;
     for (uint32_t i = 0; i < args.size(); i++)
@@ -115,16 +124,35 @@ class Planner {
         if (!asked_) asked_ = true, taken_ = address_taken(m_);
         edge.stays = CallSite::seldom;
         for (uint32_t t : taken_) {
-          if (!programs_.functions[t] || m_.functions[t].is_entry || !fits(p, in, t)) continue;
-          if (admit(t)) edge.callees.push_back(t);
+          if (!programs_.functions[t] || m_.functions[t].is_entry || !has_counts(in, t)) continue;
+          if (fits(p, in, t) && admit(t)) edge.callees.push_back(t);
           else edge.stays = CallSite::often;
         }
       }
+      if (!edge.direct) charge(f, in, edge);
       if (edge.callees.empty()) edge.stays = CallSite::often;
       edges_[f][pc] = std::move(edge);
     }
     state_[f] = done;
     finished_.push_back(f);
+  }
+
+  /// What a choice between functions adds to `f`; too much, and the call stays one.
+  void charge(uint32_t f, const Instr& in, Edge& edge) {
+    const size_t added = edge.callees.size() * (6 + count_of(in, 0) + count_of(in, 2));
+    if (total_ + added > kMost) return edge.callees.clear();
+    total_ += added, choices_[f] += added;
+  }
+
+  /// Lanes that come from different places exchange in it, or meet: it has one place in the program.
+  bool meets(uint32_t f) {
+    const auto [at, fresh] = meets_.try_emplace(f, false);
+    if (!fresh) return at->second;
+    const Program& p = program(f);
+    bool is = std::any_of(p.code.begin(), p.code.end(), [](const Instr& in) { return isa::row(in.form.row).effects & isa::effect::convergent; });
+    for (const auto& [pc, edge] : edges_[f])
+      for (uint32_t callee : edge.callees) is |= meets(callee);
+    return meets_[f] = is;
   }
 
   /// Callers come first, so that it is known how many places call a function when its turn comes.
@@ -134,8 +162,8 @@ class Planner {
     if (finished_.empty()) finished_.push_back(root_);
     for (uint32_t f : finished_) {
       const auto& places = wanted[f];
-      const size_t size = program(f).code.size(), more = places.empty() ? 0 : (places.size() - 1) * size;
-      const bool each = copies + more <= kCopies;
+      const size_t size = program(f).code.size() + choices_[f], more = places.empty() ? 0 : (places.size() - 1) * size;
+      const bool each = more == 0 || (copies + more <= kCopies && !meets(f));
       if (each) copies += more;
       const size_t n = f == root_ ? 1 : each ? places.size() : 1;
       for (size_t i = 0; i < n; i++) {
@@ -170,6 +198,8 @@ class Planner {
   std::map<uint32_t, std::map<uint32_t, Edge>> edges_;  // by function and instruction
   std::vector<uint32_t> taken_;
   bool asked_ = false;
+  std::map<uint32_t, size_t> choices_;                  // by function: instructions of its calls through pointers
+  std::map<uint32_t, bool> meets_;
   size_t total_ = 0;
   CallPlan plan_;
 };

@@ -33,14 +33,14 @@ struct CallSite {
 struct Instance {
   uint32_t function = 0;           // of the module
   const Program* program = nullptr;
-  uint32_t frame = 0;              // where its local frame starts in the kernel's
+  uint64_t frame = 0;              // where its local frame starts in the kernel's
   uint32_t callers = 0;            // places that lead here
   std::map<uint32_t, CallSite> calls;  // by instruction
 };
 
 struct CallPlan {
   std::vector<Instance> instances;
-  uint32_t local_bytes = 0;        // of all frames
+  uint64_t local_bytes = 0;        // of all frames, less than 2^32
 };
 
 /// `function`: the kernel's number in the module. Only instance 0 when nothing can be done.

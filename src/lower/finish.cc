@@ -97,14 +97,15 @@ void finish_program(Program& program, const std::vector<uint32_t>& label_targets
   program.hash = Hash().of(program);
 }
 
-/// The last one that starts at or before the instruction's line.
+/// The last one that starts before the instruction.
 const ptx::Function& function_of(const Program& program, uint32_t inst) {
   const ptx::Function* found = program.source;
   if (!program.is_merged || inst >= program.code.size()) return *found;
-  const uint32_t line = program.code[inst].loc.line;
-  uint32_t nearest = 0;
+  const auto place = [](const ptx::Loc& l) { return std::pair(l.line, l.column); };
+  const auto here = place(program.code[inst].loc);
+  std::pair<uint32_t, uint32_t> nearest;
   for (const ptx::Function& f : program.module->functions)
-    if (f.has_body && f.loc.line <= line && f.loc.line >= nearest) nearest = f.loc.line, found = &f;
+    if (f.has_body && place(f.loc) <= here && place(f.loc) >= nearest) nearest = place(f.loc), found = &f;
   return *found;
 }
 

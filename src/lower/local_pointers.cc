@@ -32,12 +32,12 @@ class Pointers {
  private:
   bool is_local(const Operand& o) const { return o.kind == OperandKind::reg && !o.negated && local_[o.id]; }
   bool is_offset(const Operand& o) const { return is_local(o) && offset_[o.id]; }
-  static bool is_move(const Instr& in) { return in.form.op == Op::mov && in.ops.size() == 2 && in.ops[1].kind == OperandKind::reg; }
+  static bool is_move(const Instr& in) { return in.form.op == Op::mov && in.ops.size() == 2 && in.ops[0].kind == OperandKind::reg && in.ops[1].kind == OperandKind::reg; }
   static bool from_local(const Instr& in) { return in.form.op == Op::cvta && !in.form.has(isa::Mod::to) && in.form.n_spaces && in.form.space() == Space::local; }
   static bool to_local(const Instr& in) { return in.form.op == Op::cvta && in.form.has(isa::Mod::to) && in.form.n_spaces && in.form.space() == Space::local; }
   /// d = a + b, a - b: the pointers among the operands, and d.
   static bool is_sum(const Instr& in) { return (in.form.op == Op::add || in.form.op == Op::sub) && in.ops.size() == 3 && isa::bits_of(in.form.type()) == 64 && !isa::is_float(in.form.type()); }
-  static bool is_generic_access(const Instr& in) { 
+  static bool is_generic_access(const Instr& in) {
     if ((in.form.op != Op::ld && in.form.op != Op::st) || in.form.n_spaces) return false;
     for (const isa::Mod m : {isa::Mod::volatile_, isa::Mod::relaxed, isa::Mod::acquire, isa::Mod::release, isa::Mod::mmio, isa::Mod::nc})
       if (in.form.has(m)) return false;

@@ -170,6 +170,7 @@ class Resolver {
       at += var.size;
     }
     p_.param_bytes = uint32_t(params);
+    if (local >= UINT32_MAX - 16) base::fail("{}: its local variables take {} bytes, more than any GPU has for a thread", f_.name, local);
     p_.local_bytes = uint32_t(align_up(local, 16));
   }
 

@@ -54,7 +54,7 @@ class Merger {
  public:
   Merger(const KernelPrograms& programs, const CallPlan& plan) : plan_(plan), out_(*programs.entry) {
     out_.regs.clear(), out_.code.clear(), out_.blocks.clear(), out_.block_of.clear(), out_.branch_tables.clear(), out_.live_in.clear();
-    out_.local_bytes = plan.local_bytes;
+    out_.local_bytes = uint32_t(plan.local_bytes);
     out_.has_calls = false;
     out_.is_merged = true;
   }

@@ -33,6 +33,8 @@ std::string_view name_of(Class c);
 /// Does it take part in memory or synchronisation, so that an event of the trace tells its operands?
 bool eventful(Class c);
 
+inline constexpr uint16_t kBlockFence = 20;   // cycles of a barrier of memory for the block alone
+
 struct MachineInstruction {
   Instruction i;
   Class kind = Class::alu;

@@ -39,7 +39,6 @@ inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any o
 inline constexpr double kSwap = 150;           // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/32, 1024: 197 cycles a turn]
 inline constexpr uint16_t kS2ur = 0x1c3;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
-inline constexpr uint16_t kBlockFence = 20;   // cycles of a barrier of memory for the block alone
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]

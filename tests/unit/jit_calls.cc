@@ -47,6 +47,9 @@ const std::string kFunctions = R"(
   { .param .b32 p; .param .b32 s; .param .b32 t; st.param.b32 [p], %at; st.param.b32 [s], %at; call.uni (t), huge, (p, s); ld.param.b32 %x, [t]; }
   st.param.b32 [r], %x; ret;
 }
+.func (.param .b32 r) other (.param .b32 a, .param .b32 b) {
+  .reg .b32 %x, %y; ld.param.b32 %x, [a]; shfl.sync.bfly.b32 %y, %x, 1, 31, -1; st.param.b32 [r], %y; ret;
+}
 .global .align 8 .u64 choices[4] = {power, less, depth, power};
 )";
 const std::string kPass = ".param .b32 p; .param .b32 s; .param .b32 t; st.param.b32 [p], %a; st.param.b32 [s], %b; ";
@@ -141,6 +144,20 @@ TEST(MergedCalls, ThroughOnePointer) {
 
 TEST(MergedCalls, OfAFunctionThatCallsItself) {
   expect(direct("depth"), true, [](uint32_t, uint32_t a, uint32_t b) { return depth(a, b); });
+}
+
+// Addresses of local memory that are taken apart are addresses, not offsets.
+TEST(MergedCalls, PointersIntoTheFrameThatAreTakenApart) {
+  expect(".local .align 8 .b8 room[16]; .reg .b64 %q<3>; .reg .b32 %l<4>;\n"
+         "mov.u64 %q0, room; cvta.local.u64 %q1, %q0; st.b32 [%q1], %a; st.b32 [%q1+4], %b; mov.b64 {%l0, %l1}, %q1; mov.b64 %q2, {%l0, %l1};\n" +
+             direct("power") + "ld.b32 %l2, [%q2+4]; ld.b32 %l3, [%q1]; sub.s32 %r, %r, %l2; add.s32 %r, %r, %l3;\n",
+         false, [](uint32_t, uint32_t a, uint32_t b) { return power(a, b) - b + a; });
+}
+
+// Both arms call the function, in which their lanes exchange: it has one place.
+TEST(MergedCalls, LanesOfTwoPlacesExchange) {
+  expect("and.b32 %i0, %t, 1; setp.eq.s32 %p1, %i0, 0; @%p1 bra EVEN;\n" + direct("other") + "bra J;\nEVEN:\n" + direct("other") + "J: add.s32 %r, %r, %b;\n", false,
+         [](uint32_t t, uint32_t, uint32_t b) { return (t ^ 1) * 7 + 3 + b; });
 }
 
 TEST(MergedCalls, AFaultNamesTheFunctionThatWasCalled) {
