@@ -1,6 +1,7 @@
-// launches: what the cases of this folder time. Each argument is one launch: `copy` and `chain` of N floats, or `exit` with a status.
+// launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain` and `calls` of N floats, or `exit` with a
+// status.
 //
-//   launches [N] [copy|chain|fault|exit]...
+//   launches [N] [copy|chain|calls|fault|exit]...
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,18 @@ __global__ void chain(float* to, float step) {
   to[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
+/// A thousand additions, in a function of its own.
+__device__ __noinline__ float thousand(float sum, float step) {
+#pragma unroll 8
+  for (int i = 0; i < 1000; i++) sum = sum + step;
+  return sum;
+}
+
+__global__ void calls(float* to, float step) {
+  const float sum = thousand(0, step);
+  to[threadIdx.x] = thousand(sum, -step);
+}
+
 int main(int argc, char** argv) {
   const int n = argc > 1 ? atoi(argv[1]) : 0;
   float *from = nullptr, *to = nullptr;
@@ -26,6 +39,7 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; i++) {
     if (!strcmp(argv[i], "copy")) copy<<<(n + 255) / 256, 256>>>(from, to, n);
     else if (!strcmp(argv[i], "chain")) chain<<<1, 32>>>(to, 1.f);
+    else if (!strcmp(argv[i], "calls")) calls<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
     else if (!strcmp(argv[i], "exit")) return 3;
     cudaDeviceSynchronize();
