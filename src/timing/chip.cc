@@ -44,6 +44,7 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
       one_of_(one_of),
       one_bits_(uint32_t(std::countr_zero(one_of))),
       slices_(kSlices / one_of),
+      pages_taken_{one_bits_},
       times_(one_of),
       dirty_limit_(f_.l2_dirty_bytes / one_of),
       partial_limit_(f_.l2_partial_sectors / one_of),

@@ -57,6 +57,20 @@ constexpr uint64_t mix(uint64_t v) {
   return v ^ v >> 29;
 }
 
+/// Which pages of memory are looked up in L2: of 2^`bits` neighbouring ones one.
+struct PageChoice {
+  static constexpr uint32_t kPageBits = 4;  // of a line, which say where in its page it lies
+  uint32_t bits = 0;
+  bool takes(uint64_t line) const {
+    const uint64_t page = line >> kPageBits;
+    return ((page ^ (page >> bits) * 0xD1B54A32D192ED03ull >> 45) & ((uint64_t{1} << bits) - 1)) == 0;  // by other bits than mix()
+  }
+  /// Pages that are looked up follow each other, so that they spread over sets and slices as all pages do.
+  uint64_t among_taken(uint64_t line) const {
+    return line >> kPageBits >> bits << kPageBits | (line & ((uint64_t{1} << kPageBits) - 1));
+  }
+};
+
 class Chip {
  public:
   /// `cluster`: blocks of a cluster of the kernel that runs; `in_turn`: clusters were asked for, if only of one
@@ -64,14 +78,9 @@ class Chip {
   /// be asked for, those of takes(), whose lines have the numbers of among_taken() for all that follows.
   explicit Chip(const ChipFigures& figures, uint64_t cluster = 1, uint32_t one_of = 1, bool in_turn = false);
   /// Is the line in a page that stands for others? Of `one_of` neighbouring pages one is.
-  bool takes(uint64_t line) const {
-    const uint64_t page = line >> kPageBits;
-    return ((page ^ (page >> one_bits_) * 0xD1B54A32D192ED03ull >> 45) & (one_of_ - 1)) == 0;  // by other bits than mix()
-  }
-  /// Pages that are looked up follow each other, so that they spread over sets and slices as all pages do.
-  uint64_t among_taken(uint64_t line) const {
-    return line >> kPageBits >> one_bits_ << kPageBits | (line & ((uint64_t{1} << kPageBits) - 1));
-  }
+  bool takes(uint64_t line) const { return pages_taken_.takes(line); }
+  uint64_t among_taken(uint64_t line) const { return pages_taken_.among_taken(line); }
+  PageChoice pages_taken() const { return pages_taken_; }
   uint32_t one_of() const { return one_of_; }
   /// By which share the work of memory may be off because other pages were not looked up: what eight parts of those that were differ by.
   double page_error() const;
@@ -118,7 +127,7 @@ class Chip {
              half_crossing = 0;
   };
   enum class Found { near, far, missing };
-  static constexpr uint32_t kPageBits = 4;  // of a line, which say where in its page it lies
+  static constexpr uint32_t kPageBits = PageChoice::kPageBits;
   static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96, kMerges = 1024;
   static constexpr double kMergeWindow =
       80;  // cycles in which requests of a GPC for the same sectors become one [share_apart]
@@ -162,6 +171,7 @@ class Chip {
   const ChipFigures& f_;
   const bool in_turn_;
   const uint32_t cluster_, one_of_, one_bits_, slices_;
+  const PageChoice pages_taken_;
   const double times_;                          // what a request takes stands for
   const double dirty_limit_, partial_limit_;    // bytes, sectors
   L2Lines lines_;

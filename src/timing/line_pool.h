@@ -48,7 +48,6 @@ class LineSet {
 /// misses: lines that several blocks touch are drawn as often as this SM had to ask for them, not as often as they are read.
 struct LinePool {
   uint64_t low = ~uint64_t{0}, high = 0;
-  LineSet shared;                // touched by more than one block
 };
 
 }  // namespace orrery::timing

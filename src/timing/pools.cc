@@ -31,6 +31,7 @@ class LineOwners {
     if (s.block == kNone) s = {line, block}, used_++;
     else if (s.block != block) s.block = kSeveral;
   }
+  uint64_t of(uint64_t line) const { return slots_.empty() ? kNone : slots_[place_of(line)].block; }
   template <class F>
   void for_each(F f) const {
     for (const Slot& s : slots_)
@@ -60,21 +61,30 @@ class LineOwners {
 void Predictor::make_pools() {
   constexpr size_t kMostLines = 200'000;
   std::map<uint32_t, LineOwners> owner;
-  for (const auto& [at, b] : traced_)
-    for (const TracedWarp& w : b->warps)
+  const auto for_uneven = [&](const TracedBlock& b, auto f) {
+    for (const TracedWarp& w : b.warps)
       for (const Event& e : w.events) {
-        if (e.n_detail == 0 || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) continue;
+        if (e.n_detail == 0 || is_copy(e) || e.what == What::bulk_prefetch) continue;
         const auto slope = kernel_.slopes.find(e.pc);
-        if (slope != kernel_.slopes.end() && slope->second.regular) continue;
-        LineOwners& owners = owner[e.pc];
-        for (uint32_t i = 0; i < e.n_detail && owners.size() < kMostLines; i++) owners.touch(b->lines[e.detail + i] >> 4, at);
+        if (slope == kernel_.slopes.end() || !slope->second.regular) f(e);
       }
+  };
+  for (const auto& [at, b] : traced_)
+    for_uneven(*b, [&](const Event& e) {
+      LineOwners& owners = owner[e.pc];
+      for (uint32_t i = 0; i < e.n_detail && owners.size() < kMostLines; i++) owners.touch(b->lines[e.detail + i] >> 4, at);
+    });
   for (const auto& [pc, owners] : owner) {
     if (owners.size() == 0) continue;
     LinePool& pool = kernel_.pools[pc];
-    owners.for_each([&pool](uint64_t line, uint64_t block) {
-      pool.low = std::min(pool.low, line), pool.high = std::max(pool.high, line);
-      if (block == LineOwners::kSeveral) pool.shared.insert(line);
+    owners.for_each([&pool](uint64_t line, uint64_t) { pool.low = std::min(pool.low, line), pool.high = std::max(pool.high, line); });
+  }
+  if (regular_ || all_traced_) return;  // every block does as one, or as its own trace says
+  for (const auto& [at, b] : traced_) {
+    b->own.assign(b->lines.size(), 0);
+    for_uneven(*b, [&](const Event& e) {
+      const LineOwners& owners = owner[e.pc];
+      for (uint32_t i = 0; i < e.n_detail; i++) b->own[e.detail + i] = owners.of(b->lines[e.detail + i] >> 4) != LineOwners::kSeveral;
     });
   }
 }

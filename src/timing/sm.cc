@@ -79,6 +79,7 @@ void Sm::start(const BlockWork& work, double now) {
 }
 
 void Sm::State::refresh(WarpRun& w) {
+  sub[w.sub].wakes = 0;
   if (!w.live || w.blocked) {
     w.earliest = kNever;
     return;
@@ -146,42 +147,47 @@ bool Sm::State::before(const WarpRun& a, const WarpRun& b) const {
   return products && a.products_waiting != b.products_waiting ? a.products_waiting < b.products_waiting : a.age > b.age;
 }
 
+/// The warp of a sub-core that issues at `now`, or none: then `wakes` becomes when one may.
+[[gnu::always_inline]] inline uint32_t Sm::State::choose(uint32_t sc, double now) {
+  uint32_t best = UINT32_MAX;
+  double soonest = kNever;
+  for (uint32_t w : active[sc]) {
+    const WarpRun& r = warps[w];
+    if (r.earliest > now) {
+      soonest = std::min(soonest, std::ceil(r.earliest));
+      continue;
+    }
+    const Class kind = code[(*r.steps)[r.at].instruction].kind;
+    // A pipe that frees within the cycle takes the instruction: intervals need not be whole cycles.
+    const double free = std::floor(room(sub[sc], kind));
+    if (free > now) {
+      soonest = std::min(soonest, free);
+      continue;
+    }
+    if (w == last[sc] && kind != Class::wgmma) return w;
+    if (best == UINT32_MAX || before(r, warps[best])) best = w;
+  }
+  sub[sc].wakes = best == UINT32_MAX ? soonest : 0;
+  return best;
+}
+
 double Sm::step(double now) {
   State& s = *s_;
   double next = kNever;
   for (uint32_t sc = 0; sc < 4; sc++) {
-    uint32_t best = UINT32_MAX;
-    double soonest = s.begin_products(s.sub[sc], now);
-    next = std::min(next, soonest);
-    if (s.sub[sc].issue > now) {
-      if (!s.active[sc].empty()) next = std::min(next, s.sub[sc].issue);
+    State::SubCore& p = s.sub[sc];
+    next = std::min(next, s.begin_products(p, now));
+    if (p.issue > now) {
+      if (!s.active[sc].empty()) next = std::min(next, p.issue);
       continue;
     }
-    for (uint32_t w : s.active[sc]) {
-      const WarpRun& r = s.warps[w];
-      if (r.earliest > now) {
-        soonest = std::min(soonest, std::ceil(r.earliest));
-        continue;
-      }
-      // A pipe that frees within the cycle takes the instruction: intervals need not be whole cycles.
-      const double free = std::floor(s.room(s.sub[sc], s.code[(*r.steps)[r.at].instruction].kind));
-      if (free > now) {
-        soonest = std::min(soonest, free);
-        continue;
-      }
-      const bool product = s.code[(*r.steps)[r.at].instruction].kind == Class::wgmma;
-      if (w == s.last[sc] && !product) {
-        best = w;
-        break;
-      }
-      if (best == UINT32_MAX || s.before(r, s.warps[best])) best = w;
-    }
+    const uint32_t best = p.wakes > now ? UINT32_MAX : s.choose(sc, now);
     if (best != UINT32_MAX) {
       s.last[sc] = best;
       s.issue(best, now);
       next = std::min(next, now + 1);
     } else {
-      next = std::min(next, soonest);
+      next = std::min(next, p.wakes);
     }
   }
   return next;
@@ -189,6 +195,7 @@ double Sm::step(double now) {
 
 void Sm::State::issue(uint32_t index, double now) {
   WarpRun& w = warps[index];
+  sub[w.sub].wakes = 0;
   const Step s = (*w.steps)[w.at];
   const MachineInstruction& m = code[s.instruction];
   counts.issued++;

@@ -67,7 +67,7 @@ void Sm::State::find_ghosts(Slot& slot) const {
 /// Where the lines of a ghost's event lie. Another block's trace is moved by the slope, where addresses have one; else lines that
 /// several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
 Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) const {
-  GhostLines found{g.trace->lines.data() + e.detail, e.n_detail, g.sm};
+  GhostLines found{g.trace->lines.data() + e.detail, nullptr, e.n_detail, g.sm};
   if (g.trace->index == g.index) return found;
   const auto slope = kernel.slopes.find(e.pc);
   if (slope != kernel.slopes.end() && slope->second.regular) {
@@ -77,8 +77,9 @@ Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) 
     const uint32_t* from = g.trace->ctaid;
     found.sectors = (s.x * (at[0] - int64_t(from[0])) + s.y * (at[1] - int64_t(from[1])) + s.z * (at[2] - int64_t(from[2]))) >> 5;
   } else if (const auto pool = kernel.pools.find(e.pc); pool != kernel.pools.end()) {
-    found.pool = &pool->second;
-    found.away = (g.index * 0xD1B54A32D192ED03ull >> 20) % (pool->second.high - pool->second.low + 1);
+    found.own = g.trace->own.data() + e.detail;
+    found.low = pool->second.low, found.room = pool->second.high - pool->second.low + 1;
+    found.away = (g.index * 0xD1B54A32D192ED03ull >> 20) % found.room;
   }
   return found;
 }
@@ -87,7 +88,7 @@ Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) 
 void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
   Slot& slot = slots[w.slot];
   if (slot.ghosts.empty()) find_ghosts(slot);
-  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
+  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot, fewest_ghost_lines = UINT32_MAX;
   const size_t at = size_t(&e - w.trace->events.data());
   // Traces of many blocks lie in no cache of the host: what is looked at in each is fetched for all first.
   for (const Slot::Ghost& g : slot.ghosts)
@@ -96,6 +97,7 @@ void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
     if (w.place >= g.trace->warps.size()) continue;
     if (const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at)) {
       ghost_lines.push_back(lines_of(g, *own));
+      fewest_ghost_lines = std::min(fewest_ghost_lines, own->n_detail);
       constexpr uint32_t kInLine = 8;  // of a trace's lines in one of the host's
       for (uint32_t i = 0; i < ghost_lines.back().n; i += kInLine) fetch_ahead(ghost_lines.back().lines + i);
     }

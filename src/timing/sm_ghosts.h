@@ -31,19 +31,19 @@ void Sm::State::for_even_ghosts(const Moves& moves, uint64_t packed, F f) {
     moved(packed, sectors, [&](uint64_t l, uint32_t mask) { f(l, mask, sm); });
 }
 
+/// A line of the event, before all move by sectors.
+inline uint64_t Sm::State::GhostLines::packed(uint32_t line) const {
+  const uint64_t at = lines[line];
+  if (!own || !own[line]) return at;
+  uint64_t place = (at >> 4) - low + away;
+  if (place >= room) place = place < 2 * room ? place - room : place % room;
+  return (low + place) << 4 | (at & 15);
+}
+
 /// Calls f(line, sectors) for lines of a ghost's event, from `first` to before `last`.
 template <class F>
 void Sm::State::for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f) {
-  for (uint32_t i = first; i < last; i++) {
-    uint64_t packed = g.lines[i];
-    if (g.pool && !g.pool->shared.contains(packed >> 4)) {
-      const uint64_t room = g.pool->high - g.pool->low + 1;
-      uint64_t place = (packed >> 4) - g.pool->low + g.away;
-      if (place >= room) place = place < 2 * room ? place - room : place % room;
-      packed = (g.pool->low + place) << 4 | (packed & 15);
-    }
-    moved(packed, g.sectors, f);
-  }
+  for (uint32_t i = first; i < last; i++) moved(g.packed(i), g.sectors, f);
 }
 
 template <class F>

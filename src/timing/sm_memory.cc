@@ -16,6 +16,59 @@ constexpr bool goes_out(What w) {
 
 }  // namespace
 
+namespace {
+
+/// Sectors of a line, moved by some: what they are then, from the line's first on.
+struct Move {
+  uint64_t line;
+  uint32_t sectors;
+  Move(uint64_t packed, int64_t by) {
+    const uint64_t first = uint64_t(int64_t((packed >> 4) * 4) + by);
+    line = first >> 2, sectors = uint32_t((packed & 15) << (first & 3));
+  }
+  uint32_t requests() const { return 1 + (sectors > 15); }
+};
+
+}  // namespace
+
+/// Lists the places of ghosts, of `n`, whose request may be for a page that is looked up. Most are not, and no processor foretells which: none is
+/// jumped over. `move(i)` says where ghost i's line lies. `requests` grows by those of ghosts that are not listed.
+template <class F>
+size_t Sm::State::find_asking(size_t n, uint64_t& requests, F move) {
+  const PageChoice pages = chip.pages_taken();
+  if (asking.size() < n) asking.resize(n);
+  uint32_t* const list = asking.data();
+  size_t listed = 0;
+  uint64_t others = 0;
+  for (size_t i = 0; i < n; i++) {
+    const Move to = move(i);
+    const bool may = pages.takes(to.line) | pages.takes(to.line + (to.sectors > 15));
+    list[listed] = uint32_t(i), listed += may;
+    others += to.requests() & (uint64_t{may} - 1);
+  }
+  requests += others;
+  return listed;
+}
+
+/// Asks for the line of that number of the event as ghosts do, of pages that are looked up.
+void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when) {
+  if (kernel.ghosts == 0) return;
+  Slot& slot = slots[w.slot];
+  if (kernel.traces) {
+    if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
+    if (line + 1 == e.n_detail || line >= fewest_ghost_lines || chip.one_of() == 1)
+      return for_traced_ghosts(w, e, line, [&](uint64_t l, uint32_t mask, uint32_t sm) { ask_if_taken(l, mask, sm, when); });
+    const GhostLines* const ghosts = ghost_lines.data();
+    const size_t n = find_asking(ghost_lines.size(), counts.requests, [=](size_t i) { return Move(ghosts[i].packed(line), ghosts[i].sectors); });
+    for (size_t i = 0; i < n; i++) {
+      const GhostLines& g = ghosts[asking[i]];
+      moved(g.packed(line), g.sectors, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, g.sm, when); });
+    }
+    return;
+  }
+  for_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], [&](uint64_t l, uint32_t mask, uint32_t sm) { ask_if_taken(l, mask, sm, when); });
+}
+
 /// A request from `first` on that stands for one to a page that is not looked up: of one ghost for all lines of the page, since memory
 /// serves them alike.
 size_t Sm::State::stand_in_for(uint64_t line, size_t first) const {
@@ -68,7 +121,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
       const size_t own_request = n_requests;
       ask_if_taken(line, mask, number, request);
       const bool taken = n_requests > own_request;
-      if (!shared_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask_if_taken(l, k, sm, request); });
+      if (!shared_out) ask_ghosts(w, e, i, request);
       shared_out = true;
       asked.push_back({taken ? own_request : stand_in_for(line, first), way, line, request});
     });
@@ -126,7 +179,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
       }
       write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
-      if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask_if_taken(l, k, sm, leaves); });
+      if (shares_out) ask_ghosts(w, e, i, leaves);
       chip.write_all({requests.data(), n_requests}, per_sector);
       n_requests = 0;
       counts.requests++, counts.looked_up += chip.takes(line);

@@ -130,7 +130,7 @@ struct Slot {
 /// [again_same/32 to 48: of sets that are too large, what does not fit misses and little else].
 class L1 {
  public:
-  explicit L1(uint64_t bytes) : sets_(std::max<uint64_t>(1, bytes / 128 / kWays)), ways_(sets_ * kWays) {}
+  explicit L1(uint64_t bytes) : sets_(uint32_t(std::max<uint64_t>(1, bytes / 128 / kWays))), ways_(sets_ * kWays) {}
   struct Way {
     uint64_t tag = ~uint64_t{0};
     uint8_t valid = 0, age = kOldest;   // 0: read again
@@ -153,8 +153,8 @@ class L1 {
  private:
   static constexpr uint32_t kWays = 8;
   static constexpr uint8_t kOldest = 3;
-  Way* set_of(uint64_t line) { return &ways_[(line * 0x9E3779B97F4A7C15ull >> 40) % sets_ * kWays]; }
-  uint64_t sets_;
+  Way* set_of(uint64_t line) { return &ways_[size_t{uint32_t(line * 0x9E3779B97F4A7C15ull >> 40) % sets_} * kWays]; }
+  uint32_t sets_;
   std::vector<Way> ways_;
 };
 
@@ -183,6 +183,7 @@ struct Sm::State {
     double bank[2] = {0, 0};                    // read ports of the register file
     double write = 0;                           // its write port: a register a cycle
     double issue = 0;                           // when the next instruction may be issued
+    double wakes = 0;                           // when one of its warps may issue, unless something happens to one before
     uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
     struct Product {                            // issued, not begun
       uint32_t warp = 0;
@@ -231,6 +232,7 @@ struct Sm::State {
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
 
   bool before(const WarpRun& a, const WarpRun& b) const;
+  uint32_t choose(uint32_t sub_core, double now);
   double room(const SubCore& p, Class c) const;
   double pipe_room(const SubCore& p, Class c) const;
   void read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now);
@@ -281,18 +283,25 @@ struct Sm::State {
   void find_ghosts(Slot& slot) const;
   struct GhostLines {                             // of a ghost's event
     const uint64_t* lines = nullptr;
+    const uint8_t* own = nullptr;                 // of each, whether it lies elsewhere for this block; null: none does
     uint32_t n = 0, sm = 0;
     int64_t sectors = 0;                          // by which they move
-    const LinePool* pool = nullptr;               // null: no line moves otherwise
-    uint64_t away = 0;                            // by how many lines those do that no other block touches
+    uint64_t low = 0, room = 0;                   // where they may lie: the first line, and how many
+    uint64_t away = 0;                            // by how many lines those move that lie elsewhere
+    uint64_t packed(uint32_t line) const;
   };
   GhostLines lines_of(const Slot::Ghost& g, const Event& e) const;
   template <class F>
   static void for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f);
   std::vector<GhostLines> ghost_lines;            // of the event that was asked for last
+  uint32_t fewest_ghost_lines = 0;                // that one of them has
   const Event* ghost_event = nullptr;
   uint32_t ghost_slot = 0;
   void find_ghost_lines(const WarpRun& w, const Event& e);
+  void ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when);
+  template <class F>
+  size_t find_asking(size_t n, uint64_t& requests, F move);
+  std::vector<uint32_t> asking;                   // places of ghosts whose request may be for a page that is looked up
   void finish_ghosts(Slot& slot, double now);
   double waited_for(const WarpRun& w, const Event& e, double done);
   void tell_next(const WarpRun& w, const Event& e, double at);

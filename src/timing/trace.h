@@ -70,6 +70,7 @@ struct TracedBlock {
   uint32_t rank = 0;                // in its cluster
   std::vector<TracedWarp> warps;
   std::vector<uint64_t> lines;      // line address << 4 | sectors touched
+  std::vector<uint8_t> own;         // of each line, when that is known: no other block touches it
   std::vector<Run> runs;
   uint64_t instructions = 0;        // PTX warp instructions
   uint64_t recorded = 0;            // of them, those that the streams tell of
