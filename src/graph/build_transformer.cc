@@ -19,6 +19,7 @@ Graph TransformerBuilder::build() {
   b_.graph().window = s_.window_layers ? s_.window : 0, b_.graph().chosen = s_.index_topk;
   b_.graph().experts_per_token = s_.experts_per_token;
   b_.graph().notes = s_.notes;
+  b_.graph().trained_positions = s_.trained_positions;
   return b_.finish();
 }
 

@@ -48,6 +48,7 @@ class ConfigReader {
     return value.get<bool>();
   }
   bool has(const char* key) { return json_.contains(key) && !json_[key].is_null(); }
+  bool names(const char* key) const { return json_.contains(key); }  // null, too
   const Json& required(const char* key) {
     known_.insert(key);
     if (!json_.contains(key) || json_[key].is_null()) base::fail("{}: no field '{}'", origin_, key);

@@ -115,51 +115,16 @@ void check_fit(const Plan& plan, const Cluster& cluster, double batch, const Con
   check_served(plan, cluster);
 }
 
-// Bytes of the device that keys and values of 8 bits would free.
-double saved_by_fp8(const Graph& graph, const Program& program, const Binding& held) {
-  double saved = 0;
-  for (const auto& [tensor, form] : program.states) {
-    const Tensor& t = graph.tensors[tensor];
-    if (is_cache(t) && t.dtype.bits > 8) saved += form.at(held) * (1 - 8 / t.dtype.bits);
-  }
-  return program.plan.place.kv == Tier::kDevice ? saved : saved * (1 - program.plan.place.kv_fraction);
-}
-
-void advise(FitAnswer& a, const Program& program, double context, double saved) {
-  double over = a.total - a.capacity;
-  if (program.weight_bytes > a.capacity)
-    a.advice.push_back(fmt::format(
-        "the weights alone exceed the GPU: use at least tp {} or narrower weights",
-        static_cast<int>(std::ceil(program.weight_bytes * program.plan.tp / (0.9 * a.capacity)))));
-  if (a.max_sequences > 0)
-    a.advice.push_back(fmt::format("at this context {:.0f} sequences fit per rank", a.max_sequences));
-  if (a.max_context > 0 && a.max_context < context)
-    a.advice.push_back(fmt::format("at this batch a context of {:.0f} tokens fits", a.max_context));
-  a.advice.push_back(fmt::format("{:.1f} GiB too much", over / kGiB));
-  if (saved > 0) a.advice.back() += fmt::format("; fp8 keys and values would free {:.1f} GiB", saved / kGiB);
-}
-
-// A cluster of which the plan leaves GPUs idle.
-void advise_idle(FitAnswer& a, const Graph& graph, const Plan& plan, const Cluster& cluster) {
-  if (plan.gpus() >= cluster.gpus) return;
-  std::string how = "--tp, --pp or --dp divide the work, and `orrery model plan` searches";
-  Plan wider = plan;
-  wider.tp = plan.tp * (cluster.gpus / plan.gpus());
-  try {
-    check_plan(graph, wider);
-    how = fmt::format("--tp {} divides weights and heads over all, and `orrery model plan` searches", wider.tp);
-  } catch (const base::Error&) {  // heads or widths do not divide so
-  }
-  a.advice.push_back(fmt::format("the plan uses {} of {} GPUs: {}", plan.gpus(), cluster.gpus, how));
-}
-
 // Sequences and context that `room` bytes beside everything else hold.
 void limits(const Graph& graph, const Program& program, double per_rank, double room, double generated,
             const Engine& engine, FitAnswer& a) {
-  if (a.kv_bytes_on_device > 0)
+  double kept_free = (1 - program.plan.memory_share) * a.capacity;
+  if (a.kv_bytes_on_device > 0) {
     a.max_sequences = std::max(0.0, std::floor(room / a.kv_bytes_on_device));
-  else if (a.kv_bytes_per_sequence > 0)
-    a.max_sequences = room >= 0 ? kAnyContext : 0;
+    a.admitted_sequences = std::max(0.0, std::floor((room - kept_free) / a.kv_bytes_on_device));
+  } else if (a.kv_bytes_per_sequence > 0) {
+    a.max_sequences = a.admitted_sequences = room >= 0 ? kAnyContext : 0;
+  }
   if (per_rank > 0)
     a.max_context = longest_context(room, [&](double n) {
       return device_state_bytes(graph, program, per_rank, {n, generated}, engine);
@@ -170,8 +135,13 @@ void limits(const Graph& graph, const Program& program, double per_rank, double 
 
 FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch,
               const Context& context, const Engine& engine) {
+  return fit_compiled(graph, compile(graph, plan), cluster, batch, context, engine);
+}
+
+FitAnswer fit_compiled(const Graph& graph, const Program& program, const Cluster& cluster, double batch,
+                       const Context& context, const Engine& engine) {
+  const Plan& plan = program.plan;
   check_fit(plan, cluster, batch, context);
-  Program program = compile(graph, plan);
   FitAnswer a;
   auto add = [&](std::string what, TensorClass cls, double bytes, std::string how) {
     a.items.push_back({std::move(what), cls, bytes, std::move(how)});
@@ -201,21 +171,21 @@ FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, doub
   a.kv_bytes_on_device = device_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];  // once every window is full
   limits(graph, program, per_rank, a.capacity - (a.total - state), context.generated, engine, a);
-  if (!a.fits) {
-    Binding held = paged_binding(graph, plan, per_rank, context, engine);
-    advise(a, program, tokens, saved_by_fp8(graph, program, held));
-  }
-  advise_idle(a, graph, plan, cluster);
   return a;
+}
+
+double resident_sequences(const Graph& graph, const Program& program, const FitAnswer& empty, double input,
+                          double output, const Engine& engine) {
+  double one = device_state_bytes(graph, program, 1, {input, output / 2}, engine);
+  double free = empty.capacity * program.plan.memory_share - empty.total;
+  if (free < 0) return 0;
+  return one > 0 ? std::floor(free / one) : 1e9;
 }
 
 double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
                           double output, const Engine& engine) {
-  FitAnswer room = fit(graph, plan, cluster, 0, {input, output}, engine);
-  double one = device_state_bytes(graph, compile(graph, plan), 1, {input, output / 2}, engine);
-  double free = cluster.gpu.memory_total().value() * plan.memory_share - room.total;
-  if (free < 0) return 0;
-  return one > 0 ? std::floor(free / one) : 1e9;
+  FitAnswer empty = fit(graph, plan, cluster, 0, {input, output}, engine);
+  return resident_sequences(graph, compile(graph, plan), empty, input, output, engine);
 }
 
 }  // namespace orrery::graph

@@ -138,6 +138,7 @@ struct Graph {
   double window = 0;             // positions that a windowed layer sees; 0: no such layer
   double chosen = 0;             // positions that a layer sees that chooses its keys; 0: no such layer
   double experts_per_token = 0;  // 0: no experts
+  int trained_positions = 0;     // tokens of the longest text that its config allows; 0: unknown
   std::vector<std::string> notes;  // what its reader took from the config, left out or had to assume; printed
 
   AxisId find_axis(std::string_view name) const;  // kNoAxis when absent

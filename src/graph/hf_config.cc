@@ -103,13 +103,21 @@ void window_if_shorter(ConfigReader& r, TransformerSpec& s) {
 
 namespace {
 
+// A config without the key `sliding_window` has that of its class; one whose key is null has none.
 void mistral(ConfigReader& r, TransformerSpec& s) {
   llama(r, s);
+  bool own_class = !r.has("model_type") || r.word("model_type") == "mistral";
+  if (own_class && !r.names("sliding_window")) {
+    s.window = 4096, s.window_layers = s.layers;
+    s.notes.push_back(
+        "a window of 4096 tokens, the default of its class: the config does not name sliding_window");
+  }
   window(r, s, 1);
 }
 
 void mixtral(ConfigReader& r, TransformerSpec& s) {
-  mistral(r, s);
+  llama(r, s);
+  window(r, s, 1);
   s.kind = "moe";
   s.experts = r.integer("num_local_experts");
   s.experts_per_token = r.integer("num_experts_per_tok");
@@ -345,6 +353,8 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
                     ? json["_name_or_path"].get<std::string>()
                     : name;
     architecture.read(reader, spec);
+    if (reader.has("max_position_embeddings"))
+      spec.trained_positions = reader.integer("max_position_embeddings");
     reader.finish();
     check_words(json, origin);
     try {

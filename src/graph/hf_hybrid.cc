@@ -306,9 +306,10 @@ void mamba2(ConfigReader& r, TransformerSpec& s) {
   s.ssm_conv = r.integer("conv_kernel");
   s.tied = r.flag_or("tie_word_embeddings", false);
   r.only("use_bias", false, "biases in projections");
+  r.only("intermediate_size", s.ssm_inner, "another width than that of its heads");
   r.ignore({"expand", "chunk_size", "rescale_prenorm_residual", "residual_in_fp32", "rms_norm",
             "time_step_rank", "time_step_floor", "time_step_limit", "time_step_max", "time_step_min",
-            "use_conv_bias", "norm_before_gate"});
+            "time_step_init_scheme", "time_step_scale", "use_conv_bias", "norm_before_gate"});
 }
 
 constexpr Architecture kHybrids[] = {

@@ -333,25 +333,13 @@ void step3p5(ConfigReader& r, TransformerSpec& s) {
   r.only("use_moe", true, "layers without experts");
   r.only("sink", false, "attention sinks");
   r.only("use_mfa", false, "attention of another kind");
-  r.ignore({"share_expert_dim",
-            "share_expert_dims",
-            "moe_layers_enum",
-            "moe_router_activation",
-            "moe_router_scaling_factor",
-            "norm_expert_weight",
-            "need_fp32_gate",
-            "att_impl_type",
-            "zero_centered",
-            "max_seq_len",
-            "partial_rotary_factors",
-            "yarn_only_types",
-            "use_rope_layers",
-            "moe_every_n_layer",
-            "moe_layer_offset",
-            "swiglu_limits",
-            "swiglu_limits_shared",
-            "rope_theta",
-            "use_swiglu_limit"});
+  // The list decides; these would without one.
+  r.only("moe_every_n_layer", 1, "a pattern beside moe_layers_enum");
+  r.only("moe_layer_offset", 0, "a pattern beside moe_layers_enum");
+  r.ignore({"share_expert_dim", "share_expert_dims", "moe_layers_enum", "moe_router_activation",
+            "moe_router_scaling_factor", "norm_expert_weight", "need_fp32_gate", "att_impl_type",
+            "zero_centered", "max_seq_len", "partial_rotary_factors", "yarn_only_types", "use_rope_layers",
+            "swiglu_limits", "swiglu_limits_shared", "rope_theta", "use_swiglu_limit"});
 }
 
 constexpr Architecture kRecent[] = {

@@ -167,6 +167,10 @@ class Search {
  private:
   SearchResult gather(std::vector<SearchResult> results) const {
     SearchResult all;
+    all.given_weights = stored(TensorClass::kWeight), all.given_kv = stored(TensorClass::kState);
+    for (const Formats& f : formats_)
+      if (std::find(all.weights.begin(), all.weights.end(), f.weights) == all.weights.end())
+        all.weights.push_back(f.weights);
     for (SearchResult& r : results) {
       all.tried += r.tried, all.legal += r.legal, all.fitting += r.fitting, all.kept += r.kept;
       for (Candidate& c : r.front) all.front.push_back(std::move(c));
@@ -182,7 +186,7 @@ class Search {
     std::string weights = stored(TensorClass::kWeight), cache = stored(TensorClass::kState);
     std::vector<std::string> kvs = {cache}, all = {weights};  // sparse weights keep theirs
     if (states) kvs = names({"bf16", "fp8"}, cache);
-    if (!base_.sparse24) all = names(q_.formats, weights);
+    if (!base_.sparse24) all = names(tried_formats(), weights);
     for (const std::string& format : all)
       for (const std::string& kv : kvs) {
         Formats f{format, kv, graph_};
@@ -191,6 +195,15 @@ class Search {
         if (states && kv != cache) apply_verb("requant kv " + kv, f.graph, scratch);
         formats_.push_back(std::move(f));
       }
+  }
+
+  // A checkpoint that is quantized already is served as it is.
+  std::vector<std::string> tried_formats() const {
+    bool wide = std::all_of(graph_.tensors.begin(), graph_.tensors.end(), [](const Tensor& t) {
+      return t.cls != TensorClass::kWeight || !t.linear || t.dtype.bits >= 16;
+    });
+    if (q_.formats.empty() && wide) return {"fp8"};
+    return q_.formats;
   }
 
   // What the given graph stores its linear weights, or its keys and values, in: a plan in that format takes
@@ -234,7 +247,8 @@ class Search {
       ++result.tried;
       return;
     }
-    FitAnswer empty = fit(g, d.plan, cluster_, 0, {q_.input, q_.output}, q_.engine);
+    Server server(g, d.plan, cluster_, q_.engine);
+    FitAnswer empty = fit_compiled(g, server.program(), cluster_, 0, {q_.input, q_.output}, q_.engine);
     double growth = q_.fine ? 1.25 : 2;
     for (double batch = 1; batch <= kMostBatch; batch = std::max(batch + 1, std::floor(batch * growth))) {
       ++result.tried, ++result.legal;
@@ -248,7 +262,7 @@ class Search {
                   d.formats->kv,
                   sq.concurrency,
                   d.gpus,
-                  serve(g, d.plan, cluster_, sq),
+                  server.serve(sq),
                   empty.total + batch * empty.kv_bytes_on_device};
       if (c.answer.waiting > 0) break;
       result.best_tpot = std::min(result.best_tpot, c.answer.tpot);
@@ -280,6 +294,7 @@ SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster
 }
 
 void merge(SearchResult& into, SearchResult other, const std::string& goal) {
+  into.given_weights = other.given_weights, into.given_kv = other.given_kv, into.weights = other.weights;
   into.tried += other.tried, into.legal += other.legal;
   into.fitting += other.fitting, into.kept += other.kept;
   into.best_tpot = std::min(into.best_tpot, other.best_tpot), into.best_ttft = std::min(into.best_ttft, other.best_ttft);
@@ -292,6 +307,24 @@ nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, con
                                        const SearchQuestion& q) {
   return search_document(search(graph, base, cluster, q), graph.name, cluster, q);
 }
+
+namespace {
+
+// The command that asks for the best plan again.
+std::string serve_line(const SearchResult& r, const Cluster& cluster, const SearchQuestion& q) {
+  const Candidate& best = r.front.front();
+  const Plan& p = best.plan;
+  std::string line = fmt::format("orrery model serve {} --gpu {}:{}", q.asked, cluster.gpu.id(), best.gpus);
+  for (auto [name, ranks] : {std::pair{"tp", p.tp}, {"pp", p.pp}, {"dp", p.dp}, {"ep", p.ep}})
+    if (ranks > 1) line += fmt::format(" --{} {}", name, ranks);
+  if (best.weights != r.given_weights) line += fmt::format(" --weights '{}'", best.weights);
+  if (best.kv != r.given_kv) line += fmt::format(" --kv '{}'", best.kv);
+  if (p.chunk_tokens != Plan{}.chunk_tokens) line += fmt::format(" --do 'admit chunk {}'", p.chunk_tokens);
+  return line + fmt::format(" --input {:.0f} --output {:.0f} --concurrency {:.0f}", q.input, q.output,
+                            best.concurrency);
+}
+
+}  // namespace
 
 nlohmann::ordered_json search_document(const SearchResult& r, const std::string& model,
                                        const Cluster& cluster, const SearchQuestion& q) {
@@ -331,6 +364,9 @@ nlohmann::ordered_json search_document(const SearchResult& r, const std::string&
                              c.answer.output_tokens_s / c.gpus, c.answer.tpot * 1e3, c.answer.ttft * 1e3,
                              c.answer.joules_per_token, c.memory / kGiB});
   doc["sections"].push_back(std::move(table));
+  if (!r.front.empty() && !q.asked.empty())
+    doc["sections"].push_back(
+        {{"title", "the first of them in full"}, {"notes", {serve_line(r, cluster, q)}}});
   if (r.front.empty()) {
     std::string why = r.fitting == 0 ? fmt::format("no plan fits into the memory of {} x {}: more GPUs (--gpu NAME:N), or narrower "
                                                    "weights (--formats int4)", cluster.gpus, cluster.gpu.id())
@@ -339,6 +375,10 @@ nlohmann::ordered_json search_document(const SearchResult& r, const std::string&
     doc["sections"].push_back({{"title", "what to change"}, {"notes", {why}}});
   }
   doc["assumptions"] = nlohmann::ordered_json::array();
+  doc["assumptions"].push_back(
+      fmt::format("weights in {} (given: {}) and keys and values in 16 and 8 bits are tried: what narrower "
+                  "formats do to quality is not predicted",
+                  fmt::join(r.weights, ", "), r.given_weights));
   doc["assumptions"].push_back(fmt::format("at most {:.0f} sequences a data-parallel rank are tried", kMostBatch));
   return doc;
 }

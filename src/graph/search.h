@@ -17,9 +17,11 @@ struct SearchQuestion {
   double input = 1024, output = 256;
   std::string goal = "tokens/s";    // tokens/s, tokens/s/gpu, tpot, ttft, joules
   std::vector<std::string> limits;  // "tpot=30ms", "ttft=2s", "gpus=4"
-  std::vector<std::string> formats = {"bf16", "fp8"};
+  std::vector<std::string> formats;  // of weights, beside the given one; none: fp8 where that has 16 bits
   bool fine = false;  // more chunk sizes, and batches that grow by a quarter instead of doubling
   Engine engine;
+  std::string asked;  // the model and the options beside its plan as the command line has them; empty: no
+                      // command line
   int threads = 0;          // 0: one for each core
   int part = 0, parts = 1;  // this process takes every parts-th division
 };
@@ -35,6 +37,8 @@ struct Candidate {
 
 struct SearchResult {
   std::vector<Candidate> front;  // best for the goal first
+  std::string given_weights, given_kv;  // formats of the model as it was given
+  std::vector<std::string> weights;     // that were tried
   std::size_t tried = 0, legal = 0, fitting = 0, kept = 0;
   double best_tpot = kAnyContext, best_ttft = kAnyContext;  // seconds, of all that fit: what limits can ask for
 };

@@ -62,33 +62,20 @@ namespace {
 // step's time is linear in the context but for a few bends, so that a part's chunks take what its middle one does.
 constexpr double kWalkedChunks = 256;
 
-// Mean seconds of prefilling one request in chunks while `others` sequences decode alongside.
-struct PrefillCost {
-  double alone = 0;  // seconds from first to last chunk
-  double extra = 0;  // seconds that its chunks add to the decode steps they ride on
-  double joules = 0;
-};
-
-PrefillCost prefill_cost(StepPredictor& p, const Plan& plan, double input, double decode_seqs, double context,
-                         double decode_seconds) {
-  PrefillCost cost;
-  double work = 1 - plan.prefill_skip, chunk = plan.chunk_tokens;
-  auto add = [&](double tokens, double done, double times) {
-    StepShape s;
-    s.prefill_tokens = tokens * work;
-    s.prefill_seqs = 1;
-    s.prefill_context = done;
-    StepTime alone = p.step(s);
-    cost.alone += times * alone.seconds;
-    cost.joules += times * alone.joules;
-    s.decode_seqs = decode_seqs;
-    s.decode_context = context;
-    if (decode_seqs > 0) cost.extra += times * std::max(0.0, p.step(s).seconds - decode_seconds);
-  };
+// Calls `add` with the tokens, the context and the number of each group of a prompt's chunks.
+template <class Add>
+void each_chunk(double input, double chunk, Add add) {
   double whole = std::floor(input / chunk), parts = std::min(whole, kWalkedChunks), each = whole / std::max(1.0, parts);
   for (double part = 0; part < parts; ++part) add(chunk, chunk * (each * part + (each - 1) / 2), each);
-  if (double rest = input - whole * chunk; rest > 0) add(rest, whole * chunk, 1);
-  return cost;
+  if (double rest = input - whole * chunk; rest > 0) add(rest, whole * chunk, 1.0);
+}
+
+StepShape chunk_step(const Plan& plan, double tokens, double done) {
+  StepShape s;
+  s.prefill_tokens = tokens * (1 - plan.prefill_skip);
+  s.prefill_seqs = 1;
+  s.prefill_context = done;
+  return s;
 }
 
 // Prefills of the rank that has most of them in a step, when each of `ranks` gets `mean` at random. Ranks
@@ -124,21 +111,20 @@ StepShape decode_step(const Plan& plan, const ServeQuestion& q, double batch) {
   return s;
 }
 
-namespace {
-
 // One closed loop, in the order in which its parts follow from one another.
 class Loop {
  public:
-  Loop(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question)
-      : g_(graph), p_(plan), q_(question), predictor_(graph, under(plan, question.engine), cluster) {
+  Loop(Server& server, const ServeQuestion& question)
+      : server_(server), g_(server.graph_), p_(server.plan_), q_(question), predictor_(server.predictor_) {
     double wanted = q_.concurrency / p_.dp;
-    double resident = resident_sequences(graph, plan, cluster, q_.input, q_.output, q_.engine);
+    double resident = resident_sequences(g_, server.program_, server.empty_, q_.input, q_.output, q_.engine);
     a_.batch = std::min(wanted, std::max(1.0, resident));
     a_.waiting = wanted - a_.batch;
-    a_.tokens_a_step = speculated(plan);
+    a_.tokens_a_step = speculated(p_);
   }
   ServeAnswer answer() {
     decode();
+    prefill();
     between_tokens();
     first_token();
     if (p_.prefill_replicas > 0) split();
@@ -148,15 +134,18 @@ class Loop {
 
  private:
   void decode();
+  void prefill();
+  double added_by_prefill();
   void between_tokens();
   void first_token();
   void split();
   void whole();
 
+  Server& server_;
   const Graph& g_;
   const Plan& p_;
   const ServeQuestion& q_;
-  StepPredictor predictor_;
+  StepPredictor& predictor_;
   ServeAnswer a_;
   double request_ = 0;  // seconds, once there is room
 };
@@ -175,25 +164,49 @@ void Loop::decode() {
                                     q_.engine.token_seconds * a_.batch * a_.tokens_a_step);
 }
 
+// A request by itself, from its first chunk to its last.
+void Loop::prefill() {
+  Server& s = server_;
+  if (s.prefilled_ != q_.input) {
+    s.prefill_seconds_ = s.prefill_joules_ = 0;
+    each_chunk(q_.input, p_.chunk_tokens, [&](double tokens, double done, double times) {
+      StepTime alone = predictor_.step(chunk_step(p_, tokens, done));
+      s.prefill_seconds_ += times * alone.seconds, s.prefill_joules_ += times * alone.joules;
+    });
+    s.prefilled_ = q_.input;
+  }
+  a_.prefill_seconds = s.prefill_seconds_, a_.prefill_joules = s.prefill_joules_;
+}
+
+// Seconds that a request's chunks add to the decode steps of the others that they ride on.
+double Loop::added_by_prefill() {
+  double others = a_.batch - 1, added = 0;
+  if (others <= 0) return 0;
+  each_chunk(q_.input, p_.chunk_tokens, [&](double tokens, double done, double times) {
+    StepShape s = chunk_step(p_, tokens, done);
+    s.decode_seqs = others;
+    s.decode_context = decode_step(p_, q_, a_.batch).decode_context;
+    added += times * std::max(0.0, predictor_.step(s).seconds - a_.decode.seconds);
+  });
+  return added;
+}
+
 // In a closed loop each request's output steps see every other request prefilled once; where other GPUs
 // prefill, keys and values come over the slower of both links instead.
 void Loop::between_tokens() {
   const Rates& r = predictor_.rates();
-  double context = decode_step(p_, q_, a_.batch).decode_context;
-  PrefillCost prefill =
-      prefill_cost(predictor_, p_, q_.input, std::max(0.0, a_.batch - 1), context, a_.decode.seconds);
-  a_.prefill_seconds = prefill.alone, a_.prefill_joules = prefill.joules;
   double prefills = (a_.batch - 1) / std::max(1.0, q_.output / a_.tokens_a_step);
   if (p_.ep > 1 && p_.dp > 1) {
     double most = std::max(prefills, p_.chunk_tokens / q_.input);  // what a step can take
     prefills = std::min(most, busiest(prefills, p_.dp));
   }
-  double delay = q_.engine.prefill_first ? prefill.alone / 2 : prefill.extra;
+  double delay = 0;
   if (p_.prefill_replicas > 0) {
-    delay = 0;
     bool near = p_.gpus() <= r.per_host;
     a_.transfer_seconds = (near ? r.link_latency : r.network_latency) +
                           state_bytes(g_, predictor_.program(), 1, q_.input) / (near ? r.link : r.network);
+  } else {
+    delay = q_.engine.prefill_first ? a_.prefill_seconds / 2 : added_by_prefill();
   }
   a_.others_prefill = std::max(0.0, prefills) * delay;
   a_.tpot = (a_.decode_step_seconds + a_.others_prefill) / a_.tokens_a_step;
@@ -201,8 +214,11 @@ void Loop::between_tokens() {
 
 void Loop::first_token() {
   double chunks = std::ceil(q_.input / p_.chunk_tokens);
-  a_.queue_seconds = 0.5 * a_.decode_step_seconds;  // the next step takes it in
-  if (a_.batch > 1 && p_.prefill_replicas == 0) a_.queue_seconds += chunks * a_.decode_step_seconds * 0.5;
+  double others = std::min(1.0, a_.batch - 1);  // a request by itself waits for nobody's step
+  // The next step takes it in; the one that runs may prefill somebody else.
+  if (others > 0) a_.queue_seconds = 0.5 * others * (a_.decode_step_seconds + a_.others_prefill);
+  if (others > 0 && p_.prefill_replicas == 0)
+    a_.queue_seconds += chunks * others * a_.decode_step_seconds * 0.5;
   a_.ttft = q_.engine.request_seconds + a_.prefill_seconds + a_.queue_seconds + a_.transfer_seconds;
   request_ = a_.ttft + (q_.output - 1) * a_.tpot;
   a_.output_tokens_s = a_.batch * p_.dp * q_.output / request_;
@@ -235,12 +251,23 @@ void Loop::whole() {
   a_.high = a_.tpot * 1.35;
 }
 
-}  // namespace
+Server::Server(const Graph& graph, const Plan& plan, const Cluster& cluster, const Engine& engine)
+    : graph_(graph),
+      plan_(plan),
+      engine_(engine.name),
+      program_(compile(graph, plan)),
+      empty_(fit_compiled(graph, program_, cluster, 0, 0.0, engine)),
+      predictor_(graph, under(plan, engine), cluster) {}
 
-ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
+ServeAnswer Server::serve(const ServeQuestion& q) {
   for (double value : {q.input, q.output, q.concurrency})
     if (!(value > 0 && value < 1e9)) base::fail("input, output and concurrency must be positive and finite");
-  return Loop(graph, plan, cluster, q).answer();
+  if (q.engine.name != engine_) base::fail("this server runs {}, not {}", engine_, q.engine.name);
+  return Loop(*this, q).answer();
+}
+
+ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
+  return Server(graph, plan, cluster, q.engine).serve(q);
 }
 
 StepShape encode_step(const Plan& plan, double sequences, double tokens) {
@@ -275,9 +302,10 @@ EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster
 double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster,
                            const ServeQuestion& question) {
   ServeQuestion q = question;
+  Server server(graph, plan, cluster, q.engine);
   auto served = [&](double concurrency) {
     q.concurrency = concurrency;
-    ServeAnswer a = serve(graph, plan, cluster, q);
+    ServeAnswer a = server.serve(q);
     return a.output_tokens_s / q.output;
   };
   double low = 0, high = 1;

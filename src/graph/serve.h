@@ -66,9 +66,9 @@ struct FitAnswer {
   double kv_bytes_per_sequence = 0;  // in whole pages, wherever they are
   double kv_bytes_on_device = 0;     // of which in the GPU's memory
   double max_sequences = 0;  // at the given context, per data-parallel rank; kAnyContext: they hold nothing there
+  double admitted_sequences = 0;  // the same in the share of the memory that an engine takes
   double max_context = 0;    // at the given batch; kAnyContext: state stops growing before it fills the room
   bool fits = false;
-  std::vector<std::string> advice;
 };
 
 struct ServeQuestion {
@@ -115,14 +115,27 @@ void check_served(const Plan& plan, const Cluster& cluster);
 Binding fit_binding(const Graph& graph, const Plan& plan, double batch, double context);
 FitAnswer fit(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch, const Context& context,
               const Engine& engine);
+// The same of a plan that is compiled.
+FitAnswer fit_compiled(const Graph& graph, const Program& program, const Cluster& cluster, double batch,
+                       const Context& context, const Engine& engine);
+// What to change so that it fits, each change tried; what GPUs stand idle.
+struct FitQuestion {
+  const Graph& graph;
+  const Plan& plan;
+  const Cluster& cluster;
+  double batch;
+  Context context;
+  const Engine& engine;
+};
+std::vector<std::string> fit_advice(const FitQuestion& question, const FitAnswer& answer);
 // Sequences that the memory of a data-parallel rank holds, with half of the output each on average.
 double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,
                           double output, const Engine& engine);
+// The same where fit() of no sequence is known.
+double resident_sequences(const Graph& graph, const Program& program, const FitAnswer& empty, double input,
+                          double output, const Engine& engine);
 // The decode step of `batch` sequences halfway through their output, and the tokens it checks for a draft.
 StepShape decode_step(const Plan& plan, const ServeQuestion& question, double batch);
-ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster,
-                  const ServeQuestion& question);
-
 // The same with everything that does not depend on the question done once: the fast path of simulators.
 class StepPredictor {
  public:
@@ -144,6 +157,30 @@ class StepPredictor {
   Ledger ledger_;
   Binding binding_;
 };
+
+// Many questions to one plan and one engine: what they have in common is made once, for searches.
+class Server {
+ public:
+  // `graph` outlives it.
+  Server(const Graph& graph, const Plan& plan, const Cluster& cluster, const Engine& engine);
+  // Refuses another engine's question; not thread-safe.
+  ServeAnswer serve(const ServeQuestion& question);
+  const Program& program() const { return program_; }  // without what the engine joins: memory
+
+ private:
+  friend class Loop;
+
+  const Graph& graph_;
+  Plan plan_;
+  std::string engine_;
+  Program program_;
+  FitAnswer empty_;  // of a rank without sequences
+  StepPredictor predictor_;
+  // The prefill of a request by itself, of the last length that somebody asked for.
+  double prefilled_ = 0, prefill_seconds_ = 0, prefill_joules_ = 0;
+};
+ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                  const ServeQuestion& question);
 
 // One pass of a model that keeps nothing from token to token (BERT, ViT) over a batch, and its memory.
 struct EncodeAnswer {

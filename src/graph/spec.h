@@ -57,6 +57,7 @@ struct TransformerSpec {
   int norms_per_layer = 2;
   QkNorm qk_norm = QkNorm::kNone;
   int learned_positions = 0, segments = 0;
+  int trained_positions = 0;  // the longest text that the config allows; 0: it does not say
   bool embedding_norm = false, final_norm = true, pooler = false;
   int embed_dim = 0;       // width of the embedding and the head, where it is not hidden
   bool plain_norms = false;  // norms have no weights

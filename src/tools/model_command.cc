@@ -105,8 +105,10 @@ int fit_command(const Common& common, double batch, double context, const std::s
   Plan plan = common.plan();
   common.apply(graph, plan);
   Cluster cluster = common.cluster(plan);
-  FitAnswer answer = fit(graph, plan, cluster, batch, context, find_engine(engine));
-  print(common, fit_document(graph, plan, cluster, answer, batch, context));
+  Engine served = find_engine(engine);
+  FitQuestion question{graph, plan, cluster, batch, context, served};
+  FitAnswer answer = fit(graph, plan, cluster, batch, context, served);
+  print(common, fit_document(question, answer));
   return answer.fits ? 0 : 1;
 }
 
@@ -292,7 +294,8 @@ struct Asked {
     app.add_option("--goal", search.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")
         ->capture_default_str();
     app.add_option("--slo", search.limits, "a limit, for example tpot=30ms (repeat for more)");
-    app.add_option("--formats", search.formats, "weight formats to try")->capture_default_str();
+    app.add_option("--formats", search.formats,
+                   "weight formats to try beside the given one (fp8 where that has 16 bits)");
     app.add_flag("--fine", search.fine, "six chunk sizes, batches that grow by a quarter");
     app.add_option("--threads", search.threads, "threads; 0: one for each core")->capture_default_str();
     engine_option(app);
@@ -304,6 +307,11 @@ int plan_command(Asked& q) {
   Graph graph = q.common.graph();
   Plan plan = q.common.plan();
   q.common.apply(graph, plan);
+  q.search.asked = q.common.model;
+  if (q.engine != Asked{}.engine) q.search.asked += " --engine " + q.engine;
+  for (const std::string& verb : q.common.verbs) q.search.asked += " --do '" + verb + "'";
+  if (!q.common.weights.empty()) q.search.asked += " --weights '" + q.common.weights + "'";
+  if (!q.common.kv.empty()) q.search.asked += " --kv '" + q.common.kv + "'";
   Json doc = search_document(graph, plan, parse_cluster(q.common.gpu), q.search);
   print(q.common, doc);
   return doc["sections"][0]["rows"].empty() ? 1 : 0;

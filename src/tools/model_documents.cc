@@ -59,8 +59,9 @@ void state_table(Json& doc, const Graph& graph, const Plan& plan, double context
 
 }  // namespace
 
-Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const FitAnswer& a,
-                  double batch, double context) {
+Json fit_document(const FitQuestion& q, const FitAnswer& a) {
+  const auto& [graph, plan, cluster, batch, asked, engine] = q;
+  double context = asked.prompt + asked.generated;
   Json doc = report::document(fmt::format("fit: {} on {} x {}", graph.name, cluster.gpus, cluster.gpu.id()));
   bool close = a.low <= a.capacity && a.high > a.capacity;
   add_fact_of(doc, "fits", a.fits, "memory",
@@ -78,21 +79,29 @@ Json fit_document(const Graph& graph, const Plan& plan, const Cluster& cluster, 
       report::add_fact(doc, "sequences that fit", "any number", "per data-parallel rank",
                        "their keys and values are on another tier");
     else
-      add_fact_of(doc, "sequences that fit", a.max_sequences, "per data-parallel rank", "memory", "GiB", "",
-                "the capacity less what is no KV cache, over the KV bytes per sequence, rounded down");
+      add_fact_of(doc, "sequences that fit", a.max_sequences, "per data-parallel rank", "memory", "GiB",
+                  engine.name == "none" ? ""
+                                        : fmt::format("{:.0f} in the {:g} of the memory that an engine takes",
+                                                      a.admitted_sequences, plan.memory_share),
+                  "the capacity less what is no KV cache, over the KV bytes per sequence, rounded down");
     if (batch > 0 && a.max_context >= kAnyContext)
       report::add_fact(doc, "longest context", "any length", "",
                        fmt::format("at batch {:.0f} no length fills the GPU", batch));
     else if (batch > 0)
       add_fact_of(doc, "longest context", a.max_context, "tokens", "memory", "GiB",
-                  fmt::format("at batch {:.0f}; by memory, whatever length the model was trained for", batch),
+                  fmt::format("at batch {:.0f}; by memory{}", batch,
+                              graph.trained_positions > 0
+                                  ? fmt::format(": the model's config allows {} (max_position_embeddings)",
+                                                graph.trained_positions)
+                                  : ", whatever length the model was trained for"),
                   "the longest whose state, in whole pages, fits into the capacity less what is no KV cache");
   }
   add_plan(doc, plan, cluster);
   add_memory(doc, a.items, a.capacity);
   if (a.kv_bytes_per_sequence > 0) state_table(doc, graph, plan, context, a.kv_bytes_per_sequence);
   memory_timeline(doc, graph, plan, a, batch, context);
-  add_advice(doc, a.advice);
+  add_advice(doc, fit_advice(q, a));
+  note_untrained(doc, graph, context);
   add_assumptions(doc, graph, cluster, plan, Question::kFit);
   return doc;
 }

@@ -14,8 +14,7 @@ namespace orrery::tools {
 
 using report::Json;
 
-Json fit_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
-                  const graph::FitAnswer& answer, double batch, double context);
+Json fit_document(const graph::FitQuestion& question, const graph::FitAnswer& answer);
 // One forward pass of a model that makes no tokens (BERT, ViT): time, rate and energy of a batch.
 Json encode_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster, double sequences,
                      double tokens, const graph::EncodeAnswer& answer);

@@ -26,6 +26,15 @@ void add_advice(Json& doc, std::vector<std::string> advice) {
   if (!advice.empty()) report::add_notes(doc, "what to change", std::move(advice));
 }
 
+void note_untrained(Json& doc, const Graph& graph, double tokens) {
+  if (graph.trained_positions > 0 && tokens > graph.trained_positions)
+    report::add_notes(doc, "longer than the model allows",
+                      {fmt::format("{:.0f} tokens were asked for, the config allows {} "
+                                   "(max_position_embeddings): memory and time are those "
+                                   "of that length, an engine refuses it unless it is told otherwise",
+                                   tokens, graph.trained_positions)});
+}
+
 void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, const Plan& plan,
                      Question question) {
   for (const std::string& verb : plan.verbs)

@@ -19,6 +19,8 @@ void add_plan(Json& document, const graph::Plan& plan, const graph::Cluster& clu
 void add_memory(Json& document, const std::vector<graph::MemoryItem>& items, double capacity);
 // What would make it fit, or use the GPUs that are there.
 void add_advice(Json& document, std::vector<std::string> advice);
+// That a text is longer than the model's config allows.
+void note_untrained(Json& document, const graph::Graph& graph, double tokens);
 // Verbs that change nothing of what was asked, notes of the model's reader, and the assumed values of the profile.
 void add_assumptions(Json& document, const graph::Graph& graph, const graph::Cluster& cluster,
                      const graph::Plan& plan, graph::Question question);

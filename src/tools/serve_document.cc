@@ -147,7 +147,9 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   energy_table(doc, p, plan, q, a);
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   add_memory(doc, memory.items, memory.capacity);
-  add_advice(doc, memory.advice);
+  add_advice(doc,
+             fit_advice({graph, plan, cluster, a.batch * plan.dp, {q.input, q.output}, q.engine}, memory));
+  note_untrained(doc, graph, q.input + q.output);
   add_assumptions(doc, graph, cluster, plan, Question::kServe);
   if (q.engine.step_seconds > 0)
     doc["assumptions"].push_back(fmt::format("engine {}: {:.1f} ms a step, {:.0f} ms a request ({})",

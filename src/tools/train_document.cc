@@ -140,6 +140,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   training_timeline(doc, a);
   add_training_ledgers(doc, a, q.global_batch / (q.micro_batch * plan.dp));
   training_advice(doc, plan, a);
+  note_untrained(doc, graph, q.sequence);
   add_assumptions(doc, graph, cluster, plan, Question::kTrain);
   return doc;
 }

@@ -18,20 +18,88 @@
 namespace orrery::graph {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
 Graph llama() { return build_transformer(load_transformer("Llama-3.1-8B")); }
 
+// What a question of memory is told to change.
+std::vector<std::string> advised(const Graph& graph, const Plan& plan, const Cluster& cluster, double batch,
+                                 double context) {
+  Engine none = find_engine("none");
+  return fit_advice({graph, plan, cluster, batch, context, none},
+                    fit(graph, plan, cluster, batch, context, none));
+}
+
 TEST(Advice, GpusThatThePlanDoesNotUse) {
   Plan plan;
-  EXPECT_THAT(fit(llama(), plan, {load_profile("h200"), 8}, 1, 4096, find_engine("none")).advice,
+  EXPECT_THAT(advised(llama(), plan, {load_profile("h200"), 8}, 1, 4096),
               Contains(HasSubstr("uses 1 of 8 GPUs: --tp 8")));
   // 32 heads over 3 ranks: no such plan is proposed.
-  EXPECT_THAT(fit(llama(), plan, {load_profile("h200"), 3}, 1, 4096, find_engine("none")).advice,
+  EXPECT_THAT(advised(llama(), plan, {load_profile("h200"), 3}, 1, 4096),
               Contains(HasSubstr("uses 1 of 3 GPUs: --tp, --pp or --dp")));
   plan.tp = 8;
-  EXPECT_TRUE(fit(llama(), plan, {load_profile("h200"), 8}, 1, 4096, find_engine("none")).advice.empty());
+  EXPECT_TRUE(advised(llama(), plan, {load_profile("h200"), 8}, 1, 4096).empty());
+}
+
+// 131.4 GiB of weights and 50 of keys and values: four GPUs of 79 GiB hold them, two do not; one does only
+// when both are narrower. In 8 bits the weights take 2.1 G x 2 (embedding and head) and 68.5 G bytes: 67.7
+// GiB, beside 50 and some 2.
+TEST(Advice, ChangesThatMakeItFitDo) {
+  Graph g = build_transformer(load_transformer("Llama-3.1-70B"));
+  Cluster one{load_profile("h100"), 1};
+  std::vector<std::string> advice = advised(g, {}, one, 20, 8192);
+  EXPECT_THAT(advice, Contains(HasSubstr("--weights fp8: 119.")));
+  EXPECT_THAT(advice, Contains(AllOf(HasSubstr("--kv fp8 --weights 'int4 g128'"), HasSubstr("fits"))));
+  EXPECT_THAT(advice, Contains(AllOf(HasSubstr("--gpu h100:4 --tp 4"), HasSubstr("fits"))));
+  Plan four;
+  four.tp = 4;
+  EXPECT_TRUE(fit(g, four, {one.gpu, 4}, 20, 8192, find_engine("none")).fits);
+  four.tp = 2;
+  EXPECT_FALSE(fit(g, four, {one.gpu, 2}, 20, 8192, find_engine("none")).fits);
+}
+
+// A checkpoint that is quantized in part keeps its formats.
+TEST(Advice, QuantizedWeightsStay) {
+  Cluster one{load_profile("rtx4090"), 1};
+  for (const std::string& a : advised(load_graph("gpt-oss-120b"), {}, one, 1, 4096))
+    EXPECT_EQ(a.find("--weights"), a.npos) << a;
+  SearchQuestion q;
+  q.threads = 1;
+  for (const Candidate& c : search(load_graph("gpt-oss-20b"), {}, one, q).front)
+    EXPECT_EQ(c.weights, "as given");
+}
+
+// The line that a search ends with asks for the plan that stands first.
+TEST(Advice, TheFirstPlanCanBeAskedAgain) {
+  SearchQuestion q;
+  q.threads = 1, q.asked = "llama-3.1-8b";
+  Cluster two{load_profile("h100"), 2};
+  SearchResult r = search(llama(), {}, two, q);
+  std::string text = search_document(r, "m", two, q).dump();
+  EXPECT_THAT(text,
+              HasSubstr("orrery model serve llama-3.1-8b --gpu h100:2 --dp 2 --weights 'fp8' --kv 'fp8'"));
+  EXPECT_THAT(text, HasSubstr(fmt::format("--concurrency {:.0f}", r.front.front().concurrency)));
+}
+
+// A server that answered other questions answers as one that did not.
+TEST(Advice, ServersKeepNothingOfAQuestion) {
+  Graph g = build_transformer(load_transformer("Qwen3-30B-A3B"));
+  Cluster one{load_profile("h200"), 1};
+  Server server(g, {}, one, find_engine("vllm"));
+  for (double input : {512., 9000., 512.})
+    for (double batch : {1., 64., 3000.}) {
+      ServeQuestion q;
+      q.input = input, q.concurrency = batch, q.engine = find_engine("vllm");
+      ServeAnswer kept = server.serve(q), fresh = serve(g, {}, one, q);
+      EXPECT_EQ(kept.tpot, fresh.tpot) << input << " " << batch;
+      EXPECT_EQ(kept.ttft, fresh.ttft) << input << " " << batch;
+      EXPECT_EQ(kept.joules_per_token, fresh.joules_per_token) << input << " " << batch;
+    }
+  ServeQuestion other;
+  other.engine = find_engine("sglang");
+  EXPECT_THAT(error_of([&] { server.serve(other); }), HasSubstr("runs vllm, not sglang"));
 }
 
 TEST(Advice, LimitsThatNoPlanMeets) {

@@ -133,8 +133,9 @@ TEST(Fit, WhatNarrowKeysAndValuesWouldFree) {
     Cluster cluster{load_profile("h200"), 1};
     Engine none = find_engine("none");
     FitAnswer a = fit(wide, plan, cluster, 2000, 20000, none), b = fit(narrow, plan, cluster, 2000, 20000, none);
-    EXPECT_THAT(a.advice, ::testing::Contains(::testing::HasSubstr(
-                              fmt::format("would free {:.1f} GiB", (a.total - b.total) / kGiB))))
+    EXPECT_THAT(
+        fit_advice({wide, plan, cluster, 2000, 20000, none}, a),
+        ::testing::Contains(::testing::HasSubstr(fmt::format("--kv fp8: {:.1f} GiB", b.total / kGiB))))
         << name;
   }
 }

@@ -31,6 +31,8 @@ Json to_json(const SearchResult& r) {
             {"kept", r.kept},
             {"best_tpot", r.best_tpot},
             {"best_ttft", r.best_ttft},
+            {"given", {r.given_weights, r.given_kv}},
+            {"weights", r.weights},
             {"front", Json::array()}};
   for (const Candidate& c : r.front)
     j["front"].push_back({c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.plan.chunk_tokens, c.weights, c.kv,
@@ -43,6 +45,8 @@ SearchResult from_json(const Json& j, const Plan& base) {
   SearchResult r;
   r.tried = j["tried"], r.legal = j["legal"], r.fitting = j["fitting"], r.kept = j["kept"];
   r.best_tpot = j["best_tpot"], r.best_ttft = j["best_ttft"];
+  r.given_weights = j["given"][0], r.given_kv = j["given"][1],
+  r.weights = j["weights"].get<std::vector<std::string>>();
   for (const Json& row : j["front"]) {
     Candidate c;
     c.plan = base;
@@ -84,7 +88,8 @@ int run(int argc, char** argv, int rank, int ranks) {
   app.add_option("--output", q.output, "tokens of an answer");
   app.add_option("--goal", q.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules");
   app.add_option("--slo", q.limits, "a limit, for example tpot=30ms");
-  app.add_option("--formats", q.formats, "weight formats to try");
+  app.add_option("--formats", q.formats,
+                 "weight formats to try beside the given one (fp8 where that has 16 bits)");
   app.add_option("--threads", q.threads, "threads of each rank");
   app.add_option("--engine", engine, "vllm, trtllm, sglang or none");
   app.add_flag("--fine", q.fine, "six chunk sizes, batches that grow by a quarter");
