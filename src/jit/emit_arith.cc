@@ -47,6 +47,8 @@ bool Emitter::emit_arith(const Instr& in) {
     if (!v) v = bitfield_op(in, width);
   } else if (f.type() == Type::f32 || f.type() == Type::f64) {
     v = float_op(in, width);
+  } else if (is_half(f.type())) {
+    v = half_op(in, width);
   }
   if (!v) return false;
   define(in.ops[0], v);

@@ -35,7 +35,8 @@ bool Emitter::emit_known(const Instr& in) {
     case Op::mov: return emit_mov(in);
     case Op::cvta: return emit_mov(in);
     case Op::setp: return emit_setp(in);
-    case Op::selp: case Op::slct: case Op::set: return emit_select(in);
+    case Op::set: return emit_set(in);
+    case Op::selp: case Op::slct: return emit_select(in);
     case Op::cvt: return emit_convert(in);
     case Op::ld: case Op::ldu: case Op::st: return emit_memory(in);
     case Op::atom: case Op::red: return emit_atomic(in);

@@ -54,7 +54,7 @@ bool plain(const Operand& o) { return o.kind == OperandKind::reg || o.kind == Op
 
 }  // namespace
 
-/// i1 per element, null for types that are not compared here (f16 and packed).
+/// i1 per element (of a packed type: per half), null for what is not compared here.
 llvm::Value* Emitter::compare(const Instr& in, Type t, int a, int b, int width) {
   const Form& f = in.form;
   const Operand &x = in.ops[size_t(a)], &y = in.ops[size_t(b)];
@@ -63,9 +63,10 @@ llvm::Value* Emitter::compare(const Instr& in, Type t, int a, int b, int width) 
     const auto p = integer_predicate(f, isa::is_signed(t));
     return p == CmpInst::BAD_ICMP_PREDICATE ? nullptr : b_.CreateICmp(p, read(x, t, width), read(y, t, width));
   }
-  if (t != Type::f32 && t != Type::f64) return nullptr;
+  if (t != Type::f32 && t != Type::f64 && !is_half(t)) return nullptr;
   const auto p = float_predicate(f);
   if (p == CmpInst::BAD_FCMP_PREDICATE) return nullptr;
+  if (is_half(t)) return compare_halves(f, t, p, x, y, width);
   Value *u = read(x, t, width, Use::arithmetic), *v = read(y, t, width, Use::arithmetic);
   if (f.has(Mod::ftz)) u = flush(u), v = flush(v);
   return b_.CreateFCmp(p, u, v);
@@ -83,7 +84,7 @@ bool Emitter::emit_setp(const Instr& in) {
   if (combined && in.ops.size() < 4) return false;
   if (combined) width = std::max(width, operand_width(in.ops[3]));
   Value* r = compare(in, f.type(), 1, 2, width);
-  if (!r) return false;
+  if (!r || (!pair && width_of(r) > width)) return false;
   auto combine = [&](Value* v) {
     if (!combined) return v;
     Value* c = read_predicate(in.ops[3], width);
@@ -93,7 +94,8 @@ bool Emitter::emit_setp(const Instr& in) {
     define(in.ops[0], combine(r));
     return true;
   }
-  Value *p = combine(r), *q = combine(b_.CreateNot(r));
+  const bool packed = width_of(r) > width;
+  Value *p = combine(packed ? alternate(r, 0) : r), *q = combine(packed ? alternate(r, 1) : b_.CreateNot(r));
   define(in.ops[0].parts[0], p);
   define(in.ops[0].parts[1], q);
   return true;
@@ -173,6 +175,28 @@ llvm::Value* Emitter::agree_on_comparison(const Instr& in, bool want) {
   Value* r = b_.CreateICmp(p, b_.CreateAdd(a, constant(less ? high : low)), b);
   if (ok) r = b_.CreateAnd(ok, r);
   return width > 1 ? b_.CreateAndReduce(r) : r;
+}
+
+/// The value that stands for true, or 0.
+bool Emitter::emit_set(const Instr& in) {
+  const Form& f = in.form;
+  if (in.ops[0].kind != OperandKind::reg || in.ops.size() != 3 || f.n_types != 2) return false;
+  const int width = natural_width(in, 1);
+  Value* r = compare(in, f.type(1), 1, 2, width);
+  if (!r) return false;
+  uint64_t yes = ~uint64_t{0};
+  switch (f.type(0)) {
+    case Type::f32: yes = 0x3f800000; break;
+    case Type::f16: case Type::f16x2: yes = 0x3c00; break;
+    case Type::bf16: case Type::bf16x2: yes = 0x3f80; break;
+    default: break;
+  }
+  const bool packed = width_of(r) > width;
+  const unsigned bits = unsigned(isa::bits_of(f.type(0))) / (packed ? 2 : 1);
+  auto* t = wide(b_.getIntNTy(bits), width_of(r));
+  Value* v = b_.CreateSelect(r, ConstantInt::get(t, bits < 64 ? yes & ((uint64_t{1} << bits) - 1) : yes), ConstantInt::get(t, 0));
+  define(in.ops[0], packed ? joined(v, f.type(1)) : v);
+  return true;
 }
 
 bool Emitter::emit_select(const Instr& in) {

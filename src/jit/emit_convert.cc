@@ -1,4 +1,5 @@
-// jit/emit_convert.cc: cvt between integers, f32 and f64. See emitter.h. Meanings: sem/convert.cc.
+// jit/emit_convert.cc: cvt between integers, f32 and f64. See emitter.h. Meanings: sem/convert.cc. Not here: f16, bf16
+// and fp8 (emit_half.cc).
 #include "jit/emitter.h"
 
 namespace orrery::jit {
@@ -30,7 +31,13 @@ llvm::Intrinsic::ID rounding_of(const Form& f) {
 
 bool Emitter::emit_convert(const Instr& in) {
   const Form& f = in.form;
-  if (in.ops.size() != 2 || in.ops[0].kind != OperandKind::reg || f.n_types != 2) return false;
+  if (in.ops[0].kind != OperandKind::reg || f.n_types != 2) return false;
+  bool plain = true;
+  for (size_t i = 1; i < in.ops.size(); i++)
+    plain &= (in.ops[i].kind == OperandKind::reg || in.ops[i].kind == OperandKind::imm) && !in.ops[i].negated && in.ops[i].selector == Mod::count;
+  if (plain)
+    if (Value* v = convert_half(in, natural_width(in, 1))) return define(in.ops[0], v), true;
+  if (in.ops.size() != 2) return false;
   if (in.ops[1].kind != OperandKind::reg || in.ops[1].negated || f.has(Mod::satfinite) || f.has(Mod::relu)) return false;
   const Type to = f.type(0), from = f.type(1);
   widen_bases(in);
