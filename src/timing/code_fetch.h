@@ -3,10 +3,12 @@
 //
 // The first access to a line that does not follow one that was fetched waits for a jump; the lines behind it
 // come one after the other, kAhead of them before they are asked for [straight_free: code that is executed
-// once; turns.fetch: code larger than what an SM holds]. Not here: what sub-cores keep of them (a loop of up
-// to 1,500 instructions costs nothing).
+// once; turns.fetch: code larger than what an SM holds]. A line that was given up comes again no sooner than
+// that. Not here: what sub-cores keep of them (a loop of up to 1,500 instructions costs nothing), where lines come
+// from that an SM has never held (the caller's costs).
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -23,6 +25,9 @@ struct FetchCosts {
 class CodeFetch {
  public:
   CodeFetch(size_t instructions, const FetchCosts& costs) : costs_(costs), lines_(instructions / kLine + 1) {
+    // Of code that does not fit the launch before has left nothing where it is asked for [turns.fetch.n4096: the first time takes as long as
+    // later ones; straight_free4096, warm].
+    if (lines_.size() > kSets * kWays) costs_.line = std::max(costs_.line, costs_.again);
     hold(0, 0);
   }
   /// When an instruction is there for a warp that gets to it at `now`.
@@ -31,50 +36,52 @@ class CodeFetch {
     if (line.there == kNever) [[unlikely]]
       fetch(instruction / kLine, now);
     if (line.asked == kNever) line.asked = now;
+    line.used = std::max(line.used, now);
     return line.there;
   }
 
  private:
   static constexpr uint32_t kLine = 8;   // instructions
   static constexpr uint32_t kAhead = 8;  // lines
-  static constexpr size_t kHeld =
-      256;  // lines of an SM [turns.fetch.n1024, n2048: 1.0 and 1.2 cycles an instruction, n4096: 2.2]
+  // Lines of an SM, in sets of which the line goes that was used longest ago [turns.fetch.n1024, n2048: 1.0 and 1.17 cycles an instruction: of
+  // 260 lines in a loop 36 come again; n4096: 2.2, all do].
+  static constexpr uint32_t kSets = 32, kWays = 8;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Line {
     double there = kNever, asked = kNever;  // when it is; when it was first asked for since
+    double used = 0, gone = 0;              // when it was last; when it was given up
     bool before = false;                    // it was held once
   };
   void fetch(uint32_t line, double now) {
     uint32_t from = line;  // the nearest line before it that is held
     while (from > 0 && line - from < kAhead && lines_[from].there == kNever) from--;
-    double at = now + costs_.jump;
-    if (lines_[from].there != kNever) {
-      at = lines_[from].there;
-      for (uint32_t i = from + 1; i <= line; i++) {
-        at += lines_[i].before ? costs_.again : costs_.line;
-        if (i >= kAhead && lines_[i - kAhead].asked != kNever && lines_[i - kAhead].there != kNever)
-          at = std::max(at, lines_[i - kAhead].asked + costs_.jump);
-        hold(i, at);
-      }
-      return;
+    if (lines_[from].there == kNever) return hold(line, now + costs_.jump);
+    double at = lines_[from].there;
+    for (uint32_t i = from + 1; i <= line; i++) {
+      const Line& next = lines_[i];
+      // A stream that passed when this line was still held did not fetch it: another begins where the line before it is used.
+      if (next.before && at <= next.gone) at = std::min(now, std::max(next.gone, lines_[i - 1].used));
+      at += next.before ? costs_.again : costs_.line;
+      if (i >= kAhead && lines_[i - kAhead].asked != kNever && lines_[i - kAhead].there != kNever)
+        at = std::max(at, lines_[i - kAhead].asked + costs_.jump);
+      hold(i, at);
     }
-    hold(line, at);
   }
   void hold(uint32_t line, double at) {
-    if (held_.size() < kHeld) {
-      held_.push_back(line);
-    } else {  // one of those held goes, whichever
-      drawn_ = drawn_ * 6364136223846793005u + 1442695040888963407u;
-      uint32_t& gone = held_[size_t(drawn_ >> 33) % kHeld];
+    std::vector<uint32_t>& held = held_[line % kSets];
+    if (held.size() < kWays) {
+      held.push_back(line);
+    } else {
+      uint32_t& gone = *std::min_element(held.begin(), held.end(), [this](uint32_t a, uint32_t b) { return lines_[a].used < lines_[b].used; });
       lines_[gone].there = lines_[gone].asked = kNever;
+      lines_[gone].gone = at;
       gone = line;
     }
-    lines_[line].there = at, lines_[line].before = true;
+    lines_[line].there = lines_[line].used = at, lines_[line].before = true;
   }
   FetchCosts costs_;
   std::vector<Line> lines_;
-  std::vector<uint32_t> held_;
-  uint64_t drawn_ = 1;
+  std::array<std::vector<uint32_t>, kSets> held_;
 };
 
 }  // namespace orrery::timing
