@@ -122,9 +122,11 @@ bool Emitter::emit_meaning(const Instr& in) {
     if (dst[i]->kind != OperandKind::sink && is_pred(dst[i]->id)) b_.CreateStore(b_.getInt32(0), place);
     b_.CreateStore(place, b_.CreateConstInBoundsGEP2_64(pointers, d, 0, i));
   }
-  auto symbol = [&](const std::string& name) { return module_.getOrInsertGlobal(name, b_.getInt8Ty()); };
-  call_runtime(Symbols::pure, b_.getVoidTy(),
-               {symbol(Symbols::form(inst_)), d, s, b_.getInt32(~0u), symbol(Symbols::meaning(inst_))});
+  // An ordinary call: it is always made, so that what lives across it is spilled, which is less than all registers.
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, ptr, ptr, b_.getInt32Ty()}, false);
+  auto meaning = module_.getOrInsertFunction(Symbols::meaning(inst_), type);
+  llvm::cast<llvm::Function>(meaning.getCallee())->addFnAttr(llvm::Attribute::NoUnwind);
+  b_.CreateCall(meaning, {module_.getOrInsertGlobal(Symbols::form(inst_), b_.getInt8Ty()), d, s, b_.getInt32(~0u)});
   for (size_t i = 0; i < dst.size(); i++) {
     if (dst[i]->kind == OperandKind::sink) continue;
     const uint32_t r = dst[i]->id;

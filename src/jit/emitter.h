@@ -48,7 +48,6 @@ struct Symbols {
   static constexpr const char* execute = "orrery_thunk_execute";
   static constexpr const char* execute_memory = "orrery_thunk_execute_memory";
   static constexpr const char* should_stop = "orrery_thunk_should_stop";
-  static constexpr const char* pure = "orrery_thunk_pure";
   static constexpr const char* settle = "orrery_thunk_settle";
   static constexpr const char* site_ranges = "orrery_site_ranges";
   static constexpr const char *quick_run = "orrery_quick_run", *quick_same = "orrery_quick_same", *quick_block = "orrery_quick_block",

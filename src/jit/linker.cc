@@ -55,7 +55,7 @@ std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_
   orc::JITDylib& dylib = s.session->createBareJITDylib("kernel" + std::to_string(s.count++));
   code->memory = std::shared_ptr<void>(nullptr, [&s, &dylib](void*) { llvm::consumeError(s.session->removeJITDylib(dylib)); });
   orc::SymbolMap symbols;
-  for (const char* name : {Symbols::execute, Symbols::should_stop, Symbols::pure, Symbols::settle})
+  for (const char* name : {Symbols::execute, Symbols::should_stop, Symbols::settle})
     add(symbols, *s.session, name, thunk_named(name));
   const exec::QuickAccess& quick = exec::quick_access();
   if (quick.run) {

@@ -8,9 +8,7 @@
 #include <string_view>
 
 #include "exec/native.h"
-#include "isa/form.h"
 #include "jit/settle.h"
-#include "sem/pure.h"
 
 namespace orrery::jit {
 
@@ -18,17 +16,14 @@ extern "C" {
 
 uint32_t orrery_jit_execute(exec::WarpContext* w, uint32_t inst, uint32_t mask) { return exec::runtime_calls().execute(w, inst, mask); }
 uint32_t orrery_jit_should_stop(exec::WarpContext* w) { return exec::runtime_calls().should_stop(w); }
-void orrery_jit_pure(const isa::Form* form, void* const* d, const void* const* s, uint32_t mask, sem::PureFn fn) { fn(*form, d, s, mask); }
 uint32_t orrery_jit_settle(exec::WarpContext* w, const SettleEntry* rows, const int64_t* patterns, uint32_t n) { return settle_registers(*w, rows, patterns, n); }
 
 // Declared so that the compiler keeps the labels that the assembly below defines.
 void orrery_thunk512_execute();
 void orrery_thunk512_should_stop();
-void orrery_thunk512_pure();
 void orrery_thunk512_settle();
 void orrery_thunk256_execute();
 void orrery_thunk256_should_stop();
-void orrery_thunk256_pure();
 void orrery_thunk256_settle();
 }
 
@@ -38,7 +33,6 @@ void orrery_thunk256_settle();
   "push %rbp\n mov %rsp, %rbp\n push %rax\n push %rcx\n push %rdx\n push %rsi\n push %rdi\n push %r8\n push %r9\n push %r10\n push %r11\n"
 #define RESTORE_GENERAL "lea -72(%rbp), %rsp\n pop %r11\n pop %r10\n pop %r9\n pop %r8\n pop %rdi\n pop %rsi\n pop %rdx\n pop %rcx\n"
 #define RETURN_VALUE " add $8, %rsp\n pop %rbp\n ret\n"  // the result is in eax
-#define RETURN_VOID " pop %rax\n pop %rbp\n ret\n"        // a call without a result preserves rax, too
 
 #define THUNK512(name, RETURN)                                                                                       \
   asm(".text\n .p2align 4\n .globl orrery_thunk512_" #name "\n .hidden orrery_thunk512_" #name               \
@@ -69,11 +63,9 @@ asm(".altmacro\n"
     ".macro orrery_load_ymm n\n vmovups \\n * 32(%rsp), %ymm\\n\n .endm\n");
 THUNK512(execute, RETURN_VALUE);
 THUNK512(should_stop, RETURN_VALUE);
-THUNK512(pure, RETURN_VOID);
 THUNK512(settle, RETURN_VALUE);
 THUNK256(execute, RETURN_VALUE);
 THUNK256(should_stop, RETURN_VALUE);
-THUNK256(pure, RETURN_VOID);
 THUNK256(settle, RETURN_VALUE);
 asm(".noaltmacro\n");
 
@@ -82,7 +74,6 @@ void* thunk_named(const char* name) {
   static const struct { std::string_view name; void (*narrow)(); void (*wide)(); } kThunks[] = {
       {"orrery_thunk_execute", orrery_thunk256_execute, orrery_thunk512_execute},
       {"orrery_thunk_should_stop", orrery_thunk256_should_stop, orrery_thunk512_should_stop},
-      {"orrery_thunk_pure", orrery_thunk256_pure, orrery_thunk512_pure},
       {"orrery_thunk_settle", orrery_thunk256_settle, orrery_thunk512_settle},
   };
   for (const auto& t : kThunks)

@@ -1,5 +1,6 @@
 // sem/mufu_lanes_v4.cc: see mufu_lanes.h. Sixteen lanes are a vector of 32-bit words; what needs more bits is done in two
-// vectors of eight. Comments say what differs from mufu.cc, which has the arithmetic itself.
+// vectors of eight, of the lanes with even and with odd numbers. Comments say what differs from mufu.cc, which has the
+// arithmetic itself.
 #include "sem/mufu_lanes.h"
 
 #include <immintrin.h>
@@ -16,36 +17,66 @@ struct Row {
 };
 #include "sem/mufu_tables.inc"
 
+/// The coefficients of `N` rows, each part in order: what two permutations look up for 32 rows, without a gather.
+template <int N>
+struct Table {
+  alignas(64) uint32_t low[N], high[N], c1[N], c2[N];
+  explicit constexpr Table(const Row (&rows)[N]) : low{}, high{}, c1{}, c2{} {
+    for (int i = 0; i < N; i++) {
+      low[i] = uint32_t(rows[i].c0), high[i] = uint32_t(uint64_t(rows[i].c0) >> 32);
+      c1[i] = uint32_t(rows[i].c1), c2[i] = uint32_t(rows[i].c2);
+    }
+  }
+};
+constexpr Table<128> kRcp{k_rcp}, kRsqrt{k_rsqrt}, kSqrt{k_sqrt};
+constexpr Table<64> kEx2{k_ex2}, kLg2{k_lg2}, kSin{k_sin};
+
 inline V word(uint32_t v) { return _mm512_set1_epi32(int(v)); }
 inline V wide(uint64_t v) { return _mm512_set1_epi64(int64_t(v)); }
+/// 64-bit values of the lanes with even and with odd numbers.
 struct Wide {
-  V lo, hi;
+  V even, odd;
 };
-inline Wide widen(V v) { return {_mm512_cvtepu32_epi64(_mm512_castsi512_si256(v)), _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(v, 1))}; }
-inline V narrow(V lo, V hi) { return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(lo)), _mm512_cvtepi64_epi32(hi), 1); }
+constexpr M kOdd = 0xaaaa;
+/// The low words of both, in order.
+inline V narrow(V even, V odd) { return _mm512_mask_blend_epi32(kOdd, even, _mm512_slli_epi64(odd, 32)); }
+inline V odd_words(V v) { return _mm512_srli_epi64(v, 32); }
 
+/// The bits of x are those of h * 2^9 + l. Partial products within l lose all their bits; those within h lose none; of h with
+/// l, twice each, remains what is shifted here.
 V square(V x) {
-  V sum = _mm512_setzero_si512();
-#pragma GCC unroll 17
-  for (int i = 0; i < 17; i++)
-    sum = _mm512_mask_add_epi32(sum, _mm512_test_epi32_mask(x, word(1u << i)), sum, _mm512_srli_epi32(x, unsigned(18 - i)));
-  return _mm512_srli_epi32(sum, 1);
+  const V h = _mm512_srli_epi32(x, 9), l = _mm512_and_si512(x, word(0x1ff));
+  V sum = _mm512_srli_epi32(_mm512_mullo_epi16(h, h), 1);
+#pragma GCC unroll 7
+  for (int i = 1; i < 8; i++)
+    sum = _mm512_mask_add_epi32(sum, _mm512_test_epi32_mask(h, word(1u << i)), sum, _mm512_srli_epi32(l, unsigned(9 - i)));
+  return sum;
 }
 
-inline V interpolate8(const Row* table, V row, V x, V squared) {
-  const V at = _mm512_slli_epi64(row, 1);  // a row is two 64-bit words: c0, and c1 with c2 above it
-  const V c0 = _mm512_i64gather_epi64(at, table, 8), c12 = _mm512_i64gather_epi64(_mm512_add_epi64(at, wide(1)), table, 8);
-  const V linear = _mm512_mul_epi32(c12, x), quadratic = _mm512_mul_epi32(_mm512_srli_epi64(c12, 32), squared);
-  return _mm512_add_epi64(c0, _mm512_add_epi64(linear, quadratic));
+template <int N>
+inline V look_up(const uint32_t (&column)[N], V row) {
+  const auto of_32 = [&](int first) { return _mm512_permutex2var_epi32(_mm512_load_si512(column + first), row, _mm512_load_si512(column + first + 16)); };
+  const M upper = _mm512_test_epi32_mask(row, word(32));
+  const V low = _mm512_mask_mov_epi32(of_32(0), upper, of_32(32));
+  if constexpr (N == 64) {
+    return low;
+  } else {
+    return _mm512_mask_mov_epi32(low, _mm512_test_epi32_mask(row, word(64)), _mm512_mask_mov_epi32(of_32(64), upper, of_32(96)));
+  }
 }
-inline Wide interpolate(const Row* table, V row, V x, V squared) {
-  const Wide r = widen(row), w = widen(x), s = widen(squared);
-  return {interpolate8(table, r.lo, w.lo, s.lo), interpolate8(table, r.hi, w.hi, s.hi)};
+
+template <int N>
+inline Wide interpolate(const Table<N>& t, V row, V x, V squared) {
+  const V low = look_up(t.low, row), high = look_up(t.high, row), c1 = look_up(t.c1, row), c2 = look_up(t.c2, row);
+  const auto sum = [](V c0, V linear, V quadratic) { return _mm512_add_epi64(c0, _mm512_add_epi64(linear, quadratic)); };
+  return {sum(_mm512_mask_blend_epi32(kOdd, low, _mm512_slli_epi64(high, 32)), _mm512_mul_epi32(c1, x), _mm512_mul_epi32(c2, squared)),
+          sum(_mm512_mask_blend_epi32(kOdd, odd_words(low), high), _mm512_mul_epi32(odd_words(c1), odd_words(x)),
+              _mm512_mul_epi32(odd_words(c2), odd_words(squared)))};
 }
-template <int Shift>
-inline V significand(const Row* table, V row, V x, V squared) {
+template <int Shift, int N>
+inline V significand(const Table<N>& table, V row, V x, V squared) {
   const Wide sum = interpolate(table, row, x, squared);
-  return narrow(_mm512_srli_epi64(sum.lo, Shift), _mm512_srli_epi64(sum.hi, Shift));
+  return narrow(_mm512_srli_epi64(sum.even, Shift), _mm512_srli_epi64(sum.odd, Shift));
 }
 
 /// sign (in its place), biased exponent of a significand with its leading bit at 23, and the significand: it may have one
@@ -75,7 +106,7 @@ inline V sign_of(V bits) { return _mm512_and_si512(bits, word(0x80000000)); }
 V rcp(V in, M& done) {
   done &= is_normal(in);
   const V fraction = fraction_of(in), x = _mm512_and_si512(fraction, word(0xffff));
-  const V sig = significand<15>(k_rcp, _mm512_srli_epi32(fraction, 16), x, square(_mm512_slli_epi32(x, 1)));
+  const V sig = significand<15>(kRcp, _mm512_srli_epi32(fraction, 16), x, square(_mm512_slli_epi32(x, 1)));
   return assemble(sign_of(in), _mm512_sub_epi32(word(253), exponent_of(in)), sig, done);
 }
 
@@ -93,7 +124,7 @@ Radicand radicand(V in) {
 V rsqrt(V in, M& done) {
   done &= is_positive_normal(in);
   const Radicand r = radicand(in);
-  const V sig = significand<16>(k_rsqrt, r.row, r.x, _mm512_slli_epi32(square(r.x), 2));
+  const V sig = significand<16>(kRsqrt, r.row, r.x, _mm512_slli_epi32(square(r.x), 2));
   const V result = assemble(_mm512_setzero_si512(), _mm512_sub_epi32(word(126), r.half), sig, done);
   return _mm512_mask_slli_epi32(result, _mm512_testn_epi32_mask(r.fraction, r.fraction), _mm512_sub_epi32(word(127), r.half), 23);  // a power of 4
 }
@@ -101,7 +132,7 @@ V rsqrt(V in, M& done) {
 V sqrt(V in, M& done) {
   done &= is_positive_normal(in);
   const Radicand r = radicand(in);
-  const V sig = significand<17>(k_sqrt, r.row, r.x, _mm512_slli_epi32(square(r.x), 1));
+  const V sig = significand<17>(kSqrt, r.row, r.x, _mm512_slli_epi32(square(r.x), 1));
   const V biased = _mm512_add_epi32(word(127), r.half), result = assemble(_mm512_setzero_si512(), biased, sig, done);
   return _mm512_mask_slli_epi32(result, _mm512_testn_epi32_mask(r.fraction, r.fraction), biased, 23);
 }
@@ -116,7 +147,7 @@ V ex2(V in, M& done) {
   whole = _mm512_mask_sub_epi32(whole, negative & broken, whole, word(1));
   fraction = _mm512_mask_xor_epi32(fraction, negative & broken, fraction, word(0x7fffff));
   const V low = _mm512_and_si512(fraction, word(0x1ffff));
-  const V sig = significand<15>(k_ex2, _mm512_srli_epi32(fraction, 17), low, square(low));
+  const V sig = significand<15>(kEx2, _mm512_srli_epi32(fraction, 17), low, square(low));
   return assemble(_mm512_setzero_si512(), _mm512_add_epi32(word(127), whole), sig, done);
 }
 
@@ -129,10 +160,9 @@ inline V lg2_8(V sum, V exponent) {  // sum: the fraction; exponent: signed
 V lg2(V in, M& done) {
   done &= is_positive_normal(in) & _mm512_cmpneq_epi32_mask(in, word(0x3f800000));  // (1 has a row of its own)
   const V fraction = fraction_of(in), x = _mm512_and_si512(fraction, word(0x1ffff));
-  const Wide sum = interpolate(k_lg2, _mm512_srli_epi32(fraction, 17), x, _mm512_slli_epi32(square(x), 1));
+  const Wide sum = interpolate(kLg2, _mm512_srli_epi32(fraction, 17), x, _mm512_slli_epi32(square(x), 1));
   const V exponent = _mm512_sub_epi32(exponent_of(in), word(127));
-  return narrow(lg2_8(sum.lo, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(exponent))),
-                lg2_8(sum.hi, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(exponent, 1))));
+  return narrow(lg2_8(sum.even, _mm512_srai_epi64(_mm512_slli_epi64(exponent, 32), 32)), lg2_8(sum.odd, _mm512_srai_epi64(exponent, 32)));
 }
 
 /// a / 2 pi as f32, cut toward zero.
@@ -153,13 +183,14 @@ V sine(V in, M& done) {
   V sign = _mm512_and_si512(_mm512_slli_epi32(quarter, 30), word(0x80000000));
   if (!Cosine) sign = _mm512_xor_si512(sign, sign_of(turns));
   const V x = _mm512_and_si512(fraction, word(0x1ffff));
-  const Wide sum = interpolate(k_sin, _mm512_srli_epi32(fraction, 17), x, square(x));
-  return _mm512_or_si512(sign, narrow(cut8(sum.lo, -37), cut8(sum.hi, -37)));
+  const Wide sum = interpolate(kSin, _mm512_srli_epi32(fraction, 17), x, square(x));
+  return _mm512_or_si512(sign, narrow(cut8(sum.even, -37), cut8(sum.odd, -37)));
 }
 
 template <V (*F)(V, M&)>
 uint32_t over(const uint32_t* in, uint32_t* out, uint32_t mask) {
   uint32_t all = 0;
+#pragma GCC unroll 2
   for (int h = 0; h < 2; h++) {
     M done = M(mask >> (16 * h));
     const V result = F(_mm512_loadu_si512(in + 16 * h), done);
