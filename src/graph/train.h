@@ -87,6 +87,10 @@ double adapter_parameters(const Graph& graph, double rank);
 TrainAnswer train(const Graph& graph, const Plan& plan, const Cluster& cluster,
                   const TrainQuestion& question);
 
+// What to change so that it fits, each change tried; nothing when it does.
+std::vector<std::string> train_advice(const Graph& graph, const Plan& plan, const Cluster& cluster,
+                                      const TrainQuestion& question, const TrainAnswer& answer);
+
 // Longest sequence that fits on one data-parallel rank and that its kernels can address; a multiple of 1,000 found by
 // bisection, as memory only grows with it. kAnyContext: 64 million tokens fit.
 double longest_sequence(const Graph& graph, const Plan& plan, const Cluster& cluster, TrainQuestion question);

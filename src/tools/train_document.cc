@@ -30,29 +30,6 @@ void training_timeline(Json& doc, const TrainAnswer& a) {
                              {"series", Json::array({live, limit})}});
 }
 
-// What would make an iteration fit, largest class first.
-void training_advice(Json& doc, const Plan& plan, const TrainAnswer& a) {
-  if (a.fits) return;
-  std::vector<std::string> advice;
-  auto note = [&advice](std::string text) { advice.push_back(std::move(text)); };
-  std::map<TensorClass, double> by;
-  for (const MemoryItem& item : a.items) by[item.cls] += item.bytes / kGiB;
-  note(fmt::format("{:.1f} GiB too much", (a.total - a.capacity) / kGiB));
-  if (by[TensorClass::kActivation] > 0.3 * a.total / kGiB && plan.recompute != RecomputePolicy::kFull)
-    note(fmt::format("--recompute full keeps the layers' inputs only, of {:.1f} GiB of activations",
-                     by[TensorClass::kActivation]));
-  if (plan.dp * plan.cp > 1 && plan.zero < 3)
-    note(fmt::format("--zero {} divides more of {:.1f} GiB of weights, gradients and optimizer over {} ranks",
-                     plan.zero + 1,
-                     by[TensorClass::kWeight] + by[TensorClass::kGradient] + by[TensorClass::kOptimizer],
-                     plan.dp * plan.cp));
-  if (plan.zero == 0 && plan.dp * plan.cp == 1)
-    note("more GPUs (--gpu NAME:N with --tp, --pp or --zero) divide weights and states");
-  if (plan.place.optimizer == Tier::kDevice)
-    note(fmt::format("--do 'place optimizer host' frees {:.1f} GiB", by[TensorClass::kOptimizer]));
-  add_advice(doc, std::move(advice));
-}
-
 // Found by thousands; a length that was asked for and fits is known to, whatever lies between.
 void longest_fact(Json& doc, const Graph& graph, const Plan& plan, const Cluster& cluster, const TrainQuestion& q, bool fits) {
   double longest = longest_sequence(graph, plan, cluster, q), addressable = addressable_sequence(graph, plan, q.micro_batch);
@@ -139,7 +116,7 @@ Json train_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   add_memory(doc, a.items, a.capacity);
   training_timeline(doc, a);
   add_training_ledgers(doc, a, q.global_batch / (q.micro_batch * plan.dp));
-  training_advice(doc, plan, a);
+  add_advice(doc, train_advice(graph, plan, cluster, q, a));
   note_untrained(doc, graph, q.sequence);
   add_assumptions(doc, graph, cluster, plan, Question::kTrain);
   return doc;

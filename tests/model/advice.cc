@@ -60,6 +60,27 @@ TEST(Advice, ChangesThatMakeItFitDo) {
   EXPECT_FALSE(fit(g, four, {one.gpu, 2}, 20, 8192, find_engine("none")).fits);
 }
 
+// Each change that is said to suffice does when it is asked; where none does alone, some together.
+TEST(Advice, ChangesThatMakeAnIterationFitDo) {
+  Graph g = llama();
+  Cluster eight{load_profile("h100"), 8};
+  Plan plan;
+  plan.dp = 8;
+  TrainQuestion q;
+  q.sequence = 8192, q.global_batch = 64;
+  TrainAnswer a = train(g, plan, eight, q);
+  std::vector<std::string> advice = train_advice(g, plan, eight, q, a);
+  ASSERT_FALSE(a.fits);
+  EXPECT_THAT(advice, Contains(AllOf(HasSubstr("--zero 3: "), HasSubstr("fits"))));
+  plan.zero = 3;
+  EXPECT_TRUE(train(g, plan, eight, q).fits);
+  EXPECT_TRUE(train_advice(g, plan, eight, q, train(g, plan, eight, q)).empty());
+  plan.zero = 0, q.sequence = 16384;
+  TrainAnswer longer = train(g, plan, eight, q);
+  EXPECT_THAT(train_advice(g, plan, eight, q, longer),
+              Contains(AllOf(HasSubstr("--zero 3 --recompute"), HasSubstr("fits"))));
+}
+
 // A checkpoint that is quantized in part keeps its formats.
 TEST(Advice, QuantizedWeightsStay) {
   Cluster one{load_profile("rtx4090"), 1};
