@@ -1,10 +1,12 @@
 // Comparison with published training iterations and renderings.
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "graph/measured_rows.h"
 #include "graph/render.h"
 #include "graph/train.h"
+#include "profile/what_if.h"
 
 namespace orrery::graph {
 namespace {
@@ -20,16 +22,22 @@ struct Source {
 Source source_of(const std::string& set) {
   if (set == "megatron2021") return {true, true};
   if (set == "seqsel2022-tab5") return {true, false};
+  if (set == "bloom-prequel") return {true, true};
   if (set.starts_with("megatron-bridge")) return {false, false};
   base::fail("rows of '{}': no time of an iteration that a layout explains", set);
 }
 
 Graph graph_of(const Row& row, const Source& source) {
   if (source.gpt) {
-    int sequence = whole(row, "seq");
-    return build_transformer(megatron_gpt("gpt", whole(row, "layers"), whole(row, "hidden"),
-                                          whole(row, "heads"), sequence, whole(row, "vocab")),
-                             {true, true, true});
+    for (const char* key : {"layers", "hidden", "heads"})
+      if (number(row, key, 0) == 0) base::fail("rows of '{}' without {}", row.at("set"), key);
+    TransformerSpec shape = megatron_gpt("gpt", whole(row, "layers"), whole(row, "hidden"), whole(row, "heads"),
+                                         whole(row, "seq"), whole(row, "vocab"));
+    Graph g = build_transformer(shape, {true, true, true});
+    double stated = number(row, "params_b", 0) * 1e9, has = count_parameters(g).total;
+    if (row.at("set") == "bloom-prequel" && std::fabs(has - stated) > 1e9)
+      base::fail("rows of '{}' whose parameters are not those of their shape", row.at("set"));
+    return g;
   }
   std::string name = row.at("model");
   if (name == "LLAMA3_8B") name = "Llama-3.1-8B";
@@ -97,6 +105,13 @@ Plan plan_of(const Row& row, const Source& source) {
   return p;
 }
 
+// BigScience's runs were on Jean Zay: four Omni-Path links of 100 Gb/s for the eight A100 of a host (arXiv 2211.05100).
+Cluster cluster_of(const Row& row, const Plan& plan) {
+  Cluster cluster{profile_named(row.at("gpu")), plan.gpus()};
+  if (row.at("set") == "bloom-prequel") set_from_text(cluster.gpu, "link.network=6.25GB/s");
+  return cluster;
+}
+
 Compared iteration(const Row& row) {
   Source source = source_of(row.at("set"));
   Graph g = graph_of(row, source);
@@ -105,7 +120,7 @@ Compared iteration(const Row& row) {
   q.sequence = number(row, "seq", 0), q.global_batch = number(row, "gbs", 0);
   const RunOf2021* run = run_of_2021(row);
   q.micro_batch = run ? run->micro_batch : number(row, "mbs", 1), q.causal = !source.gpt;
-  TrainAnswer a = train(g, plan, {profile_named(row.at("gpu")), plan.gpus()}, q);
+  TrainAnswer a = train(g, plan, cluster_of(row, plan), q);
   double operations = source.counts_recomputation ? a.hardware_flops : a.model_flops;
   Compared c;
   c.group = row.at("set").substr(0, row.at("set").find("-2")) + " " + row.at("model");
