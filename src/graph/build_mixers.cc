@@ -22,15 +22,19 @@ struct Mixing {
       groups = b.axis("ssm.groups", s.ssm_groups), both = b.axis("ssm.group_pair", 2.0 * s.ssm_state);
   }
 
-  // Reads and writes the scan's state, once per sequence and step.
-  TensorId scan(TensorId x, double state, double ops) {
+  // Reads and writes the scan's state, once per sequence and step, and what steers it: queries, keys, decays.
+  TensorId scan(TensorId x, double state, double ops, std::vector<TensorId> steered_by) {
     std::vector<AxisId> axes = {kSeqs, inner};
     if (state > 1) axes.push_back(b.axis("ssm.state", state));
     TensorId held = b.tensor("ssm_state", axes, TensorClass::kState, kFp32);
     TensorId y = b.act("ssm.scanned", {kTokens, inner});
-    Op& op = b.op(OpKind::kScan, Part::kAttention, "ssm.scan", {x, held}, {y, held});
+    std::vector<TensorId> kept = {x};
+    kept.insert(kept.end(), steered_by.begin(), steered_by.end());
+    std::vector<TensorId> in = kept;
+    in.push_back(held);
+    Op& op = b.op(OpKind::kScan, Part::kAttention, "ssm.scan", std::move(in), {y, held});
     op.ops_per_element = ops;
-    op.saved = {x};
+    op.saved = std::move(kept);
     return y;
   }
 
@@ -47,11 +51,19 @@ struct Mixing {
     return y;
   }
 
-  // A short convolution over each channel's last inputs, which a sequence keeps.
-  TensorId convolution(TensorId x) {
+  // A short convolution over each channel's last inputs, which a sequence keeps; over the groups' vectors,
+  // too.
+  struct Convolved {
+    TensorId input;
+    std::vector<TensorId> groups;  // none or one
+  };
+  Convolved convolution(TensorId x, std::vector<TensorId> vectors = {}) {
     AxisId held_inputs = b.axis("ssm.conv_held", s.ssm_conv - 1);
     std::vector<TensorId> in = {x}, out = {b.act("ssm.convolved", {kTokens, inner})};
-    TensorId y = out.front();
+    Convolved y{out.front(), {}};
+    if (!vectors.empty()) y.groups = {b.act("ssm.convolved_groups", {kTokens, groups, both})};
+    in.insert(in.end(), vectors.begin(), vectors.end()),
+        out.insert(out.end(), y.groups.begin(), y.groups.end());
     std::vector<TensorId> held = {
         b.tensor("ssm_state.conv", {kSeqs, inner, held_inputs}, TensorClass::kState)};
     if (groups != kNoAxis)
@@ -73,6 +85,7 @@ struct Mixing {
   // a head takes two numbers (the delta rule), they come from a product of their own; or none.
   struct Parts {
     TensorId input, gate;
+    std::vector<TensorId> groups, heads;  // of each one tensor or none, of heads two
   };
   Parts in_projection(TensorId x, AxisId hidden, int per_head, bool gate = true) {
     std::vector<TensorId> in = {x}, out;
@@ -89,13 +102,21 @@ struct Mixing {
     part("x", {inner});
     if (gate) part("z", {inner});
     part("groups", {groups, both});
-    Parts made{out[0], out[1]};
+    Parts made{out[0], out[1], {out.back()}, {}};
     if (per_head != 1) product("ssm.in");
     if (per_head == 0) return made;
-    part("heads", {heads});
-    if (per_head == 2) part("heads2", {heads});
+    for (const char* name : {"heads", "heads2"})
+      if (static_cast<int>(made.heads.size()) < per_head)
+        part(name, {heads}), made.heads.push_back(out.back());
     product(per_head == 2 ? "ssm.in_heads" : "ssm.in");
     return made;
+  }
+
+  // What steers a scan whose heads have numbers of their own.
+  std::vector<TensorId> steering(const Convolved& u, const Parts& parts) const {
+    std::vector<TensorId> all = u.groups;
+    all.insert(all.end(), parts.heads.begin(), parts.heads.end());
+    return all;
   }
 };
 
@@ -104,10 +125,10 @@ struct Mixing {
 TensorId mamba2_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
   Mixing m(b, s);
   auto parts = m.in_projection(x, hidden, 1);
-  TensorId u = m.convolution(parts.input);
+  auto u = m.convolution(parts.input, parts.groups);
   for (const char* name : {"ssm.A", "ssm.D", "ssm.dt_bias"}) b.weight(name, {m.heads});
   if (s.ssm_gate_norm) b.weight("ssm.gate_norm", {m.inner});
-  TensorId y = m.scan(u, s.ssm_state, 6.0 * s.ssm_state);
+  TensorId y = m.scan(u.input, s.ssm_state, 6.0 * s.ssm_state, m.steering(u, parts));
   if (s.ssm_gate_norm) y = m.gate_norm(y, parts.gate);
   return m.project("ssm.out", y, m.inner, hidden);
 }
@@ -119,50 +140,52 @@ TensorId mamba1_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, 
            wz = b.weight("ssm.in.z.weight", {hidden, m.inner}, true);
   TensorId in = b.act("ssm.in.x", {kTokens, m.inner}), gate = b.act("ssm.in.z", {kTokens, m.inner});
   b.op(OpKind::kContract, Part::kAttention, "ssm.in", {x, wx, wz}, {in, gate}).saved = {x};
-  TensorId u = m.convolution(in);
+  TensorId u = m.convolution(in).input;
 
-  m.project("ssm.x", u, m.inner, b.axis("ssm.rank_b_c", s.ssm_rank + 2.0 * s.ssm_state));
+  TensorId vectors = m.project("ssm.x", u, m.inner, b.axis("ssm.rank_b_c", s.ssm_rank + 2.0 * s.ssm_state));
   TensorId r = b.act("ssm.dt_low", {kTokens, rank});
-  m.project("ssm.dt", r, rank, m.inner, true);
+  TensorId dt = m.project("ssm.dt", r, rank, m.inner, true);
 
   b.weight("ssm.A", {m.inner, state});
   b.weight("ssm.D", {m.inner});
   if (s.ssm_inner_norms)
     b.weight("ssm.dt_norm", {rank}), b.weight("ssm.b_norm", {state}), b.weight("ssm.c_norm", {state});
-  return m.project("ssm.out", m.scan(u, s.ssm_state, 9.0 * s.ssm_state), m.inner, hidden);
+  return m.project("ssm.out", m.scan(u, s.ssm_state, 9.0 * s.ssm_state, {vectors, dt}), m.inner, hidden);
 }
 
 TensorId delta_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
   Mixing m(b, s);
   auto parts = m.in_projection(x, hidden, 2);
-  TensorId u = m.convolution(parts.input);
+  auto u = m.convolution(parts.input, parts.groups);
   for (const char* name : {"ssm.A", "ssm.dt_bias"}) b.weight(name, {m.heads});
   b.weight("ssm.gate_norm", {b.axis("ssm.head_dim", static_cast<double>(s.ssm_inner) / s.ssm_heads)});
-  return m.project("ssm.out", m.gate_norm(m.scan(u, s.ssm_state, 8.0 * s.ssm_state), parts.gate), m.inner,
-                   hidden);
+  TensorId y = m.scan(u.input, s.ssm_state, 8.0 * s.ssm_state, m.steering(u, parts));
+  return m.project("ssm.out", m.gate_norm(y, parts.gate), m.inner, hidden);
 }
 
 TensorId kda_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
   Mixing m(b, s);
   AxisId rank = b.axis("ssm.head_dim", s.ssm_state);
   auto parts = m.in_projection(x, hidden, 0, s.ssm_gate_rank == 0);
-  TensorId u = m.convolution(parts.input);
-  m.project("ssm.decay.up", m.project("ssm.decay.down", x, hidden, rank), rank, m.inner);
-  m.project("ssm.beta", x, hidden, m.heads);
+  auto u = m.convolution(parts.input, parts.groups);
+  TensorId decay = m.project("ssm.decay.up", m.project("ssm.decay.down", x, hidden, rank), rank, m.inner);
+  TensorId beta = m.project("ssm.beta", x, hidden, m.heads);
   b.weight("ssm.A", {m.heads}), b.weight("ssm.dt_bias", {m.inner}), b.weight("ssm.gate_norm", {rank});
   TensorId gate = parts.gate;
   if (s.ssm_gate_rank) {
     AxisId low = b.axis("ssm.gate_rank", s.ssm_gate_rank);
     gate = m.project("ssm.gate.up", m.project("ssm.gate.down", x, hidden, low), low, m.inner);
   }
-  return m.project("ssm.out", m.gate_norm(m.scan(u, s.ssm_state, 9.0 * s.ssm_state), gate), m.inner, hidden);
+  TensorId y = m.scan(u.input, s.ssm_state, 9.0 * s.ssm_state, {u.groups.front(), decay, beta});
+  return m.project("ssm.out", m.gate_norm(y, gate), m.inner, hidden);
 }
 
 TensorId lightning_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
   Mixing m(b, s);
   auto parts = m.in_projection(x, hidden, 0, true);
   b.weight("ssm.gate_norm", {m.inner});
-  return m.project("ssm.out", m.gate_norm(m.scan(parts.input, s.ssm_state, 5.0 * s.ssm_state), parts.gate), m.inner, hidden);
+  TensorId y = m.scan(parts.input, s.ssm_state, 5.0 * s.ssm_state, parts.groups);
+  return m.project("ssm.out", m.gate_norm(y, parts.gate), m.inner, hidden);
 }
 
 TensorId short_convolution(GraphBuilder& b, const TransformerSpec& s, AxisId hidden, TensorId x) {
@@ -193,14 +216,16 @@ TensorId recurrent_mixer(GraphBuilder& b, const TransformerSpec& s, AxisId hidde
   double width = static_cast<double>(s.ssm_inner) / s.ssm_heads;
   AxisId block = b.axis("ssm.block", width), block_out = b.axis("ssm.block_out", width);
   TensorId gate = m.project("ssm.gate", x, hidden, m.inner, true);
-  TensorId u = m.convolution(m.project("ssm.in", x, hidden, m.inner, true));
+  TensorId u = m.convolution(m.project("ssm.in", x, hidden, m.inner, true)).input;
   b.weight("ssm.A", {m.inner});
   TensorId v = b.map(Part::kAttention, "ssm.gates", {u, gate}, {kTokens, m.inner}, 4.0 * width + 12);
+  TensorId decay = b.act("ssm.decay", {kTokens, m.inner});
+  b.last().out.push_back(decay);
   for (const char* name : {"ssm.input_gate", "ssm.recurrent_gate"}) {
     b.weight(std::string(name) + ".weight", {m.heads, block, block_out});
     b.weight(std::string(name) + ".bias", {m.heads, block});
   }
-  return m.project("ssm.out", m.scan(v, 1, 8), m.inner, hidden, true);
+  return m.project("ssm.out", m.scan(v, 1, 8, {decay}), m.inner, hidden, true);
 }
 
 }  // namespace orrery::graph

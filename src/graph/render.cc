@@ -311,6 +311,13 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
 
 }  // namespace
 
+RenderShape pipeline_shape(const DiffusionSpec& spec) {
+  RenderShape shape;
+  if (spec.family == "wan") shape.width = 832, shape.height = 480, shape.frames = 81;
+  if (spec.family == "ltx") shape.width = 704, shape.height = 512, shape.frames = 161;
+  return shape;
+}
+
 RenderAnswer render(const DiffusionSpec& of, const Plan& given, const Cluster& cluster,
                     const RenderQuestion& q) {
   DiffusionSpec spec = of;

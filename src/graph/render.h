@@ -54,6 +54,9 @@ struct RenderAnswer {
   Binding binding;                 // of one forward on one rank
 };
 
+// The size that diffusers' pipeline of the model makes by itself: 1024 x 1024, of videos its width, height
+// and frames.
+RenderShape pipeline_shape(const DiffusionSpec& spec);
 // A graph's program; products run in 16 bits whatever the weights are stored in.
 Program render_program(const Graph& graph, const Plan& plan);
 // Rates of reference pipelines: they call the mma.sync attention of their framework.

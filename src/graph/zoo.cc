@@ -184,7 +184,8 @@ std::string read_text(const std::filesystem::path& path) {
 std::filesystem::path config_path(const std::string& model) {
   std::filesystem::path path(model);
   if (std::filesystem::is_directory(path)) {
-    for (const char* part : {"config.json", "transformer/config.json", "high_noise_model/config.json"})  // of a pipeline
+    for (const char* part : {"config.json", "transformer/config.json", "high_noise_model/config.json",
+                             "unet/config.json"})  // of a pipeline
       if (std::filesystem::exists(path / part)) return path / part;
     return path / "config.json";
   }

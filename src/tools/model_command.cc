@@ -15,61 +15,12 @@
 #include "graph/verbs.h"
 #include "tools/command.h"
 #include "tools/model_documents.h"
+#include "tools/model_options.h"
 
 namespace orrery::tools {
 namespace {
 
 using namespace graph;
-
-// Options that every subcommand about a model shares.
-struct Common {
-  std::string model, gpu = "h200", weights, kv, html, trace;
-  int tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
-  std::vector<std::string> verbs;
-  bool json = false;
-
-  void add_to(CLI::App& app) {
-    app.add_option(
-           "model", model,
-           "config.json of a Hugging Face model, its folder, a graph file (.toml), or a built-in name")
-        ->required();
-    app.add_option("--gpu", gpu, "GPU and count, for example h200:8")->capture_default_str();
-    app.add_option("--weights", weights, "format of linear layers: fp8, int8, 'int4 g128', mxfp4, ...");
-    app.add_option("--kv", kv, "format of keys and values");
-    app.add_option("--tp", tp, "tensor-parallel ranks");
-    app.add_option("--pp", pp, "pipeline stages");
-    app.add_option("--dp", dp, "data-parallel ranks (serving: attention data parallelism)");
-    app.add_option("--cp", cp, "context-parallel ranks");
-    app.add_option("--ep", ep, "expert-parallel ranks");
-    app.add_option("--do", verbs,
-                   "a technique, for example 'requant weight int4 g128' (repeat for more; see verbs)");
-    app.add_flag("--json", json, "print the document itself");
-    app.add_option("--html", html, "write the report to this file");
-    app.add_option("--trace", trace, "write the timeline for Perfetto to this file");
-  }
-
-  Plan plan() const {
-    Plan p;
-    p.tp = tp, p.pp = pp, p.dp = dp, p.cp = cp, p.ep = ep;
-    return p;
-  }
-  void apply(Graph& graph, Plan& plan) const {
-    if (!weights.empty()) apply_verb("requant weight " + weights, graph, plan);
-    if (!kv.empty()) apply_verb("requant kv " + kv, graph, plan);
-    for (const std::string& verb : verbs) apply_verb(verb, graph, plan);
-  }
-  Graph graph() const {
-    BuildOptions options;
-    options.stored = weights.empty();  // --weights answers for what a config does not say clearly
-    return load_graph(model, options);
-  }
-  // The count of GPUs, when not given with the name, is what the plan needs.
-  Cluster cluster(const Plan& plan) const {
-    Cluster c = parse_cluster(gpu);
-    if (gpu.find(':') == std::string::npos) c.gpus = plan.gpus();
-    return c;
-  }
-};
 
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
@@ -140,13 +91,6 @@ int serve_command(const Common& common, ServeQuestion question, const std::strin
   return memory.fits ? 0 : 1;
 }
 
-struct TrainOptions {
-  TrainQuestion question;
-  int zero = 0, interleave = 1, offset_bits = 64;
-  bool sequence_parallel = false, math_attention = false, dropout = false;
-  std::string recompute, precision = "bf16";  // no recompute: what --do says, or none
-};
-
 // The arithmetic of a training run; weights are trained in 16 bits.
 DType precision_of(const std::string& name) {
   for (DType known : {kBf16, kFp16, kFp8})
@@ -186,8 +130,12 @@ int train_command(const Common& common, TrainOptions o, bool dp_given, bool seq_
   return answer.fits ? 0 : 1;
 }
 
-int render_command(const Common& common, RenderQuestion question, const std::string& size) {
+int render_command(const Common& common, RenderQuestion question, const std::string& size,
+                   bool frames_given) {
   DiffusionSpec spec = load_denoiser(common.model);
+  RenderShape usual = pipeline_shape(spec);
+  if (!frames_given) question.shape.frames = usual.frames;
+  if (size.empty()) question.shape.width = usual.width, question.shape.height = usual.height;
   if (!size.empty()) {
     char times = 'x';
     std::istringstream in(size);
@@ -212,6 +160,11 @@ int render_command(const Common& common, RenderQuestion question, const std::str
   if (question.steps < 0 || question.passes < 0) base::fail("--steps and --passes must not be negative");
   RenderAnswer answer = render(spec, plan, cluster, question);
   std::vector<std::string> advice = render_advice(spec, plan, cluster, question, answer);
+  if (size.empty() || (!frames_given && usual.frames > 1))
+    answer.notes.push_back(
+        fmt::format("{} x {} pixels{}: what was not asked for is as the model's pipeline does by itself",
+                    question.shape.width, question.shape.height,
+                    usual.frames > 1 ? fmt::format(", {} frames", question.shape.frames) : ""));
   print(common, render_document(spec, question, cluster, answer, advice));
   return answer.fits ? 0 : 1;
 }
@@ -229,89 +182,12 @@ int list_models() {
   return 0;
 }
 
-// What the subcommands ask for, each with the options that it has.
-struct Asked {
-  Common common;
-  double batch = 1, context = 4096;
-  std::string engine = "vllm", size, number, file = "last", quantity, data = "../shared/data/model";
-  std::vector<std::string> arguments;
-  ServeQuestion serve;
-  TrainOptions train;
-  RenderQuestion render;
-  SearchQuestion search;
-
-  void engine_option(CLI::App& app) {
-    app.add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
-  }
-  void fit_options(CLI::App& app) {
-    common.add_to(app);
-    app.add_option("--batch", batch, "sequences")->capture_default_str();
-    app.add_option("--context", context, "tokens of each")->capture_default_str();
-    engine_option(app);
-  }
-  void serve_options(CLI::App& app) {
-    common.add_to(app);
-    app.add_option("--input", serve.input, "tokens of a request")->capture_default_str();
-    app.add_option("--output", serve.output, "tokens of an answer")->capture_default_str();
-    app.add_option("--concurrency", serve.concurrency, "requests in flight")->capture_default_str();
-    app.add_option("--rate", serve.rate, "requests a second, instead of a fixed number in flight");
-    engine_option(app);
-  }
-  void train_options(CLI::App& app) {
-    common.add_to(app);
-    app.add_option("--seq", train.question.sequence, "tokens of a sequence")->capture_default_str();
-    app.add_option("--batch", train.question.global_batch, "sequences of an iteration")
-        ->capture_default_str();
-    app.add_option("--micro-batch", train.question.micro_batch, "sequences of a micro-batch")
-        ->capture_default_str();
-    app.add_option("--zero", train.zero, "ZeRO stage 0 to 3");
-    app.add_option("--interleave", train.interleave, "model chunks a pipeline stage");
-    app.add_flag("--sequence-parallel", train.sequence_parallel, "divide the rest of the activations too");
-    app.add_option("--recompute", train.recompute, "none, selective or full (none when not given)");
-    app.add_option("--precision", train.precision, "bf16, fp16 or fp8")->capture_default_str();
-    app.add_flag("--math-attention", train.math_attention, "score matrices are stored (no flash attention)");
-    app.add_option("--kernel-offsets", train.offset_bits,
-                   "bits of the offsets in the framework's kernels of norms and attention, 32 or 64: with 32 none of their tensors has 2^31 elements")
-        ->capture_default_str();
-    app.add_flag("--dropout", train.dropout, "dropout masks are kept");
-  }
-  void render_options(CLI::App& app) {
-    common.add_to(app);
-    app.add_option("--size", size, "pixels, N or WxH");
-    app.add_option("--frames", render.shape.frames, "frames of a video");
-    app.add_option("--steps", render.steps, "denoising steps");
-    app.add_option("--passes", render.passes, "denoiser passes a step (2 with guidance)");
-    app.add_option("--batch", render.batch, "images at once");
-    app.add_flag("--encoder-on-host", render.encoder_on_host, "the text encoder runs on the CPU");
-    app.add_flag("--stay", render.stay, "all components stay on the GPU");
-    app.add_flag("--layer-offload", render.layer_offload, "weights come from the host, each when it is used; --do 'prefetch 1' brings the next one meanwhile");
-    app.add_flag("--compiled", render.compiled, "a compiler joins the denoiser's element-wise steps");
-  }
-  void plan_options(CLI::App& app) {
-    common.add_to(app);
-    app.add_option("--input", search.input, "tokens of a request")->capture_default_str();
-    app.add_option("--output", search.output, "tokens of an answer")->capture_default_str();
-    app.add_option("--goal", search.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules")
-        ->capture_default_str();
-    app.add_option("--slo", search.limits, "a limit, for example tpot=30ms (repeat for more)");
-    app.add_option("--formats", search.formats,
-                   "weight formats to try beside the given one (fp8 where that has 16 bits)");
-    app.add_flag("--fine", search.fine, "six chunk sizes, batches that grow by a quarter");
-    app.add_option("--threads", search.threads, "threads; 0: one for each core")->capture_default_str();
-    engine_option(app);
-  }
-};
-
 int plan_command(Asked& q) {
   q.search.engine = find_engine(q.engine);
   Graph graph = q.common.graph();
   Plan plan = q.common.plan();
   q.common.apply(graph, plan);
-  q.search.asked = q.common.model;
-  if (q.engine != Asked{}.engine) q.search.asked += " --engine " + q.engine;
-  for (const std::string& verb : q.common.verbs) q.search.asked += " --do '" + verb + "'";
-  if (!q.common.weights.empty()) q.search.asked += " --weights '" + q.common.weights + "'";
-  if (!q.common.kv.empty()) q.search.asked += " --kv '" + q.common.kv + "'";
+  q.search.asked = q.common.words() + (q.engine == Asked{}.engine ? "" : " --engine " + q.engine);
   Json doc = search_document(graph, plan, parse_cluster(q.common.gpu), q.search);
   print(q.common, doc);
   return doc["sections"][0]["rows"].empty() ? 1 : 0;
@@ -338,7 +214,9 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"fit", "does it fit, what takes the bytes, what to change",
      [](CLI::App& app, Asked& q) { q.fit_options(app); },
-     [](CLI::App& app, Asked& q) { return fit_command(q.common, q.batch, q.context, q.engine, app.count("--context") > 0); }},
+     [](CLI::App& app, Asked& q) {
+       return fit_command(q.common, q.batch, q.context, q.engine, app.count("--context") > 0);
+     }},
     {"serve", "time to first token, time per token, throughput, energy",
      [](CLI::App& app, Asked& q) { q.serve_options(app); },
      [](CLI::App& app, Asked& q) {
@@ -352,7 +230,9 @@ constexpr Subcommand kSubcommands[] = {
      }},
     {"render", "images and video: text encoder, denoiser, autoencoder",
      [](CLI::App& app, Asked& q) { q.render_options(app); },
-     [](CLI::App&, Asked& q) { return render_command(q.common, q.render, q.size); }},
+     [](CLI::App& app, Asked& q) {
+       return render_command(q.common, q.render, q.size, app.count("--frames") > 0);
+     }},
     {"plan", "search over plans; the Pareto front", [](CLI::App& app, Asked& q) { q.plan_options(app); },
      [](CLI::App&, Asked& q) { return plan_command(q); }},
     {"why", "the ledger lines behind a number of a report",

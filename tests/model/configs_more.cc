@@ -31,6 +31,51 @@ TEST(MoreConfigs, SparseAttentionHoldsAllKeysAndReadsThoseChosen) {
   EXPECT_EQ(ledger.state(), 61 * (2048 * 576 * 2 + 100000 * 132.0));
 }
 
+// A scan reads its input (4,096 numbers a token), two vectors of 128 of its one group and a number for each
+// of 64 heads, and writes its output; the convolution before it reads and writes the input and both vectors.
+TEST(MoreConfigs, ScansReadWhatSteersThem) {
+  Graph g = build_transformer(read_hf_config(config_case("granite-4-h-micro").json, "config.json"));
+  Program program = compile(g, Plan{});
+  StepShape s;
+  s.prefill_seqs = 1, s.prefill_tokens = 1000;
+  Ledger ledger;
+  walk(program, bind(g, Plan{}, s), ledger);
+  int found = 0;
+  for (const Line& line : ledger.lines) {
+    const std::string& name = g.ops[program.ops[line.op].op].name;
+    double numbers = name == "ssm.scan"   ? 2 * 4096 + 2 * 128 + 64
+                     : name == "ssm.conv" ? 2 * (4096 + 2 * 128)
+                                          : 0;
+    if (numbers == 0) continue;
+    ++found;
+    EXPECT_EQ(line.activation, 1000 * 2 * numbers) << name;
+  }
+  EXPECT_GE(found, 2);
+}
+
+// transformers' MistralConfig has a window of 4,096 when a config does not name one, and none when it says
+// null.
+TEST(MoreConfigs, MistralsWindowIsItsClasssWhereNoneIsNamed) {
+  std::string json =
+      R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 32768)";
+  TransformerSpec unnamed = read_hf_config(json + "}", "config.json"),
+                  null = read_hf_config(json + R"(, "sliding_window": null})", "config.json");
+  EXPECT_EQ(unnamed.window, 4096);
+  EXPECT_EQ(unnamed.window_layers, 32);
+  EXPECT_THAT(unnamed.notes, ::testing::Contains(::testing::HasSubstr("does not name sliding_window")));
+  EXPECT_EQ(null.window, 0);
+  EXPECT_EQ(null.trained_positions, 32768);
+}
+
+// A list of layers with experts decides; a pattern that says something else beside it is refused by name.
+TEST(MoreConfigs, PatternsOfExpertsBesideAList) {
+  std::string json = config_case("step-3.5-flash").json, key = "\"moe_every_n_layer\": 1";
+  json.replace(json.find(key), key.size(), "\"moe_every_n_layer\": 2");
+  EXPECT_THAT(error_of([&] { read_hf_config(json, "config.json"); }),
+              ::testing::HasSubstr("moe_every_n_layer = 2"));
+}
+
 // The indexer's scores are one product of 128 numbers a head and pair of tokens, in 8 bits where the GPU has them: half
 // the time that they take in 16, and the same on an A100.
 TEST(MoreConfigs, IndexersMultiplyInTheFormatOfTheirKeys) {
