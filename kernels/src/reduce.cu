@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kCount) sum(float* out, const float* in, int64
   if (threadIdx.x < gridDim.x) {
     uint64_t word;
     while ((word = Word::load(words + threadIdx.x)) < Word::kOwn) {}
-    words[threadIdx.x] = 0;
+    Word::store(words + threadIdx.x, 0);
     theirs = __uint_as_float(Word::sum(word));
   }
   const float total = block_sum<kCount>(theirs);
