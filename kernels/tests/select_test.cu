@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "check.h"
+#include "top_k_rows.cuh"
 
 using namespace orrery::kernels;
 using check::Buffer;
@@ -10,15 +11,27 @@ using check::Random;
 
 namespace {
 
-enum class Fill { kSpread, kLevels, kNegative, kSpecial };
+enum class Fill { kSpread, kLevels, kNegative, kSpecial, kZeros };
 
-/// `levels`: so many different numbers (kLevels); kSpecial: not-a-numbers of both signs and infinities among others.
-void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int levels = 0, Fill fill = Fill::kSpread) {
+/// The kernel of rows that a warp takes each, on one block, so that its warps have several.
+template <class T>
+void top_on_one_block(void* values, int32_t* indices, const void* in, int64_t rows, int64_t cols, int64_t pitch, int64_t k) {
+  const auto kernel = top_of_rows_by_warps<T>;
+  if (!RowsOfWarps::takes(cols, k)) check::fail("top %lld of %lld: not a warp's", (long long)k, (long long)cols);
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, RowsOfWarps::kShared)) check::fail("top: shared memory");
+  kernel<<<1, RowsOfWarps::kThreads, RowsOfWarps::kShared>>>(static_cast<T*>(values), indices, static_cast<const T*>(in), int(rows), int(cols), pitch, int(k));
+  if (cudaGetLastError()) check::fail("top: launch");
+}
+
+/// `levels`: so many different numbers (kLevels); kSpecial: not-a-numbers of both signs and infinities among others; kZeros: zeros of both
+/// signs, and few others. one_block: bf16 and f16, rows of a warp.
+void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int levels = 0, Fill fill = Fill::kSpread, bool one_block = false) {
   Random random(cols + k);
   if (levels) fill = Fill::kLevels;
   std::vector<unsigned char> x(rows * pitch * size_of(t));
   const auto draw = [&] {
     if (fill == Fill::kLevels) return double(random.below(levels)) - levels / 2;
+    if (fill == Fill::kZeros) return random.below(200) ? random.below(2) ? 0. : -0. : random.spread(9);
     const double v = random.spread(9);
     if (fill == Fill::kNegative) return -std::fabs(v) - 1e-3;
     if (fill == Fill::kSpread || random.below(50)) return v;
@@ -31,15 +44,21 @@ void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int leve
   }
   const Buffer dx(x);
   Buffer values(rows * k * size_of(t)), indices(rows * k * 4);
-  STATUS_OK(top_k(values.data(), indices.as<int32_t>(), dx.data(), t, rows, cols, pitch, k, nullptr));
+  if (!one_block) {
+    STATUS_OK(top_k(values.data(), indices.as<int32_t>(), dx.data(), t, rows, cols, pitch, k, nullptr));
+  } else {
+    const auto run = t == DType::kBF16 ? top_on_one_block<__nv_bfloat16> : top_on_one_block<__half>;
+    run(values.data(), indices.as<int32_t>(), dx.data(), rows, cols, pitch, k);
+  }
   const auto got = indices.host<int32_t>();
   const auto got_values = values.host<unsigned char>();
   for (int64_t r = 0; r < rows; r++) {
     const auto at = [&](int64_t i) { return check::to_double(x.data(), r * pitch + i, t); };
+    const auto sign = [&](int64_t i) { return at(i) == 0 && std::signbit(at(i)); };  // minus zero is less than zero
     const auto of_kind = [&](int64_t i) { return !std::isnan(at(i)) ? 0 : x[(r * pitch + i + 1) * size_of(t) - 1] & 0x80 ? -1 : 1; };  // above all numbers, or below
     std::vector<int32_t> order(cols);
     for (int64_t i = 0; i < cols; i++) order[i] = int32_t(i);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return of_kind(a) != of_kind(b) ? of_kind(a) > of_kind(b) : at(a) > at(b); });
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return of_kind(a) != of_kind(b) ? of_kind(a) > of_kind(b) : at(a) != at(b) ? at(a) > at(b) : sign(a) < sign(b); });
     order.resize(k);
     std::sort(order.begin(), order.end());
     for (int64_t i = 0; i < k; i++)
@@ -94,12 +113,15 @@ int main(int argc, char** argv) {
   const bool small = check::small_mode(argc, argv);
   for (DType t : {DType::kBF16, DType::kF16, DType::kF32}) {
     top(t, 5, 1000, 1008, 17), top(t, 3, 4096, 4096, 64), top(t, 2, 8192, 8192, 256), top(t, 2, 4000, 4000, 100, 3), top(t, 2, 2048, 2048, 5, 1), top(t, 3, 1000, 1003, 17);
-    top(t, 2, 700, 700, 700), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7), top(t, 2, 2000, 2000, 40, 0, Fill::kSpecial);
+    top(t, 2, 700, 700, 700), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7), top(t, 2, 2000, 2000, 40, 0, Fill::kSpecial), top(t, 2, 2000, 2000, 60, 0, Fill::kZeros), top(t, 2, 1000, 1003, 600, 0, Fill::kZeros);
     if (!small) top(t, 40, 32000, 32000, 64), top(t, 3, 128000, 128000, 2000, 100);
   }
   for (DType t : {DType::kBF16, DType::kF16}) {  // a warp a row
     top(t, 3, 8192, 8192, 64), top(t, 2, 4104, 4112, 96), top(t, 2, 8184, 8192, 97), top(t, 2, 5000, 5000, 1), top(t, 2, 8192, 8192, 64, 3), top(t, 1, 8192, 8192, 64, 1);
     top(t, 2, 8192, 8192, 90, 60), top(t, 2, 6000, 6008, 64, 0, Fill::kNegative), top(t, 2, 7000, 7000, 64, 0, Fill::kSpecial);
+    top(t, 2, 8192, 8192, 64, 0, Fill::kZeros), top(t, 2, 6000, 6000, 90, 0, Fill::kZeros);
+    for (Fill fill : {Fill::kSpread, Fill::kNegative, Fill::kSpecial, Fill::kZeros}) top(t, 29, 4104, 4112, 40, 0, fill, true);  // two and three rows a warp
+    top(t, 29, 4104, 4104, 33, 50, Fill::kLevels, true);
     if (!small) top(t, 6000, 4104, 4104, 3), top(t, 3000, 8192, 8192, 64), top(t, 2500, 8192, 8192, 64, 40), top(t, 2500, 8192, 8200, 64, 0, Fill::kSpecial);
   }
   for (int64_t n : {1, 5000, 9000}) sorted(n, ~0u), sorted(n, 0xF0F);

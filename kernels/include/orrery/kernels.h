@@ -235,7 +235,7 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
 
 /// The k largest of each row, in the order of their columns; of equal ones those with lower columns. values (may be null)
 /// rows x k of dtype, indices (may be null) rows x k; NaN counts as larger than infinity, or with its sign set as less
-/// than minus infinity.
+/// than minus infinity; minus zero as less than zero.
 Status top_k(void* values, int32_t* indices, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch, int64_t k,
              cudaStream_t stream);
 
