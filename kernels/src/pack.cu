@@ -3,6 +3,9 @@
 // A layout is a list of (count, stride) from the outermost to the innermost, as nested vector datatypes are. Loops that
 // follow each other without a gap are joined first, and the innermost contiguous run is moved in the widest pieces that
 // its length and all strides and addresses allow. A thread moves one piece; its place is worked out by multiplications.
+//
+// Between one wave of pieces and four a launch is a block an SM with so much shared memory that the block of the next launch starts on an SM
+// when this one's ends, and asks L2 to bring the first of its threads' four pieces while this launch still stores (as reduce.cu does).
 #include <cstdint>
 
 #include "arguments.h"
@@ -14,6 +17,7 @@ namespace orrery::kernels {
 namespace {
 
 constexpr int kThreads = 256, kMost = StridedLayout::kMostRank + 1;
+constexpr int kFewThreads = 1024, kFewPieces = 4, kFewShared = 120 * 1024;
 
 struct Loops {
   int rank = 0;
@@ -21,24 +25,35 @@ struct Loops {
   int64_t stride[kMost];    // bytes
 };
 
-template <class V, bool kPack>
-__global__ void __launch_bounds__(kThreads) move_pieces(V* out, const V* in, int64_t pieces, const Loops loops) {
+/// kPieces of a thread lie a grid apart; with more than one the first is brought to L2 before the wait, and no more (NOTES.md).
+template <class V, bool kPack, int kCount, int kPieces>
+__global__ void __launch_bounds__(kCount) move_pieces(V* out, const V* in, int64_t pieces, const Loops loops) {
   ptx::griddepcontrol_launch_dependents();
-  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= pieces) return;
-  uint32_t rest = uint32_t(i);
-  int64_t offset = 0;
+  const int64_t first = int64_t(blockIdx.x) * kCount + threadIdx.x, stride = int64_t(gridDim.x) * kCount;
+  if (first >= pieces) return;
+  const auto at = [](auto* p, int64_t bytes) { return reinterpret_cast<decltype(p)>(reinterpret_cast<uintptr_t>(p) + bytes); };
+  int64_t offset[kPieces];
 #pragma unroll
-  for (int d = 0; d < kMost; d++) {
-    if (d >= loops.rank) break;
-    const uint32_t next = d + 1 < loops.rank ? loops.count[d].divide(rest) : 0;
-    offset += int64_t(rest - next * loops.count[d].divisor) * loops.stride[d];
-    rest = next;
+  for (int u = 0; u < kPieces; u++) {
+    uint32_t rest = uint32_t(first + u * stride);
+    offset[u] = 0;
+#pragma unroll
+    for (int d = 0; d < kMost; d++) {
+      if (d >= loops.rank) break;
+      const uint32_t next = d + 1 < loops.rank ? loops.count[d].divide(rest) : 0;
+      offset[u] += int64_t(rest - next * loops.count[d].divisor) * loops.stride[d];
+      rest = next;
+    }
+    if (kPieces > 1 && u == 0) ptx::prefetch_l2(kPack ? at(in, offset[0]) : in + first);
   }
-  const auto at = [&](auto* p) { return reinterpret_cast<decltype(p)>(reinterpret_cast<uintptr_t>(p) + offset); };
   ptx::griddepcontrol_wait();
-  if constexpr (kPack) out[i] = *at(in);
-  else *at(out) = in[i];
+  V v[kPieces];
+#pragma unroll
+  for (int u = 0; u < kPieces; u++)
+    if (u == 0 || first + u * stride < pieces) v[u] = kPack ? *at(in, offset[u]) : in[first + u * stride];
+#pragma unroll
+  for (int u = 0; u < kPieces; u++)
+    if (u == 0 || first + u * stride < pieces) *(kPack ? out + first + u * stride : at(out, offset[u])) = v[u];
 }
 
 Status check(const char* strided_name, const char* dense_name, const void* strided, const void* dense, const StridedLayout& l, int64_t* total) {
@@ -91,8 +106,18 @@ Status run(void* out, const void* in, const StridedLayout& l, int64_t total, cud
     using V = decltype(piece);
     const int64_t pieces = total * l.element_bytes / int64_t(sizeof(V));
     if (pieces >= int64_t(1) << 31) return bad("layout", "holds too many pieces for its alignment");
-    return launched(launch_overlapped(move_pieces<V, kPack>, (pieces + kThreads - 1) / kThreads, kThreads, 0, stream, static_cast<V*>(out),
-                                      static_cast<const V*>(in), pieces, loops_of(runs, int(sizeof(V)))));
+    const auto start = [&](auto kernel, int threads, int each, int shared) {
+      const int64_t of_block = int64_t(threads) * each;
+      return launched(launch_overlapped(kernel, (pieces + of_block - 1) / of_block, threads, shared, stream, static_cast<V*>(out),
+                                        static_cast<const V*>(in), pieces, loops_of(runs, int(sizeof(V)))));
+    };
+    if constexpr (sizeof(V) == 16)
+      if (const int64_t wave = int64_t(sm_count()) * kFewThreads; pieces > wave && pieces <= wave * kFewPieces) {
+        const auto few = move_pieces<V, kPack, kFewThreads, kFewPieces>;
+        if (cudaError_t e = cudaFuncSetAttribute(few, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared)) return launched(e);
+        return start(few, kFewThreads, kFewPieces, kFewShared);
+      }
+    return start(move_pieces<V, kPack, kThreads, 1>, kThreads, 1, 0);
   };
   if (bits % 16 == 0) return go(uint4{});
   if (bits % 8 == 0) return go(uint2{});

@@ -237,6 +237,10 @@ __global__ void __launch_bounds__(kFewThreads, 1024 / kFewThreads) scan_few(cons
   constexpr int kWarps = kFewThreads / 32;
   __shared__ uint32_t sums[kWarps], sums_before[kWarps];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  // Half of the tile, while the launch ahead still stores: no more, or what that one stores would have to wait (NOTES.md).
+  constexpr int kPiece = 4096, kPrefetched = kFewTile * 4 / kPiece / 2;
+  if (threadIdx.x < kPrefetched && (blockIdx.x + 1) * int64_t(kFewTile) <= p.n)
+    ptx::bulk_prefetch(p.in + int64_t(blockIdx.x) * kFewTile + threadIdx.x * (kPiece / 4), kPiece);
   ptx::griddepcontrol_wait();
   const int64_t at = int64_t(blockIdx.x) * kFewTile + warp * (kFewVectors * 128) + lane * 4;
   uint4 x[kFewVectors];

@@ -325,6 +325,7 @@ int main(int argc, char** argv) {
   }
   packed({2, 4, {7, 5}, {40, 8}}, 300, 0), packed({3, 16, {3, 4, 6}, {1024, 160, 16}}, 3200, 0), packed({1, 3, {50}, {7}}, 400, 1);
   packed({2, 2, {30, 64}, {200, 2}}, 6100, 8), packed({3, 8, {4, 1, 9}, {88, 8, 8}}, 400, 4), packed({0, 24, {}, {}}, 24, 0);
+  packed({1, 64, {40001}, {128}}, 40001 * 128, 0);  // more than a wave of pieces, less than four
   std::printf("ok packs\n");
   for (int64_t bytes : {16, 48, 20, 7, 2064}) rows_by_index(small ? 9 : 500, 37, bytes);
   std::printf("ok rotary, quantisation, transposes, gathers\nPASS memory\n");
