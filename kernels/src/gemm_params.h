@@ -61,6 +61,7 @@ struct GemmKernel {
   const void* function;
   // kStream: sums of K that a CTA leaves, and how many stages of K a CTA must have and may have.
   int planes = 0, least_stages = 0, most_stages = 1 << 30;
+  int box_slabs = 1;                 // kStream: 128-byte pieces of K of each part in a stage
 };
 
 /// The direct path (gemm_direct.cuh): `kernel` is one of its own, `args` as the kernel sees them.

@@ -1,5 +1,5 @@
-// Streamed GEMM: which tiles exist, and how they are launched; gemm_stream.cuh has the kernel.
-#include "gemm_stream.cuh"
+// Streamed GEMM: which tiles exist, and how they are launched; gemm_stream.cuh and gemm_stream_wide.cuh have the kernels.
+#include "gemm_stream_wide.cuh"
 
 #include <bit>
 
@@ -19,6 +19,14 @@ GemmKernel stream_kernel(DType t) {
   return k;
 }
 
+template <class Tile>
+GemmKernel wide_kernel(DType t) {
+  GemmKernel k{t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared,
+               Tile::kThreads, reinterpret_cast<const void*>(&gemm_stream_wide<Tile>), Tile::kPlanes};
+  k.least_stages = Tile::kLeastStages, k.box_slabs = Tile::kSlabs;
+  return k;
+}
+
 /// Those with two CTAs an SM overlap launches best where X is small; those with one have the deeper ring.
 template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
@@ -29,29 +37,43 @@ void add_tiles(std::vector<GemmKernel>& out, DType t) {
     out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
   }
   out.push_back(stream_kernel<StreamTile<T, 16, 8, 8, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 8, 20, 2, 1>>(t));
   out.push_back(stream_kernel<StreamTile<T, 32, 16, 8, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 16, 16, 2, 1>>(t));
   out.push_back(stream_kernel<StreamTile<T, 32, 32, 6, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 32, 12, 2, 1>>(t));
   out.push_back(stream_kernel<StreamTile<T, 64, 32, 8, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 64, 64, 6, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 64, 64, 12, 2, 1>>(t));
   out.push_back(stream_kernel<StreamTile<T, 128, 64, 8, 2, 1>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 64, 128, 6, 2, 1>>(t));
+  if constexpr (sizeof(T) == 1)  // TMA takes longer over columns that do not exist: a microsecond where there is one of eight
+    out.push_back(stream_kernel<StreamTile<T, 32, 8, 20, 2, 1>>(t));
+  else
+    out.push_back(wide_kernel<WideTile<T, 32, 8, 10, 2, 2>>(t));
+  //                                  rows, columns, stages, groups, slabs a stage; one CTA an SM
+  out.push_back(wide_kernel<WideTile<T, 32, 16, 8, 2, 2>>(t));
+  out.push_back(wide_kernel<WideTile<T, 32, 32, 6, 2, 2>>(t));
+  out.push_back(wide_kernel<WideTile<T, 32, 64, 8, 2, 1>>(t));
+  out.push_back(wide_kernel<WideTile<T, 64, 64, 6, 2, 2>>(t));
+  out.push_back(wide_kernel<WideTile<T, 64, 128, 4, 1, 2>>(t));
 }
 
-/// Map of a rows x k operand cut in `parts` of K: a box is 128 bytes of k, box_rows rows, all parts.
-bool encode_parts(CUtensorMap* map, const ConstMatrix& a, int64_t rows, int64_t row_stride, int64_t k, int parts, int box_rows) {
+/// Map of a rows x k operand cut in `parts` of K: a box is box_slabs times 128 bytes of k, box_rows rows, all parts.
+bool encode_parts(CUtensorMap* map, const ConstMatrix& a, int64_t rows, int64_t row_stride, int64_t k, int parts, int box_rows, int box_slabs) {
   const int size = size_of(a.dtype);
   const uint64_t slabs = uint64_t(k * size / 128 / parts);
   const uint64_t sizes[4] = {uint64_t(128 / size), uint64_t(rows), uint64_t(parts), slabs};
   const uint64_t pitches[3] = {uint64_t(row_stride * size), slabs * 128, 128};
-  const uint32_t box[4] = {uint32_t(128 / size), uint32_t(box_rows), uint32_t(parts), 1};
+  const uint32_t box[4] = {uint32_t(128 / size), uint32_t(box_rows), uint32_t(parts), uint32_t(box_slabs)};
   return encode_tensor_map(map, tensor_map_type(a.dtype), 4, a.data, sizes, pitches, box);
 }
 
 int parts_of(int rows) { return rows < 64 ? 64 / rows : 1; }
+
+/// Stages of a part of K, the last one in part beyond its end.
+int64_t stages_of(const GemmArgs& g, const GemmKernel& kernel) {
+  const int slabs = int(g.k * size_of(g.a.dtype) / 128 / parts_of(kernel.tile_m));
+  return (slabs + kernel.box_slabs - 1) / kernel.box_slabs;
+}
+
+/// Shared memory for the sums that the other CTAs of a split send.
+int inbox_bytes(const GemmKernel& kernel, int split) { return (split - 1) * kernel.planes * kernel.tile_n * 4 * (kernel.tile_m / split + 4); }
 
 }  // namespace
 
@@ -63,27 +85,26 @@ void add_kernels_stream(std::vector<GemmKernel>& out) {
 }
 
 bool gemm_stream_fits(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel) {
-  const int64_t bytes = g.k * size_of(g.a.dtype), parts = parts_of(kernel.tile_m), stages = bytes / (128 * parts);
+  const int64_t bytes = g.k * size_of(g.a.dtype), parts = parts_of(kernel.tile_m), stages = stages_of(g, kernel);
   return bytes % (128 * parts) == 0 && (c.split_k == 1 || c.split_k == 2 || c.split_k == 4) && stages >= c.split_k &&
          stages / c.split_k >= kernel.least_stages && (stages + c.split_k - 1) / c.split_k <= kernel.most_stages &&
          (g.n + kernel.tile_n - 1) / kernel.tile_n <= 65535 && (g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k <= 0x7fffffff &&
-         c.cluster_m == 1 && c.cluster_n == 1;
+         kernel.shared_bytes + inbox_bytes(kernel, c.split_k) <= 227 * 1024 && c.cluster_m == 1 && c.cluster_n == 1;
 }
 
 Status gemm_stream_launch(const GemmArgs& g, const Epilogue& epilogue, const GemmConfig& c, const GemmKernel& kernel, cudaStream_t stream) {
   const int parts = parts_of(kernel.tile_m);
   StreamParams p{};
-  if (!encode_parts(&p.w, g.a, g.m, g.a.row_stride, g.k, parts, kernel.tile_m) ||
-      !encode_parts(&p.x, g.b, g.n, g.b.col_stride, g.k, parts, kernel.tile_n))
+  if (!encode_parts(&p.w, g.a, g.m, g.a.row_stride, g.k, parts, kernel.tile_m, kernel.box_slabs) ||
+      !encode_parts(&p.x, g.b, g.n, g.b.col_stride, g.k, parts, kernel.tile_n, kernel.box_slabs))
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.e = epilogue;
-  p.stages = int(g.k * size_of(g.a.dtype) / 128 / parts);
+  p.stages = int(stages_of(g, kernel));
   p.split_log = std::countr_zero(unsigned(c.split_k));
   p.x_data = static_cast<const uint8_t*>(g.b.data), p.x_pitch = g.b.col_stride * size_of(g.b.dtype);
   p.early = g.overlap && g.constant_b && c.swap;
-  const int inbox = (c.split_k - 1) * kernel.planes * kernel.tile_n * 4 * (kernel.tile_m / c.split_k + 4);
   const dim3 grid(unsigned((g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k), unsigned((g.n + kernel.tile_n - 1) / kernel.tile_n));
-  return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes + inbox, c.split_k, g.overlap, stream, &p));
+  return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes + inbox_bytes(kernel, c.split_k), c.split_k, g.overlap, stream, &p));
 }
 
 }  // namespace orrery::kernels

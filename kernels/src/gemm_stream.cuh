@@ -27,8 +27,8 @@
 // kernel ahead, which hit L2 but stand in the same queues.
 //
 // Sums of groups and parts meet in shared memory. With K split each CTA finishes its share of the rows: the others send it
-// their sums of those by bulk copy, one each. They are added in an order that does not depend on time. Not here: instances
-// and launch (gemm_stream.cu).
+// their sums of those by bulk copy, one each. They are added in an order that does not depend on time. Not here: tiles that have an SM
+// alone (gemm_stream_wide.cuh), instances and launch (gemm_stream.cu).
 #pragma once
 #include "gemm_epilogue.cuh"
 
@@ -38,12 +38,16 @@ namespace orrery::kernels {
 struct StreamParams {
   CUtensorMap w, x;  // dims: 128 bytes of k, row (column), part, slab of the part
   Epilogue e;
-  int stages;        // of K, of one part
+  int stages;        // of K, of one part (gemm_stream_wide.cuh: of as many slabs as a box has)
   int split_log;     // log2 of the number of CTAs that share them
   bool early;        // W may be read before the kernels we depend on have ended
   const uint8_t* x_data;
   int64_t x_pitch;   // bytes from column to column
 };
+
+/// How W is to stay in L2: measured, not understood (NOTES.md).
+template <class T>
+constexpr uint64_t kHintW = sizeof(T) == 2 ? ptx::kEvictNormal : ptx::kEvictFirst;
 
 /// kHeld > 0: places of the ring are of W only, X has kPlacesX of its own; K has no more than kMostStages stages then.
 template <class T_, int kRows_, int kCols_, int kStages_, int kGroups_, int kPerSm_, int kHeld_ = 0, int kPlacesX_ = 0>
@@ -90,7 +94,7 @@ template <class Tile>
 __device__ __forceinline__ void produce_stream(const StreamParams& p, const StreamShared<Tile>& shared, int row0, int col0, int begin, int end) {
   const auto load_w = [&](int stage, int step, uint32_t bytes) {
     ptx::mbarrier_arrive_expect_tx(shared.full + 8 * stage, bytes);
-    ptx::tma_load_4d(shared.w(stage), &p.w, shared.full + 8 * stage, 0, row0, 0, step, ptx::kEvictFirst);
+    ptx::tma_load_4d(shared.w(stage), &p.w, shared.full + 8 * stage, 0, row0, 0, step, kHintW<typename Tile::T>);
   };
   const int steps = end - begin, ahead = Tile::kHeld ? steps : min(steps, Tile::kStages);
   // X may not be written yet, but where it lies in L2 it is so also after it has been; else it would queue behind W.
@@ -315,14 +319,29 @@ __device__ __forceinline__ void end_stream(const Epilogue& e, const Shared& shar
   if (split) ptx::cluster_wait();
 }
 
+/// Where a CTA's tile is, and which stages of K are its own.
+struct StreamPlace {
+  bool split;
+  int rank, row0, col0, begin, end;
+  template <class Tile, class Params>
+  __device__ __forceinline__ StreamPlace(const Params& p, Tile)
+      : split(p.split_log > 0), rank(split ? int(ptx::cluster_ctarank()) : 0), row0((blockIdx.x >> p.split_log) * Tile::kRows),
+        col0(blockIdx.y * Tile::kCols), begin(p.stages * rank >> p.split_log), end(p.stages * (rank + 1) >> p.split_log) {}
+};
+
+/// A producer's warp has no more to do; nobody of a cluster leaves before the others have what it sent.
+__device__ __forceinline__ void leave_producer(bool split) {
+  __syncwarp();
+  if (!split) return;
+  ptx::cluster_wait();
+  ptx::cluster_sync();
+}
+
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(const __grid_constant__ StreamParams p) {
   extern __shared__ uint8_t raw[];
   const StreamShared<Tile> shared(ptx::smem_address(raw));
-  const bool split = p.split_log > 0;
-  const int rank = split ? int(ptx::cluster_ctarank()) : 0;
-  const int row0 = (blockIdx.x >> p.split_log) * Tile::kRows, col0 = blockIdx.y * Tile::kCols;
-  const int begin = p.stages * rank >> p.split_log, end = p.stages * (rank + 1) >> p.split_log;
+  const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
   ptx::griddepcontrol_launch_dependents();
   const int group = threadIdx.x / 128;
   if (group == Tile::kGroups) {
@@ -340,11 +359,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(cons
     ptx::bar_arrive(2, Tile::kThreads);  // the producer waits for nobody
     if (split) ptx::cluster_arrive();
     if (threadIdx.x % 32 == 0) produce_stream<Tile>(p, shared, row0, col0, begin, end);
-    __syncwarp();
-    if (split) {
-      ptx::cluster_wait();
-      ptx::cluster_sync();
-    }
+    leave_producer(split);
     return;
   }
   touch(p.e);

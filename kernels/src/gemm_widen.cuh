@@ -260,10 +260,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     gemm_widen(const __grid_constant__ WidenParams p) {
   extern __shared__ uint8_t raw[];
   const WidenShared<Tile> shared(ptx::smem_address(raw));
-  const bool split = p.split_log > 0;
-  const int rank = split ? int(ptx::cluster_ctarank()) : 0;
-  const int row0 = (blockIdx.x >> p.split_log) * Tile::kRows, col0 = blockIdx.y * Tile::kCols;
-  const int begin = p.stages * rank >> p.split_log, end = p.stages * (rank + 1) >> p.split_log;
+  const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
   ptx::griddepcontrol_launch_dependents();
   const int group = threadIdx.x / 128;
   if (threadIdx.x == Tile::kThreads - 32) {
@@ -287,15 +284,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     if (threadIdx.x >= Tile::kThreads - 32) {
       ptx::bar_arrive(2, Tile::kThreads);  // the producer waits for nobody
       if (threadIdx.x % 32 == 0) produce_widen<Tile>(p, shared, row0, col0, begin, end);
-      __syncwarp();
     } else {
       ptx::bar_sync(2, Tile::kThreads);
       turn_columns<Tile>(shared, end - begin);
     }
-    if (split) {
-      ptx::cluster_wait();
-      ptx::cluster_sync();
-    }
+    leave_producer(split);
     return;
   }
   if (split) ptx::cluster_arrive();

@@ -286,6 +286,8 @@ int main(int argc, char** argv) {
       for (int64_t m : ms)
         for (int64_t k : {512, 1280, 3072})
           cases.push_back({t, t, m == 7 ? F : t == E4 || t == I ? B : t, false, true, m, k == 1280 ? 131 : 200, k, false, m == 13, 16, GemmConfig::Schedule::kStream});
+    // K ends inside a box of two slabs.
+    for (int64_t m : ms) cases.push_back({H, H, H, false, true, m, 200, 1408, false, m == 13, 16, GemmConfig::Schedule::kStream});
     group("stream", cases, most);
   };
   // Tiles that fill no wave, deep K with few tiles, ends of every dimension inside tiles, general epilogues.
