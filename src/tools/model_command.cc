@@ -106,7 +106,7 @@ void fill_data_ranks(const Common& common, bool dp_given, const Cluster& cluster
   if (!dp_given) plan.dp = std::max(1, cluster.gpus / plan.tp / plan.pp / plan.cp);
 }
 
-int train_command(const Common& common, TrainOptions o, bool dp_given, bool seq_given) {
+int train_command(const Common& common, TrainOptions o, bool dp_given, bool seq_given, bool batch_given) {
   BuildOptions build;
   build.training = true;
   build.math_attention = o.math_attention;
@@ -124,6 +124,7 @@ int train_command(const Common& common, TrainOptions o, bool dp_given, bool seq_
   if (!o.recompute.empty()) apply_verb("recompute " + o.recompute, graph, plan);
   Cluster cluster = parse_cluster(common.gpu);
   fill_data_ranks(common, dp_given, cluster, plan);
+  if (!batch_given) o.question.global_batch = o.question.micro_batch * plan.dp * plan.pp;
   cluster.gpus = std::max(cluster.gpus, common.gpu.find(':') == std::string::npos ? plan.gpus() : 0);
   TrainAnswer answer = train(graph, plan, cluster, o.question);
   print(common, train_document(graph, plan, cluster, o.question, answer));
@@ -226,7 +227,7 @@ constexpr Subcommand kSubcommands[] = {
     {"train", "memory and time of a training iteration",
      [](CLI::App& app, Asked& q) { q.train_options(app); },
      [](CLI::App& app, Asked& q) {
-       return train_command(q.common, q.train, app.count("--dp") > 0, app.count("--seq") > 0);
+       return train_command(q.common, q.train, app.count("--dp") > 0, app.count("--seq") > 0, app.count("--batch") > 0);
      }},
     {"render", "images and video: text encoder, denoiser, autoencoder",
      [](CLI::App& app, Asked& q) { q.render_options(app); },

@@ -111,8 +111,8 @@ struct Asked {
   void train_options(CLI::App& app) {
     common.add_to(app);
     app.add_option("--seq", train.question.sequence, "tokens of a sequence")->capture_default_str();
-    app.add_option("--batch", train.question.global_batch, "sequences of an iteration")
-        ->capture_default_str();
+    app.add_option("--batch", train.question.global_batch,
+                   "sequences of an iteration (not given: a micro-batch for each data-parallel rank and stage)");
     app.add_option("--micro-batch", train.question.micro_batch, "sequences of a micro-batch")
         ->capture_default_str();
     app.add_option("--zero", train.zero, "ZeRO stage 0 to 3");
