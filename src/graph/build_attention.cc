@@ -34,9 +34,11 @@ TensorId TransformerBuilder::shared_block(TensorId x, int layers) {
   AxisId twice = b_.axis("hidden.twice", 2.0 * s_.hidden);
   std::size_t first = b_.graph().tensors.size();
   b_.weight("shared.norm.weight", {twice});
-  TensorId a = b_.map(Part::kAttention, "shared.norm", {x, b_.act("model.in", {kTokens, hidden_})},
-                      {kTokens, twice}, 4);
+  TensorId both = b_.map(Part::kAttention, "shared.concat", {x, b_.act("model.in", {kTokens, hidden_})},
+                         {kTokens, twice}, 0);
+  TensorId a = b_.map(Part::kAttention, "shared.norm", {both}, {kTokens, twice}, 4);
   b_.last().kind = OpKind::kReduce;
+  b_.last().saved = {both};
   TensorId y = attention(a, false, twice, {});
   TensorId z = mlp(norm(Part::kDense, "shared.mlp.norm", y), s_.ffn, "ffn");
   for (std::size_t t = first; t < b_.graph().tensors.size(); ++t)
