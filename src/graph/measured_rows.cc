@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "graph/serve.h"
 
 namespace orrery::graph {
 namespace {
@@ -145,6 +146,10 @@ std::string accuracy_text(const char* title, const Accuracy& a, bool groups) {
       title, a.rows, 100 * a.median, 100 * a.p90, 100 * a.order, 100 * a.regret, a.bound_violations,
       a.refused);
   for (const auto& [why, count] : a.refusals) out += fmt::format("  refused {}: {}\n", count, why);
+  if (auto capped = std::ranges::count(a.compared, true, &Compared::capped))
+    out += fmt::format(
+        "  {} rows are predicted at {:.0f} sequences a rank, where engines stop, though memory holds more\n",
+        capped, kMostSequences);
   if (!groups) return out;
   std::map<std::string, std::vector<double>> by;
   for (const Compared& c : a.compared) by[c.group].push_back(c.predicted / c.measured - 1);

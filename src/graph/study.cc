@@ -308,7 +308,9 @@ std::string study_text(const Study& s) {
                        readable(j.claimed),
                        j.agrees ? "agrees" : fmt::format("DOES NOT AGREE ({:.3g} x)", j.claimed / j.value));
   for (const Prediction& p : s.predictions) {
-    out += fmt::format("  predicted   {} [{}]: {}", p.name, p.metric, readable(p.value));
+    std::string limit =
+        p.metric == "max tokens/s" ? fmt::format(", at most {:.0f} sequences a rank", kMostSequences) : "";
+    out += fmt::format("  predicted   {} [{}{}]: {}", p.name, p.metric, limit, readable(p.value));
     if (p.before) out += fmt::format(" ({} -> {})", readable(*p.before), readable(*p.after));
     if (p.claimed)
       out +=

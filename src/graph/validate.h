@@ -12,6 +12,7 @@ struct Compared {
   std::string question;  // what makes configurations comparable with one another
   double predicted = 0, measured = 0;
   bool below_bound = false;  // the measurement lies below the bandwidth bound
+  bool capped = false;       // predicted at kMostSequences a rank, where memory holds more
 };
 
 struct Accuracy {
