@@ -8,11 +8,11 @@
 
 namespace orrery::timing {
 
-/// Calls f(line, sectors) for what sectors of a line become that many sectors on: one line or two.
+/// Calls f(line, sectors) for what sectors of a line become that many sectors on: of one line or two, either with some.
 template <class F>
 void Sm::State::moved(uint64_t packed, int64_t sectors, F f) {
   const uint64_t first = uint64_t(int64_t((packed >> 4) * 4) + sectors), wide = (packed & 15) << (first & 3);
-  f(first >> 2, uint32_t(wide & 15));
+  if (wide & 15) f(first >> 2, uint32_t(wide & 15));
   if (wide >> 4) f((first >> 2) + 1, uint32_t(wide >> 4));
 }
 

@@ -26,7 +26,7 @@ struct Move {
     const uint64_t first = uint64_t(int64_t((packed >> 4) * 4) + by);
     line = first >> 2, sectors = uint32_t((packed & 15) << (first & 3));
   }
-  uint32_t requests() const { return 1 + (sectors > 15); }
+  uint32_t requests() const { return ((sectors & 15) != 0) + (sectors > 15); }
 };
 
 }  // namespace
