@@ -296,10 +296,39 @@ void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
 }
 
 double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
+  const uint32_t side = home_of(mix(line));
+  return atomic_at(line, mask, lanes, floating, sm, now, side, place_of(line, side));
+}
+
+void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating) {
+  struct Home {
+    uint32_t side = 0;
+    L2Lines::Place at;
+  } ahead[kAhead];
+  const size_t n = requests.size();
+  for (size_t i = 0; i < n + kAhead; i++) {
+    if (i >= kAhead) {
+      Request& r = requests[i - kAhead];
+      const Home& home = ahead[i % kAhead];
+      r.when = atomic_at(r.line, r.sectors, lanes * sectors_in(r.sectors), floating, r.sm, r.when, home.side, home.at);
+    }
+    if (i < n) {
+      Home& home = ahead[i % kAhead];
+      home.side = home_of(mix(requests[i].line)), home.at = place_of(requests[i].line, home.side);
+      lines_.fetch_head(home.at), lines_.fetch_head(lines_.across(home.at, home.side));
+    }
+    if (i >= kWayAhead && i - kWayAhead < n) {
+      const Home& home = ahead[(i - kWayAhead) % kAhead];
+      if (!lines_.fetch_way(home.at)) lines_.fetch_found(lines_.across(home.at, home.side));
+      lines_.fetch_written(home.at);
+    }
+  }
+}
+
+ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now, uint32_t side,
+                                     L2Lines::Place home) {
   uint32_t missing = 0;
   L2Lines::Line way;
-  const uint32_t side = home_of(mix(line));
-  const L2Lines::Place home = place_of(line, side);
   const Found found = look_up(line, mask, home, lines_.across(home, side), now, way, missing);
   if (found == Found::missing) read_dram(line, sectors_in(missing), now);
   mark_written(line, mask, now, 32, home);

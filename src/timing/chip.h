@@ -100,6 +100,8 @@ class Chip {
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on
   /// one word.
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
+  /// The same for several SMs, one after the other, `lanes` of them on each sector: `when` of each becomes the time at which it is done.
+  void atomic_all(std::span<Request> requests, uint32_t lanes, bool floating);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.
   void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
@@ -161,6 +163,7 @@ class Chip {
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
+  double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
   void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes, L2Lines::Place home);
   void write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors = 15);
   void limit_dirty(double now);

@@ -268,17 +268,21 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const uint32_t same = m.aggregated ? 1 : std::max<uint32_t>(1, e->extra);  // lanes on one word go one after the other
     const TracedBlock& block = *slots[w.slot].work.code->trace;
     const int64_t moves = moves_of(slots[w.slot], e->pc).own;
-    double done = at;
     for (uint32_t i = 0; i < e->n_detail; i++) {
       const uint64_t packed = block.lines[e->detail + i];
       bool first = true;
       moved(packed, moves, [&](uint64_t line, uint32_t mask) {  // atomics do not part: what crosses into a second line is left out
         if (!std::exchange(first, false)) return;
         request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
-        done = std::max(done, chip.atomic(chip.among_taken(line), mask, same * sectors_in(mask), m.floating, number, request));
+        asked.push_back({n_requests, nullptr, line, request});
+        ask(chip.among_taken(line), mask, number, request);
       });
-      for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { chip.atomic(chip.among_taken(l), k, same * sectors_in(k), m.floating, sm, request); });
+      for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(chip.among_taken(l), k, sm, request); });
     }
+    chip.atomic_all({requests.data(), n_requests}, same, m.floating);
+    double done = at;
+    for (const Asked& a : asked) done = std::max(done, requests[a.request].when);
+    n_requests = 0, asked.clear();
     const double backlog = std::max(request, chip.atomics_free());
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
     return set_barriers(w, m, done, at + 12);
