@@ -24,10 +24,13 @@ struct FetchCosts {
 
 class CodeFetch {
  public:
-  CodeFetch(size_t instructions, const FetchCosts& costs) : costs_(costs), lines_(instructions / kLine + 1) {
-    // Of code that does not fit the launch before has left nothing where it is asked for [turns.fetch.n4096: the first time takes as long as
-    // later ones; straight_free4096, warm].
-    if (lines_.size() > kSets * kWays) costs_.line = std::max(costs_.line, costs_.again);
+  static constexpr uint32_t kLine = 8;  // instructions
+  /// `executed`: the lines that the kernel executes. Where a set has more of them than it holds, the launch before has left none that is asked for
+  /// in time [turns.fetch.n4096: the first turn takes as long as later ones; straight_free4096, warm; straight_free2048: few come again].
+  CodeFetch(const std::vector<bool>& executed, const FetchCosts& costs) : costs_(costs), lines_(std::max<size_t>(1, executed.size())) {
+    std::array<uint32_t, kSets> in_set{};
+    for (size_t i = 0; i < executed.size(); i++) in_set[i % kSets] += executed[i];
+    for (size_t i = 0; i < lines_.size(); i++) lines_[i].first = in_set[i % kSets] > kWays ? std::max(costs.line, costs.again) : costs.line;
     hold(0, 0);
   }
   /// When an instruction is there for a warp that gets to it at `now`.
@@ -41,7 +44,6 @@ class CodeFetch {
   }
 
  private:
-  static constexpr uint32_t kLine = 8;   // instructions
   static constexpr uint32_t kAhead = 8;  // lines
   // Lines of an SM, in sets of which the line goes that was used longest ago [turns.fetch.n1024, n2048: 1.0 and 1.17 cycles an instruction: of
   // 260 lines in a loop 36 come again; n4096: 2.2, all do].
@@ -50,6 +52,7 @@ class CodeFetch {
   struct Line {
     double there = kNever, asked = kNever;  // when it is; when it was first asked for since
     double used = 0, gone = 0;              // when it was last; when it was given up
+    double first = 0;                       // what it costs after the one before it, the first time
     bool before = false;                    // it was held once
   };
   void fetch(uint32_t line, double now) {
@@ -61,7 +64,7 @@ class CodeFetch {
       const Line& next = lines_[i];
       // A stream that passed when this line was still held did not fetch it: another begins where the line before it is used.
       if (next.before && at <= next.gone) at = std::min(now, std::max(next.gone, lines_[i - 1].used));
-      at += next.before ? costs_.again : costs_.line;
+      at += next.before ? costs_.again : next.first;
       if (i >= kAhead && lines_[i - kAhead].asked != kNever && lines_[i - kAhead].there != kNever)
         at = std::max(at, lines_[i - kAhead].asked + costs_.jump);
       hold(i, at);

@@ -97,11 +97,19 @@ uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
   return uint64_t(std::max_element(work.begin(), work.end()) - work.begin()) % apart;
 }
 
+/// Which lines of its machine code a block executes.
+void Predictor::find_executed(const BlockCode& block) {
+  kernel_.executed.assign(join_->instructions().size() / CodeFetch::kLine + 1, false);
+  for (const Steps& warp : block.warps)
+    for (const Step& s : *warp) kernel_.executed[s.instruction / CodeFetch::kLine] = true;
+}
+
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate_blocks() {
   const Stopwatch watch(running_, host_.simulate);
   const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, clusters_at_once(profile_, per));
   const BlockCode& middle = code_for(first_block(units / 2));
+  find_executed(middle);
   const double per_block = double(middle.steps);
   const uint64_t rows = (units + stride - 1) / stride;   // blocks of the busiest SM
   simulated_ = 1;

@@ -42,6 +42,7 @@ class Predictor {
   const BlockCode& code_for(uint64_t block);
   double simulate();
   double simulate_blocks();
+  void find_executed(const BlockCode& block);
   uint32_t pages_for_one(const BlockCode& code, size_t blocks) const;
   double page_error(const Chip& chip) const;
   void note_clocks(const SmCounts& counts);

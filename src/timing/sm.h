@@ -85,6 +85,7 @@ struct Kernel {                  // what all SMs share
   uint32_t l1_bytes = 0;
   double first_access = 0;       // what an SM waits for once: address translation
   FetchCosts fetch;              // of its code
+  std::vector<bool> executed;    // lines of it, by CodeFetch::kLine instructions
 };
 
 struct SmCounts {

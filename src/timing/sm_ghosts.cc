@@ -4,7 +4,7 @@
 namespace orrery::timing {
 
 Sm::State::State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t n_slots)
-    : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(n_slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), fetched(k.join->instructions().size(), k.fetch), slopes(1), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
+    : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(n_slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), fetched(k.executed, k.fetch), slopes(1), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
   for (const auto& [pc, slope] : k.slopes) {
     if (!slope.regular) continue;
     uint32_t which = 1;
