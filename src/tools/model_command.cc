@@ -183,9 +183,11 @@ int list_models() {
   return 0;
 }
 
-int plan_command(Asked& q) {
+int plan_command(Asked& q, bool lengths_given) {
   q.search.engine = find_engine(q.engine);
   Graph graph = q.common.graph();
+  double longest = tokens_of(graph, q.search.input + q.search.output, lengths_given);
+  q.search.input = std::max(1.0, longest - q.search.output);
   Plan plan = q.common.plan();
   q.common.apply(graph, plan);
   q.search.asked = q.common.words() + (q.engine == Asked{}.engine ? "" : " --engine " + q.engine);
@@ -235,7 +237,9 @@ constexpr Subcommand kSubcommands[] = {
        return render_command(q.common, q.render, q.size, app.count("--frames") > 0);
      }},
     {"plan", "search over plans; the Pareto front", [](CLI::App& app, Asked& q) { q.plan_options(app); },
-     [](CLI::App&, Asked& q) { return plan_command(q); }},
+     [](CLI::App& app, Asked& q) {
+       return plan_command(q, app.count("--input") + app.count("--output") > 0);
+     }},
     {"why", "the ledger lines behind a number of a report",
      [](CLI::App& app, Asked& q) {
        app.add_option("report", q.file, "a report's JSON file, or last")->required();
