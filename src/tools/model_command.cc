@@ -82,7 +82,7 @@ int serve_command(const Common& common, ServeQuestion question, const std::strin
     return answer.fits ? 0 : 1;
   }
   double longest = tokens_of(graph, question.input + question.output, input_given);
-  question.input = std::max(1.0, longest - question.output);
+  if (!input_given) question.input = std::max(1.0, longest - question.output);
   if (rate_given) question.concurrency = concurrency_at_rate(graph, plan, cluster, question);
   ServeAnswer answer = serve(graph, plan, cluster, question);
   FitAnswer memory =
@@ -187,7 +187,7 @@ int plan_command(Asked& q, bool lengths_given) {
   q.search.engine = find_engine(q.engine);
   Graph graph = q.common.graph();
   double longest = tokens_of(graph, q.search.input + q.search.output, lengths_given);
-  q.search.input = std::max(1.0, longest - q.search.output);
+  if (!lengths_given) q.search.input = std::max(1.0, longest - q.search.output);
   Plan plan = q.common.plan();
   q.common.apply(graph, plan);
   q.search.asked = q.common.words() + (q.engine == Asked{}.engine ? "" : " --engine " + q.engine);

@@ -41,6 +41,8 @@ constexpr Asked kRefused[] = {
     {"render sdxl --gpu h100 --layer-offload", "no layers here"},
     {"render flux-dev --gpu h100 --passes -1", "--passes"},
     {"plan llama-3.1-8b --gpu h200:8 --input 0", "positive"},
+    {"serve llama-3.1-8b --input 0", "positive"},
+    {"plan gpt2 --input 1024", "1024 positions"},
     {"plan bert-large --gpu h200:2", "ask `serve` for a batch"},
     {"render wan14b --gpu h200 --size 1280x720 --frames 80", "one more than a multiple of 4, such as 77"},
     {"render flux-dev --gpu h200 --size 1000", "1008 is one"},
