@@ -99,6 +99,8 @@ class CodeProvider {
  public:
   virtual ~CodeProvider() = default;
   virtual std::shared_ptr<const NativeCode> code_for(const lower::Program& program, Dim3 block) = 0;
+  /// The same code with entries at the headers of its loops, for warps that the interpreter began and is still running.
+  virtual std::shared_ptr<const NativeCode> resumable_code_for(const lower::Program&, Dim3) { return nullptr; }
   /// Waits until what code_for has asked to be compiled is done.
   virtual void finish() {}
 };

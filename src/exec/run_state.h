@@ -16,7 +16,8 @@ struct RunState {
   const Launch& launch;
   const Kernel& kernel;
   std::atomic<const NativeCode*> native{nullptr};  // blocks that start, and those that get a turn, take it up
-  std::shared_ptr<const NativeCode> native_owner;  // of `native`; under fault_mutex
+  std::atomic<const NativeCode*> resumable{nullptr};  // with entries in loops, for blocks that are long in the interpreter
+  std::shared_ptr<const NativeCode> native_owner, resumable_owner;  // of these; under fault_mutex
   std::atomic<uint64_t> next_cta{0};
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> instructions{0}, finished_ctas{0}, native_ctas{0};  // these count clusters where there are clusters
@@ -32,12 +33,30 @@ struct RunState {
   /// Compiled code that has become ready since the launch began.
   void look_for_code() {
     if (native.load(std::memory_order_relaxed) || !may_compile) return;
-    std::shared_ptr<const NativeCode> code = machine.code->code_for(*kernel.entry->program, launch.block);
+    keep(native, native_owner, machine.code->code_for(*kernel.entry->program, launch.block));
+  }
+  void look_for_resumable() {
+    if (resumable.load(std::memory_order_relaxed) || !may_compile) return;
+    keep(resumable, resumable_owner, machine.code->resumable_code_for(*kernel.entry->program, launch.block));
+  }
+  /// For a block that is long in the interpreter: first the code whose entries are where warps meet; if that finds it
+  /// still there, the code that can be entered in its loops.
+  void take_up_code(CtaContext& cta) {
+    if (!cta.native) {
+      look_for_code();
+      cta.native = native.load(std::memory_order_acquire);
+    } else if (cta.native == native.load(std::memory_order_relaxed)) {
+      look_for_resumable();
+      if (const NativeCode* code = resumable.load(std::memory_order_acquire)) cta.native = code;
+    }
+  }
+
+  void keep(std::atomic<const NativeCode*>& at, std::shared_ptr<const NativeCode>& owner, std::shared_ptr<const NativeCode> code) {
     if (!code) return;
     std::lock_guard lock(fault_mutex);
-    if (native_owner) return;
-    native_owner = std::move(code);
-    native.store(native_owner.get(), std::memory_order_release);
+    if (owner) return;
+    owner = std::move(code);
+    at.store(owner.get(), std::memory_order_release);
   }
 
   /// Keeps the first fault and stops all workers.

@@ -76,7 +76,7 @@ std::vector<char> make_object(const Plan& plan, Tier tier, Compiler::Timing& tim
   return {object.begin(), object.end()};
 }
 
-using Key = std::tuple<uint64_t, uint32_t, uint32_t, uint32_t>;
+using Key = std::tuple<uint64_t, uint32_t, uint32_t, uint32_t, bool>;  // program, block, resumable
 
 }  // namespace
 
@@ -103,13 +103,13 @@ struct Compiler::State {
   Timing timing;
   Cache cache;
 
-  std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block) {
+  std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block, bool resumable) {
     Timing t;
-    const Plan plan(p, block, observe);
+    const Plan plan(p, block, observe, resumable);
     const auto meanings = find_meanings(p);
     const void* ranges = observe & (exec::kObserveOutside | exec::kObserveQuick) ? exec::site_ranges(p) : nullptr;
     const double start = now_ms();
-    const std::string name = cache.name_of(p.hash + observe * 0x9E3779B97F4A7C15ull, block.x, block.y, block.z);
+    const std::string name = cache.name_of(p.hash + (observe + (resumable ? 1u << 31 : 0)) * 0x9E3779B97F4A7C15ull, block.x, block.y, block.z);
     std::vector<char> object;
     std::string error;
     std::shared_ptr<LoadedCode> code;
@@ -143,7 +143,7 @@ struct Compiler::State {
       lock.unlock();
       std::shared_ptr<const exec::NativeCode> code;
       try {
-        code = make(*job.program, job.block);
+        code = make(*job.program, job.block, std::get<4>(job.key));
       } catch (const std::exception& e) {
         if (std::getenv("ORRERY_JIT_DUMP")) llvm::errs() << "jit: " << e.what() << "\n";
       }
@@ -169,9 +169,12 @@ Compiler::~Compiler() {
   if (state_->thread.joinable()) state_->thread.join();
 }
 
-std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program& p, exec::Dim3 block) {
+std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program& p, exec::Dim3 block) { return code_of(p, block, false); }
+std::shared_ptr<const exec::NativeCode> Compiler::resumable_code_for(const lower::Program& p, exec::Dim3 block) { return code_of(p, block, true); }
+
+std::shared_ptr<const exec::NativeCode> Compiler::code_of(const lower::Program& p, exec::Dim3 block, bool resumable) {
   if (state_->mode == Mode::off) return nullptr;
-  const Key key{p.hash, block.x, block.y, block.z};
+  const Key key{p.hash, block.x, block.y, block.z, resumable};
   {
     std::lock_guard lock(state_->mutex);
     if (auto at = state_->ready.find(key); at != state_->ready.end()) return at->second;
@@ -183,7 +186,7 @@ std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program&
       return nullptr;
     }
   }
-  auto code = state_->make(p, {block.x, block.y, block.z});
+  auto code = state_->make(p, {block.x, block.y, block.z}, resumable);
   std::lock_guard lock(state_->mutex);
   return state_->ready[key] = code;
 }

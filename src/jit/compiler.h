@@ -25,6 +25,7 @@ class Compiler : public exec::CodeProvider {
   explicit Compiler(Mode mode, unsigned observe = 0);
   ~Compiler() override;
   std::shared_ptr<const exec::NativeCode> code_for(const lower::Program& program, exec::Dim3 block) override;
+  std::shared_ptr<const exec::NativeCode> resumable_code_for(const lower::Program& program, exec::Dim3 block) override;
   /// Waits until the background thread has nothing to do.
   void finish() override;
 
@@ -33,6 +34,8 @@ class Compiler : public exec::CodeProvider {
   Timing last_timing() const;
 
  private:
+  std::shared_ptr<const exec::NativeCode> code_of(const lower::Program& program, exec::Dim3 block, bool resumable);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -49,8 +49,8 @@ bool makes_nan(const Instr& in) {
   }
 }
 
-Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bits)
-    : program(p), uniformity(lower::find_uniformity(p, block)), observe(observe_bits), observed(p.code.size(), 0),
+Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bits, bool may_resume)
+    : program(p), uniformity(lower::find_uniformity(p, block)), observe(observe_bits), resumable(may_resume), observed(p.code.size(), 0),
       definitions(p.regs.size(), 0), uses(p.regs.size(), 0), loops(find_loops(p)), ahead(find_ahead(p, uniformity, loops)) {
   for (const Instr& in : p.code) lower::for_registers(in, [&](uint32_t r) { definitions[r]++; }, [&](uint32_t r) { uses[r]++; });
   if (observe) find_observed();
@@ -180,6 +180,9 @@ void Plan::find_hubs() {
     const LoopSpan s = working_loop(program, program.block_of[i]);
     if (s.header != lower::kNone && !apart[s.header]) hub[program.blocks[s.header].first] = 1;
   }
+  // Where lanes wait elsewhere a region cannot end: there a loop is an entry only (find_entries).
+  for (const Loop& loop : loops)
+    if (resumable && !apart[loop.header]) hub[program.blocks[loop.header].first] = 1;
 }
 
 /// Many main entries in one big loop would each have all of it: then they become side entries.
@@ -223,6 +226,8 @@ void Plan::find_entries() {
       meet = p.blocks[meet].ipdom;
     }
   }
+  for (const Loop& loop : loops)
+    if (resumable) at.insert(p.blocks[loop.header].first);
   spin_entry.assign(p.code.size() + 1, 0);
   for (uint32_t b = 0; b < p.blocks.size(); b++)
     if (p.blocks[b].may_spin) side_at.insert(p.blocks[b].first), spin_entry[p.blocks[b].first] = 1;

@@ -5,6 +5,7 @@
 //
 //   entry                                        its region ends at
 //   main: the start, after a service, a hub      services and other hubs
+//         (resumable plans: the header of any loop)
 //   side: after a wait, a loop that may spin,    services, hubs and all other entries at the start of a block
 //         where lanes meet again after a service
 //
@@ -27,11 +28,13 @@ namespace orrery::jit {
 
 struct Plan {
   /// `observe`: bits kObserve* of exec/observer.h.
-  Plan(const lower::Program& program, lower::BlockSize block, unsigned observe = 0);
+  /// `resumable`: loops are entries, too, for warps that have begun in the interpreter.
+  Plan(const lower::Program& program, lower::BlockSize block, unsigned observe = 0, bool resumable = false);
 
   const lower::Program& program;
   lower::Uniformity uniformity;
   const unsigned observe;
+  const bool resumable;
   std::vector<uint8_t> observed;       // by instruction: exec/ executes and reports it, without the warp leaving compiled code
   bool quiet_exchanges = false;        // observed: shuffles and votes of whole warps tell nobody anything (no fences, no strong accesses)
   bool quiet_local = false;            // accesses of local memory that are known to be right tell nobody anything

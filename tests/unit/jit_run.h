@@ -4,8 +4,11 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <numeric>
 #include <random>
+#include <utility>
 
 #include "exec/launch.h"
 #include "jit/compiler.h"
@@ -19,18 +22,40 @@ inline constexpr int kWords = 4096;
 struct Outcome {
   std::vector<uint32_t> memory;
   std::string fault;
-  uint64_t native_blocks = 0, interpreted_blocks = 0;
+  uint64_t native_blocks = 0, interpreted_blocks = 0, resumed = 0;
 };
 
-/// Has the code ready at the n-th time that it is asked for it, as a background compilation has at some time.
+/// Has the code ready at the n-th time that it is asked for it, as a background compilation has at some time. Counts how
+/// often the code that can be entered in loops was entered at each of its first entries.
 class Late : public exec::CodeProvider {
  public:
   Late(exec::CodeProvider& code, int n) : code_(code), n_(n) {}
   std::shared_ptr<const exec::NativeCode> code_for(const lower::Program& program, exec::Dim3 block) override {
     return n_-- > 0 ? nullptr : code_.code_for(program, block);
   }
+  std::shared_ptr<const exec::NativeCode> resumable_code_for(const lower::Program& program, exec::Dim3 block) override {
+    if (counting_) return counting_;
+    resumable_ = code_.resumable_code_for(program, block);
+    counting_ = std::make_shared<exec::NativeCode>(*resumable_);
+    entered_.fill(0);
+    [&]<size_t... E>(std::index_sequence<E...>) { (count_entry<E>(), ...); }(std::make_index_sequence<kCounted>());
+    return counting_;
+  }
+  uint64_t entered() const { return counting_ ? std::accumulate(entered_.begin(), entered_.end(), uint64_t{0}) : 0; }
 
  private:
+  static constexpr size_t kCounted = 8;
+  static inline std::array<uint64_t, kCounted> entered_;
+  static inline std::array<exec::RegionFn, kCounted> original_;
+  template <size_t E>
+  void count_entry() {
+    if (E >= counting_->entries.size()) return;
+    original_[E] = counting_->entries[E];
+    counting_->entries[E] = [](exec::WarpContext* w, uint32_t n) { return entered_[E]++, original_[E](w, n); };
+  }
+
+  std::shared_ptr<const exec::NativeCode> resumable_;
+  std::shared_ptr<exec::NativeCode> counting_;
   exec::CodeProvider& code_;
   int n_;
 };
@@ -70,6 +95,7 @@ inline Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, u
   if (result.fault) o.fault = result.fault->message.substr(0, result.fault->message.find(':'));
   o.native_blocks = result.native_blocks;
   o.interpreted_blocks = result.interpreted_blocks;
+  o.resumed = provider.entered();
   const uint32_t* p = reinterpret_cast<uint32_t*>(out);
   o.memory.assign(p, p + kWords);
   return o;
