@@ -10,9 +10,9 @@ namespace orrery::exec {
 
 namespace {
 
-constexpr int kSpinSlice = 64;        // backward jumps in a loop that may wait
+constexpr int kSpinSlice = 64;         // backward jumps in a loop that may wait
 constexpr int kLookForCode = 1 << 14;  // backward jumps between looks for compiled code
-constexpr int kLongSlice = 1 << 20;   // backward jumps in any other loop, between looks at the stop flag
+constexpr int kLongSlice = 1 << 20;    // backward jumps in any other loop, between looks at the stop flag
 
 uint32_t depth_of(const Group& g) { return g.frame ? g.frame->depth : 0; }
 
