@@ -129,9 +129,10 @@ class Search {
     score({}, q.goal);  // refuses an unknown goal before any work
     for (double value : {q.input, q.output})
       if (!(value > 0 && value < 1e9)) base::fail("input and output must be positive and finite");
-    if (base.cp > 1 || base.prefill_replicas > 0)
+    if (base.gpus() > 1 || base.ep > 1 || base.prefill_replicas > 0)
       base::fail(
-          "the search divides GPUs by tp, pp, dp and ep itself: cp and 'admit split' have no place in it");
+          "the search divides GPUs by tp, pp, dp and ep itself: ranks that are given (--tp, 'shard', ...), cp and "
+          "'admit split' have no place in it");
     if (q.threads < 0 || q.parts < 1 || q.part < 0) base::fail("threads and parts must not be negative");
   }
 
@@ -168,6 +169,7 @@ class Search {
   SearchResult gather(std::vector<SearchResult> results) const {
     SearchResult all;
     all.given_weights = stored(TensorClass::kWeight), all.given_kv = stored(TensorClass::kState);
+    all.given_chunk = base_.chunk_tokens;
     for (const Formats& f : formats_)
       if (std::find(all.weights.begin(), all.weights.end(), f.weights) == all.weights.end())
         all.weights.push_back(f.weights);
@@ -295,6 +297,7 @@ SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster
 
 void merge(SearchResult& into, SearchResult other, const std::string& goal) {
   into.given_weights = other.given_weights, into.given_kv = other.given_kv, into.weights = other.weights;
+  into.given_chunk = other.given_chunk;
   into.tried += other.tried, into.legal += other.legal;
   into.fitting += other.fitting, into.kept += other.kept;
   into.best_tpot = std::min(into.best_tpot, other.best_tpot), into.best_ttft = std::min(into.best_ttft, other.best_ttft);
@@ -310,18 +313,19 @@ nlohmann::ordered_json search_document(const Graph& graph, const Plan& base, con
 
 namespace {
 
-// The command that asks for the best plan again.
+// The command that asks for the best plan again. What the search changed comes as verbs behind those that were asked
+// for, as the search applied it: options come before all verbs, and can be given once.
 std::string serve_line(const SearchResult& r, const Cluster& cluster, const SearchQuestion& q) {
   const Candidate& best = r.front.front();
   const Plan& p = best.plan;
-  std::string line = fmt::format("orrery model serve {} --gpu {}:{}", q.asked, cluster.gpu.id(), best.gpus);
+  std::string line = fmt::format("orrery model serve {} --gpu {}:{}", q.asked,
+                                 q.asked_gpu.empty() ? cluster.gpu.id() : q.asked_gpu, best.gpus);
   for (auto [name, ranks] : {std::pair{"tp", p.tp}, {"pp", p.pp}, {"dp", p.dp}, {"ep", p.ep}})
     if (ranks > 1) line += fmt::format(" --{} {}", name, ranks);
-  if (best.weights != r.given_weights) line += fmt::format(" --weights '{}'", best.weights);
-  if (best.kv != r.given_kv) line += fmt::format(" --kv '{}'", best.kv);
-  if (p.chunk_tokens != Plan{}.chunk_tokens) line += fmt::format(" --do 'admit chunk {}'", p.chunk_tokens);
-  return line + fmt::format(" --input {:.0f} --output {:.0f} --concurrency {:.0f}", q.input, q.output,
-                            best.concurrency);
+  if (best.weights != r.given_weights) line += fmt::format(" --do 'requant weight {}'", best.weights);
+  if (best.kv != r.given_kv) line += fmt::format(" --do 'requant kv {}'", best.kv);
+  if (p.chunk_tokens != r.given_chunk) line += fmt::format(" --do 'admit chunk {}'", p.chunk_tokens);
+  return line + fmt::format(" --input {} --output {} --concurrency {}", q.input, q.output, best.concurrency);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 //
 // Plans are enumerated, not sampled; each is one fit and a few step walks. The result is the Pareto front of
 // throughput per GPU, time per token, time to first token and the goal among the plans that fit and keep the
-// limits. Divisions are independent, so threads (and parts, for ranks of MPI: plan_mpi.cc) take them in turn;
+// limits. Divisions are independent, so threads (and parts, for ranks of MPI) take them in turn;
 // the answer does not depend on how many there are.
 #pragma once
 
@@ -20,8 +20,8 @@ struct SearchQuestion {
   std::vector<std::string> formats;  // of weights, beside the given one; none: fp8 where that has 16 bits
   bool fine = false;  // more chunk sizes, and batches that grow by a quarter instead of doubling
   Engine engine;
-  std::string asked;  // the model and the options beside its plan as the command line has them; empty: no
-                      // command line
+  // The model and what changes it, and the GPU's name, as a shell takes them; empty: no command line.
+  std::string asked, asked_gpu;
   int threads = 0;          // 0: one for each core
   int part = 0, parts = 1;  // this process takes every parts-th division
 };
@@ -38,6 +38,7 @@ struct Candidate {
 struct SearchResult {
   std::vector<Candidate> front;  // best for the goal first
   std::string given_weights, given_kv;  // formats of the model as it was given
+  int given_chunk = 0;                  // and the tokens of a chunk of its prefill
   std::vector<std::string> weights;     // that were tried
   std::size_t tried = 0, legal = 0, fitting = 0, kept = 0;
   double best_tpot = kAnyContext, best_ttft = kAnyContext;  // seconds, of all that fit: what limits can ask for

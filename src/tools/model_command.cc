@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/model_documents.h"
 #include "tools/model_options.h"
+#include "tools/plan_question.h"
 
 namespace orrery::tools {
 namespace {
@@ -35,19 +36,6 @@ void print(const Common& common, const Json& document) {
   std::error_code ignored;  // `why` is a convenience: a read-only home must not fail the answer
   std::filesystem::create_directories(last_report().parent_path(), ignored);
   std::ofstream(last_report()) << document.dump();
-}
-
-// An image has as many tokens as the model has positions; a text no more than that, and more are refused where
-// somebody asked for them.
-double tokens_of(const Graph& graph, double tokens, bool asked) {
-  AxisId positions = graph.find_axis("positions");
-  if (positions == kNoAxis) return tokens;
-  double most = graph.axes[positions].extent;
-  bool image = graph.find_axis("patch.pixels") != kNoAxis;
-  if (asked && (image ? tokens != most : tokens > most))
-    base::fail("{} has {:.0f} positions: {} of {:.0f} tokens cannot be asked for", graph.name, most,
-               image ? "an image" : "a text", tokens);
-  return image ? most : std::min(tokens, most);
 }
 
 int fit_command(const Common& common, double batch, double context, const std::string& engine, bool context_given) {
@@ -184,14 +172,8 @@ int list_models() {
 }
 
 int plan_command(Asked& q, bool lengths_given) {
-  q.search.engine = find_engine(q.engine);
-  Graph graph = q.common.graph();
-  double longest = tokens_of(graph, q.search.input + q.search.output, lengths_given);
-  if (!lengths_given) q.search.input = std::max(1.0, longest - q.search.output);
-  Plan plan = q.common.plan();
-  q.common.apply(graph, plan);
-  q.search.asked = q.common.words() + (q.engine == Asked{}.engine ? "" : " --engine " + q.engine);
-  Json doc = search_document(graph, plan, parse_cluster(q.common.gpu), q.search);
+  PlanQuestion asked(q, lengths_given);
+  Json doc = search_document(asked.graph, asked.base, asked.cluster, q.search);
   print(q.common, doc);
   return doc["sections"][0]["rows"].empty() ? 1 : 0;
 }
@@ -224,7 +206,7 @@ constexpr Subcommand kSubcommands[] = {
      [](CLI::App& app, Asked& q) { q.serve_options(app); },
      [](CLI::App& app, Asked& q) {
        return serve_command(q.common, q.serve, q.engine, app.count("--rate") > 0,
-                            app.count("--input") + app.count("--output") > 0);
+                            lengths_given(app));
      }},
     {"train", "memory and time of a training iteration",
      [](CLI::App& app, Asked& q) { q.train_options(app); },
@@ -237,9 +219,7 @@ constexpr Subcommand kSubcommands[] = {
        return render_command(q.common, q.render, q.size, app.count("--frames") > 0);
      }},
     {"plan", "search over plans; the Pareto front", [](CLI::App& app, Asked& q) { q.plan_options(app); },
-     [](CLI::App& app, Asked& q) {
-       return plan_command(q, app.count("--input") + app.count("--output") > 0);
-     }},
+     [](CLI::App& app, Asked& q) { return plan_command(q, lengths_given(app)); }},
     {"why", "the ledger lines behind a number of a report",
      [](CLI::App& app, Asked& q) {
        app.add_option("report", q.file, "a report's JSON file, or last")->required();

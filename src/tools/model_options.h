@@ -15,6 +15,15 @@
 
 namespace orrery::tools {
 
+// A word of a command line: quoted where a shell would take it apart.
+inline std::string shell_word(const std::string& text) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,=@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return text;
+  std::string word = "'";
+  for (char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
 // Options that every subcommand about a model shares.
 struct Common {
   std::string model, gpu = "h200", weights, kv, html, trace;
@@ -42,12 +51,12 @@ struct Common {
     app.add_option("--trace", trace, "write the timeline for Perfetto to this file");
   }
 
-  // The model and what changes it, as the command line has them.
+  // The model and what changes it, as a shell takes them.
   std::string words() const {
-    std::string text = model;
-    if (!weights.empty()) text += fmt::format(" --weights '{}'", weights);
-    if (!kv.empty()) text += fmt::format(" --kv '{}'", kv);
-    for (const std::string& verb : verbs) text += fmt::format(" --do '{}'", verb);
+    std::string text = shell_word(model);
+    if (!weights.empty()) text += " --weights " + shell_word(weights);
+    if (!kv.empty()) text += " --kv " + shell_word(kv);
+    for (const std::string& verb : verbs) text += " --do " + shell_word(verb);
     return text;
   }
   graph::Plan plan() const {

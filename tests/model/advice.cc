@@ -84,24 +84,14 @@ TEST(Advice, ChangesThatMakeAnIterationFitDo) {
 // A checkpoint that is quantized in part keeps its formats.
 TEST(Advice, QuantizedWeightsStay) {
   Cluster one{load_profile("rtx4090"), 1};
-  for (const std::string& a : advised(load_graph("gpt-oss-120b"), {}, one, 1, 4096))
-    EXPECT_EQ(a.find("--weights"), a.npos) << a;
+  std::vector<std::string> advice = advised(load_graph("gpt-oss-120b"), {}, one, 1, 4096);
+  EXPECT_FALSE(advice.empty());
+  for (const std::string& a : advice) EXPECT_EQ(a.find("--weights"), a.npos) << a;
   SearchQuestion q;
   q.threads = 1;
-  for (const Candidate& c : search(load_graph("gpt-oss-20b"), {}, one, q).front)
-    EXPECT_EQ(c.weights, "as given");
-}
-
-// The line that a search ends with asks for the plan that stands first.
-TEST(Advice, TheFirstPlanCanBeAskedAgain) {
-  SearchQuestion q;
-  q.threads = 1, q.asked = "llama-3.1-8b";
-  Cluster two{load_profile("h100"), 2};
-  SearchResult r = search(llama(), {}, two, q);
-  std::string text = search_document(r, "m", two, q).dump();
-  EXPECT_THAT(text,
-              HasSubstr("orrery model serve llama-3.1-8b --gpu h100:2 --dp 2 --weights 'fp8' --kv 'fp8'"));
-  EXPECT_THAT(text, HasSubstr(fmt::format("--concurrency {:.0f}", r.front.front().concurrency)));
+  SearchResult r = search(load_graph("gpt-oss-20b"), {}, one, q);
+  EXPECT_FALSE(r.front.empty());
+  for (const Candidate& c : r.front) EXPECT_EQ(c.weights, "as given");
 }
 
 // A server that answered other questions answers as one that did not.

@@ -70,6 +70,9 @@ constexpr Asked kRefused[] = {
     {"train bert-large --seq 1024", "512 positions"},
     {"fit gpt-2 --context 4096", "1024 positions"},
     {"serve gpt-2 --input 1000 --output 100", "1024 positions"},
+    {"serve gpt-2 --output 2000", "1024 positions"},
+    {"plan llama-3.1-8b --gpu h200:8 --tp 2", "have no place in it"},
+    {"plan llama-3.1-8b --gpu h200:8 --do 'shard tensor 2'", "have no place in it"},
     {"serve 'vit-l/16 (224, 1000 classes)' --input 100", "197 positions"},
 };
 

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,21 +14,13 @@
 #include "graph/graph_file.h"
 #include "graph/serve.h"
 #include "graph/train.h"
+#include "output_of.h"
 
 namespace orrery::graph {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-std::string output_of(const std::string& command) {
-  std::string out;
-  std::array<char, 65536> buffer;
-  FILE* pipe = popen(command.c_str(), "r");
-  while (std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) out.append(buffer.data(), n);
-  pclose(pipe);
-  return out;
-}
 
 class Reports : public testing::Test {
  protected:

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/graph_file.h"
 #include "graph/search.h"
-#include "graph/verbs.h"
+#include "tools/plan_question.h"
 
 namespace {
 
 using namespace orrery::graph;
+using namespace orrery::tools;
 using Json = nlohmann::json;
 
 Json to_json(const SearchResult& r) {
@@ -31,7 +31,7 @@ Json to_json(const SearchResult& r) {
             {"kept", r.kept},
             {"best_tpot", r.best_tpot},
             {"best_ttft", r.best_ttft},
-            {"given", {r.given_weights, r.given_kv}},
+            {"given", {r.given_weights, r.given_kv, r.given_chunk}},
             {"weights", r.weights},
             {"front", Json::array()}};
   for (const Candidate& c : r.front)
@@ -45,7 +45,7 @@ SearchResult from_json(const Json& j, const Plan& base) {
   SearchResult r;
   r.tried = j["tried"], r.legal = j["legal"], r.fitting = j["fitting"], r.kept = j["kept"];
   r.best_tpot = j["best_tpot"], r.best_ttft = j["best_ttft"];
-  r.given_weights = j["given"][0], r.given_kv = j["given"][1],
+  r.given_weights = j["given"][0], r.given_kv = j["given"][1], r.given_chunk = j["given"][2];
   r.weights = j["weights"].get<std::vector<std::string>>();
   for (const Json& row : j["front"]) {
     Candidate c;
@@ -76,35 +76,22 @@ std::vector<std::string> gather(const std::string& mine, int rank, int ranks) {
 }
 
 int run(int argc, char** argv, int rank, int ranks) {
-  CLI::App app{"Search over plans on the ranks of MPI; prints a report document (JSON)."};
-  std::string model, gpu = "h200:8", engine = "vllm";
-  std::vector<std::string> verbs;
-  SearchQuestion q;
-  q.threads = 1;
-  app.add_option("model", model, "config.json, graph file or built-in name")->required();
-  app.add_option("--gpu", gpu, "GPU and count")->capture_default_str();
-  app.add_option("--do", verbs, "a technique, as in `orrery model`");
-  app.add_option("--input", q.input, "tokens of a request");
-  app.add_option("--output", q.output, "tokens of an answer");
-  app.add_option("--goal", q.goal, "tokens/s, tokens/s/gpu, tpot, ttft or joules");
-  app.add_option("--slo", q.limits, "a limit, for example tpot=30ms");
-  app.add_option("--formats", q.formats,
-                 "weight formats to try beside the given one (fp8 where that has 16 bits)");
-  app.add_option("--threads", q.threads, "threads of each rank");
-  app.add_option("--engine", engine, "vllm, trtllm, sglang or none");
-  app.add_flag("--fine", q.fine, "six chunk sizes, batches that grow by a quarter");
+  CLI::App app{"Search over plans on the ranks of MPI, with the options of `orrery model plan`; prints its document (JSON)."};
+  Asked asked;
+  asked.search.threads = 1;  // of each rank
+  asked.plan_options(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     int status = rank == 0 ? app.exit(error) : error.get_exit_code();
     return status == 0 ? 0 : 2;
   }
-  q.engine = find_engine(engine);
+  if (!asked.common.html.empty() || !asked.common.trace.empty())
+    orrery::base::fail("the document is printed: --html and --trace have nothing to write");
+  PlanQuestion question(asked, lengths_given(app));
+  const auto& [graph, base, cluster] = question;
+  SearchQuestion& q = asked.search;
   q.part = rank, q.parts = ranks;
-  Graph graph = load_graph(model);
-  Plan base;
-  for (const std::string& verb : verbs) apply_verb(verb, graph, base);
-  Cluster cluster = parse_cluster(gpu);
   std::vector<std::string> texts = gather(to_json(search(graph, base, cluster, q)).dump(), rank, ranks);
   if (rank != 0) return 0;
   SearchResult all;

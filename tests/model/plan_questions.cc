@@ -1,0 +1,93 @@
+// A search over plans by the program: the command that it ends with, asked again, gives the figures of the plan that
+// stands first; ranks of MPI give the same document.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "output_of.h"
+
+namespace orrery::graph {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class PlanQuestions : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(ORRERY_PROGRAM)) GTEST_SKIP() << "the program is not built";
+    fs::create_directories(folder_ / "a model's folder");
+    std::ofstream(config_) << R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+      "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32, "num_hidden_layers": 16,
+      "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 8192, "tie_word_embeddings": false,
+      "torch_dtype": "bfloat16"})";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  // The document that a command prints; its log goes beside it.
+  Json document(const std::string& command) const {
+    std::string text = output_of("XDG_CACHE_HOME=" + folder_.string() + " timeout 60 " + command + " 2>&1");
+    Json doc = Json::parse(text, nullptr, false);
+    EXPECT_TRUE(doc.is_object()) << command << "\n" << text;
+    return doc.is_object() ? doc : Json::object();
+  }
+  Json plans(const std::string& question) const {
+    return document(ORRERY_PROGRAM " model plan " + question + " --json --threads 1");
+  }
+  // A fact of a report by its name.
+  static double fact(const Json& doc, const std::string& name) {
+    for (const Json& f : doc.value("facts", Json::array()))
+      if (f["name"] == name && f["value"].is_number()) return f["value"];
+    ADD_FAILURE() << "no number " << name;
+    return 0;
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("orrery-plans-" + std::to_string(getpid()));
+  fs::path config_ = folder_ / "a model's folder" / "config.json";
+};
+
+TEST_F(PlanQuestions, TheLastLineAsksForTheFirstPlan) {
+  std::string quoted = "\"" + config_.string() + "\"";
+  for (const std::string& question : {
+           std::string("llama-3.1-8b --gpu h100:2"),
+           std::string("llama-3.1-8b --gpu h200 --kv bf16"),
+           std::string("llama-3.1-8b --gpu h200 --weights 'int4 g128' --kv bf16 --engine sglang"),
+           std::string("llama-3.1-8b --gpu h200:2 --do 'requant kv bf16' --do 'requant weight bf16'"),
+           std::string("llama-3.1-70b --gpu h200:8 --do 'admit chunk 512' --fine --goal ttft"),
+           std::string("llama-3.1-8b --gpu h200 --do 'speculate 4 accept 0.7 cost 0.1' --input 3000 --output 100"),
+           std::string("gpt-oss-20b --gpu h100:2 --formats 'int4 g128' --goal tpot"),
+           std::string("gpt-2 --gpu h100"),
+           quoted + " --gpu h100 --goal joules",
+       }) {
+    SCOPED_TRACE(question);
+    Json plan = plans(question);
+    ASSERT_TRUE(plan.contains("sections"));
+    const Json& first = plan["sections"][0]["rows"][0];
+    std::string line = plan["sections"].back()["notes"][0];
+    SCOPED_TRACE(line);
+    ASSERT_TRUE(line.starts_with("orrery model serve "));
+    Json served = document(ORRERY_PROGRAM + line.substr(6) + " --json");
+    EXPECT_DOUBLE_EQ(fact(served, "output tokens"), first[9].get<double>());
+    EXPECT_DOUBLE_EQ(fact(served, "TPOT"), first[11].get<double>());
+    EXPECT_DOUBLE_EQ(fact(served, "TTFT"), first[12].get<double>());
+    EXPECT_DOUBLE_EQ(fact(served, "energy"), first[13].get<double>());
+  }
+}
+
+TEST_F(PlanQuestions, RanksOfMpiGiveTheSameDocument) {
+  const char* const kRanks = ORRERY_PLAN_MPI;
+  if (!*kRanks || std::system("command -v mpirun >/dev/null")) GTEST_SKIP() << "no MPI";
+  for (const char* question : {"mixtral-8x7b --gpu h200:4 --kv bf16 --formats bf16 fp8 --fine", "gpt-2 --gpu h100:2"})
+    EXPECT_EQ(document(std::string("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                                   "mpirun --oversubscribe -n 3 ") +
+                       kRanks + " " + question),
+              plans(question))
+        << question;
+}
+
+}  // namespace
+}  // namespace orrery::graph
