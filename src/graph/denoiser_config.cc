@@ -1,7 +1,8 @@
 // config.json of a denoiser to DiffusionSpec: diffusers' classes and Wan's own.
 //
 // What a denoiser's config does not hold is the autoencoder's stride, the length of the text, and the usual
-// number of steps: these are facts of the family and stand in its reader.
+// number of steps: these are facts of the family and stand in its reader. The size of an image is sample_size times
+// the stride where the family's pipeline takes it from there, which diffusers' of DiT, PixArt, SD3 and SANA do.
 #include <algorithm>
 #include <cmath>
 
@@ -22,6 +23,11 @@ void heads(ConfigReader& r, DiffusionSpec& s) {
             "norm_num_groups", "num_embeds_ada_norm"});
 }
 
+// Latent elements of a side that the checkpoint was made for.
+void own_size(ConfigReader& r, DiffusionSpec& s) {
+  if (r.has("sample_size")) s.size = r.product("the size of an image", r.positive("sample_size"), s.space_stride);
+}
+
 void flux(ConfigReader& r, DiffusionSpec& s) {
   heads(r, s);
   s.single_layers = r.integer("num_single_layers");
@@ -31,6 +37,7 @@ void flux(ConfigReader& r, DiffusionSpec& s) {
   s.patch = r.integer_or("patch_size", 1);
   s.ffn = r.product("the width", 4, s.hidden);
   s.text_tokens = 512, s.space_stride = 16, s.cfg_passes = 1, s.steps = 28;
+  s.size = 1024;  // its pipeline's own number, whatever the config says
   r.ignore({"axes_dims_rope"});
 }
 
@@ -41,6 +48,7 @@ void sd3(ConfigReader& r, DiffusionSpec& s) {
   s.patch = r.integer("patch_size");
   s.ffn = r.product("the width", 4, s.hidden);
   s.text_tokens = 333, s.space_stride = 8, s.cfg_passes = 2, s.steps = 28;
+  own_size(r, s);
   r.only("dual_attention_layers", Json::array(), "a second attention in some layers");
   r.ignore({"caption_projection_dim", "pos_embed_max_size", "qk_norm"});
 }
@@ -106,6 +114,7 @@ void pixart(ConfigReader& r, DiffusionSpec& s) {
   s.text_dim = r.integer("caption_channels");
   s.ffn = r.product("the width", 4, s.hidden);
   s.text_tokens = 120, s.space_stride = 8, s.cfg_passes = 2, s.steps = 20;
+  own_size(r, s);
   r.only("cross_attention_dim", s.hidden, "cross-attention of another width");
   r.ignore({"interpolation_scale", "use_additional_conditions", "double_self_attention", "num_vector_embeds",
             "only_cross_attention", "use_linear_projection", "attention_type"});
@@ -120,6 +129,7 @@ void sana(ConfigReader& r, DiffusionSpec& s) {
   if (!ratio.is_number()) base::fail("{}: mlp_ratio must be a number", r.origin());
   s.ffn = static_cast<int>(std::lround(ratio.get<double>() * s.hidden));
   s.text_tokens = 300, s.space_stride = 32, s.cfg_passes = 2, s.steps = 20;
+  own_size(r, s);  // another size that is asked of the pipeline is made in this one, and scaled
   r.ignore({"num_cross_attention_heads", "cross_attention_head_dim", "cross_attention_dim",
             "interpolation_scale", "guidance_embeds", "guidance_embeds_scale", "qk_norm", "timestep_scale"});
 }
@@ -131,6 +141,7 @@ void dit(ConfigReader& r, DiffusionSpec& s) {
   s.patch = r.integer("patch_size");
   s.ffn = r.product("the width", 4, s.hidden);
   s.space_stride = 8, s.cfg_passes = 2, s.steps = 250;
+  own_size(r, s);
   r.only("cross_attention_dim", nullptr, "cross-attention");
   r.ignore({"num_vector_embeds", "only_cross_attention", "use_linear_projection", "attention_type",
             "double_self_attention"});

@@ -331,6 +331,24 @@ std::string like_named(std::span<const Architecture> all, std::string_view name)
   return names.empty() ? names : names + "; otherwise ";
 }
 
+// The longest text once rotations are stretched, as engines count it: YaRN multiplies the length before it, linear and
+// dynamic scaling the one that the config states. Other kinds, and Gemma 3's, are in that length already.
+int scaled_positions(const Json& json, int stated) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!json.contains(key) || !json[key].is_object()) continue;
+    const Json& rope = json[key];
+    Json kind = rope.value("rope_type", rope.value("type", Json())), factor = rope.value("factor", Json());
+    if (!factor.is_number() || json.value("model_type", Json()).dump().starts_with("\"gemma3")) continue;
+    Json before = rope.value("original_max_position_embeddings", Json());
+    double length = kind == "yarn" || kind == "deepseek_yarn" ? (before.is_number() ? before.get<double>() : stated)
+                    : kind == "linear" || kind == "dynamic"    ? stated
+                                                               : 0;
+    length *= factor.get<double>();
+    if (length > stated && length < 1e9) return static_cast<int>(length);
+  }
+  return stated;
+}
+
 }  // namespace
 
 TransformerSpec read_hf_config(std::string_view json_text, const std::string& origin, bool stored) {
@@ -354,7 +372,7 @@ TransformerSpec read_hf_config(std::string_view json_text, const std::string& or
                     : name;
     architecture.read(reader, spec);
     if (reader.has("max_position_embeddings"))
-      spec.trained_positions = reader.integer("max_position_embeddings");
+      spec.trained_positions = scaled_positions(json, reader.integer("max_position_embeddings"));
     reader.finish();
     check_words(json, origin);
     try {

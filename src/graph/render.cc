@@ -311,8 +311,9 @@ RenderStage denoise(const DiffusionSpec& spec, const RenderQuestion& one, const 
 
 }  // namespace
 
-RenderShape pipeline_shape(const DiffusionSpec& spec) {
+RenderShape usual_shape(const DiffusionSpec& spec) {
   RenderShape shape;
+  if (spec.size > 0) shape.width = shape.height = spec.size;
   if (spec.family == "wan") shape.width = 832, shape.height = 480, shape.frames = 81;
   if (spec.family == "ltx") shape.width = 704, shape.height = 512, shape.frames = 161;
   return shape;
@@ -346,7 +347,7 @@ RenderAnswer render(const DiffusionSpec& of, const Plan& given, const Cluster& c
   a.fits = a.peak_bytes <= a.capacity;
   if (q.encoder_on_host) a.notes.push_back("the host computes 1 TFLOP/s (assumed)");
   if (q.steps <= 0)
-    a.notes.push_back(fmt::format("{:.0f} steps, as the model's pipeline does by itself", steps));
+    a.notes.push_back(fmt::format("{:.0f} steps, the model's usual number", steps));
   return a;
 }
 

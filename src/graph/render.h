@@ -54,9 +54,9 @@ struct RenderAnswer {
   Binding binding;                 // of one forward on one rank
 };
 
-// The size that diffusers' pipeline of the model makes by itself: 1024 x 1024, of videos its width, height
-// and frames.
-RenderShape pipeline_shape(const DiffusionSpec& spec);
+// What the model makes when nobody asks for a size: of videos the width, height and frames of diffusers' pipeline, of
+// images the size that the checkpoint was made for, and 1024 x 1024 where its source does not say.
+RenderShape usual_shape(const DiffusionSpec& spec);
 // A graph's program; products run in 16 bits whatever the weights are stored in.
 Program render_program(const Graph& graph, const Plan& plan);
 // Rates of reference pipelines: they call the mma.sync attention of their framework.

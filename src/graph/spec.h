@@ -124,6 +124,7 @@ struct DiffusionSpec {
   int text_tokens = 0, text_dim = 0, vec_dim = 0;
   int image_tokens = 0, image_dim = 0;    // of a picture that conditions the result; 0: none
   int time_stride = 1, space_stride = 8;  // pixels per latent element
+  int size = 0;                           // pixels of an image's side that it was made for; 0: its source does not say
   int classes = 0;                        // class-conditional: size of the label table
   bool guidance_embed = false;
   int cfg_passes = 1, steps = 0;

@@ -76,7 +76,7 @@ FieldReader<DiffusionSpec> diffusion_reader() {
   BIND(layers), BIND(single_layers), BIND(hidden), BIND(heads), BIND(head_dim), BIND(ffn);
   BIND(in_channels), BIND(out_channels), BIND(patch), BIND(text_tokens), BIND(text_dim), BIND(vec_dim);
   BIND(image_tokens), BIND(image_dim);
-  BIND(time_stride), BIND(space_stride), BIND(guidance_embed), BIND(classes);
+  BIND(time_stride), BIND(space_stride), BIND(size), BIND(guidance_embed), BIND(classes);
   BIND(denoisers), BIND(boundary), BIND(shift);
   BIND(stored_bits), BIND(video), BIND(cfg_passes), BIND(steps), BIND(published_params),
       BIND(published_flops);

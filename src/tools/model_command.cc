@@ -122,7 +122,7 @@ int train_command(const Common& common, TrainOptions o, bool dp_given, bool seq_
 int render_command(const Common& common, RenderQuestion question, const std::string& size,
                    bool frames_given) {
   DiffusionSpec spec = load_denoiser(common.model);
-  RenderShape usual = pipeline_shape(spec);
+  RenderShape usual = usual_shape(spec);
   if (!frames_given) question.shape.frames = usual.frames;
   if (size.empty()) question.shape.width = usual.width, question.shape.height = usual.height;
   if (!size.empty()) {
@@ -151,9 +151,11 @@ int render_command(const Common& common, RenderQuestion question, const std::str
   std::vector<std::string> advice = render_advice(spec, plan, cluster, question, answer);
   if (size.empty() || (!frames_given && usual.frames > 1))
     answer.notes.push_back(
-        fmt::format("{} x {} pixels{}: what was not asked for is as the model's pipeline does by itself",
-                    question.shape.width, question.shape.height,
-                    usual.frames > 1 ? fmt::format(", {} frames", question.shape.frames) : ""));
+        fmt::format("{} x {} pixels{}: what was not asked for is {}", question.shape.width, question.shape.height,
+                    usual.frames > 1 ? fmt::format(", {} frames", question.shape.frames) : "",
+                    spec.video      ? "as diffusers' pipeline of the family does by itself"
+                    : spec.size > 0 ? "the size that the checkpoint was made for"
+                                    : "assumed: its config does not say a size"));
   print(common, render_document(spec, question, cluster, answer, advice));
   return answer.fits ? 0 : 1;
 }

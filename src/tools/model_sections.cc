@@ -30,7 +30,7 @@ void note_untrained(Json& doc, const Graph& graph, double tokens) {
   if (graph.trained_positions > 0 && tokens > graph.trained_positions)
     report::add_notes(doc, "longer than the model allows",
                       {fmt::format("{:.0f} tokens were asked for, the config allows {} "
-                                   "(max_position_embeddings): memory and time are those "
+                                   "(max_position_embeddings, stretched by its rope_scaling): memory and time are those "
                                    "of that length, an engine refuses it unless it is told otherwise",
                                    tokens, graph.trained_positions)});
 }

@@ -68,6 +68,24 @@ TEST(MoreConfigs, MistralsWindowIsItsClasssWhereNoneIsNamed) {
   EXPECT_EQ(null.trained_positions, 32768);
 }
 
+// Qwen2.5 documents YaRN with factor 4 over 32,768 positions for texts of 131,072 tokens; DeepSeek's 163,840 are 40 x 4,096
+// already; Llama 3.1's kind and factors of 1 stretch nothing.
+TEST(MoreConfigs, StretchedRotationsAllowLongerTexts) {
+  auto allowed = [](int stated, const std::string& scaling) {
+    return read_hf_config(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": 2048,
+      "intermediate_size": 8192, "num_attention_heads": 32, "num_hidden_layers": 16, "num_key_value_heads": 8, "vocab_size": 32000,
+      "tie_word_embeddings": false, "max_position_embeddings": )" + std::to_string(stated) + R"(, "rope_scaling": )" + scaling + "}",
+                          "config.json")
+        .trained_positions;
+  };
+  EXPECT_EQ(allowed(32768, R"({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})"), 131072);
+  EXPECT_EQ(allowed(32768, R"({"rope_type": "yarn", "factor": 4.0})"), 131072);
+  EXPECT_EQ(allowed(163840, R"({"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096})"), 163840);
+  EXPECT_EQ(allowed(4096, R"({"type": "linear", "factor": 2.0})"), 8192);
+  EXPECT_EQ(allowed(131072, R"({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192})"), 131072);
+  EXPECT_EQ(allowed(4096, "null"), 4096);
+}
+
 // A list of layers with experts decides; a pattern that says something else beside it is refused by name.
 TEST(MoreConfigs, PatternsOfExpertsBesideAList) {
   std::string json = config_case("step-3.5-flash").json, key = "\"moe_every_n_layer\": 1";
@@ -219,9 +237,16 @@ TEST(MoreConfigs, DenoisersOfTheFirstClass) {
 "num_attention_heads":16,"num_embeds_ada_norm":1000,"num_layers":28,"out_channels":8,"patch_size":2,)" + more + "}";
   };
   EXPECT_EQ(read_denoiser_config(config(R"("norm_type":"ada_norm_zero","sample_size":32)"), "c").family, "dit");
+  // DiT's pipeline makes sample_size x 8 pixels: 256 and 512 for the two checkpoints.
+  EXPECT_EQ(read_denoiser_config(config(R"("norm_type":"ada_norm_zero","sample_size":32)"), "c").size, 256);
+  EXPECT_EQ(read_denoiser_config(config(R"("norm_type":"ada_norm_zero","sample_size":64)"), "c").size, 512);
+  EXPECT_EQ(read_denoiser_config(config(R"("norm_type":"ada_norm_zero")"), "c").size, 0);
+  EXPECT_THAT(error_of([&] { read_denoiser_config(config(R"("norm_type":"ada_norm_zero","sample_size":-1)"), "c"); }),
+              ::testing::HasSubstr("sample_size"));
   DiffusionSpec pixart = read_denoiser_config(
       config(R"("norm_type":"ada_norm_single","sample_size":128,"caption_channels":4096,"cross_attention_dim":1152)"), "c");
   EXPECT_EQ(pixart.family, "pixart");
+  EXPECT_EQ(pixart.size, 1024);
   EXPECT_THAT(error_of([&] { read_denoiser_config(config(R"("norm_type":"layer_norm")"), "c"); }),
               ::testing::HasSubstr("norm_type"));
 }

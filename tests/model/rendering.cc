@@ -47,6 +47,18 @@ double element_bytes(const DiffusionSpec& spec, const RenderShape& shape, const 
   return sum;
 }
 
+// What is rendered when nobody asks for a size: DiT-XL/2's name says 256 pixels.
+TEST(RenderSizes, ThoseThatACheckpointWasMadeFor) {
+  for (auto [name, width, height, frames] : {std::tuple{"DiT-XL/2 (256)", 256, 256, 1},
+                                             {"PixArt-XL/2 (alpha, 1024)", 1024, 1024, 1},
+                                             {"flux-dev", 1024, 1024, 1},
+                                             {"wan14b", 832, 480, 81},
+                                             {"LTX-Video-2B", 704, 512, 161}}) {
+    RenderShape shape = usual_shape(load_denoiser(name));
+    EXPECT_EQ(std::tuple(shape.width, shape.height, shape.frames), std::tuple(width, height, frames)) << name;
+  }
+}
+
 // A stream of 4,608 tokens of 3,072 in 16 bits is the unit. Joined 2, norm, scale and shift 6, gelu four
 // times as wide 8, norms of queries and keys 4; each rotated: half negated 1.5, stacked 2.5, widened twice 6,
 // times cosine and sine in 32 bits 8, added 6, narrowed 3; joined at five times the width 10, gate 2,
