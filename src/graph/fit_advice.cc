@@ -73,8 +73,9 @@ class Advisor {
   // The fewest GPUs that hold it, in steps that hosts come in: more ranks for each tensor inside of one,
   // stages beyond.
   void more_gpus() {
+    int most = q_.plan.gpus();
     for (int times = 2; q_.plan.gpus() * times <= kMostAdvised; times += times < 8 ? times : 8) {
-      int gpus = q_.plan.gpus() * times;
+      int gpus = most = q_.plan.gpus() * times;
       for (int stages = 1; stages <= times; ++stages) {
         if (times % stages || q_.plan.tp * times / stages > kHost) continue;
         Plan wider = q_.plan;
@@ -91,6 +92,8 @@ class Advisor {
         }
       }
     }
+    note(most > q_.plan.gpus() ? fmt::format("no division of tensors and layers over up to {} GPUs holds it either", most)
+                               : fmt::format("more than {} GPUs were not tried", most));
   }
 
   // A cluster of which the plan leaves GPUs idle.

@@ -148,7 +148,8 @@ std::string accuracy_text(const char* title, const Accuracy& a, bool groups) {
   for (const auto& [why, count] : a.refusals) out += fmt::format("  refused {}: {}\n", count, why);
   if (auto capped = std::ranges::count(a.compared, true, &Compared::capped))
     out += fmt::format(
-        "  {} rows are predicted at {:.0f} sequences a rank, where engines stop, though memory holds more\n",
+        "  {} rows are predicted at {:.0f} sequences a rank (TensorRT-LLM's max_batch_size when nobody sets it), though "
+        "memory holds more\n",
         capped, kMostSequences);
   if (!groups) return out;
   std::map<std::string, std::vector<double>> by;

@@ -173,6 +173,8 @@ class Search {
     for (const Formats& f : formats_)
       if (std::find(all.weights.begin(), all.weights.end(), f.weights) == all.weights.end())
         all.weights.push_back(f.weights);
+    for (const Formats& f : formats_)
+      if (cached() && std::find(all.kv.begin(), all.kv.end(), f.kv) == all.kv.end()) all.kv.push_back(f.kv);
     for (SearchResult& r : results) {
       all.tried += r.tried, all.legal += r.legal, all.fitting += r.fitting, all.kept += r.kept;
       for (Candidate& c : r.front) all.front.push_back(std::move(c));
@@ -183,8 +185,7 @@ class Search {
   }
 
   void formats() {
-    bool states = std::any_of(graph_.tensors.begin(), graph_.tensors.end(),
-                              [](const Tensor& t) { return is_cache(t); });
+    bool states = cached();
     std::string weights = stored(TensorClass::kWeight), cache = stored(TensorClass::kState);
     std::vector<std::string> kvs = {cache}, all = {weights};  // sparse weights keep theirs
     if (states) kvs = names({"bf16", "fp8"}, cache);
@@ -197,6 +198,10 @@ class Search {
         if (states && kv != cache) apply_verb("requant kv " + kv, f.graph, scratch);
         formats_.push_back(std::move(f));
       }
+  }
+
+  bool cached() const {
+    return std::any_of(graph_.tensors.begin(), graph_.tensors.end(), [](const Tensor& t) { return is_cache(t); });
   }
 
   // A checkpoint that is quantized already is served as it is.
@@ -296,7 +301,7 @@ SearchResult search(const Graph& graph, const Plan& base, const Cluster& cluster
 }
 
 void merge(SearchResult& into, SearchResult other, const std::string& goal) {
-  into.given_weights = other.given_weights, into.given_kv = other.given_kv, into.weights = other.weights;
+  into.given_weights = other.given_weights, into.given_kv = other.given_kv, into.weights = other.weights, into.kv = other.kv;
   into.given_chunk = other.given_chunk;
   into.tried += other.tried, into.legal += other.legal;
   into.fitting += other.fitting, into.kept += other.kept;
@@ -380,9 +385,9 @@ nlohmann::ordered_json search_document(const SearchResult& r, const std::string&
   }
   doc["assumptions"] = nlohmann::ordered_json::array();
   doc["assumptions"].push_back(
-      fmt::format("weights in {} (given: {}) and keys and values in 16 and 8 bits are tried: what narrower "
-                  "formats do to quality is not predicted",
-                  fmt::join(r.weights, ", "), r.given_weights));
+      fmt::format("weights in {} (given: {}){} are tried: what narrower formats do to quality is not predicted",
+                  fmt::join(r.weights, ", "), r.given_weights,
+                  r.kv.empty() ? "" : fmt::format(" and keys and values in {} (given: {})", fmt::join(r.kv, ", "), r.given_kv)));
   doc["assumptions"].push_back(fmt::format("at most {:.0f} sequences a data-parallel rank are tried", kMostBatch));
   return doc;
 }

@@ -39,7 +39,7 @@ struct SearchResult {
   std::vector<Candidate> front;  // best for the goal first
   std::string given_weights, given_kv;  // formats of the model as it was given
   int given_chunk = 0;                  // and the tokens of a chunk of its prefill
-  std::vector<std::string> weights;     // that were tried
+  std::vector<std::string> weights, kv;  // that were tried; no kv: nothing is cached
   std::size_t tried = 0, legal = 0, fitting = 0, kept = 0;
   double best_tpot = kAnyContext, best_ttft = kAnyContext;  // seconds, of all that fit: what limits can ask for
 };

@@ -254,7 +254,7 @@ void Loop::whole() {
 Server::Server(const Graph& graph, const Plan& plan, const Cluster& cluster, const Engine& engine)
     : graph_(graph),
       plan_(plan),
-      engine_(engine.name),
+      engine_(engine),
       program_(compile(graph, plan)),
       empty_(fit_compiled(graph, program_, cluster, 0, 0.0, engine)),
       predictor_(graph, under(plan, engine), cluster) {}
@@ -262,7 +262,9 @@ Server::Server(const Graph& graph, const Plan& plan, const Cluster& cluster, con
 ServeAnswer Server::serve(const ServeQuestion& q) {
   for (double value : {q.input, q.output, q.concurrency})
     if (!(value > 0 && value < 1e9)) base::fail("input, output and concurrency must be positive and finite");
-  if (q.engine.name != engine_) base::fail("this server runs {}, not {}", engine_, q.engine.name);
+  if (q.engine != engine_)
+    base::fail("this server runs {}, not {}", engine_.name,
+               q.engine.name == engine_.name ? "one of that name with other properties" : q.engine.name);
   return Loop(*this, q).answer();
 }
 
@@ -329,6 +331,7 @@ ServeAnswer serve_max_load(const Graph& graph, const Plan& plan, const Cluster& 
   q.engine = engine;
   q.engine.token_seconds = 0;  // nobody waits for single tokens
   ServeAnswer a = serve(graph, plan, cluster, q);
+  a.capped = batch > kMostSequences;
   // Nothing waits for a first token: throughput is the rate of steps alone.
   a.output_tokens_s = q.concurrency / a.tpot;
   a.total_tokens_s = a.output_tokens_s * (1 + input / output);

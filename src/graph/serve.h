@@ -29,6 +29,7 @@ struct Engine {
   bool joins_narrowing = false, joins_reduce_norm = false;
   bool own_experts = false;  // products of experts run in kernels of its own, not the library's
   std::string source;
+  bool operator==(const Engine&) const = default;
 };
 // The plan as the engine lays it out: with its joined kernels.
 Plan under(const Plan& plan, const Engine& engine);
@@ -86,6 +87,7 @@ struct ServeAnswer {
   double prefill_seconds = 0, decode_step_seconds = 0;
   double batch = 0;         // sequences decoded together per data-parallel rank
   double waiting = 0;       // further ones that memory keeps out
+  bool capped = false;      // kMostSequences a rank, though memory holds more (serve_max_load)
   double mfu = 0, mbu = 0;  // of the decode step, of the stage at work
   double tpot_bound = 0;    // bytes that must move over peak bandwidth
   StepTime decode, prefill;
@@ -172,7 +174,7 @@ class Server {
 
   const Graph& graph_;
   Plan plan_;
-  std::string engine_;
+  Engine engine_;
   Program program_;
   FitAnswer empty_;  // of a rank without sequences
   StepPredictor predictor_;

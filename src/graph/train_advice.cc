@@ -38,7 +38,8 @@ class Advisor {
   std::vector<Change> alone() const {
     std::vector<Change> all;
     if (question_.micro_batch > 1)
-      all.push_back({"--micro-batch 1", [](Plan&, TrainQuestion& q) { q.micro_batch = 1; }});
+      all.push_back({fmt::format("--micro-batch 1 --batch {:.0f}", question_.global_batch),  // without: a smaller one
+                     [](Plan&, TrainQuestion& q) { q.micro_batch = 1; }});
     if (plan_.tp > 1 && !plan_.sequence_parallel)
       all.push_back({"--sequence-parallel", [](Plan& p, TrainQuestion&) { p.sequence_parallel = true; }});
     for (int stage = plan_.zero + 1; plan_.dp * plan_.cp > 1 && stage <= 3; ++stage)

@@ -74,7 +74,7 @@ Compared throughput_row(const Row& row) {
   c.question = row.at("model") + row.at("isl") + "/" + row.at("osl");
   c.predicted = a.output_tokens_s;
   c.measured = number(row, "output_tok_s", 0);
-  c.capped = a.batch >= kMostSequences;
+  c.capped = a.capped;
   return c;
 }
 

@@ -8,6 +8,7 @@
 
 #include "../error_of.h"
 #include "base/error.h"
+#include "config_cases.h"
 #include "graph/graph_file.h"
 #include "graph/search.h"
 #include "graph/train.h"
@@ -21,6 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Graph llama() { return build_transformer(load_transformer("Llama-3.1-8B")); }
 
@@ -58,6 +60,45 @@ TEST(Advice, ChangesThatMakeItFitDo) {
   EXPECT_TRUE(fit(g, four, {one.gpu, 4}, 20, 8192, find_engine("none")).fits);
   four.tp = 2;
   EXPECT_FALSE(fit(g, four, {one.gpu, 2}, 20, 8192, find_engine("none")).fits);
+}
+
+// 405 G weights in 16 bits and 4,096 sequences of 128 K tokens, 500 KB each: 260 TB, where 64 GPUs have 9.
+TEST(Advice, WhatNoGpusHoldIsSaid) {
+  Graph g = build_transformer(load_transformer("Llama-3.1-405B"));
+  EXPECT_THAT(advised(g, {}, {load_profile("h200"), 1}, 4096, 128 * 1024),
+              Contains(HasSubstr("over up to 64 GPUs holds it either")));
+  Plan many;
+  many.tp = 8, many.pp = 6;
+  EXPECT_THAT(advised(g, many, {load_profile("h200"), 48}, 4096, 128 * 1024),
+              Contains(HasSubstr("more than 48 GPUs were not tried")));
+}
+
+// A micro-batch changes nothing else of an iteration: the advice names the sequences, which otherwise follow from it.
+TEST(Advice, SmallerMicroBatchesKeepTheIteration) {
+  Graph g = llama();
+  Cluster one{load_profile("h100"), 1};
+  Plan plan;
+  plan.zero = 0, plan.place.optimizer = Tier::kHost, plan.place.gradients = Tier::kHost;
+  TrainQuestion q;
+  q.sequence = 8192, q.micro_batch = 4, q.global_batch = 16;
+  EXPECT_THAT(train_advice(g, plan, one, q, train(g, plan, one, q)), Contains(HasSubstr("--micro-batch 1 --batch 16")));
+}
+
+// GPT-2's 3 GB of keys and values for 2,048 sequences of 40 tokens fit by far; Llama 70B's on one H200 do not.
+TEST(Advice, MostLoadSaysWhereItStops) {
+  Cluster one{load_profile("h200"), 1};
+  EXPECT_TRUE(serve_max_load(load_graph("gpt-2"), {}, one, 20, 20, find_engine("trtllm")).capped);
+  EXPECT_FALSE(serve_max_load(llama(), {}, one, 2048, 2048, find_engine("trtllm")).capped);
+}
+
+// A model without a cache has no keys and values to narrow.
+TEST(Advice, FormatsThatAreTriedAreNamed) {
+  SearchQuestion q;
+  q.threads = 1;
+  Cluster one{load_profile("h200"), 1};
+  Graph mamba = build_transformer(read_hf_config(config_case("falcon-mamba-7b").json, "config.json"));
+  EXPECT_THAT(search_document(llama(), {}, one, q).dump(), HasSubstr("keys and values in bf16, fp8 (given: bf16)"));
+  EXPECT_THAT(search_document(mamba, {}, one, q).dump(), Not(HasSubstr("keys and values")));
 }
 
 // Each change that is said to suffice does when it is asked; where none does alone, some together.
@@ -111,6 +152,9 @@ TEST(Advice, ServersKeepNothingOfAQuestion) {
   ServeQuestion other;
   other.engine = find_engine("sglang");
   EXPECT_THAT(error_of([&] { server.serve(other); }), HasSubstr("runs vllm, not sglang"));
+  other.engine = find_engine("vllm");
+  other.engine.joins_reduce_norm = true;
+  EXPECT_THAT(error_of([&] { server.serve(other); }), HasSubstr("with other properties"));
 }
 
 TEST(Advice, LimitsThatNoPlanMeets) {

@@ -33,6 +33,7 @@ Json to_json(const SearchResult& r) {
             {"best_ttft", r.best_ttft},
             {"given", {r.given_weights, r.given_kv, r.given_chunk}},
             {"weights", r.weights},
+            {"kv", r.kv},
             {"front", Json::array()}};
   for (const Candidate& c : r.front)
     j["front"].push_back({c.plan.tp, c.plan.pp, c.plan.dp, c.plan.ep, c.plan.chunk_tokens, c.weights, c.kv,
@@ -47,6 +48,7 @@ SearchResult from_json(const Json& j, const Plan& base) {
   r.best_tpot = j["best_tpot"], r.best_ttft = j["best_ttft"];
   r.given_weights = j["given"][0], r.given_kv = j["given"][1], r.given_chunk = j["given"][2];
   r.weights = j["weights"].get<std::vector<std::string>>();
+  r.kv = j["kv"].get<std::vector<std::string>>();
   for (const Json& row : j["front"]) {
     Candidate c;
     c.plan = base;
