@@ -1,5 +1,5 @@
-// calib/steps/halves.cu: what L2 gives when all SMs read more and more of it, each line by another SM in every sweep: as long as there is room for
-// a copy in either half, and beyond; and code that is executed once, by how many SMs fetch it.
+// calib/steps/halves.cu: what L2 gives when all SMs read more and more of it, each line by another SM in every sweep (but at multiples of the number
+// of SMs): as long as there is room for a copy in either half, and beyond; and code that is executed once, by how many SMs fetch it.
 #include "steps.h"
 
 namespace {
@@ -10,7 +10,7 @@ constexpr long kPiece = 16384;  // bytes
 constexpr int kMine = 384;      // pieces that a block reads
 
 /// All blocks sweep over `pieces` again and again, each taking every 132nd: a piece is another block's in every sweep. What the one thread
-/// computes between two pieces is kept short: with divisions of 64 bits it takes longer than L2 does.
+/// computes between two pieces is kept short, so that L2 is what takes the time.
 __global__ void halves_sweep(const char* from, float* out, int pieces) {
   extern __shared__ __align__(1024) char room[];
   __shared__ uint64_t bar[kStages];

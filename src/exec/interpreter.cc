@@ -11,7 +11,7 @@ namespace orrery::exec {
 namespace {
 
 constexpr int kSpinSlice = 64;         // backward jumps in a loop that may wait
-constexpr int kLookForCode = 1 << 14;  // backward jumps between looks for compiled code
+constexpr int kLookForCode = 1 << 14;  // backward jumps in loops that do not wait between looks for compiled code
 constexpr int kLongSlice = 1 << 20;    // backward jumps in any other loop, between looks at the stop flag
 
 uint32_t depth_of(const Group& g) { return g.frame ? g.frame->depth : 0; }
@@ -176,7 +176,7 @@ bool run_group(RunState& run, WarpContext& w, int index, int& slice, bool& rotat
       if (d.target <= from) {
         const bool waits = s.code->spin_edge[from] == 1;
         slice -= waits ? kLongSlice / kSpinSlice : 1;
-        if (slice % kLookForCode == 0) run.take_up_code(*w.cta);
+        if (!waits && slice % kLookForCode == 0) run.take_up_code(*w.cta);
         if (slice <= 0 || (waits && --w.budget < 0)) {
           rotate = true;
           return false;

@@ -188,7 +188,7 @@ uint32_t blocks_per_sm(const GpuFacts& gpu, uint32_t threads, uint32_t registers
 
 namespace {
 
-/// Compiled code, if there is some. A block that has begun in the interpreter mostly ends there, so a launch that would take the
+/// Compiled code, if there is some. A block that has begun in the interpreter is there for a while, so a launch that would take the
 /// interpreter longer than a compilation (about 5 million instructions a second against 0.1 to 0.5 s) waits for it.
 std::shared_ptr<const NativeCode> compiled(CodeProvider& provider, const lower::Program& p, const Launch& launch) {
   constexpr double kWorthWaiting = 500000;  // warp instructions if every one ran once

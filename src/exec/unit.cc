@@ -330,11 +330,12 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
   return true;
 }
 
-/// A block that started without compiled code takes it up at its warps' next turn.
+/// A block that started without compiled code takes it up at its warps' next turn. (One whose warps are long in a loop:
+/// RunState::take_up_code.)
 void Unit::take_up_code() {
-  const NativeCode* native = run_.native.load(std::memory_order_acquire);
-  if (!native || blocks_[0]->cta.native) return;
-  for (auto& b : blocks_) b->cta.native = native;
+  if (const NativeCode* native = run_.native.load(std::memory_order_acquire))
+    for (auto& b : blocks_)
+      if (!b->cta.native) b->cta.native = native;
 }
 
 /// Every warp is done.
@@ -354,7 +355,10 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
   }
   constexpr uint32_t kPollPeriod = 64;  // passes: warps that meet at barriers for ever never run for long
   for (uint32_t passes = 1;; passes++) {
-    if (passes % kPollPeriod == 0 && poll(run_)) return Progress::fault;
+    if (passes % kPollPeriod == 0) {
+      if (poll(run_)) return Progress::fault;
+      run_.look_for_code();  // nobody else does when all blocks have started
+    }
     bool ran = false, spinning = false;
     take_up_code();
     if (!pass(random, ran, spinning)) return Progress::fault;

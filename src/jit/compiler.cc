@@ -186,7 +186,12 @@ std::shared_ptr<const exec::NativeCode> Compiler::code_of(const lower::Program& 
       return nullptr;
     }
   }
-  auto code = state_->make(p, {block.x, block.y, block.z}, resumable);
+  std::shared_ptr<const exec::NativeCode> code;
+  try {
+    code = state_->make(p, {block.x, block.y, block.z}, resumable);
+  } catch (const std::exception&) {
+    if (!resumable) throw;  // whoever asks for the other is in the middle of a kernel, and the interpreter can go on
+  }
   std::lock_guard lock(state_->mutex);
   return state_->ready[key] = code;
 }

@@ -18,8 +18,9 @@
 //   emit_rows.cc     ld, st of rows found at run time         emit_spread.cc   ld, st of lanes a few elements apart
 //   emit_steady.cc   loops over rows while all warps are in them
 //   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
-//   emit_arith.cc    integer and floating point               emit_compare.cc setp, selp, set, logic on predicates
-//   emit_convert.cc  cvt                                      emit_warp.cc    shfl, vote, special registers
+//   emit_arith.cc    integers, mov, dispatch                  emit_compare.cc setp, selp, set, logic on predicates
+//   emit_float.cc    f32, f64                                 emit_half.cc    f16, bf16, fp8: arithmetic and cvt
+//   emit_convert.cc  cvt between the others                   emit_warp.cc    shfl, vote, special registers
 //   emit_call.cc     instructions executed by sem/ and exec/
 //   emit_observed.cc instructions that somebody listens to
 //
@@ -256,6 +257,7 @@ class Emitter {
   Value* agree(uint32_t reg, bool want, uint32_t at, int depth);
   Value* agree_on(const ptx::Instr& in, bool want, uint32_t at, int depth);
   Value* agree_on_comparison(const ptx::Instr& in, bool want);
+  // -- emit_half.cc
   static bool is_half(isa::Type t);
   Value* halves(const ptx::Operand& o, isa::Type t, int width);
   Value* joined(Value* v, isa::Type t);
@@ -272,6 +274,7 @@ class Emitter {
   Value* to_fp8(Value* v, bool e4, bool relu);
   Value* from_fp8(Value* v, bool e4);
   Value* convert_half(const ptx::Instr& in, int width);
+
   bool emit_convert(const ptx::Instr& in);
   Value* int_to_int(const ptx::Instr& in, int width);
   Value* int_to_real(const ptx::Instr& in, int width);

@@ -270,7 +270,9 @@ void Plan::find_full_regions() {
   }
   const bool whole = uniformity.block.threads() % 32 == 0 && uniformity.block.threads() > 0;
   for (uint32_t e : entries) {
-    const bool full = whole && (e == 0 || (!any_apart && !(any_exit && reduced[p.block_of[e]])));
+    // A warp comes to an entry in a loop from the interpreter, where lanes that do not take the loop may have exited already.
+    const bool in_loop = resumable && std::any_of(loops.begin(), loops.end(), [&](const Loop& l) { return p.blocks[l.header].first == e; });
+    const bool full = whole && !in_loop && (e == 0 || (!any_apart && !(any_exit && reduced[p.block_of[e]])));
     all_lanes.push_back(full);
   }
 }

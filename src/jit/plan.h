@@ -42,7 +42,7 @@ struct Plan {
   std::vector<uint8_t> service;        // by instruction: exec/ executes it
   std::vector<uint32_t> entries;       // instruction of each region's start
   std::vector<int32_t> entry_of;       // instruction -> region, -1
-  std::vector<uint8_t> hub;            // by instruction: the header of a loop with waits
+  std::vector<uint8_t> hub;            // by instruction: the header of a loop with waits (resumable: of any)
   std::vector<uint8_t> side;           // by region
   std::vector<uint8_t> spin_entry;     // by instruction: entry at a loop header that counts down the budget
   std::vector<uint8_t> all_lanes;      // by region: every warp starts it with 32 live lanes

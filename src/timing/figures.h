@@ -52,7 +52,8 @@ struct ChipFigures {
   double store_done = 0;           // from the last store to the end of a kernel
   double fetch_jump = 0;           // jump into 2 KiB of code that were not fetched
   double fetch_jump_cold = 0;      // the same with cold caches
-  double fetch_line = 0, fetch_line_cold = 0, fetch_line_again = 0;  // from a line of code to the next: warm, cold, and of code larger than an SM holds
+  double fetch_line = 0, fetch_line_cold = 0;            // from a line of code to the next: warm, cold
+  double fetch_line_again = 0, fetch_line_together = 0;  // ... of code larger than an SM holds; when half of the SMs or more fetch theirs
   double first_access = 0;         // more for an SM's first load: address translation
   double first_access_cold = 0;    // the same with cold caches
   double block_interval = 0;       // from block to block, whole chip

@@ -21,7 +21,6 @@ namespace {
 constexpr double kProductsClock = 0.93;  // of the tensor cores' clock: where wgmma usually ends up
 constexpr double kMostL1 = 0.867;        // of L1 and shared memory together, when nothing is shared [again_same/32 to 40: 222 of 256 KB]
 constexpr double kClockApart = 0.07;     // expected and found clock may differ by this much
-constexpr double kFetchTogether = 1.27;  // of a line of code that no longer fits, when most SMs ask for theirs [code_over/66, 132: 22.4 cycles, code_over/1: 17]
 
 Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t registers, uint32_t shared) {
   const uint32_t warps = (threads + 31) / 32;
@@ -289,9 +288,8 @@ Prediction Predictor::run() {
   kernel_.cluster = launch_.cluster.count();
   join_code();
   kernel_.join = join_.get();
-  kernel_.fetch = options_.warm ? FetchCosts{figures_.fetch_jump, figures_.fetch_line, figures_.fetch_line_again}
-                               : FetchCosts{figures_.fetch_jump_cold, figures_.fetch_line_cold, figures_.fetch_line_again};
-  if (launch_.grid.count() * 2 >= figures_.sms) kernel_.fetch.again *= kFetchTogether;
+  const double again = launch_.grid.count() * 2 >= figures_.sms ? figures_.fetch_line_together : figures_.fetch_line_again;
+  kernel_.fetch = options_.warm ? FetchCosts{figures_.fetch_jump, figures_.fetch_line, again} : FetchCosts{figures_.fetch_jump_cold, figures_.fetch_line_cold, again};
   kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;
   const uint64_t warps = (launch_.block.count() + 31) / 32;  // the assembler would keep to what a block can have
   p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();

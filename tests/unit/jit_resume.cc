@@ -4,7 +4,8 @@
 namespace orrery {
 namespace {
 
-/// The code becomes ready when the blocks have begun; every loop here is longer than what the interpreter runs before it looks.
+/// The code becomes ready when the blocks have begun. What goes on in compiled code stays there: it is not given back at every
+/// iteration.
 void resumes(const std::string& body, bool does = true, exec::Dim3 grid = {2}, exec::Dim3 block = {64}) {
   setenv("ORRERY_CACHE", "off", 1);
   constexpr int kAfterTheStart = 3;
@@ -12,6 +13,7 @@ void resumes(const std::string& body, bool does = true, exec::Dim3 grid = {2}, e
   EXPECT_EQ(a.fault, b.fault);
   EXPECT_EQ(a.memory, b.memory);
   EXPECT_EQ(a.resumed > 0, does);
+  EXPECT_LT(a.resumed, 1000u);
 }
 
 TEST(JitResume, OneLoop) {
@@ -47,6 +49,26 @@ TEST(JitResume, LanesThatHaveLeft) {
   resumes(kStart + "and.b32 %r4, %r1, 3; setp.eq.u32 %p3, %r4, 1; @%p3 ret; mov.u32 %r5, 0; mov.u32 %r6, 1;\n"
                    "L: mad.lo.u32 %r6, %r6, 1664525, %r5; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 60000; @%p1 bra L;\n"
                    "st.global.u32 [%d1], %r6; ret;");
+}
+
+/// Lanes that skip the loop have left the kernel before the others come to its end.
+TEST(JitResume, LanesThatLeaveBehindTheLoop) {
+  resumes(kStart + "and.b32 %r4, %r1, 3; setp.eq.u32 %p3, %r4, 1; mov.u32 %r5, 0; mov.u32 %r6, 1; @%p3 bra E;\n"
+                   "L: mad.lo.u32 %r6, %r6, 1664525, %r5; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 1200000; @%p1 bra L;\n"
+                   "E: st.global.u32 [%d1], %r6; ret;", true, {1}, {32});
+}
+
+/// Loops that are short between barriers: the code is taken up there, and no other is asked for.
+TEST(JitResume, BarriersBetweenShortLoops) {
+  setenv("ORRERY_CACHE", "off", 1);
+  const std::string body = kStart + "mov.u32 %r5, 0; mov.u32 %r6, 1;\n"
+                           "O: mov.u32 %r8, 0;\n"
+                           "I: mad.lo.u32 %r6, %r6, 1664525, %r8; add.u32 %r8, %r8, 1; setp.lt.u32 %p1, %r8, 30; @%p1 bra I;\n"
+                           "bar.sync 0; add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 300; @%p2 bra O; st.global.u32 [%d1], %r6; ret;";
+  const Outcome a = run(body, {1}, {64}, 150, true, "", 2), b = run(body, {1}, {64}, 150, false);
+  EXPECT_EQ(a.memory, b.memory);
+  EXPECT_EQ(a.native_blocks, 1u);
+  EXPECT_EQ(a.resumed, 0u);
 }
 
 /// The warps meet in the loop, too: compiled code is left and entered there.
