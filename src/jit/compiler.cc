@@ -12,7 +12,6 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
-#include <tuple>
 
 #include "base/error.h"
 #include "exec/observed.h"
@@ -76,7 +75,12 @@ std::vector<char> make_object(const Plan& plan, Tier tier, Compiler::Timing& tim
   return {object.begin(), object.end()};
 }
 
-using Key = std::tuple<uint64_t, uint32_t, uint32_t, uint32_t, bool>;  // program, block, resumable
+struct Key {
+  uint64_t program;
+  uint32_t x, y, z;  // of the block
+  bool resumable;
+  auto operator<=>(const Key&) const = default;
+};
 
 }  // namespace
 
@@ -143,7 +147,7 @@ struct Compiler::State {
       lock.unlock();
       std::shared_ptr<const exec::NativeCode> code;
       try {
-        code = make(*job.program, job.block, std::get<4>(job.key));
+        code = make(*job.program, job.block, job.key.resumable);
       } catch (const std::exception& e) {
         if (std::getenv("ORRERY_JIT_DUMP")) llvm::errs() << "jit: " << e.what() << "\n";
       }
