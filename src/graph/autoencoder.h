@@ -12,8 +12,8 @@
 
 namespace orrery::graph {
 
-// What a pipeline of the family decodes with: "kl" (FLUX, SD3, PixArt, DiT, SDXL), "dc" (SANA), "wan", "ltx"
-// (version of 0.9), "ltx-0.9.7", whose decoder is told the noise level; "ltx-0.9.7 untimed" is its network alone.
+// What a pipeline of the family decodes with: "kl" (FLUX, SD3, PixArt, DiT, SDXL), "dc" (SANA), "wan", "wan-2.2" (its 5B model),
+// "ltx" (version of 0.9), "ltx-0.9.7", whose decoder is told the noise level; "ltx-0.9.7 untimed" is its network alone.
 std::string autoencoder_of(const DiffusionSpec& spec);
 Graph build_autoencoder(const std::string& kind);
 

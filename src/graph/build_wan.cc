@@ -29,6 +29,7 @@ class WanLayer {
   void build() {
     b_.begin("layer", s_.layers, true);
     b_.weight("modulation", {b_.axis("six", 6), h_});
+    if (s_.timed_tokens) token_modulation();
     TensorId x = stream("x", kTokens, kFp32);
     TensorId a = modulated("self", x);
     TensorId y = self_attention(a);
@@ -38,10 +39,23 @@ class WanLayer {
     x = pass("residual.cross", {x, y}, kFp32);
     TensorId m = modulated("mlp", x);
     gated("residual.mlp", x, feed_forward(m));
+    b_.last().held = modulation_;
     b_.end();
   }
 
  private:
+  // Where each token has a noise level (2.2's 5B model), six vectors for each of them come in, and the layer's own are
+  // added; both stay until the layer ends. Source: github.com/Wan-Video/Wan2.2, wan/modules/model.py.
+  void token_modulation() {
+    TensorId given = b_.tensor("modulation.given", {kTokens, b_.axis("modulation.6", 6.0 * s_.hidden)}, TensorClass::kActivation, kFp32);
+    for (int i = 0; i < 6; ++i) modulation_.push_back(stream("modulation." + std::to_string(i), kTokens, kFp32));
+    b_.op(OpKind::kMap, kPart, "modulation.add", {given}, modulation_).ops_per_element = 6;
+    modulation_.push_back(given);
+  }
+  // What a pass reads beside `x`: vector `k` of each token, where they differ.
+  std::vector<TensorId> with(TensorId x, int k) const {
+    return modulation_.empty() ? std::vector<TensorId>{x} : std::vector<TensorId>{x, modulation_[k]};
+  }
   TensorId stream(const std::string& name, AxisId rows, DType dtype) {
     return b_.tensor(name, {rows, h_}, TensorClass::kActivation, dtype);
   }
@@ -61,11 +75,14 @@ class WanLayer {
     return y;
   }
   TensorId modulated(const std::string& what, TensorId x) {
-    TensorId scaled = pass("scale." + what, {normalised("norm." + what, x)}, kFp32);
-    return pass("shift." + what, {scaled}, kFp32);
+    TensorId normed = normalised("norm." + what, x);
+    int k = what == "self" ? 0 : 3;  // shift, scale, gate
+    std::vector<TensorId> in = {normed};
+    if (!modulation_.empty()) in.push_back(pass("one." + what, {modulation_[k + 1]}, kFp32));
+    return pass("shift." + what, with(pass("scale." + what, in, kFp32), k), kFp32);
   }
   TensorId gated(const std::string& name, TensorId x, TensorId y) {
-    return pass(name, {x, pass(name + ".gate", {y}, kFp32)}, kFp32);
+    return pass(name, {x, pass(name + ".gate", with(y, name == "residual.self" ? 2 : 5), kFp32)}, kFp32);
   }
   // A linear layer under autocast.
   TensorId linear(const std::string& name, TensorId x, std::vector<AxisId> in, std::vector<AxisId> out,
@@ -173,6 +190,7 @@ class WanLayer {
   GraphBuilder& b_;
   const DiffusionSpec& s_;
   AxisId h_, picture_, heads_, dim_;
+  std::vector<TensorId> modulation_;  // of each token: six vectors, and what they were made of
 };
 
 }  // namespace

@@ -49,15 +49,23 @@ void sd3(ConfigReader& r, DiffusionSpec& s) {
   s.ffn = r.product("the width", 4, s.hidden);
   s.text_tokens = 333, s.space_stride = 8, s.cfg_passes = 2, s.steps = 28;
   own_size(r, s);
-  r.only("dual_attention_layers", Json::array(), "a second attention in some layers");
-  r.ignore({"caption_projection_dim", "pos_embed_max_size", "qk_norm"});
+  if (r.has("dual_attention_layers"))
+    for (const Json& layer : r.list("dual_attention_layers"))
+      if (layer != s.dual_layers++)
+        base::fail("{}: dual_attention_layers that are not the first ones are not known", r.origin());
+  if (s.dual_layers >= s.layers) base::fail("{}: dual_attention_layers must leave the last layer out", r.origin());
+  s.qk_norm = r.has("qk_norm");
+  if (s.qk_norm) r.only("qk_norm", "rms_norm", "another norm of queries and keys");
+  r.ignore({"caption_projection_dim", "pos_embed_max_size"});
 }
 
 void wan_family(DiffusionSpec& s) {
-  if (s.in_channels != 16 && s.in_channels != 36)
-    base::fail("{}: {} channels: no autoencoder of such latents is known (Wan 2.1's have 16, and 20 more beside a picture)",
+  if (s.in_channels != 16 && s.in_channels != 36 && s.in_channels != 48)
+    base::fail("{}: {} channels: no autoencoder of such latents is known (Wan 2.1's have 16, and 20 more beside a "
+               "picture, those of 2.2's 5B model 48)",
                s.name, s.in_channels);
-  s.patch = 2, s.text_tokens = 512, s.time_stride = 4, s.space_stride = 8, s.cfg_passes = 2, s.steps = 50;
+  s.timed_tokens = s.in_channels == 48;
+  s.patch = 2, s.text_tokens = 512, s.time_stride = 4, s.space_stride = s.in_channels == 48 ? 16 : 8, s.cfg_passes = 2, s.steps = 50;
   s.stored_bits = 32, s.video = 1;
 }
 
@@ -86,8 +94,8 @@ void wan_original(ConfigReader& r, DiffusionSpec& s) {
   s.layers = r.integer("num_layers");
   s.in_channels = r.integer("in_dim");
   std::string type = r.word("model_type");
-  if (type != "t2v" && type != "i2v")
-    base::fail("{}: model_type '{}' is unknown; known: t2v, i2v", r.origin(), type);
+  if (type != "t2v" && type != "i2v" && type != "ti2v")
+    base::fail("{}: model_type '{}' is unknown; known: t2v, i2v, ti2v", r.origin(), type);
   if (type == "i2v") s.image_tokens = 257, s.image_dim = 1280;
   s.out_channels = r.integer_or("out_dim", 0);
   s.text_dim = 4096;

@@ -34,6 +34,11 @@ TensorId DenoiserSteps::modulated(const std::string& name, TensorId x, AxisId ro
   return y;
 }
 
+TensorId DenoiserSteps::rescaled(const std::string& name, TensorId x, AxisId rows) {
+  if (compiled_) return modulated(name, x, rows);
+  return pass(name + ".shift", {pass(name + ".scale", {x}, kBf16)}, kBf16);
+}
+
 TensorId DenoiserSteps::gated(const std::string& name, TensorId x, TensorId y, AxisId rows) {
   if (compiled_) return b_.map(kPart, name, {x, y}, {rows, h_}, 2);
   TensorId gate = pass(name + ".gate", {y}, kBf16);

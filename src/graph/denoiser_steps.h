@@ -25,6 +25,8 @@ class DenoiserSteps {
   bool compiled() const { return compiled_; }
   // The norm of a stream, scaled and shifted; `written_out`: a root mean square in 32 bits, step by step.
   TensorId modulated(const std::string& name, TensorId x, AxisId rows, bool written_out = false);
+  // The same norm's result scaled and shifted once more.
+  TensorId rescaled(const std::string& name, TensorId x, AxisId rows);
   // x + gate * y
   TensorId gated(const std::string& name, TensorId x, TensorId y, AxisId rows);
   // The norm of queries or keys; its weights are the caller's.

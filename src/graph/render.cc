@@ -95,7 +95,7 @@ RenderStage decode(const DiffusionSpec& spec, const RenderQuestion& q, const Rat
   RenderStage stage{"autoencoder", t.seconds * d.runs, t.joules * d.runs, count_parameters(graph).total, {}};
   stage.items.push_back({"autoencoder", TensorClass::kWeight, program.weight_bytes, kind});
   stage.items.push_back({"activations", TensorClass::kActivation, activation_peak(program, d.binding),
-                         kind == "wan" ? "decoder, one latent frame" : "decoder"});
+                         kind.starts_with("wan") ? "decoder, one latent frame" : "decoder"});
   if (double cached = program.state_bytes.at(d.binding); cached > 0)
     stage.items.push_back({"cached frames", TensorClass::kState, cached, "two for each convolution over time"});
   // Frames that come one after another are joined in 32 bits.
@@ -229,8 +229,11 @@ void peak_of_stages(const RenderQuestion& q, const Cluster& cluster, RenderAnswe
 
 Program render_program(const Graph& graph, const Plan& plan) {
   Program program = compile(graph, plan);
+  // Autocast multiplies in 16 bits what is stored in 32, unless what comes in has 32 as well.
   for (ProgramOp& op : program.ops)
-    if (op.format == Format::kFp32) op.format = Format::kBf16;
+    if (op.format == Format::kFp32 &&
+        !(op.kind == OpKind::kContract && graph.tensors[graph.ops[op.op].in.front()].dtype == kFp32))
+      op.format = Format::kBf16;
   return program;
 }
 
@@ -315,6 +318,7 @@ RenderShape usual_shape(const DiffusionSpec& spec) {
   RenderShape shape;
   if (spec.size > 0) shape.width = shape.height = spec.size;
   if (spec.family == "wan") shape.width = 832, shape.height = 480, shape.frames = 81;
+  if (spec.timed_tokens) shape.width = 1280, shape.height = 704, shape.frames = 121;
   if (spec.family == "ltx") shape.width = 704, shape.height = 512, shape.frames = 161;
   return shape;
 }

@@ -29,7 +29,13 @@ std::vector<std::string> render_advice(const DiffusionSpec& spec, const Plan& pl
     }
   };
   bool done = asked.stay && attempt("without --stay", [](RenderQuestion& q) { q.stay = false; });
-  if (asked.weights == kBf16) done |= attempt("--weights fp8", [](RenderQuestion& q) { q.weights = kFp8; });
+  bool given = asked.weights != kBf16;
+  for (const std::string& verb : asked.verbs) given |= verb.starts_with("requant");
+  auto weights = [&](const std::string& format) {
+    return attempt("--weights " + format, [&](RenderQuestion& q) { q.verbs.insert(q.verbs.begin(), "requant weight " + format); });
+  };
+  if (!given && spec.stored_bits > 16) given = done |= weights("bf16");
+  if (!given) done |= weights("fp8");
   done |= !asked.encoder_on_host &&
           attempt("--encoder-on-host", [](RenderQuestion& q) { q.encoder_on_host = true; });
   auto leaves = [](RenderQuestion& q) { q.layer_offload = true, q.verbs.push_back("prefetch 1"); };

@@ -127,6 +127,9 @@ struct DiffusionSpec {
   int size = 0;                           // pixels of an image's side that it was made for; 0: its source does not say
   int classes = 0;                        // class-conditional: size of the label table
   bool guidance_embed = false;
+  bool qk_norm = true;        // of FLUX and SD3
+  int dual_layers = 0;        // SD3: so many first layers have a second attention, of the image to itself
+  bool timed_tokens = false;  // Wan: each token has a noise level of its own
   int cfg_passes = 1, steps = 0;
   bool compiled = false;        // element-wise steps are joined by a compiler; otherwise each is a kernel
   double stored_bits = 16;      // per parameter, in the published pipeline

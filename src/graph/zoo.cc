@@ -77,6 +77,7 @@ FieldReader<DiffusionSpec> diffusion_reader() {
   BIND(in_channels), BIND(out_channels), BIND(patch), BIND(text_tokens), BIND(text_dim), BIND(vec_dim);
   BIND(image_tokens), BIND(image_dim);
   BIND(time_stride), BIND(space_stride), BIND(size), BIND(guidance_embed), BIND(classes);
+  BIND(qk_norm), BIND(dual_layers), BIND(timed_tokens);
   BIND(denoisers), BIND(boundary), BIND(shift);
   BIND(stored_bits), BIND(video), BIND(cfg_passes), BIND(steps), BIND(published_params),
       BIND(published_flops);
@@ -153,6 +154,9 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"ltxvideo", "ltxvideo2b"},
     {"sana", "sana16b"},
     {"sd35", "sd35largemmdit"},
+    {"sd3", "sd3medium"},
+    {"wan5b", "wan22ti2v5b"},
+    {"wan225b", "wan22ti2v5b"},
     {"ditxl2", "ditxl2256"},
     {"sd35large", "sd35largemmdit"},
     {"vitl16", "vitl162241000classes"},

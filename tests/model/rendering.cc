@@ -1,5 +1,6 @@
 // Denoisers step by step and compiled, and weights that come one matrix at a time. Counted by hand from
 // diffusers' modules; memory and shapes of its published benchmark.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,7 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/error.h"
+#include "../error_of.h"
+#include "graph/autoencoder.h"
 #include "graph/render.h"
 #include "graph/validate.h"
 #include "graph/walk.h"
@@ -263,11 +265,65 @@ TEST(RenderPairs, FoundByTheFoldersOfAPipeline) {
   EXPECT_EQ(load_denoiser("config.json").denoisers, 2);
   EXPECT_EQ(load_denoiser(".").denoisers, 2);
   std::filesystem::current_path(before);
-  // Latents of Wan 2.2's own autoencoder, which is not known here.
+  // Latents of an autoencoder that is not known.
   std::string wide = config;
-  wide.replace(wide.find("16, \"out"), 2, "48");
+  wide.replace(wide.find("16, \"out"), 2, "24");
   folder.write("transformer/config.json", wide);
   EXPECT_THROW(load_denoiser(folder.path()), base::Error);
+}
+
+// Elements of the published checkpoints: 2,028,328,000 and 8,056,627,520 of SD3, 2,243,171,520 of 3.5 medium (13 layers
+// with a second attention), 4,999,787,712 of Wan 2.2's 5B model; its autoencoder's file of 2.82 GB has 4 bytes each.
+TEST(RenderConfigs, StableDiffusion3AndTheSmallWan) {
+  auto sd3 = [](const std::string& more) {
+    return read_denoiser_config(R"({"_class_name":"SD3Transformer2DModel","attention_head_dim":64,"caption_projection_dim":1536,
+      "in_channels":16,"joint_attention_dim":4096,"num_attention_heads":24,"num_layers":24,"out_channels":16,"patch_size":2,
+      "pooled_projection_dim":2048,"pos_embed_max_size":192,"sample_size":128)" + more + "}", "config.json");
+  };
+  auto parameters = [](const DiffusionSpec& s) { return count_parameters(build_denoiser(s, {})).total; };
+  EXPECT_EQ(parameters(sd3("")), 2028328000);
+  EXPECT_EQ(parameters(sd3(R"(,"qk_norm":null,"dual_attention_layers":[])")), 2028328000);
+  const char* const medium = R"(,"qk_norm":"rms_norm","dual_attention_layers":[0,1,2,3,4,5,6,7,8,9,10,11,12])";
+  EXPECT_EQ(parameters(sd3(medium)), 2243171520);
+  EXPECT_EQ(parameters(load_denoiser("sd3.5-medium")), 2243171520);
+  EXPECT_EQ(parameters(load_denoiser("sd3.5-large")), 8056627520);
+  EXPECT_THAT(error_of([&] { sd3(R"(,"dual_attention_layers":[1,2])"); }), ::testing::HasSubstr("first ones"));
+  EXPECT_THAT(error_of([&] { sd3(R"(,"dual_attention_layers":7)"); }), ::testing::HasSubstr("dual_attention_layers"));
+  EXPECT_THAT(error_of([&] { sd3(R"(,"qk_norm":"layer_norm")"); }), ::testing::HasSubstr("layer_norm"));
+
+  DiffusionSpec own = read_denoiser_config(R"({"_class_name":"WanModel","dim":3072,"eps":1e-06,"ffn_dim":14336,"freq_dim":256,
+      "in_dim":48,"model_type":"ti2v","num_heads":24,"num_layers":30,"out_dim":48,"text_len":512})", "config.json");
+  EXPECT_EQ(parameters(own), 4999787712);
+  DiffusionSpec diffusers = read_denoiser_config(R"({"_class_name":"WanTransformer3DModel","patch_size":[1,2,2],"in_channels":48,
+      "out_channels":48,"num_attention_heads":24,"attention_head_dim":128,"text_dim":4096,"freq_dim":256,"ffn_dim":14336,
+      "num_layers":30,"cross_attn_norm":true,"qk_norm":"rms_norm_across_heads","eps":1e-06,"rope_max_seq_len":1024})", "config.json");
+  EXPECT_EQ(parameters(diffusers), 4999787712);
+  EXPECT_EQ(latent_tokens(own, usual_shape(own)), 31 * (704 / 32) * (1280 / 32));  // of 121 frames
+  EXPECT_NEAR(4 * count_parameters(build_autoencoder(autoencoder_of(own))).total / 2.82e9, 1, 0.002);
+}
+
+// A second attention of the image to itself, of 4,096 tokens in 13 layers: 4 x 4096^2 x 1536 operations each, and four
+// products of its own; the text's last layer is read and no more.
+TEST(RenderConfigs, TheSecondAttentionIsCounted) {
+  DiffusionSpec medium = load_denoiser("sd3.5-medium"), plain = medium;
+  plain.dual_layers = 0;
+  DenoiserFlops a = denoiser_flops(medium, {}), b = denoiser_flops(plain, {});
+  EXPECT_NEAR(a.attention - b.attention, 13 * 4.0 * 4096 * 4096 * 1536, 1);
+  EXPECT_NEAR(a.linear - b.linear, 13 * (4 * 2.0 * 4096 * 1536 * 1536 + 2.0 * 3 * 1536 * 1536), 1);
+  double text = 333, joint = 4096 + text;
+  EXPECT_NEAR(b.attention, 24 * 4 * joint * joint * 1536, 1);
+}
+
+// Each token of the small Wan has a noise level of its own: its modulation is a product in 32 bits, as its code says.
+TEST(RenderConfigs, ModulationOfEveryTokenTakes32Bits) {
+  DiffusionSpec s = load_denoiser("wan2.2-ti2v-5b");
+  Program p = render_program(build_denoiser(s, {}), Plan{});
+  int wide = 0;
+  for (const ProgramOp& op : p.ops)
+    if (op.kind == OpKind::kContract && op.format == Format::kFp32) ++wide;
+  EXPECT_EQ(wide, 3);
+  Graph older = build_denoiser(load_denoiser("wan14b"), {});
+  for (const ProgramOp& op : render_program(older, Plan{}).ops) EXPECT_NE(op.format, Format::kFp32);
 }
 
 }  // namespace
