@@ -287,6 +287,7 @@ class Compiler {
       out.grouped_extent = at_.local(op.grouped);
       out.grouped_total = g_.axes[op.grouped].extent;
       out.grouped_ranks = at_.split(op.grouped);
+      out.load = p_.expert_load;
       out.engine_experts = p_.engine_experts;
     }
   }
@@ -375,7 +376,7 @@ class Compiler {
     }
     if (kind == Collective::kNone || group <= 1) return;
     ProgramOp c = collect(of, kind, group);
-    if (kind == Collective::kAllToAll) c.span = expert_group(p_).span;
+    if (kind == Collective::kAllToAll) c.span = expert_group(p_).span, c.load = p_.expert_load;
     // The routed rows travel once, whether they are counted at the sender or at the receiver.
     TensorId payload = op.adds && kind == Collective::kAllToAll ? op.in.front() : op.out.front();
     AxisId free;

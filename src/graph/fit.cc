@@ -52,23 +52,27 @@ double held_tokens(const Plan& plan, const Context& context) {
 
 namespace {
 
-Binding held_binding(const Graph& graph, double seqs, double held) {
+// `common` of the keys of each sequence are the same, and held once.
+Binding held_binding(const Graph& graph, double seqs, double held, double common) {
   Binding b;
   b[kSeqs] = seqs;
-  b[kKeys] = seqs * held;
+  b[kKeys] = seqs * held - std::max(0.0, seqs - 1) * std::min(common, held);
   b[kKeysWindow] = seqs * std::min(held, graph.window), b[kKeysChosen] = seqs * std::min(held, graph.chosen);
   return b;
 }
 
 Binding paged_binding(const Graph& graph, const Plan& plan, double seqs, const Context& context,
                       const Engine& engine) {
-  return held_binding(graph, seqs, paged(held_tokens(plan, context), plan, engine));
+  // What is shared is shared in whole pages.
+  double common = std::floor(plan.prefix_tokens / plan.block_tokens) * plan.block_tokens;
+  return held_binding(graph, seqs, paged(held_tokens(plan, context), plan, engine),
+                      engine.name == "none" ? plan.prefix_tokens : common);
 }
 
 }  // namespace
 
 double state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context) {
-  return program.state_bytes.at(held_binding(graph, seqs, held_tokens(program.plan, context)));
+  return program.state_bytes.at(held_binding(graph, seqs, held_tokens(program.plan, context), program.plan.prefix_tokens));
 }
 
 double paged_state_bytes(const Graph& graph, const Program& program, double seqs, const Context& context,
@@ -115,19 +119,31 @@ void check_fit(const Plan& plan, const Cluster& cluster, double batch, const Con
   check_served(plan, cluster);
 }
 
+// What each sequence takes of the GPU's memory, and what all have in common.
+struct Held {
+  double each = 0, common = 0;
+  double in(double room) const { return each > 0 ? std::max(0.0, std::floor((room - common) / each)) : room >= common ? kAnyContext : 0; }
+};
+Held held_by(const Graph& graph, const Program& program, const Context& context, const Engine& engine) {
+  double one = device_state_bytes(graph, program, 1, context, engine);
+  if (program.plan.prefix_tokens <= 0) return {one, 0};
+  double each = device_state_bytes(graph, program, 2, context, engine) - one;
+  return {each, one - each};
+}
+
 // Sequences and context that `room` bytes beside everything else hold.
-void limits(const Graph& graph, const Program& program, double per_rank, double room, double generated,
+void limits(const Graph& graph, const Program& program, double per_rank, double room, const Context& context,
             const Engine& engine, FitAnswer& a) {
   double kept_free = (1 - program.plan.memory_share) * a.capacity;
   if (a.kv_bytes_on_device > 0) {
-    a.max_sequences = std::max(0.0, std::floor(room / a.kv_bytes_on_device));
-    a.admitted_sequences = std::max(0.0, std::floor((room - kept_free) / a.kv_bytes_on_device));
+    Held held = held_by(graph, program, context, engine);
+    a.max_sequences = held.in(room), a.admitted_sequences = held.in(room - kept_free);
   } else if (a.kv_bytes_per_sequence > 0) {
     a.max_sequences = a.admitted_sequences = room >= 0 ? kAnyContext : 0;
   }
   if (per_rank > 0)
     a.max_context = longest_context(room, [&](double n) {
-      return device_state_bytes(graph, program, per_rank, {n, generated}, engine);
+      return device_state_bytes(graph, program, per_rank, {n, context.generated}, engine);
     });
 }
 
@@ -170,16 +186,16 @@ FitAnswer fit_compiled(const Graph& graph, const Program& program, const Cluster
   a.kv_bytes_per_sequence = paged_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_on_device = device_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];  // once every window is full
-  limits(graph, program, per_rank, a.capacity - (a.total - state), context.generated, engine, a);
+  limits(graph, program, per_rank, a.capacity - (a.total - state), context, engine, a);
   return a;
 }
 
 double resident_sequences(const Graph& graph, const Program& program, const FitAnswer& empty, double input,
                           double output, const Engine& engine) {
-  double one = device_state_bytes(graph, program, 1, {input, output / 2}, engine);
+  Held held = held_by(graph, program, {input, output / 2}, engine);
   double free = empty.capacity * program.plan.memory_share - empty.total;
   if (free < 0) return 0;
-  return one > 0 ? std::floor(free / one) : 1e9;
+  return held.each > 0 ? held.in(free) : 1e9;
 }
 
 double resident_sequences(const Graph& graph, const Plan& plan, const Cluster& cluster, double input,

@@ -26,6 +26,7 @@ struct Placement {
        checkpoints = Tier::kDevice, experts = Tier::kDevice;
   double weights_fraction = 1, kv_fraction = 1, experts_fraction = 1, optimizer_fraction = 1,
          gradients_fraction = 1, checkpoints_fraction = 1;  // share of the class that is placed there
+  double experts_hit = -1;       // share of the accesses to experts that find them on the GPU; below 0: as many as are there
   bool compute_follows = false;  // the host computes with what it holds
 };
 
@@ -68,6 +69,9 @@ struct Plan {
       0;  // replicas of tp x pp GPUs that only prefill; 0: prefill runs between decode steps
   // Shrink, Share, Skip, Speculate: laws declared by the caller
   double kv_keep_tokens = 0;  // after prefill at most so many keys are kept; 0: all
+  double prefix_tokens = 0;   // that prompts have in common, held once
+  double prefix_hit = 1;      // share of the requests that find them there
+  double expert_load = 0;     // rows of the rank that gets most over the mean; 0: what a random choice gives
   double kv_share = 1;        // bytes of KV kept by sharing between layers
   double prefill_skip = 0;    // share of the layers' prefill work that is skipped
   int draft_tokens = 0;       // tokens proposed a step

@@ -60,7 +60,7 @@ double engine_tile(double rows) { return rows < 12 ? 16 : rows < 24 ? 32 : rows 
 double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
   double hit = op.weight_bytes > 0 ? op.grouped_extent * line.weight / op.weight_bytes : op.grouped_extent;
   double most = busiest_load(hit, op.grouped_ranks, op.grouped_extent);
-  double busy = rows * busiest_load(rows, op.grouped_ranks, rows * op.grouped_ranks);
+  double busy = rows * (op.load > 0 ? op.load : busiest_load(rows, op.grouped_ranks, rows * op.grouped_ranks));
   double mean = busy / op.grouped_extent;
   double height = op.engine_experts ? engine_tile(mean) : mean < 48 ? 64 : kTileM;
   double padded = op.grouped_extent * expected_tiles(mean, height) * height;
@@ -178,9 +178,10 @@ LineTime time_of(const ProgramOp& op, const Line& line, const Binding& b, const 
     return t;
   }
   if (op.collective != Collective::kNone) {
-    t.seconds = collective_time(op.collective, op.group, line.link, r, op.span);
+    double bytes = line.link * std::max(1.0, op.load);  // all wait for the rank that sends or receives most
+    t.seconds = collective_time(op.collective, op.group, bytes, r, op.span);
     bool network = op.span > r.per_host;
-    t.link = std::min(t.seconds, transfer_seconds(op.collective, op.group, op.span, line.link, r));
+    t.link = std::min(t.seconds, transfer_seconds(op.collective, op.group, op.span, bytes, r));
     t.fixed = t.seconds - t.link;
     t.bound = t.seconds > 2 * (network ? r.network_latency : r.link_latency) ? Bound::kLink : Bound::kLatency;
     return t;
@@ -209,7 +210,8 @@ Elsewhere elsewhere(const ProgramOp& op, const Line& line, const Placement& plac
   bool expert = op.part == Part::kExpert && op.grouped_total > 0 && place.experts != Tier::kDevice;
   Tier tier = expert ? place.experts : place.weights;
   if (tier != Tier::kDevice) {
-    e.weight = line.weight * (expert ? place.experts_fraction : place.weights_fraction);
+    double missed = place.experts_hit >= 0 ? 1 - place.experts_hit : place.experts_fraction;
+    e.weight = line.weight * (expert ? missed : place.weights_fraction);
     e.weight_tier = tier;
     e.weight_rate = tier_rate(tier, place.compute_follows, rates);
   }

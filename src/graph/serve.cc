@@ -62,12 +62,19 @@ namespace {
 // step's time is linear in the context but for a few bends, so that a part's chunks take what its middle one does.
 constexpr double kWalkedChunks = 256;
 
-// Calls `add` with the tokens, the context and the number of each group of a prompt's chunks.
+// Calls `add` with the tokens, the context and the number of each group of a prompt's chunks. Of a request that may
+// find its first tokens in the cache, the chunks of either case in proportion.
 template <class Add>
-void each_chunk(double input, double chunk, Add add) {
-  double whole = std::floor(input / chunk), parts = std::min(whole, kWalkedChunks), each = whole / std::max(1.0, parts);
-  for (double part = 0; part < parts; ++part) add(chunk, chunk * (each * part + (each - 1) / 2), each);
-  if (double rest = input - whole * chunk; rest > 0) add(rest, whole * chunk, 1.0);
+void each_chunk(const Plan& plan, double input, Add add) {
+  double chunk = plan.chunk_tokens, hit = plan.prefix_tokens > 0 ? plan.prefix_hit : 0;
+  for (auto [share, start] : {std::pair{hit, plan.prefix_tokens}, {1 - hit, 0.0}}) {
+    if (share <= 0) continue;
+    double fresh = input - start;
+    double whole = std::floor(fresh / chunk), parts = std::min(whole, kWalkedChunks), each = whole / std::max(1.0, parts);
+    for (double part = 0; part < parts; ++part)
+      add(chunk, start + chunk * (each * part + (each - 1) / 2), share * each);
+    if (double rest = fresh - whole * chunk; rest > 0) add(rest, start + whole * chunk, share);
+  }
 }
 
 StepShape chunk_step(const Plan& plan, double tokens, double done) {
@@ -169,7 +176,7 @@ void Loop::prefill() {
   Server& s = server_;
   if (s.prefilled_ != q_.input) {
     s.prefill_seconds_ = s.prefill_joules_ = 0;
-    each_chunk(q_.input, p_.chunk_tokens, [&](double tokens, double done, double times) {
+    each_chunk(p_, q_.input, [&](double tokens, double done, double times) {
       StepTime alone = predictor_.step(chunk_step(p_, tokens, done));
       s.prefill_seconds_ += times * alone.seconds, s.prefill_joules_ += times * alone.joules;
     });
@@ -182,7 +189,7 @@ void Loop::prefill() {
 double Loop::added_by_prefill() {
   double others = a_.batch - 1, added = 0;
   if (others <= 0) return 0;
-  each_chunk(q_.input, p_.chunk_tokens, [&](double tokens, double done, double times) {
+  each_chunk(p_, q_.input, [&](double tokens, double done, double times) {
     StepShape s = chunk_step(p_, tokens, done);
     s.decode_seqs = others;
     s.decode_context = decode_step(p_, q_, a_.batch).decode_context;
@@ -213,7 +220,8 @@ void Loop::between_tokens() {
 }
 
 void Loop::first_token() {
-  double chunks = std::ceil(q_.input / p_.chunk_tokens);
+  double chunks = 0;
+  each_chunk(p_, q_.input, [&](double, double, double times) { chunks += times; });
   double others = std::min(1.0, a_.batch - 1);  // a request by itself waits for nobody's step
   // The next step takes it in; the one that runs may prefill somebody else.
   if (others > 0) a_.queue_seconds = 0.5 * others * (a_.decode_step_seconds + a_.others_prefill);
@@ -262,6 +270,8 @@ Server::Server(const Graph& graph, const Plan& plan, const Cluster& cluster, con
 ServeAnswer Server::serve(const ServeQuestion& q) {
   for (double value : {q.input, q.output, q.concurrency})
     if (!(value > 0 && value < 1e9)) base::fail("input, output and concurrency must be positive and finite");
+  if (plan_.prefix_tokens >= q.input)
+    base::fail("the prompts of {:.0f} tokens have no more than that in common, not {:.0f}", q.input - 1, plan_.prefix_tokens);
   if (q.engine != engine_)
     base::fail("this server runs {}, not {}", engine_.name,
                q.engine.name == engine_.name ? "one of that name with other properties" : q.engine.name);
@@ -311,7 +321,7 @@ double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& 
     return a.output_tokens_s / q.output;
   };
   double low = 0, high = 1;
-  while (high < 16384 && served(high) < question.rate) low = high, high *= 2;
+  while (high < kMostRequests && served(high) < question.rate) low = high, high *= 2;
   if (served(high) < question.rate)
     base::fail("{} requests a second are more than this plan serves: at most {:.3g}", question.rate,
                served(high));

@@ -194,8 +194,9 @@ struct EncodeAnswer {
 StepShape encode_step(const Plan& plan, double sequences, double tokens);
 EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences, double tokens);
 
-// Requests in flight when `question.rate` arrive per second (Little's law, solved with serve); refuses a rate
-// beyond what the plan can serve.
+// Requests in flight when `question.rate` arrive per second (Little's law, solved with serve), up to so many; refuses
+// a rate beyond what the plan can serve.
+inline constexpr double kMostRequests = 16384;
 double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster,
                            const ServeQuestion& question);
 

@@ -1,4 +1,6 @@
 // Shard, Stage, Place: where things are.
+#include <algorithm>
+
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -11,12 +13,15 @@ void shard(VerbWords& w, Graph& g, Plan& p) {
     return;
   }
   int n = w.count("ranks or stage");
+  double load = what == "expert" ? w.pair("load", 0) : 0;
+  if (load != 0 && (load < 1 || load > std::max(1, n)))
+    w.refuse("the fullest rank gets at least the mean and at most all: load 1 to the number of ranks");
   if (what == "tensor")
     p.tp = n;
   else if (what == "data")
     p.dp = n;
   else if (what == "expert")
-    p.ep = n;
+    p.ep = n, p.expert_load = n > 1 ? load : 0;
   else if (what == "context" || what == "ring")
     p.cp = n;
   else if (what == "ulysses")
@@ -66,12 +71,15 @@ void place(VerbWords& w, Graph&, Plan& p) {
                                   : (w.refuse("a tier is device, host, nvme or remote"), Tier::kDevice);
   double share = w.pair("share", 1.0);
   if (share < 0 || share > 1) w.refuse("a share lies between 0 and 1");
+  double hit = w.pair("hit", -1);
+  if (hit != -1 && (what != "expert" || hit < 0 || hit > 1))
+    w.refuse("hit is the share of accesses, 0 to 1, that find an expert on the GPU");
   if (what == "weight")
     p.place.weights = tier, p.place.weights_fraction = share;
   else if (what == "kv")
     p.place.kv = tier, p.place.kv_fraction = share;
   else if (what == "expert")
-    p.place.experts = tier, p.place.experts_fraction = share;
+    p.place.experts = tier, p.place.experts_fraction = share, p.place.experts_hit = hit;
   else if (what == "optimizer")
     p.place.optimizer = tier, p.place.optimizer_fraction = share;
   else if (what == "gradient")
@@ -84,25 +92,25 @@ void place(VerbWords& w, Graph&, Plan& p) {
 }
 
 constexpr Verb kVerbs[] = {
-    {"shard", "shard tensor|attention|dense|data|expert|context|ring|ulysses|zero N | shard sequence",
+    {"shard", "shard tensor|attention|dense|data|expert|context|ring|ulysses|zero N [load L] | shard sequence",
      "Divides an axis over ranks: heads and widths (of all operators, of attention or of the dense "
      "feed-forward part alone), batch, "
      "experts, sequence; ZeRO divides optimizer (1), "
      "gradients "
      "(2) and weights (3) over the data-parallel ranks. What does not divide is refused; key-value heads "
      "fewer than "
-     "ranks are replicated and counted.",
+     "ranks are replicated and counted. Of experts, L declares what the rank with most rows gets over the mean.",
      shard},
     {"stage", "stage N [1f1b | interleaved V | zero-bubble | denoising]",
      "Divides the layers into pipeline stages, or the steps of a denoiser over GPUs that each hold it whole.",
      stage},
     {"place",
      "place weight|kv|expert|optimizer|gradient|checkpoint device|host|nvme|remote [share S] "
-     "[compute-follows]",
+     "[hit H] [compute-follows]",
      "Keeps a class of tensors on another tier: the host, its drives, or another host's memory over the "
      "network. Its bytes cross the host link when they are used, or the "
      "host computes "
-     "with them where compute follows.",
+     "with them where compute follows. Of experts, H declares the share of accesses that find them on the GPU.",
      place},
 };
 

@@ -18,6 +18,7 @@ void shrink(VerbWords& w, Graph& g, Plan& p) {
     if (keep < 0) w.refuse("tokens kept must not be negative");
     w.accept("at");
     w.accept("prefill-end");
+    if (keep > 0 && p.prefix_tokens > 0) w.refuse("what prompts share is not cut: shrink or share a prefix");
     if (keep > 0) p.kv_keep_tokens = keep;
     return;
   }
@@ -25,7 +26,15 @@ void shrink(VerbWords& w, Graph& g, Plan& p) {
 }
 
 void share(VerbWords& w, Graph& g, Plan& p) {
-  if (!w.accept("kv")) w.refuse("only kv can be shared");
+  if (w.accept("prefix")) {
+    if (!has_state(g)) w.refuse("the graph keeps no KV cache");
+    double tokens = w.count("tokens of the prefix"), hit = w.pair("hit", 1);
+    if (hit < 0 || hit > 1) w.refuse("hit is the share of requests, 0 to 1");
+    if (tokens > 0 && p.kv_keep_tokens > 0) w.refuse("what prompts share is not cut: shrink or share a prefix");
+    p.prefix_tokens = tokens, p.prefix_hit = hit;
+    return;
+  }
+  if (!w.accept("kv")) w.refuse("kv can be shared between layers, a prefix between requests");
   if (!has_state(g)) w.refuse("the graph keeps no KV cache");
   double layers = w.number("layers per copy");
   if (layers < 1) w.refuse("layers per copy must be at least 1");
@@ -50,8 +59,10 @@ constexpr Verb kVerbs[] = {
      "are added "
      "to them. 0 keeps all. What the policy does to quality is not modelled.",
      shrink},
-    {"share", "share kv LAYERS [over SHARE]",
-     "LAYERS neighbouring layers keep one KV cache, over the given share of the layers.", share},
+    {"share", "share kv LAYERS [over SHARE] | share prefix TOKENS [hit H]",
+     "LAYERS neighbouring layers keep one KV cache, over the given share of the layers. TOKENS that prompts have in "
+     "common are kept once, and the share H of the requests does not prefill them.",
+     share},
     {"tile", "tile mlp|loss",
      "The feed-forward part, or logits and loss, pass over the sequence in pieces: their activations exist "
      "for one "
