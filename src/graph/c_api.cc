@@ -1,4 +1,6 @@
-// The C interface: handles around StepPredictor; no exception crosses it.
+// The C interface to steps: handles around StepPredictor; no exception crosses it. Whole questions: tools/model_api.cc.
+#include "graph/c_api.h"
+
 #include <memory>
 #include <string>
 
@@ -19,16 +21,14 @@ struct orrery_model {
 
 namespace {
 
-thread_local std::string last_error;
-
 template <class Body>
 int guarded(Body body) {
   try {
     body();
-    last_error.clear();
+    model_error().clear();
     return 0;
   } catch (const std::exception& error) {
-    last_error = error.what();
+    model_error() = error.what();
     return 1;
   }
 }
@@ -38,6 +38,11 @@ void need(const void* pointer, const char* what) {
 }
 
 }  // namespace
+
+std::string& orrery::graph::model_error() {
+  thread_local std::string text;
+  return text;
+}
 
 extern "C" {
 
@@ -90,6 +95,6 @@ int orrery_model_memory(orrery_model* model, double batch, double context, doubl
 }
 
 void orrery_model_close(orrery_model* model) { delete model; }
-const char* orrery_model_error(void) { return last_error.c_str(); }
+const char* orrery_model_error(void) { return model_error().c_str(); }
 
 }  // extern "C"

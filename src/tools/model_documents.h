@@ -21,6 +21,9 @@ Json encode_document(const graph::Graph& graph, const graph::Plan& plan, const g
 Json serve_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
                     const graph::ServeQuestion& question, const graph::ServeAnswer& answer,
                     const graph::FitAnswer& memory);
+// A rate that the plan does not serve: what it serves at most, what ends it, what to change.
+Json overload_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
+                       const graph::ServeQuestion& question, double highest_rate);
 Json train_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
                     const graph::TrainQuestion& question, const graph::TrainAnswer& answer);
 Json render_document(const graph::DiffusionSpec& spec, const graph::RenderQuestion& question,

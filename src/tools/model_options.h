@@ -1,9 +1,10 @@
-// The options of `orrery model`: what its subcommands ask for. What answers them is in model_command.cc.
+// The options of `orrery model`: what its subcommands ask for. What answers them is in model_questions.cc.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,14 @@ struct Common {
   std::string model, gpu = "h200", weights, kv, html, trace;
   int tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   std::vector<std::string> verbs;
+  std::string plan_file;
+  std::set<std::string> of_file;  // what the plan file says and the command line does not
   bool json = false;
 
+  // Whether somebody said it, on the command line or in the plan file.
+  bool given(const CLI::App& app, const std::string& name) const {
+    return app.count("--" + name) > 0 || of_file.contains(name);
+  }
   void add_to(CLI::App& app) {
     app.add_option(
            "model", model,
@@ -46,6 +53,9 @@ struct Common {
     app.add_option("--ep", ep, "expert-parallel ranks");
     app.add_option("--do", verbs,
                    "a technique, for example 'requant weight int4 g128' (repeat for more; see verbs)");
+    app.add_option("--plan", plan_file,
+                   "a plan file (.toml): tp, pp, dp, cp, ep, gpu, weights, kv, do; what the command line says "
+                   "holds, its techniques follow the file's");
     app.add_flag("--json", json, "print the document itself");
     app.add_option("--html", html, "write the report to this file");
     app.add_option("--trace", trace, "write the timeline for Perfetto to this file");
@@ -81,6 +91,9 @@ struct Common {
     return c;
   }
 };
+
+// Reads the plan file of a question, if it has one, into what its command line leaves open.
+void read_plan_file(const CLI::App& app, Common& common);
 
 struct TrainOptions {
   graph::TrainQuestion question;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/serve_limits.h"
 #include "tools/model_documents.h"
 #include "tools/model_ledgers.h"
 #include "tools/model_sections.h"
@@ -42,6 +43,15 @@ void serve_tables(Json& doc, const ServeQuestion& q, const ServeAnswer& a, const
   fill(report::add_table(doc, "time of a request", {{"what", ""}, {"milliseconds", "ms"}}),
        {{"time to first token, once there is room", a.ttft - a.wait_seconds},
         {fmt::format("{:.0f} further tokens", q.output - 1), (q.output - 1) * a.tpot}});
+}
+
+// From which batch on each limit bites; a dash where none that was tried does.
+void limit_table(Json& doc, const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q) {
+  Json& table = report::add_table(doc, "batch at which each limit bites",
+                                  {{"limit", ""}, {"sequences per data-parallel rank", ""}, {"what happens there", ""}});
+  for (const BatchLimit& limit : batch_limits(graph, plan, cluster, q))
+    table["rows"].push_back(
+        {limit.what, limit.batch > kMostTriedBatch ? Json() : Json(limit.batch), limit.how});
 }
 
 void energy_table(Json& doc, const StepPredictor& p, const Plan& plan, const ServeQuestion& q,
@@ -128,6 +138,25 @@ Json encode_document(const Graph& graph, const Plan& plan, const Cluster& cluste
   return doc;
 }
 
+Json overload_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q,
+                       double most) {
+  Json doc = report::document(fmt::format("serve: {} on {} x {}, {:.0f} in, {:.0f} out, {:.4g} requests a second",
+                                          graph.name, cluster.gpus, cluster.gpu.id(), q.input, q.output, q.rate));
+  report::add_fact(doc, "serves the rate", "no");
+  report::add_fact(doc, "highest rate", most, "requests a second",
+                   fmt::format("{:.3g} to {:.3g}, with any number in flight", most / 1.35, most / 0.8));
+  FitAnswer empty = fit(graph, plan, cluster, plan.dp, {q.input, q.output}, q.engine);
+  report::add_fact(doc, "fits", empty.fits ? "yes" : "no", "",
+                   fmt::format("one sequence a data-parallel rank: {:.1f} of {:.1f} GiB", empty.total / kGiB,
+                               empty.capacity / kGiB));
+  add_plan(doc, plan, cluster);
+  limit_table(doc, graph, plan, cluster, q);
+  add_memory(doc, empty.items, empty.capacity);
+  add_advice(doc, rate_advice(graph, plan, cluster, q));
+  add_assumptions(doc, graph, cluster, plan, Question::kServe);
+  return doc;
+}
+
 Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& q,
                     const ServeAnswer& a, const FitAnswer& memory) {
   Json doc = report::document(fmt::format("serve: {} on {} x {}, {:.0f} in, {:.0f} out, {:.4g} at a time",
@@ -145,6 +174,7 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
                        "decode step", "TPOT", other, a.tokens_a_step);
   serve_tables(doc, q, a, one, kernels);
   energy_table(doc, p, plan, q, a);
+  limit_table(doc, graph, plan, cluster, q);
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   add_memory(doc, memory.items, memory.capacity);
   add_advice(doc,

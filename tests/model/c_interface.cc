@@ -1,9 +1,14 @@
-// The C interface: steps and bytes within what the weights allow, errors as codes and text.
+// The C interface and its C++ wrapper: whole questions as the program answers them, steps and bytes within what the
+// weights allow, errors as codes, text and exceptions.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "orrery/model.h"
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "orrery/model.hpp"
+#include "output_of.h"
 
 namespace {
 
@@ -57,6 +62,58 @@ TEST(CInterface, StepsTakeLongerWithLongerContexts) {
     }
   }
   orrery_model_close(model);
+}
+
+TEST(CInterface, AnswersWhatTheProgramAnswers) {
+  if (!std::filesystem::exists(ORRERY_PROGRAM)) GTEST_SKIP() << "the program is not built";
+  std::string cache = std::filesystem::temp_directory_path() / "orrery-c-interface";
+  const std::vector<std::vector<std::string>> questions = {
+      {"fit", "llama-3.1-70b", "--gpu", "h200:2", "--tp", "2", "--batch", "64"},
+      {"serve", "llama-3.1-8b", "--gpu", "h200", "--concurrency", "8"},
+      {"serve", "llama-3.1-70b", "--gpu", "h200:2", "--tp", "2", "--rate", "400"},
+      {"train", "llama-3.1-8b", "--gpu", "h100:8", "--zero", "3"},
+      {"render", "flux-dev", "--gpu", "rtx4090"},
+      {"plan", "llama-3.1-8b", "--gpu", "h200:2", "--threads", "1"},
+  };
+  std::vector<bool> yes;
+  for (const auto& words : questions) {
+    std::string command = "XDG_CACHE_HOME=" + cache + " " ORRERY_PROGRAM " model";
+    for (const std::string& word : words) command += " " + word;
+    nlohmann::json printed = nlohmann::json::parse(orrery::graph::output_of(command + " --json"), nullptr, false);
+    orrery::model::Answer answer = orrery::model::ask(words);
+    ASSERT_TRUE(printed.is_object()) << command;
+    EXPECT_EQ(nlohmann::json::parse(answer.document), printed) << command;
+    yes.push_back(answer.yes);
+  }
+  EXPECT_EQ(yes, (std::vector<bool>{true, true, false, true, true, true}));
+  std::filesystem::remove_all(cache);
+}
+
+TEST(CInterface, QuestionsThatAreNoneAreErrors) {
+  EXPECT_THROW(orrery::model::ask({"fits", "llama-3.1-8b"}), orrery::model::Error);
+  EXPECT_THROW(orrery::model::ask({"fit", "llama-3.1-8b", "--gpus", "h200"}), orrery::model::Error);
+  EXPECT_THROW(orrery::model::ask({"why", "last", "TPOT"}), orrery::model::Error);
+  EXPECT_THROW(orrery::model::ask({}), orrery::model::Error);
+  try {
+    orrery::model::ask({"fit", "no-such-model"});
+    ADD_FAILURE() << "an unknown model was answered";
+  } catch (const orrery::model::Error& error) {
+    EXPECT_NE(std::strstr(error.what(), "no-such-model"), nullptr);
+  }
+  char* document = nullptr;
+  EXPECT_NE(orrery_model_ask(1, nullptr, &document, nullptr), 0);
+  EXPECT_EQ(document, nullptr);
+}
+
+TEST(CInterface, WrapperStepsAsTheFunctionsDo) {
+  orrery::model::Plan plan;
+  plan.tp = 2, plan.weights = "fp8", plan.verbs = {"requant kv fp8"};
+  orrery::model::Model model("Llama-3.1-70B", "h200:2", plan), moved = std::move(model);
+  orrery_model_step step{};
+  step.decode_sequences = 16, step.decode_context = 2000;
+  EXPECT_GT(moved.step(step).seconds, 0.005);
+  EXPECT_GT(moved.memory(16, 2000).bytes, 35e9);
+  EXPECT_THROW(orrery::model::Model("Llama-3.1-70B", "h900"), orrery::model::Error);
 }
 
 }  // namespace

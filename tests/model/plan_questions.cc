@@ -89,5 +89,27 @@ TEST_F(PlanQuestions, RanksOfMpiGiveTheSameDocument) {
         << question;
 }
 
+// A plan file is its options: the same document, but for what a command line says besides.
+TEST_F(PlanQuestions, APlanFileSaysWhatOptionsSay) {
+  fs::path plan = folder_ / "plan.toml";
+  std::ofstream(plan) << "gpu = \"h200:8\"\ntp = 4\ndp = 2\nweights = \"fp8\"\n"
+                         "do = [\"requant kv fp8\", \"admit chunk 1024\"]\n";
+  std::string file = " --json --plan " + plan.string(), asked = ORRERY_PROGRAM " model ";
+  std::string words = " --json --weights fp8 --do 'requant kv fp8' --do 'admit chunk 1024'";
+  for (const char* question : {"serve llama-3.1-8b", "fit llama-3.1-8b --batch 4"})
+    EXPECT_EQ(document(asked + question + file), document(asked + question + words + " --gpu h200:8 --tp 4 --dp 2")) << question;
+  EXPECT_EQ(document(asked + "serve llama-3.1-8b --tp 2 --gpu h200:4 --do 'requant kv bf16'" + file),
+            document(asked + "serve llama-3.1-8b --tp 2 --gpu h200:4 --dp 2" + words + " --do 'requant kv bf16'"));
+  std::ofstream(plan) << "gpu = \"h100:8\"\ndp = 4\ndo = [\"shard zero 3\"]\n";
+  EXPECT_EQ(document(asked + "train llama-3.1-8b" + file),
+            document(asked + "train llama-3.1-8b --json --gpu h100:8 --dp 4 --do 'shard zero 3'"));
+  for (auto [text, why] : {std::pair{"zero = 3", "zero"}, {"tp = 0", "tp"}, {"tp = \"4\"", "tp"}, {"do = \"skip\"", "do"},
+                           {"do = [4]", "do"}, {"gpu = 8", "gpu"}, {"tp =", ":1"}}) {
+    std::ofstream(plan) << text << "\n";
+    std::string said = output_of(asked + "fit llama-3.1-8b --plan " + plan.string() + " 2>&1");
+    EXPECT_THAT(said, testing::AllOf(testing::HasSubstr("plan.toml"), testing::HasSubstr(why))) << text;
+  }
+}
+
 }  // namespace
 }  // namespace orrery::graph

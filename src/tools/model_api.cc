@@ -1,0 +1,33 @@
+// The questions of `orrery model` behind the C interface; no exception crosses it. Steps are in graph/c_api.cc.
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "graph/c_api.h"
+#include "orrery/model.h"
+#include "tools/model_questions.h"
+
+extern "C" int orrery_model_ask(int count, const char* const* words, char** document, int* verdict) {
+  try {
+    if (count < 1 || !words || !document) orrery::base::fail("words or document is NULL");
+    std::vector<std::string> question;
+    for (int i = 0; i < count; ++i) {
+      if (!words[i]) orrery::base::fail("word {} is NULL", i);
+      question.emplace_back(words[i]);
+    }
+    auto [answer, status] = orrery::tools::answer(question);
+    std::string text = answer.dump();
+    char* copy = static_cast<char*>(std::malloc(text.size() + 1));
+    if (!copy) orrery::base::fail("no memory for a document of {} bytes", text.size());
+    std::memcpy(copy, text.c_str(), text.size() + 1);
+    *document = copy;
+    if (verdict) *verdict = status;
+    orrery::graph::model_error().clear();
+    return 0;
+  } catch (const std::exception& error) {
+    orrery::graph::model_error() = error.what();
+    return 1;
+  }
+}
+
+extern "C" void orrery_model_free(char* document) { std::free(document); }
