@@ -1,14 +1,9 @@
 // gemm against float64: every candidate configuration of every operand type and layout, odd sizes, epilogues,
 // strides that TMA does not take, and the arguments that must be refused.
-//
-// Bound for one element: in one instruction (16 of k for f16 and bf16, 8 for tf32, 32 for fp8) every product and the
-// sum so far are truncated to f bits below the largest of them (f = 25; 13 for fp8), and the result to 23 (13); so
-// an instruction is off by at most (terms + 1) * 2^-f + 2^-23 times the largest magnitude. Promotion restarts the sum
-// every 128 of k and adds up in f32. tf32 drops 13 bits of each factor: 2^-9 of the product. Then one rounding to the
-// type of D. The simple path rounds each term once in f32.
+// Bounds are those of gemm_reference.h.
 #include <algorithm>
 
-#include "check.h"
+#include "gemm_reference.h"
 
 using namespace orrery::kernels;
 using check::Random;
@@ -17,92 +12,6 @@ namespace {
 
 bool g_small = false;
 constexpr size_t kCounterBytes = 4096;  // at the start of the workspace
-
-struct Case {
-  DType in_a, in_b, out;
-  bool a_trans, b_trans;  // A stored k x m, B stored n x k
-  int64_t m, n, k;
-  bool promote = false, epilogue = false;
-  int64_t pad = 0;  // elements added to each pitch
-  GemmConfig::Schedule only = GemmConfig::Schedule::kAuto;  // of the configurations; kAuto: all
-  bool blocks = false;  // scales for 128 of k
-};
-
-struct Operand {
-  std::vector<unsigned char> host;
-  DType t;
-  int64_t row_stride, col_stride;
-  double at(int64_t i, int64_t j) const { return check::to_double(host.data(), i * row_stride + j * col_stride, t); }
-};
-
-int64_t round_up(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
-
-Operand make_operand(Random& random, DType t, int64_t rows, int64_t cols, bool transposed, int64_t pad) {
-  Operand o;
-  o.t = t;
-  const int64_t pitch = round_up(transposed ? rows : cols, 16 / size_of(t)) + pad, lines = transposed ? cols : rows;
-  o.row_stride = transposed ? 1 : pitch, o.col_stride = transposed ? pitch : 1;
-  o.host.assign(pitch * lines * size_of(t), 0xFF);  // the padding is NaN: reading it shows
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < cols; j++)
-      check::from_double(o.host.data(), i * o.row_stride + j * o.col_stride, t, random.spread(3));
-  return o;
-}
-
-struct Reference {
-  std::vector<int64_t> rows, cols;       // sampled positions
-  std::vector<double> want, bound;
-};
-
-Reference reference(const Case& c, const Operand& a, const Operand& b, const std::vector<float>& bias,
-                    const std::vector<float>& row_scale, double alpha,
-                    const std::vector<float>& block_a = {}, const std::vector<float>& block_b = {}) {
-  Reference r;
-  const bool all = double(c.m) * c.n * c.k <= 3e7;
-  Random random(77);
-  const int64_t samples = all ? c.m * c.n : 3000;
-  for (int64_t s = 0; s < samples; s++) {
-    r.rows.push_back(all ? s / c.n : s < 400 ? c.m - 1 - s % std::min<int64_t>(20, c.m) : random.below(c.m));
-    r.cols.push_back(all ? s % c.n : s < 400 ? c.n - 1 - s / 20 % c.n : random.below(c.n));
-  }
-  r.want.resize(samples), r.bound.resize(samples);
-  const bool exact = c.in_a == DType::kI8, fp8 = size_of(c.in_a) == 1, tf32 = c.in_a == DType::kF32;
-  const int width = fp8 ? 32 : tf32 ? 8 : 16;
-  const double per_step = fp8 ? (width + 2) * 0x1p-13 : (width + 1) * 0x1p-25 + 0x1p-23;
-  check::parallel(samples, [&](int64_t s) {
-    double sum = 0, mass = 0, partial = 0, largest = 0, error = 0;
-    for (int64_t k = 0; k < c.k; k++) {
-      const double t = a.at(r.rows[s], k) * b.at(k, r.cols[s]);
-      const int64_t blocks = (c.k + 127) / 128;
-      const double x = c.blocks ? double(block_a[r.rows[s] * blocks + k / 128]) * block_b[r.cols[s] / 128 * blocks + k / 128] : 1;
-      if (k % width == 0) largest = std::fabs(partial);
-      sum += t * x, partial += t, mass += std::fabs(t * x), largest = std::max(largest, std::fabs(t));
-      if (k % width == width - 1 || k == c.k - 1) error += per_step * std::max(largest, std::fabs(partial)) * std::fabs(x);
-      if ((c.promote || c.blocks) && fp8 && k % 128 == 127) partial = 0;
-    }
-    if (exact) error = 0;  // but for the rounding of sums to f32, which the next line has
-    if (c.blocks) error += 3 * 0x1p-24 * mass;
-    error += c.k * 0x1p-24 * mass + (tf32 ? 0x1p-9 * mass : 0);
-    double scale = alpha, add = 0;
-    if (c.epilogue) scale *= row_scale[r.rows[s]], add = bias[r.cols[s]];
-    error *= std::fabs(scale);
-    double want = sum * scale + add;
-    error += 4 * 0x1p-24 * std::fabs(want) + 0x1p-24 * std::fabs(add);
-    if (c.epilogue) want = std::max(want, 0.0);
-    r.want[s] = want;
-    r.bound[s] = error + 1.01 * check::unit_roundoff(c.out) * (std::fabs(want) + error) + 1e-7;
-  });
-  return r;
-}
-
-std::string describe(const Case& c, const GemmConfig& g) {
-  char text[256];
-  std::snprintf(text, sizeof text, "types %d %d %d layout %d%d %lldx%lldx%lld pad %lld promote %d epilogue %d: schedule "
-                "%d tile %dx%d cluster %dx%d split %d swap %d per_sm %d", int(c.in_a), int(c.in_b), int(c.out), c.a_trans, c.b_trans,
-                (long long)c.m, (long long)c.n, (long long)c.k, (long long)c.pad, c.promote, c.epilogue, int(g.schedule),
-                g.tile_m, g.tile_n, g.cluster_m, g.cluster_n, g.split_k, g.swap, g.per_sm);
-  return text;
-}
 
 void compare(const Case& c, const Reference& r, const check::Buffer& d, int64_t pitch, const std::string& what) {
   const auto host = d.host<unsigned char>();
@@ -153,6 +62,7 @@ int run(const Case& c, int most_configs) {
   configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
   if (c.only != GemmConfig::Schedule::kAuto)
     configs.erase(std::remove_if(configs.begin(), configs.end(), [&](const GemmConfig& g) { return g.schedule != c.only; }), configs.end());
+  if (c.rows) std::erase_if(configs, [&](const GemmConfig& g) { return g.tile_m != c.rows || g.per_sm != c.per_sm; });
   if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK || c.only == GemmConfig::Schedule::kParts)) check::fail("%s: no configuration", describe(c, {}).c_str());
   GemmConfig simple;
   simple.schedule = GemmConfig::Schedule::kSimple;
@@ -202,6 +112,24 @@ void refusals() {
   NAMES(with([](GemmArgs& h) { h.d.data = const_cast<void*>(h.a.data); }), "d.data");
   NAMES(with([](GemmArgs& h) { h.a.data = static_cast<const char*>(h.a.data) + 1; }), "a.data");
   NAMES(with([](GemmArgs& h) { h.config.schedule = GemmConfig::Schedule::kSplit; h.config.tile_m = 3; }), "config");
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+/// Streamed tiles of fewer than 64 rows put parts of K under each other, which must be equal and whole slabs of 128 bytes. For them K with
+/// an odd number of slabs is refused; where a part has an odd number of them, or tiles are of 64 rows, it is not.
+void odd_slabs() {
+  check::Buffer x(1 << 20), d(1 << 16);
+  GemmArgs g;
+  g.m = 13, g.n = 200, g.k = 1344;
+  g.a = {x.data(), DType::kF16, g.k, 1}, g.b = {x.data(), DType::kF16, 1, g.k}, g.d = {d.data(), DType::kF16, g.n, 1};
+  g.config.schedule = GemmConfig::Schedule::kStream, g.config.tile_m = 32, g.config.tile_n = 16, g.config.per_sm = 1, g.config.swap = true;
+  NAMES(gemm(g, nullptr), "config");
+  g.k = 1408;
+  g.a.row_stride = g.b.col_stride = g.k;
+  STATUS_OK(gemm(g, nullptr));
+  g.m = 50, g.k = 1344, g.config.tile_m = 64, g.config.tile_n = 64;
+  g.a.row_stride = g.b.col_stride = g.k;
+  STATUS_OK(gemm(g, nullptr));
   CUDA_OK(cudaDeviceSynchronize());
 }
 
@@ -270,6 +198,7 @@ int main(int argc, char** argv) {
   g_small = check::small_mode(argc, argv);
   refusals();
   alone();
+  odd_slabs();
   few_tiles();
   const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E4 = DType::kE4M3, E5 = DType::kE5M2, I = DType::kI8;
   const auto direct = [&](int most) {
@@ -289,6 +218,15 @@ int main(int argc, char** argv) {
     // K ends inside a box of two slabs.
     for (int64_t m : ms) cases.push_back({H, H, H, false, true, m, 200, 1408, false, m == 13, 16, GemmConfig::Schedule::kStream});
     group("stream", cases, most);
+  };
+  // And so in tiles of 64 rows, which do not cut K in parts: an odd number of slabs.
+  const auto half_a_box = [&](std::vector<int64_t> ms, int most) {
+    std::vector<Case> cases;
+    for (DType t : {B, H, E4, I})
+      for (int64_t m : ms)
+        cases.push_back({t, t, m == 50 ? F : t == E4 || t == I ? B : t, false, true, m, 200, size_of(t) == 1 ? 1408 : 1344, false, m == 100, 16,
+                         GemmConfig::Schedule::kStream, false, 64, 1});
+    group("stream, half a box", cases, most);
   };
   // Tiles that fill no wave, deep K with few tiles, ends of every dimension inside tiles, general epilogues.
   const auto stream_k = [&](int most) {
@@ -340,6 +278,7 @@ int main(int argc, char** argv) {
   }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "stream")) {
     stream({1, 7, 13, 32, 50, 100, 128}, g_small ? 6 : 400);
+    half_a_box({33, 50, 64, 100, 128}, 400);
     return 0;
   }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "direct")) {
@@ -359,6 +298,7 @@ int main(int argc, char** argv) {
     group("unaligned", {{B, B, B, false, false, 33, 35, 37, false, true, 1}, {F, F, F, false, false, 33, 35, 37, false, true, 1}}, 4);
     direct(2);
     stream({7, 50}, 2);
+    half_a_box({50, 128}, 2);
     stream_k(3);
     parts(3);
     std::printf("PASS gemm\n");
@@ -391,6 +331,7 @@ int main(int argc, char** argv) {
                       {E5, E5, B, false, true, 130, 264, 272}}, 60);
   direct(400);
   stream({1, 7, 13, 32, 50, 100, 128}, 400);
+  half_a_box({33, 50, 64, 100, 128}, 400);
   stream_k(400);
   parts(400);
   std::printf("PASS gemm\n");
