@@ -12,20 +12,15 @@ namespace orrery::kernels {
 namespace {
 
 template <class Tile>
-GemmKernel stream_kernel(DType t) {
-  GemmKernel k{t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared,
-               Tile::kThreads, reinterpret_cast<const void*>(&gemm_stream<Tile>), Tile::kPlanes};
-  if (Tile::kHeld) k.least_stages = Tile::kLeastStages, k.most_stages = Tile::kMostStages;
+GemmKernel kernel_of(DType t, const void* function) {
+  GemmKernel k{t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared, Tile::kThreads, function, Tile::kPlanes};
+  k.least_stages = Tile::kLeastStages, k.most_stages = Tile::kMostStages, k.box_slabs = Tile::kSlabs;
   return k;
 }
-
 template <class Tile>
-GemmKernel wide_kernel(DType t) {
-  GemmKernel k{t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared,
-               Tile::kThreads, reinterpret_cast<const void*>(&gemm_stream_wide<Tile>), Tile::kPlanes};
-  k.least_stages = Tile::kLeastStages, k.box_slabs = Tile::kSlabs;
-  return k;
-}
+GemmKernel stream_kernel(DType t) { return kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream<Tile>)); }
+template <class Tile>
+GemmKernel wide_kernel(DType t) { return kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream_wide<Tile>)); }
 
 /// Those with two CTAs an SM overlap launches best where X is small; those with one have the deeper ring.
 template <class T>

@@ -61,8 +61,8 @@ struct StreamTile {
   static constexpr int kRowGroups = kLines / 64, kKGroups = kGroups / kRowGroups;  // groups that share the lines; the stages
   static constexpr int kBytesW = kLines * 128, kBytesX = kN * 128, kStageBytes = kBytesW + kBytesX;
   static constexpr int kHeld = kHeld_, kPlacesX = kHeld ? kPlacesX_ : kStages, kPlaceBytes = kHeld ? kBytesW : kStageBytes;
-  static constexpr int kLeastStages = kHeld * kKGroups, kMostStages = kStages + kLeastStages;  // where held
-  static constexpr int kPace = (kPerSm == 2 ? 32 : 56) * 1024 / kBytesW;
+  static constexpr int kLeastStages = kHeld * kKGroups, kMostStages = kHeld ? kStages + kLeastStages : 1 << 30;
+  static constexpr int kPace = (kPerSm == 2 ? 32 : 56) * 1024 / kBytesW, kSlabs = 1, kSlabW = kBytesW, kSlabX = kBytesX;
   static constexpr int kRingBytes = kStages * kPlaceBytes + (kHeld ? kPlacesX * kBytesX : 0);
   static_assert(!kHeld || (kPlacesX % kKGroups == 0 && kPlacesX >= kLeastStages && kMostStages - kPlacesX <= kLeastStages));
   // Sums of ours, over the ring: [CTA that finishes them][plane][column][row, padded]; a plane is a group's part of K.
@@ -87,6 +87,7 @@ struct StreamShared {
   __device__ __forceinline__ uint32_t x(int s) const {
     return Tile::kHeld ? ring + Tile::kStages * Tile::kBytesW + s * Tile::kBytesX : w(s) + Tile::kBytesW;
   }
+  __device__ __forceinline__ void wait_full(int s, int phase) const { ptx::mbarrier_wait(full + 8 * s, phase); }
 };
 
 /// Fills the ring with stages [begin, end) of K, but for X of the first round and, where W is held, any X; by one thread.
@@ -206,19 +207,20 @@ __device__ __forceinline__ void multiply_held(const StreamParams& p, const Strea
 }
 
 /// This group's share of `steps` stages. acc is zero where the group has none.
-template <class Tile>
-__device__ __forceinline__ void multiply_stream(const StreamShared<Tile>& shared, int group, int steps, typename Tile::Acc (&acc)[Tile::kN / 2]) {
+template <class Tile, class Shared>
+__device__ __forceinline__ void multiply_stream(const Shared& shared, int group, int steps, typename Tile::Acc (&acc)[Tile::kN / 2]) {
   using T = typename Tile::T;
   const uint32_t lines = group % Tile::kRowGroups * 64 * 128;
   int before = -1;
   for (int i = group / Tile::kRowGroups; i < steps; i += Tile::kKGroups) {
     const int stage = i % Tile::kStages;
-    ptx::mbarrier_wait(shared.full + 8 * stage, i / Tile::kStages & 1);
+    shared.wait_full(stage, i / Tile::kStages & 1);
     const ptx::Descriptor w = ptx::descriptor_k_major(shared.w(stage) + lines), x = ptx::descriptor_k_major(shared.x(stage));
     ptx::wgmma_fence();
 #pragma unroll
-    for (int j = 0; j < 4; j++)
-      wgmma_ss<T, T, Tile::kN, 0, 0>(acc, w.at(j * ptx::kStepKMajor), x.at(j * ptx::kStepKMajor), j > 0 || before >= 0);
+    for (int j = 0; j < 4 * Tile::kSlabs; j++)
+      wgmma_ss<T, T, Tile::kN, 0, 0>(acc, w.at(j / 4 * Tile::kSlabW + j % 4 * ptx::kStepKMajor), x.at(j / 4 * Tile::kSlabX + j % 4 * ptx::kStepKMajor),
+                                     j > 0 || before >= 0);
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<1>();
     if (before >= 0 && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.empty + 8 * before);

@@ -22,10 +22,10 @@ struct WideTile {
   using Acc = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
   static constexpr int kRows = kRows_, kCols = kCols_, kStages = kStages_, kGroups = kGroups_, kPerSm = 1, kSlabs = kSlabs_;
   static constexpr int kParts = 64 / kRows, kN = kParts * kCols, kRowsLog = kRows == 32 ? 5 : 6;
-  static constexpr int kWorkers = kGroups * 128, kThreads = kWorkers + 64, kLeastStages = kGroups;
+  static constexpr int kWorkers = kGroups * 128, kThreads = kWorkers + 64, kLeastStages = kGroups, kMostStages = 1 << 30;
   static constexpr int kSlabW = 64 * 128, kSlabX = kN * 128, kBytesW = kSlabs * kSlabW, kBytesX = kSlabs * kSlabX, kStageBytes = kBytesW + kBytesX;
   static constexpr int kPace = 56 * 1024 / kBytesW, kRingBytes = kStages * kStageBytes, kShared = 1024 + kRingBytes + 384;
-  static constexpr int kRowGroups = 1, kPlanes = kGroups * kParts;  // sums as those of gemm_stream.cuh
+  static constexpr int kRowGroups = 1, kKGroups = kGroups, kPlanes = kGroups * kParts;  // sums as those of gemm_stream.cuh
   static_assert((kRows == 32 || kRows == 64) && kN <= 256 && kStages % kGroups == 0 && kStages <= 15 && kPlanes * (kRows + 16) * kCols * 4 <= kRingBytes);
   static __host__ __device__ constexpr int pitch(int log) { return (kRows >> log) + 4; }
   static __host__ __device__ constexpr int block_bytes(int log) { return kPlanes * kCols * 4 * pitch(log); }
@@ -39,6 +39,7 @@ struct WideShared {
         arrived(full_w + 376), inbox(full_w + 384) {}
   __device__ __forceinline__ uint32_t w(int s) const { return ring + s * Tile::kStageBytes; }
   __device__ __forceinline__ uint32_t x(int s) const { return w(s) + Tile::kBytesW; }
+  __device__ __forceinline__ void wait_full(int s, int phase) const { ptx::mbarrier_wait(full_w + 8 * s, phase), ptx::mbarrier_wait(full_x + 8 * s, phase); }
 };
 
 /// Fills the ring with W of stages [begin, end) of K; by one thread.
@@ -78,30 +79,6 @@ __device__ __forceinline__ void produce_wide_x(const StreamParams& p, const Wide
   }
 }
 
-/// This group's share of the stages, which are as many as groups at least.
-template <class Tile>
-__device__ __forceinline__ void multiply_wide(const WideShared<Tile>& shared, int group, int steps, typename Tile::Acc (&acc)[Tile::kN / 2]) {
-  using T = typename Tile::T;
-  int before = -1;
-  for (int i = group; i < steps; i += Tile::kGroups) {
-    const int stage = i % Tile::kStages, phase = i / Tile::kStages & 1;
-    ptx::mbarrier_wait(shared.full_w + 8 * stage, phase);
-    ptx::mbarrier_wait(shared.full_x + 8 * stage, phase);
-    const ptx::Descriptor w = ptx::descriptor_k_major(shared.w(stage)), x = ptx::descriptor_k_major(shared.x(stage));
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int j = 0; j < 4 * Tile::kSlabs; j++)
-      wgmma_ss<T, T, Tile::kN, 0, 0>(acc, w.at(j / 4 * Tile::kSlabW + j % 4 * ptx::kStepKMajor), x.at(j / 4 * Tile::kSlabX + j % 4 * ptx::kStepKMajor),
-                                     j > 0 || before >= 0);
-    ptx::wgmma_commit_group();
-    ptx::wgmma_wait_group<1>();
-    if (before >= 0 && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.empty + 8 * before);
-    before = stage;
-  }
-  ptx::wgmma_wait_group<0>();
-  ptx::wgmma_pin(acc);
-}
-
 /// Makes the barriers; by one thread.
 template <class Tile>
 __device__ __forceinline__ void init_wide(const StreamParams& p, const WideShared<Tile>& shared) {
@@ -138,7 +115,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) gemm_stream_wide(const __gr
   if (split) ptx::cluster_arrive();
   ptx::bar_sync(2, Tile::kThreads);
   typename Tile::Acc acc[Tile::kN / 2];
-  multiply_wide<Tile>(shared, group, end - begin, acc);
+  multiply_stream<Tile>(shared, group, end - begin, acc);
   end_stream<Tile>(p.e, shared, p.split_log, rank, group, acc, row0, col0);
 }
 
