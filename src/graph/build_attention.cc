@@ -90,7 +90,10 @@ TensorId TransformerBuilder::attention(TensorId a, bool window, AxisId from, con
     ck = b_.tensor("k_cache", {keys, kv, dim}, TensorClass::kState);
     cv = b_.tensor("v_cache", {keys, kv, v_dim}, TensorClass::kState);
   }
-  if (s_.qk_norm != QkNorm::kNone) per_head(OpKind::kReduce, "qk.norm", q, k, heads, kv, dim, 4);
+  if (s_.qk_norm != QkNorm::kNone) {
+    per_head(OpKind::kReduce, "qk.norm", q, k, heads, kv, dim, 4);
+    b_.last().saved = b_.last().out;  // as large as what a norm keeps for its backward pass: what it took
+  }
   if (!s_.learned_positions) per_head(OpKind::kMap, "rope", q, k, heads, kv, dim, 6);
   if (cached && !o_.training) b_.op(OpKind::kMap, Part::kAttention, "kv.write", {k, v}, {});
   if (shape.indexer) {

@@ -55,15 +55,26 @@ void ActivationCounter::count(const Op& op, TensorId id, Saved& s) const {
     const std::string& name = g.axes[a].name;
     return name == "ffn" || name == "dense_ffn" || name == "shared_ffn" || name == "expert_ffn";
   };
-  double n = bytes(t);
+  double n = bytes(t) * ulysses_copies(op, t);
   s.total += n;
   if (t.name.starts_with("probabilities")) s.scores += n;
   bool ffn = (op.part == Part::kDense || op.part == Part::kExpert) &&
              std::any_of(t.axes.begin(), t.axes.end(), wide);
-  if (narrow_offsets(op, t)) s.elements = std::max(s.elements, n / t.dtype.bytes());
+  if (narrow_offsets(op, t)) s.elements = std::max(s.elements, bytes(t) / t.dtype.bytes());
   if (ffn) s.ffn += n, s.widest = std::max(s.widest, n);
   if (t.name == "q" || t.name == "q_b") s.query = n;
-  if (t.name == "attn.out") s.attention_out = n;
+  if (t.name == "attn.out") s.attention_out = bytes(t);
+}
+
+// Ranks that trade the sequence for heads keep attention's result twice, before it is sent back (attention's backward pass
+// needs it) and after (the output product's does), and hold at least one key-value head of the whole sequence each
+// (DeepSpeed, sequence/layer.py and runtime/sequence_parallel/ulysses_sp.py, which repeats them).
+double ActivationCounter::ulysses_copies(const Op& op, const Tensor& t) const {
+  if (!p_.ulysses || p_.cp <= 1 || op.kind != OpKind::kAttend) return 1;
+  if (t.name == "attn.out") return 2;
+  for (AxisId axis : t.axes)
+    if (is_sized(at_.graph().axes[axis], "kv_heads")) return std::max(1.0, p_.cp / at_.local(axis));
+  return 1;
 }
 
 // Norms take the stream between layers whole, attention its queries, keys, values and result. Kernels inside the

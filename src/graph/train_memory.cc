@@ -67,8 +67,8 @@ namespace {
 // Bytes per logit that the loss keeps at its peak: bf16 logits, their fp32 copy, log-probabilities, their
 // gradient.
 constexpr double kLossBytesPerLogit = 14;
-// Gradients that ranks divide are gathered in a flat buffer first: DeepSpeed's default (reduce_bucket_size, 5e8 elements
-// of 16 bits, runtime/zero/config.py).
+// Gradients that leave for other ranks, or for another tier, are gathered in a flat buffer first: DeepSpeed's default
+// (reduce_bucket_size, 5e8 elements of 16 bits, runtime/zero/config.py; made on one GPU, too, runtime/zero/stage3.py).
 constexpr double kBucketElements = 5e8;
 
 class TrainingMemory {
@@ -99,6 +99,7 @@ class TrainingMemory {
     if (tier == Tier::kHost) a_.host_bytes += away;
     return bytes - away;
   }
+  double rotary_tables() const;
   void timeline(Stage stage, double chunk, double working, double loss);
 
   const Graph& g_;
@@ -144,9 +145,10 @@ void TrainingMemory::states() {
       placed(grads, follow ? p_.place.optimizer : p_.place.gradients,
              follow ? p_.place.optimizer_fraction : p_.place.gradients_fraction, a_.away.gradients),
       "");
-  if (p_.zero >= 2 && data_group(p_).ranks > 1)
+  bool leave = follow && p_.place.optimizer != Tier::kDevice;
+  if (p_.zero >= 2 && (data_group(p_).ranks > 1 || leave || p_.place.gradients != Tier::kDevice))
     add("gradient bucket", TensorClass::kGradient, 2 * std::min(kBucketElements, trained.total()),
-        "assumed: gradients on their way to the ranks that keep them, 5e8 elements at most");
+        "assumed: gradients on their way to where they are kept, 5e8 elements at most");
   add("optimizer", TensorClass::kOptimizer,
       placed(on_rank(1) * 12, p_.place.optimizer, p_.place.optimizer_fraction, a_.away.optimizer),
       "fp32 master and two moments");
@@ -180,7 +182,16 @@ void TrainingMemory::activations() {
   else if (loss > 0)
     add("logits and loss", TensorClass::kActivation, loss,
         logits > 0 ? "14 bytes a logit, and what the head keeps" : "what the head keeps");
+  if (double tables = rotary_tables(); tables > 0)
+    add("rotary tables", TensorClass::kActivation, tables, "cosines and sines of every position, made once for all layers");
   timeline(stage, chunk, working, loss);
+}
+
+// In 16 bits, as transformers' models make them (LlamaRotaryEmbedding) and hand them to each layer.
+double TrainingMemory::rotary_tables() const {
+  for (const Op& op : g_.ops)
+    if (op.name == "rope") return 2 * 2 * counter_.tokens() / q_.micro_batch * g_.axes[g_.tensors[op.out.front()].axes.back()].extent;
+  return 0;
 }
 
 // Steps of one stage in their order: forward steps ahead, then one forward and one backward step by turns,
@@ -189,9 +200,9 @@ void TrainingMemory::activations() {
 void TrainingMemory::timeline(Stage stage, double chunk, double working, double loss) {
   double micro_batches = std::min(q_.global_batch / (q_.micro_batch * p_.dp), 2.0 * p_.pp + 2);
   double steps = micro_batches * p_.chunks(), ahead = chunks_in_flight(p_, stage, micro_batches) - 1;
-  double done = 0, freed = 0;
+  double done = 0, freed = 0, tables = rotary_tables();
   auto point = [&](double more) {
-    a_.timeline.push_back({100 * (done + freed) / (2 * steps), (done - freed) * chunk + more});
+    a_.timeline.push_back({100 * (done + freed) / (2 * steps), tables + (done - freed) * chunk + more});
   };
   auto forward = [&] {
     ++done;

@@ -58,6 +58,7 @@ class ActivationCounter {
   Saved layer(const Block& block) const;
   void count(const Op& op, TensorId id, Saved& s) const;
   double bytes(const Tensor& t) const;
+  double ulysses_copies(const Op& op, const Tensor& t) const;
   bool narrow_offsets(const Op& op, const Tensor& t) const;
   double kept(const Saved& s) const;
 

@@ -14,31 +14,6 @@ using namespace graph;
 
 namespace {
 
-// Live bytes at each operator of one prefill step; its maximum is the peak of the table above.
-void memory_timeline(Json& doc, const Graph& graph, const Plan& plan, const FitAnswer& a, double batch,
-                     double context) {
-  Program program = compile(graph, plan);
-  Binding b = fit_binding(graph, plan, batch, context);
-  double rest = a.total;
-  for (const MemoryItem& item : a.items)
-    if (item.cls == TensorClass::kActivation) rest -= item.bytes;
-  Json section;
-  section["title"] = "memory over one step";
-  section["chart"] = "lines";
-  section["x"] = "operator";
-  section["y"] = "GiB";
-  Json live = {{"name", "in use"}, {"x", Json::array()}, {"y", Json::array()}}, limit = live;
-  limit["name"] = "capacity";
-  for (const auto& [op, bytes] : activation_timeline(program, b)) {
-    live["x"].push_back(op);
-    live["y"].push_back((rest + bytes) / kGiB);
-    limit["x"].push_back(op);
-    limit["y"].push_back(a.capacity / kGiB);
-  }
-  section["series"] = {live, limit};
-  doc["sections"].push_back(std::move(section));
-}
-
 // What each token, and a sequence of the context, keep between steps, tensor by tensor.
 void state_table(Json& doc, const Graph& graph, const Plan& plan, double context, double whole) {
   Json& table = report::add_table(
@@ -99,7 +74,7 @@ Json fit_document(const FitQuestion& q, const FitAnswer& a) {
   add_plan(doc, plan, cluster);
   add_memory(doc, a.items, a.capacity);
   if (a.kv_bytes_per_sequence > 0) state_table(doc, graph, plan, context, a.kv_bytes_per_sequence);
-  memory_timeline(doc, graph, plan, a, batch, context);
+  add_memory_timeline(doc, compile(q.graph, q.plan), fit_binding(q.graph, q.plan, q.batch, q.context.prompt + q.context.generated), a.items, a.capacity);
   add_advice(doc, fit_advice(q, a));
   note_untrained(doc, graph, context);
   add_assumptions(doc, graph, cluster, plan, Question::kFit);

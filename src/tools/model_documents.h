@@ -7,7 +7,7 @@
 
 #include "graph/render.h"
 #include "graph/serve.h"
-#include "graph/train.h"
+#include "graph/train_search.h"
 #include "report/report.h"
 
 namespace orrery::tools {
@@ -26,6 +26,10 @@ Json overload_document(const graph::Graph& graph, const graph::Plan& plan, const
                        const graph::ServeQuestion& question, double highest_rate);
 Json train_document(const graph::Graph& graph, const graph::Plan& plan, const graph::Cluster& cluster,
                     const graph::TrainQuestion& question, const graph::TrainAnswer& answer);
+// `asked`: the model and what changes it, as a shell takes them.
+Json train_plan_document(const graph::Graph& graph, const graph::Plan& base, const graph::Cluster& cluster,
+                         const graph::TrainSearchQuestion& question, const graph::TrainSearchResult& result,
+                         const std::string& asked);
 Json render_document(const graph::DiffusionSpec& spec, const graph::RenderQuestion& question,
                      const graph::Cluster& cluster, const graph::RenderAnswer& answer,
                      const std::vector<std::string>& advice);

@@ -112,6 +112,7 @@ struct Asked {
   TrainOptions train;
   graph::RenderQuestion render;
   graph::SearchQuestion search;
+  bool plan_training = false;
 
   void engine_option(CLI::App& app) {
     app.add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
@@ -173,6 +174,11 @@ struct Asked {
     app.add_option("--formats", search.formats,
                    "weight formats to try beside the given one (fp8 where that has 16 bits)");
     app.add_flag("--fine", search.fine, "six chunk sizes, batches that grow by a quarter");
+    app.add_flag("--train", plan_training, "plans of a training iteration on all the GPUs; --goal tokens/s, memory or joules");
+    app.add_option("--seq", train.question.sequence, "training: tokens of a sequence")->capture_default_str();
+    app.add_option("--batch", train.question.global_batch,
+                   "training: sequences of an iteration (not given: as many as GPUs)");
+    app.add_option("--precision", train.precision, "training: bf16, fp16 or fp8")->capture_default_str();
     app.add_option("--threads", search.threads, "threads; 0: one for each core")->capture_default_str();
     engine_option(app);
   }

@@ -139,6 +139,27 @@ Reply render_question(const Common& common, RenderQuestion question, const std::
   return {render_document(spec, question, cluster, answer, advice), answer.fits ? 0 : 1};
 }
 
+// Plans of a training iteration.
+Reply plan_training_question(const CLI::App& app, const Asked& q) {
+  for (const char* serving : {"--input", "--output", "--slo", "--formats", "--fine", "--engine"})
+    if (app.count(serving) > 0) base::fail("{} belongs to plans of serving, not of training", serving);
+  BuildOptions build;
+  build.training = true;
+  Graph graph = load_graph(q.common.model, build);
+  Plan plan = q.common.plan();
+  plan.compute = precision_of(q.train.precision);
+  q.common.apply(graph, plan);
+  Cluster cluster = parse_cluster(q.common.gpu);
+  TrainSearchQuestion search;
+  search.sequence = tokens_of(graph, q.train.question.sequence, app.count("--seq") > 0);
+  search.global_batch = app.count("--batch") > 0 ? q.train.question.global_batch : cluster.gpus;
+  search.goal = q.search.goal, search.threads = q.search.threads;
+  TrainSearchResult result = search_training(graph, plan, cluster, search);
+  std::string asked = q.common.words();
+  if (q.train.precision != TrainOptions().precision) asked += " --precision " + q.train.precision;
+  return {train_plan_document(graph, plan, cluster, search, result, asked), result.front.empty() ? 1 : 0};
+}
+
 Reply plan_question(Asked& q, bool lengths_given) {
   PlanQuestion asked(q, lengths_given);
   Json doc = search_document(asked.graph, asked.base, asked.cluster, q.search);
@@ -169,7 +190,9 @@ constexpr ModelQuestion kQuestions[] = {
        return render_question(q.common, q.render, q.size, app.count("--frames") > 0);
      }},
     {"plan", "search over plans; the Pareto front", [](CLI::App& app, Asked& q) { q.plan_options(app); },
-     [](CLI::App& app, Asked& q) { return plan_question(q, lengths_given(app)); }},
+     [](CLI::App& app, Asked& q) {
+       return q.plan_training ? plan_training_question(app, q) : plan_question(q, lengths_given(app));
+     }},
 };
 
 }  // namespace

@@ -57,6 +57,28 @@ void add_assumed_values(Json& doc, const Cluster& cluster) {
   }
 }
 
+void add_memory_timeline(Json& doc, const Program& program, const Binding& binding, const std::vector<MemoryItem>& items,
+                         double capacity) {
+  double rest = 0;
+  for (const MemoryItem& item : items)
+    if (item.cls != TensorClass::kActivation) rest += item.bytes;
+  Json section;
+  section["title"] = "memory over one step";
+  section["chart"] = "lines";
+  section["x"] = "operator";
+  section["y"] = "GiB";
+  Json live = {{"name", "in use"}, {"x", Json::array()}, {"y", Json::array()}}, limit = live;
+  limit["name"] = "capacity";
+  for (const auto& [op, bytes] : activation_timeline(program, binding)) {
+    live["x"].push_back(op);
+    live["y"].push_back((rest + bytes) / kGiB);
+    limit["x"].push_back(op);
+    limit["y"].push_back(capacity / kGiB);
+  }
+  section["series"] = {live, limit};
+  doc["sections"].push_back(std::move(section));
+}
+
 void add_memory(Json& doc, const std::vector<MemoryItem>& items, double capacity) {
   Json& table = report::add_table(doc, "memory",
                                   {{"what", ""}, {"class", ""}, {"bytes", "B"}, {"GiB", ""}, {"how", ""}});

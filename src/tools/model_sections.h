@@ -17,6 +17,9 @@ std::string plan_text(const graph::Plan& plan);
 void add_plan(Json& document, const graph::Plan& plan, const graph::Cluster& cluster);
 // The items as table and bars, against the capacity.
 void add_memory(Json& document, const std::vector<graph::MemoryItem>& items, double capacity);
+// Memory in use at each operator of a step, beside what stays; its maximum is the sum of the items.
+void add_memory_timeline(Json& document, const graph::Program& program, const graph::Binding& binding,
+                         const std::vector<graph::MemoryItem>& items, double capacity);
 // What would make it fit, or use the GPUs that are there.
 void add_advice(Json& document, std::vector<std::string> advice);
 // That a text is longer than the model's config allows.

@@ -117,14 +117,19 @@ Json encode_document(const Graph& graph, const Plan& plan, const Cluster& cluste
   double kernels =
       add_step_ledgers(scratch, {p.program(), p.ledger(), p.binding(), under_plan(plan, p.rates()), one},
                        "forward pass", "time of a batch", a.step.hops, 1);
+  double exact = 0;  // what is assumed may be half or double, as in fit()
+  for (const MemoryItem& item : a.items)
+    if (item.cls == TensorClass::kWeight) exact += item.bytes;
   add_fact_of(doc, "fits", a.fits, "memory");
   add_fact_of(doc, "peak memory", a.total / kGiB, "GiB", "memory", "GiB",
-              fmt::format("of {:.1f} GiB", a.capacity / kGiB));
+              fmt::format("of {:.1f} GiB; {:.1f} to {:.1f}", a.capacity / kGiB, (a.total + exact) / 2 / kGiB,
+                          (2 * a.total - exact) / kGiB));
   add_fact_of(doc, "time of a batch", a.step.seconds * 1e3, "ms", "time of a batch", "milliseconds",
               fmt::format("{:.3g} to {:.3g} ms", a.step.seconds * 0.8e3, a.step.seconds * 1.35e3));
   add_fact_of(doc, "sequences", sequences / a.step.seconds, "1/s", "time of a batch", "milliseconds", "",
               "the batch over its time");
-  report::add_fact(doc, "energy", a.step.joules * plan.tp * plan.dp / sequences, "J per sequence");
+  double joules = a.step.joules * plan.tp * plan.dp / sequences;
+  report::add_fact(doc, "energy", joules, "J per sequence", fmt::format("{:.3g} to {:.3g}", joules * 0.8, joules * 1.25));
   report::add_fact(doc, "MFU", 100 * a.step.ops / a.step.seconds / p.rates().peak16, "%");
   add_plan(doc, plan, cluster);
   Json& table = report::add_table(doc, "time of a batch", {{"what", ""}, {"milliseconds", "ms"}});
@@ -134,6 +139,7 @@ Json encode_document(const Graph& graph, const Plan& plan, const Cluster& cluste
         Json::array({"power limit, transfers, hops between stages", (a.step.seconds - kernels) * 1e3}));
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   add_memory(doc, a.items, a.capacity);
+  add_memory_timeline(doc, p.program(), p.binding(), a.items, a.capacity);
   add_assumptions(doc, graph, cluster, plan, Question::kServe);
   return doc;
 }
@@ -177,6 +183,8 @@ Json serve_document(const Graph& graph, const Plan& plan, const Cluster& cluster
   limit_table(doc, graph, plan, cluster, q);
   for (Json& section : scratch["sections"]) doc["sections"].push_back(std::move(section));
   add_memory(doc, memory.items, memory.capacity);
+  add_memory_timeline(doc, compile(graph, plan), fit_binding(graph, plan, a.batch * plan.dp, q.input + q.output), memory.items,
+                      memory.capacity);
   add_advice(doc,
              fit_advice({graph, plan, cluster, a.batch * plan.dp, {q.input, q.output}, q.engine}, memory));
   note_untrained(doc, graph, q.input + q.output);

@@ -89,6 +89,36 @@ TEST_F(PlanQuestions, RanksOfMpiGiveTheSameDocument) {
         << question;
 }
 
+// Plans of training: every row is what `train` says of its plan, no other row beats it, and the first is asked by the line.
+TEST_F(PlanQuestions, TrainingPlansAreWhatTrainSays) {
+  std::string quoted = "\"" + config_.string() + "\"";
+  for (const std::string& question : {std::string("llama-3.1-8b --gpu h100:8 --seq 8192 --batch 64"),
+                                      std::string("mixtral-8x7b --gpu h100:64 --seq 4096 --batch 256 --do 'overlap data 0.9'"),
+                                      std::string("llama-3.1-8b --gpu h200:16 --seq 65536 --batch 16 --goal memory"),
+                                      quoted + " --gpu a100:4 --seq 4096 --batch 32 --goal joules --precision fp16"}) {
+    SCOPED_TRACE(question);
+    Json plan = plans(question + " --train");
+    ASSERT_TRUE(plan.contains("sections"));
+    const Json& rows = plan["sections"][0]["rows"];
+    ASSERT_GT(rows.size(), 2u);
+    for (const Json& a : rows)
+      for (const Json& b : rows)
+        EXPECT_FALSE(a != b && a[9] <= b[9] && a[12] <= b[12] && a[13] <= b[13]) << a << " beats " << b;
+    std::string line = plan["sections"][1]["notes"][0];
+    SCOPED_TRACE(line);
+    ASSERT_TRUE(line.starts_with("orrery model train "));
+    Json trained = document(ORRERY_PROGRAM + line.substr(6) + " --json");
+    EXPECT_DOUBLE_EQ(fact(trained, "iteration"), rows[0][9].get<double>());
+    EXPECT_DOUBLE_EQ(fact(trained, "energy"), rows[0][12].get<double>());
+    EXPECT_DOUBLE_EQ(fact(trained, "peak memory"), rows[0][13].get<double>());
+  }
+  // The same for any number of threads; what the search decides by itself is not asked for.
+  std::string asked = ORRERY_PROGRAM " model plan llama-3.1-8b --train --gpu h100:8 --seq 8192 --batch 64 --json --threads ";
+  EXPECT_EQ(document(asked + "1"), document(asked + "3"));
+  for (const char* more : {"--tp 2", "--do 'recompute full'", "--do 'stage 2'", "--slo tpot=30ms", "--goal tpot", "--input 512"})
+    EXPECT_EQ(output_of(asked + "1 " + more + " 2>&1").find("orrery model: "), 0u) << more;
+}
+
 // A plan file is its options: the same document, but for what a command line says besides.
 TEST_F(PlanQuestions, APlanFileSaysWhatOptionsSay) {
   fs::path plan = folder_ / "plan.toml";
