@@ -12,7 +12,8 @@ namespace {
 /// Which of 48 units, one for two slices, works on atomic operations on a line: eight neighbouring lines
 /// share two, 32 share about five [add_at_end/64 to 1024].
 uint32_t atomic_unit_of(uint64_t line) {
-  return uint32_t((mix(line >> 5) >> 30) % 12 * 4 + ((line >> 2 & 1) | (line >> 3 & 2)));
+  const uint64_t piece = line >> 5;  // of twelve that follow each other each has units of its own [add_silent/132: 8 MB are spread evenly]
+  return uint32_t((piece + (mix(piece / 12) >> 30)) % 12 * 4 + ((line >> 2 & 1) | (line >> 3 & 2)));
 }
 /// A slice serves a request in 0.93 cycles; of 64 neighbouring lines eight at a time lie in one [same_lines/1
 /// to 64]. Higher bits of the address exchange the eight, as hashes do that keep strides from one slice.
@@ -297,10 +298,10 @@ void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
 
 double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
   const uint32_t side = home_of(mix(line));
-  return atomic_at(line, mask, lanes, floating, sm, now, side, place_of(line, side));
+  return atomic_at(line, mask, lanes, floating, 1, sm, now, side, place_of(line, side));
 }
 
-void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating) {
+void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight) {
   struct Home {
     uint32_t side = 0;
     L2Lines::Place at;
@@ -310,7 +311,7 @@ void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating
     if (i >= kAhead) {
       Request& r = requests[i - kAhead];
       const Home& home = ahead[i % kAhead];
-      r.when = atomic_at(r.line, r.sectors, lanes * sectors_in(r.sectors), floating, r.sm, r.when, home.side, home.at);
+      r.when = atomic_at(r.line, r.sectors, lanes * sectors_in(r.sectors), floating, weight, r.sm, r.when, home.side, home.at);
     }
     if (i < n) {
       Home& home = ahead[i % kAhead];
@@ -325,7 +326,7 @@ void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating
   }
 }
 
-ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now, uint32_t side,
+ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, uint32_t sm, double now, uint32_t side,
                                      L2Lines::Place home) {
   uint32_t missing = 0;
   L2Lines::Line way;
@@ -341,7 +342,8 @@ ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lane
                       : again && lanes == 1 ? f_.atomic_one_line
                                             : interval;
   slice_line_[unit] = line;
-  slice_[unit] = std::max(slice_[unit], now) + each + (lanes - 1) * interval;
+  const uint32_t sectors = sectors_in(mask);
+  slice_[unit] = std::max(slice_[unit], now) + std::max(each, weight * interval) + (kMoreSectors * (sectors - 1) + (lanes - sectors)) * interval;
   for (const size_t slice : {2 * unit % slices_, (2 * unit + 1) % slices_})
     read_slice_[slice] = std::max(read_slice_[slice], now) + interval * lanes;
   atomics_free_ = std::max(atomics_free_, slice_[unit]);

@@ -100,8 +100,9 @@ class Chip {
   /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on
   /// one word.
   double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
-  /// The same for several SMs, one after the other, `lanes` of them on each sector: `when` of each becomes the time at which it is done.
-  void atomic_all(std::span<Request> requests, uint32_t lanes, bool floating);
+  /// The same for several SMs, one after the other, `lanes` of them on one word of each sector: `when` of each becomes the time at which it is done.
+  /// A sector takes `weight` times as long as one word of it that is not answered.
+  void atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.
   void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
@@ -137,6 +138,7 @@ class Chip {
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
   static constexpr size_t kAhead = 32, kWayAhead = 16;  // requests by which what they touch is fetched ahead
+  static constexpr double kMoreSectors = 0.77;  // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 1024]
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);
   L2Lines::Place place_of(uint64_t line, uint32_t side) const { return lines_.place_of(mix(line), side); }
@@ -163,7 +165,7 @@ class Chip {
   double dram_latency(uint64_t line, uint32_t sm, double now) const;
   double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
-  double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
+  double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
   void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes, L2Lines::Place home);
   void write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors = 15);
   void limit_dirty(double now);

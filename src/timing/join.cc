@@ -43,9 +43,7 @@ void read_sources(MachineInstruction& m) {
   const bool b_register = m.i.form == 1;
   m.source[0] = a;
   if (b_register) m.source[1] = b;
-  const bool third = n == 3 || !b_register;  // of two sources the second may stand in C
-  const bool second_is_constant = m.i.form == 4 || m.i.form == 5 || m.i.form == 6;
-  if (third && !(n == 2 && second_is_constant)) m.source[2] = c;
+  if (n == 3) m.source[2] = c;  // of two sources the second is B, a constant or a uniform register [compare]
   m.reuse = uint8_t(m.i.hi >> 58 & 7);
   m.wide = m.kind == Class::fp64;
 }

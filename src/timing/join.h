@@ -49,6 +49,7 @@ struct MachineInstruction {
   bool closes_group = false;     // wgmma: the last before a commit
   bool bypasses_l1 = false;      // load
   bool counts_lanes = false;     // shared atomic that adds how many lanes name a word (ATOMS.POPC.INC)
+  bool answers = false, compares = false;      // atomic: the result is used; compare and swap
   bool aggregated = false, floating = false;  // atomic: one lane works for the warp; on floating point
   uint8_t source[3] = {255, 255, 255};  // registers that an arithmetic instruction reads, by operand slot; 255: none
   uint8_t reuse = 0;             // slots whose value stays in the operand cache

@@ -89,6 +89,17 @@ AccessPattern::Waves AccessPattern::waves(const uint64_t* address, uint32_t mask
   return waves_;
 }
 
+uint32_t sectors_of(const uint64_t* address, uint32_t mask) {
+  uint32_t n = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint64_t sector = address[std::countr_zero(m)] >> 5;
+    bool again = false;
+    for (uint32_t k = mask & ~m; k && !again; k &= k - 1) again = address[std::countr_zero(k)] >> 5 == sector;
+    n += !again;
+  }
+  return n;
+}
+
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
   uint32_t worst = 1;
   for (uint32_t m = mask; m; m &= m - 1) {

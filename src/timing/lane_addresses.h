@@ -29,6 +29,8 @@ class AccessPattern {
   Waves waves_;
 };
 
+/// How many pieces of 32 bytes the words of the lanes lie in.
+uint32_t sectors_of(const uint64_t* address, uint32_t mask);
 /// Of an atomic on shared memory: lanes with the same word go one after the other.
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask);
 /// The most lanes of the mask that have one address.

@@ -116,7 +116,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         mask = missing;
         way->valid |= uint8_t(mask);
       }
-      request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
+      request = std::max({request, at, held_until}) + std::max(m.bypasses_l1 ? std::min(kRequestPast, f.sm_request) : f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++;
       const size_t own_request = n_requests;
       ask_if_taken(line, mask, number, request);
@@ -243,6 +243,13 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     dsmem = std::max(dsmem, at) + double(e->lanes_bytes) * std::popcount(e->mask) / bandwidth;
     return set_barriers(w, m, dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote, at + 12);
   }
+  if (what == What::remote_atomic) {  // a sector at a time
+    const double at = use_pipe(e->extra), words = double(std::popcount(e->mask)) / e->extra;
+    const bool far = kernel.cluster > 2;
+    dsmem = std::max(dsmem, at) + std::max(e->extra * (kRemoteSector + kRemoteSectorWord * std::min(8.0, words)), kRemoteSame * e->count);
+    if (dsmem - at > kOutstanding) p.queue = std::max(p.queue, dsmem - kOutstanding);
+    return set_barriers(w, m, dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote, at + 12);
+  }
   if (what == What::global_load || what == What::local_load) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
     // L1 looks up 3.5 lines and gives a word of each bank in a cycle; one warp's lines come one after the other.
@@ -263,10 +270,14 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     return set_barriers(w, m, at + 20, at + 12);
   }
   if (what == What::global_atomic || what == What::global_reduction) {
-    const double at = use_pipe(e->n_detail);
     // A warp may add up its lanes before it goes out.
     const uint32_t same = m.aggregated ? 1 : std::max<uint32_t>(1, e->extra);  // lanes on one word go one after the other
     const TracedBlock& block = *slots[w.slot].work.code->trace;
+    uint32_t sectors = 0;
+    for (uint32_t i = 0; i < e->n_detail; i++) sectors += sectors_in(uint32_t(block.lines[e->detail + i] & 15));
+    const double words = m.aggregated ? 1 : std::clamp(double(std::popcount(e->mask)) / std::max(1u, sectors * same), 1.0, 8.0);
+    const double weight = m.answers ? kAnswered + kAnsweredWordMore * (words - 1) : 1 + kWordMore * (words - 1);
+    const double at = use_pipe(e->n_detail * std::max(1.0, (kAtomicOut + kAtomicWordOut * words) * (m.compares ? kSwapOut : 1)));
     const int64_t moves = moves_of(slots[w.slot], e->pc).own;
     for (uint32_t i = 0; i < e->n_detail; i++) {
       const uint64_t packed = block.lines[e->detail + i];
@@ -279,11 +290,11 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       });
       for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(chip.among_taken(l), k, sm, request); });
     }
-    chip.atomic_all({requests.data(), n_requests}, same, m.floating);
+    chip.atomic_all({requests.data(), n_requests}, same, m.floating, weight);
     double done = at;
     for (const Asked& a : asked) done = std::max(done, requests[a.request].when);
     n_requests = 0, asked.clear();
-    const double backlog = std::max(request, chip.atomics_free());
+    const double backlog = std::max({request, chip.atomics_free(), chip.dram_free() - 2 * kOutstanding});
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
     return set_barriers(w, m, done, at + 12);
   }

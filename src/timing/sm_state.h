@@ -37,7 +37,7 @@ inline constexpr double kWriteQueue = 8;      // results that may wait for the w
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any other [shared_add_bins/8: 5.9 for 7.4, others: 2.8 for 3.5]
 inline constexpr double kSwap = 150;           // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/32, 1024: 197 cycles a turn]
-inline constexpr uint16_t kS2ur = 0x1c3;
+inline constexpr uint16_t kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
@@ -48,6 +48,10 @@ inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragm
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
 inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
+inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
+inline constexpr double kRequestPast = 1.04;  // cycles of a request that goes past L1 [read_answered/1 to 66]
+inline constexpr double kAnswered = 1.335, kWordMore = .073, kAnsweredWordMore = .128;  // of a sector in L2's atomic units: one word that is answered, each more of one that is not, and of one that is [add_silent, add_answered, sector_silent, sector_answered: 52, 39, 35 and 23.5 a cycle]
+inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a sector's words leave an SM: at least, each, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
 inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 7;          // lines that a sub-core stores from one to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
@@ -148,6 +152,10 @@ class L1 {
     for (uint32_t i = 0; i < kWays; i++) set[i].age = uint8_t(set[i].age + years);
     *oldest = Way{line, 0, kOldest - 1, 0};
     return *oldest;
+  }
+  /// All lines are to be asked for again.
+  void forget() {
+    for (Way& w : ways_) w.valid = 0;
   }
 
  private:

@@ -23,6 +23,7 @@ enum class What : uint8_t {
   global_load, global_store, global_atomic, global_reduction,  // detail: lines
   shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word
   remote_load, remote_store,                                   // shared memory of another block of the cluster
+  remote_atomic,                                               // extra: sectors; count: most lanes on one word
   local_load, local_store,                                     // detail: lines
   copy_async,      // cp.async: detail: lines
   bulk_load, bulk_store, bulk_prefetch,                        // detail: runs; object: mbarrier

@@ -48,6 +48,16 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   const Space space = f.n_spaces ? f.space() : Space::none;
   const bool call_param = (space == Space::param || space == Space::param_func) && a.local_frame;
   const Region region = call_param ? Region::none : region_of(s, space, address[std::countr_zero(s.mask)]);
+  if (shared == What::shared_atomic && s.cta.cluster && (region == Region::shared || region == Region::remote)) {
+    uint32_t remote = 0;  // lanes whose word another block of the cluster has: they set the pace
+    exec::for_lanes(s.mask, [&](int lane) { remote |= uint32_t(region_of(s, space, address[lane]) == Region::remote) << lane; });
+    if (remote) {
+      r.keep = true;
+      r.e.lanes_bytes = uint8_t(bytes), r.e.what = What::remote_atomic, r.e.mask = remote;
+      r.e.extra = uint16_t(sectors_of(address, remote)), r.e.count = most_on_one_word(address, remote);
+      return;
+    }
+  }
   if (region == Region::none) return;
   r.keep = true;
   r.e.lanes_bytes = uint8_t(bytes);

@@ -99,6 +99,22 @@ TEST(RoundTrip, LoadsFromAnotherBlockByTheSizeOfTheCluster) {
   EXPECT_NEAR((*four - *two) / 32, 210.3 - 190.3, kWithin * 190.3);  // latency.dsmem.4ctas.peer1
 }
 
+TEST(RoundTrip, AddingToOneWordOfAnotherBlockTakesEachLaneItsTurn) {
+  TestMachine m;
+  TestKernel k("mov.u32 %r2, room;\nmov.u32 %r3, %cluster_ctarank;\nadd.u32 %r3, %r3, 1;\nand.b32 %r3, %r3, 3;\nmov.u32 %r5, %tid.x;\nshr.u32 %r5, %r5, 5;\n"
+               "shl.b32 %r5, %r5, 2;\nadd.u32 %r2, %r2, %r5;\nmapa.shared::cluster.u32 %r4, %r2, %r3;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+               "mov.u32 %r1, 0;\nAGAIN:\nred.shared::cluster.add.u32 [%r4], 1;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 64;\n@%p1 bra AGAIN;\n"
+               "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nret;",
+               {}, {120}, {512}, kRoom);
+  k.launch.cluster = {4};
+  k.launch.in_clusters = true;
+  PredictOptions warm;
+  warm.warm = true;
+  const Prediction p = m.predicted(k, warm);
+  if (!is_timed(p)) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.cycles, 267247, kWithin * 267247);  // remote_add_one/4
+}
+
 TEST(RoundTrip, ASmallBulkCopyFromL2) {
   const std::string begin =
       "mov.u32 %r2, room;\nmov.u32 %r3, bar;\nld.param.u64 %d5, [p0];\nmbarrier.init.shared::cta.b64 [%r3], "
