@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/cases.h"
 #include "tools/command.h"
@@ -17,9 +19,12 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kLeastBytes = 1e6;  // of a case whose traffic is compared
+
 struct Row {
-  std::string name, family, bound, note;
-  double measured = 0, predicted = 0, instructions = 0, dram = 0;  // the last two: relative errors
+  std::string name, family, bound, note, reason;
+  double measured = 0, predicted = 0, instructions = 0;  // the last: a relative error, as those of the counters below
+  std::optional<double> read, written, moved, sectors, joules, clock;
   double low = 0, high = 0;
   double error() const { return predicted / measured - 1; }
 };
@@ -39,11 +44,40 @@ Summary summarise(std::vector<double> errors) {
   return s;
 }
 
+/// Why a kernel misses, as far as it is known: misses.json beside the truth.
+json known_misses(const std::string& truth_file) {
+  std::ifstream in(std::filesystem::path(truth_file).parent_path() / "misses.json");
+  return in ? json::parse(in, nullptr, false) : json();
+}
+std::string reason_of(const json& misses, const std::string& name) {
+  if (!misses.is_object()) return "";
+  for (const std::string& key : {name, name.substr(0, name.find('/'))})
+    if (const auto found = misses.find(key); found != misses.end() && found->is_string()) return *found;
+  return "no reason known";
+}
+
+/// By how much what was predicted differs from what was measured, where that is above `least`.
+std::optional<double> error_of(double predicted, const json& truth, const std::string& key, double least) {
+  const double measured = truth.contains(key) && truth[key].is_number() ? truth[key].get<double>() : 0;
+  return measured > least ? std::optional(predicted / measured - 1) : std::nullopt;
+}
+
+/// Prints the mean of the errors that there are; true when it is within the goal.
+bool judge(const std::vector<Row>& rows, std::optional<double> Row::*error, const char* what, double goal) {
+  std::vector<double> errors;
+  for (const Row& r : rows)
+    if (r.*error) errors.push_back(*(r.*error));
+  if (errors.empty()) return true;
+  const Summary s = summarise(errors);
+  fmt::print("{}: mean {:.1f}% (goal {:.0f}), median {:.1f}% of {} cases{}\n", what, 100 * s.mean, 100 * goal, 100 * s.median, s.n, s.mean <= goal ? "" : ": MISSED");
+  return s.mean <= goal;
+}
+
 void print_rows(std::vector<Row> rows) {
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return std::fabs(a.error()) > std::fabs(b.error()); });
-  fmt::print("worst ten\n{:<30} {:>12} {:>12} {:>8}  {}\n", "case", "measured us", "predicted us", "error", "bound and notes");
+  fmt::print("worst ten\n{:<30} {:>12} {:>12} {:>8}  {}\n", "case", "measured us", "predicted us", "error", "bound and reason");
   for (size_t i = 0; i < rows.size() && i < 10; i++)
-    fmt::print("{:<30} {:>12.2f} {:>12.2f} {:>+7.1f}%  {} {}\n", rows[i].name, rows[i].measured, rows[i].predicted, 100 * rows[i].error(), rows[i].bound, rows[i].note);
+    fmt::print("{:<30} {:>12.2f} {:>12.2f} {:>+7.1f}%  {} {}\n", rows[i].name, rows[i].measured, rows[i].predicted, 100 * rows[i].error(), rows[i].bound, rows[i].reason.empty() ? rows[i].note : rows[i].reason);
   std::map<std::string, std::vector<double>> families;
   for (const Row& r : rows) families[r.family].push_back(r.error());
   fmt::print("\n{:<12} {:>5} {:>8} {:>8} {:>8}\n", "family", "n", "mean", "median", "p90");
@@ -77,6 +111,7 @@ int validate_command(const std::vector<std::string>& words) {
     fmt::print(stderr, "orrery validate: {} holds no measurements, or {} no such case\n", truth_file, program);
     return 2;
   }
+  const json misses = known_misses(truth_file);
   std::vector<Row> rows;
   json all = json::array();
   size_t failed = 0;
@@ -92,14 +127,27 @@ int validate_command(const std::vector<std::string>& words) {
       fmt::print("{:<30} not timed: {}\n", name, record ? (*record)["error"].get<std::string>() : "the program launched nothing");
       continue;
     }
-    Row r{name, t.value("family", std::string("other")), (*record)["bound"], "", t[options.cache + "_us"], (*record)["us"], 0, 0, (*record)["low_us"], (*record)["high_us"]};
-    if (t.contains("instructions") && t["instructions"].is_number()) r.instructions = (*record)["instructions"].get<double>() / std::max(1.0, t["instructions"].get<double>()) - 1;
-    if (t.value(options.cache + "_dram_read", 0.0) > 1e6) r.dram = (*record)["dram_read"].get<double>() / t[options.cache + "_dram_read"].get<double>() - 1;
+    const auto told = [&](const char* key) { return (*record)[key].get<double>(); };
+    Row r{name, t.value("family", std::string("other")), (*record)["bound"], "", reason_of(misses, name), t[options.cache + "_us"], told("us")};
+    r.low = told("low_us"), r.high = told("high_us");
+    r.instructions = error_of(told("instructions"), t, "instructions", 0).value_or(0);
+    r.read = error_of(told("dram_read"), t, options.cache + "_dram_read", kLeastBytes);
+    r.written = error_of(told("dram_write"), t, options.cache + "_dram_write", kLeastBytes);
+    if (t.contains(options.cache + "_dram_write"))
+      r.moved = error_of(told("dram_read") + told("dram_write"), {{"all", t.value(options.cache + "_dram_read", 0.0) + t.value(options.cache + "_dram_write", 0.0)}}, "all", kLeastBytes);
+    r.sectors = error_of(told("l2_sectors"), t, options.cache + "_l2_sectors", kLeastBytes / 32);
+    if (const double rate = t.value("launches_per_s", 0.0); rate > 0) {
+      r.joules = error_of(told("joules") * rate, t, "energy_watts", 0);
+      r.clock = error_of(told("clock_mhz"), t, "clock_mhz", 0);
+    }
     if (!(*record)["notes"].empty()) r.note = (*record)["notes"][0];
     fmt::print("{:<30} {:>12.2f} {:>12.2f} {:>+7.1f}%  {:>+7.1f}%\n", r.name, r.measured, r.predicted, 100 * r.error(), 100 * r.instructions);
     std::fflush(stdout);
     rows.push_back(r);
-    all.push_back({{"case", r.name}, {"measured_us", r.measured}, {"predicted_us", r.predicted}, {"error", r.error()}, {"instructions_error", r.instructions}, {"dram_read_error", r.dram}, {"prediction", *record}});
+    all.push_back({{"case", r.name}, {"measured_us", r.measured}, {"predicted_us", r.predicted}, {"error", r.error()}, {"instructions_error", r.instructions}, {"dram_read_error", r.read.value_or(0)}, {"prediction", *record}});
+    const std::pair<const char*, std::optional<double> Row::*> more[] = {{"dram_write_error", &Row::written}, {"l2_sectors_error", &Row::sectors}, {"joules_error", &Row::joules}, {"clock_error", &Row::clock}};
+    for (const auto& [key, member] : more)
+      if (r.*member) all.back()[key] = *(r.*member);
   }
   fmt::print("\n");
   try {
@@ -116,13 +164,8 @@ int validate_command(const std::vector<std::string>& words) {
   std::vector<double> errors, counts;
   for (const Row& r : rows) errors.push_back(r.error()), counts.push_back(r.instructions);
   const Summary s = summarise(errors), c = summarise(counts);
-  std::vector<double> reads;
   size_t inside = 0;
-  for (const Row& r : rows) {
-    if (r.dram != 0) reads.push_back(r.dram);
-    inside += r.measured >= r.low && r.measured <= r.high;
-  }
-  const Summary d = summarise(reads);
+  for (const Row& r : rows) inside += r.measured >= r.low && r.measured <= r.high;
   std::vector<double> tensor;
   for (const Row& r : rows)
     if (r.family == "wgmma" || r.family == "attention") tensor.push_back(r.error());
@@ -130,10 +173,15 @@ int validate_command(const std::vector<std::string>& words) {
   fmt::print("\n{} cases, {} caches: time error mean {:.1f}% (goal 10), median {:.1f}% (goal 6), 90th percentile {:.1f}% (goal 20)\n", s.n, options.cache, 100 * s.mean,
              100 * s.median, 100 * s.p90);
   if (t.n) fmt::print("tensor cores with TMA (wgmma, attention), {} cases: mean {:.1f}% (goal 5), median {:.1f}%\n", t.n, 100 * t.mean, 100 * t.median);
-  fmt::print("instructions: mean {:.1f}% (goal 5), median {:.1f}%; bytes read from memory: mean {:.1f}% (goal 5), median {:.1f}% of {} cases\n", 100 * c.mean, 100 * c.median, 100 * d.mean, 100 * d.median, d.n);
+  fmt::print("instructions: mean {:.1f}% (goal 5), median {:.1f}%\n", 100 * c.mean, 100 * c.median);
+  bool met = s.mean <= .10 && s.median <= .06 && s.p90 <= .20 && t.mean <= .05 && c.mean <= .05;
+  met &= judge(rows, &Row::read, "bytes read from memory", .05);
+  met &= judge(rows, &Row::moved, "bytes read and written", .05);
+  met &= judge(rows, &Row::sectors, "sectors of L2", .05);
+  met &= judge(rows, &Row::joules, "energy of a launch", .10);
+  met &= judge(rows, &Row::clock, "clock under the power limit", .03);
   fmt::print("{:.0f}% of the cases lie inside the predicted interval; {} cases not timed\n", 100.0 * double(inside) / double(rows.size()), failed);
-  const bool time_met = s.mean <= .10 && s.median <= .06 && s.p90 <= .20 && t.mean <= .05, counts_met = c.mean <= .05 && d.mean <= .05;
-  return time_met && counts_met && failed == 0 ? 0 : 1;
+  return met && failed == 0 ? 0 : 1;
 }
 
 ORRERY_COMMAND(validate, "compare predicted times with measured ones", validate_command);
