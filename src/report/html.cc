@@ -97,6 +97,7 @@ doc.sections.forEach((s, i) => { const el = document.getElementById('s' + i); if
 std::string cell(const Json& v) {
   if (v.is_string()) return "<td>" + escape(v.get<std::string>()) + "</td>";
   if (v.is_number()) return fmt::format("<td class=\"n\">{:.6g}</td>", v.get<double>());
+  if (v.is_null()) return "<td>-</td>";
   return "<td>" + escape(v.is_boolean() ? (v.get<bool>() ? "yes" : "no") : v.dump()) + "</td>";
 }
 

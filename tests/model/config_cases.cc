@@ -38,4 +38,7 @@ const ConfigCase& config_case(std::string_view name) {
   throw std::out_of_range("no file tests/model/configs/" + std::string(name) + ".case");
 }
 
+Graph graph_of(std::string_view name) { return build_transformer(read_hf_config(config_case(name).json, "config.json")); }
+double state_of(const Graph& graph, double tokens) { return state_bytes(graph, compile(graph, Plan{}), 1, tokens); }
+
 }  // namespace orrery::graph

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/serve.h"
+
 namespace orrery::graph {
 
 struct ConfigCase {
@@ -20,5 +22,9 @@ struct ConfigCase {
 /// By name.
 const std::vector<ConfigCase>& config_cases();
 const ConfigCase& config_case(std::string_view name);
+/// Its graph.
+Graph graph_of(std::string_view name);
+/// Bytes that a sequence of so many tokens keeps.
+double state_of(const Graph& graph, double tokens);
 
 }  // namespace orrery::graph

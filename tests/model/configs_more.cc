@@ -16,12 +16,10 @@
 namespace orrery::graph {
 namespace {
 
-double state_of(const Graph& g, double tokens) { return state_bytes(g, compile(g, Plan{}), 1, tokens); }
-
 // DeepSeek-V3.2 keeps of each token the latent (576 numbers of 16 bits) and the indexer's key (128 of 8 bits and a scale
 // of 4 bytes) in 61 layers, and a step at 100,000 tokens reads 2,048 latents and all keys of the indexer.
 TEST(MoreConfigs, SparseAttentionHoldsAllKeysAndReadsThoseChosen) {
-  Graph g = build_transformer(read_hf_config(config_case("deepseek-v3.2").json, "config.json"));
+  Graph g = graph_of("deepseek-v3.2");
   EXPECT_EQ(state_of(g, 1000), 61 * 1000 * (576 * 2 + 132.0));
   Program program = compile(g, Plan{});
   StepShape s;
@@ -34,7 +32,7 @@ TEST(MoreConfigs, SparseAttentionHoldsAllKeysAndReadsThoseChosen) {
 // A scan reads its input (4,096 numbers a token), two vectors of 128 of its one group and a number for each
 // of 64 heads, and writes its output; the convolution before it reads and writes the input and both vectors.
 TEST(MoreConfigs, ScansReadWhatSteersThem) {
-  Graph g = build_transformer(read_hf_config(config_case("granite-4-h-micro").json, "config.json"));
+  Graph g = graph_of("granite-4-h-micro");
   Program program = compile(g, Plan{});
   StepShape s;
   s.prefill_seqs = 1, s.prefill_tokens = 1000;
@@ -97,7 +95,7 @@ TEST(MoreConfigs, PatternsOfExpertsBesideAList) {
 // The indexer's scores are one product of 128 numbers a head and pair of tokens, in 8 bits where the GPU has them: half
 // the time that they take in 16, and the same on an A100.
 TEST(MoreConfigs, IndexersMultiplyInTheFormatOfTheirKeys) {
-  Graph g = build_transformer(read_hf_config(config_case("deepseek-v3.2").json, "config.json"));
+  Graph g = graph_of("deepseek-v3.2");
   auto scores = [&](const char* gpu, Format format) {
     Graph changed = g;
     for (Tensor& t : changed.tensors)
@@ -137,9 +135,9 @@ TEST(MoreConfigs, LayersThatShareAnIndexer) {
 // Layers of two shapes: MiMo-V2-Flash keeps 192 + 128 numbers for each of 4 heads in 9 full layers, of 8 heads in 39
 // with a window of 128; Gemma 4 31B 2 x 512 for 4 heads in 10 layers, 2 x 256 for 16 in 50 with a window of 1,024.
 TEST(MoreConfigs, LayersOfTwoShapes) {
-  Graph mimo = build_transformer(read_hf_config(config_case("mimo-v2-flash").json, "c"));
+  Graph mimo = graph_of("mimo-v2-flash");
   EXPECT_EQ(state_of(mimo, 5000), 9 * 5000 * 4 * 320 * 2.0 + 39 * 128 * 8 * 320 * 2.0);
-  Graph gemma = build_transformer(read_hf_config(config_case("gemma-4-31b").json, "c"));
+  Graph gemma = graph_of("gemma-4-31b");
   EXPECT_EQ(state_of(gemma, 5000), 10 * 5000 * 4 * 1024 * 2.0 + 50 * 1024 * 16 * 512 * 2.0);
   // Heads of every shape must divide.
   Plan plan;

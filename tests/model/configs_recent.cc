@@ -17,8 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Graph graph_of(const char* name) { return build_transformer(read_hf_config(config_case(name).json, "c")); }
-double state_of(const Graph& g, double tokens) { return state_bytes(g, compile(g, Plan{}), 1, tokens); }
 std::string refusal(const Json& json) {
   return error_of([&] { read_hf_config(json.dump(), "c"); });
 }

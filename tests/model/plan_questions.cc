@@ -2,14 +2,13 @@
 // stands first; ranks of MPI give the same document.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "output_of.h"
+#include "program_test.h"
 
 namespace orrery::graph {
 namespace {
@@ -17,20 +16,20 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-class PlanQuestions : public testing::Test {
+class PlanQuestions : public ProgramTest {
  protected:
   void SetUp() override {
-    if (!fs::exists(ORRERY_PROGRAM)) GTEST_SKIP() << "the program is not built";
+    ProgramTest::SetUp();
+    if (IsSkipped()) return;
     fs::create_directories(folder_ / "a model's folder");
     std::ofstream(config_) << R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
       "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32, "num_hidden_layers": 16,
       "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 8192, "tie_word_embeddings": false,
       "torch_dtype": "bfloat16"})";
   }
-  void TearDown() override { fs::remove_all(folder_); }
   // The document that a command prints; its log goes beside it.
   Json document(const std::string& command) const {
-    std::string text = output_of("XDG_CACHE_HOME=" + folder_.string() + " timeout 60 " + command + " 2>&1");
+    std::string text = printed(command);
     Json doc = Json::parse(text, nullptr, false);
     EXPECT_TRUE(doc.is_object()) << command << "\n" << text;
     return doc.is_object() ? doc : Json::object();
@@ -46,7 +45,6 @@ class PlanQuestions : public testing::Test {
     return 0;
   }
 
-  fs::path folder_ = fs::temp_directory_path() / ("orrery-plans-" + std::to_string(getpid()));
   fs::path config_ = folder_ / "a model's folder" / "config.json";
 };
 
@@ -116,7 +114,7 @@ TEST_F(PlanQuestions, TrainingPlansAreWhatTrainSays) {
   std::string asked = ORRERY_PROGRAM " model plan llama-3.1-8b --train --gpu h100:8 --seq 8192 --batch 64 --json --threads ";
   EXPECT_EQ(document(asked + "1"), document(asked + "3"));
   for (const char* more : {"--tp 2", "--do 'recompute full'", "--do 'stage 2'", "--slo tpot=30ms", "--goal tpot", "--input 512"})
-    EXPECT_EQ(output_of(asked + "1 " + more + " 2>&1").find("orrery model: "), 0u) << more;
+    EXPECT_EQ(printed(asked + "1 " + more).find("orrery model: "), 0u) << more;
 }
 
 // A plan file is its options: the same document, but for what a command line says besides.
@@ -136,7 +134,7 @@ TEST_F(PlanQuestions, APlanFileSaysWhatOptionsSay) {
   for (auto [text, why] : {std::pair{"zero = 3", "zero"}, {"tp = 0", "tp"}, {"tp = \"4\"", "tp"}, {"do = \"skip\"", "do"},
                            {"do = [4]", "do"}, {"gpu = 8", "gpu"}, {"tp =", ":1"}}) {
     std::ofstream(plan) << text << "\n";
-    std::string said = output_of(asked + "fit llama-3.1-8b --plan " + plan.string() + " 2>&1");
+    std::string said = printed(asked + "fit llama-3.1-8b --plan " + plan.string());
     EXPECT_THAT(said, testing::AllOf(testing::HasSubstr("plan.toml"), testing::HasSubstr(why))) << text;
   }
 }

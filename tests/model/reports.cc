@@ -1,7 +1,6 @@
 // The program's reports: every number is the sum of its lines, the same question gives the same bytes,
 // timelines end at the peak, and the page's sliders recompute what the library computes.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -14,7 +13,7 @@
 #include "graph/graph_file.h"
 #include "graph/serve.h"
 #include "graph/train.h"
-#include "output_of.h"
+#include "program_test.h"
 
 namespace orrery::graph {
 namespace {
@@ -22,19 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-class Reports : public testing::Test {
+class Reports : public ProgramTest {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("orrery-reports-" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-    if (!fs::exists(ORRERY_PROGRAM)) GTEST_SKIP() << "the program is not built";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string ask(const std::string& question) const {
-    return output_of("XDG_CACHE_HOME=" + folder_.string() + " " ORRERY_PROGRAM " model " + question +
-                     " 2>&1");
-  }
-  fs::path folder_;
+  std::string ask(const std::string& question) const { return printed(ORRERY_PROGRAM " model " + question); }
 };
 
 const char* const kQuestions[] = {
@@ -50,7 +39,12 @@ const char* const kQuestions[] = {
     "serve mixtral-8x7b --gpu a100:2 --tp 2 --concurrency 300 --input 4000",
     "train llama-3.1-8b --gpu h100:8 --zero 3 --seq 8192 --batch 64 --recompute full",
     "train llama-3.1-70b --gpu h100:64 --tp 8 --pp 4 --seq 8192 --batch 64 --sequence-parallel",
+    "serve mixtral-8x7b --gpu rtx4090 --weights 'int4 g128' --do 'place expert host share 0.6 hit 0.9'",
+    "serve llama-3.1-8b --gpu h200 --concurrency 64 --do 'share prefix 500 hit 0.5'",
+    "serve deepseek-v3 --gpu h200:8 --dp 8 --concurrency 128 --do 'shard expert 8 load 1.5'",
     "render flux-dev --gpu rtx4090",
+    "render wan2.2-ti2v-5b --gpu rtx4090 --weights bf16",
+    "render sd3.5-medium --gpu rtx4090",
     "render Wan2.1-T2V-14B --gpu h100:4 --cp 4 --size 832x480 --frames 81 --do 'shard zero 3'",
     "render SANA-1.6B --gpu l40 --size 1024 --do 'place weight host'",
 };
