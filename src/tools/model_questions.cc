@@ -66,12 +66,19 @@ DType precision_of(const std::string& name) {
   base::fail("--precision must be bf16, fp16 or fp8, not '{}'", name);
 }
 
-// Data-parallel ranks that nobody gave: as many as the other divisions leave GPUs for.
-void fill_data_ranks(const Common& common, bool dp_given, const Cluster& cluster, Plan& plan) {
-  for (const std::string& verb : common.verbs) dp_given |= verb.starts_with("shard data");
-  for (int ranks : {plan.tp, plan.pp, plan.cp})
+// Data-parallel ranks that nobody gave: as many as the other divisions, by option or verb, leave GPUs for. They are
+// counted before the verbs are applied, because experts are divided over them.
+void fill_data_ranks(const Common& common, bool dp_given, const Cluster& cluster, const Graph& graph, Plan& plan) {
+  Graph scratch = graph;
+  Plan divided = plan;
+  for (const std::string& verb : common.verbs) {
+    dp_given |= verb.starts_with("shard data");
+    if (verb.starts_with("stage") || (verb.starts_with("shard") && !verb.starts_with("shard expert")))
+      apply_verb(verb, scratch, divided);
+  }
+  for (int ranks : {divided.tp, divided.pp, divided.cp})
     if (ranks < 1) base::fail("tp, pp and cp must be at least 1");
-  if (!dp_given) plan.dp = std::max(1, cluster.gpus / plan.tp / plan.pp / plan.cp);
+  if (!dp_given) plan.dp = std::max(1, cluster.gpus / divided.tp / divided.pp / divided.cp);
 }
 
 Reply train_question(const Common& common, TrainOptions o, bool dp_given, bool seq_given, bool batch_given) {
@@ -88,10 +95,10 @@ Reply train_question(const Common& common, TrainOptions o, bool dp_given, bool s
   plan.virtual_stages = o.interleave;
   if (o.interleave > 1) plan.schedule = PipelineSchedule::kInterleaved;
   plan.compute = precision_of(o.precision);
+  Cluster cluster = parse_cluster(common.gpu);
+  fill_data_ranks(common, dp_given, cluster, graph, plan);
   common.apply(graph, plan);
   if (!o.recompute.empty()) apply_verb("recompute " + o.recompute, graph, plan);
-  Cluster cluster = parse_cluster(common.gpu);
-  fill_data_ranks(common, dp_given, cluster, plan);
   if (!batch_given) o.question.global_batch = o.question.micro_batch * plan.dp * plan.pp;
   cluster.gpus = std::max(cluster.gpus, common.gpu.find(':') == std::string::npos ? plan.gpus() : 0);
   TrainAnswer answer = train(graph, plan, cluster, o.question);

@@ -117,6 +117,15 @@ TEST_F(PlanQuestions, TrainingPlansAreWhatTrainSays) {
     EXPECT_EQ(printed(asked + "1 " + more).find("orrery model: "), 0u) << more;
 }
 
+// Ranks of the batch that nobody gave are what the other divisions leave, whether options or techniques say them.
+TEST_F(PlanQuestions, DataRanksFollowFromTheOtherDivisions) {
+  std::string asked = ORRERY_PROGRAM " model train mixtral-8x7b --gpu h100:16 --zero 1 --seq 4096 --batch 16 --json ";
+  auto seconds = [&](const std::string& more) { return fact(document(asked + more), "iteration"); };
+  EXPECT_EQ(seconds("--do 'shard expert 8'"), seconds("--dp 16 --ep 8"));
+  EXPECT_EQ(seconds("--do 'shard tensor 2' --do 'stage 2' --do 'shard expert 8'"), seconds("--tp 2 --pp 2 --dp 4 --ep 8"));
+  EXPECT_GT(seconds("--do 'shard expert 8 load 2'"), seconds("--do 'shard expert 8 load 1'"));
+}
+
 // A plan file is its options: the same document, but for what a command line says besides.
 TEST_F(PlanQuestions, APlanFileSaysWhatOptionsSay) {
   fs::path plan = folder_ / "plan.toml";
