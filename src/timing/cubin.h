@@ -28,6 +28,8 @@ struct Instruction {
   bool guarded = false;       // has a guard other than PT
   bool never = false;         // guarded by !PT
   int32_t target = -1;        // index of the instruction that a branch goes to
+  /// A call whose target a register holds.
+  bool calls_register() const { return opcode == 0x144 && form == 1; }
 };
 
 struct MachineCode {

@@ -95,6 +95,7 @@ void Join::find_flow() {
       if (plain) f.fall = -1;
       if (!reached_[size_t(f.taken)]) f.taken = -1;
     }
+    f.calls_any = m.i.calls_register() && m.op == isa::Op::call;
     if (m.i.opcode == 0x144 && target_ok) {
       const int32_t to = block_at(uint32_t(m.i.target));
       if (reached_[size_t(to)]) f.calls = to;
@@ -105,6 +106,8 @@ void Join::find_flow() {
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
       if (code_[i].kind == Class::cluster_barrier) f.cluster_barriers.push_back(i);
   }
+  for (const auto& [at, kind] : roots_)
+    if (at > 0 && at < code_.size() && reached_[size_t(block_at(at))]) functions_.push_back(block_at(at));
   const std::vector<std::vector<uint32_t>> loops = natural_loops();
   for (uint32_t l = 0; l < loops.size(); l++)
     for (uint32_t b : loops[l])

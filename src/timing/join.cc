@@ -112,8 +112,14 @@ void Join::find_blocks() {
     return size_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1;
   };
   std::vector<size_t> work;
+  const bool indirect = std::any_of(code_.begin(), code_.end(), [](const MachineInstruction& m) { return m.i.calls_register(); });
+  const auto is_function = [&](uint32_t at) {  // of the program's own: slow paths bear no line of a function
+    for (uint32_t i = at; i < code_.size() && code_[i].i.opcode != 0x150; i++)
+      if (code_[i].pc != UINT32_MAX) return code_[i].pc >> 24 != 0;
+    return false;
+  };
   for (const auto& [at, kind] : roots_)
-    if (kind < 2 && at < code_.size()) work.push_back(block_at(at));
+    if (at < code_.size() && (kind < 2 || (indirect && is_function(at)))) work.push_back(block_at(at));
   while (!work.empty()) {
     const size_t b = work.back();
     work.pop_back();

@@ -75,7 +75,7 @@ struct Step {
 };
 
 struct JoinStatistics {
-  uint64_t steps = 0, memory_steps = 0, unmatched = 0, events = 0, unused_events = 0, walked = 0, by_entries = 0;
+  uint64_t steps = 0, memory_steps = 0, unmatched = 0, events = 0, unused_events = 0, walked = 0, by_entries = 0, calls_lost = 0;
 };
 
 class Join {
@@ -120,7 +120,7 @@ class Join {
   };
   struct Flow {                  // of a machine block
     int32_t fall = -1, taken = -1, calls = -1;
-    bool exits = false, returns = false;
+    bool exits = false, returns = false, calls_any = false;  // calls_any: what a register holds
     uint32_t home = UINT32_MAX, copies = 1, loop_copies = 1;
     int32_t loop = -1;           // the innermost loop around it
     uint32_t to_exit = UINT32_MAX;
@@ -147,6 +147,7 @@ class Join {
 
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code
   std::vector<MachineInstruction> code_;
+  std::vector<int32_t> functions_;                      // blocks in which functions begin that a register may hold
   std::vector<uint32_t> section_start_;
   std::vector<std::pair<uint32_t, uint32_t>> blocks_;   // machine blocks
   std::vector<bool> reached_;

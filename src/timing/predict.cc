@@ -311,6 +311,7 @@ Prediction Predictor::run() {
   simulate_at_its_clock();
   if (unrecorded_ > 1) p_.notes.push_back(fmt::format("a block executes so much that only {:.1f}% of it was looked at: the rest is taken to go on at the same rate", 100 / unrecorded_));
   if (statistics_.unmatched * 20 > statistics_.memory_steps) p_.notes.push_back(fmt::format("{} of {} memory instructions were not found in the trace", statistics_.unmatched, statistics_.memory_steps));
+  if (statistics_.calls_lost) p_.notes.push_back("calls through pointers: what the functions execute is not found in the machine code and left out");
   if (statistics_.by_entries) p_.notes.push_back(fmt::format("{} of {} warps could not be led through the machine code: joined by blocks", statistics_.by_entries, statistics_.by_entries + statistics_.walked));
   if (options_.record) p_.details = details();
   p_.simulated_steps = sm_.issued;

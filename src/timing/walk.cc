@@ -206,6 +206,18 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
       b = f.calls;
       continue;
     }
+    if (f.calls_any && w.returns.size() < 64) {  // the function that the trace is in next
+      size_t when = w.ahead(f.fall).when;
+      int32_t callee = -1;
+      for (int32_t begins : functions_)
+        if (const size_t then = w.ahead(begins).when; then < when) when = then, callee = begins;
+      if (callee >= 0) {
+        w.returns.push_back(f.fall);
+        b = callee;
+        continue;
+      }
+      statistics.calls_lost++;
+    }
     if (f.returns && !w.returns.empty()) {
       b = w.returns.back();
       w.returns.pop_back();
