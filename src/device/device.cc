@@ -123,9 +123,9 @@ void System::finish() {
   wait(std::chrono::milliseconds(observer_ ? 30000 : 200));  // what is checked is let finish
   interrupt_ = 1;
   wait(std::chrono::milliseconds(2000));
-  // A launch that does not end in time still holds the compiler: then its thread at least has nothing left to do.
+  // A launch that does not end in time still holds the compiler: then nothing is left for its thread to do.
+  if (code_) code_->abandon();
   if (idle()) code_.reset();
-  else if (code_) code_->finish();
   if (observer_) observer_->process_end();
   interrupt_ = 0;  // destructors of the program may still launch something; it is interpreted
   if (record_.launches() == 0) return;

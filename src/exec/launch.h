@@ -101,8 +101,12 @@ class CodeProvider {
   virtual std::shared_ptr<const NativeCode> code_for(const lower::Program& program, Dim3 block) = 0;
   /// The same code with entries at the headers of its loops, for warps that the interpreter began and is still running.
   virtual std::shared_ptr<const NativeCode> resumable_code_for(const lower::Program&, Dim3) { return nullptr; }
+  /// The same as code_for, but waits until it is there; null: it cannot be made.
+  virtual std::shared_ptr<const NativeCode> wait_for_code(const lower::Program& program, Dim3 block) { return code_for(program, block); }
   /// Waits until what code_for has asked to be compiled is done.
   virtual void finish() {}
+  /// The process ends: nobody waits for what is being compiled.
+  virtual void abandon() {}
 };
 
 /// What a grid needs from the device around it.

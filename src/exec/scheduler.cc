@@ -188,15 +188,22 @@ uint32_t blocks_per_sm(const GpuFacts& gpu, uint32_t threads, uint32_t registers
 
 namespace {
 
-/// Compiled code, if there is some. A block that has begun in the interpreter is there for a while, so a launch that would take the
-/// interpreter longer than a compilation (about 5 million instructions a second against 0.1 to 0.5 s) waits for it.
+/// Seconds that a launch takes the interpreter if every instruction runs once, in loops eight times: a guess from below.
+double interpreted_seconds(const lower::Program& p, const Launch& launch) {
+  constexpr double kInstruction = 0.2e-6;  // of a warp
+  double instructions = 0;
+  for (const lower::Block& b : p.blocks) instructions += double(b.last - b.first) * (b.loop_header == lower::kNone ? 1 : 8);
+  return instructions * kInstruction * double(launch.grid.count()) * double((launch.block.count() + 31) / 32);
+}
+
+/// What compilation takes, about.
+double compilation_seconds(const lower::Program& p) { return 0.1 + 0.7e-3 * double(p.code.size()); }
+
+/// Compiled code, if there is some. A block that has begun in the interpreter is there for a while, so a launch waits for its code
+/// where the interpreter would take longer than the compilation.
 std::shared_ptr<const NativeCode> compiled(CodeProvider& provider, const lower::Program& p, const Launch& launch) {
-  constexpr double kWorthWaiting = 500000;  // warp instructions if every one ran once
-  std::shared_ptr<const NativeCode> code = provider.code_for(p, launch.block);
-  const double warps = double(launch.grid.count()) * double((launch.block.count() + 31) / 32);
-  if (code || warps * double(p.code.size()) < kWorthWaiting) return code;
-  provider.finish();
-  return provider.code_for(p, launch.block);
+  if (auto code = provider.code_for(p, launch.block)) return code;
+  return interpreted_seconds(p, launch) < compilation_seconds(p) ? nullptr : provider.wait_for_code(p, launch.block);
 }
 
 }  // namespace

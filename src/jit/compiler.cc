@@ -4,6 +4,8 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -19,6 +21,7 @@
 #include "jit/cache.h"
 #include "jit/emitter.h"
 #include "jit/linker.h"
+#include "jit/park.h"
 #include "jit/plan.h"
 #include "jit/target.h"
 #include "lower/flow.h"
@@ -51,7 +54,12 @@ std::map<uint32_t, Meaning> find_meanings(const lower::Program& p) {
   return out;
 }
 
-std::vector<char> make_object(const Plan& plan, Tier tier, Compiler::Timing& timing) {
+/// Thrown where nobody waits for the code any more.
+struct Abandoned : std::exception {
+  const char* what() const noexcept override { return "abandoned"; }
+};
+
+std::vector<char> make_object(const Plan& plan, Tier tier, const std::atomic<bool>& stopping, Compiler::Timing& timing) {
   const double start = now_ms();
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
@@ -59,7 +67,10 @@ std::vector<char> make_object(const Plan& plan, Tier tier, Compiler::Timing& tim
   module.setTargetTriple(machine->getTargetTriple().str());
   module.setDataLayout(machine->createDataLayout());
   Emitter emitter(plan, module, HostTraits::get());
-  for (uint32_t r = 0; r < plan.entries.size(); r++) emitter.emit_region(r);
+  for (uint32_t r = 0; r < plan.entries.size(); r++) {
+    if (stopping) throw Abandoned();
+    emitter.emit_region(r);
+  }
   const char* dump = std::getenv("ORRERY_JIT_DUMP");
   if (dump && std::string_view(dump) == "ir") module.print(llvm::errs(), nullptr);
   std::string problem;
@@ -67,12 +78,24 @@ std::vector<char> make_object(const Plan& plan, Tier tier, Compiler::Timing& tim
   if (llvm::verifyModule(module, &problems)) base::fail("generated code is malformed: {}", problems.str());
   const double emitted = now_ms();
   llvm::SmallVector<char, 0> object;
-  compile_module(module, *machine, tier, object);
+  if (stopping) throw Abandoned();
+  {
+    const Compiling may_be_parked;
+    compile_module(module, *machine, tier, object);
+  }
   if (dump && std::string_view(dump) == "opt") module.print(llvm::errs(), nullptr);
   timing.emit = emitted - start;
   timing.compile = now_ms() - emitted;
   timing.object_bytes = object.size();
   return {object.begin(), object.end()};
+}
+
+/// What LLVM takes grows faster than a function: a kernel of 8,000 instructions takes it 10 s, quickly 2 s.
+Tier tier_for(const Plan& plan) {
+  constexpr size_t kLarge = 4000;  // instructions
+  const char* wish = std::getenv("ORRERY_JIT_TIER");  // to test both with any kernel
+  if (wish && *wish) return std::string_view(wish) == "quick" ? Tier::quick : Tier::full;
+  return plan.program.code.size() > kLarge ? Tier::quick : Tier::full;
 }
 
 struct Key {
@@ -99,27 +122,31 @@ struct Compiler::State {
   unsigned observe = 0;
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<Key, std::shared_ptr<const exec::NativeCode>> ready;  // null: being made, or cannot be made
+  struct Made { std::shared_ptr<const exec::NativeCode> code; bool done = false; };  // done without code: it cannot be made
+  std::map<Key, Made> made;
   struct Job { std::shared_ptr<const lower::Program> program; lower::BlockSize block; Key key; };
   std::deque<Job> jobs;
-  bool stopping = false, busy = false;
+  std::atomic<bool> stopping{false};
+  bool busy = false;
   std::thread thread;
+  bool parked = false;             // it stands in LLVM for ever, and what it uses stays
   Timing timing;
   Cache cache;
 
   std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block, bool resumable) {
     Timing t;
     const Plan plan(p, block, observe, resumable);
+    const Tier tier = tier_for(plan);
     const auto meanings = find_meanings(p);
     const void* ranges = observe & (exec::kObserveOutside | exec::kObserveQuick) ? exec::site_ranges(p) : nullptr;
     const double start = now_ms();
-    const std::string name = cache.name_of(p.hash + (observe + (resumable ? 1u << 31 : 0)) * 0x9E3779B97F4A7C15ull, block.x, block.y, block.z);
+    const std::string name = cache.name_of(p.hash + (observe + (resumable ? 1u << 31 : 0) + (tier == Tier::quick ? 1u << 30 : 0)) * 0x9E3779B97F4A7C15ull, block.x, block.y, block.z);
     std::vector<char> object;
     std::string error;
     std::shared_ptr<LoadedCode> code;
     if (cache.load(name, object)) code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error), t.from_cache = code != nullptr;
     if (!code) {
-      object = make_object(plan, Tier::full, t);
+      object = make_object(plan, tier, stopping, t);
       cache.store(name, object);
       const double linking = now_ms();
       code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error);
@@ -141,20 +168,26 @@ struct Compiler::State {
     for (;;) {
       changed.wait(lock, [&] { return stopping || !jobs.empty(); });
       if (stopping) return;
-      const Job job = jobs.front();
-      jobs.pop_front();
+      const auto smallest = std::ranges::min_element(jobs, {}, [](const Job& j) { return j.program->code.size(); });
+      const Job job = std::move(*smallest);
+      jobs.erase(smallest);
       busy = true;
       lock.unlock();
-      std::shared_ptr<const exec::NativeCode> code;
-      try {
-        code = make(*job.program, job.block, job.key.resumable);
-      } catch (const std::exception& e) {
-        if (std::getenv("ORRERY_JIT_DUMP")) llvm::errs() << "jit: " << e.what() << "\n";
-      }
+      auto code = attempt(job);
       lock.lock();
-      ready[job.key] = code;
+      made[job.key] = {std::move(code), true};
       busy = false;
       changed.notify_all();
+    }
+  }
+
+  /// Null when it cannot be made: then the interpreter runs the kernel.
+  std::shared_ptr<const exec::NativeCode> attempt(const Job& job) {
+    try {
+      return make(*job.program, job.block, job.key.resumable);
+    } catch (const std::exception& e) {
+      if (std::getenv("ORRERY_JIT_DUMP")) llvm::errs() << "jit: " << e.what() << "\n";
+      return nullptr;
     }
   }
 };
@@ -165,12 +198,26 @@ Compiler::Compiler(Mode mode, unsigned observe) : state_(std::make_unique<State>
 }
 
 Compiler::~Compiler() {
+  if (state_->parked) {
+    (void)state_.release();
+    return;
+  }
   {
     std::lock_guard lock(state_->mutex);
     state_->stopping = true;
   }
   state_->changed.notify_all();
   if (state_->thread.joinable()) state_->thread.join();
+}
+
+void Compiler::abandon() {
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->jobs.clear();
+  state_->changed.notify_all();
+  if (state_->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return !state_->busy; })) return;
+  lock.unlock();
+  if (park(state_->thread)) state_->parked = true;
 }
 
 std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program& p, exec::Dim3 block) { return code_of(p, block, false); }
@@ -181,9 +228,10 @@ std::shared_ptr<const exec::NativeCode> Compiler::code_of(const lower::Program& 
   const Key key{p.hash, block.x, block.y, block.z, resumable};
   {
     std::lock_guard lock(state_->mutex);
-    if (auto at = state_->ready.find(key); at != state_->ready.end()) return at->second;
+    if (auto at = state_->made.find(key); at != state_->made.end()) return at->second.code;
+    if (state_->stopping) return nullptr;
     if (state_->mode == Mode::background) {
-      state_->ready[key] = nullptr;
+      state_->made[key] = {};
       state_->jobs.push_back({std::make_shared<lower::Program>(p), {block.x, block.y, block.z}, key});
       if (!state_->thread.joinable()) state_->thread = std::thread([s = state_.get()] { s->work(); });
       state_->changed.notify_all();
@@ -197,7 +245,26 @@ std::shared_ptr<const exec::NativeCode> Compiler::code_of(const lower::Program& 
     if (!resumable) throw;  // whoever asks for the other is in the middle of a kernel, and the interpreter can go on
   }
   std::lock_guard lock(state_->mutex);
-  return state_->ready[key] = code;
+  state_->made[key] = {code, true};
+  return code;
+}
+
+std::shared_ptr<const exec::NativeCode> Compiler::wait_for_code(const lower::Program& p, exec::Dim3 block) {
+  if (auto code = code_for(p, block); code || state_->mode != Mode::background) return code;
+  const Key key{p.hash, block.x, block.y, block.z, false};
+  std::unique_lock lock(state_->mutex);
+  const auto waiting = std::ranges::find(state_->jobs, key, &State::Job::key);
+  if (waiting != state_->jobs.end()) {
+    const State::Job job = std::move(*waiting);
+    state_->jobs.erase(waiting);
+    lock.unlock();
+    auto code = state_->attempt(job);
+    lock.lock();
+    state_->made[key] = {std::move(code), true};
+    state_->changed.notify_all();
+  }
+  state_->changed.wait(lock, [&] { return state_->made[key].done || state_->stopping; });
+  return state_->made[key].code;
 }
 
 void Compiler::finish() {

@@ -19,6 +19,21 @@ using ptx::Instr;
 using ptx::OperandKind;
 
 namespace {
+
+/// True when the slot has one store, which does not depend on what was there: LLVM finds its value without a search.
+bool written_once(const llvm::AllocaInst& slot) {
+  const llvm::StoreInst* only = nullptr;
+  for (const llvm::User* u : slot.users()) {
+    const auto* store = llvm::dyn_cast<llvm::StoreInst>(u);
+    if (store && std::exchange(only, store)) return false;
+  }
+  if (!only) return false;
+  const auto* value = llvm::dyn_cast<llvm::SelectInst>(only->getValueOperand());
+  const auto* old = value ? llvm::dyn_cast<llvm::LoadInst>(value->getFalseValue()) : nullptr;
+  return !old || old->getPointerOperand() != &slot;
+}
+
+
 constexpr int32_t kPollPeriod = 1 << 16;  // loop iterations between looks at the stop flag
 }
 
@@ -109,7 +124,7 @@ void Emitter::give_back(Value* stop) {
 void Emitter::finish_function() {
   b_.SetInsertPoint(warp_block_, warp_block_->getFirstInsertionPt());
   for (llvm::AllocaInst* slot : slots_)
-    if (slot) b_.CreateStore(llvm::UndefValue::get(slot->getAllocatedType()), slot);
+    if (slot && !written_once(*slot)) b_.CreateStore(llvm::UndefValue::get(slot->getAllocatedType()), slot);
   if (row_latch_ == lower::kNone) finish_warps();
   else finish_turns();
 }

@@ -9,6 +9,7 @@
 #include <llvm/Support/MemoryBuffer.h>
 
 #include <atomic>
+#include <cstring>
 
 #include "exec/observed.h"
 #include "jit/emitter.h"
@@ -57,6 +58,8 @@ std::shared_ptr<LoadedCode> link_object(const std::vector<char>& object, uint32_
   orc::SymbolMap symbols;
   for (const char* name : {Symbols::execute, Symbols::should_stop, Symbols::settle})
     add(symbols, *s.session, name, thunk_named(name));
+  add(symbols, *s.session, "memcpy", reinterpret_cast<const void*>(&std::memcpy));  // LLVM's own choice for large copies
+  add(symbols, *s.session, "memset", reinterpret_cast<const void*>(&std::memset));
   const exec::QuickAccess& quick = exec::quick_access();
   if (quick.run) {
     add(symbols, *s.session, Symbols::quick_run, reinterpret_cast<const void*>(quick.run));

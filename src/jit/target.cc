@@ -71,7 +71,7 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(Tier tier) {
   const HostTraits& host = HostTraits::get();
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, host.cpu, host.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-      tier == Tier::quick ? llvm::CodeGenOptLevel::Less : llvm::CodeGenOptLevel::Default));
+      tier == Tier::quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default));
 }
 
 namespace {
