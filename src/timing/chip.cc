@@ -296,11 +296,6 @@ void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
     way.add_written(mask, bytes);
 }
 
-double Chip::atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now) {
-  const uint32_t side = home_of(mix(line));
-  return atomic_at(line, mask, lanes, floating, 1, sm, now, side, place_of(line, side));
-}
-
 void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight) {
   struct Home {
     uint32_t side = 0;

@@ -97,11 +97,8 @@ class Chip {
   void write_all(std::span<const Request> requests, uint32_t bytes);
   /// `bytes` more of each sector come along with a write that was taken before.
   void write_more(uint64_t line, uint32_t mask, uint32_t bytes);
-  /// `lanes` atomic operations, one after the other, on a line: a sector at a time, and again for lanes on
-  /// one word.
-  double atomic(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, uint32_t sm, double now);
-  /// The same for several SMs, one after the other, `lanes` of them on one word of each sector: `when` of each becomes the time at which it is done.
-  /// A sector takes `weight` times as long as one word of it that is not answered.
+  /// Atomic operations of several SMs, one after the other: a sector of a line at a time, and `lanes` on one word of each sector, at least 1.
+  /// `when` of each becomes the time at which it is done. The first sector takes `weight` times as long as one word of it that is not answered.
   void atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.

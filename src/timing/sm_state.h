@@ -51,7 +51,7 @@ inline constexpr double kMeet = 22;           // cycles in which lanes that had 
 inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
 inline constexpr double kRequestPast = 1.04;  // cycles of a request that goes past L1 [read_answered/1 to 66]
 inline constexpr double kAnswered = 1.335, kWordMore = .073, kAnsweredWordMore = .128;  // of a sector in L2's atomic units: one word that is answered, each more of one that is not, and of one that is [add_silent, add_answered, sector_silent, sector_answered: 52, 39, 35 and 23.5 a cycle]
-inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a sector's words leave an SM: at least, each, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
+inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
 inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 7;          // lines that a sub-core stores from one to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
