@@ -155,10 +155,10 @@ class Search {
         next = divisions_.size();
       }
     };
-    int count =
-        q_.threads > 0 ? q_.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::size_t count = q_.threads > 0 ? q_.threads : std::max(1u, std::thread::hardware_concurrency());
+    count = std::min({count, divisions_.size(), kMostThreads});  // more would find nothing to do
     std::vector<std::jthread> threads;
-    for (int i = 1; i < count; ++i) threads.emplace_back(work);
+    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
     work();
     threads.clear();
     if (failure) std::rethrow_exception(failure);

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <mutex>
 #include <thread>
 
 #include "base/error.h"
 #include "graph/layout.h"
+#include "graph/search.h"
 
 namespace orrery::graph {
 namespace {
@@ -32,18 +34,26 @@ class TrainSearch {
   TrainSearchResult run() {
     divide();
     std::atomic<std::size_t> next = 0;
+    std::exception_ptr failure;
     std::mutex lock;
     auto work = [&] {
-      TrainSearchResult mine;
-      for (std::size_t i; (i = next++) < divisions_.size();) variants(divisions_[i], mine);
-      std::lock_guard guard(lock);
-      add(std::move(mine));
+      try {
+        TrainSearchResult mine;
+        for (std::size_t i; (i = next++) < divisions_.size();) variants(divisions_[i], mine);
+        std::lock_guard guard(lock);
+        add(std::move(mine));
+      } catch (...) {
+        std::lock_guard guard(lock);
+        failure = std::current_exception();
+      }
     };
     std::size_t count = q_.threads > 0 ? q_.threads : std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::thread> threads;
+    count = std::min({count, divisions_.size(), kMostThreads});  // more would find nothing to do
+    std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
     work();
-    for (std::thread& t : threads) t.join();
+    threads.clear();
+    if (failure) std::rethrow_exception(failure);
     keep_front(all_.front);
     std::sort(all_.front.begin(), all_.front.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
     return std::move(all_);
@@ -148,6 +158,7 @@ TrainSearchResult search_training(const Graph& graph, const Plan& base, const Cl
                "or 'recompute'");
   if (!(question.sequence >= 1 && question.sequence < 1e9 && question.global_batch >= 1 && question.global_batch < 1e9))
     base::fail("sequence and batch must be positive and finite");
+  if (question.threads < 0) base::fail("threads must not be negative");
   return TrainSearch(graph, base, cluster, question).run();
 }
 
