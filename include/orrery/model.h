@@ -1,7 +1,8 @@
 /* C interface to the model scale: any question of `orrery model`, and step times and memory of a language model under
-   a plan, for schedulers and simulators. include/orrery/model.hpp is the same for C++. Functions return 0 on success; otherwise orrery_model_error() says why (per thread). A handle may be used
-   by one thread at a time. Amounts are per data-parallel rank. What a step costs is given for one tensor-parallel rank of
-   every pipeline stage, together: times tp it is that of a data-parallel rank. */
+   a plan, for schedulers and simulators. include/orrery/model.hpp is the same for C++. Functions return 0 on success;
+   otherwise orrery_model_error() says why (per thread). A handle may be used by one thread at a time. Amounts are per
+   data-parallel rank. What a step costs is given for one tensor-parallel rank of every pipeline stage, together: times
+   tp it is that of a data-parallel rank. */
 #ifndef ORRERY_MODEL_H
 #define ORRERY_MODEL_H
 
@@ -40,8 +41,9 @@ ORRERY_MODEL_EXPORT int orrery_model_predict(orrery_model* model, const orrery_m
 /* Bytes of the fullest rank with `batch` sequences of `context` tokens, and what the GPU has. */
 ORRERY_MODEL_EXPORT int orrery_model_memory(orrery_model* model, double batch, double context, double* bytes, double* capacity);
 /* Any question with a document as its answer, in the words that follow `orrery model`: {"fit", "llama-3.1-70b", "--gpu",
-   "h200:2", "--tp", "2"}; fit, serve, train, render and plan. The document is JSON (docs/report.md); orrery_model_free()
-   returns it. verdict (may be NULL): 0, or 1 when it does not fit, the rate is not reached or no plan fits. */
+   "h200:2", "--tp", "2"}; fit, serve, train, render and plan, without --html and --trace. The document is JSON
+   (docs/report.md), of which orrery_model_free() disposes; on an error none is made. verdict (may be NULL): 0, or 1
+   when it does not fit, the rate is not reached or no plan fits. */
 ORRERY_MODEL_EXPORT int orrery_model_ask(int count, const char* const* words, char** document, int* verdict);
 ORRERY_MODEL_EXPORT void orrery_model_free(char* document);
 ORRERY_MODEL_EXPORT void orrery_model_close(orrery_model* model);

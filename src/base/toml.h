@@ -7,6 +7,7 @@
 #define TOML_ASSERT(expr) static_assert(true)
 #include <toml++/toml.h>
 
+#include <filesystem>
 #include <string>
 
 #include "base/error.h"
@@ -15,6 +16,7 @@ namespace orrery::base {
 
 /// The tables of a file. Throws Error with file, line and what is wrong when it cannot be read or is no TOML.
 inline toml::table read_toml(const std::string& path) {
+  if (std::filesystem::is_directory(path)) fail("{} is a folder, not a file", path);  // it would read as empty
   try {
     return toml::parse_file(path);
   } catch (const toml::parse_error& error) {

@@ -167,8 +167,9 @@ Reply plan_training_question(const CLI::App& app, const Asked& q) {
   return {train_plan_document(graph, plan, cluster, search, result, asked), result.front.empty() ? 1 : 0};
 }
 
-Reply plan_question(Asked& q, bool lengths_given) {
-  PlanQuestion asked(q, lengths_given);
+Reply plan_question(const CLI::App& app, Asked& q) {
+  refuse_training_options(app);
+  PlanQuestion asked(q, lengths_given(app));
   Json doc = search_document(asked.graph, asked.base, asked.cluster, q.search);
   int status = doc["sections"][0]["rows"].empty() ? 1 : 0;
   return {std::move(doc), status};
@@ -198,7 +199,7 @@ constexpr ModelQuestion kQuestions[] = {
      }},
     {"plan", "search over plans; the Pareto front", [](CLI::App& app, Asked& q) { q.plan_options(app); },
      [](CLI::App& app, Asked& q) {
-       return q.plan_training ? plan_training_question(app, q) : plan_question(q, lengths_given(app));
+       return q.plan_training ? plan_training_question(app, q) : plan_question(app, q);
      }},
 };
 
@@ -219,9 +220,13 @@ Reply answer(const std::vector<std::string>& words) {
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(reversed);
+  } catch (const CLI::Success&) {  // --help
+    base::fail("help is no question: `orrery model` prints it");
   } catch (const CLI::ParseError& error) {
     base::fail("{}", error.what());
   }
+  if (!asked.common.html.empty() || !asked.common.trace.empty())
+    base::fail("the document is returned: --html and --trace have nothing to write");
   for (const ModelQuestion& q : kQuestions)
     if (CLI::App* chosen = app.get_subcommand(q.name); *chosen) return answer(q, *chosen, asked);
   base::fail("no question");

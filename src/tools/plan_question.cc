@@ -11,6 +11,11 @@ using namespace graph;
 
 bool lengths_given(const CLI::App& app) { return app.count("--input") + app.count("--output") > 0; }
 
+void refuse_training_options(const CLI::App& app) {
+  for (const char* training : {"--seq", "--batch", "--precision"})
+    if (app.count(training) > 0) base::fail("{} belongs to plans of training: --train", training);
+}
+
 double tokens_of(const Graph& graph, double tokens, bool asked) {
   AxisId positions = graph.find_axis("positions");
   if (positions == kNoAxis) return tokens;

@@ -9,6 +9,9 @@ namespace orrery::tools {
 // Whether somebody asked for lengths of requests or answers.
 bool lengths_given(const CLI::App& app);
 
+// Options of `plan --train` have no meaning without it.
+void refuse_training_options(const CLI::App& app);
+
 // An image has as many tokens as the model has positions; a text no more than that, and more are refused where
 // somebody asked for them.
 double tokens_of(const graph::Graph& graph, double tokens, bool asked);

@@ -1,9 +1,9 @@
 // The C interface and its C++ wrapper: whole questions as the program answers them, steps and bytes within what the
 // weights allow, errors as codes, text and exceptions.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -66,7 +66,7 @@ TEST(CInterface, StepsTakeLongerWithLongerContexts) {
 
 TEST(CInterface, AnswersWhatTheProgramAnswers) {
   if (!std::filesystem::exists(ORRERY_PROGRAM)) GTEST_SKIP() << "the program is not built";
-  std::string cache = std::filesystem::temp_directory_path() / "orrery-c-interface";
+  std::string cache = std::filesystem::temp_directory_path() / ("orrery-c-interface-" + std::to_string(getpid()));
   const std::vector<std::vector<std::string>> questions = {
       {"fit", "llama-3.1-70b", "--gpu", "h200:2", "--tp", "2", "--batch", "64"},
       {"serve", "llama-3.1-8b", "--gpu", "h200", "--concurrency", "8"},
@@ -94,6 +94,9 @@ TEST(CInterface, QuestionsThatAreNoneAreErrors) {
   EXPECT_THROW(orrery::model::ask({"fit", "llama-3.1-8b", "--gpus", "h200"}), orrery::model::Error);
   EXPECT_THROW(orrery::model::ask({"why", "last", "TPOT"}), orrery::model::Error);
   EXPECT_THROW(orrery::model::ask({}), orrery::model::Error);
+  for (const char* file : {"--html", "--trace"})  // nothing would be written
+    EXPECT_THROW(orrery::model::ask({"fit", "llama-3.1-8b", file, "unwritten"}), orrery::model::Error) << file;
+  EXPECT_THROW(orrery::model::ask({"fit", "--help"}), orrery::model::Error);
   try {
     orrery::model::ask({"fit", "no-such-model"});
     ADD_FAILURE() << "an unknown model was answered";

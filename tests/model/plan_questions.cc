@@ -113,8 +113,12 @@ TEST_F(PlanQuestions, TrainingPlansAreWhatTrainSays) {
   // The same for any number of threads; what the search decides by itself is not asked for.
   std::string asked = ORRERY_PROGRAM " model plan llama-3.1-8b --train --gpu h100:8 --seq 8192 --batch 64 --json --threads ";
   EXPECT_EQ(document(asked + "1"), document(asked + "3"));
+  EXPECT_EQ(document(asked + "1"), document(asked + "100000000"));  // no more than there is work for
+  EXPECT_THAT(printed(asked + "-1"), testing::HasSubstr("threads must not be negative"));
   for (const char* more : {"--tp 2", "--do 'recompute full'", "--do 'stage 2'", "--slo tpot=30ms", "--goal tpot", "--input 512"})
     EXPECT_EQ(printed(asked + "1 " + more).find("orrery model: "), 0u) << more;
+  for (const char* more : {"--seq 8192", "--batch 64", "--precision fp8"})
+    EXPECT_THAT(printed(ORRERY_PROGRAM " model plan llama-3.1-8b --gpu h100:8 " + std::string(more)), testing::HasSubstr("--train")) << more;
 }
 
 // Ranks of the batch that nobody gave are what the other divisions leave, whether options or techniques say them.
@@ -146,6 +150,7 @@ TEST_F(PlanQuestions, APlanFileSaysWhatOptionsSay) {
     std::string said = printed(asked + "fit llama-3.1-8b --plan " + plan.string());
     EXPECT_THAT(said, testing::AllOf(testing::HasSubstr("plan.toml"), testing::HasSubstr(why))) << text;
   }
+  EXPECT_THAT(printed(asked + "fit llama-3.1-8b --plan " + folder_.string()), testing::HasSubstr("is a folder"));
 }
 
 }  // namespace

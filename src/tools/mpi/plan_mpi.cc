@@ -91,6 +91,7 @@ int run(int argc, char** argv, int rank, int ranks) {
   if (!asked.common.html.empty() || !asked.common.trace.empty())
     orrery::base::fail("the document is printed: --html and --trace have nothing to write");
   if (asked.plan_training) orrery::base::fail("--train: plans of training are searched by `orrery model plan`");
+  refuse_training_options(app);
   read_plan_file(app, asked.common);
   PlanQuestion question(asked, lengths_given(app));
   const auto& [graph, base, cluster] = question;
