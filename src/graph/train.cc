@@ -149,6 +149,8 @@ double check_question(const Graph& graph, const Plan& plan, const Cluster& clust
                plan.offset_bits, most, q.sequence);
   if (plan.place.checkpoints != Tier::kDevice && plan.recompute != RecomputePolicy::kFull)
     base::fail("there are no checkpoints to place without 'recompute full'");
+  if (plan.place.experts != Tier::kDevice)
+    base::fail("experts by themselves are placed in serving; in training 'place weight' moves them with all weights");
   return micro_batches;
 }
 

@@ -1,5 +1,6 @@
 // Shard, Stage, Place: where things are.
 #include <algorithm>
+#include <cmath>
 
 #include "graph/verbs.h"
 
@@ -13,15 +14,15 @@ void shard(VerbWords& w, Graph& g, Plan& p) {
     return;
   }
   int n = w.count("ranks or stage");
-  double load = what == "expert" ? w.pair("load", 0) : 0;
-  if (load != 0 && (load < 1 || load > std::max(1, n)))
+  double load = what == "expert" ? w.pair("load", NAN) : NAN;  // no number that is given is NaN
+  if (load < 1 || load > std::max(1, n))
     w.refuse("the fullest rank gets at least the mean and at most all: load 1 to the number of ranks");
   if (what == "tensor")
     p.tp = n;
   else if (what == "data")
     p.dp = n;
   else if (what == "expert")
-    p.ep = n, p.expert_load = n > 1 ? load : 0;
+    p.ep = n, p.expert_load = n > 1 && !std::isnan(load) ? load : 0;
   else if (what == "context" || what == "ring")
     p.cp = n;
   else if (what == "ulysses")
@@ -71,15 +72,15 @@ void place(VerbWords& w, Graph&, Plan& p) {
                                   : (w.refuse("a tier is device, host, nvme or remote"), Tier::kDevice);
   double share = w.pair("share", 1.0);
   if (share < 0 || share > 1) w.refuse("a share lies between 0 and 1");
-  double hit = w.pair("hit", -1);
-  if (hit != -1 && (what != "expert" || hit < 0 || hit > 1))
+  double hit = w.pair("hit", NAN);
+  if (!std::isnan(hit) && (what != "expert" || hit < 0 || hit > 1))
     w.refuse("hit is the share of accesses, 0 to 1, that find an expert on the GPU");
   if (what == "weight")
     p.place.weights = tier, p.place.weights_fraction = share;
   else if (what == "kv")
     p.place.kv = tier, p.place.kv_fraction = share;
   else if (what == "expert")
-    p.place.experts = tier, p.place.experts_fraction = share, p.place.experts_hit = hit;
+    p.place.experts = tier, p.place.experts_fraction = share, p.place.experts_hit = std::isnan(hit) ? -1 : hit;
   else if (what == "optimizer")
     p.place.optimizer = tier, p.place.optimizer_fraction = share;
   else if (what == "gradient")
