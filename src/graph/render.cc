@@ -230,10 +230,11 @@ void peak_of_stages(const RenderQuestion& q, const Cluster& cluster, RenderAnswe
 Program render_program(const Graph& graph, const Plan& plan) {
   Program program = compile(graph, plan);
   // Autocast multiplies in 16 bits what is stored in 32, unless what comes in has 32 as well.
-  for (ProgramOp& op : program.ops)
-    if (op.format == Format::kFp32 &&
-        !(op.kind == OpKind::kContract && graph.tensors[graph.ops[op.op].in.front()].dtype == kFp32))
-      op.format = Format::kBf16;
+  // Such products stay in 32 bits when their weights are stored in fewer.
+  for (ProgramOp& op : program.ops) {
+    bool wide = op.kind == OpKind::kContract && graph.tensors[graph.ops[op.op].in.front()].dtype == kFp32;
+    if (wide || op.format == Format::kFp32) op.format = wide ? Format::kFp32 : Format::kBf16;
+  }
   return program;
 }
 

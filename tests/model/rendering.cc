@@ -12,6 +12,7 @@
 #include "graph/autoencoder.h"
 #include "graph/render.h"
 #include "graph/validate.h"
+#include "graph/verbs.h"
 #include "graph/walk.h"
 
 namespace orrery::graph {
@@ -322,6 +323,13 @@ TEST(RenderConfigs, ModulationOfEveryTokenTakes32Bits) {
   for (const ProgramOp& op : p.ops)
     if (op.kind == OpKind::kContract && op.format == Format::kFp32) ++wide;
   EXPECT_EQ(wide, 3);
+  // Autocast to 32 bits multiplies in them what is stored in 16, too: its code asserts that the modulation has 32.
+  Graph narrow = build_denoiser(s, {});
+  Plan plan;
+  apply_verb("requant weight bf16", narrow, plan);
+  for (const ProgramOp& op : render_program(narrow, plan).ops)
+    if (op.kind == OpKind::kContract) wide -= op.format == Format::kFp32;
+  EXPECT_EQ(wide, 0);
   Graph older = build_denoiser(load_denoiser("wan14b"), {});
   for (const ProgramOp& op : render_program(older, Plan{}).ops) EXPECT_NE(op.format, Format::kFp32);
 }
