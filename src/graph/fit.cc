@@ -50,6 +50,11 @@ double held_tokens(const Plan& plan, const Context& context) {
   return kept + context.generated;
 }
 
+double shared_tokens(const Plan& plan, const Engine& engine) {
+  if (engine.name == "none") return plan.prefix_tokens;
+  return std::floor(plan.prefix_tokens / plan.block_tokens) * plan.block_tokens;
+}
+
 namespace {
 
 // `common` of the keys of each sequence are the same, and held once.
@@ -63,10 +68,7 @@ Binding held_binding(const Graph& graph, double seqs, double held, double common
 
 Binding paged_binding(const Graph& graph, const Plan& plan, double seqs, const Context& context,
                       const Engine& engine) {
-  // What is shared is shared in whole pages.
-  double common = std::floor(plan.prefix_tokens / plan.block_tokens) * plan.block_tokens;
-  return held_binding(graph, seqs, paged(held_tokens(plan, context), plan, engine),
-                      engine.name == "none" ? plan.prefix_tokens : common);
+  return held_binding(graph, seqs, paged(held_tokens(plan, context), plan, engine), shared_tokens(plan, engine));
 }
 
 }  // namespace

@@ -65,9 +65,9 @@ constexpr double kWalkedChunks = 256;
 // Calls `add` with the tokens, the context and the number of each group of a prompt's chunks. Of a request that may
 // find its first tokens in the cache, the chunks of either case in proportion.
 template <class Add>
-void each_chunk(const Plan& plan, double input, Add add) {
-  double chunk = plan.chunk_tokens, hit = plan.prefix_tokens > 0 ? plan.prefix_hit : 0;
-  for (auto [share, start] : {std::pair{hit, plan.prefix_tokens}, {1 - hit, 0.0}}) {
+void each_chunk(const Plan& plan, const Engine& engine, double input, Add add) {
+  double chunk = plan.chunk_tokens, common = shared_tokens(plan, engine), hit = common > 0 ? plan.prefix_hit : 0;
+  for (auto [share, start] : {std::pair{hit, common}, {1 - hit, 0.0}}) {
     if (share <= 0) continue;
     double fresh = input - start;
     double whole = std::floor(fresh / chunk), parts = std::min(whole, kWalkedChunks), each = whole / std::max(1.0, parts);
@@ -98,6 +98,8 @@ double busiest(double mean, int ranks) {
   return sum;
 }
 
+}  // namespace
+
 double speculated(const Plan& plan) {
   // Expected tokens of a step that proposes g tokens, each accepted with probability a (Leviathan et al.
   // 2023).
@@ -105,8 +107,6 @@ double speculated(const Plan& plan) {
   double a = plan.acceptance, g = plan.draft_tokens;
   return a >= 1 ? g + 1 : (1 - std::pow(a, g + 1)) / (1 - a);
 }
-
-}  // namespace
 
 StepShape decode_step(const Plan& plan, const ServeQuestion& q, double batch) {
   StepShape s;
@@ -176,7 +176,7 @@ void Loop::prefill() {
   Server& s = server_;
   if (s.prefilled_ != q_.input) {
     s.prefill_seconds_ = s.prefill_joules_ = 0;
-    each_chunk(p_, q_.input, [&](double tokens, double done, double times) {
+    each_chunk(p_, q_.engine, q_.input, [&](double tokens, double done, double times) {
       StepTime alone = predictor_.step(chunk_step(p_, tokens, done));
       s.prefill_seconds_ += times * alone.seconds, s.prefill_joules_ += times * alone.joules;
     });
@@ -189,7 +189,7 @@ void Loop::prefill() {
 double Loop::added_by_prefill() {
   double others = a_.batch - 1, added = 0;
   if (others <= 0) return 0;
-  each_chunk(p_, q_.input, [&](double tokens, double done, double times) {
+  each_chunk(p_, q_.engine, q_.input, [&](double tokens, double done, double times) {
     StepShape s = chunk_step(p_, tokens, done);
     s.decode_seqs = others;
     s.decode_context = decode_step(p_, q_, a_.batch).decode_context;
@@ -221,7 +221,7 @@ void Loop::between_tokens() {
 
 void Loop::first_token() {
   double chunks = 0;
-  each_chunk(p_, q_.input, [&](double, double, double times) { chunks += times; });
+  each_chunk(p_, q_.engine, q_.input, [&](double, double, double times) { chunks += times; });
   double others = std::min(1.0, a_.batch - 1);  // a request by itself waits for nobody's step
   // The next step takes it in; the one that runs may prefill somebody else.
   if (others > 0) a_.queue_seconds = 0.5 * others * (a_.decode_step_seconds + a_.others_prefill);
@@ -320,8 +320,8 @@ double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& 
     ServeAnswer a = server.serve(q);
     return a.output_tokens_s / q.output;
   };
-  double low = 0, high = 1;
-  while (high < kMostRequests && served(high) < question.rate) low = high, high *= 2;
+  double low = 0, high = plan.dp;
+  while (2 * high <= most_requests(plan) && served(high) < question.rate) low = high, high *= 2;
   if (served(high) < question.rate)
     base::fail("{} requests a second are more than this plan serves: at most {:.3g}", question.rate,
                served(high));

@@ -54,6 +54,8 @@ struct Context {
 double library_bytes(const Plan& plan);
 // Keys that a sequence holds of them.
 double held_tokens(const Plan& plan, const Context& context);
+// Tokens of a common prefix that are kept once: whole pages, where the engine has pages.
+double shared_tokens(const Plan& plan, const Engine& engine);
 
 // Stands for a context, or a number of sequences, without limit.
 inline constexpr double kAnyContext = 1e12;
@@ -194,9 +196,12 @@ struct EncodeAnswer {
 StepShape encode_step(const Plan& plan, double sequences, double tokens);
 EncodeAnswer encode(const Graph& graph, const Plan& plan, const Cluster& cluster, double sequences, double tokens);
 
+// Tokens that a decode step makes of each sequence: more than one with speculation.
+double speculated(const Plan& plan);
+// So many requests in flight are tried: 16,384 on a data-parallel rank.
+inline double most_requests(const Plan& plan) { return std::min(16384.0 * plan.dp, 5e8); }
 // Requests in flight when `question.rate` arrive per second (Little's law, solved with serve), up to so many; refuses
 // a rate beyond what the plan can serve.
-inline constexpr double kMostRequests = 16384;
 double concurrency_at_rate(const Graph& graph, const Plan& plan, const Cluster& cluster,
                            const ServeQuestion& question);
 

@@ -88,7 +88,7 @@ std::vector<BatchLimit> batch_limits(const Graph& graph, const Plan& plan, const
   if (q.engine.token_seconds > 0)
     add("host", smallest(kMostTriedBatch, [&](double b) {
           double step = steps.at(b).seconds * (1 + plan.draft_tokens * plan.draft_cost) + q.engine.step_seconds;
-          return q.engine.token_seconds * b > step;
+          return q.engine.token_seconds * b * speculated(plan) > step;
         }),
         "one process turns tokens into text slower than steps make them");
   if (plan.prefill_replicas == 0) {
@@ -108,7 +108,7 @@ double highest_rate(const Graph& graph, const Plan& plan, const Cluster& cluster
   ServeQuestion q = question;
   Server server(graph, plan, cluster, q.engine);
   double most = 0;
-  for (q.concurrency = plan.dp; q.concurrency <= kMostRequests; q.concurrency *= 2)
+  for (q.concurrency = plan.dp; q.concurrency <= most_requests(plan); q.concurrency *= 2)
     most = std::max(most, server.serve(q).output_tokens_s / q.output);
   return most;
 }

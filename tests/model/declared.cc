@@ -8,11 +8,11 @@
 #include "../error_of.h"
 #include "graph/graph_file.h"
 #include "graph/serve_limits.h"
+#include "graph/train.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
 namespace {
-
 
 struct Asked {
   Graph graph;
@@ -51,7 +51,7 @@ TEST(RoutingLoad, TheFullestRankSetsTheTimeAndNoLedger) {
     before = t.seconds, joules = t.joules;
   }
   EXPECT_GT(joules, 0);
-  for (const char* load : {"load 0.5", "load 9"})
+  for (const char* load : {"load 0", "load 0.5", "load 9"})
     EXPECT_THAT(error_of([&] { with("DeepSeek-V3", ranks(1, 8), {std::string("shard expert 8 ") + load}); }),
                 ::testing::HasSubstr("fullest rank"));
   EXPECT_THAT(error_of([&] { with("DeepSeek-V3", ranks(1, 1), {"shard tensor 8 load 2"}); }), ::testing::HasSubstr("left over"));
@@ -89,10 +89,23 @@ TEST(ExpertHits, OnlyMissesCrossTheLink) {
   EXPECT_EQ(none, 0);
   EXPECT_NEAR(transfer(" hit 0.55"), 0.45 * all, 1e-12 * all);
   EXPECT_NEAR(transfer(""), 0.75 * all, 1e-12 * all);  // uniform
-  EXPECT_THAT(error_of([] { with("Llama-3.1-8B", {}, {"place weight host hit 0.5"}); }), ::testing::HasSubstr("hit"));
+  for (const char* verb : {"place weight host hit 0.5", "place weight host hit -1", "place expert host hit -1"})
+    EXPECT_THAT(error_of([&] { with("Mixtral-8x7B", {}, {verb}); }), ::testing::HasSubstr("hit is the share")) << verb;
 }
 
 // 131,072 bytes a token of Llama-3.1-8B; the first 1,792 of 2,048 are the same in 64 sequences.
+// Training moves all weights or none: experts alone would change nothing.
+TEST(ExpertHits, AreOfServing) {
+  Graph graph = build_transformer(load_transformer("Mixtral-8x7B"), [] {
+    BuildOptions o;
+    o.training = true;
+    return o;
+  }());
+  Plan plan;
+  apply_verb("place expert host", graph, plan);
+  EXPECT_THAT(error_of([&] { train(graph, plan, parse_cluster("h200"), {}); }), ::testing::HasSubstr("in serving"));
+}
+
 TEST(SharedPrefix, IsHeldOnceInWholePages) {
   Cluster cluster = parse_cluster("h200");
   auto state = [&](const std::string& verb, double batch, const char* engine) {
@@ -122,6 +135,7 @@ TEST(SharedPrefix, RequestsThatFindItPrefillTheRest) {
   };
   double whole = prefill("share prefix 0"), rest = prefill("share prefix 3840");
   EXPECT_EQ(prefill("share prefix 3840 hit 0"), whole);
+  EXPECT_EQ(prefill("share prefix 3855"), rest);  // pages of 16: the last one is not whole
   EXPECT_NEAR(prefill("share prefix 3840 hit 0.25"), 0.25 * rest + 0.75 * whole, 1e-12);
   // The 256 tokens that are left see 3,840 keys before them.
   Asked plain = with("Llama-3.1-8B", {}, {});
@@ -158,6 +172,41 @@ TEST(BatchLimits, FollowFromBytes) {
   EXPECT_GT(host, 4);
   EXPECT_LT(host, 12);
   for (std::size_t i = 1; i < limits.size(); ++i) EXPECT_LE(limits[i - 1].batch, limits[i].batch);
+}
+
+// The host turns every accepted token into text: a served step takes that long from the limit's batch on, not before.
+TEST(BatchLimits, TheHostSeesEveryAcceptedToken) {
+  Asked a = with("Llama-3.1-8B", {}, {"speculate 4 accept 0.7 cost 0.05"});
+  Cluster cluster = parse_cluster("h200");
+  ServeQuestion q;
+  q.input = 512, q.output = 64, q.engine = find_engine("vllm"), q.engine.token_seconds = 1e-4;
+  double batch = limit(batch_limits(a.graph, a.plan, cluster, q), "host");
+  ASSERT_GT(batch, 1);
+  ASSERT_LT(batch, 1000);
+  const double tokens = (1 - std::pow(0.7, 5)) / 0.3;
+  auto step = [&](double b) {
+    q.concurrency = b;
+    return serve(a.graph, a.plan, cluster, q).decode_step_seconds;
+  };
+  EXPECT_NEAR(step(batch), 1e-4 * batch * tokens, 1e-9);
+  EXPECT_GT(step(batch - 1), 1e-4 * (batch - 1) * tokens);
+}
+
+// Ranks of the batch do not meet: each serves what one serves alone, however many there are.
+TEST(Rates, EveryDataRankServesTheSame) {
+  ServeQuestion q;
+  q.input = 512, q.output = 64, q.engine = find_engine("vllm");
+  auto rate = [&](int dp) {
+    Asked a = with("Llama-3.1-8B", ranks(1, dp), {});
+    Cluster cluster = parse_cluster("h200:" + std::to_string(dp));
+    double most = highest_rate(a.graph, a.plan, cluster, q);
+    q.rate = 0.9 * most;
+    EXPECT_LE(concurrency_at_rate(a.graph, a.plan, cluster, q), most_requests(a.plan));
+    return most / dp;
+  };
+  double alone = rate(1);
+  EXPECT_GT(alone, 0);
+  for (int dp : {3, 4096, 32768}) EXPECT_NEAR(rate(dp), alone, 0.01 * alone) << dp;
 }
 
 TEST(Rates, AdviceServesWhatItSays) {
