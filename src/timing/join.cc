@@ -112,14 +112,14 @@ void Join::find_blocks() {
     return size_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1;
   };
   std::vector<size_t> work;
-  const bool indirect = std::any_of(code_.begin(), code_.end(), [](const MachineInstruction& m) { return m.i.calls_register(); });
+  calls_any_ = std::any_of(code_.begin(), code_.end(), [](const MachineInstruction& m) { return m.i.calls_register(); });
   const auto is_function = [&](uint32_t at) {  // of the program's own: slow paths bear no line of a function
     for (uint32_t i = at; i < code_.size() && code_[i].i.opcode != 0x150; i++)
       if (code_[i].pc != UINT32_MAX) return code_[i].pc >> 24 != 0;
     return false;
   };
   for (const auto& [at, kind] : roots_)
-    if (at < code_.size() && (kind < 2 || (indirect && is_function(at)))) work.push_back(block_at(at));
+    if (at < code_.size() && (kind < 2 || (calls_any_ && is_function(at)))) work.push_back(block_at(at));
   while (!work.empty()) {
     const size_t b = work.back();
     work.pop_back();
@@ -323,7 +323,11 @@ Join::Cursor::Cursor(const Join& join, const std::vector<Event>& warp) : events(
   uint32_t pc = kNowhere, place = kNowhere;
   for (size_t i = 0; i < events.size(); i++) {
     const Event& e = events[i];
-    if (e.what == What::enter) enters.push_back(i);
+    if (e.what == What::enter) {
+      // Back from a function in the middle of a block, which goes on: not entered again.
+      const bool back = !enters.empty() && events[enters.back()].pc >> 24 != e.pc >> 24 && e.count != (e.pc & 0xFFFFFF);
+      if (!back || !join.calls_any_) enters.push_back(i);
+    }
     if (e.what != What::enter && e.pc != pc) pc = e.pc, place = join.place_of(pc);
     places.push_back(e.what == What::enter ? kNowhere : place);
     if (places.back() != kNowhere) first[places.back() + 1]++;

@@ -148,6 +148,7 @@ class Join {
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code
   std::vector<MachineInstruction> code_;
   std::vector<int32_t> functions_;                      // blocks in which functions begin that a register may hold
+  bool calls_any_ = false;                              // are there calls of what a register holds?
   std::vector<uint32_t> section_start_;
   std::vector<std::pair<uint32_t, uint32_t>> blocks_;   // machine blocks
   std::vector<bool> reached_;

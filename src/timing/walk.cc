@@ -206,8 +206,9 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
       b = f.calls;
       continue;
     }
-    if (f.calls_any && w.returns.size() < 64) {  // the function that the trace is in next
-      size_t when = w.ahead(f.fall).when;
+    if (f.calls_any && w.returns.size() < 64) {  // the function that the trace is in next; what falls may be the rest of the block that calls
+      const size_t rest = w.ahead(f.fall).when;
+      size_t when = rest > w.time ? rest : kNever;
       int32_t callee = -1;
       for (int32_t begins : functions_)
         if (const size_t then = w.ahead(begins).when; then < when) when = then, callee = begins;

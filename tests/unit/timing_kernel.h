@@ -28,13 +28,16 @@ class TestKernel {
     for (const auto& d : diagnostics) ADD_FAILURE() << d.loc.line << ": " << d.message;
     lower::Addresses addresses;
     addresses.var.assign(module_.vars.size(), 0);
-    addresses.function.assign(module_.functions.size(), 0);
+    for (uint32_t f = 0; f < module_.functions.size(); f++) addresses.function.push_back(address_of_function(f));
     for (uint32_t f = 0; f < module_.functions.size(); f++)
       if (module_.functions[f].name == "k") launch.kernel = exec::make_kernel(lower::lower_kernel(module_, f, addresses), addresses);
     launch.grid = grid, launch.block = block;
     launch.params.resize(parameters.size() * 8);
     if (!parameters.empty()) std::memcpy(launch.params.data(), parameters.data(), launch.params.size());
   }
+
+  /// What a pointer to function number `f` of the declarations holds.
+  static constexpr uint64_t address_of_function(uint32_t f) { return 64 * (f + 1); }
 
   exec::Launch launch;
 

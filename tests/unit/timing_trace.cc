@@ -236,6 +236,27 @@ st.global.u32 [%d1], %r2; ret; })";
   EXPECT_THAT(p.notes, testing::Each(testing::Not(testing::AnyOf(HasSubstr("could not be led"), HasSubstr("not found")))));
 }
 
+TEST(Predict, WarpsAreLedThroughFunctionsThatPointersName) {
+  TestMachine m;
+  const auto function = [](const char* name, int products) {
+    std::string body = std::string(".func (.param .b32 r) ") + name + "(.param .b32 a) { .reg .f32 %f<3>;\nld.param.f32 %f1, [a]; mov.f32 %f2, %f1;\n";
+    for (int i = 0; i < products; i++) body += "fma.rn.f32 %f2, %f2, %f1, %f1;\n";
+    return body + "st.param.f32 [r], %f2; ret; }\n";
+  };
+  const std::string functions = function("f", 40) + function("g", 80) + ".global .align 8 .u64 table[2] = {f, g};";
+  std::string calls;
+  for (int i = 0; i < 8; i++)
+    calls += "{ .param .b32 a; .param .b32 r; st.param.f32 [a], %f1; P" + std::to_string(i) + ": .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %d" + (i % 2 ? "3" : "2") + ", (a), P" +
+             std::to_string(i) + "; ld.param.f32 %f1, [r]; }\n";
+  const TestKernel k("ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u64 %d3, [p2]; ld.global.f32 %f1, [%d1];\n" + calls + "st.global.f32 [%d1+4], %f1; ret;",
+                     {m.allocate(256), TestKernel::address_of_function(0), TestKernel::address_of_function(1)}, {1}, {32}, functions);
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_GT(p.instructions, 4 * (40 + 80)) << "the products";
+  EXPECT_LT(p.instructions, 4 * (40 + 80) + 8 * 12 + 40) << "the products, the calls and what is around them";
+  EXPECT_THAT(p.notes, testing::Each(testing::Not(testing::AnyOf(HasSubstr("could not be led"), HasSubstr("not found"), HasSubstr("left out")))));
+}
+
 TEST(Predict, CopiesBetweenBlocksOfAClusterTakeTime) {
   TestMachine m;
   const auto cycles = [&](uint32_t bytes) {
