@@ -5,8 +5,8 @@
 // program runs, each named function's first bytes are overwritten with a jump to the function of that name in
 // libcudart. A stripped program has no such table; it is told the flag that helps.
 //
-// The library holds no CUDA code and costs nothing for other programs: it looks for the section that device code
-// lies in and stops when an object has none.
+// The library holds no CUDA code and costs other programs next to nothing: what tells is the symbol table, which is looked
+// through once. (Device code does not: a program may hold the runtime for its memory alone.)
 // Order: the dynamic linker runs this constructor before those of the executable. Constructors of shared libraries may
 // run earlier; one that itself holds a static runtime and registers device code then is not served.
 #include <dlfcn.h>
@@ -57,6 +57,7 @@ class File {
 
 struct Sections {
   const Elf64_Shdr *symbols = nullptr, *strings = nullptr;
+  const Elf64_Shdr* constants = nullptr;  // .rodata
   bool has_device_code = false;
 };
 
@@ -70,6 +71,7 @@ Sections read_sections(const File& file) {
   for (unsigned i = 0; i < header->e_shnum; i++) {
     const char* name = sections[i].sh_name < names.sh_size ? file.at<char>(names.sh_offset + sections[i].sh_name, 16) : nullptr;
     if (name && (std::strncmp(name, ".nv_fatbin", 11) == 0 || std::strncmp(name, ".nvFatBinSegment", 16) == 0)) result.has_device_code = true;
+    if (name && std::strncmp(name, ".rodata", 8) == 0) result.constants = &sections[i];
     if (sections[i].sh_type == SHT_SYMTAB && sections[i].sh_link < header->e_shnum) {
       result.symbols = &sections[i];
       result.strings = &sections[sections[i].sh_link];
@@ -91,6 +93,13 @@ void for_runtime_symbols(const File& file, const Sections& sections, Visit visit
     const char* name = strings + symbol.st_name;
     if (std::strncmp(name, "cuda", 4) == 0 || std::strncmp(name, "__cuda", 6) == 0) visit(name, symbol);
   }
+}
+
+/// Whether a program without symbols holds the runtime: it opens the driver by name and knows its errors by theirs.
+bool holds_runtime(const File& file, const Sections& sections) {
+  const auto* text = sections.constants ? file.at<char>(sections.constants->sh_offset, sections.constants->sh_size) : nullptr;
+  const auto has = [&](const char* s) { return memmem(text, sections.constants->sh_size, s, std::strlen(s) + 1) != nullptr; };
+  return text && has("libcuda.so.1") && has("cudaErrorInvalidDeviceFunction");
 }
 
 bool make_writable(uintptr_t address, size_t bytes, bool writable) {
@@ -126,7 +135,7 @@ std::string own_folder() {
 void redirect_object(const char* path, uintptr_t base) {
   File file(path);
   Sections sections = read_sections(file);
-  if (!sections.has_device_code || !sections.symbols) return;
+  if (!sections.symbols) return;
   bool linked = false, version_12 = false;
   for_runtime_symbols(file, sections, [&](const char* name, const Elf64_Sym&) {
     linked |= std::strcmp(name, "__cudaRegisterFatBinary") == 0;
@@ -168,6 +177,13 @@ void explain_stripped(const char* path) {
                path);
 }
 
+/// Orrery's libraries define the runtime's functions, too.
+bool is_own(const std::string& path) {
+  const std::string own = own_folder();
+  if (own.empty() || path.compare(0, own.size(), own) != 0) return false;
+  return path.compare(own.size(), 9, "liborrery") == 0 || path.compare(own.size(), 7, "libcuda") == 0;
+}
+
 int visit_object(dl_phdr_info* object, size_t, void* context) {
   bool& first = *static_cast<bool*>(context);
   const bool is_program = first;
@@ -180,12 +196,12 @@ int visit_object(dl_phdr_info* object, size_t, void* context) {
     path = program;
   }
   if (!path || !*path || std::strncmp(path, "/lib/", 5) == 0 || std::strncmp(path, "/usr/lib/x86", 12) == 0) return 0;
+  if (is_own(path)) return 0;
   {
     File file(path);
     Sections sections = read_sections(file);
-    if (!sections.has_device_code) return 0;
     if (!sections.symbols) {
-      if (is_program && !needs_runtime_library(*object)) explain_stripped(path);
+      if (is_program && !needs_runtime_library(*object) && (sections.has_device_code || holds_runtime(file, sections))) explain_stripped(path);
       return 0;
     }
   }

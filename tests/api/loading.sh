@@ -45,6 +45,14 @@ expect "a last short kernel runs, without a message, though nobody waits" "[valu
 if "$nvcc" -DOWN_CONTEXT -o "$build/ends_early_own" "$here/ends_early.cu" -lcuda 2>/dev/null; then
   expect "so does one in a context of the program's own" "[value 7]" printf '[%s]' "$("$orrery" run --quiet -- "$build/ends_early_own" 2>&1)"
 fi
+# A program without kernels, linked by the host's compiler: nothing of it is device code but it holds the runtime.
+cuda=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+if [ -f "$cuda/lib64/libcudart_static.a" ]; then
+  c++ -I"$cuda/include" -o "$build/memory_only" "$here/memory_only.cc" -L"$cuda/lib64" -lcudart_static -ldl -lrt -lpthread || failed=1
+  expect "memory only" "[value 7]" printf '[%s]' "$("$orrery" run --quiet -- "$build/memory_only" 2>&1)"
+  strip -o "$build/memory_only_stripped" "$build/memory_only"
+  expect "memory only, stripped, is refused" "-cudart shared" "$orrery" run --quiet -- "$build/memory_only_stripped"
+fi
 strip -o "$build/stripped" "$build/static_runtime"
 expect "stripped is refused" "-cudart shared" "$orrery" run --quiet -- "$build/stripped"
 expect "machine code only is refused" "code=compute_90" "$orrery" run --quiet -- "$build/code_only"
