@@ -59,7 +59,7 @@ struct Abandoned : std::exception {
   const char* what() const noexcept override { return "abandoned"; }
 };
 
-std::vector<char> make_object(const Plan& plan, Tier tier, const std::atomic<bool>& stopping, Compiler::Timing& timing) {
+std::vector<char> make_object(const Plan& plan, Tier tier, const std::atomic<bool>& stopping, std::atomic<bool>* in_llvm, Compiler::Timing& timing) {
   const double start = now_ms();
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
@@ -80,7 +80,7 @@ std::vector<char> make_object(const Plan& plan, Tier tier, const std::atomic<boo
   llvm::SmallVector<char, 0> object;
   if (stopping) throw Abandoned();
   {
-    const Compiling may_be_parked;
+    const Compiling may_be_parked(in_llvm);
     compile_module(module, *machine, tier, object);
   }
   if (dump && std::string_view(dump) == "opt") module.print(llvm::errs(), nullptr);
@@ -126,14 +126,14 @@ struct Compiler::State {
   std::map<Key, Made> made;
   struct Job { std::shared_ptr<const lower::Program> program; lower::BlockSize block; Key key; };
   std::deque<Job> jobs;
-  std::atomic<bool> stopping{false};
+  std::atomic<bool> stopping{false}, in_llvm{false};  // the second: its thread
   bool busy = false;
   std::thread thread;
   bool parked = false;             // it stands in LLVM for ever, and what it uses stays
   Timing timing;
   Cache cache;
 
-  std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block, bool resumable) {
+  std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block, bool resumable, std::atomic<bool>* flag = nullptr) {
     Timing t;
     const Plan plan(p, block, observe, resumable);
     const Tier tier = tier_for(plan);
@@ -146,7 +146,7 @@ struct Compiler::State {
     std::shared_ptr<LoadedCode> code;
     if (cache.load(name, object)) code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error), t.from_cache = code != nullptr;
     if (!code) {
-      object = make_object(plan, tier, stopping, t);
+      object = make_object(plan, tier, stopping, flag, t);
       cache.store(name, object);
       const double linking = now_ms();
       code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error);
@@ -173,7 +173,7 @@ struct Compiler::State {
       jobs.erase(smallest);
       busy = true;
       lock.unlock();
-      auto code = attempt(job);
+      auto code = attempt(job, &in_llvm);
       lock.lock();
       made[job.key] = {std::move(code), true};
       busy = false;
@@ -182,9 +182,9 @@ struct Compiler::State {
   }
 
   /// Null when it cannot be made: then the interpreter runs the kernel.
-  std::shared_ptr<const exec::NativeCode> attempt(const Job& job) {
+  std::shared_ptr<const exec::NativeCode> attempt(const Job& job, std::atomic<bool>* flag = nullptr) {
     try {
-      return make(*job.program, job.block, job.key.resumable);
+      return make(*job.program, job.block, job.key.resumable, flag);
     } catch (const std::exception& e) {
       if (std::getenv("ORRERY_JIT_DUMP")) llvm::errs() << "jit: " << e.what() << "\n";
       return nullptr;
@@ -217,7 +217,7 @@ void Compiler::abandon() {
   state_->changed.notify_all();
   if (state_->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return !state_->busy; })) return;
   lock.unlock();
-  if (park(state_->thread)) state_->parked = true;
+  if (park(state_->thread, state_->in_llvm)) state_->parked = true;
 }
 
 std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program& p, exec::Dim3 block) { return code_of(p, block, false); }

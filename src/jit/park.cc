@@ -21,15 +21,18 @@ struct Range {
   uintptr_t begin = 0, end = 0;
 };
 
-Range llvm_code;  // written before the signal is sent
-std::atomic<bool> parked{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-thread_local volatile bool compiling = false;
+// Written before the signal is sent.
+Range llvm_code;
+const std::atomic<bool>* in_llvm = nullptr;  // (the first use of a thread's own variable would allocate, which a handler must not)
+
+enum State : int { idle, wanted, parked };
+std::atomic<int> state{idle};
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void stay(int, siginfo_t*, void* context) {
   const auto at = uintptr_t(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
-  if (!compiling || at < llvm_code.begin || at >= llvm_code.end) return;
-  parked = true;
+  if (!*in_llvm || at < llvm_code.begin || at >= llvm_code.end) return;
+  if (int expected = wanted; !state.compare_exchange_strong(expected, parked)) return;  // too late: somebody waits for its end
   for (;;) pause();  // with every signal blocked
 }
 
@@ -52,13 +55,11 @@ Range find_llvm() {
 
 }  // namespace
 
-Compiling::Compiling() { compiling = true; }
-Compiling::~Compiling() { compiling = false; }
-
-bool park(std::thread& thread) {
+bool park(std::thread& thread, const std::atomic<bool>& compiling) {
   using namespace std::chrono_literals;
   constexpr int kTries = 200;  // a millisecond each
   const int number = SIGRTMAX;
+  in_llvm = &compiling;
   llvm_code = find_llvm();
   if (!llvm_code.end) return false;
   struct sigaction action {}, before {};
@@ -66,12 +67,14 @@ bool park(std::thread& thread) {
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigfillset(&action.sa_mask);
   if (sigaction(number, &action, &before) != 0) return false;
-  for (int i = 0; i < kTries && !parked; i++) {
+  state = wanted;
+  for (int i = 0; i < kTries && state != parked; i++) {
+    if (!compiling && i > 0) break;
     if (pthread_kill(thread.native_handle(), number) != 0) break;
     std::this_thread::sleep_for(1ms);
   }
   if (before.sa_handler != SIG_DFL) sigaction(number, &before, nullptr);  // (one may still be under way, and the default ends the process)
-  if (!parked.exchange(false)) return false;
+  if (state.exchange(idle) != parked) return false;
   thread.detach();
   return true;
 }

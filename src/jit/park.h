@@ -6,17 +6,29 @@
 //
 // Not here: when to stop (compiler.cc).
 #pragma once
+#include <atomic>
 #include <thread>
 
 namespace orrery::jit {
 
-/// While one exists in a thread, the thread may be parked.
-struct Compiling {
-  Compiling();
-  ~Compiling();
+/// Says in `flag` that its thread is in LLVM, and may be parked, for as long as it exists. Null: nobody asks.
+class Compiling {
+ public:
+  explicit Compiling(std::atomic<bool>* flag) : flag_(flag) {
+    if (flag_) *flag_ = true;
+  }
+  ~Compiling() {
+    if (flag_) *flag_ = false;
+  }
+  Compiling(const Compiling&) = delete;
+  Compiling& operator=(const Compiling&) = delete;
+
+ private:
+  std::atomic<bool>* const flag_;
 };
 
-/// Stops `thread` for good and detaches it. False, and nothing has happened: it is not compiling, or not for long enough.
-bool park(std::thread& thread);
+/// Stops `thread`, whose flag `compiling` is, for good and detaches it. False, and nothing has happened: it is not compiling, or not
+/// for long enough.
+bool park(std::thread& thread, const std::atomic<bool>& compiling);
 
 }  // namespace orrery::jit
