@@ -2,17 +2,14 @@
 #include "graph/search.h"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cmath>
-#include <exception>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <tuple>
 
 #include "base/error.h"
 #include "graph/layout.h"
+#include "graph/parallel.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -142,26 +139,9 @@ class Search {
       for (int gpus : divisors(cluster_.gpus))
         if (gpus <= limits_.gpus) divisions(f, gpus);
     std::vector<SearchResult> results(divisions_.size());
-    std::atomic<std::size_t> next{0};
-    std::exception_ptr failure;
-    std::mutex failing;
-    auto work = [&] {
-      try {
-        for (std::size_t i; (i = next++) < divisions_.size();)
-          if (i % q_.parts == static_cast<std::size_t>(q_.part)) batches(divisions_[i], results[i]);
-      } catch (...) {
-        std::lock_guard lock(failing);
-        if (!failure) failure = std::current_exception();
-        next = divisions_.size();
-      }
-    };
-    std::size_t count = q_.threads > 0 ? q_.threads : std::max(1u, std::thread::hardware_concurrency());
-    count = std::min({count, divisions_.size(), kMostThreads});  // more would find nothing to do
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
-    work();
-    threads.clear();
-    if (failure) std::rethrow_exception(failure);
+    in_parallel(divisions_.size(), q_.threads, [&](std::size_t i) {
+      if (i % q_.parts == static_cast<std::size_t>(q_.part)) batches(divisions_[i], results[i]);
+    });
     return gather(std::move(results));
   }
 

@@ -13,9 +13,6 @@
 
 namespace orrery::graph {
 
-// Of a search, of serving or training.
-inline constexpr std::size_t kMostThreads = 1024;
-
 struct SearchQuestion {
   double input = 1024, output = 256;
   std::string goal = "tokens/s";    // tokens/s, tokens/s/gpu, tpot, ttft, joules

@@ -2,15 +2,11 @@
 #include "graph/train_search.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "graph/layout.h"
-#include "graph/search.h"
+#include "graph/parallel.h"
 
 namespace orrery::graph {
 namespace {
@@ -33,27 +29,9 @@ class TrainSearch {
 
   TrainSearchResult run() {
     divide();
-    std::atomic<std::size_t> next = 0;
-    std::exception_ptr failure;
-    std::mutex lock;
-    auto work = [&] {
-      try {
-        TrainSearchResult mine;
-        for (std::size_t i; (i = next++) < divisions_.size();) variants(divisions_[i], mine);
-        std::lock_guard guard(lock);
-        add(std::move(mine));
-      } catch (...) {
-        std::lock_guard guard(lock);
-        failure = std::current_exception();
-      }
-    };
-    std::size_t count = q_.threads > 0 ? q_.threads : std::max(1u, std::thread::hardware_concurrency());
-    count = std::min({count, divisions_.size(), kMostThreads});  // more would find nothing to do
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
-    work();
-    threads.clear();
-    if (failure) std::rethrow_exception(failure);
+    std::vector<TrainSearchResult> results(divisions_.size());
+    in_parallel(divisions_.size(), q_.threads, [&](std::size_t i) { variants(divisions_[i], results[i]); });
+    for (TrainSearchResult& r : results) add(std::move(r));
     keep_front(all_.front);
     std::sort(all_.front.begin(), all_.front.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
     return std::move(all_);
