@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -59,7 +60,7 @@ struct Abandoned : std::exception {
   const char* what() const noexcept override { return "abandoned"; }
 };
 
-std::vector<char> make_object(const Plan& plan, Tier tier, const std::atomic<bool>& stopping, std::atomic<bool>* in_llvm, Compiler::Timing& timing) {
+std::vector<char> make_object(const Plan& plan, Tier tier, const std::atomic<bool>& stopping, std::atomic<bool>& in_llvm, Compiler::Timing& timing) {
   const double start = now_ms();
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
@@ -126,14 +127,39 @@ struct Compiler::State {
   std::map<Key, Made> made;
   struct Job { std::shared_ptr<const lower::Program> program; lower::BlockSize block; Key key; };
   std::deque<Job> jobs;
-  std::atomic<bool> stopping{false}, in_llvm{false};  // the second: its thread
+  std::atomic<bool> stopping{false};
   bool busy = false;
   std::thread thread;
-  bool parked = false;             // it stands in LLVM for ever, and what it uses stays
+  struct Working {  // a thread that compiles: this one, or one that launches and waits
+    pthread_t thread = pthread_self();
+    std::atomic<bool> in_llvm{false};
+    bool parked = false;  // it stands in LLVM for ever, and what it uses stays
+  };
+  std::list<Working> working;
   Timing timing;
   Cache cache;
 
-  std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block, bool resumable, std::atomic<bool>* flag = nullptr) {
+  /// Has the calling thread among those that work.
+  class AtWork {
+   public:
+    explicit AtWork(State& s) : state_(s) {
+      std::lock_guard lock(state_.mutex);
+      me_ = state_.working.emplace(state_.working.end());
+    }
+    ~AtWork() {
+      std::lock_guard lock(state_.mutex);
+      state_.working.erase(me_);
+      state_.changed.notify_all();
+    }
+    std::atomic<bool>& in_llvm() { return me_->in_llvm; }
+
+   private:
+    State& state_;
+    std::list<Working>::iterator me_;
+  };
+
+  std::shared_ptr<const exec::NativeCode> make(const lower::Program& p, lower::BlockSize block, bool resumable) {
+    AtWork at_work(*this);
     Timing t;
     const Plan plan(p, block, observe, resumable);
     const Tier tier = tier_for(plan);
@@ -146,7 +172,7 @@ struct Compiler::State {
     std::shared_ptr<LoadedCode> code;
     if (cache.load(name, object)) code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error), t.from_cache = code != nullptr;
     if (!code) {
-      object = make_object(plan, tier, stopping, flag, t);
+      object = make_object(plan, tier, stopping, at_work.in_llvm(), t);
       cache.store(name, object);
       const double linking = now_ms();
       code = link_object(object, uint32_t(plan.entries.size()), meanings, ranges, error);
@@ -173,7 +199,7 @@ struct Compiler::State {
       jobs.erase(smallest);
       busy = true;
       lock.unlock();
-      auto code = attempt(job, &in_llvm);
+      auto code = attempt(job);
       lock.lock();
       made[job.key] = {std::move(code), true};
       busy = false;
@@ -182,9 +208,9 @@ struct Compiler::State {
   }
 
   /// Null when it cannot be made: then the interpreter runs the kernel.
-  std::shared_ptr<const exec::NativeCode> attempt(const Job& job, std::atomic<bool>* flag = nullptr) {
+  std::shared_ptr<const exec::NativeCode> attempt(const Job& job) {
     try {
-      return make(*job.program, job.block, job.key.resumable, flag);
+      return make(*job.program, job.block, job.key.resumable);
     } catch (const std::exception& e) {
       if (std::getenv("ORRERY_JIT_DUMP")) llvm::errs() << "jit: " << e.what() << "\n";
       return nullptr;
@@ -198,26 +224,27 @@ Compiler::Compiler(Mode mode, unsigned observe) : state_(std::make_unique<State>
 }
 
 Compiler::~Compiler() {
-  if (state_->parked) {
-    (void)state_.release();
-    return;
-  }
+  bool parked;
   {
     std::lock_guard lock(state_->mutex);
     state_->stopping = true;
+    parked = std::ranges::any_of(state_->working, &State::Working::parked);
   }
   state_->changed.notify_all();
-  if (state_->thread.joinable()) state_->thread.join();
+  if (state_->thread.joinable()) parked ? state_->thread.detach() : state_->thread.join();
+  if (parked) (void)state_.release();
 }
 
 void Compiler::abandon() {
+  using namespace std::chrono_literals;
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
   state_->jobs.clear();
   state_->changed.notify_all();
-  if (state_->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return !state_->busy; })) return;
-  lock.unlock();
-  if (park(state_->thread, state_->in_llvm)) state_->parked = true;
+  const auto still = [&] { return std::ranges::all_of(state_->working, &State::Working::parked); };
+  // What is not in LLVM sees soon that nobody waits, and ends. (Whoever ends needs the lock for it, so threads live here.)
+  while (!state_->changed.wait_for(lock, 20ms, still))
+    for (State::Working& w : state_->working) w.parked = w.parked || park(w.thread, w.in_llvm);
 }
 
 std::shared_ptr<const exec::NativeCode> Compiler::code_for(const lower::Program& p, exec::Dim3 block) { return code_of(p, block, false); }
@@ -241,6 +268,8 @@ std::shared_ptr<const exec::NativeCode> Compiler::code_of(const lower::Program& 
   std::shared_ptr<const exec::NativeCode> code;
   try {
     code = state_->make(p, {block.x, block.y, block.z}, resumable);
+  } catch (const Abandoned&) {
+    return nullptr;
   } catch (const std::exception&) {
     if (!resumable) throw;  // whoever asks for the other is in the middle of a kernel, and the interpreter can go on
   }

@@ -33,7 +33,6 @@ bool written_once(const llvm::AllocaInst& slot) {
   return !old || old->getPointerOperand() != &slot;
 }
 
-
 constexpr int32_t kPollPeriod = 1 << 16;  // loop iterations between looks at the stop flag
 }
 

@@ -4,7 +4,6 @@
 
 #include <link.h>
 #include <llvm/IR/Verifier.h>
-#include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <thread>
 
 namespace orrery::jit {
 
@@ -55,7 +55,7 @@ Range find_llvm() {
 
 }  // namespace
 
-bool park(std::thread& thread, const std::atomic<bool>& compiling) {
+bool park(pthread_t thread, const std::atomic<bool>& compiling) {
   using namespace std::chrono_literals;
   constexpr int kTries = 200;  // a millisecond each
   const int number = SIGRTMAX;
@@ -70,13 +70,11 @@ bool park(std::thread& thread, const std::atomic<bool>& compiling) {
   state = wanted;
   for (int i = 0; i < kTries && state != parked; i++) {
     if (!compiling && i > 0) break;
-    if (pthread_kill(thread.native_handle(), number) != 0) break;
+    if (pthread_kill(thread, number) != 0) break;
     std::this_thread::sleep_for(1ms);
   }
   if (before.sa_handler != SIG_DFL) sigaction(number, &before, nullptr);  // (one may still be under way, and the default ends the process)
-  if (state.exchange(idle) != parked) return false;
-  thread.detach();
-  return true;
+  return state.exchange(idle) == parked;
 }
 
 }  // namespace orrery::jit

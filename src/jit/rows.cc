@@ -146,19 +146,22 @@ uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule) {
   const lower::Program& p = plan.program;
   uint32_t best = lower::kNone;
   int64_t most = 0;
-  const std::vector<uint8_t> differs = differs_by_warp(plan);
+  std::vector<uint8_t> differs;  // made when a loop is short enough to ask
   for (uint32_t n = 0; n < schedule.nodes.size(); n++) {
     const lower::Node& latch = schedule.nodes[n];
     if (!latch.latch || p.blocks[latch.block].may_spin) continue;
     const auto loop = std::find_if(plan.loops.begin(), plan.loops.end(), [&](const Loop& l) { return l.header == latch.block; });
     if (loop == plan.loops.end()) continue;
-    const Steps steps(p, plan.uniformity, *loop);
     size_t instructions = 0, state = 0;
+    for (uint32_t b = latch.block; b < p.blocks.size(); b++)
+      if (p.blocks[b].loop_header == latch.block) instructions += p.blocks[b].last - p.blocks[b].first;
+    if (instructions > kMostInstructions) continue;
+    if (differs.empty()) differs = differs_by_warp(plan);
+    const Steps steps(p, plan.uniformity, *loop);
     int64_t rows = 0;
     bool bad = false;
     for (uint32_t b = latch.block; b < p.blocks.size(); b++) {
       if (p.blocks[b].loop_header != latch.block) continue;
-      instructions += p.blocks[b].last - p.blocks[b].first;
       for (uint32_t i = p.blocks[b].first; i < p.blocks[b].last; i++) {
         bad |= plan.service[i] || may_block(p.code[i]);
         rows = std::max(rows, rows_walked(plan, steps, p.code[i]));
@@ -166,7 +169,7 @@ uint32_t find_row_loop(const Plan& plan, const lower::Schedule& schedule) {
       }
     }
     for (uint32_t r : live_at(plan, schedule, latch.successors[0])) state += bytes_of(plan, r);
-    if (rows > most && !bad && instructions <= kMostInstructions && state <= kMostState) most = rows, best = n;
+    if (rows > most && !bad && state <= kMostState) most = rows, best = n;
   }
   return best;
 }

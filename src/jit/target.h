@@ -17,6 +17,8 @@ struct HostTraits {
   static const HostTraits& get();
 };
 
+/// How much LLVM does: quick leaves loops as they are and its code generator without optimisation, for functions so large that the
+/// full one would take a minute.
 enum class Tier { quick, full };
 
 /// A target machine for position-independent code on this host. Not shared between threads.

@@ -72,5 +72,19 @@ TEST_F(JitBackground, NobodyWaitsForALargeKernel) {
   EXPECT_EXIT(end_early(), testing::ExitedWithCode(0), "");
 }
 
+/// The same where a launch's own thread compiles.
+TEST_F(JitBackground, TheEndDoesNotWaitForALaunch) {
+  const auto b = large();
+  const auto end_early = [&] {
+    auto compiler = std::make_unique<jit::Compiler>(jit::Mode::synchronous);
+    std::thread([&] { compiler->code_for(*b.entry, {32}); }).detach();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    compiler->abandon();
+    compiler.reset();
+    std::exit(0);
+  };
+  EXPECT_EXIT(end_early(), testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace orrery
