@@ -342,7 +342,6 @@ Join::Cursor::Cursor(const Join& join, const std::vector<Event>& warp) : events(
 std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics) const {
   if (!stand_in_.empty()) return replay(warp, statistics);
   Cursor c(*this, warp.events);
-  statistics.events += warp.events.size() - c.enters.size();
   const JoinStatistics before = statistics;
   std::vector<Step> out;
   out.reserve(warp.events.size() * 4);
@@ -356,8 +355,6 @@ std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics
   }
   some_leave(out);
   statistics.steps = out.size();
-  statistics.unused_events += warp.events.size() - c.enters.size();
-  for (uint32_t place = 0; place < c.next.size(); place++) statistics.unused_events -= std::min<size_t>(c.of(place).size(), c.next[place]);
   return out;
 }
 

@@ -75,7 +75,7 @@ struct Step {
 };
 
 struct JoinStatistics {
-  uint64_t steps = 0, memory_steps = 0, unmatched = 0, events = 0, unused_events = 0, walked = 0, by_entries = 0, calls_lost = 0;
+  uint64_t steps = 0, memory_steps = 0, unmatched = 0, walked = 0, by_entries = 0, calls_lost = 0;
 };
 
 class Join {

@@ -23,7 +23,7 @@ uint64_t hash_of(const TracedWarp& w) {
 
 void add(JoinStatistics& to, const JoinStatistics& s) {
   to.steps = s.steps;
-  to.memory_steps += s.memory_steps, to.unmatched += s.unmatched, to.calls_lost += s.calls_lost, to.events += s.events, to.unused_events += s.unused_events;
+  to.memory_steps += s.memory_steps, to.unmatched += s.unmatched, to.calls_lost += s.calls_lost;
   to.walked += s.walked, to.by_entries += s.by_entries;
 }
 

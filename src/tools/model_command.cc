@@ -81,7 +81,7 @@ constexpr TextCommand kTextCommands[] = {
      [](Asked& q) { return ask_command(q); }},
     {"validate", "compare with measured rows in a folder of CSV files; status 1 when a goal is missed",
      [](CLI::App& app, Asked& q) {
-       app.add_option("folder", q.data, "folder with open.csv, megatron.csv, ...")->capture_default_str();
+       app.add_option("folder", q.data, "folder with open.csv, megatron.csv, ...")->required();
      },
      [](Asked& q) { return validate_command(q); }},
     {"verbs", "the techniques and their grammar", [](CLI::App&, Asked&) {}, [](Asked&) { return list_verbs(); }},

@@ -106,7 +106,7 @@ struct TrainOptions {
 struct Asked {
   Common common;
   double batch = 1, context = 4096;
-  std::string engine = "vllm", size, number, file = "last", quantity, data = "../shared/data/model";
+  std::string engine = "vllm", size, number, file = "last", quantity, data;
   std::vector<std::string> arguments;
   graph::ServeQuestion serve;
   TrainOptions train;
