@@ -21,18 +21,20 @@ struct Range {
   uintptr_t begin = 0, end = 0;
 };
 
-// Written before the signal is sent.
-Range llvm_code;
-const std::atomic<bool>* in_llvm = nullptr;  // (the first use of a thread's own variable would allocate, which a handler must not)
+constexpr pthread_t kNobody = 0, kDone = ~pthread_t{0};
 
-enum State : int { idle, wanted, parked };
-std::atomic<int> state{idle};
-static_assert(std::atomic<int>::is_always_lock_free);
+// Who is to stay; it answers kDone. A handler that comes late finds another's name, or nobody's, and returns. What follows is
+// written before a name is. (No variables of the thread: their first use allocates, which a handler must not.)
+std::atomic<pthread_t> wanted{kNobody};
+std::atomic<const std::atomic<bool>*> in_llvm{nullptr};
+Range llvm_code;  // the same at every call
+static_assert(std::atomic<pthread_t>::is_always_lock_free && std::atomic<const std::atomic<bool>*>::is_always_lock_free);
 
 void stay(int, siginfo_t*, void* context) {
+  pthread_t me = pthread_self();
+  if (wanted != me || !*in_llvm.load()) return;
   const auto at = uintptr_t(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
-  if (!*in_llvm || at < llvm_code.begin || at >= llvm_code.end) return;
-  if (int expected = wanted; !state.compare_exchange_strong(expected, parked)) return;  // too late: somebody waits for its end
+  if (at < llvm_code.begin || at >= llvm_code.end || !wanted.compare_exchange_strong(me, kDone)) return;
   for (;;) pause();  // with every signal blocked
 }
 
@@ -59,22 +61,21 @@ bool park(pthread_t thread, const std::atomic<bool>& compiling) {
   using namespace std::chrono_literals;
   constexpr int kTries = 200;  // a millisecond each
   const int number = SIGRTMAX;
-  in_llvm = &compiling;
-  llvm_code = find_llvm();
-  if (!llvm_code.end) return false;
+  static const bool found = (llvm_code = find_llvm()).end != 0;
+  if (!found) return false;
   struct sigaction action {}, before {};
   action.sa_sigaction = stay;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigfillset(&action.sa_mask);
   if (sigaction(number, &action, &before) != 0) return false;
-  state = wanted;
-  for (int i = 0; i < kTries && state != parked; i++) {
-    if (!compiling && i > 0) break;
+  in_llvm = &compiling;
+  wanted = thread;
+  for (int i = 0; i < kTries && compiling && wanted != kDone; i++) {
     if (pthread_kill(thread, number) != 0) break;
     std::this_thread::sleep_for(1ms);
   }
   if (before.sa_handler != SIG_DFL) sigaction(number, &before, nullptr);  // (one may still be under way, and the default ends the process)
-  return state.exchange(idle) == parked;
+  return wanted.exchange(kNobody) == kDone;
 }
 
 }  // namespace orrery::jit
