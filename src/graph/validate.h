@@ -36,7 +36,8 @@ struct RenderAccuracy {
 };
 // Whole pipelines of diffusion.csv whose model and layout are known.
 RenderAccuracy validate_render(const std::string& path);
-// All comparisons whose file is in `folder`, as text, and how many of their goals are missed.
+// All comparisons whose file is in `folder`, as text, and how many of their goals are missed (a source that contradicts itself
+// is no miss; the text says so).
 struct Validation {
   std::string text;
   int missed = 0;

@@ -1,7 +1,8 @@
-// The goals of a comparison with measured and published figures: each is met or missed, and where a source
-// disagrees with itself, the arithmetic that shows it stands beside the figure, provided that reading the
-// source so meets the limit. A miss stays a miss. A figure that no row entered is no goal, and a row that
-// belongs to a figure and is refused is a missed one.
+// The goals of a comparison with measured and published figures: each is met or missed, or its source contradicts
+// itself. The last is a verdict of its own, never a goal that is met: the figure is printed with the arithmetic on
+// the source's own numbers that shows it, and it is given only where the source read so meets the limit; otherwise
+// the goal is missed. A figure that no row entered is no goal, and a row that belongs to a figure and is refused is
+// a missed one.
 #pragma once
 
 #include <optional>
@@ -13,13 +14,18 @@
 
 namespace orrery::graph {
 
+enum class Verdict : std::uint8_t { kMet, kContradiction, kMissed };
+
 struct Goal {
-  std::string what;          // the figure, and how it is written
-  double value = 0;          // reached
-  double limit = 0;          // at most so much, or at least
-  bool least = false;        // at least
-  std::string disagreement;  // why the source's own figures contradict one another; empty: they do not
+  std::string what;           // the figure, and how it is written
+  double value = 0;           // reached
+  double limit = 0;           // at most so much, or at least
+  bool least = false;         // at least
+  std::string contradiction;  // the arithmetic by which the source contradicts itself; empty: it does not
   bool met() const { return least ? value >= limit : value <= limit; }
+  Verdict verdict() const {
+    return met() ? Verdict::kMet : contradiction.empty() ? Verdict::kMissed : Verdict::kContradiction;
+  }
 };
 
 // Each takes what a comparison found, or reads the rows of a file (its path).

@@ -201,7 +201,12 @@ TEST(B10, LongSequencesOnH200) {
     TrainQuestion q;
     q.sequence = r.sequence;
     auto a = train(g, long_sequence_plan(r.loss, r.offload, r.mlp), {load_profile("h200"), 1}, q);
-    EXPECT_NEAR(a.total / 1e9 / r.gb, 1, 0.05) << r.sequence;
+    // The tool that printed these divides by 2^30 and calls that GB. Read as 10^9 one of the four misses by 5.4%.
+    EXPECT_NEAR(a.total / kGiB / r.gb, 1, 0.05) << r.sequence;
+    if (r.sequence == 650000)
+      expect_known_miss("memory of 650,000 tokens, read in GB", a.total / 1e9 / r.gb - 1, 0.05, 0.055);
+    else
+      EXPECT_NEAR(a.total / 1e9 / r.gb, 1, 0.05) << r.sequence;
   }
 }
 
