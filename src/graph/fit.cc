@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/draft.h"
 #include "graph/layout.h"
-#include "graph/serve.h"
 
 namespace orrery::graph {
 
@@ -43,7 +43,15 @@ double longest_context(double room, State state) {
 
 }  // namespace
 
-double library_bytes(const Plan& plan) { return 64e6 + (plan.gpus() > 1 ? 0.5e9 : 0); }
+// One rank of NCCL with its kernels: what the driver counted before and after its first collective on an H200
+// (held.context.usual.* of calib/raw/h200-held-2026-11-23.jsonl). More ranks are taken to need no more. Frameworks that
+// divide states make a group of ranks on one GPU, too.
+constexpr double kCommunicator = 1861025792 - 1275920384;
+constexpr double kMatrixWorkspace = 64e6;  // assumed
+
+bool has_communicator(const Plan& plan) { return plan.gpus() > 1 || plan.zero > 0; }
+
+double library_bytes(const Plan& plan) { return kMatrixWorkspace + (has_communicator(plan) ? kCommunicator : 0); }
 
 double held_tokens(const Plan& plan, const Context& context) {
   double kept = plan.kv_keep_tokens > 0 ? std::min(context.prompt, plan.kv_keep_tokens) : context.prompt;
@@ -126,26 +134,28 @@ struct Held {
   double each = 0, common = 0;
   double in(double room) const { return each > 0 ? std::max(0.0, std::floor((room - common) / each)) : room >= common ? kAnyContext : 0; }
 };
-Held held_by(const Graph& graph, const Program& program, const Context& context, const Engine& engine) {
-  double one = device_state_bytes(graph, program, 1, context, engine);
-  if (program.plan.prefix_tokens <= 0) return {one, 0};
+Held held_by(const Graph& graph, const Program& program, const DraftMemory& draft, const Context& context,
+             const Engine& engine) {
+  double one = device_state_bytes(graph, program, 1, context, engine), proposer = draft.state(1, context, engine);
+  if (program.plan.prefix_tokens <= 0) return {one + proposer, 0};
   double each = device_state_bytes(graph, program, 2, context, engine) - one;
-  return {each, one - each};
+  return {each + proposer, one - each};
 }
 
 // Sequences and context that `room` bytes beside everything else hold.
-void limits(const Graph& graph, const Program& program, double per_rank, double room, const Context& context,
-            const Engine& engine, FitAnswer& a) {
+void limits(const Graph& graph, const Program& program, const DraftMemory& draft, double per_rank, double room,
+            const Context& context, const Engine& engine, FitAnswer& a) {
   double kept_free = (1 - program.plan.memory_share) * a.capacity;
   if (a.kv_bytes_on_device > 0) {
-    Held held = held_by(graph, program, context, engine);
+    Held held = held_by(graph, program, draft, context, engine);
     a.max_sequences = held.in(room), a.admitted_sequences = held.in(room - kept_free);
   } else if (a.kv_bytes_per_sequence > 0) {
     a.max_sequences = a.admitted_sequences = room >= 0 ? kAnyContext : 0;
   }
   if (per_rank > 0)
     a.max_context = longest_context(room, [&](double n) {
-      return device_state_bytes(graph, program, per_rank, {n, context.generated}, engine);
+      Context longer{n, context.generated};
+      return device_state_bytes(graph, program, per_rank, longer, engine) + draft.state(per_rank, longer, engine);
     });
 }
 
@@ -173,6 +183,13 @@ FitAnswer fit_compiled(const Graph& graph, const Program& program, const Cluster
   double tokens = context.prompt + context.generated;
   add("KV cache and state", TensorClass::kState, state,
       fmt::format("{:.0f} sequences of {:.0f} tokens", per_rank, tokens));
+  DraftMemory draft(plan);
+  if (draft.present()) {
+    add("draft's weights", TensorClass::kWeight, draft.weights(), fmt::format("{} over tp {}", plan.draft->name, draft.ranks()));
+    double proposer = draft.state(per_rank, context, engine);
+    add("draft's keys and values", TensorClass::kState, proposer, "of the same sequences");
+    state += proposer;
+  }
   Binding b = fit_binding(graph, plan, batch, tokens);
   double activations = activation_peak(program, b);
   add("activations", TensorClass::kActivation, activations,
@@ -188,13 +205,13 @@ FitAnswer fit_compiled(const Graph& graph, const Program& program, const Cluster
   a.kv_bytes_per_sequence = paged_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_on_device = device_state_bytes(graph, program, 1, context, engine);
   a.kv_bytes_per_token = program.state_bytes.coefficient[kKeys];  // once every window is full
-  limits(graph, program, per_rank, a.capacity - (a.total - state), context, engine, a);
+  limits(graph, program, draft, per_rank, a.capacity - (a.total - state), context, engine, a);
   return a;
 }
 
 double resident_sequences(const Graph& graph, const Program& program, const FitAnswer& empty, double input,
                           double output, const Engine& engine) {
-  Held held = held_by(graph, program, {input, output / 2}, engine);
+  Held held = held_by(graph, program, DraftMemory(program.plan), {input, output / 2}, engine);
   double free = empty.capacity * program.plan.memory_share - empty.total;
   if (free < 0) return 0;
   return held.each > 0 ? held.in(free) : 1e9;

@@ -6,6 +6,7 @@
 // (check_plan).
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,8 @@ struct Plan {
   double prefill_skip = 0;    // share of the layers' prefill work that is skipped
   int draft_tokens = 0;       // tokens proposed a step
   double acceptance = 0;      // probability that a proposed token is accepted
-  double draft_cost = 0;      // time of one draft step over the target's
+  double draft_cost = 0;      // time of one draft step over the target's, where no draft is named
+  std::shared_ptr<const Graph> draft;  // the model that proposes: its bytes count, its time is predicted
   // What an engine's kernels join: narrowing of activations inside the norm or activation before a product,
   // and the norm that follows an all-reduce of few bytes inside that all-reduce.
   bool joins_narrowing = false, joins_reduce_norm = false;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/draft.h"
 #include "graph/layout.h"
 
 namespace orrery::graph {
@@ -159,14 +160,17 @@ class Loop {
 
 void Loop::decode() {
   const Rates& r = predictor_.rates();
-  a_.decode = predictor_.step(decode_step(p_, q_, a_.batch));
+  StepShape shape = decode_step(p_, q_, a_.batch);
+  a_.decode = predictor_.step(shape);
   double bytes = 0;
   for (const Line& line : predictor_.ledger().lines)
     bytes += line.times * predictor_.program().ops[line.op].stages * (line.weight + line.state);
   a_.tpot_bound = bytes / r.memory_peak / a_.tokens_a_step;
   a_.mfu = a_.decode.ops / a_.decode.seconds / r.peak16;
   a_.mbu = bytes / a_.decode.seconds / r.memory_peak;
-  a_.draft_seconds = p_.draft_tokens * p_.draft_cost * a_.decode.seconds;
+  Proposed proposed = server_.drafter_->propose(shape, a_.decode);
+  a_.draft_seconds = proposed.seconds;
+  a_.draft_joules = proposed.joules * p_.tp / std::max(1.0, a_.batch) / a_.tokens_a_step;
   a_.decode_step_seconds = std::max(a_.decode.seconds + a_.draft_seconds + q_.engine.step_seconds,
                                     q_.engine.token_seconds * a_.batch * a_.tokens_a_step);
 }
@@ -177,8 +181,10 @@ void Loop::prefill() {
   if (s.prefilled_ != q_.input) {
     s.prefill_seconds_ = s.prefill_joules_ = 0;
     each_chunk(p_, q_.engine, q_.input, [&](double tokens, double done, double times) {
-      StepTime alone = predictor_.step(chunk_step(p_, tokens, done));
-      s.prefill_seconds_ += times * alone.seconds, s.prefill_joules_ += times * alone.joules;
+      StepShape chunk = chunk_step(p_, tokens, done);
+      StepTime alone = predictor_.step(chunk);
+      Proposed draft = s.drafter_->prefill(chunk);
+      s.prefill_seconds_ += times * (alone.seconds + draft.seconds), s.prefill_joules_ += times * (alone.joules + draft.joules);
     });
     s.prefilled_ = q_.input;
   }
@@ -191,6 +197,7 @@ double Loop::added_by_prefill() {
   if (others <= 0) return 0;
   each_chunk(p_, q_.engine, q_.input, [&](double tokens, double done, double times) {
     StepShape s = chunk_step(p_, tokens, done);
+    added += times * server_.drafter_->prefill(s).seconds;
     s.decode_seqs = others;
     s.decode_context = decode_step(p_, q_, a_.batch).decode_context;
     added += times * std::max(0.0, predictor_.step(s).seconds - a_.decode.seconds);
@@ -254,7 +261,7 @@ void Loop::whole() {
   double share = p_.tp / std::max(1.0, a_.batch) / a_.tokens_a_step;
   a_.between_joules = predictor_.rates().idle_watts * q_.engine.step_seconds * share * p_.pp;
   a_.joules_per_token =
-      a_.decode.joules * share + a_.prefill_joules / q_.output * p_.tp + a_.between_joules + a_.split_joules;
+      a_.decode.joules * share + a_.draft_joules + a_.prefill_joules / q_.output * p_.tp + a_.between_joules + a_.split_joules;
   a_.low = std::max(a_.tpot_bound, a_.tpot * 0.8);
   a_.high = a_.tpot * 1.35;
 }
@@ -265,7 +272,10 @@ Server::Server(const Graph& graph, const Plan& plan, const Cluster& cluster, con
       engine_(engine),
       program_(compile(graph, plan)),
       empty_(fit_compiled(graph, program_, cluster, 0, 0.0, engine)),
-      predictor_(graph, under(plan, engine), cluster) {}
+      predictor_(graph, under(plan, engine), cluster),
+      drafter_(std::make_unique<Drafter>(plan, cluster, engine)) {}
+
+Server::~Server() = default;
 
 ServeAnswer Server::serve(const ServeQuestion& q) {
   for (double value : {q.input, q.output, q.concurrency})

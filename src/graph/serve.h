@@ -5,6 +5,7 @@
 // charges the batch, the mean context, and the prefill chunks that other requests put in between.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,8 +51,9 @@ struct Context {
   Context(double prompt_tokens, double generated_tokens = 0)
       : prompt(prompt_tokens), generated(generated_tokens) {}
 };
-// Workspace of the matrix library and, where there are several GPUs, buffers of the communication library: assumed.
+// Workspace of the matrix library (assumed) and, where there is a group of ranks, what the communication library takes.
 double library_bytes(const Plan& plan);
+bool has_communicator(const Plan& plan);
 // Keys that a sequence holds of them.
 double held_tokens(const Plan& plan, const Context& context);
 // Tokens of a common prefix that are kept once: whole pages, where the engine has pages.
@@ -97,6 +99,7 @@ struct ServeAnswer {
   // What tpot, ttft and joules_per_token are made of.
   double tokens_a_step = 1;                    // with speculation
   double draft_seconds = 0;                    // of a step
+  double draft_joules = 0;                     // per output token, of a draft that is named
   double others_prefill = 0;                   // seconds that other requests' prefill adds to a step
   double queue_seconds = 0, wait_seconds = 0;  // before the first token: for the running step, for memory
   double prefill_joules = 0;                   // of one request, one tensor-parallel rank of every stage
@@ -162,6 +165,7 @@ class StepPredictor {
   Binding binding_;
 };
 
+class Drafter;
 // Many questions to one plan and one engine: what they have in common is made once, for searches.
 class Server {
  public:
@@ -169,6 +173,7 @@ class Server {
   Server(const Graph& graph, const Plan& plan, const Cluster& cluster, const Engine& engine);
   // Refuses another engine's question; not thread-safe.
   ServeAnswer serve(const ServeQuestion& question);
+  ~Server();
   const Program& program() const { return program_; }  // without what the engine joins: memory
 
  private:
@@ -180,7 +185,8 @@ class Server {
   Program program_;
   FitAnswer empty_;  // of a rank without sequences
   StepPredictor predictor_;
-  // The prefill of a request by itself, of the last length that somebody asked for.
+  std::unique_ptr<Drafter> drafter_;
+  // The prefill of a request by itself, the draft's included, of the last length that somebody asked for.
   double prefilled_ = 0, prefill_seconds_ = 0, prefill_joules_ = 0;
 };
 ServeAnswer serve(const Graph& graph, const Plan& plan, const Cluster& cluster,

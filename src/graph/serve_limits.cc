@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/draft.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -30,11 +31,18 @@ double smallest(double most, Bites bites) {
 class Steps {
  public:
   Steps(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question)
-      : plan_(plan), q_(question), predictor_(graph, under(plan, question.engine), cluster) {}
+      : plan_(plan),
+        q_(question),
+        predictor_(graph, under(plan, question.engine), cluster),
+        drafter_(plan, cluster, question.engine) {}
 
   const StepTime& at(double batch) {
     if (batch != batch_) time_ = predictor_.step(decode_step(plan_, q_, batch)), batch_ = batch;
     return time_;
+  }
+  // With the draft's.
+  double seconds(double batch) {
+    return at(batch).seconds + drafter_.propose(decode_step(plan_, q_, batch), at(batch)).seconds;
   }
   const Ledger& ledger(double batch) { return at(batch), predictor_.ledger(); }
   // Whether the products together would take longer for their arithmetic than for their bytes.
@@ -54,6 +62,7 @@ class Steps {
   const Plan& plan_;
   const ServeQuestion& q_;
   StepPredictor predictor_;
+  Drafter drafter_;
   StepTime time_;
   double batch_ = 0;
 };
@@ -87,7 +96,7 @@ std::vector<BatchLimit> batch_limits(const Graph& graph, const Plan& plan, const
       "the board's limit stretches the step");
   if (q.engine.token_seconds > 0)
     add("host", smallest(kMostTriedBatch, [&](double b) {
-          double step = steps.at(b).seconds * (1 + plan.draft_tokens * plan.draft_cost) + q.engine.step_seconds;
+          double step = steps.seconds(b) + q.engine.step_seconds;
           return q.engine.token_seconds * b * speculated(plan) > step;
         }),
         "one process turns tokens into text slower than steps make them");
@@ -107,6 +116,7 @@ std::vector<BatchLimit> batch_limits(const Graph& graph, const Plan& plan, const
 double highest_rate(const Graph& graph, const Plan& plan, const Cluster& cluster, const ServeQuestion& question) {
   ServeQuestion q = question;
   Server server(graph, plan, cluster, q.engine);
+  if (resident_sequences(graph, plan, cluster, q.input, q.output, q.engine) < 1) return 0;
   double most = 0;
   for (q.concurrency = plan.dp; q.concurrency <= most_requests(plan); q.concurrency *= 2)
     most = std::max(most, server.serve(q).output_tokens_s / q.output);

@@ -105,6 +105,7 @@ bool matters(const std::string& text, Question question) {
     return among(what, {"weight"}) ||
            (among(what, {"kv", "expert"}) ? question != Question::kTrain : question == Question::kTrain);
   if (among(name, {"shrink", "share"})) return question != Question::kTrain;
+  if (name == "speculate" && question == Question::kFit) return text.find(" draft ") != text.npos;
   if (among(name, {"skip", "speculate"})) return question == Question::kServe;
   if (among(name, {"tile", "recompute", "adapt"})) return question == Question::kTrain;
   if (name == "prefetch") return question != Question::kFit;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "graph/spec.h"
 #include "graph/verbs.h"
 
 namespace orrery::graph {
@@ -41,9 +42,16 @@ void speculate(VerbWords& w, Graph&, Plan& p) {
   p.draft_tokens = w.count("tokens proposed");
   p.acceptance = w.pair("accept", -1);
   p.draft_cost = w.pair("cost", 0);
+  const std::string draft = w.accept("draft") ? w.word("model of the draft") : "";
+  p.draft.reset();
   if (p.draft_tokens == 0) return;
   if (p.acceptance < 0 || p.acceptance > 1) w.refuse("declare the acceptance rate: accept A, 0 to 1");
   if (p.draft_cost < 0) w.refuse("the cost of a draft step must not be negative");
+  if (draft.empty()) return;
+  if (p.draft_cost > 0) w.refuse("a cost or a draft: what the steps of a draft take is predicted");
+  TransformerSpec spec = load_transformer(draft);
+  if (spec.kind != "dense" && spec.kind != "moe") w.refuse(spec.name + " makes no tokens");
+  p.draft = std::make_shared<const Graph>(build_transformer(spec));
 }
 
 constexpr Verb kVerbs[] = {
@@ -51,10 +59,11 @@ constexpr Verb kVerbs[] = {
      "Leaves out a share of the prefill's layers, of the input tokens, or of the layers altogether.", skip},
     {"repeat", "repeat BLOCK TIMES", "Runs a block so many times: layers, denoising steps, guidance passes.",
      repeat},
-    {"speculate", "speculate TOKENS accept A [cost C]",
+    {"speculate", "speculate TOKENS accept A [cost C | draft MODEL]",
      "A draft proposes TOKENS, the target checks them in one step. Each is accepted with probability A, so a "
      "step "
-     "yields (1 - A^(n+1)) / (1 - A) tokens; C is the time of a draft step over a target step.",
+     "yields (1 - A^(n+1)) / (1 - A) tokens; C is the time of a draft step over a target step. Of a draft MODEL (a "
+     "config.json or a built-in name) weights, keys and values are counted, and its steps and prefill are predicted.",
      speculate},
 };
 

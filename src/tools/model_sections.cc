@@ -44,7 +44,7 @@ void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, cons
   for (const std::string& note : assumed_rates(plan, cluster.gpu)) doc["assumptions"].push_back(note);
   if (question == Question::kFit || question == Question::kTrain)
     doc["assumptions"].push_back(fmt::format("libraries take {:.2f} GB: workspace of products{}", library_bytes(plan) / 1e9,
-                                             plan.gpus() > 1 ? ", buffers of communication" : ""));
+                                             has_communicator(plan) ? ", the communication library" : ""));
   add_assumed_values(doc, cluster);
 }
 

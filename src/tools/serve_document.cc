@@ -71,6 +71,7 @@ void energy_table(Json& doc, const StepPredictor& p, const Plan& plan, const Ser
   row("bytes of device memory of the decode step", sum.bytes * share);
   row("bytes over links of the decode step", sum.link * share);
   row("idle power over the decode step", (a.decode.joules - sum.total()) * share);
+  if (a.draft_joules > 0) row("steps of the draft", a.draft_joules);
   row("prefill of the request, shared by its tokens", a.prefill_joules / q.output * ranks);
   row("idle power while the engine is between steps", a.between_joules);
   if (a.split_joules > 0) row("idle power of the GPUs that only prefill", a.split_joules);
@@ -150,7 +151,8 @@ Json overload_document(const Graph& graph, const Plan& plan, const Cluster& clus
                                           graph.name, cluster.gpus, cluster.gpu.id(), q.input, q.output, q.rate));
   report::add_fact(doc, "serves the rate", "no");
   report::add_fact(doc, "highest rate", most, "requests a second",
-                   fmt::format("{:.3g} to {:.3g}, with any number in flight", most / 1.35, most / 0.8));
+                   most > 0 ? fmt::format("{:.3g} to {:.3g}, with any number in flight", most / 1.35, most / 0.8)
+                            : "not one request finds room in the memory that an engine takes");
   FitAnswer empty = fit(graph, plan, cluster, plan.dp, {q.input, q.output}, q.engine);
   report::add_fact(doc, "fits", empty.fits ? "yes" : "no", "",
                    fmt::format("one sequence a data-parallel rank: {:.1f} of {:.1f} GiB", empty.total / kGiB,

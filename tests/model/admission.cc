@@ -79,6 +79,40 @@ TEST(Sharing, LeavesTheStateThatDoesNotGrow) {
   EXPECT_EQ(after.state_bytes.coefficient[kKeys], before.state_bytes.coefficient[kKeys] / 2);
 }
 
+// Llama-3.2-1B on two ranks: half of its 1,235,814,400 parameters but for the norms, which each rank has (16 layers of two
+// and a last one, 2,048 wide); 16 layers of keys and values of 8 heads of 64 in 16 bits, half of them.
+TEST(Draft, ItsBytesAndStepsCount) {
+  auto asked = [](const std::string& draft) {
+    Graph g = build_transformer(load_transformer("Llama-3.1-70B"));
+    Plan p;
+    p.tp = 2;
+    apply_verb("speculate 4 accept 0.7 " + draft, g, p);
+    return std::pair{g, p};
+  };
+  auto [g, none] = asked("");
+  auto [same, one] = asked("draft llama-3.2-1b");
+  Cluster two{load_profile("h200"), 2};
+  Engine engine = find_engine("none");
+  double norms = (16 * 2 + 1) * 2048.0, weights = (1235814400 - norms + 2 * norms) * 2 / 2;
+  double keys = 16 * 2 * 8 * 64 * 2 / 2.0 * 4096 * 8;
+  FitAnswer without = fit(g, none, two, 8, 4096.0, engine), with = fit(g, one, two, 8, 4096.0, engine);
+  EXPECT_DOUBLE_EQ(with.total - without.total, weights + keys);
+  EXPECT_LT(with.max_sequences, without.max_sequences);
+  EXPECT_LT(with.max_context, without.max_context);
+  // Four steps of the draft, each as it takes by itself.
+  ServeQuestion q;
+  q.input = 4096, q.output = 128, q.concurrency = 8, q.engine = engine;
+  Plan alone;
+  alone.tp = 2;
+  StepShape step;
+  step.decode_seqs = 8, step.decode_context = 4096 + 64;
+  StepPredictor draft(build_transformer(load_transformer("Llama-3.2-1B")), alone, two);
+  ServeAnswer served = serve(g, one, two, q);
+  EXPECT_DOUBLE_EQ(served.draft_seconds, 4 * draft.step(step).seconds);
+  EXPECT_GT(served.draft_joules, 0);
+  EXPECT_GT(served.prefill_seconds, serve(g, none, two, q).prefill_seconds);
+}
+
 TEST(Search, NamesTheFormatThatAPlanHas) {
   Graph g = build_transformer(load_transformer("Llama-3.1-8B"));
   Plan p;
