@@ -1,6 +1,8 @@
 // Enumeration and Pareto front of training plans.
 #include "graph/train_search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -56,7 +58,8 @@ class TrainSearch {
             try {
               check_plan(graph_, plan);
               divisions_.push_back(plan);
-            } catch (const base::Error&) {  // it does not divide so
+            } catch (const base::Error& error) {
+              ++all_.refusals[error.what()];
             }
           }
         }
@@ -67,7 +70,10 @@ class TrainSearch {
   void variants(const Plan& division, TrainSearchResult& r) const {
     int most_zero = division.dp * division.cp == 1 ? 0 : division.pp > 1 ? 1 : 3;
     for (double micro = 1; micro <= kMostMicroBatch; micro *= 2) {
-      if (std::fmod(q_.global_batch, micro * division.dp) != 0) break;
+      if (std::fmod(q_.global_batch, micro * division.dp) != 0) {
+        if (micro == 1) ++r.refusals[fmt::format("a batch of {:.0f} does not divide over {} data-parallel ranks", q_.global_batch, division.dp)];
+        break;
+      }
       for (int chunks = 1; chunks <= (division.pp > 1 ? kMostChunks : 1); chunks *= 2)
         for (int zero = 0; zero <= most_zero; ++zero)
           for (RecomputePolicy policy : {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
@@ -88,7 +94,8 @@ class TrainSearch {
       ++r.fitting;
       r.front.push_back({plan, micro, a.seconds, a.tflops_per_gpu, a.mfu, a.joules, a.total});
       if (r.front.size() > 512) keep_front(r.front);
-    } catch (const base::Error&) {  // chunks that do not fill a stage
+    } catch (const base::Error& error) {
+      ++r.refusals[error.what()];
     }
   }
 
@@ -108,6 +115,7 @@ class TrainSearch {
     list = std::move(front);
   }
   void add(TrainSearchResult mine) {
+    for (const auto& [why, plans] : mine.refusals) all_.refusals[why] += plans;
     all_.tried += mine.tried, all_.legal += mine.legal, all_.fitting += mine.fitting;
     if (mine.least_memory > 0)
       all_.least_memory = all_.least_memory > 0 ? std::min(all_.least_memory, mine.least_memory) : mine.least_memory;

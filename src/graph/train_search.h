@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <map>
 #include <vector>
 
 #include "graph/train.h"
@@ -29,6 +30,7 @@ struct TrainSearchResult {
   std::vector<TrainCandidate> front;  // best for the goal first
   std::size_t tried = 0, legal = 0, fitting = 0;
   double least_memory = 0;  // of those that are legal
+  std::map<std::string, std::size_t> refusals;  // why others are not, and how many of them
 };
 
 // Refuses another goal, and a base plan that is divided already.

@@ -150,7 +150,7 @@ std::string to_html(const Json& d) {
     for (const Json& text : d["assumptions"]) out += "<li>" + escape(text.get<std::string>()) + "</li>";
     out += "</ul>";
   }
-  out += "<script type=\"application/json\" id=\"document\">" + script_safe(d.dump()) +
+  out += "<script type=\"application/json\" id=\"document\">" + script_safe(to_json(d)) +
          "</script>\n<script>" + std::string(kScript) + "</script></body></html>\n";
   return out;
 }
@@ -167,7 +167,7 @@ std::string to_trace(const Json& d) {
                         {"pid", section["title"]},
                         {"tid", e["resource"]}});
   }
-  return Json{{"traceEvents", events}}.dump();
+  return to_json(Json{{"traceEvents", events}});
 }
 
 }  // namespace orrery::report

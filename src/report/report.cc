@@ -13,6 +13,10 @@ Json document(std::string title) {
   return d;
 }
 
+std::string to_json(const Json& document, int indent) {
+  return document.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 void add_fact(Json& document, std::string name, Json value, std::string unit, std::string note) {
   Json fact;
   fact["name"] = std::move(name);

@@ -27,6 +27,8 @@ Json& add_table(Json& document, std::string title,
                 std::initializer_list<std::pair<const char*, const char*>> columns);
 void add_notes(Json& document, std::string title, std::vector<std::string> notes);
 
+// The document as JSON. Bytes of a name (a folder's, on file systems that take any) that are no UTF-8 become U+FFFD.
+std::string to_json(const Json& document, int indent = -1);
 // Plain text for a terminal.
 std::string to_text(const Json& document);
 // One HTML file with nothing to load.

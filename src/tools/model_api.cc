@@ -9,14 +9,16 @@
 
 extern "C" int orrery_model_ask(int count, const char* const* words, char** document, int* verdict) {
   try {
-    if (count < 1 || !words || !document) orrery::base::fail("words or document is NULL");
+    if (!document) orrery::base::fail("document is NULL: there is nowhere to put the answer");
+    if (count < 1) orrery::base::fail("a question of {} words asks nothing; the first is fit, serve, train, render or plan", count);
+    if (!words) orrery::base::fail("words is NULL");
     std::vector<std::string> question;
     for (int i = 0; i < count; ++i) {
       if (!words[i]) orrery::base::fail("word {} is NULL", i);
       question.emplace_back(words[i]);
     }
     auto [answer, status] = orrery::tools::answer(question);
-    std::string text = answer.dump();
+    std::string text = orrery::report::to_json(answer);
     char* copy = static_cast<char*>(std::malloc(text.size() + 1));
     if (!copy) orrery::base::fail("no memory for a document of {} bytes", text.size());
     std::memcpy(copy, text.c_str(), text.size() + 1);

@@ -26,10 +26,10 @@ void write_file(const std::string& path, const std::string& text) {
 void print(const Common& common, const Json& document) {
   if (!common.html.empty()) write_file(common.html, report::to_html(document));
   if (!common.trace.empty()) write_file(common.trace, report::to_trace(document));
-  std::cout << (common.json ? document.dump(1) + "\n" : report::to_text(document));
+  std::cout << (common.json ? report::to_json(document, 1) + "\n" : report::to_text(document));
   std::error_code ignored;  // `why` is a convenience: a read-only home must not fail the answer
   std::filesystem::create_directories(last_report().parent_path(), ignored);
-  std::ofstream(last_report()) << document.dump();
+  std::ofstream(last_report()) << report::to_json(document);
 }
 
 int list_verbs() {

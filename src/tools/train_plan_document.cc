@@ -1,6 +1,8 @@
 // A search over training plans as a document.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tools/model_documents.h"
 #include "tools/model_sections.h"
 
@@ -21,6 +23,25 @@ std::string train_line(const TrainCandidate& best, const Cluster& cluster, const
   if (p.chunks() > 1) line += fmt::format(" --interleave {}", p.chunks());
   if (p.recompute != RecomputePolicy::kNone) line += fmt::format(" --recompute {}", name_of(p.recompute));
   return line + fmt::format(" --seq {} --batch {} --micro-batch {}", q.sequence, q.global_batch, best.micro_batch);
+}
+
+// Why no plan is legal: the reasons that refuse most of them. One that refuses all belongs to the question, not to a
+// division.
+std::vector<std::string> refused(const TrainSearchResult& r) {
+  constexpr std::size_t kMostReasons = 4;
+  std::vector<std::pair<std::size_t, std::string>> reasons;
+  for (const auto& [why, plans] : r.refusals) reasons.push_back({plans, why});
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (reasons.size() == 1) return {"no plan is legal: " + reasons.front().second};
+  std::vector<std::string> lines = {"no plan is legal; what refuses them, and how many:"};
+  for (const auto& [plans, why] : reasons) {
+    if (lines.size() > kMostReasons) {
+      lines.push_back(fmt::format("{} further reasons", reasons.size() - kMostReasons));
+      break;
+    }
+    lines.push_back(fmt::format("{}: {}", why, plans));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -49,8 +70,7 @@ Json train_plan_document(const Graph& graph, const Plan& base, const Cluster& cl
                                  "technique such as --do 'place optimizer host', --do 'tile loss' or --do 'adapt 16'",
                                  r.least_memory / kGiB, cluster.gpu.memory_total().value() / kGiB)});
   else
-    add_advice(doc, {"no division of the GPUs is legal for this model and batch: another number of GPUs, or a --batch that more of "
-                     "them divide"});
+    add_advice(doc, refused(r));
   add_assumptions(doc, graph, cluster, r.front.empty() ? base : r.front.front().plan, Question::kTrain);
   doc["assumptions"].push_back("all GPUs work; tensor-parallel ranks stay in a host and divide the sequence as well; micro-batches to 8 "
                                "and 4 chunks a stage are tried, ZeRO 2 and 3 without a pipeline, sequences from 16,384 tokens divided");

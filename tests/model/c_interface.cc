@@ -105,6 +105,12 @@ TEST(CInterface, QuestionsThatAreNoneAreErrors) {
   }
   char* document = nullptr;
   EXPECT_NE(orrery_model_ask(1, nullptr, &document, nullptr), 0);
+  EXPECT_STREQ(orrery_model_error(), "words is NULL");
+  const char* word = "fit";
+  EXPECT_NE(orrery_model_ask(0, &word, &document, nullptr), 0);
+  EXPECT_NE(std::strstr(orrery_model_error(), "0 words"), nullptr) << orrery_model_error();
+  EXPECT_NE(orrery_model_ask(1, &word, nullptr, nullptr), 0);
+  EXPECT_NE(std::strstr(orrery_model_error(), "document is NULL"), nullptr) << orrery_model_error();
   EXPECT_EQ(document, nullptr);
 }
 

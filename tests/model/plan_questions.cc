@@ -121,6 +121,31 @@ TEST_F(PlanQuestions, TrainingPlansAreWhatTrainSays) {
     EXPECT_THAT(printed(ORRERY_PROGRAM " model plan llama-3.1-8b --gpu h100:8 " + std::string(more)), testing::HasSubstr("--train")) << more;
 }
 
+// Where no plan is legal, what refuses them is said, not that something does.
+TEST_F(PlanQuestions, WhatRefusesEveryPlanIsNamed) {
+  auto said = [&](const char* question) { return printed(std::string(ORRERY_PROGRAM " model plan llama-3.1-70b --train --seq 8192 ") + question); };
+  EXPECT_THAT(said("--gpu h100:8 --batch 8 --do 'place expert host'"), testing::HasSubstr("experts by themselves are placed in serving"));
+  EXPECT_THAT(said("--gpu h100:7 --batch 8"), testing::AllOf(testing::HasSubstr("64 heads cannot be divided over 7"),
+                                                             testing::HasSubstr("a batch of 8 does not divide over 7")));
+}
+
+// Not one request has room: no rate is served, not a small one.
+TEST_F(PlanQuestions, AModelThatDoesNotFitServesNoRate) {
+  std::string asked = ORRERY_PROGRAM " model serve llama-3.1-70b --gpu h100 --rate 2";
+  EXPECT_EQ(fact(document(asked + " --json"), "highest rate"), 0);
+  EXPECT_THAT(printed(asked), testing::HasSubstr("not one request finds room"));
+}
+
+// A file system takes names that are no UTF-8; a document is UTF-8 all the same.
+TEST_F(PlanQuestions, AFolderMayHaveAnyName) {
+  fs::path folder = folder_ / "caf\xe9";
+  fs::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 128, "vocab_size": 256})";
+  nlohmann::json doc = document(ORRERY_PROGRAM " model fit '" + folder.string() + "' --json");
+  EXPECT_THAT(doc.value("title", ""), testing::HasSubstr("caf\uFFFD"));
+}
+
 // Ranks of the batch that nobody gave are what the other divisions leave, whether options or techniques say them.
 TEST_F(PlanQuestions, DataRanksFollowFromTheOtherDivisions) {
   std::string asked = ORRERY_PROGRAM " model train mixtral-8x7b --gpu h100:16 --zero 1 --seq 4096 --batch 16 --json ";
