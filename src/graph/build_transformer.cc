@@ -229,7 +229,8 @@ TensorId TransformerBuilder::expert_inner(TensorId x, AxisId experts, AxisId wid
   Op& up = b_.op(OpKind::kContract, Part::kExpert, "experts.gate_up", {x, wg, wu}, {g, u});
   up.grouped = experts;
   up.saved = {x};
-  TensorId h = b_.map(Part::kExpert, "experts.swiglu", {g, u}, {kRouted, ffn}, 5);
+  const char* activation = s_.family == "gpt-oss" ? kClampedActivation : "experts.swiglu";
+  TensorId h = b_.map(Part::kExpert, activation, {g, u}, {kRouted, ffn}, 5);
   b_.last().saved = {g, u};
   return h;
 }

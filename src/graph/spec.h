@@ -150,6 +150,8 @@ struct BuildOptions {
   bool stored = true;           // the checkpoint's formats must be understood: none is given otherwise
 };
 
+// Name of the experts' activation where its halves are cut off first (gpt-oss).
+inline constexpr const char* kClampedActivation = "experts.clamped_swiglu";
 Graph build_transformer(const TransformerSpec& spec, const BuildOptions& options = {});
 
 // A question about images or video: size of the latent grid follows.

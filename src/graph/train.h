@@ -17,8 +17,9 @@ struct TrainQuestion {
   bool causal = true;
 };
 
-// Name of the pass that adds experts' biases (ProgramOp::pass).
+// Names of the passes (ProgramOp::pass) that add experts' biases, and that cut off what their activation takes.
 inline constexpr const char* kBiasPass = "biases of experts";
+inline constexpr const char* kClampPass = "cut-off before the activation";
 
 enum class Pass : std::uint8_t { kForward, kAgain, kBackward };  // again: recomputed
 std::string_view name_of(Pass pass);

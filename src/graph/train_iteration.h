@@ -32,6 +32,7 @@ class Iteration {
   void loss(const Line& head);
   void sorted(const Line& exchange);
   void expert_biases(const Line& product);
+  void cut_off(const Line& activation);
   void add(const Line& line, const ProgramOp& op, Pass pass, double factor);
   bool redone(const ProgramOp& op, bool layer) const {
     bool attends = a_.program.graph->ops[op.op].kind == OpKind::kAttend;  // or moves what attention needs

@@ -27,6 +27,11 @@ double attention_backward(double head_dim) {
 // the time of pass.expert_bias.32768x4096, of which some 28 and 40 are the bytes of the steps.
 constexpr double kExpertBiasForward = 53, kExpertBiasBackward = 49;
 
+// Bytes an element of what a clamped activation takes, where its halves are cut off and joined again before the fused
+// kernel (Megatron-LM, weighted_bias_quick_geglu_impl, steps of PyTorch): two reads and two writes forward; backward the
+// parts of the gradient are masked by their inputs (6) and joined (4).
+constexpr double kClampForward = 8, kClampBackward = 10;
+
 // Walks one micro-batch of the forward pass over one rank's part of the model.
 Ledger forward_ledger(const Program& program, double sequence, double sequences, bool causal, Binding& b) {
   StepShape s;
@@ -153,6 +158,15 @@ void Iteration::expert_biases(const Line& product) {
   pass_over(product, kernel, elements * kExpertBiasBackward, Pass::kBackward);
 }
 
+// An activation reads two tensors and writes one of their width.
+void Iteration::cut_off(const Line& activation) {
+  ProgramOp kernel;
+  kernel.pass = kClampPass;
+  double taken = activation.activation / 3 * 2 / 2;
+  pass_over(activation, kernel, taken * kClampForward, Pass::kForward);
+  pass_over(activation, kernel, taken * kClampBackward, Pass::kBackward);
+}
+
 // A product in 8 bits takes its input forward, and the gradient of its output backward, narrowed by their own
 // largest value: read for that, read again, and written row by row and column by column, as the tensor cores
 // take 8 bits along the inner axis only (Transformer Engine, Float8CurrentScaling on Hopper).
@@ -182,6 +196,7 @@ void Iteration::lines() {
     if (product && op.part == Part::kHead) loss(line);
     if (op.collective == Collective::kAllToAll && op.part == Part::kExpert) sorted(line);
     if (product && biased_experts(op)) expert_biases(line);
+    if (a_.program.graph->ops[op.op].name == kClampedActivation) cut_off(line);
     bool redo = redone(op, a_.program.graph->blocks[op.block].layer);
     add(line, op, Pass::kForward, 1);
     if (redo) add(line, op, Pass::kAgain, 1);

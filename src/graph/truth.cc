@@ -212,7 +212,7 @@ double expert_layer(const Json& row, const Cluster& one) {
   double seconds = 0, joules = 0, layers = 0;
   for (const TrainLine& l : a.lines) {
     const ProgramOp& op = a.program.ops[l.line.op];
-    if (op.part != Part::kExpert || op.collective != Collective::kNone || op.pass == kBiasPass) continue;
+    if (op.part != Part::kExpert || op.collective != Collective::kNone || op.pass == kBiasPass || op.pass == kClampPass) continue;
     seconds += l.time.seconds * l.line.times, joules += l.joules.total() * l.line.times;
     if (graph.ops[op.op].name == "router" && l.pass == Pass::kForward) layers += l.line.times;
   }

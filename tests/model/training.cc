@@ -49,6 +49,23 @@ TEST(Training, ProductsInEightBitsNarrowWhatTheyTake) {
   EXPECT_EQ(narrowed(), 0);
 }
 
+// gpt-oss cuts off what its experts' activation takes before the fused kernel: each element is read and written by the
+// clamps and by the join, 8 bytes; backward masked by its input (6) and joined (4).
+TEST(Training, AnActivationThatIsCutOffPassesOverItsInput) {
+  BuildOptions training;
+  training.training = true;
+  Graph g = build_transformer(load_transformer("gpt-oss-20b"), training);
+  TrainQuestion q;
+  q.sequence = 1024;
+  TrainAnswer a = train(g, Plan(), {load_profile("h200"), 1}, q);
+  double forward = 0, backward = 0;
+  for (const TrainLine& l : a.lines)
+    if (a.program.ops[l.line.op].pass == kClampPass) (l.pass == Pass::kForward ? forward : backward) += l.line.activation * l.line.times;
+  double elements = 24.0 * 1024 * 4 * 2 * 2880;  // layers, tokens, experts a token, both halves
+  EXPECT_DOUBLE_EQ(forward, elements * 8);
+  EXPECT_DOUBLE_EQ(backward, elements * 10);
+}
+
 // Adam on one rank: fp32 gradient read for the norm, read and written by clipping, read and set to zero; master and
 // moments read and written, 16-bit weight written.
 TEST(Training, OptimizerMovesItsStates) {
