@@ -88,6 +88,10 @@ bool can_tma_store(const Epilogue& e, int tile_n) {
   return e.linear && e.d_col_stride == 1 && e.d_row_stride % unit == 0 && e.n % unit == 0 && (tile_n % 64 == 0 || (tile_n > 64 && tile_n % 32 == 0)) && aligned(e.d, 16);
 }
 
+bool can_store_turned(const Epilogue& e, const GemmKernel& k) {
+  return k.turned_piece && e.linear && size_of(e.dtype) == 2 && e.d_row_stride == 1 && e.d_col_stride % 8 == 0 && aligned(e.d, 16);
+}
+
 Epilogue make_epilogue(const GemmArgs& g) {
   Epilogue e{};
   e.d = g.d.data, e.c = g.c.data;
@@ -132,6 +136,13 @@ bool encode_operand(CUtensorMap* map, const void* data, DType t, Major major, in
   return encode_tensor_map(map, tensor_map_type(t), 2, data, sizes, pitches, box);
 }
 
+/// Map of a D whose columns are stored: boxes of 64 rows of `piece` columns.
+bool encode_turned(CUtensorMap* map, const Epilogue& e, int piece) {
+  const uint64_t sizes[2] = {uint64_t(e.m), uint64_t(e.n)}, pitches[1] = {uint64_t(e.d_col_stride * 2)};
+  const uint32_t box[2] = {64, uint32_t(piece)};
+  return encode_tensor_map(map, tensor_map_type(e.dtype), 2, e.d, sizes, pitches, box);
+}
+
 /// Map of what is stored: boxes of 16 rows by 128 bytes.
 bool encode_stored(CUtensorMap* map, const Epilogue& e, int64_t rows) {
   const int size = size_of(e.dtype);
@@ -146,6 +157,7 @@ bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& 
                            ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m, c.cluster_n, &p->a_at_once);
   ok = ok && encode_operand(&p->b, g.b.data, g.b.dtype, mb, g.n, g.k,
                             mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n, c.cluster_m, &p->b_at_once);
+  if (p->turned) return ok && encode_turned(&p->d, p->e, kernel.turned_piece);
   return ok && (!p->tma_store || encode_stored(&p->d, p->e, p->plane_rows ? p->plane_rows * c.split_k : g.m));
 }
 
@@ -209,7 +221,8 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   const bool parts = c.schedule == GemmConfig::Schedule::kParts;
   const Plane plane = parts ? plane_of(g, c.split_k) : Plane{};
   if (parts) p.e = part_epilogue(g, plane), p.plane_rows = plane.rows;
-  p.tma_store = (parts || c.split_k == 1) && can_tma_store(p.e, kernel.tile_n);
+  p.turned = !parts && c.split_k == 1 && can_store_turned(p.e, kernel);
+  p.tma_store = p.turned || ((parts || c.split_k == 1) && can_tma_store(p.e, kernel.tile_n));
   if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.by_split = FastDivide(uint32_t(c.split_k));
   p.k_steps = int(stages_of_k(g, kernel));
@@ -244,6 +257,8 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
 }
 
 }  // namespace
+
+bool stores_turned(const GemmArgs& g, const GemmKernel& k) { return can_store_turned(make_epilogue(g), k); }
 
 GemmArgs swapped(const GemmArgs& g) {
   GemmArgs s = g;

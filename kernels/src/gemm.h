@@ -16,6 +16,9 @@ Status check_gemm(const GemmArgs& args);
 /// The product D' = B' A' of the same problem.
 GemmArgs swapped(const GemmArgs& args);
 
+/// Whether `kernel` stores columns of D the fast way, so that a product of row-major matrices can be computed as D' = B' A'.
+bool stores_turned(const GemmArgs& args, const GemmKernel& kernel);
+
 /// The kernel that `config` names for `args` (already swapped if config.swap), or null: no such tile, or the
 /// operands' layout or the configuration's cluster does not suit it.
 const GemmKernel* find_kernel(const GemmArgs& args, const GemmConfig& config);

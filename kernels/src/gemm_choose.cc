@@ -137,8 +137,8 @@ void each_config(const GemmArgs& args, Visit visit) {
         continue;
       }
       const bool split = k.schedule == Schedule::kSplit;
-      // Persistent kernels store rows of D; they are swapped only when D's columns are the contiguous ones.
-      if (!split && swap != (args.d.col_stride != 1)) continue;
+      // Persistent kernels are swapped only where D's columns are the contiguous ones, or come out turned round.
+      if (!split && swap != (args.d.col_stride != 1) && !stores_turned(g, k)) continue;
       for (const auto& shape : kClusters) {
         c.cluster_m = shape[0], c.cluster_n = shape[1];
         if ((g.m <= k.tile_m && c.cluster_m > 1) || (g.n <= k.tile_n && c.cluster_n > 1)) continue;
@@ -286,7 +286,13 @@ int gemm_candidates(const GemmArgs& args, GemmConfig* out, int capacity) {
 
 GemmConfig gemm_choose(const GemmArgs& args) {
   if (args.config.schedule != Schedule::kAuto) return args.config;
-  const auto fits = [&](const GemmConfig& c) { return find_kernel(c.swap ? swapped(args) : args, c) != nullptr; };
+  const auto fits = [&](const GemmConfig& c) {
+    const GemmArgs g = c.swap ? swapped(args) : args;
+    const GemmKernel* k = find_kernel(g, c);
+    // What was measured where D comes out turned round is nothing where it does not, as with a bias or another layout.
+    const bool tiled = c.schedule == Schedule::kCooperative || c.schedule == Schedule::kPingPong || c.schedule == Schedule::kSplit;
+    return k && (!c.swap || !tiled || c.split_k != 1 || stores_turned(g, *k));
+  };
   // Sums taken out of the tensor core every 128 of k leave other tiles to choose from.
   const bool promoted = size_of(args.a.dtype) == 1 && args.a.dtype != DType::kI8 && (args.promote || args.block_scale_a);
   if (args.d.col_stride == 1) {

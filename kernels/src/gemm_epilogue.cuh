@@ -3,7 +3,8 @@
 // The fast way, where there is nothing but scaling to do: each warp converts 16 rows x 128 bytes, writes them in the 128-byte
 // swizzle (16-bit elements with stmatrix), and stores them with one TMA instruction; two such buffers per warp let the
 // next chunk be converted while the last one drains. No barrier wider than a warp is needed. (Reading the buffers back
-// and storing 16 bytes a lane was 5% slower where stores matter.)
+// and storing 16 bytes a lane was 5% slower where stores matter.) Where columns of D are contiguous a warpgroup's 64 rows are turned
+// round on the way to shared memory, a warp's 16 beside the next one's, which takes barriers of the group.
 //
 // The general way, for everything else: 16 x 64 elements go to the same 4 KiB as f32, and a loop (rolled:
 // unrolled code of this size would miss the instruction cache all the way, see NOTES.md) finishes and stores
@@ -191,6 +192,40 @@ __device__ __forceinline__ void store_f32_through_tma(const GemmParams& p, float
   if constexpr (kN / 32 % 2 != 0) spare_group();
 }
 
+/// Stores a warpgroup's 64 x kN accumulators (rows row0.., columns col0..) where columns of D are contiguous: 64 elements of each of some
+/// columns at a time, turned round on the way to `staging`, the group's. All four warps have a piece of every line.
+template <int kN, class Acc>
+__device__ __forceinline__ void store_turned(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], uint32_t staging, int row0, int col0) {
+  constexpr int kPiece = kTurnedPiece<kN>, kFirstBarrier = 8;  // of a group; the kernels' own are before
+  const int lane = threadIdx.x % 32, barrier = kFirstBarrier + threadIdx.x / 128;
+  const bool bf16 = p.e.dtype == DType::kBF16, leader = threadIdx.x % 128 == 0;
+  const uint32_t line = lane % 8 + lane / 16 * 8, at = threadIdx.x % 128 / 32 * 32 + lane / 8 % 2 * 16 ^ line % 8 * 16;
+#pragma unroll
+  for (int piece = 0; piece < kN / kPiece; piece++) {
+    const uint32_t buffer = staging + piece % 2 * (kPiece * 128);
+    if (leader) ptx::bulk_wait_group_read<1>();
+    __syncwarp();
+    ptx::bar_sync(barrier, 128);
+#pragma unroll
+    for (int j = 0; j < kPiece / 16; j++) {
+      uint32_t w[4];
+#pragma unroll
+      for (int q = 0; q < 4; q++) {
+        const int i = piece * (kPiece / 2) + j * 8 + q * 2;
+        w[q] = pack_pair(float(acc[i]) * scale, float(acc[i + 1]) * scale, bf16);
+      }
+      ptx::stmatrix_x4<true>(buffer + (j * 16 + line) * 128 + at, w[0], w[1], w[2], w[3]);
+    }
+    ptx::fence_proxy_async_shared();
+    ptx::bar_sync(barrier, 128);
+    if (leader) {
+      if (row0 < p.e.m && col0 + piece * kPiece < p.e.n) ptx::tma_store_2d(&p.d, buffer, row0, col0 + piece * kPiece);
+      ptx::bulk_commit_group();
+    }
+  }
+  if constexpr (kN / kPiece % 2 != 0) spare_group();
+}
+
 /// Place of (row, column) of a warp's 16 x 64 f32 staging: rows 0..3 (mod 4) of a column fall on different banks.
 __device__ __forceinline__ uint32_t staged_at(uint32_t staging, int row, int col) {
   return staging + (row * 64 + (col ^ row % 4 * 8)) * 4;
@@ -271,12 +306,20 @@ __device__ __forceinline__ void store_generally(const Epilogue& e, float scale, 
 }
 
 /// Stores the kBlocks x 64 x kN accumulators of a warpgroup whose first element of D is (row0, col0), rows before `end`.
-/// kGrouped: `end` is not the end of D, so that only whole boxes may be left to TMA.
-template <int kBlocks, int kN, bool kGrouped = false, class Acc>
+/// kGrouped: `end` is not the end of D, so that only whole boxes may be left to TMA. kTurns: D may be stored by columns.
+template <int kBlocks, int kN, bool kTurns = false, bool kGrouped = false, class Acc>
 __device__ __forceinline__ void store_tile(const GemmParams& p, const Acc (&acc)[kBlocks][kN / 2], uint32_t staging, int row0,
                                            int col0, int end) {
   const float scale = tensor_scale(p.e);
-  row0 += threadIdx.x % 128 / 32 * 16;
+  const int warp = threadIdx.x % 128 / 32;
+  if constexpr (kTurns) {
+    if (p.turned) {
+#pragma unroll
+      for (int block = 0; block < kBlocks; block++) store_turned<kN>(p, scale, acc[block], staging - warp * kStagingPerWarp, row0 + block * 64, col0);
+      return;
+    }
+  }
+  row0 += warp * 16;
 #pragma unroll
   for (int block = 0; block < kBlocks; block++) {
     if constexpr (kN % 64 == 0 || (kN > 64 && kN % 32 == 0)) {

@@ -69,7 +69,7 @@ __device__ __forceinline__ void consume_groups(const GemmParams& p, const Cluste
     multiply_any(release, shared.ring, count, p.k_steps, group_row, acc, BlockScales<Tile>(), [&] {
       if (kPingPong && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.turn + (group ^ 1) * 8);
     });
-    store_tile<Tile::kBlocks, Tile::kTileN, true>(p, acc, staging, cursor.begin + tile.x * Tile::kTileM + group_row,
+    store_tile<Tile::kBlocks, Tile::kTileN, false, true>(p, acc, staging, cursor.begin + tile.x * Tile::kTileM + group_row,
                                                   tile.y * Tile::kTileN, cursor.end);
     count += kPingPong ? 2 * p.k_steps : p.k_steps;
     use++;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(384, 1) gemm_groups(const __grid_constant__ Ge
 
 template <class T, int kBlocks, int kTileN, bool kPingPong>
 GemmKernel grouped_kernel(DType t) {
-  using Tile = GemmTile<T, T, false, false, 2, kBlocks, kTileN, 1, !kPingPong, false, kPersistentRing>;
+  using Tile = GemmTile<T, T, false, false, 2, kBlocks, kTileN, 1, !kPingPong, false, persistent_ring(2)>;
   return {t, t, false, false, kPingPong ? GemmConfig::Schedule::kPingPong : GemmConfig::Schedule::kCooperative, Tile::kTileM,
           kTileN, 1, false, kPersistentShared, 384, reinterpret_cast<const void*>(&gemm_groups<Tile, kPingPong>)};
 }

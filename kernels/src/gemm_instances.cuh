@@ -28,6 +28,9 @@ void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
     out.push_back(split_kernel<TA, TB, kTransA, kTransB, 3, 96, 1, 1, false>(a, b));
     out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 96, 1, 2, false>(a, b));
   }
+  if constexpr (kTransA && !kTransB) {  // products of row-major matrices turned round
+    out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 96, 1, false, false, 3>(a, b));  // 192 x 96
+  }
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 256, 1, false>(a, b));  // 128 x 256
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, false>(a, b));  // 256 x 128
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, false>(a, b));  // 128 x 128

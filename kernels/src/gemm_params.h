@@ -47,7 +47,12 @@ struct GemmParams {
   void* parts;                       // stream-K: accumulators of parts of tiles; how many of a cut tile are there
   unsigned* arrived;
   bool tma_store;                    // D is stored the fast way (gemm_epilogue.cuh)
+  bool turned;                       // and by its columns: they are what is contiguous
 };
+
+/// Columns that are turned round and stored at a time, of a tile of kWidth.
+template <int kWidth>
+constexpr int kTurnedPiece = kWidth % 64 == 0 ? 64 : kWidth % 48 == 0 ? 48 : 32;
 
 /// One instantiation. Tile sizes are of one CTA's stage (ping-pong: of one warpgroup's tile).
 struct GemmKernel {
@@ -62,6 +67,7 @@ struct GemmKernel {
   // kStream: sums of K that a CTA leaves, and how many stages of K a CTA must have and may have.
   int planes = 0, least_stages = 0, most_stages = 1 << 30;
   int box_slabs = 1;                 // kStream: 128-byte pieces of K of each part in a stage
+  int turned_piece = 0;              // columns of a 16-bit D that are stored the fast way at a time; 0: they are not
 };
 
 /// The direct path (gemm_direct.cuh): `kernel` is one of its own, `args` as the kernel sees them.

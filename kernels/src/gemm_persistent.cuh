@@ -1,13 +1,13 @@
-// Persistent GEMM: one CTA per SM walks tiles of D; producer threads for A and for B, and two consumer warpgroups.
+// Persistent GEMM: one CTA per SM walks tiles of D; producer threads for A and for B, and two consumer warpgroups or three.
 //
-//   cooperative  both warpgroups multiply one tile (half the rows each); the producer runs ahead into the next
+//   cooperative  all warpgroups multiply one tile (64 rows or 128 each); the producer runs ahead into the next
 //                tile while they store. With `stagger` the second one starts a few stages late and stays behind,
 //                so that one has products to issue while the other stores.
 //   ping-pong    the warpgroups take tiles in turn; `turn` barriers let one multiply at a time, so that one's
 //                epilogue runs under the other's products.
 //
 // Shared memory (1024-byte aligned): ring stages | 4 KiB of store staging per consumer warp | barriers.
-// Registers: the producer warpgroup gives its own up (setmaxnreg) so that consumers have 232 each.
+// Registers: the producer warpgroup gives its own up (setmaxnreg) so that two consumers have 232 each, three 152.
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_mainloop.cuh"
@@ -15,9 +15,9 @@
 
 namespace orrery::kernels {
 
-constexpr int kPersistentStaging = 8 * kStagingPerWarp;
 constexpr int kPersistentShared = 232448;  // what a CTA may have on sm_90
-constexpr int kPersistentRing = kPersistentShared - kPersistentStaging - 1024 /* alignment */ - 512 /* barriers */;
+constexpr int persistent_staging(int groups) { return groups * 4 * kStagingPerWarp; }
+constexpr int persistent_ring(int groups) { return kPersistentShared - persistent_staging(groups) - 1024 /* alignment */ - 512 /* barriers */; }
 
 template <class Tile>
 struct PersistentShared {
@@ -27,23 +27,31 @@ struct PersistentShared {
     const uint32_t base = (raw + 1023) / 1024 * 1024;
     ring.stages = base;
     staging = base + Tile::kStages * Tile::kStageBytes;
-    ring.full = staging + kPersistentStaging;
+    ring.full = staging + Tile::kGroups * 4 * kStagingPerWarp;
     ring.empty = ring.full + Tile::kStages * 8;
     turn = ring.empty + Tile::kStages * 8;
   }
 };
 
+/// A warpgroup of producers, then the consumers.
+template <class Tile>
+constexpr int kPersistentThreads = 128 * (1 + Tile::kGroups);
+
 template <class Tile, Part kPart>
 __device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring, int loader) {
   const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
-  if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
   Turns<Tile> turns(loader);
   const int tiles = p.tiles_m * p.tiles_n, stride = ptx::nclusterid_x(), steps = p.k_steps;
-  for (int t = ptx::clusterid_x(); t < tiles; t += stride) {
-    const int2 tile = raster_tile(p, t);
+  int t = ptx::clusterid_x();
+  int2 tile = raster_tile(p, t);
+  asm volatile("" ::"r"(tile.x), "r"(tile.y), "r"(tiles), "r"(stride), "r"(steps));  // found before the wait
+  if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
+  while (true) {
     const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
     const int col0 = (tile.y * p.cluster_n + at.rn) * Tile::kTileN;
     load_steps<Tile, kPart>(load, ring, turns, row0, col0, 0, steps);
+    if ((t += stride) >= tiles) return;
+    tile = raster_tile(p, t);
   }
 }
 
@@ -68,7 +76,7 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
       if (kPingPong && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.turn + (group ^ 1) * 8);
     });
     if (use == 0) ptx::griddepcontrol_wait();
-    store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, staging, (tile.x * p.cluster_m + at.rm) * Tile::kTileM + group_row,
+    store_tile<Tile::kBlocks, Tile::kTileN, Tile::kTurns>(p, acc, staging, (tile.x * p.cluster_m + at.rm) * Tile::kTileM + group_row,
                                             (tile.y * p.cluster_n + at.rn) * Tile::kTileN, p.e.m);
     count += kPingPong ? 2 * p.k_steps : p.k_steps;
     use++;
@@ -76,7 +84,7 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
 }
 
-/// The frame of every kernel of producer threads, whose parts `produce` is called with, and two consumer warpgroups; they wait for the
+/// The frame of every kernel of producer threads, whose parts `produce` is called with, and consumer warpgroups; they wait for the
 /// launch ahead by themselves.
 template <class Tile, class Produce, class Consume>
 __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Produce produce, Consume consume) {
@@ -91,14 +99,15 @@ __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlac
     ptx::fence_mbarrier_init();
   };
   const auto produce_part = [&](int producer) { with_part(producer, produce); };
-  run_warp_roles<2 * Tile::kLoaders, 40, 232, Dependent::kInside>(at.shares, init, produce_part, [&] {
+  constexpr int kProducerRegisters = Tile::kGroups == 2 ? 40 : 32, kConsumerRegisters = Tile::kGroups == 2 ? 232 : 152;
+  run_warp_roles<2 * Tile::kLoaders, kProducerRegisters, kConsumerRegisters, Dependent::kInside>(at.shares, init, produce_part, [&] {
     touch(p.e);
     consume();
   });
 }
 
 template <class Tile, bool kPingPong>
-__global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant__ GemmParams p) {
+__global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_persistent(const __grid_constant__ GemmParams p) {
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
@@ -106,12 +115,15 @@ __global__ void __launch_bounds__(384, 1) gemm_persistent(const __grid_constant_
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPingPong,
-          bool kPromote>
+          bool kPromote, int kGroups = 2>
 GemmKernel persistent_kernel(DType a, DType b) {
-  using Tile = GemmTile<TA, TB, kTransA, kTransB, 2, kBlocks, kTileN, kSlabs, !kPingPong, kPromote, kPersistentRing>;
+  static_assert(kGroups == 2 || !kPingPong);
+  using Tile = GemmTile<TA, TB, kTransA, kTransB, kGroups, kBlocks, kTileN, kSlabs, !kPingPong, kPromote, persistent_ring(kGroups)>;
   const auto schedule = kPingPong ? GemmConfig::Schedule::kPingPong : GemmConfig::Schedule::kCooperative;
-  return {a, b, kTransA, kTransB, schedule, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, 384,
+  GemmKernel kernel{a, b, kTransA, kTransB, schedule, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, kPersistentThreads<Tile>,
           reinterpret_cast<const void*>(&gemm_persistent<Tile, kPingPong>)};
+  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  return kernel;
 }
 
 }  // namespace orrery::kernels

@@ -115,9 +115,9 @@ __global__ void __launch_bounds__(kSplitThreads<Tile>, kCtasPerSm)
   extern __shared__ uint8_t raw[];
   const SplitShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  const int group = threadIdx.x / 128;
-  if (threadIdx.x / 32 == Tile::kGroups * 4) {
-    if (threadIdx.x % 32 == 0) {
+  const int group = threadIdx.x / 128, producer = __shfl_sync(~0u, int(threadIdx.x / 32), 0) - Tile::kGroups * 4;
+  if (producer == 0) {
+    if (ptx::elect_one()) {
       ptx::prefetch_tensormap(&p.a);
       ptx::prefetch_tensormap(&p.b);
       if (p.tma_store) ptx::prefetch_tensormap(&p.d);
@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(kSplitThreads<Tile>, kCtasPerSm)
   const int begin = p.by_split.divide(p.k_steps * slice), end = p.by_split.divide(p.k_steps * (slice + 1));  // not empty
   const uint32_t ring = shared.ring.stages;
   if (group == Tile::kGroups) {
-    if (threadIdx.x % 32 == 0)
-      with_part(threadIdx.x / 32 - Tile::kGroups * 4, [&](auto part) {
+    if (ptx::elect_one())
+      with_part(producer, [&](auto part) {
         produce_part<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, row0, col0, begin, end);
       });
     __syncwarp();
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kSplitThreads<Tile>, kCtasPerSm)
     if (Tile::kGroups > 1) ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is read by all groups
     if (p.split == 1) {
       const int plane = part * p.plane_rows;
-      store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, ring + threadIdx.x / 32 * kStagingPerWarp,
+      store_tile<Tile::kBlocks, Tile::kTileN, Tile::kTurns>(p, acc, ring + threadIdx.x / 32 * kStagingPerWarp,
                                               plane + row0 + group * Tile::kGroupRows, col0, plane + p.e.m);
       if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
     } else {
@@ -177,9 +177,11 @@ GemmKernel split_kernel(DType a, DType b) {
   constexpr int kRingBytes = Tile::kStages * Tile::kStageBytes;
   static_assert(Tile::kTileM * kSumPitch<Tile> * 4 <= kRingBytes, "the sums lie over the ring");
   static_assert(kGroups * 4 * kStagingPerWarp <= kRingBytes, "so does the staging");
-  return {a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kSlabs, kPromote,
+  GemmKernel kernel{a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kSlabs, kPromote,
           kRingBytes + 1024 + 256, kSplitThreads<Tile>,
           reinterpret_cast<const void*>(&gemm_split<Tile, kCtasPerSm>)};
+  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  return kernel;
 }
 
 }  // namespace orrery::kernels

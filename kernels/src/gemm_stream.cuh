@@ -347,7 +347,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(cons
   ptx::griddepcontrol_launch_dependents();
   const int group = threadIdx.x / 128;
   if (group == Tile::kGroups) {
-    if (threadIdx.x % 32 == 0) {
+    if (ptx::elect_one()) {
       ptx::prefetch_tensormap(&p.w);
       ptx::prefetch_tensormap(&p.x);
 #pragma unroll
@@ -360,7 +360,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(cons
     __syncwarp();
     ptx::bar_arrive(2, Tile::kThreads);  // the producer waits for nobody
     if (split) ptx::cluster_arrive();
-    if (threadIdx.x % 32 == 0) produce_stream<Tile>(p, shared, row0, col0, begin, end);
+    if (ptx::elect_one()) produce_stream<Tile>(p, shared, row0, col0, begin, end);
     leave_producer(split);
     return;
   }

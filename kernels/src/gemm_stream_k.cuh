@@ -244,7 +244,7 @@ __device__ __forceinline__ void consume_segments(const GemmParams& p, const Clus
     first = false;
     count += steps;
     if (s.whole) {
-      store_tile<Tile::kBlocks, Tile::kTileN>(p, acc, staging, row0 + group_row, col0, p.e.m);
+      store_tile<Tile::kBlocks, Tile::kTileN, Tile::kTurns>(p, acc, staging, row0 + group_row, col0, p.e.m);
       if (s.tile < p.whole_tiles) settle();  // the others have left their parts meanwhile
       continue;
     }
@@ -269,9 +269,11 @@ __global__ void __launch_bounds__(384, 1) gemm_stream_k(const __grid_constant__ 
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPromote>
 GemmKernel stream_k_kernel(DType a, DType b) {
-  using Tile = GemmTile<TA, TB, kTransA, kTransB, 2, kBlocks, kTileN, kSlabs, true, kPromote, kPersistentRing>;
-  return {a, b, kTransA, kTransB, GemmConfig::Schedule::kStreamK, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, 384,
+  using Tile = GemmTile<TA, TB, kTransA, kTransB, 2, kBlocks, kTileN, kSlabs, true, kPromote, persistent_ring(2)>;
+  GemmKernel kernel{a, b, kTransA, kTransB, GemmConfig::Schedule::kStreamK, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, 384,
           reinterpret_cast<const void*>(&gemm_stream_k<Tile>)};
+  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  return kernel;
 }
 
 }  // namespace orrery::kernels

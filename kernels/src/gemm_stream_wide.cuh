@@ -100,14 +100,16 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) gemm_stream_wide(const __gr
   ptx::griddepcontrol_launch_dependents();
   const int group = threadIdx.x / 128;
   if (group == Tile::kGroups) {
-    const bool first = threadIdx.x % 32 == 0, of_w = threadIdx.x < Tile::kWorkers + 32;
-    if (threadIdx.x == Tile::kWorkers) init_wide<Tile>(p, shared);
+    const bool of_w = __shfl_sync(~0u, int(threadIdx.x), 0) < Tile::kWorkers + 32;
+    if (of_w && ptx::elect_one()) init_wide<Tile>(p, shared);
     __syncwarp();
     if (of_w) ptx::bar_arrive(2, Tile::kThreads);  // waits for nobody
     else ptx::bar_sync(2, Tile::kThreads);
     if (split) ptx::cluster_arrive();
-    if (first && of_w) produce_wide_w<Tile>(p, shared, row0, begin, end);
-    if (first && !of_w) produce_wide_x<Tile>(p, shared, col0, begin, end);
+    if (ptx::elect_one()) {
+      if (of_w) produce_wide_w<Tile>(p, shared, row0, begin, end);
+      else produce_wide_x<Tile>(p, shared, col0, begin, end);
+    }
     leave_producer(split);
     return;
   }

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     __syncwarp();
     if (split) ptx::cluster_arrive();
     ptx::bar_arrive(2, Tile::kThreads);  // the producer waits for nobody
-    if (threadIdx.x == Tile::kWorkers) produce_widen<Tile>(p, shared, row0, col0, begin, end);
+    if (ptx::elect_one()) produce_widen<Tile>(p, shared, row0, col0, begin, end);
     leave_producer(split);
     return;
   }

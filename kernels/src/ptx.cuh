@@ -242,6 +242,14 @@ __device__ __forceinline__ void bar_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/// True in one lane of a whole warp. Where code is entered by this, ptxas knows that a single lane runs it; where it is entered by a
+/// comparison of the lane's number, each of the copy engine's instructions stands in a loop over the lanes that might be there.
+__device__ __forceinline__ bool elect_one() {
+  uint32_t chosen;
+  asm volatile("{ .reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.b32 %0, 1, 0, p; }" : "=r"(chosen));
+  return chosen != 0;
+}
+
 // --- programmatic dependent launch ----------------------------------------------------------------------
 
 /// Until every kernel that this one depends on has completed and its writes are visible.

@@ -11,7 +11,7 @@ namespace orrery::kernels {
 enum class Dependent { kPlain, kWhole, kInside };
 
 /// `init`: by the first warp; makes the barriers and, by the thread that did, ptx::fence_mbarrier_init, without which neither the
-/// copy engine nor other CTAs need see them. `produce`: by the first thread of each of the first kProducers warps, with its number.
+/// copy engine nor other CTAs need see them. `produce`: by one thread of each of the first kProducers warps, with its number.
 /// `consume`: by the warpgroups from the second on. `cluster`: whether other CTAs use our barriers.
 template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, class Init, class Produce, class Consume>
 __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce produce, Consume consume) {
@@ -22,7 +22,8 @@ __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce 
   if constexpr (kDependent == Dependent::kWhole) ptx::griddepcontrol_wait();
   if (threadIdx.x < 128) {
     ptx::setmaxnreg_dec<kProducerRegisters>();
-    if (threadIdx.x % 32 == 0 && threadIdx.x < 32 * kProducers) produce(int(threadIdx.x / 32));
+    const int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0);
+    if (warp < kProducers && ptx::elect_one()) produce(warp);
     __syncwarp();
   } else {
     ptx::setmaxnreg_inc<kConsumerRegisters>();

@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
   if (warp < kParts) scan_parts(p, shared, ring, warp);
   else if (warp < 2 * kParts) sum_parts(p, shared, ring, warp - kParts);
   else if (warp == 2 * kParts) sum_gaps(p, shared);
-  else if (threadIdx.x % 32 == 0) take_tiles(p, shared, ptx::smem_address(ring));
+  else if (ptx::elect_one()) take_tiles(p, shared, ptx::smem_address(ring));
 }
 
 constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4;

@@ -63,6 +63,7 @@ int run(const Case& c, int most_configs) {
   if (c.only != GemmConfig::Schedule::kAuto)
     configs.erase(std::remove_if(configs.begin(), configs.end(), [&](const GemmConfig& g) { return g.schedule != c.only; }), configs.end());
   if (c.rows) std::erase_if(configs, [&](const GemmConfig& g) { return g.tile_m != c.rows || g.per_sm != c.per_sm; });
+  if (c.turned) std::erase_if(configs, [](const GemmConfig& g) { return !g.swap || g.split_k != 1 || g.schedule == GemmConfig::Schedule::kDirect || g.schedule == GemmConfig::Schedule::kStream; });
   if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK || c.only == GemmConfig::Schedule::kParts)) check::fail("%s: no configuration", describe(c, {}).c_str());
   GemmConfig simple;
   simple.schedule = GemmConfig::Schedule::kSimple;
@@ -185,6 +186,18 @@ void few_tiles() {
   }
 }
 
+/// What is best where D comes out turned round is not taken where it cannot, as with a bias.
+void turned_with_bias() {
+  check::Buffer x(4096);
+  GemmArgs g;
+  g.m = g.n = g.k = 1536;
+  char* const at = x.data();
+  g.a = {at, DType::kBF16, g.k, 1}, g.b = {at, DType::kBF16, g.n, 1}, g.d = {at, DType::kBF16, g.n, 1};
+  if (!gemm_choose(g).swap) return;  // left out of this build
+  g.col_bias = x.as<float>();
+  if (gemm_choose(g).swap) check::fail("1536 x 1536 x 1536 with a bias: is computed turned round");
+}
+
 void group(const char* name, std::vector<Case> cases, int most_configs) {
   int done = 0;
   for (const Case& c : cases) done += run(c, most_configs);
@@ -200,6 +213,7 @@ int main(int argc, char** argv) {
   alone();
   odd_slabs();
   few_tiles();
+  turned_with_bias();
   const auto B = DType::kBF16, H = DType::kF16, F = DType::kF32, E4 = DType::kE4M3, E5 = DType::kE5M2, I = DType::kI8;
   const auto direct = [&](int most) {
     std::vector<Case> cases;
@@ -261,6 +275,21 @@ int main(int argc, char** argv) {
     }
     group("parts", cases, most);
   };
+  // Products of row-major matrices computed as D' = B' A': ends of both dimensions inside tiles and inside what is stored at a time.
+  const auto turned = [&](int most) {
+    std::vector<Case> cases;
+    for (DType t : {B, H})
+      for (bool whole : {false, true}) {
+        Case c{t, t, t, false, false, whole ? 256 : 203, whole ? 384 : 328, 200, false, false, whole ? 0 : 8};
+        c.turned = true;
+        cases.push_back(c);
+      }
+    group("turned round", cases, most);
+  };
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "turned")) {
+    turned(400);
+    return 0;
+  }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "parts")) {
     parts(g_small ? 100 : 400);
     return 0;
@@ -301,6 +330,7 @@ int main(int argc, char** argv) {
     half_a_box({50, 128}, 2);
     stream_k(3);
     parts(3);
+    turned(4);
     std::printf("PASS gemm\n");
     return 0;
   }
@@ -334,5 +364,6 @@ int main(int argc, char** argv) {
   half_a_box({33, 50, 64, 100, 128}, 400);
   stream_k(400);
   parts(400);
+  turned(400);
   std::printf("PASS gemm\n");
 }
