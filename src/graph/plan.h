@@ -34,6 +34,16 @@ struct Placement {
 // Larger clusters and plans are refused: products of ranks stay far from overflow.
 inline constexpr int kMostGpus = 1 << 20;
 
+// A serving engine's kernels for experts with many rows: the share of the library's rate that they reach by format, and
+// how many multiplications in 16 bits an element of their output costs besides (start and end of a tile).
+struct ExpertKernels {
+  struct Shares {
+    double in16, in8, blocks, nvfp4, mxfp4, integers;  // blocks: fp8 with a scale for every block; the last two are widened
+  };
+  double depth;
+  Shares hopper, blackwell;
+};
+
 struct Plan {
   int tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   // Tensor-parallel ranks of one class of operators, where they differ from tp (0: they do not): the others
@@ -82,7 +92,7 @@ struct Plan {
   // What an engine's kernels join: narrowing of activations inside the norm or activation before a product,
   // and the norm that follows an all-reduce of few bytes inside that all-reduce.
   bool joins_narrowing = false, joins_reduce_norm = false;
-  bool engine_experts = false;     // products of experts run in a serving engine's own kernels
+  const ExpertKernels* engine_experts = nullptr;  // products of experts run in a serving engine's own kernels
   bool sparse24 = false;           // 2:4 sparsity of linear weights on the sparse tensor-core rate
   std::vector<std::string> verbs;  // as given, for the report
 

@@ -57,23 +57,12 @@ bool narrower_than_16(Format format) {
 }
 double engine_tile(double rows) { return rows < 12 ? 16 : rows < 24 ? 32 : rows < 48 ? 64 : kTileM; }
 
-// Many rows: an engine's kernel reaches a share of the library's rate, and what it does once for each element of its
-// output (start and end of a tile, where narrow inner widths leave few steps between) takes as long as so many
-// multiplications in 16 bits. Shares at that depth that come nearest to 15,000 balanced products with 64 rows and more to
-// an expert (vLLM, SGLang and TensorRT-LLM, source as in rates.cc), the engine in the middle of the three; their own lie
-// from half to one and a third of it. Without both these products come out 1.3 times too fast in 16 bits and in fp8, 1.9
-// times in fp8 with block scales, 1.6 times with weights in 4 bits.
-constexpr double kOutputDepth = 400;
-struct ExpertRates {
-  double in16, in8, blocks, in4, widened, integers;  // 4: nvfp4; widened: mxfp4; integers: int4, int8 and what else is widened
-};
-constexpr ExpertRates kHopperExperts{0.80, 1.0, 0.45, 1.0, 0.55, 0.40}, kBlackwellExperts{0.68, 0.71, 0.27, 0.60, 0.34, 0.34};
-
+// Share of the library's rate that the engine's kernel reaches with many rows (its constants: serve.cc).
 double expert_rate(const ProgramOp& op, bool widened, const Rates& r) {
-  const ExpertRates& shares = r.has_fp4 ? kBlackwellExperts : kHopperExperts;
-  if (widened) return op.format == Format::kMxfp4 ? shares.widened : shares.integers;
+  const ExpertKernels::Shares& shares = r.has_fp4 ? op.engine_experts->blackwell : op.engine_experts->hopper;
+  if (widened) return op.format == Format::kMxfp4 ? shares.mxfp4 : shares.integers;
   if (tensor_peak(op.format, r) <= r.peak16) return shares.in16;
-  return op.blocks ? shares.blocks : op.format == Format::kNvfp4 ? shares.in4 : shares.in8;
+  return op.blocks ? shares.blocks : op.format == Format::kNvfp4 ? shares.nvfp4 : shares.in8;
 }
 
 double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
@@ -85,7 +74,8 @@ double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const
   double padded = op.grouped_extent * expected_tiles(mean, height) * height;
   double compute = line.ops * padded / std::max(rows, 1e-9) / tensor_rate(op.format, r);
   bool narrow = tensor_peak(op.format, r) > r.peak16, widened = !narrow && narrower_than_16(op.format);
-  if (op.engine_experts) compute = compute / expert_rate(op, widened, r) + 2 * padded * op.n_width * kOutputDepth / r.tensor16;
+  if (op.engine_experts)
+    compute = compute / expert_rate(op, widened, r) + 2 * padded * op.n_width * op.engine_experts->depth / r.tensor16;
   double share = filled(std::max(1.0, hit * most) * std::ceil(op.n_width / kTileM), r.sms);
   double stream = r.read * (narrow ? kGroupedStream8 : kGroupedStream16) * std::max(0.3, share);
   if (op.engine_experts)

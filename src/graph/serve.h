@@ -28,13 +28,13 @@ struct Engine {
   bool prefill_first = false;
   // What its kernels join (Plan has the meaning), by its documentation.
   bool joins_narrowing = false, joins_reduce_norm = false;
-  bool own_experts = false;  // products of experts run in kernels of its own, not the library's
+  const ExpertKernels* own_experts = nullptr;  // products of experts run in kernels of its own, not the library's
   std::string source;
   bool operator==(const Engine&) const = default;
 };
 // The plan as the engine lays it out: with its joined kernels.
 Plan under(const Plan& plan, const Engine& engine);
-// "vllm", "trtllm", "sglang" or "none"; refuses others by name.
+// "vllm", "vllm-async", "trtllm", "sglang" or "none"; refuses others by name.
 Engine find_engine(std::string_view name);
 
 struct MemoryItem {

@@ -73,7 +73,7 @@ struct ProgramOp {
   double grouped_total = 0;   // experts in all
   int grouped_ranks = 1;      // ranks that divide them, and wait for the one with most
   double load = 0;            // rows of that one over the mean, where declared; also of rows that are exchanged
-  bool engine_experts = false;  // they run in a serving engine's own kernels
+  const ExpertKernels* engine_experts = nullptr;  // they run in a serving engine's own kernels
   Linear state_read, state_write, act;
   bool cache = false;  // that state is keys and values
   double k_width = 0, n_width = 0;  // contract: inner width and output width on this rank

@@ -115,7 +115,7 @@ struct Asked {
   bool plan_training = false;
 
   void engine_option(CLI::App& app) {
-    app.add_option("--engine", engine, "vllm, trtllm, sglang or none")->capture_default_str();
+    app.add_option("--engine", engine, "vllm, vllm-async (0.14 and later), trtllm, sglang or none")->capture_default_str();
   }
   void fit_options(CLI::App& app) {
     common.add_to(app);

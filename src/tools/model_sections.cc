@@ -42,6 +42,8 @@ void add_assumptions(Json& doc, const Graph& graph, const Cluster& cluster, cons
       doc["assumptions"].push_back(fmt::format("'{}' changes nothing that this question asks for", verb));
   for (const std::string& note : graph.notes) doc["assumptions"].push_back(graph.name + ": " + note);
   for (const std::string& note : assumed_rates(plan, cluster.gpu)) doc["assumptions"].push_back(note);
+  if (question == Question::kServe && plan.draft_tokens > 0 && !plan.draft)
+    doc["assumptions"].push_back("the draft's cost is declared: its memory, prefill and energy are not counted ('draft MODEL' counts them)");
   if (question == Question::kFit || question == Question::kTrain)
     doc["assumptions"].push_back(fmt::format("libraries take {:.2f} GB: workspace of products{}", library_bytes(plan) / 1e9,
                                              has_communicator(plan) ? ", the communication library" : ""));
