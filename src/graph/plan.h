@@ -35,12 +35,13 @@ struct Placement {
 inline constexpr int kMostGpus = 1 << 20;
 
 // A serving engine's kernels for experts with many rows: the share of the library's rate that they reach by format, and
-// how many multiplications in 16 bits an element of their output costs besides (start and end of a tile).
+// how many multiplications in 16 bits an element of their output costs besides (start and end of a tile); with a scale
+// for every block the sums of each block are added up outside the tensor cores.
 struct ExpertKernels {
   struct Shares {
     double in16, in8, blocks, nvfp4, mxfp4, integers;  // blocks: fp8 with a scale for every block; the last two are widened
+    double depth, block_depth;
   };
-  double depth;
   Shares hopper, blackwell;
 };
 

@@ -57,12 +57,18 @@ bool narrower_than_16(Format format) {
 }
 double engine_tile(double rows) { return rows < 12 ? 16 : rows < 24 ? 32 : rows < 48 ? 64 : kTileM; }
 
-// Share of the library's rate that the engine's kernel reaches with many rows (its constants: serve.cc).
-double expert_rate(const ProgramOp& op, bool widened, const Rates& r) {
-  const ExpertKernels::Shares& shares = r.has_fp4 ? op.engine_experts->blackwell : op.engine_experts->hopper;
-  if (widened) return op.format == Format::kMxfp4 ? shares.mxfp4 : shares.integers;
-  if (tensor_peak(op.format, r) <= r.peak16) return shares.in16;
-  return op.blocks ? shares.blocks : op.format == Format::kNvfp4 ? shares.nvfp4 : shares.in8;
+// Seconds of an engine's kernel that would take `library` seconds at the library's rate and makes `outputs` elements (its
+// constants: serve.cc).
+double expert_seconds(const ProgramOp& op, double library, double outputs, bool widened, const Rates& r) {
+  const ExpertKernels::Shares& s = r.has_fp4 ? op.engine_experts->blackwell : op.engine_experts->hopper;
+  double share = s.in16, depth = s.depth;
+  if (widened)
+    share = op.format == Format::kMxfp4 ? s.mxfp4 : s.integers;
+  else if (op.blocks && tensor_peak(op.format, r) > r.peak16)
+    share = s.blocks, depth = s.block_depth;
+  else if (tensor_peak(op.format, r) > r.peak16)
+    share = op.format == Format::kNvfp4 ? s.nvfp4 : s.in8;
+  return library / share + 2 * outputs * depth / r.tensor16;
 }
 
 double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const Rates& r, LineTime& t) {
@@ -74,8 +80,7 @@ double grouped_seconds(const ProgramOp& op, const Line& line, double rows, const
   double padded = op.grouped_extent * expected_tiles(mean, height) * height;
   double compute = line.ops * padded / std::max(rows, 1e-9) / tensor_rate(op.format, r);
   bool narrow = tensor_peak(op.format, r) > r.peak16, widened = !narrow && narrower_than_16(op.format);
-  if (op.engine_experts)
-    compute = compute / expert_rate(op, widened, r) + 2 * padded * op.n_width * op.engine_experts->depth / r.tensor16;
+  if (op.engine_experts) compute = expert_seconds(op, compute, padded * op.n_width, widened, r);
   double share = filled(std::max(1.0, hit * most) * std::ceil(op.n_width / kTileM), r.sms);
   double stream = r.read * (narrow ? kGroupedStream8 : kGroupedStream16) * std::max(0.3, share);
   if (op.engine_experts)

@@ -14,12 +14,11 @@ namespace {
 
 // Shares and depths that come nearest to 15,000 balanced products with 64 rows and more to an expert on H100, H200 and
 // B200 (source as in rates.cc: vLLM 0.14 to 0.24, SGLang 0.5.10 and 0.5.14, TensorRT-LLM 1.2 and 1.3), to a tenth to a
-// fifth; TensorRT-LLM's with block scales to a third, as narrow experts take up to twice as long. SGLang's in 16 bits is
-// that of shapes that are tuned; others reach half of it. Without them these products come out 1.3 times too fast in 16
+// fifth. SGLang's in 16 bits is that of shapes that are tuned; others reach half of it. Without them these products come out 1.3 times too fast in 16
 // bits and in fp8, 1.9 times with block scales, 1.6 times with weights in 4 bits. What an engine has no rows for is as vLLM's.
-constexpr ExpertKernels kVllmExperts{400, {0.88, 0.95, 0.47, 0.68, 0.80, 0.40}, {0.65, 0.65, 0.25, 0.68, 0.34, 0.34}};
-constexpr ExpertKernels kSglangExperts{400, {0.75, 0.95, 0.62, 0.60, 0.40, 0.42}, {0.28, 0.65, 0.27, 0.60, 0.34, 0.34}};
-constexpr ExpertKernels kTrtllmExperts{600, {1.20, 1.20, 0.43, 0.55, 0.60, 0.40}, {1.0, 0.93, 0.27, 0.55, 0.34, 0.34}};
+constexpr ExpertKernels kVllmExperts{{0.88, 0.95, 0.50, 0.68, 0.80, 0.40, 400, 600}, {0.65, 0.65, 0.25, 0.68, 0.34, 0.34, 400, 400}};
+constexpr ExpertKernels kSglangExperts{{0.75, 0.95, 0.68, 0.60, 0.40, 0.42, 400, 600}, {0.28, 0.65, 0.27, 0.60, 0.34, 0.34, 400, 400}};
+constexpr ExpertKernels kTrtllmExperts{{1.20, 1.20, 1.10, 0.55, 0.60, 0.40, 600, 2600}, {1.0, 0.93, 0.25, 0.55, 0.34, 0.34, 600, 400}};
 
 }  // namespace
 
