@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "timing/chip_dram.h"
 
@@ -28,7 +29,7 @@ ALWAYS_INLINE uint32_t slice_of(uint64_t line) {
 void MemoryCounts::extend(const MemoryCounts& from, const MemoryCounts& to, double times) {
   using C = MemoryCounts;
   for (double C::*count : {&C::l2_read_sectors, &C::l2_write_sectors, &C::l2_hits, &C::dram_read,
-                           &C::dram_write, &C::dram_pages, &C::merged_sectors, &C::fabric_sectors})
+                           &C::dram_write, &C::dram_pages, &C::merged_sectors, &C::fabric_sectors, &C::completed_sectors})
     this->*count += times * (to.*count - from.*count);
 }
 
@@ -52,7 +53,7 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
       lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays), one_bits_),
       merges_(size_t(f_.gpcs) * (kMerges / one_of)),
       pages_(kPages / one_of) {
-  for (uint32_t sm = 0; sm < f_.sms; sm++) first_merge_.push_back(merges_of(sm));
+  for (uint32_t sm = 0; sm < f_.sms; sm++) gpcs_.push_back(gpc_of(sm));
   for (size_t n = 0; n < near_cycles_.size(); n++) {
     near_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_sectors);
     far_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_far_sectors);
@@ -70,7 +71,8 @@ MemoryCounts Chip::counts() const {
   c.l2_hits = double(tally_.l2_hits);
   c.dram_read = 32 * double(tally_.dram_read), c.dram_write = 32 * double(tally_.dram_write),
   c.dram_pages = double(tally_.pages);
-  c.merged_sectors = double(tally_.merged), c.fabric_sectors = 0.5 * double(tally_.half_crossing);
+  c.merged_sectors = double(tally_.merged), c.fabric_sectors = 0.5 * double(tally_.half_crossing) + kFirstWritten * tally_.first_written;
+  c.completed_sectors = double(tally_.completed);
   MemoryCounts all;
   all.extend({}, c, times_);
   return all;
@@ -109,6 +111,7 @@ ALWAYS_INLINE Chip::Found Chip::look_up(uint64_t line, uint32_t mask, L2Lines::P
     valid |= there, missing &= ~there;
     way.set_sectors(valid, dirty);
     if (there) way.arrives() = std::max(way.arrives(), far.arrives());
+    if (far.crossed()) way.set_crossed();
     if (!missing) return Found::far;
   }
   // Memory gives 64 bytes.
@@ -122,30 +125,52 @@ ALWAYS_INLINE Chip::Found Chip::look_up(uint64_t line, uint32_t mask, L2Lines::P
 struct Chip::Coming {
   Merge* merge;
   L2Lines::Place near, far;
+  bool crosses;  // its home is in the other partition
 };
 
 ALWAYS_INLINE Chip::Coming Chip::coming(const Request& r) {
   const uint64_t hash = mix(r.line);
-  const uint32_t side = r.sm & 1, first_merge = r.sm < f_.sms ? first_merge_[r.sm] : merges_of(r.sm);
+  const uint32_t gpc = r.sm < f_.sms ? gpcs_[r.sm] : gpc_of(r.sm), side = r.sm & 1;
   const L2Lines::Place near = lines_.place_of(hash, side);
-  return {&merges_[first_merge + ((hash >> 32) % kMerges >> one_bits_)], near, lines_.across(near, side)};
+  return {&merges_[merges_of(gpc) + ((hash >> 32) % kMerges >> one_bits_)], near, lines_.across(near, side), (gpc & 1) != home_of(hash)};
+}
+
+/// A request becomes one with another while that waits for its data: on its way back from a hit shortly, and longer from memory
+/// [meet_two_load, meet_two_load_dram: 64 and 400 to 700 cycles; between TPCs and by the copy engine less, meet_four_load, meet_two_bulk].
+ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Merge& merge) const {
+  const double apart = std::fabs(r.when + double(r.late) - merge.first), took = double(merge.first_took), waits = r.copied || took > f_.l2_far_latency + kBeyondHit ? std::max(0.0, took - f_.l2_latency) : 0;
+  return apart < waits + (!r.copied && r.sm >> 1 == merge.first_sm >> 1u ? kTpcWindow : kGpcWindow);
+}
+
+/// Which look-ups there are on the GPU, where SMs are apart. Here they come at once, and what that makes one takes the time of one.
+ALWAYS_INLINE void Chip::count(const Request& r, Merge& merge, double back, bool same) {
+  const uint32_t sectors = sectors_in(r.sectors);
+  if (same && merge.first_asked < kMergeMost && !(r.sectors & ~merge.first_mask) && comes_in_time(r, merge)) {
+    merge.first_asked++;
+    tally_.merged += sectors;
+    return;
+  }
+  tally_.l2_read += sectors;
+  merge.first = r.when + double(r.late), merge.first_took = float(back - r.when), merge.first_sm = uint16_t(r.sm), merge.first_mask = uint8_t(r.sectors), merge.first_asked = 1;
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  const Request r{line, mask, sm, now, false};
+  const Request r{line, mask, sm, now};
   return read_at(r, coming(r));
 }
 
 ALWAYS_INLINE double Chip::read_at(const Request& r, const Coming& at) {
   Merge& merge = *at.merge;
-  if (merge.line == r.line && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) &&
-      r.when - merge.when < kMergeWindow) {
+  const bool same = merge.line == r.line;
+  double back;
+  if (same && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
     merge.asked++;
-    tally_.merged += sectors_in(r.sectors);
-    return std::max(merge.back, r.when);
+    back = std::max(merge.when + merge.took, r.when);
+  } else {
+    back = read_from_l2(r, at);
+    merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.mask = uint8_t(r.sectors), merge.asked = 1;
   }
-  const double back = read_from_l2(r, at);
-  merge = {r.line, r.sectors, 1, r.when, back};
+  count(r, merge, back, same);
   return back;
 }
 
@@ -173,10 +198,12 @@ void Chip::read_all(std::span<Request> requests) {
 }
 
 /// The other line of 256 bytes comes along from memory [tma.promotion.256.right: 402 cycles, 727 without].
-void Chip::bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, double now, double arrives) {
+void Chip::bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, bool crosses, double now, double arrives) {
   uint32_t missing = 0;
   L2Lines::Line way;
   if (look_up(line, 15, near, far, now, way, missing) != Found::missing) return;
+  tally_.l2_read += kPromoted;
+  if (crosses) tally_.half_crossing += 2 * sectors_in(missing), way.set_crossed();
   read_dram(line, sectors_in(missing), now);
   take_l2_write(sectors_in(missing), now);
   way.arrives() = std::max(arrives, dram_free_);
@@ -187,14 +214,17 @@ ALWAYS_INLINE double Chip::read_from_l2(const Request& r, const Coming& at) {
   L2Lines::Line way;
   const Found found = look_up(r.line, r.sectors, at.near, at.far, r.when, way, missing);
   const uint32_t sectors = sectors_in(r.sectors);
-  tally_.l2_read += sectors;
   const double queued = take_l2(sectors, found != Found::near, r.when);
   double& slice = read_slice_[slice_of(r.line) % slices_];
   slice = std::max(slice, r.when) + slice_cycles_[sectors];
   const double start = std::max(queued, slice);
-  // Half of what memory gives lies behind the other partition [share_near/132], as does half of what is
-  // written [bulk_store].
-  if (found != Found::near) tally_.half_crossing += found == Found::far ? 2 * sectors : sectors;
+  // A GPC lies beside one partition: what belongs to the other crosses once, with what memory gives beside it [share_apart/0: each sector
+  // once, read by all SMs; random_read/1024: 1.07 for each that is asked for].
+  if (at.crosses && (found == Found::missing || !way.crossed())) {
+    tally_.half_crossing += 2 * sectors_in(found == Found::missing ? missing : r.sectors);
+    way.set_crossed();
+    if (const L2Lines::Line copy = lines_.peek(r.line, at.far)) copy.set_crossed();
+  }
   if (found != Found::missing) {
     tally_.l2_hits += sectors;
     const double spread = spread_[mix(r.line ^ uint64_t{r.sm} << 40) >> 30 & 255];
@@ -202,13 +232,15 @@ ALWAYS_INLINE double Chip::read_from_l2(const Request& r, const Coming& at) {
     return std::max(way.arrives(), start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread);
   }
   const uint32_t read = sectors_in(missing);
+  tally_.missed += sectors;
   read_dram(r.line, read, r.when);
   take_l2_write(read, r.when);  // the fill
   const double served = std::max(std::max(start, dram_free_), l2_write_free_);
   const double arrives = way.arrives() = served + dram_latency(r.line, r.sm, r.when);
   if (r.in_pairs) {
-    const L2Lines::Place near = place_of(r.line ^ 1, r.sm & 1);
-    bring_other(r.line ^ 1, near, lines_.across(near, r.sm & 1), r.when, arrives);
+    const uint64_t hash = mix(r.line ^ 1);
+    const L2Lines::Place near = lines_.place_of(hash, r.sm & 1);
+    bring_other(r.line ^ 1, near, lines_.across(near, r.sm & 1), (gpc_of(r.sm) & 1) != home_of(hash), r.when, arrives);
   }
   return arrives;
 }
@@ -248,7 +280,7 @@ void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {
 }
 
 double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
-  return write_at({line, mask, 0, now, false}, bytes, home_place_of(line));
+  return write_at({line, mask, 0, now}, bytes, home_place_of(line));
 }
 
 ALWAYS_INLINE double Chip::write_at(const Request& r, uint32_t bytes, L2Lines::Place home) {
@@ -281,6 +313,7 @@ ALWAYS_INLINE void Chip::mark_written(uint64_t line, uint32_t mask, double now, 
     dirty_order_.push_back(line << 2);
   }
   dirty_bytes_ += 32.0 * sectors_in(fresh);
+  if (dirty_bytes_ < dirty_limit_) tally_.first_written += sectors_in(fresh);
   way.set_sectors(valid, dirty | mask);
   way.add_written(mask, bytes);
   if (bytes < 32)

@@ -6,8 +6,11 @@
 //   L2      two partitions, lines of 128 bytes with four sectors, least recently used; an SM looks in the
 //           near one, then in the far one (which leaves a copy in the near one), then in memory. At most half
 //           of L2 is dirty: the line that has been dirty longest is written back first. A slice serves one
-//           request a cycle. Up to four SMs of a GPC that ask for the same sectors within 80 cycles ask once
-//           (the profiler's lrc counters; calib/steps/sharing.cu: share_near, share_far, share_apart);
+//           request a cycle. What up to four SMs of a GPC ask for within 80 cycles takes the time of one request
+//           (the profiler's lrc counters; calib/steps/sharing.cu: share_near, share_far, share_apart); whether it
+//           is one for the counters depends on how far the SMs are apart (sm_apart.cc) and on how long the first
+//           waits (calib/steps/together.cu). Each line belongs to one partition: what a GPC beside the other one
+//           reads of it crosses once;
 //           neighbouring blocks are in one GPC, clusters go to GPCs in turn. Data on their way are there when
 //           they are there, for whoever asks next. Sectors written in part are few: the oldest is completed
 //           from memory and written back.
@@ -39,6 +42,7 @@ struct MemoryCounts {
          dram_pages = 0;      // whole chip
   double merged_sectors = 0;  // read by an SM along with another
   double fabric_sectors = 0;  // that cross from one partition to the other
+  double completed_sectors = 0;  // written in part, read from memory before they leave
   /// Adds `times` what was counted between `from` and `to`.
   void extend(const MemoryCounts& from, const MemoryCounts& to, double times);
 };
@@ -49,6 +53,8 @@ struct Request {
   uint32_t sectors = 0, sm = 0;
   double when = 0;
   bool in_pairs = false;  // what memory gives comes with the other line of its 256 bytes
+  bool copied = false;    // by the copy engine
+  float late = 0;         // cycles by which this SM's block is behind where it would be if all went on alike
 };
 
 /// Spreads addresses over what they are kept in.
@@ -101,6 +107,11 @@ class Chip {
   /// `when` of each becomes the time at which it is done. The first sector takes `weight` times as long as one word of it that is not answered.
   void atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight);
   MemoryCounts counts() const;
+  struct Shared {
+    uint64_t found = 0, asked = 0;
+    double since(const Shared& before) const { return asked > before.asked ? double(found - before.found) / double(asked - before.asked) : -1; }
+  };
+  Shared shared() const { return {tally_.merged + tally_.l2_read - tally_.missed, tally_.merged + tally_.l2_read}; }
   /// Counts from here on; what is in L2 stays.
   void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
   double dram_free() const { return dram_free_; }
@@ -113,10 +124,14 @@ class Chip {
   double writes_done() const { return l2_write_free_ > slices_free_ ? l2_write_free_ : slices_free_; }
 
  private:
-  struct alignas(32) Merge {  // a line that a GPC has lately asked for
+  struct alignas(64) Merge {  // a line that a GPC has lately asked for
     uint64_t line = ~uint64_t{0};
-    uint32_t mask = 0, asked = 0;  // how many have asked
-    double when = 0, back = 0;
+    double when = 0, took = 0;             // when it was looked up, and for how long
+    uint8_t mask = 0, asked = 0;           // how many have asked
+    uint8_t first_mask = 0, first_asked = 0;
+    uint16_t first_sm = 0;
+    float first_took = 0;
+    double first = 0;                      // the same of the latest look-up that counts: when its SM asked
   };
   struct Page {
     uint64_t page = ~uint64_t{0};
@@ -124,13 +139,18 @@ class Chip {
   };
   struct Tally {  // sectors; of what crosses between partitions half sectors
     uint64_t l2_read = 0, l2_write = 0, l2_hits = 0, dram_read = 0, dram_write = 0, pages = 0, merged = 0,
-             half_crossing = 0;
+             half_crossing = 0, completed = 0, missed = 0;
+    double first_written = 0;  // sectors, of those written while L2 had room
   };
   enum class Found { near, far, missing };
   static constexpr uint32_t kPageBits = PageChoice::kPageBits;
   static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96, kMerges = 1024;
   static constexpr double kMergeWindow =
-      80;  // cycles in which requests of a GPC for the same sectors become one [share_apart]
+      80;  // cycles in which requests of a GPC for the same sectors take the time of one [share_apart]
+  static constexpr double kBeyondHit = 60;  // cycles from which on it is memory that a request waits for
+  static constexpr double kTpcWindow = 60, kGpcWindow = 12;  // cycles in which requests become one for data that L2 has
+  static constexpr double kFirstWritten = 0.065;  // of sectors that fill L2 crosses once more [write16/8 to 32]
+  static constexpr uint32_t kPromoted = 2;        // sectors looked up for a line that comes along [feed_alone/1: 163,841, 131,073 from L2]
   static constexpr uint32_t kMergeMost = 4;             // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
@@ -147,13 +167,15 @@ class Chip {
   static uint32_t home_of(uint64_t hash) { return uint32_t(hash >> 20 & 1); }
   Coming coming(const Request& r);
   size_t page_of(uint64_t line) const { return (mix(line >> kPageBits) >> 40 & (kPages - 1)) >> one_bits_; }
-  uint32_t merges_of(uint32_t sm) const { return gpc_of(sm) * (kMerges >> one_bits_); }
+  uint32_t merges_of(uint32_t gpc) const { return gpc * (kMerges >> one_bits_); }
   double read_at(const Request& r, const Coming& at);
   Found look_up(uint64_t line, uint32_t mask, L2Lines::Place near, L2Lines::Place far, double now,
                 L2Lines::Line& way, uint32_t& missing);
   double read_from_l2(const Request& r, const Coming& at);
-  void bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, double now, double arrives);
+  void bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, bool crosses, double now, double arrives);
   uint32_t gpc_of(uint32_t sm) const;
+  bool comes_in_time(const Request& r, const Merge& merge) const;
+  void count(const Request& r, Merge& merge, double back, bool same);
   double write_at(const Request& r, uint32_t bytes, L2Lines::Place home);
   bool open_page(uint64_t line);  // true: it was not open
   void read_dram(uint64_t line, uint32_t sectors, double now);
@@ -180,7 +202,7 @@ class Chip {
   Queue<uint64_t> dirty_order_, partial_order_;  // line << 2 | sector of what was written, the oldest first
   double dirty_bytes_ = 0;
   std::vector<Merge> merges_;          // by GPC
-  std::vector<uint32_t> first_merge_;  // of each SM's GPC
+  std::vector<uint32_t> gpcs_;         // of each SM
   std::vector<Page> pages_;
   std::array<double, 5> near_cycles_{}, far_cycles_{}, slice_cycles_{};  // of L2 and of a slice, by number of sectors
   std::array<double, 256> spread_{};  // of latencies: slices and banks are near or far

@@ -24,7 +24,7 @@ void Chip::write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sec
   const double bytes = 32.0 * sectors_in(leaving);
   double again = 0;  // the page is opened to read and once more to write
   if (const uint32_t partial = sectors_in(way.written().not_full(leaving & ~way.valid()))) {
-    tally_.dram_read += partial;
+    tally_.dram_read += partial, tally_.completed += partial;
     if (take_dram(line, std::max(64.0, 32.0 * partial) + f_.partial_write_cost, false, now))
       again = f_.dram_page_cost;
   }

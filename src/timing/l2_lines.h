@@ -80,6 +80,9 @@ class L2Lines {
     void add_written(uint32_t mask, uint32_t bytes) const {
       set_->written[way_].add(mask, bytes), set_->any_written |= uint16_t(1 << way_);
     }
+    /// Has it been read from the partition that it does not belong to?
+    bool crossed() const { return set_->crossed >> way_ & 1; }
+    void set_crossed() const { set_->crossed |= uint16_t(1 << way_); }
     void clear_written(uint32_t mask) const { set_->written[way_].clear(mask); }
   };
   /// Two partitions of `sets` sets each, at least 2 (fewer are 2) and fewer than 2^24, of which 2^`shared_bits` neighbours are one.
@@ -119,6 +122,7 @@ class L2Lines {
     give_up(Line(set, oldest));
     set.keys[oldest] = at.key, set.sectors[oldest] = 0;
     set.ways[oldest] = {~line, 0};
+    set.crossed &= uint16_t(~(1 << oldest));
     if (set.any_written >> oldest & 1)
       set.written[oldest] = SectorBytes{}, set.any_written ^= uint16_t(1 << oldest);
     set.order = (set.order ^ kFirstOrder) << 4 | oldest;
@@ -153,6 +157,7 @@ class L2Lines {
     uint64_t order;          // ways, four bits each, the latest used in the lowest; zero is kFirstOrder
     uint8_t sectors[kWays];  // valid, and dirty in the upper half
     uint16_t any_written;    // ways that were written since they came, a bit each
+    uint16_t crossed;        // ways that have been read across
     alignas(64) Way ways[kWays];
     SectorBytes written[kWays];
   };

@@ -38,7 +38,7 @@ struct Prediction {
   double occupancy = 0;
   std::string limiter;             // registers, shared, warps, blocks, grid
   double waves = 0;
-  double instructions = 0, dram_read = 0, dram_write = 0, l2_sectors = 0, l2_tex_sectors = 0, l1_hit_rate = 0;
+  double instructions = 0, dram_read = 0, dram_write = 0, l2_sectors = 0, l2_tex_sectors = 0, fabric_sectors = 0, l1_hit_rate = 0;
   double joules = 0, watts = 0;
   std::vector<double> clocks;      // by warp of the first block: cycles between its readings of the clock, added up pair by pair
   double clock_span = 0;           // from the first to the last of them

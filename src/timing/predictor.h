@@ -50,6 +50,7 @@ class Predictor {
   void name_assumptions();
   void simulate_at_its_clock();
   double describe(double cycles);
+  double other_sectors() const;
   std::string details() const;
   double dynamic_energy(double seconds) const;
   uint64_t ordinal(const TracedBlock& b) const { return b.ctaid[0] + kernel_.grid.x * (b.ctaid[1] + kernel_.grid.y * uint64_t{b.ctaid[2]}); }

@@ -45,6 +45,7 @@ void Sm::start(const BlockWork& work, double now) {
   Slot& slot = s.slots[index];
   Slot fresh;  // with the memory of the block before
   fresh.moves = std::move(slot.moves), fresh.places = std::move(slot.places);
+  s.begin_apart(fresh, slot, now);
   for (Slot::Moves& m : fresh.moves) m.known = false;
   fresh.places.clear();
   slot = std::move(fresh);

@@ -44,7 +44,11 @@ void Sm::State::find_moves(Slot& slot, const Slope& slope, Moves& m) const {
   m.ghosts.clear();
   if (kernel.traces && !slope.regular) return;
   if (slot.places.empty()) find_places(slot);
-  for (const Slot::Place& p : slot.places) m.ghosts.push_back({sectors_to(p.x, p.y, p.z), p.sm});
+  m.mates = 0;
+  for (const Slot::Place& p : slot.places) {
+    m.ghosts.push_back({sectors_to(p.x, p.y, p.z), p.sm});
+    if (m.ghosts.back().first == m.own) m.mates += mix(p.sm + 1);
+  }
 }
 
 /// How the addresses of PTX instruction `pc` move from the traced block to the slot's own and to those of its ghosts: worked out

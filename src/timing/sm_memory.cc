@@ -84,6 +84,7 @@ double Sm::State::read_asked(uint32_t pc) {
   for (const Asked& a : asked) {
     const double back = a.request != kNone ? requests[a.request].when : a.when + latest;
     latest = back - a.when;
+    longest = std::max(longest, latest);
     last = std::max(last, back);
     if (a.way && a.way->tag == a.line) a.way->arrives = std::max(a.way->arrives, back);
   }
@@ -97,6 +98,8 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   const TracedBlock& block = *slot.work.code->trace;
   const int64_t own = moves_of(slot, e.pc).own;
   double done = at;
+  asks(slot, false);
+  const Chip::Shared before = chip.shared();
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
     const size_t first = n_requests;
@@ -128,6 +131,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
     if (n_requests >= kTogether) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   }
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
+  if (const double share = chip.shared().since(before); share >= 0) note_trip(w, at, done - at, share, kernel.traces ? 0 : moves_of(slot, e.pc).mates);
   return done;
 }
 

@@ -113,6 +113,7 @@ struct Slot {
   struct Moves {                     // sectors by which addresses of one slope move from the traced block
     bool known = false;
     int64_t own = 0;
+    uint64_t mates = 0;              // which ghosts touch the same as the detailed block; 0: none
     std::vector<std::pair<int64_t, uint32_t>> ghosts;  // of each, and its SM
   };
   std::vector<Moves> moves;          // by number of the slope
@@ -128,6 +129,10 @@ struct Slot {
   };
   std::vector<Ghost> ghosts;
   double released = -1;              // when what the block before this one writes was seen
+  uint64_t mates = 0;                // ghosts that the last data that any share were shared with
+  bool of_several = false;           // others share other data
+  double began = 0, last_trip = 0;
+  double apart = 0;                  // cycles: standard deviation of where the same blocks of other SMs are (sm_apart.cc)
 };
 
 /// The L1 of an SM: lines of four sectors. A line that is read again is kept for long, one that was read once goes first
@@ -225,6 +230,10 @@ struct Sm::State {
   static constexpr size_t kTogether = 1024;       // requests that are looked up at a time, and as many more as one line makes
   std::vector<Request> requests;
   size_t n_requests = 0;                          // that wait to be looked up
+  float asking_apart = 0;                         // Slot::apart of the block that asks, 0 if there are no ghosts
+  uint64_t asking_key = 0;                        // its number, spread
+  bool copies = false;                            // the copy engine asks
+  double longest = 0;                             // that a line of the detailed block took since
   struct Asked {                                  // by a load of the detailed block
     size_t request = 0;                           // of a page that is not looked up: that of a ghost's block, or kNone
     L1::Way* way = nullptr;                       // null: past L1
@@ -271,9 +280,16 @@ struct Sm::State {
   size_t stand_in_for(uint64_t line, size_t first) const;
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
+  void begin_apart(Slot& fresh, const Slot& before, double now) const;
+  float late_of(uint32_t sm) const;
+  void note_trip(const WarpRun& w, double at, double waited, double found, uint64_t mates);
+  /// What is asked for from here on is for the block in `slot`.
+  void asks(const Slot& slot, bool by_copies) {
+    asking_apart = kernel.ghosts ? float(slot.apart) : 0, asking_key = slot.work.index * 0x9E3779B97F4A7C15ull, copies = by_copies, longest = 0;
+  }
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when, in_pairs};
+    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, late_of(sm)};
   }
   /// The same if the line's page is looked up.
   void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when) {

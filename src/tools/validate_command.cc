@@ -177,7 +177,7 @@ int validate_command(const std::vector<std::string>& words) {
   bool met = s.mean <= .10 && s.median <= .06 && s.p90 <= .20 && t.mean <= .05 && c.mean <= .05;
   met &= judge(rows, &Row::read, "bytes read from memory", .05);
   met &= judge(rows, &Row::moved, "bytes read and written", .05);
-  met &= judge(rows, &Row::sectors, "sectors of L2", .05);
+  met &= judge(rows, &Row::sectors, "sectors of L2 (lts__t_sectors.sum)", .05);
   met &= judge(rows, &Row::joules, "energy of a launch", .10);
   met &= judge(rows, &Row::clock, "clock under the power limit", .03);
   fmt::print("{:.0f}% of the cases lie inside the predicted interval; {} cases not timed\n", 100.0 * double(inside) / double(rows.size()), failed);

@@ -110,9 +110,36 @@ TEST(Chip, UpToFourNeighboursAskOnce) {
   const ChipFigures f = h200();
   Chip together(f), apart(f);
   for (uint64_t line = 0; line < 1000; line++)
-    for (uint32_t sm = 0; sm < 8; sm++) together.read(line, 0xF, sm, double(line) * 500), apart.read(line, 0xF, sm, double(line) * 5000 + sm * 600);
+    for (uint32_t sm = 0; sm < 8; sm++) together.read(line, 0xF, sm, double(line) * 500), apart.read(line, 0xF, sm, double(line) * 20000 + sm * 1536);
   EXPECT_EQ(together.counts().l2_read_sectors, 1000 * 4 * 2);      // feed_alone/8: 8.4 MB asked for of 33.6
-  EXPECT_EQ(apart.counts().l2_read_sectors, 1000 * 4 * 8);         // share_apart/65536: all of them
+  EXPECT_EQ(apart.counts().l2_read_sectors, 1000 * 4 * 8);         // meet_two_load_dram/1536, share_apart/65536: all of them
+}
+
+TEST(Chip, RequestsBecomeOneAsLongAsTheFirstWaits) {
+  const ChipFigures f = h200();
+  const auto left = [&](bool in_l2, uint32_t other, double apart) {
+    Chip chip(f);
+    for (uint64_t line = 0; line < 1000; line++) {
+      const double now = double(line) * 20000;
+      if (in_l2) chip.read(line, 15, 0, now), chip.read(line, 15, 1, now + 5000);
+      Request both[] = {{line, 15, 0, now + 10000}, {line, 15, other, now + 10000, false, false, float(apart)}};
+      chip.read_all(both);
+    }
+    return chip.counts().l2_read_sectors / 4000 - (in_l2 ? 2 : 0);
+  };
+  EXPECT_NEAR(left(true, 1, 48), 1, 0.1);       // meet_two_load/48: 1.00
+  EXPECT_NEAR(left(true, 1, 128), 2, 0.1);      // meet_two_load/128: 1.94, of which a few come from memory
+  EXPECT_NEAR(left(true, 2, 24), 2, 0.1);       // meet_four_load/24: 2.00 for two TPCs
+  EXPECT_NEAR(left(false, 1, 256), 1, 0.2);     // meet_two_load_dram/256: 1.00
+  EXPECT_NEAR(left(false, 1, 1024), 2, 0.15);   // meet_two_load_dram/1024: 1.99
+}
+
+TEST(Chip, WhatAllReadCrossesOnce) {
+  const ChipFigures f = h200();
+  Chip chip(f);
+  for (uint64_t line = 0; line < 20000; line++)
+    for (uint32_t sm = 0; sm < 132; sm++) chip.read(line, 15, sm, double(line) * 1000);
+  EXPECT_NEAR(chip.counts().fabric_sectors / 80000, 1, 0.03);  // share_apart/0: 262,600 of 262,144
 }
 
 TEST(Chip, NeighboursOfOtherClustersAskForThemselves) {
