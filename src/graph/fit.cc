@@ -146,7 +146,7 @@ Held held_by(const Graph& graph, const Program& program, const DraftMemory& draf
 void limits(const Graph& graph, const Program& program, const DraftMemory& draft, double per_rank, double room,
             const Context& context, const Engine& engine, FitAnswer& a) {
   double kept_free = (1 - program.plan.memory_share) * a.capacity;
-  if (a.kv_bytes_on_device > 0) {
+  if (a.kv_bytes_on_device > 0 || draft.state(1, context, engine) > 0) {
     Held held = held_by(graph, program, draft, context, engine);
     a.max_sequences = held.in(room), a.admitted_sequences = held.in(room - kept_free);
   } else if (a.kv_bytes_per_sequence > 0) {

@@ -1,7 +1,7 @@
 // The goals of a comparison with measured and published figures: each is met or missed, or its source contradicts
-// itself. The last is a verdict of its own, never a goal that is met: the figure is printed with the arithmetic on
-// the source's own numbers that shows it, and it is given only where the source read so meets the limit; otherwise
-// the goal is missed. A figure that no row entered is no goal, and a row that belongs to a figure and is refused is
+// itself. The last is a verdict of its own, never a goal that is met: the figure is printed with what shows it, the
+// source's own numbers or its tool, and it is given only where the source read so meets the limit; otherwise the goal
+// is missed. A figure that no row entered is no goal, and a row that belongs to a figure and is refused is
 // a missed one.
 #pragma once
 

@@ -54,6 +54,13 @@ TEST(Admission, KeysOnTheHostAdmitMoreSequences) {
   EXPECT_GT(resident_sequences(g, p, c, 8192, 256, none), 3 * here);
   apply_verb("place kv host", g, p);
   EXPECT_EQ(fit(g, p, c, 64, 8192, none).max_sequences, kAnyContext);
+  Plan drafted = p;  // its keys stay on the device: 16 layers of 8 heads of 64, in 16 bits
+  apply_verb("speculate 4 accept 0.7 draft llama-3.2-1b", g, drafted);
+  FitAnswer with = fit(g, drafted, c, 0, 8192, none);
+  double keys = 8192.0 * 16 * 2 * 8 * 64 * 2 / 2;  // over two ranks
+  EXPECT_LE(with.max_sequences, 141 * kGiB / keys);
+  EXPECT_GT(with.max_sequences, 0);
+  EXPECT_FALSE(fit(g, drafted, c, with.max_sequences * 1.1, 8192, none).fits);
   ServeQuestion q;
   q.input = 8192, q.concurrency = 4 * here, q.engine = none;
   EXPECT_EQ(serve(g, p, c, q).waiting, 0);

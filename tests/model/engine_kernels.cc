@@ -50,7 +50,7 @@ double layer_seconds(const Published& row, const char* engine) {
   return seconds / row.layers;
 }
 
-// Each within a factor, most of them closer: one share and one depth an engine and format do not know its tuned shapes.
+// What is left of a fit to the same source, no judgement by another: one share and one depth an engine and format do not know its tuned shapes.
 TEST(EngineKernels, ExpertsWithManyRowsTakeWhatEnginesTake) {
   double sum = 0;
   int n = 0;
