@@ -4,8 +4,11 @@
 //
 //   inherits = "h100"          optional: start from that file's values
 //   abstract = true            optional: a base for others, not a GPU; required fields may be absent
+//   [timing]
+//   inherits = "h200"          optional: start from that file's values of this section
 //   [memory]
 //   bandwidth = { value = 4800, unit = "GB/s", source = "datasheet", cite = "..." }
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -158,7 +161,9 @@ class ProfileLoader {
 
   // Returns whether the file is abstract.
   bool read(const SourceText& from, Profile& profile) {
-    if (!visited_.insert(from.file).second) throw ProfileError(from.file + ": inherits from itself");
+    if (std::ranges::find(reading_, from.file) != reading_.end())
+      throw ProfileError(from.file + ": inherits from itself");
+    reading_.push_back(from.file);
     toml::table root;
     try {
       root = toml::parse(from.text, from.file);
@@ -166,11 +171,7 @@ class ProfileLoader {
       fail(from, error.source(), std::string(error.description()));
     }
     bool abstract = false;
-    if (const auto* node = root.get("inherits")) {
-      auto base = node->value<std::string>();
-      if (!base) fail(from, node->source(), "inherits must be the name of another profile");
-      read(find_text(*base), profile);
-    }
+    if (const auto* node = root.get("inherits")) read(find_text(base_of(from, *node)), profile);
     for (auto&& [key, node] : root) {
       if (key == "inherits") continue;
       if (key == "abstract" && node.is_boolean()) {
@@ -180,10 +181,27 @@ class ProfileLoader {
       const auto* section = node.as_table();
       if (!section)
         fail(from, node.source(), "unknown key '" + std::string(key.str()) + "' outside a section");
+      const std::string prefix = std::string(key.str()) + ".";
+      if (const auto* base = section->get("inherits")) read_section(find_text(base_of(from, *base)), prefix, profile);
       for (auto&& [name, entry] : *section)
-        read_field(from, std::string(key.str()) + "." + std::string(name.str()), entry, profile);
+        if (name != "inherits") read_field(from, prefix + std::string(name.str()), entry, profile);
     }
+    reading_.pop_back();
     return abstract;
+  }
+
+  static std::string base_of(const SourceText& from, const toml::node& node) {
+    auto base = node.value<std::string>();
+    if (!base) fail(from, node.source(), "inherits must be the name of another profile");
+    return *base;
+  }
+
+  // Takes one section of another file, instead of what there is.
+  void read_section(const SourceText& from, std::string_view prefix, Profile& profile) {
+    Profile base;
+    read(from, base);
+    for (const FieldSpec& spec : profile_fields())
+      if (spec.key.starts_with(prefix)) profile.values_[Profile::index(spec.id)] = std::move(base.values_[Profile::index(spec.id)]);
   }
 
   static void read_field(const SourceText& from, const std::string& key, const toml::node& node,
@@ -247,10 +265,17 @@ class ProfileLoader {
     }
   }
 
-  std::set<std::string> visited_;
+  std::vector<std::string> reading_;  // the files under way, each the base of the one before it
 };
 
 Profile load_profile(const std::string& name_or_path) { return ProfileLoader().load(name_or_path); }
+
+Profile load_profile_of(const FieldValue& value) {
+  constexpr std::string_view kBuiltIn = "built-in:", kEnding = ".toml";
+  const std::string& file = value.file;
+  if (!file.starts_with(kBuiltIn)) return load_profile(file);
+  return load_profile(file.substr(kBuiltIn.size(), file.size() - kBuiltIn.size() - kEnding.size()));
+}
 
 std::vector<std::string> list_profiles() {
   std::set<std::string> names;

@@ -3,8 +3,8 @@
 // Invariant: a loaded Profile holds every required field of fields.def, each with a citation. A field that
 // the file does not give is absent, never zero: asking for it throws MissingField. Accessors note which
 // fields were read, so that a report can list the assumed values it leaned on. What a field means is in
-// fields.def only. A file may inherit from another (`inherits = "h100"`); the child's values win, and each
-// value remembers its file.
+// fields.def only. A file may inherit from another (`inherits = "h100"`), or a section of it; the
+// child's values win, and each value remembers its file.
 #pragma once
 
 #include <atomic>
@@ -113,6 +113,8 @@ std::string_view source_name(Source source);
 // Loads a GPU by name ("h200", searched in $ORRERY_GPUS and then among the built-in files) or by path
 // (contains a slash or ends in .toml). Throws ProfileError.
 Profile load_profile(const std::string& name_or_path);
+// Loads the GPU in whose file a value stands: the one that an inherited value was given for.
+Profile load_profile_of(const FieldValue& value);
 // Names that load_profile accepts without a path, sorted; bases that only others inherit from are left out.
 std::vector<std::string> list_profiles();
 

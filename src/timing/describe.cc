@@ -100,7 +100,7 @@ double Predictor::describe(double cycles) {
   if (capped) p_.notes.push_back("the clock is lowered by power");
   p_.bound = best->share > 0.6 ? best->name : figures_.launch_cycles > cycles ? "launch" : "latency";
   p_.fraction = best->share;
-  const double residual = p_.method == "PTX alone" ? kResidualWithoutCode : residual_of(p_.bound, regular_, tensor), error = std::hypot(residual, p_.sampling_error) + (figures_.borrowed ? 0.1 : 0);
+  const double residual = p_.method == "PTX alone" ? kResidualWithoutCode : residual_of(p_.bound, regular_, tensor), error = std::hypot(residual, p_.sampling_error) + (figures_.borrowed_from.empty() ? 0 : 0.1);
   p_.low = p_.microseconds / (1 + error), p_.high = p_.microseconds * (1 + error);
   return clock;
 }

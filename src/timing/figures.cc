@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <tuple>
 #include <type_traits>
 
@@ -23,16 +25,35 @@ void check_sizes(const Profile& p) {
       throw ProfileError(
           fmt::format("{} is {:g}: the timing model needs more than 0 and at most {:g}", key, value, most));
 }
+
+const Profile& h200() {
+  static const Profile profile = load_profile("h200");
+  return profile;
+}
+
+/// The GPU that gave the timing figures of `p`: itself, the one whose file has them, or the H200.
+const Profile& measured_gpu(const Profile& p) {
+  if (!p.has(FieldId::timing_l2_latency)) return h200();
+  const FieldValue &figure = p.at(FieldId::timing_l2_latency), &name = p.at(FieldId::name);
+  if (figure.file == name.file) return p;
+  static std::mutex mutex;
+  static std::map<std::string, Profile> others;
+  const std::scoped_lock lock(mutex);
+  auto at = others.find(figure.file);
+  if (at == others.end()) at = others.emplace(figure.file, load_profile_of(figure)).first;
+  // A file that only gives new figures to a GPU does not name it.
+  return at->second.at(FieldId::name).file == name.file ? p : at->second;
+}
 }  // namespace
 
 ChipFigures figures_of(const Profile& p) {
   check_sizes(p);
-  static const Profile reference = load_profile("h200");
+  const Profile& reference = measured_gpu(p);
   ChipFigures f;
   f.clock = p.clock_max().value();
   f.sms = uint32_t(p.sm_count()), f.warps = uint32_t(p.max_threads_per_sm() / 32),
   f.blocks = uint32_t(p.max_blocks_per_sm());
-  f.gpcs = uint32_t(std::clamp(double(p.has(FieldId::gpc_count) ? p.gpc_count() : reference.gpc_count()), 1.0,
+  f.gpcs = uint32_t(std::clamp(double(p.has(FieldId::gpc_count) ? p.gpc_count() : h200().gpc_count()), 1.0,
                                double(f.sms)));
   f.registers = uint32_t(p.registers_per_sm());
   f.shared_bytes = uint32_t(p.shared_per_sm().value()), f.l1_bytes = uint32_t(p.l1_and_shared().value());
@@ -44,17 +65,18 @@ ChipFigures figures_of(const Profile& p) {
       return v.value();
   };
 #define FIGURE(member, accessor, factor) \
-  f.member = number(p.has(FieldId::accessor) ? p.accessor() : reference.accessor()) * factor;
+  f.member = number(p.has(FieldId::accessor) ? p.accessor() : h200().accessor()) * factor;
 #include "timing/figures.def"
 #undef FIGURE
   const double dram_share =
-      p.has(FieldId::timing_dram_share) ? p.timing_dram_share() : reference.timing_dram_share();
+      p.has(FieldId::timing_dram_share) ? p.timing_dram_share() : h200().timing_dram_share();
   f.dram_bandwidth = dram_share * p.memory_bandwidth().value() / f.clock;
-  f.borrowed = !p.has(FieldId::timing_l2_latency);
   // What L2 keeps goes with its size.
-  if (!p.has(FieldId::timing_l2_dirty)) f.l2_dirty_bytes *= f.l2_bytes / reference.l2_size().value();
-  if (!p.has(FieldId::timing_l2_partial)) f.l2_partial_sectors *= f.l2_bytes / reference.l2_size().value();
-  if (f.borrowed) {
+  const auto l2 = [&](FieldId kept) { return f.l2_bytes / (p.has(kept) ? reference : h200()).l2_size().value(); };
+  if (&reference != &p || !p.has(FieldId::timing_l2_dirty)) f.l2_dirty_bytes *= l2(FieldId::timing_l2_dirty);
+  if (&reference != &p || !p.has(FieldId::timing_l2_partial)) f.l2_partial_sectors *= l2(FieldId::timing_l2_partial);
+  if (&reference != &p) {
+    f.borrowed_from = reference.name();
     // What the whole chip moves in a cycle goes with its SMs, power with the board's limit.
     const double size = double(f.sms) / double(reference.sm_count());
     const double power = p.power_limit().value() / reference.power_limit().value();
@@ -64,7 +86,7 @@ ChipFigures figures_of(const Profile& p) {
     for (double* watts : {&f.dynamic_watts, &f.plain_watts}) *watts *= power;
     f.idle_watts = p.power_idle().value();
   }
-  if (p.has(FieldId::clock_tensor_max) && f.borrowed) f.tensor_clock = std::min(f.tensor_clock, f.clock);
+  if (p.has(FieldId::clock_tensor_max) && &reference != &p) f.tensor_clock = std::min(f.tensor_clock, f.clock);
   return f;
 }
 

@@ -4,6 +4,7 @@
 // the model. Not here: constants of one mechanism each, which stand beside it (chip.h, sm_state.h).
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "profile/profile.h"
 
@@ -68,15 +69,17 @@ struct ChipFigures {
   double dsmem_bandwidth =
       0;  // bytes that an SM loads from shared memory of other blocks in a cycle, 16 a lane
   double dsmem_far_latency = 0, dsmem_far_bandwidth = 0;  // the same in clusters of more than two blocks
+  double fence_gpu = 0, fence_system = 0;  // barriers of memory, nothing under way
   double atomic_one_line = 0;   // integer operation of one lane on the line of the last one, in a slice
   double atomic_interval = 0;   // a lane's atomic operation in a slice
   double atomic_same_line = 0;  // floating-point operation on the line of the last one, in a slice
   /// The same seen from SMs that run at `now` instead of the highest clock: L2 and memory keep theirs.
   ChipFigures at_clock(double now) const;
-  bool borrowed = false;  // the profile has no figures of its own: they are the H200's
+  std::string borrowed_from;  // the GPU whose figures they are, when the profile has none of its own
 };
 
-/// The figures of a GPU. Those that its profile does not give are the H200's.
+/// The figures of a GPU. Those that its profile neither gives nor inherits are the H200's. What was measured on another GPU
+/// is scaled by SMs, L2 and power.
 ChipFigures figures_of(const Profile& profile);
 
 }  // namespace orrery::timing

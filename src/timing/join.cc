@@ -20,10 +20,10 @@ uint16_t access_width(uint64_t hi) {
   return kBytes[hi >> 9 & 7];
 }
 
-/// Cycles of a MEMBAR by its scope (bits 76-77: block, -, GPU, system) [fence.cta, fence.gpu, fence.sys].
-uint16_t fence_cycles(uint64_t hi) {
-  static constexpr uint16_t kCycles[4] = {20, 268, 268, 1016};
-  return kCycles[hi >> 12 & 3];
+/// The scope of a MEMBAR: bits 76-77 (block, -, GPU, system).
+FenceScope fence_scope(uint64_t hi) {
+  static constexpr FenceScope kScopes[4] = {kBlockFence, kGpuFence, kGpuFence, kSystemFence};
+  return kScopes[hi >> 12 & 3];
 }
 
 /// Register operands of arithmetic instructions: A in bits 24-31, B in 32-39 (form 1), C in 64-71.
@@ -78,7 +78,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       m.width = access_width(i.hi);
       m.counts_lanes = i.opcode == 0x18c && (i.hi >> 23 & 15) == 11;
       m.reads_clock = i.opcode == 0x005 && (i.hi >> 8 & 255) == 0x50;
-      if (i.opcode == 0x192) m.n = fence_cycles(i.hi);
+      if (i.opcode == 0x192) m.n = fence_scope(i.hi);
       read_sources(m);
       code_.push_back(m);
     }

@@ -33,14 +33,14 @@ std::string_view name_of(Class c);
 /// Does it take part in memory or synchronisation, so that an event of the trace tells its operands?
 bool eventful(Class c);
 
-inline constexpr uint16_t kBlockFence = 20;   // cycles of a barrier of memory for the block alone
+enum FenceScope : uint16_t { kBlockFence, kGpuFence, kSystemFence };  // for whom a barrier of memory is
 
 struct MachineInstruction {
   Instruction i;
   Class kind = Class::alu;
   uint32_t pc = UINT32_MAX;      // PTX instruction (program order, function << 24), none: UINT32_MAX
   isa::Op op = isa::Op::none;    // of that PTX instruction
-  uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: cycles
+  uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: FenceScope
   uint16_t width = 4;            // memory: bytes a lane
   uint16_t asked = 0;            // loads and stores: bytes a lane of the PTX instruction; more than `width` when it was split
   float interval = 1;            // tensor instructions: cycles that they hold the pipe

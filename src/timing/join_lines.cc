@@ -71,8 +71,8 @@ void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool c
     if (m.op == isa::Op::wmma_mma) m.interval /= 2;  // two instructions for 16 x 16 x 16
     if (m.kind == Class::dmma) m.n = uint16_t(in.form.shape.m * in.form.shape.n * in.form.shape.k);
   }
-  if (m.kind == Class::fence && m.i.opcode != 0x192)  // [fence.gpu, fence.sys, fence.cta]
-    m.n = in.form.has(isa::Mod::sys) ? 1016 : in.form.has(isa::Mod::gpu) || in.form.has(isa::Mod::cluster) || in.form.has(isa::Mod::gl) ? 268 : kBlockFence;
+  if (m.kind == Class::fence && m.i.opcode != 0x192)
+    m.n = in.form.has(isa::Mod::sys) ? kSystemFence : in.form.has(isa::Mod::gpu) || in.form.has(isa::Mod::cluster) || in.form.has(isa::Mod::gl) ? kGpuFence : kBlockFence;
   if (m.op == isa::Op::ld || m.op == isa::Op::st) m.asked = uint16_t(std::max(1, isa::bytes_of(in.form.type())) * std::max(1, int(in.form.vec)));
   if (m.kind == Class::atomic) m.answers = m.i.opcode && m.i.opcode != 0x18e && m.i.opcode != 0x1a6, m.compares = in.form.has(isa::Mod::cas);  // neither RED nor RED.FP
   m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);

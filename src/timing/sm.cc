@@ -335,12 +335,12 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         w.ready = std::max(w.ready, at + kFenceWaits);
         break;
       }
-      if (m.i.opcode == kMembar && m.n <= kBlockFence && &m != &code.back() && (&m)[1].i.opcode == kFenceView) break;  // of a fence of the async proxy: the next one waits for both
+      if (m.i.opcode == kMembar && m.n == kBlockFence && &m != &code.back() && (&m)[1].i.opcode == kFenceView) break;  // of a fence of the async proxy: the next one waits for both
       set_barriers(w, m, now + 30, now + 30);
       // Who acquires what the GPU wrote, and be it one thread, empties L1 for all [read_fenced].
-      if (m.i.opcode == kCacheControl ? m.op != isa::Op::prefetch && m.op != isa::Op::discard && m.op != isa::Op::applypriority : m.i.opcode == 0 && m.n > kBlockFence) l1.forget();
-      if (m.i.opcode == kMembar) w.ready = std::max(w.ready, now + m.n);
-      else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + 20);
+      if (m.i.opcode == kCacheControl ? m.op != isa::Op::prefetch && m.op != isa::Op::discard && m.op != isa::Op::applypriority : m.i.opcode == 0 && m.n != kBlockFence) l1.forget();
+      if (m.i.opcode == kMembar) w.ready = std::max(w.ready, now + (m.n == kSystemFence ? f.fence_system : m.n == kGpuFence ? f.fence_gpu : kFenceOfBlock));
+      else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + kFenceOfBlock);
       break;
     case Class::async_group:
       if (m.i.opcode == kCloseBulkGroup) w.ready = std::max(w.ready, now + kBulkGroup);

@@ -62,6 +62,13 @@ LookUp in(const Measurements& m) {
   };
 }
 
+/// What expressions may take from the profile itself, in base units.
+void read_profile(const std::string& gpu, Measurements& m) {
+  const Profile p = load_profile(gpu);
+  for (const FieldSpec& spec : profile_fields())
+    if (p.has(spec.id) && spec.unit != "text") m["profile"][std::string(spec.key)] = p.at(spec.id).number;
+}
+
 /// Adds what a file of JSON lines holds: measurements of the suite by name, or cases with their counters.
 void read_measurements(const fs::path& file, Measurements& m) {
   std::ifstream lines(file);
@@ -134,6 +141,7 @@ std::string group_of(const std::string& name) {
 /// Runs the suite and the cases under the timing model.
 Measurements simulate(const Options& o, const std::vector<Figure>& figures) {
   Measurements m;
+  read_profile(o.gpu, m);
   auto wanted = wanted_by(figures);
   std::set<std::string> groups;
   for (const std::string& name : wanted["suite"]) groups.insert(group_of(name));
@@ -298,6 +306,7 @@ int dissect_command(const std::vector<std::string>& words) {
     if (o.real) build_missing(o), o.from = measure(o, figures);
     if (o.from.empty()) o.from = checked_in(o);
     Measurements measured;
+    read_profile(o.gpu, measured);
     for (const std::string& file : o.from) read_measurements(file, measured);
     if (!o.write.empty()) return write_profile(o, figures, measured), 0;
     build_missing(o);

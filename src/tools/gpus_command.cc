@@ -70,8 +70,8 @@ int doc() {
       "gives each field as\n"
       "`name = {{ value, unit, source, cite }}` under its section; source is datasheet, measured, paper or "
       "assumed.\n"
-      "`inherits = \"name\"` starts from another file; `abstract = true` marks a base. `ORRERY_GPUS` names a "
-      "folder whose files\n"
+      "`inherits = \"name\"` starts from another file, or under a section from that section of it; `abstract = true`\nmarks a base. "
+      "`ORRERY_GPUS` names a folder whose files "
       "come before the built-in ones.\n\n| field | unit | required | meaning |\n| --- | --- | --- | --- |\n");
   for (const FieldSpec& spec : profile_fields())
     fmt::print("| {} | {} | {} | {} |\n", spec.key, spec.unit, spec.required ? "yes" : "", spec.meaning);

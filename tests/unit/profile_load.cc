@@ -72,6 +72,25 @@ TEST(Profile, ValuesRememberWhereTheyStand) {
   EXPECT_EQ(h200.at(FieldId::memory_bandwidth).source, Source::kDatasheet);
 }
 
+TEST(Profile, ASectionMayComeFromAnotherFile) {
+  const std::string h200 = write_temp("inherits = \"h200\"\n[timing]\nlaunch = { value = 1, unit = \"cycles\", source = \"assumed\", cite = \"x\" }\n");
+  const std::string file = write_temp("inherits = \"h100\"\n[timing]\ninherits = \"" + h200 + "\"\nl1_latency = { value = 2, unit = \"cycles\", source = \"assumed\", cite = \"x\" }\n");
+  const Profile p = load_profile(file);
+  EXPECT_EQ(p.at(FieldId::timing_l1_latency).written, 2);
+  EXPECT_EQ(p.at(FieldId::timing_launch).written, 1);
+  EXPECT_EQ(p.at(FieldId::timing_l2_bandwidth).file, "built-in:h200.toml");
+  EXPECT_EQ(p.at(FieldId::memory_bandwidth).file, "built-in:h100.toml");
+  EXPECT_EQ(load_profile_of(p.at(FieldId::timing_l2_bandwidth)).name(), "NVIDIA H200");
+  EXPECT_EQ(load_profile_of(p.at(FieldId::timing_launch)).id(), std::filesystem::path(h200).stem().string());
+  std::filesystem::remove(file), std::filesystem::remove(h200);
+  EXPECT_THAT(error_of("inherits = \"h100\"\n[timing]\ninherits = 3\n"), HasSubstr(":3: inherits must be the name of another profile"));
+  EXPECT_THAT(error_of("inherits = \"h100\"\n[timing]\ninherits = \"h9\"\n"), HasSubstr("unknown GPU 'h9'"));
+  const std::string itself = std::filesystem::temp_directory_path() / ("orrery-itself-" + std::to_string(getpid()) + ".toml");
+  std::ofstream(itself) << "inherits = \"h100\"\n[timing]\ninherits = \"" << itself << "\"\n";
+  EXPECT_THROW(load_profile(itself), ProfileError);
+  std::filesystem::remove(itself);
+}
+
 TEST(Profile, AssumedFieldsUsedAreListed) {
   Profile h200 = load_profile("h200");
   EXPECT_TRUE(h200.assumed_fields_used().empty());
@@ -139,21 +158,21 @@ TEST(Profile, DirectoryOverridesBuiltIn) {
   std::filesystem::remove_all(dir);
 }
 
-// What two H200s ran at once (calib/dissect, clusters.seen).
+// What two H200s and an H100 ran at once (calib/dissect, clusters.seen).
 TEST(Profile, ClustersAtOnceAreThoseOfTheCard) {
-  const Profile h200 = load_profile("h200");
   const std::uint64_t seen[] = {132, 66, 39, 30, 22, 17, 15, 15, 9, 7, 7, 7, 7, 7, 7, 7};
-  for (std::uint64_t size = 1; size <= 16; size++) EXPECT_EQ(clusters_at_once(h200, size), seen[size - 1]) << size;
+  for (const char* name : {"h200", "h100"})
+    for (std::uint64_t size = 1; size <= 16; size++) EXPECT_EQ(clusters_at_once(load_profile(name), size), seen[size - 1]) << name << ", " << size;
 }
 
 // 132 SMs in eight GPCs are six of 16 and two of 18.
 TEST(Profile, ClustersLieWithinAGpc) {
-  Profile gpu = load_profile("h100");
-  const std::uint64_t at_once[] = {132, 66, 6 * 5 + 2 * 6, 6 * 4 + 2 * 4, 6 * 3 + 2 * 3, 6 * 2 + 2 * 3, 6 * 2 + 2 * 2, 6 * 2 + 2 * 2};
+  Profile gpu = load_profile("h100-pcie");  // 114 SMs, which no card's groups are known for: one GPC of 18 and six of 16
+  const std::uint64_t at_once[] = {114, 57, 6 + 6 * 5, 4 + 6 * 4, 3 + 6 * 3, 3 + 6 * 2, 2 + 6 * 2, 2 + 6 * 2};
   for (std::uint64_t size = 1; size <= 8; size++) EXPECT_EQ(clusters_at_once(gpu, size), at_once[size - 1]) << size;
-  EXPECT_EQ(clusters_at_once(gpu, 16), 8u);
+  EXPECT_EQ(clusters_at_once(gpu, 16), 7u);
   EXPECT_EQ(clusters_at_once(gpu, 19), 0u) << "no GPC has so many SMs";
-  EXPECT_EQ(clusters_at_once(gpu, 2, 2), 132u);
+  EXPECT_EQ(clusters_at_once(gpu, 2, 2), 114u);
   gpu.set(FieldId::sm_count, 133, "what if");
   EXPECT_EQ(clusters_at_once(gpu, 1), 133u);
   gpu.set(FieldId::gpc_count, 0, "what if");

@@ -13,7 +13,7 @@ ChipFigures h200() { return figures_of(load_profile("h200")); }
 
 TEST(Figures, AreTheProfilesOwn) {
   const ChipFigures f = h200();
-  EXPECT_FALSE(f.borrowed);
+  EXPECT_EQ(f.borrowed_from, "");
   EXPECT_EQ(f.sms, 132u);
   EXPECT_NEAR(f.dram_bandwidth, 2336, 5);  // read16/2048: 1 GiB in 460 thousand cycles
   EXPECT_NEAR(f.l2_sectors * 32, 4482, 9);  // halves_sweep/1024, 1061, 1501: 830 MB in 185 thousand cycles
@@ -21,9 +21,20 @@ TEST(Figures, AreTheProfilesOwn) {
 
 TEST(Figures, AnotherGpuTakesThemAndSaysSo) {
   const ChipFigures f = figures_of(load_profile("h100-pcie"));
-  EXPECT_TRUE(f.borrowed);
+  EXPECT_EQ(f.borrowed_from, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(f.sms, 114u);
   EXPECT_GT(f.dram_bandwidth, 0);
+}
+
+TEST(Figures, AreThoseOfTheNearestGpuThatWasMeasured) {
+  const auto from = [](const char* gpu) { return figures_of(load_profile(gpu)).borrowed_from; };
+  EXPECT_EQ(from("h100"), "");
+  EXPECT_EQ(from("h800"), "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(from("gh200"), "NVIDIA H200") << "60 MiB of L2, as an H200 has";
+  EXPECT_EQ(from("l4"), "NVIDIA H200");
+  const ChipFigures pcie = figures_of(load_profile("h100-pcie")), sxm = figures_of(load_profile("h100"));
+  EXPECT_NEAR(pcie.l2_sectors, sxm.l2_sectors * 114 / 132, 1e-6);
+  EXPECT_EQ(pcie.l2_dirty_bytes, sxm.l2_dirty_bytes) << "the same L2";
 }
 
 TEST(Figures, BorrowedOnesGoWithTheSizeOfTheGpu) {
