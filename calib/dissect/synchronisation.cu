@@ -126,14 +126,15 @@ void launch_cluster(void (*kernel)(Args...), int blocks, int threads, int cluste
   cudaLaunchKernelEx(&config, kernel, Args(given)...);
 }
 
-__global__ void fences(long long* cycles, int scope) {
+template <int kScope>
+__global__ void fences(long long* cycles) {
   const long long a = clock_now();
   for (int i = 0; i < kRounds; i++) {
-    if (scope == 0) asm volatile("fence.acq_rel.cta;" ::: "memory");
-    if (scope == 1) asm volatile("fence.acq_rel.cluster;" ::: "memory");
-    if (scope == 2) asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    if (scope == 3) asm volatile("fence.acq_rel.sys;" ::: "memory");
-    if (scope == 4) asm volatile("fence.proxy.async;" ::: "memory");
+    if (kScope == 0) asm volatile("fence.acq_rel.cta;" ::: "memory");
+    if (kScope == 1) asm volatile("fence.acq_rel.cluster;" ::: "memory");
+    if (kScope == 2) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    if (kScope == 3) asm volatile("fence.acq_rel.sys;" ::: "memory");
+    if (kScope == 4) asm volatile("fence.proxy.async;" ::: "memory");
   }
   *cycles = clock_now() - a;
 }
@@ -149,8 +150,8 @@ void measure_synchronisation() {
   }
   report("mbarrier.arrive.latency", cycles_of(5, kRounds, [&](long long* c) { mbarrier_arrive_latency<<<1, 1>>>(c, sink); }), "cycles", "arrivals whose state is used");
   report("mbarrier.test_wait.latency", cycles_of(5, kRounds, [&](long long* c) { mbarrier_test_latency<<<1, 1>>>(c, reinterpret_cast<uint32_t*>(sink.p)); }), "cycles", "test_wait.parity whose predicate is used");
-  const char* scopes[] = {"cta", "cluster", "gpu", "sys", "proxy_async"};
-  for (int s = 0; s < 5; s++) report(std::string("fence.") + scopes[s], cycles_of(5, kRounds, [&](long long* c) { fences<<<1, 1>>>(c, s); }), "cycles", "fences back to back, nothing in flight");
+  const std::pair<const char*, void (*)(long long*)> scopes[] = {{"cta", fences<0>}, {"cluster", fences<1>}, {"gpu", fences<2>}, {"sys", fences<3>}, {"proxy_async", fences<4>}};
+  for (const auto& [name, fence] : scopes) report(std::string("fence.") + name, cycles_of(5, kRounds, [&](long long* c) { fence<<<1, 1>>>(c); }), "cycles", "fences back to back, nothing in flight");
   for (int size : {2, 4, 8, 16}) {
     const std::string tail = "." + std::to_string(size) + "ctas";
     report("barrier.cluster" + tail, cycles_of(5, kRounds, [&](long long* c) { launch_cluster(cluster_barrier, size, 128, size, 0, c); }), "cycles", "arrive and wait, 4 warps a CTA");
