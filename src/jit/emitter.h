@@ -11,13 +11,14 @@
 // schedule, each with its own mask; lower/schedule.h says where they can be. A register keeps the old value of
 // waiting lanes only if it is live where they wait.
 //
-//   emit_control.cc  regions, edges between nodes             emit_values.cc  reading and writing registers
-//   emit_stops.cc    how a warp leaves
+//   emit_control.cc  regions and their nodes                  emit_values.cc  reading and writing registers
+//   emit_branches.cc edges between nodes                      emit_stops.cc   how a warp leaves
 //   emit_kept.cc     registers at barriers of the block
 //   emit_runs.cc     ld of neighbouring words by each lane    emit_turns.cc    the loop over warps
 //   emit_rows.cc     ld, st of rows found at run time         emit_spread.cc   ld, st of lanes a few elements apart
 //   emit_steady.cc   loops over rows while all warps are in them
-//   emit_memory.cc   ld, st                                   emit_atomic.cc  atom, red
+//   emit_memory.cc   ld, st: addresses, checks                emit_atomic.cc  atom, red
+//   emit_loads.cc    ld                                       emit_store.cc   st
 //   emit_arith.cc    integers, mov, dispatch                  emit_compare.cc setp, selp, set, logic on predicates
 //   emit_float.cc    f32, f64                                 emit_half.cc    f16, bf16, fp8: arithmetic and cvt
 //   emit_convert.cc  cvt between the others                   emit_warp.cc    shfl, vote, special registers
@@ -77,7 +78,7 @@ class Emitter {
   /// Bytes [low, high) from a base register that a check has found inside memory (shared memory, or the device's).
   struct Cover { int64_t low = 0, high = 0; int size = 0; bool shared = false; };
 
-  // -- emit_control.cc
+  // -- emit_control.cc, emit_branches.cc
   void begin(uint32_t region);
   void load_live_registers(uint32_t pc);
   void settle(uint32_t pc, const std::vector<uint32_t>& live);

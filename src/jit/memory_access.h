@@ -8,6 +8,8 @@
 
 namespace orrery::jit {
 
+inline bool is_param_space(isa::Space s) { return s == isa::Space::param || s == isa::Space::param_entry; }
+
 class MemoryAccess {
  public:
   /// An access of `vector` elements of `element_bytes` each per lane.
