@@ -200,8 +200,15 @@ class ProfileLoader {
   void read_section(const SourceText& from, std::string_view prefix, Profile& profile) {
     Profile base;
     read(from, base);
-    for (const FieldSpec& spec : profile_fields())
-      if (spec.key.starts_with(prefix)) profile.values_[Profile::index(spec.id)] = std::move(base.values_[Profile::index(spec.id)]);
+    bool found = false;
+    for (const FieldSpec& spec : profile_fields()) {
+      if (!spec.key.starts_with(prefix)) continue;
+      std::optional<FieldValue>& value = base.values_[Profile::index(spec.id)];
+      found |= value.has_value();
+      profile.values_[Profile::index(spec.id)] = std::move(value);
+    }
+    if (!found)
+      throw ProfileError(from.file + ": has no section " + std::string(prefix.substr(0, prefix.size() - 1)) + " to inherit");
   }
 
   static void read_field(const SourceText& from, const std::string& key, const toml::node& node,

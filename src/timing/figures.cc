@@ -33,7 +33,7 @@ const Profile& h200() {
 
 /// The GPU that gave the timing figures of `p`: itself, the one whose file has them, or the H200.
 const Profile& measured_gpu(const Profile& p) {
-  if (!p.has(FieldId::timing_l2_latency)) return h200();
+  if (!p.has(FieldId::timing_l2_latency) || p.at(FieldId::timing_l2_latency).file.empty()) return h200();  // none, or set by the user alone
   const FieldValue &figure = p.at(FieldId::timing_l2_latency), &name = p.at(FieldId::name);
   if (figure.file == name.file) return p;
   static std::mutex mutex;

@@ -85,6 +85,8 @@ TEST(Profile, ASectionMayComeFromAnotherFile) {
   std::filesystem::remove(file), std::filesystem::remove(h200);
   EXPECT_THAT(error_of("inherits = \"h100\"\n[timing]\ninherits = 3\n"), HasSubstr(":3: inherits must be the name of another profile"));
   EXPECT_THAT(error_of("inherits = \"h100\"\n[timing]\ninherits = \"h9\"\n"), HasSubstr("unknown GPU 'h9'"));
+  EXPECT_THAT(error_of("inherits = \"h100\"\n[timing]\ninherits = \"a100\"\n"), HasSubstr("a100.toml: has no section timing to inherit"));
+  EXPECT_THAT(error_of("inherits = \"h100\"\n[bogus]\ninherits = \"h200\"\n"), HasSubstr("has no section bogus to inherit"));
   const std::string itself = std::filesystem::temp_directory_path() / ("orrery-itself-" + std::to_string(getpid()) + ".toml");
   std::ofstream(itself) << "inherits = \"h100\"\n[timing]\ninherits = \"" << itself << "\"\n";
   EXPECT_THROW(load_profile(itself), ProfileError);

@@ -35,6 +35,10 @@ TEST(Figures, AreThoseOfTheNearestGpuThatWasMeasured) {
   const ChipFigures pcie = figures_of(load_profile("h100-pcie")), sxm = figures_of(load_profile("h100"));
   EXPECT_NEAR(pcie.l2_sectors, sxm.l2_sectors * 114 / 132, 1e-6);
   EXPECT_EQ(pcie.l2_dirty_bytes, sxm.l2_dirty_bytes) << "the same L2";
+  Profile l4 = load_profile("l4");
+  set_from_text(l4, "timing.l2_latency=300");
+  EXPECT_EQ(figures_of(l4).l2_latency, 300);
+  EXPECT_EQ(figures_of(l4).borrowed_from, "NVIDIA H200") << "what the user sets does not make the others its own";
 }
 
 TEST(Figures, BorrowedOnesGoWithTheSizeOfTheGpu) {
