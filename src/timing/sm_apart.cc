@@ -17,7 +17,7 @@ namespace {
 
 // Chosen so that the requests that are left of calib/steps/together.cu and pipeline.cu come out (cases in brackets).
 constexpr double kBegin = 50;          // cycles by which SMs begin apart
-constexpr double kTrip = 5;            // a round trip to L2: they differ by 4.9 to 5.7 cycles each [steps_work, warm]
+constexpr double kTrip = 5;            // a round trip to L2: clocks that SMs read in steps_work, warm, part by 4.9 to 5.7 cycles each (a run that was not kept)
 constexpr double kCopyTrip = 1.5;        // the same of the copy engine, which runs ahead [tile_no_ends/16]
 constexpr double kBlocksOfSm = 0.02;   // of the time in which blocks that share an SM do not wait [tiles64/16 to 256]
 constexpr double kLater = 0.15, kCopyLater = 0.04;  // of the time that a block took, for the one after it [steps_many/4224; tile_blocks/4 to 16]
