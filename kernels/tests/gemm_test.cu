@@ -63,8 +63,9 @@ int run(const Case& c, int most_configs) {
   if (c.only != GemmConfig::Schedule::kAuto)
     configs.erase(std::remove_if(configs.begin(), configs.end(), [&](const GemmConfig& g) { return g.schedule != c.only; }), configs.end());
   if (c.rows) std::erase_if(configs, [&](const GemmConfig& g) { return g.tile_m != c.rows || g.per_sm != c.per_sm; });
+  const bool built = std::any_of(configs.begin(), configs.end(), [](const GemmConfig& g) { return g.schedule == GemmConfig::Schedule::kPingPong; });
   if (c.turned) std::erase_if(configs, [](const GemmConfig& g) { return !g.swap || g.split_k != 1 || g.schedule == GemmConfig::Schedule::kDirect || g.schedule == GemmConfig::Schedule::kStream; });
-  if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK || c.only == GemmConfig::Schedule::kParts || c.turned)) check::fail("%s: no configuration", describe(c, {}).c_str());
+  if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK || c.only == GemmConfig::Schedule::kParts || (c.turned && built))) check::fail("%s: no configuration", describe(c, {}).c_str());
   GemmConfig simple;
   simple.schedule = GemmConfig::Schedule::kSimple;
   configs.insert(configs.begin(), {gemm_choose(g), simple});

@@ -30,6 +30,7 @@ class Predictor {
   void sample();
   void trace(uint64_t unit);
   void trace_all(double expected);
+  void trace_spread(double each, uint64_t units);
   void trace_in_order();
   bool waits_for_blocks() const;
   void find_relay();

@@ -130,6 +130,16 @@ void Predictor::sample() {
   find_relay();
 }
 
+/// Blocks all over the grid, which stand for those that are not traced: of a few, too many may do the same.
+void Predictor::trace_spread(double each, uint64_t units) {
+  constexpr double kMost = 256, kShare = 0.25;  // blocks, of the budget
+  const auto n = uint64_t(std::min(kMost, kShare * options_.trace_budget / std::max(1.0, each)));
+  try {
+    for (uint64_t i = 0; i < n && trace_bytes_ < kMostTraced; i++) trace((i * 0x9E3779B97F4A7C15ull >> 11) % units);
+  } catch (const base::Error&) {  // those that there are stand for it
+  }
+}
+
 /// Blocks that differ are traced one after the other as they begin, all of them where the budget allows: later ones find what earlier
 /// ones left.
 void Predictor::trace_all(double expected) {
@@ -143,6 +153,7 @@ void Predictor::trace_all(double expected) {
       p_.notes.push_back(fmt::format("blocks that could not be traced are taken to do as others: {}", e.what()));
     }
   }
+  if (!all_traced_ && !in_order_) trace_spread(expected / double(launch_.grid.count()), units);
   ghost_traces_ = std::make_unique<GhostTraces>(traced_);
   kernel_.traces = ghost_traces_.get();
 }
