@@ -36,6 +36,21 @@ uint32_t local_memory_of(const Kernel& kernel, uint64_t limit) {
   return uint32_t((bytes + 15) / 16 * 16);
 }
 
+/// Two of the first parameters are the same address of device memory.
+bool names_memory_twice(const std::vector<std::byte>& params, const DeviceMemory& memory) {
+  constexpr size_t kMost = 32;
+  uint64_t pointers[kMost];
+  size_t n = 0;
+  for (size_t at = 0; at + 8 <= params.size() && n < kMost; at += 8) {
+    uint64_t v;
+    std::memcpy(&v, params.data() + at, 8);
+    if (v - memory.base() >= memory.size()) continue;
+    if (std::find(pointers, pointers + n, v) != pointers + n) return true;
+    pointers[n++] = v;
+  }
+  return false;
+}
+
 }  // namespace
 
 PreparedLaunch::PreparedLaunch(Machine& machine, const Launch& launch) : run(machine, launch) {
@@ -48,6 +63,7 @@ PreparedLaunch::PreparedLaunch(Machine& machine, const Launch& launch) : run(mac
   context.run = &run;
   context.memory_base = machine.memory->base();
   context.memory_size = machine.memory->size();
+  if (!names_memory_twice(launch.params, *machine.memory)) context.streaming_threads = launch.grid.count() * launch.block.count();
   const Dim3 dims[3] = {launch.grid, launch.block, launch.cluster};
   uint32_t* out[3] = {context.grid, context.block, context.cluster};
   for (int i = 0; i < 3; i++) out[i][0] = dims[i].x, out[i][1] = dims[i].y, out[i][2] = dims[i].z;

@@ -71,6 +71,7 @@ struct RunState {
 struct LaunchContext {
   RunState* run = nullptr;
   uint64_t memory_base = 0, memory_size = 0;
+  uint64_t streaming_threads = 0;  // of the grid; 0 where two of its pointers are one, so that what it stores is what it reads
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
 };
 

@@ -1,4 +1,5 @@
 // exec/scheduler.cc: execute(): workers take blocks in order and keep resident what can only wait (see launch.h).
+#include <immintrin.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -51,6 +52,7 @@ class Worker {
       trap.armed = true;
       loop();
     }
+    _mm_sfence();  // stores past the caches (jit/streams.h) are done before the launch is
     run_.finished_ctas.fetch_add(finished_, std::memory_order_relaxed);
     run_.native_ctas.fetch_add(finished_native_, std::memory_order_relaxed);
   }

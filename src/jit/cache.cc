@@ -56,7 +56,8 @@ Cache::Cache() : directory_(choose_directory()) {}
 
 std::string Cache::name_of(uint64_t program_hash, uint32_t x, uint32_t y, uint32_t z) const {
   const HostTraits& host = HostTraits::get();
-  const std::string who = host.cpu + host.features + (host.asks_for_rows ? "rows" : host.asks_foreseen ? "" : "off") + ORRERY_BUILD_ID;
+  const std::string who = host.cpu + host.features + (host.asks_for_rows ? "rows" : host.asks_foreseen ? "" : "off") +
+                          (host.streams ? "stream" : "") + ORRERY_BUILD_ID;
   return fmt::format("{:016x}-{}x{}x{}-{:016x}.o", program_hash, x, y, z, hash_bytes(who.data(), who.size()));
 }
 

@@ -87,6 +87,12 @@ void Emitter::begin(uint32_t region) {
   params_ = fixed(cta_, offsetof(CtaContext, params), ptr, "params");
   memory_base_ = fixed(launch_, offsetof(LaunchContext, memory_base), b_.getInt64Ty(), "memory_base");
   memory_size_ = fixed(launch_, offsetof(LaunchContext, memory_size), b_.getInt64Ty(), "memory_size");
+  off_line_ = nullptr;
+  if (traits_.streams && plan_.streams.bytes) {
+    Value* threads = fixed(launch_, offsetof(LaunchContext, streaming_threads), b_.getInt64Ty(), "threads");
+    constexpr uint64_t kLine = 64;
+    off_line_ = b_.CreateSelect(b_.CreateICmpUGE(threads, b_.getInt64(plan_.streams.least_threads())), b_.getInt64(kLine - 1), b_.getInt64(~uint64_t{0}));
+  }
   stop_ = llvm::PHINode::Create(i32, 4, "stop", back_block_);
   turns_ = {};
   if (row_latch_ == lower::kNone) begin_warps();

@@ -34,21 +34,46 @@ void MemoryAccess::store() {
     Value* bad = covered(bases, 0, span * size()) ? nullptr : any_bad_chunk(outside(bases, 0, span * size()), m);
     return either(bad, [&] {
       note();
-      fetch_ahead(bases, span * size());
-      for (int c = 0; c < chunks; c++) {
-        std::vector<Value*> part;
-        for (Value* v : values) part.push_back(slice(v, c * span, span));
-        Value *v = zip(part), *p = pointer(base_of(bases, c));
-        const Align align(uint64_t(std::min(32, size())));
-        if (m) b_.CreateMaskedStore(v, p, align, mask_of(m, c * span, span));
-        else b_.CreateAlignedStore(v, p, align)->setVolatile(is_volatile());
-      }
+      const auto each = [&](const std::function<void(Value*, Value*, int)>& put) {
+        for (int c = 0; c < chunks; c++) {
+          std::vector<Value*> part;
+          for (Value* v : values) part.push_back(slice(v, c * span, span));
+          put(zip(part), pointer(base_of(bases, c)), c);
+        }
+      };
+      const auto to_caches = [&] {
+        fetch_ahead(bases, span * size());
+        each([&](Value* v, Value* p, int c) {
+          const Align align(uint64_t(std::min(32, size())));
+          if (m) b_.CreateMaskedStore(v, p, align, mask_of(m, c * span, span));
+          else b_.CreateAlignedStore(v, p, align)->setVolatile(is_volatile());
+        });
+      };
+      Value* past = may_stream(bases, m);
+      if (!past) to_caches();
+      else either_way(past, [&] {
+        each([&](Value* v, Value* p, int) {
+          auto* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+          b_.CreateAlignedStore(v, p, Align(64))->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(e_.context_, {one}));
+        });
+      }, to_caches);
       return std::vector<Value*>();
     });
   }
   if (is_spread()) return if_all([&] { store_spread(values[0]); }, [&] { scatter(values); });
   if (!may_be_row()) return scatter(values);
   rows_or([&](const std::vector<Row>& rows) { store_rows(rows, values); }, [&] { scatter(values); });
+}
+
+/// i1: all lanes are on their way, whole lines of the host are stored and the launch stores enough (streams.h). Null: never.
+Value* MemoryAccess::may_stream(Value* bases, Value* m) {
+  constexpr int kLine = 64;
+  if (shared_ || !e_.off_line_ || !e_.plan_.streams.may[e_.inst_] || 32 / lanes_.chunks * size() % kLine) return nullptr;
+  Value* off = base_of(bases, 0);
+  for (int c = 1; c < lanes_.chunks; c++) off = b_.CreateOr(off, base_of(bases, c));
+  off = b_.CreateAnd(off, e_.off_line_);
+  if (m) off = b_.CreateOr(off, b_.CreateZExt(b_.CreateNot(e_.bits_of(m)), off->getType()));
+  return b_.CreateICmpEQ(off, b_.getInt64(0));
 }
 
 void MemoryAccess::scatter(const std::vector<Value*>& values) {

@@ -332,6 +332,7 @@ class Emitter {
   llvm::Instruction* alloca_point_ = nullptr;
   Value *warp_ = nullptr, *frame_ = nullptr, *cta_ = nullptr, *launch_ = nullptr, *shared_ = nullptr, *params_ = nullptr;
   Value *memory_base_ = nullptr, *memory_size_ = nullptr, *shared_bytes_ = nullptr;
+  Value* off_line_ = nullptr;  // bits that are 0 in addresses that may be stored past the caches; all of them where none may
   Value *local_ = nullptr, *local_stride_ = nullptr;  // of the warp: where lane 0's local memory is, bytes to the next lane's
   Value* local_marks_ = nullptr;                      // which of it has been written (exec/observed.h), where that is observed
   lower::Schedule schedule_;

@@ -111,6 +111,7 @@ class MemoryAccess {
   std::vector<Value*> sources();
   Value* one_lane(Value* p, Value* v, Value* w);
   void reduce_then_add(Value* v, Value* mask);
+  Value* may_stream(Value* bases, Value* mask);
   void store_same(const std::vector<Value*>& values);
   void scatter(const std::vector<Value*>& values);
   void store_small(Value* at, const std::vector<Value*>& values, Value* m);

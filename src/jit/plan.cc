@@ -62,6 +62,7 @@ Plan::Plan(const lower::Program& p, lower::BlockSize block, unsigned observe_bit
   find_full_regions();
   find_lazy_nans();
   find_computed();
+  if (!observe) streams = find_streams(p, loops, computed);
   find_kept();
   find_at_home();
 }

@@ -21,6 +21,7 @@
 
 #include "jit/ahead.h"
 #include "jit/steps.h"
+#include "jit/streams.h"
 #include "lower/program.h"
 #include "lower/uniformity.h"
 
@@ -54,6 +55,7 @@ struct Plan {
   std::vector<uint32_t> uses;          // by register: instructions that read it
   std::vector<Loop> loops;             // outer ones first
   std::vector<Ahead> ahead;            // by instruction: what to fetch for the iterations to come
+  Streams streams;                     // what may be stored past the host's caches
   bool independent = true;             // its warps meet nowhere: no barriers, no atomics, nothing asynchronous
   static constexpr int32_t kInFrame = -1, kConstant = -2, kSpecial = -3;
   std::vector<uint8_t> after_barrier;  // by region: it starts right after a barrier of the whole block

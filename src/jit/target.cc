@@ -41,6 +41,8 @@ const HostTraits& HostTraits::get() {
     const char* rows = std::getenv("ORRERY_JIT_ROWS");
     t.asks_foreseen = !rows || std::string_view(rows) != "off";
     t.asks_for_rows = rows ? std::string_view(rows) == "ask" : bool(__builtin_cpu_is("intel"));
+    const char* stream = std::getenv("ORRERY_JIT_STREAM");
+    t.streams = t.avx512 && (stream ? std::string_view(stream) != "off" : bool(__builtin_cpu_is("intel")));
     std::vector<std::string> sorted;
     for (const auto& f : features) sorted.push_back((f.second && !off(f.first()) ? "+" : "-") + f.first().str());
     std::sort(sorted.begin(), sorted.end());

@@ -13,6 +13,7 @@ struct HostTraits {
   bool avx512 = false;        // predicates live in mask registers
   bool asks_for_rows = false; // rows read in order are asked for early: the prefetchers alone do not keep up (ahead.h)
   bool asks_foreseen = true;  // those of rounds that can be foreseen are on any host
+  bool streams = false;       // whole lines may be stored past the caches (streams.h)
   std::string cpu, features;  // as LLVM names them
   static const HostTraits& get();
 };
