@@ -5,6 +5,7 @@
 #include "exec/interpreter.h"
 #include "exec/observed.h"
 #include "exec/run_state.h"
+#include "jit/abreast.h"
 #include "jit/emitter.h"
 #include "jit/rows.h"
 #include "lower/flow.h"
@@ -95,6 +96,7 @@ void Emitter::begin(uint32_t region) {
   }
   stop_ = llvm::PHINode::Create(i32, 4, "stop", back_block_);
   turns_ = {};
+  abreast_ = {};
   if (row_latch_ == lower::kNone) begin_warps();
   else begin_turns();
 }
@@ -154,6 +156,7 @@ void Emitter::emit_region(uint32_t region) {
   find_full_nodes(full);
   changed_ = written_;
   begin_kept(pc);
+  if (traits_.avx512 && goes_abreast(plan_, schedule_, region)) emit_abreast(pc);
   check_all_lanes(pc, full);
   settle(pc, plan_.live_before(pc));
   load_live_registers(pc);

@@ -168,6 +168,17 @@ bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
     if (is) lead_ = address_.value - c.low;
     return is;
   }
+  const auto [cover, count] = cover_of_node(first, last);
+  if (count < 2 || cover.high - cover.low > (int64_t{1} << 20)) return false;
+  e_.leave_if(any_bad_chunk(outside(bases, cover.low - address_.value, cover.high - cover.low), nullptr));
+  e_.covered_[address_.id] = cover;
+  lead_ = address_.value - cover.low;
+  return true;
+}
+
+/// What this access, bytes [first, last) from its base register, and those after it in the node through the same register
+/// touch together; how many these are.
+std::pair<Emitter::Cover, int> MemoryAccess::cover_of_node(int64_t first, int64_t last) {
   Emitter::Cover cover{first, last, size(), shared_};
   int count = 1;
   const lower::Node& node = e_.schedule_.nodes[e_.node_];
@@ -190,11 +201,22 @@ bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
     lower::for_registers(in, [&](uint32_t r) { rewritten |= r == address_.id; }, [](uint32_t) {});
     if (rewritten) break;
   }
-  if (count < 2 || cover.high - cover.low > (int64_t{1} << 20)) return false;
-  e_.leave_if(any_bad_chunk(outside(bases, cover.low - address_.value, cover.high - cover.low), nullptr));
+  return {cover, count};
+}
+
+/// i1: of this access or of those that it covers from now on, some are outside; true where nothing is known of the lanes'
+/// addresses. Null: an earlier access has covered it.
+Value* MemoryAccess::cover_together() {
+  if (shape() == Shape::any) return b_.getTrue();
+  const auto [low, high] = span_of_lanes();
+  const int64_t first = address_.value + low, last = address_.value + high;
+  if (const auto at = e_.covered_.find(address_.id); at != e_.covered_.end()) {
+    const Emitter::Cover& c = at->second;
+    return c.size == size() && first >= c.low && last <= c.high && (first - c.low) % size() == 0 ? nullptr : b_.getTrue();
+  }
+  const Emitter::Cover cover = cover_of_node(first, last).first;
   e_.covered_[address_.id] = cover;
-  lead_ = address_.value - cover.low;
-  return true;
+  return any_bad_chunk(outside(address(lanes_.chunks), cover.low - address_.value, cover.high - cover.low), nullptr);
 }
 
 /// Emits `fast` where the checks hold and the general way elsewhere; `results` are the values that both define.

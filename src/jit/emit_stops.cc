@@ -32,15 +32,20 @@ llvm::Value* Emitter::write_group(Value* n, uint32_t pc, Value* bits) {
 bool Emitter::emit_arrival(uint32_t pc) {
   if (!exec::is_plain_barrier(plan_.program.code[pc]) || !schedule_.nodes[node_].waiting.empty() || pc >> 24) return false;
   publish_count();
+  keep_registers(pc);
+  b_.CreateStore(b_.CreateLoad(b_.getInt64Ty(), count_slot_), field(warp_, offsetof(WarpContext, intact_since)));
+  give_back(b_.getInt32(uint32_t(Stop::arrived) | pc << 8));
+  return true;
+}
+
+/// Registers live at the barrier `pc` go where the region after it looks for them.
+void Emitter::keep_registers(uint32_t pc) {
   const bool keep = plan_.entry_of[pc + 1] >= 0;
   for (uint32_t r : plan_.live_before(pc)) {
     if (plan_.at_home[r]) continue;
     if (!keep || plan_.kept_at[r] == Plan::kInFrame) { if (written_[r]) store_to_frame(r); }
     else if (changed_[r] || !plan_.after_barrier[region_]) store_kept(r);
   }
-  b_.CreateStore(b_.CreateLoad(b_.getInt64Ty(), count_slot_), field(warp_, offsetof(WarpContext, intact_since)));
-  give_back(b_.getInt32(uint32_t(Stop::arrived) | pc << 8));
-  return true;
 }
 
 /// Writes the state of the warp, standing before instruction `pc`, and returns. `intact`: registers are as described

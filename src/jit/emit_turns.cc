@@ -40,12 +40,26 @@ void Emitter::begin_warps() {
 
 bool Emitter::first_runs_last() const { return !plan_.program.prints && !plan_.independent; }
 
+/// The warp after `warp`, of which `left` are to come.
+Value* Emitter::next_warp(Value* warp, Value* left) {
+  Value* next = field(warp, sizeof(WarpContext));
+  return first_runs_last() ? b_.CreateSelect(b_.CreateICmpEQ(left, b_.getInt32(1)), function_->getArg(0), next) : next;
+}
+
 void Emitter::finish_warps() {
   b_.SetInsertPoint(back_block_);
+  Value *warp = warp_, *with = turns_.left;
+  if (abreast_.from) {
+    auto *last = b_.CreatePHI(b_.getPtrTy(), 2, "last"), *count = b_.CreatePHI(b_.getInt32Ty(), 2);
+    for (Block* from : stop_->blocks()) {
+      last->addIncoming(from == abreast_.from ? abreast_.warp : warp_, from);
+      count->addIncoming(from == abreast_.from ? abreast_.left : turns_.left, from);
+    }
+    warp = last, with = count;
+  }
   Value* agreed = agree_on_stop();
-  Value* left = b_.CreateSub(turns_.left, b_.getInt32(1));
-  Value* next = field(warp_, sizeof(WarpContext));
-  if (first_runs_last()) next = b_.CreateSelect(b_.CreateICmpEQ(left, b_.getInt32(1)), function_->getArg(0), next);
+  Value* left = b_.CreateSub(with, b_.getInt32(1));
+  Value* next = next_warp(warp, left);
   Block* leave = block("leave");
   b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), leave, warp_block_);
   llvm::cast<llvm::PHINode>(warp_)->addIncoming(next, back_block_);

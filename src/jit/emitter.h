@@ -17,6 +17,7 @@
 //   emit_runs.cc     ld of neighbouring words by each lane    emit_turns.cc    the loop over warps
 //   emit_rows.cc     ld, st of rows found at run time         emit_spread.cc   ld, st of lanes a few elements apart
 //   emit_steady.cc   loops over rows while all warps are in them
+//   emit_abreast.cc  several warps at once between barriers
 //   emit_memory.cc   ld, st: addresses, checks                emit_atomic.cc  atom, red
 //   emit_loads.cc    ld                                       emit_store.cc   st
 //   emit_arith.cc    integers, mov, dispatch                  emit_compare.cc setp, selp, set, logic on predicates
@@ -100,6 +101,7 @@ class Emitter {
   void give_back(Value* stop);
   void emit_stop(uint32_t pc, uint32_t why, bool intact);
   bool emit_arrival(uint32_t pc);
+  void keep_registers(uint32_t pc);
   void leave_at_entry(uint32_t pc);
   void write_live(const std::vector<uint32_t>& regs, Value* mask);
   Value* write_group(Value* n, uint32_t pc, Value* bits);
@@ -140,6 +142,7 @@ class Emitter {
   void put_back(const Parked& part, Value* state);
   Value* agree_on_stop();
   bool first_runs_last() const;
+  Value* next_warp(Value* warp, Value* left);
 
   // -- emit_steady.cc
   struct Linear { const Parked* part; Step step; };                        // what each iteration adds to a part
@@ -168,6 +171,19 @@ class Emitter {
   Value* way(const Step& step, Value* rounds, LaneType* t);
   void add_to(const Parked& part, Value* amount);
   void make_up(Value* turn, Value* rounds, const std::vector<Linear>& linear);
+
+  // -- emit_abreast.cc
+  struct Abreast {                                                         // what differs between warps that go side by side
+    Value *warp, *frame;
+    std::vector<llvm::AllocaInst*> slots;
+    std::map<uint32_t, Cover> covered;
+    std::map<uint32_t, Value*> loaded_early;
+  };
+  struct Ended { Block* from = nullptr; Value *warp = nullptr, *left = nullptr; };  // the last of them, and the warps left with it
+  void emit_abreast(uint32_t pc);
+  void take_turn(Abreast& other);
+  void hold_order();
+  Ended abreast_;
 
   // -- emit_foreseen.cc
   struct OwnSlot { llvm::AllocaInst* slot; std::optional<Step> step; bool unchanged; };  // of a warp's part (null: no register); by an iteration

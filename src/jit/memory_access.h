@@ -17,6 +17,7 @@ class MemoryAccess {
   void load();
   static bool can_look(Emitter& e, const ptx::Instr& in, int64_t step);
   void store();
+  llvm::Value* cover_together();
   /// A load or store in the local space. emit_local.cc
   void local();
   void atomic();
@@ -40,6 +41,7 @@ class MemoryAccess {
            in_.form.has(isa::Mod::release) || in_.form.has(isa::Mod::mmio);
   }
   bool covered(Value* bases, int64_t low, int64_t extent);
+  std::pair<Emitter::Cover, int> cover_of_node(int64_t first, int64_t last);
   std::pair<int64_t, int64_t> span_of_lanes() const;
   void sharpen();
   bool consecutive(int chunks) const;

@@ -309,13 +309,14 @@ Lanes lanes_of_tid(Sreg s, BlockSize b, std::vector<Pattern>& patterns) {
     Pattern pattern{};
     std::array<bool, 32> known{};
     uint8_t align = kMaxAlign;
-    bool same = true;
+    bool same = true, constant = chunks == 1;  // constant: every warp starts at 0, as in rows of 32 or 16 threads
     for (uint32_t w = 0; w < warps && same; w++) {
       for (int lane = 0; lane < 32 && same; lane++) {
         const uint32_t linear = w * 32 + uint32_t(lane);
         if (linear >= b.threads()) break;
         const uint32_t base = tid_component(s, w * 32 + uint32_t(chunk_start(lane, chunks)), b);
         align = std::min(align, align_of(base));
+        constant &= base == 0;
         const int64_t delta = int64_t(tid_component(s, linear, b)) - int64_t(base);
         if (known[size_t(lane)] && pattern[size_t(lane)] != delta) same = false;
         pattern[size_t(lane)] = delta, known[size_t(lane)] = true;
@@ -325,7 +326,7 @@ Lanes lanes_of_tid(Sreg s, BlockSize b, std::vector<Pattern>& patterns) {
     auto at = std::find(patterns.begin(), patterns.end(), pattern);
     if (at == patterns.end()) at = patterns.insert(patterns.end(), pattern);
     const uint32_t limit = s == Sreg::tid_x ? b.x : s == Sreg::tid_y ? b.y : b.z;
-    return {uint8_t(chunks), align, uint16_t(at - patterns.begin()), false, 0, limit - 1};
+    return {uint8_t(chunks), align, uint16_t(at - patterns.begin()), constant, 0, limit - 1};
   }
   return kVaries;
 }
