@@ -42,13 +42,15 @@ void Emitter::hold_order() {
 /// At the start of a warp: kWarps of them to the barrier, or on to the code of one. `pc`: the region's start.
 void Emitter::emit_abreast(uint32_t pc) {
   const lower::Node& node = schedule_.nodes[0];
-  const uint32_t end = node.last - 1, stop = uint32_t(Stop::arrived) | end << 8;
+  const auto arrived = [](uint32_t barrier) { return uint32_t(Stop::arrived) | barrier << 8; };
+  const uint32_t end = node.last - 1, stop = arrived(end);
   auto* i32 = b_.getInt32Ty();
   Block *begin = b_.GetInsertBlock(), *look = block("look_abreast"), *run = block("abreast"), *never = block("never"), *alone = block("alone");
   b_.SetInsertPoint(look);
   Value *left = turns_.left, *at = warp_, *bad = b_.getFalse();
   std::vector<Abreast> warps(kWarps);
   node_ = 0, full_ = true;
+  slice_.clear();
   steady_ = {never, {}, Steady::foreseen};
   for (Abreast& w : warps) {
     w.warp = at, w.frame = load_field(at, offsetof(WarpContext, frame), b_.getPtrTy(), "frame");
@@ -56,16 +58,18 @@ void Emitter::emit_abreast(uint32_t pc) {
     if (&w != &warps.back()) at = next_warp(at, left = b_.CreateSub(left, b_.getInt32(1)));
     take_turn(w);
     bad = b_.CreateOr(bad, b_.CreateICmpNE(load_field(warp_, offsetof(WarpContext, live), i32, "live"), b_.getInt32(~0u)));
-    bad = b_.CreateOr(bad, b_.CreateICmpNE(load_field(warp_, offsetof(WarpContext, stop), i32, "stopped"), b_.getInt32(uint32_t(Stop::arrived) | (pc - 1) << 8)));
+    bad = b_.CreateOr(bad, b_.CreateICmpNE(load_field(warp_, offsetof(WarpContext, stop), i32, "stopped"), b_.getInt32(arrived(pc - 1))));
     for (const uint32_t r : plan_.live_before(pc)) {
       Value* v = plan_.kept_at[r] == Plan::kInFrame ? load_from_frame(r) : load_kept(r);
       if (is_pred(r) && width_of_reg(r) == 32) store_mask(llvm::cast<llvm::AllocaInst>(slot(r)), v);
       else b_.CreateStore(v, slot(r));
     }
-    for (inst_ = node.first; inst_ < end; inst_++)
-      if (const Instr& in = plan_.program.code[inst_]; is_shared_access(in))
-        if (Value* outside = MemoryAccess(*this, in, in.ops[in.form.op == Op::st ? 0 : 1], isa::bytes_of(in.form.type()), std::max<int>(1, in.form.vec)).cover_together())
-          bad = b_.CreateOr(bad, outside);
+    for (inst_ = node.first; inst_ < end; inst_++) {
+      const Instr& in = plan_.program.code[inst_];
+      if (!is_shared_access(in)) continue;
+      MemoryAccess access(*this, in, in.ops[in.form.op == Op::st ? 0 : 1], isa::bytes_of(in.form.type()), std::max<int>(1, in.form.vec));
+      if (Value* outside = access.cover_together()) bad = b_.CreateOr(bad, outside);
+    }
     take_turn(w);
   }
   Block* looked = b_.GetInsertBlock();
