@@ -99,13 +99,17 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) gemm_stream_wide(const __gr
   const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
   ptx::griddepcontrol_launch_dependents();
   const int group = threadIdx.x / 128;
-  if (group == Tile::kGroups) {
-    const bool of_w = __shfl_sync(~0u, int(threadIdx.x), 0) < Tile::kWorkers + 32;
-    if (of_w && ptx::elect_one()) init_wide<Tile>(p, shared);
+  const bool of_w = __shfl_sync(~0u, int(threadIdx.x / 32), 0) == Tile::kWorkers / 32;
+  touch(p.e);
+  if (of_w) {
+    if (ptx::elect_one()) init_wide<Tile>(p, shared);
     __syncwarp();
-    if (of_w) ptx::bar_arrive(2, Tile::kThreads);  // waits for nobody
-    else ptx::bar_sync(2, Tile::kThreads);
-    if (split) ptx::cluster_arrive();
+    ptx::bar_arrive(2, Tile::kThreads);  // waits for nobody
+  } else {
+    ptx::bar_sync(2, Tile::kThreads);  // one instruction for all who wait: compute-sanitizer takes two for divergence
+  }
+  if (split) ptx::cluster_arrive();
+  if (group == Tile::kGroups) {
     if (ptx::elect_one()) {
       if (of_w) produce_wide_w<Tile>(p, shared, row0, begin, end);
       else produce_wide_x<Tile>(p, shared, col0, begin, end);
@@ -113,9 +117,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) gemm_stream_wide(const __gr
     leave_producer(split);
     return;
   }
-  touch(p.e);
-  if (split) ptx::cluster_arrive();
-  ptx::bar_sync(2, Tile::kThreads);
   typename Tile::Acc acc[Tile::kN / 2];
   multiply_stream<Tile>(shared, group, end - begin, acc);
   end_stream<Tile>(p.e, shared, p.split_log, rank, group, acc, row0, col0);
