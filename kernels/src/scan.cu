@@ -41,7 +41,7 @@ struct ScanParams {
 /// What is beside the ring: of each stage the tile in it (tiles where there is no more), the CTA's tile before (-1: none), the sums.
 struct ScanShared {
   int64_t tile[kStages], before[kStages];
-  uint32_t part[kStages][kParts], gap[kStages], summed[kStages];
+  uint32_t part[kStages][kParts], gap[kStages], total[kStages], summed[kStages];
   uint64_t taken[kStages], full[kStages], parts_known[kStages], gap_known[kStages], empty[kStages];  // barriers
 };
 
@@ -109,13 +109,11 @@ __device__ __forceinline__ void sum_parts(const ScanParams& p, ScanShared& share
     __syncwarp();  // what all lanes have read may be overwritten once lane 0 has arrived
     if (threadIdx.x % 32 == 0) {
       shared.part[at.stage][w] = sum;
+      atomicAdd(&shared.total[at.stage], sum);  // not read from the others' parts, for which compute-sanitizer would want a barrier
       __threadfence_block();
       if (atomicAdd(&shared.summed[at.stage], 1u) == kParts - 1) {
         __threadfence_block();
-        uint32_t total = 0;
-#pragma unroll
-        for (int i = 0; i < kParts; i++) total += *const_cast<volatile uint32_t*>(&shared.part[at.stage][i]);
-        Word::store(p.words + tile, Word::kOwn | total);
+        Word::store(p.words + tile, Word::kOwn | atomicExch(&shared.total[at.stage], 0u));
         shared.summed[at.stage] = 0;
       }
       arrive_at(shared.parts_known[at.stage]);
@@ -217,7 +215,7 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
     const auto init = [&](uint64_t& barrier, int count) { ptx::mbarrier_init(ptx::smem_address(&barrier), count); };
     init(shared.taken[threadIdx.x], 1), init(shared.full[threadIdx.x], 1), init(shared.parts_known[threadIdx.x], kParts);
     init(shared.gap_known[threadIdx.x], 1), init(shared.empty[threadIdx.x], kParts);
-    shared.summed[threadIdx.x] = 0;
+    shared.total[threadIdx.x] = shared.summed[threadIdx.x] = 0;
     ptx::fence_mbarrier_init();
   }
   __syncthreads();
