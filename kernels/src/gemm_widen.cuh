@@ -120,6 +120,12 @@ __device__ __forceinline__ void multiply_widened(const WidenParams& p, const Wid
     const float scale[2] = {next[0], next[1]};
     float sum[Tile::kCols / 2];
     uint32_t word[2][4][2], a[2][2][4];  // words: row, octet, 32 of k; fragments: 32 of k, 16 of these
+    uint32_t line[4];  // of the first row's octets, each in its register: those of the other row, and of the other half, are at constant distances
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      line[j] = shared.w(stage) + row * 64 + (j * 16 ^ row / 2 % 4 * 16);
+      asm volatile("" : "+r"(line[j]));
+    }
     ptx::mbarrier_wait(shared.full_w + 8 * stage, phase);
 #pragma unroll
     for (int i = 0; i < 2; i++) next[i] = widen_scale<T>(scales[i] + min(step + Tile::kGroups, steps - 1));
@@ -129,10 +135,7 @@ __device__ __forceinline__ void multiply_widened(const WidenParams& p, const Wid
       for (int i = 0; i < 2; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++)  // lines of 64 bytes lie in the swizzle of as many
-          asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-                       : "=r"(word[i][j][0]), "=r"(word[i][j][1])
-                       : "r"(shared.w(stage) + (row + 8 * i) * 64 + (j * 16 ^ row / 2 % 4 * 16) + half * 8)
-                       : "memory");
+          asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(word[i][j][0]), "=r"(word[i][j][1]) : "r"(line[j] + half * 8 + i * 512) : "memory");
       const ptx::Descriptor x = ptx::descriptor_k_major(shared.slab(stage, half));
 #pragma unroll
       for (int q = 0; q < 2; q++) {
@@ -162,7 +165,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   extern __shared__ uint8_t raw[];
   const WidenShared<Tile> shared(ptx::smem_address(raw));
   const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
-  const int group = threadIdx.x / 128;
+  const int group = ptx::warpgroup();
   if (threadIdx.x == Tile::kWorkers) {
     ptx::prefetch_tensormap(&p.w);
     ptx::prefetch_tensormap(&p.x);

@@ -242,6 +242,10 @@ __device__ __forceinline__ void bar_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/// The warpgroup of a whole warp's threads. ptxas knows what comes out of lane 0 to be the same in all of a warp, which it does not of
+/// threadIdx.x / 128: stages, barriers and descriptors that follow from it are in uniform registers, and computed beside what lanes compute.
+__device__ __forceinline__ int warpgroup() { return __shfl_sync(~0u, int(threadIdx.x / 128), 0); }
+
 /// True in one lane of a whole warp. Where code is entered by this, ptxas knows that a single lane runs it; where it is entered by a
 /// comparison of the lane's number, each of the copy engine's instructions stands in a loop over the lanes that might be there.
 __device__ __forceinline__ bool elect_one() {
