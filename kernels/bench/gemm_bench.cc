@@ -1,12 +1,12 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small,large,only=NAME]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small,large,shapes=MxNxK+...,only=NAME]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
 //                                              square_bf16, square_f16, square_e4m3, square_int8, square_e4m3_promoted; held_bf16, held_e4m3: shapes that no
 //                                              table of ours has, with all our configurations timed and the one that prediction alone takes
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
-// small, large: only products of up to 2e10 operations, of more than 1e11. only: only configurations whose description begins so. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
+// small, large: only products of up to 2e10 operations, of more than 1e11. shapes: only these (a space ends them). only: only configurations whose description begins so; last. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
 // Before a configuration of ours is raced its D is compared with cuBLASLt's (of int4 weights: with the product of the same weights
 // widened); one that differs leaves a line "# WRONG", its shape is not timed, and the exit status is 1.
 #include <cublasLt.h>
@@ -189,7 +189,7 @@ struct Bench {
   cublasLtHandle_t handle;
   FILE* search;
   bool few = false, warm_only = false, swaps = false, small = false, large = false, wrong = false;
-  std::string only;
+  std::string only, shapes;
   Bench(FILE* f) : search(f) {
     BENCH_OK(cudaMalloc(&workspace, kWorkspace));
     BENCH_OK(cudaMalloc(&mine, gemm_workspace()));
@@ -305,6 +305,8 @@ struct Bench {
   }
 
   void measure(const Problem& p) {
+    const std::string shape = '+' + std::to_string(p.s.m) + 'x' + std::to_string(p.s.n) + 'x' + std::to_string(p.s.k) + '+';
+    if (!shapes.empty() && shapes.find(shape) == std::string::npos) return;
     if ((swaps && p.flop() > 6e10) || (small && p.flop() > 2e10) || (large && p.flop() < 1e11)) return;
     Vendor vendor(handle, p, workspace);
     if (!vendor.count()) std::exit((std::fprintf(stderr, "cuBLASLt offers nothing for %lldx%lldx%lld\n", (long long)p.s.m, (long long)p.s.n, (long long)p.s.k), 1));
@@ -383,6 +385,8 @@ int main(int argc, char** argv) {
   run->few = options.find("few") != std::string::npos, run->warm_only = options.find("warm") != std::string::npos, run->swaps = options.find("swap") != std::string::npos;
   run->small = options.find("small") != std::string::npos, run->large = options.find("large") != std::string::npos;
   if (const size_t at = options.find("only="); at != std::string::npos) run->only = options.substr(at + 5);
+  if (const size_t at = options.find("shapes="); at != std::string::npos)  // shapes=1024x1024x1024+64x64x64
+    run->shapes = '+' + options.substr(at + 7, options.find(' ', at) - at - 7) + '+';
   for (const Table& t : tables) {
     if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
     for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));

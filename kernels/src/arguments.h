@@ -17,16 +17,20 @@ inline Status launched(cudaError_t e) {
   return {nullptr, cudaGetErrorString(e), e};
 }
 
-/// SMs of the current device; those of an H200 where there is none. The driver is asked once for each device.
-inline int sm_count() {
+/// What the current device has of something, `otherwise` where there is none. The driver is asked once for each device.
+template <cudaDeviceAttr kWhat>
+int device_attribute(int otherwise) {
   constexpr int kDevices = 64;
   static std::atomic<int> known[kDevices];
-  int device = 0, sms = 132;
-  if (cudaGetDevice(&device) != cudaSuccess) return sms;
+  int device = 0, value = otherwise;
+  if (cudaGetDevice(&device) != cudaSuccess) return value;
   if (device < kDevices && known[device]) return known[device];
-  if (cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess && device < kDevices) known[device] = sms;
-  return sms;
+  if (cudaDeviceGetAttribute(&value, kWhat, device) == cudaSuccess && device < kDevices) known[device] = value;
+  return value;
 }
+/// SMs, and bytes of L2; an H200's without a device.
+inline int sm_count() { return device_attribute<cudaDevAttrMultiProcessorCount>(132); }
+inline int l2_bytes() { return device_attribute<cudaDevAttrL2CacheSize>(60 << 20); }
 
 /// Whether [a, a + a_bytes) and [b, b + b_bytes) share a byte.
 inline bool overlap(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {

@@ -233,6 +233,7 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   p.tiles_m = int((g.m + rows - 1) / rows), p.tiles_n = int((g.n + cols - 1) / cols);
   p.stagger = std::clamp(c.stagger, 0, std::min(3, p.k_steps - 1));  // every ring has four stages or more
   p.raster = std::min(c.raster > 0 ? c.raster : 8, p.tiles_m);
+  p.a_once = p.tiles_n * c.cluster_n == 1 && g.m * g.k * size_of(g.a.dtype) > l2_bytes();
   if (int64_t(p.tiles_m) * p.tiles_n > 0x7fffffff) return bad("m", "times n is too large");
   p.by_band = FastDivide(uint32_t(p.raster * p.tiles_n)), p.by_raster = FastDivide(uint32_t(p.raster));
   p.by_rest = FastDivide(uint32_t(p.tiles_m % p.raster ? p.tiles_m % p.raster : p.raster));

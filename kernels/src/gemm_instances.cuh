@@ -37,6 +37,7 @@ void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
   out.push_back(stream_k_kernel<TA, TB, kTransA, kTransB, 1, 64, 1, false>(a, b));   // 128 x 64
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 256, 1, 1, false>(a, b));
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 128, 1, 1, false>(a, b));
+  out.push_back(split_kernel<TA, TB, kTransA, kTransB, 2, 64, 1, 1, false>(a, b));
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 128, 1, 2, false>(a, b));
   out.push_back(split_kernel<TA, TB, kTransA, kTransB, 1, 64, 1, 2, false>(a, b));
   if constexpr (!kTransB) {  // an N-major B tile is made of slabs of 64

@@ -36,6 +36,7 @@ struct GemmParams {
   int plane_rows;                    // kParts: rows of the workspace that a part takes
   int cluster_m_log, cluster_n_log;
   int stagger;
+  bool a_once;                       // A is read once, by a single column of tiles, and would not stay in L2
   bool a_at_once, b_at_once;         // the map of an MN-major operand has its slabs of 64 rows as a dimension
   bool a_early, b_early;             // operand may be loaded before the kernels we depend on have ended
   const int32_t* group_ends;         // grouped products only: one past the last row of each

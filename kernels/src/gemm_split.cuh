@@ -41,9 +41,8 @@ constexpr int kSumPitch = Tile::kTileN == 8 ? 8 : Tile::kTileN + 8;
 template <class Tile, Part kPart>
 __device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring,
                                              int loader, int row0, int col0, int begin, int end) {
-  // What streams once through L2 need not stay there; the narrow side is read again by every CTA of a column.
-  const uint64_t hint_a = p.tiles_n * p.cluster_n == 1 ? ptx::kEvictFirst : ptx::kEvictNormal;
-  const Loads<Tile> load(p, at, hint_a, ptx::kEvictNormal);
+  // The narrow side is read again by every CTA of a column.
+  const Loads<Tile> load(p, at, p.a_once ? ptx::kEvictFirst : ptx::kEvictNormal, ptx::kEvictNormal);
   if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
   Turns<Tile> turns(loader);
   load_steps<Tile, kPart>(load, ring, turns, row0, col0, begin, end);
@@ -170,7 +169,8 @@ __global__ void __launch_bounds__(kSplitThreads<Tile>, kCtasPerSm)
 template <class TA, class TB, bool kTransA, bool kTransB, int kGroups, int kTileN, int kSlabs, int kCtasPerSm,
           bool kPromote>
 GemmKernel split_kernel(DType a, DType b) {
-  constexpr int kRing = (kCtasPerSm == 2 ? 113 * 1024 : 226 * 1024) - 1024 - 256;
+  // Tiles of 128 x 64 are for parts of K: they leave room for the blocks that add them up (gemm_parts.cu).
+  constexpr int kRing = (kCtasPerSm == 2 ? 113 : kGroups == 2 && kTileN == 64 ? 194 : 226) * 1024 - 1024 - 256;
   // An N-major tile whose stages the tensor core is done with in less than 256 cycles waits for its one producer (NOTES.md).
   constexpr int kLoaders = kTransB && kGroups * 64 * kTileN * kSlabs / 32 < 256 ? 2 : 1;
   using Tile = GemmTile<TA, TB, kTransA, kTransB, kGroups, 1, kTileN, kSlabs, true, kPromote, kRing, kLoaders>;
