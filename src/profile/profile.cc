@@ -121,16 +121,27 @@ std::vector<uint64_t> numbers_in(const std::string& text) {
 
 }  // namespace
 
-uint64_t clusters_at_once(const Profile& gpu, uint64_t size, uint64_t per_sm) {
+std::vector<uint64_t> sm_groups_of(const Profile& gpu) {
+  const uint64_t sms = uint64_t(gpu.sm_count());
   if (gpu.has(FieldId::sm_groups)) {
     const std::vector<uint64_t> groups = numbers_in(gpu.sm_groups());
-    uint64_t in_groups = 0, at_once = 0;
-    for (uint64_t n : groups) in_groups += n, at_once += n * per_sm / size;
-    if (in_groups == uint64_t(gpu.sm_count())) return at_once;  // not when SMs were added for a what-if
+    uint64_t in_groups = 0;
+    for (uint64_t n : groups) in_groups += n;
+    if (in_groups == sms) return groups;  // not when SMs were added for a what-if
   }
-  const uint64_t gpcs = gpu.has(FieldId::gpc_count) ? std::max<uint64_t>(1, uint64_t(gpu.gpc_count())) : 1, sms = uint64_t(gpu.sm_count());
+  const uint64_t gpcs = gpu.has(FieldId::gpc_count) ? std::max<uint64_t>(1, uint64_t(gpu.gpc_count())) : 1;
   const uint64_t larger = sms / 2 % gpcs, least = sms / 2 / gpcs * 2;
-  return larger * ((least + 2) * per_sm / size) + (gpcs - larger) * (least * per_sm / size) + sms % 2 * (per_sm / size);
+  std::vector<uint64_t> groups;
+  for (uint64_t i = 0; i < gpcs; i++) groups.push_back(least + (i < larger ? 2 : 0));
+  if (sms % 2) groups.push_back(1);
+  std::erase(groups, 0u);
+  return groups;
+}
+
+uint64_t clusters_at_once(const Profile& gpu, uint64_t size, uint64_t per_sm) {
+  uint64_t at_once = 0;
+  for (uint64_t n : sm_groups_of(gpu)) at_once += n * per_sm / size;
+  return at_once;
 }
 
 }  // namespace orrery

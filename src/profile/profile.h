@@ -118,8 +118,11 @@ Profile load_profile_of(const FieldValue& value);
 // Names that load_profile accepts without a path, sorted; bases that only others inherit from are left out.
 std::vector<std::string> list_profiles();
 
-// How many clusters of `size` blocks run at once where an SM holds `per_sm` of the blocks (both at least 1): a cluster lies within
-// one of the profile's sm.groups; where it has none, within one GPC, and GPCs have SMs two by two and as evenly as can be.
+// SMs of each group that a cluster must lie within: the profile's sm.groups; where it has none (or SMs were added for a what-if), GPCs, which
+// have SMs two by two and as evenly as can be.
+std::vector<uint64_t> sm_groups_of(const Profile& gpu);
+
+// How many clusters of `size` blocks run at once where an SM holds `per_sm` of the blocks (both at least 1).
 uint64_t clusters_at_once(const Profile& gpu, uint64_t size, uint64_t per_sm = 1);
 
 }  // namespace orrery

@@ -33,13 +33,13 @@ void MemoryCounts::extend(const MemoryCounts& from, const MemoryCounts& to, doub
     this->*count += times * (to.*count - from.*count);
 }
 
-/// SMs are numbered by the blocks that they run. Neighbouring blocks are in one GPC [share_near, share_far]; clusters
+/// What shares a GPC, as far as times go: SMs are numbered by the blocks that they run. Neighbouring blocks are in one GPC [share_near, share_far]; clusters
 /// are handed out to GPCs in turn [ring_one with clusters of one: nothing merges that neighbours share].
 uint32_t Chip::gpc_of(uint32_t sm) const {
   return uint32_t((in_turn_ ? sm / cluster_ : uint64_t{sm} * f_.gpcs / f_.sms) % f_.gpcs);
 }
 
-Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool in_turn)
+Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool in_turn, uint64_t blocks)
     : f_(figures),
       in_turn_(in_turn || cluster > 1),
       cluster_(uint32_t(cluster)),
@@ -52,6 +52,8 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
       partial_limit_(f_.l2_partial_sectors / one_of),
       lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays), one_bits_),
       merges_(size_t(f_.gpcs) * (kMerges / one_of)),
+      counted_(merges_.size()),
+      places_(places_of(figures, std::min<uint64_t>(blocks, figures.sms), cluster, in_turn)),
       pages_(kPages / one_of) {
   for (uint32_t sm = 0; sm < f_.sms; sm++) gpcs_.push_back(gpc_of(sm));
   for (size_t n = 0; n < near_cycles_.size(); n++) {
@@ -124,6 +126,7 @@ ALWAYS_INLINE Chip::Found Chip::look_up(uint64_t line, uint32_t mask, L2Lines::P
 /// Where a read goes, worked out once.
 struct Chip::Coming {
   Merge* merge;
+  Counted* counted;
   L2Lines::Place near, far;
   bool crosses;  // its home is in the other partition
 };
@@ -132,45 +135,46 @@ ALWAYS_INLINE Chip::Coming Chip::coming(const Request& r) {
   const uint64_t hash = mix(r.line);
   const uint32_t gpc = r.sm < f_.sms ? gpcs_[r.sm] : gpc_of(r.sm), side = r.sm & 1;
   const L2Lines::Place near = lines_.place_of(hash, side);
-  return {&merges_[merges_of(gpc) + ((hash >> 32) % kMerges >> one_bits_)], near, lines_.across(near, side), (gpc & 1) != home_of(hash)};
+  const size_t at = (hash >> 32) % kMerges >> one_bits_;
+  return {&merges_[merges_of(gpc) + at], &counted_[merges_of(place(r.sm).gpc) + at], near, lines_.across(near, side), (gpc & 1) != home_of(hash)};
 }
 
-/// A request becomes one with another while that waits for its data: on its way back from a hit shortly, and longer from memory
+/// A request becomes one with another while that waits: on its way back from a hit shortly, longer where many ask at once, and until memory has answered
 /// [meet_two_load, meet_two_load_dram: 64 and 400 to 700 cycles; between TPCs and by the copy engine less, meet_four_load, meet_two_bulk].
-ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Merge& merge) const {
-  const double apart = std::fabs(r.when + double(r.late) - merge.first), took = double(merge.first_took), waits = r.copied || took > f_.l2_far_latency + kBeyondHit ? std::max(0.0, took - f_.l2_latency) : 0;
-  return apart < waits + (!r.copied && r.sm >> 1 == merge.first_sm >> 1u ? kTpcWindow : kGpcWindow);
+ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Counted& counted) const {
+  const double apart = std::fabs(r.when + double(r.late) - counted.first);
+  return apart < double(counted.waits) + (!r.copied && place(r.sm).tpc == counted.tpc ? kTpcWindow : kGpcWindow);
 }
 
 /// Which look-ups there are on the GPU, where SMs are apart. Here they come at once, and what that makes one takes the time of one.
-ALWAYS_INLINE void Chip::count(const Request& r, Merge& merge, double back, bool same) {
+ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, double waits) {
   const uint32_t sectors = sectors_in(r.sectors);
-  if (same && merge.first_asked < kMergeMost && !(r.sectors & ~merge.first_mask) && comes_in_time(r, merge)) {
-    merge.first_asked++;
+  if (counted.line == r.line && counted.asked < kMergeMost && !(r.sectors & ~counted.mask) && comes_in_time(r, counted)) {
+    counted.asked++;
     tally_.merged += sectors;
     return;
   }
   tally_.l2_read += sectors;
-  merge.first = r.when + double(r.late), merge.first_took = float(back - r.when), merge.first_sm = uint16_t(r.sm), merge.first_mask = uint8_t(r.sectors), merge.first_asked = 1;
+  counted = {r.line, r.when + double(r.late), float(waits), place(r.sm).tpc, uint8_t(r.sectors), 1};
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
-  const Request r{line, mask, sm, now};
+  Request r{line, mask, sm, now};
   return read_at(r, coming(r));
 }
 
-ALWAYS_INLINE double Chip::read_at(const Request& r, const Coming& at) {
+ALWAYS_INLINE double Chip::read_at(Request& r, const Coming& at) {
   Merge& merge = *at.merge;
-  const bool same = merge.line == r.line;
   double back;
-  if (same && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
+  if (merge.line == r.line && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
     merge.asked++;
     back = std::max(merge.when + merge.took, r.when);
   } else {
     back = read_from_l2(r, at);
-    merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.mask = uint8_t(r.sectors), merge.asked = 1;
+    merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.waits = r.waits, merge.mask = uint8_t(r.sectors), merge.asked = 1;
   }
-  count(r, merge, back, same);
+  r.waits = merge.waits;
+  count(r, *at.counted, double(r.waits));
   return back;
 }
 
@@ -185,7 +189,7 @@ void Chip::read_all(std::span<Request> requests) {
     }
     if (i < n) {
       const Coming& c = ahead[i % kAhead] = coming(requests[i]);
-      fetch_ahead(c.merge);
+      fetch_ahead(c.merge), fetch_ahead(c.counted);
       lines_.fetch_head(c.near), lines_.fetch_head(c.far);
     }
     if (i >= kWayAhead && i - kWayAhead < n) {
@@ -203,13 +207,13 @@ void Chip::bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, b
   L2Lines::Line way;
   if (look_up(line, 15, near, far, now, way, missing) != Found::missing) return;
   tally_.l2_read += kPromoted;
-  if (crosses) tally_.half_crossing += 2 * sectors_in(missing), way.set_crossed();
+  if (crosses) tally_.half_crossing += 2 * sectors_in(missing);  // and again when it is asked for [feed_alone/1: 0.75 for each sector, share_blocks/1: 0.5]
   read_dram(line, sectors_in(missing), now);
   take_l2_write(sectors_in(missing), now);
   way.arrives() = std::max(arrives, dram_free_);
 }
 
-ALWAYS_INLINE double Chip::read_from_l2(const Request& r, const Coming& at) {
+ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   uint32_t missing = 0;
   L2Lines::Line way;
   const Found found = look_up(r.line, r.sectors, at.near, at.far, r.when, way, missing);
@@ -229,14 +233,17 @@ ALWAYS_INLINE double Chip::read_from_l2(const Request& r, const Coming& at) {
     tally_.l2_hits += sectors;
     const double spread = spread_[mix(r.line ^ uint64_t{r.sm} << 40) >> 30 & 255];
     // Data that are still on their way from memory are waited for.
-    return std::max(way.arrives(), start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread);
+    const double back = start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread;
+    const double queue = r.copied ? back - r.when - f_.l2_latency : start - r.when;
+    r.waits = float(std::max({0.0, queue - double(r.apart), way.arrives() - r.when - f_.l2_latency}));
+    return std::max(way.arrives(), back);
   }
   const uint32_t read = sectors_in(missing);
-  tally_.missed += sectors;
   read_dram(r.line, read, r.when);
   take_l2_write(read, r.when);  // the fill
   const double served = std::max(std::max(start, dram_free_), l2_write_free_);
   const double arrives = way.arrives() = served + dram_latency(r.line, r.sm, r.when);
+  r.waits = float(arrives - r.when - f_.l2_latency);
   if (r.in_pairs) {
     const uint64_t hash = mix(r.line ^ 1);
     const L2Lines::Place near = lines_.place_of(hash, r.sm & 1);

@@ -11,7 +11,8 @@
 //           is one for the counters depends on how far the SMs are apart (sm_apart.cc) and on how long the first
 //           waits (calib/steps/together.cu). Each line belongs to one partition: what a GPC beside the other one
 //           reads of it crosses once;
-//           neighbouring blocks are in one GPC, clusters go to GPCs in turn. Data on their way are there when
+//           which blocks share a TPC and a GPC the counters go by is known (places.h); for times neighbouring blocks are in one GPC, and clusters
+//           go to GPCs in turn. Data on their way are there when
 //           they are there, for whoever asks next. Sectors written in part are few: the oldest is completed
 //           from memory and written back.
 //   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part
@@ -33,6 +34,7 @@
 
 #include "timing/figures.h"
 #include "timing/l2_lines.h"
+#include "timing/places.h"
 #include "timing/queue.h"
 
 namespace orrery::timing {
@@ -54,6 +56,8 @@ struct Request {
   double when = 0;
   bool in_pairs = false;  // what memory gives comes with the other line of its 256 bytes
   bool copied = false;    // by the copy engine
+  float waits = 0;        // cycles for which others and memory kept it waiting
+  float apart = 0;        // cycles by which what it waits for others is less, since SMs do not ask at once
   float late = 0;         // cycles by which this SM's block is behind where it would be if all went on alike
 };
 
@@ -81,8 +85,10 @@ class Chip {
  public:
   /// `cluster`: blocks of a cluster of the kernel that runs; `in_turn`: clusters were asked for, if only of one
   /// block. `one_of` (a power of two): of so many pages only one may
-  /// be asked for, those of takes(), whose lines have the numbers of among_taken() for all that follows.
-  explicit Chip(const ChipFigures& figures, uint64_t cluster = 1, uint32_t one_of = 1, bool in_turn = false);
+  /// be asked for, those of takes(), whose lines have the numbers of among_taken() for all that follows. `blocks`: of the grid.
+  explicit Chip(const ChipFigures& figures, uint64_t cluster = 1, uint32_t one_of = 1, bool in_turn = false, uint64_t blocks = ~uint64_t{0});
+  /// Where the block of that number runs; SMs are numbered by their first blocks.
+  const SmPlace& place(uint32_t sm) const { return places_[sm < places_.size() ? sm : sm % places_.size()]; }
   /// Is the line in a page that stands for others? Of `one_of` neighbouring pages one is.
   bool takes(uint64_t line) const { return pages_taken_.takes(line); }
   uint64_t among_taken(uint64_t line) const { return pages_taken_.among_taken(line); }
@@ -107,11 +113,6 @@ class Chip {
   /// `when` of each becomes the time at which it is done. The first sector takes `weight` times as long as one word of it that is not answered.
   void atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight);
   MemoryCounts counts() const;
-  struct Shared {
-    uint64_t found = 0, asked = 0;
-    double since(const Shared& before) const { return asked > before.asked ? double(found - before.found) / double(asked - before.asked) : -1; }
-  };
-  Shared shared() const { return {tally_.merged + tally_.l2_read - tally_.missed, tally_.merged + tally_.l2_read}; }
   /// Counts from here on; what is in L2 stays.
   void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
   double dram_free() const { return dram_free_; }
@@ -127,11 +128,15 @@ class Chip {
   struct alignas(64) Merge {  // a line that a GPC has lately asked for
     uint64_t line = ~uint64_t{0};
     double when = 0, took = 0;             // when it was looked up, and for how long
+    float waits = 0;                       // of that time what it waited for others and for memory
     uint8_t mask = 0, asked = 0;           // how many have asked
-    uint8_t first_mask = 0, first_asked = 0;
-    uint16_t first_sm = 0;
-    float first_took = 0;
-    double first = 0;                      // the same of the latest look-up that counts: when its SM asked
+  };
+  struct alignas(32) Counted {  // the latest look-up of a line that SMs of a GPC make where they are apart
+    uint64_t line = ~uint64_t{0};
+    double first = 0;                      // when the first SM asked
+    float waits = 0;
+    uint16_t tpc = 0;
+    uint8_t mask = 0, asked = 0;
   };
   struct Page {
     uint64_t page = ~uint64_t{0};
@@ -139,7 +144,7 @@ class Chip {
   };
   struct Tally {  // sectors; of what crosses between partitions half sectors
     uint64_t l2_read = 0, l2_write = 0, l2_hits = 0, dram_read = 0, dram_write = 0, pages = 0, merged = 0,
-             half_crossing = 0, completed = 0, missed = 0;
+             half_crossing = 0, completed = 0;
     double first_written = 0;  // sectors, of those written while L2 had room
   };
   enum class Found { near, far, missing };
@@ -147,7 +152,6 @@ class Chip {
   static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96, kMerges = 1024;
   static constexpr double kMergeWindow =
       80;  // cycles in which requests of a GPC for the same sectors take the time of one [share_apart]
-  static constexpr double kBeyondHit = 60;  // cycles from which on it is memory that a request waits for
   static constexpr double kTpcWindow = 60, kGpcWindow = 12;  // cycles in which requests become one for data that L2 has
   static constexpr double kFirstWritten = 0.065;  // of sectors that fill L2 crosses once more [write16/8 to 32]
   static constexpr uint32_t kPromoted = 2;        // sectors looked up for a line that comes along [feed_alone/1: 163,841, 131,073 from L2]
@@ -168,14 +172,14 @@ class Chip {
   Coming coming(const Request& r);
   size_t page_of(uint64_t line) const { return (mix(line >> kPageBits) >> 40 & (kPages - 1)) >> one_bits_; }
   uint32_t merges_of(uint32_t gpc) const { return gpc * (kMerges >> one_bits_); }
-  double read_at(const Request& r, const Coming& at);
+  double read_at(Request& r, const Coming& at);
   Found look_up(uint64_t line, uint32_t mask, L2Lines::Place near, L2Lines::Place far, double now,
                 L2Lines::Line& way, uint32_t& missing);
-  double read_from_l2(const Request& r, const Coming& at);
+  double read_from_l2(Request& r, const Coming& at);
   void bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, bool crosses, double now, double arrives);
   uint32_t gpc_of(uint32_t sm) const;
-  bool comes_in_time(const Request& r, const Merge& merge) const;
-  void count(const Request& r, Merge& merge, double back, bool same);
+  bool comes_in_time(const Request& r, const Counted& counted) const;
+  void count(const Request& r, Counted& counted, double waits);
   double write_at(const Request& r, uint32_t bytes, L2Lines::Place home);
   bool open_page(uint64_t line);  // true: it was not open
   void read_dram(uint64_t line, uint32_t sectors, double now);
@@ -202,7 +206,9 @@ class Chip {
   Queue<uint64_t> dirty_order_, partial_order_;  // line << 2 | sector of what was written, the oldest first
   double dirty_bytes_ = 0;
   std::vector<Merge> merges_;          // by GPC
+  std::vector<Counted> counted_;       // the same
   std::vector<uint32_t> gpcs_;         // of each SM
+  std::vector<SmPlace> places_;        // of each SM
   std::vector<Page> pages_;
   std::array<double, 5> near_cycles_{}, far_cycles_{}, slice_cycles_{};  // of L2 and of a slice, by number of sectors
   std::array<double, 256> spread_{};  // of latencies: slices and banks are near or far

@@ -55,6 +55,7 @@ ChipFigures figures_of(const Profile& p) {
   f.blocks = uint32_t(p.max_blocks_per_sm());
   f.gpcs = uint32_t(std::clamp(double(p.has(FieldId::gpc_count) ? p.gpc_count() : h200().gpc_count()), 1.0,
                                double(f.sms)));
+  for (uint64_t n : sm_groups_of(p)) f.groups.push_back(uint32_t(n));
   f.registers = uint32_t(p.registers_per_sm());
   f.shared_bytes = uint32_t(p.shared_per_sm().value()), f.l1_bytes = uint32_t(p.l1_and_shared().value());
   f.l2_bytes = p.l2_size().value();

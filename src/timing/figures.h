@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "profile/profile.h"
 
@@ -17,6 +18,7 @@ struct ChipFigures {
   uint32_t sms = 0, gpcs = 0, warps = 0, blocks = 0;
   uint32_t registers = 0, shared_bytes = 0, l1_bytes = 0;
   double l1_latency = 0;           // load that hits L1
+  std::vector<uint32_t> groups;    // SMs of each group that takes blocks by turns: GPCs, and what the card sets apart of one
   double shared_latency = 0;       // load from shared memory, 32-bit address
   double constant_latency = 0;     // load from the constant bank that hits
   double l2_latency = 0;           // load that hits the near L2 partition

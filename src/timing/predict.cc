@@ -131,7 +131,7 @@ double Predictor::simulate_blocks() {
     for (uint32_t i = 0; i < simulated_; i++)
       if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
   if (one_of_ == 0) one_of_ = pages_for_one(middle, queue.size());
-  Chip chip(figures_, launch_.cluster.count(), one_of_, launch_.in_clusters);
+  Chip chip(figures_, launch_.cluster.count(), one_of_, launch_.in_clusters, launch_.grid.count());
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
@@ -285,7 +285,7 @@ Prediction Predictor::run() {
   p_.block[0] = launch_.block.x, p_.block[1] = launch_.block.y, p_.block[2] = launch_.block.z;
   p_.cluster = launch_.cluster.count();
   kernel_.grid = {launch_.grid.x, launch_.grid.y, launch_.grid.z};
-  kernel_.cluster = launch_.cluster.count();
+  kernel_.cluster = launch_.cluster.count(), kernel_.cluster_launch = launch_.in_clusters || kernel_.cluster > 1;
   join_code();
   kernel_.join = join_.get();
   const double again = launch_.grid.count() * 2 >= figures_.sms ? figures_.fetch_line_together : figures_.fetch_line_again;

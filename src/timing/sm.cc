@@ -45,6 +45,7 @@ void Sm::start(const BlockWork& work, double now) {
   Slot& slot = s.slots[index];
   Slot fresh;  // with the memory of the block before
   fresh.moves = std::move(slot.moves), fresh.places = std::move(slot.places);
+  s.fresh_warps = uint32_t(work.code->warps.size());
   s.begin_apart(fresh, slot, now);
   for (Slot::Moves& m : fresh.moves) m.known = false;
   fresh.places.clear();
@@ -194,6 +195,13 @@ double Sm::step(double now) {
   return next;
 }
 
+/// Counts instructions in units for which warps queue.
+[[gnu::always_inline]] inline void note_unit(Slot& slot, Class kind) {
+  constexpr uint64_t kShared = uint64_t{1} << int(Class::shared_load) | uint64_t{1} << int(Class::matrix_load) | uint64_t{1} << int(Class::hmma) | uint64_t{1} << int(Class::imma);
+  constexpr uint64_t kUnits = kShared | uint64_t{1} << int(Class::xu) | uint64_t{1} << int(Class::fp64) | uint64_t{1} << int(Class::dmma);
+  slot.units += uint32_t(kUnits >> int(kind) & 1), slot.shared_units += uint32_t(kShared >> int(kind) & 1);
+}
+
 void Sm::State::issue(uint32_t index, double now) {
   WarpRun& w = warps[index];
   sub[w.sub].wakes = 0;
@@ -202,9 +210,11 @@ void Sm::State::issue(uint32_t index, double now) {
   counts.issued++;
   counts.thread_instructions += s.lanes;
   counts.by_class[size_t(m.kind)]++;
+  note_unit(slots[w.slot], m.kind);
   counts.lanes_by_class[size_t(m.kind)] += s.lanes;
   if (record) note(w, index, s.instruction, now);
   if (m.reads_clock && slots[w.slot].work.index == first_block && counts.clock_reads.size() < kClockReads) counts.clock_reads.push_back({w.place, now});
+  if (w.why == Wait::copies) note_stall(slots[w.slot], w.earliest - w.issued);
   w.issued = now;
   w.why = Wait::fixed;
   const double stall = std::max<uint32_t>(1, m.i.stall);

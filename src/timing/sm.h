@@ -76,6 +76,7 @@ struct Kernel {                  // what all SMs share
   std::unordered_map<uint64_t, CopyPool> copies;       // of irregular bulk copies: by copy_key
   std::unordered_map<uint64_t, AllCopies> all_copies;  // the same
   uint64_t cluster = 1;          // blocks
+  bool cluster_launch = false;   // clusters were asked for, if only of one block
   uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
   uint32_t behind = 0;           // of them, those whose blocks lie before the simulated one's
   const GhostTraces* traces = nullptr;  // where blocks differ

@@ -1,12 +1,13 @@
-// timing/sm_apart.cc: how far the same blocks of other SMs are from where the detailed one is: what decides which of their requests
-// come while another waits for the same data, and so become one with it (chip.h).
+// timing/sm_apart.cc: how far the same blocks of other SMs are behind the detailed one: what decides which of their requests come while another
+// waits for the same data, and so become one with it (chip.h).
 //
-// SMs that begin together drift apart with every round trip to L2, since no two are equally far from it; blocks that share an SM drift
-// faster, each as often as it may issue. What all wait for together from memory brings them together again, unless half of it is
-// shared with some SMs and half with others. Blocks after the first of an SM begin when others are in the midst of theirs. One number
-// of each block, a standard deviation, stands for all that; each ghost's place in it is drawn. Both SMs of a TPC are at one place in a
-// third of the cases: what one response brought to both keeps them together.
-// Not here: times, which go by the detailed block (sm_memory.cc): no SM waits for what this file draws.
+// One number for each ghost's block, in cycles: `late`. The second SM of a TPC begins later than the first. From then on each trip to L2 takes every
+// SM as long as it is far from it, a few cycles more or less than others; those whose requests became one are answered at once and stay together.
+// Whoever loads from memory what others load, too, is answered when the first one's request is; whoever loads what is its own, when memory pleases.
+// Arithmetic of a few instructions takes the same time on all SMs, but who uses units for which warps queue drifts, much more so where warps do
+// not meet at barriers. Loads that are under way together make one trip (Trip): their block goes on when the last has come. What is fetched ahead
+// (cp.async, the copy engine) nobody waits for as a rule.
+// Not here: times, which go by the detailed block (sm_memory.cc): no SM waits for what this file works out; where SMs are (places.h).
 #include <cmath>
 
 #include "timing/sm_state.h"
@@ -15,18 +16,23 @@ namespace orrery::timing {
 
 namespace {
 
-// Chosen so that the requests that are left of calib/steps/together.cu and pipeline.cu come out (cases in brackets).
-constexpr double kBegin = 50;          // cycles by which SMs begin apart
-constexpr double kTrip = 5;            // a round trip to L2: clocks that SMs read in steps_work, warm, part by 4.9 to 5.7 cycles each (a run that was not kept)
-constexpr double kCopyTrip = 1.5;        // the same of the copy engine, which runs ahead [tile_no_ends/16]
-constexpr double kBlocksOfSm = 0.02;   // of the time in which blocks that share an SM do not wait [tiles64/16 to 256]
-constexpr double kLater = 0.15, kCopyLater = 0.04;  // of the time that a block took, for the one after it [steps_many/4224; tile_blocks/4 to 16]
-constexpr double kWithSome = 400, kCopyWithSome = 60;  // where half is shared with some and half with others [tiles64_grid/8; ring_one, ring_two]
-constexpr double kTowards = 0.25;      // of the way to it with each wait
-constexpr double kLeast = 5;           // always
-constexpr double kCopyHolds = 0.1;     // of what a copy is late, the rest of its ring takes up the other [ring_own, share_blocks]
-constexpr double kBeyondHit = 60;      // cycles
-constexpr double kTpcTogether = 0.35;  // of TPCs [tiles64/256, steps_work_long/256]
+// Cycles. [calib/steps/drift.cu: clocks that blocks read each step, and which requests are left]
+constexpr double kSecondBegins = 15, kSecondWide = 75;   // the second SM of a TPC begins later by: blocks of one warp, more for eight
+constexpr double kSecondInTurn = 29;                     // the same of clusters
+constexpr double kBeginSpread = 8;
+constexpr double kDistanceOfTpc = 6.8, kDistanceOfSm = 2.4;  // of a trip to L2: TPCs differ by, SMs of one [drift_fma_load: 7.3 and 3.4 a step]
+constexpr double kTripNoise = 1;                         // of each trip of who is alone
+constexpr double kOwnSpread = 60;                        // of when memory answers what nobody else asked for
+constexpr double kLater = 0.15, kCopyLater = 0.04;       // of the time that a block took, for the one after it [steps_many/4224; tile_blocks/4 to 16]
+constexpr double kTpcTogether = 0.35;                    // of TPCs whose SMs take up new blocks together [tiles64/256, steps_work_long/256]
+constexpr double kUnitNoise = 38;                        // variance for each instruction of a warp in such units, where warps run free [drift_root_bulk, mma, exp, double]
+constexpr double kMeetNoise = 27, kMeetUnits = 32;       // where they meet at barriers: shared memory and tensor cores, of so many instructions or more [drift_mma_async, shared_async]
+constexpr double kBlocksNoise = 0.5;                     // variance for each cycle, where blocks share an SM [drift_blocks_load/264]
+constexpr double kCopyNoise = 2;                       // of a copy [tile_no_ends/16]
+constexpr double kSpreadCounts = 1.0 / 3;                // of the spread of SMs, by which requests keep each other waiting for less long
+constexpr double kBeyondHit = 60;
+constexpr double kTpcWindow = 60, kGpcWindow = 12;       // as in chip.h
+constexpr uint32_t kMost = 4;
 
 /// What 256 equal parts of a normal distribution lie at.
 struct Normal {
@@ -44,37 +50,180 @@ struct Normal {
 };
 const Normal normal;
 
+float draw(uint64_t key) { return normal.at[mix(mix(key)) >> 30 & 255]; }
+
 }  // namespace
 
 /// Where a block stands that begins at `now` in the place of `before`, if that was used.
-void Sm::State::begin_apart(Slot& fresh, const Slot& before, double now) const {
-  fresh.apart = before.began > 0 ? before.apart + (tma > 0 ? kCopyLater : kLater) * (now - before.began) : kBegin;
-  fresh.began = fresh.last_trip = std::max(1.0, now);
+void Sm::State::begin_apart(Slot& fresh, const Slot& before, double now) {
+  fresh.began = fresh.seen = std::max(1.0, now);
+  fresh.trip.open = false;
+  if (kernel.ghosts == 0) return;
+  if (distances.empty()) find_distances();
+  const uint64_t key = before.late.empty() ? ++draws << 12 : uint64_t{1} << 60;  // who ended late ends late again
+  if (before.late.empty()) {
+    const double wide = kernel.cluster_launch ? kSecondInTurn : kSecondBegins + kSecondWide * std::min(1.0, (fresh_warps - 1) / 7.0);
+    for (uint32_t i = 0; i <= kernel.ghosts; i++)
+      fresh.late.push_back(float(kBeginSpread * draw(key + i) + (chip.place(first_sm + i).second ? wide : 0)));
+  } else {
+    fresh.late = before.late;
+    const double spread = (tma > 0 ? kCopyLater : kLater) * (now - before.began);
+    for (uint32_t i = 0; i <= kernel.ghosts; i++) {
+      const uint32_t tpc = chip.place(first_sm + i).tpc;
+      const bool together = double(mix(mix(tpc + 31337u)) >> 30 & 255) < kTpcTogether * 256;
+      fresh.late[i] += float(spread) * draw(key + (together ? 4096 + tpc : i));
+    }
+  }
+  settle_late(fresh);
 }
 
-/// Cycles by which an SM's block is behind the middle of all, for the block that asks.
-float Sm::State::late_of(uint32_t sm) const {
-  const uint64_t tpc = mix((sm >> 1) + asking_key + 1000);
-  const bool together = double(tpc >> 20 & 255) < kTpcTogether * 256;
-  return asking_apart * normal.at[(together ? tpc : mix(sm + asking_key + 5000)) >> 32 & 255];
+/// Counts from the detailed block, and sorts SMs: who asks first is answered first.
+void Sm::State::settle_late(Slot& slot) {
+  const float own = slot.late[number - first_sm];
+  for (float& l : slot.late) l -= own;
+  if (slot.order.size() != slot.late.size()) {
+    slot.order.resize(slot.late.size());
+    for (uint32_t i = 0; i < slot.order.size(); i++) slot.order[i] = uint16_t(i);
+  }
+  for (size_t i = 1; i < slot.order.size(); i++) {  // nearly sorted
+    const uint16_t at = slot.order[i];
+    size_t k = i;
+    for (; k > 0 && slot.late[slot.order[k - 1]] > slot.late[at]; k--) slot.order[k] = slot.order[k - 1];
+    slot.order[k] = at;
+  }
 }
 
-/// A warp has waited `waited` cycles from `at` on, for data of which the share `found` others have asked for, the ghosts `mates` for all.
-void Sm::State::note_trip(const WarpRun& w, double at, double waited, double found, uint64_t mates) {
-  Slot& slot = slots[w.slot];
-  const double trips = copies ? 1.0 : 1.0 / slot.warps;
+/// Does any instruction load what other blocks load, too?
+bool Sm::State::shares() const {
+  if (kernel.ghosts == 0) return false;
+  if (kernel.traces) return true;
+  if (!kernel.copies.empty()) return true;
+  for (const auto& [pc, s] : kernel.slopes)
+    if (s.regular && ((s.x == 0 && kernel.grid.x > 1) || (s.y == 0 && kernel.grid.y > 1) || (s.z == 0 && kernel.grid.z > 1))) return true;
+  return false;
+}
+
+/// How much longer trips to L2 take each SM.
+void Sm::State::find_distances() {
+  for (uint32_t i = 0; i <= kernel.ghosts; i++)
+    distances.push_back(float(kDistanceOfTpc) * draw(chip.place(first_sm + i).tpc + 77u) + float(kDistanceOfSm) * draw(first_sm + i + 7777u));
+}
+
+/// Arithmetic since the last trip leaves SMs where they were, or not.
+void Sm::State::drift(Slot& slot, double at) {
+  double variance = slot.met ? kMeetNoise * kMeetNoise * std::min(1.0, double(slot.shared_units) / slot.warps / kMeetUnits) : kUnitNoise * double(slot.units) / slot.warps;
   uint32_t used = 0;
   for (const Slot& other : slots) used += other.used;
-  if (used > 1) slot.apart += kBlocksOfSm * (std::max(0.0, at - slot.last_trip) - waited * trips);
-  slot.last_trip = std::max(slot.last_trip, at);
-  slot.apart += (copies ? kCopyTrip : kTrip) * trips;
-  if (mates && slot.mates && slot.mates != mates) slot.of_several = true;
-  if (mates) slot.mates = mates;
-  if (mates && waited > f.l2_far_latency + kBeyondHit) {  // from memory
-    if (slot.of_several) slot.apart += trips * kTowards * (copies ? kCopyHolds : 1) * ((copies ? kCopyWithSome : kWithSome) - slot.apart);
-    else slot.apart -= trips * (copies ? kCopyHolds : 1) * found * (waited - f.l2_latency - kBeyondHit);
+  if (used > 1) variance += kBlocksNoise * std::max(0.0, at - slot.seen);
+  slot.seen = std::max(slot.seen, at), slot.met = false, slot.units = slot.shared_units = 0;
+  slot.variance += variance;
+  if (slot.variance < 16) return;
+  const float spread = float(std::sqrt(std::exchange(slot.variance, 0)));
+  const uint64_t key = ++draws << 12;
+  for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += spread * draw(key + i);
+  settle_late(slot);
+}
+
+/// Who is answered together with whom, when all of `mates` that are alike load the same: when each goes on, from when the detailed block asked.
+void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double waited, bool memory) {
+  struct Group {
+    uint64_t key = 0, turn = 0;
+    float late = 0, wake = 0;
+    uint32_t asked = 0;
+  };
+  thread_local std::array<Group, 1024> groups;
+  const uint64_t turn = ++draws;
+  const auto group_of = [&](uint64_t key) -> Group& {
+    size_t at = mix(key) >> 40 & 1023;
+    while (groups[at].turn == turn && groups[at].key != key) at = (at + 1) & 1023;
+    if (groups[at].turn != turn) groups[at] = {key, turn, 0, 0, 0};
+    return groups[at];
+  };
+  wakes.assign(slot.late.size(), 0);
+  for (const uint16_t i : slot.order) {
+    const float late = slot.late[i];
+    const uint32_t mate = mates[i];
+    float wake = late + float(waited) + distances[i] + float(kTripNoise) * draw((turn << 12) + i);
+    if (mate) {
+      const SmPlace& place = chip.place(first_sm + i);
+      bool waits = false;
+      if (memory) {
+        Group& all = group_of(uint64_t{mate} << 20 | 0xFFFFF);
+        if (all.asked++ == 0) all.late = late, all.wake = late + float(waited) + (mate == mates[number - first_sm] ? 0 : float(kOwnSpread) * draw((turn << 12) + mate));
+        waits = late + float(f.l2_latency) < all.wake;
+        wake = waits ? all.wake + distances[i] : late + float(f.l2_latency) + distances[i];
+      }
+      // Those of a TPC, and of a GPC, that come in time are answered with the first.
+      Group& tpc = group_of(uint64_t{mate} << 20 | 0x40000 | place.tpc);
+      Group& gpc = group_of(uint64_t{mate} << 20 | 0x80000 | place.gpc);
+      Group* with = nullptr;
+      if (gpc.asked && gpc.asked < kMost && late - gpc.late < (waits ? waited : kGpcWindow + kept_waiting)) with = &gpc;
+      else if (tpc.asked && tpc.asked < kMost && late - tpc.late < kTpcWindow) with = &tpc;
+      if (with) wake = with->wake, with->asked++;
+      else gpc = {gpc.key, turn, late, wake, 1}, tpc = {tpc.key, turn, late, wake, 1};
+    } else if (memory) {
+      wake += float(kOwnSpread) * draw((turn << 12) + i + 200);
+    }
+    wakes[i] = wake;
   }
-  slot.apart = std::max(kLeast, slot.apart);
+}
+
+/// Ends the loads that were under way together: the block's warps that waited for them go on.
+void Sm::State::close_trip(Slot& slot) {
+  Trip& t = slot.trip;
+  t.open = false;
+  if (!t.shared && t.own_done == 0) return;
+  const uint32_t own = number - first_sm;
+  const uint64_t key = ++draws << 12;
+  const float share = std::min(1.0f, float(std::popcount(t.warps)) / float(std::min(64u, slot.warps)));
+  if (!t.shared) {
+    for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += share * float(kOwnSpread) * draw(key + i);
+    return settle_late(slot);
+  }
+  if (t.own_done > 0)
+    for (uint32_t i = 0; i < slot.late.size(); i++) t.wakes[i] = std::max(t.wakes[i], float(t.own_done) + slot.late[i] + float(kOwnSpread) * draw(key + i));
+  const float from = t.wakes[own];
+  for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += share * (t.wakes[i] - from - slot.late[i]);
+  settle_late(slot);
+}
+
+/// What is asked for from here on is for the block in `slot`.
+void Sm::State::asks(Slot& slot, double at, bool by_copies) {
+  if (slot.trip.open && at >= slot.trip.first_done) close_trip(slot);
+  const size_t sixth = slot.order.size() / 6;
+  asking_apart = slot.order.empty() ? 0 : float(kSpreadCounts) * (slot.late[slot.order[slot.order.size() - 1 - sixth]] - slot.late[slot.order[sixth]]);
+  asking_late = slot.late.empty() ? nullptr : slot.late.data(), copies = by_copies, longest = kept_waiting = 0;
+}
+
+/// A warp loads at `at`, until `done`; what is alike in `mates` (by SM; 0: nothing) is the same data. Empty: nobody loads what another does.
+void Sm::State::note_trip(const WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead) {
+  Slot& slot = slots[w.slot];
+  if (slot.late.empty() || !shared_data) return;
+  const double waited = done - at;
+  const bool memory = waited > f.l2_far_latency + kBeyondHit;
+  if (ahead) {
+    drift(slot, at);
+    slot.variance += kCopyNoise * kCopyNoise / (copies ? 1 : slot.warps);
+    const float stall = float(std::exchange(slot.stalled, 0) / std::max(1u, std::exchange(slot.stalls, 0)));
+    if (!memory || mates.empty() || stall < 1) return;
+    answer(slot, mates, waited, memory);
+    const float own = wakes[number - first_sm];
+    for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += std::clamp(wakes[i] - own - slot.late[i], -stall, stall);
+    return settle_late(slot);
+  }
+  Trip& t = slot.trip;
+  if (!t.open) {
+    drift(slot, at);
+    t.open = true, t.shared = false, t.began = at, t.first_done = done, t.own_done = 0, t.warps = 0;
+  }
+  t.warps |= uint64_t{1} << (w.place & 63);
+  if (mates.empty()) {
+    if (memory) t.own_done = std::max(t.own_done, done - t.began);
+    return;
+  }
+  if (!std::exchange(t.shared, true)) t.wakes.assign(slot.late.size(), -1e30f);
+  answer(slot, mates, waited, memory);
+  for (uint32_t i = 0; i < slot.late.size(); i++) t.wakes[i] = std::max(t.wakes[i], float(at - t.began) + wakes[i]);
 }
 
 }  // namespace orrery::timing

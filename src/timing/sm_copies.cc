@@ -23,6 +23,11 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
     const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
     if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 7) + int64_t(pick / pool.starts.size() << 40), sm});
   }
+  if (slots[w.slot].late.empty()) return;
+  copy_mates.assign(kernel.ghosts + 1, 0);
+  copy_mates[number - first_sm] = mate_of(0);
+  for (const auto& [away, sm] : ghost_copies) copy_mates[sm - first_sm] = mate_of(away);
+  forget_strangers(copy_mates);
 }
 
 /// Calls f(line, sectors) for every line of a row of bytes.
@@ -43,15 +48,12 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
   const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
   if (pool) find_copies_of_ghosts(w, e, *pool);
-  uint64_t mates = pool ? 0 : moves_of(slots[w.slot], e.pc).mates;
-  if (pool)
-    for (const auto& [ahead, sm] : ghost_copies)
-      if (ahead == 0) mates += mix(sm + 1);
+  const std::vector<uint32_t>* mates = &moves_of(slots[w.slot], e.pc).mates;
+  if (pool) mates = &copy_mates;
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
   const Moves& moves = moves_of(slots[w.slot], e.pc);
   bool in_pairs = false;
-  asks(slots[w.slot], true);
-  const Chip::Shared before = chip.shared();
+  asks(slots[w.slot], at, true);
   const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
   const auto send = [&] {
     if (store) chip.write_all({requests.data(), n_requests}, 32);
@@ -79,7 +81,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
   send();
-  if (const double share = chip.shared().since(before); !store && share >= 0) note_trip(w, at, longest, share, mates);
+  if (!store) note_trip(w, at, at + longest, *mates, true);
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;
 }

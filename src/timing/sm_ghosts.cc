@@ -4,7 +4,8 @@
 namespace orrery::timing {
 
 Sm::State::State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t n_slots)
-    : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(n_slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), fetched(k.executed, k.fetch), slopes(1), requests(kTogether + 4 + 2 * size_t{k.ghosts}) {
+    : f(f), kernel(k), code(k.join->instructions()), chip(c), number(n), slots(n_slots), l1(std::max<uint32_t>(8192, k.l1_bytes)), fetched(k.executed, k.fetch), slopes(1), requests(kTogether + 4 + 2 * size_t{k.ghosts}), first_sm(n - k.behind) {
+  shared_data = shares();
   for (const auto& [pc, slope] : k.slopes) {
     if (!slope.regular) continue;
     uint32_t which = 1;
@@ -35,20 +36,32 @@ void Sm::State::find_places(Slot& slot) const {
   }
 }
 
-void Sm::State::find_moves(Slot& slot, const Slope& slope, Moves& m) const {
+/// Nobody that is not like another: none.
+void Sm::State::forget_strangers(std::vector<uint32_t>& mates) {
+  std::vector<uint32_t>& all = sorted_mates;
+  all = mates;
+  std::sort(all.begin(), all.end());
+  for (size_t i = 1; i < all.size(); i++)
+    if (all[i] && all[i] == all[i - 1]) return;
+  mates.clear();
+}
+
+void Sm::State::find_moves(Slot& slot, const Slope& slope, Moves& m) {
   const auto sectors_to = [&](int64_t x, int64_t y, int64_t z) { return (slope.x * x + slope.y * y + slope.z * z) >> 5; };
   const int64_t* at = slot.work.at;
   const uint32_t* from = slot.work.code->trace->ctaid;
   m.known = true;
   m.own = sectors_to(at[0] - int64_t(from[0]), at[1] - int64_t(from[1]), at[2] - int64_t(from[2]));
-  m.ghosts.clear();
+  m.ghosts.clear(), m.mates.clear();
   if (kernel.traces && !slope.regular) return;
   if (slot.places.empty()) find_places(slot);
-  m.mates = 0;
+  m.mates.assign(kernel.ghosts + 1, 0);
+  m.mates[number - first_sm] = mate_of(m.own);
   for (const Slot::Place& p : slot.places) {
     m.ghosts.push_back({sectors_to(p.x, p.y, p.z), p.sm});
-    if (m.ghosts.back().first == m.own) m.mates += mix(p.sm + 1);
+    m.mates[p.sm - first_sm] = mate_of(m.ghosts.back().first);
   }
+  forget_strangers(m.mates);
 }
 
 /// How the addresses of PTX instruction `pc` move from the traced block to the slot's own and to those of its ghosts: worked out

@@ -8,6 +8,9 @@
 
 namespace orrery::timing {
 
+/// Stands for data that lie so many sectors, or lines, from the traced block's.
+inline uint32_t mate_of(int64_t away) { return uint32_t(mix(uint64_t(away) + 1) >> 24) | 1; }
+
 /// Calls f(line, sectors) for what sectors of a line become that many sectors on: of one line or two, either with some.
 template <class F>
 void Sm::State::moved(uint64_t packed, int64_t sectors, F f) {

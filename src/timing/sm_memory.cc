@@ -84,6 +84,7 @@ double Sm::State::read_asked(uint32_t pc) {
   for (const Asked& a : asked) {
     const double back = a.request != kNone ? requests[a.request].when : a.when + latest;
     latest = back - a.when;
+    if (a.request != kNone) kept_waiting = std::max(kept_waiting, double(requests[a.request].waits));
     longest = std::max(longest, latest);
     last = std::max(last, back);
     if (a.way && a.way->tag == a.line) a.way->arrives = std::max(a.way->arrives, back);
@@ -98,8 +99,8 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   const TracedBlock& block = *slot.work.code->trace;
   const int64_t own = moves_of(slot, e.pc).own;
   double done = at;
-  asks(slot, false);
-  const Chip::Shared before = chip.shared();
+  asks(slot, at, false);
+  bool missed = false;
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
     const size_t first = n_requests;
@@ -120,7 +121,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         way->valid |= uint8_t(mask);
       }
       request = std::max({request, at, held_until}) + std::max(m.bypasses_l1 ? std::min(kRequestPast, f.sm_request) : f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
-      counts.lines_asked++;
+      counts.lines_asked++, missed = true;
       const size_t own_request = n_requests;
       ask_if_taken(line, mask, number, request);
       const bool taken = n_requests > own_request;
@@ -131,7 +132,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
     if (n_requests >= kTogether) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   }
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
-  if (const double share = chip.shared().since(before); share >= 0) note_trip(w, at, done - at, share, kernel.traces ? 0 : moves_of(slot, e.pc).mates);
+  if (missed) note_trip(w, at, done, moves_of(slot, e.pc).mates, e.what == What::copy_async);
   return done;
 }
 

@@ -63,6 +63,7 @@ struct Mbarrier {
   int64_t pending = 0, expected = 0, bytes = 0;
   uint32_t phase = 0;
   double when = 0;                   // of the last completion
+  bool of_copies = false;
   std::vector<std::pair<double, int64_t>> arriving;  // transaction bytes on their way
 };
 
@@ -103,6 +104,16 @@ struct WarpRun {
   std::array<Wait, 6> set_by{};      // what each dependence barrier stands for
 };
 
+/// Loads of a block that are under way together.
+struct Trip {
+  bool open = false;
+  bool shared = false;               // some of what others load, too
+  double began = 0, first_done = 0;
+  double own_done = 0;               // when memory has answered what nobody else loads, from when they began
+  uint64_t warps = 0;                // which have loaded, a bit each
+  std::vector<float> wakes;          // by SM: when the last has come, from when the detailed block began
+};
+
 struct Slot {
   bool used = false;
   BlockWork work;
@@ -114,7 +125,7 @@ struct Slot {
   struct Moves {                     // sectors by which addresses of one slope move from the traced block
     bool known = false;
     int64_t own = 0;
-    uint64_t mates = 0;              // which ghosts touch the same as the detailed block; 0: none
+    std::vector<uint32_t> mates;     // by SM: alike where the same is touched, 0 where there is no block; empty: nobody touches what another does
     std::vector<std::pair<int64_t, uint32_t>> ghosts;  // of each, and its SM
   };
   std::vector<Moves> moves;          // by number of the slope
@@ -130,10 +141,15 @@ struct Slot {
   };
   std::vector<Ghost> ghosts;
   double released = -1;              // when what the block before this one writes was seen
-  uint64_t mates = 0;                // ghosts that the last data that any share were shared with
-  bool of_several = false;           // others share other data
-  double began = 0, last_trip = 0;
-  double apart = 0;                  // cycles: standard deviation of where the same blocks of other SMs are (sm_apart.cc)
+  // How far the same blocks of other SMs are (sm_apart.cc), by SM from the first.
+  std::vector<float> late;           // cycles behind the detailed one
+  std::vector<uint16_t> order;       // the first to ask before the others
+  Trip trip;
+  double began = 0, seen = 0, variance = 0;
+  uint32_t units = 0, shared_units = 0;  // instructions since the last trip in units for which warps queue
+  double stalled = 0;                // cycles that warps waited for what was fetched ahead, since the last was
+  uint32_t stalls = 0;               // and how often they looked
+  bool met = false;                  // warps have met at a barrier since
 };
 
 /// The L1 of an SM: lines of four sectors. A line that is read again is kept for long, one that was read once goes first
@@ -231,9 +247,16 @@ struct Sm::State {
   static constexpr size_t kTogether = 1024;       // requests that are looked up at a time, and as many more as one line makes
   std::vector<Request> requests;
   size_t n_requests = 0;                          // that wait to be looked up
-  float asking_apart = 0;                         // Slot::apart of the block that asks, 0 if there are no ghosts
-  uint64_t asking_key = 0;                        // its number, spread
+  float asking_apart = 0;                         // see Request::apart
+  const float* asking_late = nullptr;             // Slot::late of the block that asks
+  uint32_t first_sm = 0;                          // of the detailed one and its ghosts
+  uint32_t fresh_warps = 1;                       // of the block that begins
+  uint64_t draws = 0;
+  std::vector<float> wakes, distances;            // by SM: when each is answered, how much longer a trip to L2 takes it
+  bool shared_data = false;                       // any that other blocks load, too
+  std::vector<uint32_t> copy_mates, sorted_mates;
   bool copies = false;                            // the copy engine asks
+  double kept_waiting = 0;                        // the most that others and memory kept a line of it waiting
   double longest = 0;                             // that a line of the detailed block took since
   struct Asked {                                  // by a load of the detailed block
     size_t request = 0;                           // of a page that is not looked up: that of a ghost's block, or kNone
@@ -275,22 +298,27 @@ struct Sm::State {
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
   const Moves& moves_of(Slot& slot, uint32_t pc);
-  void find_moves(Slot& slot, const Slope& slope, Moves& m) const;
+  void find_moves(Slot& slot, const Slope& slope, Moves& m);
+  void forget_strangers(std::vector<uint32_t>& mates);
   void find_places(Slot& slot) const;
   double read_asked(uint32_t pc);
   size_t stand_in_for(uint64_t line, size_t first) const;
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
-  void begin_apart(Slot& fresh, const Slot& before, double now) const;
-  float late_of(uint32_t sm) const;
-  void note_trip(const WarpRun& w, double at, double waited, double found, uint64_t mates);
-  /// What is asked for from here on is for the block in `slot`.
-  void asks(const Slot& slot, bool by_copies) {
-    asking_apart = kernel.ghosts ? float(slot.apart) : 0, asking_key = slot.work.index * 0x9E3779B97F4A7C15ull, copies = by_copies, longest = 0;
-  }
+  void begin_apart(Slot& fresh, const Slot& before, double now);
+  void settle_late(Slot& slot);
+  bool shares() const;
+  void find_distances();
+  void asks(Slot& slot, double at, bool by_copies);
+  void drift(Slot& slot, double at);
+  void answer(Slot& slot, const std::vector<uint32_t>& mates, double waited, bool memory);
+  void note_stall(Slot& slot, double cycles) { slot.stalled += std::max(0.0, cycles), slot.stalls++; }
+  void close_trip(Slot& slot);
+  void note_trip(const WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead);
+  float late_of(uint32_t sm) const { return asking_late ? asking_late[sm - first_sm] : 0; }
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, late_of(sm)};
+    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm)};
   }
   /// The same if the line's page is looked up.
   void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when) {

@@ -39,6 +39,7 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
     WarpRun& w = warps[i];
     if (!w.live || !w.blocked || w.waits_object != object || w.waits_phase == b.phase) continue;
     w.blocked = false;
+    if (b.of_copies) note_stall(slot, when - w.issued);
     w.waits_object = UINT32_MAX;
     w.ready = std::max(w.ready, when + 12), w.why = Wait::mbarrier;
     refresh(w);
@@ -51,6 +52,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
   switch (e->what) {
     case What::barrier: case What::barrier_red: {
       w.blocked = true;
+      slot.met |= e->count == 0 || e->count / 32 >= slot.warps;
       slot.barriers[e->extra & 15].waiting.push_back(index);
       arrive(slot, e->extra, e->count, start);
       return;
@@ -85,6 +87,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
     case What::mbarrier_wait: {
       Mbarrier& b = slot.mbarriers[object];
       if (b.phase != e->extra) {
+        if (b.of_copies) note_stall(slot, b.when + 12 - start);
         w.ready = std::max({w.ready, b.when + 12, start + 9});
         return set_barriers(w, m, std::max(b.when + 12, start + 13), start + 8);
       }
@@ -98,7 +101,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       int64_t bytes = e->count;
       if (e->lanes_bytes == kMulticast) bytes *= std::max(1, std::popcount(uint32_t(e->extra)));  // peers multicast to us as we do to them
       shared_written += double(bytes) / kCopyBytes;
-      b.bytes -= bytes;
+      b.bytes -= bytes, b.of_copies = true;
       b.when = std::max(b.when, done);
       settle(slot, object, done);
       return set_barriers(w, m, start + 20, start + 20);

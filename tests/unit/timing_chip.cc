@@ -137,7 +137,7 @@ TEST(Chip, RequestsBecomeOneAsLongAsTheFirstWaits) {
     for (uint64_t line = 0; line < 1000; line++) {
       const double now = double(line) * 20000;
       if (in_l2) chip.read(line, 15, 0, now), chip.read(line, 15, 1, now + 5000);
-      Request both[] = {{line, 15, 0, now + 10000}, {line, 15, other, now + 10000, false, false, float(apart)}};
+      Request both[] = {{line, 15, 0, now + 10000}, {line, 15, other, now + 10000, false, false, 0, 0, float(apart)}};
       chip.read_all(both);
     }
     return chip.counts().l2_read_sectors / 4000 - (in_l2 ? 2 : 0);
@@ -159,9 +159,9 @@ TEST(Chip, WhatAllReadCrossesOnce) {
 
 TEST(Chip, NeighboursOfOtherClustersAskForThemselves) {
   const ChipFigures f = h200();
-  Chip alone(f), clusters(f, 2);  // SMs 0 and 2 run blocks of two clusters, which lie in two GPCs
+  Chip alone(f), clusters(f, 2);  // SMs 8 and 10 run blocks of two clusters, which lie in two GPCs
   for (uint64_t line = 0; line < 100; line++)
-    for (uint32_t sm : {0u, 2u}) alone.read(line, 15, sm, 100.0 * double(line)), clusters.read(line, 15, sm, 100.0 * double(line));
+    for (uint32_t sm : {8u, 10u}) alone.read(line, 15, sm, 100.0 * double(line)), clusters.read(line, 15, sm, 100.0 * double(line));
   EXPECT_EQ(alone.counts().l2_read_sectors, 100 * 4);
   EXPECT_EQ(clusters.counts().l2_read_sectors, 100 * 4 * 2);       // ring_one_turns: 10.0 million sectors, 4.5 without clusters
 }

@@ -1,0 +1,57 @@
+// timing/places.cc: see places.h.
+#include "timing/places.h"
+
+#include <algorithm>
+
+namespace orrery::timing {
+
+namespace {
+
+struct Group {
+  uint32_t sms = 0, gpc = 0;
+  uint32_t first_tpc = 0;
+  uint32_t blocks = 0;
+  SmPlace place(uint32_t tpc, bool second) const { return {uint16_t(gpc), uint16_t(first_tpc + tpc), second}; }
+};
+
+/// Groups in the order in which they take blocks: single TPCs first. What the card sets apart of a GPC is still in it.
+std::vector<Group> groups_of(const ChipFigures& f) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < f.groups.size(); i++) groups.push_back({f.groups[i], uint32_t(std::min<size_t>(i, f.gpcs - 1)), 0, 0});
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return (a.sms <= 2) > (b.sms <= 2); });
+  uint32_t tpcs = 0;
+  for (Group& g : groups) g.first_tpc = tpcs, tpcs += (g.sms + 1) / 2;
+  return groups;
+}
+
+}  // namespace
+
+std::vector<SmPlace> places_of(const ChipFigures& f, uint64_t blocks, uint64_t cluster, bool in_turn) {
+  std::vector<Group> groups = groups_of(f);
+  const bool turns = in_turn || cluster > 1;
+  const uint64_t together = turns ? cluster : 1;
+  std::vector<SmPlace> places;
+  for (const bool second : {false, true}) {  // without clusters each TPC has one block before any has two, but for those that stand alone
+    for (bool any = true; any && places.size() < blocks;) {
+      any = false;
+      for (Group& g : groups) {
+        const uint32_t room = turns || second || g.sms <= 2 ? g.sms : (g.sms + 1) / 2;
+        if (g.blocks + together > room || places.size() >= blocks) continue;
+        for (uint64_t i = 0; i < together; i++, g.blocks++) places.push_back(g.place(g.blocks / 2, g.blocks & 1));
+        any = true;
+      }
+    }
+  }
+  if (turns) return places;
+  places.clear();
+  for (const Group& g : groups) {
+    const uint32_t tpcs = (g.sms + 1) / 2, pairs = g.blocks > tpcs ? g.blocks - tpcs : 0;
+    for (uint32_t t = 0; t < std::min(g.blocks, tpcs); t++) {
+      places.push_back(g.place(t, false));
+      if (t < pairs) places.push_back(g.place(t, true));
+    }
+  }
+  return places;
+}
+
+}  // namespace orrery::timing
