@@ -2,8 +2,8 @@
 // comes to L2 once for SMs that are together and once for each that is not.
 //
 // All blocks read the same. Sectors that the profiler counts (lts__t_sectors_srcunit_tex) over those that arrive at SMs
-// (l1tex__m_xbar2l1tex_read_sectors) say how many requests became one. With clocks (kClocks; drift_clocks.cu) each block writes when it
-// began each step. Not here: how far apart two requests may be (together.cu).
+// (l1tex__m_xbar2l1tex_read_sectors) say how many requests became one. With clocks (kClocks) each block writes when it began each step,
+// for a program that includes this file with DRIFT_CLOCKS. Not here: how far apart two requests may be (together.cu).
 #include <cuda_fp16.h>
 
 #include "steps.h"
