@@ -1,6 +1,11 @@
 // Driver API: initialisation, devices, contexts, errors, entry points.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "api/abi_driver.h"
 #include "api/attributes.h"
@@ -323,8 +328,17 @@ API(cuCtxDisablePeerAccess)(CUcontext peer) {
     require(other && context.peers.erase(other->device().ordinal()) == 1, Status::peer_not_enabled);
   });
 }
-// Undocumented tables; programs probe for them and go on without.
+// Undocumented tables. Programs probe for them and go on without; NVIDIA's own runtime does not. Its mathematical libraries
+// hold a copy of it and answer their first call with an error that many programs do not look at: so it is said here.
 API(cuGetExportTable)(const void** table, const void*) {
+  Dl_info caller{};
+  if (dladdr(__builtin_return_address(0), &caller) && caller.dli_fname) {
+    const std::string_view path = caller.dli_fname, file = path.substr(path.rfind('/') + 1);
+    static constexpr std::string_view kNames[] = {"libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver", "libcusparse", "libnpp", "libnvjpeg", "libnccl"};
+    if (std::ranges::any_of(kNames, [&](std::string_view name) { return file.starts_with(name); }))
+      explain(fmt::format("{} cannot work here: NVIDIA's library of machine code, with a CUDA runtime of its own; its calls return errors "
+                          "and leave results as they were", file));
+  }
   if (table) *table = nullptr;
   return int(Status::not_found);
 }

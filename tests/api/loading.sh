@@ -53,6 +53,9 @@ if [ -f "$cuda/lib64/libcudart_static.a" ]; then
   strip -o "$build/memory_only_stripped" "$build/memory_only"
   expect "memory only, stripped, is refused" "-cudart shared" "$orrery" run --quiet -- "$build/memory_only_stripped"
 fi
+if "$nvcc" -o "$build/mathematical" "$here/mathematical.cu" -lcublas >/dev/null 2>&1; then
+  expect "a library of machine code is named" "libcublas" "$orrery" run --quiet -- "$build/mathematical"
+fi
 strip -o "$build/stripped" "$build/static_runtime"
 expect "stripped is refused" "-cudart shared" "$orrery" run --quiet -- "$build/stripped"
 expect "machine code only is refused" "code=compute_90" "$orrery" run --quiet -- "$build/code_only"
