@@ -28,15 +28,20 @@ __device__ __forceinline__ void prefetch_share(const void* p, int64_t bytes) {
 }
 #endif
 
+/// Launches a grid of one to three axes so; `launch_overlapped`: one of `blocks`.
 template <class... P, class... A>
-cudaError_t launch_overlapped(void (*kernel)(P...), int64_t blocks, int threads, size_t shared, cudaStream_t stream, A&&... arguments) {
+cudaError_t launch_grid_overlapped(void (*kernel)(P...), dim3 grid, int threads, size_t shared, cudaStream_t stream, A&&... arguments) {
   cudaLaunchAttribute attribute[1];
   attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute[0].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(unsigned(threads));
+  config.gridDim = grid, config.blockDim = dim3(unsigned(threads));
   config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attribute, config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, P(std::forward<A>(arguments))...);
+}
+template <class... P, class... A>
+cudaError_t launch_overlapped(void (*kernel)(P...), int64_t blocks, int threads, size_t shared, cudaStream_t stream, A&&... arguments) {
+  return launch_grid_overlapped(kernel, dim3(unsigned(blocks)), threads, shared, stream, std::forward<A>(arguments)...);
 }
 
 /// Launches `function`, whose one parameter is at `parameters`, in clusters along x, and where `overlap` as a dependent of the kernel ahead.
