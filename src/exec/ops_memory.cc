@@ -59,6 +59,8 @@ Next op_st(Stepper& s, const Decoded& d) {
   const AddressRef& a = s.code->addresses[d.address];
   const Space space = space_of(f, a);
   const uint32_t bytes = uint32_t(isa::bytes_of(f.type())), total = bytes * d.n_src;
+  // What compiled code has stored past the caches comes before it (jit/streams.h).
+  if (f.has(Mod::release)) __atomic_thread_fence(__ATOMIC_SEQ_CST);
   const void* src[16];
   for (int i = 0; i < d.n_src; i++) src[i] = s.source(s.ref(d, i), i);
   for (uint32_t m = s.mask; m; m &= m - 1) {

@@ -30,7 +30,8 @@ bool is_plain(const Instr& in) {
   const bool word = t == Type::f32 || t == Type::f64 || t == Type::b32 || t == Type::b64 || is_whole(t);
   switch (in.form.op) {
     case Op::add: case Op::sub: case Op::mul: case Op::fma: case Op::mad:
-      // Directed rounding may be a call.
+      // Directed rounding may be a call, a product near the smallest normal number may leave (ftz), and so may a widened one.
+      if (in.form.has(Mod::wide) || (in.form.has(Mod::ftz) && in.form.op != Op::add && in.form.op != Op::sub)) return false;
       return word && !in.form.has(Mod::rz) && !in.form.has(Mod::rm) && !in.form.has(Mod::rp) && !in.form.has(Mod::sat);
     case Op::mov: case Op::shl: case Op::and_: case Op::or_: case Op::xor_: return word;
     default: return false;

@@ -6,7 +6,7 @@
 // so here they run in turns, and what the warps read alike is read once (a 32 x 32 tile: 24 instead of 37 ms).
 //
 // Only regions of one node from barrier to barrier that touch registers and shared memory: of a page fault it could not be
-// told whose it is.
+// told whose it is. Only with AVX-512.
 #pragma once
 #include "jit/plan.h"
 #include "lower/schedule.h"

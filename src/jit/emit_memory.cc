@@ -36,6 +36,10 @@ using ptx::Instr;
 using ptx::Operand;
 using ptx::OperandKind;
 
+namespace {
+constexpr int64_t kMostCover = int64_t{1} << 20;  // bytes that one check covers
+}
+
 MemoryAccess::MemoryAccess(Emitter& e, const Instr& in, const Operand& address, int element_bytes, int vector)
     : e_(e), b_(e.b_), in_(in), address_(address), bytes_(element_bytes), vector_(vector) {
   const Space s = in.form.n_spaces ? in.form.space() : Space::none;
@@ -169,7 +173,7 @@ bool MemoryAccess::covered(Value* bases, int64_t low, int64_t extent) {
     return is;
   }
   const auto [cover, count] = cover_of_node(first, last);
-  if (count < 2 || cover.high - cover.low > (int64_t{1} << 20)) return false;
+  if (count < 2 || cover.high - cover.low > kMostCover) return false;
   e_.leave_if(any_bad_chunk(outside(bases, cover.low - address_.value, cover.high - cover.low), nullptr));
   e_.covered_[address_.id] = cover;
   lead_ = address_.value - cover.low;
@@ -215,6 +219,7 @@ Value* MemoryAccess::cover_together() {
     return c.size == size() && first >= c.low && last <= c.high && (first - c.low) % size() == 0 ? nullptr : b_.getTrue();
   }
   const Emitter::Cover cover = cover_of_node(first, last).first;
+  if (cover.high - cover.low > kMostCover) return b_.getTrue();
   e_.covered_[address_.id] = cover;
   return any_bad_chunk(outside(address(lanes_.chunks), cover.low - address_.value, cover.high - cover.low), nullptr);
 }

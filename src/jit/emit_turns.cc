@@ -48,17 +48,17 @@ Value* Emitter::next_warp(Value* warp, Value* left) {
 
 void Emitter::finish_warps() {
   b_.SetInsertPoint(back_block_);
-  Value *warp = warp_, *with = turns_.left;
+  Value *warp = warp_, *still_left = turns_.left;
   if (abreast_.from) {
     auto *last = b_.CreatePHI(b_.getPtrTy(), 2, "last"), *count = b_.CreatePHI(b_.getInt32Ty(), 2);
     for (Block* from : stop_->blocks()) {
       last->addIncoming(from == abreast_.from ? abreast_.warp : warp_, from);
       count->addIncoming(from == abreast_.from ? abreast_.left : turns_.left, from);
     }
-    warp = last, with = count;
+    warp = last, still_left = count;
   }
   Value* agreed = agree_on_stop();
-  Value* left = b_.CreateSub(with, b_.getInt32(1));
+  Value* left = b_.CreateSub(still_left, b_.getInt32(1));
   Value* next = next_warp(warp, left);
   Block* leave = block("leave");
   b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt32(0)), leave, warp_block_);

@@ -181,7 +181,7 @@ class Emitter {
   };
   struct Ended { Block* from = nullptr; Value *warp = nullptr, *left = nullptr; };  // the last of them, and the warps left with it
   void emit_abreast(uint32_t pc);
-  void take_turn(Abreast& other);
+  void swap_state(Abreast& other);
   void hold_order();
   Ended abreast_;
 

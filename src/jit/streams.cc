@@ -31,6 +31,8 @@ bool is_strong(const isa::Form& f) {
   return false;
 }
 
+constexpr int64_t kUnknown = -1;
+
 /// Where pointers come from: the 64-bit parameters that are summands of a register. Products are indices, no pointers.
 class Origins {
  public:
@@ -39,7 +41,7 @@ class Origins {
       lower::for_registers(p.code[i], [&](uint32_t r) { writers_[r].push_back(i); }, [](uint32_t) {});
   }
 
-  /// Offsets of the parameters.
+  /// Offsets of the parameters; kUnknown is among them where a pointer may come from elsewhere, memory for one.
   std::set<int64_t> of(uint32_t reg) const {
     std::set<int64_t> out;
     std::vector<uint8_t> seen(p_.regs.size(), 0);
@@ -53,15 +55,22 @@ class Origins {
       todo.pop_back();
       for (const uint32_t i : writers_[r]) {
         const Instr& in = p_.code[i];
+        const bool wide = isa::bits_of(in.form.type()) == 64;
         switch (in.form.op) {
           case Op::ld:
-            if (in.form.n_spaces && in.form.space() == Space::param && in.ops[1].base == ptx::BaseKind::none && isa::bits_of(in.form.type()) == 64)
-              out.insert(in.ops[1].value);
+            if (!wide) break;  // half a pointer at most
+            if (in.form.n_spaces && in.form.space() == Space::param && in.ops[1].base == ptx::BaseKind::none) out.insert(in.ops[1].value);
+            else out.insert(kUnknown);
             break;
-          case Op::mov: case Op::cvt: case Op::cvta: add(in.ops[1]); break;
+          case Op::mov: case Op::cvt: case Op::cvta:
+            if (in.ops[1].kind == OperandKind::vec) out.insert(kUnknown);
+            else add(in.ops[1]);
+            break;
           case Op::add: case Op::sub: case Op::selp: add(in.ops[1]), add(in.ops[2]); break;
           case Op::mad: add(in.ops[3]); break;
-          default: break;
+          case Op::mul: case Op::shl: case Op::shr: break;
+          default:
+            if (wide) out.insert(kUnknown);
         }
       }
     }
@@ -72,6 +81,15 @@ class Origins {
   const lower::Program& p_;
   std::vector<std::vector<uint32_t>> writers_;
 };
+
+/// The instruction reads global memory at addresses among its operands, or may.
+bool may_read(const Instr& in) {
+  switch (in.form.op) {
+    case Op::st: case Op::prefetch: case Op::prefetchu: case Op::applypriority: case Op::discard: return false;
+    case Op::ld: return !in.form.n_spaces || is_global(in.form);
+    default: return true;
+  }
+}
 
 }  // namespace
 
@@ -84,20 +102,18 @@ Streams find_streams(const lower::Program& p, const std::vector<Loop>& loops, co
   const Origins origins(p);
   std::set<int64_t> read;  // parameters that point to what the kernel reads
   for (const Instr& in : p.code) {
-    const Op op = in.form.op;
-    if (op != Op::ld && op != Op::ldu && op != Op::atom && op != Op::red) continue;
-    if (in.form.n_spaces && !is_global(in.form)) continue;
-    const Operand& address = in.ops[op == Op::red ? 0 : 1];
-    if (address.kind != OperandKind::address || address.base != ptx::BaseKind::reg) continue;
-    read.merge(origins.of(address.id));
+    if (!may_read(in)) continue;
+    for (const Operand& o : in.ops)
+      if (o.kind == OperandKind::address && o.base == ptx::BaseKind::reg) read.merge(origins.of(o.id));
   }
+  if (read.count(kUnknown)) return out;
   for (uint32_t i = 0; i < p.code.size(); i++) {
     const Instr& in = p.code[i];
     if (in.form.op != Op::st || in_loop[i] || !is_global(in.form) || is_strong(in.form)) continue;
     const Operand& address = in.ops[0];
     if (address.kind != OperandKind::address || address.base != ptx::BaseKind::reg || !computed[address.id]) continue;
     const std::set<int64_t> from = origins.of(address.id);
-    if (std::any_of(from.begin(), from.end(), [&](int64_t at) { return read.count(at) != 0; })) continue;
+    if (from.empty() || std::any_of(from.begin(), from.end(), [&](int64_t at) { return at == kUnknown || read.count(at); })) continue;
     out.may[i] = 1;
     out.bytes += uint32_t(isa::bytes_of(in.form.type()) * std::max<int>(1, in.form.vec));
   }

@@ -1,12 +1,13 @@
 // jit/streams.h: stores that may pass the host's caches.
 //
 // What a thread stores once, outside of loops, and its kernel never reads is not wanted in a cache when the whole grid
-// stores more than the caches keep: past them the line need not be read before it is written, which is a third of what a
+// stores more than the caches keep: past them the line need not be read before it is written, which is a quarter of what a
 // vector addition moves. Where the grid is small the next kernel finds its input in a cache, so the launch decides
 // (LaunchContext::streaming_threads); compiled code holds both ways (emit_store.cc).
 //
-// Such stores are not ordered with others of the same thread. Fences and atomics of compiled code and of exec/ are locked
-// or fencing instructions of the host, which order them; a worker settles the rest before it gives a launch back.
+// Such stores are not ordered with others of the same thread. Fences, atomics and stores that release are locked or fencing
+// instructions of the host, in compiled code and in exec/, and order them; a worker settles the rest before it gives a
+// launch back. Needs AVX-512, with which a store is a whole line.
 #pragma once
 #include <vector>
 

@@ -18,12 +18,12 @@ std::string chain(int n, const std::string& more = "") {
   return s + "bar.sync 0;\n";
 }
 
-/// Each thread's words in the tile, then `region`, then what it has computed. `last`: %r20, where the tile's rows begin for a warp, from %r19, where they do.
+/// Each thread's words in the tile, then `region`, then what it has computed. `last`: %r20, where the tile's rows begin for a warp, from %r19, where they do; %d20 where the result goes elsewhere than to %d1.
 std::string kernel(const std::string& region, const std::string& last = "mov.u32 %r20, %r19;\n") {
   return kStart + "{ .reg .b32 %t, %w<3>, %l<2>, %a<2>; mov.u32 %t, tile; shl.b32 %a0, %r12, 2; add.u32 %a1, %t, %a0; cvt.rn.f32.s32 %f4, %r2;\n"
          "mul.f32 %f3, %f4, 0f2F800000; st.shared.f32 [%a1], %f3; st.shared.f32 [%a1+4096], %f3;\n"
          "shr.u32 %w0, %r12, 5; shl.b32 %w1, %w0, 7; add.u32 %r19, %t, %w1; and.b32 %l0, %r12, 31; shl.b32 %l1, %l0, 2; add.u32 %r21, %t, %l1; }\n" +
-         last + "mov.f32 %f0, 0f3F800000;\n" + region + "st.global.f32 [%d1], %f0; ret;";
+         last + "mov.f32 %f0, 0f3F800000;\n" + region + "st.global.f32 [" + (last.find("%d20") == std::string::npos ? "%d1" : "%d20") + "], %f0; ret;";
 }
 
 void agree(const std::string& region, exec::Dim3 block, const std::string& last = "mov.u32 %r20, %r19;\n") { same(kernel(region, last), {2}, block, 150, kTile); }
@@ -36,10 +36,36 @@ TEST(Abreast, AWarpThatIsNotWhole) {
   for (const uint32_t threads : {40u, 140u, 250u}) agree(chain(16), {threads});
 }
 
+/// The place of the result (%d20) and the tile's row (%r20) by the thread's place in a block of two dimensions; %tid.x is an element's number in a row.
+std::string two_dimensional(uint32_t width) {
+  return "{ .reg .b32 %y, %i, %o; .reg .b64 %j; mov.u32 %y, %tid.y; mad.lo.u32 %i, %y, " + std::to_string(width) + ", %r12; mul.wide.u32 %j, %i, 4;\n"
+         "add.s64 %d20, %d10, %j; shl.b32 %o, %y, 2; add.u32 %r20, %r19, %o; }\n";
+}
+
 TEST(Abreast, BlocksOfTwoDimensions) {
-  // %tid.x is an element's number in a row for each of these, whatever the warp.
-  agree(chain(16), {32, 8});
-  agree(chain(16), {16, 16});
+  agree(chain(16), {32, 8}, two_dimensional(32));
+  agree(chain(16), {16, 16}, two_dimensional(16));
+}
+
+TEST(Abreast, WarpsRunInTurns) {
+  // Each warp stores its number in a row that all share and reads it after a chain: another's is there when they take turns
+  // (the kernel has a race, so either is right).
+  if (!host_has_avx512()) GTEST_SKIP() << "without AVX-512 warps run one after the other";
+  std::string region = chain(16);
+  const std::string own = "shr.u32 %r30, %r12, 5; cvt.rn.f32.u32 %f8, %r30;\n", store = "st.shared.f32 [%r21+4096], %f8;\n";
+  region.insert(region.find("ld.shared"), store);
+  region.insert(region.rfind("bar.sync"), "ld.shared.f32 %f9, [%r21+4096];\n");
+  setenv("ORRERY_CACHE", "off", 1);
+  const Outcome o = run(kernel(own + region + "mov.f32 %f0, %f9;\n"), {1}, {256}, 150, true, kTile);
+  ASSERT_EQ(o.fault, "");
+  ASSERT_EQ(o.native_blocks, 1u);
+  int others = 0;
+  for (uint32_t t = 0; t < 256; t += 32) {
+    float seen;
+    std::memcpy(&seen, &o.memory[t], 4);
+    others += seen != float(t / 32);
+  }
+  EXPECT_EQ(others, 6) << "of four warps that go abreast, the last one's number stays";
 }
 
 TEST(Abreast, WhatAWarpStoresItReadsAgain) {
@@ -90,6 +116,7 @@ TEST(Abreast, OnlyRegistersAndSharedMemory) {
   EXPECT_FALSE(goes(chain(16, "ld.volatile.shared.f32 %f4, [%r21];\n")));
   EXPECT_FALSE(goes(chain(16, "@%p1 ld.shared.f32 %f2, [%r21];\n")));
   EXPECT_FALSE(goes(chain(16, "add.u32 %r20, %r20, 4;\n"))) << "the address is not known before";
+  EXPECT_FALSE(goes(chain(16, "mul.ftz.f32 %f4, %f1, %f2;\n"))) << "near the smallest normal number the interpreter decides";
 }
 
 }  // namespace

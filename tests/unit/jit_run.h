@@ -19,6 +19,10 @@ namespace orrery {
 
 inline constexpr int kWords = 4096;
 
+inline bool host_has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
 struct Outcome {
   std::vector<uint32_t> memory;
   std::string fault;
