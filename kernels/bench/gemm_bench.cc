@@ -386,7 +386,7 @@ int main(int argc, char** argv) {
   run->small = options.find("small") != std::string::npos, run->large = options.find("large") != std::string::npos;
   if (const size_t at = options.find("only="); at != std::string::npos) run->only = options.substr(at + 5);
   if (const size_t at = options.find("shapes="); at != std::string::npos)  // shapes=1024x1024x1024+64x64x64
-    run->shapes = '+' + options.substr(at + 7, options.find(' ', at) - at - 7) + '+';
+    run->shapes = '+' + options.substr(at + 7, options.find_first_of(", ", at) - at - 7) + '+';
   for (const Table& t : tables) {
     if (argc < 2 || std::strcmp(argv[1], t.name)) continue;
     for (size_t i = first; i < t.shapes.size(); i += stride) run->measure(Problem(t, t.shapes[i], run->arena.base));

@@ -42,6 +42,10 @@ std::vector<SmPlace> places_of(const ChipFigures& f, uint64_t blocks, uint64_t c
       }
     }
   }
+  if (places.empty()) {  // a cluster that no group holds: a what-if, or a profile without groups
+    for (uint64_t i = 0; i < together; i++) places.push_back({0, uint16_t(i / 2), (i & 1) != 0});
+    return places;
+  }
   if (turns) return places;
   places.clear();
   for (const Group& g : groups) {

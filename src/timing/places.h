@@ -19,7 +19,8 @@ struct SmPlace {
   bool second = false;  // of its TPC: its block begins later
 };
 
-/// Places of the first `blocks` blocks, at most one for each SM, by number of the block.
+/// Places of the first `blocks` blocks, at most one for each SM, by number of the block; never none. A cluster that no group of
+/// SMs holds is given a GPC of its own.
 std::vector<SmPlace> places_of(const ChipFigures& f, uint64_t blocks, uint64_t cluster, bool in_turn);
 
 }  // namespace orrery::timing

@@ -8,6 +8,7 @@
 // not meet at barriers. Loads that are under way together make one trip (Trip): their block goes on when the last has come. What is fetched ahead
 // (cp.async, the copy engine) nobody waits for as a rule.
 // Not here: times, which go by the detailed block (sm_memory.cc): no SM waits for what this file works out; where SMs are (places.h).
+#include <bit>
 #include <cmath>
 
 #include "timing/sm_state.h"
@@ -126,16 +127,15 @@ void Sm::State::drift(Slot& slot, double at) {
 
 /// Who is answered together with whom, when all of `mates` that are alike load the same: when each goes on, from when the detailed block asked.
 void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double waited, bool memory) {
-  struct Group {
-    uint64_t key = 0, turn = 0;
-    float late = 0, wake = 0;
-    uint32_t asked = 0;
-  };
-  thread_local std::array<Group, 1024> groups;
+  using Group = AnsweredTogether;
+  // An SM has up to three groups: the table is never full.
+  std::vector<Group>& groups = answered;
+  if (groups.size() < 4 * slot.late.size()) groups.assign(std::bit_ceil(4 * slot.late.size()), {});
+  const size_t last = groups.size() - 1;
   const uint64_t turn = ++draws;
   const auto group_of = [&](uint64_t key) -> Group& {
-    size_t at = mix(key) >> 40 & 1023;
-    while (groups[at].turn == turn && groups[at].key != key) at = (at + 1) & 1023;
+    size_t at = mix(key) >> 40 & last;
+    while (groups[at].turn == turn && groups[at].key != key) at = (at + 1) & last;
     if (groups[at].turn != turn) groups[at] = {key, turn, 0, 0, 0};
     return groups[at];
   };

@@ -252,6 +252,12 @@ struct Sm::State {
   uint32_t first_sm = 0;                          // of the detailed one and its ghosts
   uint32_t fresh_warps = 1;                       // of the block that begins
   uint64_t draws = 0;
+  struct AnsweredTogether {        // SMs whose requests became one; of this turn of `draws` only
+    uint64_t key = 0, turn = 0;
+    float late = 0, wake = 0;
+    uint32_t asked = 0;
+  };
+  std::vector<AnsweredTogether> answered;
   std::vector<float> wakes, distances;            // by SM: when each is answered, how much longer a trip to L2 takes it
   bool shared_data = false;                       // any that other blocks load, too
   std::vector<uint32_t> copy_mates, sorted_mates;

@@ -53,5 +53,13 @@ TEST(Places, WhatTheCardSetsApartIsStillOfItsGpc) {
   for (const auto& [gpc, n] : sms) EXPECT_TRUE(n == 16 || n == 18) << gpc << ": " << n;
 }
 
+TEST(Places, AClusterThatNoGroupHoldsHasAPlaceAllTheSame) {
+  ChipFigures f = h200();
+  f.groups = {10, 8};
+  EXPECT_EQ(places_of(f, 16, 16, true).size(), 16u);
+  f.groups.clear();
+  EXPECT_EQ(places_of(f, 4, 1, false).size(), 1u);
+}
+
 }  // namespace
 }  // namespace orrery::timing
