@@ -181,20 +181,77 @@ void Plan::find_hubs() {
     const LoopSpan s = working_loop(program, program.block_of[i]);
     if (s.header != lower::kNone && !apart[s.header]) hub[program.blocks[s.header].first] = 1;
   }
+  if (tail != lower::kNone && !apart[tail]) hub[program.blocks[tail].first] = 1;
   // Where lanes wait elsewhere a region cannot end: there a loop is an entry only (find_entries).
   for (const Loop& loop : loops)
     if (resumable && !apart[loop.header]) hub[program.blocks[loop.header].first] = 1;
 }
 
-/// Many main entries in one big loop would each have all of it: then they become side entries.
-void Plan::limit_size() {
-  constexpr size_t kLimit = 24000;  // instructions of all regions
+namespace {
+
+/// What code an instruction becomes, in others: an access of global memory holds ways for rows, parts of warps and scattered lanes.
+size_t weight_of(const Instr& in) {
+  constexpr size_t kAccess = 16;
+  const bool access = in.form.op == Op::ld || in.form.op == Op::st;
+  return access && (in.form.n_spaces == 0 || in.form.space() == isa::Space::global) ? kAccess : 1;
+}
+
+}  // namespace
+
+/// Instructions of all regions, weighed; `regions_of`: by block, how many regions have it.
+size_t Plan::weight_of_regions(std::vector<uint32_t>& regions_of) const {
   size_t sum = 0;
+  regions_of.assign(program.blocks.size(), 0);
   for (uint32_t e = 0; e < entries.size(); e++) {
     const lower::Schedule s = lower::make_schedule(program, entries[e], [&](uint32_t i) { return ends_before(e, i); }, uniformity.divergent);
-    for (const lower::Node& n : s.nodes) sum += n.last - n.first;
+    std::set<uint32_t> blocks;
+    for (const lower::Node& n : s.nodes) {
+      for (uint32_t i = n.first; i < n.last; i++) sum += weight_of(program.code[i]);
+      if (n.first < n.last) blocks.insert(program.block_of[n.first]);
+    }
+    for (const uint32_t b : blocks) regions_of[b]++;
   }
-  if (sum > kLimit && sum > 3 * program.code.size()) std::fill(side.begin() + 1, side.end(), 1);
+  return sum;
+}
+
+/// A block outside of loops where ways meet, from which on several regions have the same long code, such as what stores a
+/// tile's sums. kNone: there is none that is worth it.
+uint32_t Plan::find_tail(const std::vector<uint32_t>& regions_of) const {
+  constexpr size_t kWorth = 2000;  // weighed instructions
+  const lower::Program& p = program;
+  const auto in_loop = [&](uint32_t b) { return std::any_of(loops.begin(), loops.end(), [&](const Loop& l) { return l.contains(b); }); };
+  uint32_t best = lower::kNone;
+  size_t most = kWorth;
+  for (uint32_t b = 1; b < p.blocks.size(); b++) {
+    if (p.blocks[b].predecessors.size() < 2 || regions_of[b] < 2 || in_loop(b)) continue;
+    std::set<uint32_t> seen{b};
+    std::vector<uint32_t> work{b};
+    size_t weight = 0;
+    while (!work.empty()) {
+      const uint32_t at = work.back();
+      work.pop_back();
+      for (uint32_t i = p.blocks[at].first; i < p.blocks[at].last; i++) weight += weight_of(p.code[i]);
+      for (uint32_t next : p.blocks[at].successors)
+        if (regions_of[next] >= regions_of[b] && seen.insert(next).second) work.push_back(next);
+    }
+    if (const size_t saved = weight * (regions_of[b] - 1); saved > most) best = b, most = saved;
+  }
+  return best;
+}
+
+/// Many main entries in one big loop would each have all of it: then they become side entries. A long tail that many regions
+/// come to becomes a hub.
+void Plan::limit_size() {
+  constexpr size_t kLimit = 24000, kLong = 4000;  // weighed instructions of all regions
+  size_t own = 0;
+  for (const Instr& in : program.code) own += weight_of(in);
+  std::vector<uint32_t> regions_of;
+  size_t sum = weight_of_regions(regions_of);
+  if (sum > kLong && (tail = find_tail(regions_of)) != lower::kNone) {
+    find_entries();
+    sum = weight_of_regions(regions_of);
+  }
+  if (sum > kLimit && sum > 3 * own) std::fill(side.begin() + 1, side.end(), 1);
 }
 
 bool Plan::ends_before(uint32_t region, uint32_t i) const {
@@ -236,6 +293,7 @@ void Plan::find_entries() {
   all.insert(side_at.begin(), side_at.end());
   entries.assign(all.begin(), all.end());
   entry_of.assign(p.code.size() + 1, -1);
+  side.clear();
   for (size_t e = 0; e < entries.size(); e++) {
     entry_of[entries[e]] = int32_t(e);
     side.push_back(!at.count(entries[e]));

@@ -11,7 +11,7 @@
 //
 // A hub is the header of the loop around a wait: a warp that had to leave compiled code inside it comes back by a side
 // entry and is in the loop's own region after the next iteration's start. Regions that end at entries keep the sum of
-// all regions proportional to the program.
+// all regions proportional to the program. A long tail that several regions come to is a hub, too.
 //
 // Invariant: Plan is read-only while regions are emitted; the program outlives it.
 // Not here: code (emitter.h), how lanes vary (lower/uniformity.h).
@@ -44,6 +44,7 @@ struct Plan {
   std::vector<uint32_t> entries;       // instruction of each region's start
   std::vector<int32_t> entry_of;       // instruction -> region, -1
   std::vector<uint8_t> hub;            // by instruction: the header of a loop with waits (resumable: of any)
+  uint32_t tail = lower::kNone;        // block: a hub, too, as many regions come to it and what follows is long
   std::vector<uint8_t> side;           // by region
   std::vector<uint8_t> spin_entry;     // by instruction: entry at a loop header that counts down the budget
   std::vector<uint8_t> all_lanes;      // by region: every warp starts it with 32 live lanes
@@ -77,6 +78,8 @@ struct Plan {
   void find_entries();
   void find_hubs();
   void limit_size();
+  uint32_t find_tail(const std::vector<uint32_t>& regions_of) const;
+  size_t weight_of_regions(std::vector<uint32_t>& regions_of) const;
   void find_full_regions();
   void find_lazy_nans();
   void find_computed();

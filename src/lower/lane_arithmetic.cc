@@ -103,6 +103,15 @@ bool LaneArithmetic::low_bits(const Lanes& a, int64_t& top) const {
   return least >= 0 && top < (int64_t{1} << std::min<int>(a.align, 31));
 }
 
+bool LaneArithmetic::apart(const Lanes& a, const Lanes& b) const {
+  int64_t top;
+  if (a.chunks != 1 || b.chunks != 1 || !b.constant || b.value != 0 || !low_bits(a, top)) return false;
+  const Pattern &p = patterns[a.pattern], &q = patterns[b.pattern];
+  for (size_t i = 0; i < 32; i++)
+    if (q[i] < 0 || q[i] >= (int64_t{1} << std::min<int>(a.align, 31)) || (p[i] & q[i])) return false;
+  return true;
+}
+
 Lanes LaneArithmetic::shifted_right(Lanes a, Lanes by, bool is_signed, int bits) {
   if (a.chunks == 0 || by.chunks == 0) return {};
   if (a.flat() && by.flat()) {

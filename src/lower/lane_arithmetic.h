@@ -49,6 +49,8 @@ struct LaneArithmetic {
   Lanes converted(const isa::Form& f, Lanes a);
   /// Largest value of the pattern when base + pattern can be read as disjoint bits; false when it cannot.
   bool low_bits(const Lanes& a, int64_t& top) const;
+  /// No bit is set in both: a's base is above its pattern and b's, b's base is 0, and the patterns do not meet.
+  bool apart(const Lanes& a, const Lanes& b) const;
 
   template <class F>
   Lanes bitwise(Lanes a, Lanes b, F f, uint8_t align, int bits) {

@@ -223,6 +223,7 @@ class Analysis {
         // threadIdx.x & 31: nothing is left of the base.
         const auto clears = [](const Lanes& mask, const Lanes& v) { return mask.constant && mask.flat() && mask.value >= 0 && mask.value >> v.align == 0; };
         if (l.chunks == 1 && (clears(a, b) || clears(b, a))) l.constant = true, l.value = 0;
+        if (l.chunks && !l.varies()) l.limit = std::min(a.limit, b.limit);
         return l;
       }
       case Op::or_: case Op::xor_: {
@@ -230,6 +231,10 @@ class Analysis {
         const Lanes a = of(in.ops[1], bits), b = of(in.ops[2], bits);
         const bool is_or = f.op == Op::or_;
         // Bits that do not meet: or is a sum.
+        if (lanes_.apart(a, b) || lanes_.apart(b, a)) {
+          const Lanes l = lanes_.sum(a, b, 1, bits);
+          if (!l.varies()) return l;
+        }
         if ((b.flat() && below(a, b.align)) || (a.flat() && below(b, a.align))) {
           const Lanes l = lanes_.sum(a, b, 1, bits);
           if (!l.varies()) return l;
