@@ -52,8 +52,7 @@ bool is_shared_access(const Instr& in) {
   if (in.guard.reg != ptx::kNoReg || in.form.n_spaces != 1) return false;
   const Space s = in.form.space();
   if (s != Space::shared && s != Space::shared_cta) return false;
-  for (const Mod m : {Mod::volatile_, Mod::relaxed, Mod::acquire, Mod::release, Mod::sc, Mod::mmio})
-    if (in.form.has(m)) return false;
+  if (is_strong(in.form)) return false;
   const Operand& address = in.ops[in.form.op == Op::st ? 0 : 1];
   return address.kind == OperandKind::address && address.base == ptx::BaseKind::reg && isa::bytes_of(in.form.type()) >= 4;
 }

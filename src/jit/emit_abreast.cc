@@ -88,7 +88,7 @@ void Emitter::emit_abreast(uint32_t pc) {
   for (Abreast& w : warps) {
     swap_state(w);
     Value* count = field(warp_, offsetof(WarpContext, instructions));
-    Value* counted = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), count), b_.getInt64(node.last - node.first));
+    Value* counted = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), count), b_.getInt64(end - node.first));
     b_.CreateStore(counted, count);
     keep_registers(end);
     b_.CreateStore(counted, field(warp_, offsetof(WarpContext, intact_since)));

@@ -280,7 +280,7 @@ void Emitter::emit_node(uint32_t n) {
   }
   if (row_latch_ != lower::kNone && n == schedule_.nodes[row_latch_].successors[0] && !steady_.leave) park(n);
   const bool cut = node.stops && !plan_.service[node.last - 1];  // before another entry
-  count_instructions(node.last - node.first - cut);
+  count_instructions(node.last - node.first - node.stops);  // what it stops before is counted by who executes it
   for (uint32_t i = node.first; i < node.last; i++) {
     inst_ = i;
     const Instr& in = plan_.program.code[i];

@@ -73,10 +73,7 @@ namespace {
 bool orders_by_strong_accesses(const lower::Program& p) {
   return p.has_calls || std::any_of(p.code.begin(), p.code.end(), [](const Instr& in) {
     const isa::Form& f = in.form;
-    if (f.op == Op::fence || f.op == Op::membar || f.op == Op::call) return true;
-    for (const Mod m : {Mod::volatile_, Mod::relaxed, Mod::acquire, Mod::release, Mod::acq_rel, Mod::mmio})
-      if (f.has(m)) return true;
-    return false;
+    return f.op == Op::fence || f.op == Op::membar || f.op == Op::call || is_strong(f);
   });
 }
 

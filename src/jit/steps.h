@@ -40,6 +40,13 @@ inline constexpr int64_t kLongStep = 2048;
 /// Types of numbers that a 32-bit or 64-bit register holds whole.
 inline bool is_whole(isa::Type t) { return t == isa::Type::s32 || t == isa::Type::u32 || t == isa::Type::s64 || t == isa::Type::u64; }
 
+/// Other threads may wait for the access, or it for theirs: its place among the thread's others counts.
+inline bool is_strong(const isa::Form& f) {
+  for (const isa::Mod m : {isa::Mod::volatile_, isa::Mod::relaxed, isa::Mod::acquire, isa::Mod::release, isa::Mod::acq_rel, isa::Mod::sc, isa::Mod::mmio})
+    if (f.has(m)) return true;
+  return false;
+}
+
 class Steps {
  public:
   Steps(const lower::Program& program, const lower::Uniformity& uniformity, const Loop& loop);

@@ -9,7 +9,6 @@
 
 namespace orrery::jit {
 
-using isa::Mod;
 using isa::Op;
 using isa::Space;
 using ptx::Instr;
@@ -23,12 +22,6 @@ bool is_global(const isa::Form& f) {
   for (int i = 0; i < f.n_spaces; i++)
     if (f.space(i) != Space::global) return false;
   return true;
-}
-
-bool is_strong(const isa::Form& f) {
-  for (const Mod m : {Mod::volatile_, Mod::relaxed, Mod::acquire, Mod::release, Mod::sc, Mod::mmio})
-    if (f.has(m)) return true;
-  return false;
 }
 
 constexpr int64_t kUnknown = -1;

@@ -139,7 +139,7 @@ TEST(JitKernels, MisalignedAddressIsTheSameFault) { same(kStart + "add.s64 %d1, 
 
 TEST(JitKernels, SpinLockBetweenLanes) {
   same(kStart + "mov.u32 %r20, 0;\nT: atom.global.cas.b32 %r4, [%d10+12288], 0, 1; setp.ne.s32 %p1, %r4, 0; @%p1 bra T;\n"
-                "ld.volatile.global.u32 %r5, [%d10+12292]; add.s32 %r5, %r5, 1; st.volatile.global.u32 [%d10+12292], %r5; membar.gl; atom.global.exch.b32 %r6, [%d10+12288], 0; st.global.u32 [%d1], %r20; ret;", {1}, {64});
+                "ld.volatile.global.u32 %r5, [%d10+12292]; add.s32 %r5, %r5, 1; st.volatile.global.u32 [%d10+12292], %r5; membar.gl; atom.global.exch.b32 %r6, [%d10+12288], 0; st.global.u32 [%d1], %r20; ret;", {1}, {64}, 150, "", true);
 }
 
 TEST(JitKernels, ValuesThatDifferByAPattern) {
@@ -171,7 +171,7 @@ TEST(JitKernels, OneLaneFeedsAPipelineThatTheOthersWaitFor) {
                 "add.s32 %r23, %r23, 1; setp.lt.s32 %p5, %r23, 12; @%p5 bra PRODUCE; bra END;\n"
                 "CONSUMER: and.b32 %r24, %r23, 1; shl.b32 %r25, %r24, 3; add.s32 %r25, %r25, %r20; shr.u32 %r26, %r23, 1; and.b32 %r26, %r26, 1;\n"
                 "WF: mbarrier.try_wait.parity.shared.b64 %p4, [%r25], %r26; @!%p4 bra WF; shl.b32 %r28, %r24, 2; add.s32 %r28, %r28, %r20; ld.shared.u32 %r29, [%r28+32]; mad.lo.s32 %r30, %r30, 3, %r29; mbarrier.arrive.shared.b64 _, [%r25+16];\n"
-                "add.s32 %r23, %r23, 1; setp.lt.s32 %p5, %r23, 12; @%p5 bra CONSUMER;\nEND: st.global.u32 [%d1], %r30; ret;", {2}, {64}, 150, ".shared .align 8 .b8 s[64];");
+                "add.s32 %r23, %r23, 1; setp.lt.s32 %p5, %r23, 12; @%p5 bra CONSUMER;\nEND: st.global.u32 [%d1], %r30; ret;", {2}, {64}, 150, ".shared .align 8 .b8 s[64];", true);
 }
 
 TEST(JitKernels, ALaunchTakesUpCodeWhenItIsReady) {

@@ -26,7 +26,7 @@ inline bool host_has_avx512() {
 struct Outcome {
   std::vector<uint32_t> memory;
   std::string fault;
-  uint64_t native_blocks = 0, interpreted_blocks = 0, resumed = 0;
+  uint64_t native_blocks = 0, interpreted_blocks = 0, resumed = 0, instructions = 0;
 };
 
 /// Has the code ready at the n-th time that it is asked for it, as a background compilation has at some time. Counts how
@@ -98,6 +98,7 @@ inline Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, u
   Outcome o;
   if (result.fault) o.fault = result.fault->message.substr(0, result.fault->message.find(':'));
   o.native_blocks = result.native_blocks;
+  o.instructions = result.warp_instructions;
   o.interpreted_blocks = result.interpreted_blocks;
   o.resumed = provider.entered();
   const uint32_t* p = reinterpret_cast<uint32_t*>(out);
@@ -105,7 +106,7 @@ inline Outcome run(const std::string& body, exec::Dim3 grid, exec::Dim3 block, u
   return o;
 }
 
-inline void same(const std::string& body, exec::Dim3 grid = {2}, exec::Dim3 block = {96}, uint32_t n = 150, const std::string& decls = "") {
+inline void same(const std::string& body, exec::Dim3 grid = {2}, exec::Dim3 block = {96}, uint32_t n = 150, const std::string& decls = "", bool waits = false) {
   setenv("ORRERY_CACHE", "off", 1);
   const Outcome a = run(body, grid, block, n, true, decls), b = run(body, grid, block, n, false, decls);
   EXPECT_EQ(a.fault, b.fault);
@@ -114,6 +115,7 @@ inline void same(const std::string& body, exec::Dim3 grid = {2}, exec::Dim3 bloc
   }
   if (a.fault.empty()) {
     EXPECT_EQ(a.memory, b.memory);
+    if (!waits) EXPECT_EQ(a.instructions, b.instructions);  // how often a thread looks in vain is nobody's business
   }
 }
 
