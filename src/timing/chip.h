@@ -59,6 +59,7 @@ struct Request {
   float waits = 0;        // cycles for which others and memory kept it waiting
   float apart = 0;        // cycles by which what it waits for others is less, since SMs do not ask at once
   float late = 0;         // cycles by which this SM's block is behind where it would be if all went on alike
+  bool for_many = false;  // by the copy engine for several blocks of a cluster
 };
 
 /// Spreads addresses over what they are kept in.

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "timing/predictor.h"
+#include "timing/touched_slices.h"
 
 namespace orrery::timing {
 
@@ -46,13 +47,17 @@ double residual_of(const std::string& bound, bool regular, bool tensor) {
 
 }  // namespace
 
-/// Sectors of L2 that are not data of loads and stores: launch [empty], code [straight2048: 35 and 4 that cross for a line], and what each SM
-/// asks every slice once it has used it [read16_l2/4 to 24, write16/4 to 16: up to 95 and as many that cross].
+/// Sectors of L2 for barriers of memory: fences, and the end of the kernel on each SM. Half of them cross.
+double Predictor::barrier_sectors() const {
+  const double sms = std::min(double(launch_.grid.count()), double(figures_.sms));
+  return sm_.fence_sectors * scale_ + sms * TouchedSlices::at_end(slices_, rows_share_);
+}
+
+/// Sectors of L2 that are neither data of loads and stores nor barriers of memory: launch, what it asks for with cold caches [empty/132: 740
+/// more], and code [straight2048: 35 and 4 that cross for a line].
 double Predictor::other_sectors() const {
   const double lines = double(std::count(kernel_.executed.begin(), kernel_.executed.end(), true));
-  const double sms = std::min(double(launch_.grid.count()), double(figures_.sms));
-  const double bytes = 32 * p_.l2_tex_sectors / sms;
-  return 1550 + (options_.warm ? 0 : 39 * lines) + sms * (10 + 187 * (1 - std::exp(-bytes / 45e3)));
+  return figures_.launch_sectors + (options_.warm ? 0 : 700 + 39 * lines);
 }
 
 /// Fills in the prediction; returns the clock in hertz.
@@ -76,8 +81,8 @@ double Predictor::describe(double cycles) {
   // lts__t_sectors: an access that crosses to the other partition counts twice [read16/2048: 1.51, write16/1024: 1.56], and what is read
   // to complete a sector once more [random_write/1024: 4.1 million of 4.2].
   p_.l2_tex_sectors = (memory_.l2_read_sectors + memory_.l2_write_sectors) * chip_scale_;
-  p_.l2_sectors = p_.l2_tex_sectors + (memory_.fabric_sectors + memory_.completed_sectors) * chip_scale_ + other_sectors();
-  p_.fabric_sectors = memory_.fabric_sectors * chip_scale_;
+  p_.fabric_sectors = memory_.fabric_sectors * chip_scale_ + barrier_sectors() / 2;
+  p_.l2_sectors = p_.l2_tex_sectors + p_.fabric_sectors + memory_.completed_sectors * chip_scale_ + barrier_sectors() / 2 + other_sectors();
   p_.l1_hit_rate = sm_.l1_sectors > 0 ? sm_.l1_hits / sm_.l1_sectors : 0;
   p_.clock_mhz = clock / 1e6;
   p_.microseconds = total / clock * 1e6;

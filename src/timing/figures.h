@@ -52,6 +52,7 @@ struct ChipFigures {
   double cold_cycles = 0;          // more with cold caches
   double launch_all_sms = 0;       // more for a grid on all SMs
   double launch_wide = 0;          // more for blocks of eight warps
+  double launch_sectors = 0;       // of L2 that a launch looks up by itself
   double store_done = 0;           // from the last store to the end of a kernel
   double fetch_jump = 0;           // jump into 2 KiB of code that were not fetched
   double fetch_jump_cold = 0;      // the same with cold caches

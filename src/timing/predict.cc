@@ -191,12 +191,13 @@ double Predictor::simulate_blocks() {
     if (chip.counts().l2_write_sectors > 0) end = std::max(end, chip.writes_done() + figures_.store_done);  // stores are acknowledged
     time = end;
     memory_ = chip.counts();
-    sm_ = SmCounts{};
+    sm_ = SmCounts{}, slices_ = 0;
     for (auto& sm : sms) {
       const SmCounts& c = sm->counts();
       sm_.issued += c.issued, sm_.thread_instructions += c.thread_instructions;
       for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k];
       sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.double_products += c.double_products, sm_.lines_asked += c.lines_asked, sm_.tma_bytes += c.tma_bytes;
+      sm_.fence_sectors += c.fence_sectors, slices_ += double(c.slices) / simulated_;
       sm_.requests += c.requests, sm_.looked_up += c.looked_up;
     }
     host_.issued += sm_.issued;
@@ -205,6 +206,7 @@ double Predictor::simulate_blocks() {
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();
     simulated_cycles_ = end - warm_offset;
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));
+    rows_share_ = double(rows_run) / double(rows);
     if (rows_run < rows) {  // go on at the rate at which blocks began
       const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated_ * 2);
       // Blocks begin in waves: from one to the same place in a later wave.

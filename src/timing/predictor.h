@@ -52,6 +52,7 @@ class Predictor {
   void simulate_at_its_clock();
   double describe(double cycles);
   double other_sectors() const;
+  double barrier_sectors() const;
   std::string details() const;
   double dynamic_energy(double seconds) const;
   uint64_t ordinal(const TracedBlock& b) const { return b.ctaid[0] + kernel_.grid.x * (b.ctaid[1] + kernel_.grid.y * uint64_t{b.ctaid[2]}); }
@@ -86,6 +87,8 @@ class Predictor {
   uint32_t simulated_ = 1;       // SMs in detail
   uint32_t one_of_ = 0;          // pages for which one is looked up; 0: not decided yet
   double page_error_ = 0;        // share of the time that the others may add or take
+  double slices_ = 0;            // of L2 that a simulated SM touched
+  double rows_share_ = 1;        // of the blocks of an SM, those that were simulated
   double scale_ = 1;             // whole grid over what was simulated
   double chip_scale_ = 1;        // whole chip over the SMs that were simulated or ghosts
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;

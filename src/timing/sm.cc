@@ -349,6 +349,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       set_barriers(w, m, now + 30, now + 30);
       // Who acquires what the GPU wrote, and be it one thread, empties L1 for all [read_fenced].
       if (m.i.opcode == kCacheControl ? m.op != isa::Op::prefetch && m.op != isa::Op::discard && m.op != isa::Op::applypriority : m.i.opcode == 0 && m.n != kBlockFence) l1.forget();
+      if (m.i.opcode == kMembar && (m.n == kSystemFence || m.n == kGpuFence)) counts.fence_sectors += slices.fence();
       if (m.i.opcode == kMembar) w.ready = std::max(w.ready, now + (m.n == kSystemFence ? f.fence_system : m.n == kGpuFence ? f.fence_gpu : kFenceOfBlock));
       else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + kFenceOfBlock);
       break;
@@ -385,6 +386,7 @@ void Sm::State::end_warp(uint32_t index, double now) {
   if (slot.live_warps == 0) {
     if (kernel.traces) finish_ghosts(slot, now);
     slot.used = false;
+    counts.slices = slices.touched();
     finished.push_back({slot.work.index, now});
     return;
   }

@@ -94,6 +94,8 @@ struct SmCounts {
   std::array<uint64_t, size_t(Class::count)> by_class{};
   std::array<uint64_t, size_t(Class::count)> lanes_by_class{};
   double l1_sectors = 0, l1_hits = 0, shared_wavefronts = 0, tensor_busy = 0, tensor_columns = 0, double_products = 0, tma_bytes = 0, lines_asked = 0;
+  double fence_sectors = 0;  // of L2, for barriers of memory before the end
+  uint32_t slices = 0;       // of L2 that the SM has touched
   uint64_t requests = 0, looked_up = 0;  // of the SM and its ghosts, loads and stores; those of pages that are looked up
   std::vector<std::pair<uint32_t, double>> clock_reads;  // of the first block: warp of the block, and when it read the SM's clock
 };

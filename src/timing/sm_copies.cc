@@ -54,6 +54,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   const Moves& moves = moves_of(slots[w.slot], e.pc);
   bool in_pairs = false;
   asks(slots[w.slot], at, true);
+  for_many = e.lanes_bytes == kMulticast;
   const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
   const auto send = [&] {
     if (store) chip.write_all({requests.data(), n_requests}, 32);
@@ -67,6 +68,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     bool first = true;
     moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
       if (!store) asked.push_back({n_requests, nullptr, l, tma});
+      slices.touch(l);
       touch(l, k, number);
       if (!std::exchange(first, false)) return;
       if (!pool) return for_even_ghosts(moves, line << 4 | mask, touch);
@@ -81,6 +83,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
   send();
+  for_many = false;
   if (!store) note_trip(w, at, at + longest, *mates, true);
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;

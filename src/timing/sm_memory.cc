@@ -122,6 +122,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
       }
       request = std::max({request, at, held_until}) + std::max(m.bypasses_l1 ? std::min(kRequestPast, f.sm_request) : f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++, missed = true;
+      slices.touch(line);
       const size_t own_request = n_requests;
       ask_if_taken(line, mask, number, request);
       const bool taken = n_requests > own_request;
@@ -182,6 +183,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
         });
         return;
       }
+      slices.touch(line);
       write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
       if (shares_out) ask_ghosts(w, e, i, leaves);
@@ -290,6 +292,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       moved(packed, moves, [&](uint64_t line, uint32_t mask) {  // atomics do not part: what crosses into a second line is left out
         if (!std::exchange(first, false)) return;
         request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
+        slices.touch(line);
         asked.push_back({n_requests, nullptr, line, request});
         ask(chip.among_taken(line), mask, number, request);
       });

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "timing/sm.h"
+#include "timing/touched_slices.h"
 
 namespace orrery::timing {
 
@@ -203,6 +204,7 @@ struct Sm::State {
   std::vector<std::pair<uint64_t, double>> finished;
   L1 l1;
   CodeFetch fetched;
+  TouchedSlices slices;
   SmCounts counts;
   uint64_t ages = 0;
   uint64_t first_block = ~uint64_t{0};
@@ -262,6 +264,7 @@ struct Sm::State {
   bool shared_data = false;                       // any that other blocks load, too
   std::vector<uint32_t> copy_mates, sorted_mates;
   bool copies = false;                            // the copy engine asks
+  bool for_many = false;                          // ... for several blocks of a cluster
   double kept_waiting = 0;                        // the most that others and memory kept a line of it waiting
   double longest = 0;                             // that a line of the detailed block took since
   struct Asked {                                  // by a load of the detailed block
@@ -324,7 +327,7 @@ struct Sm::State {
   float late_of(uint32_t sm) const { return asking_late ? asking_late[sm - first_sm] : 0; }
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm)};
+    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many};
   }
   /// The same if the line's page is looked up.
   void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when) {

@@ -1,0 +1,51 @@
+// timing/touched_slices.h: which slices of L2 an SM has touched, and what its barriers of memory therefore ask them for.
+//
+// A barrier of memory for the GPU (a fence, a cluster's barrier that releases) is sent to each slice that the SM has touched since the
+// last one; at the end of a kernel each SM sends one to all that it has touched. Each is a sector for the profiler, and one more where it
+// crosses to the other partition [calib/steps/ends.cu: 188 an SM, twice that with a fence, however many fences follow].
+// Not here: when a fence is over (sm.cc), which slice serves a request (chip.cc: as far as times go).
+#pragma once
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "timing/chip.h"
+
+namespace orrery::timing {
+
+class TouchedSlices {
+ public:
+  /// The SM asks for, or writes to, that line (address / 128).
+  void touch(uint64_t line) {
+    const uint32_t slice = slice_of(line);
+    all_[slice / 64] |= uint64_t{1} << slice % 64, fresh_[slice / 64] |= uint64_t{1} << slice % 64;
+  }
+  /// A barrier of memory: sectors that it costs.
+  double fence() {
+    const double sectors = kSectors * count(fresh_);
+    fresh_ = {};
+    return sectors;
+  }
+  /// Slices touched so far.
+  uint32_t touched() const { return count(all_); }
+  /// Sectors that the end of a kernel costs an SM that touched so many slices while it ran a share of its blocks: the others touch as many more.
+  static double at_end(double touched, double share) {
+    return kSectors * kSlices * (1 - std::pow(std::max(0.0, 1 - touched / kSlices), 1 / share));
+  }
+
+ private:
+  using Slices = std::array<uint64_t, 2>;
+  static constexpr uint32_t kSlices = 96;
+  static constexpr double kSectors = 188.0 / kSlices;  // 94 answer [ends_store/65536]
+  /// Of 4 KB eight, of 512 and 1,024 bytes two; of 16 KB 32, of 64 KB all [ends_store, ends_load and ends_bulk: 1.0, 1.8, 1.9, 3.6, 7.6, 29 and 94 for
+  /// 256 bytes to 64 KB]. Words in lines of their own meet by chance [ends_words].
+  static uint32_t slice_of(uint64_t line) {
+    const uint64_t piece = line >> 5;
+    return uint32_t((piece + (mix(piece >> 4) >> 30)) % 12 * 8 + ((line >> 1 & 1) | (line >> 2 & 6)));
+  }
+  static uint32_t count(const Slices& s) { return uint32_t(std::popcount(s[0]) + std::popcount(s[1])); }
+  Slices all_{}, fresh_{};
+};
+
+}  // namespace orrery::timing
