@@ -34,6 +34,7 @@ constexpr double kSpreadCounts = 1.0 / 3;                // of the spread of SMs
 constexpr double kBeyondHit = 60;
 constexpr double kTpcWindow = 60, kGpcWindow = 12;       // as in chip.h
 constexpr uint32_t kMost = 4;
+constexpr uint32_t kSubCores = 4;                         // of an SM: so many warps do not queue for each other
 
 /// What 256 equal parts of a normal distribution lie at.
 struct Normal {
@@ -112,7 +113,8 @@ void Sm::State::find_distances() {
 
 /// Arithmetic since the last trip leaves SMs where they were, or not.
 void Sm::State::drift(Slot& slot, double at) {
-  double variance = slot.met ? kMeetNoise * kMeetNoise * std::min(1.0, double(slot.shared_units) / slot.warps / kMeetUnits) : kUnitNoise * double(slot.units) / slot.warps;
+  const bool queue = slot.warps > kSubCores;
+  double variance = !queue ? 0 : slot.met ? kMeetNoise * kMeetNoise * std::min(1.0, double(slot.shared_units) / slot.warps / kMeetUnits) : kUnitNoise * double(slot.units) / slot.warps;
   uint32_t used = 0;
   for (const Slot& other : slots) used += other.used;
   if (used > 1) variance += kBlocksNoise * std::max(0.0, at - slot.seen);
