@@ -2,7 +2,7 @@
 // which has no maximum to follow and nothing to rescale; masks: causal, causal within a window, and neighbourhoods on a grid of
 // tokens (attention_near.cuh); sequences of one length, or of their own lengths one after the other.
 //
-// A persistent CTA has a producer thread and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
+// A persistent CTA has a producer thread, a warp that finds the tiles of queries to work on (attention_scout.cuh) and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
 // in tiles of 80 to 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
 // In a cluster of two, the CTAs take neighbouring tiles of queries of one head: each loads half of every tile of keys and
 // values and multicasts it, which halves what is read from L2. Queries have two buffers where there is room, so that one warpgroup starts its next tile while the other stores its last.
@@ -24,8 +24,7 @@
 
 #include "attention_fp8.cuh"
 #include "attention_params.h"
-#include "attention_store.cuh"
-#include "attention_view.cuh"
+#include "attention_scout.cuh"
 #include "ptx.cuh"
 #include "roles.cuh"
 #include "wgmma.cuh"
@@ -44,14 +43,17 @@ struct Shape {
   static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
   static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow, kNear = kMask_ == Mask::kNear;
   static constexpr bool kSigmoid = kSigmoid_;
+  static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
   static constexpr int kKeys = kFp8 ? 128 : attention_keys(kDim, kMask_);
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kOutSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
-  static constexpr int kBuffersQ = 2 * kBytesQ + 2 * kStages * kBytesKv + 1280 <= 232448 ? 2 : 1;
+  // Barriers and what the scout leaves; the rest begins at a multiple of 1,024.
+  static constexpr int kBytesSmall = 1024 + 32 + 32 * kStages + Board<Shape>::kBytes;
+  static constexpr int kBuffersQ = 2 * kBytesQ + 2 * kStages * kBytesKv + kBytesSmall <= 232448 ? 2 : 1;
   static constexpr bool kJoined = kBuffersQ > 1;
   // Where there is room outputs have a place of their own; else they leave through their queries', which must wait for that.
-  static constexpr int kBytesOut = kOutSlabs * kSlabQ, kBytesUsed = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + 1024 + 256;
+  static constexpr int kBytesOut = kOutSlabs * kSlabQ, kBytesUsed = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + kBytesSmall;
   static constexpr bool kOwnPlace = kBuffersQ > 1 && kBytesUsed + kBytesOut <= 232448;
   static constexpr int kShared = kBytesUsed + (kOwnPlace ? kBytesOut : 0);
 };
@@ -59,6 +61,7 @@ struct Shape {
 template <class S>
 struct Shared {
   uint32_t q, k, v, out, q_full, q_empty, k_full, k_empty, v_full, v_empty;
+  Board<S> board;
   __device__ __forceinline__ explicit Shared(uint32_t raw) {
     q = (raw + 1023) / 1024 * 1024;
     k = q + S::kBuffersQ * S::kBytesQ;
@@ -68,6 +71,7 @@ struct Shared {
     q_empty = q_full + 16;
     k_full = q_full + 32, k_empty = k_full + 8 * S::kStages;
     v_full = k_empty + 8 * S::kStages, v_empty = v_full + 8 * S::kStages;
+    board = Board<S>(v_empty + 8 * S::kStages);
   }
   __device__ __forceinline__ void init() const {
     for (int s = 0; s < 2; s++) ptx::mbarrier_init(q_full + 8 * s, 1), ptx::mbarrier_init(q_empty + 8 * s, 8);
@@ -75,15 +79,8 @@ struct Shared {
       ptx::mbarrier_init(k_full + 8 * s, 1), ptx::mbarrier_init(v_full + 8 * s, 1);
       ptx::mbarrier_init(k_empty + 8 * s, 8 * S::kCluster), ptx::mbarrier_init(v_empty + 8 * s, 8 * S::kCluster);
     }
+    if constexpr (S::kScout) board.init();
     ptx::fence_mbarrier_init();
-  }
-};
-
-struct Place {
-  uint32_t stage = 0, phase = 0;
-  template <int kStages>
-  __device__ __forceinline__ void next() {
-    if (++stage == kStages) stage = 0, phase ^= 1;
   }
 };
 
@@ -131,10 +128,10 @@ __device__ __forceinline__ void release(uint32_t bar) {
 template <class S>
 __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
   Place q, k, v;
-  for (int i = 0;; i++) {
-    const Work w = work_at<S>(p, i);
-    if (w.key_tiles == kNoMore) break;
-    if (w.key_tiles <= w.first) continue;  // none, or one whose queries see no key
+  Queue<S> queue(p, shared.board);
+  Work w;
+  while (queue.template next<false>(w)) {
+    queue.template done<false>();
     const int kv_head = p.by_kv.divide(w.head), batch = S::kLengths ? 0 : w.batch;
     NearWalk at_k, at_v;
     const auto load = [&](const CUtensorMap* map, uint32_t dst, uint32_t bar, int j, NearWalk& at) {
@@ -187,9 +184,10 @@ __device__ __forceinline__ void issue_scores(float (&s)[S::kKeys / 2], uint32_t 
   ptx::wgmma_commit_group();
 }
 
+/// o += P V, or with a scout, where `keep` is false, o = P V: elsewhere o begins as zeros.
 template <class S>
 __device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint32_t (&probabilities)[S::kKeys * int(sizeof(typename S::T)) / 32][4],
-                                             uint32_t v) {
+                                             uint32_t v, bool keep) {
   if constexpr (S::kFp8) {
     const ptx::Descriptor dv = ptx::descriptor_k_major(v);
 #pragma unroll
@@ -197,7 +195,7 @@ __device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint
   } else {
     const ptx::Descriptor dv = ptx::descriptor_mn_major(v, S::kKeys);
 #pragma unroll
-    for (int j = 0; j < S::kKeys / 16; j++) wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], dv.at(j * ptx::kStepMnMajor), 1);
+    for (int j = 0; j < S::kKeys / 16; j++) wgmma_rs<typename S::T, S::kDim, 1>(o, probabilities[j], dv.at(j * ptx::kStepMnMajor), !S::kScout || j > 0 ? 1 : keep);
   }
   ptx::wgmma_commit_group();
 }
@@ -207,13 +205,18 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   const int group = threadIdx.x / 128 - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
   constexpr int kKeys = S::kKeys;
   Place q, k, v;
-  Queue<S> queue(p);
+  Queue<S> queue(p, shared.board);
   Work w;
+  View<S> view;
+  Entries<S> entries(shared.board);
   float o[S::kDim / 2], s[kKeys / 2], rescale[2];
   uint32_t probabilities[kKeys * int(sizeof(typename S::T)) / 32][4], queries = 0;  // queries: which buffer holds those of w
+  bool keep = false;                                                                // whether o holds sums of these queries
   Softmax softmax;
   const float scale = scale_of<S>(p);
   const auto begin = [&]() __attribute__((always_inline)) {  // on the queries of w
+    view = View<S>(p, w, group, queue.starts());
+    queue.template done<true>();
     ptx::mbarrier_wait(shared.q_full + 8 * q.stage, q.phase);
     queries = q.stage, softmax = Softmax();
     q.template next<S::kBuffersQ>();
@@ -222,39 +225,60 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     finish<S>(p, of, o, sums, (S::kOwnPlace ? shared.out : shared.q + buffer * S::kBytesQ) + warp_row * 128, warp_row);
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
   };
-  // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling.
-  const auto weigh = [&](View<S>& view, int tile) __attribute__((always_inline)) {
-    view.mask(p, w, s, tile);
-    if constexpr (S::kSigmoid) take_sigmoid(s, p.scale_log2, p.bias);
-    else softmax.template take<S::kFp8 ? kFp8Lift : 0>(s, scale, rescale);
-  };
-  // The next scores and the product of these weights with their values; returns once the scores are there.
-  const auto issue = [&]() __attribute__((always_inline)) {
+  // The next scores, the first of their queries or not, and the product of these weights with their values; returns once the scores are there.
+  const auto issue = [&](bool first) __attribute__((always_inline)) {
     ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
     ptx::bar_sync(2 + group, 256);
     ptx::wgmma_fence();
     issue_scores<S>(s, shared.q + queries * S::kBytesQ + group * 64 * 128, shared.k + k.stage * S::kBytesKv);
     ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
     ptx::wgmma_fence();
-    issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
+    issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv, keep);
+    keep = true;
     ptx::bar_arrive(3 - group, 256);
+    view.look(p, entries.next(first));
     ptx::wgmma_wait_group<1>();
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
   };
+  // Until the product with these weights is done. Left to itself ptxas puts this wait where the next scores are there, ahead of their masks and
+  // softmax, which then hide nothing of the product. It moves none out of its basic block, and the loop that waits for values, which
+  // have long been there, ends one: with a neighbourhood that is worth more than it costs (NOTES.md).
   const auto retire = [&]() __attribute__((always_inline)) {
+    if constexpr (S::kNear) ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(o);
     release<S>(shared.v_empty + 8 * v.stage);
     v.template next<S::kStages>();
   };
-  if (group == 1) ptx::bar_arrive(2, 256);  // the first turn is group 0's
-  bool more = queue.next(w);
-  while (more) {  // once, where tiles are joined
+  // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling. Calls `retire`: with a neighbourhood between the
+  // exponentials, when the product has just been multiplied, so that values are given back no later than they can be.
+  const auto weigh = [&](int tile, auto retire) __attribute__((always_inline)) {
+    view.mask(s, tile);
+    if constexpr (S::kSigmoid) {
+      take_sigmoid(s, p.scale_log2, p.bias);
+    } else {
+      constexpr int kFirst = 32;
+      softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst>(s, scale, rescale, [&] {
+        if constexpr (S::kNear) {
 #pragma unroll
-    for (int i = 0; i < S::kDim / 2; i++) o[i] = 0.f;
-    View<S> view(p, w, group);
+          for (int i = 0; i < kFirst; i++) asm volatile("" : "+f"(s[i]));
+          retire();
+        }
+      });
+    }
+    if constexpr (!S::kNear || S::kSigmoid) retire();
+  };
+  const auto clear = [&]() __attribute__((always_inline)) {
+    keep = false;
+#pragma unroll
+    for (int i = 0; i < (S::kScout ? 0 : S::kDim / 2); i++) o[i] = 0.f;
+  };
+  if (group == 1) ptx::bar_arrive(2, 256);  // the first turn is group 0's
+  bool more = queue.template next<true>(w);
+  while (more) {  // once, where tiles are joined
+    clear();
     begin();
     int j = w.key_tiles - 1;
     ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
@@ -262,17 +286,17 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     ptx::wgmma_fence();
     issue_scores<S>(s, shared.q + queries * S::kBytesQ + group * 64 * 128, shared.k + k.stage * S::kBytesKv);
     ptx::bar_arrive(3 - group, 256);
+    view.look(p, entries.next(true));
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
-    weigh(view, j);
+    weigh(j, [] {});
     pack<typename S::T>(probabilities, s);
     for (;;) {
       for (j--; j >= w.first; j--) {
-        issue();
-        weigh(view, j);
-        retire();
+        issue(false);
+        weigh(j, retire);
 #pragma unroll
         for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
         pack<typename S::T>(probabilities, s);
@@ -281,25 +305,22 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
       const Work done = w;
       const Softmax sums = softmax;
       const uint32_t buffer = queries;
-      more = queue.next(w);
+      more = queue.template next<true>(w);
       if (!more) break;
-      view = View<S>(p, w, group);  // the next scores are those of other queries
-      begin();
+      begin();  // the next scores are those of other queries
       j = w.key_tiles - 1;
-      issue();
-      weigh(view, j);
-      retire();
+      issue(true);
+      weigh(j, retire);
       end(done, sums, buffer);
-#pragma unroll
-      for (int i = 0; i < S::kDim / 2; i++) o[i] = 0.f;
+      clear();
       pack<typename S::T>(probabilities, s);
     }
     ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
     ptx::wgmma_fence();
-    issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv);
+    issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv, keep);
     retire();
     end(w, softmax, queries);
-    if (!S::kJoined) more = queue.next(w);
+    if (!S::kJoined) more = queue.template next<true>(w);
   }
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
   if (group == 0) ptx::bar_sync(2, 256);  // takes the arrival that nobody waits for
@@ -316,8 +337,12 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
     ptx::prefetch_tensormap(&p.v);
     shared.init();
   };
-  run_warp_roles<1, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole>(S::kCluster > 1, init, [&](int) { produce<S>(p, shared); },
-                                                                                 [&] { consume<S>(p, shared); });
+  const auto run = [&](auto... scouts) {
+    run_warp_roles<1, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole>(S::kCluster > 1, init, [&](int) { produce<S>(p, shared); },
+                                                                                       [&] { consume<S>(p, shared); }, scouts...);
+  };
+  if constexpr (S::kScout) run([&] { scout<S>(p, shared.board); });
+  else run();
 }
 
 template <class S>

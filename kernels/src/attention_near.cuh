@@ -10,6 +10,7 @@
 // Attention" (2025): the queries of a group of `stride` share the window of its middle, which is moved inside at the edges.
 #pragma once
 #include "attention_params.h"
+#include "ptx.cuh"
 
 namespace orrery::kernels {
 
@@ -56,6 +57,16 @@ __device__ __forceinline__ int near_place(const NearParams& n, int axis, int r) 
   return r >> (axis > 0 ? n.q_log[0] : 0) + (axis > 1 ? n.q_log[1] : 0) & (1 << n.q_log[axis]) - 1;
 }
 
+/// By a whole warp: where the windows start of each place on each axis of a tile of queries, counted from the first key of its tiles of
+/// keys, to `to`, one axis after the other.
+__device__ __forceinline__ void near_starts(const NearParams& n, const NearTile& t, uint32_t to) {
+#pragma unroll
+  for (int a = 0; a < 3; a++) {
+    for (int place = threadIdx.x % 32; place < 1 << n.q_log[a]; place += 32) ptx::st_shared(to + 4 * place, near_start(n, a, t.query[a] + place) - t.low[a]);
+    to += 4 << n.q_log[a];
+  }
+}
+
 /// Bits from `first` on; none of them from 32 on.
 __device__ __forceinline__ uint32_t bits_from(int first) {
   uint32_t bits;
@@ -63,43 +74,54 @@ __device__ __forceinline__ uint32_t bits_from(int first) {
   return bits;
 }
 
+/// By a whole warp: of the tiles of keys that follow the first `begin` of a tile of queries (from the last on), lane i of 16 says of the
+/// i-th where its keys begin, in bits of a NearView, and (w) which warps of queries do not see all of it. starts: what near_starts left.
+__device__ __forceinline__ int4 near_entry(const NearParams& n, const NearTile& t, uint32_t starts, int begin) {
+  const int lane = threadIdx.x % 32;
+  // A warp's 16 rows are a box, whose corners have the first and the last windows: lane 3 warp + axis keeps what all of them see.
+  const int axis = lane % 3, rows = min(lane / 3, 7) * 16;
+  const uint32_t of_axis = starts + (axis > 0 ? 4 << n.q_log[0] : 0) + (axis > 1 ? 4 << n.q_log[1] : 0);
+  const int first = ptx::ld_shared(of_axis + 4 * near_place(n, axis, rows + 15)), last = ptx::ld_shared(of_axis + 4 * near_place(n, axis, rows)) + n.window[axis];
+  const int index = t.count[0] * t.count[1] * t.count[2] - 1 - begin - lane % 16, row = index / t.count[0], plane = row / t.count[1];
+  const int at[3] = {index - row * t.count[0], row - plane * t.count[1], plane};
+  uint32_t cut = 0;
+#pragma unroll
+  for (int w = 0; w < 4; w++) {  // the lower lanes look for warps 0 to 3, the upper for 4 to 7
+    const int warp = lane / 16 * 4 + w;
+    bool whole = true;
+#pragma unroll
+    for (int a = 0; a < 3; a++) {
+      const int low = __shfl_sync(~0u, first, 3 * warp + a), high = __shfl_sync(~0u, last, 3 * warp + a), key = at[a] << n.k_log[a];
+      whole = whole && low <= key && key + (1 << n.k_log[a]) <= high;
+    }
+    cut |= uint32_t(!whole) << warp;
+  }
+  cut |= __shfl_xor_sync(~0u, cut, 16);
+  return make_int4(at[0] << n.line, at[1] << n.plane, at[2] << 5, int(cut));
+}
+
 /// The windows of a thread's two rows, as bits of all tiles of keys laid side by side, each axis by itself: from the first up to the
 /// last, not including that. Tiles begin at multiples of eight keys from the first tile, so that what a thread has of the eight at an
 /// end of a window is the same for all of them.
 struct NearView {
   int x_first[2], x_last[2], y_first[2], z_first[2];
-  int inner_low[3], inner_high[3];  // keys that every row of the warp sees: from the first up to the last, not including that
   NearView() = default;
-  __device__ __forceinline__ NearView(const NearParams& n, const NearTile& t, int row) {
+  /// starts: what near_starts left of this tile.
+  __device__ __forceinline__ NearView(const NearParams& n, uint32_t starts, int row) {
     const int pair = threadIdx.x % 4 * 2;  // of eight keys side by side a thread has two neighbours
     const auto before = [&](int x) { return (x & ~7) / 4 + min(max(x % 8 - pair, 0), 2); };
+    const uint32_t y = starts + (4 << n.q_log[0]), z = y + (4 << n.q_log[1]);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      int first[3];
-#pragma unroll
-      for (int a = 0; a < 3; a++) first[a] = near_start(n, a, t.query[a] + near_place(n, a, row + 8 * h)) - t.low[a];
-      x_first[h] = before(first[0]), x_last[h] = before(first[0] + n.window[0]);
-      y_first[h] = first[1] << n.line, z_first[h] = first[2] << n.plane;
+      const int r = row + 8 * h, first = ptx::ld_shared(starts + 4 * near_place(n, 0, r));
+      x_first[h] = before(first), x_last[h] = before(first + n.window[0]);
+      y_first[h] = ptx::ld_shared(y + 4 * near_place(n, 1, r)) << n.line, z_first[h] = ptx::ld_shared(z + 4 * near_place(n, 2, r)) << n.plane;
     }
-    const int top = row & ~15, bottom = row | 15;  // 16 rows are a box: its corners have the first and the last windows
-#pragma unroll
-    for (int a = 0; a < 3; a++)
-      inner_low[a] = near_start(n, a, t.query[a] + near_place(n, a, bottom)), inner_high[a] = near_start(n, a, t.query[a] + near_place(n, a, top)) + n.window[a];
   }
-  /// Whether all of the warp sees all of a tile of keys.
-  __device__ __forceinline__ bool whole(const NearParams& n, const NearTile& t, const NearWalk& walk) const {
-    bool all = true;
-#pragma unroll
-    for (int a = 0; a < 3; a++) {
-      const int key = walk.key(n, t, a);
-      all = all && inner_low[a] <= key && key + (1 << n.k_log[a]) <= inner_high[a];
-    }
-    return all;
-  }
-  /// Which of the thread's keys row h sees: bit e is its e-th key of that row.
-  __device__ __forceinline__ uint32_t seen(const NearParams& n, const NearWalk& walk, int h) const {
-    const int x = walk.at[0] << n.line, y = y_first[h] - (walk.at[1] << n.plane), z = z_first[h] - (walk.at[2] << 5), width = 1 << n.line;
-    uint32_t bits = (bits_from(min(x_first[h] - x, width)) & ~bits_from(min(x_last[h] - x, width))) * n.spread_x;
+  /// Which of the thread's keys of a tile row h sees: bit e is its e-th key of that row. tile: a near_entry.
+  __device__ __forceinline__ uint32_t seen(const NearParams& n, const int4& tile, int h) const {
+    const int y = y_first[h] - tile.y, z = z_first[h] - tile.z, width = 1 << n.line;
+    uint32_t bits = (bits_from(min(x_first[h] - tile.x, width)) & ~bits_from(min(x_last[h] - tile.x, width))) * n.spread_x;
     bits = (bits & bits_from(y) & ~bits_from(y + (n.window[1] << n.line))) * n.spread_y;
     return bits & bits_from(z) & ~bits_from(z + (n.window[2] << n.plane));
   }

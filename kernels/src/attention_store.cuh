@@ -113,28 +113,4 @@ __device__ __forceinline__ void leave_zeros(const AttentionParams& p, const Work
   }
 }
 
-/// The tiles of queries of this CTA that see keys; zeros for those that do not are stored on the way.
-template <class S>
-class Queue {
- public:
-  __device__ __forceinline__ explicit Queue(const AttentionParams& p) : p_(p) {}
-  /// False: there are no more, and w stays as it was.
-  __device__ __forceinline__ bool next(Work& w) {
-    for (;;) {
-      const Work found = work_at<S>(p_, i_++);
-      if (found.key_tiles == kNoMore) return false;
-      if (found.key_tiles == kSkip) continue;
-      if (found.key_tiles > found.first) {
-        w = found;
-        return true;
-      }
-      if constexpr (!S::kNear) leave_zeros<S>(p_, found);
-    }
-  }
-
- private:
-  const AttentionParams& p_;
-  int i_ = 0;
-};
-
 }  // namespace orrery::kernels

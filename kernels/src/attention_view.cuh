@@ -10,12 +10,15 @@ template <class S>
 struct View {
   int limit[2], clear;          // rows see keys below; keys below `clear` are seen by every row of the warpgroup
   int low[2], clear_low;        // likewise from below
-  NearView near;
-  NearWalk walk;
-  __device__ __forceinline__ View(const AttentionParams& p, const Work& w, int group) {
+  NearView near;                // with a neighbourhood: the windows; what look found
+  uint32_t seen[2];
+  bool cut;
+  View() = default;
+  /// near_starts: what the scout left of the windows, with a neighbourhood.
+  __device__ __forceinline__ View(const AttentionParams& p, const Work& w, int group, uint32_t near_starts) {
     const int r = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, row = w.row0 + r, keys = keys_of<S>(p, w);
     if constexpr (S::kNear) {
-      near = NearView(p.near, w.near, r), walk = NearWalk(w.near);
+      near = NearView(p.near, near_starts, r);
     } else {
 #pragma unroll
       for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(keys, row + 8 * h + offset_of<S>(p, w) + 1) : keys;
@@ -23,14 +26,17 @@ struct View {
       low[0] = row + p.offset - p.window + 1, low[1] = low[0] + 8, clear_low = w.row0 + group * 64 + 63 + p.offset - p.window + 1;
     }
   }
-  /// Hides what is not seen of a tile of keys; tiles come in their order, from the last.
-  __device__ __forceinline__ void mask(const AttentionParams& p, const Work& w, float (&s)[S::kKeys / 2], int tile) {
+  /// With a neighbourhood, while the scores of a tile of keys are multiplied: which of them are seen. entry: what the scout says of it.
+  __device__ __forceinline__ void look(const AttentionParams& p, const int4& entry) {
     if constexpr (S::kNear) {
-      if (!near.whole(p.near, w.near, walk)) {
-        const uint32_t seen[2] = {near.seen(p.near, walk, 0), near.seen(p.near, walk, 1)};
-        hide_unseen(s, seen);
-      }
-      walk.back(w.near);
+      cut = entry.w & 1 << (threadIdx.x / 32 - 4);
+      if (cut) seen[0] = near.seen(p.near, entry, 0), seen[1] = near.seen(p.near, entry, 1);
+    }
+  }
+  /// Hides what is not seen of a tile of keys.
+  __device__ __forceinline__ void mask(float (&s)[S::kKeys / 2], int tile) const {
+    if constexpr (S::kNear) {
+      if (cut) hide_unseen(s, seen);
     } else {
       if ((tile + 1) * S::kKeys > clear) hide(s, tile * S::kKeys, limit);
       if constexpr (S::kWindow)

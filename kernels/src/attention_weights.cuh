@@ -10,9 +10,9 @@ struct Softmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 
   /// Scores -> exponentials under the new maximum; `rescale` is what earlier sums and outputs are worth now.
-  /// They are 2^kLift times as large as the definition has them.
-  template <int kLift = 0, int kCount>
-  __device__ __forceinline__ void take(float (&s)[kCount], float scale, float (&rescale)[2]) {
+  /// They are 2^kLift times as large as the definition has them. `between` is called once kFirst of them are there.
+  template <int kLift = 0, int kFirst = 0, int kCount, class Between>
+  __device__ __forceinline__ void take(float (&s)[kCount], float scale, float (&rescale)[2], Between between) {
     float shift[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -30,6 +30,7 @@ struct Softmax {
     float part[2] = {0.f, 0.f};
 #pragma unroll
     for (int i = 0; i < kCount; i++) {
+      if (i == kFirst) between();
       s[i] = exp2_of(fmaf(s[i], scale, -shift[i / 2 % 2]));
       part[i / 2 % 2] += s[i];
     }

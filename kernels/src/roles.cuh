@@ -2,6 +2,8 @@
 // registers to the others, a thread of it or two fetch, the others multiply, and nobody leaves while peers of its cluster may still
 // write to it. Not here: what they do.
 #pragma once
+#include <type_traits>
+
 #include "ptx.cuh"
 
 namespace orrery::kernels {
@@ -10,11 +12,14 @@ namespace orrery::kernels {
 /// inside of what is called (kInside).
 enum class Dependent { kPlain, kWhole, kInside };
 
+/// No warp is told to do anything else.
+struct Nobody {};
+
 /// `init`: by the first warp; makes the barriers and, by the thread that did, ptx::fence_mbarrier_init, without which neither the
 /// copy engine nor other CTAs need see them. `produce`: by one thread of each of the first kProducers warps, with its number.
-/// `consume`: by the warpgroups from the second on. `cluster`: whether other CTAs use our barriers.
-template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, class Init, class Produce, class Consume>
-__device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce produce, Consume consume) {
+/// `scout`: by the whole warp that follows them. `consume`: by the warpgroups from the second on. `cluster`: whether other CTAs use our barriers.
+template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, class Init, class Produce, class Consume, class Scout = Nobody>
+__device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce produce, Consume consume, Scout scout = {}) {
   if (threadIdx.x < 32) init();
   __syncthreads();
   if (cluster) ptx::cluster_sync();
@@ -23,7 +28,13 @@ __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce 
   if (threadIdx.x < 128) {
     ptx::setmaxnreg_dec<kProducerRegisters>();
     const int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0);
-    if (warp < kProducers && ptx::elect_one()) produce(warp);
+    if constexpr (std::is_same_v<Scout, Nobody>) {
+      if (warp < kProducers && ptx::elect_one()) produce(warp);
+    } else if (warp < kProducers) {
+      if (ptx::elect_one()) produce(warp);
+    } else if (warp == kProducers) {
+      scout();
+    }
     __syncwarp();
   } else {
     ptx::setmaxnreg_inc<kConsumerRegisters>();

@@ -1,0 +1,184 @@
+// How attention_kernel.cuh's producer and consumers come by this CTA's tiles of queries: each finds them by itself or, where a mask leaves
+// few tiles of keys, a scout does, a warp of the producer's warpgroup that runs ahead of them and leaves in shared memory what it found. Found by
+// everyone a tile costs each consumer warp some hundred instructions between its last product for one tile of queries and its first
+// for the next, and with a neighbourhood four times as many.
+//
+// Two records, in turn: the producer and the consumer warps each tell when they have read one. With a neighbourhood a record has, beside the
+// tile, where the windows of its queries start: of each place on each axis of the tile's box, from which a query's own is read; and then come, 16 at a time,
+// entries for its tiles of keys, which say where each is and which warps need masks for it: found by every warp, that was a tenth of all it did.
+#pragma once
+#include "attention_store.cuh"
+#include "attention_view.cuh"
+#include "ptx.cuh"
+
+namespace orrery::kernels {
+
+struct Place {
+  uint32_t stage = 0, phase = 0;
+  template <int kStages>
+  __device__ __forceinline__ void next() {
+    if (++stage == kStages) stage = 0, phase ^= 1;
+  }
+};
+
+constexpr int kRecords = 2, kRecordBytes = 48;
+constexpr int kStartBytes = 4 * 132;  // sides of a box of 128 places add up to 130 at most
+constexpr int kEntries = 16, kListBytes = 16 * kEntries;
+
+/// Shared-window addresses of the records, and the barriers that say they are there and have been read.
+template <class S>
+struct Board {
+  static constexpr int kBytes = S::kScout ? kRecords * (16 + kRecordBytes + (S::kNear ? 16 + kStartBytes + kListBytes : 0)) : 0;
+  uint32_t full, empty, records, starts, lists, list_full, list_empty;
+  Board() = default;
+  __device__ __forceinline__ explicit Board(uint32_t at) : full(at), empty(full + 8 * kRecords), records(empty + 8 * kRecords), starts(records + kRecords * kRecordBytes), lists(starts + kRecords * kStartBytes),
+        list_full(lists + kRecords * kListBytes), list_empty(list_full + 8 * kRecords) {}
+  __device__ __forceinline__ void init() const {
+    for (int r = 0; r < kRecords; r++) {
+      ptx::mbarrier_init(full + 8 * r, 1), ptx::mbarrier_init(empty + 8 * r, 1 + 8);
+      if (S::kNear) ptx::mbarrier_init(list_full + 8 * r, 1), ptx::mbarrier_init(list_empty + 8 * r, 8);
+    }
+  }
+  __device__ __forceinline__ uint32_t starts_of(int record) const { return starts + record * kStartBytes; }
+
+  /// By one lane.
+  __device__ __forceinline__ void write(int record, const Work& w) const {
+    const uint32_t to = records + record * kRecordBytes;
+    const NearTile& t = w.near;
+    ptx::st_shared_v4(to, w.head, w.batch, w.key_tiles, S::kNear ? t.query[0] : w.row0);
+    if constexpr (S::kNear) {
+      ptx::st_shared_v4(to + 16, t.query[1], t.query[2], t.low[0], t.low[1]);
+      ptx::st_shared_v4(to + 32, t.low[2], t.count[0], t.count[1], t.count[2]);
+    } else {
+      ptx::st_shared_v4(to + 16, w.first, 0, 0, 0);
+      ptx::st_shared_v4(to + 32, 0, 0, 0, 0);  // warps read all of a record
+    }
+  }
+  /// What `word(i)` says the i-th word of a record is.
+  template <class Word>
+  __device__ static __forceinline__ Work work_of(Word word) {
+    Work w{S::kNear ? 0 : word(3), word(0), word(1), word(2)};
+    if constexpr (S::kNear) {
+      NearTile& t = w.near;
+      t.query[0] = word(3), t.query[1] = word(4), t.query[2] = word(5);
+#pragma unroll
+      for (int a = 0; a < 3; a++) t.low[a] = word(6 + a), t.count[a] = word(9 + a);
+    } else {
+      w.first = word(4);
+    }
+    return w;
+  }
+  __device__ __forceinline__ Work read(int record) const {
+    return work_of([&](int i) { return ptx::ld_shared(records + record * kRecordBytes + 4 * i); });
+  }
+  /// By a whole warp, which ptxas then knows to have read the same.
+  __device__ __forceinline__ Work read_by_warp(int record) const {
+    const int mine = ptx::ld_shared(records + record * kRecordBytes + 4 * min(int(threadIdx.x % 32), kRecordBytes / 4 - 1));
+    return work_of([&](int i) { return __shfl_sync(~0u, mine, i); });
+  }
+};
+
+/// By a whole warp: all tiles of this CTA, and that there are no more.
+template <class S>
+__device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& board) {
+  const int lane = threadIdx.x % 32;
+  Place at, list;
+  for (int i = 0;; i++) {
+    const Work w = work_at<S>(p, i);
+    if (w.key_tiles == kSkip) continue;
+    ptx::mbarrier_wait(board.empty + 8 * at.stage, at.phase ^ 1);
+    if (lane == 0) board.write(at.stage, w);
+    if constexpr (S::kNear)
+      if (w.key_tiles != kNoMore) near_starts(p.near, w.near, board.starts_of(at.stage));
+    __syncwarp();
+    if (lane == 0) ptx::mbarrier_arrive(board.full + 8 * at.stage);
+    if (w.key_tiles == kNoMore) return;
+    for (int begin = 0; S::kNear && begin < w.key_tiles; begin += kEntries) {
+      const int4 entry = near_entry(p.near, w.near, board.starts_of(at.stage), begin);
+      ptx::mbarrier_wait(board.list_empty + 8 * list.stage, list.phase ^ 1);
+      if (lane < kEntries) ptx::st_shared_v4(board.lists + list.stage * kListBytes + 16 * lane, entry.x, entry.y, entry.z, entry.w);
+      __syncwarp();
+      if (lane == 0) ptx::mbarrier_arrive(board.list_full + 8 * list.stage);
+      list.next<kRecords>();
+    }
+    at.next<kRecords>();
+  }
+}
+
+/// The entries of a tile of queries' tiles of keys, as the consumers read them.
+template <class S>
+class Entries {
+ public:
+  __device__ __forceinline__ explicit Entries(const Board<S>& board) : board_(board) {}
+  /// Of the next tile of keys; first: that of a tile of queries.
+  __device__ __forceinline__ int4 next(bool first) {
+    if constexpr (!S::kNear) return {};
+    if (first || at_ == kListBytes) turn();
+    const int4 entry = ptx::ld_shared_v4(board_.lists + list_.stage * kListBytes + at_);
+    at_ += 16;
+    return entry;
+  }
+
+ private:
+  /// Gives back the list that was read, if any, and waits for the next.
+  __device__ __forceinline__ void turn() {
+    if (at_ != 0) {
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(board_.list_empty + 8 * list_.stage);
+      list_.template next<kRecords>();
+    }
+    ptx::mbarrier_wait(board_.list_full + 8 * list_.stage, list_.phase);
+    at_ = 0;
+  }
+  const Board<S> board_;
+  Place list_;
+  uint32_t at_ = 0;
+};
+
+/// The tiles of this CTA whose queries see keys; zeros for those that do not are stored on the way, by the consumers.
+template <class S>
+class Queue {
+ public:
+  __device__ __forceinline__ Queue(const AttentionParams& p, const Board<S>& board) : p_(p), board_(board) {}
+
+  /// False: there are no more, and w stays as it was. kWarps: by all warps of the consumers, else by the producer.
+  template <bool kWarps>
+  __device__ __forceinline__ bool next(Work& w) {
+    for (;;) {
+      const Work found = find<kWarps>();
+      if (found.key_tiles == kNoMore) return false;
+      if (!S::kScout && found.key_tiles == kSkip) continue;
+      if (S::kNear || found.key_tiles > found.first) {
+        w = found;
+        return true;
+      }
+      done<kWarps>();
+      if constexpr (kWarps && !S::kNear) leave_zeros<S>(p_, found);
+    }
+  }
+  /// What the scout left of the tile of queries has been read.
+  template <bool kWarps>
+  __device__ __forceinline__ void done() {
+    if constexpr (S::kScout) {
+      if (kWarps) __syncwarp();
+      if (!kWarps || threadIdx.x % 32 == 0) ptx::mbarrier_arrive(board_.empty + 8 * at_.stage);
+      at_.template next<kRecords>();
+    }
+  }
+  /// Where the windows of the tile's queries start; until done.
+  __device__ __forceinline__ uint32_t starts() const { return board_.starts_of(at_.stage); }
+
+ private:
+  template <bool kWarps>
+  __device__ __forceinline__ Work find() {
+    if constexpr (!S::kScout) return work_at<S>(p_, i_++);
+    ptx::mbarrier_wait(board_.full + 8 * at_.stage, at_.phase);
+    return kWarps ? board_.read_by_warp(at_.stage) : board_.read(at_.stage);
+  }
+  const AttentionParams& p_;
+  const Board<S> board_;
+  Place at_;   // with a scout
+  int i_ = 0;  // without
+};
+
+}  // namespace orrery::kernels
