@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds and measures the kernels that were predicted first: calib/held-out/run.sh OUT. Needs a Hopper GPU and ncu; clocks and power
-# limit are left as they are. $BINARY: the program, when it is built already.
+# limit are left as they are. $BINARY: the program, when it is built already; $ENERGY: cases whose power is read, too.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) out=${1:?folder for results}
 mkdir -p "$out"
@@ -19,4 +19,4 @@ metrics=gpu__time_duration.sum,sm__cycles_elapsed.max,smsp__inst_executed.sum,dr
 for cache in all none; do
   ncu --clock-control none --cache-control $cache --replay-mode kernel --metrics $metrics --csv --page raw --log-file "$out/ncu-$cache.csv" $binary once "" 2 > "$out/cases-$cache.txt"
 done
-for p in layer_norm_rows/16384 warp_roles/3072 conv2d_channels/512; do $binary energy $p; done > "$out/energy.jsonl" || true
+for p in ${ENERGY:-layer_norm_rows/16384 warp_roles/3072 conv2d_channels/512}; do $binary energy $p; done > "$out/energy.jsonl" || true
