@@ -37,6 +37,10 @@ namespace {
 
 constexpr double kResidualWithoutCode = 0.55;  // the same with the stand-in for ptxas
 
+/// Of the full clock, what kernels without products keep in one launch, whatever they draw [power_dmma/4: 1,936 MHz, sum_loop/16777216 and
+/// update_once/16777216 at 4.05 TB/s: 1,951 and 1,953; none of calib/steps is slower].
+constexpr double kPlainSlowest = 0.978;
+
 /// Four in five of the 186 judged cases of a kind (calib/truth, cold caches) are predicted to within this share of the time.
 double residual_of(const std::string& bound, bool regular, bool tensor) {
   if (tensor) return 0.23;
@@ -72,7 +76,7 @@ double Predictor::describe(double cycles) {
   const double watts = joules / (total / clock);
   bool capped = false;
   const double limit = tensor ? figures_.dynamic_watts : figures_.plain_watts;
-  if (watts > limit) clock *= std::cbrt(limit / watts), capped = true;
+  if (watts > limit) clock *= std::max(std::cbrt(limit / watts), tensor ? 0 : kPlainSlowest), capped = true;
   p_.joules = joules + figures_.idle_watts * total / clock;
   p_.watts = p_.joules / (total / clock);
   p_.instructions = double(sm_.issued) * scale_;

@@ -73,6 +73,7 @@ struct ChipFigures {
       0;  // bytes that an SM loads from shared memory of other blocks in a cycle, 16 a lane
   double dsmem_far_latency = 0, dsmem_far_bandwidth = 0;  // the same in clusters of more than two blocks
   double fence_gpu = 0, fence_system = 0;  // barriers of memory, nothing under way
+  double fence_stored = 0;                 // more behind stores
   double atomic_one_line = 0;   // integer operation of one lane on the line of the last one, in a slice
   double atomic_interval = 0;   // a lane's atomic operation in a slice
   double atomic_same_line = 0;  // floating-point operation on the line of the last one, in a slice

@@ -247,7 +247,8 @@ const Join::Home* Join::home_of(uint32_t first_pc) const {
   return found != homes_.end() && found->first == first_pc ? &found->second : nullptr;
 }
 
-/// Loops of one block that ptxas makes of atomics that shared memory does not have, additions of floats: a lane a turn for each word.
+/// Loops of one block that ptxas makes of atomics that shared memory does not have, additions of floats. A warp's steps hold one turn; how
+/// many there are depends on what other warps do meanwhile (Sm::State::swap).
 void Join::find_swaps() {
   for (const auto& [first, last] : blocks_) {
     if (code_[last - 1].i.opcode != 0x147 || code_[last - 1].i.target != int32_t(first)) continue;
@@ -255,17 +256,8 @@ void Join::find_swaps() {
       return std::any_of(code_.begin() + first, code_.begin() + last, [&](const MachineInstruction& m) { return m.kind == c && (m.op == isa::Op::atom || m.op == isa::Op::red); });
     };
     if (!of_atomic(Class::shared_load) || !of_atomic(Class::shared_atomic)) continue;
-    for (uint32_t i = first; i < last; i++) code_[i].swaps = code_[i].kind == Class::shared_load || code_[i].kind == Class::shared_atomic;
+    for (uint32_t i = first; i < last; i++) code_[i].swaps = code_[i].kind == Class::shared_load || code_[i].kind == Class::shared_atomic || i + 1 == last;
   }
-}
-
-/// What was issued last, from step `from`, was a turn of such a loop: as many more as lanes share a word.
-void Join::swap_again(size_t from, const Cursor& c, std::vector<Step>& out) const {
-  uint32_t turns = 1;
-  for (size_t i = from; i < out.size(); i++)
-    if (code_[out[i].instruction].swaps && out[i].event != UINT32_MAX) turns = std::max(turns, c.events[out[i].event].count);
-  for (const size_t end = out.size(); turns > 1; turns--)
-    for (size_t i = from; i < end; i++) out.push_back(Step(out[i]));
 }
 
 /// Issues one machine instruction with the next of its events from `begin` to before `end`, and again for each further mbarrier that its
@@ -300,10 +292,7 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
 
 /// Issues the machine instructions of `range`; a guarded one takes only an event before `end`.
 void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
-  const size_t from = out.size();
-  bool swaps = false;
-  for (uint32_t i = range.first; i < range.second; i++) take_step(i, c, 0, code_[i].i.guarded ? end : SIZE_MAX, lanes, out, statistics), swaps |= code_[i].swaps;
-  if (swaps) swap_again(from, c, out);
+  for (uint32_t i = range.first; i < range.second; i++) take_step(i, c, 0, code_[i].i.guarded ? end : SIZE_MAX, lanes, out, statistics);
 }
 
 /// Lanes that have parted leave one group after the other: the warp ends where the last of them does.

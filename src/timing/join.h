@@ -111,7 +111,6 @@ class Join {
   void find_hoisted();
   struct Cursor;
   struct Walker;
-  void swap_again(size_t from, const Cursor& c, std::vector<Step>& out) const;
   struct Carried {               // a PTX block that a machine block carries, and which of its instructions
     uint32_t block = 0;          // its first instruction
     uint32_t number = 0;         // among the blocks (block_number_)

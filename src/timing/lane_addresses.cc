@@ -30,6 +30,13 @@ uint32_t bank_wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes)
   return worst;
 }
 
+/// Do lanes whose numbers differ in `bit` alone have one address?
+bool pairs_agree(const uint64_t* address, uint32_t mask, uint32_t bit) {
+  for (uint32_t lane = 0; lane < 32; lane++)
+    if (mask >> lane & mask >> (lane ^ bit) & 1 && address[lane] != address[lane ^ bit]) return false;
+  return true;
+}
+
 }  // namespace
 
 uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out) {
@@ -65,7 +72,8 @@ uint32_t distinct(const uint64_t* address, uint32_t mask) {
 }
 
 uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
-  if (bytes < 8 || !(mask >> 16) || !(mask & 0xFFFF)) return bank_wavefronts(address, mask, bytes);
+  const bool halves = bytes == 8 && mask >> 16 && mask & 0xFFFF && !pairs_agree(address, mask, 1) && !pairs_agree(address, mask, 2);
+  if (!halves) return bank_wavefronts(address, mask, bytes);
   return bank_wavefronts(address, mask & 0xFFFF, bytes) + bank_wavefronts(address, mask & 0xFFFF0000, bytes);
 }
 

@@ -223,6 +223,9 @@ void Sm::State::issue(uint32_t index, double now) {
   w.at++;
   const bool taken = m.i.opcode == 0x147 && w.at < w.steps->size() && (*w.steps)[w.at].instruction != s.instruction + 1;
   if (taken) w.ready = std::max(w.ready, now + kTakenBranch);
+  if (m.swaps && m.i.opcode == 0x147 && !taken && !w.swaps_left.empty()) {  // another turn, which the trace does not tell of
+    w.at -= s.instruction + 1 - uint32_t(m.i.target), w.ready = std::max(w.ready, now + kTakenBranch);
+  }
   if (m.i.opcode == 0x145) w.parted_from = uint8_t(s.lanes);  // BSSY
   if (m.i.opcode == 0x141 && s.lanes < w.parted_from) {       // BSYNC, which each part of the lanes executes
     w.ready += kMeet, sub[w.sub].issue = now + 2;
@@ -349,8 +352,8 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       set_barriers(w, m, now + 30, now + 30);
       // Who acquires what the GPU wrote, and be it one thread, empties L1 for all [read_fenced].
       if (m.i.opcode == kCacheControl ? m.op != isa::Op::prefetch && m.op != isa::Op::discard && m.op != isa::Op::applypriority : m.i.opcode == 0 && m.n != kBlockFence) l1.forget();
-      if (m.i.opcode == kMembar && (m.n == kSystemFence || m.n == kGpuFence)) counts.fence_sectors += slices.fence();
-      if (m.i.opcode == kMembar) w.ready = std::max(w.ready, now + (m.n == kSystemFence ? f.fence_system : m.n == kGpuFence ? f.fence_gpu : kFenceOfBlock));
+      if (m.i.opcode == kMembar && m.n != kBlockFence) counts.fence_sectors += slices.fence();
+      if (m.i.opcode == kMembar) w.ready = std::max(w.ready, m.n == kBlockFence ? now + kFenceOfBlock : fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu));
       else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + kFenceOfBlock);
       break;
     case Class::async_group:

@@ -96,7 +96,9 @@ Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) 
   } else if (const auto pool = kernel.pools.find(e.pc); pool != kernel.pools.end()) {
     found.own = g.trace->own.data() + e.detail;
     found.low = pool->second.low, found.room = pool->second.high - pool->second.low + 1;
-    found.away = (g.index * 0xD1B54A32D192ED03ull >> 20) % found.room;
+    // Blocks lie in the range as in the grid: what follows a list that all share is read once, and drawn places are drawn either way.
+    const double share = double(found.room) / double(std::max<uint64_t>(1, kernel.grid.count()));
+    found.away = uint64_t(std::fmod((double(g.index) - double(g.trace->index)) * share + double(found.room), double(found.room)));
   }
   return found;
 }

@@ -197,6 +197,34 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   if (joins_held) write_port += kJoin;
 }
 
+/// The most words that a bank has to give.
+uint32_t words_of_a_bank(const std::vector<uint64_t>& words) {
+  uint32_t most = 1;
+  std::array<uint8_t, 32> n{};
+  for (uint64_t word : words) most = std::max<uint32_t>(most, ++n[word >> (kLanesOfWord + 2) & 31]);
+  return most;
+}
+
+/// A turn of a loop that makes an atomic of floats: of the lanes on a bank one swaps its word, unless another warp did since the turn
+/// loaded [shared_add_float/1 to 1024: 820 to 25 instructions an addition, and 25 with next to no word that two lanes share].
+void Sm::State::swap(WarpRun& w, const Event& e, double at) {
+  Slot& slot = slots[w.slot];
+  if (w.swaps_for != &e) {
+    const auto first = slot.work.code->trace->lines.begin() + e.detail;
+    w.swaps_for = &e, w.swaps_left.assign(first, first + e.object);
+  }
+  uint32_t banks = 0;  // in which a lane had its turn
+  std::erase_if(w.swaps_left, [&](uint64_t& word) {
+    const uint32_t bank = 1u << (word >> (kLanesOfWord + 2) & 31);
+    if (banks & bank) return false;
+    banks |= bank;
+    const auto [found, fresh] = slot.swapped.try_emplace(word >> kLanesOfWord, at);
+    if (!fresh && found->second > w.swap_loaded) return false;
+    found->second = at;
+    return (--word & ((1 << kLanesOfWord) - 1)) == 0;
+  });
+}
+
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start) {
   SubCore& p = sub[w.sub];
   if (e && goes_out(e->what)) {
@@ -234,8 +262,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       waves = merged ? merged : waves * m.width / e->lanes_bytes;
     }
     if (m.i.opcode == kStoreMatrix) p.queue += std::max(0.0, kMatrixWaveQueue * waves - 4), waves *= kMatrixWave;
-    if (what == What::shared_atomic) waves = m.counts_lanes ? kCountLanes : std::max(1.0, waves * kAtomicWave);
+    if (what == What::shared_atomic) waves = m.swaps ? 1 : m.counts_lanes ? kCountLanes : std::max(1.0, waves * kAtomicWave);
     const double at = use_pipe(waves);
+    if (m.swaps && what == What::shared_atomic) swap(w, *e, at);
     counts.shared_wavefronts += waves;
     // What comes back takes a cycle of the write port for each register [broadcast_mix8: 12 cycles for 8 products and a load of 4].
     if (what == What::shared_load) p.write = std::max(p.write, w.issued) + std::max(1, m.width / 4);
@@ -264,12 +293,14 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const double at = use_pipe(std::max({1.0, bytes / 128, words, lines / 3.5}));
     const double done = waited_for(w, *e, global_read(w, *e, m, at)) + (m.bypasses_l1 ? 0 : 2 * std::max(0.0, std::max(words, lines / 3.5) - std::max(4.0, bytes / 128)));
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
+    w.loaded = std::max(w.loaded, done);
     return set_barriers(w, m, done + (m.width >= 16 ? 6 : m.width == 8 ? 2 : 0), at + 10);
   }
   if (what == What::global_store || what == What::local_store) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
     const double at = use_pipe(std::max<double>(e->n_detail, bytes / 128));
     global_write(w, *e, at);
+    w.stored = true;
     tell_next(w, *e, at);
     const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
@@ -314,7 +345,8 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     return set_barriers(w, m, done, at + 12);
   }
   if (what == What::other) {  // nothing is known of it: an access that hits
-    const double at = use_pipe(1);
+    const double at = use_pipe(m.swaps ? words_of_a_bank(w.swaps_left) : 1);
+    if (m.swaps) w.swap_loaded = at;
     return set_barriers(w, m, at + f.shared_latency, at + 8);
   }
   synchronise(w, uint32_t(&w - warps.data()), m, e, start);

@@ -37,11 +37,12 @@ inline constexpr double kTakenBranch = 11;   // cycles to the next instruction, 
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any other [shared_add_bins/8: 5.9 for 7.4, others: 2.8 for 3.5]
-inline constexpr double kSwap = 150;           // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/32, 1024: 197 cycles a turn]
+inline constexpr double kSwap = 58;            // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/1024]
 inline constexpr uint16_t kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 20;  // barrier of memory for the block alone [fence.cta]
+inline constexpr double kFenceTogether = 100;  // barriers of memory that warps of a block come to within so many cycles are one [meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
 inline constexpr double kBulkGroup = 10;       // closing a group of bulk stores, and looking whether one has ended [turns.group_wait: 20.2 both]
@@ -83,6 +84,11 @@ struct WaitingStore {
   bool held = false;                 // by its slice of L2
 };
 
+/// Barriers of memory that warps of one block came to together: an SM has one of a block under way at a time.
+struct Fence {
+  double begins = -1, ends = -1, waits = 0;  // waits: for what was under way, from when it begins
+};
+
 struct WarpRun {
   const std::vector<Step>* steps = nullptr;
   const TracedWarp* trace = nullptr;
@@ -96,6 +102,12 @@ struct WarpRun {
   bool live = false, blocked = false;
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
   double copies_done = 0, group_done = 0;
+  // A loop of loads and swaps that makes an atomic of floats in shared memory: its event, when the turn loaded, what is left to do.
+  const Event* swaps_for = nullptr;
+  double swap_loaded = 0;
+  std::vector<uint64_t> swaps_left;
+  bool stored = false;               // since its last barrier of memory
+  double loaded = 0;                 // when its loads are there
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
   uint32_t products_waiting = 0;     // issued, not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
@@ -151,6 +163,8 @@ struct Slot {
   double stalled = 0;                // cycles that warps waited for what was fetched ahead, since the last was
   uint32_t stalls = 0;               // and how often they looked
   bool met = false;                  // warps have met at a barrier since
+  Fence fence;                       // the latest barrier of memory
+  std::unordered_map<uint64_t, double> swapped;  // words of shared memory: when a lane last swapped one
 };
 
 /// The L1 of an SM: lines of four sectors. A line that is read again is kept for long, one that was read once goes first
@@ -231,6 +245,7 @@ struct Sm::State {
   std::array<SubCore, 4> sub;
   bool joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held);
   double leaves_at(const WarpRun& w, uint64_t line);
+  double fences_end = 0;    // of all barriers of memory until now
   double translated = -1;   // when addresses are
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
@@ -300,6 +315,8 @@ struct Sm::State {
   double copy_to_peer(const Event& e, double at);
   void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool);
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
+  void swap(WarpRun& w, const Event& e, double at);
+  double fenced(WarpRun& w, double now, double cycles);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(NamedBarrier& b, double when);
   void settle(Slot& slot, uint32_t object, double when);

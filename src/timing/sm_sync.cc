@@ -46,6 +46,19 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
   }
 }
 
+/// When a barrier of memory of `cycles` lets its warp go on. It waits for the warp's own loads and stores, and those of different blocks
+/// go one after the other [fence_written, meet_idle, meet_written of calib/steps: four blocks of an SM take four times as long as one].
+double Sm::State::fenced(WarpRun& w, double now, double cycles) {
+  Fence& fence = slots[w.slot].fence;
+  if (now > fence.begins + fence.waits + kFenceTogether) fence = {std::max(now, fences_end), -1, 0};
+  const double begins = std::max(now, fence.begins), waits = std::max(w.stored ? f.fence_stored : 0, w.loaded - begins);
+  fence.waits = std::max(fence.waits, begins - fence.begins + waits);
+  fence.ends = std::max(fence.ends, begins + std::max(0.0, waits) + cycles);
+  fences_end = std::max(fences_end, fence.ends);
+  w.stored = false;
+  return fence.ends;
+}
+
 void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start) {
   Slot& slot = slots[w.slot];
   const uint32_t object = e->object & 0xFFFFFF;  // every block of a cluster does alike: arrivals of peers count as own

@@ -21,7 +21,7 @@ namespace orrery::timing {
 enum class What : uint8_t {
   enter,          // pc = first instruction of the block, count = where it was entered, extra = number of lanes
   global_load, global_store, global_atomic, global_reduction,  // detail: lines
-  shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word
+  shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word; of floats, detail: object words
   remote_load, remote_store,                                   // shared memory of another block of the cluster
   remote_atomic,                                               // extra: sectors; count: most lanes on one word
   local_load, local_store,                                     // detail: lines
@@ -38,6 +38,9 @@ enum class What : uint8_t {
 
 /// Bulk loads that fill several blocks of the cluster, and those whose source is shared memory (Event::lanes_bytes).
 inline constexpr uint8_t kMulticast = 1, kFromShared = 2;
+
+/// Words of atomics of floats in shared memory: address << kLanesOfWord | lanes.
+inline constexpr int kLanesOfWord = 8;
 
 struct Event {
   uint32_t pc = 0;        // instruction of the program (function << 24 for called functions)

@@ -39,6 +39,20 @@ Region region_of(const Stepper& s, Space space, uint64_t address) {
   return Region::global;
 }
 
+/// The words of an atomic in shared memory that ptxas makes a loop of and how many lanes have each: loops in which warps get in each
+/// other's way (Sm::State::swap).
+void record_words(Recording& r, const uint64_t* address) {
+  std::vector<uint64_t>& words = r.block.lines;
+  r.e.detail = uint32_t(words.size());
+  exec::for_lanes(r.s.mask, [&](int lane) {
+    const uint64_t word = (address[lane] - reinterpret_cast<uint64_t>(r.s.cta.shared)) << kLanesOfWord;
+    const auto found = std::find_if(words.begin() + r.e.detail, words.end(), [&](uint64_t w) { return (w ^ word) >> kLanesOfWord == 0; });
+    if (found == words.end()) words.push_back(word | 1);
+    else ++*found;
+  });
+  r.e.object = uint32_t(words.size()) - r.e.detail;
+}
+
 void record_access(Recording& r, What global, What shared, What local, uint32_t bytes) {
   Stepper& s = r.s;
   const exec::AddressRef& a = s.code->addresses[size_t(r.d.address)];
@@ -66,6 +80,7 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
     if (shared == What::shared_atomic) {
       r.e.extra = uint16_t(atomic_wavefronts(address, s.mask));
       r.e.count = most_on_one_word(address, s.mask);
+      if (isa::is_float(f.types[size_t(f.n_types - 1)]) || bytes != 4) record_words(r, address);
       return;
     }
     const AccessPattern::Waves waves = r.pattern.waves(address, s.mask, bytes);

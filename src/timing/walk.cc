@@ -18,7 +18,7 @@ namespace orrery::timing {
 
 namespace {
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
-constexpr int kLookAhead = 8;  // machine blocks that use no entry between a branch and the block that decides
+constexpr int kLookAhead = 8;  // branches that use no entry between a branch and the block that decides
 constexpr size_t kSlack = 16;  // entries that the machine code may be behind the trace
 }  // namespace
 
@@ -84,8 +84,9 @@ struct Join::Walker {
     } else if (f.returns && !returns.empty()) {
       best = ahead(returns.back(), depth + 1);
     } else {
-      best = ahead(f.fall, depth + 1);
-      if (const Ahead other = ahead(f.taken, depth + 1); other.before(best)) best = other;
+      const bool straight = f.taken < 0 || f.taken == b;  // nothing to decide, or a loop of its own: an atomic's
+      best = ahead(f.fall, straight ? depth : depth + 1);
+      if (const Ahead other = straight ? Ahead{} : ahead(f.taken, depth + 1); other.before(best)) best = other;
     }
     best.skipped += !f.carried.empty();
     return best;
