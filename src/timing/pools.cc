@@ -32,11 +32,6 @@ class LineOwners {
     else if (s.block != block) s.block = kSeveral;
   }
   uint64_t of(uint64_t line) const { return slots_.empty() ? kNone : slots_[place_of(line)].block; }
-  template <class F>
-  void for_each(F f) const {
-    for (const Slot& s : slots_)
-      if (s.block != kNone) f(s.line, s.block);
-  }
 
  private:
   struct Slot {
@@ -72,13 +67,13 @@ void Predictor::make_pools() {
   for (const auto& [at, b] : traced_)
     for_uneven(*b, [&](const Event& e) {
       LineOwners& owners = owner[e.pc];
-      for (uint32_t i = 0; i < e.n_detail && owners.size() < kMostLines; i++) owners.touch(b->lines[e.detail + i] >> 4, at);
+      LinePool& pool = kernel_.pools[e.pc];
+      for (uint32_t i = 0; i < e.n_detail; i++) {
+        const uint64_t line = b->lines[e.detail + i] >> 4;
+        pool.low = std::min(pool.low, line), pool.high = std::max(pool.high, line);
+        if (owners.size() < kMostLines) owners.touch(line, at);
+      }
     });
-  for (const auto& [pc, owners] : owner) {
-    if (owners.size() == 0) continue;
-    LinePool& pool = kernel_.pools[pc];
-    owners.for_each([&pool](uint64_t line, uint64_t) { pool.low = std::min(pool.low, line), pool.high = std::max(pool.high, line); });
-  }
   if (regular_ || all_traced_) return;  // every block does as one, or as its own trace says
   for (const auto& [at, b] : traced_) {
     b->own.assign(b->lines.size(), 0);

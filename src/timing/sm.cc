@@ -366,8 +366,9 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       if (m.kind == Class::depbar && m.op == isa::Op::cp_async_bulk_wait_group) w.ready = std::max(w.ready, now + kBulkGroup);
       break;
     default: {
-      const double start = hold(p.queue, 4);
-      if (s.off) {
+      const double start = hold(p.queue, s.off ? kOff : 4);
+      if (s.off) {  // no lane executes it: a wavefront all the same
+        pipe = std::max(pipe, start + 2) + 1;
         set_barriers(w, m, start + 8, start + 8);
         break;
       }

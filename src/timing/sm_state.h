@@ -42,6 +42,7 @@ inline constexpr uint16_t kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 20;  // barrier of memory for the block alone [fence.cta]
+inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
 inline constexpr double kFenceTogether = 100;  // barriers of memory that warps of a block come to within so many cycles are one [meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
