@@ -72,7 +72,7 @@ uint32_t distinct(const uint64_t* address, uint32_t mask) {
 }
 
 uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes) {
-  const bool halves = bytes == 8 && mask >> 16 && mask & 0xFFFF && !pairs_agree(address, mask, 1) && !pairs_agree(address, mask, 2);
+  const bool halves = bytes >= 8 && mask >> 16 && mask & 0xFFFF && (bytes > 8 || (!pairs_agree(address, mask, 1) && !pairs_agree(address, mask, 2)));
   if (!halves) return bank_wavefronts(address, mask, bytes);
   return bank_wavefronts(address, mask & 0xFFFF, bytes) + bank_wavefronts(address, mask & 0xFFFF0000, bytes);
 }

@@ -11,8 +11,9 @@ namespace orrery::timing {
 uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out);
 /// How many different addresses lanes have.
 uint32_t distinct(const uint64_t* address, uint32_t mask);
-/// Wavefronts of a shared access: the most different words that a bank has to give. 8 bytes a lane are served by half warps, unless all
-/// lanes have the address of their neighbour or of the next but one (lane ^ 1, lane ^ 2) [calib/steps/banks.cu: banks8, banks16: 32 patterns].
+/// Wavefronts of a shared access: the most different words that a bank has to give. 8 and 16 bytes a lane are served by half warps; 8 bytes
+/// are not when all lanes have the address of their neighbour or of the next but one (lane ^ 1, lane ^ 2) [calib/steps/banks.cu: banks8].
+/// The counter of wavefronts does not part 16 bytes either [banks16], but what comes back takes as long as halves (broadcast_mix4).
 uint32_t wavefronts(const uint64_t* address, uint32_t mask, uint32_t bytes);
 /// The wavefronts of one instruction's shared accesses: most have the pattern of the one before, whose figures are kept.
 class AccessPattern {

@@ -49,6 +49,7 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
 /// When a barrier of memory of `cycles` lets its warp go on. It waits for the warp's own loads and stores, and those of different blocks
 /// go one after the other [fence_written, meet_idle, meet_written of calib/steps: four blocks of an SM take four times as long as one].
 double Sm::State::fenced(WarpRun& w, double now, double cycles) {
+  if (kernel.relay) return now + cycles;  // handing over and meeting were measured with what their fences wait for [relay, meet_grid]
   Fence& fence = slots[w.slot].fence;
   if (now > fence.begins + fence.waits + kFenceTogether) fence = {std::max(now, fences_end), -1, 0};
   const double begins = std::max(now, fence.begins), waits = std::max(w.stored ? f.fence_stored : 0, w.loaded - begins);
