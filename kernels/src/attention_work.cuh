@@ -1,4 +1,5 @@
-// Which tiles of queries a CTA of attention_kernel.cuh works on, in which order, and which keys they see: asked by its scout. S is attention_kernel.cuh's Shape. Not here: what is done with a tile.
+// Which tiles of queries a CTA of attention_kernel.cuh works on, in which order, and which keys they see: asked by its scout, and where it has
+// none by its producer and its consumers alike, so that they agree. S is attention_kernel.cuh's Shape. Not here: what is done with a tile.
 #pragma once
 #include "attention_near.cuh"
 #include "attention_params.h"
