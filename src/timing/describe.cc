@@ -54,7 +54,7 @@ double residual_of(const std::string& bound, bool regular, bool tensor) {
 /// Sectors of L2 for barriers of memory: fences, and the end of the kernel on each SM. Half of them cross.
 double Predictor::barrier_sectors() const {
   const double sms = std::min(double(launch_.grid.count()), double(figures_.sms));
-  return sm_.fence_sectors * scale_ + sms * TouchedSlices::at_end(slices_, rows_share_);
+  return sm_.fence_sectors * scale_ + sms * TouchedSlices::at_end(figures_, slices_, rows_share_);
 }
 
 /// Sectors of L2 that are neither data of loads and stores nor barriers of memory: launch, what it asks for with cold caches [empty/132: 740

@@ -352,9 +352,12 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       set_barriers(w, m, now + 30, now + 30);
       // Who acquires what the GPU wrote, and be it one thread, empties L1 for all [read_fenced].
       if (m.i.opcode == kCacheControl ? m.op != isa::Op::prefetch && m.op != isa::Op::discard && m.op != isa::Op::applypriority : m.i.opcode == 0 && m.n != kBlockFence) l1.forget();
-      if (m.i.opcode == kMembar && m.n != kBlockFence) counts.fence_sectors += slices.fence();
-      if (m.i.opcode == kMembar) w.ready = std::max(w.ready, m.n == kBlockFence ? now + kFenceOfBlock : fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu));
-      else if (m.op == isa::Op::fence || m.op == isa::Op::membar) w.ready = std::max(w.ready, now + kFenceOfBlock);
+      if (m.n != kBlockFence && (m.i.opcode == kMembar || m.i.opcode == 0)) {  // 0: the stand-in for ptxas
+        counts.fence_sectors += slices.fence(f, now);
+        w.ready = std::max(w.ready, fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu));
+      } else if (m.i.opcode == kMembar || m.op == isa::Op::fence || m.op == isa::Op::membar) {
+        w.ready = std::max(w.ready, now + kFenceOfBlock);
+      }
       break;
     case Class::async_group:
       if (m.i.opcode == kCloseBulkGroup) w.ready = std::max(w.ready, now + kBulkGroup);

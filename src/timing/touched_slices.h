@@ -1,8 +1,9 @@
 // timing/touched_slices.h: which slices of L2 an SM has touched, and what its barriers of memory therefore ask them for.
 //
-// A barrier of memory for the GPU (a fence, a cluster's barrier that releases) is sent to each slice that the SM has touched since the
-// last one; at the end of a kernel each SM sends one to all that it has touched. Each is a sector for the profiler, and one more where it
-// crosses to the other partition [calib/steps/ends.cu: 188 an SM, twice that with a fence, however many fences follow].
+// A barrier of memory for the GPU (a fence, a cluster's barrier that releases) of an H200 is sent to each slice that the SM has touched since
+// the last one; at the end of a kernel each SM sends one to all that it has touched. Each is a sector for the profiler, and one more where it
+// crosses to the other partition [calib/steps/ends.cu: 188 an SM, twice that with a fence, however many fences follow]. An H100 sends each to
+// all, and what ends a kernel does not depend on it (ChipFigures::barrier_touched).
 // Not here: when a fence is over (sm.cc), which slice serves a request (chip.cc: as far as times go).
 #pragma once
 #include <array>
@@ -21,23 +22,24 @@ class TouchedSlices {
     const uint32_t slice = slice_of(line);
     all_[slice / 64] |= uint64_t{1} << slice % 64, fresh_[slice / 64] |= uint64_t{1} << slice % 64;
   }
-  /// A barrier of memory: sectors that it costs.
-  double fence() {
-    const double sectors = kSectors * count(fresh_);
+  /// Sectors that a barrier of memory costs, to which a warp comes at `now`.
+  double fence(const ChipFigures& f, double now) {
+    const double sectors = f.barrier_touched ? f.barrier_sectors * count(fresh_) / kSlices : now < last_ + kTogether ? 0 : f.barrier_sectors;
+    if (sectors) last_ = now;
     fresh_ = {};
     return sectors;
   }
   /// Slices touched so far.
   uint32_t touched() const { return count(all_); }
   /// Sectors that the end of a kernel costs an SM that touched so many slices while it ran a share of its blocks: the others touch as many more.
-  static double at_end(double touched, double share) {
-    return kSectors * kSlices * (1 - std::pow(std::max(0.0, 1 - touched / kSlices), 1 / share));
+  static double at_end(const ChipFigures& f, double touched, double share) {
+    return !f.barrier_touched ? 0 : f.barrier_sectors * (1 - std::pow(std::max(0.0, 1 - touched / kSlices), 1 / share));
   }
 
  private:
   using Slices = std::array<uint64_t, 2>;
   static constexpr uint32_t kSlices = 96;
-  static constexpr double kSectors = 188.0 / kSlices;  // 94 answer [ends_store/65536]
+  static constexpr double kTogether = 100;  // cycles: warps of an SM share a barrier that goes to all [H100, ends_fence_warps/2 and 4: one an SM, of eight 1.6]
   /// Of 4 KB eight, of 512 and 1,024 bytes two; of 16 KB 32, of 64 KB all [ends_store, ends_load and ends_bulk: 1.0, 1.8, 1.9, 3.6, 7.6, 29 and 94 for
   /// 256 bytes to 64 KB]. Words in lines of their own meet by chance [ends_words].
   static uint32_t slice_of(uint64_t line) {
@@ -46,6 +48,7 @@ class TouchedSlices {
   }
   static uint32_t count(const Slices& s) { return uint32_t(std::popcount(s[0]) + std::popcount(s[1])); }
   Slices all_{}, fresh_{};
+  double last_ = -kTogether;
 };
 
 }  // namespace orrery::timing
