@@ -6,6 +6,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "timing/stand_in_order.h"
+
 namespace orrery::timing {
 
 namespace {
@@ -13,22 +15,10 @@ namespace {
 using isa::Op;
 
 constexpr uint32_t kBarriers = 5;  // dependence barriers that results are given in turn
-constexpr uint32_t kInFlight = 16; // loads that are issued before the first of them is used
 constexpr uint32_t kTogether = 4;  // loads in a row that share a barrier
-
-/// Cycles from issue to use, for scheduling; results of variable latency are waited for by barriers besides.
-double latency_of(Class c) {
-  switch (c) {
-    case Class::load: case Class::atomic: case Class::texture: case Class::local_load: return 400;
-    case Class::shared_load: case Class::shared_atomic: case Class::matrix_load: case Class::constant: return 28;
-    case Class::shuffle: case Class::xu: case Class::redux: case Class::special_register: return 22;
-    case Class::hmma: case Class::imma: case Class::dmma: return 33;
-    case Class::fp64: return 8;
-    case Class::half: case Class::imad_wide: return 5;
-    case Class::uniform: return 7;
-    default: return 4;
-  }
-}
+constexpr uint32_t kEnough = 24;   // registers that are used freely for loads that come early, and with those beside still let an SM fill [calib/steps: 0 from ptxas at the median]
+constexpr uint32_t kMore = 4;      // or so many more than are live in the order of the PTX
+constexpr uint32_t kBeside = 6;    // registers beside those of values
 
 bool varies(Class c) {
   switch (c) {
@@ -40,8 +30,6 @@ bool varies(Class c) {
   }
 }
 
-/// Must it stay where it stands among memory accesses and barriers?
-enum class Place : uint8_t { free, load, store, fixed };
 Place place_of(Class c) {
   switch (c) {
     case Class::load: case Class::shared_load: case Class::local_load: case Class::matrix_load: case Class::constant: return Place::load;
@@ -52,18 +40,6 @@ Place place_of(Class c) {
     default: return Place::free;
   }
 }
-
-struct Node {
-  uint32_t pc = 0;
-  std::vector<Class> pieces;
-  std::vector<uint32_t> sources, results;  // registers
-  std::vector<uint32_t> after;             // nodes that wait for it
-  uint32_t waiting_for = 0;
-  double height = 0, ready = 0;
-  Place place = Place::free;
-  uint16_t width = 0;                      // bytes a lane of what neighbouring loads became together, 0: as in the PTX
-  bool uniform = false;                    // atomic on an address that all lanes share
-};
 
 void flatten(const ptx::Operand& o, std::vector<uint32_t>& places, std::vector<uint32_t>& addresses) {
   if (o.kind == ptx::OperandKind::reg) places.push_back(o.id);
@@ -157,70 +133,6 @@ void widen(std::vector<Node>& nodes, const lower::Program& program) {
   close();
 }
 
-void connect(std::vector<Node>& nodes) {
-  std::unordered_map<uint32_t, uint32_t> maker;
-  std::vector<uint32_t> loads, stores;
-  int64_t fixed = -1;
-  const auto edge = [&](uint32_t from, uint32_t to) { nodes[from].after.push_back(to), nodes[to].waiting_for++; };
-  for (uint32_t i = 0; i < nodes.size(); i++) {
-    for (uint32_t s : nodes[i].sources)
-      if (const auto at = maker.find(s); at != maker.end()) edge(at->second, i);
-    for (uint32_t r : nodes[i].results) maker[r] = i;
-    const Place place = nodes[i].place;
-    if (place == Place::free) continue;
-    if (fixed >= 0) edge(uint32_t(fixed), i);
-    if (place != Place::load)
-      for (uint32_t l : loads) edge(l, i);
-    for (uint32_t s : stores) edge(s, i);
-    if (place == Place::load) loads.push_back(i);
-    if (place == Place::store) stores = {i}, loads.clear();
-    if (place == Place::fixed) fixed = i, loads.clear(), stores.clear();
-  }
-  for (uint32_t i = uint32_t(nodes.size()); i-- > 0;) {
-    double own = 0, next = 0;
-    for (Class c : nodes[i].pieces) own += c == nodes[i].pieces.back() ? latency_of(c) : 4;
-    for (uint32_t a : nodes[i].after) next = std::max(next, nodes[a].height);
-    nodes[i].height = own + next;
-  }
-}
-
-/// List scheduling: of what is ready, what the longest chain waits for; the branch stays last.
-std::vector<uint32_t> order_of(std::vector<Node>& nodes) {
-  std::vector<uint32_t> order;
-  std::vector<std::vector<uint32_t>> makers(nodes.size());
-  for (uint32_t i = 0; i < nodes.size(); i++)
-    for (uint32_t a : nodes[i].after) makers[a].push_back(i);
-  std::set<std::pair<double, uint32_t>> ready;  // by height, then by place
-  for (uint32_t i = 0; i < nodes.size(); i++)
-    if (nodes[i].waiting_for == 0) ready.insert({-nodes[i].height, i});
-  double now = 0;
-  uint32_t in_flight = 0;  // loads that nothing has used yet
-  std::set<uint32_t> waited_for;
-  while (!ready.empty()) {
-    auto best = ready.begin();
-    if (in_flight >= kInFlight)
-      for (auto at = ready.begin(); at != ready.end() && nodes[best->second].place == Place::load; ++at)
-        if (nodes[at->second].place != Place::load && at->second + 1 != nodes.size()) best = at;
-    if (nodes[best->second].place == Place::load || in_flight < kInFlight)
-    for (auto at = ready.begin(); at != ready.end() && nodes[best->second].ready > now; ++at)
-      if (nodes[at->second].ready < nodes[best->second].ready) best = at;
-    if (best->second + 1 == nodes.size() && ready.size() > 1) best = std::next(ready.begin(), best == ready.begin() ? 1 : 0);
-    const uint32_t i = best->second;
-    ready.erase(best);
-    order.push_back(i);
-    if (nodes[i].place == Place::load && !nodes[i].pieces.empty()) in_flight++, waited_for.insert(i);
-    for (uint32_t from : makers[i])
-      if (waited_for.erase(from)) in_flight--;
-    now = std::max(now, nodes[i].ready) + double(nodes[i].pieces.size());
-    const double done = now + (nodes[i].pieces.empty() ? 0 : std::min(60.0, latency_of(nodes[i].pieces.back())));
-    for (uint32_t a : nodes[i].after) {
-      nodes[a].ready = std::max(nodes[a].ready, done);
-      if (--nodes[a].waiting_for == 0) ready.insert({-nodes[a].height, a});
-    }
-  }
-  return order;
-}
-
 uint32_t units_of(const lower::Register& r) {
   switch (r.kind) {
     case lower::RegKind::pred: return 0;
@@ -241,17 +153,32 @@ class Maker {
     }
   }
   StandIn make() {
-    for (uint32_t b = 0; b < program_.blocks.size(); b++) block(b);
+    std::vector<Block> blocks;
+    uint32_t as_written = 0;  // registers live at once in the order of the PTX, loads as late as can be
+    for (uint32_t b = 0; b < program_.blocks.size(); b++) {
+      const std::vector<Node>& nodes = blocks.emplace_back(block_of(b)).nodes;
+      Pressure pressure = pressure_of(blocks[b]);
+      for (uint32_t i : latest_of(nodes)) pressure.issue(nodes[i].reads, nodes[i].writes, nodes[i].pieces.empty());
+      as_written = std::max(as_written, pressure.most());
+    }
+    for (uint32_t b = 0; b < program_.blocks.size(); b++) order_and_emit(blocks[b], std::max(as_written + kMore, kEnough));
     for (const auto& [at, reg] : foreign_)  // results of other blocks
       if (const auto mask = barriers_of_.find(reg); mask != barriers_of_.end()) out_.code[at].i.wait_mask |= mask->second;
-    out_.registers = std::clamp((most_ + 10 + 7) / 8 * 8, 16u, 255u);
+    out_.registers = std::clamp(most_ + kBeside, 16u, 255u);
     return std::move(out_);
   }
 
  private:
-  void block(uint32_t b) {
-    const lower::Block& own = program_.blocks[b];
+  struct Block {
     std::vector<Node> nodes;
+    std::vector<uint32_t> register_of;  // each value's
+    std::vector<uint32_t> at_start;     // values live then
+    std::set<uint32_t> at_end;
+  };
+  Block block_of(uint32_t b) const {
+    const lower::Block& own = program_.blocks[b];
+    Block made;
+    std::vector<Node>& nodes = made.nodes;
     for (uint32_t i = own.first; i < own.last; i++) {
       nodes.push_back(node_for(program_.code[i], i | tag_));
       if (program_.code[i].form.op == Op::bra && program_.code[i].guard.reg == ptx::kNoReg && b + 1 < program_.blocks.size() && own.successors.size() == 1 && own.successors[0] == b + 1)
@@ -262,12 +189,43 @@ class Maker {
     for (Node& n : nodes)
       if (!n.pieces.empty() && n.pieces.back() == Class::atomic) n.uniform = shared_by_lanes(program_.code[n.pc & 0xFFFFFF]);
     connect(nodes);
+    number(made, b);
+    return made;
+  }
+  /// Numbers the values that a block's instructions read and write.
+  void number(Block& block, uint32_t b) const {
+    std::unordered_map<uint32_t, uint32_t> now;  // the value that a register holds
+    const auto fresh = [&](uint32_t r) {
+      block.register_of.push_back(r);
+      return now[r] = uint32_t(block.register_of.size() - 1);
+    };
+    for (uint32_t r : program_.live_in[b]) block.at_start.push_back(fresh(r));
+    for (Node& n : block.nodes) {
+      for (uint32_t s : n.sources) {
+        const auto at = now.find(s);
+        n.reads.push_back(at == now.end() ? fresh(s) : at->second);
+      }
+      const ptx::Instr& in = program_.code[n.pc & 0xFFFFFF];
+      const bool keeps = in.guard.reg != ptx::kNoReg || in.form.op == Op::wgmma_mma_async || in.form.op == Op::wgmma_mma_async_sp;  // lanes that do not execute it, sums
+      for (uint32_t r : n.results) n.writes.push_back(keeps && now.count(r) ? now[r] : fresh(r));
+    }
+    for (uint32_t s : program_.blocks[b].successors)
+      for (uint32_t r : program_.live_in[s])
+        if (now.count(r)) block.at_end.insert(now[r]);
+  }
+  /// Registers live while a block is issued, nothing issued yet.
+  Pressure pressure_of(const Block& block) const {
+    Pressure p([this, &block](uint32_t v) { return is_constant(block.register_of[v], 0) ? 0 : units_of(program_.regs[block.register_of[v]]); }, block.at_start, block.at_end);
+    for (const Node& n : block.nodes) p.will_use(n.reads);
+    return p;
+  }
+  void order_and_emit(Block& block, uint32_t enough) {
     const uint32_t start = uint32_t(out_.code.size());
     made_.clear();
-    const std::vector<uint32_t> order = order_of(nodes);
-    for (uint32_t i : order) emit(nodes[i]);
+    Pressure pressure = pressure_of(block);
+    for (uint32_t i : order_of(block.nodes, pressure, enough)) emit(block.nodes[i]);
     out_.blocks.push_back({start, uint32_t(out_.code.size())});
-    count_registers(b, nodes, order);
+    most_ = std::max(most_, pressure.most());
   }
   /// Does every lane name the address that a parameter holds? ptxas lets one lane work for the warp then.
   bool shared_by_lanes(const ptx::Instr& in) const {
@@ -331,25 +289,6 @@ class Maker {
     }
     for (uint32_t r : n.results) made_[r] = made, barriers_of_[r] |= made.barriers;
   }
-  void count_registers(uint32_t b, const std::vector<Node>& nodes, const std::vector<uint32_t>& order) {
-    std::set<uint32_t> live(program_.live_in[b].begin(), program_.live_in[b].end()), out;
-    for (uint32_t s : program_.blocks[b].successors) out.insert(program_.live_in[s].begin(), program_.live_in[s].end());
-    std::unordered_map<uint32_t, uint32_t> left;
-    for (const Node& n : nodes)
-      for (uint32_t s : n.sources) left[s]++;
-    uint32_t units = 0;
-    for (uint32_t r : live) units += units_of(program_.regs[r]);
-    most_ = std::max(most_, units);
-    for (uint32_t i : order) {
-      const bool copies = nodes[i].pieces.empty();  // a copy needs no place of its own
-      for (uint32_t r : nodes[i].results)
-        if (live.insert(r).second) units += copies ? 0 : units_of(program_.regs[r]);
-      most_ = std::max(most_, units);
-      for (uint32_t s : nodes[i].sources)
-        if (--left[s] == 0 && !out.count(s) && live.erase(s)) units -= std::min(units, units_of(program_.regs[s]));
-    }
-  }
-
   const lower::Program& program_;
   const uint32_t tag_;
   StandIn out_;

@@ -1,8 +1,8 @@
 // timing/stand_in.h: machine code of our own for kernels that no assembler has seen (there is no ptxas, or it refuses).
 //
 // Each PTX block becomes one block of machine code: pieces.cc says what its instructions become, stand_in.cc puts them in an
-// order by the longest chain of dependences (loads come early, as they do from ptxas) and gives them stall counts and
-// dependence barriers. Registers are those that are live at once in that order.
+// order by the longest chain of dependences (loads come early, as they do from ptxas, as far as registers allow) and gives them stall
+// counts and dependence barriers. Registers are those that are live at once in that order (pressure.h).
 #pragma once
 #include <vector>
 

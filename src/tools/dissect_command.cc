@@ -81,7 +81,7 @@ void read_measurements(const fs::path& file, Measurements& m) {
     const auto take = [&](const char* key, const char* table) {
       if (j.contains(key) && j[key].is_number()) m[table][j["case"]] = j[key];
     };
-    take("cold_cycles", "cold"), take("warm_cycles", "warm"), take("cold_dram_read", "read"), take("cold_dram_write", "written"), take("warm_tex_sectors", "sectors");
+    take("cold_cycles", "cold"), take("warm_cycles", "warm"), take("cold_dram_read", "read"), take("cold_dram_write", "written"), take("warm_tex_sectors", "sectors"), take("cold_l2_sectors", "cold_l2"), take("warm_l2_sectors", "warm_l2");
   }
 }
 
@@ -157,8 +157,8 @@ Measurements simulate(const Options& o, const std::vector<Figure>& figures) {
   }
   for (const char* cache : {"cold", "warm"}) {
     std::set<std::string> cases = wanted[cache];
-    if (cache == std::string("cold")) cases.insert(wanted["read"].begin(), wanted["read"].end()), cases.insert(wanted["written"].begin(), wanted["written"].end());
-    else cases.insert(wanted["sectors"].begin(), wanted["sectors"].end());
+    const bool cold = cache == std::string("cold");
+    for (const char* table : cold ? std::vector{"read", "written", "cold_l2"} : std::vector{"sectors", "warm_l2"}) cases.insert(wanted[table].begin(), wanted[table].end());
     fmt::print(stderr, "orrery dissect: {} whole kernels, {} ...\n", cases.size(), cache);
     t.cache = cache;
     for (const std::string& name : cases) {
@@ -168,7 +168,8 @@ Measurements simulate(const Options& o, const std::vector<Figure>& figures) {
         continue;
       }
       m[cache][name] = (*record)["cycles"];
-      if (t.cache == "cold") m["read"][name] = (*record)["dram_read"], m["written"][name] = (*record)["dram_write"];
+      m[cold ? "cold_l2" : "warm_l2"][name] = (*record)["l2_sectors"];
+      if (cold) m["read"][name] = (*record)["dram_read"], m["written"][name] = (*record)["dram_write"];
       else m["sectors"][name] = (*record)["l2_tex_sectors"];
     }
   }
@@ -256,7 +257,7 @@ void write_profile(const Options& o, const std::vector<Figure>& figures, const M
 std::vector<std::string> measure(const Options& o, const std::vector<Figure>& figures) {
   auto wanted = wanted_by(figures);
   std::set<std::string> names;
-  for (const char* table : {"cold", "warm", "read", "written", "sectors"}) names.insert(wanted[table].begin(), wanted[table].end());
+  for (const char* table : {"cold", "warm", "read", "written", "sectors", "cold_l2", "warm_l2"}) names.insert(wanted[table].begin(), wanted[table].end());
   std::string words;
   for (const std::string& name : names) words += (words.empty() ? "" : ",") + name;
   const fs::path folder = "build-dissect/measured";

@@ -1,5 +1,6 @@
 // Tests of the stand-in for ptxas: what PTX becomes without an assembler. Expected instructions are those that ptxas 13.0
 // makes of the same text for sm_90a.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lower/program.h"
@@ -12,7 +13,7 @@ namespace {
 struct Made {
   explicit Made(const std::string& body) {
     std::vector<ptx::Diagnostic> diagnostics;
-    module = ptx::parse(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<20>; .reg .pred %p<4>;\n.shared .align 16 .b8 s[4096];\n" +
+    module = ptx::parse(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<400>; .reg .pred %p<4>;\n.shared .align 16 .b8 s[4096];\n" +
                             body + "\nret;\n}\n",
                         diagnostics);
     EXPECT_TRUE(diagnostics.empty()) << (diagnostics.empty() ? "" : diagnostics[0].message);
@@ -66,6 +67,32 @@ TEST(StandIn, NeighbouringSharedLoadsBecomeOne) {
                "add.f32 %f5, %f1, %f2; add.f32 %f6, %f3, %f4; add.f32 %f7, %f5, %f6; st.global.f32 [%rd1], %f7;");
   EXPECT_EQ(m.count(Class::shared_load), 1u);
   EXPECT_EQ(m.first(Class::shared_load).width, 16);
+}
+
+TEST(StandIn, LoadsComeEarlyAsFarAsRegistersAllow) {
+  std::string body = "ld.param.u64 %rd1, [p];\n", sums = "mov.f32 %f1, 0f00000000;\n";
+  for (int k = 0; k < 96; k++) {
+    body += fmt::format("ld.global.f32 %f{}, [%rd1+{}];\n", k + 2, k * 1024);
+    sums += fmt::format("fma.rn.f32 %f1, %f{0}, %f{0}, %f1;\n", k + 2);
+  }
+  const Made m(body + sums + "st.global.f32 [%rd1+4], %f1;");
+  EXPECT_NEAR(m.made.registers, 30, 8);  // ptxas: 30
+}
+
+TEST(StandIn, SumsInOneRegisterAfterAnotherAreNotLiveTogether) {
+  // Eight steps of an 8 x 8 tile of sums: a register is written eight times in a block.
+  std::string body = "ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; shl.b32 %r1, %r1, 2; mov.u32 %r2, s; add.u32 %r2, %r2, %r1; mov.u32 %r3, 0; mul.wide.u32 %rd2, %r1, 64;\n"
+                     "add.s64 %rd2, %rd1, %rd2;\n";
+  for (int i = 0; i < 64; i++) body += fmt::format("mov.f32 %f{}, 0f00000000;\n", 300 + i);
+  body += "L:\n";
+  for (int k = 0; k < 8; k++) {
+    for (int i = 0; i < 8; i++) body += fmt::format("ld.shared.f32 %f{}, [%r2+{}]; ld.shared.f32 %f{}, [%r2+{}];\n", 1 + i, k * 512 + i * 4, 11 + i, k * 512 + 256 + i * 4);
+    for (int i = 0; i < 64; i++) body += fmt::format("fma.rn.f32 %f{0}, %f{1}, %f{2}, %f{0};\n", 300 + i, 1 + i / 8, 11 + i % 8);
+  }
+  body += "add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 100; @%p1 bra L;\n";
+  for (int i = 0; i < 64; i++) body += fmt::format("st.global.f32 [%rd2+{}], %f{};\n", i * 4, 300 + i);
+  const Made m(body);
+  EXPECT_NEAR(m.made.registers, 92, 8);  // ptxas: 92
 }
 
 TEST(StandIn, StoresKeepLoadsBehindThem) {
