@@ -35,7 +35,7 @@ double Predictor::dynamic_energy(double seconds) const {
 
 namespace {
 
-constexpr double kResidualWithoutCode = 0.55;  // the same with the stand-in for ptxas
+constexpr double kResidualWithoutCode = 0.4;  // the same with the stand-in for ptxas
 
 /// Of the full clock, what kernels without products keep in one launch, whatever they draw [power_dmma/4: 1,936 MHz, sum_loop/16777216 and
 /// update_once/16777216 at 4.05 TB/s: 1,951 and 1,953; none of calib/steps is slower].
