@@ -37,8 +37,13 @@ template <class Visit>
 void each_split(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& visit) {
   for (c.split_k = 1; c.split_k * c.cluster_m * c.cluster_n <= 8; c.split_k++)
     if (find_kernel(g, c) == &k) visit(c);
-  // Clusters of 16 are few (seven fit): for very few tiles.
   const int64_t tiles = (g.m + k.tile_m - 1) / k.tile_m * ((g.n + k.tile_n - 1) / k.tile_n);
+  // What many tiles read of each other depends on the order.
+  c.split_k = 1;
+  for (int raster : {4, 16})
+    if (c.raster = raster; tiles > 4 * sm_count() && find_kernel(g, c) == &k) visit(c);
+  c.raster = 8;
+  // Clusters of 16 are few (seven fit): for very few tiles.
   c.split_k = 16;
   if (tiles <= 7 && c.cluster_m * c.cluster_n == 1 && find_kernel(g, c) == &k) visit(c);
 }
