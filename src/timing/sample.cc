@@ -101,10 +101,11 @@ void Predictor::sample() {
   else trace(unit(mx, my, mz));
   const double first = double(trace_instructions_) / double(traced_.size());
   estimate_(first * double(launch_.grid.count()));
-  const std::set<uint64_t> wanted = {unit(mx + 1, my, mz), unit(mx, my + 1, mz), unit(mx, my, mz + 1), unit(mx + 3, my + 2, mz), unit(nx / 3, ny / 3, nz / 3),
+  // Neighbours first: where the budget ends before all are traced, they say how addresses move.
+  const std::vector<uint64_t> wanted = {unit(mx + 1, my, mz), unit(mx, my + 1, mz), unit(mx, my, mz + 1), unit(mx + 3, my + 2, mz), unit(nx / 3, ny / 3, nz / 3),
                                      unit(nx / 5, ny * 2 / 3, mz), unit(1, 1, 0), 0, unit(nx * 3 / 4, ny / 4, mz)};
   for (uint64_t u : wanted)
-    if (!in_order_ && ((trace_instructions_ < options_.trace_budget * 4 && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
+    if (!in_order_ && ((trace_instructions_ < options_.trace_budget * 2 && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());
