@@ -19,6 +19,7 @@ bool is_inner(const TracedBlock& b, const GridShape& grid) {
 }
 
 constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
+constexpr size_t kAlike = 6;                          // blocks of one shape that tell enough
 }  // namespace
 
 void Predictor::trace(uint64_t unit) {
@@ -104,8 +105,14 @@ void Predictor::sample() {
   // Neighbours first: where the budget ends before all are traced, they say how addresses move.
   const std::vector<uint64_t> wanted = {unit(mx + 1, my, mz), unit(mx, my + 1, mz), unit(mx, my, mz + 1), unit(mx + 3, my + 2, mz), unit(nx / 3, ny / 3, nz / 3),
                                      unit(nx / 5, ny * 2 / 3, mz), unit(1, 1, 0), 0, unit(nx * 3 / 4, ny / 4, mz)};
+  const auto all_alike = [&] {  // long blocks of one shape, some of them far apart: more would say nothing new
+    size_t alike = 0, all = 0;
+    for (const auto& [at, b] : traced_)
+      if (b->rank == 0) all++, alike += b->shape == traced_.begin()->second->shape;
+    return all >= kAlike && alike == all && trace_instructions_ > options_.trace_budget / 4;
+  };
   for (uint64_t u : wanted)
-    if (!in_order_ && ((trace_instructions_ < options_.trace_budget * 2 && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
+    if (!in_order_ && !all_alike() && ((trace_instructions_ < options_.trace_budget * 2 && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());
