@@ -1,7 +1,6 @@
 // exec/fault.cc: see fault.h.
 #include "exec/fault.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <ucontext.h>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "base/demangle.h"
 #include "exec/stepper.h"
 
 namespace orrery::exec {
@@ -47,18 +47,9 @@ void on_signal(int number, siginfo_t* info, void* context) {
   else old.sa_handler(number);
 }
 
-/// The name as the source has it; the name itself when it is not a mangled one.
-std::string demangled(const std::string& name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string out = status == 0 && text ? text : name;
-  std::free(text);
-  return out;
-}
-
 std::string where(const Fault& f) {
-  std::string s = fmt::format("kernel {}", demangled(f.kernel));
-  if (f.function != f.kernel) s += fmt::format(", function {}", demangled(f.function));
+  std::string s = fmt::format("kernel {}", base::demangled(f.kernel));
+  if (f.function != f.kernel) s += fmt::format(", function {}", base::demangled(f.function));
   s += fmt::format(", block ({},{},{})", f.ctaid[0], f.ctaid[1], f.ctaid[2]);
   if (f.thread_known) s += fmt::format(", thread ({},{},{})", f.tid[0], f.tid[1], f.tid[2]);
   else s += fmt::format(", a thread of warp {} (--interpret tells which)", f.warp);

@@ -1,12 +1,11 @@
 // exec/wait_graph.cc: see wait_graph.h: from the state of warps to waiters, resources and edges.
 #include "exec/wait_graph.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "base/demangle.h"
 #include "exec/mbarrier_store.h"
 #include "exec/polling.h"
 #include "exec/wait_state.h"
@@ -18,14 +17,6 @@ namespace {
 std::string file_of(const ptx::Module& m, uint32_t file) { return file < m.files.size() ? m.files[file] : ""; }
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-std::string demangled(const std::string& name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string out = status == 0 && text ? text : name;
-  std::free(text);
-  return out;
-}
 
 /// 0, 1, 2, 5 as "0-2, 5".
 std::string ranges(const std::vector<uint32_t>& sorted) {
@@ -50,7 +41,7 @@ const char* name_of(WaitKind kind) {
 CodePlace code_place(const DecodedProgram& code, uint32_t pc) {
   CodePlace p;
   const lower::Program& program = *code.program;
-  p.function = demangled(lower::function_of(program, pc).name);
+  p.function = base::demangled(lower::function_of(program, pc).name);
   if (pc >= program.code.size()) return p;
   const ptx::Loc& loc = program.code[pc].loc;
   const ptx::Module& m = *program.module;
@@ -98,7 +89,7 @@ std::string shared_name(const RunState& run, uint64_t offset, uint32_t element) 
     const bool dynamic = v.bytes == 0;
     if (offset < v.offset || (!dynamic && offset >= v.offset + v.bytes)) continue;
     if (dynamic) return fmt::format("dynamic shared memory + {}", offset - v.offset);
-    const std::string full = demangled(v.name);
+    const std::string full = base::demangled(v.name);
     const size_t colon = full.rfind("::");
     std::string name = colon == std::string::npos ? full : full.substr(colon + 2);
     if (v.bytes > element) name += (offset - v.offset) % element ? fmt::format(" + {}", offset - v.offset) : fmt::format("[{}]", (offset - v.offset) / element);
@@ -146,7 +137,7 @@ namespace {
 class Builder {
  public:
   Builder(const RunState& run, std::span<const CtaContext* const> blocks) : state_{run, blocks, {}, {}}, many_(blocks.size() > 1) {
-    graph_.kernel = demangled(run.kernel.entry->program->name);
+    graph_.kernel = base::demangled(run.kernel.entry->program->name);
   }
 
   WaitGraph build() {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/demangle.h"
 #include "report/kernel_page_script.h"
 
 namespace orrery::report {
@@ -112,7 +113,7 @@ void waits(std::string& out, const Json& d) {
 }
 
 void section(std::string& out, const Json& r, size_t i) {
-  out += fmt::format("<section id=k{} aria-labelledby=h{}><h2 id=h{}>{}</h2><p>grid {}, block {}</p>", i, i, i, escape(r.value("kernel", "")), escape(r.value("grid", Json()).dump()), escape(r.value("block", Json()).dump()));
+  out += fmt::format("<section id=k{} aria-labelledby=h{}><h2 id=h{}>{}</h2><p>grid {}, block {}</p>", i, i, i, escape(base::demangled(r.value("kernel", ""))), escape(r.value("grid", Json()).dump()), escape(r.value("block", Json()).dump()));
   if (r.contains("error")) {
     out += fmt::format("<p>Not timed: {}</p></section>", escape(r["error"].get<std::string>()));
     return;
@@ -139,7 +140,7 @@ std::string kernel_page(const Json& records) {
   std::string out = "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width,initial-scale=1'><title>Orrery: kernels</title><style>";
   out += kKernelStyle;
   out += "</style></head><body><main><h1>Predicted kernels</h1><nav aria-label=kernels><ol>";
-  for (size_t i = 0; i < records.size(); i++) out += fmt::format("<li><a href='#k{}'>{}</a> {:.2f} us", i, escape(records[i].value("kernel", "")), number(records[i], "us"));
+  for (size_t i = 0; i < records.size(); i++) out += fmt::format("<li><a href='#k{}'>{}</a> {:.2f} us", i, escape(base::demangled(records[i].value("kernel", ""))), number(records[i], "us"));
   out += "</ol></nav>";
   for (size_t i = 0; i < records.size(); i++) section(out, records[i], i);
   Json drawn = Json::array();  // what the drawings need
@@ -169,7 +170,7 @@ std::string kernel_trace(const Json& records) {
   for (size_t k = 0; k < records.size(); k++) {
     const Json& r = records[k];
     const double us = 1 / std::max(1.0, number(r, "clock_mhz"));
-    events.push_back({{"ph", "M"}, {"pid", k}, {"name", "process_name"}, {"args", {{"name", r.value("kernel", "")}}}});
+    events.push_back({{"ph", "M"}, {"pid", k}, {"name", "process_name"}, {"args", {{"name", base::demangled(r.value("kernel", ""))}}}});
     if (!r.contains("details")) continue;
     const Json& spans = r["details"]["spans"];
     const auto add = [&](const char* list, const char* row, int base) {

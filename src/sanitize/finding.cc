@@ -1,7 +1,6 @@
 // sanitize/finding.cc: see finding.h.
 #include "sanitize/finding.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <bit>
@@ -15,21 +14,13 @@ namespace orrery::sanitize {
 
 using nlohmann::ordered_json;
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string out = status == 0 && text ? text : name;
-  std::free(text);
-  return out;
-}
-
-std::string kernel_of(const exec::Where& where) { return demangled(where.run->kernel.entry->program->name); }
+std::string kernel_of(const exec::Where& where) { return base::demangled(where.run->kernel.entry->program->name); }
 
 Place place_of(const exec::DecodedProgram& code, const std::string& kernel, uint32_t pc) {
   const lower::Program& p = *code.program;
   Place place;
   place.kernel = kernel;
-  if (std::string name = demangled(p.name); name != kernel) place.function = name;
+  if (std::string name = base::demangled(p.name); name != kernel) place.function = name;
   if (pc >= p.code.size()) return place;
   const ptx::Loc& loc = p.code[pc].loc;
   place.ptx_line = loc.line;

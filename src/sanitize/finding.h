@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/demangle.h"
 #include "exec/observer.h"
 
 namespace orrery::sanitize {
@@ -61,6 +62,6 @@ std::string kernel_of(const exec::Where& where);
 std::string to_json(const Finding& finding);
 Finding finding_from_json(const std::string& text);
 
-std::string demangled(const std::string& name);
+using base::demangled;
 
 }  // namespace orrery::sanitize

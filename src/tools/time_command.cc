@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cxxabi.h>
 #include <map>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/demangle.h"
 #include "profile/profile.h"
 #include "profile/what_if.h"
 #include "report/kernel_page.h"
@@ -27,10 +27,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 std::string short_name(const std::string& mangled) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 && text ? text : mangled;
-  std::free(text);
+  std::string name = base::demangled(mangled);
   if (const size_t at = name.find("(anonymous namespace)::"); at != std::string::npos) name.erase(0, at + 23);
   int depth = 0;
   for (size_t i = 0; i < name.size(); i++) {
