@@ -45,7 +45,9 @@ class ForkingTimer : public LaunchTimer {
     options_.warm = setting("ORRERY_TIME_CACHE", "cold") == "warm";
     options_.exact = setting("ORRERY_TIME_EXACT", "0") == "1";
     options_.record = setting("ORRERY_TIME_RECORD", "0") == "1";
+    options_.slope_budget = budget("ORRERY_TIME_SLOPE_BUDGET", options_.slope_budget);
     options_.trace_budget = budget("ORRERY_TIME_TRACE_BUDGET", options_.trace_budget);
+    options_.detail_budget = budget("ORRERY_TIME_DETAIL_BUDGET", options_.detail_budget);
     options_.step_budget = budget("ORRERY_TIME_STEP_BUDGET", options_.step_budget);
   }
 

@@ -113,7 +113,7 @@ double Predictor::simulate_blocks() {
   const uint64_t rows = (units + stride - 1) / stride;   // blocks of the busiest SM
   simulated_ = 1;
   if (!regular_) {
-    const double affordable = double(options_.trace_budget) / 2 / std::max(1.0, double(model_->instructions)) / double(rows);
+    const double affordable = double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(rows);
     simulated_ = uint32_t(std::clamp(affordable, 1.0, 8.0));
   }
   if (units <= 8) simulated_ = uint32_t(units);  // of a few blocks the slowest sets the time

@@ -23,7 +23,9 @@ struct PredictOptions {
   bool exact = false;              // no sampling of blocks
   bool record = false;             // keep what a report draws
   uint64_t recorded_most = 40'000'000;  // PTX warp instructions of a block that are looked at; the rest is taken to go on alike
-  uint64_t trace_budget = 12'000'000;   // PTX warp instructions to execute
+  uint64_t slope_budget = 24'000'000;  // PTX warp instructions to execute of the blocks that say how addresses move
+  uint64_t trace_budget = 12'000'000;  // of all blocks together, where they differ
+  uint64_t detail_budget = 6'000'000;  // of those that simulated SMs run, where they differ
   uint64_t step_budget = 3'000'000;    // machine instructions to simulate
 };
 

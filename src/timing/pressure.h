@@ -1,8 +1,7 @@
 // timing/pressure.h: 32-bit registers that are live at once while a block's instructions are issued in some order.
 //
-// It goes by values: what PTX writes to one register twice is two of them.
-// A copy shares its source's register, as ptxas coalesces them; constants (parameters, immediates) take none, for they are read from where
-// they lie. Not here: which order (stand_in.cc), predicates (they have registers of their own).
+// It goes by values: what PTX writes to one register twice is two of them. A copy shares its source's register, as ptxas coalesces them;
+// constants (parameters, immediates) take none, for they are read from where they lie. Not here: which order (stand_in_order.h), predicates (they have registers of their own).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -40,6 +39,7 @@ class Pressure {
     }
     return more;
   }
+  /// The instruction is issued: what it reads last ends, what it writes begins.
   void issue(const Values& sources, const Values& results, bool copies) {
     const auto source = copies && sources.size() == 1 ? root_.find(sources[0]) : root_.end();
     if (source != root_.end())

@@ -109,10 +109,10 @@ void Predictor::sample() {
     size_t alike = 0, all = 0;
     for (const auto& [at, b] : traced_)
       if (b->rank == 0) all++, alike += b->shape == traced_.begin()->second->shape;
-    return all >= kAlike && alike == all && trace_instructions_ > options_.trace_budget / 4;
+    return all >= kAlike && alike == all && trace_instructions_ > options_.slope_budget / 8;
   };
   for (uint64_t u : wanted)
-    if (!in_order_ && !all_alike() && ((trace_instructions_ < options_.trace_budget * 2 && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
+    if (!in_order_ && !all_alike() && ((trace_instructions_ < options_.slope_budget && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());

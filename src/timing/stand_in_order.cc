@@ -74,8 +74,8 @@ std::vector<uint32_t> order_of(std::vector<Node>& nodes, Pressure& pressure, uin
       for (auto at = ready.begin(); at != ready.end() && nodes[best->second].place == Place::load; ++at)
         if (nodes[at->second].place != Place::load && at->second + 1 != nodes.size()) best = at;
     if (nodes[best->second].place == Place::load || in_flight < kInFlight)
-    for (auto at = ready.begin(); at != ready.end() && nodes[best->second].ready > now; ++at)
-      if (nodes[at->second].ready < nodes[best->second].ready) best = at;
+      for (auto at = ready.begin(); at != ready.end() && nodes[best->second].ready > now; ++at)
+        if (nodes[at->second].ready < nodes[best->second].ready) best = at;
     if (best->second + 1 == nodes.size() && ready.size() > 1) best = std::next(ready.begin(), best == ready.begin() ? 1 : 0);
     const auto more = [&](uint32_t n) { return pressure.change(nodes[n].reads, nodes[n].writes, nodes[n].pieces.empty()); };
     const auto sooner = [&](uint32_t a, uint32_t b) { return std::pair{nodes[a].wanted, a} < std::pair{nodes[b].wanted, b}; };
