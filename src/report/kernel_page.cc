@@ -146,7 +146,7 @@ std::string kernel_page(const Json& records) {
   Json drawn = Json::array();  // what the drawings need
   for (const Json& r : records) {
     Json d;
-    for (const char* key : {"kernel", "us", "clock_mhz", "bound", "fraction"})
+    for (const char* key : {"us", "clock_mhz", "bound", "fraction"})
       if (r.contains(key)) d[key] = r[key];
     if (r.contains("details")) {
       for (const char* key : {"waits", "spans", "memory", "classes", "tensor_busy", "gpu"})

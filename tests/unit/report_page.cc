@@ -35,6 +35,12 @@ TEST(KernelPage, TablesSayWhatIsDrawn) {
   EXPECT_EQ(page.find("http"), std::string::npos);                 // nothing to load
 }
 
+TEST(KernelPage, NamesAreThoseOfTheSource) {
+  const std::string page = kernel_page(Json::parse(R"([{"kernel":"_ZN5tiles7productIfEEvPKT_i","error":"none"}])"));  // by c++filt
+  EXPECT_NE(page.find("void tiles::product&lt;float&gt;(float const*, int)"), std::string::npos);
+  EXPECT_EQ(page.find("_ZN5tiles"), std::string::npos);
+}
+
 TEST(KernelPage, ALaunchThatWasNotTimedIsNamed) {
   const std::string page = kernel_page(Json::parse(R"([{"kernel":"k","error":"it waits for other blocks"}])"));
   EXPECT_NE(page.find("Not timed: it waits for other blocks"), std::string::npos);
