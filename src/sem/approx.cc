@@ -150,23 +150,23 @@ template <class H> H ex216(H a) {
 template <auto Lane, MufuLanes::Function MufuLanes::* Lanes>
 void by_vector(const Form& form, void* const* d, const void* const* s, uint32_t mask) {
   if (!d[0]) return;
-  mask &= ~(mufu_lanes_v4().*Lanes)(static_cast<const uint32_t*>(s[0]), static_cast<uint32_t*>(d[0]), mask);
+  mask &= ~(mufu_lanes().*Lanes)(static_cast<const uint32_t*>(s[0]), static_cast<uint32_t*>(d[0]), mask);
   if (mask) Warp<Lane>::run(form, d, s, mask);
 }
 template <auto Lane>
 void divide_by_vector(const Form& form, void* const* d, const void* const* s, uint32_t mask) {
   if (!d[0]) return;
-  mask &= ~mufu_lanes_v4().div(static_cast<const uint32_t*>(s[0]), static_cast<const uint32_t*>(s[1]), static_cast<uint32_t*>(d[0]), mask);
+  mask &= ~mufu_lanes().div(static_cast<const uint32_t*>(s[0]), static_cast<const uint32_t*>(s[1]), static_cast<uint32_t*>(d[0]), mask);
   if (mask) Warp<Lane>::run(form, d, s, mask);
 }
 
 template <auto Lane, MufuLanes::Function MufuLanes::* Lanes>
 Pure unit() {
-  return {mufu_lanes() ? &by_vector<Lane, Lanes> : warp<Lane>, Exactness::exact, 0};
+  return {&by_vector<Lane, Lanes>, Exactness::exact, 0};
 }
 template <auto Lane>
 Pure division() {
-  return {mufu_lanes() ? &divide_by_vector<Lane> : warp<Lane>, Exactness::exact, 0};
+  return {&divide_by_vector<Lane>, Exactness::exact, 0};
 }
 
 template <bool Z>
@@ -186,12 +186,6 @@ Pure find_f32(const Form& f) {
 }
 
 }  // namespace
-
-const MufuLanes* mufu_lanes() {
-  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                           __builtin_cpu_supports("avx512vl");
-  return wide ? &mufu_lanes_v4() : nullptr;
-}
 
 Pure find_approximate(const Form& f) {
   const Type t = f.type();

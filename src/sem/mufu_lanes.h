@@ -1,4 +1,4 @@
-// sem/mufu_lanes.h: the special-function unit of mufu.h for the lanes of a warp at once, on processors with AVX-512.
+// sem/mufu_lanes.h: the special-function unit of mufu.h for the lanes of a warp at once.
 //
 // Each function does the lanes of `mask` whose argument and result are ordinary (normal numbers, no range handling) and
 // says which these were; mufu.h and approx.cc do the others. Invariant: a lane that is done has exactly their result.
@@ -15,8 +15,9 @@ struct MufuLanes {
   uint32_t (*div)(const uint32_t* a, const uint32_t* b, uint32_t* out, uint32_t mask);
 };
 
-/// Null when the processor has no AVX-512.
-const MufuLanes* mufu_lanes();
-const MufuLanes& mufu_lanes_v4();
+/// Of the highest level that the processor has.
+const MufuLanes& mufu_lanes();
+const MufuLanes& mufu_lanes_v3();
+const MufuLanes& mufu_lanes_v4();  // needs AVX-512
 
 }  // namespace orrery::sem
