@@ -12,7 +12,6 @@ using isa::Space;
 
 namespace {
 
-bool is_product(Op op) { return op == Op::mma || op == Op::mma_sp || op == Op::wmma_mma || op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp; }
 bool is_param(Space s) { return s == Space::param || s == Space::param_entry || s == Space::param_func; }
 /// Parameters and local memory carry arguments and what is spilt.
 bool of_thread(Space s) { return is_param(s) || s == Space::local; }
@@ -66,9 +65,12 @@ class Slicer {
   void look(size_t k, size_t i) {
     const exec::Decoded& d = programs_[k]->code[i];
     const ptx::Instr& in = *d.instr;
-    if (is_product(in.form.op)) return;
     bool wanted = false;
     lower::for_registers(in, [&](uint32_t r) { wanted |= needed_[k][r]; }, [](uint32_t) {});
+    if (is_product(in.form.op)) {
+      slice_.kept[k][i] = wanted;
+      return;
+    }
     if (wanted && gives_memory(d)) changed_ |= !slice_.reads_memory, slice_.reads_memory = true;
     const bool whole = is_store(d) ? slice_.reads_memory : wanted || !may_go(d);
     const bool placed = accesses_ && (is_store(d) || is_load(in.form.op) || in.form.op == Op::shfl);
@@ -86,6 +88,8 @@ class Slicer {
 };
 
 }  // namespace
+
+bool is_product(Op op) { return op == Op::mma || op == Op::mma_sp || op == Op::wmma_mma || op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp; }
 
 Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool accesses) { return Slicer(programs, accesses).run(); }
 

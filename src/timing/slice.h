@@ -7,13 +7,16 @@
 
 namespace orrery::timing {
 
-/// What of a kernel must run for control flow, synchronisation and the addresses of copies to be right: arithmetic, loads and
-/// products whose results nobody needs for that may be left out; so may stores, unless something that runs reads memory which
-/// they may have written.
+/// What of a kernel must run for control flow, synchronisation and the addresses of copies to be right: arithmetic and loads whose
+/// results nobody needs for that may be left out; so may stores, unless something that runs reads memory which they may have written.
+/// Products are never needed for their values, which hardly ever steer control: a kept one has to give something, the same in all blocks.
 struct Slice {
   std::vector<std::vector<bool>> kept;  // by program, by instruction
   bool reads_memory = false;            // control or addresses depend on what is in memory
 };
+
+/// Is it a product of matrices?
+bool is_product(isa::Op op);
 
 /// The slice of a kernel and the functions that it may call. With `accesses` every load, store and shuffle runs with the right
 /// address (and may store or load what does not matter), because all of them are looked at.
