@@ -194,13 +194,15 @@ void Chip::read_all(std::span<Request> requests) {
     if (i < n) {
       const Coming& c = ahead[i % kAhead] = coming(requests[i]);
       fetch_ahead(c.merge), fetch_ahead(c.counted);
-      lines_.fetch_head(c.near), lines_.fetch_head(c.far);
+      lines_.fetch_head(c.near);
     }
-    if (i >= kWayAhead && i - kWayAhead < n) {
-      const Coming& c = ahead[(i - kWayAhead) % kAhead];
-      if (lines_.fetch_way(c.near)) continue;
+    if (i >= kAhead - kWayAhead && i - (kAhead - kWayAhead) < n) {
+      const Coming& c = ahead[(i - (kAhead - kWayAhead)) % kAhead];
+      if (!lines_.fetch_way(c.near)) lines_.fetch_head(c.far), fetch_ahead(&pages_[page_of(requests[i - (kAhead - kWayAhead)].line)]);
+    }
+    if (i >= kAhead - kFarAhead && i - (kAhead - kFarAhead) < n) {
+      const Coming& c = ahead[(i - (kAhead - kFarAhead)) % kAhead];
       lines_.fetch_found(c.far);
-      fetch_ahead(&pages_[page_of(requests[i - kWayAhead].line)]);
     }
   }
 }

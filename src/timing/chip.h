@@ -126,7 +126,7 @@ class Chip {
   double writes_done() const { return l2_write_free_ > slices_free_ ? l2_write_free_ : slices_free_; }
 
  private:
-  struct alignas(64) Merge {  // a line that a GPC has lately asked for
+  struct alignas(32) Merge {  // a line that a GPC has lately asked for
     uint64_t line = ~uint64_t{0};
     double when = 0, took = 0;             // when it was looked up, and for how long
     float waits = 0;                       // of that time what it waited for others and for memory
@@ -159,7 +159,7 @@ class Chip {
   static constexpr uint32_t kMergeMost = 4;             // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
-  static constexpr size_t kAhead = 32, kWayAhead = 16;  // requests by which what they touch is fetched ahead
+  static constexpr size_t kAhead = 32, kWayAhead = 20, kFarAhead = 10;  // requests by which what they touch is fetched ahead
   static constexpr double kMoreSectors = 0.77;  // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 1024]
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);

@@ -90,7 +90,7 @@ double Predictor::describe(double cycles) {
   p_.l1_hit_rate = sm_.l1_sectors > 0 ? sm_.l1_hits / sm_.l1_sectors : 0;
   p_.clock_mhz = clock / 1e6;
   p_.microseconds = total / clock * 1e6;
-  const double sm_cycles = std::max(1.0, simulated_cycles_ * simulated_);
+  const double sm_cycles = std::max(1.0, simulated_cycles_ * extent_.simulated);
   struct Candidate {
     const char* name;
     double share;
@@ -180,7 +180,7 @@ std::string Predictor::details() const {
                  {"dram_write", memory_.dram_write * chip_scale_}, {"shared_wavefronts", sm_.shared_wavefronts * scale_}, {"copied", sm_.tma_bytes * scale_}};
   for (size_t k = 0; k < size_t(Class::count); k++)
     if (sm_.by_class[k]) j["classes"][std::string(name_of(Class(k)))] = double(sm_.by_class[k]) * scale_;
-  j["tensor_busy"] = sm_.tensor_busy / (4 * std::max(1.0, simulated_cycles_ * simulated_));
+  j["tensor_busy"] = sm_.tensor_busy / (4 * std::max(1.0, simulated_cycles_ * extent_.simulated));
   j["gpu"] = {{"sms", figures_.sms}, {"clock", figures_.clock}, {"dram", figures_.dram_bandwidth}, {"l2", figures_.l2_sectors * 32}};
   return j.dump();
 }
@@ -195,7 +195,7 @@ std::string to_json(const Prediction& p) {
   j["l1_hit_rate"] = p.l1_hit_rate, j["joules"] = p.joules, j["watts"] = p.watts, j["method"] = p.method, j["notes"] = p.notes;
   if (!p.clocks.empty()) j["clocks"] = p.clocks, j["clock_span"] = p.clock_span;
   j["host_seconds"] = p.host_seconds, j["simulated_steps"] = p.simulated_steps;
-  j["host"] = {{"cpu_seconds", p.host.all}, {"trace", p.host.trace}, {"lead", p.host.lead}, {"simulate", p.host.simulate}, {"issued", p.host.issued}, {"peak_bytes", p.host.peak_bytes}};
+  j["host"] = {{"cpu_seconds", p.host.all}, {"trace", p.host.trace}, {"trace_aside", p.host.trace_aside}, {"lead", p.host.lead}, {"simulate", p.host.simulate}, {"issued", p.host.issued}, {"peak_bytes", p.host.peak_bytes}};
   if (!p.details.empty()) j["details"] = nlohmann::ordered_json::parse(p.details);
   return j.dump();
 }

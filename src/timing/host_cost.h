@@ -6,9 +6,10 @@
 
 namespace orrery::timing {
 
-/// CPU seconds of the predicting thread, and memory of its process.
+/// CPU seconds of a prediction, and memory of its process.
 struct HostCost {
   double trace = 0;      // running blocks for their addresses, copies of others included
+  double trace_aside = 0;  // the same on a second thread
   double lead = 0;       // leading warps through the machine code
   double simulate = 0;   // SMs, L2 and memory
   double all = 0;        // with assembling, fitting and describing

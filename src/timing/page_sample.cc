@@ -6,8 +6,7 @@
 //
 // The error is estimated from the run itself: by how much the requests to pages that were looked up miss their share of all, and
 // by how much eight parts of those pages differ in what they cost memory. Where it is large all pages are looked up after all.
-// All pages are looked up with --exact, for kernels with many atomic operations, whose units go by the line, and for those with bulk copies,
-// of which one instruction makes many requests.
+// All pages are looked up with --exact, for kernels with many atomic operations, whose units go by the line.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,8 +17,8 @@ namespace orrery::timing {
 
 namespace {
 constexpr uint32_t kMostPages = 16;     // for which one stands
-constexpr double kEach = 8;             // look-ups for each instruction of a warp that need not be spared
-constexpr double kWorth = 1e6;          // look-ups of a kernel that are left, at least: of few pages each counts for too much
+constexpr double kEach = 3, kEachApart = 1;  // look-ups for each instruction of a warp that need not be spared; where blocks differ
+constexpr double kWorth = 5e5;          // look-ups of a kernel that are left, at least: of few pages each counts for too much
 constexpr uint32_t kAskers = 4;         // SMs whose requests to a page that is looked up may stand for one to another page, on average
 constexpr double kAtomics = 0.005;       // of the lines, on which atomic operations may work: they are all looked up, and each counts for several
 constexpr double kMostError = 0.02;     // of what the run itself tells
@@ -30,7 +29,7 @@ constexpr double kStandIns = 0.015;     // what it does not tell: by how much ti
 uint32_t Predictor::pages_for_one(const BlockCode& code, size_t blocks) const {
   if (options_.exact) return 1;
   for (const MachineInstruction& m : join_->instructions())
-    if (m.kind == Class::tensor_copy || m.kind == Class::bulk_copy || (m.kind == Class::atomic && !regular_)) return 1;
+    if (m.kind == Class::atomic && !regular_) return 1;
   const TracedBlock& b = *code.trace;
   LineSet read;
   double lines = 0, atomics = 0;  // lines that are written, or not found in L1
@@ -40,10 +39,13 @@ uint32_t Predictor::pages_for_one(const BlockCode& code, size_t blocks) const {
       else if (e.what == What::global_store || e.what == What::local_store) lines += e.n_detail;
       else if (e.what == What::global_load || e.what == What::local_load || e.what == What::copy_async)
         for (uint32_t i = 0; i < e.n_detail; i++) lines += read.insert(b.lines[e.detail + i] >> 4);
+      else if (e.what == What::bulk_load || e.what == What::bulk_store)
+        for (uint32_t i = 0; i < e.n_detail; i++) lines += double(b.runs[e.detail + i].rows) * std::ceil(b.runs[e.detail + i].bytes / 128.0);
   const double look_ups = lines * (kernel_.ghosts + 1);
   if (atomics > kAtomics * lines) return 1;
+  const double each = regular_ ? kEach : kEachApart;
   uint32_t pages = 1;
-  while (pages < kMostPages && kernel_.ghosts + 1 >= 2 * pages * kAskers && look_ups > kEach * pages * double(code.steps) &&
+  while (pages < kMostPages && kernel_.ghosts + 1 >= 2 * pages * kAskers && look_ups > each * pages * double(code.steps) &&
          look_ups * double(blocks) >= 2 * pages * kWorth)
     pages *= 2;
   return pages;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -126,22 +127,24 @@ void Predictor::make_copy_pools() {
   }
 }
 
-/// Where the irregular bulk copies of blocks lie, as many as the budget allows, in the order in which blocks begin: they are
-/// run with nothing but what control and addresses depend on. Only a refinement: a block that cannot be run so ends it.
+/// Where the irregular bulk copies of the blocks lie that are simulated or ghosts, as many as the budget allows, in the order in which blocks
+/// begin: they are run with nothing but what control and addresses depend on. Only a refinement: a block that cannot be run so ends it.
 void Predictor::follow_copies() {
   constexpr uint64_t kMostBlocks = 1 << 22;  // numbers of blocks whose copies are kept
   if (kernel_.copies.empty()) return;
   const Stopwatch watch(running_, host_.trace);
   const uint64_t n = launch_.cluster.count(), units = launch_.grid.count() / n;
   const uint64_t affordable = uint64_t(double(options_.trace_budget) * kFollowed / std::max(1.0, double(model_->instructions * n)));
-  const uint64_t followed = std::min(units, affordable);
+  const uint64_t followed = std::min({units, affordable, extent_.rows_run * extent_.stride});
   if (followed * 2 < std::min<uint64_t>(units, figures_.sms / n)) return;  // too few to be worth it
   TraceOptions t;
   t.copies_only = true;
   try {
-    Tracer tracer(machine_, launch_, t);
-    for (uint64_t u = 0; u < followed; u++)
-      for (const TracedBlock& b : tracer.trace(u))
+    PairedTracer tracer(machine_, launch_, t);
+    std::vector<uint64_t> units_followed(followed);
+    std::iota(units_followed.begin(), units_followed.end(), uint64_t{0});
+    tracer.trace_each(units_followed, [](size_t) { return true; }, [&](const std::vector<TracedBlock>& blocks) {
+      for (const TracedBlock& b : blocks)
         for (uint32_t w = 0; w < b.warps.size() && ordinal(b) < kMostBlocks; w++)
           for (const Event& e : b.warps[w].events) {
             if (!is_copy(e) || !kernel_.copies.count(copy_key(e.pc, w))) continue;
@@ -149,6 +152,8 @@ void Predictor::follow_copies() {
             if (ordinal(b) >= all.starts.size()) all.starts.resize(ordinal(b) + 1);
             all.starts[ordinal(b)].push_back(e.n_detail ? e.address : 0);
           }
+    });
+    host_.trace_aside += tracer.aside_seconds();
   } catch (const base::Error& e) {
     p_.notes.push_back(fmt::format("copies of blocks that were not traced are drawn from those of traced ones: {}", e.what()));
   }

@@ -103,32 +103,35 @@ void Predictor::find_executed(const BlockCode& block) {
     for (const Step& s : *warp) kernel_.executed[s.instruction / CodeFetch::kLine] = true;
 }
 
+/// How much of the grid is simulated: of how many SMs, and how many of their blocks.
+void Predictor::find_extent() {
+  Extent& x = extent_;
+  x.per = launch_.cluster.count(), x.units = launch_.grid.count() / x.per, x.stride = std::max<uint64_t>(1, clusters_at_once(profile_, x.per));
+  const BlockCode& middle = code_for(first_block(x.units / 2));
+  find_executed(middle);
+  x.rows = (x.units + x.stride - 1) / x.stride;
+  double most = 1;
+  if (!regular_) most = std::clamp(double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(x.rows), 1.0, 8.0);
+  if (x.units <= 8) most = double(x.units);  // of a few blocks the slowest sets the time
+  x.simulated = uint32_t(std::min<uint64_t>({uint64_t(most), x.stride, x.units}));
+  // Simulated SMs stand apart; each one's ghosts are the SMs up to the next.
+  x.apart = std::min<uint64_t>(x.stride, x.units) / x.simulated;
+  kernel_.ghosts = uint32_t(std::max<uint64_t>(1, x.apart * x.per)) - 1;
+  const double affordable = std::max(3.0 * occupancy_.blocks, double(options_.step_budget) / std::max(1.0, double(middle.steps)) / x.simulated);
+  x.rows_run = options_.exact ? x.rows : std::min(x.rows, std::max<uint64_t>(uint64_t(affordable), 1));
+}
+
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate_blocks() {
   const Stopwatch watch(running_, host_.simulate);
-  const uint64_t per = launch_.cluster.count(), units = launch_.grid.count() / per, stride = std::max<uint64_t>(1, clusters_at_once(profile_, per));
+  const auto [units, per, stride, rows, rows_run, apart, simulated] = extent_;
   const BlockCode& middle = code_for(first_block(units / 2));
-  find_executed(middle);
-  const double per_block = double(middle.steps);
-  const uint64_t rows = (units + stride - 1) / stride;   // blocks of the busiest SM
-  simulated_ = 1;
-  if (!regular_) {
-    const double affordable = double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(rows);
-    simulated_ = uint32_t(std::clamp(affordable, 1.0, 8.0));
-  }
-  if (units <= 8) simulated_ = uint32_t(units);  // of a few blocks the slowest sets the time
-  simulated_ = uint32_t(std::min<uint64_t>({simulated_, stride, units}));
-  // Simulated SMs stand apart; each one's ghosts are the SMs up to the next.
-  const uint64_t apart = std::min<uint64_t>(stride, units) / simulated_;
-  kernel_.ghosts = uint32_t(std::max<uint64_t>(1, apart * per)) - 1;
-  const uint64_t affordable = uint64_t(std::max(3.0 * occupancy_.blocks, double(options_.step_budget) / std::max(1.0, per_block) / simulated_));
-  const uint64_t rows_run = options_.exact ? rows : std::min(rows, std::max<uint64_t>(affordable, 1));
   const uint64_t shift = all_traced_ && per == 1 ? busiest(stride, apart) : 0;
   kernel_.behind = uint32_t(shift);
   // Blocks in the order in which they are handed out.
   std::vector<uint64_t> queue;
   for (uint64_t row = 0; row < rows_run; row++)
-    for (uint32_t i = 0; i < simulated_; i++)
+    for (uint32_t i = 0; i < simulated; i++)
       if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
   if (one_of_ == 0) one_of_ = pages_for_one(middle, queue.size());
   Chip chip(figures_, launch_.cluster.count(), one_of_, launch_.in_clusters, launch_.grid.count());
@@ -138,11 +141,11 @@ double Predictor::simulate_blocks() {
     chip.forget_counts();
     relay_.restart(time);
     std::vector<std::unique_ptr<Sm>> sms;
-    for (uint32_t i = 0; i < simulated_; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t((i * apart + shift) * per), occupancy_.blocks));
+    for (uint32_t i = 0; i < simulated; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t((i * apart + shift) * per), occupancy_.blocks));
     if (options_.record) record_ = Record{}, sms[0]->note_in(&record_);
     std::vector<double> starts;
     std::vector<MemoryCounts> counted;  // what had been moved when each block began
-    std::vector<double> next(simulated_, warm_offset);
+    std::vector<double> next(simulated, warm_offset);
     size_t given = 0, done = 0;
     double now = warm_offset, end = warm_offset;
     const auto hand_out = [&](uint32_t i, double at) {
@@ -156,11 +159,11 @@ double Predictor::simulate_blocks() {
         next[i] = std::min(next[i], start);
         starts.push_back(start), counted.push_back(chip.counts());
         given++;
-        if (simulated_ > 1 && given <= uint64_t{simulated_} * occupancy_.blocks && given % simulated_ != i) break;
+        if (simulated > 1 && given <= uint64_t{simulated} * occupancy_.blocks && given % simulated != i) break;
       }
     };
     for (uint32_t slot = 0; slot < occupancy_.blocks; slot++)
-      for (uint32_t i = 0; i < simulated_; i++)
+      for (uint32_t i = 0; i < simulated; i++)
         if (given < queue.size() && sms[i]->free_slots()) {
           const size_t before = given;
           const uint64_t block = first_block(queue[given]);
@@ -173,7 +176,7 @@ double Predictor::simulate_blocks() {
         }
     while (done < queue.size()) {
       uint32_t i = 0;
-      for (uint32_t k = 1; k < simulated_; k++)
+      for (uint32_t k = 1; k < simulated; k++)
         if (next[k] < next[i]) i = k;
       if (next[i] == std::numeric_limits<double>::infinity()) {
         p_.notes.push_back("warps of the simulated blocks wait for each other for ever: the time is a lower bound");
@@ -197,7 +200,7 @@ double Predictor::simulate_blocks() {
       sm_.issued += c.issued, sm_.thread_instructions += c.thread_instructions;
       for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k];
       sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.double_products += c.double_products, sm_.lines_asked += c.lines_asked, sm_.tma_bytes += c.tma_bytes;
-      sm_.fence_sectors += c.fence_sectors, slices_ += double(c.slices) / simulated_;
+      sm_.fence_sectors += c.fence_sectors, slices_ += double(c.slices) / simulated;
       sm_.requests += c.requests, sm_.looked_up += c.looked_up;
     }
     host_.issued += sm_.issued;
@@ -208,14 +211,14 @@ double Predictor::simulate_blocks() {
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));
     rows_share_ = double(rows_run) / double(rows);
     if (rows_run < rows) {  // go on at the rate at which blocks began
-      const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated_ * 2);
+      const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated * 2);
       // Blocks begin in waves: from one to the same place in a later wave.
-      const size_t wave = size_t(occupancy_.blocks) * simulated_, last = starts.size() - 1, waves = last >= 2 * wave ? (last - wave) / wave : last / wave;
+      const size_t wave = size_t(occupancy_.blocks) * simulated, last = starts.size() - 1, waves = last >= 2 * wave ? (last - wave) / wave : last / wave;
       const double rate = waves > 0 ? (starts[last] - starts[last - waves * wave]) / double(waves * wave) : (starts.back() - starts[skip]) / double(std::max<size_t>(1, last - skip));
-      time += double(rows - rows_run) * simulated_ * rate;
+      time += double(rows - rows_run) * simulated * rate;
       // What is read for the first time is read once: bytes go on at the rate of the later waves, too.
       const size_t from = waves > 0 ? last - waves * wave : skip;
-      memory_.extend(counted[from], counted[last], double(rows - rows_run) * simulated_ / double(std::max<size_t>(1, last - from)));
+      memory_.extend(counted[from], counted[last], double(rows - rows_run) * simulated / double(std::max<size_t>(1, last - from)));
       // How far quarters of the simulated blocks differ from each other says how far the rest may be from them.
       const size_t quarter = (starts.size() - 1 - skip) / 4;
       double mean = 0, squares = 0;
@@ -228,7 +231,7 @@ double Predictor::simulate_blocks() {
       p_.notes.push_back(fmt::format("{} of {} blocks an SM were simulated: sampling error {:.1f}%", rows_run, rows, 100 * p_.sampling_error));
     }
   }
-  chip_scale_ = unrecorded_ * std::max(1.0, double(std::min(stride, units) * per) / double(simulated_ * (kernel_.ghosts + 1)));
+  chip_scale_ = unrecorded_ * std::max(1.0, double(std::min(stride, units) * per) / double(simulated * (kernel_.ghosts + 1)));
   scale_ *= unrecorded_;
   p_.sampling_error = std::hypot(p_.sampling_error, 1 - 1 / unrecorded_);
   return (time - warm_offset) * unrecorded_;
@@ -309,6 +312,7 @@ Prediction Predictor::run() {
   if (!regular_) p_.notes.push_back("blocks differ from each other: they were traced one by one as far as the budget goes");
   make_pools();
   make_copy_pools();
+  find_extent();
   follow_copies();
   simulate_at_its_clock();
   if (unrecorded_ > 1) p_.notes.push_back(fmt::format("a block executes so much that only {:.1f}% of it was looked at: the rest is taken to go on at the same rate", 100 / unrecorded_));
@@ -317,7 +321,8 @@ Prediction Predictor::run() {
   if (statistics_.by_entries) p_.notes.push_back(fmt::format("{} of {} warps could not be led through the machine code: joined by blocks", statistics_.by_entries, statistics_.by_entries + statistics_.walked));
   if (options_.record) p_.details = details();
   p_.simulated_steps = sm_.issued;
-  host_.all = cpu_seconds() - cpu_begin;
+  host_.trace_aside += tracer_->aside_seconds();
+  host_.all = cpu_seconds() - cpu_begin + host_.trace_aside;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   host_.peak_bytes = double(usage.ru_maxrss) * 1024;

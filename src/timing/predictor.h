@@ -3,11 +3,13 @@
 // predict.cc simulates, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
 // the others differ, waits.cc in which order when they wait for each other, describe.cc says what came out.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 
+#include "timing/paired_tracer.h"
 #include "timing/predict.h"
 
 namespace orrery::timing {
@@ -15,6 +17,15 @@ namespace orrery::timing {
 struct Occupancy {
   uint32_t blocks = 1;
   std::string limiter;
+};
+
+/// What of a grid is simulated, of clusters (without them: of blocks).
+struct Extent {
+  uint64_t units = 1, per = 1;   // how many there are, and blocks of each
+  uint64_t stride = 1;           // how many run at once, one an SM: row by row they go over the grid
+  uint64_t rows = 1, rows_run = 1;  // of the busiest SM; those that are simulated
+  uint64_t apart = 1;            // from one simulated SM to the next
+  uint32_t simulated = 1;        // SMs in detail
 };
 
 /// All that one prediction works on.
@@ -29,6 +40,7 @@ class Predictor {
   void join_code();
   void sample();
   void trace(uint64_t unit);
+  void trace_while(const std::vector<uint64_t>& units, const std::function<bool(size_t)>& wants);
   void trace_all(double expected);
   void trace_spread(double each, uint64_t units);
   void trace_in_order();
@@ -42,6 +54,7 @@ class Predictor {
   void follow_copies();
   const BlockCode& code_for(uint64_t block);
   double simulate();
+  void find_extent();
   double simulate_blocks();
   void find_executed(const BlockCode& block);
   uint32_t pages_for_one(const BlockCode& code, size_t blocks) const;
@@ -68,7 +81,7 @@ class Predictor {
   Prediction p_;
   Kernel kernel_;
   std::unique_ptr<Join> join_;
-  std::unique_ptr<Tracer> tracer_;
+  std::unique_ptr<PairedTracer> tracer_;
   TracedBlocks traced_;
   std::unique_ptr<GhostTraces> ghost_traces_;                 // where blocks differ
   bool all_traced_ = false;
@@ -84,7 +97,7 @@ class Predictor {
   MemoryCounts memory_;
   SmCounts sm_;
   Record record_;
-  uint32_t simulated_ = 1;       // SMs in detail
+  Extent extent_;
   uint32_t one_of_ = 0;          // pages for which one is looked up; 0: not decided yet
   double page_error_ = 0;        // share of the time that the others may add or take
   double slices_ = 0;            // of L2 that a simulated SM touched

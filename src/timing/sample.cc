@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "timing/predictor.h"
@@ -26,6 +28,16 @@ void Predictor::trace(uint64_t unit) {
   if (traced_.count(first_block(unit))) return;
   const Stopwatch watch(running_, host_.trace);
   keep(tracer_->trace(unit));
+}
+
+/// Traces the units that are not yet, in order, as long as `wants(1)`; `wants(n)`: are so many more wanted?
+void Predictor::trace_while(const std::vector<uint64_t>& units, const std::function<bool(size_t)>& wants) {
+  std::vector<uint64_t> fresh;
+  std::unordered_set<uint64_t> listed;
+  for (const uint64_t unit : units)
+    if (!traced_.count(first_block(unit)) && listed.insert(unit).second) fresh.push_back(unit);
+  const Stopwatch watch(running_, host_.trace);
+  tracer_->trace_each(fresh, wants, [&](std::vector<TracedBlock> blocks) { keep(std::move(blocks)); });
 }
 
 /// Slopes from traced blocks: all addresses of an instruction must move by the same bytes from block to block.
@@ -92,7 +104,7 @@ void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
 void Predictor::sample() {
   TraceOptions t;
   t.max_instructions = options_.recorded_most;
-  tracer_ = std::make_unique<Tracer>(machine_, launch_, t);
+  tracer_ = std::make_unique<PairedTracer>(machine_, launch_, t);
   const uint64_t units = launch_.grid.count() / launch_.cluster.count(), nx = launch_.grid.x / launch_.cluster.x;
   const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;
   const uint64_t mx = nx / 2, my = ny / 2, mz = nz / 2;
@@ -111,8 +123,11 @@ void Predictor::sample() {
       if (b->rank == 0) all++, alike += b->shape == traced_.begin()->second->shape;
     return all >= kAlike && alike == all && trace_instructions_ > options_.slope_budget / 8;
   };
-  for (uint64_t u : wanted)
-    if (!in_order_ && !all_alike() && ((trace_instructions_ < options_.slope_budget && trace_bytes_ < kMostTraced) || traced_.size() < 3)) trace(u);
+  if (!in_order_)
+    trace_while(wanted, [&](size_t n) {  // of long blocks no two at a time when one would do
+      const uint64_t others = trace_instructions_ * launch_.cluster.count() / traced_.size() * (n - 1);
+      return !all_alike() && ((trace_instructions_ + others < options_.slope_budget && trace_bytes_ < kMostTraced) || traced_.size() + n <= 3);
+    });
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());
@@ -142,8 +157,10 @@ void Predictor::sample() {
 void Predictor::trace_spread(double each, uint64_t units) {
   constexpr double kMost = 256, kShare = 0.25;  // blocks, of the budget
   const auto n = uint64_t(std::min(kMost, kShare * options_.trace_budget / std::max(1.0, each)));
+  std::vector<uint64_t> spread;
+  for (uint64_t i = 0; i < n; i++) spread.push_back((i * 0x9E3779B97F4A7C15ull >> 11) % units);
   try {
-    for (uint64_t i = 0; i < n && trace_bytes_ < kMostTraced; i++) trace((i * 0x9E3779B97F4A7C15ull >> 11) % units);
+    trace_while(spread, [&](size_t) { return trace_bytes_ < kMostTraced; });
   } catch (const base::Error&) {  // those that there are stand for it
   }
 }
@@ -154,7 +171,9 @@ void Predictor::trace_all(double expected) {
   const uint64_t units = launch_.grid.count() / launch_.cluster.count();
   if (units > 1 && (in_order_ || expected <= double(options_.trace_budget))) {
     try {
-      for (uint64_t u = 0; u < units && trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; u++) trace(u);
+      std::vector<uint64_t> all(units);
+      std::iota(all.begin(), all.end(), uint64_t{0});
+      trace_while(all, [&](size_t) { return trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; });
       all_traced_ = traced_.size() == launch_.grid.count();
     } catch (const base::Error& e) {  // code_for makes do with those that there are
       trace_instructions_ = std::max(trace_instructions_, options_.trace_budget);

@@ -55,7 +55,6 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   bool in_pairs = false;
   asks(slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
-  const auto touch = [&](uint64_t line, uint32_t mask, uint32_t sm) { ask(line, mask, sm, tma, in_pairs); };
   const auto send = [&] {
     if (store) chip.write_all({requests.data(), n_requests}, 32);
     else done = std::max(done, read_asked(e.pc) - kCopySooner);
@@ -65,14 +64,18 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
     tma += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
     counts.tma_bytes += sectors_in(mask) * 32.0;
-    bool first = true;
+    const size_t first = n_requests;
+    bool shared_out = false;  // the ghosts have asked for theirs
     moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
-      if (!store) asked.push_back({n_requests, nullptr, l, tma});
       slices.touch(l);
-      touch(l, k, number);
-      if (!std::exchange(first, false)) return;
-      if (!pool) return for_even_ghosts(moves, line << 4 | mask, touch);
-      for (const auto& [ahead, sm] : ghost_copies) touch(uint64_t(int64_t(line) + ahead), mask, sm);
+      const size_t own = n_requests;
+      ask_if_taken(l, k, number, tma, in_pairs);
+      const bool taken = n_requests > own;
+      if (!std::exchange(shared_out, true)) {
+        if (!pool) ask_even_ghosts(moves, line << 4 | mask, tma, in_pairs);
+        else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, tma, in_pairs);
+      }
+      if (!store) asked.push_back({taken ? own : stand_in_for(l, first), nullptr, l, tma});
     });
     if (n_requests >= kTogether) send();
     if (store) done = std::max(done, tma + f.tma_store_latency);

@@ -11,6 +11,17 @@ namespace orrery::timing {
 /// Stands for data that lie so many sectors, or lines, from the traced block's.
 inline uint32_t mate_of(int64_t away) { return uint32_t(mix(uint64_t(away) + 1) >> 24) | 1; }
 
+/// Sectors of a line, moved by some: what they are then, from the line's first on.
+struct Move {
+  uint64_t line;
+  uint32_t sectors;
+  Move(uint64_t packed, int64_t by) {
+    const uint64_t first = uint64_t(int64_t((packed >> 4) * 4) + by);
+    line = first >> 2, sectors = uint32_t((packed & 15) << (first & 3));
+  }
+  uint32_t requests() const { return ((sectors & 15) != 0) + (sectors > 15); }
+};
+
 /// Calls f(line, sectors) for what sectors of a line become that many sectors on: of one line or two, either with some.
 template <class F>
 void Sm::State::moved(uint64_t packed, int64_t sectors, F f) {
@@ -32,6 +43,39 @@ template <class F>
 void Sm::State::for_even_ghosts(const Moves& moves, uint64_t packed, F f) {
   for (const auto& [sectors, sm] : moves.ghosts)
     moved(packed, sectors, [&](uint64_t l, uint32_t mask) { f(l, mask, sm); });
+}
+
+/// Lists the places of ghosts, of `n`, whose request may be for a page that is looked up. Most are not, and no processor foretells which: none is
+/// jumped over. `move(i)` says where ghost i's line lies. `requests` grows by those of ghosts that are not listed.
+template <class F>
+size_t Sm::State::find_asking(size_t n, uint64_t& requests, F move) {
+  const PageChoice pages = chip.pages_taken();
+  if (asking.size() < n) asking.resize(n);
+  uint32_t* const list = asking.data();
+  size_t listed = 0;
+  uint64_t others = 0;
+  for (size_t i = 0; i < n; i++) {
+    const Move to = move(i);
+    const bool may = pages.takes(to.line) | pages.takes(to.line + (to.sectors > 15));
+    list[listed] = uint32_t(i), listed += may;
+    others += to.requests() & (uint64_t{may} - 1);
+  }
+  requests += others;
+  return listed;
+}
+
+/// Asks for a line as ghosts do whose addresses move evenly, of pages that are looked up.
+inline void Sm::State::ask_even_ghosts(const Moves& moves, uint64_t packed, double when, bool in_pairs) {
+  const auto ask_one = [&](const std::pair<int64_t, uint32_t>& ghost) {
+    moved(packed, ghost.first, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, ghost.second, when, in_pairs); });
+  };
+  if (chip.one_of() == 1) {
+    for (const auto& ghost : moves.ghosts) ask_one(ghost);
+    return;
+  }
+  const std::pair<int64_t, uint32_t>* const ghosts = moves.ghosts.data();
+  const size_t n = find_asking(moves.ghosts.size(), counts.requests, [=](size_t i) { return Move(packed, ghosts[i].first); });
+  for (size_t i = 0; i < n; i++) ask_one(ghosts[asking[i]]);
 }
 
 /// A line of the event, before all move by sectors.

@@ -16,40 +16,6 @@ constexpr bool goes_out(What w) {
 
 }  // namespace
 
-namespace {
-
-/// Sectors of a line, moved by some: what they are then, from the line's first on.
-struct Move {
-  uint64_t line;
-  uint32_t sectors;
-  Move(uint64_t packed, int64_t by) {
-    const uint64_t first = uint64_t(int64_t((packed >> 4) * 4) + by);
-    line = first >> 2, sectors = uint32_t((packed & 15) << (first & 3));
-  }
-  uint32_t requests() const { return ((sectors & 15) != 0) + (sectors > 15); }
-};
-
-}  // namespace
-
-/// Lists the places of ghosts, of `n`, whose request may be for a page that is looked up. Most are not, and no processor foretells which: none is
-/// jumped over. `move(i)` says where ghost i's line lies. `requests` grows by those of ghosts that are not listed.
-template <class F>
-size_t Sm::State::find_asking(size_t n, uint64_t& requests, F move) {
-  const PageChoice pages = chip.pages_taken();
-  if (asking.size() < n) asking.resize(n);
-  uint32_t* const list = asking.data();
-  size_t listed = 0;
-  uint64_t others = 0;
-  for (size_t i = 0; i < n; i++) {
-    const Move to = move(i);
-    const bool may = pages.takes(to.line) | pages.takes(to.line + (to.sectors > 15));
-    list[listed] = uint32_t(i), listed += may;
-    others += to.requests() & (uint64_t{may} - 1);
-  }
-  requests += others;
-  return listed;
-}
-
 /// Asks for the line of that number of the event as ghosts do, of pages that are looked up.
 void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when) {
   if (kernel.ghosts == 0) return;
@@ -66,7 +32,7 @@ void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, doub
     }
     return;
   }
-  for_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], [&](uint64_t l, uint32_t mask, uint32_t sm) { ask_if_taken(l, mask, sm, when); });
+  ask_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], when, false);
 }
 
 /// A request from `first` on that stands for one to a page that is not looked up: of one ghost for all lines of the page, since memory

@@ -348,16 +348,17 @@ struct Sm::State {
     requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many};
   }
   /// The same if the line's page is looked up.
-  void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when) {
+  void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     counts.requests++;
     if (!chip.takes(line)) return;
     counts.looked_up++;
-    ask(chip.among_taken(line), mask, sm, when);
+    ask(chip.among_taken(line), mask, sm, when, in_pairs);
   }
   template <class F>
   void for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   template <class F>
   static void for_even_ghosts(const Moves& moves, uint64_t packed, F f);
+  void ask_even_ghosts(const Moves& moves, uint64_t packed, double when, bool in_pairs);
   template <class F>
   void for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   void find_ghosts(Slot& slot) const;

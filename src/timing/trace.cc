@@ -52,13 +52,19 @@ struct CodeTable {
   uint32_t tag = 0;  // function number + 1 << 24
 };
 
+/// A launch that is traced knows by whom: what its handlers find.
+struct TracedLaunch : exec::Launch {
+  Tracer::State* tracer;
+  TracedLaunch(exec::Launch l, Tracer::State* t) : exec::Launch(std::move(l)), tracer(t) {}
+};
+
 }  // namespace
 
 struct Tracer::State {
-  State(exec::Machine& m, exec::Launch l, TraceOptions o) : machine(m), launch(std::move(l)), options(o) {}
+  State(exec::Machine& m, exec::Launch l, TraceOptions o) : machine(m), launch(std::move(l), this), options(o) {}
 
   exec::Machine& machine;
-  exec::Launch launch;
+  TracedLaunch launch;
   TraceOptions options;
   std::unique_ptr<exec::PreparedLaunch> prepared;
   std::unique_ptr<exec::Unit> unit;
@@ -75,6 +81,7 @@ struct Tracer::State {
   Tally limit;                           // of a unit: what may be recorded
   uint64_t most_instructions = 0;        // of a unit: what may be executed
   uint64_t writes = 0;                   // instructions that others may wait for
+  bool reads_memory = false;             // Slice::reads_memory
   /// Counts an instruction; true when no more may be recorded.
   bool is_full() { return ++last_tally->instructions > limit.instructions || last_tally->bytes > limit.bytes; }
   const exec::CtaContext* last_cta = nullptr;
@@ -100,9 +107,23 @@ struct Tracer::State {
 
 namespace {
 
-Tracer::State* current = nullptr;  // tracing runs on one thread, one unit at a time
+/// Handlers of traced copies run in launches of a tracer alone.
+Tracer::State& tracer_of(const Stepper& s) { return *static_cast<const TracedLaunch&>(s.run.launch).tracer; }
 
 Next left_out(Stepper&, const Decoded&) { return Next::next; }
+
+/// A product whose sums something depends on: zeros, in every block. (What a register held before comes from the block that ran before.)
+Next zero_product(Stepper& s, const Decoded& d) {
+  const size_t lane_bytes = d.instr->form.type() == isa::Type::f64 ? sizeof(double) : sizeof(uint32_t);
+  for (int i = 0; i < d.n_dst; i++) {
+    const exec::Ref& r = s.ref(d, i);
+    if (r.kind != exec::RefKind::frame) continue;
+    std::byte* const to = s.frame + r.offset;
+    if (s.mask == ~0u) std::memset(to, 0, 32 * lane_bytes);
+    else exec::for_lanes(s.mask, [&](int lane) { std::memset(to + size_t(lane) * lane_bytes, 0, lane_bytes); });
+  }
+  return Next::next;
+}
 
 /// Did a poll of an mbarrier find its phase complete?
 bool poll_passed(Stepper& s, const Decoded& d, uint32_t mask) {
@@ -146,7 +167,7 @@ Next unrecorded(Tracer::State& t, Stepper& s, const Decoded& d, TracedBlock& blo
 /// An instruction that computes in registers, without any event: done when control or addresses depend on it.
 template <bool kDone>
 Next counted(Stepper& s, const Decoded& d) {
-  Tracer::State& t = *current;
+  Tracer::State& t = tracer_of(s);
   CodeTable& table = t.table(s.code);
   const uint32_t number = t.number_of(&s.cta);
   TracedBlock& block = t.blocks[number];
@@ -158,7 +179,7 @@ Next counted(Stepper& s, const Decoded& d) {
 }
 
 Next traced(Stepper& s, const Decoded& d) {
-  Tracer::State& t = *current;
+  Tracer::State& t = tracer_of(s);
   CodeTable& table = t.table(s.code);
   const uint32_t pc = s.pc, mask = s.mask;
   const uint32_t number = t.number_of(&s.cta);
@@ -200,7 +221,7 @@ Next traced(Stepper& s, const Decoded& d) {
 
 /// A bulk copy, when nothing else is recorded.
 Next noted(Stepper& s, const Decoded& d) {
-  Tracer::State& t = *current;
+  Tracer::State& t = tracer_of(s);
   CodeTable& table = t.table(s.code);
   TracedBlock& block = t.blocks[t.block_of.at(&s.cta)];
   Recording r{s, d, block, table.patterns[d.address < 0 ? 0 : size_t(d.address)], {}, false, {}};
@@ -225,6 +246,7 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
   table.tag = tag;
   for (size_t i = 0; i < copy->code.size(); i++) {
     Decoded& d = copy->code[i];
+    if (!options.values && is_product(d.instr->form.op)) d.run = zero_product;
     table.original.push_back(d.run);
     if (!options.copies_only) d.run = !is_plain(d) ? traced : kept[i] ? counted<true> : counted<false>;
     else if (is_bulk_copy(d.instr->form.op)) d.run = noted;
@@ -251,6 +273,7 @@ void Tracer::State::prepare() {
     if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]));
   launch.kernel = kernel;
   prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
+  reads_memory = slice.reads_memory;
   prepared->run.copies_data = options.values || slice.reads_memory;
   unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
 }
@@ -261,6 +284,8 @@ Tracer::Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions 
 }
 
 Tracer::~Tracer() = default;
+
+bool Tracer::reads_memory() const { return state_->reads_memory; }
 
 uint64_t TracedBlock::bytes() const {
   uint64_t n = sizeof(uint64_t) * lines.capacity() + sizeof(Run) * runs.capacity();
@@ -310,7 +335,6 @@ bool Tracer::State::finish(std::vector<exec::Unit*> units) {
 /// `n` units are about to run, which share what may be recorded.
 void Tracer::State::begin(uint64_t n) {
   constexpr uint64_t kTogether = 10;  // a grid may execute so many times what a unit alone may
-  current = this;
   blocks.clear(), warps.clear(), block_of.clear();
   last_cta = nullptr;
   tallies.assign(n, {});

@@ -91,7 +91,8 @@ struct TraceOptions {
   uint64_t most_instructions = 400'000'000;  // of a unit: one that runs longer is refused
 };
 
-/// Runs units (blocks, or clusters) of a launch one after the other, or all at once, and records them.
+/// Runs units (blocks, or clusters) of a launch one after the other, or all at once, and records them. Several may work at a time, each on
+/// a thread of its own.
 class Tracer {
  public:
   Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions options);
@@ -100,6 +101,8 @@ class Tracer {
   std::vector<TracedBlock> trace(uint64_t index);
   /// The blocks of all units, run side by side: they may wait for each other. Throws as trace() does.
   std::vector<TracedBlock> trace_together();
+  /// Do control or addresses depend on what is in memory, where blocks that run before may have left it?
+  bool reads_memory() const;
 
   struct State;
 
