@@ -12,6 +12,7 @@
 
 #include "arguments.h"
 #include "gemm_units.h"  // made by the build: ORK_UNITS(X) is X(unit) for each unit of gemm_units/ in this build
+#include "l2_hints.h"
 #include "launch.h"
 #include "tensor_map.h"
 
@@ -215,15 +216,36 @@ int plan_stream_k(const GemmArgs& g, const GemmConfig& c, int resident, GemmPara
   return shares;
 }
 
+/// For an operand of so many bytes that a product reads once. If it were larger than what L2 keeps, it would push all of itself out before the
+/// next product reads it again; so a part of it is let go first, and the rest, five twelfths of L2, stays (NOTES.md).
+uint64_t hint_once(int64_t bytes) {
+  if (bytes <= int64_t(l2_bytes()) * 3 / 5) return ptx::kEvictNormal;
+  return ptx::evict_first_of(16 - int(int64_t(l2_bytes()) * 5 / 12 * 16 / bytes));
+}
+
+/// The larger operand is read once where all tiles are at work at the same time, or where there is but one row or column of them.
+void plan_hints(const GemmArgs& g, const GemmConfig& c, bool one_wave, GemmParams* p) {
+  const int64_t a = g.m * g.k * size_of(g.a.dtype), b = g.n * g.k * size_of(g.b.dtype);
+  p->hint_a = a >= b && (one_wave || p->tiles_n * c.cluster_n == 1) ? hint_once(a) : ptx::kEvictNormal;
+  p->hint_b = b > a && (one_wave || p->tiles_m * c.cluster_m == 1) ? hint_once(b) : ptx::kEvictNormal;
+}
+
+/// How D (of kParts: the sums of a part) is stored. From registers, which at the end of a launch is sooner than through TMA, where no CTA has
+/// another tile; but not where D comes out turned round, nor f32 of more than 64 columns, whose stores are many.
+void plan_store(const GemmConfig& c, const GemmKernel& kernel, bool one_wave, GemmParams* p) {
+  const bool parts = c.schedule == GemmConfig::Schedule::kParts;
+  p->turned = !parts && c.split_k == 1 && can_store_turned(p->e, kernel);
+  const bool fast = p->turned || ((parts || c.split_k == 1) && can_tma_store(p->e, kernel.tile_n));
+  p->straight = fast && one_wave && !p->turned && (size_of(p->e.dtype) == 2 || kernel.tile_n <= 64);
+  p->tma_store = fast && !p->straight;
+}
+
 Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel, cudaStream_t stream) {
   GemmParams p{};
   p.e = make_epilogue(g);
   const bool parts = c.schedule == GemmConfig::Schedule::kParts;
   const Plane plane = parts ? plane_of(g, c.split_k) : Plane{};
   if (parts) p.e = part_epilogue(g, plane), p.plane_rows = plane.rows;
-  p.turned = !parts && c.split_k == 1 && can_store_turned(p.e, kernel);
-  p.tma_store = p.turned || ((parts || c.split_k == 1) && can_tma_store(p.e, kernel.tile_n));
-  if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.by_split = FastDivide(uint32_t(c.split_k));
   p.k_steps = int(stages_of_k(g, kernel));
   p.block_a = g.block_scale_a, p.block_b = g.block_scale_b;
@@ -233,7 +255,6 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   p.tiles_m = int((g.m + rows - 1) / rows), p.tiles_n = int((g.n + cols - 1) / cols);
   p.stagger = std::clamp(c.stagger, 0, std::min(3, p.k_steps - 1));  // every ring has four stages or more
   p.raster = std::min(c.raster > 0 ? c.raster : 8, p.tiles_m);
-  p.a_once = p.tiles_n * c.cluster_n == 1 && g.m * g.k * size_of(g.a.dtype) > l2_bytes();
   if (int64_t(p.tiles_m) * p.tiles_n > 0x7fffffff) return bad("m", "times n is too large");
   p.by_band = FastDivide(uint32_t(p.raster * p.tiles_n)), p.by_raster = FastDivide(uint32_t(p.raster));
   p.by_rest = FastDivide(uint32_t(p.tiles_m % p.raster ? p.tiles_m % p.raster : p.raster));
@@ -243,11 +264,15 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   const int cluster = c.cluster_m * c.cluster_n * (stream_k || parts ? 1 : c.split_k);  // else parts of K are in other clusters
   const int resident = max_clusters(kernel, cluster);
   if (resident == 0) return {"config", "the device cannot hold such a cluster", cudaErrorInvalidConfiguration};
+  const int64_t tiles = int64_t(p.tiles_m) * p.tiles_n;
+  const bool one_wave = !stream_k && tiles * (parts ? c.split_k : 1) <= resident;
+  plan_hints(g, c, one_wave, &p);
+  plan_store(c, kernel, one_wave, &p);
+  if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   if (stream_k) {
     const int shares = plan_stream_k(g, c, resident, &p);
     return launched(launch(kernel, p, shares, cluster, g.overlap, stream));
   }
-  const int64_t tiles = int64_t(p.tiles_m) * p.tiles_n;
   p.by_tiles = FastDivide(uint32_t(tiles));
   if (parts) {
     if (cudaError_t e = launch(kernel, p, int(tiles * c.split_k), cluster, g.overlap, stream); e != cudaSuccess) return launched(e);

@@ -1,10 +1,13 @@
-// From accumulators to D: scaling, bias, activation, conversion, and the two ways to memory.
+// From accumulators to D: scaling, bias, activation, conversion, and the ways to memory.
 //
-// The fast way, where there is nothing but scaling to do: each warp converts 16 rows x 128 bytes, writes them in the 128-byte
-// swizzle (16-bit elements with stmatrix), and stores them with one TMA instruction; two such buffers per warp let the
+// The fast way, where there is nothing but scaling to do and other tiles follow: each warp converts 16 rows x 128 bytes, writes them in the
+// 128-byte swizzle (16-bit elements with stmatrix), and stores them with one TMA instruction; two such buffers per warp let the
 // next chunk be converted while the last one drains. No barrier wider than a warp is needed. (Reading the buffers back
 // and storing 16 bytes a lane was 5% slower where stores matter.) Where columns of D are contiguous a warpgroup's 64 rows are turned
 // round on the way to shared memory, a warp's 16 beside the next one's, which takes barriers of the group.
+//
+// The straight way, where there is nothing but scaling to do and no other tile follows, so that the end of the launch waits for what is
+// stored: the lanes of a quad exchange what they have until each has 16 bytes of a row, and store it from registers.
 //
 // The general way, for everything else: 16 x 64 elements go to the same 4 KiB as f32, and a loop (rolled:
 // unrolled code of this size would miss the instruction cache all the way, see NOTES.md) finishes and stores
@@ -226,6 +229,62 @@ __device__ __forceinline__ void store_turned(const GemmParams& p, float scale, c
   if constexpr (kN / kPiece % 2 != 0) spare_group();
 }
 
+/// Word j of lane q of a quad becomes word q of lane j.
+__device__ __forceinline__ void exchange_in_quad(uint32_t (&w)[4]) {
+  const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const uint32_t other = __shfl_xor_sync(~0u, odd ? w[i] : w[i + 1], 1);
+    if (odd) w[i] = other;
+    else w[i + 1] = other;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const uint32_t other = __shfl_xor_sync(~0u, high ? w[i] : w[i + 2], 2);
+    if (high) w[i] = other;
+    else w[i + 2] = other;
+  }
+}
+
+/// Stores a warp's 16 x kN accumulators (rows row0.., columns col0..) from registers, eight elements of a row a lane.
+template <int kN, class Acc>
+__device__ __forceinline__ void store_straight(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], int row0, int col0, int end) {
+  const int lane = threadIdx.x % 32;
+  const bool bf16 = p.e.dtype == DType::kBF16;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int row = row0 + lane / 4 + 8 * half, col = col0 + lane % 4 * 8;
+    uint16_t* const to = static_cast<uint16_t*>(p.e.d) + row * p.e.d_row_stride + col;
+#pragma unroll
+    for (int chunk = 0; chunk < kN / 32; chunk++) {
+      uint32_t w[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int at = chunk * 16 + i * 4 + half * 2;
+        w[i] = pack_pair(float(acc[at]) * scale, float(acc[at + 1]) * scale, bf16);
+      }
+      exchange_in_quad(w);
+      if (row < end && col + chunk * 32 < p.e.n) *reinterpret_cast<uint4*>(to + chunk * 32) = make_uint4(w[0], w[1], w[2], w[3]);
+    }
+  }
+}
+
+/// The same for an f32 D, of which a quad's pairs are a sector as they are.
+template <int kN, class Acc>
+__device__ __forceinline__ void store_f32_straight(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], int row0, int col0, int end) {
+  const int lane = threadIdx.x % 32, col = col0 + lane % 4 * 2;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int row = row0 + lane / 4 + 8 * half;
+    float* const to = static_cast<float*>(p.e.d) + row * p.e.d_row_stride + col;
+#pragma unroll
+    for (int i = 0; i < kN / 8; i++) {
+      const int at = i * 4 + half * 2;
+      if (row < end && col + i * 8 < p.e.n) *reinterpret_cast<float2*>(to + i * 8) = make_float2(float(acc[at]) * scale, float(acc[at + 1]) * scale);
+    }
+  }
+}
+
 /// Place of (row, column) of a warp's 16 x 64 f32 staging: rows 0..3 (mod 4) of a column fall on different banks.
 __device__ __forceinline__ uint32_t staged_at(uint32_t staging, int row, int col) {
   return staging + (row * 64 + (col ^ row % 4 * 8)) * 4;
@@ -323,6 +382,11 @@ __device__ __forceinline__ void store_tile(const GemmParams& p, const Acc (&acc)
 #pragma unroll
   for (int block = 0; block < kBlocks; block++) {
     if constexpr (kN % 64 == 0 || (kN > 64 && kN % 32 == 0)) {
+      if (!kGrouped && p.straight) {
+        if (p.e.dtype == DType::kF32) store_f32_straight<kN>(p, scale, acc[block], row0 + block * 64, col0, end);
+        else store_straight<kN>(p, scale, acc[block], row0 + block * 64, col0, end);
+        continue;
+      }
       if (p.tma_store && (!kGrouped || row0 + block * 64 + 16 <= end)) {
         if (p.e.dtype == DType::kF32) store_f32_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);
         else store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);

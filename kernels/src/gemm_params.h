@@ -36,7 +36,7 @@ struct GemmParams {
   int plane_rows;                    // kParts: rows of the workspace that a part takes
   int cluster_m_log, cluster_n_log;
   int stagger;
-  bool a_once;                       // A is read once, by a single column of tiles, and would not stay in L2
+  uint64_t hint_a, hint_b;           // what L2 should do with the operands (l2_hints.h)
   bool a_at_once, b_at_once;         // the map of an MN-major operand has its slabs of 64 rows as a dimension
   bool a_early, b_early;             // operand may be loaded before the kernels we depend on have ended
   const int32_t* group_ends;         // grouped products only: one past the last row of each
@@ -47,7 +47,7 @@ struct GemmParams {
   FastDivide by_steps, by_share, by_longer_share;  // k_steps; share_steps; share_steps + 1
   void* parts;                       // stream-K: accumulators of parts of tiles; how many of a cut tile are there
   unsigned* arrived;
-  bool tma_store;                    // D is stored the fast way (gemm_epilogue.cuh)
+  bool straight, tma_store;          // D is stored in one of the fast ways (gemm_epilogue.cuh)
   bool turned;                       // and by its columns: they are what is contiguous
 };
 

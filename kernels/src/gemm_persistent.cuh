@@ -39,7 +39,7 @@ constexpr int kPersistentThreads = 128 * (1 + Tile::kGroups);
 
 template <class Tile, Part kPart>
 __device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring, int loader) {
-  const Loads<Tile> load(p, at, ptx::kEvictNormal, ptx::kEvictNormal);
+  const Loads<Tile> load(p, at, p.hint_a, p.hint_b);
   Turns<Tile> turns(loader);
   const int tiles = p.tiles_m * p.tiles_n, stride = ptx::nclusterid_x(), steps = p.k_steps;
   int t = ptx::clusterid_x();

@@ -41,8 +41,7 @@ constexpr int kSumPitch = Tile::kTileN == 8 ? 8 : Tile::kTileN + 8;
 template <class Tile, Part kPart>
 __device__ __forceinline__ void produce_part(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring,
                                              int loader, int row0, int col0, int begin, int end) {
-  // The narrow side is read again by every CTA of a column.
-  const Loads<Tile> load(p, at, p.a_once ? ptx::kEvictFirst : ptx::kEvictNormal, ptx::kEvictNormal);
+  const Loads<Tile> load(p, at, p.hint_a, p.hint_b);
   if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
   Turns<Tile> turns(loader);
   load_steps<Tile, kPart>(load, ring, turns, row0, col0, begin, end);

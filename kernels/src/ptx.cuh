@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "l2_hints.h"
+
 namespace orrery::kernels::ptx {
 
 __device__ __forceinline__ uint32_t smem_address(const void* p) {
@@ -90,11 +92,7 @@ __device__ __forceinline__ int4 ld_shared_v4(uint32_t addr) {
 __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-/// L2 eviction hints, encoded as createpolicy would (constants that the vendor's headers publish by name).
-constexpr uint64_t kEvictFirst = 0x12F0000000000000ull;
-constexpr uint64_t kEvictLast = 0x14F0000000000000ull;
-constexpr uint64_t kEvictNormal = 0x1000000000000000ull;
-
+/// hint, here and below: of l2_hints.h.
 __device__ __forceinline__ void tma_load_2d(uint32_t dst, const CUtensorMap* map, uint32_t bar, int x, int y,
                                             uint64_t hint) {
   asm volatile(
