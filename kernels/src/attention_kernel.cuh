@@ -33,7 +33,7 @@ namespace orrery::kernels {
 
 constexpr int kThreads = 384;
 
-template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_, bool kLengths_ = false>
+template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_, bool kLengths_ = false, int kKeys_ = 0>
 struct Shape {
   using T = T_;
   static constexpr int kCluster = kCluster_;
@@ -41,10 +41,11 @@ struct Shape {
   static constexpr bool kFp8 = sizeof(T) == 1;  // then V comes turned round, and outputs are bf16
   using Out = std::conditional_t<kFp8, __nv_bfloat16, T>;
   static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
-  static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow, kNear = kMask_ == Mask::kNear;
+  static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow;
+  static constexpr bool kNear = kMask_ == Mask::kNear || kMask_ == Mask::kWhole, kCut = kMask_ == Mask::kNear;  // kCut: some tiles of keys are not seen whole
   static constexpr bool kSigmoid = kSigmoid_;
   static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
-  static constexpr int kKeys = kFp8 ? 128 : attention_keys(kDim, kMask_);
+  static constexpr int kKeys = kFp8 ? 128 : kKeys_ ? kKeys_ : attention_keys(kDim, kMask_);
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kOutSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
@@ -55,6 +56,7 @@ struct Shape {
   // Where there is room outputs have a place of their own; else they leave through their queries', which must wait for that.
   static constexpr int kBytesOut = kOutSlabs * kSlabQ, kBytesUsed = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + kBytesSmall;
   static constexpr bool kOwnPlace = kBuffersQ > 1 && kBytesUsed + kBytesOut <= 232448;
+  static constexpr bool kOwed = kScout && kJoined && !kOwnPlace;  // queries are given back a tile of keys later, when outputs have left through their place
   static constexpr int kShared = kBytesUsed + (kOwnPlace ? kBytesOut : 0);
 };
 
@@ -159,8 +161,8 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
       load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
     }
     q.template next<S::kBuffersQ>();
-    for (int j = w.key_tiles - 1; j >= w.first - 1; j--) {  // keys run one tile ahead of values
-      if (j >= w.first) {
+    for (int j = w.key_tiles - 1; j >= -1; j--) {  // keys run one tile ahead of values
+      if (j >= 0) {
         ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
         load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j, at_k);
         k.template next<S::kStages>();
@@ -211,10 +213,17 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   Entries<S> entries(shared.board);
   float o[S::kDim / 2], s[kKeys / 2], rescale[2];
   uint32_t probabilities[kKeys * int(sizeof(typename S::T)) / 32][4], queries = 0;  // queries: which buffer holds those of w
+  int owed = -1;                                                                    // a buffer to give back when outputs have left it
   bool keep = false;                                                                // whether o holds sums of these queries
   Softmax softmax;
   const float scale = scale_of<S>(p);
+  const auto settle = [&]() __attribute__((always_inline)) {
+    if (!S::kOwed || owed < 0) return;
+    if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>(), ptx::mbarrier_arrive(shared.q_empty + 8 * owed);
+    owed = -1;
+  };
   const auto begin = [&]() __attribute__((always_inline)) {  // on the queries of w
+    settle();
     view = View<S>(p, w, group, queue.starts());
     queue.template done<true>();
     ptx::mbarrier_wait(shared.q_full + 8 * q.stage, q.phase);
@@ -223,7 +232,8 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   };
   const auto end = [&](const Work& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
     finish<S>(p, of, o, sums, (S::kOwnPlace ? shared.out : shared.q + buffer * S::kBytesQ) + warp_row * 128, warp_row);
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
+    if (S::kOwed) owed = int(buffer);
+    else if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
   };
   // The next scores, the first of their queries or not, and the product of these weights with their values; returns once the scores are there.
   const auto issue = [&](bool first) __attribute__((always_inline)) {
@@ -237,6 +247,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     keep = true;
     ptx::bar_arrive(3 - group, 256);
     view.look(p, entries.next(first));
+    settle();
     ptx::wgmma_wait_group<1>();
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
@@ -294,7 +305,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     weigh(j, [] {});
     pack<typename S::T>(probabilities, s);
     for (;;) {
-      for (j--; j >= w.first; j--) {
+      for (j--; j >= 0; j--) {
         issue(false);
         weigh(j, retire);
 #pragma unroll

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "arguments.h"
@@ -27,16 +28,15 @@ int64_t extent_of(const Neighborhood& n, int a) { return a < n.rank ? n.extent[n
 int64_t window_of(const Neighborhood& n, int a) { return a < n.rank ? n.window[n.rank - 1 - a] : 1; }
 int64_t stride_of(const Neighborhood& n, int a) { return a < n.rank ? n.stride[n.rank - 1 - a] : 1; }
 
-/// Tiles of keys of side 2^k_log over all tiles of queries of side 2^q_log, on one axis.
-int64_t key_tiles(const NearParams& n, int a, int q_log, int k_log) {
-  const auto start = [&](int q) {
-    const int stride = int(n.stride[a].divisor), middle = std::min(q / stride * stride + stride / 2, n.extent[a] - 1);
-    return std::clamp(middle - n.window[a] / 2, 0, n.extent[a] - n.window[a]);
-  };
-  int64_t sum = 0;
-  for (int q = 0; q < n.extent[a]; q += 1 << q_log)
-    sum += (start(std::min(q + (1 << q_log), n.extent[a]) - 1) + n.window[a] - start(q) + (1 << k_log) - 1) >> k_log;
-  return sum;
+/// First key of the window of a query, on one axis.
+int start_of(const NearParams& n, int a, int q) {
+  const int stride = int(n.stride[a].divisor), middle = std::min(q / stride * stride + stride / 2, n.extent[a] - 1);
+  return std::clamp(middle - n.window[a] / 2, 0, n.extent[a] - n.window[a]);
+}
+
+/// Tiles of keys of side 2^k_log that the tile of queries of side 2^q_log from q on needs, on one axis.
+int64_t key_tiles(const NearParams& n, int a, int q, int q_log, int k_log) {
+  return (start_of(n, a, std::min(q + (1 << q_log), n.extent[a]) - 1) + n.window[a] - start_of(n, a, q) + (1 << k_log) - 1) >> k_log;
 }
 
 /// The pair of boxes with the least work: tiles of keys, and what the start and the end of a tile of queries cost.
@@ -46,7 +46,10 @@ void choose_boxes(int rank, NearParams* n) {
   for (int a = 0; a < 3; a++)
     for (int q = 0; q < 8; q++) {
       rows[a][q] = ((n->extent[a] - 1) >> q) + 1;
-      for (int k = 0; k < 8; k++) tiles[a][q][k] = key_tiles(*n, a, q, k);
+      for (int k = 0; k < 8; k++) {
+        tiles[a][q][k] = 0;
+        for (int at = 0; at < n->extent[a]; at += 1 << q) tiles[a][q][k] += key_tiles(*n, a, at, q, k);
+      }
     }
   double least = INFINITY;
   for (const Box& q : boxes(rank)) {
@@ -72,6 +75,42 @@ bool encode(CUtensorMap* map, const void* data, const AttentionArgs& a, const Ne
   return encode_tensor_map(map, tensor_map_type(a.dtype), 5, data, sizes, pitches, box);
 }
 
+/// Whether no tile of queries has keys to hide: all places of a tile share their windows, and those are whole tiles of keys.
+bool all_whole(const NearParams& n) {
+  for (int a = 0; a < 3; a++) {
+    if (n.window[a] & ((1 << n.k_log[a]) - 1)) return false;
+    for (int q = 0; q < n.extent[a]; q += 1 << n.q_log[a])
+      if (start_of(n, a, q) != start_of(n, a, std::min(q + (1 << n.q_log[a]), n.extent[a]) - 1)) return false;
+  }
+  return true;
+}
+
+/// In which order tiles of queries are dealt.
+void deal(const NearParams& n, int64_t heads, AttentionParams* p) {
+  double mean[3][2];  // tiles of keys, inside and outside
+  int count[3][2];
+  for (int a = 0; a < 3; a++) {
+    std::vector<int64_t> tiles(size_t(n.q_tiles[a]));
+    for (int i = 0; i < n.q_tiles[a]; i++) tiles[size_t(i)] = key_tiles(n, a, i << n.q_log[a], n.q_log[a], n.k_log[a]);
+    const int64_t most = *std::max_element(tiles.begin(), tiles.end());
+    const auto first = std::find(tiles.begin(), tiles.end(), most), last = std::find(tiles.rbegin(), tiles.rend(), most).base();
+    p->near.edge[a] = int(first - tiles.begin()), p->near.inner[a] = int(last - first);
+    const double inside = double(std::accumulate(first, last, int64_t(0))), all = double(std::accumulate(tiles.begin(), tiles.end(), int64_t(0)));
+    count[a][0] = p->near.inner[a], count[a][1] = n.q_tiles[a] - p->near.inner[a];
+    mean[a][0] = inside / count[a][0], mean[a][1] = count[a][1] ? (all - inside) / count[a][1] : 0;
+  }
+  std::array<int, 8> order;
+  std::iota(order.begin(), order.end(), 0);
+  const auto work = [&](int kind) { return mean[0][kind & 1] * mean[1][kind >> 1 & 1] * mean[2][kind >> 2]; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return work(a) > work(b); });
+  int end = 0;
+  for (int i = 0; i < 8; i++) {
+    const int k = order[size_t(i)], x = count[0][k & 1], y = count[1][k >> 1 & 1], z = count[2][k >> 2];
+    end += int(x * y * z * heads);
+    p->near.kinds[i] = {end, k, FastDivide(uint32_t(std::max(x * y * z, 1))), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
+  }
+}
+
 }  // namespace
 
 Status check_near(const AttentionArgs& a) {
@@ -95,7 +134,7 @@ Status check_near(const AttentionArgs& a) {
   return {};
 }
 
-bool plan_near(const AttentionArgs& a, AttentionParams* p) {
+bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   NearParams& n = p->near;
   for (int i = 0; i < 3; i++) {
     n.extent[i] = int(extent_of(a.neighborhood, i)), n.window[i] = int(window_of(a.neighborhood, i));
@@ -109,6 +148,8 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p) {
   for (int i = 0; i < 1 << n.k_log[1]; i++) n.spread_x |= 1u << (i << line);
   for (int i = 0; i < 1 << n.k_log[2]; i++) n.spread_y |= 1u << (i << plane);
   p->q_tiles = n.q_tiles[0] * n.q_tiles[1] * n.q_tiles[2];
+  deal(n, a.heads * a.batch, p);
+  if (all_whole(n)) *mask = Mask::kWhole;
   const Box q = {n.q_log[0], n.q_log[1], n.q_log[2]}, k = {n.k_log[0], n.k_log[1], n.k_log[2]};
   const int side = std::min(q[0], 4);
   return encode(&p->q, a.q, a, n, a.q_strides, a.heads, q) && encode(&p->k, a.k, a, n, a.k_strides, a.kv_heads, k) &&

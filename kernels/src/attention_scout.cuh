@@ -28,7 +28,7 @@ constexpr int kEntries = 16, kListBytes = 16 * kEntries;
 /// Shared-window addresses of the records, and the barriers that say they are there and have been read.
 template <class S>
 struct Board {
-  static constexpr int kBytes = S::kScout ? kRecords * (16 + kRecordBytes + (S::kNear ? 16 + kStartBytes + kListBytes : 0)) : 0;
+  static constexpr int kBytes = S::kScout ? kRecords * (16 + kRecordBytes + (S::kCut ? 16 + kStartBytes + kListBytes : 0)) : 0;
   uint32_t full, empty, records, starts, lists, list_full, list_empty;
   Board() = default;
   __device__ __forceinline__ explicit Board(uint32_t at) : full(at), empty(full + 8 * kRecords), records(empty + 8 * kRecords), starts(records + kRecords * kRecordBytes), lists(starts + kRecords * kStartBytes),
@@ -36,7 +36,7 @@ struct Board {
   __device__ __forceinline__ void init() const {
     for (int r = 0; r < kRecords; r++) {
       ptx::mbarrier_init(full + 8 * r, 1), ptx::mbarrier_init(empty + 8 * r, 1 + 8);
-      if (S::kNear) ptx::mbarrier_init(list_full + 8 * r, 1), ptx::mbarrier_init(list_empty + 8 * r, 8);
+      if (S::kCut) ptx::mbarrier_init(list_full + 8 * r, 1), ptx::mbarrier_init(list_empty + 8 * r, 8);
     }
   }
   __device__ __forceinline__ uint32_t starts_of(int record) const { return starts + record * kStartBytes; }
@@ -50,7 +50,7 @@ struct Board {
       ptx::st_shared_v4(to + 16, t.query[1], t.query[2], t.low[0], t.low[1]);
       ptx::st_shared_v4(to + 32, t.low[2], t.count[0], t.count[1], t.count[2]);
     } else {
-      ptx::st_shared_v4(to + 16, w.first, 0, 0, 0);
+      ptx::st_shared_v4(to + 16, w.k_base, 0, 0, 0);
       ptx::st_shared_v4(to + 32, 0, 0, 0, 0);  // warps read all of a record
     }
   }
@@ -64,7 +64,7 @@ struct Board {
 #pragma unroll
       for (int a = 0; a < 3; a++) t.low[a] = word(6 + a), t.count[a] = word(9 + a);
     } else {
-      w.first = word(4);
+      w.k_base = word(4);
     }
     return w;
   }
@@ -88,12 +88,12 @@ __device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& 
     if (w.key_tiles == kSkip) continue;
     ptx::mbarrier_wait(board.empty + 8 * at.stage, at.phase ^ 1);
     if (lane == 0) board.write(at.stage, w);
-    if constexpr (S::kNear)
+    if constexpr (S::kCut)
       if (w.key_tiles != kNoMore) near_starts(p.near, w.near, board.starts_of(at.stage));
     __syncwarp();
     if (lane == 0) ptx::mbarrier_arrive(board.full + 8 * at.stage);
     if (w.key_tiles == kNoMore) return;
-    for (int begin = 0; S::kNear && begin < w.key_tiles; begin += kEntries) {
+    for (int begin = 0; S::kCut && begin < w.key_tiles; begin += kEntries) {
       const int4 entry = near_entry(p.near, w.near, board.starts_of(at.stage), begin);
       ptx::mbarrier_wait(board.list_empty + 8 * list.stage, list.phase ^ 1);
       if (lane < kEntries) ptx::st_shared_v4(board.lists + list.stage * kListBytes + 16 * lane, entry.x, entry.y, entry.z, entry.w);
@@ -112,7 +112,7 @@ class Entries {
   __device__ __forceinline__ explicit Entries(const Board<S>& board) : board_(board) {}
   /// Of the next tile of keys; first: that of a tile of queries.
   __device__ __forceinline__ int4 next(bool first) {
-    if constexpr (!S::kNear) return {};
+    if constexpr (!S::kCut) return {};
     if (first || at_ == kListBytes) turn();
     const int4 entry = ptx::ld_shared_v4(board_.lists + list_.stage * kListBytes + at_);
     at_ += 16;
@@ -148,7 +148,7 @@ class Queue {
       const Work found = find<kWarps>();
       if (found.key_tiles == kNoMore) return false;
       if (!S::kScout && found.key_tiles == kSkip) continue;
-      if (S::kNear || found.key_tiles > found.first) {
+      if (S::kNear || found.key_tiles > 0) {
         w = found;
         return true;
       }

@@ -94,9 +94,9 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
         ptx::tma_store_4d(&p.out, place + slab * S::kSlabQ, slab * 64, w.q_base + w.row0 + row, w.head, S::kLengths ? 0 : w.batch);
     }
     ptx::bulk_commit_group();
-    if (!S::kOwnPlace) ptx::bulk_wait_group_read<0>();
+    if (!S::kOwnPlace && !S::kOwed) ptx::bulk_wait_group_read<0>();
   }
-  if (!S::kOwnPlace) __syncwarp();
+  if (!S::kOwnPlace && !S::kOwed) __syncwarp();
 }
 
 /// Zeros for queries that see no key.

@@ -9,8 +9,8 @@ namespace orrery::kernels {
 constexpr int kNoMore = -1, kSkip = -2;
 struct Work {
   int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
-  int first = 0;                     // tile of keys
-  int q_base = 0, k_base = 0, seq_q = 0, seq_k = 0, offset = 0;  // of the sequence, where each has its own length
+  int k_base = 0;                    // with a window: the first key that any of them sees, where tiles of keys begin; of the sequence, where each has its own length, as are:
+  int q_base = 0, seq_q = 0, seq_k = 0, offset = 0;
   NearTile near;                                                 // with a neighbourhood mask
 };
 
@@ -28,21 +28,40 @@ __device__ __forceinline__ int keys_of(const AttentionParams& p, const Work& w) 
 template <class S>
 __device__ __forceinline__ int offset_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.offset : p.offset; }
 
+/// The t-th tile with a neighbourhood: of each kind those of one head after those of another.
+__device__ __forceinline__ Work near_work(const AttentionParams& p, int t) {
+  const NearParams& n = p.near;
+  int k = 0, begin = 0;
+  for (; t >= n.kinds[k].end; k++) begin = n.kinds[k].end;
+  const NearParams::Kind& kind = n.kinds[k];
+  const int all = kind.by_tiles.divide(t - begin), batch = p.by_batch.divide(all);
+  Work w{0, all - batch * p.heads, batch, 0};
+  w.near = NearTile(n, kind, t - begin - all * int(kind.by_tiles.divisor));
+  w.key_tiles = w.near.count[0] * w.near.count[1] * w.near.count[2];
+  return w;
+}
+
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
-/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
-/// tiles are dealt in rounds, the longest first, every other round the other way round. The CTAs of a cluster
+/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as windows and neighbourhoods want it,
+/// tiles are dealt in rounds, the longest first (all heads' tiles that see a whole window, then the shorter ones), every other round the other way round. The CTAs of a cluster
 /// take neighbouring tiles and see the keys of the longer one.
 template <class S>
 __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
   const int rows = (p.q_tiles + S::kCluster - 1) / S::kCluster;  // tiles of a head, counted by clusters
   const bool pairs = S::kCausal && !p.longest_first;
-  const int units = pairs ? (rows + 1) / 2 : rows, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
+  const int shorter = S::kWindow ? p.short_rows : 0, units = pairs ? (rows + 1) / 2 : rows - shorter, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
   const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
   const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
-  if (t >= units * all_heads) return Work{0, 0, 0, kNoMore};
+  if (t >= (units + shorter) * all_heads) return Work{0, 0, 0, kNoMore};
+  if constexpr (S::kNear) return near_work(p, t);
   const int group = p.by_group.divide(t);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
-  const int in_group = t - first * units, unit = (heads == p.head_group ? p.by_heads : p.by_last_heads).divide(in_group), head = first + in_group - unit * heads;
+  const int in_group = t - first * units;
+  int unit = (heads == p.head_group ? p.by_heads : p.by_last_heads).divide(in_group), head = first + in_group - unit * heads;
+  if (S::kWindow && t >= units * all_heads) {
+    const int rest = t - units * all_heads, row = p.by_all.divide(rest);
+    unit = units + row, head = rest - row * all_heads;
+  }
   const int row = pairs && i % 2 ? unit : rows - 1 - unit;
   if (pairs && i % 2 && unit == rows - 1 - unit) return Work{0, 0, 0, kSkip};  // the middle one has no partner
   const int batch = p.by_batch.divide(head);
@@ -51,14 +70,10 @@ __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
     find_sequence(p, w);
     if (w.row0 >= w.seq_q) return Work{0, 0, 0, kSkip};
   }
-  if constexpr (S::kNear) {
-    w.near = NearTile(p.near, row);
-    w.key_tiles = w.near.count[0] * w.near.count[1] * w.near.count[2];
-    return w;
-  }
   const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
-  w.key_tiles = last > 0 ? (last + S::kKeys - 1) / S::kKeys : 0;
-  if constexpr (S::kWindow) w.first = min(w.key_tiles, max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) / S::kKeys);
+  if constexpr (S::kWindow) w.k_base = max(0, row * S::kCluster * kQueries + p.offset - p.window + 1);
+  const int seen = last - (S::kWindow ? w.k_base : 0);
+  w.key_tiles = seen > 0 ? (seen + S::kKeys - 1) / S::kKeys : 0;
   return w;
 }
 
