@@ -109,9 +109,9 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const int64_t kv_bytes = (a.window > 0 ? std::min(a.seq_k, a.window + 1024) : a.seq_k) * a.dim * 2 * 2;
   p.head_group = int(std::clamp<int64_t>(cache_bytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
-  p.longest_first = a.neighborhood.rank || (a.window > 0 && a.window < a.seq_k);
+  p.longest_first = a.window > 0 && a.window < a.seq_k;
   const int rows = (p.q_tiles + p.cluster - 1) / p.cluster, all_heads = int(a.heads * a.batch);
-  if (p.longest_first && mask == Mask::kWindow) p.short_rows = int(std::clamp<int64_t>((a.window - 1 - p.offset + kQueries * p.cluster - 1) / (kQueries * p.cluster), 0, rows));
+  if (p.longest_first) p.short_rows = int(std::clamp<int64_t>((a.window - 1 - p.offset + kQueries * p.cluster - 1) / (kQueries * p.cluster), 0, rows));
   const int units = a.causal && !p.longest_first ? (rows + 1) / 2 : std::max(rows - p.short_rows, 1);
   p.by_all = FastDivide(uint32_t(all_heads));
   p.by_group = FastDivide(uint32_t(p.head_group * units)), p.by_heads = FastDivide(uint32_t(p.head_group));

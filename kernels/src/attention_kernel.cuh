@@ -42,10 +42,13 @@ struct Shape {
   using Out = std::conditional_t<kFp8, __nv_bfloat16, T>;
   static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
   static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow;
-  static constexpr bool kNear = kMask_ == Mask::kNear || kMask_ == Mask::kWhole, kCut = kMask_ == Mask::kNear;  // kCut: some tiles of keys are not seen whole
+  static constexpr bool kEvery = kMask_ == Mask::kEvery, kCut = kMask_ == Mask::kNear || kEvery, kNear = kCut || kMask_ == Mask::kWhole;
   static constexpr bool kSigmoid = kSigmoid_;
   static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
   static constexpr int kKeys = kFp8 ? 128 : kKeys_ ? kKeys_ : attention_keys(kDim, kMask_);
+  static constexpr bool kBetween = kNear || (kWindow && kKeys == 128);  // where O += P V is waited for: between the exponentials, or after them
+  // With a window: the last tile of keys ends with the last key that is seen, so that it is the only one that the causal mask cuts.
+  static constexpr bool kEndOnLast = kWindow && kCluster == 1 && kKeys >= kQueries && !kBetween;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kOutSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
@@ -257,7 +260,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   // softmax, which then hide nothing of the product. It moves none out of its basic block, and the loop that waits for values, which
   // have long been there, ends one: with a neighbourhood that is worth more than it costs (NOTES.md).
   const auto retire = [&]() __attribute__((always_inline)) {
-    if constexpr (S::kNear) ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
+    if constexpr (S::kBetween) ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(o);
     release<S>(shared.v_empty + 8 * v.stage);
@@ -265,21 +268,21 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   };
   // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling. Calls `retire`: with a neighbourhood between the
   // exponentials, when the product has just been multiplied, so that values are given back no later than they can be.
-  const auto weigh = [&](int tile, auto retire) __attribute__((always_inline)) {
-    view.mask(s, tile);
+  const auto weigh = [&](int tile, auto first, auto retire) __attribute__((always_inline)) {
+    view.template mask<first>(s, tile);
     if constexpr (S::kSigmoid) {
       take_sigmoid(s, p.scale_log2, p.bias);
     } else {
       constexpr int kFirst = 32;
       softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst>(s, scale, rescale, [&] {
-        if constexpr (S::kNear) {
+        if constexpr (S::kBetween) {
 #pragma unroll
           for (int i = 0; i < kFirst; i++) asm volatile("" : "+f"(s[i]));
           retire();
         }
       });
     }
-    if constexpr (!S::kNear || S::kSigmoid) retire();
+    if constexpr (!S::kBetween || S::kSigmoid) retire();
   };
   const auto clear = [&]() __attribute__((always_inline)) {
     keep = false;
@@ -302,12 +305,12 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
-    weigh(j, [] {});
+    weigh(j, std::true_type(), [] {});
     pack<typename S::T>(probabilities, s);
     for (;;) {
       for (j--; j >= 0; j--) {
         issue(false);
-        weigh(j, retire);
+        weigh(j, std::false_type(), retire);
 #pragma unroll
         for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
         pack<typename S::T>(probabilities, s);
@@ -321,7 +324,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
       begin();  // the next scores are those of other queries
       j = w.key_tiles - 1;
       issue(true);
-      weigh(j, retire);
+      weigh(j, std::true_type(), retire);
       end(done, sums, buffer);
       clear();
       pack<typename S::T>(probabilities, s);

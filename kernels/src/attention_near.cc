@@ -75,39 +75,66 @@ bool encode(CUtensorMap* map, const void* data, const AttentionArgs& a, const Ne
   return encode_tensor_map(map, tensor_map_type(a.dtype), 5, data, sizes, pitches, box);
 }
 
-/// Whether no tile of queries has keys to hide: all places of a tile share their windows, and those are whole tiles of keys.
-bool all_whole(const NearParams& n) {
-  for (int a = 0; a < 3; a++) {
-    if (n.window[a] & ((1 << n.k_log[a]) - 1)) return false;
-    for (int q = 0; q < n.extent[a]; q += 1 << n.q_log[a])
-      if (start_of(n, a, q) != start_of(n, a, std::min(q + (1 << n.q_log[a]), n.extent[a]) - 1)) return false;
+/// Which kernel fits: by the share of tiles of keys that a warp of queries (16 places) sees whole.
+Mask choose_mask(const NearParams& n) {
+  double tiles = 1, whole = 1;  // of all warps; both are products over the axes
+  for (int a = 0, left = 4; a < 3; a++) {
+    const int side = std::min(n.q_log[a], left);
+    int64_t tiles_here = 0, whole_here = 0;
+    left -= side;
+    for (int q = 0; q < n.extent[a]; q += 1 << n.q_log[a]) {
+      const int low = start_of(n, a, q), count = int(key_tiles(n, a, q, n.q_log[a], n.k_log[a])), end = std::min(q + (1 << n.q_log[a]), n.extent[a]);
+      for (int w = q; w < end; w += 1 << side) {
+        const int first = start_of(n, a, std::min(w + (1 << side), end) - 1), last = start_of(n, a, w) + n.window[a];  // what all of them see
+        tiles_here += count, whole_here += std::max(0, std::min(count, (last - low) >> n.k_log[a]) - ((first - low + (1 << n.k_log[a]) - 1) >> n.k_log[a]));
+      }
+    }
+    tiles *= double(tiles_here), whole *= double(whole_here);
   }
-  return true;
+  return whole == tiles ? Mask::kWhole : whole < 0.25 * tiles ? Mask::kEvery : Mask::kNear;
 }
 
-/// In which order tiles of queries are dealt.
-void deal(const NearParams& n, int64_t heads, AttentionParams* p) {
-  double mean[3][2];  // tiles of keys, inside and outside
+/// In which order tiles of queries are dealt to `blocks` CTAs.
+void deal(int64_t heads, int blocks, NearParams* n) {
+  constexpr double kTileCost = 1;  // what a tile of queries costs beside its tiles of keys, in those (NOTES.md)
+  double mean[3][2];               // tiles of keys, inside and outside
   int count[3][2];
   for (int a = 0; a < 3; a++) {
-    std::vector<int64_t> tiles(size_t(n.q_tiles[a]));
-    for (int i = 0; i < n.q_tiles[a]; i++) tiles[size_t(i)] = key_tiles(n, a, i << n.q_log[a], n.q_log[a], n.k_log[a]);
+    std::vector<int64_t> tiles(size_t(n->q_tiles[a]));
+    for (int i = 0; i < n->q_tiles[a]; i++) tiles[size_t(i)] = key_tiles(*n, a, i << n->q_log[a], n->q_log[a], n->k_log[a]);
     const int64_t most = *std::max_element(tiles.begin(), tiles.end());
     const auto first = std::find(tiles.begin(), tiles.end(), most), last = std::find(tiles.rbegin(), tiles.rend(), most).base();
-    p->near.edge[a] = int(first - tiles.begin()), p->near.inner[a] = int(last - first);
+    n->edge[a] = int(first - tiles.begin()), n->inner[a] = int(last - first);
     const double inside = double(std::accumulate(first, last, int64_t(0))), all = double(std::accumulate(tiles.begin(), tiles.end(), int64_t(0)));
-    count[a][0] = p->near.inner[a], count[a][1] = n.q_tiles[a] - p->near.inner[a];
+    count[a][0] = n->inner[a], count[a][1] = n->q_tiles[a] - n->inner[a];
     mean[a][0] = inside / count[a][0], mean[a][1] = count[a][1] ? (all - inside) / count[a][1] : 0;
   }
   std::array<int, 8> order;
   std::iota(order.begin(), order.end(), 0);
-  const auto work = [&](int kind) { return mean[0][kind & 1] * mean[1][kind >> 1 & 1] * mean[2][kind >> 2]; };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return work(a) > work(b); });
-  int end = 0;
+  const auto cost = [&](int kind) { return mean[0][kind & 1] * mean[1][kind >> 1 & 1] * mean[2][kind >> 2] + kTileCost; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cost(a) > cost(b); });
+  double all = 0, costs = 0, squares = 0;
   for (int i = 0; i < 8; i++) {
     const int k = order[size_t(i)], x = count[0][k & 1], y = count[1][k >> 1 & 1], z = count[2][k >> 2];
-    end += int(x * y * z * heads);
-    p->near.kinds[i] = {end, k, FastDivide(uint32_t(std::max(x * y * z, 1))), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
+    const double tiles = double(x) * y * z * double(heads);
+    n->kinds[i] = {{}, int(tiles), k, FastDivide(uint32_t(std::max(x * y * z, 1))), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
+    all += tiles, costs += tiles * cost(k), squares += tiles * cost(k) * cost(k);
+  }
+  // Of a kind's tiles the fuller CTAs take the part a - b cost, so that they have as many tiles as they must and as much work as the others.
+  n->fuller = int(all) % blocks;
+  const double want = n->fuller * double(int(all) / blocks + 1), work = n->fuller * costs / blocks, scatter = all * squares - costs * costs;
+  const double b = scatter > 1e-6 * costs * costs ? (costs * want - all * work) / scatter : 0, a = (want + b * costs) / all;
+  int missing = int(want), end[2] = {0, 0};
+  for (auto& kind : n->kinds) {
+    const int tiles = kind.split;
+    kind.split = int(std::clamp(std::lround(tiles * (a - b * cost(kind.outer))), 0l, long(tiles))), missing -= kind.split;
+    kind.end[1] = tiles;
+  }
+  for (auto& kind : n->kinds) {
+    const int more = std::clamp(missing, -kind.split, kind.end[1] - kind.split);
+    kind.split += more, missing -= more;
+    end[0] += kind.split, end[1] += kind.end[1] - kind.split;
+    kind.end[0] = end[0], kind.end[1] = end[1];
   }
 }
 
@@ -148,8 +175,8 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   for (int i = 0; i < 1 << n.k_log[1]; i++) n.spread_x |= 1u << (i << line);
   for (int i = 0; i < 1 << n.k_log[2]; i++) n.spread_y |= 1u << (i << plane);
   p->q_tiles = n.q_tiles[0] * n.q_tiles[1] * n.q_tiles[2];
-  deal(n, a.heads * a.batch, p);
-  if (all_whole(n)) *mask = Mask::kWhole;
+  if (const int64_t tiles = p->q_tiles * a.heads * a.batch; tiles <= 1 << 30) deal(a.heads * a.batch, int(std::min<int64_t>(sm_count(), tiles)), &n);
+  *mask = choose_mask(n);
   const Box q = {n.q_log[0], n.q_log[1], n.q_log[2]}, k = {n.k_log[0], n.k_log[1], n.k_log[2]};
   const int side = std::min(q[0], 4);
   return encode(&p->q, a.q, a, n, a.q_strides, a.heads, q) && encode(&p->k, a.k, a, n, a.k_strides, a.kv_heads, k) &&

@@ -6,6 +6,7 @@ namespace {
 
 template <class T>
 cudaError_t launch_typed(const AttentionParams& p, int dim, Mask mask, int blocks, cudaStream_t stream) {
+  if (mask == Mask::kEvery) return dim == 64 ? launch<Shape<T, 64, Mask::kEvery, false, 1>>(p, blocks, stream) : launch<Shape<T, 128, Mask::kEvery, false, 1>>(p, blocks, stream);
   if (mask == Mask::kWhole) return dim == 64 ? launch<Shape<T, 64, Mask::kWhole, false, 1>>(p, blocks, stream) : launch<Shape<T, 128, Mask::kWhole, false, 1>>(p, blocks, stream);
   return dim == 64 ? launch<Shape<T, 64, Mask::kNear, false, 1>>(p, blocks, stream) : launch<Shape<T, 128, Mask::kNear, false, 1>>(p, blocks, stream);
 }

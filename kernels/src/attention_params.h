@@ -10,7 +10,8 @@
 
 namespace orrery::kernels {
 
-enum class Mask { kNone, kCausal, kWindow, kNear, kWhole };  // kWhole: a neighbourhood of which every tile of keys is seen whole
+// kEvery, kWhole: neighbourhoods of which nearly every tile of keys is cut for a warp of queries, and none is.
+enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole };
 
 /// A neighbourhood mask (attention_near.cuh); axis 0 is the innermost, axes that are not there have one place.
 struct NearParams {
@@ -22,13 +23,15 @@ struct NearParams {
   uint32_t spread_x, spread_y;  // copy the bits of a line of keys to all lines of a plane; those of a plane to all planes
   int line, plane;              // logs of a thread's bits of a line of keys, and of a plane
   // How tiles of queries are dealt: those of one kind after those of another, the kinds with the most tiles of keys first. A kind has on each
-  // axis the tiles between `edge` and `edge + inner`, where windows are moved at neither end, or the others.
+  // axis the tiles between `edge` and `edge + inner`, where windows are moved at neither end, or the others. The first `fuller` CTAs get a
+  // tile more than the others; which kinds those take more of makes up for it.
   struct Kind {
-    int end;                         // of its tiles, all heads', and those of the kinds before
+    int end[2];                      // of its tiles, all heads', and those of the kinds before: of those of the fuller CTAs, of the others
+    int split;                       // of its tiles so many are for the fuller CTAs
     int outer;                       // bit a: on axis a the others
     FastDivide by_tiles, by_x, by_y; // tiles of a head, those on axes 0 and 1
   } kinds[8];
-  int edge[3], inner[3];
+  int edge[3], inner[3], fuller;
 };
 
 struct AttentionParams {
@@ -72,7 +75,7 @@ cudaError_t launch_attention_fp8(const AttentionParams& p, Mask mask, int blocks
 /// V turned round for it, rows of `padded` keys (a multiple of 128).
 cudaError_t launch_turn_values(void* turned, const AttentionArgs& a, int64_t padded, cudaStream_t stream);
 
-/// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them; mask: kWhole where none of them needs one. Errors: false where the driver refuses a map.
+/// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them; mask: becomes kEvery or kWhole where that fits better. Errors: false where the driver refuses a map.
 bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask);
 Status check_near(const AttentionArgs& a);
 

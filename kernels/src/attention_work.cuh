@@ -9,7 +9,7 @@ namespace orrery::kernels {
 constexpr int kNoMore = -1, kSkip = -2;
 struct Work {
   int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
-  int k_base = 0;                    // with a window: the first key that any of them sees, where tiles of keys begin; of the sequence, where each has its own length, as are:
+  int k_base = 0;                    // where tiles of keys begin: with a window by the first key that is seen; of the sequence, where each has its own length, as are:
   int q_base = 0, seq_q = 0, seq_k = 0, offset = 0;
   NearTile near;                                                 // with a neighbourhood mask
 };
@@ -28,32 +28,36 @@ __device__ __forceinline__ int keys_of(const AttentionParams& p, const Work& w) 
 template <class S>
 __device__ __forceinline__ int offset_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.offset : p.offset; }
 
-/// The t-th tile with a neighbourhood: of each kind those of one head after those of another.
-__device__ __forceinline__ Work near_work(const AttentionParams& p, int t) {
+/// The i-th tile of this CTA with a neighbourhood: of each kind those of one head after those of another, dealt in rounds, every other round
+/// the other way round.
+__device__ __forceinline__ Work near_work(const AttentionParams& p, int i) {
   const NearParams& n = p.near;
+  const bool fuller = int(blockIdx.x) < n.fuller;
+  const int ctas = fuller ? n.fuller : int(gridDim.x) - n.fuller, mine = int(blockIdx.x) - (fuller ? 0 : n.fuller), t = i * ctas + (i & 1 ? ctas - 1 - mine : mine);
   int k = 0, begin = 0;
-  for (; t >= n.kinds[k].end; k++) begin = n.kinds[k].end;
+  for (; k < 8 && t >= n.kinds[k].end[!fuller]; k++) begin = n.kinds[k].end[!fuller];
+  if (k == 8) return Work{0, 0, 0, kNoMore};
   const NearParams::Kind& kind = n.kinds[k];
-  const int all = kind.by_tiles.divide(t - begin), batch = p.by_batch.divide(all);
+  const int of_kind = t - begin + (fuller ? 0 : kind.split), all = kind.by_tiles.divide(of_kind), batch = p.by_batch.divide(all);
   Work w{0, all - batch * p.heads, batch, 0};
-  w.near = NearTile(n, kind, t - begin - all * int(kind.by_tiles.divisor));
+  w.near = NearTile(n, kind, of_kind - all * int(kind.by_tiles.divisor));
   w.key_tiles = w.near.count[0] * w.near.count[1] * w.near.count[2];
   return w;
 }
 
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
-/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as windows and neighbourhoods want it,
+/// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
 /// tiles are dealt in rounds, the longest first (all heads' tiles that see a whole window, then the shorter ones), every other round the other way round. The CTAs of a cluster
 /// take neighbouring tiles and see the keys of the longer one.
 template <class S>
 __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
+  if constexpr (S::kNear) return near_work(p, i);
   const int rows = (p.q_tiles + S::kCluster - 1) / S::kCluster;  // tiles of a head, counted by clusters
   const bool pairs = S::kCausal && !p.longest_first;
   const int shorter = S::kWindow ? p.short_rows : 0, units = pairs ? (rows + 1) / 2 : rows - shorter, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
   const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
   const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
   if (t >= (units + shorter) * all_heads) return Work{0, 0, 0, kNoMore};
-  if constexpr (S::kNear) return near_work(p, t);
   const int group = p.by_group.divide(t);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
   const int in_group = t - first * units;
@@ -71,9 +75,9 @@ __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
     if (w.row0 >= w.seq_q) return Work{0, 0, 0, kSkip};
   }
   const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
-  if constexpr (S::kWindow) w.k_base = max(0, row * S::kCluster * kQueries + p.offset - p.window + 1);
-  const int seen = last - (S::kWindow ? w.k_base : 0);
+  const int begin = S::kWindow ? max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) : 0, seen = last - begin;
   w.key_tiles = seen > 0 ? (seen + S::kKeys - 1) / S::kKeys : 0;
+  if constexpr (S::kWindow) w.k_base = S::kEndOnLast ? last - w.key_tiles * S::kKeys : begin;
   return w;
 }
 
