@@ -18,6 +18,9 @@
 // Shared memory: Q twice, [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
 // The finished O leaves through a place of its own, or through the rows of Q that the warp itself has read.
 //
+// Narrow windows have tiles of 160 keys where those hold what a tile of queries sees as tightly as 128 do (512 keys and the 127 between the first
+// and the last query are 4 of 160, or 5 of 128). Neighbourhoods have three kernels, by how many tiles of keys need masks (attention_params.h).
+//
 // Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
 #pragma once
 #include <type_traits>
@@ -216,7 +219,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   Entries<S> entries(shared.board);
   float o[S::kDim / 2], s[kKeys / 2], rescale[2];
   uint32_t probabilities[kKeys * int(sizeof(typename S::T)) / 32][4], queries = 0;  // queries: which buffer holds those of w
-  int owed = -1;                                                                    // a buffer to give back when outputs have left it
+  int owed = -1;                                                                    // a buffer of queries to give back when outputs have left it
   bool keep = false;                                                                // whether o holds sums of these queries
   Softmax softmax;
   const float scale = scale_of<S>(p);

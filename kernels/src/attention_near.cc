@@ -94,9 +94,12 @@ Mask choose_mask(const NearParams& n) {
   return whole == tiles ? Mask::kWhole : whole < 0.25 * tiles ? Mask::kEvery : Mask::kNear;
 }
 
-/// In which order tiles of queries are dealt to `blocks` CTAs.
-void deal(int64_t heads, int blocks, NearParams* n) {
-  constexpr double kTileCost = 1;  // what a tile of queries costs beside its tiles of keys, in those (NOTES.md)
+/// Tiles of queries of a kind, all heads', and what each costs, in tiles of keys.
+struct KindWork { double tiles, cost; };
+
+/// The kinds of tiles of queries, those with the most tiles of keys first.
+std::array<KindWork, 8> list_kinds(int64_t heads, NearParams* n) {
+  constexpr double kTileCost = 1;  // of a tile of queries beside its tiles of keys
   double mean[3][2];               // tiles of keys, inside and outside
   int count[3][2];
   for (int a = 0; a < 3; a++) {
@@ -113,28 +116,34 @@ void deal(int64_t heads, int blocks, NearParams* n) {
   std::iota(order.begin(), order.end(), 0);
   const auto cost = [&](int kind) { return mean[0][kind & 1] * mean[1][kind >> 1 & 1] * mean[2][kind >> 2] + kTileCost; };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cost(a) > cost(b); });
-  double all = 0, costs = 0, squares = 0;
+  std::array<KindWork, 8> out;
   for (int i = 0; i < 8; i++) {
-    const int k = order[size_t(i)], x = count[0][k & 1], y = count[1][k >> 1 & 1], z = count[2][k >> 2];
-    const double tiles = double(x) * y * z * double(heads);
-    n->kinds[i] = {{}, int(tiles), k, FastDivide(uint32_t(std::max(x * y * z, 1))), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
-    all += tiles, costs += tiles * cost(k), squares += tiles * cost(k) * cost(k);
+    const int k = order[size_t(i)], x = count[0][k & 1], y = count[1][k >> 1 & 1], tiles = x * y * count[2][k >> 2];
+    n->kinds[i] = {{}, 0, k, FastDivide(uint32_t(std::max(tiles, 1))), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
+    out[size_t(i)] = {double(tiles) * double(heads), cost(k)};
   }
-  // Of a kind's tiles the fuller CTAs take the part a - b cost, so that they have as many tiles as they must and as much work as the others.
+  return out;
+}
+
+/// In which order tiles of queries are dealt to `blocks` CTAs. Of a kind's tiles the fuller CTAs take the part a - b cost, so that they have as
+/// many as they must and no more work than the others.
+void deal(int64_t heads, int blocks, NearParams* n) {
+  const std::array<KindWork, 8> kinds = list_kinds(heads, n);
+  double all = 0, costs = 0, squares = 0;
+  for (const KindWork& k : kinds) all += k.tiles, costs += k.tiles * k.cost, squares += k.tiles * k.cost * k.cost;
   n->fuller = int(all) % blocks;
   const double want = n->fuller * double(int(all) / blocks + 1), work = n->fuller * costs / blocks, scatter = all * squares - costs * costs;
   const double b = scatter > 1e-6 * costs * costs ? (costs * want - all * work) / scatter : 0, a = (want + b * costs) / all;
   int missing = int(want), end[2] = {0, 0};
-  for (auto& kind : n->kinds) {
-    const int tiles = kind.split;
-    kind.split = int(std::clamp(std::lround(tiles * (a - b * cost(kind.outer))), 0l, long(tiles))), missing -= kind.split;
-    kind.end[1] = tiles;
+  for (size_t i = 0; i < 8; i++) {
+    n->kinds[i].split = int(std::clamp(std::round(kinds[i].tiles * (a - b * kinds[i].cost)), 0., kinds[i].tiles));
+    missing -= n->kinds[i].split;
   }
-  for (auto& kind : n->kinds) {
-    const int more = std::clamp(missing, -kind.split, kind.end[1] - kind.split);
+  for (size_t i = 0; i < 8; i++) {
+    NearParams::Kind& kind = n->kinds[i];
+    const int tiles = int(kinds[i].tiles), more = std::clamp(missing, -kind.split, tiles - kind.split);
     kind.split += more, missing -= more;
-    end[0] += kind.split, end[1] += kind.end[1] - kind.split;
-    kind.end[0] = end[0], kind.end[1] = end[1];
+    kind.end[0] = end[0] += kind.split, kind.end[1] = end[1] += tiles - kind.split;
   }
 }
 
@@ -169,7 +178,6 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   }
   choose_boxes(a.neighborhood.rank, &n);
   for (int i = 0; i < 3; i++) n.q_tiles[i] = ((n.extent[i] - 1) >> n.q_log[i]) + 1;
-  n.by_x = FastDivide(uint32_t(n.q_tiles[0])), n.by_y = FastDivide(uint32_t(n.q_tiles[1]));
   const int line = n.k_log[0] - 2, plane = line + n.k_log[1];
   n.spread_x = n.spread_y = 0, n.line = line, n.plane = plane;
   for (int i = 0; i < 1 << n.k_log[1]; i++) n.spread_x |= 1u << (i << line);

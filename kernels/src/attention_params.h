@@ -10,7 +10,7 @@
 
 namespace orrery::kernels {
 
-// kEvery, kWhole: neighbourhoods of which nearly every tile of keys is cut for a warp of queries, and none is.
+// kNear, kEvery, kWhole: neighbourhoods of which some tiles of keys are cut for a warp of queries, nearly all, or none.
 enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole };
 
 /// A neighbourhood mask (attention_near.cuh); axis 0 is the innermost, axes that are not there have one place.
@@ -19,7 +19,6 @@ struct NearParams {
   FastDivide stride[3];
   int q_log[3], k_log[3];       // boxes of 128 queries, of 128 keys: logs of their sides
   int q_tiles[3];               // boxes of queries on each axis
-  FastDivide by_x, by_y;        // q_tiles[0] and [1]
   uint32_t spread_x, spread_y;  // copy the bits of a line of keys to all lines of a plane; those of a plane to all planes
   int line, plane;              // logs of a thread's bits of a line of keys, and of a plane
   // How tiles of queries are dealt: those of one kind after those of another, the kinds with the most tiles of keys first. A kind has on each

@@ -3,7 +3,7 @@
 // everyone a tile costs each consumer warp some hundred instructions between its last product for one tile of queries and its first
 // for the next, and with a neighbourhood four times as many.
 //
-// Two records, in turn: the producer and the consumer warps each tell when they have read one. With a neighbourhood a record has, beside the
+// Two records, in turn: the producer and the consumer warps each tell when they have read one. With a neighbourhood that needs masks a record has, beside the
 // tile, where the windows of its queries start: of each place on each axis of the tile's box, from which a query's own is read; and then come, 16 at a time,
 // entries for its tiles of keys, which say where each is and which warps need masks for it: found by every warp, that was a tenth of all it did.
 #pragma once

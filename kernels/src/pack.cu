@@ -5,8 +5,8 @@
 // its length and all strides and addresses allow. A thread moves one piece; its place is worked out by multiplications.
 //
 // Between one wave of pieces and four a launch is a block an SM with so much shared memory that the block of the next launch starts on an SM
-// when this one's ends, and asks L2 to bring what its threads' first pieces are of while this launch still stores (as reduce.cu does). It asks for
-// whole runs, by the bulk engine: a prefetch instruction brings all of the lines that it touches, which is twice what a run of 64 bytes in 128 needs.
+// when this one's ends, and asks L2 to bring half of what it will read while this launch still stores (as reduce.cu does): whole runs, by the bulk
+// engine. What a prefetch instruction for each piece brings is thought to be whole lines, twice what runs of 64 bytes in 128 need (NOTES.md).
 #include <cstdint>
 
 #include "arguments.h"
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kThreads = 256, kMost = StridedLayout::kMostRank + 1;
 constexpr int kFewThreads = 1024, kFewPieces = 4, kFewShared = 120 * 1024;
-constexpr int kAsked = 3;  // of a thread's few pieces (NOTES.md)
+constexpr int kAsked = 2;  // of a thread's few pieces
 
 struct Loops {
   int rank = 0;
@@ -27,7 +27,8 @@ struct Loops {
   int64_t stride[kMost];    // bytes
 };
 
-/// kPieces of a thread lie a grid apart; with more than one the first kAsked are brought to L2 before the wait, each run by the thread of its first piece (of a long one, of 512 bytes of it).
+/// kPieces of a thread lie a grid apart; with more than one the first kAsked are brought to L2 before the wait, each run (of a long one, 512
+/// bytes) by the thread of its first piece.
 template <class V, bool kPack, int kCount, int kPieces>
 __global__ void __launch_bounds__(kCount) move_pieces(V* out, const V* in, int64_t pieces, const Loops loops) {
   ptx::griddepcontrol_launch_dependents();
