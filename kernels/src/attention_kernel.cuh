@@ -276,7 +276,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     if constexpr (S::kSigmoid) {
       take_sigmoid(s, p.scale_log2, p.bias);
     } else {
-      constexpr int kFirst = 32;
+      constexpr int kFirst = S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
       softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst>(s, scale, rescale, [&] {
         if constexpr (S::kBetween) {
 #pragma unroll
