@@ -137,7 +137,7 @@ template <class S>
 __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
   Place q, k, v;
   Queue<S> queue(p, shared.board);
-  Work w;
+  Work<S> w;
   while (queue.template next<false>(w)) {
     queue.template done<false>();
     const int kv_head = p.by_kv.divide(w.head), batch = S::kLengths ? 0 : w.batch;
@@ -167,8 +167,8 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
       load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
     }
     q.template next<S::kBuffersQ>();
-    for (int j = w.key_tiles - 1; j >= -1; j--) {  // keys run one tile ahead of values
-      if (j >= 0) {
+    for (int j = w.key_tiles - 1; j >= w.first - 1; j--) {  // keys run one tile ahead of values
+      if (j >= w.first) {
         ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
         load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j, at_k);
         k.template next<S::kStages>();
@@ -214,7 +214,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   constexpr int kKeys = S::kKeys;
   Place q, k, v;
   Queue<S> queue(p, shared.board);
-  Work w;
+  Work<S> w;
   View<S> view;
   Entries<S> entries(shared.board);
   float o[S::kDim / 2], s[kKeys / 2], rescale[2];
@@ -236,7 +236,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     queries = q.stage, softmax = Softmax();
     q.template next<S::kBuffersQ>();
   };
-  const auto end = [&](const Work& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
+  const auto end = [&](const Work<S>& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
     finish<S>(p, of, o, sums, (S::kOwnPlace ? shared.out : shared.q + buffer * S::kBytesQ) + warp_row * 128, warp_row);
     if (S::kOwed) owed = int(buffer);
     else if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
@@ -311,7 +311,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     weigh(j, std::true_type(), [] {});
     pack<typename S::T>(probabilities, s);
     for (;;) {
-      for (j--; j >= 0; j--) {
+      for (j--; j >= w.first; j--) {
         issue(false);
         weigh(j, std::false_type(), retire);
 #pragma unroll
@@ -319,7 +319,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
         pack<typename S::T>(probabilities, s);
       }
       if (!S::kJoined) break;
-      const Work done = w;
+      const Work<S> done = w;
       const Softmax sums = softmax;
       const uint32_t buffer = queries;
       more = queue.template next<true>(w);

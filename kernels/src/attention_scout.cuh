@@ -42,7 +42,7 @@ struct Board {
   __device__ __forceinline__ uint32_t starts_of(int record) const { return starts + record * kStartBytes; }
 
   /// By one lane.
-  __device__ __forceinline__ void write(int record, const Work& w) const {
+  __device__ __forceinline__ void write(int record, const Work<S>& w) const {
     const uint32_t to = records + record * kRecordBytes;
     const NearTile& t = w.near;
     ptx::st_shared_v4(to, w.head, w.batch, w.key_tiles, S::kNear ? t.query[0] : w.row0);
@@ -56,8 +56,8 @@ struct Board {
   }
   /// What `word(i)` says the i-th word of a record is.
   template <class Word>
-  __device__ static __forceinline__ Work work_of(Word word) {
-    Work w{S::kNear ? 0 : word(3), word(0), word(1), word(2)};
+  __device__ static __forceinline__ Work<S> work_of(Word word) {
+    Work<S> w{{}, S::kNear ? 0 : word(3), word(0), word(1), word(2)};
     if constexpr (S::kNear) {
       NearTile& t = w.near;
       t.query[0] = word(3), t.query[1] = word(4), t.query[2] = word(5);
@@ -68,11 +68,11 @@ struct Board {
     }
     return w;
   }
-  __device__ __forceinline__ Work read(int record) const {
+  __device__ __forceinline__ Work<S> read(int record) const {
     return work_of([&](int i) { return ptx::ld_shared(records + record * kRecordBytes + 4 * i); });
   }
   /// By a whole warp, which ptxas then knows to have read the same.
-  __device__ __forceinline__ Work read_by_warp(int record) const {
+  __device__ __forceinline__ Work<S> read_by_warp(int record) const {
     const int mine = ptx::ld_shared(records + record * kRecordBytes + 4 * min(int(threadIdx.x % 32), kRecordBytes / 4 - 1));
     return work_of([&](int i) { return __shfl_sync(~0u, mine, i); });
   }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& 
   const int lane = threadIdx.x % 32;
   Place at, list;
   for (int i = 0;; i++) {
-    const Work w = work_at<S>(p, i);
+    const Work<S> w = work_at<S>(p, i);
     if (w.key_tiles == kSkip) continue;
     ptx::mbarrier_wait(board.empty + 8 * at.stage, at.phase ^ 1);
     if (lane == 0) board.write(at.stage, w);
@@ -143,12 +143,12 @@ class Queue {
 
   /// False: there are no more, and w stays as it was. kWarps: by all warps of the consumers, else by the producer.
   template <bool kWarps>
-  __device__ __forceinline__ bool next(Work& w) {
+  __device__ __forceinline__ bool next(Work<S>& w) {
     for (;;) {
-      const Work found = find<kWarps>();
+      const Work<S> found = find<kWarps>();
       if (found.key_tiles == kNoMore) return false;
       if (!S::kScout && found.key_tiles == kSkip) continue;
-      if (S::kNear || found.key_tiles > 0) {
+      if (S::kNear || found.key_tiles > found.first) {
         w = found;
         return true;
       }
@@ -170,7 +170,7 @@ class Queue {
 
  private:
   template <bool kWarps>
-  __device__ __forceinline__ Work find() {
+  __device__ __forceinline__ Work<S> find() {
     if constexpr (!S::kScout) return work_at<S>(p_, i_++);
     ptx::mbarrier_wait(board_.full + 8 * at_.stage, at_.phase);
     return kWarps ? board_.read_by_warp(at_.stage) : board_.read(at_.stage);

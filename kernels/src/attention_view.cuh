@@ -15,7 +15,7 @@ struct View {
   bool cut;
   View() = default;
   /// near_starts: what the scout left of the windows, with a neighbourhood.
-  __device__ __forceinline__ View(const AttentionParams& p, const Work& w, int group, uint32_t near_starts) {
+  __device__ __forceinline__ View(const AttentionParams& p, const Work<S>& w, int group, uint32_t near_starts) {
     const int r = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, row = w.row0 + r, keys = keys_of<S>(p, w);
     if constexpr (S::kCut) {
       near = NearView(p.near, near_starts, r);

@@ -1,45 +1,55 @@
 // Which tiles of queries a CTA of attention_kernel.cuh works on, in which order, and which keys they see: asked by its scout, and where it has
 // none by its producer and its consumers alike, so that they agree. S is attention_kernel.cuh's Shape. Not here: what is done with a tile.
 #pragma once
+#include <type_traits>
+
 #include "attention_near.cuh"
 #include "attention_params.h"
 
 namespace orrery::kernels {
 
 constexpr int kNoMore = -1, kSkip = -2;
-struct Work {
+
+/// The first tile of keys, which is 0. Compilers are not told so where there is no scout: with a constant for it causal attention takes 1% longer.
+struct FirstTile { int first = 0; };
+struct KnownFirstTile { static constexpr int first = 0; };
+
+template <class S>
+struct Work : std::conditional_t<S::kScout, KnownFirstTile, FirstTile> {
   int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
-  int k_base = 0;                    // where tiles of keys begin: with a window by the first key that is seen; of the sequence, where each has its own length, as are:
+  int k_base = 0;  // where tiles of keys begin: with a window by the first key that is seen; of the sequence, where each has its own length, as are:
   int q_base = 0, seq_q = 0, seq_k = 0, offset = 0;
-  NearTile near;                                                 // with a neighbourhood mask
+  NearTile near;  // with a neighbourhood mask
 };
 
 /// Fills in where sequence `w.batch` lies.
-__device__ __forceinline__ void find_sequence(const AttentionParams& p, Work& w) {
+template <class S>
+__device__ __forceinline__ void find_sequence(const AttentionParams& p, Work<S>& w) {
   w.q_base = min(max(__ldg(p.q_starts + w.batch), 0), p.q_rows), w.k_base = min(max(__ldg(p.k_starts + w.batch), 0), p.k_rows);
   w.seq_q = max(0, min(min(__ldg(p.q_starts + w.batch + 1), p.q_rows) - w.q_base, p.seq_q));
   w.seq_k = max(0, min(min(__ldg(p.k_starts + w.batch + 1), p.k_rows) - w.k_base, p.seq_k));
   w.offset = w.seq_k - w.seq_q;
 }
 template <class S>
-__device__ __forceinline__ int queries_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.seq_q : p.seq_q; }
+__device__ __forceinline__ int queries_of(const AttentionParams& p, const Work<S>& w) { return S::kLengths ? w.seq_q : p.seq_q; }
 template <class S>
-__device__ __forceinline__ int keys_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.seq_k : p.seq_k; }
+__device__ __forceinline__ int keys_of(const AttentionParams& p, const Work<S>& w) { return S::kLengths ? w.seq_k : p.seq_k; }
 template <class S>
-__device__ __forceinline__ int offset_of(const AttentionParams& p, const Work& w) { return S::kLengths ? w.offset : p.offset; }
+__device__ __forceinline__ int offset_of(const AttentionParams& p, const Work<S>& w) { return S::kLengths ? w.offset : p.offset; }
 
 /// The i-th tile of this CTA with a neighbourhood: of each kind those of one head after those of another, dealt in rounds, every other round
 /// the other way round.
-__device__ __forceinline__ Work near_work(const AttentionParams& p, int i) {
+template <class S>
+__device__ __forceinline__ Work<S> near_work(const AttentionParams& p, int i) {
   const NearParams& n = p.near;
   const bool fuller = int(blockIdx.x) < n.fuller;
   const int ctas = fuller ? n.fuller : int(gridDim.x) - n.fuller, mine = int(blockIdx.x) - (fuller ? 0 : n.fuller), t = i * ctas + (i & 1 ? ctas - 1 - mine : mine);
   int k = 0, begin = 0;
   for (; k < 8 && t >= n.kinds[k].end[!fuller]; k++) begin = n.kinds[k].end[!fuller];
-  if (k == 8) return Work{0, 0, 0, kNoMore};
+  if (k == 8) return Work<S>{{}, 0, 0, 0, kNoMore};
   const NearParams::Kind& kind = n.kinds[k];
   const int of_kind = t - begin + (fuller ? 0 : kind.split), all = kind.by_tiles.divide(of_kind), batch = p.by_batch.divide(all);
-  Work w{0, all - batch * p.heads, batch, 0};
+  Work<S> w{{}, 0, all - batch * p.heads, batch, 0};
   w.near = NearTile(n, kind, of_kind - all * int(kind.by_tiles.divisor));
   w.key_tiles = w.near.count[0] * w.near.count[1] * w.near.count[2];
   return w;
@@ -50,14 +60,14 @@ __device__ __forceinline__ Work near_work(const AttentionParams& p, int i) {
 /// tiles are dealt in rounds, the longest first (all heads' tiles that see a whole window, then the shorter ones), every other round the other way round. The CTAs of a cluster
 /// take neighbouring tiles and see the keys of the longer one.
 template <class S>
-__device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
-  if constexpr (S::kNear) return near_work(p, i);
+__device__ __forceinline__ Work<S> work_at(const AttentionParams& p, int i) {
+  if constexpr (S::kNear) return near_work<S>(p, i);
   const int rows = (p.q_tiles + S::kCluster - 1) / S::kCluster;  // tiles of a head, counted by clusters
   const bool pairs = S::kCausal && !p.longest_first;
   const int shorter = S::kWindow ? p.short_rows : 0, units = pairs ? (rows + 1) / 2 : rows - shorter, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
   const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
   const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
-  if (t >= (units + shorter) * all_heads) return Work{0, 0, 0, kNoMore};
+  if (t >= (units + shorter) * all_heads) return Work<S>{{}, 0, 0, 0, kNoMore};
   const int group = p.by_group.divide(t);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
   const int in_group = t - first * units;
@@ -67,12 +77,12 @@ __device__ __forceinline__ Work work_at(const AttentionParams& p, int i) {
     unit = units + row, head = rest - row * all_heads;
   }
   const int row = pairs && i % 2 ? unit : rows - 1 - unit;
-  if (pairs && i % 2 && unit == rows - 1 - unit) return Work{0, 0, 0, kSkip};  // the middle one has no partner
+  if (pairs && i % 2 && unit == rows - 1 - unit) return Work<S>{{}, 0, 0, 0, kSkip};  // the middle one has no partner
   const int batch = p.by_batch.divide(head);
-  Work w{(row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head - batch * p.heads, batch, 0};
+  Work<S> w{{}, (row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head - batch * p.heads, batch, 0};
   if constexpr (S::kLengths) {
-    find_sequence(p, w);
-    if (w.row0 >= w.seq_q) return Work{0, 0, 0, kSkip};
+    find_sequence<S>(p, w);
+    if (w.row0 >= w.seq_q) return Work<S>{{}, 0, 0, 0, kSkip};
   }
   const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
   const int begin = S::kWindow ? max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) : 0, seen = last - begin;
