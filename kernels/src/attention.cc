@@ -52,6 +52,14 @@ Status check(const AttentionArgs& a) {
 /// Keys of a row of turned values.
 int64_t padded_keys(const AttentionArgs& a) { return (a.seq_k + 127) / 128 * 128; }
 
+/// Keys of a tile. What a window lets the queries of a tile see begins where the first tile of keys does, so that with wider tiles it may fill fewer.
+int window_keys(const AttentionArgs& a, Mask mask, int cluster) {
+  const int usual = attention_keys(int(a.dim), mask);
+  if (mask != Mask::kWindow || cluster > 1 || a.dim > 128) return usual;
+  const auto keys = [&](int64_t tile) { return (a.window + kQueries - 1 + tile - 1) / tile * tile; };
+  return a.window < a.seq_k && keys(kMostKeys) <= keys(usual) ? kMostKeys : usual;
+}
+
 /// How many tiles and CTAs a cluster there are where keys are a sequence, and its tensor maps.
 bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
   const bool lengths = a.q_starts;
@@ -60,7 +68,8 @@ bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
   // Neighbours with a window see different keys at both ends, which a short window does not make up for.
   if (a.dim > 128 || lengths || a.dtype == DType::kE4M3 || (mask == Mask::kWindow && a.window < 2048)) p->cluster = 1;
   else p->cluster = mask == Mask::kNone ? (p->q_tiles > 1 ? 2 : 1) : (p->q_tiles >= 16 && a.dim == 128 ? 2 : 1);
-  const int kv_rows = attention_keys(int(a.dim), mask) / p->cluster;
+  p->keys = window_keys(a, mask, p->cluster);
+  const int kv_rows = p->keys / p->cluster;
   const int64_t batch = lengths ? 1 : a.batch, queries = lengths ? a.q_rows : a.seq_q, keys = lengths ? a.k_rows : a.seq_k;
   if (a.dtype == DType::kE4M3) {
     const int64_t padded = padded_keys(a);
@@ -85,8 +94,8 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const bool lengths = a.q_starts;
   if (a.batch == 0 || a.heads == 0 || a.seq_q == 0 || (lengths && a.q_rows == 0)) return {};
   AttentionParams p{};
-  const Mask mask = a.neighborhood.rank ? Mask::kNear : !a.causal ? Mask::kNone : a.window > 0 ? Mask::kWindow : Mask::kCausal;
-  if (!(mask == Mask::kNear ? plan_near(a, &p) : plan_sequence(a, mask, &p))) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  Mask mask = a.neighborhood.rank ? Mask::kNear : !a.causal ? Mask::kNone : a.window > 0 ? Mask::kWindow : Mask::kCausal;
+  if (!(mask == Mask::kNear ? plan_near(a, &p, &mask) : plan_sequence(a, mask, &p))) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.lse = a.lse, p.q_starts = a.q_starts, p.k_starts = a.k_starts, p.q_rows = int(a.q_rows), p.k_rows = int(a.k_rows);
   p.rows_out = a.out, p.out_seq = a.out_strides.seq, p.out_head = a.out_strides.head, p.out_batch = a.out_strides.batch;
   p.batch = int(a.batch), p.heads = int(a.heads), p.seq_q = int(a.seq_q), p.seq_k = int(a.seq_k);
@@ -101,7 +110,10 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   p.head_group = int(std::clamp<int64_t>(cache_bytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
   p.longest_first = a.window > 0 && a.window < a.seq_k;
-  const int rows = (p.q_tiles + p.cluster - 1) / p.cluster, units = a.causal && !p.longest_first ? (rows + 1) / 2 : rows, all_heads = int(a.heads * a.batch);
+  const int rows = (p.q_tiles + p.cluster - 1) / p.cluster, all_heads = int(a.heads * a.batch);
+  if (p.longest_first) p.short_rows = int(std::clamp<int64_t>((a.window - 1 - p.offset + kQueries * p.cluster - 1) / (kQueries * p.cluster), 0, rows));
+  const int units = a.causal && !p.longest_first ? (rows + 1) / 2 : std::max(rows - p.short_rows, 1);
+  p.by_all = FastDivide(uint32_t(all_heads));
   p.by_group = FastDivide(uint32_t(p.head_group * units)), p.by_heads = FastDivide(uint32_t(p.head_group));
   p.by_last_heads = FastDivide(uint32_t(all_heads % p.head_group ? all_heads % p.head_group : p.head_group));
   p.by_batch = FastDivide(uint32_t(p.heads)), p.by_kv = FastDivide(uint32_t(p.heads_per_kv));
@@ -114,7 +126,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
     if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);
     return launched(launch_attention_fp8(p, mask, blocks, stream));
   }
-  if (mask == Mask::kNear) return launched(launch_attention_near(p, a.dtype, int(a.dim), blocks, stream));
+  if (a.neighborhood.rank) return launched(launch_attention_near(p, a.dtype, int(a.dim), mask, blocks, stream));
   if (a.dim > 128) return launched(launch_attention_wide(p, a.dtype, int(a.dim), mask, blocks, stream));
   return launched(launch_attention(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
 }

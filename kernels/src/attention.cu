@@ -10,9 +10,11 @@ cudaError_t launch_dim(const AttentionParams& p, Mask mask, int blocks, cudaStre
   if constexpr (!kSigmoid)
     if (p.q_starts)
       return causal ? launch<Shape<T, kDim, Mask::kCausal, false, 1, true>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, false, 1, true>>(p, blocks, stream);
-  if constexpr (!kSigmoid)
+  if constexpr (!kSigmoid) {
+    if (mask == Mask::kWindow && p.keys == kMostKeys) return launch<Shape<T, kDim, Mask::kWindow, false, 1, false, kMostKeys>>(p, blocks, stream);
     if (mask == Mask::kWindow)
       return p.cluster == 2 ? launch<Shape<T, kDim, Mask::kWindow, false, 2>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kWindow, false, 1>>(p, blocks, stream);
+  }
   if (p.cluster == 2)
     return causal ? launch<Shape<T, kDim, Mask::kCausal, kSigmoid, 2>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, kSigmoid, 2>>(p, blocks, stream);
   return causal ? launch<Shape<T, kDim, Mask::kCausal, kSigmoid, 1>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, kSigmoid, 1>>(p, blocks, stream);

@@ -18,6 +18,9 @@
 // Shared memory: Q twice, [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
 // The finished O leaves through a place of its own, or through the rows of Q that the warp itself has read.
 //
+// Narrow windows have tiles of 160 keys where those hold what a tile of queries sees as tightly as 128 do (512 keys and the 127 between the first
+// and the last query are 4 of 160, or 5 of 128). Neighbourhoods have three kernels, by how many tiles of keys need masks (attention_params.h).
+//
 // Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
 #pragma once
 #include <type_traits>
@@ -33,7 +36,7 @@ namespace orrery::kernels {
 
 constexpr int kThreads = 384;
 
-template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_, bool kLengths_ = false>
+template <class T_, int kDim_, Mask kMask_, bool kSigmoid_, int kCluster_, bool kLengths_ = false, int kKeys_ = 0>
 struct Shape {
   using T = T_;
   static constexpr int kCluster = kCluster_;
@@ -41,10 +44,14 @@ struct Shape {
   static constexpr bool kFp8 = sizeof(T) == 1;  // then V comes turned round, and outputs are bf16
   using Out = std::conditional_t<kFp8, __nv_bfloat16, T>;
   static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
-  static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow, kNear = kMask_ == Mask::kNear;
+  static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow;
+  static constexpr bool kEvery = kMask_ == Mask::kEvery, kCut = kMask_ == Mask::kNear || kEvery, kNear = kCut || kMask_ == Mask::kWhole;
   static constexpr bool kSigmoid = kSigmoid_;
   static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
-  static constexpr int kKeys = kFp8 ? 128 : attention_keys(kDim, kMask_);
+  static constexpr int kKeys = kFp8 ? 128 : kKeys_ ? kKeys_ : attention_keys(kDim, kMask_);
+  static constexpr bool kBetween = kNear || (kWindow && kKeys == 128);  // where O += P V is waited for: between the exponentials, or after them
+  // With a window: the last tile of keys ends with the last key that is seen, so that it is the only one that the causal mask cuts.
+  static constexpr bool kEndOnLast = kWindow && kCluster == 1 && kKeys >= kQueries && !kBetween;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kOutSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
@@ -55,6 +62,7 @@ struct Shape {
   // Where there is room outputs have a place of their own; else they leave through their queries', which must wait for that.
   static constexpr int kBytesOut = kOutSlabs * kSlabQ, kBytesUsed = kBuffersQ * kBytesQ + 2 * kStages * kBytesKv + kBytesSmall;
   static constexpr bool kOwnPlace = kBuffersQ > 1 && kBytesUsed + kBytesOut <= 232448;
+  static constexpr bool kOwed = kScout && kJoined && !kOwnPlace;  // queries are given back a tile of keys later, when outputs have left through their place
   static constexpr int kShared = kBytesUsed + (kOwnPlace ? kBytesOut : 0);
 };
 
@@ -129,7 +137,7 @@ template <class S>
 __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
   Place q, k, v;
   Queue<S> queue(p, shared.board);
-  Work w;
+  Work<S> w;
   while (queue.template next<false>(w)) {
     queue.template done<false>();
     const int kv_head = p.by_kv.divide(w.head), batch = S::kLengths ? 0 : w.batch;
@@ -206,24 +214,32 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   constexpr int kKeys = S::kKeys;
   Place q, k, v;
   Queue<S> queue(p, shared.board);
-  Work w;
+  Work<S> w;
   View<S> view;
   Entries<S> entries(shared.board);
   float o[S::kDim / 2], s[kKeys / 2], rescale[2];
   uint32_t probabilities[kKeys * int(sizeof(typename S::T)) / 32][4], queries = 0;  // queries: which buffer holds those of w
+  int owed = -1;                                                                    // a buffer of queries to give back when outputs have left it
   bool keep = false;                                                                // whether o holds sums of these queries
   Softmax softmax;
   const float scale = scale_of<S>(p);
+  const auto settle = [&]() __attribute__((always_inline)) {
+    if (!S::kOwed || owed < 0) return;
+    if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>(), ptx::mbarrier_arrive(shared.q_empty + 8 * owed);
+    owed = -1;
+  };
   const auto begin = [&]() __attribute__((always_inline)) {  // on the queries of w
+    settle();
     view = View<S>(p, w, group, queue.starts());
     queue.template done<true>();
     ptx::mbarrier_wait(shared.q_full + 8 * q.stage, q.phase);
     queries = q.stage, softmax = Softmax();
     q.template next<S::kBuffersQ>();
   };
-  const auto end = [&](const Work& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
+  const auto end = [&](const Work<S>& of, const Softmax& sums, uint32_t buffer) __attribute__((always_inline)) {
     finish<S>(p, of, o, sums, (S::kOwnPlace ? shared.out : shared.q + buffer * S::kBytesQ) + warp_row * 128, warp_row);
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
+    if (S::kOwed) owed = int(buffer);
+    else if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
   };
   // The next scores, the first of their queries or not, and the product of these weights with their values; returns once the scores are there.
   const auto issue = [&](bool first) __attribute__((always_inline)) {
@@ -237,6 +253,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     keep = true;
     ptx::bar_arrive(3 - group, 256);
     view.look(p, entries.next(first));
+    settle();
     ptx::wgmma_wait_group<1>();
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
@@ -246,7 +263,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   // softmax, which then hide nothing of the product. It moves none out of its basic block, and the loop that waits for values, which
   // have long been there, ends one: with a neighbourhood that is worth more than it costs (NOTES.md).
   const auto retire = [&]() __attribute__((always_inline)) {
-    if constexpr (S::kNear) ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
+    if constexpr (S::kBetween) ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(o);
     release<S>(shared.v_empty + 8 * v.stage);
@@ -254,21 +271,21 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   };
   // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling. Calls `retire`: with a neighbourhood between the
   // exponentials, when the product has just been multiplied, so that values are given back no later than they can be.
-  const auto weigh = [&](int tile, auto retire) __attribute__((always_inline)) {
-    view.mask(s, tile);
+  const auto weigh = [&](int tile, auto first, auto retire) __attribute__((always_inline)) {
+    view.template mask<first>(s, tile);
     if constexpr (S::kSigmoid) {
       take_sigmoid(s, p.scale_log2, p.bias);
     } else {
-      constexpr int kFirst = 32;
+      constexpr int kFirst = S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
       softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst>(s, scale, rescale, [&] {
-        if constexpr (S::kNear) {
+        if constexpr (S::kBetween) {
 #pragma unroll
           for (int i = 0; i < kFirst; i++) asm volatile("" : "+f"(s[i]));
           retire();
         }
       });
     }
-    if constexpr (!S::kNear || S::kSigmoid) retire();
+    if constexpr (!S::kBetween || S::kSigmoid) retire();
   };
   const auto clear = [&]() __attribute__((always_inline)) {
     keep = false;
@@ -291,18 +308,18 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
-    weigh(j, [] {});
+    weigh(j, std::true_type(), [] {});
     pack<typename S::T>(probabilities, s);
     for (;;) {
       for (j--; j >= w.first; j--) {
         issue(false);
-        weigh(j, retire);
+        weigh(j, std::false_type(), retire);
 #pragma unroll
         for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
         pack<typename S::T>(probabilities, s);
       }
       if (!S::kJoined) break;
-      const Work done = w;
+      const Work<S> done = w;
       const Softmax sums = softmax;
       const uint32_t buffer = queries;
       more = queue.template next<true>(w);
@@ -310,7 +327,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
       begin();  // the next scores are those of other queries
       j = w.key_tiles - 1;
       issue(true);
-      weigh(j, retire);
+      weigh(j, std::true_type(), retire);
       end(done, sums, buffer);
       clear();
       pack<typename S::T>(probabilities, s);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "arguments.h"
@@ -27,16 +28,15 @@ int64_t extent_of(const Neighborhood& n, int a) { return a < n.rank ? n.extent[n
 int64_t window_of(const Neighborhood& n, int a) { return a < n.rank ? n.window[n.rank - 1 - a] : 1; }
 int64_t stride_of(const Neighborhood& n, int a) { return a < n.rank ? n.stride[n.rank - 1 - a] : 1; }
 
-/// Tiles of keys of side 2^k_log over all tiles of queries of side 2^q_log, on one axis.
-int64_t key_tiles(const NearParams& n, int a, int q_log, int k_log) {
-  const auto start = [&](int q) {
-    const int stride = int(n.stride[a].divisor), middle = std::min(q / stride * stride + stride / 2, n.extent[a] - 1);
-    return std::clamp(middle - n.window[a] / 2, 0, n.extent[a] - n.window[a]);
-  };
-  int64_t sum = 0;
-  for (int q = 0; q < n.extent[a]; q += 1 << q_log)
-    sum += (start(std::min(q + (1 << q_log), n.extent[a]) - 1) + n.window[a] - start(q) + (1 << k_log) - 1) >> k_log;
-  return sum;
+/// First key of the window of a query, on one axis.
+int start_of(const NearParams& n, int a, int q) {
+  const int stride = int(n.stride[a].divisor), middle = std::min(q / stride * stride + stride / 2, n.extent[a] - 1);
+  return std::clamp(middle - n.window[a] / 2, 0, n.extent[a] - n.window[a]);
+}
+
+/// Tiles of keys of side 2^k_log that the tile of queries of side 2^q_log from q on needs, on one axis.
+int64_t key_tiles(const NearParams& n, int a, int q, int q_log, int k_log) {
+  return (start_of(n, a, std::min(q + (1 << q_log), n.extent[a]) - 1) + n.window[a] - start_of(n, a, q) + (1 << k_log) - 1) >> k_log;
 }
 
 /// The pair of boxes with the least work: tiles of keys, and what the start and the end of a tile of queries cost.
@@ -46,7 +46,10 @@ void choose_boxes(int rank, NearParams* n) {
   for (int a = 0; a < 3; a++)
     for (int q = 0; q < 8; q++) {
       rows[a][q] = ((n->extent[a] - 1) >> q) + 1;
-      for (int k = 0; k < 8; k++) tiles[a][q][k] = key_tiles(*n, a, q, k);
+      for (int k = 0; k < 8; k++) {
+        tiles[a][q][k] = 0;
+        for (int at = 0; at < n->extent[a]; at += 1 << q) tiles[a][q][k] += key_tiles(*n, a, at, q, k);
+      }
     }
   double least = INFINITY;
   for (const Box& q : boxes(rank)) {
@@ -72,6 +75,78 @@ bool encode(CUtensorMap* map, const void* data, const AttentionArgs& a, const Ne
   return encode_tensor_map(map, tensor_map_type(a.dtype), 5, data, sizes, pitches, box);
 }
 
+/// Which kernel fits: by the share of tiles of keys that a warp of queries (16 places) sees whole.
+Mask choose_mask(const NearParams& n) {
+  double tiles = 1, whole = 1;  // of all warps; both are products over the axes
+  for (int a = 0, left = 4; a < 3; a++) {
+    const int side = std::min(n.q_log[a], left);
+    int64_t tiles_here = 0, whole_here = 0;
+    left -= side;
+    for (int q = 0; q < n.extent[a]; q += 1 << n.q_log[a]) {
+      const int low = start_of(n, a, q), count = int(key_tiles(n, a, q, n.q_log[a], n.k_log[a])), end = std::min(q + (1 << n.q_log[a]), n.extent[a]);
+      for (int w = q; w < end; w += 1 << side) {
+        const int first = start_of(n, a, std::min(w + (1 << side), end) - 1), last = start_of(n, a, w) + n.window[a];  // what all of them see
+        tiles_here += count, whole_here += std::max(0, std::min(count, (last - low) >> n.k_log[a]) - ((first - low + (1 << n.k_log[a]) - 1) >> n.k_log[a]));
+      }
+    }
+    tiles *= double(tiles_here), whole *= double(whole_here);
+  }
+  return whole == tiles ? Mask::kWhole : whole < 0.25 * tiles ? Mask::kEvery : Mask::kNear;
+}
+
+/// Tiles of queries of a kind, all heads', and what each costs, in tiles of keys.
+struct KindWork { double tiles, cost; };
+
+/// The kinds of tiles of queries, those with the most tiles of keys first.
+std::array<KindWork, 8> list_kinds(int64_t heads, NearParams* n) {
+  constexpr double kTileCost = 1;  // of a tile of queries beside its tiles of keys
+  double mean[3][2];               // tiles of keys, inside and outside
+  int count[3][2];
+  for (int a = 0; a < 3; a++) {
+    std::vector<int64_t> tiles(size_t(n->q_tiles[a]));
+    for (int i = 0; i < n->q_tiles[a]; i++) tiles[size_t(i)] = key_tiles(*n, a, i << n->q_log[a], n->q_log[a], n->k_log[a]);
+    const int64_t most = *std::max_element(tiles.begin(), tiles.end());
+    const auto first = std::find(tiles.begin(), tiles.end(), most), last = std::find(tiles.rbegin(), tiles.rend(), most).base();
+    n->edge[a] = int(first - tiles.begin()), n->inner[a] = int(last - first);
+    const double inside = double(std::accumulate(first, last, int64_t(0))), all = double(std::accumulate(tiles.begin(), tiles.end(), int64_t(0)));
+    count[a][0] = n->inner[a], count[a][1] = n->q_tiles[a] - n->inner[a];
+    mean[a][0] = inside / count[a][0], mean[a][1] = count[a][1] ? (all - inside) / count[a][1] : 0;
+  }
+  std::array<int, 8> order;
+  std::iota(order.begin(), order.end(), 0);
+  const auto cost = [&](int kind) { return mean[0][kind & 1] * mean[1][kind >> 1 & 1] * mean[2][kind >> 2] + kTileCost; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cost(a) > cost(b); });
+  std::array<KindWork, 8> out;
+  for (int i = 0; i < 8; i++) {
+    const int k = order[size_t(i)], x = count[0][k & 1], y = count[1][k >> 1 & 1], tiles = x * y * count[2][k >> 2];
+    n->kinds[i] = {{}, 0, k, FastDivide(uint32_t(std::max(tiles, 1))), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
+    out[size_t(i)] = {double(tiles) * double(heads), cost(k)};
+  }
+  return out;
+}
+
+/// In which order tiles of queries are dealt to `blocks` CTAs. Of a kind's tiles the fuller CTAs take the part a - b cost, so that they have as
+/// many as they must and no more work than the others.
+void deal(int64_t heads, int blocks, NearParams* n) {
+  const std::array<KindWork, 8> kinds = list_kinds(heads, n);
+  double all = 0, costs = 0, squares = 0;
+  for (const KindWork& k : kinds) all += k.tiles, costs += k.tiles * k.cost, squares += k.tiles * k.cost * k.cost;
+  n->fuller = int(all) % blocks;
+  const double want = n->fuller * double(int(all) / blocks + 1), work = n->fuller * costs / blocks, scatter = all * squares - costs * costs;
+  const double b = scatter > 1e-6 * costs * costs ? (costs * want - all * work) / scatter : 0, a = (want + b * costs) / all;
+  int missing = int(want), end[2] = {0, 0};
+  for (size_t i = 0; i < 8; i++) {
+    n->kinds[i].split = int(std::clamp(std::round(kinds[i].tiles * (a - b * kinds[i].cost)), 0., kinds[i].tiles));
+    missing -= n->kinds[i].split;
+  }
+  for (size_t i = 0; i < 8; i++) {
+    NearParams::Kind& kind = n->kinds[i];
+    const int tiles = int(kinds[i].tiles), more = std::clamp(missing, -kind.split, tiles - kind.split);
+    kind.split += more, missing -= more;
+    kind.end[0] = end[0] += kind.split, kind.end[1] = end[1] += tiles - kind.split;
+  }
+}
+
 }  // namespace
 
 Status check_near(const AttentionArgs& a) {
@@ -95,7 +170,7 @@ Status check_near(const AttentionArgs& a) {
   return {};
 }
 
-bool plan_near(const AttentionArgs& a, AttentionParams* p) {
+bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   NearParams& n = p->near;
   for (int i = 0; i < 3; i++) {
     n.extent[i] = int(extent_of(a.neighborhood, i)), n.window[i] = int(window_of(a.neighborhood, i));
@@ -103,12 +178,13 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p) {
   }
   choose_boxes(a.neighborhood.rank, &n);
   for (int i = 0; i < 3; i++) n.q_tiles[i] = ((n.extent[i] - 1) >> n.q_log[i]) + 1;
-  n.by_x = FastDivide(uint32_t(n.q_tiles[0])), n.by_y = FastDivide(uint32_t(n.q_tiles[1]));
   const int line = n.k_log[0] - 2, plane = line + n.k_log[1];
   n.spread_x = n.spread_y = 0, n.line = line, n.plane = plane;
   for (int i = 0; i < 1 << n.k_log[1]; i++) n.spread_x |= 1u << (i << line);
   for (int i = 0; i < 1 << n.k_log[2]; i++) n.spread_y |= 1u << (i << plane);
   p->q_tiles = n.q_tiles[0] * n.q_tiles[1] * n.q_tiles[2];
+  if (const int64_t tiles = p->q_tiles * a.heads * a.batch; tiles <= 1 << 30) deal(a.heads * a.batch, int(std::min<int64_t>(sm_count(), tiles)), &n);
+  *mask = choose_mask(n);
   const Box q = {n.q_log[0], n.q_log[1], n.q_log[2]}, k = {n.k_log[0], n.k_log[1], n.k_log[2]};
   const int side = std::min(q[0], 4);
   return encode(&p->q, a.q, a, n, a.q_strides, a.heads, q) && encode(&p->k, a.k, a, n, a.k_strides, a.kv_heads, k) &&

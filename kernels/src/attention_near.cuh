@@ -24,12 +24,14 @@ __device__ __forceinline__ int near_start(const NearParams& n, int axis, int que
 struct NearTile {
   int query[3], low[3], count[3];
   NearTile() = default;
-  __device__ __forceinline__ NearTile(const NearParams& n, int tile) {
-    const int row = n.by_x.divide(tile), plane = n.by_y.divide(row);
-    const int at[3] = {tile - row * n.q_tiles[0], row - plane * n.q_tiles[1], plane};
+  /// The i-th tile of a head of this kind.
+  __device__ __forceinline__ NearTile(const NearParams& n, const NearParams::Kind& kind, int i) {
+    const int row = kind.by_x.divide(i), plane = kind.by_y.divide(row);
+    const int places[3] = {i - row * int(kind.by_x.divisor), row - plane * int(kind.by_y.divisor), plane};
 #pragma unroll
     for (int a = 0; a < 3; a++) {
-      query[a] = at[a] << n.q_log[a];
+      const bool outer = kind.outer >> a & 1;
+      query[a] = places[a] + (!outer ? n.edge[a] : places[a] < n.edge[a] ? 0 : n.inner[a]) << n.q_log[a];
       low[a] = near_start(n, a, query[a]);
       const int end = near_start(n, a, min(query[a] + (1 << n.q_log[a]), n.extent[a]) - 1) + n.window[a];
       count[a] = (end - low[a] + (1 << n.k_log[a]) - 1) >> n.k_log[a];

@@ -10,7 +10,8 @@
 
 namespace orrery::kernels {
 
-enum class Mask { kNone, kCausal, kWindow, kNear };
+// kNear, kEvery, kWhole: neighbourhoods of which some tiles of keys are cut for a warp of queries, nearly all, or none.
+enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole };
 
 /// A neighbourhood mask (attention_near.cuh); axis 0 is the innermost, axes that are not there have one place.
 struct NearParams {
@@ -18,9 +19,18 @@ struct NearParams {
   FastDivide stride[3];
   int q_log[3], k_log[3];       // boxes of 128 queries, of 128 keys: logs of their sides
   int q_tiles[3];               // boxes of queries on each axis
-  FastDivide by_x, by_y;        // q_tiles[0] and [1]
   uint32_t spread_x, spread_y;  // copy the bits of a line of keys to all lines of a plane; those of a plane to all planes
   int line, plane;              // logs of a thread's bits of a line of keys, and of a plane
+  // How tiles of queries are dealt: those of one kind after those of another, the kinds with the most tiles of keys first. A kind has on each
+  // axis the tiles between `edge` and `edge + inner`, where windows are moved at neither end, or the others. The first `fuller` CTAs get a
+  // tile more than the others; which kinds those take more of makes up for it.
+  struct Kind {
+    int end[2];                      // of its tiles, all heads', and those of the kinds before: of those of the fuller CTAs, of the others
+    int split;                       // of its tiles so many are for the fuller CTAs
+    int outer;                       // bit a: on axis a the others
+    FastDivide by_tiles, by_x, by_y; // tiles of a head, those on axes 0 and 1
+  } kinds[8];
+  int edge[3], inner[3], fuller;
 };
 
 struct AttentionParams {
@@ -35,6 +45,9 @@ struct AttentionParams {
   // A group of heads' tiles (pairs of them), its heads, those of the last group; heads of a batch; heads of a head of keys.
   FastDivide by_group, by_heads, by_last_heads, by_batch, by_kv;
   int longest_first;     // 1: how tiles are dealt with a mask (work_at); 0: in pairs
+  int short_rows;        // with a window: tiles of a head (of clusters) whose queries see less than it
+  FastDivide by_all;     // heads times batch
+  int keys;              // of a tile
   int window;            // query i sees only the last so many of its keys; 0: all (causal)
   const int32_t *q_starts, *k_starts;  // sequences of their own lengths; null: all are seq_q and seq_k long
   int q_rows, k_rows;                  // of all sequences
@@ -49,19 +62,20 @@ struct AttentionParams {
 constexpr int kQueries = 128;  // of a tile
 
 /// Keys of one tile: as many as shared memory and registers allow.
-constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask == Mask::kNone ? 160 : 128; }
+constexpr int kMostKeys = 160;
+constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask == Mask::kNone ? kMostKeys : 128; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
-cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 
 cudaError_t launch_attention_fp8(const AttentionParams& p, Mask mask, int blocks, cudaStream_t stream);  // 128
 /// V turned round for it, rows of `padded` keys (a multiple of 128).
 cudaError_t launch_turn_values(void* turned, const AttentionArgs& a, int64_t padded, cudaStream_t stream);
 
-/// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them. Errors: false where the driver refuses a map.
-bool plan_near(const AttentionArgs& a, AttentionParams* p);
+/// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them; mask: becomes kEvery or kWhole where that fits better. Errors: false where the driver refuses a map.
+bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask);
 Status check_near(const AttentionArgs& a);
 
 }  // namespace orrery::kernels

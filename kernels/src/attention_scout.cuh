@@ -3,7 +3,7 @@
 // everyone a tile costs each consumer warp some hundred instructions between its last product for one tile of queries and its first
 // for the next, and with a neighbourhood four times as many.
 //
-// Two records, in turn: the producer and the consumer warps each tell when they have read one. With a neighbourhood a record has, beside the
+// Two records, in turn: the producer and the consumer warps each tell when they have read one. With a neighbourhood that needs masks a record has, beside the
 // tile, where the windows of its queries start: of each place on each axis of the tile's box, from which a query's own is read; and then come, 16 at a time,
 // entries for its tiles of keys, which say where each is and which warps need masks for it: found by every warp, that was a tenth of all it did.
 #pragma once
@@ -28,7 +28,7 @@ constexpr int kEntries = 16, kListBytes = 16 * kEntries;
 /// Shared-window addresses of the records, and the barriers that say they are there and have been read.
 template <class S>
 struct Board {
-  static constexpr int kBytes = S::kScout ? kRecords * (16 + kRecordBytes + (S::kNear ? 16 + kStartBytes + kListBytes : 0)) : 0;
+  static constexpr int kBytes = S::kScout ? kRecords * (16 + kRecordBytes + (S::kCut ? 16 + kStartBytes + kListBytes : 0)) : 0;
   uint32_t full, empty, records, starts, lists, list_full, list_empty;
   Board() = default;
   __device__ __forceinline__ explicit Board(uint32_t at) : full(at), empty(full + 8 * kRecords), records(empty + 8 * kRecords), starts(records + kRecords * kRecordBytes), lists(starts + kRecords * kStartBytes),
@@ -36,13 +36,13 @@ struct Board {
   __device__ __forceinline__ void init() const {
     for (int r = 0; r < kRecords; r++) {
       ptx::mbarrier_init(full + 8 * r, 1), ptx::mbarrier_init(empty + 8 * r, 1 + 8);
-      if (S::kNear) ptx::mbarrier_init(list_full + 8 * r, 1), ptx::mbarrier_init(list_empty + 8 * r, 8);
+      if (S::kCut) ptx::mbarrier_init(list_full + 8 * r, 1), ptx::mbarrier_init(list_empty + 8 * r, 8);
     }
   }
   __device__ __forceinline__ uint32_t starts_of(int record) const { return starts + record * kStartBytes; }
 
   /// By one lane.
-  __device__ __forceinline__ void write(int record, const Work& w) const {
+  __device__ __forceinline__ void write(int record, const Work<S>& w) const {
     const uint32_t to = records + record * kRecordBytes;
     const NearTile& t = w.near;
     ptx::st_shared_v4(to, w.head, w.batch, w.key_tiles, S::kNear ? t.query[0] : w.row0);
@@ -50,29 +50,29 @@ struct Board {
       ptx::st_shared_v4(to + 16, t.query[1], t.query[2], t.low[0], t.low[1]);
       ptx::st_shared_v4(to + 32, t.low[2], t.count[0], t.count[1], t.count[2]);
     } else {
-      ptx::st_shared_v4(to + 16, w.first, 0, 0, 0);
+      ptx::st_shared_v4(to + 16, w.k_base, 0, 0, 0);
       ptx::st_shared_v4(to + 32, 0, 0, 0, 0);  // warps read all of a record
     }
   }
   /// What `word(i)` says the i-th word of a record is.
   template <class Word>
-  __device__ static __forceinline__ Work work_of(Word word) {
-    Work w{S::kNear ? 0 : word(3), word(0), word(1), word(2)};
+  __device__ static __forceinline__ Work<S> work_of(Word word) {
+    Work<S> w{{}, S::kNear ? 0 : word(3), word(0), word(1), word(2)};
     if constexpr (S::kNear) {
       NearTile& t = w.near;
       t.query[0] = word(3), t.query[1] = word(4), t.query[2] = word(5);
 #pragma unroll
       for (int a = 0; a < 3; a++) t.low[a] = word(6 + a), t.count[a] = word(9 + a);
     } else {
-      w.first = word(4);
+      w.k_base = word(4);
     }
     return w;
   }
-  __device__ __forceinline__ Work read(int record) const {
+  __device__ __forceinline__ Work<S> read(int record) const {
     return work_of([&](int i) { return ptx::ld_shared(records + record * kRecordBytes + 4 * i); });
   }
   /// By a whole warp, which ptxas then knows to have read the same.
-  __device__ __forceinline__ Work read_by_warp(int record) const {
+  __device__ __forceinline__ Work<S> read_by_warp(int record) const {
     const int mine = ptx::ld_shared(records + record * kRecordBytes + 4 * min(int(threadIdx.x % 32), kRecordBytes / 4 - 1));
     return work_of([&](int i) { return __shfl_sync(~0u, mine, i); });
   }
@@ -84,16 +84,16 @@ __device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& 
   const int lane = threadIdx.x % 32;
   Place at, list;
   for (int i = 0;; i++) {
-    const Work w = work_at<S>(p, i);
+    const Work<S> w = work_at<S>(p, i);
     if (w.key_tiles == kSkip) continue;
     ptx::mbarrier_wait(board.empty + 8 * at.stage, at.phase ^ 1);
     if (lane == 0) board.write(at.stage, w);
-    if constexpr (S::kNear)
+    if constexpr (S::kCut)
       if (w.key_tiles != kNoMore) near_starts(p.near, w.near, board.starts_of(at.stage));
     __syncwarp();
     if (lane == 0) ptx::mbarrier_arrive(board.full + 8 * at.stage);
     if (w.key_tiles == kNoMore) return;
-    for (int begin = 0; S::kNear && begin < w.key_tiles; begin += kEntries) {
+    for (int begin = 0; S::kCut && begin < w.key_tiles; begin += kEntries) {
       const int4 entry = near_entry(p.near, w.near, board.starts_of(at.stage), begin);
       ptx::mbarrier_wait(board.list_empty + 8 * list.stage, list.phase ^ 1);
       if (lane < kEntries) ptx::st_shared_v4(board.lists + list.stage * kListBytes + 16 * lane, entry.x, entry.y, entry.z, entry.w);
@@ -112,7 +112,7 @@ class Entries {
   __device__ __forceinline__ explicit Entries(const Board<S>& board) : board_(board) {}
   /// Of the next tile of keys; first: that of a tile of queries.
   __device__ __forceinline__ int4 next(bool first) {
-    if constexpr (!S::kNear) return {};
+    if constexpr (!S::kCut) return {};
     if (first || at_ == kListBytes) turn();
     const int4 entry = ptx::ld_shared_v4(board_.lists + list_.stage * kListBytes + at_);
     at_ += 16;
@@ -143,9 +143,9 @@ class Queue {
 
   /// False: there are no more, and w stays as it was. kWarps: by all warps of the consumers, else by the producer.
   template <bool kWarps>
-  __device__ __forceinline__ bool next(Work& w) {
+  __device__ __forceinline__ bool next(Work<S>& w) {
     for (;;) {
-      const Work found = find<kWarps>();
+      const Work<S> found = find<kWarps>();
       if (found.key_tiles == kNoMore) return false;
       if (!S::kScout && found.key_tiles == kSkip) continue;
       if (S::kNear || found.key_tiles > found.first) {
@@ -170,7 +170,7 @@ class Queue {
 
  private:
   template <bool kWarps>
-  __device__ __forceinline__ Work find() {
+  __device__ __forceinline__ Work<S> find() {
     if constexpr (!S::kScout) return work_at<S>(p_, i_++);
     ptx::mbarrier_wait(board_.full + 8 * at_.stage, at_.phase);
     return kWarps ? board_.read_by_warp(at_.stage) : board_.read(at_.stage);

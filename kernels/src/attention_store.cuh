@@ -10,7 +10,7 @@ namespace orrery::kernels {
 
 /// Those of a warp's 16 rows of O in shared memory that are the sequence's, 16 bytes a lane.
 template <class S>
-__device__ __forceinline__ void store_rows(const AttentionParams& p, const Work& w, uint32_t from, int row) {
+__device__ __forceinline__ void store_rows(const AttentionParams& p, const Work<S>& w, uint32_t from, int row) {
   constexpr int kPieces = S::kDim / 8;
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < 16 * kPieces; i += 32) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams& p, const Work&
 
 /// Where the log-sum-exp of row r of a tile goes; less than 0: the row is none of the sequence's.
 template <class S>
-__device__ __forceinline__ int64_t lse_place(const AttentionParams& p, const Work& w, int r) {
+__device__ __forceinline__ int64_t lse_place(const AttentionParams& p, const Work<S>& w, int r) {
   if constexpr (S::kNear) {
     const NearParams& n = p.near;
     int at[3];
@@ -47,7 +47,7 @@ __device__ __forceinline__ int64_t lse_place(const AttentionParams& p, const Wor
 
 /// Stores the warp's 16 rows of O through shared memory (`place`), and their log-sum-exp. row: the first of them in the tile.
 template <class S>
-__device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, float (&o)[S::kDim / 2],
+__device__ __forceinline__ void finish(const AttentionParams& p, const Work<S>& w, float (&o)[S::kDim / 2],
                                        const Softmax& softmax, uint32_t place, int row) {
   const int lane = threadIdx.x % 32;
   float inverse[2];
@@ -94,14 +94,14 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work& w, 
         ptx::tma_store_4d(&p.out, place + slab * S::kSlabQ, slab * 64, w.q_base + w.row0 + row, w.head, S::kLengths ? 0 : w.batch);
     }
     ptx::bulk_commit_group();
-    if (!S::kOwnPlace) ptx::bulk_wait_group_read<0>();
+    if (!S::kOwnPlace && !S::kOwed) ptx::bulk_wait_group_read<0>();
   }
-  if (!S::kOwnPlace) __syncwarp();
+  if (!S::kOwnPlace && !S::kOwed) __syncwarp();
 }
 
 /// Zeros for queries that see no key.
 template <class S>
-__device__ __forceinline__ void leave_zeros(const AttentionParams& p, const Work& w) {
+__device__ __forceinline__ void leave_zeros(const AttentionParams& p, const Work<S>& w) {
   const int queries = queries_of<S>(p, w);
 #pragma unroll 1
   for (int i = threadIdx.x - 128; i < kQueries * (S::kDim / 8); i += 256) {

@@ -15,30 +15,35 @@ struct View {
   bool cut;
   View() = default;
   /// near_starts: what the scout left of the windows, with a neighbourhood.
-  __device__ __forceinline__ View(const AttentionParams& p, const Work& w, int group, uint32_t near_starts) {
+  __device__ __forceinline__ View(const AttentionParams& p, const Work<S>& w, int group, uint32_t near_starts) {
     const int r = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, row = w.row0 + r, keys = keys_of<S>(p, w);
-    if constexpr (S::kNear) {
+    if constexpr (S::kCut) {
       near = NearView(p.near, near_starts, r);
-    } else {
+    } else if constexpr (!S::kNear) {
 #pragma unroll
       for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(keys, row + 8 * h + offset_of<S>(p, w) + 1) : keys;
       clear = S::kCausal ? min(keys, w.row0 + group * 64 + offset_of<S>(p, w) + 1) : keys;
-      low[0] = row + p.offset - p.window + 1, low[1] = low[0] + 8, clear_low = w.row0 + group * 64 + 63 + p.offset - p.window + 1;
+      if constexpr (S::kWindow) {  // counted from the first key of the tiles
+        const int before = p.offset - p.window + 1;  // tiles that end on the last key may begin with keys that are none
+        low[0] = max(row + before, 0) - w.k_base, low[1] = max(row + 8 + before, 0) - w.k_base, clear_low = max(w.row0 + group * 64 + 63 + before, 0) - w.k_base;
+        limit[0] -= w.k_base, limit[1] -= w.k_base, clear -= w.k_base;
+      }
     }
   }
   /// With a neighbourhood, while the scores of a tile of keys are multiplied: which of them are seen. entry: what the scout says of it.
   __device__ __forceinline__ void look(const AttentionParams& p, const int4& entry) {
-    if constexpr (S::kNear) {
-      cut = entry.w & 1 << (threadIdx.x / 32 - 4);
+    if constexpr (S::kCut) {
+      cut = S::kEvery || entry.w & 1 << (threadIdx.x / 32 - 4);
       if (cut) seen[0] = near.seen(p.near, entry, 0), seen[1] = near.seen(p.near, entry, 1);
     }
   }
-  /// Hides what is not seen of a tile of keys.
+  /// Hides what is not seen of a tile of keys; kFirst: of the first that is worked on, the last of the tiles.
+  template <bool kFirst>
   __device__ __forceinline__ void mask(float (&s)[S::kKeys / 2], int tile) const {
-    if constexpr (S::kNear) {
+    if constexpr (S::kCut) {
       if (cut) hide_unseen(s, seen);
-    } else {
-      if ((tile + 1) * S::kKeys > clear) hide(s, tile * S::kKeys, limit);
+    } else if constexpr (!S::kNear) {
+      if ((kFirst || !S::kEndOnLast) && (tile + 1) * S::kKeys > clear) hide(s, tile * S::kKeys, limit);
       if constexpr (S::kWindow)
         if (tile * S::kKeys < clear_low) hide_below(s, tile * S::kKeys, low);
     }

@@ -5,7 +5,8 @@
 // its length and all strides and addresses allow. A thread moves one piece; its place is worked out by multiplications.
 //
 // Between one wave of pieces and four a launch is a block an SM with so much shared memory that the block of the next launch starts on an SM
-// when this one's ends, and asks L2 to bring the first of its threads' four pieces while this launch still stores (as reduce.cu does).
+// when this one's ends, and asks L2 to bring half of what it will read while this launch still stores (as reduce.cu does): whole runs, by the bulk
+// engine. What a prefetch instruction for each piece brings is thought to be whole lines, twice what runs of 64 bytes in 128 need (NOTES.md).
 #include <cstdint>
 
 #include "arguments.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kThreads = 256, kMost = StridedLayout::kMostRank + 1;
 constexpr int kFewThreads = 1024, kFewPieces = 4, kFewShared = 120 * 1024;
+constexpr int kAsked = 2;  // of a thread's few pieces
 
 struct Loops {
   int rank = 0;
@@ -25,7 +27,8 @@ struct Loops {
   int64_t stride[kMost];    // bytes
 };
 
-/// kPieces of a thread lie a grid apart; with more than one the first is brought to L2 before the wait, and no more (NOTES.md).
+/// kPieces of a thread lie a grid apart; with more than one the first kAsked are brought to L2 before the wait, each run (of a long one, 512
+/// bytes) by the thread of its first piece.
 template <class V, bool kPack, int kCount, int kPieces>
 __global__ void __launch_bounds__(kCount) move_pieces(V* out, const V* in, int64_t pieces, const Loops loops) {
   ptx::griddepcontrol_launch_dependents();
@@ -36,6 +39,9 @@ __global__ void __launch_bounds__(kCount) move_pieces(V* out, const V* in, int64
 #pragma unroll
   for (int u = 0; u < kPieces; u++) {
     uint32_t rest = uint32_t(first + u * stride);
+    // What is asked for at once: up to 32 pieces of a run, or of what is dense.
+    const uint32_t of_run = kPack ? loops.count[0].divisor : uint32_t(pieces), in_run = kPack ? rest - loops.count[0].divide(rest) * of_run : rest;
+    const uint32_t asked = in_run % 32 == 0 ? min(min(of_run - in_run, 32u), uint32_t(pieces) - rest) * uint32_t(sizeof(V)) : 0;
     offset[u] = 0;
 #pragma unroll
     for (int d = 0; d < kMost; d++) {
@@ -44,7 +50,7 @@ __global__ void __launch_bounds__(kCount) move_pieces(V* out, const V* in, int64
       offset[u] += int64_t(rest - next * loops.count[d].divisor) * loops.stride[d];
       rest = next;
     }
-    if (kPieces > 1 && u == 0) ptx::prefetch_l2(kPack ? at(in, offset[0]) : in + first);
+    if (kPieces > 1 && u < kAsked && asked && first + u * stride < pieces) ptx::bulk_prefetch(kPack ? at(in, offset[u]) : in + first + u * stride, asked);
   }
   ptx::griddepcontrol_wait();
   V v[kPieces];
