@@ -10,7 +10,9 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 
@@ -143,7 +145,8 @@ double Predictor::simulate_blocks() {
     std::vector<std::unique_ptr<Sm>> sms;
     for (uint32_t i = 0; i < simulated; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t((i * apart + shift) * per), occupancy_.blocks));
     if (options_.record) record_ = Record{}, sms[0]->note_in(&record_);
-    std::vector<double> starts;
+    std::vector<double> starts, took;   // when blocks began, in that order; how long those of later waves took
+    std::unordered_map<uint64_t, double> began;
     std::vector<MemoryCounts> counted;  // what had been moved when each block began
     std::vector<double> next(simulated, warm_offset);
     size_t given = 0, done = 0;
@@ -157,7 +160,7 @@ double Predictor::simulate_blocks() {
         const double start = std::ceil(std::max(at, dispatched));
         sms[i]->start(work, start);
         next[i] = std::min(next[i], start);
-        starts.push_back(start), counted.push_back(chip.counts());
+        starts.push_back(start), counted.push_back(chip.counts()), began[block] = start;
         given++;
         if (simulated > 1 && given <= uint64_t{simulated} * occupancy_.blocks && given % simulated != i) break;
       }
@@ -171,7 +174,7 @@ double Predictor::simulate_blocks() {
           BlockWork work{&code, block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}};
           const double start = std::ceil(warm_offset + double(queue[given] * per) * figures_.block_interval);
           sms[i]->start(work, start);
-          starts.push_back(start), counted.push_back(chip.counts());
+          starts.push_back(start), counted.push_back(chip.counts());  // of the first wave: not in `began`
           given = before + 1;
         }
     while (done < queue.size()) {
@@ -187,6 +190,7 @@ double Predictor::simulate_blocks() {
       for (const auto& [block, at] : sms[i]->take_finished()) {
         done++;
         end = std::max(end, at);
+        if (const auto later = began.find(block); later != began.end()) took.push_back(at - later->second);
         hand_out(i, at + figures_.block_start);
       }
     }
@@ -219,14 +223,17 @@ double Predictor::simulate_blocks() {
       // What is read for the first time is read once: bytes go on at the rate of the later waves, too.
       const size_t from = waves > 0 ? last - waves * wave : skip;
       memory_.extend(counted[from], counted[last], double(rows - rows_run) * simulated / double(std::max<size_t>(1, last - from)));
-      // How far quarters of the simulated blocks differ from each other says how far the rest may be from them.
-      const size_t quarter = (starts.size() - 1 - skip) / 4;
-      double mean = 0, squares = 0;
-      for (size_t q = 0; q < 4 && quarter > 0; q++) {
-        const double part = (starts[skip + (q + 1) * quarter] - starts[skip + q * quarter]) / double(quarter);
-        mean += part / 4, squares += part * part / 4;
+      // How far quarters of the simulated blocks differ from each other says how far the rest may be from them; of few, how far they themselves do.
+      const size_t groups = took.size() >= 8 ? 4 : took.size();
+      std::vector<double> parts;
+      for (size_t g = 0; g < groups; g++) {
+        const size_t first = g * took.size() / groups, past = (g + 1) * took.size() / groups;
+        parts.push_back(std::accumulate(took.begin() + ptrdiff_t(first), took.begin() + ptrdiff_t(past), 0.0) / double(past - first));
       }
-      const double spread = mean > 0 ? std::sqrt(std::max(0.0, squares / (mean * mean) - 1)) / 2 : 1;
+      const double n = double(parts.size()), mean = std::accumulate(parts.begin(), parts.end(), 0.0) / n;
+      double squares = 0;
+      for (const double part : parts) squares += (part - mean) * (part - mean) / n;
+      const double spread = n > 1 && mean > 0 ? std::sqrt(squares / n) / mean : 1;
       p_.sampling_error = spread * double(rows - rows_run) / double(rows);
       p_.notes.push_back(fmt::format("{} of {} blocks an SM were simulated: sampling error {:.1f}%", rows_run, rows, 100 * p_.sampling_error));
     }
