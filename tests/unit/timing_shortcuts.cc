@@ -78,6 +78,18 @@ ld.param.b64 %d1, [a]; ld.global.u32 %r1, [%d1]; setp.eq.u32 %p, %r1, 0; @%p bra
   EXPECT_EQ(s.kept(Op::add), 1u);
 }
 
+TEST(Trace, ProductsThatSteerControlGiveTheSameInEveryBlock) {
+  TestMachine m;
+  // A block that finds a sum above 0 stores; every one leaves 1 where its sum was.
+  const TestKernel k(R"(
+ld.param.u64 %d1, [p0]; mov.u32 %r1, 0; mov.f32 %f9, 0f00000000;
+mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f9, %f9, %f9, %f9};
+setp.gt.f32 %p1, %f1, %f9; @%p1 bra S; bra E; S: st.global.f32 [%d1], %f1;
+E: mov.f32 %f1, 0f3f800000; setp.gt.f32 %p2, %f1, %f9; @%p2 st.global.f32 [%d1+4], %f1; ret;)", {m.allocate(64)}, {4});
+  Tracer tracer(m.machine, k.launch, {});
+  for (uint64_t block = 0; block < 4; block++) EXPECT_EQ(events_of(tracer.trace(block)[0], What::global_store).size(), 1u) << "block " << block;
+}
+
 TEST(Trace, LoopsAsOftenAsTheBlockItselfWroteIntoMemory) {
   TestMachine m;
   const TestKernel k(R"(

@@ -257,6 +257,29 @@ TEST(Predict, WarpsAreLedThroughFunctionsThatPointersName) {
   EXPECT_THAT(p.notes, testing::Each(testing::Not(testing::AnyOf(HasSubstr("could not be led"), HasSubstr("not found"), HasSubstr("left out")))));
 }
 
+/// 132 blocks that copy `pieces` times 16 KB each, one after the other.
+Prediction copying(uint32_t pieces) {
+  TestMachine m;
+  const TestKernel k(kBarrier + R"(
+mov.u32 %r1, %ctaid.x; mul.wide.u32 %d2, %r1, 2097152; add.u64 %d1, %d1, %d2; mov.u32 %r2, 0; mov.u32 %r3, 0;
+L: mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 16384;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r11], [%d1], 16384, [%r10];
+W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r10], %r3; @!%p1 bra W;
+xor.b32 %r3, %r3, 1; add.u64 %d1, %d1, 16384; add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, )" + std::to_string(pieces) + "; @%p2 bra L; ret;",
+                     {m.allocate(132ull << 21)}, {132}, {1}, kShared);
+  return m.predicted(k);
+}
+
+TEST(Predict, OnePageStandsForSeveralOfBulkCopies) {
+  const Prediction p16 = copying(16), p32 = copying(32), p64 = copying(64), p128 = copying(128);  // 0.3 to 2.2 million look-ups
+  EXPECT_THAT(p32.notes, testing::Not(testing::Contains(HasSubstr("pages"))));
+  EXPECT_THAT(p128.notes, testing::Contains(HasSubstr("one in 4 pages")));
+  EXPECT_NEAR((p128.cycles - p64.cycles) / (p32.cycles - p16.cycles), 4, 0.2) << "a copy takes as long where not all its pages are looked up";
+  EXPECT_NEAR(p128.dram_read, 132.0 * 128 * 16384, 0.01 * p128.dram_read);
+  EXPECT_GT(p128.sampling_error, 0.01);
+  EXPECT_EQ(p32.sampling_error, 0);
+}
+
 TEST(Predict, CopiesBetweenBlocksOfAClusterTakeTime) {
   TestMachine m;
   const auto cycles = [&](uint32_t bytes) {
