@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "timing/trace.h"
@@ -23,13 +24,31 @@ class GhostTraces {
   explicit GhostTraces(const TracedBlocks& traced);
   /// The trace of block `index`, else that of one of those that were traced first; never null.
   const TracedBlock& of(uint64_t index) const;
-  /// The event of `other` with the PTX instruction and ordinal of `e`, whose place is `at`; null when there is none.
-  const Event* find(const TracedWarp& other, const Event& e, size_t at) const;
+  /// Where a block's accesses stand in its trace; made warp by warp, when one is looked for.
+  class Places;
+  Places& places_of(const TracedBlock& block) const;
+  /// The event of warp `warp` of the block with the PTX instruction and ordinal of `e`, whose place is `at`; null when there is none.
+  static const Event* find(Places& places, size_t warp, const Event& e, size_t at);
 
  private:
   const TracedBlocks& traced_;
   std::vector<const TracedBlock*> first_;
-  mutable std::unordered_map<const TracedWarp*, std::vector<uint32_t>> order_;  // of a warp's events that touch memory: by instruction and ordinal
+  mutable std::unordered_map<const TracedBlock*, std::unique_ptr<Places>> places_;
+};
+
+class GhostTraces::Places {
+  friend GhostTraces;
+  /// Of a warp's events those that touch memory: of each instruction, one after the other.
+  struct Accesses {
+    std::vector<uint32_t> events;
+    std::vector<std::pair<uint32_t, uint32_t>> begins;  // by PTX instruction: where its own begin; at the end one more
+  };
+  const Accesses& of(size_t warp);
+  const TracedBlock& block_;
+  std::vector<Accesses> warps_;
+
+ public:
+  explicit Places(const TracedBlock& block) : block_(block), warps_(block.warps.size()) {}
 };
 
 }  // namespace orrery::timing

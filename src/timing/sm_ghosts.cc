@@ -77,7 +77,9 @@ const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
 void Sm::State::find_ghosts(Slot& slot) const {
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
     const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
-    if (index < kernel.grid.count()) slot.ghosts.push_back({&kernel.traces->of(index), index, uint32_t(number + kernel.ahead(g))});
+    if (index >= kernel.grid.count()) continue;
+    const TracedBlock& trace = kernel.traces->of(index);
+    slot.ghosts.push_back({&trace, &kernel.traces->places_of(trace), index, uint32_t(number + kernel.ahead(g))});
   }
 }
 
@@ -114,7 +116,7 @@ void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
     if (w.place < g.trace->warps.size() && at < g.trace->warps[w.place].events.size()) fetch_ahead(&g.trace->warps[w.place].events[at]);
   for (const Slot::Ghost& g : slot.ghosts) {
     if (w.place >= g.trace->warps.size()) continue;
-    if (const Event* own = kernel.traces->find(g.trace->warps[w.place], e, at)) {
+    if (const Event* own = GhostTraces::find(*g.places, w.place, e, at)) {
       ghost_lines.push_back(lines_of(g, *own));
       fewest_ghost_lines = std::min(fewest_ghost_lines, own->n_detail);
       constexpr uint32_t kInLine = 8;  // of a trace's lines in one of the host's
@@ -127,13 +129,14 @@ void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
 void Sm::State::finish_ghosts(Slot& slot, double now) {
   if (slot.ghosts.empty()) find_ghosts(slot);
   const TracedBlock& own = *slot.work.code->trace;
+  GhostTraces::Places& own_places = kernel.traces->places_of(own);
   for (const Slot::Ghost& g : slot.ghosts) {
     if (g.trace == &own || g.trace->shape == own.shape) continue;
     for (size_t w = 0; w < g.trace->warps.size() && w < own.warps.size(); w++)
       for (size_t i = 0; i < g.trace->warps[w].events.size(); i++) {
         const Event& e = g.trace->warps[w].events[i];
         const bool reads = e.what == What::global_load || e.what == What::copy_async, writes = e.what == What::global_store;
-        if (!e.n_detail || (!reads && !writes) || kernel.traces->find(own.warps[w], e, i)) continue;
+        if (!e.n_detail || (!reads && !writes) || GhostTraces::find(own_places, w, e, i)) continue;
         for_lines_of(lines_of(g, e), 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
           counts.requests++, counts.looked_up += chip.takes(l);
           if (!chip.takes(l)) return;

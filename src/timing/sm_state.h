@@ -150,6 +150,7 @@ struct Slot {
   std::vector<Place> places;         // of ghosts that have a block; found when the first is asked for
   struct Ghost {                     // of kernels whose blocks differ
     const TracedBlock* trace = nullptr;
+    GhostTraces::Places* places = nullptr;
     uint64_t index = 0;
     uint32_t sm = 0;
   };
