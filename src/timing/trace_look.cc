@@ -102,6 +102,9 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
     });
   r.e.detail = uint32_t(r.block.lines.size());
   r.e.n_detail = coalesce(address, s.mask, bytes, r.block.lines);
+  // Lanes that are far apart: the access itself, lane by lane, would wait for the host's memory for each.
+  constexpr uint32_t kScattered = 8;
+  if (r.e.n_detail >= kScattered && region == Region::global) exec::for_lanes(s.mask, [&](int lane) { __builtin_prefetch(reinterpret_cast<const void*>(address[lane])); });
   if (global == What::global_load) r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
   if (global == What::global_store) r.e.count = distinct(address, s.mask) * bytes;
   if (global == What::global_atomic || global == What::global_reduction) {
