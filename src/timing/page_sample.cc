@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t kMostPages = 16;     // for which one stands
 constexpr double kEach = 2, kEachApart = 0.5;  // look-ups for each instruction of a warp that need not be spared; where blocks differ
 constexpr double kWorth = 1.25e5;          // look-ups of a kernel that are left, at least: of few pages each counts for too much
-constexpr uint32_t kAskers = 4;         // SMs whose requests to a page that is looked up may stand for one to another page, on average
+constexpr uint32_t kAskers = 2;         // SMs whose requests to a page that is looked up may stand for one to another page, on average
 constexpr double kAtomics = 0.005;       // of the lines, on which atomic operations may work: they are all looked up, and each counts for several
 constexpr double kMostError = 0.02;     // of what the run itself tells
 constexpr double kStandIns = 0.015;     // what it does not tell: by how much times differ from those with all pages (docs/timing.md)
