@@ -6,7 +6,7 @@
 //
 // The error is estimated from the run itself: by how much the requests to pages that were looked up miss their share of all, and
 // by how much eight parts of those pages differ in what they cost memory. Where it is large all pages are looked up after all.
-// All pages are looked up with --exact, for kernels with many atomic operations, whose units go by the line.
+// All pages are looked up with --exact, and for kernels with many atomic operations, whose units go by the line.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,6 +1,9 @@
-// timing/slice.cc: see slice.h. Registers are taken as a whole, wherever they are written: a fixed point over uses.
+// timing/slice.cc: see slice.h. Registers are taken as a whole, wherever they are written: a fixed point over uses. A branch matters only for what
+// runs between it and where its ways meet: one around arithmetic that is left out may go either way (when events are not looked at).
 #include "timing/slice.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "lower/flow.h"
@@ -39,7 +42,7 @@ bool gives_memory(const exec::Decoded& d) {
 class Slicer {
  public:
   Slicer(std::span<const exec::DecodedProgram* const> programs, bool accesses) : programs_(programs), accesses_(accesses) {
-    for (const exec::DecodedProgram* p : programs_) slice_.kept.emplace_back(p->code.size()), needed_.emplace_back(p->program->regs.size());
+    for (const exec::DecodedProgram* p : programs_) between_.push_back(accesses ? Between{} : between(*p->program)), slice_.kept.emplace_back(p->code.size()), needed_.emplace_back(p->program->regs.size());
   }
   Slice run() {
     while (std::exchange(changed_, false))
@@ -49,6 +52,37 @@ class Slicer {
   }
 
  private:
+  /// By instruction, of branches that go forward: the blocks between it and where its ways meet.
+  using Between = std::map<size_t, std::vector<uint32_t>>;
+  static Between between(const lower::Program& p) {
+    Between found;
+    for (uint32_t b = 0; b < p.blocks.size(); b++) {
+      const size_t last = p.blocks[b].last - 1;
+      if (p.code[last].form.op != Op::bra || p.code[last].guard.reg == ptx::kNoReg || p.blocks[b].ipdom == lower::kNone) continue;
+      std::vector<uint32_t> blocks;
+      const auto add = [&](const lower::Block& from) {
+        for (const uint32_t to : from.successors)
+          if (to != p.blocks[b].ipdom && std::find(blocks.begin(), blocks.end(), to) == blocks.end()) blocks.push_back(to);
+      };
+      add(p.blocks[b]);
+      bool forward = true;
+      for (size_t i = 0; i < blocks.size() && forward; i++) {
+        for (const uint32_t to : p.blocks[blocks[i]].successors) forward &= to > blocks[i];
+        forward &= blocks[i] > b;
+        add(p.blocks[blocks[i]]);
+      }
+      if (forward) found[last] = std::move(blocks);
+    }
+    return found;
+  }
+  /// Does something that runs depend on which way the branch goes?
+  bool steers(size_t k, const std::vector<uint32_t>& blocks) const {
+    const lower::Program& p = *programs_[k]->program;
+    for (const uint32_t b : blocks)
+      for (size_t i = p.blocks[b].first; i < p.blocks[b].last; i++)
+        if (slice_.kept[k][i] && p.code[i].form.op != Op::bra) return true;
+    return false;
+  }
   void need(size_t k, uint32_t r) { changed_ |= !needed_[k][r], needed_[k][r] = true; }
   void need_all(size_t k, const ptx::Instr& in) {
     lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { need(k, r); });
@@ -72,6 +106,10 @@ class Slicer {
       return;
     }
     if (wanted && gives_memory(d)) changed_ |= !slice_.reads_memory, slice_.reads_memory = true;
+    if (const auto blocks = between_[k].find(i); blocks != between_[k].end() && !steers(k, blocks->second)) {
+      slice_.kept[k][i] = true;
+      return;
+    }
     const bool whole = is_store(d) ? slice_.reads_memory : wanted || !may_go(d);
     const bool placed = accesses_ && (is_store(d) || is_load(in.form.op) || in.form.op == Op::shfl);
     if (!whole && !placed) return;
@@ -84,6 +122,7 @@ class Slicer {
   const bool accesses_;
   Slice slice_;
   std::vector<std::vector<bool>> needed_;  // by program, by register
+  std::vector<Between> between_;
   bool changed_ = true;
 };
 

@@ -18,7 +18,8 @@ struct Slice {
 /// Is it a product of matrices?
 bool is_product(isa::Op op);
 
-/// The slice of a kernel and the functions that it may call. With `accesses` every load, store and shuffle runs with the right
+/// The slice of a kernel and the functions that it may call. A branch of which no way to where they meet has anything that runs may go any
+/// way, unless `accesses`. With `accesses` every load, store and shuffle runs with the right
 /// address (and may store or load what does not matter), because all of them are looked at.
 Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool accesses);
 

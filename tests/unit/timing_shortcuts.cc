@@ -50,6 +50,19 @@ TEST(Slice, ArithmeticThatOnlyGoesIntoMemoryIsLeftOut) {
   EXPECT_EQ(copies.kept(Op::ld) + copies.kept(Op::st) + copies.kept(Op::mul), 0u) << "no copy needs them";
 }
 
+TEST(Slice, BranchesAroundWhatIsLeftOutGoAnyWay) {
+  const auto kernel = [](const std::string& inside) {
+    return TestKernel("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; cvt.rn.f32.u32 %f1, %r1; ex2.approx.f32 %f2, %f1; setp.gt.f32 %p1, %f2, %f1;\n@%p1 bra L; " + inside +
+                          "\nL: st.global.f32 [%d1], %f2; bar.sync 0; ret;", {0});
+  };
+  EXPECT_EQ(sliced(kernel("mul.f32 %f2, %f2, %f1;"), false).kept(Op::ex2), 0u);
+  EXPECT_EQ(sliced(kernel("mul.f32 %f2, %f2, %f1; @%p1 bra M; bra N; M: mul.f32 %f3, %f2, %f1; N: mul.f32 %f4, %f2, %f1;"), false).kept(Op::ex2), 0u) << "nor do those inside";
+  EXPECT_EQ(sliced(kernel("bar.sync 1;"), false).kept(Op::ex2), 1u) << "it decides on a barrier";
+  EXPECT_EQ(sliced(kernel("M: mul.f32 %f2, %f2, %f1; setp.gt.f32 %p2, %f2, %f1; @%p2 bra M;"), false).kept(Op::ex2), 1u) << "it decides on a loop, which has an end";
+  EXPECT_EQ(sliced(kernel("exit;"), false).kept(Op::ex2), 1u) << "it decides who comes to the barrier";
+  EXPECT_EQ(sliced(kernel("mul.f32 %f2, %f2, %f1;"), true).kept(Op::ex2), 1u) << "which instructions run is looked at";
+}
+
 TEST(Slice, StoresRunWhenALoadGivesAnAddress) {
   const TestKernel k(R"(
 ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; add.u32 %r2, %r1, 3; st.global.u32 [%d1], %r2; ld.global.u64 %d4, [%d1]; ld.global.u32 %r3, [%d4];
