@@ -182,7 +182,8 @@ ALWAYS_INLINE double Chip::read_at(Request& r, const Coming& at) {
   return back;
 }
 
-/// What a request will touch is fetched while those before it are served: first its set, then the way in it.
+/// What a request will touch is fetched while those before it are served: first its set, then the way in it, or, where it is not there,
+/// its set in the other partition and then that one's way.
 void Chip::read_all(std::span<Request> requests) {
   Coming ahead[kAhead];
   const size_t n = requests.size();

@@ -159,7 +159,7 @@ class Chip {
   static constexpr uint32_t kMergeMost = 4;             // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
-  static constexpr size_t kAhead = 32, kWayAhead = 20, kFarAhead = 10;  // requests by which what they touch is fetched ahead
+  static constexpr size_t kAhead = 32, kWayAhead = 16, kFarAhead = 8;  // requests by which what they touch is fetched ahead: sets, ways, and what the other partition has
   static constexpr double kMoreSectors = 0.77;  // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 1024]
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);

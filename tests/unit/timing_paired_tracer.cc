@@ -11,7 +11,7 @@
 namespace orrery::timing {
 namespace {
 
-// Block i goes round 4,000 + 100 i times, long enough for a second thread; block 6 of a launch with `last` at 6 or later stores where nothing is.
+// Block i goes round 4,000 + 100 i times, long enough for a second thread; block 6 then stores to p0.
 const std::string kRounds = "ld.param.u64 %d1, [p0]; mov.u32 %r1, %ctaid.x; mad.lo.u32 %r2, %r1, 100, 4000;\n"
                             "L: sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L;\n"
                             "setp.eq.u32 %p2, %r1, 6; @%p2 st.global.u32 [%d1], %r1; ret;";
