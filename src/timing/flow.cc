@@ -159,6 +159,10 @@ void Join::find_own() {
     f.home = home_of(homes_of_blocks_[b].first) ? homes_of_blocks_[b].first : UINT32_MAX;
     f.copies = homes_of_blocks_[b].second;
     if (const auto most_copies = limit.find(f.home); most_copies != limit.end()) f.copies = std::min(f.copies, most_copies->second);
+    if (const auto products = products_of_.find(f.home); products != products_of_.end()) {  // each wgmma is one machine instruction
+      const auto issued = std::count_if(code_.begin() + blocks_[b].first, code_.begin() + blocks_[b].second, [](const MachineInstruction& m) { return m.kind == Class::wgmma && m.n > 0; });
+      if (issued > 0) f.copies = std::max(1u, uint32_t(issued) / products->second);
+    }
     std::map<uint32_t, std::set<uint32_t>> own;
     std::map<uint32_t, std::set<uint64_t>> telling, events;
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)

@@ -59,7 +59,7 @@ struct MachineInstruction {
   double product_interval() const {
     const double columns = n / 2.0;
     if (n == 0) return 0;
-    return a_in_registers ? std::max(columns + 5, 13.0) : sparse ? columns + 20 : std::max(columns, product_reads());
+    return a_in_registers ? std::max(columns, 13.0) : sparse ? columns + 20 : std::max(columns, product_reads());
   }
   /// Cycles for which it reads all of shared memory's 128 bytes: 32 bytes (sparse: 64) of each of n columns, and of 64 rows.
   double product_reads() const { return n == 0 ? 0 : (a_in_registers ? 0 : 16) + n / (sparse ? 2.0 : 4.0); }
@@ -144,6 +144,7 @@ class Join {
   static void describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes);
   static void read_products(MachineInstruction& m);
 
+  std::map<uint32_t, uint32_t> products_of_;            // wgmma of a PTX block, by its first instruction
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code
   std::vector<MachineInstruction> code_;
   std::vector<int32_t> functions_;                      // blocks in which functions begin that a register may hold

@@ -92,7 +92,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       const ptx::Instr& in = program.code[i];
       const uint32_t line = layout.line_of(in.loc.line, in.loc.column);
       if (line) pc_of.try_emplace(line, i | tag);
-      if (in.form.op == isa::Op::wgmma_mma_async || in.form.op == isa::Op::wgmma_mma_async_sp) last_product = i | tag, products.insert(last_product);
+      if (in.form.op == isa::Op::wgmma_mma_async || in.form.op == isa::Op::wgmma_mma_async_sp) last_product = i | tag, products.insert(last_product), products_of_[program.blocks[program.block_of[i]].first | tag]++;
       if (in.form.op == isa::Op::wgmma_commit_group) closes.insert(last_product);
       instr[i | tag] = &in;
       block_first_.push_back({i | tag, program.blocks[program.block_of[i]].first | tag});

@@ -58,8 +58,12 @@ struct Join::Walker {
   /// The next entry that machine block `b` would use, and of which PTX block.
   size_t next_of(const Flow& f, const Carried** which = nullptr) {
     size_t best = kNever;
+    const bool home_ahead = f.home != UINT32_MAX && next_entry(join.number_of(f.home)) != kNever;
     for (const Carried& c : f.carried) {
-      const size_t at = is_part(c) ? entries[c.number][used[c.number] - 1] : next_entry(c.number);
+      // What ptxas moved here of a block that the warp has left says nothing of when this one is entered, as long as its home does.
+      const bool part = is_part(c);
+      if (part && home_ahead && c.block != f.home) continue;
+      const size_t at = part ? entries[c.number][used[c.number] - 1] : next_entry(c.number);
       if (at >= best) continue;
       best = at;
       if (which) *which = &c;
