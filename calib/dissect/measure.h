@@ -172,5 +172,6 @@ void measure_box_rows();
 void measure_translation();
 void measure_turns();
 void measure_fills();
+void measure_forms();
 
 }  // namespace dissect

@@ -4,7 +4,7 @@
 //   truth once [PATTERN] [R]   launches every case whose name contains PATTERN (or one of several, by commas) R times (default once); for a profiler
 //                              or the simulated GPU; prints the name of each launch in order
 //   truth events [PATTERN]     times each case by events, L2 warm and cold; JSON lines
-//   truth energy [PATTERN]     repeats each case for 1.2 s and reports board power, clock and rate through NVML
+//   truth energy [PATTERN [S]] repeats each case for S (1.2) seconds and reports board power, clock and rate of the second half through NVML
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -80,7 +80,8 @@ struct Nvml {
   }
 };
 
-void energy(const Case& c, const Nvml& nvml) {
+/// Over the second half of `seconds`.
+void energy(const Case& c, const Nvml& nvml, double seconds_all) {
   using Clock = std::chrono::steady_clock;
   const Launch launch = c.prepare();
   Timer time;
@@ -91,10 +92,10 @@ void energy(const Case& c, const Nvml& nvml) {
   std::vector<double> watts, megahertz;
   double launches = 0, from = 0;
   unsigned long long joules0 = 0, joules1 = 0;
-  while (elapsed() < 1.2) {
+  while (elapsed() < seconds_all) {
     for (int i = 0; i < batch; i++) launch();
     cudaDeviceSynchronize();
-    if (elapsed() < 0.6) continue;
+    if (elapsed() < seconds_all / 2) continue;
     unsigned mw = 0, mhz = 0;
     if (from == 0) from = elapsed(), nvml.energy(nvml.device, &joules0);
     else launches += batch;
@@ -129,7 +130,7 @@ int run(int argc, char** argv) {
     if (!chosen(c.name(), pattern)) continue;
     if (mode == "list") std::printf("%s %s\n", c.family.c_str(), c.name().c_str());
     if (mode == "events") events(c, flush, flush_bytes);
-    if (mode == "energy") energy(c, nvml);
+    if (mode == "energy") energy(c, nvml, argc > 3 ? std::atof(argv[3]) : 1.2);
     if (mode != "once") continue;
     const Launch launch = c.prepare();
     for (int i = 0; i < repeats; i++) {

@@ -249,7 +249,7 @@ ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   read_dram(r.line, read, r.when);
   take_l2_write(read, r.when);  // the fill
   const double served = std::max(std::max(start, dram_free_), l2_write_free_);
-  const double arrives = way.arrives() = served + dram_latency(r.line, r.sm, r.when);
+  const double arrives = way.arrives() = served + dram_latency(r.line, r.sm, r.when, r.copied);
   r.waits = float(arrives - r.when - f_.l2_latency);
   if (r.in_pairs) {
     const uint64_t hash = mix(r.line ^ 1);

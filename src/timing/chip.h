@@ -186,7 +186,7 @@ class Chip {
   void read_dram(uint64_t line, uint32_t sectors, double now);
   bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
   void use_dram(uint64_t line, double of_one, double now);
-  double dram_latency(uint64_t line, uint32_t sm, double now) const;
+  double dram_latency(uint64_t line, uint32_t sm, double now, bool copied = false) const;
   double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
   double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
@@ -222,6 +222,7 @@ class Chip {
   double slices_free_ = 0;                                       // of writing
   double written_share_ = 0;                                     // of the last accesses to memory
   double window_start_ = 0, window_busy_ = 0, utilisation_ = 0;  // of memory, lately
+  double queue_wait_ = 0;  // more of it for loads, by how busy memory is
   double read_wait_ =
       0;  // mean of what a load from memory takes beyond the quickest, without what writes add
   double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0,

@@ -64,7 +64,9 @@ ALWAYS_INLINE void Chip::use_dram(uint64_t line, double of_one, double now) {
   if (now > window_start_ + kWindow) [[unlikely]] {
     utilisation_ = 0.5 * utilisation_ + 0.5 * std::min(1.0, window_busy_ / (now - window_start_));
     window_start_ = now, window_busy_ = 0;
-    read_wait_ = f_.dram_wait + f_.dram_wait_busy * std::min(1.0, std::min(utilisation_, kBusiest) / 0.15);
+    const double u = std::min(utilisation_, kBusiest);
+    read_wait_ = f_.dram_wait + f_.dram_wait_busy * std::min(1.0, u / 0.15);
+    queue_wait_ = f_.dram_wait_queue * u / (1 - u);
   }
 }
 
@@ -76,10 +78,10 @@ ALWAYS_INLINE void Chip::read_dram(uint64_t line, uint32_t sectors, double now) 
 }
 
 /// Latency of a load that memory serves, without waiting for its turn (dram_free_).
-ALWAYS_INLINE double Chip::dram_latency(uint64_t line, uint32_t sm, double now) const {
+ALWAYS_INLINE double Chip::dram_latency(uint64_t line, uint32_t sm, double now, bool copied) const {
   const uint32_t drawn =
       uint32_t(mix(mix((line >> kPageBits) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF);
-  double mean = read_wait_;
+  double mean = read_wait_ + (copied ? 0 : queue_wait_);
   if (written_share_ > 0) {
     const double u = std::min(utilisation_, kBusiest);
     mean += f_.dram_wait_written * std::min(1.0, 2 * written_share_) * u * u / (1 - u);

@@ -27,6 +27,7 @@ struct ChipFigures {
   double l2_spread = 0;            // how far an L2 hit is from the mean, by slice
   double dram_wait = 0;            // mean of what a load from idle memory takes beyond the quickest
   double dram_wait_busy = 0;       // more of it when others read
+  double dram_wait_queue = 0;      // more of it as memory fills: times u / (1 - u)
   double dram_wait_written = 0;    // more of it when memory is written too
   double l2_requests = 0;          // lines that L2 serves in a cycle, whole chip
   double l2_sectors = 0;           // read from L2 in a cycle, whole chip

@@ -50,6 +50,10 @@ void read_sources(MachineInstruction& m) {
 
 }  // namespace
 
+namespace {
+constexpr bool loads(Class c) { return c == Class::load || c == Class::shared_load || c == Class::local_load; }
+}  // namespace
+
 bool eventful(Class c) {
   switch (c) {
     case Class::load: case Class::store: case Class::atomic: case Class::shared_load: case Class::shared_store: case Class::shared_atomic:
@@ -87,9 +91,28 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   find_first_tries();
   number_blocks();
   find_blocks();
+  find_parts();
   find_swaps();
   find_homes();
   find_flow();
+}
+
+/// A load of which the program uses some words only becomes several narrower ones; copies of an unrolled loop's load lie further apart, or
+/// go by another register.
+void Join::find_parts() {
+  const auto offset = [](const MachineInstruction& m) { return int32_t(m.i.lo >> 32) >> 8; };  // bits 40-63
+  const auto base = [](const MachineInstruction& m) { return uint8_t(m.i.lo >> 24); };
+  const auto result = [](const MachineInstruction& m) { return uint8_t(m.i.lo >> 16); };
+  for (const auto& [begin, end] : blocks_)
+    for (uint32_t i = begin; i < end; i++) {
+      const MachineInstruction& first = code_[i];
+      if (!loads(first.kind) || first.part || first.pc == UINT32_MAX || first.width >= first.asked) continue;
+      for (uint32_t k = i + 1; k < end && (result(code_[k - 1]) | 1) != (base(first) | 1); k++) {  // until what it goes by is another
+        MachineInstruction& m = code_[k];
+        if (m.pc != first.pc || m.i.opcode != first.i.opcode || base(m) != base(first)) continue;
+        m.part = std::abs(offset(m) - offset(first)) < first.asked;
+      }
+    }
 }
 
 void Join::find_blocks() {
@@ -279,7 +302,9 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
   if (!m.i.never) {
     statistics.memory_steps++;
     while (next < list.size() && list[next] < begin) next++;
-    if (next < list.size() && list[next] < end) s.event = list[next++];
+    if (m.part) s.event = place == kNowhere ? UINT32_MAX : c.latest[place];
+    else if (next < list.size() && list[next] < end) s.event = list[next++];
+    if (place != kNowhere) c.latest[place] = s.event;
     if (s.event == UINT32_MAX) {
       s.off = m.i.guarded;
       statistics.unmatched += !m.i.guarded && m.width >= m.asked;  // parts of a split access hit what the first one asked for
@@ -306,7 +331,7 @@ void Join::some_leave(std::vector<Step>& steps) const {
   }
 }
 
-Join::Cursor::Cursor(const Join& join, const std::vector<Event>& warp) : events(warp), first(join.block_first_.size() + 1, 0), next(join.block_first_.size(), 0) {
+Join::Cursor::Cursor(const Join& join, const std::vector<Event>& warp) : events(warp), first(join.block_first_.size() + 1, 0), next(join.block_first_.size(), 0), latest(next.size(), UINT32_MAX) {
   std::vector<uint32_t> places;
   places.reserve(events.size());
   uint32_t pc = kNowhere, place = kNowhere;

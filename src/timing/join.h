@@ -43,6 +43,7 @@ struct MachineInstruction {
   uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: FenceScope
   uint16_t width = 4;            // memory: bytes a lane
   uint16_t asked = 0;            // loads and stores: bytes a lane of the PTX instruction; more than `width` when it was split
+  bool part = false;             // of an access that was split: what comes behind its first machine instruction
   float interval = 1;            // tensor instructions: cycles that they hold the pipe
   bool a_in_registers = false;   // wgmma
   bool swaps = false;            // shared memory: of a loop that ptxas makes of an atomic: loads, computes, compares and swaps until no lane is left
@@ -138,6 +139,7 @@ class Join {
   uint32_t place_of(uint32_t pc) const;
   uint32_t number_of(uint32_t first_pc) const;
   void number_blocks();
+  void find_parts();
   void emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
 
   std::vector<Step> replay(const TracedWarp& warp, JoinStatistics& statistics) const;

@@ -254,12 +254,16 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   }
   if (what == What::global_load || what == What::local_load) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
+    if (m.part) {  // its lines are asked for
+      const double at = use_pipe(std::max(1.0, e->n_detail / 3.5));
+      return set_barriers(w, m, std::max(at + f.l1_latency - 2, w.arrives), at + 10);
+    }
     // L1 looks up 3.5 lines and gives a word of each bank in a cycle; one warp's lines come one after the other.
     const double words = std::max<double>(1, e->extra), lines = e->n_detail;
     const double at = use_pipe(std::max({1.0, bytes / 128, words, lines / 3.5}));
     const double done = waited_for(w, *e, global_read(w, *e, m, at)) + (m.bypasses_l1 ? 0 : 2 * std::max(0.0, std::max(words, lines / 3.5) - std::max(4.0, bytes / 128)));
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
-    w.loaded = std::max(w.loaded, done);
+    w.loaded = std::max(w.loaded, done), w.arrives = done;
     return set_barriers(w, m, done + (m.width >= 16 ? 6 : m.width == 8 ? 2 : 0), at + 10);
   }
   if (what == What::global_store || what == What::local_store) {
@@ -304,7 +308,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     return set_barriers(w, m, done, at + 12);
   }
   if (what == What::copy_async) {
-    const double at = use_pipe(std::max<double>(e->n_detail, e->extra));
+    const double at = use_pipe(std::max(e->n_detail / 3.5, double(e->extra)));
     const double done = global_read(w, *e, m, at) + 10;
     w.copies_done = std::max(w.copies_done, done);
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);

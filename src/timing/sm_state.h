@@ -109,6 +109,7 @@ struct WarpRun {
   std::vector<uint64_t> swaps_left;
   bool stored = false;               // since its last barrier of memory
   double loaded = 0;                 // when its loads are there
+  double arrives = 0;                // when the last one is
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
   uint32_t products_waiting = 0;     // issued, not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
