@@ -6,8 +6,8 @@
 // cut, finds the k-th largest in these counts, and writes what reaches it. Where there are too many for the lists, as the large ones are all in some of
 // the parts, a cut is found for all parts together; rows with too many equal elements are searched whole.
 //
-// What a row takes is latency, of which instructions that are not there yet and branches are much: lists grow by stores under a
-// predicate, and a row is two warps' unless there are a few rows for each place only (top_k.cu).
+// What a row takes is latency, some twelve cycles an instruction (NOTES.md): lists grow by stores under a predicate, as branches cost more. Two
+// warps issue less for a row than four, which are done sooner (top_k.cu says when).
 #pragma once
 #include "launch.h"
 #include "vectors.cuh"
@@ -26,7 +26,9 @@ struct RowOfWarps {
     uint32_t list[kWarps][kListed];        // (key << 16 | column), in the order of columns
     alignas(16) uint32_t bins[kBins + 1];  // how many of the listed are so much above the cut, or more; then places of lists that hold nothing
     uint16_t at[kWarps][kPart];            // vectors that reach the cut
-    int cut[kWarps], count[kWarps], sums[2][kWarps];
+    alignas(16) int cut[kWarps];           // aligned, or a load of one takes in what another warp writes of the next
+    alignas(16) int count[kWarps];
+    alignas(16) int sums[2][kWarps];
   };
   /// Of fewer columns there might not be enough numbers for a cut.
   static bool takes(int64_t cols, int64_t k) { return cols > kMostCols / 2 && cols <= kMostCols && k <= kMostK; }
