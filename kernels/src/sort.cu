@@ -24,16 +24,17 @@ template <int kThreads_, int kItems_, int kPerSm_>
 struct SortTile {
   static constexpr int kThreads = kThreads_, kItems = kItems_, kPerSm = kPerSm_, kWarps = kThreads / 32, kItemsPerTile = kThreads * kItems;
 };
-/// Many items for the sake of long runs of a digit; few where there are few, so that every SM has some.
+/// Many items for the sake of long runs of a digit; few where there are few, so that every SM has some: up to two waves of blocks.
 using Large = SortTile<256, 24, 4>;
-using Small = SortTile<512, 12, 2>;
-static_assert(Large::kItemsPerTile == Small::kItemsPerTile);
-constexpr int kTile = Large::kItemsPerTile;
-constexpr int64_t kFew = int64_t(4) << 20, kWide = int64_t(1) << 30;  // from kWide on, published counts need words of 64 bits
+using Small = SortTile<512, 8, 2>;
+constexpr int64_t kFew = int64_t(2) * Small::kPerSm * 132 * Small::kItemsPerTile, kWide = int64_t(1) << 30;  // from kWide on, published counts need words of 64 bits
 
 constexpr int kCountThreads = 1024, kCountShared = kPasses * kDigits * 32 * 4;
 
-int64_t sort_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
+int64_t sort_tiles(int64_t n) {
+  const int tile = n < kFew ? Small::kItemsPerTile : Large::kItemsPerTile;
+  return (n + tile - 1) / tile;
+}
 size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /// What one sort keeps beside keys and values; all of it is zeroed first.
@@ -139,7 +140,7 @@ __device__ __forceinline__ uint32_t look_back(const Word* words, int64_t tile, i
 /// A block's shared memory: items in order once they are ranked; before, each warp's counters and the words of lanes.
 template <class Tile>
 union alignas(16) SortShared {
-  uint32_t item[kTile];
+  uint32_t item[Tile::kItemsPerTile];
   struct {
     uint32_t count[Tile::kWarps][kDigits], lanes[Tile::kWarps][kDigits];
   };
@@ -180,9 +181,9 @@ __device__ __forceinline__ void place_warps(uint32_t (&count)[kWarps][kDigits], 
 
 /// Stores the tile's items, which are in order, and the values of the items in the order in which they came.
 template <class Tile, bool kValues>
-__device__ __forceinline__ void store_items(uint32_t (&item)[kTile], const uint32_t (&place)[kDigits], const uint32_t (&rank)[Tile::kItems], uint32_t* keys_out,
+__device__ __forceinline__ void store_items(uint32_t (&item)[Tile::kItemsPerTile], const uint32_t (&place)[kDigits], const uint32_t (&rank)[Tile::kItems], uint32_t* keys_out,
                                             uint32_t* values_out, const uint32_t* values, int64_t first, int64_t tile, int64_t n, int shift) {
-  constexpr int kThreads = Tile::kThreads, kItems = Tile::kItems;
+  constexpr int kThreads = Tile::kThreads, kItems = Tile::kItems, kTile = Tile::kItemsPerTile;
   const int tid = threadIdx.x, valid = int(min(int64_t(kTile), n - tile * kTile));
   uint32_t to[kValues ? kItems : 1];
 #pragma unroll
@@ -208,7 +209,7 @@ __device__ __forceinline__ void store_items(uint32_t (&item)[kTile], const uint3
 template <class Tile, class Word, bool kValues>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) sweep(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values, int64_t n,
                                                      int pass, SortState state) {
-  constexpr int kThreads = Tile::kThreads, kItems = Tile::kItems, kWarps = Tile::kWarps;
+  constexpr int kThreads = Tile::kThreads, kItems = Tile::kItems, kWarps = Tile::kWarps, kTile = Tile::kItemsPerTile;
   __shared__ SortShared<Tile> shared;
   __shared__ uint32_t place[kDigits], warps[kDigits / 32], number;
   begin_overlapped();

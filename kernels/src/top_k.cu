@@ -5,7 +5,7 @@
 // lane, because exponents crowd on few values and the lanes of an atomic would wait for each other. The row is read once
 // more than there are passes, from L2 after the first. The last pass writes the chosen in order of their index, ties by lower index, so the result is the same every time.
 //
-// Short rows of 16-bit types are read once: into shared memory, a warp a row (top_k_rows.cuh), or where they are shorter still or
+// Short rows of 16-bit types are read once: into shared memory, two or four warps a row (top_k_rows.cuh), or where they are shorter still or
 // much of them is wanted into registers. The k-th largest of the threads' own maxima is below no more than a
 // few elements besides the k largest: those go to a list, whose members then count how many of the others are larger. Where
 // too many are equal for the list, the k-th largest is found bit by bit instead, and ties are numbered.
@@ -92,6 +92,24 @@ __global__ void __launch_bounds__(kThreads) top_of_rows(T* values, int32_t* indi
   }
 }
 
+/// Two 16-bit floats as unsigned numbers of the same order: of a negative one all bits are turned, of another the sign.
+__device__ __forceinline__ uint32_t order_pair(uint32_t w) { return w ^ ((w >> 15 & 0x00010001u) * 0x7FFFu | 0x80008000u); }
+__device__ __forceinline__ uint32_t pair_back(uint32_t key) { return key & 0x8000u ? key ^ 0x8000u : ~key & 0xFFFFu; }
+
+/// Largest number of 16 bits that at least k of the warp's reach.
+template <int kCount>
+__device__ __forceinline__ uint32_t reached_by(const uint32_t (&v)[kCount], int k) {
+  uint32_t found = 0;
+#pragma unroll 1
+  for (uint32_t bit = 0x8000; bit; bit >>= 1) {
+    int mine = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; i++) mine += v[i] >= (found | bit);
+    if (int(__reduce_add_sync(~0u, mine)) >= k) found |= bit;
+  }
+  return found;
+}
+
 constexpr int kShortThreads = 256, kListed = 1024;
 
 /// Element i of vector v of a thread is (v * 256 + thread) * 8 + i of the row.
@@ -122,7 +140,7 @@ __global__ void __launch_bounds__(kShortThreads, 6) top_of_short_rows(T* values,
     uint32_t v[kShortThreads / 32];
 #pragma unroll
     for (int i = 0; i < kShortThreads / 32; i++) v[i] = maxima[i * 32 + lane];
-    const uint32_t found = reached_by(v, k, 0);
+    const uint32_t found = reached_by(v, k);
     if (lane == 0) cut = found;
   }
   __syncthreads();
@@ -216,11 +234,16 @@ __global__ void __launch_bounds__(kShortThreads, 6) top_of_short_rows(T* values,
 
 template <class T>
 cudaError_t launch_short(T* values, int32_t* indices, const T* in, int rows, int cols, int64_t pitch, int k, cudaStream_t stream) {
-  if (RowsOfWarps::takes(cols, k)) {
-    const auto kernel = top_of_rows_by_warps<T>;
-    if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, RowsOfWarps::kShared)) return e;
-    const int64_t blocks = std::min<int64_t>(sm_count(), rows);
-    return launch_overlapped(kernel, blocks, RowsOfWarps::kThreads, RowsOfWarps::kShared, stream, values, indices, in, rows, cols, pitch, k);
+  if (RowOfWarps<2>::takes(cols, k)) {
+    const auto bits = [](auto* p) { return reinterpret_cast<uint16_t*>(const_cast<T*>(p)); };
+    const auto by = [&](auto row, size_t shared) {
+      using R = decltype(row);
+      return launch_overlapped(top_of_row_by_warps<R>, rows, R::kThreads, std::max(shared, sizeof(typename R::Shared)), stream, bits(values), indices, bits(in),
+                               8 * sm_count(), cols, pitch, k);
+    };
+    // Up to eight rows an SM all SMs shall have as many. Above, a row has the more warps the more its own time counts.
+    if (rows <= 8 * sm_count()) return by(RowOfWarps<2>{}, kSharedOfEight);
+    return rows <= 64 * sm_count() ? by(RowOfWarps<4>{}, 0) : by(RowOfWarps<2>{}, 0);
   }
   const auto go = [&](auto kernel) { return launch_overlapped(kernel, rows, kShortThreads, 0, stream, values, indices, in, cols, pitch, k); };
   if (cols <= 2048) return go(top_of_short_rows<T, 1>);

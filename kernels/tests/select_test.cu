@@ -11,45 +11,45 @@ using check::Random;
 
 namespace {
 
-enum class Fill { kSpread, kLevels, kNegative, kSpecial, kZeros };
+enum class Fill { kSpread, kLevels, kNegative, kSpecial, kZeros, kHalves, kWide, kLeast };
 
-/// The kernel of rows that a warp takes each, on one block, so that its warps have several.
-template <class T>
-void top_on_one_block(void* values, int32_t* indices, const void* in, int64_t rows, int64_t cols, int64_t pitch, int64_t k) {
-  const auto kernel = top_of_rows_by_warps<T>;
-  if (!RowsOfWarps::takes(cols, k)) check::fail("top %lld of %lld: not a warp's", (long long)k, (long long)cols);
-  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, RowsOfWarps::kShared)) check::fail("top: shared memory");
-  kernel<<<1, RowsOfWarps::kThreads, RowsOfWarps::kShared>>>(static_cast<T*>(values), indices, static_cast<const T*>(in), int(rows), int(cols), pitch, int(k));
+/// Rows of kWarps warps each, which top_k gives to so few rows only where a row has two.
+template <int kWarps>
+void top_by_warps(void* values, int32_t* indices, const void* in, int64_t rows, int64_t cols, int64_t pitch, int64_t k) {
+  using R = RowOfWarps<kWarps>;
+  if (!R::takes(cols, k)) check::fail("top %lld of %lld: not for rows of warps", (long long)k, (long long)cols);
+  top_of_row_by_warps<R><<<unsigned(rows), R::kThreads, sizeof(typename R::Shared)>>>(static_cast<uint16_t*>(values), indices, static_cast<const uint16_t*>(in), 1,
+                                                                                      int(cols), pitch, int(k));
   if (cudaGetLastError()) check::fail("top: launch");
 }
 
-/// `levels`: so many different numbers (kLevels); kSpecial: not-a-numbers of both signs and infinities among others; kZeros: zeros of both
-/// signs, and few others. one_block: bf16 and f16, rows of a warp.
-void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int levels = 0, Fill fill = Fill::kSpread, bool one_block = false) {
+/// `levels`: so many different numbers (kLevels); kHalves: one half of each row negative, so that its warps disagree; kWide: a few numbers much above others;
+/// kLeast: not-a-numbers with a set sign, the least there is; kSpecial: not-a-numbers of both signs and infinities among others; kZeros: zeros of both
+/// signs, and few others. warps: bf16 and f16, rows of so many warps; 0: as top_k chooses.
+void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int levels = 0, Fill fill = Fill::kSpread, int warps = 0) {
   Random random(cols + k);
   if (levels) fill = Fill::kLevels;
   std::vector<unsigned char> x(rows * pitch * size_of(t));
-  const auto draw = [&] {
+  const auto draw = [&](int64_t i) {
     if (fill == Fill::kLevels) return double(random.below(levels)) - levels / 2;
     if (fill == Fill::kZeros) return random.below(200) ? random.below(2) ? 0. : -0. : random.spread(9);
     const double v = random.spread(9);
+    if (fill == Fill::kHalves) return i % pitch < cols / 2 ? -std::fabs(v) - 1e-3 : v - 8.5;
+    if (fill == Fill::kWide) return random.below(400) ? v : std::ldexp(v, int(random.below(11)));
+    if (fill == Fill::kLeast) return std::copysign(double(NAN), -1.);
     if (fill == Fill::kNegative) return -std::fabs(v) - 1e-3;
     if (fill == Fill::kSpread || random.below(50)) return v;
     return std::copysign(random.below(2) ? double(NAN) : double(INFINITY), v);
   };
   for (int64_t i = 0; i < rows * pitch; i++) {
-    const double v = draw();
+    const double v = draw(i);
     check::from_double(x.data(), i, t, v);
     if (std::isnan(v) && std::signbit(v)) x[(i + 1) * size_of(t) - 1] |= 0x80;  // conversions drop it
   }
   const Buffer dx(x);
   Buffer values(rows * k * size_of(t)), indices(rows * k * 4);
-  if (!one_block) {
-    STATUS_OK(top_k(values.data(), indices.as<int32_t>(), dx.data(), t, rows, cols, pitch, k, nullptr));
-  } else {
-    const auto run = t == DType::kBF16 ? top_on_one_block<__nv_bfloat16> : top_on_one_block<__half>;
-    run(values.data(), indices.as<int32_t>(), dx.data(), rows, cols, pitch, k);
-  }
+  if (!warps) STATUS_OK(top_k(values.data(), indices.as<int32_t>(), dx.data(), t, rows, cols, pitch, k, nullptr));
+  else (warps == 2 ? top_by_warps<2> : top_by_warps<4>)(values.data(), indices.as<int32_t>(), dx.data(), rows, cols, pitch, k);
   const auto got = indices.host<int32_t>();
   const auto got_values = values.host<unsigned char>();
   for (int64_t r = 0; r < rows; r++) {
@@ -116,15 +116,21 @@ int main(int argc, char** argv) {
     top(t, 2, 700, 700, 700), top(t, 2, 1500, 1500, 1, 5), top(t, 2, 1100, 1100, 600, 7), top(t, 2, 2000, 2000, 40, 0, Fill::kSpecial), top(t, 2, 2000, 2000, 60, 0, Fill::kZeros), top(t, 2, 1000, 1003, 600, 0, Fill::kZeros);
     if (!small) top(t, 40, 32000, 32000, 64), top(t, 3, 128000, 128000, 2000, 100);
   }
-  for (DType t : {DType::kBF16, DType::kF16}) {  // a warp a row
-    top(t, 3, 8192, 8192, 64), top(t, 2, 4104, 4112, 96), top(t, 2, 8184, 8192, 97), top(t, 2, 5000, 5000, 1), top(t, 2, 8192, 8192, 64, 3), top(t, 1, 8192, 8192, 64, 1);
-    top(t, 2, 8192, 8192, 90, 60), top(t, 2, 6000, 6008, 64, 0, Fill::kNegative), top(t, 2, 7000, 7000, 64, 0, Fill::kSpecial);
-    top(t, 2, 8192, 8192, 64, 0, Fill::kZeros), top(t, 2, 6000, 6000, 90, 0, Fill::kZeros);
-    for (Fill fill : {Fill::kSpread, Fill::kNegative, Fill::kSpecial, Fill::kZeros}) top(t, 29, 4104, 4112, 40, 0, fill, true);  // two and three rows a warp
-    top(t, 29, 4104, 4104, 33, 50, Fill::kLevels, true);
-    if (!small) top(t, 6000, 4104, 4104, 3), top(t, 3000, 8192, 8192, 64), top(t, 2500, 8192, 8192, 64, 40), top(t, 2500, 8192, 8200, 64, 0, Fill::kSpecial);
+  for (DType t : {DType::kBF16, DType::kF16}) {  // two warps a row, or four; of the widest also k that is too much for them
+    for (int warps : {0, 4}) {
+      top(t, 3, 8192, 8192, 64, 0, Fill::kSpread, warps), top(t, 2, 4104, 4112, 96, 0, Fill::kSpread, warps), top(t, 2, 5000, 5000, 1, 0, Fill::kSpread, warps);
+      top(t, 2, 8192, 8192, 64, 3, Fill::kLevels, warps), top(t, 1, 8192, 8192, 64, 1, Fill::kLevels, warps), top(t, 2, 8192, 8192, 90, 60, Fill::kLevels, warps);
+      top(t, 2, 6000, 6008, 64, 0, Fill::kNegative, warps), top(t, 2, 7000, 7000, 64, 0, Fill::kSpecial, warps), top(t, 2, 4104, 4104, 40, 0, Fill::kSpecial, warps);
+      top(t, 2, 8192, 8192, 64, 0, Fill::kZeros, warps), top(t, 2, 6000, 6000, 90, 0, Fill::kZeros, warps), top(t, 2, 4104, 4112, 33, 50, Fill::kLevels, warps);
+      top(t, 2, 6000, 6000, 64, 0, Fill::kHalves, warps), top(t, 2, 8192, 8192, 5, 0, Fill::kWide, warps), top(t, 1, 8192, 8192, 64, 0, Fill::kLeast, warps);
+    }
+    top(t, 2, 8184, 8192, 97);
+    if (!small) {
+      top(t, 6000, 4104, 4104, 3), top(t, 3000, 8192, 8192, 64), top(t, 2500, 8192, 8192, 64, 40), top(t, 2500, 8192, 8200, 64, 0, Fill::kSpecial);
+      top(t, 10000, 8192, 8192, 64, 0, Fill::kHalves), top(t, 1000, 8192, 8192, 96), top(t, 1000, 8192, 8192, 96, 0, Fill::kNegative);
+    }
   }
   for (int64_t n : {1, 5000, 9000}) sorted(n, ~0u), sorted(n, 0xF0F);
-  if (!small) sorted(3000000, ~0u), sorted(6000001, 0xFFFF00), sorted_wide((int64_t(1) << 30) + 77);
+  if (!small) sorted(2100001, ~0u), sorted(3000000, ~0u), sorted(6000001, 0xFFFF00), sorted_wide((int64_t(1) << 30) + 77);
   std::printf("PASS selection\n");
 }
