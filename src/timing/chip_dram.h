@@ -81,11 +81,13 @@ ALWAYS_INLINE void Chip::read_dram(uint64_t line, uint32_t sectors, double now) 
 ALWAYS_INLINE double Chip::dram_latency(uint64_t line, uint32_t sm, double now, bool copied) const {
   const uint32_t drawn =
       uint32_t(mix(mix((line >> kPageBits) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF);
-  double mean = read_wait_ + (copied ? 0 : queue_wait_);
-  if (written_share_ > 0) {
+  double mean = read_wait_;
+  const double written = std::min(1.0, 2 * written_share_);
+  if (written > 0) {
     const double u = std::min(utilisation_, kBusiest);
-    mean += f_.dram_wait_written * std::min(1.0, 2 * written_share_) * u * u / (1 - u);
+    mean += f_.dram_wait_written * written * u * u / (1 - u);
   }
+  if (!copied) mean += (1 - written) * queue_wait_;
   return f_.dram_latency - f_.dram_wait + mean * kSpread.wait(drawn);
 }
 

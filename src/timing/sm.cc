@@ -287,7 +287,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
   switch (m.kind) {
     case Class::alu: case Class::vote: hold(p.alu, 2 * slow); break;
     case Class::fma:
-      hold(p.fma_lite <= p.fma_heavy ? p.fma_lite : p.fma_heavy, beside ? 2 * kFmaBeside : 2), p.write = std::max(p.write, now) + 1;
+      hold(p.fma_lite <= p.fma_heavy ? p.fma_lite : p.fma_heavy, beside ? 2 * (p.takes_registers ? kFmaBesideRegisters : kFmaBeside) : 2), p.write = std::max(p.write, now) + 1;
       if (beside) p.tensor += kFmaDelays, p.products += kFmaDelays;
       break;
     case Class::imad: hold(p.fma_heavy, 2 * slow), p.write = std::max(p.write, now) + 1; break;

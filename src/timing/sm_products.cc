@@ -28,7 +28,7 @@ void Sm::State::begin_product(SubCore& p) {
   WarpRun& w = warps[next.warp];
   const MachineInstruction& m = *next.m;
   const double start = std::max(p.tensor, next.issued), interval = m.product_interval() + held_up(p, m, start), done = start + interval + kProductDone;
-  p.tensor = p.products = start + interval;
+  p.tensor = p.products = start + interval, p.takes_registers = m.a_in_registers;
   p.product_ends.push_back(p.tensor);
   note_tensor(w, start, interval);
   counts.tensor_columns += m.n;

@@ -26,9 +26,11 @@ inline constexpr double kCopyBytes = 142;    // that arrive in shared memory in 
 inline constexpr double kCopiesWait = 320;    // cycles of copies into shared memory that wait while wgmma reads there: what a step of a product brings [ring_few/4, 5]
 inline constexpr double kBeside = 2.2;       // time of arithmetic beside wgmma, which takes half of what the registers give [overlap.imad, max, pack, logic]
 inline constexpr double kFmaBeside = 1.65;    // the same for single-precision arithmetic [overlap.fma]
+inline constexpr double kFmaBesideRegisters = 1.87;  // and where A comes from registers [overlap.fma.registers]
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
 inline constexpr double kSpecialBeside = 1.27;  // [overlap.special]
 inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
+inline constexpr double kShuffleBesideRegisters = 11;
 inline constexpr double kClusterBarrier = 60;  // from the last arrival [barrier.cluster: 354 with what is around it, of which the fence of an arrival that releases takes most]
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
 inline constexpr double kCopySooner = 44;    // of a load's latency that a bulk copy does not take [tma.bulk.latency.l2.16B to 1024B]
@@ -241,6 +243,7 @@ struct Sm::State {
       double issued = 0;
     };
     std::deque<Product> products_waiting;       // in order of issue
+    bool takes_registers = false;               // the last one begun takes A from registers
     std::deque<double> product_ends;            // of those that have begun
     double seen_written = 0, owed = 0;          // of shared_written: until the last product began; what found no room since
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0;
