@@ -326,8 +326,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
     if (k.promote != promote) continue;
     if (k.schedule == GemmConfig::Schedule::kStream) {
       if (k.slabs != c.per_sm) continue;
-      if (!gemm_stream_fits(g, c, k)) continue;  // another one of the same tile may
-      return &k;
+      return gemm_stream_fits(g, c, k) ? &k : nullptr;
     }
     // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).
     const int load_n = k.b_mn_major ? (k.tile_n + 63) / 64 * 64 : k.tile_n;

@@ -16,7 +16,7 @@ namespace {
 template <class Tile>
 GemmKernel kernel_of(DType t, const void* function) {
   GemmKernel k{t, t, false, false, GemmConfig::Schedule::kStream, Tile::kRows, Tile::kCols, Tile::kPerSm, false, Tile::kShared, Tile::kThreads, function, Tile::kPlanes};
-  k.box_slabs = Tile::kSlabs;
+  k.least_stages = Tile::kLeastStages, k.most_stages = Tile::kMostStages, k.box_slabs = Tile::kSlabs;
   return k;
 }
 template <class Tile>
@@ -27,25 +27,25 @@ GemmKernel wide_kernel(DType t) { return kernel_of<Tile>(t, reinterpret_cast<con
 template <class Tile>
 GemmKernel whole_kernel(DType t) {
   GemmKernel k = kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream_whole<Tile>));
-  k.least_stages = Tile::kLeastStages, k.most_stages = Tile::kMostStages, k.only_split = Tile::kSplit, k.spare_blocks = true;
+  k.only_split = Tile::kSplit, k.spare_blocks = true;
   return k;
 }
 
 /// Those with two CTAs an SM overlap launches best where X is small; those with one have the deeper ring.
 template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
-  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) {  // before those that they are to be taken for where K is short enough
+  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) {
     //                                        columns, CTAs that share K
     out.push_back(whole_kernel<WholeTile<T, 8, 1>>(t));
     out.push_back(whole_kernel<WholeTile<T, 16, 1>>(t));
     out.push_back(whole_kernel<WholeTile<T, 32, 2>>(t));
   }
   //                                        rows, columns, stages, groups, CTAs an SM
-  out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
+  if constexpr (!std::is_same_v<T, __nv_fp8_e4m3>) out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 16, 8, 8, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 16, 8, 1, 2>>(t));
+  if constexpr (sizeof(T) == 2) out.push_back(stream_kernel<StreamTile<T, 32, 16, 8, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 32, 32, 6, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 64, 32, 8, 1, 2>>(t));
+  if constexpr (sizeof(T) == 2) out.push_back(stream_kernel<StreamTile<T, 64, 32, 8, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 64, 64, 6, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 128, 64, 8, 2, 1>>(t));
   if constexpr (sizeof(T) == 1)  // TMA takes longer over columns that do not exist: a microsecond where there is one of eight

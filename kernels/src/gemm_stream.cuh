@@ -58,7 +58,7 @@ struct StreamTile {
   static constexpr int kRowGroups = kLines / 64, kKGroups = kGroups / kRowGroups;  // groups that share the lines; the stages
   static constexpr int kBytesW = kLines * 128, kBytesX = kN * 128, kStageBytes = kBytesW + kBytesX;
   static constexpr int kPace = (kPerSm == 2 ? 32 : 56) * 1024 / kBytesW, kSlabs = 1, kSlabW = kBytesW, kSlabX = kBytesX;
-  static constexpr int kRingBytes = kStages * kStageBytes;
+  static constexpr int kLeastStages = 0, kMostStages = 1 << 30, kRingBytes = kStages * kStageBytes;
   // Sums of ours, over the ring: [CTA that finishes them][plane][column][row, padded]; a plane is a group's part of K.
   static constexpr int kPlanes = kKGroups * kParts;
   static constexpr int kShared = 1024 + kRingBytes + 384;  // and the sums that peers send
