@@ -23,6 +23,7 @@ struct DirectParams {
   bool early;                  // W may be read before the kernels we depend on have ended
   int staged_pitch;            // bytes from column to column of X in shared memory; 0: X stays where it is
   Epilogue e;
+  uint32_t nothing;            // zero, which the compiler does not know
 };
 
 /// Launches an instance of gemm_direct; of `kernel` tile_n, threads, slabs (CTAs an SM), shared_bytes (of the sums and

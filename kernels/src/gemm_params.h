@@ -67,6 +67,8 @@ struct GemmKernel {
   const void* function;
   // kStream: sums of K that a CTA leaves, and how many stages of K a CTA must have and may have.
   int planes = 0, least_stages = 0, most_stages = 1 << 30;
+  int only_split = 0;                // kStream: the number of CTAs that share K that it is for; 0: any
+  bool spare_blocks = false;         // kStream: launches that overlap have a CTA for each SM (spare_blocks.h)
   int box_slabs = 1;                 // kStream: 128-byte pieces of K of each part in a stage
   int turned_piece = 0;              // columns of a 16-bit D that are stored the fast way at a time; 0: they are not
 };

@@ -1,4 +1,6 @@
-// Streamed GEMM: which tiles exist, and how they are launched; gemm_stream.cuh and gemm_stream_wide.cuh have the kernels.
+// Streamed GEMM: which tiles exist, and how they are launched; gemm_stream.cuh, gemm_stream_wide.cuh and gemm_stream_whole.cuh have the
+// kernels.
+#include "gemm_stream_whole.cuh"
 #include "gemm_stream_wide.cuh"
 
 #include <bit>
@@ -22,19 +24,28 @@ GemmKernel stream_kernel(DType t) { return kernel_of<Tile>(t, reinterpret_cast<c
 template <class Tile>
 GemmKernel wide_kernel(DType t) { return kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream_wide<Tile>)); }
 
+template <class Tile>
+GemmKernel whole_kernel(DType t) {
+  GemmKernel k = kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream_whole<Tile>));
+  k.only_split = Tile::kSplit, k.spare_blocks = true;
+  return k;
+}
+
 /// Those with two CTAs an SM overlap launches best where X is small; those with one have the deeper ring.
 template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
-  //                                        rows, columns, stages, groups, CTAs an SM, held, places of X
-  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) {  // all of W, for k up to 4096, while the kernel ahead is still at work
-    out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2, 3, 14>>(t));
-  } else {
-    out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
+  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) {
+    //                                        columns, CTAs that share K
+    out.push_back(whole_kernel<WholeTile<T, 8, 1>>(t));
+    out.push_back(whole_kernel<WholeTile<T, 16, 1>>(t));
+    out.push_back(whole_kernel<WholeTile<T, 32, 2>>(t));
   }
+  //                                        rows, columns, stages, groups, CTAs an SM
+  if constexpr (!std::is_same_v<T, __nv_fp8_e4m3>) out.push_back(stream_kernel<StreamTile<T, 32, 8, 10, 2, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 16, 8, 8, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 32, 16, 8, 1, 2>>(t));
+  if constexpr (sizeof(T) == 2) out.push_back(stream_kernel<StreamTile<T, 32, 16, 8, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 32, 32, 6, 1, 2>>(t));
-  out.push_back(stream_kernel<StreamTile<T, 64, 32, 8, 1, 2>>(t));
+  if constexpr (sizeof(T) == 2) out.push_back(stream_kernel<StreamTile<T, 64, 32, 8, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 64, 64, 6, 1, 2>>(t));
   out.push_back(stream_kernel<StreamTile<T, 128, 64, 8, 2, 1>>(t));
   if constexpr (sizeof(T) == 1)  // TMA takes longer over columns that do not exist: a microsecond where there is one of eight
@@ -67,8 +78,8 @@ int64_t stages_of(const GemmArgs& g, const GemmKernel& kernel) {
   return (slabs + kernel.box_slabs - 1) / kernel.box_slabs;
 }
 
-/// Shared memory for the sums that the other CTAs of a split send.
-int inbox_bytes(const GemmKernel& kernel, int split) { return (split - 1) * kernel.planes * kernel.tile_n * 4 * (kernel.tile_m / split + 4); }
+/// Shared memory for the sums that the other CTAs of a split send, where they do not lie over the ring.
+int inbox_bytes(const GemmKernel& kernel, int split) { return kernel.only_split ? 0 : (split - 1) * kernel.planes * kernel.tile_n * 4 * (kernel.tile_m / split + 4); }
 
 }  // namespace
 
@@ -81,7 +92,7 @@ void add_kernels_stream(std::vector<GemmKernel>& out) {
 
 bool gemm_stream_fits(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel) {
   const int64_t bytes = g.k * size_of(g.a.dtype), parts = parts_of(kernel.tile_m), stages = stages_of(g, kernel);
-  return bytes % (128 * parts) == 0 && (c.split_k == 1 || c.split_k == 2 || c.split_k == 4) && stages >= c.split_k &&
+  return bytes % (128 * parts) == 0 && (c.split_k == 1 || c.split_k == 2 || c.split_k == 4) && stages >= c.split_k && (kernel.only_split == 0 || kernel.only_split == c.split_k) &&
          stages / c.split_k >= kernel.least_stages && (stages + c.split_k - 1) / c.split_k <= kernel.most_stages &&
          (g.n + kernel.tile_n - 1) / kernel.tile_n <= 65535 && (g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k <= 0x7fffffff &&
          kernel.shared_bytes + inbox_bytes(kernel, c.split_k) <= 227 * 1024 && c.cluster_m == 1 && c.cluster_n == 1;
@@ -98,7 +109,9 @@ Status gemm_stream_launch(const GemmArgs& g, const Epilogue& epilogue, const Gem
   p.split_log = std::countr_zero(unsigned(c.split_k));
   p.x_data = static_cast<const uint8_t*>(g.b.data), p.x_pitch = g.b.col_stride * size_of(g.b.dtype);
   p.early = g.overlap && g.constant_b && c.swap;
-  const dim3 grid(unsigned((g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k), unsigned((g.n + kernel.tile_n - 1) / kernel.tile_n));
+  const int64_t blocks = (g.m + kernel.tile_m - 1) / kernel.tile_m * c.split_k, across = (g.n + kernel.tile_n - 1) / kernel.tile_n;
+  const bool spare = kernel.spare_blocks && p.early && across == 1;
+  const dim3 grid(unsigned(spare ? with_spare_blocks(blocks, sm_count() / c.split_k * c.split_k) : blocks), unsigned(across));
   return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes + inbox_bytes(kernel, c.split_k), c.split_k, g.overlap, stream, &p));
 }
 

@@ -20,15 +20,13 @@
 //   full    the producer's arrival and the stage's bytes;  empty   one arrival of each warp that read it
 //   first   of the first round of the ring, X comes by ordinary copies of the groups: it is what everybody waits for when
 //           the kernel ahead has ended, and TMA takes longer
-//   held    where two CTAs share an SM, a ring of half its size cannot hold a CTA's W; some tiles keep the first kHeld stages of
-//           each group as A fragments in registers, so that all of W is there when X comes
 //
 // W is asked for at most kPace stages at a time before X is there: what queues before memory holds up X and the stores of the
 // kernel ahead, which hit L2 but stand in the same queues.
 //
 // Sums of groups and parts meet in shared memory. With K split each CTA finishes its share of the rows: the others send it
 // their sums of those by bulk copy, one each. They are added in an order that does not depend on time. Not here: tiles that have an SM
-// alone (gemm_stream_wide.cuh), instances and launch (gemm_stream.cu).
+// alone (gemm_stream_wide.cuh), tiles all of whose W is there before X (gemm_stream_whole.cuh), instances and launch (gemm_stream.cu).
 #pragma once
 #include "gemm_epilogue.cuh"
 
@@ -49,8 +47,7 @@ struct StreamParams {
 template <class T>
 constexpr uint64_t kHintW = sizeof(T) == 2 ? ptx::kEvictNormal : ptx::kEvictFirst;
 
-/// kHeld > 0: places of the ring are of W only, X has kPlacesX of its own; K has no more than kMostStages stages then.
-template <class T_, int kRows_, int kCols_, int kStages_, int kGroups_, int kPerSm_, int kHeld_ = 0, int kPlacesX_ = 0>
+template <class T_, int kRows_, int kCols_, int kStages_, int kGroups_, int kPerSm_>
 struct StreamTile {
   using T = T_;
   using Acc = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
@@ -60,11 +57,8 @@ struct StreamTile {
   static constexpr int kThreads = kGroups * 128 + 32, kWorkers = kGroups * 128;
   static constexpr int kRowGroups = kLines / 64, kKGroups = kGroups / kRowGroups;  // groups that share the lines; the stages
   static constexpr int kBytesW = kLines * 128, kBytesX = kN * 128, kStageBytes = kBytesW + kBytesX;
-  static constexpr int kHeld = kHeld_, kPlacesX = kHeld ? kPlacesX_ : kStages, kPlaceBytes = kHeld ? kBytesW : kStageBytes;
-  static constexpr int kLeastStages = kHeld * kKGroups, kMostStages = kHeld ? kStages + kLeastStages : 1 << 30;
   static constexpr int kPace = (kPerSm == 2 ? 32 : 56) * 1024 / kBytesW, kSlabs = 1, kSlabW = kBytesW, kSlabX = kBytesX;
-  static constexpr int kRingBytes = kStages * kPlaceBytes + (kHeld ? kPlacesX * kBytesX : 0);
-  static_assert(!kHeld || (kPlacesX % kKGroups == 0 && kPlacesX >= kLeastStages && kMostStages - kPlacesX <= kLeastStages));
+  static constexpr int kLeastStages = 0, kMostStages = 1 << 30, kRingBytes = kStages * kStageBytes;
   // Sums of ours, over the ring: [CTA that finishes them][plane][column][row, padded]; a plane is a group's part of K.
   static constexpr int kPlanes = kKGroups * kParts;
   static constexpr int kShared = 1024 + kRingBytes + 384;  // and the sums that peers send
@@ -82,31 +76,27 @@ struct StreamShared {
   __device__ __forceinline__ explicit StreamShared(uint32_t raw)
       : ring((raw + 1023) / 1024 * 1024), full(ring + Tile::kRingBytes), empty(full + 8 * Tile::kStages),
         arrived(full + 376), inbox(full + 384) {}
-  /// W of the ring's place s; X of the ring's place, or, where W is held, of the place among those of X.
-  __device__ __forceinline__ uint32_t w(int s) const { return ring + s * Tile::kPlaceBytes; }
-  __device__ __forceinline__ uint32_t x(int s) const {
-    return Tile::kHeld ? ring + Tile::kStages * Tile::kBytesW + s * Tile::kBytesX : w(s) + Tile::kBytesW;
-  }
+  __device__ __forceinline__ uint32_t w(int s) const { return ring + s * Tile::kStageBytes; }
+  __device__ __forceinline__ uint32_t x(int s) const { return w(s) + Tile::kBytesW; }
   __device__ __forceinline__ void wait_full(int s, int phase) const { ptx::mbarrier_wait(full + 8 * s, phase); }
 };
 
-/// Fills the ring with stages [begin, end) of K, but for X of the first round and, where W is held, any X; by one thread.
+/// Fills the ring with stages [begin, end) of K, but for X of the first round; by one thread.
 template <class Tile>
 __device__ __forceinline__ void produce_stream(const StreamParams& p, const StreamShared<Tile>& shared, int row0, int col0, int begin, int end) {
   const auto load_w = [&](int stage, int step, uint32_t bytes) {
     ptx::mbarrier_arrive_expect_tx(shared.full + 8 * stage, bytes);
     ptx::tma_load_4d(shared.w(stage), &p.w, shared.full + 8 * stage, 0, row0, 0, step, kHintW<typename Tile::T>);
   };
-  const int steps = end - begin, ahead = Tile::kHeld ? steps : min(steps, Tile::kStages);
+  const int steps = end - begin, ahead = min(steps, Tile::kStages);
   // X may not be written yet, but where it lies in L2 it is so also after it has been; else it would queue behind W.
   const int mine = begin + int(blockIdx.x >> p.split_log) % 32;
   if (p.early && mine < end) ptx::tma_prefetch_4d(&p.x, 0, col0, 0, mine);
   if (!p.early) ptx::griddepcontrol_wait();
   for (int i = 0; i < ahead; i++) {
     const int before = i - Tile::kPace;
-    if (p.early && before >= 0) ptx::mbarrier_wait(shared.full + 8 * (before % Tile::kStages), before / Tile::kStages & 1);
-    if (i >= Tile::kStages) ptx::mbarrier_wait(shared.empty + 8 * (i % Tile::kStages), 0);  // held: twice round at most
-    load_w(i % Tile::kStages, begin + i, Tile::kBytesW);
+    if (p.early && before >= 0) ptx::mbarrier_wait(shared.full + 8 * before, 0);
+    load_w(i, begin + i, Tile::kBytesW);
   }
   if (p.early) ptx::griddepcontrol_wait();
   int stage = ahead % Tile::kStages, phase = ahead / Tile::kStages;
@@ -118,12 +108,12 @@ __device__ __forceinline__ void produce_stream(const StreamParams& p, const Stre
   }
 }
 
-/// Starts copies of X of this group's stages in [first, last) to their places, in the 128-byte swizzle; `first` a multiple of
-/// kKGroups. Of columns that do not exist nothing is written: they give columns of D that nobody reads.
+/// Starts copies of X of this group's stages, of the first `last`, to their places, in the 128-byte swizzle. Of columns that do not exist
+/// nothing is written: they give columns of D that nobody reads.
 template <class Tile>
-__device__ __forceinline__ void copy_x(const StreamParams& p, const StreamShared<Tile>& shared, int col0, int begin, int first, int last) {
+__device__ __forceinline__ void copy_x(const StreamParams& p, const StreamShared<Tile>& shared, int col0, int begin, int last) {
   constexpr int kTeam = 128 * Tile::kRowGroups, kEach = (Tile::kN * 8 + kTeam - 1) / kTeam, kLinesApart = kTeam / 8;
-  const int line = threadIdx.x % kTeam / 8, piece = threadIdx.x % 8, stage = first + threadIdx.x / kTeam;
+  const int line = threadIdx.x % kTeam / 8, piece = threadIdx.x % 8, stage = threadIdx.x / kTeam;
   if (line >= Tile::kN) return;
   const uint8_t* from[kEach];
 #pragma unroll
@@ -131,7 +121,7 @@ __device__ __forceinline__ void copy_x(const StreamParams& p, const StreamShared
     const int l = line + r * kLinesApart, col = col0 + l % Tile::kCols;
     from[r] = col < p.e.n ? p.x_data + col * p.x_pitch + (int64_t(l / Tile::kCols) * p.stages + begin + stage) * 128 + piece * 16 : nullptr;
   }
-  uint32_t to = shared.x(stage % Tile::kPlacesX) + line * 128 + ((piece ^ (line & 7)) << 4);
+  uint32_t to = shared.x(stage) + line * 128 + ((piece ^ (line & 7)) << 4);
 #pragma unroll 4
   for (int i = stage; i < last; i += Tile::kKGroups) {
 #pragma unroll
@@ -150,60 +140,6 @@ __device__ __forceinline__ void wait_x() {
   asm volatile("cp.async.wait_all;" ::: "memory");
   ptx::fence_proxy_async_shared();
   ptx::bar_sync(3 + threadIdx.x / kTeam, kTeam);
-}
-
-/// Takes W of this group's first stages from the ring to registers, as A fragments of four products each.
-template <class Tile>
-__device__ __forceinline__ void hold_stages(const StreamShared<Tile>& shared, int group, uint32_t (&held)[Tile::kHeld][4][4]) {
-  const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane % 16;
-  const uint32_t line = (group % Tile::kRowGroups * 64 + row) * 128;
-#pragma unroll
-  for (int h = 0; h < Tile::kHeld; h++) {
-    const int i = group / Tile::kRowGroups + h * Tile::kKGroups, stage = i % Tile::kStages;
-    ptx::mbarrier_wait(shared.full + 8 * stage, i / Tile::kStages & 1);
-#pragma unroll
-    for (int j = 0; j < 4; j++) ptx::ldmatrix_x4(held[h][j], shared.w(stage) + line + (((2 * j + lane / 16) ^ (row & 7)) << 4));
-    __syncwarp();
-    if (lane == 0) ptx::mbarrier_arrive(shared.empty + 8 * stage);
-  }
-}
-
-/// The products of those stages, and those of the group's other stages but the last ones, whose X finds no place until then.
-template <class Tile>
-__device__ __forceinline__ void multiply_held(const StreamParams& p, const StreamShared<Tile>& shared, int group, int col0, int begin, int steps,
-                                              const uint32_t (&held)[Tile::kHeld][4][4], typename Tile::Acc (&acc)[Tile::kN / 2]) {
-  using T = typename Tile::T;
-  const int first = group / Tile::kRowGroups;
-  ptx::wgmma_fence();
-#pragma unroll
-  for (int h = 0; h < Tile::kHeld; h++) {
-    const ptx::Descriptor x = ptx::descriptor_k_major(shared.x(first + h * Tile::kKGroups));
-#pragma unroll
-    for (int j = 0; j < 4; j++) wgmma_rs<T, Tile::kN, 0>(acc, held[h][j], x.at(j * ptx::kStepKMajor), h > 0 || j > 0);
-  }
-  ptx::wgmma_commit_group();
-  const bool more = Tile::kMostStages > Tile::kPlacesX && steps > Tile::kPlacesX;  // X of these comes where that of held stages was
-  ptx::wgmma_wait_group<0>();
-  ptx::wgmma_pin(acc);
-  if (more) {
-    asm volatile("" : "+r"(begin));  // or addresses of these copies would take registers from the start
-    if constexpr (Tile::kRowGroups > 1) ptx::bar_sync(3 + first, 128 * Tile::kRowGroups);
-    copy_x<Tile>(p, shared, col0, begin, Tile::kPlacesX, steps);
-  }
-  const uint32_t lines = group % Tile::kRowGroups * 64 * 128;
-  for (int i = first + Tile::kHeld * Tile::kKGroups; i < steps; i += Tile::kKGroups) {
-    if (more && i == Tile::kPlacesX + first) wait_x<Tile>();
-    const int stage = i % Tile::kStages;
-    ptx::mbarrier_wait(shared.full + 8 * stage, i / Tile::kStages & 1);
-    const ptx::Descriptor w = ptx::descriptor_k_major(shared.w(stage) + lines), x = ptx::descriptor_k_major(shared.x(i % Tile::kPlacesX));
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int j = 0; j < 4; j++) wgmma_ss<T, T, Tile::kN, 0, 0>(acc, w.at(j * ptx::kStepKMajor), x.at(j * ptx::kStepKMajor), true);
-    ptx::wgmma_commit_group();
-    ptx::wgmma_wait_group<1>();
-  }
-  ptx::wgmma_wait_group<0>();
-  ptx::wgmma_pin(acc);
 }
 
 /// This group's share of `steps` stages. acc is zero where the group has none.
@@ -314,7 +250,7 @@ __device__ __forceinline__ void end_stream(const Epilogue& e, const Shared& shar
   if (split) {
     if (threadIdx.x == 0) send_sums<Tile>(shared, split_log, rank);
     ptx::mbarrier_wait(shared.arrived, 0);
-    ptx::cluster_arrive();  // whoever sent to us may end
+    ptx::cluster_arrive_relaxed();  // whoever sent to us may end
   }
   ptx::griddepcontrol_wait();
   finish_stream<Tile>(e, split_log, shared.ring + rank * Tile::block_bytes(split_log), shared.inbox, rank, row0 + rank * (Tile::kRows >> split_log), col0);
@@ -336,7 +272,8 @@ __device__ __forceinline__ void leave_producer(bool split) {
   __syncwarp();
   if (!split) return;
   ptx::cluster_wait();
-  ptx::cluster_sync();
+  ptx::cluster_arrive_relaxed();
+  ptx::cluster_wait();
 }
 
 template <class Tile>
@@ -359,29 +296,20 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(cons
     }
     __syncwarp();
     ptx::bar_arrive(2, Tile::kThreads);  // the producer waits for nobody
-    if (split) ptx::cluster_arrive();
+    if (split) ptx::cluster_arrive_relaxed();
     if (ptx::elect_one()) produce_stream<Tile>(p, shared, row0, col0, begin, end);
     leave_producer(split);
     return;
   }
   touch(p.e);
-  if (split) ptx::cluster_arrive();
+  if (split) ptx::cluster_arrive_relaxed();
   ptx::bar_sync(2, Tile::kThreads);
   typename Tile::Acc acc[Tile::kN / 2];
   const int steps = end - begin;
-  if constexpr (Tile::kHeld > 0) {
-    uint32_t held[Tile::kHeld][4][4];
-    hold_stages<Tile>(shared, group, held);
-    ptx::griddepcontrol_wait();
-    copy_x<Tile>(p, shared, col0, begin, 0, min(steps, Tile::kPlacesX));
-    wait_x<Tile>();
-    multiply_held<Tile>(p, shared, group, col0, begin, steps, held, acc);
-  } else {
-    ptx::griddepcontrol_wait();
-    copy_x<Tile>(p, shared, col0, begin, 0, min(steps, Tile::kStages));
-    wait_x<Tile>();
-    multiply_stream<Tile>(shared, group, steps, acc);
-  }
+  ptx::griddepcontrol_wait();
+  copy_x<Tile>(p, shared, col0, begin, min(steps, Tile::kStages));
+  wait_x<Tile>();
+  multiply_stream<Tile>(shared, group, steps, acc);
   end_stream<Tile>(p.e, shared, p.split_log, rank, group, acc, row0, col0);
 }
 

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) gemm_stream_wide(const __gr
   } else {
     ptx::bar_sync(2, Tile::kThreads);  // one instruction for all who wait: compute-sanitizer takes two for divergence
   }
-  if (split) ptx::cluster_arrive();
+  if (split) ptx::cluster_arrive_relaxed();
   if (group == Tile::kGroups) {
     if (ptx::elect_one()) {
       if (of_w) produce_wide_w<Tile>(p, shared, row0, begin, end);

@@ -8,7 +8,8 @@
 
 #include "arguments.h"
 #include "gemm.h"
-#include "gemm_direct.cuh"
+#include "gemm_direct_placed.cuh"
+#include "launch.h"
 
 namespace orrery::kernels {
 namespace {
@@ -22,6 +23,7 @@ struct WeightKernel {
   const void* function;
   bool kept;  // only for whole chunks of k; X is not staged
   const GemmKernel* widened = nullptr;  // one of widen_kernels(); null: a direct one
+  bool (*takes)(const WeightOnlyArgs&) = nullptr;  // of gemm_direct_placed.cuh, for such products only, and K not split; null: another
 };
 
 template <class T, class W, class X, int kBlocks, int kColumns, int kWarpsM, int kWarpsK, int kDepth, int kPerSm, int kKept = 0>
@@ -29,6 +31,11 @@ WeightKernel weight_kernel(WeightFormat format, DType a) {
   using Tile = DirectTile<T, W, X, kBlocks, kColumns, kWarpsM, kWarpsK, kDepth, kPerSm, kKept>;
   return {format, a, Tile::kRows, Tile::kCols, kPerSm, Tile::kChunkK, Tile::kSumBytes + Tile::kKeptBytes, Tile::kThreads,
           reinterpret_cast<const void*>(&gemm_direct<Tile>), kKept > 0};
+}
+
+template <class Tile>
+WeightKernel placed_kernel(WeightFormat format, DType a) {
+  return {format, a, Tile::kRows, Tile::kCols, Tile::kPerSm, 128, Tile::kShared, Tile::kThreads, reinterpret_cast<const void*>(&gemm_direct_placed<Tile>), false, nullptr, &Tile::takes};
 }
 
 template <class T, class W, class X>
@@ -39,7 +46,8 @@ void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
   out.push_back(weight_kernel<T, W, X, 1, 1, 4, 2, 2, 2>(format, a));  // 64 x 8
   if constexpr (std::is_same_v<W, Int4> && std::is_same_v<X, Plain16>) {
     out.push_back(weight_kernel<T, W, X, 2, 1, 1, 8, 1, 2, 2>(format, a));  // 32 x 8, kept
-    out.push_back(weight_kernel<T, W, X, 2, 2, 1, 8, 1, 2, 2>(format, a));  // 32 x 16, kept
+    out.push_back(placed_kernel<PlacedTile<T, 2>>(format, a));              // 32 x 16, before those that it is to be taken for
+    out.push_back(placed_kernel<PlacedTile<T, 4>>(format, a));
   }
   out.push_back(weight_kernel<T, W, X, 1, 2, 1, 8, 2, 2>(format, a));  // 16 x 16
   out.push_back(weight_kernel<T, W, X, 1, 2, 2, 4, 2, 2>(format, a));  // 32 x 16
@@ -69,6 +77,7 @@ const WeightKernel* find(const WeightOnlyArgs& g, const GemmConfig& c) {
       if (gemm_widen_fits(g, c, *k.widened)) return &k;
     } else if (c.schedule == Schedule::kDirect && k.format == g.format && k.a == g.a.dtype && k.tile_m == c.tile_m && k.tile_n == c.tile_n && k.per_sm == c.per_sm) {
       if (k.kept && (g.k % k.chunk_k || !aligned(g.scales, 4))) continue;
+      if (k.takes && (c.split_k != 1 || !k.takes(g))) continue;
       return c.split_k >= 1 && c.split_k <= 8 && std::has_single_bit(unsigned(c.split_k)) && (c.split_k == 1 || g.k / k.chunk_k >= c.split_k) ? &k : nullptr;
     }
   return nullptr;
@@ -148,6 +157,12 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   p.tiles_m = int((g.n + kernel.tile_m - 1) / kernel.tile_m), p.split_log = std::countr_zero(unsigned(c.split_k));
   p.early = g.overlap;
   p.e = epilogue(g);
+  if (kernel.takes) {
+    const int64_t across = (g.m + kernel.tile_n - 1) / kernel.tile_n;
+    if (across > 65535) return launched(cudaErrorInvalidConfiguration);
+    const dim3 grid(unsigned(g.overlap && across == 1 ? with_spare_blocks(p.tiles_m, sm_count()) : p.tiles_m), unsigned(across));
+    return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes, 1, g.overlap, stream, &p));
+  }
   GemmKernel k{};
   k.tile_n = kernel.tile_n, k.slabs = kernel.per_sm, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
   const int x_chunk = kernel.kept ? 0 : kernel.chunk_k * size_of(g.a.dtype);

@@ -182,13 +182,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   }
   if (group == Tile::kGroups) {
     __syncwarp();
-    if (split) ptx::cluster_arrive();
+    if (split) ptx::cluster_arrive_relaxed();
     ptx::bar_arrive(2, Tile::kThreads);  // the producer waits for nobody
     if (ptx::elect_one()) produce_widen<Tile>(p, shared, row0, col0, begin, end);
     leave_producer(split);
     return;
   }
-  if (split) ptx::cluster_arrive();
+  if (split) ptx::cluster_arrive_relaxed();
   ptx::bar_sync(2, Tile::kThreads);
   touch(p.e);
   float acc[Tile::kCols / 2];

@@ -214,6 +214,11 @@ __device__ __forceinline__ uint32_t nclusterid_x() {
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+/// The same where nothing that this thread wrote is to be seen by whoever waits: barriers just made (after fence_mbarrier_init), reads that
+/// have been done. The release above is a fence of all memory, which waits for every copy that is under way: a microsecond.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
