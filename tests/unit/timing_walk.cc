@@ -1,0 +1,59 @@
+// A warp's way through machine code, by what an H200 takes for it: calib/raw/h200-2026-11-22-turns.jsonl and
+// h200-2026-11-26-parts.jsonl. With ptxas only: what it does to the code is what is tested.
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+constexpr char kMachineCode[] = "machine code";
+
+/// The first block's tid is read again behind the loop, and what comes before the barrier is left out: the end of the kernel
+/// carries an instruction of its beginning, and must not be taken for a part of it.
+TEST(TimingWalk, WhatIsReadAgainBehindALoopDoesNotEndItEarly) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto cycles_of = [&](uint64_t rounds) {
+    std::string fences;
+    for (int i = 0; i < 8; i++) fences += "fence.proxy.async.shared::cta;\n";
+    const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r7, [p1]; mov.u32 %r1, %tid.x; setp.gt.s32 %p1, %r1, 8191; @%p1 bra B; mov.u32 %r2, %ntid.x;
+      A: add.s32 %r1, %r1, %r2; setp.lt.s32 %p2, %r1, 8192; @%p2 bra A;
+      B: bar.sync 0; setp.lt.s32 %p3, %r7, 1; @%p3 bra D; mov.u32 %r3, 0;
+      C: .pragma "nounroll";
+      )" + fences + R"(
+      add.s32 %r3, %r3, 1; setp.lt.s32 %p4, %r3, %r7; @%p4 bra C;
+      D: mov.u32 %r9, %tid.x; shr.u32 %r10, %r9, 5; and.b32 %r11, %r9, 31; mad.lo.s32 %r12, %r11, %r10, %r7; mul.wide.u32 %d2, %r9, 4; add.s64 %d2, %d1, %d2;
+      st.global.u32 [%d2], %r12; ret;)",
+                       {out, rounds});
+    const Prediction p = m.predicted(k);
+    return p.method == kMachineCode ? p.cycles : 0;
+  };
+  const double few = cycles_of(8);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR((cycles_of(40) - few) / (32 * 8), 12.6, 3) << "cycles a fence [turns.fence_alone.warps1]";
+}
+
+/// Of a load of four words two are used: ptxas makes two loads of it, which are one access.
+TEST(TimingWalk, PartsOfASplitLoadDoNotRunAhead) {
+  TestMachine m;
+  constexpr uint64_t kTurns = 96;
+  const uint64_t from = m.allocate(kTurns * 512), out = m.allocate(128);
+  const auto cycles_of = [&](uint64_t turns) {
+    const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u32 %r7, [p2]; mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 16; add.s64 %d1, %d1, %d3;
+      mov.f32 %f9, 0f00000000; mov.u32 %r3, 0;
+      A: .pragma "nounroll";
+      ld.global.cg.v4.f32 {%f1, %f2, %f3, %f4}, [%d1]; add.f32 %f5, %f1, %f4; add.f32 %f9, %f9, %f5; add.s64 %d1, %d1, 512;
+      add.s32 %r3, %r3, 1; setp.lt.s32 %p4, %r3, %r7; @%p4 bra A;
+      mul.wide.u32 %d3, %r1, 4; add.s64 %d2, %d2, %d3; st.global.f32 [%d2], %f9; ret;)",
+                       {from, out, turns});
+    const Prediction p = m.predicted(k);
+    return p.method == kMachineCode ? p.cycles : 0;
+  };
+  const double few = cycles_of(kTurns / 3);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR((cycles_of(kTurns) - few) / (kTurns * 2 / 3), 770, 90) << "cycles a turn [flight_16x1/32]";
+}
+
+}  // namespace
+}  // namespace orrery::timing
