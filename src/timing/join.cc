@@ -81,6 +81,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       m.kind = class_of(i.opcode);
       m.width = access_width(i.hi);
       m.counts_lanes = i.opcode == 0x18c && (i.hi >> 23 & 15) == 11;
+      m.widens = i.opcode == 0x030 && (i.hi >> 14 & 1);
       m.reads_clock = i.opcode == 0x005 && (i.hi >> 8 & 255) == 0x50;
       if (i.opcode == 0x192) m.n = fence_scope(i.hi);
       read_sources(m);

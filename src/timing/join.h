@@ -55,6 +55,7 @@ struct MachineInstruction {
   uint8_t source[3] = {255, 255, 255};  // registers that an arithmetic instruction reads, by operand slot; 255: none
   uint8_t reuse = 0;             // slots whose value stays in the operand cache
   bool wide = false;             // registers are pairs
+  bool widens = false;           // HADD2.F32: a half becomes a float
   bool sparse = false;           // wgmma
   /// Cycles that a wgmma holds the tensor core [wgmma.*.interval].
   double product_interval() const {

@@ -221,6 +221,7 @@ void Sm::State::issue(uint32_t index, double now) {
   if (m.source[0] != 255) read_registers(sub[w.sub], m, index, now);
   w.ready = now + stall;
   w.at++;
+  if (m.kind == Class::imad_wide) w.ready += kWideProduct;
   const bool taken = m.i.opcode == 0x147 && w.at < w.steps->size() && (*w.steps)[w.at].instruction != s.instruction + 1;
   if (taken) w.ready = std::max(w.ready, now + kTakenBranch);
   if (m.swaps && m.i.opcode == 0x147 && !taken && !w.swaps_left.empty()) {  // another turn, which the trace does not tell of
@@ -292,7 +293,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     case Class::imad: hold(p.fma_heavy, 2 * slow), p.write = std::max(p.write, now) + 1; break;
     case Class::imad_wide: hold(p.fma_heavy, 4 * slow); break;
-    case Class::half: hold(p.half, slow); break;
+    case Class::half: hold(p.half, m.widens ? 2 * slow : slow); break;  // [form.half_to_float: 1.98 a cycle, add_f16x2: 3.63]
     case Class::fp64: hold(p.fp64, 2); break;
     case Class::uniform: case Class::uniform_move: hold(p.uniform, 2); break;
     case Class::xu: {
