@@ -77,8 +77,7 @@ double Predictor::describe(double cycles) {
   bool capped = false;
   const double limit = tensor ? figures_.dynamic_watts : figures_.plain_watts;
   if (watts > limit) clock *= std::max(std::cbrt(limit / watts), tensor ? 0 : kPlainSlowest), capped = true;
-  // At a lower clock the same work takes less: the board keeps to its limit.
-  p_.joules = std::min(joules, limit * total / clock) + figures_.idle_watts * total / clock;
+  p_.joules = joules + figures_.idle_watts * total / clock;
   p_.watts = p_.joules / (total / clock);
   p_.instructions = double(sm_.issued) * scale_;
   p_.l2_sectors = 0;
