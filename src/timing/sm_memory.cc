@@ -207,7 +207,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   const What what = e ? e->what : What::other;
   switch (m.kind) {
     case Class::shuffle: {
-      if (p.products > start) p.queue += p.takes_registers ? kShuffleBesideRegisters : kShuffleBeside;
+      if (p.products > start) p.queue += kShuffleBeside;
       const double at = use_pipe(1);
       return set_barriers(w, m, at + 22, at + 4);
     }

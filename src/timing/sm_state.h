@@ -31,7 +31,6 @@ inline constexpr double kFmaBesideRegisters = 1.87;  // and where A comes from r
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
 inline constexpr double kSpecialBeside = 1.27;  // [overlap.special]
 inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
-inline constexpr double kShuffleBesideRegisters = 11;
 inline constexpr double kClusterBarrier = 60;  // from the last arrival [barrier.cluster: 354 with what is around it, of which the fence of an arrival that releases takes most]
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
 inline constexpr double kCopySooner = 44;    // of a load's latency that a bulk copy does not take [tma.bulk.latency.l2.16B to 1024B]
