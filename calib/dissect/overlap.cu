@@ -70,8 +70,53 @@ __device__ float other_work(uint32_t tile, int rounds) {
   return s;
 }
 
+/// Parts of what attention does with scores: maxima of a thread's two rows (of which ptxas leaves a chain of 16 each in the loop), exponentials, these
+/// and their sums; all, with weights as halves and outputs rescaled. Alone the last two would be the same in every round, and be moved out of the loop.
+enum Part { kMaxima = 1, kExponentials = 2, kSums = 4, kHalves = 8, kRescale = 16, kSoftmax = 31 };
+
+/// These parts of 64 scores a thread, `rounds` times.
+template <int kParts>
+__device__ float softmax_work(int rounds) {
+  float s[64], o[64], most[2] = {-1e30f, -1e30f}, sum[2] = {}, shift[2], rescale[2] = {1.f, 1.f};
+  uint32_t p[32] = {};
+  for (int k = 0; k < 64; k++) s[k] = threadIdx.x * .01f + k, o[k] = k;
+  const float scale = .1f + rounds * 1e-9f;
+#pragma unroll 1
+  for (int r = 0; r < rounds; r++) {
+#pragma unroll
+    for (int k = 0; k < 64; k++) asm volatile("" : "+f"(s[k]));
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float top = most[h];
+      if (kParts & kMaxima) {
+#pragma unroll
+        for (int k = 0; k < 64; k += 4) top = fmaxf(top, fmaxf(s[k + 2 * h], s[k + 2 * h + 1]));
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(rescale[h]) : "f"(most[h] * scale - top * scale));
+        sum[h] *= rescale[h];
+      }
+      shift[h] = top * scale, most[h] = top;
+    }
+#pragma unroll
+    for (int k = 0; k < 64; k++) {
+      if (kParts & (kExponentials | kSums)) asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(s[k]) : "f"(fmaf(s[k], scale, -shift[k / 2 % 2])));
+      if (kParts & kSums) sum[k / 2 % 2] += s[k];
+    }
+#pragma unroll
+    for (int k = 0; k < 32; k++)
+      if (kParts & kHalves) asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(p[k]) : "f"(s[2 * k + 1]), "f"(s[2 * k]));
+#pragma unroll
+    for (int k = 0; k < 64; k++)
+      if (kParts & kRescale) o[k] *= rescale[k / 2 % 2];
+  }
+  float all = sum[0] + sum[1] + most[0] + most[1];
+  for (int k = 0; k < 64; k++) all += s[k] + (kParts & kRescale ? o[k] : 0.f) + (kParts & kHalves ? p[k / 2] : 0u);
+  return all;
+}
+
 /// cycles[0], cycles[1]: of the first and the second warpgroup. The first multiplies; the second multiplies, too, or works.
-template <int kWork, bool kRegisters, bool kBoth, int kDepth>
+template <int kWork, bool kRegisters, bool kBoth, int kDepth, int kParts = 0>
 __global__ void __launch_bounds__(256) together(long long* cycles, float* sink, int rounds, int other_rounds) {
   extern __shared__ __align__(1024) uint32_t tile[];
   __shared__ long long ends[2];
@@ -85,6 +130,8 @@ __global__ void __launch_bounds__(256) together(long long* cycles, float* sink, 
     if (rounds > 0) s = products<kRegisters, kDepth>(at, rounds);
   } else if (kBoth) {
     s = products<kRegisters, kDepth>(at, rounds);
+  } else if (kParts) {
+    s = softmax_work<kParts>(other_rounds);
   } else {
     s = other_work<kWork>(at, other_rounds);
   }
@@ -133,6 +180,18 @@ void measure_beside(const char* what, int other_rounds, float* sink) {
   each(together<kWork, false, false, 16>, ".alone", 0);
   each(together<kWork, false, false, 16>, ".shared", 32);
   each(together<kWork, true, false, 16>, ".registers", 32);
+}
+
+template <int kParts>
+void measure_softmax(const char* what, float* sink) {
+  const auto each = [&](auto* kernel, const std::string& tail, int rounds) {
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+    report_both(std::string("overlap.softmax.") + what + tail, std::max(1, rounds) * 16.0, 16, "16 products of m64n128k16 a round beside parts of a softmax of 64 values a thread: cycles of a product, of a round of the other",
+                [&](long long* c) { kernel<<<1, 256, kShared>>>(c, sink, rounds, 16); });
+  };
+  each(together<kNothing, false, false, 16, kParts>, ".alone", 0);
+  each(together<kNothing, false, false, 16, kParts>, ".shared", 32);
+  each(together<kNothing, true, false, 16, kParts>, ".registers", 32);
 }
 
 /// What a consumer of attention does between two groups of products: `work` rounds of one kind, by both warpgroups.
@@ -197,6 +256,10 @@ void measure_overlap() {
   measure_beside<kPack>("pack", 128, sink);
   measure_beside<kShuffle>("shuffle", 128, sink);
   measure_beside<kSharedStore>("store4", 128, sink);
+  measure_softmax<kMaxima>("maxima", sink);
+  measure_softmax<kExponentials>("exponentials", sink);
+  measure_softmax<kSums>("sums", sink);
+  measure_softmax<kSoftmax>("all", sink);
   measure_alternate<kFma>("fma", sink);
   measure_alternate<kSpecial>("special", sink);
 }

@@ -108,6 +108,8 @@ void Sm::State::refresh(WarpRun& w) {
 }
 
 void Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
+  const bool beside = p.products > now && (m.kind == Class::fma || m.kind == Class::half);
+  const double takes = !beside ? 1 : p.takes_registers ? kReadBesideRegisters : kReadBeside;
   for (int slot = 0; slot < 3; slot++) {
     const uint8_t r = m.source[slot];
     if (r == 255 || (slot > 0 && r == m.source[slot - 1]) || (slot > 1 && r == m.source[0])) continue;  // read once
@@ -116,7 +118,7 @@ void Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t
     p.kept[slot] = m.reuse >> slot & 1 ? key : ~0ull;
     if (kept) continue;
     for (int bank = 0; bank < 2; bank++)
-      if (m.wide || (r & 1) == bank) p.bank[bank] = std::max(p.bank[bank], now) + 1;
+      if (m.wide || (r & 1) == bank) p.bank[bank] = std::max(p.bank[bank], now) + takes;
   }
 }
 
@@ -284,21 +286,27 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     return start;
   };
   const bool beside = p.products > now;  // wgmma reads and writes its sums
-  const double slow = beside ? kBeside : 1;
+  const auto held_up = [&](double cycles) {  // by wgmma, and with it what the sub-core would issue next
+    if (!beside) return 0.0;
+    p.held_up += cycles;
+    const double whole = std::floor(p.held_up);
+    p.held_up -= whole, p.issue = std::max(p.issue, now + 1 + whole), w.ready += whole;
+    return cycles;
+  };
   switch (m.kind) {
-    case Class::alu: case Class::vote: hold(p.alu, 2 * slow); break;
+    case Class::alu: case Class::vote: hold(p.alu, 2 + held_up(p.takes_registers ? kHeldUpRegisters : kHeldUp)); break;
     case Class::fma:
-      hold(p.fma_lite <= p.fma_heavy ? p.fma_lite : p.fma_heavy, beside ? 2 * (p.takes_registers ? kFmaBesideRegisters : kFmaBeside) : 2), p.write = std::max(p.write, now) + 1;
+      hold(p.fma_lite <= p.fma_heavy ? p.fma_lite : p.fma_heavy, 2), p.write = std::max(p.write, now) + 1;
       if (beside) p.tensor += kFmaDelays, p.products += kFmaDelays;
       break;
-    case Class::imad: hold(p.fma_heavy, 2 * slow), p.write = std::max(p.write, now) + 1; break;
-    case Class::imad_wide: hold(p.fma_heavy, 4 * slow); break;
-    case Class::half: hold(p.half, m.widens ? 2 * slow : slow); break;  // [form.half_to_float: 1.98 a cycle, add_f16x2: 3.63]
+    case Class::imad: hold(p.fma_heavy, 2 + held_up(kProductHeldUp)), p.write = std::max(p.write, now) + 1; break;
+    case Class::imad_wide: hold(p.fma_heavy, 4 + held_up(kProductHeldUp)); break;
+    case Class::half: hold(p.half, m.widens ? 2 : 1); break;  // [form.half_to_float: 1.98 a cycle, add_f16x2: 3.63]
     case Class::fp64: hold(p.fp64, 2); break;
     case Class::uniform: case Class::uniform_move: hold(p.uniform, 2); break;
     case Class::xu: {
-      const double start = hold(p.xu, beside ? 8 * kSpecialBeside : 8);
-      p.issue = now + 2;  // half a warp at a time goes out [mufu_mix16: 18.5 cycles for 17 instructions]
+      const double start = hold(p.xu, 8 + held_up(kSpecialHeldUp));
+      p.issue = std::max(p.issue, now + 2);  // half a warp at a time goes out [mufu_mix16: 18.5 cycles for 17 instructions]
       set_barriers(w, m, start + 17, start + 8);
       break;
     }

@@ -25,11 +25,13 @@ inline constexpr double kProductDone = 49;    // from the end of a wgmma until w
 inline constexpr double kCopyBytes = 142;    // that arrive in shared memory in a cycle in which wgmma does not read [ring_one/5, ring_few/5: a step of 64 x 256 x 64 takes 606 and 641 cycles; effective, chosen with the next among the pairs that give these: docs/timing.md]
 inline constexpr double kCopiesWait = 320;    // cycles of copies into shared memory that wait while wgmma reads there: what a step of a product brings [ring_few/4, 5]
 inline constexpr double kWideProduct = 2;    // cycles by which a product of 64 bits, or its upper half, holds its warp up [form.mul_hi_u32: 6.2 for 4, 9.2 in a chain; instruction.mul_lo_s64]
-inline constexpr double kBeside = 2.2;       // time of arithmetic beside wgmma, which takes half of what the registers give [overlap.imad, max, pack, logic]
-inline constexpr double kFmaBeside = 1.65;    // the same for single-precision arithmetic [overlap.fma]
-inline constexpr double kFmaBesideRegisters = 1.87;  // and where A comes from registers [overlap.fma.registers]
+// Beside wgmma, which reads and writes its sums, whatever reads registers waits for them, and with it all that its sub-core would issue next:
+// half-rate arithmetic [overlap.max, pack, logic; softmax.maxima: dependent ones 7 cycles apart for 4], integer products [overlap.imad], special functions
+// [overlap.special, softmax.exponentials].
+inline constexpr double kHeldUp = 2.6, kHeldUpRegisters = 2.1;  // the second where A comes from registers
+inline constexpr double kProductHeldUp = 2, kSpecialHeldUp = 2.4;
+inline constexpr double kReadBeside = 3.46, kReadBesideRegisters = 3.84;  // a read from a bank by full-rate arithmetic takes so long [overlap.fma: from both banks by turns, 1.65 and 1.76 cycles; softmax.exponentials: from one, 3.5]
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
-inline constexpr double kSpecialBeside = 1.27;  // [overlap.special]
 inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
 inline constexpr double kClusterBarrier = 60;  // from the last arrival [barrier.cluster: 354 with what is around it, of which the fence of an arrival that releases takes most]
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
@@ -246,7 +248,7 @@ struct Sm::State {
     bool takes_registers = false;               // the last one begun takes A from registers
     std::deque<double> product_ends;            // of those that have begun
     double seen_written = 0, owed = 0;          // of shared_written: until the last product began; what found no room since
-    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0;
+    double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0, held_up = 0;
   };
   std::array<SubCore, 4> sub;
   bool joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held);
