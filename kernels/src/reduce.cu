@@ -1,7 +1,7 @@
 // Sum of floats with the same bits every time.
 //
 // A fixed grid strides over the input with four independent accumulators per thread. Each block publishes its sum together with a
-// flag in one word; the last block waits for the words of all, adds them in order and zeroes them again, so a workspace zeroed once
+// flag in one word; a warp of the last block waits for the words of all, adds them in order and zeroes them again, so a workspace zeroed once
 // serves every later call. It waits for blocks that come before it in the grid only, which have
 // started when it starts: GPUs are seen to start blocks in this order, though CUDA does not promise it.
 //
@@ -20,29 +20,45 @@ namespace {
 constexpr int kThreads = 512, kBlocks = 132 * 2, kUnroll = 8;
 constexpr int64_t kFew = int64_t(8) << 20;  // floats; up to so many:
 constexpr int kFewThreads = 1024, kFewBlocks = 132, kFewShared = 120 * 1024;
-static_assert(kBlocks <= kThreads && kFewBlocks <= kFewThreads, "the last block has a thread for each word");
 using Word = Published<uint64_t>;
 
-template <int kCount>
-__device__ float block_sum(float v) {
-  __shared__ float warps[kCount / 32];
-  for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = v;
-  __syncthreads();
-  v = threadIdx.x % 32 < kCount / 32 ? warps[threadIdx.x % 32] : 0.f;
+__device__ __forceinline__ float warp_sum(float v) {
+#pragma unroll
   for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);
   return v;
 }
 
-/// `head` floats come before the first 16-byte boundary.
+/// The sum of what `count` blocks publish, by a warp. Where words are missing all are asked for again at once: one after another, each would take
+/// a trip to L2 of its own, which is most of what comes after the last load.
+template <int kMost>
+__device__ __forceinline__ float sum_of_blocks(uint64_t* words, int count) {
+  constexpr int kEach = (kMost + 31) / 32;
+  uint64_t word[kEach];
+  const auto each = [&](auto body) {
+#pragma unroll
+    for (int j = 0; j < kEach; j++)
+      if (const int i = j * 32 + int(threadIdx.x % 32); i < count) body(words + i, word[j]);
+  };
+  bool there;
+  do {
+    there = true;
+    each([](const uint64_t* at, uint64_t& w) { w = Word::load(at); });
+    each([&](const uint64_t*, uint64_t w) { there = there && w >= Word::kOwn; });
+  } while (!__all_sync(~0u, there));
+  float sum = 0.f;
+  each([&](uint64_t* at, uint64_t w) { sum += __uint_as_float(Word::sum(w)), Word::store(at, 0); });
+  return warp_sum(sum);
+}
+
+/// `head` floats come before the first 16-byte boundary. Few: where a block an SM is not named, ptxas keeps to registers for two and puts sums
+/// between the loads, of which two or three are then on their way instead of eight.
 template <int kCount, bool kOverlapped>
-__global__ void __launch_bounds__(kCount) sum(float* out, const float* in, int64_t n, int head, uint64_t* words) {
+__global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, const float* in, int64_t n, int head, uint64_t* words) {
   const float* body = in + head;
   const int64_t packs = (n - head) / 4, stride = int64_t(gridDim.x) * kCount;
   if constexpr (kOverlapped) {
     ptx::griddepcontrol_launch_dependents();
-    prefetch_share(body, packs * 8 / 128 * 128);  // half of it: what comes before the wait is over, and no more (NOTES.md)
+    prefetch_share(body, packs * 4 / 128 * 128);  // a quarter of it: what comes before the wait is over, and no more (NOTES.md)
     ptx::griddepcontrol_wait();
   }
   float acc[4] = {};
@@ -59,27 +75,30 @@ __global__ void __launch_bounds__(kCount) sum(float* out, const float* in, int64
     for (int u = 0; u < kUnroll; u++) v[u] = load_whole(body + (i + u * stride) * 4);
     add();
   }
+#pragma unroll 1
   for (; i < packs; i += kUnroll * stride) {
 #pragma unroll
     for (int u = 0; u < kUnroll; u++) v[u] = i + u * stride < packs ? load_whole(body + (i + u * stride) * 4) : Pack<float>{};
     add();
   }
   if (blockIdx.x == 0) {
+#pragma unroll 1
     for (int64_t k = threadIdx.x; k < head; k += kCount) acc[0] += in[k];
+#pragma unroll 1
     for (int64_t k = head + packs * 4 + threadIdx.x; k < n; k += kCount) acc[0] += in[k];
   }
-  const float mine = block_sum<kCount>((acc[0] + acc[1]) + (acc[2] + acc[3]));
-  if (threadIdx.x == 0) Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine));
-  if (blockIdx.x != gridDim.x - 1) return;
-  float theirs = 0.f;
-  if (threadIdx.x < gridDim.x) {
-    uint64_t word;
-    while ((word = Word::load(words + threadIdx.x)) < Word::kOwn) {}
-    Word::store(words + threadIdx.x, 0);
-    theirs = __uint_as_float(Word::sum(word));
-  }
-  const float total = block_sum<kCount>(theirs);
-  if (threadIdx.x == 0) *out = total;
+  __shared__ float warps[kCount / 32];
+  const int lane = threadIdx.x % 32;
+  const float of_warp = warp_sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+  if (lane == 0) warps[threadIdx.x / 32] = of_warp;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  float mine = warp_sum(lane < kCount / 32 ? warps[lane] : 0.f);
+  const int last = int(gridDim.x) - 1;
+  if (int(blockIdx.x) == last) mine += sum_of_blocks<(kOverlapped ? kFewBlocks : kBlocks)>(words, last);
+  if (lane != 0) return;
+  if (int(blockIdx.x) == last) *out = mine;
+  else Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine));
 }
 
 }  // namespace
