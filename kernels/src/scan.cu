@@ -14,7 +14,7 @@
 //
 // Few items need no ring: where one wave of blocks holds them all, each keeps a tile in registers (scan_few).
 //
-// The published words and the counter are zeroed by a launch of their own. A tile that is not whole, and every tile where addresses
+// The published words and the counter are zeroed by a launch of their own, which where there are few items also begins to fetch them. A tile that is not whole, and every tile where addresses
 // are not multiples of 16, is loaded and stored word by word.
 // Source of the published words: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 #include "arguments.h"
@@ -227,28 +227,53 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
   else if (ptx::elect_one()) take_tiles(p, shared, ptx::smem_address(ring));
 }
 
-constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4;
+constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4, kPrepareThreads = 128;
+
+/// Asks for the first kPieces of 4 KiB of each whole tile, dealt to all blocks: one that starts late has no tile of its own that nobody asked for.
+template <int kPieces>
+__device__ __forceinline__ void ask_for_tiles(const ScanParams& p) {
+  const int all = int(p.n / kFewTile) * kPieces, stride = int(blockDim.x * gridDim.x);
+  for (int k = int(threadIdx.x * gridDim.x + blockIdx.x); k < all; k += stride)
+    ptx::bulk_prefetch(p.in + int64_t(k / kPieces) * kFewTile + k % kPieces * 1024, 4096);
+}
+
+/// Zeroes the words of scan_few, and asks for some of its tiles while the launch ahead still stores.
+__global__ void __launch_bounds__(kPrepareThreads) prepare_few(const ScanParams p) {
+  ptx::griddepcontrol_launch_dependents();
+  ask_for_tiles<2>(p);
+  ptx::griddepcontrol_wait();
+  const int i = int(blockIdx.x) * kPrepareThreads + int(threadIdx.x);
+  if (i * int64_t(kFewTile) < p.n) p.words[i] = 0;
+}
 
 /// Where one wave of blocks holds it all: a tile a block, in registers from the one read to the one write. A block adds up the published
 /// sums of all tiles before its own, whose blocks come before it in the grid and have started when it starts (seen on GPUs, not promised by CUDA).
-__global__ void __launch_bounds__(kFewThreads, 1024 / kFewThreads) scan_few(const ScanParams p) {
+/// kWhole: all tiles are; a test of each in the same code takes as long as what else is won here.
+/// Bounds for 64 threads more than there are leave registers for a block of the next launch's prepare_few.
+template <bool kWhole>
+__global__ void __launch_bounds__(kFewThreads + 64, 1024 / kFewThreads) scan_few(const ScanParams p) {
   constexpr int kWarps = kFewThreads / 32;
   __shared__ uint32_t sums[kWarps], sums_before[kWarps];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // Half of the tile, while the launch ahead still stores: no more, or what that one stores would have to wait (NOTES.md).
-  constexpr int kPiece = 4096, kPrefetched = kFewTile * 4 / kPiece / 2;
-  if (threadIdx.x < kPrefetched && (blockIdx.x + 1) * int64_t(kFewTile) <= p.n)
-    ptx::bulk_prefetch(p.in + int64_t(blockIdx.x) * kFewTile + threadIdx.x * (kPiece / 4), kPiece);
+  ask_for_tiles<8>(p);  // half, while the launch ahead still stores: no more, or what that one stores would have to wait (NOTES.md)
   ptx::griddepcontrol_wait();
   const int64_t at = int64_t(blockIdx.x) * kFewTile + warp * (kFewVectors * 128) + lane * 4;
+  const bool whole = kWhole || (blockIdx.x + 1) * int64_t(kFewTile) <= p.n;
   uint4 x[kFewVectors];
+  if (whole) {
 #pragma unroll
-  for (int v = 0; v < kFewVectors; v++) {
-    const int64_t i = at + v * 128;
-    const auto word = [&](int c) { return i + c < p.n ? p.in[i + c] : 0u; };
-    x[v] = i + 4 <= p.n ? *reinterpret_cast<const uint4*>(p.in + i) : make_uint4(word(0), word(1), word(2), word(3));
+    for (int v = 0; v < kFewVectors; v++) x[v] = *reinterpret_cast<const uint4*>(p.in + at + v * 128);
+  } else {
+#pragma unroll
+    for (int v = 0; v < kFewVectors; v++) {
+      const auto word = [&](int c) { return at + v * 128 + c < p.n ? p.in[at + v * 128 + c] : 0u; };
+      x[v] = make_uint4(word(0), word(1), word(2), word(3));
+    }
   }
-  const uint32_t own = scan_part(x, 0);
+  uint32_t own = 0;
+#pragma unroll
+  for (int v = 0; v < kFewVectors; v++) own += x[v].x + x[v].y + x[v].z + x[v].w;
+  own = __reduce_add_sync(~0u, own);
   if (lane == 0) sums[warp] = own;
   __syncthreads();
   ptx::griddepcontrol_launch_dependents();  // not before: what the next launch asks for would be in the way of these loads
@@ -256,6 +281,7 @@ __global__ void __launch_bounds__(kFewThreads, 1024 / kFewThreads) scan_few(cons
 #pragma unroll
   for (int w = 0; w < kWarps; w++) before += w < warp ? sums[w] : 0, total += sums[w];
   if (threadIdx.x == 0) Word::store(p.words + blockIdx.x, Word::kOwn | total);
+  scan_part(x, 0);  // while the other blocks' sums are on their way
   uint32_t others = 0;
   for (unsigned b = threadIdx.x; b < blockIdx.x; b += kFewThreads) {
     uint64_t word;
@@ -270,7 +296,7 @@ __global__ void __launch_bounds__(kFewThreads, 1024 / kFewThreads) scan_few(cons
 #pragma unroll
   for (int v = 0; v < kFewVectors; v++) {
     x[v].x += before, x[v].y += before, x[v].z += before, x[v].w += before;
-    if (at + v * 128 + 4 <= p.n) *reinterpret_cast<uint4*>(p.out + at + v * 128) = x[v];
+    if (whole) *reinterpret_cast<uint4*>(p.out + at + v * 128) = x[v];
     else store_words(p, at + v * 128, x[v]);
   }
 }
@@ -290,8 +316,8 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
   const ScanParams p{out, in, n, static_cast<uint64_t*>(workspace), scan_tiles(n), aligned(in, 16) && aligned(out, 16)};
   if (const int64_t few = (n + kFewTile - 1) / kFewTile; p.bulk && few <= sm_count() * (1024 / kFewThreads)) {
-    if (cudaError_t e = launch_zero(p.words, few * 8, stream)) return launched(e);
-    return launched(launch_overlapped(scan_few, few, kFewThreads, 0, stream, p));
+    if (cudaError_t e = launch_overlapped(prepare_few, sm_count(), kPrepareThreads, 0, stream, p)) return launched(e);
+    return launched(launch_overlapped(n % kFewTile ? scan_few<false> : scan_few<true>, few, kFewThreads, 0, stream, p));
   }
   const int shared = kStages * kTileBytes;
   if (cudaError_t e = cudaFuncSetAttribute(scan, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)) return launched(e);
