@@ -352,9 +352,11 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     case Class::fence:
       if (m.i.opcode == kFenceView) {  // behind the stores before it
         const double at = std::max(pipe, hold(p.queue, 4) + 2);
-        pipe = at + kFencePipe;
-        set_barriers(w, m, at + kFenceWaits, at + kFenceWaits);
-        w.ready = std::max(w.ready, at + kFenceWaits);
+        pipe = at + (stored_shared ? kFenceDrains : kFencePipe);
+        const double over = at + (stored_shared ? kFenceOfStores : kFenceWaits);
+        stored_shared = false;
+        set_barriers(w, m, over, over);
+        w.ready = std::max(w.ready, over);
         break;
       }
       if (m.i.opcode == kMembar && m.n == kBlockFence && &m != &code.back() && (&m)[1].i.opcode == kFenceView) break;  // of a fence of the async proxy: the next one waits for both

@@ -229,6 +229,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     }
     if (m.i.opcode == kStoreMatrix) p.queue += std::max(0.0, kMatrixWaveQueue * waves - 4), waves *= kMatrixWave;
     if (what == What::shared_atomic) waves = m.swaps ? 1 : m.counts_lanes ? kCountLanes : std::max(1.0, waves * kAtomicWave);
+    stored_shared |= what == What::shared_store;
     const double at = use_pipe(waves);
     if (m.swaps && what == What::shared_atomic) swap(w, *e, at);
     counts.shared_wavefronts += waves;

@@ -50,6 +50,7 @@ inline constexpr double kOff = 3;            // cycles of its sub-core's queue t
 inline constexpr double kFenceTogether = 100;  // barriers of memory that warps of a block come to within so many cycles are one [meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
+inline constexpr double kFenceDrains = 14, kFenceOfStores = 24;  // the same where something was stored since the last one [turns.end.fence]
 inline constexpr double kBulkGroup = 10;       // closing a group of bulk stores, and looking whether one has ended [turns.group_wait: 20.2 both]
 inline constexpr double kMatrixWaveQueue = 3.2, kMatrixWave = 1.07;  // of a wavefront of stmatrix: of its sub-core, of the pipe [turns.store_matrix.warps1: 12.8 for 4 of them, warps8: 34.2 for 32]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
@@ -255,6 +256,7 @@ struct Sm::State {
   double leaves_at(const WarpRun& w, uint64_t line);
   double fences_end = 0;    // of all barriers of memory until now
   double translated = -1;   // when addresses are
+  bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
