@@ -172,5 +172,39 @@ TEST(RoundTrip, CopiesThatArriveHoldProductsUp) {
   EXPECT_LT(*beside, 1.35 * *alone);
 }
 
+/// Cycles of a round of `work`, on eight floats %x0 to %x7, by the second warpgroup while the first multiplies.
+std::optional<double> beside_products(const std::string& work) {
+  TestMachine m;
+  const uint64_t memory = m.allocate(1 << 16);
+  constexpr int kFew = 8;
+  std::string body =
+      ".reg .f32 %x<8>, %c<64>;\nld.param.u64 %d4, [p0];\nmov.u32 %r6, %tid.x;\ncvt.rn.f32.u32 %f1, %r6;\nmov.u32 %r1, 0;\nmov.u32 %r2, room;\n"
+      "shr.u32 %r2, %r2, 4;\ncvt.u64.u32 %d5, %r2;\nor.b64 %d5, %d5, 0x4000004000000000;\nsetp.lt.u32 %p2, %r6, 128;\n";
+  for (int i = 0; i < 64; i++) body += fmt::format("mov.f32 %c{}, 0f00000000;\n", i);
+  for (int i = 0; i < 8; i++) body += fmt::format("add.f32 %x{}, %f1, 0f3f8000{:02x};\n", i, i + 70);
+  body += "bar.sync 0;\n@%p2 bra PRODUCTS;\nmov.u64 %d1, %clock64;\nAGAIN:\n" + work +
+          fmt::format("add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, {};\n@%p1 bra AGAIN;\nmov.u64 %d2, %clock64;\nsub.u64 %d3, %d2, %d1;\nst.global.u64 [%d4], %d3;\n", kFew);
+  for (int i = 0; i < 8; i++) body += fmt::format("add.f32 %f1, %f1, %x{};\n", i);
+  body += "st.global.f32 [%d4+8], %f1;\nret;\nPRODUCTS:\n" + batch(16) + "\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 6;\n@%p1 bra PRODUCTS;\nst.global.f32 [%d4+16], %c63;\nret;\n";
+  TestKernel k(body, {memory}, {1}, {256}, kRoom);
+  PredictOptions warm;
+  warm.warm = true;
+  const Prediction p = m.predicted(k, warm);
+  if (!is_timed(p) || p.clocks.size() < 5) return std::nullopt;
+  return p.clocks[4] / kFew;
+}
+
+TEST(RoundTrip, ProductsHoldUpWhatIsIssuedBesideThem) {
+  std::string maxima, specials;
+  for (int i = 0; i < 64; i++) {
+    maxima += fmt::format("max.f32 %x{0}, %x{0}, %x{1};\n", i % 8, (i + 1) % 8);
+    specials += fmt::format("ex2.approx.ftz.f32 %x{0}, %x{0};\n", i % 8);
+  }
+  const auto max = beside_products(maxima), special = beside_products(specials);
+  if (!max || !special) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(*max / 64, 4.375, .05 * 4.375);          // overlap.max.shared.second, in which products are waited for more often; alone 2.2
+  EXPECT_NEAR(*special / 64, 10.19, kWithin * 10.19);  // overlap.special.shared.second; alone 8.2
+}
+
 }  // namespace
 }  // namespace orrery::timing
