@@ -126,6 +126,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
     if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);
     return launched(launch_attention_fp8(p, mask, blocks, stream));
   }
+  if (mask == Mask::kOwn) return launched(launch_attention_own(p, a.dtype, int(a.dim), blocks, stream));
   if (a.neighborhood.rank) return launched(launch_attention_near(p, a.dtype, int(a.dim), mask, blocks, stream));
   if (a.dim > 128) return launched(launch_attention_wide(p, a.dtype, int(a.dim), mask, blocks, stream));
   return launched(launch_attention(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));

@@ -19,7 +19,8 @@
 // The finished O leaves through a place of its own, or through the rows of Q that the warp itself has read.
 //
 // Narrow windows have tiles of 160 keys where those hold what a tile of queries sees as tightly as 128 do (512 keys and the 127 between the first
-// and the last query are 4 of 160, or 5 of 128). Neighbourhoods have three kernels, by how many tiles of keys need masks (attention_params.h).
+// and the last query are 4 of 160, or 5 of 128). Neighbourhoods have three kernels, by how many tiles of keys need masks (attention_params.h),
+// and a fourth where each warpgroup has tiles of keys of its own (attention_own.cuh).
 //
 // Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
 #pragma once
@@ -45,10 +46,12 @@ struct Shape {
   using Out = std::conditional_t<kFp8, __nv_bfloat16, T>;
   static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
   static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow;
-  static constexpr bool kEvery = kMask_ == Mask::kEvery, kCut = kMask_ == Mask::kNear || kEvery, kNear = kCut || kMask_ == Mask::kWhole;
+  static constexpr bool kOwn = kMask_ == Mask::kOwn;  // warpgroups have tiles of keys of their own
+  static constexpr bool kEvery = kMask_ == Mask::kEvery, kCut = kMask_ == Mask::kNear || kEvery, kNear = kCut || kMask_ == Mask::kWhole || kOwn;
+  static constexpr bool kStarts = kCut || kOwn;  // the scout says where windows start
   static constexpr bool kSigmoid = kSigmoid_;
   static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
-  static constexpr int kKeys = kFp8 ? 128 : kKeys_ ? kKeys_ : attention_keys(kDim, kMask_);
+  static constexpr int kKeys = kFp8 ? 128 : kOwn ? kOwnKeys : kKeys_ ? kKeys_ : attention_keys(kDim, kMask_);
   static constexpr bool kBetween = kNear || (kWindow && kKeys == 128);  // where O += P V is waited for: between the exponentials, or after them
   // With a window: the last tile of keys ends with the last key that is seen, so that it is the only one that the causal mask cuts.
   static constexpr bool kEndOnLast = kWindow && kCluster == 1 && kKeys >= kQueries && !kBetween;
@@ -109,6 +112,28 @@ __device__ __forceinline__ void load_box(const CUtensorMap* map, uint32_t dst, u
   for (int slab = 0; slab < S::kSlabs; slab++) ptx::tma_load_5d(dst + slab * 128 * 128, map, bar, slab * 64, x, y, z, head, hint);
 }
 
+/// A piece of a tile of keys of a warpgroup's own, from place `at` on.
+template <class S>
+__device__ __forceinline__ void load_own(const CUtensorMap* map, uint32_t dst, uint32_t bar, const AttentionParams& p, const Work<S>& w, int at, int head) {
+#pragma unroll
+  for (int slab = 0; slab < S::kSlabs; slab++) {
+    const NearTile& t = w.near;
+    ptx::tma_load_5d(dst + slab * S::kSlabKv, map, bar, slab * 64, t.low[0], t.low[1] + (p.own.axis == 1 ? at : 0),
+                     t.low[2] + w.batch * p.near.extent[2] + (p.own.axis == 2 ? at : 0), head, ptx::kEvictLast);
+  }
+}
+
+/// The i-th tile of keys that the producer loads where warpgroups have their own.
+template <class S>
+__device__ __forceinline__ void load_own_tile(const CUtensorMap* map, const CUtensorMap* parts, uint32_t dst, uint32_t bar, const AttentionParams& p, const Work<S>& w, int i, int head) {
+  const bool alone = i < 2 * w.own.alone;
+  const OwnPlaces at = own_places(w.own, p.own.thick, alone ? i & 1 : 0, w.key_tiles - 1 - (alone ? i >> 1 : i - w.own.alone), w.key_tiles);
+  ptx::mbarrier_arrive_expect_tx(bar, S::kBytesKv);
+  if (at.middle == 0) return load_own<S>(map, dst, bar, p, w, at.high, head);
+  const int bytes = p.own.place * 8 * 128;  // of a place
+  for (int c = 0; c < p.own.thick; c += p.own.part) load_own<S>(parts, dst + c * bytes, bar, p, w, c + (c < at.middle ? at.low : at.high), head);
+}
+
 /// This CTA's share of a tile of keys or values, to all of the cluster.
 template <class S>
 __device__ __forceinline__ void load_shared_tile(const CUtensorMap* map, uint32_t dst, uint32_t bar, int row, int head, int batch) {
@@ -162,21 +187,37 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
     if constexpr (S::kNear) {
       load_box<S>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + batch * p.near.extent[2], w.head, ptx::kEvictFirst);
-      at_k = at_v = NearWalk(w.near);
+      if constexpr (!S::kOwn) at_k = at_v = NearWalk(w.near);
     } else {
       load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
     }
     q.template next<S::kBuffersQ>();
-    for (int j = w.key_tiles - 1; j >= w.first - 1; j--) {  // keys run one tile ahead of values
-      if (j >= w.first) {
-        ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
-        load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j, at_k);
-        k.template next<S::kStages>();
+    if constexpr (S::kOwn) {
+      const int tiles = w.key_tiles + w.own.alone;
+      for (int i = 0; i <= tiles; i++) {
+        if (i < tiles) {
+          ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
+          load_own_tile<S>(&p.k, &p.own.k_part, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, p, w, i, kv_head);
+          k.template next<S::kStages>();
+        }
+        if (i > 0) {
+          ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
+          load_own_tile<S>(&p.v, &p.own.v_part, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, p, w, i - 1, kv_head);
+          v.template next<S::kStages>();
+        }
       }
-      if (j + 1 < w.key_tiles) {
-        ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
-        load_values(shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, j + 1);
-        v.template next<S::kStages>();
+    } else {
+      for (int j = w.key_tiles - 1; j >= w.first - 1; j--) {  // keys run one tile ahead of values
+        if (j >= w.first) {
+          ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
+          load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j, at_k);
+          k.template next<S::kStages>();
+        }
+        if (j + 1 < w.key_tiles) {
+          ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
+          load_values(shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, j + 1);
+          v.template next<S::kStages>();
+        }
       }
     }
   }
@@ -210,7 +251,7 @@ __device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint
 
 template <class S>
 __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S>& shared) {
-  const int group = threadIdx.x / 128 - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
+  const int group = (S::kOwn ? ptx::warpgroup() : int(threadIdx.x / 128)) - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
   constexpr int kKeys = S::kKeys;
   Place q, k, v;
   Queue<S> queue(p, shared.board);
@@ -221,6 +262,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   uint32_t probabilities[kKeys * int(sizeof(typename S::T)) / 32][4], queries = 0;  // queries: which buffer holds those of w
   int owed = -1;                                                                    // a buffer of queries to give back when outputs have left it
   bool keep = false;                                                                // whether o holds sums of these queries
+  bool own_k = false, own_v = false;                                                // whether these scores, these weights are of a tile that only this warpgroup has
   Softmax softmax;
   const float scale = scale_of<S>(p);
   const auto settle = [&]() __attribute__((always_inline)) {
@@ -241,8 +283,23 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     if (S::kOwed) owed = int(buffer);
     else if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.q_empty + 8 * buffer);
   };
+  // The other warpgroup's tile in a ring: this one gives it back too, so that neither is a turn of the ring ahead. The second warpgroup's tiles follow the first's.
+  const auto pass = [&](bool own, int of, uint32_t full, uint32_t empty, Place& at) __attribute__((always_inline)) {
+    if (!S::kOwn || !own || group != of) return;
+    ptx::mbarrier_wait(full + 8 * at.stage, at.phase);
+    release<S>(empty + 8 * at.stage);
+    at.template next<S::kStages>();
+  };
+  const auto turn = [&](int tile) __attribute__((always_inline)) {  // to scores of this tile
+    if constexpr (S::kOwn) {
+      own_v = own_k, own_k = tile >= w.key_tiles - w.own.alone;
+      pass(own_k, 1, shared.k_full, shared.k_empty, k);
+    }
+  };
   // The next scores, the first of their queries or not, and the product of these weights with their values; returns once the scores are there.
-  const auto issue = [&](bool first) __attribute__((always_inline)) {
+  const auto issue = [&](int tile, bool first) __attribute__((always_inline)) {
+    turn(tile);
+    pass(own_v, 1, shared.v_full, shared.v_empty, v);
     ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
     ptx::bar_sync(2 + group, 256);
     ptx::wgmma_fence();
@@ -252,12 +309,13 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv, keep);
     keep = true;
     ptx::bar_arrive(3 - group, 256);
-    view.look(p, entries.next(first));
+    view.look(p, w, group, tile, entries.next(first));
     settle();
     ptx::wgmma_wait_group<1>();
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
+    pass(own_k, 0, shared.k_full, shared.k_empty, k);
   };
   // Until the product with these weights is done. Left to itself ptxas puts this wait where the next scores are there, ahead of their masks and
   // softmax, which then hide nothing of the product. It moves none out of its basic block, and the loop that waits for values, which
@@ -268,6 +326,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     ptx::wgmma_pin(o);
     release<S>(shared.v_empty + 8 * v.stage);
     v.template next<S::kStages>();
+    pass(own_v, 0, shared.v_full, shared.v_empty, v);
   };
   // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling. Calls `retire`: with a neighbourhood between the
   // exponentials, when the product has just been multiplied, so that values are given back no later than they can be.
@@ -298,21 +357,23 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     clear();
     begin();
     int j = w.key_tiles - 1;
+    turn(j);
     ptx::mbarrier_wait(shared.k_full + 8 * k.stage, k.phase);
     ptx::bar_sync(2 + group, 256);
     ptx::wgmma_fence();
     issue_scores<S>(s, shared.q + queries * S::kBytesQ + group * 64 * 128, shared.k + k.stage * S::kBytesKv);
     ptx::bar_arrive(3 - group, 256);
-    view.look(p, entries.next(true));
+    view.look(p, w, group, j, entries.next(true));
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(s);
     release<S>(shared.k_empty + 8 * k.stage);
     k.template next<S::kStages>();
+    pass(own_k, 0, shared.k_full, shared.k_empty, k);
     weigh(j, std::true_type(), [] {});
     pack<typename S::T>(probabilities, s);
     for (;;) {
       for (j--; j >= w.first; j--) {
-        issue(false);
+        issue(j, false);
         weigh(j, std::false_type(), retire);
 #pragma unroll
         for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
@@ -326,12 +387,14 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
       if (!more) break;
       begin();  // the next scores are those of other queries
       j = w.key_tiles - 1;
-      issue(true);
+      issue(j, true);
       weigh(j, std::true_type(), retire);
       end(done, sums, buffer);
       clear();
       pack<typename S::T>(probabilities, s);
     }
+    own_v = own_k;
+    pass(own_v, 1, shared.v_full, shared.v_empty, v);
     ptx::mbarrier_wait(shared.v_full + 8 * v.stage, v.phase);
     ptx::wgmma_fence();
     issue_values<S>(o, probabilities, shared.v + v.stage * S::kBytesKv, keep);

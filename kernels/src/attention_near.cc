@@ -12,7 +12,8 @@
 namespace orrery::kernels {
 namespace {
 
-using Box = std::array<int, 3>;  // logs of its sides
+using Box = std::array<int, 3>;    // logs of its sides
+using Sides = std::array<uint32_t, 3>;
 
 /// All boxes of 128 places on `rank` axes whose innermost side is 8 or more.
 std::vector<Box> boxes(int rank) {
@@ -39,8 +40,8 @@ int64_t key_tiles(const NearParams& n, int a, int q, int q_log, int k_log) {
   return (start_of(n, a, std::min(q + (1 << q_log), n.extent[a]) - 1) + n.window[a] - start_of(n, a, q) + (1 << k_log) - 1) >> k_log;
 }
 
-/// The pair of boxes with the least work: tiles of keys, and what the start and the end of a tile of queries cost.
-void choose_boxes(int rank, NearParams* n) {
+/// The pair of boxes with the least work: tiles of keys, and what the start and the end of a tile of queries cost. Returns it.
+double choose_boxes(int rank, NearParams* n) {
   constexpr double kTileCost = 0.5;  // in tiles of keys (NOTES.md)
   int64_t tiles[3][8][8], rows[3][8];
   for (int a = 0; a < 3; a++)
@@ -62,16 +63,60 @@ void choose_boxes(int rank, NearParams* n) {
       for (int a = 0; a < 3; a++) n->q_log[a] = q[a], n->k_log[a] = k[a];
     }
   }
+  return least;
 }
 
-/// Map of batch grids of tokens; `sides`: logs of the box.
+/// Tiles of keys of each warpgroup's own of the queries from q on, on the axis that the warpgroups share (attention_own.cuh).
+int64_t own_tiles(const NearParams& n, int a, int q, int q_log, int thick, int part) {
+  const int half = 1 << (q_log - 1);
+  const auto start = [&](int place) { return start_of(n, a, std::min(q + place, n.extent[a] - 1)) - start_of(n, a, q); };
+  const int shift = start(half) / part * part, end = std::max(start(half - 1), start(2 * half - 1) - shift) + n.window[a];
+  return (end + thick - 1) / thick;
+}
+
+/// The box of queries, and that of keys of each warpgroup's own, with the least work, likewise; endless where there are none.
+struct OwnBox {
+  Box q;
+  Sides k;
+  int part;
+  double work = INFINITY;
+};
+OwnBox choose_own(int rank, const NearParams& n) {
+  constexpr double kStep = (kOwnKeys + 16) / (128. + 16), kStart = 0.5;  // in tiles of 128 keys, each of which costs as much as 16 keys beside its own
+  OwnBox best;
+  if (rank < 2) return best;
+  const int axis = rank - 1, between = 3 - axis;
+  for (const Box& q : boxes(rank)) {
+    if (q[size_t(axis)] == 0) continue;
+    int64_t span[3], rows = 1;  // keys that a tile of queries sees, at most
+    for (int a = 0; a < 3; a++) {
+      span[a] = 0;
+      for (int at = 0; at < n.extent[a]; at += 1 << q[size_t(a)]) span[a] = std::max(span[a], key_tiles(n, a, at, q[size_t(a)], 0));
+      if (a != axis) rows *= ((n.extent[a] - 1) >> q[size_t(a)]) + 1;
+    }
+    for (int64_t x = (span[0] + 7) / 8 * 8; x <= kOwnKeys; x += 8)
+      for (int64_t y = span[between]; x * y <= kOwnKeys; y++) {
+        const int thick = int(kOwnKeys / (x * y)), part = std::gcd(thick, 1 << (q[size_t(axis)] - 1));
+        if (thick * x * y != kOwnKeys || (rank == 2 && y > 1)) continue;
+        double work = 0;
+        for (int at = 0; at < n.extent[axis]; at += 1 << q[size_t(axis)]) work += kStart + kStep * double(own_tiles(n, axis, at, q[size_t(axis)], thick, part));
+        work *= double(rows);
+        if (work >= best.work) continue;
+        best = {q, {}, part, work};
+        best.k[0] = uint32_t(x), best.k[size_t(between)] = uint32_t(y), best.k[size_t(axis)] = uint32_t(thick);
+      }
+  }
+  return best;
+}
+
+/// Map of batch grids of tokens; `sides`: of the box.
 bool encode(CUtensorMap* map, const void* data, const AttentionArgs& a, const NearParams& n, const AttentionArgs::Strides& s, int64_t heads,
-            const Box& sides) {
+            const Sides& sides) {
   const uint64_t x = uint64_t(n.extent[0]), y = uint64_t(n.extent[1]), z = uint64_t(n.extent[2]);
   const uint64_t sizes[5] = {uint64_t(a.dim), x, y, z * uint64_t(a.batch), uint64_t(heads)};
   const uint64_t seq = uint64_t(x * y * z > 1 ? s.seq : a.dim) * 2;
   const uint64_t pitches[4] = {seq, seq * x, x * y * z > 1 || a.batch == 1 ? seq * x * y : uint64_t(s.batch) * 2, uint64_t(heads > 1 ? s.head : a.dim) * 2};
-  const uint32_t box[5] = {64, 1u << sides[0], 1u << sides[1], 1u << sides[2], 1};
+  const uint32_t box[5] = {64, sides[0], sides[1], sides[2], 1};
   return encode_tensor_map(map, tensor_map_type(a.dtype), 5, data, sizes, pitches, box);
 }
 
@@ -98,13 +143,16 @@ Mask choose_mask(const NearParams& n) {
 struct KindWork { double tiles, cost; };
 
 /// The kinds of tiles of queries, those with the most tiles of keys first.
-std::array<KindWork, 8> list_kinds(int64_t heads, NearParams* n) {
+std::array<KindWork, 8> list_kinds(int64_t heads, const OwnParams* own, NearParams* n) {
   constexpr double kTileCost = 1;  // of a tile of queries beside its tiles of keys
   double mean[3][2];               // tiles of keys, inside and outside
   int count[3][2];
   for (int a = 0; a < 3; a++) {
     std::vector<int64_t> tiles(size_t(n->q_tiles[a]));
-    for (int i = 0; i < n->q_tiles[a]; i++) tiles[size_t(i)] = key_tiles(*n, a, i << n->q_log[a], n->q_log[a], n->k_log[a]);
+    for (int i = 0; i < n->q_tiles[a]; i++) {
+      const int q = i << n->q_log[a];
+      tiles[size_t(i)] = !own ? key_tiles(*n, a, q, n->q_log[a], n->k_log[a]) : a == own->axis ? own_tiles(*n, a, q, n->q_log[a], own->thick, own->part) : 1;
+    }
     const int64_t most = *std::max_element(tiles.begin(), tiles.end());
     const auto first = std::find(tiles.begin(), tiles.end(), most), last = std::find(tiles.rbegin(), tiles.rend(), most).base();
     n->edge[a] = int(first - tiles.begin()), n->inner[a] = int(last - first);
@@ -127,8 +175,8 @@ std::array<KindWork, 8> list_kinds(int64_t heads, NearParams* n) {
 
 /// In which order tiles of queries are dealt to `blocks` CTAs. Of a kind's tiles the fuller CTAs take the part a - b cost, so that they have as
 /// many as they must and no more work than the others.
-void deal(int64_t heads, int blocks, NearParams* n) {
-  const std::array<KindWork, 8> kinds = list_kinds(heads, n);
+void deal(int64_t heads, int blocks, const OwnParams* own, NearParams* n) {
+  const std::array<KindWork, 8> kinds = list_kinds(heads, own, n);
   double all = 0, costs = 0, squares = 0;
   for (const KindWork& k : kinds) all += k.tiles, costs += k.tiles * k.cost, squares += k.tiles * k.cost * k.cost;
   n->fuller = int(all) % blocks;
@@ -176,19 +224,36 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
     n.extent[i] = int(extent_of(a.neighborhood, i)), n.window[i] = int(window_of(a.neighborhood, i));
     n.stride[i] = FastDivide(uint32_t(stride_of(a.neighborhood, i)));
   }
-  choose_boxes(a.neighborhood.rank, &n);
+  const double usual = choose_boxes(a.neighborhood.rank, &n);
+  *mask = choose_mask(n);
+  const OwnBox own = choose_own(a.neighborhood.rank, n);
+  const bool is_own = *mask != Mask::kWhole && own.work < 0.88 * usual;  // those a little better are not faster (NOTES.md)
+  if (is_own) {
+    *mask = Mask::kOwn;
+    OwnParams& o = p->own;
+    o.axis = a.neighborhood.rank - 1;
+    for (int i = 0; i < 3; i++) n.q_log[i] = own.q[size_t(i)];
+    o.thick = int(own.k[size_t(o.axis)]), o.part = own.part;
+    o.line = int(own.k[0]) / 8, o.place = kOwnKeys / 8 / o.thick;
+    for (int i = 0; i < o.place; i += o.line) o.spread_x |= 1u << i;
+    for (int i = 0; i < kOwnKeys / 8; i += o.place) o.spread_t |= 1u << i;
+  }
   for (int i = 0; i < 3; i++) n.q_tiles[i] = ((n.extent[i] - 1) >> n.q_log[i]) + 1;
   const int line = n.k_log[0] - 2, plane = line + n.k_log[1];
   n.spread_x = n.spread_y = 0, n.line = line, n.plane = plane;
   for (int i = 0; i < 1 << n.k_log[1]; i++) n.spread_x |= 1u << (i << line);
   for (int i = 0; i < 1 << n.k_log[2]; i++) n.spread_y |= 1u << (i << plane);
   p->q_tiles = n.q_tiles[0] * n.q_tiles[1] * n.q_tiles[2];
-  if (const int64_t tiles = p->q_tiles * a.heads * a.batch; tiles <= 1 << 30) deal(a.heads * a.batch, int(std::min<int64_t>(sm_count(), tiles)), &n);
-  *mask = choose_mask(n);
-  const Box q = {n.q_log[0], n.q_log[1], n.q_log[2]}, k = {n.k_log[0], n.k_log[1], n.k_log[2]};
-  const int side = std::min(q[0], 4);
+  if (const int64_t tiles = p->q_tiles * a.heads * a.batch; tiles <= 1 << 30) deal(a.heads * a.batch, int(std::min<int64_t>(sm_count(), tiles)), is_own ? &p->own : nullptr, &n);
+  const auto sides = [](const int (&logs)[3]) { return Sides{1u << logs[0], 1u << logs[1], 1u << logs[2]}; };
+  const Sides q = sides(n.q_log), k = is_own ? own.k : sides(n.k_log), out = sides({std::min(n.q_log[0], 4), 4 - std::min(n.q_log[0], 4), 0});
+  if (is_own) {
+    Sides part = k;
+    part[size_t(p->own.axis)] = uint32_t(own.part);
+    if (!encode(&p->own.k_part, a.k, a, n, a.k_strides, a.kv_heads, part) || !encode(&p->own.v_part, a.v, a, n, a.v_strides, a.kv_heads, part)) return false;
+  }
   return encode(&p->q, a.q, a, n, a.q_strides, a.heads, q) && encode(&p->k, a.k, a, n, a.k_strides, a.kv_heads, k) &&
-         encode(&p->v, a.v, a, n, a.v_strides, a.kv_heads, k) && encode(&p->out, a.out, a, n, a.out_strides, a.heads, {side, 4 - side, 0});
+         encode(&p->v, a.v, a, n, a.v_strides, a.kv_heads, k) && encode(&p->out, a.out, a, n, a.out_strides, a.heads, out);
 }
 
 }  // namespace orrery::kernels

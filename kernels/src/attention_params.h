@@ -10,8 +10,9 @@
 
 namespace orrery::kernels {
 
-// kNear, kEvery, kWhole: neighbourhoods of which some tiles of keys are cut for a warp of queries, nearly all, or none.
-enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole };
+// kNear, kEvery, kWhole: neighbourhoods of which some tiles of keys are cut for a warp of queries, nearly all, or none; kOwn: those
+// whose warpgroups have tiles of keys of their own (attention_own.cuh).
+enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole, kOwn };
 
 /// A neighbourhood mask (attention_near.cuh); axis 0 is the innermost, axes that are not there have one place.
 struct NearParams {
@@ -31,6 +32,15 @@ struct NearParams {
     FastDivide by_tiles, by_x, by_y; // tiles of a head, those on axes 0 and 1
   } kinds[8];
   int edge[3], inner[3], fuller;
+};
+
+/// A neighbourhood of which each warpgroup has tiles of keys of its own (attention_own.cuh); `near` has no boxes of keys then.
+struct OwnParams {
+  CUtensorMap k_part, v_part;   // boxes of `part` places on the axis that the warpgroups share
+  int axis;                     // that axis: 1 or 2; tiles span the two others
+  int thick, part;              // places of a tile on it; what the distance between the warpgroups is a multiple of
+  int line, place;              // eights of keys of a line of a tile, and of a place on the axis
+  uint32_t spread_x, spread_t;  // copy the bits of a line to all lines of a place; those of a place to all places
 };
 
 struct AttentionParams {
@@ -57,24 +67,27 @@ struct AttentionParams {
   const float *scale_q, *scale_k, *scale_v;  // e4m3: device scalars; null: 1
   float scale_log2;      // softmax scale times log2(e); sigmoid: half the scale
   float bias;            // sigmoid: half of what is added to a score
+  OwnParams own;
 };
 
 constexpr int kQueries = 128;  // of a tile
 
 /// Keys of one tile: as many as shared memory and registers allow.
 constexpr int kMostKeys = 160;
+constexpr int kOwnKeys = 144;  // where each warpgroup has its own
 constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask == Mask::kNone ? kMostKeys : 128; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
 cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
 
 cudaError_t launch_attention_fp8(const AttentionParams& p, Mask mask, int blocks, cudaStream_t stream);  // 128
 /// V turned round for it, rows of `padded` keys (a multiple of 128).
 cudaError_t launch_turn_values(void* turned, const AttentionArgs& a, int64_t padded, cudaStream_t stream);
 
-/// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them; mask: becomes kEvery or kWhole where that fits better. Errors: false where the driver refuses a map.
+/// Chooses the boxes of a neighbourhood mask and encodes the tensor maps for them; mask: becomes kEvery, kWhole or kOwn where that fits better. Errors: false where the driver refuses a map.
 bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask);
 Status check_near(const AttentionArgs& a);
 

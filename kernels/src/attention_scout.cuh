@@ -5,7 +5,8 @@
 //
 // Two records, in turn: the producer and the consumer warps each tell when they have read one. With a neighbourhood that needs masks a record has, beside the
 // tile, where the windows of its queries start: of each place on each axis of the tile's box, from which a query's own is read; and then come, 16 at a time,
-// entries for its tiles of keys, which say where each is and which warps need masks for it: found by every warp, that was a tenth of all it did.
+// entries for its tiles of keys, which say where each is and which warps need masks for it: found by every warp, that was a tenth of all it did. Where each
+// warpgroup has tiles of its own there are no entries.
 #pragma once
 #include "attention_store.cuh"
 #include "attention_view.cuh"
@@ -28,7 +29,7 @@ constexpr int kEntries = 16, kListBytes = 16 * kEntries;
 /// Shared-window addresses of the records, and the barriers that say they are there and have been read.
 template <class S>
 struct Board {
-  static constexpr int kBytes = S::kScout ? kRecords * (16 + kRecordBytes + (S::kCut ? 16 + kStartBytes + kListBytes : 0)) : 0;
+  static constexpr int kBytes = S::kScout ? kRecords * (16 + kRecordBytes + (S::kStarts ? kStartBytes : 0) + (S::kCut ? 16 + kListBytes : 0)) : 0;
   uint32_t full, empty, records, starts, lists, list_full, list_empty;
   Board() = default;
   __device__ __forceinline__ explicit Board(uint32_t at) : full(at), empty(full + 8 * kRecords), records(empty + 8 * kRecords), starts(records + kRecords * kRecordBytes), lists(starts + kRecords * kStartBytes),
@@ -48,7 +49,8 @@ struct Board {
     ptx::st_shared_v4(to, w.head, w.batch, w.key_tiles, S::kNear ? t.query[0] : w.row0);
     if constexpr (S::kNear) {
       ptx::st_shared_v4(to + 16, t.query[1], t.query[2], t.low[0], t.low[1]);
-      ptx::st_shared_v4(to + 32, t.low[2], t.count[0], t.count[1], t.count[2]);
+      if constexpr (S::kOwn) ptx::st_shared_v4(to + 32, t.low[2], w.own.alone, w.own.shift, w.own.far);
+      else ptx::st_shared_v4(to + 32, t.low[2], t.count[0], t.count[1], t.count[2]);
     } else {
       ptx::st_shared_v4(to + 16, w.k_base, 0, 0, 0);
       ptx::st_shared_v4(to + 32, 0, 0, 0, 0);  // warps read all of a record
@@ -62,7 +64,8 @@ struct Board {
       NearTile& t = w.near;
       t.query[0] = word(3), t.query[1] = word(4), t.query[2] = word(5);
 #pragma unroll
-      for (int a = 0; a < 3; a++) t.low[a] = word(6 + a), t.count[a] = word(9 + a);
+      for (int a = 0; a < 3; a++) t.low[a] = word(6 + a), t.count[a] = S::kOwn ? 0 : word(9 + a);
+      if constexpr (S::kOwn) w.own = {word(9), word(10), word(11)};
     } else {
       w.k_base = word(4);
     }
@@ -88,7 +91,7 @@ __device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& 
     if (w.key_tiles == kSkip) continue;
     ptx::mbarrier_wait(board.empty + 8 * at.stage, at.phase ^ 1);
     if (lane == 0) board.write(at.stage, w);
-    if constexpr (S::kCut)
+    if constexpr (S::kStarts)
       if (w.key_tiles != kNoMore) near_starts(p.near, w.near, board.starts_of(at.stage));
     __syncwarp();
     if (lane == 0) ptx::mbarrier_arrive(board.full + 8 * at.stage);

@@ -13,11 +13,14 @@ struct View {
   NearView near;                // with a neighbourhood: the windows; what look found
   uint32_t seen[2];
   bool cut;
+  std::conditional_t<S::kOwn, OwnView, std::false_type> own;
   View() = default;
   /// near_starts: what the scout left of the windows, with a neighbourhood.
   __device__ __forceinline__ View(const AttentionParams& p, const Work<S>& w, int group, uint32_t near_starts) {
     const int r = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, row = w.row0 + r, keys = keys_of<S>(p, w);
-    if constexpr (S::kCut) {
+    if constexpr (S::kOwn) {
+      own = OwnView(p, near_starts, r);
+    } else if constexpr (S::kCut) {
       near = NearView(p.near, near_starts, r);
     } else if constexpr (!S::kNear) {
 #pragma unroll
@@ -31,8 +34,10 @@ struct View {
     }
   }
   /// With a neighbourhood, while the scores of a tile of keys are multiplied: which of them are seen. entry: what the scout says of it.
-  __device__ __forceinline__ void look(const AttentionParams& p, const int4& entry) {
-    if constexpr (S::kCut) {
+  __device__ __forceinline__ void look(const AttentionParams& p, const Work<S>& w, int group, int tile, const int4& entry) {
+    if constexpr (S::kOwn) {
+      own.look(p.own, own_places(w.own, p.own.thick, group, tile, w.key_tiles));
+    } else if constexpr (S::kCut) {
       cut = S::kEvery || entry.w & 1 << (threadIdx.x / 32 - 4);
       if (cut) seen[0] = near.seen(p.near, entry, 0), seen[1] = near.seen(p.near, entry, 1);
     }
@@ -40,7 +45,9 @@ struct View {
   /// Hides what is not seen of a tile of keys; kFirst: of the first that is worked on, the last of the tiles.
   template <bool kFirst>
   __device__ __forceinline__ void mask(float (&s)[S::kKeys / 2], int tile) const {
-    if constexpr (S::kCut) {
+    if constexpr (S::kOwn) {
+      own.hide(s);
+    } else if constexpr (S::kCut) {
       if (cut) hide_unseen(s, seen);
     } else if constexpr (!S::kNear) {
       if ((kFirst || !S::kEndOnLast) && (tile + 1) * S::kKeys > clear) hide(s, tile * S::kKeys, limit);

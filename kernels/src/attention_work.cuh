@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "attention_near.cuh"
+#include "attention_own.cuh"
 #include "attention_params.h"
 
 namespace orrery::kernels {
@@ -20,6 +21,7 @@ struct Work : std::conditional_t<S::kScout, KnownFirstTile, FirstTile> {
   int k_base = 0;  // where tiles of keys begin: with a window by the first key that is seen; of the sequence, where each has its own length, as are:
   int q_base = 0, seq_q = 0, seq_k = 0, offset = 0;
   NearTile near;  // with a neighbourhood mask
+  std::conditional_t<S::kOwn, OwnTiles, std::false_type> own;  // of which each warpgroup has its own tiles
 };
 
 /// Fills in where sequence `w.batch` lies.
@@ -51,7 +53,14 @@ __device__ __forceinline__ Work<S> near_work(const AttentionParams& p, int i) {
   const int of_kind = t - begin + (fuller ? 0 : kind.split), all = kind.by_tiles.divide(of_kind), batch = p.by_batch.divide(all);
   Work<S> w{{}, 0, all - batch * p.heads, batch, 0};
   w.near = NearTile(n, kind, of_kind - all * int(kind.by_tiles.divisor));
-  w.key_tiles = w.near.count[0] * w.near.count[1] * w.near.count[2];
+  if constexpr (S::kOwn) {
+    const bool y = p.own.axis == 1;
+    const int a = y ? 1 : 2, half = 1 << (n.q_log[a] - 1), query = y ? w.near.query[1] : w.near.query[2], low = y ? w.near.low[1] : w.near.low[2];
+    const auto start = [&](int place) { return near_start(n, a, min(query + place, n.extent[a] - 1)) - low; };
+    w.key_tiles = own_tiles(w.own, p.own.thick, p.own.part, start(half), {start(half - 1) + n.window[a], start(2 * half - 1) + n.window[a]});
+  } else {
+    w.key_tiles = w.near.count[0] * w.near.count[1] * w.near.count[2];
+  }
   return w;
 }
 

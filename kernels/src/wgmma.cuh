@@ -78,6 +78,7 @@ __device__ __forceinline__ Descriptor descriptor_mn_major(uint32_t addr, int lin
 #define ORK_L40 ORK_L32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define ORK_L48 ORK_L32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define ORK_L64 ORK_L48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define ORK_L72 ORK_L64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define ORK_L80 ORK_L64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define ORK_L88 ORK_L80 ", %80, %81, %82, %83, %84, %85, %86, %87"
 #define ORK_L96 ORK_L80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -97,6 +98,7 @@ __device__ __forceinline__ Descriptor descriptor_mn_major(uint32_t addr, int lin
 #define ORK_REGS40 ORK_R32(0), ORK_R8(32)
 #define ORK_REGS48 ORK_R32(0), ORK_R16(32)
 #define ORK_REGS64 ORK_R64(0)
+#define ORK_REGS72 ORK_R64(0), ORK_R8(64)
 #define ORK_REGS80 ORK_R64(0), ORK_R16(64)
 #define ORK_REGS88 ORK_R64(0), ORK_R16(64), ORK_R8(80)
 #define ORK_REGS96 ORK_R64(0), ORK_R32(64)
@@ -147,6 +149,7 @@ __device__ __forceinline__ void wgmma_ss(float (&d)[kN / 2], uint64_t da, uint64
   ORK_CASE16(80, 40, "40", "41", "42", "43", "44")
   ORK_CASE16(96, 48, "48", "49", "50", "51", "52")
   ORK_CASE16(128, 64, "64", "65", "66", "67", "68")
+  ORK_CASE16(144, 72, "72", "73", "74", "75", "76")
   ORK_CASE16(160, 80, "80", "81", "82", "83", "84")
   ORK_CASE16(176, 88, "88", "89", "90", "91", "92")
   ORK_CASE16(192, 96, "96", "97", "98", "99", "100")

@@ -329,7 +329,8 @@ int main(int argc, char** argv) {
                              {H, 2, 2, 2, 19 * 37, 19 * 37, 128, false, false, 0, false, {2, {19, 37}, {5, 13}, {1, 4}}},
                              {B, 2, 1, 1, 6 * 7 * 18, 6 * 7 * 18, 64, false, false, 0, false, {3, {6, 7, 18}, {3, 4, 5}, {1, 2, 5}}},
                              {B, 1, 2, 1, 300, 400, 128, true, false, 190}, {H, 2, 1, 1, 290, 290, 64, true, false, 30}, {B, 1, 2, 1, 256, 256, 128, false, false, 0, false, {1, {256}, {128}, {128}}},
-                             {H, 1, 1, 1, 32 * 40, 32 * 40, 64, false, false, 0, false, {2, {32, 40}, {16, 16}, {8, 16}}}, {B, 1, 3, 1, 16 * 4 * 24, 16 * 4 * 24, 128, false, false, 0, false, {3, {16, 4, 24}, {5, 3, 7}, {1, 1, 1}}}};
+                             {H, 1, 1, 1, 32 * 40, 32 * 40, 64, false, false, 0, false, {2, {32, 40}, {16, 16}, {8, 16}}}, {B, 1, 3, 1, 16 * 4 * 24, 16 * 4 * 24, 128, false, false, 0, false, {3, {16, 4, 24}, {5, 3, 7}, {1, 1, 1}}},
+                             {H, 1, 2, 1, 47 * 40, 47 * 40, 128, false, false, 0, false, {2, {47, 40}, {16, 16}, {1, 1}}}, {B, 2, 1, 1, 22 * 10 * 16, 22 * 10 * 16, 64, false, false, 0, false, {3, {22, 10, 16}, {8, 8, 8}, {1, 1, 1}}}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})
@@ -356,7 +357,7 @@ int main(int argc, char** argv) {
         for (const Neighborhood& n : {Neighborhood{1, {1}, {1}, {1}}, Neighborhood{1, {2000}, {129}, {16}}, Neighborhood{1, {777}, {777}, {1}}, Neighborhood{2, {40, 50}, {13, 13}, {1, 1}},
                                       Neighborhood{2, {33, 64}, {32, 16}, {8, 16}}, Neighborhood{2, {3, 700}, {1, 90}, {1, 1}}, Neighborhood{3, {5, 20, 24}, {5, 7, 9}, {2, 2, 4}},
                                       Neighborhood{3, {16, 16, 16}, {8, 8, 8}, {4, 4, 8}}, Neighborhood{1, {2000}, {512}, {128}}, Neighborhood{2, {64, 40}, {32, 16}, {8, 16}}, Neighborhood{2, {64, 64}, {24, 9}, {1, 1}},
-                                      Neighborhood{3, {12, 24, 16}, {8, 16, 8}, {4, 8, 8}}}) {
+                                      Neighborhood{3, {12, 24, 16}, {8, 16, 8}, {4, 8, 8}}, Neighborhood{2, {70, 61}, {16, 16}, {1, 1}}, Neighborhood{3, {30, 16, 24}, {6, 6, 6}, {1, 1, 1}}}) {
           int64_t places = 1;
           for (int axis = 0; axis < n.rank; axis++) places *= n.extent[axis];
           cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, false, n});

@@ -1,0 +1,18 @@
+// Attention forward with neighbourhood masks whose warpgroups have tiles of keys of their own (attention_own.cuh), head dimensions 64 and 128.
+#include "attention_kernel.cuh"
+
+namespace orrery::kernels {
+namespace {
+
+template <class T>
+cudaError_t launch_typed(const AttentionParams& p, int dim, int blocks, cudaStream_t stream) {
+  return dim == 64 ? launch<Shape<T, 64, Mask::kOwn, false, 1>>(p, blocks, stream) : launch<Shape<T, 128, Mask::kOwn, false, 1>>(p, blocks, stream);
+}
+
+}  // namespace
+
+cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream) {
+  return dtype == DType::kBF16 ? launch_typed<__nv_bfloat16>(p, dim, blocks, stream) : launch_typed<__half>(p, dim, blocks, stream);
+}
+
+}  // namespace orrery::kernels
