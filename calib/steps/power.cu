@@ -148,17 +148,6 @@ TRUTH("power", "power_random_read", {8, 1024}, [](long mb) {
   auto o = zeros<float>(32);
   return [=] { power_random_read<<<264, 1024>>>(p, o, uint32_t((mb << 18) - 1)); };
 });
-/// A ring of bulk copies of 16 KB, four in flight: block b copies pieces b, b + step and so on of `pieces`.
-__device__ void copy_ring(const char* from, char* room, uint64_t* bar, uint32_t first, uint32_t step, uint32_t pieces, int copies) {
-  constexpr uint32_t kBytes = 16384;
-  init_ring(bar, 4);
-  const auto fetch = [&](int i) { bulk_load(room + i % 4 * kBytes, from + size_t((first + uint32_t(i) * step) % pieces) * kBytes, kBytes, &bar[i % 4]); };
-  for (int i = 0; i < 4 && i < copies; i++) fetch(i);
-  for (int i = 0; i < copies; i++) {
-    wait(&bar[i % 4], uint32_t(i / 4 & 1));
-    if (i + 4 < copies) fetch(i + 4);
-  }
-}
 /// Bulk copies from L2 (16 MB); all blocks the same (`groups` 1) or each its own.
 __global__ void power_copies(const char* from, float* out, int groups, int copies) {
   extern __shared__ __align__(1024) char room[];

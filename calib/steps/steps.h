@@ -32,6 +32,18 @@ __device__ inline void wait(uint64_t* bar, uint32_t parity) {
   asm volatile("{ .reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" ::"r"(smem(bar)), "r"(parity) : "memory");
 }
 
+/// A ring of bulk copies of 16 KB, four in flight: block b copies pieces b, b + step and so on of `pieces`.
+__device__ inline void copy_ring(const char* from, char* room, uint64_t* bar, uint32_t first, uint32_t step, uint32_t pieces, int copies) {
+  constexpr uint32_t kBytes = 16384;
+  init_ring(bar, 4);
+  const auto fetch = [&](int i) { bulk_load(room + i % 4 * kBytes, from + size_t((first + uint32_t(i) * step) % pieces) * kBytes, kBytes, &bar[i % 4]); };
+  for (int i = 0; i < 4 && i < copies; i++) fetch(i);
+  for (int i = 0; i < copies; i++) {
+    wait(&bar[i % 4], uint32_t(i / 4 & 1));
+    if (i + 4 < copies) fetch(i + 4);
+  }
+}
+
 /// Descriptor of a matrix in rows of 128 bytes, swizzled, in shared memory.
 __device__ inline uint64_t matrix_from(uint32_t address) { return uint64_t(64) << 32 | uint64_t(1) << 62 | (address & 0x3ffff) >> 4; }
 __device__ inline uint64_t matrix_at(const void* p) { return matrix_from(smem(p)); }

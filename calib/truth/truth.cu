@@ -5,6 +5,7 @@
 //                              or the simulated GPU; prints the name of each launch in order
 //   truth events [PATTERN]     times each case by events, L2 warm and cold; JSON lines
 //   truth energy [PATTERN [S]] repeats each case for S (1.2) seconds and reports board power, clock and rate of the second half through NVML
+//   truth fresh_energy         the same of launches whose operands are put back before each
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -17,6 +18,10 @@ namespace truth {
 
 std::vector<Case>& cases() {
   static std::vector<Case> all;
+  return all;
+}
+std::vector<std::pair<void*, size_t>>& taken() {
+  static std::vector<std::pair<void*, size_t>> all;
   return all;
 }
 
@@ -80,10 +85,12 @@ struct Nvml {
   }
 };
 
+struct Power {
+  double watts = 0, energy_watts = 0, megahertz = 0, launches_per_s = 0;
+};
 /// Over the second half of `seconds`.
-void energy(const Case& c, const Nvml& nvml, double seconds_all) {
+Power power_of(const Launch& launch, const Nvml& nvml, double seconds_all) {
   using Clock = std::chrono::steady_clock;
-  const Launch launch = c.prepare();
   Timer time;
   launch();
   const int batch = std::max(1, int(20000 / (time(launch, 1) + 1)));
@@ -104,8 +111,36 @@ void energy(const Case& c, const Nvml& nvml, double seconds_all) {
   }
   nvml.energy(nvml.device, &joules1);
   const double seconds = elapsed() - from;
-  std::printf("{\"case\":\"%s\",\"watts\":%.2f,\"energy_watts\":%.2f,\"clock_mhz\":%.0f,\"launches_per_s\":%.5g}\n", c.name().c_str(), median(watts),
-              double(joules1 - joules0) * 1e-3 / seconds, median(megahertz), launches / seconds);
+  return {median(watts), double(joules1 - joules0) * 1e-3 / seconds, median(megahertz), launches / seconds};
+}
+void energy(const Case& c, const Nvml& nvml, double seconds) {
+  const Power p = power_of(c.prepare(), nvml, seconds);
+  std::printf("{\"case\":\"%s\",\"watts\":%.2f,\"energy_watts\":%.2f,\"clock_mhz\":%.0f,\"launches_per_s\":%.5g}\n", c.name().c_str(), p.watts, p.energy_watts, p.megahertz, p.launches_per_s);
+  std::fflush(stdout);
+}
+/// The same of a launch whose operands are put back before each: what both take less what putting back takes. For kernels that work in
+/// place, which otherwise soon work on zeros, infinities or NaNs.
+void fresh_energy(const Case& c, const Nvml& nvml, double seconds) {
+  const Launch launch = c.prepare();
+  struct Copy {
+    void *to, *from;
+    size_t bytes;
+  };
+  std::vector<Copy> copies;
+  for (const auto& [p, bytes] : std::vector(taken())) {
+    void* kept = nullptr;
+    if (cudaMalloc(&kept, bytes) != cudaSuccess) return;
+    cudaMemcpy(kept, p, bytes, cudaMemcpyDeviceToDevice);
+    copies.push_back({p, kept, bytes});
+  }
+  const auto put_back = [&] {
+    for (const Copy& k : copies) cudaMemcpyAsync(k.to, k.from, k.bytes, cudaMemcpyDeviceToDevice);
+  };
+  const Power both = power_of([&] { put_back(), launch(); }, nvml, seconds), copy = power_of(put_back, nvml, seconds);
+  for (const Copy& k : copies) cudaFree(k.from);
+  const double time = 1 / both.launches_per_s - 1 / copy.launches_per_s, joules = both.energy_watts / both.launches_per_s - copy.energy_watts / copy.launches_per_s;
+  std::printf("{\"case\":\"%s\",\"put_back\":true,\"energy_watts\":%.2f,\"clock_mhz\":%.0f,\"launches_per_s\":%.5g,\"both_watts\":%.2f,\"both_per_s\":%.5g,\"copy_watts\":%.2f,\"copy_per_s\":%.5g}\n",
+              c.name().c_str(), joules / time, both.megahertz, 1 / time, both.energy_watts, both.launches_per_s, copy.energy_watts, copy.launches_per_s);
   std::fflush(stdout);
 }
 
@@ -122,7 +157,7 @@ int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "list", pattern = argc > 2 ? argv[2] : "";
   const int repeats = argc > 3 ? std::atoi(argv[3]) : 1;
   Nvml nvml;
-  if (mode == "energy" && !nvml.open()) return 1;
+  if (mode.ends_with("energy") && !nvml.open()) return 1;
   void* flush = nullptr;
   const size_t flush_bytes = size_t(256) << 20;
   if (mode == "events") cudaMalloc(&flush, flush_bytes);
@@ -131,6 +166,7 @@ int run(int argc, char** argv) {
     if (mode == "list") std::printf("%s %s\n", c.family.c_str(), c.name().c_str());
     if (mode == "events") events(c, flush, flush_bytes);
     if (mode == "energy") energy(c, nvml, argc > 3 ? std::atof(argv[3]) : 1.2);
+    if (mode == "fresh_energy") fresh_energy(c, nvml, argc > 3 ? std::atof(argv[3]) : 1.2);
     if (mode != "once") continue;
     const Launch launch = c.prepare();
     for (int i = 0; i < repeats; i++) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace truth {
@@ -33,6 +34,9 @@ struct Add {
 #define TRUTH_NAME(line) TRUTH_NAME2(line)
 #define TRUTH static const truth::Add TRUTH_NAME(__COUNTER__)
 
+/// Device memory that a case has taken, and its bytes: what is put back for launches that change their operands.
+std::vector<std::pair<void*, size_t>>& taken();
+
 /// Device memory shared by the launches that copy this handle.
 template <class T>
 struct Array {
@@ -45,7 +49,11 @@ struct Array {
       std::fprintf(stderr, "truth: out of device memory\n");
       std::exit(1);
     }
-    owner = std::shared_ptr<void>(raw, [](void* q) { cudaFree(q); });
+    taken().push_back({raw, count * sizeof(T)});
+    owner = std::shared_ptr<void>(raw, [](void* q) {
+      std::erase_if(taken(), [=](const auto& t) { return t.first == q; });
+      cudaFree(q);
+    });
     p = static_cast<T*>(raw);
   }
   operator T*() const { return p; }
