@@ -13,29 +13,13 @@
 
 namespace orrery::timing {
 
-/// Joules of the whole grid without idle power: energy per event (calib/raw/h200-2026-11-21-mixes.jsonl, power_*, and the quiet
-/// operands of calib/steps). Wires that change cost more: work is taken half way between quiet and random operands (alu 5.7 and 15.4
-/// pJ a lane, imad 10.8 and 18.3, half 9.9 and 14.6, special functions 10.8 and 18; ffma 10.3 and dfma 31 either way). Memory: random data.
-double Predictor::dynamic_energy(double seconds) const {
-  const auto lanes = [&](Class c) { return double(sm_.lanes_by_class[size_t(c)]); };
-  const auto warps = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
-  double pj = 10.3 * lanes(Class::fma) + 14.5 * (lanes(Class::imad) + 2 * lanes(Class::imad_wide)) + 10.5 * lanes(Class::alu) + 14.5 * lanes(Class::xu) +
-              12.3 * lanes(Class::half) + 31 * lanes(Class::fp64) + 25 * lanes(Class::shuffle) + 30 * (warps(Class::branch) + warps(Class::uniform)) +
-              1000 * (warps(Class::shared_load) + warps(Class::shared_store) + warps(Class::shared_atomic) + warps(Class::matrix_load) + warps(Class::copy_async)) + 50 * sm_.shared_wavefronts + 280 * sm_.l1_sectors;
-  pj += 2650 * warps(Class::hmma) + 2650 * warps(Class::imma) + 335 * sm_.tensor_columns + 15.6 * sm_.double_products;  // [power_dmma/4]
-  // L2 by sectors: read [power_bulk_l2/132, alike with products: power_both], read along with another SM [power_bulk_l2/1], written
-  // [power_write/1024, less what memory takes], filled from memory [power_read/1024]; 450 for a line that a load asks for
-  // [power_sectors_past, power_random_read/8]; pages [power_random_read/1024].
-  const double l2 = 950 * memory_.l2_read_sectors + 315 * memory_.merged_sectors + 1850 * memory_.l2_write_sectors + 1000 * memory_.dram_read / 32;
-  const double memory = 53 * (memory_.dram_read + memory_.dram_write) + 2600 * memory_.dram_pages + l2;
-  pj += 450 * sm_.lines_asked;
-  const double active = 11 * seconds * std::min(1.0, double(launch_.grid.count()) / figures_.sms);  // power_wait: SMs that hold warps
-  return 1e-12 * (pj * scale_ + memory * chip_scale_) + active;
-}
-
 namespace {
 
 constexpr double kResidualWithoutCode = 0.4;  // the same with the stand-in for ptxas
+
+/// Of the clock, the power with which an event's energy goes, as voltage does: of one launch [joules_wgmma_sms/33 to 132, joules_wgmma_copies: 1,470 to
+/// 1,980 MHz], and on average over launches without end, whose clock the limit moves up and down [the same rows, by launches a second].
+constexpr double kVoltage = 2, kVoltageSustained = 1.5;
 
 /// Of the full clock, what kernels without products keep in one launch, whatever they draw [power_dmma/4: 1,936 MHz, sum_loop/16777216 and
 /// update_once/16777216 at 4.05 TB/s: 1,951 and 1,953; none of calib/steps is slower].
@@ -70,15 +54,20 @@ double Predictor::describe(double cycles) {
   const double launch = figures_.launch_cycles + figures_.launch_all_sms * filled + (launch_.block.count() > 32 ? figures_.launch_wide * wide : 0);
   const double total = cycles + launch + (options_.warm ? 0 : figures_.cold_cycles);
   p_.cycles = total;
-  const double joules = dynamic_energy(total / figures_.clock);
+  Spent spent{0, 0, total, at_full_clock_.clock};
+  p_.energy = dynamic_energy(total / at_full_clock_.clock, spent);
   const bool tensor = sm_.by_class[size_t(Class::hmma)] + sm_.by_class[size_t(Class::imma)] + sm_.by_class[size_t(Class::wgmma)] > 0;  // products of doubles leave the clock as it is [power_dmma]
-  double clock = tensor ? std::min(figures_.clock, figures_.tensor_clock) : figures_.clock;
-  const double watts = joules / (total / clock);
-  bool capped = false;
   const double limit = tensor ? figures_.dynamic_watts : figures_.plain_watts;
-  if (watts > limit) clock *= std::max(std::cbrt(limit / watts), tensor ? 0 : kPlainSlowest), capped = true;
-  p_.joules = joules + figures_.idle_watts * total / clock;
-  p_.watts = p_.joules / (total / clock);
+  const double highest = tensor ? std::min(figures_.clock, figures_.tensor_clock) : figures_.clock;
+  const double clock = std::max(spent.clock_within(limit, highest, kVoltage), tensor ? 0 : kPlainSlowest * highest);
+  const bool capped = clock < highest;
+  const double sustained = spent.clock_within(limit, figures_.clock, kVoltageSustained), share = std::pow(sustained / figures_.clock, kVoltageSustained);
+  const double idle = figures_.idle_watts * total / sustained;
+  for (EnergyPart& part : p_.energy)
+    if (!part.memory) part.joules *= share;
+  p_.energy.push_back({"seconds", total / sustained, idle, true});
+  p_.joules = spent.chip * share + spent.memory + idle;
+  p_.watts = p_.joules / (total / sustained), p_.sustained_mhz = sustained / 1e6;
   p_.instructions = double(sm_.issued) * scale_;
   p_.l2_sectors = 0;
   p_.dram_read = memory_.dram_read * chip_scale_, p_.dram_write = memory_.dram_write * chip_scale_;
@@ -192,7 +181,8 @@ std::string to_json(const Prediction& p) {
   j["bound"] = p.bound, j["fraction"] = p.fraction, j["registers"] = p.registers, j["shared_bytes"] = p.shared_bytes;
   j["blocks_per_sm"] = p.blocks_per_sm, j["occupancy"] = p.occupancy, j["limiter"] = p.limiter, j["waves"] = p.waves;
   j["instructions"] = p.instructions, j["dram_read"] = p.dram_read, j["dram_write"] = p.dram_write, j["l2_sectors"] = p.l2_sectors, j["l2_tex_sectors"] = p.l2_tex_sectors, j["l2_fabric_sectors"] = p.fabric_sectors;
-  j["l1_hit_rate"] = p.l1_hit_rate, j["joules"] = p.joules, j["watts"] = p.watts, j["method"] = p.method, j["notes"] = p.notes;
+  j["l1_hit_rate"] = p.l1_hit_rate, j["joules"] = p.joules, j["watts"] = p.watts, j["sustained_mhz"] = p.sustained_mhz, j["method"] = p.method, j["notes"] = p.notes;
+  for (const EnergyPart& part : p.energy) j["energy"][part.what] = {{"events", part.events}, {"joules", part.joules}};
   if (!p.clocks.empty()) j["clocks"] = p.clocks, j["clock_span"] = p.clock_span;
   j["host_seconds"] = p.host_seconds, j["simulated_steps"] = p.simulated_steps;
   j["host"] = {{"cpu_seconds", p.host.all}, {"trace", p.host.trace}, {"trace_aside", p.host.trace_aside}, {"lead", p.host.lead}, {"simulate", p.host.simulate}, {"issued", p.host.issued}, {"peak_bytes", p.host.peak_bytes}};

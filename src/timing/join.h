@@ -55,6 +55,7 @@ struct MachineInstruction {
   uint8_t source[3] = {255, 255, 255};  // registers that an arithmetic instruction reads, by operand slot; 255: none
   uint8_t reuse = 0;             // slots whose value stays in the operand cache
   bool wide = false;             // registers are pairs
+  float change = 1;              // by how much its data change, of what random data do (data_change.h)
   bool widens = false;           // HADD2.F32: a half becomes a float
   bool sparse = false;           // wgmma
   /// Cycles that a wgmma holds the tensor core [wgmma.*.interval].
@@ -88,6 +89,11 @@ class Join {
   explicit Join(const exec::Kernel& kernel);
 
   const std::vector<MachineInstruction>& instructions() const { return code_; }
+  /// By how much the data of each instruction change: change(instruction).
+  template <class F>
+  void set_changes(F change) {
+    for (MachineInstruction& m : code_) m.change = float(change(m));
+  }
   uint32_t registers() const { return registers_; }
   /// The machine instructions that `warp` issues.
   std::vector<Step> steps(const TracedWarp& warp, JoinStatistics& statistics) const;

@@ -202,8 +202,8 @@ double Predictor::simulate_blocks() {
     for (auto& sm : sms) {
       const SmCounts& c = sm->counts();
       sm_.issued += c.issued, sm_.thread_instructions += c.thread_instructions;
-      for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k];
-      sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.double_products += c.double_products, sm_.lines_asked += c.lines_asked, sm_.tma_bytes += c.tma_bytes;
+      for (size_t k = 0; k < size_t(Class::count); k++) sm_.by_class[k] += c.by_class[k], sm_.lanes_by_class[k] += c.lanes_by_class[k], sm_.changed_lanes[k] += c.changed_lanes[k], sm_.changed_reads[k] += c.changed_reads[k];
+      sm_.l1_sectors += c.l1_sectors, sm_.l1_hits += c.l1_hits, sm_.shared_wavefronts += c.shared_wavefronts, sm_.tensor_busy += c.tensor_busy, sm_.tensor_columns += c.tensor_columns, sm_.changed_columns += c.changed_columns, sm_.shared_words_read += c.shared_words_read, sm_.shared_words_written += c.shared_words_written, sm_.double_products += c.double_products, sm_.lines_asked += c.lines_asked, sm_.tma_bytes += c.tma_bytes;
       sm_.fence_sectors += c.fence_sectors, slices_ += double(c.slices) / simulated;
       sm_.requests += c.requests, sm_.looked_up += c.looked_up;
     }
@@ -321,6 +321,7 @@ Prediction Predictor::run() {
   make_copy_pools();
   find_extent();
   follow_copies();
+  find_changes();
   simulate_at_its_clock();
   if (unrecorded_ > 1) p_.notes.push_back(fmt::format("a block executes so much that only {:.1f}% of it was looked at: the rest is taken to go on at the same rate", 100 / unrecorded_));
   if (statistics_.unmatched * 20 > statistics_.memory_steps) p_.notes.push_back(fmt::format("{} of {} memory instructions were not found in the trace", statistics_.unmatched, statistics_.memory_steps));

@@ -29,6 +29,13 @@ struct PredictOptions {
   uint64_t step_budget = 3'000'000;    // machine instructions to simulate
 };
 
+/// What one kind of event takes of a launch's energy.
+struct EnergyPart {
+  std::string what;
+  double events = 0, joules = 0;
+  bool memory = false;  // not of the chip, whose voltage goes with the clock
+};
+
 struct Prediction {
   std::string kernel;
   uint64_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster = 1;
@@ -41,7 +48,9 @@ struct Prediction {
   std::string limiter;             // registers, shared, warps, blocks, grid
   double waves = 0;
   double instructions = 0, dram_read = 0, dram_write = 0, l2_sectors = 0, l2_tex_sectors = 0, fabric_sectors = 0, l1_hit_rate = 0;
-  double joules = 0, watts = 0;
+  double joules = 0, watts = 0;    // of launches without end, one after the other, at the clock that the board's limit leaves them
+  double sustained_mhz = 0;        // that clock
+  std::vector<EnergyPart> energy;  // what joules are the sum of
   std::vector<double> clocks;      // by warp of the first block: cycles between its readings of the clock, added up pair by pair
   double clock_span = 0;           // from the first to the last of them
   std::string method;              // machine code, or PTX alone

@@ -1,7 +1,8 @@
 // timing/predictor.h: one prediction under way; private to the files named here.
 //
 // predict.cc simulates, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
-// the others differ, waits.cc in which order when they wait for each other, describe.cc says what came out.
+// the others differ, waits.cc in which order when they wait for each other, describe.cc says what came out, energy.cc
+// what it takes.
 #pragma once
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "timing/energy.h"
 #include "timing/paired_tracer.h"
 #include "timing/predict.h"
 
@@ -67,7 +69,8 @@ class Predictor {
   double other_sectors() const;
   double barrier_sectors() const;
   std::string details() const;
-  double dynamic_energy(double seconds) const;
+  void find_changes();
+  std::vector<EnergyPart> dynamic_energy(double seconds, Spent& spent) const;
   uint64_t ordinal(const TracedBlock& b) const { return b.ctaid[0] + kernel_.grid.x * (b.ctaid[1] + kernel_.grid.y * uint64_t{b.ctaid[2]}); }
   uint64_t first_block(uint64_t unit) const;
 
@@ -100,6 +103,7 @@ class Predictor {
   Extent extent_;
   uint32_t one_of_ = 0;          // pages for which one is looked up; 0: not decided yet
   double page_error_ = 0;        // share of the time that the others may add or take
+  double data_change_ = 1;       // by how much what memory holds changes, of what random data do
   double slices_ = 0;            // of L2 that a simulated SM touched
   double rows_share_ = 1;        // of the blocks of an SM, those that were simulated
   double scale_ = 1;             // whole grid over what was simulated

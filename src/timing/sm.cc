@@ -107,9 +107,10 @@ void Sm::State::refresh(WarpRun& w) {
   w.earliest = t;
 }
 
-void Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
+uint32_t Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
   const bool beside = p.products > now && (m.kind == Class::fma || m.kind == Class::half);
   const double takes = !beside ? 1 : p.takes_registers ? kReadBesideRegisters : kReadBeside;
+  uint32_t words = 0;
   for (int slot = 0; slot < 3; slot++) {
     const uint8_t r = m.source[slot];
     if (r == 255 || (slot > 0 && r == m.source[slot - 1]) || (slot > 1 && r == m.source[0])) continue;  // read once
@@ -117,9 +118,11 @@ void Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t
     const bool kept = p.kept[slot] == key;
     p.kept[slot] = m.reuse >> slot & 1 ? key : ~0ull;
     if (kept) continue;
+    words += m.wide ? 2 : 1;
     for (int bank = 0; bank < 2; bank++)
       if (m.wide || (r & 1) == bank) p.bank[bank] = std::max(p.bank[bank], now) + takes;
   }
+  return words;
 }
 
 double Sm::State::room(const SubCore& p, Class c) const {
@@ -220,7 +223,9 @@ void Sm::State::issue(uint32_t index, double now) {
   w.issued = now;
   w.why = Wait::fixed;
   const double stall = std::max<uint32_t>(1, m.i.stall);
-  if (m.source[0] != 255) read_registers(sub[w.sub], m, index, now);
+  const double changed = double(m.change) * s.lanes;
+  counts.changed_lanes[size_t(m.kind)] += changed;
+  if (m.source[0] != 255) counts.changed_reads[size_t(m.kind)] += changed * read_registers(sub[w.sub], m, index, now);
   w.ready = now + stall;
   w.at++;
   if (m.kind == Class::imad_wide) w.ready += kWideProduct;

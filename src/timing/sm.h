@@ -93,6 +93,8 @@ struct SmCounts {
   uint64_t issued = 0, thread_instructions = 0;
   std::array<uint64_t, size_t(Class::count)> by_class{};
   std::array<uint64_t, size_t(Class::count)> lanes_by_class{};
+  std::array<double, size_t(Class::count)> changed_lanes{}, changed_reads{};  // lanes, and words that they read from registers, by how much data change
+  double changed_columns = 0, shared_words_read = 0, shared_words_written = 0;  // the same of wgmma and shared memory
   double l1_sectors = 0, l1_hits = 0, shared_wavefronts = 0, tensor_busy = 0, tensor_columns = 0, double_products = 0, tma_bytes = 0, lines_asked = 0;
   double fence_sectors = 0;  // of L2, for barriers of memory before the end
   uint32_t slices = 0;       // of L2 that the SM has touched

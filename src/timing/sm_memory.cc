@@ -4,7 +4,6 @@
 namespace orrery::timing {
 
 namespace {
-
 /// Does a warp wait for what comes back?
 constexpr bool goes_out(What w) {
   switch (w) {
@@ -233,6 +232,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const double at = use_pipe(waves);
     if (m.swaps && what == What::shared_atomic) swap(w, *e, at);
     counts.shared_wavefronts += waves;
+    const bool of_matrices = m.kind == Class::matrix_load || m.i.opcode == kStoreMatrix;
+    const double words = double(m.change) * std::popcount(e->mask) * (of_matrices ? e->lanes_bytes / 4.0 : std::max(1.0, m.width / 4.0));
+    (what == What::shared_load ? counts.shared_words_read : counts.shared_words_written) += words;
     // What comes back takes a cycle of the write port for each register [broadcast_mix8: 12 cycles for 8 products and a load of 4].
     if (what == What::shared_load) p.write = std::max(p.write, w.issued) + std::max(1, m.width / 4);
     const double latency = what == What::shared_atomic ? m.swaps ? kSwap : 26 : f.shared_latency + (m.kind == Class::matrix_load ? 6 : 0);
@@ -309,6 +311,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     return set_barriers(w, m, done, at + 12);
   }
   if (what == What::copy_async) {
+    counts.shared_words_written += double(m.change) * e->lanes_bytes / 4 * std::popcount(e->mask);
     const double at = use_pipe(std::max(e->n_detail / 3.5, double(e->extra)));
     const double done = global_read(w, *e, m, at) + 10;
     w.copies_done = std::max(w.copies_done, done);

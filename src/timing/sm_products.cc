@@ -31,7 +31,7 @@ void Sm::State::begin_product(SubCore& p) {
   p.tensor = p.products = start + interval, p.takes_registers = m.a_in_registers;
   p.product_ends.push_back(p.tensor);
   note_tensor(w, start, interval);
-  counts.tensor_columns += m.n;
+  counts.tensor_columns += m.n, counts.changed_columns += m.n * double(m.change);
   if (!w.live || w.age != next.age) return;  // nobody waits for it
   if (m.closes_group) *std::find(w.product_groups.begin(), w.product_groups.end(), kNever) = done;
   w.products_waiting--;

@@ -310,7 +310,8 @@ struct Sm::State {
   uint32_t choose(uint32_t sub_core, double now);
   double room(const SubCore& p, Class c) const;
   double pipe_room(const SubCore& p, Class c) const;
-  void read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now);
+  /// Returns the words that it reads of them.
+  uint32_t read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now);
   void refresh(WarpRun& w);
   void issue(uint32_t index, double now);
   void execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now);

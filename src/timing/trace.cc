@@ -80,6 +80,8 @@ struct Tracer::State {
   std::vector<Tally> tallies;            // by unit
   Tally limit;                           // of a unit: what may be recorded
   uint64_t most_instructions = 0;        // of a unit: what may be executed
+  uint64_t seed = 1;                     // of sums that look random
+  uint64_t looked_at = 0;                // instructions whose data were looked at
   uint64_t writes = 0;                   // instructions that others may wait for
   bool reads_memory = false;             // Slice::reads_memory
   /// Counts an instruction; true when no more may be recorded.
@@ -107,6 +109,9 @@ struct Tracer::State {
 
 namespace {
 
+constexpr int kFactors = 3;        // operands of a matrix product that are looked at
+constexpr uint32_t kCopied = 256;  // bytes of a copy
+
 /// Handlers of traced copies run in launches of a tracer alone.
 Tracer::State& tracer_of(const Stepper& s) { return *static_cast<const TracedLaunch&>(s.run.launch).tracer; }
 
@@ -121,6 +126,26 @@ Next zero_product(Stepper& s, const Decoded& d) {
     std::byte* const to = s.frame + r.offset;
     if (s.mask == ~0u) std::memset(to, 0, 32 * lane_bytes);
     else exec::for_lanes(s.mask, [&](int lane) { std::memset(to + size_t(lane) * lane_bytes, 0, lane_bytes); });
+  }
+  return Next::next;
+}
+
+/// The same with sums that look random: what follows from products has data that change.
+Next random_product(Stepper& s, const Decoded& d) {
+  const isa::Type type = d.instr->form.type();
+  const bool halves = type == isa::Type::f16, doubles = type == isa::Type::f64;
+  uint64_t& seed = tracer_of(s).seed;
+  for (int i = 0; i < d.n_dst; i++) {
+    const exec::Ref& r = s.ref(d, i);
+    if (r.kind != exec::RefKind::frame) continue;
+    std::byte* const to = s.frame + r.offset;
+    exec::for_lanes(s.mask, [&](int lane) {
+      seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+      const uint32_t word = uint32_t(seed >> 32), value = halves ? (word & 0x83ff83ffu) | 0x38003800u : (word & 0x807fffffu) | 0x3f000000u;
+      const uint64_t wide = (seed & 0x800fffffffffffffull) | 0x3fe0000000000000ull;
+      if (doubles) std::memcpy(to + size_t(lane) * sizeof wide, &wide, sizeof wide);
+      else std::memcpy(to + size_t(lane) * sizeof value, &value, sizeof value);
+    });
   }
   return Next::next;
 }
@@ -238,6 +263,43 @@ bool is_bulk_copy(Op op) {
   return op == Op::cp_async_bulk || op == Op::cp_reduce_async_bulk || op == Op::cp_async_bulk_tensor || op == Op::cp_reduce_async_bulk_tensor;
 }
 
+/// Global or shared memory, not what belongs to a thread.
+bool moves_data(const Decoded& d) {
+  const isa::Form& f = d.instr->form;
+  const Space space = f.n_spaces ? f.space() : Space::none;
+  return space == Space::none || space == Space::global || space == Space::shared;
+}
+
+/// Notes by how much what an instruction gives, stores, multiplies or copies differs from the last time.
+Next watched(Stepper& s, const Decoded& d) {
+  Tracer::State& t = tracer_of(s);
+  CodeTable& table = t.table(s.code);
+  DataChange& changes = *t.options.changes;
+  const uint32_t pc = s.pc, mask = s.mask, key = pc | table.tag;
+  const Op op = d.instr->form.op;
+  if (++t.looked_at > t.options.most_instructions) return s.fault(exec::FaultKind::timeout, 0, 0, "enough was looked at");
+  const auto note = [&](int operand, bool moved) {
+    const exec::Ref& r = s.ref(d, operand);
+    if (r.kind == exec::RefKind::frame) changes.note(key, uint32_t(operand), s.frame + r.offset, r.bits, r.want, mask, moved, op == Op::st);
+  };
+  const bool loads = op == Op::ld || op == Op::ldmatrix;
+  if (op == Op::st || op == Op::mma) {
+    for (int i = d.n_dst; i < d.n_dst + std::min<int>(d.n_src, op == Op::mma ? kFactors : 4); i++) note(i, op == Op::st && moves_data(d));
+  } else if (is_bulk_copy(op) || op == Op::cp_async) {
+    TracedBlock unused;
+    unused.warps.resize(1);
+    Recording r{s, d, unused, table.patterns[d.address < 0 ? 0 : size_t(d.address)], {}, false, {}};
+    look(r);
+    const uint64_t from = !unused.runs.empty() ? unused.runs[0].address : op == Op::cp_async ? r.e.address : 0;
+    if (r.e.what != What::bulk_store && from && t.machine.memory->contains(from) && t.machine.memory->contains(from + kCopied - 1))
+      changes.note_copied(key, reinterpret_cast<const void*>(from), kCopied);
+  }
+  const Next next = table.original[pc](s, d);
+  if (is_plain(d) || loads || op == Op::shfl)
+    for (int i = 0; i < d.n_dst; i++) note(i, loads && moves_data(d));
+  return next;
+}
+
 }  // namespace
 
 std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept) {
@@ -246,9 +308,10 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
   table.tag = tag;
   for (size_t i = 0; i < copy->code.size(); i++) {
     Decoded& d = copy->code[i];
-    if (!options.values && is_product(d.instr->form.op)) d.run = zero_product;
+    if (!options.values && is_product(d.instr->form.op)) d.run = options.changes ? random_product : zero_product;
     table.original.push_back(d.run);
-    if (!options.copies_only) d.run = !is_plain(d) ? traced : kept[i] ? counted<true> : counted<false>;
+    if (options.changes) d.run = watched;
+    else if (!options.copies_only) d.run = !is_plain(d) ? traced : kept[i] ? counted<true> : counted<false>;
     else if (is_bulk_copy(d.instr->form.op)) d.run = noted;
     else if (!kept[i]) d.run = left_out;
   }
@@ -265,7 +328,7 @@ void Tracer::State::prepare() {
   for (const auto& f : kernel->functions)
     if (f) programs.push_back(f.get());
   Slice slice = slice_of(programs, !options.copies_only);
-  if (options.values)
+  if (options.values || options.changes)
     for (std::vector<bool>& kept : slice.kept) kept.assign(kept.size(), true);
   size_t next = 0;
   kernel->entry = traced_copy(kernel->entry, 0, std::move(slice.kept[next++]));
@@ -274,7 +337,7 @@ void Tracer::State::prepare() {
   launch.kernel = kernel;
   prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
   reads_memory = slice.reads_memory;
-  prepared->run.copies_data = options.values || slice.reads_memory;
+  prepared->run.copies_data = options.values || options.changes || slice.reads_memory;
   unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "exec/launch.h"
+#include "timing/data_change.h"
 
 namespace orrery::timing {
 
@@ -86,6 +87,7 @@ struct TracedBlock {
 struct TraceOptions {
   bool values = false;              // compute matrix products too
   bool copies_only = false;         // only bulk copies are recorded, and what they do not depend on is left out (slice.h)
+  DataChange* changes = nullptr;    // nothing is recorded but by how much data change; all but matrix products is computed
   uint64_t max_instructions = 40'000'000;    // of a unit, or of all that run at once: what comes after is only counted
   uint64_t max_bytes = uint64_t{512} << 20;  // of events and lines: the same
   uint64_t most_instructions = 400'000'000;  // of a unit: one that runs longer is refused

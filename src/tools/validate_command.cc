@@ -138,7 +138,7 @@ int validate_command(const std::vector<std::string>& words) {
     r.sectors = error_of(told("l2_sectors"), t, options.cache + "_l2_sectors", kLeastBytes / 32);
     if (const double rate = t.value("launches_per_s", 0.0); rate > 0) {
       r.joules = error_of(told("joules") * rate, t, "energy_watts", 0);
-      r.clock = error_of(told("clock_mhz"), t, "clock_mhz", 0);
+      r.clock = error_of(told("sustained_mhz"), t, "clock_mhz", 0);  // measured over seconds
     }
     if (!(*record)["notes"].empty()) r.note = (*record)["notes"][0];
     fmt::print("{:<30} {:>12.2f} {:>12.2f} {:>+7.1f}%  {:>+7.1f}%\n", r.name, r.measured, r.predicted, 100 * r.error(), 100 * r.instructions);
