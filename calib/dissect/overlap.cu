@@ -40,7 +40,7 @@ __device__ float products(uint32_t tile, int rounds) {
   return s;
 }
 
-enum Work { kNothing, kFma, kLogic, kSpecial, kShuffle, kImad, kPack, kMax, kSharedStore };
+enum Work { kNothing, kFma, kLogic, kSpecial, kShuffle, kImad, kPack, kMax, kSharedStore, kHalf, kWide };
 
 /// 64 instructions a round of one kind, eight chains.
 template <int kWork>
@@ -62,6 +62,8 @@ __device__ float other_work(uint32_t tile, int rounds) {
         if (kWork == kShuffle) u[k] = __shfl_xor_sync(~0u, u[k], 1 + i);
         if (kWork == kImad) u[k] = u[k] * v + v;
         if (kWork == kMax) x[k] = fmaxf(x[k], x[(k + 1) % 8] );
+        if (kWork == kHalf) asm volatile("fma.rn.f16x2 %0, %0, %1, %1;" : "+r"(u[k]) : "r"(v));
+        if (kWork == kWide) asm volatile("{ .reg .b64 w;\nmul.wide.u32 w, %0, %1;\nmov.b64 {_, %0}, w; }" : "+r"(u[k]) : "r"(v));
         if (kWork == kPack) asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(u[k]) : "f"(x[k]), "f"(__uint_as_float(u[k])));
         if (kWork == kSharedStore) asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + 32768 + k * 2048 % 16384), "f"(x[k]));
       }
@@ -115,11 +117,26 @@ __device__ float softmax_work(int rounds) {
   return all;
 }
 
-/// cycles[0], cycles[1]: of the first and the second warpgroup. The first multiplies; the second multiplies, too, or works.
-template <int kWork, bool kRegisters, bool kBoth, int kDepth, int kParts = 0>
-__global__ void __launch_bounds__(256) together(long long* cycles, float* sink, int rounds, int other_rounds) {
+/// `rounds` of 16 products of 16 x 8 x 16 by one warp's mma.sync, two chains of four sums each.
+__device__ float small_products(int rounds) {
+  float c[8][4] = {};
+  const uint32_t a = threadIdx.x & 1;
+#pragma unroll 1
+  for (int i = 0; i < rounds; i++)
+#pragma unroll
+    for (int k = 0; k < 16; k++)
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};"
+                   : "+f"(c[k % 8][0]), "+f"(c[k % 8][1]), "+f"(c[k % 8][2]), "+f"(c[k % 8][3]) : "r"(a));
+  float s = 0;
+  for (int k = 0; k < 8; k++) s += c[k][0] + c[k][1] + c[k][2] + c[k][3];
+  return s;
+}
+
+/// cycles[0], cycles[1]: of the first and the second warpgroup. The first multiplies; the second multiplies, too, or works, and so do those behind it.
+template <int kWork, bool kRegisters, bool kBoth, int kDepth, int kParts = 0, bool kSmall = false>
+__global__ void __launch_bounds__(kParts ? 256 : 384) together(long long* cycles, float* sink, int rounds, int other_rounds) {
   extern __shared__ __align__(1024) uint32_t tile[];
-  __shared__ long long ends[2];
+  __shared__ long long ends[3];
   for (int i = threadIdx.x; i < 16384; i += blockDim.x) tile[i] = 0;
   const uint32_t at = shared_address(tile);
   asm volatile("fence.proxy.async;" ::: "memory");
@@ -127,7 +144,7 @@ __global__ void __launch_bounds__(256) together(long long* cycles, float* sink, 
   const long long start = clock_now();
   float s = 0;
   if (threadIdx.x < 128) {
-    if (rounds > 0) s = products<kRegisters, kDepth>(at, rounds);
+    if (rounds > 0) s = kSmall ? small_products(rounds) : products<kRegisters, kDepth>(at, rounds);
   } else if (kBoth) {
     s = products<kRegisters, kDepth>(at, rounds);
   } else if (kParts) {
@@ -180,6 +197,21 @@ void measure_beside(const char* what, int other_rounds, float* sink) {
   each(together<kWork, false, false, 16>, ".alone", 0);
   each(together<kWork, false, false, 16>, ".shared", 32);
   each(together<kWork, true, false, 16>, ".registers", 32);
+}
+
+/// Two warps of each sub-core at work beside products, and one or two beside those of mma.sync.
+template <int kWork>
+void measure_more(const char* what, int other_rounds, float* sink) {
+  const auto each = [&](auto* kernel, const std::string& name, int rounds, int threads) {
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+    report_both("overlap." + name + "." + what, std::max(1, rounds) * 16.0, other_rounds * 64.0, "16 products of m64n128k16 (mma: m16n8k16) a round beside 64 instructions a round and warp: cycles of each",
+                [&](long long* c) { kernel<<<1, threads, kShared>>>(c, sink, rounds, other_rounds); });
+  };
+  each(together<kWork, false, false, 16>, "two.alone", 0, 384);
+  each(together<kWork, false, false, 16>, "two.shared", 64, 384);
+  each(together<kWork, true, false, 16>, "two.registers", 64, 384);
+  each(together<kWork, false, false, 16, 0, true>, "mma", 32 * 8, 256);
+  each(together<kWork, false, false, 16, 0, true>, "mma_two", 32 * 8, 384);
 }
 
 template <int kParts>
@@ -256,6 +288,15 @@ void measure_overlap() {
   measure_beside<kPack>("pack", 128, sink);
   measure_beside<kShuffle>("shuffle", 128, sink);
   measure_beside<kSharedStore>("store4", 128, sink);
+  measure_beside<kHalf>("half", 128, sink);
+  measure_beside<kWide>("wide", 64, sink);
+  measure_more<kNothing>("nothing", 64, sink);
+  measure_more<kFma>("fma", 128, sink);
+  measure_more<kLogic>("logic", 128, sink);
+  measure_more<kImad>("imad", 128, sink);
+  measure_more<kSpecial>("special", 64, sink);
+  measure_more<kMax>("max", 128, sink);
+  measure_more<kHalf>("half", 128, sink);
   measure_softmax<kMaxima>("maxima", sink);
   measure_softmax<kExponentials>("exponentials", sink);
   measure_softmax<kSums>("sums", sink);

@@ -146,6 +146,19 @@ ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Counted& counted)
   return apart < double(counted.waits) + (!r.copied && place(r.sm).tpc == counted.tpc ? kTpcWindow : kGpcWindow);
 }
 
+/// Can a request become one with what `other` holds? Another SM's for some of its sectors, the same SM's for the same sectors only
+/// [calib/steps/async_rows.cu: of the two requests for a row that lies otherwise in shared memory].
+template <typename Asked>
+ALWAYS_INLINE bool Chip::becomes_one(const Request& r, const Asked& other) {
+  if (other.line != r.line) return false;
+  return other.sm == uint16_t(r.sm) ? other.mask == uint8_t(r.sectors) : other.asked < kMergeMost && !(r.sectors & ~other.mask);
+}
+/// Is it one of several of its SM for a line, of which the one with the most sectors stays known?
+template <typename Asked>
+ALWAYS_INLINE bool Chip::is_part(const Request& r, const Asked& other) {
+  return other.line == r.line && other.sm == uint16_t(r.sm) && !(r.sectors & ~other.mask);
+}
+
 /// Which look-ups there are on the GPU, where SMs are apart. Here they come at once, and what that makes one takes the time of one.
 ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, double waits) {
   const uint32_t sectors = sectors_in(r.sectors);
@@ -153,13 +166,14 @@ ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, double waits)
     tally_.l2_read += sectors;
     return;
   }
-  if (counted.line == r.line && counted.asked < kMergeMost && !(r.sectors & ~counted.mask) && comes_in_time(r, counted)) {
-    counted.asked++;
+  const bool in_time = counted.line == r.line && comes_in_time(r, counted);
+  if (in_time && becomes_one(r, counted)) {
+    counted.asked += counted.sm != uint16_t(r.sm);
     tally_.merged += sectors;
     return;
   }
   tally_.l2_read += sectors;
-  counted = {r.line, r.when + double(r.late), float(waits), place(r.sm).tpc, uint8_t(r.sectors), 1};
+  if (!in_time || !is_part(r, counted)) counted = {r.line, r.when + double(r.late), float(waits), place(r.sm).tpc, uint16_t(r.sm), uint8_t(r.sectors), 1};
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
@@ -170,12 +184,13 @@ double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
 ALWAYS_INLINE double Chip::read_at(Request& r, const Coming& at) {
   Merge& merge = *at.merge;
   double back;
-  if (merge.line == r.line && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
-    merge.asked++;
+  const bool in_time = r.when - merge.when < kMergeWindow;
+  if (in_time && becomes_one(r, merge)) {
+    merge.asked += merge.sm != uint16_t(r.sm);
     back = std::max(merge.when + merge.took, r.when);
   } else {
     back = read_from_l2(r, at);
-    merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.waits = r.waits, merge.mask = uint8_t(r.sectors), merge.asked = 1;
+    if (!in_time || !is_part(r, merge)) merge = {r.line, r.when, back - r.when, r.waits, uint8_t(r.sectors), 1, uint16_t(r.sm)};
   }
   r.waits = merge.waits;
   count(r, *at.counted, double(r.waits));

@@ -130,13 +130,14 @@ class Chip {
     uint64_t line = ~uint64_t{0};
     double when = 0, took = 0;             // when it was looked up, and for how long
     float waits = 0;                       // of that time what it waited for others and for memory
-    uint8_t mask = 0, asked = 0;           // how many have asked
+    uint8_t mask = 0, asked = 0;           // how many SMs have asked
+    uint16_t sm = 0;                       // the first
   };
   struct alignas(32) Counted {  // the latest look-up of a line that SMs of a GPC make where they are apart
     uint64_t line = ~uint64_t{0};
     double first = 0;                      // when the first SM asked
     float waits = 0;
-    uint16_t tpc = 0;
+    uint16_t tpc = 0, sm = 0;
     uint8_t mask = 0, asked = 0;
   };
   struct Page {
@@ -179,6 +180,10 @@ class Chip {
   double read_from_l2(Request& r, const Coming& at);
   void bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, bool crosses, double now, double arrives);
   uint32_t gpc_of(uint32_t sm) const;
+  template <typename Asked>
+  static bool becomes_one(const Request& r, const Asked& other);
+  template <typename Asked>
+  static bool is_part(const Request& r, const Asked& other);
   bool comes_in_time(const Request& r, const Counted& counted) const;
   void count(const Request& r, Counted& counted, double waits);
   double write_at(const Request& r, uint32_t bytes, L2Lines::Place home);

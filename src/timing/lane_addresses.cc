@@ -61,6 +61,26 @@ uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::v
   return n;
 }
 
+uint32_t coalesce_copies(const uint64_t* source, const uint64_t* target, uint32_t mask, std::vector<uint64_t>& out) {
+  constexpr uint32_t kMost = 32;  // one a lane
+  uint64_t line[kMost], to[kMost];
+  uint32_t odd[kMost], sectors[kMost], n = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const int lane = std::countr_zero(m);
+    const uint64_t l = source[lane] >> 7, t = target[lane] >> 7;
+    const uint32_t part = (source[lane] ^ target[lane]) & 16 ? uint32_t(source[lane] >> 4 & 1) + 1 : 0;
+    uint32_t i = n;
+    while (i > 0 && !(line[i - 1] == l && to[i - 1] == t && odd[i - 1] == part)) i--;
+    if (i == 0) line[n] = l, to[n] = t, odd[n] = part, sectors[n] = 0, i = ++n;
+    sectors[i - 1] |= 1u << (source[lane] >> 5 & 3);
+  }
+  const size_t first = out.size();
+  for (uint32_t i = 0; i < n; i++) out.push_back(line[i] << 4 | sectors[i]);
+  // Even and odd pieces of one pair are neighbours already unless lanes of other lines lie between.
+  std::stable_sort(out.begin() + ptrdiff_t(first), out.end(), [](uint64_t a, uint64_t b) { return a >> 4 < b >> 4; });
+  return n;
+}
+
 uint32_t distinct(const uint64_t* address, uint32_t mask) {
   uint64_t seen[32], most = 0;
   uint32_t n = 0;

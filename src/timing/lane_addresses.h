@@ -9,6 +9,10 @@ namespace orrery::timing {
 
 /// The lines that accesses of `bytes` a lane touch (address / 128 << 4 | sectors), appended to `out`; returns how many.
 uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out);
+/// What copies of 16 bytes a lane from `source` to shared memory at `target`, past L1, ask L2 for: a request for each pair of a line of
+/// memory and a line of shared memory; two where source and target lie otherwise in their 32 bytes, of the even pieces of 16 bytes and of
+/// the odd ones, whose sectors come twice. Requests of the same sectors follow each other: L2 looks them up once [calib/steps/async_rows.cu].
+uint32_t coalesce_copies(const uint64_t* source, const uint64_t* target, uint32_t mask, std::vector<uint64_t>& out);
 /// How many different addresses lanes have.
 uint32_t distinct(const uint64_t* address, uint32_t mask);
 /// Wavefronts of a shared access: the most different words that a bank has to give. 8 and 16 bytes a lane are served by half warps; 8 bytes

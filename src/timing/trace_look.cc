@@ -193,12 +193,14 @@ void record_copy_async(Recording& r) {
     const uint32_t bytes = source_bytes(r, lane, size);
     if (bytes) reads |= 1u << lane, most = std::max(most, bytes);
   });
+  uint64_t target[32];
+  exec::for_lanes(s.mask, [&](int lane) { target[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
   if (reads) {
     r.e.address = address[std::countr_zero(reads)];
-    r.e.n_detail = coalesce(address, reads, most, r.block.lines);
+    const bool past_l1 = r.d.instr->form.has(Mod::cg);
+    r.e.n_detail = past_l1 ? coalesce_copies(address, target, reads, r.block.lines) : coalesce(address, reads, most, r.block.lines);
   }
-  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
-  r.e.extra = uint16_t(wavefronts(address, s.mask, size));
+  r.e.extra = uint16_t(wavefronts(target, s.mask, size));
 }
 
 }  // namespace

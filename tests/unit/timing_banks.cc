@@ -1,7 +1,10 @@
-// Wavefronts of shared loads of 8 bytes a lane: what the counter of an H200 says of sixteen patterns of addresses
-// (l1tex__data_pipe_lsu_wavefronts_mem_shared, calib/raw/h200-2026-11-24-banks.jsonl: banks8/0 to 15, a load of each warp).
+// What the addresses of a warp's lanes come to, by the counters of an H200: wavefronts of shared loads of 8 bytes a lane for sixteen
+// patterns (l1tex__data_pipe_lsu_wavefronts_mem_shared, calib/raw/h200-2026-11-24-banks.jsonl: banks8/0 to 15, a load of each warp),
+// requests and sectors of copies to padded rows of shared memory (lts__t_requests_srcunit_tex and lts__t_sectors_srcunit_tex,
+// calib/raw/h200-2026-11-27-async.jsonl).
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 
 #include "timing/lane_addresses.h"
@@ -36,6 +39,35 @@ TEST(TimingBanks, EightBytes) {
     uint64_t address[32];
     for (int lane = 0; lane < 32; lane++) address[lane] = 1024 + uint64_t(patterns[p].word(lane)) * 8;
     EXPECT_EQ(wavefronts(address, ~0u, 8), patterns[p].measured) << "pattern " << p;
+  }
+}
+
+TEST(TimingBanks, CopiesPastL1) {
+  struct Tile {
+    uint64_t row, pitch;  // bytes in memory (rows 1,024 apart), and in shared memory
+    double sectors, requests;  // measured, of each 32 bytes
+  };
+  const Tile tiles[] = {{64, 64, 1.001, .500},   {64, 80, 1.251, .813},   {64, 96, 1.001, .625},  {64, 128, 1.001, .500},  {128, 128, 1, .250},
+                        {128, 144, 1.5, .656}, {128, 160, 1, .438}, {128, 192, 1, .375}, {256, 256, 1, .250}, {256, 272, 1.5, .656}};
+  for (const Tile& t : tiles) {
+    const uint64_t pieces = t.row / 16;
+    double sectors = 0, requests = 0;
+    for (uint64_t warp = 0; warp < pieces; warp++) {
+      uint64_t source[32], target[32];
+      for (uint64_t lane = 0; lane < 32; lane++) {
+        const uint64_t i = warp * 32 + lane;
+        source[lane] = 1 << 20 | (i / pieces * 1024 + i % pieces * 16), target[lane] = 1024 + i / pieces * t.pitch + i % pieces * 16;
+      }
+      std::vector<uint64_t> asked;
+      const uint32_t n = coalesce_copies(source, target, ~0u, asked);
+      EXPECT_EQ(n, asked.size());
+      for (size_t i = 0; i < asked.size(); i++) {
+        if (i > 0 && asked[i] == asked[i - 1]) continue;  // looked up once
+        requests++, sectors += std::popcount(asked[i] & 15);
+      }
+    }
+    EXPECT_NEAR(sectors / double(t.row), t.sectors, .002) << t.row << " bytes, " << t.pitch << " apart";
+    EXPECT_NEAR(requests / double(t.row), t.requests, .002) << t.row << " bytes, " << t.pitch << " apart";
   }
 }
 
