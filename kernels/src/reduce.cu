@@ -6,7 +6,8 @@
 // started when it starts: GPUs are seen to start blocks in this order, though CUDA does not promise it.
 //
 // Where there is little to read, a launch is a block an SM and asks for so much shared memory that the block of the next launch, which may
-// start early, starts on an SM when this one's ends: what it then asks L2 to bring is on its way while this launch adds up its sums.
+// start early, starts on an SM when this one's ends: what it then asks L2 to bring is on its way while this launch adds up its sums. Where one
+// round of loads has all of it there is no loop and nothing is counted at run time: instructions ahead of the first load take their time.
 #include <algorithm>
 
 #include "arguments.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr int kThreads = 512, kBlocks = 132 * 2, kUnroll = 8;
 constexpr int64_t kFew = int64_t(8) << 20;  // floats; up to so many:
 constexpr int kFewThreads = 1024, kFewBlocks = 132, kFewShared = 120 * 1024;
+constexpr int64_t kRound = int64_t(kFewBlocks) * kFewThreads * kUnroll * 4;  // floats that one round of few has
 using Word = Published<uint64_t>;
 
 __device__ __forceinline__ float warp_sum(float v) {
@@ -52,7 +54,7 @@ __device__ __forceinline__ float sum_of_blocks(uint64_t* words, int count) {
 
 /// `head` floats come before the first 16-byte boundary. Few: where a block an SM is not named, ptxas keeps to registers for two and puts sums
 /// between the loads, of which two or three are then on their way instead of eight.
-template <int kCount, bool kOverlapped>
+template <int kCount, bool kOverlapped, bool kOnce>
 __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, const float* in, int64_t n, int head, uint64_t* words) {
   const float* body = in + head;
   const int64_t packs = (n - head) / 4, stride = int64_t(gridDim.x) * kCount;
@@ -69,17 +71,25 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
 #pragma unroll
       for (int j = 0; j < 4; j++) acc[j] += v[u].v[j];
   };
-  int64_t i = blockIdx.x * int64_t(kCount) + threadIdx.x;
-  for (; !kOverlapped && i + (kUnroll - 1) * stride < packs; i += kUnroll * stride) {  // most of many
+  if constexpr (kOnce) {
+    constexpr int kStride = kFewBlocks * kCount;
+    const int i = int(blockIdx.x) * kCount + int(threadIdx.x), left = int(packs) - i;
 #pragma unroll
-    for (int u = 0; u < kUnroll; u++) v[u] = load_whole(body + (i + u * stride) * 4);
+    for (int u = 0; u < kUnroll; u++) v[u] = u * kStride < left ? load_whole(body + i * 4 + u * kStride * 4) : Pack<float>{};
     add();
-  }
+  } else {
+    int64_t i = blockIdx.x * int64_t(kCount) + threadIdx.x;
+    for (; !kOverlapped && i + (kUnroll - 1) * stride < packs; i += kUnroll * stride) {  // most of many
+#pragma unroll
+      for (int u = 0; u < kUnroll; u++) v[u] = load_whole(body + (i + u * stride) * 4);
+      add();
+    }
 #pragma unroll 1
-  for (; i < packs; i += kUnroll * stride) {
+    for (; i < packs; i += kUnroll * stride) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; u++) v[u] = i + u * stride < packs ? load_whole(body + (i + u * stride) * 4) : Pack<float>{};
-    add();
+      for (int u = 0; u < kUnroll; u++) v[u] = i + u * stride < packs ? load_whole(body + (i + u * stride) * 4) : Pack<float>{};
+      add();
+    }
   }
   if (blockIdx.x == 0) {
 #pragma unroll 1
@@ -114,11 +124,11 @@ Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaS
   auto* const words = reinterpret_cast<uint64_t*>((reinterpret_cast<uintptr_t>(workspace) + 7) / 8 * 8);
   const auto blocks = [&](int threads, int64_t most) { return std::clamp<int64_t>((n / 4 + threads - 1) / threads, 1, most); };
   if (n <= kFew) {
-    const auto kernel = sum<kFewThreads, true>;
+    const auto kernel = n - head <= kRound ? sum<kFewThreads, true, true> : sum<kFewThreads, true, false>;
     if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared)) return launched(e);
     return launched(launch_overlapped(kernel, blocks(kFewThreads, kFewBlocks), kFewThreads, kFewShared, stream, out, in, n, head, words));
   }
-  sum<kThreads, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
+  sum<kThreads, false, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
   return launched(cudaGetLastError());
 }
 
