@@ -155,8 +155,7 @@ struct Slot {
   };
   std::vector<Place> places;         // of ghosts that have a block; found when the first is asked for
   struct Ghost {                     // of kernels whose blocks differ
-    const TracedBlock* trace = nullptr;
-    GhostTraces::Places* places = nullptr;
+    const GhostTraces::Block* block = nullptr;
     uint64_t index = 0;
     uint32_t sm = 0;
   };
@@ -381,10 +380,11 @@ struct Sm::State {
     uint64_t away = 0;                            // by how many lines those move that lie elsewhere
     uint64_t packed(uint32_t line) const;
   };
-  GhostLines lines_of(const Slot::Ghost& g, const Event& e) const;
+  GhostLines lines_of(const Slot::Ghost& g, uint32_t pc, const GhostTraces::Access& access) const;
   template <class F>
   static void for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f);
   std::vector<GhostLines> ghost_lines;            // of the event that was asked for last
+  std::vector<std::pair<const Slot::Ghost*, const GhostTraces::Access*>> ghost_accesses;  // those that are looked at
   uint32_t fewest_ghost_lines = 0;                // that one of them has
   const Event* ghost_event = nullptr;
   uint32_t ghost_slot = 0;
