@@ -323,7 +323,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     if (m.swaps) w.swap_loaded = at;
     return set_barriers(w, m, at + f.shared_latency, at + 8);
   }
-  synchronise(w, uint32_t(&w - warps.data()), m, e, start);
+  synchronise(w, number_of(w), m, e, start);
 }
 
 }  // namespace orrery::timing

@@ -103,7 +103,6 @@ struct WarpRun {
   uint32_t sub = 0;
   uint32_t place = 0;                // in its block
   double ready = 0;                  // stall counts
-  double earliest = kNever;          // with dependences
   std::array<double, 6> barrier{};   // when each dependence barrier frees
   bool live = false, blocked = false;
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
@@ -116,12 +115,20 @@ struct WarpRun {
   double loaded = 0;                 // when its loads are there
   double arrives = 0;                // when the last one is
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
-  uint32_t products_waiting = 0;     // issued, not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
   uint64_t age = 0;
   double issued = -1;                // when it last issued
-  Wait why = Wait::fixed;            // what `earliest` waits for
+  Wait why = Wait::fixed;            // what Front::earliest waits for
   std::array<Wait, 6> set_by{};      // what each dependence barrier stands for
+};
+
+/// What decides which warp issues next; of all warps of an SM side by side, since they are looked at far more often than they issue.
+struct Front {
+  double earliest = kNever;          // when dependences let it issue
+  uint64_t age = 0;
+  uint32_t products_waiting = 0;     // wgmma that it issued and that have not begun
+  uint8_t sub = 0;
+  Class kind = Class::nop;           // of its next instruction
 };
 
 /// Loads of a block that are under way together.
@@ -219,6 +226,7 @@ struct Sm::State {
   const uint32_t number;
   std::vector<Slot> slots;
   std::vector<WarpRun> warps;
+  std::vector<Front> fronts;                     // of each warp
   std::array<std::vector<uint32_t>, 4> active;   // warps of each sub-core
   std::array<uint32_t, 4> last{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
   std::vector<uint32_t> free_warps;
@@ -305,7 +313,8 @@ struct Sm::State {
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
 
-  bool before(const WarpRun& a, const WarpRun& b) const;
+  static bool before(const Front& a, const Front& b);
+  uint32_t number_of(const WarpRun& w) const { return uint32_t(&w - warps.data()); }
   uint32_t choose(uint32_t sub_core, double now);
   double room(const SubCore& p, Class c) const;
   double pipe_room(const SubCore& p, Class c) const;
