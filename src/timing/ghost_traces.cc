@@ -34,7 +34,7 @@ void GhostTraces::add(uint64_t index, const TracedBlock& block) {
       if (has_lines(e)) begins[column_of_event_[n++]]++;
     for (uint32_t c = 0; c < b.columns; c++) begin += std::exchange(begins[c], begin);
     for (uint32_t i = 0; i < events.size(); i++)
-      if (has_lines(events[i])) b.accesses[begins[column_of_event_[next++]] + events[i].ordinal] = {i, events[i].detail, events[i].n_detail};
+      if (has_lines(events[i])) b.accesses[begins[column_of_event_[next++]] + events[i].ordinal] = {i, events[i].detail, uint16_t(events[i].n_detail), events[i].what};
   }
   b.begins.back() = begin;
   if (index >= kDense) return;
@@ -47,11 +47,11 @@ void GhostTraces::end_stand_ins() {
   for (const auto& [at, block] : blocks_) first_.push_back(&block);
 }
 
-const GhostTraces::Block& GhostTraces::of(uint64_t index) const {
-  if (index < dense_.size() && dense_[index]) return *dense_[index];
+GhostTraces::View GhostTraces::of(uint64_t index) const {
+  if (index < dense_.size() && dense_[index]) return View(*dense_[index]);
   if (index >= kDense)
-    if (const auto own = blocks_.find(index); own != blocks_.end()) return own->second;
-  return *first_[size_t((index * 0x9E3779B97F4A7C15ull >> 33) % first_.size())];
+    if (const auto own = blocks_.find(index); own != blocks_.end()) return View(own->second);
+  return View(*first_[size_t((index * 0x9E3779B97F4A7C15ull >> 33) % first_.size())]);
 }
 
 }  // namespace orrery::timing

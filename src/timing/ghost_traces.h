@@ -27,18 +27,33 @@ class GhostTraces {
   static constexpr uint32_t kNoColumn = UINT32_MAX;
   struct Access {                  // to lines of memory
     uint32_t event = 0;            // of its warp: which
-    uint32_t detail = 0, n_detail = 0;  // of that event
+    uint32_t detail = 0;           // of that event
+    uint16_t n_detail = 0;         // the same: a warp touches 64 lines at most
+    What what = What::other;       // the same
   };
   /// The accesses of a block's warps, those by each PTX instruction (a column) one after the other.
   struct Block {
     const TracedBlock* trace = nullptr;
-    uint32_t columns = 0;
     std::vector<uint32_t> begins;  // of each warp and column; at the end one more
     std::vector<Access> accesses;
+    uint32_t columns = 0;
+  };
+  /// The same, and what of the trace is asked for most, in one piece.
+  struct View {
+    const uint32_t* begins = nullptr;
+    const Access* accesses = nullptr;
+    const uint64_t* lines = nullptr;  // of the trace
+    uint32_t columns = 0, warps = 0;
+    const TracedBlock* trace = nullptr;
+    View() = default;
+    explicit View(const Block& b)
+        : begins(b.begins.data()), accesses(b.accesses.data()), lines(b.trace->lines.data()), columns(b.columns), warps(uint32_t(b.trace->warps.size())), trace(b.trace) {}
+    const uint32_t* begin_of(size_t warp, uint32_t column) const { return begins + warp * columns + column; }
+    /// Those of a warp by an instruction.
     std::span<const Access> of(size_t warp, uint32_t column) const {
-      if (column >= columns) return {};
-      const uint32_t* const at = begins.data() + warp * columns + column;
-      return {accesses.data() + at[0], at[1] - at[0]};
+      if (column >= columns || warp >= warps) return {};
+      const uint32_t* const at = begin_of(warp, column);
+      return {accesses + at[0], at[1] - at[0]};
     }
   };
   /// Notes a block that was traced; it must outlive this.
@@ -46,7 +61,7 @@ class GhostTraces {
   /// Those that were added so far stand for blocks that are not traced.
   void end_stand_ins();
   /// The block `index`, else one of those that were traced first.
-  const Block& of(uint64_t index) const;
+  View of(uint64_t index) const;
   /// Of a PTX instruction; kNoColumn: it never accesses memory.
   uint32_t column_of(uint32_t pc) const {
     const auto found = columns_.find(pc);

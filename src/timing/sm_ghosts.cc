@@ -78,16 +78,17 @@ void Sm::State::find_ghosts(Slot& slot) const {
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
     const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
     if (index >= kernel.grid.count()) continue;
-    slot.ghosts.push_back({&kernel.traces->of(index), index, uint32_t(number + kernel.ahead(g))});
+    const GhostTraces::View block = kernel.traces->of(index);
+    slot.ghosts.push_back({block, index, uint32_t(number + kernel.ahead(g)), block.trace->index == index});
   }
 }
 
 /// Where the lines of a ghost's event lie. Another block's trace is moved by the slope, where addresses have one; else lines that
 /// several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
 Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, uint32_t pc, const GhostTraces::Access& access) const {
-  const TracedBlock& trace = *g.block->trace;
-  GhostLines found{trace.lines.data() + access.detail, nullptr, access.n_detail, g.sm};
-  if (trace.index == g.index) return found;
+  GhostLines found{g.block.lines + access.detail, nullptr, access.n_detail, g.sm};
+  if (g.as_traced) return found;
+  const TracedBlock& trace = *g.block.trace;
   const auto slope = kernel.slopes.find(pc);
   if (slope != kernel.slopes.end() && slope->second.regular) {
     const GridShape& grid = kernel.grid;
@@ -110,21 +111,19 @@ Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, uint32_t pc, con
 void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
   Slot& slot = slots[w.slot];
   if (slot.ghosts.empty()) find_ghosts(slot);
-  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot, fewest_ghost_lines = UINT32_MAX;
+  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
   const uint32_t column = kernel.traces->column_of(e.pc);
   if (column == GhostTraces::kNoColumn) return;
-  for (const Slot::Ghost& g : slot.ghosts) fetch_ahead(g.block->begins.data() + size_t{w.place} * g.block->columns + column);
+  for (const Slot::Ghost& g : slot.ghosts) fetch_ahead(g.block.begin_of(w.place, column));
   ghost_accesses.clear();
   for (const Slot::Ghost& g : slot.ghosts) {
-    if (w.place >= g.block->trace->warps.size()) continue;
-    const std::span<const GhostTraces::Access> all = g.block->of(w.place, column);
+    const std::span<const GhostTraces::Access> all = g.block.of(w.place, column);
     if (e.ordinal >= all.size()) continue;
     fetch_ahead(&all[e.ordinal]);
     ghost_accesses.push_back({&g, &all[e.ordinal]});
   }
   for (const auto& [g, access] : ghost_accesses) {
     ghost_lines.push_back(lines_of(*g, e.pc, *access));
-    fewest_ghost_lines = std::min(fewest_ghost_lines, access->n_detail);
     constexpr uint32_t kInLine = 8;  // of a trace's lines in one of the host's
     for (uint32_t i = 0; i < access->n_detail; i += kInLine) fetch_ahead(ghost_lines.back().lines + i);
   }
@@ -133,22 +132,24 @@ void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
 /// What ghosts' blocks access and the detailed one, which ends, did not.
 void Sm::State::finish_ghosts(Slot& slot, double now) {
   if (slot.ghosts.empty()) find_ghosts(slot);
-  const GhostTraces::Block& own = kernel.traces->of(slot.work.code->trace->index);
+  const GhostTraces::View own = kernel.traces->of(slot.work.code->trace->index);
   for (const Slot::Ghost& g : slot.ghosts) {
-    const TracedBlock& trace = *g.block->trace;
-    if (g.block == &own || trace.shape == own.trace->shape) continue;
-    for (size_t w = 0; w < trace.warps.size() && w < own.trace->warps.size(); w++) {
+    if (g.block.trace == own.trace || g.block.trace->shape == own.trace->shape) continue;
+    for (uint32_t w = 0; w < g.block.warps && w < own.warps; w++) {
       ghost_accesses.clear();
-      for (uint32_t column = 0; column < g.block->columns; column++) {
-        const std::span<const GhostTraces::Access> all = g.block->of(w, column);
-        for (size_t i = own.of(w, column).size(); i < all.size(); i++) ghost_accesses.push_back({&g, &all[i]});
+      for (uint32_t column = 0; column < g.block.columns; column++) {
+        const std::span<const GhostTraces::Access> all = g.block.of(w, column);
+        for (size_t i = own.of(w, column).size(); i < all.size(); i++) {
+          fetch_ahead(g.block.lines + all[i].detail);
+          ghost_accesses.push_back({&g, &all[i]});
+        }
       }
       std::sort(ghost_accesses.begin(), ghost_accesses.end(), [](const auto& a, const auto& b) { return a.second->event < b.second->event; });
       for (const auto& [ghost, access] : ghost_accesses) {
-        const Event& e = trace.warps[w].events[access->event];
-        const bool reads = e.what == What::global_load || e.what == What::copy_async, writes = e.what == What::global_store;
+        const bool reads = access->what == What::global_load || access->what == What::copy_async, writes = access->what == What::global_store;
         if (!reads && !writes) continue;
-        for_lines_of(lines_of(g, e.pc, *access), 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
+        const Event& e = g.block.trace->warps[w].events[access->event];
+        for_lines_of(lines_of(g, g.as_traced ? 0 : e.pc, *access), 0, access->n_detail, [&](uint64_t l, uint32_t mask) {
           counts.requests++, counts.looked_up += chip.takes(l);
           if (!chip.takes(l)) return;
           const uint64_t among = chip.among_taken(l);
