@@ -55,7 +55,7 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
       counted_(merges_.size()),
       places_(places_of(figures, std::min<uint64_t>(blocks, figures.sms), cluster, in_turn)),
       pages_(kPages / one_of) {
-  for (uint32_t sm = 0; sm < f_.sms; sm++) gpcs_.push_back(gpc_of(sm));
+  for (uint32_t sm = 0; sm < f_.sms; sm++) askers_.push_back(asker_of(sm));
   for (size_t n = 0; n < near_cycles_.size(); n++) {
     near_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_sectors);
     far_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_far_sectors);
@@ -123,77 +123,74 @@ ALWAYS_INLINE Chip::Found Chip::look_up(uint64_t line, uint32_t mask, L2Lines::P
   return Found::missing;
 }
 
+Chip::Asker Chip::asker_of(uint32_t sm) const {
+  const uint32_t gpc = gpc_of(sm), merges = kMerges >> one_bits_;
+  return {gpc * merges, place(sm).gpc * merges, place(sm).tpc, uint8_t(gpc & 1)};
+}
+
 /// Where a read goes, worked out once.
 struct Chip::Coming {
   Merge* merge;
   Counted* counted;
   L2Lines::Place near, far;
+  uint16_t tpc;
   bool crosses;  // its home is in the other partition
 };
 
-ALWAYS_INLINE Chip::Coming Chip::coming(const Request& r) {
+/// Part by part into where it is kept: a whole that is copied there waits for its parts.
+ALWAYS_INLINE void Chip::coming(const Request& r, Coming& c) {
   const uint64_t hash = mix(r.line);
-  const uint32_t gpc = r.sm < f_.sms ? gpcs_[r.sm] : gpc_of(r.sm), side = r.sm & 1;
-  const L2Lines::Place near = lines_.place_of(hash, side);
+  const uint32_t side = r.sm & 1;
   const size_t at = (hash >> 32) % kMerges >> one_bits_;
-  return {&merges_[merges_of(gpc) + at], &counted_[merges_of(place(r.sm).gpc) + at], near, lines_.across(near, side), (gpc & 1) != home_of(hash)};
+  const Asker sm = r.sm < askers_.size() ? askers_[r.sm] : asker_of(r.sm);
+  c.merge = &merges_[sm.merges + at], c.counted = &counted_[sm.counted + at];
+  c.tpc = sm.tpc, c.crosses = sm.odd_gpc != home_of(hash);
+  lines_.find_places(hash, side, c.near, c.far);
 }
 
 /// A request becomes one with another while that waits: on its way back from a hit shortly, longer where many ask at once, and until memory has answered
 /// [meet_two_load, meet_two_load_dram: 64 and 400 to 700 cycles; between TPCs and by the copy engine less, meet_four_load, meet_two_bulk].
-ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Counted& counted) const {
+ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Counted& counted, uint16_t tpc) const {
   const double apart = std::fabs(r.when + double(r.late) - counted.first);
-  return apart < double(counted.waits) + (!r.copied && place(r.sm).tpc == counted.tpc ? kTpcWindow : kGpcWindow);
-}
-
-/// Can a request become one with what `other` holds? Another SM's for some of its sectors, the same SM's for the same sectors only
-/// [calib/steps/async_rows.cu: of the two requests for a row that lies otherwise in shared memory].
-template <typename Asked>
-ALWAYS_INLINE bool Chip::becomes_one(const Request& r, const Asked& other) {
-  if (other.line != r.line) return false;
-  return other.sm == uint16_t(r.sm) ? other.mask == uint8_t(r.sectors) : other.asked < kMergeMost && !(r.sectors & ~other.mask);
-}
-/// Is it one of several of its SM for a line, of which the one with the most sectors stays known?
-template <typename Asked>
-ALWAYS_INLINE bool Chip::is_part(const Request& r, const Asked& other) {
-  return other.line == r.line && other.sm == uint16_t(r.sm) && !(r.sectors & ~other.mask);
+  return apart < double(counted.waits) + (!r.copied && tpc == counted.tpc ? kTpcWindow : kGpcWindow);
 }
 
 /// Which look-ups there are on the GPU, where SMs are apart. Here they come at once, and what that makes one takes the time of one.
-ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, double waits) {
+ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, uint16_t tpc, double waits) {
   const uint32_t sectors = sectors_in(r.sectors);
-  if (r.for_many) {  // becomes one with nobody's [ends_multicast, ends_multicast_l2: none of 1.1 and 8.7 million sectors]
+  if (r.for_many || r.parted) {  // becomes one with nobody's [ends_multicast, ends_multicast_l2: none of 1.1 and 8.7 million sectors; async_same_]
     tally_.l2_read += sectors;
     return;
   }
-  const bool in_time = counted.line == r.line && comes_in_time(r, counted);
-  if (in_time && becomes_one(r, counted)) {
-    counted.asked += counted.sm != uint16_t(r.sm);
+  if (counted.line == r.line && counted.asked < kMergeMost && !(r.sectors & ~counted.mask) && comes_in_time(r, counted, tpc)) {
+    counted.asked++;
     tally_.merged += sectors;
     return;
   }
   tally_.l2_read += sectors;
-  if (!in_time || !is_part(r, counted)) counted = {r.line, r.when + double(r.late), float(waits), place(r.sm).tpc, uint16_t(r.sm), uint8_t(r.sectors), 1};
+  counted = {r.line, r.when + double(r.late), float(waits), tpc, uint8_t(r.sectors), 1};
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   Request r{line, mask, sm, now};
-  return read_at(r, coming(r));
+  Coming at;
+  coming(r, at);
+  return read_at(r, at);
 }
 
 ALWAYS_INLINE double Chip::read_at(Request& r, const Coming& at) {
   Merge& merge = *at.merge;
   double back;
-  const bool in_time = r.when - merge.when < kMergeWindow;
-  if (in_time && becomes_one(r, merge)) {
-    merge.asked += merge.sm != uint16_t(r.sm);
+  if (merge.line == r.line && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
+    merge.asked++;
     back = std::max(merge.when + merge.took, r.when);
+    if (r.parted) back = std::max(back, take_l2(sectors_in(r.sectors), false, r.when) + f_.l2_latency);  // it becomes one with nobody's and its data come once more
   } else {
     back = read_from_l2(r, at);
-    if (!in_time || !is_part(r, merge)) merge = {r.line, r.when, back - r.when, r.waits, uint8_t(r.sectors), 1, uint16_t(r.sm)};
+    merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.waits = r.waits, merge.mask = uint8_t(r.sectors), merge.asked = 1;
   }
   r.waits = merge.waits;
-  count(r, *at.counted, double(r.waits));
+  count(r, *at.counted, at.tpc, double(r.waits));
   return back;
 }
 
@@ -208,7 +205,8 @@ void Chip::read_all(std::span<Request> requests) {
       r.when = read_at(r, ahead[i % kAhead]);
     }
     if (i < n) {
-      const Coming& c = ahead[i % kAhead] = coming(requests[i]);
+      Coming& c = ahead[i % kAhead];
+      coming(requests[i], c);
       fetch_ahead(c.merge), fetch_ahead(c.counted);
       lines_.fetch_head(c.near);
     }

@@ -60,6 +60,7 @@ struct Request {
   float apart = 0;        // cycles by which what it waits for others is less, since SMs do not ask at once
   float late = 0;         // cycles by which this SM's block is behind where it would be if all went on alike
   bool for_many = false;  // by the copy engine for several blocks of a cluster
+  bool parted = false;    // one of several requests of an instruction for one line
 };
 
 /// Spreads addresses over what they are kept in.
@@ -130,15 +131,20 @@ class Chip {
     uint64_t line = ~uint64_t{0};
     double when = 0, took = 0;             // when it was looked up, and for how long
     float waits = 0;                       // of that time what it waited for others and for memory
-    uint8_t mask = 0, asked = 0;           // how many SMs have asked
-    uint16_t sm = 0;                       // the first
+    uint8_t mask = 0, asked = 0;           // how many have asked
   };
   struct alignas(32) Counted {  // the latest look-up of a line that SMs of a GPC make where they are apart
     uint64_t line = ~uint64_t{0};
     double first = 0;                      // when the first SM asked
     float waits = 0;
-    uint16_t tpc = 0, sm = 0;
+    uint16_t tpc = 0;
     uint8_t mask = 0, asked = 0;
+  };
+  /// An SM as those see it whom it asks.
+  struct Asker {
+    uint32_t merges = 0, counted = 0;  // where those of its GPC begin
+    uint16_t tpc = 0;
+    uint8_t odd_gpc = 0;
   };
   struct Page {
     uint64_t page = ~uint64_t{0};
@@ -171,21 +177,17 @@ class Chip {
   }
   /// Lines that are written live in one partition, whoever writes them.
   static uint32_t home_of(uint64_t hash) { return uint32_t(hash >> 20 & 1); }
-  Coming coming(const Request& r);
+  void coming(const Request& r, Coming& c);
   size_t page_of(uint64_t line) const { return (mix(line >> kPageBits) >> 40 & (kPages - 1)) >> one_bits_; }
-  uint32_t merges_of(uint32_t gpc) const { return gpc * (kMerges >> one_bits_); }
   double read_at(Request& r, const Coming& at);
   Found look_up(uint64_t line, uint32_t mask, L2Lines::Place near, L2Lines::Place far, double now,
                 L2Lines::Line& way, uint32_t& missing);
   double read_from_l2(Request& r, const Coming& at);
   void bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, bool crosses, double now, double arrives);
   uint32_t gpc_of(uint32_t sm) const;
-  template <typename Asked>
-  static bool becomes_one(const Request& r, const Asked& other);
-  template <typename Asked>
-  static bool is_part(const Request& r, const Asked& other);
-  bool comes_in_time(const Request& r, const Counted& counted) const;
-  void count(const Request& r, Counted& counted, double waits);
+  Asker asker_of(uint32_t sm) const;
+  bool comes_in_time(const Request& r, const Counted& counted, uint16_t tpc) const;
+  void count(const Request& r, Counted& counted, uint16_t tpc, double waits);
   double write_at(const Request& r, uint32_t bytes, L2Lines::Place home);
   bool open_page(uint64_t line);  // true: it was not open
   void read_dram(uint64_t line, uint32_t sectors, double now);
@@ -213,8 +215,8 @@ class Chip {
   double dirty_bytes_ = 0;
   std::vector<Merge> merges_;          // by GPC
   std::vector<Counted> counted_;       // the same
-  std::vector<uint32_t> gpcs_;         // of each SM
   std::vector<SmPlace> places_;        // of each SM
+  std::vector<Asker> askers_;          // the same
   std::vector<Page> pages_;
   std::array<double, 5> near_cycles_{}, far_cycles_{}, slice_cycles_{};  // of L2 and of a slice, by number of sectors
   std::array<double, 256> spread_{};  // of latencies: slices and banks are near or far

@@ -1,50 +1,57 @@
 // timing/ghost_traces.cc: see ghost_traces.h.
 #include "timing/ghost_traces.h"
 
-#include <algorithm>
-
 namespace orrery::timing {
 
-GhostTraces::GhostTraces(const TracedBlocks& traced) : traced_(traced) {
-  for (const auto& [at, block] : traced_) first_.push_back(block.get());
+namespace {
+bool has_lines(const Event& e) { return e.n_detail && e.what != What::bulk_load && e.what != What::bulk_store && e.what != What::bulk_prefetch; }
+}  // namespace
+
+uint32_t GhostTraces::column_for(uint32_t pc) {
+  auto& [latest, column] = latest_[pc % latest_.size()];
+  if (latest != pc || columns_.empty()) latest = pc, column = columns_.try_emplace(pc, uint32_t(columns_.size())).first->second;
+  return column;
 }
 
-const TracedBlock& GhostTraces::of(uint64_t index) const {
-  const auto own = traced_.find(index);
-  return own != traced_.end() ? *own->second : *first_[size_t((index * 0x9E3779B97F4A7C15ull >> 33) % first_.size())];
+void GhostTraces::add(uint64_t index, const TracedBlock& block) {
+  Block& b = blocks_[index];
+  b = Block{};
+  b.trace = &block;
+  column_of_event_.clear();
+  for (const TracedWarp& w : block.warps)
+    for (const Event& e : w.events)
+      if (has_lines(e)) column_of_event_.push_back(column_for(e.pc));
+  b.columns = uint32_t(columns_.size());
+  b.begins.assign(block.warps.size() * b.columns + 1, 0);
+  b.accesses.resize(column_of_event_.size());
+  size_t next = 0;
+  uint32_t begin = 0;
+  for (size_t w = 0; w < block.warps.size(); w++) {
+    const std::vector<Event>& events = block.warps[w].events;
+    uint32_t* const begins = b.begins.data() + w * b.columns;
+    size_t n = next;
+    for (const Event& e : events)
+      if (has_lines(e)) begins[column_of_event_[n++]]++;
+    for (uint32_t c = 0; c < b.columns; c++) begin += std::exchange(begins[c], begin);
+    for (uint32_t i = 0; i < events.size(); i++)
+      if (has_lines(events[i])) b.accesses[begins[column_of_event_[next++]] + events[i].ordinal] = {i, events[i].detail, uint16_t(events[i].n_detail), events[i].what};
+  }
+  b.begins.back() = begin;
+  if (index >= kDense) return;
+  if (index >= dense_.size()) dense_.resize(index + 1);
+  dense_[index] = &b;
 }
 
-GhostTraces::Places& GhostTraces::places_of(const TracedBlock& block) const {
-  std::unique_ptr<Places>& places = places_[&block];
-  if (!places) places = std::make_unique<Places>(block);
-  return *places;
+void GhostTraces::end_stand_ins() {
+  first_.clear();
+  for (const auto& [at, block] : blocks_) first_.push_back(&block);
 }
 
-const GhostTraces::Places::Accesses& GhostTraces::Places::of(size_t warp) {
-  Accesses& a = warps_[warp];
-  if (!a.begins.empty()) return a;
-  const std::vector<Event>& events = block_.warps[warp].events;
-  for (uint32_t i = 0; i < events.size(); i++)
-    if (events[i].n_detail) a.events.push_back(i);
-  std::stable_sort(a.events.begin(), a.events.end(), [&](uint32_t x, uint32_t y) { return events[x].pc < events[y].pc; });
-  for (uint32_t k = 0; k < a.events.size(); k++)
-    if (const uint32_t pc = events[a.events[k]].pc; a.begins.empty() || a.begins.back().first != pc) a.begins.push_back({pc, k});
-  a.begins.push_back({UINT32_MAX, uint32_t(a.events.size())});
-  return a;
-}
-
-const Event* GhostTraces::find(Places& places, size_t warp, const Event& e, size_t at) {
-  const std::vector<Event>& events = places.block_.warps[warp].events;
-  const auto is_it = [&](const Event& x) { return x.n_detail && x.pc == e.pc && x.ordinal == e.ordinal; };
-  if (at < events.size() && is_it(events[at])) return &events[at];
-  const Places::Accesses& a = places.of(warp);
-  const auto begin = std::lower_bound(a.begins.begin(), a.begins.end(), std::pair{e.pc, 0u});
-  if (begin == a.begins.end() || begin->first != e.pc || begin->first == UINT32_MAX) return nullptr;
-  // Accesses of an instruction have the ordinals from 0 on, in order; of bulk copies some touch nothing and are not among these.
-  uint32_t k = std::min(begin->second + e.ordinal, (begin + 1)->second - 1);
-  while (events[a.events[k]].ordinal > e.ordinal && k > begin->second) k--;
-  const Event& found = events[a.events[k]];
-  return is_it(found) ? &found : nullptr;
+GhostTraces::View GhostTraces::of(uint64_t index) const {
+  if (index < dense_.size() && dense_[index]) return View(*dense_[index]);
+  if (index >= kDense)
+    if (const auto own = blocks_.find(index); own != blocks_.end()) return View(own->second);
+  return View(*first_[size_t((index * 0x9E3779B97F4A7C15ull >> 33) % first_.size())]);
 }
 
 }  // namespace orrery::timing

@@ -96,6 +96,12 @@ class L2Lines {
     p.set = &sets_[side * own_ + (set >> shared_bits_)], p.key = uint16_t(hash >> 8);
     return p;
   }
+  /// Both: in partition `side`, and in the other one.
+  [[gnu::always_inline]] void find_places(uint64_t hash, uint32_t side, Place& own, Place& other) const {
+    const uint64_t wide = hash >> 24, set = (wide - uint64_t(__uint128_t{wide} * reciprocal_ >> 64) * n_) >> shared_bits_;
+    own.set = &sets_[side * own_ + set], other.set = &sets_[(side ^ 1) * own_ + set];
+    own.key = other.key = uint16_t(hash >> 8);
+  }
   /// The same in the other partition than `side`, where `at` is.
   Place across(Place at, uint32_t side) const {
     at.set = side ? at.set - own_ : at.set + own_;

@@ -55,6 +55,7 @@ class LineOwners {
 }  // namespace
 
 void Predictor::make_pools() {
+  if (regular_ || all_traced_) return;  // every block does as one, or as its own trace says
   constexpr size_t kMostLines = 200'000;
   std::map<uint32_t, LineOwners> owner;
   const auto for_uneven = [&](const TracedBlock& b, auto f) {
@@ -75,7 +76,6 @@ void Predictor::make_pools() {
         if (owners.size() < kMostLines) owners.touch(line, at);
       }
     });
-  if (regular_ || all_traced_) return;  // every block does as one, or as its own trace says
   for (const auto& [at, b] : traced_) {
     b->own.assign(b->lines.size(), 0);
     for_uneven(*b, [&](const Event& e) {

@@ -168,6 +168,8 @@ void Predictor::trace_spread(double each, uint64_t units) {
 /// Blocks that differ are traced one after the other as they begin, all of them where the budget allows: later ones find what earlier
 /// ones left.
 void Predictor::trace_all(double expected) {
+  ghost_traces_ = std::make_unique<GhostTraces>();
+  for (const auto& [at, block] : traced_) ghost_traces_->add(at, *block);
   const uint64_t units = launch_.grid.count() / launch_.cluster.count();
   if (units > 1 && (in_order_ || expected <= double(options_.trace_budget))) {
     try {
@@ -181,7 +183,7 @@ void Predictor::trace_all(double expected) {
     }
   }
   if (!all_traced_ && !in_order_) trace_spread(expected / double(launch_.grid.count()), units);
-  ghost_traces_ = std::make_unique<GhostTraces>(traced_);
+  ghost_traces_->end_stand_ins();
   kernel_.traces = ghost_traces_.get();
 }
 

@@ -57,7 +57,7 @@ void Sm::start(const BlockWork& work, double now) {
   slot.warps = slot.live_warps = uint32_t(work.code->warps.size());
   for (uint32_t i = 0; i < slot.warps; i++) {
     uint32_t w;
-    if (s.free_warps.empty()) w = uint32_t(s.warps.size()), s.warps.emplace_back();
+    if (s.free_warps.empty()) w = uint32_t(s.warps.size()), s.warps.emplace_back(), s.fronts.emplace_back();
     else w = s.free_warps.back(), s.free_warps.pop_back();
     WarpRun& r = s.warps[w];
     r = WarpRun{};
@@ -72,6 +72,7 @@ void Sm::start(const BlockWork& work, double now) {
     r.sub = fewest;
     r.live = true;
     r.age = ++s.ages;
+    s.fronts[w] = Front{.age = r.age, .sub = uint8_t(r.sub)};
     r.ready = now + i;  // warps are set up one after the other
     s.active[r.sub].push_back(w);
     slot.members.push_back(w);
@@ -82,8 +83,9 @@ void Sm::start(const BlockWork& work, double now) {
 
 void Sm::State::refresh(WarpRun& w) {
   sub[w.sub].wakes = 0;
+  Front& front = fronts[number_of(w)];
   if (!w.live || w.blocked) {
-    w.earliest = kNever;
+    front.earliest = kNever;
     return;
   }
   const uint32_t next = (*w.steps)[w.at].instruction;
@@ -104,7 +106,7 @@ void Sm::State::refresh(WarpRun& w) {
     else if (m.op == isa::Op::cp_async_bulk_wait_group) wait_for(w.bulk_groups, Wait::copies);
     else if (m.op == isa::Op::wgmma_wait_group) wait_for(w.product_groups, Wait::tensor);
   }
-  w.earliest = t;
+  front.earliest = t, front.kind = m.kind;
 }
 
 uint32_t Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
@@ -149,32 +151,47 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
 }
 
 /// Does `a` go before `b`? Of two that multiply the one with fewer products in the queue, else the youngest.
-bool Sm::State::before(const WarpRun& a, const WarpRun& b) const {
-  const bool products = code[(*a.steps)[a.at].instruction].kind == Class::wgmma && code[(*b.steps)[b.at].instruction].kind == Class::wgmma;
+inline bool Sm::State::before(const Front& a, const Front& b) {
+  const bool products = a.kind == Class::wgmma && b.kind == Class::wgmma;
   return products && a.products_waiting != b.products_waiting ? a.products_waiting < b.products_waiting : a.age > b.age;
+}
+
+/// The largest whole number up to `x`, which is finite: without a call, which the compiler makes of std::floor.
+inline double whole_of(double x) {
+  const double near = double(int64_t(x));
+  return near > x ? near - 1 : near;
 }
 
 /// The warp of a sub-core that issues at `now`, or none: then `wakes` becomes when one may.
 [[gnu::always_inline]] inline uint32_t Sm::State::choose(uint32_t sc, double now) {
+  SubCore& p = sub[sc];
+  const Front* const all = fronts.data();
+  // A pipe that frees within the cycle takes the instruction: intervals need not be whole cycles.
+  Class asked = Class::count;
+  double free = 0;  // when the pipe is that was asked for last
+  const auto frees = [&](Class kind) {
+    if (kind != asked) asked = kind, free = whole_of(room(p, kind));
+    return free;
+  };
+  if (const uint32_t w = last[sc]; w != UINT32_MAX) {
+    const Front& r = all[w];
+    if (r.earliest <= now && r.sub == sc && r.kind != Class::wgmma && frees(r.kind) <= now) return w;
+  }
   uint32_t best = UINT32_MAX;
-  double soonest = kNever;
+  double ready = kNever, soonest = kNever;
   for (uint32_t w : active[sc]) {
-    const WarpRun& r = warps[w];
+    const Front& r = all[w];
     if (r.earliest > now) {
-      soonest = std::min(soonest, std::ceil(r.earliest));
+      ready = std::min(ready, r.earliest);
       continue;
     }
-    const Class kind = code[(*r.steps)[r.at].instruction].kind;
-    // A pipe that frees within the cycle takes the instruction: intervals need not be whole cycles.
-    const double free = std::floor(room(sub[sc], kind));
-    if (free > now) {
+    if (frees(r.kind) > now) {
       soonest = std::min(soonest, free);
       continue;
     }
-    if (w == last[sc] && kind != Class::wgmma) return w;
-    if (best == UINT32_MAX || before(r, warps[best])) best = w;
+    if (best == UINT32_MAX || before(r, all[best])) best = w;
   }
-  sub[sc].wakes = best == UINT32_MAX ? soonest : 0;
+  p.wakes = best == UINT32_MAX ? std::min(soonest, std::ceil(ready)) : 0;
   return best;
 }
 
@@ -219,7 +236,7 @@ void Sm::State::issue(uint32_t index, double now) {
   counts.lanes_by_class[size_t(m.kind)] += s.lanes;
   if (record) note(w, index, s.instruction, now);
   if (m.reads_clock && slots[w.slot].work.index == first_block && counts.clock_reads.size() < kClockReads) counts.clock_reads.push_back({w.place, now});
-  if (w.why == Wait::copies) note_stall(slots[w.slot], w.earliest - w.issued);
+  if (w.why == Wait::copies) note_stall(slots[w.slot], fronts[index].earliest - w.issued);
   w.issued = now;
   w.why = Wait::fixed;
   const double stall = std::max<uint32_t>(1, m.i.stall);
@@ -254,7 +271,7 @@ void Sm::State::note(const WarpRun& w, uint32_t index, uint32_t instruction, dou
   record->issues[instruction]++;
   if (w.issued < 0) return;
   auto& waits = record->waits[instruction];
-  const double free = std::clamp(w.earliest, w.issued + 1, now);
+  const double free = std::clamp(fronts[index].earliest, w.issued + 1, now);
   waits[size_t(w.why)] += free - w.issued - 1;
   waits[size_t(Wait::busy)] += now - free;
   if (now - w.issued > 4 && record->warps.size() < Record::kSpans) record->warps.push_back({w.issued + 1, now, index, free - w.issued >= now - free ? w.why : Wait::busy});
@@ -346,8 +363,8 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     }
     case Class::wgmma:
-      p.products_waiting.push_back({uint32_t(&w - warps.data()), w.age, &m, now});
-      w.products_waiting++;
+      p.products_waiting.push_back({number_of(w), w.age, &m, now});
+      fronts[number_of(w)].products_waiting++;
       if (m.closes_group) w.product_groups.push_back(kNever);
       set_barriers(w, m, kNever, kNever);
       break;
@@ -399,7 +416,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
 void Sm::State::end_warp(uint32_t index, double now) {
   WarpRun& w = warps[index];
   w.live = false;
-  w.earliest = kNever;
+  fronts[index].earliest = kNever;
   auto& list = active[w.sub];
   list.erase(std::find(list.begin(), list.end(), index));
   Slot& slot = slots[w.slot];

@@ -75,7 +75,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
         if (!pool) ask_even_ghosts(moves, line << 4 | mask, tma, in_pairs);
         else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, tma, in_pairs);
       }
-      if (!store) asked.push_back({taken ? own : stand_in_for(l, first), nullptr, l, tma});
+      if (!store) asked.push_back({taken ? own : stand_in_for(l, first), {}, l, tma});
     });
     if (n_requests >= kTogether) send();
     if (store) done = std::max(done, tma + f.tma_store_latency);

@@ -78,66 +78,78 @@ void Sm::State::find_ghosts(Slot& slot) const {
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
     const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
     if (index >= kernel.grid.count()) continue;
-    const TracedBlock& trace = kernel.traces->of(index);
-    slot.ghosts.push_back({&trace, &kernel.traces->places_of(trace), index, uint32_t(number + kernel.ahead(g))});
+    const GhostTraces::View block = kernel.traces->of(index);
+    slot.ghosts.push_back({block, index, uint32_t(number + kernel.ahead(g)), block.trace->index == index});
   }
 }
 
 /// Where the lines of a ghost's event lie. Another block's trace is moved by the slope, where addresses have one; else lines that
 /// several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
-Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, const Event& e) const {
-  GhostLines found{g.trace->lines.data() + e.detail, nullptr, e.n_detail, g.sm};
-  if (g.trace->index == g.index) return found;
-  const auto slope = kernel.slopes.find(e.pc);
+Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, uint32_t pc, const GhostTraces::Access& access) const {
+  GhostLines found{g.block.lines + access.detail, nullptr, access.n_detail, g.sm};
+  if (g.as_traced) return found;
+  const TracedBlock& trace = *g.block.trace;
+  const auto slope = kernel.slopes.find(pc);
   if (slope != kernel.slopes.end() && slope->second.regular) {
     const GridShape& grid = kernel.grid;
     const int64_t at[3] = {int64_t(g.index % grid.x), int64_t(g.index / grid.x % grid.y), int64_t(g.index / (grid.x * grid.y))};
     const Slope& s = slope->second;
-    const uint32_t* from = g.trace->ctaid;
+    const uint32_t* from = trace.ctaid;
     found.sectors = (s.x * (at[0] - int64_t(from[0])) + s.y * (at[1] - int64_t(from[1])) + s.z * (at[2] - int64_t(from[2]))) >> 5;
-  } else if (const auto pool = kernel.pools.find(e.pc); pool != kernel.pools.end()) {
-    found.own = g.trace->own.data() + e.detail;
+  } else if (const auto pool = kernel.pools.find(pc); pool != kernel.pools.end()) {
+    found.own = trace.own.data() + access.detail;
     found.low = pool->second.low, found.room = pool->second.high - pool->second.low + 1;
     // Blocks lie in the range as in the grid: what follows a list that all share is read once, and drawn places are drawn either way.
     const double share = double(found.room) / double(std::max<uint64_t>(1, kernel.grid.count()));
-    found.away = uint64_t(std::fmod((double(g.index) - double(g.trace->index)) * share + double(found.room), double(found.room)));
+    found.away = uint64_t(std::fmod((double(g.index) - double(trace.index)) * share + double(found.room), double(found.room)));
   }
   return found;
 }
 
-/// Finds what the ghosts' blocks do where the detailed one has event `e`: once for all lines of it.
+/// Finds what the ghosts' blocks do where the detailed one has event `e`: once for all lines of it. What is looked at in each of many
+/// blocks lies in no cache of the host: it is fetched for all, step by step.
 void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
   Slot& slot = slots[w.slot];
   if (slot.ghosts.empty()) find_ghosts(slot);
-  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot, fewest_ghost_lines = UINT32_MAX;
-  const size_t at = size_t(&e - w.trace->events.data());
-  // Traces of many blocks lie in no cache of the host: what is looked at in each is fetched for all first.
-  for (const Slot::Ghost& g : slot.ghosts)
-    if (w.place < g.trace->warps.size() && at < g.trace->warps[w.place].events.size()) fetch_ahead(&g.trace->warps[w.place].events[at]);
+  ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
+  const uint32_t column = kernel.traces->column_of(e.pc);
+  if (column == GhostTraces::kNoColumn) return;
+  for (const Slot::Ghost& g : slot.ghosts) fetch_ahead(g.block.begin_of(w.place, column));
+  ghost_accesses.clear();
   for (const Slot::Ghost& g : slot.ghosts) {
-    if (w.place >= g.trace->warps.size()) continue;
-    if (const Event* own = GhostTraces::find(*g.places, w.place, e, at)) {
-      ghost_lines.push_back(lines_of(g, *own));
-      fewest_ghost_lines = std::min(fewest_ghost_lines, own->n_detail);
-      constexpr uint32_t kInLine = 8;  // of a trace's lines in one of the host's
-      for (uint32_t i = 0; i < ghost_lines.back().n; i += kInLine) fetch_ahead(ghost_lines.back().lines + i);
-    }
+    const std::span<const GhostTraces::Access> all = g.block.of(w.place, column);
+    if (e.ordinal >= all.size()) continue;
+    fetch_ahead(&all[e.ordinal]);
+    ghost_accesses.push_back({&g, &all[e.ordinal]});
+  }
+  for (const auto& [g, access] : ghost_accesses) {
+    ghost_lines.push_back(lines_of(*g, e.pc, *access));
+    constexpr uint32_t kInLine = 8;  // of a trace's lines in one of the host's
+    for (uint32_t i = 0; i < access->n_detail; i += kInLine) fetch_ahead(ghost_lines.back().lines + i);
   }
 }
 
 /// What ghosts' blocks access and the detailed one, which ends, did not.
 void Sm::State::finish_ghosts(Slot& slot, double now) {
   if (slot.ghosts.empty()) find_ghosts(slot);
-  const TracedBlock& own = *slot.work.code->trace;
-  GhostTraces::Places& own_places = kernel.traces->places_of(own);
+  const GhostTraces::View own = kernel.traces->of(slot.work.code->trace->index);
   for (const Slot::Ghost& g : slot.ghosts) {
-    if (g.trace == &own || g.trace->shape == own.shape) continue;
-    for (size_t w = 0; w < g.trace->warps.size() && w < own.warps.size(); w++)
-      for (size_t i = 0; i < g.trace->warps[w].events.size(); i++) {
-        const Event& e = g.trace->warps[w].events[i];
-        const bool reads = e.what == What::global_load || e.what == What::copy_async, writes = e.what == What::global_store;
-        if (!e.n_detail || (!reads && !writes) || GhostTraces::find(own_places, w, e, i)) continue;
-        for_lines_of(lines_of(g, e), 0, e.n_detail, [&](uint64_t l, uint32_t mask) {
+    if (g.block.trace == own.trace || g.block.trace->shape == own.trace->shape) continue;
+    for (uint32_t w = 0; w < g.block.warps && w < own.warps; w++) {
+      ghost_accesses.clear();
+      for (uint32_t column = 0; column < g.block.columns; column++) {
+        const std::span<const GhostTraces::Access> all = g.block.of(w, column);
+        for (size_t i = own.of(w, column).size(); i < all.size(); i++) {
+          fetch_ahead(g.block.lines + all[i].detail);
+          ghost_accesses.push_back({&g, &all[i]});
+        }
+      }
+      std::sort(ghost_accesses.begin(), ghost_accesses.end(), [](const auto& a, const auto& b) { return a.second->event < b.second->event; });
+      for (const auto& [ghost, access] : ghost_accesses) {
+        const bool reads = access->what == What::global_load || access->what == What::copy_async, writes = access->what == What::global_store;
+        if (!reads && !writes) continue;
+        const Event& e = g.block.trace->warps[w].events[access->event];
+        for_lines_of(lines_of(g, g.as_traced ? 0 : e.pc, *access), 0, access->n_detail, [&](uint64_t l, uint32_t mask) {
           counts.requests++, counts.looked_up += chip.takes(l);
           if (!chip.takes(l)) return;
           const uint64_t among = chip.among_taken(l);
@@ -145,6 +157,7 @@ void Sm::State::finish_ghosts(Slot& slot, double now) {
           else chip.write(among, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
         });
       }
+    }
   }
 }
 

@@ -15,23 +15,37 @@ constexpr bool goes_out(What w) {
 
 }  // namespace
 
+/// Asks for the line of that number of the event as ghosts do whose blocks differ, of pages that are looked up. Most are not, and no processor
+/// foretells which: none is jumped over.
+void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when) {
+  const PageChoice pages = chip.pages_taken();
+  const bool to_the_end = line + 1 == e.n_detail;  // whoever touches more lines does so along with the last
+  size_t most = 0, listed = 0;
+  for (const GhostLines& g : ghost_lines) most += to_the_end ? g.n : 1;
+  if (asking_lines.size() <= most) asking_lines.resize(most + 1);
+  GhostLine* const list = asking_lines.data();
+  uint64_t others = 0;
+  for (const GhostLines& g : ghost_lines) {
+    const uint32_t last = to_the_end ? g.n : std::min(line + 1, g.n);
+    for (uint32_t i = line; i < last; i++) {
+      const uint64_t packed = g.packed(i);
+      const Move to(packed, g.sectors);
+      const bool may = pages.takes(to.line) | pages.takes(to.line + (to.sectors > 15));
+      list[listed] = {packed, g.sectors, g.sm}, listed += may;
+      others += to.requests() & (uint64_t{may} - 1);
+    }
+  }
+  counts.requests += others;
+  for (size_t i = 0; i < listed; i++) moved(list[i].packed, list[i].sectors, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, list[i].sm, when); });
+}
+
 /// Asks for the line of that number of the event as ghosts do, of pages that are looked up.
 void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when) {
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
-  if (kernel.traces) {
-    if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
-    if (line + 1 == e.n_detail || line >= fewest_ghost_lines || chip.one_of() == 1)
-      return for_traced_ghosts(w, e, line, [&](uint64_t l, uint32_t mask, uint32_t sm) { ask_if_taken(l, mask, sm, when); });
-    const GhostLines* const ghosts = ghost_lines.data();
-    const size_t n = find_asking(ghost_lines.size(), counts.requests, [=](size_t i) { return Move(ghosts[i].packed(line), ghosts[i].sectors); });
-    for (size_t i = 0; i < n; i++) {
-      const GhostLines& g = ghosts[asking[i]];
-      moved(g.packed(line), g.sectors, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, g.sm, when); });
-    }
-    return;
-  }
-  ask_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], when, false);
+  if (!kernel.traces) return ask_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], when, false);
+  if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
+  ask_traced_ghosts(e, line, when);
 }
 
 /// A request from `first` on that stands for one to a page that is not looked up: of one ghost for all lines of the page, since memory
@@ -52,7 +66,7 @@ double Sm::State::read_asked(uint32_t pc) {
     if (a.request != kNone) kept_waiting = std::max(kept_waiting, double(requests[a.request].waits));
     longest = std::max(longest, latest);
     last = std::max(last, back);
-    if (a.way && a.way->tag == a.line) a.way->arrives = std::max(a.way->arrives, back);
+    if (a.way && a.way.tag() == a.line) a.way.arrives() = std::max(a.way.arrives(), back);
   }
   n_requests = 0, asked.clear();
   return last;
@@ -66,28 +80,34 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   double done = at;
   asks(slot, at, false);
   bool missed = false;
+  if (!m.bypasses_l1 && e.n_detail > 1)
+    for (uint32_t i = 0; i < e.n_detail; i++) moved(block.lines[e.detail + i], own, [&](uint64_t line, uint32_t) { l1.fetch(line); });
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
     const size_t first = n_requests;
-    bool shared_out = false;  // the ghosts have asked for theirs
+    // Copies may ask for a line more than once (coalesce_copies): L2 looks the same sectors up once and answers twice.
+    const auto alike = [&](uint32_t other, int bits) { return other < e.n_detail && block.lines[e.detail + other] >> bits == packed >> bits; };
+    const bool again = alike(i - 1, 0);
+    parted = !alike(i + 1, 0) && !again && (alike(i - 1, 4) || alike(i + 1, 4));
+    bool shared_out = again;  // the ghosts have asked for theirs
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
       counts.l1_sectors += sectors_in(mask);
-      L1::Way* way = nullptr;
+      L1::Way way;
       if (!m.bypasses_l1) {
-        bool hit = false;
-        way = &l1.find(line, hit);
-        const uint32_t missing = mask & ~way->valid;
+        way = l1.find(line);
+        const uint32_t missing = mask & ~way.valid();
         counts.l1_hits += sectors_in(mask) - sectors_in(missing);
         if (!missing) {
-          done = std::max({done, at + f.l1_latency - kIssueToHit, way->arrives - kIssueToMiss});
+          done = std::max({done, at + f.l1_latency - kIssueToHit, way.arrives() - kIssueToMiss});
           return;
         }
         mask = missing;
-        way->valid |= uint8_t(mask);
+        way.valid() |= uint8_t(mask);
       }
       request = std::max({request, at, held_until}) + std::max(m.bypasses_l1 ? std::min(kRequestPast, f.sm_request) : f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++, missed = true;
       slices.touch(line);
+      if (again) return;
       const size_t own_request = n_requests;
       ask_if_taken(line, mask, number, request);
       const bool taken = n_requests > own_request;
@@ -98,6 +118,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
     if (n_requests >= kTogether) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   }
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
+  parted = false;
   if (missed) note_trip(w, at, done, moves_of(slot, e.pc).mates, e.what == What::copy_async);
   return done;
 }
@@ -297,7 +318,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
         if (!std::exchange(first, false)) return;
         request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
         slices.touch(line);
-        asked.push_back({n_requests, nullptr, line, request});
+        asked.push_back({n_requests, {}, line, request});
         ask(chip.among_taken(line), mask, number, request);
       });
       for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(chip.among_taken(l), k, sm, request); });
@@ -323,7 +344,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     if (m.swaps) w.swap_loaded = at;
     return set_barriers(w, m, at + f.shared_latency, at + 8);
   }
-  synchronise(w, uint32_t(&w - warps.data()), m, e, start);
+  synchronise(w, number_of(w), m, e, start);
 }
 
 }  // namespace orrery::timing

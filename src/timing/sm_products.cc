@@ -34,7 +34,7 @@ void Sm::State::begin_product(SubCore& p) {
   counts.tensor_columns += m.n, counts.changed_columns += m.n * double(m.change);
   if (!w.live || w.age != next.age) return;  // nobody waits for it
   if (m.closes_group) *std::find(w.product_groups.begin(), w.product_groups.end(), kNever) = done;
-  w.products_waiting--;
+  fronts[next.warp].products_waiting--;
   const auto waits = [&](unsigned barrier) {  // another product that counts it is yet to begin
     return std::any_of(p.products_waiting.begin(), p.products_waiting.end(), [&](const SubCore::Product& q) {
       return q.warp == next.warp && (q.m->i.write_barrier == barrier || q.m->i.read_barrier == barrier);

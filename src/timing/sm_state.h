@@ -103,7 +103,6 @@ struct WarpRun {
   uint32_t sub = 0;
   uint32_t place = 0;                // in its block
   double ready = 0;                  // stall counts
-  double earliest = kNever;          // with dependences
   std::array<double, 6> barrier{};   // when each dependence barrier frees
   bool live = false, blocked = false;
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
@@ -116,12 +115,20 @@ struct WarpRun {
   double loaded = 0;                 // when its loads are there
   double arrives = 0;                // when the last one is
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
-  uint32_t products_waiting = 0;     // issued, not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
   uint64_t age = 0;
   double issued = -1;                // when it last issued
-  Wait why = Wait::fixed;            // what `earliest` waits for
+  Wait why = Wait::fixed;            // what Front::earliest waits for
   std::array<Wait, 6> set_by{};      // what each dependence barrier stands for
+};
+
+/// What decides which warp issues next; of all warps of an SM side by side, since they are looked at far more often than they issue.
+struct Front {
+  double earliest = kNever;          // when dependences let it issue
+  uint64_t age = 0;
+  uint32_t products_waiting = 0;     // wgmma that it issued and that have not begun
+  uint8_t sub = 0;
+  Class kind = Class::nop;           // of its next instruction
 };
 
 /// Loads of a block that are under way together.
@@ -155,10 +162,10 @@ struct Slot {
   };
   std::vector<Place> places;         // of ghosts that have a block; found when the first is asked for
   struct Ghost {                     // of kernels whose blocks differ
-    const TracedBlock* trace = nullptr;
-    GhostTraces::Places* places = nullptr;
+    GhostTraces::View block;
     uint64_t index = 0;
     uint32_t sm = 0;
+    bool as_traced = false;          // the trace is the block's own
   };
   std::vector<Ghost> ghosts;
   double released = -1;              // when what the block before this one writes was seen
@@ -178,37 +185,58 @@ struct Slot {
 /// The L1 of an SM: lines of four sectors. A line that is read again is kept for long, one that was read once goes first
 /// [again_same/32 to 48: of sets that are too large, what does not fit misses and little else].
 class L1 {
+  struct Set;
+
  public:
-  explicit L1(uint64_t bytes) : sets_(uint32_t(std::max<uint64_t>(1, bytes / 128 / kWays))), ways_(sets_ * kWays) {}
-  struct Way {
-    uint64_t tag = ~uint64_t{0};
-    uint8_t valid = 0, age = kOldest;   // 0: read again
-    double arrives = 0;
+  explicit L1(uint64_t bytes) : sets_(std::max<uint64_t>(1, bytes / 128 / kWays)) {}
+  /// A line's place, which may be another line's later.
+  class Way {
+    friend L1;
+    Set* set_ = nullptr;
+    uint32_t way_ = 0;
+    Way(Set& set, uint32_t way) : set_(&set), way_(way) {}
+
+   public:
+    Way() = default;
+    explicit operator bool() const { return set_ != nullptr; }
+    uint64_t tag() const { return set_->tags[way_]; }
+    uint8_t& valid() const { return set_->valid[way_]; }
+    double& arrives() const { return set_->arrives[way_]; }
   };
-  Way& find(uint64_t line, bool& hit) {
-    Way* set = set_of(line);
-    hit = false;
+  Way find(uint64_t line) {
+    Set& set = *set_of(line);
     for (uint32_t i = 0; i < kWays; i++)
-      if (set[i].tag == line) return hit = true, set[i].age = 0, set[i];
-    Way* oldest = set;
+      if (set.tags[i] == line) return set.ages[i] = 0, Way(set, i);
+    uint32_t oldest = 0;
     for (uint32_t i = 1; i < kWays; i++)
-      if (set[i].age > oldest->age) oldest = &set[i];
-    const uint8_t years = uint8_t(kOldest - oldest->age);
-    for (uint32_t i = 0; i < kWays; i++) set[i].age = uint8_t(set[i].age + years);
-    *oldest = Way{line, 0, kOldest - 1, 0};
-    return *oldest;
+      if (set.ages[i] > set.ages[oldest]) oldest = i;
+    const uint8_t years = uint8_t(kOldest - set.ages[oldest]);
+    for (uint8_t& age : set.ages) age = uint8_t(age + years);
+    set.tags[oldest] = line, set.valid[oldest] = 0, set.ages[oldest] = kOldest - 1, set.arrives[oldest] = 0;
+    return {set, oldest};
+  }
+  /// Fetches what find() looks at into the host's caches.
+  [[gnu::always_inline]] void fetch(uint64_t line) const {
+    const Set* const set = set_of(line);
+    fetch_ahead(set->tags), fetch_ahead(set->valid);
   }
   /// All lines are to be asked for again.
   void forget() {
-    for (Way& w : ways_) w.valid = 0;
+    for (Set& s : sets_) std::fill(std::begin(s.valid), std::end(s.valid), uint8_t{0});
   }
 
  private:
   static constexpr uint32_t kWays = 8;
   static constexpr uint8_t kOldest = 3;
-  Way* set_of(uint64_t line) { return &ways_[size_t{uint32_t(line * 0x9E3779B97F4A7C15ull >> 40) % sets_} * kWays]; }
-  uint32_t sets_;
-  std::vector<Way> ways_;
+  struct alignas(64) Set {
+    uint64_t tags[kWays];
+    uint8_t valid[kWays] = {}, ages[kWays];  // age 0: read again
+    double arrives[kWays] = {};
+    Set() { std::fill(std::begin(tags), std::end(tags), ~uint64_t{0}), std::fill(std::begin(ages), std::end(ages), kOldest); }
+  };
+  const Set* set_of(uint64_t line) const { return &sets_[uint32_t(line * 0x9E3779B97F4A7C15ull >> 40) % uint32_t(sets_.size())]; }
+  Set* set_of(uint64_t line) { return const_cast<Set*>(std::as_const(*this).set_of(line)); }
+  std::vector<Set> sets_;
 };
 
 struct Sm::State {
@@ -220,6 +248,7 @@ struct Sm::State {
   const uint32_t number;
   std::vector<Slot> slots;
   std::vector<WarpRun> warps;
+  std::vector<Front> fronts;                     // of each warp
   std::array<std::vector<uint32_t>, 4> active;   // warps of each sub-core
   std::array<uint32_t, 4> last{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
   std::vector<uint32_t> free_warps;
@@ -290,11 +319,12 @@ struct Sm::State {
   std::vector<uint32_t> copy_mates, sorted_mates;
   bool copies = false;                            // the copy engine asks
   bool for_many = false;                          // ... for several blocks of a cluster
+  bool parted = false;                            // an instruction asks for the line more than once
   double kept_waiting = 0;                        // the most that others and memory kept a line of it waiting
   double longest = 0;                             // that a line of the detailed block took since
   struct Asked {                                  // by a load of the detailed block
     size_t request = 0;                           // of a page that is not looked up: that of a ghost's block, or kNone
-    L1::Way* way = nullptr;                       // null: past L1
+    L1::Way way;                                  // none: past L1
     uint64_t line = 0;
     double when = 0;
   };
@@ -306,7 +336,8 @@ struct Sm::State {
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
 
-  bool before(const WarpRun& a, const WarpRun& b) const;
+  static bool before(const Front& a, const Front& b);
+  uint32_t number_of(const WarpRun& w) const { return uint32_t(&w - warps.data()); }
   uint32_t choose(uint32_t sub_core, double now);
   double room(const SubCore& p, Class c) const;
   double pipe_room(const SubCore& p, Class c) const;
@@ -355,7 +386,7 @@ struct Sm::State {
   float late_of(uint32_t sm) const { return asking_late ? asking_late[sm - first_sm] : 0; }
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many};
+    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many, parted};
   }
   /// The same if the line's page is looked up.
   void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
@@ -381,11 +412,11 @@ struct Sm::State {
     uint64_t away = 0;                            // by how many lines those move that lie elsewhere
     uint64_t packed(uint32_t line) const;
   };
-  GhostLines lines_of(const Slot::Ghost& g, const Event& e) const;
+  GhostLines lines_of(const Slot::Ghost& g, uint32_t pc, const GhostTraces::Access& access) const;
   template <class F>
   static void for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f);
   std::vector<GhostLines> ghost_lines;            // of the event that was asked for last
-  uint32_t fewest_ghost_lines = 0;                // that one of them has
+  std::vector<std::pair<const Slot::Ghost*, const GhostTraces::Access*>> ghost_accesses;  // those that are looked at
   const Event* ghost_event = nullptr;
   uint32_t ghost_slot = 0;
   void find_ghost_lines(const WarpRun& w, const Event& e);
@@ -393,6 +424,13 @@ struct Sm::State {
   template <class F>
   size_t find_asking(size_t n, uint64_t& requests, F move);
   std::vector<uint32_t> asking;                   // places of ghosts whose request may be for a page that is looked up
+  struct GhostLine {                              // what a ghost touches
+    uint64_t packed = 0;
+    int64_t sectors = 0;                          // by which it moves
+    uint32_t sm = 0;
+  };
+  void ask_traced_ghosts(const Event& e, uint32_t line, double when);
+  std::vector<GhostLine> asking_lines;            // those that may be of a page that is looked up
   void finish_ghosts(Slot& slot, double now);
   double waited_for(const WarpRun& w, const Event& e, double done);
   void tell_next(const WarpRun& w, const Event& e, double at);

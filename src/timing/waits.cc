@@ -25,6 +25,7 @@ void Predictor::keep(std::vector<TracedBlock> blocks) {
     const uint64_t at = ordinal(b);
     trace_bytes_ += b.bytes();
     traced_[at] = std::make_unique<TracedBlock>(std::move(b));
+    if (ghost_traces_) ghost_traces_->add(at, *traced_[at]);
   }
 }
 
