@@ -161,7 +161,11 @@ void Predictor::sample() {
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
-  if (odd_ones_matter(all, *most->second.front())) regular_ = false;
+  if (odd_ones_matter(all, *most->second.front())) {
+    // Where not all can be traced, the odd ones looked at would stand for too many.
+    if (double(trace_instructions_) / double(traced_.size()) * double(launch_.grid.count()) <= double(options_.trace_budget)) regular_ = false;
+    else if (regular_) p_.notes.push_back("some blocks do other work than most, which is left out: there are too many to trace them all");
+  }
   if (units == 1) regular_ = false;
   if (in_order_ && !launch_.cooperative) regular_ = false;
   if (!regular_) trace_all(first * double(launch_.grid.count()));
