@@ -20,6 +20,20 @@ bool is_inner(const TracedBlock& b, const GridShape& grid) {
   return true;
 }
 
+/// Would leaving out the blocks whose control flow is not that of most change the kernel's time? One that works far longer does (the first
+/// block adds up alone what all have found), and so do some whose work is another (those that find no tile left, or one tile more).
+bool odd_ones_matter(const std::vector<const TracedBlock*>& traced, const TracedBlock& usual) {
+  constexpr double kLonger = 1.5, kShare = 0.05;
+  const auto most = double(usual.instructions);
+  double apart = 0;
+  for (const TracedBlock* b : traced) {
+    if (b->shape == usual.shape) continue;
+    if (double(b->instructions) > kLonger * most) return true;
+    apart += std::abs(double(b->instructions) - most);
+  }
+  return apart > kShare * most * double(traced.size());
+}
+
 constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
 constexpr size_t kAlike = 6;                          // blocks of one shape that tell enough
 }  // namespace
@@ -147,6 +161,11 @@ void Predictor::sample() {
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
+  if (odd_ones_matter(all, *most->second.front())) {
+    // Where not all can be traced, the odd ones looked at would stand for too many.
+    if (double(trace_instructions_) / double(traced_.size()) * double(launch_.grid.count()) <= double(options_.trace_budget)) regular_ = false;
+    else if (regular_) p_.notes.push_back("some blocks do other work than most, which is left out: there are too many to trace them all");
+  }
   if (units == 1) regular_ = false;
   if (in_order_ && !launch_.cooperative) regular_ = false;
   if (!regular_) trace_all(first * double(launch_.grid.count()));

@@ -216,6 +216,22 @@ TEST(Predict, LanesThatLeaveFirstDoNotEndTheWarp) {
   EXPECT_GT(p.cycles, 2000 * 20) << "loads past L1";
 }
 
+TEST(Predict, OneBlockThatWorksAloneIsNotLeftOut) {
+  TestMachine m;
+  const std::string work = "mov.u32 %r5, %ctaid.x; setp.ne.u32 %p2, %r5, 0; @%p2 bra E;\n" + loop(2000) + "E: ret;";
+  const Prediction p = m.predicted(TestKernel(work, {m.allocate(128 * 2001)}, {264}, {32}));
+  EXPECT_GT(p.cycles, 2000 * 20) << "the first block's loads past L1";
+  EXPECT_GT(p.instructions, 2000 * 3);
+}
+
+TEST(Predict, BlocksThatFindNoTileDoNotStandForTheOthers) {
+  TestMachine m;
+  const std::string work = "mov.u32 %r5, %ctaid.x; setp.ge.u32 %p2, %r5, 64; @%p2 bra E;\n" + loop(500) + "E: ret;";
+  const Prediction p = m.predicted(TestKernel(work, {m.allocate(128 * 501)}, {396}, {32}));
+  EXPECT_NEAR(p.instructions / (64 * 500), 5, 2) << "64 of 396 blocks work";
+  EXPECT_GT(p.cycles, 500 * 20);
+}
+
 TEST(Predict, PartsOfAWideLoadAreNoUnrolledCopies) {
   TestMachine m;
   const std::string body = "ld.param.u64 %d1, [p0]; mov.u32 %r1, 0; mov.u32 %r9, 0;\nL: ld.global.cg.v4.u32 {%r2, %r3, %r4, %r5}, [%d1]; xor.b32 %r6, %r2, %r5; add.u32 %r9, %r9, %r6;\n"
