@@ -323,7 +323,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     case Class::imad: hold(p.fma_heavy, 2 + held_up(kProductHeldUp)), p.write = std::max(p.write, now) + 1; break;
     case Class::imad_wide: hold(p.fma_heavy, 4 + held_up(kProductHeldUp)); break;
-    case Class::half: hold(p.half, m.widens ? 2 : 1); break;  // [form.half_to_float: 1.98 a cycle, add_f16x2: 3.63]
+    case Class::half: hold(p.half, (m.widens ? 2 : 1) + held_up(kProductHeldUp)); break;  // [form.half_to_float: 1.98 a cycle, add_f16x2: 3.63]
     case Class::fp64: hold(p.fp64, 2); break;
     case Class::uniform: case Class::uniform_move: hold(p.uniform, 2); break;
     case Class::xu: {

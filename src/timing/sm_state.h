@@ -26,7 +26,7 @@ inline constexpr double kCopyBytes = 142;    // that arrive in shared memory in 
 inline constexpr double kCopiesWait = 320;    // cycles of copies into shared memory that wait while wgmma reads there: what a step of a product brings [ring_few/4, 5]
 inline constexpr double kWideProduct = 2;    // cycles by which a product of 64 bits, or its upper half, holds its warp up [form.mul_hi_u32: 6.2 for 4, 9.2 in a chain; instruction.mul_lo_s64]
 // Beside wgmma, which reads and writes its sums, whatever reads registers waits for them, and with it all that its sub-core would issue next:
-// half-rate arithmetic [overlap.max, pack, logic; softmax.maxima: dependent ones 7 cycles apart for 4], integer products [overlap.imad], special functions
+// half-rate arithmetic [overlap.max, pack, logic; softmax.maxima: dependent ones 7 cycles apart for 4], integer products and halves [overlap.imad, half], special functions
 // [overlap.special, softmax.exponentials].
 inline constexpr double kHeldUp = 2.6, kHeldUpRegisters = 2.1;  // the second where A comes from registers
 inline constexpr double kProductHeldUp = 2, kSpecialHeldUp = 2.4;

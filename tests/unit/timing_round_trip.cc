@@ -221,5 +221,22 @@ TEST(RoundTrip, ProductsHoldUpWhatIsIssuedBesideThem) {
   EXPECT_NEAR(*special / 64, 10.19, kWithin * 10.19);  // overlap.special.shared.second; alone 8.2
 }
 
+// An array of a thread: a word of a warp is four sectors, of which two cross (calib/raw/h200-2026-11-27-local.jsonl: local_8_read_1 to local_32_read_4).
+TEST(RoundTrip, StoresToLocalMemoryGoOnToL2) {
+  TestMachine m;
+  const uint64_t memory = m.allocate(1 << 16);
+  constexpr uint32_t kBlocks = 132, kThreads = 128, kTurns = 32;
+  TestKernel k(fmt::format(".local .align 4 .b8 own[128];\nmov.u64 %d1, own;\nld.param.u64 %d4, [p0];\nmov.u32 %r1, 0;\nmov.u32 %r5, %tid.x;\n"
+                           "AGAIN:\nand.b32 %r2, %r1, 31;\nmul.wide.u32 %d2, %r2, 4;\nadd.u64 %d3, %d1, %d2;\nst.local.b32 [%d3], %r5;\n"
+                           "xor.b32 %r3, %r2, 5;\nmul.wide.u32 %d5, %r3, 4;\nadd.u64 %d6, %d1, %d5;\nld.local.b32 %r4, [%d6];\nadd.u32 %r5, %r5, %r4;\n"
+                           "add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, {};\n@%p1 bra.uni AGAIN;\nst.global.b32 [%d4], %r5;\nret;", kTurns),
+               {memory}, {kBlocks}, {kThreads});
+  const Prediction p = m.predicted(k);
+  if (!is_timed(p)) GTEST_SKIP() << "no ptxas";
+  const double stores = double(kBlocks) * kThreads / 32 * kTurns;
+  EXPECT_NEAR(p.l2_tex_sectors, 4 * stores, .03 * 4 * stores);
+  EXPECT_NEAR(p.fabric_sectors, 2 * stores, .05 * 2 * stores);
+}
+
 }  // namespace
 }  // namespace orrery::timing
