@@ -171,6 +171,7 @@ void measure_boxes();
 void measure_box_rows();
 void measure_translation();
 void measure_turns();
+void measure_queues();
 void measure_fills();
 void measure_forms();
 
