@@ -117,7 +117,7 @@ __device__ float softmax_work(int rounds) {
   return all;
 }
 
-/// `rounds` of 16 products of 16 x 8 x 16 by one warp's mma.sync, two chains of four sums each.
+/// `rounds` of 16 products of 16 x 8 x 16 by one warp's mma.sync, in eight chains of four sums a lane.
 __device__ float small_products(int rounds) {
   float c[8][4] = {};
   const uint32_t a = threadIdx.x & 1;

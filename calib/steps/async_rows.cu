@@ -43,7 +43,7 @@ template <Kind kind, int kRow, int kPitch, int kSource>
 truth::Launch rows(long n, int sharers = 1) {
   auto from = zeros<char>(size_t(132 * n) * 32 * kSource);
   auto out = zeros<float>(132 * n * 128);
-  const int bytes = std::max(3 * 32 * kPitch, int(200000 / n) / 1024 * 1024);  // no more of them at once
+  const int bytes = std::max(3 * 32 * kPitch, int(200000 / n) / 1024 * 1024);  // so much that no more blocks fit an SM
   cudaFuncSetAttribute(async_rows<kind, kRow, kPitch, kSource>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   return [=] { async_rows<kind, kRow, kPitch, kSource><<<unsigned(132 * n), 128, bytes>>>(from.p, out.p, 256, sharers); };
 }
