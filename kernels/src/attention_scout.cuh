@@ -3,7 +3,8 @@
 // everyone a tile costs each consumer warp some hundred instructions between its last product for one tile of queries and its first
 // for the next, and with a neighbourhood four times as many.
 //
-// Two records, in turn: the producer and the consumer warps each tell when they have read one. With a neighbourhood that needs masks a record has, beside the
+// Two records, in turn: the producer and the consumer warps each tell when they have read one, and of a warp every lane does: one lane for all, behind a
+// barrier of the warp, would be as good, but racecheck does not follow that. With a neighbourhood that needs masks a record has, beside the
 // tile, where the windows of its queries start: of each place on each axis of the tile's box, from which a query's own is read; and then come, 16 at a time,
 // entries for its tiles of keys, which say where each is and which warps need masks for it: found by every warp, that was a tenth of all it did. Where each
 // warpgroup has tiles of its own there are no entries.
@@ -36,8 +37,8 @@ struct Board {
         list_full(lists + kRecords * kListBytes), list_empty(list_full + 8 * kRecords) {}
   __device__ __forceinline__ void init() const {
     for (int r = 0; r < kRecords; r++) {
-      ptx::mbarrier_init(full + 8 * r, 1), ptx::mbarrier_init(empty + 8 * r, 1 + 8);
-      if (S::kCut) ptx::mbarrier_init(list_full + 8 * r, 1), ptx::mbarrier_init(list_empty + 8 * r, 8);
+      ptx::mbarrier_init(full + 8 * r, 32), ptx::mbarrier_init(empty + 8 * r, 1 + 8 * 32);
+      if (S::kCut) ptx::mbarrier_init(list_full + 8 * r, 32), ptx::mbarrier_init(list_empty + 8 * r, 8 * 32);
     }
   }
   __device__ __forceinline__ uint32_t starts_of(int record) const { return starts + record * kStartBytes; }
@@ -93,15 +94,14 @@ __device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& 
     if (lane == 0) board.write(at.stage, w);
     if constexpr (S::kStarts)
       if (w.key_tiles != kNoMore) near_starts(p.near, w.near, board.starts_of(at.stage));
-    __syncwarp();
-    if (lane == 0) ptx::mbarrier_arrive(board.full + 8 * at.stage);
+    ptx::mbarrier_arrive(board.full + 8 * at.stage);
     if (w.key_tiles == kNoMore) return;
+    __syncwarp();  // entries are found from where all lanes' windows start
     for (int begin = 0; S::kCut && begin < w.key_tiles; begin += kEntries) {
       const int4 entry = near_entry(p.near, w.near, board.starts_of(at.stage), begin);
       ptx::mbarrier_wait(board.list_empty + 8 * list.stage, list.phase ^ 1);
       if (lane < kEntries) ptx::st_shared_v4(board.lists + list.stage * kListBytes + 16 * lane, entry.x, entry.y, entry.z, entry.w);
-      __syncwarp();
-      if (lane == 0) ptx::mbarrier_arrive(board.list_full + 8 * list.stage);
+      ptx::mbarrier_arrive(board.list_full + 8 * list.stage);
       list.next<kRecords>();
     }
     at.next<kRecords>();
@@ -127,7 +127,7 @@ class Entries {
   __device__ __forceinline__ void turn() {
     if (at_ != 0) {
       __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(board_.list_empty + 8 * list_.stage);
+      ptx::mbarrier_arrive(board_.list_empty + 8 * list_.stage);
       list_.template next<kRecords>();
     }
     ptx::mbarrier_wait(board_.list_full + 8 * list_.stage, list_.phase);
@@ -163,8 +163,8 @@ class Queue {
   template <bool kWarps>
   __device__ __forceinline__ void done() {
     if constexpr (S::kScout) {
-      if (kWarps) __syncwarp();
-      if (!kWarps || threadIdx.x % 32 == 0) ptx::mbarrier_arrive(board_.empty + 8 * at_.stage);
+      if (kWarps) __syncwarp();  // not needed, but windows take half a per cent longer without
+      ptx::mbarrier_arrive(board_.empty + 8 * at_.stage);
       at_.template next<kRecords>();
     }
   }
