@@ -7,7 +7,7 @@
 //                epilogue runs under the other's products.
 //
 // Shared memory (1024-byte aligned): ring stages | 4 KiB of store staging per consumer warp | barriers.
-// Registers: the producer warpgroup gives its own up (setmaxnreg) so that two consumers have 232 each, three 152.
+// Registers: the producer warpgroup gives its own up (setmaxnreg) so that two consumers have 232 or 240 each, three 152.
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_mainloop.cuh"
@@ -99,7 +99,8 @@ __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlac
     ptx::fence_mbarrier_init();
   };
   const auto produce_part = [&](int producer) { with_part(producer, produce); };
-  constexpr int kProducerRegisters = Tile::kGroups == 2 ? 40 : 32, kConsumerRegisters = Tile::kGroups == 2 ? 232 : 152;
+  constexpr bool kMost = Tile::kBlocks * Tile::kTileN == 384;  // sums in 192 registers
+  constexpr int kProducerRegisters = Tile::kGroups == 3 ? 32 : kMost ? 24 : 40, kConsumerRegisters = Tile::kGroups == 3 ? 152 : kMost ? 240 : 232;
   run_warp_roles<2 * Tile::kLoaders, kProducerRegisters, kConsumerRegisters, Dependent::kInside>(at.shares, init, produce_part, [&] {
     touch(p.e);
     consume();

@@ -180,6 +180,7 @@ __device__ __forceinline__ void wgmma_ss(float (&d)[kN / 2], uint64_t da, uint64
 template <class TA, class TB, int kN, int kTransA, int kTransB>
 __device__ __forceinline__ void wgmma_ss(int32_t (&d)[kN / 2], uint64_t da, uint64_t db, int keep) {
   static_assert(sizeof(TA) == 1 && sizeof(TB) == 1 && !kTransA && !kTransB);
+  static_assert(kN == 8 || kN == 16 || kN == 32 || kN == 64 || kN == 128 || kN == 192 || kN == 256, "any other would be no product at all");
   ORK_CASE_INT(8, 4, "4", "5", "6")
   ORK_CASE_INT(16, 8, "8", "9", "10")
   ORK_CASE_INT(32, 16, "16", "17", "18")

@@ -285,6 +285,11 @@ int main(int argc, char** argv) {
         c.turned = true;
         cases.push_back(c);
       }
+    for (bool whole : {false, true}) {  // K-major operands, in the widest tiles only
+      Case c{E4, E4, B, false, true, whole ? 256 : 203, whole ? 384 : 328, 208, false, false, whole ? 0 : 16};
+      c.turned = true;
+      cases.push_back(c);
+    }
     group("turned round", cases, most);
   };
   if (argc > 1 && !std::strcmp(argv[argc - 1], "turned")) {
