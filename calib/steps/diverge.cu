@@ -141,7 +141,7 @@ __global__ void add_at_end(uint32_t* bins, int words, int spin) {
   for (int i = 0; i < spin; i++) x = x * .99f + 1;
   for (int i = threadIdx.x; i < words; i += blockDim.x) atomicAdd(bins + i, uint32_t(x) + 1);
 }
-TRUTH("atomic", "add_at_end", {32, 64, 256, 1024}, [](long words) {
+TRUTH("atomic", "add_at_end", {32, 64, 128, 256, 512, 768, 1024, 1536, 2048, 4096}, [](long words) {
   auto b = zeros<uint32_t>(4096);
   return [=] { add_at_end<<<1056, 256>>>(b, int(words), 100); };
 });
