@@ -10,11 +10,12 @@
 namespace orrery::timing {
 
 namespace {
-/// Which of 48 units, one for two slices, works on atomic operations on a line: eight neighbouring lines
-/// share two, 32 share about five [add_at_end/64 to 1024].
+/// Which of 96 units works on atomic operations on a line. Eight neighbouring lines share two; 16 such groups have units of their own, of the
+/// next 16 some share with them, of 64 no three and of 128 some four [calib/raw/h200-2026-11-27-units.jsonl; add_to_lines/64 to 1024].
 uint32_t atomic_unit_of(uint64_t line) {
-  const uint64_t piece = line >> 5;  // of twelve that follow each other each has units of its own [add_silent/132: 8 MB are spread evenly]
-  return uint32_t((piece + (mix(piece / 12) >> 30)) % 12 * 4 + ((line >> 2 & 1) | (line >> 3 & 2)));
+  const uint64_t group = line >> 3, row = group >> 4;
+  const uint32_t slot = (group ^ mix(row >> 2) >> 30) & 15;
+  return (slot * 3 + uint32_t((row + slot % 2) % 6 / 2)) * 2 + (line >> 1 & 1);
 }
 /// A slice serves a request in 0.93 cycles; of 64 neighbouring lines eight at a time lie in one [same_lines/1
 /// to 64]. Higher bits of the address exchange the eight, as hashes do that keep strides from one slice.
@@ -361,7 +362,7 @@ void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
     way.add_written(mask, bytes);
 }
 
-void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight) {
+void Chip::atomic_all(std::span<Request> requests, bool floating, double weight, double answer) {
   struct Home {
     uint32_t side = 0;
     L2Lines::Place at;
@@ -371,7 +372,7 @@ void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating
     if (i >= kAhead) {
       Request& r = requests[i - kAhead];
       const Home& home = ahead[i % kAhead];
-      r.when = atomic_at(r.line, r.sectors, lanes * sectors_in(r.sectors), floating, weight, r.sm, r.when, home.side, home.at);
+      r.when = atomic_at(r.line, r.sectors, r.lanes, floating, weight, answer, r.sm, r.when, home.side, home.at);
     }
     if (i < n) {
       Home& home = ahead[i % kAhead];
@@ -386,7 +387,7 @@ void Chip::atomic_all(std::span<Request> requests, uint32_t lanes, bool floating
   }
 }
 
-ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, uint32_t sm, double now, uint32_t side,
+ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, double answer, uint32_t sm, double now, uint32_t side,
                                      L2Lines::Place home) {
   uint32_t missing = 0;
   L2Lines::Line way;
@@ -394,21 +395,21 @@ ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lane
   if (found == Found::missing) read_dram(line, sectors_in(missing), now);
   mark_written(line, mask, now, 32, home);
   take_l2_write(sectors_in(mask), now);
-  // The slices of its unit read little meanwhile [add_2_read_2/2].
+  // Its slice reads little meanwhile [add_2_read_2/2]; of one line again and again half as much is taken from it.
   const size_t unit = atomic_unit_of(line);
   const bool again = slice_line_[unit] == line;
-  const double interval = f_.atomic_interval / 2;
-  const double each = again && floating     ? f_.atomic_same_line
-                      : again && lanes == 1 ? f_.atomic_one_line
-                                            : interval;
   slice_line_[unit] = line;
   const uint32_t sectors = sectors_in(mask);
-  slice_[unit] = std::max(slice_[unit], now) + std::max(each, weight * interval) + (kMoreSectors * (sectors - 1) + (lanes - sectors)) * interval;
-  for (const size_t slice : {2 * unit % slices_, (2 * unit + 1) % slices_})
-    read_slice_[slice] = std::max(read_slice_[slice], now) + interval * lanes;
-  atomics_free_ = std::max(atomics_free_, slice_[unit]);
+  double takes = f_.atomic_interval * ((sectors > 1 ? std::max(weight, 1 + kMoreSectors * (sectors - 1)) : weight) + (lanes - 1));
+  if (again && floating) takes = std::max(takes, f_.atomic_same_line * lanes);  // a sum waits for the one before it
+  slice_[unit] = std::max(slice_[unit], now) + takes;
+  double& reads = read_slice_[unit % slices_];
+  reads = std::max(reads, now) + f_.atomic_interval * (sectors + lanes - 1) * (again ? 0.5 : 1);
+  if (answer > 0) answers_free_ = std::max(answers_free_, now) + answer * sectors * lanes * f_.atomic_interval / kSlices;
+  const double done = std::max({slice_[unit], answer > 0 ? answers_free_ : now, now});
+  atomics_free_ = std::max(atomics_free_, done);
   const double read = found == Found::missing ? dram_free_ + dram_latency(line, sm, now) - f_.l2_latency : 0;
-  return std::max({slice_[unit], now, read}) + f_.l2_latency;
+  return std::max(done, read) + f_.l2_latency;
 }
 
 }  // namespace orrery::timing

@@ -61,6 +61,7 @@ struct Request {
   float late = 0;         // cycles by which this SM's block is behind where it would be if all went on alike
   bool for_many = false;  // by the copy engine for several blocks of a cluster
   bool parted = false;    // one of several requests of an instruction for one line
+  uint8_t lanes = 1;      // atomic operations: the most on one word
 };
 
 /// Spreads addresses over what they are kept in.
@@ -114,9 +115,10 @@ class Chip {
   void write_all(std::span<const Request> requests, uint32_t bytes);
   /// `bytes` more of each sector come along with a write that was taken before.
   void write_more(uint64_t line, uint32_t mask, uint32_t bytes);
-  /// Atomic operations of several SMs, one after the other: a sector of a line at a time, and `lanes` on one word of each sector, at least 1.
-  /// `when` of each becomes the time at which it is done. The first sector takes `weight` times as long as one word of it that is not answered.
-  void atomic_all(std::span<Request> requests, uint32_t lanes, bool floating, double weight);
+  /// Atomic operations of several SMs, one after the other: a sector of a line at a time.
+  /// `when` of each becomes the time at which it is done. The first sector takes its unit `weight` times atomic_interval; the answers
+  /// of all units go out together, each sector `answer` times as slowly as all units work (0: there are none).
+  void atomic_all(std::span<Request> requests, bool floating, double weight, double answer);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.
   void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
@@ -171,7 +173,7 @@ class Chip {
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
   static constexpr size_t kAhead = 32, kWayAhead = 16, kFarAhead = 8;  // requests by which what they touch is fetched ahead: sets, ways, and what the other partition has
-  static constexpr double kMoreSectors = 0.77;  // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 1024]
+  static constexpr double kMoreSectors = 0.48;  // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 256]
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);
   L2Lines::Place place_of(uint64_t line, uint32_t side) const { return lines_.place_of(mix(line), side); }
@@ -200,7 +202,7 @@ class Chip {
   double dram_latency(uint64_t line, uint32_t sm, double now, bool copied = false) const;
   double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
-  double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
+  double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, double answer, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
   void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes, L2Lines::Place home);
   void write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors = 15);
   void limit_dirty(double now);
@@ -236,7 +238,7 @@ class Chip {
   double queue_wait_ = 0;  // more of it for loads, by how busy memory is
   double read_wait_ =
       0;  // mean of what a load from memory takes beyond the quickest, without what writes add
-  double atomics_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0,
+  double atomics_free_ = 0, answers_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0,
          dram_busy_ = 0, l2_busy_ = 0;
   std::array<double, 8> part_busy_{};  // of memory, by parts of the pages that are looked up
   Tally tally_;

@@ -1,10 +1,12 @@
 // timing/ghost_traces.cc: see ghost_traces.h.
 #include "timing/ghost_traces.h"
 
+#include <algorithm>
+
 namespace orrery::timing {
 
 namespace {
-bool has_lines(const Event& e) { return e.n_detail && e.what != What::bulk_load && e.what != What::bulk_store && e.what != What::bulk_prefetch; }
+bool has_lines(const Event& e) { return e.n_detail && !is_local(e.what) && e.what != What::bulk_load && e.what != What::bulk_store && e.what != What::bulk_prefetch; }
 }  // namespace
 
 uint32_t GhostTraces::column_for(uint32_t pc) {
@@ -42,16 +44,24 @@ void GhostTraces::add(uint64_t index, const TracedBlock& block) {
   dense_[index] = &b;
 }
 
-void GhostTraces::end_stand_ins() {
-  first_.clear();
-  for (const auto& [at, block] : blocks_) first_.push_back(&block);
+void GhostTraces::end_stand_ins(const std::vector<uint64_t>& ranges) {
+  first_.clear(), ranges_.clear();
+  for (const auto& [at, block] : blocks_) {
+    if (ranges_.size() < ranges.size() && at >= ranges[ranges_.size()]) ranges_.push_back({ranges[ranges_.size()], first_.size()});
+    first_.push_back(&block);
+  }
 }
 
 GhostTraces::View GhostTraces::of(uint64_t index) const {
   if (index < dense_.size() && dense_[index]) return View(*dense_[index]);
   if (index >= kDense)
     if (const auto own = blocks_.find(index); own != blocks_.end()) return View(own->second);
-  return View(*first_[size_t((index * 0x9E3779B97F4A7C15ull >> 33) % first_.size())]);
+  size_t low = 0, high = first_.size();
+  if (const auto next = std::upper_bound(ranges_.begin(), ranges_.end(), std::pair{index, SIZE_MAX}); next != ranges_.begin()) {
+    low = std::prev(next)->second;
+    if (next != ranges_.end()) high = next->second;
+  }
+  return View(*first_[low + size_t((index * 0x9E3779B97F4A7C15ull >> 33) % (high - low))]);
 }
 
 }  // namespace orrery::timing

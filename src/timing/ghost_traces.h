@@ -58,8 +58,9 @@ class GhostTraces {
   };
   /// Notes a block that was traced; it must outlive this.
   void add(uint64_t index, const TracedBlock& block);
-  /// Those that were added so far stand for blocks that are not traced.
-  void end_stand_ins();
+  /// Those that were added so far stand for blocks that are not traced: where ranges of the grid do different work (`ranges`: the first block
+  /// of each, in order), for those of their range.
+  void end_stand_ins(const std::vector<uint64_t>& ranges);
   /// The block `index`, else one of those that were traced first.
   View of(uint64_t index) const;
   /// Of a PTX instruction; kNoColumn: it never accesses memory.
@@ -73,6 +74,7 @@ class GhostTraces {
   uint32_t column_for(uint32_t pc);
   std::map<uint64_t, Block> blocks_;
   std::vector<const Block*> dense_, first_;
+  std::vector<std::pair<uint64_t, size_t>> ranges_;       // the first block of each, and the first of first_ that lies in it
   std::unordered_map<uint32_t, uint32_t> columns_;
   std::array<std::pair<uint32_t, uint32_t>, 64> latest_;  // instructions and their columns
   std::vector<uint32_t> column_of_event_;                 // of the warps of the block that is added

@@ -64,6 +64,12 @@ bool eventful(Class c) {
   }
 }
 
+bool may_have_event(Class c) { return c == Class::constant || c == Class::local_load || c == Class::local_store; }
+
+bool is_of(Class c, What what) {
+  return what == (c == Class::constant ? What::constant_load : c == Class::local_load ? What::local_load : What::local_store);
+}
+
 Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<MachineCode> code) {
   // The kernel's own section first: its name is the entry's.
   const std::string& entry = kernel.entry->program->name;
@@ -240,7 +246,9 @@ void Join::find_homes() {
     std::set<uint32_t> distinct;
     for (const Pair& p : m.pairs) distinct.insert(p.first);
     std::sort(counts.begin(), counts.end());
+    constexpr uint32_t kMostParts = 32;  // machine instructions of one kind that one of PTX becomes
     if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = counts[counts.size() * 2 / 5];
+    else if (!counts.empty() && counts.back() > kMostParts) m.unroll = counts.back();
     const int32_t back = code_[last - 1].i.target;
     m.loops = back >= 0 && back <= int32_t(first);
     homes_of_blocks_[b] = {home, m.unroll};
@@ -284,6 +292,18 @@ void Join::find_swaps() {
   }
 }
 
+/// Constant and local memory: ptxas spills where there was no such access, keeps small arrays in registers and makes constants operands.
+/// An instruction that has an event of its kind takes it.
+void Join::take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const {
+  const Class kind = code_[i].kind;
+  const uint32_t place = place_[i];
+  if (place == kNowhere || !may_have_event(kind)) return;
+  const std::span<const uint32_t> list = c.of(place);
+  uint32_t& next = c.next[place];
+  while (next < list.size() && list[next] < begin) next++;
+  if (next < list.size() && list[next] < end && is_of(kind, c.events[list[next]].what)) s.event = list[next++];
+}
+
 /// Issues one machine instruction with the next of its events from `begin` to before `end`, and again for each further mbarrier that its
 /// lanes name.
 void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
@@ -293,6 +313,7 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
   s.lanes = std::min(32u, lanes);
   s.off = m.i.never;
   if (!eventful(m.kind) || (m.swaps && m.kind == Class::shared_load)) {  // the loop's load goes where its swap goes
+    take_event_if_any(i, c, begin, end, s);
     out.push_back(s);
     return;
   }

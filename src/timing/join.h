@@ -33,6 +33,10 @@ std::string_view name_of(Class c);
 /// Does it take part in memory or synchronisation, so that an event of the trace tells its operands?
 bool eventful(Class c);
 
+/// Does it have an event where the PTX instruction that it comes from is of its kind? And is the event of that kind?
+bool may_have_event(Class c);
+bool is_of(Class c, What what);
+
 enum FenceScope : uint16_t { kBlockFence, kGpuFence, kSystemFence };  // for whom a barrier of memory is
 
 struct MachineInstruction {
@@ -147,6 +151,7 @@ class Join {
   uint32_t number_of(uint32_t first_pc) const;
   void number_blocks();
   void find_parts();
+  void take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const;
   void emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
 
   std::vector<Step> replay(const TracedWarp& warp, JoinStatistics& statistics) const;

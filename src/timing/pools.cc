@@ -61,7 +61,7 @@ void Predictor::make_pools() {
   const auto for_uneven = [&](const TracedBlock& b, auto f) {
     for (const TracedWarp& w : b.warps)
       for (const Event& e : w.events) {
-        if (e.n_detail == 0 || is_copy(e) || e.what == What::bulk_prefetch) continue;
+        if (e.n_detail == 0 || is_copy(e) || is_local(e.what) || e.what == What::bulk_prefetch) continue;
         const auto slope = kernel_.slopes.find(e.pc);
         if (slope == kernel_.slopes.end() || !slope->second.regular) f(e);
       }
@@ -114,6 +114,7 @@ void Predictor::make_copy_pools() {
     double drawn = 0;
     for (auto& [list, blocks] : lists) pool.starts.push_back(list), drawn += blocks;
     const double distinct = double(pool.starts.size());
+    pool.share = drawn / double(traced_.size());
     const auto differ = [&](uint64_t n) { return double(n) * (1 - std::pow(1 - 1 / double(n), drawn)); };
     uint64_t least = pool.starts.size(), most = std::max<uint64_t>(least, launch_.grid.count());  // the smallest N, between these
     while (least < most) {
@@ -144,14 +145,19 @@ void Predictor::follow_copies() {
     std::vector<uint64_t> units_followed(followed);
     std::iota(units_followed.begin(), units_followed.end(), uint64_t{0});
     tracer.trace_each(units_followed, [](size_t) { return true; }, [&](const std::vector<TracedBlock>& blocks) {
-      for (const TracedBlock& b : blocks)
-        for (uint32_t w = 0; w < b.warps.size() && ordinal(b) < kMostBlocks; w++)
+      for (const TracedBlock& b : blocks) {
+        const uint64_t at = ordinal(b);
+        if (at >= kMostBlocks) continue;
+        if (at >= kernel_.copies_followed.size()) kernel_.copies_followed.resize(at + 1);
+        kernel_.copies_followed[at] = true;
+        for (uint32_t w = 0; w < b.warps.size(); w++)
           for (const Event& e : b.warps[w].events) {
             if (!is_copy(e) || !kernel_.copies.count(copy_key(e.pc, w))) continue;
             AllCopies& all = kernel_.all_copies[copy_key(e.pc, w)];
-            if (ordinal(b) >= all.starts.size()) all.starts.resize(ordinal(b) + 1);
-            all.starts[ordinal(b)].push_back(e.n_detail ? e.address : 0);
+            if (at >= all.starts.size()) all.starts.resize(at + 1);
+            all.starts[at].push_back(e.n_detail ? e.address : 0);
           }
+      }
     });
     host_.trace_aside += tracer.aside_seconds();
   } catch (const base::Error& e) {

@@ -98,9 +98,16 @@ uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
   return uint64_t(std::max_element(work.begin(), work.end()) - work.begin()) % apart;
 }
 
+/// Of the kinds of blocks the one that works longest.
+const BlockCode& Predictor::longest_code() {
+  uint64_t at = first_block(extent_.units / 2);
+  for (const auto& [first, block] : ranges_)
+    if (block->instructions > code_for(at).trace->instructions) at = first;
+  return code_for(at);
+}
+
 /// Which lines of its machine code a block executes.
 void Predictor::find_executed(const BlockCode& block) {
-  kernel_.executed.assign(join_->instructions().size() / CodeFetch::kLine + 1, false);
   for (const Steps& warp : block.warps)
     for (const Step& s : *warp) kernel_.executed[s.instruction / CodeFetch::kLine] = true;
 }
@@ -110,7 +117,8 @@ void Predictor::find_extent() {
   Extent& x = extent_;
   x.per = launch_.cluster.count(), x.units = launch_.grid.count() / x.per, x.stride = std::max<uint64_t>(1, clusters_at_once(profile_, x.per));
   const BlockCode& middle = code_for(first_block(x.units / 2));
-  find_executed(middle);
+  kernel_.executed.assign(join_->instructions().size() / CodeFetch::kLine + 1, false);
+  find_executed(middle), find_executed(longest_code());
   x.rows = (x.units + x.stride - 1) / x.stride;
   double most = 1;
   if (!regular_) most = std::clamp(double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(x.rows), 1.0, 8.0);
@@ -127,7 +135,6 @@ void Predictor::find_extent() {
 double Predictor::simulate_blocks() {
   const Stopwatch watch(running_, host_.simulate);
   const auto [units, per, stride, rows, rows_run, apart, simulated] = extent_;
-  const BlockCode& middle = code_for(first_block(units / 2));
   const uint64_t shift = all_traced_ && per == 1 ? busiest(stride, apart) : 0;
   kernel_.behind = uint32_t(shift);
   // Blocks in the order in which they are handed out.
@@ -135,7 +142,7 @@ double Predictor::simulate_blocks() {
   for (uint64_t row = 0; row < rows_run; row++)
     for (uint32_t i = 0; i < simulated; i++)
       if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
-  if (one_of_ == 0) one_of_ = pages_for_one(middle, queue.size());
+  if (one_of_ == 0) one_of_ = pages_for_one(longest_code(), queue.size());
   Chip chip(figures_, launch_.cluster.count(), one_of_, launch_.in_clusters, launch_.grid.count());
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
@@ -297,6 +304,7 @@ Prediction Predictor::run() {
   p_.block[0] = launch_.block.x, p_.block[1] = launch_.block.y, p_.block[2] = launch_.block.z;
   p_.cluster = launch_.cluster.count();
   kernel_.grid = {launch_.grid.x, launch_.grid.y, launch_.grid.z};
+  kernel_.cluster_shape[0] = launch_.cluster.x, kernel_.cluster_shape[1] = launch_.cluster.y, kernel_.cluster_shape[2] = launch_.cluster.z;
   kernel_.cluster = launch_.cluster.count(), kernel_.cluster_launch = launch_.in_clusters || kernel_.cluster > 1;
   join_code();
   kernel_.join = join_.get();

@@ -44,6 +44,8 @@ class Predictor {
   void trace(uint64_t unit);
   void trace_while(const std::vector<uint64_t>& units, const std::function<bool(size_t)>& wants);
   void trace_all(double expected);
+  bool find_ranges();
+  bool regular_ranges();
   void trace_spread(double each, uint64_t units);
   void trace_in_order();
   bool waits_for_blocks() const;
@@ -59,6 +61,7 @@ class Predictor {
   void find_extent();
   double simulate_blocks();
   void find_executed(const BlockCode& block);
+  const BlockCode& longest_code();
   uint32_t pages_for_one(const BlockCode& code, size_t blocks) const;
   double page_error(const Chip& chip) const;
   void note_clocks(const SmCounts& counts);
@@ -91,6 +94,7 @@ class Predictor {
   SharedSteps steps_;
   std::map<uint64_t, std::unique_ptr<BlockCode>> code_;
   const TracedBlock* model_ = nullptr;                        // regular kernels: the block that stands for all
+  std::map<uint64_t, const TracedBlock*> ranges_;             // where blocks of several kinds follow each other: the first of each, and what stands for it
   bool regular_ = false;
   bool in_order_ = false;                                     // blocks wait for those before them
   Relay relay_;

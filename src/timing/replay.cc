@@ -57,7 +57,11 @@ std::vector<Step> Join::replay(const TracedWarp& warp, JoinStatistics& statistic
       if (m.kind == Class::exit && end < warp.events.size()) continue;  // some lanes leave, or a function returns
       Step s;
       s.instruction = i, s.lanes = std::min<uint32_t>(32, e.extra);
-      if (eventful(m.kind)) {
+      if (may_have_event(m.kind)) {
+        const auto list = found.find(m.pc);
+        size_t& at = used[m.pc];
+        if (list != found.end() && at < list->second.size() && is_of(m.kind, warp.events[list->second[at]].what)) s.event = list->second[at++];
+      } else if (eventful(m.kind)) {
         statistics.memory_steps++;
         const auto list = found.find(m.pc);
         size_t& at = used[m.pc];

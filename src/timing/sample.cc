@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <unordered_set>
 
@@ -32,6 +34,20 @@ bool odd_ones_matter(const std::vector<const TracedBlock*>& traced, const Traced
     apart += std::abs(double(b->instructions) - most);
   }
   return apart > kShare * most * double(traced.size());
+}
+
+/// By instruction, the addresses of a warp in order; beyond the last warp, those from which peers copy into the block.
+std::map<uint32_t, std::vector<uint64_t>> addresses_of(const TracedBlock& b, size_t warp) {
+  std::map<uint32_t, std::vector<uint64_t>> found;
+  if (warp < b.warps.size()) {
+    for (const Event& e : b.warps[warp].events)
+      if (e.address) found[e.pc].push_back(e.address);
+    return found;
+  }
+  for (const std::vector<PeerCopy>& copies : b.from_peers)
+    for (const PeerCopy& c : copies)
+      if (c.copy.address) found[c.copy.pc].push_back(c.copy.address);
+  return found;
 }
 
 constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
@@ -68,12 +84,8 @@ void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
     Difference d{};
     for (int i = 0; i < 3; i++) d.d[i] = int64_t(b->ctaid[i]) - int64_t(model_->ctaid[i]);
     std::map<uint32_t, int64_t> first;
-    for (size_t w = 0; w < b->warps.size(); w++) {
-      std::map<uint32_t, std::vector<uint64_t>> own, models;  // by instruction: addresses in order
-      for (const Event& e : b->warps[w].events)
-        if (e.address) own[e.pc].push_back(e.address);
-      for (const Event& e : model_->warps[w].events)
-        if (e.address) models[e.pc].push_back(e.address);
+    for (size_t w = 0; w <= b->warps.size(); w++) {
+      const std::map<uint32_t, std::vector<uint64_t>> own = addresses_of(*b, w), models = addresses_of(*model_, w);
       for (const auto& [pc, list] : own) {
         const auto other = models.find(pc);
         if (other == models.end() || other->second.size() != list.size()) {
@@ -164,12 +176,80 @@ void Predictor::sample() {
   if (odd_ones_matter(all, *most->second.front())) {
     // Where not all can be traced, the odd ones looked at would stand for too many.
     if (double(trace_instructions_) / double(traced_.size()) * double(launch_.grid.count()) <= double(options_.trace_budget)) regular_ = false;
+    else if (!in_order_ && !options_.exact && find_ranges()) regular_ = regular_ranges();
     else if (regular_) p_.notes.push_back("some blocks do other work than most, which is left out: there are too many to trace them all");
   }
   if (units == 1) regular_ = false;
   if (in_order_ && !launch_.cooperative) regular_ = false;
   if (!regular_) trace_all(first * double(launch_.grid.count()));
   find_relay();
+}
+
+/// Grids that are larger than their work: where blocks that do about as much as each other end and others begin, found by halves, since those
+/// between two that are alike mostly are, too. False when there are no such ranges, or other blocks looked at then are not like their range.
+bool Predictor::find_ranges() {
+  constexpr size_t kMostRanges = 8, kLooked = 16, kOfEach = 6;
+  constexpr double kAlikeWork = 1.5;
+  const uint64_t units = launch_.grid.count();
+  if (launch_.cluster.count() > 1 || units < 64) return false;
+  const auto alike = [](const TracedBlock& a, const TracedBlock& b) {
+    return double(std::max(a.instructions, b.instructions)) <= kAlikeWork * double(std::min(a.instructions, b.instructions));
+  };
+  const auto may = [&] { return trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; };
+  size_t left = kMostRanges * size_t(std::bit_width(units));
+  const std::function<void(uint64_t, uint64_t)> narrow = [&](uint64_t low, uint64_t high) {
+    if (high - low < 2 || left == 0 || !may() || alike(*traced_.at(low), *traced_.at(high))) return;
+    const uint64_t middle = low + (high - low) / 2;
+    left--;
+    trace(middle);
+    narrow(low, middle), narrow(middle, high);
+  };
+  try {
+    trace(0), trace(units - 1);
+    std::vector<uint64_t> known;
+    for (const auto& [at, b] : traced_) known.push_back(at);
+    for (size_t i = 1; i < known.size(); i++) narrow(known[i - 1], known[i]);
+    if (left == 0 || !may()) return false;
+    const TracedBlock* before = nullptr;
+    for (const auto& [at, b] : traced_) {
+      if (!before || !alike(*b, *before)) ranges_[at] = b.get();
+      before = b.get();
+    }
+    const auto look = [&](uint64_t at) {
+      if (traced_.count(at)) return true;
+      const TracedBlock& expected = *std::prev(ranges_.upper_bound(at))->second;
+      trace(at);
+      return alike(expected, *traced_.at(at));
+    };
+    bool as_expected = ranges_.size() > 1;
+    for (size_t i = 0; i < kLooked && as_expected; i++) as_expected = look((2 * i + 1) * units / (2 * kLooked));
+    for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
+      const uint64_t end = std::next(range) != ranges_.end() ? std::next(range)->first : units;
+      for (size_t i = 0; i < kOfEach && as_expected && may(); i++) as_expected = look(range->first + (2 * i + 1) * (end - range->first) / (2 * kOfEach));
+    }
+    if (as_expected) {
+      p_.notes.push_back(fmt::format("blocks do {} kinds of work, each in a part of the grid of its own: a few of each stand for all of it", ranges_.size()));
+      return true;
+    }
+  } catch (const base::Error&) {  // a block that cannot be traced: what there is has to do
+  }
+  ranges_.clear();
+  return false;
+}
+
+/// Of ranges that do different work: does each do alike, and are addresses of the one that works longest known for all its blocks?
+bool Predictor::regular_ranges() {
+  std::map<uint64_t, std::vector<const TracedBlock*>> of;
+  for (const auto& [at, b] : traced_) of[std::prev(ranges_.upper_bound(at))->first].push_back(b.get());
+  const std::vector<const TracedBlock*>* longest = nullptr;
+  for (const auto& [first, blocks] : of) {
+    for (const TracedBlock* b : blocks)
+      if (b->shape != blocks.front()->shape) return false;
+    if (!longest || blocks.front()->instructions > longest->front()->instructions) longest = &blocks;
+  }
+  if (longest->size() < 3) return false;
+  fit_slopes(*longest);
+  return std::all_of(kernel_.slopes.begin(), kernel_.slopes.end(), [](const auto& s) { return s.second.regular; });
 }
 
 /// Blocks all over the grid, which stand for those that are not traced: of a few, too many may do the same.
@@ -201,13 +281,15 @@ void Predictor::trace_all(double expected) {
       p_.notes.push_back(fmt::format("blocks that could not be traced are taken to do as others: {}", e.what()));
     }
   }
-  if (!all_traced_ && !in_order_) trace_spread(expected / double(launch_.grid.count()), units);
-  ghost_traces_->end_stand_ins();
+  if (!all_traced_ && !in_order_ && ranges_.empty()) trace_spread(expected / double(launch_.grid.count()), units);
+  std::vector<uint64_t> ranges;
+  for (const auto& [first, block] : ranges_) ranges.push_back(first);
+  ghost_traces_->end_stand_ins(ranges);
   kernel_.traces = ghost_traces_.get();
 }
 
 const BlockCode& Predictor::code_for(uint64_t block) {
-  const TracedBlock* b = model_;
+  const TracedBlock* b = !regular_ || ranges_.empty() ? model_ : std::prev(ranges_.upper_bound(block))->second;
   if (!regular_) {
     auto found = traced_.find(block);
     if (found == traced_.end() && !in_order_ && trace_instructions_ < options_.trace_budget && trace_bytes_ < kMostTraced) {
@@ -217,9 +299,10 @@ const BlockCode& Predictor::code_for(uint64_t block) {
       found = traced_.find(block);
     }
     if (found == traced_.end()) {  // the budget is spent: another block stands for it
-      auto other = traced_.begin();
-      std::advance(other, long(block * 2654435761u % traced_.size()));
-      found = other;
+      const auto range = ranges_.upper_bound(block);
+      const auto end = ranges_.empty() || range == ranges_.end() ? traced_.end() : traced_.find(range->first);
+      found = ranges_.empty() ? traced_.begin() : traced_.find(std::prev(range)->first);
+      std::advance(found, long(block * 2654435761u % uint64_t(std::distance(found, end))));
     }
     b = found->second.get();
   }

@@ -348,7 +348,13 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     }
     case Class::special_register: set_barriers(w, m, now + (m.i.opcode == kS2ur ? kUniformRegister : 20), now + 10); break;
-    case Class::constant: set_barriers(w, m, now + f.constant_latency, now + 12); break;
+    case Class::constant: {
+      const double words = e ? e->extra : 1, start = hold(constants, kConstantWord * words);
+      double there = start;
+      for (uint32_t i = 0; e && i < e->count; i++) there = std::max(there, constant_cache.read(e->object + i, start));
+      set_barriers(w, m, there + f.constant_latency + kConstantWord * (words - 1), start + 12);
+      break;
+    }
     case Class::hmma: case Class::imma: {
       const double start = hold(p.tensor, m.interval);
       note_tensor(w, start, m.interval);

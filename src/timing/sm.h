@@ -52,7 +52,7 @@ struct BlockWork {
 constexpr uint64_t copy_key(uint32_t pc, uint32_t warp) { return uint64_t{pc} | uint64_t{warp} << 32; }
 
 /// Where every block's bulk copies of an instruction by one warp lie, in the order in which it makes them (0: outside the tensor):
-/// by block of the grid; empty, or beyond the end, for blocks that were not followed.
+/// by block of the grid; empty, or beyond the end, for blocks that make none.
 struct AllCopies {
   std::vector<std::vector<uint64_t>> starts;
 };
@@ -61,6 +61,7 @@ struct AllCopies {
 struct CopyPool {
   std::vector<std::vector<uint64_t>> starts;  // of each traced block with addresses of its own: by ordinal
   uint32_t population = 1;                    // how many such blocks there are in the grid, as far as the sample tells
+  double share = 1;                           // of traced blocks, those that execute the copy: one of a cluster may copy for all
 };
 
 struct GridShape {
@@ -75,12 +76,19 @@ struct Kernel {                  // what all SMs share
   std::unordered_map<uint32_t, LinePool> pools;
   std::unordered_map<uint64_t, CopyPool> copies;       // of irregular bulk copies: by copy_key
   std::unordered_map<uint64_t, AllCopies> all_copies;  // the same
+  std::vector<bool> copies_followed;                   // of which blocks all_copies tells: the others draw
   uint64_t cluster = 1;          // blocks
+  uint32_t cluster_shape[3] = {1, 1, 1};
   bool cluster_launch = false;   // clusters were asked for, if only of one block
   uint32_t ghosts = 0;           // SMs that each simulated SM stands for, without itself
   uint32_t behind = 0;           // of them, those whose blocks lie before the simulated one's
   const GhostTraces* traces = nullptr;  // where blocks differ
   Relay* relay = nullptr;        // where blocks wait for each other in a chain
+  /// Of a block of the grid, in its cluster.
+  uint32_t rank_of(uint64_t block) const {
+    const uint64_t x = block % grid.x % cluster_shape[0], y = block / grid.x % grid.y % cluster_shape[1], z = block / (grid.x * grid.y) % cluster_shape[2];
+    return uint32_t(x + cluster_shape[0] * (y + cluster_shape[1] * z));
+  }
   /// By how many blocks ghost `g` (from 1) is ahead.
   int64_t ahead(uint32_t g) const { return g + behind <= ghosts ? int64_t(g) : int64_t(g) - int64_t(ghosts) - 1; }
   uint32_t l1_bytes = 0;

@@ -5,19 +5,21 @@ namespace orrery::timing {
 
 /// Where ghosts' copies lie, in lines from the detailed block's: the same place in the copy of another block. Blocks that were not
 /// traced copy what no one else does.
-void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool) {
+void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t key) {
   ghost_copies.clear();
   const BlockWork& own = slots[w.slot].work;
-  const auto all = kernel.all_copies.find(copy_key(e.pc, w.place));
+  const auto all = kernel.all_copies.find(key);
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
     const uint64_t index = own.index + uint64_t(kernel.ahead(g));
     const uint32_t sm = uint32_t(number + kernel.ahead(g));
     if (index >= kernel.grid.count()) continue;
-    if (all != kernel.all_copies.end() && index < all->second.starts.size() && !all->second.starts[index].empty()) {
+    if (index < kernel.copies_followed.size() && kernel.copies_followed[index]) {
+      if (all == kernel.all_copies.end() || index >= all->second.starts.size()) continue;
       const std::vector<uint64_t>& starts = all->second.starts[index];
       if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 7, sm});
       continue;
     }
+    if (double(mix(index) >> 32) >= pool.share * 0x1p32) continue;
     const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
     const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
     const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
@@ -28,6 +30,11 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
   copy_mates[number - first_sm] = mate_of(0);
   for (const auto& [away, sm] : ghost_copies) copy_mates[sm - first_sm] = mate_of(away);
   forget_strangers(copy_mates);
+}
+
+/// Leaves of the copies of ghosts, whose SMs lie from that of `block` on, those whose ranks make them, without the SM `own`.
+void Sm::State::leave_out_others(std::vector<std::pair<int64_t, uint32_t>>& copies, uint64_t block, uint32_t ranks, uint32_t own) const {
+  std::erase_if(copies, [&](const auto& copy) { return copy.second == own || !(ranks >> kernel.rank_of(block + copy.second - number) & 1); });
 }
 
 /// Calls f(line, sectors) for every line of a row of bytes.
@@ -41,17 +48,28 @@ void for_lines(uint64_t address, uint64_t bytes, F f) {
   }
 }
 
-/// A bulk or tensor copy: the lines of its runs at the engine's pace. Returns when the last byte is there.
-double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store) {
+/// A bulk or tensor copy: the lines of its runs at the engine's pace, this SM's or that of a block of its cluster. Returns when the last
+/// byte is there.
+double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store, const PeerCopy* peer) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double done = at;
-  const auto drawn = kernel.copies.find(copy_key(e.pc, w.place));
+  const uint64_t key = copy_key(e.pc, peer ? peer->warp : w.place);
+  const uint32_t asker = number + (peer ? peer->rank : 0);
+  const auto drawn = kernel.copies.find(key);
   const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
-  if (pool) find_copies_of_ghosts(w, e, *pool);
+  if (pool) find_copies_of_ghosts(w, e, *pool, key);
   const std::vector<uint32_t>* mates = &moves_of(slots[w.slot], e.pc).mates;
   if (pool) mates = &copy_mates;
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
   const Moves& moves = moves_of(slots[w.slot], e.pc);
+  const std::vector<std::pair<int64_t, uint32_t>>* ghosts = &moves.ghosts;
+  const uint32_t ranks = ranks_of(e);
+  if (peer || std::popcount(ranks) < int(kernel.cluster)) {
+    if (!pool) ghost_copies = moves.ghosts, ghosts = &ghost_copies;
+    leave_out_others(ghost_copies, slots[w.slot].work.index, ranks, asker);
+  }
+  double own_engine = at;
+  double& engine = peer ? own_engine : tma;
   bool in_pairs = false;
   asks(slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
@@ -60,25 +78,25 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     else done = std::max(done, read_asked(e.pc) - kCopySooner);
     n_requests = 0;
   };
-  tma = std::max(tma, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
+  engine = std::max(engine, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
-    tma += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
+    engine += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
     counts.tma_bytes += sectors_in(mask) * 32.0;
     const size_t first = n_requests;
     bool shared_out = false;  // the ghosts have asked for theirs
     moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
       slices.touch(l);
       const size_t own = n_requests;
-      ask_if_taken(l, k, number, tma, in_pairs);
+      ask_if_taken(l, k, asker, engine, in_pairs);
       const bool taken = n_requests > own;
       if (!std::exchange(shared_out, true)) {
-        if (!pool) ask_even_ghosts(moves, line << 4 | mask, tma, in_pairs);
-        else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, tma, in_pairs);
+        if (!pool) ask_even_ghosts(*ghosts, line << 4 | mask, engine, in_pairs);
+        else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, engine, in_pairs);
       }
-      if (!store) asked.push_back({taken ? own : stand_in_for(l, first), {}, l, tma});
+      if (!store) asked.push_back({taken ? own : stand_in_for(l, first), {}, l, engine});
     });
     if (n_requests >= kTogether) send();
-    if (store) done = std::max(done, tma + f.tma_store_latency);
+    if (store) done = std::max(done, engine + f.tma_store_latency);
   };
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const Run& run = block.runs[e.detail + i];
@@ -90,6 +108,21 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   if (!store) note_trip(w, at, at + longest, *mates, true);
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;
+}
+
+/// What blocks of the cluster copy into this one, which waits for it from `at` on: they run in step with it.
+void Sm::State::take_from_peers(WarpRun& w, const MachineInstruction& m, const Event& e, double at) {
+  if (e.ordinal == 0) return;
+  Slot& slot = slots[w.slot];
+  const uint32_t object = e.object & 0xFFFFFF;
+  for (const PeerCopy& c : slot.work.code->trace->from_peers[e.ordinal - 1]) {
+    const double done = run_copy(w, m, c.copy, at, false, &c);
+    Mbarrier& b = slot.mbarriers[object];
+    shared_written += c.copy.count / kCopyBytes;
+    b.bytes -= c.copy.count, b.of_copies = true;
+    b.when = std::max(b.when, done);
+    settle(slot, object, done);
+  }
 }
 
 /// A bulk copy out of shared memory into that of a block of the cluster. Returns when the last byte is there.

@@ -13,7 +13,7 @@ Sm::State::State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uin
     if (which == slopes.size()) slopes.push_back(slope);
     slope_of[pc] = which;
   }
-  for (Slot& s : slots) s.moves.resize(slopes.size());
+  for (Slot& s : slots) s.moves.resize(slopes.size() + 1);  // the last: local memory
 }
 
 /// By how many blocks the ghosts' blocks lie from the traced one.
@@ -71,6 +71,24 @@ const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
   const uint32_t which = found != slope_of.end() ? found->second : 0;
   Moves& m = slot.moves[which];
   if (!m.known) find_moves(slot, slopes[which], m);
+  return m;
+}
+
+/// Local memory lies where its block runs: that of an SM's blocks side by side.
+void Sm::State::find_local_moves(Slot& slot, Moves& m) {
+  const uint64_t place = uint64_t(&slot - slots.data()), bytes = slot.work.code->trace->local_bytes;
+  const auto sectors_to = [&](uint32_t sm) { return int64_t(kLocalBase + (uint64_t{sm} * slots.size() + place) * bytes) >> 5; };
+  m.known = true, m.own = sectors_to(number);
+  m.ghosts.clear(), m.mates.clear();
+  if (slot.places.empty()) find_places(slot);
+  for (const Slot::Place& p : slot.places) m.ghosts.push_back({sectors_to(p.sm), p.sm});
+}
+
+/// The same for what the event touches.
+const Sm::State::Moves& Sm::State::moves_of(Slot& slot, const Event& e) {
+  if (!is_local(e.what)) return moves_of(slot, e.pc);
+  Moves& m = slot.moves.back();
+  if (!m.known) find_local_moves(slot, m);
   return m;
 }
 

@@ -35,8 +35,8 @@ template <class F>
 void Sm::State::for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f) {
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
-  if (kernel.traces) return for_traced_ghosts(w, e, line, f);
-  for_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], f);
+  if (kernel.traces && !is_local(e.what)) return for_traced_ghosts(w, e, line, f);
+  for_even_ghosts(moves_of(slot, e), slot.work.code->trace->lines[e.detail + line], f);
 }
 
 template <class F>
@@ -65,16 +65,16 @@ size_t Sm::State::find_asking(size_t n, uint64_t& requests, F move) {
 }
 
 /// Asks for a line as ghosts do whose addresses move evenly, of pages that are looked up.
-inline void Sm::State::ask_even_ghosts(const Moves& moves, uint64_t packed, double when, bool in_pairs) {
+inline void Sm::State::ask_even_ghosts(const std::vector<std::pair<int64_t, uint32_t>>& all, uint64_t packed, double when, bool in_pairs) {
   const auto ask_one = [&](const std::pair<int64_t, uint32_t>& ghost) {
     moved(packed, ghost.first, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, ghost.second, when, in_pairs); });
   };
   if (chip.one_of() == 1) {
-    for (const auto& ghost : moves.ghosts) ask_one(ghost);
+    for (const auto& ghost : all) ask_one(ghost);
     return;
   }
-  const std::pair<int64_t, uint32_t>* const ghosts = moves.ghosts.data();
-  const size_t n = find_asking(moves.ghosts.size(), counts.requests, [=](size_t i) { return Move(packed, ghosts[i].first); });
+  const std::pair<int64_t, uint32_t>* const ghosts = all.data();
+  const size_t n = find_asking(all.size(), counts.requests, [=](size_t i) { return Move(packed, ghosts[i].first); });
   for (size_t i = 0; i < n; i++) ask_one(ghosts[asking[i]]);
 }
 

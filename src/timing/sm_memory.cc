@@ -43,7 +43,7 @@ void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when) {
 void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when) {
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
-  if (!kernel.traces) return ask_even_ghosts(moves_of(slot, e.pc), slot.work.code->trace->lines[e.detail + line], when, false);
+  if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line], when, false);
   if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
   ask_traced_ghosts(e, line, when);
 }
@@ -76,7 +76,7 @@ double Sm::State::read_asked(uint32_t pc) {
 double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
   Slot& slot = slots[w.slot];
   const TracedBlock& block = *slot.work.code->trace;
-  const int64_t own = moves_of(slot, e.pc).own;
+  const int64_t own = moves_of(slot, e).own;
   double done = at;
   asks(slot, at, false);
   bool missed = false;
@@ -119,7 +119,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   }
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   parted = false;
-  if (missed) note_trip(w, at, done, moves_of(slot, e.pc).mates, e.what == What::copy_async);
+  if (missed) note_trip(w, at, done, moves_of(slot, e).mates, e.what == What::copy_async);
   return done;
 }
 
@@ -148,6 +148,37 @@ double Sm::State::leaves_at(const WarpRun& w, uint64_t line) {
   return leaves;
 }
 
+/// Takes the lowest or highest sector off `mask` and returns it.
+uint32_t take_end(uint32_t& mask, bool lowest) {
+  const uint32_t end = mask == 0 ? 0 : lowest ? mask & (0 - mask) : std::bit_floor(mask);
+  mask &= ~end;
+  return end;
+}
+
+double Sm::State::write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves) {
+  if (mask == 0) return 0;
+  const uint64_t among = chip.among_taken(line);
+  return chip.takes(line) ? chip.write(among, mask, leaves, bytes) : chip.would_write(among, mask, leaves, bytes);
+}
+
+/// Writes of the line, and of the lines for which ghosts have asked, one sector at an end, of which the store has so many bytes: the row begins or
+/// ends in it. Returns when L2 has taken it.
+double Sm::State::write_end(uint64_t line, uint32_t& mask, bool lowest, uint32_t bytes, double leaves) {
+  ends.clear();
+  for (size_t i = 0; i < n_requests; i++)
+    if (const uint32_t sector = take_end(requests[i].sectors, lowest)) ends.push_back(requests[i]), ends.back().sectors = sector;
+  chip.write_all(ends, bytes);
+  return write_own(line, take_end(mask, lowest), bytes, leaves);
+}
+
+/// The same of all other sectors, which it fills or of which it has as much each.
+double Sm::State::write_rest(uint64_t line, uint32_t mask, uint32_t bytes, double leaves) {
+  const auto end = std::remove_if(requests.begin(), requests.begin() + ptrdiff_t(n_requests), [](const Request& r) { return r.sectors == 0; });
+  chip.write_all({requests.begin(), end}, bytes);
+  n_requests = 0;
+  return write_own(line, mask, bytes, leaves);
+}
+
 void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double sectors = 0;
@@ -156,7 +187,9 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   // Bytes next to each other fill their sectors but for the first and the last, which neighbours fill.
   const bool gapless = sectors >= 3 && e.count > 32 * (sectors - 2);
   const uint32_t per_sector = gapless ? 32 : uint32_t(std::min(32.0, std::ceil(double(e.count) / std::max(1.0, sectors))));
-  const int64_t own = moves_of(slots[w.slot], e.pc).own;
+  const uint32_t off = gapless && e.what == What::global_store ? uint32_t(e.address) % 32 : 0;
+  const uint32_t at_first = 32 - off, at_last = off ? (off + e.count + 31) % 32 + 1 : 32;  // bytes of the first and the last sector
+  const int64_t own = moves_of(slots[w.slot], e).own;
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
     bool first = true;
@@ -170,17 +203,30 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
         return;
       }
       slices.touch(line);
-      write_port = std::max(write_port, at) + std::max(1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
+      write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
       const double leaves = leaves_at(w, line);
       if (shares_out) ask_ghosts(w, e, i, leaves);
-      chip.write_all({requests.data(), n_requests}, per_sector);
-      n_requests = 0;
       counts.requests++, counts.looked_up += chip.takes(line);
-      const uint64_t among = chip.among_taken(line);
-      taken[stores++ % kInFlight] = chip.takes(line) ? chip.write(among, mask, leaves, per_sector) : chip.would_write(among, mask, leaves, per_sector);
+      double done = 0;
+      if (i == 0 && at_first < 32) done = write_end(line, mask, true, at_first, leaves);
+      if (i + 1 == e.n_detail && at_last < 32) done = std::max(done, write_end(line, mask, false, at_last, leaves));
+      taken[stores++ % kInFlight] = std::max(done, write_rest(line, mask, per_sector, leaves));
     });
   }
   if (joins_held) write_port += kJoin;
+}
+
+/// What a thread stores in its local memory stays in L1 as it goes on to L2.
+void Sm::State::keep_local(const WarpRun& w, const Event& e, double at) {
+  Slot& slot = slots[w.slot];
+  const std::vector<uint64_t>& lines = slot.work.code->trace->lines;
+  const int64_t own = moves_of(slot, e).own;
+  for (uint32_t i = 0; i < e.n_detail; i++)
+    moved(lines[e.detail + i], own, [&](uint64_t line, uint32_t mask) {
+      L1::Way way = l1.find(line);
+      way.valid() |= uint8_t(mask);
+      way.arrives() = std::max(way.arrives(), at);
+    });
 }
 
 /// The most words that a bank has to give.
@@ -232,10 +278,12 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       return set_barriers(w, m, at + 22, at + 4);
     }
     case Class::local_load: {
-      const double at = use_pipe(std::max(1, m.width / 4));
+      if (what == What::local_load) break;
+      const double at = use_pipe(std::max(1, m.width / 4));  // what ptxas spilt
       return set_barriers(w, m, at + f.l1_latency, at + 8);
     }
     case Class::local_store: {  // stays in L1 and goes on to L2
+      if (what == What::local_store) break;
       const double words = std::max(1, m.width / 4), at = use_pipe(words);
       const double sectors = words * double(((*w.steps)[w.at - 1].lanes + 7) / 8);  // of lanes next to each other
       write_port = std::max(write_port, at) + std::max(words, sectors * 32 / f.sm_write_bandwidth);
@@ -301,7 +349,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   }
   if (what == What::global_store || what == What::local_store) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
-    const double at = use_pipe(std::max<double>(e->n_detail, bytes / 128));
+    const bool parts = e->n_detail > kFewLines && e->count < 32 * e->n_detail;  // of sectors of many lines: they hold up the loads behind them
+    const double lines = parts ? kPartialLine * e->n_detail : e->n_detail;
+    const double at = use_pipe(std::max(lines, bytes / 128));
+    if (what == What::local_store) keep_local(w, *e, at);
     global_write(w, *e, at);
     w.stored = true;
     tell_next(w, *e, at);
@@ -317,12 +368,15 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     uint32_t sectors = 0;
     for (uint32_t i = 0; i < e->n_detail; i++) sectors += sectors_in(uint32_t(block.lines[e->detail + i] & 15));
     const double words = m.aggregated ? 1 : std::clamp(double(std::popcount(e->mask)) / std::max(1u, sectors * same), 1.0, 8.0);
-    const double weight = m.answers ? kAnswered + kAnsweredWordMore * (words - 1) : 1 + kWordMore * (words - 1);
+    const bool one = m.aggregated || std::popcount(e->mask) == 1;
+    const double weight = one ? f.atomic_one_line / f.atomic_interval : 1 + kWordMore * (words - 1);
+    const double answer = m.answers ? kAnswered + kAnsweredWordMore * (words - 1) : 0;
     const double at = use_pipe(e->n_detail * std::max(1.0, (kAtomicOut + kAtomicWordOut * words) * (m.compares ? kSwapOut : 1)));
     const int64_t moves = moves_of(slots[w.slot], e->pc).own;
     for (uint32_t i = 0; i < e->n_detail; i++) {
       const uint64_t packed = block.lines[e->detail + i];
       bool first = true;
+      on_word = i == 0 ? uint8_t(same) : 1;  // of the event's lines one has that word
       moved(packed, moves, [&](uint64_t line, uint32_t mask) {  // atomics do not part: what crosses into a second line is left out
         if (!std::exchange(first, false)) return;
         request = std::max(request, at) + sectors_in(mask) * 32.0 / f.sm_bandwidth;
@@ -332,11 +386,19 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       });
       for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(chip.among_taken(l), k, sm, request); });
     }
-    chip.atomic_all({requests.data(), n_requests}, same, m.floating, weight);
+    on_word = 1;
+    chip.atomic_all({requests.data(), n_requests}, m.floating, weight, answer);
     double done = at;
-    for (const Asked& a : asked) done = std::max(done, requests[a.request].when);
+    for (const Asked& a : asked) {
+      done = std::max(done, requests[a.request].when);
+      for (uint32_t n = sectors_in(requests[a.request].sectors); n > 0; n--) {
+        double& oldest = adding[adds++ % adding.size()];
+        p.queue = std::max(p.queue, oldest);
+        oldest = requests[a.request].when;
+      }
+    }
     n_requests = 0, asked.clear();
-    const double backlog = std::max({request, chip.atomics_free(), chip.dram_free() - 2 * kOutstanding});
+    const double backlog = std::max(request, chip.dram_free() - 2 * kOutstanding);
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
     return set_barriers(w, m, done, at + 12);
   }

@@ -54,12 +54,17 @@ inline constexpr double kFenceDrains = 14, kFenceOfStores = 24;  // the same whe
 inline constexpr double kBulkGroup = 10;       // closing a group of bulk stores, and looking whether one has ended [turns.group_wait: 20.2 both]
 inline constexpr double kMatrixWaveQueue = 3.2, kMatrixWave = 1.07;  // of a wavefront of stmatrix: of its sub-core, of the pipe [turns.store_matrix.warps1: 12.8 for 4 of them, warps8: 34.2 for 32]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
+inline constexpr double kPartialLine = 2;  // cycles for each line of a store of parts of sectors [lane_stores_4_8_warps/1, lane_stores_groups/2 and 4: 2.01 to 2.15; of whole sectors, groups/8: 1.1]
+inline constexpr uint32_t kFewLines = 4;
+inline constexpr double kConstantWord = 2.03;  // cycles for each different word of the constant bank that a warp reads [constants_chase/1024: 2.06, constants_words_2 to 32: 2.01 to 2.12]
+inline constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory lies here
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
 inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
 inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
 inline constexpr double kRequestPast = 1.04;  // cycles of a request that goes past L1 [read_answered/1 to 66]
-inline constexpr double kAnswered = 1.335, kWordMore = .073, kAnsweredWordMore = .128;  // of a sector in L2's atomic units: one word that is answered, each more of one that is not, and of one that is [add_silent, add_answered, sector_silent, sector_answered: 52, 39, 35 and 23.5 a cycle]
+inline constexpr double kAnswered = 1.335, kAnsweredWordMore = .128;  // of the time of a sector in all of L2's atomic units together: an answer of one word, and each word more [add_answered, sector_answered: 39 and 23.5 a cycle]
+inline constexpr double kWordMore = .073;  // of a sector's time in its unit: each word more [add_silent, sector_silent: 52 and 35 a cycle]
 inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
 inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
@@ -239,6 +244,30 @@ class L1 {
   std::vector<Set> sets_;
 };
 
+/// The last lines of 64 bytes that were read of the constant bank [constants_words_32/16 goes over 2,240 bytes and finds them, constants_bytes/4096 none].
+class ConstantCache {
+ public:
+  /// When a line that is asked for at `start` is there: memory behind it gives one after the other [constants_bytes_one_warp/4096 and 32768: 42 and 53 cycles
+  /// each; latency.constant.4096B: 104 cycles, 34 of a line that is there].
+  double read(uint32_t line, double start) {
+    constexpr double kInterval = 38, kMiss = 69.5;
+    for (size_t i = 0; i < lines_.size(); i++)
+      if (lines_[i].first == line) {
+        std::rotate(lines_.begin(), lines_.begin() + ptrdiff_t(i), lines_.begin() + ptrdiff_t(i) + 1);
+        return std::max(start, lines_[0].second);
+      }
+    fills_ = std::max(fills_, start + kMiss - kInterval) + kInterval;
+    if (lines_.size() == kLines) lines_.pop_back();
+    lines_.insert(lines_.begin(), {line, fills_});
+    return fills_;
+  }
+
+ private:
+  static constexpr size_t kLines = 40;
+  std::vector<std::pair<uint32_t, double>> lines_;  // the latest first, and when each is there
+  double fills_ = 0;
+};
+
 struct Sm::State {
   State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uint32_t slots);
   const ChipFigures& f;
@@ -254,6 +283,7 @@ struct Sm::State {
   std::vector<uint32_t> free_warps;
   std::vector<std::pair<uint64_t, double>> finished;
   L1 l1;
+  ConstantCache constant_cache;
   CodeFetch fetched;
   TouchedSlices slices;
   SmCounts counts;
@@ -288,7 +318,7 @@ struct Sm::State {
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
-  double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0;
+  double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0, constants = 0;
   // Requests leave in order; stores that L2 cannot take yet hold up what is behind them.
   static constexpr size_t kWaiting = 16;         // stores that wait to leave before the SM holds up its warps [store_lines/8, 32]
   static constexpr double kJoin = 12;            // cycles [store_one_word/64: 11.8 for each that does not leave the SM]
@@ -301,7 +331,7 @@ struct Sm::State {
   std::vector<Slope> slopes;                          // those of the kernel's instructions, each once
   std::unordered_map<uint32_t, uint32_t> slope_of;    // by PTX instruction, of those that move evenly: which; others have the first, none
   static constexpr size_t kTogether = 1024;       // requests that are looked up at a time, and as many more as one line makes
-  std::vector<Request> requests;
+  std::vector<Request> requests, ends;              // ends: one sector of each, which a store fills in part
   size_t n_requests = 0;                          // that wait to be looked up
   float asking_apart = 0;                         // see Request::apart
   const float* asking_late = nullptr;             // Slot::late of the block that asks
@@ -320,6 +350,9 @@ struct Sm::State {
   bool copies = false;                            // the copy engine asks
   bool for_many = false;                          // ... for several blocks of a cluster
   bool parted = false;                            // an instruction asks for the line more than once
+  std::array<double, 320> adding{};               // when the last sectors of atomic operations are done: no more are under way [add_at_end/1536 to 4096]
+  uint64_t adds = 0;
+  uint8_t on_word = 1;                            // of an atomic's lanes, the most on one word of the line
   double kept_waiting = 0;                        // the most that others and memory kept a line of it waiting
   double longest = 0;                             // that a line of the detailed block took since
   struct Asked {                                  // by a load of the detailed block
@@ -349,13 +382,19 @@ struct Sm::State {
   void memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start);
   double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
+  double write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
+  double write_end(uint64_t line, uint32_t& mask, bool lowest, uint32_t bytes, double leaves);
+  double write_rest(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
+  void keep_local(const WarpRun& w, const Event& e, double at);
   void note_tensor(const WarpRun& w, double start, double interval);
   double begin_products(SubCore& p, double now);
   double held_up(SubCore& p, const MachineInstruction& m, double start) const;
   void begin_product(SubCore& p);
-  double run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store);
+  double run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store, const PeerCopy* peer = nullptr);
+  void take_from_peers(WarpRun& w, const MachineInstruction& m, const Event& e, double at);
   double copy_to_peer(const Event& e, double at);
-  void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool);
+  void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t key);
+  void leave_out_others(std::vector<std::pair<int64_t, uint32_t>>& copies, uint64_t block, uint32_t ranks, uint32_t own) const;
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void swap(WarpRun& w, const Event& e, double at);
   double fenced(WarpRun& w, double now, double cycles);
@@ -366,6 +405,8 @@ struct Sm::State {
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
   const Moves& moves_of(Slot& slot, uint32_t pc);
+  const Moves& moves_of(Slot& slot, const Event& e);
+  void find_local_moves(Slot& slot, Moves& m);
   void find_moves(Slot& slot, const Slope& slope, Moves& m);
   void forget_strangers(std::vector<uint32_t>& mates);
   void find_places(Slot& slot) const;
@@ -386,7 +427,7 @@ struct Sm::State {
   float late_of(uint32_t sm) const { return asking_late ? asking_late[sm - first_sm] : 0; }
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many, parted};
+    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many, parted, on_word};
   }
   /// The same if the line's page is looked up.
   void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
@@ -399,7 +440,7 @@ struct Sm::State {
   void for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   template <class F>
   static void for_even_ghosts(const Moves& moves, uint64_t packed, F f);
-  void ask_even_ghosts(const Moves& moves, uint64_t packed, double when, bool in_pairs);
+  void ask_even_ghosts(const std::vector<std::pair<int64_t, uint32_t>>& ghosts, uint64_t packed, double when, bool in_pairs);
   template <class F>
   void for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   void find_ghosts(Slot& slot) const;

@@ -90,11 +90,15 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       b.pending = b.expected = e->count;
       return set_barriers(w, m, start + 10, start + 6);
     }
-    case What::mbarrier_expect: slot.mbarriers[object].bytes += e->count; return set_barriers(w, m, start + 10, start + 6);
+    case What::mbarrier_expect:
+      slot.mbarriers[object].bytes += e->count;
+      take_from_peers(w, m, *e, start);
+      return set_barriers(w, m, start + 10, start + 6);
     case What::mbarrier_arrive: {
       Mbarrier& b = slot.mbarriers[object];
       b.bytes += e->count;
       b.pending -= e->extra;
+      take_from_peers(w, m, *e, start);
       settle(slot, object, start + 9);
       return set_barriers(w, m, start + 10, start + 6);
     }
@@ -113,7 +117,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       const double done = e->lanes_bytes == kFromShared ? copy_to_peer(*e, start) : run_copy(w, m, *e, start, false);
       Mbarrier& b = slot.mbarriers[object];
       int64_t bytes = e->count;
-      if (e->lanes_bytes == kMulticast) bytes *= std::max(1, std::popcount(uint32_t(e->extra)));  // peers multicast to us as we do to them
+      if (e->lanes_bytes == kMulticast) bytes *= std::max(1, std::popcount(e->extra & ranks_of(*e)));  // peers multicast to us as we do to them
       shared_written += double(bytes) / kCopyBytes;
       b.bytes -= bytes, b.of_copies = true;
       b.when = std::max(b.when, done);

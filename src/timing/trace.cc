@@ -3,6 +3,7 @@
 // put off (a wait that must run again is not recorded until it passes).
 #include "timing/trace.h"
 
+#include "timing/peer_copies.h"
 #include "timing/slice.h"
 #include "timing/spin_loops.h"
 #include "timing/trace_look.h"
@@ -353,6 +354,7 @@ bool Tracer::reads_memory() const { return state_->reads_memory; }
 uint64_t TracedBlock::bytes() const {
   uint64_t n = sizeof(uint64_t) * lines.capacity() + sizeof(Run) * runs.capacity();
   for (const TracedWarp& w : warps) n += sizeof(Event) * w.events.capacity();
+  for (const std::vector<PeerCopy>& copies : from_peers) n += sizeof copies + sizeof(PeerCopy) * copies.capacity();
   return n;
 }
 
@@ -434,6 +436,7 @@ std::vector<TracedBlock> Tracer::State::recorded() {
         if (e.n_detail || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) e.ordinal = copies[e.pc]++;
     }
   }
+  find_peer_copies(blocks, launch.cluster.count());
   return std::move(blocks);
 }
 

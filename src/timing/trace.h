@@ -25,7 +25,8 @@ enum class What : uint8_t {
   shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word; of floats, detail: object words
   remote_load, remote_store,                                   // shared memory of another block of the cluster
   remote_atomic,                                               // extra: sectors; count: most lanes on one word
-  local_load, local_store,                                     // detail: lines
+  local_load, local_store,                                     // detail: lines, from where the block's local memory begins
+  constant_load,                                               // extra: different words; object: the first's 64 bytes; count: how many such
   copy_async,      // cp.async: detail: lines
   bulk_load, bulk_store, bulk_prefetch,                        // detail: runs; object: mbarrier
   barrier,         // extra: number; count: threads expected (0: all)
@@ -40,21 +41,27 @@ enum class What : uint8_t {
 /// Bulk loads that fill several blocks of the cluster, and those whose source is shared memory (Event::lanes_bytes).
 inline constexpr uint8_t kMulticast = 1, kFromShared = 2;
 
+/// What only one thread knows of: it lies where the block runs, not by its place in the grid.
+constexpr bool is_local(What w) { return w == What::local_load || w == What::local_store; }
+
 /// Words of atomics of floats in shared memory: address << kLanesOfWord | lanes.
 inline constexpr int kLanesOfWord = 8;
 
 struct Event {
   uint32_t pc = 0;        // instruction of the program (function << 24 for called functions)
-  uint32_t mask = 0;
+  uint32_t mask = 0;      // lanes; bulk loads of clusters: the ranks that make them (peer_copies.h)
   What what = What::other;
   uint8_t lanes_bytes = 0;   // bytes a lane; bulk loads: kMulticast, kFromShared
   uint16_t extra = 0;
   uint32_t count = 0;
   uint32_t detail = 0, n_detail = 0;  // into Block::detail
   uint32_t object = 0;               // mbarrier: shared offset | block rank << 24
-  uint32_t ordinal = 0;              // accesses to global memory: how many of this instruction its warp made before
+  uint32_t ordinal = 0;              // accesses to global memory: how many of this instruction its warp made before; mbarriers: 1 + which of from_peers
   uint64_t address = 0;              // global: of the first lane, or of the first run
 };
+
+/// The ranks that make a copy: all, but of bulk loads that blocks of a cluster do not make alike.
+inline uint32_t ranks_of(const Event& e) { return e.what == What::bulk_load && e.mask ? e.mask : UINT32_MAX; }
 
 /// A run of rows in global memory that a bulk or tensor copy moves.
 struct Run {
@@ -69,6 +76,12 @@ struct TracedWarp {
   std::vector<Event> events;
 };
 
+/// What a block of the cluster copies into this one, and this one does not itself.
+struct PeerCopy {
+  Event copy;                        // its runs are among this block's
+  uint32_t warp = 0, rank = 0;       // of the block that makes it
+};
+
 struct TracedBlock {
   uint64_t index = 0;               // number of the block in the grid
   uint32_t ctaid[3] = {0, 0, 0};
@@ -77,6 +90,8 @@ struct TracedBlock {
   std::vector<uint64_t> lines;      // line address << 4 | sectors touched
   std::vector<uint8_t> own;         // of each line, when that is known: no other block touches it
   std::vector<Run> runs;
+  uint64_t local_bytes = 0;         // of local memory, where some is touched
+  std::vector<std::vector<PeerCopy>> from_peers;  // of each mbarrier event that expects such
   uint64_t instructions = 0;        // PTX warp instructions
   uint64_t recorded = 0;            // of them, those that the streams tell of
   /// What the recording takes of memory.

@@ -18,17 +18,16 @@ using isa::Space;
 
 namespace {
 
-constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory lies for the timing model
-
 bool is_shared(Space s) { return s == Space::shared || s == Space::shared_cta || s == Space::shared_cluster; }
 
-enum class Region { global, shared, remote, local, none };
+enum class Region { global, shared, remote, local, constant, none };
 
 Region region_of(const Stepper& s, Space space, uint64_t address) {
   if (space == Space::local) return Region::local;
   if (space == Space::shared_cluster && address >> 24 && (address >> 24) - 1 != s.cta.cluster_rank) return Region::remote;
   if (is_shared(space)) return Region::shared;
-  if (space == Space::param || space == Space::param_entry || space == Space::const_) return Region::none;
+  if (space == Space::param || space == Space::param_entry) return Region::none;
+  if (space == Space::const_) return Region::constant;
   if (address - reinterpret_cast<uint64_t>(s.cta.shared) < s.cta.shared_bytes) return Region::shared;
   if (s.cta.cluster)
     for (uint32_t r = 0; r < s.cta.cluster->n && r < 16; r++) {
@@ -53,6 +52,24 @@ void record_words(Recording& r, const uint64_t* address) {
   r.e.object = uint32_t(words.size()) - r.e.detail;
 }
 
+/// Words of a thread lie 128 bytes apart, those of the lanes next to each other.
+void record_local(Recording& r, uint64_t* address, Space space, uint32_t bytes) {
+  Stepper& s = r.s;
+  const uint64_t of_warp = (s.w.local_stride + 64) * 32;
+  exec::for_lanes(s.mask, [&](int lane) {
+    const uint64_t offset = space == Space::local ? address[lane] : (address[lane] - reinterpret_cast<uint64_t>(s.w.local)) % s.w.local_stride;
+    address[lane] = s.w.warp_id * of_warp + offset / 4 * 128 + uint64_t(lane) * 4 + offset % 4;
+  });
+  r.block.local_bytes = s.cta.n_warps * of_warp;
+  r.e.detail = uint32_t(r.block.lines.size());
+  r.e.count = distinct(address, s.mask) * bytes;
+  r.e.n_detail = coalesce(address, s.mask, std::min(4u, bytes), r.block.lines);
+  for (uint32_t word = 4; word < bytes; word += 4) {
+    exec::for_lanes(s.mask, [&](int lane) { address[lane] += 128; });
+    r.e.n_detail += coalesce(address, s.mask, 4, r.block.lines);
+  }
+}
+
 void record_access(Recording& r, What global, What shared, What local, uint32_t bytes) {
   Stepper& s = r.s;
   const exec::AddressRef& a = s.code->addresses[size_t(r.d.address)];
@@ -72,9 +89,23 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
       return;
     }
   }
-  if (region == Region::none) return;
+  if (region == Region::none || (region == Region::constant && a.base.kind == exec::RefKind::none)) return;  // an operand of other instructions
   r.keep = true;
   r.e.lanes_bytes = uint8_t(bytes);
+  if (region == Region::constant) {
+    r.e.what = What::constant_load;
+    uint64_t low = ~uint64_t{0};
+    exec::for_lanes(s.mask, [&](int lane) { low = std::min(low, address[lane]); });
+    r.e.extra = uint16_t(distinct(address, s.mask));
+    r.e.object = uint32_t(low >> 6);
+    exec::for_lanes(s.mask, [&](int lane) { address[lane] >>= 6; });
+    r.e.count = distinct(address, s.mask);
+    return;
+  }
+  if (region == Region::local) {
+    r.e.what = local;
+    return record_local(r, address, space, bytes);
+  }
   if (region == Region::shared) {
     r.e.what = shared;
     if (shared == What::shared_atomic) {
@@ -93,13 +124,8 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
     r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
     return;
   }
-  r.e.what = region == Region::local ? local : global;
+  r.e.what = global;
   r.e.address = address[std::countr_zero(s.mask)];
-  if (region == Region::local)
-    exec::for_lanes(s.mask, [&](int lane) {
-      const uint64_t offset = space == Space::local ? address[lane] : (address[lane] - reinterpret_cast<uint64_t>(s.w.local)) % s.w.local_stride;
-      address[lane] = kLocalBase + ((r.block.index * 64 + s.w.warp_id) * (s.w.local_stride + 64) + offset) * 32 + uint64_t(lane) * 4;
-    });
   r.e.detail = uint32_t(r.block.lines.size());
   r.e.n_detail = coalesce(address, s.mask, bytes, r.block.lines);
   // Lanes that are far apart: the access itself, lane by lane, would wait for the host's memory for each.

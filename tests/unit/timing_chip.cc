@@ -101,24 +101,43 @@ TEST(Chip, AddsOfSingleLanesToOneLineGoAtTheMeasuredRate) {
   Chip chip(f);
   std::vector<Request> requests;
   for (uint32_t i = 0; i < 135168; i++) requests.push_back({1000, 1, i % 132, 0, false});
-  chip.atomic_all(requests, 1, false, 1);
+  chip.atomic_all(requests, false, f.atomic_one_line / f.atomic_interval, 0);
   EXPECT_NEAR(chip.atomics_free(), 196.5e3, 8e3);                  // add_words_line/1: 200 thousand cycles with the launch
 }
 
 TEST(Chip, AddsAtRandomPlacesGoAtTheMeasuredRates) {
   const ChipFigures f = h200();
-  const auto cycles = [&](double weight, size_t n) {
+  const auto cycles = [&](double weight, double answer, size_t n) {
     Chip chip(f);
     std::vector<Request> requests(n);
     uint64_t at = 1;
     for (Request& r : requests) at = at * 6364136223846793005ull + 1442695040888963407ull, r = {at >> 33 & 65535, 1, uint32_t(at >> 20) % 132, 0, false};  // 8 MB
-    chip.atomic_all(requests, 1, false, weight);
+    chip.atomic_all(requests, false, weight, answer);
     return chip.atomics_free();
   };
   constexpr size_t kMany = 4325376;                                  // 132 blocks of 1,024 threads with 32 each
-  EXPECT_NEAR(cycles(1, kMany), 82.4e3, 3e3);                        // add_silent/132: 85,013 cycles with the launch, which takes 2,600
-  EXPECT_NEAR(cycles(1.335, kMany), 110.0e3, 4e3);                   // add_answered/132: 112,669
-  EXPECT_NEAR(cycles(1.511, kMany / 8), 15.6e3, 1e3);                // sector_silent/132: 18,172: whole sectors
+  EXPECT_NEAR(cycles(1, 0, kMany), 82.4e3, 3e3);                        // add_silent/132: 85,013 cycles with the launch, which takes 2,600
+  EXPECT_NEAR(cycles(1, 1.335, kMany), 110.0e3, 4e3);                   // add_answered/132: 112,669
+  EXPECT_NEAR(cycles(1.511, 0, kMany / 8), 15.6e3, 1e3);                // sector_silent/132: 18,172: whole sectors
+}
+
+TEST(Chip, AddsToNeighbouringLinesShareUnitsAsMeasured) {
+  const ChipFigures f = h200();
+  const auto cycles = [&](uint64_t lines, size_t rounds) {  // whole lines, one after the other, all at once
+    Chip chip(f);
+    std::vector<Request> requests;
+    for (size_t r = 0; r < rounds; r++)
+      for (uint64_t line = 0; line < lines; line++) requests.push_back({0x4000000 + line, 15, uint32_t(r % 132), 0, false});
+    chip.atomic_all(requests, false, 1.511, 0);
+    return chip.atomics_free() / double(rounds);
+  };
+  // add_at_end/32 to 256, less 4,300 cycles of the launch, for each of 1,056 blocks: 4.6, 8.5, 8.9, 18.2.
+  EXPECT_NEAR(cycles(1, 1056), 4.46, 0.2);
+  EXPECT_NEAR(cycles(2, 1056), 8.7, 0.5);      // two neighbours have one unit
+  EXPECT_NEAR(cycles(4, 1056), 8.7, 0.5);      // four have two
+  EXPECT_NEAR(cycles(8, 1056), 17.9, 0.5);
+  EXPECT_NEAR(cycles(24, 1056), 17.9, 0.5);    // the next groups of eight have units of their own
+  EXPECT_NEAR(cycles(256, 1056), 35.7, 0.5);   // some of 32 groups share with another
 }
 
 TEST(Chip, UpToFourNeighboursAskOnce) {

@@ -225,10 +225,10 @@ TEST(RoundTrip, ProductsHoldUpWhatIsIssuedBesideThem) {
 TEST(RoundTrip, StoresToLocalMemoryGoOnToL2) {
   TestMachine m;
   const uint64_t memory = m.allocate(1 << 16);
-  constexpr uint32_t kBlocks = 132, kThreads = 128, kTurns = 32;
+  constexpr uint32_t kBlocks = 132, kThreads = 128, kTurns = 512;
   TestKernel k(fmt::format(".local .align 4 .b8 own[128];\nmov.u64 %d1, own;\nld.param.u64 %d4, [p0];\nmov.u32 %r1, 0;\nmov.u32 %r5, %tid.x;\n"
                            "AGAIN:\nand.b32 %r2, %r1, 31;\nmul.wide.u32 %d2, %r2, 4;\nadd.u64 %d3, %d1, %d2;\nst.local.b32 [%d3], %r5;\n"
-                           "xor.b32 %r3, %r2, 5;\nmul.wide.u32 %d5, %r3, 4;\nadd.u64 %d6, %d1, %d5;\nld.local.b32 %r4, [%d6];\nadd.u32 %r5, %r5, %r4;\n"
+                           "shr.u32 %r3, %r2, 1;\nmul.wide.u32 %d5, %r3, 4;\nadd.u64 %d6, %d1, %d5;\nld.local.b32 %r4, [%d6];\nadd.u32 %r5, %r5, %r4;\n"
                            "add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, {};\n@%p1 bra.uni AGAIN;\nst.global.b32 [%d4], %r5;\nret;", kTurns),
                {memory}, {kBlocks}, {kThreads});
   const Prediction p = m.predicted(k);
@@ -236,6 +236,49 @@ TEST(RoundTrip, StoresToLocalMemoryGoOnToL2) {
   const double stores = double(kBlocks) * kThreads / 32 * kTurns;
   EXPECT_NEAR(p.l2_tex_sectors, 4 * stores, .03 * 4 * stores);
   EXPECT_NEAR(p.fabric_sectors, 2 * stores, .05 * 2 * stores);
+}
+
+/// Cycles of 132 blocks of `threads` threads with `body` as often as `turns` says; %r1: thread, %r2: turn, %d1: memory.
+std::optional<double> cycles_of(TestMachine& m, const std::string& before, const std::string& body, int turns, uint32_t threads) {
+  TestKernel k(fmt::format("ld.param.u64 %d1, [p0];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, 0;\nmov.u32 %r9, 0;\n{}\nAGAIN:\n{}\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, {};\n@%p1 bra.uni AGAIN;\n"
+                           "st.global.b32 [%d1], %r9;\nret;", before, body, turns),
+               {m.allocate(1 << 20)}, {132}, {threads});
+  PredictOptions warm;
+  warm.warm = true;
+  const Prediction p = m.predicted(k, warm);
+  if (!is_timed(p)) return std::nullopt;
+  return p.cycles;
+}
+
+// Loads from the constant bank at an index (calib/raw/h200-2026-11-27-constants.jsonl).
+TEST(RoundTrip, ConstantsComeWordByWord) {
+  constexpr int kTurns = 200;
+  const auto of_words = [&](uint32_t lanes) {
+    std::string loads = "and.b32 %r4, %r2, 7;\nmul.wide.u32 %d4, %r4, 4;\nadd.u64 %d5, %d3, %d4;\n";
+    for (int i = 0; i < 8; i++) loads += fmt::format("ld.const.b32 %r{0}, [%d5+{1}];\n", 10 + i, i * 128);
+    for (int i = 0; i < 8; i++) loads += fmt::format("xor.b32 %r9, %r9, %r{};\n", 10 + i);
+    TestMachine m;
+    return cycles_of(m, fmt::format("and.b32 %r3, %r1, {};\nmul.wide.u32 %d2, %r3, 4;\nadd.u64 %d3, %d1, %d2;", lanes - 1), loads, kTurns, 256);
+  };
+  const auto one = of_words(1), all = of_words(32);
+  if (!one || !all) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(*all / (kTurns * 8 * 8), 64.2, .05 * 64.2);  // constants_words_32/1: 1,052,677 cycles for 2,048 loads of each of eight warps
+  EXPECT_LT(*one / (kTurns * 8 * 8), 3);                   // constants_read/256: 2.5
+}
+
+// Stores of 32 lines by one SM's warps and all SMs' (calib/raw/h200-2026-11-27-lane-stores.jsonl).
+TEST(RoundTrip, StoresOfManyLinesLeaveOneInTwoCycles) {
+  constexpr int kTurns = 64;
+  TestMachine m;
+  TestKernel k(fmt::format("ld.param.u64 %d1, [p0];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d2, %r1, 1024;\nadd.u64 %d3, %d1, %d2;\nmov.u32 %r2, 0;\n"
+                           "AGAIN:\nst.global.b32 [%d3], %r2;\nadd.u64 %d3, %d3, 4;\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, {};\n@%p1 bra.uni AGAIN;\nret;", kTurns),
+               {m.allocate(256 << 10)}, {1}, {256});
+  PredictOptions warm;
+  warm.warm = true;
+  const Prediction p = m.predicted(k, warm);
+  if (!is_timed(p)) GTEST_SKIP() << "no ptxas";
+  const double lines = 8 * 32 * kTurns;
+  EXPECT_NEAR((p.cycles - 3000) / lines, 2.0, .1);  // lane_stores_4_8_warps/1: 527,364 cycles for 262,144, with a launch of some 3,000
 }
 
 }  // namespace

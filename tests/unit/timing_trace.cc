@@ -232,6 +232,34 @@ TEST(Predict, BlocksThatFindNoTileDoNotStandForTheOthers) {
   EXPECT_GT(p.cycles, 500 * 20);
 }
 
+TEST(Predict, LoopsThatPtxasUnrollsHundredsOfTimesAreNoLonger) {
+  // ptxas makes 333 copies of this turn, which begin from folded constants: two instructions each.
+  TestMachine m;
+  TestKernel k("mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, 0;\nld.param.u64 %d1, [p0];\nAGAIN:\nmad.lo.u32 %r1, %r1, %r1, %r2;\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p2, %r2, 4000;\n@%p2 bra AGAIN;\n"
+               "st.global.b32 [%d1], %r1;\nret;",
+               {m.allocate(256)}, {1}, {32});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_GT(p.instructions, 4000);
+  EXPECT_LT(p.instructions, 4000 * 4);
+}
+
+TEST(Predict, BlocksBeyondTheWorkDoNotStandForThoseThatHaveSome) {
+  // Of 50,000 blocks the first 300 go round a loop 4,000 times, a turn of three instructions: too many to trace them all.
+  TestMachine m;
+  TestKernel k("mov.u32 %r1, %ctaid.x;\nsetp.ge.u32 %p1, %r1, 300;\n@%p1 ret;\nmov.u32 %r2, 0;\nld.param.u64 %d1, [p0];\n"
+               "AGAIN:\nmad.lo.u32 %r1, %r1, %r1, %r2;\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p2, %r2, 4000;\n.pragma \"nounroll\";\n@%p2 bra AGAIN;\nst.global.b32 [%d1], %r1;\nret;",
+               {m.allocate(256)}, {50'000}, {128});
+  PredictOptions o;
+  o.trace_budget = 1'000'000;  // the 300 alone execute 19 million
+  const Prediction p = m.predicted(k, o);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  const double least = 300.0 * 4 * 4000;  // one instruction a turn
+  EXPECT_THAT(p.notes, testing::Contains(HasSubstr("2 kinds of work")));
+  EXPECT_GT(p.instructions, 1.5 * least);
+  EXPECT_LT(p.instructions, 6 * least) << "50,000 blocks would be 167 times as many";
+}
+
 TEST(Predict, PartsOfAWideLoadAreNoUnrolledCopies) {
   TestMachine m;
   const std::string body = "ld.param.u64 %d1, [p0]; mov.u32 %r1, 0; mov.u32 %r9, 0;\nL: ld.global.cg.v4.u32 {%r2, %r3, %r4, %r5}, [%d1]; xor.b32 %r6, %r2, %r5; add.u32 %r9, %r9, %r6;\n"
