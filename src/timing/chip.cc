@@ -402,6 +402,7 @@ ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lane
   const uint32_t sectors = sectors_in(mask);
   double takes = f_.atomic_interval * ((sectors > 1 ? std::max(weight, 1 + kMoreSectors * (sectors - 1)) : weight) + (lanes - 1));
   if (again && floating) takes = std::max(takes, f_.atomic_same_line * lanes);  // a sum waits for the one before it
+  else if (again && lanes == 1 && sectors == 1) takes = std::min(takes, f_.atomic_one_line);
   slice_[unit] = std::max(slice_[unit], now) + takes;
   double& reads = read_slice_[unit % slices_];
   reads = std::max(reads, now) + f_.atomic_interval * (sectors + lanes - 1) * (again ? 0.5 : 1);
