@@ -106,7 +106,7 @@ class Chip {
   void read_all(std::span<Request> requests);
   /// `bytes` of each sector are written; returns when the slice has taken them.
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
-  /// `sectors` of local memory are written, of all SMs together: what only their threads know stays in L2, and half of it crosses to the other
+  /// `sectors` that ptxas spilt are written, at places that are not known, of all SMs together: what only their threads know stays in L2, and half of it crosses to the other
   /// partition [calib/steps/local.cu: 4 sectors a word of a warp and 2 that cross].
   void write_local(double sectors, double now);
   /// When a write to a page that is not looked up would be taken.

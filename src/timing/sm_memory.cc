@@ -13,6 +13,13 @@ constexpr bool goes_out(What w) {
   }
 }
 
+/// Takes the lowest or highest sector off `mask` and returns it.
+uint32_t take_end(uint32_t& mask, bool lowest) {
+  const uint32_t end = mask == 0 ? 0 : lowest ? mask & (0 - mask) : std::bit_floor(mask);
+  mask &= ~end;
+  return end;
+}
+
 }  // namespace
 
 /// Asks for the line of that number of the event as ghosts do whose blocks differ, of pages that are looked up. Most are not, and no processor
@@ -146,13 +153,6 @@ double Sm::State::leaves_at(const WarpRun& w, uint64_t line) {
   p.waiting[p.stores++ % kNear] = {line, w.age, w.at, leaves, held > write_port};
   left[stores % left.size()] = leaves;
   return leaves;
-}
-
-/// Takes the lowest or highest sector off `mask` and returns it.
-uint32_t take_end(uint32_t& mask, bool lowest) {
-  const uint32_t end = mask == 0 ? 0 : lowest ? mask & (0 - mask) : std::bit_floor(mask);
-  mask &= ~end;
-  return end;
 }
 
 double Sm::State::write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves) {

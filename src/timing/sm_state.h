@@ -55,7 +55,7 @@ inline constexpr double kBulkGroup = 10;       // closing a group of bulk stores
 inline constexpr double kMatrixWaveQueue = 3.2, kMatrixWave = 1.07;  // of a wavefront of stmatrix: of its sub-core, of the pipe [turns.store_matrix.warps1: 12.8 for 4 of them, warps8: 34.2 for 32]
 inline constexpr double kMatrixMove = 6.5;    // a transposed 8 x 8 piece [fragments_column_512/16]
 inline constexpr double kPartialLine = 2;  // cycles for each line of a store of parts of sectors [lane_stores_4_8_warps/1, lane_stores_groups/2 and 4: 2.01 to 2.15; of whole sectors, groups/8: 1.1]
-inline constexpr uint32_t kFewLines = 4;
+inline constexpr uint32_t kFewLines = 4;  // of a store, up to which the pipe takes a cycle for each whatever it has of them
 inline constexpr double kConstantWord = 2.03;  // cycles for each different word of the constant bank that a warp reads [constants_chase/1024: 2.06, constants_words_2 to 32: 2.01 to 2.12]
 inline constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory lies here
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]

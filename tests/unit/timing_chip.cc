@@ -136,8 +136,9 @@ TEST(Chip, AddsToNeighbouringLinesShareUnitsAsMeasured) {
   EXPECT_NEAR(cycles(2, 1056), 8.7, 0.5);      // two neighbours have one unit
   EXPECT_NEAR(cycles(4, 1056), 8.7, 0.5);      // four have two
   EXPECT_NEAR(cycles(8, 1056), 17.9, 0.5);
-  EXPECT_NEAR(cycles(24, 1056), 17.9, 0.5);    // the next groups of eight have units of their own
-  EXPECT_NEAR(cycles(256, 1056), 35.7, 0.5);   // some of 32 groups share with another
+  // What a line takes times the lines of the unit that has most (calib/raw/h200-2026-11-27-units.jsonl: four of 24, eight of 256).
+  EXPECT_NEAR(cycles(24, 1056), 17.9, 0.5);
+  EXPECT_NEAR(cycles(256, 1056), 35.7, 0.5);
 }
 
 TEST(Chip, UpToFourNeighboursAskOnce) {
