@@ -246,9 +246,9 @@ void Join::find_homes() {
     std::set<uint32_t> distinct;
     for (const Pair& p : m.pairs) distinct.insert(p.first);
     std::sort(counts.begin(), counts.end());
-    constexpr uint32_t kMostParts = 32;  // machine instructions of one kind that one of PTX becomes
+    constexpr uint32_t kMostParts = 32;  // machine instructions of one kind that one of PTX becomes: more are copies
     if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = counts[counts.size() * 2 / 5];
-    else if (!counts.empty() && counts.back() > kMostParts) m.unroll = counts.back();
+    if (!counts.empty() && counts.back() > kMostParts * m.unroll) m.unroll = counts.back();
     const int32_t back = code_[last - 1].i.target;
     m.loops = back >= 0 && back <= int32_t(first);
     homes_of_blocks_[b] = {home, m.unroll};

@@ -248,7 +248,7 @@ TEST(Predict, BlocksBeyondTheWorkDoNotStandForThoseThatHaveSome) {
   // Of 50,000 blocks the first 300 go round a loop 4,000 times, a turn of three instructions: too many to trace them all.
   TestMachine m;
   TestKernel k("mov.u32 %r1, %ctaid.x;\nsetp.ge.u32 %p1, %r1, 300;\n@%p1 ret;\nmov.u32 %r2, 0;\nld.param.u64 %d1, [p0];\n"
-               "AGAIN:\nmad.lo.u32 %r1, %r1, %r1, %r2;\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p2, %r2, 4000;\n.pragma \"nounroll\";\n@%p2 bra AGAIN;\nst.global.b32 [%d1], %r1;\nret;",
+               "AGAIN:\nmad.lo.u32 %r1, %r1, %r1, %r2;\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p2, %r2, 4000;\n@%p2 bra AGAIN;\nst.global.b32 [%d1], %r1;\nret;",
                {m.allocate(256)}, {50'000}, {128});
   PredictOptions o;
   o.trace_budget = 1'000'000;  // the 300 alone execute 19 million
