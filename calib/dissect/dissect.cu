@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
                           {"bulk_copies", measure_bulk_copies}, {"tensor_cores", measure_tensor_cores}, {"launches", measure_launches},
                           {"power", measure_power}, {"spread", measure_spread}, {"overlap", measure_overlap}, {"products", measure_products},
                           {"boxes", measure_boxes}, {"translation", measure_translation}, {"clusters", measure_clusters}, {"box_rows", measure_box_rows},
-                          {"turns", measure_turns}, {"queues", measure_queues}, {"fills", measure_fills}, {"forms", measure_forms}};
+                          {"turns", measure_turns}, {"queues", measure_queues}, {"fills", measure_fills}, {"forms", measure_forms}, {"lane_lines", measure_lane_lines}};
   cudaDeviceProp p;
   if (cudaGetDeviceProperties(&p, 0) != cudaSuccess) {
     std::fprintf(stderr, "dissect: no CUDA device\n");

@@ -174,5 +174,6 @@ void measure_turns();
 void measure_queues();
 void measure_fills();
 void measure_forms();
+void measure_lane_lines();
 
 }  // namespace dissect

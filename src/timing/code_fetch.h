@@ -19,6 +19,7 @@ namespace orrery::timing {
 struct FetchCosts {
   double jump = 0;   // to a line away from what was fetched
   double line = 0;   // from a line to the next
+  double far = 0;    // the same of a line further into the kernel than its launch brings near
   double again = 0;  // the same of one that was held before
 };
 
@@ -30,7 +31,7 @@ class CodeFetch {
   CodeFetch(const std::vector<bool>& executed, const FetchCosts& costs) : costs_(costs), lines_(std::max<size_t>(1, executed.size())) {
     std::array<uint32_t, kSets> in_set{};
     for (size_t i = 0; i < executed.size(); i++) in_set[i % kSets] += executed[i];
-    for (size_t i = 0; i < lines_.size(); i++) lines_[i].first = in_set[i % kSets] > kWays ? std::max(costs.line, costs.again) : costs.line;
+    for (size_t i = 0; i < lines_.size(); i++) lines_[i].first = std::max(i < kNear ? costs.line : costs.far, in_set[i % kSets] > kWays ? costs.again : 0);
     hold(0, 0);
   }
   /// When an instruction is there for a warp that gets to it at `now`.
@@ -45,6 +46,9 @@ class CodeFetch {
 
  private:
   static constexpr uint32_t kAhead = 8;  // lines
+  // Of each kernel a launch brings the first 64 KB near all SMs, whichever part of them is executed [far_code_8_4096 to 16384, far_code_8192_2048:
+  // memory reads that much, and what lies behind is read as it is executed].
+  static constexpr size_t kNear = 512;
   // Lines of an SM, in sets of which the line goes that was used longest ago [turns.fetch.n1024, n2048: 1.0 and 1.17 cycles an instruction: of
   // 260 lines in a loop 36 come again; n4096: 2.2, all do].
   static constexpr uint32_t kSets = 32, kWays = 8;

@@ -58,6 +58,7 @@ struct ChipFigures {
   double fetch_jump = 0;           // jump into 2 KiB of code that were not fetched
   double fetch_jump_cold = 0;      // the same with cold caches
   double fetch_line = 0, fetch_line_cold = 0;            // from a line of code to the next: warm, cold
+  double fetch_far = 0, fetch_far_cold = 0;              // ... of code further into the kernel than a launch brings near
   double fetch_line_again = 0, fetch_line_together = 0;  // ... of code larger than an SM holds; when half of the SMs or more fetch theirs
   double first_access = 0;         // more for an SM's first load: address translation
   double first_access_cold = 0;    // the same with cold caches

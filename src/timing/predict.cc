@@ -309,7 +309,8 @@ Prediction Predictor::run() {
   join_code();
   kernel_.join = join_.get();
   const double again = launch_.grid.count() * 2 >= figures_.sms ? figures_.fetch_line_together : figures_.fetch_line_again;
-  kernel_.fetch = options_.warm ? FetchCosts{figures_.fetch_jump, figures_.fetch_line, again} : FetchCosts{figures_.fetch_jump_cold, figures_.fetch_line_cold, again};
+  kernel_.fetch = options_.warm ? FetchCosts{figures_.fetch_jump, figures_.fetch_line, figures_.fetch_far, again}
+                                : FetchCosts{figures_.fetch_jump_cold, figures_.fetch_line_cold, figures_.fetch_far_cold, again};
   kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;
   const uint64_t warps = (launch_.block.count() + 31) / 32;  // the assembler would keep to what a block can have
   p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();

@@ -6,8 +6,8 @@
 namespace orrery::timing {
 namespace {
 
-constexpr FetchCosts kWarm{10.3, 10.05, 17.6};  // gpus/h200.toml
-constexpr int kLine = 8;                      // instructions
+constexpr FetchCosts kWarm{10.3, 10.05, 43, 17.6};  // gpus/h200.toml
+constexpr int kLine = 8;                          // instructions
 
 CodeFetch code_of(int instructions) { return CodeFetch(std::vector<bool>(size_t(instructions / kLine), true), kWarm); }
 
@@ -54,6 +54,13 @@ TEST(CodeFetch, ALoopThatIsALittleTooLargeComesAgainInPart) {  // turns.fetch.n2
   const auto t = turns(2048 + 4 * kLine);
   EXPECT_GT(t[1], 1.08);
   EXPECT_LT(t[1], 1.25);
+}
+
+TEST(CodeFetch, WhatLiesFurtherInThanALaunchBringsNearTakesLonger) {  // far_code_8_8192/132 and far_code_8_6144/132: 43.2 cycles a line
+  constexpr int kNear = 4096;
+  CodeFetch code = code_of(2 * kNear);
+  const double near = execute(code, 0, kNear, 0), half = execute(code, kNear, kNear + kNear / 2, near), end = execute(code, kNear + kNear / 2, 2 * kNear, half);
+  EXPECT_NEAR((end - half) / (kNear / 2 / kLine), 43, 0.5);
 }
 
 TEST(CodeFetch, ALineThatWasGivenUpIsNotThereBeforeThat) {
