@@ -103,8 +103,11 @@ void Join::find_flow() {
     if (m.kind == Class::exit) f.exits = true, f.fall = m.i.guarded ? f.fall : -1;
     if (m.i.opcode == 0x150) f.returns = true, f.fall = m.i.guarded ? f.fall : -1;
     if (f.fall >= 0 && !reached_[size_t(f.fall)]) f.fall = -1;
-    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
+    const bool again = m.i.opcode == 0x147 && m.i.target == int32_t(blocks_[b].first) && (m.i.lo >> 32 & 3) != 0;  // while any lane is left
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
       if (code_[i].kind == Class::cluster_barrier) f.cluster_barriers.push_back(i);
+      f.by_lanes |= again && code_[i].kind == Class::bulk_copy;
+    }
   }
   for (const auto& [at, kind] : roots_)
     if (at > 0 && at < code_.size() && reached_[size_t(block_at(at))]) functions_.push_back(block_at(at));

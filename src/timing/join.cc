@@ -342,6 +342,21 @@ void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end
   for (uint32_t i = range.first; i < range.second; i++) take_step(i, c, 0, code_[i].i.guarded ? end : SIZE_MAX, lanes, out, statistics);
 }
 
+/// The steps from `begin` on are of a block that one lane after the other goes through for a copy of its own: bulk copies take what they copy from
+/// registers that all lanes share.
+void Join::repeat_for_lanes(size_t begin, const std::vector<Event>& events, std::vector<Step>& out) const {
+  const std::vector<Step> once(out.begin() + ptrdiff_t(begin), out.end());
+  const auto copy = std::find_if(once.begin(), once.end(), [&](const Step& s) { return code_[s.instruction].kind == Class::bulk_copy && s.event != UINT32_MAX; });
+  const uint32_t turns = copy == once.end() ? 0 : std::min(32u, events[copy->event].n_detail);
+  if (turns < 2) return;
+  out.resize(begin);
+  for (uint32_t turn = 1; turn <= turns; turn++)
+    for (Step s : once) {
+      if (s.event == copy->event) s.turn = turn;
+      out.push_back(s);
+    }
+}
+
 /// Lanes that have parted leave one group after the other: the warp ends where the last of them does.
 void Join::some_leave(std::vector<Step>& steps) const {
   bool last = true;

@@ -79,6 +79,7 @@ struct Step {
   uint32_t event = UINT32_MAX;
   uint32_t off : 1 = 0;          // predicated off
   uint32_t lanes : 6 = 32;
+  uint32_t turn : 6 = 0;         // of a copy that its lanes make one after the other: whose, from 1 on; 0: all at once
 };
 
 struct JoinStatistics {
@@ -134,6 +135,7 @@ class Join {
     bool exits = false, returns = false, calls_any = false;  // calls_any: what a register holds
     uint32_t home = UINT32_MAX, copies = 1, loop_copies = 1;
     int32_t loop = -1;           // the innermost loop around it
+    bool by_lanes = false;       // it is executed again until each lane has made its copy
     uint32_t to_exit = UINT32_MAX;
     std::vector<Carried> carried;
     std::vector<uint32_t> cluster_barriers;  // its machine instructions that are one
@@ -142,6 +144,7 @@ class Join {
   bool all_events_used(uint32_t home, const Cursor& c) const;
   void take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
   void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
+  void repeat_for_lanes(size_t begin, const std::vector<Event>& events, std::vector<Step>& out) const;
   void some_leave(std::vector<Step>& steps) const;
   std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;
   std::pair<uint32_t, uint32_t> loop_of(uint32_t first_pc) const;

@@ -58,4 +58,14 @@ std::vector<SmPlace> places_of(const ChipFigures& f, uint64_t blocks, uint64_t c
   return places;
 }
 
+std::vector<uint64_t> blocks_of_lone(const ChipFigures& f, uint64_t blocks, uint64_t most) {
+  constexpr double kLoneTurn = 0.757, kFirst = 0.12;  // of as many blocks as there are SMs [placement: blocks 0, 84, 184, 284, 388, 488 of 1,056 to 10,391]
+  const bool alone = std::any_of(f.groups.begin(), f.groups.end(), [](uint32_t sms) { return sms <= 2; });
+  const uint64_t at_once = std::min(most, blocks / f.sms);  // of more than these none takes one before all have them
+  if (!alone || at_once < 2) return {};
+  std::vector<uint64_t> numbers = {0};
+  for (uint64_t k = 1; k < at_once; k++) numbers.push_back(uint64_t((double(k) * kLoneTurn - kFirst) * double(f.sms)));
+  return numbers;
+}
+
 }  // namespace orrery::timing

@@ -98,6 +98,40 @@ uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
   return uint64_t(std::max_element(work.begin(), work.end()) - work.begin()) % apart;
 }
 
+/// Instructions of a block, on average over the grid; of one that differs from others as far as they are known.
+double Predictor::mean_work() const {
+  double sum = 0;
+  if (ranges_.empty()) {
+    for (const auto& [at, block] : traced_) sum += double(block->instructions);
+    return sum / double(std::max<size_t>(1, traced_.size()));
+  }
+  for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
+    const uint64_t end = std::next(range) != ranges_.end() ? std::next(range)->first : extent_.units;
+    sum += double(end - range->first) * double(range->second->instructions);
+  }
+  return sum / double(extent_.units);
+}
+
+/// Blocks of the sampled SMs in the order in which they are handed out, and those of the first one where it stands alone: when its first blocks do more.
+std::vector<uint64_t> Predictor::queue_of(uint64_t shift) {
+  const auto& x = extent_;
+  std::vector<uint64_t> lone;
+  if (x.per == 1 && (all_traced_ || !ranges_.empty())) lone = blocks_of_lone(figures_, x.units, occupancy_.blocks);
+  double work = 0, as_others = 0;
+  for (uint64_t row = 0; row < lone.size(); row++) {
+    work += double(code_for(lone[row]).trace->instructions);
+    as_others += double(code_for(row * x.stride + shift).trace->instructions);
+  }
+  if (work < as_others * 1.05) lone.clear();
+  std::vector<uint64_t> queue;
+  for (uint64_t row = 0; row < x.rows_run; row++)
+    for (uint32_t i = 0; i < x.simulated; i++) {
+      const uint64_t unit = i == 0 && row < lone.size() ? lone[row] : row * x.stride + i * x.apart + shift;
+      if (unit < x.units) queue.push_back(unit);
+    }
+  return queue;
+}
+
 /// Of the kinds of blocks the one that works longest.
 const BlockCode& Predictor::longest_code() {
   uint64_t at = first_block(extent_.units / 2);
@@ -137,11 +171,7 @@ double Predictor::simulate_blocks() {
   const auto [units, per, stride, rows, rows_run, apart, simulated] = extent_;
   const uint64_t shift = all_traced_ && per == 1 ? busiest(stride, apart) : 0;
   kernel_.behind = uint32_t(shift);
-  // Blocks in the order in which they are handed out.
-  std::vector<uint64_t> queue;
-  for (uint64_t row = 0; row < rows_run; row++)
-    for (uint32_t i = 0; i < simulated; i++)
-      if (row * stride + i * apart + shift < units) queue.push_back(row * stride + i * apart + shift);
+  const std::vector<uint64_t> queue = queue_of(shift);
   if (one_of_ == 0) one_of_ = pages_for_one(longest_code(), queue.size());
   Chip chip(figures_, launch_.cluster.count(), one_of_, launch_.in_clusters, launch_.grid.count());
   double time = 0, warm_offset = 0;
@@ -220,6 +250,10 @@ double Predictor::simulate_blocks() {
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();
     simulated_cycles_ = end - warm_offset;
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));
+    if (!regular_ || !ranges_.empty()) {  // those that were simulated do more than others, or less
+      const double work = std::accumulate(queue.begin(), queue.end(), 0.0, [&](double sum, uint64_t unit) { return sum + double(code_for(first_block(unit)).trace->instructions); });
+      if (work > 0) scale_ *= mean_work() * double(queue.size()) / work;
+    }
     rows_share_ = double(rows_run) / double(rows);
     if (rows_run < rows) {  // go on at the rate at which blocks began
       const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated * 2);

@@ -414,6 +414,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         set_barriers(w, m, start + 8, start + 8);
         break;
       }
+      turn = s.turn;
       memory(w, m, e, start);
     }
   }

@@ -98,7 +98,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     if (n_requests >= kTogether) send();
     if (store) done = std::max(done, engine + f.tma_store_latency);
   };
-  for (uint32_t i = 0; i < e.n_detail; i++) {
+  for (uint32_t i = turn ? turn - 1 : 0; i < (turn ? turn : e.n_detail); i++) {
     const Run& run = block.runs[e.detail + i];
     in_pairs = run.in_pairs;
     for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);

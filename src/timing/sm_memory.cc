@@ -80,7 +80,7 @@ double Sm::State::read_asked(uint32_t pc) {
 }
 
 /// All lines are asked for before they are looked up: most look-ups are the ghosts', and many at a time take less than each alone.
-double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
+Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
   Slot& slot = slots[w.slot];
   const TracedBlock& block = *slot.work.code->trace;
   const int64_t own = moves_of(slot, e).own;
@@ -111,7 +111,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
         mask = missing;
         way.valid() |= uint8_t(mask);
       }
-      request = std::max({request, at, held_until}) + std::max(m.bypasses_l1 ? std::min(kRequestPast, f.sm_request) : f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
+      request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++, missed = true;
       slices.touch(line);
       if (again) return;
@@ -127,7 +127,7 @@ double Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstructi
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   parted = false;
   if (missed) note_trip(w, at, done, moves_of(slot, e).mates, e.what == What::copy_async);
-  return done;
+  return {done, done > at + f.l1_latency - kIssueToHit};
 }
 
 /// Does a store to a line join one of its sub-core that lies near the end of the queue? One that a slice holds up takes any; else the two must be
@@ -336,16 +336,25 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   if (what == What::global_load || what == What::local_load) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
     if (m.part) {  // its lines are asked for
-      const double at = use_pipe(std::max(1.0, e->n_detail / 3.5));
+      const double at = use_pipe(std::max(1.0, e->n_detail / kLinesLookedUp));
       return set_barriers(w, m, std::max(at + f.l1_latency - 2, w.arrives), at + 10);
     }
-    // L1 looks up 3.5 lines and gives a word of each bank in a cycle; one warp's lines come one after the other.
-    const double words = std::max<double>(1, e->extra), lines = e->n_detail;
-    const double at = use_pipe(std::max({1.0, bytes / 128, words, lines / 3.5}));
-    const double done = waited_for(w, *e, global_read(w, *e, m, at)) + (m.bypasses_l1 ? 0 : 2 * std::max(0.0, std::max(words, lines / 3.5) - std::max(4.0, bytes / 128)));
+    // L1 looks up lines and gives a word of each bank in a cycle; what one warp gets comes in two.
+    const double words = std::max<double>(1, e->extra), lookups = e->n_detail / kLinesLookedUp;
+    const double wavefronts = std::max({1.0, bytes / 128, words}), at = use_pipe(std::max(wavefronts, lookups));
+    const Came came = global_read(w, *e, m, at);
+    const double wide = m.width >= 16 ? 6 : m.width == 8 ? 2 : 0;  // of wavefronts that no bank has two words of
+    double done = waited_for(w, *e, came.done);
+    if (came.missed && !m.bypasses_l1) {
+      w.filled = std::max(done, w.filled + words);  // loads of the same lines, which are on their way, come one after the other
+      done = w.filled + kWordMoreMissed * (words - 1);
+    } else if (!came.missed) {
+      done = std::max(done + std::max(0.0, lookups - 1), p.returned) + std::max(0.0, kWavefront * (wavefronts - 1) - wide);
+      p.returned = done + wide;
+    }
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
     w.loaded = std::max(w.loaded, done), w.arrives = done;
-    return set_barriers(w, m, done + (m.width >= 16 ? 6 : m.width == 8 ? 2 : 0), at + 10);
+    return set_barriers(w, m, done + wide, at + 10);
   }
   if (what == What::global_store || what == What::local_store) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
@@ -404,8 +413,8 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   }
   if (what == What::copy_async) {
     counts.shared_words_written += double(m.change) * e->lanes_bytes / 4 * std::popcount(e->mask);
-    const double at = use_pipe(std::max(e->n_detail / 3.5, double(e->extra)));
-    const double done = global_read(w, *e, m, at) + 10;
+    const double at = use_pipe(std::max(e->n_detail / kLinesLookedUp, double(e->extra)));
+    const double done = global_read(w, *e, m, at).done + 10;
     w.copies_done = std::max(w.copies_done, done);
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);
     return set_barriers(w, m, done, at + 12);

@@ -62,7 +62,9 @@ inline constexpr double kMatchValue = 2;      // cycles for each different value
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
 inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
 inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
-inline constexpr double kRequestPast = 1.04;  // cycles of a request that goes past L1 [read_answered/1 to 66]
+inline constexpr double kLinesLookedUp = 3.93;  // by L1 in a cycle [lane_lines.hit.4bytes.32lines.apart.4together.16warps]
+inline constexpr double kWavefront = 2;         // cycles of what L1 gives back in one to a sub-core [lane_lines.hit.4bytes.32lines.one_bank.4together.1warps]
+inline constexpr double kWordMoreMissed = 0.8;  // a word more of a bank where not all was in L1 [lane_lines.line.4bytes.32lines.one_bank.1together.1warps]
 inline constexpr double kAnswered = 1.335, kAnsweredWordMore = .128;  // of the time of a sector in all of L2's atomic units together: an answer of one word, and each word more [add_answered, sector_answered: 39 and 23.5 a cycle]
 inline constexpr double kWordMore = .073;  // of a sector's time in its unit: each word more [add_silent, sector_silent: 52 and 35 a cycle]
 inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
@@ -119,6 +121,7 @@ struct WarpRun {
   bool stored = false;               // since its last barrier of memory
   double loaded = 0;                 // when its loads are there
   double arrives = 0;                // when the last one is
+  double filled = 0;                 // when the last one is for which L1 had to wait
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
   uint64_t age = 0;
@@ -295,6 +298,7 @@ struct Sm::State {
     std::array<WaitingStore, kNear> waiting{};  // the latest stores
     double bank[2] = {0, 0};                    // read ports of the register file
     double write = 0;                           // its write port: a register a cycle
+    double returned = 0;                        // when L1 has given its warps what it held
     double issue = 0;                           // when the next instruction may be issued
     double wakes = 0;                           // when one of its warps may issue, unless something happens to one before
     uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
@@ -380,7 +384,11 @@ struct Sm::State {
   void issue(uint32_t index, double now);
   void execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now);
   void memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start);
-  double global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
+  struct Came {
+    double done = 0;
+    bool missed = false;      // was something not in L1 yet?
+  };
+  Came global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
   double write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
   double write_end(uint64_t line, uint32_t& mask, bool lowest, uint32_t bytes, double leaves);
@@ -391,6 +399,7 @@ struct Sm::State {
   double held_up(SubCore& p, const MachineInstruction& m, double start) const;
   void begin_product(SubCore& p);
   double run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store, const PeerCopy* peer = nullptr);
+  uint32_t turn = 0;        // of the copy that is issued now: Step::turn
   void take_from_peers(WarpRun& w, const MachineInstruction& m, const Event& e, double at);
   double copy_to_peer(const Event& e, double at);
   void find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t key);

@@ -116,7 +116,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
     case What::bulk_load: {
       const double done = e->lanes_bytes == kFromShared ? copy_to_peer(*e, start) : run_copy(w, m, *e, start, false);
       Mbarrier& b = slot.mbarriers[object];
-      int64_t bytes = e->count;
+      int64_t bytes = turn ? slot.work.code->trace->runs[e->detail + turn - 1].bytes : e->count;
       if (e->lanes_bytes == kMulticast) bytes *= std::max(1, std::popcount(e->extra & ranks_of(*e)));  // peers multicast to us as we do to them
       shared_written += double(bytes) / kCopyBytes;
       b.bytes -= bytes, b.of_copies = true;

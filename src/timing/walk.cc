@@ -205,7 +205,9 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     if (out.size() > limit || ++passes > limit) return false;
     const size_t next = w.use(b, lanes);
     if (next != kNever) window = next;
+    const size_t begin = out.size();
     emit_range(blocks_[size_t(b)], c, window, lanes, out, statistics);
+    if (f.by_lanes) repeat_for_lanes(begin, warp.events, out);
     if (f.calls >= 0 && w.returns.size() < 64) {
       w.returns.push_back(f.fall);
       b = f.calls;

@@ -61,5 +61,20 @@ TEST(Places, AClusterThatNoGroupHoldsHasAPlaceAllTheSame) {
   EXPECT_EQ(places_of(f, 4, 1, false).size(), 1u);
 }
 
+TEST(Places, SmsThatStandAloneTakeBlocksMoreOften) {  // calib/placement.cu: the first SM's of 1,391 and of 1,056 blocks of 256 threads, which stay
+  const std::vector<uint64_t> seen = {0, 84, 192, 288, 388, 488, 596, 692}, of_1056 = {0, 80, 180, 280, 386, 484, 584, 684};
+  const std::vector<uint64_t> lone = blocks_of_lone(h200(), 1391, 8);
+  ASSERT_EQ(lone.size(), seen.size());
+  for (size_t k = 0; k < seen.size(); k++) {
+    EXPECT_NEAR(double(lone[k]), double(seen[k]), 14);
+    EXPECT_NEAR(double(lone[k]), double(of_1056[k]), 14);
+  }
+  EXPECT_EQ(blocks_of_lone(h200(), 391, 8).size(), 2u);  // 0 80 264: the third comes when all SMs have two
+  EXPECT_TRUE(blocks_of_lone(h200(), 263, 8).empty());
+  ChipFigures f = h200();
+  f.groups = {18, 18};
+  EXPECT_TRUE(blocks_of_lone(f, 1391, 8).empty());
+}
+
 }  // namespace
 }  // namespace orrery::timing
