@@ -1,7 +1,7 @@
 // How the memory-bound kernels are launched: as programmatic dependents of the kernel ahead in the stream, so that the
 // start of one hides behind the end of the other. A kernel launched this way calls `begin_overlapped`, or what it consists of,
-// before it touches memory (prefetches may come first): it then waits until all kernels ahead have ended and their writes can be seen. Also how products are launched, in clusters and
-// so or plainly.
+// before it touches memory (prefetches may come first, and loads whose result nobody uses): it then waits until all kernels ahead have
+// ended and their writes can be seen. Also how products are launched, in clusters and so or plainly.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -26,6 +26,23 @@ __device__ __forceinline__ void prefetch_share(const void* p, int64_t bytes) {
   for (int64_t at = (int64_t(threadIdx.x) * gridDim.x + blockIdx.x) * kPiece; at < bytes; at += int64_t(gridDim.x) * 32 * kPiece)
     ptx::bulk_prefetch(static_cast<const char*>(p) + at, uint32_t(min(kPiece, bytes - at)));
 }
+
+/// Loads what a block will read to shared memory before the wait, where nobody looks at it. L2 has two halves, and a prefetch brings a line to the
+/// one that its memory belongs to: from the other one it is read no faster than memory is. A load leaves it in the reader's half as well (NOTES.md).
+/// One thread does all this, and calls `end` before it leaves.
+struct LoadAhead {
+  uint32_t bar;
+  __device__ __forceinline__ explicit LoadAhead(uint64_t* barrier) : bar(ptx::smem_address(barrier)) {}
+  /// `count` pieces of `bytes` (a multiple of 16), `apart` bytes from one to the next.
+  __device__ __forceinline__ void begin(void* scratch, const void* p, uint32_t bytes, int64_t apart, int count) const {
+    ptx::mbarrier_init(bar, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(bar, bytes * count);
+#pragma unroll 1
+    for (int i = 0; i < count; i++) ptx::bulk_load(ptx::smem_address(scratch) + i * bytes, static_cast<const char*>(p) + i * apart, bytes, bar);
+  }
+  __device__ __forceinline__ void end() const { ptx::mbarrier_wait(bar, 0); }
+};
 #endif
 
 /// Launches a grid of one to three axes so; `launch_overlapped`: one of `blocks`.

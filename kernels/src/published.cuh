@@ -2,6 +2,7 @@
 // has to be ordered. 0: nothing yet. Not here: who waits for what (reduce.cu, scan.cu, sort.cu).
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "launch.h"
 
@@ -24,6 +25,9 @@ struct Published {
     if constexpr (sizeof(Word) == 4) asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
     else asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
   }
+  /// The same by an atomic operation, which is done where the word is. While words are still being written, loads from the other half of L2 can
+  /// take a microsecond longer (NOTES.md).
+  __device__ static __forceinline__ Word load_there(Word* p) { return atomicAdd(reinterpret_cast<std::conditional_t<sizeof(Word) == 4, unsigned, unsigned long long>*>(p), 0); }
 };
 
 __global__ void __launch_bounds__(256) zero(uint64_t* words, int64_t count) {

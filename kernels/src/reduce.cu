@@ -6,8 +6,9 @@
 // started when it starts: GPUs are seen to start blocks in this order, though CUDA does not promise it.
 //
 // Where there is little to read, a launch is a block an SM and asks for so much shared memory that the block of the next launch, which may
-// start early, starts on an SM when this one's ends: what it then asks L2 to bring is on its way while this launch adds up its sums. Where one
-// round of loads has all of it there is no loop and nothing is counted at run time: instructions ahead of the first load take their time.
+// start early, starts on an SM when this one's ends: what it then loads or asks L2 to bring is on its way while this launch adds up its sums. The
+// last block reads nothing, as its SM, where this launch's last waited for the others, is free last. Where one round of loads has all of it there
+// is no loop and nothing is counted at run time: instructions ahead of the first load take their time.
 #include <algorithm>
 
 #include "arguments.h"
@@ -20,7 +21,8 @@ namespace {
 
 constexpr int kThreads = 512, kBlocks = 132 * 2, kUnroll = 8;
 constexpr int64_t kFew = int64_t(8) << 20;  // floats; up to so many:
-constexpr int kFewThreads = 1024, kFewBlocks = 132, kFewShared = 120 * 1024;
+constexpr int kFewThreads = 1024, kFewBlocks = 131, kFewShared = 120 * 1024;  // blocks that read
+constexpr int kRowsAhead = 3;  // of a pack a thread
 constexpr int64_t kRound = int64_t(kFewBlocks) * kFewThreads * kUnroll * 4;  // floats that one round of few has
 using Word = Published<uint64_t>;
 
@@ -44,8 +46,8 @@ __device__ __forceinline__ float sum_of_blocks(uint64_t* words, int count) {
   bool there;
   do {
     there = true;
-    each([](const uint64_t* at, uint64_t& w) { w = Word::load(at); });
-    each([&](const uint64_t*, uint64_t w) { there = there && w >= Word::kOwn; });
+    each([](uint64_t* at, uint64_t& w) { w = Word::load_there(at); });
+    each([&](uint64_t*, uint64_t w) { there = there && w >= Word::kOwn; });
   } while (!__all_sync(~0u, there));
   float sum = 0.f;
   each([&](uint64_t* at, uint64_t w) { sum += __uint_as_float(Word::sum(w)), Word::store(at, 0); });
@@ -57,10 +59,23 @@ __device__ __forceinline__ float sum_of_blocks(uint64_t* words, int count) {
 template <int kCount, bool kOverlapped, bool kOnce>
 __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, const float* in, int64_t n, int head, uint64_t* words) {
   const float* body = in + head;
-  const int64_t packs = (n - head) / 4, stride = int64_t(gridDim.x) * kCount;
+  const int last = int(gridDim.x) - 1;
+  const bool reads = !kOverlapped || int(blockIdx.x) < last;
+  const int64_t packs = (n - head) / 4, stride = int64_t(kOverlapped ? last : last + 1) * kCount;
+  __shared__ uint64_t barrier;
+  const LoadAhead ahead(&barrier);
   if constexpr (kOverlapped) {
     ptx::griddepcontrol_launch_dependents();
-    prefetch_share(body, packs * 4 / 128 * 128);  // a quarter of it: what comes before the wait is over, and no more (NOTES.md)
+    if constexpr (kOnce) {  // what comes before the wait is over, and no more (NOTES.md)
+      extern __shared__ __align__(128) uint8_t scratch[];
+      constexpr int64_t kRow = int64_t(kFewBlocks) * kCount;
+      const int64_t left = packs / kCount - int64_t(blockIdx.x);
+      const int count = reads && left > 0 ? int(min(int64_t(kRowsAhead), (left - 1) / kFewBlocks + 1)) : 0;
+      if (threadIdx.x == 0) ahead.begin(scratch, body + int64_t(blockIdx.x) * kCount * 4, kCount * 16, kRow * 16, count);
+      if (reads) prefetch_share(body + kRowsAhead * kRow * 4, min(packs * 2, (packs - kRowsAhead * kRow) * 16) / 128 * 128);
+    } else if (reads) {
+      prefetch_share(body, packs * 4 / 128 * 128);
+    }
     ptx::griddepcontrol_wait();
   }
   float acc[4] = {};
@@ -73,12 +88,12 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
   };
   if constexpr (kOnce) {
     constexpr int kStride = kFewBlocks * kCount;
-    const int i = int(blockIdx.x) * kCount + int(threadIdx.x), left = int(packs) - i;
+    const int i = int(blockIdx.x) * kCount + int(threadIdx.x), left = reads ? int(packs) - i : 0;
 #pragma unroll
     for (int u = 0; u < kUnroll; u++) v[u] = u * kStride < left ? load_whole(body + i * 4 + u * kStride * 4) : Pack<float>{};
     add();
   } else {
-    int64_t i = blockIdx.x * int64_t(kCount) + threadIdx.x;
+    int64_t i = reads ? blockIdx.x * int64_t(kCount) + threadIdx.x : packs;
     for (; !kOverlapped && i + (kUnroll - 1) * stride < packs; i += kUnroll * stride) {  // most of many
 #pragma unroll
       for (int u = 0; u < kUnroll; u++) v[u] = load_whole(body + (i + u * stride) * 4);
@@ -104,9 +119,9 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
   __syncthreads();
   if (threadIdx.x >= 32) return;
   float mine = warp_sum(lane < kCount / 32 ? warps[lane] : 0.f);
-  const int last = int(gridDim.x) - 1;
   if (int(blockIdx.x) == last) mine += sum_of_blocks<(kOverlapped ? kFewBlocks : kBlocks)>(words, last);
   if (lane != 0) return;
+  if constexpr (kOnce) ahead.end();
   if (int(blockIdx.x) == last) *out = mine;
   else Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine));
 }
@@ -126,7 +141,7 @@ Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaS
   if (n <= kFew) {
     const auto kernel = n - head <= kRound ? sum<kFewThreads, true, true> : sum<kFewThreads, true, false>;
     if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared)) return launched(e);
-    return launched(launch_overlapped(kernel, blocks(kFewThreads, kFewBlocks), kFewThreads, kFewShared, stream, out, in, n, head, words));
+    return launched(launch_overlapped(kernel, blocks(kFewThreads, kFewBlocks) + 1, kFewThreads, kFewShared, stream, out, in, n, head, words));
   }
   sum<kThreads, false, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
   return launched(cudaGetLastError());

@@ -227,7 +227,8 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
   else if (ptx::elect_one()) take_tiles(p, shared, ptx::smem_address(ring));
 }
 
-constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4, kPrepareThreads = 128;
+constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4, kPrepareThreads = 128, kGroup = 16;
+constexpr int kAheadBytes = 768;  // of each 4 KiB, which a warp reads
 
 /// Asks for the first kPieces of 4 KiB of each whole tile, dealt to all blocks: one that starts late has no tile of its own that nobody asked for.
 template <int kPieces>
@@ -238,27 +239,64 @@ __device__ __forceinline__ void ask_for_tiles(const ScanParams& p) {
 }
 
 /// Zeroes the words of scan_few, and asks for some of its tiles while the launch ahead still stores.
-__global__ void __launch_bounds__(kPrepareThreads) prepare_few(const ScanParams p) {
+__global__ void __launch_bounds__(kPrepareThreads) prepare_few(const ScanParams p, int words) {
   ptx::griddepcontrol_launch_dependents();
-  ask_for_tiles<2>(p);
-  ptx::griddepcontrol_wait();
+  ask_for_tiles<4>(p);
   const int i = int(blockIdx.x) * kPrepareThreads + int(threadIdx.x);
-  if (i * int64_t(kFewTile) < p.n) p.words[i] = 0;
+  uint64_t* const mine = i < words ? p.words + i : nullptr;
+  asm volatile("" ::"l"(mine));  // found before the wait: the scan waits for what comes after it
+  ptx::griddepcontrol_wait();
+  if (mine) *mine = 0;
 }
 
-/// Where one wave of blocks holds it all: a tile a block, in registers from the one read to the one write. A block adds up the published
-/// sums of all tiles before its own, whose blocks come before it in the grid and have started when it starts (seen on GPUs, not promised by CUDA).
+/// What the blocks of a wave publish: a word a block, its sum; then a word a group of kGroup blocks, to which all blocks of groups before it add
+/// their sums, and above kCount their number. So a block looks at a few words instead of hundreds, by atomic operations (published.cuh).
+struct FewWords {
+  static constexpr int kCount = 44;
+  uint64_t *of_blocks, *of_groups;
+  int groups, group, place;
+  __device__ __forceinline__ explicit FewWords(uint64_t* words)
+      : of_blocks(words), of_groups(words + gridDim.x), groups(int(gridDim.x + kGroup - 1) / kGroup), group(int(blockIdx.x) / kGroup),
+        place(int(blockIdx.x) % kGroup) {}
+  /// By a warp.
+  __device__ __forceinline__ void publish(uint32_t sum) const {
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) Word::store(of_blocks + blockIdx.x, Word::kOwn | sum);
+    if (lane > group && lane < groups) atomicAdd(reinterpret_cast<unsigned long long*>(of_groups + lane), 1ull << kCount | sum);
+  }
+  /// The sum of all blocks before this one, by a warp.
+  __device__ __forceinline__ uint32_t look() const {
+    const int lane = threadIdx.x % 32;
+    const bool of_group = lane == kGroup && group > 0, looks = lane < place || of_group;
+    uint64_t* const at = of_group ? of_groups + group : of_blocks + group * kGroup + lane;
+    const uint64_t least = of_group ? uint64_t(group) * kGroup << kCount : Word::kOwn;
+    uint64_t word = 0;
+    do {
+      if (looks) word = Word::load_there(at);
+    } while (__any_sync(~0u, looks && word < least));
+    return __reduce_add_sync(~0u, looks ? uint32_t(word) : 0u);
+  }
+  static int count(int blocks) { return blocks + (blocks + kGroup - 1) / kGroup; }
+};
+
+/// Where one wave of blocks holds it all: a tile a block, in registers from the one read to the one write. A block waits for blocks that come
+/// before it in the grid only, which have started when it starts (seen on GPUs, not promised by CUDA).
 /// kWhole: all tiles are; a test of each in the same code takes as long as what else is won here.
 /// Bounds for 64 threads more than there are leave registers for a block of the next launch's prepare_few.
 template <bool kWhole>
 __global__ void __launch_bounds__(kFewThreads + 64, 1024 / kFewThreads) scan_few(const ScanParams p) {
   constexpr int kWarps = kFewThreads / 32;
-  __shared__ uint32_t sums[kWarps], sums_before[kWarps];
+  extern __shared__ __align__(128) uint8_t scratch[];
+  __shared__ uint32_t sums[kWarps], sum_before;
+  __shared__ uint64_t barrier;
+  const LoadAhead ahead(&barrier);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  ask_for_tiles<8>(p);  // half, while the launch ahead still stores: no more, or what that one stores would have to wait (NOTES.md)
-  ptx::griddepcontrol_wait();
   const int64_t at = int64_t(blockIdx.x) * kFewTile + warp * (kFewVectors * 128) + lane * 4;
   const bool whole = kWhole || (blockIdx.x + 1) * int64_t(kFewTile) <= p.n;
+  // While the launch ahead still stores; no more, or what that one stores would have to wait (NOTES.md).
+  if (kWhole && threadIdx.x == 0) ahead.begin(scratch, p.in + int64_t(blockIdx.x) * kFewTile, kAheadBytes, 4096, kFewTile / 1024);
+  ask_for_tiles<8>(p);
+  ptx::griddepcontrol_wait();
   uint4 x[kFewVectors];
   if (whole) {
 #pragma unroll
@@ -280,25 +318,22 @@ __global__ void __launch_bounds__(kFewThreads + 64, 1024 / kFewThreads) scan_few
   uint32_t before = 0, total = 0;
 #pragma unroll
   for (int w = 0; w < kWarps; w++) before += w < warp ? sums[w] : 0, total += sums[w];
-  if (threadIdx.x == 0) Word::store(p.words + blockIdx.x, Word::kOwn | total);
+  const FewWords words(p.words);
+  if (warp == 0) words.publish(total);
   scan_part(x, 0);  // while the other blocks' sums are on their way
-  uint32_t others = 0;
-  for (unsigned b = threadIdx.x; b < blockIdx.x; b += kFewThreads) {
-    uint64_t word;
-    while ((word = Word::load(p.words + b)) < Word::kOwn) __nanosleep(20);
-    others += Word::sum(word);
+  if (warp == kWarps - 1) {
+    const uint32_t all_before = words.look();
+    if (lane == 0) sum_before = all_before;
   }
-  others = __reduce_add_sync(~0u, others);
-  if (lane == 0) sums_before[warp] = others;
   __syncthreads();
-#pragma unroll
-  for (int w = 0; w < kWarps; w++) before += sums_before[w];
+  before += sum_before;
 #pragma unroll
   for (int v = 0; v < kFewVectors; v++) {
     x[v].x += before, x[v].y += before, x[v].z += before, x[v].w += before;
     if (whole) *reinterpret_cast<uint4*>(p.out + at + v * 128) = x[v];
     else store_words(p, at + v * 128, x[v]);
   }
+  if (kWhole && threadIdx.x == 0) ahead.end();
 }
 
 int64_t scan_tiles(int64_t n) { return (n + kTile - 1) / kTile; }
@@ -316,8 +351,8 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
   const ScanParams p{out, in, n, static_cast<uint64_t*>(workspace), scan_tiles(n), aligned(in, 16) && aligned(out, 16)};
   if (const int64_t few = (n + kFewTile - 1) / kFewTile; p.bulk && few <= sm_count() * (1024 / kFewThreads)) {
-    if (cudaError_t e = launch_overlapped(prepare_few, sm_count(), kPrepareThreads, 0, stream, p)) return launched(e);
-    return launched(launch_overlapped(n % kFewTile ? scan_few<false> : scan_few<true>, few, kFewThreads, 0, stream, p));
+    if (cudaError_t e = launch_overlapped(prepare_few, sm_count(), kPrepareThreads, 0, stream, p, FewWords::count(int(few)))) return launched(e);
+    return launched(launch_overlapped(n % kFewTile ? scan_few<false> : scan_few<true>, few, kFewThreads, kFewTile / 1024 * kAheadBytes, stream, p));
   }
   const int shared = kStages * kTileBytes;
   if (cudaError_t e = cudaFuncSetAttribute(scan, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)) return launched(e);

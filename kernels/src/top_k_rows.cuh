@@ -196,7 +196,7 @@ __device__ __noinline__ void choose_of_all(uint16_t* values, int32_t* indices, t
   }
 }
 
-/// A block a row. `rows_ahead`: of so many rows what is to be read is asked for while the launch ahead still runs.
+/// A block a row. `rows_ahead`: of half of so many rows what is to be read is loaded while the launch ahead still runs; of more it is in the way.
 template <class R>
 __global__ void __launch_bounds__(R::kThreads, 1024 / R::kThreads)
 top_of_row_by_warps(uint16_t* values, int32_t* indices, const uint16_t* in, int rows_ahead, int cols, int64_t pitch, int k) {
@@ -209,20 +209,25 @@ top_of_row_by_warps(uint16_t* values, int32_t* indices, const uint16_t* in, int 
   const uint16_t* const source = in + blockIdx.x * pitch + first * 8;
   uint4* const part = row.part[warp];
   const uint32_t bar = ptx::smem_address(&row.loaded[warp]);
+  const bool early = int(blockIdx.x) < rows_ahead && blockIdx.x % 2 == 0;
+  const auto load = [&] {
+    ptx::mbarrier_arrive_expect_tx(bar, uint32_t(count) * 16);
+    ptx::bulk_load(ptx::smem_address(part), source, uint32_t(count) * 16, bar);
+  };
   if (lane == 0) {
     ptx::mbarrier_init(bar, 1);
     ptx::fence_mbarrier_init();
-    if (int(blockIdx.x) < rows_ahead) ptx::bulk_prefetch(source, uint32_t(count) * 16);
+    if (early) load();  // so that L2 has it, near this SM (launch.h); the second load counts
   }
   for (int i = threadIdx.x; i <= R::kBins; i += R::kThreads) row.bins[i] = 0;
   for (int i = count + lane; i < R::kPart; i += 32) part[i] = make_uint4(~0u, ~0u, ~0u, ~0u);  // the least there is
   ptx::griddepcontrol_wait();
   if (lane == 0) {
-    ptx::mbarrier_arrive_expect_tx(bar, uint32_t(count) * 16);
-    ptx::bulk_load(ptx::smem_address(part), source, uint32_t(count) * 16, bar);
+    if (early) ptx::mbarrier_wait(bar, 0);
+    load();
   }
   __syncwarp();
-  ptx::mbarrier_wait(bar, 0);
+  ptx::mbarrier_wait(bar, early);
 
   uint32_t most[kVectors];  // of each vector, by even and odd elements
   const auto maxima = [&](int (&m)[kMaxima]) {
