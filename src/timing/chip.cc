@@ -70,11 +70,11 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
 
 MemoryCounts Chip::counts() const {
   MemoryCounts c;
-  c.l2_read_sectors = double(tally_.l2_read), c.l2_write_sectors = double(tally_.l2_write) + tally_.local / times_,
+  c.l2_read_sectors = double(tally_.l2_read), c.l2_write_sectors = double(tally_.l2_write),
   c.l2_hits = double(tally_.l2_hits);
   c.dram_read = 32 * double(tally_.dram_read), c.dram_write = 32 * double(tally_.dram_write),
   c.dram_pages = double(tally_.pages);
-  c.merged_sectors = double(tally_.merged), c.fabric_sectors = 0.5 * double(tally_.half_crossing) + kFirstWritten * tally_.first_written + 0.5 * tally_.local / times_;
+  c.merged_sectors = double(tally_.merged), c.fabric_sectors = 0.5 * double(tally_.half_crossing) + kFirstWritten * tally_.first_written;
   c.completed_sectors = double(tally_.completed);
   MemoryCounts all;
   all.extend({}, c, times_);
@@ -305,11 +305,6 @@ void Chip::write_all(std::span<const Request> requests, uint32_t bytes) {
       if (partial_leave) fetch_oldest(partial_order_);
     }
   }
-}
-
-void Chip::write_local(double sectors, double now) {
-  tally_.local += sectors;
-  take_l2_write(sectors / times_, now);
 }
 
 double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {

@@ -106,9 +106,6 @@ class Chip {
   void read_all(std::span<Request> requests);
   /// `bytes` of each sector are written; returns when the slice has taken them.
   double write(uint64_t line, uint32_t mask, double now, uint32_t bytes);
-  /// `sectors` that ptxas spilt are written, at places that are not known, of all SMs together: what only their threads know stays in L2, and half of it crosses to the other
-  /// partition [calib/steps/local.cu: 4 sectors a word of a warp and 2 that cross].
-  void write_local(double sectors, double now);
   /// When a write to a page that is not looked up would be taken.
   double would_write(uint64_t line, uint32_t mask, double now, uint32_t bytes) const;
   /// The same for several SMs, one after the other.
@@ -156,7 +153,6 @@ class Chip {
     uint64_t opened = 0;  // how many pages had been opened when it was last used
   };
   struct Tally {  // sectors; of what crosses between partitions half sectors
-    double local = 0;
     uint64_t l2_read = 0, l2_write = 0, l2_hits = 0, dram_read = 0, dram_write = 0, pages = 0, merged = 0,
              half_crossing = 0, completed = 0;
     double first_written = 0;  // sectors, of those written while L2 had room

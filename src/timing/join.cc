@@ -100,6 +100,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   find_blocks();
   find_parts();
   find_swaps();
+  find_spills();
   find_homes();
   find_flow();
 }
@@ -292,8 +293,40 @@ void Join::find_swaps() {
   }
 }
 
+/// Loads and stores of the stack frame, at the offset of R1 that they bear.
+void Join::find_spills() {
+  constexpr uint8_t kStack = 1;
+  for (uint32_t i = 0; i < code_.size(); i++) {
+    const MachineInstruction& m = code_[i];
+    const int32_t offset = int32_t(m.i.lo >> 32) >> 8;  // bits 40-63
+    if ((m.kind != Class::local_load && m.kind != Class::local_store) || uint8_t(m.i.lo >> 24) != kStack || offset < 0) continue;
+    spills_.push_back({i, uint32_t(offset)});
+    frame_ = std::max(frame_, (uint32_t(offset) + m.width + 3) / 4 * 4);
+  }
+}
+
+/// A word of all lanes is a line, as in arrays (record_local).
+void Join::add_spills(TracedBlock& block) const {
+  if (spills_.empty()) return;
+  constexpr uint64_t kLanes = 32, kLine = 128, kWholeLine = 15;
+  for (uint64_t w = 0; w < block.warps.size(); w++)
+    for (const Spill& s : spills_) {
+      const MachineInstruction& m = code_[s.instruction];
+      const uint32_t words = std::max(1, m.width / 4);
+      Event e;
+      e.pc = UINT32_MAX, e.mask = UINT32_MAX;
+      e.what = m.kind == Class::local_load ? What::local_load : What::local_store;
+      e.lanes_bytes = uint8_t(m.width), e.count = uint32_t(kLanes) * m.width;
+      e.detail = uint32_t(block.lines.size()), e.n_detail = words;
+      for (uint32_t k = 0; k < words; k++) block.lines.push_back(((block.local_bytes + w * frame_ * kLanes) / kLine + s.offset / 4 + k) << 4 | kWholeLine);
+      block.warps[w].events.push_back(e);
+    }
+  if (!block.own.empty()) block.own.resize(block.lines.size());
+  block.local_bytes += block.warps.size() * frame_ * kLanes;
+}
+
 /// Constant and local memory: ptxas spills where there was no such access, keeps small arrays in registers and makes constants operands.
-/// An instruction that has an event of its kind takes it.
+/// An instruction that has an event of its kind takes it, another its own of add_spills.
 void Join::take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const {
   const Class kind = code_[i].kind;
   const uint32_t place = place_[i];
@@ -302,6 +335,13 @@ void Join::take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, St
   uint32_t& next = c.next[place];
   while (next < list.size() && list[next] < begin) next++;
   if (next < list.size() && list[next] < end && is_of(kind, c.events[list[next]].what)) s.event = list[next++];
+}
+
+/// The event that add_spills has appended for the instruction, or none.
+uint32_t Join::spill_event(uint32_t i, const Cursor& c) const {
+  const auto found = std::lower_bound(spills_.begin(), spills_.end(), i, [](const Spill& s, uint32_t instruction) { return s.instruction < instruction; });
+  if (found == spills_.end() || found->instruction != i || c.events.size() < spills_.size() || c.events.back().pc != UINT32_MAX) return UINT32_MAX;
+  return uint32_t(c.events.size() - spills_.size() + size_t(found - spills_.begin()));
 }
 
 /// Issues one machine instruction with the next of its events from `begin` to before `end`, and again for each further mbarrier that its
@@ -314,6 +354,7 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
   s.off = m.i.never;
   if (!eventful(m.kind) || (m.swaps && m.kind == Class::shared_load)) {  // the loop's load goes where its swap goes
     take_event_if_any(i, c, begin, end, s);
+    if (s.event == UINT32_MAX) s.event = spill_event(i, c);
     out.push_back(s);
     return;
   }

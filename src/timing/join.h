@@ -100,6 +100,8 @@ class Join {
     for (MachineInstruction& m : code_) m.change = float(change(m));
   }
   uint32_t registers() const { return registers_; }
+  /// Appends to the warps of `block`, which has been traced, an event for each instruction that keeps in local memory what ptxas had no register for.
+  void add_spills(TracedBlock& block) const;
   /// The machine instructions that `warp` issues.
   std::vector<Step> steps(const TracedWarp& warp, JoinStatistics& statistics) const;
 
@@ -116,6 +118,7 @@ class Join {
   void map_lines(const exec::Kernel& kernel, const Layout& layout);
   void find_first_tries();
   void find_swaps();
+  void find_spills();
   void find_blocks();
   void find_homes();
   void find_flow();
@@ -155,12 +158,18 @@ class Join {
   void number_blocks();
   void find_parts();
   void take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const;
+  uint32_t spill_event(uint32_t i, const Cursor& c) const;
   void emit(const Version& v, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
 
   std::vector<Step> replay(const TracedWarp& warp, JoinStatistics& statistics) const;
   static void describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes);
   static void read_products(MachineInstruction& m);
 
+  struct Spill {                 // four bytes or more of the stack frame
+    uint32_t instruction = 0, offset = 0;
+  };
+  std::vector<Spill> spills_;                           // by instruction
+  uint32_t frame_ = 0;                                  // bytes of a thread's stack that they reach
   std::map<uint32_t, uint32_t> products_of_;            // wgmma of a PTX block, by its first instruction
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code
   std::vector<MachineInstruction> code_;

@@ -98,7 +98,7 @@ uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
   return uint64_t(std::max_element(work.begin(), work.end()) - work.begin()) % apart;
 }
 
-/// Instructions of a block, on average over the grid; of one that differs from others as far as they are known.
+/// Instructions of a block, on average over the grid, whose blocks are all known.
 double Predictor::mean_work() const {
   double sum = 0;
   if (ranges_.empty()) {
@@ -113,7 +113,7 @@ double Predictor::mean_work() const {
 }
 
 /// Blocks of the sampled SMs in the order in which they are handed out, and those of the first one where it stands alone: when its first blocks do more.
-std::vector<uint64_t> Predictor::queue_of(uint64_t shift) {
+std::vector<Predictor::Queued> Predictor::queue_of(uint64_t shift) {
   const auto& x = extent_;
   std::vector<uint64_t> lone;
   if (x.per == 1 && (all_traced_ || !ranges_.empty())) lone = blocks_of_lone(figures_, x.units, occupancy_.blocks);
@@ -123,11 +123,17 @@ std::vector<uint64_t> Predictor::queue_of(uint64_t shift) {
     as_others += double(code_for(row * x.stride + shift).trace->instructions);
   }
   if (work < as_others * 1.05) lone.clear();
-  std::vector<uint64_t> queue;
+  // Where blocks do different work and not all are known, those taken must not be of one column of the grid.
+  constexpr double kGolden = 0.6180339887;
+  const bool anywhere = x.per == 1 && x.rows > 1 && !regular_ && !in_order_ && !all_traced_;
+  std::vector<Queued> queue;
   for (uint64_t row = 0; row < x.rows_run; row++)
     for (uint32_t i = 0; i < x.simulated; i++) {
-      const uint64_t unit = i == 0 && row < lone.size() ? lone[row] : row * x.stride + i * x.apart + shift;
-      if (unit < x.units) queue.push_back(unit);
+      const double turns = kGolden * double(row * x.simulated + i);
+      const uint64_t within = anywhere ? uint64_t((turns - std::floor(turns)) * double(x.apart)) : shift;
+      const uint64_t unit = row * x.stride + i * x.apart + within;
+      if (i == 0 && row < lone.size()) queue.push_back({lone[row], 0});
+      else if (unit < x.units) queue.push_back({unit, uint32_t(within)});
     }
   return queue;
 }
@@ -171,7 +177,7 @@ double Predictor::simulate_blocks() {
   const auto [units, per, stride, rows, rows_run, apart, simulated] = extent_;
   const uint64_t shift = all_traced_ && per == 1 ? busiest(stride, apart) : 0;
   kernel_.behind = uint32_t(shift);
-  const std::vector<uint64_t> queue = queue_of(shift);
+  const std::vector<Queued> queue = queue_of(shift);
   if (one_of_ == 0) one_of_ = pages_for_one(longest_code(), queue.size());
   Chip chip(figures_, launch_.cluster.count(), one_of_, launch_.in_clusters, launch_.grid.count());
   double time = 0, warm_offset = 0;
@@ -188,16 +194,18 @@ double Predictor::simulate_blocks() {
     std::vector<double> next(simulated, warm_offset);
     size_t given = 0, done = 0;
     double now = warm_offset, end = warm_offset;
+    const auto work_of = [&](const Queued& q) {
+      const uint64_t block = first_block(q.unit);
+      return BlockWork{&code_for(block), block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}, q.within};
+    };
     const auto hand_out = [&](uint32_t i, double at) {
       while (given < queue.size() && sms[i]->free_slots()) {
-        const uint64_t block = first_block(queue[given]);
-        const BlockCode& code = code_for(block);
-        BlockWork work{&code, block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}};
-        const double dispatched = warm_offset + double(queue[given] * per) * figures_.block_interval;
+        const BlockWork work = work_of(queue[given]);
+        const double dispatched = warm_offset + double(queue[given].unit * per) * figures_.block_interval;
         const double start = std::ceil(std::max(at, dispatched));
         sms[i]->start(work, start);
         next[i] = std::min(next[i], start);
-        starts.push_back(start), counted.push_back(chip.counts()), began[block] = start;
+        starts.push_back(start), counted.push_back(chip.counts()), began[work.index] = start;
         given++;
         if (simulated > 1 && given <= uint64_t{simulated} * occupancy_.blocks && given % simulated != i) break;
       }
@@ -206,11 +214,8 @@ double Predictor::simulate_blocks() {
       for (uint32_t i = 0; i < simulated; i++)
         if (given < queue.size() && sms[i]->free_slots()) {
           const size_t before = given;
-          const uint64_t block = first_block(queue[given]);
-          const BlockCode& code = code_for(block);
-          BlockWork work{&code, block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}};
-          const double start = std::ceil(warm_offset + double(queue[given] * per) * figures_.block_interval);
-          sms[i]->start(work, start);
+          const double start = std::ceil(warm_offset + double(queue[given].unit * per) * figures_.block_interval);
+          sms[i]->start(work_of(queue[given]), start);
           starts.push_back(start), counted.push_back(chip.counts());  // of the first wave: not in `began`
           given = before + 1;
         }
@@ -250,8 +255,8 @@ double Predictor::simulate_blocks() {
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();
     simulated_cycles_ = end - warm_offset;
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));
-    if (!regular_ || !ranges_.empty()) {  // those that were simulated do more than others, or less
-      const double work = std::accumulate(queue.begin(), queue.end(), 0.0, [&](double sum, uint64_t unit) { return sum + double(code_for(first_block(unit)).trace->instructions); });
+    if (all_traced_ || !ranges_.empty()) {  // those that were simulated do more than others, or less
+      const double work = std::accumulate(queue.begin(), queue.end(), 0.0, [&](double sum, const Queued& q) { return sum + double(code_for(first_block(q.unit)).trace->instructions); });
       if (work > 0) scale_ *= mean_work() * double(queue.size()) / work;
     }
     rows_share_ = double(rows_run) / double(rows);

@@ -61,7 +61,11 @@ class Predictor {
   void find_extent();
   double simulate_blocks();
   double mean_work() const;
-  std::vector<uint64_t> queue_of(uint64_t shift);
+  struct Queued {
+    uint64_t unit = 0;
+    uint32_t within = 0;         // BlockWork::within
+  };
+  std::vector<Queued> queue_of(uint64_t shift);
   void find_executed(const BlockCode& block);
   const BlockCode& longest_code();
   uint32_t pages_for_one(const BlockCode& code, size_t blocks) const;

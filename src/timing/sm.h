@@ -46,6 +46,7 @@ struct BlockWork {
   const BlockCode* code = nullptr;
   uint64_t index = 0;
   int64_t at[3] = {0, 0, 0};
+  uint32_t within = 0;           // its place among the blocks, one after the other, that it and ghosts of its SM run
 };
 
 /// Bulk copies of one instruction by one warp of a block.
@@ -89,7 +90,9 @@ struct Kernel {                  // what all SMs share
     const uint64_t x = block % grid.x % cluster_shape[0], y = block / grid.x % grid.y % cluster_shape[1], z = block / (grid.x * grid.y) % cluster_shape[2];
     return uint32_t(x + cluster_shape[0] * (y + cluster_shape[1] * z));
   }
-  /// By how many blocks ghost `g` (from 1) is ahead.
+  /// The block that ghost `g` (from 1) runs when its SM runs `own`.
+  uint64_t block_of(uint32_t g, const BlockWork& own) const { return own.index - own.within + (own.within + g) % (ghosts + 1); }
+  /// By how many SMs ghost `g` is ahead.
   int64_t ahead(uint32_t g) const { return g + behind <= ghosts ? int64_t(g) : int64_t(g) - int64_t(ghosts) - 1; }
   uint32_t l1_bytes = 0;
   double first_access = 0;       // what an SM waits for once: address translation

@@ -10,7 +10,7 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
   const BlockWork& own = slots[w.slot].work;
   const auto all = kernel.all_copies.find(key);
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    const uint64_t index = own.index + uint64_t(kernel.ahead(g));
+    const uint64_t index = kernel.block_of(g, own);
     const uint32_t sm = uint32_t(number + kernel.ahead(g));
     if (index >= kernel.grid.count()) continue;
     if (index < kernel.copies_followed.size() && kernel.copies_followed[index]) {

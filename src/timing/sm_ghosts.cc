@@ -23,7 +23,7 @@ void Sm::State::find_places(Slot& slot) const {
   uint64_t last = ~uint64_t{1}, x = 0, y = 0, z = 0;
   slot.places.clear();
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
+    const uint64_t index = kernel.block_of(g, slot.work);
     if (index >= grid.count()) continue;
     if (index == last + 1) {
       if (++x == grid.x) x = 0, y++;
@@ -94,7 +94,7 @@ const Sm::State::Moves& Sm::State::moves_of(Slot& slot, const Event& e) {
 
 void Sm::State::find_ghosts(Slot& slot) const {
   for (uint32_t g = 1; g <= kernel.ghosts; g++) {
-    const uint64_t index = slot.work.index + uint64_t(kernel.ahead(g));
+    const uint64_t index = kernel.block_of(g, slot.work);
     if (index >= kernel.grid.count()) continue;
     const GhostTraces::View block = kernel.traces->of(index);
     slot.ghosts.push_back({block, index, uint32_t(number + kernel.ahead(g)), block.trace->index == index});

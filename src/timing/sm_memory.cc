@@ -277,20 +277,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       const double at = use_pipe(1);
       return set_barriers(w, m, at + 22, at + 4);
     }
-    case Class::local_load: {
-      if (what == What::local_load) break;
-      const double at = use_pipe(std::max(1, m.width / 4));  // what ptxas spilt
+    case Class::local_load: case Class::local_store: {
+      if (is_local(what)) break;
+      const double at = use_pipe(std::max(1, m.width / 4));  // where is not known: in L1
       return set_barriers(w, m, at + f.l1_latency, at + 8);
-    }
-    case Class::local_store: {  // stays in L1 and goes on to L2
-      if (what == What::local_store) break;
-      const double words = std::max(1, m.width / 4), at = use_pipe(words);
-      const double sectors = words * double(((*w.steps)[w.at - 1].lanes + 7) / 8);  // of lanes next to each other
-      write_port = std::max(write_port, at) + std::max(words, sectors * 32 / f.sm_write_bandwidth);
-      chip.write_local(sectors * (1 + kernel.ghosts), write_port);
-      const double backlog = std::max(write_port, chip.write_free());
-      if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
-      return set_barriers(w, m, at + 20, at + 12);
     }
     case Class::texture: {
       const double at = use_pipe(2);
