@@ -293,38 +293,6 @@ void Join::find_swaps() {
   }
 }
 
-/// Loads and stores of the stack frame, at the offset of R1 that they bear.
-void Join::find_spills() {
-  constexpr uint8_t kStack = 1;
-  for (uint32_t i = 0; i < code_.size(); i++) {
-    const MachineInstruction& m = code_[i];
-    const int32_t offset = int32_t(m.i.lo >> 32) >> 8;  // bits 40-63
-    if ((m.kind != Class::local_load && m.kind != Class::local_store) || uint8_t(m.i.lo >> 24) != kStack || offset < 0) continue;
-    spills_.push_back({i, uint32_t(offset)});
-    frame_ = std::max(frame_, (uint32_t(offset) + m.width + 3) / 4 * 4);
-  }
-}
-
-/// A word of all lanes is a line, as in arrays (record_local).
-void Join::add_spills(TracedBlock& block) const {
-  if (spills_.empty()) return;
-  constexpr uint64_t kLanes = 32, kLine = 128, kWholeLine = 15;
-  for (uint64_t w = 0; w < block.warps.size(); w++)
-    for (const Spill& s : spills_) {
-      const MachineInstruction& m = code_[s.instruction];
-      const uint32_t words = std::max(1, m.width / 4);
-      Event e;
-      e.pc = UINT32_MAX, e.mask = UINT32_MAX;
-      e.what = m.kind == Class::local_load ? What::local_load : What::local_store;
-      e.lanes_bytes = uint8_t(m.width), e.count = uint32_t(kLanes) * m.width;
-      e.detail = uint32_t(block.lines.size()), e.n_detail = words;
-      for (uint32_t k = 0; k < words; k++) block.lines.push_back(((block.local_bytes + w * frame_ * kLanes) / kLine + s.offset / 4 + k) << 4 | kWholeLine);
-      block.warps[w].events.push_back(e);
-    }
-  if (!block.own.empty()) block.own.resize(block.lines.size());
-  block.local_bytes += block.warps.size() * frame_ * kLanes;
-}
-
 /// Constant and local memory: ptxas spills where there was no such access, keeps small arrays in registers and makes constants operands.
 /// An instruction that has an event of its kind takes it, another its own of add_spills.
 void Join::take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const {
@@ -335,13 +303,6 @@ void Join::take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, St
   uint32_t& next = c.next[place];
   while (next < list.size() && list[next] < begin) next++;
   if (next < list.size() && list[next] < end && is_of(kind, c.events[list[next]].what)) s.event = list[next++];
-}
-
-/// The event that add_spills has appended for the instruction, or none.
-uint32_t Join::spill_event(uint32_t i, const Cursor& c) const {
-  const auto found = std::lower_bound(spills_.begin(), spills_.end(), i, [](const Spill& s, uint32_t instruction) { return s.instruction < instruction; });
-  if (found == spills_.end() || found->instruction != i || c.events.size() < spills_.size() || c.events.back().pc != UINT32_MAX) return UINT32_MAX;
-  return uint32_t(c.events.size() - spills_.size() + size_t(found - spills_.begin()));
 }
 
 /// Issues one machine instruction with the next of its events from `begin` to before `end`, and again for each further mbarrier that its
@@ -381,21 +342,6 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
 /// Issues the machine instructions of `range`; a guarded one takes only an event before `end`.
 void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
   for (uint32_t i = range.first; i < range.second; i++) take_step(i, c, 0, code_[i].i.guarded ? end : SIZE_MAX, lanes, out, statistics);
-}
-
-/// The steps from `begin` on are of a block that one lane after the other goes through for a copy of its own: bulk copies take what they copy from
-/// registers that all lanes share.
-void Join::repeat_for_lanes(size_t begin, const std::vector<Event>& events, std::vector<Step>& out) const {
-  const std::vector<Step> once(out.begin() + ptrdiff_t(begin), out.end());
-  const auto copy = std::find_if(once.begin(), once.end(), [&](const Step& s) { return code_[s.instruction].kind == Class::bulk_copy && s.event != UINT32_MAX; });
-  const uint32_t turns = copy == once.end() ? 0 : std::min(32u, events[copy->event].n_detail);
-  if (turns < 2) return;
-  out.resize(begin);
-  for (uint32_t turn = 1; turn <= turns; turn++)
-    for (Step s : once) {
-      if (s.event == copy->event) s.turn = turn;
-      out.push_back(s);
-    }
 }
 
 /// Lanes that have parted leave one group after the other: the warp ends where the last of them does.

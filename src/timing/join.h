@@ -10,6 +10,7 @@
 // Not here: how long an instruction takes (sm.h). The approximations are in docs/timing.md.
 #pragma once
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -165,10 +166,13 @@ class Join {
   static void describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes);
   static void read_products(MachineInstruction& m);
 
-  struct Spill {                 // four bytes or more of the stack frame
-    uint32_t instruction = 0, offset = 0;
+  struct Spill {                 // an access to the stack frame, by as many instructions as make it
+    bool loads = false;
+    uint32_t offset = 0, bytes = 0;
+    auto operator<=>(const Spill&) const = default;
   };
-  std::vector<Spill> spills_;                           // by instruction
+  std::vector<Spill> spills_;
+  std::map<uint32_t, uint32_t> spill_of_;               // by instruction
   uint32_t frame_ = 0;                                  // bytes of a thread's stack that they reach
   std::map<uint32_t, uint32_t> products_of_;            // wgmma of a PTX block, by its first instruction
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code

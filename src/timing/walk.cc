@@ -194,6 +194,21 @@ bool Join::all_events_used(uint32_t home, const Cursor& c) const {
   return true;
 }
 
+/// The steps from `begin` on are of a block that one lane after the other goes through for a copy of its own: bulk copies take what they copy from
+/// registers that all lanes share.
+void Join::repeat_for_lanes(size_t begin, const std::vector<Event>& events, std::vector<Step>& out) const {
+  const std::vector<Step> once(out.begin() + ptrdiff_t(begin), out.end());
+  const auto copy = std::find_if(once.begin(), once.end(), [&](const Step& s) { return code_[s.instruction].kind == Class::bulk_copy && s.event != UINT32_MAX; });
+  const uint32_t turns = copy == once.end() ? 0 : std::min(32u, events[copy->event].n_detail);
+  if (turns < 2) return;
+  out.resize(begin);
+  for (uint32_t turn = 1; turn <= turns; turn++)
+    for (Step s : once) {
+      if (s.event == copy->event) s.turn = turn;
+      out.push_back(s);
+    }
+}
+
 bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const {
   Walker w(*this, c);
   const size_t limit = 4096 + warp.events.size() * 256;  // an atomic may be a loop of 32 turns

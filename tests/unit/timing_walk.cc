@@ -54,5 +54,53 @@ TEST(TimingWalk, PartsOfASplitLoadDoNotRunAhead) {
   EXPECT_NEAR((cycles_of(kTurns) - few) / (kTurns * 2 / 3), 770, 90) << "cycles a turn [flight_16x1/32]";
 }
 
+/// Operands of a bulk copy are in registers that all lanes share: ptxas makes a loop of eight instructions of it, which goes round once for each lane
+/// (a product by cp.async.bulk of 16 bytes a lane on an H200: 516,096 of each for 16,128 of what surrounds them).
+TEST(TimingWalk, LanesMakeTheirBulkCopiesByTurns) {
+  TestMachine m;
+  const uint64_t from = m.allocate(4096);
+  const auto instructions_of = [&](uint64_t lanes) {
+    const TestKernel k(R"(
+      .shared .align 128 .b8 room[512]; .shared .align 8 .b64 bar;
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r7, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, room; mov.u32 %r3, bar; mul.lo.u32 %r4, %r7, 16;
+      setp.ne.u32 %p1, %r1, 0; @%p1 bra A;
+      mbarrier.init.shared.b64 [%r3], 1; mbarrier.arrive.expect_tx.shared::cta.b64 %d9, [%r3], %r4;
+      A: bar.sync 0; setp.ge.u32 %p2, %r1, %r7; @%p2 bra B;
+      mul.lo.u32 %r5, %r1, 16; add.u32 %r6, %r2, %r5; cvt.u64.u32 %d2, %r5; add.s64 %d3, %d1, %d2;
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r6], [%d3], 16, [%r3];
+      B: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r3], 0; @!%p3 bra B; ret;)",
+                       {from, lanes});
+    const Prediction p = m.predicted(k);
+    return p.method == kMachineCode ? p.instructions : 0;
+  };
+  const double few = instructions_of(8);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(instructions_of(32) - few, 24 * 8, 8);
+}
+
+/// 300 words at once are more than 255 registers hold: ptxas keeps some on the stack. Stores go through to L2, four sectors a word of a warp.
+TEST(TimingWalk, WhatPtxasSpillsIsWrittenToL2) {
+  TestMachine m;
+  const uint64_t from = m.allocate(300 * 128), out = m.allocate(128);
+  const auto sectors_of = [&](int words) {
+    std::string loads, sums;
+    for (int i = 0; i < words; i++) {
+      loads += "ld.volatile.global.f32 %v" + std::to_string(i) + ", [%d3+" + std::to_string(i * 128) + "];\n";
+      sums += "fma.rn.f32 %f9, %f9, %f8, %v" + std::to_string(i) + ";\n";
+    }
+    const TestKernel k(".shared .align 4 .b32 factor;\n.reg .f32 %v<300>;\nld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mul.wide.u32 %d4, %r1, 4; add.s64 %d3, %d1, %d4;\n" + loads +
+                           "bar.sync 0; mov.f32 %f9, 0f00000000; ld.volatile.shared.f32 %f8, [factor];\n" + sums + "add.s64 %d2, %d2, %d4; st.global.f32 [%d2], %f9; ret;",
+                       {from, out});
+    const Prediction p = m.predicted(k);
+    return p.method == kMachineCode ? p.l2_tex_sectors : 0;
+  };
+  const double held = sectors_of(200);
+  if (held == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(held, 4 * 201, 4) << "nothing is spilt";
+  const double spilt = (sectors_of(300) - 4 * 301) / 4;
+  EXPECT_GE(spilt, 300 - 255);
+  EXPECT_LE(spilt, 150);
+}
+
 }  // namespace
 }  // namespace orrery::timing
