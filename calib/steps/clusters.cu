@@ -59,15 +59,7 @@ TRUTH("l1", "again_in_l1", {1, 2, 4, 8, 16, 32}, [](long times) {
 /// Instructions in a row that do not depend on each other, each executed once: what fetching them takes, from caches that are cold or not.
 template <int kN>
 __global__ void straight_free(float* out, float y) {
-  float x[8];
-#pragma unroll
-  for (int k = 0; k < 8; k++) x[k] = threadIdx.x + k;
-#pragma unroll
-  for (int i = 0; i < kN; i++) asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x[i % 8]) : "f"(y));
-  float s = 0;
-#pragma unroll
-  for (int k = 0; k < 8; k++) s += x[k];
-  out[blockIdx.x * blockDim.x + threadIdx.x] = s;
+  out[blockIdx.x * blockDim.x + threadIdx.x] = straight<kN>(y);
 }
 #define STRAIGHT(n) \
   TRUTH("code", "straight_free" #n, {32, 128, 512}, [](long threads) { \

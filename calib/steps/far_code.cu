@@ -5,18 +5,6 @@
 namespace {
 using namespace steps;
 
-template <int kN>
-__device__ inline float straight(float y) {
-  float x[8];
-#pragma unroll
-  for (int k = 0; k < 8; k++) x[k] = threadIdx.x + k;
-#pragma unroll
-  for (int i = 0; i < kN; i++) asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x[i % 8]) : "f"(y));
-  float s = 0;
-#pragma unroll
-  for (int k = 0; k < 8; k++) s += x[k];
-  return s;
-}
 /// kSkip instructions that are jumped over, and kN that are executed.
 template <int kSkip, int kN>
 __global__ void far_code(float* out, float y, int skips) {

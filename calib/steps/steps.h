@@ -15,6 +15,20 @@ __device__ inline uint32_t mix(uint32_t h) {
   return h;
 }
 
+/// Instructions in a row that do not depend on each other.
+template <int kN>
+__device__ inline float straight(float y) {
+  float x[8];
+#pragma unroll
+  for (int k = 0; k < 8; k++) x[k] = threadIdx.x + k;
+#pragma unroll
+  for (int i = 0; i < kN; i++) asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x[i % 8]) : "f"(y));
+  float s = 0;
+#pragma unroll
+  for (int k = 0; k < 8; k++) s += x[k];
+  return s;
+}
+
 /// The barriers of a ring of `stages`, each of one arrival.
 __device__ inline void init_ring(uint64_t* bar, int stages) {
   for (int s = 0; s < stages; s++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(smem(&bar[s])));

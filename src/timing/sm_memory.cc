@@ -329,7 +329,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       const double at = use_pipe(std::max(1.0, e->n_detail / kLinesLookedUp));
       return set_barriers(w, m, std::max(at + f.l1_latency - 2, w.arrives), at + 10);
     }
-    // L1 looks up lines and gives a word of each bank in a cycle; what one warp gets comes in two.
+    // L1 looks up lines and gives a word of each bank in a cycle; what a sub-core gets comes in two.
     const double words = std::max<double>(1, e->extra), lookups = e->n_detail / kLinesLookedUp;
     const double wavefronts = std::max({1.0, bytes / 128, words}), at = use_pipe(std::max(wavefronts, lookups));
     const Came came = global_read(w, *e, m, at);
