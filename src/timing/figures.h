@@ -52,16 +52,16 @@ struct ChipFigures {
   double launch_cycles = 0;        // a kernel of one warp, beside what it executes
   double cold_cycles = 0;          // more with cold caches
   double launch_all_sms = 0;       // more for a grid on all SMs
-  double launch_wide = 0;          // more for blocks of eight warps
   double launch_sectors = 0;       // of L2 that a launch looks up by itself
-  double store_done = 0;           // from the last store to the end of a kernel
+  double end_touched = 0;          // from the last access to memory to the end of a kernel: each SM's barrier in L2
+  double end_all_sms = 0;          // more where half of the SMs or more end so
   double fetch_jump = 0;           // jump into 2 KiB of code that were not fetched
   double fetch_jump_cold = 0;      // the same with cold caches
   double fetch_line = 0, fetch_line_cold = 0;            // from a line of code to the next: warm, cold
   double fetch_far = 0, fetch_far_cold = 0;              // ... of code further into the kernel than a launch brings near
   double fetch_line_again = 0, fetch_line_together = 0;  // ... of code larger than an SM holds; when half of the SMs or more fetch theirs
-  double first_access = 0;         // more for an SM's first load: address translation
-  double first_access_cold = 0;    // the same with cold caches
+  double first_load_cold = 0;      // more for an SM's first load with cold caches: address translation
+  double first_load_all_sms = 0;   // more where all SMs load: the slowest of them
   double block_interval = 0;       // from block to block, whole chip
   double block_start = 0;          // from the end of a block to the start of the next in its place
   double tma_bandwidth = 0;        // bytes that the copy engine of an SM moves in a cycle

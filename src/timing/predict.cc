@@ -20,6 +20,7 @@ namespace orrery::timing {
 
 namespace {
 
+constexpr double kEndsSms = 0.5;          // SMs whose barriers at the end keep each other waiting as long as those of all [small_chain_0/1 to 132: 288, 308, 319, 340, 317, 390, 446, 439 cycles more than nothing]
 constexpr double kProductsClock = 0.87;  // of the tensor cores' clock: where large products usually end up
 constexpr double kMostL1 = 0.867;        // of L1 and shared memory together, when nothing is shared [again_same/32 to 40: 222 of 256 KB]
 constexpr double kClockApart = 0.07;     // expected and found clock may differ by this much
@@ -237,7 +238,8 @@ double Predictor::simulate_blocks() {
       }
     }
     end = std::max(end, chip.atomics_free());
-    if (chip.counts().l2_write_sectors > 0) end = std::max(end, chip.writes_done() + figures_.store_done);  // stores are acknowledged
+    if (chip.counts().l2_read_sectors + chip.counts().l2_write_sectors > 0)  // each SM's barrier in L2, behind all that was written
+      end = std::max(end, chip.writes_done()) + figures_.end_touched + figures_.end_all_sms * on_sms(kEndsSms);
     time = end;
     memory_ = chip.counts();
     sm_ = SmCounts{}, slices_ = 0;
@@ -350,7 +352,7 @@ Prediction Predictor::run() {
   const double again = launch_.grid.count() * 2 >= figures_.sms ? figures_.fetch_line_together : figures_.fetch_line_again;
   kernel_.fetch = options_.warm ? FetchCosts{figures_.fetch_jump, figures_.fetch_line, figures_.fetch_far, again}
                                 : FetchCosts{figures_.fetch_jump_cold, figures_.fetch_line_cold, figures_.fetch_far_cold, again};
-  kernel_.first_access = options_.warm ? figures_.first_access : figures_.first_access_cold;
+  if (!options_.warm) kernel_.first_load = figures_.first_load_cold + figures_.first_load_all_sms * on_sms(1);
   const uint64_t warps = (launch_.block.count() + 31) / 32;  // the assembler would keep to what a block can have
   p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();
   p_.shared_bytes = launch_.kernel->entry->program->dynamic_shared_offset - lower::kSharedStart + launch_.dynamic_shared;

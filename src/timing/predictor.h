@@ -57,6 +57,8 @@ class Predictor {
   void make_copy_pools();
   void follow_copies();
   const BlockCode& code_for(uint64_t block);
+  /// How far a grid has come from one block (0) to a block on each SM of that share (1).
+  double on_sms(double share) const { return std::min(1.0, double(launch_.grid.count() - 1) / (share * double(figures_.sms))); }
   double simulate();
   void find_extent();
   double simulate_blocks();

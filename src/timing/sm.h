@@ -95,7 +95,7 @@ struct Kernel {                  // what all SMs share
   /// By how many SMs ghost `g` is ahead.
   int64_t ahead(uint32_t g) const { return g + behind <= ghosts ? int64_t(g) : int64_t(g) - int64_t(ghosts) - 1; }
   uint32_t l1_bytes = 0;
-  double first_access = 0;       // what an SM waits for once: address translation
+  double first_load = 0;         // what an SM waits for once, at its first load
   FetchCosts fetch;              // of its code
   std::vector<bool> executed;    // lines of it, by CodeFetch::kLine instructions
 };

@@ -260,7 +260,7 @@ void Sm::State::swap(WarpRun& w, const Event& e, double at) {
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start) {
   SubCore& p = sub[w.sub];
   if (e && goes_out(e->what)) {
-    if (translated < 0) translated = start + kernel.first_access;
+    if (translated < 0) translated = start + kernel.first_load;
     start = std::max(start, translated);
   }
   const auto use_pipe = [&](double cycles) {

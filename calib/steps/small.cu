@@ -1,0 +1,123 @@
+// calib/steps/small.cu: launches of a few microseconds that touch memory once: what the first loads and stores of a grid cost by how
+// many blocks there are, how many arrays and pages they touch, and which way they go.
+#include "steps.h"
+
+namespace {
+using namespace steps;
+
+constexpr int kBlock = 256;
+__global__ void loads1(const float* a, float* out) {
+  const int i = blockIdx.x * kBlock + threadIdx.x;
+  if (a[i] == 7) out[0] = 1;
+}
+__global__ void loads2(const float* a, const float* b, float* out) {
+  const int i = blockIdx.x * kBlock + threadIdx.x;
+  if (a[i] + b[i] == 7) out[0] = 1;
+}
+__global__ void loads4(const float* a, const float* b, const float* c, const float* d, float* out) {
+  const int i = blockIdx.x * kBlock + threadIdx.x;
+  if (a[i] + b[i] + c[i] + d[i] == 7) out[0] = 1;
+}
+__global__ void wide_loads(const float4* a, float* out) {
+  const float4 v = a[blockIdx.x * kBlock + threadIdx.x];
+  if (v.x + v.y + v.z + v.w == 7) out[0] = 1;
+}
+__global__ void stores(float* b) { b[blockIdx.x * kBlock + threadIdx.x] = 1; }
+__global__ void copies(const float* a, float* b) {
+  const int i = blockIdx.x * kBlock + threadIdx.x;
+  b[i] = a[i];
+}
+__global__ void sums(const float* a, float* b) {
+  const int i = blockIdx.x * kBlock + threadIdx.x;
+  b[i] += a[i];
+}
+__global__ void adds(float* b) { atomicAdd(&b[blockIdx.x * kBlock + threadIdx.x], 1.f); }
+/// Each word is the index of the next: kSteps loads one after the other, `apart` words from each other.
+__global__ void chase(const uint32_t* a, uint32_t* out, int steps) {
+  uint32_t at = 0;
+#pragma unroll 1
+  for (int i = 0; i < steps; i++) at = a[at + blockIdx.x * 32 + threadIdx.x];
+  if (at == 7) out[0] = at;
+}
+/// A warp whose lanes read a word each, `apart` words from each other.
+__global__ void lanes_apart(const uint32_t* a, uint32_t* out, long apart) {
+  if (a[(blockIdx.x * 32 + threadIdx.x) * apart] == 7) out[0] = 1;
+}
+
+truth::Launch many(int kind, long n) {
+  const size_t words = size_t(n) * kBlock;
+  auto a = uniform<float>(words * 4), b = uniform<float>(words), c = uniform<float>(words), d = uniform<float>(words), out = zeros<float>(words);
+  return [=] {
+    const unsigned g = unsigned(n);
+    switch (kind) {
+      case 0: loads1<<<g, kBlock>>>(a, out); break;
+      case 1: loads2<<<g, kBlock>>>(a, b, out); break;
+      case 2: loads4<<<g, kBlock>>>(a, b, c, d, out); break;
+      case 3: wide_loads<<<g, kBlock>>>((const float4*)a.p, out); break;
+      case 4: stores<<<g, kBlock>>>(out); break;
+      case 5: copies<<<g, kBlock>>>(a, out); break;
+      case 6: sums<<<g, kBlock>>>(a, out); break;
+      case 7: adds<<<g, kBlock>>>(out); break;
+    }
+  };
+}
+#define SMALL(name, kind) TRUTH("small", name, {1, 16, 132, 264, 528, 1056, 2112, 4224, 8448, 16896}, [](long n) { return many(kind, n); });
+SMALL("small_loads1", 0) SMALL("small_loads2", 1) SMALL("small_loads4", 2) SMALL("small_wide_loads", 3) SMALL("small_stores", 4) SMALL("small_copies", 5)
+SMALL("small_sums", 6) SMALL("small_adds", 7)
+
+truth::Launch chased(long steps, long apart, int blocks) {
+  std::vector<uint32_t> next(size_t(steps * apart) + 32 * size_t(blocks));
+  for (long i = 0; i < steps; i++)
+    for (size_t k = 0; k < 32 * size_t(blocks); k++) next[size_t(i * apart) + k] = uint32_t((i + 1) % steps * apart);
+  auto a = upload(next);
+  auto out = zeros<uint32_t>(1);
+  return [=] { chase<<<unsigned(blocks), 32>>>(a, out, int(steps)); };
+}
+TRUTH("small", "small_chase_4K", {1, 2, 4, 8, 16, 32}, [](long n) { return chased(n, 1024, 1); });
+TRUTH("small", "small_chase_64K", {1, 2, 4, 8, 16, 32}, [](long n) { return chased(n, 16384, 1); });
+TRUTH("small", "small_chase_2M", {1, 2, 4, 8, 16, 32}, [](long n) { return chased(n, 524288, 1); });
+TRUTH("small", "small_chase_2M_132", {1, 2, 4, 8, 16}, [](long n) { return chased(n, 524288, 132); });
+
+truth::Launch apart(long words, int blocks) {
+  auto a = zeros<uint32_t>(size_t(words) * 32 * size_t(blocks) + 1), out = zeros<uint32_t>(1);
+  return [=] { lanes_apart<<<unsigned(blocks), 32>>>(a, out, words); };
+}
+/// Nothing; a look at a parameter; a chain of kN products and a store.
+__global__ void nothing() {}
+__global__ void looks(float* out, int p) {
+  if (p == 12345) out[0] = 1;
+}
+template <int kN>
+__global__ void chains(float* out, float y) {
+  float x = y;
+#pragma unroll
+  for (int i = 0; i < kN; i++) asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x) : "f"(y));
+  out[blockIdx.x * blockDim.x + threadIdx.x] = x;
+}
+#define BLOCKS {1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2112}
+TRUTH("small", "small_nothing_32", BLOCKS, [](long n) { return [=] { nothing<<<unsigned(n), 32>>>(); }; });
+TRUTH("small", "small_nothing_256", BLOCKS, [](long n) { return [=] { nothing<<<unsigned(n), 256>>>(); }; });
+TRUTH("small", "small_nothing_1024", BLOCKS, [](long n) { return [=] { nothing<<<unsigned(n), 1024>>>(); }; });
+truth::Launch looked(long n, int threads) {
+  auto out = zeros<float>(1);
+  return [=] { looks<<<unsigned(n), unsigned(threads)>>>(out, 3); };
+}
+TRUTH("small", "small_looks_32", BLOCKS, [](long n) { return looked(n, 32); });
+TRUTH("small", "small_looks_256", BLOCKS, [](long n) { return looked(n, 256); });
+template <int kN>
+truth::Launch chained(long n, int threads) {
+  auto out = zeros<float>(size_t(n) * size_t(threads));
+  return [=] { chains<kN><<<unsigned(n), unsigned(threads)>>>(out, .5f); };
+}
+#define CHAINS(length) TRUTH("small", "small_chain_" #length, BLOCKS, [](long n) { return chained<length>(n, 32); });
+CHAINS(0) CHAINS(64)
+#define CHAIN(length) TRUTH("small", "small_code_" #length, {1, 132}, [](long n) { return chained<length>(n, 32); });
+CHAIN(8) CHAIN(16) CHAIN(24) CHAIN(32) CHAIN(40) CHAIN(48) CHAIN(56) CHAIN(80) CHAIN(96) CHAIN(128) CHAIN(192) CHAIN(256)
+TRUTH("small", "small_chain_0_256", BLOCKS, [](long n) { return chained<0>(n, 256); });
+TRUTH("small", "small_load_32", BLOCKS, [](long n) { return chased(1, 1024, int(n)); });
+
+#define APART {1, 8, 32, 256, 1024, 16384, 65536, 524288}
+TRUTH("small", "small_lanes_1", APART, [](long n) { return apart(n, 1); });
+TRUTH("small", "small_lanes_4", APART, [](long n) { return apart(n, 4); });
+TRUTH("small", "small_lanes_132", {1, 8, 32, 256, 1024, 16384, 65536}, [](long n) { return apart(n, 132); });
+}  // namespace
