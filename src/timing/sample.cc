@@ -50,6 +50,21 @@ std::map<uint32_t, std::vector<uint64_t>> addresses_of(const TracedBlock& b, siz
   return found;
 }
 
+/// Of blocks that do alike the one whose rows begin as those of most do, between lines and sectors or at their edges.
+const TracedBlock* usual_of(const std::vector<const TracedBlock*>& same) {
+  const auto lines_and_parts = [](const TracedBlock* b) {
+    uint64_t n = 0;
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events)
+        if (e.address) n += 2 * e.n_detail + (e.address % 32 != 0);
+    return n;
+  };
+  std::vector<std::pair<uint64_t, const TracedBlock*>> ordered;
+  for (const TracedBlock* b : same) ordered.emplace_back(lines_and_parts(b), b);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return ordered[ordered.size() / 2].second;
+}
+
 constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
 constexpr size_t kAlike = 6;                          // blocks of one shape that tell enough
 }  // namespace
@@ -72,7 +87,7 @@ void Predictor::trace_while(const std::vector<uint64_t>& units, const std::funct
 
 /// Slopes from traced blocks: all addresses of an instruction must move by the same bytes from block to block.
 void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
-  model_ = same[same.size() / 2];
+  model_ = usual_of(same);
   struct Difference {
     int64_t d[3];
     int64_t bytes;

@@ -46,11 +46,12 @@ void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when) {
   for (size_t i = 0; i < listed; i++) moved(list[i].packed, list[i].sectors, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, list[i].sm, when); });
 }
 
-/// Asks for the line of that number of the event as ghosts do, of pages that are looked up.
-void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when) {
+/// Asks for the line of that number of the event as ghosts do, of pages that are looked up: those that do alike for its `sectors` only, those that
+/// the detailed block does not find in L1.
+void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors) {
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
-  if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line], when, false);
+  if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line] & (~uint64_t{15} | sectors), when, false);
   if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
   ask_traced_ghosts(e, line, when);
 }
@@ -96,32 +97,46 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
     const auto alike = [&](uint32_t other, int bits) { return other < e.n_detail && block.lines[e.detail + other] >> bits == packed >> bits; };
     const bool again = alike(i - 1, 0);
     parted = !alike(i + 1, 0) && !again && (alike(i - 1, 4) || alike(i + 1, 4));
-    bool shared_out = again;  // the ghosts have asked for theirs
-    moved(packed, own, [&](uint64_t line, uint32_t mask) {
+    struct Part {
+      uint64_t line;
+      uint32_t missing;
+      L1::Way way;
+    } parts[2];
+    size_t n = 0;
+    uint32_t missing = 0;  // of the traced line's sectors
+    const auto look_up = [&](uint64_t line, uint32_t mask) {
       counts.l1_sectors += sectors_in(mask);
       L1::Way way;
+      uint32_t misses = mask;
       if (!m.bypasses_l1) {
         way = l1.find(line);
-        const uint32_t missing = mask & ~way.valid();
-        counts.l1_hits += sectors_in(mask) - sectors_in(missing);
-        if (!missing) {
+        misses &= ~way.valid();
+        counts.l1_hits += sectors_in(mask) - sectors_in(misses);
+        if (!misses) {
           done = std::max({done, at + f.l1_latency - kIssueToHit, way.arrives() - kIssueToMiss});
           return;
         }
-        mask = missing;
-        way.valid() |= uint8_t(mask);
+        way.valid() |= uint8_t(misses);
       }
-      request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(mask) * 32.0 / f.sm_bandwidth);
+      parts[n++] = {line, misses, way};
+    };
+    moved(packed, own, look_up);
+    const uint64_t lowest = (packed >> 4) * 4 + uint64_t(own);  // where the traced line's first sector has moved
+    for (size_t k = 0; k < n; k++) missing |= uint32_t(uint64_t{parts[k].missing} << 4 >> (4 + lowest - parts[k].line * 4)) & 15;
+    bool shared_out = again;  // the ghosts have asked for theirs
+    for (size_t k = 0; k < n; k++) {
+      const auto& [line, misses, way] = parts[k];
+      request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(misses) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++, missed = true;
       slices.touch(line);
-      if (again) return;
+      if (again) continue;
       const size_t own_request = n_requests;
-      ask_if_taken(line, mask, number, request);
+      ask_if_taken(line, misses, number, request);
       const bool taken = n_requests > own_request;
-      if (!shared_out) ask_ghosts(w, e, i, request);
+      if (!shared_out) ask_ghosts(w, e, i, request, missing);
       shared_out = true;
       asked.push_back({taken ? own_request : stand_in_for(line, first), way, line, request});
-    });
+    }
     if (n_requests >= kTogether) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   }
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
@@ -161,17 +176,20 @@ double Sm::State::write_own(uint64_t line, uint32_t mask, uint32_t bytes, double
   return chip.takes(line) ? chip.write(among, mask, leaves, bytes) : chip.would_write(among, mask, leaves, bytes);
 }
 
-/// Writes of the line, and of the lines for which ghosts have asked, one sector at an end, of which the store has so many bytes: the row begins or
-/// ends in it. Returns when L2 has taken it.
-double Sm::State::write_end(uint64_t line, uint32_t& mask, bool lowest, uint32_t bytes, double leaves) {
+/// Writes, of the lines for which ghosts have asked, the one sector at an end of which the store has so many bytes: the row begins or ends in it.
+/// A ghost's line may lie in two, one after the other: the row begins in the lower and ends in the upper.
+void Sm::State::write_ends_of_ghosts(bool lowest, uint32_t bytes) {
   ends.clear();
-  for (size_t i = 0; i < n_requests; i++)
+  const auto follows = [](const Request& a, const Request& b) { return a.sm == b.sm && a.line + 1 == b.line; };
+  for (size_t i = 0; i < n_requests; i++) {
+    if (lowest ? i > 0 && follows(requests[i - 1], requests[i]) : i + 1 < n_requests && follows(requests[i], requests[i + 1])) continue;
     if (const uint32_t sector = take_end(requests[i].sectors, lowest)) ends.push_back(requests[i]), ends.back().sectors = sector;
+  }
   chip.write_all(ends, bytes);
-  return write_own(line, take_end(mask, lowest), bytes, leaves);
 }
 
-/// The same of all other sectors, which it fills or of which it has as much each.
+/// Writes the line, and of the lines for which ghosts have asked all other sectors: those that the store fills or of which it has as much each.
+/// Returns when L2 has taken it.
 double Sm::State::write_rest(uint64_t line, uint32_t mask, uint32_t bytes, double leaves) {
   const auto end = std::remove_if(requests.begin(), requests.begin() + ptrdiff_t(n_requests), [](const Request& r) { return r.sectors == 0; });
   chip.write_all({requests.begin(), end}, bytes);
@@ -190,26 +208,37 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   const uint32_t off = gapless && e.what == What::global_store ? uint32_t(e.address) % 32 : 0;
   const uint32_t at_first = 32 - off, at_last = off ? (off + e.count + 31) % 32 + 1 : 32;  // bytes of the first and the last sector
   const int64_t own = moves_of(slots[w.slot], e).own;
+  uint64_t latest = ~uint64_t{0};  // line of which the store has written a part: two that it touched may have moved to one
+  double leaves = 0;
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
+    uint32_t parts = Move(packed, own).requests();
     bool first = true;
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
-      const bool shares_out = std::exchange(first, false);
-      if (joins_waiting(w, line, at, joins_held)) {
+      const bool shares_out = std::exchange(first, false), ends_here = --parts == 0;
+      const bool goes_on = std::exchange(latest, line) == line && leaves > 0;
+      if (!goes_on && joins_waiting(w, line, at, joins_held)) {
+        leaves = 0;
         if (chip.takes(line)) chip.write_more(chip.among_taken(line), mask, per_sector);
         if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t) {
           if (chip.takes(l)) chip.write_more(chip.among_taken(l), k, per_sector);
         });
         return;
       }
-      slices.touch(line);
-      write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
-      const double leaves = leaves_at(w, line);
-      if (shares_out) ask_ghosts(w, e, i, leaves);
+      if (goes_on) {
+        write_port += sectors_in(mask) * 32.0 / f.sm_write_bandwidth;
+      } else {
+        slices.touch(line);
+        write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
+        leaves = leaves_at(w, line);
+      }
+      if (shares_out) ask_ghosts(w, e, i, leaves, 15);
       counts.requests++, counts.looked_up += chip.takes(line);
-      double done = 0;
-      if (i == 0 && at_first < 32) done = write_end(line, mask, true, at_first, leaves);
-      if (i + 1 == e.n_detail && at_last < 32) done = std::max(done, write_end(line, mask, false, at_last, leaves));
+      const bool begins_between = i == 0 && at_first < 32, ends_between = i + 1 == e.n_detail && at_last < 32;
+      if (begins_between) write_ends_of_ghosts(true, at_first);
+      if (ends_between) write_ends_of_ghosts(false, at_last);
+      double done = begins_between && shares_out ? write_own(line, take_end(mask, true), at_first, leaves) : 0;
+      if (ends_between && ends_here) done = std::max(done, write_own(line, take_end(mask, false), at_last, leaves));
       taken[stores++ % kInFlight] = std::max(done, write_rest(line, mask, per_sector, leaves));
     });
   }

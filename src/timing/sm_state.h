@@ -391,7 +391,7 @@ struct Sm::State {
   Came global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at);
   double write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
-  double write_end(uint64_t line, uint32_t& mask, bool lowest, uint32_t bytes, double leaves);
+  void write_ends_of_ghosts(bool lowest, uint32_t bytes);
   double write_rest(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
   void keep_local(const WarpRun& w, const Event& e, double at);
   void note_tensor(const WarpRun& w, double start, double interval);
@@ -470,7 +470,7 @@ struct Sm::State {
   const Event* ghost_event = nullptr;
   uint32_t ghost_slot = 0;
   void find_ghost_lines(const WarpRun& w, const Event& e);
-  void ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when);
+  void ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors);
   template <class F>
   size_t find_asking(size_t n, uint64_t& requests, F move);
   std::vector<uint32_t> asking;                   // places of ghosts whose request may be for a page that is looked up
