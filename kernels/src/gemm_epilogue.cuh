@@ -342,7 +342,8 @@ __device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uin
   }
 }
 
-/// Stores a warp's 16 x kN accumulators the general way.
+/// Stores a warp's 16 x kN accumulators the general way. Chunks that lie outside of D are not left out: behind a __syncwarp that a branch leads
+/// to ptxas no longer takes a warp to be together, and the next tile's products get their descriptors lane by lane.
 template <int kN, class Acc>
 __device__ __forceinline__ void store_generally(const Epilogue& e, float scale, const Acc (&acc)[kN / 2],
                                                 uint32_t staging, int row0, int col0, int end) {
@@ -350,7 +351,6 @@ __device__ __forceinline__ void store_generally(const Epilogue& e, float scale, 
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int chunk = 0; chunk < kN / kCols; chunk++) {
-    if (row0 >= end || col0 + chunk * kCols >= e.n) return;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < kCols / 2; i += 2) {

@@ -208,7 +208,7 @@ __device__ __forceinline__ void produce_segments(const GemmParams& p, const Clus
 
 template <class Tile>
 __device__ __forceinline__ void consume_segments(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared) {
-  const int group = threadIdx.x / 128 - 1;
+  const int group = ptx::warpgroup() - 1;
   const uint32_t staging = shared.staging + (threadIdx.x / 32 - 4) * kStagingPerWarp;
   const int group_row = group * Tile::kGroupRows, share = share_of_cluster(p);
   const int cluster = p.cluster_m * p.cluster_n, in_cluster = at.rm * p.cluster_n + at.rn;

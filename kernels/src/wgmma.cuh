@@ -54,6 +54,12 @@ struct Descriptor {
   uint32_t low, high;
   __device__ __forceinline__ Descriptor(uint32_t addr, uint32_t leading, uint32_t stride)
       : low((addr & 0x3FFFF) >> 4 | (leading >> 4) << 16), high(stride >> 4 | 1u << 30) {}
+  /// Of what lies `bytes` (a multiple of 16) further on.
+  __device__ __forceinline__ Descriptor moved(uint32_t bytes) const {
+    Descriptor d = *this;
+    d.low += bytes >> 4;
+    return d;
+  }
   /// `bytes` further on; a compile-time constant.
   __device__ __forceinline__ uint64_t at(uint32_t bytes) const {
     uint64_t d;
