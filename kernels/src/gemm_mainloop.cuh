@@ -44,8 +44,8 @@ struct GemmTile {
   static constexpr int kLoaders = kLoaders_;  // producers of an operand
   static constexpr int kConsumerWarps = (kSharedTile ? kGroups : 1) * 4;  // that read one stage
   // The layout of a product of row-major matrices that is computed as D' = B' A': D comes out turned round. Where both operands are K-major
-  // products can be turned as well; it is worth code in the widest tiles, as one way round may fill waves that the other does not.
-  static constexpr bool kTurns = !kTransB && kTileN >= 32 && (kTransA || kBlocks * kTileN > 256);
+  // products can be turned as well; it is worth code in the widest tiles and the odd ones, as one way round may fill waves that the other does not.
+  static constexpr bool kTurns = !kTransB && kTileN >= 32 && kTileN % 16 == 0 && (kTransA || kBlocks * kTileN > 256 || kTileN % 32 != 0);
   static_assert(kStages >= 2 && kStageBytes % 1024 == 0 && (kSlabs == 1 || !kPromote));
   static_assert(sizeof(TA) == sizeof(TB) && (sizeof(TA) == 2 || (!kTransA && !kTransB)));
 };

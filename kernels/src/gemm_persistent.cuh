@@ -123,7 +123,7 @@ GemmKernel persistent_kernel(DType a, DType b) {
   const auto schedule = kPingPong ? GemmConfig::Schedule::kPingPong : GemmConfig::Schedule::kCooperative;
   GemmKernel kernel{a, b, kTransA, kTransB, schedule, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, kPersistentThreads<Tile>,
           reinterpret_cast<const void*>(&gemm_persistent<Tile, kPingPong>)};
-  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  kernel.turned_box = Tile::kTurns ? kTurnedBox<Tile::kTileN> : 0;
   return kernel;
 }
 

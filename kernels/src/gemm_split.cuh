@@ -179,7 +179,7 @@ GemmKernel split_kernel(DType a, DType b) {
   GemmKernel kernel{a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kSlabs, kPromote,
           kRingBytes + 1024 + 256, kSplitThreads<Tile>,
           reinterpret_cast<const void*>(&gemm_split<Tile, kCtasPerSm>)};
-  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  kernel.turned_box = Tile::kTurns ? kTurnedBox<Tile::kTileN> : 0;
   return kernel;
 }
 

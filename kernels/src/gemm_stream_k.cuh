@@ -272,7 +272,7 @@ GemmKernel stream_k_kernel(DType a, DType b) {
   using Tile = GemmTile<TA, TB, kTransA, kTransB, 2, kBlocks, kTileN, kSlabs, true, kPromote, persistent_ring(2)>;
   GemmKernel kernel{a, b, kTransA, kTransB, GemmConfig::Schedule::kStreamK, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, 384,
           reinterpret_cast<const void*>(&gemm_stream_k<Tile>)};
-  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  kernel.turned_box = Tile::kTurns ? kTurnedBox<Tile::kTileN> : 0;
   return kernel;
 }
 
