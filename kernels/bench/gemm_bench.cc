@@ -6,7 +6,7 @@
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
-// small, large: only products of up to 2e10 operations, of more than 1e11. shapes: only these (a space ends them). only: only configurations whose description begins so; last. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
+// small, large: only products of up to 2e10 operations, of more than 1e11. shapes: only these (a space ends them). only: only configurations whose description begins so (several: NAME+NAME); last. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
 // Before a configuration of ours is raced its D is compared with cuBLASLt's (of int4 weights: with the product of the same weights
 // widened); one that differs leaves a line "# WRONG", its shape is not timed, and the exit status is 1.
 #include <cublasLt.h>
@@ -292,6 +292,16 @@ struct Bench {
     return {found[least].second, us[least]};
   }
 
+  /// Whether a description begins as one of those that are asked for, which stand between plus signs.
+  bool named(const std::string& description) const {
+    for (size_t at = 0; at < only.size();) {
+      const size_t end = std::min(only.find('+', at), only.size());
+      if (end > at && description.compare(0, end - at, only, at, end - at) == 0) return true;
+      at = end + 1;
+    }
+    return false;
+  }
+
   /// What of ours is timed one by one to find the best.
   std::vector<GemmConfig> candidates(const Problem& p, const GemmArgs& args, const GemmConfig& chosen) const {
     if (!search && !p.table.held) {
@@ -307,7 +317,7 @@ struct Bench {
       std::erase_if(configs, [](const GemmConfig& c) {
         return c.schedule != GemmConfig::Schedule::kStreamK && (c.schedule != GemmConfig::Schedule::kCooperative || c.tile_n % 64 == 0 || c.stagger);
       });
-    if (!only.empty()) std::erase_if(configs, [&](const GemmConfig& c) { return describe(c).compare(0, only.size(), only) != 0; });
+    if (!only.empty()) std::erase_if(configs, [&](const GemmConfig& c) { return !named(describe(c)); });
     if (swaps || few || !only.empty() || p.table.held) configs.insert(configs.begin(), chosen);
     return configs;
   }

@@ -84,13 +84,13 @@ bool is_linear(const GemmArgs& g) {
          g.activation == Activation::kNone;
 }
 
-bool can_tma_store(const Epilogue& e, int tile_n) {
+bool can_store_fast(const Epilogue& e, int tile_n) {
   const int unit = 16 / size_of(e.dtype);
-  return e.linear && e.d_col_stride == 1 && e.d_row_stride % unit == 0 && e.n % unit == 0 && (tile_n % 64 == 0 || (tile_n > 64 && tile_n % 32 == 0)) && aligned(e.d, 16);
+  return e.linear && e.d_col_stride == 1 && e.d_row_stride % unit == 0 && e.n % unit == 0 && tile_n >= 32 && aligned(e.d, 16);
 }
 
 bool can_store_turned(const Epilogue& e, const GemmKernel& k) {
-  return k.turned_piece && e.linear && size_of(e.dtype) == 2 && e.d_row_stride == 1 && e.d_col_stride % 8 == 0 && aligned(e.d, 16);
+  return k.turned_box && e.linear && size_of(e.dtype) == 2 && e.d_row_stride == 1 && e.d_col_stride % 8 == 0 && aligned(e.d, 16);
 }
 
 Epilogue make_epilogue(const GemmArgs& g) {
@@ -137,10 +137,10 @@ bool encode_operand(CUtensorMap* map, const void* data, DType t, Major major, in
   return encode_tensor_map(map, tensor_map_type(t), 2, data, sizes, pitches, box);
 }
 
-/// Map of a D whose columns are stored: boxes of 64 rows of `piece` columns.
-bool encode_turned(CUtensorMap* map, const Epilogue& e, int piece) {
+/// Map of a D whose columns are stored: boxes of 64 rows of `columns` columns.
+bool encode_turned(CUtensorMap* map, const Epilogue& e, int columns) {
   const uint64_t sizes[2] = {uint64_t(e.m), uint64_t(e.n)}, pitches[1] = {uint64_t(e.d_col_stride * 2)};
-  const uint32_t box[2] = {64, uint32_t(piece)};
+  const uint32_t box[2] = {64, uint32_t(columns)};
   return encode_tensor_map(map, tensor_map_type(e.dtype), 2, e.d, sizes, pitches, box);
 }
 
@@ -158,7 +158,7 @@ bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& 
                            ma == Major::kK ? g.a.row_stride : g.a.col_stride, kernel.tile_m, c.cluster_n, &p->a_at_once);
   ok = ok && encode_operand(&p->b, g.b.data, g.b.dtype, mb, g.n, g.k,
                             mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n, c.cluster_m, &p->b_at_once);
-  if (p->turned) return ok && encode_turned(&p->d, p->e, kernel.turned_piece);
+  if (p->turned) return ok && encode_turned(&p->d, p->e, kernel.turned_box);
   return ok && (!p->tma_store || encode_stored(&p->d, p->e, p->plane_rows ? p->plane_rows * c.split_k : g.m));
 }
 
@@ -235,9 +235,9 @@ void plan_hints(const GemmArgs& g, const GemmConfig& c, bool one_wave, GemmParam
 void plan_store(const GemmConfig& c, const GemmKernel& kernel, bool one_wave, GemmParams* p) {
   const bool parts = c.schedule == GemmConfig::Schedule::kParts;
   p->turned = !parts && c.split_k == 1 && can_store_turned(p->e, kernel);
-  const bool fast = p->turned || ((parts || c.split_k == 1) && can_tma_store(p->e, kernel.tile_n));
+  const bool fast = p->turned || ((parts || c.split_k == 1) && can_store_fast(p->e, kernel.tile_n));
   p->straight = fast && one_wave && !p->turned && (size_of(p->e.dtype) == 2 || kernel.tile_n <= 64);
-  p->tma_store = fast && !p->straight;
+  p->tma_store = fast && !p->straight && (p->turned || kernel.tile_n >= 64);
 }
 
 Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& kernel, cudaStream_t stream) {

@@ -175,7 +175,7 @@ constexpr double kSame = 0.2;
 GemmConfig carried_over(const Measured& entry, double m, double n) {
   GemmConfig c = entry.config;
   if (c.schedule == Schedule::kParts) c.split_k = int(std::max<int64_t>(2, c.split_k * tiles_of(c, entry.m, entry.n) / tiles_of(c, m, n)));
-  c.alone = c.alone && tiles_of(c, m, n) * c.cluster_m * c.cluster_n <= sm_count();
+  c.alone = c.alone && (c.swap ? tiles_of(c, n, m) : tiles_of(c, m, n)) * c.cluster_m * c.cluster_n <= sm_count();
   return c;
 }
 

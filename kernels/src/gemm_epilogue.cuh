@@ -129,6 +129,39 @@ __device__ __forceinline__ void store_half_chunk(const GemmParams& p, float scal
   spare_group();
 }
 
+/// The last columns of a tile whose width is no multiple of 32, of a 16-bit D: from registers, a pair a lane, as they are few.
+template <int kN, class Acc>
+__device__ __forceinline__ void store_rest(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], int row0, int col0, int end) {
+  const int lane = threadIdx.x % 32, col = col0 + lane % 4 * 2;
+  const bool bf16 = p.e.dtype == DType::kBF16;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int row = row0 + lane / 4 + 8 * half;
+    uint16_t* const to = static_cast<uint16_t*>(p.e.d) + row * p.e.d_row_stride + col;
+#pragma unroll
+    for (int i = kN / 32 * 4; i < kN / 8; i++) {
+      const int at = i * 4 + half * 2;
+      if (row < end && col + i * 8 < p.e.n) *reinterpret_cast<uint32_t*>(to + i * 8) = pack_pair(float(acc[at]) * scale, float(acc[at + 1]) * scale, bf16);
+    }
+  }
+}
+
+/// The columns from kFirst on of an f32 D, of which a quad's pairs are a sector as they are.
+template <int kFirst, int kN, class Acc>
+__device__ __forceinline__ void store_f32_straight(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], int row0, int col0, int end) {
+  const int lane = threadIdx.x % 32, col = col0 + lane % 4 * 2;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int row = row0 + lane / 4 + 8 * half;
+    float* const to = static_cast<float*>(p.e.d) + row * p.e.d_row_stride + col;
+#pragma unroll
+    for (int i = kFirst / 8; i < kN / 8; i++) {
+      const int at = i * 4 + half * 2;
+      if (row < end && col + i * 8 < p.e.n) *reinterpret_cast<float2*>(to + i * 8) = make_float2(float(acc[at]) * scale, float(acc[at + 1]) * scale);
+    }
+  }
+}
+
 /// Writes a warp's 16 rows by 64 columns of 16-bit elements to shared memory, as they are or turned round: `place(j)` is where this
 /// lane's row of the j-th 16 columns begins, `pair(i, q)` the elements of the thread's accumulators i and i + 1, of quadrant q.
 template <bool kTransposed, class Place, class Pair>
@@ -163,8 +196,9 @@ __device__ __forceinline__ void store_through_tma(const GemmParams& p, float sca
       ptx::bulk_commit_group();
     }
   }
-  if constexpr (kN % 64 != 0) store_half_chunk(p, scale, acc + kN / 64 * 32, staging + kN / 64 % 2 * (16 * 128), row0, col0 + kN / 64 * 64, end);
+  if constexpr (kN % 64 >= 32) store_half_chunk(p, scale, acc + kN / 64 * 32, staging + kN / 64 % 2 * (16 * 128), row0, col0 + kN / 64 * 64, end);
   else if constexpr (kN / 64 % 2 != 0) spare_group();
+  store_rest<kN>(p, scale, acc, row0, col0, end);
 }
 
 /// The same for an f32 D, 32 columns at a time.
@@ -193,24 +227,27 @@ __device__ __forceinline__ void store_f32_through_tma(const GemmParams& p, float
     }
   }
   if constexpr (kN / 32 % 2 != 0) spare_group();
+  store_f32_straight<kN / 32 * 32, kN>(p, scale, acc, row0, col0, end);
 }
 
 /// Stores a warpgroup's 64 x kN accumulators (rows row0.., columns col0..) where columns of D are contiguous: 64 elements of each of some
 /// columns at a time, turned round on the way to `staging`, the group's. All four warps have a piece of every line.
 template <int kN, class Acc>
 __device__ __forceinline__ void store_turned(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], uint32_t staging, int row0, int col0) {
-  constexpr int kPiece = kTurnedPiece<kN>, kFirstBarrier = 8;  // of a group; the kernels' own are before
+  constexpr int kPiece = kTurnedPiece<kN>, kBox = kTurnedBox<kN>, kPieces = (kN + kPiece - 1) / kPiece;
+  constexpr int kFirstBarrier = 8;  // of a group; the kernels' own are before
   const int lane = threadIdx.x % 32, barrier = kFirstBarrier + threadIdx.x / 128;
   const bool bf16 = p.e.dtype == DType::kBF16, leader = threadIdx.x % 128 == 0;
   const uint32_t line = lane % 8 + lane / 16 * 8, at = threadIdx.x % 128 / 32 * 32 + lane / 8 % 2 * 16 ^ line % 8 * 16;
 #pragma unroll
-  for (int piece = 0; piece < kN / kPiece; piece++) {
+  for (int piece = 0; piece < kPieces; piece++) {
     const uint32_t buffer = staging + piece % 2 * (kPiece * 128);
     if (leader) ptx::bulk_wait_group_read<1>();
     __syncwarp();
     ptx::bar_sync(barrier, 128);
 #pragma unroll
     for (int j = 0; j < kPiece / 16; j++) {
+      if (piece * kPiece + j * 16 >= kN) continue;
       uint32_t w[4];
 #pragma unroll
       for (int q = 0; q < 4; q++) {
@@ -222,11 +259,13 @@ __device__ __forceinline__ void store_turned(const GemmParams& p, float scale, c
     ptx::fence_proxy_async_shared();
     ptx::bar_sync(barrier, 128);
     if (leader) {
-      if (row0 < p.e.m && col0 + piece * kPiece < p.e.n) ptx::tma_store_2d(&p.d, buffer, row0, col0 + piece * kPiece);
+#pragma unroll
+      for (int first = piece * kPiece; first < (piece + 1) * kPiece; first += kBox)
+        if (first < kN && row0 < p.e.m && col0 + first < p.e.n) ptx::tma_store_2d(&p.d, buffer + first % kPiece * 128, row0, col0 + first);
       ptx::bulk_commit_group();
     }
   }
-  if constexpr (kN / kPiece % 2 != 0) spare_group();
+  if constexpr (kPieces % 2 != 0) spare_group();
 }
 
 /// Word j of lane q of a quad becomes word q of lane j.
@@ -267,22 +306,7 @@ __device__ __forceinline__ void store_straight(const GemmParams& p, float scale,
       if (row < end && col + chunk * 32 < p.e.n) *reinterpret_cast<uint4*>(to + chunk * 32) = make_uint4(w[0], w[1], w[2], w[3]);
     }
   }
-}
-
-/// The same for an f32 D, of which a quad's pairs are a sector as they are.
-template <int kN, class Acc>
-__device__ __forceinline__ void store_f32_straight(const GemmParams& p, float scale, const Acc (&acc)[kN / 2], int row0, int col0, int end) {
-  const int lane = threadIdx.x % 32, col = col0 + lane % 4 * 2;
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    const int row = row0 + lane / 4 + 8 * half;
-    float* const to = static_cast<float*>(p.e.d) + row * p.e.d_row_stride + col;
-#pragma unroll
-    for (int i = 0; i < kN / 8; i++) {
-      const int at = i * 4 + half * 2;
-      if (row < end && col + i * 8 < p.e.n) *reinterpret_cast<float2*>(to + i * 8) = make_float2(float(acc[at]) * scale, float(acc[at + 1]) * scale);
-    }
-  }
+  store_rest<kN>(p, scale, acc, row0, col0, end);
 }
 
 /// Place of (row, column) of a warp's 16 x 64 f32 staging: rows 0..3 (mod 4) of a column fall on different banks.
@@ -342,15 +366,23 @@ __device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uin
   }
 }
 
-/// Stores a warp's 16 x kN accumulators the general way.
+/// Columns that go the general way at a time, of kN.
+constexpr int general_columns(int n) {
+  if (n % 32 == 0) return n % 64 ? 32 : 64;
+  int columns = n < 64 ? n : 56;
+  while (n % columns) columns -= 8;
+  return columns;
+}
+
+/// Stores a warp's 16 x kN accumulators the general way. Chunks that lie outside of D are not left out: behind a __syncwarp that a branch leads
+/// to ptxas no longer takes a warp to be together, and the next tile's products get their descriptors lane by lane.
 template <int kN, class Acc>
 __device__ __forceinline__ void store_generally(const Epilogue& e, float scale, const Acc (&acc)[kN / 2],
                                                 uint32_t staging, int row0, int col0, int end) {
-  constexpr int kCols = kN < 64 ? kN : kN % 64 ? 32 : 64;
+  constexpr int kCols = general_columns(kN);
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int chunk = 0; chunk < kN / kCols; chunk++) {
-    if (row0 >= end || col0 + chunk * kCols >= e.n) return;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < kCols / 2; i += 2) {
@@ -381,12 +413,14 @@ __device__ __forceinline__ void store_tile(const GemmParams& p, const Acc (&acc)
   row0 += warp * 16;
 #pragma unroll
   for (int block = 0; block < kBlocks; block++) {
-    if constexpr (kN % 64 == 0 || (kN > 64 && kN % 32 == 0)) {
+    if constexpr (kN >= 32) {
       if (!kGrouped && p.straight) {
-        if (p.e.dtype == DType::kF32) store_f32_straight<kN>(p, scale, acc[block], row0 + block * 64, col0, end);
+        if (p.e.dtype == DType::kF32) store_f32_straight<0, kN>(p, scale, acc[block], row0 + block * 64, col0, end);
         else store_straight<kN>(p, scale, acc[block], row0 + block * 64, col0, end);
         continue;
       }
+    }
+    if constexpr (kN >= 64) {
       if (p.tma_store && (!kGrouped || row0 + block * 64 + 16 <= end)) {
         if (p.e.dtype == DType::kF32) store_f32_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);
         else store_through_tma<kN>(p, scale, acc[block], staging, row0 + block * 64, col0, end);

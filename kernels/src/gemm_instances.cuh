@@ -24,6 +24,9 @@ void add_kernels(std::vector<GemmKernel>& out, DType a, DType b) {
   out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 192, 1, true, false>(a, b));   // 128 x 192, twice
   if constexpr (!std::is_same_v<TA, int8_t>) {  // widths that fill waves where powers of two do not
     out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 160, 1, true, false>(a, b));   // 128 x 160, twice
+    out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 112, 1, true, false>(a, b));   // 128 x 112, twice
+    out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 2, 144, 1, true, false>(a, b));   // 128 x 144, twice
+    out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 200, 1, false, false>(a, b));  // 128 x 200
     out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 224, 1, false, false>(a, b));  // 128 x 224
     out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 160, 1, false, false>(a, b));  // 128 x 160
     out.push_back(persistent_kernel<TA, TB, kTransA, kTransB, 1, 96, 1, false, false>(a, b));   // 128 x 96

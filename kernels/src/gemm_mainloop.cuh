@@ -44,8 +44,8 @@ struct GemmTile {
   static constexpr int kLoaders = kLoaders_;  // producers of an operand
   static constexpr int kConsumerWarps = (kSharedTile ? kGroups : 1) * 4;  // that read one stage
   // The layout of a product of row-major matrices that is computed as D' = B' A': D comes out turned round. Where both operands are K-major
-  // products can be turned as well; it is worth code in the widest tiles, as one way round may fill waves that the other does not.
-  static constexpr bool kTurns = !kTransB && kTileN >= 32 && (kTransA || kBlocks * kTileN > 256);
+  // products can be turned as well; it is worth code in the widest tiles and the odd ones, as one way round may fill waves that the other does not.
+  static constexpr bool kTurns = !kTransB && kTileN >= 32 && kTileN % 16 == 0 && (kTransA || kBlocks * kTileN > 256 || kTileN % 32 != 0);
   static_assert(kStages >= 2 && kStageBytes % 1024 == 0 && (kSlabs == 1 || !kPromote));
   static_assert(sizeof(TA) == sizeof(TB) && (sizeof(TA) == 2 || (!kTransA && !kTransB)));
 };
@@ -119,29 +119,38 @@ struct OperandLoad {
       : map(m), first(share * (kRows >> peers_log)), rows(kRows >> peers_log),
         mask(peers_log ? uint16_t(peers_mask) : uint16_t(0)), at_once(once), hint(h) {}
 
-  __device__ __forceinline__ void box(uint32_t dst, uint32_t bar, int x, int y) const {
-    if (mask) ptx::tma_load_2d_multicast(dst, map, bar, x, y, mask, hint);
-    else ptx::tma_load_2d(dst, map, bar, x, y, hint);
-  }
-  __device__ __forceinline__ void slabs(uint32_t dst, uint32_t bar, int row, int k0) const {
-    if (mask) ptx::tma_load_3d_multicast(dst, map, bar, 0, k0, row / 64, mask, hint);
-    else ptx::tma_load_3d(dst, map, bar, 0, k0, row / 64, hint);
-  }
-  /// Rows row0.. of stage `step` to `dst`.
-  __device__ __forceinline__ void operator()(uint32_t dst, uint32_t bar, int row0, int step) const {
+  /// Rows row0.. of stage `step` to `dst`; kShared, kAtOnce: what `mask` and `at_once` say, known where it is compiled.
+  template <bool kShared, bool kAtOnce>
+  __device__ __forceinline__ void copy(uint32_t dst, uint32_t bar, int row0, int step) const {
+    const auto box = [&](uint32_t to, int x, int y) {
+      if constexpr (kShared) ptx::tma_load_2d_multicast(to, map, bar, x, y, mask, hint);
+      else ptx::tma_load_2d(to, map, bar, x, y, hint);
+    };
 #pragma unroll
     for (int slab = 0; slab < kSlabs; slab++) {
       const int k0 = (step * kSlabs + slab) * kSlabK;
       const uint32_t to = dst + slab * kRows * 128;
       if constexpr (!kTrans) {
-        box(to + first * 128, bar, k0, row0 + first);
-      } else if (at_once) {
-        slabs(to + first * 128, bar, row0 + first, k0);
+        box(to + first * 128, k0, row0 + first);
+      } else if constexpr (kAtOnce) {
+        if constexpr (kShared) ptx::tma_load_3d_multicast(to + first * 128, map, bar, 0, k0, (row0 + first) / 64, mask, hint);
+        else ptx::tma_load_3d(to + first * 128, map, bar, 0, k0, (row0 + first) / 64, hint);
       } else {
 #pragma unroll 1
-        for (int r = first; r < first + rows; r += 64) box(to + r * 128, bar, row0 + r, k0);
+        for (int r = first; r < first + rows; r += 64) box(to + r * 128, row0 + r, k0);
       }
     }
+  }
+  /// Calls `loop` with a copy of the kind that is wanted: what a producer asks at every stage it waits for.
+  template <class Loop>
+  __device__ __forceinline__ void with_copy(Loop loop) const {
+    const auto shared = [&](auto once) {
+      constexpr bool kAtOnce = decltype(once)::value;
+      if (mask) loop([this](uint32_t dst, uint32_t bar, int row0, int step) { copy<true, kAtOnce>(dst, bar, row0, step); });
+      else loop([this](uint32_t dst, uint32_t bar, int row0, int step) { copy<false, kAtOnce>(dst, bar, row0, step); });
+    };
+    if (!kTrans || at_once) shared(std::true_type());
+    else if constexpr (kTrans) shared(std::false_type());
   }
 };
 
@@ -177,17 +186,21 @@ __device__ __forceinline__ void with_part(int number, Produce produce) {
 /// Fills our stages of the steps [first, end) of K of the tile at these rows of A and of B.
 template <class Tile, Part kPart>
 __device__ __forceinline__ void load_steps(const Loads<Tile>& load, const Ring<Tile>& ring, Turns<Tile>& turns, int row_a, int row_b, int first, int end) {
+  constexpr bool kA = kPart == Part::kA;
   Position<Tile::kStages>& pos = turns.pos;
   int step = first + turns.ahead;
+  const auto fill = [&](auto copy) {
 #pragma unroll 1
-  for (; step < end; step += Tile::kLoaders) {
-    const uint32_t full = ring.full_bar(pos.stage);
-    ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
-    ptx::mbarrier_arrive_expect_tx(full, Tile::kSlabs * (kPart == Part::kA ? Tile::kBytesA : Tile::kBytesB));
-    if constexpr (kPart == Part::kA) load.a(ring.a(pos.stage), full, row_a, step);
-    else load.b(ring.b(pos.stage), full, row_b, step);
-    pos.next(Tile::kLoaders);
-  }
+    for (; step < end; step += Tile::kLoaders) {
+      const uint32_t full = ring.full_bar(pos.stage);
+      ptx::mbarrier_wait(ring.empty_bar(pos.stage), pos.phase ^ 1);
+      ptx::mbarrier_arrive_expect_tx(full, Tile::kSlabs * (kA ? Tile::kBytesA : Tile::kBytesB));
+      copy(kA ? ring.a(pos.stage) : ring.b(pos.stage), full, kA ? row_a : row_b, step);
+      pos.next(Tile::kLoaders);
+    }
+  };
+  if constexpr (kA) load.a.with_copy(fill);
+  else load.b.with_copy(fill);
   turns.ahead = step - end;
 }
 
@@ -204,18 +217,27 @@ struct Release {
     bar = remote && mine ? ptx::mapa(empty, rank) : empty;
   }
   __device__ __forceinline__ void operator()(int stage) const {
-    if (!mine) return;
-    if (remote) ptx::mbarrier_arrive_cluster(bar + stage * 8);
-    else ptx::mbarrier_arrive(bar + stage * 8);
+    ptx::mbarrier_arrive_cluster_if(bar + stage * 8, mine && remote);
+    ptx::mbarrier_arrive_if(bar + stage * 8, mine && !remote);
   }
 };
 
-/// The wgmma steps of one stage for every 64-row block of a group. a: the group's first row in the first slab.
+/// What a group multiplies of each stage, from its first row on. Descriptors of the first stage are made once: those of others are a number
+/// apart, which with the group's own in uniform registers is all there is to compute between products.
 template <class Tile>
-__device__ __forceinline__ void multiply_stage(typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], uint32_t a,
-                                               uint32_t b, int keep) {
-  const ptx::Descriptor da = Tile::kTransA ? ptx::descriptor_mn_major(a, Tile::kSlabK) : ptx::descriptor_k_major(a);
-  const ptx::Descriptor db = Tile::kTransB ? ptx::descriptor_mn_major(b, Tile::kSlabK) : ptx::descriptor_k_major(b);
+struct Factors {
+  ptx::Descriptor a, b;
+  __device__ __forceinline__ Factors(const Ring<Tile>& ring, int group_row) : a(of<Tile::kTransA>(ring.a(0) + group_row * 128)), b(of<Tile::kTransB>(ring.b(0))) {}
+  template <bool kTrans>
+  __device__ static __forceinline__ ptx::Descriptor of(uint32_t at) {
+    return kTrans ? ptx::descriptor_mn_major(at, Tile::kSlabK) : ptx::descriptor_k_major(at);
+  }
+};
+
+/// The wgmma steps of one stage for every 64-row block of a group.
+template <class Tile>
+__device__ __forceinline__ void multiply_stage(typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], const Factors<Tile>& of, uint32_t stage, int keep) {
+  const ptx::Descriptor da = of.a.moved(stage * Tile::kStageBytes), db = of.b.moved(stage * Tile::kStageBytes);
   constexpr uint32_t kStepA = Tile::kTransA ? ptx::kStepMnMajor : ptx::kStepKMajor;
   constexpr uint32_t kStepB = Tile::kTransB ? ptx::kStepMnMajor : ptx::kStepKMajor;
 #pragma unroll
@@ -236,11 +258,12 @@ template <class Tile, class Notify>
 __device__ __forceinline__ void multiply(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, int group_row,
                                          typename Tile::Acc (&acc)[Tile::kBlocks][Tile::kTileN / 2], Notify last_issued) {
   Position<Tile::kStages> at(count);
+  const Factors<Tile> factors(ring, group_row);
   uint32_t previous = 0;
   for (int i = 0; i < steps; i++) {
     ptx::mbarrier_wait(ring.full_bar(at.stage), at.phase);
     ptx::wgmma_fence();
-    multiply_stage<Tile>(acc, ring.a(at.stage) + group_row * 128, ring.b(at.stage), i > 0);
+    multiply_stage<Tile>(acc, factors, at.stage, i > 0);
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<1>();
     if (i > 0) release(previous);
@@ -281,6 +304,7 @@ __device__ __forceinline__ void multiply_promoted(const Release& release, const 
                                                   float (&sum)[Tile::kBlocks][Tile::kTileN / 2], const BlockScales<Tile>& scales,
                                                   Notify last_issued) {
   float acc[Tile::kBlocks][Tile::kTileN / 2];
+  const Factors<Tile> factors(ring, group_row);
   Position<Tile::kStages> at(count);
 #pragma unroll
   for (int block = 0; block < Tile::kBlocks; block++)
@@ -296,7 +320,7 @@ __device__ __forceinline__ void multiply_promoted(const Release& release, const 
 #pragma unroll
     for (int block = 0; block < Tile::kBlocks; block++) ptx::wgmma_pin(acc[block]);
     ptx::wgmma_fence();
-    multiply_stage<Tile>(acc, ring.a(at.stage) + group_row * 128, ring.b(at.stage), 0);
+    multiply_stage<Tile>(acc, factors, at.stage, 0);
     ptx::wgmma_commit_group();
     if (i == steps - 1) last_issued();
     ptx::wgmma_wait_group<0>();

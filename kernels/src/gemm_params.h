@@ -51,9 +51,11 @@ struct GemmParams {
   bool turned;                       // and by its columns: they are what is contiguous
 };
 
-/// Columns that are turned round and stored at a time, of a tile of kWidth.
+/// Columns that are turned round at a time, of a tile of kWidth, the last of them fewer, and those that one copy stores.
 template <int kWidth>
-constexpr int kTurnedPiece = kWidth % 64 == 0 ? 64 : kWidth % 48 == 0 ? 48 : 32;
+constexpr int kTurnedBox = kWidth % 64 == 0 ? 64 : kWidth % 48 == 0 ? 48 : kWidth % 32 == 0 ? 32 : 16;
+template <int kWidth>
+constexpr int kTurnedPiece = kTurnedBox<kWidth> == 16 ? 64 : kTurnedBox<kWidth>;
 
 /// One instantiation. Tile sizes are of one CTA's stage (ping-pong: of one warpgroup's tile).
 struct GemmKernel {
@@ -70,7 +72,7 @@ struct GemmKernel {
   int only_split = 0;                // kStream: the number of CTAs that share K that it is for; 0: any
   bool spare_blocks = false;         // kStream: launches that overlap have a CTA for each SM (spare_blocks.h)
   int box_slabs = 1;                 // kStream: 128-byte pieces of K of each part in a stage
-  int turned_piece = 0;              // columns of a 16-bit D that are stored the fast way at a time; 0: they are not
+  int turned_box = 0;                // columns of a 16-bit D that a copy stores the fast way; 0: they are not
 };
 
 /// The direct path (gemm_direct.cuh): `kernel` is one of its own, `args` as the kernel sees them.

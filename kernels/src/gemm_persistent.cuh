@@ -58,7 +58,7 @@ __device__ __forceinline__ void produce_tiles(const GemmParams& p, const Cluster
 template <class Tile, bool kPingPong>
 __device__ __forceinline__ void consume_tiles(const GemmParams& p, const ClusterPlace& at,
                                               const PersistentShared<Tile>& shared) {
-  const int group = threadIdx.x / 128 - 1, stride = ptx::nclusterid_x(), tiles = p.tiles_m * p.tiles_n;
+  const int group = ptx::warpgroup() - 1, stride = ptx::nclusterid_x(), tiles = p.tiles_m * p.tiles_n;
   const uint32_t staging = shared.staging + (threadIdx.x / 32 - 4) * kStagingPerWarp;
   const int group_row = kPingPong ? 0 : group * Tile::kGroupRows;
   const Release release(p, at, shared.ring.empty);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlac
   const auto produce_part = [&](int producer) { with_part(producer, produce); };
   constexpr bool kMost = Tile::kBlocks * Tile::kTileN == 384;  // sums in 192 registers
   constexpr int kProducerRegisters = Tile::kGroups == 3 ? 32 : kMost ? 24 : 40, kConsumerRegisters = Tile::kGroups == 3 ? 152 : kMost ? 240 : 232;
-  run_warp_roles<2 * Tile::kLoaders, kProducerRegisters, kConsumerRegisters, Dependent::kInside>(at.shares, init, produce_part, [&] {
+  run_warp_roles<2 * Tile::kLoaders, kProducerRegisters, kConsumerRegisters, Dependent::kInside, true>(at.shares, init, produce_part, [&] {
     touch(p.e);
     consume();
   });
@@ -123,7 +123,7 @@ GemmKernel persistent_kernel(DType a, DType b) {
   const auto schedule = kPingPong ? GemmConfig::Schedule::kPingPong : GemmConfig::Schedule::kCooperative;
   GemmKernel kernel{a, b, kTransA, kTransB, schedule, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, kPersistentThreads<Tile>,
           reinterpret_cast<const void*>(&gemm_persistent<Tile, kPingPong>)};
-  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  kernel.turned_box = Tile::kTurns ? kTurnedBox<Tile::kTileN> : 0;
   return kernel;
 }
 

@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kSplitThreads<Tile>, kCtasPerSm)
   extern __shared__ uint8_t raw[];
   const SplitShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  const int group = threadIdx.x / 128, producer = __shfl_sync(~0u, int(threadIdx.x / 32), 0) - Tile::kGroups * 4;
+  const int group = ptx::warpgroup(), producer = __shfl_sync(~0u, int(threadIdx.x / 32), 0) - Tile::kGroups * 4;
   if (producer == 0) {
     if (ptx::elect_one()) {
       ptx::prefetch_tensormap(&p.a);
@@ -179,7 +179,7 @@ GemmKernel split_kernel(DType a, DType b) {
   GemmKernel kernel{a, b, kTransA, kTransB, GemmConfig::Schedule::kSplit, Tile::kTileM, kTileN, kSlabs, kPromote,
           kRingBytes + 1024 + 256, kSplitThreads<Tile>,
           reinterpret_cast<const void*>(&gemm_split<Tile, kCtasPerSm>)};
-  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  kernel.turned_box = Tile::kTurns ? kTurnedBox<Tile::kTileN> : 0;
   return kernel;
 }
 

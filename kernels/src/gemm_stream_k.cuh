@@ -208,7 +208,7 @@ __device__ __forceinline__ void produce_segments(const GemmParams& p, const Clus
 
 template <class Tile>
 __device__ __forceinline__ void consume_segments(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared) {
-  const int group = threadIdx.x / 128 - 1;
+  const int group = ptx::warpgroup() - 1;
   const uint32_t staging = shared.staging + (threadIdx.x / 32 - 4) * kStagingPerWarp;
   const int group_row = group * Tile::kGroupRows, share = share_of_cluster(p);
   const int cluster = p.cluster_m * p.cluster_n, in_cluster = at.rm * p.cluster_n + at.rn;
@@ -272,7 +272,7 @@ GemmKernel stream_k_kernel(DType a, DType b) {
   using Tile = GemmTile<TA, TB, kTransA, kTransB, 2, kBlocks, kTileN, kSlabs, true, kPromote, persistent_ring(2)>;
   GemmKernel kernel{a, b, kTransA, kTransB, GemmConfig::Schedule::kStreamK, Tile::kTileM, kTileN, kSlabs, kPromote, kPersistentShared, 384,
           reinterpret_cast<const void*>(&gemm_stream_k<Tile>)};
-  kernel.turned_piece = Tile::kTurns ? kTurnedPiece<Tile::kTileN> : 0;
+  kernel.turned_box = Tile::kTurns ? kTurnedBox<Tile::kTileN> : 0;
   return kernel;
 }
 

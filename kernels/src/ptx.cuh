@@ -41,6 +41,13 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t bar, uint32_t
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t bar) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
 }
+/// The same two of the lanes that `tell`, by a predicate: no branch, at whose end a warp would have to meet.
+__device__ __forceinline__ void mbarrier_arrive_if(uint32_t bar, bool tell) {
+  asm volatile("{ .reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\t@p mbarrier.arrive.shared::cta.b64 _, [%0]; }" ::"r"(bar), "r"(int(tell)) : "memory");
+}
+__device__ __forceinline__ void mbarrier_arrive_cluster_if(uint32_t bar, bool tell) {
+  asm volatile("{ .reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\t@p mbarrier.arrive.shared::cluster.b64 _, [%0]; }" ::"r"(bar), "r"(int(tell)) : "memory");
+}
 __device__ __forceinline__ void mbarrier_wait(uint32_t bar, uint32_t parity) {
   asm volatile(
       "{ .reg .pred done;\n\t"

@@ -54,6 +54,12 @@ struct Descriptor {
   uint32_t low, high;
   __device__ __forceinline__ Descriptor(uint32_t addr, uint32_t leading, uint32_t stride)
       : low((addr & 0x3FFFF) >> 4 | (leading >> 4) << 16), high(stride >> 4 | 1u << 30) {}
+  /// Of what lies `bytes` (a multiple of 16) further on.
+  __device__ __forceinline__ Descriptor moved(uint32_t bytes) const {
+    Descriptor d = *this;
+    d.low += bytes >> 4;
+    return d;
+  }
   /// `bytes` further on; a compile-time constant.
   __device__ __forceinline__ uint64_t at(uint32_t bytes) const {
     uint64_t d;
@@ -77,11 +83,13 @@ __device__ __forceinline__ Descriptor descriptor_mn_major(uint32_t addr, int lin
 #define ORK_L32 ORK_L16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define ORK_L40 ORK_L32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define ORK_L48 ORK_L32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define ORK_L56 ORK_L48 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define ORK_L64 ORK_L48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define ORK_L72 ORK_L64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define ORK_L80 ORK_L64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define ORK_L88 ORK_L80 ", %80, %81, %82, %83, %84, %85, %86, %87"
 #define ORK_L96 ORK_L80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define ORK_L100 ORK_L96 ", %96, %97, %98, %99"
 #define ORK_L112 ORK_L96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
 #define ORK_L128 \
   ORK_L112 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
@@ -97,11 +105,13 @@ __device__ __forceinline__ Descriptor descriptor_mn_major(uint32_t addr, int lin
 #define ORK_REGS32 ORK_R32(0)
 #define ORK_REGS40 ORK_R32(0), ORK_R8(32)
 #define ORK_REGS48 ORK_R32(0), ORK_R16(32)
+#define ORK_REGS56 ORK_R32(0), ORK_R16(32), ORK_R8(48)
 #define ORK_REGS64 ORK_R64(0)
 #define ORK_REGS72 ORK_R64(0), ORK_R8(64)
 #define ORK_REGS80 ORK_R64(0), ORK_R16(64)
 #define ORK_REGS88 ORK_R64(0), ORK_R16(64), ORK_R8(80)
 #define ORK_REGS96 ORK_R64(0), ORK_R32(64)
+#define ORK_REGS100 ORK_R64(0), ORK_R32(64), ORK_R4(96)
 #define ORK_REGS112 ORK_R64(0), ORK_R32(64), ORK_R16(96)
 #define ORK_REGS128 ORK_R64(0), ORK_R64(64)
 
@@ -148,11 +158,13 @@ __device__ __forceinline__ void wgmma_ss(float (&d)[kN / 2], uint64_t da, uint64
   ORK_CASE16(64, 32, "32", "33", "34", "35", "36")
   ORK_CASE16(80, 40, "40", "41", "42", "43", "44")
   ORK_CASE16(96, 48, "48", "49", "50", "51", "52")
+  ORK_CASE16(112, 56, "56", "57", "58", "59", "60")
   ORK_CASE16(128, 64, "64", "65", "66", "67", "68")
   ORK_CASE16(144, 72, "72", "73", "74", "75", "76")
   ORK_CASE16(160, 80, "80", "81", "82", "83", "84")
   ORK_CASE16(176, 88, "88", "89", "90", "91", "92")
   ORK_CASE16(192, 96, "96", "97", "98", "99", "100")
+  ORK_CASE16(200, 100, "100", "101", "102", "103", "104")
   ORK_CASE16(224, 112, "112", "113", "114", "115", "116")
   ORK_CASE16(256, 128, "128", "129", "130", "131", "132")
 }
