@@ -367,7 +367,7 @@ __device__ __forceinline__ void store_staged(const Epilogue& e, float scale, uin
 }
 
 /// Columns that go the general way at a time, of kN.
-constexpr int general_columns(int n) {
+__host__ __device__ constexpr int general_columns(int n) {
   if (n % 32 == 0) return n % 64 ? 32 : 64;
   int columns = n < 64 ? n : 56;
   while (n % columns) columns -= 8;
