@@ -1,5 +1,6 @@
 // calib/steps/small.cu: launches of a few microseconds that touch memory once: what the first loads and stores of a grid cost by how
 // many blocks there are, how many arrays and pages they touch, and which way they go.
+#include "../dissect/tensor_map.h"
 #include "steps.h"
 
 namespace {
@@ -82,6 +83,41 @@ truth::Launch apart(long words, int blocks) {
   auto a = zeros<uint32_t>(size_t(words) * 32 * size_t(blocks) + 1), out = zeros<uint32_t>(1);
   return [=] { lanes_apart<<<unsigned(blocks), 32>>>(a, out, words); };
 }
+/// A copy in bulk of 8 KB, or of a box of 64 x 64 halves whose map is a parameter (kBox): by one thread, waited for and read, and once more by kTimes.
+template <bool kBox, int kTimes>
+__global__ void copies_in(const __grid_constant__ CUtensorMap map, const char* from, float* out) {
+  extern __shared__ __align__(1024) char room[];
+  __shared__ uint64_t bar[1];
+  if (threadIdx.x == 0) {
+    init_ring(bar, 1);
+#pragma unroll 1
+    for (int i = 0; i < kTimes; i++) {
+      const uint32_t at = blockIdx.x * kTimes + i;
+      if constexpr (kBox) {
+        expect(bar, 8192);
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(smem(room)), "l"(&map), "r"(0), "r"(int(at) * 64), "r"(smem(bar)) : "memory");
+      } else {
+        bulk_load(room, from + size_t(at) * 8192, 8192, bar);
+      }
+      wait(bar, i & 1);
+    }
+    if (*reinterpret_cast<float*>(room) == 1.5f) out[0] = 1;
+  }
+}
+template <bool kBox, int kTimes>
+truth::Launch copied_in(long n) {
+  auto from = zeros<char>(size_t(n) * kTimes * 8192);
+  auto out = zeros<float>(1);
+  cudaFuncSetAttribute(copies_in<kBox, kTimes>, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);
+  const CUtensorMap map = matrix_map(from.p, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, n * kTimes * 64, 64, 64, 64, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE);
+  return [=] { copies_in<kBox, kTimes><<<unsigned(n), 128, 16384>>>(map, from.p, out); };
+}
+#define COPIED {1, 16, 132, 264, 1056}
+TRUTH("small", "small_bulk_1", COPIED, (copied_in<false, 1>));
+TRUTH("small", "small_bulk_4", COPIED, (copied_in<false, 4>));
+TRUTH("small", "small_box_1", COPIED, (copied_in<true, 1>));
+TRUTH("small", "small_box_4", COPIED, (copied_in<true, 4>));
+
 /// Nothing; a look at a parameter; a chain of kN products and a store.
 __global__ void nothing() {}
 __global__ void looks(float* out, int p) {
@@ -98,6 +134,15 @@ __global__ void chains(float* out, float y) {
 TRUTH("small", "small_nothing_32", BLOCKS, [](long n) { return [=] { nothing<<<unsigned(n), 32>>>(); }; });
 TRUTH("small", "small_nothing_256", BLOCKS, [](long n) { return [=] { nothing<<<unsigned(n), 256>>>(); }; });
 TRUTH("small", "small_nothing_1024", BLOCKS, [](long n) { return [=] { nothing<<<unsigned(n), 1024>>>(); }; });
+/// Nothing, in blocks with so many KB of shared memory: what it is taken from is L1.
+template <int kKilobytes>
+truth::Launch with_room(long n) {
+  cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024);
+  return [=] { nothing<<<unsigned(n), 256, kKilobytes * 1024>>>(); };
+}
+TRUTH("small", "small_room_16", {1, 132}, with_room<16>);
+TRUTH("small", "small_room_100", {1, 132}, with_room<100>);
+TRUTH("small", "small_room_227", {1, 132}, with_room<227>);
 truth::Launch looked(long n, int threads) {
   auto out = zeros<float>(1);
   return [=] { looks<<<unsigned(n), unsigned(threads)>>>(out, 3); };

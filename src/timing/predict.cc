@@ -20,6 +20,7 @@ namespace orrery::timing {
 
 namespace {
 
+constexpr double kClusterInterval = 3.1, kInClusterInterval = 1.2;  // between clusters, of one block and of each of theirs, as blocks without clusters follow each other [clusters_empty_8192/1, 2, 4, 8: 4.8, 3.6, 5.9 and 10.7 cycles a cluster]
 constexpr double kEndsSms = 0.5;          // SMs whose barriers at the end keep each other waiting as long as those of all [small_chain_0/1 to 132: 288, 308, 319, 340, 317, 390, 446, 439 cycles more than nothing]
 constexpr double kProductsClock = 0.87;  // of the tensor cores' clock: where large products usually end up
 constexpr double kMostL1 = 0.867;        // of L1 and shared memory together, when nothing is shared [again_same/32 to 40: 222 of 256 KB]
@@ -199,10 +200,11 @@ double Predictor::simulate_blocks() {
       const uint64_t block = first_block(q.unit);
       return BlockWork{&code_for(block), block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}, q.within};
     };
+    const double unit_interval = figures_.block_interval * (kernel_.cluster_launch ? std::max(kClusterInterval, kInClusterInterval * double(per)) : double(per));
     const auto hand_out = [&](uint32_t i, double at) {
       while (given < queue.size() && sms[i]->free_slots()) {
         const BlockWork work = work_of(queue[given]);
-        const double dispatched = warm_offset + double(queue[given].unit * per) * figures_.block_interval;
+        const double dispatched = warm_offset + double(queue[given].unit) * unit_interval;
         const double start = std::ceil(std::max(at, dispatched));
         sms[i]->start(work, start);
         next[i] = std::min(next[i], start);
@@ -215,7 +217,7 @@ double Predictor::simulate_blocks() {
       for (uint32_t i = 0; i < simulated; i++)
         if (given < queue.size() && sms[i]->free_slots()) {
           const size_t before = given;
-          const double start = std::ceil(warm_offset + double(queue[given].unit * per) * figures_.block_interval);
+          const double start = std::ceil(warm_offset + double(queue[given].unit) * unit_interval);
           sms[i]->start(work_of(queue[given]), start);
           starts.push_back(start), counted.push_back(chip.counts());  // of the first wave: not in `began`
           given = before + 1;

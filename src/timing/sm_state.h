@@ -47,6 +47,7 @@ inline constexpr double kUniformRegister = 29;  // until a special register is i
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 20;  // barrier of memory for the block alone [fence.cta]
 inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
+inline constexpr double kFenceWarps = 18;      // barriers of memory of warps that an SM has under way at once [meet_idle/132, fence_written/132: 316 and 842 cycles for 16; clusters_meet_8192: 156 for 8]
 inline constexpr double kFenceTogether = 100;  // barriers of memory that warps of a block come to within so many cycles are one [meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
@@ -317,7 +318,7 @@ struct Sm::State {
   std::array<SubCore, 4> sub;
   bool joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held);
   double leaves_at(const WarpRun& w, uint64_t line);
-  double fences_end = 0;    // of all barriers of memory until now
+  double fences_free = 0;   // when the next block's barriers of memory begin
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken

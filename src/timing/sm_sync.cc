@@ -47,15 +47,17 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
 }
 
 /// When a barrier of memory of `cycles` lets its warp go on. It waits for the warp's own loads and stores, and those of different blocks
-/// go one after the other [fence_written, meet_idle, meet_written of calib/steps: four blocks of an SM take four times as long as one].
+/// go one after the other, each warp's in a part of its time [fence_written, meet_idle, meet_written of calib/steps: four blocks of 16 warps take
+/// four times as long as one; clusters_meet_8192: eight blocks of eight warps four times].
 double Sm::State::fenced(WarpRun& w, double now, double cycles) {
   if (kernel.relay) return now + cycles;  // handing over and meeting were measured with what their fences wait for [relay, meet_grid]
   Fence& fence = slots[w.slot].fence;
-  if (now > fence.begins + fence.waits + kFenceTogether) fence = {std::max(now, fences_end), -1, 0};
+  if (now > fence.begins + fence.waits + kFenceTogether) fence = {std::max(now, fences_free), -1, 0};
   const double begins = std::max(now, fence.begins), waits = std::max(w.stored ? f.fence_stored : 0, w.loaded - begins);
   fence.waits = std::max(fence.waits, begins - fence.begins + waits);
-  fence.ends = std::max(fence.ends, begins + std::max(0.0, waits) + cycles);
-  fences_end = std::max(fences_end, fence.ends);
+  const double takes = std::max(0.0, waits) + cycles;
+  fence.ends = std::max(fence.ends, begins + takes);
+  fences_free = std::max(fences_free, begins) + takes / kFenceWarps;
   w.stored = false;
   return fence.ends;
 }
