@@ -131,7 +131,7 @@ std::string group_of(const std::string& name) {
   static const std::pair<const char*, const char*> kGroups[] = {{"instruction.", "instructions"}, {"latency.dsmem", "synchronisation"}, {"bandwidth.dsmem.read.", "synchronisation"},
     {"latency.", "memory"}, {"interval.", "memory"}, {"atomic.", "memory"}, {"barrier.", "synchronisation"}, {"mbarrier.", "synchronisation"}, {"fence.", "synchronisation"},
     {"tma.bulk", "bulk_copies"}, {"tma.", "boxes"}, {"mma.m16n8k16.", "tensor_cores"}, {"mma.", "products"}, {"wgmma.", "tensor_cores"}, {"overlap.", "overlap"},
-    {"launch.", "launches"}, {"power.", "power"}, {"turns.", "turns"}, {"fills.", "fills"}};
+    {"launch.", "launches"}, {"power.", "power"}, {"turns.", "turns"}, {"fills.", "fills"}, {"lane_lines.", "lane_lines"}};
   if (name.rfind("wgmma.", 0) == 0 && name.find('_') != std::string::npos) return "products";
   for (const auto& [prefix, group] : kGroups)
     if (name.rfind(prefix, 0) == 0) return group;
