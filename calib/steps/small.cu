@@ -1,5 +1,5 @@
 // calib/steps/small.cu: launches of a few microseconds that touch memory once: what the first loads and stores of a grid cost by how
-// many blocks there are, how many arrays and pages they touch, and which way they go.
+// many blocks there are, how many arrays and pages they touch, and which way they go; copies in bulk and of boxes; and what launching alone costs.
 #include "../dissect/tensor_map.h"
 #include "steps.h"
 
@@ -33,7 +33,7 @@ __global__ void sums(const float* a, float* b) {
   b[i] += a[i];
 }
 __global__ void adds(float* b) { atomicAdd(&b[blockIdx.x * kBlock + threadIdx.x], 1.f); }
-/// Each word is the index of the next: kSteps loads one after the other, `apart` words from each other.
+/// Each word is the index of the next: `steps` loads one after the other.
 __global__ void chase(const uint32_t* a, uint32_t* out, int steps) {
   uint32_t at = 0;
 #pragma unroll 1
@@ -45,26 +45,27 @@ __global__ void lanes_apart(const uint32_t* a, uint32_t* out, long apart) {
   if (a[(blockIdx.x * 32 + threadIdx.x) * apart] == 7) out[0] = 1;
 }
 
-truth::Launch many(int kind, long n) {
+enum Kind { kLoads1, kLoads2, kLoads4, kWideLoads, kStores, kCopies, kSums, kAdds };
+truth::Launch many(Kind kind, long n) {
   const size_t words = size_t(n) * kBlock;
   auto a = uniform<float>(words * 4), b = uniform<float>(words), c = uniform<float>(words), d = uniform<float>(words), out = zeros<float>(words);
   return [=] {
     const unsigned g = unsigned(n);
     switch (kind) {
-      case 0: loads1<<<g, kBlock>>>(a, out); break;
-      case 1: loads2<<<g, kBlock>>>(a, b, out); break;
-      case 2: loads4<<<g, kBlock>>>(a, b, c, d, out); break;
-      case 3: wide_loads<<<g, kBlock>>>((const float4*)a.p, out); break;
-      case 4: stores<<<g, kBlock>>>(out); break;
-      case 5: copies<<<g, kBlock>>>(a, out); break;
-      case 6: sums<<<g, kBlock>>>(a, out); break;
-      case 7: adds<<<g, kBlock>>>(out); break;
+      case kLoads1: loads1<<<g, kBlock>>>(a, out); break;
+      case kLoads2: loads2<<<g, kBlock>>>(a, b, out); break;
+      case kLoads4: loads4<<<g, kBlock>>>(a, b, c, d, out); break;
+      case kWideLoads: wide_loads<<<g, kBlock>>>((const float4*)a.p, out); break;
+      case kStores: stores<<<g, kBlock>>>(out); break;
+      case kCopies: copies<<<g, kBlock>>>(a, out); break;
+      case kSums: sums<<<g, kBlock>>>(a, out); break;
+      case kAdds: adds<<<g, kBlock>>>(out); break;
     }
   };
 }
 #define SMALL(name, kind) TRUTH("small", name, {1, 16, 132, 264, 528, 1056, 2112, 4224, 8448, 16896}, [](long n) { return many(kind, n); });
-SMALL("small_loads1", 0) SMALL("small_loads2", 1) SMALL("small_loads4", 2) SMALL("small_wide_loads", 3) SMALL("small_stores", 4) SMALL("small_copies", 5)
-SMALL("small_sums", 6) SMALL("small_adds", 7)
+SMALL("small_loads1", kLoads1) SMALL("small_loads2", kLoads2) SMALL("small_loads4", kLoads4) SMALL("small_wide_loads", kWideLoads)
+SMALL("small_stores", kStores) SMALL("small_copies", kCopies) SMALL("small_sums", kSums) SMALL("small_adds", kAdds)
 
 truth::Launch chased(long steps, long apart, int blocks) {
   std::vector<uint32_t> next(size_t(steps * apart) + 32 * size_t(blocks));
@@ -83,7 +84,7 @@ truth::Launch apart(long words, int blocks) {
   auto a = zeros<uint32_t>(size_t(words) * 32 * size_t(blocks) + 1), out = zeros<uint32_t>(1);
   return [=] { lanes_apart<<<unsigned(blocks), 32>>>(a, out, words); };
 }
-/// A copy in bulk of 8 KB, or of a box of 64 x 64 halves whose map is a parameter (kBox): by one thread, waited for and read, and once more by kTimes.
+/// A copy in bulk of 8 KB, or of a box of 64 x 64 halves whose map is a parameter (kBox): by one thread, kTimes, each waited for.
 template <bool kBox, int kTimes>
 __global__ void copies_in(const __grid_constant__ CUtensorMap map, const char* from, float* out) {
   extern __shared__ __align__(1024) char room[];

@@ -1,5 +1,6 @@
 // Launches of a few microseconds, and rows that begin between sectors, predicted: what they take is what an H200 took (the small_ and streams_
-// cases of calib/raw/h200-2026-11-27-{small,streams}.jsonl). Without ptxas there is no machine code to time: skipped.
+// cases of calib/raw/h200-2026-11-27-{small,streams}.jsonl). Accesses are timed as machine code only: without ptxas
+// that test is skipped.
 #include <fmt/format.h>
 
 #include "timing_kernel.h"
