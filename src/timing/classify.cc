@@ -8,7 +8,7 @@ namespace orrery::timing {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "alu", "fma", "imad", "imad.wide", "half", "fp64", "xu", "shuffle", "vote", "uniform", "uniform.move", "constant", "special register", "match", "redux", "matrix move",
+    "alu", "fma", "imad", "imad.wide", "half", "half.mma", "fp64", "xu", "shuffle", "vote", "uniform", "uniform.move", "constant", "special register", "match", "redux", "matrix move",
     "load", "store", "atomic", "shared load", "shared store", "shared atomic", "local load", "local store", "copy async", "matrix load", "texture",
     "hmma", "imma", "dmma", "wgmma", "warpgroup", "tensor copy", "bulk copy", "mbarrier", "barrier", "cluster barrier", "fence", "depbar", "async group",
     "branch", "exit", "control", "nop"};
@@ -23,7 +23,8 @@ constexpr std::array<Class, 512> make_table() {
   set(Class::fma, {0x020, 0x021, 0x023, 0x036});               // FMUL FADD FFMA VIADD
   set(Class::imad, {0x024, 0x026});                            // IMAD IDP
   set(Class::imad_wide, {0x025, 0x027});
-  set(Class::half, {0x030, 0x031, 0x032, 0x034, 0x035});
+  set(Class::half, {0x030, 0x031, 0x032, 0x034});            // HADD2 HFMA2 HMUL2 HSETP2
+  set(Class::half_mma, {0x035});
   set(Class::fp64, {0x028, 0x029, 0x02a, 0x02b});
   set(Class::imma, {0x037});
   set(Class::hmma, {0x03c});

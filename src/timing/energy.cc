@@ -26,6 +26,7 @@ constexpr InstructionCost kInstructions[] = {
     {Class::imad, 31, 7.5, 1.1},         // [joules_imad, power_imad]
     {Class::imad_wide, 31, 7.5, 1.1},    // [joules_wide]
     {Class::half, 107, 1.2, 4.3},        // [joules_half, power_hfma]
+    {Class::half_mma, 107, 1.2, 4.3},
     {Class::fp64, 314, 0, 5.3},          // [joules_dfma, power_dfma]
     {Class::xu, 400, 0, 0},              // [power_mufu]
     {Class::shuffle, 122, 14.9, 0},      // [joules_shuffle]

@@ -87,7 +87,6 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       m.kind = class_of(i.opcode);
       m.width = access_width(i.hi);
       m.counts_lanes = i.opcode == 0x18c && (i.hi >> 23 & 15) == 11;
-      m.widens = i.opcode == 0x030 && (i.hi >> 14 & 1);
       m.reads_clock = i.opcode == 0x005 && (i.hi >> 8 & 255) == 0x50;
       if (i.opcode == 0x192) m.n = fence_scope(i.hi);
       read_sources(m);
@@ -207,7 +206,10 @@ void Join::number_blocks() {
 
 void Join::find_homes() {
   homes_of_blocks_.assign(blocks_.size(), {UINT32_MAX, 1});
-  using Pair = std::pair<uint32_t, uint16_t>;  // PTX instruction and opcode
+  using Pair = std::pair<uint32_t, uint16_t>;  // PTX instruction and what it became
+  const auto form_of = [](const MachineInstruction& m) {  // opcode; of sums of 64 bits the upper half is another (.X, LEA.HI)
+    return uint16_t(m.i.opcode | (m.i.hi >> 10 & 1) << 12 | (m.i.opcode == 0x011 ? m.i.hi >> 16 & 1 : 0) << 13);
+  };
   struct Member {
     std::set<Pair> pairs;
     uint32_t unroll = 1;
@@ -233,8 +235,8 @@ void Join::find_homes() {
       const bool plain = ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind) && code_[i].width >= code_[i].asked) ||
                          ((code_[i].op == isa::Op::fma || (code_[i].floating && (code_[i].op == isa::Op::add || code_[i].op == isa::Op::mul))) &&
                           (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
-      if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, code_[i].i.opcode});
-      if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, code_[i].i.opcode}]++;
+      if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, form_of(code_[i])});
+      if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, form_of(code_[i])}]++;
       if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;
     }
     std::vector<uint32_t> counts, anchors;

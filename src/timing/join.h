@@ -25,7 +25,7 @@ namespace orrery::timing {
 
 /// What an instruction occupies and how its result comes back.
 enum class Class : uint8_t {
-  alu, fma, imad, imad_wide, half, fp64, xu, shuffle, vote, uniform, uniform_move, constant, special_register, match, redux, matrix_move,
+  alu, fma, imad, imad_wide, half, half_mma, fp64, xu, shuffle, vote, uniform, uniform_move, constant, special_register, match, redux, matrix_move,
   load, store, atomic, shared_load, shared_store, shared_atomic, local_load, local_store, copy_async, matrix_load, texture,
   hmma, imma, dmma, wgmma, warpgroup, tensor_copy, bulk_copy, mbarrier, barrier, cluster_barrier, fence, depbar, async_group,
   branch, exit, control, nop, count
@@ -61,7 +61,6 @@ struct MachineInstruction {
   uint8_t reuse = 0;             // slots whose value stays in the operand cache
   bool wide = false;             // registers are pairs
   float change = 1;              // by how much its data change, of what random data do (data_change.h)
-  bool widens = false;           // HADD2.F32: a half becomes a float
   bool sparse = false;           // wgmma
   /// Cycles that a wgmma holds the tensor core [wgmma.*.interval].
   double product_interval() const {

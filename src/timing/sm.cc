@@ -110,7 +110,7 @@ void Sm::State::refresh(WarpRun& w) {
 }
 
 uint32_t Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
-  const bool beside = p.products > now && (m.kind == Class::fma || m.kind == Class::half);
+  const bool beside = p.products > now && (m.kind == Class::fma || m.kind == Class::half || m.kind == Class::half_mma);
   const double takes = !beside ? 1 : p.takes_registers ? kReadBesideRegisters : kReadBeside;
   uint32_t words = 0;
   for (int slot = 0; slot < 3; slot++) {
@@ -136,7 +136,8 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
   switch (c) {
     case Class::fma: return std::max(p.write - kWriteQueue, std::min(p.fma_heavy, p.fma_lite));
     case Class::imad: case Class::imad_wide: return std::max(p.write - kWriteQueue, p.fma_heavy);
-    case Class::half: return p.half;
+    case Class::half: return std::max(p.fma_heavy, p.fma_lite);
+    case Class::half_mma: return p.half;
     case Class::fp64: return p.fp64;
     case Class::xu: return p.xu - 8;
     case Class::uniform: case Class::uniform_move: return p.uniform;
@@ -322,8 +323,13 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       if (beside) p.tensor += kFmaDelays, p.products += kFmaDelays;
       break;
     case Class::imad: hold(p.fma_heavy, 2 + held_up(kProductHeldUp)), p.write = std::max(p.write, now) + 1; break;
-    case Class::imad_wide: hold(p.fma_heavy, 4 + held_up(kProductHeldUp)); break;
-    case Class::half: hold(p.half, (m.widens ? 2 : 1) + held_up(kProductHeldUp)); break;  // [form.half_to_float: 1.98 a cycle, add_f16x2: 3.63]
+    case Class::imad_wide: hold(p.fma_heavy, 4 + held_up(kProductHeldUp)), hold(p.alu, kWideArithmetic); break;
+    case Class::half: {  // both pipes of floats [form.half_to_float: 1.98 a cycle]
+      const double cycles = 2 + held_up(kProductHeldUp);
+      hold(p.fma_heavy, cycles), hold(p.fma_lite, cycles);
+      break;
+    }
+    case Class::half_mma: hold(p.half, 2 + held_up(kProductHeldUp)); break;  // with the ones above by turns, as ptxas deals them [form.add_f16x2: 3.63]
     case Class::fp64: hold(p.fp64, 2); break;
     case Class::uniform: case Class::uniform_move: hold(p.uniform, 2); break;
     case Class::xu: {

@@ -61,6 +61,7 @@ Node node_for(const ptx::Instr& in, uint32_t pc) {
   Node n;
   n.pc = pc;
   n.pieces = pieces_of(in);
+  if (pc % 2 && in.form.op != Op::cvt) std::replace(n.pieces.begin(), n.pieces.end(), Class::half, Class::half_mma);  // ptxas deals them to both pipes
   if (!n.pieces.empty()) n.place = place_of(n.pieces.back());
   for (size_t i = 0; i < in.ops.size(); i++) {
     std::vector<uint32_t> places, addresses;

@@ -19,7 +19,7 @@ double latency_of(Class c) {
     case Class::shuffle: case Class::xu: case Class::redux: case Class::special_register: return 22;
     case Class::hmma: case Class::imma: case Class::dmma: return 33;
     case Class::fp64: return 8;
-    case Class::half: case Class::imad_wide: return 5;
+    case Class::half: case Class::half_mma: case Class::imad_wide: return 5;
     case Class::uniform: return 7;
     default: return 4;
   }
