@@ -197,8 +197,8 @@ int max_clusters(const GemmKernel& kernel, int cluster) {
 }
 
 cudaError_t launch(const GemmKernel& kernel, GemmParams& params, int clusters, int cluster, bool overlap,
-                   cudaStream_t stream) {
-  return launch_in_clusters(kernel.function, dim3(unsigned(clusters * cluster)), kernel.threads, kernel.shared_bytes, cluster, overlap, stream, &params);
+                   cudaStream_t stream, bool most_shared = false) {
+  return launch_in_clusters(kernel.function, dim3(unsigned(clusters * cluster)), kernel.threads, kernel.shared_bytes, cluster, overlap, stream, &params, most_shared);
 }
 
 /// Deals the K steps of the tiles that do not fill a wave (gemm_stream_k.cuh); the number of CTAs.
@@ -275,8 +275,8 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   }
   p.by_tiles = FastDivide(uint32_t(tiles));
   if (parts) {
-    if (cudaError_t e = launch(kernel, p, int(tiles * c.split_k), cluster, g.overlap, stream); e != cudaSuccess) return launched(e);
-    return launched(gemm_sum_parts(make_epilogue(g), static_cast<const float*>(p.e.d), c.split_k, plane.rows, plane.pitch, sm_count(), stream));
+    if (cudaError_t e = launch(kernel, p, int(tiles * c.split_k), cluster, g.overlap && !c.alone, stream, c.alone); e != cudaSuccess) return launched(e);
+    return launched(gemm_sum_parts(make_epilogue(g), static_cast<const float*>(p.e.d), c.split_k, plane.rows, plane.pitch, sm_count(), c.alone, stream));
   }
   const int64_t clusters = kernel.schedule == GemmConfig::Schedule::kSplit || tiles < resident ? tiles : resident;
   return launched(launch(kernel, p, int(clusters), cluster, g.overlap && !c.alone, stream));

@@ -70,8 +70,12 @@ void each_parts(const GemmArgs& g, const GemmKernel& k, GemmConfig c, Visit& vis
   const int64_t ctas = (g.m + rows - 1) / rows * ((g.n + cols - 1) / cols) * c.cluster_m * c.cluster_n, steps = stages_of_k(g, k);
   c.schedule = Schedule::kParts;
   const int slots = sm_count() * (k.tile_m == 64 ? 2 : 1);
-  for (int parts : {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128})
-    if (c.split_k = parts; ctas * parts <= slots && steps >= 2 * parts && find_kernel(g, c) == &k) visit(c);
+  for (int parts : {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128}) {
+    c.split_k = parts, c.alone = false;
+    if (ctas * parts > slots || steps < 2 * parts || find_kernel(g, c) != &k) continue;
+    visit(c);
+    if (c.alone = g.overlap; c.alone) visit(c);
+  }
 }
 
 int64_t tiles_of(const GemmConfig& c, double m, double n) {
@@ -79,9 +83,13 @@ int64_t tiles_of(const GemmConfig& c, double m, double n) {
 }
 
 /// A CTA that starts under the launch before takes whichever SM is free, and which tiles then lie side by side is chance. Where all tiles are
-/// one wave and K is deep the hardware's own order can be worth more than the start that overlapping hides (NOTES.md).
+/// one wave and K is deep, and where a product takes so long that its start is little, the hardware's own order can be worth more than the start
+/// that overlapping hides (NOTES.md).
+bool alone_can_pay(const GemmConfig& c, double m, double n, double k) {
+  return m * n * k >= 1e10 || tiles_of(c, m, n) * c.cluster_m * c.cluster_n <= sm_count();
+}
 bool may_gain_alone(const GemmArgs& g, const GemmConfig& c) {
-  return g.overlap && k_steps(g) >= 32 && tiles_of(c, g.m, g.n) * c.cluster_m * c.cluster_n <= sm_count();
+  return g.overlap && k_steps(g) >= 16 && (k_steps(g) >= 32 || double(g.m) * g.n * g.k >= 1e10) && alone_can_pay(c, g.m, g.n, g.k);
 }
 
 template <class Visit>
@@ -171,11 +179,11 @@ constexpr Measured kMeasured[] = {
 constexpr size_t kNearest = 5;
 constexpr double kSame = 0.2;
 
-/// What was measured for one shape, for another: parts of K as many as keep the number of CTAs, and alone only where that is one wave.
-GemmConfig carried_over(const Measured& entry, double m, double n) {
+/// What was measured for one shape, for another: parts of K as many as keep the number of CTAs, and alone only where that can pay.
+GemmConfig carried_over(const Measured& entry, double m, double n, double k) {
   GemmConfig c = entry.config;
   if (c.schedule == Schedule::kParts) c.split_k = int(std::max<int64_t>(2, c.split_k * tiles_of(c, entry.m, entry.n) / tiles_of(c, m, n)));
-  c.alone = c.alone && (c.swap ? tiles_of(c, n, m) : tiles_of(c, m, n)) * c.cluster_m * c.cluster_n <= sm_count();
+  c.alone = c.alone && alone_can_pay(c, c.swap ? n : m, c.swap ? m : n, k);
   return c;
 }
 
@@ -242,7 +250,7 @@ std::vector<NearMeasured> nearest_measured(int kind, bool b_k_major, double m, d
     const auto least = std::min_element(distances.begin(), distances.end());
     if (*least == INFINITY) break;
     const Measured& entry = kMeasured[least - distances.begin()];
-    NearMeasured x{*least, carried_over(entry, m, n)};
+    NearMeasured x{*least, carried_over(entry, m, n, k)};
     if (!fits(x.config)) x.config = entry.config;  // K has not that many stages, or the workspace no room
     if (overlap) x.config.alone = false;           // never measured against a launch that may begin before the one ahead ends
     *least = INFINITY;

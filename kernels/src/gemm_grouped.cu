@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(384, 1) gemm_groups(const __grid_constant__ Ge
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [&](auto part) { produce_groups<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_groups<Tile, kPingPong>(p, at, shared); });
+  run_roles<Tile>(p, at, shared, [] {}, [&](auto part) { produce_groups<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_groups<Tile, kPingPong>(p, at, shared); });
 }
 
 template <class T, int kBlocks, int kTileN, bool kPingPong>

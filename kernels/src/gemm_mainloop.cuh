@@ -73,14 +73,19 @@ struct Ring {
   __device__ __forceinline__ uint32_t full_bar(int s) const { return full + s * 8; }
   __device__ __forceinline__ uint32_t empty_bar(int s) const { return empty + s * 8; }
 
-  /// By one warp: a lane per stage.
-  __device__ __forceinline__ void init(const GemmParams& p, int lane) const {
-    if (lane < Tile::kStages) {
-      ptx::mbarrier_init(full_bar(lane), 2);
-      ptx::mbarrier_init(empty_bar(lane), Tile::kConsumerWarps * (p.cluster_m + p.cluster_n - 1));
-    }
+  /// By one thread.
+  __device__ __forceinline__ void init(const GemmParams& p, int stage) const {
+    ptx::mbarrier_init(full_bar(stage), 2);
+    ptx::mbarrier_init(empty_bar(stage), Tile::kConsumerWarps * (p.cluster_m + p.cluster_n - 1));
   }
 };
+
+/// Has the TMA unit fetch the descriptors that a product needs; by one thread.
+__device__ __forceinline__ void prefetch_maps(const GemmParams& p) {
+  ptx::prefetch_tensormap(&p.a);
+  ptx::prefetch_tensormap(&p.b);
+  if (p.tma_store) ptx::prefetch_tensormap(&p.d);
+}
 
 /// A place in the ring: which stage, and which use of it.
 template <int kStages>

@@ -91,8 +91,9 @@ bool gemm_widen_fits(const WeightOnlyArgs& args, const GemmConfig& config, const
 Status gemm_widen_launch(const WeightOnlyArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
                          cudaStream_t stream);
 
-/// Adds up `count` planes of plane_rows x pitch floats to D (gemm_parts.cu), once the launch ahead has ended.
-cudaError_t gemm_sum_parts(const Epilogue& epilogue, const float* parts, int count, int plane_rows, int pitch, int sms, cudaStream_t stream);
+/// Adds up `count` planes of plane_rows x pitch floats to D (gemm_parts.cu), once the launch ahead has ended. beside: its blocks are to be on
+/// the SMs by then, beside those of a launch that was told the same (launch.h, most_shared).
+cudaError_t gemm_sum_parts(const Epilogue& epilogue, const float* parts, int count, int plane_rows, int pitch, int sms, bool beside, cudaStream_t stream);
 
 /// The simple path: any strides, any alignment, any m, n, k.
 cudaError_t gemm_simple(const GemmArgs& args, const Epilogue& epilogue, cudaStream_t stream);

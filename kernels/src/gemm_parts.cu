@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) sum_parts(const __grid_constant__ Pa
 
 }  // namespace
 
-cudaError_t gemm_sum_parts(const Epilogue& epilogue, const float* parts, int count, int plane_rows, int pitch, int sms, cudaStream_t stream) {
+cudaError_t gemm_sum_parts(const Epilogue& epilogue, const float* parts, int count, int plane_rows, int pitch, int sms, bool beside, cudaStream_t stream) {
   static constexpr void (*kKernels[])(PartsSum) = {sum_parts<0>, sum_parts<1>, sum_parts<2>, sum_parts<3>};
   PartsSum p{epilogue, parts, count, plane_rows * pitch, pitch, 0, {}};
   const int quads = (epilogue.n + 3) / 4;
@@ -70,7 +70,7 @@ cudaError_t gemm_sum_parts(const Epilogue& epilogue, const float* parts, int cou
   int log = 0;
   const auto blocks = [&] { return ((int64_t(p.quads) << log) + kThreads - 1) / kThreads; };
   while (log + 1 < int(std::size(kKernels)) && 2 << log <= count && (count > kAtOnce << log || 2 * blocks() < 3 * sms)) log++;
-  return launch_overlapped(kKernels[log], blocks(), kThreads, 0, stream, p);
+  return launch_in_clusters(reinterpret_cast<const void*>(kKernels[log]), dim3(unsigned(blocks())), kThreads, 0, 1, true, stream, &p, beside);
 }
 
 }  // namespace orrery::kernels

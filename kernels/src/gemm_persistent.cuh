@@ -11,6 +11,7 @@
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_mainloop.cuh"
+#include "make_barriers.cuh"
 #include "roles.cuh"
 
 namespace orrery::kernels {
@@ -37,14 +38,20 @@ struct PersistentShared {
 template <class Tile>
 constexpr int kPersistentThreads = 128 * (1 + Tile::kGroups);
 
+/// Where a CTA begins, found while other warps make the barriers; with it the parameters that a producer needs are in the constant cache.
+__device__ __forceinline__ int2 first_tile(const GemmParams& p) {
+  const int2 tile = raster_tile(p, ptx::clusterid_x());
+  asm volatile("" ::"r"(tile.x), "r"(tile.y), "l"(p.hint_a), "l"(p.hint_b), "r"(int(p.a_at_once)), "r"(p.k_steps));
+  return tile;
+}
+
 template <class Tile, Part kPart>
-__device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring, int loader) {
+__device__ __forceinline__ void produce_tiles(const GemmParams& p, const ClusterPlace& at, const Ring<Tile>& ring, int loader, int2 tile) {
   const Loads<Tile> load(p, at, p.hint_a, p.hint_b);
   Turns<Tile> turns(loader);
   const int tiles = p.tiles_m * p.tiles_n, stride = ptx::nclusterid_x(), steps = p.k_steps;
   int t = ptx::clusterid_x();
-  int2 tile = raster_tile(p, t);
-  asm volatile("" ::"r"(tile.x), "r"(tile.y), "r"(tiles), "r"(stride), "r"(steps));  // found before the wait
+  asm volatile("" ::"r"(tiles), "r"(stride), "r"(steps));  // found before the wait
   if (!(kPart == Part::kA ? p.a_early : p.b_early)) ptx::griddepcontrol_wait();
   while (true) {
     const int row0 = (tile.x * p.cluster_m + at.rm) * Tile::kTileM;
@@ -85,23 +92,26 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
 }
 
 /// The frame of every kernel of producer threads, whose parts `produce` is called with, and consumer warpgroups; they wait for the
-/// launch ahead by themselves.
-template <class Tile, class Produce, class Consume>
-__device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Produce produce, Consume consume) {
+/// launch ahead by themselves. `prepare`: by the warps that will produce, while the others make the barriers.
+template <class Tile, class Prepare, class Produce, class Consume>
+__device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Prepare prepare, Produce produce, Consume consume) {
+  constexpr int kProducers = 2 * Tile::kLoaders;
   const auto init = [&] {
-    if (threadIdx.x == 0) {
-      ptx::prefetch_tensormap(&p.a);
-      ptx::prefetch_tensormap(&p.b);
-      if (p.tma_store) ptx::prefetch_tensormap(&p.d);
+    const int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0);
+    if (warp < kProducers) {
+      prepare();
+    } else {
+      make_barriers<kPersistentThreads<Tile> / 32 - kProducers, Tile::kStages + 2>(warp - kProducers, [&](int i) {
+        if (i == 0) prefetch_maps(p);
+        else if (i == 1) ptx::mbarrier_init(shared.turn, 4), ptx::mbarrier_init(shared.turn + 8, 4);
+        else shared.ring.init(p, i - 2);
+      });
     }
-    shared.ring.init(p, threadIdx.x);
-    if (threadIdx.x < 2) ptx::mbarrier_init(shared.turn + threadIdx.x * 8, 4);
-    ptx::fence_mbarrier_init();
   };
   const auto produce_part = [&](int producer) { with_part(producer, produce); };
   constexpr bool kMost = Tile::kBlocks * Tile::kTileN == 384;  // sums in 192 registers
   constexpr int kProducerRegisters = Tile::kGroups == 3 ? 32 : kMost ? 24 : 40, kConsumerRegisters = Tile::kGroups == 3 ? 152 : kMost ? 240 : 232;
-  run_warp_roles<2 * Tile::kLoaders, kProducerRegisters, kConsumerRegisters, Dependent::kInside, true>(at.shares, init, produce_part, [&] {
+  run_warp_roles<kProducers, kProducerRegisters, kConsumerRegisters, Dependent::kInside, true>(at.shares, init, produce_part, [&] {
     touch(p.e);
     consume();
   });
@@ -112,7 +122,10 @@ __global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_persistent(c
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [&](auto part) { produce_tiles<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_tiles<Tile, kPingPong>(p, at, shared); });
+  int2 first{};
+  run_roles<Tile>(p, at, shared, [&] { first = first_tile(p); },
+                  [&](auto part) { produce_tiles<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, first); },
+                  [&] { consume_tiles<Tile, kPingPong>(p, at, shared); });
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPingPong,

@@ -16,6 +16,7 @@
 #pragma once
 #include "gemm_epilogue.cuh"
 #include "gemm_mainloop.cuh"
+#include "make_barriers.cuh"
 
 namespace orrery::kernels {
 
@@ -114,20 +115,11 @@ __global__ void __launch_bounds__(kSplitThreads<Tile>, kCtasPerSm)
   const SplitShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
   const int group = ptx::warpgroup(), producer = __shfl_sync(~0u, int(threadIdx.x / 32), 0) - Tile::kGroups * 4;
-  if (producer == 0) {
-    if (ptx::elect_one()) {
-      ptx::prefetch_tensormap(&p.a);
-      ptx::prefetch_tensormap(&p.b);
-      if (p.tma_store) ptx::prefetch_tensormap(&p.d);
-    }
-    shared.ring.init(p, threadIdx.x % 32);
-    ptx::fence_mbarrier_init();
-    __syncwarp();
-    // The first producer's own copies need its own barriers only; the others learn of them here.
-    ptx::bar_arrive(2, kSplitThreads<Tile>);
-  } else {
-    ptx::bar_sync(2, kSplitThreads<Tile>);
-  }
+  make_barriers<kSplitThreads<Tile> / 32, Tile::kStages + 1>([&](int i) {
+    if (i < Tile::kStages) shared.ring.init(p, i);
+    else prefetch_maps(p);
+  });
+  __syncthreads();
   if (at.shares) ptx::cluster_sync();
   ptx::griddepcontrol_launch_dependents();
   const int part = p.by_tiles.divide(ptx::clusterid_x()), slice = part + at.rk;

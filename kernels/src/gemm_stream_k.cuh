@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(384, 1) gemm_stream_k(const __grid_constant__ 
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [&](auto part) { produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_segments<Tile>(p, at, shared); });
+  run_roles<Tile>(p, at, shared, [] {}, [&](auto part) { produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); }, [&] { consume_segments<Tile>(p, at, shared); });
 }
 
 template <class TA, class TB, bool kTransA, bool kTransB, int kBlocks, int kTileN, int kSlabs, bool kPromote>

@@ -17,6 +17,7 @@
 #include "gemm_mainloop.cuh"
 #include "gemm_storage.cuh"
 #include "gemm_stream.cuh"
+#include "make_barriers.cuh"
 
 namespace orrery::kernels {
 
@@ -166,30 +167,25 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   const WidenShared<Tile> shared(ptx::smem_address(raw));
   const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
   const int group = ptx::warpgroup();
-  if (threadIdx.x == Tile::kWorkers) {
-    ptx::prefetch_tensormap(&p.w);
-    ptx::prefetch_tensormap(&p.x);
-#pragma unroll
-    for (int s = 0; s < Tile::kStages; s++) {
-      ptx::mbarrier_init(shared.full_w + 8 * s, 1), ptx::mbarrier_init(shared.full_x + 8 * s, 1);
-      ptx::mbarrier_init(shared.empty + 8 * s, 4);
+  make_barriers<Tile::kThreads / 32, Tile::kStages + 2>([&](int i) {
+    if (i < Tile::kStages) {
+      ptx::mbarrier_init(shared.full_w + 8 * i, 1), ptx::mbarrier_init(shared.full_x + 8 * i, 1);
+      ptx::mbarrier_init(shared.empty + 8 * i, 4);
+    } else if (i == Tile::kStages) {
+      ptx::mbarrier_init(shared.arrived, 1);
+      if (split) ptx::mbarrier_arrive_expect_tx(shared.arrived, ((1 << p.split_log) - 1) * Tile::block_bytes(p.split_log));
+    } else {
+      ptx::prefetch_tensormap(&p.w), ptx::prefetch_tensormap(&p.x);
     }
-    ptx::mbarrier_init(shared.arrived, 1);
-    ptx::fence_mbarrier_init();
-    if (split)
-      ptx::mbarrier_arrive_expect_tx(shared.arrived,
-                                     ((1 << p.split_log) - 1) * Tile::block_bytes(p.split_log));
-  }
+  });
+  __syncthreads();
   if (group == Tile::kGroups) {
-    __syncwarp();
     if (split) ptx::cluster_arrive_relaxed();
-    ptx::bar_arrive(2, Tile::kThreads);  // the producer waits for nobody
     if (ptx::elect_one()) produce_widen<Tile>(p, shared, row0, col0, begin, end);
     leave_producer(split);
     return;
   }
   if (split) ptx::cluster_arrive_relaxed();
-  ptx::bar_sync(2, Tile::kThreads);
   touch(p.e);
   float acc[Tile::kCols / 2];
   multiply_widened<Tile>(p, shared, group, row0, begin, end, acc);

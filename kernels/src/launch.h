@@ -62,9 +62,11 @@ cudaError_t launch_overlapped(void (*kernel)(P...), int64_t blocks, int threads,
 }
 
 /// Launches `function`, whose one parameter is at `parameters`, in clusters along x, and where `overlap` as a dependent of the kernel ahead.
+/// most_shared: SMs are to be divided so that all of shared memory is there, whatever a block takes; blocks of two launches meet on an SM only
+/// where both divide it in the same way.
 inline cudaError_t launch_in_clusters(const void* function, dim3 grid, int threads, size_t shared, int cluster, bool overlap, cudaStream_t stream,
-                                      void* parameters) {
-  cudaLaunchAttribute attributes[2];
+                                      void* parameters, bool most_shared = false) {
+  cudaLaunchAttribute attributes[3];
   cudaLaunchConfig_t config{};
   config.gridDim = grid, config.blockDim = dim3(unsigned(threads)), config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attributes;
   if (cluster > 1) {
@@ -74,6 +76,10 @@ inline cudaError_t launch_in_clusters(const void* function, dim3 grid, int threa
   if (overlap) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (most_shared) {
+    attributes[config.numAttrs].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[config.numAttrs++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
   }
   return cudaLaunchKernelExC(&config, function, &parameters);
 }

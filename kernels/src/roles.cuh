@@ -15,13 +15,13 @@ enum class Dependent { kPlain, kWhole, kInside };
 /// No warp is told to do anything else.
 struct Nobody {};
 
-/// `init`: by the first warp; makes the barriers and, by the thread that did, ptx::fence_mbarrier_init, without which neither the
-/// copy engine nor other CTAs need see them. `produce`: by one thread of each of the first kProducers warps, with its number.
+/// `init`: by the first warp, where kUniform by all; makes the barriers and, by the threads that did, ptx::fence_mbarrier_init, without which
+/// neither the copy engine nor other CTAs need see them. `produce`: by one thread of each of the first kProducers warps, with its number.
 /// `scout`: by the whole warp that follows them. `consume`: by the warpgroups from the second on. `cluster`: whether other CTAs use our barriers.
 /// kUniform: ptxas is to know that a warp has one role, so that what is the same in all of a warp may be in uniform registers (NOTES.md).
 template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, bool kUniform = false, class Init, class Produce, class Consume, class Scout = Nobody>
 __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce produce, Consume consume, Scout scout = {}) {
-  if (threadIdx.x < 32) init();
+  if (kUniform || threadIdx.x < 32) init();
   __syncthreads();
   if (cluster) ptx::cluster_sync();
   if constexpr (kDependent != Dependent::kPlain) ptx::griddepcontrol_launch_dependents();

@@ -64,7 +64,7 @@ struct GemmConfig {
   int stagger = 0;                   // stages by which the second warpgroup starts late (cooperative)
   bool swap = false;                 // compute D' = op(B)' op(A)': puts a small m on the narrow side
   int per_sm = 0;                    // CTAs meant to share an SM (kDirect, kStream)
-  bool alone = false;                // persistent: launched plainly even where overlapping is asked for (GemmArgs::overlap)
+  bool alone = false;                // persistent, parts: launched plainly even where overlapping is asked for (GemmArgs::overlap)
 };
 
 /// One product: a is m x k, b is k x n, c and d are m x n.
