@@ -179,6 +179,14 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, MemoryKind kind, int device, uin
   return address;
 }
 
+pid_t DeviceMemory::fork_process() {
+  mutex_.lock();
+  const pid_t child = fork();
+  if (child == 0) new (&mutex_) std::shared_mutex;  // threads that wait for the old one, which the child has not, would be let in first
+  else mutex_.unlock();
+  return child;
+}
+
 bool DeviceMemory::release(uint64_t address) {
   std::unique_lock lock(mutex_);
   const auto it = live_.find(address);

@@ -77,6 +77,9 @@ class DeviceMemory {
   bool register_host(uint64_t address, uint64_t bytes);
   bool unregister_host(uint64_t address);
 
+  /// Forks while nobody looks at what is allocated or changes it, so that the child, in which no other thread goes on, has a table that it can use.
+  pid_t fork_process();
+
   /// Reports allocations and releases from now on; freed addresses are then not used again.
   void observe(Observer* observer) { observer_ = observer; }
   std::optional<Allocation> find_registered(uint64_t address) const;

@@ -54,7 +54,7 @@ class ForkingTimer : public LaunchTimer {
   bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile) override {
     int ends[2];
     if (pipe(ends) != 0) return true;
-    const pid_t child = fork();
+    const pid_t child = machine.memory->fork_process();
     if (child == 0) {
       close(ends[0]);
       work(machine, launch, profile, ends[1]);

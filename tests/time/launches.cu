@@ -1,10 +1,13 @@
-// launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain` and `calls` of N floats, or `exit` with a
-// status.
+// launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain` and `calls` of N floats; `exit` with a
+// status; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|fault|exit]...
+//   launches [N] [copy|chain|calls|fault|exit|asked]...
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 __global__ void copy(const float* from, float* to, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -36,13 +39,21 @@ int main(int argc, char** argv) {
   float *from = nullptr, *to = nullptr;
   cudaMalloc(&from, sizeof(float) * size_t(n + 32));
   cudaMalloc(&to, sizeof(float) * size_t(n + 32));
+  std::atomic<bool> over = false;
+  std::vector<std::thread> askers;
+  const auto ask = [&, from] {
+    for (cudaPointerAttributes a; !over;) cudaPointerGetAttributes(&a, from);
+  };
   for (int i = 2; i < argc; i++) {
     if (!strcmp(argv[i], "copy")) copy<<<(n + 255) / 256, 256>>>(from, to, n);
     else if (!strcmp(argv[i], "chain")) chain<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "calls")) calls<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
     else if (!strcmp(argv[i], "exit")) return 3;
+    else if (!strcmp(argv[i], "asked")) askers.emplace_back(ask), askers.emplace_back(ask);
     cudaDeviceSynchronize();
   }
+  over = true;
+  for (std::thread& t : askers) t.join();
   printf("done\n");
 }
