@@ -106,7 +106,7 @@ void Join::find_flow() {
     const bool again = m.i.opcode == 0x147 && m.i.target == int32_t(blocks_[b].first) && (m.i.lo >> 32 & 3) != 0;  // while any lane is left
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
       if (code_[i].kind == Class::cluster_barrier) f.cluster_barriers.push_back(i);
-      f.by_lanes |= again && code_[i].kind == Class::bulk_copy;
+      f.by_lanes |= again && (code_[i].kind == Class::bulk_copy || code_[i].op == isa::Op::mbarrier_init);
     }
   }
   for (const auto& [at, kind] : roots_)

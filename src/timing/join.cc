@@ -26,7 +26,8 @@ FenceScope fence_scope(uint64_t hi) {
   return kScopes[hi >> 12 & 3];
 }
 
-/// Register operands of arithmetic instructions: A in bits 24-31, B in 32-39 (form 1), C in 64-71.
+/// Register operands of arithmetic instructions: A in bits 24-31, B in 32-39 and C in 64-71 (form 1); where B is an immediate, a constant or a uniform
+/// register (forms 4 to 6) these bits hold it, where C is (2, 3, 7) they hold C and B lies in C's. Sums of floats read B as C.
 void read_sources(MachineInstruction& m) {
   int n = 0;
   switch (m.i.opcode) {
@@ -40,10 +41,11 @@ void read_sources(MachineInstruction& m) {
     default: return;
   }
   const uint8_t a = uint8_t(m.i.lo >> 24), b = uint8_t(m.i.lo >> 32), c = uint8_t(m.i.hi);
-  const bool b_register = m.i.form == 1;
+  const bool sums = m.i.opcode == 0x021 || m.i.opcode == 0x029 || m.i.opcode == 0x030;
   m.source[0] = a;
-  if (b_register) m.source[1] = b;
-  if (n == 3) m.source[2] = c;  // of two sources the second is B, a constant or a uniform register [compare]
+  if (m.i.form == 1) m.source[sums ? 2 : 1] = b;
+  if (n == 3) m.source[m.i.form == 2 || m.i.form == 3 || m.i.form == 7 ? 1 : 2] = c;  // of two sources the second is B, a constant or a uniform register [compare]
+  m.reads_uniform = m.i.form == 6 || m.i.form == 7;
   m.reuse = uint8_t(m.i.hi >> 58 & 7);
   m.wide = m.kind == Class::fp64;
 }

@@ -58,6 +58,7 @@ struct MachineInstruction {
   bool answers = false, compares = false;      // atomic: the result is used; compare and swap
   bool aggregated = false, floating = false;  // atomic: one lane works for the warp; on floating point
   uint8_t source[3] = {255, 255, 255};  // registers that an arithmetic instruction reads, by operand slot; 255: none
+  bool reads_uniform = false;    // an arithmetic instruction: a uniform register
   uint8_t reuse = 0;             // slots whose value stays in the operand cache
   bool wide = false;             // registers are pairs
   float change = 1;              // by how much its data change, of what random data do (data_change.h)
@@ -138,7 +139,7 @@ class Join {
     bool exits = false, returns = false, calls_any = false;  // calls_any: what a register holds
     uint32_t home = UINT32_MAX, copies = 1, loop_copies = 1;
     int32_t loop = -1;           // the innermost loop around it
-    bool by_lanes = false;       // it is executed again until each lane has made its copy
+    bool by_lanes = false;       // it is executed again until each lane has made its copy or its mbarrier
     uint32_t to_exit = UINT32_MAX;
     std::vector<Carried> carried;
     std::vector<uint32_t> cluster_barriers;  // its machine instructions that are one

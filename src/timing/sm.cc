@@ -106,7 +106,7 @@ void Sm::State::refresh(WarpRun& w) {
     else if (m.op == isa::Op::cp_async_bulk_wait_group) wait_for(w.bulk_groups, Wait::copies);
     else if (m.op == isa::Op::wgmma_wait_group) wait_for(w.product_groups, Wait::tensor);
   }
-  front.earliest = t, front.kind = m.kind;
+  front.earliest = t, front.kind = m.kind, front.reads_uniform = m.reads_uniform;
 }
 
 uint32_t Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now) {
@@ -117,8 +117,9 @@ uint32_t Sm::State::read_registers(SubCore& p, const MachineInstruction& m, uint
     const uint8_t r = m.source[slot];
     if (r == 255 || (slot > 0 && r == m.source[slot - 1]) || (slot > 1 && r == m.source[0])) continue;  // read once
     const uint64_t key = uint64_t{warp} << 8 | r;
-    const bool kept = p.kept[slot] == key;
-    p.kept[slot] = m.reuse >> slot & 1 ? key : ~0ull;
+    uint64_t& held = p.kept[slot][r & 1];
+    const bool kept = held == key;
+    held = m.reuse >> slot & 1 ? key : ~0ull;
     if (kept) continue;
     words += m.wide ? 2 : 1;
     for (int bank = 0; bank < 2; bank++)
@@ -170,13 +171,13 @@ inline double whole_of(double x) {
   // A pipe that frees within the cycle takes the instruction: intervals need not be whole cycles.
   Class asked = Class::count;
   double free = 0;  // when the pipe is that was asked for last
-  const auto frees = [&](Class kind) {
-    if (kind != asked) asked = kind, free = whole_of(room(p, kind));
-    return free;
+  const auto frees = [&](const Front& r) {
+    if (r.kind != asked) asked = r.kind, free = whole_of(room(p, r.kind));
+    return r.reads_uniform ? std::max(free, whole_of(p.uniform)) : free;
   };
   if (const uint32_t w = last[sc]; w != UINT32_MAX) {
     const Front& r = all[w];
-    if (r.earliest <= now && r.sub == sc && r.kind != Class::wgmma && frees(r.kind) <= now) return w;
+    if (r.earliest <= now && r.sub == sc && r.kind != Class::wgmma && frees(r) <= now) return w;
   }
   uint32_t best = UINT32_MAX;
   double ready = kNever, soonest = kNever;
@@ -186,8 +187,8 @@ inline double whole_of(double x) {
       ready = std::min(ready, r.earliest);
       continue;
     }
-    if (frees(r.kind) > now) {
-      soonest = std::min(soonest, free);
+    if (const double when = frees(r); when > now) {
+      soonest = std::min(soonest, when);
       continue;
     }
     if (best == UINT32_MAX || before(r, all[best])) best = w;
@@ -316,6 +317,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
     p.held_up -= whole, p.issue = std::max(p.issue, now + 1 + whole), w.ready += whole;
     return cycles;
   };
+  if (m.reads_uniform) hold(p.uniform, 1);  // [uF, uc, uFF: 3.0, 3.2 and 4.4 cycles]
   switch (m.kind) {
     case Class::alu: case Class::vote: hold(p.alu, 2 + held_up(p.takes_registers ? kHeldUpRegisters : kHeldUp)); break;
     case Class::fma:

@@ -24,7 +24,7 @@ inline constexpr size_t kProductQueue = 6;   // wgmma of a sub-core that are iss
 inline constexpr double kProductDone = 49;    // from the end of a wgmma until who waits for it goes on [wgmma.batch.1.wait0 to 8.wait0: 59 cycles beside the products, ten of them in the loop]
 inline constexpr double kCopyBytes = 142;    // that arrive in shared memory in a cycle in which wgmma does not read [ring_one/5, ring_few/5: a step of 64 x 256 x 64 takes 606 and 641 cycles; effective, chosen with the next among the pairs that give these: docs/timing.md]
 inline constexpr double kCopiesWait = 320;    // cycles of copies into shared memory that wait while wgmma reads there: what a step of a product brings [ring_few/4, 5]
-inline constexpr double kWideArithmetic = 2; // ... and half-rate arithmetic [mixes of wide products and logic, two and three for each: 6.2 and 8.3 cycles]
+inline constexpr double kWideArithmetic = 2; // ... and half-rate arithmetic [mixes of wide products and two and three pieces of logic (YLL, YLLL): 6.2 and 8.3 cycles]
 inline constexpr double kWideProduct = 2;    // cycles by which a product of 64 bits, or its upper half, holds its warp up [form.mul_hi_u32: 6.2 for 4, 9.2 in a chain; instruction.mul_lo_s64]
 // Beside wgmma, which reads and writes its sums, whatever reads registers waits for them, and with it all that its sub-core would issue next:
 // half-rate arithmetic [overlap.max, pack, logic; softmax.maxima: dependent ones 7 cycles apart for 4], integer products and halves [overlap.imad, half], special functions
@@ -139,6 +139,7 @@ struct Front {
   uint32_t products_waiting = 0;     // wgmma that it issued and that have not begun
   uint8_t sub = 0;
   Class kind = Class::nop;           // of its next instruction
+  bool reads_uniform = false;        // does that read a uniform register?
 };
 
 /// Loads of a block that are under way together.
@@ -303,7 +304,7 @@ struct Sm::State {
     double returned = 0;                        // when L1 has given its warps what it held
     double issue = 0;                           // when the next instruction may be issued
     double wakes = 0;                           // when one of its warps may issue, unless something happens to one before
-    uint64_t kept[3] = {~0ull, ~0ull, ~0ull};  // operand cache: warp << 8 | register, by slot
+    uint64_t kept[3][2] = {{~0ull, ~0ull}, {~0ull, ~0ull}, {~0ull, ~0ull}};  // operand cache: warp << 8 | register, by slot and bank
     struct Product {                            // issued, not begun
       uint32_t warp = 0;
       uint64_t age = 0;                         // of the warp

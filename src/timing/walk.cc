@@ -194,19 +194,30 @@ bool Join::all_events_used(uint32_t home, const Cursor& c) const {
   return true;
 }
 
-/// The steps from `begin` on are of a block that one lane after the other goes through for a copy of its own: bulk copies take what they copy from
-/// registers that all lanes share.
+/// The steps from `begin` on are of a block that one lane after the other goes through for a copy or an mbarrier of its own: bulk copies take what they
+/// copy, and mbarriers are made, from registers that all lanes share.
 void Join::repeat_for_lanes(size_t begin, const std::vector<Event>& events, std::vector<Step>& out) const {
   const std::vector<Step> once(out.begin() + ptrdiff_t(begin), out.end());
   const auto copy = std::find_if(once.begin(), once.end(), [&](const Step& s) { return code_[s.instruction].kind == Class::bulk_copy && s.event != UINT32_MAX; });
   const uint32_t turns = copy == once.end() ? 0 : std::min(32u, events[copy->event].n_detail);
-  if (turns < 2) return;
+  if (turns >= 2) {
+    out.resize(begin);
+    for (uint32_t turn = 1; turn <= turns; turn++)
+      for (Step s : once) {
+        if (s.event == copy->event) s.turn = turn;
+        out.push_back(s);
+      }
+    return;
+  }
+  const auto makes = [&](const Step& s) { return code_[s.instruction].op == isa::Op::mbarrier_init && code_[s.instruction].kind == Class::mbarrier; };
+  const auto made = std::count_if(once.begin(), once.end(), makes);
+  if (made < 2) return;
   out.resize(begin);
-  for (uint32_t turn = 1; turn <= turns; turn++)
-    for (Step s : once) {
-      if (s.event == copy->event) s.turn = turn;
-      out.push_back(s);
-    }
+  for (ptrdiff_t turn = 0; turn < made; turn++) {
+    ptrdiff_t seen = 0;
+    for (const Step& s : once)
+      if (!makes(s) || seen++ == turn) out.push_back(s);
+  }
 }
 
 bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const {

@@ -32,6 +32,27 @@ TEST(TimingWalk, LoopsOfFencesTakeWhatTheyTake) {
   EXPECT_NEAR((cycles_of(40) - few) / (32 * 8), 12.6, 3) << "cycles a fence [turns.fence_alone.warps1]";
 }
 
+/// An mbarrier's address is in a register that all lanes share: lanes that make one each go through a loop (a ring of 18 of a product on an H200: 61 cycles a
+/// turn, kernels/NOTES.md, "what a launch does before it begins"; alone they would take four).
+TEST(TimingWalk, LanesMakeTheirBarriersByTurns) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto cycles_of = [&](int lanes) {
+    const TestKernel k(R"(
+      .shared .align 8 .b8 room[256];
+      ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, room; shl.b32 %r3, %r1, 3; add.u32 %r4, %r2, %r3; mov.u64 %d5, %clock64;
+      setp.ge.u32 %p1, %r1, )" + std::to_string(lanes) + R"(; @%p1 bra B;
+      mbarrier.init.shared::cta.b64 [%r4], 1; fence.mbarrier_init.release.cluster;
+      B: bar.sync 0; mov.u64 %d6, %clock64; sub.s64 %d7, %d6, %d5; st.global.u64 [%d1], %d7; ret;)",
+                       {out}, {1}, {128});
+    const Prediction p = m.predicted(k);
+    return p.method == kMachineCode ? p.cycles : 0;
+  };
+  const double few = cycles_of(4);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR((cycles_of(16) - few) / 12, 61, 25);
+}
+
 /// Of a load of four words two are used: ptxas makes two loads of it, which are one access.
 TEST(TimingWalk, PartsOfASplitLoadDoNotRunAhead) {
   TestMachine m;
