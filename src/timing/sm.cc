@@ -325,7 +325,9 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       if (beside) p.tensor += kFmaDelays, p.products += kFmaDelays;
       break;
     case Class::imad: hold(p.fma_heavy, 2 + held_up(kProductHeldUp)), p.write = std::max(p.write, now) + 1; break;
-    case Class::imad_wide: hold(p.fma_heavy, 4 + held_up(kProductHeldUp)), hold(p.alu, kWideArithmetic); break;
+    case Class::imad_wide: hold(p.fma_heavy, 4 + held_up(kProductHeldUp)), hold(p.alu, kWideArithmetic);
+      if (m.source[2] != 255) hold(p.bank[0], kWideSum), hold(p.bank[1], kWideSum);
+      break;
     case Class::half: {  // both pipes of floats [form.half_to_float: 1.98 a cycle]
       const double cycles = 2 + held_up(kProductHeldUp);
       hold(p.fma_heavy, cycles), hold(p.fma_lite, cycles);

@@ -25,6 +25,7 @@ inline constexpr double kProductDone = 49;    // from the end of a wgmma until w
 inline constexpr double kCopyBytes = 142;    // that arrive in shared memory in a cycle in which wgmma does not read [ring_one/5, ring_few/5: a step of 64 x 256 x 64 takes 606 and 641 cycles; effective, chosen with the next among the pairs that give these: docs/timing.md]
 inline constexpr double kCopiesWait = 320;    // cycles of copies into shared memory that wait while wgmma reads there: what a step of a product brings [ring_few/4, 5]
 inline constexpr double kWideArithmetic = 2; // ... and half-rate arithmetic [mixes of wide products and two and three pieces of logic (YLL, YLLL): 6.2 and 8.3 cycles]
+inline constexpr double kWideSum = 4;        // for which it keeps the register file from being read where 64 bits are added that registers hold [only_near_b_4 of calib/naive.cu: 663 thousand cycles; 660 here, 585 without]
 inline constexpr double kWideProduct = 2;    // cycles by which a product of 64 bits, or its upper half, holds its warp up [form.mul_hi_u32: 6.2 for 4, 9.2 in a chain; instruction.mul_lo_s64]
 // Beside wgmma, which reads and writes its sums, whatever reads registers waits for them, and with it all that its sub-core would issue next:
 // half-rate arithmetic [overlap.max, pack, logic; softmax.maxima: dependent ones 7 cycles apart for 4], integer products and halves [overlap.imad, half], special functions
