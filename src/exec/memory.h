@@ -14,6 +14,8 @@
 // Threads: all members may be called from any thread. `contains` and `base`/`size` take no lock.
 // Not here: streams, pools, symbols (device/).
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
