@@ -1,6 +1,7 @@
 // timing/flow.cc: the control flow of machine code, as walk.cc needs it: successors, loops, and which PTX blocks each machine
 // block carries. Not here: how a warp goes through it.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -78,6 +79,36 @@ std::vector<std::vector<uint32_t>> Join::natural_loops() const {
   return loops;
 }
 
+/// The ways through a function of a quotient or root, from where it begins to where it returns; no instruction comes twice.
+void Join::find_ways(uint32_t begin) {
+  constexpr size_t kMost = 512;
+  if (ways_.count(begin) || begin >= code_.size()) return;
+  std::vector<Way>& ways = ways_[begin];
+  std::vector<bool> on_way(code_.size());
+  Way way;
+  const std::function<void(uint32_t)> follow = [&](uint32_t i) {
+    const size_t length = way.size();
+    const auto leave = [&] {
+      for (; way.size() > length; way.pop_back()) on_way[way.back()] = false;
+    };
+    while (i < code_.size() && !on_way[i] && ways.size() < kMost) {
+      const MachineInstruction& m = code_[i];
+      const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
+      way.push_back(i), on_way[i] = true;
+      if (m.i.opcode == 0x150) {
+        ways.push_back(way);
+        if (plain) break;
+      } else if (m.i.opcode == 0x147 && m.i.target >= 0) {
+        follow(uint32_t(m.i.target));
+        if (plain) break;
+      }
+      i++;
+    }
+    leave();
+  };
+  follow(begin);
+}
+
 /// Successors, loops and what is hoisted: the control flow of the machine code.
 void Join::find_flow() {
   flow_.assign(blocks_.size(), {});
@@ -90,6 +121,17 @@ void Join::find_flow() {
     const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
     f.fall = b + 1 < blocks_.size() ? int32_t(b + 1) : -1;
     const bool target_ok = m.i.target >= 0 && uint32_t(m.i.target) < code_.size();
+    const auto beside = [&](int32_t other) {  // a block that is left out as it ends with the call of a quotient or root
+      if (other < 0 || reached_[size_t(other)] || f.slow >= 0) return;
+      const uint32_t last = blocks_[size_t(other)].second - 1;
+      const isa::Op op = code_[last].op;
+      if (code_[last].i.opcode != 0x144 || code_[last].i.target < 0 || (op != isa::Op::div && op != isa::Op::rcp && op != isa::Op::sqrt)) return;
+      f.slow = other, f.slow_place = place_[last];
+      find_ways(uint32_t(code_[last].i.target));
+    };
+    if (m.i.opcode == 0x147) beside(f.fall);
+    if (m.i.opcode == 0x147 && target_ok) beside(block_at(uint32_t(m.i.target)));
+    if (m.always_calls && target_ok) f.always = uint32_t(m.i.target), find_ways(f.always);
     if (m.i.opcode == 0x147 && target_ok && !m.i.never && (m.i.lo >> 32 & 3) == 0) {
       f.taken = block_at(uint32_t(m.i.target));
       if (plain) f.fall = -1;

@@ -173,7 +173,7 @@ void Join::find_blocks() {
   }
   for (size_t b = 0; b < blocks_.size(); b++)
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
-      const bool slow_path = code_[i].i.opcode == 0x144 && code_[i].op != isa::Op::call;
+      const bool slow_path = code_[i].i.opcode == 0x144 && code_[i].op != isa::Op::call && !code_[i].always_calls;
       const bool trap = code_[i].i.opcode == 0x15c || code_[i].i.opcode == 0x11b;
       if (slow_path || trap || retries_.count(i)) reached_[b] = false;
     }

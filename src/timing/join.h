@@ -5,7 +5,8 @@
 // home in a PTX block are issued in order when the trace enters it. Blocks are issued whole, with the control bits that
 // ptxas gave them; a memory instruction takes the addresses of the next event of its PTX line, and is predicated off
 // when there is none. Unrolled copies stand for as many entries as they have copies of the block's lines.
-// Code that a converged warp does not reach (slow paths of division, collective fall-backs) is left out.
+// Functions that quotients and roots call (slow_paths.h) are ways through their machine code of as many instructions as the operands take.
+// Code that a converged warp does not reach (collective fall-backs) is left out.
 // Without machine code, a schedule of our own stands in, block by block of PTX (stand_in.h).
 // Not here: how long an instruction takes (sm.h). The approximations are in docs/timing.md.
 #pragma once
@@ -72,6 +73,7 @@ struct MachineInstruction {
   /// Cycles for which it reads all of shared memory's 128 bytes: 32 bytes (sparse: 64) of each of n columns, and of 64 rows.
   double product_reads() const { return n == 0 ? 0 : (a_in_registers ? 0 : 16) + n / (sparse ? 2.0 : 4.0); }
   bool reads_clock = false;      // CS2R of the SM's clock
+  bool always_calls = false;     // of a PTX instruction that is a function whatever its operands are
 };
 
 /// One issued instruction of a warp: which, and the event of the warp that says what it touched.
@@ -134,16 +136,24 @@ class Join {
     std::vector<uint32_t> own;
     std::vector<uint32_t> tells; // numbers of those (PTX instruction and opcode) that tell parts of an entry from copies
   };
+  static constexpr uint32_t kNowhere = UINT32_MAX;
   struct Flow {                  // of a machine block
     int32_t fall = -1, taken = -1, calls = -1;
     bool exits = false, returns = false, calls_any = false;  // calls_any: what a register holds
     uint32_t home = UINT32_MAX, copies = 1, loop_copies = 1;
     int32_t loop = -1;           // the innermost loop around it
+    int32_t slow = -1;           // the block beside its branch that calls the function of a quotient or root
+    uint32_t slow_place = kNowhere;  // of that quotient or root
+    uint32_t always = UINT32_MAX;    // where the function begins that it ends with, whatever the operands are
     bool by_lanes = false;       // it is executed again until each lane has made its copy or its mbarrier
     uint32_t to_exit = UINT32_MAX;
     std::vector<Carried> carried;
     std::vector<uint32_t> cluster_barriers;  // its machine instructions that are one
   };
+  using Way = std::vector<uint32_t>;
+  void find_ways(uint32_t begin);
+  void call(uint32_t begin, uint32_t instructions, uint32_t lanes, std::vector<Step>& out) const;
+  void call_slowly(const Flow& f, const SlowCall& slow, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
   bool walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
   bool all_events_used(uint32_t home, const Cursor& c) const;
   void take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
@@ -153,7 +163,6 @@ class Join {
   std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;
   std::pair<uint32_t, uint32_t> loop_of(uint32_t first_pc) const;
   uint32_t first_of(uint32_t pc) const;
-  static constexpr uint32_t kNowhere = UINT32_MAX;
   uint32_t place_of(uint32_t pc) const;
   uint32_t number_of(uint32_t first_pc) const;
   void number_blocks();
@@ -186,6 +195,7 @@ class Join {
   std::vector<std::pair<uint32_t, uint32_t>> roots_;
   std::vector<std::pair<uint32_t, uint32_t>> homes_of_blocks_;  // home and copies of each machine block
   std::vector<Flow> flow_;
+  std::map<uint32_t, std::vector<Way>> ways_;           // through functions of quotients and roots, by where they begin
   std::vector<uint32_t> used_homes_;                    // homes of the machine blocks, sorted
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop
   std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted

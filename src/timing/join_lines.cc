@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "timing/join.h"
+#include "timing/slow_paths.h"
 
 namespace orrery::timing {
 
@@ -60,6 +61,7 @@ void Join::read_products(MachineInstruction& m) {
 /// What an instruction of the machine code takes from the PTX instruction that it came from.
 void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes) {
   m.op = in.form.op;
+  m.always_calls = m.i.opcode == 0x144 && always_calls(in);
   m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) || in.form.has(isa::Mod::acquire);
   if (m.kind == Class::wgmma) {
     m.closes_group = closes;

@@ -33,7 +33,7 @@ Steps SharedSteps::of(const Join& join, const TracedWarp& warp, JoinStatistics& 
   const uint64_t hash = hash_of(warp);
   for (auto [at, end] = known_.equal_range(hash); at != end; ++at) {
     const Known& k = at->second;
-    if (!std::equal(warp.events.begin(), warp.events.end(), k.warp->events.begin(), k.warp->events.end(), same)) continue;
+    if (!std::equal(warp.events.begin(), warp.events.end(), k.warp->events.begin(), k.warp->events.end(), same) || warp.slow != k.warp->slow) continue;
     add(statistics, k.statistics);
     return k.steps;
   }

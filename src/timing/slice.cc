@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lower/flow.h"
+#include "timing/slow_paths.h"
 
 namespace orrery::timing {
 
@@ -41,13 +42,14 @@ bool gives_memory(const exec::Decoded& d) {
 
 class Slicer {
  public:
-  Slicer(std::span<const exec::DecodedProgram* const> programs, bool accesses) : programs_(programs), accesses_(accesses) {
+  Slicer(std::span<const exec::DecodedProgram* const> programs, bool accesses, bool quotients) : programs_(programs), accesses_(accesses), quotients_(quotients) {
     for (const exec::DecodedProgram* p : programs_) between_.push_back(accesses ? Between{} : between(*p->program)), slice_.kept.emplace_back(p->code.size()), needed_.emplace_back(p->program->regs.size());
   }
   Slice run() {
     while (std::exchange(changed_, false))
       for (size_t k = 0; k < programs_.size(); k++)
         for (size_t i = 0; i < programs_[k]->code.size(); i++) look(k, i);
+    slice_.moves_data = slice_.reads_memory;
     return std::move(slice_);
   }
 
@@ -110,7 +112,7 @@ class Slicer {
       slice_.kept[k][i] = true;
       return;
     }
-    const bool whole = is_store(d) ? slice_.reads_memory : wanted || !may_go(d);
+    const bool whole = is_store(d) ? slice_.reads_memory : wanted || !may_go(d) || (quotients_ && slow_path_of(in) != SlowPath::none);
     const bool placed = accesses_ && (is_store(d) || is_load(in.form.op) || in.form.op == Op::shfl);
     if (!whole && !placed) return;
     changed_ |= !slice_.kept[k][i], slice_.kept[k][i] = true;
@@ -119,7 +121,7 @@ class Slicer {
   }
 
   const std::span<const exec::DecodedProgram* const> programs_;
-  const bool accesses_;
+  const bool accesses_, quotients_;
   Slice slice_;
   std::vector<std::vector<bool>> needed_;  // by program, by register
   std::vector<Between> between_;
@@ -130,6 +132,15 @@ class Slicer {
 
 bool is_product(Op op) { return op == Op::mma || op == Op::mma_sp || op == Op::wmma_mma || op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp; }
 
-Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool accesses) { return Slicer(programs, accesses).run(); }
+Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool accesses) {
+  Slice slice = Slicer(programs, accesses, false).run();
+  bool quotients = false, products = false;
+  for (const exec::DecodedProgram* p : programs)
+    for (const exec::Decoded& d : p->code) quotients |= slow_path_of(*d.instr) != SlowPath::none, products |= is_product(d.instr->form.op);
+  if (!accesses || !quotients || products) return slice;
+  Slice whole = Slicer(programs, accesses, true).run();
+  whole.reads_memory = slice.reads_memory;
+  return whole;
+}
 
 }  // namespace orrery::timing

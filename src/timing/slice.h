@@ -13,6 +13,7 @@ namespace orrery::timing {
 struct Slice {
   std::vector<std::vector<bool>> kept;  // by program, by instruction
   bool reads_memory = false;            // control or addresses depend on what is in memory
+  bool moves_data = false;              // these or operands of quotients do: what is stored and copied must be there
 };
 
 /// Is it a product of matrices?
@@ -20,7 +21,8 @@ bool is_product(isa::Op op);
 
 /// The slice of a kernel and the functions that it may call. A branch of which no way to where they meet has anything that runs may go any
 /// way, unless `accesses`. With `accesses` every load, store and shuffle runs with the right
-/// address (and may store or load what does not matter), because all of them are looked at.
+/// address (and may store or load what does not matter), because all of them are looked at; and, in kernels without products, what quotients and
+/// roots are made of, whose machine code may call a function for it (slow_paths.h).
 Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool accesses);
 
 }  // namespace orrery::timing

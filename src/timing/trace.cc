@@ -5,6 +5,7 @@
 
 #include "timing/peer_copies.h"
 #include "timing/slice.h"
+#include "timing/slow_paths.h"
 #include "timing/spin_loops.h"
 #include "timing/trace_look.h"
 #include "timing/trace_waits.h"
@@ -43,11 +44,13 @@ struct WarpState {
   uint32_t block = UINT32_MAX, pc = 0;
   uint32_t mask = 0;
   Tries tries;
+  std::unordered_map<uint32_t, uint32_t> quotients;  // by instruction: how many times it was executed
 };
 
 struct CodeTable {
   std::vector<exec::Handler> original;
   std::vector<bool> kept;            // by instruction: must it run? (slice.h)
+  std::vector<SlowPath> slow;        // by instruction
   std::set<uint32_t> polls;          // loads that wait for other blocks
   std::vector<AccessPattern> patterns;  // by first address operand
   uint32_t tag = 0;  // function number + 1 << 24
@@ -105,7 +108,7 @@ struct Tracer::State {
   void begin(uint64_t units);
   void start(exec::Unit& where, uint64_t index);
   std::vector<TracedBlock> recorded();
-  std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept);
+  std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept, bool quotients);
 };
 
 namespace {
@@ -202,6 +205,30 @@ Next counted(Stepper& s, const Decoded& d) {
   enter_block(t, s, block.warps[s.w.warp_id], t.warps[number][s.w.warp_id], s.pc, table.tag);
   block.instructions++, block.recorded++;
   return original(s, d);
+}
+
+/// A quotient or root: notes whether its machine code has to call a function.
+Next counted_quotient(Stepper& s, const Decoded& d) {
+  Tracer::State& t = tracer_of(s);
+  const uint32_t number = t.number_of(&s.cta), pc = s.pc;
+  const CodeTable& table = t.table(s.code);
+  if (t.last_tally->instructions < t.limit.instructions && t.last_tally->bytes <= t.limit.bytes) {
+    const SlowPath path = table.slow[pc];
+    const bool wide = path >= SlowPath::div_f64, divides = path == SlowPath::div_f32 || path == SlowPath::div_f64;
+    const void* a = s.source(s.ref(d, d.n_dst), 0);
+    const void* b = divides ? s.source(s.ref(d, d.n_dst + 1), 1) : a;
+    const auto lane_of = [&](const void* from, int lane) { return wide ? static_cast<const uint64_t*>(from)[lane] : static_cast<const uint32_t*>(from)[lane]; };
+    SlowCall call{pc | table.tag, t.warps[number][s.w.warp_id].quotients[pc | table.tag]++, 0, 0};
+    exec::for_lanes(s.mask, [&](int lane) {
+      const uint32_t more = slow_instructions(path, lane_of(a, lane), lane_of(b, lane));
+      call.lanes += more > 0, call.instructions = std::max(call.instructions, more);
+    });
+    if (call.lanes) {
+      t.blocks[number].warps[s.w.warp_id].slow.push_back(call);
+      t.last_tally->bytes += sizeof call;
+    }
+  }
+  return counted<true>(s, d);
 }
 
 Next traced(Stepper& s, const Decoded& d) {
@@ -303,7 +330,7 @@ Next watched(Stepper& s, const Decoded& d) {
 
 }  // namespace
 
-std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept) {
+std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept, bool quotients) {
   auto copy = std::make_shared<DecodedProgram>(*code);
   CodeTable table;
   table.tag = tag;
@@ -311,8 +338,9 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
     Decoded& d = copy->code[i];
     if (!options.values && is_product(d.instr->form.op)) d.run = options.changes ? random_product : zero_product;
     table.original.push_back(d.run);
+    table.slow.push_back(slow_path_of(*d.instr));
     if (options.changes) d.run = watched;
-    else if (!options.copies_only) d.run = !is_plain(d) ? traced : kept[i] ? counted<true> : counted<false>;
+    else if (!options.copies_only) d.run = !is_plain(d) ? traced : !kept[i] ? counted<false> : quotients && table.slow[i] != SlowPath::none ? counted_quotient : counted<true>;
     else if (is_bulk_copy(d.instr->form.op)) d.run = noted;
     else if (!kept[i]) d.run = left_out;
   }
@@ -329,16 +357,19 @@ void Tracer::State::prepare() {
   for (const auto& f : kernel->functions)
     if (f) programs.push_back(f.get());
   Slice slice = slice_of(programs, !options.copies_only);
+  bool quotients = true;  // sums of products are not computed: nothing is known of what they are divided by
+  for (const DecodedProgram* p : programs)
+    for (const Decoded& d : p->code) quotients &= !is_product(d.instr->form.op);
   if (options.values || options.changes)
     for (std::vector<bool>& kept : slice.kept) kept.assign(kept.size(), true);
   size_t next = 0;
-  kernel->entry = traced_copy(kernel->entry, 0, std::move(slice.kept[next++]));
+  kernel->entry = traced_copy(kernel->entry, 0, std::move(slice.kept[next++]), quotients);
   for (uint32_t f = 0; f < kernel->functions.size(); f++)
-    if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]));
+    if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]), quotients);
   launch.kernel = kernel;
   prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
   reads_memory = slice.reads_memory;
-  prepared->run.copies_data = options.values || options.changes || slice.reads_memory;
+  prepared->run.copies_data = options.values || options.changes || slice.moves_data;
   unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
 }
 
@@ -353,7 +384,7 @@ bool Tracer::reads_memory() const { return state_->reads_memory; }
 
 uint64_t TracedBlock::bytes() const {
   uint64_t n = sizeof(uint64_t) * lines.capacity() + sizeof(Run) * runs.capacity();
-  for (const TracedWarp& w : warps) n += sizeof(Event) * w.events.capacity();
+  for (const TracedWarp& w : warps) n += sizeof(Event) * w.events.capacity() + sizeof(SlowCall) * w.slow.capacity();
   for (const std::vector<PeerCopy>& copies : from_peers) n += sizeof copies + sizeof(PeerCopy) * copies.capacity();
   return n;
 }

@@ -72,8 +72,17 @@ struct Run {
   bool in_pairs = false;             // L2 fetches lines by pairs: a tensor map's promotion to 256 bytes
 };
 
+/// A quotient or root whose operands, of one lane at least, are not ordinary: its machine code calls a function (slow_paths.h).
+struct SlowCall {
+  uint32_t pc = 0;
+  uint32_t ordinal = 0;              // how many times the warp had executed the instruction before
+  uint32_t lanes = 0, instructions = 0;  // how many lanes call, and what the longest way adds
+  bool operator==(const SlowCall&) const = default;
+};
+
 struct TracedWarp {
   std::vector<Event> events;
+  std::vector<SlowCall> slow;        // in order
 };
 
 /// What a block of the cluster copies into this one, and this one does not itself.

@@ -9,7 +9,9 @@
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
 // A walk that does not reach the end, or leaves many entries unused, is given up: Join::steps then goes by entries alone.
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
+#include <unordered_map>
 
 #include "timing/join.h"
 #include "timing/join_cursor.h"
@@ -34,12 +36,24 @@ struct Join::Walker {
   std::vector<size_t> issued;                                   // by PTX instruction and opcode (Carried::tells): entries of its block used by then
   std::vector<std::pair<int32_t, size_t>> aside;                // blocks, and the entries for which they were set aside
   std::vector<int32_t> returns;
+  std::unordered_map<uint32_t, std::vector<const SlowCall*>> slow;  // by place of a quotient or root: when it calls
+  std::unordered_map<uint32_t, std::pair<uint32_t, size_t>> divided;  // how often it was executed, and which calls are over
   size_t time = 0;
   uint64_t taken_entries = 0;
 
-  Walker(const Join& j, Cursor& c) : join(j), cursor(c), entries(j.ptx_blocks_ + 1), used(entries.size()), taken(entries.size()), runs(entries.size()), issued(j.tells_) {
+  Walker(const Join& j, Cursor& c, const TracedWarp& warp) : join(j), cursor(c), entries(j.ptx_blocks_ + 1), used(entries.size()), taken(entries.size()), runs(entries.size()), issued(j.tells_) {
     for (uint32_t k = 0; k < c.enters.size(); k++)
       if (const uint32_t block = j.number_of(c.events[c.enters[k]].pc); block < j.ptx_blocks_) entries[block].push_back(k);
+    for (const SlowCall& s : warp.slow) slow[j.place_of(s.pc)].push_back(&s);
+  }
+  /// A quotient or root is executed: the function that it calls this time, or null.
+  const SlowCall* slow_call(uint32_t place) {
+    const auto found = slow.find(place);
+    if (found == slow.end()) return nullptr;
+    auto& [times, over] = divided[place];
+    const uint32_t now = times++;
+    while (over < found->second.size() && found->second[over]->ordinal < now) over++;
+    return over < found->second.size() && found->second[over]->ordinal == now ? found->second[over] : nullptr;
   }
   size_t next_entry(uint32_t block) {
     const std::vector<uint32_t>& own = entries[block];
@@ -220,8 +234,34 @@ void Join::repeat_for_lanes(size_t begin, const std::vector<Event>& events, std:
   }
 }
 
+/// The function that begins there, by the way whose length is nearest; 0: the longest.
+void Join::call(uint32_t begin, uint32_t instructions, uint32_t lanes, std::vector<Step>& out) const {
+  const auto found = ways_.find(begin);
+  if (found == ways_.end() || found->second.empty()) return;
+  const auto far = [&](const Way& w) { return instructions == 0 ? -int64_t(w.size()) : std::abs(int64_t(w.size()) - int64_t(instructions)); };
+  const Way& way = *std::min_element(found->second.begin(), found->second.end(), [&](const Way& a, const Way& b) { return far(a) < far(b); });
+  for (const uint32_t i : way) {
+    Step s;
+    s.instruction = i;
+    s.lanes = std::min(32u, lanes);
+    s.off = code_[i].i.never;
+    out.push_back(s);
+  }
+}
+
+/// What lies beside the branch that `f` ends with: the call, the function, and what puts its result where it belongs.
+void Join::call_slowly(const Flow& f, const SlowCall& slow, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const {
+  const auto [first, last] = blocks_[size_t(f.slow)];
+  const size_t behind = size_t(f.slow) + 1;
+  const bool has_rest = behind < blocks_.size() && int32_t(behind) != f.fall && int32_t(behind) != f.taken;
+  const uint32_t around = last - first + (has_rest ? blocks_[behind].second - blocks_[behind].first : 0);
+  emit_range({first, last}, c, 0, slow.lanes, out, statistics);
+  call(uint32_t(code_[last - 1].i.target), std::max(1u, slow.instructions - std::min(slow.instructions, around)), slow.lanes, out);
+  if (has_rest) emit_range(blocks_[behind], c, 0, slow.lanes, out, statistics);
+}
+
 bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const {
-  Walker w(*this, c);
+  Walker w(*this, c, warp);
   const size_t limit = 4096 + warp.events.size() * 256;  // an atomic may be a loop of 32 turns
   uint32_t lanes = c.enters.empty() ? 32 : warp.events[c.enters[0]].extra;
   size_t window = c.events.size();
@@ -234,6 +274,9 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     const size_t begin = out.size();
     emit_range(blocks_[size_t(b)], c, window, lanes, out, statistics);
     if (f.by_lanes) repeat_for_lanes(begin, warp.events, out);
+    if (f.always != UINT32_MAX) call(f.always, 0, lanes, out);
+    if (f.slow >= 0)
+      if (const SlowCall* slow = w.slow_call(f.slow_place)) call_slowly(f, *slow, c, out, statistics);
     if (f.calls >= 0 && w.returns.size() < 64) {
       w.returns.push_back(f.fall);
       b = f.calls;

@@ -1,10 +1,13 @@
 // tools/start_program.cc: see start_program.h.
 #include "tools/start_program.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -47,16 +50,48 @@ void become(const std::vector<std::string>& program) {
   execvp(arguments[0], arguments.data());
 }
 
+namespace {
+
+std::atomic<pid_t> waited_for = 0;
+
+void pass_on(int signal) {
+  if (const pid_t program = waited_for.load(); program > 0) kill(program, signal);
+}
+
+}  // namespace
+
+// Handlers, not SIG_IGN, which the program would inherit; what is ignored already stays so.
+Patience::Patience() {
+  const auto handle = [](int signal, void (*handler)(int), struct sigaction& before) {
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) return;
+    struct sigaction action = {};
+    action.sa_handler = handler;
+    sigaction(signal, &action, nullptr);
+  };
+  handle(SIGINT, [](int) {}, interrupt_);
+  handle(SIGTERM, pass_on, terminate_);
+}
+
+Patience::~Patience() {
+  sigaction(SIGINT, &interrupt_, nullptr);
+  sigaction(SIGTERM, &terminate_, nullptr);
+}
+
 int run_and_wait(const std::vector<std::string>& program) {
-  const pid_t child = fork();
+  const pid_t self = getpid(), child = fork();
   if (child < 0) return 127;
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // who would be told what it did is gone
+    if (getppid() != self) _exit(127);
     use_own_libraries();
     become(program);
     _exit(127);
   }
+  waited_for = child;
   int status = 0;
-  while (waitpid(child, &status, 0) < 0) {}
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  waited_for = 0;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

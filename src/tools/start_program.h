@@ -1,5 +1,6 @@
 // tools/start_program.h: starting a CUDA program with Orrery's libraries in place of NVIDIA's; used by run and check.
 #pragma once
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,19 @@ void become(const std::vector<std::string>& program);
 /// Runs the program and waits. Its exit status, 128 plus the number of the signal that ended it, or 127 when it could
 /// not be started.
 int run_and_wait(const std::vector<std::string>& program);
+
+/// As long as one lives, this process outlasts the program that it waits for: SIGINT, which a terminal sends to both, is left to the
+/// program, SIGTERM is passed on to it; so what was found until then can still be told. One at a time, and one program.
+class Patience {
+ public:
+  Patience();
+  ~Patience();
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+ private:
+  struct sigaction interrupt_, terminate_;
+};
 
 /// Splits a command's words into its own options and the program with its arguments; what follows the program's name is
 /// the program's. `flags`: options that take no value.

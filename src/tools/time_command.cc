@@ -29,12 +29,7 @@ using nlohmann::json;
 std::string short_name(const std::string& mangled) {
   std::string name = base::demangled(mangled);
   if (const size_t at = name.find("(anonymous namespace)::"); at != std::string::npos) name.erase(0, at + 23);
-  int depth = 0;
-  for (size_t i = 0; i < name.size(); i++) {
-    depth += (name[i] == '<') - (name[i] == '>');
-    if (name[i] == '(' && depth == 0) return name.substr(0, i);
-  }
-  return name;
+  return base::without_parameters(name);
 }
 
 std::string shape(const json& j, const char* key) {
@@ -84,8 +79,8 @@ void print_csv(const std::string& program, const std::vector<json>& records) {
 }
 
 /// Says on stderr what could not be timed; true when there is something.
-bool report_untimed(const std::vector<json>& records) {
-  if (records.empty()) fmt::print(stderr, "orrery time: the program launched no kernel\n");
+bool report_untimed(const std::vector<json>& records, bool chosen) {
+  if (records.empty()) fmt::print(stderr, "orrery time: the program launched no kernel{}\n", chosen ? " that was asked for" : "");
   size_t untimed = 0;
   std::string first;
   for (const json& j : records)
@@ -110,17 +105,24 @@ int time_command(const std::vector<std::string>& words) {
   app.add_option("--report", report_file, "write a page that shows each launch: roofline, waits by line, traffic, timeline of one SM (one HTML file)");
   app.add_option("--trace", trace_file, "write the timeline of one SM of each launch as a trace that Perfetto opens");
   app.add_flag("--csv", csv, "one line of comma-separated values per launch");
+  app.add_option("-k,--kernel-name", options.launches.kernel, "time launches of this kernel only: the function's name, or regex:EXPRESSION that matches in it");
+  app.add_option("-s,--launch-skip", options.launches.skip, "pass over the first N launches (of such kernels)");
+  app.add_option("-c,--launch-count", options.launches.count, "time N launches at most");
+  app.add_flag("--kill", options.launches.kill, "end the program when as many have been timed");
   app.add_flag("--exact", options.exact, "no sampling: every block of the simulated SMs, every page of memory");
   app.add_flag("--no-ptxas", options.no_ptxas, "as on a machine without ptxas: a schedule of our own stands in, and the interval is wider");
   app.add_option("program", program, "the program and its arguments")->required();
   app.positionals_at_end();
-  auto [own, rest] = split_at_program(words, {"--csv", "--exact", "--no-ptxas", "-h", "--help"});
+  auto [own, rest] = split_at_program(words, {"--csv", "--exact", "--kill", "--no-ptxas", "-h", "--help"});
   if (!rest.empty()) own.push_back(rest[0]);
   std::vector<std::string> reversed(own.rbegin(), own.rend());
   try {
     app.parse(reversed);
     Profile profile = load_profile(options.gpu.empty() ? "h200" : options.gpu);
     for (const std::string& setting : options.set) set_from_text(profile, setting);
+    timing::LaunchChoice{options.launches};
+    if (options.launches.count == 0) throw std::runtime_error("--launch-count 0 times nothing");
+    if (options.launches.kill && options.launches.count == UINT64_MAX) throw std::runtime_error("--kill needs --launch-count: after how many launches?");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
@@ -128,7 +130,9 @@ int time_command(const std::vector<std::string>& words) {
     return 2;
   }
   options.record = !report_file.empty() || !trace_file.empty();
+  const Patience patience;
   auto [status, records] = time_program(options, rest);
+  if (status > 128 && status < 160) fmt::print(stderr, "orrery time: the program was ended by signal {}; what follows was timed before\n", status - 128);
   if (status == 127) fmt::print(stderr, "orrery time: cannot start {}\n", rest[0]);
   if (csv) print_csv(fs::path(rest[0]).filename(), records);
   else print_table(records), print_notes(records);
@@ -142,7 +146,7 @@ int time_command(const std::vector<std::string>& words) {
     return 2;
   }
   if (status != 0) return 3;
-  return report_untimed(records) ? 1 : 0;
+  return report_untimed(records, !options.launches.kernel.empty() || options.launches.skip > 0) ? 1 : 0;
 }
 
 ORRERY_COMMAND(time, "predict how long a CUDA program's kernels take", time_command);
@@ -161,6 +165,10 @@ std::pair<int, std::vector<json>> time_program(const TimeOptions& options, const
   std::string settings;
   for (const std::string& setting : options.set) settings += (settings.empty() ? "" : ";") + setting;
   set("ORRERY_TIME_SET", settings);
+  set("ORRERY_TIME_KERNEL", options.launches.kernel);
+  set("ORRERY_TIME_SKIP", std::to_string(options.launches.skip));
+  set("ORRERY_TIME_COUNT", std::to_string(options.launches.count));
+  set("ORRERY_TIME_KILL", options.launches.kill ? "1" : "0");
   set("ORRERY_QUIET", "1");
   if (!options.gpu.empty()) set("ORRERY_GPU", options.gpu);
   if (options.no_ptxas) set("ORRERY_PTXAS", "none");

@@ -6,11 +6,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "timing/launch_choice.h"
+
 namespace orrery::tools {
 
 struct TimeOptions {
   std::string gpu, cache = "cold", results = "auto";
   std::vector<std::string> set;  // KEY=VALUE: changes of the GPU's profile
+  timing::LaunchFilter launches;  // which are timed
   bool exact = false, no_ptxas = false, record = false;
 };
 

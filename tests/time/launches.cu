@@ -1,7 +1,7 @@
 // launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain` and `calls` of N floats; `exit` with a
-// status; or `asked`: from then on threads ask what memory is allocated.
+// status, `abort`; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|fault|exit|asked]...
+//   launches [N] [copy|chain|calls|fault|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
     else if (!strcmp(argv[i], "calls")) calls<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
     else if (!strcmp(argv[i], "exit")) return 3;
+    else if (!strcmp(argv[i], "abort")) abort();
     else if (!strcmp(argv[i], "asked")) askers.emplace_back(ask), askers.emplace_back(ask);
     cudaDeviceSynchronize();
   }
