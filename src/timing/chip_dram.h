@@ -85,7 +85,7 @@ ALWAYS_INLINE double Chip::dram_latency(uint64_t line, uint32_t sm, double now, 
   const double written = std::min(1.0, 2 * written_share_);
   if (written > 0) {
     const double u = std::min(utilisation_, kBusiest);
-    mean += f_.dram_wait_written * written * u * u / (1 - u);
+    mean += written * u * (f_.dram_wait_mixed + f_.dram_wait_written * u / (1 - u));
   }
   if (!copied) mean += (1 - written) * queue_wait_;
   return f_.dram_latency - f_.dram_wait + mean * kSpread.wait(drawn);

@@ -96,7 +96,7 @@ ChipFigures ChipFigures::at_clock(double now) const {
   const double slower = now / clock;
   for (double* latency :
        {&f.l2_latency, &f.l2_far_latency, &f.dram_latency, &f.l2_spread, &f.dram_wait, &f.dram_wait_busy,
-        &f.dram_wait_queue, &f.dram_wait_written, &f.atomic_one_line, &f.atomic_interval, &f.atomic_same_line, &f.write_slice})
+        &f.dram_wait_queue, &f.dram_wait_mixed, &f.dram_wait_written, &f.atomic_one_line, &f.atomic_interval, &f.atomic_same_line, &f.write_slice})
     *latency *= slower;
   for (double* rate :
        {&f.l2_requests, &f.l2_sectors, &f.l2_far_sectors, &f.l2_write_sectors, &f.dram_bandwidth})

@@ -28,7 +28,8 @@ struct ChipFigures {
   double dram_wait = 0;            // mean of what a load from idle memory takes beyond the quickest
   double dram_wait_busy = 0;       // more of it when others read
   double dram_wait_queue = 0;      // more of it as memory fills: times u / (1 - u)
-  double dram_wait_written = 0;    // more of it when memory is written too
+  double dram_wait_mixed = 0;      // more of it when memory is written too: times u
+  double dram_wait_written = 0;    // and times u u / (1 - u)
   double l2_requests = 0;          // lines that L2 serves in a cycle, whole chip
   double l2_sectors = 0;           // read from L2 in a cycle, whole chip
   double l2_far_sectors = 0;       // the same when a partition reads a line first

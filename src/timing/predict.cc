@@ -96,20 +96,27 @@ void Predictor::note_clocks(const SmCounts& counts) {
 /// Of the SMs among which one is simulated the place of the busiest: it ends last.
 uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
   std::vector<uint64_t> work(stride, 0);
-  for (const auto& [at, block] : traced_) work[at % stride] += block->instructions;
+  for (const auto& [at, block] : traced_) work[at % stride] += block->work();
   return uint64_t(std::max_element(work.begin(), work.end()) - work.begin()) % apart;
 }
 
-/// Instructions of a block, on average over the grid, whose blocks are all known.
-double Predictor::mean_work() const {
+/// What a block does, in units that only blocks of one kernel share: where each kind of block has its part of the grid machine instructions,
+/// which are too many to find out where all blocks differ.
+double Predictor::effort_of(uint64_t block) {
+  const BlockCode& code = code_for(block);
+  return ranges_.empty() ? double(code.trace->work()) : double(code.steps);
+}
+
+/// The same on average over the grid, whose blocks are all known.
+double Predictor::mean_work() {
   double sum = 0;
   if (ranges_.empty()) {
-    for (const auto& [at, block] : traced_) sum += double(block->instructions);
+    for (const auto& [at, block] : traced_) sum += double(block->work());
     return sum / double(std::max<size_t>(1, traced_.size()));
   }
   for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
     const uint64_t end = std::next(range) != ranges_.end() ? std::next(range)->first : extent_.units;
-    sum += double(end - range->first) * double(range->second->instructions);
+    sum += double(end - range->first) * effort_of(range->first);
   }
   return sum / double(extent_.units);
 }
@@ -121,8 +128,8 @@ std::vector<Predictor::Queued> Predictor::queue_of(uint64_t shift) {
   if (x.per == 1 && (all_traced_ || !ranges_.empty())) lone = blocks_of_lone(figures_, x.units, occupancy_.blocks);
   double work = 0, as_others = 0;
   for (uint64_t row = 0; row < lone.size(); row++) {
-    work += double(code_for(lone[row]).trace->instructions);
-    as_others += double(code_for(row * x.stride + shift).trace->instructions);
+    work += double(code_for(lone[row]).trace->work());
+    as_others += double(code_for(row * x.stride + shift).trace->work());
   }
   if (work < as_others * 1.05) lone.clear();
   // Where blocks do different work and not all are known, those taken must not be of one column of the grid.
@@ -144,7 +151,7 @@ std::vector<Predictor::Queued> Predictor::queue_of(uint64_t shift) {
 const BlockCode& Predictor::longest_code() {
   uint64_t at = first_block(extent_.units / 2);
   for (const auto& [first, block] : ranges_)
-    if (block->instructions > code_for(at).trace->instructions) at = first;
+    if (block->work() > code_for(at).trace->work()) at = first;
   return code_for(at);
 }
 
@@ -260,7 +267,7 @@ double Predictor::simulate_blocks() {
     simulated_cycles_ = end - warm_offset;
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));
     if (all_traced_ || !ranges_.empty()) {  // those that were simulated do more than others, or less
-      const double work = std::accumulate(queue.begin(), queue.end(), 0.0, [&](double sum, const Queued& q) { return sum + double(code_for(first_block(q.unit)).trace->instructions); });
+      const double work = std::accumulate(queue.begin(), queue.end(), 0.0, [&](double sum, const Queued& q) { return sum + effort_of(first_block(q.unit)); });
       if (work > 0) scale_ *= mean_work() * double(queue.size()) / work;
     }
     rows_share_ = double(rows_run) / double(rows);
@@ -268,7 +275,16 @@ double Predictor::simulate_blocks() {
       const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated * 2);
       // Blocks begin in waves: from one to the same place in a later wave.
       const size_t wave = size_t(occupancy_.blocks) * simulated, last = starts.size() - 1, waves = last >= 2 * wave ? (last - wave) / wave : last / wave;
-      const double rate = waves > 0 ? (starts[last] - starts[last - waves * wave]) / double(waves * wave) : (starts.back() - starts[skip]) / double(std::max<size_t>(1, last - skip));
+      double rate = waves > 0 ? (starts[last] - starts[last - waves * wave]) / double(waves * wave) : (starts.back() - starts[skip]) / double(std::max<size_t>(1, last - skip));
+      if (all_traced_ || !ranges_.empty()) {  // what is left does more than the blocks of these waves, or less
+        double work = 0, late = 0;
+        for (size_t k = 0; k < queue.size(); k++) {
+          const double own = effort_of(first_block(queue[k].unit));
+          work += own, late += k >= queue.size() - std::min(queue.size(), wave) ? own : 0;
+        }
+        const double left = (mean_work() * double(rows) * simulated - work) / (double(rows - rows_run) * simulated);
+        if (late > 0 && left > 0) rate *= left / (late / double(std::min(queue.size(), wave)));
+      }
       time += double(rows - rows_run) * simulated * rate;
       // What is read for the first time is read once: bytes go on at the rate of the later waves, too.
       const size_t from = waves > 0 ? last - waves * wave : skip;
@@ -289,9 +305,9 @@ double Predictor::simulate_blocks() {
     }
   }
   chip_scale_ = unrecorded_ * std::max(1.0, double(std::min(stride, units) * per) / double(simulated * (kernel_.ghosts + 1)));
-  scale_ *= unrecorded_;
+  scale_ *= unrecorded_ * usual_share_, chip_scale_ *= usual_share_;
   p_.sampling_error = std::hypot(p_.sampling_error, 1 - 1 / unrecorded_);
-  return (time - warm_offset) * unrecorded_;
+  return (time - warm_offset) * unrecorded_ * usual_share_;
 }
 
 /// What the model leaves out, where the kernel's code shows that it may matter.

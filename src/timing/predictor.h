@@ -47,6 +47,7 @@ class Predictor {
   bool find_ranges();
   bool regular_ranges();
   void trace_spread(double each, uint64_t units);
+  double share_of_usual();
   void trace_in_order();
   bool waits_for_blocks() const;
   void find_relay();
@@ -62,7 +63,8 @@ class Predictor {
   double simulate();
   void find_extent();
   double simulate_blocks();
-  double mean_work() const;
+  double effort_of(uint64_t block);
+  double mean_work();
   struct Queued {
     uint64_t unit = 0;
     uint32_t within = 0;         // BlockWork::within
@@ -104,6 +106,8 @@ class Predictor {
   const TracedBlock* model_ = nullptr;                        // regular kernels: the block that stands for all
   std::map<uint64_t, const TracedBlock*> ranges_;             // where blocks of several kinds follow each other: the first of each, and what stands for it
   bool regular_ = false;
+  std::vector<uint64_t> spread_;                              // where blocks differ: units all over the grid, which stand for those that are not traced
+  double usual_share_ = 1;                                    // where odd blocks are left out: what a block of the grid does, of what the usual one does
   bool in_order_ = false;                                     // blocks wait for those before them
   Relay relay_;
   uint64_t trace_instructions_ = 0, trace_bytes_ = 0;

@@ -26,12 +26,12 @@ bool is_inner(const TracedBlock& b, const GridShape& grid) {
 /// block adds up alone what all have found), and so do some whose work is another (those that find no tile left, or one tile more).
 bool odd_ones_matter(const std::vector<const TracedBlock*>& traced, const TracedBlock& usual) {
   constexpr double kLonger = 1.5, kShare = 0.05;
-  const auto most = double(usual.instructions);
+  const auto most = double(usual.work());
   double apart = 0;
   for (const TracedBlock* b : traced) {
     if (b->shape == usual.shape) continue;
-    if (double(b->instructions) > kLonger * most) return true;
-    apart += std::abs(double(b->instructions) - most);
+    if (double(b->work()) > kLonger * most) return true;
+    apart += std::abs(double(b->work()) - most);
   }
   return apart > kShare * most * double(traced.size());
 }
@@ -192,7 +192,7 @@ void Predictor::sample() {
     // Where not all can be traced, the odd ones looked at would stand for too many.
     if (double(trace_instructions_) / double(traced_.size()) * double(launch_.grid.count()) <= double(options_.trace_budget)) regular_ = false;
     else if (!in_order_ && !options_.exact && find_ranges()) regular_ = regular_ranges();
-    else if (regular_) p_.notes.push_back("some blocks do other work than most, which is left out: there are too many to trace them all");
+    else if (regular_) usual_share_ = share_of_usual();
   }
   if (units == 1) regular_ = false;
   if (in_order_ && !launch_.cooperative) regular_ = false;
@@ -208,7 +208,7 @@ bool Predictor::find_ranges() {
   const uint64_t units = launch_.grid.count();
   if (launch_.cluster.count() > 1 || units < 64) return false;
   const auto alike = [](const TracedBlock& a, const TracedBlock& b) {
-    return double(std::max(a.instructions, b.instructions)) <= kAlikeWork * double(std::min(a.instructions, b.instructions));
+    return double(std::max(a.work(), b.work())) <= kAlikeWork * double(std::min(a.work(), b.work()));
   };
   const auto may = [&] { return trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; };
   size_t left = kMostRanges * size_t(std::bit_width(units));
@@ -260,7 +260,7 @@ bool Predictor::regular_ranges() {
   for (const auto& [first, blocks] : of) {
     for (const TracedBlock* b : blocks)
       if (b->shape != blocks.front()->shape) return false;
-    if (!longest || blocks.front()->instructions > longest->front()->instructions) longest = &blocks;
+    if (!longest || blocks.front()->work() > longest->front()->work()) longest = &blocks;
   }
   if (longest->size() < 3) return false;
   fit_slopes(*longest);
@@ -269,7 +269,7 @@ bool Predictor::regular_ranges() {
 
 /// Blocks all over the grid, which stand for those that are not traced: of a few, too many may do the same.
 void Predictor::trace_spread(double each, uint64_t units) {
-  constexpr double kMost = 256, kShare = 0.25;  // blocks, of the budget
+  constexpr double kMost = 256, kShare = 0.5;  // blocks, of the budget
   const auto n = uint64_t(std::min(kMost, kShare * options_.trace_budget / std::max(1.0, each)));
   std::vector<uint64_t> spread;
   for (uint64_t i = 0; i < n; i++) spread.push_back((i * 0x9E3779B97F4A7C15ull >> 11) % units);
@@ -277,6 +277,20 @@ void Predictor::trace_spread(double each, uint64_t units) {
     trace_while(spread, [&](size_t) { return trace_bytes_ < kMostTraced; });
   } catch (const base::Error&) {  // those that there are stand for it
   }
+  for (const uint64_t unit : spread)
+    if (traced_.count(first_block(unit))) spread_.push_back(unit);
+}
+
+/// Some blocks do other work than most (halos that leave at once), and there are too many to trace them all: what a block of the grid does on
+/// average, of what the usual one does, by some all over the grid.
+double Predictor::share_of_usual() {
+  const double usual = double(model_->work());
+  trace_spread(usual, launch_.grid.count() / launch_.cluster.count());
+  double sum = 0;
+  for (const uint64_t unit : spread_) sum += double(traced_.at(first_block(unit))->work());
+  const double share = spread_.size() < 8 || usual == 0 ? 1 : sum / double(spread_.size()) / usual;
+  p_.notes.push_back(fmt::format("some blocks do other work than most: by {} of them a block does {:.0f}% of the usual one's", spread_.size(), 100 * share));
+  return share;
 }
 
 /// Blocks that differ are traced one after the other as they begin, all of them where the budget allows: later ones find what earlier
@@ -316,8 +330,12 @@ const BlockCode& Predictor::code_for(uint64_t block) {
     if (found == traced_.end()) {  // the budget is spent: another block stands for it
       const auto range = ranges_.upper_bound(block);
       const auto end = ranges_.empty() || range == ranges_.end() ? traced_.end() : traced_.find(range->first);
-      found = ranges_.empty() ? traced_.begin() : traced_.find(std::prev(range)->first);
-      std::advance(found, long(block * 2654435761u % uint64_t(std::distance(found, end))));
+      if (constexpr size_t kEnough = 8; ranges_.empty() && spread_.size() >= kEnough) {  // those looked at first lie side by side: they would count too often
+        found = traced_.find(first_block(spread_[block * 2654435761u % spread_.size()]));
+      } else {
+        found = ranges_.empty() ? traced_.begin() : traced_.find(std::prev(range)->first);
+        std::advance(found, long(block * 2654435761u % uint64_t(std::distance(found, end))));
+      }
     }
     b = found->second.get();
   }

@@ -224,7 +224,7 @@ Next counted_quotient(Stepper& s, const Decoded& d) {
       call.lanes += more > 0, call.instructions = std::max(call.instructions, more);
     });
     if (call.lanes) {
-      t.blocks[number].warps[s.w.warp_id].slow.push_back(call);
+      t.blocks[number].warps[s.w.warp_id].slow.push_back(call), t.blocks[number].slow += call.instructions;
       t.last_tally->bytes += sizeof call;
     }
   }
@@ -398,6 +398,9 @@ uint64_t shape_of(const TracedBlock& b) {
     mix(w.events.size());
     for (const Event& e : w.events) mix(e.pc), mix(e.mask), mix(uint64_t(e.what));
   }
+  // Which quotients call is up to the data and differs from block to block; how much that makes up tells kinds of blocks apart.
+  const double share = double(b.slow) / double(std::max<uint64_t>(1, b.instructions));
+  mix((share > 0.05) + (share > 0.2) + (share > 0.8));
   return h;
 }
 

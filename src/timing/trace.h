@@ -103,6 +103,9 @@ struct TracedBlock {
   std::vector<std::vector<PeerCopy>> from_peers;  // of each mbarrier event that expects such
   uint64_t instructions = 0;        // PTX warp instructions
   uint64_t recorded = 0;            // of them, those that the streams tell of
+  uint64_t slow = 0;                // machine instructions of functions that quotients and roots call
+  /// What tells blocks that do more from those that do less.
+  uint64_t work() const { return instructions + slow; }
   /// What the recording takes of memory.
   uint64_t bytes() const;
   uint64_t shape = 0;               // hash of the control flow of all warps
