@@ -60,6 +60,48 @@ int window_keys(const AttentionArgs& a, Mask mask, int cluster) {
   return a.window < a.seq_k && keys(kMostKeys) <= keys(usual) ? kMostKeys : usual;
 }
 
+/// Whether warpgroups have tiles of keys that they share by threes, where keys are a sequence: with a window that is narrow beside a tile of queries.
+bool is_narrow(const AttentionArgs& a, Mask mask) {
+  if (a.dim > 128) return false;
+  if (mask == Mask::kWindow) return a.window <= kNarrowWindow && a.window < a.seq_k;
+  return a.neighborhood.rank == 1 && a.neighborhood.window[0] <= kNarrowWindow && a.neighborhood.stride[0] < 64;
+}
+
+/// On a line all tiles are the same work, so that the last round of them leaves many CTAs with nothing to do: how many tiles of a head have queries for
+/// three warpgroups, the others having them for two, so that the fullest CTA has least. `blocks`: of 64 queries.
+int full_tiles(int64_t heads, int64_t blocks) {
+  constexpr double kTwo = 0.78;  // what a tile of two warpgroups is thought to take of one of three
+  const int64_t ctas = sm_count(), most = blocks / 3;
+  int64_t best = most;
+  double least = INFINITY;
+  for (int64_t full = most; full >= std::max<int64_t>(0, most - 64); full--) {
+    const int64_t rounds = full * heads / ctas, fuller = full * heads % ctas, twos = (blocks - 3 * full + 1) / 2 * heads;
+    const int64_t room = fuller ? ctas - fuller : 0, left = std::max<int64_t>(twos - room, 0);  // for twos in the last round of threes; of them after it
+    const double first = double(rounds + (fuller > 0));
+    const double span = left > 0 && left <= room ? std::max(first, double(rounds) + 2 * kTwo) : first + kTwo * double((left + ctas - 1) / ctas);
+    if (span < least - 1e-9) least = span, best = full;
+  }
+  return int(best);
+}
+
+/// Its tensor maps, tiles and, of a neighbourhood, what the device wants to know.
+bool plan_narrow(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
+  *mask = *mask == Mask::kWindow ? Mask::kNarrow : Mask::kLine;
+  p->q_tiles = int((a.seq_q + kNarrowQueries - 1) / kNarrowQueries);
+  p->keys = kNarrowKeys;
+  if (*mask == Mask::kLine) {
+    const int64_t blocks = (a.seq_q + 63) / 64;
+    const int full = full_tiles(a.heads * a.batch, blocks);
+    p->short_rows = int((blocks - 3 * full + 1) / 2), p->q_tiles = full + p->short_rows;
+    p->near.extent[0] = int(a.seq_q), p->near.window[0] = int(a.neighborhood.window[0]);
+    p->near.stride[0] = FastDivide(uint32_t(a.neighborhood.stride[0]));
+  }
+  return encode_tensor(&p->q, a.q, a.dtype, a.q_strides, a.batch, a.seq_q, a.heads, a.dim, 64) &&
+         encode_tensor(&p->k, a.k, a.dtype, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kNarrowKeys) &&
+         encode_tensor(&p->v, a.v, a.dtype, a.v_strides, a.batch, a.seq_k, a.kv_heads, a.dim, kNarrowKeys) &&
+         encode_tensor(&p->out, a.out, a.dtype, a.out_strides, a.batch, a.seq_q, a.heads, a.dim, 16);
+}
+
 /// How many tiles and CTAs a cluster there are where keys are a sequence, and its tensor maps.
 bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
   const bool lengths = a.q_starts;
@@ -95,7 +137,8 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (a.batch == 0 || a.heads == 0 || a.seq_q == 0 || (lengths && a.q_rows == 0)) return {};
   AttentionParams p{};
   Mask mask = a.neighborhood.rank ? Mask::kNear : !a.causal ? Mask::kNone : a.window > 0 ? Mask::kWindow : Mask::kCausal;
-  if (!(mask == Mask::kNear ? plan_near(a, &p, &mask) : plan_sequence(a, mask, &p))) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  const bool narrow = is_narrow(a, mask), planned = narrow ? plan_narrow(a, &p, &mask) : mask == Mask::kNear ? plan_near(a, &p, &mask) : plan_sequence(a, mask, &p);
+  if (!planned) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.lse = a.lse, p.q_starts = a.q_starts, p.k_starts = a.k_starts, p.q_rows = int(a.q_rows), p.k_rows = int(a.k_rows);
   p.rows_out = a.out, p.out_seq = a.out_strides.seq, p.out_head = a.out_strides.head, p.out_batch = a.out_strides.batch;
   p.batch = int(a.batch), p.heads = int(a.heads), p.seq_q = int(a.seq_q), p.seq_k = int(a.seq_k);
@@ -109,9 +152,11 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const int64_t kv_bytes = (a.window > 0 ? std::min(a.seq_k, a.window + 1024) : a.seq_k) * a.dim * 2 * 2;
   p.head_group = int(std::clamp<int64_t>(cache_bytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
-  p.longest_first = a.window > 0 && a.window < a.seq_k;
+  p.longest_first = narrow || (a.window > 0 && a.window < a.seq_k);
   const int rows = (p.q_tiles + p.cluster - 1) / p.cluster, all_heads = int(a.heads * a.batch);
-  if (p.longest_first) p.short_rows = int(std::clamp<int64_t>((a.window - 1 - p.offset + kQueries * p.cluster - 1) / (kQueries * p.cluster), 0, rows));
+  const int64_t row_queries = narrow ? kNarrowQueries : kQueries * p.cluster;
+  if (p.longest_first && mask != Mask::kLine) p.short_rows = int(std::clamp<int64_t>((a.window - 1 - p.offset + row_queries - 1) / row_queries, 0, rows));
+  if (mask == Mask::kNarrow && (a.seq_q - 1) % kNarrowQueries < 128) p.light = 1, p.short_rows = std::min(p.short_rows, rows - 1) + 1;
   const int units = a.causal && !p.longest_first ? (rows + 1) / 2 : std::max(rows - p.short_rows, 1);
   p.by_all = FastDivide(uint32_t(all_heads));
   p.by_group = FastDivide(uint32_t(p.head_group * units)), p.by_heads = FastDivide(uint32_t(p.head_group));
@@ -126,6 +171,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
     if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);
     return launched(launch_attention_fp8(p, mask, blocks, stream));
   }
+  if (narrow) return launched(launch_attention_narrow(p, a.dtype, int(a.dim), mask, blocks, stream));
   if (mask == Mask::kOwn) return launched(launch_attention_own(p, a.dtype, int(a.dim), blocks, stream));
   if (a.neighborhood.rank) return launched(launch_attention_near(p, a.dtype, int(a.dim), mask, blocks, stream));
   if (a.dim > 128) return launched(launch_attention_wide(p, a.dtype, int(a.dim), mask, blocks, stream));

@@ -18,9 +18,13 @@
 // Shared memory: Q twice, [slab][128 rows][128 bytes] | K stages, likewise | V stages, likewise: slabs of 64 of dim.
 // The finished O leaves through a place of its own, or through the rows of Q that the warp itself has read.
 //
-// Narrow windows have tiles of 160 keys where those hold what a tile of queries sees as tightly as 128 do (512 keys and the 127 between the first
-// and the last query are 4 of 160, or 5 of 128). Neighbourhoods have three kernels, by how many tiles of keys need masks (attention_params.h),
+// Windows have tiles of 160 keys where those hold what a tile of queries sees as tightly as 128 do; narrow ones, and neighbourhoods on a line, have a kernel of their own
+// (attention_narrow.cuh). Neighbourhoods have three kernels, by how many tiles of keys need masks (attention_params.h),
 // and a fourth where each warpgroup has tiles of keys of its own (attention_own.cuh).
+//
+// A new maximum makes what has been summed up worth less. Outputs are rescaled for it only when it is 2^8 times the weight that the old one had (kLazy), where
+// they would be rescaled behind the exponentials; until then weights are larger than 1, which costs no bits. What consumers wait for, count and branch on is the
+// same in all lanes of a warp, and ptxas has to see that (kUniform): then descriptors are made beside what lanes compute.
 //
 // Source of the schedule: Shah et al., "FlashAttention-3" (2024); this is an implementation of its own.
 #pragma once
@@ -46,13 +50,19 @@ struct Shape {
   using Out = std::conditional_t<kFp8, __nv_bfloat16, T>;
   static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
   static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow;
+  static constexpr bool kNarrow = false;
+  static constexpr bool kAlways = kMask_ == Mask::kNone && !kLengths_;  // all queries see keys
+  static constexpr int kRows = kQueries, kConsumers = 2;  // of a tile; warpgroups
   static constexpr bool kOwn = kMask_ == Mask::kOwn;  // warpgroups have tiles of keys of their own
   static constexpr bool kEvery = kMask_ == Mask::kEvery, kCut = kMask_ == Mask::kNear || kEvery, kNear = kCut || kMask_ == Mask::kWhole || kOwn;
   static constexpr bool kStarts = kCut || kOwn;  // the scout says where windows start
   static constexpr bool kSigmoid = kSigmoid_;
   static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
   static constexpr int kKeys = kFp8 ? 128 : kOwn ? kOwnKeys : kKeys_ ? kKeys_ : attention_keys(kDim, kMask_);
-  static constexpr bool kBetween = kNear || (kWindow && kKeys == 128);  // where O += P V is waited for: between the exponentials, or after them
+  // Where O += P V is waited for: between the exponentials, or after them. Between them there is room to rescale outputs; after them that is done lazily.
+  static constexpr bool kBetween = (kNear && !kOwn) || (kWindow && kKeys == 128), kLazy = kDim > 64 && !kFp8 && !kBetween;
+  static constexpr bool kApart = kLazy || (kDim == 64 && !kBetween);  // how the maximum is found
+  static constexpr bool kUniform = !kNear || kOwn;  // a warp's role and group are known to be the same in all of its lanes (NOTES.md)
   // With a window: the last tile of keys ends with the last key that is seen, so that it is the only one that the causal mask cuts.
   static constexpr bool kEndOnLast = kWindow && kCluster == 1 && kKeys >= kQueries && !kBetween;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
@@ -153,9 +163,9 @@ __device__ __forceinline__ void load_shared_tile(const CUtensorMap* map, uint32_
 /// Gives a stage back to every producer that writes into it; lane i of a warp tells CTA i.
 template <class S>
 __device__ __forceinline__ void release(uint32_t bar) {
-  if (threadIdx.x % 32 >= S::kCluster) return;
-  if constexpr (S::kCluster == 1) ptx::mbarrier_arrive(bar);
-  else ptx::mbarrier_arrive_cluster(ptx::mapa(bar, threadIdx.x % 32));
+  const int lane = threadIdx.x % 32;
+  if constexpr (S::kCluster == 1) ptx::mbarrier_arrive_if(bar, lane == 0);
+  else ptx::mbarrier_arrive_cluster_if(ptx::mapa(bar, lane % S::kCluster), lane < S::kCluster);
 }
 
 template <class S>
@@ -251,7 +261,7 @@ __device__ __forceinline__ void issue_values(float (&o)[S::kDim / 2], const uint
 
 template <class S>
 __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S>& shared) {
-  const int group = (S::kOwn ? ptx::warpgroup() : int(threadIdx.x / 128)) - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
+  const int group = (S::kUniform ? ptx::warpgroup() : int(threadIdx.x / 128)) - 1, warp_row = group * 64 + threadIdx.x % 128 / 32 * 16;
   constexpr int kKeys = S::kKeys;
   Place q, k, v;
   Queue<S> queue(p, shared.board);
@@ -264,7 +274,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   bool keep = false;                                                                // whether o holds sums of these queries
   bool own_k = false, own_v = false;                                                // whether these scores, these weights are of a tile that only this warpgroup has
   Softmax softmax;
-  const float scale = scale_of<S>(p);
+  const float scale = scale_of<S>(p), reach = S::kLazy ? Softmax::reach_of(scale) : 0.f;
   const auto settle = [&]() __attribute__((always_inline)) {
     if (!S::kOwed || owed < 0) return;
     if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>(), ptx::mbarrier_arrive(shared.q_empty + 8 * owed);
@@ -331,12 +341,13 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling. Calls `retire`: with a neighbourhood between the
   // exponentials, when the product has just been multiplied, so that values are given back no later than they can be.
   const auto weigh = [&](int tile, auto first, auto retire) __attribute__((always_inline)) {
+    bool moved = false;
     view.template mask<first>(s, tile);
     if constexpr (S::kSigmoid) {
       take_sigmoid(s, p.scale_log2, p.bias);
     } else {
       constexpr int kFirst = S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
-      softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst>(s, scale, rescale, [&] {
+      moved = softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst, S::kApart, S::kLazy>(s, scale, reach, rescale, [&] {
         if constexpr (S::kBetween) {
 #pragma unroll
           for (int i = 0; i < kFirst; i++) asm volatile("" : "+f"(s[i]));
@@ -345,6 +356,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
       });
     }
     if constexpr (!S::kBetween || S::kSigmoid) retire();
+    return moved;
   };
   const auto clear = [&]() __attribute__((always_inline)) {
     keep = false;
@@ -374,9 +386,10 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     for (;;) {
       for (j--; j >= w.first; j--) {
         issue(j, false);
-        weigh(j, std::false_type(), retire);
+        if (weigh(j, std::false_type(), retire)) {
 #pragma unroll
-        for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
+          for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
+        }
         pack<typename S::T>(probabilities, s);
       }
       if (!S::kJoined) break;
@@ -418,10 +431,11 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
     shared.init();
   };
   const auto run = [&](auto... scouts) {
-    run_warp_roles<1, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole>(S::kCluster > 1, init, [&](int) { produce<S>(p, shared); },
-                                                                                       [&] { consume<S>(p, shared); }, scouts...);
+    run_warp_roles<1, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole, S::kUniform>(S::kCluster > 1, init, [&](int) { produce<S>(p, shared); },
+                                                                                                    [&] { consume<S>(p, shared); }, scouts...);
   };
   if constexpr (S::kScout) run([&] { scout<S>(p, shared.board); });
+  else if constexpr (!S::kAlways) run([&] { leave_all_zeros<S>(p); });
   else run();
 }
 

@@ -12,7 +12,8 @@ namespace orrery::kernels {
 
 // kNear, kEvery, kWhole: neighbourhoods of which some tiles of keys are cut for a warp of queries, nearly all, or none; kOwn: those
 // whose warpgroups have tiles of keys of their own (attention_own.cuh).
-enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole, kOwn };
+// kNarrow, kLine: windows and neighbourhoods on a line that are narrow (attention_narrow.cuh).
+enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole, kOwn, kNarrow, kLine };
 
 /// A neighbourhood mask (attention_near.cuh); axis 0 is the innermost, axes that are not there have one place.
 struct NearParams {
@@ -55,7 +56,9 @@ struct AttentionParams {
   // A group of heads' tiles (pairs of them), its heads, those of the last group; heads of a batch; heads of a head of keys.
   FastDivide by_group, by_heads, by_last_heads, by_batch, by_kv;
   int longest_first;     // 1: how tiles are dealt with a mask (work_at); 0: in pairs
-  int short_rows;        // with a window: tiles of a head (of clusters) whose queries see less than it
+  int short_rows;        // with a window: tiles of a head (of clusters) whose queries see less than it; with a narrow one also the light one; on a
+                         // line: tiles of two warpgroups' queries
+  int light;             // 1: of the last tile a warpgroup or two have no queries
   FastDivide by_all;     // heads times batch
   int keys;              // of a tile
   int window;            // query i sees only the last so many of its keys; 0: all (causal)
@@ -71,6 +74,8 @@ struct AttentionParams {
 };
 
 constexpr int kQueries = 128;  // of a tile
+/// Of attention_narrow.cuh; and the widest window that it is for (NOTES.md).
+constexpr int kNarrowQueries = 192, kNarrowKeys = 64, kNarrowWindow = 1024;
 
 /// Keys of one tile: as many as shared memory and registers allow.
 constexpr int kMostKeys = 160;
@@ -81,6 +86,7 @@ constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask 
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
 cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_narrow(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
 
 cudaError_t launch_attention_fp8(const AttentionParams& p, Mask mask, int blocks, cudaStream_t stream);  // 128

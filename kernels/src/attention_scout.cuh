@@ -37,7 +37,7 @@ struct Board {
         list_full(lists + kRecords * kListBytes), list_empty(list_full + 8 * kRecords) {}
   __device__ __forceinline__ void init() const {
     for (int r = 0; r < kRecords; r++) {
-      ptx::mbarrier_init(full + 8 * r, 32), ptx::mbarrier_init(empty + 8 * r, 1 + 8 * 32);
+      ptx::mbarrier_init(full + 8 * r, 32), ptx::mbarrier_init(empty + 8 * r, 1 + 4 * S::kConsumers * 32);
       if (S::kCut) ptx::mbarrier_init(list_full + 8 * r, 32), ptx::mbarrier_init(list_empty + 8 * r, 8 * 32);
     }
   }
@@ -53,7 +53,8 @@ struct Board {
       if constexpr (S::kOwn) ptx::st_shared_v4(to + 32, t.low[2], w.own.alone, w.own.shift, w.own.far);
       else ptx::st_shared_v4(to + 32, t.low[2], t.count[0], t.count[1], t.count[2]);
     } else {
-      ptx::st_shared_v4(to + 16, w.k_base, 0, 0, 0);
+      if constexpr (S::kNarrow) ptx::st_shared_v4(to + 16, w.k_base, w.narrow.range[0], w.narrow.range[1], w.narrow.range[2]);
+      else ptx::st_shared_v4(to + 16, w.k_base, 0, 0, 0);
       ptx::st_shared_v4(to + 32, 0, 0, 0, 0);  // warps read all of a record
     }
   }
@@ -69,6 +70,7 @@ struct Board {
       if constexpr (S::kOwn) w.own = {word(9), word(10), word(11)};
     } else {
       w.k_base = word(4);
+      if constexpr (S::kNarrow) w.narrow = {{word(5), word(6), word(7)}};
     }
     return w;
   }
@@ -90,6 +92,11 @@ __device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& 
   for (int i = 0;; i++) {
     const Work<S> w = work_at<S>(p, i);
     if (w.key_tiles == kSkip) continue;
+    if constexpr (!S::kNear)
+      if (w.key_tiles == 0) {
+        leave_zeros<S>(p, w);
+        continue;
+      }
     ptx::mbarrier_wait(board.empty + 8 * at.stage, at.phase ^ 1);
     if (lane == 0) board.write(at.stage, w);
     if constexpr (S::kStarts)
@@ -105,6 +112,18 @@ __device__ __forceinline__ void scout(const AttentionParams& p, const Board<S>& 
       list.next<kRecords>();
     }
     at.next<kRecords>();
+  }
+}
+
+/// Where there is no scout, by a whole warp of the producer's warpgroup: zeros for this CTA's queries that see no key. Not by the consumers: behind
+/// such stores ptxas takes a warp's lanes to be apart, and all of the loop over tiles of keys with them (NOTES.md).
+template <class S>
+__device__ __forceinline__ void leave_all_zeros(const AttentionParams& p) {
+  if (!S::kLengths && p.offset >= 0) return;
+  for (int i = 0;; i++) {
+    const Work<S> w = work_at<S>(p, i);
+    if (w.key_tiles == kNoMore) return;
+    if (w.key_tiles == 0) leave_zeros<S>(p, w);
   }
 }
 
@@ -138,7 +157,7 @@ class Entries {
   uint32_t at_ = 0;
 };
 
-/// The tiles of this CTA whose queries see keys; zeros for those that do not are stored on the way, by the consumers.
+/// The tiles of this CTA whose queries see keys.
 template <class S>
 class Queue {
  public:
@@ -150,13 +169,10 @@ class Queue {
     for (;;) {
       const Work<S> found = find<kWarps>();
       if (found.key_tiles == kNoMore) return false;
-      if (!S::kScout && found.key_tiles == kSkip) continue;
-      if (S::kNear || found.key_tiles > found.first) {
+      if (S::kScout || S::kAlways || found.key_tiles > found.first) {
         w = found;
         return true;
       }
-      done<kWarps>();
-      if constexpr (kWarps && !S::kNear) leave_zeros<S>(p_, found);
     }
   }
   /// What the scout left of the tile of queries has been read.

@@ -99,12 +99,12 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work<S>& 
   if (!S::kOwnPlace && !S::kOwed) __syncwarp();
 }
 
-/// Zeros for queries that see no key.
+/// Zeros for queries that see no key, by a whole warp.
 template <class S>
 __device__ __forceinline__ void leave_zeros(const AttentionParams& p, const Work<S>& w) {
   const int queries = queries_of<S>(p, w);
 #pragma unroll 1
-  for (int i = threadIdx.x - 128; i < kQueries * (S::kDim / 8); i += 256) {
+  for (int i = threadIdx.x % 32; i < S::kRows * (S::kDim / 8); i += 32) {
     const int query = w.row0 + i / (S::kDim / 8), piece = i % (S::kDim / 8);
     if (query >= queries) return;
     const int64_t at = (S::kLengths ? 0 : w.batch * p.out_batch) + (w.q_base + query) * p.out_seq + w.head * p.out_head + piece * 8;

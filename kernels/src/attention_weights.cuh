@@ -9,23 +9,30 @@ namespace orrery::kernels {
 struct Softmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 
-  /// Scores -> exponentials under the new maximum; `rescale` is what earlier sums and outputs are worth now.
-  /// They are 2^kLift times as large as the definition has them. `between` is called once kFirst of them are there.
-  template <int kLift = 0, int kFirst = 0, int kCount, class Between>
-  __device__ __forceinline__ void take(float (&s)[kCount], float scale, float (&rescale)[2], Between between) {
+  /// Scores -> exponentials under the new maximum, or where kLazy under one that is at most `reach` less; `rescale` is what earlier sums and
+  /// outputs are worth now. Returns whether outputs need it: where kLazy, for some row of the warp.
+  /// They are 2^kLift times as large as the definition has them. `between` is called once kFirst of them are there. kApart: the maximum of these scores
+  /// is found before it is compared with the one before them, which is what is better where `between` does nothing (NOTES.md).
+  template <int kLift, int kFirst, bool kApart, bool kLazy, int kCount, class Between>
+  __device__ __forceinline__ bool take(float (&s)[kCount], float scale, float reach, float (&rescale)[2], Between between) {
     float shift[2];
+    static_assert(kApart || !kLazy);
+    bool moved = false;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      float most = top[h];
+      float most = kApart ? -INFINITY : top[h];
 #pragma unroll
       for (int i = 0; i < kCount; i += 4) most = fmaxf(most, fmaxf(s[i + 2 * h], s[i + 2 * h + 1]));
       most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
       most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+      const bool higher = !kApart || most > (kLazy ? __fadd_rn(top[h], reach) : top[h]);
+      if (!higher) most = top[h];
       const float safe = most == -INFINITY ? 0.f : most;  // nothing seen yet: everything stays zero
       const float most_scaled = __fmul_rn(safe, scale);
       shift[h] = kLift ? __fsub_rn(most_scaled, float(kLift)) : most_scaled;
-      rescale[h] = exp2_of(fmaf(top[h], scale, -most_scaled));  // spelled out, here and below: what a compiler would fuse is its affair
+      rescale[h] = higher ? exp2_of(fmaf(top[h], scale, -most_scaled)) : 1.f;  // spelled out, here and below: what a compiler would fuse is its affair
       top[h] = most;
+      moved = moved || higher;
     }
     float part[2] = {0.f, 0.f};
 #pragma unroll
@@ -36,7 +43,11 @@ struct Softmax {
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) sum[h] = fmaf(sum[h], rescale[h], part[h]);
+    return kLazy ? __any_sync(~0u, moved) : true;
   }
+  /// How far scores may exceed the maximum that exponentials are under where it follows them lazily: weights are 2^8 at most then, and no less
+  /// exact, and outputs are rescaled a few times for a tile of queries (Dao's FlashAttention-4 does the same).
+  __device__ static __forceinline__ float reach_of(float scale) { return fminf(8.f / scale, 1e30f); }
   __device__ static __forceinline__ float exp2_of(float v) {
     float r;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));

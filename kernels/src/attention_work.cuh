@@ -15,12 +15,20 @@ constexpr int kNoMore = -1, kSkip = -2;
 struct FirstTile { int first = 0; };
 struct KnownFirstTile { static constexpr int first = 0; };
 
+/// Of a tile of queries with a narrow window: which of its tiles of keys each warpgroup sees, first and one past the last in the lower and the upper
+/// half; 0 if it has no queries.
+struct NarrowTiles {
+  int range[3];
+  __device__ __forceinline__ int of(int group) const { return group == 0 ? range[0] : group == 1 ? range[1] : range[2]; }
+};
+
 template <class S>
 struct Work : std::conditional_t<S::kScout, KnownFirstTile, FirstTile> {
   int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
   int k_base = 0;  // where tiles of keys begin: with a window by the first key that is seen; of the sequence, where each has its own length, as are:
   int q_base = 0, seq_q = 0, seq_k = 0, offset = 0;
   NearTile near;  // with a neighbourhood mask
+  std::conditional_t<S::kNarrow, NarrowTiles, std::false_type> narrow;
   std::conditional_t<S::kOwn, OwnTiles, std::false_type> own;  // of which each warpgroup has its own tiles
 };
 
@@ -64,6 +72,30 @@ __device__ __forceinline__ Work<S> near_work(const AttentionParams& p, int i) {
   return w;
 }
 
+/// Which keys a query with a narrow window sees: those from narrow_begin up to narrow_end, not including that.
+template <class S>
+__device__ __forceinline__ int narrow_begin(const AttentionParams& p, int row) {
+  return S::kLine ? near_start(p.near, 0, min(row, p.seq_q - 1)) : max(row + p.offset - p.window + 1, 0);
+}
+template <class S>
+__device__ __forceinline__ int narrow_end(const AttentionParams& p, int row) {
+  return S::kLine ? near_start(p.near, 0, min(row, p.seq_q - 1)) + p.near.window[0] : min(row, p.seq_q - 1) + p.offset + 1;
+}
+
+/// Where the tiles of keys begin of a tile of queries of so many warpgroups, and which of them each sees.
+template <class S>
+__device__ __forceinline__ void find_narrow(const AttentionParams& p, int groups, Work<S>& w) {
+  w.k_base = narrow_begin<S>(p, w.row0);
+  const int seen = narrow_end<S>(p, w.row0 + 64 * groups - 1) - w.k_base;
+  w.key_tiles = seen > 0 ? (seen + S::kKeys - 1) / S::kKeys : 0;
+#pragma unroll
+  for (int g = 0; g < S::kConsumers; g++) {
+    const int row = w.row0 + 64 * g, first = (narrow_begin<S>(p, row) - w.k_base) / S::kKeys;
+    const int last = min(max((narrow_end<S>(p, row + 63) - w.k_base + S::kKeys - 1) / S::kKeys, first + 1), w.key_tiles);
+    w.narrow.range[g] = g < groups && row < p.seq_q ? first | last << 16 : 0;
+  }
+}
+
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
 /// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
 /// tiles are dealt in rounds, the longest first (all heads' tiles that see a whole window, then the shorter ones), every other round the other way round. The CTAs of a cluster
@@ -85,18 +117,28 @@ __device__ __forceinline__ Work<S> work_at(const AttentionParams& p, int i) {
     const int rest = t - units * all_heads, row = p.by_all.divide(rest);
     unit = units + row, head = rest - row * all_heads;
   }
-  const int row = pairs && i % 2 ? unit : rows - 1 - unit;
+  int row = pairs && i % 2 ? unit : rows - 1 - unit;
+  if constexpr (S::kNarrow) {
+    if (S::kLine) row = unit;
+    else if (p.light) row = unit == rows - 1 ? unit : row - 1;  // the light one, which is the last, after the short ones
+  }
   if (pairs && i % 2 && unit == rows - 1 - unit) return Work<S>{{}, 0, 0, 0, kSkip};  // the middle one has no partner
   const int batch = p.by_batch.divide(head);
-  Work<S> w{{}, (row * S::kCluster + int(blockIdx.x) % S::kCluster) * kQueries, head - batch * p.heads, batch, 0};
-  if constexpr (S::kLengths) {
-    find_sequence<S>(p, w);
-    if (w.row0 >= w.seq_q) return Work<S>{{}, 0, 0, 0, kSkip};
+  Work<S> w{{}, (row * S::kCluster + int(blockIdx.x) % S::kCluster) * S::kRows, head - batch * p.heads, batch, 0};
+  if constexpr (S::kNarrow) {
+    const int twos = S::kLine ? max(row - units, 0) : 0;
+    w.row0 -= 64 * twos;
+    find_narrow<S>(p, S::kLine && row >= units ? 2 : S::kConsumers, w);
+  } else {
+    if constexpr (S::kLengths) {
+      find_sequence<S>(p, w);
+      if (w.row0 >= w.seq_q) return Work<S>{{}, 0, 0, 0, kSkip};
+    }
+    const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
+    const int begin = S::kWindow ? max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) : 0, seen = last - begin;
+    w.key_tiles = seen > 0 ? (seen + S::kKeys - 1) / S::kKeys : 0;
+    if constexpr (S::kWindow) w.k_base = S::kEndOnLast ? last - w.key_tiles * S::kKeys : begin;
   }
-  const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
-  const int begin = S::kWindow ? max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) : 0, seen = last - begin;
-  w.key_tiles = seen > 0 ? (seen + S::kKeys - 1) / S::kKeys : 0;
-  if constexpr (S::kWindow) w.k_base = S::kEndOnLast ? last - w.key_tiles * S::kKeys : begin;
   return w;
 }
 

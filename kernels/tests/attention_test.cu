@@ -330,7 +330,10 @@ int main(int argc, char** argv) {
                              {B, 2, 1, 1, 6 * 7 * 18, 6 * 7 * 18, 64, false, false, 0, false, {3, {6, 7, 18}, {3, 4, 5}, {1, 2, 5}}},
                              {B, 1, 2, 1, 300, 400, 128, true, false, 190}, {H, 2, 1, 1, 290, 290, 64, true, false, 30}, {B, 1, 2, 1, 256, 256, 128, false, false, 0, false, {1, {256}, {128}, {128}}},
                              {H, 1, 1, 1, 32 * 40, 32 * 40, 64, false, false, 0, false, {2, {32, 40}, {16, 16}, {8, 16}}}, {B, 1, 3, 1, 16 * 4 * 24, 16 * 4 * 24, 128, false, false, 0, false, {3, {16, 4, 24}, {5, 3, 7}, {1, 1, 1}}},
-                             {H, 1, 2, 1, 47 * 40, 47 * 40, 128, false, false, 0, false, {2, {47, 40}, {16, 16}, {1, 1}}}, {B, 2, 1, 1, 22 * 10 * 16, 22 * 10 * 16, 64, false, false, 0, false, {3, {22, 10, 16}, {8, 8, 8}, {1, 1, 1}}}};
+                             {H, 1, 2, 1, 47 * 40, 47 * 40, 128, false, false, 0, false, {2, {47, 40}, {16, 16}, {1, 1}}}, {B, 2, 1, 1, 22 * 10 * 16, 22 * 10 * 16, 64, false, false, 0, false, {3, {22, 10, 16}, {8, 8, 8}, {1, 1, 1}}},
+                             // Narrow windows, several tiles of queries for each CTA, of which some have them for one or two warpgroups only.
+                             {B, 1, 60, 60, 440, 440, 64, true, false, 100}, {H, 1, 50, 10, 400, 490, 128, true, false, 170},
+                             {B, 1, 50, 50, 500, 500, 64, false, false, 0, false, {1, {500}, {90}, {1}}}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})
@@ -347,6 +350,10 @@ int main(int argc, char** argv) {
           for (int64_t n : {333, 2500}) cases.push_back({t, 1, 4, 2, n, n + 70, dim, true, false, window});
         for (bool causal : {false, true})
           for (int64_t n : {1, 257, 1024, 3000}) cases.push_back({t, 2, 4, 2, n, n, dim, causal, false, 0, true});
+        for (int64_t window : {1, 100, 512, 1024}) cases.push_back({t, 2, 24, 8, 1999, 2100, dim, true, false, window});
+        cases.push_back({t, 1, 48, 8, 900, 700, dim, true, false, 333});  // some queries see no key
+        for (const Neighborhood& n : {Neighborhood{1, {2000}, {512}, {1}}, Neighborhood{1, {1472}, {129}, {63}}, Neighborhood{1, {1999}, {1024}, {7}}})
+          cases.push_back({t, 2, 24, 8, n.extent[0], n.extent[0], dim, false, false, 0, false, n});
       }
   if (!small)
     for (DType t : {B, H}) {
