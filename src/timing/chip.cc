@@ -262,7 +262,8 @@ ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   const uint32_t read = sectors_in(missing);
   read_dram(r.line, read, r.when);
   take_l2_write(read, r.when);  // the fill
-  const double served = std::max(std::max(start, dram_free_), l2_write_free_);
+  const double turn = std::max(std::max(start, dram_free_), l2_write_free_);
+  const double served = r.copied ? turn : r.when + (turn - r.when) * in_step_;
   const double arrives = way.arrives() = served + dram_latency(r.line, r.sm, r.when, r.copied);
   r.waits = float(arrives - r.when - f_.l2_latency);
   if (r.in_pairs) {

@@ -118,7 +118,7 @@ class Chip {
   void atomic_all(std::span<Request> requests, bool floating, double weight, double answer);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.
-  void forget_counts() { tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
+  void begin(double now) { begun_ = now, in_step_ = 1, tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
   double dram_free() const { return dram_free_; }
   double dram_busy() const { return dram_busy_; }
   double l2_busy() const { return l2_busy_ > l2_write_busy_ ? l2_busy_ : l2_write_busy_; }
@@ -234,6 +234,7 @@ class Chip {
   double queue_wait_ = 0;  // more of it for loads, by how busy memory is
   double read_wait_ =
       0;  // mean of what a load from memory takes beyond the quickest, without what writes add
+  double in_step_ = 1, begun_ = 0;  // how much of each other's requests SMs wait for; when the launch began
   double atomics_free_ = 0, answers_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0,
          dram_busy_ = 0, l2_busy_ = 0;
   std::array<double, 8> part_busy_{};  // of memory, by parts of the pages that are looked up

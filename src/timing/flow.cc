@@ -132,9 +132,10 @@ void Join::find_flow() {
     if (m.i.opcode == 0x147) beside(f.fall);
     if (m.i.opcode == 0x147 && target_ok) beside(block_at(uint32_t(m.i.target)));
     if (m.always_calls && target_ok) f.always = uint32_t(m.i.target), find_ways(f.always);
-    if (m.i.opcode == 0x147 && target_ok && !m.i.never && (m.i.lo >> 32 & 3) == 0) {
+    const bool if_together = m.i.opcode == 0x147 && (m.i.lo >> 32 & 3) == 3;  // BRA.CONV: past what lanes that are apart do
+    if (m.i.opcode == 0x147 && target_ok && !m.i.never && ((m.i.lo >> 32 & 3) == 0 || if_together)) {
       f.taken = block_at(uint32_t(m.i.target));
-      if (plain) f.fall = -1;
+      if (plain || (if_together && !m.i.guarded)) f.fall = -1;
       if (!reached_[size_t(f.taken)]) f.taken = -1;
     }
     f.calls_any = m.i.calls_register() && m.op == isa::Op::call;

@@ -135,7 +135,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
 /// A wait for an mbarrier is tried once in line; code that lies out of line tries again. The first try bears the line of what stands
 /// before the wait, so that only a warp that goes out of line would seem to wait. Here the first try waits as long as it takes.
 void Join::find_first_tries() {
-  constexpr size_t kToBranch = 12, kToRetry = 4;  // instructions
+  constexpr size_t kToBranch = 12, kToOwnBranch = 64, kToRetry = 4;  // instructions, to a branch and to one that bears the try's line
   const auto waits = [&](size_t i) {
     const MachineInstruction& m = code_[i];
     return m.kind == Class::mbarrier && (m.op == isa::Op::mbarrier_try_wait || m.op == isa::Op::mbarrier_test_wait);
@@ -143,7 +143,9 @@ void Join::find_first_tries() {
   for (size_t i = 0; i < code_.size(); i++) {
     if (code_[i].kind != Class::mbarrier || operates_on_mbarrier(code_[i].op)) continue;
     size_t branch = i + 1;
-    while (branch < code_.size() && branch < i + kToBranch && code_[branch].i.opcode != 0x147) branch++;
+    const auto is_branch = [&](size_t k) { return code_[k].i.opcode == 0x147; };
+    while (branch < code_.size() && branch < i + kToOwnBranch && !is_branch(branch)) branch++;
+    if (branch < code_.size() && branch >= i + kToBranch && code_[branch].pc != code_[i].pc) continue;
     if (branch >= code_.size() || code_[branch].i.opcode != 0x147) continue;
     if (code_[branch].i.target <= int32_t(branch)) continue;
     const size_t retry = size_t(code_[branch].i.target);

@@ -192,7 +192,7 @@ double Predictor::simulate_blocks() {
   double time = 0, warm_offset = 0;
   for (int pass = 0; pass < (options_.warm ? 2 : 1); pass++) {
     warm_offset = time = std::ceil(time);
-    chip.forget_counts();
+    chip.begin(time);
     relay_.restart(time);
     std::vector<std::unique_ptr<Sm>> sms;
     for (uint32_t i = 0; i < simulated; i++) sms.push_back(std::make_unique<Sm>(figures_, kernel_, chip, uint32_t((i * apart + shift) * per), occupancy_.blocks));
