@@ -180,6 +180,14 @@ void Join::find_flow() {
     for (uint32_t k : loops[size_t(f.loop)])
       if (flow_[k].home == f.home && reached_[k]) f.loop_copies += flow_[k].copies;
   }
+  std::unordered_map<uint32_t, uint32_t> carriers;  // of a PTX block: how many machine blocks hold parts of it
+  for (const Flow& f : flow_)
+    for (const Carried& c : f.carried) carriers[c.block]++;
+  for (Flow& f : flow_)
+    for (Carried& c : f.carried) {
+      const auto [low, high] = loop_of(c.block);
+      c.whole_run = f.loop < 0 && low < high && carriers[c.block] == 1;
+    }
 }
 
 /// Homes of machine blocks, and what each holds of the PTX blocks that it carries: its home, and others that ptxas merged
@@ -220,7 +228,7 @@ void Join::find_own() {
       }
     for (const auto& [block, pcs] : own) {
       const std::set<uint64_t>& tells = events.count(block) ? events[block] : telling[block];
-      f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, {}});
+      f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, false, {}});
       for (const uint64_t t : tells) f.carried.back().tells.push_back(tell_numbers.try_emplace(t, uint32_t(tell_numbers.size())).first->second);
       most[block] = std::max(most[block], pcs.size());
     }

@@ -6,6 +6,7 @@
 // side whose home has the earlier unused entry; sides that were left with unused entries (divergence) are visited when
 // their turn comes. When both sides have the same home, one is an unrolled loop and the other its remainder: the larger
 // one is taken as long as that many entries of the run are left.
+// A loop of PTX of which no loop but a part of one block is left (arrays that are cleared) is gone through at once.
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
 // A walk that does not reach the end, or leaves many entries unused, is given up: Join::steps then goes by entries alone.
 #include <algorithm>
@@ -185,7 +186,9 @@ struct Join::Walker {
     const Carried* first = nullptr;
     if (next_of(f, &first) == kNever) return kNever;
     const bool part = is_part(*first);
-    for (uint32_t k = 0; k < (first->block == f.home ? f.copies : 1) && !part; k++) {
+    const auto entries_of = [&](const Carried& c) { return std::max(c.block == f.home ? f.copies : 1, c.whole_run ? run_left(c.block) : 1); };
+    const uint32_t copies = entries_of(*first);
+    for (uint32_t k = 0; k < copies && !part; k++) {
       const size_t at = next_entry(first->number);
       if (at == kNever) break;
       if (k == 0) lanes = cursor.events[cursor.enters[at]].extra;
@@ -194,7 +197,10 @@ struct Join::Walker {
     }
     const size_t next = next_entry(first->number);
     for (const Carried& c : f.carried) {  // what lies between is what ptxas merged, or moved here from behind a loop: no time passes
-      if (&c != first && !is_part(c) && next_entry(c.number) < next) used[c.number]++, taken[c.number]++, taken_entries++;
+      if (&c != first && !is_part(c) && next_entry(c.number) < next) {
+        const uint32_t n = c.whole_run ? run_left(c.block) : 1;
+        used[c.number] += n, taken[c.number] += n, taken_entries += n;
+      }
       for (uint32_t i : c.tells) issued[i] = used[c.number];
     }
     return next == kNever ? cursor.events.size() : cursor.enters[next];

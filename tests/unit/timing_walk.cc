@@ -53,6 +53,24 @@ TEST(TimingWalk, LanesMakeTheirBarriersByTurns) {
   EXPECT_NEAR((cycles_of(16) - few) / 12, 61, 25);
 }
 
+/// A loop that clears an array is stores in a row in machine code: its 45 turns are one way through them, and what comes after is found.
+TEST(TimingWalk, ALoopOfWhichOnlyStoresAreLeftIsGoneThroughAtOnce) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const TestKernel k(R"(
+    .local .align 8 .b8 room[192];
+    ld.param.u64 %d1, [p0]; mov.u64 %d2, room; mov.u32 %r1, 0; mov.u32 %r5, 0; mov.u32 %r6, %tid.x;
+    A: mul.wide.u32 %d3, %r1, 4; add.s64 %d4, %d2, %d3; st.local.u32 [%d4], %r5; add.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 45; @%p1 bra A;
+    mul.wide.u32 %d3, %r6, 4; add.s64 %d4, %d2, %d3; st.local.u32 [%d4], %r6; mov.u32 %r7, 0; mov.u32 %r8, 0;
+    B: .pragma "nounroll"; and.b32 %r9, %r7, 31; mul.wide.u32 %d5, %r9, 4; add.s64 %d6, %d2, %d5; ld.local.u32 %r10, [%d6]; add.u32 %r8, %r8, %r10; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r6; @%p2 bra B;
+    mul.wide.u32 %d7, %r6, 4; add.s64 %d8, %d1, %d7; st.global.u32 [%d8], %r8; ret;)",
+                     {out}, {1}, {32});
+  const Prediction p = m.predicted(k);
+  if (p.method != kMachineCode) GTEST_SKIP() << "no ptxas";
+  for (const std::string& note : p.notes) EXPECT_EQ(note.find("could not be led"), std::string::npos) << note;
+  EXPECT_GT(p.instructions, 31 * 5) << "the loop after it, of as many turns as the last lane takes";
+}
+
 /// Of a load of four words two are used: ptxas makes two loads of it, which are one access.
 TEST(TimingWalk, PartsOfASplitLoadDoNotRunAhead) {
   TestMachine m;
