@@ -183,10 +183,24 @@ void Join::find_flow() {
   std::unordered_map<uint32_t, uint32_t> carriers;  // of a PTX block: how many machine blocks hold parts of it
   for (const Flow& f : flow_)
     for (const Carried& c : f.carried) carriers[c.block]++;
-  for (Flow& f : flow_)
-    for (Carried& c : f.carried) {
+  const auto comes_again = [&](uint32_t b) {
+    std::vector<bool> seen(flow_.size(), false);
+    std::vector<int32_t> work = {flow_[b].fall, flow_[b].taken};
+    while (!work.empty()) {
+      const int32_t at = work.back();
+      work.pop_back();
+      if (at == int32_t(b)) return true;
+      if (at < 0 || seen[size_t(at)]) continue;
+      seen[size_t(at)] = true;
+      work.push_back(flow_[size_t(at)].fall), work.push_back(flow_[size_t(at)].taken);
+    }
+    return false;
+  };
+  for (uint32_t b = 0; b < flow_.size(); b++)
+    for (Carried& c : flow_[b].carried) {
       const auto [low, high] = loop_of(c.block);
-      c.whole_run = f.loop < 0 && low < high && carriers[c.block] == 1;
+      const bool of_one_block = low < high && low == c.block && first_of(high - 1) == c.block;
+      c.whole_run = of_one_block && carriers[c.block] == 1 && !comes_again(b);
     }
 }
 

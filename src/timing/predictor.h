@@ -48,6 +48,8 @@ class Predictor {
   bool regular_ranges();
   void trace_spread(double each, uint64_t units);
   double share_of_usual();
+  /// Is the grid so large that few of those simulated can be traced themselves?
+  bool stands_for_many(uint64_t units) const { return units > 16 * uint64_t(figures_.sms); }
   void trace_in_order();
   bool waits_for_blocks() const;
   void find_relay();

@@ -269,8 +269,9 @@ bool Predictor::regular_ranges() {
 
 /// Blocks all over the grid, which stand for those that are not traced: of a few, too many may do the same.
 void Predictor::trace_spread(double each, uint64_t units) {
-  constexpr double kMost = 256, kShare = 0.5;  // blocks, of the budget
-  const auto n = uint64_t(std::min(kMost, kShare * options_.trace_budget / std::max(1.0, each)));
+  constexpr double kMost = 256;                          // blocks
+  const double share = stands_for_many(units) ? 0.5 : 0.25;  // of the budget; the rest is for those that are simulated themselves
+  const auto n = uint64_t(std::min(kMost, share * options_.trace_budget / std::max(1.0, each)));
   std::vector<uint64_t> spread;
   for (uint64_t i = 0; i < n; i++) spread.push_back((i * 0x9E3779B97F4A7C15ull >> 11) % units);
   try {
@@ -330,7 +331,7 @@ const BlockCode& Predictor::code_for(uint64_t block) {
     if (found == traced_.end()) {  // the budget is spent: another block stands for it
       const auto range = ranges_.upper_bound(block);
       const auto end = ranges_.empty() || range == ranges_.end() ? traced_.end() : traced_.find(range->first);
-      if (constexpr size_t kEnough = 8; ranges_.empty() && spread_.size() >= kEnough) {  // those looked at first lie side by side: they would count too often
+      if (constexpr size_t kEnough = 8; ranges_.empty() && spread_.size() >= kEnough && stands_for_many(launch_.grid.count() / launch_.cluster.count())) {  // those looked at first lie side by side: they would count too often
         found = traced_.find(first_block(spread_[block * 2654435761u % spread_.size()]));
       } else {
         found = ranges_.empty() ? traced_.begin() : traced_.find(std::prev(range)->first);
