@@ -82,6 +82,7 @@ std::vector<std::vector<uint32_t>> Join::natural_loops() const {
 /// The ways through a function of a quotient or root, from where it begins to where it returns; no instruction comes twice.
 void Join::find_ways(uint32_t begin) {
   constexpr size_t kMost = 512;
+  size_t patience = 1 << 20;  // instructions looked at
   if (ways_.count(begin) || begin >= code_.size()) return;
   std::vector<Way>& ways = ways_[begin];
   std::vector<bool> on_way(code_.size());
@@ -91,7 +92,7 @@ void Join::find_ways(uint32_t begin) {
     const auto leave = [&] {
       for (; way.size() > length; way.pop_back()) on_way[way.back()] = false;
     };
-    while (i < code_.size() && !on_way[i] && ways.size() < kMost) {
+    while (i < code_.size() && !on_way[i] && ways.size() < kMost && patience-- > 1) {
       const MachineInstruction& m = code_[i];
       const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
       way.push_back(i), on_way[i] = true;
