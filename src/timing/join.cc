@@ -345,7 +345,12 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
 
 /// Issues the machine instructions of `range`; a guarded one takes only an event before `end`.
 void Join::emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
-  for (uint32_t i = range.first; i < range.second; i++) take_step(i, c, 0, code_[i].i.guarded ? end : SIZE_MAX, lanes, out, statistics);
+  for (uint32_t i = range.first; i < range.second; i++) {
+    size_t before = code_[i].i.guarded ? end : SIZE_MAX;
+    if (code_[i].i.guarded && place_[i] != kNowhere && eventful(code_[i].kind))  // what was skipped on the way to this entry is not what the next one will find
+      if (const auto s = skipped_.find(block_first_[place_[i]].second); s != skipped_.end() && s->second == c.entered) before = std::min(before, c.entered_at);
+    take_step(i, c, 0, before, lanes, out, statistics);
+  }
 }
 
 /// Lanes that have parted leave one group after the other: the warp ends where the last of them does.

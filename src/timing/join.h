@@ -196,6 +196,7 @@ class Join {
   std::vector<std::pair<uint32_t, uint32_t>> roots_;
   std::vector<std::pair<uint32_t, uint32_t>> homes_of_blocks_;  // home and copies of each machine block
   std::vector<Flow> flow_;
+  std::map<uint32_t, uint32_t> skipped_;                // PTX blocks that a branch of the block before them skips, by first pc: the block behind, which both come to
   std::map<uint32_t, std::vector<Way>> ways_;           // through functions of quotients and roots, by where they begin
   std::vector<uint32_t> used_homes_;                    // homes of the machine blocks, sorted
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop

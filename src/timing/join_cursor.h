@@ -18,6 +18,8 @@ struct Join::Cursor {
   std::vector<uint32_t> positions;   // of all others, by place and then in order
   std::vector<uint32_t> first;       // where each place's begin among them; one more than there are places
   std::vector<uint32_t> next;        // of each place: how many are used
+  uint32_t entered = UINT32_MAX;     // the PTX block whose entry the machine block that is issued uses,
+  size_t entered_at = 0;             // and where among the events it is
   std::vector<uint32_t> latest;      // of each place: the event that its last machine instruction took, or none
 
   std::span<const uint32_t> of(uint32_t place) const { return {positions.data() + first[place], positions.data() + first[place + 1]}; }

@@ -105,6 +105,14 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       if (program.blocks[b].loop_header != lower::kNone) last[program.blocks[b].loop_header] = b;
     for (auto outer = last.rbegin(); outer != last.rend(); ++outer)
       for (auto inner = last.upper_bound(outer->first); inner != last.end() && inner->first <= outer->second; ++inner) outer->second = std::max(outer->second, inner->second);
+    for (const lower::Block& b : program.blocks) {
+      if (b.successors.size() != 2) continue;
+      for (const int way : {0, 1}) {
+        const lower::Block& beside = program.blocks[b.successors[size_t(way)]];
+        const uint32_t behind = b.successors[size_t(1 - way)];
+        if (beside.successors.size() == 1 && beside.successors[0] == behind && beside.first > b.first) skipped_[beside.first | tag] = program.blocks[behind].first | tag;
+      }
+    }
     for (const lower::Block& b : program.blocks)
       if (b.loop_header != lower::kNone) loops_[b.first | tag] = {program.blocks[b.loop_header].first | tag, program.blocks[last[b.loop_header]].last | tag};
   };

@@ -191,7 +191,7 @@ struct Join::Walker {
     for (uint32_t k = 0; k < copies && !part; k++) {
       const size_t at = next_entry(first->number);
       if (at == kNever) break;
-      if (k == 0) lanes = cursor.events[cursor.enters[at]].extra;
+      if (k == 0) lanes = cursor.events[cursor.enters[at]].extra, cursor.entered = first->block, cursor.entered_at = cursor.enters[at];
       time = std::max(time, at);
       used[first->number]++, taken[first->number]++, taken_entries++;
     }
