@@ -137,9 +137,9 @@ Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool acces
   bool quotients = false, products = false;
   for (const exec::DecodedProgram* p : programs)
     for (const exec::Decoded& d : p->code) quotients |= slow_path_of(*d.instr) != SlowPath::none, products |= is_product(d.instr->form.op);
-  if (!accesses || !quotients || products) return slice;
+  if (!accesses || !quotients || products) return slice;  // sums of products are not computed: nothing is known of what they are divided by
   Slice whole = Slicer(programs, accesses, true).run();
-  whole.reads_memory = slice.reads_memory;
+  whole.reads_memory = slice.reads_memory, whole.quotients = true;
   return whole;
 }
 

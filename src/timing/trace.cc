@@ -357,15 +357,12 @@ void Tracer::State::prepare() {
   for (const auto& f : kernel->functions)
     if (f) programs.push_back(f.get());
   Slice slice = slice_of(programs, !options.copies_only);
-  bool quotients = true;  // sums of products are not computed: nothing is known of what they are divided by
-  for (const DecodedProgram* p : programs)
-    for (const Decoded& d : p->code) quotients &= !is_product(d.instr->form.op);
   if (options.values || options.changes)
     for (std::vector<bool>& kept : slice.kept) kept.assign(kept.size(), true);
   size_t next = 0;
-  kernel->entry = traced_copy(kernel->entry, 0, std::move(slice.kept[next++]), quotients);
+  kernel->entry = traced_copy(kernel->entry, 0, std::move(slice.kept[next++]), slice.quotients);
   for (uint32_t f = 0; f < kernel->functions.size(); f++)
-    if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]), quotients);
+    if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]), slice.quotients);
   launch.kernel = kernel;
   prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
   reads_memory = slice.reads_memory;
