@@ -11,7 +11,7 @@
 namespace orrery::kernels {
 namespace {
 
-constexpr int kFewThreads = 512, kFewPasses = 4;
+constexpr int kFewThreads = 512;
 constexpr int kFewest = 4096, kMostFew = 4 * kFewest;  // items of the smallest tile, of the largest
 constexpr int kCountBits = 15;                         // kMostFew fits
 
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) sort_at_once(uint32_t* keys_ou
   begin_overlapped();
   __syncthreads();
 #pragma unroll 1
-  for (int pass = 0; pass < kFewPasses; pass++) {
+  for (int pass = 0; pass < kPasses; pass++) {
     const uint32_t *from = pass == 0 ? keys : pass % 2 ? other_keys : keys_out, *from_values = pass == 0 ? values : pass % 2 ? other_values : values_out;
     uint32_t *to = pass % 2 ? keys_out : other_keys, *to_values = pass % 2 ? values_out : other_values;
     const int shift = 8 * pass;
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) sort_at_once(uint32_t* keys_ou
       for (int u = 0; u < kItems; u++)
         if (const int i = u * kFewThreads + tid; i < valid) to_values[at[u]] = shared.item[i];
     }
-    if (pass == kFewPasses - 1) break;
+    if (pass == kPasses - 1) break;
     if (gridDim.x > 1) arrive(state.arrived);
     clear();
     if (gridDim.x > 1) wait_for_all(state.arrived, target += gridDim.x);

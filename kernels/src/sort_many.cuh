@@ -17,8 +17,6 @@
 namespace orrery::kernels {
 namespace {
 
-constexpr int kPasses = 4;
-
 /// A block's items: many, for the sake of long runs of a digit, and as many as registers hold. Two such blocks share an SM.
 struct SortTile {
   static constexpr int kThreads = 512, kItems = 24, kPerSm = 2, kHalves = kThreads / 16, kSize = kThreads * kItems;

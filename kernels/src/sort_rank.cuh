@@ -12,7 +12,7 @@
 namespace orrery::kernels {
 namespace {
 
-constexpr int kDigits = 256;
+constexpr int kDigits = 256, kPasses = 4;
 /// Words from one half's to the next's: halves of a warp that have the same few digits are on other banks.
 constexpr int kHalfRow = kDigits + 16;
 
