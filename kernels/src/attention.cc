@@ -84,6 +84,15 @@ int full_tiles(int64_t heads, int64_t blocks) {
   return int(best);
 }
 
+/// The last round of tiles of queries with a narrow window, where it leaves most CTAs with nothing to do: its tiles in parts of 64 queries each, so
+/// that no CTA has much more to do than the others. Where the first queries see no keys, zeros are left by whole tiles.
+SplitTiles split_last_round(int64_t tiles, int64_t ctas, int64_t heads, int light_blocks, bool all_see_keys) {
+  const int64_t last = tiles % ctas, light = light_blocks < 3 ? std::min(last, heads) : 0, heavy = last - light;
+  const int64_t light_parts = light * light_blocks, parts = 3 * heavy + light_parts;
+  if (!all_see_keys || tiles < ctas || parts > ctas + ctas / 4) return {1 << 30};
+  return {int(tiles - last), int(heavy), light_blocks == 2, int(light_parts), int(parts)};
+}
+
 /// Its tensor maps, tiles and, of a neighbourhood, what the device wants to know.
 bool plan_narrow(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   *mask = *mask == Mask::kWindow ? Mask::kNarrow : Mask::kLine;
@@ -166,6 +175,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   p.scale_log2 = a.sigmoid ? 0.5f * scale : scale * 1.44269504f;
   p.bias = 0.5f * a.sigmoid_bias, p.window = int(std::min<int64_t>(a.window, int64_t(1) << 30));
   const int blocks = std::min(sm_count(), p.tiles) / p.cluster * p.cluster;
+  if (narrow) p.split = mask == Mask::kLine ? SplitTiles{1 << 30} : split_last_round(tiles, blocks, all_heads, int((a.seq_q - 1) % kNarrowQueries / 64) + 1, p.offset >= 0);
   if (a.dtype == DType::kE4M3) {
     p.scale_q = a.scale_q, p.scale_k = a.scale_k, p.scale_v = a.scale_v;
     if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);

@@ -44,6 +44,14 @@ struct OwnParams {
   uint32_t spread_x, spread_t;  // copy the bits of a line to all lines of a place; those of a place to all places
 };
 
+/// With a narrow causal window, tiles of the last round, which does not fill all CTAs: a part of 64 queries is dealt on its own.
+struct SplitTiles {
+  int first;                   // of these tiles, which are the last; where none is split beyond all
+  int heavy;                   // so many of them have three parts; the light ones that follow
+  int light_log, light_parts;  // have one or two: the log of that, and how many that are in all
+  int parts;                   // of all of them
+};
+
 struct AttentionParams {
   CUtensorMap q, k, v, out;  // dims: dim, seq, head, batch
   float* lse;
@@ -71,6 +79,7 @@ struct AttentionParams {
   float scale_log2;      // softmax scale times log2(e); sigmoid: half the scale
   float bias;            // sigmoid: half of what is added to a score
   OwnParams own;
+  SplitTiles split;
 };
 
 constexpr int kQueries = 128;  // of a tile

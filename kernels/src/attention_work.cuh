@@ -96,6 +96,24 @@ __device__ __forceinline__ void find_narrow(const AttentionParams& p, int groups
   }
 }
 
+/// Tiles of which each warpgroup's queries are dealt on their own: the number of such a part becomes that of its tile, and which part it is
+/// of that is returned; -1 where the tile is dealt whole.
+__device__ __forceinline__ int part_of_tile(const SplitTiles& split, int& t) {
+  if (t < split.first) return -1;
+  int part = t - split.first;
+  if (part >= split.parts) {
+    t = 1 << 30;  // there are no more
+    return -1;
+  }
+  if (part < split.light_parts) {  // they have the most tiles of keys
+    t = split.first + split.heavy + (part >> split.light_log);
+    return part & ((1 << split.light_log) - 1);
+  }
+  part -= split.light_parts;
+  t = split.first + part / 3;
+  return 2 - part % 3;  // the longest first
+}
+
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
 /// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
 /// tiles are dealt in rounds, the longest first (all heads' tiles that see a whole window, then the shorter ones), every other round the other way round. The CTAs of a cluster
@@ -107,7 +125,8 @@ __device__ __forceinline__ Work<S> work_at(const AttentionParams& p, int i) {
   const bool pairs = S::kCausal && !p.longest_first;
   const int shorter = S::kWindow ? p.short_rows : 0, units = pairs ? (rows + 1) / 2 : rows - shorter, clusters = int(gridDim.x) / S::kCluster, all_heads = p.heads * p.batch;
   const int round = pairs ? i / 2 : i, turned = p.longest_first & round, mine = int(blockIdx.x) / S::kCluster;
-  const int t = round * clusters + (turned ? clusters - 1 - mine : mine);
+  int t = round * clusters + (turned ? clusters - 1 - mine : mine), part = -1;
+  if constexpr (S::kNarrow) part = part_of_tile(p.split, t);
   if (t >= (units + shorter) * all_heads) return Work<S>{{}, 0, 0, 0, kNoMore};
   const int group = p.by_group.divide(t);
   const int first = group * p.head_group, heads = min(p.head_group, all_heads - first);
@@ -127,8 +146,8 @@ __device__ __forceinline__ Work<S> work_at(const AttentionParams& p, int i) {
   Work<S> w{{}, (row * S::kCluster + int(blockIdx.x) % S::kCluster) * S::kRows, head - batch * p.heads, batch, 0};
   if constexpr (S::kNarrow) {
     const int twos = S::kLine ? max(row - units, 0) : 0;
-    w.row0 -= 64 * twos;
-    find_narrow<S>(p, S::kLine && row >= units ? 2 : S::kConsumers, w);
+    w.row0 += 64 * (max(part, 0) - twos);
+    find_narrow<S>(p, part >= 0 ? 1 : S::kLine && row >= units ? 2 : S::kConsumers, w);
   } else {
     if constexpr (S::kLengths) {
       find_sequence<S>(p, w);

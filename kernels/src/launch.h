@@ -61,6 +61,20 @@ cudaError_t launch_overlapped(void (*kernel)(P...), int64_t blocks, int threads,
   return launch_grid_overlapped(kernel, dim3(unsigned(blocks)), threads, shared, stream, std::forward<A>(arguments)...);
 }
 
+/// The same for a kernel whose blocks wait for each other: all of them are resident, or the launch is refused.
+template <class... P, class... A>
+cudaError_t launch_cooperative(void (*kernel)(P...), int64_t blocks, int threads, size_t shared, cudaStream_t stream, A&&... arguments) {
+  cudaLaunchAttribute attributes[2];
+  attributes[0].id = cudaLaunchAttributeCooperative;
+  attributes[0].val.cooperative = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(unsigned(threads));
+  config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attributes, config.numAttrs = 2;
+  return cudaLaunchKernelEx(&config, kernel, P(std::forward<A>(arguments))...);
+}
+
 /// Launches `function`, whose one parameter is at `parameters`, in clusters along x, and where `overlap` as a dependent of the kernel ahead.
 /// most_shared: SMs are to be divided so that all of shared memory is there, whatever a block takes; blocks of two launches meet on an SM only
 /// where both divide it in the same way.

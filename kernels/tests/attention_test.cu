@@ -333,7 +333,9 @@ int main(int argc, char** argv) {
                              {H, 1, 2, 1, 47 * 40, 47 * 40, 128, false, false, 0, false, {2, {47, 40}, {16, 16}, {1, 1}}}, {B, 2, 1, 1, 22 * 10 * 16, 22 * 10 * 16, 64, false, false, 0, false, {3, {22, 10, 16}, {8, 8, 8}, {1, 1, 1}}},
                              // Narrow windows, several tiles of queries for each CTA, of which some have them for one or two warpgroups only.
                              {B, 1, 60, 60, 440, 440, 64, true, false, 100}, {H, 1, 50, 10, 400, 490, 128, true, false, 170},
-                             {B, 1, 50, 50, 500, 500, 64, false, false, 0, false, {1, {500}, {90}, {1}}}};
+                             {B, 1, 50, 50, 500, 500, 64, false, false, 0, false, {1, {500}, {90}, {1}}},
+                             // And some whose last round is dealt in parts of 64 queries: tiles of three parts; of three and of two.
+                             {B, 1, 50, 10, 560, 600, 128, true, false, 170}, {H, 1, 34, 34, 828, 828, 64, true, false, 200}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})

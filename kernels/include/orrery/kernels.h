@@ -240,7 +240,7 @@ Status top_k(void* values, int32_t* indices, const void* in, DType dtype, int64_
              cudaStream_t stream);
 
 /// Sorts keys upwards, equal keys in their order, and carries values along (both null: keys only). `workspace`:
-/// sort_workspace(n) bytes, 256-byte aligned.
+/// sort_workspace(n) bytes, 256-byte aligned. Up to 16,384 keys an SM are sorted by one cooperative launch.
 size_t sort_workspace(int64_t n);
 Status sort_u32(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, const uint32_t* values, int64_t n, void* workspace,
                 cudaStream_t stream);
