@@ -110,7 +110,6 @@ __device__ __forceinline__ uint32_t look_back(const Word* words, int64_t tile, i
   return sum;
 }
 
-
 /// A block's shared memory.
 struct SortShared {
   alignas(16) uint32_t item[SortTile::kSize];  // in order

@@ -44,7 +44,8 @@ void GhostTraces::add(uint64_t index, const TracedBlock& block) {
   dense_[index] = &b;
 }
 
-void GhostTraces::end_stand_ins(const std::vector<uint64_t>& ranges) {
+void GhostTraces::end_stand_ins(const std::vector<uint64_t>& ranges, const Kinds& kinds) {
+  kinds_ = &kinds;
   first_.clear(), ranges_.clear();
   for (const auto& [at, block] : blocks_) {
     if (ranges_.size() < ranges.size() && at >= ranges[ranges_.size()]) ranges_.push_back({ranges[ranges_.size()], first_.size()});
@@ -61,7 +62,8 @@ GhostTraces::View GhostTraces::of(uint64_t index) const {
     low = std::prev(next)->second;
     if (next != ranges_.end()) high = next->second;
   }
-  return View(*first_[low + size_t((index * 0x9E3779B97F4A7C15ull >> 33) % (high - low))]);
+  const StandInFit fit(grid_, *kinds_, index);
+  return View(*stand_in(index, high - low, [&](uint64_t n) { return first_[low + n]; }, fit.best(), [&](const Block* b) { return fit.of(b->trace->index, b->trace->work()); }));
 }
 
 }  // namespace orrery::timing

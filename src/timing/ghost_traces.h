@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "timing/grid_shape.h"
 #include "timing/trace.h"
 
 namespace orrery::timing {
@@ -56,12 +57,13 @@ class GhostTraces {
       return {accesses + at[0], at[1] - at[0]};
     }
   };
+  explicit GhostTraces(const GridShape& grid) : grid_(grid) {}
   /// Notes a block that was traced; it must outlive this.
   void add(uint64_t index, const TracedBlock& block);
   /// Those that were added so far stand for blocks that are not traced: where ranges of the grid do different work (`ranges`: the first block
-  /// of each, in order), for those of their range.
-  void end_stand_ins(const std::vector<uint64_t>& ranges);
-  /// The block `index`, else one of those that were traced first.
+  /// of each, in order), for those of their range. `kinds`: where blocks do much or little, those of a kind for each other; must outlive this.
+  void end_stand_ins(const std::vector<uint64_t>& ranges, const Kinds& kinds);
+  /// The block `index`, else one of those that were traced first, at the same edges of the grid where there is such a one.
   View of(uint64_t index) const;
   /// Of a PTX instruction; kNoColumn: it never accesses memory.
   uint32_t column_of(uint32_t pc) const {
@@ -72,6 +74,8 @@ class GhostTraces {
  private:
   static constexpr uint64_t kDense = uint64_t{1} << 20;  // blocks up to this number are found by it
   uint32_t column_for(uint32_t pc);
+  GridShape grid_;
+  const Kinds* kinds_ = nullptr;
   std::map<uint64_t, Block> blocks_;
   std::vector<const Block*> dense_, first_;
   std::vector<std::pair<uint64_t, size_t>> ranges_;       // the first block of each, and the first of first_ that lies in it

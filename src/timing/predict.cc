@@ -107,9 +107,15 @@ double Predictor::effort_of(uint64_t block) {
   return ranges_.empty() ? double(code.trace->work()) : double(code.steps);
 }
 
-/// The same on average over the grid, whose blocks are all known.
+/// The same on average over the grid, whose blocks are all known, or which kinds there are.
 double Predictor::mean_work() {
   double sum = 0;
+  if (!kinds_.seen.empty()) {
+    double of[2] = {0, 0}, n[2] = {0, 0};
+    for (const auto& [at, block] : traced_) of[block->work() > kinds_.much] += double(block->work()), n[block->work() > kinds_.much]++;
+    for (int kind = 0; kind < 2; kind++) sum += (kind ? kinds_.share() : 1 - kinds_.share()) * of[kind] / std::max(1.0, n[kind]);
+    return sum;
+  }
   if (ranges_.empty()) {
     for (const auto& [at, block] : traced_) sum += double(block->work());
     return sum / double(std::max<size_t>(1, traced_.size()));
@@ -266,7 +272,7 @@ double Predictor::simulate_blocks() {
     dram_busy_ = chip.dram_busy(), l2_busy_ = chip.l2_busy();
     simulated_cycles_ = end - warm_offset;
     scale_ = double(units) * double(per) / std::max(1.0, double(queue.size()));
-    if (all_traced_ || !ranges_.empty()) {  // those that were simulated do more than others, or less
+    if (knows_work()) {  // those that were simulated do more than others, or less
       const double work = std::accumulate(queue.begin(), queue.end(), 0.0, [&](double sum, const Queued& q) { return sum + effort_of(first_block(q.unit)); });
       if (work > 0) scale_ *= mean_work() * double(queue.size()) / work;
     }
@@ -276,7 +282,7 @@ double Predictor::simulate_blocks() {
       // Blocks begin in waves: from one to the same place in a later wave.
       const size_t wave = size_t(occupancy_.blocks) * simulated, last = starts.size() - 1, waves = last >= 2 * wave ? (last - wave) / wave : last / wave;
       double rate = waves > 0 ? (starts[last] - starts[last - waves * wave]) / double(waves * wave) : (starts.back() - starts[skip]) / double(std::max<size_t>(1, last - skip));
-      if (all_traced_ || !ranges_.empty()) {  // what is left does more than the blocks of these waves, or less
+      if (knows_work()) {  // what is left does more than the blocks of these waves, or less
         double work = 0, late = 0;
         for (size_t k = 0; k < queue.size(); k++) {
           const double own = effort_of(first_block(queue[k].unit));

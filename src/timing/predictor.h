@@ -56,6 +56,8 @@ class Predictor {
   void keep(std::vector<TracedBlock> blocks);
   uint64_t busiest(uint64_t stride, uint64_t apart) const;
   void fit_slopes(const std::vector<const TracedBlock*>& same);
+  void fit_slope_across(int direction);
+  void find_kinds(uint64_t units);
   void make_pools();
   void make_copy_pools();
   void follow_copies();
@@ -67,6 +69,8 @@ class Predictor {
   double simulate_blocks();
   double effort_of(uint64_t block);
   double mean_work();
+  /// Is known what blocks do that are not simulated?
+  bool knows_work() const { return all_traced_ || !ranges_.empty() || !kinds_.seen.empty(); }
   struct Queued {
     uint64_t unit = 0;
     uint32_t within = 0;         // BlockWork::within
@@ -109,6 +113,7 @@ class Predictor {
   std::map<uint64_t, const TracedBlock*> ranges_;             // where blocks of several kinds follow each other: the first of each, and what stands for it
   bool regular_ = false;
   std::vector<uint64_t> spread_;                              // where blocks differ: units all over the grid, which stand for those that are not traced
+  Kinds kinds_;                                                // the same: which do much and which leave at once
   double usual_share_ = 1;                                    // where odd blocks are left out: what a block of the grid does, of what the usual one does
   bool in_order_ = false;                                     // blocks wait for those before them
   Relay relay_;

@@ -140,6 +140,44 @@ void Predictor::fit_slopes(const std::vector<const TracedBlock*>& same) {
     }
     kernel_.slopes[pc] = s;
   }
+  for (int i = 0; i < 3; i++)
+    if (std::all_of(same.begin(), same.end(), [&](const TracedBlock* b) { return b->ctaid[i] == model_->ctaid[i]; })) fit_slope_across(i);
+}
+
+/// The slopes in a direction in which no two blocks of the shape lie (two blocks to a row, of which the second does less): by what warps of
+/// blocks of other shapes do alike.
+void Predictor::fit_slope_across(int direction) {
+  struct Candidate {
+    int64_t bytes = 0;
+    bool agreed = true;
+  };
+  std::map<uint32_t, Candidate> found;
+  for (const auto& [at, b] : traced_) {
+    if (b->rank != 0 || b->ctaid[direction] == model_->ctaid[direction]) continue;
+    int64_t d[3];
+    for (int i = 0; i < 3; i++) d[i] = int64_t(b->ctaid[i]) - int64_t(model_->ctaid[i]);
+    for (size_t w = 0; w < b->warps.size(); w++) {
+      const std::map<uint32_t, std::vector<uint64_t>> own = addresses_of(*b, w), models = addresses_of(*model_, w);
+      for (const auto& [pc, list] : own) {
+        const auto other = models.find(pc);
+        const auto slope = kernel_.slopes.find(pc);
+        if (other == models.end() || other->second.size() != list.size() || slope == kernel_.slopes.end() || !slope->second.regular) continue;
+        const int64_t known[3] = {slope->second.x, slope->second.y, slope->second.z};
+        for (size_t n = 0; n < list.size(); n++) {
+          int64_t rest = int64_t(list[n] - other->second[n]);
+          for (int i = 0; i < 3; i++)
+            if (i != direction) rest -= known[i] * d[i];
+          const auto [candidate, fresh] = found.try_emplace(pc, Candidate{rest / d[direction], true});
+          if (rest % d[direction] || candidate->second.bytes != rest / d[direction]) candidate->second.agreed = false;
+        }
+      }
+    }
+  }
+  for (const auto& [pc, candidate] : found) {
+    Slope& s = kernel_.slopes[pc];
+    int64_t* const slope[3] = {&s.x, &s.y, &s.z};
+    if (candidate.agreed) *slope[direction] = candidate.bytes;
+  }
 }
 
 void Predictor::sample() {
@@ -282,22 +320,50 @@ void Predictor::trace_spread(double each, uint64_t units) {
     if (traced_.count(first_block(unit))) spread_.push_back(unit);
 }
 
+/// Where few of long blocks can be traced and some others leave at once: how many do, by many blocks of the grid that are followed for a short while.
+void Predictor::find_kinds(uint64_t units) {
+  constexpr size_t kEnough = 64, kLooked = 256, kFewer = 16;
+  constexpr uint64_t kLeast = 64;  // warp instructions of a block that leaves
+  if (spread_.size() >= kEnough || launch_.cluster.count() > 1 || tracer_->reads_memory()) return;
+  uint64_t most = 0;
+  for (const auto& [at, b] : traced_) most = std::max(most, b->work());
+  kinds_.much = std::max(kLeast, most / kFewer);
+  const Stopwatch watch(running_, host_.trace);
+  for (uint64_t i = 0; i < std::min<uint64_t>(kLooked, units); i++) {
+    const uint64_t unit = (i * 0x9E3779B97F4A7C15ull >> 11) % units;
+    const std::optional<bool> ends = tracer_->ends_within(unit, kinds_.much);
+    if (!ends) break;
+    kinds_.seen.emplace_back(unit, !*ends);
+  }
+  const auto looked = size_t(std::min<uint64_t>(kLooked, units));
+  const bool both = !kinds_.seen.empty() && kinds_.share() > 0 && kinds_.share() < 1;
+  if (kinds_.seen.size() < looked || !both) return kinds_.seen.clear();
+  p_.notes.push_back(fmt::format("{:.0f}% of the blocks do little or nothing, by {} of them", 100 * (1 - kinds_.share()), looked));
+}
+
 /// Some blocks do other work than most (halos that leave at once), and there are too many to trace them all: what a block of the grid does on
 /// average, of what the usual one does, by some all over the grid.
 double Predictor::share_of_usual() {
   const double usual = double(model_->work());
   trace_spread(usual, launch_.grid.count() / launch_.cluster.count());
-  double sum = 0;
+  find_kinds(launch_.grid.count() / launch_.cluster.count());
+  double sum = 0, share = 1;
   for (const uint64_t unit : spread_) sum += double(traced_.at(first_block(unit))->work());
-  const double share = spread_.size() < 8 || usual == 0 ? 1 : sum / double(spread_.size()) / usual;
-  p_.notes.push_back(fmt::format("some blocks do other work than most: by {} of them a block does {:.0f}% of the usual one's", spread_.size(), 100 * share));
+  if (usual == 0) return 1;
+  if (kinds_.seen.empty()) {
+    if (spread_.size() >= 8) share = sum / double(spread_.size()) / usual;
+    p_.notes.push_back(fmt::format("some blocks do other work than most: by {} of them a block does {:.0f}% of the usual one's", spread_.size(), 100 * share));
+  } else {
+    share = mean_work() / usual;
+    kinds_.seen.clear();  // the usual one stands for all
+  }
   return share;
 }
 
 /// Blocks that differ are traced one after the other as they begin, all of them where the budget allows: later ones find what earlier
 /// ones left.
 void Predictor::trace_all(double expected) {
-  ghost_traces_ = std::make_unique<GhostTraces>();
+  ghost_traces_ = std::make_unique<GhostTraces>(kernel_.grid);
   for (const auto& [at, block] : traced_) ghost_traces_->add(at, *block);
   const uint64_t units = launch_.grid.count() / launch_.cluster.count();
   if (units > 1 && (in_order_ || expected <= double(options_.trace_budget))) {
@@ -311,10 +377,13 @@ void Predictor::trace_all(double expected) {
       p_.notes.push_back(fmt::format("blocks that could not be traced are taken to do as others: {}", e.what()));
     }
   }
-  if (!all_traced_ && !in_order_ && ranges_.empty()) trace_spread(expected / double(launch_.grid.count()), units);
+  if (!all_traced_ && !in_order_ && ranges_.empty()) {
+    trace_spread(expected / double(launch_.grid.count()), units);
+    find_kinds(units);
+  }
   std::vector<uint64_t> ranges;
   for (const auto& [first, block] : ranges_) ranges.push_back(first);
-  ghost_traces_->end_stand_ins(ranges);
+  ghost_traces_->end_stand_ins(ranges, kinds_);
   kernel_.traces = ghost_traces_.get();
 }
 
@@ -329,13 +398,16 @@ const BlockCode& Predictor::code_for(uint64_t block) {
       found = traced_.find(block);
     }
     if (found == traced_.end()) {  // the budget is spent: another block stands for it
-      const auto range = ranges_.upper_bound(block);
-      const auto end = ranges_.empty() || range == ranges_.end() ? traced_.end() : traced_.find(range->first);
-      if (constexpr size_t kEnough = 8; ranges_.empty() && spread_.size() >= kEnough && stands_for_many(launch_.grid.count() / launch_.cluster.count())) {  // those looked at first lie side by side: they would count too often
-        found = traced_.find(first_block(spread_[block * 2654435761u % spread_.size()]));
+      constexpr size_t kEnough = 8;
+      const StandInFit fit(kernel_.grid, kinds_, block);
+      const auto fits = [&](TracedBlocks::iterator other) { return fit.of(other->first, other->second->work()); };
+      if (ranges_.empty() && spread_.size() >= kEnough && stands_for_many(launch_.grid.count() / launch_.cluster.count())) {  // those looked at first lie side by side: they would count too often
+        found = stand_in(block, spread_.size(), [&](uint64_t n) { return traced_.find(first_block(spread_[n])); }, fit.best(), fits);
       } else {
-        found = ranges_.empty() ? traced_.begin() : traced_.find(std::prev(range)->first);
-        std::advance(found, long(block * 2654435761u % uint64_t(std::distance(found, end))));
+        const auto range = ranges_.upper_bound(block);
+        const auto end = ranges_.empty() || range == ranges_.end() ? traced_.end() : traced_.find(range->first);
+        const auto begin = ranges_.empty() ? traced_.begin() : traced_.find(std::prev(range)->first);
+        found = stand_in(block, uint64_t(std::distance(begin, end)), [&](uint64_t n) { return std::next(begin, long(n)); }, fit.best(), fits);
       }
     }
     b = found->second.get();

@@ -18,6 +18,7 @@
 #include "timing/chip.h"
 #include "timing/code_fetch.h"
 #include "timing/ghost_traces.h"
+#include "timing/grid_shape.h"
 #include "timing/join.h"
 #include "timing/line_pool.h"
 #include "timing/record.h"
@@ -63,11 +64,6 @@ struct CopyPool {
   std::vector<std::vector<uint64_t>> starts;  // of each traced block with addresses of its own: by ordinal
   uint32_t population = 1;                    // how many such blocks there are in the grid, as far as the sample tells
   double share = 1;                           // of traced blocks, those that execute the copy: one of a cluster may copy for all
-};
-
-struct GridShape {
-  uint64_t x = 1, y = 1, z = 1;
-  uint64_t count() const { return x * y * z; }
 };
 
 struct Kernel {                  // what all SMs share

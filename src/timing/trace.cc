@@ -482,6 +482,19 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   return t.recorded();
 }
 
+std::optional<bool> Tracer::ends_within(uint64_t index, uint64_t instructions) {
+  State& t = *state_;
+  t.begin(1);
+  t.limit = {}, t.most_instructions = instructions;
+  t.start(*t.unit, index);
+  const bool ended = t.finish({t.unit.get()});
+  std::optional<exec::Fault>& fault = t.prepared->run.fault;
+  const bool goes_on = fault && fault->kind == exec::FaultKind::timeout;
+  fault.reset(), t.prepared->run.stop = false;
+  if (ended || goes_on) return ended;
+  return {};
+}
+
 std::vector<TracedBlock> Tracer::trace_together() {
   State& t = *state_;
   const uint64_t n = t.launch.grid.count() / t.launch.cluster.count();

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,9 @@ class Tracer {
   std::vector<TracedBlock> trace(uint64_t index);
   /// The blocks of all units, run side by side: they may wait for each other. Throws as trace() does.
   std::vector<TracedBlock> trace_together();
+  /// Does the unit end within so many warp instructions? Nothing is recorded, and what it did until then stays done. Nothing when it faults
+  /// or waits for others.
+  std::optional<bool> ends_within(uint64_t index, uint64_t instructions);
   /// Do control or addresses depend on what is in memory, where blocks that run before may have left it?
   bool reads_memory() const;
 

@@ -1,0 +1,64 @@
+// Which blocks stand for those that are not traced: expected bytes and shares follow from the kernels' own indices.
+#include "timing/grid_shape.h"
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+TEST(StandIns, EdgesTellBlocksApart) {
+  const GridShape grid{3, 2, 1};
+  EXPECT_EQ(grid.edges_of(0) & 15, 0b0101u) << "first in x and y";
+  EXPECT_EQ(grid.edges_of(1) & 15, 0b0100u) << "inside in x";
+  EXPECT_EQ(grid.edges_of(5) & 15, 0b1010u) << "last in both";
+  EXPECT_EQ(grid.edges_of(0) >> 4, 0b11u) << "z has one place";
+}
+
+TEST(StandIns, OneThatFitsIsTakenWhereThereIsOne) {
+  const auto at = [](uint64_t n) { return n; };
+  for (uint64_t block = 0; block < 64; block++) {
+    EXPECT_EQ(stand_in(block, 2, at, 1, [](uint64_t n) { return int(n == 1); }), stand_in(block, 2, at, 1, [](uint64_t n) { return int(n == 1); })) << "always the same";
+    EXPECT_LT(stand_in(block, 5, at, 1, [](uint64_t) { return 0; }), 5u) << "where none fits, any";
+  }
+  size_t fitting = 0;
+  for (uint64_t block = 0; block < 64; block++) fitting += stand_in(block, 4, at, 1, [](uint64_t n) { return int(n == 2); }) == 2;
+  EXPECT_GT(fitting, 50u) << "one in four fits, of eight draws one in ten finds none";
+}
+
+/// Rows of 400 doubles, each read by a block of 256 threads and one of which 144 have something to do.
+constexpr char kRows[] = R"(
+ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
+setp.ge.u32 %p1, %r3, 400; @%p1 bra L;
+mov.u32 %r4, %ctaid.y; mad.lo.u32 %r5, %r4, 400, %r3; mul.wide.u32 %d2, %r5, 8; add.s64 %d3, %d1, %d2;
+ld.global.f64 %g1, [%d3]; setp.eq.f64 %p2, %g1, 0d3FF4000000000000; @%p2 st.global.f64 [%d1], %g1;
+L: ret;)";
+
+TEST(StandIns, TwoBlocksToARowReadEachWordOnce) {
+  constexpr uint64_t kRowsRead = 20'000;
+  TestMachine m;
+  const TestKernel k(kRows, {m.allocate(kRowsRead * 3200)}, {2, uint32_t(kRowsRead)}, {256});
+  PredictOptions options;
+  options.trace_budget = 100'000;  // of 2.4 million
+  EXPECT_NEAR(m.predicted(k, options).dram_read, double(kRowsRead) * 3200, double(kRowsRead) * 3200 * 0.02);
+}
+
+/// A loop by blocks on one side of the diagonal; `leaves`: "setp" of what leaves at once.
+std::string triangle(const std::string& leaves) {
+  return "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; " + leaves + R"( @%p1 bra L;
+ld.param.u64 %d1, [p0]; mov.u32 %r3, 0; mov.f32 %f1, 0f3F800000;
+K: fma.rn.f32 %f1, %f1, %f1, %f1; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 2000; @%p2 bra K;
+st.global.f32 [%d1], %f1;
+L: ret;)";
+}
+
+TEST(StandIns, BlocksThatLeaveAtOnceAreCountedByManyThatAreLookedAt) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  PredictOptions options;
+  options.trace_budget = 1'000'000;  // some 15 blocks of 64 thousand instructions
+  const auto instructions = [&](const std::string& leaves) { return m.predicted(TestKernel(triangle(leaves), {out}, {8, 8, 96}, {256}), options).instructions; };
+  const double all = instructions("setp.gt.u32 %p1, %r2, 99;"), half = instructions("setp.gt.u32 %p1, %r2, %r1;");
+  EXPECT_NEAR(half / all, 36.0 / 64, 0.08) << "256 blocks tell a share within 3% two times of three";
+}
+
+}  // namespace
+}  // namespace orrery::timing
