@@ -178,8 +178,10 @@ void Join::find_flow() {
     f.loop_copies = f.copies;
     if (f.loop < 0) continue;
     f.loop_copies = 0;
+    bool is_rest = false;  // of a loop inside: beside it in the loop around both
     for (uint32_t k : loops[size_t(f.loop)])
-      if (flow_[k].home == f.home && reached_[k]) f.loop_copies += flow_[k].copies;
+      if (flow_[k].home == f.home && reached_[k]) f.loop_copies += flow_[k].copies, is_rest |= f.home != UINT32_MAX && flow_[k].loop != f.loop;
+    if (is_rest) f.loop_copies = f.copies;
   }
   std::unordered_map<uint32_t, uint32_t> carriers;  // of a PTX block: how many machine blocks hold parts of it
   for (const Flow& f : flow_)

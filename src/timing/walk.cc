@@ -129,6 +129,13 @@ struct Join::Walker {
     const size_t at = used[block];
     return at < left.size() ? left[at] : 0;
   }
+  /// Do so many more turns of its loop follow the last one?
+  bool turns_follow(uint32_t home, uint32_t turns) {
+    const uint32_t block = join.number_of(home);
+    run_left(home);
+    const size_t at = used[block];
+    return at > 0 && at <= runs[block].size() && runs[block][at - 1] > turns;
+  }
   /// Does the block hold a barrier that the trace comes to next? ptxas tests how large the cluster is and has code for both.
   bool has_barrier(int32_t b) {
     if (b < 0) return false;
@@ -143,6 +150,7 @@ struct Join::Walker {
   uint32_t copies(const Ahead& a) const { return a.block < 0 ? 0 : join.flow_[size_t(a.block)].loop_copies; }
   int32_t choose(const Flow& f) {
     if (has_barrier(f.fall)) return f.fall;
+    if (f.taken >= 0 && &join.flow_[size_t(f.taken)] == &f && f.copies > 1 && turns_follow(f.home, f.copies)) return f.taken;  // an unrolled loop goes on
     const Ahead fall = ahead(f.fall), taken = ahead(f.taken);
     if (fall.when == kNever && taken.when == kNever) {  // nothing is left to do: out by the shorter way
       const auto far = [&](int32_t b) { return b < 0 ? UINT32_MAX : join.flow_[size_t(b)].to_exit; };

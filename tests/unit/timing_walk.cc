@@ -71,6 +71,34 @@ TEST(TimingWalk, ALoopOfWhichOnlyStoresAreLeftIsGoneThroughAtOnce) {
   EXPECT_GT(p.instructions, 31 * 5) << "the loop after it, of as many turns as the last lane takes";
 }
 
+/// ptxas tests ahead of a loop whether four turns at once are left, and has two turns and one beside it for the rest; in a loop around them, too.
+TEST(TimingWalk, UnrolledLoopsGoOnAsLongAsTurnsAreLeft) {
+  TestMachine m;
+  const uint64_t from = m.allocate(1 << 20), out = m.allocate(4096);
+  const std::string row = R"(
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u32 %r9, [p2]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.f32 %f1, 0f00000000;
+    mul.lo.s32 %r3, %r2, %r9; mul.wide.s32 %d3, %r3, 4; add.s64 %d4, %d1, %d3;)";
+  const std::string end = R"( mul.wide.u32 %d7, %r1, 4; add.s64 %d8, %d2, %d7; st.global.f32 [%d8], %f1; ret;)";
+  const std::string turn = R"(mul.wide.s32 %d5, %r4, 4; add.s64 %d6, %d4, %d5; ld.global.nc.f32 %f2, [%d6]; add.f32 %f1, %f1, %f2; add.s32 %r4, %r4, 32; setp.lt.s32 %p2, %r4, %r9; @%p2 bra A;)";
+  const auto predicted = [&](const std::string& body, uint64_t words) {
+    const Prediction p = m.predicted(TestKernel(row + body + end, {from, out, words}, {1}, {32}));
+    if (p.method == kMachineCode)
+      for (const std::string& note : p.notes) EXPECT_EQ(note.find("could not be led"), std::string::npos) << note;
+    return p.method == kMachineCode ? p.instructions : 0;
+  };
+  const std::string alone = "setp.ge.s32 %p1, %r1, %r9; mov.u32 %r4, %r1; @%p1 bra B; A: " + turn + " B:";
+  const std::string around = "mov.u32 %r8, 0; C: add.s32 %r8, %r8, 1; setp.ge.s32 %p1, %r1, %r9; mov.u32 %r4, %r1; @%p1 bra B; A: " + turn +
+                             " B: bar.sync 0; setp.lt.s32 %p3, %r8, 2; @%p3 bra C;";
+  for (const int rows : {1, 2}) {
+    const std::string& body = rows == 1 ? alone : around;
+    const double few = predicted(body, 768), many = predicted(body, 768 + 32 * 64);
+    if (few == 0) GTEST_SKIP() << "no ptxas";
+    const double a_turn = (many - few) / (64 * rows);
+    EXPECT_GT(a_turn, 2) << "load and addition";
+    EXPECT_LT(a_turn, 8.5) << "and what the loop takes: no test for the rest at every turn";
+  }
+}
+
 /// Of a load of four words two are used: ptxas makes two loads of it, which are one access.
 TEST(TimingWalk, PartsOfASplitLoadDoNotRunAhead) {
   TestMachine m;
