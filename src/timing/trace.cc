@@ -1,30 +1,19 @@
 // timing/trace.cc: see trace.h. A traced kernel is a copy of the decoded one in which every handler is ours: it looks
 // at the operands, calls the handler that does the work, and records what has happened when the instruction was not
-// put off (a wait that must run again is not recorded until it passes).
-#include "timing/trace.h"
-
-#include "timing/peer_copies.h"
-#include "timing/slice.h"
-#include "timing/slow_paths.h"
-#include "timing/spin_loops.h"
-#include "timing/trace_look.h"
-#include "timing/trace_waits.h"
-
+// put off (a wait that must run again is not recorded until it passes). Which units run: trace_units.cc.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <optional>
-#include <set>
-#include <unordered_map>
+#include <memory>
 #include <vector>
 
-#include "base/error.h"
 #include "exec/async.h"
-#include "exec/prepared_launch.h"
 #include "exec/stepper.h"
-#include "exec/unit.h"
+#include "timing/slice.h"
+#include "timing/spin_loops.h"
+#include "timing/trace_state.h"
 
 namespace orrery::timing {
 
@@ -35,81 +24,6 @@ using exec::Stepper;
 using isa::Mod;
 using isa::Op;
 using isa::Space;
-
-namespace {
-
-
-/// What a warp's recording needs between two instructions.
-struct WarpState {
-  uint32_t block = UINT32_MAX, pc = 0;
-  uint32_t mask = 0;
-  Tries tries;
-  std::unordered_map<uint32_t, uint32_t> quotients;  // by instruction: how many times it was executed
-};
-
-struct CodeTable {
-  std::vector<exec::Handler> original;
-  std::vector<bool> kept;            // by instruction: must it run? (slice.h)
-  std::vector<SlowPath> slow;        // by instruction
-  std::set<uint32_t> polls;          // loads that wait for other blocks
-  std::vector<AccessPattern> patterns;  // by first address operand
-  uint32_t tag = 0;  // function number + 1 << 24
-};
-
-/// A launch that is traced knows by whom: what its handlers find.
-struct TracedLaunch : exec::Launch {
-  Tracer::State* tracer;
-  TracedLaunch(exec::Launch l, Tracer::State* t) : exec::Launch(std::move(l)), tracer(t) {}
-};
-
-}  // namespace
-
-struct Tracer::State {
-  State(exec::Machine& m, exec::Launch l, TraceOptions o) : machine(m), launch(std::move(l), this), options(o) {}
-
-  exec::Machine& machine;
-  TracedLaunch launch;
-  TraceOptions options;
-  std::unique_ptr<exec::PreparedLaunch> prepared;
-  std::unique_ptr<exec::Unit> unit;
-  std::vector<std::unique_ptr<exec::Unit>> side_by_side;
-  exec::Unit* running = nullptr;
-  std::unordered_map<const DecodedProgram*, CodeTable> tables;
-  const DecodedProgram* last_code = nullptr;
-  CodeTable* last_table = nullptr;
-  std::unordered_map<const exec::CtaContext*, uint32_t> block_of;  // place in `blocks`
-  std::vector<TracedBlock> blocks;
-  std::vector<std::vector<WarpState>> warps;
-  struct Tally { uint64_t instructions = 0, bytes = 0; };  // executed, and recorded
-  std::vector<Tally> tallies;            // by unit
-  Tally limit;                           // of a unit: what may be recorded
-  uint64_t most_instructions = 0;        // of a unit: what may be executed
-  uint64_t seed = 1;                     // of sums that look random
-  uint64_t looked_at = 0;                // instructions whose data were looked at
-  uint64_t writes = 0;                   // instructions that others may wait for
-  bool reads_memory = false;             // Slice::reads_memory
-  /// Counts an instruction; true when no more may be recorded.
-  bool is_full() { return ++last_tally->instructions > limit.instructions || last_tally->bytes > limit.bytes; }
-  const exec::CtaContext* last_cta = nullptr;
-  Tally* last_tally = nullptr;
-  uint32_t last_block = 0;
-
-  uint32_t number_of(const exec::CtaContext* cta) {
-    if (cta != last_cta) last_cta = cta, last_block = block_of.at(cta), last_tally = &tallies[last_block / launch.cluster.count()];
-    return last_block;
-  }
-
-  CodeTable& table(const DecodedProgram* code) {
-    if (code != last_code) last_code = code, last_table = &tables.at(code);
-    return *last_table;
-  }
-  void prepare();
-  bool finish(std::vector<exec::Unit*> units);
-  void begin(uint64_t units);
-  void start(exec::Unit& where, uint64_t index);
-  std::vector<TracedBlock> recorded();
-  std::shared_ptr<const DecodedProgram> traced_copy(const std::shared_ptr<const DecodedProgram>& code, uint32_t tag, std::vector<bool> kept, bool quotients);
-};
 
 namespace {
 
@@ -368,150 +282,6 @@ void Tracer::State::prepare() {
   reads_memory = slice.reads_memory;
   prepared->run.copies_data = options.values || options.changes || slice.moves_data;
   unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
-}
-
-Tracer::Tracer(exec::Machine& machine, const exec::Launch& launch, TraceOptions options)
-    : state_(std::make_unique<State>(machine, launch, options)) {
-  state_->prepare();
-}
-
-Tracer::~Tracer() = default;
-
-bool Tracer::reads_memory() const { return state_->reads_memory; }
-
-uint64_t TracedBlock::bytes() const {
-  uint64_t n = sizeof(uint64_t) * lines.capacity() + sizeof(Run) * runs.capacity();
-  for (const TracedWarp& w : warps) n += sizeof(Event) * w.events.capacity() + sizeof(SlowCall) * w.slow.capacity();
-  for (const std::vector<PeerCopy>& copies : from_peers) n += sizeof copies + sizeof(PeerCopy) * copies.capacity();
-  return n;
-}
-
-namespace {
-
-uint64_t shape_of(const TracedBlock& b) {
-  uint64_t h = 1469598103934665603ull;
-  const auto mix = [&](uint64_t v) { h = (h ^ v) * 1099511628211ull; };
-  for (const TracedWarp& w : b.warps) {
-    mix(w.events.size());
-    for (const Event& e : w.events) mix(e.pc), mix(e.mask), mix(uint64_t(e.what));
-  }
-  // Which quotients call is up to the data and differs from block to block; how much that makes up tells kinds of blocks apart.
-  const double share = double(b.slow) / double(std::max<uint64_t>(1, b.instructions));
-  mix((share > 0.05) + (share > 0.2) + (share > 0.8));
-  return h;
-}
-
-}  // namespace
-
-/// Runs the units to their end. False when one faulted or none can go on.
-bool Tracer::State::finish(std::vector<exec::Unit*> units) {
-  constexpr int kPatience = 100'000;  // turns in which all warps only wait
-  exec::FaultTrap& trap = exec::fault_trap();
-  exec::KernelCode entered(*machine.memory);
-  if (sigsetjmp(trap.env, 0)) {
-    exec::record_page_fault(prepared->run, *running);
-    return false;
-  }
-  trap.armed = true;
-  for (size_t stalls = 0; stalls * units.size() < kPatience; stalls++) {
-    const uint64_t before = writes;
-    for (size_t i = 0; i < units.size();) {
-      running = units[i];
-      const exec::Unit::Progress p = running->advance(nullptr);
-      if (p == exec::Unit::Progress::fault) return false;
-      if (p == exec::Unit::Progress::finished) units.erase(units.begin() + ptrdiff_t(i)), stalls = 0;
-      else i++;
-    }
-    if (units.empty()) return true;
-    if (writes != before) stalls = 0;
-  }
-  return false;
-}
-
-/// `n` units are about to run, which share what may be recorded.
-void Tracer::State::begin(uint64_t n) {
-  constexpr uint64_t kTogether = 10;  // a grid may execute so many times what a unit alone may
-  blocks.clear(), warps.clear(), block_of.clear();
-  last_cta = nullptr;
-  tallies.assign(n, {});
-  limit = {options.max_instructions / n, options.max_bytes / n};
-  most_instructions = n == 1 ? options.most_instructions : options.most_instructions * kTogether / n;
-  writes = 0;
-}
-
-/// Starts unit `index` in `where`; its blocks are found through the cluster of any of them.
-void Tracer::State::start(exec::Unit& where, uint64_t index) {
-  where.start(index);
-  const std::vector<exec::CtaContext*> ctas = where.blocks();
-  for (uint64_t r = 0; r < launch.cluster.count(); r++) {
-    exec::CtaContext& c = *ctas[r];
-    block_of[&c] = uint32_t(blocks.size());
-    TracedBlock b;
-    b.index = c.cta_linear;
-    b.rank = c.cluster_rank;
-    std::copy(std::begin(c.ctaid), std::end(c.ctaid), b.ctaid);
-    b.warps.resize(c.n_warps);
-    warps.emplace_back(c.n_warps);
-    blocks.push_back(std::move(b));
-  }
-}
-
-/// What was recorded of units that have ended.
-std::vector<TracedBlock> Tracer::State::recorded() {
-  for (TracedBlock& b : blocks) {
-    for (TracedWarp& w : b.warps) meet_at_barriers(w.events);
-    b.shape = shape_of(b);
-    for (TracedWarp& w : b.warps) {
-      std::unordered_map<uint32_t, uint32_t> copies;
-      for (Event& e : w.events)
-        if (e.n_detail || e.what == What::bulk_load || e.what == What::bulk_store || e.what == What::bulk_prefetch) e.ordinal = copies[e.pc]++;
-    }
-  }
-  find_peer_copies(blocks, launch.cluster.count());
-  return std::move(blocks);
-}
-
-std::vector<TracedBlock> Tracer::trace(uint64_t index) {
-  State& t = *state_;
-  t.begin(1);
-  t.start(*t.unit, index);
-  if (!t.finish({t.unit.get()})) {
-    const std::optional<exec::Fault>& fault = t.prepared->run.fault;
-    base::fail("block {} could not be traced: {}", index, fault ? fault->message : "it waits for other blocks, which do not run beside it here");
-  }
-  return t.recorded();
-}
-
-std::optional<bool> Tracer::ends_within(uint64_t index, uint64_t instructions) {
-  State& t = *state_;
-  t.begin(1);
-  t.limit = {}, t.most_instructions = instructions;
-  t.start(*t.unit, index);
-  const bool ended = t.finish({t.unit.get()});
-  std::optional<exec::Fault>& fault = t.prepared->run.fault;
-  const bool goes_on = fault && fault->kind == exec::FaultKind::timeout;
-  fault.reset(), t.prepared->run.stop = false;
-  if (ended || goes_on) return ended;
-  return {};
-}
-
-std::vector<TracedBlock> Tracer::trace_together() {
-  State& t = *state_;
-  const uint64_t n = t.launch.grid.count() / t.launch.cluster.count();
-  t.begin(n);
-  std::vector<exec::Unit*> units;
-  for (uint64_t u = 0; u < n; u++) {
-    t.side_by_side.push_back(std::make_unique<exec::Unit>(t.prepared->run, t.prepared->context));
-    t.start(*t.side_by_side.back(), u);
-    units.push_back(t.side_by_side.back().get());
-  }
-  const bool done = t.finish(units);
-  t.side_by_side.clear();
-  if (!done) {
-    const std::optional<exec::Fault>& fault = t.prepared->run.fault;
-    base::fail("the grid could not be traced: {}", fault ? fault->message : "its blocks wait for each other for ever");
-  }
-  return t.recorded();
 }
 
 }  // namespace orrery::timing
