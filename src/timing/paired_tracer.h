@@ -23,6 +23,7 @@ class PairedTracer {
   std::vector<TracedBlock> trace_together() { return first_.trace_together(); }
   std::optional<bool> ends_within(uint64_t unit, uint64_t instructions) { return first_.ends_within(unit, instructions); }
   bool reads_memory() const { return first_.reads_memory(); }
+  bool needs_memory() const { return first_.needs_memory(); }
   /// Hands the blocks of these units to `keep`, unit by unit, as long as `wants(1)`; `wants(n)`: are that many more wanted, as far as is
   /// known by now? Both are called on the calling thread. Throws as trace() does when it is the turn of what cannot be traced.
   void trace_each(std::span<const uint64_t> units, const std::function<bool(size_t)>& wants, const std::function<void(std::vector<TracedBlock>)>& keep);

@@ -401,6 +401,7 @@ Prediction Predictor::run() {
   if (statistics_.unmatched * 20 > statistics_.memory_steps) p_.notes.push_back(fmt::format("{} of {} memory instructions were not found in the trace", statistics_.unmatched, statistics_.memory_steps));
   if (statistics_.calls_lost) p_.notes.push_back("calls through pointers: what the functions execute is not found in the machine code and left out");
   if (statistics_.by_entries) p_.notes.push_back(fmt::format("{} of {} warps could not be led through the machine code: joined by blocks", statistics_.by_entries, statistics_.by_entries + statistics_.walked));
+  p_.by_arguments = !tracer_->needs_memory();
   if (options_.record) p_.details = details();
   p_.simulated_steps = sm_.issued;
   host_.trace_aside += tracer_->aside_seconds();

@@ -54,6 +54,7 @@ struct Prediction {
   std::vector<double> clocks;      // by warp of the first block: cycles between its readings of the clock, added up pair by pair
   double clock_span = 0;           // from the first to the last of them
   std::string method;              // machine code, or PTX alone
+  bool by_arguments = false;       // all but energy follows from the launch's arguments, whatever is in memory
   std::vector<std::string> notes;  // approximations and assumptions that were made
   double host_seconds = 0;
   uint64_t simulated_steps = 0;

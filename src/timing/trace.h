@@ -136,6 +136,8 @@ class Tracer {
   std::optional<bool> ends_within(uint64_t index, uint64_t instructions);
   /// Do control or addresses depend on what is in memory, where blocks that run before may have left it?
   bool reads_memory() const;
+  /// Does anything that is recorded?
+  bool needs_memory() const;
 
   struct State;
 

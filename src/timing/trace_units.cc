@@ -21,6 +21,8 @@ Tracer::~Tracer() = default;
 
 bool Tracer::reads_memory() const { return state_->reads_memory; }
 
+bool Tracer::needs_memory() const { return state_->needs_memory; }
+
 uint64_t TracedBlock::bytes() const {
   uint64_t n = sizeof(uint64_t) * lines.capacity() + sizeof(Run) * runs.capacity();
   for (const TracedWarp& w : warps) n += sizeof(Event) * w.events.capacity() + sizeof(SlowCall) * w.slow.capacity();
