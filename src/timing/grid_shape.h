@@ -42,7 +42,7 @@ auto stand_in(uint64_t index, uint64_t n, const At& at, int best, const Fit& fit
 struct Kinds {
   std::vector<std::pair<uint64_t, bool>> seen;  // blocks all over the grid; does it do much?
   uint64_t much = 0;                            // PTX warp instructions from which on a block does
-  /// Is that so of a block? Unless it was looked at, as of one that was, at the same edges of the grid where there is such a one.
+  /// Is that so of a block? As of one that was looked at, at the same edges of the grid where there is such a one.
   bool does_much(uint64_t block, const GridShape& grid) const {
     const uint32_t edges = grid.edges_of(block);
     return stand_in(~block, seen.size(), [&](uint64_t n) { return &seen[n]; }, 1, [&](const auto* other) { return int(grid.edges_of(other->first) == edges); })->second;
