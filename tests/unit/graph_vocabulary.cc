@@ -4,6 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "../error_of.h"
 #include "base/error.h"
@@ -118,12 +121,18 @@ TEST(Timeline, PeakIsItsMaximum) {
     }
 }
 
+/// A file of this text, which is gone when the tests are over.
 std::string temporary(const std::string& text) {
-  static int serial = 0;
-  auto path = std::filesystem::temp_directory_path() /
-              ("orrery-graph-" + std::to_string(getpid()) + "-" + std::to_string(serial++) + ".toml");
-  std::ofstream(path) << text;
-  return path.string();
+  static struct Files {
+    std::vector<std::filesystem::path> all;
+    ~Files() {
+      std::error_code ignored;
+      for (const auto& path : all) std::filesystem::remove(path, ignored);
+    }
+  } files;
+  files.all.push_back(std::filesystem::temp_directory_path() / ("orrery-graph-" + std::to_string(getpid()) + "-" + std::to_string(files.all.size()) + ".toml"));
+  std::ofstream(files.all.back()) << text;
+  return files.all.back().string();
 }
 
 constexpr const char* kSmall = R"(name = "small"
