@@ -107,6 +107,7 @@ class Slicer {
       slice_.kept[k][i] = wanted;
       return;
     }
+    if (wanted && is_load(in.form.op) && in.form.space() == Space::const_) slice_.reads_given = true;
     if (wanted && gives_memory(d)) changed_ |= !slice_.reads_memory, slice_.reads_memory = true;
     if (const auto blocks = between_[k].find(i); blocks != between_[k].end() && !steers(k, blocks->second)) {
       slice_.kept[k][i] = true;
@@ -136,10 +137,10 @@ Slice slice_of(std::span<const exec::DecodedProgram* const> programs, bool acces
   Slice slice = Slicer(programs, accesses, false).run();
   bool quotients = false, products = false;
   for (const exec::DecodedProgram* p : programs)
-    for (const exec::Decoded& d : p->code) quotients |= slow_path_of(*d.instr) != SlowPath::none, products |= is_product(d.instr->form.op);
+    for (const exec::Decoded& d : p->code) slice.reads_given |= isa::name_of(d.instr->form.op).find("tensor") != std::string_view::npos, quotients |= slow_path_of(*d.instr) != SlowPath::none, products |= is_product(d.instr->form.op);
   if (!accesses || !quotients || products) return slice;  // sums of products are not computed: nothing is known of what they are divided by
   Slice whole = Slicer(programs, accesses, true).run();
-  whole.reads_memory = slice.reads_memory, whole.quotients = true;
+  whole.reads_given |= slice.reads_given, whole.reads_memory = slice.reads_memory, whole.quotients = true;
   return whole;
 }
 

@@ -13,6 +13,7 @@ namespace orrery::timing {
 struct Slice {
   std::vector<std::vector<bool>> kept;  // by program, by instruction
   bool reads_memory = false;            // control or addresses depend on what is in memory
+  bool reads_given = false;             // or in constant memory or tensor maps, which a program may change between launches
   bool quotients = false;               // operands of quotients and roots are right
   bool moves_data = false;              // these or operands of quotients do: what is stored and copied must be there
 };

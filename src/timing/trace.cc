@@ -279,7 +279,7 @@ void Tracer::State::prepare() {
     if (kernel->functions[f]) kernel->functions[f] = traced_copy(kernel->functions[f], (f + 1) << 24, std::move(slice.kept[next++]), slice.quotients);
   launch.kernel = kernel;
   prepared = std::make_unique<exec::PreparedLaunch>(machine, launch);
-  reads_memory = slice.reads_memory, needs_memory = slice.reads_memory || slice.quotients;
+  reads_memory = slice.reads_memory, needs_memory = slice.reads_memory || slice.reads_given || slice.quotients;
   prepared->run.copies_data = options.values || options.changes || slice.moves_data;
   unit = std::make_unique<exec::Unit>(prepared->run, prepared->context);
 }

@@ -136,7 +136,7 @@ class Tracer {
   std::optional<bool> ends_within(uint64_t index, uint64_t instructions);
   /// Do control or addresses depend on what is in memory, where blocks that run before may have left it?
   bool reads_memory() const;
-  /// Does anything that is recorded?
+  /// Does anything that is recorded, constant memory and tensor maps taken in?
   bool needs_memory() const;
 
   struct State;

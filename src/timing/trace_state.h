@@ -63,7 +63,7 @@ struct Tracer::State {
   uint64_t looked_at = 0;                // instructions whose data were looked at
   uint64_t writes = 0;                   // instructions that others may wait for
   bool reads_memory = false;             // Slice::reads_memory
-  bool needs_memory = false;             // that, or quotients are followed
+  bool needs_memory = false;             // that, constant memory and tensor maps, or quotients are followed
   /// Counts an instruction; true when no more may be recorded.
   bool is_full() { return ++last_tally->instructions > limit.instructions || last_tally->bytes > limit.bytes; }
   const exec::CtaContext* last_cta = nullptr;

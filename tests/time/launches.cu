@@ -1,7 +1,7 @@
-// launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain` and `calls` of N floats; `exit` with a
-// status, `abort`; or `asked`: from then on threads ask what memory is allocated.
+// launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain`, `calls` and `turned` of N floats, `more` for more
+// turns of the latter; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|fault|exit|abort|asked]...
+//   launches [N] [copy|chain|calls|turned|more|fault|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +20,16 @@ __global__ void chain(float* to, float step) {
 #pragma unroll 8
   for (int i = 0; i < 1000; i++) sum = sum + step;
   to[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+
+__constant__ int turns = 1000;
+
+/// As many additions as the constant says.
+__global__ void turned(float* to, float step) {
+  float sum = 0;
+#pragma unroll 1
+  for (int i = 0; i < turns; i++) sum = sum + step;
+  to[threadIdx.x] = sum;
 }
 
 /// A thousand additions, in a function of its own.
@@ -47,7 +57,11 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; i++) {
     if (!strcmp(argv[i], "copy")) copy<<<(n + 255) / 256, 256>>>(from, to, n);
     else if (!strcmp(argv[i], "chain")) chain<<<1, 32>>>(to, 1.f);
-    else if (!strcmp(argv[i], "calls")) calls<<<1, 32>>>(to, 1.f);
+    else if (!strcmp(argv[i], "turned")) turned<<<1, 32>>>(to, 1.f);
+    else if (!strcmp(argv[i], "more")) {
+      const int more = 5000;
+      cudaMemcpyToSymbol(turns, &more, sizeof more);
+    } else if (!strcmp(argv[i], "calls")) calls<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
     else if (!strcmp(argv[i], "exit")) return 3;
     else if (!strcmp(argv[i], "abort")) abort();
