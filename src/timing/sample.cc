@@ -65,6 +65,9 @@ const TracedBlock* usual_of(const std::vector<const TracedBlock*>& same) {
   return ordered[ordered.size() / 2].second;
 }
 
+/// The i-th of units all over the grid, always the same.
+uint64_t spread_unit(uint64_t i, uint64_t units) { return (i * 0x9E3779B97F4A7C15ull >> 11) % units; }
+
 constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
 constexpr size_t kAlike = 6;                          // blocks of one shape that tell enough
 }  // namespace
@@ -311,7 +314,7 @@ void Predictor::trace_spread(double each, uint64_t units) {
   const double share = stands_for_many(units) ? 0.5 : 0.25;  // of the budget; the rest is for those that are simulated themselves
   const auto n = uint64_t(std::min(kMost, share * options_.trace_budget / std::max(1.0, each)));
   std::vector<uint64_t> spread;
-  for (uint64_t i = 0; i < n; i++) spread.push_back((i * 0x9E3779B97F4A7C15ull >> 11) % units);
+  for (uint64_t i = 0; i < n; i++) spread.push_back(spread_unit(i, units));
   try {
     trace_while(spread, [&](size_t) { return trace_bytes_ < kMostTraced; });
   } catch (const base::Error&) {  // those that there are stand for it
@@ -330,7 +333,7 @@ void Predictor::find_kinds(uint64_t units) {
   kinds_.much = std::max(kLeast, most / kFewer);
   const Stopwatch watch(running_, host_.trace);
   for (uint64_t i = 0; i < std::min<uint64_t>(kLooked, units); i++) {
-    const uint64_t unit = (i * 0x9E3779B97F4A7C15ull >> 11) % units;
+    const uint64_t unit = spread_unit(i, units);
     const std::optional<bool> ends = tracer_->ends_within(unit, kinds_.much);
     if (!ends) break;
     kinds_.seen.emplace_back(unit, !*ends);
