@@ -145,27 +145,30 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
 
-/// Does a store to a line join one of its sub-core that lies near the end of the queue? One that a slice holds up takes any; else the two must be
-/// of one warp and follow each other closely.
-bool Sm::State::joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held) {
-  SubCore& p = sub[w.sub];
+/// Does a store to a line join one before it? One that a slice holds up takes any of its sub-core that lies near it in the queue; another takes
+/// those of its warp for which nothing but the pipe was waited for.
+bool Sm::State::joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_held) {
+  const SubCore& p = sub[w.sub];
   for (uint64_t back = 1; back <= std::min(kNear, p.stores); back++) {
-    WaitingStore& other = p.waiting[(p.stores - back) % kNear];
-    if (other.line != line) continue;
-    if (other.held ? other.leaves <= at : other.warp != w.age || w.at - other.step > kJoinsWithin) continue;
-    other.step = w.at;
-    joins_held |= other.held;
-    return true;
+    const WaitingStore& other = p.waiting[(p.stores - back) % kNear];
+    if (other.line == line && other.held && other.leaves > at) return joins_held = true;
   }
+  const double could_issue = fronts[number_of(w)].earliest;
+  for (StoredLine& other : w.stored_lines)
+    if (other.line == line && could_issue <= other.issued + kJoinsWithin) {
+      other.issued = w.issued;
+      return true;
+    }
   return false;
 }
 
 /// When a store that is ready at write_port leaves: L2 must have taken the one so many before it. What comes after waits, too.
-double Sm::State::leaves_at(const WarpRun& w, uint64_t line) {
+double Sm::State::leaves_at(WarpRun& w, uint64_t line) {
   const double held = taken[stores % kInFlight], leaves = std::max({write_port, held, chip.write_free() - kOnTheWay});
   if (held > write_port) held_until = std::max(held_until, held);
   SubCore& p = sub[w.sub];
-  p.waiting[p.stores++ % kNear] = {line, w.age, w.at, leaves, held > write_port};
+  p.waiting[p.stores++ % kNear] = {line, leaves, held > write_port};
+  w.stored_lines[w.stores++ % kNear] = {line, w.issued};
   left[stores % left.size()] = leaves;
   return leaves;
 }

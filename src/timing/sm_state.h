@@ -73,8 +73,8 @@ inline constexpr double kWordMore = .073;  // of a sector's time in its unit: ea
 inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
 inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
-inline constexpr uint64_t kNear = 7;          // lines that a sub-core stores from one to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
-inline constexpr uint32_t kJoinsWithin = 2;  // instructions from a store of a warp to one that joins it [struct3_3, struct7_3_read: nearly all; store_parts: none]
+inline constexpr uint64_t kNear = 7;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
+inline constexpr double kJoinsWithin = 16;  // cycles from a store of a warp until one could be issued that joins it [struct3_3, struct7_3_read, one right behind the other: nearly all; store_parts, a turn of a loop: none]
 inline constexpr double kOnTheWay = 300;     // cycles of writes that are between SMs and L2; the rest waits in the SMs [store_parts_few]
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 struct Mbarrier {
@@ -94,10 +94,14 @@ struct NamedBarrier {
 /// A store that has not left its SM takes up others of its sub-core to its line.
 struct WaitingStore {
   uint64_t line = ~uint64_t{0};
-  uint64_t warp = 0;                 // its age
-  uint32_t step = 0;                 // of the warp, when the latest joined
   double leaves = 0;
   bool held = false;                 // by its slice of L2
+};
+
+/// A line to which a warp has stored.
+struct StoredLine {
+  uint64_t line = ~uint64_t{0};
+  double issued = 0;                 // when the latest was that it took up
 };
 
 /// Barriers of memory that warps of one block came to together: an SM has one of a block under way at a time.
@@ -122,6 +126,8 @@ struct WarpRun {
   double swap_loaded = 0;
   std::vector<uint64_t> swaps_left;
   bool stored = false;               // since its last barrier of memory
+  std::array<StoredLine, kNear> stored_lines{};  // the latest
+  uint64_t stores = 0;               // of lines
   double loaded = 0;                 // when its loads are there
   double arrives = 0;                // when the last one is
   double filled = 0;                 // when the last one is for which L1 had to wait
@@ -319,8 +325,8 @@ struct Sm::State {
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0, held_up = 0;
   };
   std::array<SubCore, 4> sub;
-  bool joins_waiting(const WarpRun& w, uint64_t line, double at, bool& joins_held);
-  double leaves_at(const WarpRun& w, uint64_t line);
+  bool joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_held);
+  double leaves_at(WarpRun& w, uint64_t line);
   double fences_free = 0;   // when the next block's barriers of memory begin
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy

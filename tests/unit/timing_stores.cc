@@ -1,0 +1,44 @@
+// Which stores of a warp leave their SM as one, by what an H200 counts: calib/raw/h200-2026-11-22-lines.jsonl (struct3_3/4194304: 1.06 sectors
+// to L2 for each that is filled) and calib/raw/h200-2026-11-22-contention.jsonl (store_parts: none joins). With ptxas only: how far apart
+// stores are is known of machine code.
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+/// Sectors to L2 for each of those in which three words of a structure lie that each of 2^20 threads stores, `between` each and the next; 0
+/// without ptxas.
+double sectors_a_sector(const std::string& between) {
+  constexpr double kThreads = 1 << 20;
+  TestMachine m;
+  const uint64_t out = m.allocate(uint64_t(kThreads) * 12), in = m.allocate(uint64_t(kThreads) * 4);
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d4, [p1];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, 256, %r1;
+    mul.wide.u32 %d2, %r1, 12; add.s64 %d2, %d1, %d2; mul.wide.u32 %d3, %r1, 4; add.s64 %d3, %d4, %d3;
+    st.global.u32 [%d2], %r1;
+    )" + between + R"(
+    st.global.u32 [%d2+4], %r1;
+    )" + between + R"(
+    st.global.u32 [%d2+8], %r1;
+    ret;)",
+                     {out, in}, {uint32_t(kThreads / 256)}, {256});
+  const Prediction p = m.predicted(k);
+  return p.method == "machine code" ? p.l2_tex_sectors / (kThreads * 12 / 32) : 0;
+}
+
+TEST(TimingStores, OneRightBehindTheOtherJoinAlthoughOtherWarpsStoreBetween) {
+  const double sectors = sectors_a_sector("");
+  if (sectors == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_GT(sectors, 0.97);
+  EXPECT_LT(sectors, 1.1);
+}
+
+TEST(TimingStores, BehindWhatIsWaitedForTheyDoNot) {
+  const double sectors = sectors_a_sector("ld.volatile.global.u32 %r1, [%d3];");  // 1 of 12 words more is read, from L2 each time
+  if (sectors == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_GT(sectors, 3);
+}
+
+}  // namespace
+}  // namespace orrery::timing
