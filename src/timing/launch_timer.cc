@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/demangle.h"
 #include "exec/decode.h"
 #include "profile/what_if.h"
 #include "timing/launch_choice.h"
@@ -28,7 +29,9 @@ namespace orrery::timing {
 
 namespace {
 
-constexpr double kTooLong = 4e8;  // PTX warp instructions that are not worth running for results alone
+// PTX warp instructions of a launch that is always run for its results, of one that is while there is time, and of all such (two cores run some
+// 80 million a second).
+constexpr double kQuick = 4e8, kLong = 4e9, kLongTogether = 1.6e10;
 
 std::string setting(const char* name, const char* otherwise) {
   const char* v = std::getenv(name);
@@ -102,7 +105,7 @@ class ForkingTimer : public LaunchTimer {
     if (const auto known = known_.find(arguments); known != known_.end()) {
       append_again(known->second);
       if (choice_.over()) end_program();
-      return is_run(known->second.estimate);
+      return is_run(launch, known->second.estimate);
     }
     int ends[2];
     if (pipe(ends) != 0) return true;
@@ -126,14 +129,22 @@ class ForkingTimer : public LaunchTimer {
     if (child < 0 || !WIFEXITED(status)) write_error(launch, child < 0 ? "fork failed" : fmt::format("the model stopped (signal {})", WTERMSIG(status)));
     if (choice_.over()) end_program();
     if (!found.line.empty() && known_.size() < kMostKnown) known_.emplace(arguments, found);
-    return told ? is_run(found.estimate) : results_ != "none";
+    return told ? is_run(launch, found.estimate) : results_ != "none";
   }
 
  private:
   static constexpr size_t kMostKnown = 4096;
 
-  /// Is a launch of so many PTX warp instructions run for its results?
-  bool is_run(double estimate) const { return results_ == "full" || (results_ != "none" && estimate < kTooLong); }
+  /// Is a launch of so many PTX warp instructions run for its results? Those that are not are named with what comes after.
+  bool is_run(const exec::Launch& launch, double estimate) {
+    if (results_ == "full" || (results_ == "auto" && estimate < kQuick)) return true;
+    if (results_ == "auto" && estimate < kLong && run_long_ + estimate < kLongTogether) {
+      run_long_ += estimate;
+      return true;
+    }
+    if (without_results_++ == 0) first_without_ = base::demangled(launch.kernel->entry->program->name);
+    return false;
+  }
   /// The record of a launch that was predicted before.
   void append_again(const Known& known) const {
     auto j = nlohmann::ordered_json::parse(known.line);
@@ -172,9 +183,10 @@ class ForkingTimer : public LaunchTimer {
         set_from_text(changed, std::string_view(settings).substr(at, end - at));
         at = end + 1;
       }
-      const Prediction p = predict(own, launch, changed, options_, [&](double n) {
+      Prediction p = predict(own, launch, changed, options_, [&](double n) {
         if (write(pipe_end, &n, sizeof n) < 0) return;
       });
+      if (without_results_ > 0 && !p.by_arguments) p.notes.push_back(missing_results());
       const std::string line = to_json(p);
       append(line);
       if (p.by_arguments && !options_.record)
@@ -188,7 +200,15 @@ class ForkingTimer : public LaunchTimer {
     }
   }
 
+  std::string missing_results() const {
+    return fmt::format("{} launch{} before this one ({} first) had no results: where data decide, other data did; --results full computes all", without_results_,
+                       without_results_ == 1 ? "" : "es", first_without_);
+  }
+
   const std::string file_, results_;
+  double run_long_ = 0;           // PTX warp instructions of long launches that were run
+  size_t without_results_ = 0;    // launches
+  std::string first_without_;
   std::map<Arguments, Known> known_;
   PredictOptions options_;
   LaunchChoice choice_;

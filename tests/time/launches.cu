@@ -1,7 +1,7 @@
 // launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain`, `calls` and `turned` of N floats, `more` for more
-// turns of the latter; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
+// turns of the latter, `told` for as many as `tell` has written; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|turned|more|fault|exit|abort|asked]...
+//   launches [N] [copy|chain|calls|turned|more|tell|told|fault|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +32,15 @@ __global__ void turned(float* to, float step) {
   to[threadIdx.x] = sum;
 }
 
+__global__ void tell(float* to) { to[threadIdx.x] = 1000; }
+/// As many additions as memory says.
+__global__ void told(float* to, float step) {
+  float sum = 0;
+#pragma unroll 1
+  for (int i = 0; i < int(to[threadIdx.x]); i++) sum = sum + step;
+  to[threadIdx.x] = sum;
+}
+
 /// A thousand additions, in a function of its own.
 __device__ __noinline__ float thousand(float sum, float step) {
 #pragma unroll 8
@@ -57,6 +66,8 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; i++) {
     if (!strcmp(argv[i], "copy")) copy<<<(n + 255) / 256, 256>>>(from, to, n);
     else if (!strcmp(argv[i], "chain")) chain<<<1, 32>>>(to, 1.f);
+    else if (!strcmp(argv[i], "tell")) tell<<<1, 32>>>(to);
+    else if (!strcmp(argv[i], "told")) told<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "turned")) turned<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "more")) {
       const int more = 5000;
