@@ -58,7 +58,7 @@ struct Shape {
   static constexpr bool kStarts = kCut || kOwn;  // the scout says where windows start
   static constexpr bool kSigmoid = kSigmoid_;
   static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
-  static constexpr int kKeys = kFp8 ? 128 : kOwn ? kOwnKeys : kKeys_ ? kKeys_ : attention_keys(kDim, kMask_);
+  static constexpr int kKeys = kFp8 ? 128 : kKeys_ ? kKeys_ : kOwn ? kOwnKeys : attention_keys(kDim, kMask_);
   // Where O += P V is waited for: between the exponentials, or after them. Between them there is room to rescale outputs; after them that is done lazily.
   static constexpr bool kBetween = (kNear && !kOwn) || (kWindow && kKeys == 128), kLazy = kDim > 64 && !kFp8 && !kBetween;
   static constexpr bool kApart = kLazy || (kDim == 64 && !kBetween);  // how the maximum is found

@@ -74,15 +74,15 @@ int64_t own_tiles(const NearParams& n, int a, int q, int q_log, int thick, int p
   return (end + thick - 1) / thick;
 }
 
-/// The box of queries, and that of keys of each warpgroup's own, with the least work, likewise; endless where there are none.
+/// The box of queries, and that of so many keys of each warpgroup's own, with the least work, likewise; endless where there are none.
 struct OwnBox {
   Box q;
   Sides k;
-  int part;
+  int keys, part;
   double work = INFINITY;
 };
-OwnBox choose_own(int rank, const NearParams& n) {
-  constexpr double kStep = (kOwnKeys + 16) / (128. + 16), kStart = 0.5;  // in tiles of 128 keys, each of which costs as much as 16 keys beside its own
+OwnBox choose_own(int rank, const NearParams& n, int keys) {
+  const double step = (keys + 16) / (128. + 16), start_cost = 0.5;  // in tiles of 128 keys, each of which costs as much as 16 keys beside its own
   OwnBox best;
   if (rank < 2) return best;
   const int axis = rank - 1, between = 3 - axis;
@@ -94,15 +94,15 @@ OwnBox choose_own(int rank, const NearParams& n) {
       for (int at = 0; at < n.extent[a]; at += 1 << q[size_t(a)]) span[a] = std::max(span[a], key_tiles(n, a, at, q[size_t(a)], 0));
       if (a != axis) rows *= ((n.extent[a] - 1) >> q[size_t(a)]) + 1;
     }
-    for (int64_t x = (span[0] + 7) / 8 * 8; x <= kOwnKeys; x += 8)
-      for (int64_t y = span[between]; x * y <= kOwnKeys; y++) {
-        const int thick = int(kOwnKeys / (x * y)), part = std::gcd(thick, 1 << (q[size_t(axis)] - 1));
-        if (thick * x * y != kOwnKeys || (rank == 2 && y > 1)) continue;
+    for (int64_t x = (span[0] + 7) / 8 * 8; x <= keys; x += 8)
+      for (int64_t y = span[between]; x * y <= keys; y++) {
+        const int thick = int(keys / (x * y)), part = std::gcd(thick, 1 << (q[size_t(axis)] - 1));
+        if (thick * x * y != keys || (rank == 2 && y > 1)) continue;
         double work = 0;
-        for (int at = 0; at < n.extent[axis]; at += 1 << q[size_t(axis)]) work += kStart + kStep * double(own_tiles(n, axis, at, q[size_t(axis)], thick, part));
+        for (int at = 0; at < n.extent[axis]; at += 1 << q[size_t(axis)]) work += start_cost + step * double(own_tiles(n, axis, at, q[size_t(axis)], thick, part));
         work *= double(rows);
         if (work >= best.work) continue;
-        best = {q, {}, part, work};
+        best = {q, {}, keys, part, work};
         best.k[0] = uint32_t(x), best.k[size_t(between)] = uint32_t(y), best.k[size_t(axis)] = uint32_t(thick);
       }
   }
@@ -226,17 +226,17 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   }
   const double usual = choose_boxes(a.neighborhood.rank, &n);
   *mask = choose_mask(n);
-  const OwnBox own = choose_own(a.neighborhood.rank, n);
-  const bool is_own = *mask != Mask::kWhole && own.work < 0.88 * usual;  // those a little better are not faster (NOTES.md)
+  const OwnBox narrow = choose_own(a.neighborhood.rank, n, kOwnKeys), wide = choose_own(a.neighborhood.rank, n, kMostKeys), own = wide.work < narrow.work ? wide : narrow;
+  const bool is_own = *mask != Mask::kWhole && own.work < 0.95 * usual;  // those a little better are not faster (NOTES.md)
   if (is_own) {
-    *mask = Mask::kOwn;
+    *mask = Mask::kOwn, p->keys = own.keys;
     OwnParams& o = p->own;
     o.axis = a.neighborhood.rank - 1;
     for (int i = 0; i < 3; i++) n.q_log[i] = own.q[size_t(i)];
     o.thick = int(own.k[size_t(o.axis)]), o.part = own.part;
-    o.line = int(own.k[0]) / 8, o.place = kOwnKeys / 8 / o.thick;
+    o.line = int(own.k[0]) / 8, o.place = own.keys / 8 / o.thick;
     for (int i = 0; i < o.place; i += o.line) o.spread_x |= 1u << i;
-    for (int i = 0; i < kOwnKeys / 8; i += o.place) o.spread_t |= 1u << i;
+    for (int i = 0; i < own.keys / 8; i += o.place) o.spread_t |= 1u << i;
   }
   for (int i = 0; i < 3; i++) n.q_tiles[i] = ((n.extent[i] - 1) >> n.q_log[i]) + 1;
   const int line = n.k_log[0] - 2, plane = line + n.k_log[1];

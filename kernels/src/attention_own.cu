@@ -4,9 +4,14 @@
 namespace orrery::kernels {
 namespace {
 
+template <class T, int kKeys>
+cudaError_t launch_keys(const AttentionParams& p, int dim, int blocks, cudaStream_t stream) {
+  return dim == 64 ? launch<Shape<T, 64, Mask::kOwn, false, 1, false, kKeys>>(p, blocks, stream) : launch<Shape<T, 128, Mask::kOwn, false, 1, false, kKeys>>(p, blocks, stream);
+}
+
 template <class T>
 cudaError_t launch_typed(const AttentionParams& p, int dim, int blocks, cudaStream_t stream) {
-  return dim == 64 ? launch<Shape<T, 64, Mask::kOwn, false, 1>>(p, blocks, stream) : launch<Shape<T, 128, Mask::kOwn, false, 1>>(p, blocks, stream);
+  return p.keys == kMostKeys ? launch_keys<T, kMostKeys>(p, dim, blocks, stream) : launch_keys<T, kOwnKeys>(p, dim, blocks, stream);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 //   first warpgroup    [0, alone) | [alone, end)
 //   second             [shift, alone) and [end, end + shift), one after the other | [alone, end)
 //
-// so both have the same number of tiles, those of their own first, and a tile is a place of the ring whose rows follow each other. It spans what the
-// queries see on the other axes, and `thick` places on this one; only the second warpgroup's first may be two pieces of it.
+// so both have the same number of tiles, those of their own first, and a tile of 144 or 160 keys is a place of the ring whose rows follow each other. It spans what
+// the queries see on the other axes, and `thick` places on this one; only the second warpgroup's first may be two pieces of it.
 // The tiles of one warpgroup alone come in turns, the first's before the second's; the other one gives them back without having read them.
 #pragma once
 #include "attention_near.cuh"

@@ -88,7 +88,7 @@ constexpr int kNarrowQueries = 192, kNarrowKeys = 64, kNarrowWindow = 1024;
 
 /// Keys of one tile: as many as shared memory and registers allow.
 constexpr int kMostKeys = 160;
-constexpr int kOwnKeys = 144;  // where each warpgroup has its own
+constexpr int kOwnKeys = 144;  // where each warpgroup has its own: as many, or kMostKeys
 constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask == Mask::kNone ? kMostKeys : 128; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.

@@ -21,6 +21,7 @@
 #include "launch.h"
 #include "published.cuh"
 #include "vectors.cuh"
+#include "warp_sum.cuh"
 
 namespace orrery::kernels {
 namespace {
@@ -159,16 +160,10 @@ __device__ __forceinline__ void store_words(const ScanParams& p, int64_t to, con
 /// Scans a warp's part in place, `running` being the sum of all before it; returns the sum with it.
 template <int kCount>
 __device__ __forceinline__ uint32_t scan_part(uint4 (&x)[kCount], uint32_t running) {
-  const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int v = 0; v < kCount; v++) {
     x[v].y += x[v].x, x[v].z += x[v].y, x[v].w += x[v].z;
-    uint32_t up_to = x[v].w;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-      const uint32_t other = __shfl_up_sync(~0u, up_to, d);
-      if (lane >= d) up_to += other;
-    }
+    const uint32_t up_to = sum_up_to(x[v].w);
     const uint32_t add = running + up_to - x[v].w;
     running += __shfl_sync(~0u, up_to, 31);
     x[v].x += add, x[v].y += add, x[v].z += add, x[v].w += add;

@@ -9,6 +9,8 @@
 #pragma once
 #include <cstdint>
 
+#include "warp_sum.cuh"
+
 namespace orrery::kernels {
 namespace {
 
@@ -19,12 +21,7 @@ constexpr int kHalfRow = kDigits + 16;
 /// The sum of the values of the threads before this one, of the first kDigits threads; by whole blocks.
 __device__ __forceinline__ uint32_t sum_before(uint32_t v, uint32_t (&warps)[kDigits / 32]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t up_to = v;
-#pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const uint32_t other = __shfl_up_sync(~0u, up_to, d);
-    if (lane >= d) up_to += other;
-  }
+  const uint32_t up_to = sum_up_to(v);
   if (threadIdx.x < kDigits && lane == 31) warps[warp] = up_to;
   __syncthreads();
   uint32_t before = 0;

@@ -13,6 +13,7 @@
 #include "launch.h"
 #include "top_k_rows.cuh"
 #include "vectors.cuh"
+#include "warp_sum.cuh"
 
 namespace orrery::kernels {
 namespace {
@@ -30,12 +31,7 @@ __device__ __forceinline__ uint32_t key_of(T v) {
 template <int kWarps>
 __device__ __forceinline__ int2 block_rank(int v, int* scratch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int up_to = v;
-#pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const int other = __shfl_up_sync(~0u, up_to, d);
-    if (lane >= d) up_to += other;
-  }
+  const int up_to = sum_up_to(v);
   __syncthreads();
   if (lane == 31) scratch[warp] = up_to;
   __syncthreads();

@@ -335,7 +335,10 @@ int main(int argc, char** argv) {
                              {B, 1, 60, 60, 440, 440, 64, true, false, 100}, {H, 1, 50, 10, 400, 490, 128, true, false, 170},
                              {B, 1, 50, 50, 500, 500, 64, false, false, 0, false, {1, {500}, {90}, {1}}},
                              // And some whose last round is dealt in parts of 64 queries: tiles of three parts; of three and of two.
-                             {B, 1, 50, 10, 560, 600, 128, true, false, 170}, {H, 1, 34, 34, 828, 828, 64, true, false, 200}};
+                             {B, 1, 50, 10, 560, 600, 128, true, false, 170}, {H, 1, 34, 34, 828, 828, 64, true, false, 200},
+                             // Neighbourhoods whose warpgroups have tiles of 160 keys of their own; and several tiles of queries for each CTA, with tiles of its own and without masks.
+                             {B, 1, 3, 1, 40 * 40, 40 * 40, 128, false, false, 0, false, {2, {40, 40}, {24, 24}, {2, 2}}}, {H, 1, 2, 1, 14 * 11 * 16, 14 * 11 * 16, 64, false, false, 0, false, {3, {14, 11, 16}, {10, 10, 10}, {1, 1, 1}}},
+                             {H, 1, 40, 40, 30 * 26, 30 * 26, 64, false, false, 0, false, {2, {30, 26}, {11, 13}, {1, 1}}}, {B, 1, 80, 80, 16 * 32, 16 * 32, 64, false, false, 0, false, {2, {16, 32}, {8, 16}, {8, 16}}}};
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})
@@ -366,7 +369,8 @@ int main(int argc, char** argv) {
         for (const Neighborhood& n : {Neighborhood{1, {1}, {1}, {1}}, Neighborhood{1, {2000}, {129}, {16}}, Neighborhood{1, {777}, {777}, {1}}, Neighborhood{2, {40, 50}, {13, 13}, {1, 1}},
                                       Neighborhood{2, {33, 64}, {32, 16}, {8, 16}}, Neighborhood{2, {3, 700}, {1, 90}, {1, 1}}, Neighborhood{3, {5, 20, 24}, {5, 7, 9}, {2, 2, 4}},
                                       Neighborhood{3, {16, 16, 16}, {8, 8, 8}, {4, 4, 8}}, Neighborhood{1, {2000}, {512}, {128}}, Neighborhood{2, {64, 40}, {32, 16}, {8, 16}}, Neighborhood{2, {64, 64}, {24, 9}, {1, 1}},
-                                      Neighborhood{3, {12, 24, 16}, {8, 16, 8}, {4, 8, 8}}, Neighborhood{2, {70, 61}, {16, 16}, {1, 1}}, Neighborhood{3, {30, 16, 24}, {6, 6, 6}, {1, 1, 1}}}) {
+                                      Neighborhood{3, {12, 24, 16}, {8, 16, 8}, {4, 8, 8}}, Neighborhood{2, {70, 61}, {16, 16}, {1, 1}}, Neighborhood{3, {30, 16, 24}, {6, 6, 6}, {1, 1, 1}},
+                                      Neighborhood{2, {90, 77}, {32, 32}, {1, 1}}, Neighborhood{2, {61, 90}, {23, 40}, {3, 1}}, Neighborhood{3, {20, 14, 30}, {10, 9, 10}, {1, 3, 1}}, Neighborhood{2, {64, 61}, {36, 28}, {2, 4}}}) {
           int64_t places = 1;
           for (int axis = 0; axis < n.rank; axis++) places *= n.extent[axis];
           cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, false, n});

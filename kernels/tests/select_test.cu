@@ -53,7 +53,7 @@ void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int leve
   else (warps == 2 ? top_by_warps<2> : top_by_warps<4>)(values.data(), indices.as<int32_t>(), dx.data(), rows, cols, pitch, k);
   const auto got = indices.host<int32_t>();
   const auto got_values = values.host<unsigned char>();
-  for (int64_t r = 0; r < rows; r++) {
+  check::parallel(rows, [&](int64_t r) {
     const auto at = [&](int64_t i) { return check::to_double(x.data(), r * pitch + i, t); };
     const auto sign = [&](int64_t i) { return at(i) == 0 && std::signbit(at(i)); };  // minus zero is less than zero
     const auto of_kind = [&](int64_t i) { return !std::isnan(at(i)) ? 0 : x[(r * pitch + i + 1) * size_of(t) - 1] & 0x80 ? -1 : 1; };  // above all numbers, or below
@@ -65,7 +65,7 @@ void top(DType t, int64_t rows, int64_t cols, int64_t pitch, int64_t k, int leve
     for (int64_t i = 0; i < k; i++)
       if (got[r * k + i] != order[i] || std::memcmp(&got_values[(r * k + i) * size_of(t)], &x[(r * pitch + order[i]) * size_of(t)], size_of(t)))
         check::fail("top %lld of %lld: row %lld place %lld is %d, want %d", (long long)k, (long long)cols, (long long)r, (long long)i, got[r * k + i], order[i]);
-  }
+  });
   values.check_guards("top_k values"), indices.check_guards("top_k indices");
 }
 
