@@ -51,6 +51,7 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
       times_(one_of),
       dirty_limit_(f_.l2_dirty_bytes / one_of),
       partial_limit_(f_.l2_partial_sectors / one_of),
+      completed_limit_(f_.l2_completed_lines / one_of),
       lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays), one_bits_),
       merges_(size_t(f_.gpcs) * (kMerges / one_of)),
       counted_(merges_.size()),

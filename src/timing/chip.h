@@ -200,6 +200,7 @@ class Chip {
   void take_l2_write(double sectors, double now);
   double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, double answer, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
   void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes, L2Lines::Place home);
+  bool complete(uint64_t line, L2Lines::Line way, uint32_t parts, double now);
   void write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors = 15);
   void limit_dirty(double now);
   void limit_partial(double now);
@@ -211,9 +212,10 @@ class Chip {
   const uint32_t cluster_, one_of_, one_bits_, slices_;
   const PageChoice pages_taken_;
   const double times_;                          // what a request takes stands for
-  const double dirty_limit_, partial_limit_;    // bytes, sectors
+  const double dirty_limit_, partial_limit_, completed_limit_;  // bytes, sectors, lines
   L2Lines lines_;
   Queue<uint64_t> dirty_order_, partial_order_;  // line << 2 | sector of what was written, the oldest first
+  Queue<uint64_t> completed_order_;              // lines that were written in part and are whole now
   double dirty_bytes_ = 0;
   std::vector<Merge> merges_;          // by GPC
   std::vector<Counted> counted_;       // the same

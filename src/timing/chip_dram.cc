@@ -17,17 +17,24 @@ bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   return opens;
 }
 
+/// Reads what lies around the parts of sectors that were written; true when that opened a page.
+bool Chip::complete(uint64_t line, L2Lines::Line way, uint32_t parts, double now) {
+  const uint32_t n = sectors_in(parts);
+  tally_.dram_read += n, tally_.completed += n;
+  way.set_sectors(way.valid() | parts, way.dirty());
+  way.clear_written(parts);
+  // Whole lines go at memory's rate [partial_store_dram/4 and 8: 226 bytes of time a line, all of which are read and written].
+  return take_dram(line, std::max(64.0, 32.0 * n) + f_.partial_write_cost * (4 - n) / 2, false, now);
+}
+
 /// Writes the dirty sectors of a line to memory; what was written only in part is read first.
 void Chip::write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors) {
   const uint32_t leaving = way.dirty() & sectors;
   if (!leaving) return;
   const double bytes = 32.0 * sectors_in(leaving);
   double again = 0;  // the page is opened to read and once more to write
-  if (const uint32_t partial = sectors_in(way.written().not_full(leaving & ~way.valid()))) {
-    tally_.dram_read += partial, tally_.completed += partial;
-    if (take_dram(line, std::max(64.0, 32.0 * partial) + f_.partial_write_cost, false, now))
-      again = f_.dram_page_cost;
-  }
+  if (const uint32_t partial = way.written().not_full(leaving & ~way.valid()))
+    if (complete(line, way, partial, now)) again = f_.dram_page_cost;
   tally_.dram_write += sectors_in(leaving);
   take_dram(line, std::max(64.0, bytes) + again, true, now);
   way.set_sectors(way.valid() | leaving, way.dirty() & ~leaving);
@@ -35,6 +42,8 @@ void Chip::write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sec
   dirty_bytes_ -= bytes;
 }
 
+/// Sectors written in part are few: the oldest are completed and leave, whole lines when there are many of those [random_write/1024,
+/// partial_store_dram/32: as much is written as is read; partial_store_dram/2 to 8: 10 to 11 MB less].
 void Chip::limit_partial(double now) {
   while (double(partial_order_.size()) > partial_limit_) {
     const uint64_t line = partial_order_.front() >> 2;
@@ -42,9 +51,19 @@ void Chip::limit_partial(double now) {
     uint32_t parts = 0;  // of the line that were written one after the other
     for (; !partial_order_.empty() && partial_order_.front() >> 2 == line; partial_order_.pop_front()) {
       const uint32_t sector = 1u << (partial_order_.front() & 3);
-      if (way) parts |= way.written().not_full(sector & ~way.valid());
+      if (way) parts |= way.written().not_full(sector & way.dirty() & ~way.valid());
     }
-    if (parts) write_back(line, way, now, parts);
+    if (parts != 15) {
+      if (parts) write_back(line, way, now, parts);
+      continue;
+    }
+    complete(line, way, parts, now);
+    completed_order_.push_back(line);
+  }
+  while (double(completed_order_.size()) > completed_limit_) {
+    const uint64_t line = completed_order_.front();
+    completed_order_.pop_front();
+    if (const L2Lines::Line way = lines_.peek(line, home_place_of(line))) write_back(line, way, now);
   }
 }
 

@@ -76,6 +76,7 @@ ChipFigures figures_of(const Profile& p) {
   const auto l2 = [&](FieldId kept) { return f.l2_bytes / (p.has(kept) ? reference : h200()).l2_size().value(); };
   if (&reference != &p || !p.has(FieldId::timing_l2_dirty)) f.l2_dirty_bytes *= l2(FieldId::timing_l2_dirty);
   if (&reference != &p || !p.has(FieldId::timing_l2_partial)) f.l2_partial_sectors *= l2(FieldId::timing_l2_partial);
+  if (&reference != &p || !p.has(FieldId::timing_l2_completed)) f.l2_completed_lines *= l2(FieldId::timing_l2_completed);
   if (&reference != &p) {
     f.borrowed_from = reference.name();
     // What the whole chip moves in a cycle goes with its SMs, power with the board's limit.

@@ -38,6 +38,7 @@ struct ChipFigures {
   double write_slice = 0;          // cycles of a slice for each of them
   double l2_dirty_bytes = 0;       // written bytes that L2 keeps
   double l2_partial_sectors = 0;   // sectors written in part that L2 keeps
+  double l2_completed_lines = 0;   // lines that were, completed from memory, that it keeps until it writes them
   double dram_bandwidth = 0;       // bytes a cycle
   double dram_write_cost = 0;      // time of a byte written to memory over one read
   double dram_turn_cost = 0;       // more of it when memory is read and written by turns

@@ -96,6 +96,18 @@ TEST(Chip, PartsOfSectorsAreCompletedWhenTheyAreMany) {
   EXPECT_NEAR(chip.counts().dram_write, 3.6e6, 1.2e6);             // random_write/8: 3.61 MB reach memory
 }
 
+// calib/raw/h200-2026-11-22-contention.jsonl: partial_store_dram/8 writes 10.0 MB less than it reads, partial_store_dram/32 none.
+TEST(Chip, WholeLinesThatWereCompletedStayForAWhile) {
+  const ChipFigures f = h200();
+  const auto left = [&](uint32_t mask) {
+    Chip chip(f);
+    for (uint64_t line = 0; line < 400'000; line++) chip.write(line, mask, double(line), 8);
+    return chip.counts().dram_read - chip.counts().dram_write;
+  };
+  EXPECT_NEAR(left(15) / 1e6, 10, 1);
+  EXPECT_NEAR(left(1) / 1e6, 0, 0.1);
+}
+
 TEST(Chip, AddsOfSingleLanesToOneLineGoAtTheMeasuredRate) {
   const ChipFigures f = h200();
   Chip chip(f);
