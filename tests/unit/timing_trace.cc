@@ -168,6 +168,27 @@ TEST(Trace, LongBlocksAreCountedToTheirEnd) {
   }
 }
 
+TEST(Trace, StoresTellWhichSectorsTheyFill) {
+  TestMachine m;
+  // Half a warp writes 128 bytes from the eighth of a row on, the other half the same of a row 4,096 bytes further.
+  const std::string rows = "ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 15; shr.u32 %r3, %r1, 4; shl.b32 %r4, %r3, 12; mad.lo.u32 %r4, %r2, 8, %r4; cvt.u64.u32 %d2, %r4; "
+                           "add.s64 %d1, %d1, %d2; st.global.u64 [%d1+8], %d2; ret;";
+  const TracedBlock b = std::move(m.trace(TestKernel(rows, {m.allocate(8192)}))[0]);
+  const std::vector<Event> stores = events_of(b, What::global_store);
+  ASSERT_EQ(stores.size(), 1u);
+  const Event& e = stores[0];
+  ASSERT_EQ(e.n_detail, 4u);
+  EXPECT_EQ(filled_of(e), Filled::some);
+  uint64_t touched[4], filled[4];
+  for (uint32_t i = 0; i < 4; i++) touched[i] = b.lines[e.detail + i] & 15, filled[i] = b.lines[e.detail + 4 + i];
+  EXPECT_THAT(touched, testing::ElementsAre(15, 1, 15, 1));
+  EXPECT_THAT(filled, testing::ElementsAre(14, 0, 14, 0)) << "of the first sector 24 bytes, of the next line's 8";
+  const TracedBlock whole = std::move(m.trace(TestKernel("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 8; add.s64 %d1, %d1, %d2; st.global.u64 [%d1], %d2; ret;", {m.allocate(8192)}))[0]);
+  EXPECT_EQ(filled_of(events_of(whole, What::global_store)[0]), Filled::all);
+  const TracedBlock words = std::move(m.trace(TestKernel("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 64; add.s64 %d1, %d1, %d2; st.global.u64 [%d1], %d2; ret;", {m.allocate(8192)}))[0]);
+  EXPECT_EQ(filled_of(events_of(words, What::global_store)[0]), Filled::none);
+}
+
 TEST(Trace, NoMoreIsRecordedThanMemoryIsGiven) {
   TestMachine m;
   const TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 128; add.s64 %d1, %d1, %d2; mov.u32 %r2, 0;\n"
@@ -206,6 +227,17 @@ TEST(Predict, LongBlocksGoOnAtTheRateOfWhatWasLookedAt) {
   EXPECT_NEAR(b.instructions / a.instructions, 1, 0.1);
   EXPECT_GT(b.sampling_error, 0.5) << "two thirds were not looked at";
   EXPECT_THAT(b.notes, testing::Contains(HasSubstr("was looked at")));
+}
+
+TEST(Predict, RowsOfABlockThatBeginBetweenSectorsAreFilled) {
+  // Blocks of 16 x 16 doubles, each row from the eighth byte of a sector on: neighbours fill what is left of the first and the last.
+  constexpr uint32_t kAcross = 512, kDown = 64;
+  TestMachine m;
+  const std::string rows = "ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ctaid.y; mad.lo.u32 %r5, %r3, 16, %r1; mad.lo.u32 %r6, %r4, 16, %r2; "
+                           "mad.lo.u32 %r7, %r6, 8200, %r5; mul.wide.u32 %d2, %r7, 8; add.s64 %d1, %d1, %d2; st.global.u64 [%d1+8], %d2; ret;";
+  const double written = 8.0 * 16 * kAcross * 16 * kDown;
+  const Prediction p = m.predicted(TestKernel(rows, {m.allocate(uint64_t(8200) * 16 * kDown * 8 + 64)}, {kAcross, kDown}, {16, 16}));
+  EXPECT_LT(p.dram_read, 0.03 * written);
 }
 
 TEST(Predict, LanesThatLeaveFirstDoNotEndTheWarp) {
