@@ -240,6 +240,19 @@ TEST(Predict, RowsOfABlockThatBeginBetweenSectorsAreFilled) {
   EXPECT_LT(p.dram_read, 0.03 * written);
 }
 
+TEST(Predict, TheBusiestSmsEndLast) {
+  // Blocks differ, and few are traced: of 400 blocks four SMs have a fourth.
+  TestMachine m;
+  const std::string work = "ld.param.u64 %d1, [p0]; ld.global.u32 %r3, [%d1+4]; mov.u32 %r1, %ctaid.x; and.b32 %r1, %r1, 1; mad.lo.u32 %r1, %r1, 40, 1000; add.u32 %r1, %r1, %r3; mov.u32 %r2, 0;\n"
+                           "mov.f32 %f1, 0f3F800000;\n"
+                           "L: ex2.approx.f32 %f1, %f1; ex2.approx.f32 %f1, %f1; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L;\nst.global.f32 [%d1], %f1; ret;";
+  PredictOptions options;
+  options.trace_budget = 1'000'000;
+  const uint64_t out = m.allocate(256);
+  const auto cycles = [&](uint32_t blocks) { return m.predicted(TestKernel(work, {out}, {blocks}, {512}), options).cycles; };
+  EXPECT_NEAR(cycles(400) / cycles(396), 4.0 / 3, 0.1);
+}
+
 TEST(Predict, LanesThatLeaveFirstDoNotEndTheWarp) {
   TestMachine m;
   const std::string work = "mov.u32 %r5, %tid.x; setp.ne.u32 %p2, %r5, 0; @%p2 bra E;\n" + loop(2000) + "E: bar.sync 0; ret;";
