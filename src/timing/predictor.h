@@ -134,7 +134,7 @@ class Predictor {
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
   HostCost host_;
   Stopwatch* running_ = nullptr;
-  double unrecorded_ = 1;        // how much longer traced blocks run than was recorded of them
+  double unrecorded_ = 1, longer_ = 1;  // how much more traced blocks execute than was recorded of them, and how much longer they run
 };
 
 }  // namespace orrery::timing

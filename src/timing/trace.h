@@ -109,6 +109,7 @@ struct TracedBlock {
   std::vector<std::vector<PeerCopy>> from_peers;  // of each mbarrier event that expects such
   uint64_t instructions = 0;        // PTX warp instructions
   uint64_t recorded = 0;            // of them, those that the streams tell of
+  double longer = 1;                // how many times as long the warps that execute most run as what was recorded of them
   uint64_t slow = 0;                // machine instructions of functions that quotients and roots call
   /// What tells blocks that do more from those that do less.
   uint64_t work() const { return instructions + slow; }

@@ -168,6 +168,27 @@ TEST(Trace, LongBlocksAreCountedToTheirEnd) {
   }
 }
 
+TEST(Trace, WarpsThatWaitForNobodyAreRecordedAlike) {
+  TestMachine m;
+  const TestKernel k(loop(1000) + "ret;", {m.allocate(128 * 1001)}, {1}, {256});  // eight warps, one after the other
+  TraceOptions options;
+  options.max_instructions = 5600;
+  const TracedBlock b = std::move(m.trace(k, options)[0]);
+  for (uint32_t warp = 0; warp < 8; warp++) EXPECT_NEAR(double(events_of(b, What::global_load, warp).size()), 100, 2) << warp << ": of seven instructions a turn";
+  EXPECT_NEAR(b.longer, 10, 0.1);
+  EXPECT_NEAR(double(b.instructions) / double(b.recorded), 10, 0.1);
+}
+
+TEST(Trace, WarpsThatMeetAreRecordedUpToOnePlace) {
+  TestMachine m;
+  const TestKernel k("mov.u32 %r1, 0;\nL: bar.sync 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra L; ret;", {}, {1}, {64});
+  TraceOptions options;
+  options.max_instructions = 2000;
+  const TracedBlock b = std::move(m.trace(k, options)[0]);
+  EXPECT_EQ(b.recorded, 2000u);
+  EXPECT_NEAR(double(events_of(b, What::barrier, 0).size()), double(events_of(b, What::barrier, 1).size()), 1);
+}
+
 TEST(Trace, StoresTellWhichSectorsTheyFill) {
   TestMachine m;
   // Half a warp writes 128 bytes from the eighth of a row on, the other half the same of a row 4,096 bytes further.
@@ -227,6 +248,15 @@ TEST(Predict, LongBlocksGoOnAtTheRateOfWhatWasLookedAt) {
   EXPECT_NEAR(b.instructions / a.instructions, 1, 0.1);
   EXPECT_GT(b.sampling_error, 0.5) << "two thirds were not looked at";
   EXPECT_THAT(b.notes, testing::Contains(HasSubstr("was looked at")));
+}
+
+TEST(Predict, LongBlocksOfManyWarpsGoOnAlike) {
+  TestMachine m;
+  const std::string work = "ld.param.u64 %d1, [p0]; ld.global.u32 %r9, [%d1+4]; setp.ne.u32 %p3, %r9, 0; @%p3 ret;\n" + loop(2000) + "ret;";
+  const TestKernel k(work, {m.allocate(128 * 2001)}, {1}, {256});
+  PredictOptions whole, part;
+  part.recorded_most = 8 * 2000 * 7 * 2 / 5;
+  EXPECT_NEAR(m.predicted(k, part).cycles / m.predicted(k, whole).cycles, 1, 0.1) << "the first warps alone would run as long as all, and that 2.5 times";
 }
 
 TEST(Predict, RowsOfABlockThatBeginBetweenSectorsAreFilled) {
