@@ -36,7 +36,7 @@ void GhostTraces::add(uint64_t index, const TracedBlock& block) {
       if (has_lines(e)) begins[column_of_event_[n++]]++;
     for (uint32_t c = 0; c < b.columns; c++) begin += std::exchange(begins[c], begin);
     for (uint32_t i = 0; i < events.size(); i++)
-      if (has_lines(events[i])) b.accesses[begins[column_of_event_[next++]] + events[i].ordinal] = {i, events[i].detail, uint16_t(events[i].n_detail), events[i].what};
+      if (has_lines(events[i])) b.accesses[begins[column_of_event_[next++]] + events[i].ordinal] = {i, events[i].detail, uint16_t(events[i].n_detail), events[i].what, filled_of(events[i])};
   }
   b.begins.back() = begin;
   if (index >= kDense) return;

@@ -31,6 +31,7 @@ class GhostTraces {
     uint32_t detail = 0;           // of that event
     uint16_t n_detail = 0;         // the same: a warp touches 64 lines at most
     What what = What::other;       // the same
+    Filled filled = Filled::none;  // of stores
   };
   /// The accesses of a block's warps, those by each PTX instruction (a column) one after the other.
   struct Block {

@@ -61,6 +61,25 @@ uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::v
   return n;
 }
 
+void filled_sectors(const uint64_t* address, uint32_t mask, uint32_t bytes, size_t first, uint32_t n, std::vector<uint64_t>& out) {
+  uint32_t has[64][4] = {};  // of each sector, a bit each byte
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint64_t begin = address[std::countr_zero(m)], end = begin + bytes;
+    for (uint64_t a = begin; a < end; a = (a | 31) + 1) {
+      uint32_t i = 0;
+      while (i < n && out[first + i] >> 4 != a >> 7) i++;
+      if (i == n) continue;  // more lines than are kept
+      const uint64_t to = std::min(end, (a | 31) + 1) - (a & ~uint64_t{31});
+      has[i][a >> 5 & 3] |= uint32_t(((uint64_t{1} << to) - 1) & ~((uint64_t{1} << (a & 31)) - 1));
+    }
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t filled = 0;
+    for (uint32_t sector = 0; sector < 4; sector++) filled |= uint64_t{has[i][sector] == ~uint32_t{0}} << sector;
+    out.push_back(filled);
+  }
+}
+
 uint32_t coalesce_copies(const uint64_t* source, const uint64_t* target, uint32_t mask, std::vector<uint64_t>& out) {
   constexpr uint32_t kMost = 32;  // one a lane
   uint64_t line[kMost], to[kMost];

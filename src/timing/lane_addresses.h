@@ -2,6 +2,7 @@
 //
 // `address` has 32 entries, of which those of the lanes `mask` count.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,8 @@ namespace orrery::timing {
 
 /// The lines that accesses of `bytes` a lane touch (address / 128 << 4 | sectors), appended to `out`; returns how many.
 uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out);
+/// Of lines that coalesce() found for accesses of `bytes` a lane, appended to `out` in their order: the sectors of each of which lanes have every byte.
+void filled_sectors(const uint64_t* address, uint32_t mask, uint32_t bytes, size_t first, uint32_t n, std::vector<uint64_t>& out);
 /// What copies of 16 bytes a lane from `source` to shared memory at `target`, past L1, ask L2 for: a request for each pair of a line of
 /// memory and a line of shared memory; two where source and target lie otherwise in their 32 bytes, of the even pieces of 16 bytes and of
 /// the odd ones, whose sectors come twice. Requests of the same sectors follow each other: L2 looks them up once [calib/steps/async_rows.cu].

@@ -145,7 +145,9 @@ std::vector<Predictor::Queued> Predictor::queue_of(uint64_t shift) {
   for (uint64_t row = 0; row < x.rows_run; row++)
     for (uint32_t i = 0; i < x.simulated; i++) {
       const double turns = kGolden * double(row * x.simulated + i);
-      const uint64_t within = anywhere ? uint64_t((turns - std::floor(turns)) * double(x.apart)) : shift;
+      // Of the last row, which few SMs may have, the first one has a block: the busiest SMs end last.
+      const uint64_t room = i == 0 ? std::min(x.apart, x.units - row * x.stride) : x.apart;
+      const uint64_t within = anywhere ? uint64_t((turns - std::floor(turns)) * double(room)) : shift;
       const uint64_t unit = row * x.stride + i * x.apart + within;
       if (i == 0 && row < lone.size()) queue.push_back({lone[row], 0});
       else if (unit < x.units) queue.push_back({unit, uint32_t(within)});
@@ -313,7 +315,7 @@ double Predictor::simulate_blocks() {
   chip_scale_ = unrecorded_ * std::max(1.0, double(std::min(stride, units) * per) / double(simulated * (kernel_.ghosts + 1)));
   scale_ *= unrecorded_ * usual_share_, chip_scale_ *= usual_share_;
   p_.sampling_error = std::hypot(p_.sampling_error, 1 - 1 / unrecorded_);
-  return (time - warm_offset) * unrecorded_ * usual_share_;
+  return (time - warm_offset) * longer_ * usual_share_;
 }
 
 /// What the model leaves out, where the kernel's code shows that it may matter.

@@ -47,6 +47,7 @@ class Predictor {
   bool find_ranges();
   bool regular_ranges();
   void trace_spread(double each, uint64_t units);
+  bool drawn_alike(uint64_t shape);
   double share_of_usual();
   /// Is the grid so large that few of those simulated can be traced themselves?
   bool stands_for_many(uint64_t units) const { return units > 16 * uint64_t(figures_.sms); }
@@ -134,7 +135,7 @@ class Predictor {
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
   HostCost host_;
   Stopwatch* running_ = nullptr;
-  double unrecorded_ = 1;        // how much longer traced blocks run than was recorded of them
+  double unrecorded_ = 1, longer_ = 1;  // how much more traced blocks execute than was recorded of them, and how much longer they run
 };
 
 }  // namespace orrery::timing

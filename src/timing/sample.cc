@@ -234,11 +234,31 @@ void Predictor::sample() {
     if (double(trace_instructions_) / double(traced_.size()) * double(launch_.grid.count()) <= double(options_.trace_budget)) regular_ = false;
     else if (!in_order_ && !options_.exact && find_ranges()) regular_ = regular_ranges();
     else if (regular_) usual_share_ = share_of_usual();
+  } else if (regular_ && !in_order_) {
+    regular_ = drawn_alike(most->first);
   }
   if (units == 1) regular_ = false;
   if (in_order_ && !launch_.cooperative) regular_ = false;
   if (!regular_) trace_all(first * double(launch_.grid.count()));
   find_relay();
+}
+
+/// Do most blocks inside the grid do as the usual one, whose shape is known? Those looked at first lie at halves, thirds and quarters of the grid, and so alike
+/// in what repeats every so many blocks (rows of a matrix of which one side of the diagonal is wanted): some are drawn.
+bool Predictor::drawn_alike(uint64_t shape) {
+  constexpr uint64_t kDrawn = 8;
+  const uint64_t units = launch_.grid.count() / launch_.cluster.count();
+  if (units < 4 * kDrawn || trace_instructions_ > options_.slope_budget / 8) return true;
+  std::vector<uint64_t> drawn;
+  for (uint64_t i = 1; i <= kDrawn; i++) drawn.push_back(spread_unit(i, units));
+  trace_while(drawn, [&](size_t) { return trace_bytes_ < kMostTraced; });
+  size_t inner = 0, alike = 0;
+  for (const uint64_t at : drawn) {
+    const auto found = traced_.find(first_block(at));
+    if (found == traced_.end() || !is_inner(*found->second, kernel_.grid)) continue;
+    inner++, alike += found->second->shape == shape;
+  }
+  return alike * 10 >= inner * 7;
 }
 
 /// Grids that are larger than their work: where blocks that do about as much as each other end and others begin, found by halves, since those

@@ -105,6 +105,7 @@ void Sm::State::find_ghosts(Slot& slot) const {
 /// several blocks touch stay, and the block's own lie elsewhere in the range that was seen.
 Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, uint32_t pc, const GhostTraces::Access& access) const {
   GhostLines found{g.block.lines + access.detail, nullptr, access.n_detail, g.sm};
+  found.filled = access.filled;
   if (g.as_traced) return found;
   const TracedBlock& trace = *g.block.trace;
   const auto slope = kernel.slopes.find(pc);

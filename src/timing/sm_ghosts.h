@@ -87,6 +87,17 @@ inline uint64_t Sm::State::GhostLines::packed(uint32_t line) const {
   return (low + place) << 4 | (at & 15);
 }
 
+/// Of a store's line of that number the sectors that it fills.
+inline uint32_t Sm::State::filled_sectors(const uint64_t* lines, uint32_t n, uint32_t line, Filled filled) {
+  return filled == Filled::all ? 15 : filled == Filled::some ? uint32_t(lines[n + line]) : 0;
+}
+
+inline uint32_t Sm::State::GhostLines::sectors_of(uint32_t line, Part part) const {
+  if (part == Part::all) return 15;
+  const uint32_t whole = filled_sectors(lines, n, line, filled);
+  return part == Part::filled ? whole : ~whole & 15;
+}
+
 /// Calls f(line, sectors) for lines of a ghost's event, from `first` to before `last`.
 template <class F>
 void Sm::State::for_lines_of(const GhostLines& g, uint32_t first, uint32_t last, F f) {

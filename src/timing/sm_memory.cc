@@ -24,7 +24,7 @@ uint32_t take_end(uint32_t& mask, bool lowest) {
 
 /// Asks for the line of that number of the event as ghosts do whose blocks differ, of pages that are looked up. Most are not, and no processor
 /// foretells which: none is jumped over.
-void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when) {
+void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when, Part part) {
   const PageChoice pages = chip.pages_taken();
   const bool to_the_end = line + 1 == e.n_detail;  // whoever touches more lines does so along with the last
   size_t most = 0, listed = 0;
@@ -35,7 +35,7 @@ void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when) {
   for (const GhostLines& g : ghost_lines) {
     const uint32_t last = to_the_end ? g.n : std::min(line + 1, g.n);
     for (uint32_t i = line; i < last; i++) {
-      const uint64_t packed = g.packed(i);
+      const uint64_t packed = g.packed(i) & (~uint64_t{15} | g.sectors_of(i, part));
       const Move to(packed, g.sectors);
       const bool may = pages.takes(to.line) | pages.takes(to.line + (to.sectors > 15));
       list[listed] = {packed, g.sectors, g.sm}, listed += may;
@@ -47,13 +47,13 @@ void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when) {
 }
 
 /// Asks for the line of that number of the event as ghosts do, of pages that are looked up: those that do alike for its `sectors` only, those that
-/// the detailed block does not find in L1.
-void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors) {
+/// the detailed block does not find in L1; of stores those that each fills or writes in part.
+void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors, Part part) {
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
   if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line] & (~uint64_t{15} | sectors), when, false);
   if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
-  ask_traced_ghosts(e, line, when);
+  ask_traced_ghosts(e, line, when, part);
 }
 
 /// A request from `first` on that stands for one to a page that is not looked up: of one ghost for all lines of the page, since memory
@@ -207,7 +207,12 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   bool joins_held = false;
   // Bytes next to each other fill their sectors but for the first and the last, which neighbours fill.
   const bool gapless = sectors >= 3 && e.count > 32 * (sectors - 2);
-  const uint32_t per_sector = gapless ? 32 : uint32_t(std::min(32.0, std::ceil(double(e.count) / std::max(1.0, sectors))));
+  // Of several rows (a block of few columns) each may begin and end between sectors: what lies between is filled.
+  const Filled filled = gapless ? Filled::none : filled_of(e);
+  double whole = 0;
+  if (filled == Filled::some)
+    for (uint32_t i = 0; i < e.n_detail; i++) whole += sectors_in(filled_sectors(&block.lines[e.detail], e.n_detail, i, filled));
+  const uint32_t per_sector = gapless ? 32 : uint32_t(std::min(32.0, std::ceil((double(e.count) - 32 * whole) / std::max(1.0, sectors - whole))));
   const uint32_t off = gapless && e.what == What::global_store ? uint32_t(e.address) % 32 : 0;
   const uint32_t at_first = 32 - off, at_last = off ? (off + e.count + 31) % 32 + 1 : 32;  // bytes of the first and the last sector
   const int64_t own = moves_of(slots[w.slot], e).own;
@@ -215,14 +220,20 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
   double leaves = 0;
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
+    const uint32_t fills = filled == Filled::some ? filled_sectors(&block.lines[e.detail], e.n_detail, i, filled) : 0;
+    const Move filled_to((packed & ~uint64_t{15}) | fills, own);
     uint32_t parts = Move(packed, own).requests();
     bool first = true;
     moved(packed, own, [&](uint64_t line, uint32_t mask) {
       const bool shares_out = std::exchange(first, false), ends_here = --parts == 0;
+      const uint32_t filled_here = (line == filled_to.line ? filled_to.sectors : filled_to.sectors >> 4) & 15;
       const bool goes_on = std::exchange(latest, line) == line && leaves > 0;
       if (!goes_on && joins_waiting(w, line, at, joins_held)) {
         leaves = 0;
-        if (chip.takes(line)) chip.write_more(chip.among_taken(line), mask, per_sector);
+        if (chip.takes(line)) {
+          if (filled_here) chip.write_more(chip.among_taken(line), filled_here, 32);
+          chip.write_more(chip.among_taken(line), mask & ~filled_here, per_sector);
+        }
         if (shares_out) for_ghosts(w, e, i, [&](uint64_t l, uint32_t k, uint32_t) {
           if (chip.takes(l)) chip.write_more(chip.among_taken(l), k, per_sector);
         });
@@ -234,6 +245,14 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
         slices.touch(line);
         write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
         leaves = leaves_at(w, line);
+      }
+      if (filled == Filled::some) {
+        if (shares_out) ask_ghosts(w, e, i, leaves, fills, Part::filled);
+        const double done = write_rest(line, filled_here, 32, leaves);
+        if (shares_out) ask_ghosts(w, e, i, leaves, ~fills & 15, Part::rest);
+        counts.requests++, counts.looked_up += chip.takes(line);
+        taken[stores++ % kInFlight] = std::max(done, write_rest(line, mask & ~filled_here, per_sector, leaves));
+        return;
       }
       if (shares_out) ask_ghosts(w, e, i, leaves, 15);
       counts.requests++, counts.looked_up += chip.takes(line);

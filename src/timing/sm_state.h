@@ -463,6 +463,8 @@ struct Sm::State {
   template <class F>
   void for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   void find_ghosts(Slot& slot) const;
+  enum class Part { all, filled, rest };          // of a line's sectors: those that a store fills, the others
+  static uint32_t filled_sectors(const uint64_t* lines, uint32_t n, uint32_t line, Filled filled);
   struct GhostLines {                             // of a ghost's event
     const uint64_t* lines = nullptr;
     const uint8_t* own = nullptr;                 // of each, whether it lies elsewhere for this block; null: none does
@@ -470,7 +472,9 @@ struct Sm::State {
     int64_t sectors = 0;                          // by which they move
     uint64_t low = 0, room = 0;                   // where they may lie: the first line, and how many
     uint64_t away = 0;                            // by how many lines those move that lie elsewhere
+    Filled filled = Filled::none;
     uint64_t packed(uint32_t line) const;
+    uint32_t sectors_of(uint32_t line, Part part) const;
   };
   GhostLines lines_of(const Slot::Ghost& g, uint32_t pc, const GhostTraces::Access& access) const;
   template <class F>
@@ -480,7 +484,7 @@ struct Sm::State {
   const Event* ghost_event = nullptr;
   uint32_t ghost_slot = 0;
   void find_ghost_lines(const WarpRun& w, const Event& e);
-  void ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors);
+  void ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors, Part part = Part::all);
   template <class F>
   size_t find_asking(size_t n, uint64_t& requests, F move);
   std::vector<uint32_t> asking;                   // places of ghosts whose request may be for a page that is looked up
@@ -489,7 +493,7 @@ struct Sm::State {
     int64_t sectors = 0;                          // by which it moves
     uint32_t sm = 0;
   };
-  void ask_traced_ghosts(const Event& e, uint32_t line, double when);
+  void ask_traced_ghosts(const Event& e, uint32_t line, double when, Part part);
   std::vector<GhostLine> asking_lines;            // those that may be of a page that is looked up
   void finish_ghosts(Slot& slot, double now);
   double waited_for(const WarpRun& w, const Event& e, double done);

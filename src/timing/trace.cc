@@ -89,7 +89,7 @@ void enter_block(Tracer::State& t, Stepper& s, TracedWarp& out, WarpState& w, ui
   e.count = pc;
   e.extra = uint16_t(std::popcount(e.mask));
   out.events.push_back(e);
-  t.last_tally->bytes += sizeof(Event);
+  t.count_bytes(w, sizeof(Event));
   w.block = block, w.pc = pc, w.mask = e.mask;
 }
 
@@ -98,11 +98,20 @@ bool is_write(const Decoded& d) {
   return op == Op::st || op == Op::atom || op == Op::red;
 }
 
+/// Do warps wait there for others?
+bool is_meeting(What w) {
+  switch (w) {
+    case What::barrier: case What::barrier_arrive: case What::barrier_red: case What::cluster_arrive: case What::cluster_wait: case What::mbarrier_init:
+    case What::mbarrier_arrive: case What::mbarrier_expect: case What::mbarrier_wait: return true;
+    default: return false;
+  }
+}
+
 /// What a unit does after as much of it was recorded as may be: it is only counted, up to a limit.
-Next unrecorded(Tracer::State& t, Stepper& s, const Decoded& d, TracedBlock& block, exec::Handler original) {
+Next unrecorded(Tracer::State& t, Stepper& s, const Decoded& d, TracedBlock& block, WarpState& w, exec::Handler original) {
   if (t.last_tally->instructions > t.most_instructions)
     return s.fault(exec::FaultKind::timeout, 0, 0, fmt::format("a block (or cluster) executes more than {} million warp instructions, too many to follow", t.most_instructions / 1'000'000));
-  block.instructions++;
+  block.instructions++, w.executed++;
   t.writes += is_write(d);
   return original(s, d);
 }
@@ -115,9 +124,11 @@ Next counted(Stepper& s, const Decoded& d) {
   const uint32_t number = t.number_of(&s.cta);
   TracedBlock& block = t.blocks[number];
   const exec::Handler original = kDone ? table.original[s.pc] : left_out;
-  if (t.is_full()) return unrecorded(t, s, d, block, original);
-  enter_block(t, s, block.warps[s.w.warp_id], t.warps[number][s.w.warp_id], s.pc, table.tag);
+  WarpState& w = t.warps[number][s.w.warp_id];
+  if (t.is_full(w)) return unrecorded(t, s, d, block, w, original);
+  enter_block(t, s, block.warps[s.w.warp_id], w, s.pc, table.tag);
   block.instructions++, block.recorded++;
+  t.count_recorded(w);
   return original(s, d);
 }
 
@@ -126,20 +137,20 @@ Next counted_quotient(Stepper& s, const Decoded& d) {
   Tracer::State& t = tracer_of(s);
   const uint32_t number = t.number_of(&s.cta), pc = s.pc;
   const CodeTable& table = t.table(s.code);
-  if (t.last_tally->instructions < t.limit.instructions && t.last_tally->bytes <= t.limit.bytes) {
+  if (WarpState& w = t.warps[number][s.w.warp_id]; !t.has_no_room(w)) {
     const SlowPath path = table.slow[pc];
     const bool wide = path >= SlowPath::div_f64, divides = path == SlowPath::div_f32 || path == SlowPath::div_f64;
     const void* a = s.source(s.ref(d, d.n_dst), 0);
     const void* b = divides ? s.source(s.ref(d, d.n_dst + 1), 1) : a;
     const auto lane_of = [&](const void* from, int lane) { return wide ? static_cast<const uint64_t*>(from)[lane] : static_cast<const uint32_t*>(from)[lane]; };
-    SlowCall call{pc | table.tag, t.warps[number][s.w.warp_id].quotients[pc | table.tag]++, 0, 0};
+    SlowCall call{pc | table.tag, w.quotients[pc | table.tag]++, 0, 0};
     exec::for_lanes(s.mask, [&](int lane) {
       const uint32_t more = slow_instructions(path, lane_of(a, lane), lane_of(b, lane));
       call.lanes += more > 0, call.instructions = std::max(call.instructions, more);
     });
     if (call.lanes) {
       t.blocks[number].warps[s.w.warp_id].slow.push_back(call), t.blocks[number].slow += call.instructions;
-      t.last_tally->bytes += sizeof call;
+      t.count_bytes(w, sizeof call);
     }
   }
   return counted<true>(s, d);
@@ -154,10 +165,10 @@ Next traced(Stepper& s, const Decoded& d) {
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
   const exec::Handler original = table.kept[pc] ? table.original[pc] : left_out;
-  if (t.is_full()) return unrecorded(t, s, d, block, original);
+  if (t.is_full(w)) return unrecorded(t, s, d, block, w, original);
   const exec::Group before = *s.group;
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
-  const WarpState place{w.block, w.pc, w.mask, {}};
+  const uint32_t place[3] = {w.block, w.pc, w.mask};
   enter_block(t, s, out, w, pc, table.tag);
   Recording r{s, d, block, table.patterns[d.address < 0 ? 0 : size_t(d.address)], {}, false, {}};
   r.e.pc = pc | table.tag, r.e.mask = mask;
@@ -167,7 +178,7 @@ Next traced(Stepper& s, const Decoded& d) {
   const bool again = next == Next::regroup && s.group->state != exec::GroupState::ready && s.group->pc == pc && !(before.reduction);
   if (again) {  // it waits and will come again
     block.lines.resize(lines), block.runs.resize(runs), out.events.resize(length);
-    w.block = place.block, w.pc = place.pc, w.mask = place.mask;
+    w.block = place[0], w.pc = place[1], w.mask = place[2];
     return next;
   }
   if (op == Op::mbarrier_try_wait || op == Op::mbarrier_test_wait) {
@@ -179,9 +190,11 @@ Next traced(Stepper& s, const Decoded& d) {
   }
   if (table.polls.count(pc)) look_again(out.events, w.tries, r.e, length);
   if (r.keep) out.events.push_back(r.e);
-  t.last_tally->bytes += sizeof(Event) * (r.keep + r.more.size()) + sizeof(uint64_t) * (block.lines.size() - lines) + sizeof(Run) * (block.runs.size() - runs);
+  t.count_bytes(w, sizeof(Event) * (r.keep + r.more.size()) + sizeof(uint64_t) * (block.lines.size() - lines) + sizeof(Run) * (block.runs.size() - runs));
   for (const Event& e : r.more) out.events.push_back(e);
   block.instructions++, block.recorded++;
+  t.count_recorded(w);
+  t.last_tally->meets |= (r.keep && is_meeting(r.e.what)) || table.polls.count(pc) > 0;
   t.writes += is_write(d);
   return next;
 }

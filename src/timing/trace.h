@@ -22,7 +22,7 @@ namespace orrery::timing {
 
 enum class What : uint8_t {
   enter,          // pc = first instruction of the block, count = where it was entered, extra = number of lanes
-  global_load, global_store, global_atomic, global_reduction,  // detail: lines
+  global_load, global_store, global_atomic, global_reduction,  // detail: lines; stores, extra: Filled
   shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word; of floats, detail: object words
   remote_load, remote_store,                                   // shared memory of another block of the cluster
   remote_atomic,                                               // extra: sectors; count: most lanes on one word
@@ -45,6 +45,9 @@ inline constexpr uint8_t kMulticast = 1, kFromShared = 2;
 /// What only one thread knows of: it lies where the block runs, not by its place in the grid.
 constexpr bool is_local(What w) { return w == What::local_load || w == What::local_store; }
 
+/// Of the sectors that a store touches, how many it writes all of (Event::extra). Where it is some, which: as many words as it has lines, behind them.
+enum class Filled : uint16_t { none, some, all };
+
 /// Words of atomics of floats in shared memory: address << kLanesOfWord | lanes.
 inline constexpr int kLanesOfWord = 8;
 
@@ -63,6 +66,8 @@ struct Event {
 
 /// The ranks that make a copy: all, but of bulk loads that blocks of a cluster do not make alike.
 inline uint32_t ranks_of(const Event& e) { return e.what == What::bulk_load && e.mask ? e.mask : UINT32_MAX; }
+
+constexpr Filled filled_of(const Event& e) { return e.what == What::global_store ? Filled(e.extra) : Filled::none; }
 
 /// A run of rows in global memory that a bulk or tensor copy moves.
 struct Run {
@@ -104,6 +109,7 @@ struct TracedBlock {
   std::vector<std::vector<PeerCopy>> from_peers;  // of each mbarrier event that expects such
   uint64_t instructions = 0;        // PTX warp instructions
   uint64_t recorded = 0;            // of them, those that the streams tell of
+  double longer = 1;                // how many times as long the warps that execute most run as what was recorded of them
   uint64_t slow = 0;                // machine instructions of functions that quotients and roots call
   /// What tells blocks that do more from those that do less.
   uint64_t work() const { return instructions + slow; }

@@ -70,6 +70,19 @@ void record_local(Recording& r, uint64_t* address, Space space, uint32_t bytes) 
   }
 }
 
+/// How a store fills the sectors that it touches; where it fills some and writes parts of others, which: behind its lines.
+Filled note_filled(Recording& r, const uint64_t* address, uint32_t bytes) {
+  std::vector<uint64_t>& lines = r.block.lines;
+  uint32_t sectors = 0;
+  for (uint32_t i = 0; i < r.e.n_detail; i++) sectors += uint32_t(std::popcount(lines[r.e.detail + i] & 15));
+  if (r.e.count == 32 * sectors) return Filled::all;
+  if (r.e.count < 32) return Filled::none;
+  filled_sectors(address, r.s.mask, bytes, r.e.detail, r.e.n_detail, lines);
+  const bool any = std::any_of(lines.end() - r.e.n_detail, lines.end(), [](uint64_t filled) { return filled != 0; });
+  if (!any) lines.resize(lines.size() - r.e.n_detail);
+  return any ? Filled::some : Filled::none;
+}
+
 void record_access(Recording& r, What global, What shared, What local, uint32_t bytes) {
   Stepper& s = r.s;
   const exec::AddressRef& a = s.code->addresses[size_t(r.d.address)];
@@ -132,7 +145,10 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   constexpr uint32_t kScattered = 8;
   if (r.e.n_detail >= kScattered && region == Region::global) exec::for_lanes(s.mask, [&](int lane) { __builtin_prefetch(reinterpret_cast<const void*>(address[lane])); });
   if (global == What::global_load) r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
-  if (global == What::global_store) r.e.count = distinct(address, s.mask) * bytes;
+  if (global == What::global_store) {
+    r.e.count = distinct(address, s.mask) * bytes;
+    r.e.extra = uint16_t(note_filled(r, address, bytes));
+  }
   if (global == What::global_atomic || global == What::global_reduction) {
     // The L2 works on lanes that share a word one after the other.
     r.e.extra = uint16_t(most_on_one_word(address, s.mask));

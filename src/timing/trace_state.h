@@ -22,6 +22,7 @@ struct WarpState {
   uint32_t mask = 0;
   Tries tries;
   std::unordered_map<uint32_t, uint32_t> quotients;  // by instruction: how many times it was executed
+  uint64_t executed = 0, recorded = 0, bytes = 0;    // instructions, those that the stream tells of, what the stream takes
 };
 
 struct CodeTable {
@@ -55,17 +56,34 @@ struct Tracer::State {
   std::unordered_map<const exec::CtaContext*, uint32_t> block_of;  // place in `blocks`
   std::vector<TracedBlock> blocks;
   std::vector<std::vector<WarpState>> warps;
-  struct Tally { uint64_t instructions = 0, bytes = 0; };  // executed, and recorded
+  struct Tally {
+    uint64_t instructions = 0, recorded = 0, bytes = 0;  // executed; recorded
+    uint64_t warps = 0;
+    bool meets = false;                    // its warps wait for each other, and so go on together
+  };
   std::vector<Tally> tallies;            // by unit
-  Tally limit;                           // of a unit: what may be recorded
+  struct Limit {
+    uint64_t instructions = 0, bytes = 0;
+  } limit;                               // of a unit: what may be recorded
   uint64_t most_instructions = 0;        // of a unit: what may be executed
   uint64_t seed = 1;                     // of sums that look random
   uint64_t looked_at = 0;                // instructions whose data were looked at
   uint64_t writes = 0;                   // instructions that others may wait for
   bool reads_memory = false;             // Slice::reads_memory
   bool needs_memory = false;             // that, constant memory and tensor maps, or quotients are followed
-  /// Counts an instruction; true when no more may be recorded.
-  bool is_full() { return ++last_tally->instructions > limit.instructions || last_tally->bytes > limit.bytes; }
+  /// Counts an instruction; true when no more may be recorded: of the unit, or of a warp that waits for nobody, since those run one after the other and
+  /// the first would leave nothing to the others.
+  bool is_full(const WarpState& w) {
+    last_tally->instructions++;
+    return has_no_room(w);
+  }
+  bool has_no_room(const WarpState& w) const {
+    const Tally& t = *last_tally;
+    if (t.recorded >= limit.instructions || t.bytes > limit.bytes) return true;
+    return !t.meets && (w.recorded * t.warps >= limit.instructions || w.bytes * t.warps > limit.bytes);
+  }
+  void count_recorded(WarpState& w) { last_tally->recorded++, w.recorded++, w.executed++; }
+  void count_bytes(WarpState& w, uint64_t bytes) { last_tally->bytes += bytes, w.bytes += bytes; }
   const exec::CtaContext* last_cta = nullptr;
   Tally* last_tally = nullptr;
   uint32_t last_block = 0;
@@ -84,6 +102,7 @@ struct Tracer::State {
   void begin(uint64_t units);
   void start(exec::Unit& where, uint64_t index);
   std::vector<TracedBlock> recorded();
+  static double longer(const std::vector<WarpState>& of);
   std::shared_ptr<const exec::DecodedProgram> traced_copy(const std::shared_ptr<const exec::DecodedProgram>& code, uint32_t tag, std::vector<bool> kept, bool quotients);
 };
 

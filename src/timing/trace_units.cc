@@ -96,12 +96,23 @@ void Tracer::State::start(exec::Unit& where, uint64_t index) {
     std::copy(std::begin(c.ctaid), std::end(c.ctaid), b.ctaid);
     b.warps.resize(c.n_warps);
     warps.emplace_back(c.n_warps);
+    tallies[blocks.size() / launch.cluster.count()].warps += c.n_warps;
     blocks.push_back(std::move(b));
   }
 }
 
+/// How many times as long the warps that execute most run as what was recorded of them.
+double Tracer::State::longer(const std::vector<WarpState>& of) {
+  uint64_t most = 0, executed = 0, recorded = 0;
+  for (const WarpState& w : of) most = std::max(most, w.executed);
+  for (const WarpState& w : of)
+    if (2 * w.executed >= most) executed += w.executed, recorded += w.recorded;
+  return recorded ? double(executed) / double(recorded) : 1;
+}
+
 /// What was recorded of units that have ended.
 std::vector<TracedBlock> Tracer::State::recorded() {
+  for (size_t i = 0; i < blocks.size(); i++) blocks[i].longer = longer(warps[i]);
   for (TracedBlock& b : blocks) {
     for (TracedWarp& w : b.warps) meet_at_barriers(w.events);
     b.shape = shape_of(b);

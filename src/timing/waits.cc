@@ -21,7 +21,7 @@ bool Predictor::waits_for_blocks() const {
 void Predictor::keep(std::vector<TracedBlock> blocks) {
   for (TracedBlock& b : blocks) {
     trace_instructions_ += b.instructions;
-    if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded));
+    if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded)), longer_ = std::max(longer_, b.longer);
     join_->add_spills(b);
     const uint64_t at = ordinal(b);
     trace_bytes_ += b.bytes();

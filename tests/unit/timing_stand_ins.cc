@@ -41,6 +41,21 @@ TEST(StandIns, TwoBlocksToARowReadEachWordOnce) {
   EXPECT_NEAR(m.predicted(k, options).dram_read, double(kRowsRead) * 3200, double(kRowsRead) * 3200 * 0.02);
 }
 
+/// Rows of 512 words, two blocks to each: of row n of every 512 the first n words are not read.
+constexpr char kMasked[] = R"(
+ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
+and.b32 %r4, %r3, 511; shr.u32 %r5, %r3, 9; and.b32 %r5, %r5, 511; setp.lt.u32 %p1, %r4, %r5; @%p1 bra L;
+mul.wide.u32 %d2, %r3, 4; add.s64 %d3, %d1, %d2;
+ld.global.u32 %r6, [%d3]; setp.eq.u32 %p2, %r6, 7; @%p2 st.global.u32 [%d1], %r6;
+L: ret;)";
+
+TEST(StandIns, HalvesOfTheGridDoNotAllLieAlikeInItsRows) {
+  constexpr uint64_t kBlocks = 65'536;
+  TestMachine m;
+  const Prediction p = m.predicted(TestKernel(kMasked, {m.allocate(kBlocks * 1024)}, {uint32_t(kBlocks)}, {256}));
+  EXPECT_NEAR(p.dram_read / double(kBlocks * 1024), 0.5, 0.1) << "blocks at halves and quarters of the grid are in rows of which all is read";
+}
+
 /// A loop by blocks on one side of the diagonal; `leaves`: "setp" of what leaves at once.
 std::string triangle(const std::string& leaves) {
   return "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; " + leaves + R"( @%p1 bra L;

@@ -168,6 +168,48 @@ TEST(Trace, LongBlocksAreCountedToTheirEnd) {
   }
 }
 
+TEST(Trace, WarpsThatWaitForNobodyAreRecordedAlike) {
+  TestMachine m;
+  const TestKernel k(loop(1000) + "ret;", {m.allocate(128 * 1001)}, {1}, {256});  // eight warps, one after the other
+  TraceOptions options;
+  options.max_instructions = 5600;
+  const TracedBlock b = std::move(m.trace(k, options)[0]);
+  for (uint32_t warp = 0; warp < 8; warp++) EXPECT_NEAR(double(events_of(b, What::global_load, warp).size()), 100, 2) << warp << ": of seven instructions a turn";
+  EXPECT_NEAR(b.longer, 10, 0.1);
+  EXPECT_NEAR(double(b.instructions) / double(b.recorded), 10, 0.1);
+}
+
+TEST(Trace, WarpsThatMeetAreRecordedUpToOnePlace) {
+  TestMachine m;
+  const TestKernel k("mov.u32 %r1, 0;\nL: bar.sync 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra L; ret;", {}, {1}, {64});
+  TraceOptions options;
+  options.max_instructions = 2000;
+  const TracedBlock b = std::move(m.trace(k, options)[0]);
+  EXPECT_EQ(b.recorded, 2000u);
+  EXPECT_NEAR(double(events_of(b, What::barrier, 0).size()), double(events_of(b, What::barrier, 1).size()), 1);
+}
+
+TEST(Trace, StoresTellWhichSectorsTheyFill) {
+  TestMachine m;
+  // Half a warp writes 128 bytes from the eighth of a row on, the other half the same of a row 4,096 bytes further.
+  const std::string rows = "ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 15; shr.u32 %r3, %r1, 4; shl.b32 %r4, %r3, 12; mad.lo.u32 %r4, %r2, 8, %r4; cvt.u64.u32 %d2, %r4; "
+                           "add.s64 %d1, %d1, %d2; st.global.u64 [%d1+8], %d2; ret;";
+  const TracedBlock b = std::move(m.trace(TestKernel(rows, {m.allocate(8192)}))[0]);
+  const std::vector<Event> stores = events_of(b, What::global_store);
+  ASSERT_EQ(stores.size(), 1u);
+  const Event& e = stores[0];
+  ASSERT_EQ(e.n_detail, 4u);
+  EXPECT_EQ(filled_of(e), Filled::some);
+  uint64_t touched[4], filled[4];
+  for (uint32_t i = 0; i < 4; i++) touched[i] = b.lines[e.detail + i] & 15, filled[i] = b.lines[e.detail + 4 + i];
+  EXPECT_THAT(touched, testing::ElementsAre(15, 1, 15, 1));
+  EXPECT_THAT(filled, testing::ElementsAre(14, 0, 14, 0)) << "of the first sector 24 bytes, of the next line's 8";
+  const TracedBlock whole = std::move(m.trace(TestKernel("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 8; add.s64 %d1, %d1, %d2; st.global.u64 [%d1], %d2; ret;", {m.allocate(8192)}))[0]);
+  EXPECT_EQ(filled_of(events_of(whole, What::global_store)[0]), Filled::all);
+  const TracedBlock words = std::move(m.trace(TestKernel("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 64; add.s64 %d1, %d1, %d2; st.global.u64 [%d1], %d2; ret;", {m.allocate(8192)}))[0]);
+  EXPECT_EQ(filled_of(events_of(words, What::global_store)[0]), Filled::none);
+}
+
 TEST(Trace, NoMoreIsRecordedThanMemoryIsGiven) {
   TestMachine m;
   const TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 128; add.s64 %d1, %d1, %d2; mov.u32 %r2, 0;\n"
@@ -206,6 +248,39 @@ TEST(Predict, LongBlocksGoOnAtTheRateOfWhatWasLookedAt) {
   EXPECT_NEAR(b.instructions / a.instructions, 1, 0.1);
   EXPECT_GT(b.sampling_error, 0.5) << "two thirds were not looked at";
   EXPECT_THAT(b.notes, testing::Contains(HasSubstr("was looked at")));
+}
+
+TEST(Predict, LongBlocksOfManyWarpsGoOnAlike) {
+  TestMachine m;
+  const std::string work = "ld.param.u64 %d1, [p0]; ld.global.u32 %r9, [%d1+4]; setp.ne.u32 %p3, %r9, 0; @%p3 ret;\n" + loop(2000) + "ret;";
+  const TestKernel k(work, {m.allocate(128 * 2001)}, {1}, {256});
+  PredictOptions whole, part;
+  part.recorded_most = 8 * 2000 * 7 * 2 / 5;
+  EXPECT_NEAR(m.predicted(k, part).cycles / m.predicted(k, whole).cycles, 1, 0.1) << "the first warps alone would run as long as all, and that 2.5 times";
+}
+
+TEST(Predict, RowsOfABlockThatBeginBetweenSectorsAreFilled) {
+  // Blocks of 16 x 16 doubles, each row from the eighth byte of a sector on: neighbours fill what is left of the first and the last.
+  constexpr uint32_t kAcross = 512, kDown = 64;
+  TestMachine m;
+  const std::string rows = "ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ctaid.y; mad.lo.u32 %r5, %r3, 16, %r1; mad.lo.u32 %r6, %r4, 16, %r2; "
+                           "mad.lo.u32 %r7, %r6, 8200, %r5; mul.wide.u32 %d2, %r7, 8; add.s64 %d1, %d1, %d2; st.global.u64 [%d1+8], %d2; ret;";
+  const double written = 8.0 * 16 * kAcross * 16 * kDown;
+  const Prediction p = m.predicted(TestKernel(rows, {m.allocate(uint64_t(8200) * 16 * kDown * 8 + 64)}, {kAcross, kDown}, {16, 16}));
+  EXPECT_LT(p.dram_read, 0.03 * written);
+}
+
+TEST(Predict, TheBusiestSmsEndLast) {
+  // Blocks differ, and few are traced: of 400 blocks four SMs have a fourth.
+  TestMachine m;
+  const std::string work = "ld.param.u64 %d1, [p0]; ld.global.u32 %r3, [%d1+4]; mov.u32 %r1, %ctaid.x; and.b32 %r1, %r1, 1; mad.lo.u32 %r1, %r1, 40, 1000; add.u32 %r1, %r1, %r3; mov.u32 %r2, 0;\n"
+                           "mov.f32 %f1, 0f3F800000;\n"
+                           "L: ex2.approx.f32 %f1, %f1; ex2.approx.f32 %f1, %f1; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L;\nst.global.f32 [%d1], %f1; ret;";
+  PredictOptions options;
+  options.trace_budget = 1'000'000;
+  const uint64_t out = m.allocate(256);
+  const auto cycles = [&](uint32_t blocks) { return m.predicted(TestKernel(work, {out}, {blocks}, {512}), options).cycles; };
+  EXPECT_NEAR(cycles(400) / cycles(396), 4.0 / 3, 0.1);
 }
 
 TEST(Predict, LanesThatLeaveFirstDoNotEndTheWarp) {
