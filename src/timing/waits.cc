@@ -22,6 +22,7 @@ void Predictor::keep(std::vector<TracedBlock> blocks) {
   for (TracedBlock& b : blocks) {
     trace_instructions_ += b.instructions;
     if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded));
+    join_->widen_local(b);
     join_->add_spills(b);
     const uint64_t at = ordinal(b);
     trace_bytes_ += b.bytes();
