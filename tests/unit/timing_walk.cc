@@ -119,6 +119,24 @@ TEST(TimingWalk, WordsStoredTogetherInLocalMemoryAreLinesEach) {
   EXPECT_NEAR(p.l2_tex_sectors, 4 * kWords + 4, 4);
 }
 
+/// Lanes that add the same constant to one word are counted, and one of them adds for all (count_one_silent/1056 of calib/steps/contended.cu).
+TEST(TimingWalk, LanesThatCountAreOneAddition) {
+  TestMachine m;
+  const uint64_t counter = m.allocate(4096);
+  const auto cycles_of = [&](uint32_t blocks, const char* count) {
+    std::string body = "ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, 0;\n";
+    for (int i = 0; i < 8; i++) body += count;
+    const Prediction p = m.predicted(TestKernel(body + "setp.ne.u32 %p1, %r1, -1; @%p1 ret; st.global.u32 [%d2+256], %r1; ret;", {counter}, {blocks}, {256}));
+    return p.method == kMachineCode ? p.cycles : 0;
+  };
+  const char* const silent = "red.global.add.u32 [%d2], 1;\n";
+  const char* const answered = "atom.global.add.u32 %r2, [%d2], 1; add.u32 %r1, %r1, %r2;\n";
+  const double cycles = cycles_of(1056, silent);
+  if (cycles == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(cycles, 101'120, 15'000);
+  EXPECT_NEAR(cycles_of(1056, answered), 102'666, 15'000);
+}
+
 /// Of a load of four words two are used: ptxas makes two loads of it, which are one access.
 TEST(TimingWalk, PartsOfASplitLoadDoNotRunAhead) {
   TestMachine m;
