@@ -9,6 +9,7 @@
 
 #include "exec/prepared_launch.h"
 #include "exec/unit.h"
+#include "timing/contention.h"
 #include "timing/slow_paths.h"
 #include "timing/trace.h"
 #include "timing/trace_look.h"
@@ -29,6 +30,7 @@ struct CodeTable {
   std::vector<bool> kept;            // by instruction: must it run? (slice.h)
   std::vector<SlowPath> slow;        // by instruction
   std::set<uint32_t> polls;          // loads that wait for other blocks
+  std::set<uint32_t> swaps;          // compare and swap in loops
   std::vector<AccessPattern> patterns;  // by first address operand
   uint32_t tag = 0;  // function number + 1 << 24
 };
@@ -61,11 +63,17 @@ struct Tracer::State {
   uint64_t most_instructions = 0;        // of a unit: what may be executed
   uint64_t seed = 1;                     // of sums that look random
   uint64_t looked_at = 0;                // instructions whose data were looked at
+  uint64_t executed = 0;                 // warp instructions of all units that run
+  std::unique_ptr<Contention> contention;  // while units run side by side that take turns
+  bool crowded = false;
   uint64_t writes = 0;                   // instructions that others may wait for
   bool reads_memory = false;             // Slice::reads_memory
   bool needs_memory = false;             // that, constant memory and tensor maps, or quotients are followed
   /// Counts an instruction; true when no more may be recorded.
-  bool is_full() { return ++last_tally->instructions > limit.instructions || last_tally->bytes > limit.bytes; }
+  bool is_full() {
+    executed++;
+    return ++last_tally->instructions > limit.instructions || last_tally->bytes > limit.bytes;
+  }
   const exec::CtaContext* last_cta = nullptr;
   Tally* last_tally = nullptr;
   uint32_t last_block = 0;
@@ -81,6 +89,7 @@ struct Tracer::State {
   }
   void prepare();
   bool finish(std::vector<exec::Unit*> units);
+  std::vector<bool> finish_contended(uint64_t most_instructions);
   void begin(uint64_t units);
   void start(exec::Unit& where, uint64_t index);
   std::vector<TracedBlock> recorded();
