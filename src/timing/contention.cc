@@ -23,7 +23,9 @@ bool Contention::may_go(exec::Stepper& s, const exec::Decoded& d, uint32_t unit)
     const uint64_t word = word_of(std::countr_zero(s.mask));
     words_[word].waiting.push_back({std::max(now_, found->second), &s.w, s.pc, s.group->mask, unit});
     wanted_.insert(word);
-    for (uint32_t i = 0; i < s.w.n_groups; i++)  // lanes that part meet again behind the loop: none runs ahead
+    const bool all = times_held_[&s.w]++ < kMostHeld;
+    s.group->state = exec::GroupState::waiting, s.group->wait_word = nullptr;
+    for (uint32_t i = 0; all && i < s.w.n_groups; i++)  // lanes that part meet again behind the loop: none runs ahead
       if (exec::Group& g = s.w.groups[i]; g.state == exec::GroupState::ready) g.state = exec::GroupState::waiting, g.wait_word = nullptr;
     return false;
   }

@@ -49,6 +49,8 @@ class Contention {
   std::unordered_map<uint64_t, Word> words_;                       // by address / 32
   std::unordered_set<uint64_t> wanted_;                            // those for which somebody waits
   std::unordered_set<uint64_t> granted_;                           // warps and lanes
+  static constexpr uint32_t kMostHeld = 256;  // times that all lanes of a warp are held: then those that have a lock go on while others want it
+  std::unordered_map<const exec::WarpContext*, uint32_t> times_held_;
   std::unordered_map<const exec::WarpContext*, double> comes_;     // when the next request of a warp can be at L2
 };
 
