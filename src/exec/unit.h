@@ -31,6 +31,9 @@ class Unit {
   /// turn of each warp in random order.
   Progress advance(std::mt19937_64* random);
 
+  /// Can some warp go on without waiting?
+  bool some_ready() const;
+
   /// The blocks, by rank in their cluster, for observers of a unit.
   std::vector<CtaContext*> blocks();
 
@@ -59,7 +62,6 @@ class Unit {
   bool advance_together(Progress& progress);
   void tell_barrier(uint32_t pc);
   void separate();
-  bool some_ready() const;
   bool waits_for_mbarrier() const;
   void report_hang();
 

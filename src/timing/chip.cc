@@ -391,6 +391,7 @@ ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lane
   const Found found = look_up(line, mask, home, lines_.across(home, side), now, way, missing);
   if (found == Found::missing) read_dram(line, sectors_in(missing), now);
   mark_written(line, mask, now, 32, home);
+  tally_.l2_write += lanes - 1, tally_.half_crossing += lanes - 1;  // each of a word's lanes is looked up [swap_in_vain_lanes, add_float_lanes]
   take_l2_write(sectors_in(mask), now);
   // Its slice reads little meanwhile [add_2_read_2/2]; of one line again and again half as much is taken from it.
   const size_t unit = atomic_unit_of(line);
@@ -399,7 +400,7 @@ ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lane
   const uint32_t sectors = sectors_in(mask);
   double takes = f_.atomic_interval * ((sectors > 1 ? std::max(weight, 1 + kMoreSectors * (sectors - 1)) : weight) + (lanes - 1));
   if (again && floating) takes = std::max(takes, f_.atomic_same_line * lanes);  // a sum waits for the one before it
-  else if (again && lanes == 1 && sectors == 1) takes = std::min(takes, f_.atomic_one_line);
+  else if (again && sectors == 1) takes = std::min(takes, f_.atomic_one_line * lanes);  // [swap_in_vain_lanes/1056: 1.46 cycles a lane]
   slice_[unit] = std::max(slice_[unit], now) + takes;
   double& reads = read_slice_[unit % slices_];
   reads = std::max(reads, now) + f_.atomic_interval * (sectors + lanes - 1) * (again ? 0.5 : 1);
@@ -407,7 +408,7 @@ ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lane
   const double done = std::max({slice_[unit], answer > 0 ? answers_free_ : now, now});
   atomics_free_ = std::max(atomics_free_, done);
   const double read = found == Found::missing ? dram_free_ + dram_latency(line, sm, now) - f_.l2_latency : 0;
-  return std::max(done, read) + f_.l2_latency;
+  return std::max(done, read) + (asker_of(sm).odd_gpc != side ? f_.l2_far_latency : f_.l2_latency);
 }
 
 }  // namespace orrery::timing

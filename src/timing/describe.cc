@@ -16,6 +16,7 @@ namespace orrery::timing {
 namespace {
 
 constexpr double kResidualWithoutCode = 0.4;  // the same with the stand-in for ptxas
+constexpr double kResidualCrowded = 1;        // loops of compare and swap that fail: half to twice the time [swap_to_add_, swap_to_most_any]
 
 /// Of the clock, the power with which an event's energy goes, as voltage does: of one launch [joules_wgmma_sms/33 to 132, joules_wgmma_copies: 1,470 to
 /// 1,980 MHz], and on average over launches without end, whose clock the limit moves up and down [the same rows, by launches a second].
@@ -99,7 +100,7 @@ double Predictor::describe(double cycles) {
   if (capped) p_.notes.push_back("the clock is lowered by power");
   p_.bound = best->share > 0.6 ? best->name : figures_.launch_cycles > cycles ? "launch" : "latency";
   p_.fraction = best->share;
-  const double residual = p_.method == "PTX alone" ? kResidualWithoutCode : residual_of(p_.bound, regular_, tensor), error = std::hypot(residual, p_.sampling_error) + (figures_.borrowed_from.empty() ? 0 : 0.1);
+  const double residual = crowded_ ? kResidualCrowded : p_.method == "PTX alone" ? kResidualWithoutCode : residual_of(p_.bound, regular_, tensor), error = std::hypot(residual, p_.sampling_error) + (figures_.borrowed_from.empty() ? 0 : 0.1);
   p_.low = p_.microseconds / (1 + error), p_.high = p_.microseconds * (1 + error);
   return clock;
 }

@@ -102,6 +102,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   find_parts();
   find_swaps();
   find_spills();
+  find_wide_local();
   find_homes();
   find_flow();
 }

@@ -105,6 +105,8 @@ class Join {
   uint32_t registers() const { return registers_; }
   /// Appends to the warps of `block`, which has been traced, an event for each instruction that keeps in local memory what ptxas had no register for.
   void add_spills(TracedBlock& block) const;
+  /// Gives accesses to local memory of `block`, which has been traced, the lines of all words that one machine instruction takes.
+  void widen_local(TracedBlock& block) const;
   /// The machine instructions that `warp` issues.
   std::vector<Step> steps(const TracedWarp& warp, JoinStatistics& statistics) const;
 
@@ -122,6 +124,7 @@ class Join {
   void find_first_tries();
   void find_swaps();
   void find_spills();
+  void find_wide_local();
   void find_blocks();
   void find_homes();
   void find_flow();
@@ -183,6 +186,7 @@ class Join {
   };
   std::vector<Spill> spills_;
   std::map<uint32_t, uint32_t> spill_of_;               // by instruction
+  std::map<uint32_t, uint32_t> wide_local_;             // by PTX instruction: bytes of a lane that ptxas takes at once
   uint32_t frame_ = 0;                                  // bytes of a thread's stack that they reach
   std::map<uint32_t, uint32_t> products_of_;            // wgmma of a PTX block, by its first instruction
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> stand_in_;  // without machine code: by first pc of a PTX block, its code

@@ -37,6 +37,15 @@ bool operates_on_mbarrier(isa::Op op) {
   }
 }
 
+/// What an atomic operation's address is made of: (kind, number).
+std::pair<ptx::BaseKind, uint32_t> base_of(const ptx::Instr& in) {
+  for (const ptx::Operand& o : in.ops)
+    if (o.kind == ptx::OperandKind::address) return {o.base, o.id};
+  return {ptx::BaseKind::none, 0};
+}
+
+bool is_atomic(const ptx::Instr& in) { return in.form.op == isa::Op::atom || in.form.op == isa::Op::red; }
+
 }  // namespace
 
 /// What machine code itself says of wgmma and its waits; its lines are often a neighbour's. Of a product: the group scoreboard in bits
@@ -120,9 +129,17 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
   for (uint32_t f = 0; f < kernel.functions.size(); f++)
     if (kernel.functions[f]) add(*kernel.functions[f], (f + 1) << 24);
   std::sort(block_first_.begin(), block_first_.end());
-  std::set<uint32_t> redux;  // PTX instructions for which a warp reduces first
-  for (const MachineInstruction& m : code_)
-    if (const auto found = pc_of.lower_bound(m.i.line); m.i.opcode == 0x1c4 && m.i.line && found != pc_of.end()) redux.insert(found->second);
+  // One lane works for its warp where lanes reduce what they have (REDUX), or, where all have the same constant, are counted: a vote says which
+  // they are, the first of them (FLO) adds for all. Votes are made once for operations in a row, of which each is guarded.
+  std::set<uint32_t> redux;                              // PTX instructions
+  std::set<std::pair<ptx::BaseKind, uint32_t>> counted;  // addresses
+  for (const MachineInstruction& m : code_) {
+    const auto found = pc_of.lower_bound(m.i.line);
+    if (m.i.line == 0 || found == pc_of.end()) continue;
+    if (m.i.opcode == 0x1c4) redux.insert(found->second);
+    const ptx::Instr& in = *instr[found->second];
+    if ((m.i.opcode == 0x100 || m.i.opcode == 0x0bd) && is_atomic(in)) counted.insert(base_of(in));
+  }
   for (MachineInstruction& m : code_) {
     const auto found = pc_of.lower_bound(m.i.line);  // lines without an instruction belong to the next one
     if (m.i.line == 0 || found == pc_of.end()) continue;
@@ -135,7 +152,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
     const ptx::Instr& in = *instr[m.pc];
     describe_operands(m, in, closes.count(m.pc) != 0);
     read_products(m);
-    m.aggregated = redux.count(m.pc) != 0;
+    m.aggregated = redux.count(m.pc) || (m.kind == Class::atomic && m.i.guarded && is_atomic(in) && counted.count(base_of(in)));
     for (size_t back = 1; m.kind == Class::atomic && back < 16 && size_t(&m - code_.data()) >= back; back++) m.aggregated |= (&m - back)->i.opcode == 0x1c4;
   }
 }

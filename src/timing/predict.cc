@@ -332,7 +332,7 @@ void Predictor::name_assumptions() {
     if (f) look(*f);
   for (const ptx::Function& f : launch_.kernel->entry->program->module->functions)
     launches |= f.name.find("LaunchDevice") != std::string::npos || f.name.find("GetParameterBuffer") != std::string::npos;
-  const bool waits = waits_for_blocks();
+  const bool waits = !contended_ && waits_for_blocks();
   if (waits && launch_.cooperative && launch_.grid.count() > 1) p_.notes.push_back("blocks that wait for the whole grid are taken to arrive together");
   else if (waits) p_.notes.push_back("a loop waits for what other blocks write: blocks are traced in their order, and waits for what is not handed from one to the next find it written");
   if (depends) p_.notes.push_back("programmatic dependent launch: timed alone, as if the kernel ahead had ended and the next one waited");
@@ -390,8 +390,8 @@ Prediction Predictor::run() {
   p_.waves = double(launch_.grid.count()) / double(cluster * std::max<uint64_t>(1, clusters_at_once(profile_, cluster, occupancy_.blocks)));
   kernel_.l1_bytes = l1_size(figures_, uint64_t(std::min<uint64_t>(per_sm, occupancy_.blocks)) * (p_.shared_bytes + 1024));
   if (!figures_.borrowed_from.empty()) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on " + figures_.borrowed_from);
-  name_assumptions();
   sample();
+  name_assumptions();
   if (!regular_) p_.notes.push_back("blocks differ from each other: they were traced one by one as far as the budget goes");
   make_pools();
   make_copy_pools();

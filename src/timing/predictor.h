@@ -53,6 +53,7 @@ class Predictor {
   bool stands_for_many(uint64_t units) const { return units > 16 * uint64_t(figures_.sms); }
   void trace_in_order();
   bool waits_for_blocks() const;
+  bool trace_contended();
   void find_relay();
   void keep(std::vector<TracedBlock> blocks);
   uint64_t busiest(uint64_t stride, uint64_t apart) const;
@@ -116,6 +117,8 @@ class Predictor {
   std::vector<uint64_t> spread_;                              // where blocks differ: units all over the grid, which stand for those that are not traced
   Kinds kinds_;                                                // the same: which do much and which leave at once
   double usual_share_ = 1;                                    // where odd blocks are left out: what a block of the grid does, of what the usual one does
+  bool contended_ = false;                                    // blocks were traced side by side, since they compare and swap what others do
+  bool crowded_ = false;                                      // and wait for each other there
   bool in_order_ = false;                                     // blocks wait for those before them
   Relay relay_;
   uint64_t trace_instructions_ = 0, trace_bytes_ = 0;

@@ -191,9 +191,10 @@ void Predictor::sample() {
   const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;
   const uint64_t mx = nx / 2, my = ny / 2, mz = nz / 2;
   const auto unit = [&](uint64_t x, uint64_t y, uint64_t z) { return std::min(x, nx - 1) + nx * (std::min(y, ny - 1) + ny * std::min(z, nz - 1)); };
-  in_order_ = waits_for_blocks();
+  contended_ = trace_contended();
+  in_order_ = !contended_ && waits_for_blocks();
   if (in_order_) trace_in_order();
-  else trace(unit(mx, my, mz));
+  else if (!contended_) trace(unit(mx, my, mz));
   const double first = double(trace_instructions_) / double(traced_.size());
   estimate_(first * double(launch_.grid.count()));
   // Neighbours first: where the budget ends before all are traced, they say how addresses move.
@@ -205,7 +206,7 @@ void Predictor::sample() {
       if (b->rank == 0) all++, alike += b->shape == traced_.begin()->second->shape;
     return all >= kAlike && alike == all && trace_instructions_ > options_.slope_budget / 8;
   };
-  if (!in_order_)
+  if (!in_order_ && !contended_)
     trace_while(wanted, [&](size_t n) {  // of long blocks no two at a time when one would do
       const uint64_t others = trace_instructions_ * launch_.cluster.count() / traced_.size() * (n - 1);
       return !all_alike() && ((trace_instructions_ + others < options_.slope_budget && trace_bytes_ < kMostTraced) || traced_.size() + n <= 3);
@@ -229,7 +230,7 @@ void Predictor::sample() {
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
-  if (odd_ones_matter(all, *most->second.front())) {
+  if (!contended_ && odd_ones_matter(all, *most->second.front())) {
     // Where not all can be traced, the odd ones looked at would stand for too many.
     if (double(trace_instructions_) / double(traced_.size()) * double(launch_.grid.count()) <= double(options_.trace_budget)) regular_ = false;
     else if (!in_order_ && !options_.exact && find_ranges()) regular_ = regular_ranges();
@@ -238,7 +239,7 @@ void Predictor::sample() {
     regular_ = drawn_alike(most->first);
   }
   if (units == 1) regular_ = false;
-  if (in_order_ && !launch_.cooperative) regular_ = false;
+  if (contended_ || (in_order_ && !launch_.cooperative)) regular_ = false;
   if (!regular_) trace_all(first * double(launch_.grid.count()));
   find_relay();
 }

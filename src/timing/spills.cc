@@ -1,7 +1,8 @@
-// timing/spills.cc: what ptxas had no register for: loads and stores of the stack frame that no PTX instruction makes.
+// timing/spills.cc: local memory as ptxas accesses it, where PTX does not: what it had no register for, and neighbouring words of an array at once.
 //
-// Their places are told by machine code alone, the same in every turn: each warp gets an event for each such instruction behind those of its trace,
-// with lines of local memory behind its block's arrays. All lanes are taken to spill. Not here: arrays, which PTX accesses (trace_look.cc).
+// The places of spills are told by machine code alone, the same in every turn: each warp gets an event for each such instruction behind those of its
+// trace, with lines of local memory behind its block's arrays. All lanes are taken to spill. Of words that one instruction takes together the event of
+// the PTX instruction that it came from gets the lines of all. Not here: arrays word by word, which PTX accesses (trace_look.cc).
 #include <algorithm>
 
 #include "timing/join.h"
@@ -23,6 +24,34 @@ void Join::find_spills() {
   }
   spills_.resize(known.size());
   for (const auto& [spill, number] : known) spills_[number] = spill;
+}
+
+/// PTX instructions of whose words ptxas takes several at once, each time: the bytes of a lane.
+void Join::find_wide_local() {
+  for (const MachineInstruction& m : code_)
+    if ((m.kind == Class::local_load || m.kind == Class::local_store) && m.asked) {
+      const auto [found, fresh] = wide_local_.try_emplace(m.pc, m.width);
+      if (!fresh) found->second = std::min<uint32_t>(found->second, m.width);
+    }
+  std::erase_if(wide_local_, [](const auto& of) { return of.second <= 4; });
+}
+
+/// Words next to each other of a lane are lines next to each other, beginning at a multiple of their number.
+void Join::widen_local(TracedBlock& block) const {
+  if (wide_local_.empty()) return;
+  for (TracedWarp& w : block.warps)
+    for (Event& e : w.events) {
+      const auto found = is_local(e.what) ? wide_local_.find(e.pc) : wide_local_.end();
+      if (found == wide_local_.end() || found->second <= e.lanes_bytes) continue;
+      const uint64_t words = found->second / 4, begins = block.lines.size();
+      std::map<uint64_t, uint32_t> groups;  // sectors of the lines of each
+      for (uint32_t i = 0; i < e.n_detail; i++) groups[(block.lines[e.detail + i] >> 4) / words] |= block.lines[e.detail + i] & 15;
+      for (const auto& [group, sectors] : groups)
+        for (uint64_t k = 0; k < words; k++) block.lines.push_back((group * words + k) << 4 | sectors);
+      e.count = e.count * found->second / std::max<uint32_t>(4, e.lanes_bytes), e.lanes_bytes = uint8_t(found->second);
+      e.detail = uint32_t(begins), e.n_detail = uint32_t(block.lines.size() - begins);
+    }
+  if (!block.own.empty()) block.own.resize(block.lines.size());
 }
 
 /// A word of all lanes is a line, as in arrays (record_local).

@@ -13,6 +13,7 @@
 #include "exec/stepper.h"
 #include "timing/slice.h"
 #include "timing/spin_loops.h"
+#include "timing/swap_loops.h"
 #include "timing/trace_state.h"
 
 namespace orrery::timing {
@@ -165,6 +166,7 @@ Next traced(Stepper& s, const Decoded& d) {
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
   const exec::Handler original = table.kept[pc] ? table.original[pc] : left_out;
+  if (t.contention && table.swaps.count(pc) && !t.contention->may_go(s, d, number)) return Next::regroup;
   if (t.is_full(w)) return unrecorded(t, s, d, block, w, original);
   const exec::Group before = *s.group;
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
@@ -272,7 +274,7 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
     else if (!kept[i]) d.run = left_out;
   }
   table.kept = std::move(kept);
-  table.polls = polls_of(*code->program);
+  table.polls = polls_of(*code->program), table.swaps = swap_loops_of(*code->program);
   table.patterns.resize(copy->addresses.size() + 1);
   tables[copy.get()] = std::move(table);
   return copy;

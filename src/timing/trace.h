@@ -127,6 +127,12 @@ struct TraceOptions {
   uint64_t most_instructions = 400'000'000;  // of a unit: one that runs longer is refused
 };
 
+/// How L2 serves lanes that compare and swap one word: cycles for each, and until their warp has its answer where the word is near and where it is
+/// far, by how much that differs from one to the next.
+struct SwapTimes {
+  double lane = 0, near = 0, far = 0, spread = 0;
+};
+
 /// Runs units (blocks, or clusters) of a launch one after the other, or all at once, and records them. Several may work at a time, each on
 /// a thread of its own.
 class Tracer {
@@ -137,6 +143,11 @@ class Tracer {
   std::vector<TracedBlock> trace(uint64_t index);
   /// The blocks of all units, run side by side: they may wait for each other. Throws as trace() does.
   std::vector<TracedBlock> trace_together();
+  /// The blocks of the first `units`, run side by side, whose compare and swap in loops take turns as they would on the GPU (contention.h).
+  /// Those that have not ended when all have executed so many warp instructions are not among them. Throws as trace() does.
+  std::vector<TracedBlock> trace_contended(uint64_t units, SwapTimes times, uint64_t most_instructions);
+  /// Did the warps of the last trace_contended() wait for each other?
+  bool crowded() const;
   /// Does the unit end within so many warp instructions? Nothing is recorded, and what it did until then stays done. Nothing when it faults
   /// or waits for others.
   std::optional<bool> ends_within(uint64_t index, uint64_t instructions);

@@ -9,6 +9,7 @@
 
 #include "exec/prepared_launch.h"
 #include "exec/unit.h"
+#include "timing/contention.h"
 #include "timing/slow_paths.h"
 #include "timing/trace.h"
 #include "timing/trace_look.h"
@@ -30,6 +31,7 @@ struct CodeTable {
   std::vector<bool> kept;            // by instruction: must it run? (slice.h)
   std::vector<SlowPath> slow;        // by instruction
   std::set<uint32_t> polls;          // loads that wait for other blocks
+  std::set<uint32_t> swaps;          // compare and swap in loops
   std::vector<AccessPattern> patterns;  // by first address operand
   uint32_t tag = 0;  // function number + 1 << 24
 };
@@ -68,13 +70,16 @@ struct Tracer::State {
   uint64_t most_instructions = 0;        // of a unit: what may be executed
   uint64_t seed = 1;                     // of sums that look random
   uint64_t looked_at = 0;                // instructions whose data were looked at
+  uint64_t executed = 0;                 // warp instructions of all units that run
+  std::unique_ptr<Contention> contention;  // while units run side by side that take turns
+  bool crowded = false;
   uint64_t writes = 0;                   // instructions that others may wait for
   bool reads_memory = false;             // Slice::reads_memory
   bool needs_memory = false;             // that, constant memory and tensor maps, or quotients are followed
   /// Counts an instruction; true when no more may be recorded: of the unit, or of a warp that waits for nobody, since those run one after the other and
   /// the first would leave nothing to the others.
   bool is_full(const WarpState& w) {
-    last_tally->instructions++;
+    executed++, last_tally->instructions++;
     return has_no_room(w);
   }
   bool has_no_room(const WarpState& w) const {
@@ -99,6 +104,7 @@ struct Tracer::State {
   }
   void prepare();
   bool finish(std::vector<exec::Unit*> units);
+  std::vector<bool> finish_contended(uint64_t most_instructions);
   void begin(uint64_t units);
   void start(exec::Unit& where, uint64_t index);
   std::vector<TracedBlock> recorded();

@@ -1,7 +1,9 @@
 // timing/trace_units.cc: units of a launch that are traced: one after the other, all at once, or for a short while. What is recorded of them: trace.cc.
 #include <fmt/format.h>
 
+#include <numeric>
 #include <optional>
+#include <random>
 #include <unordered_map>
 #include <vector>
 
@@ -72,6 +74,38 @@ bool Tracer::State::finish(std::vector<exec::Unit*> units) {
   return false;
 }
 
+/// Runs the units side by side until they have ended or have executed so many instructions. Which have ended; none after a fault.
+std::vector<bool> Tracer::State::finish_contended(uint64_t most_instructions) {
+  constexpr size_t kPatience = 1000;  // turns in which nobody is held, and the others only wait
+  std::vector<bool> ended(side_by_side.size());
+  exec::FaultTrap& trap = exec::fault_trap();
+  exec::KernelCode entered(*machine.memory);
+  std::mt19937_64 order(1);  // of an SM's warps
+  std::vector<uint32_t> turn(ended.size());
+  std::iota(turn.begin(), turn.end(), 0u);
+  if (sigsetjmp(trap.env, 0)) {
+    exec::record_page_fault(prepared->run, *running);
+    return {};
+  }
+  trap.armed = true;
+  for (size_t stalls = 0; !turn.empty() && stalls < kPatience && executed < most_instructions;) {
+    std::vector<uint32_t> spinning;
+    for (uint32_t u : turn)
+      while (!ended[u] && side_by_side[u]->some_ready()) {
+        running = side_by_side[u].get();
+        const exec::Unit::Progress p = running->advance(&order);
+        if (p == exec::Unit::Progress::fault) return {};
+        ended[u] = p == exec::Unit::Progress::finished;
+        if (p == exec::Unit::Progress::stalled) spinning.push_back(u);
+        if (p != exec::Unit::Progress::preempted || executed >= most_instructions) break;
+      }
+    turn = contention->release();
+    stalls = turn.empty() ? stalls + 1 : 0;
+    turn.insert(turn.end(), spinning.begin(), spinning.end());
+  }
+  return ended;
+}
+
 /// `n` units are about to run, which share what may be recorded.
 void Tracer::State::begin(uint64_t n) {
   constexpr uint64_t kTogether = 10;  // a grid may execute so many times what a unit alone may
@@ -80,7 +114,7 @@ void Tracer::State::begin(uint64_t n) {
   tallies.assign(n, {});
   limit = {options.max_instructions / n, options.max_bytes / n};
   most_instructions = n == 1 ? options.most_instructions : options.most_instructions * kTogether / n;
-  writes = 0;
+  writes = 0, executed = 0;
 }
 
 /// Starts unit `index` in `where`; its blocks are found through the cluster of any of them.
@@ -137,6 +171,8 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   return t.recorded();
 }
 
+bool Tracer::crowded() const { return state_->crowded; }
+
 std::optional<bool> Tracer::ends_within(uint64_t index, uint64_t instructions) {
   State& t = *state_;
   t.begin(1);
@@ -167,6 +203,24 @@ std::vector<TracedBlock> Tracer::trace_together() {
     base::fail("the grid could not be traced: {}", fault ? fault->message : "its blocks wait for each other for ever");
   }
   return t.recorded();
+}
+
+std::vector<TracedBlock> Tracer::trace_contended(uint64_t units, SwapTimes times, uint64_t most_instructions) {
+  State& t = *state_;
+  t.begin(units);
+  t.contention = std::make_unique<Contention>(times);
+  for (uint64_t u = 0; u < units; u++) {
+    t.side_by_side.push_back(std::make_unique<exec::Unit>(t.prepared->run, t.prepared->context));
+    t.start(*t.side_by_side.back(), u);
+  }
+  const std::vector<bool> ended = t.finish_contended(most_instructions);
+  t.crowded = t.contention->crowded();
+  t.side_by_side.clear(), t.contention.reset();
+  if (ended.empty()) base::fail("the grid could not be traced: {}", t.prepared->run.fault ? t.prepared->run.fault->message : "a block faulted");
+  std::vector<TracedBlock> out;
+  for (TracedBlock& b : t.recorded())
+    if (ended[b.index]) out.push_back(std::move(b));
+  return out;
 }
 
 }  // namespace orrery::timing

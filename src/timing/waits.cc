@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "timing/predictor.h"
 #include "timing/spin_loops.h"
+#include "timing/swap_loops.h"
 
 namespace orrery::timing {
 
@@ -22,6 +25,7 @@ void Predictor::keep(std::vector<TracedBlock> blocks) {
   for (TracedBlock& b : blocks) {
     trace_instructions_ += b.instructions;
     if (b.recorded > 0) unrecorded_ = std::max(unrecorded_, double(b.instructions) / double(b.recorded)), longer_ = std::max(longer_, b.longer);
+    join_->widen_local(b);
     join_->add_spills(b);
     const uint64_t at = ordinal(b);
     trace_bytes_ += b.bytes();
@@ -40,6 +44,22 @@ void Predictor::trace_in_order() {
   }
   const Stopwatch watch(running_, host_.trace);
   keep(tracer_->trace_together());
+}
+
+/// Blocks that compare and swap in loops, side by side: those that the GPU holds at once. False where there are none, or none ended.
+bool Predictor::trace_contended() {
+  const auto swaps = [](const auto& f) { return f && !swap_loops_of(*f->program).empty(); };
+  const exec::Kernel& kernel = *launch_.kernel;
+  if (launch_.cooperative || launch_.cluster.count() > 1) return false;
+  if (!swaps(kernel.entry) && std::none_of(kernel.functions.begin(), kernel.functions.end(), swaps)) return false;
+  const uint64_t at_once = std::min<uint64_t>(launch_.grid.count(), uint64_t{occupancy_.blocks} * figures_.sms);
+  if (at_once * launch_.block.count() <= 1) return false;
+  const Stopwatch watch(running_, host_.trace);
+  const SwapTimes times{figures_.atomic_one_line, figures_.l2_latency, figures_.l2_far_latency, figures_.l2_spread};
+  keep(tracer_->trace_contended(at_once, times, 2 * options_.trace_budget));
+  crowded_ = tracer_->crowded();
+  if (crowded_) p_.notes.push_back(fmt::format("loops compare and swap what others do: {} of {} blocks were traced side by side, the others as if they were alone; of those that want a word any is taken to be next", traced_.size(), launch_.grid.count()));
+  return !traced_.empty();
 }
 
 /// Do blocks form a chain? They do when most that look find what another block wrote first after a look of

@@ -99,6 +99,44 @@ TEST(TimingWalk, UnrolledLoopsGoOnAsLongAsTurnsAreLeft) {
   }
 }
 
+/// Neighbouring words of an array that ptxas stores at once are lines of their own.
+TEST(TimingWalk, WordsStoredTogetherInLocalMemoryAreLinesEach) {
+  TestMachine m;
+  constexpr int kWords = 64;
+  const uint64_t out = m.allocate(4096);
+  std::string stores;
+  for (int i = 0; i < kWords; i++) stores += "st.local.u32 [%d2+" + std::to_string(4 * i) + "], %r" + std::to_string(1 + i % 2) + ";\n";
+  const TestKernel k(R"(
+    .local .align 16 .b8 room[256];
+    ld.param.u64 %d1, [p0]; ld.param.u32 %r2, [p1]; mov.u32 %r1, %tid.x; mov.u64 %d2, room;
+    )" + stores + R"(
+    add.u32 %r3, %r1, %r2; and.b32 %r3, %r3, 63; mul.wide.u32 %d3, %r3, 4; add.s64 %d4, %d2, %d3; ld.local.u32 %r4, [%d4];
+    mul.wide.u32 %d5, %r1, 4; add.s64 %d6, %d1, %d5; st.global.u32 [%d6], %r4; ret;)",
+                     {out, 7}, {1}, {32});
+  const Prediction p = m.predicted(k);
+  if (p.method != kMachineCode) GTEST_SKIP() << "no ptxas";
+  EXPECT_LT(p.instructions, kWords) << "several words at once";
+  EXPECT_NEAR(p.l2_tex_sectors, 4 * kWords + 4, 4);
+}
+
+/// Lanes that add the same constant to one word are counted, and one of them adds for all (count_one_silent/1056 of calib/steps/contended.cu).
+TEST(TimingWalk, LanesThatCountAreOneAddition) {
+  TestMachine m;
+  const uint64_t counter = m.allocate(4096);
+  const auto cycles_of = [&](uint32_t blocks, const char* count) {
+    std::string body = "ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, 0;\n";
+    for (int i = 0; i < 8; i++) body += count;
+    const Prediction p = m.predicted(TestKernel(body + "setp.ne.u32 %p1, %r1, -1; @%p1 ret; st.global.u32 [%d2+256], %r1; ret;", {counter}, {blocks}, {256}));
+    return p.method == kMachineCode ? p.cycles : 0;
+  };
+  const char* const silent = "red.global.add.u32 [%d2], 1;\n";
+  const char* const answered = "atom.global.add.u32 %r2, [%d2], 1; add.u32 %r1, %r1, %r2;\n";
+  const double cycles = cycles_of(1056, silent);
+  if (cycles == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(cycles, 101'120, 15'000);
+  EXPECT_NEAR(cycles_of(1056, answered), 102'666, 15'000);
+}
+
 /// Of a load of four words two are used: ptxas makes two loads of it, which are one access.
 TEST(TimingWalk, PartsOfASplitLoadDoNotRunAhead) {
   TestMachine m;

@@ -1,0 +1,80 @@
+// Loops that compare and swap until they succeed, by what an H200 takes for them: calib/raw/h200-2026-11-28-contended.jsonl.
+#include "timing/swap_loops.h"
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+/// The first lane of each warp adds one, eight times (swap_to_add_one).
+constexpr char kAdd[] = R"(
+  ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; setp.ne.u32 %p1, %r2, 0; @%p1 bra E; mov.u32 %r3, 0;
+  A: ld.volatile.global.u32 %r4, [%d2];
+  B: add.u32 %r5, %r4, 1; atom.global.cas.b32 %r6, [%d2], %r4, %r5; setp.ne.u32 %p2, %r6, %r4; mov.u32 %r4, %r6; @%p2 bra B;
+  add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, 8; @%p3 bra A;
+  E: ret;)";
+
+/// The largest of numbers in no order (swap_to_most_any).
+constexpr char kMost[] = R"(
+  ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1; add.u32 %r3, %r3, 1;
+  shr.u32 %r4, %r3, 16; xor.b32 %r3, %r3, %r4; mul.lo.u32 %r3, %r3, 0x85ebca6b; shr.u32 %r4, %r3, 13; xor.b32 %r3, %r3, %r4; mul.lo.u32 %r3, %r3, 0xc2b2ae35;
+  shr.u32 %r4, %r3, 16; xor.b32 %r3, %r3, %r4; ld.volatile.global.u32 %r5, [%d2]; setp.ge.u32 %p1, %r5, %r3; @%p1 bra E;
+  A: atom.global.cas.b32 %r6, [%d2], %r5, %r3; setp.eq.u32 %p2, %r6, %r5; @%p2 bra E; mov.u32 %r5, %r6; setp.gt.u32 %p3, %r3, %r6; @%p3 bra A;
+  E: ret;)";
+
+/// A table is searched for a free place: another word in each turn.
+constexpr char kTable[] = R"(
+  ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; add.u32 %r2, %r1, 1;
+  A: and.b32 %r3, %r1, 63; mul.wide.u32 %d3, %r3, 4; add.s64 %d4, %d2, %d3; atom.global.cas.b32 %r4, [%d4], 0, %r2; setp.eq.u32 %p1, %r4, 0; @%p1 bra E; add.u32 %r1, %r1, 1; bra A;
+  E: ret;)";
+
+TEST(SwapLoops, AreThoseThatWantOneWord) {
+  const auto found = [](const char* body) { return swap_loops_of(*TestKernel(body, {0}).launch.kernel->entry->program).size(); };
+  EXPECT_EQ(found(kAdd), 1u);
+  EXPECT_EQ(found(kMost), 1u);
+  EXPECT_EQ(found(kTable), 0u);
+}
+
+TEST(Contention, WhoComesWhileAnotherChangesAWordTriesAgain) {
+  TestMachine m;
+  const uint64_t word = m.allocate(4096);
+  const auto predicted = [&](uint32_t blocks) {
+    std::memset(reinterpret_cast<void*>(word), 0, 4);
+    return m.predicted(TestKernel(kAdd, {word}, {blocks}, {32}));
+  };
+  const Prediction few = predicted(32);
+  if (few.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(few.cycles, 136'481, 45'000);
+  EXPECT_NEAR(few.instructions, 31'397, 10'000);
+  const Prediction many = predicted(132);
+  EXPECT_NEAR(many.cycles, 503'679, 100'000);
+  EXPECT_NEAR(many.instructions, 426'177, 85'000);
+  EXPECT_NEAR(many.l2_tex_sectors, 70'382, 14'000);
+  EXPECT_GT(many.high, 1.9 * many.microseconds) << "it is not known who is next";
+}
+
+TEST(Contention, ALargestThatRisesQuicklyIsTriedOnce) {
+  TestMachine m;
+  const uint64_t word = m.allocate(4096);
+  std::memset(reinterpret_cast<void*>(word), 0, 4);
+  const Prediction p = m.predicted(TestKernel(kMost, {word}, {132}, {256}));
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.cycles, 53'833, 8'000);
+  EXPECT_NEAR(p.l2_tex_sectors, 33'720, 5'000);
+}
+
+/// Words that nobody else wants are as they were seen: nothing is said of others.
+TEST(Contention, WordsOfOnesOwnAreNotCrowded) {
+  TestMachine m;
+  const uint64_t words = m.allocate(1 << 16);
+  std::memset(reinterpret_cast<void*>(words), 0, 1 << 16);
+  const Prediction p = m.predicted(TestKernel(R"(
+    ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 32, %r1; mul.wide.u32 %d3, %r3, 32; add.s64 %d2, %d2, %d3;
+    ld.global.u32 %r4, [%d2];
+    B: add.u32 %r5, %r4, 1; atom.global.cas.b32 %r6, [%d2], %r4, %r5; setp.ne.u32 %p2, %r6, %r4; mov.u32 %r4, %r6; @%p2 bra B; ret;)",
+                                             {words}, {32}, {32}));
+  for (const std::string& note : p.notes) EXPECT_EQ(note.find("compare and swap"), std::string::npos) << note;
+  EXPECT_LT(p.high, 1.9 * p.microseconds);
+}
+
+}  // namespace
+}  // namespace orrery::timing
