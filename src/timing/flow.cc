@@ -207,6 +207,16 @@ void Join::find_flow() {
     }
 }
 
+namespace {
+/// How often most of what a block repeats comes in it: a long instruction's parts repeat only some of theirs.
+uint32_t usual_count(const std::map<uint64_t, uint32_t>& repeats) {
+  std::vector<uint32_t> counts;
+  for (const auto& [what, n] : repeats) counts.push_back(n);
+  std::sort(counts.begin(), counts.end());
+  return counts[counts.size() * 2 / 5];
+}
+}  // namespace
+
 /// Homes of machine blocks, and what each holds of the PTX blocks that it carries: its home, and others that ptxas merged
 /// into it under predicates. A block that holds little of a PTX block does not carry it: it joins paths, tests for a loop
 /// that ptxas unrolled, or has instructions that were moved.
@@ -236,16 +246,19 @@ void Join::find_own() {
     }
     std::map<uint32_t, std::set<uint32_t>> own;
     std::map<uint32_t, std::set<uint64_t>> telling, events;
+    std::map<uint32_t, std::map<uint64_t, uint32_t>> repeats;
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
       if (code_[i].pc != UINT32_MAX && code_[i].kind != Class::nop && code_[i].kind != Class::control && code_[i].kind != Class::exit) {
         const uint32_t block = first_of(code_[i].pc);
         own[block].insert(code_[i].pc);
         telling[block].insert(uint64_t{code_[i].pc} << 16 | code_[i].i.opcode);
+        repeats[block][uint64_t{code_[i].pc} << 16 | code_[i].i.opcode]++;
         if (eventful(code_[i].kind)) events[block].insert(uint64_t{code_[i].pc} << 16 | code_[i].i.opcode);
       }
     for (const auto& [block, pcs] : own) {
       const std::set<uint64_t>& tells = events.count(block) ? events[block] : telling[block];
-      f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, false, {}});
+      const uint32_t copies = block == f.home ? f.copies : pcs.size() < 2 ? 1 : std::min(f.copies, usual_count(repeats[block]));
+      f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, false, copies, {}});
       for (const uint64_t t : tells) f.carried.back().tells.push_back(tell_numbers.try_emplace(t, uint32_t(tell_numbers.size())).first->second);
       most[block] = std::max(most[block], pcs.size());
     }

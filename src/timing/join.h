@@ -138,6 +138,7 @@ class Join {
     uint32_t number = 0;         // among the blocks (block_number_)
     std::vector<uint32_t> own;
     bool whole_run = false;      // it is all that ptxas made of a loop of PTX: arrays that are cleared, sums that are known
+    uint32_t copies = 1;         // of it, where the machine block is unrolled
     std::vector<uint32_t> tells; // numbers of those (PTX instruction and opcode) that tell parts of an entry from copies
   };
   static constexpr uint32_t kNowhere = UINT32_MAX;

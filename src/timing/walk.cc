@@ -194,7 +194,7 @@ struct Join::Walker {
     const Carried* first = nullptr;
     if (next_of(f, &first) == kNever) return kNever;
     const bool part = is_part(*first);
-    const auto entries_of = [&](const Carried& c) { return std::max(c.block == f.home ? f.copies : 1, c.whole_run ? run_left(c.block) : 1); };
+    const auto entries_of = [&](const Carried& c) { return std::max(std::min(c.copies, f.copies), c.whole_run ? run_left(c.block) : 1); };
     const uint32_t copies = entries_of(*first);
     for (uint32_t k = 0; k < copies && !part; k++) {
       const size_t at = next_entry(first->number);
@@ -206,8 +206,9 @@ struct Join::Walker {
     const size_t next = next_entry(first->number);
     for (const Carried& c : f.carried) {  // what lies between is what ptxas merged, or moved here from behind a loop: no time passes
       if (&c != first && !is_part(c) && next_entry(c.number) < next) {
-        const uint32_t n = c.whole_run ? run_left(c.block) : 1;
+        uint32_t n = c.whole_run ? run_left(c.block) : 1;
         used[c.number] += n, taken[c.number] += n, taken_entries += n;
+        for (; n < std::min(c.copies, f.copies) && next_entry(c.number) < next; n++) used[c.number]++, taken[c.number]++, taken_entries++;
       }
       for (uint32_t i : c.tells) issued[i] = used[c.number];
     }

@@ -99,6 +99,29 @@ TEST(TimingWalk, UnrolledLoopsGoOnAsLongAsTurnsAreLeft) {
   }
 }
 
+/// A loop of two blocks of PTX, which begins in the second: ptxas makes one block of it that holds five turns of both. The least and the largest of a
+/// polynomial at 63 places, each by four products and sums, a conversion, two comparisons and two choices at least.
+TEST(TimingWalk, UnrolledLoopsOfTwoBlocksUseTurnsOfBoth) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto place = [](const std::string& at) {
+    return "cvt.rn.f32.s32 %f1, " + at + R"(; mul.f32 %f2, %f1, 0f3B000000; mul.f32 %f3, %f20, %f2; mul.f32 %f4, %f2, %f3; sub.f32 %f5, %f22, %f4; fma.rn.f32 %f6, %f2, %f2, %f21;
+      fma.rn.f32 %f7, %f2, %f2, %f6; fma.rn.f32 %f8, %f7, 0fC0800000, %f5; setp.lt.f32 %p1, %f8, %f30; selp.f32 %f30, %f8, %f30, %p1; setp.gt.f32 %p2, %f8, %f31; selp.f32 %f31, %f8, %f31, %p2;)";
+  };
+  const Prediction p = m.predicted(TestKernel(R"(
+    ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r9, %ctaid.x; cvt.rn.f32.s32 %f20, %r1; mul.f32 %f21, %f20, %f20; mov.f32 %f22, 0f3F800000; mov.f32 %f30, %f20; mov.f32 %f31, %f20;
+    add.s32 %r41, %r9, -508; mov.u32 %r40, -511; bra.uni B;
+    A: )" + place("%r41") + R"( add.s32 %r41, %r41, 4; add.s32 %r40, %r40, 4;
+    B: add.s32 %r22, %r9, %r40; )" + place("%r22") + "add.s32 %r23, %r41, -2; " + place("%r23") + "add.s32 %r24, %r41, -1; " + place("%r24") + R"(
+    setp.eq.s32 %p7, %r40, -451; @%p7 bra C; bra.uni A;
+    C: mul.wide.u32 %d2, %r1, 4; add.s64 %d3, %d1, %d2; st.global.f32 [%d3], %f30; st.global.f32 [%d3+2048], %f31; ret;)",
+                                              {out}, {1}, {32}));
+  if (p.method != kMachineCode) GTEST_SKIP() << "no ptxas";
+  constexpr double kPlaces = 16 * 3 + 15;
+  EXPECT_GT(p.instructions, kPlaces * 9);
+  EXPECT_LT(p.instructions, kPlaces * 14 + 60);
+}
+
 /// Neighbouring words of an array that ptxas stores at once are lines of their own.
 TEST(TimingWalk, WordsStoredTogetherInLocalMemoryAreLinesEach) {
   TestMachine m;
