@@ -62,6 +62,23 @@ TEST(Contention, ALargestThatRisesQuicklyIsTriedOnce) {
   EXPECT_NEAR(p.l2_tex_sectors, 33'720, 5'000);
 }
 
+/// A lock that each lane takes in turn within its warp: who has it goes on to give it back although others of its warp want it.
+TEST(Contention, LanesThatHaveALockGiveItBack) {
+  TestMachine m;
+  const uint64_t lock = m.allocate(4096);
+  std::memset(reinterpret_cast<void*>(lock), 0, 64);
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r9, 0;
+    A: setp.ne.u32 %p3, %r9, 0; @%p3 bra E;
+    atom.global.cas.b32 %r4, [%d2], 0, 1; setp.ne.u32 %p1, %r4, 0; @%p1 bra A;
+    ld.volatile.global.u32 %r5, [%d2+32]; add.u32 %r5, %r5, 1; st.volatile.global.u32 [%d2+32], %r5; membar.gl; atom.global.exch.b32 %r6, [%d2], 0; mov.u32 %r9, 1; bra A;
+    E: ret;)",
+                     {lock}, {4}, {32});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_GT(p.instructions, 4 * 32 * 8) << "each lane of each block has the lock by itself";
+}
+
 /// Words that nobody else wants are as they were seen: nothing is said of others.
 TEST(Contention, WordsOfOnesOwnAreNotCrowded) {
   TestMachine m;
