@@ -252,7 +252,10 @@ bool Predictor::drawn_alike(uint64_t shape) {
   if (units < 4 * kDrawn || trace_instructions_ > options_.slope_budget / 8) return true;
   std::vector<uint64_t> drawn;
   for (uint64_t i = 1; i <= kDrawn; i++) drawn.push_back(spread_unit(i, units));
-  trace_while(drawn, [&](size_t) { return trace_bytes_ < kMostTraced; });
+  try {
+    trace_while(drawn, [&](size_t) { return trace_bytes_ < kMostTraced; });
+  } catch (const base::Error&) {  // those that there are tell
+  }
   size_t inner = 0, alike = 0;
   for (const uint64_t at : drawn) {
     const auto found = traced_.find(first_block(at));
