@@ -207,16 +207,6 @@ void Join::find_flow() {
     }
 }
 
-namespace {
-/// How often most of what a block repeats comes in it: a long instruction's parts repeat only some of theirs.
-uint32_t usual_count(const std::map<uint64_t, uint32_t>& repeats) {
-  std::vector<uint32_t> counts;
-  for (const auto& [what, n] : repeats) counts.push_back(n);
-  std::sort(counts.begin(), counts.end());
-  return counts[counts.size() * 2 / 5];
-}
-}  // namespace
-
 /// Homes of machine blocks, and what each holds of the PTX blocks that it carries: its home, and others that ptxas merged
 /// into it under predicates. A block that holds little of a PTX block does not carry it: it joins paths, tests for a loop
 /// that ptxas unrolled, or has instructions that were moved.
@@ -257,7 +247,9 @@ void Join::find_own() {
       }
     for (const auto& [block, pcs] : own) {
       const std::set<uint64_t>& tells = events.count(block) ? events[block] : telling[block];
-      const uint32_t copies = block == f.home ? f.copies : pcs.size() < 2 ? 1 : std::min(f.copies, usual_count(repeats[block]));
+      std::vector<uint32_t> counts;
+      for (const auto& [what, n] : repeats[block]) counts.push_back(n);
+      const uint32_t copies = block == f.home ? f.copies : pcs.size() < 2 ? 1 : std::min(f.copies, copies_of(std::move(counts)));
       f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, false, copies, {}});
       for (const uint64_t t : tells) f.carried.back().tells.push_back(tell_numbers.try_emplace(t, uint32_t(tell_numbers.size())).first->second);
       most[block] = std::max(most[block], pcs.size());

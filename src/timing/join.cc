@@ -207,6 +207,12 @@ void Join::number_blocks() {
   for (const MachineInstruction& m : code_) place_.push_back(place_of(m.pc));
 }
 
+/// Copies repeat most of their instructions; a long instruction's parts repeat only some of theirs.
+uint32_t Join::copies_of(std::vector<uint32_t> counts) {
+  std::sort(counts.begin(), counts.end());
+  return counts[counts.size() * 2 / 5];
+}
+
 void Join::find_homes() {
   homes_of_blocks_.assign(blocks_.size(), {UINT32_MAX, 1});
   using Pair = std::pair<uint32_t, uint16_t>;  // PTX instruction and what it became
@@ -248,13 +254,12 @@ void Join::find_homes() {
       if (simple.count(pair)) anchors.push_back(n);
     }
     if (!anchors.empty()) counts = {*std::min_element(anchors.begin(), anchors.end())};
-    // Copies repeat most of their instructions; a long instruction's parts repeat only some of theirs.
     std::set<uint32_t> distinct;
     for (const Pair& p : m.pairs) distinct.insert(p.first);
-    std::sort(counts.begin(), counts.end());
     constexpr uint32_t kMostParts = 32;  // machine instructions of one kind that one of PTX becomes: more are copies
-    if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = counts[counts.size() * 2 / 5];
-    if (!counts.empty() && counts.back() > kMostParts * m.unroll) m.unroll = counts.back();
+    if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = copies_of(counts);
+    if (!counts.empty())
+      if (const uint32_t most = *std::max_element(counts.begin(), counts.end()); most > kMostParts * m.unroll) m.unroll = most;
     const int32_t back = code_[last - 1].i.target;
     m.loops = back >= 0 && back <= int32_t(first);
     homes_of_blocks_[b] = {home, m.unroll};

@@ -126,6 +126,8 @@ class Join {
   void find_spills();
   void find_wide_local();
   void find_blocks();
+  /// How many copies of a PTX block a machine block holds, by how often it has each of its instructions.
+  static uint32_t copies_of(std::vector<uint32_t> counts);
   void find_homes();
   void find_flow();
   void find_own();
