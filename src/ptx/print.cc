@@ -15,11 +15,14 @@ class Printer {
  public:
   Printer(const Module& m, const Function* f) : m_(m), f_(f) {}
 
+  /// Lowering adds registers that the text does not declare.
+  std::string register_name(uint32_t id) const { return f_ && id < f_->regs.size() ? f_->regs[id].name : "%" + std::to_string(id); }
+
   void operand(const Operand& o) {
-    if (o.negated) out_ += f_ && o.kind == OperandKind::reg && f_->regs[o.id].type == isa::Type::pred ? '!' : '-';
+    if (o.negated) out_ += f_ && o.kind == OperandKind::reg && o.id < f_->regs.size() && f_->regs[o.id].type == isa::Type::pred ? '!' : '-';
     switch (o.kind) {
       case OperandKind::none: break;
-      case OperandKind::reg: out_ += f_->regs[o.id].name; break;
+      case OperandKind::reg: out_ += register_name(o.id); break;
       case OperandKind::imm: immediate(o); break;
       case OperandKind::sreg: special(o); break;
       case OperandKind::address: address(o); break;
@@ -36,7 +39,7 @@ class Printer {
   }
 
   void instruction(const Instr& i) {
-    if (i.guard.reg != kNoReg) put("@{}{} ", i.guard.negated ? "!" : "", f_->regs[i.guard.reg].name);
+    if (i.guard.reg != kNoReg) put("@{}{} ", i.guard.negated ? "!" : "", register_name(i.guard.reg));
     out_ += isa::to_string(i.form);
     if (i.form.op == isa::Op::call) {
       call(i);
@@ -130,7 +133,7 @@ class Printer {
     out_ += '[';
     switch (o.base) {
       case BaseKind::none: put("{}", o.value); break;
-      case BaseKind::reg: out_ += f_->regs[o.id].name; addend(o.value); break;
+      case BaseKind::reg: out_ += register_name(o.id); addend(o.value); break;
       case BaseKind::var: out_ += m_.vars[o.id].name; addend(o.value); break;
       case BaseKind::local_var: out_ += f_->locals[o.id].name; addend(o.value); break;
     }
