@@ -111,7 +111,6 @@ const ptx::Function& function_of(const Program& program, uint32_t inst) {
 
 std::string text_of(const Program& program, uint32_t inst) {
   const ptx::Instr& in = program.code[inst];
-  if (!program.is_merged) return ptx::to_string(*program.module, *program.source, in);
   const ptx::Function& f = function_of(program, inst);
   for (const ptx::Instr& original : f.body)
     if (original.loc.line == in.loc.line && original.loc.column == in.loc.column) return ptx::to_string(*program.module, f, original);
