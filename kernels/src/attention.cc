@@ -111,6 +111,15 @@ bool plan_narrow(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
          encode_tensor(&p->out, a.out, a.dtype, a.out_strides, a.batch, a.seq_q, a.heads, a.dim, 16);
 }
 
+/// Into how many runs the `units` tiles of a head are cut that see a narrow window whole, so that of each run a round has fewer tiles than a window
+/// reaches over: the keys of a round that the one before has not seen are then asked for throughout it, not at its beginning (NOTES.md).
+void plan_runs(int64_t window, int units, AttentionParams* p) {
+  constexpr double kShare = 0.7;  // of a window
+  const double reach = double(window + kNarrowQueries - 1) / kNarrowQueries;
+  const int runs = std::clamp(int(sm_count() / (kShare * reach) / p->head_group), 1, units);
+  p->by_runs = FastDivide(uint32_t(runs)), p->run = units / runs;
+}
+
 /// How many tiles and CTAs a cluster there are where keys are a sequence, and its tensor maps.
 bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
   const bool lengths = a.q_starts;
@@ -158,7 +167,8 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (tiles > 1 << 30) return bad("batch", "times heads times seq_q is too large");
   p.tiles = int(tiles);
   const int64_t cache_bytes = int64_t(a.window >= 2048 ? 64 : 16) << 20;  // of L2, for the keys and values in work (NOTES.md)
-  const int64_t kv_bytes = (a.window > 0 ? std::min(a.seq_k, a.window + 1024) : a.seq_k) * a.dim * 2 * 2;
+  const int64_t window = mask == Mask::kLine ? a.neighborhood.window[0] : a.window;
+  const int64_t kv_bytes = (window > 0 ? std::min(a.seq_k, window + 1024) : a.seq_k) * a.dim * 2 * 2;
   p.head_group = int(std::clamp<int64_t>(cache_bytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
   p.longest_first = narrow || (a.window > 0 && a.window < a.seq_k);
@@ -167,6 +177,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (p.longest_first && mask != Mask::kLine) p.short_rows = int(std::clamp<int64_t>((a.window - 1 - p.offset + row_queries - 1) / row_queries, 0, rows));
   if (mask == Mask::kNarrow && (a.seq_q - 1) % kNarrowQueries < 128) p.light = 1, p.short_rows = std::min(p.short_rows, rows - 1) + 1;
   const int units = a.causal && !p.longest_first ? (rows + 1) / 2 : std::max(rows - p.short_rows, 1);
+  if (narrow) plan_runs(window, units, &p);
   p.by_all = FastDivide(uint32_t(all_heads));
   p.by_group = FastDivide(uint32_t(p.head_group * units)), p.by_heads = FastDivide(uint32_t(p.head_group));
   p.by_last_heads = FastDivide(uint32_t(all_heads % p.head_group ? all_heads % p.head_group : p.head_group));

@@ -167,15 +167,27 @@ std::array<KindWork, 8> list_kinds(int64_t heads, const OwnParams* own, NearPara
   std::array<KindWork, 8> out;
   for (int i = 0; i < 8; i++) {
     const int k = order[size_t(i)], x = count[0][k & 1], y = count[1][k >> 1 & 1], tiles = x * y * count[2][k >> 2];
-    n->kinds[i] = {{}, 0, k, FastDivide(uint32_t(std::max(tiles, 1))), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
+    n->kinds[i] = {{}, 0, k, tiles, FastDivide(uint32_t(std::max(tiles, 1)) * n->by_heads.divisor), FastDivide(uint32_t(std::max(x, 1))), FastDivide(uint32_t(std::max(y, 1)))};
     out[size_t(i)] = {double(tiles) * double(heads), cost(k)};
   }
   return out;
 }
 
+/// How many heads are worked on together. At most four (NOTES.md), and so many that a round has about half as many tiles of each as a window reaches
+/// over: with more of them all that a window sees would be new to a round. Where warpgroups have tiles of their own it makes no difference.
+int heads_together(int64_t heads, bool is_own, const NearParams& n) {
+  const int outer = n.q_tiles[2] > 1 ? 2 : n.q_tiles[1] > 1 ? 1 : 0;
+  int64_t reach = std::max(n.window[outer] >> n.q_log[outer], 1);
+  for (int a = 0; a < outer; a++) reach *= n.q_tiles[a];
+  int64_t together = is_own ? 1 : std::clamp<int64_t>(sm_count() / reach, 1, std::min<int64_t>(heads, 4));
+  while (heads % together) together--;
+  return int(together);
+}
+
 /// In which order tiles of queries are dealt to `blocks` CTAs. Of a kind's tiles the fuller CTAs take the part a - b cost, so that they have as
 /// many as they must and no more work than the others.
 void deal(int64_t heads, int blocks, const OwnParams* own, NearParams* n) {
+  n->by_heads = FastDivide(uint32_t(heads_together(heads, own, *n)));
   const std::array<KindWork, 8> kinds = list_kinds(heads, own, n);
   double all = 0, costs = 0, squares = 0;
   for (const KindWork& k : kinds) all += k.tiles, costs += k.tiles * k.cost, squares += k.tiles * k.cost * k.cost;

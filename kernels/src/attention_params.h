@@ -30,8 +30,10 @@ struct NearParams {
     int end[2];                      // of its tiles, all heads', and those of the kinds before: of those of the fuller CTAs, of the others
     int split;                       // of its tiles so many are for the fuller CTAs
     int outer;                       // bit a: on axis a the others
-    FastDivide by_tiles, by_x, by_y; // tiles of a head, those on axes 0 and 1
+    int tiles;                       // of a head
+    FastDivide by_group, by_x, by_y; // tiles of the heads that are worked on together, those of a head on axes 0 and 1
   } kinds[8];
+  FastDivide by_heads;               // heads that are worked on together
   int edge[3], inner[3], fuller;
 };
 
@@ -68,6 +70,8 @@ struct AttentionParams {
                          // line: tiles of two warpgroups' queries
   int light;             // 1: of the last tile a warpgroup or two have no queries
   FastDivide by_all;     // heads times batch
+  FastDivide by_runs;    // with a narrow window: a head's tiles are so many runs, worked on side by side
+  int run;               // tiles of a run
   int keys;              // of a tile
   int window;            // query i sees only the last so many of its keys; 0: all (causal)
   const int32_t *q_starts, *k_starts;  // sequences of their own lengths; null: all are seq_q and seq_k long

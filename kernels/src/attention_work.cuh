@@ -47,8 +47,8 @@ __device__ __forceinline__ int keys_of(const AttentionParams& p, const Work<S>& 
 template <class S>
 __device__ __forceinline__ int offset_of(const AttentionParams& p, const Work<S>& w) { return S::kLengths ? w.offset : p.offset; }
 
-/// The i-th tile of this CTA with a neighbourhood: of each kind those of one head after those of another, dealt in rounds, every other round
-/// the other way round.
+/// The i-th tile of this CTA with a neighbourhood: of each kind those of some heads together after those of others, dealt in rounds, every other round
+/// the other way round. A head's last tile comes first, as its tiles of keys do: what a round sees first is then asked for throughout it (NOTES.md).
 template <class S>
 __device__ __forceinline__ Work<S> near_work(const AttentionParams& p, int i) {
   const NearParams& n = p.near;
@@ -58,9 +58,10 @@ __device__ __forceinline__ Work<S> near_work(const AttentionParams& p, int i) {
   for (; k < 8 && t >= n.kinds[k].end[!fuller]; k++) begin = n.kinds[k].end[!fuller];
   if (k == 8) return Work<S>{{}, 0, 0, 0, kNoMore};
   const NearParams::Kind& kind = n.kinds[k];
-  const int of_kind = t - begin + (fuller ? 0 : kind.split), all = kind.by_tiles.divide(of_kind), batch = p.by_batch.divide(all);
+  const int of_kind = t - begin + (fuller ? 0 : kind.split), group = kind.by_group.divide(of_kind), in_group = of_kind - group * int(kind.by_group.divisor);
+  const int tile = n.by_heads.divide(in_group), all = (group - tile) * int(n.by_heads.divisor) + in_group, batch = p.by_batch.divide(all);
   Work<S> w{{}, 0, all - batch * p.heads, batch, 0};
-  w.near = NearTile(n, kind, of_kind - all * int(kind.by_tiles.divisor));
+  w.near = NearTile(n, kind, kind.tiles - 1 - tile);
   if constexpr (S::kOwn) {
     const bool y = p.own.axis == 1;
     const int a = y ? 1 : 2, half = 1 << (n.q_log[a] - 1), query = y ? w.near.query[1] : w.near.query[2], low = y ? w.near.low[1] : w.near.low[2];
@@ -114,6 +115,12 @@ __device__ __forceinline__ int part_of_tile(const SplitTiles& split, int& t) {
   return 2 - part % 3;  // the longest first
 }
 
+/// Tiles of a head that see a narrow window whole are dealt from each of its runs in turn (NOTES.md).
+__device__ __forceinline__ int tile_of_runs(const AttentionParams& p, int unit) {
+  const int runs = int(p.by_runs.divisor), place = p.by_runs.divide(unit);
+  return place < p.run ? (unit - place * runs) * p.run + place : unit;
+}
+
 /// The i-th tile of this CTA. Heads go in groups whose keys and values fit in L2. With the causal mask a CTA takes the
 /// tiles of a head in pairs, the i-th longest with the i-th shortest: all pairs are the same work. Or, as a window wants it,
 /// tiles are dealt in rounds, the longest first (all heads' tiles that see a whole window, then the shorter ones), every other round the other way round. The CTAs of a cluster
@@ -135,6 +142,9 @@ __device__ __forceinline__ Work<S> work_at(const AttentionParams& p, int i) {
   if (S::kWindow && t >= units * all_heads) {
     const int rest = t - units * all_heads, row = p.by_all.divide(rest);
     unit = units + row, head = rest - row * all_heads;
+  }
+  if constexpr (S::kNarrow) {
+    if (unit < units) unit = S::kLine ? units - 1 - tile_of_runs(p, unit) : tile_of_runs(p, unit);
   }
   int row = pairs && i % 2 ? unit : rows - 1 - unit;
   if constexpr (S::kNarrow) {
