@@ -7,8 +7,9 @@
 //
 // Where there is little to read, a launch is a block an SM and asks for so much shared memory that the block of the next launch, which may
 // start early, starts on an SM when this one's ends: what it then loads or asks L2 to bring is on its way while this launch adds up its sums. The
-// last block reads nothing, as its SM, where this launch's last waited for the others, is free last. Where one round of loads has all of it there
-// is no loop and nothing is counted at run time: instructions ahead of the first load take their time.
+// last block reads nothing but what lies before and behind the whole packs, as its SM, where this launch's last waited for the others, is free last.
+// Where one round of loads has all of it, instructions are what takes time: there is no loop over the input, nothing that readers do not need stands
+// between its loads and its sums, and all of this runs once before the wait, without loads, so that the code has been fetched when the wait is over.
 #include <algorithm>
 
 #include "arguments.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr int kThreads = 512, kBlocks = 132 * 2, kUnroll = 8;
 constexpr int64_t kFew = int64_t(8) << 20;  // floats; up to so many:
 constexpr int kFewThreads = 1024, kFewBlocks = 131, kFewShared = 120 * 1024;  // blocks that read
-constexpr int kRowsAhead = 3;  // of a pack a thread
+constexpr int kRowsAhead = 2;  // of a pack a thread
 constexpr int64_t kRound = int64_t(kFewBlocks) * kFewThreads * kUnroll * 4;  // floats that one round of few has
 using Word = Published<uint64_t>;
 
@@ -54,28 +55,77 @@ __device__ __forceinline__ float sum_of_blocks(uint64_t* words, int count) {
   return warp_sum(sum);
 }
 
-/// `head` floats come before the first 16-byte boundary. Few: where a block an SM is not named, ptxas keeps to registers for two and puts sums
-/// between the loads, of which two or three are then on their way instead of eight.
-template <int kCount, bool kOverlapped, bool kOnce>
+/// What lies before the first 16-byte boundary and behind the last whole pack, by a warp.
+__device__ __forceinline__ float sum_of_ends(const float* in, int64_t n, int head) {
+  const int lane = threadIdx.x % 32, tail = int(n - head) % 4;
+  return warp_sum((lane < head ? in[lane] : 0.f) + (lane < tail ? in[n - tail + lane] : 0.f));
+}
+
+/// The sum of what the threads of a block have, in its first warp.
+template <int kCount>
+__device__ __forceinline__ float sum_of_block(float (&warps)[kCount / 32], const float (&acc)[4]) {
+  const int lane = threadIdx.x % 32;
+  const float of_warp = warp_sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+  if (lane == 0) warps[threadIdx.x / 32] = of_warp;
+  __syncthreads();
+  return threadIdx.x < 32 ? warp_sum(lane < kCount / 32 ? warps[lane] : 0.f) : 0.f;
+}
+
+__device__ __forceinline__ void add(float (&acc)[4], const Pack<float> (&v)[kUnroll]) {
+#pragma unroll
+  for (int u = 0; u < kUnroll; u++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) acc[j] += v[u].v[j];
+}
+
+/// Up to kRound floats behind `head`, which come before the first 16-byte boundary.
+__global__ void __launch_bounds__(kFewThreads, 1) sum_once(float* out, const float* in, int64_t n, int head, uint64_t* words) {
+  constexpr int kStride = kFewBlocks * kFewThreads;
+  const float* body = in + head;
+  const int last = int(gridDim.x) - 1, packs = int((n - head) / 4), i = int(blockIdx.x) * kFewThreads + int(threadIdx.x);
+  const bool collects = int(blockIdx.x) == last;
+  __shared__ uint64_t barrier;
+  __shared__ float warps[kFewThreads / 32];
+  extern __shared__ __align__(128) uint8_t scratch[];
+  const LoadAhead ahead(&barrier);
+  ptx::griddepcontrol_launch_dependents();
+  if (!collects) {  // what comes before the wait is over, and no more (NOTES.md)
+    const int blocks_left = packs / kFewThreads - int(blockIdx.x), count = blocks_left > 0 ? min(kRowsAhead, (blocks_left - 1) / kFewBlocks + 1) : 0;
+    if (threadIdx.x == 0) ahead.begin(scratch, body + int64_t(blockIdx.x) * kFewThreads * 4, kFewThreads * 16, int64_t(kStride) * 16, count);
+    prefetch_share(body + kRowsAhead * kStride * 4, int64_t(min(packs / 4, packs - kRowsAhead * kStride)) * 16 / 128 * 128);
+  }
+#pragma unroll 1
+  for (int pass = 0; pass < 2; pass++) {
+    if (pass) ptx::griddepcontrol_wait();
+    const int left = pass && !collects ? packs - i : 0;
+    float acc[4] = {};
+    Pack<float> v[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; u++) v[u] = u * kStride < left ? load_whole(body + i * 4 + u * kStride * 4) : Pack<float>{};
+    add(acc, v);
+    float mine = sum_of_block<kFewThreads>(warps, acc);
+    if (pass && threadIdx.x < 32) {
+      if (collects) mine = sum_of_ends(in, n, head) + sum_of_blocks<kFewBlocks>(words, last);
+      if (threadIdx.x == 0) {
+        if (collects) *out = mine;
+        else Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine)), ahead.end();
+      }
+    }
+    __syncthreads();
+  }
+}
+
+/// The same of any number. kOverlapped: of few, a block an SM; where that is not named, ptxas keeps to registers for two and puts sums between the loads,
+/// of which two or three are then on their way instead of eight. (With the parts of sum_once many take 4% longer: this is the code that was measured.)
+template <int kCount, bool kOverlapped>
 __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, const float* in, int64_t n, int head, uint64_t* words) {
   const float* body = in + head;
   const int last = int(gridDim.x) - 1;
   const bool reads = !kOverlapped || int(blockIdx.x) < last;
   const int64_t packs = (n - head) / 4, stride = int64_t(kOverlapped ? last : last + 1) * kCount;
-  __shared__ uint64_t barrier;
-  const LoadAhead ahead(&barrier);
   if constexpr (kOverlapped) {
     ptx::griddepcontrol_launch_dependents();
-    if constexpr (kOnce) {  // what comes before the wait is over, and no more (NOTES.md)
-      extern __shared__ __align__(128) uint8_t scratch[];
-      constexpr int64_t kRow = int64_t(kFewBlocks) * kCount;
-      const int64_t left = packs / kCount - int64_t(blockIdx.x);
-      const int count = reads && left > 0 ? int(min(int64_t(kRowsAhead), (left - 1) / kFewBlocks + 1)) : 0;
-      if (threadIdx.x == 0) ahead.begin(scratch, body + int64_t(blockIdx.x) * kCount * 4, kCount * 16, kRow * 16, count);
-      if (reads) prefetch_share(body + kRowsAhead * kRow * 4, min(packs * 2, (packs - kRowsAhead * kRow) * 16) / 128 * 128);
-    } else if (reads) {
-      prefetch_share(body, packs * 4 / 128 * 128);
-    }
+    if (reads) prefetch_share(body, packs * 4 / 128 * 128);
     ptx::griddepcontrol_wait();
   }
   float acc[4] = {};
@@ -86,25 +136,17 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
 #pragma unroll
       for (int j = 0; j < 4; j++) acc[j] += v[u].v[j];
   };
-  if constexpr (kOnce) {
-    constexpr int kStride = kFewBlocks * kCount;
-    const int i = int(blockIdx.x) * kCount + int(threadIdx.x), left = reads ? int(packs) - i : 0;
+  int64_t i = reads ? blockIdx.x * int64_t(kCount) + threadIdx.x : packs;
+  for (; !kOverlapped && i + (kUnroll - 1) * stride < packs; i += kUnroll * stride) {  // most of many
 #pragma unroll
-    for (int u = 0; u < kUnroll; u++) v[u] = u * kStride < left ? load_whole(body + i * 4 + u * kStride * 4) : Pack<float>{};
+    for (int u = 0; u < kUnroll; u++) v[u] = load_whole(body + (i + u * stride) * 4);
     add();
-  } else {
-    int64_t i = reads ? blockIdx.x * int64_t(kCount) + threadIdx.x : packs;
-    for (; !kOverlapped && i + (kUnroll - 1) * stride < packs; i += kUnroll * stride) {  // most of many
-#pragma unroll
-      for (int u = 0; u < kUnroll; u++) v[u] = load_whole(body + (i + u * stride) * 4);
-      add();
-    }
+  }
 #pragma unroll 1
-    for (; i < packs; i += kUnroll * stride) {
+  for (; i < packs; i += kUnroll * stride) {
 #pragma unroll
-      for (int u = 0; u < kUnroll; u++) v[u] = i + u * stride < packs ? load_whole(body + (i + u * stride) * 4) : Pack<float>{};
-      add();
-    }
+    for (int u = 0; u < kUnroll; u++) v[u] = i + u * stride < packs ? load_whole(body + (i + u * stride) * 4) : Pack<float>{};
+    add();
   }
   if (blockIdx.x == 0) {
 #pragma unroll 1
@@ -121,7 +163,6 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
   float mine = warp_sum(lane < kCount / 32 ? warps[lane] : 0.f);
   if (int(blockIdx.x) == last) mine += sum_of_blocks<(kOverlapped ? kFewBlocks : kBlocks)>(words, last);
   if (lane != 0) return;
-  if constexpr (kOnce) ahead.end();
   if (int(blockIdx.x) == last) *out = mine;
   else Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine));
 }
@@ -139,11 +180,11 @@ Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaS
   auto* const words = reinterpret_cast<uint64_t*>((reinterpret_cast<uintptr_t>(workspace) + 7) / 8 * 8);
   const auto blocks = [&](int threads, int64_t most) { return std::clamp<int64_t>((n / 4 + threads - 1) / threads, 1, most); };
   if (n <= kFew) {
-    const auto kernel = n - head <= kRound ? sum<kFewThreads, true, true> : sum<kFewThreads, true, false>;
+    const auto kernel = n - head <= kRound ? sum_once : sum<kFewThreads, true>;
     if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared)) return launched(e);
     return launched(launch_overlapped(kernel, blocks(kFewThreads, kFewBlocks) + 1, kFewThreads, kFewShared, stream, out, in, n, head, words));
   }
-  sum<kThreads, false, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
+  sum<kThreads, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
   return launched(cudaGetLastError());
 }
 
