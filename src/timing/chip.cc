@@ -63,7 +63,7 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
     far_cycles_[n] = std::max(1 / f_.l2_requests, double(n) / f_.l2_far_sectors);
     slice_cycles_[n] = std::max(0.93, 0.23 * double(n));
     for (const bool opens : {false, true})
-      read_cycles_[opens][n] = (32.0 * double(n) + (opens ? f_.dram_page_cost : 0)) / f_.dram_bandwidth;
+      read_cycles_[opens][n] = (std::max(64.0, 32.0 * double(n)) + (opens ? f_.dram_page_cost : 0)) / f_.dram_bandwidth;
   }
   for (size_t n = 0; n < spread_.size(); n++) spread_[n] = (double(n) / 127.5 - 1) * f_.l2_spread;
   read_wait_ = f_.dram_wait;
@@ -328,14 +328,26 @@ double Chip::would_write(uint64_t line, uint32_t mask, double now, uint32_t byte
   return std::max(write_slice_[slice_of(line) % slices_], now) + (sectors_in(mask) + (bytes < 32 ? f_.write_request : 0)) * f_.write_slice;
 }
 
+/// Sectors that change in the partition where they are kept are not what the other one has any more.
+ALWAYS_INLINE void Chip::take_back(L2Lines::Line home, L2Lines::Line other, uint32_t mask) {
+  const uint32_t stale = other ? mask & other.valid() : 0;
+  if (!stale && !home.crossed()) return;
+  home.clear_crossed();
+  if (other) other.clear_crossed(), other.set_sectors(other.valid() & ~stale, other.dirty());
+  tally_.half_crossing += sectors_in(stale ? stale : mask);
+}
+
 ALWAYS_INLINE void Chip::mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes,
                                       L2Lines::Place home) {
+  const bool changed = bytes == kChanged;  // what it was is known
+  if (changed) bytes = 32;
   const L2Lines::Line way = find(line, home, now);
   uint32_t valid = way.valid();
   const uint32_t dirty = way.dirty(), fresh = mask & ~dirty;
-  if (bytes < 32 && (mask & ~valid)) {  // what the other partition has read need not be read again
-    if (const L2Lines::Line other = lines_.peek(line, lines_.across(home, home_of(mix(line)))))
-      valid |= other.valid() & ~dirty;
+  if (bytes < 32 || changed) {
+    const L2Lines::Line other = lines_.peek(line, lines_.across(home, home_of(mix(line))));
+    if (other && bytes < 32) valid |= other.valid() & ~dirty;  // need not be read again
+    take_back(way, other, mask);
   }
   if (fresh && !dirty) {
     if (dirty_order_.full() && dirty_order_.size() >= kLongOrder) [[unlikely]]
@@ -359,7 +371,7 @@ void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
     way.add_written(mask, bytes);
 }
 
-void Chip::atomic_all(std::span<Request> requests, bool floating, double weight, double answer) {
+void Chip::atomic_all(std::span<Request> requests, const AtomicWork& work) {
   struct Home {
     uint32_t side = 0;
     L2Lines::Place at;
@@ -369,7 +381,7 @@ void Chip::atomic_all(std::span<Request> requests, bool floating, double weight,
     if (i >= kAhead) {
       Request& r = requests[i - kAhead];
       const Home& home = ahead[i % kAhead];
-      r.when = atomic_at(r.line, r.sectors, r.lanes, floating, weight, answer, r.sm, r.when, home.side, home.at);
+      r.when = atomic_at(r, work, home.side, home.at);
     }
     if (i < n) {
       Home& home = ahead[i % kAhead];
@@ -384,31 +396,46 @@ void Chip::atomic_all(std::span<Request> requests, bool floating, double weight,
   }
 }
 
-ALWAYS_INLINE double Chip::atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, double answer, uint32_t sm, double now, uint32_t side,
-                                     L2Lines::Place home) {
-  uint32_t missing = 0;
-  L2Lines::Line way;
-  const Found found = look_up(line, mask, home, lines_.across(home, side), now, way, missing);
-  if (found == Found::missing) read_dram(line, sectors_in(missing), now);
-  mark_written(line, mask, now, 32, home);
+/// Brings what an atomic operation changes to where it is kept; how many sectors come from memory. A load of a sector brings two: of the operations
+/// those of one half of the SMs [update_add/512: 1.5 sectors an operation; update_add/32].
+ALWAYS_INLINE uint32_t Chip::look_up_to_change(const Request& r, L2Lines::Place home, L2Lines::Place across, bool crosses) {
+  const L2Lines::Line way = find(r.line, home, r.when);
+  const uint32_t dirty = way.dirty();
+  uint32_t valid = way.valid(), missing = r.sectors & ~(valid | dirty);
+  if (missing)
+    if (const L2Lines::Line other = lines_.peek(r.line, across)) valid |= missing & other.held(), missing &= ~other.held();
+  if (!crosses) missing |= (missing & 3 ? 3 : 0) & ~(valid | dirty), missing |= (missing & 12 ? 12 : 0) & ~(valid | dirty);
+  way.set_sectors(valid | missing, dirty);
+  if (missing) read_dram(r.line, sectors_in(missing), r.when);
+  if (!dirty) changed_order_.push_back(r.line);
+  return missing;
+}
+
+ALWAYS_INLINE double Chip::atomic_at(Request& r, const AtomicWork& work, uint32_t side, L2Lines::Place home) {
+  const uint64_t line = r.line;
+  const uint32_t lanes = r.lanes, sectors = sectors_in(r.sectors);
+  const double now = r.when;
+  const bool crosses = asker_of(r.sm).odd_gpc != side;
+  const uint32_t missing = look_up_to_change(r, home, lines_.across(home, side), crosses);
+  mark_written(line, r.sectors, now, kChanged, home);
+  limit_lines(changed_order_, dirty_limit_ / 128, now);  // whole lines count [update_add/32: of 29 MB 22 leave; update_add/512, update_alone_few: 220,000 lines of one sector stay]
   tally_.l2_write += lanes - 1, tally_.half_crossing += lanes - 1;  // each of a word's lanes is looked up [swap_in_vain_lanes, add_float_lanes]
-  take_l2_write(sectors_in(mask), now);
+  take_l2_write(sectors, now);
   // Its slice reads little meanwhile [add_2_read_2/2]; of one line again and again half as much is taken from it.
   const size_t unit = atomic_unit_of(line);
   const bool again = slice_line_[unit] == line;
   slice_line_[unit] = line;
-  const uint32_t sectors = sectors_in(mask);
-  double takes = f_.atomic_interval * ((sectors > 1 ? std::max(weight, 1 + kMoreSectors * (sectors - 1)) : weight) + (lanes - 1));
-  if (again && floating) takes = std::max(takes, f_.atomic_same_line * lanes);  // a sum waits for the one before it
+  double takes = f_.atomic_interval * ((sectors > 1 ? std::max(work.weight, 1 + kMoreSectors * (sectors - 1)) : work.weight) * work.passes + (lanes - 1));
+  if (again && work.floating) takes = std::max(takes, f_.atomic_same_line * lanes * work.turn);  // a sum waits for the one before it
   else if (again && sectors == 1) takes = std::min(takes, f_.atomic_one_line * lanes);  // [swap_in_vain_lanes/1056: 1.46 cycles a lane]
   slice_[unit] = std::max(slice_[unit], now) + takes;
   double& reads = read_slice_[unit % slices_];
   reads = std::max(reads, now) + f_.atomic_interval * (sectors + lanes - 1) * (again ? 0.5 : 1);
-  if (answer > 0) answers_free_ = std::max(answers_free_, now) + answer * sectors * lanes * f_.atomic_interval / kSlices;
-  const double done = std::max({slice_[unit], answer > 0 ? answers_free_ : now, now});
+  if (work.answer > 0) answers_free_ = std::max(answers_free_, now) + work.answer * sectors * lanes * f_.atomic_interval / kSlices;
+  const double done = r.taken = std::max({slice_[unit], work.answer > 0 ? answers_free_ : now, now});
   atomics_free_ = std::max(atomics_free_, done);
-  const double read = found == Found::missing ? dram_free_ + dram_latency(line, sm, now) - f_.l2_latency : 0;
-  return std::max(done, read) + (asker_of(sm).odd_gpc != side ? f_.l2_far_latency : f_.l2_latency);
+  const double read = missing ? dram_free_ + dram_latency(line, r.sm, now) - f_.l2_latency : 0;
+  return std::max(done, read) + (crosses ? f_.l2_far_latency : f_.l2_latency);
 }
 
 }  // namespace orrery::timing

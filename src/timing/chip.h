@@ -62,6 +62,16 @@ struct Request {
   bool for_many = false;  // by the copy engine for several blocks of a cluster
   bool parted = false;    // one of several requests of an instruction for one line
   uint8_t lanes = 1;      // atomic operations: the most on one word
+  double taken = 0;       // the same: when the unit has done it, which its answer does not tell the SM
+};
+
+/// What the units of L2 do for an atomic operation.
+struct AtomicWork {
+  bool floating = false;
+  double weight = 1;   // the first sector takes its unit so many times atomic_interval
+  double passes = 1;   // over a sector: sums of doubles take more
+  double turn = 1;     // of a sum on the word of the one before it, in times of one
+  double answer = 0;   // answers of all units go out together, each sector so many times as slowly as all units work; 0: there are none
 };
 
 /// Spreads addresses over what they are kept in.
@@ -113,9 +123,8 @@ class Chip {
   /// `bytes` more of each sector come along with a write that was taken before.
   void write_more(uint64_t line, uint32_t mask, uint32_t bytes);
   /// Atomic operations of several SMs, one after the other: a sector of a line at a time.
-  /// `when` of each becomes the time at which it is done. The first sector takes its unit `weight` times atomic_interval; the answers
-  /// of all units go out together, each sector `answer` times as slowly as all units work (0: there are none).
-  void atomic_all(std::span<Request> requests, bool floating, double weight, double answer);
+  /// `when` of each becomes the time at which the SM knows that it is done.
+  void atomic_all(std::span<Request> requests, const AtomicWork& work);
   MemoryCounts counts() const;
   /// Counts from here on; what is in L2 stays.
   void begin(double now) { begun_ = now, in_step_ = 1, tally_ = Tally{}, dram_busy_ = l2_busy_ = l2_write_busy_ = 0, part_busy_ = {}; }
@@ -157,6 +166,7 @@ class Chip {
              half_crossing = 0, completed = 0;
     double first_written = 0;  // sectors, of those written while L2 had room
   };
+  static constexpr uint32_t kChanged = 33;  // bytes of a sector: all of them, made of what they were
   enum class Found { near, far, missing };
   static constexpr uint32_t kPageBits = PageChoice::kPageBits;
   static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96, kMerges = 1024;
@@ -198,12 +208,16 @@ class Chip {
   double dram_latency(uint64_t line, uint32_t sm, double now, bool copied = false) const;
   double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
-  double atomic_at(uint64_t line, uint32_t mask, uint32_t lanes, bool floating, double weight, double answer, uint32_t sm, double now, uint32_t side, L2Lines::Place home);
+  double atomic_at(Request& r, const AtomicWork& work, uint32_t side, L2Lines::Place home);
+  uint32_t look_up_to_change(const Request& r, L2Lines::Place home, L2Lines::Place across, bool crosses);
   void mark_written(uint64_t line, uint32_t mask, double now, uint32_t bytes, L2Lines::Place home);
+  void take_back(L2Lines::Line home, L2Lines::Line other, uint32_t mask);
+  double cost_of_parts(uint32_t sectors) const;
   bool complete(uint64_t line, L2Lines::Line way, uint32_t parts, double now);
   void write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sectors = 15);
   void limit_dirty(double now);
   void limit_partial(double now);
+  void limit_lines(Queue<uint64_t>& order, double limit, double now);
   void forget_clean();
   void fetch_oldest(const Queue<uint64_t>& order) const;
 
@@ -216,6 +230,7 @@ class Chip {
   L2Lines lines_;
   Queue<uint64_t> dirty_order_, partial_order_;  // line << 2 | sector of what was written, the oldest first
   Queue<uint64_t> completed_order_;              // lines that were written in part and are whole now
+  Queue<uint64_t> changed_order_;                // lines that atomic operations changed
   double dirty_bytes_ = 0;
   std::vector<Merge> merges_;          // by GPC
   std::vector<Counted> counted_;       // the same

@@ -17,6 +17,10 @@ bool Chip::take_dram(uint64_t line, double bytes, bool write, double now) {
   return opens;
 }
 
+/// Bytes of time that a line takes longer to read or to write because so many sectors of it are not the whole [of lines that are read and written
+/// partial_store_dram/32 and 16; of those that atomic operations changed, which were read before: update_add/512, update_alone_few/33].
+double Chip::cost_of_parts(uint32_t sectors) const { return f_.partial_write_cost * (4 - sectors) / 4; }
+
 /// Reads what lies around the parts of sectors that were written; true when that opened a page.
 bool Chip::complete(uint64_t line, L2Lines::Line way, uint32_t parts, double now) {
   const uint32_t n = sectors_in(parts);
@@ -24,7 +28,7 @@ bool Chip::complete(uint64_t line, L2Lines::Line way, uint32_t parts, double now
   way.set_sectors(way.valid() | parts, way.dirty());
   way.clear_written(parts);
   // Whole lines go at memory's rate [partial_store_dram/4 and 8: 226 bytes of time a line, all of which are read and written].
-  return take_dram(line, std::max(64.0, 32.0 * n) + f_.partial_write_cost * (4 - n) / 2, false, now);
+  return take_dram(line, std::max(64.0, 32.0 * n) + cost_of_parts(n), false, now);
 }
 
 /// Writes the dirty sectors of a line to memory; what was written only in part is read first.
@@ -33,8 +37,10 @@ void Chip::write_back(uint64_t line, L2Lines::Line way, double now, uint32_t sec
   if (!leaving) return;
   const double bytes = 32.0 * sectors_in(leaving);
   double again = 0;  // the page is opened to read and once more to write
-  if (const uint32_t partial = way.written().not_full(leaving & ~way.valid()))
-    if (complete(line, way, partial, now)) again = f_.dram_page_cost;
+  const bool lone = (leaving ^ leaving >> 1) & 5;  // a sector without the other of its 64 bytes
+  const uint32_t partial = way.written().not_full(leaving & ~way.valid());
+  if (partial && complete(line, way, partial, now)) again = f_.dram_page_cost;
+  if (partial || lone) again += cost_of_parts(sectors_in(leaving));
   tally_.dram_write += sectors_in(leaving);
   take_dram(line, std::max(64.0, bytes) + again, true, now);
   way.set_sectors(way.valid() | leaving, way.dirty() & ~leaving);
@@ -60,9 +66,14 @@ void Chip::limit_partial(double now) {
     complete(line, way, parts, now);
     completed_order_.push_back(line);
   }
-  while (double(completed_order_.size()) > completed_limit_) {
-    const uint64_t line = completed_order_.front();
-    completed_order_.pop_front();
+  limit_lines(completed_order_, completed_limit_, now);
+}
+
+/// The oldest of so many lines leave.
+void Chip::limit_lines(Queue<uint64_t>& order, double limit, double now) {
+  while (double(order.size()) > limit) {
+    const uint64_t line = order.front();
+    order.pop_front();
     if (const L2Lines::Line way = lines_.peek(line, home_place_of(line))) write_back(line, way, now);
   }
 }

@@ -13,15 +13,17 @@ double Contention::Word::next() const {
   return std::max(first, free);
 }
 
-bool Contention::may_go(exec::Stepper& s, const exec::Decoded& d, uint32_t unit) {
+bool Contention::may_go(exec::Stepper& s, const exec::Decoded& d, uint32_t unit, bool for_work) {
   bool granted = false;
   exec::for_lanes(s.group->mask, [&](int lane) { granted |= granted_.erase(key_of(s.w, lane)) > 0; });
   const auto word_of = [&](int lane) { return s.address(s.code->addresses[size_t(d.address)], lane) / 32; };
   if (!granted) {
-    const auto [found, fresh] = comes_.try_emplace(&s.w, 0);
-    if (fresh) found->second = now_ + way_of(unit);
+    const auto [found, fresh] = last_.try_emplace(&s.w);
+    if (fresh) found->second.comes = now_ + way_of(unit);
     const uint64_t word = word_of(std::countr_zero(s.mask));
-    words_[word].waiting.push_back({std::max(now_, found->second), &s.w, s.pc, s.group->mask, unit});
+    const double worked = for_work ? kInstruction * double(s.w.instructions - found->second.instructions) : 0;
+    words_[word].in_order = for_work;
+    words_[word].waiting.push_back({std::max(now_, found->second.comes + worked), &s.w, s.pc, s.group->mask, unit});
     wanted_.insert(word);
     const bool all = times_held_[&s.w]++ < kMostHeld;
     s.group->state = exec::GroupState::waiting, s.group->wait_word = nullptr;
@@ -35,17 +37,18 @@ bool Contention::may_go(exec::Stepper& s, const exec::Decoded& d, uint32_t unit)
     free = std::max(free, now_) + times_.lane;
     done = std::max(done, free);
   });
-  comes_[&s.w] = done + way_of(unit);
+  last_[&s.w] = {done + way_of(unit), s.w.instructions};
   return true;
 }
 
-/// Of those that have come by `now` any goes on; its unit.
+/// Of those that have come by `now` any goes on, or the first where they come for work; its unit.
 uint32_t Contention::let_go(Word& word, double now) {
   turns_++, crowded_ += word.waiting.size() > 1;
   std::vector<size_t> here;
   for (size_t i = 0; i < word.waiting.size(); i++)
     if (word.waiting[i].comes <= now) here.push_back(i);
-  Held& chosen = word.waiting[here[random_() % here.size()]];
+  const auto first = std::min_element(word.waiting.begin(), word.waiting.end(), [](const Held& a, const Held& b) { return a.comes < b.comes; });
+  Held& chosen = word.in_order ? *first : word.waiting[here[random_() % here.size()]];
   const Held h = std::exchange(chosen, word.waiting.back());
   word.waiting.pop_back();
   for (uint32_t i = 0; i < h.warp->n_groups; i++) {

@@ -4,6 +4,8 @@
 // word one after the other, then any of the warps that wait for the word (calib/steps/contended.cu: who comes again does not wait for all that came
 // before). Who was served after the word changed last expects what it holds when it comes back, others try in vain. What lies between two tries
 // takes no time but that of the answer, which is later for half of the SMs: the word lies in one partition of L2.
+//
+// A warp that comes for the next piece of work has done one, which takes it as long as it has instructions: the first to come goes first.
 #pragma once
 #include <cstdint>
 #include <random>
@@ -20,7 +22,7 @@ class Contention {
  public:
   explicit Contention(SwapTimes times) : times_(times) {}
   /// The lanes of `s` stand at a compare and swap: may they go on now? Else they are held.
-  bool may_go(exec::Stepper& s, const exec::Decoded& d, uint32_t unit);
+  bool may_go(exec::Stepper& s, const exec::Decoded& d, uint32_t unit, bool for_work);
   /// Lets those go on whose turn is next, at most one for each word; their units, which are empty when nobody is held.
   std::vector<uint32_t> release();
   /// Did warps wait for each other? Else each found its word as it had seen it, and blocks might as well have been traced alone.
@@ -35,8 +37,10 @@ class Contention {
   struct Word {
     double free = 0;                 // when L2 is done with the lanes that it has served
     std::vector<Held> waiting;
+    bool in_order = false;           // they come for work
     double next() const;
   };
+  static constexpr double kInstruction = 8;  // cycles that a warp's instruction takes where it has work: blocks share it by that, whatever it is
   static constexpr double kTogether = 16;  // cycles within which the order of words does not matter
   static uint64_t key_of(const exec::WarpContext& w, int lane) { return reinterpret_cast<uint64_t>(&w) | uint32_t(lane); }
   uint32_t let_go(Word& word, double now);
@@ -51,7 +55,11 @@ class Contention {
   std::unordered_set<uint64_t> granted_;                           // warps and lanes
   static constexpr uint32_t kMostHeld = 256;  // times that all lanes of a warp are held: then those that have a lock go on while others want it
   std::unordered_map<const exec::WarpContext*, uint32_t> times_held_;
-  std::unordered_map<const exec::WarpContext*, double> comes_;     // when the next request of a warp can be at L2
+  struct Last {
+    double comes = 0;                // when the next request of the warp can be at L2
+    uint64_t instructions = 0;       // that it had executed
+  };
+  std::unordered_map<const exec::WarpContext*, Last> last_;
 };
 
 }  // namespace orrery::timing

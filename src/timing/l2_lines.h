@@ -83,6 +83,7 @@ class L2Lines {
     /// Has it been read from the partition that it does not belong to?
     bool crossed() const { return set_->crossed >> way_ & 1; }
     void set_crossed() const { set_->crossed |= uint16_t(1 << way_); }
+    void clear_crossed() const { set_->crossed &= uint16_t(~(1 << way_)); }
     void clear_written(uint32_t mask) const { set_->written[way_].clear(mask); }
   };
   /// Two partitions of `sets` sets each, at least 2 (fewer are 2) and fewer than 2^24, of which 2^`shared_bits` neighbours are one.

@@ -47,6 +47,7 @@ class Predictor {
   bool find_ranges();
   bool regular_ranges();
   void trace_spread(double each, uint64_t units);
+  void trace_long_ones(uint64_t units);
   bool drawn_alike(uint64_t shape);
   double share_of_usual();
   /// Is the grid so large that few of those simulated can be traced themselves?

@@ -211,6 +211,7 @@ void Predictor::sample() {
       const uint64_t others = trace_instructions_ * launch_.cluster.count() / traced_.size() * (n - 1);
       return !all_alike() && ((trace_instructions_ + others < options_.slope_budget && trace_bytes_ < kMostTraced) || traced_.size() + n <= 3);
     });
+  if (!in_order_ && !contended_) trace_long_ones(units);
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());
@@ -242,6 +243,32 @@ void Predictor::sample() {
   if (contended_ || (in_order_ && !launch_.cooperative)) regular_ = false;
   if (!regular_) trace_all(first * double(launch_.grid.count()));
   find_relay();
+}
+
+/// Blocks that run far longer than those looked at, where all can be followed to that length: one of many walks a list, a few find what all look for.
+void Predictor::trace_long_ones(uint64_t units) {
+  constexpr size_t kMost = 64;      // blocks
+  constexpr uint64_t kLonger = 4, kLeast = 256;  // times what the longest of those looked at executes, warp instructions
+  uint64_t usual = 0;
+  for (const auto& [at, b] : traced_) {
+    usual = std::max(usual, b->instructions);
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events)
+        if (e.what == What::global_atomic) return;  // who comes later finds another number
+  }
+  if (launch_.cluster.count() > 1 || double(usual) * double(units) > double(options_.trace_budget)) return;
+  const Stopwatch watch(running_, host_.trace);
+  std::vector<uint64_t> longer;
+  for (uint64_t unit = 0; unit < units && longer.size() < kMost; unit++) {
+    if (traced_.count(first_block(unit))) continue;
+    const std::optional<bool> ends = tracer_->ends_within(unit, kLonger * usual + kLeast);
+    if (!ends) break;
+    if (!*ends) longer.push_back(unit);
+  }
+  try {
+    trace_while(longer, [&](size_t) { return trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; });
+  } catch (const base::Error&) {  // those that there are tell
+  }
 }
 
 /// Do most blocks inside the grid do as the usual one, whose shape is known? Those looked at first lie at halves, thirds and quarters of the grid, and so alike

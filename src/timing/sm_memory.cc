@@ -420,7 +420,8 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const double words = m.aggregated ? 1 : std::clamp(double(std::popcount(e->mask)) / std::max(1u, sectors * same), 1.0, 8.0);
     const bool one = m.aggregated || std::popcount(e->mask) == 1;
     const double weight = one ? f.atomic_one_line / f.atomic_interval : 1 + kWordMore * (words - 1);
-    const double answer = m.answers ? kAnswered + kAnsweredWordMore * (words - 1) : 0;
+    AtomicWork work{m.floating, weight, 1, 1, m.answers ? kAnswered + kAnsweredWordMore * (words - 1) : 0};
+    if (m.floating && e->lanes_bytes == 8) work.passes = kDoublePasses, work.turn = 1 + kDoubleWordMore * (words - 1);
     const double at = use_pipe(e->n_detail * std::max(1.0, (kAtomicOut + kAtomicWordOut * words) * (m.compares ? kSwapOut : 1)));
     const int64_t moves = moves_of(slots[w.slot], e->pc).own;
     for (uint32_t i = 0; i < e->n_detail; i++) {
@@ -437,14 +438,14 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       for_ghosts(w, *e, i, [&](uint64_t l, uint32_t k, uint32_t sm) { ask(chip.among_taken(l), k, sm, request); });
     }
     on_word = 1;
-    chip.atomic_all({requests.data(), n_requests}, m.floating, weight, answer);
+    chip.atomic_all({requests.data(), n_requests}, work);
     double done = at;
     for (const Asked& a : asked) {
       done = std::max(done, requests[a.request].when);
       for (uint32_t n = sectors_in(requests[a.request].sectors); n > 0; n--) {
         double& oldest = adding[adds++ % adding.size()];
         p.queue = std::max(p.queue, oldest);
-        oldest = requests[a.request].when;
+        oldest = requests[a.request].taken;
       }
     }
     n_requests = 0, asked.clear();

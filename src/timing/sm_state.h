@@ -70,6 +70,7 @@ inline constexpr double kWavefront = 2;         // cycles of what L1 gives back 
 inline constexpr double kWordMoreMissed = 0.8;  // a word more of a bank where not all was in L1 [lane_lines.line.4bytes.32lines.one_bank.1together.1warps]
 inline constexpr double kAnswered = 1.335, kAnsweredWordMore = .128;  // of the time of a sector in all of L2's atomic units together: an answer of one word, and each word more [add_answered, sector_answered: 39 and 23.5 a cycle]
 inline constexpr double kWordMore = .073;  // of a sector's time in its unit: each word more [add_silent, sector_silent: 52 and 35 a cycle]
+inline constexpr double kDoublePasses = 2.08, kDoubleWordMore = .11;  // sums of doubles: times of a sector, and for each word more of a sector summed again [dense_f64/32, 256 and 4]
 inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
 inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
@@ -364,7 +365,7 @@ struct Sm::State {
   bool copies = false;                            // the copy engine asks
   bool for_many = false;                          // ... for several blocks of a cluster
   bool parted = false;                            // an instruction asks for the line more than once
-  std::array<double, 320> adding{};               // when the last sectors of atomic operations are done: no more are under way [add_at_end/1536 to 4096]
+  std::array<double, 320> adding{};               // when L2's units have done the last sectors of atomic operations: no more wait there [add_at_end/1536 to 4096; add_silent/1: one a cycle where none wait]
   uint64_t adds = 0;
   uint8_t on_word = 1;                            // of an atomic's lanes, the most on one word of the line
   double kept_waiting = 0;                        // the most that others and memory kept a line of it waiting

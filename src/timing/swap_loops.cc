@@ -8,21 +8,42 @@
 
 namespace orrery::timing {
 
-std::set<uint32_t> swap_loops_of(const lower::Program& program) {
+namespace {
+
+/// Atomic operations on global memory that a loop makes on the same address in each turn; which of all of them, and the loop, by its header.
+template <class F>
+std::set<uint32_t> on_one_word(const lower::Program& program, F wanted) {
   const auto loop_of = [&](uint32_t i) { return program.blocks[program.block_of[i]].loop_header; };
   std::map<uint32_t, std::set<uint32_t>> written;  // registers, by loop
-  std::set<uint32_t> swaps;
+  std::set<uint32_t> found;
   for (uint32_t i = 0; i < program.code.size(); i++) {
     const ptx::Instr& in = program.code[i];
     if (loop_of(i) == lower::kNone) continue;
     lower::for_registers(in, [&](uint32_t r) { written[loop_of(i)].insert(r); }, [](uint32_t) {});
-    if (in.form.op == isa::Op::atom && in.form.has(isa::Mod::cas) && !(in.form.n_spaces && in.form.space() == isa::Space::shared)) swaps.insert(i);
+    if (in.form.op == isa::Op::atom && wanted(in, loop_of(i)) && !(in.form.n_spaces && in.form.space() == isa::Space::shared)) found.insert(i);
   }
-  std::erase_if(swaps, [&](uint32_t i) {  // another word in each turn: a table is searched
+  std::erase_if(found, [&](uint32_t i) {  // another word in each turn: a table is searched
     const std::set<uint32_t>& own = written[loop_of(i)];
     return std::any_of(program.code[i].ops.begin(), program.code[i].ops.end(), [&](const ptx::Operand& o) { return o.kind == ptx::OperandKind::address && o.base == ptx::BaseKind::reg && own.count(o.id); });
   });
-  return swaps;
+  return found;
+}
+
+}  // namespace
+
+std::set<uint32_t> swap_loops_of(const lower::Program& program) {
+  return on_one_word(program, [](const ptx::Instr& in, uint32_t) { return in.form.has(isa::Mod::cas); });
+}
+
+std::set<uint32_t> work_loops_of(const lower::Program& program) {
+  std::set<uint32_t> hand_on;  // loops, by header
+  for (uint32_t i = 0; i < program.code.size(); i++) {
+    const isa::Op op = program.code[i].form.op;
+    if (op == isa::Op::bar || op == isa::Op::barrier || op == isa::Op::shfl) hand_on.insert(program.blocks[program.block_of[i]].loop_header);
+  }
+  return on_one_word(program, [&](const ptx::Instr& in, uint32_t loop) {
+    return (in.form.has(isa::Mod::add) || in.form.has(isa::Mod::inc)) && in.ops[0].kind == ptx::OperandKind::reg && hand_on.count(loop);
+  });
 }
 
 }  // namespace orrery::timing

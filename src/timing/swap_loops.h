@@ -1,7 +1,7 @@
-// timing/swap_loops.h: loops that compare and swap one word until they succeed, as a program makes atomic operations that the GPU does not have.
+// timing/swap_loops.h: loops whose turns depend on who else wants a word meanwhile: those that compare and swap it until they succeed, as a program
+// makes atomic operations that the GPU does not have, and those that take the number of the next piece of work from it.
 //
-// How often they try depends on who else wants the word meanwhile: blocks that are traced one after the other always find what they
-// expect. Not here: how such blocks are traced side by side (contention.h).
+// Blocks that are traced one after the other always find what they expect, and the first takes all the work. Not here: how such blocks are traced side by side (contention.h).
 #pragma once
 #include <set>
 
@@ -11,5 +11,8 @@ namespace orrery::timing {
 
 /// The compare-and-swap instructions on global memory that a loop makes again and again on the same address.
 std::set<uint32_t> swap_loops_of(const lower::Program& program);
+/// The additions to a word of global memory by whose answer one thread finds the next piece of work for all: the loop hands it on by a barrier
+/// or a shuffle.
+std::set<uint32_t> work_loops_of(const lower::Program& program);
 
 }  // namespace orrery::timing

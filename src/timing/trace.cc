@@ -166,7 +166,7 @@ Next traced(Stepper& s, const Decoded& d) {
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
   const exec::Handler original = table.kept[pc] ? table.original[pc] : left_out;
-  if (t.contention && table.swaps.count(pc) && !t.contention->may_go(s, d, number)) return Next::regroup;
+  if (t.contention && table.swaps.count(pc) && !t.contention->may_go(s, d, number, table.takes_work.count(pc) > 0)) return Next::regroup;
   if (t.is_full(w)) return unrecorded(t, s, d, block, w, original);
   const exec::Group before = *s.group;
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
@@ -275,6 +275,8 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
   }
   table.kept = std::move(kept);
   table.polls = polls_of(*code->program), table.swaps = swap_loops_of(*code->program);
+  table.takes_work = work_loops_of(*code->program);
+  table.swaps.insert(table.takes_work.begin(), table.takes_work.end());
   table.patterns.resize(copy->addresses.size() + 1);
   tables[copy.get()] = std::move(table);
   return copy;

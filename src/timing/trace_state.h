@@ -31,7 +31,8 @@ struct CodeTable {
   std::vector<bool> kept;            // by instruction: must it run? (slice.h)
   std::vector<SlowPath> slow;        // by instruction
   std::set<uint32_t> polls;          // loads that wait for other blocks
-  std::set<uint32_t> swaps;          // compare and swap in loops
+  std::set<uint32_t> swaps;          // compare and swap in loops, or take the next piece of work
+  std::set<uint32_t> takes_work;     // of them the latter
   std::vector<AccessPattern> patterns;  // by first address operand
   uint32_t tag = 0;  // function number + 1 << 24
 };

@@ -46,19 +46,21 @@ void Predictor::trace_in_order() {
   keep(tracer_->trace_together());
 }
 
-/// Blocks that compare and swap in loops, side by side: those that the GPU holds at once. False where there are none, or none ended.
+/// Blocks that compare and swap in loops, or all of a grid that take the next piece of work, side by side: those that the GPU holds at once.
+/// False where there are none, or none ended.
 bool Predictor::trace_contended() {
-  const auto swaps = [](const auto& f) { return f && !swap_loops_of(*f->program).empty(); };
   const exec::Kernel& kernel = *launch_.kernel;
   if (launch_.cooperative || launch_.cluster.count() > 1) return false;
-  if (!swaps(kernel.entry) && std::none_of(kernel.functions.begin(), kernel.functions.end(), swaps)) return false;
   const uint64_t at_once = std::min<uint64_t>(launch_.grid.count(), uint64_t{occupancy_.blocks} * figures_.sms);
+  const bool all = at_once == launch_.grid.count();
+  const auto wants = [&](const auto& f) { return f && (!swap_loops_of(*f->program).empty() || (all && !work_loops_of(*f->program).empty())); };
+  if (!wants(kernel.entry) && std::none_of(kernel.functions.begin(), kernel.functions.end(), wants)) return false;
   if (at_once * launch_.block.count() <= 1) return false;
   const Stopwatch watch(running_, host_.trace);
   const SwapTimes times{figures_.atomic_one_line, figures_.l2_latency, figures_.l2_far_latency, figures_.l2_spread};
-  keep(tracer_->trace_contended(at_once, times, 2 * options_.trace_budget));
+  keep(tracer_->trace_contended(at_once, times, (all ? 10 : 2) * options_.trace_budget));  // where others can stand for those that do not end, less will do
   crowded_ = tracer_->crowded();
-  if (crowded_) p_.notes.push_back(fmt::format("loops compare and swap what others do: {} of {} blocks were traced side by side, the others as if they were alone; of those that want a word any is taken to be next", traced_.size(), launch_.grid.count()));
+  if (crowded_) p_.notes.push_back(fmt::format("loops compare and swap what others do, or take the next piece of work: {} of {} blocks were traced side by side, the others as if they were alone; of those that want a word any is taken to be next", traced_.size(), launch_.grid.count()));
   return !traced_.empty();
 }
 

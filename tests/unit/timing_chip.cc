@@ -113,7 +113,7 @@ TEST(Chip, AddsOfSingleLanesToOneLineGoAtTheMeasuredRate) {
   Chip chip(f);
   std::vector<Request> requests;
   for (uint32_t i = 0; i < 135168; i++) requests.push_back({1000, 1, i % 132, 0, false});
-  chip.atomic_all(requests, false, f.atomic_one_line / f.atomic_interval, 0);
+  chip.atomic_all(requests, {.weight = f.atomic_one_line / f.atomic_interval});
   EXPECT_NEAR(chip.atomics_free(), 196.5e3, 8e3);                  // add_words_line/1: 200 thousand cycles with the launch
 }
 
@@ -124,13 +124,65 @@ TEST(Chip, AddsAtRandomPlacesGoAtTheMeasuredRates) {
     std::vector<Request> requests(n);
     uint64_t at = 1;
     for (Request& r : requests) at = at * 6364136223846793005ull + 1442695040888963407ull, r = {at >> 33 & 65535, 1, uint32_t(at >> 20) % 132, 0, false};  // 8 MB
-    chip.atomic_all(requests, false, weight, answer);
+    chip.atomic_all(requests, {.weight = weight, .answer = answer});
     return chip.atomics_free();
   };
   constexpr size_t kMany = 4325376;                                  // 132 blocks of 1,024 threads with 32 each
   EXPECT_NEAR(cycles(1, 0, kMany), 82.4e3, 3e3);                        // add_silent/132: 85,013 cycles with the launch, which takes 2,600
   EXPECT_NEAR(cycles(1, 1.335, kMany), 110.0e3, 4e3);                   // add_answered/132: 112,669
   EXPECT_NEAR(cycles(1.511, 0, kMany / 8), 15.6e3, 1e3);                // sector_silent/132: 18,172: whole sectors
+}
+
+// calib/raw/h200-2026-11-28-updates.jsonl: dense_f64/32: 33,792 warps add to the same 32 doubles in 629.6 thousand cycles with the launch, to integers
+// of that size in 317 thousand.
+TEST(Chip, SumsOfDoublesTakeTwoPasses) {
+  const ChipFigures f = h200();
+  const auto cycles = [&](const AtomicWork& work) {
+    Chip chip(f);
+    std::vector<Request> requests;
+    for (uint32_t i = 0; i < 2 * 33792; i++) requests.push_back({1000 + i % 2, 15, i / 2 % 132, 0, false});
+    chip.atomic_all(requests, work);
+    return chip.atomics_free();
+  };
+  EXPECT_NEAR(cycles({.weight = 1.219}), 314e3, 15e3);
+  EXPECT_NEAR(cycles({.floating = true, .weight = 1.219, .passes = 2.08, .turn = 1.33}), 627e3, 15e3);
+}
+
+// The same file: update_add/512 and /32, two million words at random places of 512 and 32 MB.
+TEST(Chip, AtomicsFetchAndLeaveAsMeasured) {
+  const ChipFigures f = h200();
+  const auto moved = [&](uint64_t mb) {
+    Chip chip(f);
+    uint64_t at = 1;
+    std::vector<Request> requests(1 << 21);
+    for (Request& r : requests) at = at * 6364136223846793005ull + 1442695040888963407ull, r = {(at >> 33) % (mb << 13), 1u << (at >> 30 & 3), uint32_t(at >> 20) % 132, 0, false};
+    chip.atomic_all(requests, {});
+    return std::pair{chip.counts().dram_read / 1e6, chip.counts().dram_write / 1e6};
+  };
+  const auto large = moved(512), small = moved(32);
+  EXPECT_NEAR(large.first, 96.2, 2);
+  EXPECT_NEAR(large.second, 58.6, 2);
+  EXPECT_NEAR(small.first, 31.0, 1.5);
+  EXPECT_NEAR(small.second, 22.3, 5);
+}
+
+/// What SMs of the other partition have read of a sector is old when it has changed: they fetch it again.
+TEST(Chip, SectorsThatChangeCrossAgain) {
+  const ChipFigures f = h200();
+  const auto crossings = [&](bool changes) {
+    Chip chip(f);
+    double n = 0;
+    for (uint32_t round = 0; round < 4; round++)
+      for (uint64_t line = 0; line < 4096; line++) {
+        const double before = chip.counts().fabric_sectors;
+        chip.read(line, 1, uint32_t(line * 37 % 132), 1e5 * round + double(line));
+        n += chip.counts().fabric_sectors - before;
+        if (changes) chip.write(line, 1, 1e5 * round + 5e4 + double(line), 4);
+      }
+    return n;
+  };
+  EXPECT_NEAR(crossings(false), 2 * 2048, 300);  // half of them, once, with the sector beside
+  EXPECT_GT(crossings(true), 4.5 * 2048);    // and nearly each time [update_read_store/4: 0.6 for each load that is followed by a store]
 }
 
 TEST(Chip, AddsToNeighbouringLinesShareUnitsAsMeasured) {
@@ -140,7 +192,7 @@ TEST(Chip, AddsToNeighbouringLinesShareUnitsAsMeasured) {
     std::vector<Request> requests;
     for (size_t r = 0; r < rounds; r++)
       for (uint64_t line = 0; line < lines; line++) requests.push_back({0x4000000 + line, 15, uint32_t(r % 132), 0, false});
-    chip.atomic_all(requests, false, 1.511, 0);
+    chip.atomic_all(requests, {.weight = 1.511});
     return chip.atomics_free() / double(rounds);
   };
   // add_at_end/32 to 256, less 4,300 cycles of the launch, for each of 1,056 blocks: 4.6, 8.5, 8.9, 18.2.

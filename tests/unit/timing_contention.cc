@@ -79,6 +79,44 @@ TEST(Contention, LanesThatHaveALockGiveItBack) {
   EXPECT_GT(p.instructions, 4 * 32 * 8) << "each lane of each block has the lock by itself";
 }
 
+/// Blocks take the numbers of 64 pieces of work from a counter: whoever is traced first must not find all of it.
+TEST(Contention, BlocksShareTheWorkThatACounterGivesOut) {
+  TestMachine m;
+  const uint64_t counter = m.allocate(4096);
+  const auto predicted = [&](uint32_t blocks) {
+    std::memset(reinterpret_cast<void*>(counter), 0, 4);
+    return m.predicted(TestKernel(R"(
+      ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r2, s;
+      A: setp.ne.u32 %p1, %r1, 0; @%p1 bra B; atom.global.add.u32 %r3, [%d2], 1; st.shared.u32 [%r2], %r3;
+      B: bar.sync 0; ld.shared.u32 %r4, [%r2]; bar.sync 0; setp.ge.u32 %p2, %r4, 64; @%p2 bra E; mov.u32 %r5, 0;
+      C: mad.lo.u32 %r6, %r6, %r6, %r5; mad.lo.u32 %r6, %r6, %r6, %r4; add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 2000; @%p3 bra C;
+      st.global.u32 [%d2+64], %r6; bra A;
+      E: ret;)",
+                                  {counter}, {blocks}, {32}, ".shared .align 4 .b32 s;"));
+  };
+  const Prediction one = predicted(1);
+  if (one.method != "machine code") GTEST_SKIP() << "no ptxas";
+  const Prediction many = predicted(16);
+  EXPECT_NEAR(many.instructions, one.instructions, 0.02 * one.instructions);
+  EXPECT_NEAR(many.cycles, one.cycles / 16, 0.1 * one.cycles / 16);
+}
+
+/// One of 300 blocks, none of those that are looked at first, has all the work.
+TEST(Contention, ARareBlockThatRunsLongIsFound) {
+  TestMachine m;
+  const auto predicted = [&](uint32_t blocks, uint64_t working) {
+    return m.predicted(TestKernel(R"(
+      ld.param.u64 %d1, [p0]; cvt.u32.u64 %r1, %d1; mov.u32 %r2, %ctaid.x; setp.ne.u32 %p1, %r1, %r2; @%p1 bra E; mov.u32 %r5, 0; mov.u32 %r6, %clock;
+      C: mad.lo.u32 %r6, %r6, %r6, %r5; mad.lo.u32 %r6, %r6, %r6, %r6; add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 20000; @%p3 bra C;
+      ld.param.u64 %d2, [p1]; st.global.u32 [%d2], %r6;
+      E: ret;)",
+                                  {working, m.allocate(256)}, {blocks}, {32}));
+  };
+  const Prediction one = predicted(1, 0), rare = predicted(300, 217);
+  EXPECT_GT(one.cycles, 20000 * 2 * 4) << "two products of four cycles in each turn";
+  EXPECT_NEAR(rare.cycles, one.cycles, 0.02 * one.cycles);
+}
+
 /// Words that nobody else wants are as they were seen: nothing is said of others.
 TEST(Contention, WordsOfOnesOwnAreNotCrowded) {
   TestMachine m;
