@@ -48,6 +48,7 @@ class Predictor {
   bool regular_ranges();
   void trace_spread(double each, uint64_t units);
   void trace_long_ones(uint64_t units);
+  std::vector<uint64_t> elsewhere(const std::function<void(const std::function<void(uint64_t)>&)>& work);
   bool drawn_alike(uint64_t shape);
   double share_of_usual();
   /// Is the grid so large that few of those simulated can be traced themselves?

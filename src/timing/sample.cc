@@ -1,5 +1,7 @@
 // timing/sample.cc: which blocks are traced, and how the addresses of the others follow from theirs.
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -245,6 +247,29 @@ void Predictor::sample() {
   find_relay();
 }
 
+/// The numbers that `work` tells of, which runs in a process of its own: what blocks write there is not written here.
+std::vector<uint64_t> Predictor::elsewhere(const std::function<void(const std::function<void(uint64_t)>&)>& work) {
+  int ends[2];
+  if (pipe(ends) != 0) return {};
+  const pid_t child = machine_.memory->fork_process();
+  if (child == 0) {
+    close(ends[0]);
+    try {
+      work([&](uint64_t n) {
+        if (write(ends[1], &n, sizeof n) != ssize_t(sizeof n)) _exit(1);
+      });
+    } catch (const std::exception&) {  // those that were told of are known
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::vector<uint64_t> told;
+  for (uint64_t n; child > 0 && read(ends[0], &n, sizeof n) == ssize_t(sizeof n);) told.push_back(n);
+  close(ends[0]);
+  if (child > 0) waitpid(child, nullptr, 0);
+  return told;
+}
+
 /// Blocks that run far longer than those looked at, where all can be followed to that length: one of many walks a list, a few find what all look for.
 void Predictor::trace_long_ones(uint64_t units) {
   constexpr size_t kMost = 64;      // blocks
@@ -258,13 +283,15 @@ void Predictor::trace_long_ones(uint64_t units) {
   }
   if (launch_.cluster.count() > 1 || double(usual) * double(units) > double(options_.trace_budget)) return;
   const Stopwatch watch(running_, host_.trace);
-  std::vector<uint64_t> longer;
-  for (uint64_t unit = 0; unit < units && longer.size() < kMost; unit++) {
-    if (traced_.count(first_block(unit))) continue;
-    const std::optional<bool> ends = tracer_->ends_within(unit, kLonger * usual + kLeast);
-    if (!ends) break;
-    if (!*ends) longer.push_back(unit);
-  }
+  const std::vector<uint64_t> longer = elsewhere([&](const std::function<void(uint64_t)>& tell) {
+    size_t found = 0;
+    for (uint64_t unit = 0; unit < units && found < kMost; unit++) {
+      if (traced_.count(first_block(unit))) continue;
+      const std::optional<bool> ends = tracer_->ends_within(unit, kLonger * usual + kLeast);
+      if (!ends) break;
+      if (!*ends) tell(unit), found++;
+    }
+  });
   try {
     trace_while(longer, [&](size_t) { return trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; });
   } catch (const base::Error&) {  // those that there are tell
