@@ -1,7 +1,7 @@
 // timing/sm.h: one SM in detail: four sub-cores that issue the warps' machine instructions, L1 and shared memory, TMA,
 // tensor cores, barriers.
 //
-// A sub-core issues at most one instruction a cycle: the warp that issued last if it can, else the youngest that can.
+// A sub-core issues at most one instruction a cycle: the warp that issued last if it can, else of the block that began first the last that can.
 // A warp can issue when its last instruction's stall count is over, the dependence barriers that it waits for are
 // free and the pipe has room. Every resource is reserved at issue, so the time at which a dependence barrier frees is
 // known then; only barriers and mbarriers wait for other warps.

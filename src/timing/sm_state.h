@@ -143,7 +143,7 @@ struct WarpRun {
 /// What decides which warp issues next; of all warps of an SM side by side, since they are looked at far more often than they issue.
 struct Front {
   double earliest = kNever;          // when dependences let it issue
-  uint64_t age = 0;
+  uint64_t turn = 0;                 // the lowest goes first
   uint32_t products_waiting = 0;     // wgmma that it issued and that have not begun
   uint8_t sub = 0;
   Class kind = Class::nop;           // of its next instruction
