@@ -367,8 +367,16 @@ ALWAYS_INLINE void Chip::mark_written(uint64_t line, uint32_t mask, double now, 
 }
 
 void Chip::write_more(uint64_t line, uint32_t mask, uint32_t bytes) {
-  if (const L2Lines::Line way = lines_.peek(line, home_place_of(line)))
-    way.add_written(mask, bytes);
+  const L2Lines::Line way = lines_.peek(line, home_place_of(line));
+  if (!way) return;
+  const uint32_t parts = way.written().not_full(mask);
+  way.add_written(mask, bytes);
+  // What left the SM as one and fills its sectors takes what whole sectors take [pieces4_4_4, pieces8_2_2].
+  if (parts && !way.written().not_full(mask)) {
+    const double less = f_.write_request / f_.l2_write_sectors * times_;
+    l2_write_free_ -= less, l2_write_busy_ -= less;
+    write_slice_[slice_of(line) % slices_] -= f_.write_request * f_.write_slice;
+  }
 }
 
 void Chip::atomic_all(std::span<Request> requests, const AtomicWork& work) {

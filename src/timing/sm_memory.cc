@@ -145,17 +145,42 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
 
+/// Lines of the stores that the warp makes one right behind the other, of which it issues one now: nothing between them is waited for.
+void Sm::State::note_row(WarpRun& w) {
+  if (w.at <= w.row_ends) return;
+  w.row_ends = w.at, w.row_lines = 0;
+  const uint32_t first = w.at - 1;
+  uint32_t own = 0;  // barriers that say when the row's stores have read their registers
+  for (uint32_t i = first; i < w.steps->size() && i < w.row_ends + kInARow; i++) {
+    const Step& s = (*w.steps)[i];
+    const MachineInstruction& m = code[s.instruction];
+    if (i > first && m.i.wait_mask & ~own) break;
+    if (m.kind != Class::store || s.event == UINT32_MAX || w.trace->events[s.event].what != What::global_store) continue;
+    if (m.i.read_barrier < 6) own |= 1u << m.i.read_barrier;
+    w.row_lines += std::max<uint32_t>(kFewestInRow, w.trace->events[s.event].n_detail), w.row_ends = i + 1;
+  }
+}
+
+/// Of stores one right behind the other, those that touch more lines than wait in a sub-core let other warps in between [pieces2_8_8, pieces1_16_16:
+/// next to none join; pieces1_8_8, pieces8_3_3 and struct7_4: a half to a third; pieces4_3_3, pieces4_4_4: nearly all]. Which, is drawn.
+bool Sm::State::stays_near(const WarpRun& w, uint64_t line) const {
+  const double share = (kRowApart - w.row_lines) / (kRowApart - kRowTogether);
+  return share >= 1 || double(mix(line ^ w.stores << 40) >> 32 & 1023) < 1024 * share;
+}
+
 /// Does a store to a line join one before it? One that a slice holds up takes any of its sub-core that lies near it in the queue; another takes
 /// those of its warp for which nothing but the pipe was waited for.
 bool Sm::State::joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_held) {
   const SubCore& p = sub[w.sub];
+  note_row(w);
+  if (!stays_near(w, line)) return false;
   for (uint64_t back = 1; back <= std::min(kNear, p.stores); back++) {
     const WaitingStore& other = p.waiting[(p.stores - back) % kNear];
     if (other.line == line && other.held && other.leaves > at) return joins_held = true;
   }
   const double could_issue = fronts[number_of(w)].earliest;
   for (StoredLine& other : w.stored_lines)
-    if (other.line == line && could_issue <= other.issued + kJoinsWithin) {
+    if (other.line == line && could_issue <= other.issued + kJoinsWithin && !other.gone) {
       other.issued = w.issued;
       return true;
     }
@@ -163,12 +188,15 @@ bool Sm::State::joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_
 }
 
 /// When a store that is ready at write_port leaves: L2 must have taken the one so many before it. What comes after waits, too.
-double Sm::State::leaves_at(WarpRun& w, uint64_t line) {
+double Sm::State::leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at) {
   const double held = taken[stores % kInFlight], leaves = std::max({write_port, held, chip.write_free() - kOnTheWay});
   if (held > write_port) held_until = std::max(held_until, held);
   SubCore& p = sub[w.sub];
   p.waiting[p.stores++ % kNear] = {line, leaves, held > write_port};
-  w.stored_lines[w.stores++ % kNear] = {line, w.issued};
+  // One for which nothing waits goes before the next comes, or just not [pieces2_2_2, pieces4_2_2 and pieces8_2_2, of one, two and four lines: 0.5, 0.77 and
+  // 0.87 join; pieces1_2_2, of two sectors: 0.03].
+  const bool gone = leaves < at + kAtOnce && (sectors_in(mask) <= 2 || mix(line ^ w.stores << 40) >> 45 & 1);
+  w.stored_lines[w.stores++ % kNear] = {line, w.issued, gone};
   left[stores % left.size()] = leaves;
   return leaves;
 }
@@ -244,7 +272,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
       } else {
         slices.touch(line);
         write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
-        leaves = leaves_at(w, line);
+        leaves = leaves_at(w, line, mask, at);
       }
       if (filled == Filled::some) {
         if (shares_out) ask_ghosts(w, e, i, leaves, fills, Part::filled);

@@ -76,6 +76,10 @@ inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of st
 inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 7;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
 inline constexpr double kJoinsWithin = 16;  // cycles from a store of a warp until one could be issued that joins it [struct3_3, struct7_3_read, one right behind the other: nearly all; store_parts, a turn of a loop: none]
+inline constexpr uint32_t kInARow = 16;       // instructions from one store to another right behind it [pieces2_8_8_work4: as without]
+inline constexpr double kRowTogether = 12, kRowApart = 34;  // lines of stores one right behind the other: so many join, of so many none [pieces]
+inline constexpr double kAtOnce = 3;          // cycles within which a store leaves that finds nothing ahead of it
+inline constexpr uint32_t kFewestInRow = 3;   // lines that a store counts as, at least [pieces1_8_8: as 24]
 inline constexpr double kOnTheWay = 300;     // cycles of writes that are between SMs and L2; the rest waits in the SMs [store_parts_few]
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 struct Mbarrier {
@@ -103,6 +107,7 @@ struct WaitingStore {
 struct StoredLine {
   uint64_t line = ~uint64_t{0};
   double issued = 0;                 // when the latest was that it took up
+  bool gone = false;                 // before another could join it
 };
 
 /// Barriers of memory that warps of one block came to together: an SM has one of a block under way at a time.
@@ -128,6 +133,7 @@ struct WarpRun {
   std::vector<uint64_t> swaps_left;
   bool stored = false;               // since its last barrier of memory
   std::array<StoredLine, kNear> stored_lines{};  // the latest
+  uint32_t row_ends = 0, row_lines = 0;  // of its stores one right behind the other: the step behind the last, and the lines of all
   uint64_t stores = 0;               // of lines
   double loaded = 0;                 // when its loads are there
   double arrives = 0;                // when the last one is
@@ -326,8 +332,10 @@ struct Sm::State {
     double alu = 0, fma_heavy = 0, fma_lite = 0, half = 0, fp64 = 0, xu = 0, uniform = 0, queue = 0, tensor = 0, mover = 0, products = 0, held_up = 0;
   };
   std::array<SubCore, 4> sub;
+  void note_row(WarpRun& w);
+  bool stays_near(const WarpRun& w, uint64_t line) const;
   bool joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_held);
-  double leaves_at(WarpRun& w, uint64_t line);
+  double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
   double fences_free = 0;   // when the next block's barriers of memory begin
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy

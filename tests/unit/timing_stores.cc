@@ -40,5 +40,30 @@ TEST(TimingStores, BehindWhatIsWaitedForTheyDoNot) {
   EXPECT_GT(sectors, 3);
 }
 
+/// Sectors to L2 for each that `threads` fill by rows of 16 bytes, written piece by piece; 0 without ptxas.
+double sectors_of_rows(uint32_t threads, int piece) {
+  TestMachine m;
+  const uint64_t out = m.allocate(uint64_t{threads} * 16);
+  std::string stores;
+  for (int at = 0; at < 16; at += piece)
+    stores += (piece == 2 ? "st.global.u16 [%d2+" : "st.global.u32 [%d2+") + std::to_string(at) + (piece == 2 ? "], %h1;\n" : "], %r1;\n");
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, 256, %r1; cvt.u16.u32 %h1, %r1;
+    mul.wide.u32 %d2, %r1, 16; add.s64 %d2, %d1, %d2;
+    )" + stores + "ret;",
+                     {out}, {threads / 256}, {256});
+  const Prediction p = m.predicted(k);
+  return p.method == "machine code" ? p.l2_tex_sectors / (threads * 0.5) : 0;
+}
+
+// calib/raw/h200-2026-11-28-fields.jsonl: pieces4_4_4/1048576 1.43 sectors for each, pieces2_8_8/1048576 7.22.
+TEST(TimingStores, FourInARowJoinEightDoNot) {
+  const double four = sectors_of_rows(1 << 20, 4), eight = sectors_of_rows(1 << 20, 2);
+  if (four == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(four, 1.43, 0.25 * 1.43);
+  EXPECT_NEAR(eight, 7.22, 0.15 * 7.22);
+}
+
 }  // namespace
 }  // namespace orrery::timing
