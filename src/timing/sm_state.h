@@ -74,7 +74,7 @@ inline constexpr double kDoublePasses = 2.08, kDoubleWordMore = .11;  // sums of
 inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
 inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
 inline constexpr size_t kClockReads = 100'000;
-inline constexpr uint64_t kNear = 7;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; struct10_5_read, struct12_6: none]
+inline constexpr uint64_t kNear = 8;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; pieces8_4_4: some; struct10_5_read, struct12_6: none]
 inline constexpr double kJoinsWithin = 16;  // cycles from a store of a warp until one could be issued that joins it [struct3_3, struct7_3_read, one right behind the other: nearly all; store_parts, a turn of a loop: none]
 inline constexpr uint32_t kInARow = 16;       // instructions from one store to another right behind it [pieces2_8_8_work4: as without]
 inline constexpr double kRowTogether = 12, kRowApart = 34;  // lines of stores one right behind the other: so many join, of so many none [pieces]
