@@ -22,6 +22,7 @@ class PairedTracer {
   std::vector<TracedBlock> trace(uint64_t unit);
   std::vector<TracedBlock> trace_together() { return first_.trace_together(); }
   std::vector<TracedBlock> trace_contended(uint64_t units, SwapTimes times, uint64_t most_instructions) { return first_.trace_contended(units, times, most_instructions); }
+  std::vector<TracedBlock> trace_as_last(uint64_t unit) { return first_.trace_as_last(unit); }
   bool crowded() const { return first_.crowded(); }
   std::optional<bool> ends_within(uint64_t unit, uint64_t instructions) { return first_.ends_within(unit, instructions); }
   bool reads_memory() const { return first_.reads_memory(); }

@@ -188,6 +188,29 @@ void Predictor::find_extent() {
   x.rows_run = options_.exact ? x.rows : std::min(x.rows, std::max<uint64_t>(uint64_t(affordable), 1));
 }
 
+/// By how much longer than another block the one takes that comes last, each alone on an SM when all others have ended at `now`.
+double Predictor::last_longer(Chip& chip, double now) {
+  if (!last_) return 0;
+  Kernel alone = kernel_;
+  alone.ghosts = 0;
+  const auto takes = [&](const BlockCode& code) {
+    Sm sm(figures_, alone, chip, 0, 1);
+    const double start = std::ceil(now);
+    const uint64_t block = ordinal(*code.trace);
+    sm.start({&code, block, {int64_t(code.trace->ctaid[0]), int64_t(code.trace->ctaid[1]), int64_t(code.trace->ctaid[2])}, 0}, start);
+    for (double next = start; next < std::numeric_limits<double>::infinity();) {
+      const double at = next;
+      next = std::max(sm.step(at), at + 1);
+      for (const auto& [index, end] : sm.take_finished()) return now = end, end - start;
+    }
+    return 0.0;
+  };
+  const std::unique_ptr<BlockCode> last = code_of(*last_);
+  takes(code_for(first_block(extent_.units / 2)));  // its code has been fetched then
+  const double other = takes(code_for(first_block(extent_.units / 2)));
+  return std::max(0.0, takes(*last) - other);
+}
+
 /// Runs the sampled SMs; returns the cycles of the whole grid.
 double Predictor::simulate_blocks() {
   const Stopwatch watch(running_, host_.simulate);
@@ -279,6 +302,7 @@ double Predictor::simulate_blocks() {
       if (work > 0) scale_ *= mean_work() * double(queue.size()) / work;
     }
     rows_share_ = double(rows_run) / double(rows);
+    time += last_longer(chip, end);
     if (rows_run < rows) {  // go on at the rate at which blocks began
       const size_t skip = std::min(starts.size() / 2, size_t(occupancy_.blocks) * simulated * 2);
       // Blocks begin in waves: from one to the same place in a later wave.

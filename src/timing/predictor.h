@@ -48,6 +48,7 @@ class Predictor {
   bool regular_ranges();
   void trace_spread(double each, uint64_t units);
   void trace_long_ones(uint64_t units);
+  void trace_last(uint64_t units);
   std::vector<uint64_t> elsewhere(const std::function<void(const std::function<void(uint64_t)>&)>& work);
   bool drawn_alike(uint64_t shape);
   double share_of_usual();
@@ -66,6 +67,8 @@ class Predictor {
   void make_copy_pools();
   void follow_copies();
   const BlockCode& code_for(uint64_t block);
+  std::unique_ptr<BlockCode> code_of(const TracedBlock& b);
+  double last_longer(Chip& chip, double now);
   /// How far a grid has come from one block (0) to a block on each SM of that share (1).
   double on_sms(double share) const { return std::min(1.0, double(launch_.grid.count() - 1) / (share * double(figures_.sms))); }
   double simulate();
@@ -119,6 +122,7 @@ class Predictor {
   std::vector<uint64_t> spread_;                              // where blocks differ: units all over the grid, which stand for those that are not traced
   Kinds kinds_;                                                // the same: which do much and which leave at once
   double usual_share_ = 1;                                    // where odd blocks are left out: what a block of the grid does, of what the usual one does
+  std::unique_ptr<TracedBlock> last_;                         // the block that comes last, where that one does more than the others
   bool contended_ = false;                                    // blocks were traced side by side, since they compare and swap what others do
   bool crowded_ = false;                                      // and wait for each other there
   bool in_order_ = false;                                     // blocks wait for those before them

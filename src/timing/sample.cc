@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "timing/predictor.h"
+#include "timing/swap_loops.h"
 
 namespace orrery::timing {
 
@@ -213,7 +214,7 @@ void Predictor::sample() {
       const uint64_t others = trace_instructions_ * launch_.cluster.count() / traced_.size() * (n - 1);
       return !all_alike() && ((trace_instructions_ + others < options_.slope_budget && trace_bytes_ < kMostTraced) || traced_.size() + n <= 3);
     });
-  if (!in_order_ && !contended_) trace_long_ones(units);
+  if (!in_order_ && !contended_) trace_long_ones(units), trace_last(units);
   std::map<uint64_t, std::vector<const TracedBlock*>> shapes;
   for (const auto& [at, b] : traced_)
     if (b->rank == 0) shapes[b->shape].push_back(b.get());
@@ -296,6 +297,23 @@ void Predictor::trace_long_ones(uint64_t units) {
     trace_while(longer, [&](size_t) { return trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; });
   } catch (const base::Error&) {  // those that there are tell
   }
+}
+
+/// Blocks that count themselves when they have done their part: does the last that comes do more (add up what all have left)?
+void Predictor::trace_last(uint64_t units) {
+  const auto counts = [](const auto& f) { return f && !arrivals_of(*f->program).empty(); };
+  const exec::Kernel& kernel = *launch_.kernel;
+  if (units == 1 || launch_.cluster.count() > 1) return;
+  if (!counts(kernel.entry) && std::none_of(kernel.functions.begin(), kernel.functions.end(), counts)) return;
+  const Stopwatch watch(running_, host_.trace);
+  uint64_t usual = 0;
+  for (const auto& [at, b] : traced_) usual = std::max(usual, b->instructions);
+  const auto found = elsewhere([&](const std::function<void(uint64_t)>& tell) { tell(tracer_->trace_as_last(units - 1).front().instructions); });
+  if (found.empty() || found.front() <= usual) return;
+  last_ = std::make_unique<TracedBlock>(std::move(tracer_->trace_as_last(units - 1).front()));
+  join_->widen_local(*last_);
+  join_->add_spills(*last_);
+  p_.notes.push_back("the block that comes last does more than the others: what it takes longer comes after them all");
 }
 
 /// Do most blocks inside the grid do as the usual one, whose shape is known? Those looked at first lie at halves, thirds and quarters of the grid, and so alike
@@ -468,6 +486,17 @@ void Predictor::trace_all(double expected) {
   kernel_.traces = ghost_traces_.get();
 }
 
+std::unique_ptr<BlockCode> Predictor::code_of(const TracedBlock& b) {
+  const Stopwatch watch(running_, host_.lead);
+  auto code = std::make_unique<BlockCode>();
+  code->trace = &b;
+  for (const TracedWarp& w : b.warps) {
+    code->warps.push_back(steps_.of(*join_, w, statistics_));
+    code->steps += code->warps.back()->size();
+  }
+  return code;
+}
+
 const BlockCode& Predictor::code_for(uint64_t block) {
   const TracedBlock* b = !regular_ || ranges_.empty() ? model_ : std::prev(ranges_.upper_bound(block))->second;
   if (!regular_) {
@@ -494,15 +523,7 @@ const BlockCode& Predictor::code_for(uint64_t block) {
     b = found->second.get();
   }
   std::unique_ptr<BlockCode>& code = code_[ordinal(*b)];
-  if (!code) {
-    const Stopwatch watch(running_, host_.lead);
-    code = std::make_unique<BlockCode>();
-    code->trace = b;
-    for (const TracedWarp& w : b->warps) {
-      code->warps.push_back(steps_.of(*join_, w, statistics_));
-      code->steps += code->warps.back()->size();
-    }
-  }
+  if (!code) code = code_of(*b);
   return *code;
 }
 

@@ -1,6 +1,6 @@
 // timing/spin_loops.h: loops in which a block waits for what another one writes.
 //
-// Such a loop is short, loads past L1 and stores nothing. How often it turns is no matter of the program:
+// Such a loop is short, loads past L1, goes on or not by what it finds, and stores nothing. How often it turns is no matter of the program:
 // traces keep the last look. Not here: how long the wait is (relay.h).
 #pragma once
 #include <cstdint>

@@ -10,6 +10,12 @@ namespace orrery::timing {
 
 namespace {
 
+bool counts(const ptx::Instr& in) {
+  return (in.form.has(isa::Mod::add) || in.form.has(isa::Mod::inc)) && in.ops[0].kind == ptx::OperandKind::reg;
+}
+
+bool is_global(const ptx::Instr& in) { return !(in.form.n_spaces && in.form.space() == isa::Space::shared); }
+
 /// Atomic operations on global memory that a loop makes on the same address in each turn; which of all of them, and the loop, by its header.
 template <class F>
 std::set<uint32_t> on_one_word(const lower::Program& program, F wanted) {
@@ -20,7 +26,7 @@ std::set<uint32_t> on_one_word(const lower::Program& program, F wanted) {
     const ptx::Instr& in = program.code[i];
     if (loop_of(i) == lower::kNone) continue;
     lower::for_registers(in, [&](uint32_t r) { written[loop_of(i)].insert(r); }, [](uint32_t) {});
-    if (in.form.op == isa::Op::atom && wanted(in, loop_of(i)) && !(in.form.n_spaces && in.form.space() == isa::Space::shared)) found.insert(i);
+    if (in.form.op == isa::Op::atom && is_global(in) && wanted(in, loop_of(i))) found.insert(i);
   }
   std::erase_if(found, [&](uint32_t i) {  // another word in each turn: a table is searched
     const std::set<uint32_t>& own = written[loop_of(i)];
@@ -42,8 +48,18 @@ std::set<uint32_t> work_loops_of(const lower::Program& program) {
     if (op == isa::Op::bar || op == isa::Op::barrier || op == isa::Op::shfl) hand_on.insert(program.blocks[program.block_of[i]].loop_header);
   }
   return on_one_word(program, [&](const ptx::Instr& in, uint32_t loop) {
-    return (in.form.has(isa::Mod::add) || in.form.has(isa::Mod::inc)) && in.ops[0].kind == ptx::OperandKind::reg && hand_on.count(loop);
+    return counts(in) && hand_on.count(loop);
   });
+}
+
+std::set<uint32_t> arrivals_of(const lower::Program& program) {
+  std::set<uint32_t> found;
+  for (uint32_t i = 0; i < program.code.size(); i++) {
+    const ptx::Instr& in = program.code[i];
+    const bool once = program.blocks[program.block_of[i]].loop_header == lower::kNone;
+    if (once && in.form.op == isa::Op::atom && is_global(in) && counts(in) && isa::bits_of(in.form.type()) == 32) found.insert(i);
+  }
+  return found;
 }
 
 }  // namespace orrery::timing

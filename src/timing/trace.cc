@@ -157,6 +157,14 @@ Next counted_quotient(Stepper& s, const Decoded& d) {
   return counted<true>(s, d);
 }
 
+/// The word has counted all other blocks.
+void arrive_last(Tracer::State& t, Stepper& s, const Decoded& d) {
+  if (std::popcount(s.mask) != 1) return;
+  const uint64_t word = s.address(s.code->addresses[size_t(d.address)], std::countr_zero(s.mask));
+  const uint32_t others = uint32_t(t.launch.grid.count() - 1);
+  if (word % sizeof others == 0 && t.machine.memory->contains(word)) std::memcpy(reinterpret_cast<void*>(word), &others, sizeof others);
+}
+
 Next traced(Stepper& s, const Decoded& d) {
   Tracer::State& t = tracer_of(s);
   CodeTable& table = t.table(s.code);
@@ -168,6 +176,7 @@ Next traced(Stepper& s, const Decoded& d) {
   const exec::Handler original = table.kept[pc] ? table.original[pc] : left_out;
   if (t.contention && table.swaps.count(pc) && !t.contention->may_go(s, d, number, table.takes_work.count(pc) > 0)) return Next::regroup;
   if (t.is_full(w)) return unrecorded(t, s, d, block, w, original);
+  if (t.comes_last && table.arrivals.count(pc)) arrive_last(t, s, d);
   const exec::Group before = *s.group;
   const size_t lines = block.lines.size(), runs = block.runs.size(), length = out.events.size();
   const uint32_t place[3] = {w.block, w.pc, w.mask};
@@ -275,7 +284,7 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
   }
   table.kept = std::move(kept);
   table.polls = polls_of(*code->program), table.swaps = swap_loops_of(*code->program);
-  table.takes_work = work_loops_of(*code->program);
+  table.takes_work = work_loops_of(*code->program), table.arrivals = arrivals_of(*code->program);
   table.swaps.insert(table.takes_work.begin(), table.takes_work.end());
   table.patterns.resize(copy->addresses.size() + 1);
   tables[copy.get()] = std::move(table);

@@ -146,6 +146,8 @@ class Tracer {
   /// The blocks of the first `units`, run side by side, whose compare and swap in loops take turns as they would on the GPU (contention.h).
   /// Those that have not ended when all have executed so many warp instructions are not among them. Throws as trace() does.
   std::vector<TracedBlock> trace_contended(uint64_t units, SwapTimes times, uint64_t most_instructions);
+  /// The blocks of unit `index` as if all others had counted themselves before (arrivals_of of swap_loops.h). Throws as trace() does.
+  std::vector<TracedBlock> trace_as_last(uint64_t index);
   /// Did the warps of the last trace_contended() wait for each other?
   bool crowded() const;
   /// Does the unit end within so many warp instructions? Nothing is recorded, and what it did until then stays done. Nothing when it faults

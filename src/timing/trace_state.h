@@ -33,6 +33,7 @@ struct CodeTable {
   std::set<uint32_t> polls;          // loads that wait for other blocks
   std::set<uint32_t> swaps;          // compare and swap in loops, or take the next piece of work
   std::set<uint32_t> takes_work;     // of them the latter
+  std::set<uint32_t> arrivals;       // additions by which a block finds out whether it comes last
   std::vector<AccessPattern> patterns;  // by first address operand
   uint32_t tag = 0;  // function number + 1 << 24
 };
@@ -74,6 +75,7 @@ struct Tracer::State {
   uint64_t executed = 0;                 // warp instructions of all units that run
   std::unique_ptr<Contention> contention;  // while units run side by side that take turns
   bool crowded = false;
+  bool comes_last = false;                 // all other blocks have come before the one that runs
   uint64_t writes = 0;                   // instructions that others may wait for
   bool reads_memory = false;             // Slice::reads_memory
   bool needs_memory = false;             // that, constant memory and tensor maps, or quotients are followed

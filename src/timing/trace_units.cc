@@ -171,6 +171,13 @@ std::vector<TracedBlock> Tracer::trace(uint64_t index) {
   return t.recorded();
 }
 
+std::vector<TracedBlock> Tracer::trace_as_last(uint64_t index) {
+  state_->comes_last = true;
+  std::vector<TracedBlock> blocks = trace(index);
+  state_->comes_last = false;
+  return blocks;
+}
+
 bool Tracer::crowded() const { return state_->crowded; }
 
 std::optional<bool> Tracer::ends_within(uint64_t index, uint64_t instructions) {

@@ -121,6 +121,31 @@ TEST(Waits, LoopsThatStoreOrOnlyReadAreNoWaits) {
                      "M: ld.volatile.global.u32 %r2, [%d1]; st.global.u32 [%d1+4], %r2; setp.lt.u32 %p1, %r2, 9; @%p1 bra M; ret;",
                      {0});
   EXPECT_TRUE(polls_of(*k.launch.kernel->entry->program).empty());
+  const TestKernel sum("ld.param.u64 %d1, [p0]; mov.u32 %r3, 0; mov.u32 %r4, 0;\nL: ld.volatile.global.u32 %r2, [%d1]; add.u32 %r3, %r3, %r2; add.u64 %d1, %d1, 4; "
+                       "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 9; @%p1 bra L; st.global.u32 [%d1], %r3; ret;",
+                       {0});
+  EXPECT_TRUE(polls_of(*sum.launch.kernel->entry->program).empty()) << "what it finds is added up, however often that is";
+  EXPECT_EQ(polls_of(*TestKernel(kChain, {0}).launch.kernel->entry->program).size(), 1u);
+}
+
+/// Each block counts itself; the last that comes turns a loop 5,000 times, with two products of four cycles in each turn.
+TEST(Waits, TheBlockThatComesLastDoesWhatIsLeft) {
+  TestMachine m;
+  const uint64_t counter = m.allocate(4096);
+  const auto predicted = [&](uint64_t turns) {
+    std::memset(reinterpret_cast<void*>(counter), 0, 64);
+    return m.predicted(TestKernel(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; cvt.u32.u64 %r7, %d2; mov.u32 %r1, %tid.x; mov.u32 %r2, s; mov.u32 %r8, %nctaid.x; sub.u32 %r8, %r8, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra B;
+      atom.global.add.u32 %r3, [%d1], 1; st.shared.u32 [%r2], %r3;
+      B: bar.sync 0; ld.shared.u32 %r4, [%r2]; setp.ne.u32 %p2, %r4, %r8; @%p2 bra E; mov.u32 %r5, 0; mov.u32 %r6, %clock;
+      C: mad.lo.u32 %r6, %r6, %r6, %r5; mad.lo.u32 %r6, %r6, %r6, %r6; add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, %r7; @%p3 bra C;
+      st.global.u32 [%d1+64], %r6;
+      E: ret;)",
+                                  {counter, turns}, {2000}, {64}, ".shared .align 4 .b32 s;"));
+  };
+  const Prediction none = predicted(1), some = predicted(5000);
+  EXPECT_GT(some.cycles - none.cycles, 5000 * 2 * 4);
+  EXPECT_LT(some.cycles - none.cycles, 5000 * 2 * 4 * 3) << "and a branch";
 }
 
 }  // namespace
