@@ -30,25 +30,43 @@ struct Table {
     const bool front = threadIdx.x < 16;
     if (lane < (front ? head : tail)) count_byte(in[front ? lane : n - tail + lane]);
   }
-  template <int kThreads>
-  __device__ __forceinline__ void add_to(uint32_t* counts) const {
-    constexpr int kShares = kThreads / 256;  // neighbouring threads that add up a value's counters
-    const int value = threadIdx.x / kShares;
+  /// The counters of a value added up, by kShares neighbouring threads.
+  template <int kShares>
+  __device__ __forceinline__ uint32_t sum_of_value(int value) const {
     uint32_t total = 0;
 #pragma unroll 8
     for (int l = threadIdx.x % kShares; l < 32; l += kShares) total += words[value * 32 + (l + value * kShares) % 32];
 #pragma unroll
     for (int d = 1; d < kShares; d *= 2) total += __shfl_xor_sync(~0u, total, d);
+    return total;
+  }
+  template <int kThreads>
+  __device__ __forceinline__ void add_to(uint32_t* counts) const {
+    constexpr int kShares = kThreads / 256;  // neighbouring threads that add up a value's counters
+    const int value = threadIdx.x / kShares;
+    const uint32_t total = sum_of_value<kShares>(value);
     if (total && threadIdx.x % kShares == 0) atomicAdd(counts + value, total);
+  }
+  /// The same by 32 values a warp: to L2 that is an operation for each 128 bytes, where all blocks meet, instead of one for each 32.
+  template <int kThreads>
+  __device__ __forceinline__ void add_lines_to(uint32_t* counts, uint32_t (&totals)[256]) const {
+    constexpr int kShares = kThreads / 256;
+    const int value = threadIdx.x / kShares;
+    const uint32_t total = sum_of_value<kShares>(value);
+    if (threadIdx.x % kShares == 0) totals[value] = total;
+    __syncthreads();
+    if (threadIdx.x < 256) atomicAdd(counts + threadIdx.x, totals[threadIdx.x]);
   }
 };
 
 /// Of fewer than kFew bytes. A block's table costs as much to clear and to add up whoever shares it: a block an SM does. It asks
 /// for so much shared memory that the next launch's comes when it ends, and the first quarter of what is to be counted is brought to L2 meanwhile.
-/// Instructions that come once take their time: there is one loop, and strides are a constant.
+/// Instructions that come once take their time: there is one loop, and strides are a constant. The next packs are asked for before those that are there
+/// are counted.
 __global__ void __launch_bounds__(kFewThreads, 1) histogram_few(uint32_t* counts, const uint8_t* in, int64_t n, int head) {
-  constexpr int kAtOnce = 4, kStride = kFewBlocks * kFewThreads;
+  constexpr int kAtOnce = 2, kStride = kFewBlocks * kFewThreads;
   __shared__ alignas(16) uint32_t words[256 * 32];
+  __shared__ uint32_t totals[256];
   const Table table{words};
   const uint4* body = reinterpret_cast<const uint4*>(in + head);
   const int packs = int((n - head) / 16);
@@ -57,19 +75,26 @@ __global__ void __launch_bounds__(kFewThreads, 1) histogram_few(uint32_t* counts
   table.clear();
   ptx::griddepcontrol_wait();
   __syncthreads();
+  int i = int(blockIdx.x) * kFewThreads + int(threadIdx.x);
+  uint4 v[kAtOnce], next[kAtOnce];
+  const auto load = [&](uint4 (&to)[kAtOnce], int first) {
+#pragma unroll
+    for (int u = 0; u < kAtOnce; u++)
+      if (first + u * kStride < packs) to[u] = body[first + u * kStride];
+  };
+  load(v, i);
 #pragma unroll 1
-  for (int i = int(blockIdx.x) * kFewThreads + int(threadIdx.x); i < packs; i += kAtOnce * kStride) {
-    uint4 v[kAtOnce];
+  for (; i < packs; i += kAtOnce * kStride) {
+    load(next, i + kAtOnce * kStride);
 #pragma unroll
-    for (int u = 0; u < kAtOnce; u++)
-      if (i + u * kStride < packs) v[u] = body[i + u * kStride];
-#pragma unroll
-    for (int u = 0; u < kAtOnce; u++)
+    for (int u = 0; u < kAtOnce; u++) {
       if (i + u * kStride < packs) table.count(v[u]);
+      v[u] = next[u];
+    }
   }
   if (blockIdx.x == 0 && threadIdx.x < 32) table.count_ends(in, n, head);
   __syncthreads();
-  table.add_to<kFewThreads>(counts);
+  table.add_lines_to<kFewThreads>(counts, totals);
 }
 
 /// Of more, whose code is what it was: with count_ends, and one loop behind that over four packs, counting takes 4% longer.
