@@ -23,8 +23,9 @@ namespace {
 constexpr int kThreads = 512, kBlocks = 132 * 2, kUnroll = 8;
 constexpr int64_t kFew = int64_t(8) << 20;  // floats; up to so many:
 constexpr int kFewThreads = 1024, kFewBlocks = 131, kFewShared = 120 * 1024;  // blocks that read
-constexpr int kRowsAhead = 2;  // of a pack a thread
-constexpr int64_t kRound = int64_t(kFewBlocks) * kFewThreads * kUnroll * 4;  // floats that one round of few has
+constexpr int kRowsAhead = 2;                                                  // of a pack a thread
+constexpr int kOnceBlocks = 128;                                              // where one round has it all: 16 MiB are whole rounds of theirs
+constexpr int64_t kRound = int64_t(kOnceBlocks) * kFewThreads * kUnroll * 4;  // floats that it has
 using Word = Published<uint64_t>;
 
 __device__ __forceinline__ float warp_sum(float v) {
@@ -80,7 +81,7 @@ __device__ __forceinline__ void add(float (&acc)[4], const Pack<float> (&v)[kUnr
 
 /// Up to kRound floats behind `head`, which come before the first 16-byte boundary.
 __global__ void __launch_bounds__(kFewThreads, 1) sum_once(float* out, const float* in, int64_t n, int head, uint64_t* words) {
-  constexpr int kStride = kFewBlocks * kFewThreads;
+  constexpr int kStride = kOnceBlocks * kFewThreads;
   const float* body = in + head;
   const int last = int(gridDim.x) - 1, packs = int((n - head) / 4), i = int(blockIdx.x) * kFewThreads + int(threadIdx.x);
   const bool collects = int(blockIdx.x) == last;
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) sum_once(float* out, const flo
   const LoadAhead ahead(&barrier);
   ptx::griddepcontrol_launch_dependents();
   if (!collects) {  // what comes before the wait is over, and no more (NOTES.md)
-    const int blocks_left = packs / kFewThreads - int(blockIdx.x), count = blocks_left > 0 ? min(kRowsAhead, (blocks_left - 1) / kFewBlocks + 1) : 0;
+    const int blocks_left = packs / kFewThreads - int(blockIdx.x), count = blocks_left > 0 ? min(kRowsAhead, (blocks_left - 1) / kOnceBlocks + 1) : 0;
     if (threadIdx.x == 0) ahead.begin(scratch, body + int64_t(blockIdx.x) * kFewThreads * 4, kFewThreads * 16, int64_t(kStride) * 16, count);
     prefetch_share(body + kRowsAhead * kStride * 4, int64_t(min(packs / 4, packs - kRowsAhead * kStride)) * 16 / 128 * 128);
   }
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(kFewThreads, 1) sum_once(float* out, const flo
     add(acc, v);
     float mine = sum_of_block<kFewThreads>(warps, acc);
     if (pass && threadIdx.x < 32) {
-      if (collects) mine = sum_of_ends(in, n, head) + sum_of_blocks<kFewBlocks>(words, last);
+      if (collects) mine = sum_of_ends(in, n, head) + sum_of_blocks<kOnceBlocks>(words, last);
       if (threadIdx.x == 0) {
         if (collects) *out = mine;
         else Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine)), ahead.end();
@@ -180,9 +181,10 @@ Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaS
   auto* const words = reinterpret_cast<uint64_t*>((reinterpret_cast<uintptr_t>(workspace) + 7) / 8 * 8);
   const auto blocks = [&](int threads, int64_t most) { return std::clamp<int64_t>((n / 4 + threads - 1) / threads, 1, most); };
   if (n <= kFew) {
-    const auto kernel = n - head <= kRound ? sum_once : sum<kFewThreads, true>;
+    const bool once = n - head <= kRound;
+    const auto kernel = once ? sum_once : sum<kFewThreads, true>;
     if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared)) return launched(e);
-    return launched(launch_overlapped(kernel, blocks(kFewThreads, kFewBlocks) + 1, kFewThreads, kFewShared, stream, out, in, n, head, words));
+    return launched(launch_overlapped(kernel, blocks(kFewThreads, once ? kOnceBlocks : kFewBlocks) + 1, kFewThreads, kFewShared, stream, out, in, n, head, words));
   }
   sum<kThreads, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
   return launched(cudaGetLastError());

@@ -303,7 +303,9 @@ int main(int argc, char** argv) {
   std::vector<int64_t> sizes = small ? std::vector<int64_t>{1, 777, 8205} : std::vector<int64_t>{1, 3, 777, 8192, 8205, 1 << 20, 5000003};
   for (int64_t n : sizes)
     for (size_t offset : {0, 4, 12}) streams(n, offset), reductions(n, offset), counts(n, offset + (n % 3));
-  for (int64_t n : {8192, 49152, 66000, 294912}) counts(n, 0);  // several tiles of a scan, whole ones only and not, and more than a group of them
+  for (int64_t n : {8192, 49152, 66000, 425984}) counts(n, 0);  // several tiles of a scan, whole ones only and not, and more than a group of them
+  if (!small)  // where one round of loads has all of a sum, and a little more
+    for (int64_t n : {(1 << 22) - 5, 1 << 22, (1 << 22) + 7}) reductions(n, 0), reductions(n, 4);
   if (!small) counts(1 << 22, 0), counts(132 * 8192 * 9 + 77, 0), counts(132 * 8192 * 3, 4);
   std::printf("ok streams, reductions, histograms, scans\n");
   std::vector<Rows> rows = {{DType::kBF16, 3, 1000, 1000, 0, true, true}, {DType::kF16, 2, 77, 80, 2, true, false},
