@@ -150,7 +150,8 @@ __device__ __forceinline__ void sum_gaps(const ScanParams& p, ScanShared& shared
 }
 
 /// Four items where they are no aligned vector or not all inside.
-__device__ __forceinline__ void store_words(const ScanParams& p, int64_t to, const uint4& x) {
+template <class P, class Place>
+__device__ __forceinline__ void store_words(const P& p, Place to, const uint4& x) {
   const uint32_t word[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
   for (int c = 0; c < 4; c++)
@@ -222,19 +223,27 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
   else if (ptx::elect_one()) take_tiles(p, shared, ptx::smem_address(ring));
 }
 
-constexpr int kFewThreads = 512, kFewVectors = 8, kFewTile = kFewThreads * kFewVectors * 4, kPrepareThreads = 128, kGroup = 16;
+constexpr int kFewThreads = 256, kFewVectors = 16, kFewAnSm = 2, kFewTile = kFewThreads * kFewVectors * 4, kPrepareThreads = 128, kGroup = 24;
 constexpr int kAheadBytes = 768;  // of each 4 KiB, which a warp reads
+
+/// Of scan_few: 32-bit numbers, as instructions that come once take their time.
+struct FewParams {
+  uint32_t* out;
+  const uint32_t* in;
+  int n;
+  uint64_t* words;
+};
 
 /// Asks for the first kPieces of 4 KiB of each whole tile, dealt to all blocks: one that starts late has no tile of its own that nobody asked for.
 template <int kPieces>
-__device__ __forceinline__ void ask_for_tiles(const ScanParams& p) {
-  const int all = int(p.n / kFewTile) * kPieces, stride = int(blockDim.x * gridDim.x);
+__device__ __forceinline__ void ask_for_tiles(const FewParams& p) {
+  const int all = p.n / kFewTile * kPieces, stride = int(blockDim.x * gridDim.x);
   for (int k = int(threadIdx.x * gridDim.x + blockIdx.x); k < all; k += stride)
-    ptx::bulk_prefetch(p.in + int64_t(k / kPieces) * kFewTile + k % kPieces * 1024, 4096);
+    ptx::bulk_prefetch(p.in + k / kPieces * kFewTile + k % kPieces * 1024, 4096);
 }
 
 /// Zeroes the words of scan_few, and asks for some of its tiles while the launch ahead still stores.
-__global__ void __launch_bounds__(kPrepareThreads) prepare_few(const ScanParams p, int words) {
+__global__ void __launch_bounds__(kPrepareThreads) prepare_few(const FewParams p, int words) {
   ptx::griddepcontrol_launch_dependents();
   ask_for_tiles<4>(p);
   const int i = int(blockIdx.x) * kPrepareThreads + int(threadIdx.x);
@@ -279,17 +288,17 @@ struct FewWords {
 /// kWhole: all tiles are; a test of each in the same code takes as long as what else is won here.
 /// Bounds for 64 threads more than there are leave registers for a block of the next launch's prepare_few.
 template <bool kWhole>
-__global__ void __launch_bounds__(kFewThreads + 64, 1024 / kFewThreads) scan_few(const ScanParams p) {
+__global__ void __launch_bounds__(kFewThreads + 64, kFewAnSm) scan_few(const FewParams p) {
   constexpr int kWarps = kFewThreads / 32;
   extern __shared__ __align__(128) uint8_t scratch[];
   __shared__ uint32_t sums[kWarps], sum_before;
   __shared__ uint64_t barrier;
   const LoadAhead ahead(&barrier);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t at = int64_t(blockIdx.x) * kFewTile + warp * (kFewVectors * 128) + lane * 4;
-  const bool whole = kWhole || (blockIdx.x + 1) * int64_t(kFewTile) <= p.n;
+  const int at = int(blockIdx.x) * kFewTile + warp * (kFewVectors * 128) + lane * 4;
+  const bool whole = kWhole || int(blockIdx.x + 1) * kFewTile <= p.n;
   // While the launch ahead still stores; no more, or what that one stores would have to wait (NOTES.md).
-  if (kWhole && threadIdx.x == 0) ahead.begin(scratch, p.in + int64_t(blockIdx.x) * kFewTile, kAheadBytes, 4096, kFewTile / 1024);
+  if (kWhole && threadIdx.x == 0) ahead.begin(scratch, p.in + int(blockIdx.x) * kFewTile, kAheadBytes, 4096, kFewTile / 1024);
   ask_for_tiles<8>(p);
   ptx::griddepcontrol_wait();
   uint4 x[kFewVectors];
@@ -345,9 +354,10 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (in != out && overlap(in, n * 4, out, n * 4)) return bad("out", "partly overlaps in");
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
   const ScanParams p{out, in, n, static_cast<uint64_t*>(workspace), scan_tiles(n), aligned(in, 16) && aligned(out, 16)};
-  if (const int64_t few = (n + kFewTile - 1) / kFewTile; p.bulk && few <= sm_count() * (1024 / kFewThreads)) {
-    if (cudaError_t e = launch_overlapped(prepare_few, sm_count(), kPrepareThreads, 0, stream, p, FewWords::count(int(few)))) return launched(e);
-    return launched(launch_overlapped(n % kFewTile ? scan_few<false> : scan_few<true>, few, kFewThreads, kFewTile / 1024 * kAheadBytes, stream, p));
+  if (const int64_t few = (n + kFewTile - 1) / kFewTile; p.bulk && few <= sm_count() * kFewAnSm) {
+    const FewParams f{out, in, int(n), p.words};
+    if (cudaError_t e = launch_overlapped(prepare_few, sm_count(), kPrepareThreads, 0, stream, f, FewWords::count(int(few)))) return launched(e);
+    return launched(launch_overlapped(n % kFewTile ? scan_few<false> : scan_few<true>, few, kFewThreads, kFewTile / 1024 * kAheadBytes, stream, f));
   }
   const int shared = kStages * kTileBytes;
   if (cudaError_t e = cudaFuncSetAttribute(scan, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)) return launched(e);
