@@ -196,11 +196,11 @@ __device__ __noinline__ void choose_of_all(uint16_t* values, int32_t* indices, t
   }
 }
 
-/// A block a row. `rows_ahead`: of half of so many rows what is to be read is loaded while the launch ahead still runs; of more it is in the way.
+/// A block a row. `rows_ahead`: of so many rows the first kAhead vectors of each part are loaded while the launch ahead still runs; more are in the way.
 template <class R>
 __global__ void __launch_bounds__(R::kThreads, 1024 / R::kThreads)
 top_of_row_by_warps(uint16_t* values, int32_t* indices, const uint16_t* in, int rows_ahead, int cols, int64_t pitch, int k) {
-  constexpr int kWarps = R::kWarps, kVectors = R::kVectors, kMaxima = R::kMaxima;
+  constexpr int kWarps = R::kWarps, kVectors = R::kVectors, kMaxima = R::kMaxima, kAhead = R::kPart * 5 / 8;
   extern __shared__ __align__(128) uint8_t raw[];
   typename R::Shared& row = reinterpret_cast<typename R::Shared&>(raw);
   ptx::griddepcontrol_launch_dependents();
@@ -209,22 +209,22 @@ top_of_row_by_warps(uint16_t* values, int32_t* indices, const uint16_t* in, int 
   const uint16_t* const source = in + blockIdx.x * pitch + first * 8;
   uint4* const part = row.part[warp];
   const uint32_t bar = ptx::smem_address(&row.loaded[warp]);
-  const bool early = int(blockIdx.x) < rows_ahead && blockIdx.x % 2 == 0;
-  const auto load = [&] {
-    ptx::mbarrier_arrive_expect_tx(bar, uint32_t(count) * 16);
-    ptx::bulk_load(ptx::smem_address(part), source, uint32_t(count) * 16, bar);
+  const bool early = int(blockIdx.x) < rows_ahead;
+  const auto load = [&](int vectors) {
+    ptx::mbarrier_arrive_expect_tx(bar, uint32_t(vectors) * 16);
+    ptx::bulk_load(ptx::smem_address(part), source, uint32_t(vectors) * 16, bar);
   };
   if (lane == 0) {
     ptx::mbarrier_init(bar, 1);
     ptx::fence_mbarrier_init();
-    if (early) load();  // so that L2 has it, near this SM (launch.h); the second load counts
+    if (early) load(min(kAhead, count));  // so that L2 has it, near this SM (launch.h); the second load counts
   }
   for (int i = threadIdx.x; i <= R::kBins; i += R::kThreads) row.bins[i] = 0;
   for (int i = count + lane; i < R::kPart; i += 32) part[i] = make_uint4(~0u, ~0u, ~0u, ~0u);  // the least there is
   ptx::griddepcontrol_wait();
   if (lane == 0) {
     if (early) ptx::mbarrier_wait(bar, 0);
-    load();
+    load(count);
   }
   __syncwarp();
   ptx::mbarrier_wait(bar, early);
