@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kThreads, 1) scan(const ScanParams p) {
 }
 
 constexpr int kFewThreads = 256, kFewVectors = 16, kFewAnSm = 2, kFewTile = kFewThreads * kFewVectors * 4, kPrepareThreads = 128, kGroup = 24;
-constexpr int kAheadBytes = 768;  // of each 4 KiB, which a warp reads
+constexpr int kAheadBytes = 768;  // of each 4 KiB
 
 /// Of scan_few: 32-bit numbers, as instructions that come once take their time.
 struct FewParams {
