@@ -86,6 +86,23 @@ __global__ void store_struct(float* p, float x, long n) {
 STRUCTS("struct3_1", 3, 1, false) STRUCTS("struct3_3", 3, 3, false) STRUCTS("struct5_2", 5, 2, false) STRUCTS("struct7_4", 7, 4, false) STRUCTS("struct12_6", 12, 6, false)
 STRUCTS("struct7_3_read", 7, 3, true) STRUCTS("struct10_5_read", 10, 5, true)
 
+/// Structures of `kWords` floats, of which two are read, written whole to another array, one word right behind the other.
+template <int kWords>
+__global__ void __launch_bounds__(256) copy_struct(float* out, const float* in, long n) {
+  const long i = blockIdx.x * long(blockDim.x) + threadIdx.x;
+  if (i >= n) return;
+  const float a = in[i * kWords], b = in[i * kWords + 1];
+  float v[kWords];
+  for (int k = 0; k < kWords; k++) v[k] = a * float(k + 1) + b;
+  for (int k = 0; k < kWords; k++) out[i * kWords + k] = v[k];
+}
+#define COPIES(words) \
+  TRUTH("partial", "copy_struct" #words, {1 << 18, 1 << 22}, [](long n) { \
+    auto in = zeros<float>(n * words), out = zeros<float>(n * words); \
+    return [=] { copy_struct<words><<<blocks_for(n, 256), 256>>>(out, in, n); }; \
+  });
+COPIES(3) COPIES(5) COPIES(6) COPIES(7) COPIES(9) COPIES(12)
+
 /// Blocks of a cluster read 16 bytes a lane of shared memory: their own by its cluster address (0), the next one's (1), all in turn (2),
 /// or write the next one's (3).
 __global__ void cluster_read(float* out, int rounds, int how) {

@@ -145,11 +145,12 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
 
-/// Lines of the stores that the warp makes one right behind the other, of which it issues one now: nothing between them is waited for.
+/// Lines of the stores that the warp makes one right behind the other, of which it issues one now: nothing between them is waited for. Warps that
+/// wait for as many lines before they store come one by one.
 void Sm::State::note_row(WarpRun& w) {
   if (w.at <= w.row_ends) return;
+  const uint32_t first = w.at - 1, before = w.row_ends;
   w.row_ends = w.at, w.row_lines = 0;
-  const uint32_t first = w.at - 1;
   uint32_t own = 0;  // barriers that say when the row's stores have read their registers
   for (uint32_t i = first; i < w.steps->size() && i < w.row_ends + kInARow; i++) {
     const Step& s = (*w.steps)[i];
@@ -159,12 +160,18 @@ void Sm::State::note_row(WarpRun& w) {
     if (m.i.read_barrier < 6) own |= 1u << m.i.read_barrier;
     w.row_lines += std::max<uint32_t>(kFewestInRow, w.trace->events[s.event].n_detail), w.row_ends = i + 1;
   }
+  const uint32_t event = (*w.steps)[first].event;
+  uint32_t loaded = 0;  // lines, since the row before
+  for (uint32_t i = first; i-- > std::max(before, first - std::min(first, kLooksBack));)
+    if (const Step& s = (*w.steps)[i]; s.event != UINT32_MAX && w.trace->events[s.event].what == What::global_load) loaded += w.trace->events[s.event].n_detail;
+  w.row_waited = event != UINT32_MAX && loaded >= w.trace->events[event].n_detail;
 }
 
 /// Of stores one right behind the other, those that touch more lines than wait in a sub-core let other warps in between [pieces2_8_8, pieces1_16_16:
 /// next to none join; pieces1_8_8, pieces8_3_3 and struct7_4: a half to a third; pieces4_3_3, pieces4_4_4: nearly all]. Which, is drawn.
 bool Sm::State::stays_near(const WarpRun& w, uint64_t line) const {
-  const double share = (kRowApart - w.row_lines) / (kRowApart - kRowTogether);
+  const auto [together, apart] = w.row_waited ? kRowWaited : kRow;
+  const double share = (apart - w.row_lines) / (apart - together);
   return share >= 1 || double(mix(line ^ w.stores << 40) >> 32 & 1023) < 1024 * share;
 }
 

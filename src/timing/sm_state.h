@@ -77,7 +77,12 @@ inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 8;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; pieces8_4_4: some; struct10_5_read, struct12_6: none]
 inline constexpr double kJoinsWithin = 16;  // cycles from a store of a warp until one could be issued that joins it [struct3_3, struct7_3_read, one right behind the other: nearly all; store_parts, a turn of a loop: none]
 inline constexpr uint32_t kInARow = 16;       // instructions from one store to another right behind it [pieces2_8_8_work4: as without]
-inline constexpr double kRowTogether = 12, kRowApart = 34;  // lines of stores one right behind the other: so many join, of so many none [pieces]
+struct RowLines {
+  double together = 0, apart = 0;
+};
+inline constexpr RowLines kRow{12, 34};       // lines of stores one right behind the other: so many join, of so many none [pieces]
+inline constexpr RowLines kRowWaited{41, 66};  // where warps load as much before [copy_struct5 and 6 of 28 and 39 lines: all join; copy_struct7 of 52: 0.75 and 0.39; copy_struct9 of 81: none; struct10_5_read of 50: 0.36]
+inline constexpr uint32_t kLooksBack = 256;   // instructions before a row in which that is looked for
 inline constexpr double kAtOnce = 3;          // cycles within which a store leaves that finds nothing ahead of it
 inline constexpr uint32_t kFewestInRow = 3;   // lines that a store counts as, at least [pieces1_8_8: as 24]
 inline constexpr double kOnTheWay = 300;     // cycles of writes that are between SMs and L2; the rest waits in the SMs [store_parts_few]
@@ -133,6 +138,7 @@ struct WarpRun {
   std::vector<uint64_t> swaps_left;
   bool stored = false;               // since its last barrier of memory
   std::array<StoredLine, kNear> stored_lines{};  // the latest
+  bool row_waited = false;           // as much was loaded before its row of stores
   uint32_t row_ends = 0, row_lines = 0;  // of its stores one right behind the other: the step behind the last, and the lines of all
   uint64_t stores = 0;               // of lines
   double loaded = 0;                 // when its loads are there

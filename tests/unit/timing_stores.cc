@@ -65,5 +65,25 @@ TEST(TimingStores, FourInARowJoinEightDoNot) {
   EXPECT_NEAR(eight, 7.22, 0.15 * 7.22);
 }
 
+// calib/raw/h200-2026-11-28-structs.jsonl: copy_struct5/262144 332,172 sectors, copy_struct9/262144 2,222,585: warps that load as much before they store
+// come one by one, and longer rows of stores join.
+TEST(TimingStores, WarpsThatHaveLoadedAsMuchJoinLongerRows) {
+  const auto sectors = [](int words) {
+    constexpr uint32_t kThreads = 1 << 18;
+    TestMachine m;
+    const uint64_t bytes = uint64_t(kThreads) * uint64_t(words) * 4, out = m.allocate(bytes), in = m.allocate(bytes);
+    std::string body = "ld.param.u64 %d1, [p0]; ld.param.u64 %d4, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, 256, %r1; mul.wide.u32 %d3, %r1, " +
+                       std::to_string(4 * words) + "; add.s64 %d2, %d1, %d3; add.s64 %d3, %d4, %d3; ld.global.f32 %f1, [%d3]; ld.global.f32 %f2, [%d3+4];\n";
+    for (int i = 0; i < words; i++) body += "add.f32 %f" + std::to_string(i + 3) + ", " + (i ? "%f" + std::to_string(i + 2) : "%f1") + ", %f2;\n";
+    for (int i = 0; i < words; i++) body += "st.global.f32 [%d2+" + std::to_string(4 * i) + "], %f" + std::to_string(i + 3) + ";\n";
+    const Prediction p = m.predicted(TestKernel(body + "ret;", {out, in}, {kThreads / 256}, {256}));
+    return p.method == "machine code" ? p.l2_tex_sectors : 0;
+  };
+  const double five = sectors(5), nine = sectors(9);
+  if (five == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(five, 332'172, 33'000);
+  EXPECT_NEAR(nine, 2'222'585, 450'000);
+}
+
 }  // namespace
 }  // namespace orrery::timing
