@@ -88,6 +88,7 @@ double Predictor::describe(double cycles) {
   };
   const auto warps = [&](Class c) { return double(sm_.by_class[size_t(c)]); };
   const Candidate all[] = {{"DRAM", dram_busy_ / std::max(1.0, simulated_cycles_)},
+                           {"host link", link_busy_},
                            {"L2", l2_busy_ / std::max(1.0, simulated_cycles_)},
                            {"issue", double(sm_.issued) / (4 * sm_cycles)},
                            {"fp32", (warps(Class::fma) + 2 * warps(Class::imad)) / (4 * sm_cycles)},

@@ -72,7 +72,7 @@ double Predictor::simulate() {
     p_.sampling_error = std::hypot(p_.sampling_error, error);
     p_.notes.push_back(fmt::format("one in {} pages of memory was looked up in L2 for all: sampling error {:.1f}%", one_of_, 100 * error));
   }
-  return cycles;
+  return with_link(cycles);
 }
 
 }  // namespace orrery::timing

@@ -1,6 +1,6 @@
 // timing/predictor.h: one prediction under way; private to the files named here.
 //
-// predict.cc simulates, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
+// predict.cc simulates, host_memory.cc says what goes over the link to the host, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
 // the others differ, waits.cc in which order when they wait for each other, describe.cc says what came out, energy.cc
 // what it takes.
 #pragma once
@@ -92,6 +92,11 @@ class Predictor {
   void name_assumptions();
   void simulate_at_its_clock();
   double describe(double cycles);
+  struct OverLink {
+    double read = 0, written = 0;  // shares
+  };
+  OverLink share_of_host() const;
+  double with_link(double cycles);
   double other_sectors() const;
   double barrier_sectors() const;
   std::string details() const;
@@ -141,6 +146,7 @@ class Predictor {
   double rows_share_ = 1;        // of the blocks of an SM, those that were simulated
   double scale_ = 1;             // whole grid over what was simulated
   double chip_scale_ = 1;        // whole chip over the SMs that were simulated or ghosts
+  double link_busy_ = 0;         // of the time, what the link between host and GPU works
   double dram_busy_ = 0, l2_busy_ = 0, simulated_cycles_ = 0;
   HostCost host_;
   Stopwatch* running_ = nullptr;
