@@ -29,7 +29,7 @@ TRUTH("atomic", "dense_u32_answered", {32, 256}, [](long n) { return dense<uint3
 TRUTH("atomic", "dense_u64_answered", {32, 256}, [](long n) { return dense<wide, true>(n); });
 TRUTH("atomic", "dense_f64_answered", {32, 256}, [](long n) { return dense<double, true>(n); });
 
-enum class Update { add, any, swap, read_swap, swap_loop, swap_store, read_store, exclusive_or };
+enum class Update { add, any, swap, read_swap, swap_loop, swap_store, read_store, exclusive_or, read, store, read_store_apart, read_add, read_add_apart, read_near_store };
 
 /// Each thread works on `per` words at random places of a table of so many.
 template <class T, Update kWhat>
@@ -55,6 +55,13 @@ __global__ void __launch_bounds__(256) update(T* table, uint64_t mask, int per, 
       atomicCAS(at, T(0), T(t | 1));
       at[at == table + mask ? -1 : 1] = T(t);
     }
+    T* const apart = &table[(uint64_t(mix(t * 64 + i + 0x12345)) << 3 ^ mix(t + i * 99991 + 7)) & mask];
+    if (kWhat == Update::read) sum += __ldcg(at);
+    if (kWhat == Update::store) __stcg(at, T(t));
+    if (kWhat == Update::read_store_apart) __stcg(apart, __ldcg(at) ^ T(t));
+    if (kWhat == Update::read_near_store) *at = __ldcg(at) ^ T(t);
+    if (kWhat == Update::read_add) atomicAdd(at, __ldcg(at));
+    if (kWhat == Update::read_add_apart) atomicAdd(apart, __ldcg(at));
     if (kWhat == Update::read_store) *at = *static_cast<volatile T*>(at) ^ T(t);
   }
   if (sum == T(0x12345678)) out[threadIdx.x] = sum;
@@ -77,6 +84,12 @@ UPDATES("update_read_swap", uint32_t, read_swap)
 UPDATES("update_swap_loop", uint32_t, swap_loop)
 UPDATES("update_swap_store", uint32_t, swap_store)
 UPDATES("update_read_store", uint32_t, read_store)
+UPDATES("update_read", uint32_t, read)
+UPDATES("update_store", uint32_t, store)
+UPDATES("update_read_store_apart", uint32_t, read_store_apart)
+UPDATES("update_read_near_store", uint32_t, read_near_store)
+UPDATES("update_read_add", uint32_t, read_add)
+UPDATES("update_read_add_apart", uint32_t, read_add_apart)
 TRUTH("atomic", "update_alone", {4, 32, 512}, [](long mb) { return random<wide, Update::exclusive_or>(mb, 1, 256); });
 TRUTH("atomic", "update_alone_few", {1, 8, 33}, [](long blocks) { return random<wide, Update::exclusive_or>(512, int(blocks), 128); });
 }  // namespace

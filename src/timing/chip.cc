@@ -95,6 +95,11 @@ ALWAYS_INLINE double Chip::take_l2(uint32_t sectors, bool first, double now) {
   return start + cycles;
 }
 
+/// When requests that cross to the other partition have done so, whatever their sectors.
+ALWAYS_INLINE double Chip::cross(double requests, double now) {
+  return crossing_free_ = std::max(crossing_free_, now) + requests * kCrossing * times_;
+}
+
 ALWAYS_INLINE void Chip::take_l2_write(double sectors, double now) {
   const double cycles = sectors / f_.l2_write_sectors * times_;
   l2_write_free_ = std::max(l2_write_free_, now) + cycles;
@@ -243,11 +248,12 @@ ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   const double queued = take_l2(sectors, found != Found::near, r.when);
   double& slice = read_slice_[slice_of(r.line) % slices_];
   slice = std::max(slice, r.when) + slice_cycles_[sectors];
-  const double start = std::max(queued, slice);
+  double start = std::max(queued, slice);
   // A GPC lies beside one partition: what belongs to the other crosses once, with what memory gives beside it [share_apart/0: each sector
   // once, read by all SMs; random_read/1024: 1.07 for each that is asked for].
   if (at.crosses && (found == Found::missing || !way.crossed())) {
     tally_.half_crossing += 2 * sectors_in(found == Found::missing ? missing : r.sectors);
+    start = std::max(start, cross(1, r.when));
     way.set_crossed();
     if (const L2Lines::Line copy = lines_.peek(r.line, at.far)) copy.set_crossed();
   }
@@ -321,7 +327,7 @@ ALWAYS_INLINE double Chip::write_at(const Request& r, uint32_t bytes, L2Lines::P
   double& slice = write_slice_[slice_of(r.line) % slices_];
   slice = std::max(slice, r.when) + flits * f_.write_slice;
   slices_free_ = std::max(slices_free_, slice);
-  return slice;
+  return r.sectors == 15 ? slice : std::max(slice, cross(kWriteCrosses, r.when));
 }
 
 double Chip::would_write(uint64_t line, uint32_t mask, double now, uint32_t bytes) const {
@@ -440,7 +446,7 @@ ALWAYS_INLINE double Chip::atomic_at(Request& r, const AtomicWork& work, uint32_
   double& reads = read_slice_[unit % slices_];
   reads = std::max(reads, now) + f_.atomic_interval * (sectors + lanes - 1) * (again ? 0.5 : 1);
   if (work.answer > 0) answers_free_ = std::max(answers_free_, now) + work.answer * sectors * lanes * f_.atomic_interval / kSlices;
-  const double done = r.taken = std::max({slice_[unit], work.answer > 0 ? answers_free_ : now, now});
+  const double done = r.taken = std::max({slice_[unit], work.answer > 0 ? answers_free_ : now, cross(kAtomicCrosses, now)});
   atomics_free_ = std::max(atomics_free_, done);
   const double read = missing ? dram_free_ + dram_latency(line, r.sm, now) - f_.l2_latency : 0;
   return std::max(done, read) + (crosses ? f_.l2_far_latency : f_.l2_latency);

@@ -166,6 +166,8 @@ class Chip {
              half_crossing = 0, completed = 0;
     double first_written = 0;  // sectors, of those written while L2 had room
   };
+  static constexpr double kCrossing = 1.0 / 30;   // cycles that a request takes which crosses to the other partition [update_read_store/32, update_read_add/4 and 32 warm: 31 to 33 a cycle; random_read/1024: 29]
+  static constexpr double kWriteCrosses = 0.75, kAtomicCrosses = 0.5;  // of requests that change a sector [update_store/4, update_add/4]
   static constexpr uint32_t kChanged = 33;  // bytes of a sector: all of them, made of what they were
   enum class Found { near, far, missing };
   static constexpr uint32_t kPageBits = PageChoice::kPageBits;
@@ -206,6 +208,7 @@ class Chip {
   bool take_dram(uint64_t line, double bytes, bool write, double now);  // true: a page was opened
   void use_dram(uint64_t line, double of_one, double now);
   double dram_latency(uint64_t line, uint32_t sm, double now, bool copied = false) const;
+  double cross(double requests, double now);
   double take_l2(uint32_t sectors, bool first, double now);
   void take_l2_write(double sectors, double now);
   double atomic_at(Request& r, const AtomicWork& work, uint32_t side, L2Lines::Place home);
@@ -252,7 +255,7 @@ class Chip {
   double read_wait_ =
       0;  // mean of what a load from memory takes beyond the quickest, without what writes add
   double in_step_ = 1, begun_ = 0;  // how much of each other's requests SMs wait for; when the launch began
-  double atomics_free_ = 0, answers_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0,
+  double atomics_free_ = 0, answers_free_ = 0, crossing_free_ = 0, dram_free_ = 0, l2_free_ = 0, l2_write_free_ = 0, l2_write_busy_ = 0,
          dram_busy_ = 0, l2_busy_ = 0;
   std::array<double, 8> part_busy_{};  // of memory, by parts of the pages that are looked up
   Tally tally_;

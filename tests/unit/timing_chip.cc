@@ -185,6 +185,30 @@ TEST(Chip, SectorsThatChangeCrossAgain) {
   EXPECT_GT(crossings(true), 4.5 * 2048);    // and nearly each time [update_read_store/4: 0.6 for each load that is followed by a store]
 }
 
+// calib/raw/h200-2026-11-28-crossing.jsonl: update_read/32 35.4 thousand cycles warm, update_read_store/32 98.4: 3.2 million sectors cross.
+TEST(Chip, WordsThatOthersChangeCrossAtTheMeasuredRate) {
+  const ChipFigures f = h200();
+  const auto cycles = [&](bool changes) {
+    Chip chip(f);
+    uint64_t at = 1;
+    double begin = 0, end = 0;
+    for (int pass = 0; pass < 2; pass++) {
+      begin = end;
+      for (uint32_t i = 0; i < 1 << 21; i++) {
+        at = at * 6364136223846793005ull + 1442695040888963407ull;
+        const uint64_t line = at >> 33 & 262143;
+        const uint32_t sector = 1u << (at >> 30 & 3);
+        end = std::max(end, chip.read(line, sector, uint32_t(at >> 20) % 132, begin) - f.l2_latency);
+        if (changes) end = std::max(end, chip.write(line, sector, begin, 4));
+      }
+    }
+    return end - begin;
+  };
+  const double read = cycles(false), changed = cycles(true);
+  EXPECT_LT(read, 35.4e3);
+  EXPECT_NEAR(changed, 98.4e3, 25e3);
+}
+
 TEST(Chip, AddsToNeighbouringLinesShareUnitsAsMeasured) {
   const ChipFigures f = h200();
   const auto cycles = [&](uint64_t lines, size_t rounds) {  // whole lines, one after the other, all at once
