@@ -92,4 +92,27 @@ UPDATES("update_read_add", uint32_t, read_add)
 UPDATES("update_read_add_apart", uint32_t, read_add_apart)
 TRUTH("atomic", "update_alone", {4, 32, 512}, [](long mb) { return random<wide, Update::exclusive_or>(mb, 1, 256); });
 TRUTH("atomic", "update_alone_few", {1, 8, 33}, [](long blocks) { return random<wide, Update::exclusive_or>(512, int(blocks), 128); });
+
+/// Each thread's sum lies in memory and is stored in every turn of a loop: of nothing that is loaded, of one word for all, of a word of its own.
+template <int kLoads>
+__global__ void __launch_bounds__(256) sum_in_memory(float* sums, const float* one, const float* own, int turns, uint32_t mask) {
+  const uint32_t i = blockIdx.x * 256 + threadIdx.x;
+  float sum = 0;
+#pragma unroll 4
+  for (int k = 0; k < turns; k++) {
+    float v = float(k);
+    if (kLoads >= 1) v = __ldg(one + (blockIdx.x & 63) * 256 + (k & 255));
+    if (kLoads >= 2) v *= __ldg(own + ((k * 512 + i) & mask));
+    sum += v;
+    asm volatile("st.global.f32 [%0], %1;" ::"l"(sums + i), "f"(sum) : "memory");
+  }
+}
+template <int kLoads>
+truth::Launch in_memory(long blocks) {
+  auto sums = zeros<float>(size_t(blocks) * 256), one = zeros<float>(64 * 256), own = zeros<float>(1 << 18);
+  return [=] { sum_in_memory<kLoads><<<unsigned(blocks), 256>>>(sums.p, one.p, own.p, 256, (1 << 18) - 1); };
+}
+TRUTH("atomic", "sum_in_memory0", {132, 1024, 4096}, [](long n) { return in_memory<0>(n); });
+TRUTH("atomic", "sum_in_memory1", {132, 1024, 4096}, [](long n) { return in_memory<1>(n); });
+TRUTH("atomic", "sum_in_memory2", {132, 1024, 4096}, [](long n) { return in_memory<2>(n); });
 }  // namespace
