@@ -1,7 +1,7 @@
 // timing/predictor.h: one prediction under way; private to the files named here.
 //
 // predict.cc simulates, host_memory.cc says what goes over the link to the host, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
-// the others differ, waits.cc in which order when they wait for each other, describe.cc says what came out, energy.cc
+// the others differ, rare_blocks.cc which do far more, waits.cc in which order when they wait for each other, describe.cc says what came out, energy.cc
 // what it takes.
 #pragma once
 #include <functional>
@@ -39,6 +39,7 @@ class Predictor {
   Prediction run();
 
  private:
+  static constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
   void join_code();
   void sample();
   void trace(uint64_t unit);
