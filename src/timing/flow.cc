@@ -213,11 +213,12 @@ void Join::find_flow() {
 void Join::find_own() {
   std::unordered_map<uint32_t, size_t> most;
   std::unordered_map<uint64_t, uint32_t> tell_numbers;
-  // A block with a memory or synchronising instruction that the machine code holds n times has at most n copies.
+  // A block with a memory or synchronising instruction that the machine code holds n times has at most n copies, but for a wider access
+  // that ptxas made of several.
   std::unordered_map<uint64_t, uint32_t> times;
   std::unordered_map<uint32_t, uint32_t> limit;
   for (const MachineInstruction& m : code_)
-    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX) times[uint64_t{m.pc} << 16 | m.i.opcode]++;
+    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX && !m.joined()) times[uint64_t{m.pc} << 16 | m.i.opcode]++;
   for (const auto& [key, n] : times) {
     const auto [at, fresh] = limit.try_emplace(first_of(uint32_t(key >> 16)), n);
     if (!fresh) at->second = std::min(at->second, n);

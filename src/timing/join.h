@@ -49,6 +49,8 @@ struct MachineInstruction {
   uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: FenceScope
   uint16_t width = 4;            // memory: bytes a lane
   uint16_t asked = 0;            // loads and stores: bytes a lane of the PTX instruction; more than `width` when it was split
+  /// A wider access that ptxas made of several PTX instructions, of neighbouring words or of several turns of a loop that it unrolled.
+  bool joined() const { return asked > 0 && width > asked; }
   bool part = false;             // of an access that was split: what comes behind its first machine instruction
   float interval = 1;            // tensor instructions: cycles that they hold the pipe
   bool a_in_registers = false;   // wgmma

@@ -99,6 +99,45 @@ TEST(TimingWalk, UnrolledLoopsGoOnAsLongAsTurnsAreLeft) {
   }
 }
 
+/// A loop of four turns that ptxas unrolls in the loop around it, where loads of several turns become one of 16 bytes: not a sign of fewer copies. A row of
+/// eight words times eight rows of eight: 64 products a turn, 16 and 8 loads, and what the loop takes.
+TEST(TimingWalk, LoadsOfSeveralTurnsThatBecomeOneSayNothingOfCopies) {
+  TestMachine m;
+  const uint64_t out = m.allocate(1 << 16);
+  std::string turn;
+  for (int k = 0; k < 2; k++) {
+    turn += "ld.shared.f32 %f20, [%r5+" + std::to_string(256 * k - 256) + "];\n";
+    for (int row = 0; row < 8; row++)
+      turn += "ld.shared.f32 %f21, [%r4+" + std::to_string(32 * row + 4 * k - 128) + "]; fma.rn.f32 %f" + std::to_string(row) + ", %f20, %f21, %f" + std::to_string(row) + ";\n";
+  }
+  std::string clear, sum;
+  for (int row = 0; row < 8; row++) {
+    clear += "mov.f32 %f" + std::to_string(row) + ", 0f00000000;\n";
+    if (row > 0) sum += "add.f32 %f0, %f0, %f" + std::to_string(row) + ";\n";
+  }
+  const auto instructions = [&](uint64_t rounds) {
+    const TestKernel k(R"(
+      .shared .align 16 .b8 a[2048]; .shared .align 16 .b8 b[2048];
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r10, a; mov.u32 %r11, b;
+      shr.u32 %r12, %r1, 6; shl.b32 %r12, %r12, 8; add.s32 %r12, %r12, %r10; add.s32 %r12, %r12, 128; and.b32 %r13, %r1, 63; shl.b32 %r13, %r13, 2; add.s32 %r13, %r13, %r11;
+      add.s32 %r13, %r13, 256; add.s32 %r14, %r10, %r2; add.s32 %r15, %r11, %r2; mul.wide.u32 %d2, %r1, 4; add.s64 %d3, %d1, %d2; mov.u32 %r3, 0;)" + clear + R"(
+      setp.eq.s32 %p3, %r9, 0; @%p3 bra C;
+      A: ld.global.f32 %f22, [%d3]; st.shared.f32 [%r14], %f22; ld.global.f32 %f23, [%d3+2048]; st.shared.f32 [%r15], %f23; bar.sync 0;
+      mov.u32 %r4, %r12; mov.u32 %r5, %r13; mov.u32 %r6, 256;
+      B: )" + turn + R"( add.s32 %r5, %r5, 512; add.s32 %r4, %r4, 8; add.s32 %r6, %r6, 512; setp.ne.s32 %p1, %r6, 2304; @%p1 bra B;
+      bar.sync 0; add.s64 %d3, %d3, 32; add.s32 %r3, %r3, 8; setp.lt.u32 %p2, %r3, %r9; @%p2 bra A;
+      C: )" + sum + " add.s64 %d4, %d1, %d2; st.global.f32 [%d4], %f0; ret;",
+                       {out, rounds * 8}, {1}, {512});
+    const Prediction p = m.predicted(k);
+    return p.method == kMachineCode ? p.instructions : 0;
+  };
+  const double few = instructions(8);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  const double a_round = (instructions(24) - few) / (16 * 16);
+  EXPECT_GT(a_round, 64 + 24);
+  EXPECT_LT(a_round, 64 + 24 + 40) << "warp instructions of a turn of the loop around";
+}
+
 /// A loop of two blocks of PTX, which begins in the second: ptxas makes one block of it that holds five turns of both. The least and the largest of a
 /// polynomial at 63 places, each by four products and sums, a conversion, two comparisons and two choices at least.
 TEST(TimingWalk, UnrolledLoopsOfTwoBlocksUseTurnsOfBoth) {
