@@ -152,6 +152,11 @@ __device__ __forceinline__ void tma_load_5d(uint32_t dst, const CUtensorMap* map
       "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "l"(hint)
       : "memory");
 }
+/// Copies 16 bytes to shared memory, past L1; a thread that leaves has waited for its own.
+__device__ __forceinline__ void copy_async(uint32_t dst, const void* src) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+}
+__device__ __forceinline__ void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 /// Brings `bytes` (a multiple of 16, 16-byte aligned) into L2; nothing is read by it, so it may come before a wait for who writes them.
 __device__ __forceinline__ void bulk_prefetch(const void* p, uint32_t bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(bytes) : "memory");
