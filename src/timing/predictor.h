@@ -61,6 +61,7 @@ class Predictor {
   void find_relay();
   void keep(std::vector<TracedBlock> blocks);
   uint64_t busiest(uint64_t stride, uint64_t apart) const;
+  uint64_t usual_place() const;
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void fit_slope_across(int direction);
   void find_kinds(uint64_t units);

@@ -15,6 +15,8 @@ constexpr bool uses_memory_queue(Class c) {
   }
 }
 
+constexpr int kOwnTurn = 40;  // bits of a warp's turn within its block
+
 }  // namespace
 
 Sm::Sm(const ChipFigures& figures, const Kernel& kernel, Chip& chip, uint32_t number, uint32_t slots)
@@ -72,7 +74,7 @@ void Sm::start(const BlockWork& work, double now) {
     r.sub = fewest;
     r.live = true;
     r.age = ++s.ages;
-    s.fronts[w] = Front{.turn = (s.ages - i) << 6 | (63 - i), .sub = uint8_t(r.sub)};
+    s.fronts[w] = Front{.turn = (s.ages - i) << kOwnTurn | (63 - i), .sub = uint8_t(r.sub)};
     r.ready = now + i;  // warps are set up one after the other
     s.active[r.sub].push_back(w);
     slot.members.push_back(w);
@@ -92,11 +94,13 @@ void Sm::State::refresh(WarpRun& w) {
   const MachineInstruction& m = code[next];
   double t = std::max(w.ready, fetched.arrives(next, w.ready));
   if (w.why != Wait::barrier && w.why != Wait::mbarrier) w.why = Wait::fixed;
-  const auto wait_until = [&](double when, Wait why) {
+  bool for_result = false;
+  const auto wait_until = [&](double when, Wait why, bool result = true) {
+    for_result |= result && when > w.ready;
     if (when > t) t = when, w.why = why;
   };
   for (uint32_t b = 0; b < 6; b++)
-    if (m.i.wait_mask >> b & 1) wait_until(w.barrier[b], w.set_by[b]);
+    if (m.i.wait_mask >> b & 1) wait_until(w.barrier[b], w.set_by[b], w.results >> b & 1);
   if (m.kind == Class::depbar || m.kind == Class::warpgroup) {
     const auto wait_for = [&](const std::vector<double>& groups, Wait why) {
       if (groups.size() > m.n) wait_until(groups[groups.size() - 1 - m.n], why);
@@ -105,6 +109,10 @@ void Sm::State::refresh(WarpRun& w) {
     else if (m.op == isa::Op::cp_async_wait_all) wait_until(w.copies_done, Wait::copies);
     else if (m.op == isa::Op::cp_async_bulk_wait_group) wait_for(w.bulk_groups, Wait::copies);
     else if (m.op == isa::Op::wgmma_wait_group) wait_for(w.product_groups, Wait::tensor);
+  }
+  if (for_result) {
+    constexpr uint64_t kOwn = (uint64_t{1} << kOwnTurn) - 1;
+    front.turn = (front.turn & ~kOwn) | (64 + ++sub[w.sub].waited);  // behind all of its block
   }
   front.earliest = t, front.kind = m.kind, front.reads_uniform = m.reads_uniform;
 }
@@ -153,7 +161,9 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
 }
 
 /// Does `a` go before `b`? Of two that multiply the one with fewer products in the queue, else the one whose block began first, of one block
-/// the last [order.cu: 16 blocks end one after the other; divided_copy0 to 8: -7 to 0%, with the youngest first -5 to +16%].
+/// the one that last had to wait for a result before the other did [order.cu: 16 blocks end one after the other; divided_copy0 to 8: -7 to 0%, with the
+/// youngest first -5 to +16%; pace.cu: warps of a block end within 5% of each other where they load, by turns; product_held_a/2048: what they share comes
+/// from L2 once, three times where the last of a block always goes first].
 inline bool Sm::State::before(const Front& a, const Front& b) {
   const bool products = a.kind == Class::wgmma && b.kind == Class::wgmma;
   return products && a.products_waiting != b.products_waiting ? a.products_waiting < b.products_waiting : a.turn < b.turn;
@@ -296,8 +306,8 @@ Wait waits_as(Class c) {
 }  // namespace
 
 void Sm::State::set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands) {
-  if (m.i.write_barrier < 6) w.set_by[m.i.write_barrier] = waits_as(m.kind);
-  if (m.i.read_barrier < 6) w.set_by[m.i.read_barrier] = waits_as(m.kind);
+  if (m.i.read_barrier < 6) w.set_by[m.i.read_barrier] = waits_as(m.kind), w.results &= uint8_t(~(1u << m.i.read_barrier));
+  if (m.i.write_barrier < 6) w.set_by[m.i.write_barrier] = waits_as(m.kind), w.results |= uint8_t(1u << m.i.write_barrier);
   if (m.i.write_barrier < 6) w.barrier[m.i.write_barrier] = std::max(w.barrier[m.i.write_barrier], result);
   if (m.i.read_barrier < 6) w.barrier[m.i.read_barrier] = std::max(w.barrier[m.i.read_barrier], operands);
 }

@@ -129,6 +129,7 @@ struct WarpRun {
   uint32_t place = 0;                // in its block
   double ready = 0;                  // stall counts
   std::array<double, 6> barrier{};   // when each dependence barrier frees
+  uint8_t results = 0;               // those that free when a result is there, not when operands have been read; a bit each
   bool live = false, blocked = false;
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
   double copies_done = 0, group_done = 0;
@@ -155,7 +156,7 @@ struct WarpRun {
 /// What decides which warp issues next; of all warps of an SM side by side, since they are looked at far more often than they issue.
 struct Front {
   double earliest = kNever;          // when dependences let it issue
-  uint64_t turn = 0;                 // the lowest goes first
+  uint64_t turn = 0;                 // the lowest goes first: its block's, then its own in kOwnTurn bits
   uint32_t products_waiting = 0;     // wgmma that it issued and that have not begun
   uint8_t sub = 0;
   Class kind = Class::nop;           // of its next instruction
@@ -322,6 +323,7 @@ struct Sm::State {
     uint64_t stores = 0;                        // to L2
     std::array<WaitingStore, kNear> waiting{};  // the latest stores
     double bank[2] = {0, 0};                    // read ports of the register file
+    uint64_t waited = 0;                        // how often a warp had to wait for a result
     double write = 0;                           // its write port: a register a cycle
     double returned = 0;                        // when L1 has given its warps what it held
     double issue = 0;                           // when the next instruction may be issued

@@ -1,7 +1,9 @@
 // Whose turn it is: warps of the block that began first go before those of later ones, by what an H200 takes for short blocks that divide before
 // they load (calib/raw/h200-2026-11-28-fields.jsonl: divided_copy4/16777216, 73.8 us). Where the youngest go first, those that only have to store
-// and end wait for the divisions of new ones: 84.4 us. With ptxas only.
+// and end wait for the divisions of new ones: 84.4 us. Warps of one block go by turns (calib/raw/h200-2026-11-28-pace.jsonl). With ptxas only.
 #include "timing_kernel.h"
+
+#include <algorithm>
 
 namespace orrery::timing {
 namespace {
@@ -25,6 +27,53 @@ TEST(TimingOrder, BlocksThatBeganFirstEndFirst) {
   const Prediction p = m.predicted(k);
   if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
   EXPECT_NEAR(p.microseconds, 73.8, 0.08 * 73.8);
+}
+
+/// Warps of a block that load what L1 holds, words one after the other, and add up: 32 of them end between 597 and 627 thousand cycles after the first began.
+TEST(TimingOrder, WarpsOfABlockThatLoadEndTogether) {
+  TestMachine m;
+  const uint64_t in = m.allocate(1 << 16), out = m.allocate(uint64_t{132} * 1024 * 4);
+  std::string loads, sums;
+  for (int i = 0; i < 8; i++) {
+    const std::string n = std::to_string(i), to = std::to_string(20 + i);
+    loads += "add.u32 %r5, %r4, " + n + "; and.b32 %r5, %r5, 63; shl.b32 %r5, %r5, 7; cvt.u64.u32 %d5, %r5; add.s64 %d6, %d3, %d5; ld.global.ca.f32 %f" + to + ", [%d6];\n";
+    sums += "add.f32 %f" + std::to_string(i % 4) + ", %f" + std::to_string(i % 4) + ", %f" + to + ";\n";
+  }
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u32 %r9, [p2]; mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; mul.wide.u32 %d3, %r2, 4; add.s64 %d3, %d1, %d3;
+    mov.f32 %f0, 0f00000000; mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f00000000; mov.u32 %r4, 0; bar.sync 0; mov.u64 %d8, %clock64;
+    A: )" + loads + sums + R"( add.u32 %r4, %r4, 8; setp.lt.u32 %p1, %r4, %r9; @%p1 bra A;
+    mov.u64 %d9, %clock64; sub.s64 %d9, %d9, %d8; add.f32 %f0, %f0, %f1; add.f32 %f0, %f0, %f2; add.f32 %f0, %f0, %f3;
+    mov.u32 %r6, %ctaid.x; mad.lo.u32 %r6, %r6, 1024, %r1; cvt.rn.f32.s64 %f4, %d9; setp.lt.f32 %p2, %f4, 0f00000000; selp.f32 %f0, %f4, %f0, %p2; mul.wide.u32 %d7, %r6, 4; add.s64 %d7, %d2, %d7; st.global.f32 [%d7], %f0; ret;)",
+                     {in, out, 256 * 8}, {132}, {1024});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  ASSERT_EQ(p.clocks.size(), 32u);
+  const auto [first, last] = std::minmax_element(p.clocks.begin(), p.clocks.end());
+  EXPECT_GT(*first, 0.9 * *last);
+}
+
+/// A product of matrices of 1,024 rows in which each thread adds up one sum: blocks of 32 rows begin side by side, and most of those that begin later are the
+/// first to read their columns. One of a public collection takes 366.6 us on an H200 and asks L2 for 6.73 million sectors (580.159.04, ncu, caches flushed).
+TEST(TimingOrder, TheSmThatStandsForAllReadsWhatIsNewAsMostDo) {
+  constexpr uint64_t kSide = 1024;
+  TestMachine m;
+  const uint64_t a = m.allocate(kSide * kSide * 4), b = m.allocate(kSide * kSide * 4), c = m.allocate(kSide * kSide * 4);
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u64 %d3, [p2]; ld.param.u32 %r9, [p3]; mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; shr.u32 %r3, %r1, 5;
+    mov.u32 %r4, %ctaid.x; mov.u32 %r5, %ctaid.y; mad.lo.s32 %r6, %r5, 32, %r2; mad.lo.s32 %r7, %r4, 32, %r3; mul.lo.s32 %r10, %r7, %r9; mul.wide.s32 %d4, %r10, 4;
+    mul.wide.s32 %d5, %r6, 4; add.s64 %d10, %d2, %d5; mul.wide.s32 %d9, %r9, 4; mov.f32 %f1, 0f00000000; mov.u32 %r8, %r9; mov.u64 %d11, %d1;
+    A: add.s64 %d12, %d11, %d4; ld.global.f32 %f2, [%d10]; ld.global.f32 %f3, [%d12]; fma.rn.f32 %f4, %f3, %f2, %f1;
+    add.s64 %d13, %d10, %d9; ld.global.f32 %f5, [%d13]; ld.global.f32 %f6, [%d12+4]; fma.rn.f32 %f7, %f6, %f5, %f4;
+    add.s64 %d14, %d13, %d9; ld.global.f32 %f8, [%d14]; ld.global.f32 %f9, [%d12+8]; fma.rn.f32 %f10, %f9, %f8, %f7;
+    add.s64 %d15, %d14, %d9; add.s64 %d10, %d15, %d9; ld.global.f32 %f11, [%d15]; ld.global.f32 %f12, [%d12+12]; fma.rn.f32 %f1, %f12, %f11, %f10;
+    add.s64 %d11, %d11, 16; add.s32 %r8, %r8, -4; setp.ne.s32 %p1, %r8, 0; @%p1 bra A;
+    add.s32 %r11, %r10, %r6; mul.wide.s32 %d16, %r11, 4; add.s64 %d16, %d3, %d16; ld.global.f32 %f13, [%d16]; fma.rn.f32 %f1, %f13, 0f40400000, %f1; st.global.f32 [%d16], %f1; ret;)",
+                     {a, b, c, kSide}, {kSide / 32, kSide / 32}, {1024});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.microseconds, 366.6, 0.17 * 366.6);
+  EXPECT_NEAR(p.l2_sectors, 6.73e6, 0.15 * 6.73e6);
 }
 
 }  // namespace
