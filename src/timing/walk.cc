@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 
 #include "timing/join.h"
@@ -145,6 +146,22 @@ struct Join::Walker {
       const What what = cursor.events[cursor.of(place)[cursor.next[place]]].what;
       if (what == What::cluster_arrive || what == What::cluster_wait) return true;
     }
+    return false;
+  }
+  /// A branch of PTX that leads out may have become an exit under its predicate: does any lane go on, by what the trace enters behind it? Nothing where
+  /// that cannot be told.
+  std::optional<bool> goes_on(const MachineInstruction& exit) const {
+    if (exit.op != isa::Op::bra || exit.pc == UINT32_MAX) return {};
+    const uint32_t block = join.number_of(join.first_of(exit.pc)), next = exit.pc + 1;
+    if (block >= entries.size() || join.first_of(next) != next) return {};
+    const std::vector<uint32_t>& own = entries[block];
+    const size_t n = used[block];
+    size_t at = kNever;
+    if (n > 0 && n <= own.size() && own[n - 1] + 1 >= time) at = own[n - 1];
+    else if (n < own.size() && own[n] <= time + 2) at = own[n];
+    if (at == kNever) return {};
+    for (size_t k = at + 1; k < std::min(at + 3, cursor.enters.size()); k++)  // of lanes that part some leave first
+      if (cursor.events[cursor.enters[k]].pc == next) return true;
     return false;
   }
   uint32_t copies(const Ahead& a) const { return a.block < 0 ? 0 : join.flow_[size_t(a.block)].loop_copies; }
@@ -318,7 +335,7 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     int32_t to = f.fall;
     if (f.taken >= 0) to = f.fall >= 0 ? w.choose(f) : f.taken;
     if (f.exits && f.fall >= 0) {  // some lanes leave
-      if (w.ahead(f.fall).when == kNever) to = -1;
+      if (!w.goes_on(code_[blocks_[size_t(b)].second - 1]).value_or(w.ahead(f.fall).when != kNever)) to = -1;
     }
     b = w.turn(to);
   }
