@@ -20,6 +20,7 @@ void set_format(exec::TextureObject& object, const device::Format& format) {
 
 void set_array(exec::TextureObject& object, const device::Array& array) {
   object.data = array.address;
+  object.array = true;
   object.width = uint32_t(array.width);
   object.height = uint32_t(array.height);
   object.cubemap = array.flags & device::kCubemap;

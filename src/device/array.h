@@ -1,6 +1,6 @@
 // device/array.h: arrays (texture memory), texture and surface objects.
 //
-// An array is a plain row-major box in device memory; the texture layout of real hardware is not modelled here.
+// An array is a plain row-major box in device memory; the tiles of real hardware are known to the timing model only (timing/trace_texels.cc).
 // A texture object's handle is a small number that TextureTable resolves without a lock.
 // Source: CUDA runtime API, texture object management.
 #pragma once

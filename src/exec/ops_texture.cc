@@ -235,7 +235,7 @@ Spot surface_spot(Stepper& s, const Decoded& d, int lane, uint32_t bytes, bool t
   }
   const int64_t plane = t->depth ? at[2] : layer;
   const uint64_t place = t->data + uint64_t(plane) * t->slice + uint64_t(at[1]) * t->pitch + uint64_t(at[0]);
-  if (TexelWatch* watch = texel_watch()) watch->lane = lane, watch->touch(place, bytes);
+  if (TexelWatch* watch = texel_watch()) watch->lane = lane, watch->object = t, watch->touch(place, bytes);
   return {reinterpret_cast<std::byte*>(place), false};
 }
 

@@ -6,8 +6,11 @@
 
 namespace orrery::exec {
 
+struct TextureObject;
+
 struct TexelWatch {
   int lane = 0;                    // that the instruction works for at the moment
+  const TextureObject* object = nullptr;  // that it touches now: of a mipmap the level's; of a gather a copy, which lives as long as touch() takes
   virtual void touch(uint64_t address, uint32_t bytes) = 0;
 
  protected:

@@ -74,7 +74,7 @@ Texel texel_at(const TextureObject& t, const int64_t index[3], uint32_t layer) {
   const uint64_t bytes = uint64_t(t.channels) * t.channel_bits / 8;
   const uint64_t plane = t.depth ? uint64_t(index[2]) : layer;
   const auto* p = reinterpret_cast<const std::byte*>(t.data + plane * t.slice + uint64_t(index[1]) * t.pitch + uint64_t(index[0]) * bytes);
-  if (watch) watch->touch(reinterpret_cast<uint64_t>(p), uint32_t(bytes));
+  if (watch) watch->object = &t, watch->touch(reinterpret_cast<uint64_t>(p), uint32_t(bytes));
   Texel texel{};
   for (int c = 0; c < t.channels; c++) texel.v[c] = channel(t, p, c);
   return texel;

@@ -18,6 +18,7 @@ struct TextureObject {
   TexelKind kind = TexelKind::flt;
   bool linear_memory = false;      // tex1Dfetch from linear memory
   bool cubemap = false;
+  bool array = false;              // in an array, whose texels hardware keeps in tiles (here they lie in rows)
   bool normalized_coords = false, linear_filter = false, read_normalized_float = false, srgb = false;
   AddressMode mode[3] = {AddressMode::clamp, AddressMode::clamp, AddressMode::clamp};
   float border[4] = {0, 0, 0, 0};

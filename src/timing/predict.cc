@@ -354,11 +354,11 @@ double Predictor::simulate_blocks() {
 
 /// What the model leaves out, where the kernel's code shows that it may matter.
 void Predictor::name_assumptions() {
-  bool depends = false, textures = false, launches = false;
+  bool depends = false, launches = false;
   const auto look = [&](const exec::DecodedProgram& code) {
     for (const exec::Decoded& d : code.code) {
       const std::string_view op = isa::name_of(d.instr->form.op);
-      depends |= op.starts_with("griddepcontrol"), textures |= op.starts_with("tex") || op.starts_with("tld4") || op.starts_with("suld");
+      depends |= op.starts_with("griddepcontrol");
     }
   };
   look(*launch_.kernel->entry);
@@ -370,7 +370,6 @@ void Predictor::name_assumptions() {
   if (waits && launch_.cooperative && launch_.grid.count() > 1) p_.notes.push_back("blocks that wait for the whole grid are taken to arrive together");
   else if (waits) p_.notes.push_back("a loop waits for what other blocks write: blocks are traced in their order, and waits for what is not handed from one to the next find it written");
   if (depends) p_.notes.push_back("programmatic dependent launch: timed alone, as if the kernel ahead had ended and the next one waited");
-  if (textures) p_.notes.push_back("textures take 200 cycles each, whatever their cache holds");
   if (launches) p_.notes.push_back("kernels that this one may launch are not part of its time");
 }
 

@@ -263,7 +263,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
       const bool shares_out = std::exchange(first, false), ends_here = --parts == 0;
       const uint32_t filled_here = (line == filled_to.line ? filled_to.sectors : filled_to.sectors >> 4) & 15;
       const bool goes_on = std::exchange(latest, line) == line && leaves > 0;
-      if (!goes_on && joins_waiting(w, line, at, joins_held)) {
+      if (!goes_on && (of_surface ? joins_surface(line, mask, at) : joins_waiting(w, line, at, joins_held))) {
         leaves = 0;
         if (chip.takes(line)) {
           if (filled_here) chip.write_more(chip.among_taken(line), filled_here, 32);
@@ -369,8 +369,8 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       return set_barriers(w, m, at + f.l1_latency, at + 8);
     }
     case Class::texture: {
-      const double at = use_pipe(2);
-      return set_barriers(w, m, at + 200, at + 12);
+      if (what == What::global_store) break;
+      return fetch_texels(w, m, e, start);
     }
     default: break;
   }
@@ -438,7 +438,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const double lines = parts ? kPartialLine * e->n_detail : e->n_detail;
     const double at = use_pipe(std::max(lines, bytes / 128));
     if (what == What::local_store) keep_local(w, *e, at);
+    of_surface = m.kind == Class::texture;
     global_write(w, *e, at);
+    of_surface = false;
     w.stored = true;
     tell_next(w, *e, at);
     const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});

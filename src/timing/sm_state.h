@@ -351,6 +351,23 @@ struct Sm::State {
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
+  double texels = 0;        // the texture unit
+  double described = -1;    // when it knows the texture
+  bool of_surface = false;          // is the store that goes out now one to a surface?
+  static constexpr size_t kSurfaceLines = 16;  // of stores to surfaces that others take up, of the older half every other one [surface_write_4: all do; surface_write_4x4: a third to a half]
+  struct SurfaceLine {
+    uint64_t line = ~uint64_t{0};
+    uint32_t sectors = 0;
+    double issued = 0;
+  };
+  std::array<SurfaceLine, kSurfaceLines> surface_lines{};  // the latest
+  size_t surface_stores = 0;
+  bool joins_surface(uint64_t line, uint32_t sectors, double at);
+  struct Fetch {
+    double done = 0, cycles = 0;
+  };
+  std::deque<Fetch> fetches;        // of it that are under way: those that came last at the end
+  double fetched_cycles = 0;        // of them all
   double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0, constants = 0;
   // Requests leave in order; stores that L2 cannot take yet hold up what is behind them.
   static constexpr size_t kWaiting = 16;         // stores that wait to leave before the SM holds up its warps [store_lines/8, 32]
@@ -435,6 +452,7 @@ struct Sm::State {
   void leave_out_others(std::vector<std::pair<int64_t, uint32_t>>& copies, uint64_t block, uint32_t ranks, uint32_t own) const;
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void swap(WarpRun& w, const Event& e, double at);
+  void fetch_texels(WarpRun& w, const MachineInstruction& m, const Event* e, double start);
   double fenced(WarpRun& w, double now, double cycles);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(NamedBarrier& b, double when);

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "exec/async.h"
@@ -15,6 +16,7 @@
 #include "timing/spin_loops.h"
 #include "timing/swap_loops.h"
 #include "timing/trace_state.h"
+#include "timing/trace_texels.h"
 
 namespace orrery::timing {
 
@@ -185,7 +187,11 @@ Next traced(Stepper& s, const Decoded& d) {
   r.e.pc = pc | table.tag, r.e.mask = mask;
   look(r);
   const Op op = d.instr->form.op;
+  std::optional<TexelNotes> texels;  // which there are is known once they are read
+  if (touches_texels(op)) texels.emplace();
   const Next next = original(s, d);
+  if (texels && next == Next::next) record_texels(r, *texels);
+  texels.reset();
   const bool again = next == Next::regroup && s.group->state != exec::GroupState::ready && s.group->pc == pc && !(before.reduction);
   if (again) {  // it waits and will come again
     block.lines.resize(lines), block.runs.resize(runs), out.events.resize(length);

@@ -22,7 +22,7 @@ namespace orrery::timing {
 
 enum class What : uint8_t {
   enter,          // pc = first instruction of the block, count = where it was entered, extra = number of lanes
-  global_load, global_store, global_atomic, global_reduction,  // detail: lines; stores, extra: Filled
+  global_load, global_store, global_atomic, global_reduction,  // detail: lines; stores, extra: Filled; fetches of texels, extra: cycles, count: FetchKind
   shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word; of floats, detail: object words
   remote_load, remote_store,                                   // shared memory of another block of the cluster
   remote_atomic,                                               // extra: sectors; count: most lanes on one word

@@ -70,19 +70,6 @@ void record_local(Recording& r, uint64_t* address, Space space, uint32_t bytes) 
   }
 }
 
-/// How a store fills the sectors that it touches; where it fills some and writes parts of others, which: behind its lines.
-Filled note_filled(Recording& r, const uint64_t* address, uint32_t bytes) {
-  std::vector<uint64_t>& lines = r.block.lines;
-  uint32_t sectors = 0;
-  for (uint32_t i = 0; i < r.e.n_detail; i++) sectors += uint32_t(std::popcount(lines[r.e.detail + i] & 15));
-  if (r.e.count == 32 * sectors) return Filled::all;
-  if (r.e.count < 32) return Filled::none;
-  filled_sectors(address, r.s.mask, bytes, r.e.detail, r.e.n_detail, lines);
-  const bool any = std::any_of(lines.end() - r.e.n_detail, lines.end(), [](uint64_t filled) { return filled != 0; });
-  if (!any) lines.resize(lines.size() - r.e.n_detail);
-  return any ? Filled::some : Filled::none;
-}
-
 void record_access(Recording& r, What global, What shared, What local, uint32_t bytes) {
   Stepper& s = r.s;
   const exec::AddressRef& a = s.code->addresses[size_t(r.d.address)];
@@ -147,7 +134,7 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   if (global == What::global_load) r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
   if (global == What::global_store) {
     r.e.count = distinct(address, s.mask) * bytes;
-    r.e.extra = uint16_t(note_filled(r, address, bytes));
+    r.e.extra = uint16_t(note_filled(r, address, s.mask, bytes));
   }
   if (global == What::global_atomic || global == What::global_reduction) {
     // The L2 works on lanes that share a word one after the other.
@@ -246,6 +233,18 @@ void record_copy_async(Recording& r) {
 }
 
 }  // namespace
+
+Filled note_filled(Recording& r, const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  std::vector<uint64_t>& lines = r.block.lines;
+  uint32_t sectors = 0;
+  for (uint32_t i = 0; i < r.e.n_detail; i++) sectors += uint32_t(std::popcount(lines[r.e.detail + i] & 15));
+  if (r.e.count == 32 * sectors) return Filled::all;
+  if (r.e.count < 32) return Filled::none;
+  filled_sectors(address, mask, bytes, r.e.detail, r.e.n_detail, lines);
+  const bool any = std::any_of(lines.end() - r.e.n_detail, lines.end(), [](uint64_t filled) { return filled != 0; });
+  if (!any) lines.resize(lines.size() - r.e.n_detail);
+  return any ? Filled::some : Filled::none;
+}
 
 uint32_t object_of(const Stepper& s, Space space, uint64_t address) {
   if (is_shared(space)) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "exec/async.h"
+#include "exec/texel_watch.h"
 #include "timing/peer_copies.h"
 #include "timing/trace_state.h"
 
@@ -55,6 +56,7 @@ bool Tracer::State::finish(std::vector<exec::Unit*> units) {
   exec::FaultTrap& trap = exec::fault_trap();
   exec::KernelCode entered(*machine.memory);
   if (sigsetjmp(trap.env, 0)) {
+    exec::texel_watch() = nullptr;
     exec::record_page_fault(prepared->run, *running);
     return false;
   }
@@ -84,6 +86,7 @@ std::vector<bool> Tracer::State::finish_contended(uint64_t most_instructions) {
   std::vector<uint32_t> turn(ended.size());
   std::iota(turn.begin(), turn.end(), 0u);
   if (sigsetjmp(trap.env, 0)) {
+    exec::texel_watch() = nullptr;
     exec::record_page_fault(prepared->run, *running);
     return {};
   }
