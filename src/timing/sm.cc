@@ -307,7 +307,11 @@ Wait waits_as(Class c) {
 
 void Sm::State::set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands) {
   if (m.i.read_barrier < 6) w.set_by[m.i.read_barrier] = waits_as(m.kind), w.results &= uint8_t(~(1u << m.i.read_barrier));
-  if (m.i.write_barrier < 6) w.set_by[m.i.write_barrier] = waits_as(m.kind), w.results |= uint8_t(1u << m.i.write_barrier);
+  if (m.i.write_barrier < 6) {
+    const uint32_t bit = 1u << m.i.write_barrier;
+    w.set_by[m.i.write_barrier] = waits_as(m.kind);
+    w.results = uint8_t(m.kind == Class::constant ? w.results & ~bit : w.results | bit);  // whether constants count was not measured
+  }
   if (m.i.write_barrier < 6) w.barrier[m.i.write_barrier] = std::max(w.barrier[m.i.write_barrier], result);
   if (m.i.read_barrier < 6) w.barrier[m.i.read_barrier] = std::max(w.barrier[m.i.read_barrier], operands);
 }

@@ -129,7 +129,7 @@ struct WarpRun {
   uint32_t place = 0;                // in its block
   double ready = 0;                  // stall counts
   std::array<double, 6> barrier{};   // when each dependence barrier frees
-  uint8_t results = 0;               // those that free when a result is there, not when operands have been read; a bit each
+  uint8_t results = 0;               // those that free when a result is there (no constant), not when operands have been read; a bit each
   bool live = false, blocked = false;
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
   double copies_done = 0, group_done = 0;
