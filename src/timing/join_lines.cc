@@ -152,11 +152,9 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
     const ptx::Instr& in = *instr[m.pc];
     describe_operands(m, in, closes.count(m.pc) != 0);
     read_products(m);
+    // Each lane for itself, also beside others [one_word_exchange, _swap, _count, _uncount, _each].
+    if (in.form.has(isa::Mod::exch) || in.form.has(isa::Mod::cas) || in.form.has(isa::Mod::inc) || in.form.has(isa::Mod::dec)) continue;
     m.aggregated = redux.count(m.pc) || (m.kind == Class::atomic && m.i.guarded && is_atomic(in) && counted.count(base_of(in)));
-    if (in.form.has(isa::Mod::exch) || in.form.has(isa::Mod::cas) || in.form.has(isa::Mod::inc) || in.form.has(isa::Mod::dec)) {  // each lane for itself
-      m.aggregated = false;  // also beside others [one_word_exchange, _swap, _count, _uncount; one_word_each]
-      continue;
-    }
     for (size_t back = 1; m.kind == Class::atomic && back < 16 && size_t(&m - code_.data()) >= back; back++) m.aggregated |= (&m - back)->i.opcode == 0x1c4;
   }
 }

@@ -101,8 +101,8 @@ uint64_t Predictor::busiest(uint64_t stride, uint64_t apart) const {
 }
 
 /// The place of an SM that is like most. The first one's blocks lie, where blocks come after each other, in the part of the grid that others began before:
-/// the rows and columns of matrices that they ask for have been read then, which those of most have not [product_32x32/1024: -8% for -13, product_held_b/512
-/// -4 for -12%; a product of public programs -1 and +4% for -17 and -22%].
+/// the rows and columns of matrices that they ask for have been read then, which those of most have not [product_32x32/1024: -10% for -13; a product of
+/// public programs -1 and +5% for -17 and -22%]. Of grids whose blocks all begin at once none has been.
 uint64_t Predictor::usual_place() const {
   const Extent& x = extent_;
   if (!regular_ || in_order_ || !ranges_.empty() || x.rows <= occupancy_.blocks) return 0;

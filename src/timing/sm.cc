@@ -15,8 +15,6 @@ constexpr bool uses_memory_queue(Class c) {
   }
 }
 
-constexpr int kOwnTurn = 40;  // bits of a warp's turn within its block
-
 }  // namespace
 
 Sm::Sm(const ChipFigures& figures, const Kernel& kernel, Chip& chip, uint32_t number, uint32_t slots)
@@ -74,7 +72,7 @@ void Sm::start(const BlockWork& work, double now) {
     r.sub = fewest;
     r.live = true;
     r.age = ++s.ages;
-    s.fronts[w] = Front{.turn = (s.ages - i) << kOwnTurn | (63 - i), .sub = uint8_t(r.sub)};
+    s.fronts[w] = Front{.turn = (s.ages - i) << kOwnTurn | (kFirstTurns - 1 - i), .sub = uint8_t(r.sub)};
     r.ready = now + i;  // warps are set up one after the other
     s.active[r.sub].push_back(w);
     slot.members.push_back(w);
@@ -112,7 +110,7 @@ void Sm::State::refresh(WarpRun& w) {
   }
   if (for_result) {
     constexpr uint64_t kOwn = (uint64_t{1} << kOwnTurn) - 1;
-    front.turn = (front.turn & ~kOwn) | (64 + ++sub[w.sub].waited);  // behind all of its block
+    front.turn = (front.turn & ~kOwn) | (kFirstTurns + ++sub[w.sub].waited);  // behind all of its block
   }
   front.earliest = t, front.kind = m.kind, front.reads_uniform = m.reads_uniform;
 }
@@ -311,8 +309,8 @@ void Sm::State::set_barriers(WarpRun& w, const MachineInstruction& m, double res
     const uint32_t bit = 1u << m.i.write_barrier;
     w.set_by[m.i.write_barrier] = waits_as(m.kind);
     w.results = uint8_t(m.kind == Class::constant ? w.results & ~bit : w.results | bit);  // whether constants count was not measured
+    w.barrier[m.i.write_barrier] = std::max(w.barrier[m.i.write_barrier], result);
   }
-  if (m.i.write_barrier < 6) w.barrier[m.i.write_barrier] = std::max(w.barrier[m.i.write_barrier], result);
   if (m.i.read_barrier < 6) w.barrier[m.i.read_barrier] = std::max(w.barrier[m.i.read_barrier], operands);
 }
 

@@ -235,7 +235,7 @@ double Sm::State::write_rest(uint64_t line, uint32_t mask, uint32_t bytes, doubl
   return write_own(line, mask, bytes, leaves);
 }
 
-void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
+void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surface) {
   const TracedBlock& block = *slots[w.slot].work.code->trace;
   double sectors = 0;
   for (uint32_t i = 0; i < e.n_detail; i++) sectors += sectors_in(uint32_t(block.lines[e.detail + i] & 15));
@@ -263,7 +263,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at) {
       const bool shares_out = std::exchange(first, false), ends_here = --parts == 0;
       const uint32_t filled_here = (line == filled_to.line ? filled_to.sectors : filled_to.sectors >> 4) & 15;
       const bool goes_on = std::exchange(latest, line) == line && leaves > 0;
-      if (!goes_on && (of_surface ? joins_surface(line, mask, at) : joins_waiting(w, line, at, joins_held))) {
+      if (!goes_on && (to_surface ? joins_surface(line, mask, at) : joins_waiting(w, line, at, joins_held))) {
         leaves = 0;
         if (chip.takes(line)) {
           if (filled_here) chip.write_more(chip.among_taken(line), filled_here, 32);
@@ -438,9 +438,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const double lines = parts ? kPartialLine * e->n_detail : e->n_detail;
     const double at = use_pipe(std::max(lines, bytes / 128));
     if (what == What::local_store) keep_local(w, *e, at);
-    of_surface = m.kind == Class::texture;
-    global_write(w, *e, at);
-    of_surface = false;
+    global_write(w, *e, at, m.kind == Class::texture);
     w.stored = true;
     tell_next(w, *e, at);
     const double backlog = std::max({write_port, chip.dram_free() - 2 * kOutstanding, chip.write_free()});

@@ -153,6 +153,9 @@ struct WarpRun {
   std::array<Wait, 6> set_by{};      // what each dependence barrier stands for
 };
 
+inline constexpr int kOwnTurn = 32;           // bits of a warp's turn within its block
+inline constexpr uint32_t kFirstTurns = 64;   // turns of warps that have waited for nothing yet, the last of a block first
+
 /// What decides which warp issues next; of all warps of an SM side by side, since they are looked at far more often than they issue.
 struct Front {
   double earliest = kNever;          // when dependences let it issue
@@ -353,7 +356,6 @@ struct Sm::State {
   double pipe = 0;          // L1 and shared memory: one wavefront a cycle
   double texels = 0;        // the texture unit
   double described = -1;    // when it knows the texture
-  bool of_surface = false;          // is the store that goes out now one to a surface?
   static constexpr size_t kSurfaceLines = 16;  // of stores to surfaces that others take up, of the older half every other one [surface_write_4: all do; surface_write_4x4: a third to a half]
   struct SurfaceLine {
     uint64_t line = ~uint64_t{0};
@@ -435,7 +437,7 @@ struct Sm::State {
     bool missed = false;      // was something not in L1 yet?
   };
   Came global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
-  void global_write(WarpRun& w, const Event& e, double at);
+  void global_write(WarpRun& w, const Event& e, double at, bool to_surface);
   double write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
   void write_ends_of_ghosts(bool lowest, uint32_t bytes);
   double write_rest(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);

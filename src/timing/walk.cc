@@ -8,6 +8,7 @@
 // one is taken as long as that many entries of the run are left.
 // A loop of PTX of which no loop but a part of one block is left (arrays that are cleared) is gone through at once.
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
+// Where an exit under a predicate was a branch, what the trace enters behind it says whether the warp goes on.
 // A walk that does not reach the end, or leaves many entries unused, is given up: Join::steps then goes by entries alone.
 #include <algorithm>
 #include <cstdlib>
