@@ -10,6 +10,11 @@
 
 namespace orrery::timing {
 
+namespace {
+/// What a PTX instruction became: it, and the machine instruction's opcode.
+uint64_t form_of(const MachineInstruction& m) { return uint64_t{m.pc} << 16 | m.i.opcode; }
+}  // namespace
+
 /// Loops of the machine code: the blocks from which a branch to a block that dominates it is reached. Code that lies out of
 /// line (waits for mbarriers, slow paths) makes no loop of what it jumps back over.
 std::vector<std::vector<uint32_t>> Join::natural_loops() const {
@@ -159,7 +164,7 @@ void Join::find_flow() {
   for (uint32_t l = 0; l < loops.size(); l++)
     for (uint32_t b : loops[l])
       if (flow_[b].loop < 0 || loops[l].size() < loops[size_t(flow_[b].loop)].size()) flow_[b].loop = int32_t(l);
-  find_hoisted();
+  find_hoisted(loops);
   bool changed = true;  // blocks between each block and the end
   while (changed) {
     changed = false;
@@ -207,6 +212,14 @@ void Join::find_flow() {
     }
 }
 
+/// A machine block no longer carries the PTX blocks for which `which` holds; its home may be another then.
+template <class F>
+void Join::erase_carried(Flow& f, F which) {
+  std::erase_if(f.carried, which);
+  const bool kept = std::any_of(f.carried.begin(), f.carried.end(), [&](const Carried& c) { return c.block == f.home; });
+  if (!kept) f.home = f.carried.empty() ? UINT32_MAX : f.carried.front().block, f.copies = 1;
+}
+
 /// Homes of machine blocks, and what each holds of the PTX blocks that it carries: its home, and others that ptxas merged
 /// into it under predicates. A block that holds little of a PTX block does not carry it: it joins paths, tests for a loop
 /// that ptxas unrolled, or has instructions that were moved.
@@ -218,7 +231,7 @@ void Join::find_own() {
   std::unordered_map<uint64_t, uint32_t> times;
   std::unordered_map<uint32_t, uint32_t> limit;
   for (const MachineInstruction& m : code_)
-    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX && !m.joined()) times[uint64_t{m.pc} << 16 | m.i.opcode]++;
+    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX && !m.joined()) times[form_of(m)]++;
   for (const auto& [key, n] : times) {
     const auto [at, fresh] = limit.try_emplace(first_of(uint32_t(key >> 16)), n);
     if (!fresh) at->second = std::min(at->second, n);
@@ -242,49 +255,67 @@ void Join::find_own() {
       if (code_[i].pc != UINT32_MAX && code_[i].kind != Class::nop && code_[i].kind != Class::control && code_[i].kind != Class::exit) {
         const uint32_t block = first_of(code_[i].pc);
         own[block].insert(code_[i].pc);
-        telling[block].insert(uint64_t{code_[i].pc} << 16 | code_[i].i.opcode);
-        repeats[block][uint64_t{code_[i].pc} << 16 | code_[i].i.opcode]++;
-        if (eventful(code_[i].kind)) events[block].insert(uint64_t{code_[i].pc} << 16 | code_[i].i.opcode);
+        telling[block].insert(form_of(code_[i]));
+        repeats[block][form_of(code_[i])]++;
+        if (eventful(code_[i].kind)) events[block].insert(form_of(code_[i]));
       }
     for (const auto& [block, pcs] : own) {
       const std::set<uint64_t>& tells = events.count(block) ? events[block] : telling[block];
       std::vector<uint32_t> counts;
       for (const auto& [what, n] : repeats[block]) counts.push_back(n);
       const uint32_t copies = block == f.home ? f.copies : pcs.size() < 2 ? 1 : std::min(f.copies, copies_of(std::move(counts)));
-      f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, false, copies, {}});
+      f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, {telling[block].begin(), telling[block].end()}, false, copies, {}});
       for (const uint64_t t : tells) f.carried.back().tells.push_back(tell_numbers.try_emplace(t, uint32_t(tell_numbers.size())).first->second);
       most[block] = std::max(most[block], pcs.size());
     }
   }
   tells_ = uint32_t(tell_numbers.size());
-  for (Flow& f : flow_) {
-    std::erase_if(f.carried, [&](const Carried& c) { return c.block == f.home ? c.own.size() * 4 < most[c.block] : c.own.size() * 2 <= most[c.block]; });
-    const bool kept = std::any_of(f.carried.begin(), f.carried.end(), [&](const Carried& c) { return c.block == f.home; });
-    if (!kept) f.home = f.carried.empty() ? UINT32_MAX : f.carried.front().block, f.copies = 1;
-  }
+  for (Flow& f : flow_) erase_carried(f, [&](const Carried& c) { return c.block == f.home ? c.own.size() * 4 < most[c.block] : c.own.size() * 2 <= most[c.block]; });
 }
 
-void Join::find_hoisted() {
+/// Does block `b` hold of a PTX block nothing but how often its loop goes round?
+bool Join::only_counts(uint32_t b, uint32_t block) const {
+  for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
+    const isa::Op op = code_[i].op;
+    if (code_[i].pc == UINT32_MAX || first_of(code_[i].pc) != block) continue;
+    if (eventful(code_[i].kind) || (op != isa::Op::bra && op != isa::Op::setp && op != isa::Op::add && op != isa::Op::sub)) return false;
+  }
+  return true;
+}
+
+/// What carries a PTX block without issuing more than a turn's worth of deciding, or lies ahead of the loop that it belongs to, carries it no more.
+void Join::find_hoisted(const std::vector<std::vector<uint32_t>>& loops) {
   find_own();
-  std::unordered_map<uint32_t, std::vector<uint32_t>> looping;  // by home: instructions of PTX that machine loops hold
+  // Tests of how many turns are left, between a loop that ptxas unrolled and its remainder: the turns are in the blocks around them.
+  std::unordered_map<uint32_t, std::vector<uint32_t>> workers;  // by PTX block: machine blocks with more of it
+  for (uint32_t b = 0; b < blocks_.size(); b++)
+    for (const Carried& c : flow_[b].carried)
+      if (!only_counts(b, c.block)) workers[c.block].push_back(b);
+  for (uint32_t b = 0; b < blocks_.size(); b++)
+    erase_carried(flow_[b], [&](const Carried& c) {
+      if (!only_counts(b, c.block)) return false;
+      const std::vector<uint32_t>& others = workers[c.block];
+      if (flow_[b].loop < 0) return !others.empty();
+      const std::vector<uint32_t>& around = loops[size_t(flow_[b].loop)];
+      return std::any_of(others.begin(), others.end(), [&](uint32_t k) { return std::find(around.begin(), around.end(), k) != around.end(); });
+    });
+  std::unordered_map<uint32_t, std::vector<uint64_t>> looping;  // by home: what machine loops hold
   for (uint32_t b = 0; b < blocks_.size(); b++) {
     if (flow_[b].home == UINT32_MAX || flow_[b].loop < 0) continue;
     auto& list = looping[flow_[b].home];
-    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) list.push_back(code_[i].pc);
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) list.push_back(form_of(code_[i]));
   }
   for (auto& [home, list] : looping) std::sort(list.begin(), list.end());
   for (uint32_t b = 0; b < blocks_.size(); b++) {
     Flow& f = flow_[b];
     if (f.home == UINT32_MAX || f.loop >= 0) continue;
-    std::erase_if(f.carried, [&](const Carried& c) {
+    erase_carried(f, [&](const Carried& c) {
       const auto found = looping.find(c.block);
       if (found == looping.end()) return false;
       size_t same = 0;  // a peeled iteration repeats what the loop holds, hoisted code does not
-      for (uint32_t pc : c.own) same += std::binary_search(found->second.begin(), found->second.end(), pc);
-      return same * 2 < c.own.size();
+      for (uint64_t form : c.forms) same += std::binary_search(found->second.begin(), found->second.end(), form);
+      return same * 2 < c.forms.size();
     });
-    if (std::none_of(f.carried.begin(), f.carried.end(), [&](const Carried& c) { return c.block == f.home; }))
-      f.home = f.carried.empty() ? UINT32_MAX : f.carried.front().block, f.copies = 1;
   }
 }
 

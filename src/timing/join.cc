@@ -240,9 +240,10 @@ void Join::find_homes() {
     Member m;
     m.range = blocks_[b];
     std::map<Pair, uint32_t> count;
-    std::set<Pair> simple;  // plain loads, stores, products and sums: one machine instruction for one of PTX
+    std::set<Pair> simple;  // plain loads, stores, atomics of global memory, products and sums: one machine instruction for one of PTX
     for (uint32_t i = first; i < last; i++) {
-      const bool plain = ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind) && code_[i].width == code_[i].asked) ||
+      const bool plain = ((code_[i].op == isa::Op::atom || code_[i].op == isa::Op::red) && code_[i].kind == Class::atomic) ||
+                         ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind) && code_[i].width == code_[i].asked) ||
                          ((code_[i].op == isa::Op::fma || (code_[i].floating && (code_[i].op == isa::Op::add || code_[i].op == isa::Op::mul))) &&
                           (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, form_of(code_[i])});

@@ -135,13 +135,15 @@ class Join {
   void find_flow();
   void find_own();
   std::vector<std::vector<uint32_t>> natural_loops() const;
-  void find_hoisted();
+  void find_hoisted(const std::vector<std::vector<uint32_t>>& loops);
+  bool only_counts(uint32_t b, uint32_t block) const;
   struct Cursor;
   struct Walker;
   struct Carried {               // a PTX block that a machine block carries, and which of its instructions
     uint32_t block = 0;          // its first instruction
     uint32_t number = 0;         // among the blocks (block_number_)
     std::vector<uint32_t> own;
+    std::vector<uint64_t> forms; // and what they became (opcodes)
     bool whole_run = false;      // it is all that ptxas made of a loop of PTX: arrays that are cleared, sums that are known
     uint32_t copies = 1;         // of it, where the machine block is unrolled
     std::vector<uint32_t> tells; // numbers of those (PTX instruction and opcode) that tell parts of an entry from copies
@@ -160,6 +162,8 @@ class Join {
     std::vector<Carried> carried;
     std::vector<uint32_t> cluster_barriers;  // its machine instructions that are one
   };
+  template <class F>
+  static void erase_carried(Flow& f, F which);
   using Way = std::vector<uint32_t>;
   void find_ways(uint32_t begin);
   void call(uint32_t begin, uint32_t instructions, uint32_t lanes, std::vector<Step>& out) const;

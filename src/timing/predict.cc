@@ -280,6 +280,7 @@ double Predictor::simulate_blocks() {
       }
       now = std::max(now, next[i]);
       next[i] = std::max(sms[i]->step(now), now + 1);
+      if (relay_.woke()) std::fill(next.begin(), next.end(), now + 1);
       for (const auto& [block, at] : sms[i]->take_finished()) {
         done++;
         end = std::max(end, at);
@@ -367,7 +368,7 @@ void Predictor::name_assumptions() {
   for (const ptx::Function& f : launch_.kernel->entry->program->module->functions)
     launches |= f.name.find("LaunchDevice") != std::string::npos || f.name.find("GetParameterBuffer") != std::string::npos;
   const bool waits = !contended_ && waits_for_blocks();
-  if (waits && launch_.cooperative && launch_.grid.count() > 1) p_.notes.push_back("blocks that wait for the whole grid are taken to arrive together");
+  if (waits && launch_.cooperative && launch_.grid.count() > 1) p_.notes.push_back("blocks that wait for the whole grid go on when all that are simulated have come");
   else if (waits) p_.notes.push_back("a loop waits for what other blocks write: blocks are traced in their order, and waits for what is not handed from one to the next find it written");
   if (depends) p_.notes.push_back("programmatic dependent launch: timed alone, as if the kernel ahead had ended and the next one waited");
   if (launches) p_.notes.push_back("kernels that this one may launch are not part of its time");

@@ -54,6 +54,7 @@ void Sm::start(const BlockWork& work, double now) {
   slot.used = true;
   slot.work = work;
   if (s.first_block == ~uint64_t{0}) s.first_block = work.index;
+  if (s.kernel.relay) s.kernel.relay->begin(work.index);
   slot.warps = slot.live_warps = uint32_t(work.code->warps.size());
   for (uint32_t i = 0; i < slot.warps; i++) {
     uint32_t w;
@@ -457,6 +458,7 @@ void Sm::State::end_warp(uint32_t index, double now) {
     if (kernel.traces) finish_ghosts(slot, now);
     slot.used = false;
     counts.slices = slices.touched();
+    if (kernel.relay) kernel.relay->end(slot.work.index, now);
     finished.push_back({slot.work.index, now});
     return;
   }

@@ -131,6 +131,7 @@ struct WarpRun {
   std::array<double, 6> barrier{};   // when each dependence barrier frees
   uint8_t results = 0;               // those that free when a result is there (no constant), not when operands have been read; a bit each
   bool live = false, blocked = false;
+  uint32_t looks = 0;                // how often it has waited for the grid
   uint8_t parted_from = 0;           // lanes that were together when some last set out on a way of their own
   double copies_done = 0, group_done = 0;
   // A loop of loads and swaps that makes an atomic of floats in shared memory: its event, when the turn loaded, what is left to do.
@@ -535,7 +536,7 @@ struct Sm::State {
   void ask_traced_ghosts(const Event& e, uint32_t line, double when, Part part);
   std::vector<GhostLine> asking_lines;            // those that may be of a page that is looked up
   void finish_ghosts(Slot& slot, double now);
-  double waited_for(const WarpRun& w, const Event& e, double done);
+  double waited_for(WarpRun& w, const Event& e, double done);
   void tell_next(const WarpRun& w, const Event& e, double at);
 };
 

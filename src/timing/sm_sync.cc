@@ -136,10 +136,19 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
 }
 
 /// When a load that was answered at `done` sees what it waits for: what the block before this one writes, or the last one's arrival.
-double Sm::State::waited_for(const WarpRun& w, const Event& e, double done) {
+double Sm::State::waited_for(WarpRun& w, const Event& e, double done) {
   if (!kernel.relay || !kernel.relay->looks.count(e.pc)) return done;
-  if (kernel.relay->meets) return std::max(done, chip.atomics_free() + Relay::kMet);
   Slot& slot = slots[w.slot];
+  if (kernel.relay->meets) {
+    const double seen = std::max(done, chip.atomics_free() + Relay::kMet);
+    const bool met = kernel.relay->arrive(slot.work.index, ++w.looks, seen, [this, number = number_of(w)](double when) {
+      WarpRun& woken = warps[number];
+      woken.blocked = false, woken.ready = std::max(woken.ready, when), woken.why = Wait::global;
+      refresh(woken);
+    });
+    w.blocked = !met;
+    return seen;
+  }
   if (slot.released < 0) slot.released = std::max(done, kernel.relay->due(slot.work.index));
   return std::max(done, slot.released);
 }

@@ -89,6 +89,7 @@ struct SlowCall {
 struct TracedWarp {
   std::vector<Event> events;
   std::vector<SlowCall> slow;        // in order
+  bool cut = false;                  // it went on when no more could be recorded
 };
 
 /// What a block of the cluster copies into this one, and this one does not itself.

@@ -111,11 +111,13 @@ std::vector<bool> Tracer::State::finish_contended(uint64_t most_instructions) {
 
 /// `n` units are about to run, which share what may be recorded.
 void Tracer::State::begin(uint64_t n) {
-  constexpr uint64_t kTogether = 10;  // a grid may execute so many times what a unit alone may
+  constexpr uint64_t kTogether = 10;         // a grid may execute so many times what a unit alone may,
+  constexpr uint64_t kTogetherRecorded = 3;  // and so many times of it is recorded
   blocks.clear(), warps.clear(), block_of.clear();
   last_cta = nullptr;
   tallies.assign(n, {});
-  limit = {options.max_instructions / n, options.max_bytes / n};
+  const uint64_t share = n == 1 ? 1 : kTogetherRecorded;
+  limit = {options.max_instructions * share / n, options.max_bytes * share / n};
   most_instructions = n == 1 ? options.most_instructions : options.most_instructions * kTogether / n;
   writes = 0, executed = 0;
 }
@@ -149,7 +151,10 @@ double Tracer::State::longer(const std::vector<WarpState>& of) {
 
 /// What was recorded of units that have ended.
 std::vector<TracedBlock> Tracer::State::recorded() {
-  for (size_t i = 0; i < blocks.size(); i++) blocks[i].longer = longer(warps[i]);
+  for (size_t i = 0; i < blocks.size(); i++) {
+    blocks[i].longer = longer(warps[i]);
+    for (size_t w = 0; w < warps[i].size(); w++) blocks[i].warps[w].cut = warps[i][w].executed > warps[i][w].recorded;
+  }
   for (TracedBlock& b : blocks) {
     for (TracedWarp& w : b.warps) meet_at_barriers(w.events);
     b.shape = shape_of(b);

@@ -9,6 +9,7 @@
 // A loop of PTX of which no loop but a part of one block is left (arrays that are cleared) is gone through at once.
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
 // Where an exit under a predicate was a branch, what the trace enters behind it says whether the warp goes on.
+// Of a warp that was not recorded to its end the walk ends with the record.
 // A walk that does not reach the end, or leaves many entries unused, is given up: Join::steps then goes by entries alone.
 #include <algorithm>
 #include <cstdlib>
@@ -107,10 +108,16 @@ struct Join::Walker {
     } else {
       const bool straight = f.taken < 0 || f.taken == b;  // nothing to decide, or a loop of its own: an atomic's
       best = ahead(f.fall, straight ? depth : depth + 1);
-      if (const Ahead other = straight ? Ahead{} : ahead(f.taken, depth + 1); other.before(best)) best = other;
+      if (const Ahead other = straight ? Ahead{} : ahead(f.taken, depth + 1); !leads(best, other)) best = other;
     }
     best.skipped += !f.carried.empty();
     return best;
+  }
+  /// Is it `a` rather than `b` that the warp comes to next? Of an unrolled loop and its remainder, the larger one as long as so many turns are left.
+  bool leads(const Ahead& a, const Ahead& b) {
+    if (a.when != b.when || a.when == kNever || copies(a) == copies(b)) return !b.before(a);
+    const bool fits = std::max(copies(a), copies(b)) <= run_left(join.flow_[size_t(a.block)].home);
+    return (copies(a) > copies(b)) == fits;
   }
   uint32_t run_left(uint32_t home) {
     const uint32_t block = join.number_of(home);
@@ -174,14 +181,7 @@ struct Join::Walker {
       const auto far = [&](int32_t b) { return b < 0 ? UINT32_MAX : join.flow_[size_t(b)].to_exit; };
       return far(f.fall) <= far(f.taken) ? f.fall : f.taken;
     }
-    const uint32_t fall_copies = copies(fall), taken_copies = copies(taken);
-    if (fall.when == taken.when && fall_copies != taken_copies) {
-      const Flow &a = join.flow_[size_t(fall.block)], &b = join.flow_[size_t(taken.block)];
-      const bool larger_is_fall = a.loop_copies > b.loop_copies;
-      const bool fits = std::max(a.loop_copies, b.loop_copies) <= run_left(a.home);
-      return larger_is_fall == fits ? f.fall : f.taken;
-    }
-    const bool fall_first = !taken.before(fall);
+    const bool fall_first = leads(fall, taken);
     const Ahead& later = fall_first ? taken : fall;
     if (later.when != kNever && later.when != (fall_first ? fall : taken).when) set_aside(fall_first ? f.taken : f.fall, later.when);
     return fall_first ? f.fall : f.taken;
@@ -196,14 +196,14 @@ struct Join::Walker {
   /// entry for which it was set aside is unused.
   int32_t turn(int32_t b) {
     std::erase_if(aside, [&](const auto& a) { return ahead(a.first).when != a.second; });
-    const size_t own = ahead(b).when;
-    size_t when = own;
+    const Ahead own = ahead(b);
+    Ahead first = own;
     int32_t best = -1;
-    for (const auto& [other, first] : aside)
-      if (first < when) when = first, best = other;
+    for (const auto& a : aside)
+      if (const Ahead other = ahead(a.first); other.before(first)) first = other, best = a.first;
     if (best < 0) return b;
     std::erase_if(aside, [&](const auto& a) { return a.first == best; });
-    if (own != kNever) set_aside(b, own);
+    if (own.when != kNever) set_aside(b, own.when);
     return best;
   }
   /// Uses the entries that block `b` stands for; returns where the next entry of its home lies among the events.
@@ -339,6 +339,11 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
       if (!w.goes_on(code_[blocks_[size_t(b)].second - 1]).value_or(w.ahead(f.fall).when != kNever)) to = -1;
     }
     b = w.turn(to);
+    if (warp.cut && w.ahead(b).when == kNever) {  // where it would go is not known: it ends, rather than waits for others on the way out
+      const auto exit = std::find_if(code_.begin(), code_.end(), [](const MachineInstruction& m) { return m.kind == Class::exit && !m.i.guarded; });
+      if (exit != code_.end()) emit_range({uint32_t(exit - code_.begin()), uint32_t(exit - code_.begin()) + 1}, c, window, lanes, out, statistics);
+      break;
+    }
   }
   uint64_t homed = 0;
   for (uint32_t place = 0; place < block_first_.size(); place++) {

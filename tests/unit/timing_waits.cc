@@ -92,6 +92,24 @@ TEST(Waits, GridsThatMeetVeryOftenAreNotCalledHung) {
   EXPECT_GT(p.microseconds, 2000 * .4);
 }
 
+/// Half of the blocks work in the first of two rounds, the others in the second: those that wait come to the second round with those that worked.
+TEST(Waits, GridsMeetWhenTheLastBlockHasCome) {
+  TestMachine m;
+  const auto cycles = [&](bool meets) {
+    const std::string look = meets ? "atom.global.add.release.gpu.u32 %r1, [%d1], 1;\nLOOK: ld.global.acquire.gpu.u32 %r2, [%d1]; setp.lt.u32 %p1, %r2, %r4; @%p1 bra LOOK;\n" : "";
+    TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r5, %ctaid.x; popc.b32 %r5, %r5; and.b32 %r5, %r5, 1; mov.u32 %r3, 0; mov.u32 %r4, 0; mov.u32 %r8, %nctaid.x; mov.u32 %r7, %clock;\n"
+                 "ROUND: add.u32 %r4, %r4, %r8; setp.ne.u32 %p2, %r5, %r3; @%p2 bra MEET; mov.u32 %r6, 0;\n"
+                 "WORK: mad.lo.u32 %r7, %r7, %r7, %r6; mad.lo.u32 %r7, %r7, %r7, %r7; add.u32 %r6, %r6, 1; setp.lt.u32 %p3, %r6, 5000; @%p3 bra WORK;\n"
+                 "MEET: " + look + "add.u32 %r3, %r3, 1; setp.lt.u32 %p4, %r3, 2; @%p4 bra ROUND; st.global.u32 [%d1+64], %r7; ret;",
+                 {m.allocate(256)}, {64}, {1});
+    k.launch.cooperative = meets;
+    return m.predicted(k).cycles;
+  };
+  const double together = cycles(true), apart = cycles(false);
+  EXPECT_GT(apart, 5000 * 2 * 4);
+  EXPECT_NEAR(together / apart, 2, 0.2) << "both rounds take as long as the work in them";
+}
+
 TEST(Waits, CooperativeLaunchesThatDoNotMeetAreTimedAsOthers) {
   TestMachine m;
   TestKernel k("mov.u32 %r1, 0;\nL: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 400; @%p1 bra L;\nld.param.u64 %d1, [p0]; st.global.u32 [%d1], %r1; ret;", {m.allocate(64)}, {132});

@@ -99,6 +99,25 @@ TEST(TimingWalk, UnrolledLoopsGoOnAsLongAsTurnsAreLeft) {
   }
 }
 
+/// Atomic operations, four a turn, in a loop that ptxas unrolls four times over: one turn goes by the tests for sixteen and eight operations to a loop of its own.
+TEST(TimingWalk, OneTurnOfALoopThatIsUnrolledOnceMore) {
+  TestMachine m;
+  const TestKernel k(R"(
+    ld.param.u64 %d2, [p0]; ld.param.u32 %r8, [p1]; cvta.to.global.u64 %d1, %d2; mov.u32 %r9, %ntid.x; mov.u32 %r10, %ctaid.x; mov.u32 %r11, %tid.x;
+    mad.lo.s32 %r1, %r10, %r9, %r11; setp.lt.s32 %p1, %r8, 1; @%p1 bra F;
+    add.s32 %r12, %r8, -1; and.b32 %r19, %r8, 3; setp.lt.u32 %p2, %r12, 3; @%p2 bra D;
+    sub.s32 %r18, %r8, %r19;
+    C: atom.global.exch.b32 %r13, [%d1], %r1; atom.global.exch.b32 %r14, [%d1], %r1; atom.global.exch.b32 %r15, [%d1], %r1; atom.global.exch.b32 %r16, [%d1], %r1;
+    add.s32 %r18, %r18, -4; setp.ne.s32 %p3, %r18, 0; @%p3 bra C;
+    D: setp.eq.s32 %p4, %r19, 0; @%p4 bra F;
+    E: .pragma "nounroll"; atom.global.exch.b32 %r17, [%d1], %r1; add.s32 %r19, %r19, -1; setp.ne.s32 %p5, %r19, 0; @%p5 bra E;
+    F: ret;)",
+                     {m.allocate(256), 4}, {1}, {256});
+  const Prediction p = m.predicted(k);
+  if (p.method != kMachineCode) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.instructions, 264, 16) << "of an H200 [plain.one_word_exchange/1]";
+}
+
 /// A loop of four turns that ptxas unrolls in the loop around it, where loads of several turns become one of 16 bytes: not a sign of fewer copies. A row of
 /// eight words times eight rows of eight: 64 products a turn, 16 and 8 loads, and what the loop takes.
 TEST(TimingWalk, LoadsOfSeveralTurnsThatBecomeOneSayNothingOfCopies) {
