@@ -317,6 +317,14 @@ void Join::take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, St
   if (next < list.size() && list[next] < end && is_of(kind, c.events[list[next]].what)) s.event = list[next++];
 }
 
+/// Does it read or write memory itself?
+static bool is_access(Class c) {
+  switch (c) {
+    case Class::load: case Class::store: case Class::atomic: case Class::shared_load: case Class::shared_store: case Class::shared_atomic: case Class::texture: return true;
+    default: return false;
+  }
+}
+
 /// Issues one machine instruction with the next of its events from `begin` to before `end`, and again for each further mbarrier that its
 /// lanes name.
 void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
@@ -344,6 +352,9 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
     if (s.event == UINT32_MAX) {
       s.off = m.i.guarded;
       statistics.unmatched += !m.i.guarded && m.width >= m.asked;  // parts of a split access hit what the first one asked for
+    } else if (is_access(m.kind) && std::any_of(c.put_off.begin(), c.put_off.end(), [&](const auto& p) { return s.event >= p.first && s.event < p.second; })) {
+      c.waiting[place].push_back({i, s.event});
+      s.off = 1, s.event = UINT32_MAX;
     }
   }
   out.push_back(s);
@@ -405,7 +416,7 @@ std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics
   } else {
     statistics = before;
     statistics.by_entries++;
-    std::fill(c.next.begin(), c.next.end(), 0);
+    std::fill(c.next.begin(), c.next.end(), 0), c.put_off.clear(), c.waiting.clear();
     out = by_entries(warp, c, statistics);
   }
   some_leave(out);

@@ -172,6 +172,8 @@ class Join {
   bool all_events_used(uint32_t home, const Cursor& c) const;
   void take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
   void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
+  void issue_owed(std::pair<uint32_t, uint32_t> range, Cursor& c, uint32_t lanes, std::vector<Step>& out) const;
+  void issue_waiting(Cursor& c, std::vector<Step>& out) const;
   void repeat_for_lanes(size_t begin, const std::vector<Event>& events, std::vector<Step>& out) const;
   void some_leave(std::vector<Step>& steps) const;
   std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;

@@ -2,7 +2,9 @@
 //
 // PTX instructions are named by their place in Join's table (block_first_): events lie side by side, by place.
 #pragma once
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "timing/join.h"
@@ -20,6 +22,8 @@ struct Join::Cursor {
   std::vector<uint32_t> next;        // of each place: how many are used
   uint32_t entered = UINT32_MAX;     // the PTX block whose entry the machine block that is issued uses,
   size_t entered_at = 0;             // and where among the events it is
+  std::vector<std::pair<size_t, size_t>> put_off;              // events, from and to, of turns that most lanes do not do where an unrolled loop does them at once, but behind it
+  std::map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> waiting;  // by place: their accesses, the machine instruction and the event
   std::vector<uint32_t> latest;      // of each place: the event that its last machine instruction took, or none
 
   std::span<const uint32_t> of(uint32_t place) const { return {positions.data() + first[place], positions.data() + first[place + 1]}; }

@@ -9,9 +9,12 @@
 // A loop of PTX of which no loop but a part of one block is left (arrays that are cleared) is gone through at once.
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
 // Where an exit under a predicate was a branch, what the trace enters behind it says whether the warp goes on.
+// Lanes that leave a loop earlier than others do not take part in the last turns of what ptxas unrolled: they do those that are left one by one, behind it,
+// although the trace has them in the entries of all. What they owe is kept by loop, and the remainder's blocks are issued for it.
 // Of a warp that was not recorded to its end the walk ends with the record.
 // A walk that does not reach the end, or leaves many entries unused, is given up: Join::steps then goes by entries alone.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <optional>
@@ -38,14 +41,16 @@ struct Join::Walker {
   std::vector<size_t> taken;                                    // entries that machine blocks stood for
   std::vector<std::vector<uint32_t>> runs;                      // entries of the run that are left
   std::vector<size_t> issued;                                   // by PTX instruction and opcode (Carried::tells): entries of its block used by then
+  std::vector<uint32_t> owed;                                   // turns that lanes which left an unrolled loop early have still to do: a bit for each number
   std::vector<std::pair<int32_t, size_t>> aside;                // blocks, and the entries for which they were set aside
   std::vector<int32_t> returns;
   std::unordered_map<uint32_t, std::vector<const SlowCall*>> slow;  // by place of a quotient or root: when it calls
   std::unordered_map<uint32_t, std::pair<uint32_t, size_t>> divided;  // how often it was executed, and which calls are over
   size_t time = 0;
   uint64_t taken_entries = 0;
+  bool for_others = false;  // the block that was used last does what lanes owe: its accesses are in what was issued before
 
-  Walker(const Join& j, Cursor& c, const TracedWarp& warp) : join(j), cursor(c), entries(j.ptx_blocks_ + 1), used(entries.size()), taken(entries.size()), runs(entries.size()), issued(j.tells_) {
+  Walker(const Join& j, Cursor& c, const TracedWarp& warp) : join(j), cursor(c), entries(j.ptx_blocks_ + 1), used(entries.size()), taken(entries.size()), runs(entries.size()), issued(j.tells_), owed(entries.size()) {
     for (uint32_t k = 0; k < c.enters.size(); k++)
       if (const uint32_t block = j.number_of(c.events[c.enters[k]].pc); block < j.ptx_blocks_) entries[block].push_back(k);
     for (const SlowCall& s : warp.slow) slow[j.place_of(s.pc)].push_back(&s);
@@ -73,8 +78,34 @@ struct Join::Walker {
     for (uint32_t i : c.tells) fresh += issued[i] != n;
     return fresh * 2 > c.tells.size();
   }
+  /// Are there lanes that have still to do as many turns as the block holds, of those that a larger one did for others?
+  bool is_owed(const Flow& f) const { return f.home != UINT32_MAX && f.copies < 32 && owed[join.number_of(f.home)] >> f.copies != 0; }
+  /// Lanes that have so many turns still to do take part in them.
+  void take_part(uint32_t number, uint32_t turns) {
+    if (turns >= 32) return;
+    const uint32_t fewer = owed[number] & ((1u << turns) - 1);
+    owed[number] = fewer | ((owed[number] >> turns) & ~1u);
+  }
+  /// Turns from the `k`th entry of a PTX block on, which a machine block does at once, are not done by lanes that are not there to the last of them.
+  void note_owed(uint32_t number, size_t k, uint32_t copies) {
+    const auto lanes_of = [&](size_t i) { return cursor.events[cursor.enters[entries[number][i]]].mask; };
+    if (k > 0 && runs[number][k - 1] <= 1) owed[number] = 0;  // another time that the loop is come to
+    take_part(number, copies);
+    if (copies < 2 || copies > 31 || run_at(number, k) < copies) return;
+    uint32_t left = 0;
+    for (uint32_t turn = 1; turn < copies; turn++) {
+      const uint32_t before = lanes_of(k + turn - 1), now = lanes_of(k + turn);
+      if (now & ~before) return;  // not the same lanes: a loop that some come to later
+      if (before != now) left |= 1u << turn;
+    }
+    owed[number] |= left;
+    const uint32_t here = lanes_of(k + copies - 1);
+    for (uint32_t turn = 0; turn + 1 < copies; turn++)
+      if (std::popcount(lanes_of(k + turn) & ~here) > std::popcount(here)) cursor.put_off.push_back({cursor.enters[entries[number][k + turn]], cursor.enters[entries[number][k + turn + 1]]});
+  }
   /// The next entry that machine block `b` would use, and of which PTX block.
   size_t next_of(const Flow& f, const Carried** which = nullptr) {
+    if (!which && is_owed(f)) return time;
     size_t best = kNever;
     const bool home_ahead = f.home != UINT32_MAX && next_entry(join.number_of(f.home)) != kNever;
     for (const Carried& c : f.carried) {
@@ -116,7 +147,8 @@ struct Join::Walker {
   /// Is it `a` rather than `b` that the warp comes to next? Of an unrolled loop and its remainder, the larger one as long as so many turns are left.
   bool leads(const Ahead& a, const Ahead& b) {
     if (a.when != b.when || a.when == kNever || copies(a) == copies(b)) return !b.before(a);
-    const bool fits = std::max(copies(a), copies(b)) <= run_left(join.flow_[size_t(a.block)].home);
+    const uint32_t home = join.flow_[size_t(a.block)].home, most = std::max(copies(a), copies(b));
+    const bool fits = most <= run_left(home) || (most < 32 && home != UINT32_MAX && owed[join.number_of(home)] >> most != 0);
     return (copies(a) > copies(b)) == fits;
   }
   uint32_t run_left(uint32_t home) {
@@ -135,9 +167,9 @@ struct Join::Walker {
         if (inside && low < high) left[k] = left[k + 1] + 1;
       }
     }
-    const size_t at = used[block];
-    return at < left.size() ? left[at] : 0;
+    return run_at(block, used[block]);
   }
+  uint32_t run_at(uint32_t block, size_t k) const { return k < runs[block].size() ? runs[block][k] : 0; }
   /// Do so many more turns of its loop follow the last one?
   bool turns_follow(uint32_t home, uint32_t turns) {
     const uint32_t block = join.number_of(home);
@@ -210,10 +242,19 @@ struct Join::Walker {
   size_t use(int32_t b, uint32_t& lanes) {
     const Flow& f = join.flow_[size_t(b)];
     const Carried* first = nullptr;
-    if (next_of(f, &first) == kNever) return kNever;
+    for_others = false;
+    cursor.put_off.clear();
+    const size_t own = next_of(f, &first);
+    if (is_owed(f) && (own == kNever || first->block != f.home || f.copies > run_left(f.home))) {
+      take_part(join.number_of(f.home), f.copies);
+      for_others = true;
+      return kNever;
+    }
+    if (own == kNever) return kNever;
     const bool part = is_part(*first);
     const auto entries_of = [&](const Carried& c) { return std::max(std::min(c.copies, f.copies), c.whole_run ? run_left(c.block) : 1); };
     const uint32_t copies = entries_of(*first);
+    if (first->block == f.home && !part && !first->whole_run) run_left(f.home), note_owed(first->number, used[first->number], copies);
     for (uint32_t k = 0; k < copies && !part; k++) {
       const size_t at = next_entry(first->number);
       if (at == kNever) break;
@@ -267,6 +308,32 @@ void Join::repeat_for_lanes(size_t begin, const std::vector<Event>& events, std:
   }
 }
 
+/// Issues machine instructions for lanes whose accesses were put off, or made with those of others.
+void Join::issue_owed(std::pair<uint32_t, uint32_t> range, Cursor& c, uint32_t lanes, std::vector<Step>& out) const {
+  for (uint32_t i = range.first; i < range.second; i++) {
+    Step s;
+    s.instruction = i;
+    s.lanes = std::min(32u, lanes);
+    s.off = code_[i].i.never || eventful(code_[i].kind);
+    if (const auto found = c.waiting.find(place_[i]); found != c.waiting.end() && !found->second.empty() && code_[i].kind == code_[found->second.front().first].kind) {
+      s.event = found->second.front().second, s.off = 0;
+      found->second.erase(found->second.begin());
+    }
+    out.push_back(s);
+  }
+}
+
+/// Issues what was put off and found no instruction behind the loop, ahead of the warp's last instruction.
+void Join::issue_waiting(Cursor& c, std::vector<Step>& out) const {
+  for (const auto& [place, list] : c.waiting)
+    for (const auto& [instruction, event] : list) {
+      Step s;
+      s.instruction = instruction, s.event = event;
+      out.insert(out.end() - (out.empty() ? 0 : 1), s);
+    }
+  c.waiting.clear();
+}
+
 /// The function that begins there, by the way whose length is nearest; 0: the longest.
 void Join::call(uint32_t begin, uint32_t instructions, uint32_t lanes, std::vector<Step>& out) const {
   const auto found = ways_.find(begin);
@@ -305,7 +372,8 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     const size_t next = w.use(b, lanes);
     if (next != kNever) window = next;
     const size_t begin = out.size();
-    emit_range(blocks_[size_t(b)], c, window, lanes, out, statistics);
+    if (w.for_others) issue_owed(blocks_[size_t(b)], c, lanes, out);
+    else emit_range(blocks_[size_t(b)], c, window, lanes, out, statistics);
     if (f.by_lanes) repeat_for_lanes(begin, warp.events, out);
     if (f.always != UINT32_MAX) call(f.always, 0, lanes, out);
     if (f.slow >= 0)
@@ -345,6 +413,7 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
       break;
     }
   }
+  issue_waiting(c, out);
   uint64_t homed = 0;
   for (uint32_t place = 0; place < block_first_.size(); place++) {
     const auto [pc, home] = block_first_[place];
