@@ -176,7 +176,10 @@ void Join::find_flow() {
     }
   }
   for (const Flow& f : flow_)
-    for (const Carried& c : f.carried) used_homes_.push_back(c.block);
+    for (const Carried& c : f.carried) {
+      used_homes_.push_back(c.block);
+      if (const auto [low, high] = loop_of(c.block); f.loop >= 0 || low >= high) turning_.insert(c.block);
+    }
   std::sort(used_homes_.begin(), used_homes_.end());
   for (uint32_t b = 0; b < blocks_.size(); b++) {
     Flow& f = flow_[b];

@@ -87,7 +87,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
       m.i = i;
       if (i.target >= 0) m.i.target += int32_t(start);
       m.kind = class_of(i.opcode);
-      m.width = access_width(i.hi);
+      m.width = m.kind == Class::matrix_load ? uint16_t(4 << (i.hi >> 8 & 3)) : access_width(i.hi);  // LDSM: a register for each of one, two or four pieces of 8 x 8
       m.counts_lanes = i.opcode == 0x18c && (i.hi >> 23 & 15) == 11;
       m.reads_clock = i.opcode == 0x005 && (i.hi >> 8 & 255) == 0x50;
       if (i.opcode == 0x192) m.n = fence_scope(i.hi);

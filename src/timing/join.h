@@ -215,6 +215,7 @@ class Join {
   std::map<uint32_t, uint32_t> skipped_;                // PTX blocks that a branch of the block before them skips, by first pc: the block behind, which both come to
   std::map<uint32_t, std::vector<Way>> ways_;           // through functions of quotients and roots, by where they begin
   std::vector<uint32_t> used_homes_;                    // homes of the machine blocks, sorted
+  std::set<uint32_t> turning_;                          // PTX blocks that are carried as often as they are entered: not those of loops of which only code ahead of them is left
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop
   std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted
   std::vector<std::pair<uint32_t, uint32_t>> block_first_;  // (pc, first pc of its block), by pc, sorted: a PTX instruction's place

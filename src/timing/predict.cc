@@ -137,6 +137,14 @@ double Predictor::mean_work() {
   return sum / double(extent_.units);
 }
 
+/// Do the blocks that were traced do more or less than each other by more than a tenth?
+bool Predictor::work_differs() const {
+  double sum = 0, squares = 0;
+  for (const auto& [at, block] : traced_) sum += double(block->work()), squares += double(block->work()) * double(block->work());
+  const double n = double(traced_.size());
+  return squares * n > sum * sum * 1.01;
+}
+
 /// Blocks of the sampled SMs in the order in which they are handed out, and those of the first one where it stands alone: when its first blocks do more.
 std::vector<Predictor::Queued> Predictor::queue_of(uint64_t shift) {
   const auto& x = extent_;
@@ -148,13 +156,15 @@ std::vector<Predictor::Queued> Predictor::queue_of(uint64_t shift) {
     as_others += double(code_for(row * x.stride + shift).trace->work());
   }
   if (work < as_others * 1.05) lone.clear();
-  // Where blocks do different work and not all are known, those taken must not be of one column of the grid.
+  // Where blocks do different work and not all are known, those taken must not be of one column of the grid; but those with which an SM begins, if they do
+  // about as much as each other, are as far apart as there are SMs, and may ask for the same.
   constexpr double kGolden = 0.6180339887;
   const bool anywhere = x.per == 1 && x.rows > 1 && !regular_ && !in_order_ && !all_traced_;
+  const uint64_t in_columns = anywhere && work_differs() ? 0 : occupancy_.blocks;
   std::vector<Queued> queue;
   for (uint64_t row = 0; row < x.rows_run; row++)
     for (uint32_t i = 0; i < x.simulated; i++) {
-      const double turns = kGolden * double(row * x.simulated + i);
+      const double turns = kGolden * double((row < in_columns ? 0 : row) * x.simulated + i);
       // Of the last row, which few SMs may have, the first one has a block: the busiest SMs end last.
       const uint64_t room = i == 0 ? std::min(x.apart, x.units - row * x.stride) : x.apart;
       const uint64_t within = anywhere ? uint64_t((turns - std::floor(turns)) * double(room)) : shift;

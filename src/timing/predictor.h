@@ -62,6 +62,7 @@ class Predictor {
   void keep(std::vector<TracedBlock> blocks);
   uint64_t busiest(uint64_t stride, uint64_t apart) const;
   uint64_t usual_place() const;
+  bool work_differs() const;
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void fit_slope_across(int direction);
   void find_kinds(uint64_t units);

@@ -20,11 +20,26 @@ uint32_t take_end(uint32_t& mask, bool lowest) {
   return end;
 }
 
+/// Of any sectors that a ghost touches in a line, by mask, those that it asks for when the detailed block asks for `missing` of its `touched` ones: the same
+/// where it touches the same, else as great a share of its own, from the end at which most are missing.
+std::array<uint8_t, 16> asked_of(uint32_t touched, uint32_t missing) {
+  std::array<uint8_t, 16> out;
+  const uint32_t n = sectors_in(touched), k = sectors_in(missing & touched);
+  const bool upper = (missing & touched & 12) > (missing & touched & 3);
+  for (uint32_t mask = 0; mask < 16; mask++) {
+    uint32_t left = mask == touched || n == 0 ? 0 : (sectors_in(mask) * (n - k) + n / 2) / n, kept = mask;
+    while (left-- > 0) take_end(kept, upper);
+    out[mask] = uint8_t(n == 0 ? mask : mask == touched ? mask & missing : kept);
+  }
+  return out;
+}
+
 }  // namespace
 
 /// Asks for the line of that number of the event as ghosts do whose blocks differ, of pages that are looked up. Most are not, and no processor
 /// foretells which: none is jumped over.
-void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when, Part part) {
+void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, uint32_t touched, uint32_t missing, double when, Part part) {
+  const std::array<uint8_t, 16> asked_here = asked_of(touched, missing);
   const PageChoice pages = chip.pages_taken();
   const bool to_the_end = line + 1 == e.n_detail;  // whoever touches more lines does so along with the last
   size_t most = 0, listed = 0;
@@ -35,7 +50,7 @@ void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, double when, Pa
   for (const GhostLines& g : ghost_lines) {
     const uint32_t last = to_the_end ? g.n : std::min(line + 1, g.n);
     for (uint32_t i = line; i < last; i++) {
-      const uint64_t packed = g.packed(i) & (~uint64_t{15} | g.sectors_of(i, part));
+      const uint64_t packed = (g.packed(i) & ~uint64_t{15}) | asked_here[g.packed(i) & g.sectors_of(i, part) & 15];
       const Move to(packed, g.sectors);
       const bool may = pages.takes(to.line) | pages.takes(to.line + (to.sectors > 15));
       list[listed] = {packed, g.sectors, g.sm}, listed += may;
@@ -53,7 +68,7 @@ void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, doub
   Slot& slot = slots[w.slot];
   if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line] & (~uint64_t{15} | sectors), when, false);
   if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
-  ask_traced_ghosts(e, line, when, part);
+  ask_traced_ghosts(e, line, part == Part::all ? uint32_t(slot.work.code->trace->lines[e.detail + line] & 15) : 0, sectors, when, part);
 }
 
 /// A request from `first` on that stands for one to a page that is not looked up: of one ghost for all lines of the page, since memory
@@ -380,6 +395,9 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
       const uint32_t merged = m.width == 8 ? e->count & 0xFFFF : m.width == 16 ? e->count >> 16 : 0;
       waves = merged ? merged : waves * m.width / e->lanes_bytes;
     }
+    // One LDSM loads several pieces of a fragment, of each of which the trace tells (wmma); ldmatrix is told of as one.
+    const double pieces = m.kind == Class::matrix_load && m.op == isa::Op::wmma_load ? m.width / 4.0 : 1;
+    waves *= pieces;
     if (m.i.opcode == kStoreMatrix) p.queue += std::max(0.0, kMatrixWaveQueue * waves - 4), waves *= kMatrixWave;
     if (what == What::shared_atomic) waves = m.swaps ? 1 : m.counts_lanes ? kCountLanes : std::max(1.0, waves * kAtomicWave);
     stored_shared |= what == What::shared_store;
@@ -387,10 +405,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     if (m.swaps && what == What::shared_atomic) swap(w, *e, at);
     counts.shared_wavefronts += waves;
     const bool of_matrices = m.kind == Class::matrix_load || m.i.opcode == kStoreMatrix;
-    const double words = double(m.change) * std::popcount(e->mask) * (of_matrices ? e->lanes_bytes / 4.0 : std::max(1.0, m.width / 4.0));
+    const double words = double(m.change) * std::popcount(e->mask) * (of_matrices ? pieces * e->lanes_bytes / 4.0 : std::max(1.0, m.width / 4.0));
     (what == What::shared_load ? counts.shared_words_read : counts.shared_words_written) += words;
     // What comes back takes a cycle of the write port for each register [broadcast_mix8: 12 cycles for 8 products and a load of 4].
-    if (what == What::shared_load) p.write = std::max(p.write, w.issued) + std::max(1, m.width / 4);
+    if (what == What::shared_load) p.write = std::max(p.write, w.issued) + (of_matrices ? 1 : std::max(1, m.width / 4));
     const double latency = what == What::shared_atomic ? m.swaps ? kSwap : 26 : f.shared_latency + (m.kind == Class::matrix_load ? 6 : 0);
     return set_barriers(w, m, at + waves - 1 + latency - 2, at + waves + 8);
   }

@@ -533,7 +533,7 @@ struct Sm::State {
     int64_t sectors = 0;                          // by which it moves
     uint32_t sm = 0;
   };
-  void ask_traced_ghosts(const Event& e, uint32_t line, double when, Part part);
+  void ask_traced_ghosts(const Event& e, uint32_t line, uint32_t touched, uint32_t missing, double when, Part part);
   std::vector<GhostLine> asking_lines;            // those that may be of a page that is looked up
   void finish_ghosts(Slot& slot, double now);
   double waited_for(WarpRun& w, const Event& e, double done);

@@ -419,7 +419,8 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     const auto [pc, home] = block_first_[place];
     const uint32_t block = block_number_[place];
     if (pc != home || w.entries[block].empty() || !std::binary_search(used_homes_.begin(), used_homes_.end(), home)) continue;
-    if (w.taken[block] > 0 || !all_events_used(home, c)) homed += w.entries[block].size();  // else ptxas merged it into blocks on the way
+    const bool merged = w.taken[block] == 0 || !turning_.count(home);  // into blocks on the way, or moved ahead of its loop
+    if (!merged || !all_events_used(home, c)) homed += w.entries[block].size();
   }
   return w.taken_entries * 20 + 20 >= homed * 19;
 }

@@ -1,5 +1,6 @@
 // What L1 holds: a piece of memory that just fits is found again, wherever it begins, by what an H200 asks of L2 (calib/raw/h200-2026-11-22-lines.jsonl:
-// again_same/26, of which each SM reads 197 KB eight times: 1,137,990 sectors).
+// again_same/26, of which each SM reads 197 KB eight times: 1,137,990 sectors). What of a line L1 has is not asked for by the other SMs either. And how long a
+// fragment of wmma takes from shared memory (calib/raw/h200-2026-11-28-uneven.jsonl: fragments_a_rows).
 #include "timing_kernel.h"
 
 namespace orrery::timing {
@@ -26,6 +27,44 @@ TEST(TimingL1, WhatFitsIsFoundAgain) {
   const Prediction p = m.predicted(k);
   if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
   EXPECT_NEAR(p.l2_tex_sectors, 1137990, 0.25 * 1137990);
+}
+
+/// Rows of 28 words, of which a warp reads 32 at a time: each begins in the sector in which the one before it ended. Blocks go through pieces of their own, in no
+/// order: every sector is asked for once.
+TEST(TimingL1, SectorsThatAreThereAreNotAskedForAgain) {
+  constexpr uint32_t kBlocks = 256, kRows = 256, kPiece = 28800;
+  TestMachine m;
+  const uint64_t in = m.allocate(uint64_t{kBlocks} * kPiece), out = m.allocate(kBlocks * 128);
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; brev.b32 %r3, %r2; shr.u32 %r3, %r3, 24;
+    mul.wide.u32 %d3, %r3, 28800; add.s64 %d3, %d1, %d3; mul.wide.u32 %d4, %r1, 4; add.s64 %d3, %d3, %d4; mov.u32 %r4, 0; mov.f32 %f1, 0f00000000;
+  A: .pragma "nounroll"; ld.global.f32 %f2, [%d3]; add.f32 %f1, %f1, %f2; add.s64 %d3, %d3, 112; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 256; @%p1 bra A;
+    mad.lo.u32 %r5, %r2, 32, %r1; mul.wide.u32 %d5, %r5, 4; add.s64 %d5, %d2, %d5; st.global.f32 [%d5], %f1; ret;)",
+                     {in, out}, {kBlocks}, {32});
+  const Prediction p = m.predicted(k);
+  const double sectors = kBlocks * ((kRows - 1) * 112 + 128) / 32.0, stored = kBlocks * 4;
+  EXPECT_NEAR(p.l2_tex_sectors / (sectors + stored), 1, 0.03);
+}
+
+/// Eight rows of a piece of a fragment that begin at the same bank come one by one, and so do the four pieces of which one instruction loads all.
+TEST(TimingL1, FragmentsFromRowsOfTheSameBanks) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto cycles_of = [&](int stride, uint64_t rounds) {
+    const TestKernel k(R"(
+      .shared .align 128 .b8 room[32768];
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r8, room; mov.u32 %r10, )" + std::to_string(stride) + R"(; mov.u32 %r7, 0; mov.u32 %r6, 0;
+      A: .pragma "nounroll"; and.b32 %r5, %r7, 3; shl.b32 %r5, %r5, 5; add.u32 %r5, %r8, %r5;
+      wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r20, %r21, %r22, %r23, %r24, %r25, %r26, %r27}, [%r5], %r10;
+      xor.b32 %r6, %r6, %r20; xor.b32 %r6, %r6, %r27; add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, %r9; @%p1 bra A;
+      mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.s64 %d2, %d1, %d2; st.global.u32 [%d2], %r6; ret;)",
+                       {out, rounds}, {1}, {256});
+    const Prediction p = m.predicted(k);
+    return p.method == "machine code" ? p.cycles : 0;
+  };
+  const double few = cycles_of(64, 100);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR((cycles_of(64, 300) - few) / (200 * 8), 32.9, 2) << "cycles a fragment [fragments_a_rows/64: 210,488 for 6,400 an SM]";
 }
 
 }  // namespace

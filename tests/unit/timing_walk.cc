@@ -118,6 +118,27 @@ TEST(TimingWalk, OneTurnOfALoopThatIsUnrolledOnceMore) {
   EXPECT_NEAR(p.instructions, 264, 16) << "of an H200 [plain.one_word_exchange/1]";
 }
 
+/// Lanes make 8 to 20 turns, four at a time in PTX and eight in machine code: those that leave early do their last turns behind the loop, while others went on in it.
+TEST(TimingWalk, LanesThatLeaveAnUnrolledLoopEarly) {
+  TestMachine m;
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u32 %r15, [p1]; ld.param.u32 %r16, [p2]; mov.u32 %r17, %ntid.x; mov.u32 %r18, %ctaid.x; mov.u32 %r19, %tid.x;
+    mad.lo.s32 %r1, %r18, %r17, %r19; and.b32 %r20, %r1, 31; shr.s32 %r21, %r1, 31; shr.u32 %r22, %r21, 27; add.s32 %r23, %r1, %r22; shr.s32 %r24, %r23, 5;
+    mul.lo.s32 %r25, %r24, 5; mad.lo.s32 %r26, %r20, 7, %r25; rem.s32 %r27, %r26, %r16; add.s32 %r2, %r27, %r15; setp.lt.s32 %p1, %r2, 1; mov.f32 %f24, 0f00000000; @%p1 bra G;
+    add.s32 %r29, %r2, -1; and.b32 %r38, %r2, 3; setp.lt.u32 %p2, %r29, 3; mov.f32 %f24, 0f00000000; mov.u32 %r36, 0; @%p2 bra D;
+    sub.s32 %r35, %r2, %r38; mov.f32 %f24, 0f00000000; mov.u32 %r36, 0;
+    C: cvt.rn.f32.s32 %f12, %r36; fma.rn.f32 %f13, %f24, 0f3FC00000, %f12; add.s32 %r31, %r36, 1; cvt.rn.f32.s32 %f14, %r31; fma.rn.f32 %f15, %f13, 0f3FC00000, %f14;
+    add.s32 %r32, %r36, 2; cvt.rn.f32.s32 %f16, %r32; fma.rn.f32 %f17, %f15, 0f3FC00000, %f16; add.s32 %r33, %r36, 3; cvt.rn.f32.s32 %f18, %r33; fma.rn.f32 %f24, %f17, 0f3FC00000, %f18;
+    add.s32 %r36, %r36, 4; add.s32 %r35, %r35, -4; setp.ne.s32 %p3, %r35, 0; @%p3 bra C;
+    D: setp.eq.s32 %p4, %r38, 0; @%p4 bra G;
+    E: .pragma "nounroll"; cvt.rn.f32.s32 %f19, %r36; fma.rn.f32 %f24, %f24, 0f3FC00000, %f19; add.s32 %r36, %r36, 1; add.s32 %r38, %r38, -1; setp.ne.s32 %p5, %r38, 0; @%p5 bra E;
+    G: cvta.to.global.u64 %d2, %d1; mul.wide.s32 %d3, %r1, 4; add.s64 %d4, %d2, %d3; st.global.f32 [%d4], %f24; ret;)",
+                     {m.allocate(1 << 19), 8, 13}, {512}, {256});
+  const Prediction p = m.predicted(k);
+  if (p.method != kMachineCode) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.instructions / 790528, 1, 0.04) << "of an H200 [uneven.turns_none/13]";
+}
+
 /// A loop of four turns that ptxas unrolls in the loop around it, where loads of several turns become one of 16 bytes: not a sign of fewer copies. A row of
 /// eight words times eight rows of eight: 64 products a turn, 16 and 8 loads, and what the loop takes.
 TEST(TimingWalk, LoadsOfSeveralTurnsThatBecomeOneSayNothingOfCopies) {
