@@ -131,8 +131,14 @@ double Predictor::mean_work() {
     return sum / double(std::max<size_t>(1, traced_.size()));
   }
   for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
-    const uint64_t end = std::next(range) != ranges_.end() ? std::next(range)->first : extent_.units;
-    sum += double(end - range->first) * effort_of(range->first);
+    const uint64_t first = range->first, end = std::next(range) != ranges_.end() ? std::next(range)->first : extent_.units;
+    double own = 0, n = 0;  // of blocks all over the part: the first one lies in a corner of the grid
+    const auto look = [&](uint64_t unit) {
+      if (unit >= first && unit < end && traced_.count(unit)) own += effort_of(unit), n++;
+    };
+    for (uint64_t i = 0; i < kOfEach; i++) look(place_in(first, end, i));
+    for (uint64_t i = 0; i < kOfAll; i++) look(place_in(0, extent_.units, i));
+    sum += double(end - first) * (n > 0 ? own / n : effort_of(first));
   }
   return sum / double(extent_.units);
 }

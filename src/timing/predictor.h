@@ -4,6 +4,7 @@
 // the others differ, rare_blocks.cc which do far more, waits.cc in which order when they wait for each other, describe.cc says what came out, energy.cc
 // what it takes.
 #pragma once
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -78,6 +79,12 @@ class Predictor {
   void find_extent();
   double simulate_blocks();
   double effort_of(uint64_t block);
+  // Blocks that are looked at where kinds of work lie in parts of the grid of their own: of the grid, and of each part; evenly, but in no step with its rows.
+  static constexpr uint64_t kOfAll = 16, kOfEach = 6;
+  static uint64_t place_in(uint64_t first, uint64_t end, uint64_t i) {
+    const double turns = 0.6180339887 * (double(i) + 0.5);
+    return first + uint64_t((turns - std::floor(turns)) * double(end - first));
+  }
   double mean_work();
   /// Is known what blocks do that are not simulated?
   bool knows_work() const { return all_traced_ || !ranges_.empty() || !kinds_.seen.empty(); }

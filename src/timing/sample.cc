@@ -268,7 +268,7 @@ bool Predictor::drawn_alike(uint64_t shape) {
 /// Grids that are larger than their work: where blocks that do about as much as each other end and others begin, found by halves, since those
 /// between two that are alike mostly are, too. False when there are no such ranges, or other blocks looked at then are not like their range.
 bool Predictor::find_ranges() {
-  constexpr size_t kMostRanges = 8, kLooked = 16, kOfEach = 6;
+  constexpr size_t kMostRanges = 8;
   constexpr double kAlikeWork = 1.5;
   const uint64_t units = launch_.grid.count();
   if (launch_.cluster.count() > 1 || units < 64) return false;
@@ -302,10 +302,10 @@ bool Predictor::find_ranges() {
       return alike(expected, *traced_.at(at));
     };
     bool as_expected = ranges_.size() > 1;
-    for (size_t i = 0; i < kLooked && as_expected; i++) as_expected = look((2 * i + 1) * units / (2 * kLooked));
+    for (size_t i = 0; i < kOfAll && as_expected; i++) as_expected = look(place_in(0, units, i));
     for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
       const uint64_t end = std::next(range) != ranges_.end() ? std::next(range)->first : units;
-      for (size_t i = 0; i < kOfEach && as_expected && may(); i++) as_expected = look(range->first + (2 * i + 1) * (end - range->first) / (2 * kOfEach));
+      for (size_t i = 0; i < kOfEach && as_expected && may(); i++) as_expected = look(place_in(range->first, end, i));
     }
     if (as_expected) {
       p_.notes.push_back(fmt::format("blocks do {} kinds of work, each in a part of the grid of its own: a few of each stand for all of it", ranges_.size()));

@@ -410,7 +410,13 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     // What comes back takes a cycle of the write port for each register [broadcast_mix8: 12 cycles for 8 products and a load of 4].
     if (what == What::shared_load) p.write = std::max(p.write, w.issued) + (of_matrices ? 1 : std::max(1, m.width / 4));
     const double latency = what == What::shared_atomic ? m.swaps ? kSwap : 26 : f.shared_latency + (m.kind == Class::matrix_load ? 6 : 0);
-    return set_barriers(w, m, at + waves - 1 + latency - 2, at + waves + 8);
+    double done = at + waves - 1 + latency - 2;
+    if (what == What::shared_load) {  // what comes word by word, since lanes want the same banks, comes back as what L1 holds does
+      const double together = std::max(1.0, of_matrices ? pieces * e->lanes_bytes / 4.0 : m.width / 4.0);
+      done = std::max(done, std::max(at + latency - 2, p.returned) + kWavefront * std::max(0.0, waves - together));
+      p.returned = done;
+    }
+    return set_barriers(w, m, done, at + waves + 8);
   }
   if (what == What::remote_load || what == What::remote_store) {
     const double at = use_pipe(e->extra);

@@ -67,5 +67,27 @@ TEST(TimingL1, FragmentsFromRowsOfTheSameBanks) {
   EXPECT_NEAR((cycles_of(64, 300) - few) / (200 * 8), 32.9, 2) << "cycles a fragment [fragments_a_rows/64: 210,488 for 6,400 an SM]";
 }
 
+/// Words of one bank come back to a sub-core one in two cycles: to a warp that is alone half as fast as shared memory gives them to four.
+TEST(TimingL1, WordsOfOneBankComeBackToAWarpOneByOne) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto cycles_of = [&](int stride, uint64_t rounds) {
+    const std::string step = std::to_string(4 * stride);
+    const TestKernel k(R"(
+      .shared .align 128 .b8 room[8192];
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r8, room; mov.u32 %r1, %tid.x; mad.lo.u32 %r5, %r1, )" + step + R"(, %r8; mov.u32 %r7, 0; mov.u32 %r6, 0;
+      A: .pragma "nounroll"; ld.volatile.shared.u32 %r20, [%r5]; ld.volatile.shared.u32 %r21, [%r5+4]; ld.volatile.shared.u32 %r22, [%r5+8]; ld.volatile.shared.u32 %r23, [%r5+12];
+      xor.b32 %r6, %r6, %r20; xor.b32 %r6, %r6, %r21; xor.b32 %r6, %r6, %r22; xor.b32 %r6, %r6, %r23; add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, %r9; @%p1 bra A;
+      mul.wide.u32 %d2, %r1, 4; add.s64 %d2, %d1, %d2; st.global.u32 [%d2], %r6; ret;)",
+                       {out, rounds}, {1}, {32});
+    const Prediction p = m.predicted(k);
+    return p.method == "machine code" ? p.cycles : 0;
+  };
+  const double few = cycles_of(32, 50);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  const double all = cycles_of(32, 150) - few, eight = cycles_of(8, 150) - cycles_of(8, 50);
+  EXPECT_NEAR((all - eight) / (100 * 4 * 24), 2.06, 0.15) << "cycles a word [lane_lines.hit.4bytes.32lines and 8lines.one_bank.4together.1warps, which L1 holds: 81.0 and 31.5 a load]";
+}
+
 }  // namespace
 }  // namespace orrery::timing

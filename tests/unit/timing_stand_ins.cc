@@ -1,4 +1,6 @@
 // Which blocks stand for those that are not traced: expected bytes and shares follow from the kernels' own indices.
+#include <gmock/gmock.h>
+
 #include "timing/grid_shape.h"
 #include "timing_kernel.h"
 
@@ -73,6 +75,28 @@ TEST(StandIns, BlocksThatLeaveAtOnceAreCountedByManyThatAreLookedAt) {
   const auto instructions = [&](const std::string& leaves) { return m.predicted(TestKernel(triangle(leaves), {out}, {8, 8, 96}, {256}), options).instructions; };
   const double all = instructions("setp.gt.u32 %p1, %r2, 99;"), half = instructions("setp.gt.u32 %p1, %r2, %r1;");
   EXPECT_NEAR(half / all, 36.0 / 64, 0.08) << "256 blocks tell a share within 3% two times of three";
+}
+
+/// The first and the last plane of a grid leave at once; a block of the planes between stands for them by what blocks all over them do, not by what the one in
+/// the corner does, of which rows and columns leave, too.
+TEST(StandIns, BlocksInCornersAreNotLikeMost) {
+  TestMachine m;
+  const uint64_t in = m.allocate(uint64_t{256} * 256 * 16 * 4), out = m.allocate(uint64_t{256} * 256 * 16 * 4);
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ctaid.y; mov.u32 %r5, %ctaid.z;
+    mad.lo.u32 %r1, %r3, 32, %r1; mad.lo.u32 %r2, %r4, 8, %r2;
+    setp.lt.u32 %p1, %r1, 1; @%p1 ret; setp.gt.u32 %p1, %r1, 254; @%p1 ret; setp.lt.u32 %p1, %r2, 1; @%p1 ret; setp.gt.u32 %p1, %r2, 254; @%p1 ret;
+    setp.lt.u32 %p1, %r5, 1; @%p1 ret; setp.gt.u32 %p1, %r5, 14; @%p1 ret;
+    mad.lo.u32 %r6, %r5, 256, %r2; mad.lo.u32 %r6, %r6, 256, %r1; mul.wide.u32 %d3, %r6, 4; add.s64 %d4, %d1, %d3; add.s64 %d5, %d2, %d3;
+    ld.global.f32 %f1, [%d4]; ld.global.f32 %f2, [%d4+-4]; ld.global.f32 %f3, [%d4+4]; ld.global.f32 %f4, [%d4+-1024]; ld.global.f32 %f5, [%d4+1024];
+    ld.global.f32 %f6, [%d4+-262144]; ld.global.f32 %f7, [%d4+262144];
+    add.f32 %f1, %f1, %f2; add.f32 %f1, %f1, %f3; add.f32 %f1, %f1, %f4; add.f32 %f1, %f1, %f5; add.f32 %f1, %f1, %f6; add.f32 %f1, %f1, %f7; st.global.f32 [%d5], %f1; ret;)",
+                     {in, out}, {8, 32, 16}, {32, 8});
+  PredictOptions few;
+  few.trace_budget = 60'000, few.slope_budget = 60'000;
+  const Prediction all = m.predicted(k), some = m.predicted(k, few);
+  EXPECT_THAT(some.notes, testing::Contains(testing::HasSubstr("kinds of work")));
+  EXPECT_NEAR(some.instructions / all.instructions, 1, 0.02) << "by " << all.instructions << " of all blocks";
 }
 
 }  // namespace
