@@ -290,7 +290,22 @@ Status check(const PagedAttentionArgs& a) {
   if (a.token_stride % 8 || a.token_stride < a.dim) return bad("token_stride", "must be a multiple of 8, at least dim");
   if (a.head_stride % 8 || a.head_stride < 0) return bad("head_stride", "must be a multiple of 8");
   if (a.table_pitch < (a.max_seq + a.page_size - 1) / a.page_size) return bad("table_pitch", "is less than the pages of max_seq");
-  return {};
+  const Extent q{"q_stride", a.q, a.heads * a.dim * 2, {{a.batch, product(a.q_stride, 2)}}}, out{"out", a.out, a.heads * a.dim * 2, {{a.batch, product(a.out_stride, 2)}}};
+  const auto cache = [&](const char* name, const void* data) {
+    return Extent{name, data, a.dim * 2, {{a.pages, product(a.page_stride, 2)}, {a.page_size, product(a.token_stride, 2)}, {a.kv_heads, product(a.head_stride, 2)}}};
+  };
+  const Extent k = cache("k_cache", a.k_cache), v = cache("v_cache", a.v_cache), table = dense("page_table", a.page_table, product(product(a.batch, a.table_pitch), 4)), lengths = dense("seq_lens", a.seq_lens, a.batch * 4);
+  if (span(q) == kMostBytes) return bad("q_stride", "is too large");
+  if (span(out) == kMostBytes) return bad("out_stride", "is too large");
+  if (span(k) == kMostBytes) {
+    const int64_t most = std::max({a.page_stride, a.token_stride, a.head_stride});
+    return bad(a.page_stride == most ? "page_stride" : a.token_stride == most ? "token_stride" : "head_stride", "is too large");
+  }
+  if (table.bytes >= kMostBytes) return bad("table_pitch", "is too large");
+  const Extent lse = dense("lse", a.lse, a.batch * a.heads * 4);
+  if (Status s = apart(out, {q, k, v, table, lengths, lse}); !s.ok()) return s;
+  if (Status s = apart(lse, {q, k, v, table, lengths}); !s.ok()) return s;
+  return apart(dense("workspace", a.workspace, int64_t(attention_paged_workspace(a))), {q, k, v, table, lengths, out, lse});
 }
 
 /// Two CTAs an SM, of at least 128 keys.

@@ -50,6 +50,14 @@ Weights make_weights(check::Random& random, const Case& c) {
   STATUS_OK(quantize_int4(out.data(), scales.data(), in.data(), w.scale_type, c.n, c.k, nullptr));
   w.bytes = out.host<unsigned char>(), w.scales = scales.host<unsigned char>();
   out.check_guards("quantize_int4"), scales.check_guards("quantize_int4 scales");
+  Buffer back(full.size());
+  STATUS_OK(dequantize_int4(back.data(), out.data(), scales.data(), w.scale_type, c.n, c.k, nullptr));
+  const auto again = back.host<unsigned char>();
+  back.check_guards("dequantize_int4");
+  for (int64_t i = 0; i < c.n * c.k; i++) {
+    const double want = w.at(i / c.k, i % c.k);  // one rounding of a multiple of the scale
+    check::expect_near(check::to_double(again.data(), i, w.scale_type), want, check::rounding(w.scale_type, want), "dequantize_int4", i / c.k, i % c.k);
+  }
   for (int64_t i = 0; i < c.n * c.k; i++) {  // nearest multiple of the scale, which is amax / 7
     const double scale = check::to_double(w.scales.data(), i / 128, w.scale_type), x = check::to_double(full.data(), i, w.scale_type);
     check::expect_near(w.at(i / c.k, i % c.k), x, 0.502 * scale + 0.03 * std::fabs(x), "quantize_int4", i / c.k, i % c.k);

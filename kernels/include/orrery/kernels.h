@@ -1,7 +1,8 @@
 // Hopper (sm_90a) kernels behind a plain C++ interface: device pointers, shapes, strides, a stream.
 //
 // Every function checks its arguments before it launches anything and names the first one that is out of
-// contract; it then enqueues on `stream` and returns. Nothing allocates, nothing synchronises, no global
+// contract: null, misaligned, negative, too large, or written while another argument has the same bytes (where a call
+// may work in place, the very same ones are fine). It then enqueues on `stream` and returns. Nothing allocates, nothing synchronises, no global
 // state: calls from several host threads are safe. Strides count elements.
 //
 //   gemm        D = act(alpha * scale * op(A) op(B) + beta * C + bias)
@@ -214,6 +215,9 @@ Status dequantize_e4m3(void* out, const void* in, const float* scales, DType dty
 /// int4 with one scale per 128 columns (scale = amax / 7, in the dtype of in: f16 or bf16): out rows x cols / 2 bytes in the
 /// order of WeightFormat::kInt4, scales rows x cols / 128, both dense. cols: a multiple of 128.
 Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream);
+
+/// The inverse: out rows x cols (f16 or bf16, the type of the scales), from what quantize_int4 left; out 16-byte aligned.
+Status dequantize_int4(void* out, const void* in, const void* scales, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream);
 
 /// out[j][i] = in[i][j]; elements of 1, 2, 4 or 8 bytes, pitches in elements.
 Status transpose(void* out, const void* in, int element_bytes, int64_t rows, int64_t cols, int64_t in_pitch,
