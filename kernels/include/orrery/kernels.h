@@ -277,7 +277,7 @@ struct AttentionArgs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* out = nullptr;
   float* lse = nullptr;
-  DType dtype = DType::kBF16;  // bf16, f16, or e4m3 (out is bf16 then; full or causal, dim 128)
+  DType dtype = DType::kBF16;  // bf16, f16, or e4m3 (out is bf16 then)
   int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // dim 64, 128, 192 or 256
   struct Strides {
     int64_t batch = 0, seq = 0, head = 0;
@@ -287,14 +287,14 @@ struct AttentionArgs {
   int64_t window = 0;          // with causal: only the last `window` of those keys; 0: all of them
   // Sequences of their own lengths, one after the other without padding: both or neither, device, [batch + 1], ascending from
   // 0; sequence b has the rows starts[b] up to starts[b + 1] of q and out, or k and v. Then seq_q and seq_k are the longest
-  // lengths (longer ones are cut), q_rows and k_rows all rows; strides of batches are not used; lse is heads x q_rows. Softmax without a
-  // window only. A key that is not finite may reach the outputs of the sequence before its own.
+  // lengths (longer ones are cut), q_rows and k_rows all rows; strides of batches are not used; lse is heads x q_rows. A key
+  // that is not finite may reach the outputs of the sequence before its own.
   const int32_t *q_starts = nullptr, *k_starts = nullptr;
   int64_t q_rows = 0, k_rows = 0;
-  // Not with causal, sigmoid or sequences of their own lengths; dim 64 or 128; batches dense (the stride of a batch is that of its
+  // Not with causal, sigmoid, e4m3 or sequences of their own lengths; dim 64 or 128; batches dense (the stride of a batch is that of its
   // places). Keys outside of the windows are not seen, but where they are not finite they may reach outputs of the batch before.
   Neighborhood neighborhood;
-  bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse; dim 64 or 128
+  bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse
   float sigmoid_bias = 0.f;
   const float *scale_q = nullptr, *scale_k = nullptr, *scale_v = nullptr;  // e4m3: device scalars, multiplied in; null is 1
   void* workspace = nullptr;   // e4m3: attention_workspace(args) bytes, 256-byte aligned, for values turned round; others: none
