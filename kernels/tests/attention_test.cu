@@ -269,10 +269,11 @@ void run(const PagedCase& c) {
 
 int paged(bool small) {
   const DType B = DType::kBF16, H = DType::kF16;
-  std::vector<PagedCase> cases = {{B, 3, 4, 2, 128, 16, 131, 0, 1}, {H, 3, 8, 1, 64, 32, 200, 0, 3}, {B, 2, 16, 1, 128, 64, 300, 70, 2}, {H, 2, 3, 3, 64, 16, 40, 0, 5}};
+  std::vector<PagedCase> cases = {{B, 3, 4, 2, 128, 16, 131, 0, 1}, {H, 3, 8, 1, 64, 32, 200, 0, 3}, {B, 2, 16, 1, 128, 64, 300, 70, 2}, {H, 2, 3, 3, 64, 16, 40, 0, 5},
+                                  {B, 2, 4, 2, 192, 16, 150, 60, 2}, {H, 3, 10, 1, 256, 32, 170, 0, 3}};
   if (!small)
     for (DType t : {B, H})
-      for (int64_t dim : {64, 128})
+      for (int64_t dim : {64, 128, 192, 256})
         for (int splits : {0, 1, 7, 128})
           for (int64_t window : {0, 500}) {
             cases.push_back({t, 5, 32, 8, dim, 16, 3000, window, splits});

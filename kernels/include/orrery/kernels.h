@@ -346,7 +346,7 @@ struct PagedAttentionArgs {
   float* lse = nullptr;                   // may be null: batch x heads, natural log
   const int32_t *page_table = nullptr, *seq_lens = nullptr;
   DType dtype = DType::kBF16;             // bf16 or f16
-  int64_t batch = 0, heads = 0, kv_heads = 0, dim = 0;  // dim 64 or 128; at most 16 heads for a kv head
+  int64_t batch = 0, heads = 0, kv_heads = 0, dim = 0;  // dim 64, 128, 192 or 256; at most 16 heads for a kv head
   int64_t pages = 0, page_size = 0;       // page_size: a power of two, 16 or more
   int64_t table_pitch = 0, max_seq = 0;   // entries from row to row of the table; no sequence is longer
   int64_t q_stride = 0, out_stride = 0;   // from sequence to sequence
