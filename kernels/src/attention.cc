@@ -55,7 +55,7 @@ Status check(const AttentionArgs& a) {
 }
 
 /// Keys of a row of turned values; where sequences have their own lengths one row has all of them (fp8_base).
-int64_t padded_keys(const AttentionArgs& a) { return ((a.k_starts ? a.k_rows + 16 * a.batch + 128 : a.seq_k) + 127) / 128 * 128; }
+int64_t padded_keys(const AttentionArgs& a) { return ((a.k_starts ? a.k_rows + 16 * a.batch + 256 : a.seq_k) + 127) / 128 * 128; }
 
 /// Windows that are worked on as causal attention is (Shape::kPlain).
 bool is_plain(const AttentionArgs& a, Mask mask) { return mask == Mask::kWindow && (a.q_starts || a.sigmoid || a.dtype == DType::kE4M3); }

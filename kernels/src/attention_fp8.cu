@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(256) turn_values(uint8_t* turned, const uint8_
     keys = max(0, min(next - start, keys));
     row0 = start, at = int64_t(head) * kDim * padded + fp8_base(start, batch);
     if (batch + 1 < batches) end = min(end, fp8_base(next, batch + 1) - fp8_base(start, batch) - key0);
-    if (end <= 0 || (key0 > 0 && key0 >= keys)) return;
+    if (end <= 0 || key0 >= keys + kTurned) return;  // with a window the last tile begins anywhere, and ends as far behind the last key
   }
   const uint8_t* from = v + (kLengths ? 0 : batch * strides.batch) + row0 * strides.seq + head * strides.head;
   for (int i = threadIdx.x; i < kTurned * (kDim / 16); i += 256) {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(256) turn_values(uint8_t* turned, const uint8_
 }  // namespace
 
 cudaError_t launch_turn_values(void* turned, const AttentionArgs& a, int64_t padded, cudaStream_t stream) {
-  const dim3 grid(unsigned((a.seq_k + kTurned - 1) / kTurned), unsigned(a.batch * a.kv_heads));
+  const dim3 grid(unsigned((a.seq_k + kTurned - 1) / kTurned + (a.k_starts ? 1 : 0)), unsigned(a.batch * a.kv_heads));
   const auto go = [&](auto kernel) {
     kernel<<<grid, 256, 0, stream>>>(static_cast<uint8_t*>(turned), static_cast<const uint8_t*>(a.v), a.v_strides, int(a.batch), int(a.kv_heads), int(a.seq_k), int(padded), a.k_starts, int(a.k_rows));
     return cudaGetLastError();

@@ -430,6 +430,7 @@ int main(int argc, char** argv) {
   run_lengths(B, 2, 1, 192, true, few), run_lengths(H, 2, 2, 256, false, few), run_lengths(B, 2, 1, 128, true, few, 50), run_lengths(H, 1, 1, 64, true, few, 129), run_lengths(B, 1, 1, 256, true, few, 33);
   run_lengths(B, 2, 1, 64, true, few, 0, true), run_lengths(H, 1, 1, 128, false, few, 0, true), run_lengths(B, 1, 1, 192, true, few, 40, true);
   run_lengths(E, 2, 1, 128, true, {{70, 130}, {0, 40}, {0, 0}, {17, 0}, {128, 128}, {200, 60}, {1, 9}}), run_lengths(E, 2, 2, 64, true, few, 50), run_lengths(E, 1, 1, 192, false, few, 0, true), run_lengths(E, 1, 1, 256, true, few, 129);
+  run_lengths(E, 3, 1, 64, true, {{1, 9}, {20, 120}}, 5);  // the last tile ends more than 64 keys behind the last key
   if (!small)
     for (DType t : {B, H, E})
       for (int64_t dim : {64, 128, 192, 256})
