@@ -64,6 +64,7 @@ const std::vector<WeightKernel>& weight_kernels() {
     add<__nv_bfloat16, Int4, Plain16>(out, WeightFormat::kInt4, DType::kBF16);
     add<__half, Int4, PlainE4M3>(out, WeightFormat::kInt4, DType::kE4M3);
     add<__half, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kF16);
+    add<__nv_bfloat16, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kBF16);
     for (const GemmKernel& k : widen_kernels())
       out.push_back({WeightFormat::kInt4, k.a, k.tile_m, k.tile_n, k.slabs, 128, k.shared_bytes, k.threads, k.function, false, &k});
     return out;
@@ -91,8 +92,8 @@ Status check(const WeightOnlyArgs& g) {
   if (g.n < 0 || g.n >= kMax) return bad("n", "must be in [0, 2^31)");
   if (g.k < 1 || g.k >= kMax || (int4 && g.k % 128)) return bad("k", "must be in [1, 2^31), and a multiple of 128 for int4");
   if (g.m == 0 || g.n == 0) return {};
-  if (g.a.dtype != DType::kF16 && !(int4 && (g.a.dtype == DType::kBF16 || g.a.dtype == DType::kE4M3)))
-    return bad("a.dtype", "must be f16 (int4 weights: or bf16 or e4m3)");
+  if (g.a.dtype != DType::kF16 && g.a.dtype != DType::kBF16 && !(int4 && g.a.dtype == DType::kE4M3))
+    return bad("a.dtype", "must be f16 or bf16 (int4 weights: or e4m3)");
   if (!g.a.data || !aligned(g.a.data, 16)) return bad("a.data", "is null or not 16-byte aligned");
   if (g.a.col_stride != 1 || g.a.row_stride < g.k || g.a.row_stride * size_of(g.a.dtype) % 16)
     return bad("a strides", "must be 1 along k, and along rows a multiple of 16 bytes and at least k");

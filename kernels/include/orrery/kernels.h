@@ -160,7 +160,7 @@ enum class WeightFormat : uint8_t {
 /// d = act(alpha * a w' + bias), for few rows of a (any number is right; it is meant for m <= 128).
 struct WeightOnlyArgs {
   int64_t m = 0, n = 0, k = 0;         // kInt4: k a multiple of 128
-  ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3; kE4M3: f16
+  ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3
   WeightFormat format = WeightFormat::kInt4;
   const void* weights = nullptr;       // n rows of weight_pitch bytes (a multiple of 16)
   int64_t weight_pitch = 0;
