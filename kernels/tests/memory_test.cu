@@ -207,6 +207,14 @@ void rows_by_index(int64_t count, int64_t table_rows, int64_t row_bytes) {
       if (got[i * row_bytes + b] != (in ? table[index[i] * row_bytes + b] : 0)) check::fail("gather: row %lld byte %lld", (long long)i, (long long)b);
     }
   out.check_guards("gather");
+  void* pinned;  // a table that stays on the host
+  CUDA_OK(cudaMallocHost(&pinned, table.size()));
+  std::memcpy(pinned, table.data(), table.size());
+  Buffer from_host(out.bytes());
+  STATUS_OK(gather_rows(from_host.data(), pinned, dindex.as<int32_t>(), count, table_rows, row_bytes, nullptr));
+  if (from_host.host<unsigned char>() != got) check::fail("gather from pinned memory: other rows than from the device's");
+  from_host.check_guards("gather from pinned memory");
+  CUDA_OK(cudaFreeHost(pinned));
   for (int64_t i = 0; i < count; i++) index[i] = int32_t(i < table_rows ? table_rows - 1 - i : -1);
   const Buffer dunique(index);
   Buffer target(table_rows * row_bytes);
