@@ -98,7 +98,7 @@ constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
-cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_narrow(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
 

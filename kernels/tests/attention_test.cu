@@ -335,6 +335,8 @@ void refusals() {
 
 int main(int argc, char** argv) {
   const bool small = check::small_mode(argc, argv);
+  const std::string only = argc > 1 ? argv[argc - 1] : "";  // sigmoid, lengths, paged: these alone
+  const bool all = only != "sigmoid" && only != "lengths" && only != "paged";
   refusals();
   const DType B = DType::kBF16, H = DType::kF16;
   std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false},
@@ -365,6 +367,8 @@ int main(int argc, char** argv) {
                         Case{E, 1, 2, 1, 150, 200, 128, true, false, 0, true}, Case{E, 1, 1, 1, 200, 200, 64, true, false, 70, true},                                           // sigmoids
                         Case{B, 1, 2, 1, 150, 200, 192, true, false, 0, true}, Case{H, 1, 1, 1, 140, 170, 256, false, false, 0, true}, Case{B, 1, 2, 1, 300, 400, 128, true, false, 70, true},
                         Case{H, 1, 1, 1, 200, 120, 64, true, false, 130, true}, Case{B, 1, 1, 1, 200, 260, 256, true, false, 70, true},
+                        Case{B, 2, 2, 1, 19 * 37, 19 * 37, 64, false, false, 0, true, {2, {19, 37}, {5, 13}, {1, 4}}}, Case{H, 1, 1, 1, 300, 300, 128, false, false, 0, true, {1, {300}, {70}, {3}}},
+                        Case{H, 1, 1, 1, 32 * 16, 32 * 16, 64, false, false, 0, true, {2, {32, 16}, {16, 16}, {8, 16}}}, Case{B, 1, 1, 1, 16 * 4 * 24, 16 * 4 * 24, 128, false, false, 0, true, {3, {16, 4, 24}, {5, 3, 7}, {1, 1, 1}}},
                         Case{B, 2, 3, 1, 70, 90, 64, true, false, 0, false, {}, 8}, Case{H, 1, 2, 2, 150, 150, 128, true, false, 40, false, {}, 24}, Case{E, 2, 2, 1, 70, 90, 128, false, false, 0, false, {}, 16},
                         Case{B, 1, 2, 1, 130, 130, 192, false, false, 0, false, {}, 8}})
     cases.push_back(c);
@@ -412,13 +416,16 @@ int main(int argc, char** argv) {
                                       Neighborhood{2, {90, 77}, {32, 32}, {1, 1}}, Neighborhood{2, {61, 90}, {23, 40}, {3, 1}}, Neighborhood{3, {20, 14, 30}, {10, 9, 10}, {1, 3, 1}}, Neighborhood{2, {64, 61}, {36, 28}, {2, 4}}}) {
           int64_t places = 1;
           for (int axis = 0; axis < n.rank; axis++) places *= n.extent[axis];
-          cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, false, n});
+          for (bool sigmoid : {false, true}) cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, sigmoid, n});
         }
     }
   if (!small)
     for (bool causal : {false, true})
       for (int64_t n : {1, 128, 333, 2000}) cases.push_back({DType::kE4M3, 2, 4, 2, n, n + (n > 300 ? 100 : 0), 128, causal, false});
+  if (!all) std::erase_if(cases, [&](const Case& c) { return only != "sigmoid" || !c.sigmoid; });
   for (const Case& c : cases) run(c);
+  if (only == "sigmoid") return 0;
+  if (only == "paged") return paged(small) > 0 ? 0 : 1;
   for (DType t : {B, H})
     for (bool causal : {false, true}) {
       if (small && (t == H) != causal) continue;
@@ -438,6 +445,7 @@ int main(int argc, char** argv) {
           for (bool causal : {false, true}) run_lengths(t, 4, 2, dim, causal, many, 0, sigmoid);
           for (int64_t window : {1, 128, 300, 2000}) run_lengths(t, 3, 1, dim, true, many, window, sigmoid);
         }
+  if (only == "lengths") return 0;
   const int paged_cases = paged(small);
   std::printf("PASS attention: %zu cases, %d paged\n", cases.size(), paged_cases);
 }
