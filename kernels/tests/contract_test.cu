@@ -108,8 +108,10 @@ void memory_bound() {
     contract("stream_add", CALL(stream_add(c, a, b, n, nullptr)), {{"c", SET(c), 4, 4000, W}, {"a", SET(a), 4, 4000, I}, {"b", SET(b), 4, 4000, I}}, {size});
     contract("stream_triad", CALL(stream_triad(a, b, c, 2, n, nullptr)), {{"a", SET(a), 4, 4000, W}, {"b", SET(b), 4, 4000, I}, {"c", SET(c), 4, 4000, I}}, {size});
     void* workspace;
-    contract("reduce_sum", CALL(reduce_sum(b, a, n, workspace, nullptr)),
-             {{"out", SET(b), 4, 4, W}, {"in", SET(a), 4, 4000, R}, {"workspace", SET(workspace), 4, int64_t(reduce_workspace()), WS}}, {size});
+    const std::vector<Pointer> whole = {{"out", SET(b), 4, 4, W}, {"in", SET(a), 4, 4000, R}, {"workspace", SET(workspace), 4, int64_t(reduce_workspace()), WS}};
+    contract("reduce_sum", CALL(reduce_sum(b, a, n, workspace, nullptr)), whole, {size});
+    contract("reduce_max", CALL(reduce_max(b, a, n, workspace, nullptr)), whole, {size});
+    contract("reduce_min", CALL(reduce_min(b, a, n, workspace, nullptr)), whole, {size});
   }
   {
     uint32_t *out, *in;

@@ -53,7 +53,20 @@ void reductions(int64_t n, size_t offset) {
     check::expect_near(got, want, 1e-6 * mass, "sum", n, round);
     if (round && std::memcmp(&got, &first, 4)) check::fail("sum of %lld: another bit pattern", (long long)n);
     first = got;
+    const float most = n ? *std::max_element(a.begin(), a.end()) : -INFINITY, least = n ? *std::min_element(a.begin(), a.end()) : INFINITY;
+    const auto extreme = [&](bool max, const Buffer& from) {
+      out.poison();
+      STATUS_OK((max ? reduce_max : reduce_min)(out.as<float>(), from.as<float>(), n, workspace.data(), nullptr));
+      return out.host<float>()[0];
+    };
+    if (extreme(true, da) != most || extreme(false, da) != least) check::fail("largest or smallest of %lld", (long long)n);
+    if (round != 1 || n == 0) continue;
+    auto b = a;
+    b[size_t(n - 1 - n / 3)] = NAN;
+    const Buffer db(b, offset);
+    if (!std::isnan(extreme(true, db)) || !std::isnan(extreme(false, db))) check::fail("largest or smallest of %lld with a not-a-number is a number", (long long)n);
   }
+  out.check_guards("reductions"), workspace.check_guards("reductions' workspace");
 }
 
 struct Rows {

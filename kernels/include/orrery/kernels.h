@@ -188,6 +188,9 @@ Status stream_triad(float* a, const float* b, const float* c, float s, int64_t n
 /// once before its first use and not shared by calls that may run at the same time.
 size_t reduce_workspace();
 Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream);
+/// *out = the largest or smallest of n floats, not-a-number if one of them is; of none minus or plus infinity. Workspace likewise, which may be the same.
+Status reduce_max(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream);
+Status reduce_min(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream);
 
 /// Row-wise over rows x cols, row pitch in elements; f16, bf16 or f32 in and out, sums in f32.
 Status softmax(void* out, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch,
