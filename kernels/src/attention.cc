@@ -18,20 +18,17 @@ Status check(const AttentionArgs& a) {
     if (it.value < 0 || it.value > kMax) return bad(it.name, "must be in [0, 2^24]");
   const bool fp8 = a.dtype == DType::kE4M3;
   if (a.dtype != DType::kBF16 && a.dtype != DType::kF16 && !fp8) return bad("dtype", "must be bf16, f16 or e4m3");
-  if (fp8 && a.dim != 128) return bad("dim", "must be 128 with e4m3");
-  if (fp8 && (a.window > 0 || a.sigmoid || a.q_starts || a.neighborhood.rank)) return bad("dtype", "must be bf16 or f16 with windows, sigmoid, packed sequences and neighborhoods");
+  if (fp8 && a.neighborhood.rank) return bad("dtype", "must be bf16 or f16 with a neighborhood");
   if (!fp8 && (a.scale_q || a.scale_k || a.scale_v)) return bad("scale_q", "and those of k and v are for e4m3");
   if (a.dim != 64 && a.dim != 128 && a.dim != 192 && a.dim != 256) return bad("dim", "must be 64, 128, 192 or 256");
   if (a.kv_heads == 0 ? a.heads != 0 : a.heads % a.kv_heads) return bad("kv_heads", "must divide heads");
   if (!std::isfinite(a.scale) || a.scale < 0) return bad("scale", "must be finite and not negative");
-  if (a.window < 0 || (a.window > 0 && (!a.causal || a.sigmoid))) return bad("window", "must not be negative, and needs causal softmax");
+  if (a.window < 0 || (a.window > 0 && !a.causal)) return bad("window", "must not be negative, and needs causal");
   if (!std::isfinite(a.sigmoid_bias) || (a.sigmoid_bias != 0 && !a.sigmoid)) return bad("sigmoid_bias", "must be finite, and needs sigmoid");
   if (a.sigmoid && a.lse) return bad("lse", "must be null for sigmoid");
   if (!a.q_starts != !a.k_starts) return bad(a.q_starts ? "k_starts" : "q_starts", "is null while the other is not");
   if (!aligned(a.q_starts, 4)) return bad("q_starts", "is misaligned");
   if (!aligned(a.k_starts, 4)) return bad("k_starts", "is misaligned");
-  if (a.sigmoid && a.dim > 128) return bad("dim", "must be 64 or 128 with sigmoid");
-  if (lengths && (a.window > 0 || a.sigmoid)) return bad(a.sigmoid ? "sigmoid" : "window", "is not for sequences of their own lengths");
   if (Status s = check_near(a); !s.ok()) return s;
   if (a.batch == 0 || a.heads == 0 || a.seq_q == 0 || (lengths && a.q_rows == 0)) return {};
   if (lengths && a.k_rows == 0) return bad("k_rows", "must not be 0");
@@ -45,26 +42,37 @@ Status check(const AttentionArgs& a) {
   if (!aligned(a.lse, 4)) return bad("lse", "is misaligned");
   if (fp8 && (!a.workspace || !aligned(a.workspace, 256))) return bad("workspace", "is null or not 256-byte aligned");
   if (fp8 && a.batch * a.kv_heads > 65535) return bad("batch", "times kv_heads must be less than 2^16 with e4m3");
-  if (a.out == a.q || a.out == a.k || a.out == a.v) return bad("out", "overlaps an input");
-  return {};
+  if (Status s = check_floats({{"scale_q", a.scale_q}, {"scale_k", a.scale_k}, {"scale_v", a.scale_v}}); !s.ok()) return s;
+  const int size = size_of(a.dtype);
+  const Extent q = extent_of_tensor("q", a.q, a.q_strides, batch, queries, a.heads, a.dim, size), out = extent_of_tensor("out", a.out, a.out_strides, batch, queries, a.heads, a.dim);
+  const Extent k = extent_of_tensor("k", a.k, a.k_strides, batch, keys, a.kv_heads, a.dim, size), v = extent_of_tensor("v", a.v, a.v_strides, batch, keys, a.kv_heads, a.dim, size);
+  const Extent starts_q = dense("q_starts", a.q_starts, (a.batch + 1) * 4), starts_k = dense("k_starts", a.k_starts, (a.batch + 1) * 4);
+  const Extent scale_q = dense("scale_q", a.scale_q, 4), scale_k = dense("scale_k", a.scale_k, 4), scale_v = dense("scale_v", a.scale_v, 4);
+  const Extent lse = dense("lse", a.lse, product(product(batch, queries), a.heads) * 4);
+  if (Status s = apart(out, {q, k, v, lse, starts_q, starts_k, scale_q, scale_k, scale_v}); !s.ok()) return s;
+  if (Status s = apart(lse, {q, k, v, starts_q, starts_k, scale_q, scale_k, scale_v}); !s.ok()) return s;
+  return apart(dense("workspace", fp8 ? a.workspace : nullptr, int64_t(attention_workspace(a))), {q, k, v, out, lse, starts_q, starts_k, scale_q, scale_k, scale_v});
 }
 
-/// Keys of a row of turned values.
-int64_t padded_keys(const AttentionArgs& a) { return (a.seq_k + 127) / 128 * 128; }
+/// Keys of a row of turned values; where sequences have their own lengths one row has all of them (fp8_base).
+int64_t padded_keys(const AttentionArgs& a) { return ((a.k_starts ? a.k_rows + 16 * a.batch + 256 : a.seq_k) + 127) / 128 * 128; }
+
+/// Windows that are worked on as causal attention is (Shape::kPlain).
+bool is_plain(const AttentionArgs& a, Mask mask) { return mask == Mask::kWindow && (a.q_starts || a.sigmoid || a.dtype == DType::kE4M3); }
 
 /// Keys of a tile. What a window lets the queries of a tile see begins where the first tile of keys does, so that with wider tiles it may fill fewer.
 int window_keys(const AttentionArgs& a, Mask mask, int cluster) {
   const int usual = attention_keys(int(a.dim), mask);
-  if (mask != Mask::kWindow || cluster > 1 || a.dim > 128) return usual;
+  if (mask != Mask::kWindow || cluster > 1 || a.dim > 128 || is_plain(a, mask)) return usual;
   const auto keys = [&](int64_t tile) { return (a.window + kQueries - 1 + tile - 1) / tile * tile; };
   return a.window < a.seq_k && keys(kMostKeys) <= keys(usual) ? kMostKeys : usual;
 }
 
 /// Whether warpgroups have tiles of keys that they share by threes, where keys are a sequence: with a window that is narrow beside a tile of queries.
 bool is_narrow(const AttentionArgs& a, Mask mask) {
-  if (a.dim > 128) return false;
+  if (a.dim > 128 || is_plain(a, mask)) return false;
   if (mask == Mask::kWindow) return a.window <= kNarrowWindow && a.window < a.seq_k;
-  return a.neighborhood.rank == 1 && a.neighborhood.window[0] <= kNarrowWindow && a.neighborhood.stride[0] < 64;
+  return a.neighborhood.rank == 1 && !a.sigmoid && a.neighborhood.window[0] <= kNarrowWindow && a.neighborhood.stride[0] < 64;
 }
 
 /// On a line all tiles are the same work, so that the last round of them leaves many CTAs with nothing to do: how many tiles of a head have queries for
@@ -126,7 +134,7 @@ bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
   p->q_tiles = int((a.seq_q + kQueries - 1) / kQueries);
   // A cluster makes its longer tile's keys out of both: with a mask that pays from 16 tiles on (NOTES.md).
   // Neighbours with a window see different keys at both ends, which a short window does not make up for.
-  if (a.dim > 128 || lengths || a.dtype == DType::kE4M3 || (mask == Mask::kWindow && a.window < 2048)) p->cluster = 1;
+  if (a.dim > 128 || lengths || a.dtype == DType::kE4M3 || is_plain(a, mask) || (mask == Mask::kWindow && a.window < 2048)) p->cluster = 1;
   else p->cluster = mask == Mask::kNone ? (p->q_tiles > 1 ? 2 : 1) : (p->q_tiles >= 16 && a.dim == 128 ? 2 : 1);
   p->keys = window_keys(a, mask, p->cluster);
   const int kv_rows = p->keys / p->cluster;
@@ -147,7 +155,7 @@ bool plan_sequence(const AttentionArgs& a, Mask mask, AttentionParams* p) {
 
 }  // namespace
 
-size_t attention_workspace(const AttentionArgs& a) { return a.dtype == DType::kE4M3 ? size_t(a.batch * a.kv_heads * a.dim * padded_keys(a)) : 0; }
+size_t attention_workspace(const AttentionArgs& a) { return a.dtype == DType::kE4M3 ? size_t((a.k_starts ? 1 : a.batch) * a.kv_heads * a.dim * padded_keys(a)) : 0; }
 
 Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (Status s = check(a); !s.ok()) return s;
@@ -171,7 +179,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   const int64_t kv_bytes = (window > 0 ? std::min(a.seq_k, window + 1024) : a.seq_k) * a.dim * 2 * 2;
   p.head_group = int(std::clamp<int64_t>(cache_bytes / kv_bytes, 1, a.heads * a.batch) * p.heads_per_kv);
   p.head_group = int(std::min<int64_t>(p.head_group, a.heads * a.batch));
-  p.longest_first = narrow || (a.window > 0 && a.window < a.seq_k);
+  p.longest_first = narrow || (a.window > 0 && a.window < a.seq_k && !is_plain(a, mask));
   const int rows = (p.q_tiles + p.cluster - 1) / p.cluster, all_heads = int(a.heads * a.batch);
   const int64_t row_queries = narrow ? kNarrowQueries : kQueries * p.cluster;
   if (p.longest_first && mask != Mask::kLine) p.short_rows = int(std::clamp<int64_t>((a.window - 1 - p.offset + row_queries - 1) / row_queries, 0, rows));
@@ -190,13 +198,13 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   if (a.dtype == DType::kE4M3) {
     p.scale_q = a.scale_q, p.scale_k = a.scale_k, p.scale_v = a.scale_v;
     if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);
-    return launched(launch_attention_fp8(p, mask, blocks, stream));
+    return launched((lengths ? launch_attention_fp8_lengths : launch_attention_fp8)(p, int(a.dim), mask, a.sigmoid, blocks, stream));
   }
   if (narrow) return launched(launch_attention_narrow(p, a.dtype, int(a.dim), mask, blocks, stream));
   if (mask == Mask::kOwn) return launched(launch_attention_own(p, a.dtype, int(a.dim), blocks, stream));
-  if (a.neighborhood.rank) return launched(launch_attention_near(p, a.dtype, int(a.dim), mask, blocks, stream));
-  if (a.dim > 128) return launched(launch_attention_wide(p, a.dtype, int(a.dim), mask, blocks, stream));
-  return launched(launch_attention(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
+  if (a.neighborhood.rank) return launched(launch_attention_near(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
+  const auto go = a.sigmoid ? launch_attention_sigmoid : lengths ? launch_attention_lengths : a.dim > 128 ? launch_attention_wide : launch_attention;
+  return launched(go(p, a.dtype, int(a.dim), mask, blocks, stream));
 }
 
 }  // namespace orrery::kernels

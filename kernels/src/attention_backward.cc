@@ -2,7 +2,7 @@
 #include "attention_backward.h"
 
 #include <cmath>
-#include <initializer_list>
+#include <vector>
 
 #include "arguments.h"
 #include "attention_tensors.h"
@@ -33,13 +33,21 @@ Status check(const AttentionBackwardArgs& a) {
       {"dv", "dv_strides", a.dv, a.dv_strides, a.seq_k, a.kv_heads}};
   for (const auto& it : all)
     if (Status s = check_tensor(it.name, it.strides_name, it.data, it.s, a.batch, it.seq, it.heads, a.dim); !s.ok()) return s;
-  for (const auto& written : {all[5], all[6], all[7]})
-    for (const auto& other : all)
-      if (other.name != written.name && other.data == written.data) return bad(written.name, "overlaps another tensor");
   if (!a.lse || !aligned(a.lse, 4)) return bad("lse", "is null or misaligned");
   if (!a.workspace || !aligned(a.workspace, 256)) return bad("workspace", "is null or not 256-byte aligned");
   if (query_tiles(a) > 1 << 30 || a.batch * a.kv_heads * ((a.seq_k + kBackwardKeys - 1) / kBackwardKeys) > 1 << 30) return bad("batch", "times heads times length is too large");
-  return {};
+  std::vector<Extent> at;
+  for (const auto& it : all) at.push_back(extent_of_tensor(it.name, it.data, it.s, a.batch, it.seq, it.heads, a.dim));
+  const Extent lse = dense("lse", a.lse, product(product(a.batch, a.heads), a.seq_q) * 4), work = dense("workspace", a.workspace, int64_t(attention_backward_workspace(a)));
+  for (size_t w = 5; w < at.size(); w++) {
+    for (size_t i = 0; i < at.size(); i++)
+      if (i != w)
+        if (Status s = apart(at[w], {at[i]}); !s.ok()) return s;
+    if (Status s = apart(at[w], {lse}); !s.ok()) return s;
+  }
+  for (const Extent& e : at)
+    if (Status s = apart(work, {e}); !s.ok()) return s;
+  return apart(work, {lse});
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Attention forward: softmax(scale Q K') V by tiles of 128 queries, for head dimensions 64, 128, 192 and 256; or sigmoid(...) V,
 // which has no maximum to follow and nothing to rescale; masks: causal, causal within a window, and neighbourhoods on a grid of
-// tokens (attention_near.cuh); sequences of one length, or of their own lengths one after the other.
+// tokens (attention_near.cuh); sequences of one length, or of their own lengths one after the other. With e4m3 operands V comes turned round (attention_fp8.cuh).
 //
 // A persistent CTA has a producer thread, a warp that finds the tiles of queries to work on (attention_scout.cuh) and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
 // in tiles of 80 to 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
@@ -48,7 +48,7 @@ struct Shape {
   static constexpr bool kLengths = kLengths_;  // sequences of their own lengths
   static constexpr bool kFp8 = sizeof(T) == 1;  // then V comes turned round, and outputs are bf16
   using Out = std::conditional_t<kFp8, __nv_bfloat16, T>;
-  static constexpr int kDim = kDim_, kSlabs = kDim * int(sizeof(T)) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
+  static constexpr int kDim = kDim_, kSlabs = (kDim * int(sizeof(T)) + 127) / 128, kOutSlabs = kDim / 64, kStages = 2;  // slabs of 128 bytes
   static constexpr bool kCausal = kMask_ == Mask::kCausal || kMask_ == Mask::kWindow, kWindow = kMask_ == Mask::kWindow;
   static constexpr bool kNarrow = false;
   static constexpr bool kAlways = kMask_ == Mask::kNone && !kLengths_;  // all queries see keys
@@ -57,14 +57,16 @@ struct Shape {
   static constexpr bool kEvery = kMask_ == Mask::kEvery, kCut = kMask_ == Mask::kNear || kEvery, kNear = kCut || kMask_ == Mask::kWhole || kOwn;
   static constexpr bool kStarts = kCut || kOwn;  // the scout says where windows start
   static constexpr bool kSigmoid = kSigmoid_;
-  static constexpr bool kScout = kWindow || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
+  // Windows in sequences of their own lengths, of e4m3 and under sigmoids are causal attention that leaves out the first tiles of keys: no scout.
+  static constexpr bool kPlain = kWindow && (kLengths || kFp8 || kSigmoid);
+  static constexpr bool kScout = (kWindow && !kPlain) || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
   static constexpr int kKeys = kFp8 ? 128 : kKeys_ ? kKeys_ : kOwn ? kOwnKeys : attention_keys(kDim, kMask_);
   // Where O += P V is waited for: between the exponentials, or after them. Between them there is room to rescale outputs; after them that is done lazily.
-  static constexpr bool kBetween = (kNear && !kOwn) || (kWindow && kKeys == 128), kLazy = kDim > 64 && !kFp8 && !kBetween;
+  static constexpr bool kBetween = (kNear && !kOwn) || (kWindow && !kPlain && kKeys == 128), kLazy = kDim > 64 && !kFp8 && !kBetween;
   static constexpr bool kApart = kLazy || (kDim == 64 && !kBetween);  // how the maximum is found
   static constexpr bool kUniform = !kNear || kOwn;  // a warp's role and group are known to be the same in all of its lanes (NOTES.md)
   // With a window: the last tile of keys ends with the last key that is seen, so that it is the only one that the causal mask cuts.
-  static constexpr bool kEndOnLast = kWindow && kCluster == 1 && kKeys >= kQueries && !kBetween;
+  static constexpr bool kEndOnLast = kWindow && !kPlain && kCluster == 1 && kKeys >= kQueries && !kBetween;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
   static constexpr int kSlabQ = kQueries * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kOutSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;
@@ -187,8 +189,11 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     };
     const auto load_values = [&](uint32_t dst, uint32_t bar, int j) {
       if constexpr (S::kFp8) {
-        ptx::mbarrier_arrive_expect_tx(bar, S::kBytesKv);
-        ptx::tma_load_4d(dst, &p.v, bar, j * S::kKeys, 0, kv_head, batch, ptx::kEvictLast);
+        ptx::mbarrier_arrive_expect_tx(bar, S::kDim * 128);
+        int from = 0;
+        if constexpr (S::kPlain) from = w.k_from;
+        if constexpr (S::kLengths) from += fp8_base(w.k_base - from, w.batch);
+        ptx::tma_load_4d(dst, &p.v, bar, from + j * S::kKeys, 0, kv_head, batch, ptx::kEvictLast);
       } else {
         load(&p.v, dst, bar, j, at_v);
       }
@@ -237,7 +242,7 @@ template <class S>
 __device__ __forceinline__ void issue_scores(float (&s)[S::kKeys / 2], uint32_t q, uint32_t k) {
   const ptx::Descriptor dq = ptx::descriptor_k_major(q), dk = ptx::descriptor_k_major(k);
 #pragma unroll
-  for (int j = 0; j < 4 * S::kSlabs; j++)
+  for (int j = 0; j < S::kDim * int(sizeof(typename S::T)) / 32; j++)
     wgmma_ss<typename S::T, typename S::T, S::kKeys, 0, 0>(
         s, dq.at(j / 4 * S::kSlabQ + j % 4 * ptx::kStepKMajor), dk.at(j / 4 * S::kSlabKv + j % 4 * ptx::kStepKMajor), j > 0);
   ptx::wgmma_commit_group();
@@ -344,7 +349,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     bool moved = false;
     view.template mask<first>(s, tile);
     if constexpr (S::kSigmoid) {
-      take_sigmoid(s, p.scale_log2, p.bias);
+      take_sigmoid(s, S::kFp8 ? scale : p.scale_log2, p.bias, S::kFp8 ? kFp8Lift : 0);
     } else {
       constexpr int kFirst = S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
       moved = softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst, S::kApart, S::kLazy>(s, scale, reach, rescale, [&] {

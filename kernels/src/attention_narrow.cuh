@@ -17,7 +17,7 @@ struct Narrow {
   using T = T_;
   using Out = T;
   static constexpr int kDim = kDim_, kCluster = 1, kConsumers = 3, kRows = kNarrowQueries, kKeys = kNarrowKeys, kStages = 4;
-  static constexpr bool kLazy = kDim > 64, kLine = kLine_, kNarrow = true, kAlways = false, kCausal = true, kWindow = true, kScout = true, kOwed = true;
+  static constexpr bool kLazy = kDim > 64, kLine = kLine_, kNarrow = true, kAlways = false, kCausal = true, kWindow = true, kScout = true, kPlain = false, kOwed = true;
   static constexpr bool kLengths = false, kFp8 = false, kOwn = false, kCut = false, kNear = false, kStarts = false, kSigmoid = false, kOwnPlace = false;
   static constexpr int kProducerRegisters = 32, kConsumerRegisters = 160;
   static constexpr int kSlabs = kDim / 64, kOutSlabs = kSlabs, kSlabQ = 64 * 128, kSlabKv = kKeys * 128;

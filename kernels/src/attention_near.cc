@@ -213,7 +213,7 @@ Status check_near(const AttentionArgs& a) {
   const Neighborhood& n = a.neighborhood;
   if (n.rank < 0 || n.rank > 3) return bad("neighborhood.rank", "must be in [0, 3]");
   if (n.rank == 0) return {};
-  if (a.causal || a.window > 0 || a.sigmoid || a.q_starts) return bad("neighborhood", "is not for causal, windowed, sigmoid or packed attention");
+  if (a.causal || a.window > 0 || a.q_starts) return bad("neighborhood", "is not for causal, windowed or packed attention");
   if (a.dim > 128) return bad("dim", "must be 64 or 128 with a neighborhood");
   int64_t places = 1;
   for (int i = 0; i < n.rank; i++) {
@@ -239,7 +239,7 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   const double usual = choose_boxes(a.neighborhood.rank, &n);
   *mask = choose_mask(n);
   const OwnBox narrow = choose_own(a.neighborhood.rank, n, kOwnKeys), wide = choose_own(a.neighborhood.rank, n, kMostKeys), own = wide.work < narrow.work ? wide : narrow;
-  const bool is_own = *mask != Mask::kWhole && own.work < 0.95 * usual;  // those a little better are not faster (NOTES.md)
+  const bool is_own = *mask != Mask::kWhole && !a.sigmoid && own.work < 0.95 * usual;  // those a little better are not faster (NOTES.md)
   if (is_own) {
     *mask = Mask::kOwn, p->keys = own.keys;
     OwnParams& o = p->own;

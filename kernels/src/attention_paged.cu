@@ -8,11 +8,13 @@
 //   O += P V  lane (g, t) holds keys 2 t, 2 t + 1 (and 8 more), dims 64 h + 8 g .. + 7: element i of each pair of keys is the
 //             operand of column tile i, so that columns come out permuted and need no shuffles either
 //
+// With head dimensions of 192 and 256 the next keys are not under way while a warp multiplies (is_wide).
+//
 // Each warp keeps a softmax of its own; they meet in shared memory, and those of the CTAs of a sequence (splits) in f32 in
 // the workspace, which a second kernel adds up in order. The number of splits is fixed by the host, which does not know the
 // lengths; a CTA without keys leaves a part of weight zero.
 //
-// Not here: more than one query per sequence, head dimensions other than 64 and 128, fp8 caches.
+// Not here: more than one query per sequence, fp8 caches.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -26,7 +28,12 @@
 namespace orrery::kernels {
 namespace {
 
-constexpr int kWarps = 4, kThreads = kWarps * 32, kStep = 16, kMostGroup = 16, kMostSplits = 128;
+constexpr int kStep = 16, kMostGroup = 16, kMostSplits = 128;
+/// Wide heads leave no registers for the next keys, nor shared memory for four warps' outputs: two warps a CTA, four CTAs an SM instead of two, queries
+/// in shared memory, and values asked for when keys have been used.
+__host__ __device__ constexpr bool is_wide(int dim) { return dim > 128; }
+__host__ __device__ constexpr int warps_of(int dim) { return is_wide(dim) ? 2 : 4; }
+constexpr int kCombineWarps = 4, kCombineThreads = kCombineWarps * 32;
 
 struct PagedParams {
   const void *q, *k, *v;
@@ -59,7 +66,8 @@ __device__ __forceinline__ Range range_of(const PagedParams& p, int sequence, in
   return r;
 }
 
-template <class T, int kDim>
+enum class Part { kKeys, kValues, kBoth };
+template <class T, int kDim, Part kPart>
 __device__ __forceinline__ void load_keys(const PagedParams& p, const int32_t* table, const Range& r, int kv_head, int step, Keys<kDim>& to) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, key0 = step * kStep;
   const int page = __ldg(table + (key0 >> p.page_log));
@@ -70,11 +78,11 @@ __device__ __forceinline__ void load_keys(const PagedParams& p, const int32_t* t
     return inside ? __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(cache) + base + key * p.token_stride + dim)) : make_uint4(0, 0, 0, 0);
   };
 #pragma unroll
-  for (int n = 0; n < 2; n++)
+  for (int n = 0; n < (kPart == Part::kValues ? 0 : 2); n++)
 #pragma unroll
     for (int j = 0; j < kDim / 32; j++) to.k[n][j] = get(p.k, n * 8 + g, j * 32 + t * 8);
 #pragma unroll
-  for (int n = 0; n < 2; n++)
+  for (int n = 0; n < (kPart == Part::kKeys ? 0 : 2); n++)
 #pragma unroll
     for (int odd = 0; odd < 2; odd++)
 #pragma unroll
@@ -92,17 +100,20 @@ __device__ __forceinline__ uint32_t word(const uint4& v, int i) { return i == 0 
 template <class T, int kDim>
 struct State {
   float o[kDim / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
-  uint4 q[kDim / 32][2];
 
-  __device__ __forceinline__ void take(const Keys<kDim>& x, int key0, const Range& r, float scale_log2) {
+  /// between: called once the keys have been used. q: of the lane's queries, pieces j of rows g and g + 8.
+  template <class Queries, class Between>
+  __device__ __forceinline__ void take(const Keys<kDim>& x, const Queries& q, int key0, const Range& r, float scale_log2, Between between) {
     float s[2][4] = {};
 #pragma unroll
     for (int n = 0; n < 2; n++)
 #pragma unroll
       for (int j = 0; j < kDim / 32; j++) {
-        mma_16816<T>(s[n], q[j][0].x, q[j][1].x, q[j][0].y, q[j][1].y, x.k[n][j].x, x.k[n][j].y);
-        mma_16816<T>(s[n], q[j][0].z, q[j][1].z, q[j][0].w, q[j][1].w, x.k[n][j].z, x.k[n][j].w);
+        const uint4 low = q(j, 0), high = q(j, 1);
+        mma_16816<T>(s[n], low.x, high.x, low.y, high.y, x.k[n][j].x, x.k[n][j].y);
+        mma_16816<T>(s[n], low.z, high.z, low.w, high.w, x.k[n][j].z, x.k[n][j].w);
       }
+    between();
     const int t = threadIdx.x % 4;
     float rescale[2];
 #pragma unroll
@@ -144,8 +155,9 @@ struct State {
   }
 };
 
+/// A lane's part of the queries: pieces j of rows g and g + 8.
 template <class T, int kDim>
-__device__ __forceinline__ void load_queries(const PagedParams& p, int sequence, int kv_head, State<T, kDim>& state) {
+__device__ __forceinline__ void load_queries(const PagedParams& p, int sequence, int kv_head, uint4 (&to)[kDim / 32][2]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const T* q = static_cast<const T*>(p.q) + sequence * p.q_stride + int64_t(kv_head) * p.group * kDim;
 #pragma unroll
@@ -153,13 +165,14 @@ __device__ __forceinline__ void load_queries(const PagedParams& p, int sequence,
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const int row = g + 8 * h;
-      state.q[j][h] = row < p.group ? *reinterpret_cast<const uint4*>(q + row * kDim + j * 32 + t * 8) : make_uint4(0, 0, 0, 0);
+      to[j][h] = row < p.group ? *reinterpret_cast<const uint4*>(q + row * kDim + j * 32 + t * 8) : make_uint4(0, 0, 0, 0);
     }
 }
 
 /// What the warps leave for the CTA: maxima, sums and outputs of up to 16 heads.
 template <int kDim>
 struct Meeting {
+  static constexpr int kWarps = warps_of(kDim);
   float o[kWarps][kMostGroup][kDim + 4], top[kWarps][kMostGroup], sum[kWarps][kMostGroup];
 };
 
@@ -184,7 +197,8 @@ __device__ __forceinline__ float lse_of(float top, float sum) { return sum > 0.f
 /// Adds up the warps and leaves the result, or the part of a split.
 template <class T, int kDim>
 __device__ __forceinline__ void finish(const PagedParams& p, const Meeting<kDim>& meeting, int sequence, int kv_head, int split) {
-  for (int i = threadIdx.x; i < p.group * kDim; i += kThreads) {
+  constexpr int kWarps = warps_of(kDim);
+  for (int i = threadIdx.x; i < p.group * kDim; i += kWarps * 32) {
     const int row = i / kDim, d = i % kDim;
     float top = -INFINITY, sum = 0.f, o = 0.f;
 #pragma unroll
@@ -207,31 +221,46 @@ __device__ __forceinline__ void finish(const PagedParams& p, const Meeting<kDim>
 }
 
 template <class T, int kDim>
-__global__ void __launch_bounds__(kThreads, 2) attend(const __grid_constant__ PagedParams p) {
+__global__ void __launch_bounds__(warps_of(kDim) * 32, is_wide(kDim) ? 4 : 2) attend(const __grid_constant__ PagedParams p) {
+  constexpr int kWarps = warps_of(kDim);
   __shared__ Meeting<kDim> meeting;
   const int kv_head = blockIdx.x % p.kv_heads, split = blockIdx.x / p.kv_heads, sequence = blockIdx.y, warp = threadIdx.x / 32;
   ptx::griddepcontrol_launch_dependents();
   const Range r = range_of(p, sequence, split);
   const int32_t* const table = p.table + sequence * p.table_pitch;
   State<T, kDim> state;
-  load_queries(p, sequence, kv_head, state);
-  Keys<kDim> now;
-  if (r.begin + warp < r.end) load_keys<T, kDim>(p, table, r, kv_head, r.begin + warp, now);
-  for (int step = r.begin + warp; step < r.end; step += kWarps) {
-    Keys<kDim> next;
-    if (step + kWarps < r.end) load_keys<T, kDim>(p, table, r, kv_head, step + kWarps, next);
-    state.take(now, step * kStep, r, p.scale_log2);
-    now = next;
+  uint4 queries[kDim / 32][2];
+  load_queries<T, kDim>(p, sequence, kv_head, queries);
+  if constexpr (is_wide(kDim)) {
+    __shared__ uint4 kept[kDim / 32][2][32];  // all warps have the same
+    const int lane = threadIdx.x % 32;
+    if (warp == 0)
+      for (int j = 0; j < kDim / 32; j++) kept[j][0][lane] = queries[j][0], kept[j][1][lane] = queries[j][1];
+    __syncthreads();
+    for (int step = r.begin + warp; step < r.end; step += kWarps) {
+      Keys<kDim> now;
+      load_keys<T, kDim, Part::kKeys>(p, table, r, kv_head, step, now);
+      state.take(now, [&](int j, int h) { return kept[j][h][lane]; }, step * kStep, r, p.scale_log2, [&] { load_keys<T, kDim, Part::kValues>(p, table, r, kv_head, step, now); });
+    }
+  } else {
+    Keys<kDim> now;
+    if (r.begin + warp < r.end) load_keys<T, kDim, Part::kBoth>(p, table, r, kv_head, r.begin + warp, now);
+    for (int step = r.begin + warp; step < r.end; step += kWarps) {
+      Keys<kDim> next;
+      if (step + kWarps < r.end) load_keys<T, kDim, Part::kBoth>(p, table, r, kv_head, step + kWarps, next);
+      state.take(now, [&](int j, int h) { return queries[j][h]; }, step * kStep, r, p.scale_log2, [] {});
+      now = next;
+    }
   }
   leave(state, meeting);
   __syncthreads();
   finish<T, kDim>(p, meeting, sequence, kv_head, split);
 }
 
-/// Adds up the splits of a head; a warp takes every kWarps-th.
+/// Adds up the splits of a head; a warp takes every kCombineWarps-th.
 template <class T, int kDim>
-__global__ void __launch_bounds__(kThreads) combine(const __grid_constant__ PagedParams p) {
-  __shared__ float weight[kMostSplits], parts[kWarps][kDim], whole[2];
+__global__ void __launch_bounds__(kCombineThreads) combine(const __grid_constant__ PagedParams p) {
+  __shared__ float weight[kMostSplits], parts[kCombineWarps][kDim], whole[2];
   const int64_t at = blockIdx.x;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   ptx::griddepcontrol_wait();
@@ -251,16 +280,16 @@ __global__ void __launch_bounds__(kThreads) combine(const __grid_constant__ Page
   __syncthreads();
   float o[kDim / 32] = {};
 #pragma unroll 4
-  for (int s = warp; s < p.splits; s += kWarps)
+  for (int s = warp; s < p.splits; s += kCombineWarps)
 #pragma unroll
     for (int j = 0; j < kDim / 32; j++) o[j] += weight[s] * p.sums[(at * p.splits + s) * kDim + j * 32 + lane];
 #pragma unroll
   for (int j = 0; j < kDim / 32; j++) parts[warp][j * 32 + lane] = o[j];
   __syncthreads();
-  for (int d = threadIdx.x; d < kDim; d += kThreads) {
+  for (int d = threadIdx.x; d < kDim; d += kCombineThreads) {
     float v = 0.f;
 #pragma unroll
-    for (int w = 0; w < kWarps; w++) v += parts[w][d];
+    for (int w = 0; w < kCombineWarps; w++) v += parts[w][d];
     static_cast<T*>(p.out)[at / p.heads * p.out_stride + at % p.heads * kDim + d] = T(whole[1] > 0.f ? v / whole[1] : 0.f);
   }
   if (p.lse && threadIdx.x == 0) p.lse[at] = lse_of(whole[0], whole[1]);
@@ -272,7 +301,7 @@ Status check(const PagedAttentionArgs& a) {
   for (const auto& it : sizes)
     if (it.value < 0 || it.value > it.most) return bad(it.name, "is negative or too large");
   if (a.dtype != DType::kBF16 && a.dtype != DType::kF16) return bad("dtype", "must be bf16 or f16");
-  if (a.dim != 64 && a.dim != 128) return bad("dim", "must be 64 or 128");
+  if (a.dim != 64 && a.dim != 128 && a.dim != 192 && a.dim != 256) return bad("dim", "must be 64, 128, 192 or 256");
   if (a.kv_heads == 0 ? a.heads != 0 : a.heads % a.kv_heads || a.heads / a.kv_heads > kMostGroup) return bad("kv_heads", "must divide heads, into groups of at most 16");
   if (a.page_size < kStep || a.page_size > 1 << 20 || !std::has_single_bit(uint64_t(a.page_size))) return bad("page_size", "must be a power of two, 16 or more");
   if (!std::isfinite(a.scale) || a.scale < 0) return bad("scale", "must be finite and not negative");
@@ -290,7 +319,22 @@ Status check(const PagedAttentionArgs& a) {
   if (a.token_stride % 8 || a.token_stride < a.dim) return bad("token_stride", "must be a multiple of 8, at least dim");
   if (a.head_stride % 8 || a.head_stride < 0) return bad("head_stride", "must be a multiple of 8");
   if (a.table_pitch < (a.max_seq + a.page_size - 1) / a.page_size) return bad("table_pitch", "is less than the pages of max_seq");
-  return {};
+  const Extent q{"q_stride", a.q, a.heads * a.dim * 2, {{a.batch, product(a.q_stride, 2)}}}, out{"out", a.out, a.heads * a.dim * 2, {{a.batch, product(a.out_stride, 2)}}};
+  const auto cache = [&](const char* name, const void* data) {
+    return Extent{name, data, a.dim * 2, {{a.pages, product(a.page_stride, 2)}, {a.page_size, product(a.token_stride, 2)}, {a.kv_heads, product(a.head_stride, 2)}}};
+  };
+  const Extent k = cache("k_cache", a.k_cache), v = cache("v_cache", a.v_cache), table = dense("page_table", a.page_table, product(product(a.batch, a.table_pitch), 4)), lengths = dense("seq_lens", a.seq_lens, a.batch * 4);
+  if (span(q) == kMostBytes) return bad("q_stride", "is too large");
+  if (span(out) == kMostBytes) return bad("out_stride", "is too large");
+  if (span(k) == kMostBytes) {
+    const int64_t most = std::max({a.page_stride, a.token_stride, a.head_stride});
+    return bad(a.page_stride == most ? "page_stride" : a.token_stride == most ? "token_stride" : "head_stride", "is too large");
+  }
+  if (table.bytes >= kMostBytes) return bad("table_pitch", "is too large");
+  const Extent lse = dense("lse", a.lse, a.batch * a.heads * 4);
+  if (Status s = apart(out, {q, k, v, table, lengths, lse}); !s.ok()) return s;
+  if (Status s = apart(lse, {q, k, v, table, lengths}); !s.ok()) return s;
+  return apart(dense("workspace", a.workspace, int64_t(attention_paged_workspace(a))), {q, k, v, table, lengths, out, lse});
 }
 
 /// Two CTAs an SM, of at least 128 keys.
@@ -302,14 +346,14 @@ int splits_of(const PagedAttentionArgs& a) {
 
 template <class T, int kDim>
 cudaError_t launch(const PagedParams& p, int64_t batch, cudaStream_t stream) {
-  attend<T, kDim><<<dim3(unsigned(p.kv_heads * p.splits), unsigned(batch)), kThreads, 0, stream>>>(p);
+  attend<T, kDim><<<dim3(unsigned(p.kv_heads * p.splits), unsigned(batch)), warps_of(kDim) * 32, 0, stream>>>(p);
   if (p.splits == 1) return cudaGetLastError();
   if (cudaError_t e = cudaGetLastError()) return e;
   cudaLaunchAttribute attribute[1];
   attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute[0].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned(batch * p.heads)), config.blockDim = dim3(kThreads), config.stream = stream;
+  config.gridDim = dim3(unsigned(batch * p.heads)), config.blockDim = dim3(kCombineThreads), config.stream = stream;
   config.attrs = attribute, config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, combine<T, kDim>, p);
 }
@@ -334,8 +378,13 @@ Status attention_paged(const PagedAttentionArgs& a, cudaStream_t stream) {
   p.sums = static_cast<float*>(a.workspace), p.tops = p.sums + a.batch * a.heads * p.splits * a.dim;
   p.scale_log2 = (a.scale > 0 ? a.scale : 1.f / std::sqrt(float(a.dim))) * 1.44269504f;
   const bool bf16 = a.dtype == DType::kBF16;
-  if (a.dim == 64) return launched(bf16 ? launch<__nv_bfloat16, 64>(p, a.batch, stream) : launch<__half, 64>(p, a.batch, stream));
-  return launched(bf16 ? launch<__nv_bfloat16, 128>(p, a.batch, stream) : launch<__half, 128>(p, a.batch, stream));
+  const auto go = [&](auto dim) { return launched(bf16 ? launch<__nv_bfloat16, dim>(p, a.batch, stream) : launch<__half, dim>(p, a.batch, stream)); };
+  switch (a.dim) {
+    case 64: return go(std::integral_constant<int, 64>());
+    case 128: return go(std::integral_constant<int, 128>());
+    case 192: return go(std::integral_constant<int, 192>());
+    default: return go(std::integral_constant<int, 256>());
+  }
 }
 
 }  // namespace orrery::kernels

@@ -96,13 +96,18 @@ constexpr int kOwnKeys = 144;  // where each warpgroup has its own: as many, or 
 constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask == Mask::kNone ? kMostKeys : 128; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
-cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
+cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
-cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_narrow(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
 
-cudaError_t launch_attention_fp8(const AttentionParams& p, Mask mask, int blocks, cudaStream_t stream);  // 128
+/// Sequences of their own lengths, softmax; sigmoids, of one length or their own: all dimensions.
+cudaError_t launch_attention_lengths(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_sigmoid(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
+/// e4m3, all dimensions: sequences of one length, or of their own.
+cudaError_t launch_attention_fp8(const AttentionParams& p, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_fp8_lengths(const AttentionParams& p, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 /// V turned round for it, rows of `padded` keys (a multiple of 128).
 cudaError_t launch_turn_values(void* turned, const AttentionArgs& a, int64_t padded, cudaStream_t stream);
 

@@ -56,7 +56,7 @@ __device__ __forceinline__ void finish(const AttentionParams& p, const Work<S>& 
     float sum = softmax.sum[h];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    inverse[h] = S::kSigmoid ? 1.f : sum > 0.f ? 1.f / sum : 0.f;
+    inverse[h] = S::kSigmoid ? (S::kFp8 ? 1.f / float(1 << kFp8Lift) : 1.f) : sum > 0.f ? 1.f / sum : 0.f;
     if (S::kFp8 && p.scale_v) inverse[h] *= __ldg(p.scale_v);
     if (!p.lse || lane % 4) continue;
     if (const int64_t at = lse_place<S>(p, w, row + lane / 4 + 8 * h); at >= 0)

@@ -14,7 +14,12 @@ Status check_tensor(const char* name, const char* strides_name, const void* data
   for (const auto& it : all)
     if (it.count > 1 && (it.stride < dim || it.stride * size % 16 || it.stride >= int64_t(1) << 39))
       return bad(strides_name, "must be multiples of 16 bytes, at least dim");
+  if (span(extent_of_tensor(name, data, s, batch, seq, heads, dim, size)) == kMostBytes) return bad(strides_name, "are too large");
   return {};
+}
+
+Extent extent_of_tensor(const char* name, const void* data, const AttentionArgs::Strides& s, int64_t batch, int64_t seq, int64_t heads, int64_t dim, int size) {
+  return {name, data, dim * size, {{batch, product(s.batch, size)}, {seq, product(s.seq, size)}, {heads, product(s.head, size)}}};
 }
 
 bool encode_tensor(CUtensorMap* map, const void* data, DType t, const AttentionArgs::Strides& s, int64_t batch, int64_t seq, int64_t heads,

@@ -27,9 +27,12 @@ struct View {
       for (int h = 0; h < 2; h++) limit[h] = S::kCausal ? min(keys, row + 8 * h + offset_of<S>(p, w) + 1) : keys;
       clear = S::kCausal ? min(keys, w.row0 + group * 64 + offset_of<S>(p, w) + 1) : keys;
       if constexpr (S::kWindow) {  // counted from the first key of the tiles
-        const int before = p.offset - p.window + 1;  // tiles that end on the last key may begin with keys that are none
-        low[0] = max(row + before, 0) - w.k_base, low[1] = max(row + 8 + before, 0) - w.k_base, clear_low = max(w.row0 + group * 64 + 63 + before, 0) - w.k_base;
-        limit[0] -= w.k_base, limit[1] -= w.k_base, clear -= w.k_base;
+        const int before = offset_of<S>(p, w) - p.window + 1;  // tiles that end on the last key may begin with keys that are none
+        int from;
+        if constexpr (S::kPlain) from = w.k_from;
+        else from = w.k_base;
+        low[0] = max(row + before, 0) - from, low[1] = max(row + 8 + before, 0) - from, clear_low = max(w.row0 + group * 64 + 63 + before, 0) - from;
+        limit[0] -= from, limit[1] -= from, clear -= from;
       }
     }
   }

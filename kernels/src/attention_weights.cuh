@@ -55,14 +55,15 @@ struct Softmax {
   }
 };
 
-/// Scores -> sigmoids: one special-function operation each, nothing to rescale.
+/// Scores -> sigmoids, 2^lift times as large: one special-function operation each, nothing to rescale.
 template <int kCount>
-__device__ __forceinline__ void take_sigmoid(float (&s)[kCount], float half_scale, float half_bias) {
+__device__ __forceinline__ void take_sigmoid(float (&s)[kCount], float half_scale, float half_bias, int lift) {
+  const float half = 0.5f * float(1 << lift);
 #pragma unroll
   for (int i = 0; i < kCount; i++) {
     float t;
     asm("tanh.approx.f32 %0, %1;" : "=f"(t) : "f"(fmaf(s[i], half_scale, half_bias)));
-    s[i] = fmaf(t, 0.5f, 0.5f);
+    s[i] = fmaf(t, half, half);
   }
 }
 

@@ -1,4 +1,4 @@
-// Attention forward for head dimensions 192 and 256: fewer keys a tile, one tile of queries at a time, no clusters.
+// Attention forward for head dimensions 192 and 256, softmax, sequences of one length: fewer keys a tile, one tile of queries at a time, no clusters.
 #include "attention_kernel.cuh"
 
 namespace orrery::kernels {
@@ -6,8 +6,6 @@ namespace {
 
 template <class T, int kDim>
 cudaError_t launch_dim(const AttentionParams& p, Mask mask, int blocks, cudaStream_t stream) {
-  if (p.q_starts)
-    return mask == Mask::kNone ? launch<Shape<T, kDim, Mask::kNone, false, 1, true>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kCausal, false, 1, true>>(p, blocks, stream);
   if (mask == Mask::kWindow) return launch<Shape<T, kDim, Mask::kWindow, false, 1>>(p, blocks, stream);
   if (mask == Mask::kCausal) return launch<Shape<T, kDim, Mask::kCausal, false, 1>>(p, blocks, stream);
   return launch<Shape<T, kDim, Mask::kNone, false, 1>>(p, blocks, stream);

@@ -13,6 +13,8 @@ constexpr int kNoMore = -1, kSkip = -2;
 
 /// The first tile of keys, which is 0. Compilers are not told so where there is no scout: with a constant for it causal attention takes 1% longer.
 struct FirstTile { int first = 0; };
+/// And with a window without a scout: where in the sequence tiles of keys begin, by the first key that is seen.
+struct PlainFirstTile : FirstTile { int k_from = 0; };
 struct KnownFirstTile { static constexpr int first = 0; };
 
 /// Of a tile of queries with a narrow window: which of its tiles of keys each warpgroup sees, first and one past the last in the lower and the upper
@@ -23,7 +25,7 @@ struct NarrowTiles {
 };
 
 template <class S>
-struct Work : std::conditional_t<S::kScout, KnownFirstTile, FirstTile> {
+struct Work : std::conditional_t<S::kScout, KnownFirstTile, std::conditional_t<S::kPlain, PlainFirstTile, FirstTile>> {
   int row0, head, batch, key_tiles;  // key_tiles: one past the last; or kNoMore, kSkip
   int k_base = 0;  // where tiles of keys begin: with a window by the first key that is seen; of the sequence, where each has its own length, as are:
   int q_base = 0, seq_q = 0, seq_k = 0, offset = 0;
@@ -164,9 +166,11 @@ __device__ __forceinline__ Work<S> work_at(const AttentionParams& p, int i) {
       if (w.row0 >= w.seq_q) return Work<S>{{}, 0, 0, 0, kSkip};
     }
     const int seq_k = keys_of<S>(p, w), last = S::kCausal ? min(seq_k, (row + 1) * S::kCluster * kQueries + offset_of<S>(p, w)) : seq_k;
-    const int begin = S::kWindow ? max(0, row * S::kCluster * kQueries + p.offset - p.window + 1) : 0, seen = last - begin;
+    // Values that are turned round come in sixteens of keys.
+    const int begin = S::kWindow ? max(0, row * S::kCluster * kQueries + offset_of<S>(p, w) - p.window + 1) & (S::kFp8 ? ~15 : ~0) : 0, seen = last - begin;
     w.key_tiles = seen > 0 ? (seen + S::kKeys - 1) / S::kKeys : 0;
-    if constexpr (S::kWindow) w.k_base = S::kEndOnLast ? last - w.key_tiles * S::kKeys : begin;
+    if constexpr (S::kPlain) w.k_from = begin, w.k_base += begin;
+    else if constexpr (S::kWindow) w.k_base = S::kEndOnLast ? last - w.key_tiles * S::kKeys : begin;
   }
   return w;
 }

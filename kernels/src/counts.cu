@@ -136,9 +136,10 @@ __global__ void __launch_bounds__(kThreads) histogram(uint32_t* counts, const ui
 
 Status histogram_u8(uint32_t* counts, const uint8_t* in, int64_t n, cudaStream_t stream) {
   if (!counts || !aligned(counts, 4)) return bad("counts", "is null or misaligned");
-  if (n < 0) return bad("n", "must not be negative");
+  if (n < 0 || n > kMostBytes) return bad("n", "must be in [0, 2^47]");
   if (n == 0) return {};
   if (!in) return bad("in", "is null");
+  if (Status s = apart(dense("counts", counts, 1024), {dense("in", in, n)}); !s.ok()) return s;
   const int64_t head = std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(in) % 16) % 16);
   const auto go = [&](auto kernel, int threads, int64_t most, size_t shared) {
     if (shared)

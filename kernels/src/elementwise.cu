@@ -224,6 +224,11 @@ Status run_rows(void* out, const void* in, const int32_t* indices, int64_t count
   if (!out && (kGather || table_rows)) return bad(kGather ? "out" : "table", "is null");
   if (!in && (!kGather || table_rows)) return bad(kGather ? "table" : "in", "is null");
   if (!indices || !aligned(indices, 4)) return bad("indices", "is null or not 4-byte aligned");
+  if (row_bytes >= kMostBytes) return bad("row_bytes", "is too large");
+  if (product(table_rows, row_bytes) >= kMostBytes) return bad("table_rows", "times row_bytes is too large");
+  if (product(count, row_bytes) >= kMostBytes) return bad("count", "times row_bytes is too large");
+  const Extent rows_at = dense(kGather ? "out" : "in", kGather ? out : in, count * row_bytes), table = dense("table", kGather ? in : out, table_rows * row_bytes);
+  if (Status s = apart(kGather ? rows_at : table, {kGather ? table : rows_at, dense("indices", indices, count * 4)}); !s.ok()) return s;
   const unsigned grid = unsigned((count + kThreads / 32 - 1) / (kThreads / 32));
   const auto go = [&](auto v) {
     using V = decltype(v);
@@ -246,8 +251,11 @@ Status check_matrix(const char* out_name, const void* out, const char* in_name, 
   if (!out || !aligned(out, out_size)) return bad(out_name, "is null or misaligned");
   if (!in || !aligned(in, in_size)) return bad(in_name, "is null or misaligned");
   if (!scales || !aligned(scales, 4)) return bad("scales", "is null or misaligned");
-  if (rows * ((cols + kGroup - 1) / kGroup) * kLanes / kThreads >= 0x7fffffff) return bad("rows", "times cols is too large");
-  return {};
+  const int64_t groups = product(rows, (cols + kGroup - 1) / kGroup);
+  if (groups * kLanes / kThreads >= 0x7fffffff) return bad("rows", "times cols is too large");
+  const Extent to = dense(out_name, out, rows * cols * out_size), from = dense(in_name, in, rows * cols * in_size), of_groups = dense("scales", scales, groups * 4);
+  if (Status s = apart(to, {from, of_groups}); !s.ok()) return s;
+  return apart(of_groups, {from});
 }
 
 }  // namespace
@@ -263,6 +271,8 @@ Status rotary(void* x, const float* cosines, const float* sines, DType dtype, in
   if (!cosines || !aligned(cosines, 4)) return bad("cosines", "is null or misaligned");
   if (!sines || !aligned(sines, 4)) return bad("sines", "is null or misaligned");
   const int half = int(dim / 2), count = 16 / size_of(dtype);
+  if (product(product(tokens, heads), dim) >= kMostBytes) return bad("tokens", "is too large");
+  if (Status s = apart(dense("x", x, tokens * heads * dim * size_of(dtype)), {dense("cosines", cosines, tokens * half * 4), dense("sines", sines, tokens * half * 4)}); !s.ok()) return s;
   const bool wide = aligned(x, 16) && half % count == 0;
   const int64_t work = tokens * heads * (wide ? half / count : half);
   if (work / kThreads >= 0x7fffffff) return bad("tokens", "is too large");

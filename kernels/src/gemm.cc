@@ -75,10 +75,6 @@ Major major_b(const GemmArgs& g) {
   return major_of(g.b.data, g.b.dtype, g.n, g.k, g.b.col_stride, g.b.row_stride);
 }
 
-int64_t extent_bytes(int64_t rows, int64_t cols, int64_t rs, int64_t cs, DType t) {
-  return rows && cols ? ((rows - 1) * rs + (cols - 1) * cs + 1) * size_of(t) : 0;
-}
-
 bool is_linear(const GemmArgs& g) {
   return g.beta == 0.f && !g.row_scale && !g.col_scale && !g.row_bias && !g.col_bias &&
          g.activation == Activation::kNone;
@@ -351,9 +347,10 @@ Status check_gemm(const GemmArgs& g) {
   if (g.k > 0 && !g.a.data) return bad("a.data", "is null");
   if (g.k > 0 && !g.b.data) return bad("b.data", "is null");
   if (g.beta != 0.f && !g.c.data) return bad("c.data", "is null while beta is not zero");
+  if (!known(g.a.dtype)) return bad("a.dtype", "is none of those there are");
   if (is_fp8(g.a.dtype) != is_fp8(g.b.dtype) || (!is_fp8(g.a.dtype) && g.a.dtype != g.b.dtype))
     return bad("b.dtype", "must equal a.dtype (or both be fp8)");
-  if (is_fp8(g.d.dtype) || g.d.dtype == DType::kI8) return bad("d.dtype", "must be f16, bf16 or f32");
+  if (is_fp8(g.d.dtype) || g.d.dtype == DType::kI8 || !known(g.d.dtype)) return bad("d.dtype", "must be f16, bf16 or f32");
   if (g.beta != 0.f && g.c.dtype != g.d.dtype) return bad("c.dtype", "must equal d.dtype");
   if (g.a.row_stride < 0 || g.a.col_stride < 0) return bad("a strides", "must not be negative");
   if (g.b.row_stride < 0 || g.b.col_stride < 0) return bad("b strides", "must not be negative");
@@ -370,12 +367,26 @@ Status check_gemm(const GemmArgs& g) {
   if (!aligned(g.a.data, size_of(g.a.dtype))) return bad("a.data", "is misaligned for its type");
   if (!aligned(g.b.data, size_of(g.b.dtype))) return bad("b.data", "is misaligned for its type");
   if (!aligned(g.d.data, size_of(g.d.dtype))) return bad("d.data", "is misaligned for its type");
-  const int64_t d_bytes = extent_bytes(g.m, g.n, g.d.row_stride, g.d.col_stride, g.d.dtype);
-  if (overlap(g.d.data, d_bytes, g.a.data, extent_bytes(g.m, g.k, g.a.row_stride, g.a.col_stride, g.a.dtype)))
-    return bad("d.data", "overlaps a");
-  if (overlap(g.d.data, d_bytes, g.b.data, extent_bytes(g.k, g.n, g.b.row_stride, g.b.col_stride, g.b.dtype)))
-    return bad("d.data", "overlaps b");
-  return {};
+  const bool reads_c = g.beta != 0.f;
+  if (reads_c && (g.c.row_stride < 0 || g.c.col_stride < 0)) return bad("c strides", "must not be negative");
+  if (reads_c && !aligned(g.c.data, size_of(g.c.dtype))) return bad("c.data", "is misaligned for its type");
+  if (!known(g.activation)) return bad("activation", "is none of those there are");
+  if (Status s = check_floats({{"scale_a", g.scale_a}, {"scale_b", g.scale_b}, {"row_scale", g.row_scale}, {"col_scale", g.col_scale}, {"row_bias", g.row_bias}, {"col_bias", g.col_bias}}); !s.ok()) return s;
+  const Extent d = matrix("d.data", g.d.data, g.m, g.n, g.d.row_stride, g.d.col_stride, size_of(g.d.dtype));
+  const Extent a = matrix("a strides", g.a.data, g.m, g.k, g.a.row_stride, g.a.col_stride, size_of(g.a.dtype));
+  const Extent b = matrix("b strides", g.b.data, g.k, g.n, g.b.row_stride, g.b.col_stride, size_of(g.b.dtype));
+  const Extent c = matrix("c strides", reads_c ? g.c.data : nullptr, g.m, g.n, g.c.row_stride, g.c.col_stride, size_of(g.d.dtype));
+  for (const Extent& e : {a, b})
+    if (span(e) == kMostBytes) return bad(e.name, "are too large");
+  if (span(d) == kMostBytes) return bad("d strides", "are too large");
+  if (reads_c && span(c) == kMostBytes) return bad("c strides", "are too large");
+  const int64_t blocks_k = (g.k + 127) / 128;
+  const Extent scale_a = dense("scale_a", g.scale_a, 4), scale_b = dense("scale_b", g.scale_b, 4);
+  const Extent row_scale = dense("row_scale", g.row_scale, g.m * 4), col_scale = dense("col_scale", g.col_scale, g.n * 4), row_bias = dense("row_bias", g.row_bias, g.m * 4), col_bias = dense("col_bias", g.col_bias, g.n * 4);
+  const Extent block_a = dense("block_scale_a", g.block_scale_a, g.m * blocks_k * 4), block_b = dense("block_scale_b", g.block_scale_b, (g.n + 127) / 128 * blocks_k * 4);
+  if (Status s = apart(d, {a, b, scale_a, scale_b, row_scale, col_scale, row_bias, col_bias, block_a, block_b}, {c}); !s.ok()) return s;
+  const int64_t used = std::min<int64_t>(int64_t(g.workspace_bytes), int64_t(gemm_workspace()));
+  return apart(dense("workspace", g.workspace, used), {a, b, c, d, scale_a, scale_b, row_scale, col_scale, row_bias, col_bias, block_a, block_b});
 }
 
 size_t gemm_workspace() { return stream_k_bytes(128, 256); }

@@ -123,9 +123,15 @@ Status check(const GroupedGemmArgs& g) {
   if (g.d.dtype != DType::kF16 && g.d.dtype != DType::kBF16 && g.d.dtype != DType::kF32) return bad("d.dtype", "must be f16, bf16 or f32");
   if (!g.d.data || !aligned(g.d.data, size_of(g.d.dtype))) return bad("d.data", "is null or misaligned");
   if (g.d.col_stride != 1 || g.d.row_stride < g.n) return bad("d strides", "must be 1 along n, and at least n along rows");
-  if (overlap(g.d.data, g.rows * g.d.row_stride * size_of(g.d.dtype), g.a.data, g.rows * g.a.row_stride * size_of(g.a.dtype)))
-    return bad("d.data", "overlaps a");
-  return {};
+  if (!known(g.activation)) return bad("activation", "is none of those there are");
+  if (Status s = check_floats({{"scale_a", g.scale_a}, {"scale_b", g.scale_b}, {"row_scale", g.row_scale}}); !s.ok()) return s;
+  const int size = size_of(g.a.dtype);
+  const Extent a = matrix("a strides", g.a.data, g.rows, g.k, g.a.row_stride, 1, size), b = matrix("b_stride", g.b, g.groups * g.n, g.k, g.b_stride, 1, size);
+  const Extent d = matrix("d.data", g.d.data, g.rows, g.n, g.d.row_stride, 1, size_of(g.d.dtype));
+  for (const Extent& e : {a, b})
+    if (span(e) == kMostBytes) return bad(e.name, "is too large");
+  if (span(d) == kMostBytes) return bad("d strides", "are too large");
+  return apart(d, {a, b, dense("group_ends", g.group_ends, int64_t(g.groups) * 4), dense("scale_a", g.scale_a, 4), dense("scale_b", g.scale_b, 4), dense("row_scale", g.row_scale, g.rows * 4)});
 }
 
 bool encode(const GroupedGemmArgs& g, const GemmKernel& kernel, GemmParams* p) {

@@ -1,6 +1,7 @@
 // The product that any strides and alignments take: 64 x 64 tiles, f32 multiply-adds on the ordinary cores.
 //
-// Correctness is all it is for: a thread sums its 4 x 4 elements in the order of k, with one rounding per term.
+// Correctness is all it is for: a thread sums its 4 x 4 elements in the order of k, with one rounding per term; of int8, whose sums of 16 terms are exact
+// in f32, as whole numbers.
 #include "gemm_epilogue.cuh"
 
 namespace orrery::kernels {
@@ -22,12 +23,14 @@ __device__ float load_any(const void* p, int64_t i, DType t) {
   return load_element(p, i, t);
 }
 
+template <bool kWhole>
 __global__ void __launch_bounds__(kThreads) simple(const SimpleParams p) {
   __shared__ float a[kDepth][kTile + 1], b[kDepth][kTile + 1];
   const int across = (p.n + kTile - 1) / kTile;
   const int64_t row0 = int64_t(blockIdx.x / across) * kTile, col0 = int64_t(blockIdx.x % across) * kTile;
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   float acc[4][4] = {};
+  int whole[4][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += kDepth) {
     for (int i = threadIdx.x; i < kTile * kDepth; i += kThreads) {
       const int r = i / kDepth, k = k0 + i % kDepth;
@@ -49,6 +52,8 @@ __global__ void __launch_bounds__(kThreads) simple(const SimpleParams p) {
       for (int i = 0; i < 4; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++) acc[i][j] = fmaf(a[k][ty + 16 * i], b[k][tx + 16 * j], acc[i][j]);
+#pragma unroll
+    for (int i = 0; i < (kWhole ? 16 : 0); i++) whole[i / 4][i % 4] += int(acc[i / 4][i % 4]), acc[i / 4][i % 4] = 0.f;
     __syncthreads();
   }
   const float scale = tensor_scale(p.e);
@@ -59,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) simple(const SimpleParams p) {
       const int64_t row = row0 + ty + 16 * i, col = col0 + tx + 16 * j;
       if (row < p.m && col < p.n)
         store_element(p.e.d, row * p.e.d_row_stride + col * p.e.d_col_stride, p.e.dtype,
-                      finish(p.e, scale, acc[i][j], int(row), int(col)));
+                      finish(p.e, scale, kWhole ? float(whole[i][j]) : acc[i][j], int(row), int(col)));
     }
 }
 
@@ -69,7 +74,7 @@ cudaError_t gemm_simple(const GemmArgs& g, const Epilogue& e, cudaStream_t strea
   SimpleParams p{g.a, g.b, int(g.m), int(g.n), int(g.k), e, g.block_scale_a, g.block_scale_b};
   const int64_t tiles = ((g.m + kTile - 1) / kTile) * ((g.n + kTile - 1) / kTile);
   if (tiles > 0x7fffffff) return cudaErrorInvalidValue;
-  simple<<<unsigned(tiles), kThreads, 0, stream>>>(p);
+  (g.a.dtype == DType::kI8 ? simple<true> : simple<false>)<<<unsigned(tiles), kThreads, 0, stream>>>(p);
   return cudaGetLastError();
 }
 

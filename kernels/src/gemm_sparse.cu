@@ -244,8 +244,11 @@ Status check(const SparseGemmArgs& g) {
   if (g.n % 8) return bad("n", "must be a multiple of 8");
   if (g.d.col_stride != 1 || g.d.row_stride < g.n || g.d.row_stride % 8) return bad("d strides", "must be 1 along n, and along rows a multiple of 8 and at least n");
   if (!aligned(g.col_bias, 4)) return bad("col_bias", "is misaligned");
-  if (overlap(g.d.data, g.m * g.d.row_stride * 2, g.a.data, g.m * g.a.row_stride * 2)) return bad("d.data", "overlaps a");
-  return {};
+  if (!known(g.activation)) return bad("activation", "is none of those there are");
+  const Extent a = matrix("a strides", g.a.data, g.m, g.k, g.a.row_stride, 1, 2), d = matrix("d.data", g.d.data, g.m, g.n, g.d.row_stride, 1, 2);
+  if (span(a) == kMostBytes) return bad("a strides", "are too large");
+  if (span(d) == kMostBytes) return bad("d strides", "are too large");
+  return apart(d, {a, dense("values", g.values, g.n * g.k), dense("codes", g.codes, int64_t(sparse_codes_bytes(g.n, g.k))), dense("col_bias", g.col_bias, g.n * 4)});
 }
 
 bool encode(CUtensorMap* map, const void* data, DType t, int64_t rows, int64_t cols, int64_t pitch, int box_rows) {
@@ -275,8 +278,8 @@ size_t sparse_codes_bytes(int64_t rows, int64_t cols) { return rows > 0 && cols 
 
 Status sparsify(void* values, void* codes, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch, cudaStream_t stream) {
   if (dtype != DType::kF16 && dtype != DType::kBF16) return bad("dtype", "must be f16 or bf16");
-  if (rows < 0) return bad("rows", "must not be negative");
-  if (cols < 0 || cols % 16) return bad("cols", "must be a multiple of 16");
+  if (rows < 0 || rows >= int64_t(1) << 31) return bad("rows", "must be in [0, 2^31)");
+  if (cols < 0 || cols >= int64_t(1) << 31 || cols % 16) return bad("cols", "must be a multiple of 16 in [0, 2^31)");
   if (rows == 0 || cols == 0) return {};
   if (pitch < cols || pitch % 8) return bad("pitch", "must be a multiple of 8 and at least cols");
   if (!values || !aligned(values, 16)) return bad("values", "is null or not 16-byte aligned");
@@ -284,6 +287,10 @@ Status sparsify(void* values, void* codes, const void* in, DType dtype, int64_t 
   if (!in || !aligned(in, 16)) return bad("in", "is null or not 16-byte aligned");
   const int64_t padded = (cols + 127) / 128 * 8, blocks = ((rows + 15) / 16 * 16 * padded + 255) / 256;
   if (blocks > 0x7fffffff) return bad("rows", "times cols is too large");
+  const Extent from = matrix("in", in, rows, cols, pitch, 1, 2), kept = dense("values", values, rows * cols), said = dense("codes", codes, int64_t(sparse_codes_bytes(rows, cols)));
+  if (span(from) == kMostBytes) return bad("pitch", "is too large");
+  if (Status s = apart(kept, {from, said}); !s.ok()) return s;
+  if (Status s = apart(said, {from}); !s.ok()) return s;
   uint16_t* to = static_cast<uint16_t*>(codes);
   if (dtype == DType::kF16)
     keep_two_of_four<<<unsigned(blocks), 256, 0, stream>>>(static_cast<__half*>(values), to, static_cast<const __half*>(in), rows, cols / 16, padded, pitch);

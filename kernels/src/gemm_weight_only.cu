@@ -64,6 +64,7 @@ const std::vector<WeightKernel>& weight_kernels() {
     add<__nv_bfloat16, Int4, Plain16>(out, WeightFormat::kInt4, DType::kBF16);
     add<__half, Int4, PlainE4M3>(out, WeightFormat::kInt4, DType::kE4M3);
     add<__half, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kF16);
+    add<__nv_bfloat16, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kBF16);
     for (const GemmKernel& k : widen_kernels())
       out.push_back({WeightFormat::kInt4, k.a, k.tile_m, k.tile_n, k.slabs, 128, k.shared_bytes, k.threads, k.function, false, &k});
     return out;
@@ -86,12 +87,13 @@ const WeightKernel* find(const WeightOnlyArgs& g, const GemmConfig& c) {
 Status check(const WeightOnlyArgs& g) {
   constexpr int64_t kMax = int64_t(1) << 31;
   const bool int4 = g.format == WeightFormat::kInt4;
+  if (!int4 && g.format != WeightFormat::kE4M3) return bad("format", "is none of those there are");
   if (g.m < 0 || g.m >= kMax) return bad("m", "must be in [0, 2^31)");
   if (g.n < 0 || g.n >= kMax) return bad("n", "must be in [0, 2^31)");
   if (g.k < 1 || g.k >= kMax || (int4 && g.k % 128)) return bad("k", "must be in [1, 2^31), and a multiple of 128 for int4");
   if (g.m == 0 || g.n == 0) return {};
-  if (g.a.dtype != DType::kF16 && !(int4 && (g.a.dtype == DType::kBF16 || g.a.dtype == DType::kE4M3)))
-    return bad("a.dtype", "must be f16 (int4 weights: or bf16 or e4m3)");
+  if (g.a.dtype != DType::kF16 && g.a.dtype != DType::kBF16 && !(int4 && g.a.dtype == DType::kE4M3))
+    return bad("a.dtype", "must be f16 or bf16 (int4 weights: or e4m3)");
   if (!g.a.data || !aligned(g.a.data, 16)) return bad("a.data", "is null or not 16-byte aligned");
   if (g.a.col_stride != 1 || g.a.row_stride < g.k || g.a.row_stride * size_of(g.a.dtype) % 16)
     return bad("a strides", "must be 1 along k, and along rows a multiple of 16 bytes and at least k");
@@ -101,7 +103,14 @@ Status check(const WeightOnlyArgs& g) {
   if (g.d.dtype != DType::kF16 && g.d.dtype != DType::kBF16 && g.d.dtype != DType::kF32) return bad("d.dtype", "must be f16, bf16 or f32");
   if (!g.d.data || !aligned(g.d.data, size_of(g.d.dtype))) return bad("d.data", "is null or misaligned");
   if (g.d.col_stride != 1 || (g.m > 1 && g.d.row_stride < g.n)) return bad("d strides", "must be 1 along n, and at least n along m");
-  return {};
+  if (!known(g.activation)) return bad("activation", "is none of those there are");
+  if (Status s = check_floats({{"scale_a", g.scale_a}, {"col_scale", g.col_scale}, {"col_bias", g.col_bias}}); !s.ok()) return s;
+  const Extent a = matrix("a strides", g.a.data, g.m, g.k, g.a.row_stride, 1, size_of(g.a.dtype)), d = matrix("d.data", g.d.data, g.m, g.n, g.d.row_stride, 1, size_of(g.d.dtype));
+  const Extent w = matrix("weight_pitch", g.weights, g.n, int4 ? g.k / 2 : g.k, g.weight_pitch, 1, 1);
+  for (const Extent& e : {a, w})
+    if (span(e) == kMostBytes) return bad(e.name, "is too large");
+  if (span(d) == kMostBytes) return bad("d strides", "are too large");
+  return apart(d, {a, w, dense("scales", int4 ? g.scales : nullptr, g.n * (g.k / 128) * 2), dense("scale_a", g.scale_a, 4), dense("col_scale", g.col_scale, g.n * 4), dense("col_bias", g.col_bias, g.n * 4)});
 }
 
 template <class Visit>
@@ -220,22 +229,60 @@ int gemm_weight_only_candidates(const WeightOnlyArgs& g, GemmConfig* out, int ca
   return count;
 }
 
-Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
+namespace {
+
+/// The inverse, a word a thread.
+template <class T>
+__global__ void __launch_bounds__(256) from_int4(T* out, const uint32_t* in, const T* scales, int64_t words) {
+  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
+  if (i >= words) return;
+  const uint32_t word = __ldg(in + stored_word(i));
+  const float scale = float(scales[i / 16]);
+  uint4 raw;
+  T* const v = reinterpret_cast<T*>(&raw);
+#pragma unroll
+  for (int k = 0; k < 8; k++) v[k] = T(float(int(word >> 4 * (k / 2 + k % 2 * 4) & 15) - 8) * scale);
+  __stcs(reinterpret_cast<uint4*>(out) + i, raw);
+}
+
+/// What quantize_int4 and dequantize_int4 have in common: `full` is f16 or bf16, `narrow` the words. `full_name`, `narrow_name`: of the call.
+Status check_int4(const char* full_name, const void* full, const char* narrow_name, const void* narrow, const void* scales, DType dtype, int64_t rows, int64_t cols, bool widens) {
   if (dtype != DType::kF16 && dtype != DType::kBF16) return bad("dtype", "must be f16 or bf16");
-  if (rows < 0) return bad("rows", "must not be negative");
-  if (cols < 0 || cols % 128) return bad("cols", "must be a multiple of 128");
+  if (rows < 0 || rows >= int64_t(1) << 31) return bad("rows", "must be in [0, 2^31)");
+  if (cols < 0 || cols >= int64_t(1) << 31 || cols % 128) return bad("cols", "must be a multiple of 128 in [0, 2^31)");
   if (rows == 0 || cols == 0) return {};
-  const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
-  if (blocks > 0x7fffffff) return bad("rows", "times cols is too large");
-  if (!out || !aligned(out, 4)) return bad("out", "is null or misaligned");
+  if (rows * cols / 8 / 256 >= 0x7fffffff) return bad("rows", "times cols is too large");
+  if (!narrow || !aligned(narrow, 4)) return bad(narrow_name, "is null or misaligned");
   if (!scales || !aligned(scales, 2)) return bad("scales", "is null or misaligned");
-  if (!in || !aligned(in, 16)) return bad("in", "is null or not 16-byte aligned");
+  if (!full || !aligned(full, 16)) return bad(full_name, "is null or not 16-byte aligned");
+  const Extent wide = dense(full_name, full, rows * cols * 2), words = dense(narrow_name, narrow, rows * cols / 2), of_groups = dense("scales", scales, rows * cols / 64);
+  if (widens) return apart(wide, {words, of_groups});
+  if (Status s = apart(words, {wide, of_groups}); !s.ok()) return s;
+  return apart(of_groups, {wide});
+}
+
+}  // namespace
+
+Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
+  if (Status s = check_int4("in", in, "out", out, scales, dtype, rows, cols, false); !s.ok() || rows == 0 || cols == 0) return s;
+  const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
   if (dtype == DType::kF16)
     to_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<uint32_t*>(out), static_cast<__half*>(scales), static_cast<const __half*>(in), words);
   else
     to_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<uint32_t*>(out), static_cast<__nv_bfloat16*>(scales),
                                                   static_cast<const __nv_bfloat16*>(in), words);
   return launched(cudaGetLastError());
+}
+
+Status dequantize_int4(void* out, const void* in, const void* scales, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
+  if (Status s = check_int4("out", out, "in", in, scales, dtype, rows, cols, true); !s.ok() || rows == 0 || cols == 0) return s;
+  const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
+  const auto go = [&](auto zero) {
+    using T = decltype(zero);
+    from_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<T*>(out), static_cast<const uint32_t*>(in), static_cast<const T*>(scales), words);
+    return launched(cudaGetLastError());
+  };
+  return dtype == DType::kF16 ? go(__half()) : go(__nv_bfloat16());
 }
 
 }  // namespace orrery::kernels

@@ -185,8 +185,10 @@ Status check(const KvVoteArgs& a) {
   if (!a.lse || !aligned(a.lse, 4)) return bad("lse", "is null or misaligned");
   if (!a.votes || !aligned(a.votes, 4)) return bad("votes", "is null or misaligned");
   if (a.pool > 1 && (!a.workspace || !aligned(a.workspace, 4))) return bad("workspace", "is null or misaligned");
-  if (a.workspace == a.votes) return bad("workspace", "overlaps votes");
-  return {};
+  const Extent q = extent_of_tensor("q", a.q, a.q_strides, a.batch, a.seq_q, a.heads, a.dim), k = extent_of_tensor("k", a.k, a.k_strides, a.batch, a.seq_k, a.kv_heads, a.dim);
+  const Extent lse = dense("lse", a.lse, product(product(a.batch, a.heads), a.seq_q) * 4), votes = dense("votes", a.votes, product(a.batch * a.kv_heads, a.seq_k) * 4);
+  if (Status s = apart(votes, {q, k, lse}); !s.ok()) return s;
+  return apart(dense("workspace", a.pool > 1 ? a.workspace : nullptr, votes.bytes), {q, k, lse, votes});
 }
 
 }  // namespace

@@ -62,7 +62,9 @@ __global__ void __launch_bounds__(kCount) move_pieces(V* out, const V* in, int64
     if (u == 0 || first + u * stride < pieces) *(kPack ? out + first + u * stride : at(out, offset[u])) = v[u];
 }
 
-Status check(const char* strided_name, const char* dense_name, const void* strided, const void* dense, const StridedLayout& l, int64_t* total) {
+template <bool kPack>
+Status check(const void* strided, const void* packed, const StridedLayout& l, int64_t* total) {
+  constexpr const char *strided_name = kPack ? "in" : "out", *dense_name = kPack ? "out" : "in";
   *total = 1;
   if (l.rank < 0 || l.rank > StridedLayout::kMostRank) return bad("layout.rank", "must be in [0, 5]");
   if (l.element_bytes < 1 || l.element_bytes > 1 << 20) return bad("layout.element_bytes", "must be in [1, 2^20]");
@@ -75,8 +77,12 @@ Status check(const char* strided_name, const char* dense_name, const void* strid
   if (*total == 0) return {};
   if (*total * l.element_bytes >= int64_t(1) << 35) return bad("layout", "holds 32 GiB or more");
   if (!strided) return bad(strided_name, "is null");
-  if (!dense) return bad(dense_name, "is null");
-  return {};
+  if (!packed) return bad(dense_name, "is null");
+  int64_t end = l.element_bytes;  // of the strided side; what lies between its elements counts as its own
+  for (int d = 0; d < l.rank; d++) end += product(l.count[d] - 1, l.stride[d]);
+  if (end >= kMostBytes) return bad("layout.stride", "is too large");
+  const Extent places = dense(strided_name, strided, end), whole = dense(dense_name, packed, *total * l.element_bytes);
+  return apart(kPack ? whole : places, {kPack ? places : whole});
 }
 
 /// The layout as loops over pieces of `width` bytes, joined where nothing lies between.
@@ -136,12 +142,12 @@ Status run(void* out, const void* in, const StridedLayout& l, int64_t total, cud
 
 Status pack(void* out, const void* in, const StridedLayout& layout, cudaStream_t stream) {
   int64_t total;
-  if (Status s = check("in", "out", in, out, layout, &total); !s.ok() || total == 0) return s;
+  if (Status s = check<true>(in, out, layout, &total); !s.ok() || total == 0) return s;
   return run<true>(out, in, layout, total, stream);
 }
 Status unpack(void* out, const void* in, const StridedLayout& layout, cudaStream_t stream) {
   int64_t total;
-  if (Status s = check("out", "in", out, in, layout, &total); !s.ok() || total == 0) return s;
+  if (Status s = check<false>(out, in, layout, &total); !s.ok() || total == 0) return s;
   return run<false>(out, in, layout, total, stream);
 }
 

@@ -13,9 +13,9 @@
 // Loads, and what asks for words of other blocks, stand in a line without branches: behind a branch one waits for the other (NOTES.md).
 #include <algorithm>
 
-#include "arguments.h"
 #include "launch.h"
 #include "published.cuh"
+#include "reduce.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
@@ -204,14 +204,12 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
 
 }  // namespace
 
-size_t reduce_workspace() { return 256 + kWords * sizeof(uint64_t); }
+static_assert(256 + kWords * sizeof(uint64_t) == kSumWorkspace);
+size_t reduce_workspace() { return kSumWorkspace + kExtremeWorkspace; }
 
 Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream) {
-  if (!out || !aligned(out, 4)) return bad("out", "is null or not 4-byte aligned");
-  if (n < 0) return bad("n", "must not be negative");
-  if (n > 0 && (!in || !aligned(in, 4))) return bad("in", "is null or not 4-byte aligned");
-  if (!workspace || !aligned(workspace, 4)) return bad("workspace", "is null or not 4-byte aligned");
-  const int head = int(std::min<int64_t>(n, (16 - reinterpret_cast<uintptr_t>(in) % 16) % 16 / 4));
+  if (Status s = check_reduction(out, in, n, workspace); !s.ok()) return s;
+  const int head = head_of(in, n);
   auto* const words = reinterpret_cast<uint64_t*>((reinterpret_cast<uintptr_t>(workspace) + 7) / 8 * 8);
   const auto blocks = [&](int threads, int64_t most) { return std::clamp<int64_t>((n / 4 + threads - 1) / threads, 1, most); };
   if (n <= kFew) {

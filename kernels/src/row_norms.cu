@@ -7,6 +7,8 @@
 //
 // A block for each row, and as many rows on their way as blocks fit on an SM: persistent blocks that stream rows through
 // shared memory read and write at 0.9 of this one's rate, as persistent copies do (NOTES.md).
+#include <cmath>
+
 #include "arguments.h"
 #include "launch.h"
 #include "vectors.cuh"
@@ -272,8 +274,8 @@ Status run(const RowParams& p, DType dtype, cudaStream_t stream) {
   const int size = size_of(dtype);
   if (size == 1) return bad("dtype", "must be f16, bf16 or f32");
   if (p.cols > int64_t(131072) / size) return bad("cols", "is too large: a row is at most 128 KiB");
-  const int64_t bytes = ((count - 1) * p.pitch + p.cols) * size;
-  if (p.in != p.out && overlap(p.in, bytes, p.out, bytes)) return bad("out", "partly overlaps in");
+  if (p.pitch < 0 || product(product(count, p.pitch), size) >= kMostBytes) return bad("pitch", "is negative or too large");
+  if (!(p.eps >= 0) || std::isinf(p.eps)) return bad("eps", "must be finite and not negative");
   const void* all[] = {p.out, p.in, p.sum_out, p.residual, p.gamma, p.beta};
   static const char* const names[] = {"out", "in", "sum_out", "residual", "gamma", "beta"};
   bool wide = p.cols % (16 / size) == 0 && p.pitch % (16 / size) == 0;
@@ -281,6 +283,12 @@ Status run(const RowParams& p, DType dtype, cudaStream_t stream) {
     if (!aligned(all[i], size)) return bad(names[i], "is misaligned for its type");
     wide = wide && aligned(all[i], 16);
   }
+  // A row is read as a whole before it is written, so that what is written may take the place of what is read.
+  const auto rows_of = [&](const char* name, const void* data) { return matrix(name, data, count, p.cols, p.pitch, 1, size); };
+  const Extent out = rows_of("out", p.out), sum_out = rows_of("sum_out", p.sum_out), in = rows_of("in", p.in), residual = rows_of("residual", p.residual);
+  const Extent gamma = dense("gamma", p.gamma, p.cols * size), beta = dense("beta", p.beta, p.cols * size);
+  if (Status s = apart(out, {sum_out, gamma, beta}, {in, residual}); !s.ok()) return s;
+  if (Status s = apart(sum_out, {gamma, beta}, {in, residual}); !s.ok()) return s;
   cudaError_t e = cudaSuccess;
   with_element(dtype, [&](auto zero) { e = launch_rows<decltype(zero), kNorm>(p, wide, stream); });
   return launched(e);

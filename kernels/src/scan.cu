@@ -351,8 +351,10 @@ Status inclusive_scan(uint32_t* out, const uint32_t* in, int64_t n, void* worksp
   if (n == 0) return {};
   if (!out || !aligned(out, 4)) return bad("out", "is null or misaligned");
   if (!in || !aligned(in, 4)) return bad("in", "is null or misaligned");
-  if (in != out && overlap(in, n * 4, out, n * 4)) return bad("out", "partly overlaps in");
   if (!workspace || !aligned(workspace, 8)) return bad("workspace", "is null or not 8-byte aligned");
+  const Extent to = dense("out", out, n * 4), from = dense("in", in, n * 4);
+  if (Status s = apart(to, {}, {from}); !s.ok()) return s;
+  if (Status s = apart(dense("workspace", workspace, int64_t(scan_workspace(n))), {to, from}); !s.ok()) return s;
   const ScanParams p{out, in, n, static_cast<uint64_t*>(workspace), scan_tiles(n), aligned(in, 16) && aligned(out, 16)};
   if (const int64_t few = (n + kFewTile - 1) / kFewTile; p.bulk && few <= sm_count() * kFewAnSm) {
     const FewParams f{out, in, int(n), p.words};

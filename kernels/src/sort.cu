@@ -35,12 +35,14 @@ Status sort_u32(uint32_t* keys_out, uint32_t* values_out, const uint32_t* keys, 
   if (n == 0) return {};
   if (!keys_out || !aligned(keys_out, 4)) return bad("keys_out", "is null or misaligned");
   if (!keys || !aligned(keys, 4)) return bad("keys", "is null or misaligned");
-  if (!values_out != !values) return bad("values_out", "and values must both be given, or neither");
+  if (!values_out != !values) return bad(values ? "values_out" : "values", "is null while the other is not");
   if (!aligned(values_out, 4)) return bad("values_out", "is misaligned");
   if (!aligned(values, 4)) return bad("values", "is misaligned");
-  if (overlap(keys, n * 4, keys_out, n * 4)) return bad("keys_out", "overlaps keys");
-  if (values && overlap(values, n * 4, values_out, n * 4)) return bad("values_out", "overlaps values");
   if (!workspace || !aligned(workspace, 256)) return bad("workspace", "is null or not 256-byte aligned");
+  const Extent from = dense("keys", keys, n * 4), carried = dense("values", values, n * 4), to = dense("keys_out", keys_out, n * 4), carried_to = dense("values_out", values_out, n * 4);
+  if (Status s = apart(to, {from, carried, carried_to}); !s.ok()) return s;
+  if (Status s = apart(carried_to, {from, carried}); !s.ok()) return s;
+  if (Status s = apart(dense("workspace", workspace, int64_t(sort_workspace(n))), {from, carried, to, carried_to}); !s.ok()) return s;
   const SortWorkspace w(workspace, n);
   if (n <= int64_t(sm_count()) * kMostFew) {
     const cudaError_t e = sort_few(keys_out, values_out, keys, values, int(n), w, stream);

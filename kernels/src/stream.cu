@@ -48,6 +48,7 @@ __global__ void scalars(float* out, const float* x, const float* y, int64_t n, O
 Status check(const char* out_name, const float* out, const char* x_name, const float* x, const char* y_name,
              const float* y, int64_t n) {
   if (n < 0) return bad("n", "must not be negative");
+  if (n > kMostBytes / 4) return bad("n", "is too large");
   if (n == 0) return {};
   const struct { const char* name; const float* p; } all[] = {{out_name, out}, {x_name, x}, {y_name, y}};
   for (const auto& it : all) {

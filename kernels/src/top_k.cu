@@ -261,6 +261,11 @@ Status top_k(void* values, int32_t* indices, const void* in, DType dtype, int64_
   if (!values && !indices) return bad("values", "and indices are both null");
   if (!aligned(values, size_of(dtype))) return bad("values", "is misaligned");
   if (!aligned(indices, 4)) return bad("indices", "is misaligned");
+  const int size = size_of(dtype);
+  if (product(product(rows, pitch), size) >= kMostBytes) return bad("pitch", "is too large");
+  const Extent from = matrix("in", in, rows, cols, pitch, 1, size), found = dense("values", values, product(product(rows, k), size)), places = dense("indices", indices, product(product(rows, k), 4));
+  if (Status s = apart(found, {from, places}); !s.ok()) return s;
+  if (Status s = apart(places, {from}); !s.ok()) return s;
   const bool short_rows = size_of(dtype) == 2 && k <= kShortThreads && cols <= 8192 && cols % 8 == 0 && pitch % 8 == 0 && aligned(in, 16);
   cudaError_t error = cudaSuccess;
   with_element(dtype, [&](auto zero) {

@@ -145,8 +145,10 @@ Status transpose(void* out, const void* in, int element_bytes, int64_t rows, int
   if (out_pitch < rows) return bad("out_pitch", "is smaller than rows");
   if (!out || !aligned(out, element_bytes)) return bad("out", "is null or misaligned");
   if (!in || !aligned(in, element_bytes)) return bad("in", "is null or misaligned");
-  if (overlap(out, ((cols - 1) * out_pitch + rows) * element_bytes, in, ((rows - 1) * in_pitch + cols) * element_bytes))
-    return bad("out", "overlaps in");
+  const Extent to = matrix("out", out, cols, rows, out_pitch, 1, element_bytes), from = matrix("in", in, rows, cols, in_pitch, 1, element_bytes);
+  if (span(from) == kMostBytes) return bad("in_pitch", "is too large");
+  if (span(to) == kMostBytes) return bad("out_pitch", "is too large");
+  if (Status s = apart(to, {from}); !s.ok()) return s;
   const auto go = [&](auto kernel) { return launched(kernel(out, in, rows, cols, in_pitch, out_pitch, stream)); };
   switch (element_bytes) {
     case 1: return go(launch<uint8_t, 128>);

@@ -18,6 +18,7 @@ struct Case {
   int64_t window = 0;
   bool sigmoid = false;
   Neighborhood near = {};
+  int64_t pad = 0;  // elements between heads, and between tokens beside that; tensors then begin 16 bytes behind a multiple of 4,096
 };
 
 /// The keys that query i sees, by the definition of the masks.
@@ -44,8 +45,9 @@ std::vector<int64_t> keys_of(const Case& c, int64_t i) {
 
 void run(const Case& c) {
   check::Random random(c.seq_q * 7 + c.seq_k + c.dim);
-  const int64_t pitch_q = c.packed ? 3 * c.heads * c.dim : c.heads * c.dim;
-  const int64_t pitch_k = c.packed ? pitch_q : c.kv_heads * c.dim;
+  const int64_t head = c.dim + c.pad, pitch_q = (c.packed ? 3 : 1) * c.heads * head + c.pad, pitch_out = c.heads * head + c.pad;
+  const int64_t pitch_k = c.packed ? pitch_q : c.kv_heads * head + c.pad;
+  const size_t at = c.pad ? 16 : 0;
   const int64_t nq = c.batch * c.seq_q * pitch_q, nk = c.packed ? 0 : c.batch * c.seq_k * pitch_k;
   const bool fp8 = c.t == DType::kE4M3;
   const int size = size_of(c.t);
@@ -53,16 +55,16 @@ void run(const Case& c) {
   std::vector<unsigned char> q(nq * size), k(nk * size), v(nk * size);
   for (auto* x : {&q, &k, &v})
     for (size_t i = 0; i < x->size() / size; i++) check::from_double(x->data(), i, c.t, 1.5 * random.symmetric());
-  const Buffer dq(q), dk(k), dv(v), scales(std::vector<float>{1.25f, 0.5f, 3.f});
-  Buffer out(c.batch * c.seq_q * c.heads * c.dim * 2), lse(c.batch * c.heads * c.seq_q * 4);
+  const Buffer dq(q, at), dk(k, at), dv(v, at), scales(std::vector<float>{1.25f, 0.5f, 3.f});
+  Buffer out(c.batch * c.seq_q * pitch_out * 2, at), lse(c.batch * c.heads * c.seq_q * 4);
   AttentionArgs a;
   a.q = dq.data(), a.k = c.packed ? dq.data() + c.heads * c.dim * size : dk.data();
   a.v = c.packed ? dq.data() + 2 * c.heads * c.dim * size : dv.data();
   a.out = out.data(), a.lse = lse.as<float>(), a.dtype = c.t;
   a.batch = c.batch, a.heads = c.heads, a.kv_heads = c.kv_heads, a.seq_q = c.seq_q, a.seq_k = c.seq_k, a.dim = c.dim;
-  a.q_strides = {c.seq_q * pitch_q, pitch_q, c.dim};
-  a.k_strides = a.v_strides = {c.seq_k * pitch_k, pitch_k, c.dim};
-  a.out_strides = {c.seq_q * c.heads * c.dim, c.heads * c.dim, c.dim};
+  a.q_strides = {c.seq_q * pitch_q, pitch_q, head};
+  a.k_strides = a.v_strides = {c.seq_k * pitch_k, pitch_k, head};
+  a.out_strides = {c.seq_q * pitch_out, pitch_out, head};
   a.causal = c.causal, a.scale = 0.2f, a.window = c.window, a.sigmoid = c.sigmoid, a.neighborhood = c.near;
   if (c.sigmoid) a.sigmoid_bias = -2.5f, a.lse = nullptr;
   Buffer workspace(attention_workspace(a));
@@ -79,6 +81,7 @@ void run(const Case& c) {
   char what[200];
   std::snprintf(what, sizeof what, "type %d batch %lld heads %lld/%lld seq %lld/%lld dim %lld causal %d window %lld sigmoid %d axes %d", int(c.t), (long long)c.batch,
                 (long long)c.heads, (long long)c.kv_heads, (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal, (long long)c.window, c.sigmoid, c.near.rank);
+  if (c.pad) std::snprintf(what + std::strlen(what), sizeof what - std::strlen(what), " pad %lld", (long long)c.pad);
   if (!c.sigmoid) check::Results::all().add(what, got);  // tanh.approx is not modelled to the bit
   check::parallel(c.batch * c.heads, [&](int64_t bh) {
     const int64_t b = bh / c.heads, h = bh % c.heads, kvh = h / (c.heads / c.kv_heads);
@@ -92,8 +95,8 @@ void run(const Case& c) {
         const int64_t j = seen[e];
         double s = 0;
         for (int64_t d = 0; d < c.dim; d++)
-          s += check::to_double(q.data(), (b * c.seq_q + i) * pitch_q + h * c.dim + d, c.t) *
-               check::to_double(hk, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
+          s += check::to_double(q.data(), (b * c.seq_q + i) * pitch_q + h * head + d, c.t) *
+               check::to_double(hk, (b * c.seq_k + j) * pitch_k + kvh * head + d, c.t);
         p[e] = s * score_scale, top = std::max(top, p[e]);
       }
       for (double& x : p) sum += x = c.sigmoid ? 1 / (1 + std::exp(-x - double(a.sigmoid_bias))) : std::exp(x - top);
@@ -104,22 +107,25 @@ void run(const Case& c) {
         double want = 0, mass = 0, slack = 0;
         for (int64_t e = 0; e < keys; e++) {
           const int64_t j = seen[e];
-          const double t = value_scale * p[e] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t);
+          const double t = value_scale * p[e] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * head + d, c.t);
           want += t, mass += std::fabs(t);
           // tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
-          slack += c.sigmoid ? 2.6e-4 * std::fabs(check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * c.dim + d, c.t)) : 0;
+          slack += c.sigmoid ? 2.6e-4 * value_scale * std::fabs(check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * head + d, c.t)) : 0;
         }
-        const double bound = (u + 2e-4 + (fp8 ? 4e-3 : 0)) * mass + slack + (fp8 ? value_scale * 0x1p-17 * double(keys) / sum : 0);
-        check::expect_near(check::to_double(got.data(), ((b * c.seq_q + i) * c.heads + h) * c.dim + d, out_type), want,
+        const double bound = (u + 2e-4 + (fp8 ? 4e-3 : 0)) * mass + slack + (fp8 && keys ? value_scale * 0x1p-17 * double(keys) / sum : 0);
+        check::expect_near(check::to_double(got.data(), (b * c.seq_q + i) * pitch_out + h * head + d, out_type), want,
                            bound + check::rounding(out_type, std::fabs(want) + bound), what, bh * c.seq_q + i, d);
       }
     }
   });
+  for (int64_t i = 0; c.pad && i < c.batch * c.seq_q * pitch_out; i++)
+    if (i % pitch_out % head >= c.dim || i % pitch_out >= c.heads * head)
+      if (got[2 * i] != 0xFF || got[2 * i + 1] != 0xFF) check::fail("%s: wrote between heads or tokens", what);
   out.check_guards(what), lse.check_guards(what);
 }
 
 /// Sequences of their own lengths, one after the other; bounds as above. Some rows at the end belong to none of them.
-void run_lengths(DType t, int64_t heads, int64_t kv_heads, int64_t dim, bool causal, const std::vector<std::pair<int, int>>& lengths) {
+void run_lengths(DType t, int64_t heads, int64_t kv_heads, int64_t dim, bool causal, const std::vector<std::pair<int, int>>& lengths, int64_t window = 0, bool sigmoid = false) {
   check::Random random(dim + heads + int64_t(lengths.size()));
   constexpr int64_t kSpare = 5;
   std::vector<int32_t> q_starts{0}, k_starts{0};
@@ -129,53 +135,65 @@ void run_lengths(DType t, int64_t heads, int64_t kv_heads, int64_t dim, bool cau
     longest_q = std::max<int64_t>(longest_q, q), longest_k = std::max<int64_t>(longest_k, k);
   }
   const int64_t q_rows = q_starts.back() + kSpare, k_rows = k_starts.back() + kSpare;
-  std::vector<unsigned char> q(q_rows * heads * dim * 2), k(k_rows * kv_heads * dim * 2), v(k.size());
+  const bool fp8 = t == DType::kE4M3;
+  const int size = size_of(t);
+  const DType out_type = fp8 ? DType::kBF16 : t;
+  std::vector<unsigned char> q(q_rows * heads * dim * size), k(k_rows * kv_heads * dim * size), v(k.size());
   for (auto* x : {&q, &k, &v})
-    for (size_t i = 0; i < x->size() / 2; i++) check::from_double(x->data(), i, t, 1.5 * random.symmetric());
+    for (size_t i = 0; i < x->size() / size; i++) check::from_double(x->data(), i, t, 1.5 * random.symmetric());
   const Buffer dq(q), dk(k), dv(v), dq_starts(q_starts), dk_starts(k_starts);
-  Buffer out(q.size()), lse(heads * q_rows * 4);
+  Buffer out(q_rows * heads * dim * 2), lse(heads * q_rows * 4);
   AttentionArgs a;
   a.q = dq.data(), a.k = dk.data(), a.v = dv.data(), a.out = out.data(), a.lse = lse.as<float>(), a.dtype = t;
   a.batch = int64_t(lengths.size()), a.heads = heads, a.kv_heads = kv_heads, a.seq_q = longest_q, a.seq_k = longest_k, a.dim = dim;
   a.q_strides = a.out_strides = {0, heads * dim, dim}, a.k_strides = a.v_strides = {0, kv_heads * dim, dim};
   a.causal = causal, a.scale = 0.2f, a.q_starts = dq_starts.as<int32_t>(), a.k_starts = dk_starts.as<int32_t>(), a.q_rows = q_rows, a.k_rows = k_rows;
+  a.window = window, a.sigmoid = sigmoid;
+  if (sigmoid) a.sigmoid_bias = -2.5f, a.lse = nullptr;
+  Buffer workspace(attention_workspace(a));
+  if (fp8) a.workspace = workspace.data();
   STATUS_OK(attention_forward(a, nullptr));
   CUDA_OK(cudaDeviceSynchronize());
   const auto got = out.host<unsigned char>();
   const auto got_lse = lse.host<float>();
   char what[120];
   std::snprintf(what, sizeof what, "lengths: type %d heads %lld/%lld dim %lld causal %d", int(t), (long long)heads, (long long)kv_heads, (long long)dim, causal);
-  check::Results::all().add(what, got);
+  if (window || sigmoid) std::snprintf(what + std::strlen(what), sizeof what - std::strlen(what), " window %lld sigmoid %d", (long long)window, sigmoid);
+  if (!sigmoid) check::Results::all().add(what, got);
   check::parallel(int64_t(lengths.size()) * heads, [&](int64_t bh) {
     const int64_t b = bh / heads, h = bh % heads, kvh = h / (heads / kv_heads), seq_q = lengths[b].first, seq_k = lengths[b].second;
     for (int64_t i = 0; i < seq_q; i++) {
       const int64_t row = q_starts[b] + i, keys = causal ? std::max<int64_t>(0, std::min(seq_k, i + seq_k - seq_q + 1)) : seq_k;
+      const int64_t from = window ? std::max<int64_t>(0, keys - window) : 0;
       std::vector<double> p(keys);
       double top = -INFINITY, sum = 0;
-      for (int64_t j = 0; j < keys; j++) {
+      for (int64_t j = from; j < keys; j++) {
         double s = 0;
         for (int64_t d = 0; d < dim; d++)
           s += check::to_double(q.data(), (row * heads + h) * dim + d, t) * check::to_double(k.data(), ((k_starts[b] + j) * kv_heads + kvh) * dim + d, t);
         p[j] = s * double(a.scale), top = std::max(top, p[j]);
       }
-      for (double& x : p) sum += x = std::exp(x - top);
+      for (int64_t j = from; j < keys; j++) sum += p[j] = sigmoid ? 1 / (1 + std::exp(-p[j] - double(a.sigmoid_bias))) : std::exp(p[j] - top);
       const float l = got_lse[h * q_rows + row];
-      if (keys) check::expect_near(l, top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, bh, i);
+      if (sigmoid) sum = 1;
+      else if (keys) check::expect_near(l, top + std::log(sum), (fp8 ? 4e-3 : 1e-4) * (1 + std::fabs(top)), what, bh, i);
       else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
+      const double u = check::unit_roundoff(t) + 2e-4 + (fp8 ? double(seq_k) / 32 * 0x1p-12 + 4e-3 : 0);  // as above
       for (int64_t d = 0; d < dim; d++) {
-        double want = 0, mass = 0;
-        for (int64_t j = 0; j < keys; j++) {
+        double want = 0, mass = 0, slack = 0;
+        for (int64_t j = from; j < keys; j++) {
           const double x = p[j] / sum * check::to_double(v.data(), ((k_starts[b] + j) * kv_heads + kvh) * dim + d, t);
           want += x, mass += std::fabs(x);
+          if (sigmoid) slack += 2.6e-4 * std::fabs(x / p[j]);
         }
-        const double bound = (check::unit_roundoff(t) + 2e-4) * mass;
-        check::expect_near(check::to_double(got.data(), (row * heads + h) * dim + d, t), want, bound + check::rounding(t, std::fabs(want) + bound), what, bh * seq_q + i, d);
+        const double bound = u * mass + slack + (fp8 && keys ? 0x1p-17 * double(keys) / sum : 0);
+        check::expect_near(check::to_double(got.data(), (row * heads + h) * dim + d, out_type), want, bound + check::rounding(out_type, std::fabs(want) + bound), what, bh * seq_q + i, d);
       }
     }
   });
   for (size_t i = size_t(q_starts.back()) * heads * dim * 2; i < got.size(); i++)
     if (got[i] != 0xFF) check::fail("%s: wrote to a row that is no sequence's", what);
-  out.check_guards(what), lse.check_guards(what);
+  out.check_guards(what), lse.check_guards(what), workspace.check_guards(what);
 }
 
 /// A decode step over a cache whose pages are in random order; bounds as above.
@@ -251,10 +269,11 @@ void run(const PagedCase& c) {
 
 int paged(bool small) {
   const DType B = DType::kBF16, H = DType::kF16;
-  std::vector<PagedCase> cases = {{B, 3, 4, 2, 128, 16, 131, 0, 1}, {H, 3, 8, 1, 64, 32, 200, 0, 3}, {B, 2, 16, 1, 128, 64, 300, 70, 2}, {H, 2, 3, 3, 64, 16, 40, 0, 5}};
+  std::vector<PagedCase> cases = {{B, 3, 4, 2, 128, 16, 131, 0, 1}, {H, 3, 8, 1, 64, 32, 200, 0, 3}, {B, 2, 16, 1, 128, 64, 300, 70, 2}, {H, 2, 3, 3, 64, 16, 40, 0, 5},
+                                  {B, 2, 4, 2, 192, 16, 150, 60, 2}, {H, 3, 10, 1, 256, 32, 170, 0, 3}};
   if (!small)
     for (DType t : {B, H})
-      for (int64_t dim : {64, 128})
+      for (int64_t dim : {64, 128, 192, 256})
         for (int splits : {0, 1, 7, 128})
           for (int64_t window : {0, 500}) {
             cases.push_back({t, 5, 32, 8, dim, 16, 3000, window, splits});
@@ -290,7 +309,8 @@ void refusals() {
   NAMES(with([](AttentionArgs& h) { h.out = nullptr; }), "out");
   NAMES(with([](AttentionArgs& h) { h.k = static_cast<const char*>(h.k) + 2; }), "k");
   NAMES(with([](AttentionArgs& h) { h.dim = 80; }), "dim");
-  NAMES(with([](AttentionArgs& h) { h.dtype = DType::kE4M3; }), "dim");
+  NAMES(with([](AttentionArgs& h) { h.dtype = DType::kE4M3, h.neighborhood = {1, {16}, {5}, {1}}; }), "dtype");
+  NAMES(with([](AttentionArgs& h) { h.dtype = DType::kE4M3; }), "workspace");
   NAMES(with([](AttentionArgs& h) { h.scale_q = reinterpret_cast<const float*>(16); }), "scale_q");
   NAMES(with([](AttentionArgs& h) { h.neighborhood = {4}; }), "neighborhood.rank");
   NAMES(with([](AttentionArgs& h) { h.neighborhood = {1, {16}, {17}}; }), "neighborhood.window");
@@ -315,6 +335,8 @@ void refusals() {
 
 int main(int argc, char** argv) {
   const bool small = check::small_mode(argc, argv);
+  const std::string only = argc > 1 ? argv[argc - 1] : "";  // sigmoid, lengths, paged: these alone
+  const bool all = only != "sigmoid" && only != "lengths" && only != "paged";
   refusals();
   const DType B = DType::kBF16, H = DType::kF16;
   std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false},
@@ -339,6 +361,27 @@ int main(int argc, char** argv) {
                              // Neighbourhoods whose warpgroups have tiles of 160 keys of their own; and several tiles of queries for each CTA, with tiles of its own and without masks.
                              {B, 1, 3, 1, 40 * 40, 40 * 40, 128, false, false, 0, false, {2, {40, 40}, {24, 24}, {2, 2}}}, {H, 1, 2, 1, 14 * 11 * 16, 14 * 11 * 16, 64, false, false, 0, false, {3, {14, 11, 16}, {10, 10, 10}, {1, 1, 1}}},
                              {H, 1, 40, 40, 30 * 26, 30 * 26, 64, false, false, 0, false, {2, {30, 26}, {11, 13}, {1, 1}}}, {B, 1, 80, 80, 16 * 32, 16 * 32, 64, false, false, 0, false, {2, {16, 32}, {8, 16}, {8, 16}}}};
+  const DType E = DType::kE4M3;
+  for (const Case& c : {Case{E, 1, 2, 1, 150, 200, 64, true, false}, Case{E, 1, 1, 1, 140, 150, 192, false, false}, Case{E, 1, 2, 2, 130, 170, 256, true, false},  // e4m3 of all dimensions
+                        Case{E, 1, 2, 1, 300, 400, 128, true, false, 70}, Case{E, 1, 1, 1, 200, 260, 64, true, false, 190}, Case{E, 1, 1, 1, 200, 150, 256, true, false, 33},  // with windows
+                        Case{E, 1, 2, 1, 150, 200, 128, true, false, 0, true}, Case{E, 1, 1, 1, 200, 200, 64, true, false, 70, true},                                           // sigmoids
+                        Case{B, 1, 2, 1, 150, 200, 192, true, false, 0, true}, Case{H, 1, 1, 1, 140, 170, 256, false, false, 0, true}, Case{B, 1, 2, 1, 300, 400, 128, true, false, 70, true},
+                        Case{H, 1, 1, 1, 200, 120, 64, true, false, 130, true}, Case{B, 1, 1, 1, 200, 260, 256, true, false, 70, true},
+                        Case{B, 2, 2, 1, 19 * 37, 19 * 37, 64, false, false, 0, true, {2, {19, 37}, {5, 13}, {1, 4}}}, Case{H, 1, 1, 1, 300, 300, 128, false, false, 0, true, {1, {300}, {70}, {3}}},
+                        Case{H, 1, 1, 1, 32 * 16, 32 * 16, 64, false, false, 0, true, {2, {32, 16}, {16, 16}, {8, 16}}}, Case{B, 1, 1, 1, 16 * 4 * 24, 16 * 4 * 24, 128, false, false, 0, true, {3, {16, 4, 24}, {5, 3, 7}, {1, 1, 1}}},
+                        Case{B, 2, 3, 1, 70, 90, 64, true, false, 0, false, {}, 8}, Case{H, 1, 2, 2, 150, 150, 128, true, false, 40, false, {}, 24}, Case{E, 2, 2, 1, 70, 90, 128, false, false, 0, false, {}, 16},
+                        Case{B, 1, 2, 1, 130, 130, 192, false, false, 0, false, {}, 8}})
+    cases.push_back(c);
+  if (!small)
+    for (DType t : {B, H, E})
+      for (int64_t dim : {64, 128, 192, 256})
+        for (bool sigmoid : {false, true}) {
+          for (bool causal : {false, true})
+            for (int64_t n : {1, 129, 1000}) cases.push_back({t, 2, 4, 2, n, n + (n > 500 ? 77 : 0), dim, causal, false, 0, sigmoid});
+          for (int64_t window : {1, 16, 100, 513, 5000})
+            for (int64_t n : {333, 900}) cases.push_back({t, 1, 4, 2, n, n + (n == 333 ? 70 : -200), dim, true, false, window, sigmoid});
+          cases.push_back({t, 2, 3, 3, 200, 333, dim, true, false, 50, sigmoid, {}, t == E ? 16 : 8});
+        }
   if (!small)
     for (DType t : {B, H})
       for (int64_t dim : {64, 128})
@@ -373,19 +416,36 @@ int main(int argc, char** argv) {
                                       Neighborhood{2, {90, 77}, {32, 32}, {1, 1}}, Neighborhood{2, {61, 90}, {23, 40}, {3, 1}}, Neighborhood{3, {20, 14, 30}, {10, 9, 10}, {1, 3, 1}}, Neighborhood{2, {64, 61}, {36, 28}, {2, 4}}}) {
           int64_t places = 1;
           for (int axis = 0; axis < n.rank; axis++) places *= n.extent[axis];
-          cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, false, n});
+          for (bool sigmoid : {false, true}) cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, sigmoid, n});
         }
     }
   if (!small)
     for (bool causal : {false, true})
       for (int64_t n : {1, 128, 333, 2000}) cases.push_back({DType::kE4M3, 2, 4, 2, n, n + (n > 300 ? 100 : 0), 128, causal, false});
+  if (!all) std::erase_if(cases, [&](const Case& c) { return only != "sigmoid" || !c.sigmoid; });
   for (const Case& c : cases) run(c);
+  if (only == "sigmoid") return 0;
+  if (only == "paged") return paged(small) > 0 ? 0 : 1;
   for (DType t : {B, H})
     for (bool causal : {false, true}) {
       if (small && (t == H) != causal) continue;
       run_lengths(t, 4, 2, causal ? 128 : 64, causal, {{130, 130}, {0, 40}, {1, 300}, {128, 128}, {17, 0}, {60, 161}, {200, 33}});
       if (!small) run_lengths(t, 3, 1, causal ? 64 : 128, causal, {{1000, 1000}, {3, 2000}, {513, 700}, {777, 777}, {0, 0}, {1, 1}, {64, 64}});
     }
+  // All dimensions; windows, of which some are longer than sequences, and sigmoids.
+  const std::vector<std::pair<int, int>> few = {{70, 130}, {0, 40}, {128, 128}, {200, 60}, {1, 9}}, many = {{1000, 1000}, {3, 900}, {513, 700}, {0, 0}, {777, 77}, {1, 1}, {64, 640}};
+  run_lengths(B, 2, 1, 192, true, few), run_lengths(H, 2, 2, 256, false, few), run_lengths(B, 2, 1, 128, true, few, 50), run_lengths(H, 1, 1, 64, true, few, 129), run_lengths(B, 1, 1, 256, true, few, 33);
+  run_lengths(B, 2, 1, 64, true, few, 0, true), run_lengths(H, 1, 1, 128, false, few, 0, true), run_lengths(B, 1, 1, 192, true, few, 40, true);
+  run_lengths(E, 2, 1, 128, true, {{70, 130}, {0, 40}, {0, 0}, {17, 0}, {128, 128}, {200, 60}, {1, 9}}), run_lengths(E, 2, 2, 64, true, few, 50), run_lengths(E, 1, 1, 192, false, few, 0, true), run_lengths(E, 1, 1, 256, true, few, 129);
+  run_lengths(E, 3, 1, 64, true, {{1, 9}, {20, 120}}, 5);  // the last tile ends more than 64 keys behind the last key
+  if (!small)
+    for (DType t : {B, H, E})
+      for (int64_t dim : {64, 128, 192, 256})
+        for (bool sigmoid : {false, true}) {
+          for (bool causal : {false, true}) run_lengths(t, 4, 2, dim, causal, many, 0, sigmoid);
+          for (int64_t window : {1, 128, 300, 2000}) run_lengths(t, 3, 1, dim, true, many, window, sigmoid);
+        }
+  if (only == "lengths") return 0;
   const int paged_cases = paged(small);
   std::printf("PASS attention: %zu cases, %d paged\n", cases.size(), paged_cases);
 }

@@ -8,6 +8,7 @@
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdint>
@@ -174,6 +175,19 @@ inline void from_double(void* p, int64_t i, DType t, double v) {
     default: static_cast<__nv_fp8_e5m2*>(p)[i] = __nv_fp8_e5m2(float(v)); break;
   }
 }
+/// What an epilogue's activation makes of v; GELU by its tanh.
+inline double activated(double v, orrery::kernels::Activation a) {
+  using orrery::kernels::Activation;
+  if (a == Activation::kRelu) return std::max(v, 0.0);
+  if (a == Activation::kSilu) return v / (1 + std::exp(-v));
+  if (a == Activation::kGelu) return 0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+  return v;
+}
+/// What that is off by at most where v is off by `error`: no slope is steeper than 1.13; f32 exponentials and tanh are within 2^-20 of |v|.
+inline double activation_error(double v, double error, orrery::kernels::Activation a) {
+  return a == orrery::kernels::Activation::kNone || a == orrery::kernels::Activation::kRelu ? error : 1.13 * error + 0x1p-20 * std::fabs(v);
+}
+
 /// Half the distance between neighbouring values, relative: the bound of one rounding.
 inline double unit_roundoff(DType t) {
   switch (t) {

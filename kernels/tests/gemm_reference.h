@@ -37,7 +37,8 @@ struct Operand {
 
 int64_t round_up(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
 
-Operand make_operand(Random& random, DType t, int64_t rows, int64_t cols, bool transposed, int64_t pad) {
+/// spread: exponents are uniform in [-spread, spread].
+Operand make_operand(Random& random, DType t, int64_t rows, int64_t cols, bool transposed, int64_t pad, int spread = 3) {
   Operand o;
   o.t = t;
   const int64_t pitch = round_up(transposed ? rows : cols, 16 / size_of(t)) + pad, lines = transposed ? cols : rows;
@@ -45,7 +46,7 @@ Operand make_operand(Random& random, DType t, int64_t rows, int64_t cols, bool t
   o.host.assign(pitch * lines * size_of(t), 0xFF);  // the padding is NaN: reading it shows
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < cols; j++)
-      check::from_double(o.host.data(), i * o.row_stride + j * o.col_stride, t, random.spread(3));
+      check::from_double(o.host.data(), i * o.row_stride + j * o.col_stride, t, random.spread(spread));
   return o;
 }
 

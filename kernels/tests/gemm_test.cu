@@ -316,6 +316,10 @@ int main(int argc, char** argv) {
     half_a_box({33, 50, 64, 100, 128}, 400);
     return 0;
   }
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "half")) {
+    half_a_box({50, 128}, g_small ? 2 : 400);
+    return 0;
+  }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "direct")) {
     direct(g_small ? 6 : 400);
     return 0;

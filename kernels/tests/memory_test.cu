@@ -53,7 +53,20 @@ void reductions(int64_t n, size_t offset) {
     check::expect_near(got, want, 1e-6 * mass, "sum", n, round);
     if (round && std::memcmp(&got, &first, 4)) check::fail("sum of %lld: another bit pattern", (long long)n);
     first = got;
+    const float most = n ? *std::max_element(a.begin(), a.end()) : -INFINITY, least = n ? *std::min_element(a.begin(), a.end()) : INFINITY;
+    const auto extreme = [&](bool max, const Buffer& from) {
+      out.poison();
+      STATUS_OK((max ? reduce_max : reduce_min)(out.as<float>(), from.as<float>(), n, workspace.data(), nullptr));
+      return out.host<float>()[0];
+    };
+    if (extreme(true, da) != most || extreme(false, da) != least) check::fail("largest or smallest of %lld", (long long)n);
+    if (round != 1 || n == 0) continue;
+    auto b = a;
+    b[size_t(n - 1 - n / 3)] = NAN;
+    const Buffer db(b, offset);
+    if (!std::isnan(extreme(true, db)) || !std::isnan(extreme(false, db))) check::fail("largest or smallest of %lld with a not-a-number is a number", (long long)n);
   }
+  out.check_guards("reductions"), workspace.check_guards("reductions' workspace");
 }
 
 struct Rows {
@@ -207,6 +220,14 @@ void rows_by_index(int64_t count, int64_t table_rows, int64_t row_bytes) {
       if (got[i * row_bytes + b] != (in ? table[index[i] * row_bytes + b] : 0)) check::fail("gather: row %lld byte %lld", (long long)i, (long long)b);
     }
   out.check_guards("gather");
+  void* pinned;  // a table that stays on the host
+  CUDA_OK(cudaMallocHost(&pinned, table.size()));
+  std::memcpy(pinned, table.data(), table.size());
+  Buffer from_host(out.bytes());
+  STATUS_OK(gather_rows(from_host.data(), pinned, dindex.as<int32_t>(), count, table_rows, row_bytes, nullptr));
+  if (from_host.host<unsigned char>() != got) check::fail("gather from pinned memory: other rows than from the device's");
+  from_host.check_guards("gather from pinned memory");
+  CUDA_OK(cudaFreeHost(pinned));
   for (int64_t i = 0; i < count; i++) index[i] = int32_t(i < table_rows ? table_rows - 1 - i : -1);
   const Buffer dunique(index);
   Buffer target(table_rows * row_bytes);

@@ -48,6 +48,10 @@ void run(const Case& c) {
   STATUS_OK(kv_votes(a, nullptr));
   CUDA_OK(cudaDeviceSynchronize());
   const auto got = out.host<float>();
+  char what[120];
+  std::snprintf(what, sizeof what, "votes type %d batch %lld heads %lld/%lld seq %lld/%lld dim %lld window %lld pool %lld", int(c.t), (long long)c.batch, (long long)c.heads, (long long)c.kv_heads,
+                (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, (long long)c.window, (long long)c.pool);
+  check::Results::all().add(what, out.host<unsigned char>());
   for (int64_t r = 0; r < c.batch * c.kv_heads; r++)
     for (int64_t j = 0; j < c.seq_k; j++) {
       double want = 0;

@@ -50,6 +50,14 @@ Weights make_weights(check::Random& random, const Case& c) {
   STATUS_OK(quantize_int4(out.data(), scales.data(), in.data(), w.scale_type, c.n, c.k, nullptr));
   w.bytes = out.host<unsigned char>(), w.scales = scales.host<unsigned char>();
   out.check_guards("quantize_int4"), scales.check_guards("quantize_int4 scales");
+  Buffer back(full.size());
+  STATUS_OK(dequantize_int4(back.data(), out.data(), scales.data(), w.scale_type, c.n, c.k, nullptr));
+  const auto again = back.host<unsigned char>();
+  back.check_guards("dequantize_int4");
+  for (int64_t i = 0; i < c.n * c.k; i++) {
+    const double want = w.at(i / c.k, i % c.k);  // one rounding of a multiple of the scale
+    check::expect_near(check::to_double(again.data(), i, w.scale_type), want, check::rounding(w.scale_type, want), "dequantize_int4", i / c.k, i % c.k);
+  }
   for (int64_t i = 0; i < c.n * c.k; i++) {  // nearest multiple of the scale, which is amax / 7
     const double scale = check::to_double(w.scales.data(), i / 128, w.scale_type), x = check::to_double(full.data(), i, w.scale_type);
     check::expect_near(w.at(i / c.k, i % c.k), x, 0.502 * scale + 0.03 * std::fabs(x), "quantize_int4", i / c.k, i % c.k);
@@ -57,7 +65,8 @@ Weights make_weights(check::Random& random, const Case& c) {
   return w;
 }
 
-int weight_only(const Case& c, int most) {
+/// fused: also scales and an activation, whose function is not modelled to the bit.
+int weight_only(const Case& c, int most, Activation fused = Activation::kNone) {
   check::Random random(c.m * 3 + c.n + c.k);
   const Weights w = make_weights(random, c);
   const int size = size_of(c.a);
@@ -65,9 +74,12 @@ int weight_only(const Case& c, int most) {
   std::vector<unsigned char> a(((c.m - 1) * pitch + c.k) * size, 0xFF);
   for (int64_t i = 0; i < c.m; i++)
     for (int64_t j = 0; j < c.k; j++) check::from_double(a.data(), i * pitch + j, c.a, random.spread(3));
-  std::vector<float> bias(c.n);
+  const bool scaled = fused != Activation::kNone;
+  std::vector<float> bias(c.n), col_scale(c.n, 1.f);
   for (auto& v : bias) v = float(random.symmetric());
-  const Buffer da(a), dw(w.bytes), ds(w.scales), dbias(bias);
+  if (scaled)
+    for (auto& v : col_scale) v = float(1.5 + random.symmetric());
+  const Buffer da(a), dw(w.bytes), ds(w.scales), dbias(bias), dscale(col_scale), one_scale(std::vector<float>{0.75f});
   Buffer d(c.m * c.n * size_of(c.d));
   std::vector<double> want(c.m * c.n), bound(c.m * c.n);
   check::parallel(c.n, [&](int64_t n) {
@@ -77,8 +89,9 @@ int weight_only(const Case& c, int most) {
         const double t = w.at(n, k) * check::to_double(a.data(), m * pitch + k, c.a);
         sum += t, mass += std::fabs(t);
       }
-      want[m * c.n + n] = 0.5 * sum + bias[n];
-      const double error = 0.5 * (c.k / 8 + 4) * 0x1p-23 * mass + 0x1p-22;
+      const double scale = 0.5 * col_scale[n] * (scaled ? 0.75 : 1), v = scale * sum + bias[n];
+      want[m * c.n + n] = check::activated(v, fused);
+      const double error = check::activation_error(v, scale * (c.k / 8 + 8) * 0x1p-23 * mass + 0x1p-22, fused);
       bound[m * c.n + n] = error + check::rounding(c.d, std::fabs(want[m * c.n + n]) + error);
     }
   });
@@ -86,6 +99,7 @@ int weight_only(const Case& c, int most) {
   g.m = c.m, g.n = c.n, g.k = c.k, g.a = {da.data(), c.a, pitch, 1}, g.format = c.format;
   g.weights = dw.data(), g.weight_pitch = c.format == WeightFormat::kInt4 ? c.k / 2 : round_up(c.k, 16);
   g.scales = ds.data(), g.d = {d.data(), c.d, c.n, 1}, g.alpha = 0.5f, g.col_bias = dbias.as<float>();
+  if (scaled) g.scale_a = one_scale.as<float>(), g.col_scale = dscale.as<float>(), g.activation = fused;
   std::vector<GemmConfig> configs(256);
   configs.resize(gemm_weight_only_candidates(g, configs.data(), 256));
   configs.push_back({});
@@ -99,7 +113,7 @@ int weight_only(const Case& c, int most) {
     d.poison();
     STATUS_OK(gemm_weight_only(g, nullptr));
     const auto got = d.host<unsigned char>();
-    check::Results::all().add(what, got);
+    if (!scaled) check::Results::all().add(what, got);
     for (int64_t e = 0; e < c.m * c.n; e++)
       check::expect_near(check::to_double(got.data(), e, c.d), want[e], bound[e], what, e / c.n, e % c.n);
     d.check_guards(what);
@@ -107,7 +121,7 @@ int weight_only(const Case& c, int most) {
   return done;
 }
 
-int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, int64_t n, int64_t k) {
+int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, int64_t n, int64_t k, Activation fused = Activation::kNone) {
   check::Random random(n + k);
   const int size = size_of(t), groups = int(ends.size());
   const int64_t pitch = round_up(k, 16 / size);
@@ -121,6 +135,12 @@ int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, 
   GroupedGemmArgs g;
   g.rows = rows, g.n = n, g.k = k, g.groups = groups, g.group_ends = dends.as<int32_t>();
   g.a = {da.data(), t, pitch, 1}, g.b = db.data(), g.b_stride = pitch, g.d = {d.data(), out, n, 1}, g.alpha = 0.25f;
+  std::vector<float> row_scale(rows, 1.f);
+  if (fused != Activation::kNone)
+    for (auto& v : row_scale) v = float(1.5 + random.symmetric());
+  const Buffer dscale(row_scale), two_scales(std::vector<float>{0.75f, 1.25f});
+  const double all_scales = fused != Activation::kNone ? 0.75 * 1.25 : 1;
+  if (fused != Activation::kNone) g.scale_a = two_scales.as<float>(), g.scale_b = g.scale_a + 1, g.row_scale = dscale.as<float>(), g.activation = fused;
   int done = 0;
   for (auto schedule : {GemmConfig::Schedule::kAuto, GemmConfig::Schedule::kPingPong, GemmConfig::Schedule::kCooperative}) {
     g.config.schedule = schedule;
@@ -129,7 +149,7 @@ int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, 
     const auto got = d.host<unsigned char>();
     char what[100];
     std::snprintf(what, sizeof what, "grouped %d %d, %lldx%lldx%lld schedule %d", int(t), int(out), (long long)rows, (long long)n, (long long)k, int(schedule));
-    check::Results::all().add(what, got);
+    if (fused == Activation::kNone) check::Results::all().add(what, got);
     check::parallel(rows, [&](int64_t i) {
       int group = 0;
       while (group < groups && i >= ends[group]) group++;
@@ -143,8 +163,9 @@ int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, 
           const double v = check::to_double(a.data(), i * pitch + x, t) * check::to_double(b.data(), (group * n + j) * pitch + x, t);
           sum += v, mass += std::fabs(v);
         }
-        const double error = 0.25 * mass * (size == 1 ? (k / 32 + 4) * 0x1p-12 : (k / 8 + 4) * 0x1p-23);
-        check::expect_near(check::to_double(got.data(), i * n + j, out), 0.25 * sum, error + check::rounding(out, std::fabs(0.25 * sum) + error),
+        const double scale = 0.25 * all_scales * row_scale[i], v = scale * sum, want = check::activated(v, fused);
+        const double error = check::activation_error(v, scale * mass * (size == 1 ? (k / 32 + 4) * 0x1p-12 : (k / 8 + 6) * 0x1p-23), fused);
+        check::expect_near(check::to_double(got.data(), i * n + j, out), want, error + check::rounding(out, std::fabs(want) + error),
                            "grouped", i, j);
       }
     });
@@ -187,15 +208,18 @@ int main(int argc, char** argv) {
   const auto I4 = WeightFormat::kInt4, E8 = WeightFormat::kE4M3;
   int runs = 0;
   for (const Case& c : {Case{I4, H, H, 1, 48, 256, 0}, Case{I4, H, F, 11, 35, 1152, 8}, Case{I4, B, B, 5, 64, 1280, 0}, Case{I4, B, B, 70, 40, 384, 0},
-                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}, Case{I4, H, H, 33, 200, 1280, 0}, Case{I4, B, B, 130, 136, 1152, 8}, Case{I4, H, H, 16, 72, 2048, 0}})
+                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}, Case{I4, H, H, 33, 200, 1280, 0}, Case{I4, B, B, 130, 136, 1152, 8}, Case{I4, H, H, 16, 72, 2048, 0}, Case{E8, B, B, 2, 50, 1000, 0}, Case{E8, B, F, 33, 20, 531, 8}})
     runs += weight_only(c, 100);
   if (!small)
-    for (int64_t m : {1, 8, 16, 30, 128}) runs += weight_only({I4, H, H, m, 1024, 4096, 0}, 100) + weight_only({I4, B, B, m, 500, 2048, 0}, 100);
+    for (int64_t m : {1, 8, 16, 30, 128}) runs += weight_only({I4, H, H, m, 1024, 4096, 0}, 100) + weight_only({I4, B, B, m, 500, 2048, 0}, 100) + weight_only({E8, H, H, m, 300, 1100, 0}, 100) + weight_only({E8, B, B, m, 500, 2048, 0}, 100);
+  for (const auto& [c, fused] : {std::pair{Case{I4, H, H, 5, 48, 384, 0}, Activation::kSilu}, {Case{I4, B, B, 40, 72, 384, 0}, Activation::kGelu}, {Case{I4, E, B, 3, 40, 256, 0}, Activation::kRelu}, {Case{E8, H, F, 9, 50, 300, 0}, Activation::kSilu}})
+    runs += weight_only(c, 20, fused);
   std::printf("ok weight-only: %d runs\n", runs);
   runs = 0;
   for (DType t : {B, H, E}) {
     runs += grouped(t, t == E ? B : t, {0, 40, 40, 173, 200}, 210, 136, 200);
     runs += grouped(t, F, {7, 9}, 9, 20, 72);
+    runs += grouped(t, t == E ? B : t, {30, 30, 71}, 80, 40, 136, t == H ? Activation::kGelu : t == B ? Activation::kSilu : Activation::kRelu);
     if (!small) runs += grouped(t, t == E ? H : t, {100, 1000, 1001, 1001, 1500, 2048}, 2048, 512, 512);
   }
   std::printf("ok grouped: %d runs\nPASS weights\n", runs);

@@ -16,7 +16,9 @@
 // compiler. Inputs of rows are read again for each reduction they occur in (from L1 or L2, not from memory, for rows that
 // fit there).
 //
-// Every launch returns the CUDA error of the launch. No compiler of its own is involved: the C++ compiler does the fusing.
+// Every launch returns a Result: before anything is launched the name of an argument that is out of contract (n, count, cols,
+// or in, out, per_row, per_col for a pointer that is null, misaligned for its type, or written while something else has some of
+// its bytes; the very same array as input and output is fine), else the CUDA error of the launch. No compiler of its own is involved: the C++ compiler does the fusing.
 // Layout of a node: `at<V>(c, i)` the V values from flat index i on; `prepare(c)` the reductions below it; `aligned()`
 // whether its pointers allow 16-byte accesses; `kOfRows` whether it means something in rows only. Not here: products (kernels.h).
 #pragma once
@@ -24,14 +26,24 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace orrery::fuse {
 
 constexpr int kThreads = 256, kSlots = 8;
+
+/// What a launch returns: the argument at fault, null if none is, and what the CUDA runtime said.
+struct Result {
+  const char* argument = nullptr;
+  cudaError_t error = cudaSuccess;
+  bool ok() const { return error == cudaSuccess; }
+  operator cudaError_t() const { return error; }
+};
 
 template <int V>
 struct Lanes {
@@ -77,6 +89,35 @@ __device__ __forceinline__ Lanes<V> load(const T* p) {
 
 inline bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
+/// An array that an expression or a store names.
+enum class Kind { kIn, kOut, kPerRow, kPerCol };
+struct Array {
+  const char* name;
+  const void* p;
+  int size;  // of an element
+  Kind kind;
+  int64_t count = 0;
+  int problem = 0;
+  bool shares(const Array& o) const {
+    const auto x = reinterpret_cast<uintptr_t>(p), y = reinterpret_cast<uintptr_t>(o.p);
+    return count > 0 && o.count > 0 && x < y + uintptr_t(o.count * o.size) && y < x + uintptr_t(count * size);
+  }
+};
+
+/// The first fault of arrays whose counts are known.
+inline const char* fault_of(const std::vector<Array>& all) {
+  for (const Array& a : all)
+    if (a.count > 0 && (!a.p || reinterpret_cast<uintptr_t>(a.p) % uintptr_t(a.size))) return a.name;
+  for (size_t i = 0; i < all.size(); i++)
+    for (size_t j = 0; j < all.size(); j++) {
+      const Array &out = all[i], &other = all[j];
+      if (i == j || out.kind != Kind::kOut || !out.shares(other)) continue;
+      const bool in_place = other.kind == Kind::kIn && other.problem == out.problem && other.p == out.p && other.size == out.size;
+      if (!in_place) return out.name;
+    }
+  return nullptr;
+}
+
 }  // namespace detail
 
 struct Node {};
@@ -92,6 +133,7 @@ struct Input : Node {
   __device__ Lanes<V> at(const Context&, int64_t i) const { return detail::load<V>(p + i); }
   __device__ void prepare(Context&) const {}
   bool aligned() const { return detail::aligned(p); }
+  void list(std::vector<detail::Array>& to) const { to.push_back({"in", p, int(sizeof(T)), detail::Kind::kIn}); }
   static constexpr int kWidest = 16 / int(sizeof(T));
   static constexpr bool kOfRows = false;
 };
@@ -111,6 +153,9 @@ struct Broadcast : Node {
   }
   __device__ void prepare(Context&) const {}
   bool aligned() const { return kRow || detail::aligned(p); }
+  void list(std::vector<detail::Array>& to) const {
+    to.push_back({kRow ? "per_row" : "per_col", p, int(sizeof(T)), kRow ? detail::Kind::kPerRow : detail::Kind::kPerCol});
+  }
   static constexpr int kWidest = kRow ? 1 : 16 / int(sizeof(T));
   static constexpr bool kOfRows = true;
 };
@@ -126,6 +171,7 @@ struct Constant : Node {
   }
   __device__ void prepare(Context&) const {}
   bool aligned() const { return true; }
+  void list(std::vector<detail::Array>&) const {}
   static constexpr int kWidest = 1;
   static constexpr bool kOfRows = false;
 };
@@ -140,6 +186,9 @@ struct Apply : Node {
   __device__ void prepare(Context& c) const { prepare_all(c, std::index_sequence_for<E...>{}); }
   bool aligned() const {
     return std::apply([](const auto&... e) { return (e.aligned() && ...); }, operands);
+  }
+  void list(std::vector<detail::Array>& to) const {
+    std::apply([&](const auto&... e) { (e.list(to), ...); }, operands);
   }
   static constexpr int kWidest = [] { int most = 1; ((most = E::kWidest > most ? E::kWidest : most), ...); return most; }();
   static constexpr bool kOfRows = (E::kOfRows || ...);
@@ -187,6 +236,7 @@ struct Reduction : Node {
     c.done |= 1u << kSlot;
   }
   bool aligned() const { return true; }  // its operand is read one by one
+  void list(std::vector<detail::Array>& to) const { of.list(to); }
   static constexpr int kWidest = 1;
   static constexpr bool kOfRows = true;
 
@@ -209,6 +259,10 @@ struct Store {
   }
   __device__ void prepare(Context& c) const { value.prepare(c); }
   bool aligned() const { return detail::aligned(p) && value.aligned(); }
+  void list(std::vector<detail::Array>& to) const {
+    to.push_back({"out", p, int(sizeof(T)), detail::Kind::kOut});
+    value.list(to);
+  }
   static constexpr int kWidest = 16 / int(sizeof(T)) > E::kWidest ? 16 / int(sizeof(T)) : E::kWidest;
   static constexpr bool kOfRows = E::kOfRows;
 };
@@ -357,34 +411,62 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(const Problem<S...> p, i
 
 }  // namespace detail
 
+namespace detail {
+
+constexpr int64_t kMostElements = int64_t(1) << 43;  // of an array: beyond any memory
+
+/// Adds what a problem names; a matrix has `count` rows.
+template <class... S>
+void list_problem(const Problem<S...>& p, int64_t count, int64_t cols, int number, std::vector<Array>& to) {
+  const size_t first = to.size();
+  std::apply([&](const auto&... s) { (s.list(to), ...); }, p.stores);
+  for (size_t i = first; i < to.size(); i++) {
+    Array& a = to[i];
+    a.count = a.kind == Kind::kPerRow ? count : a.kind == Kind::kPerCol ? cols : p.n;
+    a.problem = number;
+  }
+}
+inline Result refused(const char* argument) { return {argument, cudaErrorInvalidValue}; }
+
+}  // namespace detail
+
 /// Runs small problems side by side in one launch.
 template <class... P>
-cudaError_t many(cudaStream_t stream, P... problems) {
+Result many(cudaStream_t stream, P... problems) {
+  if (((problems.n < 0 || problems.n > detail::kMostElements) || ...)) return detail::refused("n");
+  std::vector<detail::Array> arrays;
+  int number = 0;
+  (detail::list_problem(problems, 0, 0, number++, arrays), ...);
+  if (const char* name = detail::fault_of(arrays)) return detail::refused(name);
   detail::Firsts<sizeof...(P)> first;
   int64_t blocks = 0;
   int at = 0;
   ((first.block[at++] = blocks, blocks += problems.blocks()), ...);
-  if (blocks == 0) return cudaSuccess;
-  if (blocks > 0x7fffffff) return cudaErrorInvalidValue;
+  if (blocks == 0) return {};
+  if (blocks > 0x7fffffff) return detail::refused("n");
   detail::many_kernel<<<unsigned(blocks), kThreads, 0, stream>>>(std::tuple<P...>(problems...), first);
-  return cudaGetLastError();
+  return {nullptr, cudaGetLastError()};
 }
 
-/// Runs the stores for every index in [0, n): what one store writes, another of the same call must not read elsewhere.
+/// Runs the stores for every index in [0, n): what one store writes, another of the same call must not read.
 template <class... S>
-cudaError_t map(cudaStream_t stream, int64_t n, S... stores) {
+Result map(cudaStream_t stream, int64_t n, S... stores) {
   return many(stream, problem(n, stores...));
 }
 
 /// Runs the stores for every element of a count x cols matrix, with reductions over rows.
 template <class... S>
-cudaError_t rows(cudaStream_t stream, int64_t count, int64_t cols, S... stores) {
-  if (count <= 0 || cols <= 0) return count < 0 || cols < 0 ? cudaErrorInvalidValue : cudaSuccess;
-  if (count > 0x7fffffff) return cudaErrorInvalidValue;
+Result rows(cudaStream_t stream, int64_t count, int64_t cols, S... stores) {
+  if (count < 0 || count > 0x7fffffff) return detail::refused("count");
+  if (cols < 0 || (count > 0 && cols > detail::kMostElements / count)) return detail::refused("cols");
+  if (count == 0 || cols == 0) return {};
   const auto p = detail::problem_of(count * cols, stores...);
+  std::vector<detail::Array> arrays;
+  detail::list_problem(p, count, cols, 0, arrays);
+  if (const char* name = detail::fault_of(arrays)) return detail::refused(name);
   if (p.wide && cols % p.kLanes == 0) detail::rows_kernel<true><<<unsigned(count), kThreads, 0, stream>>>(p, cols);
   else detail::rows_kernel<false><<<unsigned(count), kThreads, 0, stream>>>(p, cols);
-  return cudaGetLastError();
+  return {nullptr, cudaGetLastError()};
 }
 
 }  // namespace orrery::fuse

@@ -1,7 +1,8 @@
 // Hopper (sm_90a) kernels behind a plain C++ interface: device pointers, shapes, strides, a stream.
 //
 // Every function checks its arguments before it launches anything and names the first one that is out of
-// contract; it then enqueues on `stream` and returns. Nothing allocates, nothing synchronises, no global
+// contract: null, misaligned, negative, too large, or written while another argument has the same bytes (where a call
+// may work in place, the very same ones are fine). It then enqueues on `stream` and returns. Nothing allocates, nothing synchronises, no global
 // state: calls from several host threads are safe. Strides count elements.
 //
 //   gemm        D = act(alpha * scale * op(A) op(B) + beta * C + bias)
@@ -159,7 +160,7 @@ enum class WeightFormat : uint8_t {
 /// d = act(alpha * a w' + bias), for few rows of a (any number is right; it is meant for m <= 128).
 struct WeightOnlyArgs {
   int64_t m = 0, n = 0, k = 0;         // kInt4: k a multiple of 128
-  ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3; kE4M3: f16
+  ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3
   WeightFormat format = WeightFormat::kInt4;
   const void* weights = nullptr;       // n rows of weight_pitch bytes (a multiple of 16)
   int64_t weight_pitch = 0;
@@ -187,6 +188,9 @@ Status stream_triad(float* a, const float* b, const float* c, float s, int64_t n
 /// once before its first use and not shared by calls that may run at the same time.
 size_t reduce_workspace();
 Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream);
+/// *out = the largest or smallest of n floats, not-a-number if one of them is; of none minus or plus infinity. Workspace likewise, which may be the same.
+Status reduce_max(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream);
+Status reduce_min(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream);
 
 /// Row-wise over rows x cols, row pitch in elements; f16, bf16 or f32 in and out, sums in f32.
 Status softmax(void* out, const void* in, DType dtype, int64_t rows, int64_t cols, int64_t pitch,
@@ -214,6 +218,9 @@ Status dequantize_e4m3(void* out, const void* in, const float* scales, DType dty
 /// int4 with one scale per 128 columns (scale = amax / 7, in the dtype of in: f16 or bf16): out rows x cols / 2 bytes in the
 /// order of WeightFormat::kInt4, scales rows x cols / 128, both dense. cols: a multiple of 128.
 Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream);
+
+/// The inverse: out rows x cols (f16 or bf16, the type of the scales), from what quantize_int4 left; out 16-byte aligned.
+Status dequantize_int4(void* out, const void* in, const void* scales, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream);
 
 /// out[j][i] = in[i][j]; elements of 1, 2, 4 or 8 bytes, pitches in elements.
 Status transpose(void* out, const void* in, int element_bytes, int64_t rows, int64_t cols, int64_t in_pitch,
@@ -273,7 +280,7 @@ struct AttentionArgs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* out = nullptr;
   float* lse = nullptr;
-  DType dtype = DType::kBF16;  // bf16, f16, or e4m3 (out is bf16 then; full or causal, dim 128)
+  DType dtype = DType::kBF16;  // bf16, f16, or e4m3 (out is bf16 then)
   int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0, dim = 0;  // dim 64, 128, 192 or 256
   struct Strides {
     int64_t batch = 0, seq = 0, head = 0;
@@ -283,14 +290,14 @@ struct AttentionArgs {
   int64_t window = 0;          // with causal: only the last `window` of those keys; 0: all of them
   // Sequences of their own lengths, one after the other without padding: both or neither, device, [batch + 1], ascending from
   // 0; sequence b has the rows starts[b] up to starts[b + 1] of q and out, or k and v. Then seq_q and seq_k are the longest
-  // lengths (longer ones are cut), q_rows and k_rows all rows; strides of batches are not used; lse is heads x q_rows. Softmax without a
-  // window only. A key that is not finite may reach the outputs of the sequence before its own.
+  // lengths (longer ones are cut), q_rows and k_rows all rows; strides of batches are not used; lse is heads x q_rows. A key
+  // that is not finite may reach the outputs of the sequence before its own.
   const int32_t *q_starts = nullptr, *k_starts = nullptr;
   int64_t q_rows = 0, k_rows = 0;
-  // Not with causal, sigmoid or sequences of their own lengths; dim 64 or 128; batches dense (the stride of a batch is that of its
+  // Not with causal, e4m3 or sequences of their own lengths; dim 64 or 128; batches dense (the stride of a batch is that of its
   // places). Keys outside of the windows are not seen, but where they are not finite they may reach outputs of the batch before.
   Neighborhood neighborhood;
-  bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse; dim 64 or 128
+  bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse
   float sigmoid_bias = 0.f;
   const float *scale_q = nullptr, *scale_k = nullptr, *scale_v = nullptr;  // e4m3: device scalars, multiplied in; null is 1
   void* workspace = nullptr;   // e4m3: attention_workspace(args) bytes, 256-byte aligned, for values turned round; others: none
@@ -342,7 +349,7 @@ struct PagedAttentionArgs {
   float* lse = nullptr;                   // may be null: batch x heads, natural log
   const int32_t *page_table = nullptr, *seq_lens = nullptr;
   DType dtype = DType::kBF16;             // bf16 or f16
-  int64_t batch = 0, heads = 0, kv_heads = 0, dim = 0;  // dim 64 or 128; at most 16 heads for a kv head
+  int64_t batch = 0, heads = 0, kv_heads = 0, dim = 0;  // dim 64, 128, 192 or 256; at most 16 heads for a kv head
   int64_t pages = 0, page_size = 0;       // page_size: a power of two, 16 or more
   int64_t table_pitch = 0, max_seq = 0;   // entries from row to row of the table; no sequence is longer
   int64_t q_stride = 0, out_stride = 0;   // from sequence to sequence
