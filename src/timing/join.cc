@@ -14,6 +14,8 @@ Class class_of(uint16_t opcode);
 
 namespace {
 
+constexpr uint16_t kFloatExtreme = 0x009, kWholeExtreme = 0x048;  // FMNMX, VIMNMX
+
 /// The SASS width field of memory instructions: bits 73-75.
 uint16_t access_width(uint64_t hi) {
   static constexpr uint16_t kBytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
@@ -240,26 +242,31 @@ void Join::find_homes() {
     Member m;
     m.range = blocks_[b];
     std::map<Pair, uint32_t> count;
-    std::set<Pair> simple;  // plain loads, stores, atomics of global memory, products and sums: one machine instruction for one of PTX
+    std::set<Pair> joined;  // wider loads, each of words of one turn or of several: there are at least as many copies
+    std::set<Pair> simple;  // plain loads, stores, atomics of global memory, products, sums, the larger or smaller of two: one machine instruction for one of PTX
     for (uint32_t i = first; i < last; i++) {
       const bool plain = ((code_[i].op == isa::Op::atom || code_[i].op == isa::Op::red) && code_[i].kind == Class::atomic) ||
+                         ((code_[i].op == isa::Op::min || code_[i].op == isa::Op::max) && (code_[i].i.opcode == kFloatExtreme || code_[i].i.opcode == kWholeExtreme)) ||
                          ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind) && code_[i].width == code_[i].asked) ||
                          ((code_[i].op == isa::Op::fma || (code_[i].floating && (code_[i].op == isa::Op::add || code_[i].op == isa::Op::mul))) &&
                           (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, form_of(code_[i])});
+      if (code_[i].joined() && !code_[i].part && first_of(code_[i].pc) == home) joined.insert({code_[i].pc, form_of(code_[i])});
       if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, form_of(code_[i])}]++;
       if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;
     }
     std::vector<uint32_t> counts, anchors;
+    uint32_t least = 1;
     for (auto& [pair, n] : count) {
       m.pairs.insert(pair), counts.push_back(n);
       if (simple.count(pair)) anchors.push_back(n);
+      if (joined.count(pair)) least = std::max(least, n);
     }
     if (!anchors.empty()) counts = {*std::min_element(anchors.begin(), anchors.end())};
     std::set<uint32_t> distinct;
     for (const Pair& p : m.pairs) distinct.insert(p.first);
     constexpr uint32_t kMostParts = 32;  // machine instructions of one kind that one of PTX becomes: more are copies
-    if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = copies_of(counts);
+    if (!counts.empty() && (distinct.size() >= 2 || !anchors.empty())) m.unroll = std::max(copies_of(counts), anchors.empty() ? least : 1);
     if (!counts.empty())
       if (const uint32_t most = *std::max_element(counts.begin(), counts.end()); most > kMostParts * m.unroll) m.unroll = most;
     const int32_t back = code_[last - 1].i.target;

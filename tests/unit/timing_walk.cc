@@ -139,6 +139,30 @@ TEST(TimingWalk, LanesThatLeaveAnUnrolledLoopEarly) {
   EXPECT_NEAR(p.instructions / 790528, 1, 0.04) << "of an H200 [uneven.turns_none/13]";
 }
 
+/// The largest of some words of shared memory, four a turn, which become one load of 16 bytes; ptxas has four turns at once, two, and one. The block of four holds
+/// nothing but such loads and comparisons.
+TEST(TimingWalk, TurnsOfWideLoadsAreCounted) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto instructions = [&](uint64_t words) {
+    const TestKernel k(R"(
+      .shared .align 16 .b8 room[4096];
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r6, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r5, room; shl.b32 %r2, %r1, 2; add.u32 %r2, %r5, %r2; cvt.rn.f32.u32 %f1, %r1; st.shared.f32 [%r2], %f1; bar.sync 0;
+      mov.u32 %r7, %r6; mov.u32 %r8, %r5; mov.f32 %f29, 0f00000000;
+      A: ld.shared.f32 %f2, [%r8]; max.f32 %f3, %f29, %f2; ld.shared.f32 %f4, [%r8+4]; max.f32 %f5, %f3, %f4; ld.shared.f32 %f6, [%r8+8]; max.f32 %f7, %f5, %f6;
+      ld.shared.f32 %f8, [%r8+12]; max.f32 %f29, %f7, %f8; add.s32 %r8, %r8, 16; add.s32 %r7, %r7, -4; setp.ne.s32 %p1, %r7, 0; @%p1 bra A;
+      mul.wide.u32 %d2, %r1, 4; add.s64 %d2, %d1, %d2; st.global.f32 [%d2], %f29; ret;)",
+                       {out, words}, {1}, {32});
+    const Prediction p = m.predicted(k);
+    return p.method == kMachineCode ? p.instructions : 0;
+  };
+  const double two = instructions(8);
+  if (two == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_LT(two, instructions(16)) << "two turns, and four";
+  EXPECT_LT(instructions(16), instructions(32));
+  EXPECT_NEAR(instructions(16 * 40) - instructions(16 * 20), 20 * (4 * 5 + 4), 20 * 3) << "a load and four comparisons a turn, and what a round of four takes";
+}
+
 /// A loop of four turns that ptxas unrolls in the loop around it, where loads of several turns become one of 16 bytes: not a sign of fewer copies. A row of
 /// eight words times eight rows of eight: 64 products a turn, 16 and 8 loads, and what the loop takes.
 TEST(TimingWalk, LoadsOfSeveralTurnsThatBecomeOneSayNothingOfCopies) {
