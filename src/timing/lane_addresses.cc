@@ -151,6 +151,24 @@ uint32_t sectors_of(const uint64_t* address, uint32_t mask) {
   return n;
 }
 
+uint32_t filled_or_halves(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  uint64_t sector[64];
+  uint32_t has[64] = {}, n = 0;  // of each, a bit each byte
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint64_t begin = address[std::countr_zero(m)], end = begin + bytes;
+    for (uint64_t a = begin; a < end; a = (a | 31) + 1) {
+      uint32_t i = n;
+      while (i > 0 && sector[i - 1] != a >> 5) i--;
+      if (i == 0) sector[n] = a >> 5, i = ++n;
+      const uint64_t to = std::min(end, (a | 31) + 1) - (a & ~uint64_t{31});
+      has[i - 1] |= uint32_t(((uint64_t{1} << to) - 1) & ~((uint64_t{1} << (a & 31)) - 1));
+    }
+  }
+  uint32_t pieces = 0;
+  for (uint32_t i = 0; i < n; i++) pieces += has[i] == ~0u ? 1 : (has[i] << 16 != 0) + (has[i] >> 16 != 0);
+  return pieces;
+}
+
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {
   uint32_t worst = 1;
   for (uint32_t m = mask; m; m &= m - 1) {
