@@ -81,22 +81,26 @@ void filled_sectors(const uint64_t* address, uint32_t mask, uint32_t bytes, size
 }
 
 uint32_t coalesce_copies(const uint64_t* source, const uint64_t* target, uint32_t mask, std::vector<uint64_t>& out) {
-  constexpr uint32_t kMost = 32;  // one a lane
-  uint64_t line[kMost], to[kMost];
-  uint32_t odd[kMost], sectors[kMost], n = 0;
+  constexpr uint8_t kNowhere = 4;
+  struct Asked {
+    uint64_t line, to;
+    uint32_t turn, sectors;  // turn: by which of two sectors and of two halves the pieces change places
+    uint8_t goes[4];         // each sector to which of `to`
+  };
+  Asked asked[32];
+  uint32_t n = 0;
   for (uint32_t m = mask; m; m &= m - 1) {
-    const int lane = std::countr_zero(m);
-    const uint64_t l = source[lane] >> 7, t = target[lane] >> 7;
-    const uint32_t part = (source[lane] ^ target[lane]) & 16 ? uint32_t(source[lane] >> 4 & 1) + 1 : 0;
+    const uint64_t from = source[std::countr_zero(m)], to = target[std::countr_zero(m)];
+    const uint32_t turn = uint32_t((from ^ to) >> 4 & 3), sector = from >> 5 & 3;
+    const uint8_t goes = to >> 5 & 3;
+    const auto takes = [&](const Asked& a) { return a.line == from >> 7 && a.to == to >> 7 && a.turn == turn && (a.goes[sector] == kNowhere || a.goes[sector] == goes); };
     uint32_t i = n;
-    while (i > 0 && !(line[i - 1] == l && to[i - 1] == t && odd[i - 1] == part)) i--;
-    if (i == 0) line[n] = l, to[n] = t, odd[n] = part, sectors[n] = 0, i = ++n;
-    sectors[i - 1] |= 1u << (source[lane] >> 5 & 3);
+    while (i > 0 && !takes(asked[i - 1])) i--;
+    if (i == 0) asked[n] = {from >> 7, to >> 7, turn, 0, {kNowhere, kNowhere, kNowhere, kNowhere}}, i = ++n;
+    asked[i - 1].sectors |= 1u << sector, asked[i - 1].goes[sector] = goes;
   }
-  const size_t first = out.size();
-  for (uint32_t i = 0; i < n; i++) out.push_back(line[i] << 4 | sectors[i]);
-  // Even and odd pieces of one pair are neighbours already unless lanes of other lines lie between.
-  std::stable_sort(out.begin() + ptrdiff_t(first), out.end(), [](uint64_t a, uint64_t b) { return a >> 4 < b >> 4; });
+  std::stable_sort(asked, asked + n, [](const Asked& a, const Asked& b) { return a.line != b.line ? a.line < b.line : a.turn < b.turn; });
+  for (uint32_t i = 0; i < n; i++) out.push_back(asked[i].line << 4 | asked[i].sectors);
   return n;
 }
 
@@ -145,6 +149,24 @@ uint32_t sectors_of(const uint64_t* address, uint32_t mask) {
     n += !again;
   }
   return n;
+}
+
+uint32_t filled_or_halves(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  uint64_t sector[64];
+  uint32_t has[64] = {}, n = 0;  // of each, a bit each byte
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint64_t begin = address[std::countr_zero(m)], end = begin + bytes;
+    for (uint64_t a = begin; a < end; a = (a | 31) + 1) {
+      uint32_t i = n;
+      while (i > 0 && sector[i - 1] != a >> 5) i--;
+      if (i == 0) sector[n] = a >> 5, i = ++n;
+      const uint64_t to = std::min(end, (a | 31) + 1) - (a & ~uint64_t{31});
+      has[i - 1] |= uint32_t(((uint64_t{1} << to) - 1) & ~((uint64_t{1} << (a & 31)) - 1));
+    }
+  }
+  uint32_t pieces = 0;
+  for (uint32_t i = 0; i < n; i++) pieces += has[i] == ~0u ? 1 : (has[i] << 16 != 0) + (has[i] >> 16 != 0);
+  return pieces;
 }
 
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask) {

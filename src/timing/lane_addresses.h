@@ -12,9 +12,10 @@ namespace orrery::timing {
 uint32_t coalesce(const uint64_t* address, uint32_t mask, uint32_t bytes, std::vector<uint64_t>& out);
 /// Of lines that coalesce() found for accesses of `bytes` a lane, appended to `out` in their order: the sectors of each of which lanes have every byte.
 void filled_sectors(const uint64_t* address, uint32_t mask, uint32_t bytes, size_t first, uint32_t n, std::vector<uint64_t>& out);
-/// What copies of 16 bytes a lane from `source` to shared memory at `target`, past L1, ask L2 for: a request for each pair of a line of
-/// memory and a line of shared memory; two where source and target lie otherwise in their 32 bytes, of the even pieces of 16 bytes and of
-/// the odd ones, whose sectors come twice. Requests of the same sectors follow each other: L2 looks them up once [calib/steps/async_rows.cu].
+/// What copies of 16 bytes a lane from `source` to shared memory at `target`, past L1, ask L2 for: a request for each line of memory, line of
+/// shared memory and way in which pieces change places within 64 bytes (bits 4 and 5 of source ^ target: halves of a sector, sectors of a pair), of
+/// which each sector goes to one place. A sector whose halves go different ways comes twice. Those of a line follow each other; where all are for
+/// the same sectors L2 looks these up once [calib/steps/async_rows.cu, async_places.cu].
 uint32_t coalesce_copies(const uint64_t* source, const uint64_t* target, uint32_t mask, std::vector<uint64_t>& out);
 /// How many different addresses lanes have.
 uint32_t distinct(const uint64_t* address, uint32_t mask);
@@ -39,6 +40,8 @@ class AccessPattern {
 
 /// How many pieces of 32 bytes the words of the lanes lie in.
 uint32_t sectors_of(const uint64_t* address, uint32_t mask);
+/// Pieces of 32 bytes that accesses of `bytes` a lane fill, and halves of those that they touch and do not fill.
+uint32_t filled_or_halves(const uint64_t* address, uint32_t mask, uint32_t bytes);
 /// Of an atomic on shared memory: lanes with the same word go one after the other.
 uint32_t atomic_wavefronts(const uint64_t* address, uint32_t mask);
 /// The most lanes of the mask that have one address.

@@ -102,16 +102,21 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   const int64_t own = moves_of(slot, e).own;
   double done = at;
   asks(slot, at, false);
-  bool missed = false;
+  bool missed = false, alike = true;  // alike: the requests for this line
   if (!m.bypasses_l1 && e.n_detail > 1)
     for (uint32_t i = 0; i < e.n_detail; i++) moved(block.lines[e.detail + i], own, [&](uint64_t line, uint32_t) { l1.fetch(line); });
   for (uint32_t i = 0; i < e.n_detail; i++) {
     const uint64_t packed = block.lines[e.detail + i];
     const size_t first = n_requests;
-    // Copies may ask for a line more than once (coalesce_copies): L2 looks the same sectors up once and answers twice.
-    const auto alike = [&](uint32_t other, int bits) { return other < e.n_detail && block.lines[e.detail + other] >> bits == packed >> bits; };
-    const bool again = alike(i - 1, 0);
-    parted = !alike(i + 1, 0) && !again && (alike(i - 1, 4) || alike(i + 1, 4));
+    // Copies may ask for a line more than once (coalesce_copies), requests right behind each other. Where all are for the same sectors L2 looks
+    // these up once and answers each [async_halves_whole, async_round/1: 16 of 32 sectors; async_halves/1040, of which one request lies between: 31.95].
+    const auto of_line = [&](uint32_t other) { return other < e.n_detail && block.lines[e.detail + other] >> 4 == packed >> 4; };
+    if (!of_line(i - 1)) {
+      alike = true;
+      for (uint32_t other = i + 1; of_line(other); other++) alike &= block.lines[e.detail + other] == packed;
+    }
+    const bool again = alike && of_line(i - 1);
+    parted = !alike;
     struct Part {
       uint64_t line;
       uint32_t missing;
@@ -358,6 +363,18 @@ void Sm::State::swap(WarpRun& w, const Event& e, double at) {
   });
 }
 
+/// Cycles for which a load from another block keeps the way there: by bytes (of what ptxas left of it), by sectors and by words of a bank.
+double Sm::State::remote_load_cycles(const Event& e, const MachineInstruction& m, bool far) const {
+  const double width = m.width > 0 ? std::min<double>(m.width, e.lanes_bytes) : e.lanes_bytes;
+  const double words = std::clamp((16.0 - width) / 12, 0.0, 1.0);  // 1: 4 bytes a lane, 0: 16
+  const double bandwidth = (far ? f.dsmem_far_bandwidth : f.dsmem_bandwidth) * (1 + words * (kRemoteWords - 1));
+  const double bytes = std::min(width * std::popcount(e.mask), 32.0 * e.count);
+  return std::max({bytes / bandwidth, (far ? kRemoteLoadFar : kRemoteLoad) * e.count, kRemoteBank * e.extra});
+}
+
+/// ... and a store: by sectors that it fills, and halves of the others.
+double Sm::State::remote_store_cycles(const Event& e, bool far) const { return (far ? kRemoteStoreFar : kRemoteStore) * e.count; }
+
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start) {
   SubCore& p = sub[w.sub];
   if (e && goes_out(e->what)) {
@@ -420,10 +437,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   }
   if (what == What::remote_load || what == What::remote_store) {
     const double at = use_pipe(e->extra);
-    const double words = std::clamp((16.0 - e->lanes_bytes) / 12, 0.0, 1.0);  // 1: 4 bytes a lane, 0: 16
     const bool far = kernel.cluster > 2;  // a pair shares a TPC
-    const double bandwidth = (far ? f.dsmem_far_bandwidth : f.dsmem_bandwidth) * (what == What::remote_store ? kRemoteStore : 1 + words * (kRemoteWords - 1));
-    dsmem = std::max(dsmem, at) + double(e->lanes_bytes) * std::popcount(e->mask) / bandwidth;
+    dsmem = std::max(dsmem, at) + (what == What::remote_store ? remote_store_cycles(*e, far) : remote_load_cycles(*e, m, far));
+    if (dsmem - at > kOutstanding) p.queue = std::max(p.queue, dsmem - kOutstanding);
+    w.stored_to_peers |= what == What::remote_store;
     return set_barriers(w, m, dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote, at + 12);
   }
   if (what == What::remote_atomic) {  // a sector at a time

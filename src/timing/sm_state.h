@@ -72,7 +72,11 @@ inline constexpr double kAnswered = 1.335, kAnsweredWordMore = .128;  // of the 
 inline constexpr double kWordMore = .073;  // of a sector's time in its unit: each word more [add_silent, sector_silent: 52 and 35 a cycle]
 inline constexpr double kDoublePasses = 2.08, kDoubleWordMore = .11;  // sums of doubles: times of a sector, and for each word more of a sector summed again [dense_f64/32, 256 and 4]
 inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
-inline constexpr double kRemoteStore = 1.57, kRemoteWords = 1.48;  // rate of stores, and of loads of 4 bytes a lane, over that of loads of 16 [cluster_write, cluster_words]
+inline constexpr double kRemoteWords = 1.8;   // rate of loads of 4 bytes a lane from another block over that of loads of 16 [take4_2/1024: 7.75 cycles]
+inline constexpr double kRemoteLoad = 1.97, kRemoteLoadFar = 2.2;  // cycles for each sector of such a load [take4_32_2/1024, take4_8_2/1024; take4_8_4/256, take16_4/256]
+inline constexpr double kRemoteBank = 3.25;   // ... and for each word of a bank [take4_128_2/1024]
+inline constexpr double kRemoteStore = 1.82, kRemoteStoreFar = 1.98;  // for each sector that a store to another block fills, or half of one that it does not [put16_2/1024, put8_2, put4_8_2, put4_32_2; put16_4/1024, put4_8_4, put4_32_4]
+inline constexpr double kRemoteStored = 95;   // cycles from where such a store has left until the other block has it: a barrier of memory behind one waits for all of the SM's [meet_put_threads_2/32: 440 cycles a round, meet_threads_2/32: 345]
 inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 8;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; pieces8_4_4: some; struct10_5_read, struct12_6: none]
 inline constexpr double kJoinsWithin = 16;  // cycles from a store of a warp until one could be issued that joins it [struct3_3, struct7_3_read, one right behind the other: nearly all; store_parts, a turn of a loop: none]
@@ -138,7 +142,7 @@ struct WarpRun {
   const Event* swaps_for = nullptr;
   double swap_loaded = 0;
   std::vector<uint64_t> swaps_left;
-  bool stored = false;               // since its last barrier of memory
+  bool stored = false, stored_to_peers = false;  // since its last barrier of memory, to other blocks of its cluster
   std::array<StoredLine, kNear> stored_lines{};  // the latest
   bool row_waited = false;           // as much was loaded before its row of stores
   uint32_t row_ends = 0, row_lines = 0;  // of its stores one right behind the other: the step behind the last, and the lines of all
@@ -439,6 +443,8 @@ struct Sm::State {
   };
   Came global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at, bool to_surface);
+  double remote_load_cycles(const Event& e, const MachineInstruction& m, bool far) const;
+  double remote_store_cycles(const Event& e, bool far) const;
   double write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
   void write_ends_of_ghosts(bool lowest, uint32_t bytes);
   double write_rest(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);

@@ -53,12 +53,12 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles) {
   if (kernel.relay) return now + cycles;  // handing over and meeting were measured with what their fences wait for [relay, meet_grid]
   Fence& fence = slots[w.slot].fence;
   if (now > fence.begins + fence.waits + kFenceTogether) fence = {std::max(now, fences_free), -1, 0};
-  const double begins = std::max(now, fence.begins), waits = std::max(w.stored ? f.fence_stored : 0, w.loaded - begins);
+  const double begins = std::max(now, fence.begins), waits = std::max({w.stored ? f.fence_stored : 0, w.loaded - begins, w.stored_to_peers ? dsmem + kRemoteStored - begins : 0});
   fence.waits = std::max(fence.waits, begins - fence.begins + waits);
   const double takes = std::max(0.0, waits) + cycles;
   fence.ends = std::max(fence.ends, begins + takes);
   fences_free = std::max(fences_free, begins) + takes / kFenceWarps;
-  w.stored = false;
+  w.stored = w.stored_to_peers = false;
   return fence.ends;
 }
 

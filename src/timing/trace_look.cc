@@ -122,6 +122,7 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   if (region == Region::remote) {
     r.e.what = shared == What::shared_load ? What::remote_load : What::remote_store;
     r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
+    r.e.count = shared == What::shared_load ? sectors_of(address, s.mask) : filled_or_halves(address, s.mask, bytes);
     return;
   }
   r.e.what = global;

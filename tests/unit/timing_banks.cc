@@ -71,5 +71,41 @@ TEST(TimingBanks, CopiesPastL1) {
   }
 }
 
+// calib/raw/h200-2026-11-28-async-places.jsonl: requests of a warp whose lanes copy 16 bytes each (pairs of round and halves_whole are looked up
+// once), and sectors that come back, by where lanes' pieces lie.
+TEST(TimingBanks, CopiesPastL1ByPlace) {
+  struct Places {
+    const char* name;
+    uint64_t (*from)(uint64_t), (*to)(uint64_t);
+    double requests, back;
+  };
+  const auto rows = [](uint64_t l) { return l / 8 * 1024 + l % 8 * 16; };
+  const auto side_by_side = [](uint64_t l) { return l * 16; };
+  const Places places[] = {
+      {"async_apart/32", side_by_side, [](uint64_t l) { return l * 32; }, 32.00, 32.00},
+      {"async_apart2/64", side_by_side, [](uint64_t l) { return l / 2 * 64 + l % 2 * 16; }, 16.00, 16.00},
+      {"async_apart2/96", side_by_side, [](uint64_t l) { return l / 2 * 96 + l % 2 * 16; }, 12.00, 16.00},
+      {"async_apart8/144", side_by_side, [](uint64_t l) { return l / 8 * 144 + l % 8 * 16; }, 10.00, 24.00},
+      {"async_matrices/128", rows, [](uint64_t l) { return l % 8 * 128 + l / 8 * 16; }, 32.00, 32.00},
+      {"async_exchanged/1", rows, [](uint64_t l) { return l / 8 * 128 + (l % 8 ^ 1) * 16; }, 4.00, 16.00},
+      {"async_exchanged_some/1", rows, [](uint64_t l) { return l / 8 * 128 + (l % 8 ^ l / 2 % 2) * 16; }, 8.00, 16.00},
+      {"async_exchanged_some/2", rows, [](uint64_t l) { return l / 8 * 128 + (l % 8 ^ l / 4 % 2 * 2) * 16; }, 8.00, 16.00},
+      {"async_exchanged_some/4", rows, [](uint64_t l) { return l / 8 * 128 + (l % 8 ^ l / 2 % 2 * 4) * 16; }, 4.00, 16.00},
+      {"async_round/1", rows, [](uint64_t l) { return l / 8 * 128 + (l % 8 + 1) % 8 * 16; }, 8.00, 32.00},
+      {"async_halves/512", side_by_side, [](uint64_t l) { return l % 2 * 512 + l / 2 * 16; }, 32.00, 32.00},
+      {"async_halves_whole/1024", side_by_side, [](uint64_t l) { return l % 2 * 1024 + l / 2 * 32; }, 8.00, 32.00},
+  };
+  for (const Places& p : places) {
+    uint64_t source[32], target[32];
+    for (uint64_t lane = 0; lane < 32; lane++) source[lane] = 1 << 20 | p.from(lane), target[lane] = 1024 + p.to(lane);
+    std::vector<uint64_t> asked;
+    coalesce_copies(source, target, ~0u, asked);
+    double back = 0;
+    for (uint64_t a : asked) back += std::popcount(a & 15);
+    EXPECT_EQ(double(asked.size()), p.requests) << p.name;
+    EXPECT_EQ(back, p.back) << p.name;
+  }
+}
+
 }  // namespace
 }  // namespace orrery::timing

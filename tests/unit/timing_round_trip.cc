@@ -115,6 +115,41 @@ TEST(RoundTrip, AddingToOneWordOfAnotherBlockTakesEachLaneItsTurn) {
   EXPECT_NEAR(p.cycles, 267247, kWithin * 267247);  // remote_add_one/4
 }
 
+/// Cycles of 120 blocks of 256 threads, in clusters of four, that store to the next one's shared memory 64 times: `stores`, then `meet`.
+double storing_to_the_next(const std::string& at, const std::string& stores, const std::string& meet) {
+  TestMachine m;
+  TestKernel k("mov.u32 %r2, room;\nmov.u32 %r3, %cluster_ctarank;\nadd.u32 %r3, %r3, 1;\nand.b32 %r3, %r3, 3;\nmov.u32 %r5, %tid.x;\n" + at +
+                   "add.u32 %r2, %r2, %r5;\nmapa.shared::cluster.u32 %r4, %r2, %r3;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+                   "mov.u32 %r1, 0;\nAGAIN:\n" + stores + meet + "add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 64;\n@%p1 bra AGAIN;\n"
+                   "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nret;",
+               {}, {120}, {256}, ".shared .align 16 .b8 room[8192];");
+  k.launch.cluster = {4};
+  k.launch.in_clusters = true;
+  PredictOptions warm;
+  warm.warm = true;
+  const Prediction p = m.predicted(k, warm);
+  return is_timed(p) ? p.cycles : 0;
+}
+
+// calib/raw/h200-2026-11-28-peers.jsonl: put16_4/256, put4_8_4/256 and meet_put4_1_4/1.
+TEST(RoundTrip, StoresToAnotherBlockTakeTheirSectorsTime) {
+  std::string wide, apart;
+  for (int i = 0; i < 8; i++) {
+    wide += fmt::format("st.shared::cluster.v4.u32 [%r4+{}], {{%r1,%r1,%r1,%r1}};\n", 512 * i);
+    apart += fmt::format("st.shared::cluster.u32 [%r4+{}], %r1;\n", 512 * i);
+  }
+  const double all = storing_to_the_next("shl.b32 %r5, %r5, 4;\n", wide, "");
+  if (all == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(all, 131657, 0.05 * 131657);
+  EXPECT_NEAR(storing_to_the_next("shl.b32 %r5, %r5, 3;\n", apart, ""), 131308, 0.05 * 131308);  // half of each sector's words
+}
+
+TEST(RoundTrip, ABarrierOfAClusterWaitsForStoresToOtherBlocks) {
+  const double cycles = storing_to_the_next("shl.b32 %r5, %r5, 2;\n", "st.shared::cluster.u32 [%r4], %r1;\n", "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n");
+  if (cycles == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(cycles, 38432, 0.05 * 38432);
+}
+
 TEST(RoundTrip, ASmallBulkCopyFromL2) {
   const std::string begin =
       "mov.u32 %r2, room;\nmov.u32 %r3, bar;\nld.param.u64 %d5, [p0];\nmbarrier.init.shared::cta.b64 [%r3], "
