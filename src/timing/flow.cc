@@ -286,7 +286,7 @@ bool Join::only_counts(uint32_t b, uint32_t block) const {
   return true;
 }
 
-/// What carries a PTX block without issuing more than a turn's worth of deciding, or lies ahead of the loop that it belongs to, carries it no more.
+/// Machine blocks that stand for no turns of a loop of PTX carry it no more: tests of how many are left, and what ptxas moved ahead of it.
 void Join::find_hoisted(const std::vector<std::vector<uint32_t>>& loops) {
   find_own();
   // Tests of how many turns are left, between a loop that ptxas unrolled and its remainder: the turns are in the blocks around them.

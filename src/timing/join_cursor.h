@@ -1,4 +1,4 @@
-// timing/join_cursor.h: where a warp's trace stands while its machine instructions are made; private to join.cc, entries.cc and walk.cc.
+// timing/join_cursor.h: where a warp's trace stands while its machine instructions are made; private to join.cc, issue.cc, entries.cc and walk.cc.
 //
 // PTX instructions are named by their place in Join's table (block_first_): events lie side by side, by place.
 #pragma once

@@ -161,6 +161,7 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   }
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   parted = false;
+  sub[w.sub].requests += missed;
   if (missed) note_trip(w, at, done, moves_of(slot, e).mates, e.what == What::copy_async);
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
@@ -195,7 +196,8 @@ bool Sm::State::stays_near(const WarpRun& w, uint64_t line) const {
   return share >= 1 || double(mix(line ^ w.stores << 40) >> 32 & 1023) < 1024 * share;
 }
 
-/// Does a store to a line join one before it? One that a slice holds up takes any of its sub-core that lies near it in the queue; another takes
+/// Does a store to a line join one before it? One that a slice holds up takes any of its sub-core that lies near it in the queue, with no load or
+/// atomic between [chase_and_store: each store comes to L2; store_one_word: one in 25]; another takes
 /// those of its warp for which nothing but the pipe was waited for.
 bool Sm::State::joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_held) {
   const SubCore& p = sub[w.sub];
@@ -203,7 +205,7 @@ bool Sm::State::joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_
   if (!stays_near(w, line)) return false;
   for (uint64_t back = 1; back <= std::min(kNear, p.stores); back++) {
     const WaitingStore& other = p.waiting[(p.stores - back) % kNear];
-    if (other.line == line && other.held && other.leaves > at) return joins_held = true;
+    if (other.line == line && other.held && other.leaves > at && other.requests == p.requests) return joins_held = true;
   }
   const double could_issue = fronts[number_of(w)].earliest;
   for (StoredLine& other : w.stored_lines)
@@ -219,7 +221,7 @@ double Sm::State::leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at)
   const double held = taken[stores % kInFlight], leaves = std::max({write_port, held, chip.write_free() - kOnTheWay});
   if (held > write_port) held_until = std::max(held_until, held);
   SubCore& p = sub[w.sub];
-  p.waiting[p.stores++ % kNear] = {line, leaves, held > write_port};
+  p.waiting[p.stores++ % kNear] = {line, leaves, held > write_port, p.requests};
   // One for which nothing waits goes before the next comes, or just not [pieces2_2_2, pieces4_2_2 and pieces8_2_2, of one, two and four lines: 0.5, 0.77 and
   // 0.87 join; pieces1_2_2, of two sectors: 0.03].
   const bool gone = leaves < at + kAtOnce && (sectors_in(mask) <= 2 || mix(line ^ w.stores << 40) >> 45 & 1);
@@ -500,6 +502,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     if (m.floating && e->lanes_bytes == 8) work.passes = kDoublePasses, work.turn = 1 + kDoubleWordMore * (words - 1);
     const double at = use_pipe(e->n_detail * std::max(1.0, (kAtomicOut + kAtomicWordOut * words) * (m.compares ? kSwapOut : 1)));
     const int64_t moves = moves_of(slots[w.slot], e->pc).own;
+    p.requests++;
     for (uint32_t i = 0; i < e->n_detail; i++) {
       const uint64_t packed = block.lines[e->detail + i];
       bool first = true;

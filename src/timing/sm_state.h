@@ -110,6 +110,7 @@ struct WaitingStore {
   uint64_t line = ~uint64_t{0};
   double leaves = 0;
   bool held = false;                 // by its slice of L2
+  uint64_t requests = 0;             // that the sub-core had made
 };
 
 /// A line to which a warp has stored.
@@ -328,7 +329,7 @@ struct Sm::State {
   uint64_t first_block = ~uint64_t{0};
   // Resources: the time at which each is free.
   struct SubCore {
-    uint64_t stores = 0;                        // to L2
+    uint64_t stores = 0, requests = 0;          // to L2; of loads and atomics
     std::array<WaitingStore, kNear> waiting{};  // the latest stores
     double bank[2] = {0, 0};                    // read ports of the register file
     uint64_t waited = 0;                        // how often a warp had to wait for a result

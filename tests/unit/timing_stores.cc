@@ -85,5 +85,21 @@ TEST(TimingStores, WarpsThatHaveLoadedAsMuchJoinLongerRows) {
   EXPECT_NEAR(nine, 2'222'585, 450'000);
 }
 
+/// All warps say in one word that something has changed, each time that a load of theirs has come back: their stores do not become one.
+TEST(TimingStores, LoadsBetweenStoresKeepThemApart) {
+  TestMachine m;
+  const uint64_t words = uint64_t{1} << 21, in = m.allocate(words * 4), flag = m.allocate(256);
+  for (uint64_t i = 0; i < words; i++) reinterpret_cast<uint32_t*>(in)[i] = uint32_t((i * 2654435761u + 12345) & (words - 1));
+  const auto cycles_of = [&](const std::string& store) {
+    const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 1024, %r1; mul.lo.u32 %r3, %r3, 2654435761; and.b32 %r3, %r3, 2097151; mov.u32 %r4, 0; mov.u32 %r5, 1;
+      A: .pragma "nounroll"; mul.wide.u32 %d3, %r3, 4; add.s64 %d3, %d1, %d3; ld.global.u32 %r3, [%d3]; )" + store + R"( add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 32; @%p1 bra A;
+      setp.ne.u32 %p2, %r3, 4294967295; @%p2 ret; st.global.u32 [%d2+128], %r3; ret;)",
+                       {in, flag}, {132}, {1024});
+    return m.predicted(k).cycles;
+  };
+  EXPECT_GT(cycles_of("st.global.u32 [%d2], %r5;") / cycles_of(""), 3) << "on an H200 6.0 times as long [contention: chase_and_store/32 368,752 cycles, chase_alone/32 61,006]";
+}
+
 }  // namespace
 }  // namespace orrery::timing
