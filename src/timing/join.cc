@@ -216,6 +216,20 @@ uint32_t Join::copies_of(std::vector<uint32_t> counts) {
   return counts[counts.size() * 2 / 5];
 }
 
+/// Is it all that ptxas made of a PTX instruction, once in each copy of its block? Plain loads and stores, atomics of global memory, products and sums of floats, the
+/// larger or smaller of two.
+static bool is_one_for_one(const MachineInstruction& m) {
+  using isa::Op;
+  switch (m.op) {
+    case Op::atom: case Op::red: return m.kind == Class::atomic;
+    case Op::min: case Op::max: return m.i.opcode == kFloatExtreme || m.i.opcode == kWholeExtreme;
+    case Op::ld: case Op::st: return eventful(m.kind) && m.width == m.asked;
+    case Op::fma: return m.kind == Class::fma || m.kind == Class::fp64;
+    case Op::add: case Op::mul: return m.floating && (m.kind == Class::fma || m.kind == Class::fp64);
+    default: return false;
+  }
+}
+
 void Join::find_homes() {
   homes_of_blocks_.assign(blocks_.size(), {UINT32_MAX, 1});
   using Pair = std::pair<uint32_t, uint16_t>;  // PTX instruction and what it became
@@ -243,13 +257,9 @@ void Join::find_homes() {
     m.range = blocks_[b];
     std::map<Pair, uint32_t> count;
     std::set<Pair> joined;  // wider loads, each of words of one turn or of several: there are at least as many copies
-    std::set<Pair> simple;  // plain loads, stores, atomics of global memory, products, sums, the larger or smaller of two: one machine instruction for one of PTX
+    std::set<Pair> simple;  // one machine instruction for one of PTX
     for (uint32_t i = first; i < last; i++) {
-      const bool plain = ((code_[i].op == isa::Op::atom || code_[i].op == isa::Op::red) && code_[i].kind == Class::atomic) ||
-                         ((code_[i].op == isa::Op::min || code_[i].op == isa::Op::max) && (code_[i].i.opcode == kFloatExtreme || code_[i].i.opcode == kWholeExtreme)) ||
-                         ((code_[i].op == isa::Op::ld || code_[i].op == isa::Op::st) && eventful(code_[i].kind) && code_[i].width == code_[i].asked) ||
-                         ((code_[i].op == isa::Op::fma || (code_[i].floating && (code_[i].op == isa::Op::add || code_[i].op == isa::Op::mul))) &&
-                          (code_[i].kind == Class::fma || code_[i].kind == Class::fp64));
+      const bool plain = is_one_for_one(code_[i]);
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, form_of(code_[i])});
       if (code_[i].joined() && !code_[i].part && first_of(code_[i].pc) == home) joined.insert({code_[i].pc, form_of(code_[i])});
       if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, form_of(code_[i])}]++;

@@ -238,6 +238,17 @@ TEST(Trace, BlocksWithoutAnEndAreRefused) {
   EXPECT_THAT(m.error_of(k, options), HasSubstr("more than 1 million warp instructions"));
 }
 
+TEST(Trace, WarpsThatGoOnBehindTheirRecordSaySo) {
+  TestMachine m;
+  const TestKernel k(loop(400) + "ret;", {m.allocate(128 * 401)}, {1}, {32});
+  TraceOptions options;
+  EXPECT_FALSE(m.trace(k, options)[0].warps[0].cut);
+  options.max_instructions = 1000;
+  const std::vector<TracedBlock> blocks = m.trace(k, options);
+  EXPECT_TRUE(blocks[0].warps[0].cut);
+  EXPECT_LT(blocks[0].recorded, blocks[0].instructions);
+}
+
 TEST(Predict, LongBlocksGoOnAtTheRateOfWhatWasLookedAt) {
   TestMachine m;
   const TestKernel k(loop(4000) + "ret;", {m.allocate(128 * 4001)}, {1}, {32});
