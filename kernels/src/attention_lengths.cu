@@ -1,29 +1,10 @@
 // Attention forward of sequences of their own lengths, softmax.
-#include "attention_kernel.cuh"
+#include "attention_dims.cuh"
 
 namespace orrery::kernels {
-namespace {
-
-template <class T, int kDim>
-cudaError_t launch_dim(const AttentionParams& p, Mask mask, int blocks, cudaStream_t stream) {
-  if (mask == Mask::kWindow) return launch<Shape<T, kDim, Mask::kWindow, false, 1, true>>(p, blocks, stream);
-  return mask == Mask::kCausal ? launch<Shape<T, kDim, Mask::kCausal, false, 1, true>>(p, blocks, stream) : launch<Shape<T, kDim, Mask::kNone, false, 1, true>>(p, blocks, stream);
-}
-
-template <class T>
-cudaError_t launch_typed(const AttentionParams& p, int dim, Mask mask, int blocks, cudaStream_t stream) {
-  switch (dim) {
-    case 64: return launch_dim<T, 64>(p, mask, blocks, stream);
-    case 128: return launch_dim<T, 128>(p, mask, blocks, stream);
-    case 192: return launch_dim<T, 192>(p, mask, blocks, stream);
-    default: return launch_dim<T, 256>(p, mask, blocks, stream);
-  }
-}
-
-}  // namespace
 
 cudaError_t launch_attention_lengths(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream) {
-  return dtype == DType::kBF16 ? launch_typed<__nv_bfloat16>(p, dim, mask, blocks, stream) : launch_typed<__half>(p, dim, mask, blocks, stream);
+  return with_type_and_dim(dtype, dim, [&](auto type, auto d) { return launch_masked<typename decltype(type)::type, decltype(d)::value, false, true>(p, mask, blocks, stream); });
 }
 
 }  // namespace orrery::kernels
