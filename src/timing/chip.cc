@@ -106,7 +106,7 @@ ALWAYS_INLINE void Chip::take_l2_write(double sectors, double now) {
   l2_write_busy_ += cycles;
 }
 
-ALWAYS_INLINE Chip::Found Chip::look_up(uint64_t line, uint32_t mask, L2Lines::Place at,
+ALWAYS_INLINE Chip::Found Chip::look_up(uint64_t line, uint32_t mask, FetchSize fetch, L2Lines::Place at,
                                         L2Lines::Place across, double now, L2Lines::Line& way,
                                         uint32_t& missing) {
   way = find(line, at, now);
@@ -123,7 +123,7 @@ ALWAYS_INLINE Chip::Found Chip::look_up(uint64_t line, uint32_t mask, L2Lines::P
     if (far.crossed()) way.set_crossed();
     if (!missing) return Found::far;
   }
-  // Memory gives 64 bytes.
+  if (fetch != FetchSize::half) missing = 15 & ~(valid | dirty);
   if (missing & 3) missing |= 3 & ~dirty;
   if (missing & 12) missing |= 12 & ~dirty;
   way.set_sectors(valid | missing, dirty);
@@ -232,7 +232,7 @@ void Chip::read_all(std::span<Request> requests) {
 void Chip::bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, bool crosses, double now, double arrives) {
   uint32_t missing = 0;
   L2Lines::Line way;
-  if (look_up(line, 15, near, far, now, way, missing) != Found::missing) return;
+  if (look_up(line, 15, FetchSize::pair, near, far, now, way, missing) != Found::missing) return;
   tally_.l2_read += kPromoted;
   if (crosses) tally_.half_crossing += 2 * sectors_in(missing);  // and again when it is asked for [feed_alone/1: 0.75 for each sector, share_blocks/1: 0.5]
   read_dram(line, sectors_in(missing), now);
@@ -243,7 +243,7 @@ void Chip::bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, b
 ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   uint32_t missing = 0;
   L2Lines::Line way;
-  const Found found = look_up(r.line, r.sectors, at.near, at.far, r.when, way, missing);
+  const Found found = look_up(r.line, r.sectors, r.fetch, at.near, at.far, r.when, way, missing);
   const uint32_t sectors = sectors_in(r.sectors);
   const double queued = take_l2(sectors, found != Found::near, r.when);
   double& slice = read_slice_[slice_of(r.line) % slices_];
@@ -273,7 +273,7 @@ ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   const double served = r.copied ? turn : r.when + (turn - r.when) * in_step_;
   const double arrives = way.arrives() = served + dram_latency(r.line, r.sm, r.when, r.copied);
   r.waits = float(arrives - r.when - f_.l2_latency);
-  if (r.in_pairs) {
+  if (r.fetch == FetchSize::pair) {
     const uint64_t hash = mix(r.line ^ 1);
     const L2Lines::Place near = lines_.place_of(hash, r.sm & 1);
     bring_other(r.line ^ 1, near, lines_.across(near, r.sm & 1), (gpc_of(r.sm) & 1) != home_of(hash), r.when, arrives);

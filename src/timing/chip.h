@@ -15,7 +15,7 @@
 //           go to GPCs in turn. Data on their way are there when
 //           they are there, for whoever asks next. Sectors written in part are few: the oldest is completed
 //           from memory and written back.
-//   memory  64 bytes at least; a page that was not used lately costs extra; a sector that was written in part
+//   memory  64 bytes at least, more where the request says so; a page that was not used lately costs extra; a sector that was written in part
 //           is read before it is written back. How long a load takes is drawn from the measured spread (banks,
 //           refresh, turns between reads and writes), which grows with utilisation: the slowest of many loads
 //           sets the pace of a warp
@@ -32,6 +32,7 @@
 #include <span>
 #include <vector>
 
+#include "timing/fetch_size.h"
 #include "timing/figures.h"
 #include "timing/l2_lines.h"
 #include "timing/places.h"
@@ -54,7 +55,7 @@ struct Request {
   uint64_t line = 0;  // address / 128
   uint32_t sectors = 0, sm = 0;
   double when = 0;
-  bool in_pairs = false;  // what memory gives comes with the other line of its 256 bytes
+  FetchSize fetch = FetchSize::half;
   bool copied = false;    // by the copy engine
   float waits = 0;        // cycles for which others and memory kept it waiting
   float apart = 0;        // cycles by which what it waits for others is less, since SMs do not ask at once
@@ -194,7 +195,7 @@ class Chip {
   void coming(const Request& r, Coming& c);
   size_t page_of(uint64_t line) const { return (mix(line >> kPageBits) >> 40 & (kPages - 1)) >> one_bits_; }
   double read_at(Request& r, const Coming& at);
-  Found look_up(uint64_t line, uint32_t mask, L2Lines::Place near, L2Lines::Place far, double now,
+  Found look_up(uint64_t line, uint32_t mask, FetchSize fetch, L2Lines::Place near, L2Lines::Place far, double now,
                 L2Lines::Line& way, uint32_t& missing);
   double read_from_l2(Request& r, const Coming& at);
   void bring_other(uint64_t line, L2Lines::Place near, L2Lines::Place far, bool crosses, double now, double arrives);

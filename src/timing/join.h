@@ -57,6 +57,7 @@ struct MachineInstruction {
   bool swaps = false;            // shared memory: of a loop that ptxas makes of an atomic: loads, computes, compares and swaps until no lane is left
   bool closes_group = false;     // wgmma: the last before a commit
   bool bypasses_l1 = false;      // load
+  FetchSize fetch = FetchSize::half;     // load, copy
   bool counts_lanes = false;     // shared atomic that adds how many lanes name a word (ATOMS.POPC.INC)
   bool answers = false, compares = false;      // atomic: the result is used; compare and swap
   bool aggregated = false, floating = false;  // atomic: one lane works for the warp; on floating point

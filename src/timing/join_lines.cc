@@ -72,6 +72,7 @@ void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool c
   m.op = in.form.op;
   m.always_calls = m.i.opcode == 0x144 && always_calls(in);
   m.bypasses_l1 = in.form.has(isa::Mod::cg) || in.form.has(isa::Mod::cv) || in.form.has(isa::Mod::volatile_) || in.form.has(isa::Mod::relaxed) || in.form.has(isa::Mod::acquire);
+  m.fetch = in.form.has(isa::Mod::L2_256B) ? FetchSize::pair : in.form.has(isa::Mod::L2_128B) ? FetchSize::line : FetchSize::half;
   if (m.kind == Class::wgmma) {
     m.closes_group = closes;
     m.n = in.form.shape.n, m.sparse = m.op == isa::Op::wgmma_mma_async_sp;

@@ -70,7 +70,6 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   }
   double own_engine = at;
   double& engine = peer ? own_engine : tma;
-  bool in_pairs = false;
   asks(slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
   const auto send = [&] {
@@ -87,11 +86,11 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
       slices.touch(l);
       const size_t own = n_requests;
-      ask_if_taken(l, k, asker, engine, in_pairs);
+      ask_if_taken(l, k, asker, engine);
       const bool taken = n_requests > own;
       if (!std::exchange(shared_out, true)) {
-        if (!pool) ask_even_ghosts(*ghosts, line << 4 | mask, engine, in_pairs);
-        else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, engine, in_pairs);
+        if (!pool) ask_even_ghosts(*ghosts, line << 4 | mask, engine);
+        else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, engine);
       }
       if (!store) asked.push_back({taken ? own : stand_in_for(l, first), {}, l, engine});
     });
@@ -100,11 +99,11 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   };
   for (uint32_t i = turn ? turn - 1 : 0; i < (turn ? turn : e.n_detail); i++) {
     const Run& run = block.runs[e.detail + i];
-    in_pairs = run.in_pairs;
+    fetch = run.fetch;
     for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
   send();
-  for_many = false;
+  for_many = false, fetch = FetchSize::half;
   if (!store) note_trip(w, at, at + longest, *mates, true);
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;

@@ -65,9 +65,9 @@ size_t Sm::State::find_asking(size_t n, uint64_t& requests, F move) {
 }
 
 /// Asks for a line as ghosts do whose addresses move evenly, of pages that are looked up.
-inline void Sm::State::ask_even_ghosts(const std::vector<std::pair<int64_t, uint32_t>>& all, uint64_t packed, double when, bool in_pairs) {
+inline void Sm::State::ask_even_ghosts(const std::vector<std::pair<int64_t, uint32_t>>& all, uint64_t packed, double when) {
   const auto ask_one = [&](const std::pair<int64_t, uint32_t>& ghost) {
-    moved(packed, ghost.first, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, ghost.second, when, in_pairs); });
+    moved(packed, ghost.first, [&](uint64_t l, uint32_t mask) { ask_if_taken(l, mask, ghost.second, when); });
   };
   if (chip.one_of() == 1) {
     for (const auto& ghost : all) ask_one(ghost);

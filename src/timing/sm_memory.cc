@@ -66,7 +66,7 @@ void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, uint32_t touche
 void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors, Part part) {
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
-  if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line] & (~uint64_t{15} | sectors), when, false);
+  if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line] & (~uint64_t{15} | sectors), when);
   if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
   ask_traced_ghosts(e, line, part == Part::all ? uint32_t(slot.work.code->trace->lines[e.detail + line] & 15) : 0, sectors, when, part);
 }
@@ -102,6 +102,7 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   const int64_t own = moves_of(slot, e).own;
   double done = at;
   asks(slot, at, false);
+  fetch = m.fetch;
   bool missed = false, alike = true;  // alike: the requests for this line
   if (!m.bypasses_l1 && e.n_detail > 1)
     for (uint32_t i = 0; i < e.n_detail; i++) moved(block.lines[e.detail + i], own, [&](uint64_t line, uint32_t) { l1.fetch(line); });
@@ -160,7 +161,7 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
     if (n_requests >= kTogether) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   }
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
-  parted = false;
+  parted = false, fetch = FetchSize::half;
   sub[w.sub].requests += missed;
   if (missed) note_trip(w, at, done, moves_of(slot, e).mates, e.what == What::copy_async);
   return {done, done > at + f.l1_latency - kIssueToHit};

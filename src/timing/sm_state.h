@@ -407,6 +407,7 @@ struct Sm::State {
   std::vector<uint32_t> copy_mates, sorted_mates;
   bool copies = false;                            // the copy engine asks
   bool for_many = false;                          // ... for several blocks of a cluster
+  FetchSize fetch = FetchSize::half;                      // ... and how much comes from memory
   bool parted = false;                            // an instruction asks for the line more than once
   std::array<double, 320> adding{};               // when L2's units have done the last sectors of atomic operations: no more wait there [add_at_end/1536 to 4096; add_silent/1: one a cycle where none wait]
   uint64_t adds = 0;
@@ -491,22 +492,22 @@ struct Sm::State {
   void close_trip(Slot& slot);
   void note_trip(const WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead);
   float late_of(uint32_t sm) const { return asking_late ? asking_late[sm - first_sm] : 0; }
-  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
+  void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when, in_pairs, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many, parted, on_word};
+    requests[n_requests++] = {line, mask, sm, when, fetch, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many, parted, on_word};
   }
   /// The same if the line's page is looked up.
-  void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when, bool in_pairs = false) {
+  void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when) {
     counts.requests++;
     if (!chip.takes(line)) return;
     counts.looked_up++;
-    ask(chip.among_taken(line), mask, sm, when, in_pairs);
+    ask(chip.among_taken(line), mask, sm, when);
   }
   template <class F>
   void for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   template <class F>
   static void for_even_ghosts(const Moves& moves, uint64_t packed, F f);
-  void ask_even_ghosts(const std::vector<std::pair<int64_t, uint32_t>>& ghosts, uint64_t packed, double when, bool in_pairs);
+  void ask_even_ghosts(const std::vector<std::pair<int64_t, uint32_t>>& ghosts, uint64_t packed, double when);
   template <class F>
   void for_traced_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f);
   void find_ghosts(Slot& slot) const;

@@ -17,6 +17,7 @@
 
 #include "exec/launch.h"
 #include "timing/data_change.h"
+#include "timing/fetch_size.h"
 
 namespace orrery::timing {
 
@@ -75,7 +76,7 @@ struct Run {
   uint32_t bytes = 0, rows = 1;
   uint64_t stride = 0;
   uint64_t space = 0;                // bytes of the tensor that it is a part of, 0: not known
-  bool in_pairs = false;             // L2 fetches lines by pairs: a tensor map's promotion to 256 bytes
+  FetchSize fetch = FetchSize::half;         // by a tensor map's promotion
 };
 
 /// A quotient or root whose operands, of one lane at least, are not ordinary: its machine code calls a function (slow_paths.h).

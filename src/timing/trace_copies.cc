@@ -72,8 +72,9 @@ void record_box(Recording& r, const exec::TensorMap& map, bool store, int lane) 
     uint64_t space = exec::unit_bytes(map);
     for (int i = 0; i < rank; i++) space *= map.size(i);
     r.block.runs[first].space = space;
-    constexpr uint8_t kPromoted256 = 3;
-    for (size_t i = first; i < r.block.runs.size(); i++) r.block.runs[i].in_pairs = map.l2_promotion == kPromoted256;
+    constexpr uint8_t kPromoted128 = 2, kPromoted256 = 3;
+    const FetchSize fetch = map.l2_promotion == kPromoted256 ? FetchSize::pair : map.l2_promotion == kPromoted128 ? FetchSize::line : FetchSize::half;
+    for (size_t i = first; i < r.block.runs.size(); i++) r.block.runs[i].fetch = fetch;
   }
   if (f.has(Mod::multicast_cluster)) r.e.extra = uint16_t(exec::scalar(s, s.ref(r.d, ref), lane)), r.e.lanes_bytes = kMulticast;
 }

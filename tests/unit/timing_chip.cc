@@ -112,7 +112,7 @@ TEST(Chip, AddsOfSingleLanesToOneLineGoAtTheMeasuredRate) {
   const ChipFigures f = h200();
   Chip chip(f);
   std::vector<Request> requests;
-  for (uint32_t i = 0; i < 135168; i++) requests.push_back({1000, 1, i % 132, 0, false});
+  for (uint32_t i = 0; i < 135168; i++) requests.push_back({1000, 1, i % 132, 0});
   chip.atomic_all(requests, {.weight = f.atomic_one_line / f.atomic_interval});
   EXPECT_NEAR(chip.atomics_free(), 196.5e3, 8e3);                  // add_words_line/1: 200 thousand cycles with the launch
 }
@@ -123,7 +123,7 @@ TEST(Chip, AddsAtRandomPlacesGoAtTheMeasuredRates) {
     Chip chip(f);
     std::vector<Request> requests(n);
     uint64_t at = 1;
-    for (Request& r : requests) at = at * 6364136223846793005ull + 1442695040888963407ull, r = {at >> 33 & 65535, 1, uint32_t(at >> 20) % 132, 0, false};  // 8 MB
+    for (Request& r : requests) at = at * 6364136223846793005ull + 1442695040888963407ull, r = {at >> 33 & 65535, 1, uint32_t(at >> 20) % 132, 0};  // 8 MB
     chip.atomic_all(requests, {.weight = weight, .answer = answer});
     return chip.atomics_free();
   };
@@ -140,7 +140,7 @@ TEST(Chip, SumsOfDoublesTakeTwoPasses) {
   const auto cycles = [&](const AtomicWork& work) {
     Chip chip(f);
     std::vector<Request> requests;
-    for (uint32_t i = 0; i < 2 * 33792; i++) requests.push_back({1000 + i % 2, 15, i / 2 % 132, 0, false});
+    for (uint32_t i = 0; i < 2 * 33792; i++) requests.push_back({1000 + i % 2, 15, i / 2 % 132, 0});
     chip.atomic_all(requests, work);
     return chip.atomics_free();
   };
@@ -155,7 +155,7 @@ TEST(Chip, AtomicsFetchAndLeaveAsMeasured) {
     Chip chip(f);
     uint64_t at = 1;
     std::vector<Request> requests(1 << 21);
-    for (Request& r : requests) at = at * 6364136223846793005ull + 1442695040888963407ull, r = {(at >> 33) % (mb << 13), 1u << (at >> 30 & 3), uint32_t(at >> 20) % 132, 0, false};
+    for (Request& r : requests) at = at * 6364136223846793005ull + 1442695040888963407ull, r = {(at >> 33) % (mb << 13), 1u << (at >> 30 & 3), uint32_t(at >> 20) % 132, 0};
     chip.atomic_all(requests, {});
     return std::pair{chip.counts().dram_read / 1e6, chip.counts().dram_write / 1e6};
   };
@@ -215,7 +215,7 @@ TEST(Chip, AddsToNeighbouringLinesShareUnitsAsMeasured) {
     Chip chip(f);
     std::vector<Request> requests;
     for (size_t r = 0; r < rounds; r++)
-      for (uint64_t line = 0; line < lines; line++) requests.push_back({0x4000000 + line, 15, uint32_t(r % 132), 0, false});
+      for (uint64_t line = 0; line < lines; line++) requests.push_back({0x4000000 + line, 15, uint32_t(r % 132), 0});
     chip.atomic_all(requests, {.weight = 1.511});
     return chip.atomics_free() / double(rounds);
   };
@@ -245,7 +245,7 @@ TEST(Chip, RequestsBecomeOneAsLongAsTheFirstWaits) {
     for (uint64_t line = 0; line < 1000; line++) {
       const double now = double(line) * 20000;
       if (in_l2) chip.read(line, 15, 0, now), chip.read(line, 15, 1, now + 5000);
-      Request both[] = {{line, 15, 0, now + 10000}, {line, 15, other, now + 10000, false, false, 0, 0, float(apart)}};
+      Request both[] = {{line, 15, 0, now + 10000}, {line, 15, other, now + 10000, FetchSize::half, false, 0, 0, float(apart)}};
       chip.read_all(both);
     }
     return chip.counts().l2_read_sectors / 4000 - (in_l2 ? 2 : 0);
@@ -277,7 +277,7 @@ TEST(Chip, NeighboursOfOtherClustersAskForThemselves) {
 TEST(Chip, PromotionTo256BytesBringsTheOtherLine) {
   const ChipFigures f = h200();
   Chip chip(f);
-  Request promoted{1000, 15, 0, 0, true};
+  Request promoted{1000, 15, 0, 0, FetchSize::pair};
   chip.read_all({&promoted, 1});
   EXPECT_EQ(chip.counts().dram_read, 256);
   chip.read(1001, 15, 0, 100000);                                  // tma.promotion.256.right: 402 cycles, not 727
