@@ -18,6 +18,13 @@ namespace orrery::timing {
 /// How many of a line's four sectors a mask names.
 constexpr uint32_t sectors_in(uint32_t mask) { return uint32_t(0x4332322132212110 >> (mask & 15) * 4 & 15); }
 
+/// Takes the lowest or the highest sector off `mask` and returns it.
+constexpr uint32_t take_end(uint32_t& mask, bool lowest) {
+  const uint32_t end = mask == 0 ? 0 : lowest ? mask & (0 - mask) : std::bit_floor(mask);
+  mask &= ~end;
+  return end;
+}
+
 /// Fetches a line into the host's caches. It must not stand alone in a function that is called: the
 /// compiler takes such a one to be without effect.
 [[gnu::always_inline]] inline void fetch_ahead(const void* what) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "timing/leaving_lines.h"
 #include "timing/sm.h"
 #include "timing/touched_slices.h"
 
@@ -85,10 +86,12 @@ struct RowLines {
   double together = 0, apart = 0;
 };
 inline constexpr RowLines kRow{12, 34};       // lines of stores one right behind the other: so many join, of so many none [pieces]
-inline constexpr RowLines kRowWaited{41, 66};  // where warps load as much before [copy_struct5 and 6 of 28 and 39 lines: all join; copy_struct7 of 52: 0.75 and 0.39; copy_struct9 of 81: none; struct10_5_read of 50: 0.36]
+inline constexpr RowLines kWaited{6, 12};     // the most of one of them, where warps load as much before [move_4_5_5, move_8_3_3: 0.87 to 0.98 join; move_4_7_7, 4_4_7, 16_2_2: 0.4 to 0.7; move_4_9_9: 0.3; move_16_3_3: 0.1]
+inline constexpr RowLines kWaitedAlone{8, 18};  // where no other warps could store [move_8_4_4_work: all; move_16_3_3_work: 0.7; move_16_4_4_work: 0.2]
 inline constexpr uint32_t kLooksBack = 256;   // instructions before a row in which that is looked for
 inline constexpr double kAtOnce = 3;          // cycles within which a store leaves that finds nothing ahead of it
 inline constexpr uint32_t kFewestInRow = 3;   // lines that a store counts as, at least [pieces1_8_8: as 24]
+inline constexpr size_t kCompeting = 2;      // warps of a sub-core that could store besides one and so come between its stores [go_4_7_7/8: 0.84 join; /32: 0.05]
 inline constexpr double kOnTheWay = 300;     // cycles of writes that are between SMs and L2; the rest waits in the SMs [store_parts_few]
 inline constexpr double kOutstanding = 1200;  // cycles of traffic that may be queued towards L2
 struct Mbarrier {
@@ -146,7 +149,7 @@ struct WarpRun {
   bool stored = false, stored_to_peers = false;  // since its last barrier of memory, to other blocks of its cluster
   std::array<StoredLine, kNear> stored_lines{};  // the latest
   bool row_waited = false;           // as much was loaded before its row of stores
-  uint32_t row_ends = 0, row_lines = 0;  // of its stores one right behind the other: the step behind the last, and the lines of all
+  uint32_t row_ends = 0, row_lines = 0, row_most = 0;  // of its stores one right behind the other: the step behind the last, and the lines of all
   uint64_t stores = 0;               // of lines
   double loaded = 0;                 // when its loads are there
   double arrives = 0;                // when the last one is
@@ -352,8 +355,10 @@ struct Sm::State {
   };
   std::array<SubCore, 4> sub;
   void note_row(WarpRun& w);
-  bool stays_near(const WarpRun& w, uint64_t line) const;
-  bool joins_waiting(WarpRun& w, uint64_t line, double at, bool& joins_held);
+  bool stays_near(const WarpRun& w, uint64_t line, bool alone) const;
+  bool joins_waiting(WarpRun& w, uint64_t line, double at, bool alone, bool& joins_held);
+  LeavingLines leaving_lines;
+  size_t competing(const WarpRun& w) const;
   double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
   double fences_free = 0;   // when the next block's barriers of memory begin
   double translated = -1;   // when addresses are

@@ -85,6 +85,29 @@ TEST(TimingStores, WarpsThatHaveLoadedAsMuchJoinLongerRows) {
   EXPECT_NEAR(nine, 2'222'585, 450'000);
 }
 
+// calib/raw/h200-2026-11-28-store-rows.jsonl: rows of each lane's own, written word by word, by one warp of an SM and by 32: go_4_8_8/1 137,820 sectors
+// for 135,168 that are filled, go_4_12_12/1 all but as many, too, go_4_8_8/32 4,246,496 for 540,672, go_4_4_32/1 (rows 128 bytes apart) as many as are stored.
+TEST(TimingStores, RowsOfAWarpThatStoresAloneJoin) {
+  const auto sectors = [](uint32_t warps, uint32_t words, uint32_t apart) {
+    constexpr uint32_t kRounds = 8;
+    TestMachine m;
+    const std::string stride = std::to_string(4 * apart), turn = std::to_string(uint64_t{132} * warps * 32 * apart * 4);
+    std::string body = "ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, " + std::to_string(32 * warps) + ", %r1; mul.wide.u32 %d2, %r1, " + stride +
+                       "; add.s64 %d2, %d1, %d2; mov.u32 %r3, 0; L: .pragma \"nounroll\";\n";
+    for (uint32_t i = 0; i < words; i++) body += "st.global.u32 [%d2+" + std::to_string(4 * i) + "], %r3;\n";
+    body += "add.s64 %d2, %d2, " + turn + "; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, " + std::to_string(kRounds) + "; @%p1 bra L; ret;";
+    const uint64_t bytes = uint64_t{132} * warps * 32 * apart * 4 * kRounds;
+    const Prediction p = m.predicted(TestKernel(body, {m.allocate(bytes)}, {132}, {32 * warps}));
+    const double filled = double(bytes) / 32 * std::min(1.0, 8.0 * ((words + 7) / 8) / apart);
+    return p.method == "machine code" ? p.l2_tex_sectors / filled : 0;
+  };
+  if (sectors(1, 8, 8) == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(sectors(1, 8, 8), 1, 0.05);
+  EXPECT_NEAR(sectors(1, 12, 12), 1, 0.05);
+  EXPECT_NEAR(sectors(1, 4, 32), 4, 0.2);
+  EXPECT_NEAR(sectors(32, 8, 8), 7.9, 0.5);
+}
+
 /// All warps say in one word that something has changed, each time that a load of theirs has come back: their stores do not become one.
 TEST(TimingStores, LoadsBetweenStoresKeepThemApart) {
   TestMachine m;
