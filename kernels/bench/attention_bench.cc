@@ -1,6 +1,7 @@
 // attention_forward, bf16, at the shapes of bench/peers.py (which times cuDNN through PyTorch), and attention_paged.
 //
-//   attention_bench [paged | more | near | votes]    more: sigmoid, and causal windows; near: neighbourhoods on grids of tokens; votes: kv_votes
+//   attention_bench [paged | more | near | near_sigmoid | votes]    more: sigmoid, and causal windows; near: neighbourhoods on grids of tokens, near_sigmoid: those
+//                                                   of sigmoids; votes: kv_votes
 //
 // One CSV row per shape: microseconds (median) and TFLOP/s, counting 4 * seq_q * seq_k * dim per head, half if causal; of the pairs that a window leaves; for the
 // paged cache (pages of 64 tokens in random order, L2 flushed) the GB/s of keys and values.
@@ -19,10 +20,11 @@ namespace {
 
 void paged(bench::Device& device) {
   std::printf("# columns: table,batch,heads,kv_heads,dim,context,who,us,GB/s\n");
-  constexpr int64_t kPage = 64, kHeads = 32, kDim = 128;
-  for (int64_t kv_heads : {8, 4})
+  constexpr int64_t kPage = 64, kHeads = 32;
+  for (const auto& [dim, kv_heads] : {std::pair<int64_t, int64_t>{128, 8}, {128, 4}, {192, 8}, {256, 8}})
     for (int64_t context : {2048, 8192, 32768})
       for (int64_t batch : {1, 8, 32, 128}) {
+        const int64_t kDim = dim;
         const int64_t token = kv_heads * kDim, per_sequence = context / kPage, pages = batch * per_sequence, bytes = pages * kPage * token * 2;
         if (bytes * 2 > (int64_t(32) << 30)) continue;
         char *cache, *small;
@@ -148,7 +150,7 @@ double fewest_tiles(const Neighborhood& n) {
   return least;
 }
 
-void near(bench::Device& device) {
+void near(bench::Device& device, bool sigmoid) {
   std::printf("# columns: table,tokens,axes,extent,window,stride,tiles,us,us_dense,dense_tiles\n");
   constexpr int64_t kTokens = 16384, kHeads = 16, kDim = 128, kElements = kTokens * kHeads * kDim;
   char* base;
@@ -158,6 +160,7 @@ void near(bench::Device& device) {
   a.q = base, a.k = base + kElements * 2, a.v = base + kElements * 4, a.out = base + kElements * 6;
   a.batch = 1, a.heads = a.kv_heads = kHeads, a.seq_q = a.seq_k = kTokens, a.dim = kDim;
   a.q_strides = a.k_strides = a.v_strides = a.out_strides = {kElements, kHeads * kDim, kDim};
+  a.sigmoid = sigmoid;
   const auto run = [&](int) {
     if (Status st = attention_forward(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
   };
@@ -187,7 +190,8 @@ int main(int argc, char** argv) {
   bench::Device device;
   if (argc > 1) {
     if (!std::strcmp(argv[1], "paged")) paged(device);
-    else if (!std::strcmp(argv[1], "near")) near(device);
+    else if (!std::strcmp(argv[1], "near")) near(device, false);
+    else if (!std::strcmp(argv[1], "near_sigmoid")) near(device, true);
     else if (!std::strcmp(argv[1], "votes")) votes(device);
     else more(device);
     return 0;

@@ -50,6 +50,13 @@ __global__ void widen(void* out, const uint32_t* words, const void* scales, int6
   }
 }
 
+__global__ void widen8(void* out, const __nv_fp8_e4m3* in, int64_t n, DType t) {
+  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < n; i += int64_t(gridDim.x) * blockDim.x) {
+    if (t == DType::kBF16) static_cast<__nv_bfloat16*>(out)[i] = __float2bfloat16(float(in[i]));
+    else static_cast<__half*>(out)[i] = __float2half(float(in[i]));
+  }
+}
+
 __global__ void to_float(float* out, const int32_t* in, int64_t n) {
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < n; i += int64_t(gridDim.x) * blockDim.x) out[i] = float(in[i]);
 }
@@ -62,6 +69,10 @@ void fill_normal(void* p, int64_t n, DType t, uint32_t seed, cudaStream_t stream
 
 void widen_int4(void* out, const void* words, const void* scales, int64_t n, int64_t k, DType t, cudaStream_t stream) {
   widen<<<1024, 256, 0, stream>>>(out, static_cast<const uint32_t*>(words), scales, n * k, t);
+}
+
+void widen_e4m3(void* out, const void* in, int64_t n, DType t, cudaStream_t stream) {
+  widen8<<<1024, 256, 0, stream>>>(out, static_cast<const __nv_fp8_e4m3*>(in), n, t);
 }
 
 void floats_of_int32(void* out, const void* in, int64_t n, cudaStream_t stream) {

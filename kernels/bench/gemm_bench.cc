@@ -1,13 +1,13 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small,large,shapes=MxNxK+...,only=NAME]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16),
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small,large,shapes=MxNxK+...,only=NAME]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16), skinny_w8a16 (ours e4m3 weights, theirs bf16),
 //                                              square_bf16, square_f16, square_e4m3, square_int8, square_e4m3_promoted; held_bf16, held_e4m3: shapes that no
 //                                              table of ours has, with all our configurations timed and the one that prediction alone takes
 //
 // One CSV row per shape, cache state and implementation on stdout. With SEARCH_CSV every configuration of ours is timed
 // as well and logged there (few: of large products only stream-K and the odd tile widths); without it only the chosen one (and all of cuBLASLt's) is.
 // small, large: only products of up to 2e10 operations, of more than 1e11. shapes: only these (a space ends them). only: only configurations whose description begins so (several: NAME+NAME); last. warm: the flushed runs of square tables are left out. swap: of products up to 6e10 operations only configurations that swap.
-// Before a configuration of ours is raced its D is compared with cuBLASLt's (of int4 weights: with the product of the same weights
+// Before a configuration of ours is raced its D is compared with cuBLASLt's (of narrow weights: with the product of the same weights
 // widened); one that differs leaves a line "# WRONG", its shape is not timed, and the exit status is 1.
 #include <cublasLt.h>
 
@@ -45,7 +45,7 @@ struct Table {
   DType in, out;
   bool b_k_major, fast_accumulate;
   std::vector<Shape> shapes;
-  bool int4 = false;  // ours: the weights are int4 with group scales; the library's: the same product in `in`
+  int weight_bits = 0;  // 4, 8: ours has int4 weights with group scales, or e4m3 ones; the library's is the same product in `in`
   bool held = false;  // not shapes of our table
 };
 
@@ -100,7 +100,7 @@ struct Problem {
   char* b(int i) const { return a(i) + a_bytes; }
   char* d(int i) const { return b(i) + b_bytes; }
   /// At the arena's end: the library's D, and int4 weights widened.
-  size_t kept_bytes() const { return s.m * s.n * 4 + (table.int4 ? s.n * s.k * 2 : 0); }
+  size_t kept_bytes() const { return s.m * s.n * 4 + (table.weight_bits ? s.n * s.k * 2 : 0); }
   char* kept() const { return base + kArena - kept_bytes() / 512 * 512 - 512; }
   char* widened() const { return kept() + s.m * s.n * 4; }
   int sets(int wanted) const { return std::max(1, std::min<int>(wanted, int((kArena - kept_bytes() - 1024) / set_bytes))); }
@@ -115,8 +115,9 @@ struct Problem {
   }
   WeightOnlyArgs weight_args(int i) const {
     WeightOnlyArgs g;
-    g.m = s.m, g.n = s.n, g.k = s.k, g.a = {a(i), table.in, s.k, 1}, g.weights = b(i), g.weight_pitch = s.k / 2;
-    g.scales = b(i) + s.n * s.k / 2, g.d = {d(i), table.out, s.n, 1};
+    g.m = s.m, g.n = s.n, g.k = s.k, g.a = {a(i), table.in, s.k, 1}, g.weights = b(i), g.weight_pitch = s.k * table.weight_bits / 8;
+    g.format = table.weight_bits == 4 ? WeightFormat::kInt4 : WeightFormat::kE4M3;
+    g.scales = table.weight_bits == 4 ? b(i) + s.n * s.k / 2 : nullptr, g.d = {d(i), table.out, s.n, 1};
     return g;
   }
   double flop() const { return 2.0 * s.m * s.n * s.k; }
@@ -202,7 +203,7 @@ struct Bench {
   }
 
   void ours(const Problem& p, const GemmConfig& c, int set, Mode mode) {
-    if (p.table.int4) {
+    if (p.table.weight_bits) {
       WeightOnlyArgs w = p.weight_args(set);
       w.config = c, w.overlap = mode == Mode::kConstant;
       if (Status s = gemm_weight_only(w, device.stream); !s.ok()) std::exit((std::fprintf(stderr, "%s %s\n", s.argument ? s.argument : "", s.reason), 1));
@@ -220,9 +221,10 @@ struct Bench {
   /// Leaves the library's D of set 0 where it is kept, as our type.
   bool keep_reference(const Problem& p, const Vendor& vendor) {
     const char* b = p.b(0);
-    if (p.table.int4) {
+    if (p.table.weight_bits) {
       const WeightOnlyArgs w = p.weight_args(0);
-      bench::widen_int4(p.widened(), w.weights, w.scales, p.s.n, p.s.k, p.table.in, device.stream);
+      if (p.table.weight_bits == 4) bench::widen_int4(p.widened(), w.weights, w.scales, p.s.n, p.s.k, p.table.in, device.stream);
+      else bench::widen_e4m3(p.widened(), w.weights, p.s.n * p.s.k, p.table.in, device.stream);
       b = p.widened();
     }
     BENCH_OK(cudaMemsetAsync(p.d(0), 0xFF, p.d_bytes, device.stream));
@@ -310,10 +312,10 @@ struct Bench {
     if (!search && !p.table.held) {
       GemmArgs constant = args;
       constant.constant_b = true;
-      return p.table.int4 ? std::vector<GemmConfig>{chosen} : std::vector<GemmConfig>{chosen, gemm_choose(constant)};
+      return p.table.weight_bits ? std::vector<GemmConfig>{chosen} : std::vector<GemmConfig>{chosen, gemm_choose(constant)};
     }
     std::vector<GemmConfig> configs(4096);
-    configs.resize(std::min(4096, p.table.int4 ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096) : gemm_candidates(args, configs.data(), 4096)));
+    configs.resize(std::min(4096, p.table.weight_bits ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096) : gemm_candidates(args, configs.data(), 4096)));
     // Of a large product only those that search has not seen yet, when asked: each takes milliseconds.
     if (swaps) std::erase_if(configs, [](const GemmConfig& c) { return !c.swap; });
     if (few && p.flop() > 2e10)
@@ -321,7 +323,7 @@ struct Bench {
         return c.schedule != GemmConfig::Schedule::kStreamK && (c.schedule != GemmConfig::Schedule::kCooperative || c.tile_n % 64 == 0 || c.stagger);
       });
     if (!only.empty()) std::erase_if(configs, [&](const GemmConfig& c) { return !named(describe(c)); });
-    if (!p.table.int4) configs.insert(configs.begin(), chosen);
+    if (!p.table.weight_bits) configs.insert(configs.begin(), chosen);
     return configs;
   }
 
@@ -333,12 +335,13 @@ struct Bench {
     if (!vendor.count()) std::exit((std::fprintf(stderr, "cuBLASLt offers nothing for %lldx%lldx%lld\n", (long long)p.s.m, (long long)p.s.n, (long long)p.s.k), 1));
     for (int i = 0; i < p.sets(20); i++) {
       bench::fill_normal(p.a(i), p.a_bytes / size_of(p.table.in), p.table.in, 1 + i, device.stream);
-      bench::fill_normal(p.b(i), p.b_bytes / size_of(p.table.in), p.table.in, 77 + i, device.stream);
+      const DType b = p.table.weight_bits == 8 ? DType::kE4M3 : p.table.in;
+      bench::fill_normal(p.b(i), p.b_bytes / size_of(b), b, 77 + i, device.stream);
     }
     BENCH_OK(cudaStreamSynchronize(device.stream));
     GemmArgs args = p.args(0);
     args.workspace = mine, args.workspace_bytes = gemm_workspace();
-    const GemmConfig chosen = p.table.int4 ? GemmConfig{} : gemm_choose(args);
+    const GemmConfig chosen = p.table.weight_bits ? GemmConfig{} : gemm_choose(args);
     const std::vector<GemmConfig> configs = candidates(p, args, chosen);
     const bool skinny = p.s.m <= 128 && p.s.n == 4096 && p.s.k == 4096;
     if (!keep_reference(p, vendor)) std::exit((std::fprintf(stderr, "cuBLASLt failed\n"), 1));
@@ -388,11 +391,12 @@ int main(int argc, char** argv) {
       {"square_f16", DType::kF16, DType::kF16, false, true, square_shapes()},
       {"square_e4m3", DType::kE4M3, DType::kBF16, true, true, square_shapes()},
       {"square_int8", DType::kI8, DType::kF32, true, true, square_shapes()},
-      {"skinny_w4a16", DType::kF16, DType::kF16, true, true, skinny_shapes(), true},
+      {"skinny_w4a16", DType::kF16, DType::kF16, true, true, skinny_shapes(), 4},
+      {"skinny_w8a16", DType::kBF16, DType::kBF16, true, true, skinny_shapes(), 8},
       {"square_e4m3_promoted", DType::kE4M3, DType::kBF16, true, false, square_shapes()},
       {"square_bf16_nt", DType::kBF16, DType::kBF16, true, true, square_shapes()},
-      {"held_bf16", DType::kBF16, DType::kBF16, false, true, held_shapes(), false, true},
-      {"held_e4m3", DType::kE4M3, DType::kBF16, true, true, held_shapes(), false, true}};
+      {"held_bf16", DType::kBF16, DType::kBF16, false, true, held_shapes(), 0, true},
+      {"held_e4m3", DType::kE4M3, DType::kBF16, true, true, held_shapes(), 0, true}};
   FILE* search = argc > 2 && *argv[2] ? std::fopen(argv[2], "w") : nullptr;
   const int stride = argc > 3 ? std::atoi(argv[3]) : 1;  // every stride-th shape, from FIRST on: a quick look
   const int first = argc > 4 ? std::atoi(argv[4]) : 0;

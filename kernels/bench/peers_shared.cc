@@ -22,12 +22,12 @@ int orrery_attention(void* out, float* lse, const void* q, const void* k, const 
   return result(attention_forward(a, stream_of(stream)));
 }
 
-/// e4m3, batch x seq x heads x 128; out bf16. Bytes of workspace where q is null.
-long orrery_attention_fp8(void* out, const void* q, const void* k, const void* v, void* workspace, long batch, long heads, long seq, int causal, void* stream) {
+/// e4m3, batch x seq x heads x dim; out bf16. Bytes of workspace where q is null.
+long orrery_attention_fp8(void* out, const void* q, const void* k, const void* v, void* workspace, long batch, long heads, long seq, long dim, int causal, void* stream) {
   AttentionArgs a;
   a.q = q, a.k = k, a.v = v, a.out = out, a.workspace = workspace, a.dtype = DType::kE4M3;
-  a.batch = batch, a.heads = a.kv_heads = heads, a.seq_q = a.seq_k = seq, a.dim = 128, a.causal = causal != 0;
-  a.q_strides = a.k_strides = a.v_strides = a.out_strides = {seq * heads * 128, heads * 128, 128};
+  a.batch = batch, a.heads = a.kv_heads = heads, a.seq_q = a.seq_k = seq, a.dim = dim, a.causal = causal != 0;
+  a.q_strides = a.k_strides = a.v_strides = a.out_strides = {seq * heads * dim, heads * dim, dim};
   if (!q) return long(attention_workspace(a));
   return result(attention_forward(a, stream_of(stream)));
 }

@@ -16,7 +16,7 @@ run() {  # NAME COMMAND...
   shift
   { header "$@"; "$@"; } > "$out/$name.csv" || fault "$name"
 }
-for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 square_bf16 square_f16 square_e4m3 square_int8 square_e4m3_promoted held_bf16 held_e4m3; do
+for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 skinny_w8a16 square_bf16 square_f16 square_e4m3 square_int8 square_e4m3_promoted held_bf16 held_e4m3; do
   if [ -n "$search" ]; then run gemm_$table "$build/kernels_gemm_bench" $table "$out/search_$table.csv"
   else run gemm_$table "$build/kernels_gemm_bench" $table; fi
 done
@@ -24,6 +24,7 @@ run memory "$build/kernels_memory_bench"
 run attention_paged "$build/kernels_attention_bench" paged
 run attention_more "$build/kernels_attention_bench" more
 run attention_near "$build/kernels_attention_bench" near
+run attention_near_sigmoid "$build/kernels_attention_bench" near_sigmoid
 run kv_votes "$build/kernels_attention_bench" votes
 if python3 -c 'import torch' 2> /dev/null; then
   python3 "$here/peers.py" "$build/libkernels_peers_shared.so" --out "$out" attention attention_fp8 backward varlen grouped block_scaled sparse || fault peers

@@ -8,6 +8,7 @@
 
 #include "arguments.h"
 #include "gemm.h"
+#include "gemm_direct_gathered.cuh"
 #include "gemm_direct_placed.cuh"
 #include "launch.h"
 
@@ -23,7 +24,8 @@ struct WeightKernel {
   const void* function;
   bool kept;  // only for whole chunks of k; X is not staged
   const GemmKernel* widened = nullptr;  // one of widen_kernels(); null: a direct one
-  bool (*takes)(const WeightOnlyArgs&) = nullptr;  // of gemm_direct_placed.cuh, for such products only, and K not split; null: another
+  bool (*takes)(const WeightOnlyArgs&) = nullptr;  // of gemm_direct_placed.cuh or _gathered.cuh, for such products only, and K not split; null: another
+  int cluster = 1;                                  // CTAs that share X; of those
 };
 
 template <class T, class W, class X, int kBlocks, int kColumns, int kWarpsM, int kWarpsK, int kDepth, int kPerSm, int kKept = 0>
@@ -38,6 +40,11 @@ WeightKernel placed_kernel(WeightFormat format, DType a) {
   return {format, a, Tile::kRows, Tile::kCols, Tile::kPerSm, 128, Tile::kShared, Tile::kThreads, reinterpret_cast<const void*>(&gemm_direct_placed<Tile>), false, nullptr, &Tile::takes};
 }
 
+template <class Tile>
+WeightKernel gathered_kernel(WeightFormat format, DType a) {
+  return {format, a, Tile::kRows, Tile::kCols, Tile::kPerSm, 128, Tile::kShared, Tile::kThreads, reinterpret_cast<const void*>(&gemm_direct_gathered<Tile>), false, nullptr, &Tile::takes, Tile::kCluster};
+}
+
 template <class T, class W, class X>
 void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
   out.push_back(weight_kernel<T, W, X, 1, 1, 1, 8, 2, 2>(format, a));  // 16 x 8
@@ -48,6 +55,10 @@ void add(std::vector<WeightKernel>& out, WeightFormat format, DType a) {
     out.push_back(weight_kernel<T, W, X, 2, 1, 1, 8, 1, 2, 2>(format, a));  // 32 x 8, kept
     out.push_back(placed_kernel<PlacedTile<T, 2>>(format, a));              // 32 x 16, before those that it is to be taken for
     out.push_back(placed_kernel<PlacedTile<T, 4>>(format, a));
+    out.push_back(gathered_kernel<GatheredTile<T, 1, 2>>(format, a));  // 32 x 8 and 32 x 16, one CTA an SM
+    out.push_back(gathered_kernel<GatheredTile<T, 1, 4>>(format, a));
+    out.push_back(gathered_kernel<GatheredTile<T, 2, 2>>(format, a));
+    out.push_back(gathered_kernel<GatheredTile<T, 2, 4>>(format, a));
   }
   out.push_back(weight_kernel<T, W, X, 1, 2, 1, 8, 2, 2>(format, a));  // 16 x 16
   out.push_back(weight_kernel<T, W, X, 1, 2, 2, 4, 2, 2>(format, a));  // 32 x 16
@@ -169,8 +180,9 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   if (kernel.takes) {
     const int64_t across = (g.m + kernel.tile_n - 1) / kernel.tile_n;
     if (across > 65535) return launched(cudaErrorInvalidConfiguration);
-    const dim3 grid(unsigned(g.overlap && across == 1 ? with_spare_blocks(p.tiles_m, sm_count()) : p.tiles_m), unsigned(across));
-    return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes, 1, g.overlap, stream, &p));
+    const int64_t whole = (p.tiles_m + kernel.cluster - 1) / kernel.cluster * kernel.cluster;
+    const dim3 grid(unsigned(kernel.cluster == 1 && g.overlap && across == 1 ? with_spare_blocks(p.tiles_m, sm_count()) : whole), unsigned(across));
+    return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes, kernel.cluster, g.overlap, stream, &p));
   }
   GemmKernel k{};
   k.tile_n = kernel.tile_n, k.slabs = kernel.per_sm, k.shared_bytes = kernel.shared_bytes, k.threads = kernel.threads, k.function = kernel.function;
@@ -183,8 +195,11 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
 /// The word of a group's word-order index: see Int4. i counts words of eight elements in the order of k.
 __device__ __forceinline__ int64_t stored_word(int64_t i) { return i / 16 * 16 + i % 4 * 4 + i / 4 % 4; }
 
+constexpr float kRound = 12582912.f + 8.f;  // 1.5 * 2^23 and what is added to an int4 value: it ends in the value's four bits
+
 template <class T>
 __global__ void __launch_bounds__(256) to_int4(uint32_t* out, T* scales, const T* in, int64_t words) {
+  begin_overlapped();
   const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
   const bool inside = i < words;
   uint4 raw = make_uint4(0, 0, 0, 0);
@@ -200,8 +215,9 @@ __global__ void __launch_bounds__(256) to_int4(uint32_t* out, T* scales, const T
   uint32_t word = 0;
 #pragma unroll
   for (int k = 0; k < 8; k++) {
-    const int q = int(fminf(7.f, fmaxf(-8.f, rintf(x[k] * inverse)))) + 8;
-    word |= uint32_t(q) << 4 * (k / 2 + k % 2 * 4);
+    // Rounded to the nearest integer, ties to even, by an addition, which leaves the bits where they are wanted.
+    const uint32_t bits = __float_as_uint(fminf(7.f, fmaxf(-8.f, x[k] * inverse)) + kRound);
+    word |= (bits & 15) << 4 * (k / 2 + k % 2 * 4);
   }
   if (!inside) return;
   out[stored_word(i)] = word;
@@ -234,6 +250,7 @@ namespace {
 /// The inverse, a word a thread.
 template <class T>
 __global__ void __launch_bounds__(256) from_int4(T* out, const uint32_t* in, const T* scales, int64_t words) {
+  begin_overlapped();
   const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
   if (i >= words) return;
   const uint32_t word = __ldg(in + stored_word(i));
@@ -241,7 +258,7 @@ __global__ void __launch_bounds__(256) from_int4(T* out, const uint32_t* in, con
   uint4 raw;
   T* const v = reinterpret_cast<T*>(&raw);
 #pragma unroll
-  for (int k = 0; k < 8; k++) v[k] = T(float(int(word >> 4 * (k / 2 + k % 2 * 4) & 15) - 8) * scale);
+  for (int k = 0; k < 8; k++) v[k] = T((__uint_as_float(0x4B000000u | (word >> 4 * (k / 2 + k % 2 * 4) & 15)) - (8388608.f + 8.f)) * scale);  // 2^23 and the bits
   __stcs(reinterpret_cast<uint4*>(out) + i, raw);
 }
 
@@ -266,12 +283,11 @@ Status check_int4(const char* full_name, const void* full, const char* narrow_na
 Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
   if (Status s = check_int4("in", in, "out", out, scales, dtype, rows, cols, false); !s.ok() || rows == 0 || cols == 0) return s;
   const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
-  if (dtype == DType::kF16)
-    to_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<uint32_t*>(out), static_cast<__half*>(scales), static_cast<const __half*>(in), words);
-  else
-    to_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<uint32_t*>(out), static_cast<__nv_bfloat16*>(scales),
-                                                  static_cast<const __nv_bfloat16*>(in), words);
-  return launched(cudaGetLastError());
+  const auto go = [&](auto zero) {
+    using T = decltype(zero);
+    return launched(launch_overlapped(to_int4<T>, blocks, 256, 0, stream, static_cast<uint32_t*>(out), static_cast<T*>(scales), static_cast<const T*>(in), words));
+  };
+  return dtype == DType::kF16 ? go(__half()) : go(__nv_bfloat16());
 }
 
 Status dequantize_int4(void* out, const void* in, const void* scales, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
@@ -279,8 +295,7 @@ Status dequantize_int4(void* out, const void* in, const void* scales, DType dtyp
   const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
   const auto go = [&](auto zero) {
     using T = decltype(zero);
-    from_int4<<<unsigned(blocks), 256, 0, stream>>>(static_cast<T*>(out), static_cast<const uint32_t*>(in), static_cast<const T*>(scales), words);
-    return launched(cudaGetLastError());
+    return launched(launch_overlapped(from_int4<T>, blocks, 256, 0, stream, static_cast<T*>(out), static_cast<const uint32_t*>(in), static_cast<const T*>(scales), words));
   };
   return dtype == DType::kF16 ? go(__half()) : go(__nv_bfloat16());
 }

@@ -1,4 +1,4 @@
-// Sum of floats with the same bits every time.
+// Sum of floats with the same bits every time, and the largest or smallest of them (not-a-number if one of them is).
 //
 // A fixed grid strides over the input with four independent accumulators per thread. Each block publishes its sum together with a
 // flag in one word; a warp of the last block waits for the words of all, adds them in order and zeroes them again, so a workspace zeroed once
@@ -12,10 +12,11 @@
 // between its loads and its sums, and all of this runs once before the wait, without loads, so that the code has been fetched when the wait is over.
 // Loads, and what asks for words of other blocks, stand in a line without branches: behind a branch one waits for the other (NOTES.md).
 #include <algorithm>
+#include <cmath>
 
+#include "arguments.h"
 #include "launch.h"
 #include "published.cuh"
-#include "reduce.h"
 #include "vectors.cuh"
 
 namespace orrery::kernels {
@@ -31,16 +32,50 @@ constexpr int kPieceAhead = 2048, kPause = 40;                                //
 constexpr int64_t kRound = int64_t(kOnceBlocks) * kFewThreads * kUnroll * 4;  // floats that it has
 using Word = Published<uint64_t>;
 
-__device__ __forceinline__ float warp_sum(float v) {
+/// What two values become, and a value that changes none.
+struct Sum {
+  static constexpr float kNone = 0.f;
+  __device__ static __forceinline__ float join(float a, float b) { return a + b; }
+};
+struct Largest {
+  static constexpr float kNone = -INFINITY;
+  __device__ static __forceinline__ float join(float a, float b) {
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+  }
+};
+struct Smallest {
+  static constexpr float kNone = INFINITY;
+  __device__ static __forceinline__ float join(float a, float b) {
+    float r;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+  }
+};
+
+template <class Op>
+__device__ __forceinline__ float of_warp(float v) {
 #pragma unroll
-  for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);
+  for (int d = 16; d; d /= 2) v = Op::join(v, __shfl_xor_sync(~0u, v, d));
+  return v;
+}
+template <class Op>
+__device__ __forceinline__ float of_four(const float (&v)[4]) {
+  return Op::join(Op::join(v[0], v[1]), Op::join(v[2], v[3]));
+}
+template <class Op>
+__device__ __forceinline__ Pack<float> no_pack() {
+  Pack<float> v;
+#pragma unroll
+  for (float& x : v.v) x = Op::kNone;
   return v;
 }
 
-/// The sum of what `count` blocks publish, by a warp. Where words are missing all are asked for again at once: one after another, each would take
+/// Of what `count` blocks publish, by a warp. Where words are missing all are asked for again at once: one after another, each would take
 /// a trip to L2 of its own, which is most of what comes after the last load. Words behind the last are asked for too, as that takes no branch.
-template <int kMost>
-__device__ __forceinline__ float sum_of_blocks(uint64_t* words, int count) {
+template <class Op, int kMost>
+__device__ __forceinline__ float of_blocks(uint64_t* words, int count) {
   constexpr int kEach = (kMost + 31) / 32;
   const int lane = threadIdx.x % 32;
   uint64_t word[kEach];
@@ -52,45 +87,47 @@ __device__ __forceinline__ float sum_of_blocks(uint64_t* words, int count) {
 #pragma unroll
     for (int j = 0; j < kEach; j++) there = there & ((word[j] >= Word::kOwn) | (j * 32 + lane >= count));
   } while (!__all_sync(~0u, there));
-  float sum = 0.f;
+  float found = Op::kNone;
 #pragma unroll
   for (int j = 0; j < kEach; j++) {
-    sum += j * 32 + lane < count ? __uint_as_float(Word::sum(word[j])) : 0.f;
+    found = Op::join(found, j * 32 + lane < count ? __uint_as_float(Word::sum(word[j])) : Op::kNone);
     Word::store(words + j * 32 + lane, 0);
   }
-  return warp_sum(sum);
+  return of_warp<Op>(found);
 }
 constexpr int kWords = (kBlocks + 31) / 32 * 32;  // that it touches at most
 
 /// What lies before the first 16-byte boundary and behind the last whole pack, by a warp.
-__device__ __forceinline__ float sum_of_ends(const float* in, int64_t n, int head) {
+template <class Op>
+__device__ __forceinline__ float of_ends(const float* in, int64_t n, int head) {
   const int lane = threadIdx.x % 32, tail = int(n - head) % 4;
-  return warp_sum((lane < head ? in[lane] : 0.f) + (lane < tail ? in[n - tail + lane] : 0.f));
+  return of_warp<Op>(Op::join(lane < head ? in[lane] : Op::kNone, lane < tail ? in[n - tail + lane] : Op::kNone));
 }
 
-/// The sum of what the threads of a block have, in its first warp: most of it by way of shared memory, as each shuffle waits for the one before.
-template <int kCount>
-__device__ __forceinline__ float sum_of_block(float (&threads)[kCount], const float (&acc)[4]) {
+/// Of what the threads of a block have, in its first warp: most of it by way of shared memory, as each shuffle waits for the one before.
+template <class Op, int kCount>
+__device__ __forceinline__ float of_block(float (&threads)[kCount], const float (&acc)[4]) {
   constexpr int kEach = kCount / 32 / 4;
-  threads[threadIdx.x] = (acc[0] + acc[1]) + (acc[2] + acc[3]);
+  threads[threadIdx.x] = of_four<Op>(acc);
   __syncthreads();
-  if (threadIdx.x >= 32) return 0.f;
+  if (threadIdx.x >= 32) return Op::kNone;
   float sums[kEach];
 #pragma unroll
   for (int q = 0; q < kEach; q++) {
     const float4 v = reinterpret_cast<const float4*>(threads)[q * 32 + threadIdx.x];
-    sums[q] = (v.x + v.y) + (v.z + v.w);
+    sums[q] = Op::join(Op::join(v.x, v.y), Op::join(v.z, v.w));
   }
 #pragma unroll
   for (int d = kEach / 2; d; d /= 2)
 #pragma unroll
-    for (int q = 0; q < d; q++) sums[q] += sums[q + d];
-  return warp_sum(sums[0]);
+    for (int q = 0; q < d; q++) sums[q] = Op::join(sums[q], sums[q + d]);
+  return of_warp<Op>(sums[0]);
 }
 
-/// A pack where i < count, else zeros; under a predicate, where compilers may branch.
+/// A pack where i < count, else none; under a predicate, where compilers may branch.
+template <class Op>
 __device__ __forceinline__ Pack<float> load_if(int i, int count, const float* at) {
-  Pack<float> v{};
+  Pack<float> v = no_pack<Op>();
   asm volatile("{ .reg .pred p; setp.lt.s32 p, %4, %5; @p ld.global.v4.f32 {%0, %1, %2, %3}, [%6]; }"
                : "+f"(v.v[0]), "+f"(v.v[1]), "+f"(v.v[2]), "+f"(v.v[3])
                : "r"(i), "r"(count), "l"(at));
@@ -98,7 +135,8 @@ __device__ __forceinline__ Pack<float> load_if(int i, int count, const float* at
 }
 
 /// Up to kRound floats behind `head`, which come before the first 16-byte boundary.
-__global__ void __launch_bounds__(kFewThreads, 1) sum_once(float* out, const float* in, int64_t n, int head, uint64_t* words) {
+template <class Op>
+__global__ void __launch_bounds__(kFewThreads, 1) reduce_once(float* out, const float* in, int64_t n, int head, uint64_t* words) {
   constexpr int kStride = kOnceBlocks * kFewThreads;
   const float* const body = in + head;
   const int last = int(gridDim.x) - 1, packs = int((n - head) / 4), i = int(blockIdx.x) * kFewThreads + int(threadIdx.x);
@@ -128,21 +166,21 @@ __global__ void __launch_bounds__(kFewThreads, 1) sum_once(float* out, const flo
     const int left = pass && !collects ? packs - i : 0;
     Pack<float> v[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; u++) v[u] = load_if(u * kStride, left, mine + u * kStride * 4);
-    float acc[4] = {};
+    for (int u = 0; u < kUnroll; u++) v[u] = load_if<Op>(u * kStride, left, mine + u * kStride * 4);
+    float acc[4] = {Op::kNone, Op::kNone, Op::kNone, Op::kNone};
 #pragma unroll
     for (int u = 0; u < kUnroll; u++)
 #pragma unroll
-      for (int j = 0; j < 4; j++) acc[j] += v[u].v[j];
-    float sum = sum_of_block(threads, acc);
+      for (int j = 0; j < 4; j++) acc[j] = Op::join(acc[j], v[u].v[j]);
+    const float mine_all = of_block<Op>(threads, acc);
     if (pass) {
       if (collects) {
         if (threadIdx.x < 32) {
-          const float all = sum_of_ends(in, n, head) + sum_of_blocks<kOnceBlocks>(words, last);
+          const float all = Op::join(of_ends<Op>(in, n, head), of_blocks<Op, kOnceBlocks>(words, last));
           if (threadIdx.x == 0) *out = all;
         }
       } else {
-        if (threadIdx.x == 0) Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(sum));
+        if (threadIdx.x == 0) Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine_all));
         ptx::copy_async_wait_all();
       }
     }
@@ -151,9 +189,9 @@ __global__ void __launch_bounds__(kFewThreads, 1) sum_once(float* out, const flo
 }
 
 /// The same of any number. kOverlapped: of few, a block an SM; where that is not named, ptxas keeps to registers for two and puts sums between the loads,
-/// of which two or three are then on their way instead of eight. (With the parts of sum_once many take 4% longer: this is the code that was measured.)
-template <int kCount, bool kOverlapped>
-__global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, const float* in, int64_t n, int head, uint64_t* words) {
+/// of which two or three are then on their way instead of eight. (With the parts of reduce_once many take 4% longer: this is the code that was measured.)
+template <class Op, int kCount, bool kOverlapped>
+__global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) reduce_all(float* out, const float* in, int64_t n, int head, uint64_t* words) {
   const float* body = in + head;
   const int last = int(gridDim.x) - 1;
   const bool reads = !kOverlapped || int(blockIdx.x) < last;
@@ -163,13 +201,13 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
     if (reads) prefetch_share(body, packs * 4 / 128 * 128);
     ptx::griddepcontrol_wait();
   }
-  float acc[4] = {};
+  float acc[4] = {Op::kNone, Op::kNone, Op::kNone, Op::kNone};
   Pack<float> v[kUnroll];
   const auto add = [&] {
 #pragma unroll
     for (int u = 0; u < kUnroll; u++)
 #pragma unroll
-      for (int j = 0; j < 4; j++) acc[j] += v[u].v[j];
+      for (int j = 0; j < 4; j++) acc[j] = Op::join(acc[j], v[u].v[j]);
   };
   int64_t i = reads ? blockIdx.x * int64_t(kCount) + threadIdx.x : packs;
   for (; !kOverlapped && i + (kUnroll - 1) * stride < packs; i += kUnroll * stride) {  // most of many
@@ -180,46 +218,67 @@ __global__ void __launch_bounds__(kCount, kOverlapped ? 1 : 0) sum(float* out, c
 #pragma unroll 1
   for (; i < packs; i += kUnroll * stride) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; u++) v[u] = i + u * stride < packs ? load_whole(body + (i + u * stride) * 4) : Pack<float>{};
+    for (int u = 0; u < kUnroll; u++) v[u] = i + u * stride < packs ? load_whole(body + (i + u * stride) * 4) : no_pack<Op>();
     add();
   }
   if (blockIdx.x == 0) {
 #pragma unroll 1
-    for (int64_t k = threadIdx.x; k < head; k += kCount) acc[0] += in[k];
+    for (int64_t k = threadIdx.x; k < head; k += kCount) acc[0] = Op::join(acc[0], in[k]);
 #pragma unroll 1
-    for (int64_t k = head + packs * 4 + threadIdx.x; k < n; k += kCount) acc[0] += in[k];
+    for (int64_t k = head + packs * 4 + threadIdx.x; k < n; k += kCount) acc[0] = Op::join(acc[0], in[k]);
   }
   __shared__ float warps[kCount / 32];
   const int lane = threadIdx.x % 32;
-  const float of_warp = warp_sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
-  if (lane == 0) warps[threadIdx.x / 32] = of_warp;
+  const float found = of_warp<Op>(of_four<Op>(acc));
+  if (lane == 0) warps[threadIdx.x / 32] = found;
   __syncthreads();
   if (threadIdx.x >= 32) return;
-  float mine = warp_sum(lane < kCount / 32 ? warps[lane] : 0.f);
-  if (int(blockIdx.x) == last) mine += sum_of_blocks<(kOverlapped ? kFewBlocks : kBlocks)>(words, last);
+  float mine = of_warp<Op>(lane < kCount / 32 ? warps[lane] : Op::kNone);
+  if (int(blockIdx.x) == last) mine = Op::join(mine, of_blocks<Op, (kOverlapped ? kFewBlocks : kBlocks)>(words, last));
   if (lane != 0) return;
   if (int(blockIdx.x) == last) *out = mine;
   else Word::store(words + blockIdx.x, Word::kOwn | __float_as_uint(mine));
 }
 
-}  // namespace
+constexpr size_t kReduceWorkspace = 256 + kWords * sizeof(uint64_t);  // words of 64 bits from a multiple of 8 on
 
-static_assert(256 + kWords * sizeof(uint64_t) == kSumWorkspace);
-size_t reduce_workspace() { return kSumWorkspace + kExtremeWorkspace; }
+Status check_reduction(const float* out, const float* in, int64_t n, const void* workspace) {
+  if (!out || !aligned(out, 4)) return bad("out", "is null or not 4-byte aligned");
+  if (n < 0 || n > kMostBytes / 4) return bad("n", "must be in [0, 2^45]");
+  if (n > 0 && (!in || !aligned(in, 4))) return bad("in", "is null or not 4-byte aligned");
+  if (!workspace || !aligned(workspace, 4)) return bad("workspace", "is null or not 4-byte aligned");
+  const Extent from = dense("in", in, n * 4), to = dense("out", out, 4), work = dense("workspace", workspace, int64_t(reduce_workspace()));
+  if (Status s = apart(to, {from, work}); !s.ok()) return s;
+  return apart(work, {from});
+}
 
-Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream) {
+/// Floats before the first multiple of 16 bytes.
+int head_of(const float* in, int64_t n) {
+  const int64_t head = int64_t((16 - reinterpret_cast<uintptr_t>(in) % 16) % 16 / 4);
+  return int(n < head ? n : head);
+}
+
+template <class Op>
+Status reduce(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream) {
   if (Status s = check_reduction(out, in, n, workspace); !s.ok()) return s;
   const int head = head_of(in, n);
   auto* const words = reinterpret_cast<uint64_t*>((reinterpret_cast<uintptr_t>(workspace) + 7) / 8 * 8);
   const auto blocks = [&](int threads, int64_t most) { return std::clamp<int64_t>((n / 4 + threads - 1) / threads, 1, most); };
   if (n <= kFew) {
     const bool once = n - head <= kRound;
-    const auto kernel = once ? sum_once : sum<kFewThreads, true>;
+    const auto kernel = once ? reduce_once<Op> : reduce_all<Op, kFewThreads, true>;
     if (cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared)) return launched(e);
     return launched(launch_overlapped(kernel, blocks(kFewThreads, once ? kOnceBlocks : kFewBlocks) + 1, kFewThreads, kFewShared, stream, out, in, n, head, words));
   }
-  sum<kThreads, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
+  reduce_all<Op, kThreads, false><<<unsigned(blocks(kThreads, kBlocks)), kThreads, 0, stream>>>(out, in, n, head, words);
   return launched(cudaGetLastError());
 }
+
+}  // namespace
+
+size_t reduce_workspace() { return kReduceWorkspace; }
+Status reduce_sum(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream) { return reduce<Sum>(out, in, n, workspace, stream); }
+Status reduce_max(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream) { return reduce<Largest>(out, in, n, workspace, stream); }
+Status reduce_min(float* out, const float* in, int64_t n, void* workspace, cudaStream_t stream) { return reduce<Smallest>(out, in, n, workspace, stream); }
 
 }  // namespace orrery::kernels

@@ -21,6 +21,32 @@ struct Case {
   int64_t pad = 0;  // elements between heads, and between tokens beside that; tensors then begin 16 bytes behind a multiple of 4,096
 };
 
+/// Fills an operand with values below 1.5; they are drawn one by one, as records of results are of these, and converted on all cores.
+void fill(std::vector<unsigned char>& x, DType t, check::Random& random) {
+  std::vector<double> drawn(x.size() / size_of(t));
+  for (double& v : drawn) v = 1.5 * random.symmetric();
+  constexpr int64_t kPiece = 4096;
+  check::parallel((int64_t(drawn.size()) + kPiece - 1) / kPiece, [&](int64_t piece) {
+    for (int64_t i = piece * kPiece; i < std::min<int64_t>(drawn.size(), (piece + 1) * kPiece); i++) check::from_double(x.data(), i, t, drawn[i]);
+  });
+}
+
+/// Values of an operand; each is one of float, too.
+std::vector<float> values(const std::vector<unsigned char>& x, DType t) {
+  std::vector<float> v(x.size() / size_of(t));
+  constexpr int64_t kPiece = 4096;
+  check::parallel((int64_t(v.size()) + kPiece - 1) / kPiece, [&](int64_t piece) {
+    for (int64_t i = piece * kPiece; i < std::min<int64_t>(v.size(), (piece + 1) * kPiece); i++) v[i] = float(check::to_double(x.data(), i, t));
+  });
+  return v;
+}
+double dot(const float* a, const float* b, int64_t n) {  // n: a multiple of 4
+  double s[4] = {};
+  for (int64_t i = 0; i < n; i += 4)
+    for (int j = 0; j < 4; j++) s[j] += double(a[i + j]) * b[i + j];
+  return s[0] + s[1] + (s[2] + s[3]);
+}
+
 /// The keys that query i sees, by the definition of the masks.
 std::vector<int64_t> keys_of(const Case& c, int64_t i) {
   std::vector<int64_t> keys;
@@ -53,8 +79,7 @@ void run(const Case& c) {
   const int size = size_of(c.t);
   const DType out_type = fp8 ? DType::kBF16 : c.t;
   std::vector<unsigned char> q(nq * size), k(nk * size), v(nk * size);
-  for (auto* x : {&q, &k, &v})
-    for (size_t i = 0; i < x->size() / size; i++) check::from_double(x->data(), i, c.t, 1.5 * random.symmetric());
+  for (auto* x : {&q, &k, &v}) fill(*x, c.t, random);
   const Buffer dq(q, at), dk(k, at), dv(v, at), scales(std::vector<float>{1.25f, 0.5f, 3.f});
   Buffer out(c.batch * c.seq_q * pitch_out * 2, at), lse(c.batch * c.heads * c.seq_q * 4);
   AttentionArgs a;
@@ -74,8 +99,9 @@ void run(const Case& c) {
   CUDA_OK(cudaDeviceSynchronize());
   const auto got = out.host<unsigned char>();
   const auto got_lse = lse.host<float>();
-  const unsigned char* hk = c.packed ? q.data() + c.heads * c.dim * size : k.data();
-  const unsigned char* hv = c.packed ? q.data() + 2 * c.heads * c.dim * size : v.data();
+  const std::vector<float> fq = values(q, c.t), fk = values(k, c.t), fv = values(v, c.t);
+  const float* hk = c.packed ? fq.data() + c.heads * c.dim : fk.data();
+  const float* hv = c.packed ? fq.data() + 2 * c.heads * c.dim : fv.data();
   // Products of e4m3 keep 13 fraction bits of the largest term in each step of 32.
   const double u = check::unit_roundoff(c.t) + (fp8 ? double(c.seq_k) / 32 * 0x1p-12 : 0);
   char what[200];
@@ -83,39 +109,38 @@ void run(const Case& c) {
                 (long long)c.heads, (long long)c.kv_heads, (long long)c.seq_q, (long long)c.seq_k, (long long)c.dim, c.causal, (long long)c.window, c.sigmoid, c.near.rank);
   if (c.pad) std::snprintf(what + std::strlen(what), sizeof what - std::strlen(what), " pad %lld", (long long)c.pad);
   if (!c.sigmoid) check::Results::all().add(what, got);  // tanh.approx is not modelled to the bit
-  check::parallel(c.batch * c.heads, [&](int64_t bh) {
+  std::vector<std::pair<int64_t, int64_t>> rows;  // a batch's head, a query
+  const int64_t every = c.seq_q > 600 ? 37 : 1;
+  for (int64_t bh = 0; bh < c.batch * c.heads; bh++)
+    for (int64_t i = bh % every; i < c.seq_q; i += every) rows.emplace_back(bh, i);
+  check::parallel(int64_t(rows.size()), [&](int64_t r) {
+    const auto [bh, i] = rows[r];
     const int64_t b = bh / c.heads, h = bh % c.heads, kvh = h / (c.heads / c.kv_heads);
-    const int64_t every = c.seq_q > 600 ? 37 : 1;
-    for (int64_t i = bh % every; i < c.seq_q; i += every) {
-      const std::vector<int64_t> seen = keys_of(c, i);
-      const int64_t keys = int64_t(seen.size());
-      std::vector<double> p(keys);
-      double top = -INFINITY, sum = 0;
-      for (int64_t e = 0; e < keys; e++) {
-        const int64_t j = seen[e];
-        double s = 0;
-        for (int64_t d = 0; d < c.dim; d++)
-          s += check::to_double(q.data(), (b * c.seq_q + i) * pitch_q + h * head + d, c.t) *
-               check::to_double(hk, (b * c.seq_k + j) * pitch_k + kvh * head + d, c.t);
-        p[e] = s * score_scale, top = std::max(top, p[e]);
-      }
-      for (double& x : p) sum += x = c.sigmoid ? 1 / (1 + std::exp(-x - double(a.sigmoid_bias))) : std::exp(x - top);
-      if (c.sigmoid) sum = 1;  // rows are not normalised
-      else if (const float l = got_lse[bh * c.seq_q + i]; keys) check::expect_near(l, top + std::log(sum), (fp8 ? 4e-3 : 1e-4) * (1 + std::fabs(top)), what, bh, i);
-      else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
+    const std::vector<int64_t> seen = keys_of(c, i);
+    const int64_t keys = int64_t(seen.size());
+    const auto of_key = [&](const float* x, int64_t e) { return x + (b * c.seq_k + seen[e]) * pitch_k + kvh * head; };
+    std::vector<double> p(keys);
+    double top = -INFINITY, sum = 0;
+    for (int64_t e = 0; e < keys; e++)
+      p[e] = dot(fq.data() + (b * c.seq_q + i) * pitch_q + h * head, of_key(hk, e), c.dim) * score_scale, top = std::max(top, p[e]);
+    for (double& x : p) sum += x = c.sigmoid ? 1 / (1 + std::exp(-x - double(a.sigmoid_bias))) : std::exp(x - top);
+    if (c.sigmoid) sum = 1;  // rows are not normalised
+    else if (const float l = got_lse[bh * c.seq_q + i]; keys) check::expect_near(l, top + std::log(sum), (fp8 ? 4e-3 : 1e-4) * (1 + std::fabs(top)), what, bh, i);
+    else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
+    std::vector<double> want(c.dim), mass(c.dim), slack(c.dim);
+    for (int64_t e = 0; e < keys; e++) {
+      const float* const value = of_key(hv, e);
       for (int64_t d = 0; d < c.dim; d++) {
-        double want = 0, mass = 0, slack = 0;
-        for (int64_t e = 0; e < keys; e++) {
-          const int64_t j = seen[e];
-          const double t = value_scale * p[e] / sum * check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * head + d, c.t);
-          want += t, mass += std::fabs(t);
-          // tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
-          slack += c.sigmoid ? 2.6e-4 * value_scale * std::fabs(check::to_double(hv, (b * c.seq_k + j) * pitch_k + kvh * head + d, c.t)) : 0;
-        }
-        const double bound = (u + 2e-4 + (fp8 ? 4e-3 : 0)) * mass + slack + (fp8 && keys ? value_scale * 0x1p-17 * double(keys) / sum : 0);
-        check::expect_near(check::to_double(got.data(), (b * c.seq_q + i) * pitch_out + h * head + d, out_type), want,
-                           bound + check::rounding(out_type, std::fabs(want) + bound), what, bh * c.seq_q + i, d);
+        const double t = value_scale * p[e] / sum * value[d];
+        want[d] += t, mass[d] += std::fabs(t);
+        // tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
+        slack[d] += c.sigmoid ? 2.6e-4 * value_scale * std::fabs(value[d]) : 0;
       }
+    }
+    for (int64_t d = 0; d < c.dim; d++) {
+      const double bound = (u + 2e-4 + (fp8 ? 4e-3 : 0)) * mass[d] + slack[d] + (fp8 && keys ? value_scale * 0x1p-17 * double(keys) / sum : 0);
+      check::expect_near(check::to_double(got.data(), (b * c.seq_q + i) * pitch_out + h * head + d, out_type), want[d],
+                         bound + check::rounding(out_type, std::fabs(want[d]) + bound), what, bh * c.seq_q + i, d);
     }
   });
   for (int64_t i = 0; c.pad && i < c.batch * c.seq_q * pitch_out; i++)
@@ -139,8 +164,7 @@ void run_lengths(DType t, int64_t heads, int64_t kv_heads, int64_t dim, bool cau
   const int size = size_of(t);
   const DType out_type = fp8 ? DType::kBF16 : t;
   std::vector<unsigned char> q(q_rows * heads * dim * size), k(k_rows * kv_heads * dim * size), v(k.size());
-  for (auto* x : {&q, &k, &v})
-    for (size_t i = 0; i < x->size() / size; i++) check::from_double(x->data(), i, t, 1.5 * random.symmetric());
+  for (auto* x : {&q, &k, &v}) fill(*x, t, random);
   const Buffer dq(q), dk(k), dv(v), dq_starts(q_starts), dk_starts(k_starts);
   Buffer out(q_rows * heads * dim * 2), lse(heads * q_rows * 4);
   AttentionArgs a;
@@ -160,35 +184,36 @@ void run_lengths(DType t, int64_t heads, int64_t kv_heads, int64_t dim, bool cau
   std::snprintf(what, sizeof what, "lengths: type %d heads %lld/%lld dim %lld causal %d", int(t), (long long)heads, (long long)kv_heads, (long long)dim, causal);
   if (window || sigmoid) std::snprintf(what + std::strlen(what), sizeof what - std::strlen(what), " window %lld sigmoid %d", (long long)window, sigmoid);
   if (!sigmoid) check::Results::all().add(what, got);
-  check::parallel(int64_t(lengths.size()) * heads, [&](int64_t bh) {
+  const std::vector<float> fq = values(q, t), fk = values(k, t), fv = values(v, t);
+  std::vector<std::pair<int64_t, int64_t>> rows;  // a sequence's head, a query
+  for (int64_t bh = 0; bh < int64_t(lengths.size()) * heads; bh++)
+    for (int64_t i = 0; i < lengths[bh / heads].first; i++) rows.emplace_back(bh, i);
+  check::parallel(int64_t(rows.size()), [&](int64_t r) {
+    const auto [bh, i] = rows[r];
     const int64_t b = bh / heads, h = bh % heads, kvh = h / (heads / kv_heads), seq_q = lengths[b].first, seq_k = lengths[b].second;
-    for (int64_t i = 0; i < seq_q; i++) {
-      const int64_t row = q_starts[b] + i, keys = causal ? std::max<int64_t>(0, std::min(seq_k, i + seq_k - seq_q + 1)) : seq_k;
-      const int64_t from = window ? std::max<int64_t>(0, keys - window) : 0;
-      std::vector<double> p(keys);
-      double top = -INFINITY, sum = 0;
-      for (int64_t j = from; j < keys; j++) {
-        double s = 0;
-        for (int64_t d = 0; d < dim; d++)
-          s += check::to_double(q.data(), (row * heads + h) * dim + d, t) * check::to_double(k.data(), ((k_starts[b] + j) * kv_heads + kvh) * dim + d, t);
-        p[j] = s * double(a.scale), top = std::max(top, p[j]);
-      }
-      for (int64_t j = from; j < keys; j++) sum += p[j] = sigmoid ? 1 / (1 + std::exp(-p[j] - double(a.sigmoid_bias))) : std::exp(p[j] - top);
-      const float l = got_lse[h * q_rows + row];
-      if (sigmoid) sum = 1;
-      else if (keys) check::expect_near(l, top + std::log(sum), (fp8 ? 4e-3 : 1e-4) * (1 + std::fabs(top)), what, bh, i);
-      else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
-      const double u = check::unit_roundoff(t) + 2e-4 + (fp8 ? double(seq_k) / 32 * 0x1p-12 + 4e-3 : 0);  // as above
+    const int64_t row = q_starts[b] + i, keys = causal ? std::max<int64_t>(0, std::min(seq_k, i + seq_k - seq_q + 1)) : seq_k;
+    const int64_t from = window ? std::max<int64_t>(0, keys - window) : 0;
+    const auto of_key = [&](const std::vector<float>& x, int64_t j) { return x.data() + ((k_starts[b] + j) * kv_heads + kvh) * dim; };
+    std::vector<double> p(keys), want(dim), mass(dim), slack(dim);
+    double top = -INFINITY, sum = 0;
+    for (int64_t j = from; j < keys; j++) p[j] = dot(fq.data() + (row * heads + h) * dim, of_key(fk, j), dim) * double(a.scale), top = std::max(top, p[j]);
+    for (int64_t j = from; j < keys; j++) sum += p[j] = sigmoid ? 1 / (1 + std::exp(-p[j] - double(a.sigmoid_bias))) : std::exp(p[j] - top);
+    const float l = got_lse[h * q_rows + row];
+    if (sigmoid) sum = 1;
+    else if (keys) check::expect_near(l, top + std::log(sum), (fp8 ? 4e-3 : 1e-4) * (1 + std::fabs(top)), what, bh, i);
+    else if (l != -INFINITY) check::fail("%s: lse of a row without keys is %g", what, l);
+    const double u = check::unit_roundoff(t) + 2e-4 + (fp8 ? double(seq_k) / 32 * 0x1p-12 + 4e-3 : 0);  // as above
+    for (int64_t j = from; j < keys; j++) {
+      const float* const value = of_key(fv, j);
       for (int64_t d = 0; d < dim; d++) {
-        double want = 0, mass = 0, slack = 0;
-        for (int64_t j = from; j < keys; j++) {
-          const double x = p[j] / sum * check::to_double(v.data(), ((k_starts[b] + j) * kv_heads + kvh) * dim + d, t);
-          want += x, mass += std::fabs(x);
-          if (sigmoid) slack += 2.6e-4 * std::fabs(x / p[j]);
-        }
-        const double bound = u * mass + slack + (fp8 && keys ? 0x1p-17 * double(keys) / sum : 0);
-        check::expect_near(check::to_double(got.data(), (row * heads + h) * dim + d, out_type), want, bound + check::rounding(out_type, std::fabs(want) + bound), what, bh * seq_q + i, d);
+        const double x = p[j] / sum * value[d];
+        want[d] += x, mass[d] += std::fabs(x);
+        if (sigmoid) slack[d] += 2.6e-4 * std::fabs(value[d]);
       }
+    }
+    for (int64_t d = 0; d < dim; d++) {
+      const double bound = u * mass[d] + slack[d] + (fp8 && keys ? 0x1p-17 * double(keys) / sum : 0);
+      check::expect_near(check::to_double(got.data(), (row * heads + h) * dim + d, out_type), want[d], bound + check::rounding(out_type, std::fabs(want[d]) + bound), what, bh * seq_q + i, d);
     }
   });
   for (size_t i = size_t(q_starts.back()) * heads * dim * 2; i < got.size(); i++)
@@ -207,8 +232,7 @@ void run(const PagedCase& c) {
   check::Random random(c.longest * 5 + c.heads + c.dim + c.splits);
   const int64_t per_sequence = (c.longest + c.page_size - 1) / c.page_size, pages = per_sequence * c.batch, token = c.kv_heads * c.dim;
   std::vector<unsigned char> q(c.batch * c.heads * c.dim * 2), k(pages * c.page_size * token * 2), v(k.size());
-  for (auto* x : {&q, &k, &v})
-    for (size_t i = 0; i < x->size() / 2; i++) check::from_double(x->data(), i, c.t, 1.5 * random.symmetric());
+  for (auto* x : {&q, &k, &v}) fill(*x, c.t, random);
   std::vector<int32_t> table(pages), lengths(c.batch);
   for (int64_t i = 0; i < pages; i++) table[i] = int32_t(i);
   for (int64_t i = pages - 1; i > 0; i--) std::swap(table[i], table[random.below(i + 1)]);
@@ -238,30 +262,29 @@ void run(const PagedCase& c) {
   std::snprintf(what, sizeof what, "paged type %d heads %lld/%lld dim %lld page %lld longest %lld window %lld splits %d", int(c.t), (long long)c.heads,
                 (long long)c.kv_heads, (long long)c.dim, (long long)c.page_size, (long long)c.longest, (long long)c.window, c.splits);
   check::Results::all().add(what, got);
+  const std::vector<float> fq = values(q, c.t), fk = values(k, c.t), fv = values(v, c.t);
   check::parallel(c.batch * c.heads, [&](int64_t bh) {
     const int64_t b = bh / c.heads, h = bh % c.heads, kvh = h / (c.heads / c.kv_heads), keys = lengths[b];
     const int64_t first = c.window ? std::max<int64_t>(0, keys - c.window) : 0;
-    const auto cache = [&](const std::vector<unsigned char>& x, int64_t j, int64_t d) {
-      return check::to_double(x.data(), (table[b * per_sequence + j / c.page_size] * c.page_size + j % c.page_size) * token + kvh * c.dim + d, c.t);
+    const auto cache = [&](const std::vector<float>& x, int64_t j) {
+      return x.data() + (table[b * per_sequence + j / c.page_size] * c.page_size + j % c.page_size) * token + kvh * c.dim;
     };
-    std::vector<double> p(keys - first);
+    std::vector<double> p(keys - first), want(c.dim), mass(c.dim);
     double top = -INFINITY, sum = 0;
-    for (int64_t j = first; j < keys; j++) {
-      double s = 0;
-      for (int64_t d = 0; d < c.dim; d++) s += check::to_double(q.data(), bh * c.dim + d, c.t) * cache(k, j, d);
-      p[j - first] = s * double(a.scale), top = std::max(top, p[j - first]);
-    }
+    for (int64_t j = first; j < keys; j++) p[j - first] = dot(fq.data() + bh * c.dim, cache(fk, j), c.dim) * double(a.scale), top = std::max(top, p[j - first]);
     for (double& x : p) sum += x = std::exp(x - top);
     if (keys > 0) check::expect_near(got_lse[bh], top + std::log(sum), 1e-4 * (1 + std::fabs(top)), what, b, h);
     else if (got_lse[bh] != -INFINITY) check::fail("%s: lse of a sequence without keys is %g", what, got_lse[bh]);
-    for (int64_t d = 0; d < c.dim; d++) {
-      double want = 0, mass = 0;
-      for (int64_t j = first; j < keys; j++) {
-        const double t = p[j - first] / sum * cache(v, j, d);
-        want += t, mass += std::fabs(t);
+    for (int64_t j = first; j < keys; j++) {
+      const float* const value = cache(fv, j);
+      for (int64_t d = 0; d < c.dim; d++) {
+        const double t = p[j - first] / sum * value[d];
+        want[d] += t, mass[d] += std::fabs(t);
       }
-      const double bound = (u + 2e-4) * mass;
-      check::expect_near(check::to_double(got.data(), bh * c.dim + d, c.t), want, bound + check::rounding(c.t, std::fabs(want) + bound), what, bh, d);
+    }
+    for (int64_t d = 0; d < c.dim; d++) {
+      const double bound = (u + 2e-4) * mass[d];
+      check::expect_near(check::to_double(got.data(), bh * c.dim + d, c.t), want[d], bound + check::rounding(c.t, std::fabs(want[d]) + bound), what, bh, d);
     }
   });
   out.check_guards(what), lse.check_guards(what), workspace.check_guards(what);
