@@ -229,14 +229,15 @@ void Predictor::sample() {
   fit_slopes(inner.size() >= 5 ? inner : same);
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
+  const bool all_affordable = first * double(launch_.grid.count()) <= double(options_.trace_budget);
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
   if (!contended_ && odd_ones_matter(all, *most->second.front())) {
     // Where not all can be traced, the odd ones looked at would stand for too many.
-    if (double(trace_instructions_) / double(traced_.size()) * double(launch_.grid.count()) <= double(options_.trace_budget)) regular_ = false;
+    if (all_affordable) regular_ = false;
     else if (!in_order_ && !options_.exact && find_ranges()) regular_ = regular_ranges();
     else if (regular_) usual_share_ = share_of_usual();
   } else if (regular_ && !in_order_) {
-    regular_ = drawn_alike(most->first);
+    regular_ = drawn_alike(most->first) || (!all_affordable && find_ranges() && regular_ranges());
   }
   if (units == 1) regular_ = false;
   if (contended_ || (in_order_ && !launch_.cooperative)) regular_ = false;
@@ -270,10 +271,15 @@ bool Predictor::drawn_alike(uint64_t shape) {
 bool Predictor::find_ranges() {
   constexpr size_t kMostRanges = 8;
   constexpr double kAlikeWork = 1.5;
+  constexpr size_t kOfAWork = 4;
   const uint64_t units = launch_.grid.count();
   if (launch_.cluster.count() > 1 || units < 64) return false;
-  const auto alike = [](const TracedBlock& a, const TracedBlock& b) {
-    return double(std::max(a.work(), b.work())) <= kAlikeWork * double(std::min(a.work(), b.work()));
+  // Where blocks do one of two works or three, as those do that make a turn more than others, each is a kind.
+  std::set<uint64_t> works;
+  for (const auto& [at, b] : traced_) works.insert(b->work());
+  const double most_apart = works.size() * kOfAWork <= traced_.size() ? 1 : kAlikeWork;
+  const auto alike = [&](const TracedBlock& a, const TracedBlock& b) {
+    return double(std::max(a.work(), b.work())) <= most_apart * double(std::min(a.work(), b.work()));
   };
   const auto may = [&] { return trace_instructions_ < 2 * options_.trace_budget && trace_bytes_ < kMostTraced; };
   size_t left = kMostRanges * size_t(std::bit_width(units));

@@ -43,6 +43,25 @@ TEST(StandIns, TwoBlocksToARowReadEachWordOnce) {
   EXPECT_NEAR(m.predicted(k, options).dram_read, double(kRowsRead) * 3200, double(kRowsRead) * 3200 * 0.02);
 }
 
+/// What `rounds` passes over an array ask L2 for, past L1, by blocks of which the last eighth makes three turns and the others four.
+constexpr char kRounds[] = R"(
+ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1; mov.u32 %r4, 0; mov.u32 %r5, 0;
+A: .pragma "nounroll"; mul.wide.u32 %d3, %r3, 16;
+B: .pragma "nounroll"; setp.ge.u64 %p1, %d3, %d2; @%p1 bra C;
+add.s64 %d4, %d1, %d3; ld.global.cg.u32 %r6, [%d4]; or.b32 %r5, %r5, %r6; add.s64 %d3, %d3, 1081344; bra B;
+C: add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 64; @%p2 bra A;
+setp.eq.u32 %p3, %r5, 7; @%p3 st.global.u32 [%d1], %r5; ret;)";
+
+TEST(StandIns, BlocksThatMakeATurnLessAreAKindOfTheirOwn) {
+  constexpr uint64_t kBytes = (3 * 264 + 231) * 4096;
+  TestMachine m;
+  PredictOptions options;
+  options.trace_budget = 400'000;  // of 5 million
+  const Prediction p = m.predicted(TestKernel(kRounds, {m.allocate(kBytes), kBytes}, {264}, {256}), options);
+  EXPECT_NEAR(p.l2_tex_sectors, 64.0 * kBytes / 32, 0.035 * 64 * kBytes / 32);
+  EXPECT_THAT(p.notes, ::testing::Contains(::testing::HasSubstr("2 kinds of work")));
+}
+
 /// Rows of 512 words, two blocks to each: of row n of every 512 the first n words are not read.
 constexpr char kMasked[] = R"(
 ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
