@@ -258,9 +258,11 @@ void Join::find_homes() {
     std::map<Pair, uint32_t> count;
     std::set<Pair> joined;  // wider loads, each of words of one turn or of several: there are at least as many copies
     std::set<Pair> simple;  // one machine instruction for one of PTX
+    std::set<Pair> halves;  // two
     for (uint32_t i = first; i < last; i++) {
       const bool plain = is_one_for_one(code_[i]);
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, form_of(code_[i])});
+      if (code_[i].in_halves && first_of(code_[i].pc) == home) halves.insert({code_[i].pc, form_of(code_[i])});
       if (code_[i].joined() && !code_[i].part && first_of(code_[i].pc) == home) joined.insert({code_[i].pc, form_of(code_[i])});
       if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, form_of(code_[i])}]++;
       if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;
@@ -268,7 +270,7 @@ void Join::find_homes() {
     std::vector<uint32_t> counts, anchors;
     uint32_t least = 1;
     for (auto& [pair, n] : count) {
-      m.pairs.insert(pair), counts.push_back(n);
+      m.pairs.insert(pair), counts.push_back(halves.count(pair) ? (n + 1) / 2 : n);
       if (simple.count(pair)) anchors.push_back(n);
       if (joined.count(pair)) least = std::max(least, n);
     }

@@ -55,6 +55,7 @@ struct MachineInstruction {
   float interval = 1;            // tensor instructions: cycles that they hold the pipe
   bool a_in_registers = false;   // wgmma
   bool swaps = false;            // shared memory: of a loop that ptxas makes of an atomic: loads, computes, compares and swaps until no lane is left
+  bool in_halves = false;        // of arithmetic on whole numbers of 64 bits, most of which comes as two instructions on words
   bool closes_group = false;     // wgmma: the last before a commit
   bool bypasses_l1 = false;      // load
   FetchSize fetch = FetchSize::half;     // load, copy

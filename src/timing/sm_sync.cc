@@ -100,6 +100,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       Mbarrier& b = slot.mbarriers[object];
       b.bytes += e->count;
       b.pending -= e->extra;
+      if (e->lanes_bytes == kOfCopies) b.when = std::max(b.when, w.copies_done), b.of_copies = true;
       take_from_peers(w, m, *e, start);
       settle(slot, object, start + 9);
       return set_barriers(w, m, start + 10, start + 6);

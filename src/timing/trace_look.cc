@@ -287,6 +287,7 @@ void record_mbarrier(Recording& r, What what) {
       const bool expects = f.has(Mod::expect_tx);
       e.extra = uint16_t(expects ? lanes : uint32_t(operand) * lanes);
       e.count = expects ? uint32_t(operand) * lanes : 0;
+      if (r.d.instr->form.op == Op::cp_async_mbarrier_arrive) e.lanes_bytes = kOfCopies, e.extra = uint16_t(f.has(Mod::noinc) ? lanes : 0);
     }
     if (first) r.e = e;
     else r.more.push_back(e);
