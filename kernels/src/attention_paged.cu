@@ -337,11 +337,11 @@ Status check(const PagedAttentionArgs& a) {
   return apart(dense("workspace", a.workspace, int64_t(attention_paged_workspace(a))), {q, k, v, table, lengths, out, lse});
 }
 
-/// Two CTAs an SM, of at least 128 keys.
+/// As many CTAs as fit on all SMs, two an SM or four of wide heads, of at least 128 keys.
 int splits_of(const PagedAttentionArgs& a) {
   if (a.splits > 0) return a.splits;
   const int64_t rows = std::max<int64_t>(a.batch * a.kv_heads, 1), keys = a.window > 0 ? std::min(a.window, a.max_seq) : a.max_seq;
-  return int(std::clamp<int64_t>(std::min(2 * sm_count() / rows, keys / 128), 1, kMostSplits));
+  return int(std::clamp<int64_t>(std::min((is_wide(int(a.dim)) ? 4 : 2) * sm_count() / rows, keys / 128), 1, kMostSplits));
 }
 
 template <class T, int kDim>

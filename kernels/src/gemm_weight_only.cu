@@ -5,12 +5,14 @@
 // swapped product. More than 64 rows of activations are taken 64 at a time, W then coming from L2.
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "arguments.h"
 #include "gemm.h"
 #include "gemm_direct_gathered.cuh"
 #include "gemm_direct_placed.cuh"
 #include "launch.h"
+#include "quantize_int4.cuh"
 
 namespace orrery::kernels {
 namespace {
@@ -190,40 +192,6 @@ Status launch(const WeightOnlyArgs& g, const GemmConfig& c, const WeightKernel& 
   return launched(launch_direct(p, k, x_chunk, int(g.k / kernel.chunk_k), g.overlap, stream));
 }
 
-// --- quantisation: a half-warp holds the 128 columns of a group, eight a lane, which are one word of int4 ---------
-
-/// The word of a group's word-order index: see Int4. i counts words of eight elements in the order of k.
-__device__ __forceinline__ int64_t stored_word(int64_t i) { return i / 16 * 16 + i % 4 * 4 + i / 4 % 4; }
-
-constexpr float kRound = 12582912.f + 8.f;  // 1.5 * 2^23 and what is added to an int4 value: it ends in the value's four bits
-
-template <class T>
-__global__ void __launch_bounds__(256) to_int4(uint32_t* out, T* scales, const T* in, int64_t words) {
-  begin_overlapped();
-  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
-  const bool inside = i < words;
-  uint4 raw = make_uint4(0, 0, 0, 0);
-  if (inside) raw = __ldcs(reinterpret_cast<const uint4*>(in) + i);
-  const T* v = reinterpret_cast<const T*>(&raw);
-  float x[8], top = 0.f;
-#pragma unroll
-  for (int k = 0; k < 8; k++) x[k] = float(v[k]), top = fmaxf(top, fabsf(x[k]));
-#pragma unroll
-  for (int d = 8; d; d /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, d));
-  const T stored = T(top > 0.f ? top / 7.f : 1.f);  // as the product will read it
-  const float inverse = float(stored) > 0.f ? 1.f / float(stored) : 0.f;
-  uint32_t word = 0;
-#pragma unroll
-  for (int k = 0; k < 8; k++) {
-    // Rounded to the nearest integer, ties to even, by an addition, which leaves the bits where they are wanted.
-    const uint32_t bits = __float_as_uint(fminf(7.f, fmaxf(-8.f, x[k] * inverse)) + kRound);
-    word |= (bits & 15) << 4 * (k / 2 + k % 2 * 4);
-  }
-  if (!inside) return;
-  out[stored_word(i)] = word;
-  if (i % 16 == 0) scales[i / 16] = stored;
-}
-
 }  // namespace
 
 Status gemm_weight_only(const WeightOnlyArgs& g, cudaStream_t stream) {
@@ -247,19 +215,11 @@ int gemm_weight_only_candidates(const WeightOnlyArgs& g, GemmConfig* out, int ca
 
 namespace {
 
-/// The inverse, a word a thread.
-template <class T>
-__global__ void __launch_bounds__(256) from_int4(T* out, const uint32_t* in, const T* scales, int64_t words) {
-  begin_overlapped();
-  const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
-  if (i >= words) return;
-  const uint32_t word = __ldg(in + stored_word(i));
-  const float scale = float(scales[i / 16]);
-  uint4 raw;
-  T* const v = reinterpret_cast<T*>(&raw);
-#pragma unroll
-  for (int k = 0; k < 8; k++) v[k] = T((__uint_as_float(0x4B000000u | (word >> 4 * (k / 2 + k % 2 * 4) & 15)) - (8388608.f + 8.f)) * scale);  // 2^23 and the bits
-  __stcs(reinterpret_cast<uint4*>(out) + i, raw);
+/// Calls f with the words of a thread as a constant: four of large tensors. Measured at 2^20 words, where one is better (its blocks take several
+/// rounds, so that loads of some may overlap with stores of others), and at 2^26, where four are.
+template <class F>
+Status with_each(int64_t words, F&& f) {
+  return words > 4 * 2048 * int64_t(kInt4Most) * sm_count() ? f(std::integral_constant<int, kInt4Most>()) : f(std::integral_constant<int, 1>());
 }
 
 /// What quantize_int4 and dequantize_int4 have in common: `full` is f16 or bf16, `narrow` the words. `full_name`, `narrow_name`: of the call.
@@ -282,20 +242,24 @@ Status check_int4(const char* full_name, const void* full, const char* narrow_na
 
 Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
   if (Status s = check_int4("in", in, "out", out, scales, dtype, rows, cols, false); !s.ok() || rows == 0 || cols == 0) return s;
-  const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
+  const int64_t words = rows * cols / 8;
   const auto go = [&](auto zero) {
     using T = decltype(zero);
-    return launched(launch_overlapped(to_int4<T>, blocks, 256, 0, stream, static_cast<uint32_t*>(out), static_cast<T*>(scales), static_cast<const T*>(in), words));
+    return with_each(words, [&](auto each) {
+      return launched(launch_overlapped(to_int4<T, each>, int4_blocks(words, each), kInt4Threads, 0, stream, static_cast<uint32_t*>(out), static_cast<T*>(scales), static_cast<const T*>(in), words));
+    });
   };
   return dtype == DType::kF16 ? go(__half()) : go(__nv_bfloat16());
 }
 
 Status dequantize_int4(void* out, const void* in, const void* scales, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
   if (Status s = check_int4("out", out, "in", in, scales, dtype, rows, cols, true); !s.ok() || rows == 0 || cols == 0) return s;
-  const int64_t words = rows * cols / 8, blocks = (words + 255) / 256;
+  const int64_t words = rows * cols / 8;
   const auto go = [&](auto zero) {
     using T = decltype(zero);
-    return launched(launch_overlapped(from_int4<T>, blocks, 256, 0, stream, static_cast<T*>(out), static_cast<const uint32_t*>(in), static_cast<const T*>(scales), words));
+    return with_each(words, [&](auto each) {
+      return launched(launch_overlapped(from_int4<T, each>, int4_blocks(words, each), kInt4Threads, 0, stream, static_cast<T*>(out), static_cast<const uint32_t*>(in), static_cast<const T*>(scales), words));
+    });
   };
   return dtype == DType::kF16 ? go(__half()) : go(__nv_bfloat16());
 }
