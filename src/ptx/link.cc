@@ -60,6 +60,7 @@ class Linker {
     for (const Var& v : out_.vars)
       if (v.linkage == Linkage::extern_ && v.space != isa::Space::shared)
         report(v.loc, fmt::format("variable '{}' is extern and no module defines it", v.name));
+    declare_as_defined();
     return std::move(out_);
   }
 
@@ -149,6 +150,34 @@ class Linker {
     return true;
   }
 
+  /// A text has one header: that of a later module is made blank, so that its lines stay where they are.
+  static std::string without_header(std::string text) {
+    for (const std::string_view directive : {".version", ".target", ".address_size"})
+      for (size_t at = text.find(directive); at != std::string::npos; at = text.find(directive, at + 1)) {
+        const size_t line = text.rfind('\n', at) + 1, end = std::min(text.find('\n', at), text.size());
+        if (text.find_first_not_of(" \t", line) != at) continue;
+        std::fill(text.begin() + ptrdiff_t(at), text.begin() + ptrdiff_t(end), ' ');
+        break;
+      }
+    return text;
+  }
+  /// What one module declares as extern and another defines has in one text the linkage of its definition.
+  void declare_as_defined() {
+    std::string& text = out_.text;
+    constexpr std::string_view kExtern = ".extern", kSpace = " \t\n";
+    for (size_t at = text.find(kExtern); at != std::string::npos; at = text.find(kExtern, at + 1)) {
+      size_t next = text.find_first_not_of(kSpace, at + kExtern.size());
+      if (next == std::string::npos || text.compare(next, 5, ".func") != 0) continue;
+      next = text.find_first_not_of(kSpace, next + 5);
+      if (next != std::string::npos && text[next] == '(') next = text.find_first_not_of(kSpace, text.find(')', next) + 1);  // what it returns
+      if (next == std::string::npos) return;
+      const std::string name = text.substr(next, text.find_first_of(" \t\n(;", next) - next);
+      const auto found = function_by_name_.find(name);
+      if (found == function_by_name_.end() || !out_.functions[found->second].has_body) continue;
+      text.replace(at, kExtern.size(), out_.functions[found->second].linkage == Linkage::weak ? ".weak" : ".visible");
+    }
+  }
+
   /// Lines count in the joined text, files in the joined table.
   void shift(Function& f, const Module& m) {
     for (Instr& i : f.body) {
@@ -182,7 +211,7 @@ class Linker {
 
   void finish_module(const Module& m) {
     lines_ += uint32_t(std::count(m.text.begin(), m.text.end(), '\n'));
-    out_.text += m.text;
+    out_.text += out_.text.empty() ? m.text : without_header(m.text);
     if (!m.text.empty() && m.text.back() != '\n') {
       out_.text += '\n';
       ++lines_;

@@ -1,0 +1,43 @@
+// Texts that modules become when they are linked, with ptxas as the judge: it assembles them as one.
+#include <algorithm>
+
+#include "timing/assemble.h"
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+constexpr char kCaller[] = R"(.version 8.3
+.target sm_90a
+.address_size 64
+.extern .func (.param .b32 r) twice (.param .b32 x);
+.extern .func nothing ();
+.visible .entry k(.param .u64 p)
+{ .reg .b32 %r<3>; .reg .b64 %d<2>; ld.param.u64 %d1, [p]; ld.global.u32 %r1, [%d1];
+  { .param .b32 in; .param .b32 out; st.param.b32 [in], %r1; call (out), twice, (in); ld.param.b32 %r2, [out]; }
+  call nothing; st.global.u32 [%d1], %r2; ret; }
+)";
+constexpr char kCalled[] = R"(.version 8.3
+.target sm_90a
+.address_size 64
+.visible .func (.param .b32 r) twice (.param .b32 x)
+{ .reg .b32 %r<3>; ld.param.b32 %r1, [x]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }
+.weak .func nothing () { ret; }
+)";
+
+TEST(Assemble, LinkedModulesAreOneText) {
+  std::vector<ptx::Diagnostic> diagnostics;
+  std::vector<ptx::Module> parts;
+  for (const char* text : {kCaller, kCalled}) parts.push_back(ptx::parse(text, diagnostics));
+  const ptx::Module whole = ptx::link(std::move(parts), diagnostics);
+  ASSERT_TRUE(diagnostics.empty()) << diagnostics[0].message;
+  EXPECT_EQ(std::count(whole.text.begin(), whole.text.end(), '\n'), std::count(std::begin(kCaller), std::end(kCaller), '\n') + std::count(std::begin(kCalled), std::end(kCalled), '\n'));
+  if (find_ptxas().empty()) GTEST_SKIP() << "no ptxas";
+  std::string why;
+  const auto code = assemble(Layout(whole.text), whole.target, "k", 90, why);
+  ASSERT_TRUE(code) << why;
+  EXPECT_GE(code->size(), 1u);
+}
+
+}  // namespace
+}  // namespace orrery::timing
