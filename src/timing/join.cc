@@ -333,7 +333,7 @@ Join::Cursor::Cursor(const Join& join, const std::vector<Event>& warp) : events(
     if (e.what == What::enter) {
       // Back from a function in the middle of a block, which goes on: not entered again.
       const bool back = !enters.empty() && events[enters.back()].pc >> 24 != e.pc >> 24 && e.count != (e.pc & 0xFFFFFF);
-      if (!back || !join.calls_any_) enters.push_back(i);
+      if (!back) enters.push_back(i);
     }
     if (e.what != What::enter && e.pc != pc) pc = e.pc, place = join.place_of(pc);
     places.push_back(e.what == What::enter ? kNowhere : place);

@@ -229,7 +229,8 @@ void Predictor::sample() {
   fit_slopes(inner.size() >= 5 ? inner : same);
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
-  const bool all_affordable = first * double(launch_.grid.count()) <= double(options_.trace_budget);
+  const auto affordable = [&](double each) { return each * double(launch_.grid.count()) <= double(options_.trace_budget); };
+  const bool all_affordable = affordable(double(trace_instructions_) / double(traced_.size()));
   regular_ = most->second.size() * 10 >= rank0 * 7 && even == kernel_.slopes.size() && most->second.size() > 1 && !options_.exact;
   if (!contended_ && odd_ones_matter(all, *most->second.front())) {
     // Where not all can be traced, the odd ones looked at would stand for too many.
@@ -237,7 +238,7 @@ void Predictor::sample() {
     else if (!in_order_ && !options_.exact && find_ranges()) regular_ = regular_ranges();
     else if (regular_) usual_share_ = share_of_usual();
   } else if (regular_ && !in_order_) {
-    regular_ = drawn_alike(most->first) || (!all_affordable && find_ranges() && regular_ranges());
+    regular_ = drawn_alike(most->first) || (!(all_affordable && affordable(first)) && find_ranges() && regular_ranges());
   }
   if (units == 1) regular_ = false;
   if (contended_ || (in_order_ && !launch_.cooperative)) regular_ = false;

@@ -358,5 +358,35 @@ TEST(TimingWalk, WhatPtxasSpillsIsWrittenToL2) {
   EXPECT_LE(spilt, 150);
 }
 
+/// A function that two calls of each turn of a loop run, and one that calls it in a loop of its own: on an H200 as often as it says (each call executes
+/// the function's code once).
+TEST(TimingWalk, BlocksThatCallGoOnWhereTheyWere) {
+  const std::string functions = R"(
+.func (.param .b32 r) mixed (.param .b32 a) { .reg .b32 %r<5>; ld.param.b32 %r1, [a]; mul.lo.u32 %r2, %r1, 2654435761; shr.u32 %r3, %r2, 15; xor.b32 %r4, %r2, %r3; st.param.b32 [r], %r4; ret; }
+.func (.param .b32 r) rounds (.param .b32 a) { .reg .b32 %r<9>; .reg .pred %p<2>; ld.param.b32 %r1, [a]; mov.u32 %r2, 0;
+L: .pragma "nounroll";
+{ .param .b32 x; .param .b32 y; st.param.b32 [x], %r1; call (y), mixed, (x); ld.param.b32 %r1, [y]; } xor.b32 %r1, %r1, %r2;
+{ .param .b32 x; .param .b32 y; st.param.b32 [x], %r1; call (y), mixed, (x); ld.param.b32 %r1, [y]; }
+add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 6; @%p1 bra L; st.param.b32 [r], %r1; ret; }
+)";
+  TestMachine m;
+  const auto instructions = [&](int turns) {
+    const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; ld.global.u32 %r1, [%d1]; mov.u32 %r2, 0;
+      A: .pragma "nounroll";
+      { .param .b32 x; .param .b32 y; st.param.b32 [x], %r1; call (y), rounds, (x); ld.param.b32 %r1, [y]; } add.u32 %r1, %r1, 3;
+      { .param .b32 x; .param .b32 y; st.param.b32 [x], %r1; call (y), mixed, (x); ld.param.b32 %r1, [y]; }
+      add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, )" + std::to_string(turns) + R"(; @%p1 bra A; st.global.u32 [%d1], %r1; ret;)",
+                       {m.allocate(256)}, {1}, {32}, functions);
+    const Prediction p = m.predicted(k);
+    return p.method == "machine code" ? p.instructions : 0;
+  };
+  const double one = instructions(1), two = instructions(2), ten = instructions(10);
+  if (one == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR((ten - one) / (two - one), 9, 0.01) << "each turn is as long as another";
+  EXPECT_GT(two - one, 13 * 4) << "13 calls of four instructions and what they return with";
+  EXPECT_LT(two - one, 13 * 20);
+}
+
 }  // namespace
 }  // namespace orrery::timing
