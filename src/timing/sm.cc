@@ -263,6 +263,10 @@ void Sm::State::issue(uint32_t index, double now) {
   if (m.swaps && m.i.opcode == 0x147 && !taken && !w.swaps_left.empty()) {  // another turn, which the trace does not tell of
     w.at -= s.instruction + 1 - uint32_t(m.i.target), w.ready = std::max(w.ready, now + kTakenBranch);
   }
+  if ((m.op == isa::Op::call && (m.i.opcode == 0x144 || m.i.calls_register())) || (m.op == isa::Op::ret && m.i.opcode == 0x150)) {
+    const bool any = m.op == isa::Op::call && m.i.calls_register();
+    w.ready = std::max(w.ready, now + (any ? kCallAny : kCall)), sub[w.sub].issue = now + (any ? kCallAnyIssue : kCallIssue);
+  }
   if (m.i.opcode == 0x145) w.parted_from = uint8_t(s.lanes);  // BSSY
   if (m.i.opcode == 0x141 && s.lanes < w.parted_from) {       // BSYNC, which each part of the lanes executes
     w.ready += kMeet, sub[w.sub].issue = now + 2;

@@ -40,6 +40,8 @@ inline constexpr double kClusterBarrier = 60;  // from the last arrival [barrier
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
 inline constexpr double kCopySooner = 44;    // of a load's latency that a bulk copy does not take [tma.bulk.latency.l2.16B to 1024B]
 inline constexpr double kIssueToRemote = 11;  // of a load from another block that lie before it leaves [latency.dsmem.2ctas.peer1]
+inline constexpr double kCall = 23, kCallIssue = 3;  // cycles from a call or a return to the next instruction, and until another warp issues [call_leaf, call_nested]
+inline constexpr double kCallAny = 83, kCallAnyIssue = 24;  // ... and from a call of what a register holds [call_pointer]
 inline constexpr double kTakenBranch = 11;   // cycles to the next instruction, at least [short_loop/4, side_none/1, side_all/1: 29.5, 30.2, 65 cycles a turn]
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]

@@ -193,5 +193,23 @@ TEST(TimingWaits, CopiesArriveWhenTheyAreThere) {
   }
 }
 
+// calib/raw/h200-2026-11-28-calls.jsonl, call_leaf/1: a call of two instructions and its return take 73 cycles with what lies between (39.7 us for 1,024).
+TEST(TimingWaits, CallsAndReturnsTakeTheirTime) {
+  TestMachine m;
+  const auto cycles = [&](int turns) {
+    const std::string call = "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %f1; call (y), leaf, (x); ld.param.b32 %f1, [y]; }\n";
+    const TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2; ld.global.f32 %f1, [%d1]; mov.u32 %r2, 0;\nA: .pragma \"nounroll\";\n" + call +
+                           "add.f32 %f1, %f1, 0f3F800000;\n" + call + "mul.f32 %f1, %f1, %f1;\n" + call + "add.f32 %f1, %f1, 0fC0000000;\n" + call +
+                           "add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, " + std::to_string(turns) + "; @%p1 bra A; st.global.f32 [%d1], %f1; ret;",
+                       {m.allocate(4096)}, {1}, {32},
+                       ".func (.param .b32 r) leaf (.param .b32 a) { .reg .f32 %f<3>; ld.param.f32 %f1, [a]; fma.rn.f32 %f2, %f1, 0f3F8147AE, 0f3F000000; st.param.f32 [r], %f2; ret; }");
+    const Prediction p = m.predicted(k);
+    return p.method == "machine code" ? p.cycles : 0;
+  };
+  const double few = cycles(64), many = cycles(128);
+  if (few == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR((many - few) / (64 * 4), 73, 9);
+}
+
 }  // namespace
 }  // namespace orrery::timing
