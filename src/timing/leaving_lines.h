@@ -3,7 +3,7 @@
 // What stores write to a line goes through the SM behind what was stored and asked for before, whichever warps that was; a store to a line that has not
 // come to the end of that way takes up what was stored before, and the line is written once, with the last of them [calib/steps/store_rows.cu, rest_ and
 // go_: one warp's rows of 16 lines all join, of 32 none; four warps' of 28 together nearly all, of 32 next to none; apart_4_2_2: with 30 cycles between two
-// stores none]. Not here: rows of warps that compete for the way with others of their sub-core, which come between (sm_memory.cc); stores of other warps
+// stores none]. Not here: rows of warps that compete for the way with others of their sub-core, which come between (sm_stores.cc); stores of other warps
 // to a line, which join on an H200 where they come at once (others_4_4), and which here come at once more often than there.
 #pragma once
 #include <algorithm>

@@ -272,7 +272,7 @@ bool Predictor::drawn_alike(uint64_t shape) {
 bool Predictor::find_ranges() {
   constexpr size_t kMostRanges = 8;
   constexpr double kAlikeWork = 1.5;
-  constexpr size_t kOfAWork = 4;
+  constexpr size_t kOfAWork = 4;  // blocks of each work that were looked at, at least
   const uint64_t units = launch_.grid.count();
   if (launch_.cluster.count() > 1 || units < 64) return false;
   // Where blocks do one of two works or three, as those do that make a turn more than others, each is a kind.
