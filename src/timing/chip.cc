@@ -152,7 +152,7 @@ ALWAYS_INLINE void Chip::coming(const Request& r, Coming& c) {
   const Asker sm = r.sm < askers_.size() ? askers_[r.sm] : asker_of(r.sm);
   c.merge = &merges_[sm.merges + at], c.counted = &counted_[sm.counted + at];
   c.tpc = sm.tpc, c.crosses = sm.odd_gpc != home_of(hash);
-  lines_.find_places(hash, side, c.near, c.far);
+  lines_.find_places(r.line, hash, side, c.near, c.far);
 }
 
 /// A request becomes one with another while that waits: on its way back from a hit shortly, longer where many ask at once, and until memory has answered
@@ -275,7 +275,7 @@ ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   r.waits = float(arrives - r.when - f_.l2_latency);
   if (r.fetch == FetchSize::pair) {
     const uint64_t hash = mix(r.line ^ 1);
-    const L2Lines::Place near = lines_.place_of(hash, r.sm & 1);
+    const L2Lines::Place near = lines_.place_of(r.line ^ 1, hash, r.sm & 1);
     bring_other(r.line ^ 1, near, lines_.across(near, r.sm & 1), (gpc_of(r.sm) & 1) != home_of(hash), r.when, arrives);
   }
   return arrives;

@@ -185,10 +185,10 @@ class Chip {
   static constexpr double kMoreSectors = 0.48;  // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 256]
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);
-  L2Lines::Place place_of(uint64_t line, uint32_t side) const { return lines_.place_of(mix(line), side); }
+  L2Lines::Place place_of(uint64_t line, uint32_t side) const { return lines_.place_of(line, mix(line), side); }
   L2Lines::Place home_place_of(uint64_t line) const {
     const uint64_t hash = mix(line);
-    return lines_.place_of(hash, home_of(hash));
+    return lines_.place_of(line, hash, home_of(hash));
   }
   /// Lines that are written live in one partition, whoever writes them.
   static uint32_t home_of(uint64_t hash) { return uint32_t(hash >> 20 & 1); }

@@ -12,10 +12,8 @@ namespace orrery::timing {
 void L2Lines::Free::operator()(Set*) const { munmap(memory, bytes); }
 
 L2Lines::L2Lines(uint32_t sets, uint32_t shared_bits)
-    : n_(std::max(2u, sets)),
-      reciprocal_(~uint64_t{0} / n_ + 1),
-      shared_bits_(shared_bits),
-      own_(((n_ - 1) >> shared_bits) + 1),
+    : own_(std::max(2u, ((std::max(2u, sets) - 1) >> shared_bits) + 1)),
+      reciprocal_(~uint64_t{0} / own_ + 1),
       sets_(nullptr, Free{nullptr, 0}) {
   constexpr size_t kLargePage = size_t{2} << 20;
   const size_t bytes = (2 * own_ * sizeof(Set) + 2 * kLargePage - 1) / kLargePage *

@@ -95,18 +95,15 @@ class L2Lines {
   };
   /// Two partitions of `sets` sets each, at least 2 (fewer are 2) and fewer than 2^24, of which 2^`shared_bits` neighbours are one.
   explicit L2Lines(uint32_t sets, uint32_t shared_bits = 0);
-  /// Where a line belongs in partition `side` (0 or 1); `hash` spreads lines over sets.
-  Place place_of(uint64_t hash, uint32_t side) const {
-    const uint64_t wide = hash >> 24;
-    const uint64_t set =
-        wide - uint64_t(__uint128_t{wide} * reciprocal_ >> 64) * n_;  // wide % n_, exactly: wide has 40 bits
+  /// Where a line belongs in partition `side` (0 or 1); `hash` tells lines of a set apart.
+  Place place_of(uint64_t line, uint64_t hash, uint32_t side) const {
     Place p;
-    p.set = &sets_[side * own_ + (set >> shared_bits_)], p.key = uint16_t(hash >> 8);
+    p.set = &sets_[side * own_ + set_of(line)], p.key = uint16_t(hash >> 8);
     return p;
   }
   /// Both: in partition `side`, and in the other one.
-  [[gnu::always_inline]] void find_places(uint64_t hash, uint32_t side, Place& own, Place& other) const {
-    const uint64_t wide = hash >> 24, set = (wide - uint64_t(__uint128_t{wide} * reciprocal_ >> 64) * n_) >> shared_bits_;
+  [[gnu::always_inline]] void find_places(uint64_t line, uint64_t hash, uint32_t side, Place& own, Place& other) const {
+    const uint64_t set = set_of(line);
     own.set = &sets_[side * own_ + set], other.set = &sets_[(side ^ 1) * own_ + set];
     own.key = other.key = uint16_t(hash >> 8);
   }
@@ -162,6 +159,12 @@ class L2Lines {
   [[gnu::always_inline]] static void fetch_written(Place at) { fetch_ahead(at.set->written); }
 
  private:
+  /// As many lines next to each other as there are sets have one each: arrays fill L2 evenly. Which begins, is drawn.
+  [[gnu::always_inline]] uint64_t set_of(uint64_t line) const {
+    const uint64_t near = line & ((uint64_t{1} << 40) - 1), row = uint64_t(__uint128_t{near} * reciprocal_ >> 64);  // near / own_, exactly: near has 40 bits
+    const uint64_t begins = ((row * 0x9E3779B97F4A7C15ull ^ row * 0x9E3779B97F4A7C15ull >> 29) >> 32) * own_ >> 32, set = near - row * own_ + begins;
+    return set < own_ ? set : set - own_;
+  }
   struct Way {
     uint64_t other_tag = 0;  // all bits of the tag turned: zero is no line
     double arrives = 0;
@@ -200,9 +203,7 @@ class L2Lines {
     size_t bytes;
     void operator()(Set*) const;
   };
-  uint64_t n_, reciprocal_;  // sets of a partition; 2^64 over that, rounded up
-  uint32_t shared_bits_;
-  uint64_t own_;             // sets of a partition that there are
+  uint64_t own_, reciprocal_;  // sets of a partition that there are; 2^64 over that, rounded up
   std::unique_ptr<Set[], Free> sets_;
 };
 
