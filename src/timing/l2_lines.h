@@ -93,7 +93,7 @@ class L2Lines {
     void clear_crossed() const { set_->crossed &= uint16_t(~(1 << way_)); }
     void clear_written(uint32_t mask) const { set_->written[way_].clear(mask); }
   };
-  /// Two partitions of `sets` sets each, at least 2 (fewer are 2) and fewer than 2^24, of which 2^`shared_bits` neighbours are one.
+  /// Two partitions of `sets` / 2^`shared_bits` sets each, at least 2 (fewer are 2) and fewer than 2^24.
   explicit L2Lines(uint32_t sets, uint32_t shared_bits = 0);
   /// Where a line belongs in partition `side` (0 or 1); `hash` tells lines of a set apart.
   Place place_of(uint64_t line, uint64_t hash, uint32_t side) const {
