@@ -12,7 +12,6 @@
 #include "gemm_direct_gathered.cuh"
 #include "gemm_direct_placed.cuh"
 #include "launch.h"
-#include "quantize_int4.cuh"
 
 namespace orrery::kernels {
 namespace {
@@ -211,57 +210,6 @@ int gemm_weight_only_candidates(const WeightOnlyArgs& g, GemmConfig* out, int ca
     count++;
   });
   return count;
-}
-
-namespace {
-
-/// Calls f with the words of a thread as a constant: four of large tensors. Measured at 2^20 words, where one is better (its blocks take several
-/// rounds, so that loads of some may overlap with stores of others), and at 2^26, where four are.
-template <class F>
-Status with_each(int64_t words, F&& f) {
-  return words > 4 * 2048 * int64_t(kInt4Most) * sm_count() ? f(std::integral_constant<int, kInt4Most>()) : f(std::integral_constant<int, 1>());
-}
-
-/// What quantize_int4 and dequantize_int4 have in common: `full` is f16 or bf16, `narrow` the words. `full_name`, `narrow_name`: of the call.
-Status check_int4(const char* full_name, const void* full, const char* narrow_name, const void* narrow, const void* scales, DType dtype, int64_t rows, int64_t cols, bool widens) {
-  if (dtype != DType::kF16 && dtype != DType::kBF16) return bad("dtype", "must be f16 or bf16");
-  if (rows < 0 || rows >= int64_t(1) << 31) return bad("rows", "must be in [0, 2^31)");
-  if (cols < 0 || cols >= int64_t(1) << 31 || cols % 128) return bad("cols", "must be a multiple of 128 in [0, 2^31)");
-  if (rows == 0 || cols == 0) return {};
-  if (rows * cols / 8 / 256 >= 0x7fffffff) return bad("rows", "times cols is too large");
-  if (!narrow || !aligned(narrow, 4)) return bad(narrow_name, "is null or misaligned");
-  if (!scales || !aligned(scales, 2)) return bad("scales", "is null or misaligned");
-  if (!full || !aligned(full, 16)) return bad(full_name, "is null or not 16-byte aligned");
-  const Extent wide = dense(full_name, full, rows * cols * 2), words = dense(narrow_name, narrow, rows * cols / 2), of_groups = dense("scales", scales, rows * cols / 64);
-  if (widens) return apart(wide, {words, of_groups});
-  if (Status s = apart(words, {wide, of_groups}); !s.ok()) return s;
-  return apart(of_groups, {wide});
-}
-
-}  // namespace
-
-Status quantize_int4(void* out, void* scales, const void* in, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
-  if (Status s = check_int4("in", in, "out", out, scales, dtype, rows, cols, false); !s.ok() || rows == 0 || cols == 0) return s;
-  const int64_t words = rows * cols / 8;
-  const auto go = [&](auto zero) {
-    using T = decltype(zero);
-    return with_each(words, [&](auto each) {
-      return launched(launch_overlapped(to_int4<T, each>, int4_blocks(words, each), kInt4Threads, 0, stream, static_cast<uint32_t*>(out), static_cast<T*>(scales), static_cast<const T*>(in), words));
-    });
-  };
-  return dtype == DType::kF16 ? go(__half()) : go(__nv_bfloat16());
-}
-
-Status dequantize_int4(void* out, const void* in, const void* scales, DType dtype, int64_t rows, int64_t cols, cudaStream_t stream) {
-  if (Status s = check_int4("out", out, "in", in, scales, dtype, rows, cols, true); !s.ok() || rows == 0 || cols == 0) return s;
-  const int64_t words = rows * cols / 8;
-  const auto go = [&](auto zero) {
-    using T = decltype(zero);
-    return with_each(words, [&](auto each) {
-      return launched(launch_overlapped(from_int4<T, each>, int4_blocks(words, each), kInt4Threads, 0, stream, static_cast<T*>(out), static_cast<const uint32_t*>(in), static_cast<const T*>(scales), words));
-    });
-  };
-  return dtype == DType::kF16 ? go(__half()) : go(__nv_bfloat16());
 }
 
 }  // namespace orrery::kernels

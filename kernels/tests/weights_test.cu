@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "check.h"
-#include "quantize_int4.cuh"
 
 using namespace orrery::kernels;
 using check::Buffer;
@@ -36,19 +35,6 @@ struct Weights {
   }
 };
 
-/// Several words a thread, as large tensors are taken, leave the bits that quantize_int4 and dequantize_int4 left.
-template <class T>
-void several_words(const Buffer& in, const std::vector<unsigned char>& bytes, const std::vector<unsigned char>& scales, const std::vector<unsigned char>& again) {
-  const int64_t words = int64_t(bytes.size()) / 4;
-  const unsigned blocks = unsigned(int4_blocks(words, kInt4Most));
-  Buffer out(bytes.size()), of_groups(scales.size()), back(again.size());
-  to_int4<T, kInt4Most><<<blocks, kInt4Threads>>>(out.as<uint32_t>(), of_groups.as<T>(), in.as<T>(), words);
-  from_int4<T, kInt4Most><<<blocks, kInt4Threads>>>(back.as<T>(), out.as<uint32_t>(), of_groups.as<T>(), words);
-  if (out.host<unsigned char>() != bytes || of_groups.host<unsigned char>() != scales) check::fail("to_int4 of %lld words", (long long)words);
-  if (back.host<unsigned char>() != again) check::fail("from_int4 of %lld words", (long long)words);
-  out.check_guards("to_int4"), of_groups.check_guards("to_int4 scales"), back.check_guards("from_int4");
-}
-
 Weights make_weights(check::Random& random, const Case& c) {
   Weights w{{}, {}, c.k, c.a == DType::kE4M3 ? DType::kF16 : c.a, c.format};
   if (c.format == WeightFormat::kE4M3) {
@@ -72,31 +58,11 @@ Weights make_weights(check::Random& random, const Case& c) {
     const double want = w.at(i / c.k, i % c.k);  // one rounding of a multiple of the scale
     check::expect_near(check::to_double(again.data(), i, w.scale_type), want, check::rounding(w.scale_type, want), "dequantize_int4", i / c.k, i % c.k);
   }
-  (w.scale_type == DType::kF16 ? several_words<__half> : several_words<__nv_bfloat16>)(in, w.bytes, w.scales, again);
   for (int64_t i = 0; i < c.n * c.k; i++) {  // nearest multiple of the scale, which is amax / 7
     const double scale = check::to_double(w.scales.data(), i / 128, w.scale_type), x = check::to_double(full.data(), i, w.scale_type);
     check::expect_near(w.at(i / c.k, i % c.k), x, 0.502 * scale + 0.03 * std::fabs(x), "quantize_int4", i / c.k, i % c.k);
   }
   return w;
-}
-
-/// A tensor so large that quantize_int4 and dequantize_int4 take several words a thread leaves the bits that its halves do, which are not.
-void large_int4(DType t) {
-  const int64_t cols = 4096, rows = 8456;  // just larger on 132 SMs
-  check::Random random(rows);
-  std::vector<unsigned char> full(rows * cols * 2);
-  for (int64_t i = 0; i < rows * cols; i++) check::from_double(full.data(), i, t, random.symmetric());
-  const Buffer in(full);
-  Buffer out(full.size() / 4), scales(full.size() / 128), back(full.size()), out2(out.bytes()), scales2(scales.bytes()), back2(full.size());
-  STATUS_OK(quantize_int4(out.data(), scales.data(), in.data(), t, rows, cols, nullptr));
-  STATUS_OK(dequantize_int4(back.data(), out.data(), scales.data(), t, rows, cols, nullptr));
-  for (int64_t at : {int64_t(0), rows / 2 * cols}) {
-    STATUS_OK(quantize_int4(out2.data() + at / 2, scales2.data() + at / 64, in.data() + at * 2, t, rows / 2, cols, nullptr));
-    STATUS_OK(dequantize_int4(back2.data() + at * 2, out2.data() + at / 2, scales2.data() + at / 64, t, rows / 2, cols, nullptr));
-  }
-  if (out.host<char>() != out2.host<char>() || scales.host<char>() != scales2.host<char>()) check::fail("quantize_int4 of %lld rows", (long long)rows);
-  if (back.host<char>() != back2.host<char>()) check::fail("dequantize_int4 of %lld rows", (long long)rows);
-  out.check_guards("quantize_int4"), scales.check_guards("quantize_int4 scales"), back.check_guards("dequantize_int4");
 }
 
 /// fused: also scales and an activation, whose function is not modelled to the bit.
@@ -253,7 +219,6 @@ int main(int argc, char** argv) {
     for (int64_t m : {1, 8, 16, 30, 128}) runs += weight_only({I4, H, H, m, 1024, 4096, 0}, 100) + weight_only({I4, B, B, m, 500, 2048, 0}, 100) + weight_only({E8, H, H, m, 300, 1100, 0}, 100) + weight_only({E8, B, B, m, 500, 2048, 0}, 100);
   for (const auto& [c, fused] : {std::pair{Case{I4, H, H, 5, 48, 384, 0}, Activation::kSilu}, {Case{I4, B, B, 40, 72, 384, 0}, Activation::kGelu}, {Case{I4, H, B, 7, 50, 2048, 0}, Activation::kSilu}, {Case{I4, E, B, 3, 40, 256, 0}, Activation::kRelu}, {Case{E8, H, F, 9, 50, 300, 0}, Activation::kSilu}})
     runs += weight_only(c, 20, fused);
-  if (!small) large_int4(H), large_int4(B);
   std::printf("ok weight-only: %d runs\n", runs);
   runs = 0;
   for (DType t : {B, H, E}) {
