@@ -70,9 +70,9 @@ int window_keys(const AttentionArgs& a, Mask mask, int cluster) {
 
 /// Whether warpgroups have tiles of keys that they share by threes, where keys are a sequence: with a window that is narrow beside a tile of queries.
 bool is_narrow(const AttentionArgs& a, Mask mask) {
-  if (a.dim > 128 || is_plain(a, mask)) return false;
+  if (a.dim > 128 || a.q_starts || a.dtype == DType::kE4M3) return false;
   if (mask == Mask::kWindow) return a.window <= kNarrowWindow && a.window < a.seq_k;
-  return a.neighborhood.rank == 1 && !a.sigmoid && a.neighborhood.window[0] <= kNarrowWindow && a.neighborhood.stride[0] < 64;
+  return a.neighborhood.rank == 1 && a.neighborhood.window[0] <= kNarrowWindow && a.neighborhood.stride[0] < 64;
 }
 
 /// On a line all tiles are the same work, so that the last round of them leaves many CTAs with nothing to do: how many tiles of a head have queries for
@@ -200,8 +200,8 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
     if (cudaError_t e = launch_turn_values(a.workspace, a, padded_keys(a), stream); e != cudaSuccess) return launched(e);
     return launched((lengths ? launch_attention_fp8_lengths : launch_attention_fp8)(p, int(a.dim), mask, a.sigmoid, blocks, stream));
   }
-  if (narrow) return launched(launch_attention_narrow(p, a.dtype, int(a.dim), mask, blocks, stream));
-  if (mask == Mask::kOwn) return launched(launch_attention_own(p, a.dtype, int(a.dim), blocks, stream));
+  if (narrow) return launched(launch_attention_narrow(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
+  if (mask == Mask::kOwn) return launched(launch_attention_own(p, a.dtype, int(a.dim), a.sigmoid, blocks, stream));
   if (a.neighborhood.rank) return launched(launch_attention_near(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
   const auto go = a.sigmoid ? launch_attention_sigmoid : lengths ? launch_attention_lengths : a.dim > 128 ? launch_attention_wide : launch_attention;
   return launched(go(p, a.dtype, int(a.dim), mask, blocks, stream));

@@ -57,12 +57,13 @@ struct Shape {
   static constexpr bool kEvery = kMask_ == Mask::kEvery, kCut = kMask_ == Mask::kNear || kEvery, kNear = kCut || kMask_ == Mask::kWhole || kOwn;
   static constexpr bool kStarts = kCut || kOwn;  // the scout says where windows start
   static constexpr bool kSigmoid = kSigmoid_;
-  // Windows in sequences of their own lengths, of e4m3 and under sigmoids are causal attention that leaves out the first tiles of keys: no scout.
+  // Windows in sequences of their own lengths, of e4m3 and, where they are not narrow, under sigmoids are causal attention that leaves out the first tiles
+  // of keys: no scout.
   static constexpr bool kPlain = kWindow && (kLengths || kFp8 || kSigmoid);
   static constexpr bool kScout = (kWindow && !kPlain) || kNear;  // where a mask leaves few tiles of keys (attention_scout.cuh)
   static constexpr int kKeys = kFp8 ? 128 : kKeys_ ? kKeys_ : kOwn ? kOwnKeys : attention_keys(kDim, kMask_);
-  // Where O += P V is waited for: between the exponentials, or after them. Between them there is room to rescale outputs; after them that is done lazily.
-  static constexpr bool kBetween = (kNear && !kOwn) || (kWindow && !kPlain && kKeys == 128), kLazy = kDim > 64 && !kFp8 && !kBetween;
+  // Where O += P V is waited for: between the exponentials (sigmoids), or after them. Between them there is room to rescale outputs; after them that is done lazily.
+  static constexpr bool kBetween = (kNear && (!kOwn || kSigmoid)) || (kWindow && !kPlain && kKeys == 128), kLazy = kDim > 64 && !kFp8 && !kBetween;
   static constexpr bool kApart = kLazy || (kDim == 64 && !kBetween);  // how the maximum is found
   static constexpr bool kUniform = !kNear || kOwn;  // a warp's role and group are known to be the same in all of its lanes (NOTES.md)
   // With a window: the last tile of keys ends with the last key that is seen, so that it is the only one that the causal mask cuts.
@@ -344,23 +345,21 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
     pass(own_v, 0, shared.v_full, shared.v_empty, v);
   };
   // Weights of a tile of keys; where there is no maximum to follow, outputs need no rescaling. Calls `retire`: with a neighbourhood between the
-  // exponentials, when the product has just been multiplied, so that values are given back no later than they can be.
+  // exponentials or sigmoids, when the product has just been multiplied, so that values are given back no later than they can be.
   const auto weigh = [&](int tile, auto first, auto retire) __attribute__((always_inline)) {
     bool moved = false;
     view.template mask<first>(s, tile);
-    if constexpr (S::kSigmoid) {
-      take_sigmoid(s, S::kFp8 ? scale : p.scale_log2, p.bias, S::kFp8 ? kFp8Lift : 0);
-    } else {
-      constexpr int kFirst = S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
-      moved = softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst, S::kApart, S::kLazy>(s, scale, reach, rescale, [&] {
-        if constexpr (S::kBetween) {
+    constexpr int kFirst = S::kSigmoid ? (S::kOwn || S::kEvery ? 48 : S::kCut ? 32 : 16) : S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
+    const auto between = [&] {
+      if constexpr (S::kBetween) {
 #pragma unroll
-          for (int i = 0; i < kFirst; i++) asm volatile("" : "+f"(s[i]));
-          retire();
-        }
-      });
-    }
-    if constexpr (!S::kBetween || S::kSigmoid) retire();
+        for (int i = 0; i < kFirst; i++) asm volatile("" : "+f"(s[i]));
+        retire();
+      }
+    };
+    if constexpr (S::kSigmoid) take_sigmoid<kFirst>(s, S::kFp8 ? scale : p.scale_log2, p.bias, S::kFp8 ? kFp8Lift : 0, between);
+    else moved = softmax.template take<S::kFp8 ? kFp8Lift : 0, kFirst, S::kApart, S::kLazy>(s, scale, reach, rescale, between);
+    if constexpr (!S::kBetween) retire();
     return moved;
   };
   const auto clear = [&]() __attribute__((always_inline)) {

@@ -1,4 +1,4 @@
-// Attention forward with narrow windows, causal ones or neighbourhoods on a line, for head dimensions 64 and 128: three consumer warpgroups of 64
+// Attention forward with narrow windows, causal ones or neighbourhoods on a line, softmax or sigmoids, for head dimensions 64 and 128: three consumer warpgroups of 64
 // queries each, which share tiles of 64 keys. Of those a warpgroup works on the ones that its own queries see and passes over the others: a window
 // of 512 keys are 9 tiles for each, of 11 for all three, where two warpgroups that share tiles of 160 keys multiply 640 each. A third chain of
 // product, softmax and product fills what two leave, so that there are no turns, and masks are of the first and the last tile only.
@@ -12,13 +12,13 @@
 
 namespace orrery::kernels {
 
-template <class T_, int kDim_, bool kLine_>
+template <class T_, int kDim_, bool kLine_, bool kSigmoid_>
 struct Narrow {
   using T = T_;
   using Out = T;
   static constexpr int kDim = kDim_, kCluster = 1, kConsumers = 3, kRows = kNarrowQueries, kKeys = kNarrowKeys, kStages = 4;
-  static constexpr bool kLazy = kDim > 64, kLine = kLine_, kNarrow = true, kAlways = false, kCausal = true, kWindow = true, kScout = true, kPlain = false, kOwed = true;
-  static constexpr bool kLengths = false, kFp8 = false, kOwn = false, kCut = false, kNear = false, kStarts = false, kSigmoid = false, kOwnPlace = false;
+  static constexpr bool kLazy = kDim > 64 && !kSigmoid_, kLine = kLine_, kNarrow = true, kAlways = false, kCausal = true, kWindow = true, kScout = true, kPlain = false, kOwed = true;
+  static constexpr bool kLengths = false, kFp8 = false, kOwn = false, kCut = false, kNear = false, kStarts = false, kSigmoid = kSigmoid_, kOwnPlace = false;
   static constexpr int kProducerRegisters = 32, kConsumerRegisters = 160;
   static constexpr int kSlabs = kDim / 64, kOutSlabs = kSlabs, kSlabQ = 64 * 128, kSlabKv = kKeys * 128;
   static constexpr int kBytesQ = kSlabs * kSlabQ, kBytesKv = kSlabs * kSlabKv;  // of a warpgroup's queries; of a tile
@@ -185,14 +185,16 @@ __device__ __forceinline__ void consume_narrow(const AttentionParams& p, const N
     ptx::wgmma_pin(o);
     ptx::mbarrier_arrive_if(shared.v_empty + 8 * (v_at % S::kStages), threadIdx.x % 32 == 0);
   };
-  constexpr int kFirst = 12;  // NOTES.md
+  constexpr int kFirst = S::kSigmoid ? 8 : 12;  // NOTES.md
   const auto weigh = [&](int tile, auto retire) __attribute__((always_inline)) {
-    view.mask(s, tile);
-    return softmax.template take<0, kFirst, S::kLazy, S::kLazy>(s, scale, reach, rescale, [&] {
+    const auto between = [&] {
 #pragma unroll
       for (int i = 0; i < kFirst; i++) asm volatile("" : "+f"(s[i]));
       retire();
-    });
+    };
+    view.mask(s, tile);
+    if constexpr (S::kSigmoid) return take_sigmoid<kFirst>(s, scale, p.bias, 0, between), false;
+    else return softmax.template take<0, kFirst, S::kLazy, S::kLazy>(s, scale, reach, rescale, between);
   };
   if (next()) {
     int j = begin();
@@ -218,7 +220,7 @@ __device__ __forceinline__ void consume_narrow(const AttentionParams& p, const N
         have_scores();
         if (weigh(j, retire)) {
 #pragma unroll
-          for (int i = 0; i < S::kDim / 2; i++) o[i] *= rescale[i / 2 % 2];
+          for (int i = 0; i < (S::kSigmoid ? 0 : S::kDim / 2); i++) o[i] *= rescale[i / 2 % 2];
         }
         pack<typename S::T>(probabilities, s);
       }

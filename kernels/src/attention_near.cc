@@ -239,7 +239,7 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
   const double usual = choose_boxes(a.neighborhood.rank, &n);
   *mask = choose_mask(n);
   const OwnBox narrow = choose_own(a.neighborhood.rank, n, kOwnKeys), wide = choose_own(a.neighborhood.rank, n, kMostKeys), own = wide.work < narrow.work ? wide : narrow;
-  const bool is_own = *mask != Mask::kWhole && !a.sigmoid && own.work < 0.95 * usual;  // those a little better are not faster (NOTES.md)
+  const bool is_own = *mask != Mask::kWhole && own.work < 0.95 * usual;  // those a little better are not faster (NOTES.md)
   if (is_own) {
     *mask = Mask::kOwn, p->keys = own.keys;
     OwnParams& o = p->own;

@@ -99,8 +99,8 @@ constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask 
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
 cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
-cudaError_t launch_attention_narrow(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
-cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_narrow(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, bool sigmoid, int blocks, cudaStream_t stream);
 
 /// Sequences of their own lengths, softmax; sigmoids, of one length or their own: all dimensions.
 cudaError_t launch_attention_lengths(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);

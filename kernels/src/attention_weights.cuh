@@ -55,12 +55,13 @@ struct Softmax {
   }
 };
 
-/// Scores -> sigmoids, 2^lift times as large: one special-function operation each, nothing to rescale.
-template <int kCount>
-__device__ __forceinline__ void take_sigmoid(float (&s)[kCount], float half_scale, float half_bias, int lift) {
+/// Scores -> sigmoids, 2^lift times as large: one special-function operation each, nothing to rescale. `between` is called once kFirst are there.
+template <int kFirst, int kCount, class Between>
+__device__ __forceinline__ void take_sigmoid(float (&s)[kCount], float half_scale, float half_bias, int lift, Between between) {
   const float half = 0.5f * float(1 << lift);
 #pragma unroll
   for (int i = 0; i < kCount; i++) {
+    if (i == kFirst) between();
     float t;
     asm("tanh.approx.f32 %0, %1;" : "=f"(t) : "f"(fmaf(s[i], half_scale, half_bias)));
     s[i] = fmaf(t, half, half);

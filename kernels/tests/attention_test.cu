@@ -392,6 +392,10 @@ int main(int argc, char** argv) {
                         Case{H, 1, 1, 1, 200, 120, 64, true, false, 130, true}, Case{B, 1, 1, 1, 200, 260, 256, true, false, 70, true},
                         Case{B, 2, 2, 1, 19 * 37, 19 * 37, 64, false, false, 0, true, {2, {19, 37}, {5, 13}, {1, 4}}}, Case{H, 1, 1, 1, 300, 300, 128, false, false, 0, true, {1, {300}, {70}, {3}}},
                         Case{H, 1, 1, 1, 32 * 16, 32 * 16, 64, false, false, 0, true, {2, {32, 16}, {16, 16}, {8, 16}}}, Case{B, 1, 1, 1, 16 * 4 * 24, 16 * 4 * 24, 128, false, false, 0, true, {3, {16, 4, 24}, {5, 3, 7}, {1, 1, 1}}},
+                        // Sigmoids: narrow windows and lines with several tiles of queries for each CTA; warpgroups with tiles of 144 and 160 keys of their own; no masks.
+                        Case{H, 1, 50, 10, 400, 490, 128, true, false, 170, true}, Case{B, 1, 34, 34, 828, 700, 64, true, false, 200, true}, Case{B, 1, 50, 50, 500, 500, 64, false, false, 0, true, {1, {500}, {90}, {1}}},
+                        Case{H, 1, 2, 1, 47 * 40, 47 * 40, 128, false, false, 0, true, {2, {47, 40}, {16, 16}, {1, 1}}}, Case{B, 1, 2, 1, 14 * 11 * 16, 14 * 11 * 16, 64, false, false, 0, true, {3, {14, 11, 16}, {10, 10, 10}, {1, 1, 1}}},
+                        Case{B, 1, 80, 80, 16 * 32, 16 * 32, 128, false, false, 0, true, {2, {16, 32}, {8, 16}, {8, 16}}},
                         Case{B, 2, 3, 1, 70, 90, 64, true, false, 0, false, {}, 8}, Case{H, 1, 2, 2, 150, 150, 128, true, false, 40, false, {}, 24}, Case{E, 2, 2, 1, 70, 90, 128, false, false, 0, false, {}, 16},
                         Case{B, 1, 2, 1, 130, 130, 192, false, false, 0, false, {}, 8}})
     cases.push_back(c);
