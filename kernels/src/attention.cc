@@ -202,6 +202,7 @@ Status attention_forward(const AttentionArgs& a, cudaStream_t stream) {
   }
   if (narrow) return launched(launch_attention_narrow(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
   if (mask == Mask::kOwn) return launched(launch_attention_own(p, a.dtype, int(a.dim), a.sigmoid, blocks, stream));
+  if (a.neighborhood.rank && a.dim > 128) return launched(launch_attention_near_wide(p, a.dtype, int(a.dim), a.sigmoid, blocks, stream));
   if (a.neighborhood.rank) return launched(launch_attention_near(p, a.dtype, int(a.dim), mask, a.sigmoid, blocks, stream));
   const auto go = a.sigmoid ? launch_attention_sigmoid : lengths ? launch_attention_lengths : a.dim > 128 ? launch_attention_wide : launch_attention;
   return launched(go(p, a.dtype, int(a.dim), mask, blocks, stream));

@@ -118,11 +118,11 @@ __device__ __forceinline__ void load_tile(const CUtensorMap* map, uint32_t dst, 
 }
 
 /// A box of tokens of a grid, the first at these places.
-template <class S>
+template <class S, int kRows>
 __device__ __forceinline__ void load_box(const CUtensorMap* map, uint32_t dst, uint32_t bar, int x, int y, int z, int head, uint64_t hint) {
-  ptx::mbarrier_arrive_expect_tx(bar, S::kSlabs * 128 * 128);
+  ptx::mbarrier_arrive_expect_tx(bar, S::kSlabs * kRows * 128);
 #pragma unroll
-  for (int slab = 0; slab < S::kSlabs; slab++) ptx::tma_load_5d(dst + slab * 128 * 128, map, bar, slab * 64, x, y, z, head, hint);
+  for (int slab = 0; slab < S::kSlabs; slab++) ptx::tma_load_5d(dst + slab * kRows * 128, map, bar, slab * 64, x, y, z, head, hint);
 }
 
 /// A piece of a tile of keys of a warpgroup's own, from place `at` on.
@@ -182,7 +182,7 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     NearWalk at_k, at_v;
     const auto load = [&](const CUtensorMap* map, uint32_t dst, uint32_t bar, int j, NearWalk& at) {
       if constexpr (S::kNear) {
-        load_box<S>(map, dst, bar, at.key(p.near, w.near, 0), at.key(p.near, w.near, 1), at.key(p.near, w.near, 2) + batch * p.near.extent[2], kv_head, ptx::kEvictLast);
+        load_box<S, S::kKeys>(map, dst, bar, at.key(p.near, w.near, 0), at.key(p.near, w.near, 1), at.key(p.near, w.near, 2) + batch * p.near.extent[2], kv_head, ptx::kEvictLast);
         at.back(w.near);
       } else {
         load_shared_tile<S>(map, dst, bar, w.k_base + j * S::kKeys, kv_head, batch);
@@ -202,7 +202,7 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
     const uint32_t q_full = shared.q_full + 8 * q.stage, to = shared.q + q.stage * S::kBytesQ;
     ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
     if constexpr (S::kNear) {
-      load_box<S>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + batch * p.near.extent[2], w.head, ptx::kEvictFirst);
+      load_box<S, kQueries>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + batch * p.near.extent[2], w.head, ptx::kEvictFirst);
       if constexpr (!S::kOwn) at_k = at_v = NearWalk(w.near);
     } else {
       load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
@@ -349,7 +349,7 @@ __device__ __forceinline__ void consume(const AttentionParams& p, const Shared<S
   const auto weigh = [&](int tile, auto first, auto retire) __attribute__((always_inline)) {
     bool moved = false;
     view.template mask<first>(s, tile);
-    constexpr int kFirst = S::kSigmoid ? (S::kOwn || S::kEvery ? 48 : S::kCut ? 32 : 16) : S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
+    constexpr int kFirst = kKeys <= 64 ? 16 : S::kSigmoid ? (S::kOwn || S::kEvery ? 48 : S::kCut ? 32 : 16) : S::kCut && !S::kEvery ? 16 : 32;  // NOTES.md
     const auto between = [&] {
       if constexpr (S::kBetween) {
 #pragma unroll

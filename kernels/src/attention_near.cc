@@ -15,12 +15,12 @@ namespace {
 using Box = std::array<int, 3>;    // logs of its sides
 using Sides = std::array<uint32_t, 3>;
 
-/// All boxes of 128 places on `rank` axes whose innermost side is 8 or more.
-std::vector<Box> boxes(int rank) {
+/// All boxes of 2^places on `rank` axes whose innermost side is 8 or more.
+std::vector<Box> boxes(int rank, int places = 7) {
   std::vector<Box> out;
-  for (int x = 3; x <= 7; x++)
-    for (int y = 0; x + y <= 7; y++)
-      if (const int z = 7 - x - y; (rank > 1 || y == 0) && (rank > 2 || z == 0)) out.push_back({x, y, z});
+  for (int x = 3; x <= places; x++)
+    for (int y = 0; x + y <= places; y++)
+      if (const int z = places - x - y; (rank > 1 || y == 0) && (rank > 2 || z == 0)) out.push_back({x, y, z});
   return out;
 }
 
@@ -40,8 +40,8 @@ int64_t key_tiles(const NearParams& n, int a, int q, int q_log, int k_log) {
   return (start_of(n, a, std::min(q + (1 << q_log), n.extent[a]) - 1) + n.window[a] - start_of(n, a, q) + (1 << k_log) - 1) >> k_log;
 }
 
-/// The pair of boxes with the least work: tiles of keys, and what the start and the end of a tile of queries cost. Returns it.
-double choose_boxes(int rank, NearParams* n) {
+/// The pair of boxes, that of keys of 2^key_places, with the least work: tiles of keys, and what the start and the end of a tile of queries cost. Returns it.
+double choose_boxes(int rank, int key_places, NearParams* n) {
   constexpr double kTileCost = 0.5;  // in tiles of keys (NOTES.md)
   int64_t tiles[3][8][8], rows[3][8];
   for (int a = 0; a < 3; a++)
@@ -55,7 +55,7 @@ double choose_boxes(int rank, NearParams* n) {
   double least = INFINITY;
   for (const Box& q : boxes(rank)) {
     if (q[0] == 3 && q[1] == 0) continue;  // a warp's 16 rows are a box of their own
-    for (const Box& k : boxes(rank)) {
+    for (const Box& k : boxes(rank, key_places)) {
       double work = 1, starts = kTileCost;
       for (int a = 0; a < 3; a++) work *= double(tiles[a][q[a]][k[a]]), starts *= double(rows[a][q[a]]);
       if (work + starts >= least) continue;
@@ -214,7 +214,6 @@ Status check_near(const AttentionArgs& a) {
   if (n.rank < 0 || n.rank > 3) return bad("neighborhood.rank", "must be in [0, 3]");
   if (n.rank == 0) return {};
   if (a.causal || a.window > 0 || a.q_starts) return bad("neighborhood", "is not for causal, windowed or packed attention");
-  if (a.dim > 128) return bad("dim", "must be 64 or 128 with a neighborhood");
   int64_t places = 1;
   for (int i = 0; i < n.rank; i++) {
     if (n.extent[i] < 1 || n.extent[i] > 1 << 24) return bad("neighborhood.extent", "must be in [1, 2^24]");
@@ -236,10 +235,11 @@ bool plan_near(const AttentionArgs& a, AttentionParams* p, Mask* mask) {
     n.extent[i] = int(extent_of(a.neighborhood, i)), n.window[i] = int(window_of(a.neighborhood, i));
     n.stride[i] = FastDivide(uint32_t(stride_of(a.neighborhood, i)));
   }
-  const double usual = choose_boxes(a.neighborhood.rank, &n);
-  *mask = choose_mask(n);
+  const bool wide_heads = a.dim > 128;
+  const double usual = choose_boxes(a.neighborhood.rank, wide_heads ? 6 : 7, &n);
+  *mask = wide_heads ? Mask::kNear : choose_mask(n);
   const OwnBox narrow = choose_own(a.neighborhood.rank, n, kOwnKeys), wide = choose_own(a.neighborhood.rank, n, kMostKeys), own = wide.work < narrow.work ? wide : narrow;
-  const bool is_own = *mask != Mask::kWhole && own.work < 0.95 * usual;  // those a little better are not faster (NOTES.md)
+  const bool is_own = *mask != Mask::kWhole && !wide_heads && own.work < 0.95 * usual;  // those a little better are not faster (NOTES.md)
   if (is_own) {
     *mask = Mask::kOwn, p->keys = own.keys;
     OwnParams& o = p->own;

@@ -1,10 +1,10 @@
 // Neighbourhood masks on the device: where a query's window lies, which tiles of keys a tile of queries needs, and which
 // keys of such a tile each of a thread's two rows sees.
 //
-// Tokens are places of a grid of one to three axes, axis 0 innermost. Tiles of queries and of keys are boxes of 128 places,
-// powers of two on each axis, cut out by five-dimensional tensor maps; tiles of keys begin where the first window of the
+// Tokens are places of a grid of one to three axes, axis 0 innermost. Tiles of queries and of keys are boxes of 128 places (of keys, with
+// head dimensions above 128, of 64), powers of two on each axis, cut out by five-dimensional tensor maps; tiles of keys begin where the first window of the
 // tile of queries begins, so that the count of tiles on an axis is the fewest that the windows allow. A thread holds 32 keys
-// of each of its rows; they are 32 bits, and a window is an interval of them on each axis.
+// of each of its rows, or 16; they are bits, and a window is an interval of them on each axis.
 //
 // Source of the windows: Hassani et al., "Neighborhood Attention Transformer" (2023) and "Generalized Neighborhood
 // Attention" (2025): the queries of a group of `stride` share the window of its middle, which is moved inside at the edges.
@@ -99,7 +99,7 @@ __device__ __forceinline__ int4 near_entry(const NearParams& n, const NearTile& 
     cut |= uint32_t(!whole) << warp;
   }
   cut |= __shfl_xor_sync(~0u, cut, 16);
-  return make_int4(at[0] << n.line, at[1] << n.plane, at[2] << 5, int(cut));
+  return make_int4(at[0] << n.line, at[1] << n.plane, at[2] << (n.plane + n.k_log[2]), int(cut));
 }
 
 /// The windows of a thread's two rows, as bits of all tiles of keys laid side by side, each axis by itself: from the first up to the
@@ -132,7 +132,7 @@ struct NearView {
 /// Hides the keys whose bit is not set.
 template <int kCount>
 __device__ __forceinline__ void hide_unseen(float (&s)[kCount], const uint32_t (&seen)[2]) {
-  static_assert(kCount == 64);
+  static_assert(kCount <= 64);
 #pragma unroll
   for (int i = 0; i < kCount; i++)
     if (!(seen[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1)) s[i] = -INFINITY;

@@ -19,7 +19,7 @@ enum class Mask { kNone, kCausal, kWindow, kNear, kEvery, kWhole, kOwn, kNarrow,
 struct NearParams {
   int extent[3], window[3];
   FastDivide stride[3];
-  int q_log[3], k_log[3];       // boxes of 128 queries, of 128 keys: logs of their sides
+  int q_log[3], k_log[3];       // boxes of 128 queries, of 128 or 64 keys: logs of their sides
   int q_tiles[3];               // boxes of queries on each axis
   uint32_t spread_x, spread_y;  // copy the bits of a line of keys to all lines of a plane; those of a plane to all planes
   int line, plane;              // logs of a thread's bits of a line of keys, and of a plane
@@ -93,12 +93,14 @@ constexpr int kNarrowQueries = 192, kNarrowKeys = 64, kNarrowWindow = 1024;
 /// Keys of one tile: as many as shared memory and registers allow.
 constexpr int kMostKeys = 160;
 constexpr int kOwnKeys = 144;  // where each warpgroup has its own: as many, or kMostKeys
-constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? 80 : mask == Mask::kNone ? kMostKeys : 128; }
+constexpr int kWideNearKeys = 64;  // of a box, with a neighbourhood and head dimensions above 128
+constexpr int attention_keys(int dim, Mask mask) { return dim > 128 ? (mask == Mask::kNear ? kWideNearKeys : 80) : mask == Mask::kNone ? kMostKeys : 128; }
 
 /// Launches the kernel for these types on `blocks` persistent CTAs.
 cudaError_t launch_attention(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_wide(const AttentionParams& p, DType dtype, int dim, Mask mask, int blocks, cudaStream_t stream);  // 192, 256
 cudaError_t launch_attention_near(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
+cudaError_t launch_attention_near_wide(const AttentionParams& p, DType dtype, int dim, bool sigmoid, int blocks, cudaStream_t stream);  // 192, 256: kNear alone
 cudaError_t launch_attention_narrow(const AttentionParams& p, DType dtype, int dim, Mask mask, bool sigmoid, int blocks, cudaStream_t stream);
 cudaError_t launch_attention_own(const AttentionParams& p, DType dtype, int dim, bool sigmoid, int blocks, cudaStream_t stream);
 

@@ -396,6 +396,10 @@ int main(int argc, char** argv) {
                         Case{H, 1, 50, 10, 400, 490, 128, true, false, 170, true}, Case{B, 1, 34, 34, 828, 700, 64, true, false, 200, true}, Case{B, 1, 50, 50, 500, 500, 64, false, false, 0, true, {1, {500}, {90}, {1}}},
                         Case{H, 1, 2, 1, 47 * 40, 47 * 40, 128, false, false, 0, true, {2, {47, 40}, {16, 16}, {1, 1}}}, Case{B, 1, 2, 1, 14 * 11 * 16, 14 * 11 * 16, 64, false, false, 0, true, {3, {14, 11, 16}, {10, 10, 10}, {1, 1, 1}}},
                         Case{B, 1, 80, 80, 16 * 32, 16 * 32, 128, false, false, 0, true, {2, {16, 32}, {8, 16}, {8, 16}}},
+                        // Neighbourhoods of wide heads.
+                        Case{B, 2, 2, 1, 19 * 37, 19 * 37, 192, false, false, 0, false, {2, {19, 37}, {5, 13}, {1, 4}}}, Case{H, 1, 2, 1, 300, 300, 256, false, false, 0, false, {1, {300}, {70}, {3}}},
+                        Case{B, 1, 1, 1, 6 * 7 * 18, 6 * 7 * 18, 256, false, false, 0, false, {3, {6, 7, 18}, {3, 4, 5}, {1, 2, 5}}}, Case{H, 2, 1, 1, 12 * 20, 12 * 20, 192, false, false, 0, true, {2, {12, 20}, {7, 9}, {1, 1}}},
+                        Case{H, 1, 40, 40, 30 * 26, 30 * 26, 192, false, false, 0, false, {2, {30, 26}, {11, 13}, {1, 1}}},
                         Case{B, 2, 3, 1, 70, 90, 64, true, false, 0, false, {}, 8}, Case{H, 1, 2, 2, 150, 150, 128, true, false, 40, false, {}, 24}, Case{E, 2, 2, 1, 70, 90, 128, false, false, 0, false, {}, 16},
                         Case{B, 1, 2, 1, 130, 130, 192, false, false, 0, false, {}, 8}})
     cases.push_back(c);
@@ -441,6 +445,13 @@ int main(int argc, char** argv) {
                                       Neighborhood{3, {16, 16, 16}, {8, 8, 8}, {4, 4, 8}}, Neighborhood{1, {2000}, {512}, {128}}, Neighborhood{2, {64, 40}, {32, 16}, {8, 16}}, Neighborhood{2, {64, 64}, {24, 9}, {1, 1}},
                                       Neighborhood{3, {12, 24, 16}, {8, 16, 8}, {4, 8, 8}}, Neighborhood{2, {70, 61}, {16, 16}, {1, 1}}, Neighborhood{3, {30, 16, 24}, {6, 6, 6}, {1, 1, 1}},
                                       Neighborhood{2, {90, 77}, {32, 32}, {1, 1}}, Neighborhood{2, {61, 90}, {23, 40}, {3, 1}}, Neighborhood{3, {20, 14, 30}, {10, 9, 10}, {1, 3, 1}}, Neighborhood{2, {64, 61}, {36, 28}, {2, 4}}}) {
+          int64_t places = 1;
+          for (int axis = 0; axis < n.rank; axis++) places *= n.extent[axis];
+          for (bool sigmoid : {false, true}) cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, sigmoid, n});
+        }
+      for (int64_t dim : {192, 256})
+        for (const Neighborhood& n : {Neighborhood{1, {1}, {1}, {1}}, Neighborhood{1, {999}, {512}, {128}}, Neighborhood{2, {40, 50}, {13, 13}, {1, 1}}, Neighborhood{2, {33, 64}, {32, 16}, {8, 16}},
+                                      Neighborhood{2, {3, 300}, {1, 90}, {1, 1}}, Neighborhood{3, {5, 20, 24}, {5, 7, 9}, {2, 2, 4}}, Neighborhood{3, {16, 8, 16}, {8, 8, 8}, {4, 4, 8}}}) {
           int64_t places = 1;
           for (int axis = 0; axis < n.rank; axis++) places *= n.extent[axis];
           for (bool sigmoid : {false, true}) cases.push_back({t, 2, 4, 2, places, places, dim, false, false, 0, sigmoid, n});

@@ -294,8 +294,8 @@ struct AttentionArgs {
   // that is not finite may reach the outputs of the sequence before its own.
   const int32_t *q_starts = nullptr, *k_starts = nullptr;
   int64_t q_rows = 0, k_rows = 0;
-  // Not with causal, e4m3 or sequences of their own lengths; dim 64 or 128; batches dense (the stride of a batch is that of its
-  // places). Keys outside of the windows are not seen, but where they are not finite they may reach outputs of the batch before.
+  // Not with causal, e4m3 or sequences of their own lengths; batches dense (the stride of a batch is that of its places).
+  // Keys outside of the windows are not seen, but where they are not finite they may reach outputs of the batch before.
   Neighborhood neighborhood;
   bool sigmoid = false;        // out = sigmoid(scale * q k' + sigmoid_bias [masked: 0]) v, rows not normalised; no lse
   float sigmoid_bias = 0.f;
