@@ -301,6 +301,10 @@ void attention() {
               {"page_size", NUM(a.page_size), 16, {-16, 0, 8, 24, kHuge}}, {"table_pitch", NUM(a.table_pitch), 2, {-1, 1, kHuge, kMost}}, {"max_seq", NUM(a.max_seq), 32, {-1, kHuge}}, {"q_stride", NUM(a.q_stride), kToken, strides},
               {"out_stride", NUM(a.out_stride), kToken, {-8, 32, kHuge, kMost}}, {"page_stride", NUM(a.page_stride), 16 * kToken, {-8, 4, kHuge, kMost}}, {"token_stride", NUM(a.token_stride), kToken, {-8, 32, 68, kHuge, kMost}},
               {"head_stride", NUM(a.head_stride), 64, {-8, 4, kHuge, kMost}}, {"window", NUM(a.window), 0, {-1}}, {"splits", NUM(a.splits), 2, {-1, 129}}});
+    a.e4m3_cache = true;
+    contract("attention_paged, cache of e4m3", CALL(attention_paged(a, nullptr)),
+             {{"out", SET(a.out), 2, 2 * kToken * 2, W}, {"lse", SET(a.lse), 4, 16, WN}, {"q", SET(a.q), 16, 2 * kToken * 2, R}, {"k_cache", SET(a.k_cache), 16, cache / 2, R}, {"v_cache", SET(a.v_cache), 16, cache / 2, R},
+              {"page_table", SET(a.page_table), 4, 16, R}, {"seq_lens", SET(a.seq_lens), 4, 8, R}, {"scale_k", SET(a.scale_k), 4, 4, N}, {"scale_v", SET(a.scale_v), 4, 4, N}, {"workspace", SET(a.workspace), 16, workspace, WS}}, {});
   }
 }
 

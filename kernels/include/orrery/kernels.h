@@ -348,7 +348,9 @@ struct PagedAttentionArgs {
   void* out = nullptr;
   float* lse = nullptr;                   // may be null: batch x heads, natural log
   const int32_t *page_table = nullptr, *seq_lens = nullptr;
-  DType dtype = DType::kBF16;             // bf16 or f16
+  DType dtype = DType::kBF16;             // bf16 or f16: of q and out, and of the caches unless
+  bool e4m3_cache = false;                // they are of e4m3, strides then in its elements too
+  const float *scale_k = nullptr, *scale_v = nullptr;  // of e4m3: what the keys and values are multiplied by; device scalars; null: 1
   int64_t batch = 0, heads = 0, kv_heads = 0, dim = 0;  // dim 64, 128, 192 or 256; at most 16 heads for a kv head
   int64_t pages = 0, page_size = 0;       // page_size: a power of two, 16 or more
   int64_t table_pitch = 0, max_seq = 0;   // entries from row to row of the table; no sequence is longer
