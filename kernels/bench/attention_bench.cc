@@ -1,7 +1,7 @@
 // attention_forward, bf16, at the shapes of bench/peers.py (which times cuDNN through PyTorch), and attention_paged.
 //
-//   attention_bench [paged | more | near | near_sigmoid | votes]    more: sigmoid, and causal windows; near: neighbourhoods on grids of tokens, near_sigmoid: those
-//                                                   of sigmoids; votes: kv_votes
+//   attention_bench [paged | paged_e4m3 | more | near | near_sigmoid | near_192 | near_256 | votes]    more: sigmoid, and causal windows; near: neighbourhoods on
+//                                                   grids of tokens, near_sigmoid: those of sigmoids, near_192: of such heads; votes: kv_votes
 //
 // One CSV row per shape: microseconds (median) and TFLOP/s, counting 4 * seq_q * seq_k * dim per head, half if causal; of the pairs that a window leaves; for the
 // paged cache (pages of 64 tokens in random order, L2 flushed) the GB/s of keys and values.
@@ -18,19 +18,19 @@ using namespace orrery::kernels;
 
 namespace {
 
-void paged(bench::Device& device) {
+void paged(bench::Device& device, bool e4m3) {
   std::printf("# columns: table,batch,heads,kv_heads,dim,context,who,us,GB/s\n");
   constexpr int64_t kPage = 64, kHeads = 32;
   for (const auto& [dim, kv_heads] : {std::pair<int64_t, int64_t>{128, 8}, {128, 4}, {192, 8}, {256, 8}})
     for (int64_t context : {2048, 8192, 32768})
       for (int64_t batch : {1, 8, 32, 128}) {
         const int64_t kDim = dim;
-        const int64_t token = kv_heads * kDim, per_sequence = context / kPage, pages = batch * per_sequence, bytes = pages * kPage * token * 2;
+        const int64_t token = kv_heads * kDim, per_sequence = context / kPage, pages = batch * per_sequence, bytes = pages * kPage * token * (e4m3 ? 1 : 2);
         if (bytes * 2 > (int64_t(32) << 30)) continue;
         char *cache, *small;
         BENCH_OK(cudaMalloc(&cache, bytes * 2));
         BENCH_OK(cudaMalloc(&small, int64_t(256) << 20));
-        bench::fill_normal(cache, bytes, DType::kBF16, 5, device.stream);
+        bench::fill_normal(cache, e4m3 ? bytes * 2 : bytes, e4m3 ? DType::kE4M3 : DType::kBF16, 5, device.stream);
         bench::fill_normal(small, batch * kHeads * kDim * 2, DType::kBF16, 6, device.stream);
         std::vector<int32_t> table(pages), lengths(batch, int32_t(context));
         for (int64_t i = 0; i < pages; i++) table[i] = int32_t(i);
@@ -41,7 +41,7 @@ void paged(bench::Device& device) {
         }
         PagedAttentionArgs a;
         a.q = small, a.out = small + (16 << 20), a.k_cache = cache, a.v_cache = cache + bytes, a.batch = batch, a.heads = kHeads, a.kv_heads = kv_heads;
-        a.dim = kDim, a.pages = pages, a.page_size = kPage, a.table_pitch = per_sequence, a.max_seq = context, a.q_stride = a.out_stride = kHeads * kDim;
+        a.dim = kDim, a.pages = pages, a.page_size = kPage, a.table_pitch = per_sequence, a.max_seq = context, a.q_stride = a.out_stride = kHeads * kDim, a.e4m3_cache = e4m3;
         a.page_stride = kPage * token, a.token_stride = token, a.head_stride = kDim;
         int32_t* ints = reinterpret_cast<int32_t*>(small + (32 << 20));
         BENCH_OK(cudaMemcpy(ints, table.data(), pages * 4, cudaMemcpyHostToDevice));
@@ -51,7 +51,7 @@ void paged(bench::Device& device) {
           if (Status st = attention_paged(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
         });
         const float us = bench::race({&replay}, 15, true)[0];
-        std::printf("paged,%lld,%lld,%lld,%lld,%lld,orrery,%.2f,%.0f\n", (long long)batch, (long long)kHeads, (long long)kv_heads, (long long)kDim, (long long)context, us,
+        std::printf("%s,%lld,%lld,%lld,%lld,%lld,orrery,%.2f,%.0f\n", e4m3 ? "paged_e4m3" : "paged", (long long)batch, (long long)kHeads, (long long)kv_heads, (long long)kDim, (long long)context, us,
                     2.0 * bytes / us * 1e-3);
         std::fflush(stdout);
         BENCH_OK(cudaFree(cache));
@@ -150,16 +150,17 @@ double fewest_tiles(const Neighborhood& n) {
   return least;
 }
 
-void near(bench::Device& device, bool sigmoid) {
+void near(bench::Device& device, bool sigmoid, int64_t dim) {
   std::printf("# columns: table,tokens,axes,extent,window,stride,tiles,us,us_dense,dense_tiles\n");
-  constexpr int64_t kTokens = 16384, kHeads = 16, kDim = 128, kElements = kTokens * kHeads * kDim;
+  constexpr int64_t kTokens = 16384, kHeads = 16;
+  const int64_t kElements = kTokens * kHeads * dim;
   char* base;
   BENCH_OK(cudaMalloc(&base, kElements * 8));
   bench::fill_normal(base, kElements * 4, DType::kBF16, 5, device.stream);
   AttentionArgs a;
   a.q = base, a.k = base + kElements * 2, a.v = base + kElements * 4, a.out = base + kElements * 6;
-  a.batch = 1, a.heads = a.kv_heads = kHeads, a.seq_q = a.seq_k = kTokens, a.dim = kDim;
-  a.q_strides = a.k_strides = a.v_strides = a.out_strides = {kElements, kHeads * kDim, kDim};
+  a.batch = 1, a.heads = a.kv_heads = kHeads, a.seq_q = a.seq_k = kTokens, a.dim = dim;
+  a.q_strides = a.k_strides = a.v_strides = a.out_strides = {kElements, kHeads * dim, dim};
   a.sigmoid = sigmoid;
   const auto run = [&](int) {
     if (Status st = attention_forward(a, device.stream); !st.ok()) std::exit((std::fprintf(stderr, "%s %s\n", st.argument ? st.argument : "", st.reason), 1));
@@ -189,9 +190,12 @@ void near(bench::Device& device, bool sigmoid) {
 int main(int argc, char** argv) {
   bench::Device device;
   if (argc > 1) {
-    if (!std::strcmp(argv[1], "paged")) paged(device);
-    else if (!std::strcmp(argv[1], "near")) near(device, false);
-    else if (!std::strcmp(argv[1], "near_sigmoid")) near(device, true);
+    if (!std::strcmp(argv[1], "paged")) paged(device, false);
+    else if (!std::strcmp(argv[1], "paged_e4m3")) paged(device, true);
+    else if (!std::strcmp(argv[1], "near")) near(device, false, 128);
+    else if (!std::strcmp(argv[1], "near_sigmoid")) near(device, true, 128);
+    else if (!std::strcmp(argv[1], "near_192")) near(device, false, 192);
+    else if (!std::strcmp(argv[1], "near_256")) near(device, false, 256);
     else if (!std::strcmp(argv[1], "votes")) votes(device);
     else more(device);
     return 0;

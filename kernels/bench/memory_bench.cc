@@ -3,7 +3,8 @@
 //   memory_bench [KERNEL,KERNEL...]
 //
 // One CSV row per kernel and size: microseconds and GB/s, counting each byte that must be read or written once.
-// NAME:cub is the same job by CUB. Replays of a kernel and of its rival go in turns.
+// NAME:cub is the same job by CUB, NAME:sweeps what a kernel reads and writes that goes over its data several times, read and copied so often and no
+// more. Replays of a kernel and of its rivals go in turns.
 // Replays rotate over as many buffers as fit in 4 GiB, at least three of the largest, so that nothing comes from L2.
 #include <cstring>
 #include <memory>
@@ -25,7 +26,8 @@ struct Case {
   const char* name;
   double traffic;  // bytes per byte of `size`
   std::function<Status(char* out, char* x, char* y, int64_t bytes, cudaStream_t)> run;
-  std::function<bool(char* out, char* x, char* y, int64_t bytes, cudaStream_t)> rival = {};  // by CUB
+  std::function<bool(char* out, char* x, char* y, int64_t bytes, cudaStream_t)> rival = {};   // by CUB
+  std::function<Status(char* out, char* x, char* y, int64_t bytes, cudaStream_t)> sweeps = {};  // what it reads and writes, by kernels that do no more
 };
 
 const DType kB = DType::kBF16;
@@ -62,7 +64,13 @@ std::vector<Case> cases(void* workspace, void* theirs) {
       {"gather_4KiB", 2, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return gather_rows(o, x, static_cast<int32_t*>(workspace) + (1 << 20), n / 4096, n / 4096, 4096, s); }},
       {"top_64_of_8192_bf16", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return top_k(o, nullptr, x, kB, n / 2 / kCols, kCols, kCols, 64, s); }},
       {"sort_u32_quarter", 0.5, [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return sort_u32(u(o), nullptr, u(x), nullptr, n / 16, y, s); },
-       [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return bench::cub_sort(u(o), u(x), n / 16, y, n, s); }},
+       [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) { return bench::cub_sort(u(o), u(x), n / 16, y, n, s); },
+       [=](char* o, char* x, char* y, int64_t n, cudaStream_t s) {  // counts of all digits, then a pass for each of four
+         Status status = reduce_sum(f(o), f(x), n / 16, workspace, s);
+         for (const auto& [to, from] : {std::pair{y, x}, {o, y}, {y, o}, {o, y}})
+           if (status.ok()) status = stream_copy(f(to), f(from), n / 16, s);
+         return status;
+       }},
       {"pack_64_of_128_bytes", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return pack(o, x, {1, 64, {n / 128}, {128}}, s); }},
       {"histogram_u8", 1, [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return histogram_u8(u(o), reinterpret_cast<uint8_t*>(x), n, s); },
        [=](char* o, char* x, char*, int64_t n, cudaStream_t s) { return bench::cub_histogram(u(o), reinterpret_cast<uint8_t*>(x), n, theirs, kTheirs, s); }},
@@ -95,25 +103,30 @@ int main(int argc, char** argv) {
     for (const Case& c : cases(workspace, theirs)) {
       if (argc > 1 && !std::strstr(argv[1], c.name)) continue;
       bench::fill_normal(arena, kArena / 2, kB, 3, device.stream);  // the case before has left what it made
-      Replay replay(device, std::max(sets, 3), [&](int i) {
-        char* base = arena + int64_t(i % sets) * 3 * bytes;
-        if (Status s = c.run(base, base + bytes, base + 2 * bytes, bytes, device.stream); !s.ok()) {
-          std::fprintf(stderr, "%s: %s %s\n", c.name, s.argument ? s.argument : "", s.reason);
-          std::exit(1);
-        }
-      });
-      std::vector<Replay*> rivals = {&replay};
-      std::unique_ptr<Replay> rival;
-      if (c.rival && c.rival(arena, arena + bytes, arena + 2 * bytes, bytes, device.stream)) {
-        rival = std::make_unique<Replay>(device, std::max(sets, 3), [&](int i) {
+      std::vector<std::unique_ptr<Replay>> replays;
+      std::vector<const char*> names;
+      const auto add = [&](const char* name, auto run) {  // run: false where it cannot
+        replays.push_back(std::make_unique<Replay>(device, std::max(sets, 3), [&](int i) {
           char* base = arena + int64_t(i % sets) * 3 * bytes;
-          if (!c.rival(base, base + bytes, base + 2 * bytes, bytes, device.stream)) std::exit((std::fprintf(stderr, "%s: CUB failed\n", c.name), 1));
-        });
-        rivals.push_back(rival.get());
-      }
+          if (!run(base, base + bytes, base + 2 * bytes)) std::exit((std::fprintf(stderr, "%s%s failed\n", c.name, name), 1));
+        }));
+        names.push_back(name);
+      };
+      const auto ours = [&](const auto& f) {
+        return [&](char* o, char* x, char* y) {
+          const Status s = f(o, x, y, bytes, device.stream);
+          if (!s.ok()) std::fprintf(stderr, "%s %s\n", s.argument ? s.argument : "", s.reason);
+          return s.ok();
+        };
+      };
+      add("", ours(c.run));
+      if (c.rival && c.rival(arena, arena + bytes, arena + 2 * bytes, bytes, device.stream)) add(":cub", [&](char* o, char* x, char* y) { return c.rival(o, x, y, bytes, device.stream); });
+      if (c.sweeps) add(":sweeps", ours(c.sweeps));
+      std::vector<Replay*> rivals;
+      for (const auto& r : replays) rivals.push_back(r.get());
       const auto us = bench::race(rivals, bytes > (1 << 28) ? 9 : 21, true);
       for (size_t i = 0; i < us.size(); i++)
-        std::printf("%s%s,%lld,%.2f,%.0f\n", c.name, i ? ":cub" : "", (long long)bytes, us[i], c.traffic * bytes / us[i] * 1e-3);
+        std::printf("%s%s,%lld,%.2f,%.0f\n", c.name, names[i], (long long)bytes, us[i], c.traffic * bytes / us[i] * 1e-3);
       std::fflush(stdout);
     }
   }

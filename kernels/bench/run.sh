@@ -21,10 +21,9 @@ for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 skinny_w8a16 square
   else run gemm_$table "$build/kernels_gemm_bench" $table; fi
 done
 run memory "$build/kernels_memory_bench"
-run attention_paged "$build/kernels_attention_bench" paged
+for table in paged paged_e4m3; do run attention_$table "$build/kernels_attention_bench" $table; done
 run attention_more "$build/kernels_attention_bench" more
-run attention_near "$build/kernels_attention_bench" near
-run attention_near_sigmoid "$build/kernels_attention_bench" near_sigmoid
+for table in near near_sigmoid near_192 near_256; do run attention_$table "$build/kernels_attention_bench" $table; done
 run kv_votes "$build/kernels_attention_bench" votes
 if python3 -c 'import torch' 2> /dev/null; then
   python3 "$here/peers.py" "$build/libkernels_peers_shared.so" --out "$out" attention attention_fp8 backward varlen grouped block_scaled sparse || fault peers
