@@ -1,6 +1,6 @@
 // gemm against cuBLASLt: its default (first heuristic) and the best of all the candidates it offers, each timed.
 //
-//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small,large,shapes=MxNxK+...,only=NAME]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16), skinny_w8a16 (ours e4m3 weights, theirs bf16),
+//   gemm_bench TABLE [SEARCH_CSV [STRIDE [FIRST [few,warm,swap,small,large,shapes=MxNxK+...,only=NAME]]]]   TABLE: skinny_e4m3, skinny_f16, skinny_bf16, skinny_w4a16 (ours int4, theirs f16), skinny_w8a16, wide_w8a16 (ours e4m3 weights, theirs bf16), skinny_w8f16, wide_w8f16 (f16),
 //                                              square_bf16, square_f16, square_e4m3, square_int8, square_e4m3_promoted; held_bf16, held_e4m3: shapes that no
 //                                              table of ours has, with all our configurations timed and the one that prediction alone takes
 //
@@ -71,6 +71,15 @@ std::vector<Shape> square_shapes() {
       {16384, 1024, 2048}, {1024, 2048, 16384}, {3072, 768, 768}, {768, 3072, 768},   {8192, 2048, 2048},
       {2048, 8192, 2048}, {12288, 4096, 2048}};
   s.insert(s.end(), std::begin(more), std::end(more));
+  return s;
+}
+
+/// More rows of activations than the skinny ones, and layers of other sizes.
+std::vector<Shape> wide_shapes() {
+  std::vector<Shape> s;
+  for (int m : {192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096}) s.push_back({m, 4096, 4096});
+  for (int m : {64, 256, 1024, 4096}) s.push_back({m, 14336, 4096}), s.push_back({m, 4096, 14336});
+  for (int m : {32, 100, 300, 1000}) s.push_back({m, 6144, 5120});
   return s;
 }
 
@@ -393,6 +402,9 @@ int main(int argc, char** argv) {
       {"square_int8", DType::kI8, DType::kF32, true, true, square_shapes()},
       {"skinny_w4a16", DType::kF16, DType::kF16, true, true, skinny_shapes(), 4},
       {"skinny_w8a16", DType::kBF16, DType::kBF16, true, true, skinny_shapes(), 8},
+      {"wide_w8a16", DType::kBF16, DType::kBF16, true, true, wide_shapes(), 8},
+      {"skinny_w8f16", DType::kF16, DType::kF16, true, true, skinny_shapes(), 8},
+      {"wide_w8f16", DType::kF16, DType::kF16, true, true, wide_shapes(), 8},
       {"square_e4m3_promoted", DType::kE4M3, DType::kBF16, true, false, square_shapes()},
       {"square_bf16_nt", DType::kBF16, DType::kBF16, true, true, square_shapes()},
       {"held_bf16", DType::kBF16, DType::kBF16, false, true, held_shapes(), 0, true},

@@ -16,7 +16,7 @@ run() {  # NAME COMMAND...
   shift
   { header "$@"; "$@"; } > "$out/$name.csv" || fault "$name"
 }
-for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 skinny_w8a16 square_bf16 square_f16 square_e4m3 square_int8 square_e4m3_promoted held_bf16 held_e4m3; do
+for table in skinny_e4m3 skinny_f16 skinny_bf16 skinny_w4a16 skinny_w8a16 skinny_w8f16 wide_w8a16 wide_w8f16 square_bf16 square_f16 square_e4m3 square_int8 square_e4m3_promoted held_bf16 held_e4m3; do
   if [ -n "$search" ]; then run gemm_$table "$build/kernels_gemm_bench" $table "$out/search_$table.csv"
   else run gemm_$table "$build/kernels_gemm_bench" $table; fi
 done

@@ -38,6 +38,61 @@ const std::vector<GemmKernel>& gemm_kernels() {
   return all;
 }
 
+int max_clusters(const GemmKernel& kernel, int cluster) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::pair<const void*, int>>, int> known;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  std::lock_guard lock(mutex);
+  const auto key = std::make_pair(device, std::make_pair(kernel.function, cluster));
+  if (auto it = known.find(key); it != known.end()) return it->second;
+  if (cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes) !=
+      cudaSuccess)
+    return 0;
+  if (cluster > 8) cudaFuncSetAttribute(kernel.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  int count = 0;
+  if (cluster == 1) {
+    int per_sm = 0;
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel.function, kernel.threads,
+                                                      kernel.shared_bytes) != cudaSuccess)
+      return 0;
+    count = sm_count() * per_sm;
+  } else {
+    cudaLaunchAttribute attribute[1];
+    attribute[0].id = cudaLaunchAttributeClusterDimension;
+    attribute[0].val.clusterDim = {unsigned(cluster), 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(cluster), config.blockDim = dim3(kernel.threads);
+    config.dynamicSmemBytes = kernel.shared_bytes;
+    config.attrs = attribute, config.numAttrs = 1;
+    if (cudaOccupancyMaxActiveClusters(&count, kernel.function, &config) != cudaSuccess) return 0;
+  }
+  return known[key] = count;
+}
+
+bool columns_suit_tma(const Epilogue& e) {
+  constexpr int64_t kMost = (int64_t(1) << 40) / 2;  // of what a tensor map takes from column to column, in bytes
+  return size_of(e.dtype) == 2 && e.d_row_stride == 1 && e.d_col_stride % 8 == 0 && e.d_col_stride > 0 && e.d_col_stride < kMost && aligned(e.d, 16);
+}
+
+bool encode_turned(CUtensorMap* map, const Epilogue& e, int columns) {
+  const uint64_t sizes[2] = {uint64_t(e.m), uint64_t(e.n)}, pitches[1] = {uint64_t(e.d_col_stride * 2)};
+  const uint32_t box[2] = {64, uint32_t(columns)};
+  return encode_tensor_map(map, tensor_map_type(e.dtype), 2, e.d, sizes, pitches, box);
+}
+
+bool plan_tiles(const Epilogue& e, const GemmConfig& c, const GemmKernel& kernel, GemmParams* p) {
+  p->cluster_m = c.cluster_m, p->cluster_n = c.cluster_n;
+  p->cluster_m_log = std::countr_zero(unsigned(c.cluster_m)), p->cluster_n_log = std::countr_zero(unsigned(c.cluster_n));
+  const int64_t rows = int64_t(kernel.tile_m) * c.cluster_m, cols = int64_t(kernel.tile_n) * c.cluster_n;
+  p->tiles_m = int((e.m + rows - 1) / rows), p->tiles_n = int((e.n + cols - 1) / cols);
+  p->raster = std::min(c.raster > 0 ? c.raster : 8, p->tiles_m);
+  if (int64_t(p->tiles_m) * p->tiles_n > 0x7fffffff) return false;
+  p->by_band = FastDivide(uint32_t(p->raster * p->tiles_n)), p->by_raster = FastDivide(uint32_t(p->raster));
+  p->by_rest = FastDivide(uint32_t(p->tiles_m % p->raster ? p->tiles_m % p->raster : p->raster));
+  return true;
+}
+
 namespace {
 
 constexpr int kStreamKCounters = 1024;  // cut tiles are fewer than two for each SM
@@ -85,9 +140,7 @@ bool can_store_fast(const Epilogue& e, int tile_n) {
   return e.linear && e.d_col_stride == 1 && e.d_row_stride % unit == 0 && e.n % unit == 0 && tile_n >= 32 && aligned(e.d, 16);
 }
 
-bool can_store_turned(const Epilogue& e, const GemmKernel& k) {
-  return k.turned_box && e.linear && size_of(e.dtype) == 2 && e.d_row_stride == 1 && e.d_col_stride % 8 == 0 && aligned(e.d, 16);
-}
+bool can_store_turned(const Epilogue& e, const GemmKernel& k) { return k.turned_box && e.linear && columns_suit_tma(e); }
 
 Epilogue make_epilogue(const GemmArgs& g) {
   Epilogue e{};
@@ -133,13 +186,6 @@ bool encode_operand(CUtensorMap* map, const void* data, DType t, Major major, in
   return encode_tensor_map(map, tensor_map_type(t), 2, data, sizes, pitches, box);
 }
 
-/// Map of a D whose columns are stored: boxes of 64 rows of `columns` columns.
-bool encode_turned(CUtensorMap* map, const Epilogue& e, int columns) {
-  const uint64_t sizes[2] = {uint64_t(e.m), uint64_t(e.n)}, pitches[1] = {uint64_t(e.d_col_stride * 2)};
-  const uint32_t box[2] = {64, uint32_t(columns)};
-  return encode_tensor_map(map, tensor_map_type(e.dtype), 2, e.d, sizes, pitches, box);
-}
-
 /// Map of what is stored: boxes of 16 rows by 128 bytes.
 bool encode_stored(CUtensorMap* map, const Epilogue& e, int64_t rows) {
   const int size = size_of(e.dtype);
@@ -156,40 +202,6 @@ bool encode_maps(const GemmArgs& g, const GemmKernel& kernel, const GemmConfig& 
                             mb == Major::kK ? g.b.col_stride : g.b.row_stride, kernel.tile_n, c.cluster_m, &p->b_at_once);
   if (p->turned) return ok && encode_turned(&p->d, p->e, kernel.turned_box);
   return ok && (!p->tma_store || encode_stored(&p->d, p->e, p->plane_rows ? p->plane_rows * c.split_k : g.m));
-}
-
-/// Prepares `kernel` for clusters of `cluster` CTAs and says how many fit on the device at once (0: error).
-/// Asked once per device, kernel and cluster size.
-int max_clusters(const GemmKernel& kernel, int cluster) {
-  static std::mutex mutex;
-  static std::map<std::pair<int, std::pair<const void*, int>>, int> known;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  std::lock_guard lock(mutex);
-  const auto key = std::make_pair(device, std::make_pair(kernel.function, cluster));
-  if (auto it = known.find(key); it != known.end()) return it->second;
-  if (cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes) !=
-      cudaSuccess)
-    return 0;
-  if (cluster > 8) cudaFuncSetAttribute(kernel.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-  int count = 0;
-  if (cluster == 1) {
-    int per_sm = 0;
-    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel.function, kernel.threads,
-                                                      kernel.shared_bytes) != cudaSuccess)
-      return 0;
-    count = sm_count() * per_sm;
-  } else {
-    cudaLaunchAttribute attribute[1];
-    attribute[0].id = cudaLaunchAttributeClusterDimension;
-    attribute[0].val.clusterDim = {unsigned(cluster), 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(cluster), config.blockDim = dim3(kernel.threads);
-    config.dynamicSmemBytes = kernel.shared_bytes;
-    config.attrs = attribute, config.numAttrs = 1;
-    if (cudaOccupancyMaxActiveClusters(&count, kernel.function, &config) != cudaSuccess) return 0;
-  }
-  return known[key] = count;
 }
 
 cudaError_t launch(const GemmKernel& kernel, GemmParams& params, int clusters, int cluster, bool overlap,
@@ -245,15 +257,10 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   p.by_split = FastDivide(uint32_t(c.split_k));
   p.k_steps = int(stages_of_k(g, kernel));
   p.block_a = g.block_scale_a, p.block_b = g.block_scale_b;
-  p.cluster_m = c.cluster_m, p.cluster_n = c.cluster_n, p.split = parts ? 1 : c.split_k;
-  p.cluster_m_log = std::countr_zero(unsigned(c.cluster_m)), p.cluster_n_log = std::countr_zero(unsigned(c.cluster_n));
-  const int64_t rows = int64_t(kernel.tile_m) * c.cluster_m, cols = int64_t(kernel.tile_n) * c.cluster_n;
-  p.tiles_m = int((g.m + rows - 1) / rows), p.tiles_n = int((g.n + cols - 1) / cols);
+  p.split = parts ? 1 : c.split_k;
   p.stagger = std::clamp(c.stagger, 0, std::min(3, p.k_steps - 1));  // every ring has four stages or more
-  p.raster = std::min(c.raster > 0 ? c.raster : 8, p.tiles_m);
-  if (int64_t(p.tiles_m) * p.tiles_n > 0x7fffffff) return bad("m", "times n is too large");
-  p.by_band = FastDivide(uint32_t(p.raster * p.tiles_n)), p.by_raster = FastDivide(uint32_t(p.raster));
-  p.by_rest = FastDivide(uint32_t(p.tiles_m % p.raster ? p.tiles_m % p.raster : p.raster));
+  // Planned for the product itself, also where an epilogue of its parts stands in for its own.
+  if (!plan_tiles(make_epilogue(g), c, kernel, &p)) return bad("m", "times n is too large");
   // After a swap the constant operand is A.
   p.a_early = g.overlap && g.constant_b && c.swap, p.b_early = g.overlap && g.constant_b && !c.swap;
   const bool stream_k = kernel.schedule == GemmConfig::Schedule::kStreamK;

@@ -23,6 +23,17 @@ bool stores_turned(const GemmArgs& args, const GemmKernel& kernel);
 /// operands' layout or the configuration's cluster does not suit it.
 const GemmKernel* find_kernel(const GemmArgs& args, const GemmConfig& config);
 
+/// Prepares `kernel` for clusters of `cluster` CTAs and says how many fit on the device at once (0: error).
+/// Asked once per device, kernel and cluster size.
+int max_clusters(const GemmKernel& kernel, int cluster);
+
+/// Whether D of 16 bits lies so that boxes of its columns can be stored, and the map of these: 64 rows of `columns` columns.
+bool columns_suit_tma(const Epilogue& e);
+bool encode_turned(CUtensorMap* map, const Epilogue& e, int columns);
+
+/// Fills in clusters, tiles and the order they are walked in; false: there are too many.
+bool plan_tiles(const Epilogue& e, const GemmConfig& config, const GemmKernel& kernel, GemmParams* p);
+
 /// Steps of 128 bytes of K.
 inline int64_t k_steps(const GemmArgs& a) { return (a.k * size_of(a.a.dtype) + 127) / 128; }
 

@@ -71,7 +71,7 @@ struct GemmKernel {
   int planes = 0, least_stages = 0, most_stages = 1 << 30;
   int only_split = 0;                // kStream: the number of CTAs that share K that it is for; 0: any
   bool spare_blocks = false;         // kStream: launches that overlap have a CTA for each SM (spare_blocks.h)
-  int box_slabs = 1;                 // kStream: 128-byte pieces of K of each part in a stage
+  int box_slabs = 1;                 // kStream: 128-byte pieces of K of each part in a stage (widened: of X)
   int turned_box = 0;                // columns of a 16-bit D that a copy stores the fast way; 0: they are not
 };
 
@@ -84,9 +84,12 @@ bool gemm_stream_fits(const GemmArgs& args, const GemmConfig& config, const Gemm
 Status gemm_stream_launch(const GemmArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
                           cudaStream_t stream);
 
-/// Int4 weights widened to wgmma's operand in registers (gemm_widen.cuh), for activations of 16 bits: its kernels, whether one suits,
-/// and its launch.
+/// Narrow weights widened to wgmma's operand in registers, for activations of 16 bits, in tiles of few columns (kStream; gemm_widen.cuh) or of many
+/// (gemm_widen_tiles.cuh): the kernels, whether one suits, and the launch. b is the type of the activations for int4 weights, else e4m3.
 const std::vector<GemmKernel>& widen_kernels();
+void add_widen_tiles(std::vector<GemmKernel>& out);
+Status gemm_widen_tiles_launch(const WeightOnlyArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
+                               cudaStream_t stream);
 bool gemm_widen_fits(const WeightOnlyArgs& args, const GemmConfig& config, const GemmKernel& kernel);
 Status gemm_widen_launch(const WeightOnlyArgs& args, const Epilogue& epilogue, const GemmConfig& config, const GemmKernel& kernel,
                          cudaStream_t stream);

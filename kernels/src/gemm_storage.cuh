@@ -36,7 +36,20 @@ struct PlainE4M3 {
     if constexpr (std::is_same_v<T, __nv_bfloat16>)
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        asm("{ .reg .b16 lo, hi;\n\t.reg .f32 x, y;\n\tmov.b32 {lo, hi}, %0;\n\tcvt.f32.f16 x, lo;\n\tcvt.f32.f16 y, hi;\n\tcvt.rn.bf16x2.f32 %0, y, x; }" : "+r"(out[i]));
+        to_bf16(out[i]);
+  }
+  /// The same of two elements.
+  template <class T>
+  __device__ static __forceinline__ uint32_t pair(uint16_t two) {
+    uint32_t r;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(two));
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) to_bf16(r);
+    return r;
+  }
+
+ private:
+  __device__ static __forceinline__ void to_bf16(uint32_t& pair) {
+    asm("{ .reg .b16 lo, hi;\n\t.reg .f32 x, y;\n\tmov.b32 {lo, hi}, %0;\n\tcvt.f32.f16 x, lo;\n\tcvt.f32.f16 y, hi;\n\tcvt.rn.bf16x2.f32 %0, y, x; }" : "+r"(pair));
   }
 };
 

@@ -1,8 +1,8 @@
 // Products with narrow weights (int4 with group scales, fp8) and wider activations: for few rows of activations the direct kernel of
-// gemm_direct.cuh with another way to widen W; int4 with more of them, the kernel of gemm_widen.cuh.
+// gemm_direct.cuh with another way to widen W; with more of them the kernel of gemm_widen.cuh, of e4m3 weights also that of gemm_widen_tiles.cuh.
 //
 // The weights are the rows of the kernel's W, the activations its columns X, so D is stored transposed as for any
-// swapped product. More than 64 rows of activations are taken 64 at a time, W then coming from L2.
+// swapped product. More rows of activations than a tile has columns are taken in turns, W then coming from L2.
 #include <bit>
 #include <cmath>
 #include <type_traits>
@@ -24,7 +24,7 @@ struct WeightKernel {
   int tile_m, tile_n, per_sm, chunk_k, shared_bytes, threads;
   const void* function;
   bool kept;  // only for whole chunks of k; X is not staged
-  const GemmKernel* widened = nullptr;  // one of widen_kernels(); null: a direct one
+  const GemmKernel* widened = nullptr;  // one of widen_kernels(), whose name is `per_sm` too only if streamed; null: a direct one
   bool (*takes)(const WeightOnlyArgs&) = nullptr;  // of gemm_direct_placed.cuh or _gathered.cuh, for such products only, and K not split; null: another
   int cluster = 1;                                  // CTAs that share X; of those
 };
@@ -78,7 +78,7 @@ const std::vector<WeightKernel>& weight_kernels() {
     add<__half, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kF16);
     add<__nv_bfloat16, PlainE4M3, Plain16>(out, WeightFormat::kE4M3, DType::kBF16);
     for (const GemmKernel& k : widen_kernels())
-      out.push_back({WeightFormat::kInt4, k.a, k.tile_m, k.tile_n, k.slabs, 128, k.shared_bytes, k.threads, k.function, false, &k});
+      out.push_back({k.b == DType::kE4M3 ? WeightFormat::kE4M3 : WeightFormat::kInt4, k.a, k.tile_m, k.tile_n, k.slabs, 128, k.shared_bytes, k.threads, k.function, false, &k});
     return out;
   }();
   return all;
@@ -130,10 +130,40 @@ void each(const WeightOnlyArgs& g, Visit visit) {
   for (const WeightKernel& k : weight_kernels()) {
     if ((g.m <= k.tile_n / 2 && k.tile_n > 8) || (g.m > 2 * k.tile_n && k.tile_n < 64)) continue;
     GemmConfig c;
-    c.schedule = k.widened ? k.widened->schedule : Schedule::kDirect, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.per_sm = k.per_sm, c.swap = true;
+    c.schedule = k.widened ? k.widened->schedule : Schedule::kDirect, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.swap = true;
+    c.per_sm = c.schedule == Schedule::kCooperative ? 0 : k.per_sm;
     for (c.split_k = 1; c.split_k <= 8; c.split_k *= 2)
       if (find(g, c) == &k) visit(c);
   }
+}
+
+/// Predicted seconds of a direct kernel on an H200, but for the launch; of int4 weights of any, as was fitted when there was no other.
+double predict_direct(const WeightOnlyArgs& g, const GemmConfig& c) {
+  const double sms = sm_count(), tiles_w = std::ceil(double(g.n) / c.tile_m), tiles_x = std::ceil(double(g.m) / c.tile_n);
+  const double bytes = double(g.n) * g.k * (g.format == WeightFormat::kInt4 ? 0.5 : 1.0);
+  const double ctas = tiles_w * tiles_x * c.split_k, waves = std::ceil(ctas / (sms * c.per_sm));
+  const double x_bytes = double(g.m) * g.k * size_of(g.a.dtype) * tiles_w;
+  const double products = 2.0 * g.m * g.n * g.k / (c.schedule == Schedule::kDirect ? 150e12 : 500e12);  // warp-wide ones, wgmma
+  return std::max(products, bytes * tiles_x / (tiles_x > 1 ? 5.5e12 : 4.1e12) * (sms * c.per_sm * waves / ctas > 2 ? 2 : 1)) + x_bytes / 5.5e12 +
+         (c.split_k > 1 ? 0.7e-6 : 0);
+}
+
+/// Predicted seconds of a product with e4m3 weights on an H200. For 16 of k of 64 rows the tensor cores take half a cycle a column, and a warp's instructions
+/// come on top of that, whatever other warps do meanwhile (NOTES.md).
+double predict(const WeightOnlyArgs& g, const GemmConfig& c) {
+  if (g.format == WeightFormat::kInt4) return predict_direct(g, c);
+  if (c.schedule == Schedule::kDirect) return predict_direct(g, c) + (g.overlap ? 1.9e-6 : 3.5e-6);
+  const bool stream = c.schedule == Schedule::kStream, f16 = g.a.dtype == DType::kF16;
+  const int per_sm = stream ? c.per_sm : 1;
+  const double sms = sm_count(), tiles_x = std::ceil(double(g.m) / c.tile_n), ctas = std::ceil(double(g.n) / c.tile_m) * tiles_x * c.split_k;
+  const double waves = std::ceil(ctas / (sms * per_sm)), in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
+  const double issue = stream ? (f16 ? 18 : 26) : (f16 ? 13 : 20);
+  const double step = std::max(c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + issue), (c.tile_m * 16.0 + c.tile_n * 32.0) / 58);  // or what L2 gives
+  const double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
+  const double ends = stream ? 0.4e-6 + (waves - 1) * 2e-6 : waves * (0.3e-6 + c.tile_m * c.tile_n * 3e-11);
+  const double all = busy + ends + (c.split_k > 1 ? 1.5e-6 : 0) + 3.2e-6;
+  const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 4e12 : 3.6e12) + 3e-6;
+  return std::max(all, memory) + 0.02 * all - (g.overlap ? 0.4e-6 : 0);  // of those that memory bounds, the least busy
 }
 
 GemmConfig choose(const WeightOnlyArgs& g) {
@@ -145,15 +175,8 @@ GemmConfig choose(const WeightOnlyArgs& g) {
     if (!near.empty() && near[0].distance < kNear) return near[0].config;
   }
   double least = INFINITY;
-  const double sms = sm_count();
-  const double bytes = double(g.n) * g.k * (g.format == WeightFormat::kInt4 ? 0.5 : 1.0);
   each(g, [&](const GemmConfig& c) {
-    const double tiles_w = std::ceil(double(g.n) / c.tile_m), tiles_x = std::ceil(double(g.m) / c.tile_n);
-    const double ctas = tiles_w * tiles_x * c.split_k, waves = std::ceil(ctas / (sms * c.per_sm));
-    const double x_bytes = double(g.m) * g.k * size_of(g.a.dtype) * tiles_w;
-    const double products = 2.0 * g.m * g.n * g.k / (c.schedule == Schedule::kDirect ? 150e12 : 500e12);  // warp-wide ones, wgmma
-    const double s = std::max(products, bytes * tiles_x / (tiles_x > 1 ? 5.5e12 : 4.1e12) * (sms * c.per_sm * waves / ctas > 2 ? 2 : 1)) +
-                     x_bytes / 5.5e12 + (c.split_k > 1 ? 0.7e-6 : 0);
+    const double s = predict(g, c);
     if (s < least) least = s, best = c;
   });
   return best;

@@ -1,53 +1,63 @@
-// Widened GEMM: int4 weights W (rows x k) times columns X (k x any number) of 16 bits, by wgmma with the
+// Widened GEMM: narrow weights W (rows x k; int4 or e4m3) times columns X (k x any number) of 16 bits, by wgmma with the
 // weights in registers.
 //
 // From some 16 columns on the warp-wide products of gemm_direct.cuh are what a product takes, and each CTA's
-// own read of X. Here a CTA has 64 rows and up to 64 columns; a group (warpgroup) widens the rows to A fragments, X is B in
+// own read of X. Here a CTA has 64 rows and up to 64 columns (e4m3: 256); a group (warpgroup) widens the rows to A fragments, X is B in
 // shared memory, as it lies in memory.
 //
-//   stage   128 of k, which is one group of scales: 64 bytes of every row, two slabs of 64 of k of every column.
+//   stage   128 of k, which is one group of scales of int4 (of e4m3 also 64): 64 or 128 bytes of every row, slabs of 64 of k of every column.
 //           Groups take the stages in turn, so that what one waits for another hides
-//   octet   8 of k, a word of W (gemm_storage.cuh). wgmma wants of lane t of a quad pair t of each octet, so that a lane reads the
+//   octet   8 of k, of int4 a word of W (gemm_storage.cuh). wgmma wants of lane t of a quad pair t of each octet, so that a lane reads the
 //           words of all octets of its two rows, as its neighbours do, and takes its pair of each
-//   sums    a stage's products begin at zero and are scaled in f32, so that widened weights are exact
+//   sums    a stage's products of int4 begin at zero and are scaled in f32, so that widened weights are exact
 //
-// The fragments of 32 of k are made while the tensor core reads those of the 32 before. Sums of groups, and with K split over a cluster
-// those of its CTAs, meet as in gemm_stream.cuh. Not here: instances and launch (gemm_widen.cu).
+// The fragments of 32 of k are made while the tensor core reads those of the 32 before; those of e4m3 by gemm_widen_bytes.cuh. Sums of groups, and with K
+// split over a cluster those of its CTAs, meet as in gemm_stream.cuh. Not here: more columns of e4m3 weights (gemm_widen_tiles.cuh), instances and
+// launch (gemm_widen.cu).
 #pragma once
 #include "gemm_mainloop.cuh"
 #include "gemm_storage.cuh"
 #include "gemm_stream.cuh"
+#include "gemm_widen_bytes.cuh"
 #include "make_barriers.cuh"
 
 namespace orrery::kernels {
 
 /// What the host tells the kernel. Rows are those of W, columns those of X.
 struct WidenParams {
-  CUtensorMap w, x;  // boxes: 64 bytes of a group of scales, the tile's rows; 64 of k, the tile's columns, two of them
+  CUtensorMap w, x;  // boxes: a stage's bytes of a row, the tile's rows; 64 of k, the tile's columns, where `slabs` all of a stage's
   const uint16_t* scales;  // [rows][k / 128], of the type of X
   Epilogue e;
   int stages;     // of K
   int split_log;  // log2 of the number of CTAs that share them
   bool early;     // W may be read before the kernels we depend on have ended
+  bool slabs;     // K is whole slabs of 64, which are a dimension of the map of X
 };
 
-template <class T_, int kGroups_, int kCols_, int kPerSm_, int kMostStages_>
+/// kLine: bytes of a row in a stage.
+template <class T_, class W_, int kGroups_, int kCols_, int kPerSm_, int kMostStages_, int kLine_ = 2048 / W_::kElements>
 struct WidenTile {
   using T = T_;
+  using W = W_;
+  static constexpr int kLine = kLine_, kSlabs = W::kScaled ? 2 : kLine / 64;
   using Acc = float;
   static constexpr int kGroups = kGroups_, kRows = 64, kCols = kCols_, kPerSm = kPerSm_;
-  static constexpr int kWorkers = kGroups * 128, kThreads = kWorkers + 32;
-  static constexpr int kBytesW = kRows * 64, kBytesSlab = kCols * 128, kStageBytes = kBytesW + 2 * kBytesSlab;
+  static constexpr bool kMost = kCols > 192;  // a whole warpgroup fetches, whose registers the others need
+  static constexpr int kWorkers = kGroups * 128, kThreads = kWorkers + (kMost ? 128 : 32);
+  static constexpr int kBytesW = kRows * kLine, kBytesSlab = kCols * 128, kStageBytes = kBytesW + kSlabs * kBytesSlab;
   // Sums as those of gemm_stream.cuh: a plane for each group, rows owned by the CTAs of a cluster.
   static constexpr int kN = kCols, kParts = 1, kRowGroups = 1, kPlanes = kGroups, kRowsLog = 6;
   static __host__ __device__ constexpr int pitch(int log) { return (kRows >> log) + 4; }
   static __host__ __device__ constexpr int block_bytes(int log) { return kPlanes * kCols * 4 * pitch(log); }
-  static constexpr int kRoom = (kPerSm == 2 ? 113 : 227) * 1024 - 1024 - 512 - block_bytes(1);  // less what a split by 2 sends
+  static constexpr bool kSplits = kCols <= 128;  // K over two CTAs
+  static constexpr int kRoom = (kPerSm == 2 ? 113 : 227) * 1024 - 1024 - 512 - (kSplits ? block_bytes(1) : 0);  // less what a split by 2 sends
   static constexpr int kFit = kRoom / kStageBytes;
   // A place of the ring belongs to one group. More places are not always better: W of all of them stands before X.
   static constexpr int kStages = (kFit < kMostStages_ ? kFit : kMostStages_) / kGroups * kGroups;
   static constexpr int kRingBytes = kStages * kStageBytes, kShared = 1024 + kRingBytes + 512;  // and the sums that peers send
-  static_assert(kStages >= 3 && 24 * kStages <= 504 && kRingBytes >= block_bytes(0) && kRingBytes >= 2 * block_bytes(1));
+  static_assert(!W::kScaled || kLine == 64);
+  // A group gives a place back once it is at its next stage (e4m3), or before (int4).
+  static_assert(kStages >= (W::kScaled ? 3 : 2 * kGroups) && 24 * kStages <= 504 && kRingBytes >= block_bytes(0) && kRingBytes >= 2 * block_bytes(1) * kSplits);
 };
 
 template <class Tile>
@@ -65,23 +75,35 @@ struct WidenShared {
 template <class Tile>
 __device__ __forceinline__ void produce_widen(const WidenParams& p, const WidenShared<Tile>& shared, int row0,
                                               int col0, int begin, int end) {
+  constexpr int kSlabs = Tile::kSlabs, kBytesX = kSlabs * Tile::kBytesSlab;
+  constexpr bool kOne = !Tile::W::kScaled;  // nobody looks at W before X is there
   const auto load_w = [&](int s, int step) {
-    ptx::mbarrier_arrive_expect_tx(shared.full_w + 8 * s, Tile::kBytesW);
-    ptx::tma_load_2d(shared.w(s), &p.w, shared.full_w + 8 * s, step * 64, row0, ptx::kEvictNormal);
+    ptx::mbarrier_arrive_expect_tx(shared.full_w + 8 * s, Tile::kBytesW + (kOne ? kBytesX : 0));
+    ptx::tma_load_2d(shared.w(s), &p.w, shared.full_w + 8 * s, step * Tile::kLine, row0, ptx::kEvictNormal);
   };
   const auto load_x = [&](int s, int step) {
-    ptx::mbarrier_arrive_expect_tx(shared.full_x + 8 * s, 2 * Tile::kBytesSlab);
-    ptx::tma_load_3d(shared.slab(s, 0), &p.x, shared.full_x + 8 * s, 0, col0, 2 * step, ptx::kEvictNormal);
+    const uint32_t full = (kOne ? shared.full_w : shared.full_x) + 8 * s;
+    if (!kOne) ptx::mbarrier_arrive_expect_tx(full, kBytesX);
+    if (Tile::W::kScaled || p.slabs) {
+      ptx::tma_load_3d(shared.slab(s, 0), &p.x, full, 0, col0, kSlabs * step, ptx::kEvictNormal);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kSlabs; i++) ptx::tma_load_2d(shared.slab(s, i), &p.x, full, (kSlabs * step + i) * 64, col0, ptx::kEvictNormal);
+    }
   };
   const int ahead = min(end - begin, Tile::kStages);
   // X may not be written yet, but where it lies in L2 it is so also after it has been.
   const int mine = begin + int(blockIdx.x >> p.split_log) % 32;
-  if (p.early && mine < end) ptx::tma_prefetch_3d(&p.x, 0, col0, 2 * mine);
+  if (p.early && mine < end && (Tile::W::kScaled || p.slabs)) ptx::tma_prefetch_3d(&p.x, 0, col0, Tile::kSlabs * mine);
   if (!p.early) ptx::griddepcontrol_wait();
-  for (int i = 0; i < ahead; i++) load_w(i, begin + i);
+  // Launched plainly, a stage's two are asked for one after the other, so that the first product has not to wait for W of all stages.
+  for (int i = 0; i < ahead; i++) {
+    load_w(i, begin + i);
+    if (!p.early) load_x(i, begin + i);
+  }
   if (p.early) ptx::griddepcontrol_wait();
   ptx::griddepcontrol_launch_dependents();
-  for (int i = 0; i < ahead; i++) load_x(i, begin + i);
+  for (int i = 0; i < ahead && p.early; i++) load_x(i, begin + i);
   Position<Tile::kStages> at(0);
   for (int step = begin + Tile::kStages; step < end; step++, at.next()) {
     ptx::mbarrier_wait(shared.empty + 8 * at.stage, at.phase);
@@ -160,6 +182,32 @@ __device__ __forceinline__ void multiply_widened(const WidenParams& p, const Wid
   }
 }
 
+/// The same of e4m3 weights, which have no scales.
+template <class Tile>
+__device__ __forceinline__ void multiply_widened_bytes(const WidenShared<Tile>& of_block, int group, int steps, float (&acc)[Tile::kCols / 2]) {
+  const WidenShared<Tile> shared(__shfl_sync(~0u, of_block.ring, 0));  // else ptxas finds out anew at each stage where shared memory begins
+  const uint32_t pairs = byte_pairs<Tile::kLine>();
+  const ptx::Descriptor x = ptx::descriptor_k_major(shared.slab(0, 0));
+  constexpr int kBatch = Tile::kLine / 32;
+  ByteFragments<kBatch> fragments[2];
+  const std::conditional_t<Tile::kGroups == 2, TakeTurns, NoTurns> turns(group);
+  Position<Tile::kStages> at(group);
+  int before = -1;
+#pragma unroll
+  for (auto& v : acc) v = 0.f;
+#pragma unroll 1
+  for (int step = group; step < steps; step += Tile::kGroups) {
+    ptx::mbarrier_wait(shared.full_w + 8 * at.stage, at.phase);
+    multiply_bytes<typename Tile::T, Tile::kLine, kBatch, 0, Tile::kBytesSlab, Tile::kCols>(
+        acc, fragments, shared.w(at.stage), pairs, x.moved(at.stage * Tile::kStageBytes), 1, turns,
+        [&] { ptx::mbarrier_arrive_if(shared.empty + 8 * before, before >= 0 && threadIdx.x % 32 == 0); });
+    before = at.stage;
+    at.next(Tile::kGroups);
+  }
+  turns.end(group == steps % 2);
+  end_products(acc);
+}
+
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     gemm_widen(const __grid_constant__ WidenParams p) {
@@ -180,15 +228,21 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   });
   __syncthreads();
   if (group == Tile::kGroups) {
+    if constexpr (Tile::kMost) {
+      ptx::setmaxnreg_dec<40>();
+      if (__shfl_sync(~0u, int(threadIdx.x / 32), 0) > Tile::kWorkers / 32) return;
+    }
     if (split) ptx::cluster_arrive_relaxed();
     if (ptx::elect_one()) produce_widen<Tile>(p, shared, row0, col0, begin, end);
     leave_producer(split);
     return;
   }
+  if constexpr (Tile::kMost) ptx::setmaxnreg_inc<232>();
   if (split) ptx::cluster_arrive_relaxed();
   touch(p.e);
   float acc[Tile::kCols / 2];
-  multiply_widened<Tile>(p, shared, group, row0, begin, end, acc);
+  if constexpr (Tile::W::kScaled) multiply_widened<Tile>(p, shared, group, row0, begin, end, acc);
+  else multiply_widened_bytes<Tile>(shared, group, end - begin, acc);
   end_stream<Tile>(p.e, shared, p.split_log, rank, group, acc, row0, col0);
 }
 

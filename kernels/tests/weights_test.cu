@@ -65,8 +65,8 @@ Weights make_weights(check::Random& random, const Case& c) {
   return w;
 }
 
-/// fused: also scales and an activation, whose function is not modelled to the bit.
-int weight_only(const Case& c, int most, Activation fused = Activation::kNone) {
+/// scaled: also scales; fused: and an activation, whose function is not modelled to the bit.
+int weight_only(const Case& c, int most, bool scaled = false, Activation fused = Activation::kNone) {
   check::Random random(c.m * 3 + c.n + c.k);
   const Weights w = make_weights(random, c);
   const int size = size_of(c.a);
@@ -74,7 +74,6 @@ int weight_only(const Case& c, int most, Activation fused = Activation::kNone) {
   std::vector<unsigned char> a(((c.m - 1) * pitch + c.k) * size, 0xFF);
   for (int64_t i = 0; i < c.m; i++)
     for (int64_t j = 0; j < c.k; j++) check::from_double(a.data(), i * pitch + j, c.a, random.spread(3));
-  const bool scaled = fused != Activation::kNone;
   std::vector<float> bias(c.n), col_scale(c.n, 1.f);
   for (auto& v : bias) v = float(random.symmetric());
   if (scaled)
@@ -112,12 +111,12 @@ int weight_only(const Case& c, int most, Activation fused = Activation::kNone) {
       if (!alone && overlap != (i % 2)) continue;
       g.overlap = overlap;
       char what[160];
-      std::snprintf(what, sizeof what, "weights %d by %d, %lldx%lldx%lld: tile %dx%d split %d%s", int(c.format), int(c.a), (long long)c.m, (long long)c.n, (long long)c.k,
-                    g.config.tile_m, g.config.tile_n, g.config.split_k, alone ? overlap ? " alone, overlapped" : " alone" : "");
+      std::snprintf(what, sizeof what, "weights %d by %d, %lldx%lldx%lld%s: tile %dx%d split %d%s", int(c.format), int(c.a), (long long)c.m, (long long)c.n, (long long)c.k,
+                    scaled ? " scaled" : "", g.config.tile_m, g.config.tile_n, g.config.split_k, alone ? overlap ? " alone, overlapped" : " alone" : "");
       d.poison();
       STATUS_OK(gemm_weight_only(g, nullptr));
       const auto got = d.host<unsigned char>();
-      if (!scaled) check::Results::all().add(what, got);
+      if (fused == Activation::kNone) check::Results::all().add(what, got);
       for (int64_t e = 0; e < c.m * c.n; e++)
         check::expect_near(check::to_double(got.data(), e, c.d), want[e], bound[e], what, e / c.n, e % c.n);
       d.check_guards(what);
@@ -193,6 +192,20 @@ void refusals() {
   NAMES(with([](WeightOnlyArgs& h) { h.weight_pitch = 32; }), "weight_pitch");
   NAMES(with([](WeightOnlyArgs& h) { h.scales = nullptr; }), "scales");
   NAMES(with([](WeightOnlyArgs& h) { h.d.row_stride = 8; }), "d strides");
+  const auto tiles = [&](WeightFormat format, int columns, int cluster_m, int cluster_n, int split) {  // of many columns
+    return with([=](WeightOnlyArgs& h) {
+      h.format = format, h.weight_pitch = 128, h.config.schedule = GemmConfig::Schedule::kCooperative, h.config.tile_m = 128, h.config.tile_n = columns;
+      h.config.cluster_m = cluster_m, h.config.cluster_n = cluster_n, h.config.split_k = split;
+    });
+  };
+  STATUS_OK(tiles(WeightFormat::kE4M3, 128, 1, 1, 1));
+  NAMES(tiles(WeightFormat::kE4M3, 128, 2, 1, 1), "config");
+  NAMES(tiles(WeightFormat::kE4M3, 128, 1, 2, 1), "config");
+  NAMES(tiles(WeightFormat::kE4M3, 128, 1, 1, 2), "config");
+  NAMES(tiles(WeightFormat::kE4M3, 120, 1, 1, 1), "config");
+  NAMES(tiles(WeightFormat::kInt4, 128, 1, 1, 1), "config");
+  NAMES(with([](WeightOnlyArgs& h) { h.format = WeightFormat::kE4M3, h.weight_pitch = 112; }), "weight_pitch");
+  NAMES(with([](WeightOnlyArgs& h) { h.format = WeightFormat::kE4M3, h.weight_pitch = 128, h.a.dtype = DType::kE4M3; }), "a.dtype");
   GroupedGemmArgs r;
   r.rows = 8, r.n = 64, r.k = 64, r.groups = 2, r.group_ends = s.as<int32_t>(), r.a = {x.data(), DType::kBF16, 64, 1};
   r.b = y.data(), r.b_stride = 64, r.d = {z.data(), DType::kBF16, 64, 1};
@@ -213,12 +226,15 @@ int main(int argc, char** argv) {
   const auto I4 = WeightFormat::kInt4, E8 = WeightFormat::kE4M3;
   int runs = 0;
   for (const Case& c : {Case{I4, H, H, 1, 48, 256, 0}, Case{I4, H, F, 11, 35, 1152, 8}, Case{I4, B, B, 5, 64, 1280, 0}, Case{I4, B, B, 70, 40, 384, 0},
-                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}, Case{I4, H, H, 33, 200, 1280, 0}, Case{I4, B, B, 130, 136, 1152, 8}, Case{I4, H, H, 16, 72, 2048, 0}, Case{I4, B, B, 3, 40, 4096, 8}, Case{I4, H, F, 20, 33, 2048, 0}, Case{E8, B, B, 2, 50, 1000, 0}, Case{E8, B, F, 33, 20, 531, 8}})
+                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}, Case{I4, H, H, 33, 200, 1280, 0}, Case{I4, B, B, 130, 136, 1152, 8}, Case{I4, H, H, 16, 72, 2048, 0}, Case{I4, B, B, 3, 40, 4096, 8}, Case{I4, H, F, 20, 33, 2048, 0}, Case{E8, B, B, 2, 50, 1000, 0}, Case{E8, B, F, 33, 20, 531, 8}, Case{E8, B, B, 70, 72, 640, 0}})
     runs += weight_only(c, 100);
   if (!small)
     for (int64_t m : {1, 8, 16, 30, 128}) runs += weight_only({I4, H, H, m, 1024, 4096, 0}, 100) + weight_only({I4, B, B, m, 500, 2048, 0}, 100) + weight_only({E8, H, H, m, 300, 1100, 0}, 100) + weight_only({E8, B, B, m, 500, 2048, 0}, 100);
   for (const auto& [c, fused] : {std::pair{Case{I4, H, H, 5, 48, 384, 0}, Activation::kSilu}, {Case{I4, B, B, 40, 72, 384, 0}, Activation::kGelu}, {Case{I4, H, B, 7, 50, 2048, 0}, Activation::kSilu}, {Case{I4, E, B, 3, 40, 256, 0}, Activation::kRelu}, {Case{E8, H, F, 9, 50, 300, 0}, Activation::kSilu}})
-    runs += weight_only(c, 20, fused);
+    runs += weight_only(c, 20, true, fused);
+  // e4m3 in tiles of many columns, of whose D the columns suit the copy engine or do not; the last with more tiles than a GPU has SMs.
+  for (const Case& c : {Case{E8, H, H, 150, 200, 320, 8}, Case{E8, B, F, 270, 130, 200, 0}, Case{E8, H, B, 140, 136, 531, 8}}) runs += weight_only(c, 20, c.d != F);
+  if (!small) runs += weight_only({E8, B, B, 2100, 1544, 304, 0}, 20, true) + weight_only({E8, H, H, 1000, 2064, 320, 0}, 20) + weight_only({E8, H, F, 260, 300, 200, 0}, 20, true, Activation::kGelu);
   std::printf("ok weight-only: %d runs\n", runs);
   runs = 0;
   for (DType t : {B, H, E}) {

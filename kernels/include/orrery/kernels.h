@@ -157,7 +157,7 @@ enum class WeightFormat : uint8_t {
           // 16 words of 128 elements, word 4 t + q has elements 32 q + 8 t onwards
   kE4M3,  // one byte each
 };
-/// d = act(alpha * a w' + bias), for few rows of a (any number is right; it is meant for m <= 128).
+/// d = act(alpha * a w' + bias). Any number of rows of a is right; int4 weights are meant for m <= 128.
 struct WeightOnlyArgs {
   int64_t m = 0, n = 0, k = 0;         // kInt4: k a multiple of 128
   ConstMatrix a;                       // m x k, unit stride along k: f16, bf16 or (kInt4 only) e4m3

@@ -1,0 +1,114 @@
+// e4m3 weights in shared memory as the first operand of wgmma, in registers; for gemm_widen.cuh (few columns) and gemm_widen_tiles.cuh (many).
+//
+// wgmma wants of lane t of a quad elements 2t and 2t + 1 of each octet of k, of rows r and r + 8. So a lane loads two bytes at a time, as they
+// are what one conversion takes: a warp reads an octet of eight rows, 64 bytes on banks of their own, and nothing is exchanged or selected. Wider loads
+// would move no more in a turn of shared memory, since a quad's lanes would read the same words.
+//
+// Weights are widened exactly, so that products go on from stage to stage with one set of sums. While the tensor core is at some of k, the next
+// are widened into the other of two sets of fragments. That hides what they wait for, not what they are: a warp's instructions come on top of the tensor
+// cores' cycles (NOTES.md), so that wide products, of which there are more for as many instructions, pay.
+#pragma once
+#include "gemm_storage.cuh"
+#include "ptx.cuh"
+#include "wgmma.cuh"
+
+namespace orrery::kernels {
+
+/// Where this lane's bytes of the first 16 of k of 64 rows are, from the first row's line on: lines of kLine bytes of k, in the swizzle of as many.
+template <int kLine>
+__device__ __forceinline__ uint32_t byte_pairs() {
+  static_assert(kLine == 64 || kLine == 128);
+  const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+  return row * kLine + (kLine == 128 ? row % 8 : row / 2 % 4) * 16 + lane % 4 * 2;
+}
+
+/// What a lane has of kBatch times 16 of k of 64 rows: bytes as they were loaded, and fragments.
+template <int kBatch>
+struct BytePairs {
+  uint16_t pair[kBatch][4];
+  /// From the first-th 16 of k of the lines at `lines` on; this lane's bytes are `pairs` on. (So added up, one is the same in all of a warp and the other in
+  /// all stages, which costs no instructions.)
+  template <int kLine>
+  __device__ __forceinline__ void load(uint32_t lines, uint32_t pairs, int first) {
+#pragma unroll
+    for (int j = 0; j < kBatch; j++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(pair[j][i]) : "r"((pairs ^ (first + j) * 16) + lines + i % 2 * 8 * kLine + i / 2 * 8) : "memory");
+  }
+};
+template <int kBatch>
+struct ByteFragments {
+  uint32_t a[kBatch][4];
+  template <class T>
+  __device__ __forceinline__ void widen(const BytePairs<kBatch>& from) {
+#pragma unroll
+    for (int j = 0; j < kBatch; j++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) a[j][i] = PlainE4M3::pair<T>(from.pair[j][i]);
+  }
+};
+
+/// Two warpgroups that begin products in turn, so that they do not widen both at the same time. Each passes the turn on as often as it takes it, group 0
+/// first; `end`, by both: `mine` for the one that a last turn was passed to.
+struct TakeTurns {
+  static constexpr int kFirstBarrier = 4, kThreads = 256;
+  int group;
+  __device__ __forceinline__ explicit TakeTurns(int g) : group(g) {
+    if (group == 1) pass();
+  }
+  __device__ __forceinline__ void take() const { ptx::bar_sync(kFirstBarrier + group, kThreads); }
+  __device__ __forceinline__ void pass() const { ptx::bar_arrive(kFirstBarrier + (group ^ 1), kThreads); }
+  __device__ __forceinline__ void end(bool mine) const {
+    if (mine) take();
+  }
+};
+/// One that has nobody to take turns with.
+struct NoTurns {
+  __device__ __forceinline__ explicit NoTurns(int) {}
+  __device__ __forceinline__ void take() const {}
+  __device__ __forceinline__ void pass() const {}
+  __device__ __forceinline__ void end(bool) const {}
+};
+
+/// Adds to acc the products of a stage: kLine of k of 64 rows, whose lines are at `lines` and of which the lane's own bytes are `pairs` on, and as many of
+/// the columns at `x`, slabs of 64 of k that are kSlabBytes apart. They are begun in one turn, kBatch times 16 of k at a time; the first go to set kSet of
+/// fragments. keep = 0: acc begins at zero. `before_done` is called once the products of the stage before have been read; a branch in it, or a loop
+/// that waits between products, would have ptxas put these in sequence.
+template <class T, int kLine, int kBatch, int kSet, int kSlabBytes, int kN, class Turns, class Done>
+__device__ __forceinline__ void multiply_bytes(float (&acc)[kN / 2], ByteFragments<kBatch> (&sets)[2], uint32_t lines, uint32_t pairs, const ptx::Descriptor& x,
+                                               int keep, const Turns& turns, Done before_done) {
+  constexpr int kBatches = kLine / 16 / kBatch;
+  BytePairs<kBatch> bytes;
+  bytes.template load<kLine>(lines, pairs, 0);
+#pragma unroll
+  for (int q = 0; q < kBatches; q++) {
+    ByteFragments<kBatch>& fragments = sets[(q + kSet) % 2];
+    ptx::wgmma_wait_group<1>();  // the products before last have read their fragments
+    if (q == 1) before_done();
+    fragments.template widen<T>(bytes);
+    if (q + 1 < kBatches) bytes.template load<kLine>(lines, pairs, (q + 1) * kBatch);  // what products would have to wait for is asked for ahead of them
+    if (q == 0) turns.take();
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < kBatch; j++) {
+      const int step = q * kBatch + j;
+      wgmma_rs<T, kN, 0>(acc, fragments.a[j], x.at(step / 4 * kSlabBytes + step % 4 * ptx::kStepKMajor), step > 0 ? 1 : keep);
+    }
+    ptx::wgmma_commit_group();
+  }
+  turns.pass();
+  if (kBatches == 1) {
+    ptx::wgmma_wait_group<1>();
+    before_done();
+  }
+}
+
+/// Waits for all products, after which acc may be used.
+template <int kCount>
+__device__ __forceinline__ void end_products(float (&acc)[kCount]) {
+  ptx::wgmma_wait_group<0>();
+  ptx::wgmma_pin(acc);
+}
+
+}  // namespace orrery::kernels

@@ -1,0 +1,56 @@
+// Widened GEMM of many columns: which tiles exist, and how they are launched; gemm_widen_tiles.cuh has the kernel.
+#include <algorithm>
+
+#include "arguments.h"
+#include "gemm.h"
+#include "gemm_widen_tiles.cuh"
+#include "launch.h"
+#include "tensor_map.h"
+
+namespace orrery::kernels {
+namespace {
+
+template <class T, int kTileN>
+GemmKernel tiles_kernel(DType t) {
+  using Tile = WidenTiles<T, kTileN>;
+  GemmKernel kernel{t, DType::kE4M3, false, false, GemmConfig::Schedule::kCooperative, Tile::kTileM, kTileN, 1, false, kPersistentShared, kPersistentThreads<Tile>,
+                    reinterpret_cast<const void*>(&gemm_widen_tiles<Tile>)};
+  kernel.turned_box = kTurnedBox<kTileN>;
+  return kernel;
+}
+
+template <class T>
+void add_tiles(std::vector<GemmKernel>& out, DType t) {
+  out.push_back(tiles_kernel<T, 128>(t));
+  out.push_back(tiles_kernel<T, 160>(t));
+  out.push_back(tiles_kernel<T, 192>(t));
+  out.push_back(tiles_kernel<T, 256>(t));
+}
+
+}  // namespace
+
+void add_widen_tiles(std::vector<GemmKernel>& out) {
+  add_tiles<__half>(out, DType::kF16);
+  add_tiles<__nv_bfloat16>(out, DType::kBF16);
+}
+
+Status gemm_widen_tiles_launch(const WeightOnlyArgs& g, const Epilogue& epilogue, const GemmConfig& c, const GemmKernel& kernel,
+                               cudaStream_t stream) {
+  GemmParams p{};
+  p.e = epilogue, p.k_steps = int((g.k + 127) / 128 * 2);  // an even number: zeros beyond k
+  if (!plan_tiles(p.e, c, kernel, &p)) return bad("m", "times n is too large");
+  p.hint_a = p.hint_b = ptx::kEvictNormal, p.a_early = g.overlap;
+  p.turned = p.e.activation == Activation::kNone && columns_suit_tma(p.e);
+  const uint64_t sizes_w[2] = {uint64_t(g.k), uint64_t(g.n)}, pitch_w[1] = {uint64_t(g.weight_pitch)};
+  const uint64_t sizes_x[2] = {uint64_t(g.k), uint64_t(g.m)}, pitch_x[1] = {uint64_t(g.a.row_stride * size_of(g.a.dtype))};
+  const uint32_t box_w[2] = {64, uint32_t(kernel.tile_m)}, box_x[2] = {64, uint32_t(kernel.tile_n)};
+  if (!encode_tensor_map(&p.a, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, g.weights, sizes_w, pitch_w, box_w, CU_TENSOR_MAP_SWIZZLE_64B) ||
+      !encode_tensor_map(&p.b, tensor_map_type(g.a.dtype), 2, g.a.data, sizes_x, pitch_x, box_x) ||
+      (p.turned && !encode_turned(&p.d, p.e, kernel.turned_box)))
+    return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  const int resident = max_clusters(kernel, 1), tiles = p.tiles_m * p.tiles_n;
+  if (resident == 0) return {"config", "the device cannot hold such a tile", cudaErrorInvalidConfiguration};
+  return launched(launch_in_clusters(kernel.function, dim3(unsigned(std::min(tiles, resident))), kernel.threads, kernel.shared_bytes, 1, g.overlap, stream, &p));
+}
+
+}  // namespace orrery::kernels
