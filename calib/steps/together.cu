@@ -70,7 +70,7 @@ truth::Launch meeting(int cluster, int clusters, Meeting m) {
     cudaLaunchKernelEx(&config, meet<path>, (const char*)p.p, o.p, m);
   };
 }
-constexpr long kAgain = 1 << 16, kOnce = 1 << 20;  // found in L2 from the second turn on; in memory only
+constexpr long kAgain = 1 << 16, kOnce = 1 << 20, kBeyondL1 = 1 << 19;  // found in L2 from the second turn on; in memory only; in L2 from the second of eight on
 #define APART {0, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536}
 #define MEET(name, path, cluster, clusters, list, ...) TRUTH("together", name, list, [](long n) { return meeting<path>(cluster, clusters, {__VA_ARGS__}); });
 #define RANKS {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}
@@ -89,6 +89,11 @@ MEET("meet_ranks_bulk", kBulk, 16, 6, RANKS, 2048, 512, 0, 16, int(n), kAgain)  
 MEET("meet_ranks_load", kLoad, 16, 6, RANKS, 2048, 512, 0, 16, int(n), kAgain)
 MEET("meet_ranks_bulk_8k", kBulk, 16, 6, RANKS, 256, 8192, 0, 16, int(n), kAgain)
 MEET("meet_ranks_load_8k", kLoad, 16, 6, RANKS, 256, 8192, 0, 16, int(n), kAgain)
+// The same through L1, of more than L1 holds.
+MEET("meet_two_wide_l1", kLoadL1, 2, 60, APART, 8192, 512, int(n), 1, 2, kBeyondL1)
+MEET("meet_four_load_l1", kLoadL1, 4, 28, APART, 8192, 512, int(n), 2, 4, kBeyondL1)
+MEET("meet_ranks_load_l1", kLoadL1, 16, 6, RANKS, 8192, 512, 0, 16, int(n), kBeyondL1)
+MEET("meet_turns_load_l1", kLoadL1, 16, 6, APART, 8192, 512, int(n), 0, 16, kBeyondL1)
 MEET("meet_turns_load", kLoad, 16, 6, APART, 2048, 512, int(n), 0, 16, kAgain)     // one after the other
 MEET("meet_turns_bulk_8k", kBulk, 16, 6, APART, 256, 8192, int(n), 0, 16, kAgain)
 
