@@ -55,6 +55,7 @@ Chip::Chip(const ChipFigures& figures, uint64_t cluster, uint32_t one_of, bool i
       lines_(uint32_t(f_.l2_bytes / 2 / 128 / L2Lines::kWays), one_bits_),
       merges_(size_t(f_.gpcs) * (kMerges / one_of)),
       counted_(merges_.size()),
+      firsts_(kFirsts),
       places_(places_of(figures, std::min<uint64_t>(blocks, figures.sms), cluster, in_turn)),
       pages_(kPages / one_of) {
   for (uint32_t sm = 0; sm < f_.sms; sm++) askers_.push_back(asker_of(sm));
@@ -156,14 +157,28 @@ ALWAYS_INLINE void Chip::coming(const Request& r, Coming& c) {
 }
 
 /// A request becomes one with another while that waits: on its way back from a hit shortly, longer where many ask at once, and until memory has answered
-/// [meet_two_load, meet_two_load_dram: 64 and 400 to 700 cycles; between TPCs and by the copy engine less, meet_four_load, meet_two_bulk].
+
 ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Counted& counted, uint16_t tpc) const {
   const double apart = std::fabs(r.when + double(r.late) - counted.first);
-  return apart < double(counted.waits) + (!r.copied && tpc == counted.tpc ? kTpcWindow : kGpcWindow);
+  return apart < double(counted.waits) + (r.copied || (r.past_l1 && tpc != counted.tpc) ? kCopyWindow : kLoadWindow);
+}
+
+/// Whoever is the first of SMs that are apart to ask for a line asks memory for it.
+ALWAYS_INLINE void Chip::note_first(const Request& r) {
+  First& first = first_of(r.line);
+  const double asked = r.when + double(r.late);
+  if (first.line != r.line || r.when > first.when + kOneFetch) first = {r.line, r.when, asked};
+  else first.apart = std::min(first.apart, asked);
 }
 
 /// Which look-ups there are on the GPU, where SMs are apart. Here they come at once, and what that makes one takes the time of one.
-ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, uint16_t tpc, double waits) {
+ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, uint16_t tpc, const Merge& merge) {
+  const double asked = r.when + double(r.late);
+  double waits = double(merge.waits);
+  if (merge.memory > 0) {
+    const First& first = first_of(r.line);
+    waits = std::max(waits, first.apart + (merge.memory - first.when) - asked);
+  }
   const uint32_t sectors = sectors_in(r.sectors);
   if (r.for_many || r.parted) {  // becomes one with nobody's [ends_multicast, ends_multicast_l2: none of 1.1 and 8.7 million sectors; async_same_]
     tally_.l2_read += sectors;
@@ -175,13 +190,14 @@ ALWAYS_INLINE void Chip::count(const Request& r, Counted& counted, uint16_t tpc,
     return;
   }
   tally_.l2_read += sectors;
-  counted = {r.line, r.when + double(r.late), float(waits), tpc, uint8_t(r.sectors), 1};
+  counted = {r.line, asked, float(waits), tpc, uint8_t(r.sectors), 1};
 }
 
 double Chip::read(uint64_t line, uint32_t mask, uint32_t sm, double now) {
   Request r{line, mask, sm, now};
   Coming at;
   coming(r, at);
+  note_first(r);
   return read_at(r, at);
 }
 
@@ -194,10 +210,10 @@ ALWAYS_INLINE double Chip::read_at(Request& r, const Coming& at) {
     if (r.parted) back = std::max(back, take_l2(sectors_in(r.sectors), false, r.when) + f_.l2_latency);  // it becomes one with nobody's and its data come once more
   } else {
     back = read_from_l2(r, at);
-    merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.waits = r.waits, merge.mask = uint8_t(r.sectors), merge.asked = 1;
+    merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.waits = r.waits, merge.memory = r.memory, merge.mask = uint8_t(r.sectors), merge.asked = 1;
   }
-  r.waits = merge.waits;
-  count(r, *at.counted, at.tpc, double(r.waits));
+  count(r, *at.counted, at.tpc, merge);
+  r.waits = merge.memory > 0 ? std::max(merge.waits, float(merge.memory - r.when)) : merge.waits;
   return back;
 }
 
@@ -206,6 +222,7 @@ ALWAYS_INLINE double Chip::read_at(Request& r, const Coming& at) {
 void Chip::read_all(std::span<Request> requests) {
   Coming ahead[kAhead];
   const size_t n = requests.size();
+  for (const Request& r : requests) note_first(r);
   for (size_t i = 0; i < n + kAhead; i++) {
     if (i >= kAhead) {
       Request& r = requests[i - kAhead];
@@ -263,7 +280,9 @@ ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
     // Data that are still on their way from memory are waited for.
     const double back = start + (found == Found::near ? f_.l2_latency : f_.l2_far_latency) + spread;
     const double queue = r.copied ? back - r.when - f_.l2_latency : start - r.when;
-    r.waits = float(std::max({0.0, queue - double(r.apart), way.arrives() - r.when - f_.l2_latency}));
+    r.waits = float(std::max(0.0, queue - double(r.apart)));
+    const double memory = way.arrives() - f_.l2_latency;
+    r.memory = memory > r.when ? memory : 0;
     return std::max(way.arrives(), back);
   }
   const uint32_t read = sectors_in(missing);
@@ -272,7 +291,7 @@ ALWAYS_INLINE double Chip::read_from_l2(Request& r, const Coming& at) {
   const double turn = std::max(std::max(start, dram_free_), l2_write_free_);
   const double served = r.copied ? turn : r.when + (turn - r.when) * in_step_;
   const double arrives = way.arrives() = served + dram_latency(r.line, r.sm, r.when, r.copied);
-  r.waits = float(arrives - r.when - f_.l2_latency);
+  r.waits = 0, r.memory = arrives - f_.l2_latency;
   if (r.fetch == FetchSize::pair) {
     const uint64_t hash = mix(r.line ^ 1);
     const L2Lines::Place near = lines_.place_of(r.line ^ 1, hash, r.sm & 1);

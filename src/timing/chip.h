@@ -61,9 +61,11 @@ struct Request {
   float apart = 0;        // cycles by which what it waits for others is less, since SMs do not ask at once
   float late = 0;         // cycles by which this SM's block is behind where it would be if all went on alike
   bool for_many = false;  // by the copy engine for several blocks of a cluster
+  bool past_l1 = false;   // a load or copy that L1 does not keep
   bool parted = false;    // one of several requests of an instruction for one line
   uint8_t lanes = 1;      // atomic operations: the most on one word
-  double taken = 0;       // the same: when the unit has done it, which its answer does not tell the SM
+  double memory = 0;      // when memory has answered; 0: it was not asked
+  double taken = 0;       // of atomic operations: when the unit has done it, which its answer does not tell the SM
 };
 
 /// What the units of L2 do for an atomic operation.
@@ -142,7 +144,8 @@ class Chip {
   struct alignas(32) Merge {  // a line that a GPC has lately asked for
     uint64_t line = ~uint64_t{0};
     double when = 0, took = 0;             // when it was looked up, and for how long
-    float waits = 0;                       // of that time what it waited for others and for memory
+    double memory = 0;                     // when memory has answered it; 0: it was not asked
+    float waits = 0;                       // of that time what it waited for others
     uint8_t mask = 0, asked = 0;           // how many have asked
   };
   struct alignas(32) Counted {  // the latest look-up of a line that SMs of a GPC make where they are apart
@@ -151,6 +154,10 @@ class Chip {
     float waits = 0;
     uint16_t tpc = 0;
     uint8_t mask = 0, asked = 0;
+  };
+  struct First {  // of SMs that are apart and ask for a line at about the same time
+    uint64_t line = ~uint64_t{0};
+    double when = 0, apart = 0;  // when the detailed one asked, and when the first did
   };
   /// An SM as those see it whom it asks.
   struct Asker {
@@ -172,10 +179,11 @@ class Chip {
   static constexpr uint32_t kChanged = 33;  // bytes of a sector: all of them, made of what they were
   enum class Found { near, far, missing };
   static constexpr uint32_t kPageBits = PageChoice::kPageBits;
-  static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96, kMerges = 1024;
+  static constexpr uint32_t kPages = 32768, kOpenPages = 6144, kSlices = 96, kMerges = 1024, kFirsts = 8192;
+  static constexpr double kOneFetch = 1000;  // cycles in which what SMs ask for is the same data from memory
   static constexpr double kMergeWindow =
       80;  // cycles in which requests of a GPC for the same sectors take the time of one [share_apart]
-  static constexpr double kTpcWindow = 60, kGpcWindow = 12;  // cycles in which requests become one for data that L2 has
+  static constexpr double kLoadWindow = 60, kCopyWindow = 12;  // cycles in which requests become one for data that L2 has
   static constexpr double kFirstWritten = 0.065;  // of sectors that fill L2 crosses once more [write16/8 to 32]
   static constexpr uint32_t kPromoted = 2;        // sectors looked up for a line that comes along [feed_alone/1: 163,841, 131,073 from L2]
   static constexpr uint32_t kMergeMost = 4;             // requests that become one [feed_alone, share_near]
@@ -202,7 +210,9 @@ class Chip {
   uint32_t gpc_of(uint32_t sm) const;
   Asker asker_of(uint32_t sm) const;
   bool comes_in_time(const Request& r, const Counted& counted, uint16_t tpc) const;
-  void count(const Request& r, Counted& counted, uint16_t tpc, double waits);
+  First& first_of(uint64_t line) { return firsts_[(mix(line) >> 32) % firsts_.size()]; }
+  void note_first(const Request& r);
+  void count(const Request& r, Counted& counted, uint16_t tpc, const Merge& merge);
   double write_at(const Request& r, uint32_t bytes, L2Lines::Place home);
   bool open_page(uint64_t line);  // true: it was not open
   void read_dram(uint64_t line, uint32_t sectors, double now);
@@ -238,6 +248,7 @@ class Chip {
   double dirty_bytes_ = 0;
   std::vector<Merge> merges_;          // by GPC
   std::vector<Counted> counted_;       // the same
+  std::vector<First> firsts_;          // of the chip
   std::vector<SmPlace> places_;        // of each SM
   std::vector<Asker> askers_;          // the same
   std::vector<Page> pages_;

@@ -8,6 +8,7 @@
 // not meet at barriers. Loads that are under way together make one trip (Trip): their block goes on when the last has come. What is fetched ahead
 // (cp.async, the copy engine) nobody waits for as a rule.
 // Not here: times, which go by the detailed block (sm_memory.cc): no SM waits for what this file works out; where SMs are (places.h).
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -24,15 +25,17 @@ constexpr double kBeginSpread = 8;
 constexpr double kDistanceOfTpc = 6.8, kDistanceOfSm = 2.4;  // of a trip to L2: TPCs differ by, SMs of one [drift_fma_load: 7.3 and 3.4 a step]
 constexpr double kTripNoise = 1;                         // of each trip of who is alone
 constexpr double kOwnSpread = 60;                        // of when memory answers what nobody else asked for
-constexpr double kLater = 0.15, kCopyLater = 0.04;       // of the time that a block took, for the one after it [steps_many/4224; tile_blocks/4 to 16]
+constexpr double kLater = 0.15, kCopyLater = 0.04;       // of the time that a block took, for the one after it, where blocks share an SM [steps_many/4224; tile_blocks/4 to 16]
+constexpr double kNextBegins = 30;                       // spread of the one after it where a block has its SM alone: who ended together begins together [locked_held1/264 to 1056]
 constexpr double kTpcTogether = 0.35;                    // of TPCs whose SMs take up new blocks together [tiles64/256, steps_work_long/256]
 constexpr double kUnitNoise = 38;                        // variance for each instruction of a warp in such units, where warps run free [drift_root_bulk, mma, exp, double]
-constexpr double kMeetNoise = 27, kMeetUnits = 32;       // where they meet at barriers: shared memory and tensor cores, of so many instructions or more [drift_mma_async, shared_async]
-constexpr double kBlocksNoise = 0.5;                     // variance for each cycle, where blocks share an SM [drift_blocks_load/264]
+constexpr double kMeetNoise = 27, kMeetUnits = 256;      // where they meet at barriers: shared memory and tensor cores, of so many instructions or more [drift_root_load, shared_load, mma_load: 0.26 to 0.70 of the requests are left]
+constexpr double kBlocksDiffer = 0.13;                   // of the time that a block works beside others of its SM, whose turns then differ, where all cycles issue [locked_tiles2, tiles64/64 and tiles128/256 of together.cu: 0.81, 0.89 and 0.85 are left]
+constexpr double kBlocksNoise = 0.01;                    // variance for each cycle where all wait for the same data, which brings them together [locked_held2/264, steps_work_more]
 constexpr double kCopyNoise = 2;                       // of a copy [tile_no_ends/16]
 constexpr double kSpreadCounts = 1.0 / 3;                // of the spread of SMs, by which requests keep each other waiting for less long
 constexpr double kBeyondHit = 60;
-constexpr double kTpcWindow = 60, kGpcWindow = 12;       // as in chip.h
+constexpr double kLoadWindow = 60, kCopyWindow = 12;     // as in chip.h
 constexpr uint32_t kMost = 4;
 constexpr uint32_t kSubCores = 4;                         // of an SM: so many warps do not queue for each other
 
@@ -69,7 +72,7 @@ void Sm::State::begin_apart(Slot& fresh, const Slot& before, double now) {
       fresh.late.push_back(float(kBeginSpread * draw(key + i) + (chip.place(first_sm + i).second ? wide : 0)));
   } else {
     fresh.late = before.late;
-    const double spread = (tma > 0 ? kCopyLater : kLater) * (now - before.began);
+    const double spread = slots.size() == 1 ? kNextBegins : (tma > 0 ? kCopyLater : kLater) * (now - before.began);
     for (uint32_t i = 0; i <= kernel.ghosts; i++) {
       const uint32_t tpc = chip.place(first_sm + i).tpc;
       const bool together = double(mix(mix(tpc + 31337u)) >> 30 & 255) < kTpcTogether * 256;
@@ -87,12 +90,14 @@ void Sm::State::settle_late(Slot& slot) {
     slot.order.resize(slot.late.size());
     for (uint32_t i = 0; i < slot.order.size(); i++) slot.order[i] = uint16_t(i);
   }
+  bool changed = false;
   for (size_t i = 1; i < slot.order.size(); i++) {  // nearly sorted
     const uint16_t at = slot.order[i];
     size_t k = i;
     for (; k > 0 && slot.late[slot.order[k - 1]] > slot.late[at]; k--) slot.order[k] = slot.order[k - 1];
-    slot.order[k] = at;
+    slot.order[k] = at, changed |= k < i;
   }
+  slot.turn += changed;
 }
 
 /// Does any instruction load what other blocks load, too?
@@ -117,8 +122,11 @@ void Sm::State::drift(Slot& slot, double at) {
   double variance = !queue ? 0 : slot.met ? kMeetNoise * kMeetNoise * std::min(1.0, double(slot.shared_units) / slot.warps / kMeetUnits) : kUnitNoise * double(slot.units) / slot.warps;
   uint32_t used = 0;
   for (const Slot& other : slots) used += other.used;
-  if (used > 1) variance += kBlocksNoise * std::max(0.0, at - slot.seen);
-  slot.seen = std::max(slot.seen, at), slot.met = false, slot.units = slot.shared_units = 0;
+  const double worked = std::max(0.0, at - slot.seen), busy = std::min(1.0, double(counts.issued - slot.issued) / (kSubCores * std::max(1.0, at - slot.asked)));
+  const double differs = kBlocksDiffer * busy * worked;
+  slot.asked = at, slot.issued = counts.issued;
+  if (used > 1) variance += slot.in_phase ? kBlocksNoise * worked : differs * differs;
+  slot.seen = std::max(slot.seen, at), slot.met = slot.in_phase = false, slot.units = slot.shared_units = 0;
   slot.variance += variance;
   if (slot.variance < 16) return;
   const float spread = float(std::sqrt(std::exchange(slot.variance, 0)));
@@ -155,14 +163,10 @@ void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double wa
         waits = late + float(f.l2_latency) < all.wake;
         wake = waits ? all.wake + distances[i] : late + float(f.l2_latency) + distances[i];
       }
-      // Those of a TPC, and of a GPC, that come in time are answered with the first.
-      Group& tpc = group_of(uint64_t{mate} << 20 | 0x40000 | place.tpc);
+      // Those of a GPC that come in time are answered with the first.
       Group& gpc = group_of(uint64_t{mate} << 20 | 0x80000 | place.gpc);
-      Group* with = nullptr;
-      if (gpc.asked && gpc.asked < kMost && late - gpc.late < (waits ? waited : kGpcWindow + kept_waiting)) with = &gpc;
-      else if (tpc.asked && tpc.asked < kMost && late - tpc.late < kTpcWindow) with = &tpc;
-      if (with) wake = with->wake, with->asked++;
-      else gpc = {gpc.key, turn, late, wake, 1}, tpc = {tpc.key, turn, late, wake, 1};
+      if (gpc.asked && gpc.asked < kMost && late - gpc.late < (waits ? waited : (copies || past_l1 ? kCopyWindow : kLoadWindow) + kept_waiting)) wake = gpc.wake, gpc.asked++;
+      else gpc = {gpc.key, turn, late, wake, 1};
     } else if (memory) {
       wake += float(kOwnSpread) * draw((turn << 12) + i + 200);
     }
@@ -174,6 +178,7 @@ void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double wa
 void Sm::State::close_trip(Slot& slot) {
   Trip& t = slot.trip;
   t.open = false;
+  slot.seen = std::max(slot.seen, t.last_done);
   if (!t.shared && t.own_done == 0) return;
   const uint32_t own = number - first_sm;
   const uint64_t key = ++draws << 12;
@@ -216,13 +221,15 @@ void Sm::State::note_trip(const WarpRun& w, double at, double done, const std::v
   Trip& t = slot.trip;
   if (!t.open) {
     drift(slot, at);
-    t.open = true, t.shared = false, t.began = at, t.first_done = done, t.own_done = 0, t.warps = 0;
+    t.open = true, t.shared = false, t.began = at, t.first_done = t.last_done = done, t.own_done = 0, t.warps = 0;
   }
+  t.last_done = std::max(t.last_done, done);
   t.warps |= uint64_t{1} << (w.place & 63);
   if (mates.empty()) {
     if (memory) t.own_done = std::max(t.own_done, done - t.began);
     return;
   }
+  slot.in_phase |= std::all_of(mates.begin(), mates.end(), [&](uint32_t mate) { return mate == 0 || mate == mates[number - first_sm]; });
   if (!std::exchange(t.shared, true)) t.wakes.assign(slot.late.size(), -1e30f);
   answer(slot, mates, waited, memory);
   for (uint32_t i = 0; i < slot.late.size(); i++) t.wakes[i] = std::max(t.wakes[i], float(at - t.began) + wakes[i]);

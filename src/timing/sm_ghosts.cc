@@ -50,7 +50,7 @@ void Sm::State::find_moves(Slot& slot, const Slope& slope, Moves& m) {
   const auto sectors_to = [&](int64_t x, int64_t y, int64_t z) { return (slope.x * x + slope.y * y + slope.z * z) >> 5; };
   const int64_t* at = slot.work.at;
   const uint32_t* from = slot.work.code->trace->ctaid;
-  m.known = true;
+  m.known = true, m.turn = 0;
   m.own = sectors_to(at[0] - int64_t(from[0]), at[1] - int64_t(from[1]), at[2] - int64_t(from[2]));
   m.ghosts.clear(), m.mates.clear();
   if (kernel.traces && !slope.regular) return;
@@ -71,6 +71,7 @@ const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
   const uint32_t which = found != slope_of.end() ? found->second : 0;
   Moves& m = slot.moves[which];
   if (!m.known) find_moves(slot, slopes[which], m);
+  if (!m.mates.empty()) in_order(slot, m.ghosts, m.turn, [](const auto& ghost) { return ghost.second; });
   return m;
 }
 
@@ -130,6 +131,7 @@ Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, uint32_t pc, con
 void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
   Slot& slot = slots[w.slot];
   if (slot.ghosts.empty()) find_ghosts(slot);
+  in_order(slot, slot.ghosts, slot.ghosts_turn, [](const Slot::Ghost& ghost) { return ghost.sm; });
   ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
   const uint32_t column = kernel.traces->column_of(e.pc);
   if (column == GhostTraces::kNoColumn) return;
@@ -146,6 +148,19 @@ void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
     constexpr uint32_t kInLine = 8;  // of a trace's lines in one of the host's
     for (uint32_t i = 0; i < access->n_detail; i += kInLine) fetch_ahead(ghost_lines.back().lines + i);
   }
+}
+
+/// Which SMs' blocks load the same line first where the detailed one, whose own line moved by `own`, has event `e`: alike for the same, 0 where a block does
+/// not load. What ghosts do there was found.
+const std::vector<uint32_t>& Sm::State::traced_mates(const WarpRun& w, const Event& e, int64_t own) {
+  copy_mates.clear();
+  if (ghost_event != &e || ghost_slot != w.slot || e.n_detail == 0) return copy_mates;
+  copy_mates.assign(kernel.ghosts + 1, 0);
+  copy_mates[number - first_sm] = mate_of(int64_t(Move(slots[w.slot].work.code->trace->lines[e.detail], own).line));
+  for (const GhostLines& g : ghost_lines)
+    if (g.n > 0) copy_mates[g.sm - first_sm] = mate_of(int64_t(Move(g.packed(0), g.sectors).line));
+  forget_strangers(copy_mates);
+  return copy_mates;
 }
 
 /// What ghosts' blocks access and the detailed one, which ends, did not.

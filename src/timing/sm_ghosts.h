@@ -22,6 +22,21 @@ struct Move {
   uint32_t requests() const { return ((sectors & 15) != 0) + (sectors > 15); }
 };
 
+/// Puts ghosts in the order in which their SMs ask, so that those that come together are looked at together.
+template <class Ghosts, class SmOf>
+void Sm::State::in_order(const Slot& slot, Ghosts& ghosts, uint32_t& turn, SmOf sm_of) {
+  if (turn == slot.turn) return;
+  turn = slot.turn;
+  constexpr uint32_t kNobody = UINT32_MAX;
+  ghost_of.assign(slot.order.size(), kNobody);
+  for (uint32_t i = 0; i < ghosts.size(); i++) ghost_of[sm_of(ghosts[i]) - first_sm] = i;
+  Ghosts sorted;
+  sorted.reserve(ghosts.size());
+  for (const uint16_t sm : slot.order)
+    if (ghost_of[sm] != kNobody) sorted.push_back(ghosts[ghost_of[sm]]);
+  ghosts.swap(sorted);
+}
+
 /// Calls f(line, sectors) for what sectors of a line become that many sectors on: of one line or two, either with some.
 template <class F>
 void Sm::State::moved(uint64_t packed, int64_t sectors, F f) {

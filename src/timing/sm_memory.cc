@@ -75,11 +75,13 @@ size_t Sm::State::stand_in_for(uint64_t line, size_t first) const {
 /// looked up take as long as what a ghost's block asked for in their place.
 double Sm::State::read_asked(uint32_t pc) {
   chip.read_all({requests.data(), n_requests});
+  double waits = 0;
+  for (size_t i = 0; i < n_requests; i++) waits += double(requests[i].waits);
+  if (n_requests > 0) kept_waiting = std::max(kept_waiting, waits / double(n_requests));
   double last = 0, fresh = 0, &latest = chip.one_of() > 1 ? took.try_emplace(pc, f.l2_latency).first->second : fresh;
   for (const Asked& a : asked) {
     const double back = a.request != kNone ? requests[a.request].when : a.when + latest;
     latest = back - a.when;
-    if (a.request != kNone) kept_waiting = std::max(kept_waiting, double(requests[a.request].waits));
     longest = std::max(longest, latest);
     last = std::max(last, back);
     if (a.way && a.way.tag() == a.line) a.way.arrives() = std::max(a.way.arrives(), back);
@@ -95,7 +97,7 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   const int64_t own = moves_of(slot, e).own;
   double done = at;
   asks(slot, at, false);
-  fetch = m.fetch;
+  fetch = m.fetch, past_l1 = m.bypasses_l1;
   bool missed = false, alike = true;  // alike: the requests for this line
   if (!m.bypasses_l1 && e.n_detail > 1)
     for (uint32_t i = 0; i < e.n_detail; i++) moved(block.lines[e.detail + i], own, [&](uint64_t line, uint32_t) { l1.fetch(line); });
@@ -157,7 +159,11 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   parted = false, fetch = FetchSize::half;
   sub[w.sub].requests += missed;
-  if (missed) note_trip(w, at, done, moves_of(slot, e).mates, e.what == What::copy_async);
+  if (missed) {
+    const std::vector<uint32_t>& even = moves_of(slot, e).mates;
+    note_trip(w, at, done, kernel.traces && even.empty() && !is_local(e.what) ? traced_mates(w, e, own) : even, e.what == What::copy_async);
+  }
+  past_l1 = false;
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
 

@@ -181,7 +181,7 @@ struct Front {
 struct Trip {
   bool open = false;
   bool shared = false;               // some of what others load, too
-  double began = 0, first_done = 0;
+  double began = 0, first_done = 0, last_done = 0;
   double own_done = 0;               // when memory has answered what nobody else loads, from when they began
   uint64_t warps = 0;                // which have loaded, a bit each
   std::vector<float> wakes;          // by SM: when the last has come, from when the detailed block began
@@ -199,7 +199,8 @@ struct Slot {
     bool known = false;
     int64_t own = 0;
     std::vector<uint32_t> mates;     // by SM: alike where the same is touched, 0 where there is no block; empty: nobody touches what another does
-    std::vector<std::pair<int64_t, uint32_t>> ghosts;  // of each, and its SM
+    std::vector<std::pair<int64_t, uint32_t>> ghosts;  // of each, and its SM: in_order()
+    uint32_t turn = 0;               // Slot::turn by which they are
   };
   std::vector<Moves> moves;          // by number of the slope
   struct Place {                     // blocks from the traced one to a ghost's
@@ -213,17 +214,22 @@ struct Slot {
     uint32_t sm = 0;
     bool as_traced = false;          // the trace is the block's own
   };
-  std::vector<Ghost> ghosts;
+  std::vector<Ghost> ghosts;         // in_order()
+  uint32_t ghosts_turn = 0;
   double released = -1;              // when what the block before this one writes was seen
   // How far the same blocks of other SMs are (sm_apart.cc), by SM from the first.
   std::vector<float> late;           // cycles behind the detailed one
   std::vector<uint16_t> order;       // the first to ask before the others
+  uint32_t turn = 0;                 // how often that order has changed
   Trip trip;
   double began = 0, seen = 0, variance = 0;
+  double asked = 0;                  // when its last loads began
+  uint64_t issued = 0;               // and what the SM had issued until then
   uint32_t units = 0, shared_units = 0;  // instructions since the last trip in units for which warps queue
   double stalled = 0;                // cycles that warps waited for what was fetched ahead, since the last was
   uint32_t stalls = 0;               // and how often they looked
   bool met = false;                  // warps have met at a barrier since
+  bool in_phase = false;             // all blocks wait for the same data
   Fence fence;                       // the latest barrier of memory
   std::unordered_map<uint64_t, double> swapped;  // words of shared memory: when a lane last swapped one
 };
@@ -412,9 +418,11 @@ struct Sm::State {
   std::vector<float> wakes, distances;            // by SM: when each is answered, how much longer a trip to L2 takes it
   bool shared_data = false;                       // any that other blocks load, too
   std::vector<uint32_t> copy_mates, sorted_mates;
+  std::vector<uint32_t> ghost_of;                // an SM's among those that are put in order
   bool copies = false;                            // the copy engine asks
   bool for_many = false;                          // ... for several blocks of a cluster
   FetchSize fetch = FetchSize::half;                      // ... and how much comes from memory
+  bool past_l1 = false;                           // what is asked for L1 does not keep
   bool parted = false;                            // an instruction asks for the line more than once
   std::array<double, 320> adding{};               // when L2's units have done the last sectors of atomic operations: no more wait there [add_at_end/1536 to 4096; add_silent/1: one a cycle where none wait]
   uint64_t adds = 0;
@@ -483,6 +491,7 @@ struct Sm::State {
   void find_local_moves(Slot& slot, Moves& m);
   void find_moves(Slot& slot, const Slope& slope, Moves& m);
   void forget_strangers(std::vector<uint32_t>& mates);
+  const std::vector<uint32_t>& traced_mates(const WarpRun& w, const Event& e, int64_t own);
   void find_places(Slot& slot) const;
   double read_asked(uint32_t pc);
   size_t stand_in_for(uint64_t line, size_t first) const;
@@ -490,6 +499,8 @@ struct Sm::State {
   static void moved(uint64_t packed, int64_t sectors, F f);
   void begin_apart(Slot& fresh, const Slot& before, double now);
   void settle_late(Slot& slot);
+  template <class Ghosts, class SmOf>
+  void in_order(const Slot& slot, Ghosts& ghosts, uint32_t& turn, SmOf sm_of);
   bool shares() const;
   void find_distances();
   void asks(Slot& slot, double at, bool by_copies);
@@ -501,7 +512,7 @@ struct Sm::State {
   float late_of(uint32_t sm) const { return asking_late ? asking_late[sm - first_sm] : 0; }
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once
-    requests[n_requests++] = {line, mask, sm, when, fetch, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many, parted, on_word};
+    requests[n_requests++] = {line, mask, sm, when, fetch, copies, 0, copies ? 0 : asking_apart, late_of(sm), for_many, past_l1, parted, on_word};
   }
   /// The same if the line's page is looked up.
   void ask_if_taken(uint64_t line, uint32_t mask, uint32_t sm, double when) {

@@ -240,21 +240,41 @@ TEST(Chip, UpToFourNeighboursAskOnce) {
 
 TEST(Chip, RequestsBecomeOneAsLongAsTheFirstWaits) {
   const ChipFigures f = h200();
-  const auto left = [&](bool in_l2, uint32_t other, double apart) {
+  const auto left = [&](bool in_l2, uint32_t other, double apart, bool past_l1 = false) {
     Chip chip(f);
     for (uint64_t line = 0; line < 1000; line++) {
       const double now = double(line) * 20000;
       if (in_l2) chip.read(line, 15, 0, now), chip.read(line, 15, 1, now + 5000);
       Request both[] = {{line, 15, 0, now + 10000}, {line, 15, other, now + 10000, FetchSize::half, false, 0, 0, float(apart)}};
+      for (Request& r : both) r.past_l1 = past_l1;
       chip.read_all(both);
     }
     return chip.counts().l2_read_sectors / 4000 - (in_l2 ? 2 : 0);
   };
   EXPECT_NEAR(left(true, 1, 48), 1, 0.1);       // meet_two_load/48: 1.00
   EXPECT_NEAR(left(true, 1, 128), 2, 0.1);      // meet_two_load/128: 1.94, of which a few come from memory
-  EXPECT_NEAR(left(true, 2, 24), 2, 0.1);       // meet_four_load/24: 2.00 for two TPCs
+  EXPECT_NEAR(left(true, 2, 48), 1, 0.1);       // meet_four_load_l1/48: 1.00 for two TPCs
+  EXPECT_NEAR(left(true, 2, 128), 2, 0.1);      // meet_four_load_l1/128: 1.88, of which an eighth come from memory
+  EXPECT_NEAR(left(true, 2, 24, true), 2, 0.1);  // meet_four_load/24, past L1: 2.00
   EXPECT_NEAR(left(false, 1, 256), 1, 0.2);     // meet_two_load_dram/256: 1.00
   EXPECT_NEAR(left(false, 1, 1024), 2, 0.15);   // meet_two_load_dram/1024: 1.99
+}
+
+TEST(Chip, WhoComesLaterThanMemorysAnswerAsksAgain) {
+  const ChipFigures f = h200();
+  const auto left = [&](std::initializer_list<float> late) {  // SMs of different TPCs of a GPC
+    Chip chip(f);
+    for (uint64_t line = 0; line < 1000; line++) {
+      std::vector<Request> all;
+      for (uint32_t i = 0; float l : late) all.push_back({line, 15, 2 * i++, double(line) * 20000 + 5000, FetchSize::half, false, 0, 0, l});
+      chip.read_all(all);
+    }
+    return chip.counts().l2_read_sectors / 4000;
+  };
+  EXPECT_NEAR(left({0, 100, 200}), 1, 0.1);
+  // Memory was asked by the first of all, not by the one that is looked at first [steps of 64 blocks that lie apart: tiles64/64, 0.89 of the requests are left].
+  EXPECT_NEAR(left({0, -1200, 1200}), 3, 0.1);
+  EXPECT_NEAR(left({-1200, 0, 20}), 2, 0.1);  // the last two by what L2 has
 }
 
 TEST(Chip, WhatAllReadCrossesOnce) {
