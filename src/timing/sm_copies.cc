@@ -3,7 +3,7 @@
 
 namespace orrery::timing {
 
-/// Where ghosts' copies lie, in lines from the detailed block's: the same place in the copy of another block. Blocks that were not
+/// Where ghosts' copies lie, in sectors from the detailed block's: the same place in the copy of another block. Blocks that were not
 /// traced copy what no one else does.
 void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t key) {
   ghost_copies.clear();
@@ -16,14 +16,14 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
     if (index < kernel.copies_followed.size() && kernel.copies_followed[index]) {
       if (all == kernel.all_copies.end() || index >= all->second.starts.size()) continue;
       const std::vector<uint64_t>& starts = all->second.starts[index];
-      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 7, sm});
+      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 5, sm});
       continue;
     }
     if (double(mix(index) >> 32) >= pool.share * 0x1p32) continue;
     const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
     const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
     const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
-    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 7) + int64_t(pick / pool.starts.size() << 40), sm});
+    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 5) + int64_t(pick / pool.starts.size() << 42), sm});
   }
   if (slots[w.slot].late.empty()) return;
   copy_mates.assign(kernel.ghosts + 1, 0);
@@ -90,7 +90,9 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
       const bool taken = n_requests > own;
       if (!std::exchange(shared_out, true)) {
         if (!pool) ask_even_ghosts(*ghosts, line << 4 | mask, engine);
-        else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, engine);
+        else
+          for (const auto& [ahead, sm] : ghost_copies)
+            moved(line << 4 | mask, ahead, [&, sm = sm](uint64_t ghosts_line, uint32_t of_it) { ask_if_taken(ghosts_line, of_it, sm, engine); });
       }
       if (!store) asked.push_back({taken ? own : stand_in_for(l, first), {}, l, engine});
     });

@@ -430,7 +430,7 @@ struct Sm::State {
   static constexpr size_t kNone = SIZE_MAX;
   std::vector<Asked> asked;                       // of those that wait
   std::unordered_map<uint32_t, double> took;      // by PTX instruction: what the latest answer took
-  std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: lines ahead of the detailed block's, and the SM
+  std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: sectors ahead of the detailed block's, and the SM
   Record* record = nullptr;
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
