@@ -48,6 +48,24 @@ void for_lines(uint64_t address, uint64_t bytes, F f) {
   }
 }
 
+/// Calls f(address, bytes) for every piece of a row of bytes that leaves shared memory by itself, wherever its destination's lines end
+/// [row_store_odd/512 to 8192, box_store_odd/32 to 128: five sectors for each 128 bytes that begin between sectors].
+template <class F>
+void for_pieces(uint64_t address, uint64_t bytes, F f) {
+  constexpr uint64_t kPiece = 128;
+  for (uint64_t at = 0; at < bytes; at += kPiece) f(address + at, std::min(kPiece, bytes - at));
+}
+
+/// The sectors of a line that so many bytes fill.
+uint32_t whole_sectors(uint64_t address, uint64_t bytes, uint64_t line) {
+  uint32_t mask = 0;
+  for (uint64_t s = 0; s < 4; s++) {
+    const uint64_t first = (line << 7) + s * 32;
+    mask |= uint32_t(first >= address && first + 32 <= address + bytes) << s;
+  }
+  return mask;
+}
+
 /// A bulk or tensor copy: the lines of its runs at the engine's pace, this SM's or that of a block of its cluster. Returns when the last
 /// byte is there.
 double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store, const PeerCopy* peer) {
@@ -72,8 +90,12 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   double& engine = peer ? own_engine : tma;
   asks(slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
+  const bool reduces = store && e.lanes_bytes == kReduces;
+  // What a row's 128 bytes are added to are words side by side, all of each sector.
+  const AtomicWork adds{m.floating || m.kind == Class::tensor_copy, 1 + kWordMore * 7, 1, 1, 0, kAddedSector};
   const auto send = [&] {
-    if (store) chip.write_all({requests.data(), n_requests}, 32);
+    if (reduces) chip.atomic_all({requests.data(), n_requests}, adds);
+    else if (store) chip.write_all({requests.data(), n_requests}, 32);
     else done = std::max(done, read_asked(e.pc) - kCopySooner);
     n_requests = 0;
   };
@@ -99,10 +121,23 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     if (n_requests >= kTogether) send();
     if (store) done = std::max(done, engine + f.tma_store_latency);
   };
+  const auto copy_piece = [&](uint64_t address, uint64_t bytes) {
+    const double before = engine;
+    for_lines(address, bytes, [&](uint64_t line, uint32_t mask) {
+      const uint32_t whole = whole_sectors(address, bytes, line);
+      if (mask & whole) copy_line(line, mask & whole);
+      parted = true;
+      if (mask & ~whole) copy_line(line, mask & ~whole);
+      parted = false;
+    });
+    engine = std::max(engine, before + kStoredPiece);
+  };
   for (uint32_t i = turn ? turn - 1 : 0; i < (turn ? turn : e.n_detail); i++) {
     const Run& run = block.runs[e.detail + i];
     fetch = run.fetch;
-    for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
+    for (uint32_t row = 0; row < run.rows; row++)
+      if (store) for_pieces(run.address + row * run.stride, run.bytes, copy_piece);
+      else for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
   send();
   for_many = false, fetch = FetchSize::half;
