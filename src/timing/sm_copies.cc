@@ -86,6 +86,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     if (!pool) ghost_copies = moves.ghosts, ghosts = &ghost_copies;
     leave_out_others(ghost_copies, slots[w.slot].work.index, ranks, asker);
   }
+  const double of_all = std::popcount(ranks) / double(kernel.cluster);  // of the blocks, those that make the copy
   double own_engine = at;
   double& engine = peer ? own_engine : tma;
   asks(slots[w.slot], at, true);
@@ -106,7 +107,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     const size_t first = n_requests;
     bool shared_out = false;  // the ghosts have asked for theirs
     moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
-      slices.touch(l);
+      slices.touch(l, of_all);
       const size_t own = n_requests;
       ask_if_taken(l, k, asker, engine);
       const bool taken = n_requests > own;

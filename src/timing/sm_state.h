@@ -54,8 +54,9 @@ inline constexpr double kUniformRegister = 29;  // until a special register is i
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 20;  // barrier of memory for the block alone [fence.cta]
 inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
-inline constexpr double kFenceWarps = 18;      // barriers of memory of warps that an SM has under way at once [meet_idle/132, fence_written/132: 316 and 842 cycles for 16; clusters_meet_8192: 156 for 8]
-inline constexpr double kFenceTogether = 100;  // barriers of memory that warps of a block come to within so many cycles are one [meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
+inline constexpr double kFenceOfWarp = 9.75;  // cycles until the next barrier of memory of an SM may follow [fences.cu: fence, 64 warps: 624 cycles a round]
+inline constexpr double kFenceQueue = 39;     // ... and for which one that finds nothing under way may wait without taking longer [fences.cu: meet of 1, 4 and 8 warps 356, 366 and 380 cycles; barrier.cluster.4ctas]
+inline constexpr double kFenceTogether = 100;  // barriers of memory that come within so many cycles of each other are one [fences.cu: store_meet, eight blocks of one warp 870 cycles a round, two of eight 1,208; meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
 inline constexpr double kFenceDrains = 14, kFenceOfStores = 24;  // the same where something was stored since the last one [turns.end.fence]
@@ -127,9 +128,10 @@ struct StoredLine {
   bool gone = false;                 // before another could join it
 };
 
-/// Barriers of memory that warps of one block came to together: an SM has one of a block under way at a time.
+/// Barriers of memory that warps came to together: an SM has one under way at a time that slices of L2 have to answer.
 struct Fence {
-  double begins = -1, ends = -1, waits = 0;  // waits: for what was under way, from when it begins
+  double begins = -1e9, ends = -1;
+  bool touched = false;
 };
 
 struct WarpRun {
@@ -364,7 +366,8 @@ struct Sm::State {
   LeavingLines leaving_lines;
   size_t competing(const WarpRun& w) const;
   double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
-  double fences_free = 0;   // when the next block's barriers of memory begin
+  double fences_free = 0;   // when the next barrier of memory may begin
+  Fence fence;              // the latest that slices answer
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
@@ -473,7 +476,7 @@ struct Sm::State {
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void swap(WarpRun& w, const Event& e, double at);
   void fetch_texels(WarpRun& w, const MachineInstruction& m, const Event* e, double start);
-  double fenced(WarpRun& w, double now, double cycles);
+  double fenced(WarpRun& w, double now, double cycles, bool touched);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(NamedBarrier& b, double when);
   void settle(Slot& slot, uint32_t object, double when);
