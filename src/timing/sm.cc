@@ -469,7 +469,7 @@ void Sm::State::end_warp(uint32_t index, double now) {
   }
   for (NamedBarrier& b : slot.barriers)
     if (!b.waiting.empty() && b.arrived >= slot.live_warps) complete(b, now + 8);
-  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot.cluster, now + kClusterBarrier);
+  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot.cluster, now + kClusterBarrier + wait_for_last(slot));
 }
 
 }  // namespace orrery::timing

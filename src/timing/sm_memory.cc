@@ -157,7 +157,7 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   if (!asked.empty()) done = std::max(done, read_asked(e.pc) - kIssueToMiss);
   parted = false, fetch = FetchSize::half;
   sub[w.sub].requests += missed;
-  if (missed) note_trip(w, at, done, moves_of(slot, e).mates, e.what == What::copy_async);
+  if (missed) note_fetch(slot, at, done), note_trip(w, at, done, moves_of(slot, e).mates, e.what == What::copy_async);
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
 

@@ -37,6 +37,7 @@ inline constexpr double kReadBeside = 3.46, kReadBesideRegisters = 3.84;  // a r
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
 inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
 inline constexpr double kClusterBarrier = 60;  // from the last arrival [barrier.cluster: 354 with what is around it, of which the fence of an arrival that releases takes most]
+inline constexpr double kFetchSpread = .125;   // of the time for which a block has waited for L2 or memory: how far blocks of a cluster that have are apart [calib/cluster_clocks.cu: what they wait for the last of 2, 4 and 8 beyond what that one waits]
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
 inline constexpr double kCopySooner = 44;    // of a load's latency that a bulk copy does not take [tma.bulk.latency.l2.16B to 1024B]
 inline constexpr double kStoredPiece = 2.9;  // cycles of the copy engine for a piece of a row that it stores, at least [box_store/8]
@@ -191,6 +192,11 @@ struct Trip {
   std::vector<float> wakes;          // by SM: when the last has come, from when the detailed block began
 };
 
+/// What a block has waited for from L2 or memory: when the latest began, when the first and the last of it came; squares of what came before.
+struct Fetching {
+  double began = 0, first = -1, ends = 0, variance = 0;
+};
+
 struct Slot {
   bool used = false;
   BlockWork work;
@@ -228,7 +234,7 @@ struct Slot {
   double stalled = 0;                // cycles that warps waited for what was fetched ahead, since the last was
   uint32_t stalls = 0;               // and how often they looked
   bool met = false;                  // warps have met at a barrier since
-  Fence fence;                       // the latest barrier of memory
+  Fetching fetching;                 // since its cluster met
   std::unordered_map<uint64_t, double> swapped;  // words of shared memory: when a lane last swapped one
 };
 
@@ -495,11 +501,14 @@ struct Sm::State {
   static void moved(uint64_t packed, int64_t sectors, F f);
   void begin_apart(Slot& fresh, const Slot& before, double now);
   void settle_late(Slot& slot);
+  void settle_clusters(Slot& slot);
   bool shares() const;
   void find_distances();
   void asks(Slot& slot, double at, bool by_copies);
   void drift(Slot& slot, double at);
   void answer(Slot& slot, const std::vector<uint32_t>& mates, double waited, bool memory);
+  void note_fetch(Slot& slot, double at, double done);
+  double wait_for_last(Slot& slot) const;
   void note_stall(Slot& slot, double cycles) { slot.stalled += std::max(0.0, cycles), slot.stalls++; }
   void close_trip(Slot& slot);
   void note_trip(const WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead);

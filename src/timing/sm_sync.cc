@@ -39,7 +39,7 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
     WarpRun& w = warps[i];
     if (!w.live || !w.blocked || w.waits_object != object || w.waits_phase == b.phase) continue;
     w.blocked = false;
-    if (b.of_copies) note_stall(slot, when - w.issued);
+    if (b.of_copies) note_stall(slot, when - w.issued), note_fetch(slot, w.issued, when);
     w.waits_object = UINT32_MAX;
     w.ready = std::max(w.ready, when + 12), w.why = Wait::mbarrier;
     refresh(w);
@@ -86,7 +86,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       NamedBarrier& b = slot.cluster;
       b.waiting.push_back(index);
       w.blocked = true;
-      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(b, b.last + kClusterBarrier);
+      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(b, b.last + kClusterBarrier + wait_for_last(slot)), settle_clusters(slot);
       return;
     }
     case What::mbarrier_init: {
