@@ -52,6 +52,7 @@ inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any o
 inline constexpr double kSwap = 58;            // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/1024]
 inline constexpr uint16_t kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
+inline constexpr double kTriesEvery = 8200, kTestsEvery = 99, kPoll = 3;  // cycles from one look for an mbarrier's phase to the next, of try_wait and test_wait; instructions of each but the first [poll_try_1/4096, 16384; poll_test_1]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 20;  // barrier of memory for the block alone [fence.cta]
 inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
@@ -163,6 +164,7 @@ struct WarpRun {
   double filled = 0;                 // when the last one is for which L1 had to wait
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
+  double polls_every = 0;            // while it does
   uint64_t age = 0;
   double issued = -1;                // when it last issued
   Wait why = Wait::fixed;            // what Front::earliest waits for
@@ -487,6 +489,8 @@ struct Sm::State {
   void complete(NamedBarrier& b, double when);
   void settle(Slot& slot, uint32_t object, double when);
   void wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, double when);
+  /// Counts what a warp executes that looks for the end of a phase again and again.
+  void note_polls(double from, double to, double every) { counts.issued += uint64_t(kPoll * std::floor(std::max(0.0, to - from) / every)); }
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
   const Moves& moves_of(Slot& slot, uint32_t pc);

@@ -41,6 +41,7 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
     w.blocked = false;
     if (b.of_copies) note_stall(slot, when - w.issued), note_fetch(slot, w.issued, when);
     w.waits_object = UINT32_MAX;
+    note_polls(w.issued, when, w.polls_every);
     w.ready = std::max(w.ready, when + 12), w.why = Wait::mbarrier;
     refresh(w);
   }
@@ -110,7 +111,9 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
     }
     case What::mbarrier_wait: {
       Mbarrier& b = slot.mbarriers[object];
+      w.polls_every = m.op == isa::Op::mbarrier_test_wait ? kTestsEvery : kTriesEvery;
       if (b.phase != e->extra) {
+        note_polls(start, b.when, w.polls_every);
         if (b.of_copies) note_stall(slot, b.when + 12 - start);
         w.ready = std::max({w.ready, b.when + 12, start + 9});
         return set_barriers(w, m, std::max(b.when + 12, start + 13), start + 8);
