@@ -338,7 +338,8 @@ double Chip::write(uint64_t line, uint32_t mask, double now, uint32_t bytes) {
   return write_at({line, mask, 0, now}, bytes, home_place_of(line));
 }
 
-ALWAYS_INLINE double Chip::write_at(const Request& r, uint32_t bytes, L2Lines::Place home) {
+ALWAYS_INLINE double Chip::write_at(const Request& r, uint32_t of_sectors, L2Lines::Place home) {
+  const uint32_t bytes = r.parted ? std::min(of_sectors, kInPart) : of_sectors;
   mark_written(r.line, r.sectors, r.when, bytes, home);
   // Parts of sectors: a request takes the time of one sector more [partial_store/2 to 32].
   const double flits = sectors_in(r.sectors) + (bytes < 32 ? f_.write_request : 0);
@@ -458,7 +459,7 @@ ALWAYS_INLINE double Chip::atomic_at(Request& r, const AtomicWork& work, uint32_
   const size_t unit = atomic_unit_of(line);
   const bool again = slice_line_[unit] == line;
   slice_line_[unit] = line;
-  double takes = f_.atomic_interval * ((sectors > 1 ? std::max(work.weight, 1 + kMoreSectors * (sectors - 1)) : work.weight) * work.passes + (lanes - 1));
+  double takes = f_.atomic_interval * ((sectors > 1 ? std::max(work.weight, 1 + (again ? kMoreSectors : work.more) * (sectors - 1)) : work.weight) * work.passes + (lanes - 1));
   if (again && work.floating) takes = std::max(takes, f_.atomic_same_line * lanes * work.turn);  // a sum waits for the one before it
   else if (again && sectors == 1) takes = std::min(takes, f_.atomic_one_line * lanes);  // [swap_in_vain_lanes/1056: 1.46 cycles a lane]
   slice_[unit] = std::max(slice_[unit], now) + takes;

@@ -62,7 +62,7 @@ struct Request {
   float late = 0;         // cycles by which this SM's block is behind where it would be if all went on alike
   bool for_many = false;  // by the copy engine for several blocks of a cluster
   bool past_l1 = false;   // a load or copy that L1 does not keep
-  bool parted = false;    // one of several requests of an instruction for one line
+  bool parted = false;    // one of several requests of an instruction for one line; written: of sectors that are not filled
   uint8_t lanes = 1;      // atomic operations: the most on one word
   double memory = 0;      // when memory has answered; 0: it was not asked
   double taken = 0;       // of atomic operations: when the unit has done it, which its answer does not tell the SM
@@ -75,6 +75,7 @@ struct AtomicWork {
   double passes = 1;   // over a sector: sums of doubles take more
   double turn = 1;     // of a sum on the word of the one before it, in times of one
   double answer = 0;   // answers of all units go out together, each sector so many times as slowly as all units work; 0: there are none
+  double more = .48;   // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 256]
 };
 
 /// Spreads addresses over what they are kept in.
@@ -176,6 +177,7 @@ class Chip {
   };
   static constexpr double kCrossing = 1.0 / 30;   // cycles that a request takes which crosses to the other partition [update_read_store/32, update_read_add/4 and 32 warm: 31 to 33 a cycle; random_read/1024: 29]
   static constexpr double kWriteCrosses = 0.75, kAtomicCrosses = 0.5;  // of requests that change a sector [update_store/4, update_add/4]
+  static constexpr uint32_t kInPart = 16;   // bytes of a sector that a bulk store does not fill
   static constexpr uint32_t kChanged = 33;  // bytes of a sector: all of them, made of what they were
   enum class Found { near, far, missing };
   static constexpr uint32_t kPageBits = PageChoice::kPageBits;
@@ -190,7 +192,7 @@ class Chip {
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
   static constexpr size_t kAhead = 32, kWayAhead = 16, kFarAhead = 8;  // requests by which what they touch is fetched ahead: sets, ways, and what the other partition has
-  static constexpr double kMoreSectors = 0.48;  // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 256]
+  static constexpr double kMoreSectors = 0.48;  // of a line again and again [add_at_end/32 to 256, box_add_same/1]
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);
   L2Lines::Place place_of(uint64_t line, uint32_t side) const { return lines_.place_of(line, mix(line), side); }

@@ -60,8 +60,8 @@ constexpr std::array<Class, 512> make_table() {
   set(Class::alu, {0x1aa});
   set(Class::copy_async, {0x1ae});
   set(Class::async_group, {0x1af, 0x1b7});
-  set(Class::tensor_copy, {0x1b4, 0x1b5, 0x1b9});
-  set(Class::bulk_copy, {0x1ba});
+  set(Class::tensor_copy, {0x1b4, 0x1b5, 0x1b6, 0x1b9});
+  set(Class::bulk_copy, {0x1ba, 0x1bb});
   set(Class::redux, {0x1c4});
   set(Class::warpgroup, {0x1c5});
   set(Class::cluster_barrier, {0x1c7});

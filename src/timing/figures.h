@@ -77,7 +77,7 @@ struct ChipFigures {
       0;  // bytes that an SM loads from shared memory of other blocks in a cycle, 16 a lane
   double dsmem_far_latency = 0, dsmem_far_bandwidth = 0;  // the same in clusters of more than two blocks
   double fence_gpu = 0, fence_system = 0;  // barriers of memory, nothing under way
-  double fence_stored = 0;                 // more behind stores
+  double fence_stored = 0;                 // more where L2 was touched since the last
   double barrier_sectors = 0;              // of L2, of a barrier of memory that goes to every slice
   double barrier_touched = 0;              // 1: they go to what the SM has touched only, and one ends the kernel on each SM
   double atomic_one_line = 0;   // integer operation of one lane on the line of the last one, in a slice

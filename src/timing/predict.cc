@@ -21,18 +21,22 @@ namespace orrery::timing {
 namespace {
 
 constexpr double kClusterInterval = 3.1, kInClusterInterval = 1.2;  // between clusters, of one block and of each of theirs, as blocks without clusters follow each other [clusters_empty_8192/1, 2, 4, 8: 4.8, 3.6, 5.9 and 10.7 cycles a cluster]
+constexpr double kLoneInterval = 4.1;     // the same of clusters of one block
+constexpr double kClusterStart = 120;    // cycles by which the next cluster takes longer to begin in a place than a block without clusters [calib/cluster_clocks.cu: 417 to 460 where others take 316]
+constexpr uint32_t kOfClusters = 8;       // blocks of clusters that an SM holds at once [calib/cluster_clocks.cu: 12, 16 and 32 where others come alone]
 constexpr double kEndsSms = 0.5;          // SMs whose barriers at the end keep each other waiting as long as those of all [small_chain_0/1 to 132: 288, 308, 319, 340, 317, 390, 446, 439 cycles more than nothing]
 constexpr double kProductsClock = 0.87;  // of the tensor cores' clock: where large products usually end up
 constexpr double kMostL1 = 0.867;        // of L1 and shared memory together, when nothing is shared [again_same/32 to 40: 222 of 256 KB]
 constexpr double kClockApart = 0.07;     // expected and found clock may differ by this much
 
-Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t registers, uint32_t shared) {
+Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t registers, uint32_t shared, bool in_clusters) {
   const uint32_t warps = (threads + 31) / 32;
   Occupancy o{f.warps / std::max(1u, warps), "warps"};
   const auto limit = [&](uint32_t blocks, const char* why) {
     if (blocks < o.blocks) o = {blocks, why};
   };
   limit(f.blocks, "blocks");
+  if (in_clusters) limit(kOfClusters, "clusters");
   if (registers) {
     const uint32_t per_warp = (registers * 32 + 255) / 256 * 256;
     // Each sub-core has a quarter of the registers, and a block's warps are spread over all four.
@@ -264,12 +268,16 @@ double Predictor::simulate_blocks() {
       const uint64_t block = first_block(q.unit);
       return BlockWork{&code_for(block), block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}, q.within};
     };
-    const double unit_interval = figures_.block_interval * (kernel_.cluster_launch ? std::max(kClusterInterval, kInClusterInterval * double(per)) : double(per));
+    const double unit_interval = figures_.block_interval * (kernel_.cluster_launch ? (per == 1 ? kLoneInterval : std::max(kClusterInterval, kInClusterInterval * double(per))) : double(per));
+    // Clusters whose place is free wait for those of all other SMs, which end as this one's do.
+    std::vector<double> launched(simulated, -std::numeric_limits<double>::infinity());
+    const double apart_on_sm = kernel_.cluster_launch ? double(stride) * unit_interval : 0;
     const auto hand_out = [&](uint32_t i, double at) {
       while (given < queue.size() && sms[i]->free_slots()) {
         const BlockWork work = work_of(queue[given]);
         const double dispatched = warm_offset + double(queue[given].unit) * unit_interval;
-        const double start = std::ceil(std::max(at, dispatched));
+        const double start = std::ceil(std::max({at, dispatched, launched[i] + apart_on_sm}));
+        launched[i] = start;
         sms[i]->start(work, start);
         next[i] = std::min(next[i], start);
         starts.push_back(start), counted.push_back(chip.counts()), began[work.index] = start;
@@ -301,7 +309,7 @@ double Predictor::simulate_blocks() {
         done++;
         end = std::max(end, at);
         if (const auto later = began.find(block); later != began.end()) took.push_back(at - later->second);
-        hand_out(i, at + figures_.block_start);
+        hand_out(i, at + figures_.block_start + (kernel_.cluster_launch ? kClusterStart : 0));
       }
     }
     end = std::max(end, chip.atomics_free());
@@ -432,7 +440,7 @@ Prediction Predictor::run() {
   const uint64_t warps = (launch_.block.count() + 31) / 32;  // the assembler would keep to what a block can have
   p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();
   p_.shared_bytes = launch_.kernel->entry->program->dynamic_shared_offset - lower::kSharedStart + launch_.dynamic_shared;
-  occupancy_ = occupancy_of(figures_, uint32_t(launch_.block.count()), p_.registers, p_.shared_bytes);
+  occupancy_ = occupancy_of(figures_, uint32_t(launch_.block.count()), p_.registers, p_.shared_bytes, kernel_.cluster_launch);
   const uint64_t cluster = launch_.cluster.count(), at_once = std::max<uint64_t>(1, clusters_at_once(profile_, cluster)) * cluster;
   const uint64_t per_sm = (launch_.grid.count() + at_once - 1) / at_once;
   p_.blocks_per_sm = occupancy_.blocks, p_.limiter = per_sm < occupancy_.blocks ? "grid" : occupancy_.limiter;

@@ -420,8 +420,9 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       // Who acquires what the GPU wrote, and be it one thread, empties L1 for all [read_fenced].
       if (m.i.opcode == kCacheControl ? m.op != isa::Op::prefetch && m.op != isa::Op::discard && m.op != isa::Op::applypriority : m.i.opcode == 0 && m.n != kBlockFence) l1.forget();
       if (m.n != kBlockFence && (m.i.opcode == kMembar || m.i.opcode == 0)) {  // 0: the stand-in for ptxas
-        counts.fence_sectors += slices.fence(f, now);
-        w.ready = std::max(w.ready, fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu));
+        const double sectors = slices.fence(f, now);
+        counts.fence_sectors += sectors;
+        w.ready = std::max(w.ready, fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu, sectors > 0));
       } else if (m.i.opcode == kMembar || m.op == isa::Op::fence || m.op == isa::Op::membar) {
         w.ready = std::max(w.ready, now + kFenceOfBlock);
       }
@@ -468,7 +469,7 @@ void Sm::State::end_warp(uint32_t index, double now) {
   }
   for (NamedBarrier& b : slot.barriers)
     if (!b.waiting.empty() && b.arrived >= slot.live_warps) complete(b, now + 8);
-  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot.cluster, now + kClusterBarrier);
+  if (!slot.cluster.waiting.empty() && slot.cluster.waiting.size() >= slot.live_warps) complete(slot.cluster, now + kClusterBarrier + wait_for_last(slot));
 }
 
 }  // namespace orrery::timing

@@ -7,7 +7,7 @@
 // Arithmetic of a few instructions takes the same time on all SMs, but who uses units for which warps queue drifts, much more so where warps do
 // not meet at barriers. Loads that are under way together make one trip (Trip): their block goes on when the last has come. What is fetched ahead
 // (cp.async, the copy engine) nobody waits for as a rule.
-// Not here: times, which go by the detailed block (sm_memory.cc): no SM waits for what this file works out; where SMs are (places.h).
+// Not here: times, which go by the detailed block (sm_memory.cc): no SM waits for what this file works out, but for the last block of its cluster; where SMs are (places.h).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -98,6 +98,34 @@ void Sm::State::settle_late(Slot& slot) {
     slot.order[k] = at, changed |= k < i;
   }
   slot.turn += changed;
+}
+
+/// What a block fetches from `at` on, or waits for, is there at `done`. What it asks for before the first has come is one with that.
+void Sm::State::note_fetch(Slot& slot, double at, double done) {
+  if (kernel.cluster < 2) return;
+  Fetching& x = slot.fetching;
+  if (at > x.first) {
+    x.variance += (x.ends - x.began) * (x.ends - x.began);
+    x.began = at, x.first = x.ends = done;
+  }
+  x.first = std::min(x.first, done), x.ends = std::max(x.ends, done);
+}
+
+/// What a block that meets its cluster waits for the last of it, on average: blocks do alike, but what they fetch takes some longer than others.
+double Sm::State::wait_for_last(Slot& slot) const {
+  const Fetching x = std::exchange(slot.fetching, {});
+  const double apart = kFetchSpread * std::sqrt(x.variance + (x.ends - x.began) * (x.ends - x.began));
+  return apart * (0.16 + 0.41 * std::log2(double(kernel.cluster)));  // the mean of the largest of so many: 0.56, 1.03 and 1.42 of 2, 4 and 8
+}
+
+/// Blocks of a cluster that meets go on together: when the last has come.
+void Sm::State::settle_clusters(Slot& slot) {
+  if (slot.late.empty() || kernel.cluster < 2) return;
+  for (size_t i = 0; i < slot.late.size(); i += kernel.cluster) {
+    const auto first = slot.late.begin() + ptrdiff_t(i), end = slot.late.begin() + ptrdiff_t(std::min(slot.late.size(), i + kernel.cluster));
+    std::fill(first, end, *std::max_element(first, end));
+  }
+  settle_late(slot);
 }
 
 /// Does any instruction load what other blocks load, too?

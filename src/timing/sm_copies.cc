@@ -3,7 +3,7 @@
 
 namespace orrery::timing {
 
-/// Where ghosts' copies lie, in lines from the detailed block's: the same place in the copy of another block. Blocks that were not
+/// Where ghosts' copies lie, in sectors from the detailed block's: the same place in the copy of another block. Blocks that were not
 /// traced copy what no one else does.
 void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const CopyPool& pool, uint64_t key) {
   ghost_copies.clear();
@@ -16,14 +16,14 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
     if (index < kernel.copies_followed.size() && kernel.copies_followed[index]) {
       if (all == kernel.all_copies.end() || index >= all->second.starts.size()) continue;
       const std::vector<uint64_t>& starts = all->second.starts[index];
-      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 7, sm});
+      if (e.ordinal < starts.size() && starts[e.ordinal]) ghost_copies.push_back({int64_t(starts[e.ordinal] - e.address) >> 5, sm});
       continue;
     }
     if (double(mix(index) >> 32) >= pool.share * 0x1p32) continue;
     const uint64_t pick = (index * 0x9E3779B97F4A7C15ull >> 33) % pool.population;
     const std::vector<uint64_t>& starts = pool.starts[size_t(pick % pool.starts.size())];
     const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
-    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 7) + int64_t(pick / pool.starts.size() << 40), sm});
+    if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 5) + int64_t(pick / pool.starts.size() << 42), sm});
   }
   if (slots[w.slot].late.empty()) return;
   copy_mates.assign(kernel.ghosts + 1, 0);
@@ -48,6 +48,24 @@ void for_lines(uint64_t address, uint64_t bytes, F f) {
   }
 }
 
+/// Calls f(address, bytes) for every piece of a row of bytes that leaves shared memory by itself, wherever its destination's lines end
+/// [row_store_odd/512 to 8192, box_store_odd/32 to 128: five sectors for each 128 bytes that begin between sectors].
+template <class F>
+void for_pieces(uint64_t address, uint64_t bytes, F f) {
+  constexpr uint64_t kPiece = 128;
+  for (uint64_t at = 0; at < bytes; at += kPiece) f(address + at, std::min(kPiece, bytes - at));
+}
+
+/// The sectors of a line that so many bytes fill.
+uint32_t whole_sectors(uint64_t address, uint64_t bytes, uint64_t line) {
+  uint32_t mask = 0;
+  for (uint64_t s = 0; s < 4; s++) {
+    const uint64_t first = (line << 7) + s * 32;
+    mask |= uint32_t(first >= address && first + 32 <= address + bytes) << s;
+  }
+  return mask;
+}
+
 /// A bulk or tensor copy: the lines of its runs at the engine's pace, this SM's or that of a block of its cluster. Returns when the last
 /// byte is there.
 double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event& e, double at, bool store, const PeerCopy* peer) {
@@ -68,12 +86,17 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     if (!pool) ghost_copies = moves.ghosts, ghosts = &ghost_copies;
     leave_out_others(ghost_copies, slots[w.slot].work.index, ranks, asker);
   }
+  const double of_all = std::popcount(ranks) / double(kernel.cluster);  // of the blocks, those that make the copy
   double own_engine = at;
   double& engine = peer ? own_engine : tma;
   asks(slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
+  const bool reduces = store && e.lanes_bytes == kReduces;
+  // What a row's 128 bytes are added to are words side by side, all of each sector.
+  const AtomicWork adds{m.floating || m.kind == Class::tensor_copy, 1 + kWordMore * 7, 1, 1, 0, kAddedSector};
   const auto send = [&] {
-    if (store) chip.write_all({requests.data(), n_requests}, 32);
+    if (reduces) chip.atomic_all({requests.data(), n_requests}, adds);
+    else if (store) chip.write_all({requests.data(), n_requests}, 32);
     else done = std::max(done, read_asked(e.pc) - kCopySooner);
     n_requests = 0;
   };
@@ -84,23 +107,38 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     const size_t first = n_requests;
     bool shared_out = false;  // the ghosts have asked for theirs
     moved(line << 4 | mask, moves.own, [&](uint64_t l, uint32_t k) {
-      slices.touch(l);
+      slices.touch(l, of_all);
       const size_t own = n_requests;
       ask_if_taken(l, k, asker, engine);
       const bool taken = n_requests > own;
       if (!std::exchange(shared_out, true)) {
         if (!pool) ask_even_ghosts(*ghosts, line << 4 | mask, engine);
-        else for (const auto& [ahead, sm] : ghost_copies) ask_if_taken(uint64_t(int64_t(line) + ahead), mask, sm, engine);
+        else
+          for (const auto& [ahead, sm] : ghost_copies)
+            moved(line << 4 | mask, ahead, [&, sm = sm](uint64_t ghosts_line, uint32_t of_it) { ask_if_taken(ghosts_line, of_it, sm, engine); });
       }
       if (!store) asked.push_back({taken ? own : stand_in_for(l, first), {}, l, engine});
     });
     if (n_requests >= kTogether) send();
     if (store) done = std::max(done, engine + f.tma_store_latency);
   };
+  const auto copy_piece = [&](uint64_t address, uint64_t bytes) {
+    const double before = engine;
+    for_lines(address, bytes, [&](uint64_t line, uint32_t mask) {
+      const uint32_t whole = whole_sectors(address, bytes, line);
+      if (mask & whole) copy_line(line, mask & whole);
+      parted = true;
+      if (mask & ~whole) copy_line(line, mask & ~whole);
+      parted = false;
+    });
+    engine = std::max(engine, before + kStoredPiece);
+  };
   for (uint32_t i = turn ? turn - 1 : 0; i < (turn ? turn : e.n_detail); i++) {
     const Run& run = block.runs[e.detail + i];
     fetch = run.fetch;
-    for (uint32_t row = 0; row < run.rows; row++) for_lines(run.address + row * run.stride, run.bytes, copy_line);
+    for (uint32_t row = 0; row < run.rows; row++)
+      if (store) for_pieces(run.address + row * run.stride, run.bytes, copy_piece);
+      else for_lines(run.address + row * run.stride, run.bytes, copy_line);
   }
   send();
   for_many = false, fetch = FetchSize::half;

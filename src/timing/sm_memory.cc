@@ -160,6 +160,7 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   parted = false, fetch = FetchSize::half;
   sub[w.sub].requests += missed;
   if (missed) {
+    note_fetch(slot, at, done);
     const std::vector<uint32_t>& even = moves_of(slot, e).mates;
     note_trip(w, at, done, kernel.traces && even.empty() && !is_local(e.what) ? traced_mates(w, e, own) : even, e.what == What::copy_async);
   }

@@ -37,8 +37,11 @@ inline constexpr double kReadBeside = 3.46, kReadBesideRegisters = 3.84;  // a r
 inline constexpr double kFmaDelays = 0.405;    // cycles by which it holds wgmma up [overlap.fma]
 inline constexpr double kShuffleBeside = 9.4;   // cycles more [overlap.shuffle]
 inline constexpr double kClusterBarrier = 60;  // from the last arrival [barrier.cluster: 354 with what is around it, of which the fence of an arrival that releases takes most]
+inline constexpr double kFetchSpread = .125;   // of the time for which a block has waited for L2 or memory: how far blocks of a cluster that have are apart [calib/cluster_clocks.cu: what they wait for the last of 2, 4 and 8 beyond what that one waits]
 inline constexpr double kIssueToHit = 4, kIssueToMiss = 13;  // of a load's latency that lie before its request [latency.global.ca.16KB, 16384KB]
 inline constexpr double kCopySooner = 44;    // of a load's latency that a bulk copy does not take [tma.bulk.latency.l2.16B to 1024B]
+inline constexpr double kStoredPiece = 2.9;  // cycles of the copy engine for a piece of a row that it stores, at least [box_store/8]
+inline constexpr double kAddedSector = 1.17;  // times that its first sector takes an atomic unit, for each other one that the copy engine adds to in a line [box_add_same/64, box_add/8 to 128: 47, 34, 39 and 42 sectors a cycle]
 inline constexpr double kIssueToRemote = 11;  // of a load from another block that lie before it leaves [latency.dsmem.2ctas.peer1]
 inline constexpr double kCall = 23, kCallIssue = 3;  // cycles from a call or a return to the next instruction, and until another warp issues [call_leaf, call_nested]
 inline constexpr double kCallAny = 83, kCallAnyIssue = 24;  // ... and from a call of what a register holds [call_pointer]
@@ -49,11 +52,13 @@ inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any o
 inline constexpr double kSwap = 58;            // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/1024]
 inline constexpr uint16_t kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
+inline constexpr double kTriesEvery = 8200, kTestsEvery = 99, kPoll = 3;  // cycles from one look for an mbarrier's phase to the next, of try_wait and test_wait; instructions of each but the first [poll_try_1/4096, 16384; poll_test_1]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 20;  // barrier of memory for the block alone [fence.cta]
 inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
-inline constexpr double kFenceWarps = 18;      // barriers of memory of warps that an SM has under way at once [meet_idle/132, fence_written/132: 316 and 842 cycles for 16; clusters_meet_8192: 156 for 8]
-inline constexpr double kFenceTogether = 100;  // barriers of memory that warps of a block come to within so many cycles are one [meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
+inline constexpr double kFenceOfWarp = 9.75;  // cycles until the next barrier of memory of an SM may follow [fences.cu: fence, 64 warps: 624 cycles a round]
+inline constexpr double kFenceQueue = 39;     // ... and for which one that finds nothing under way may wait without taking longer [fences.cu: meet of 1, 4 and 8 warps 356, 366 and 380 cycles; barrier.cluster.4ctas]
+inline constexpr double kFenceTogether = 100;  // barriers of memory that come within so many cycles of each other are one [fences.cu: store_meet, eight blocks of one warp 870 cycles a round, two of eight 1,208; meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
 inline constexpr double kFenceDrains = 14, kFenceOfStores = 24;  // the same where something was stored since the last one [turns.end.fence]
@@ -125,9 +130,10 @@ struct StoredLine {
   bool gone = false;                 // before another could join it
 };
 
-/// Barriers of memory that warps of one block came to together: an SM has one of a block under way at a time.
+/// Barriers of memory that warps came to together: an SM has one under way at a time that slices of L2 have to answer.
 struct Fence {
-  double begins = -1, ends = -1, waits = 0;  // waits: for what was under way, from when it begins
+  double begins = -1e9, ends = -1;
+  bool touched = false;
 };
 
 struct WarpRun {
@@ -158,6 +164,7 @@ struct WarpRun {
   double filled = 0;                 // when the last one is for which L1 had to wait
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
+  double polls_every = 0;            // while it does
   uint64_t age = 0;
   double issued = -1;                // when it last issued
   Wait why = Wait::fixed;            // what Front::earliest waits for
@@ -185,6 +192,11 @@ struct Trip {
   double own_done = 0;               // when memory has answered what nobody else loads, from when they began
   uint64_t warps = 0;                // which have loaded, a bit each
   std::vector<float> wakes;          // by SM: when the last has come, from when the detailed block began
+};
+
+/// What a block has waited for from L2 or memory: when the latest began, when the first and the last of it came; squares of what came before.
+struct Fetching {
+  double began = 0, first = -1, ends = 0, variance = 0;
 };
 
 struct Slot {
@@ -230,7 +242,7 @@ struct Slot {
   uint32_t stalls = 0;               // and how often they looked
   bool met = false;                  // warps have met at a barrier since
   bool in_phase = false;             // all blocks wait for the same data
-  Fence fence;                       // the latest barrier of memory
+  Fetching fetching;                 // since its cluster met
   std::unordered_map<uint64_t, double> swapped;  // words of shared memory: when a lane last swapped one
 };
 
@@ -368,7 +380,8 @@ struct Sm::State {
   LeavingLines leaving_lines;
   size_t competing(const WarpRun& w) const;
   double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
-  double fences_free = 0;   // when the next block's barriers of memory begin
+  double fences_free = 0;   // when the next barrier of memory may begin
+  Fence fence;              // the latest that slices answer
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
@@ -438,7 +451,7 @@ struct Sm::State {
   static constexpr size_t kNone = SIZE_MAX;
   std::vector<Asked> asked;                       // of those that wait
   std::unordered_map<uint32_t, double> took;      // by PTX instruction: what the latest answer took
-  std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: lines ahead of the detailed block's, and the SM
+  std::vector<std::pair<int64_t, uint32_t>> ghost_copies;  // of the copy under way: sectors ahead of the detailed block's, and the SM
   Record* record = nullptr;
 
   void note(const WarpRun& w, uint32_t index, uint32_t instruction, double now);
@@ -479,11 +492,13 @@ struct Sm::State {
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void swap(WarpRun& w, const Event& e, double at);
   void fetch_texels(WarpRun& w, const MachineInstruction& m, const Event* e, double start);
-  double fenced(WarpRun& w, double now, double cycles);
+  double fenced(WarpRun& w, double now, double cycles, bool touched);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(NamedBarrier& b, double when);
   void settle(Slot& slot, uint32_t object, double when);
   void wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, double when);
+  /// Counts what a warp executes that looks for the end of a phase again and again.
+  void note_polls(double from, double to, double every) { counts.issued += uint64_t(kPoll * std::floor(std::max(0.0, to - from) / every)); }
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
   const Moves& moves_of(Slot& slot, uint32_t pc);
@@ -501,11 +516,14 @@ struct Sm::State {
   void settle_late(Slot& slot);
   template <class Ghosts, class SmOf>
   void in_order(const Slot& slot, Ghosts& ghosts, uint32_t& turn, SmOf sm_of);
+  void settle_clusters(Slot& slot);
   bool shares() const;
   void find_distances();
   void asks(Slot& slot, double at, bool by_copies);
   void drift(Slot& slot, double at);
   void answer(Slot& slot, const std::vector<uint32_t>& mates, double waited, bool memory);
+  void note_fetch(Slot& slot, double at, double done);
+  double wait_for_last(Slot& slot) const;
   void note_stall(Slot& slot, double cycles) { slot.stalled += std::max(0.0, cycles), slot.stalls++; }
   void close_trip(Slot& slot);
   void note_trip(const WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead);

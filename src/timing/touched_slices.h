@@ -6,6 +6,7 @@
 // all, and what ends a kernel does not depend on it (ChipFigures::barrier_touched).
 // Not here: when a fence is over (sm.cc), which slice serves a request (chip.cc: as far as times go).
 #pragma once
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -17,16 +18,17 @@ namespace orrery::timing {
 
 class TouchedSlices {
  public:
-  /// The SM asks for, or writes to, that line (address / 128).
-  void touch(uint64_t line) {
+  /// The SM asks for, or writes to, that line (address / 128), or so many of all SMs do.
+  void touch(uint64_t line, double of_all = 1) {
     const uint32_t slice = slice_of(line);
+    of_all_ = std::max(of_all_, of_all);
     all_[slice / 64] |= uint64_t{1} << slice % 64, fresh_[slice / 64] |= uint64_t{1} << slice % 64;
   }
-  /// Sectors that a barrier of memory costs, to which a warp comes at `now`.
+  /// Sectors that a barrier of memory costs an SM, to which a warp comes at `now`.
   double fence(const ChipFigures& f, double now) {
-    const double sectors = f.barrier_touched ? f.barrier_sectors * count(fresh_) / kSlices : now < last_ + kTogether ? 0 : f.barrier_sectors;
+    const double sectors = f.barrier_touched ? of_all_ * f.barrier_sectors * count(fresh_) / kSlices : now < last_ + kTogether ? 0 : f.barrier_sectors;
     if (sectors) last_ = now;
-    fresh_ = {};
+    fresh_ = {}, of_all_ = 0;
     return sectors;
   }
   /// Slices touched so far.
@@ -41,14 +43,15 @@ class TouchedSlices {
   static constexpr uint32_t kSlices = 96;
   static constexpr double kTogether = 100;  // cycles: warps of an SM share a barrier that goes to all [H100, ends_fence_warps/2 and 4: one an SM, of eight 1.6]
   /// Of 4 KB eight, of 512 and 1,024 bytes two; of 16 KB 32, of 64 KB all [ends_store, ends_load and ends_bulk: 1.0, 1.8, 1.9, 3.6, 7.6, 29 and 94 for
-  /// 256 bytes to 64 KB]. Words in lines of their own meet by chance [ends_words].
+  /// 256 bytes to 64 KB]. Words in lines of their own meet by chance [ends_words], and so do rows 4 KB apart [cast_parts_256/2, 128/2 and 64/2: 32, 64 and
+  /// 128 rows of 28, 57 and 81 slices].
   static uint32_t slice_of(uint64_t line) {
     const uint64_t piece = line >> 5;
-    return uint32_t((piece + (mix(piece >> 4) >> 30)) % 12 * 8 + ((line >> 1 & 1) | (line >> 2 & 6)));
+    return uint32_t((piece + (mix(piece >> 4) >> 30)) % 12 * 8 + (((line >> 1 & 1) | (line >> 2 & 6)) ^ (mix(piece) >> 40 & 7)));
   }
   static uint32_t count(const Slices& s) { return uint32_t(std::popcount(s[0]) + std::popcount(s[1])); }
   Slices all_{}, fresh_{};
-  double last_ = -kTogether;
+  double last_ = -kTogether, of_all_ = 0;  // of_all_: the largest share of SMs that have touched what is fresh
 };
 
 }  // namespace orrery::timing

@@ -41,8 +41,8 @@ enum class What : uint8_t {
 };
 
 /// Bulk loads that fill several blocks of the cluster, and those whose source is shared memory; arrivals at an mbarrier by the copies that a warp has made
-/// before (Event::lanes_bytes).
-inline constexpr uint8_t kMulticast = 1, kFromShared = 2, kOfCopies = 3;
+/// before; bulk stores that add to what they find, or the like (Event::lanes_bytes).
+inline constexpr uint8_t kMulticast = 1, kFromShared = 2, kOfCopies = 3, kReduces = 4;
 
 /// What only one thread knows of: it lies where the block runs, not by its place in the grid.
 constexpr bool is_local(What w) { return w == What::local_load || w == What::local_store; }
@@ -57,7 +57,7 @@ struct Event {
   uint32_t pc = 0;        // instruction of the program (function << 24 for called functions)
   uint32_t mask = 0;      // lanes; bulk loads of clusters: the ranks that make them (peer_copies.h)
   What what = What::other;
-  uint8_t lanes_bytes = 0;   // bytes a lane; bulk loads: kMulticast, kFromShared; arrivals: kOfCopies
+  uint8_t lanes_bytes = 0;   // bytes a lane; bulk loads: kMulticast, kFromShared; bulk stores: kReduces; arrivals: kOfCopies
   uint16_t extra = 0;
   uint32_t count = 0;
   uint32_t detail = 0, n_detail = 0;  // into Block::detail

@@ -87,6 +87,7 @@ void record_tensor(Recording& r) {
   const bool store = f.has(Mod::bulk_group), prefetch = f.op == Op::cp_async_bulk_prefetch_tensor;
   r.e.what = store ? What::bulk_store : prefetch ? What::bulk_prefetch : What::bulk_load;
   r.e.extra = 1;
+  if (f.op == Op::cp_reduce_async_bulk_tensor) r.e.lanes_bytes = kReduces;
   exec::for_lanes(s.mask, [&](int lane) {
     const uint64_t at = s.address(s.code->addresses[size_t(r.d.address) + (store || prefetch ? 0 : 1)], lane);
     if (const exec::TensorMap* map = map_at(r, at, lane)) record_box(r, *map, store, lane);
@@ -111,6 +112,7 @@ void record_bulk(Recording& r) {
     if (global_source) add_run(r, s.address(s.code->addresses[size_t(r.d.address) + (prefetch ? 0 : 1)], l), bytes, 1, 0);
     else if (to_global) add_run(r, s.address(s.code->addresses[size_t(r.d.address)], l), bytes, 1, 0);
   });
+  if (to_global && f.op == Op::cp_reduce_async_bulk) r.e.lanes_bytes = kReduces;
   if (prefetch || to_global) return;
   r.e.object = object_of(s, f.space(0), s.address(s.code->addresses[size_t(r.d.address) + 2], lane));
   r.e.extra = 1;

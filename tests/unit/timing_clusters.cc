@@ -1,0 +1,143 @@
+// Clusters, barriers of memory and the copy engine, predicted: as an H200 measured them (calib/raw/h200-2026-11-29-*.jsonl; the cases and rows are named
+// beside each). Machine code decides most of it: without ptxas these tests are skipped.
+#include <fmt/format.h>
+
+#include "timing/touched_slices.h"
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+Prediction warm(TestMachine& m, const TestKernel& k) {
+  PredictOptions options;
+  options.warm = true;
+  return m.predicted(k, options);
+}
+bool no_ptxas(const Prediction& p) { return p.method != "machine code"; }
+
+/// Cycles of a turn of a loop: of `body`, made 96 times and 32 times.
+double turn_of(const std::string& before, const std::string& body, uint32_t threads, bool& skip) {
+  double cycles[2];
+  for (int i = 0; i < 2; i++) {
+    TestMachine m;
+    const TestKernel k(fmt::format("ld.param.u64 %d1, [p0];\nmov.u32 %r1, %tid.x;\nmad.wide.u32 %d2, %r1, 4, %d1;\nmov.u32 %r2, 0;\nld.param.u32 %r9, [p1];\n{}\n"
+                                   "AGAIN:\n.pragma \"nounroll\";\n{}\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, %r9;\n@%p1 bra AGAIN;\nst.global.b32 [%d2], %r4;\nst.global.f32 [%d2+4096], %f0;\nret;",
+                                   before, body),
+                       {m.allocate(1 << 20), i ? 96u : 32u}, {1}, {threads}, ".shared .align 1024 .b8 room[16384];");
+    const Prediction p = warm(m, k);
+    skip |= no_ptxas(p);
+    cycles[i] = p.cycles;
+  }
+  return (cycles[1] - cycles[0]) / 64;
+}
+
+TEST(TimingClusters, ABarrierOfMemoryWaitsForSlicesThatWereTouched) {
+  bool skip = false;
+  const double idle = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "fence.acq_rel.gpu;", 32, skip), stored = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "st.global.b32 [%d2], %r2;\nfence.acq_rel.gpu;", 32, skip),
+               loaded = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "ld.relaxed.gpu.global.b32 %r3, [%d2];\nadd.u32 %r4, %r4, %r3;\nfence.acq_rel.gpu;", 32, skip);
+  if (skip) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(idle, 281, 70);            // fences: fence, one warp
+  EXPECT_NEAR(stored - idle, 268, 30);  // store_fence
+  EXPECT_NEAR(loaded - idle, 581, 60);  // load_fence: 280 of the load
+}
+
+TEST(TimingClusters, AnSmHoldsEightBlocksOfThem) {
+  for (uint32_t cluster : {1u, 2u, 4u}) {
+    TestMachine m;
+    TestKernel k("ret;", {}, {4224}, {64});
+    k.launch.cluster = {cluster}, k.launch.in_clusters = true;
+    EXPECT_EQ(warm(m, k).blocks_per_sm, 8u) << cluster;  // cluster_clocks: 64 threads, 32 on an SM: at_once
+    k.launch.cluster = {1}, k.launch.in_clusters = false;
+    EXPECT_EQ(warm(m, k).blocks_per_sm, 32u);
+  }
+}
+
+TEST(TimingClusters, RowsFarApartLieInManySlices) {
+  struct {
+    uint64_t rows, lines;
+    double slices;
+  } const of[] = {{32, 2, 28.3}, {64, 1, 56.7}, {128, 1, 80.6}};  // cast_parts_256/2, 128/2, 64/2: sectors of barriers of memory, half of those a turn
+  for (const auto& [rows, lines, slices] : of) {
+    TouchedSlices t;
+    for (uint64_t r = 0; r < rows; r++)
+      for (uint64_t i = 0; i < lines; i++) t.touch((uint64_t{1} << 20) + r * 32 + i);
+    EXPECT_NEAR(t.touched(), slices, .15 * slices) << rows;
+  }
+}
+
+/// What the copy engine moves: 264 blocks that each make `copy` of 512 bytes twice, %d3 being the place in memory, 512 + `more` bytes from one to the next.
+Prediction copied(TestMachine& m, const std::string& copy, uint32_t more) {
+  const TestKernel k(fmt::format("ld.param.u64 %d1, [p0];\nmov.u32 %r1, %ctaid.x;\nmad.wide.u32 %d3, %r1, {}, %d1;\nmov.u32 %r2, room;\n"
+                                 "fence.proxy.async.shared::cta;\n{}\nadd.u64 %d3, %d3, {};\n{}\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nret;",
+                                 2 * (512 + more), copy, 512 + more, copy),
+                     {m.allocate(1 << 20)}, {264}, {1}, ".shared .align 128 .b8 room[512];");
+  return m.predicted(k);
+}
+const char* const kStore = "cp.async.bulk.global.shared::cta.bulk_group [%d3], [%r2], 512;";
+const char* const kAdd = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d3], [%r2], 512;";
+
+TEST(TimingCopies, RowsThatBeginBetweenSectorsLeaveByPiecesOf128Bytes) {
+  TestMachine m;
+  const Prediction even = copied(m, kStore, 0), odd = copied(m, kStore, 16);
+  if (no_ptxas(even)) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(even.l2_tex_sectors / 528, 16, .5);  // row_store/512
+  EXPECT_NEAR(odd.l2_tex_sectors / 528, 18, .5);   // row_store_odd/512: 20 of each other row
+}
+
+TEST(TimingCopies, WhatIsAddedIsReadFromMemory) {
+  TestMachine m;
+  const Prediction stored = copied(m, kStore, 0), added = copied(m, kAdd, 0);
+  if (no_ptxas(stored)) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(added.l2_tex_sectors, stored.l2_tex_sectors, .01 * stored.l2_tex_sectors);  // row_add/512, row_store/512: 540,672
+  EXPECT_LT(stored.dram_read, 10000);
+  EXPECT_NEAR(added.dram_read, 528 * 512, 0.1 * 528 * 512);  // 17.3 MB of 17.3
+}
+
+TEST(TimingCopies, NeighboursThatCopyHalvesOfALineAskForBoth) {
+  TestMachine m;
+  const TestKernel k(
+      "ld.param.u64 %d1, [p0];\nmov.u32 %r1, %ctaid.x;\nbrev.b32 %r1, %r1;\nshr.u32 %r1, %r1, 20;\nmad.wide.u32 %d3, %r1, 64, %d1;\nmov.u32 %r2, room;\nmov.u32 %r3, bar;\n"
+      "mbarrier.init.shared.b64 [%r3], 1;\nfence.mbarrier_init.release.cluster;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r3], 64;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d3], 64, [%r3];\n"
+      "W:\nmbarrier.try_wait.parity.shared.b64 %p1, [%r3], 0;\n@!%p1 bra W;\nret;",
+      {m.allocate(4096 * 64)}, {4096}, {1}, ".shared .align 128 .b8 room[64];\n.shared .align 8 .b64 bar;");
+  const Prediction p = m.predicted(k);
+  if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.dram_read, 4096 * 64, .05 * 4096 * 64);  // box_copy/16: all of 16.8 MB
+}
+
+TEST(TimingWaitsForMbarriers, WhoWaitsLongLooksAgain) {
+  bool skip = false;
+  /// What two warps execute, of which one makes so many dependent products, then arrives, and the other waits.
+  const auto executed = [&](uint64_t products) {
+    TestMachine m;
+    const TestKernel k("ld.param.u32 %r9, [p0];\nmov.u32 %r1, %tid.x;\nmov.u32 %r3, bar;\nmbarrier.init.shared.b64 [%r3], 1;\nbar.sync 0;\nsetp.gt.u32 %p2, %r1, 31;\n@%p2 bra W;\nmov.u32 %r2, 0;\nmov.f32 %f1, 0f3f800000;\n"
+                       "AGAIN:\n.pragma \"nounroll\";\nfma.rn.f32 %f1, %f1, %f1, %f1;\nfma.rn.f32 %f1, %f1, %f1, %f1;\nadd.u32 %r2, %r2, 2;\nsetp.lt.u32 %p1, %r2, %r9;\n@%p1 bra AGAIN;\n"
+                       "setp.eq.f32 %p3, %f1, 0f40000000;\n@%p3 bra END;\nsetp.ne.u32 %p3, %r1, 0;\n@%p3 bra END;\nmbarrier.arrive.shared.b64 _, [%r3];\nbra END;\n"
+                       "W:\nmbarrier.try_wait.parity.shared.b64 %p1, [%r3], 0;\n@!%p1 bra W;\nEND:\nret;",
+                       {products}, {1}, {64}, ".shared .align 8 .b64 bar;");
+    const Prediction p = warm(m, k);
+    skip |= no_ptxas(p);
+    return p.instructions;
+  };
+  const double few = executed(256), more = executed(512), turn = (more - few) / 128;  // waits of 1,000 and 2,500 cycles: one look
+  const double looks = (executed(8192) - few - turn * (8192 - 256) / 2) / 3;
+  if (skip) GTEST_SKIP() << "no ptxas";
+  EXPECT_GE(looks, 5);  // poll_try_1/16384: eight in 70,000 cycles, and the turns here take 10 to 30
+  EXPECT_LE(looks, 16);
+}
+
+TEST(TimingProducts, NarrowOnesEndSooner) {
+  bool skip = false;
+  const auto rounds = [&](int n, const char* sums) {
+    return turn_of("mov.u32 %r4, 0;\nmov.u64 %d3, 0x4000004000000000;\n", fmt::format("wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16 {{{}}}, %d3, %d3, 1, 1, 1, 0, 0;\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", n, sums), 128, skip);
+  };
+  std::string wide = "%f0";
+  for (int i = 1; i < 32; i++) wide += ",%f" + std::to_string(i);
+  const double more = rounds(64, wide.c_str()) - rounds(8, "%f0,%f1,%f2,%f3");
+  if (skip) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(more, 28.1, 3);  // wgmma.m64n64k16.f32.f16.latency, m64n8k16: 106.9 and 78.8
+}
+
+}  // namespace
+}  // namespace orrery::timing
