@@ -29,6 +29,7 @@ struct Instruction {
   bool never = false;         // guarded by !PT
   int32_t target = -1;        // index of the instruction that a branch goes to
   /// A call whose target a register holds.
+  bool jumps_by_table() const { return opcode == 0x149 || opcode == 0x158; }  // BRX, BRXU: where to, a table says
   bool calls_register() const { return opcode == 0x144 && form == 1; }
 };
 

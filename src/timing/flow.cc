@@ -23,6 +23,7 @@ std::vector<std::vector<uint32_t>> Join::natural_loops() const {
   const auto each = [&](uint32_t b, auto f) {
     for (int32_t to : {flow_[b].fall, flow_[b].taken})
       if (to >= 0) f(uint32_t(to));
+    for (int32_t to : flow_[b].table) f(uint32_t(to));
   };
   for (uint32_t b = 0; b < n; b++) each(b, [&](uint32_t to) { from[to].push_back(b); });
   std::vector<uint32_t> order, number(n, UINT32_MAX), state(n, 0), stack;
@@ -121,6 +122,7 @@ void Join::find_flow() {
   const auto block_at = [&](uint32_t i) {
     return int32_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1;
   };
+  const std::vector<uint32_t> jumped_to = find_jumped_to();
   for (uint32_t b = 0; b < blocks_.size(); b++) {
     Flow& f = flow_[b];
     const MachineInstruction& m = code_[blocks_[b].second - 1];
@@ -149,6 +151,11 @@ void Join::find_flow() {
       const int32_t to = block_at(uint32_t(m.i.target));
       if (reached_[size_t(to)]) f.calls = to;
     }
+    if (m.i.jumps_by_table()) {
+      for (const uint32_t to : table_of(b, jumped_to))
+        if (reached_[to]) f.table.push_back(int32_t(to));
+      f.fall = m.i.guarded ? f.fall : -1;
+    }
     if (m.kind == Class::exit) f.exits = true, f.fall = m.i.guarded ? f.fall : -1;
     if (m.i.opcode == 0x150) f.returns = true, f.fall = m.i.guarded ? f.fall : -1;
     if (f.fall >= 0 && !reached_[size_t(f.fall)]) f.fall = -1;
@@ -172,6 +179,8 @@ void Join::find_flow() {
       uint32_t best = f.exits || f.returns ? 0 : UINT32_MAX;
       for (int32_t to : {f.fall, f.taken})
         if (to >= 0 && flow_[size_t(to)].to_exit != UINT32_MAX) best = std::min(best, flow_[size_t(to)].to_exit + 1);
+      for (int32_t to : f.table)
+        if (flow_[size_t(to)].to_exit != UINT32_MAX) best = std::min(best, flow_[size_t(to)].to_exit + 1);
       if (best < f.to_exit) f.to_exit = best, changed = true;
     }
   }
@@ -196,7 +205,8 @@ void Join::find_flow() {
     for (const Carried& c : f.carried) carriers[c.block]++;
   const auto comes_again = [&](uint32_t b) {
     std::vector<bool> seen(flow_.size(), false);
-    std::vector<int32_t> work = {flow_[b].fall, flow_[b].taken};
+    std::vector<int32_t> work = flow_[b].table;
+    work.push_back(flow_[b].fall), work.push_back(flow_[b].taken);
     while (!work.empty()) {
       const int32_t at = work.back();
       work.pop_back();
@@ -204,6 +214,7 @@ void Join::find_flow() {
       if (at < 0 || seen[size_t(at)]) continue;
       seen[size_t(at)] = true;
       work.push_back(flow_[size_t(at)].fall), work.push_back(flow_[size_t(at)].taken);
+      work.insert(work.end(), flow_[size_t(at)].table.begin(), flow_[size_t(at)].table.end());
     }
     return false;
   };

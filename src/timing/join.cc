@@ -128,12 +128,43 @@ void Join::find_parts() {
     }
 }
 
+/// Where jumps by tables lead, which are not read: blocks behind one that goes on elsewhere and to which no branch leads, and, between these, others
+/// behind such a one.
+std::vector<uint32_t> Join::find_jumped_to() const {
+  std::vector<uint32_t> found, others;
+  if (std::none_of(code_.begin(), code_.end(), [](const MachineInstruction& m) { return m.i.jumps_by_table(); })) return found;
+  std::set<uint32_t> targets;
+  for (const MachineInstruction& m : code_)
+    if (m.i.target >= 0) targets.insert(uint32_t(m.i.target));
+  for (const auto& [at, kind] : roots_) targets.insert(at);
+  for (uint32_t b = 1; b < blocks_.size(); b++) {
+    const MachineInstruction& before = code_[blocks_[b].first - 1];
+    const bool leaves = before.i.opcode == 0x147 || before.i.jumps_by_table() || before.kind == Class::exit || before.i.opcode == 0x150;
+    const bool plain = !before.i.guarded && (before.i.hi >> 23 & 7) == 7 && (before.i.lo >> 32 & 3) == 0;
+    if (!leaves || !plain || code_[blocks_[b].first].pc == UINT32_MAX) continue;
+    (targets.count(blocks_[b].first) ? others : found).push_back(b);
+  }
+  const std::vector<uint32_t> alone = found;
+  for (const uint32_t b : others)
+    if (!alone.empty() && b > alone.front() && b < alone.back()) found.push_back(b);
+  return found;
+}
+
+/// Those that the jump at the end of block `b` may lead to: of its function, or kernel.
+std::vector<uint32_t> Join::table_of(size_t b, const std::vector<uint32_t>& jumped_to) const {
+  std::vector<uint32_t> own;
+  const uint32_t pc = code_[blocks_[b].second - 1].pc;
+  for (const uint32_t to : jumped_to)
+    if (pc == UINT32_MAX || code_[blocks_[to].first].pc >> 24 == pc >> 24) own.push_back(to);
+  return own;
+}
+
 void Join::find_blocks() {
   std::set<uint32_t> starts(section_start_.begin(), section_start_.end());
   for (const auto& [at, kind] : roots_) starts.insert(at);
   for (uint32_t i = 0; i < code_.size(); i++) {
     const MachineInstruction& m = code_[i];
-    const bool ends = m.kind == Class::exit || m.i.opcode == 0x147 || m.i.opcode == 0x144 || m.i.opcode == 0x150 || m.i.opcode == 0x141;
+    const bool ends = m.kind == Class::exit || m.i.opcode == 0x147 || m.i.opcode == 0x144 || m.i.opcode == 0x150 || m.i.opcode == 0x141 || m.i.jumps_by_table();
     if (ends) starts.insert(i + 1);
     if (m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) starts.insert(uint32_t(m.i.target));
   }
@@ -156,12 +187,17 @@ void Join::find_blocks() {
   };
   for (const auto& [at, kind] : roots_)
     if (at < code_.size() && (kind < 2 || (calls_any_ && is_function(at)))) work.push_back(block_at(at));
+  const std::vector<uint32_t> jumped_to = find_jumped_to();
   while (!work.empty()) {
     const size_t b = work.back();
     work.pop_back();
     if (reached_[b]) continue;
     reached_[b] = true;
     bool falls = true;
+    if (const MachineInstruction& last = code_[blocks_[b].second - 1]; last.i.jumps_by_table()) {
+      falls = last.i.guarded;
+      for (const uint32_t to : table_of(b, jumped_to)) work.push_back(to);
+    }
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
       const MachineInstruction& m = code_[i];
       if (m.i.opcode == 0x147 && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) {

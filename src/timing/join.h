@@ -153,6 +153,7 @@ class Join {
   static constexpr uint32_t kNowhere = UINT32_MAX;
   struct Flow {                  // of a machine block
     int32_t fall = -1, taken = -1, calls = -1;
+    std::vector<int32_t> table;  // where a jump by a table may lead
     bool exits = false, returns = false, calls_any = false;  // calls_any: what a register holds
     uint32_t home = UINT32_MAX, copies = 1, loop_copies = 1;
     int32_t loop = -1;           // the innermost loop around it
@@ -184,6 +185,8 @@ class Join {
   uint32_t place_of(uint32_t pc) const;
   uint32_t number_of(uint32_t first_pc) const;
   void number_blocks();
+  std::vector<uint32_t> find_jumped_to() const;
+  std::vector<uint32_t> table_of(size_t b, const std::vector<uint32_t>& jumped_to) const;
   void find_parts();
   void take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const;
   uint32_t spill_event(uint32_t i, const Cursor& c) const;

@@ -8,6 +8,7 @@
 // one is taken as long as that many entries of the run are left.
 // A loop of PTX of which no loop but a part of one block is left (arrays that are cleared) is gone through at once.
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
+// A jump by a table (a switch) leads to the side that the trace enters first.
 // Where an exit under a predicate was a branch, what the trace enters behind it says whether the warp goes on.
 // Lanes that leave a loop earlier than others do not take part in the last turns of what ptxas unrolled: they do those that are left one by one, behind it,
 // although the trace has them in the entries of all. What they owe is kept by loop, and the remainder's blocks are issued for it.
@@ -140,6 +141,8 @@ struct Join::Walker {
       const bool straight = f.taken < 0 || f.taken == b;  // nothing to decide, or a loop of its own: an atomic's
       best = ahead(f.fall, straight ? depth : depth + 1);
       if (const Ahead other = straight ? Ahead{} : ahead(f.taken, depth + 1); !leads(best, other)) best = other;
+      for (const int32_t to : f.table)
+        if (const Ahead other = ahead(to, depth + kLookAhead); other.before(best)) best = other;  // no further than they: each may lead to the next jump
     }
     best.skipped += !f.carried.empty();
     return best;
@@ -217,6 +220,18 @@ struct Join::Walker {
     const Ahead& later = fall_first ? taken : fall;
     if (later.when != kNever && later.when != (fall_first ? fall : taken).when) set_aside(fall_first ? f.taken : f.fall, later.when);
     return fall_first ? f.fall : f.taken;
+  }
+  /// Where a jump by a table leads: to what the trace enters first; the others where lanes part, when their turn comes.
+  int32_t by_table(const Flow& f) {
+    int32_t first = f.fall;
+    Ahead best = ahead(f.fall);
+    for (const int32_t to : f.table) {
+      const Ahead other = ahead(to);
+      if (!other.before(best)) continue;
+      best = other, first = to;
+    }
+    if (first < 0) first = f.table.front();
+    return first;
   }
   void set_aside(int32_t b, size_t when) {
     if (b < 0) return;
@@ -338,6 +353,7 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     }
     int32_t to = f.fall;
     if (f.taken >= 0) to = f.fall >= 0 ? w.choose(f) : f.taken;
+    if (!f.table.empty()) to = w.by_table(f);
     if (f.exits && f.fall >= 0) {  // some lanes leave
       if (!w.goes_on(code_[blocks_[size_t(b)].second - 1]).value_or(w.ahead(f.fall).when != kNever)) to = -1;
     }

@@ -1,5 +1,8 @@
 // A warp's way through machine code, by what an H200 takes for it: calib/raw/h200-2026-11-22-turns.jsonl and
 // h200-2026-11-26-parts.jsonl. With ptxas only: what it does to the code is what is tested.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
 #include "timing_kernel.h"
 
 namespace orrery::timing {
@@ -386,6 +389,39 @@ add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 6; @%p1 bra L; st.param.b32 [r], %r1;
   EXPECT_NEAR((ten - one) / (two - one), 9, 0.01) << "each turn is as long as another";
   EXPECT_GT(two - one, 13 * 4) << "13 calls of four instructions and what they return with";
   EXPECT_LT(two - one, 13 * 20);
+}
+
+/// A switch of which ptxas makes a jump by a table: each turn goes through the case that it names, whose length is known.
+TEST(TimingWalk, JumpsByATableLeadWhereTheTraceGoes) {
+  constexpr int kTurns = 20;
+  std::string cases, names;
+  for (int c = 0; c < 8; c++) {
+    std::string products;
+    for (int i = 0; i < 16 * (c + 1); i++) products += fmt::format("fma.rn.f32 %f1, %f1, %f{}, %f3;\n", c % 2 ? 2 : 4);
+    cases += fmt::format("CASE{}: {} mul.f32 %f1, %f1, 0f3F{:02X}0000; bra.uni NEXT;\n", c, products, 0x10 + c);
+    names += fmt::format("{}CASE{}", c ? ", " : "", c);
+  }
+  TestMachine m;
+  const auto instructions = [&](uint64_t first, uint64_t step) {
+    const TestKernel k(fmt::format(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r1, [p1]; ld.param.u32 %r2, [p2]; ld.global.f32 %f1, [%d1]; ld.global.f32 %f2, [%d1+4]; ld.global.f32 %f3, [%d1+8]; ld.global.f32 %f4, [%d1+12];
+      mov.u32 %r3, 0;
+      A: .pragma "nounroll";
+      and.b32 %r4, %r1, 7;
+      TABLE: .branchtargets {};
+      brx.idx %r4, TABLE;
+      {}
+      NEXT: add.u32 %r1, %r1, %r2; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, {}; @%p1 bra A; st.global.f32 [%d1], %f1; ret;)",
+                                   names, cases, kTurns),
+                       {m.allocate(256), first, step}, {1}, {32});
+    const Prediction p = m.predicted(k);
+    EXPECT_THAT(p.notes, testing::Each(testing::Not(testing::AnyOf(testing::HasSubstr("could not be led"), testing::HasSubstr("refuses")))));
+    return p.method == "machine code" ? p.instructions : 0;
+  };
+  const double shortest = instructions(0, 0), longest = instructions(7, 0), by_turns = instructions(0, 1);
+  if (shortest == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(longest - shortest, kTurns * 16 * 7, kTurns) << "of each case what it says";
+  EXPECT_NEAR(by_turns - shortest, 16.0 * (2 * 28 + 6), kTurns) << "cases 0 to 7 twice, then 0 to 3";
 }
 
 }  // namespace
