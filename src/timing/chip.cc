@@ -157,7 +157,8 @@ ALWAYS_INLINE void Chip::coming(const Request& r, Coming& c) {
 }
 
 /// A request becomes one with another while that waits: on its way back from a hit shortly, longer where many ask at once, and until memory has answered
-
+/// [meet_four_load_l1: all at 48 cycles, whichever TPCs they are of; past L1 only those of one, meet_four_load; by the copy engine less, meet_two_bulk;
+/// meet_two_load_dram: 400 to 700 cycles].
 ALWAYS_INLINE bool Chip::comes_in_time(const Request& r, const Counted& counted, uint16_t tpc) const {
   const double apart = std::fabs(r.when + double(r.late) - counted.first);
   return apart < double(counted.waits) + (r.copied || (r.past_l1 && tpc != counted.tpc) ? kCopyWindow : kLoadWindow);

@@ -68,6 +68,10 @@ struct Request {
   double taken = 0;       // of atomic operations: when the unit has done it, which its answer does not tell the SM
 };
 
+inline constexpr double kMoreSectors = 0.48;  // of an atomic's time, for each sector of a line after the first [add_at_end/32 to 256, box_add_same/1]
+inline constexpr double kLoadWindow = 60, kCopyWindow = 12;  // cycles in which requests of a GPC become one for data that L2 has
+inline constexpr uint32_t kMergeMost = 4;                    // so many do [feed_alone, share_near]
+
 /// What the units of L2 do for an atomic operation.
 struct AtomicWork {
   bool floating = false;
@@ -75,7 +79,7 @@ struct AtomicWork {
   double passes = 1;   // over a sector: sums of doubles take more
   double turn = 1;     // of a sum on the word of the one before it, in times of one
   double answer = 0;   // answers of all units go out together, each sector so many times as slowly as all units work; 0: there are none
-  double more = .48;   // of an atomic's time, for each sector of its line after the first [add_at_end/32 to 256]
+  double more = kMoreSectors;  // of an atomic's time, for each sector of its line after the first
 };
 
 /// Spreads addresses over what they are kept in.
@@ -185,14 +189,11 @@ class Chip {
   static constexpr double kOneFetch = 1000;  // cycles in which what SMs ask for is the same data from memory
   static constexpr double kMergeWindow =
       80;  // cycles in which requests of a GPC for the same sectors take the time of one [share_apart]
-  static constexpr double kLoadWindow = 60, kCopyWindow = 12;  // cycles in which requests become one for data that L2 has
   static constexpr double kFirstWritten = 0.065;  // of sectors that fill L2 crosses once more [write16/8 to 32]
   static constexpr uint32_t kPromoted = 2;        // sectors looked up for a line that comes along [feed_alone/1: 163,841, 131,073 from L2]
-  static constexpr uint32_t kMergeMost = 4;             // requests that become one [feed_alone, share_near]
   static constexpr double kWindow = 1024;               // cycles over which utilisation is taken
   static constexpr size_t kLongOrder = size_t{1} << 20;  // written lines from which on clean ones are forgotten
   static constexpr size_t kAhead = 32, kWayAhead = 16, kFarAhead = 8;  // requests by which what they touch is fetched ahead: sets, ways, and what the other partition has
-  static constexpr double kMoreSectors = 0.48;  // of a line again and again [add_at_end/32 to 256, box_add_same/1]
   struct Coming;
   L2Lines::Line find(uint64_t line, L2Lines::Place at, double now);
   L2Lines::Place place_of(uint64_t line, uint32_t side) const { return lines_.place_of(line, mix(line), side); }

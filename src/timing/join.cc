@@ -150,13 +150,19 @@ std::vector<uint32_t> Join::find_jumped_to() const {
   return found;
 }
 
-/// Those that the jump at the end of block `b` may lead to: of its function, or kernel.
+/// Those that the jump at the end of block `b` may lead to: as far as the next such jump, behind which are the cases of that one, or of another copy of the
+/// switch; where there is none, any of its function or kernel.
 std::vector<uint32_t> Join::table_of(size_t b, const std::vector<uint32_t>& jumped_to) const {
-  std::vector<uint32_t> own;
+  std::vector<uint32_t> own, near;
   const uint32_t pc = code_[blocks_[b].second - 1].pc;
-  for (const uint32_t to : jumped_to)
-    if (pc == UINT32_MAX || code_[blocks_[to].first].pc >> 24 == pc >> 24) own.push_back(to);
-  return own;
+  size_t next = b + 1;
+  while (next < blocks_.size() && !code_[blocks_[next].second - 1].i.jumps_by_table()) next++;
+  for (const uint32_t to : jumped_to) {
+    if (pc != UINT32_MAX && code_[blocks_[to].first].pc >> 24 != pc >> 24) continue;
+    own.push_back(to);
+    if (to > b && to <= next) near.push_back(to);
+  }
+  return near.empty() ? own : near;
 }
 
 void Join::find_blocks() {

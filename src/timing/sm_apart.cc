@@ -35,8 +35,6 @@ constexpr double kBlocksNoise = 0.01;                    // variance for each cy
 constexpr double kCopyNoise = 2;                       // of a copy [tile_no_ends/16]
 constexpr double kSpreadCounts = 1.0 / 3;                // of the spread of SMs, by which requests keep each other waiting for less long
 constexpr double kBeyondHit = 60;
-constexpr double kLoadWindow = 60, kCopyWindow = 12;     // as in chip.h
-constexpr uint32_t kMost = 4;
 constexpr uint32_t kSubCores = 4;                         // of an SM: so many warps do not queue for each other
 
 /// What 256 equal parts of a normal distribution lie at.
@@ -193,7 +191,7 @@ void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double wa
       }
       // Those of a GPC that come in time are answered with the first.
       Group& gpc = group_of(uint64_t{mate} << 20 | 0x80000 | place.gpc);
-      if (gpc.asked && gpc.asked < kMost && late - gpc.late < (waits ? waited : (copies || past_l1 ? kCopyWindow : kLoadWindow) + kept_waiting)) wake = gpc.wake, gpc.asked++;
+      if (gpc.asked && gpc.asked < kMergeMost && late - gpc.late < (waits ? waited : (copies || past_l1 ? kCopyWindow : kLoadWindow) + kept_waiting)) wake = gpc.wake, gpc.asked++;
       else gpc = {gpc.key, turn, late, wake, 1};
     } else if (memory) {
       wake += float(kOwnSpread) * draw((turn << 12) + i + 200);

@@ -26,10 +26,10 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
     if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 5) + int64_t(pick / pool.starts.size() << 42), sm});
   }
   if (slots[w.slot].late.empty()) return;
-  copy_mates.assign(kernel.ghosts + 1, 0);
-  copy_mates[number - first_sm] = mate_of(0);
-  for (const auto& [away, sm] : ghost_copies) copy_mates[sm - first_sm] = mate_of(away);
-  forget_strangers(copy_mates);
+  found_mates.assign(kernel.ghosts + 1, 0);
+  found_mates[number - first_sm] = mate_of(0);
+  for (const auto& [away, sm] : ghost_copies) found_mates[sm - first_sm] = mate_of(away);
+  forget_strangers(found_mates);
 }
 
 /// Leaves of the copies of ghosts, whose SMs lie from that of `block` on, those whose ranks make them, without the SM `own`.
@@ -77,7 +77,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
   if (pool) find_copies_of_ghosts(w, e, *pool, key);
   const std::vector<uint32_t>* mates = &moves_of(slots[w.slot], e.pc).mates;
-  if (pool) mates = &copy_mates;
+  if (pool) mates = &found_mates;
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
   const Moves& moves = moves_of(slots[w.slot], e.pc);
   const std::vector<std::pair<int64_t, uint32_t>>* ghosts = &moves.ghosts;

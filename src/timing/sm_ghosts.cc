@@ -153,14 +153,14 @@ void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
 /// Which SMs' blocks load the same line first where the detailed one, whose own line moved by `own`, has event `e`: alike for the same, 0 where a block does
 /// not load. What ghosts do there was found.
 const std::vector<uint32_t>& Sm::State::traced_mates(const WarpRun& w, const Event& e, int64_t own) {
-  copy_mates.clear();
-  if (ghost_event != &e || ghost_slot != w.slot || e.n_detail == 0) return copy_mates;
-  copy_mates.assign(kernel.ghosts + 1, 0);
-  copy_mates[number - first_sm] = mate_of(int64_t(Move(slots[w.slot].work.code->trace->lines[e.detail], own).line));
+  found_mates.clear();
+  if (ghost_event != &e || ghost_slot != w.slot || e.n_detail == 0) return found_mates;
+  found_mates.assign(kernel.ghosts + 1, 0);
+  found_mates[number - first_sm] = mate_of(int64_t(Move(slots[w.slot].work.code->trace->lines[e.detail], own).line));
   for (const GhostLines& g : ghost_lines)
-    if (g.n > 0) copy_mates[g.sm - first_sm] = mate_of(int64_t(Move(g.packed(0), g.sectors).line));
-  forget_strangers(copy_mates);
-  return copy_mates;
+    if (g.n > 0) found_mates[g.sm - first_sm] = mate_of(int64_t(Move(g.packed(0), g.sectors).line));
+  forget_strangers(found_mates);
+  return found_mates;
 }
 
 /// What ghosts' blocks access and the detailed one, which ends, did not.

@@ -430,7 +430,7 @@ struct Sm::State {
   std::vector<AnsweredTogether> answered;
   std::vector<float> wakes, distances;            // by SM: when each is answered, how much longer a trip to L2 takes it
   bool shared_data = false;                       // any that other blocks load, too
-  std::vector<uint32_t> copy_mates, sorted_mates;
+  std::vector<uint32_t> found_mates, sorted_mates;
   std::vector<uint32_t> ghost_of;                // an SM's among those that are put in order
   bool copies = false;                            // the copy engine asks
   bool for_many = false;                          // ... for several blocks of a cluster

@@ -221,17 +221,17 @@ struct Join::Walker {
     if (later.when != kNever && later.when != (fall_first ? fall : taken).when) set_aside(fall_first ? f.taken : f.fall, later.when);
     return fall_first ? f.fall : f.taken;
   }
-  /// Where a jump by a table leads: to what the trace enters first; the others where lanes part, when their turn comes.
+  /// Where a jump by a table leads: to what the trace enters first. Where lanes part, the sides that it enters before the first one comes again are set aside.
   int32_t by_table(const Flow& f) {
-    int32_t first = f.fall;
-    Ahead best = ahead(f.fall);
-    for (const int32_t to : f.table) {
-      const Ahead other = ahead(to);
-      if (!other.before(best)) continue;
-      best = other, first = to;
-    }
-    if (first < 0) first = f.table.front();
-    return first;
+    std::vector<std::pair<size_t, int32_t>> sides;  // when each is entered
+    for (const int32_t to : f.table)
+      if (const size_t when = ahead(to).when; when != kNever) sides.push_back({when, to});
+    if (f.fall >= 0)
+      if (const size_t when = ahead(f.fall).when; when != kNever) sides.push_back({when, f.fall});
+    if (sides.empty()) return f.fall >= 0 ? f.fall : f.table.front();
+    std::sort(sides.begin(), sides.end());
+    for (size_t k = 1; k < sides.size() && sides[k].first <= sides[0].first + 2 * sides.size(); k++) set_aside(sides[k].second, sides[k].first);
+    return sides[0].second;
   }
   void set_aside(int32_t b, size_t when) {
     if (b < 0) return;

@@ -402,10 +402,10 @@ TEST(TimingWalk, JumpsByATableLeadWhereTheTraceGoes) {
     names += fmt::format("{}CASE{}", c ? ", " : "", c);
   }
   TestMachine m;
-  const auto instructions = [&](uint64_t first, uint64_t step) {
+  const auto instructions = [&](uint64_t first, uint64_t step, uint64_t apart = 0) {
     const TestKernel k(fmt::format(R"(
       ld.param.u64 %d1, [p0]; ld.param.u32 %r1, [p1]; ld.param.u32 %r2, [p2]; ld.global.f32 %f1, [%d1]; ld.global.f32 %f2, [%d1+4]; ld.global.f32 %f3, [%d1+8]; ld.global.f32 %f4, [%d1+12];
-      mov.u32 %r3, 0;
+      mov.u32 %r3, %tid.x; ld.param.u32 %r5, [p3]; mad.lo.u32 %r1, %r3, %r5, %r1; mov.u32 %r3, 0;
       A: .pragma "nounroll";
       and.b32 %r4, %r1, 7;
       TABLE: .branchtargets {};
@@ -413,15 +413,16 @@ TEST(TimingWalk, JumpsByATableLeadWhereTheTraceGoes) {
       {}
       NEXT: add.u32 %r1, %r1, %r2; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, {}; @%p1 bra A; st.global.f32 [%d1], %f1; ret;)",
                                    names, cases, kTurns),
-                       {m.allocate(256), first, step}, {1}, {32});
+                       {m.allocate(256), first, step, apart}, {1}, {32});
     const Prediction p = m.predicted(k);
     EXPECT_THAT(p.notes, testing::Each(testing::Not(testing::AnyOf(testing::HasSubstr("could not be led"), testing::HasSubstr("refuses")))));
     return p.method == "machine code" ? p.instructions : 0;
   };
-  const double shortest = instructions(0, 0), longest = instructions(7, 0), by_turns = instructions(0, 1);
+  const double shortest = instructions(0, 0), longest = instructions(7, 0), by_turns = instructions(0, 1), by_lanes = instructions(0, 1, 1);
   if (shortest == 0) GTEST_SKIP() << "no ptxas";
   EXPECT_NEAR(longest - shortest, kTurns * 16 * 7, kTurns) << "of each case what it says";
   EXPECT_NEAR(by_turns - shortest, 16.0 * (2 * 28 + 6), kTurns) << "cases 0 to 7 twice, then 0 to 3";
+  EXPECT_NEAR(by_lanes - shortest, kTurns * 16.0 * 35, 8.0 * 8 * kTurns) << "all eight cases in each turn, a few instructions around each";
 }
 
 }  // namespace
