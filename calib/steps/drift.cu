@@ -40,15 +40,7 @@ __device__ void work_on(const float4* tile, float (&s)[8], int rounds) {
     }
     return;
   }
-  if (work == kRoot) {
-#pragma unroll 8
-    for (int w = 0; w < rounds; w++) {
-      const float4 o = tile[w % kTile];
-      const float x = o.x - s[0], y = o.y - s[1], z = o.z - s[2], r = rsqrtf(x * x + y * y + z * z + 1e-3f), k = o.w * r * r * r;
-      s[3] += x * k, s[4] += y * k, s[5] += z * k;
-    }
-    return;
-  }
+  if (work == kRoot) return attract<kTile>(tile, s, rounds);
   if (work == kDouble) {
     double d[2] = {double(s[0]), double(s[1])};
 #pragma unroll 4

@@ -20,15 +20,7 @@ constexpr int kTile = 256;   // float4 of a tile
 
 template <Work work>
 __device__ void work_on(const float4* tile, float (&s)[8], int rounds) {
-  if (work == kRoot) {
-#pragma unroll 8
-    for (int w = 0; w < rounds; w++) {
-      const float4 o = tile[w % kTile];
-      const float x = o.x - s[0], y = o.y - s[1], z = o.z - s[2], r = rsqrtf(x * x + y * y + z * z + 1e-3f), k = o.w * r * r * r;
-      s[3] += x * k, s[4] += y * k, s[5] += z * k;
-    }
-    return;
-  }
+  if (work == kRoot) return attract<kTile>(tile, s, rounds);
   const float4 v = tile[threadIdx.x], u = tile[kTile + threadIdx.x];
 #pragma unroll 1
   for (int w = 0; w < rounds; w++)

@@ -29,6 +29,17 @@ __device__ inline float straight(float y) {
   return s;
 }
 
+/// `rounds` of a body's pull by those of a tile: a root and loads that all lanes share.
+template <int kTile>
+__device__ inline void attract(const float4* tile, float (&s)[8], int rounds) {
+#pragma unroll 8
+  for (int w = 0; w < rounds; w++) {
+    const float4 o = tile[w % kTile];
+    const float x = o.x - s[0], y = o.y - s[1], z = o.z - s[2], r = rsqrtf(x * x + y * y + z * z + 1e-3f), k = o.w * r * r * r;
+    s[3] += x * k, s[4] += y * k, s[5] += z * k;
+  }
+}
+
 /// The barriers of a ring of `stages`, each of one arrival.
 __device__ inline void init_ring(uint64_t* bar, int stages) {
   for (int s = 0; s < stages; s++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(smem(&bar[s])));
