@@ -159,9 +159,9 @@ double predict_direct(const WeightOnlyArgs& g, const GemmConfig& c) {
 /// 256 what power leaves of the clock.
 double tile_cycles(int columns, bool f16) {
   switch (columns) {
-    case 112: return 150;
+    case 112: return f16 ? 140 : 150;
     case 128: return f16 ? 156 : 164;
-    case 160: return f16 ? 164 : 170;
+    case 160: return f16 ? 166 : 170;
     case 192: return f16 ? 195 : 198;
     default: return 288;
   }
@@ -175,12 +175,13 @@ double predict(const WeightOnlyArgs& g, const GemmConfig& c) {
   const bool stream = c.schedule == Schedule::kStream, dealt = c.schedule == Schedule::kStreamK, f16 = g.a.dtype == DType::kF16;
   const int per_sm = stream ? c.per_sm : 1;
   const double sms = sm_count(), tiles_x = std::ceil(double(g.m) / c.tile_n), ctas = std::ceil(double(g.n) / c.tile_m) * tiles_x * c.split_k;
-  const double waves = dealt ? ctas / sms : std::ceil(ctas / (sms * per_sm)), in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
+  // K steps dealt evenly save what a last wave leaves idle, but where waves are many power limits all the same.
+  const double exact = ctas / (sms * per_sm), waves = dealt && exact < 3.5 ? exact : std::ceil(exact), in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
   const double streamed = c.tile_n / 2.0 < 16 ? 16 : c.tile_n / 2.0;
   const double cycles = stream ? c.tile_m / 64 * (streamed + (f16 ? 18 : 26)) : tile_cycles(c.tile_n, f16);
   const double step = std::max(cycles, (c.tile_m * 16.0 + c.tile_n * 32.0) / 58);  // or what L2 gives
   const double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
-  const double sums = c.tile_n * 3e-8 + 3e-6;  // of cut tiles: left, waited for, added up
+  const double sums = (c.tile_n - 52) * 8e-8 * (waves > 1 ? 0.35 : 1);  // of cut tiles: left, waited for, added up; some of it while others are multiplied
   const double ends = stream ? 0.4e-6 + (waves - 1) * 2e-6 : std::ceil(waves) * (0.3e-6 + c.tile_m * c.tile_n * 3e-11) + (dealt ? sums : 0);
   const double all = busy + ends + (c.split_k > 1 ? 1.5e-6 : 0) + 3.2e-6;
   const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 4e12 : 3.6e12) + 3e-6;

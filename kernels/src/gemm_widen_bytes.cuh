@@ -4,11 +4,10 @@
 // are what one conversion takes: a warp reads an octet of eight rows, 64 bytes on banks of their own, and nothing is exchanged or selected. Wider loads
 // would move no more in a turn of shared memory, since a quad's lanes would read the same words.
 //
-// Weights are widened exactly, so that products go on from stage to stage with one set of sums. While the tensor core is at some of k, the next
-// are widened. A group issues its products one by one, and those it has issued are done before it is at the next but few: so it is what a group issues
-// between two of them that has to be short (NOTES.md).
-//   multiply_in_turn  few columns: bytes of a stage are loaded when it is there, and products begun some at a time
-//   multiply_ahead    many: bytes are loaded a stage ahead and every product is begun by itself, so that all that lies between is one fragment
+// Weights are widened exactly, so that products go on from stage to stage with one set of sums. A warp is held at a product until few are before it, so what
+// it issues between products comes on top of them where it is much at a time (NOTES.md).
+//   multiply_in_turn  few columns: a stage's bytes are loaded when it is there, products begun some at a time
+//   multiply_ahead    many columns: bytes are loaded a stage ahead, and between two products one fragment is widened
 #pragma once
 #include "gemm_storage.cuh"
 #include "ptx.cuh"

@@ -7,6 +7,8 @@
 // 128 cycles of products.
 //
 //   stage   64 of k: 64 bytes of every row, in the swizzle of as many, and a slab of X
+//   dealt   K steps of the tiles that fill no wave go evenly to all SMs, as in gemm_stream_k.cuh, whose workspace and order this has; but sums are the
+//           owner's, who has what a tile begins with in registers
 //
 // Here are tiles, consumers and what is done to rows on the way out. Producers, roles and stores are those of other products. Not here: how fragments
 // are made (gemm_widen_bytes.cuh), instances and launch (gemm_widen_tiles.cu).
