@@ -188,7 +188,7 @@ __device__ __forceinline__ void consume_dealt(const GemmParams& p, const Cluster
       await_warps(p.arrived + cut, (parts.count - 1) * Tile::kConsumerWarps);
       add_rest<Tile>(p, parts, acc[0]);
       ptx::bar_sync(1, kStreamKConsumers);
-      if (threadIdx.x == 128) p.arrived[cut] = 0;  // for the next launch
+      if (threadIdx.x == 128) atomicExch(p.arrived + cut, 0u);  // for the next launch
     }
     store_widened<Tile>(p, acc[0], group.staging, row0 + group.row, col0);
   }
