@@ -159,9 +159,9 @@ double predict_direct(const WeightOnlyArgs& g, const GemmConfig& c) {
 /// 256 what power leaves of the clock.
 double tile_cycles(int columns, bool f16) {
   switch (columns) {
-    case 112: return f16 ? 140 : 150;
+    case 112: return f16 ? 150 : 160;
     case 128: return f16 ? 156 : 164;
-    case 160: return f16 ? 166 : 170;
+    case 160: return 170;
     case 192: return f16 ? 195 : 198;
     default: return 288;
   }
@@ -176,11 +176,12 @@ double predict(const WeightOnlyArgs& g, const GemmConfig& c) {
   const int per_sm = stream ? c.per_sm : 1;
   const double sms = sm_count(), tiles_x = std::ceil(double(g.m) / c.tile_n), ctas = std::ceil(double(g.n) / c.tile_m) * tiles_x * c.split_k;
   // K steps dealt evenly save what a last wave leaves idle, but where waves are many power limits all the same.
-  const double exact = ctas / (sms * per_sm), waves = dealt && exact < 3.5 ? exact : std::ceil(exact), in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
-  const double streamed = c.tile_n / 2.0 < 16 ? 16 : c.tile_n / 2.0;
-  const double cycles = stream ? c.tile_m / 64 * (streamed + (f16 ? 18 : 26)) : tile_cycles(c.tile_n, f16);
+  const double exact = ctas / (sms * per_sm), waves = dealt && exact < 3.5 ? exact : std::ceil(exact);
+  const double in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
+  const double cycles = stream ? c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + (f16 ? 18 : 26)) : tile_cycles(c.tile_n, f16);
   const double step = std::max(cycles, (c.tile_m * 16.0 + c.tile_n * 32.0) / 58);  // or what L2 gives
-  const double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
+  double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
+  if (busy > 300e-6) busy = std::max(busy, 2.0 * g.n * g.k * tiles_x * c.tile_n / 650e12);  // long enough for power to be all that counts
   const double sums = (c.tile_n - 52) * 8e-8 * (waves > 1 ? 0.35 : 1);  // of cut tiles: left, waited for, added up; some of it while others are multiplied
   const double ends = stream ? 0.4e-6 + (waves - 1) * 2e-6 : std::ceil(waves) * (0.3e-6 + c.tile_m * c.tile_n * 3e-11) + (dealt ? sums : 0);
   const double all = busy + ends + (c.split_k > 1 ? 1.5e-6 : 0) + 3.2e-6;
