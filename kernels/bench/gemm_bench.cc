@@ -213,7 +213,7 @@ struct Bench {
 
   void ours(const Problem& p, const GemmConfig& c, int set, Mode mode) {
     if (p.table.weight_bits) {
-      WeightOnlyArgs w = p.weight_args(set);
+      WeightOnlyArgs w = with_workspace(p.weight_args(set));
       w.config = c, w.overlap = mode == Mode::kConstant;
       if (Status s = gemm_weight_only(w, device.stream); !s.ok()) std::exit((std::fprintf(stderr, "%s %s\n", s.argument ? s.argument : "", s.reason), 1));
       return;
@@ -316,6 +316,11 @@ struct Bench {
     return false;
   }
 
+  WeightOnlyArgs with_workspace(WeightOnlyArgs w) const {
+    w.workspace = mine, w.workspace_bytes = gemm_workspace();
+    return w;
+  }
+
   /// What of ours is timed one by one to find the best.
   std::vector<GemmConfig> candidates(const Problem& p, const GemmArgs& args, const GemmConfig& chosen) const {
     if (!search && !p.table.held) {
@@ -324,7 +329,7 @@ struct Bench {
       return p.table.weight_bits ? std::vector<GemmConfig>{chosen} : std::vector<GemmConfig>{chosen, gemm_choose(constant)};
     }
     std::vector<GemmConfig> configs(4096);
-    configs.resize(std::min(4096, p.table.weight_bits ? gemm_weight_only_candidates(p.weight_args(0), configs.data(), 4096) : gemm_candidates(args, configs.data(), 4096)));
+    configs.resize(std::min(4096, p.table.weight_bits ? gemm_weight_only_candidates(with_workspace(p.weight_args(0)), configs.data(), 4096) : gemm_candidates(args, configs.data(), 4096)));
     // Of a large product only those that search has not seen yet, when asked: each takes milliseconds.
     if (swaps) std::erase_if(configs, [](const GemmConfig& c) { return !c.swap; });
     if (few && p.flop() > 2e10)

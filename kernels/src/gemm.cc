@@ -98,9 +98,6 @@ namespace {
 constexpr int kStreamKCounters = 1024;  // cut tiles are fewer than two for each SM
 constexpr size_t kPartsBegin = kStreamKCounters * 4;  // in the workspace
 
-/// Two parts of a tile for each SM.
-size_t stream_k_bytes(int tile_m, int tile_n) { return kPartsBegin + size_t(sm_count()) * 2 * tile_m * tile_n * 4; }
-
 bool is_fp8(DType t) { return t == DType::kE4M3 || t == DType::kE5M2; }
 
 /// Where kParts leaves a part of K: rows and floats from row to row, as boxes of 16 rows are stored. Zero: D is too large.
@@ -209,21 +206,6 @@ cudaError_t launch(const GemmKernel& kernel, GemmParams& params, int clusters, i
   return launch_in_clusters(kernel.function, dim3(unsigned(clusters * cluster)), kernel.threads, kernel.shared_bytes, cluster, overlap, stream, &params, most_shared);
 }
 
-/// Deals the K steps of the tiles that do not fill a wave (gemm_stream_k.cuh); the number of CTAs.
-int plan_stream_k(const GemmArgs& g, const GemmConfig& c, int resident, GemmParams* p) {
-  const int64_t tiles = int64_t(p->tiles_m) * p->tiles_n;
-  const int parts = std::min(c.split_k, p->k_steps);
-  const int shares = int(std::min<int64_t>(resident, tiles * (c.split_k > 1 ? parts : p->k_steps)));
-  p->split = c.split_k > 1 && shares == tiles * parts ? parts : 1;  // equal parts of every tile
-  p->by_split = FastDivide(uint32_t(tiles));
-  const int64_t whole = tiles < shares ? 0 : tiles % shares ? (tiles / shares - 1) * shares : tiles, cut = (tiles - whole) * p->k_steps;
-  p->whole_tiles = int(whole), p->share_steps = int(cut / shares), p->share_rest = int(cut % shares);
-  p->by_steps = FastDivide(uint32_t(p->k_steps)), p->by_share = FastDivide(uint32_t(std::max(1, p->share_steps)));
-  p->by_longer_share = FastDivide(uint32_t(p->share_steps + 1));
-  p->arrived = static_cast<unsigned*>(g.workspace), p->parts = static_cast<char*>(g.workspace) + kPartsBegin;
-  return shares;
-}
-
 /// For an operand of so many bytes that a product reads once. If it were larger than what L2 keeps, it would push all of itself out before the
 /// next product reads it again; so a part of it is let go first, and the rest, five twelfths of L2, stays (NOTES.md).
 uint64_t hint_once(int64_t bytes) {
@@ -273,7 +255,7 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
   plan_store(c, kernel, one_wave, &p);
   if (!encode_maps(g, kernel, c, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   if (stream_k) {
-    const int shares = plan_stream_k(g, c, resident, &p);
+    const int shares = plan_stream_k(c.split_k, resident, g.workspace, &p);
     return launched(launch(kernel, p, shares, cluster, g.overlap, stream));
   }
   p.by_tiles = FastDivide(uint32_t(tiles));
@@ -286,6 +268,22 @@ Status run_planned(const GemmArgs& g, const GemmConfig& c, const GemmKernel& ker
 }
 
 }  // namespace
+
+size_t stream_k_bytes(int tile_m, int tile_n) { return kPartsBegin + size_t(sm_count()) * 2 * tile_m * tile_n * 4; }
+
+int plan_stream_k(int split_k, int resident, void* workspace, GemmParams* p) {
+  const int64_t tiles = int64_t(p->tiles_m) * p->tiles_n;
+  const int parts = std::min(split_k, p->k_steps);
+  const int shares = int(std::min<int64_t>(resident, tiles * (split_k > 1 ? parts : p->k_steps)));
+  p->split = split_k > 1 && shares == tiles * parts ? parts : 1;  // equal parts of every tile
+  p->by_split = FastDivide(uint32_t(tiles));
+  const int64_t whole = tiles < shares ? 0 : tiles % shares ? (tiles / shares - 1) * shares : tiles, cut = (tiles - whole) * p->k_steps;
+  p->whole_tiles = int(whole), p->share_steps = int(cut / shares), p->share_rest = int(cut % shares);
+  p->by_steps = FastDivide(uint32_t(p->k_steps)), p->by_share = FastDivide(uint32_t(std::max(1, p->share_steps)));
+  p->by_longer_share = FastDivide(uint32_t(p->share_steps + 1));
+  p->arrived = static_cast<unsigned*>(workspace), p->parts = static_cast<char*>(workspace) + kPartsBegin;
+  return shares;
+}
 
 bool stores_turned(const GemmArgs& g, const GemmKernel& k) { return can_store_turned(make_epilogue(g), k); }
 

@@ -34,6 +34,13 @@ bool encode_turned(CUtensorMap* map, const Epilogue& e, int columns);
 /// Fills in clusters, tiles and the order they are walked in; false: there are too many.
 bool plan_tiles(const Epilogue& e, const GemmConfig& config, const GemmKernel& kernel, GemmParams* p);
 
+/// Workspace that kStreamK wants (gemm_stream_k.cuh): two parts of a tile for each SM.
+size_t stream_k_bytes(int tile_m, int tile_n);
+
+/// Deals the K steps of the tiles that do not fill a wave, of which p has been told; the number of clusters, of `resident` that there may be. split_k:
+/// that of the configuration.
+int plan_stream_k(int split_k, int resident, void* workspace, GemmParams* p);
+
 /// Steps of 128 bytes of K.
 inline int64_t k_steps(const GemmArgs& a) { return (a.k * size_of(a.a.dtype) + 127) / 128; }
 

@@ -3,6 +3,7 @@
 //
 // The weights are the rows of the kernel's W, the activations its columns X, so D is stored transposed as for any
 // swapped product. More rows of activations than a tile has columns are taken in turns, W then coming from L2.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <type_traits>
@@ -116,13 +117,19 @@ Status check(const WeightOnlyArgs& g) {
   if (!g.d.data || !aligned(g.d.data, size_of(g.d.dtype))) return bad("d.data", "is null or misaligned");
   if (g.d.col_stride != 1 || (g.m > 1 && g.d.row_stride < g.n)) return bad("d strides", "must be 1 along n, and at least n along m");
   if (!known(g.activation)) return bad("activation", "is none of those there are");
+  if (!aligned(g.workspace, 256)) return bad("workspace", "is not 256-byte aligned");
+  if (!g.workspace && g.workspace_bytes) return bad("workspace", "is null while workspace_bytes is not 0");
   if (Status s = check_floats({{"scale_a", g.scale_a}, {"col_scale", g.col_scale}, {"col_bias", g.col_bias}}); !s.ok()) return s;
   const Extent a = matrix("a strides", g.a.data, g.m, g.k, g.a.row_stride, 1, size_of(g.a.dtype)), d = matrix("d.data", g.d.data, g.m, g.n, g.d.row_stride, 1, size_of(g.d.dtype));
   const Extent w = matrix("weight_pitch", g.weights, g.n, int4 ? g.k / 2 : g.k, g.weight_pitch, 1, 1);
   for (const Extent& e : {a, w})
     if (span(e) == kMostBytes) return bad(e.name, "is too large");
   if (span(d) == kMostBytes) return bad("d strides", "are too large");
-  return apart(d, {a, w, dense("scales", int4 ? g.scales : nullptr, g.n * (g.k / 128) * 2), dense("scale_a", g.scale_a, 4), dense("col_scale", g.col_scale, g.n * 4), dense("col_bias", g.col_bias, g.n * 4)});
+  const Extent scales = dense("scales", int4 ? g.scales : nullptr, g.n * (g.k / 128) * 2), scale_a = dense("scale_a", g.scale_a, 4);
+  const Extent col_scale = dense("col_scale", g.col_scale, g.n * 4), col_bias = dense("col_bias", g.col_bias, g.n * 4);
+  if (Status s = apart(d, {a, w, scales, scale_a, col_scale, col_bias}); !s.ok()) return s;
+  const int64_t used = std::min<int64_t>(int64_t(g.workspace_bytes), int64_t(gemm_workspace()));
+  return apart(dense("workspace", g.workspace, used), {a, w, d, scales, scale_a, col_scale, col_bias});
 }
 
 template <class Visit>
@@ -131,7 +138,7 @@ void each(const WeightOnlyArgs& g, Visit visit) {
     if ((g.m <= k.tile_n / 2 && k.tile_n > 8) || (g.m > 2 * k.tile_n && k.tile_n < 64)) continue;
     GemmConfig c;
     c.schedule = k.widened ? k.widened->schedule : Schedule::kDirect, c.tile_m = k.tile_m, c.tile_n = k.tile_n, c.swap = true;
-    c.per_sm = c.schedule == Schedule::kCooperative ? 0 : k.per_sm;
+    c.per_sm = c.schedule == Schedule::kCooperative || c.schedule == Schedule::kStreamK ? 0 : k.per_sm;
     for (c.split_k = 1; c.split_k <= 8; c.split_k *= 2)
       if (find(g, c) == &k) visit(c);
   }
@@ -148,19 +155,35 @@ double predict_direct(const WeightOnlyArgs& g, const GemmConfig& c) {
          (c.split_k > 1 ? 0.7e-6 : 0);
 }
 
-/// Predicted seconds of a product with e4m3 weights on an H200. For 16 of k of 64 rows the tensor cores take half a cycle a column, and a warp's instructions
-/// come on top of that, whatever other warps do meanwhile (NOTES.md).
+/// Cycles that 16 of k of a tile of 128 rows take (gemm_widen_tiles.cuh): what was measured. Up to 160 columns it is what shared memory has to move, at
+/// 256 what power leaves of the clock.
+double tile_cycles(int columns, bool f16) {
+  switch (columns) {
+    case 112: return f16 ? 150 : 160;
+    case 128: return f16 ? 156 : 164;
+    case 160: return 170;
+    case 192: return f16 ? 195 : 198;
+    default: return 288;
+  }
+}
+
+/// Predicted seconds of a product with e4m3 weights on an H200. For 16 of k of 64 rows of streamed tiles the tensor cores take half a cycle a column, and a
+/// warp's instructions come on top of that, whatever other warps do meanwhile (NOTES.md).
 double predict(const WeightOnlyArgs& g, const GemmConfig& c) {
   if (g.format == WeightFormat::kInt4) return predict_direct(g, c);
   if (c.schedule == Schedule::kDirect) return predict_direct(g, c) + (g.overlap ? 1.9e-6 : 3.5e-6);
-  const bool stream = c.schedule == Schedule::kStream, f16 = g.a.dtype == DType::kF16;
+  const bool stream = c.schedule == Schedule::kStream, dealt = c.schedule == Schedule::kStreamK, f16 = g.a.dtype == DType::kF16;
   const int per_sm = stream ? c.per_sm : 1;
   const double sms = sm_count(), tiles_x = std::ceil(double(g.m) / c.tile_n), ctas = std::ceil(double(g.n) / c.tile_m) * tiles_x * c.split_k;
-  const double waves = std::ceil(ctas / (sms * per_sm)), in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
-  const double issue = stream ? (f16 ? 18 : 26) : (f16 ? 13 : 20);
-  const double step = std::max(c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + issue), (c.tile_m * 16.0 + c.tile_n * 32.0) / 58);  // or what L2 gives
-  const double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
-  const double ends = stream ? 0.4e-6 + (waves - 1) * 2e-6 : waves * (0.3e-6 + c.tile_m * c.tile_n * 3e-11);
+  // K steps dealt evenly save what a last wave leaves idle, but where waves are many power limits all the same.
+  const double exact = ctas / (sms * per_sm), waves = dealt && exact < 3.5 ? exact : std::ceil(exact);
+  const double in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
+  const double cycles = stream ? c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + (f16 ? 18 : 26)) : tile_cycles(c.tile_n, f16);
+  const double step = std::max(cycles, (c.tile_m * 16.0 + c.tile_n * 32.0) / 58);  // or what L2 gives
+  double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
+  if (busy > 300e-6) busy = std::max(busy, 2.0 * g.n * g.k * tiles_x * c.tile_n / 650e12);  // long enough for power to be all that counts
+  const double sums = (c.tile_n - 52) * 8e-8 * (waves > 1 ? 0.35 : 1);  // of cut tiles: left, waited for, added up; some of it while others are multiplied
+  const double ends = stream ? 0.4e-6 + (waves - 1) * 2e-6 : std::ceil(waves) * (0.3e-6 + c.tile_m * c.tile_n * 3e-11) + (dealt ? sums : 0);
   const double all = busy + ends + (c.split_k > 1 ? 1.5e-6 : 0) + 3.2e-6;
   const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 4e12 : 3.6e12) + 3e-6;
   return std::max(all, memory) + 0.02 * all - (g.overlap ? 0.4e-6 : 0);  // of those that memory bounds, the least busy

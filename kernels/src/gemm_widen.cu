@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "arguments.h"
+#include "gemm.h"
 #include "gemm_widen.cuh"
 #include "launch.h"
 #include "tensor_map.h"
@@ -59,7 +60,10 @@ bool gemm_widen_fits(const WeightOnlyArgs& g, const GemmConfig& c, const GemmKer
     return false;
   constexpr int64_t kMostPitch = int64_t(1) << 40;  // of a tensor map, in bytes
   if (g.weight_pitch >= kMostPitch || g.a.row_stride * size_of(g.a.dtype) >= kMostPitch) return false;
-  if (kernel.schedule != GemmConfig::Schedule::kStream) return c.cluster_m == 1 && c.cluster_n == 1 && c.split_k == 1;
+  if (kernel.schedule != GemmConfig::Schedule::kStream) {
+    const bool room = kernel.schedule != GemmConfig::Schedule::kStreamK || g.workspace_bytes >= stream_k_bytes(kernel.tile_m, kernel.tile_n);
+    return c.cluster_m == 1 && c.cluster_n == 1 && c.split_k == 1 && room;
+  }
   return c.per_sm == kernel.slabs && (c.split_k == 1 || (c.split_k == 2 && !kernel.only_split)) &&
          (g.k + 64 * kernel.box_slabs - 1) / (64 * kernel.box_slabs) >= c.split_k &&
          (g.m + kernel.tile_n - 1) / kernel.tile_n <= 65535 && (g.n + kernel.tile_m - 1) / kernel.tile_m * c.split_k <= 0x7fffffff;

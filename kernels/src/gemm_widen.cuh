@@ -198,8 +198,8 @@ __device__ __forceinline__ void multiply_widened_bytes(const WidenShared<Tile>& 
 #pragma unroll 1
   for (int step = group; step < steps; step += Tile::kGroups) {
     ptx::mbarrier_wait(shared.full_w + 8 * at.stage, at.phase);
-    multiply_bytes<typename Tile::T, Tile::kLine, kBatch, 0, Tile::kBytesSlab, Tile::kCols>(
-        acc, fragments, shared.w(at.stage), pairs, x.moved(at.stage * Tile::kStageBytes), 1, turns,
+    multiply_in_turn<typename Tile::T, Tile::kLine, kBatch, Tile::kBytesSlab, Tile::kCols>(
+        acc, fragments, shared.w(at.stage), pairs, x.moved(at.stage * Tile::kStageBytes), turns,
         [&] { ptx::mbarrier_arrive_if(shared.empty + 8 * before, before >= 0 && threadIdx.x % 32 == 0); });
     before = at.stage;
     at.next(Tile::kGroups);

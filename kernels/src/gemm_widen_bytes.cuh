@@ -4,9 +4,10 @@
 // are what one conversion takes: a warp reads an octet of eight rows, 64 bytes on banks of their own, and nothing is exchanged or selected. Wider loads
 // would move no more in a turn of shared memory, since a quad's lanes would read the same words.
 //
-// Weights are widened exactly, so that products go on from stage to stage with one set of sums. While the tensor core is at some of k, the next
-// are widened into the other of two sets of fragments. That hides what they wait for, not what they are: a warp's instructions come on top of the tensor
-// cores' cycles (NOTES.md), so that wide products, of which there are more for as many instructions, pay.
+// Weights are widened exactly, so that products go on from stage to stage with one set of sums. A warp is held at a product until few are before it, so what
+// it issues between products comes on top of them where it is much at a time (NOTES.md).
+//   multiply_in_turn  few columns: a stage's bytes are loaded when it is there, products begun some at a time
+//   multiply_ahead    many columns: bytes are loaded a stage ahead, and between two products one fragment is widened
 #pragma once
 #include "gemm_storage.cuh"
 #include "ptx.cuh"
@@ -22,30 +23,28 @@ __device__ __forceinline__ uint32_t byte_pairs() {
   return row * kLine + (kLine == 128 ? row % 8 : row / 2 % 4) * 16 + lane % 4 * 2;
 }
 
-/// What a lane has of kBatch times 16 of k of 64 rows: bytes as they were loaded, and fragments.
-template <int kBatch>
+/// A lane's bytes of kSteps times 16 of k of 64 rows, as they were loaded.
+template <int kSteps>
 struct BytePairs {
-  uint16_t pair[kBatch][4];
-  /// From the first-th 16 of k of the lines at `lines` on; this lane's bytes are `pairs` on. (So added up, one is the same in all of a warp and the other in
+  uint16_t pair[kSteps][4];
+  /// The i-th of them: step j of the lines at `lines`; this lane's bytes are `pairs` on. (So added up, one is the same in all of a warp and the other in
   /// all stages, which costs no instructions.)
   template <int kLine>
-  __device__ __forceinline__ void load(uint32_t lines, uint32_t pairs, int first) {
+  __device__ __forceinline__ void load(int i, uint32_t lines, uint32_t pairs, int j) {
 #pragma unroll
-    for (int j = 0; j < kBatch; j++)
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(pair[j][i]) : "r"((pairs ^ (first + j) * 16) + lines + i % 2 * 8 * kLine + i / 2 * 8) : "memory");
+    for (int q = 0; q < 4; q++)
+      asm volatile("ld.shared.u16 %0, [%1];" : "=h"(pair[i][q]) : "r"((pairs ^ j * 16) + lines + q % 2 * 8 * kLine + q / 2 * 8) : "memory");
   }
-};
-template <int kBatch>
-struct ByteFragments {
-  uint32_t a[kBatch][4];
+  /// All of them, from step `first` on.
+  template <int kLine>
+  __device__ __forceinline__ void load_all(uint32_t lines, uint32_t pairs, int first) {
+#pragma unroll
+    for (int i = 0; i < kSteps; i++) load<kLine>(i, lines, pairs, first + i);
+  }
   template <class T>
-  __device__ __forceinline__ void widen(const BytePairs<kBatch>& from) {
+  __device__ __forceinline__ void widen(uint32_t (&a)[4], int i) const {
 #pragma unroll
-    for (int j = 0; j < kBatch; j++)
-#pragma unroll
-      for (int i = 0; i < 4; i++) a[j][i] = PlainE4M3::pair<T>(from.pair[j][i]);
+    for (int q = 0; q < 4; q++) a[q] = PlainE4M3::pair<T>(pair[i][q]);
   }
 };
 
@@ -71,36 +70,55 @@ struct NoTurns {
   __device__ __forceinline__ void end(bool) const {}
 };
 
+template <int kBatch>
+using ByteFragments = uint32_t[kBatch][4];
+
 /// Adds to acc the products of a stage: kLine of k of 64 rows, whose lines are at `lines` and of which the lane's own bytes are `pairs` on, and as many of
-/// the columns at `x`, slabs of 64 of k that are kSlabBytes apart. They are begun in one turn, kBatch times 16 of k at a time; the first go to set kSet of
-/// fragments. keep = 0: acc begins at zero. `before_done` is called once the products of the stage before have been read; a branch in it, or a loop
-/// that waits between products, would have ptxas put these in sequence.
-template <class T, int kLine, int kBatch, int kSet, int kSlabBytes, int kN, class Turns, class Done>
-__device__ __forceinline__ void multiply_bytes(float (&acc)[kN / 2], ByteFragments<kBatch> (&sets)[2], uint32_t lines, uint32_t pairs, const ptx::Descriptor& x,
-                                               int keep, const Turns& turns, Done before_done) {
+/// the columns at `x`, slabs of 64 of k that are kSlabBytes apart. They are begun in one turn, kBatch times 16 of k at a time. `before_done` is called
+/// once the products of the stage before have been read; a branch in it, or a loop that waits between products, would have ptxas put these in sequence.
+template <class T, int kLine, int kBatch, int kSlabBytes, int kN, class Turns, class Done>
+__device__ __forceinline__ void multiply_in_turn(float (&acc)[kN / 2], ByteFragments<kBatch> (&sets)[2], uint32_t lines, uint32_t pairs, const ptx::Descriptor& x,
+                                                 const Turns& turns, Done before_done) {
   constexpr int kBatches = kLine / 16 / kBatch;
+  static_assert(kBatches == 2);
   BytePairs<kBatch> bytes;
-  bytes.template load<kLine>(lines, pairs, 0);
+  bytes.template load_all<kLine>(lines, pairs, 0);
 #pragma unroll
   for (int q = 0; q < kBatches; q++) {
-    ByteFragments<kBatch>& fragments = sets[(q + kSet) % 2];
     ptx::wgmma_wait_group<1>();  // the products before last have read their fragments
     if (q == 1) before_done();
-    fragments.template widen<T>(bytes);
-    if (q + 1 < kBatches) bytes.template load<kLine>(lines, pairs, (q + 1) * kBatch);  // what products would have to wait for is asked for ahead of them
+#pragma unroll
+    for (int j = 0; j < kBatch; j++) bytes.template widen<T>(sets[q][j], j);
+    if (q + 1 < kBatches) bytes.template load_all<kLine>(lines, pairs, (q + 1) * kBatch);  // what products would have to wait for is asked for ahead of them
     if (q == 0) turns.take();
     ptx::wgmma_fence();
 #pragma unroll
     for (int j = 0; j < kBatch; j++) {
       const int step = q * kBatch + j;
-      wgmma_rs<T, kN, 0>(acc, fragments.a[j], x.at(step / 4 * kSlabBytes + step % 4 * ptx::kStepKMajor), step > 0 ? 1 : keep);
+      wgmma_rs<T, kN, 0>(acc, sets[q][j], x.at(step / 4 * kSlabBytes + step % 4 * ptx::kStepKMajor), 1);
     }
     ptx::wgmma_commit_group();
   }
   turns.pass();
-  if (kBatches == 1) {
-    ptx::wgmma_wait_group<1>();
-    before_done();
+}
+
+/// Products of 16 of k that may be under way: the operands of the next are made where those of the one so many before it were.
+constexpr int kUnderWay = 4;
+
+/// The same of a stage whose bytes are in `bytes` already. Each 16 of k are widened while the products before them run, and their bytes
+/// give way to those of the stage whose lines are at `next`. keep = 0: acc begins at zero.
+template <class T, int kLine, int kSlabBytes, int kN, class Done>
+__device__ __forceinline__ void multiply_ahead(float (&acc)[kN / 2], ByteFragments<kUnderWay>& fragments, BytePairs<kLine / 16>& bytes, uint32_t next, uint32_t pairs,
+                                               const ptx::Descriptor& x, int keep, Done before_done) {
+#pragma unroll
+  for (int j = 0; j < kLine / 16; j++) {
+    bytes.template widen<T>(fragments[j % kUnderWay], j);
+    bytes.template load<kLine>(j, next, pairs, j);
+    ptx::wgmma_fence();
+    wgmma_rs<T, kN, 0>(acc, fragments[j % kUnderWay], x.at(j / 4 * kSlabBytes + j % 4 * ptx::kStepKMajor), j > 0 ? 1 : keep);
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<kUnderWay - 1>();
+    if (j == kUnderWay - 1) before_done();
   }
 }
 

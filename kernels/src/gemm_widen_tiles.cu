@@ -10,11 +10,13 @@
 namespace orrery::kernels {
 namespace {
 
-template <class T, int kTileN>
+using Schedule = GemmConfig::Schedule;
+
+template <class T, int kTileN, Schedule kSchedule = Schedule::kCooperative>
 GemmKernel tiles_kernel(DType t) {
   using Tile = WidenTiles<T, kTileN>;
-  GemmKernel kernel{t, DType::kE4M3, false, false, GemmConfig::Schedule::kCooperative, Tile::kTileM, kTileN, 1, false, kPersistentShared, kPersistentThreads<Tile>,
-                    reinterpret_cast<const void*>(&gemm_widen_tiles<Tile>)};
+  const auto function = kSchedule == Schedule::kStreamK ? &gemm_widen_stream_k<Tile> : &gemm_widen_tiles<Tile>;
+  GemmKernel kernel{t, DType::kE4M3, false, false, kSchedule, Tile::kTileM, kTileN, 1, false, kPersistentShared, kPersistentThreads<Tile>, reinterpret_cast<const void*>(function)};
   kernel.turned_box = kTurnedBox<kTileN>;
   return kernel;
 }
@@ -25,6 +27,8 @@ void add_tiles(std::vector<GemmKernel>& out, DType t) {
   out.push_back(tiles_kernel<T, 160>(t));
   out.push_back(tiles_kernel<T, 192>(t));
   out.push_back(tiles_kernel<T, 256>(t));
+  out.push_back(tiles_kernel<T, 112, Schedule::kStreamK>(t));  // of 128, 160 and 192 columns it is not worth what sums take (NOTES.md)
+  out.push_back(tiles_kernel<T, 256, Schedule::kStreamK>(t));
 }
 
 }  // namespace
@@ -37,7 +41,7 @@ void add_widen_tiles(std::vector<GemmKernel>& out) {
 Status gemm_widen_tiles_launch(const WeightOnlyArgs& g, const Epilogue& epilogue, const GemmConfig& c, const GemmKernel& kernel,
                                cudaStream_t stream) {
   GemmParams p{};
-  p.e = epilogue, p.k_steps = int((g.k + 127) / 128 * 2);  // an even number: zeros beyond k
+  p.e = epilogue, p.k_steps = int((g.k + 63) / 64);
   if (!plan_tiles(p.e, c, kernel, &p)) return bad("m", "times n is too large");
   p.hint_a = p.hint_b = ptx::kEvictNormal, p.a_early = g.overlap;
   p.turned = p.e.activation == Activation::kNone && columns_suit_tma(p.e);
@@ -50,7 +54,8 @@ Status gemm_widen_tiles_launch(const WeightOnlyArgs& g, const Epilogue& epilogue
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   const int resident = max_clusters(kernel, 1), tiles = p.tiles_m * p.tiles_n;
   if (resident == 0) return {"config", "the device cannot hold such a tile", cudaErrorInvalidConfiguration};
-  return launched(launch_in_clusters(kernel.function, dim3(unsigned(std::min(tiles, resident))), kernel.threads, kernel.shared_bytes, 1, g.overlap, stream, &p));
+  const int ctas = c.schedule == Schedule::kStreamK ? plan_stream_k(c.split_k, resident, g.workspace, &p) : std::min(tiles, resident);
+  return launched(launch_in_clusters(kernel.function, dim3(unsigned(ctas)), kernel.threads, kernel.shared_bytes, 1, g.overlap, stream, &p));
 }
 
 }  // namespace orrery::kernels

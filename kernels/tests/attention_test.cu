@@ -233,8 +233,8 @@ void refusals() {
 
 int main(int argc, char** argv) {
   const bool small = check::small_mode(argc, argv);
-  const std::string only = argc > 1 ? argv[argc - 1] : "";  // sigmoid, lengths: these alone
-  const bool all = only != "sigmoid" && only != "lengths";
+  const std::string only = argc > 1 ? argv[argc - 1] : "";  // sigmoid, near (neighbourhoods of wide heads), lengths: these alone
+  const bool all = only != "sigmoid" && only != "near" && only != "lengths";
   refusals();
   const DType B = DType::kBF16, H = DType::kF16;
   std::vector<Case> cases = {{B, 1, 2, 1, 130, 200, 64, true, false}, {H, 1, 1, 1, 70, 70, 128, false, false},
@@ -335,9 +335,9 @@ int main(int argc, char** argv) {
   if (!small)
     for (bool causal : {false, true})
       for (int64_t n : {1, 128, 333, 2000}) cases.push_back({DType::kE4M3, 2, 4, 2, n, n + (n > 300 ? 100 : 0), 128, causal, false});
-  if (!all) std::erase_if(cases, [&](const Case& c) { return only != "sigmoid" || !c.sigmoid; });
+  if (!all) std::erase_if(cases, [&](const Case& c) { return only == "near" ? c.near.rank == 0 || c.dim < 192 : only != "sigmoid" || !c.sigmoid; });
   for (const Case& c : cases) run(c);
-  if (only == "sigmoid") return 0;
+  if (only == "sigmoid" || only == "near") return std::printf("PASS attention, %s: %zu cases\n", only.c_str(), cases.size()), 0;
   for (DType t : {B, H})
     for (bool causal : {false, true}) {
       if (small && (t == H) != causal) continue;

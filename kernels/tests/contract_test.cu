@@ -244,11 +244,14 @@ void products() {
              {{"m", NUM(g.m), 5, bad}, {"n", NUM(g.n), 24, bad}, {"k", NUM(g.k), 128, {-1, 0, 100, kHuge, kMost}}, {"a strides", NUM(g.a.row_stride), 128, {-1, 120, 132, kHuge, kMost}},
               {"weight_pitch", NUM(g.weight_pitch), 64, {-1, 48, 72, kHuge, kMost}}, {"d strides", NUM(g.d.row_stride), 40, {-1, 23, kHuge, kMost}}, {"activation", NUM(g.activation), 0, {4}}, {"format", NUM(g.format), 0, {2}}});
     g.format = WeightFormat::kE4M3;
-    contract("gemm_weight_only of e4m3", CALL(gemm_weight_only(g, nullptr)),
-             {{"d.data", SET(g.d.data), 2, (39 * 40 + 24) * 2, W}, {"a.data", SET(g.a.data), 16, 40 * 104 * 2, R}, {"weights", SET(g.weights), 16, 24 * 112, R},
-              {"scale_a", SET(g.scale_a), 4, 4, N}, {"col_scale", SET(g.col_scale), 4, 96, N}, {"col_bias", SET(g.col_bias), 4, 96, N}},
+    std::vector<Pointer> operands = {{"d.data", SET(g.d.data), 2, (39 * 40 + 24) * 2, W}, {"a.data", SET(g.a.data), 16, 40 * 104 * 2, R}, {"weights", SET(g.weights), 16, 24 * 112, R},
+                                     {"scale_a", SET(g.scale_a), 4, 4, N}, {"col_scale", SET(g.col_scale), 4, 96, N}, {"col_bias", SET(g.col_bias), 4, 96, N}};
+    contract("gemm_weight_only of e4m3", CALL(gemm_weight_only(g, nullptr)), operands,
              {{"m", NUM(g.m), 40, bad}, {"n", NUM(g.n), 24, bad}, {"k", NUM(g.k), 100, {-1, 0, kHuge, kMost}}, {"a strides", NUM(g.a.row_stride), 104, {-1, 96, 100, kHuge, kMost}},
               {"weight_pitch", NUM(g.weight_pitch), 112, {-1, 96, 104, kHuge, kMost}}, {"d strides", NUM(g.d.row_stride), 40, {-1, 23, kHuge, kMost}}, {"activation", NUM(g.activation), 0, {4}}});
+    operands.push_back({"workspace", SET(g.workspace), 256, int64_t(gemm_workspace()), WS});
+    g.workspace_bytes = gemm_workspace();
+    contract("gemm_weight_only with a workspace", CALL(gemm_weight_only(g, nullptr)), operands, {});
   }
 }
 

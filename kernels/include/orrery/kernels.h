@@ -171,6 +171,8 @@ struct WeightOnlyArgs {
   const float *col_scale = nullptr, *col_bias = nullptr;  // [n]
   Activation activation = Activation::kNone;
   bool overlap = false;                // as in GemmArgs; weights and scales are taken to be constant
+  void* workspace = nullptr;           // for kStreamK, which is not chosen without: as in GemmArgs, gemm_workspace() bytes
+  size_t workspace_bytes = 0;
   GemmConfig config;
 };
 Status gemm_weight_only(const WeightOnlyArgs& args, cudaStream_t stream);
