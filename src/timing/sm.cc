@@ -249,6 +249,7 @@ void Sm::State::issue(uint32_t index, double now) {
   if (record) note(w, index, s.instruction, now);
   if (m.reads_clock && slots[w.slot].work.index == first_block && counts.clock_reads.size() < kClockReads) counts.clock_reads.push_back({w.place, now});
   if (w.why == Wait::copies) note_stall(slots[w.slot], fronts[index].earliest - w.issued);
+  w.queued += std::max(0.0, now - std::max(fronts[index].earliest, w.issued + 1));
   w.issued = now;
   w.why = Wait::fixed;
   const double stall = std::max<uint32_t>(1, m.i.stall);
@@ -460,6 +461,7 @@ void Sm::State::end_warp(uint32_t index, double now) {
   free_warps.push_back(index);
   slot.members.erase(std::find(slot.members.begin(), slot.members.end(), index));
   if (slot.live_warps == 0) {
+    meet(slot, w);
     if (kernel.traces) finish_ghosts(slot, now);
     slot.used = false;
     counts.slices = slices.touched();

@@ -6,7 +6,8 @@
 // Whoever loads from memory what others load, too, is answered when the first one's request is; whoever loads what is its own, when memory pleases.
 // Arithmetic of a few instructions takes the same time on all SMs, but who uses units for which warps queue drifts, much more so where warps do
 // not meet at barriers. Loads that are under way together make one trip (Trip): their block goes on when the last has come. What is fetched ahead
-// (cp.async, the copy engine) nobody waits for as a rule.
+// (cp.async, the copy engine) nobody waits for as a rule. A warp that loads again and again and meets no others has numbers of its own (WarpRun::roams):
+// the same warps of all SMs stay together while others part from them, unless they wait for each other to issue [free.cu, free_clocks.cu].
 // Not here: times, which go by the detailed block (sm_memory.cc): no SM waits for what this file works out, but for the last block of its cluster; where SMs are (places.h).
 #include <algorithm>
 #include <bit>
@@ -35,6 +36,9 @@ constexpr double kBlocksNoise = 0.01;                    // variance for each cy
 constexpr double kCopyNoise = 2;                       // of a copy [tile_no_ends/16]
 constexpr double kSpreadCounts = 1.0 / 3;                // of the spread of SMs, by which requests keep each other waiting for less long
 constexpr double kBeyondHit = 60;
+constexpr double kQueued = 0.2;                          // of the cycles for which a warp that roams waits for others to issue or to leave L1, spread [free_own8, 32, free_own_warps]
+constexpr double kComesWith = 64;                        // of when what was asked for last comes: who waits for that line, too
+constexpr uint32_t kRoams = 6;                           // loads one after the other without a barrier
 constexpr uint32_t kSubCores = 4;                         // of an SM: so many warps do not queue for each other
 
 /// What 256 equal parts of a normal distribution lie at.
@@ -59,43 +63,46 @@ float draw(uint64_t key) { return normal.at[mix(mix(key)) >> 30 & 255]; }
 
 /// Where a block stands that begins at `now` in the place of `before`, if that was used.
 void Sm::State::begin_apart(Slot& fresh, const Slot& before, double now) {
-  fresh.began = fresh.seen = std::max(1.0, now);
-  fresh.trip.open = false;
+  Apart& apart = fresh.apart;
+  const std::vector<float>& ended = before.apart.late;
+  fresh.began = apart.seen = std::max(1.0, now);
   if (kernel.ghosts == 0) return;
   if (distances.empty()) find_distances();
-  const uint64_t key = before.late.empty() ? ++draws << 12 : uint64_t{1} << 60;  // who ended late ends late again
-  if (before.late.empty()) {
+  const uint64_t key = ended.empty() ? ++draws << 12 : uint64_t{1} << 60;  // who ended late ends late again
+  if (ended.empty()) {
     const double wide = kernel.cluster_launch ? kSecondInTurn : kSecondBegins + kSecondWide * std::min(1.0, (fresh_warps - 1) / 7.0);
     for (uint32_t i = 0; i <= kernel.ghosts; i++)
-      fresh.late.push_back(float(kBeginSpread * draw(key + i) + (chip.place(first_sm + i).second ? wide : 0)));
+      apart.late.push_back(float(kBeginSpread * draw(key + i) + (chip.place(first_sm + i).second ? wide : 0)));
   } else {
-    fresh.late = before.late;
+    apart.late = ended;
     const double spread = slots.size() == 1 ? kNextBegins : (tma > 0 ? kCopyLater : kLater) * (now - before.began);
     for (uint32_t i = 0; i <= kernel.ghosts; i++) {
       const uint32_t tpc = chip.place(first_sm + i).tpc;
       const bool together = double(mix(mix(tpc + 31337u)) >> 30 & 255) < kTpcTogether * 256;
-      fresh.late[i] += float(spread) * draw(key + (together ? 4096 + tpc : i));
+      apart.late[i] += float(spread) * draw(key + (together ? 4096 + tpc : i));
     }
   }
-  settle_late(fresh);
+  settle_late(apart);
 }
 
 /// Counts from the detailed block, and sorts SMs: who asks first is answered first.
-void Sm::State::settle_late(Slot& slot) {
-  const float own = slot.late[number - first_sm];
-  for (float& l : slot.late) l -= own;
-  if (slot.order.size() != slot.late.size()) {
-    slot.order.resize(slot.late.size());
-    for (uint32_t i = 0; i < slot.order.size(); i++) slot.order[i] = uint16_t(i);
+void Sm::State::settle_late(Apart& apart) {
+  std::vector<float>& late = apart.late;
+  std::vector<uint16_t>& order = apart.order;
+  const float own = late[number - first_sm];
+  for (float& l : late) l -= own;
+  bool changed = order.size() != late.size();
+  if (changed) {
+    order.resize(late.size());
+    for (uint32_t i = 0; i < order.size(); i++) order[i] = uint16_t(i);
   }
-  bool changed = false;
-  for (size_t i = 1; i < slot.order.size(); i++) {  // nearly sorted
-    const uint16_t at = slot.order[i];
+  for (size_t i = 1; i < order.size(); i++) {  // nearly sorted
+    const uint16_t at = order[i];
     size_t k = i;
-    for (; k > 0 && slot.late[slot.order[k - 1]] > slot.late[at]; k--) slot.order[k] = slot.order[k - 1];
-    slot.order[k] = at, changed |= k < i;
+    for (; k > 0 && late[order[k - 1]] > late[at]; k--) order[k] = order[k - 1];
+    order[k] = at, changed |= k < i;
   }
-  slot.turn += changed;
+  if (changed) apart.turn = ++orders;
 }
 
 /// What a block fetches from `at` on, or waits for, is there at `done`. What it asks for before the first has come is one with that.
@@ -118,12 +125,13 @@ double Sm::State::wait_for_last(Slot& slot) const {
 
 /// Blocks of a cluster that meets go on together: when the last has come.
 void Sm::State::settle_clusters(Slot& slot) {
-  if (slot.late.empty() || kernel.cluster < 2) return;
-  for (size_t i = 0; i < slot.late.size(); i += kernel.cluster) {
-    const auto first = slot.late.begin() + ptrdiff_t(i), end = slot.late.begin() + ptrdiff_t(std::min(slot.late.size(), i + kernel.cluster));
+  std::vector<float>& late = slot.apart.late;
+  if (late.empty() || kernel.cluster < 2) return;
+  for (size_t i = 0; i < late.size(); i += kernel.cluster) {
+    const auto first = late.begin() + ptrdiff_t(i), end = late.begin() + ptrdiff_t(std::min(late.size(), i + kernel.cluster));
     std::fill(first, end, *std::max_element(first, end));
   }
-  settle_late(slot);
+  settle_late(slot.apart);
 }
 
 /// Does any instruction load what other blocks load, too?
@@ -144,29 +152,72 @@ void Sm::State::find_distances() {
 
 /// Arithmetic since the last trip leaves SMs where they were, or not.
 void Sm::State::drift(Slot& slot, double at) {
+  Apart& apart = slot.apart;
   const bool queue = slot.warps > kSubCores;
   double variance = !queue ? 0 : slot.met ? kMeetNoise * kMeetNoise * std::min(1.0, double(slot.shared_units) / slot.warps / kMeetUnits) : kUnitNoise * double(slot.units) / slot.warps;
   uint32_t used = 0;
   for (const Slot& other : slots) used += other.used;
-  const double worked = std::max(0.0, at - slot.seen), busy = std::min(1.0, double(counts.issued - slot.issued) / (kSubCores * std::max(1.0, at - slot.asked)));
+  const double worked = std::max(0.0, at - apart.seen), busy = std::min(1.0, double(counts.issued - apart.issued) / (kSubCores * std::max(1.0, at - apart.asked)));
   const double differs = kBlocksDiffer * busy * worked;
-  slot.asked = at, slot.issued = counts.issued;
+  apart.asked = at, apart.issued = counts.issued;
   if (used > 1) variance += slot.in_phase ? kBlocksNoise * worked : differs * differs;
-  slot.seen = std::max(slot.seen, at), slot.met = slot.in_phase = false, slot.units = slot.shared_units = 0;
-  slot.variance += variance;
-  if (slot.variance < 16) return;
-  const float spread = float(std::sqrt(std::exchange(slot.variance, 0)));
+  apart.seen = std::max(apart.seen, at), slot.met = slot.in_phase = false, slot.units = slot.shared_units = 0;
+  apart.variance += variance;
+  spread(apart);
+}
+
+/// The same of a warp that roams: it has waited for others, which on another SM came by as much sooner or later as they are apart there.
+void Sm::State::drift(WarpRun& w) {
+  const float queued = float(std::exchange(w.queued, 0));
+  const uint32_t other = std::exchange(roamed_last, number_of(w));
+  if (other == UINT32_MAX || &warps[other] == &w || !warps[other].live) return;
+  const std::vector<float>& others = apart_of(warps[other]).late;
+  std::vector<float>& late = w.apart.late;
   const uint64_t key = ++draws << 12;
-  for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += spread * draw(key + i);
-  settle_late(slot);
+  for (uint32_t i = 0; i < late.size(); i++) late[i] += float(kQueued) * std::min(queued, std::fabs(late[i] - others[i])) * draw(key + i);
+  settle_late(w.apart);
+}
+
+void Sm::State::spread(Apart& apart) {
+  if (apart.variance < 16) return;
+  const float spread = float(std::sqrt(std::exchange(apart.variance, 0)));
+  const uint64_t key = ++draws << 12;
+  for (uint32_t i = 0; i < apart.late.size(); i++) apart.late[i] += spread * draw(key + i);
+  settle_late(apart);
+}
+
+/// A warp that loads again and again and meets no others goes its own way on each SM.
+void Sm::State::roam(WarpRun& w, double at, double done) {
+  w.trips += at >= w.came;
+  w.came = std::max(w.came, done);
+  if (w.roams || w.trips < kRoams) return;
+  w.roams = true, w.apart.late = slots[w.slot].apart.late, w.apart.order.clear(), w.apart.trip.open = false;
+  w.queued = 0;
+  settle_late(w.apart);
+}
+
+/// A warp that roams waits until `done` for a line that another has asked for: they go on together.
+void Sm::State::wait_with(WarpRun& w, double done) {
+  if (!w.roams || coming.empty() || std::fabs(done - comes) > kComesWith) return;
+  if (w.apart.trip.open) close_trip(w.apart, 1);
+  w.apart.late = coming, w.queued = 0;
+  settle_late(w.apart);
+}
+
+/// A warp meets others of its block: they go on when the last of them has come.
+void Sm::State::meet(Slot& slot, WarpRun& w) {
+  w.trips = 0;
+  if (!std::exchange(w.roams, false)) return;
+  slot.apart.late = w.apart.late;
+  settle_late(slot.apart);
 }
 
 /// Who is answered together with whom, when all of `mates` that are alike load the same: when each goes on, from when the detailed block asked.
-void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double waited, bool memory) {
+void Sm::State::answer(const Apart& apart, const std::vector<uint32_t>& mates, double waited, bool memory) {
   using Group = AnsweredTogether;
   // An SM has up to three groups: the table is never full.
   std::vector<Group>& groups = answered;
-  if (groups.size() < 4 * slot.late.size()) groups.assign(std::bit_ceil(4 * slot.late.size()), {});
+  if (groups.size() < 4 * apart.late.size()) groups.assign(std::bit_ceil(4 * apart.late.size()), {});
   const size_t last = groups.size() - 1;
   const uint64_t turn = ++draws;
   const auto group_of = [&](uint64_t key) -> Group& {
@@ -175,9 +226,9 @@ void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double wa
     if (groups[at].turn != turn) groups[at] = {key, turn, 0, 0, 0};
     return groups[at];
   };
-  wakes.assign(slot.late.size(), 0);
-  for (const uint16_t i : slot.order) {
-    const float late = slot.late[i];
+  wakes.assign(apart.late.size(), 0);
+  for (const uint16_t i : apart.order) {
+    const float late = apart.late[i];
     const uint32_t mate = mates[i];
     float wake = late + float(waited) + distances[i] + float(kTripNoise) * draw((turn << 12) + i);
     if (mate) {
@@ -200,53 +251,60 @@ void Sm::State::answer(Slot& slot, const std::vector<uint32_t>& mates, double wa
   }
 }
 
-/// Ends the loads that were under way together: the block's warps that waited for them go on.
-void Sm::State::close_trip(Slot& slot) {
-  Trip& t = slot.trip;
+/// Ends the loads that were under way together: those of so many warps that waited for them go on.
+void Sm::State::close_trip(Apart& apart, uint32_t warps) {
+  Trip& t = apart.trip;
+  std::vector<float>& late = apart.late;
   t.open = false;
-  slot.seen = std::max(slot.seen, t.last_done);
+  apart.seen = std::max(apart.seen, t.last_done);
   if (!t.shared && t.own_done == 0) return;
   const uint32_t own = number - first_sm;
   const uint64_t key = ++draws << 12;
-  const float share = std::min(1.0f, float(std::popcount(t.warps)) / float(std::min(64u, slot.warps)));
+  const float share = std::min(1.0f, float(std::popcount(t.warps)) / float(std::min(64u, warps)));
   if (!t.shared) {
-    for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += share * float(kOwnSpread) * draw(key + i);
-    return settle_late(slot);
+    for (uint32_t i = 0; i < late.size(); i++) late[i] += share * float(kOwnSpread) * draw(key + i);
+    return settle_late(apart);
   }
   if (t.own_done > 0)
-    for (uint32_t i = 0; i < slot.late.size(); i++) t.wakes[i] = std::max(t.wakes[i], float(t.own_done) + slot.late[i] + float(kOwnSpread) * draw(key + i));
+    for (uint32_t i = 0; i < late.size(); i++) t.wakes[i] = std::max(t.wakes[i], float(t.own_done) + late[i] + float(kOwnSpread) * draw(key + i));
   const float from = t.wakes[own];
-  for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += share * (t.wakes[i] - from - slot.late[i]);
-  settle_late(slot);
+  for (uint32_t i = 0; i < late.size(); i++) late[i] += share * (t.wakes[i] - from - late[i]);
+  settle_late(apart);
 }
 
-/// What is asked for from here on is for the block in `slot`.
-void Sm::State::asks(Slot& slot, double at, bool by_copies) {
-  if (slot.trip.open && at >= slot.trip.first_done) close_trip(slot);
-  const size_t sixth = slot.order.size() / 6;
-  asking_apart = slot.order.empty() ? 0 : float(kSpreadCounts) * (slot.late[slot.order[slot.order.size() - 1 - sixth]] - slot.late[slot.order[sixth]]);
-  asking_late = slot.late.empty() ? nullptr : slot.late.data(), copies = by_copies, longest = kept_waiting = 0;
+/// What is asked for from here on is for those who are so far apart: the block in `slot`, or a warp of it.
+void Sm::State::asks(Apart& apart, const Slot& slot, double at, bool by_copies) {
+  if (apart.trip.open && at >= apart.trip.first_done) close_trip(apart, &apart == &slot.apart ? slot.warps : 1);
+  const std::vector<float>& late = apart.late;
+  const std::vector<uint16_t>& order = apart.order;
+  const size_t sixth = order.size() / 6;
+  asking_apart = order.empty() ? 0 : float(kSpreadCounts) * (late[order[order.size() - 1 - sixth]] - late[order[sixth]]);
+  asking_late = late.empty() ? nullptr : late.data(), copies = by_copies, longest = kept_waiting = 0;
 }
 
 /// A warp loads at `at`, until `done`; what is alike in `mates` (by SM; 0: nothing) is the same data. Empty: nobody loads what another does.
-void Sm::State::note_trip(const WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead) {
+void Sm::State::note_trip(WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead) {
   Slot& slot = slots[w.slot];
-  if (slot.late.empty() || !shared_data) return;
+  if (!ahead && !slot.apart.late.empty() && shared_data) roam(w, at, done);
+  Apart& apart = ahead ? slot.apart : apart_of(w);
+  std::vector<float>& late = apart.late;
+  if (late.empty() || !shared_data) return;
   const double waited = done - at;
   const bool memory = waited > f.l2_far_latency + kBeyondHit;
   if (ahead) {
     drift(slot, at);
-    slot.variance += kCopyNoise * kCopyNoise / (copies ? 1 : slot.warps);
+    apart.variance += kCopyNoise * kCopyNoise / (copies ? 1 : slot.warps);
     const float stall = float(std::exchange(slot.stalled, 0) / std::max(1u, std::exchange(slot.stalls, 0)));
     if (!memory || mates.empty() || stall < 1) return;
-    answer(slot, mates, waited, memory);
+    answer(apart, mates, waited, memory);
     const float own = wakes[number - first_sm];
-    for (uint32_t i = 0; i < slot.late.size(); i++) slot.late[i] += std::clamp(wakes[i] - own - slot.late[i], -stall, stall);
-    return settle_late(slot);
+    for (uint32_t i = 0; i < late.size(); i++) late[i] += std::clamp(wakes[i] - own - late[i], -stall, stall);
+    return settle_late(apart);
   }
-  Trip& t = slot.trip;
+  Trip& t = apart.trip;
   if (!t.open) {
-    drift(slot, at);
+    if (w.roams) drift(w);
+    else drift(slot, at);
     t.open = true, t.shared = false, t.began = at, t.first_done = t.last_done = done, t.own_done = 0, t.warps = 0;
   }
   t.last_done = std::max(t.last_done, done);
@@ -256,9 +314,10 @@ void Sm::State::note_trip(const WarpRun& w, double at, double done, const std::v
     return;
   }
   slot.in_phase |= std::all_of(mates.begin(), mates.end(), [&](uint32_t mate) { return mate == 0 || mate == mates[number - first_sm]; });
-  if (!std::exchange(t.shared, true)) t.wakes.assign(slot.late.size(), -1e30f);
-  answer(slot, mates, waited, memory);
-  for (uint32_t i = 0; i < slot.late.size(); i++) t.wakes[i] = std::max(t.wakes[i], float(at - t.began) + wakes[i]);
+  if (!std::exchange(t.shared, true)) t.wakes.assign(late.size(), -1e30f);
+  answer(apart, mates, waited, memory);
+  coming = wakes, comes = done;
+  for (uint32_t i = 0; i < late.size(); i++) t.wakes[i] = std::max(t.wakes[i], float(at - t.began) + wakes[i]);
 }
 
 }  // namespace orrery::timing

@@ -25,7 +25,7 @@ void Sm::State::find_copies_of_ghosts(const WarpRun& w, const Event& e, const Co
     const uint64_t start = starts[std::min<size_t>(e.ordinal, starts.size() - 1)];
     if (start) ghost_copies.push_back({(int64_t(start - e.address) >> 5) + int64_t(pick / pool.starts.size() << 42), sm});
   }
-  if (slots[w.slot].late.empty()) return;
+  if (slots[w.slot].apart.late.empty()) return;
   found_mates.assign(kernel.ghosts + 1, 0);
   found_mates[number - first_sm] = mate_of(0);
   for (const auto& [away, sm] : ghost_copies) found_mates[sm - first_sm] = mate_of(away);
@@ -76,10 +76,10 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   const auto drawn = kernel.copies.find(key);
   const CopyPool* const pool = drawn != kernel.copies.end() ? &drawn->second : nullptr;
   if (pool) find_copies_of_ghosts(w, e, *pool, key);
-  const std::vector<uint32_t>* mates = &moves_of(slots[w.slot], e.pc).mates;
+  const std::vector<uint32_t>* mates = &moves_of(slots[w.slot], slots[w.slot].apart, e.pc).mates;
   if (pool) mates = &found_mates;
   const double bandwidth = store ? f.tma_store_bandwidth : f.tma_bandwidth;
-  const Moves& moves = moves_of(slots[w.slot], e.pc);
+  const Moves& moves = moves_of(slots[w.slot], slots[w.slot].apart, e.pc);
   const std::vector<std::pair<int64_t, uint32_t>>* ghosts = &moves.ghosts;
   const uint32_t ranks = ranks_of(e);
   if (peer || std::popcount(ranks) < int(kernel.cluster)) {
@@ -89,7 +89,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   const double of_all = std::popcount(ranks) / double(kernel.cluster);  // of the blocks, those that make the copy
   double own_engine = at;
   double& engine = peer ? own_engine : tma;
-  asks(slots[w.slot], at, true);
+  asks(slots[w.slot].apart, slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
   const bool reduces = store && e.lanes_bytes == kReduces;
   // What a row's 128 bytes are added to are words side by side, all of each sector.

@@ -66,12 +66,12 @@ void Sm::State::find_moves(Slot& slot, const Slope& slope, Moves& m) {
 
 /// How the addresses of PTX instruction `pc` move from the traced block to the slot's own and to those of its ghosts: worked out
 /// once for each block that runs and each slope.
-const Sm::State::Moves& Sm::State::moves_of(Slot& slot, uint32_t pc) {
+const Sm::State::Moves& Sm::State::moves_of(Slot& slot, const Apart& apart, uint32_t pc) {
   const auto found = slope_of.find(pc);
   const uint32_t which = found != slope_of.end() ? found->second : 0;
   Moves& m = slot.moves[which];
   if (!m.known) find_moves(slot, slopes[which], m);
-  if (!m.mates.empty()) in_order(slot, m.ghosts, m.turn, [](const auto& ghost) { return ghost.second; });
+  if (!m.mates.empty()) in_order(apart, m.ghosts, m.turn, [](const auto& ghost) { return ghost.second; });
   return m;
 }
 
@@ -86,8 +86,9 @@ void Sm::State::find_local_moves(Slot& slot, Moves& m) {
 }
 
 /// The same for what the event touches.
-const Sm::State::Moves& Sm::State::moves_of(Slot& slot, const Event& e) {
-  if (!is_local(e.what)) return moves_of(slot, e.pc);
+const Sm::State::Moves& Sm::State::moves_of(const WarpRun& w, const Event& e) {
+  Slot& slot = slots[w.slot];
+  if (!is_local(e.what)) return moves_of(slot, apart_of(w), e.pc);
   Moves& m = slot.moves.back();
   if (!m.known) find_local_moves(slot, m);
   return m;
@@ -131,7 +132,7 @@ Sm::State::GhostLines Sm::State::lines_of(const Slot::Ghost& g, uint32_t pc, con
 void Sm::State::find_ghost_lines(const WarpRun& w, const Event& e) {
   Slot& slot = slots[w.slot];
   if (slot.ghosts.empty()) find_ghosts(slot);
-  in_order(slot, slot.ghosts, slot.ghosts_turn, [](const Slot::Ghost& ghost) { return ghost.sm; });
+  in_order(apart_of(w), slot.ghosts, slot.ghosts_turn, [](const Slot::Ghost& ghost) { return ghost.sm; });
   ghost_lines.clear(), ghost_event = &e, ghost_slot = w.slot;
   const uint32_t column = kernel.traces->column_of(e.pc);
   if (column == GhostTraces::kNoColumn) return;

@@ -24,15 +24,15 @@ struct Move {
 
 /// Puts ghosts in the order in which their SMs ask, so that those that come together are looked at together.
 template <class Ghosts, class SmOf>
-void Sm::State::in_order(const Slot& slot, Ghosts& ghosts, uint32_t& turn, SmOf sm_of) {
-  if (turn == slot.turn) return;
-  turn = slot.turn;
+void Sm::State::in_order(const Apart& apart, Ghosts& ghosts, uint32_t& turn, SmOf sm_of) {
+  if (turn == apart.turn) return;
+  turn = apart.turn;
   constexpr uint32_t kNobody = UINT32_MAX;
-  ghost_of.assign(slot.order.size(), kNobody);
+  ghost_of.assign(apart.order.size(), kNobody);
   for (uint32_t i = 0; i < ghosts.size(); i++) ghost_of[sm_of(ghosts[i]) - first_sm] = i;
   Ghosts sorted;
   sorted.reserve(ghosts.size());
-  for (const uint16_t sm : slot.order)
+  for (const uint16_t sm : apart.order)
     if (ghost_of[sm] != kNobody) sorted.push_back(ghosts[ghost_of[sm]]);
   ghosts.swap(sorted);
 }
@@ -51,7 +51,7 @@ void Sm::State::for_ghosts(const WarpRun& w, const Event& e, uint32_t line, F f)
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
   if (kernel.traces && !is_local(e.what)) return for_traced_ghosts(w, e, line, f);
-  for_even_ghosts(moves_of(slot, e), slot.work.code->trace->lines[e.detail + line], f);
+  for_even_ghosts(moves_of(w, e), slot.work.code->trace->lines[e.detail + line], f);
 }
 
 template <class F>

@@ -59,7 +59,7 @@ void Sm::State::ask_traced_ghosts(const Event& e, uint32_t line, uint32_t touche
 void Sm::State::ask_ghosts(const WarpRun& w, const Event& e, uint32_t line, double when, uint32_t sectors, Part part) {
   if (kernel.ghosts == 0) return;
   Slot& slot = slots[w.slot];
-  if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(slot, e).ghosts, slot.work.code->trace->lines[e.detail + line] & (~uint64_t{15} | sectors), when);
+  if (!kernel.traces || is_local(e.what)) return ask_even_ghosts(moves_of(w, e).ghosts, slot.work.code->trace->lines[e.detail + line] & (~uint64_t{15} | sectors), when);
   if (ghost_event != &e || ghost_slot != w.slot) find_ghost_lines(w, e);
   ask_traced_ghosts(e, line, part == Part::all ? uint32_t(slot.work.code->trace->lines[e.detail + line] & 15) : 0, sectors, when, part);
 }
@@ -94,11 +94,12 @@ double Sm::State::read_asked(uint32_t pc) {
 Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at) {
   Slot& slot = slots[w.slot];
   const TracedBlock& block = *slot.work.code->trace;
-  const int64_t own = moves_of(slot, e).own;
+  const int64_t own = moves_of(w, e).own;
   double done = at;
-  asks(slot, at, false);
+  asks(apart_of(w), slot, at, false);
   fetch = m.fetch, past_l1 = m.bypasses_l1;
   bool missed = false, alike = true;  // alike: the requests for this line
+  w.queued += std::max(0.0, std::max(request, held_until) - at);
   if (!m.bypasses_l1 && e.n_detail > 1)
     for (uint32_t i = 0; i < e.n_detail; i++) moved(block.lines[e.detail + i], own, [&](uint64_t line, uint32_t) { l1.fetch(line); });
   for (uint32_t i = 0; i < e.n_detail; i++) {
@@ -161,9 +162,10 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   sub[w.sub].requests += missed;
   if (missed) {
     note_fetch(slot, at, done);
-    const std::vector<uint32_t>& even = moves_of(slot, e).mates;
+    const std::vector<uint32_t>& even = moves_of(w, e).mates;
     note_trip(w, at, done, kernel.traces && even.empty() && !is_local(e.what) ? traced_mates(w, e, own) : even, e.what == What::copy_async);
   }
+  else if (done > at + f.l1_latency) wait_with(w, done);
   past_l1 = false;
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
@@ -332,7 +334,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     AtomicWork work{m.floating, weight, 1, 1, m.answers ? kAnswered + kAnsweredWordMore * (words - 1) : 0};
     if (m.floating && e->lanes_bytes == 8) work.passes = kDoublePasses, work.turn = 1 + kDoubleWordMore * (words - 1);
     const double at = use_pipe(e->n_detail * std::max(1.0, (kAtomicOut + kAtomicWordOut * words) * (m.compares ? kSwapOut : 1)));
-    const int64_t moves = moves_of(slots[w.slot], e->pc).own;
+    const int64_t moves = moves_of(w, *e).own;
     p.requests++;
     for (uint32_t i = 0; i < e->n_detail; i++) {
       const uint64_t packed = block.lines[e->detail + i];

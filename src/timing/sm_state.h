@@ -136,6 +136,27 @@ struct Fence {
   bool touched = false;
 };
 
+/// Loads of a block that are under way together.
+struct Trip {
+  bool open = false;
+  bool shared = false;               // some of what others load, too
+  double began = 0, first_done = 0, last_done = 0;
+  double own_done = 0;               // when memory has answered what nobody else loads, from when they began
+  uint64_t warps = 0;                // which have loaded, a bit each
+  std::vector<float> wakes;          // by SM: when the last has come, from when the detailed block began
+};
+
+/// How far the same warps of other SMs are (sm_apart.cc), by SM from the first: a block's, or those of one warp that meets no others.
+struct Apart {
+  std::vector<float> late;           // cycles behind the detailed one
+  std::vector<uint16_t> order;       // the first to ask before the others
+  uint32_t turn = 0;                 // of `order`: no other has it
+  Trip trip;
+  double seen = 0, variance = 0;
+  double asked = 0;                  // when its last loads began
+  uint64_t issued = 0;               // and what the SM had issued until then
+};
+
 struct WarpRun {
   const std::vector<Step>* steps = nullptr;
   const TracedWarp* trace = nullptr;
@@ -167,6 +188,10 @@ struct WarpRun {
   double polls_every = 0;            // while it does
   uint64_t age = 0;
   double issued = -1;                // when it last issued
+  Apart apart;                       // of it alone, while it roams
+  bool roams = false;                // it has loaded so often since it met others that it has a time of its own on each SM
+  uint32_t trips = 0;               // loads since, one after the other
+  double came = 0, queued = 0;       // when the last came; cycles since for which it has waited for others
   Wait why = Wait::fixed;            // what Front::earliest waits for
   std::array<Wait, 6> set_by{};      // what each dependence barrier stands for
 };
@@ -182,16 +207,6 @@ struct Front {
   uint8_t sub = 0;
   Class kind = Class::nop;           // of its next instruction
   bool reads_uniform = false;        // does that read a uniform register?
-};
-
-/// Loads of a block that are under way together.
-struct Trip {
-  bool open = false;
-  bool shared = false;               // some of what others load, too
-  double began = 0, first_done = 0, last_done = 0;
-  double own_done = 0;               // when memory has answered what nobody else loads, from when they began
-  uint64_t warps = 0;                // which have loaded, a bit each
-  std::vector<float> wakes;          // by SM: when the last has come, from when the detailed block began
 };
 
 /// What a block has waited for from L2 or memory: when the latest began, when the first and the last of it came; squares of what came before.
@@ -212,7 +227,7 @@ struct Slot {
     int64_t own = 0;
     std::vector<uint32_t> mates;     // by SM: alike where the same is touched, 0 where there is no block; empty: nobody touches what another does
     std::vector<std::pair<int64_t, uint32_t>> ghosts;  // of each, and its SM: in_order()
-    uint32_t turn = 0;               // Slot::turn by which they are
+    uint32_t turn = 0;               // Apart::turn by which they are
   };
   std::vector<Moves> moves;          // by number of the slope
   struct Place {                     // blocks from the traced one to a ghost's
@@ -229,14 +244,8 @@ struct Slot {
   std::vector<Ghost> ghosts;         // in_order()
   uint32_t ghosts_turn = 0;
   double released = -1;              // when what the block before this one writes was seen
-  // How far the same blocks of other SMs are (sm_apart.cc), by SM from the first.
-  std::vector<float> late;           // cycles behind the detailed one
-  std::vector<uint16_t> order;       // the first to ask before the others
-  uint32_t turn = 0;                 // how often that order has changed
-  Trip trip;
-  double began = 0, seen = 0, variance = 0;
-  double asked = 0;                  // when its last loads began
-  uint64_t issued = 0;               // and what the SM had issued until then
+  Apart apart;                       // of its warps, but for those that roam
+  double began = 0;
   uint32_t units = 0, shared_units = 0;  // instructions since the last trip in units for which warps queue
   double stalled = 0;                // cycles that warps waited for what was fetched ahead, since the last was
   uint32_t stalls = 0;               // and how often they looked
@@ -418,16 +427,20 @@ struct Sm::State {
   std::vector<Request> requests, ends;              // ends: one sector of each, which a store fills in part
   size_t n_requests = 0;                          // that wait to be looked up
   float asking_apart = 0;                         // see Request::apart
-  const float* asking_late = nullptr;             // Slot::late of the block that asks
+  const float* asking_late = nullptr;             // Apart::late of who asks
   uint32_t first_sm = 0;                          // of the detailed one and its ghosts
   uint32_t fresh_warps = 1;                       // of the block that begins
   uint64_t draws = 0;
+  uint32_t roamed_last = UINT32_MAX;              // the warp that did
+  uint32_t orders = 0;                            // that Apart::turn counts
   struct AnsweredTogether {        // SMs whose requests became one; of this turn of `draws` only
     uint64_t key = 0, turn = 0;
     float late = 0, wake = 0;
     uint32_t asked = 0;
   };
   std::vector<AnsweredTogether> answered;
+  std::vector<float> coming;                      // by SM: when what came last is there, behind the detailed one
+  double comes = 0;                               // when there
   std::vector<float> wakes, distances;            // by SM: when each is answered, how much longer a trip to L2 takes it
   bool shared_data = false;                       // any that other blocks load, too
   std::vector<uint32_t> found_mates, sorted_mates;
@@ -501,8 +514,10 @@ struct Sm::State {
   void note_polls(double from, double to, double every) { counts.issued += uint64_t(kPoll * std::floor(std::max(0.0, to - from) / every)); }
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
-  const Moves& moves_of(Slot& slot, uint32_t pc);
-  const Moves& moves_of(Slot& slot, const Event& e);
+  Apart& apart_of(WarpRun& w) { return w.roams ? w.apart : slots[w.slot].apart; }
+  const Apart& apart_of(const WarpRun& w) const { return w.roams ? w.apart : slots[w.slot].apart; }
+  const Moves& moves_of(Slot& slot, const Apart& apart, uint32_t pc);
+  const Moves& moves_of(const WarpRun& w, const Event& e);
   void find_local_moves(Slot& slot, Moves& m);
   void find_moves(Slot& slot, const Slope& slope, Moves& m);
   void forget_strangers(std::vector<uint32_t>& mates);
@@ -513,20 +528,25 @@ struct Sm::State {
   template <class F>
   static void moved(uint64_t packed, int64_t sectors, F f);
   void begin_apart(Slot& fresh, const Slot& before, double now);
-  void settle_late(Slot& slot);
+  void settle_late(Apart& apart);
   template <class Ghosts, class SmOf>
-  void in_order(const Slot& slot, Ghosts& ghosts, uint32_t& turn, SmOf sm_of);
+  void in_order(const Apart& apart, Ghosts& ghosts, uint32_t& turn, SmOf sm_of);
   void settle_clusters(Slot& slot);
   bool shares() const;
   void find_distances();
-  void asks(Slot& slot, double at, bool by_copies);
+  void asks(Apart& apart, const Slot& slot, double at, bool by_copies);
   void drift(Slot& slot, double at);
-  void answer(Slot& slot, const std::vector<uint32_t>& mates, double waited, bool memory);
+  void drift(WarpRun& w);
+  void spread(Apart& apart);
+  void roam(WarpRun& w, double at, double done);
+  void meet(Slot& slot, WarpRun& w);
+  void wait_with(WarpRun& w, double done);
+  void answer(const Apart& apart, const std::vector<uint32_t>& mates, double waited, bool memory);
   void note_fetch(Slot& slot, double at, double done);
   double wait_for_last(Slot& slot) const;
   void note_stall(Slot& slot, double cycles) { slot.stalled += std::max(0.0, cycles), slot.stalls++; }
-  void close_trip(Slot& slot);
-  void note_trip(const WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead);
+  void close_trip(Apart& apart, uint32_t warps);
+  void note_trip(WarpRun& w, double at, double done, const std::vector<uint32_t>& mates, bool ahead);
   float late_of(uint32_t sm) const { return asking_late ? asking_late[sm - first_sm] : 0; }
   void ask(uint64_t line, uint32_t mask, uint32_t sm, double when) {
     if (n_requests == requests.size()) requests.resize(2 * n_requests);  // ghosts whose blocks touch many lines at once

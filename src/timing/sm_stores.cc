@@ -124,7 +124,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
   const uint32_t per_sector = gapless ? 32 : uint32_t(std::min(32.0, std::ceil((double(e.count) - 32 * whole) / std::max(1.0, sectors - whole))));
   const uint32_t off = gapless && e.what == What::global_store ? uint32_t(e.address) % 32 : 0;
   const uint32_t at_first = 32 - off, at_last = off ? (off + e.count + 31) % 32 + 1 : 32;  // bytes of the first and the last sector
-  const int64_t own = moves_of(slots[w.slot], e).own;
+  const int64_t own = moves_of(w, e).own;
   const uint32_t warp = number_of(w);
   const bool alone = !to_surface && competing(w) < kCompeting;
   uint64_t latest = ~uint64_t{0};  // line of which the store has written a part: two that it touched may have moved to one
@@ -199,7 +199,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
 void Sm::State::keep_local(const WarpRun& w, const Event& e, double at) {
   Slot& slot = slots[w.slot];
   const std::vector<uint64_t>& lines = slot.work.code->trace->lines;
-  const int64_t own = moves_of(slot, e).own;
+  const int64_t own = moves_of(w, e).own;
   for (uint32_t i = 0; i < e.n_detail; i++)
     moved(lines[e.detail + i], own, [&](uint64_t line, uint32_t mask) {
       L1::Way way = l1.find(line);

@@ -39,6 +39,7 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
     WarpRun& w = warps[i];
     if (!w.live || !w.blocked || w.waits_object != object || w.waits_phase == b.phase) continue;
     w.blocked = false;
+    meet(slot, w);
     if (b.of_copies) note_stall(slot, when - w.issued), note_fetch(slot, w.issued, when);
     w.waits_object = UINT32_MAX;
     note_polls(w.issued, when, w.polls_every);
@@ -73,6 +74,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
     case What::barrier: case What::barrier_red: {
       w.blocked = true;
       slot.met |= e->count == 0 || e->count / 32 >= slot.warps;
+      meet(slot, w);
       slot.barriers[e->extra & 15].waiting.push_back(index);
       arrive(slot, e->extra, e->count, start);
       return;
