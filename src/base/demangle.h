@@ -9,8 +9,11 @@
 
 namespace orrery::base {
 
-/// The name as the source has it; the name itself when it is not a mangled one.
+/// The name as the source has it; the name itself when it is not a mangled one. Before that of what only one of several linked files sees
+/// compilers put which: __nv_static_NUMBER__HASH_LENGTH_FILE_HASH_.
 inline std::string demangled(const std::string& name) {
+  if (name.starts_with("__nv_static_"))
+    if (const size_t own = name.find("__Z"); own != name.npos) return demangled(name.substr(own + 1));
   if (!name.starts_with("_Z")) return name;  // "f" would be a type: float
   int status = 0;
   char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);

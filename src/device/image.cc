@@ -85,8 +85,16 @@ void add_container(Image& image, const void* data, uint32_t capability, bool lin
   image.texts.push_back(std::move(text));
 }
 
+/// What the linker made of all parts; compilers that leave linking to the start of the program hand over an empty container.
+void add_linked_registers(Image& image, const void* data, uint32_t capability) try {
+  add_registers(image, read_fatbin(container_at(data)), capability);
+} catch (const base::Error&) {
+}
+
 void add_wrapper(Image& image, const Wrapper& wrapper, uint32_t capability) {
   if (wrapper.version == 2 && wrapper.extra) {
+    image.relocatable = true;
+    add_linked_registers(image, wrapper.data, capability);
     for (const void* const* part = wrapper.extra; *part; part++) add_container(image, *part, capability, true);
     if (!image.texts.empty()) return;
   }
@@ -95,6 +103,7 @@ void add_wrapper(Image& image, const Wrapper& wrapper, uint32_t capability) {
 
 Image split_linked(const char* data) {
   Image image;
+  image.relocatable = true;
   uint32_t count;
   std::memcpy(&count, data + 8, 4);
   const char* at = data + 12;

@@ -14,6 +14,7 @@ namespace orrery::device {
 
 struct Image {
   std::vector<std::string> texts;  // PTX modules; several must be linked
+  bool relocatable = false;        // they were compiled to be linked
   std::string origin;              // file the program came from, for messages
   std::map<std::string, uint64_t> places = {};  // variables that live in host memory, with their addresses there
   std::map<std::string, uint32_t> registers = {};  // a thread of each kernel, as the machine code beside the PTX says

@@ -176,6 +176,7 @@ LaunchWork make_launch(Context& context, const LaunchRequest& request) {
   work.grid = request.grid;
   work.block = request.block;
   work.dynamic_shared = uint32_t(request.dynamic_shared);
+  work.registers = function.module().registers_of(function.name());
   work.cooperative = request.cooperative;
   work.programmatic = request.programmatic;
   work.priority = request.priority;
@@ -205,6 +206,7 @@ void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool la
     launch.cluster = work.cluster;
     launch.in_clusters = work.in_clusters;
     launch.dynamic_shared = work.dynamic_shared;
+    launch.registers = work.registers;
     launch.params = work.params;
     launch.cooperative = work.cooperative;
     launch.grid_id = grid_id++;

@@ -120,7 +120,7 @@ std::optional<uint32_t> Function::ask_registers() {
   if (!asked_registers_) {
     asked_registers_ = 0;
     std::string why;
-    const auto made = timing::assemble(timing::Layout(module_.text()), module_.source().target, name(), int(module_.context().device().capability()), why);
+    const auto made = timing::assemble(timing::Layout(module_.text()), module_.source().target, name(), int(module_.context().device().capability()), module_.source().relocatable, why);
     for (size_t i = 0; made && i < made->size(); i++)
       if ((*made)[i].name == name()) asked_registers_ = (*made)[i].registers;
   }
@@ -130,6 +130,7 @@ std::optional<uint32_t> Function::ask_registers() {
 Module::Module(Context& context, Image image)
     : context_(context), origin_(image.origin), source_(parse_and_link(image)), places_(std::move(image.places)),
       registers_(std::move(image.registers)) {
+  source_.relocatable = image.relocatable;
   if (system().observer() && image.texts.size() == 1) text_ = std::move(image.texts[0]);
   try {
     place_variables();

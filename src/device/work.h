@@ -29,6 +29,7 @@ struct LaunchWork {
   exec::Dim3 grid, block, cluster;
   bool in_clusters = false;   // clusters were asked for, if only of one block
   uint32_t dynamic_shared = 0;
+  uint32_t registers = 0;  // exec::Launch::registers
   bool cooperative = false;
   bool programmatic = false;  // programmatic dependent launch was asked for
   int priority = 0;

@@ -131,6 +131,7 @@ struct Launch {
   Dim3 grid, block, cluster;
   bool in_clusters = false;                           // clusters were asked for, if only of one block
   uint32_t dynamic_shared = 0;
+  uint32_t registers = 0;                             // of a thread, by the machine code that the program holds for this GPU; 0: it holds none
   std::vector<std::byte> params;                      // laid out as Program::params says
   bool cooperative = false;
   uint64_t grid_id = 0;

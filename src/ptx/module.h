@@ -152,6 +152,7 @@ struct Module {
   std::vector<std::string> files;  // by .file number; [0] is empty
   std::vector<Loc> call_sites;     // calls that were inlined: file, source_line, and the call around it (inlined); [0] is empty
   std::string text;                // the PTX text itself, for messages and reports
+  bool relocatable = false;        // compiled to be linked with others, as -rdc=true does
 };
 
 /// Special registers (PTX manual, chapter 10). A vector register such as %tid is its components.

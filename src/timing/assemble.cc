@@ -142,17 +142,20 @@ std::string arch_for(const std::string& target, int capability) {
 
 }  // namespace
 
-std::optional<std::vector<MachineCode>> assemble(const Layout& layout, const std::string& target, const std::string& entry, int capability,
+std::optional<std::vector<MachineCode>> assemble(const Layout& layout, const std::string& target, const std::string& entry, int capability, bool relocatable,
                                                  std::string& why) {
   const std::string ptxas = find_ptxas();
   if (ptxas.empty()) return why = "there is no ptxas on this machine", std::nullopt;
   const std::string arch = arch_for(target, capability);
   const fs::path folder = cache_folder();
-  const std::string key = fmt::format("{:016x}{:016x}", hash_of(layout.text()), hash_of(entry + arch + version_of(ptxas)));
+  const std::string key = fmt::format("{:016x}{:016x}", hash_of(layout.text()), hash_of(entry + arch + version_of(ptxas) + (relocatable ? "-c" : "")));
   const fs::path cubin = folder / (key + ".cubin");
   std::error_code ignored;
+  std::vector<std::string> words{ptxas, "-arch=" + arch, "-lineinfo"};
+  if (relocatable) words.push_back("-c");  // of all entries
+  else words.insert(words.end(), {"--entry", entry});
   for (const bool kept : {fs::exists(cubin, ignored), false}) {
-    if (!kept && !make_cubin({ptxas, "-arch=" + arch, "-lineinfo", "--entry", entry}, layout.text(), folder, key, why)) return std::nullopt;
+    if (!kept && !make_cubin(words, layout.text(), folder, key, why)) return std::nullopt;
     try {
       const std::vector<std::byte> bytes = read_file(cubin);
       return read_cubin(bytes);

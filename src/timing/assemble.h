@@ -31,8 +31,8 @@ class Layout {
 std::string find_ptxas();
 
 /// Machine code of `entry` and the functions that it calls; nothing when ptxas is missing or refuses the text.
-/// `why` then says why. `capability` is 10 * major + minor of the GPU.
-std::optional<std::vector<MachineCode>> assemble(const Layout& layout, const std::string& target, const std::string& entry, int capability,
+/// `why` then says why. `capability` is 10 * major + minor of the GPU. `relocatable`: as it is compiled to be linked, with other code and registers.
+std::optional<std::vector<MachineCode>> assemble(const Layout& layout, const std::string& target, const std::string& entry, int capability, bool relocatable,
                                                  std::string& why);
 
 }  // namespace orrery::timing

@@ -65,7 +65,7 @@ void Predictor::join_code() {
   const ptx::Module& module = *program.module;
   const Layout layout(module.text);
   std::string why;
-  auto code = assemble(layout, module.target, program.name, machine_.gpu.compute_capability, why);
+  auto code = assemble(layout, module.target, program.name, machine_.gpu.compute_capability, module.relocatable, why);
   if (code) {
     join_ = std::make_unique<Join>(*launch_.kernel, layout, std::move(*code));
     p_.method = "machine code";
@@ -438,7 +438,8 @@ Prediction Predictor::run() {
                                 : FetchCosts{figures_.fetch_jump_cold, figures_.fetch_line_cold, figures_.fetch_far_cold, again};
   if (!options_.warm) kernel_.first_load = figures_.first_load_cold + figures_.first_load_all_sms * on_sms(1);
   const uint64_t warps = (launch_.block.count() + 31) / 32;  // the assembler would keep to what a block can have
-  p_.registers = p_.method == "PTX alone" ? std::min(join_->registers(), uint32_t(figures_.registers / (warps * 32) / 8 * 8)) : join_->registers();
+  const uint32_t fits = uint32_t(figures_.registers / (warps * 32) / 8 * 8);
+  p_.registers = launch_.registers ? launch_.registers : p_.method == "PTX alone" ? std::min(join_->registers(), fits) : join_->registers();
   p_.shared_bytes = launch_.kernel->entry->program->dynamic_shared_offset - lower::kSharedStart + launch_.dynamic_shared;
   occupancy_ = occupancy_of(figures_, uint32_t(launch_.block.count()), p_.registers, p_.shared_bytes, kernel_.cluster_launch);
   const uint64_t cluster = launch_.cluster.count(), at_once = std::max<uint64_t>(1, clusters_at_once(profile_, cluster)) * cluster;

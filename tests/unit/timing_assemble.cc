@@ -1,6 +1,7 @@
 // Texts that modules become when they are linked, with ptxas as the judge: it assembles them as one.
 #include <algorithm>
 
+#include "base/demangle.h"
 #include "timing/assemble.h"
 #include "timing_kernel.h"
 
@@ -34,9 +35,33 @@ TEST(Assemble, LinkedModulesAreOneText) {
   EXPECT_EQ(std::count(whole.text.begin(), whole.text.end(), '\n'), std::count(std::begin(kCaller), std::end(kCaller), '\n') + std::count(std::begin(kCalled), std::end(kCalled), '\n'));
   if (find_ptxas().empty()) GTEST_SKIP() << "no ptxas";
   std::string why;
-  const auto code = assemble(Layout(whole.text), whole.target, "k", 90, why);
+  const auto code = assemble(Layout(whole.text), whole.target, "k", 90, true, why);
   ASSERT_TRUE(code) << why;
   EXPECT_GE(code->size(), 1u);
+}
+
+/// What is compiled to be linked keeps functions that others may call; a program of one file has none of them (nvcc -rdc=true and without).
+TEST(Assemble, RelocatableCodeIsCompiledAsSuch) {
+  if (find_ptxas().empty()) GTEST_SKIP() << "no ptxas";
+  constexpr char kText[] = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .func (.param .b32 r) twice(.param .b32 x) { .reg .b32 %r<3>; ld.param.b32 %r1, [x]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }
+.visible .entry k() { ret; }
+)";
+  const auto has_function = [&](bool relocatable) {
+    std::string why;
+    const auto code = assemble(Layout(kText), "sm_90", "k", 90, relocatable, why);
+    EXPECT_TRUE(code) << why;
+    return code && std::any_of(code->begin(), code->end(), [](const MachineCode& c) { return c.name == "twice"; });
+  };
+  EXPECT_TRUE(has_function(true));
+  EXPECT_FALSE(has_function(false));
+}
+
+TEST(Assemble, NamesOfOneFileOfSeveralAreDemangled) {
+  EXPECT_EQ(base::demangled("__nv_static_29__f8685950_8_force_cu_ce71ce99__Z9gpu_forceLPfS_"), base::demangled("_Z9gpu_forceLPfS_"));
+  EXPECT_EQ(base::demangled("__nv_static_29__f8685950_8_force_cu_ce71ce99_19411__Z5scalefPf"), "scale(float, float*)");
 }
 
 }  // namespace
