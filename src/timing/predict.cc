@@ -130,6 +130,10 @@ double Predictor::mean_work() {
     for (int kind = 0; kind < 2; kind++) sum += (kind ? kinds_.share() : 1 - kinds_.share()) * of[kind] / std::max(1.0, n[kind]);
     return sum;
   }
+  if (ranges_.empty() && !all_traced_ && one_wave_differs()) {
+    for (const uint64_t unit : spread_) sum += double(traced_.at(first_block(unit))->work());
+    return sum / double(spread_.size());
+  }
   if (ranges_.empty()) {
     for (const auto& [at, block] : traced_) sum += double(block->work());
     return sum / double(std::max<size_t>(1, traced_.size()));
@@ -245,7 +249,7 @@ double Predictor::last_longer(Chip& chip, double now) {
 double Predictor::simulate_blocks() {
   const Stopwatch watch(running_, host_.simulate);
   const auto [units, per, stride, rows, rows_run, apart, simulated] = extent_;
-  const uint64_t shift = per != 1 ? 0 : all_traced_ ? busiest(stride, apart) : usual_place();
+  const uint64_t shift = per != 1 ? 0 : all_traced_ || one_wave_differs() ? busiest(stride, apart) : usual_place();
   kernel_.behind = uint32_t(shift);
   const std::vector<Queued> queue = queue_of(shift);
   if (one_of_ == 0) one_of_ = pages_for_one(longest_code(), queue.size());

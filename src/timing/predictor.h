@@ -81,13 +81,16 @@ class Predictor {
   double effort_of(uint64_t block);
   // Blocks that are looked at where kinds of work lie in parts of the grid of their own: of the grid, and of each part; evenly, but in no step with its rows.
   static constexpr uint64_t kOfAll = 16, kOfEach = 6;
+  static constexpr size_t kEnoughSpread = 8;  // of spread_, to say what others do
   static uint64_t place_in(uint64_t first, uint64_t end, uint64_t i) {
     const double turns = 0.6180339887 * (double(i) + 0.5);
     return first + uint64_t((turns - std::floor(turns)) * double(end - first));
   }
   double mean_work();
   /// Is known what blocks do that are not simulated?
-  bool knows_work() const { return all_traced_ || !ranges_.empty() || !kinds_.seen.empty(); }
+  bool knows_work() const { return all_traced_ || !ranges_.empty() || !kinds_.seen.empty() || one_wave_differs(); }
+  /// Do blocks that all begin at once differ, of which some all over the grid are known?
+  bool one_wave_differs() const { return !regular_ && !in_order_ && extent_.per == 1 && extent_.rows == 1 && spread_.size() >= kEnoughSpread; }
   struct Queued {
     uint64_t unit = 0;
     uint32_t within = 0;         // BlockWork::within

@@ -385,7 +385,7 @@ double Predictor::share_of_usual() {
   for (const uint64_t unit : spread_) sum += double(traced_.at(first_block(unit))->work());
   if (usual == 0) return 1;
   if (kinds_.seen.empty()) {
-    if (spread_.size() >= 8) share = sum / double(spread_.size()) / usual;
+    if (spread_.size() >= kEnoughSpread) share = sum / double(spread_.size()) / usual;
     p_.notes.push_back(fmt::format("some blocks do other work than most: by {} of them a block does {:.0f}% of the usual one's", spread_.size(), 100 * share));
   } else {
     share = mean_work() / usual;
@@ -443,10 +443,9 @@ const BlockCode& Predictor::code_for(uint64_t block) {
       found = traced_.find(block);
     }
     if (found == traced_.end()) {  // the budget is spent: another block stands for it
-      constexpr size_t kEnough = 8;
       const StandInFit fit(kernel_.grid, kinds_, block);
       const auto fits = [&](TracedBlocks::iterator other) { return fit.of(other->first, other->second->work()); };
-      if (ranges_.empty() && spread_.size() >= kEnough && stands_for_many(launch_.grid.count() / launch_.cluster.count())) {  // those looked at first lie side by side: they would count too often
+      if (ranges_.empty() && spread_.size() >= kEnoughSpread && stands_for_many(launch_.grid.count() / launch_.cluster.count())) {  // those looked at first lie side by side: they would count too often
         found = stand_in(block, spread_.size(), [&](uint64_t n) { return traced_.find(first_block(spread_[n])); }, fit.best(), fits);
       } else {
         const auto range = ranges_.upper_bound(block);
