@@ -294,6 +294,22 @@ TEST(Predict, TheBusiestSmsEndLast) {
   EXPECT_NEAR(cycles(400) / cycles(396), 4.0 / 3, 0.1);
 }
 
+TEST(Predict, OfOneWaveTheLongestBlockEndsLast) {
+  // Sequences of 1,000 to 2,500 turns by the block's column, in no order; few blocks are traced, and SMs that are simulated stand as far apart as a row is long.
+  TestMachine m;
+  const auto predicted = [&](uint32_t longer) {
+    const std::string work = "ld.param.u64 %d1, [p0]; ld.global.u32 %r3, [%d1+4]; mov.u32 %r1, %ctaid.x; mul.lo.u32 %r1, %r1, 7; and.b32 %r1, %r1, 15; mul.lo.u32 %r1, %r1, " + std::to_string(longer) +
+                             "; add.u32 %r1, %r1, 1000; add.u32 %r1, %r1, %r3; mov.u32 %r2, 0; mov.f32 %f1, 0f3F800000;\n"
+                             "L: ex2.approx.f32 %f1, %f1; ex2.approx.f32 %f1, %f1; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L;\nst.global.f32 [%d1], %f1; ret;";
+    PredictOptions options;
+    options.trace_budget = 2'500'000;
+    return m.predicted(TestKernel(work, {m.allocate(256)}, exec::Dim3{16, 8}, {128}), options);
+  };
+  const Prediction same = predicted(0), differ = predicted(100);
+  EXPECT_NEAR(differ.cycles / same.cycles, 2.5, 0.15);
+  EXPECT_NEAR(differ.instructions / same.instructions, 1.75, 0.2);
+}
+
 TEST(Predict, LanesThatLeaveFirstDoNotEndTheWarp) {
   TestMachine m;
   const std::string work = "mov.u32 %r5, %tid.x; setp.ne.u32 %p2, %r5, 0; @%p2 bra E;\n" + loop(2000) + "E: bar.sync 0; ret;";
