@@ -11,7 +11,7 @@ constexpr std::string_view kNames[] = {
     "alu", "fma", "imad", "imad.wide", "half", "half.mma", "fp64", "xu", "shuffle", "vote", "uniform", "uniform.move", "constant", "special register", "match", "redux", "matrix move",
     "load", "store", "atomic", "shared load", "shared store", "shared atomic", "local load", "local store", "copy async", "matrix load", "texture",
     "hmma", "imma", "dmma", "wgmma", "warpgroup", "tensor copy", "bulk copy", "mbarrier", "barrier", "cluster barrier", "fence", "depbar", "async group",
-    "branch", "exit", "control", "nop"};
+    "branch", "exit", "control", "sleep", "nop"};
 static_assert(std::size(kNames) == size_t(Class::count));
 
 constexpr std::array<Class, 512> make_table() {
@@ -41,8 +41,9 @@ constexpr std::array<Class, 512> make_table() {
   set(Class::depbar, {0x11a});
   set(Class::barrier, {0x11d, 0x11c});
   set(Class::branch, {0x147, 0x143, 0x144, 0x149, 0x150, 0x158});
-  set(Class::control, {0x141, 0x142, 0x145, 0x146, 0x148, 0x11b, 0x155, 0x156, 0x14e, 0x15c, 0x15d, 0x02d, 0x02f, 0x1c8});
+  set(Class::control, {0x141, 0x142, 0x145, 0x146, 0x148, 0x11b, 0x155, 0x156, 0x14e, 0x15c, 0x02d, 0x02f, 0x1c8});
   set(Class::exit, {0x14d});
+  set(Class::sleep, {0x15d});
   set(Class::texture, {0x160, 0x161, 0x163, 0x164, 0x166, 0x167, 0x16c, 0x16d, 0x199, 0x19b, 0x19d});  // TEX TLD4 TLD TXD SULD SUST.P SUST
   set(Class::load, {0x180, 0x181});
   set(Class::constant, {0x182});

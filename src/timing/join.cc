@@ -62,7 +62,7 @@ bool eventful(Class c) {
   switch (c) {
     case Class::load: case Class::store: case Class::atomic: case Class::shared_load: case Class::shared_store: case Class::shared_atomic:
     case Class::copy_async: case Class::matrix_load: case Class::tensor_copy: case Class::bulk_copy: case Class::mbarrier: case Class::barrier:
-    case Class::cluster_barrier: case Class::match: case Class::texture:
+    case Class::cluster_barrier: case Class::match: case Class::texture: case Class::sleep:
       return true;
     default: return false;
   }

@@ -29,7 +29,7 @@ enum class Class : uint8_t {
   alu, fma, imad, imad_wide, half, half_mma, fp64, xu, shuffle, vote, uniform, uniform_move, constant, special_register, match, redux, matrix_move,
   load, store, atomic, shared_load, shared_store, shared_atomic, local_load, local_store, copy_async, matrix_load, texture,
   hmma, imma, dmma, wgmma, warpgroup, tensor_copy, bulk_copy, mbarrier, barrier, cluster_barrier, fence, depbar, async_group,
-  branch, exit, control, nop, count
+  branch, exit, control, sleep, nop, count
 };
 std::string_view name_of(Class c);
 /// Does it take part in memory or synchronisation, so that an event of the trace tells its operands?

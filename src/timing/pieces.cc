@@ -118,7 +118,8 @@ List of_warp(const ptx::Instr& in) {
     case Op::bra: case Op::brx: return {Class::branch};
     case Op::ret: case Op::exit: return {Class::exit};
     case Op::call: return times(2, Class::control);
-    case Op::bar_warp: case Op::nanosleep: case Op::setmaxnreg: case Op::griddepcontrol: case Op::trap: case Op::nop: return {Class::control};
+    case Op::nanosleep: return {Class::sleep};
+    case Op::bar_warp: case Op::setmaxnreg: case Op::griddepcontrol: case Op::trap: case Op::nop: return {Class::control};
     case Op::tex: case Op::tld4: case Op::suld: case Op::sust: return {Class::texture};
     case Op::txq: case Op::suq: return {Class::special_register};
     case Op::sured: return {Class::atomic};

@@ -376,6 +376,12 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       set_barriers(w, m, start + kMatch + kMatchWait * values, start + kMatchValue * values);
       break;
     }
+    case Class::sleep: {  // until the next turn of a clock that counts in powers of two
+      const double start = hold(sleeper, kSleep), over = start + std::max(kSleepLeast, double(std::bit_ceil(e ? std::max(1u, e->count) : 1u)) * 1e-9 * f.clock);
+      set_barriers(w, m, over, over);
+      w.ready = std::max(w.ready, over);
+      break;
+    }
     case Class::special_register: set_barriers(w, m, now + (m.i.opcode == kS2ur ? kUniformRegister : 20), now + 10); break;
     case Class::constant: {
       const double words = e ? e->extra : 1, start = hold(constants, kConstantWord * words);

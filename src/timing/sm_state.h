@@ -69,6 +69,7 @@ inline constexpr double kPartialLine = 2;  // cycles for each line of a store of
 inline constexpr uint32_t kFewLines = 4;  // of a store, up to which the pipe takes a cycle for each whatever it has of them
 inline constexpr double kConstantWord = 2.03;  // cycles for each different word of the constant bank that a warp reads [constants_chase/1024: 2.06, constants_words_2 to 32: 2.01 to 2.12]
 inline constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory lies here
+inline constexpr double kSleep = 5.6, kSleepLeast = 68;  // cycles in which one warp of an SM goes to sleep, and from there until it wakes [sleep_many/0, sleep/0; sleep/50 to 100000: 1.0 times the next power of two]
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
 inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
@@ -411,7 +412,7 @@ struct Sm::State {
   };
   std::deque<Fetch> fetches;        // of it that are under way: those that came last at the end
   double fetched_cycles = 0;        // of them all
-  double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0, constants = 0;
+  double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0, sleeper = 0, constants = 0;
   // Requests leave in order; stores that L2 cannot take yet hold up what is behind them.
   static constexpr size_t kWaiting = 16;         // stores that wait to leave before the SM holds up its warps [store_lines/8, 32]
   static constexpr double kJoin = 12;            // cycles [store_one_word/64: 11.8 for each that does not leave the SM]

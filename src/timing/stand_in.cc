@@ -35,7 +35,7 @@ Place place_of(Class c) {
     case Class::load: case Class::shared_load: case Class::local_load: case Class::matrix_load: case Class::constant: return Place::load;
     case Class::store: case Class::shared_store: case Class::local_store: case Class::copy_async: return Place::store;
     case Class::atomic: case Class::shared_atomic: case Class::barrier: case Class::cluster_barrier: case Class::mbarrier: case Class::fence: case Class::depbar:
-    case Class::async_group: case Class::bulk_copy: case Class::tensor_copy: case Class::wgmma: case Class::warpgroup: case Class::control: case Class::branch: case Class::exit:
+    case Class::async_group: case Class::bulk_copy: case Class::tensor_copy: case Class::wgmma: case Class::warpgroup: case Class::control: case Class::sleep: case Class::branch: case Class::exit:
       return Place::fixed;
     default: return Place::free;
   }

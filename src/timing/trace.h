@@ -37,6 +37,7 @@ enum class What : uint8_t {
   cluster_arrive, cluster_wait,
   mbarrier_init, mbarrier_arrive, mbarrier_expect, mbarrier_wait,  // object; count
   match,           // extra: how many values the lanes hold
+  sleep,           // count: nanoseconds, of the lane that asks for most
   other,
 };
 

@@ -316,6 +316,14 @@ void record_match(Recording& r) {
   r.e.extra = r.d.instr->form.has(Mod::all) ? 1 : uint16_t(distinct(value, s.mask));
 }
 
+void record_sleep(Recording& r) {
+  Stepper& s = r.s;
+  const exec::Ref& ref = s.ref(r.d, r.d.n_dst);
+  r.keep = true;
+  r.e.what = What::sleep;
+  exec::for_lanes(s.mask, [&](int lane) { r.e.count = std::max(r.e.count, uint32_t(exec::scalar(s, ref, lane))); });
+}
+
 uint32_t bytes_of_access(const Decoded& d, int values) {
   return uint32_t(std::max(1, isa::bytes_of(d.instr->form.type()))) * uint32_t(std::max(1, values));
 }
@@ -341,6 +349,7 @@ void look(Recording& r) {
     case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: case Op::cp_async_mbarrier_arrive: return record_mbarrier(r, What::mbarrier_arrive);
     case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: return record_mbarrier(r, What::mbarrier_wait);
     case Op::match: return record_match(r);
+    case Op::nanosleep: return record_sleep(r);
     case Op::bar: case Op::barrier: return record_barrier(r);
     case Op::barrier_cluster:
       if (!r.s.cta.cluster || r.s.cta.cluster->n == 1) {  // the machine code has a barrier of the block where the wait is

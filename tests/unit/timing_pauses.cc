@@ -1,0 +1,35 @@
+// How long warps sleep, and how they order memory for their block, predicted: what an H200 takes for the same (calib/raw/h200-2026-11-29-pauses.jsonl).
+// Expected values are differences of times measured there, at 1.98 GHz. Without ptxas there is no machine code to time: skipped.
+#include <fmt/format.h>
+
+#include "timing_kernel.h"
+
+namespace orrery::timing {
+namespace {
+
+constexpr double kGigahertz = 1.98;
+
+/// Cycles of a round of `what` by blocks of so many threads on each SM, by the difference between two counts of rounds.
+double round_of(const std::string& what, uint32_t threads) {
+  TestMachine m;
+  const uint64_t data = m.allocate(4096), out = m.allocate(132 * 4096);
+  const auto cycles = [&](int rounds) {
+    const std::string body = fmt::format(
+        "ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u32 %r9, [p2]; mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 4; add.u64 %d1, %d1, %d3; add.u64 %d2, %d2, %d3; ld.global.f32 %f1, [%d1];\n"
+        "mov.u32 %r2, 0;\n.pragma \"nounroll\";\nL: fma.rn.f32 %f1, %f1, %f1, %f1; {} add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, {}; @%p1 bra L;\nst.global.f32 [%d2], %f1; ret;",
+        what, rounds);
+    const Prediction p = m.predicted(TestKernel(body, {data, out, 3000}, exec::Dim3{132}, {threads}));
+    return p.method == "machine code" ? p.cycles : 0;
+  };
+  return (cycles(96) - cycles(32)) / 64;
+}
+
+TEST(TimingPauses, WarpsSleepToTheNextPowerOfTwo) {
+  if (round_of("nanosleep.u32 0;", 32) == 0) GTEST_SKIP() << "no ptxas";
+  const double none = 70;                                                                         // sleep/0: 38 ns less the loop
+  EXPECT_NEAR(round_of("nanosleep.u32 1000;", 32), none + 972 * kGigahertz, 0.05 * 972 * kGigahertz);  // (sleep/1000 - sleep/0) / 100
+  EXPECT_NEAR(round_of("nanosleep.u32 %r9;", 32), none + 4033 * kGigahertz, 0.05 * 4033 * kGigahertz);  // (sleep/3000 - sleep/0) / 100
+}
+
+}  // namespace
+}  // namespace orrery::timing
