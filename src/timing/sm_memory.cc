@@ -273,8 +273,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const bool far = kernel.cluster > 2;  // a pair shares a TPC
     dsmem = std::max(dsmem, at) + (what == What::remote_store ? remote_store_cycles(*e, far) : remote_load_cycles(*e, m, far));
     if (dsmem - at > kOutstanding) p.queue = std::max(p.queue, dsmem - kOutstanding);
-    w.stored_to_peers |= what == What::remote_store;
-    return set_barriers(w, m, dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote, at + 12);
+    const double done = dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote;
+    w.gave_peers |= what == What::remote_store;
+    peers_done = std::max(peers_done, what == What::remote_store ? dsmem + kRemoteStored : done);
+    return set_barriers(w, m, done, at + 12);
   }
   if (what == What::remote_atomic) {  // a sector at a time
     const double at = use_pipe(e->extra), words = double(std::popcount(e->mask)) / e->extra;

@@ -36,9 +36,63 @@ TEST(TimingClusters, ABarrierOfMemoryWaitsForSlicesThatWereTouched) {
   const double idle = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "fence.acq_rel.gpu;", 32, skip), stored = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "st.global.b32 [%d2], %r2;\nfence.acq_rel.gpu;", 32, skip),
                loaded = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "ld.relaxed.gpu.global.b32 %r3, [%d2];\nadd.u32 %r4, %r4, %r3;\nfence.acq_rel.gpu;", 32, skip);
   if (skip) GTEST_SKIP() << "no ptxas";
-  EXPECT_NEAR(idle, 281, 70);            // fences: fence, one warp
-  EXPECT_NEAR(stored - idle, 268, 30);  // store_fence
-  EXPECT_NEAR(loaded - idle, 581, 60);  // load_fence: 280 of the load
+  EXPECT_NEAR(idle, 282, 15);            // drains: fence, one warp, nothing stored
+  EXPECT_NEAR(stored - idle, 246, 40);  // drains: fence, a line by one warp
+  EXPECT_NEAR(loaded - idle, 525, 60);  // fences: load_fence, less the remainder of its address
+}
+
+/// Warps of a block that store a line each, fence and meet: those that come long behind the first of them wait for its round to end.
+TEST(TimingClusters, ABlockThatHasMetFencesInTwoRounds) {
+  bool skip = false;
+  const auto round = [&](uint32_t warps) {
+    return turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "st.global.b32 [%d2], %r2;\nfence.acq_rel.gpu;\nbar.sync 0;", warps * 32, skip);
+  };
+  const double four = round(4), eight = round(8), sixteen = round(16), all = round(32);
+  if (skip) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(four, 564, 60);      // drains: fence_bar, a line a warp
+  EXPECT_NEAR(eight, 688, 90);
+  EXPECT_NEAR(sixteen, 1062, 130);
+  EXPECT_NEAR(all, 1184, 130);
+}
+
+/// An SM stores 32 bytes a cycle.
+TEST(TimingClusters, StoresLeaveAnSmAtALineInFourCycles) {
+  bool skip = false;
+  std::string stores;
+  for (int k = 0; k < 16; k++) stores += fmt::format("st.global.b32 [%d3+{}], %r2;\n", 65536 + k * 4096);
+  const double round = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;\nmov.u64 %d3, %d2;", stores + "add.s64 %d3, %d3, 131072;\nand.b64 %d3, %d3, 0xFFFFFFFFFFF7FFFF;\nbar.sync 0;", 512, skip);
+  if (skip) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(round, 1018, 80);  // drains: bar, 16 lines by each of 16 warps
+}
+
+/// Rounds in which a block takes a word a thread from the other of its cluster, around barriers of the cluster: with many blocks on an SM loads and barriers of
+/// memory lie one after the other.
+TEST(TimingClusters, BlocksOfAnSmMeetInStep) {
+  struct {
+    uint32_t on_sm;
+    double round;
+  } const of[] = {{1, 702}, {4, 881}, {8, 1140}};  // meet_take4_1_2/1, 4, 8
+  for (const auto& [on_sm, round] : of) {
+    double cycles[2];
+    for (int i = 0; i < 2; i++) {
+      TestMachine m;
+      TestKernel k(R"(
+        ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; xor.b32 %r2, %r2, 1; mov.u32 %r3, room;
+        mapa.shared::cluster.u32 %r4, %r3, %r2; shl.b32 %r5, %r1, 2; add.u32 %r4, %r4, %r5; mov.u32 %r6, 0; mov.u32 %r7, 0;
+        barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+        AGAIN: .pragma "nounroll";
+        ld.volatile.shared::cluster.u32 %r8, [%r4]; add.u32 %r7, %r7, %r8;
+        barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+        add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, %r9; @%p1 bra AGAIN;
+        setp.ne.u32 %p2, %r7, 12345; @%p2 bra OUT; st.global.u32 [%d1], %r7; OUT: ret;)",
+                   {m.allocate(4096), i ? 48u : 16u}, {132 * on_sm}, {256}, ".shared .align 1024 .b8 room[16384];");
+      k.launch.cluster = {2}, k.launch.in_clusters = true, k.launch.dynamic_shared = on_sm == 1 ? 100000 : (220000 / on_sm - 1024) / 1024 * 1024 - 16384;
+      const Prediction p = warm(m, k);
+      if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
+      cycles[i] = p.cycles;
+    }
+    EXPECT_NEAR((cycles[1] - cycles[0]) / 32, round, round * 0.12) << on_sm;
+  }
 }
 
 TEST(TimingClusters, AnSmHoldsEightBlocksOfThem) {
