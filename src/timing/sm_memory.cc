@@ -202,7 +202,7 @@ double Sm::State::remote_load_cycles(const Event& e, const MachineInstruction& m
   const double words = std::clamp((16.0 - width) / 12, 0.0, 1.0);  // 1: 4 bytes a lane, 0: 16
   const double bandwidth = (far ? f.dsmem_far_bandwidth : f.dsmem_bandwidth) * (1 + words * (kRemoteWords - 1));
   const double bytes = std::min(width * std::popcount(e.mask), 32.0 * e.count);
-  return std::max({bytes / bandwidth, (far ? kRemoteLoadFar : kRemoteLoad) * e.count, kRemoteBank * e.extra});
+  return std::max({bytes / bandwidth, (far ? kRemoteLoadFar : kRemoteLoad) * e.count, (kernel.cluster > 4 ? kRemoteBankWide : kRemoteBank) * e.extra});
 }
 
 /// ... and a store: by sectors that it fills, and halves of the others.

@@ -1,7 +1,7 @@
 // timing/sm_state.h: what an SM in detail consists of; private to sm*.cc.
 //
 // sm.cc issues instructions, sm_memory.cc and sm_copies.cc move data, sm_ghosts.cc knows what other SMs do meanwhile, sm_sync.cc has
-// barriers and mbarriers.
+// barriers and mbarriers, sm_fences.cc barriers of memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -81,6 +81,7 @@ inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;
 inline constexpr double kRemoteWords = 1.8;   // rate of loads of 4 bytes a lane from another block over that of loads of 16 [take4_2/1024: 7.75 cycles]
 inline constexpr double kRemoteLoad = 1.97, kRemoteLoadFar = 2.2;  // cycles for each sector of such a load [take4_32_2/1024, take4_8_2/1024; take4_8_4/256, take16_4/256]
 inline constexpr double kRemoteBank = 3.25;   // ... and for each word of a bank [take4_128_2/1024]
+inline constexpr double kRemoteBankWide = 5;  // ... in clusters of more than four [calib/takes.cu: all warps read a word of each of 8 blocks, 8 to 64 warps: 4.7 to 6.5 cycles each; of 2 and 4 blocks about 3]
 inline constexpr double kRemoteStore = 1.82, kRemoteStoreFar = 1.98;  // for each sector that a store to another block fills, or half of one that it does not [put16_2/1024, put8_2, put4_8_2, put4_32_2; put16_4/1024, put4_8_4, put4_32_4]
 inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 8;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; pieces8_4_4: some; struct10_5_read, struct12_6: none]

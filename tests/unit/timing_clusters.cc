@@ -95,6 +95,34 @@ TEST(TimingClusters, BlocksOfAnSmMeetInStep) {
   }
 }
 
+/// All threads add up a word of each block of their cluster, between two barriers of it.
+TEST(TimingClusters, SumsOverClustersOfEightTakeLonger) {
+  struct {
+    uint32_t cluster, on_sm;
+    double round;
+  } const of[] = {{2, 1, 987}, {4, 4, 1456}, {8, 1, 1425}, {8, 4, 2420}};  // takes: all, eight warps
+  for (const auto& [cluster, on_sm, round] : of) {
+    double cycles[2];
+    for (int i = 0; i < 2; i++) {
+      std::string takes;
+      for (uint32_t r = 0; r < cluster; r++) takes += fmt::format("mapa.shared::cluster.u32 %r4, %r3, {}; ld.volatile.shared::cluster.f32 %f{}, [%r4];\n", r, 2 + r);
+      for (uint32_t r = 0; r < cluster; r++) takes += fmt::format("add.f32 %f1, %f1, %f{};\n", 2 + r);
+      TestMachine m;
+      TestKernel k("ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r3, room; mov.f32 %f1, 0f00000000; mov.u32 %r6, 0;\n"
+                   "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\nAGAIN: .pragma \"nounroll\";\n"
+                   "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n" + takes +
+                       "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n"
+                       "add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, %r9; @%p1 bra AGAIN;\nsetp.neu.f32 %p2, %f1, 0f4640E400; @%p2 bra OUT; st.global.f32 [%d1], %f1; OUT: ret;",
+                   {m.allocate(4096), i ? 48u : 16u}, {(cluster == 2 ? 132 : 120) * on_sm}, {256}, ".shared .align 128 .b8 room[128];");
+      k.launch.cluster = {cluster}, k.launch.in_clusters = true, k.launch.dynamic_shared = on_sm == 1 ? 120000 : 220000 / on_sm / 1024 * 1024 - 2048;
+      const Prediction p = warm(m, k);
+      if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
+      cycles[i] = p.cycles;
+    }
+    EXPECT_NEAR((cycles[1] - cycles[0]) / 32, round, round * 0.13) << cluster << ", " << on_sm;
+  }
+}
+
 TEST(TimingClusters, AnSmHoldsEightBlocksOfThem) {
   for (uint32_t cluster : {1u, 2u, 4u}) {
     TestMachine m;
