@@ -188,6 +188,22 @@ TEST(TimingCopies, NeighboursThatCopyHalvesOfALineAskForBoth) {
   EXPECT_NEAR(p.dram_read, 4096 * 64, .05 * 4096 * 64);  // box_copy/16: all of 16.8 MB
 }
 
+/// Both blocks of a cluster copy the tile that it wants, in bulk: each sector is asked for once. Tiles go by clusters, not by blocks.
+TEST(TimingCopies, BlocksOfAClusterThatCopyTheSameAskOnce) {
+  TestMachine m;
+  TestKernel k(
+      "ld.param.u64 %d1, [p0];\nmov.u32 %r1, %ctaid.x;\nshr.u32 %r1, %r1, 1;\nmad.wide.u32 %d3, %r1, 16384, %d1;\nmov.u32 %r2, room;\nmov.u32 %r3, bar;\nmov.u32 %r5, 0;\nmov.u32 %r6, %tid.x;\nsetp.ne.u32 %p3, %r6, 0;\n"
+      "@%p3 bra AGAIN;\nmbarrier.init.shared.b64 [%r3], 1;\nfence.mbarrier_init.release.cluster;\nAGAIN:\n.pragma \"nounroll\";\nbarrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n"
+      "@%p3 bra NONE;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r3], 16384;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d3], 16384, [%r3];\nNONE:\n"
+      "and.b32 %r4, %r5, 1;\nW:\nmbarrier.try_wait.parity.shared.b64 %p1, [%r3], %r4;\n@!%p1 bra W;\n"
+      "add.s64 %d3, %d3, 1081344;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 8;\n@%p2 bra AGAIN;\nret;",
+      {m.allocate(66 * 8 * 16384)}, {132}, {32}, ".shared .align 128 .b8 room[16384];\n.shared .align 8 .b64 bar;");
+  k.launch.cluster = {2}, k.launch.in_clusters = true, k.launch.dynamic_shared = 120000;
+  const Prediction p = m.predicted(k);
+  if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.l2_tex_sectors, 66 * 8 * 512, .06 * 66 * 8 * 512);  // cast_each_bulk/2: 528,128 sectors of 16 MB
+}
+
 TEST(TimingWaitsForMbarriers, WhoWaitsLongLooksAgain) {
   bool skip = false;
   /// What two warps execute, of which one makes so many dependent products, then arrives, and the other waits.
