@@ -29,8 +29,9 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   const double written = stored ? std::max(chip.write_free(), *std::max_element(taken.begin(), taken.end())) - kStoreTravels : 0;
   x.there = std::max({x.there, enters, written, peers_done});
   if (x.first == 0) x.first = x.there;
-  x.open = std::max(x.open, x.there + (x.touched ? f.fence_stored : kFenceOpen));
-  const double answered = x.touched ? std::max(x.there, x.first + kSliceSpread * std::log2(std::clamp(x.slices, 1.0, kSlicesApart))) + f.fence_stored : x.there;
+  const bool asks_touched = x.touched && f.barrier_touched;  // other GPUs' ask all slices each time, in the time that any takes
+  x.open = std::max(x.open, x.there + std::max(asks_touched ? f.fence_stored : 0, kFenceOpen));
+  const double answered = asks_touched ? std::max(x.there, x.first + kSliceSpread * std::log2(std::clamp(x.slices, 1.0, kSlicesApart))) + f.fence_stored : x.there;
   x.ends = std::max(x.ends, answered + cycles);
   x.warps.push_back(number_of(w));
   for (const uint32_t i : x.warps)  // whoever has come before
