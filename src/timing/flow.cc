@@ -245,7 +245,9 @@ void Join::find_own() {
   std::unordered_map<uint64_t, uint32_t> times;
   std::unordered_map<uint32_t, uint32_t> limit;
   for (const MachineInstruction& m : code_)
-    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX && !m.joined()) times[form_of(m)]++;
+    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX) times[form_of(m)]++;
+  for (const MachineInstruction& m : code_)
+    if (m.joined()) times.erase(form_of(m));
   for (const auto& [key, n] : times) {
     const auto [at, fresh] = limit.try_emplace(first_of(uint32_t(key >> 16)), n);
     if (!fresh) at->second = std::min(at->second, n);

@@ -217,6 +217,13 @@ void Join::find_blocks() {
     }
     if (falls && b + 1 < blocks_.size()) work.push_back(b + 1);
   }
+  // What a launch without clusters does instead of a barrier of the cluster.
+  const auto is_instead = [&](const MachineInstruction& m) { return m.op == isa::Op::barrier_cluster && m.kind == Class::barrier; };
+  const auto is_beside = [&](const MachineInstruction& m) { return m.op == isa::Op::barrier_cluster || m.kind == Class::nop || m.kind == Class::branch; };
+  for (size_t b = 0; b < blocks_.size(); b++) {
+    const auto first = code_.begin() + blocks_[b].first, last = code_.begin() + blocks_[b].second;
+    if (std::any_of(first, last, is_instead) && std::all_of(first, last, is_beside)) reached_[b] = false;
+  }
   for (size_t b = 0; b < blocks_.size(); b++)
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
       const bool slow_path = code_[i].i.opcode == 0x144 && code_[i].op != isa::Op::call && !code_[i].always_calls;
@@ -276,6 +283,7 @@ void Join::find_homes() {
   homes_of_blocks_.assign(blocks_.size(), {UINT32_MAX, 1});
   using Pair = std::pair<uint32_t, uint16_t>;  // PTX instruction and what it became
   const auto form_of = [](const MachineInstruction& m) {  // opcode; of sums of 64 bits the upper half is another (.X, LEA.HI)
+    if (eventful(m.kind)) return m.i.opcode;  // whose width lies there
     return uint16_t(m.i.opcode | (m.i.hi >> 10 & 1) << 12 | (m.i.opcode == 0x011 ? m.i.hi >> 16 & 1 : 0) << 13);
   };
   struct Member {
@@ -313,7 +321,7 @@ void Join::find_homes() {
     uint32_t least = 1;
     for (auto& [pair, n] : count) {
       m.pairs.insert(pair), counts.push_back(halves.count(pair) ? (n + 1) / 2 : n);
-      if (simple.count(pair)) anchors.push_back(n);
+      if (simple.count(pair) && !joined.count(pair)) anchors.push_back(n);
       if (joined.count(pair)) least = std::max(least, n);
     }
     if (!anchors.empty()) counts = {*std::min_element(anchors.begin(), anchors.end())};

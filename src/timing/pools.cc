@@ -85,6 +85,29 @@ void Predictor::make_pools() {
   }
 }
 
+/// Slopes are those of clusters' first blocks: copies that the other blocks make elsewhere than these tell (what their first one copies, too) do not move evenly.
+void Predictor::compare_ranks() {
+  for (const auto& [at, b] : traced_) {
+    if (b->rank == 0) continue;
+    int64_t away[3];
+    for (int i = 0; i < 3; i++) away[i] = int64_t(b->ctaid[i]) - int64_t(model_->ctaid[i]);
+    for (size_t w = 0; w < std::min(b->warps.size(), model_->warps.size()); w++) {
+      std::map<uint32_t, std::vector<uint64_t>> models;
+      std::map<uint32_t, size_t> next;
+      for (const Event& e : model_->warps[w].events)
+        if (is_copy(e) && e.n_detail) models[e.pc].push_back(e.address);
+      for (const Event& e : b->warps[w].events) {
+        const auto slope = is_copy(e) && e.n_detail ? kernel_.slopes.find(e.pc) : kernel_.slopes.end();
+        if (slope == kernel_.slopes.end() || !slope->second.regular) continue;
+        const std::vector<uint64_t>& list = models[e.pc];
+        const size_t n = next[e.pc]++;
+        Slope& s = slope->second;
+        if (n < list.size()) s.regular = int64_t(e.address - list[n]) == s.x * away[0] + s.y * away[1] + s.z * away[2];
+      }
+    }
+  }
+}
+
 /// Irregular bulk copies: the blocks that copy from places of their own, and how many there may be. Of T blocks that draw from
 /// N places, N (1 - (1 - 1/N)^T) differ; a tensor has room for no more than its size tells.
 void Predictor::make_copy_pools() {

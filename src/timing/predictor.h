@@ -66,6 +66,7 @@ class Predictor {
   bool work_differs() const;
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void fit_slope_across(int direction);
+  void compare_ranks();
   void find_kinds(uint64_t units);
   void make_pools();
   void make_copy_pools();

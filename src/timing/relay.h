@@ -16,8 +16,8 @@
 namespace orrery::timing {
 
 struct Relay {
-  static constexpr double kHandOver = 690;  // cycles from a store until the block that looks for it goes on
-                                            // [relay/1056: 1,078 a block, 390 of them in the block]
+  static constexpr double kHandOver = 740;  // cycles from a store until the block that looks for it goes on
+                                            // [relay/1056: 1,078 a block, 340 of them in the block]
   static constexpr double kMet =
       1150;  // cycles from the last arrival at a barrier of the grid until it is seen [meet_grid/32]
   std::set<uint32_t> looks, tells;  // instructions that wait, and those that write what is waited for

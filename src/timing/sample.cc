@@ -226,7 +226,7 @@ void Predictor::sample() {
   std::vector<const TracedBlock*> inner;
   for (const TracedBlock* b : same)
     if (is_inner(*b, kernel_.grid)) inner.push_back(b);
-  fit_slopes(inner.size() >= 5 ? inner : same);
+  fit_slopes(inner.size() >= 5 ? inner : same), compare_ranks();
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   const auto affordable = [&](double each) { return each * double(launch_.grid.count()) <= double(options_.trace_budget); };

@@ -423,14 +423,13 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         break;
       }
       if (m.i.opcode == kMembar && m.n == kBlockFence && &m != &code.back() && (&m)[1].i.opcode == kFenceView) break;  // of a fence of the async proxy: the next one waits for both
-      set_barriers(w, m, now + 30, now + 30);
       // Who acquires what the GPU wrote, and be it one thread, empties L1 for all [read_fenced].
       if (m.i.opcode == kCacheControl ? m.op != isa::Op::prefetch && m.op != isa::Op::discard && m.op != isa::Op::applypriority : m.i.opcode == 0 && m.n != kBlockFence) l1.forget();
       if (m.n != kBlockFence && (m.i.opcode == kMembar || m.i.opcode == 0)) {  // 0: the stand-in for ptxas
         const double sectors = slices.fence(f, now);
         counts.fence_sectors += sectors;
-        w.ready = std::max(w.ready, fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu, sectors > 0));
-      } else if (m.i.opcode == kMembar || m.op == isa::Op::fence || m.op == isa::Op::membar) {
+        w.ready = std::max(w.ready, fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu, f.barrier_sectors > 0 ? sectors / f.barrier_sectors * TouchedSlices::kSlices : 0));
+      } else if (m.i.opcode == kMembar || m.i.opcode == 0) {
         w.ready = std::max(w.ready, now + kFenceOfBlock);
       }
       break;

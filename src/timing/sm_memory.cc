@@ -204,7 +204,7 @@ double Sm::State::remote_load_cycles(const Event& e, const MachineInstruction& m
   const double words = std::clamp((16.0 - width) / 12, 0.0, 1.0);  // 1: 4 bytes a lane, 0: 16
   const double bandwidth = (far ? f.dsmem_far_bandwidth : f.dsmem_bandwidth) * (1 + words * (kRemoteWords - 1));
   const double bytes = std::min(width * std::popcount(e.mask), 32.0 * e.count);
-  return std::max({bytes / bandwidth, (far ? kRemoteLoadFar : kRemoteLoad) * e.count, kRemoteBank * e.extra});
+  return std::max({bytes / bandwidth, (far ? kRemoteLoadFar : kRemoteLoad) * e.count, (kernel.cluster > 4 ? kRemoteBankWide : kRemoteBank) * e.extra});
 }
 
 /// ... and a store: by sectors that it fills, and halves of the others.
@@ -275,8 +275,10 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const bool far = kernel.cluster > 2;  // a pair shares a TPC
     dsmem = std::max(dsmem, at) + (what == What::remote_store ? remote_store_cycles(*e, far) : remote_load_cycles(*e, m, far));
     if (dsmem - at > kOutstanding) p.queue = std::max(p.queue, dsmem - kOutstanding);
-    w.stored_to_peers |= what == What::remote_store;
-    return set_barriers(w, m, dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote, at + 12);
+    const double done = dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote;
+    w.gave_peers |= what == What::remote_store;
+    peers_done = std::max(peers_done, what == What::remote_store ? dsmem + kRemoteStored : done);
+    return set_barriers(w, m, done, at + 12);
   }
   if (what == What::remote_atomic) {  // a sector at a time
     const double at = use_pipe(e->extra), words = double(std::popcount(e->mask)) / e->extra;

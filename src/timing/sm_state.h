@@ -1,7 +1,7 @@
 // timing/sm_state.h: what an SM in detail consists of; private to sm*.cc.
 //
 // sm.cc issues instructions, sm_memory.cc and sm_copies.cc move data, sm_ghosts.cc knows what other SMs do meanwhile, sm_sync.cc has
-// barriers and mbarriers.
+// barriers and mbarriers, sm_fences.cc barriers of memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "timing/fences.h"
 #include "timing/leaving_lines.h"
 #include "timing/sm.h"
 #include "timing/touched_slices.h"
@@ -56,9 +57,6 @@ inline constexpr double kTriesEvery = 8200, kTestsEvery = 99, kPoll = 3;  // cyc
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 20;  // barrier of memory for the block alone [fence.cta]
 inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
-inline constexpr double kFenceOfWarp = 9.75;  // cycles until the next barrier of memory of an SM may follow [fences.cu: fence, 64 warps: 624 cycles a round]
-inline constexpr double kFenceQueue = 39;     // ... and for which one that finds nothing under way may wait without taking longer [fences.cu: meet of 1, 4 and 8 warps 356, 366 and 380 cycles; barrier.cluster.4ctas]
-inline constexpr double kFenceTogether = 100;  // barriers of memory that come within so many cycles of each other are one [fences.cu: store_meet, eight blocks of one warp 870 cycles a round, two of eight 1,208; meet_idle/1: 16 warps take 365 cycles, 4 warps 354]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]
 inline constexpr double kFenceDrains = 14, kFenceOfStores = 24;  // the same where something was stored since the last one [turns.end.fence]
@@ -84,8 +82,8 @@ inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;
 inline constexpr double kRemoteWords = 1.8;   // rate of loads of 4 bytes a lane from another block over that of loads of 16 [take4_2/1024: 7.75 cycles]
 inline constexpr double kRemoteLoad = 1.97, kRemoteLoadFar = 2.2;  // cycles for each sector of such a load [take4_32_2/1024, take4_8_2/1024; take4_8_4/256, take16_4/256]
 inline constexpr double kRemoteBank = 3.25;   // ... and for each word of a bank [take4_128_2/1024]
+inline constexpr double kRemoteBankWide = 5;  // ... in clusters of more than four [calib/takes.cu: all warps read a word of each of 8 blocks, 8 to 64 warps: 4.7 to 6.5 cycles each; of 2 and 4 blocks about 3]
 inline constexpr double kRemoteStore = 1.82, kRemoteStoreFar = 1.98;  // for each sector that a store to another block fills, or half of one that it does not [put16_2/1024, put8_2, put4_8_2, put4_32_2; put16_4/1024, put4_8_4, put4_32_4]
-inline constexpr double kRemoteStored = 95;   // cycles from where such a store has left until the other block has it: a barrier of memory behind one waits for all of the SM's [meet_put_threads_2/32: 440 cycles a round, meet_threads_2/32: 345]
 inline constexpr size_t kClockReads = 100'000;
 inline constexpr uint64_t kNear = 8;         // lines from one that is stored to another that joins it, at most [struct3_3 to struct7_3_read: nearly all join; pieces8_4_4: some; struct10_5_read, struct12_6: none]
 inline constexpr double kJoinsWithin = 16;  // cycles from a store of a warp until one could be issued that joins it [struct3_3, struct7_3_read, one right behind the other: nearly all; store_parts, a turn of a loop: none]
@@ -131,12 +129,6 @@ struct StoredLine {
   bool gone = false;                 // before another could join it
 };
 
-/// Barriers of memory that warps came to together: an SM has one under way at a time that slices of L2 have to answer.
-struct Fence {
-  double begins = -1e9, ends = -1;
-  bool touched = false;
-};
-
 /// Loads of a block that are under way together.
 struct Trip {
   bool open = false;
@@ -176,7 +168,8 @@ struct WarpRun {
   const Event* swaps_for = nullptr;
   double swap_loaded = 0;
   std::vector<uint64_t> swaps_left;
-  bool stored = false, stored_to_peers = false;  // since its last barrier of memory, to other blocks of its cluster
+  bool stored = false, gave_peers = false;  // since its last barrier of memory: to L2, something to other blocks
+  uint32_t met_before = ~0u;         // that one: Slot::meets
   std::array<StoredLine, kNear> stored_lines{};  // the latest
   bool row_waited = false;           // as much was loaded before its row of stores
   uint32_t row_ends = 0, row_lines = 0, row_most = 0;  // of its stores one right behind the other: the step behind the last, and the lines of all
@@ -253,6 +246,8 @@ struct Slot {
   bool met = false;                  // warps have met at a barrier since
   bool in_phase = false;             // all blocks wait for the same data
   Fetching fetching;                 // since its cluster met
+  uint32_t meets = 0, fenced_meet = ~0u;  // barriers that its warps have gone on from; how many when the first barrier of memory since came
+  double fenced_from = 0;            // and when that was
   std::unordered_map<uint64_t, double> swapped;  // words of shared memory: when a lane last swapped one
 };
 
@@ -390,8 +385,7 @@ struct Sm::State {
   LeavingLines leaving_lines;
   size_t competing(const WarpRun& w) const;
   double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
-  double fences_free = 0;   // when the next barrier of memory may begin
-  Fence fence;              // the latest that slices answer
+  Fences fences;
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
@@ -412,7 +406,7 @@ struct Sm::State {
   };
   std::deque<Fetch> fetches;        // of it that are under way: those that came last at the end
   double fetched_cycles = 0;        // of them all
-  double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, match = 0, sleeper = 0, constants = 0;
+  double request = 0, write_port = 0, tma = 0, barrier_unit = 0, dsmem = 0, peers_done = 0, match = 0, sleeper = 0, constants = 0;
   // Requests leave in order; stores that L2 cannot take yet hold up what is behind them.
   static constexpr size_t kWaiting = 16;         // stores that wait to leave before the SM holds up its warps [store_lines/8, 32]
   static constexpr double kJoin = 12;            // cycles [store_one_word/64: 11.8 for each that does not leave the SM]
@@ -506,7 +500,7 @@ struct Sm::State {
   void synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start);
   void swap(WarpRun& w, const Event& e, double at);
   void fetch_texels(WarpRun& w, const MachineInstruction& m, const Event* e, double start);
-  double fenced(WarpRun& w, double now, double cycles, bool touched);
+  double fenced(WarpRun& w, double now, double cycles, double slices_touched);
   void arrive(Slot& slot, uint32_t number, uint32_t expected, double when);
   void complete(NamedBarrier& b, double when);
   void settle(Slot& slot, uint32_t object, double when);

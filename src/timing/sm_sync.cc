@@ -19,7 +19,7 @@ void Sm::State::arrive(Slot& slot, uint32_t number, uint32_t expected, double wh
   b.arrived++;
   b.last = std::max(b.last, barrier_unit);
   const uint32_t wanted = expected ? expected / 32 : slot.live_warps;
-  if (b.arrived >= wanted) complete(b, b.last + 12);
+  if (b.arrived >= wanted) slot.meets++, complete(b, b.last + 12);
 }
 
 /// Ends the phase of an mbarrier when nothing is missing, as of `when`.
@@ -48,25 +48,6 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
   }
 }
 
-/// When a barrier of memory of `cycles` lets its warp go on. It waits for the warp's own loads and what the SM has stored; where the SM has touched L2 since the
-/// last one, slices must answer, too. Those of an SM go one after the other, and what finds one under way that slices have to answer joins it at its
-/// beginning or waits for its end [calib/fences.cu: alone 281 cycles, of 64 warps 624; behind a load or store 550 to 600, of 64 warps 1,159; store_meet of one block of
-/// eight warps 810 a round, of two to eight 1,208 to 1,292].
-double Sm::State::fenced(WarpRun& w, double now, double cycles, bool touched) {
-  if (kernel.relay) return now + cycles;  // handing over and meeting were measured with what their fences wait for [relay, meet_grid]
-  const double enters = std::max(now, fences_free);
-  fences_free = enters + kFenceOfWarp;
-  const bool waits = touched || w.stored || w.stored_to_peers;
-  const bool alone = enters > fence.begins + kFenceTogether;
-  if (alone && !waits) return std::max({std::max(now, enters - kFenceQueue) + cycles, fence.ends, w.loaded + cycles});
-  if (alone) fence = {std::max(enters, fence.ends), 0, false};
-  fence.touched |= touched || w.stored;
-  const double written = w.stored ? std::max(chip.write_free(), *std::max_element(taken.begin(), taken.end())) : 0, put = w.stored_to_peers ? dsmem + kRemoteStored : 0;
-  fence.ends = std::max({fence.ends, std::max({enters, fence.begins, written}) + (fence.touched ? f.fence_stored : 0) + cycles, put + cycles});
-  w.stored = w.stored_to_peers = false;
-  return std::max(fence.ends, w.loaded + cycles);
-}
-
 void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start) {
   Slot& slot = slots[w.slot];
   const uint32_t object = e->object & 0xFFFFFF;  // every block of a cluster does alike: arrivals of peers count as own
@@ -82,14 +63,15 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
     case What::barrier_arrive: arrive(slot, e->extra, e->count, start); return;
     case What::cluster_arrive: {
       NamedBarrier& b = slot.cluster;
-      b.arrived++, b.last = std::max(b.last, start);
+      barrier_unit = std::max(barrier_unit, start) + 2;
+      b.arrived++, b.last = std::max(b.last, barrier_unit);
       return;
     }
     case What::cluster_wait: {
       NamedBarrier& b = slot.cluster;
       b.waiting.push_back(index);
       w.blocked = true;
-      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) complete(b, b.last + kClusterBarrier + wait_for_last(slot)), settle_clusters(slot);
+      if (b.arrived >= slot.live_warps && b.waiting.size() >= slot.live_warps) slot.meets++, complete(b, b.last + kClusterBarrier + wait_for_last(slot)), settle_clusters(slot);
       return;
     }
     case What::mbarrier_init: {

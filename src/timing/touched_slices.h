@@ -18,6 +18,7 @@ namespace orrery::timing {
 
 class TouchedSlices {
  public:
+  static constexpr uint32_t kSlices = 96;
   /// The SM asks for, or writes to, that line (address / 128), or so many of all SMs do.
   void touch(uint64_t line, double of_all = 1) {
     const uint32_t slice = slice_of(line);
@@ -40,7 +41,6 @@ class TouchedSlices {
 
  private:
   using Slices = std::array<uint64_t, 2>;
-  static constexpr uint32_t kSlices = 96;
   static constexpr double kTogether = 100;  // cycles: warps of an SM share a barrier that goes to all [H100, ends_fence_warps/2 and 4: one an SM, of eight 1.6]
   /// Of 4 KB eight, of 512 and 1,024 bytes two; of 16 KB 32, of 64 KB all [ends_store, ends_load and ends_bulk: 1.0, 1.8, 1.9, 3.6, 7.6, 29 and 94 for
   /// 256 bytes to 64 KB]. Words in lines of their own meet by chance [ends_words], and so do rows 4 KB apart [cast_parts_256/2, 128/2 and 64/2: 32, 64 and

@@ -36,9 +36,91 @@ TEST(TimingClusters, ABarrierOfMemoryWaitsForSlicesThatWereTouched) {
   const double idle = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "fence.acq_rel.gpu;", 32, skip), stored = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "st.global.b32 [%d2], %r2;\nfence.acq_rel.gpu;", 32, skip),
                loaded = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "ld.relaxed.gpu.global.b32 %r3, [%d2];\nadd.u32 %r4, %r4, %r3;\nfence.acq_rel.gpu;", 32, skip);
   if (skip) GTEST_SKIP() << "no ptxas";
-  EXPECT_NEAR(idle, 281, 70);            // fences: fence, one warp
-  EXPECT_NEAR(stored - idle, 268, 30);  // store_fence
-  EXPECT_NEAR(loaded - idle, 581, 60);  // load_fence: 280 of the load
+  EXPECT_NEAR(idle, 282, 15);            // drains: fence, one warp, nothing stored
+  EXPECT_NEAR(stored - idle, 246, 40);  // drains: fence, a line by one warp
+  EXPECT_NEAR(loaded - idle, 525, 60);  // fences: load_fence, less the remainder of its address
+}
+
+/// Warps of a block that store a line each, fence and meet: those that come long behind the first of them wait for its round to end.
+TEST(TimingClusters, ABlockThatHasMetFencesInTwoRounds) {
+  bool skip = false;
+  const auto round = [&](uint32_t warps) {
+    return turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;", "st.global.b32 [%d2], %r2;\nfence.acq_rel.gpu;\nbar.sync 0;", warps * 32, skip);
+  };
+  const double four = round(4), eight = round(8), sixteen = round(16), all = round(32);
+  if (skip) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(four, 564, 60);      // drains: fence_bar, a line a warp
+  EXPECT_NEAR(eight, 688, 90);
+  EXPECT_NEAR(sixteen, 1062, 130);
+  EXPECT_NEAR(all, 1184, 130);
+}
+
+/// An SM stores 32 bytes a cycle.
+TEST(TimingClusters, StoresLeaveAnSmAtALineInFourCycles) {
+  bool skip = false;
+  std::string stores;
+  for (int k = 0; k < 16; k++) stores += fmt::format("st.global.b32 [%d3+{}], %r2;\n", 65536 + k * 4096);
+  const double round = turn_of("mov.u32 %r4, 0;\nmov.f32 %f0, 0f00000000;\nmov.u64 %d3, %d2;", stores + "add.s64 %d3, %d3, 131072;\nand.b64 %d3, %d3, 0xFFFFFFFFFFF7FFFF;\nbar.sync 0;", 512, skip);
+  if (skip) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(round, 1018, 80);  // drains: bar, 16 lines by each of 16 warps
+}
+
+/// Rounds in which a block takes a word a thread from the other of its cluster, around barriers of the cluster: with many blocks on an SM loads and barriers of
+/// memory lie one after the other.
+TEST(TimingClusters, BlocksOfAnSmMeetInStep) {
+  struct {
+    uint32_t on_sm;
+    double round;
+  } const of[] = {{1, 702}, {4, 881}, {8, 1140}};  // meet_take4_1_2/1, 4, 8
+  for (const auto& [on_sm, round] : of) {
+    double cycles[2];
+    for (int i = 0; i < 2; i++) {
+      TestMachine m;
+      TestKernel k(R"(
+        ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; xor.b32 %r2, %r2, 1; mov.u32 %r3, room;
+        mapa.shared::cluster.u32 %r4, %r3, %r2; shl.b32 %r5, %r1, 2; add.u32 %r4, %r4, %r5; mov.u32 %r6, 0; mov.u32 %r7, 0;
+        barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+        AGAIN: .pragma "nounroll";
+        ld.volatile.shared::cluster.u32 %r8, [%r4]; add.u32 %r7, %r7, %r8;
+        barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+        add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, %r9; @%p1 bra AGAIN;
+        setp.ne.u32 %p2, %r7, 12345; @%p2 bra OUT; st.global.u32 [%d1], %r7; OUT: ret;)",
+                   {m.allocate(4096), i ? 48u : 16u}, {132 * on_sm}, {256}, ".shared .align 1024 .b8 room[16384];");
+      k.launch.cluster = {2}, k.launch.in_clusters = true, k.launch.dynamic_shared = on_sm == 1 ? 100000 : (220000 / on_sm - 1024) / 1024 * 1024 - 16384;
+      const Prediction p = warm(m, k);
+      if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
+      cycles[i] = p.cycles;
+    }
+    EXPECT_NEAR((cycles[1] - cycles[0]) / 32, round, round * 0.12) << on_sm;
+  }
+}
+
+/// All threads add up a word of each block of their cluster, between two barriers of it.
+TEST(TimingClusters, SumsOverClustersOfEightTakeLonger) {
+  struct {
+    uint32_t cluster, on_sm;
+    double round;
+  } const of[] = {{2, 1, 987}, {4, 4, 1456}, {8, 1, 1425}, {8, 4, 2420}};  // takes: all, eight warps
+  for (const auto& [cluster, on_sm, round] : of) {
+    double cycles[2];
+    for (int i = 0; i < 2; i++) {
+      std::string takes;
+      for (uint32_t r = 0; r < cluster; r++) takes += fmt::format("mapa.shared::cluster.u32 %r4, %r3, {}; ld.volatile.shared::cluster.f32 %f{}, [%r4];\n", r, 2 + r);
+      for (uint32_t r = 0; r < cluster; r++) takes += fmt::format("add.f32 %f1, %f1, %f{};\n", 2 + r);
+      TestMachine m;
+      TestKernel k("ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r3, room; mov.f32 %f1, 0f00000000; mov.u32 %r6, 0;\n"
+                   "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\nAGAIN: .pragma \"nounroll\";\n"
+                   "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n" + takes +
+                       "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n"
+                       "add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, %r9; @%p1 bra AGAIN;\nsetp.neu.f32 %p2, %f1, 0f4640E400; @%p2 bra OUT; st.global.f32 [%d1], %f1; OUT: ret;",
+                   {m.allocate(4096), i ? 48u : 16u}, {(cluster == 2 ? 132 : 120) * on_sm}, {256}, ".shared .align 128 .b8 room[128];");
+      k.launch.cluster = {cluster}, k.launch.in_clusters = true, k.launch.dynamic_shared = on_sm == 1 ? 120000 : 220000 / on_sm / 1024 * 1024 - 2048;
+      const Prediction p = warm(m, k);
+      if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
+      cycles[i] = p.cycles;
+    }
+    EXPECT_NEAR((cycles[1] - cycles[0]) / 32, round, round * 0.13) << cluster << ", " << on_sm;
+  }
 }
 
 TEST(TimingClusters, AnSmHoldsEightBlocksOfThem) {
@@ -104,6 +186,22 @@ TEST(TimingCopies, NeighboursThatCopyHalvesOfALineAskForBoth) {
   const Prediction p = m.predicted(k);
   if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
   EXPECT_NEAR(p.dram_read, 4096 * 64, .05 * 4096 * 64);  // box_copy/16: all of 16.8 MB
+}
+
+/// Both blocks of a cluster copy the tile that it wants, in bulk: each sector is asked for once. Tiles go by clusters, not by blocks.
+TEST(TimingCopies, BlocksOfAClusterThatCopyTheSameAskOnce) {
+  TestMachine m;
+  TestKernel k(
+      "ld.param.u64 %d1, [p0];\nmov.u32 %r1, %ctaid.x;\nshr.u32 %r1, %r1, 1;\nmad.wide.u32 %d3, %r1, 16384, %d1;\nmov.u32 %r2, room;\nmov.u32 %r3, bar;\nmov.u32 %r5, 0;\nmov.u32 %r6, %tid.x;\nsetp.ne.u32 %p3, %r6, 0;\n"
+      "@%p3 bra AGAIN;\nmbarrier.init.shared.b64 [%r3], 1;\nfence.mbarrier_init.release.cluster;\nAGAIN:\n.pragma \"nounroll\";\nbarrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n"
+      "@%p3 bra NONE;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r3], 16384;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d3], 16384, [%r3];\nNONE:\n"
+      "and.b32 %r4, %r5, 1;\nW:\nmbarrier.try_wait.parity.shared.b64 %p1, [%r3], %r4;\n@!%p1 bra W;\n"
+      "add.s64 %d3, %d3, 1081344;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 8;\n@%p2 bra AGAIN;\nret;",
+      {m.allocate(66 * 8 * 16384)}, {132}, {32}, ".shared .align 128 .b8 room[16384];\n.shared .align 8 .b64 bar;");
+  k.launch.cluster = {2}, k.launch.in_clusters = true, k.launch.dynamic_shared = 120000;
+  const Prediction p = m.predicted(k);
+  if (no_ptxas(p)) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.l2_tex_sectors, 66 * 8 * 512, .06 * 66 * 8 * 512);  // cast_each_bulk/2: 528,128 sectors of 16 MB
 }
 
 TEST(TimingWaitsForMbarriers, WhoWaitsLongLooksAgain) {

@@ -1,0 +1,35 @@
+// timing/fences.h: barriers of memory of an SM that are under way together.
+//
+// One that finds nothing to wait for passes by itself, 9.75 cycles behind the one before it. Where the SM has touched L2 since the last one, or has put
+// words into other blocks' shared memory or asked for some that are not there yet, it opens a round: it waits for these (`open`), then for as long as any
+// barrier of memory takes (`ends`). Who comes while the round is open joins it, and whoever is in it goes on at its end, together; who comes later waits for
+// its end and opens the next one. So the blocks of an SM that meet come to go in step, and their accesses lie between rounds rather than beside them
+// [calib/fences.cu: store_fence of 1, 2, 4 ... 64 warps 557, 611, 670, 736, 784, 871, 1,160 cycles a round; calib/steps/peers.cu: meet_put4_1_2 and
+// meet_take4_1_2 of 1, 2, 4 and 8 blocks]. Warps of a block that has met come all at once; those that come long behind the first are late for its round, but
+// where stores that are not there yet and other blocks' warps keep it open [calib/drains.cu]. Why is not known: two rounds are what was measured.
+// Not here: how a warp comes to one (sm_fences.cc); which slices of L2 it asks (touched_slices.h).
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace orrery::timing {
+
+inline constexpr double kFenceOfWarp = 9.75;  // cycles until the next barrier of memory of an SM may follow [fences.cu: fence, 64 warps: 624 cycles a round]
+inline constexpr double kFenceQueue = 39;     // ... and for which one that finds nothing under way may wait without taking longer [fences.cu: meet of 1, 4 and 8 warps 356, 366 and 380 cycles; barrier.cluster.4ctas]
+inline constexpr double kStoreTravels = 72;   // cycles from a store until L2 has taken it, for which slices need not wait any more [fences.cu: store_fence, one warp 557 cycles a round, fence 280]
+inline constexpr double kRemoteStored = 95;   // cycles from where a store to another block has left until that one has it [meet_put_threads_2/32: 440 cycles a round, meet_threads_2/32: 345]
+inline constexpr double kFenceOpen = 100;     // cycles for which a round that slices need not answer stays open behind the last that joined it [meet_put4_1_2/2 to 8]
+inline constexpr double kFenceLate = 100;     // of a block that has just met, warps that come so long behind its first do not join its round [drains.cu: fence_bar of 8, 12 and 16 warps 688, 889 and 1,062 cycles]
+inline constexpr double kSliceSpread = 27;    // cycles by which the farthest of twice as many slices answers later ...
+inline constexpr double kSlicesApart = 16;    // ... up to so many [fences.cu: store_fence of 1 to 16 warps; drains.cu: meet of 1 to 8]
+
+struct Fences {
+  double free = 0;                // when the next may begin
+  double begins = -1e9, open = -1e9, ends = -1;  // of the latest round
+  double first = 0, there = 0;    // when what its first warp and all of them wait for, but for slices, is there
+  double slices = 0;              // that answer
+  bool touched = false;           // do any?
+  std::vector<uint32_t> warps;    // in it
+};
+
+}  // namespace orrery::timing

@@ -1,0 +1,42 @@
+// timing/sm_fences.cc: when a barrier of memory lets its warp go on (fences.h).
+#include <cmath>
+
+#include "timing/sm_state.h"
+
+namespace orrery::timing {
+
+/// Where a barrier of memory of `cycles`, to which a warp comes at `now`, lets it go on: it waits for the warp's own loads, for words on their way to and from
+/// other blocks and, where the SM has touched slices of L2 since the last one, for these and what the SM and the chip have stored.
+double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_touched) {
+  if (kernel.relay) return now + cycles;  // handing over and meeting were measured with what their fences wait for [relay, meet_grid]
+  Fences& x = fences;
+  const double enters = std::max(now, x.free);
+  x.free = enters + kFenceOfWarp;
+  const bool stored = std::exchange(w.stored, false), gave = std::exchange(w.gave_peers, false), touched = slices_touched > 0 || stored;
+  // Of a block that has met since, those that come long behind its first are too late for that one's round, if slices have to answer.
+  Slot& slot = slots[w.slot];
+  const bool has_met = std::exchange(w.met_before, slot.meets) != slot.meets;
+  if (has_met && std::exchange(slot.fenced_meet, slot.meets) != slot.meets) slot.fenced_from = enters;
+  const bool beside_others = x.there > enters && std::any_of(x.warps.begin(), x.warps.end(), [&](uint32_t i) { return warps[i].slot != w.slot; });
+  const bool late = has_met && x.touched && enters > slot.fenced_from + kFenceLate && x.begins <= enters && !beside_others;
+  const bool joins = enters <= x.open && !late;
+  if (enters > x.open && !touched && !gave && peers_done <= enters) return std::max({std::max(now, enters - kFenceQueue) + cycles, x.ends, w.loaded + cycles});
+  if (!joins) {
+    x.begins = x.there = x.open = std::max(enters, x.ends);
+    x.first = 0, x.slices = 0, x.touched = false, x.warps.clear();
+  }
+  x.touched |= touched, x.slices += slices_touched;
+  const double written = stored ? std::max(chip.write_free(), *std::max_element(taken.begin(), taken.end())) - kStoreTravels : 0;
+  x.there = std::max({x.there, enters, written, peers_done});
+  if (x.first == 0) x.first = x.there;
+  const bool asks_touched = x.touched && f.barrier_touched;  // other GPUs' ask all slices each time, in the time that any takes
+  x.open = std::max(x.open, x.there + std::max(asks_touched ? f.fence_stored : 0, kFenceOpen));
+  const double answered = asks_touched ? std::max(x.there, x.first + kSliceSpread * std::log2(std::clamp(x.slices, 1.0, kSlicesApart))) + f.fence_stored : x.there;
+  x.ends = std::max(x.ends, answered + cycles);
+  x.warps.push_back(number_of(w));
+  for (const uint32_t i : x.warps)  // whoever has come before
+    if (WarpRun& other = warps[i]; &other != &w && other.live && other.ready > now) other.ready = std::max(other.ready, x.ends), refresh(other);
+  return std::max(x.ends, w.loaded + cycles);
+}
+
+}  // namespace orrery::timing
