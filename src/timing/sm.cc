@@ -413,6 +413,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       if (m.op == isa::Op::wgmma_fence) w.ready = std::max(w.ready, now + 4);
       break;
     case Class::fence:
+      if (m.i.opcode == kMembar || m.i.opcode == 0) part_stores(w);
       if (m.i.opcode == kFenceView) {  // behind the stores before it
         const double at = std::max(pipe, hold(p.queue, 4) + 2);
         pipe = at + (stored_shared ? kFenceDrains : kFencePipe);
@@ -430,7 +431,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         counts.fence_sectors += sectors;
         w.ready = std::max(w.ready, fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu, f.barrier_sectors > 0 ? sectors / f.barrier_sectors * TouchedSlices::kSlices : 0));
       } else if (m.i.opcode == kMembar || m.i.opcode == 0) {
-        w.ready = std::max(w.ready, now + kFenceOfBlock);
+        w.ready = std::max(w.ready, hold(block_fences, kFenceOfBlock) + (w.stored ? kFenceOfBlockStored : kFenceOfBlockWaits));
       }
       break;
     case Class::async_group:

@@ -62,6 +62,12 @@ bool Sm::State::joins_waiting(WarpRun& w, uint64_t line, double at, bool alone, 
   return false;
 }
 
+/// A barrier of memory: stores behind it join none before it [fence_block_store/1].
+void Sm::State::part_stores(WarpRun& w) {
+  for (StoredLine& line : w.stored_lines) line.gone = true;
+  leaving_lines.part(number_of(w));
+}
+
 /// How many other warps of the sub-core could store now.
 size_t Sm::State::competing(const WarpRun& w) const {
   const uint32_t self = number_of(w);
@@ -140,14 +146,15 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
       const uint32_t filled_here = (line == filled_to.line ? filled_to.sectors : filled_to.sectors >> 4) & 15;
       const bool goes_on = std::exchange(latest, line) == line && leaves > 0;
       const double now = at + i;
-      const LeavingLines::Line* const leaving = alone && !goes_on ? leaving_lines.find(line, warp, now) : nullptr;
+      const LeavingLines::Line* leaving = alone && !goes_on ? leaving_lines.find(line, warp, now) : nullptr;
+      if (!leaving && !goes_on && !to_surface && held_until <= now) leaving = leaving_lines.find_alike(line, mask, warp, now);
       const bool joins = !goes_on && (to_surface ? joins_surface(line, mask, at) : joins_waiting(w, line, at, alone, joins_held));
       if (joins || leaving) {
         leaves = 0;
-        LeavingLines::Line way{write_port, mask, warp};
+        LeavingLines::Line way{write_port, mask, warp, now};
         // Sectors that the line did not have yet go along with it.
         const uint32_t fresh = leaving && !joins ? mask & ~leaving->sectors : 0;
-        if (leaving) way.leaves = std::max(way.leaves, leaving->leaves), way.sectors |= leaving->sectors;
+        if (leaving) way.leaves = std::max(way.leaves, leaving->leaves), way.sectors |= leaving->sectors, way.came = leaving->came;
         if (!to_surface) leaving_lines.add(line, now, way);
         if (fresh) {
           write_port = std::max(write_port, now) + sectors_in(fresh) * 32.0 / f.sm_write_bandwidth;
@@ -172,7 +179,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
         slices.touch(line);
         write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
         leaves = leaves_at(w, line, mask, at);
-        if (!to_surface) leaving_lines.add(line, now, {leaves, mask, warp});
+        if (!to_surface) leaving_lines.add(line, now, {leaves, mask, warp, now});
       }
       if (filled == Filled::some) {
         if (shares_out) ask_ghosts(w, e, i, leaves, fills, Part::filled);

@@ -31,5 +31,12 @@ TEST(TimingPauses, WarpsSleepToTheNextPowerOfTwo) {
   EXPECT_NEAR(round_of("nanosleep.u32 %r9;", 32), none + 4033 * kGigahertz, 0.05 * 4033 * kGigahertz);  // (sleep/3000 - sleep/0) / 100
 }
 
+TEST(TimingPauses, BarriersOfMemoryForTheBlockGoOneAfterTheOther) {
+  const double one = round_of("fence.acq_rel.cta;", 32);
+  if (one == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_LT(one, 30);                                                    // fence_block/1: 10
+  EXPECT_NEAR(round_of("fence.acq_rel.cta;", 1024), 141, 0.15 * 141);    // (fence_block/32 - an empty launch) / 200
+}
+
 }  // namespace
 }  // namespace orrery::timing

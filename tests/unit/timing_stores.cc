@@ -124,5 +124,27 @@ TEST(TimingStores, LoadsBetweenStoresKeepThemApart) {
   EXPECT_GT(cycles_of("st.global.u32 [%d2], %r5;") / cycles_of(""), 3) << "on an H200 6.0 times as long [contention: chase_and_store/32 368,752 cycles, chase_alone/32 61,006]";
 }
 
+/// So many warps of each block read a line, add to it and store it again, 512 times: how many of the stores leave their SM.
+double left_of_stores(uint32_t warps) {
+  TestMachine m;
+  const uint64_t out = m.allocate(132 * 128);
+  const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; and.b32 %r1, %r1, 31; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 32, %r1; mul.wide.u32 %d2, %r3, 4; add.s64 %d1, %d1, %d2; mov.u32 %r4, 0;
+      A: .pragma "nounroll"; ld.volatile.global.f32 %f1, [%d1]; add.f32 %f1, %f1, %f2; st.volatile.global.f32 [%d1], %f1; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 512; @%p1 bra A; ret;)",
+                     {out}, {132}, {warps * 32});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") return 0;
+  for (const EnergyPart& part : p.energy)
+    if (part.what == "sectors written to L2") return part.events / (132.0 * 512 * 4 * warps);
+  return -1;
+}
+
+TEST(TimingStores, WhatSeveralWarpsStoreAtOnceIsWrittenOnce) {
+  if (left_of_stores(1) == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(left_of_stores(1), 1, 0.02);      // calib/raw/h200-2026-11-29-same-stores.jsonl: same_free_reads/1
+  EXPECT_NEAR(left_of_stores(2), 0.5, 0.1);     // same_free_reads/2
+  EXPECT_NEAR(left_of_stores(4), 0.25, 0.06);   // same_free_reads/4
+}
+
 }  // namespace
 }  // namespace orrery::timing
