@@ -89,5 +89,26 @@ TEST(TimingL1, WordsOfOneBankComeBackToAWarpOneByOne) {
   EXPECT_NEAR((all - eight) / (100 * 4 * 24), 2.06, 0.15) << "cycles a word [lane_lines.hit.4bytes.32lines and 8lines.one_bank.4together.1warps, which L1 holds: 81.0 and 31.5 a load]";
 }
 
+/// Blocks of one warp read a row of 3 KB twice: the 32 of an SM hold half of its L1, however far their rows lie apart.
+TEST(TimingL1, RowsFarApartDoNotShareFewSets) {
+  TestMachine m;
+  constexpr uint32_t kBlocks = 4096, kRow = 3072;
+  const uint64_t in = m.allocate(uint64_t{kBlocks} * kRow), out = m.allocate(kBlocks * 128);
+  const std::string pass = R"(mov.u64 %d4, %d3; mov.u32 %r4, 0;
+      .pragma "nounroll";
+      LABEL: ld.global.f32 %f1, [%d4]; add.f32 %f2, %f2, %f1; add.s64 %d4, %d4, 128; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 24; @%p1 bra LABEL;)";
+  const auto labelled = [&](const char* name) {
+    std::string text = pass;
+    for (size_t at; (at = text.find("LABEL")) != text.npos;) text.replace(at, 5, name);
+    return text;
+  };
+  const TestKernel k("ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mul.wide.u32 %d5, %r1, 4; mad.wide.u32 %d3, %r2, 3072, %d1; add.s64 %d3, %d3, %d5;\n" + labelled("A") +
+                         "bar.sync 0;\n" + labelled("B") + "mad.wide.u32 %d2, %r2, 128, %d2; add.s64 %d2, %d2, %d5; st.global.f32 [%d2], %f2; ret;",
+                     {in, out}, {kBlocks}, {32});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.l1_hit_rate, 0.5, 0.03);
+}
+
 }  // namespace
 }  // namespace orrery::timing
