@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -33,6 +34,13 @@ void write_or_throw(const std::string& file, const std::string& text) {
   out << text;
   out.close();
   if (!out) throw std::runtime_error("cannot write " + file);
+}
+
+void require_writable(const std::string& file) {
+  if (file.empty()) return;
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  const bool may = access(file.c_str(), F_OK) == 0 ? access(file.c_str(), W_OK) == 0 && !std::filesystem::is_directory(file) : access(folder.c_str(), W_OK | X_OK) == 0;
+  if (!may) throw std::runtime_error("cannot write " + file);
 }
 
 std::map<std::string, json> read_truth(const std::string& file) {

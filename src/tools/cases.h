@@ -25,5 +25,7 @@ std::pair<int, std::vector<nlohmann::json>> time_quietly(const TimeOptions& opti
 
 /// Writes a whole file; throws std::runtime_error that names it when that fails.
 void write_or_throw(const std::string& file, const std::string& text);
+/// Throws where the file could not be written: before the work whose results are to go there. An empty name is none.
+void require_writable(const std::string& file);
 
 }  // namespace orrery::tools

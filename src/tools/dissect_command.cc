@@ -301,6 +301,7 @@ int dissect_command(const std::vector<std::string>& words) {
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(reversed);
+    for (const std::string& file : {o.json_file, o.markdown, o.write}) require_writable(file);
     std::vector<Figure> figures = read_figures(fs::path(o.calib) / "figures.toml");
     std::erase_if(figures, [&](const Figure& f) { return f.name.find(o.only) == std::string::npos; });
     if (figures.empty()) throw std::runtime_error("no figure's name holds '" + o.only + "'");

@@ -121,6 +121,7 @@ int time_command(const std::vector<std::string>& words) {
     Profile profile = load_profile(options.gpu.empty() ? "h200" : options.gpu);
     for (const std::string& setting : options.set) set_from_text(profile, setting);
     timing::LaunchChoice{options.launches};
+    for (const std::string& file : {json_file, report_file, trace_file}) require_writable(file);
     if (options.launches.count == 0) throw std::runtime_error("--launch-count 0 times nothing");
     if (options.launches.kill && options.launches.count == UINT64_MAX) throw std::runtime_error("--kill needs --launch-count: after how many launches?");
   } catch (const CLI::ParseError& error) {

@@ -108,6 +108,12 @@ int validate_command(const std::vector<std::string>& words) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  try {
+    require_writable(json_file);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "orrery validate: {}\n", error.what());
+    return 2;
+  }
   const auto truth = read_truth(truth_file);
   const std::vector<std::string> names = case_names(program, pattern);
   if (truth.empty() || names.empty()) {
