@@ -345,7 +345,7 @@ void Predictor::trace_spread(double each, uint64_t units) {
   const double share = stands_for_many(units) ? 0.5 : 0.25;  // of the budget; the rest is for those that are simulated themselves
   const auto n = uint64_t(std::min(kMost, share * options_.trace_budget / std::max(1.0, each)));
   std::vector<uint64_t> spread;
-  for (uint64_t i = 0; i < n; i++) spread.push_back(spread_unit(i, units));
+  for (uint64_t i = 0; i < n; i++) spread.push_back(units <= figures_.sms ? place_in(0, units, i) : spread_unit(i, units));  // of one wave evenly: they say what all do on average
   try {
     trace_while(spread, [&](size_t) { return trace_bytes_ < kMostTraced; });
   } catch (const base::Error&) {  // those that there are stand for it
