@@ -431,7 +431,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
         counts.fence_sectors += sectors;
         w.ready = std::max(w.ready, fenced(w, now, m.n == kSystemFence ? f.fence_system : f.fence_gpu, f.barrier_sectors > 0 ? sectors / f.barrier_sectors * TouchedSlices::kSlices : 0));
       } else if (m.i.opcode == kMembar || m.i.opcode == 0) {
-        w.ready = std::max(w.ready, hold(block_fences, kFenceOfBlock) + (w.stored ? kFenceOfBlockStored : kFenceOfBlockWaits));
+        w.ready = std::max(w.ready, hold(block_fences, kFenceOfBlock) + (w.stored || m.op == isa::Op::fence ? kFenceOfBlockOrders : kFenceOfBlockWaits));
       }
       break;
     case Class::async_group:

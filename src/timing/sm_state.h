@@ -55,7 +55,7 @@ inline constexpr uint16_t kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
 inline constexpr double kTriesEvery = 8200, kTestsEvery = 99, kPoll = 3;  // cycles from one look for an mbarrier's phase to the next, of try_wait and test_wait; instructions of each but the first [poll_try_1/4096, 16384; poll_test_1]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
-inline constexpr double kFenceOfBlock = 4.4, kFenceOfBlockWaits = 6, kFenceOfBlockStored = 20;  // barrier of memory for the block alone: one warp of an SM after another, and until its warp goes on, also behind a store [fence_block/8 to 32, fence_block/1, fence_block_store/1]
+inline constexpr double kFenceOfBlock = 4.4, kFenceOfBlockWaits = 6, kFenceOfBlockOrders = 20;  // barrier of memory for the block alone: one warp of an SM after another, and until its warp goes on: of membar, and of one behind a store or that acquires and releases [fence_block/8 to 32, fence_block/1, fence_block_store/1, fence.cta]
 inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
 inline constexpr double kFencePipe = 4.3;      // of the pipe to shared memory that a fence of the async proxy takes [turns.fence_alone.warps16]
 inline constexpr double kFenceWaits = 3.6;     // from there until its warp goes on [turns.fence_alone.warps1: 12.6 with the barrier of memory before it]

@@ -32,10 +32,10 @@ TEST(TimingPauses, WarpsSleepToTheNextPowerOfTwo) {
 }
 
 TEST(TimingPauses, BarriersOfMemoryForTheBlockGoOneAfterTheOther) {
-  const double one = round_of("fence.acq_rel.cta;", 32);
+  const double one = round_of("membar.cta;", 32);
   if (one == 0) GTEST_SKIP() << "no ptxas";
   EXPECT_LT(one, 30);                                                    // fence_block/1: 10
-  EXPECT_NEAR(round_of("fence.acq_rel.cta;", 1024), 141, 0.15 * 141);    // (fence_block/32 - an empty launch) / 200
+  EXPECT_NEAR(round_of("membar.cta;", 1024), 141, 0.15 * 141);    // (fence_block/32 - an empty launch) / 200
 }
 
 }  // namespace
