@@ -65,7 +65,8 @@ const TracedBlock* usual_of(const std::vector<const TracedBlock*>& same) {
   return ordered[ordered.size() / 2].second;
 }
 
-/// The i-th of units all over the grid, always the same.
+/// The i-th of units all over the grid, always the same: of large grids. In small ones it goes from place to place in steps of nearly their size, and so keeps to
+/// the ends for long: place_in() spreads over those.
 uint64_t spread_unit(uint64_t i, uint64_t units) { return (i * 0x9E3779B97F4A7C15ull >> 11) % units; }
 
 constexpr size_t kAlike = 6;                          // blocks of one shape that tell enough
