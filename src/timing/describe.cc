@@ -45,10 +45,12 @@ double Predictor::barrier_sectors() const {
 }
 
 /// Sectors of L2 that are neither data of loads and stores nor barriers of memory: launch, what it asks for with cold caches [empty/132: 740
-/// more], and code [straight2048: 35 and 4 that cross for a line].
-double Predictor::other_sectors() const {
+/// more], code [straight2048: 35 and 4 that cross for a line], and what goes on by itself for the first 30 microseconds or so [firsts: 1,521 sectors,
+/// and launches that wait for 7, 22, 103 and 507 us 125, 860, 1,180 and 1,150 more; an H100's empty/131072: 1,200].
+double Predictor::other_sectors(double seconds) const {
+  constexpr double kRate = 40e6, kFrom = 2e-6, kMost = 1150;
   const double lines = double(std::count(kernel_.executed.begin(), kernel_.executed.end(), true));
-  return figures_.launch_sectors + (options_.warm ? 0 : 700 + 39 * lines);
+  return figures_.launch_sectors + (options_.warm ? 0 : 700 + 39 * lines) + std::clamp(kRate * (seconds - kFrom), 0.0, kMost);
 }
 
 /// Fills in the prediction; returns the clock in hertz.
@@ -77,7 +79,7 @@ double Predictor::describe(double cycles) {
   // to complete a sector once more [random_write/1024: 4.1 million of 4.2].
   p_.l2_tex_sectors = (memory_.l2_read_sectors + memory_.l2_write_sectors) * chip_scale_;
   p_.fabric_sectors = memory_.fabric_sectors * chip_scale_ + barrier_sectors() / 2;
-  p_.l2_sectors = p_.l2_tex_sectors + p_.fabric_sectors + memory_.completed_sectors * chip_scale_ + barrier_sectors() / 2 + other_sectors();
+  p_.l2_sectors = p_.l2_tex_sectors + p_.fabric_sectors + memory_.completed_sectors * chip_scale_ + barrier_sectors() / 2 + other_sectors(total / clock);
   p_.l1_hit_rate = sm_.l1_sectors > 0 ? sm_.l1_hits / sm_.l1_sectors : 0;
   p_.clock_mhz = clock / 1e6;
   p_.microseconds = total / clock * 1e6;

@@ -116,15 +116,32 @@ void Join::find_ways(uint32_t begin) {
   follow(begin);
 }
 
+/// What sets of lanes do out of line, one by one, where block `b` ends with a jump for lanes that have parted (BRA.DIV): straight code that leads back to
+/// where those go on that are together.
+void Join::find_parted(uint32_t b, Flow& f) const {
+  const auto goes_to = [&](const MachineInstruction& m) { return m.i.target >= 0 && uint32_t(m.i.target) < code_.size(); };
+  const MachineInstruction& branch = code_[blocks_[b].second - 1];
+  if (branch.i.opcode != 0x147 || (branch.i.lo >> 32 & 3) != 2 || !goes_to(branch)) return;
+  uint32_t exchange = kNowhere;
+  for (uint32_t k = uint32_t(block_at(uint32_t(branch.i.target))), first = k; k < blocks_.size(); k++) {
+    for (uint32_t i = blocks_[k].first; i < blocks_[k].second && exchange == kNowhere; i++)
+      if (code_[i].members == Members::collective && code_[i].op != isa::Op::shfl) exchange = place_[i];
+    const MachineInstruction& last = code_[blocks_[k].second - 1];
+    if (last.i.opcode == 0x147 && !last.i.guarded && goes_to(last) && block_at(uint32_t(last.i.target)) > int32_t(b)) {
+      f.parted = first, f.parted_end = k + 1, f.exchange = exchange;
+      return;
+    }
+    if (last.kind == Class::branch || last.kind == Class::exit) return;
+  }
+}
+
 /// Successors, loops and what is hoisted: the control flow of the machine code.
 void Join::find_flow() {
   flow_.assign(blocks_.size(), {});
-  const auto block_at = [&](uint32_t i) {
-    return int32_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1;
-  };
   const std::vector<uint32_t> jumped_to = find_jumped_to();
   for (uint32_t b = 0; b < blocks_.size(); b++) {
     Flow& f = flow_[b];
+    find_parted(b, f);
     const MachineInstruction& m = code_[blocks_[b].second - 1];
     const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
     f.fall = b + 1 < blocks_.size() ? int32_t(b + 1) : -1;

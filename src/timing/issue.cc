@@ -1,6 +1,7 @@
 // timing/issue.cc: what a warp issues of a machine block: its instructions, with the events of the trace that say what they touched, for which lanes, and how
 // often. Not here: which blocks a warp goes through (walk.cc, entries.cc).
 #include <algorithm>
+#include <utility>
 
 #include "timing/join.h"
 #include "timing/join_cursor.h"
@@ -29,6 +30,38 @@ void Join::take_event_if_any(uint32_t i, Cursor& c, size_t begin, size_t end, St
   if (next < list.size() && list[next] < end && is_of(kind, c.events[list[next]].what)) s.event = list[next++];
 }
 
+/// What lanes name as members is told by an event of the exchange, if they name different ones: who stands ahead of the exchange looks at it, who
+/// makes it uses it up. False: it has nothing to do with members.
+bool Join::take_members(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const {
+  const MachineInstruction& m = code_[i];
+  const uint32_t place = place_[i];
+  const bool makes = m.kind == Class::shuffle || m.kind == Class::vote || m.kind == Class::redux;
+  if (place == kNowhere || (m.members == Members::none && !makes)) return false;
+  const std::span<const uint32_t> list = c.of(place);
+  uint32_t& next = c.next[place];
+  while (next < list.size() && list[next] < begin) next++;
+  if (next < list.size() && list[next] < end && c.events[list[next]].what == What::match) {
+    if (makes) next++;
+    else s.event = list[next];
+  }
+  return true;
+}
+
+/// Once more what each further set of members does by itself.
+void Join::repeat_for_members(Cursor& c, std::vector<Step>& out) const {
+  const size_t begin = std::exchange(c.one_by_one, SIZE_MAX), end = out.size();
+  for (uint32_t set = 1; set < c.sets && begin < end; set++)
+    for (size_t k = begin; k < end; k++) out.push_back(Step(out[k]));
+}
+
+/// Do sets of lanes make the exchange behind `f` one by one, out of line? A shuffle is made by all at once.
+bool Join::are_parted(const Flow& f, const Cursor& c) const {
+  if (f.exchange == kNowhere) return false;
+  const std::span<const uint32_t> list = c.of(f.exchange);
+  const uint32_t next = c.next[f.exchange];
+  return next < list.size() && c.events[list[next]].what == What::match;
+}
+
 /// Issues one machine instruction with the next of its events from `begin` to before `end`, and again for each further mbarrier that its
 /// lanes name.
 void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const {
@@ -37,6 +70,16 @@ void Join::take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t l
   s.instruction = i;
   s.lanes = std::min(32u, lanes);
   s.off = m.i.never;
+  if (take_members(i, c, begin, end, s)) {
+    if (m.members == Members::one_by_one || m.members == Members::collective) c.one_by_one = out.size(), c.sets = s.event == UINT32_MAX ? 1 : c.events[s.event].extra;
+    out.push_back(s);
+    return;
+  }
+  if (m.i.opcode == 0x141 && c.one_by_one < out.size()) {  // BSYNC
+    out.push_back(s);
+    repeat_for_members(c, out);
+    return;
+  }
   if (!eventful(m.kind) || (m.swaps && m.kind == Class::shared_load)) {  // the loop's load goes where its swap goes
     take_event_if_any(i, c, begin, end, s);
     if (s.event == UINT32_MAX) s.event = spill_event(i, c);

@@ -99,6 +99,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   }
   map_lines(kernel, layout);
   find_texels(kernel);
+  find_collectives();
   find_first_tries();
   number_blocks();
   find_blocks();
@@ -181,9 +182,6 @@ void Join::find_blocks() {
   }
   // What a converged warp reaches: not the collective fall-backs, nor the slow paths of division and roots.
   reached_.assign(blocks_.size(), false);
-  const auto block_at = [&](uint32_t i) {
-    return size_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1;
-  };
   std::vector<size_t> work;
   calls_any_ = std::any_of(code_.begin(), code_.end(), [](const MachineInstruction& m) { return m.i.calls_register(); });
   const auto is_function = [&](uint32_t at) {  // of the program's own: slow paths bear no line of a function
@@ -192,7 +190,7 @@ void Join::find_blocks() {
     return false;
   };
   for (const auto& [at, kind] : roots_)
-    if (at < code_.size() && (kind < 2 || (calls_any_ && is_function(at)))) work.push_back(block_at(at));
+    if (at < code_.size() && (kind < 2 || (calls_any_ && is_function(at)))) work.push_back(size_t(block_at(at)));
   const std::vector<uint32_t> jumped_to = find_jumped_to();
   while (!work.empty()) {
     const size_t b = work.back();
@@ -208,11 +206,11 @@ void Join::find_blocks() {
       const MachineInstruction& m = code_[i];
       if (m.i.opcode == 0x147 && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) {
         const bool divergent_only = (m.i.lo >> 32 & 3) == 2;
-        if (!divergent_only && !m.i.never) work.push_back(block_at(uint32_t(m.i.target)));
+        if (!divergent_only && !m.i.never) work.push_back(size_t(block_at(uint32_t(m.i.target))));
         const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
         if (plain) falls = false;
       }
-      if (m.i.opcode == 0x144 && m.op == isa::Op::call && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) work.push_back(block_at(uint32_t(m.i.target)));
+      if (m.i.opcode == 0x144 && m.op == isa::Op::call && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) work.push_back(size_t(block_at(uint32_t(m.i.target))));
       if ((m.kind == Class::exit || m.i.opcode == 0x150) && !m.i.guarded) falls = false;
     }
     if (falls && b + 1 < blocks_.size()) work.push_back(b + 1);

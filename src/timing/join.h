@@ -41,6 +41,11 @@ bool is_of(Class c, What what);
 
 enum FenceScope : uint16_t { kBlockFence, kGpuFence, kSystemFence };  // for whom a barrier of memory is
 
+/// What an instruction does by the sets of lanes that name each other as members of an exchange: it compares what they name (MATCH), has them meet
+/// (WARPSYNC R), or has one set after the other do what comes up to where all meet again (WARPSYNC.EXCLUSIVE R and, out of line, WARPSYNC.COLLECTIVE R,
+/// both up to BSYNC).
+enum class Members : uint8_t { none, compared, meet, one_by_one, collective };
+
 struct MachineInstruction {
   Instruction i;
   Class kind = Class::alu;
@@ -66,6 +71,7 @@ struct MachineInstruction {
   bool reads_uniform = false;    // an arithmetic instruction: a uniform register
   uint8_t reuse = 0;             // slots whose value stays in the operand cache
   bool wide = false;             // registers are pairs
+  Members members = Members::none;
   float change = 1;              // by how much its data change, of what random data do (data_change.h)
   bool sparse = false;           // wgmma
   /// Cycles that a wgmma holds the tensor core [wgmma.*.interval].
@@ -125,6 +131,7 @@ class Join {
     std::vector<Version> versions;
   };
   void map_lines(const exec::Kernel& kernel, const Layout& layout);
+  void find_collectives();
   void find_first_tries();
   void find_texels(const exec::Kernel& kernel);
   void find_swaps();
@@ -135,6 +142,7 @@ class Join {
   static uint32_t copies_of(std::vector<uint32_t> counts);
   void find_homes();
   void find_flow();
+  int32_t block_at(uint32_t i) const { return int32_t(std::upper_bound(blocks_.begin(), blocks_.end(), std::pair{i, UINT32_MAX}) - blocks_.begin()) - 1; }
   void find_own();
   std::vector<std::vector<uint32_t>> natural_loops() const;
   void find_hoisted(const std::vector<std::vector<uint32_t>>& loops);
@@ -159,12 +167,15 @@ class Join {
     int32_t loop = -1;           // the innermost loop around it
     int32_t slow = -1;           // the block beside its branch that calls the function of a quotient or root
     uint32_t slow_place = kNowhere;  // of that quotient or root
+    uint32_t parted = 0, parted_end = 0;  // blocks out of line, from and to, which end with a jump back to a block behind this one, where sets of lanes make an exchange
+    uint32_t exchange = kNowhere;    // one by one: its place
     uint32_t always = UINT32_MAX;    // where the function begins that it ends with, whatever the operands are
     bool by_lanes = false;       // it is executed again until each lane has made its copy or its mbarrier
     uint32_t to_exit = UINT32_MAX;
     std::vector<Carried> carried;
     std::vector<uint32_t> cluster_barriers;  // its machine instructions that are one
   };
+  void find_parted(uint32_t b, Flow& f) const;
   template <class F>
   static void erase_carried(Flow& f, F which);
   using Way = std::vector<uint32_t>;
@@ -177,6 +188,9 @@ class Join {
   void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
   void issue_owed(std::pair<uint32_t, uint32_t> range, Cursor& c, uint32_t lanes, std::vector<Step>& out) const;
   void issue_waiting(Cursor& c, std::vector<Step>& out) const;
+  bool are_parted(const Flow& f, const Cursor& c) const;
+  bool take_members(uint32_t i, Cursor& c, size_t begin, size_t end, Step& s) const;
+  void repeat_for_members(Cursor& c, std::vector<Step>& out) const;
   void repeat_for_lanes(size_t begin, const std::vector<Event>& events, std::vector<Step>& out) const;
   void some_leave(std::vector<Step>& steps) const;
   std::vector<Step> by_entries(const TracedWarp& warp, Cursor& c, JoinStatistics& statistics) const;

@@ -26,6 +26,8 @@ struct Join::Cursor {
   std::map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> waiting;  // by place: their accesses, the machine instruction and the event
   std::vector<uint32_t> latest;      // of each place: the event that its last machine instruction took, or none
 
+  size_t one_by_one = SIZE_MAX;      // where among the steps that begins which sets of lanes do one by one, and has not ended yet,
+  uint32_t sets = 1;                 // and how many they are
   std::span<const uint32_t> of(uint32_t place) const { return {positions.data() + first[place], positions.data() + first[place + 1]}; }
 };
 

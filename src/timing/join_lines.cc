@@ -13,6 +13,9 @@ namespace orrery::timing {
 
 namespace {
 
+/// Is it an exchange within a warp, each lane of which names who takes part?
+bool names_members(isa::Op op) { return op == isa::Op::shfl || op == isa::Op::vote || op == isa::Op::redux || op == isa::Op::bar_warp; }
+
 bool is_mma(isa::Op op) { return op == isa::Op::mma || op == isa::Op::wmma_mma || op == isa::Op::mma_sp; }
 
 /// Cycles that one tensor instruction holds its sub-core's tensor core, by the products it makes.
@@ -67,6 +70,20 @@ void Join::read_products(MachineInstruction& m) {
   m.a_in_registers = m.i.form == 6;
 }
 
+namespace {
+/// What it does by the members that lanes name in a register, unless it is the program's own match.
+Members members_of(const MachineInstruction& m) {
+  if (m.kind == Class::match) return Members::compared;
+  if (m.i.opcode != 0x148 || m.i.form != 1) return Members::none;
+  switch (m.i.hi >> 21 & 3) {
+    case 0: return Members::meet;
+    case 1: return Members::one_by_one;
+    case 2: return Members::collective;
+    default: return Members::none;
+  }
+}
+}  // namespace
+
 /// What an instruction of the machine code takes from the PTX instruction that it came from.
 void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool closes) {
   m.op = in.form.op;
@@ -98,6 +115,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
   std::unordered_map<uint32_t, const ptx::Instr*> instr;
   std::set<uint32_t> products;  // wgmma instructions
   std::set<uint32_t> closes;  // wgmma instructions after which their group is committed
+  std::set<uint32_t> exchanges;  // between the members of a warp that each lane names
   const auto add = [&](const exec::DecodedProgram& p, uint32_t tag) {
     const lower::Program& program = *p.program;
     uint32_t last_product = UINT32_MAX;
@@ -107,6 +125,7 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       if (line) pc_of.try_emplace(line, i | tag);
       if (in.form.op == isa::Op::wgmma_mma_async || in.form.op == isa::Op::wgmma_mma_async_sp) last_product = i | tag, products.insert(last_product), products_of_[program.blocks[program.block_of[i]].first | tag]++;
       if (in.form.op == isa::Op::wgmma_commit_group) closes.insert(last_product);
+      if (names_members(in.form.op)) exchanges.insert(i | tag);
       instr[i | tag] = &in;
       block_first_.push_back({i | tag, program.blocks[program.block_of[i]].first | tag});
     }
@@ -151,6 +170,9 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
       if (near == products.end() || (near != products.begin() && *near - m.pc > m.pc - *std::prev(near))) --near;
       m.pc = *near;
     }
+    // Ahead of an exchange: it bears the line of what stands there.
+    if (const Members what = members_of(m); what != Members::none && instr[m.pc]->form.op != isa::Op::match)
+      if (const auto next = exchanges.lower_bound(m.pc); next != exchanges.end() && *next >> 24 == m.pc >> 24) m.pc = *next, m.members = what;
     const ptx::Instr& in = *instr[m.pc];
     describe_operands(m, in, closes.count(m.pc) != 0);
     read_products(m);
@@ -158,6 +180,17 @@ void Join::map_lines(const exec::Kernel& kernel, const Layout& layout) {
     if (in.form.has(isa::Mod::exch) || in.form.has(isa::Mod::cas) || in.form.has(isa::Mod::inc) || in.form.has(isa::Mod::dec)) continue;
     m.aggregated = redux.count(m.pc) || (m.kind == Class::atomic && m.i.guarded && is_atomic(in) && counted.count(base_of(in)));
     for (size_t back = 1; m.kind == Class::atomic && back < 16 && size_t(&m - code_.data()) >= back; back++) m.aggregated |= (&m - back)->i.opcode == 0x1c4;
+  }
+}
+
+/// The collective belongs to the exchange that is made in it.
+void Join::find_collectives() {
+  for (size_t i = 0; i < code_.size(); i++) {
+    if (code_[i].members != Members::collective) continue;
+    for (size_t k = i + 1; k < code_.size() && code_[k].i.opcode != 0x11b; k++) {  // ENDCOLLECTIVE
+      const Class kind = code_[k].kind;
+      if ((kind == Class::shuffle || kind == Class::vote || kind == Class::redux) && names_members(code_[k].op)) code_[i].pc = code_[k].pc, code_[i].op = code_[k].op;
+    }
   }
 }
 

@@ -111,7 +111,7 @@ class Predictor {
   };
   OverLink share_of_host() const;
   double with_link(double cycles);
-  double other_sectors() const;
+  double other_sectors(double seconds) const;
   double barrier_sectors() const;
   std::string details() const;
   void find_changes();

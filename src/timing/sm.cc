@@ -362,7 +362,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     }
     case Class::redux: {
-      const double start = hold(p.xu, 8);
+      const double start = hold(match, kRedux);
       set_barriers(w, m, start + 40, start + 8);
       break;
     }
@@ -372,7 +372,7 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       break;
     }
     case Class::match: {
-      const double values = e ? e->extra : 32, start = hold(match, kMatchValue * values);
+      const double values = e ? e->extra : m.members == Members::compared ? 1 : 32, start = hold(match, kMatchValue * values);
       set_barriers(w, m, start + kMatch + kMatchWait * values, start + kMatchValue * values);
       break;
     }
@@ -439,7 +439,10 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       if (m.op == isa::Op::cp_async_commit_group) w.copy_groups.push_back(w.copies_done);
       else w.bulk_groups.push_back(std::max(w.group_done, now));
       break;
-    case Class::branch: case Class::control: case Class::exit: case Class::nop: case Class::depbar:
+    case Class::control:
+      if (m.members != Members::none) wait_for_members(w, m, e, now);
+      [[fallthrough]];
+    case Class::branch: case Class::exit: case Class::nop: case Class::depbar:
       set_barriers(w, m, now + 10, now + 10);
       if (m.kind == Class::depbar && m.op == isa::Op::cp_async_bulk_wait_group) w.ready = std::max(w.ready, now + kBulkGroup);
       break;

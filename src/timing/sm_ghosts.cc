@@ -14,6 +14,8 @@ Sm::State::State(const ChipFigures& f, const Kernel& k, Chip& c, uint32_t n, uin
     slope_of[pc] = which;
   }
   for (Slot& s : slots) s.moves.resize(slopes.size() + 1);  // the last: local memory
+  for (const MachineInstruction& m : code)
+    if (m.bypasses_l1) past_l1_at.insert(m.pc);
 }
 
 /// By how many blocks the ghosts' blocks lie from the traced one.
@@ -164,36 +166,53 @@ const std::vector<uint32_t>& Sm::State::traced_mates(const WarpRun& w, const Eve
   return found_mates;
 }
 
-/// What ghosts' blocks access and the detailed one, which ends, did not.
+/// What ghosts' blocks access and the detailed one, which ends, did not: their warps side by side, each block with its part of an L1.
 void Sm::State::finish_ghosts(Slot& slot, double now) {
   if (slot.ghosts.empty()) find_ghosts(slot);
   const GhostTraces::View own = kernel.traces->of(slot.work.code->trace->index);
+  constexpr size_t kRemembered = 512;  // accesses of a warp by an instruction, which filled L1 before
+  std::vector<RestAccess> rest;
   for (const Slot::Ghost& g : slot.ghosts) {
     if (g.block.trace == own.trace || g.block.trace->shape == own.trace->shape) continue;
-    for (uint32_t w = 0; w < g.block.warps && w < own.warps; w++) {
-      ghost_accesses.clear();
+    rest.clear();
+    bool more = false;
+    for (uint32_t w = 0; w < g.block.warps && w < own.warps; w++)
       for (uint32_t column = 0; column < g.block.columns; column++) {
         const std::span<const GhostTraces::Access> all = g.block.of(w, column);
-        for (size_t i = own.of(w, column).size(); i < all.size(); i++) {
+        const size_t done = own.of(w, column).size();
+        if (done < all.size()) more = true;
+        for (size_t i = done - std::min(done, kRemembered); i < all.size(); i++) {
           fetch_ahead(g.block.lines + all[i].detail);
-          ghost_accesses.push_back({&g, &all[i]});
+          rest.push_back({&all[i], w, i < done});
         }
       }
-      std::sort(ghost_accesses.begin(), ghost_accesses.end(), [](const auto& a, const auto& b) { return a.second->event < b.second->event; });
-      for (const auto& [ghost, access] : ghost_accesses) {
-        const bool reads = access->what == What::global_load || access->what == What::copy_async, writes = access->what == What::global_store;
-        if (!reads && !writes) continue;
-        const Event& e = g.block.trace->warps[w].events[access->event];
-        for_lines_of(lines_of(g, g.as_traced ? 0 : e.pc, *access), 0, access->n_detail, [&](uint64_t l, uint32_t mask) {
-          counts.requests++, counts.looked_up += chip.takes(l);
-          if (!chip.takes(l)) return;
-          const uint64_t among = chip.among_taken(l);
-          if (reads) chip.read(among, mask, g.sm, now);
-          else chip.write(among, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
-        });
-      }
-    }
+    if (!more) continue;
+    std::sort(rest.begin(), rest.end(), [](const RestAccess& a, const RestAccess& b) { return std::pair(a.access->event, a.warp) < std::pair(b.access->event, b.warp); });
+    if (!ghost_l1) ghost_l1.emplace(std::max<uint64_t>(8192, kernel.l1_bytes / slots.size()));
+    ghost_l1->forget();
+    for (const RestAccess& x : rest) finish_access(g, x, now);
   }
+}
+
+void Sm::State::finish_access(const Slot::Ghost& g, const RestAccess& x, double now) {
+  const GhostTraces::Access& access = *x.access;
+  const bool reads = access.what == What::global_load || access.what == What::copy_async, writes = access.what == What::global_store;
+  if (!reads && !writes) return;
+  const Event& e = g.block.trace->warps[x.warp].events[access.event];
+  const bool keeps = access.what == What::global_load && !past_l1_at.count(e.pc);
+  for_lines_of(lines_of(g, g.as_traced ? 0 : e.pc, access), 0, access.n_detail, [&](uint64_t l, uint32_t mask) {
+    if (keeps) {
+      const L1::Way way = ghost_l1->find(l);
+      mask &= ~uint32_t{way.valid()};
+      way.valid() |= uint8_t(mask);
+    }
+    if (!mask || x.done) return;
+    counts.requests++, counts.looked_up += chip.takes(l);
+    if (!chip.takes(l)) return;
+    const uint64_t among = chip.among_taken(l);
+    if (reads) chip.read(among, mask, g.sm, now);
+    else chip.write(among, mask, now, uint32_t(std::min(32.0, double(e.count) / std::max(1, std::popcount(mask)))));
+  });
 }
 
 }  // namespace orrery::timing

@@ -11,6 +11,8 @@
 #include <limits>
 #include <unordered_map>
 #include <utility>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "timing/apart.h"
@@ -72,6 +74,7 @@ inline constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory
 inline constexpr double kSleep = 5.6, kSleepLeast = 68;  // cycles in which one warp of an SM goes to sleep, and from there until it wakes [sleep_many/0, sleep/0; sleep/50 to 100000: 1.0 times the next power of two]
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
+inline constexpr double kRedux = 2;            // the same unit adds up over a warp [reduce_all of members.cu]
 inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
 inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
 inline constexpr double kLinesLookedUp = 3.93;  // by L1 in a cycle [lane_lines.hit.4bytes.32lines.apart.4together.16warps]
@@ -435,6 +438,7 @@ struct Sm::State {
   void roam(WarpRun& w, double at, double done);
   void meet(Slot& slot, WarpRun& w);
   void wait_with(WarpRun& w, double done);
+  void wait_for_members(WarpRun& w, const MachineInstruction& m, const Event* e, double now);
   void answer(const Apart& apart, const std::vector<uint32_t>& mates, double waited, bool memory);
   void note_fetch(Slot& slot, double at, double done);
   double wait_for_last(Slot& slot) const;
@@ -493,7 +497,15 @@ struct Sm::State {
   };
   void ask_traced_ghosts(const Event& e, uint32_t line, uint32_t touched, uint32_t missing, double when, Part part);
   std::vector<GhostLine> asking_lines;            // those that may be of a page that is looked up
+  struct RestAccess {                             // of a ghost's block that does more than the detailed one
+    const GhostTraces::Access* access = nullptr;
+    uint32_t warp = 0;
+    bool done = false;                            // of those that both make: it has been asked for
+  };
+  std::optional<L1> ghost_l1;                     // of the block that is looked at
+  std::set<uint32_t> past_l1_at;                  // PTX instructions that load past L1
   void finish_ghosts(Slot& slot, double now);
+  void finish_access(const Slot::Ghost& g, const RestAccess& x, double now);
   double waited_for(WarpRun& w, const Event& e, double done);
   void tell_next(const WarpRun& w, const Event& e, double at);
 };

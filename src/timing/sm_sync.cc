@@ -1,7 +1,26 @@
-// timing/sm_sync.cc: barriers of blocks and clusters, mbarriers, words that blocks hand on, and what waits for them.
+// timing/sm_sync.cc: members of a warp that meet, barriers of blocks and clusters, mbarriers, words that blocks hand on, and what waits for them.
 #include "timing/sm_state.h"
 
 namespace orrery::timing {
+
+/// Sets of lanes that name each other as members: those of one warp of an SM meet at a time, one set after the other.
+void Sm::State::wait_for_members(WarpRun& w, const MachineInstruction& m, const Event* e, double now) {
+  // Cycles of the unit, and until the warp goes on [members.cu: meet_all, meet_beside; meet_one]: for one set, and each more;
+  constexpr double kOne = 2.1, kMore = 2.85, kMeet = 30, kNext = 20;
+  // of a set that goes alone [ballot_all; ballot_one]; and out of line [known_votes_all; known_votes_one].
+  constexpr double kAlone = 46, kCollective = 3.05, kOutOfLine = 50;
+  const double more = e ? e->extra - 1 : 0;
+  double unit = 0, wait = 0;
+  switch (m.members) {
+    case Members::meet: unit = kOne + kMore * more, wait = kMeet + kNext * more; break;
+    case Members::one_by_one: unit = kOne, wait = kAlone; break;
+    case Members::collective: unit = kCollective, wait = kOutOfLine; break;
+    default: return;
+  }
+  const double start = std::max(now, match);
+  match = start + unit;
+  w.ready = std::max(w.ready, start + wait);
+}
 
 void Sm::State::complete(NamedBarrier& b, double when) {
   for (uint32_t i : b.waiting) {

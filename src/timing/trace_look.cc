@@ -316,6 +316,19 @@ void record_match(Recording& r) {
   r.e.extra = r.d.instr->form.has(Mod::all) ? 1 : uint16_t(distinct(value, s.mask));
 }
 
+/// Lanes that name different members: ptxas has them compared (match.any) ahead of the exchange itself.
+void record_members(Recording& r) {
+  Stepper& s = r.s;
+  if ((!r.d.instr->form.has(Mod::sync) && r.d.instr->form.op != Op::bar_warp) || r.d.n_src == 0) return;
+  uint64_t members[32];
+  const exec::Ref& ref = s.ref(r.d, r.d.n_dst + r.d.n_src - 1);
+  exec::for_lanes(s.mask, [&](int lane) { members[lane] = exec::scalar(s, ref, lane); });
+  r.e.extra = uint16_t(distinct(members, s.mask));
+  if (r.e.extra == 1) return;
+  r.keep = true;
+  r.e.what = What::match;
+}
+
 void record_sleep(Recording& r) {
   Stepper& s = r.s;
   const exec::Ref& ref = s.ref(r.d, r.d.n_dst);
@@ -349,6 +362,7 @@ void look(Recording& r) {
     case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: case Op::cp_async_mbarrier_arrive: return record_mbarrier(r, What::mbarrier_arrive);
     case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: return record_mbarrier(r, What::mbarrier_wait);
     case Op::match: return record_match(r);
+    case Op::shfl: case Op::vote: case Op::redux: case Op::bar_warp: return record_members(r);
     case Op::nanosleep: return record_sleep(r);
     case Op::bar: case Op::barrier: return record_barrier(r);
     case Op::barrier_cluster:

@@ -324,6 +324,13 @@ bool Join::walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinS
     if (w.for_others) issue_owed(blocks_[size_t(b)], c, lanes, out);
     else emit_range(blocks_[size_t(b)], c, window, lanes, out, statistics);
     if (f.by_lanes) repeat_for_lanes(begin, warp.events, out);
+    if (are_parted(f, c)) {
+      for (uint32_t k = f.parted; k < f.parted_end; k++) emit_range(blocks_[k], c, window, lanes, out, statistics);
+      const uint32_t back = uint32_t(block_at(uint32_t(code_[blocks_[f.parted_end - 1].second - 1].i.target)));
+      for (uint32_t k = uint32_t(b) + 1; k < back; k++) w.use(int32_t(k), lanes);  // which they do instead
+      b = int32_t(back);
+      continue;
+    }
     if (f.always != UINT32_MAX) call(f.always, 0, lanes, out);
     if (f.slow >= 0)
       if (const SlowCall* slow = w.slow_call(f.slow_place)) call_slowly(f, *slow, c, out, statistics);

@@ -62,6 +62,24 @@ TEST(StandIns, BlocksThatMakeATurnLessAreAKindOfTheirOwn) {
   EXPECT_THAT(p.notes, ::testing::Contains(::testing::HasSubstr("2 kinds of work")));
 }
 
+/// Each block goes over and over a line for each of its first 32 turns, of which it makes up to 127: in no order. Each sector is asked for once.
+constexpr char kManyTurnsOrFew[] = R"(
+ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mul.lo.u32 %r3, %r2, 0x9E3779B1; shr.u32 %r8, %r3, 25; setp.eq.u32 %p1, %r8, 0; @%p1 bra L;
+brev.b32 %r3, %r2; shr.u32 %r3, %r3, 22; mul.wide.u32 %d2, %r3, 4096; add.s64 %d2, %d1, %d2; mul.wide.u32 %d3, %r1, 4; add.s64 %d2, %d2, %d3; mov.u32 %r4, 0; mov.u32 %r5, 0;
+A: .pragma "nounroll"; and.b32 %r6, %r4, 31; mul.wide.u32 %d4, %r6, 128; add.s64 %d4, %d2, %d4; ld.global.u32 %r7, [%d4]; or.b32 %r5, %r5, %r7;
+add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, %r8; @%p2 bra A;
+setp.eq.u32 %p3, %r5, 7; @%p3 st.global.u32 [%d1], %r5;
+L: ret;)";
+
+TEST(StandIns, BlocksOfOtherSmsFindInL1WhatTheyHaveRead) {
+  constexpr uint32_t kBlocks = 1024;
+  TestMachine m;
+  const Prediction p = m.predicted(TestKernel(kManyTurnsOrFew, {m.allocate(kBlocks * 4096)}, {kBlocks}, {32}));
+  double sectors = 0;
+  for (uint32_t block = 0; block < kBlocks; block++) sectors += 4.0 * std::min(32u, block * 0x9E3779B1 >> 25);
+  EXPECT_NEAR(p.l2_tex_sectors / sectors, 1, 0.15);
+}
+
 /// Rows of 512 words, two blocks to each: of row n of every 512 the first n words are not read.
 constexpr char kMasked[] = R"(
 ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
