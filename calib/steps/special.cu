@@ -59,6 +59,26 @@ __global__ void short_blocks(unsigned* out, int n) {
   if (i % 8 == 0 && i / 8 < unsigned(n)) out[i / 8] = i;
 }
 
+/// Blocks that read so many registers that tell where a thread is, and end.
+template <int kReads>
+__global__ void __launch_bounds__(1024) places(unsigned* out, unsigned n) {
+  unsigned v[7] = {};
+  if (kReads > 0) asm volatile("mov.u32 %0, %%tid.x;" : "=r"(v[0]));
+  if (kReads > 1) asm volatile("mov.u32 %0, %%tid.y;" : "=r"(v[1]));
+  if (kReads > 2) asm volatile("mov.u32 %0, %%tid.z;" : "=r"(v[2]));
+  if (kReads > 3) asm volatile("mov.u32 %0, %%laneid;" : "=r"(v[3]));
+  if (kReads > 4) asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(v[4]));
+  if (kReads > 5) asm volatile("mov.u32 %0, %%smid;" : "=r"(v[5]));
+  if (kReads > 6) asm volatile("mov.u32 %0, %%warpid;" : "=r"(v[6]));
+  unsigned sum = 0;
+  for (int i = 0; i < kReads; i++) sum = sum * 3 + v[i];
+  if (sum == n) out[0] = sum;
+}
+template <int kReads>
+truth::Launch placing() {
+  auto o = zeros<unsigned>(32);
+  return [=] { places<kReads><<<4096, 1024>>>(o.p, 0xFFFFFFFFu); };
+}
 template <What what>
 truth::Launch reading(int blocks, long warps) {
   auto o = zeros<unsigned>(size_t(blocks) * size_t(warps) * 32);
@@ -75,6 +95,9 @@ TRUTH("special", "special_shuffles", WARPS, [](long n) {
 TRUTH("special", "special_constants", WARPS, [](long n) {
   auto o = zeros<unsigned>(132 * size_t(n) * 32);
   return truth::Launch([=] { constants<<<132, unsigned(n) * 32>>>(o.p, 64, Table{}); });
+});
+TRUTH("special", "special_places", (std::vector<long>{0, 1, 2, 3, 4, 5, 6, 7}), [](long n) {
+  return n == 0 ? placing<0>() : n == 1 ? placing<1>() : n == 2 ? placing<2>() : n == 3 ? placing<3>() : n == 4 ? placing<4>() : n == 5 ? placing<5>() : n == 6 ? placing<6>() : placing<7>();
 });
 TRUTH("special", "short_blocks", (std::vector<long>{32, 64, 128, 256, 512}), [](long n) {
   constexpr int kThreads = 1 << 22;

@@ -152,7 +152,6 @@ double Sm::State::pipe_room(const SubCore& p, Class c) const {
     case Class::hmma: case Class::imma: case Class::dmma: return p.tensor;
     case Class::wgmma: return p.products_waiting.size() + p.product_ends.size() < kProductQueue ? 0 : p.product_ends.empty() ? p.tensor : p.product_ends.front();
     case Class::alu: case Class::vote: return p.alu;
-    case Class::redux: return p.xu;
     case Class::matrix_move: return p.mover;
     case Class::match: return match;
     default: return uses_memory_queue(c) ? p.queue - kQueue : 0;
@@ -296,6 +295,9 @@ void Sm::State::note(const WarpRun& w, uint32_t index, uint32_t instruction, dou
 
 namespace {
 
+/// S2R of a thread's place in its block, or its block's in the grid.
+bool is_place(const MachineInstruction& m) { return (m.i.hi >> 8 & 255) >= 0x21 && (m.i.hi >> 8 & 255) <= 0x27; }
+
 Wait waits_as(Class c) {
   switch (c) {
     case Class::load: case Class::store: case Class::atomic: case Class::local_load: case Class::local_store: case Class::texture: case Class::constant: return Wait::global;
@@ -382,7 +384,11 @@ void Sm::State::execute(WarpRun& w, const MachineInstruction& m, const Step& s, 
       w.ready = std::max(w.ready, over);
       break;
     }
-    case Class::special_register: set_barriers(w, m, now + (m.i.opcode == kS2ur ? kUniformRegister : 20), now + 10); break;
+    case Class::special_register: {
+      const double start = m.i.opcode == kS2r || m.i.opcode == kS2ur ? hold(pipe, is_place(m) ? kSpecialPlace : kSpecial) : now;
+      set_barriers(w, m, start + (m.i.opcode == kS2ur ? kUniformRegister : 23), start + 10);
+      break;
+    }
     case Class::constant: {
       const double words = e ? e->extra : 1, start = hold(constants, kConstantWord * words);
       double there = start;

@@ -334,7 +334,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const bool one = m.aggregated || std::popcount(e->mask) == 1;
     const double weight = one ? f.atomic_one_line / f.atomic_interval : 1 + kWordMore * (words - 1);
     AtomicWork work{m.floating, weight, 1, 1, m.answers ? kAnswered + kAnsweredWordMore * (words - 1) : 0};
-    if (m.floating && e->lanes_bytes == 8) work.passes = kDoublePasses, work.turn = 1 + kDoubleWordMore * (words - 1);
+    if (m.floating && e->lanes_bytes == 8) work.passes = std::max(1.0, kDoublePasses * words / 4), work.turn = 1 + kDoubleWordMore * (words - 1);
     const double at = use_pipe(e->n_detail * std::max(1.0, (kAtomicOut + kAtomicWordOut * words) * (m.compares ? kSwapOut : 1)));
     const int64_t moves = moves_of(w, *e).own;
     p.requests++;

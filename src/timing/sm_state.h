@@ -55,7 +55,7 @@ inline constexpr double kWriteQueue = 8;      // results that may wait for the w
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]
 inline constexpr double kAtomicWave = 0.8;     // cycles of a wavefront of any other [shared_add_bins/8: 5.9 for 7.4, others: 2.8 for 3.5]
 inline constexpr double kSwap = 58;            // until a compare-and-swap of a loop that stands for an atomic has answered [shared_add_float/1024]
-inline constexpr uint16_t kS2ur = 0x1c3, kCacheControl = 0x18f;
+inline constexpr uint16_t kS2r = 0x119, kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
 inline constexpr double kTriesEvery = 8200, kTestsEvery = 99, kPoll = 3;  // cycles from one look for an mbarrier's phase to the next, of try_wait and test_wait; instructions of each but the first [poll_try_1/4096, 16384; poll_test_1]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
@@ -74,7 +74,10 @@ inline constexpr uint64_t kLocalBase = uint64_t{1} << 52;  // where local memory
 inline constexpr double kSleep = 5.6, kSleepLeast = 68;  // cycles in which one warp of an SM goes to sleep, and from there until it wakes [sleep_many/0, sleep/0; sleep/50 to 100000: 1.0 times the next power of two]
 inline constexpr double kMatchValue = 2;      // cycles for each different value that lanes hold, one warp of an SM at a time [match_values/1 to 32]
 inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is there, and for each value [match_alone/1 to 32]
-inline constexpr double kRedux = 2;            // the same unit adds up over a warp [reduce_all of members.cu]
+// Special registers hold the pipe of shuffles [special_sm/32, special_warp/32; special_shuffles/32: 3.02 with a shuffle]; those of a thread's and a block's
+// place for less long [short_blocks/512: blocks that read six of them take 12 cycles a warp].
+inline constexpr double kSpecial = 2, kSpecialPlace = 1;
+inline constexpr double kRedux = 2;            // adding up over a warp holds what match does [reduce_all of members.cu]
 inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
 inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
 inline constexpr double kLinesLookedUp = 3.93;  // by L1 in a cycle [lane_lines.hit.4bytes.32lines.apart.4together.16warps]
@@ -82,7 +85,7 @@ inline constexpr double kWavefront = 2;         // cycles of what L1 gives back 
 inline constexpr double kWordMoreMissed = 0.8;  // a word more of a bank where not all was in L1 [lane_lines.line.4bytes.32lines.one_bank.1together.1warps]
 inline constexpr double kAnswered = 1.335, kAnsweredWordMore = .128;  // of the time of a sector in all of L2's atomic units together: an answer of one word, and each word more [add_answered, sector_answered: 39 and 23.5 a cycle]
 inline constexpr double kWordMore = .073;  // of a sector's time in its unit: each word more [add_silent, sector_silent: 52 and 35 a cycle]
-inline constexpr double kDoublePasses = 2.08, kDoubleWordMore = .11;  // sums of doubles: times of a sector, and for each word more of a sector summed again [dense_f64/32, 256 and 4]
+inline constexpr double kDoublePasses = 2.08, kDoubleWordMore = .11;  // sums of doubles: times of a sector of four words (one takes as long as any other word [random_add_f64]), and for each word more of a sector summed again [dense_f64/32, 256 and 4]
 inline constexpr double kAtomicOut = .9, kAtomicWordOut = .165, kSwapOut = 1.25;  // cycles for which a line's words leave an SM: at least, each of one sector, and of compare and swap [add_silent/1, sector_silent/1, swap_answered/1]
 inline constexpr double kRemoteWords = 1.8;   // rate of loads of 4 bytes a lane from another block over that of loads of 16 [take4_2/1024: 7.75 cycles]
 inline constexpr double kRemoteLoad = 1.97, kRemoteLoadFar = 2.2;  // cycles for each sector of such a load [take4_32_2/1024, take4_8_2/1024; take4_8_4/256, take16_4/256]
