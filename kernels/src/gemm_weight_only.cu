@@ -155,9 +155,10 @@ double predict_direct(const WeightOnlyArgs& g, const GemmConfig& c) {
          (c.split_k > 1 ? 0.7e-6 : 0);
 }
 
-/// Cycles that 16 of k of a tile of 128 rows take (gemm_widen_tiles.cuh): what was measured. Up to 160 columns it is what shared memory has to move, at
-/// 256 what power leaves of the clock.
-double tile_cycles(int columns, bool f16) {
+/// Cycles that 16 of k of a tile of 128 or 192 rows take (gemm_widen_tiles.cuh): what was measured. Up to 160 columns of 128 rows it is what shared memory has to
+/// move, at 256 what power leaves of the clock.
+double tile_cycles(int rows, int columns, bool f16) {
+  if (rows == 192) return columns > 128 ? 250 : f16 ? 200 : 225;
   switch (columns) {
     case 112: return f16 ? 150 : 160;
     case 128: return f16 ? 156 : 164;
@@ -178,14 +179,14 @@ double predict(const WeightOnlyArgs& g, const GemmConfig& c) {
   // K steps dealt evenly save what a last wave leaves idle, but where waves are many power limits all the same.
   const double exact = ctas / (sms * per_sm), waves = dealt && exact < 3.5 ? exact : std::ceil(exact);
   const double in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
-  const double cycles = stream ? c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + (f16 ? 18 : 26)) : tile_cycles(c.tile_n, f16);
+  const double cycles = stream ? c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + (f16 ? 18 : 26)) : tile_cycles(c.tile_m, c.tile_n, f16);
   const double step = std::max(cycles, (c.tile_m * 16.0 + c.tile_n * 32.0) / 58);  // or what L2 gives
   double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
   if (busy > 300e-6) busy = std::max(busy, 2.0 * g.n * g.k * tiles_x * c.tile_n / 650e12);  // long enough for power to be all that counts
   const double sums = (c.tile_n - 52) * 8e-8 * (waves > 1 ? 0.35 : 1);  // of cut tiles: left, waited for, added up; some of it while others are multiplied
   const double ends = stream ? 0.4e-6 + (waves - 1) * 2e-6 : std::ceil(waves) * (0.3e-6 + c.tile_m * c.tile_n * 3e-11) + (dealt ? sums : 0);
-  const double all = busy + ends + (c.split_k > 1 ? 1.5e-6 : 0) + 3.2e-6;
-  const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 4e12 : 3.6e12) + 3e-6;
+  const double all = busy + ends + (c.split_k > 1 ? 1.9e-6 : 0) + 3.2e-6;
+  const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 5e12 : 3.6e12) + 3e-6;
   return std::max(all, memory) + 0.02 * all - (g.overlap ? 0.4e-6 : 0);  // of those that memory bounds, the least busy
 }
 

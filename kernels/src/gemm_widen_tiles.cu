@@ -12,23 +12,33 @@ namespace {
 
 using Schedule = GemmConfig::Schedule;
 
-template <class T, int kTileN, Schedule kSchedule = Schedule::kCooperative>
-GemmKernel tiles_kernel(DType t) {
-  using Tile = WidenTiles<T, kTileN>;
-  const auto function = kSchedule == Schedule::kStreamK ? &gemm_widen_stream_k<Tile> : &gemm_widen_tiles<Tile>;
-  GemmKernel kernel{t, DType::kE4M3, false, false, kSchedule, Tile::kTileM, kTileN, 1, false, kPersistentShared, kPersistentThreads<Tile>, reinterpret_cast<const void*>(function)};
-  kernel.turned_box = kTurnedBox<kTileN>;
+template <class Tile>
+GemmKernel tiles_kernel(DType t, Schedule schedule, void (*function)(GemmParams)) {
+  GemmKernel kernel{t, DType::kE4M3, false, false, schedule, Tile::kTileM, Tile::kTileN, 1, false, kPersistentShared, kPersistentThreads<Tile>, reinterpret_cast<const void*>(function)};
+  kernel.turned_box = kTurnedBox<Tile::kTileN>;
   return kernel;
+}
+template <class T, int kTileN, int kGroups>
+GemmKernel whole_tiles(DType t) {
+  using Tile = WidenTiles<T, kTileN, kGroups>;
+  return tiles_kernel<Tile>(t, Schedule::kCooperative, &gemm_widen_tiles<Tile>);
+}
+template <class T, int kTileN>
+GemmKernel dealt_tiles(DType t) {
+  using Tile = WidenTiles<T, kTileN>;
+  return tiles_kernel<Tile>(t, Schedule::kStreamK, &gemm_widen_stream_k<Tile>);
 }
 
 template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
-  out.push_back(tiles_kernel<T, 128>(t));
-  out.push_back(tiles_kernel<T, 160>(t));
-  out.push_back(tiles_kernel<T, 192>(t));
-  out.push_back(tiles_kernel<T, 256>(t));
-  out.push_back(tiles_kernel<T, 112, Schedule::kStreamK>(t));  // of 128, 160 and 192 columns it is not worth what sums take (NOTES.md)
-  out.push_back(tiles_kernel<T, 256, Schedule::kStreamK>(t));
+  out.push_back(whole_tiles<T, 128, 2>(t));
+  out.push_back(whole_tiles<T, 160, 2>(t));
+  out.push_back(whole_tiles<T, 192, 2>(t));
+  out.push_back(whole_tiles<T, 256, 2>(t));
+  out.push_back(whole_tiles<T, 128, 3>(t));
+  out.push_back(whole_tiles<T, 160, 3>(t));
+  out.push_back(dealt_tiles<T, 112>(t));  // of 128, 160 and 192 columns it is not worth what sums take (NOTES.md)
+  out.push_back(dealt_tiles<T, 256>(t));
 }
 
 }  // namespace

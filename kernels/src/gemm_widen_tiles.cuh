@@ -20,17 +20,17 @@
 namespace orrery::kernels {
 
 /// As GemmTile, cooperative; A is W, of whose elements a slab has as many as of X, in half of the bytes. Not for clusters.
-template <class T, int kTileN_>
+template <class T, int kTileN_, int kGroups_ = 2>
 struct WidenTiles {
   using A = T;
   using B = T;
   using Acc = float;
   static constexpr bool kTransA = false, kTransB = false, kPromote = false, kTurns = true;
-  static constexpr int kGroups = 2, kBlocks = 1, kTileN = kTileN_, kLoadN = kTileN, kSlabs = 1, kSlabK = 64, kLine = 64, kLoaders = 1;
-  static constexpr int kGroupRows = 64, kTileM = 128;
+  static constexpr int kGroups = kGroups_, kBlocks = 1, kTileN = kTileN_, kLoadN = kTileN, kSlabs = 1, kSlabK = 64, kLine = 64, kLoaders = 1;
+  static constexpr int kGroupRows = 64, kTileM = kGroups * kGroupRows;
   static constexpr int kBytesA = kTileM * kLine, kBytesB = kTileN * 128, kStageBytes = kBytesA + kBytesB;
   static constexpr int kFit = persistent_ring(kGroups) / kStageBytes, kStages = kFit < 16 ? kFit : 16;
-  static constexpr int kConsumerWarps = 8;
+  static constexpr int kConsumerWarps = 4 * kGroups;
   static_assert(kStages >= 3 && kStageBytes % 1024 == 0 && kBytesA % 1024 == 0);
 };
 
