@@ -1,0 +1,233 @@
+// calib/copy_fences.cu: what barriers of memory take beside bulk copies of another warp.
+//
+// `shot`: one warp of a block makes some copies at once (from L2 or memory; for itself or for all of its cluster; to L2), another one fences so many cycles
+// later. A JSON line for each: when the copies were issued and had come, and when the fence began and ended, in cycles from the beginning.
+// `ring`: one warp copies into a ring for as long as the launch lasts, others fence again and again, or arrive at an mbarrier, their own or another block's,
+// with or without releasing to the cluster. A JSON line for each: cycles of a fence (or arrival), of a copy.
+//
+// Build: nvcc -O3 -std=c++20 -arch=sm_90a -o copy_fences copy_fences.cu
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+namespace {
+
+constexpr int kShots = 8, kRing = 256;
+
+__device__ inline uint32_t smem(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
+__device__ inline void meet() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ inline void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+__device__ inline void init(uint64_t* bar) { asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(smem(bar))); }
+__device__ inline void expect(uint64_t* bar, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(smem(bar)), "r"(bytes) : "memory"); }
+__device__ inline void wait(uint64_t* bar, uint32_t parity) {
+  asm volatile("{ .reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" ::"r"(smem(bar)), "r"(parity) : "memory");
+}
+__device__ inline void copy(uint32_t to, const char* from, uint32_t bytes, uint64_t* bar, uint32_t mask) {
+  if (mask)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(to), "l"(from), "r"(bytes), "r"(smem(bar)), "h"(uint16_t(mask)) : "memory");
+  else asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(smem(bar)) : "memory");
+}
+__device__ inline void until(long long when) {
+  while (clock64() < when) {
+  }
+}
+
+enum Way { kLoad, kCast, kPeer, kStore };  // each block for itself; each a part for all; the first block for all, while the others fence; to memory
+const char* const kWays[] = {"load", "cast", "peer", "store"};
+struct Shot {
+  float issued = 0, came = 0, fences = 0, fenced = 0;
+};
+
+template <Way kWay>
+__global__ void shot(char* data, Shot* shots, int copies, uint32_t bytes, int later, long apart) {
+  extern __shared__ __align__(1024) char room[];
+  __shared__ uint64_t full;
+  __shared__ long long start, issued, came, fences, fenced;
+  uint32_t rank, n;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+  if (threadIdx.x == 0) {
+    init(&full);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  Shot sum;
+  const bool makes = kWay != kPeer || rank == 0;
+  const uint32_t part = kWay == kCast ? bytes / n : bytes, all = (1u << n) - 1, at_once = kWay == kCast ? rank * part : 0;
+  for (int round = 0; round < kShots; round++) {
+    char* own = data + long(round) * copies * bytes + long(blockIdx.x) * apart;
+    if (threadIdx.x == 0 && kWay != kStore) expect(&full, uint32_t(copies) * bytes);
+    if (threadIdx.x == 0) issued = came = 0;
+    meet();
+    if (threadIdx.x == 0) start = clock64() + 2000;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      until(start);
+      for (int i = 0; i < copies && makes; i++) {
+        const uint32_t to = smem(room) + uint32_t(i) * bytes + at_once;
+        if (kWay == kStore) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(own + long(i) * bytes), "r"(to), "r"(bytes) : "memory");
+        else copy(to, own + long(i) * bytes + at_once, part, &full, kWay == kLoad ? 0 : all);
+      }
+      if (kWay == kStore) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+      issued = clock64() - start;
+      if (kWay == kStore) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+      else wait(&full, uint32_t(round & 1));
+      came = clock64() - start;
+    } else if (threadIdx.x == 32) {
+      until(start + later);
+      fences = clock64() - start;
+      fence();
+      fenced = clock64() - start;
+    }
+    __syncthreads();
+    if (round > 0 && threadIdx.x == 0) sum.issued += float(issued), sum.came += float(came), sum.fences += float(fences), sum.fenced += float(fenced);
+  }
+  meet();
+  if (threadIdx.x == 0) shots[blockIdx.x] = sum;
+}
+
+enum Kind { kFence, kFenceCluster, kRelease, kReleaseRemote, kRemote };
+const char* const kKinds[] = {"fence.gpu", "fence.cluster", "arrive.release", "arrive.release.remote", "arrive.remote"};
+
+/// Warp 0 makes kRing copies, `stages` under way; the others fence until it has done, `rest` cycles from one to the next.
+template <Kind kKind>
+__global__ void ring(const char* from, long long* cycles, unsigned* counts, int stages, uint32_t bytes, bool casts, int rest) {
+  extern __shared__ __align__(1024) char room[];
+  __shared__ uint64_t full[8], told;
+  __shared__ int done;
+  uint32_t rank, n;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 8; i++) init(&full[i]);
+    init(&told);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    done = 0;
+  }
+  __syncthreads();
+  meet();
+  const int warp = int(threadIdx.x / 32), warps = int(blockDim.x / 32), slot = int(blockIdx.x) * warps + warp;
+  const uint32_t part = casts ? bytes / n : bytes, mine = casts ? rank * part : 0, mask = casts ? (1u << n) - 1 : 0;
+  if (threadIdx.x == 0) {
+    const long long begin = clock64();
+    int stage = 0;
+    uint32_t phase = 1;
+    for (int i = 0; i < kRing + stages; i++) {
+      if (i >= stages) wait(&full[stage], phase);
+      if (i < kRing) {
+        expect(&full[stage], bytes);
+        copy(smem(room) + uint32_t(stage) * bytes + mine, from + uint32_t(i & 15) * bytes + mine, part, &full[stage], mask);
+      }
+      if (++stage == stages) stage = 0, phase ^= 1;
+    }
+    cycles[slot] = clock64() - begin, counts[slot] = kRing;
+    *reinterpret_cast<volatile int*>(&done) = 1;
+  } else if (warp > 0 && threadIdx.x % 32 == 0) {
+    unsigned count = 0;
+    uint32_t there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(smem(&told)), "r"(n > 1 ? rank ^ 1 : rank));
+    long long fenced = 0;
+    while (*reinterpret_cast<volatile int*>(&done) == 0) {
+      const long long before = clock64();
+      if (kKind == kFence) fence();
+      if (kKind == kFenceCluster) asm volatile("fence.acq_rel.cluster;" ::: "memory");
+      if (kKind == kRelease) asm volatile("mbarrier.arrive.release.cluster.shared::cta.b64 _, [%0];" ::"r"(smem(&told)) : "memory");
+      if (kKind == kReleaseRemote) asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
+      if (kKind == kRemote) asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
+      const long long after = clock64();
+      fenced += after - before, count++;
+      until(after + rest);
+    }
+    cycles[slot] = fenced, counts[slot] = count;
+  }
+  __syncthreads();
+  meet();
+}
+
+constexpr int kRoom = 200'000, kSms = 132;
+char* data;
+Shot* shots;
+long long* cycles;
+unsigned* counts;
+
+template <class Kernel, class... Args>
+void launch(Kernel kernel, int size, int blocks, int threads, Args... args) {
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kRoom);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(unsigned(threads)), config.dynamicSmemBytes = kRoom;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {unsigned(size), 1, 1};
+  config.attrs = &attribute, config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, args...);
+}
+
+template <Way kWay>
+void measure_shot(int size, int blocks, int copies, int bytes, int later, bool memory = false) {
+  const int n = blocks ? blocks / size * size : size;
+  const long apart = memory ? long(kShots) * copies * bytes : kWay == kStore ? long(copies) * bytes : 0;
+  for (int i = 0; i < 2; i++) {  // what is to come from memory L2 has not seen for long
+    if (memory) cudaMemset(data + (512l << 20), i, 256l << 20);
+    launch(shot<kWay>, size, n, 64, data, shots, copies, uint32_t(bytes), later, apart);
+  }
+  std::vector<Shot> s(n);
+  cudaMemcpy(s.data(), shots, s.size() * sizeof s[0], cudaMemcpyDeviceToHost);
+  double issued = 0, came = 0, fences = 0, fenced = 0;
+  int with = 0;
+  for (int b = 0; b < n; b++)
+    if (kWay != kPeer || b % size) with++, issued += s[b].issued, came += s[b].came, fences += s[b].fences, fenced += s[b].fenced;
+  const double of = 1.0 / (with * (kShots - 1));
+  std::printf("{\"way\":\"%s\",\"cluster\":%d,\"blocks\":%d,\"copies\":%d,\"bytes\":%d,\"later\":%d,\"memory\":%d,\"issued\":%.1f,\"came\":%.1f,\"fences\":%.1f,\"fenced\":%.1f,\"status\":\"%s\"}\n", kWays[kWay], size, n, copies, bytes, later,
+              int(memory), issued * of, came * of, fences * of, fenced * of, cudaGetErrorName(cudaGetLastError()));
+}
+
+template <Kind kKind>
+void measure_ring(int size, int blocks, int fencing, int stages, int bytes, bool casts, int rest = 0) {
+  const int n = blocks ? blocks / size * size : size, warps = fencing + 1;
+  for (int i = 0; i < 2; i++) launch(ring<kKind>, size, n, warps * 32, (const char*)data, cycles, counts, stages, uint32_t(bytes), casts, rest);
+  std::vector<long long> t(size_t(n) * size_t(warps));
+  std::vector<unsigned> c(t.size());
+  cudaMemcpy(t.data(), cycles, t.size() * sizeof t[0], cudaMemcpyDeviceToHost);
+  cudaMemcpy(c.data(), counts, c.size() * sizeof c[0], cudaMemcpyDeviceToHost);
+  double copied = 0, fenced = 0, fences = 0;
+  for (size_t i = 0; i < t.size(); i++)
+    if (i % size_t(warps) == 0) copied += double(t[i]) / c[i];
+    else fenced += double(t[i]), fences += c[i];
+  std::printf("{\"kind\":\"%s\",\"cluster\":%d,\"blocks\":%d,\"fencing\":%d,\"stages\":%d,\"bytes\":%d,\"casts\":%d,\"rest\":%d,\"fence\":%.1f,\"copy\":%.1f,\"status\":\"%s\"}\n", kKinds[kKind], size, n, fencing, stages, bytes, int(casts), rest,
+              fences > 0 ? fenced / fences : 0, copied / n, cudaGetErrorName(cudaGetLastError()));
+}
+
+template <Kind kKind>
+void measure_rings() {
+  for (int blocks : {0, kSms})
+    for (int bytes : {1024, 16384, 49152})
+      for (int stages : {1, 4}) {
+        measure_ring<kKind>(1, blocks, 1, stages, bytes, false);
+        measure_ring<kKind>(2, blocks, 1, stages, bytes, true), measure_ring<kKind>(4, blocks, 1, stages, bytes, true);
+      }
+  for (int fencing : {0, 2, 8}) measure_ring<kKind>(1, kSms, fencing, 4, 16384, false), measure_ring<kKind>(2, kSms, fencing, 4, 49152, true), measure_ring<kKind>(4, kSms, fencing, 4, 49152, true);
+  for (int rest : {500, 2000}) measure_ring<kKind>(1, kSms, 1, 4, 16384, false, rest), measure_ring<kKind>(2, kSms, 1, 4, 49152, true, rest), measure_ring<kKind>(4, kSms, 1, 4, 49152, true, rest);
+}
+
+}  // namespace
+
+int main() {
+  cudaMalloc(&data, size_t(768) << 20), cudaMalloc(&shots, kSms * sizeof *shots), cudaMalloc(&cycles, kSms * 32 * sizeof *cycles), cudaMalloc(&counts, kSms * 32 * sizeof *counts);
+  cudaMemset(data, 0, size_t(768) << 20);
+  for (int blocks : {1, kSms}) {
+    measure_shot<kLoad>(1, blocks, 0, 1024, 0);
+    for (int bytes : {1024, 4096, 8192, 16384, 32768, 49152})
+      for (int copies : {1, 2, 4})
+        for (int later : {0, 100, 200, 400, 800, 1600}) measure_shot<kLoad>(1, blocks, copies, bytes, later);
+  }
+  for (int size : {2, 4})
+    for (int blocks : {0, kSms})
+      for (int bytes : {4096, 16384, 49152})
+        for (int copies : {1, 4})
+          for (int later : {0, 200, 400, 800, 1600}) measure_shot<kCast>(size, blocks, copies, bytes, later), measure_shot<kPeer>(size, blocks, copies, bytes, later);
+  for (int blocks : {1, kSms})
+    for (int bytes : {4096, 16384, 49152})
+      for (int copies : {1, 4})
+        for (int later : {0, 200, 400, 800, 1600}) measure_shot<kLoad>(1, blocks, copies, bytes, later, true), measure_shot<kStore>(1, blocks, copies, bytes, later);
+  measure_rings<kFence>(), measure_rings<kFenceCluster>(), measure_rings<kRelease>(), measure_rings<kReleaseRemote>(), measure_rings<kRemote>();
+}
