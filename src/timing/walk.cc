@@ -161,16 +161,22 @@ struct Join::Walker {
     if (left.empty() && !own.empty()) {
       left.assign(own.size(), 1);
       const auto [low, high] = join.loop_of(home);
+      const auto beside = join.beside_.find(home);
       for (size_t k = own.size() - 1; k-- > 0;) {
         bool inside = true;
         for (uint32_t i = own[k] + 1; i < own[k + 1] && inside; i++) {
           const uint32_t pc = cursor.events[cursor.enters[i]].pc;
-          inside = (pc >= low && pc < high) || pc >> 24 != home >> 24;
+          inside = pc >> 24 != home >> 24 || (pc >= low && pc < high && (beside == join.beside_.end() || !join.lies_elsewhere(join.first_of(pc), beside->second)));
         }
         if (inside && low < high) left[k] = left[k + 1] + 1;
       }
     }
     return run_at(block, used[block]);
+  }
+  /// Turns that a machine block with so many copies of a PTX block stands for.
+  uint32_t turns_of(uint32_t block, uint32_t copies) {
+    const auto [low, high] = join.loop_of(block);
+    return copies > 1 && low < high ? std::clamp(run_left(block), 1u, copies) : copies;
   }
   uint32_t run_at(uint32_t block, size_t k) const { return k < runs[block].size() ? runs[block][k] : 0; }
   /// Do so many more turns of its loop follow the last one?
@@ -268,7 +274,7 @@ struct Join::Walker {
     if (own == kNever) return kNever;
     const bool part = is_part(*first);
     const auto entries_of = [&](const Carried& c) { return std::max(std::min(c.copies, f.copies), c.whole_run ? run_left(c.block) : 1); };
-    const uint32_t copies = entries_of(*first);
+    const uint32_t copies = turns_of(first->block, entries_of(*first));
     if (first->block == f.home && !part && !first->whole_run) run_left(f.home), note_owed(first->number, used[first->number], copies);
     for (uint32_t k = 0; k < copies && !part; k++) {
       const size_t at = next_entry(first->number);
