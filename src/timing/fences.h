@@ -21,7 +21,13 @@ inline constexpr double kRemoteStored = 95;   // cycles from where a store to an
 inline constexpr double kFenceOpen = 100;     // cycles for which a round that slices need not answer stays open behind the last that joined it [meet_put4_1_2/2 to 8]
 inline constexpr double kFenceLate = 100;     // of a block that has just met, warps that come so long behind its first do not join its round [drains.cu: fence_bar of 8, 12 and 16 warps 688, 889 and 1,062 cycles]
 inline constexpr double kSliceSpread = 27;    // cycles by which the farthest of twice as many slices answers later ...
+inline constexpr double kFenceSees = 950;     // cycles behind it in which the copy engine asks for what a barrier of memory still waits for [calib/copy_fences.cu: shot, load, 4 copies of 48 KB]
 inline constexpr double kSlicesApart = 16;    // ... up to so many [fences.cu: store_fence of 1 to 16 warps; drains.cu: meet of 1 to 8]
+
+/// A copy into shared memory: when its engine asks for the first and the last of it, and when that is there.
+struct CopyUnderWay {
+  double begins = 0, ends = 0, done = 0;
+};
 
 struct Fences {
   double free = 0;                // when the next may begin

@@ -5,6 +5,15 @@
 
 namespace orrery::timing {
 
+/// When the copies are there that the SM's engine has been given, whichever warp did, as far as a barrier of memory at `now` waits for them.
+double Sm::State::copied(double now) {
+  std::erase_if(copies_under_way, [&](const CopyUnderWay& c) { return c.done <= now; });
+  double there = 0;
+  for (const CopyUnderWay& c : copies_under_way)
+    if (c.begins <= now + kFenceSees) there = std::max(there, c.done - std::max(0.0, c.ends - now - kFenceSees));
+  return there;
+}
+
 /// Where a barrier of memory of `cycles`, to which a warp comes at `now`, lets it go on: it waits for the warp's own loads, for words on their way to and from
 /// other blocks and, where the SM has touched slices of L2 since the last one, for these and what the SM and the chip have stored.
 double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_touched) {
@@ -20,7 +29,8 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   const bool beside_others = x.there > enters && std::any_of(x.warps.begin(), x.warps.end(), [&](uint32_t i) { return warps[i].slot != w.slot; });
   const bool late = has_met && x.touched && enters > slot.fenced_from + kFenceLate && x.begins <= enters && !beside_others;
   const bool joins = enters <= x.open && !late;
-  if (enters > x.open && !touched && !gave && peers_done <= enters) return std::max({std::max(now, enters - kFenceQueue) + cycles, x.ends, w.loaded + cycles});
+  const double copies = copied(now);
+  if (enters > x.open && !touched && !gave && peers_done <= enters) return std::max({std::max(now, enters - kFenceQueue) + cycles, x.ends, w.loaded + cycles, copies});
   if (!joins) {
     x.begins = x.there = x.open = std::max(enters, x.ends);
     x.first = 0, x.slices = 0, x.touched = false, x.warps.clear();
@@ -32,7 +42,7 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   const bool asks_touched = x.touched && f.barrier_touched;  // other GPUs' ask all slices each time, in the time that any takes
   x.open = std::max(x.open, x.there + std::max(asks_touched ? f.fence_stored : 0, kFenceOpen));
   const double answered = asks_touched ? std::max(x.there, x.first + kSliceSpread * std::log2(std::clamp(x.slices, 1.0, kSlicesApart))) + f.fence_stored : x.there;
-  x.ends = std::max(x.ends, answered + cycles);
+  x.ends = std::max({x.ends, answered + cycles, copies});
   x.warps.push_back(number_of(w));
   for (const uint32_t i : x.warps)  // whoever has come before
     if (WarpRun& other = warps[i]; &other != &w && other.live && other.ready > now) other.ready = std::max(other.ready, x.ends), refresh(other);

@@ -114,7 +114,6 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       shared_written += double(bytes) / kCopyBytes;
       b.bytes -= bytes, b.of_copies = true;
       b.when = std::max(b.when, done);
-      w.loaded = std::max(w.loaded, done);  // a barrier of memory waits for it [cast_parts_bulk, cold and warm: 1,600 and 1,150 cycles a turn]
       settle(slot, object, done);
       return set_barriers(w, m, start + 20, start + 20);
     }
