@@ -9,6 +9,7 @@
 // where stores that are not there yet and other blocks' warps keep it open [calib/drains.cu]. Why is not known: two rounds are what was measured.
 // Not here: how a warp comes to one (sm_fences.cc); which slices of L2 it asks (touched_slices.h).
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,12 +22,17 @@ inline constexpr double kRemoteStored = 95;   // cycles from where a store to an
 inline constexpr double kFenceOpen = 100;     // cycles for which a round that slices need not answer stays open behind the last that joined it [meet_put4_1_2/2 to 8]
 inline constexpr double kFenceLate = 100;     // of a block that has just met, warps that come so long behind its first do not join its round [drains.cu: fence_bar of 8, 12 and 16 warps 688, 889 and 1,062 cycles]
 inline constexpr double kSliceSpread = 27;    // cycles by which the farthest of twice as many slices answers later ...
-inline constexpr double kFenceSees = 950;     // cycles behind it in which the copy engine asks for what a barrier of memory still waits for [calib/copy_fences.cu: shot, load, 4 copies of 48 KB]
+inline constexpr double kAsksAhead = 1.4;     // times as fast as data come a copy engine asks for them [copy_fences.cu: shot, one SM, 4 copies of 48 KB: fences 100 to 800 cycles behind]
 inline constexpr double kSlicesApart = 16;    // ... up to so many [fences.cu: store_fence of 1 to 16 warps; drains.cu: meet of 1 to 8]
 
-/// A copy into shared memory: when its engine asks for the first and the last of it, and when that is there.
+/// A copy into shared memory: since when its engine has had something to copy, from when to when the copy's lines come, and when the last is there.
 struct CopyUnderWay {
-  double begins = 0, ends = 0, done = 0;
+  double busy = 0, begins = 0, ends = 0, done = 0;
+  /// When what the engine has asked for by `when` is there; 0 where that is nothing of it.
+  double there(double when) const {
+    const double seen = busy + kAsksAhead * (when - busy);
+    return begins <= seen ? done - std::max(0.0, ends - seen) : 0;
+  }
 };
 
 struct Fences {
@@ -34,6 +40,7 @@ struct Fences {
   double begins = -1e9, open = -1e9, ends = -1;  // of the latest round
   double first = 0, there = 0;    // when what its first warp and all of them wait for, but for slices, is there
   double slices = 0;              // that answer
+  double answered = -1;           // when all has but copies
   bool touched = false;           // do any?
   std::vector<uint32_t> warps;    // in it
 };

@@ -100,8 +100,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     else done = std::max(done, read_asked(e.pc) - kCopySooner);
     n_requests = 0;
   };
-  engine = std::max(engine, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
-  const double begins = engine;
+  const double before = engine, begins = engine = std::max(engine, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
     engine += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
     counts.tma_bytes += sectors_in(mask) * 32.0;
@@ -143,7 +142,10 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   }
   send();
   for_many = false, fetch = FetchSize::half;
-  if (!store && !peer) copies_under_way.push_back({begins, engine, done});
+  if (!store && !peer) {
+    const double busy = begins > before || copies_under_way.empty() ? begins : copies_under_way.back().busy;
+    fence_copy({busy, begins, engine, done}, at);
+  }
   if (!store) note_trip(w, at, at + longest, *mates, true);
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;

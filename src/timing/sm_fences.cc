@@ -5,13 +5,23 @@
 
 namespace orrery::timing {
 
-/// When the copies are there that the SM's engine has been given, whichever warp did, as far as a barrier of memory at `now` waits for them.
-double Sm::State::copied(double now) {
+/// When the copies are there that a barrier of memory waits for which would have ended at `when`: what the SM's engine has asked for by then, for whichever warp.
+double Sm::State::copied(double now, double when) {
   std::erase_if(copies_under_way, [&](const CopyUnderWay& c) { return c.done <= now; });
   double there = 0;
-  for (const CopyUnderWay& c : copies_under_way)
-    if (c.begins <= now + kFenceSees) there = std::max(there, c.done - std::max(0.0, c.ends - now - kFenceSees));
+  for (const CopyUnderWay& c : copies_under_way) there = std::max(there, c.there(when));
   return there;
+}
+
+/// The engine is given a copy at `now`: a round of barriers that has not ended waits for it, too.
+void Sm::State::fence_copy(const CopyUnderWay& copy, double now) {
+  copies_under_way.push_back(copy);
+  Fences& x = fences;
+  const double there = x.answered > now ? copy.there(x.answered) : 0;
+  if (there <= x.ends) return;
+  x.ends = there;
+  for (const uint32_t i : x.warps)
+    if (WarpRun& w = warps[i]; w.live && w.ready > now) w.ready = std::max(w.ready, x.ends), refresh(w);
 }
 
 /// Where a barrier of memory of `cycles`, to which a warp comes at `now`, lets it go on: it waits for the warp's own loads, for words on their way to and from
@@ -29,8 +39,10 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   const bool beside_others = x.there > enters && std::any_of(x.warps.begin(), x.warps.end(), [&](uint32_t i) { return warps[i].slot != w.slot; });
   const bool late = has_met && x.touched && enters > slot.fenced_from + kFenceLate && x.begins <= enters && !beside_others;
   const bool joins = enters <= x.open && !late;
-  const double copies = copied(now);
-  if (enters > x.open && !touched && !gave && peers_done <= enters) return std::max({std::max(now, enters - kFenceQueue) + cycles, x.ends, w.loaded + cycles, copies});
+  if (enters > x.open && !touched && !gave && peers_done <= enters) {
+    const double alone = std::max(now, enters - kFenceQueue) + cycles;
+    return std::max({alone, x.ends, w.loaded + cycles, copied(now, alone)});
+  }
   if (!joins) {
     x.begins = x.there = x.open = std::max(enters, x.ends);
     x.first = 0, x.slices = 0, x.touched = false, x.warps.clear();
@@ -42,7 +54,8 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   const bool asks_touched = x.touched && f.barrier_touched;  // other GPUs' ask all slices each time, in the time that any takes
   x.open = std::max(x.open, x.there + std::max(asks_touched ? f.fence_stored : 0, kFenceOpen));
   const double answered = asks_touched ? std::max(x.there, x.first + kSliceSpread * std::log2(std::clamp(x.slices, 1.0, kSlicesApart))) + f.fence_stored : x.there;
-  x.ends = std::max({x.ends, answered + cycles, copies});
+  x.answered = std::max(x.answered, answered + cycles);
+  x.ends = std::max({x.ends, x.answered, copied(now, x.answered)});
   x.warps.push_back(number_of(w));
   for (const uint32_t i : x.warps)  // whoever has come before
     if (WarpRun& other = warps[i]; &other != &w && other.live && other.ready > now) other.ready = std::max(other.ready, x.ends), refresh(other);

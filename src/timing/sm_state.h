@@ -286,7 +286,8 @@ struct Sm::State {
   double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
   Fences fences;
   std::vector<CopyUnderWay> copies_under_way;  // that the SM's copy engine has been given
-  double copied(double now);
+  double copied(double now, double snapshot);
+  void fence_copy(const CopyUnderWay& copy, double now);
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
