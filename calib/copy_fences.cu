@@ -1,7 +1,8 @@
 // calib/copy_fences.cu: what barriers of memory take beside bulk copies of another warp.
 //
 // `shot`: one warp of a block makes some copies at once (from L2 or memory; for itself or for all of its cluster; to L2), another one fences so many cycles
-// later. A JSON line for each: when the copies were issued and had come, and when the fence began and ended, in cycles from the beginning.
+// later or earlier, a third one perhaps so many cycles behind it. Before that a copy may have come, or lines have been stored, since the last fence. A JSON line
+// for each: when the copies were issued and had come, and when the fences began and ended, in cycles from the first copy on.
 // `ring`: one warp copies into a ring for as long as the launch lasts, others fence again and again, or arrive at an mbarrier, their own or another block's,
 // with or without releasing to the cluster. A JSON line for each: cycles of a fence (or arrival), of a copy.
 //
@@ -36,52 +37,73 @@ __device__ inline void until(long long when) {
 
 enum Way { kLoad, kCast, kPeer, kStore };  // each block for itself; each a part for all; the first block for all, while the others fence; to memory
 const char* const kWays[] = {"load", "cast", "peer", "store"};
+enum Before { kNothing, kCopied, kStored };
+const char* const kBefore[] = {"nothing", "copied", "stored"};
+constexpr int kNone = 1 << 20, kAhead = 1000;  // cycles from the beginning to the first copy
 struct Shot {
-  float issued = 0, came = 0, fences = 0, fenced = 0;
+  float issued = 0, came = 0, fences = 0, fenced = 0, fences2 = 0, fenced2 = 0;
+};
+struct Plan {
+  int copies, bytes, later, second;
+  Before before;
+  long apart;
 };
 
 template <Way kWay>
-__global__ void shot(char* data, Shot* shots, int copies, uint32_t bytes, int later, long apart) {
+__global__ void shot(char* data, Shot* shots, Plan plan) {
   extern __shared__ __align__(1024) char room[];
-  __shared__ uint64_t full;
-  __shared__ long long start, issued, came, fences, fenced;
+  __shared__ uint64_t full, early;
+  __shared__ long long start, issued, came, fences, fenced, fences2, fenced2;
   uint32_t rank, n;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+  const uint32_t bytes = uint32_t(plan.bytes), part = kWay == kCast ? bytes / n : bytes, all = (1u << n) - 1, mine = kWay == kCast ? rank * part : 0;
   if (threadIdx.x == 0) {
-    init(&full);
+    init(&full), init(&early);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   Shot sum;
   const bool makes = kWay != kPeer || rank == 0;
-  const uint32_t part = kWay == kCast ? bytes / n : bytes, all = (1u << n) - 1, at_once = kWay == kCast ? rank * part : 0;
   for (int round = 0; round < kShots; round++) {
-    char* own = data + long(round) * copies * bytes + long(blockIdx.x) * apart;
-    if (threadIdx.x == 0 && kWay != kStore) expect(&full, uint32_t(copies) * bytes);
-    if (threadIdx.x == 0) issued = came = 0;
+    char* own = data + long(round) * plan.copies * plan.bytes + long(blockIdx.x) * plan.apart;
+    if (threadIdx.x == 0 && kWay != kStore) expect(&full, uint32_t(plan.copies) * bytes);
+    if (threadIdx.x == 0) issued = came = fences2 = fenced2 = 0;
     meet();
+    if (plan.before == kCopied && threadIdx.x == 0) {
+      expect(&early, 49152);
+      copy(smem(room), data + long(round) * 49152, 49152, &early, 0);
+      wait(&early, uint32_t(round & 1));
+    }
+    if (plan.before == kStored && threadIdx.x / 32 == 1)
+      for (int i = 0; i < 8; i++) reinterpret_cast<volatile int*>(data)[(512l << 18) + (long(blockIdx.x) * 8 + i) * 1024 + long(threadIdx.x % 32) * 32] = round;
     if (threadIdx.x == 0) start = clock64() + 2000;
     __syncthreads();
+    const long long first = start + kAhead;
     if (threadIdx.x == 0) {
-      until(start);
-      for (int i = 0; i < copies && makes; i++) {
-        const uint32_t to = smem(room) + uint32_t(i) * bytes + at_once;
+      until(first);
+      for (int i = 0; i < plan.copies && makes; i++) {
+        const uint32_t to = smem(room) + uint32_t(i) * bytes + mine;
         if (kWay == kStore) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(own + long(i) * bytes), "r"(to), "r"(bytes) : "memory");
-        else copy(to, own + long(i) * bytes + at_once, part, &full, kWay == kLoad ? 0 : all);
+        else copy(to, own + long(i) * bytes + mine, part, &full, kWay == kLoad ? 0 : all);
       }
       if (kWay == kStore) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-      issued = clock64() - start;
+      issued = clock64() - first;
       if (kWay == kStore) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
       else wait(&full, uint32_t(round & 1));
-      came = clock64() - start;
+      came = clock64() - first;
     } else if (threadIdx.x == 32) {
-      until(start + later);
-      fences = clock64() - start;
+      until(first + plan.later);
+      fences = clock64() - first;
       fence();
-      fenced = clock64() - start;
+      fenced = clock64() - first;
+    } else if (threadIdx.x == 64 && plan.second != kNone) {
+      until(first + plan.later + plan.second);
+      fences2 = clock64() - first;
+      fence();
+      fenced2 = clock64() - first;
     }
     __syncthreads();
-    if (round > 0 && threadIdx.x == 0) sum.issued += float(issued), sum.came += float(came), sum.fences += float(fences), sum.fenced += float(fenced);
+    if (round > 0 && threadIdx.x == 0) sum.issued += float(issued), sum.came += float(came), sum.fences += float(fences), sum.fenced += float(fenced), sum.fences2 += float(fences2), sum.fenced2 += float(fenced2);
   }
   meet();
   if (threadIdx.x == 0) shots[blockIdx.x] = sum;
@@ -92,7 +114,7 @@ const char* const kKinds[] = {"fence.gpu", "fence.cluster", "arrive.release", "a
 
 /// Warp 0 makes kRing copies, `stages` under way; the others fence until it has done, `rest` cycles from one to the next.
 template <Kind kKind>
-__global__ void ring(const char* from, long long* cycles, unsigned* counts, int stages, uint32_t bytes, bool casts, int rest) {
+__global__ void ring(const char* from, long long* cycles, unsigned* counts, int stages, uint32_t bytes, int rest) {
   extern __shared__ __align__(1024) char room[];
   __shared__ uint64_t full[8], told;
   __shared__ int done;
@@ -108,7 +130,6 @@ __global__ void ring(const char* from, long long* cycles, unsigned* counts, int 
   __syncthreads();
   meet();
   const int warp = int(threadIdx.x / 32), warps = int(blockDim.x / 32), slot = int(blockIdx.x) * warps + warp;
-  const uint32_t part = casts ? bytes / n : bytes, mine = casts ? rank * part : 0, mask = casts ? (1u << n) - 1 : 0;
   if (threadIdx.x == 0) {
     const long long begin = clock64();
     int stage = 0;
@@ -117,7 +138,7 @@ __global__ void ring(const char* from, long long* cycles, unsigned* counts, int 
       if (i >= stages) wait(&full[stage], phase);
       if (i < kRing) {
         expect(&full[stage], bytes);
-        copy(smem(room) + uint32_t(stage) * bytes + mine, from + uint32_t(i & 15) * bytes + mine, part, &full[stage], mask);
+        copy(smem(room) + uint32_t(stage) * bytes, from + uint32_t(i & 15) * bytes, bytes, &full[stage], 0);
       }
       if (++stage == stages) stage = 0, phase ^= 1;
     }
@@ -163,29 +184,32 @@ void launch(Kernel kernel, int size, int blocks, int threads, Args... args) {
 }
 
 template <Way kWay>
-void measure_shot(int size, int blocks, int copies, int bytes, int later, bool memory = false) {
+void measure_shot(int size, int blocks, int copies, int bytes, int later, Before before = kNothing, int second = kNone, bool memory = false) {
   const int n = blocks ? blocks / size * size : size;
   const long apart = memory ? long(kShots) * copies * bytes : kWay == kStore ? long(copies) * bytes : 0;
   for (int i = 0; i < 2; i++) {  // what is to come from memory L2 has not seen for long
     if (memory) cudaMemset(data + (512l << 20), i, 256l << 20);
-    launch(shot<kWay>, size, n, 64, data, shots, copies, uint32_t(bytes), later, apart);
+    launch(shot<kWay>, size, n, 96, data, shots, Plan{copies, bytes, later, second, before, apart});
   }
   std::vector<Shot> s(n);
   cudaMemcpy(s.data(), shots, s.size() * sizeof s[0], cudaMemcpyDeviceToHost);
-  double issued = 0, came = 0, fences = 0, fenced = 0;
+  Shot all;
   int with = 0;
   for (int b = 0; b < n; b++)
-    if (kWay != kPeer || b % size) with++, issued += s[b].issued, came += s[b].came, fences += s[b].fences, fenced += s[b].fenced;
-  const double of = 1.0 / (with * (kShots - 1));
-  std::printf("{\"way\":\"%s\",\"cluster\":%d,\"blocks\":%d,\"copies\":%d,\"bytes\":%d,\"later\":%d,\"memory\":%d,\"issued\":%.1f,\"came\":%.1f,\"fences\":%.1f,\"fenced\":%.1f,\"status\":\"%s\"}\n", kWays[kWay], size, n, copies, bytes, later,
-              int(memory), issued * of, came * of, fences * of, fenced * of, cudaGetErrorName(cudaGetLastError()));
+    if (kWay != kPeer || b % size)
+      with++, all.issued += s[b].issued, all.came += s[b].came, all.fences += s[b].fences, all.fenced += s[b].fenced, all.fences2 += s[b].fences2, all.fenced2 += s[b].fenced2;
+  const float of = 1.f / float(with * (kShots - 1));
+  std::printf("{\"way\":\"%s\",\"cluster\":%d,\"blocks\":%d,\"copies\":%d,\"bytes\":%d,\"later\":%d,\"before\":\"%s\",\"memory\":%d,\"issued\":%.1f,\"came\":%.1f,\"fences\":%.1f,\"fenced\":%.1f,", kWays[kWay], size, n, copies, bytes, later, kBefore[before],
+              int(memory), all.issued * of, all.came * of, all.fences * of, all.fenced * of);
+  if (second != kNone) std::printf("\"fences2\":%.1f,\"fenced2\":%.1f,", all.fences2 * of, all.fenced2 * of);
+  std::printf("\"status\":\"%s\"}\n", cudaGetErrorName(cudaGetLastError()));
 }
 
 template <Kind kKind>
-void measure_ring(int size, int blocks, int fencing, int stages, int bytes, bool casts, int rest = 0) {
-  const int n = blocks ? blocks / size * size : size, warps = fencing + 1;
-  for (int i = 0; i < 2; i++) launch(ring<kKind>, size, n, warps * 32, (const char*)data, cycles, counts, stages, uint32_t(bytes), casts, rest);
-  std::vector<long long> t(size_t(n) * size_t(warps));
+void measure_ring(int blocks, int fencing, int stages, int bytes, int rest = 0) {
+  const int warps = fencing + 1;
+  for (int i = 0; i < 2; i++) launch(ring<kKind>, 2, blocks, warps * 32, (const char*)data, cycles, counts, stages, uint32_t(bytes), rest);
+  std::vector<long long> t(size_t(blocks) * size_t(warps));
   std::vector<unsigned> c(t.size());
   cudaMemcpy(t.data(), cycles, t.size() * sizeof t[0], cudaMemcpyDeviceToHost);
   cudaMemcpy(c.data(), counts, c.size() * sizeof c[0], cudaMemcpyDeviceToHost);
@@ -193,20 +217,18 @@ void measure_ring(int size, int blocks, int fencing, int stages, int bytes, bool
   for (size_t i = 0; i < t.size(); i++)
     if (i % size_t(warps) == 0) copied += double(t[i]) / c[i];
     else fenced += double(t[i]), fences += c[i];
-  std::printf("{\"kind\":\"%s\",\"cluster\":%d,\"blocks\":%d,\"fencing\":%d,\"stages\":%d,\"bytes\":%d,\"casts\":%d,\"rest\":%d,\"fence\":%.1f,\"copy\":%.1f,\"status\":\"%s\"}\n", kKinds[kKind], size, n, fencing, stages, bytes, int(casts), rest,
-              fences > 0 ? fenced / fences : 0, copied / n, cudaGetErrorName(cudaGetLastError()));
+  std::printf("{\"kind\":\"%s\",\"blocks\":%d,\"fencing\":%d,\"stages\":%d,\"bytes\":%d,\"rest\":%d,\"fence\":%.1f,\"copy\":%.1f,\"status\":\"%s\"}\n", kKinds[kKind], blocks, fencing, stages, bytes, rest, fences > 0 ? fenced / fences : 0, copied / blocks,
+              cudaGetErrorName(cudaGetLastError()));
 }
 
 template <Kind kKind>
 void measure_rings() {
-  for (int blocks : {0, kSms})
+  for (int blocks : {2, kSms})
     for (int bytes : {1024, 16384, 49152})
-      for (int stages : {1, 4}) {
-        measure_ring<kKind>(1, blocks, 1, stages, bytes, false);
-        measure_ring<kKind>(2, blocks, 1, stages, bytes, true), measure_ring<kKind>(4, blocks, 1, stages, bytes, true);
-      }
-  for (int fencing : {0, 2, 8}) measure_ring<kKind>(1, kSms, fencing, 4, 16384, false), measure_ring<kKind>(2, kSms, fencing, 4, 49152, true), measure_ring<kKind>(4, kSms, fencing, 4, 49152, true);
-  for (int rest : {500, 2000}) measure_ring<kKind>(1, kSms, 1, 4, 16384, false, rest), measure_ring<kKind>(2, kSms, 1, 4, 49152, true, rest), measure_ring<kKind>(4, kSms, 1, 4, 49152, true, rest);
+      for (int stages : {1, 4})
+        for (int fencing : {0, 1, 2, 8}) measure_ring<kKind>(blocks, fencing, stages, bytes);
+  for (int rest : {500, 2000})
+    for (int stages : {1, 4}) measure_ring<kKind>(kSms, 1, stages, 16384, rest);
 }
 
 }  // namespace
@@ -219,6 +241,13 @@ int main() {
     for (int bytes : {1024, 4096, 8192, 16384, 32768, 49152})
       for (int copies : {1, 2, 4})
         for (int later : {0, 100, 200, 400, 800, 1600}) measure_shot<kLoad>(1, blocks, copies, bytes, later);
+    for (int bytes : {16384, 49152})
+      for (int copies : {1, 4})
+        for (int later : {-800, -600, -400, -200, -100, 0, 200, 800}) measure_shot<kLoad>(1, blocks, copies, bytes, later, kCopied), measure_shot<kLoad>(1, blocks, copies, bytes, later, kStored);
+    for (int second : {0, 50, 100, 150, 200, 300, 400, 500, 600, 800}) {
+      for (Before before : {kNothing, kCopied, kStored}) measure_shot<kLoad>(1, blocks, 0, 1024, 0, before, second);
+      for (int later : {-300, 100}) measure_shot<kLoad>(1, blocks, 1, 49152, later, kCopied, second), measure_shot<kLoad>(1, blocks, 4, 16384, later, kCopied, second);
+    }
   }
   for (int size : {2, 4})
     for (int blocks : {0, kSms})
@@ -228,6 +257,7 @@ int main() {
   for (int blocks : {1, kSms})
     for (int bytes : {4096, 16384, 49152})
       for (int copies : {1, 4})
-        for (int later : {0, 200, 400, 800, 1600}) measure_shot<kLoad>(1, blocks, copies, bytes, later, true), measure_shot<kStore>(1, blocks, copies, bytes, later);
+        for (int later : {0, 200, 400, 800, 1600}) measure_shot<kLoad>(1, blocks, copies, bytes, later, kNothing, kNone, true), measure_shot<kStore>(1, blocks, copies, bytes, later);
+  std::fflush(stdout);
   measure_rings<kFence>(), measure_rings<kFenceCluster>(), measure_rings<kRelease>(), measure_rings<kReleaseRemote>(), measure_rings<kRemote>();
 }

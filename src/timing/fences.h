@@ -23,7 +23,7 @@ inline constexpr double kFenceOpen = 100;     // cycles for which a round that s
 inline constexpr double kFenceLate = 100;     // of a block that has just met, warps that come so long behind its first do not join its round [drains.cu: fence_bar of 8, 12 and 16 warps 688, 889 and 1,062 cycles]
 inline constexpr double kSliceSpread = 27;    // cycles by which the farthest of twice as many slices answers later ...
 inline constexpr double kAsksAhead = 1.4;     // times as fast as data come a copy engine asks for them [copy_fences.cu: shot, one SM, 4 copies of 48 KB: fences 100 to 800 cycles behind]
-inline constexpr double kSlicesApart = 16;    // ... up to so many [fences.cu: store_fence of 1 to 16 warps; drains.cu: meet of 1 to 8]
+inline constexpr double kSlicesApart = 96;    // ... up to so many [fences.cu: store_fence of 1 to 16 warps; drains.cu: meet of 1 to 8]
 
 /// A copy into shared memory: since when its engine has had something to copy, from when to when the copy's lines come, and when the last is there.
 struct CopyUnderWay {

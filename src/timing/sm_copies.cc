@@ -91,6 +91,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   double& engine = peer ? own_engine : tma;
   asks(slots[w.slot].apart, slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
+  const double for_each = for_many && !peer ? std::max(1, std::popcount(e.extra & ranks)) : 1;  // what blocks of the cluster copy for each other comes to each of them [rings_bare_tells_one]
   const bool reduces = store && e.lanes_bytes == kReduces;
   // What a row's 128 bytes are added to are words side by side, all of each sector.
   const AtomicWork adds{m.floating || m.kind == Class::tensor_copy, 1 + kWordMore * 7, 1, 1, 0, kAddedSector};
@@ -102,7 +103,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   };
   const double before = engine, begins = engine = std::max(engine, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
-    engine += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
+    engine += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0) * for_each;
     counts.tma_bytes += sectors_in(mask) * 32.0;
     const size_t first = n_requests;
     bool shared_out = false;  // the ghosts have asked for theirs

@@ -49,7 +49,8 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   }
   x.touched |= touched, x.slices += slices_touched;
   const double written = stored ? std::max(chip.write_free(), *std::max_element(taken.begin(), taken.end())) - kStoreTravels : 0;
-  x.there = std::max({x.there, enters, written, peers_done});
+  x.there = std::max({x.there, written, peers_done});
+  if (stored || gave) x.there = std::max(x.there, enters);
   if (x.first == 0) x.first = x.there;
   const bool asks_touched = x.touched && f.barrier_touched;  // other GPUs' ask all slices each time, in the time that any takes
   x.open = std::max(x.open, x.there + std::max(asks_touched ? f.fence_stored : 0, kFenceOpen));
