@@ -1,7 +1,7 @@
 // calib/copy_fences.cu: what barriers of memory take beside bulk copies of another warp.
 //
 // `shot`: one warp of a block makes some copies at once (from L2 or memory; for itself or for all of its cluster; to L2), another one fences so many cycles
-// later or earlier, a third one perhaps so many cycles behind it. Before that a copy may have come, or lines have been stored, since the last fence. A JSON line
+// later or earlier, a third one perhaps so many cycles behind it; or a block fences beside another one of its SM. Before that a copy may have come, or lines have been stored, since the last fence. A JSON line
 // for each: when the copies were issued and had come, and when the fences began and ended, in cycles from the first copy on.
 // `ring`: one warp copies into a ring for as long as the launch lasts, others fence again and again, or arrive at an mbarrier, their own or another block's,
 // with or without releasing to the cluster. A JSON line for each: cycles of a fence (or arrival), of a copy.
@@ -109,6 +109,40 @@ __global__ void shot(char* data, Shot* shots, Plan plan) {
   if (threadIdx.x == 0) shots[blockIdx.x] = sum;
 }
 
+/// Of two blocks of an SM one copies and the other one fences. `starts` of each SM and round and `roles` of each SM begin as zeros.
+__global__ void neighbours(const char* data, Shot* shots, long long* starts, int* roles, Plan plan) {
+  extern __shared__ __align__(1024) char room[];
+  __shared__ uint64_t full;
+  if (threadIdx.x > 0) return;
+  uint32_t sm;
+  asm("mov.u32 %0, %%smid;" : "=r"(sm));
+  const int role = atomicAdd(&roles[sm], 1);
+  volatile long long* start = starts + sm * kShots;
+  init(&full);
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  for (int round = 0; round < kShots; round++) {
+    if (role == 0) {
+      expect(&full, uint32_t(plan.copies * plan.bytes));
+      const long long first = clock64() + 10000;
+      start[round] = first;
+      until(first);
+      for (int i = 0; i < plan.copies; i++) copy(smem(room) + uint32_t(i * plan.bytes), data + (long(round) * plan.copies + i) * plan.bytes, uint32_t(plan.bytes), &full, 0);
+      const long long issued = clock64();
+      wait(&full, uint32_t(round & 1));
+      if (round > 0) shots[sm].issued += float(issued - first), shots[sm].came += float(clock64() - first);
+    } else if (role == 1) {
+      while (start[round] == 0) {
+      }
+      const long long first = start[round];
+      until(first + plan.later);
+      const long long fences = clock64();
+      fence();
+      const long long fenced = clock64();
+      if (round > 0) shots[sm].fences += float(fences - first), shots[sm].fenced += float(fenced - first);
+    }
+  }
+}
+
 enum Kind { kFence, kFenceCluster, kRelease, kReleaseRemote, kRemote };
 const char* const kKinds[] = {"fence.gpu", "fence.cluster", "arrive.release", "arrive.release.remote", "arrive.remote"};
 
@@ -205,6 +239,23 @@ void measure_shot(int size, int blocks, int copies, int bytes, int later, Before
   std::printf("\"status\":\"%s\"}\n", cudaGetErrorName(cudaGetLastError()));
 }
 
+void measure_neighbours(int copies, int bytes, int later) {
+  cudaFuncSetAttribute(neighbours, cudaFuncAttributeMaxDynamicSharedMemorySize, 100'000);
+  Shot all;
+  for (int i = 0; i < 2; i++) {
+    cudaMemset(shots, 0, kSms * sizeof *shots), cudaMemset(cycles, 0, kSms * kShots * sizeof *cycles), cudaMemset(counts, 0, kSms * sizeof *counts);
+    neighbours<<<2 * kSms, 32, 100'000>>>(data, shots, cycles, reinterpret_cast<int*>(counts), Plan{copies, bytes, later, kNone, kNothing, 0});
+  }
+  std::vector<Shot> s(kSms);
+  cudaMemcpy(s.data(), shots, s.size() * sizeof s[0], cudaMemcpyDeviceToHost);
+  int with = 0;
+  for (const Shot& of : s)
+    if (of.came > 0 && of.fenced != of.fences) with++, all.issued += of.issued, all.came += of.came, all.fences += of.fences, all.fenced += of.fenced;
+  const float of = 1.f / float(with * (kShots - 1));
+  std::printf("{\"way\":\"load_of_neighbour\",\"cluster\":1,\"blocks\":%d,\"copies\":%d,\"bytes\":%d,\"later\":%d,\"before\":\"nothing\",\"memory\":0,\"issued\":%.1f,\"came\":%.1f,\"fences\":%.1f,\"fenced\":%.1f,\"status\":\"%s\"}\n", 2 * with, copies, bytes,
+              later, all.issued * of, all.came * of, all.fences * of, all.fenced * of, cudaGetErrorName(cudaGetLastError()));
+}
+
 template <Kind kKind>
 void measure_ring(int blocks, int fencing, int stages, int bytes, int rest = 0) {
   const int warps = fencing + 1;
@@ -258,6 +309,9 @@ int main() {
     for (int bytes : {4096, 16384, 49152})
       for (int copies : {1, 4})
         for (int later : {0, 200, 400, 800, 1600}) measure_shot<kLoad>(1, blocks, copies, bytes, later, kNothing, kNone, true), measure_shot<kStore>(1, blocks, copies, bytes, later);
+  for (int bytes : {16384, 49152})
+    for (int copies : {1, 2})
+      for (int later : {-400, -200, 0, 100, 200, 400, 800, 1600}) measure_neighbours(copies, bytes, later);
   std::fflush(stdout);
   measure_rings<kFence>(), measure_rings<kFenceCluster>(), measure_rings<kRelease>(), measure_rings<kReleaseRemote>(), measure_rings<kRemote>();
 }
