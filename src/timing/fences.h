@@ -21,6 +21,7 @@ inline constexpr double kStoreTravels = 72;   // cycles from a store until L2 ha
 inline constexpr double kRemoteStored = 95;   // cycles from where a store to another block has left until that one has it [meet_put_threads_2/32: 440 cycles a round, meet_threads_2/32: 345]
 inline constexpr double kFenceOpen = 100;     // cycles for which a round that slices need not answer stays open behind the last that joined it [meet_put4_1_2/2 to 8]
 inline constexpr double kFenceLate = 100;     // of a block that has just met, warps that come so long behind its first do not join its round [drains.cu: fence_bar of 8, 12 and 16 warps 688, 889 and 1,062 cycles]
+inline constexpr double kFenceBehind = 60;    // cycles behind one that waits for slices in which those end that began meanwhile and find nothing else [copy_fences.cu: shot, second: 67 to 430 cycles behind one of 680, both over after 740]
 inline constexpr double kSliceSpread = 27;    // cycles by which the farthest of twice as many slices answers later ...
 inline constexpr double kAsksAhead = 1.4;     // times as fast as data come a copy engine asks for them [copy_fences.cu: shot, one SM, 4 copies of 48 KB: fences 100 to 800 cycles behind]
 inline constexpr double kSlicesApart = 96;    // ... up to so many [fences.cu: store_fence of 1 to 16 warps; drains.cu: meet of 1 to 8]
@@ -41,6 +42,7 @@ struct Fences {
   double first = 0, there = 0;    // when what its first warp and all of them wait for, but for slices, is there
   double slices = 0;              // that answer
   double answered = -1;           // when all has but copies
+  double opened = -1, opener = -1;  // of those that wait for slices alone the first: when it began and slices have answered it
   bool touched = false;           // do any?
   std::vector<uint32_t> warps;    // in it
 };

@@ -39,9 +39,14 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   const bool beside_others = x.there > enters && std::any_of(x.warps.begin(), x.warps.end(), [&](uint32_t i) { return warps[i].slot != w.slot; });
   const bool late = has_met && x.touched && enters > slot.fenced_from + kFenceLate && x.begins <= enters && !beside_others;
   const bool joins = enters <= x.open && !late;
-  if (enters > x.open && !touched && !gave && peers_done <= enters) {
-    const double alone = std::max(now, enters - kFenceQueue) + cycles;
-    return std::max({alone, x.ends, w.loaded + cycles, copied(now, alone)});
+  const auto spread = [](double slices) { return kSliceSpread * std::log2(std::clamp(slices, 1.0, kSlicesApart)); };
+  if (!stored && !gave && peers_done <= enters && (slices_touched > 0 || enters > x.open)) {  // nothing of its own is on the way
+    const double own = slices_touched > 0 && f.barrier_touched ? enters + f.fence_stored + spread(slices_touched) : std::max(now, enters - kFenceQueue);
+    const double answered = std::max(own + cycles, x.opener > enters ? x.opener + (enters > x.opened + kFenceQueue ? kFenceBehind : 0) : 0);
+    if (slices_touched > 0 && x.opener <= enters) x.opened = enters, x.opener = answered;
+    if (x.ends <= enters) x.warps.clear(), x.ends = answered;
+    x.answered = std::max(x.answered, answered), x.warps.push_back(number_of(w));
+    return std::max({answered, w.loaded + cycles, copied(now, answered)});
   }
   if (!joins) {
     x.begins = x.there = x.open = std::max(enters, x.ends);
@@ -49,12 +54,11 @@ double Sm::State::fenced(WarpRun& w, double now, double cycles, double slices_to
   }
   x.touched |= touched, x.slices += slices_touched;
   const double written = stored ? std::max(chip.write_free(), *std::max_element(taken.begin(), taken.end())) - kStoreTravels : 0;
-  x.there = std::max({x.there, written, peers_done});
-  if (stored || gave) x.there = std::max(x.there, enters);
+  x.there = std::max({x.there, enters, written, peers_done});
   if (x.first == 0) x.first = x.there;
   const bool asks_touched = x.touched && f.barrier_touched;  // other GPUs' ask all slices each time, in the time that any takes
   x.open = std::max(x.open, x.there + std::max(asks_touched ? f.fence_stored : 0, kFenceOpen));
-  const double answered = asks_touched ? std::max(x.there, x.first + kSliceSpread * std::log2(std::clamp(x.slices, 1.0, kSlicesApart))) + f.fence_stored : x.there;
+  const double answered = asks_touched ? std::max(x.there, x.first + spread(x.slices)) + f.fence_stored : x.there;
   x.answered = std::max(x.answered, answered + cycles);
   x.ends = std::max({x.ends, x.answered, copied(now, x.answered)});
   x.warps.push_back(number_of(w));
