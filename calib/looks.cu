@@ -1,6 +1,6 @@
 // calib/looks.cu: how often warps look at an mbarrier that they wait for (try_wait, test_wait), by what happens meanwhile: nothing, arrivals at it or at another
-// one, by the own or another block, copies whose bytes it or another one counts, in bulk, by boxes, by another block for all (multicast). Looks are counted
-// by the loop itself. A JSON line for each: looks and cycles of a wait, on average.
+// one, by the own or another block, copies whose bytes it or another one counts, in bulk, by boxes, by another block for all (multicast). By lanes that
+// are together or apart, by one block of an SM or several. Looks are counted by the loop itself. A JSON line for each: looks and cycles of a wait, on average.
 //
 // Build: nvcc -O3 -std=c++20 -arch=sm_90a -o looks looks.cu
 #include <cuda_runtime.h>
@@ -102,9 +102,113 @@ __global__ void looks(const __grid_constant__ CUtensorMap map, const char* from,
   if (warp > 0 && threadIdx.x % 32 == 0) counts[blockIdx.x * warps + warp - 1] = count, cycles[blockIdx.x * warps + warp - 1] = waited;
 }
 
+/// Thread 0 copies, all arrive and wait: lanes of its warp are apart when they do (`kApart`: they wait in branches of their own), those of others together.
+template <bool kApart>
+__global__ void parted(const char* from, unsigned* counts, long long* cycles, int bytes) {
+  extern __shared__ __align__(1024) char room[];
+  __shared__ uint64_t full;
+  const uint32_t bar = smem(&full);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(blockDim.x));
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  unsigned count = 0;
+  long long waited = 0;
+  for (int round = 0; round < kRounds; round++) {
+    const uint32_t parity = uint32_t(round & 1);
+    const auto wait = [&] {
+      const long long begin = clock64();
+      bool there;
+      do there = look<false>(bar, parity), count++;
+      while (!there);
+      waited += clock64() - begin;
+    };
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(smem(room)), "l"(from + long(round) * kMostBytes), "r"(bytes), "r"(bar) : "memory");
+      expect(bar, uint32_t(bytes));
+      if (kApart) wait();
+    } else {
+      arrive(bar);
+      if (kApart) wait();
+    }
+    if (!kApart) wait();
+  }
+  counts[blockIdx.x * blockDim.x + threadIdx.x] = count, cycles[blockIdx.x * blockDim.x + threadIdx.x] = waited;
+}
+
+/// Blocks of an SM of which each waits for an arrival of its own, after a time of its own.
+template <bool kTest>
+__global__ void crowd(unsigned* counts, long long* cycles) {
+  __shared__ uint64_t waited_for;
+  const uint32_t bar = smem(&waited_for);
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar));
+  const int warp = int(threadIdx.x / 32), warps = int(blockDim.x / 32) - 1;
+  unsigned count = 0;
+  long long waited = 0;
+  for (int round = 0; round < kRounds; round++) {
+    __syncthreads();
+    if (warp == 0) {
+      if (threadIdx.x == 0) {
+        uint32_t h = blockIdx.x * 16 + uint32_t(round) + 1;
+        h ^= h >> 16, h *= 0x85ebca6bu, h ^= h >> 13, h *= 0xc2b2ae35u, h ^= h >> 16;
+        pause(500 + h % 2000);
+        arrive(bar);
+      }
+      __syncwarp();
+    } else {
+      const long long begin = clock64();
+      bool there;
+      do there = look<kTest>(bar, uint32_t(round & 1)), count++;
+      while (!there);
+      waited += clock64() - begin;
+    }
+  }
+  if (warp > 0 && threadIdx.x % 32 == 0) counts[blockIdx.x * warps + warp - 1] = count, cycles[blockIdx.x * warps + warp - 1] = waited;
+}
+
 unsigned* counts;
 long long* cycles;
 char* data;
+
+template <bool kTest>
+void measure_crowd(int on_sm, int waiting) {
+  cudaFuncSetAttribute(crowd<kTest>, cudaFuncAttributeMaxDynamicSharedMemorySize, 120000);
+  const int blocks = 132 * on_sm, room = on_sm == 1 ? 120000 : 220000 / on_sm / 1024 * 1024 - 2048;
+  for (int i = 0; i < 2; i++) crowd<kTest><<<unsigned(blocks), unsigned(waiting + 1) * 32, size_t(room)>>>(counts, cycles);
+  const size_t n = size_t(blocks) * size_t(waiting);
+  std::vector<unsigned> c(n);
+  std::vector<long long> t(n);
+  cudaMemcpy(c.data(), counts, n * sizeof c[0], cudaMemcpyDeviceToHost);
+  cudaMemcpy(t.data(), cycles, n * sizeof t[0], cudaMemcpyDeviceToHost);
+  double looked = 0, waited = 0;
+  for (size_t i = 0; i < n; i++) looked += c[i], waited += double(t[i]);
+  std::printf("{\"what\":\"crowd\",\"by\":\"%s\",\"on_sm\":%d,\"waiting\":%d,\"looks\":%.2f,\"cycles\":%.1f,\"status\":\"%s\"}\n", kTest ? "test_wait" : "try_wait", on_sm, waiting, looked / double(n) / kRounds,
+              waited / double(n) / kRounds, cudaGetErrorName(cudaGetLastError()));
+}
+
+template <bool kApart>
+void measure_parted(int blocks, int warps, int bytes) {
+  cudaFuncSetAttribute(parted<kApart>, cudaFuncAttributeMaxDynamicSharedMemorySize, 120000);
+  for (int i = 0; i < 2; i++) parted<kApart><<<unsigned(blocks), unsigned(warps) * 32, 120000>>>(data, counts, cycles, bytes);
+  const size_t n = size_t(blocks) * size_t(warps) * 32;
+  std::vector<unsigned> c(n);
+  std::vector<long long> t(n);
+  cudaMemcpy(c.data(), counts, n * sizeof c[0], cudaMemcpyDeviceToHost);
+  cudaMemcpy(t.data(), cycles, n * sizeof t[0], cudaMemcpyDeviceToHost);
+  std::printf("{\"what\":\"%s\",\"by\":\"try_wait\",\"blocks\":%d,\"warps\":%d,\"bytes\":%d", kApart ? "apart" : "parted", blocks, warps, bytes);
+  const char* const names[] = {"copies", "beside", "others"};
+  for (int who = 0; who < 3; who++) {  // thread 0, thread 1, first threads of the other warps
+    double looked = 0, waited = 0, with = 0;
+    for (size_t i = 0; i < n; i++) {
+      const size_t thread = i % (size_t(warps) * 32);
+      if (who < 2 ? thread == size_t(who) : thread > 0 && thread % 32 == 0) looked += c[i], waited += double(t[i]), with++;
+    }
+    if (with > 0) std::printf(",\"%s\":%.2f,\"%s_cycles\":%.1f", names[who], looked / with / kRounds, names[who], waited / with / kRounds);
+  }
+  std::printf(",\"status\":\"%s\"}\n", cudaGetErrorName(cudaGetLastError()));
+}
 
 template <What kWhat, bool kTest>
 void measure(int blocks, int waiting, int pieces, int apart, int bytes) {
@@ -148,9 +252,17 @@ void measure_copies() {
 }  // namespace
 
 int main() {
-  cudaMalloc(&counts, 132 * 32 * sizeof *counts), cudaMalloc(&cycles, 132 * 32 * sizeof *cycles), cudaMalloc(&data, size_t(8) << 20);
+  cudaMalloc(&counts, 132 * 1024 * sizeof *counts), cudaMalloc(&cycles, 132 * 1024 * sizeof *cycles), cudaMalloc(&data, size_t(8) << 20);
   cudaMemset(data, 0, size_t(8) << 20);
   for (int apart : {200, 1000, 4000, 16000, 64000}) measure<kArrivals, false>(2, 4, 1, apart, 0), measure<kArrivals, true>(2, 4, 1, apart, 0);
   measure_arrivals<kArrivals>(), measure_arrivals<kOther>(), measure_arrivals<kRemote>(), measure_arrivals<kRemoteOther>();
+  for (int on_sm : {1, 2, 4, 8, 16})
+    for (int waiting : {1, 3, 15}) {
+      if (on_sm * (waiting + 1) > 64) continue;
+      measure_crowd<false>(on_sm, waiting), measure_crowd<true>(on_sm, waiting);
+    }
+  for (int blocks : {1, 132})
+    for (int warps : {1, 4, 32})
+      for (int bytes : {4096, 49152}) measure_parted<false>(blocks, warps, bytes), measure_parted<true>(blocks, warps, bytes);
   measure_copies<kBulk>(), measure_copies<kBulkOther>(), measure_copies<kBox>(), measure_copies<kCast>();
 }

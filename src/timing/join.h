@@ -126,6 +126,7 @@ class Join {
   };
   void map_lines(const exec::Kernel& kernel, const Layout& layout);
   void find_first_tries();
+  void find_looks();
   void find_texels(const exec::Kernel& kernel);
   void find_swaps();
   void find_spills();
