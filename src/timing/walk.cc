@@ -6,6 +6,7 @@
 // side whose home has the earlier unused entry; sides that were left with unused entries (divergence) are visited when
 // their turn comes. When both sides have the same home, one is an unrolled loop and the other its remainder: the larger
 // one is taken as long as that many entries of the run are left.
+// Of a block that a machine block holds several times only entries in a row are one visit, with nothing between them that lies elsewhere in the machine code.
 // A loop of PTX of which no loop but a part of one block is left (arrays that are cleared) is gone through at once.
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
 // A jump by a table (a switch) leads to the side that the trace enters first.
