@@ -46,7 +46,7 @@ struct MachineInstruction {
   Class kind = Class::alu;
   uint32_t pc = UINT32_MAX;      // PTX instruction (program order, function << 24), none: UINT32_MAX
   isa::Op op = isa::Op::none;    // of that PTX instruction
-  uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: FenceScope
+  uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: FenceScope; waits for mbarriers: instructions of a look, 0: as any
   uint16_t width = 4;            // memory: bytes a lane
   uint16_t asked = 0;            // loads and stores: bytes a lane of the PTX instruction; more than `width` when it was split
   /// A wider access that ptxas made of several PTX instructions, of neighbouring words or of several turns of a loop that it unrolled.
