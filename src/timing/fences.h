@@ -39,16 +39,16 @@ struct CopyUnderWay {
 };
 
 struct Fences {
+  struct Waiting {
+    uint32_t warp = 0;
+    double answered = 0;          // when all is there that it waits for but copies
+  };
   double free = 0;                // when the next may begin
   double begins = -1e9, open = -1e9, ends = -1;  // of the latest round
   double first = 0, there = 0;    // when what its first warp and all of them wait for, but for slices, is there
   double slices = 0;              // that answer
   double opened = -1, opener = -1;  // of those that wait for slices alone the first: when it began and slices have answered it
   bool touched = false;           // do any?
-  struct Waiting {
-    uint32_t warp = 0;
-    double answered = 0;          // when all is there that it waits for but copies
-  };
   std::vector<Waiting> warps;     // in it
 };
 

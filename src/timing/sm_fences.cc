@@ -6,15 +6,16 @@
 namespace orrery::timing {
 
 /// When the copies are there that a barrier of memory waits for which would have ended at `when`: what the SM's engine has asked for by then, for whichever warp.
-double Sm::State::copied(double now, double when) {
-  std::erase_if(copies_under_way, [&](const CopyUnderWay& c) { return c.done <= now; });
+double Sm::State::copied(double now, double when) const {
   double there = 0;
-  for (const CopyUnderWay& c : copies_under_way) there = std::max(there, c.there(when));
+  for (const CopyUnderWay& c : copies_under_way)
+    if (c.done > now) there = std::max(there, c.there(when));
   return there;
 }
 
 /// The engine is given a copy at `now`: barriers of memory that slices have not answered yet wait for it, too.
 void Sm::State::fence_copy(const CopyUnderWay& copy, double now) {
+  std::erase_if(copies_under_way, [&](const CopyUnderWay& c) { return c.done <= now; });
   copies_under_way.push_back(copy);
   for (const auto& [i, answered] : fences.warps) {
     const double there = answered > now ? copy.there(answered) : 0;

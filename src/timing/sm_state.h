@@ -292,7 +292,7 @@ struct Sm::State {
   double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
   Fences fences;
   std::vector<CopyUnderWay> copies_under_way;  // that the SM's copy engine has been given
-  double copied(double now, double snapshot);
+  double copied(double now, double when) const;
   void fence_copy(const CopyUnderWay& copy, double now);
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy
