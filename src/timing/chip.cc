@@ -208,7 +208,7 @@ ALWAYS_INLINE double Chip::read_at(Request& r, const Coming& at) {
   if (merge.line == r.line && merge.asked < kMergeMost && !(r.sectors & ~merge.mask) && r.when - merge.when < kMergeWindow) {
     merge.asked++;
     back = std::max(merge.when + merge.took, r.when);
-    if (r.parted) back = std::max(back, take_l2(sectors_in(r.sectors), false, r.when) + f_.l2_latency);  // it becomes one with nobody's and its data come once more
+    if (r.parted || r.for_many) back = std::max(back, take_l2(sectors_in(r.sectors), false, r.when) + f_.l2_latency);  // it becomes one with nobody's and its data come once more
   } else {
     back = read_from_l2(r, at);
     merge.line = r.line, merge.when = r.when, merge.took = back - r.when, merge.waits = r.waits, merge.memory = r.memory, merge.mask = uint8_t(r.sectors), merge.asked = 1;

@@ -208,6 +208,11 @@ void Join::find_flow() {
     }
   std::sort(used_homes_.begin(), used_homes_.end());
   for (uint32_t b = 0; b < blocks_.size(); b++) {
+    if (flow_[b].home == UINT32_MAX || flow_[b].copies < 2) continue;
+    for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
+      if (code_[i].pc != UINT32_MAX) beside_[flow_[b].home].insert(first_of(code_[i].pc));
+  }
+  for (uint32_t b = 0; b < blocks_.size(); b++) {
     Flow& f = flow_[b];
     f.loop_copies = f.copies;
     if (f.loop < 0) continue;

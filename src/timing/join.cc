@@ -109,6 +109,7 @@ Join::Join(const exec::Kernel& kernel, const Layout& layout, std::vector<Machine
   find_wide_local();
   find_homes();
   find_flow();
+  find_looks();
 }
 
 /// A load of which the program uses some words only becomes several narrower ones; copies of an unrolled loop's load lie further apart, or

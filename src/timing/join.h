@@ -51,7 +51,7 @@ struct MachineInstruction {
   Class kind = Class::alu;
   uint32_t pc = UINT32_MAX;      // PTX instruction (program order, function << 24), none: UINT32_MAX
   isa::Op op = isa::Op::none;    // of that PTX instruction
-  uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: FenceScope
+  uint16_t n = 0;                // wgmma: N; products of doubles: how many; group waits: pending groups; fences: FenceScope; waits for mbarriers: instructions of a look, 0: as any
   uint16_t width = 4;            // memory: bytes a lane
   uint16_t asked = 0;            // loads and stores: bytes a lane of the PTX instruction; more than `width` when it was split
   /// A wider access that ptxas made of several PTX instructions, of neighbouring words or of several turns of a loop that it unrolled.
@@ -133,6 +133,7 @@ class Join {
   void map_lines(const exec::Kernel& kernel, const Layout& layout);
   void find_collectives();
   void find_first_tries();
+  void find_looks();
   void find_texels(const exec::Kernel& kernel);
   void find_swaps();
   void find_spills();
@@ -183,6 +184,8 @@ class Join {
   void call(uint32_t begin, uint32_t instructions, uint32_t lanes, std::vector<Step>& out) const;
   void call_slowly(const Flow& f, const SlowCall& slow, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
   bool walk(const TracedWarp& warp, Cursor& c, std::vector<Step>& out, JoinStatistics& statistics) const;
+  /// Is a PTX block carried by machine blocks, of which none holds what those do that hold `beside`?
+  bool lies_elsewhere(uint32_t block, const std::set<uint32_t>& beside) const { return !beside.count(block) && std::binary_search(used_homes_.begin(), used_homes_.end(), block); }
   bool all_events_used(uint32_t home, const Cursor& c) const;
   void take_step(uint32_t i, Cursor& c, size_t begin, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
   void emit_range(std::pair<uint32_t, uint32_t> range, Cursor& c, size_t end, uint32_t lanes, std::vector<Step>& out, JoinStatistics& statistics) const;
@@ -234,6 +237,7 @@ class Join {
   std::map<uint32_t, uint32_t> skipped_;                // PTX blocks that a branch of the block before them skips, by first pc: the block behind, which both come to
   std::map<uint32_t, std::vector<Way>> ways_;           // through functions of quotients and roots, by where they begin
   std::vector<uint32_t> used_homes_;                    // homes of the machine blocks, sorted
+  std::map<uint32_t, std::set<uint32_t>> beside_;       // of homes that machine blocks hold several times: the PTX blocks of which these hold anything
   std::set<uint32_t> turning_;                          // PTX blocks that are carried as often as they are entered: not those of loops of which only code ahead of them is left
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> loops_;     // PTX: by first pc of a block, the pcs of its innermost loop
   std::vector<std::pair<uint32_t, Home>> homes_;        // by first pc of the PTX block, sorted

@@ -91,6 +91,7 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   double& engine = peer ? own_engine : tma;
   asks(slots[w.slot].apart, slots[w.slot], at, true);
   for_many = e.lanes_bytes == kMulticast;
+  const double for_each = for_many && !peer ? std::max(1, std::popcount(e.extra & ranks)) : 1;  // what blocks of the cluster copy for each other comes to each of them [rings_bare_tells_one]
   const bool reduces = store && e.lanes_bytes == kReduces;
   // What a row's 128 bytes are added to are words side by side, all of each sector.
   const AtomicWork adds{m.floating || m.kind == Class::tensor_copy, 1 + kWordMore * 7, 1, 1, 0, kAddedSector};
@@ -100,9 +101,9 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
     else done = std::max(done, read_asked(e.pc) - kCopySooner);
     n_requests = 0;
   };
-  engine = std::max(engine, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
+  const double before = engine, begins = engine = std::max(engine, store || m.kind == Class::bulk_copy ? at : at + f.tma_latency);
   const auto copy_line = [&](uint64_t line, uint32_t mask) {
-    engine += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0);
+    engine += std::max(sectors_in(mask) * 32.0 / bandwidth, 1.0) * for_each;
     counts.tma_bytes += sectors_in(mask) * 32.0;
     const size_t first = n_requests;
     bool shared_out = false;  // the ghosts have asked for theirs
@@ -142,6 +143,10 @@ double Sm::State::run_copy(WarpRun& w, const MachineInstruction& m, const Event&
   }
   send();
   for_many = false, fetch = FetchSize::half;
+  if (!store && !peer) {
+    const double busy = begins > before || copies_under_way.empty() ? begins : copies_under_way.back().busy;
+    fence_copy({busy, begins, engine, done}, at);
+  }
   if (!store) note_trip(w, at, at + longest, *mates, true);
   if (record && record->copies.size() < Record::kSpans) record->copies.push_back({at, done, 0, Wait::copies});
   return done;

@@ -58,6 +58,9 @@ inline constexpr double kSwap = 58;            // until a compare-and-swap of a 
 inline constexpr uint16_t kS2r = 0x119, kS2ur = 0x1c3, kCacheControl = 0x18f;
 inline constexpr double kUniformRegister = 29;  // until a special register is in a uniform one [overlap.alternate.fma.groups1: 73 cycles a product, of which this is one]
 inline constexpr double kTriesEvery = 8200, kTestsEvery = 99, kPoll = 3;  // cycles from one look for an mbarrier's phase to the next, of try_wait and test_wait; instructions of each but the first [poll_try_1/4096, 16384; poll_test_1]
+inline constexpr double kTestsApart = 7;      // cycles from one test_wait of an SM to the next, where more warps wait [looks.cu: crowd, 15 to 60 waiting warps look each 125 to 343 cycles]
+inline constexpr uint32_t kAsleep = 12;       // warps of a sub-core that try_wait may keep asleep: where more wait, they look by turns ... [looks.cu: crowd, up to 8 look once, 15 and 16 again and again]
+inline constexpr double kTriesApart = 46;     // ... so many cycles apart [the same: 3.5 and 3.8 looks in 1,840 and 1,930 cycles]
 inline constexpr uint16_t kMembar = 0x192, kFenceView = 0x1c6, kStoreMatrix = 0x044, kCloseBulkGroup = 0x1b7;
 inline constexpr double kFenceOfBlock = 4.4, kFenceOfBlockWaits = 6, kFenceOfBlockOrders = 20;  // barrier of memory for the block alone: one warp of an SM after another, and until its warp goes on: of membar, and of one behind a store or that acquires and releases [fence_block/8 to 32, fence_block/1, fence_block_store/1, fence.cta]
 inline constexpr double kOff = 3;            // cycles of its sub-core's queue that an access takes which no lane executes [off_load to off_write: 1.5 to 6% too slow; tree_steps]
@@ -166,7 +169,10 @@ struct WarpRun {
   double filled = 0;                 // when the last one is for which L1 had to wait
   std::vector<double> copy_groups, bulk_groups, product_groups;  // of products: kNever while one of the group has not begun
   uint32_t waits_object = UINT32_MAX, waits_phase = 0;
-  double polls_every = 0;            // while it does
+  bool tests = false;                // does it look by test_wait?
+  uint32_t looks_by = 0;             // instructions of a look
+  double waits_until = 0;            // for an mbarrier: kNever as long as that is not known
+  uint32_t beside = 0;               // warps that waited for one, itself too, when it began to: of its SM where it tests, else of its sub-core
   uint64_t age = 0;
   double issued = -1;                // when it last issued
   Apart apart;                       // of it alone, while it roams
@@ -291,6 +297,9 @@ struct Sm::State {
   void part_stores(WarpRun& w);
   double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
   Fences fences;
+  std::vector<CopyUnderWay> copies_under_way;  // that the SM's copy engine has been given
+  double copied(double now, double when) const;
+  void fence_copy(const CopyUnderWay& copy, double now);
   double translated = -1;   // when addresses are
   bool stored_shared = false;  // since the last fence of the async proxy
   double shared_written = 0;  // cycles of shared memory's bandwidth that copies into it have taken
@@ -410,8 +419,9 @@ struct Sm::State {
   void complete(NamedBarrier& b, double when);
   void settle(Slot& slot, uint32_t object, double when);
   void wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, double when);
-  /// Counts what a warp executes that looks for the end of a phase again and again.
-  void note_polls(double from, double to, double every) { counts.issued += uint64_t(kPoll * std::floor(std::max(0.0, to - from) / every)); }
+  double looks_left = 0;                          // instructions that warps have executed which look again, less those that were counted
+  void begin_looks(WarpRun& w, const MachineInstruction& m, double now);
+  void note_looks(WarpRun& w, double from, double to);
   void end_warp(uint32_t index, double now);
   void set_barriers(WarpRun& w, const MachineInstruction& m, double result, double operands);
   Apart& apart_of(WarpRun& w) { return w.roams ? w.apart : slots[w.slot].apart; }

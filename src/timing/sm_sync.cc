@@ -61,10 +61,28 @@ void Sm::State::wake_waiters(Slot& slot, uint32_t object, const Mbarrier& b, dou
     meet(slot, w);
     if (b.of_copies) note_stall(slot, when - w.issued), note_fetch(slot, w.issued, when);
     w.waits_object = UINT32_MAX;
-    note_polls(w.issued, when, w.polls_every);
+    note_looks(w, w.issued, when);
     w.ready = std::max(w.ready, when + 12), w.why = Wait::mbarrier;
     refresh(w);
   }
+}
+
+/// A warp comes to where it waits for an mbarrier.
+void Sm::State::begin_looks(WarpRun& w, const MachineInstruction& m, double now) {
+  w.tests = m.op == isa::Op::mbarrier_test_wait, w.looks_by = m.n ? m.n : uint32_t(kPoll);
+  w.waits_until = kNever, w.beside = 0;
+  for (uint32_t sc = 0; sc < active.size(); sc++)
+    for (const uint32_t i : active[sc]) w.beside += (w.tests || sc == w.sub) && warps[i].waits_until > now;
+}
+
+/// Counts what a warp executes that has waited for the end of a phase and looked again and again.
+void Sm::State::note_looks(WarpRun& w, double from, double to) {
+  w.waits_until = to;
+  const double cycles = std::max(0.0, to - from);
+  looks_left += w.looks_by * std::floor(cycles / (w.tests ? std::max(kTestsEvery, kTestsApart * w.beside) : kTriesEvery));
+  if (!w.tests && w.beside > kAsleep) looks_left += w.looks_by * cycles / (kTriesApart * w.beside);
+  const double whole = std::floor(looks_left);
+  counts.issued += uint64_t(whole), looks_left -= whole;
 }
 
 void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction& m, const Event* e, double start) {
@@ -114,9 +132,9 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
     }
     case What::mbarrier_wait: {
       Mbarrier& b = slot.mbarriers[object];
-      w.polls_every = m.op == isa::Op::mbarrier_test_wait ? kTestsEvery : kTriesEvery;
+      begin_looks(w, m, start);
       if (b.phase != e->extra) {
-        note_polls(start, b.when, w.polls_every);
+        note_looks(w, start, b.when);
         if (b.of_copies) note_stall(slot, b.when + 12 - start);
         w.ready = std::max({w.ready, b.when + 12, start + 9});
         return set_barriers(w, m, std::max(b.when + 12, start + 13), start + 8);
@@ -133,7 +151,6 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       shared_written += double(bytes) / kCopyBytes;
       b.bytes -= bytes, b.of_copies = true;
       b.when = std::max(b.when, done);
-      w.loaded = std::max(w.loaded, done);  // a barrier of memory waits for it [cast_parts_bulk, cold and warm: 1,600 and 1,150 cycles a turn]
       settle(slot, object, done);
       return set_barriers(w, m, start + 20, start + 20);
     }

@@ -6,6 +6,7 @@
 // side whose home has the earlier unused entry; sides that were left with unused entries (divergence) are visited when
 // their turn comes. When both sides have the same home, one is an unrolled loop and the other its remainder: the larger
 // one is taken as long as that many entries of the run are left.
+// Of a block that a machine block holds several times only entries in a row are one visit, with nothing between them that lies elsewhere in the machine code.
 // A loop of PTX of which no loop but a part of one block is left (arrays that are cleared) is gone through at once.
 // Code that ptxas moved out of a loop has a home in the loop but lies in no loop of the machine code: it uses no entry.
 // A jump by a table (a switch) leads to the side that the trace enters first.
@@ -161,16 +162,22 @@ struct Join::Walker {
     if (left.empty() && !own.empty()) {
       left.assign(own.size(), 1);
       const auto [low, high] = join.loop_of(home);
+      const auto beside = join.beside_.find(home);
       for (size_t k = own.size() - 1; k-- > 0;) {
         bool inside = true;
         for (uint32_t i = own[k] + 1; i < own[k + 1] && inside; i++) {
           const uint32_t pc = cursor.events[cursor.enters[i]].pc;
-          inside = (pc >= low && pc < high) || pc >> 24 != home >> 24;
+          inside = pc >> 24 != home >> 24 || (pc >= low && pc < high && (beside == join.beside_.end() || !join.lies_elsewhere(join.first_of(pc), beside->second)));
         }
         if (inside && low < high) left[k] = left[k + 1] + 1;
       }
     }
     return run_at(block, used[block]);
+  }
+  /// Turns that a machine block with so many copies of a PTX block stands for.
+  uint32_t turns_of(uint32_t block, uint32_t copies) {
+    const auto [low, high] = join.loop_of(block);
+    return copies > 1 && low < high ? std::clamp(run_left(block), 1u, copies) : copies;
   }
   uint32_t run_at(uint32_t block, size_t k) const { return k < runs[block].size() ? runs[block][k] : 0; }
   /// Do so many more turns of its loop follow the last one?
@@ -268,7 +275,7 @@ struct Join::Walker {
     if (own == kNever) return kNever;
     const bool part = is_part(*first);
     const auto entries_of = [&](const Carried& c) { return std::max(std::min(c.copies, f.copies), c.whole_run ? run_left(c.block) : 1); };
-    const uint32_t copies = entries_of(*first);
+    const uint32_t copies = turns_of(first->block, entries_of(*first));
     if (first->block == f.home && !part && !first->whole_run) run_left(f.home), note_owed(first->number, used[first->number], copies);
     for (uint32_t k = 0; k < copies && !part; k++) {
       const size_t at = next_entry(first->number);

@@ -225,6 +225,51 @@ TEST(TimingWaitsForMbarriers, WhoWaitsLongLooksAgain) {
   EXPECT_LE(looks, 16);
 }
 
+/// Of two blocks of 32 warps more wait than a sub-core keeps asleep.
+TEST(TimingWaitsForMbarriers, WhoWaitsBesideManyLooksAgain) {
+  const auto executed = [&](uint32_t blocks) {
+    TestMachine m;
+    const TestKernel k("mov.u32 %r1, %tid.x;\nmov.u32 %r3, bar;\nmbarrier.init.shared.b64 [%r3], 1;\nbar.sync 0;\nsetp.gt.u32 %p2, %r1, 31;\n@%p2 bra W;\nmov.u32 %r2, 0;\nmov.f32 %f1, 0f3f800000;\n"
+                       "AGAIN:\n.pragma \"nounroll\";\nfma.rn.f32 %f1, %f1, %f1, %f1;\nfma.rn.f32 %f1, %f1, %f1, %f1;\nadd.u32 %r2, %r2, 2;\nsetp.lt.u32 %p1, %r2, 512;\n@%p1 bra AGAIN;\n"
+                       "setp.eq.f32 %p3, %f1, 0f40000000;\n@%p3 bra END;\nsetp.ne.u32 %p3, %r1, 0;\n@%p3 bra END;\nmbarrier.arrive.shared.b64 _, [%r3];\nbra END;\n"
+                       "W:\nmbarrier.try_wait.parity.shared.b64 %p1, [%r3], 0;\n@!%p1 bra W;\nEND:\nret;",
+                       {}, {blocks}, {1024}, ".shared .align 8 .b64 bar;");
+    const Prediction p = warm(m, k);
+    return no_ptxas(p) ? 0 : p.instructions;
+  };
+  const double one = executed(132);
+  if (one == 0) GTEST_SKIP() << "no ptxas";
+  const double looks = (executed(264) - 2 * one) / (264 * 31) / 3;
+  EXPECT_GT(looks, 0.5);  // crowd, four blocks of 15: 2.8 more in 1,930 cycles; here 2,500, less of them beside others
+  EXPECT_LT(looks, 4);
+}
+
+/// A barrier of memory waits for bulk copies that another warp has made; of those that it lies ahead of for what is asked for until it would end.
+TEST(TimingCopies, BarriersOfMemoryWaitForThem) {
+  const auto fence = [&](uint32_t copies, uint32_t bytes, const std::string& pause) {
+    TestMachine m;
+    std::string makes;
+    for (uint32_t i = 0; i < copies; i++)
+      makes += fmt::format("add.u32 %r4, %r2, {0};\nadd.u64 %d3, %d1, {0};\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%d3], {1}, [%r3];\n", i * bytes, bytes);
+    TestKernel k(fmt::format("ld.param.u64 %d1, [p0];\nld.param.u64 %d8, [p1];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, room;\nmov.u32 %r3, bar;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra READY;\nmbarrier.init.shared.b64 [%r3], 1;\nREADY:\nbar.sync 0;\n"
+                             "setp.gt.u32 %p2, %r1, 31;\n@%p2 bra FENCE;\n@%p1 bra END;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r3], {};\n{}W:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;\n@!%p3 bra W;\nbra END;\n"
+                             "FENCE:\nmov.f32 %f1, 0f3f800000;\n{}setp.eq.f32 %p4, %f1, 0f40000000;\n@%p4 bra END;\nmov.u64 %d5, %clock64;\nfence.acq_rel.gpu;\nmov.u64 %d6, %clock64;\nsub.s64 %d7, %d6, %d5;\nst.global.u64 [%d8], %d7;\nEND:\nret;",
+                             copies * bytes, makes, pause),
+                 {m.allocate(1 << 20), m.allocate(4096)}, {1}, {64}, ".extern .shared .align 128 .b8 room[];\n.shared .align 8 .b64 bar;");
+    k.launch.dynamic_shared = 200000;
+    const Prediction p = warm(m, k);
+    return no_ptxas(p) || p.clocks.size() < 2 ? 0 : p.clocks[1];
+  };
+  std::string pause;
+  for (int i = 0; i < 40; i++) pause += "fma.rn.f32 %f1, %f1, %f1, %f1;\n";  // copies are issued by then
+  const double none = fence(0, 16384, pause);
+  if (none == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(none, 290, 30);                        // shot, no copies: 306
+  EXPECT_NEAR(fence(1, 16384, pause), 650, 70);    // later 200 to 400: 654
+  EXPECT_NEAR(fence(4, 16384, pause), 780, 110);    // later 200: 847, 400: 725
+  EXPECT_NEAR(fence(4, 49152, pause), 1400, 250);    // 1,355: it does not wait for all of it
+}
+
 TEST(TimingProducts, NarrowOnesEndSooner) {
   bool skip = false;
   const auto rounds = [&](int n, const char* sums) {
