@@ -1,7 +1,7 @@
 // timing/figures.h: the figures that the timing model works with.
 //
 // Every figure comes from the GPU's profile or from microbenchmarks (calib/raw); none from kernels that judge
-// the model. Not here: constants of one mechanism each, which stand beside it (chip.h, sm_state.h).
+// the model. Not here: constants of one mechanism each, which stand beside it (chip.h, sm_units.h).
 #pragma once
 #include <cstdint>
 #include <string>
