@@ -1,7 +1,7 @@
 // timing/sm_state.h: what an SM in detail consists of; private to sm*.cc.
 //
-// sm.cc issues instructions, sm_memory.cc and sm_copies.cc move data, sm_ghosts.cc knows what other SMs do meanwhile, sm_sync.cc has
-// barriers and mbarriers, sm_fences.cc barriers of memory.
+// sm.cc issues instructions, sm_execute.cc and what it calls say how long they take, sm_memory.cc and sm_copies.cc move data, sm_ghosts.cc knows what other
+// SMs do meanwhile, sm_sync.cc has barriers and mbarriers, sm_fences.cc barriers of memory.
 #pragma once
 #include <algorithm>
 #include <array>
