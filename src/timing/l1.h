@@ -36,13 +36,13 @@ class L1 {
   Way find(uint64_t line) {
     Set& set = *set_of(line);
     for (uint32_t i = 0; i < kWays; i++)
-      if (set.tags[i] == line) return set.ages[i] = 0, set.used[i] = ++finds_, Way(set, i);
+      if (set.tags[i] == line) return set.ages[i] = 0, Way(set, i);
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < kWays; i++)
-      if (set.ages[i] > set.ages[oldest] || (set.ages[i] == set.ages[oldest] && set.used[i] < set.used[oldest])) oldest = i;
+      if (set.ages[i] > set.ages[oldest]) oldest = i;
     const uint8_t years = uint8_t(kOldest - set.ages[oldest]);
     for (uint8_t& age : set.ages) age = uint8_t(age + years);
-    set.tags[oldest] = line, set.valid[oldest] = 0, set.ages[oldest] = kOldest - 1, set.arrives[oldest] = 0, set.used[oldest] = ++finds_;
+    set.tags[oldest] = line, set.valid[oldest] = 0, set.ages[oldest] = kOldest - 1, set.arrives[oldest] = 0;
     return {set, oldest};
   }
   /// Fetches what find() looks at into the host's caches.
@@ -63,7 +63,6 @@ class L1 {
     uint64_t tags[kWays];
     uint8_t valid[kWays] = {}, ages[kWays];  // age 0: read again
     double arrives[kWays] = {};
-    uint32_t used[kWays] = {};
     Set() { std::fill(std::begin(tags), std::end(tags), ~uint64_t{0}), std::fill(std::begin(ages), std::end(ages), kOldest); }
   };
   /// Neighbours lie in sets side by side, so that what just fits fits [again_same/20 to 32: 1 to 4% too slow; 13 to 16% with lines spread over sets as
@@ -71,7 +70,6 @@ class L1 {
   const Set* set_of(uint64_t line) const { return &sets_[(uint32_t(line) + (uint32_t(mix(line >> kChunk)) & 0xFFFF)) % uint32_t(sets_.size())]; }
   Set* set_of(uint64_t line) { return const_cast<Set*>(std::as_const(*this).set_of(line)); }
   std::vector<Set> sets_;
-  uint32_t finds_ = 0;
 };
 
 /// The last lines of 64 bytes that were read of the constant bank [constants_words_32/16 goes over 2,240 bytes and finds them, constants_bytes/4096 none].
