@@ -320,13 +320,16 @@ void record_match(Recording& r) {
 void record_members(Recording& r) {
   Stepper& s = r.s;
   if ((!r.d.instr->form.has(Mod::sync) && r.d.instr->form.op != Op::bar_warp) || r.d.n_src == 0) return;
-  uint64_t members[32];
   const exec::Ref& ref = s.ref(r.d, r.d.n_dst + r.d.n_src - 1);
-  exec::for_lanes(s.mask, [&](int lane) { members[lane] = exec::scalar(s, ref, lane); });
-  r.e.extra = uint16_t(distinct(members, s.mask));
-  if (r.e.extra == 1) return;
+  if (ref.kind != exec::RefKind::frame) return;
+  uint64_t members[32];
+  bool alike = true;
+  const uint64_t first = exec::scalar(s, ref, std::countr_zero(s.mask));
+  exec::for_lanes(s.mask, [&](int lane) { alike &= (members[lane] = exec::scalar(s, ref, lane)) == first; });
+  if (alike) return;
   r.keep = true;
   r.e.what = What::match;
+  r.e.extra = uint16_t(distinct(members, s.mask));
 }
 
 void record_sleep(Recording& r) {
