@@ -185,7 +185,7 @@ void Predictor::fit_slope_across(int direction) {
 
 void Predictor::sample() {
   TraceOptions t;
-  t.max_instructions = options_.recorded_most;
+  t.max_instructions = options_.recorded_most, t.warps = p_.occupancy * figures_.warps;
   tracer_ = std::make_unique<PairedTracer>(machine_, launch_, t);
   const uint64_t units = launch_.grid.count() / launch_.cluster.count(), nx = launch_.grid.x / launch_.cluster.x;
   const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;

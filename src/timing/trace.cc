@@ -135,6 +135,19 @@ Next counted(Stepper& s, const Decoded& d) {
   return original(s, d);
 }
 
+bool reads_clock(const DecodedProgram& code, const Decoded& d) {
+  return std::any_of(code.refs.begin() + d.first_ref, code.refs.begin() + d.first_ref + d.n_dst + d.n_src,
+                     [](const exec::Ref& r) { return r.kind == exec::RefKind::sreg && ptx::Sreg(r.offset) >= ptx::Sreg::clock && ptx::Sreg(r.offset) <= ptx::Sreg::clock64; });
+}
+
+/// A reading of the clock, which goes on while other warps issue: a turn of a loop that waits for it takes one warp of 64 136 cycles, one alone 39
+/// [spin_many, spin_one of calib/steps/members.cu].
+Next counted_clock(Stepper& s, const Decoded& d) {
+  constexpr double kOfWarp = 2.12, kAlone = 39;
+  s.cta.clock += uint64_t(std::max(0.0, kOfWarp * tracer_of(s).options.warps - kAlone));
+  return counted<true>(s, d);
+}
+
 /// A quotient or root: notes whether its machine code has to call a function.
 Next counted_quotient(Stepper& s, const Decoded& d) {
   Tracer::State& t = tracer_of(s);
@@ -284,7 +297,7 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
     table.original.push_back(d.run);
     table.slow.push_back(slow_path_of(*d.instr));
     if (options.changes) d.run = watched;
-    else if (!options.copies_only) d.run = !is_plain(d) ? traced : !kept[i] ? counted<false> : quotients && table.slow[i] != SlowPath::none ? counted_quotient : counted<true>;
+    else if (!options.copies_only) d.run = !is_plain(d) ? traced : !kept[i] ? counted<false> : quotients && table.slow[i] != SlowPath::none ? counted_quotient : reads_clock(*code, d) ? counted_clock : counted<true>;
     else if (is_bulk_copy(d.instr->form.op)) d.run = noted;
     else if (!kept[i]) d.run = left_out;
   }

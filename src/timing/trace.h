@@ -129,6 +129,7 @@ struct TraceOptions {
   uint64_t max_instructions = 40'000'000;    // of a unit, or of all that run at once: what comes after is only counted
   uint64_t max_bytes = uint64_t{512} << 20;  // of events and lines: the same
   uint64_t most_instructions = 400'000'000;  // of a unit: one that runs longer is refused
+  double warps = 0;                 // that an SM holds: a loop that waits for the clock turns more slowly where there are many
 };
 
 /// How L2 serves lanes that compare and swap one word: cycles for each, and until their warp has its answer where the word is near and where it is

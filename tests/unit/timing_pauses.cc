@@ -31,6 +31,22 @@ TEST(TimingPauses, WarpsSleepToTheNextPowerOfTwo) {
   EXPECT_NEAR(round_of("nanosleep.u32 %r9;", 32), none + 4033 * kGigahertz, 0.05 * 4033 * kGigahertz);  // (sleep/3000 - sleep/0) / 100
 }
 
+TEST(TimingPauses, LoopsThatWaitForTheClockTurnMoreSlowlyBesideOthers) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto predicted = [&](uint32_t blocks, uint32_t threads) {
+    const TestKernel k("ld.param.u64 %d1, [p0]; mov.u64 %d2, %clock64;\nL: mov.u64 %d3, %clock64; sub.s64 %d4, %d3, %d2; setp.lt.s64 %p1, %d4, 40000; @%p1 bra L;\n"
+                       "setp.lt.s64 %p2, %d4, 0; @%p2 st.global.u64 [%d1], %d4; ret;", {out}, exec::Dim3{blocks}, {threads});
+    return m.predicted(k);
+  };
+  const Prediction one = predicted(132, 32), many = predicted(264, 1024);
+  if (one.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(one.cycles, 21.952e3 * kGigahertz, 0.08 * 21.952e3 * kGigahertz);   // spin_all/40 (calib/raw/h200-2026-11-29-firsts.jsonl)
+  EXPECT_NEAR(many.cycles, 22.24e3 * kGigahertz, 0.1 * 22.24e3 * kGigahertz);     // spin_many/40
+  EXPECT_NEAR(double(one.instructions), 811806, 0.05 * 811806);
+  EXPECT_NEAR(double(many.instructions), 15022206, 0.05 * 15022206);
+}
+
 TEST(TimingPauses, BarriersOfMemoryForTheBlockGoOneAfterTheOther) {
   const double one = round_of("membar.cta;", 32);
   if (one == 0) GTEST_SKIP() << "no ptxas";
