@@ -135,6 +135,22 @@ TEST(Contention, ExchangesBesideReductionsAreEachLanesOwn) {
 }
 
 /// Words that nobody else wants are as they were seen: nothing is said of others.
+/// A million additions to words drawn at random from 256 KiB: doubles take as long as whole numbers (random_add_f64/256 and random_add_u64/256 of
+/// calib/raw/h200-2026-11-29-random-adds.jsonl: 13.34 and 13.18 us).
+TEST(Contention, SumsOfDoublesToWordsDrawnAtRandomCostWhatOthersDo) {
+  TestMachine m;
+  const uint64_t table = m.allocate(256 << 10);
+  const auto cycles = [&](const std::string& add) {
+    return m.predicted(TestKernel("ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, 256, %r1; mul.lo.u32 %r1, %r1, 0x9E3779B1; shr.u32 %r3, %r1, 15; xor.b32 %r1, %r1, %r3;\n"
+                                  "mul.lo.u32 %r1, %r1, 0x85EBCA77; shr.u32 %r3, %r1, 13; xor.b32 %r1, %r1, %r3; and.b32 %r1, %r1, 32767; mul.wide.u32 %d2, %r1, 8; add.s64 %d1, %d1, %d2;\n" + add + " ret;",
+                                  {table}, {4096}, {256}))
+        .cycles;
+  };
+  const double doubles = cycles("mov.f64 %g1, 0d3FF0000000000000; red.global.add.f64 [%d1], %g1;"), whole = cycles("mov.u64 %d3, 1; red.global.add.u64 [%d1], %d3;");
+  EXPECT_NEAR(doubles / whole, 13.34 / 13.18, 0.1);
+  EXPECT_NEAR(whole, 13.184e3 * 1.98, 0.15 * 13.184e3 * 1.98);
+}
+
 TEST(Contention, WordsOfOnesOwnAreNotCrowded) {
   TestMachine m;
   const uint64_t words = m.allocate(1 << 16);

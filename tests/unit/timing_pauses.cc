@@ -1,4 +1,5 @@
-// How long warps sleep, and how they order memory for their block, predicted: what an H200 takes for the same (calib/raw/h200-2026-11-29-pauses.jsonl).
+// How long warps sleep, wait for the clock and read special registers, and how they order memory for their block, predicted: what an H200 takes for the same
+// (calib/raw/h200-2026-11-29-pauses.jsonl, -firsts.jsonl, -special.jsonl).
 // Expected values are differences of times measured there, at 1.98 GHz. Without ptxas there is no machine code to time: skipped.
 #include <fmt/format.h>
 
@@ -45,6 +46,29 @@ TEST(TimingPauses, LoopsThatWaitForTheClockTurnMoreSlowlyBesideOthers) {
   EXPECT_NEAR(many.cycles, 22.24e3 * kGigahertz, 0.1 * 22.24e3 * kGigahertz);     // spin_many/40
   EXPECT_NEAR(double(one.instructions), 811806, 0.05 * 811806);
   EXPECT_NEAR(double(many.instructions), 15022206, 0.05 * 15022206);
+}
+
+TEST(TimingPauses, L2IsAskedForMoreWhileALaunchWaits) {
+  TestMachine m;
+  const uint64_t out = m.allocate(4096);
+  const auto sectors = [&](uint64_t cycles) {
+    const TestKernel k("ld.param.u64 %d1, [p0]; ld.param.u64 %d5, [p1]; mov.u64 %d2, %clock64;\nL: mov.u64 %d3, %clock64; sub.s64 %d4, %d3, %d2; setp.lt.s64 %p1, %d4, %d5; @%p1 bra L;\n"
+                       "setp.lt.s64 %p2, %d4, 0; @%p2 st.global.u64 [%d1], %d4; ret;", {out, cycles}, exec::Dim3{1}, {32});
+    return m.predicted(k).l2_sectors;
+  };
+  const double at_once = sectors(1000);
+  EXPECT_NEAR(sectors(200'000) - at_once, 5140 - 3963, 0.1 * (5140 - 3963));      // spin_one/200 and 1, cold
+  EXPECT_NEAR(sectors(1'000'000) - at_once, 5116 - 3963, 0.1 * (5116 - 3963));  // spin_one/1000
+}
+
+TEST(TimingPauses, SpecialRegistersComeOneAfterTheOther) {
+  std::string reads = "mov.u32 %r4, 0;";
+  for (int i = 0; i < 16; i++) reads += " mov.u32 %r3, %smid; add.u32 %r4, %r4, %r3;";
+  reads += " cvt.rn.f32.u32 %f2, %r4; add.f32 %f1, %f1, %f2;";
+  const double half = round_of(reads, 512);
+  if (half == 0) GTEST_SKIP() << "no ptxas";
+  const double more = (35.104 - 18.688) * 1e3 * kGigahertz / 64;  // special_sm/32 and 16, of 64 rounds
+  EXPECT_NEAR(round_of(reads, 1024) - half, more, 0.1 * more);
 }
 
 TEST(TimingPauses, BarriersOfMemoryForTheBlockGoOneAfterTheOther) {
