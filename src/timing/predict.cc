@@ -212,7 +212,10 @@ void Predictor::find_extent() {
   find_executed(middle), find_executed(longest_code());
   x.rows = (x.units + x.stride - 1) / x.stride;
   double most = 1;
-  if (!regular_) most = std::clamp(double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(x.rows), 1.0, 8.0);
+  if (!regular_) {
+    const double affordable = double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(x.rows);
+    most = x.rows == 1 && !in_order_ && affordable >= double(x.units) ? affordable : std::clamp(affordable, 1.0, 8.0);
+  }
   if (x.units <= 8) most = double(x.units);  // of a few blocks the slowest sets the time
   x.simulated = uint32_t(std::min<uint64_t>({uint64_t(most), x.stride, x.units}));
   // Simulated SMs stand apart; each one's ghosts are the SMs up to the next.
@@ -273,15 +276,15 @@ double Predictor::simulate_blocks() {
       return BlockWork{&code_for(block), block, {int64_t(block % kernel_.grid.x), int64_t(block / kernel_.grid.x % kernel_.grid.y), int64_t(block / (kernel_.grid.x * kernel_.grid.y))}, q.within};
     };
     const double unit_interval = figures_.block_interval * (kernel_.cluster_launch ? (per == 1 ? kLoneInterval : std::max(kClusterInterval, kInClusterInterval * double(per))) : double(per));
-    // Clusters whose place is free wait for those of all other SMs, which end as this one's do.
-    std::vector<double> launched(simulated, -std::numeric_limits<double>::infinity());
-    const double apart_on_sm = kernel_.cluster_launch ? double(stride) * unit_interval : 0;
+    // Blocks are handed out one after the other, whichever SM has room: in the meantime those that are not simulated get theirs.
+    double dispatcher = -std::numeric_limits<double>::infinity();
+    const double apart_on_sm = double(stride) / simulated * unit_interval;
     const auto hand_out = [&](uint32_t i, double at) {
       while (given < queue.size() && sms[i]->free_slots()) {
         const BlockWork work = work_of(queue[given]);
         const double dispatched = warm_offset + double(queue[given].unit) * unit_interval;
-        const double start = std::ceil(std::max({at, dispatched, launched[i] + apart_on_sm}));
-        launched[i] = start;
+        const double start = std::ceil(std::max({at, dispatched, dispatcher}));
+        dispatcher = std::max(at, std::max(dispatched, dispatcher)) + apart_on_sm;
         sms[i]->start(work, start);
         next[i] = std::min(next[i], start);
         starts.push_back(start), counted.push_back(chip.counts()), began[work.index] = start;
