@@ -7,6 +7,22 @@
 namespace joined {
 using namespace steps;
 
+// What the compiler may not leave out or put together.
+template <class T>
+__device__ inline T load(const T* at) {
+  T v;
+  if constexpr (sizeof(T) == 2) asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(at) : "memory");
+  if constexpr (sizeof(T) == 4) asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+  if constexpr (sizeof(T) == 8) asm volatile("ld.global.u64 %0, [%1];" : "=l"(v) : "l"(at) : "memory");
+  return v;
+}
+template <class T>
+__device__ inline void store(T* at, T v) {
+  if constexpr (sizeof(T) == 2) asm volatile("st.global.u16 [%0], %1;" ::"l"(at), "h"(v) : "memory");
+  if constexpr (sizeof(T) == 4) asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory");
+  if constexpr (sizeof(T) == 8) asm volatile("st.global.u64 [%0], %1;" ::"l"(at), "l"(v) : "memory");
+}
+
 /// A block of 8 x 8 elements, or wide x tall: warp after warp of a thread block stores tiles side by side, as filters of images do. `kBarrier`: all
 /// warps store behind a barrier; `kLoad`: behind a load.
 template <class T, int kWide, int kTall, bool kBarrier, bool kLoad>
@@ -46,7 +62,7 @@ __global__ void blocked(T* out, const T* in, int busy) {
   const long first = (long(blockIdx.x) * blockDim.x + threadIdx.x) * kEach;
   T v[kEach];
 #pragma unroll
-  for (int i = 0; i < kEach; i++) v[i] = *(const volatile T*)(in + first + i);
+  for (int i = 0; i < kEach; i++) v[i] = load(in + first + i);
   if (kShared) {
     T* const own = room + threadIdx.x / 32 * 32 * kEach;
 #pragma unroll
@@ -56,7 +72,7 @@ __global__ void blocked(T* out, const T* in, int busy) {
     for (int i = 0; i < kEach; i++) v[i] = own[i * 32 + threadIdx.x % 32];
   }
 #pragma unroll
-  for (int i = 0; i < kEach; i++) *(volatile T*)(out + first + i) = v[i];
+  for (int i = 0; i < kEach; i++) store(out + first + i, v[i]);
 }
 template <class T, int kEach, bool kShared>
 Launch blocking(long blocks, long all) {
@@ -90,7 +106,7 @@ __global__ void fields(float* out, const float* in) {
   float* const at = out + t * kFields;
   const float v = in[t];
 #pragma unroll
-  for (int i = 0; i < kFields; i++) *(volatile float*)(at + i) = v * float(i + 1);
+  for (int i = 0; i < kFields; i++) store(reinterpret_cast<uint32_t*>(at + i), __float_as_uint(v * float(i + 1)));
 }
 template <int kFields>
 Launch fielding(long blocks) {
@@ -98,6 +114,6 @@ Launch fielding(long blocks) {
   return [=] { fields<kFields><<<unsigned(blocks), 128>>>(out.p, in.p); };
 }
 #define FIELDS(n) TRUTH("joined", "fields_" #n, {66, 528, 4096}, [](long b) { return fielding<n>(b); });
-FIELDS(2) FIELDS(3) FIELDS(4) FIELDS(6)
+FIELDS(2) FIELDS(3) FIELDS(4) FIELDS(6) FIELDS(8)
 
 }  // namespace joined

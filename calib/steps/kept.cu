@@ -7,6 +7,14 @@
 namespace kept {
 using namespace steps;
 
+// What the compiler may not leave out, but L1 may keep.
+__device__ inline float load(const float* at) {
+  float v;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(at) : "memory");
+  return v;
+}
+__device__ inline void store(float* at, float v) { asm volatile("st.global.f32 [%0], %1;" ::"l"(at), "f"(v) : "memory"); }
+
 enum class Store { none, last, in_place, each };  // of the last turn, elsewhere or where it was read; of each turn but the first
 
 /// Goes over the row `passes` times; what is added depends on the turn before.
@@ -20,9 +28,9 @@ __global__ void go_over(float* out, float* in, int words, int passes, float zero
     const float less = sum * zero;
 #pragma unroll 4
     for (int i = int(lane); i < words; i += 32) {
-      const float v = *(volatile float*)(row + i) - less;
+      const float v = load(row + i) - less;
       sum += v;
-      if (kStore == Store::each ? pass > 0 : kStore != Store::none && pass + 1 == passes) *(volatile float*)(to + i) = v;
+      if (kStore == Store::each ? pass > 0 : kStore != Store::none && pass + 1 == passes) store(to + i, v);
     }
     for (int k = 16; k; k >>= 1) sum += __shfl_xor_sync(~0u, sum, k);
   }
@@ -51,10 +59,10 @@ template <int kStep>
 __global__ void store_first(float* out, float* row, int words) {
   const long warp = (long(blockIdx.x) * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   float* const at = row + warp * words;
-  for (int i = int(lane) * kStep; i < words; i += 32 * kStep) *(volatile float*)(at + i) = float(i);
+  for (int i = int(lane) * kStep; i < words; i += 32 * kStep) store(at + i, float(i));
   float sum = 0;
-  for (int i = int(lane) * kStep; i < words; i += 32 * kStep) sum += *(volatile float*)(at + i);
-  for (int i = int(lane) * kStep; i < words; i += 32 * kStep) sum += *(volatile float*)(at + i);
+  for (int i = int(lane) * kStep; i < words; i += 32 * kStep) sum += load(at + i);
+  for (int i = int(lane) * kStep; i < words; i += 32 * kStep) sum += load(at + i);
   out[warp * 32 + lane] = sum;
 }
 template <int kStep>

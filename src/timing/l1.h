@@ -12,8 +12,10 @@
 
 namespace orrery::timing {
 
-/// The L1 of an SM: lines of four sectors. A line that is read again is kept for long, one that was read once goes first
-/// [again_same/32 to 48: of sets that are too large, what does not fit misses and little else].
+/// The L1 of an SM: lines of four sectors, in sets of which any goes when another needs its place; one that was read again is spared, every other time until
+/// it is read once more, and what was stored and not read since goes first, twice in five times [calib/steps/kept.cu: of rows that 64 warps go over three times 0.67, 0.62, 0.53 and 0.22 of what they ask for is there when
+/// an SM's have 128, 197, 229 and 328 KB, and with stores beside the last turn 0.66, 0.55, 0.51 and 0.31; the one that was read longest ago would go on
+/// from 0.67 to 0.00 at once].
 class L1 {
   struct Set;
 
@@ -33,22 +35,26 @@ class L1 {
     uint8_t& valid() const { return set_->valid[way_]; }
     double& arrives() const { return set_->arrives[way_]; }
   };
+  /// The place of a line that is read; one that was not there takes another's.
   Way find(uint64_t line) {
-    Set& set = *set_of(line);
-    for (uint32_t i = 0; i < kWays; i++)
-      if (set.tags[i] == line) return set.ages[i] = 0, Way(set, i);
-    uint32_t oldest = 0;
-    for (uint32_t i = 1; i < kWays; i++)
-      if (set.ages[i] > set.ages[oldest]) oldest = i;
-    const uint8_t years = uint8_t(kOldest - set.ages[oldest]);
-    for (uint8_t& age : set.ages) age = uint8_t(age + years);
-    set.tags[oldest] = line, set.valid[oldest] = 0, set.ages[oldest] = kOldest - 1, set.arrives[oldest] = 0;
-    return {set, oldest};
+    const uint64_t before = taken_;
+    const Way way = place(line);
+    const auto bit = uint16_t(1u << way.way_);
+    if (taken_ == before) way.set_->again |= way.set_->stored & bit ? 0 : bit;
+    way.set_->stored &= uint16_t(~bit);
+    return way;
+  }
+  /// A line is stored to, which is there from then on [stored_whole: what is loaded then is].
+  void store(uint64_t line, uint32_t sectors) {
+    const uint64_t before = taken_;
+    const Way way = place(line);
+    way.valid() |= uint8_t(sectors);
+    if (taken_ != before) way.set_->stored |= uint16_t(1u << way.way_);
   }
   /// Fetches what find() looks at into the host's caches.
   [[gnu::always_inline]] void fetch(uint64_t line) const {
     const Set* const set = set_of(line);
-    fetch_ahead(set->tags), fetch_ahead(set->valid);
+    fetch_ahead(set->tags), fetch_ahead(set->tags + 8), fetch_ahead(set->valid);
   }
   /// All lines are to be asked for again.
   void forget() {
@@ -56,20 +62,42 @@ class L1 {
   }
 
  private:
-  static constexpr uint32_t kWays = 8;
-  static constexpr int kChunk = 11;  // bits of a line among those whose sets lie side by side: 256 KB
-  static constexpr uint8_t kOldest = 3;
+  static constexpr uint32_t kWays = 16;
+  static constexpr int kChunk = 5;  // bits of a line among those whose sets lie side by side: 4 KB
+  static constexpr uint32_t kSpared = 8;
+  static constexpr uint64_t kNone = ~uint64_t{0};
   struct alignas(64) Set {
     uint64_t tags[kWays];
-    uint8_t valid[kWays] = {}, ages[kWays];  // age 0: read again
+    uint8_t valid[kWays] = {};
+    uint16_t stored = 0, again = 0;  // of each way a bit: stored to and not read since; read again
     double arrives[kWays] = {};
-    Set() { std::fill(std::begin(tags), std::end(tags), ~uint64_t{0}), std::fill(std::begin(ages), std::end(ages), kOldest); }
+    Set() { std::fill(std::begin(tags), std::end(tags), kNone); }
   };
-  /// Neighbours lie in sets side by side, so that what just fits fits [again_same/20 to 32: 1 to 4% too slow; 13 to 16% with lines spread over sets as
-  /// chance has it]; each 256 KB begin at a set of their own, so that rows far apart do not share few sets [129 cases of lines.cu: sectors 10.5 -> 9.9% off, again_same/36 to 48 +47..+80 -> +28..+65%].
+  Way place(uint64_t line) {
+    Set& set = *set_of(line);
+    uint32_t free = kWays;
+    for (uint32_t i = 0; i < kWays; i++) {
+      if (set.tags[i] == line) return {set, i};
+      if (set.tags[i] == kNone) free = i;
+    }
+    uint64_t drawn = mix(++taken_);
+    uint32_t way = free < kWays ? free : uint32_t(drawn % kWays);
+    if (free == kWays) {
+      for (uint32_t spared = 0; set.again >> way & 1 && spared < kSpared; spared++) {
+        drawn >>= 5;
+        if (drawn & 1) set.again &= uint16_t(~(1u << way));
+        way = uint32_t(drawn >> 1) % kWays;
+      }
+      if (set.stored && mix(taken_ ^ kNone) % 5 < 2)
+        while (!(set.stored >> way & 1)) way = (way + 1) % kWays;
+    }
+    set.tags[way] = line, set.valid[way] = 0, set.arrives[way] = 0, set.stored &= uint16_t(~(1u << way)), set.again &= uint16_t(~(1u << way));
+    return {set, way};
+  }
   const Set* set_of(uint64_t line) const { return &sets_[(uint32_t(line) + (uint32_t(mix(line >> kChunk)) & 0xFFFF)) % uint32_t(sets_.size())]; }
   Set* set_of(uint64_t line) { return const_cast<Set*>(std::as_const(*this).set_of(line)); }
   std::vector<Set> sets_;
+  uint64_t taken_ = 0;  // places, by lines that were not there
 };
 
 /// The last lines of 64 bytes that were read of the constant bank [constants_words_32/16 goes over 2,240 bytes and finds them, constants_bytes/4096 none].

@@ -145,7 +145,7 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
       const auto& [line, misses, way] = parts[k];
       request = std::max({request, at, held_until}) + std::max(f.sm_request, sectors_in(misses) * 32.0 / f.sm_bandwidth);
       counts.lines_asked++, missed = true;
-      leaving_lines.pass(request);
+      leaving_lines.pass();
       slices.touch(line);
       if (again) continue;
       const size_t own_request = n_requests;

@@ -133,6 +133,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
   const int64_t own = moves_of(w, e).own;
   const uint32_t warp = number_of(w);
   const bool alone = !to_surface && competing(w) < kCompeting;
+  if (!to_surface) leaving_lines.begin(at, pipe);
   uint64_t latest = ~uint64_t{0};  // line of which the store has written a part: two that it touched may have moved to one
   double leaves = 0;
   for (uint32_t i = 0; i < e.n_detail; i++) {
@@ -145,17 +146,18 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
       const bool shares_out = std::exchange(first, false), ends_here = --parts == 0;
       const uint32_t filled_here = (line == filled_to.line ? filled_to.sectors : filled_to.sectors >> 4) & 15;
       const bool goes_on = std::exchange(latest, line) == line && leaves > 0;
+      if (!to_surface) l1.store(line, mask);
       const double now = at + i;
-      const LeavingLines::Line* leaving = alone && !goes_on ? leaving_lines.find(line, warp, now) : nullptr;
-      if (!leaving && !goes_on && !to_surface && held_until <= now) leaving = leaving_lines.find_alike(line, mask, warp, now);
+      const LeavingLines::Line* leaving = goes_on || to_surface ? nullptr : leaving_lines.find(line);
+      if (leaving && (leaving->warp == warp ? !alone : held_until > now)) leaving = nullptr;  // others come between
       const bool joins = !goes_on && (to_surface ? joins_surface(line, mask, at) : joins_waiting(w, line, at, alone, joins_held));
       if (joins || leaving) {
         leaves = 0;
-        LeavingLines::Line way{write_port, mask, warp, now};
+        LeavingLines::Line way{write_port, mask, warp};
         // Sectors that the line did not have yet go along with it.
         const uint32_t fresh = leaving && !joins ? mask & ~leaving->sectors : 0;
-        if (leaving) way.leaves = std::max(way.leaves, leaving->leaves), way.sectors |= leaving->sectors, way.came = leaving->came;
-        if (!to_surface) leaving_lines.add(line, now, way);
+        if (leaving) way.leaves = std::max(way.leaves, leaving->leaves), way.sectors |= leaving->sectors;
+        if (!to_surface) leaving_lines.add(line, way);
         if (fresh) {
           write_port = std::max(write_port, now) + sectors_in(fresh) * 32.0 / f.sm_write_bandwidth;
           if (shares_out) ask_ghosts(w, e, i, way.leaves, mask == (packed & 15) ? fresh : 15);
@@ -179,7 +181,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
         slices.touch(line);
         write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
         leaves = leaves_at(w, line, mask, at);
-        if (!to_surface) leaving_lines.add(line, now, {leaves, mask, warp, now});
+        if (!to_surface) leaving_lines.add(line, {leaves, mask, warp});
       }
       if (filled == Filled::some) {
         if (shares_out) ask_ghosts(w, e, i, leaves, fills, Part::filled);

@@ -1,6 +1,7 @@
 // What L1 holds: a piece of memory that just fits is found again, wherever it begins, by what an H200 asks of L2 (calib/raw/h200-2026-11-22-lines.jsonl:
 // again_same/26, of which each SM reads 197 KB eight times: 1,137,990 sectors). What of a line L1 has is not asked for by the other SMs either. And how long a
 // fragment of wmma takes from shared memory (calib/raw/h200-2026-11-28-uneven.jsonl: fragments_a_rows).
+#include "timing/l1.h"
 #include "timing_kernel.h"
 
 namespace orrery::timing {
@@ -27,6 +28,41 @@ TEST(TimingL1, WhatFitsIsFoundAgain) {
   const Prediction p = m.predicted(k);
   if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
   EXPECT_NEAR(p.l2_tex_sectors, 1137990, 0.25 * 1137990);
+}
+
+/// Of a piece that eight warps go over three times L1 has what it had not put out: calib/raw/h200-2026-11-29-kept.jsonl, kept_few, by how many KB an SM has,
+/// and kept_few_last, which stores as much beside the last turn.
+TEST(TimingL1, WhatDoesNotFitIsFoundInPart) {
+  const auto hits = [](uint64_t bytes, bool stores) {
+    constexpr uint64_t kFar = uint64_t{1} << 30;
+    double found = 0, all = 0;
+    for (uint64_t sm = 0; sm < 8; sm++) {
+      L1 l1(227'000);
+      for (int pass = 0; pass < 3; pass++)
+        for (uint64_t at = 0; at < bytes / 8; at += 128)
+          for (uint64_t warp = 0; warp < 8; warp++) {
+            const uint64_t line = (sm * bytes + warp * (bytes / 8) + at) / 128;
+            const L1::Way way = l1.find(line);
+            found += way.valid() == 15, all++;
+            way.valid() = 15;
+            if (stores && pass == 2) l1.store(line + kFar, 15);
+          }
+    }
+    return found / all;
+  };
+  EXPECT_NEAR(hits(131072, false), 0.667, 0.01);
+  EXPECT_NEAR(hits(229376, false), 0.608, 0.07);
+  EXPECT_NEAR(hits(262144, false), 0.401, 0.11);
+  EXPECT_NEAR(hits(163840, true), 0.635, 0.04);
+  EXPECT_NEAR(hits(196608, true), 0.572, 0.06);
+}
+
+TEST(TimingL1, WhatWasStoredIsThere) {  // stored_whole: all of what is loaded then is
+  L1 l1(227'000);
+  for (uint64_t line = 0; line < 512; line++) l1.store(line, 15);
+  double found = 0;
+  for (uint64_t line = 0; line < 512; line++) found += l1.find(line).valid() == 15;
+  EXPECT_GT(found / 512, 0.99);
 }
 
 /// Rows of 28 words, of which a warp reads 32 at a time: each begins in the sector in which the one before it ended. Blocks go through pieces of their own, in no

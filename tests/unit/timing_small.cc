@@ -69,5 +69,42 @@ TEST(RowsBetweenSectors, AreReadOnceAndWrittenInParts) {
   EXPECT_NEAR(sectors_of(store, 16417), 1.16, .1);  // each warp's first and last sector is written by two, some of which join
 }
 
+/// Blocks that have nothing to do come behind those that have: 4,096 blocks that copy and 12,288 more [blocked_4_shared_idle/4096 and blocked_4_shared/4096 of
+/// calib/raw/h200-2026-11-29-joined.jsonl: 15.8 and 9.7 us].
+TEST(SmallLaunches, IdleBlocksComeBehindThoseThatWaited) {
+  TestMachine m;
+  const uint64_t in = m.allocate(uint64_t{4096} * 4096), out = m.allocate(uint64_t{4096} * 4096);
+  const auto cycles = [&](uint32_t blocks) {
+    const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r2, %ctaid.x; setp.ge.u32 %p1, %r2, 4096; @%p1 bra E; mov.u32 %r1, %tid.x;
+      mad.lo.u32 %r1, %r2, 256, %r1; mul.wide.u32 %d3, %r1, 16; add.s64 %d1, %d1, %d3; add.s64 %d2, %d2, %d3;
+      ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%d1]; st.global.v4.u32 [%d2], {%r3, %r4, %r5, %r6};
+    E: ret;)", {in, out}, {blocks}, {256});
+    return m.predicted(k).cycles;
+  };
+  const double idle = cycles(16384), none = cycles(4096);
+  EXPECT_NEAR((idle - none) / 1.98e3, 15.808 - 9.696, 0.25 * 6.1);
+}
+
+/// Of few blocks that do different work the longest sets the time, wherever it is in the grid [ramp/12 and hill/33 of calib/raw/h200-2026-11-29-kept.jsonl: the
+/// longest makes 2,040 and 2,046 turns].
+TEST(SmallLaunches, TheLongestOfAFewBlocksSetsTheTime) {
+  TestMachine m;
+  const uint64_t in = m.allocate(uint64_t{33} * 4096 * 256 + 4096), out = m.allocate(4096 * 33);
+  const auto microseconds = [&](const std::string& turns, uint32_t blocks) {
+    const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.f32 %f1, 0f00000000; mov.u64 %d5, 0; mov.u32 %r9, 0;
+      )" + turns + R"(
+      mul.wide.u32 %d3, %r2, 1048576; add.s64 %d1, %d1, %d3; mul.wide.u32 %d3, %r1, 4; add.s64 %d1, %d1, %d3;
+    A: .pragma "nounroll"; add.s64 %d4, %d1, %d5; ld.global.f32 %f2, [%d4]; add.f32 %f1, %f1, %f2; mul.f32 %f3, %f1, 0f00000000; cvt.rzi.s64.f32 %d5, %f3;
+      add.s64 %d1, %d1, 256; add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, %r3; @%p1 bra A;
+      mad.lo.u32 %r4, %r2, 32, %r1; mul.wide.u32 %d3, %r4, 4; add.s64 %d2, %d2, %d3; st.global.f32 [%d2], %f1; ret;)",
+                       {in, out}, {blocks}, {32});
+    return m.predicted(k).cycles / 1.98e3;
+  };
+  EXPECT_NEAR(microseconds("add.u32 %r3, %r2, 1; mul.lo.u32 %r3, %r3, 170;", 12), 742.5, 0.06 * 742.5);
+  EXPECT_NEAR(microseconds("shl.b32 %r3, %r2, 1; sub.s32 %r3, %r3, 33; abs.s32 %r3, %r3; sub.s32 %r3, 33, %r3; mul.lo.u32 %r3, %r3, 62;", 33), 733.7, 0.06 * 733.7);
+}
+
 }  // namespace
 }  // namespace orrery::timing

@@ -1,6 +1,7 @@
 // Which stores of a warp leave their SM as one, by what an H200 counts: calib/raw/h200-2026-11-22-lines.jsonl (struct3_3/4194304: 1.06 sectors
 // to L2 for each that is filled) and calib/raw/h200-2026-11-22-contention.jsonl (store_parts: none joins). With ptxas only: how far apart
 // stores are is known of machine code.
+#include "timing/leaving_lines.h"
 #include "timing_kernel.h"
 
 namespace orrery::timing {
@@ -144,6 +145,43 @@ TEST(TimingStores, WhatSeveralWarpsStoreAtOnceIsWrittenOnce) {
   EXPECT_NEAR(left_of_stores(1), 1, 0.02);      // calib/raw/h200-2026-11-29-same-stores.jsonl: same_free_reads/1
   EXPECT_NEAR(left_of_stores(2), 0.5, 0.1);     // same_free_reads/2
   EXPECT_NEAR(left_of_stores(4), 0.25, 0.06);   // same_free_reads/4
+}
+
+/// Sectors to L2 for each that tiles of 8 x 8 bytes fill, which warps of a block store side by side: two warps a tile, four tiles a sector.
+TEST(TimingStores, OfSeveralWarpsJoinWhatFillsTheSameSectors) {
+  constexpr uint32_t kWide = 2048, kTall = 512;
+  TestMachine m;
+  const uint64_t out = m.allocate(uint64_t{kWide} * kTall);
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ctaid.y;
+    shr.u32 %r4, %r1, 6; and.b32 %r5, %r1, 7; shr.u32 %r6, %r1, 3; and.b32 %r6, %r6, 7;
+    mad.lo.u32 %r4, %r2, 8, %r4; mad.lo.u32 %r5, %r4, 8, %r5; mad.lo.u32 %r6, %r3, 8, %r6; mad.lo.u32 %r6, %r6, 2048, %r5;
+    cvt.u64.u32 %d2, %r6; add.s64 %d1, %d1, %d2; st.global.u8 [%d1], %r1; ret;)",
+                     {out}, {kWide / 64, kTall / 8}, {512});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.l2_tex_sectors / (kWide * kTall / 32), 1.02, 0.06);  // tiles_8x8_1_load/512 of calib/raw/h200-2026-11-29-joined.jsonl
+}
+
+/// Rows of 28 lines that four warps write by turns are there until they are whole, of 36 lines none [rest_4_7_7/4 and rest_4_9_9/4 of
+/// calib/raw/h200-2026-11-28-store-rows.jsonl: 0.14 and 0.87 leave]; where nobody stores for 30 cycles all have gone [apart_4_4_4_8_0/1].
+TEST(TimingStores, LinesStayAsLongAsTheyHaveAPlace) {
+  const auto joins = [](uint64_t lines, double pause) {
+    LeavingLines leaving;
+    double now = 0;
+    int joined = 0;
+    for (int piece = 0; piece < 4; piece++, now += pause)
+      for (uint64_t line = 0; line < lines; line++, now++) {
+        leaving.begin(now, now + 1);
+        joined += leaving.find(line) != nullptr;
+        leaving.add(line, {now, 15, uint32_t(line % 4)});
+      }
+    return joined / double(3 * lines);
+  };
+  EXPECT_EQ(joins(28, 0), 1);
+  EXPECT_EQ(joins(36, 0), 0);
+  EXPECT_EQ(joins(4, 32), 0);
+  EXPECT_EQ(joins(4, 4), 1);
 }
 
 }  // namespace
