@@ -2,7 +2,7 @@
 // which has no maximum to follow and nothing to rescale; masks: causal, causal within a window, and neighbourhoods on a grid of
 // tokens (attention_near.cuh); sequences of one length, or of their own lengths one after the other. With e4m3 operands V comes turned round (attention_fp8.cuh).
 //
-// A persistent CTA has a producer thread, a warp that finds the tiles of queries to work on (attention_scout.cuh) and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
+// A persistent CTA has producer threads (attention_produce.cuh), a warp that finds the tiles of queries to work on (attention_scout.cuh) and two consumer warpgroups of 64 queries each. Keys and values arrive by TMA
 // in tiles of 80 to 160, each in a ring of its own, from the last tile to the first, so that the masked tiles come first.
 // In a cluster of two, the CTAs take neighbouring tiles of queries of one head: each loads half of every tile of keys and
 // values and multicasts it, which halves what is read from L2. Queries have two buffers where there is room, so that one warpgroup starts its next tile while the other stores its last.
@@ -245,8 +245,10 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const __grid_constant__
     shared.init();
   };
   const auto run = [&](auto... scouts) {
-    run_warp_roles<1, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole, S::kUniform>(S::kCluster > 1, init, [&](int) { produce<S>(p, shared); },
-                                                                                                    [&] { consume<S>(p, shared); }, scouts...);
+    constexpr int kLoaders = kLoadersOf<S>;
+    run_warp_roles<kLoaders, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole, S::kUniform>(
+        S::kCluster > 1, init, [&](int loader) { with_load<kLoaders>(loader, [&](auto load) { produce<S, decltype(load)::value>(p, shared); }); },
+        [&] { consume<S>(p, shared); }, scouts...);
   };
   if constexpr (S::kScout) run([&] { scout<S>(p, shared.board); });
   else if constexpr (!S::kAlways) run([&] { leave_all_zeros<S>(p); });

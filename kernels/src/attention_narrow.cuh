@@ -5,7 +5,7 @@
 //
 // Tiles of keys lie in rings of four, from the last to the first; a warpgroup that passes over one (three at most between two that it sees) waits for
 // it and gives it back like those that it works on, as a parity cannot tell a phase from the one before the last. Tiles of queries that have some for
-// one or two warpgroups only come last, and of those the producer gives tiles of keys back for the others, which are done. Queries have two
+// one or two warpgroups only come last, and of those producers give tiles of keys back for the others, which are done. Queries have two
 // buffers for each warpgroup, through which its outputs leave. The rest is as in attention_kernel.cuh.
 #pragma once
 #include "attention_kernel.cuh"
@@ -50,35 +50,35 @@ struct NarrowShared {
   }
 };
 
-template <class S>
+template <class S, Load kLoad>
 __device__ __forceinline__ void produce_narrow(const AttentionParams& p, const NarrowShared<S>& shared) {
-  Place k, v, q[S::kConsumers];
+  constexpr bool kValues = kLoad == Load::kValues;
+  const uint32_t ring = kValues ? shared.v : shared.k, full = kValues ? shared.v_full : shared.k_full, empty = kValues ? shared.v_empty : shared.k_empty;
+  Place q[S::kConsumers], at;
   Queue<S> queue(p, shared.board);
   Work<S> w;
   while (queue.template next<false>(w)) {
     queue.template done<false>();
-    const int kv_head = p.by_kv.divide(w.head);
-    int done = 0;  // warps that have no queries any more
+    if constexpr (kLoad == Load::kQueries) {
 #pragma unroll
-    for (int g = 0; g < S::kConsumers; g++) {
-      if (w.narrow.range[g] == 0) {
-        done += 4;
-      } else {
-        const int at = 2 * g + q[g].stage;
-        ptx::mbarrier_wait(shared.q_empty + 8 * at, q[g].phase ^ 1);
-        load_tile<S, 64>(&p.q, shared.q + at * S::kBytesQ, shared.q_full + 8 * at, w.row0 + 64 * g, w.head, w.batch, ptx::kEvictFirst);
+      for (int g = S::kConsumers - 1; g >= 0; g--) {  // the last begins first
+        if (w.narrow.range[g] == 0) continue;
+        const int place = 2 * g + q[g].stage;
+        ptx::mbarrier_wait(shared.q_empty + 8 * place, q[g].phase ^ 1);
+        load_tile<S, 64>(&p.q, shared.q + place * S::kBytesQ, shared.q_full + 8 * place, w.row0 + 64 * g, w.head, w.batch, ptx::kEvictFirst);
         q[g].template next<2>();
       }
-    }
-    const auto load = [&](const CUtensorMap* map, uint32_t dst, uint32_t full, uint32_t empty, Place& at, int tile) {
-      ptx::mbarrier_wait(empty + 8 * at.stage, at.phase ^ 1);
-      if (done) ptx::mbarrier_arrive_count(empty + 8 * at.stage, done);
-      load_tile<S, S::kKeys>(map, dst + at.stage * S::kBytesKv, full + 8 * at.stage, w.k_base + tile * S::kKeys, kv_head, w.batch, ptx::kEvictLast);
-      at.template next<S::kStages>();
-    };
-    for (int j = w.key_tiles - 1; j >= -1; j--) {  // keys run one tile ahead of values
-      if (j >= 0) load(&p.k, shared.k, shared.k_full, shared.k_empty, k, j);
-      if (j + 1 < w.key_tiles) load(&p.v, shared.v, shared.v_full, shared.v_empty, v, j + 1);
+    } else {
+      const int kv_head = p.by_kv.divide(w.head);
+      int done = 0;  // warps that have no queries any more
+#pragma unroll
+      for (int g = 0; g < S::kConsumers; g++) done += w.narrow.range[g] ? 0 : 4;
+      for (int j = w.key_tiles - 1; j >= 0; j--) {
+        ptx::mbarrier_wait(empty + 8 * at.stage, at.phase ^ 1);
+        if (done) ptx::mbarrier_arrive_count(empty + 8 * at.stage, done);
+        load_tile<S, S::kKeys>(kValues ? &p.v : &p.k, ring + at.stage * S::kBytesKv, full + 8 * at.stage, w.k_base + j * S::kKeys, kv_head, w.batch, ptx::kEvictLast);
+        at.template next<S::kStages>();
+      }
     }
   }
 }
@@ -259,7 +259,8 @@ __global__ void __launch_bounds__(128 * (1 + S::kConsumers), 1) attention_narrow
     ptx::prefetch_tensormap(&p.q), ptx::prefetch_tensormap(&p.k), ptx::prefetch_tensormap(&p.v);
     shared.init();
   };
-  run_warp_roles<1, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole, true>(false, init, [&](int) { produce_narrow<S>(p, shared); },
+  run_warp_roles<kLoadersOf<S>, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole, true>(
+      false, init, [&](int loader) { with_load<kLoadersOf<S>>(loader, [&](auto load) { produce_narrow<S, decltype(load)::value>(p, shared); }); },
                                                                                            [&] { consume_narrow<S>(p, shared); }, [&] { scout<S>(p, shared.board); });
 }
 

@@ -1,4 +1,6 @@
-// The producer of attention_kernel.cuh, one thread: tiles of queries, keys and values, by TMA into their rings, whatever the mask.
+// The producers of attention_kernel.cuh: tiles of queries, keys and values, by TMA into their rings, whatever the mask. One thread loads all of them or, where
+// a mask leaves few tiles of keys, a thread each: one that waits for a place for values does not ask for the next keys meanwhile, which there leaves places empty
+// (NOTES.md).
 #pragma once
 #include "attention_fp8.cuh"
 #include "attention_shape.cuh"
@@ -60,8 +62,22 @@ __device__ __forceinline__ void load_shared_tile(const CUtensorMap* map, uint32_
   }
 }
 
-template <class S>
+/// What a producer loads; and calls `produce` with it as a value, of one that loads all or of several.
+enum class Load { kAll, kQueries, kKeys, kValues };
+template <int kLoaders, class Produce>
+__device__ __forceinline__ void with_load(int loader, Produce produce) {
+  if constexpr (kLoaders == 1) {
+    produce(std::integral_constant<Load, Load::kAll>());
+  } else {
+    if (loader == 0) produce(std::integral_constant<Load, Load::kKeys>());
+    else if (loader == 1) produce(std::integral_constant<Load, Load::kQueries>());
+    else produce(std::integral_constant<Load, Load::kValues>());
+  }
+}
+
+template <class S, Load kLoad>
 __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S>& shared) {
+  constexpr bool kAll = kLoad == Load::kAll, kQueriesToo = kAll || kLoad == Load::kQueries, kKeysToo = kAll || kLoad == Load::kKeys, kValuesToo = kAll || kLoad == Load::kValues;
   Place q, k, v;
   Queue<S> queue(p, shared.board);
   Work<S> w;
@@ -88,24 +104,24 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
         load(&p.v, dst, bar, j, at_v);
       }
     };
-    const uint32_t q_full = shared.q_full + 8 * q.stage, to = shared.q + q.stage * S::kBytesQ;
-    ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
-    if constexpr (S::kNear) {
-      load_box<S, kQueries>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + batch * p.near.extent[2], w.head, ptx::kEvictFirst);
-      if constexpr (!S::kOwn) at_k = at_v = NearWalk(w.near);
-    } else {
-      load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
+    if constexpr (kQueriesToo) {
+      const uint32_t q_full = shared.q_full + 8 * q.stage, to = shared.q + q.stage * S::kBytesQ;
+      ptx::mbarrier_wait(shared.q_empty + 8 * q.stage, q.phase ^ 1);
+      if constexpr (S::kNear) load_box<S, kQueries>(&p.q, to, q_full, w.near.query[0], w.near.query[1], w.near.query[2] + batch * p.near.extent[2], w.head, ptx::kEvictFirst);
+      else load_tile<S, kQueries>(&p.q, to, q_full, w.q_base + w.row0, w.head, batch, ptx::kEvictFirst);
     }
-    q.template next<S::kBuffersQ>();
+    if constexpr (S::kNear && !S::kOwn) at_k = at_v = NearWalk(w.near);
+    if constexpr (kQueriesToo) q.template next<S::kBuffersQ>();
+    if constexpr (kLoad == Load::kQueries) continue;
     if constexpr (S::kOwn) {
       const int tiles = w.key_tiles + w.own.alone;
       for (int i = 0; i <= tiles; i++) {
-        if (i < tiles) {
+        if (kKeysToo && i < tiles) {
           ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
           load_own_tile<S>(&p.k, &p.own.k_part, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, p, w, i, kv_head);
           k.template next<S::kStages>();
         }
-        if (i > 0) {
+        if (kValuesToo && i > 0) {
           ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
           load_own_tile<S>(&p.v, &p.own.v_part, shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, p, w, i - 1, kv_head);
           v.template next<S::kStages>();
@@ -113,12 +129,12 @@ __device__ __forceinline__ void produce(const AttentionParams& p, const Shared<S
       }
     } else {
       for (int j = w.key_tiles - 1; j >= w.first - 1; j--) {  // keys run one tile ahead of values
-        if (j >= w.first) {
+        if (kKeysToo && j >= w.first) {
           ptx::mbarrier_wait(shared.k_empty + 8 * k.stage, k.phase ^ 1);
           load(&p.k, shared.k + k.stage * S::kBytesKv, shared.k_full + 8 * k.stage, j, at_k);
           k.template next<S::kStages>();
         }
-        if (j + 1 < w.key_tiles) {
+        if (kValuesToo && j + 1 < w.key_tiles) {
           ptx::mbarrier_wait(shared.v_empty + 8 * v.stage, v.phase ^ 1);
           load_values(shared.v + v.stage * S::kBytesKv, shared.v_full + 8 * v.stage, j + 1);
           v.template next<S::kStages>();

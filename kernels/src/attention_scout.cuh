@@ -1,9 +1,9 @@
-// How attention_kernel.cuh's producer and consumers come by this CTA's tiles of queries: each finds them by itself or, where a mask leaves
+// How attention_kernel.cuh's producers and consumers come by this CTA's tiles of queries: each finds them by itself or, where a mask leaves
 // few tiles of keys, a scout does, a warp of the producer's warpgroup that runs ahead of them and leaves in shared memory what it found. Found by
 // everyone a tile costs each consumer warp some hundred instructions between its last product for one tile of queries and its first
 // for the next, and with a neighbourhood four times as many.
 //
-// Two records, in turn: the producer and the consumer warps each tell when they have read one, and of a warp every lane does: one lane for all, behind a
+// Two records, in turn: the producers and the consumer warps each tell when they have read one, and of a warp every lane does: one lane for all, behind a
 // barrier of the warp, would be as good, but racecheck does not follow that. With a neighbourhood that needs masks a record has, beside the
 // tile, where the windows of its queries start: of each place on each axis of the tile's box, from which a query's own is read; and then come, 16 at a time,
 // entries for its tiles of keys, which say where each is and which warps need masks for it: found by every warp, that was a tenth of all it did. Where each
@@ -23,6 +23,10 @@ struct Place {
   }
 };
 
+/// Producers: one, or with a scout one of queries, one of keys and one of values. (Heads of more than 128 gain nothing by it.)
+template <class S>
+constexpr int kLoadersOf = S::kScout && S::kDim <= 128 ? 3 : 1;
+
 constexpr int kRecords = 2, kRecordBytes = 48;
 constexpr int kStartBytes = 4 * 132;  // sides of a box of 128 places add up to 130 at most
 constexpr int kEntries = 16, kListBytes = 16 * kEntries;
@@ -37,7 +41,7 @@ struct Board {
         list_full(lists + kRecords * kListBytes), list_empty(list_full + 8 * kRecords) {}
   __device__ __forceinline__ void init() const {
     for (int r = 0; r < kRecords; r++) {
-      ptx::mbarrier_init(full + 8 * r, 32), ptx::mbarrier_init(empty + 8 * r, 1 + 4 * S::kConsumers * 32);
+      ptx::mbarrier_init(full + 8 * r, 32), ptx::mbarrier_init(empty + 8 * r, kLoadersOf<S> + 4 * S::kConsumers * 32);
       if (S::kCut) ptx::mbarrier_init(list_full + 8 * r, 32), ptx::mbarrier_init(list_empty + 8 * r, 8 * 32);
     }
   }

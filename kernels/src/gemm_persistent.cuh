@@ -92,8 +92,9 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
 }
 
 /// The frame of every kernel of producer threads, whose parts `produce` is called with, and consumer warpgroups; they wait for the
-/// launch ahead by themselves. `prepare`: by the warps that will produce, while the others make the barriers.
-template <class Tile, class Prepare, class Produce, class Consume>
+/// launch ahead by themselves. `prepare`: by the warps that will produce, while the others make the barriers. kPush: as in roles.cuh; what has been
+/// written to a group is told at a `turn` of its own.
+template <class Tile, bool kPush = false, class Prepare, class Produce, class Consume>
 __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Prepare prepare, Produce produce, Consume consume) {
   constexpr int kProducers = 2 * Tile::kLoaders;
   const auto init = [&] {
@@ -103,15 +104,17 @@ __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlac
     } else {
       make_barriers<kPersistentThreads<Tile> / 32 - kProducers, Tile::kStages + 2>(warp - kProducers, [&](int i) {
         if (i == 0) prefetch_maps(p);
-        else if (i == 1) ptx::mbarrier_init(shared.turn, 4), ptx::mbarrier_init(shared.turn + 8, 4);
-        else shared.ring.init(p, i - 2);
+        else if (i == 1) {
+          ptx::mbarrier_init(shared.turn, 4), ptx::mbarrier_init(shared.turn + 8, 4);
+          if constexpr (kPush && Tile::kGroups == 3) ptx::mbarrier_init(shared.turn + 16, 4);
+        } else shared.ring.init(p, i - 2);
       });
     }
   };
   const auto produce_part = [&](int producer) { with_part(producer, produce); };
   constexpr bool kMost = Tile::kBlocks * Tile::kTileN == 384;  // sums in 192 registers
   constexpr int kProducerRegisters = Tile::kGroups == 3 ? 32 : kMost ? 24 : 40, kConsumerRegisters = Tile::kGroups == 3 ? 152 : kMost ? 240 : 232;
-  run_warp_roles<kProducers, kProducerRegisters, kConsumerRegisters, Dependent::kInside, true>(at.shares, init, produce_part, [&] {
+  run_warp_roles<kProducers, kProducerRegisters, kConsumerRegisters, Dependent::kInside, true, kPush>(at.shares, init, produce_part, [&] {
     touch(p.e);
     consume();
   });

@@ -62,7 +62,9 @@ bool gemm_widen_fits(const WeightOnlyArgs& g, const GemmConfig& c, const GemmKer
   if (g.weight_pitch >= kMostPitch || g.a.row_stride * size_of(g.a.dtype) >= kMostPitch) return false;
   if (kernel.schedule != GemmConfig::Schedule::kStream) {
     const bool room = kernel.schedule != GemmConfig::Schedule::kStreamK || g.workspace_bytes >= stream_k_bytes(kernel.tile_m, kernel.tile_n);
-    return c.cluster_m == 1 && c.cluster_n == 1 && c.split_k == 1 && room;
+    const bool halves = kernel.schedule == GemmConfig::Schedule::kSplit;
+    const bool tiles = !halves || ((g.k + 63) / 64 >= 2 && (g.n + kernel.tile_m - 1) / kernel.tile_m * ((g.m + kernel.tile_n - 1) / kernel.tile_n) <= 0x3fffffff);
+    return c.cluster_m == 1 && c.cluster_n == 1 && c.split_k == (halves ? 2 : 1) && room && tiles;
   }
   return c.per_sm == kernel.slabs && (c.split_k == 1 || (c.split_k == 2 && !kernel.only_split)) &&
          (g.k + 64 * kernel.box_slabs - 1) / (64 * kernel.box_slabs) >= c.split_k &&

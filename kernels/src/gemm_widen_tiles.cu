@@ -29,6 +29,14 @@ GemmKernel dealt_tiles(DType t) {
   return tiles_kernel<Tile>(t, Schedule::kStreamK, &gemm_widen_stream_k<Tile>);
 }
 
+template <class T, int kTileN, int kGroups>
+GemmKernel halved_tiles(DType t) {
+  using Tile = WidenTiles<T, kTileN, kGroups>;
+  GemmKernel kernel = tiles_kernel<Tile>(t, Schedule::kSplit, &gemm_widen_halves<Tile>);
+  kernel.turned_box = kTurnedBox<kTileN / 2>;
+  return kernel;
+}
+
 template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
   out.push_back(whole_tiles<T, 128, 2>(t));
@@ -37,6 +45,10 @@ void add_tiles(std::vector<GemmKernel>& out, DType t) {
   out.push_back(whole_tiles<T, 256, 2>(t));
   out.push_back(whole_tiles<T, 128, 3>(t));
   out.push_back(whole_tiles<T, 160, 3>(t));
+  out.push_back(halved_tiles<T, 128, 2>(t));
+  out.push_back(halved_tiles<T, 256, 2>(t));
+  out.push_back(halved_tiles<T, 128, 3>(t));
+  out.push_back(halved_tiles<T, 160, 3>(t));
   out.push_back(dealt_tiles<T, 112>(t));  // of 128, 160 and 192 columns it is not worth what sums take (NOTES.md)
   out.push_back(dealt_tiles<T, 256>(t));
 }
@@ -62,10 +74,11 @@ Status gemm_widen_tiles_launch(const WeightOnlyArgs& g, const Epilogue& epilogue
       !encode_tensor_map(&p.b, tensor_map_type(g.a.dtype), 2, g.a.data, sizes_x, pitch_x, box_x) ||
       (p.turned && !encode_turned(&p.d, p.e, kernel.turned_box)))
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
-  const int resident = max_clusters(kernel, 1), tiles = p.tiles_m * p.tiles_n;
+  const bool halves = c.schedule == Schedule::kSplit;
+  const int cluster = halves ? 2 : 1, resident = max_clusters(kernel, cluster), tiles = p.tiles_m * p.tiles_n;
   if (resident == 0) return {"config", "the device cannot hold such a tile", cudaErrorInvalidConfiguration};
-  const int ctas = c.schedule == Schedule::kStreamK ? plan_stream_k(c.split_k, resident, g.workspace, &p) : std::min(tiles, resident);
-  return launched(launch_in_clusters(kernel.function, dim3(unsigned(ctas)), kernel.threads, kernel.shared_bytes, 1, g.overlap, stream, &p));
+  const int clusters = c.schedule == Schedule::kStreamK ? plan_stream_k(c.split_k, resident, g.workspace, &p) : halves ? tiles : std::min(tiles, resident);
+  return launched(launch_in_clusters(kernel.function, dim3(unsigned(clusters * cluster)), kernel.threads, kernel.shared_bytes, cluster, g.overlap, stream, &p));
 }
 
 }  // namespace orrery::kernels

@@ -7,6 +7,7 @@
 // 128 cycles of products.
 //
 //   stage   64 of k: 64 bytes of every row, in the swizzle of as many, and a slab of X
+//   halves  K of a tile is shared by two CTAs of a cluster, each of which stores half of its columns: sums of the other half go to the other's shared memory
 //   dealt   K steps of the tiles that fill no wave go evenly to all SMs, as in gemm_stream_k.cuh, whose workspace and order this has; but sums are the
 //           owner's, who has what a tile begins with in registers
 //
@@ -14,6 +15,7 @@
 // are made (gemm_widen_bytes.cuh), instances and launch (gemm_widen_tiles.cu).
 #pragma once
 #include "gemm_persistent.cuh"
+#include "gemm_split.cuh"
 #include "gemm_stream_k.cuh"
 #include "gemm_widen_bytes.cuh"
 
@@ -76,15 +78,15 @@ __device__ __forceinline__ void multiply_widened(const Release& release, const R
   release(previous);
 }
 
-/// Stores this group's rows of a tile, the first of which is row0.
-template <class Tile>
-__device__ __forceinline__ void store_widened(const GemmParams& p, float (&acc)[Tile::kTileN / 2], uint32_t staging, int row0, int col0) {
+/// Stores this group's rows of kColumns of a tile, the first of which is row0.
+template <int kColumns>
+__device__ __forceinline__ void store_widened(const GemmParams& p, float (&acc)[kColumns / 2], uint32_t staging, int row0, int col0) {
   const int warp = threadIdx.x % 128 / 32;
   if (p.turned) {
     RowFactors(p.e, row0).apply(acc);
-    store_turned<Tile::kTileN>(p, 1.f, acc, staging, row0, col0);
+    store_turned<kColumns>(p, 1.f, acc, staging, row0, col0);
   } else {
-    store_generally<Tile::kTileN>(p.e, tensor_scale(p.e), acc, staging + warp * kStagingPerWarp, row0 + warp * 16, col0, p.e.m);
+    store_generally<kColumns>(p.e, tensor_scale(p.e), acc, staging + warp * kStagingPerWarp, row0 + warp * 16, col0, p.e.m);
   }
 }
 
@@ -109,7 +111,7 @@ __device__ __forceinline__ void consume_widened(const GemmParams& p, const Clust
     const int2 tile = raster_tile(p, t);
     multiply_widened<Tile>(group.release, shared.ring, count, p.k_steps, group.row * Tile::kLine, group.pairs, acc);
     if (count == 0) ptx::griddepcontrol_wait();
-    store_widened<Tile>(p, acc, group.staging, tile.x * Tile::kTileM + group.row, tile.y * Tile::kTileN);
+    store_widened<Tile::kTileN>(p, acc, group.staging, tile.x * Tile::kTileM + group.row, tile.y * Tile::kTileN);
     count += p.k_steps;
   }
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
@@ -190,7 +192,7 @@ __device__ __forceinline__ void consume_dealt(const GemmParams& p, const Cluster
       ptx::bar_sync(1, kStreamKConsumers);
       if (threadIdx.x == 128) atomicExch(p.arrived + cut, 0u);  // for the next launch
     }
-    store_widened<Tile>(p, acc[0], group.staging, row0 + group.row, col0);
+    store_widened<Tile::kTileN>(p, acc[0], group.staging, row0 + group.row, col0);
   }
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
 }
@@ -203,6 +205,75 @@ __global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_widen_stream
   const ClusterPlace at(p);
   run_roles<Tile>(p, at, shared, [] {}, [&](auto part) { produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); },
                   [&] { consume_dealt<Tile>(p, at, shared); });
+}
+
+/// Shared memory where two CTAs share K: behind the ring what the other one sends, over which the staging lies.
+template <class Tile>
+struct HalvesShared : PersistentShared<Tile> {
+  static constexpr int kQuads = Tile::kTileN / 16;  // that a thread sends
+  static constexpr int kInbox = Tile::kConsumerWarps * 32 * kQuads * 16, kStaging = Tile::kGroups * 4 * kStagingPerWarp, kMore = kInbox > kStaging ? kInbox - kStaging : 0;
+  static_assert(Tile::kStages * Tile::kStageBytes + kStaging + kMore + 1024 + 512 <= kPersistentShared && kMore % 16 == 0);
+  __device__ __forceinline__ explicit HalvesShared(uint32_t raw) : PersistentShared<Tile>(raw) { this->ring.full += kMore, this->ring.empty += kMore, this->turn += kMore; }
+  /// Where this thread's first quad is; the others are 512 bytes apart.
+  __device__ __forceinline__ uint32_t inbox() const { return this->staging + (threadIdx.x / 32 - 4) * (kQuads * 512) + threadIdx.x % 32 * 16; }
+};
+
+/// Sends the sums of the columns that are the other CTA's, and adds what it has of ours. Both add up the same two numbers, so that which is which
+/// makes no difference.
+template <class Tile, int kRank>
+__device__ __forceinline__ void exchange_halves(const HalvesShared<Tile>& shared, float (&acc)[Tile::kTileN / 2]) {
+  constexpr int kQuads = HalvesShared<Tile>::kQuads, kHalf = Tile::kTileN / 4;
+  const uint32_t mine = shared.inbox(), theirs = ptx::mapa(mine, kRank ^ 1), landed = shared.turn + (ptx::warpgroup() - 1) * 8;
+  const float* const sent = acc + (kRank ^ 1) * kHalf;
+  const uint32_t there = ptx::mapa(landed, kRank ^ 1);
+  if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_expect_tx(landed, kQuads * 512);
+  ptx::cluster_wait();  // its barriers have been made
+#pragma unroll
+  for (int q = 0; q < kQuads; q++) ptx::st_async_f4(theirs + q * 512, make_float4(sent[4 * q], sent[4 * q + 1], sent[4 * q + 2], sent[4 * q + 3]), there);
+  ptx::mbarrier_wait_cluster(landed, 0);
+#pragma unroll
+  for (int q = 0; q < kQuads; q++) {
+    const int4 v = ptx::ld_shared_v4(mine + q * 512);
+    const int word[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) acc[kRank * kHalf + 4 * q + i] += __int_as_float(word[i]);
+  }
+  ptx::bar_sync(1, Tile::kGroups * 128);  // the staging lies over what all of them have been sent
+}
+
+template <class Tile>
+__device__ __forceinline__ void consume_half(const GemmParams& p, const ClusterPlace& at, const HalvesShared<Tile>& shared, int steps) {
+  const WideningGroup<Tile> group(p, at, shared);
+  const int2 tile = raster_tile(p, ptx::clusterid_x());
+  const int row0 = tile.x * Tile::kTileM + group.row, col0 = tile.y * Tile::kTileN;
+  constexpr int kColumns = Tile::kTileN / 2;
+  float acc[Tile::kTileN / 2];
+  multiply_widened<Tile>(group.release, shared.ring, 0, steps, group.row * Tile::kLine, group.pairs, acc);
+  const auto finish = [&](auto rank) {
+    constexpr int kRank = decltype(rank)::value;
+    exchange_halves<Tile, kRank>(shared, acc);
+    float half[kColumns / 2];
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; i++) half[i] = acc[kRank * (kColumns / 2) + i];
+    ptx::griddepcontrol_wait();
+    store_widened<kColumns>(p, half, group.staging, row0, col0 + kRank * kColumns);
+  };
+  if (at.rk == 0) finish(std::integral_constant<int, 0>());
+  else finish(std::integral_constant<int, 1>());
+  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+}
+
+/// K of each tile shared by the two CTAs of a cluster.
+template <class Tile>
+__global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_widen_halves(const __grid_constant__ GemmParams p) {
+  extern __shared__ uint8_t raw[];
+  const HalvesShared<Tile> shared(ptx::smem_address(raw));
+  const ClusterPlace at(p);
+  const int half = p.k_steps / 2, begin = at.rk ? half : 0, end = at.rk ? p.k_steps : half;
+  int2 tile{};
+  run_roles<Tile, true>(p, at, shared, [&] { tile = first_tile(p); },
+                        [&](auto part) { produce_part<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, tile.x * Tile::kTileM, tile.y * Tile::kTileN, begin, end); },
+                        [&] { consume_half<Tile>(p, at, shared, end - begin); });
 }
 
 }  // namespace orrery::kernels

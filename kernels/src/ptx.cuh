@@ -63,6 +63,18 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t bar, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
+/// The same where what other CTAs of the cluster store to our shared memory completes (st_async_f4).
+__device__ __forceinline__ void mbarrier_wait_cluster(uint32_t bar, uint32_t parity) {
+  asm volatile(
+      "{ .reg .pred done;\n\t"
+      "WAIT:\n\t"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
+      "@done bra DONE;\n\t"
+      "bra WAIT;\n\t"
+      "DONE: }" ::"r"(bar),
+      "r"(parity)
+      : "memory");
+}
 /// Copies `bytes` (a multiple of 16, both sides 16-byte aligned) to shared memory, completing on `bar`.
 __device__ __forceinline__ void bulk_load(uint32_t dst, const void* src, uint32_t bytes, uint32_t bar) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),
@@ -252,6 +264,10 @@ __device__ __forceinline__ float ld_shared_cluster_f1(uint32_t addr) {
   float v;
   asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(addr) : "memory");
   return v;
+}
+/// Stores to shared memory of the CTA that has the barrier `bar`, on which the bytes complete (addresses from mapa).
+__device__ __forceinline__ void st_async_f4(uint32_t addr, const float4& v, uint32_t bar) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(addr), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(bar) : "memory");
 }
 __device__ __forceinline__ float4 ld_shared_cluster_f4(uint32_t addr) {
   float4 v;

@@ -18,12 +18,15 @@ struct Nobody {};
 /// `init`: by the first warp, where kUniform by all; makes the barriers and, by the threads that did, ptx::fence_mbarrier_init, without which
 /// neither the copy engine nor other CTAs need see them. `produce`: by one thread of each of the first kProducers warps, with its number.
 /// `scout`: by the whole warp that follows them. `consume`: by the warpgroups from the second on. `cluster`: whether other CTAs use our barriers.
-/// kUniform: ptxas is to know that a warp has one role, so that what is the same in all of a warp may be in uniform registers (NOTES.md).
-template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, bool kUniform = false, class Init, class Produce, class Consume, class Scout = Nobody>
+/// kUniform: ptxas is to know that a warp has one role, so that what is the same in all of a warp may be in uniform registers (NOTES.md). kPush: CTAs of a
+/// cluster write to each other only at the end of `consume`, which waits for the others to have begun (ptx::cluster_wait) before it does, and for what it
+/// is sent; nobody is waited for at either end then.
+template <int kProducers, int kProducerRegisters, int kConsumerRegisters, Dependent kDependent, bool kUniform = false, bool kPush = false, class Init, class Produce, class Consume, class Scout = Nobody>
 __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce produce, Consume consume, Scout scout = {}) {
   if (kUniform || threadIdx.x < 32) init();
   __syncthreads();
-  if (cluster) ptx::cluster_sync();
+  if constexpr (kPush) ptx::cluster_arrive_relaxed();
+  else if (cluster) ptx::cluster_sync();
   if constexpr (kDependent != Dependent::kPlain) ptx::griddepcontrol_launch_dependents();
   if constexpr (kDependent == Dependent::kWhole) ptx::griddepcontrol_wait();
   if (kUniform ? ptx::warpgroup() == 0 : threadIdx.x < 128) {
@@ -37,11 +40,12 @@ __device__ __forceinline__ void run_warp_roles(bool cluster, Init init, Produce 
       scout();
     }
     __syncwarp();
+    if constexpr (kPush) ptx::cluster_wait();
   } else {
     ptx::setmaxnreg_inc<kConsumerRegisters>();
     consume();
   }
-  if (cluster) ptx::cluster_sync();
+  if (!kPush && cluster) ptx::cluster_sync();
 }
 
 }  // namespace orrery::kernels

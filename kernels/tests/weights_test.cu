@@ -208,6 +208,11 @@ void refusals() {
   NAMES(tiles(WeightFormat::kE4M3, 256, 1, 1, 1, Schedule::kStreamK, gemm_workspace() - 1), "config");
   NAMES(tiles(WeightFormat::kE4M3, 256, 1, 1, 1, Schedule::kStreamK), "config");
   NAMES(tiles(WeightFormat::kE4M3, 256, 1, 1, 2, Schedule::kStreamK, gemm_workspace()), "config");
+  STATUS_OK(tiles(WeightFormat::kE4M3, 128, 1, 1, 2, Schedule::kSplit));
+  NAMES(tiles(WeightFormat::kE4M3, 128, 1, 1, 1, Schedule::kSplit), "config");
+  NAMES(tiles(WeightFormat::kE4M3, 128, 1, 1, 4, Schedule::kSplit), "config");
+  NAMES(tiles(WeightFormat::kE4M3, 128, 2, 1, 2, Schedule::kSplit), "config");
+  NAMES(tiles(WeightFormat::kInt4, 128, 1, 1, 2, Schedule::kSplit), "config");
   STATUS_OK(tiles(WeightFormat::kE4M3, 128, 1, 1, 1));
   NAMES(tiles(WeightFormat::kE4M3, 128, 2, 1, 1), "config");
   NAMES(tiles(WeightFormat::kE4M3, 128, 1, 2, 1), "config");
