@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(128 * (1 + S::kConsumers), 1) attention_narrow
   };
   run_warp_roles<kLoadersOf<S>, S::kProducerRegisters, S::kConsumerRegisters, Dependent::kWhole, true>(
       false, init, [&](int loader) { with_load<kLoadersOf<S>>(loader, [&](auto load) { produce_narrow<S, decltype(load)::value>(p, shared); }); },
-                                                                                           [&] { consume_narrow<S>(p, shared); }, [&] { scout<S>(p, shared.board); });
+      [&] { consume_narrow<S>(p, shared); }, [&] { scout<S>(p, shared.board); });
 }
 
 }  // namespace orrery::kernels
