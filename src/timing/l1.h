@@ -12,10 +12,9 @@
 
 namespace orrery::timing {
 
-/// The L1 of an SM: lines of four sectors, in sets of which any goes when another needs its place; one that was read again is spared, every other time until
-/// it is read once more, and what was stored and not read since goes first, twice in five times [calib/steps/kept.cu: of rows that 64 warps go over three times 0.67, 0.62, 0.53 and 0.22 of what they ask for is there when
-/// an SM's have 128, 197, 229 and 328 KB, and with stores beside the last turn 0.66, 0.55, 0.51 and 0.31; the one that was read longest ago would go on
-/// from 0.67 to 0.00 at once].
+/// The L1 of an SM: lines of four sectors, in sets of which the line goes that was used longest ago. Neighbours of 16 KB lie in sets side by side, those pieces
+/// anywhere [calib/steps/carved.cu: of a table that a block goes over four times 0.75, 0.55, 0.13 and 0.00 is there when it has 96, 128, 160 and 192 KB
+/// and L1 156; lines.cu, again_same: 0.87, 0.84 and 0.76 of 8 turns when an SM's have 152, 197 and 242 KB and L1 222].
 class L1 {
   struct Set;
 
@@ -37,20 +36,18 @@ class L1 {
   };
   /// The place of a line that is read; one that was not there takes another's.
   Way find(uint64_t line) {
-    const uint64_t before = taken_;
-    const Way way = place(line);
-    const auto bit = uint16_t(1u << way.way_);
-    if (taken_ == before) way.set_->again |= way.set_->stored & bit ? 0 : bit;
-    way.set_->stored &= uint16_t(~bit);
-    return way;
+    Set& set = *set_of(line);
+    uint32_t way = 0;
+    for (uint32_t i = 0; i < kWays; i++) {
+      if (set.tags[i] == line) return set.turns[i] = ++turn_, Way(set, i);
+      if (set.turns[i] < set.turns[way]) way = i;
+    }
+    set.tags[way] = line, set.valid[way] = 0, set.arrives[way] = 0, set.turns[way] = ++turn_;
+    return {set, way};
   }
-  /// A line is stored to, which is there from then on [stored_whole: what is loaded then is].
-  void store(uint64_t line, uint32_t sectors) {
-    const uint64_t before = taken_;
-    const Way way = place(line);
-    way.valid() |= uint8_t(sectors);
-    if (taken_ != before) way.set_->stored |= uint16_t(1u << way.way_);
-  }
+  /// A line is stored to, which is there from then on [stored_whole: what is loaded then is] and takes another's place [kept_few_last: of 197 and 229 KB
+  /// that are read three times, and as much stored beside the third, 0.57 and 0.42 are there for 0.67 and 0.61].
+  void store(uint64_t line, uint32_t sectors) { find(line).valid() |= uint8_t(sectors); }
   /// Fetches what find() looks at into the host's caches.
   [[gnu::always_inline]] void fetch(uint64_t line) const {
     const Set* const set = set_of(line);
@@ -63,41 +60,19 @@ class L1 {
 
  private:
   static constexpr uint32_t kWays = 16;
-  static constexpr int kChunk = 5;  // bits of a line among those whose sets lie side by side: 4 KB
-  static constexpr uint32_t kSpared = 8;
+  static constexpr int kChunk = 7;  // bits of a line among those whose sets lie side by side
   static constexpr uint64_t kNone = ~uint64_t{0};
   struct alignas(64) Set {
     uint64_t tags[kWays];
     uint8_t valid[kWays] = {};
-    uint16_t stored = 0, again = 0;  // of each way a bit: stored to and not read since; read again
+    uint32_t turns[kWays] = {};  // when each was last used; 0: never
     double arrives[kWays] = {};
     Set() { std::fill(std::begin(tags), std::end(tags), kNone); }
   };
-  Way place(uint64_t line) {
-    Set& set = *set_of(line);
-    uint32_t free = kWays;
-    for (uint32_t i = 0; i < kWays; i++) {
-      if (set.tags[i] == line) return {set, i};
-      if (set.tags[i] == kNone) free = i;
-    }
-    uint64_t drawn = mix(++taken_);
-    uint32_t way = free < kWays ? free : uint32_t(drawn % kWays);
-    if (free == kWays) {
-      for (uint32_t spared = 0; set.again >> way & 1 && spared < kSpared; spared++) {
-        drawn >>= 5;
-        if (drawn & 1) set.again &= uint16_t(~(1u << way));
-        way = uint32_t(drawn >> 1) % kWays;
-      }
-      if (set.stored && mix(taken_ ^ kNone) % 5 < 2)
-        while (!(set.stored >> way & 1)) way = (way + 1) % kWays;
-    }
-    set.tags[way] = line, set.valid[way] = 0, set.arrives[way] = 0, set.stored &= uint16_t(~(1u << way)), set.again &= uint16_t(~(1u << way));
-    return {set, way};
-  }
   const Set* set_of(uint64_t line) const { return &sets_[(uint32_t(line) + (uint32_t(mix(line >> kChunk)) & 0xFFFF)) % uint32_t(sets_.size())]; }
   Set* set_of(uint64_t line) { return const_cast<Set*>(std::as_const(*this).set_of(line)); }
   std::vector<Set> sets_;
-  uint64_t taken_ = 0;  // places, by lines that were not there
+  uint32_t turn_ = 0;
 };
 
 /// The last lines of 64 bytes that were read of the constant bank [constants_words_32/16 goes over 2,240 bytes and finds them, constants_bytes/4096 none].

@@ -47,7 +47,8 @@ Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t register
   return o;
 }
 
-/// Bytes that are left to L1 beside `shared`: carve-outs go by steps.
+/// Bytes that are left to L1 beside `shared`, what as many blocks want as fit, whether the grid has them or not: carve-outs go by steps [carved_16/32 of
+/// calib/steps/carved.cu: of 132 blocks of 128 threads that want 16 KB each L1 keeps 28 KB].
 uint32_t l1_size(const ChipFigures& f, uint64_t shared) {
   uint32_t carved = f.shared_bytes;
   for (uint32_t kib : {0u, 8u, 16u, 32u, 64u, 100u, 132u, 164u, 196u, 228u})
@@ -454,7 +455,7 @@ Prediction Predictor::run() {
   p_.blocks_per_sm = occupancy_.blocks, p_.limiter = per_sm < occupancy_.blocks ? "grid" : occupancy_.limiter;
   p_.occupancy = double(std::min<uint64_t>(per_sm, occupancy_.blocks)) * double((launch_.block.count() + 31) / 32) / figures_.warps;
   p_.waves = double(launch_.grid.count()) / double(cluster * std::max<uint64_t>(1, clusters_at_once(profile_, cluster, occupancy_.blocks)));
-  kernel_.l1_bytes = l1_size(figures_, uint64_t(std::min<uint64_t>(per_sm, occupancy_.blocks)) * (p_.shared_bytes + 1024));
+  kernel_.l1_bytes = l1_size(figures_, uint64_t{occupancy_.blocks} * (p_.shared_bytes + 1024));
   if (!figures_.borrowed_from.empty()) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on " + figures_.borrowed_from);
   sample();
   name_assumptions();
