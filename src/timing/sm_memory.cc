@@ -208,7 +208,7 @@ double Sm::State::remote_load_cycles(const Event& e, const MachineInstruction& m
 }
 
 /// ... and a store: by sectors that it fills, and halves of the others.
-double Sm::State::remote_store_cycles(const Event& e, bool far) const { return (far ? kRemoteStoreFar : kRemoteStore) * e.count; }
+double Sm::State::remote_store_cycles(double sectors, bool far) const { return (far ? kRemoteStoreFar : kRemoteStore) * sectors; }
 
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start) {
   SubCore& p = sub[w.sub];
@@ -273,7 +273,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   if (what == What::remote_load || what == What::remote_store) {
     const double at = use_pipe(e->extra);
     const bool far = kernel.cluster > 2;  // a pair shares a TPC
-    dsmem = std::max(dsmem, at) + (what == What::remote_store ? remote_store_cycles(*e, far) : remote_load_cycles(*e, m, far));
+    dsmem = std::max(dsmem, at) + (what == What::remote_store ? remote_store_cycles(e->count, far) : remote_load_cycles(*e, m, far));
     if (dsmem - at > kOutstanding) p.queue = std::max(p.queue, dsmem - kOutstanding);
     const double done = dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote;
     w.gave_peers |= what == What::remote_store;

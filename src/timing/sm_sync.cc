@@ -143,6 +143,19 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       w.waits_object = object, w.waits_phase = e->extra;
       return set_barriers(w, m, start + 13, start + 8);
     }
+    case What::peer_store: {  // as remote stores go there, peers' come here
+      const bool far = kernel.cluster > 2;
+      const double at = std::max(pipe, start + 2);
+      pipe = at + std::max(1.0, e->lanes_bytes / 4.0);
+      dsmem = std::max(dsmem, at) + remote_store_cycles(e->extra, far);
+      const double done = dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote;
+      peers_done = std::max(peers_done, dsmem + kRemoteStored);
+      Mbarrier& b = slot.mbarriers[object];
+      b.bytes -= e->count;
+      b.when = std::max(b.when, done);
+      settle(slot, object, done);
+      return set_barriers(w, m, at + 12, at + 12);
+    }
     case What::bulk_load: {
       const double done = e->lanes_bytes == kFromShared ? copy_to_peer(*e, start) : run_copy(w, m, *e, start, false);
       Mbarrier& b = slot.mbarriers[object];

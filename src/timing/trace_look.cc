@@ -294,6 +294,22 @@ void record_mbarrier(Recording& r, What what) {
   }
 }
 
+/// What lanes store to another block, which its mbarrier is told of; to one of them all, as blocks of a cluster do alike.
+void record_peer_store(Recording& r) {
+  Stepper& s = r.s;
+  const isa::Form& f = r.d.instr->form;
+  const Space space = f.n_spaces ? f.space() : Space::none;
+  const uint32_t bytes = uint32_t(isa::bytes_of(f.type())) * r.d.n_src;
+  uint64_t address[32];
+  exec::for_lanes(s.mask, [&](int lane) { address[lane] = s.address(s.code->addresses[size_t(r.d.address)], lane); });
+  r.keep = true;
+  r.e.what = What::peer_store;
+  r.e.lanes_bytes = uint8_t(bytes);
+  r.e.extra = uint16_t(filled_or_halves(address, s.mask, bytes));
+  r.e.count = bytes * uint32_t(std::popcount(s.mask));
+  r.e.object = object_of(s, space, s.address(s.code->addresses[size_t(r.d.address) + 1], std::countr_zero(s.mask)));
+}
+
 void record_barrier(Recording& r) {
   Stepper& s = r.s;
   const isa::Form& f = r.d.instr->form;
@@ -360,6 +376,7 @@ void look(Recording& r) {
     case Op::cp_async: return record_copy_async(r);
     case Op::cp_async_bulk_tensor: case Op::cp_reduce_async_bulk_tensor: case Op::cp_async_bulk_prefetch_tensor: return record_tensor(r);
     case Op::cp_async_bulk: case Op::cp_reduce_async_bulk: case Op::cp_async_bulk_prefetch: return record_bulk(r);
+    case Op::st_async: return record_peer_store(r);
     case Op::mbarrier_init: return record_mbarrier(r, What::mbarrier_init);
     case Op::mbarrier_expect_tx: return record_mbarrier(r, What::mbarrier_expect);
     case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: case Op::cp_async_mbarrier_arrive: return record_mbarrier(r, What::mbarrier_arrive);

@@ -283,4 +283,32 @@ TEST(TimingProducts, NarrowOnesEndSooner) {
 }
 
 }  // namespace
+/// Blocks of a pair store to each other (st.async), wait until the mbarrier has been told of all, and meet: a round takes what a trip to the other block and a barrier
+/// of the cluster do [latency.dsmem.2ctas.peer1: 190 cycles; barrier.cluster: 354 with the loop], and the mbarrier's part; what it takes on an H200 was not measured by itself.
+TEST(TimingClusters, WhatPeersStoreAsynchronouslyIsWaitedFor) {
+  TestMachine m;
+  const uint64_t out = m.allocate(132 * 512);
+  const auto predicted = [&](uint64_t rounds) {
+    TestKernel k(R"(
+      .shared .align 16 .b8 room[2048]; .shared .align 8 .b64 bar;
+      ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; xor.b32 %r2, %r2, 1; mov.u32 %r3, room; mov.u32 %r4, bar; shl.b32 %r5, %r1, 4; add.u32 %r3, %r3, %r5;
+      setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared::cta.b64 [%r4], 1; @%p1 fence.mbarrier_init.release.cluster; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      mapa.shared::cluster.u32 %r6, %r3, %r2; mapa.shared::cluster.u32 %r7, %r4, %r2; mov.u32 %r8, 0; mov.u32 %r10, %r1;
+    A: .pragma "nounroll"; @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], 2048;
+      st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r6], {%r10, %r10, %r10, %r10}, [%r7]; and.b32 %r11, %r8, 1;
+    W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4], %r11; @!%p2 bra W;
+      ld.shared.u32 %r12, [%r3]; add.u32 %r10, %r10, %r12; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; add.u32 %r8, %r8, 1; setp.lt.u32 %p3, %r8, %r9; @%p3 bra A;
+      mov.u32 %r13, %ctaid.x; mad.lo.u32 %r13, %r13, 128, %r1; mul.wide.u32 %d2, %r13, 4; add.s64 %d1, %d1, %d2; st.global.u32 [%d1], %r10; ret;)",
+                 {out, rounds}, {132}, {128});
+    k.launch.cluster = {2}, k.launch.in_clusters = true;
+    return m.predicted(k);
+  };
+  const Prediction many = predicted(96), few = predicted(32);
+  if (no_ptxas(many)) GTEST_SKIP() << "no ptxas";
+  for (const std::string& note : many.notes) EXPECT_EQ(note.find("for ever"), std::string::npos) << note;
+  const double round = (many.cycles - few.cycles) / 64;
+  EXPECT_GT(round, 190 + 300);
+  EXPECT_LT(round, 2 * (190 + 354));
+}
+
 }  // namespace orrery::timing
