@@ -213,14 +213,13 @@ void Predictor::find_extent() {
   find_executed(middle), find_executed(longest_code());
   x.rows = (x.units + x.stride - 1) / x.stride;
   double most = 1;
-  if (!regular_) {
-    const double affordable = double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(x.rows);
-    most = x.rows == 1 && !in_order_ && affordable >= double(x.units) ? affordable : std::clamp(affordable, 1.0, 8.0);
-  }
-  if (x.units <= 8) most = double(x.units);  // of a few blocks the slowest sets the time
+  if (!regular_) most = std::clamp(double(options_.detail_budget) / std::max(1.0, double(model_->instructions)) / double(x.rows), 1.0, 8.0);
+  if (x.units <= 8 || (most == 8 && x.units < 16 && !in_order_)) most = double(x.units);  // of a few blocks the slowest sets the time
   x.simulated = uint32_t(std::min<uint64_t>({uint64_t(most), x.stride, x.units}));
   // Simulated SMs stand apart; each one's ghosts are the SMs up to the next.
-  x.apart = std::min<uint64_t>(x.stride, x.units) / x.simulated;
+  // Of one wave of blocks that differ those at its end must be among them, too.
+  const uint64_t places = std::min<uint64_t>(x.stride, x.units);
+  x.apart = x.rows == 1 && !regular_ && !in_order_ ? (places + x.simulated - 1) / x.simulated : places / x.simulated;
   kernel_.ghosts = uint32_t(std::max<uint64_t>(1, x.apart * x.per)) - 1;
   const double affordable = std::max(3.0 * occupancy_.blocks, double(options_.step_budget) / std::max(1.0, double(middle.steps)) / x.simulated);
   x.rows_run = options_.exact ? x.rows : std::min(x.rows, std::max<uint64_t>(uint64_t(affordable), 1));
