@@ -182,8 +182,10 @@ std::vector<Predictor::Queued> Predictor::queue_of(uint64_t shift) {
       const double turns = kGolden * double((row < in_columns ? 0 : row) * x.simulated + i);
       // Of the last row, which few SMs may have, the first one has a block: the busiest SMs end last.
       const uint64_t room = i == 0 ? std::min(x.apart, x.units - row * x.stride) : x.apart;
-      const uint64_t within = anywhere ? uint64_t((turns - std::floor(turns)) * double(room)) : shift;
-      const uint64_t unit = row * x.stride + i * x.apart + within;
+      const uint64_t first = row * x.stride + i * x.apart;
+      uint64_t within = anywhere ? uint64_t((turns - std::floor(turns)) * double(room)) : shift;
+      if (x.rows == 1 && first < x.units) within = std::min(within, x.units - 1 - first);  // the last of the places has fewer
+      const uint64_t unit = first + within;
       if (i == 0 && row < lone.size()) queue.push_back({lone[row], 0});
       else if (unit < x.units) queue.push_back({unit, uint32_t(within)});
     }
@@ -217,9 +219,9 @@ void Predictor::find_extent() {
   if (x.units <= 8 || (most == 8 && x.units < 16 && !in_order_)) most = double(x.units);  // of a few blocks the slowest sets the time
   x.simulated = uint32_t(std::min<uint64_t>({uint64_t(most), x.stride, x.units}));
   // Simulated SMs stand apart; each one's ghosts are the SMs up to the next.
-  // Of one wave of blocks that differ those at its end must be among them, too.
+  // Of blocks that differ and do not fill the SMs those at the end must be among them, too.
   const uint64_t places = std::min<uint64_t>(x.stride, x.units);
-  x.apart = x.rows == 1 && !regular_ && !in_order_ ? (places + x.simulated - 1) / x.simulated : places / x.simulated;
+  x.apart = x.units < x.stride && !regular_ && !in_order_ ? (places + x.simulated - 1) / x.simulated : places / x.simulated;
   kernel_.ghosts = uint32_t(std::max<uint64_t>(1, x.apart * x.per)) - 1;
   const double affordable = std::max(3.0 * occupancy_.blocks, double(options_.step_budget) / std::max(1.0, double(middle.steps)) / x.simulated);
   x.rows_run = options_.exact ? x.rows : std::min(x.rows, std::max<uint64_t>(uint64_t(affordable), 1));
