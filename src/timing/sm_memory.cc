@@ -315,7 +315,6 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     const bool parts = e->n_detail > kFewLines && e->count < 32 * e->n_detail;  // of sectors of many lines: they hold up the loads behind them
     const double lines = parts ? kPartialLine * e->n_detail : e->n_detail;
     const double at = use_pipe(std::max(lines, bytes / 128));
-    if (what == What::local_store) keep_local(w, *e, at);
     global_write(w, *e, at, m.kind == Class::texture);
     w.stored = true;
     tell_next(w, *e, at);

@@ -182,7 +182,6 @@ struct Sm::State {
   double write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
   void write_ends_of_ghosts(bool lowest, uint32_t bytes);
   double write_rest(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
-  void keep_local(const WarpRun& w, const Event& e, double at);
   void note_tensor(const WarpRun& w, double start, double interval);
   double begin_products(SubCore& p, double now);
   double held_up(SubCore& p, const MachineInstruction& m, double start) const;

@@ -204,17 +204,4 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
   if (joins_held) write_port += kJoin;
 }
 
-/// What a thread stores in its local memory stays in L1 as it goes on to L2.
-void Sm::State::keep_local(const WarpRun& w, const Event& e, double at) {
-  Slot& slot = slots[w.slot];
-  const std::vector<uint64_t>& lines = slot.work.code->trace->lines;
-  const int64_t own = moves_of(w, e).own;
-  for (uint32_t i = 0; i < e.n_detail; i++)
-    moved(lines[e.detail + i], own, [&](uint64_t line, uint32_t mask) {
-      L1::Way way = l1.find(line);
-      way.valid() |= uint8_t(mask);
-      way.arrives() = std::max(way.arrives(), at);
-    });
-}
-
 }  // namespace orrery::timing
