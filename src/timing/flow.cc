@@ -263,17 +263,26 @@ void Join::find_own() {
   std::unordered_map<uint32_t, size_t> most;
   std::unordered_map<uint64_t, uint32_t> tell_numbers;
   // A block with a memory or synchronising instruction that the machine code holds n times has at most n copies, but for a wider access
-  // that ptxas made of several.
+  // that ptxas made of several. What several turns load may be loaded once for them: of loads the one that it holds most often counts, where there is nothing else.
   std::unordered_map<uint64_t, uint32_t> times;
-  std::unordered_map<uint32_t, uint32_t> limit;
+  std::unordered_map<uint32_t, uint32_t> limit, loaded;
+  std::set<uint64_t> load_forms;
   for (const MachineInstruction& m : code_)
-    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX) times[form_of(m)]++;
+    if (eventful(m.kind) && !m.i.never && m.pc != UINT32_MAX) {
+      times[form_of(m)]++;
+      if (m.kind == Class::load || m.kind == Class::shared_load) load_forms.insert(form_of(m));
+    }
   for (const MachineInstruction& m : code_)
     if (m.joined()) times.erase(form_of(m));
   for (const auto& [key, n] : times) {
-    const auto [at, fresh] = limit.try_emplace(first_of(uint32_t(key >> 16)), n);
-    if (!fresh) at->second = std::min(at->second, n);
+    const uint32_t block = first_of(uint32_t(key >> 16));
+    if (load_forms.count(key)) {
+      loaded[block] = std::max(loaded[block], n);
+    } else if (const auto [at, fresh] = limit.try_emplace(block, n); !fresh) {
+      at->second = std::min(at->second, n);
+    }
   }
+  for (const auto& [block, n] : loaded) limit.try_emplace(block, n);
   for (uint32_t b = 0; b < blocks_.size(); b++) {
     Flow& f = flow_[b];
     bool works = false;  // a block that only joins paths belongs to no one
@@ -284,7 +293,13 @@ void Join::find_own() {
     if (const auto most_copies = limit.find(f.home); most_copies != limit.end()) f.copies = std::min(f.copies, most_copies->second);
     if (const auto products = products_of_.find(f.home); products != products_of_.end()) {  // each wgmma is one machine instruction
       const auto issued = std::count_if(code_.begin() + blocks_[b].first, code_.begin() + blocks_[b].second, [](const MachineInstruction& m) { return m.kind == Class::wgmma && m.n > 0; });
-      if (issued > 0) f.copies = std::max(1u, uint32_t(issued) / products->second);
+      std::set<uint32_t> held;  // PTX blocks of which it has anything: lines of products are often a neighbour's
+      for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++)
+        if (code_[i].pc != UINT32_MAX) held.insert(first_of(code_[i].pc));
+      uint32_t all = 0;
+      for (const uint32_t block : held)
+        if (const auto own = products_of_.find(block); own != products_of_.end()) all += own->second;
+      if (issued > 0) f.copies = std::max(1u, uint32_t(issued) / std::max(all, products->second));
     }
     std::map<uint32_t, std::set<uint32_t>> own;
     std::map<uint32_t, std::set<uint64_t>> telling, events;
@@ -301,7 +316,9 @@ void Join::find_own() {
       const std::set<uint64_t>& tells = events.count(block) ? events[block] : telling[block];
       std::vector<uint32_t> counts;
       for (const auto& [what, n] : repeats[block]) counts.push_back(n);
-      const uint32_t copies = block == f.home ? f.copies : pcs.size() < 2 ? 1 : std::min(f.copies, copies_of(std::move(counts)));
+      // What counts turns stands once for all of an unrolled loop's, but is of each.
+      const bool of_turns = block == f.home || (loop_of(block) == loop_of(f.home) && loop_of(block).first < loop_of(block).second);
+      const uint32_t copies = of_turns ? f.copies : pcs.size() < 2 ? 1 : std::min(f.copies, copies_of(std::move(counts)));
       f.carried.push_back({block, number_of(block), {pcs.begin(), pcs.end()}, {telling[block].begin(), telling[block].end()}, false, copies, {}});
       for (const uint64_t t : tells) f.carried.back().tells.push_back(tell_numbers.try_emplace(t, uint32_t(tell_numbers.size())).first->second);
       most[block] = std::max(most[block], pcs.size());
@@ -325,13 +342,21 @@ bool Join::only_counts(uint32_t b, uint32_t block) const {
 void Join::find_hoisted(const std::vector<std::vector<uint32_t>>& loops) {
   find_own();
   // Tests of how many turns are left, between a loop that ptxas unrolled and its remainder: the turns are in the blocks around them.
+  // What only counts of a loop of several PTX blocks tells turns where others of the loop are beside it.
+  std::vector<std::vector<uint32_t>> held(blocks_.size());
+  for (uint32_t b = 0; b < blocks_.size(); b++)
+    for (const Carried& c : flow_[b].carried) held[b].push_back(c.block);
+  const auto only_tests = [&](uint32_t b, const Carried& c) {
+    const auto of_its_loop = [&](uint32_t other) { return other != c.block && loop_of(other) == loop_of(c.block) && loop_of(c.block).second > 0; };
+    return only_counts(b, c.block) && std::none_of(held[b].begin(), held[b].end(), of_its_loop);
+  };
   std::unordered_map<uint32_t, std::vector<uint32_t>> workers;  // by PTX block: machine blocks with more of it
   for (uint32_t b = 0; b < blocks_.size(); b++)
     for (const Carried& c : flow_[b].carried)
-      if (!only_counts(b, c.block)) workers[c.block].push_back(b);
+      if (!only_tests(b, c)) workers[c.block].push_back(b);
   for (uint32_t b = 0; b < blocks_.size(); b++)
     erase_carried(flow_[b], [&](const Carried& c) {
-      if (!only_counts(b, c.block)) return false;
+      if (!only_tests(b, c)) return false;
       const std::vector<uint32_t>& others = workers[c.block];
       if (flow_[b].loop < 0) return !others.empty();
       const std::vector<uint32_t>& around = loops[size_t(flow_[b].loop)];

@@ -306,24 +306,30 @@ void Join::find_homes() {
     m.range = blocks_[b];
     std::map<Pair, uint32_t> count;
     std::set<Pair> joined;  // wider loads, each of words of one turn or of several: there are at least as many copies
-    std::set<Pair> simple;  // one machine instruction for one of PTX
+    std::set<Pair> simple, writes;  // one machine instruction for one of PTX; those of them that write memory
     std::set<Pair> halves;  // two
     for (uint32_t i = first; i < last; i++) {
       const bool plain = is_one_for_one(code_[i]);
       if (plain && first_of(code_[i].pc) == home) simple.insert({code_[i].pc, form_of(code_[i])});
+      const isa::Op op = code_[i].op;
+      if (plain && (op == isa::Op::st || op == isa::Op::atom || op == isa::Op::red)) writes.insert({code_[i].pc, form_of(code_[i])});
       if (code_[i].in_halves && first_of(code_[i].pc) == home) halves.insert({code_[i].pc, form_of(code_[i])});
       if (code_[i].joined() && !code_[i].part && first_of(code_[i].pc) == home) joined.insert({code_[i].pc, form_of(code_[i])});
       if (first_of(code_[i].pc) == home && code_[i].kind != Class::nop) count[{code_[i].pc, form_of(code_[i])}]++;
       if (code_[i].i.target >= int32_t(first) && code_[i].i.target <= int32_t(i)) m.loops = code_[i].i.target <= int32_t(first) + 0;
     }
-    std::vector<uint32_t> counts, anchors;
+    std::vector<uint32_t> counts, anchors, stored;  // stored: of what is written, which no turn does for another
     uint32_t least = 1;
     for (auto& [pair, n] : count) {
       m.pairs.insert(pair), counts.push_back(halves.count(pair) ? (n + 1) / 2 : n);
-      if (simple.count(pair) && !joined.count(pair)) anchors.push_back(n);
+      if (simple.count(pair) && !joined.count(pair)) (writes.count(pair) ? stored : anchors).push_back(n);
       if (joined.count(pair)) least = std::max(least, n);
     }
-    if (!anchors.empty()) counts = {*std::min_element(anchors.begin(), anchors.end())};
+    if (!stored.empty()) anchors = stored;
+    if (!anchors.empty()) {  // some may be fewer: what two turns load is loaded once, and one of several kinds may be another instruction
+      std::nth_element(anchors.begin(), anchors.begin() + ptrdiff_t(anchors.size() / 2), anchors.end());
+      counts = {anchors[anchors.size() / 2]};
+    }
     std::set<uint32_t> distinct;
     for (const Pair& p : m.pairs) distinct.insert(p.first);
     constexpr uint32_t kMostParts = 32;  // machine instructions of one kind that one of PTX becomes: more are copies

@@ -36,6 +36,14 @@ bool odd_ones_matter(const std::vector<const TracedBlock*>& traced, const Traced
   return apart > kShare * most * double(traced.size());
 }
 
+/// Do some blocks touch lines where the usual one touches none or few: those at the grid's edges alone store? What they execute may be the same.
+bool odd_ones_touch_more(const std::vector<const TracedBlock*>& traced, const TracedBlock& usual) {
+  constexpr double kShare = 0.25;
+  double more = 0;
+  for (const TracedBlock* b : traced) more += std::max(0.0, double(b->lines.size()) - double(usual.lines.size()));
+  return more > kShare * double(usual.lines.size()) * double(traced.size());
+}
+
 /// By instruction, the addresses of a warp in order; beyond the last warp, those from which peers copy into the block.
 std::map<uint32_t, std::vector<uint64_t>> addresses_of(const TracedBlock& b, size_t warp) {
   std::map<uint32_t, std::vector<uint64_t>> found;
@@ -238,6 +246,8 @@ void Predictor::sample() {
     if (all_affordable) regular_ = false;
     else if (!in_order_ && !options_.exact && find_ranges()) regular_ = regular_ranges();
     else if (regular_) usual_share_ = share_of_usual();
+  } else if (all_affordable && odd_ones_touch_more(all, *model_)) {
+    regular_ = false;
   } else if (regular_ && !in_order_) {
     regular_ = drawn_alike(most->first) || (!(all_affordable && affordable(first)) && find_ranges() && regular_ranges());
   }
@@ -272,14 +282,17 @@ bool Predictor::drawn_alike(uint64_t shape) {
 /// between two that are alike mostly are, too. False when there are no such ranges, or other blocks looked at then are not like their range.
 bool Predictor::find_ranges() {
   constexpr size_t kMostRanges = 8;
-  constexpr double kAlikeWork = 1.5;
+  constexpr double kAlikeWork = 1.5, kSameWork = 1.01;
   constexpr size_t kOfAWork = 4;  // blocks of each work that were looked at, at least
   const uint64_t units = launch_.grid.count();
   if (launch_.cluster.count() > 1 || units < 64) return false;
-  // Where blocks do one of two works or three, as those do that make a turn more than others, each is a kind.
-  std::set<uint64_t> works;
-  for (const auto& [at, b] : traced_) works.insert(b->work());
-  const double most_apart = works.size() * kOfAWork <= traced_.size() ? 1 : kAlikeWork;
+  // Where blocks do one of two works or three, as those do that make a turn more than others, each is a kind; less than a hundredth of it makes none.
+  std::vector<uint64_t> works;
+  for (const auto& [at, b] : traced_) works.push_back(b->work());
+  std::sort(works.begin(), works.end());
+  size_t kinds = 0;
+  for (size_t i = 0; i < works.size(); i++) kinds += i == 0 || double(works[i]) > kSameWork * double(works[i - 1]);
+  const double most_apart = kinds * kOfAWork <= works.size() ? kSameWork : kAlikeWork;
   const auto alike = [&](const TracedBlock& a, const TracedBlock& b) {
     return double(std::max(a.work(), b.work())) <= most_apart * double(std::min(a.work(), b.work()));
   };

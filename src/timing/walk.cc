@@ -210,8 +210,10 @@ struct Join::Walker {
     if (n > 0 && n <= own.size() && own[n - 1] + 1 >= time) at = own[n - 1];
     else if (n < own.size() && own[n] <= time + 2) at = own[n];
     if (at == kNever) return {};
+    // A block that is nothing but a branch which no lane takes has no entry: then what is behind it.
     for (size_t k = at + 1; k < std::min(at + 3, cursor.enters.size()); k++)  // of lanes that part some leave first
-      if (cursor.events[cursor.enters[k]].pc == next) return true;
+      for (uint32_t pc = next; join.first_of(pc) == pc; pc++)
+        if (cursor.events[cursor.enters[k]].pc == pc && (pc == next || std::binary_search(join.used_homes_.begin(), join.used_homes_.end(), pc))) return true;
     return false;
   }
   uint32_t copies(const Ahead& a) const { return a.block < 0 ? 0 : join.flow_[size_t(a.block)].loop_copies; }
@@ -277,11 +279,12 @@ struct Join::Walker {
     const auto entries_of = [&](const Carried& c) { return std::max(std::min(c.copies, f.copies), c.whole_run ? run_left(c.block) : 1); };
     const uint32_t copies = turns_of(first->block, entries_of(*first));
     if (first->block == f.home && !part && !first->whole_run) run_left(f.home), note_owed(first->number, used[first->number], copies);
+    size_t now = time;  // until all that the block holds of these turns is used, however many entries they have, none of it is behind
     for (uint32_t k = 0; k < copies && !part; k++) {
       const size_t at = next_entry(first->number);
       if (at == kNever) break;
       if (k == 0) lanes = cursor.events[cursor.enters[at]].extra, cursor.entered = first->block, cursor.entered_at = cursor.enters[at];
-      time = std::max(time, at);
+      now = std::max(now, at);
       used[first->number]++, taken[first->number]++, taken_entries++;
     }
     const size_t next = next_entry(first->number);
@@ -293,6 +296,7 @@ struct Join::Walker {
       }
       for (uint32_t i : c.tells) issued[i] = used[c.number];
     }
+    time = now;
     return next == kNever ? cursor.events.size() : cursor.enters[next];
   }
 };
