@@ -254,7 +254,8 @@ double Predictor::last_longer(Chip& chip, double now) {
 double Predictor::simulate_blocks() {
   const Stopwatch watch(running_, host_.simulate);
   const auto [units, per, stride, rows, rows_run, apart, simulated] = extent_;
-  const uint64_t shift = per != 1 ? 0 : all_traced_ || one_wave_differs() ? busiest(stride, apart) : usual_place();
+  const bool chains = kernel_.relay && relay_.apart > 1;  // the last of each ends last
+  const uint64_t shift = per != 1 ? 0 : chains ? apart - 1 : all_traced_ || one_wave_differs() ? busiest(stride, apart) : usual_place();
   kernel_.behind = uint32_t(shift);
   const std::vector<Queued> queue = queue_of(shift);
   if (one_of_ == 0) one_of_ = pages_for_one(longest_code(), queue.size());

@@ -43,7 +43,9 @@ class Predictor {
   static constexpr uint64_t kMostTraced = uint64_t{1} << 30;  // bytes of traces after which no more blocks are traced than must be
   void join_code();
   void sample();
+  void start_tracer(uint64_t most = TraceOptions{}.most_instructions);
   void trace(uint64_t unit);
+  void trace_first(uint64_t unit);
   void trace_while(const std::vector<uint64_t>& units, const std::function<bool(size_t)>& wants);
   void trace_all(double expected);
   bool find_ranges();

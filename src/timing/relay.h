@@ -22,13 +22,16 @@ struct Relay {
       1150;  // cycles from the last arrival at a barrier of the grid until it is seen [meet_grid/32]
   std::set<uint32_t> looks, tells;  // instructions that wait, and those that write what is waited for
   bool meets = false;               // the grid waits for its last block
-  /// When block `index` sees what the one before it writes.
-  double due(uint64_t index) const {
+  uint64_t apart = 1;               // from a block to the one that waits for it; where it is more there are as many chains beside each other,
+  uint64_t at_once = 1;             // and so many blocks run at once: the first of them come to their wait together, later ones begin one hop behind each other
+  /// When block `index`, which looks at `now`, sees what the one before it writes.
+  double due(uint64_t index, double now) const {
+    if (apart > 1) return now + (index < at_once ? double(index / apart) * hop_ : 0);
     return index > last_ ? told_ + double(index - last_) * hop_ - (hop_ - kHandOver) : 0;
   }
   /// Block `index` has written at `now`, `work` cycles after it could go on.
   void tell(uint64_t index, double now, double work) {
-    if (index >= last_) last_ = index, told_ = now, hop_ = kHandOver + work;
+    if (index >= last_ || apart > 1) last_ = index, told_ = now, hop_ = kHandOver + work;
   }
   /// Before the first block. What was learnt of the others stays.
   void restart(double now) { last_ = 0, told_ = now, came_.clear(), waiting_.clear(), met_ = 0, woke_ = false; }

@@ -191,10 +191,15 @@ void Predictor::fit_slope_across(int direction) {
   }
 }
 
-void Predictor::sample() {
+void Predictor::start_tracer(uint64_t most) {
   TraceOptions t;
+  t.most_instructions = most;
   t.max_instructions = options_.recorded_most, t.warps = p_.occupancy * figures_.warps;
   tracer_ = std::make_unique<PairedTracer>(machine_, launch_, t);
+}
+
+void Predictor::sample() {
+  start_tracer();
   const uint64_t units = launch_.grid.count() / launch_.cluster.count(), nx = launch_.grid.x / launch_.cluster.x;
   const uint64_t ny = launch_.grid.y / launch_.cluster.y, nz = launch_.grid.z / launch_.cluster.z;
   const uint64_t mx = nx / 2, my = ny / 2, mz = nz / 2;
@@ -202,7 +207,7 @@ void Predictor::sample() {
   contended_ = trace_contended();
   in_order_ = !contended_ && waits_for_blocks();
   if (in_order_) trace_in_order();
-  else if (!contended_) trace(unit(mx, my, mz));
+  else if (!contended_) trace_first(unit(mx, my, mz));
   const double first = double(trace_instructions_) / double(traced_.size());
   estimate_(first * double(launch_.grid.count()));
   // Neighbours first: where the budget ends before all are traced, they say how addresses move.

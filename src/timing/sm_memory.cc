@@ -364,7 +364,8 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     n_requests = 0, asked.clear();
     const double backlog = std::max(request, chip.dram_free() - 2 * kOutstanding);
     if (backlog - at > kOutstanding) p.queue = std::max(p.queue, backlog - kOutstanding);
-    return set_barriers(w, m, done, at + 12);
+    tell_next(w, *e, at);
+    return set_barriers(w, m, waited_for(w, *e, done), at + 12);
   }
   if (what == What::copy_async) {
     counts.shared_words_written += double(m.change) * e->lanes_bytes / 4 * std::popcount(e->mask);

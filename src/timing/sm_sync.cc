@@ -176,7 +176,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
   }
 }
 
-/// When a load that was answered at `done` sees what it waits for: what the block before this one writes, or the last one's arrival.
+/// When a load or an atomic operation that was answered at `done` sees what it waits for: what the block before this one writes, or the last one's arrival.
 double Sm::State::waited_for(WarpRun& w, const Event& e, double done) {
   if (!kernel.relay || !kernel.relay->looks.count(e.pc)) return done;
   Slot& slot = slots[w.slot];
@@ -190,7 +190,7 @@ double Sm::State::waited_for(WarpRun& w, const Event& e, double done) {
     w.blocked = !met;
     return seen;
   }
-  if (slot.released < 0) slot.released = std::max(done, kernel.relay->due(slot.work.index));
+  if (slot.released < 0) slot.released = std::max(done, kernel.relay->due(slot.work.index, done));
   return std::max(done, slot.released);
 }
 

@@ -28,29 +28,51 @@ bool decides(const lower::Program& program, const std::vector<uint32_t>& loop, c
   return false;
 }
 
+/// An atomic operation by which a program only looks at a word: it adds nothing, or the like.
+bool looks_only(const ptx::Instr& in) {
+  if (in.form.op != isa::Op::atom || (in.form.n_spaces && in.form.space() == isa::Space::shared)) return false;
+  const auto is = [](const ptx::Operand& o, int64_t value) { return o.kind == ptx::OperandKind::imm && o.value == value; };
+  if (in.form.has(isa::Mod::cas)) return in.ops.size() > 3 && in.ops[2] == in.ops[3];
+  const bool keeps = in.form.has(isa::Mod::add) || in.form.has(isa::Mod::or_) || in.form.has(isa::Mod::xor_);
+  return keeps && in.ops.size() > 2 && is(in.ops[2], 0);
+}
+
 }  // namespace
 
-std::set<uint32_t> polls_of(const lower::Program& program) {
-  constexpr uint32_t kShort = 24;  // instructions, back-off and votes among them
-  struct Loop {
-    std::vector<uint32_t> code;
-    bool stores = false;
-    std::vector<uint32_t> looks;
-  };
-  std::map<uint32_t, Loop> loops;  // by header
+namespace {
+
+struct Loop {
+  std::vector<uint32_t> code;
+  bool stores = false;
+  std::vector<uint32_t> looks;
+};
+
+/// The loops of a program that look at memory past L1, by header.
+std::map<uint32_t, Loop> looking_loops(const lower::Program& program) {
+  std::map<uint32_t, Loop> loops;
   for (uint32_t i = 0; i < program.code.size(); i++) {
     const uint32_t header = program.blocks[program.block_of[i]].loop_header;
     if (header == lower::kNone) continue;
     const isa::Form& f = program.code[i].form;
     Loop& loop = loops[header];
     loop.code.push_back(i), loop.stores |= f.op == isa::Op::st;
-    const bool fresh = f.has(isa::Mod::volatile_) || f.has(isa::Mod::acquire) || f.has(isa::Mod::relaxed);
-    if (f.op == isa::Op::ld && fresh && f.space() != isa::Space::shared) loop.looks.push_back(i);
+    const bool fresh = f.has(isa::Mod::volatile_) || f.has(isa::Mod::acquire) || f.has(isa::Mod::relaxed) || f.has(isa::Mod::cv);
+    if ((f.op == isa::Op::ld && fresh && f.space() != isa::Space::shared) || looks_only(program.code[i])) loop.looks.push_back(i);
   }
+  std::erase_if(loops, [&](const auto& l) { return !decides(program, l.second.code, l.second.looks); });
+  return loops;
+}
+
+}  // namespace
+
+std::set<uint32_t> polls_of(const lower::Program& program) {
+  constexpr uint32_t kShort = 24;  // instructions, back-off and votes among them
   std::set<uint32_t> out;
-  for (const auto& [header, loop] : loops)
-    if (loop.code.size() <= kShort && !loop.stores && decides(program, loop.code, loop.looks)) out.insert(loop.looks.begin(), loop.looks.end());
+  for (const auto& [header, loop] : looking_loops(program))
+    if (loop.code.size() <= kShort && !loop.stores) out.insert(loop.looks.begin(), loop.looks.end());
   return out;
 }
+
+bool may_poll(const lower::Program& program) { return !looking_loops(program).empty(); }
 
 }  // namespace orrery::timing

@@ -4,7 +4,9 @@
 // A block that looks for what others write finds it when those ran before it: blocks are traced in the order
 // in which they begin. A grid that meets at barriers is run with all its blocks side by side.
 #include <algorithm>
+#include <map>
 #include <unordered_map>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,23 @@ bool Predictor::waits_for_blocks() const {
   if (!polls_of(*launch_.kernel->entry->program).empty()) return true;
   return std::any_of(launch_.kernel->functions.begin(), launch_.kernel->functions.end(),
                      [](const auto& f) { return f && !polls_of(*f->program).empty(); });
+}
+
+/// Traces a block first. Where it does not end alone and may be waiting, in a loop that does not look like a wait, blocks are traced in order.
+void Predictor::trace_first(uint64_t unit) {
+  constexpr uint64_t kPatience = 20'000'000;  // warp instructions of a block that may be waiting
+  const exec::Kernel& kernel = *launch_.kernel;
+  const bool may_wait = may_poll(*kernel.entry->program) || std::any_of(kernel.functions.begin(), kernel.functions.end(), [](const auto& f) { return f && may_poll(*f->program); });
+  if (unit == 0 || !may_wait) return trace(unit);
+  start_tracer(kPatience);
+  try {
+    trace(unit);
+  } catch (const base::Error&) {
+    start_tracer();
+    in_order_ = true;
+    trace_in_order();
+    p_.notes.push_back("a block that is run alone does not end: blocks are traced in their order, and what they wait for is taken to be there");
+  }
 }
 
 void Predictor::keep(std::vector<TracedBlock> blocks) {
@@ -82,30 +101,44 @@ void Predictor::find_relay() {
     bool looked = false;  // the warp, before it wrote
     uint32_t pc = 0;
   };
-  std::unordered_map<uint64_t, Writer> first;  // by address
+  const auto writes = [](const Event& e) { return e.what == What::global_store || e.what == What::global_reduction || e.what == What::global_atomic; };
+  std::unordered_map<uint64_t, std::vector<Writer>> writers;  // by address: the first of each block, in their order
   for (const auto& [at, b] : traced_)
     for (const TracedWarp& w : b->warps) {
       bool looked = false;
       for (const Event& e : w.events) {
-        looked |= e.what == What::global_load && looks.count(e.pc);
-        if (e.what == What::global_store) first.try_emplace(e.address, Writer{b.get(), looked, e.pc});
+        looked |= e.address && looks.count(e.pc);
+        if (!writes(e) || looks.count(e.pc)) continue;
+        std::vector<Writer>& own = writers[e.address];
+        if (own.empty() || own.back().block != b.get()) own.push_back({b.get(), looked, e.pc});
       }
     }
   size_t waiting = 0, chained = 0;
   Relay found;
+  std::map<uint64_t, size_t> apart;  // how many wait for a block so far ahead
   for (const auto& [at, b] : traced_)
     for (const TracedWarp& w : b->warps)
       for (const Event& e : w.events) {
-        if (e.what != What::global_load || !looks.count(e.pc)) continue;
+        if (!e.address || !looks.count(e.pc)) continue;
         waiting++;
-        const auto writer = first.find(e.address);
-        if (writer == first.end() || writer->second.block == b.get() ||
-            !(writer->second.looked || writer->second.block == traced_.begin()->second.get()))
+        const auto all = writers.find(e.address);
+        if (all == writers.end()) continue;
+        // Where several write the word, one after the other, the last of those ahead.
+        const auto later = std::find_if(all->second.begin(), all->second.end(), [&](const Writer& o) { return o.block->index >= b->index; });
+        const Writer& writer = later == all->second.begin() ? *later : *std::prev(later);
+        if (writer.block == b.get()) {
+          waiting -= all->second.size() > 1;  // the first of a chain
           continue;
+        }
+        if (!writer.looked && writer.block != traced_.begin()->second.get()) continue;
         chained++;
-        found.looks.insert(e.pc), found.tells.insert(writer->second.pc);
+        if (writer.block->index < b->index) apart[b->index - writer.block->index]++;
+        found.looks.insert(e.pc), found.tells.insert(writer.pc);
       }
   if (chained * 2 <= waiting || chained < 2) return;
+  for (const auto& [blocks, n] : apart)
+    if (n * 2 > chained) found.apart = blocks;
+  found.at_once = uint64_t{occupancy_.blocks} * figures_.sms;
   relay_ = found;
   kernel_.relay = &relay_;
 }
