@@ -57,7 +57,7 @@ constexpr std::array<Class, 512> make_table() {
   set(Class::shared_atomic, {0x18c, 0x18d});
   set(Class::fence, {0x18f, 0x192, 0x1ab, 0x1c6});
   set(Class::match, {0x1a1});
-  set(Class::mbarrier, {0x1a7, 0x1b1, 0x1b2, 0x1b0, 0x1bd});   // the last, STAS: tells one when it has stored
+  set(Class::mbarrier, {0x1a7, 0x1b1, 0x1b2, 0x1b0, 0x1bd, 0x1be});   // the last two, STAS and REDAS: tell one when they have stored or added
   set(Class::alu, {0x1aa});
   set(Class::copy_async, {0x1ae});
   set(Class::async_group, {0x1af, 0x1b7});

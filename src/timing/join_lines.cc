@@ -34,7 +34,7 @@ bool operates_on_mbarrier(isa::Op op) {
   switch (op) {
     case isa::Op::mbarrier_init: case isa::Op::mbarrier_inval: case isa::Op::mbarrier_arrive:
     case isa::Op::mbarrier_arrive_drop: case isa::Op::mbarrier_expect_tx: case isa::Op::mbarrier_complete_tx:
-    case isa::Op::mbarrier_test_wait: case isa::Op::mbarrier_try_wait: case isa::Op::cp_async_mbarrier_arrive: case isa::Op::st_async:
+    case isa::Op::mbarrier_test_wait: case isa::Op::mbarrier_try_wait: case isa::Op::cp_async_mbarrier_arrive: case isa::Op::st_async: case isa::Op::red_async:
       return true;
     default: return false;
   }

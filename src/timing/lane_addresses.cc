@@ -140,16 +140,23 @@ AccessPattern::Waves AccessPattern::waves(const uint64_t* address, uint32_t mask
   return waves_;
 }
 
-uint32_t sectors_of(const uint64_t* address, uint32_t mask) {
+namespace {
+/// How many pieces of 2 to the `shift` bytes the words of the lanes lie in.
+uint32_t pieces_of(const uint64_t* address, uint32_t mask, int shift) {
   uint32_t n = 0;
   for (uint32_t m = mask; m; m &= m - 1) {
-    const uint64_t sector = address[std::countr_zero(m)] >> 5;
+    const uint64_t piece = address[std::countr_zero(m)] >> shift;
     bool again = false;
-    for (uint32_t k = mask & ~m; k && !again; k &= k - 1) again = address[std::countr_zero(k)] >> 5 == sector;
+    for (uint32_t k = mask & ~m; k && !again; k &= k - 1) again = address[std::countr_zero(k)] >> shift == piece;
     n += !again;
   }
   return n;
 }
+}  // namespace
+
+uint32_t sectors_of(const uint64_t* address, uint32_t mask) { return pieces_of(address, mask, 5); }
+
+uint32_t lines_of(const uint64_t* address, uint32_t mask) { return pieces_of(address, mask, 7); }
 
 uint32_t filled_or_halves(const uint64_t* address, uint32_t mask, uint32_t bytes) {
   uint64_t sector[64];

@@ -38,8 +38,9 @@ class AccessPattern {
   Waves waves_;
 };
 
-/// How many pieces of 32 bytes the words of the lanes lie in.
+/// How many pieces of 32 bytes, and of 128, the words of the lanes lie in.
 uint32_t sectors_of(const uint64_t* address, uint32_t mask);
+uint32_t lines_of(const uint64_t* address, uint32_t mask);
 /// Pieces of 32 bytes that accesses of `bytes` a lane fill, and halves of those that they touch and do not fill.
 uint32_t filled_or_halves(const uint64_t* address, uint32_t mask, uint32_t bytes);
 /// Of an atomic on shared memory: lanes with the same word go one after the other.

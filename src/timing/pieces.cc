@@ -88,7 +88,7 @@ List of_asynchronous(const ptx::Instr& in) {
     case Op::cp_async_bulk: case Op::cp_reduce_async_bulk: case Op::cp_async_bulk_prefetch: return chain({{4, Class::uniform}, {1, Class::bulk_copy}});
     case Op::cp_async_bulk_tensor: case Op::cp_reduce_async_bulk_tensor: case Op::cp_async_bulk_prefetch_tensor: return chain({{5, Class::uniform}, {1, Class::tensor_copy}});
     case Op::mbarrier_init: case Op::mbarrier_inval: case Op::mbarrier_expect_tx: case Op::mbarrier_complete_tx: case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop:
-    case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: case Op::cp_async_mbarrier_arrive: case Op::st_async: return {Class::mbarrier};
+    case Op::mbarrier_test_wait: case Op::mbarrier_try_wait: case Op::cp_async_mbarrier_arrive: case Op::st_async: case Op::red_async: return {Class::mbarrier};
     case Op::wmma_load: case Op::wmma_store: {
       const bool store = in.form.op == Op::wmma_store;
       const List one = memory(in, store ? Class::store : Class::load, store ? Class::shared_store : Class::shared_load, Class::load);

@@ -108,6 +108,35 @@ void Predictor::compare_ranks() {
   }
 }
 
+/// Of a cluster one block is simulated: the first, or one that works longer for certain, as those do that take more words of the others [before, turn of
+/// calib/steps/peer_words.cu]. Not where blocks copy in bulk, since one may do that for all.
+void Predictor::find_lead() {
+  constexpr double kLonger = 1.05;
+  const uint64_t n = launch_.cluster.count();
+  if (n == 1) return;
+  std::vector<double> cost(n, 0), work(n, 0);
+  bool copies = false;
+  for (const auto& [at, b] : traced_) {
+    work[b->rank] += double(b->work()), cost[b->rank] += double(b->work());
+    for (const TracedWarp& w : b->warps)
+      for (const Event& e : w.events) {
+        copies |= is_copy(e);
+        if (e.what == What::remote_load) cost[b->rank] += double(e.count + e.extra);
+      }
+  }
+  const auto longest = uint32_t(std::max_element(cost.begin(), cost.end()) - cost.begin());
+  const uint32_t lead = !copies && cost[longest] > kLonger * cost[0] ? longest : 0;
+  const exec::Dim3 c = launch_.cluster;
+  lead_ = lead % c.x + kernel_.grid.x * (lead / c.x % c.y + kernel_.grid.y * uint64_t{lead / (c.x * c.y)});
+  if (work[lead] > 0) lead_share_ = std::accumulate(work.begin(), work.end(), 0.0) / double(n) / work[lead];
+}
+
+/// The block that is simulated of the cluster whose first one is `b`.
+const TracedBlock& Predictor::lead_of(const TracedBlock& b) const {
+  const auto found = lead_ && b.rank == 0 ? traced_.find(ordinal(b) + lead_) : traced_.end();
+  return found == traced_.end() ? b : *found->second;
+}
+
 /// Irregular bulk copies: the blocks that copy from places of their own, and how many there may be. Of T blocks that draw from
 /// N places, N (1 - (1 - 1/N)^T) differ; a tensor has room for no more than its size tells.
 void Predictor::make_copy_pools() {

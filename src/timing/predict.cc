@@ -382,7 +382,7 @@ double Predictor::simulate_blocks() {
     }
   }
   chip_scale_ = unrecorded_ * std::max(1.0, double(std::min(stride, units) * per) / double(simulated * (kernel_.ghosts + 1)));
-  scale_ *= unrecorded_ * usual_share_, chip_scale_ *= usual_share_;
+  scale_ *= unrecorded_ * usual_share_ * (knows_work() ? 1 : lead_share_), chip_scale_ *= usual_share_;
   p_.sampling_error = std::hypot(p_.sampling_error, 1 - 1 / unrecorded_);
   return (time - warm_offset) * longer_ * usual_share_;
 }

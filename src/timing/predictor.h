@@ -69,6 +69,8 @@ class Predictor {
   void fit_slopes(const std::vector<const TracedBlock*>& same);
   void fit_slope_across(int direction);
   void compare_ranks();
+  void find_lead();
+  const TracedBlock& lead_of(const TracedBlock& b) const;
   void find_kinds(uint64_t units);
   void make_pools();
   void make_copy_pools();
@@ -142,6 +144,8 @@ class Predictor {
   bool regular_ = false;
   std::vector<uint64_t> spread_;                              // where blocks differ: units all over the grid, which stand for those that are not traced
   Kinds kinds_;                                                // the same: which do much and which leave at once
+  uint64_t lead_ = 0;                                         // of a cluster the block that works longest, which is simulated: its number less the first one's
+  double lead_share_ = 1;                                     // what a block of a cluster executes, of what that one does
   double usual_share_ = 1;                                    // where odd blocks are left out: what a block of the grid does, of what the usual one does
   std::unique_ptr<TracedBlock> last_;                         // the block that comes last, where that one does more than the others
   bool contended_ = false;                                    // blocks were traced side by side, since they compare and swap what others do

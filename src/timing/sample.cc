@@ -240,7 +240,7 @@ void Predictor::sample() {
   std::vector<const TracedBlock*> inner;
   for (const TracedBlock* b : same)
     if (is_inner(*b, kernel_.grid)) inner.push_back(b);
-  fit_slopes(inner.size() >= 5 ? inner : same), compare_ranks();
+  fit_slopes(inner.size() >= 5 ? inner : same), compare_ranks(), find_lead();
   size_t even = 0;
   for (const auto& [pc, s] : kernel_.slopes) even += s.regular;
   const auto affordable = [&](double each) { return each * double(launch_.grid.count()) <= double(options_.trace_budget); };
@@ -475,6 +475,7 @@ const BlockCode& Predictor::code_for(uint64_t block) {
     }
     b = found->second.get();
   }
+  b = &lead_of(*b);
   std::unique_ptr<BlockCode>& code = code_[ordinal(*b)];
   if (!code) code = code_of(*b);
   return *code;

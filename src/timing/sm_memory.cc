@@ -198,17 +198,18 @@ void Sm::State::swap(WarpRun& w, const Event& e, double at) {
   });
 }
 
-/// Cycles for which a load from another block keeps the way there: by bytes (of what ptxas left of it), by sectors and by words of a bank.
-double Sm::State::remote_load_cycles(const Event& e, const MachineInstruction& m, bool far) const {
-  const double width = m.width > 0 ? std::min<double>(m.width, e.lanes_bytes) : e.lanes_bytes;
-  const double words = std::clamp((16.0 - width) / 12, 0.0, 1.0);  // 1: 4 bytes a lane, 0: 16
-  const double bandwidth = (far ? f.dsmem_far_bandwidth : f.dsmem_bandwidth) * (1 + words * (kRemoteWords - 1));
-  const double bytes = std::min(width * std::popcount(e.mask), 32.0 * e.count);
-  return std::max({bytes / bandwidth, (far ? kRemoteLoadFar : kRemoteLoad) * e.count, (kernel.cluster > 4 ? kRemoteBankWide : kRemoteBank) * e.extra});
+/// Cycles for which a load from another block keeps the way there: by sectors and by the lines in which they lie.
+double Sm::State::remote_load_cycles(const Event& e, bool far) const {
+  return 32.0 / (far ? f.dsmem_far_bandwidth : f.dsmem_bandwidth) * e.count + (kernel.cluster > 4 ? kRemoteLineWide : kRemoteLine) * e.extra;
 }
 
 /// ... and a store: by sectors that it fills, and halves of the others.
 double Sm::State::remote_store_cycles(double sectors, bool far) const { return (far ? kRemoteStoreFar : kRemoteStore) * sectors; }
+
+/// ... and what is added there without an answer (red.async): by sectors and words, or by lanes on one word.
+double Sm::State::remote_add_cycles(const Event& e, bool far) const {
+  return std::max(kRemoteAdded * e.extra + kRemoteAddedWord * std::popcount(e.mask), (far ? kRemoteAddedSameFar : kRemoteAddedSame) * e.detail);
+}
 
 void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start) {
   SubCore& p = sub[w.sub];
@@ -273,7 +274,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   if (what == What::remote_load || what == What::remote_store) {
     const double at = use_pipe(e->extra);
     const bool far = kernel.cluster > 2;  // a pair shares a TPC
-    dsmem = std::max(dsmem, at) + (what == What::remote_store ? remote_store_cycles(e->count, far) : remote_load_cycles(*e, m, far));
+    dsmem = std::max(dsmem, at) + (what == What::remote_store ? remote_store_cycles(e->count, far) : remote_load_cycles(*e, far));
     if (dsmem - at > kOutstanding) p.queue = std::max(p.queue, dsmem - kOutstanding);
     const double done = dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote;
     w.gave_peers |= what == What::remote_store;

@@ -177,7 +177,8 @@ struct Sm::State {
   };
   Came global_read(WarpRun& w, const Event& e, const MachineInstruction& m, double at);
   void global_write(WarpRun& w, const Event& e, double at, bool to_surface);
-  double remote_load_cycles(const Event& e, const MachineInstruction& m, bool far) const;
+  double remote_load_cycles(const Event& e, bool far) const;
+  double remote_add_cycles(const Event& e, bool far) const;
   double remote_store_cycles(double sectors, bool far) const;
   double write_own(uint64_t line, uint32_t mask, uint32_t bytes, double leaves);
   void write_ends_of_ghosts(bool lowest, uint32_t bytes);

@@ -147,7 +147,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       const bool far = kernel.cluster > 2;
       const double at = std::max(pipe, start + 2);
       pipe = at + std::max(1.0, e->lanes_bytes / 4.0);
-      dsmem = std::max(dsmem, at) + remote_store_cycles(e->extra, far);
+      dsmem = std::max(dsmem, at) + (e->detail ? remote_add_cycles(*e, far) : remote_store_cycles(e->extra, far));
       const double done = dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote;
       peers_done = std::max(peers_done, dsmem + kRemoteStored);
       Mbarrier& b = slot.mbarriers[object];

@@ -27,7 +27,7 @@ enum class What : uint8_t {
   shared_load, shared_store, shared_atomic,                    // extra: wavefronts; atomics, count: most lanes on one word; of floats, detail: object words
   remote_load, remote_store,                                   // shared memory of another block of the cluster
   remote_atomic,                                               // extra: sectors; count: most lanes on one word
-  peer_store,      // st.async; extra: sectors that it fills, and halves of others; object: mbarrier; count: bytes that it is told of
+  peer_store,      // st.async; extra: sectors that it fills, and halves of others; object: mbarrier; count: bytes that it is told of. red.async; extra: sectors; detail: most lanes on one word
   local_load, local_store,                                     // detail: lines, from where the block's local memory begins
   constant_load,                                               // extra: different words; object: the first's 64 bytes; count: how many such
   copy_async,      // cp.async: detail: lines

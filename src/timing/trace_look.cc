@@ -121,8 +121,9 @@ void record_access(Recording& r, What global, What shared, What local, uint32_t 
   }
   if (region == Region::remote) {
     r.e.what = shared == What::shared_load ? What::remote_load : What::remote_store;
-    r.e.extra = uint16_t(wavefronts(address, s.mask, bytes));
-    r.e.count = shared == What::shared_load ? sectors_of(address, s.mask) : filled_or_halves(address, s.mask, bytes);
+    const bool loads = shared == What::shared_load;
+    r.e.count = loads ? sectors_of(address, s.mask) : filled_or_halves(address, s.mask, bytes);
+    r.e.extra = uint16_t(loads ? lines_of(address, s.mask) : wavefronts(address, s.mask, bytes));
     return;
   }
   r.e.what = global;
@@ -294,7 +295,7 @@ void record_mbarrier(Recording& r, What what) {
   }
 }
 
-/// What lanes store to another block, which its mbarrier is told of; to one of them all, as blocks of a cluster do alike.
+/// What lanes store to another block or add there, which its mbarrier is told of; to one of them all, as blocks of a cluster do alike.
 void record_peer_store(Recording& r) {
   Stepper& s = r.s;
   const isa::Form& f = r.d.instr->form;
@@ -305,7 +306,9 @@ void record_peer_store(Recording& r) {
   r.keep = true;
   r.e.what = What::peer_store;
   r.e.lanes_bytes = uint8_t(bytes);
-  r.e.extra = uint16_t(filled_or_halves(address, s.mask, bytes));
+  const bool adds = r.d.instr->form.op == Op::red_async;
+  r.e.extra = uint16_t(adds ? sectors_of(address, s.mask) : filled_or_halves(address, s.mask, bytes));
+  if (adds) r.e.detail = most_on_one_word(address, s.mask);
   r.e.count = bytes * uint32_t(std::popcount(s.mask));
   r.e.object = object_of(s, space, s.address(s.code->addresses[size_t(r.d.address) + 1], std::countr_zero(s.mask)));
 }
@@ -376,7 +379,7 @@ void look(Recording& r) {
     case Op::cp_async: return record_copy_async(r);
     case Op::cp_async_bulk_tensor: case Op::cp_reduce_async_bulk_tensor: case Op::cp_async_bulk_prefetch_tensor: return record_tensor(r);
     case Op::cp_async_bulk: case Op::cp_reduce_async_bulk: case Op::cp_async_bulk_prefetch: return record_bulk(r);
-    case Op::st_async: return record_peer_store(r);
+    case Op::st_async: case Op::red_async: return record_peer_store(r);
     case Op::mbarrier_init: return record_mbarrier(r, What::mbarrier_init);
     case Op::mbarrier_expect_tx: return record_mbarrier(r, What::mbarrier_expect);
     case Op::mbarrier_arrive: case Op::mbarrier_arrive_drop: case Op::cp_async_mbarrier_arrive: return record_mbarrier(r, What::mbarrier_arrive);
