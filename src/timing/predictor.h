@@ -61,6 +61,7 @@ class Predictor {
   void trace_in_order();
   bool waits_for_blocks() const;
   bool trace_contended();
+  bool do_less_alone(uint64_t beyond);
   void find_relay();
   void keep(std::vector<TracedBlock> blocks);
   uint64_t busiest(uint64_t stride, uint64_t apart) const;
@@ -150,6 +151,7 @@ class Predictor {
   std::unique_ptr<TracedBlock> last_;                         // the block that comes last, where that one does more than the others
   bool contended_ = false;                                    // blocks were traced side by side, since they compare and swap what others do
   bool crowded_ = false;                                      // and wait for each other there
+  bool held_up_ = false;                                      // they do more so than alone: those that are not traced do as they
   bool in_order_ = false;                                     // blocks wait for those before them
   Relay relay_;
   uint64_t trace_instructions_ = 0, trace_bytes_ = 0;

@@ -419,7 +419,7 @@ void Predictor::trace_all(double expected) {
   ghost_traces_ = std::make_unique<GhostTraces>(kernel_.grid);
   for (const auto& [at, block] : traced_) ghost_traces_->add(at, *block);
   const uint64_t units = launch_.grid.count() / launch_.cluster.count();
-  if (units > 1 && (in_order_ || expected <= double(options_.trace_budget))) {
+  if (units > 1 && !held_up_ && (in_order_ || expected <= double(options_.trace_budget))) {
     try {
       std::vector<uint64_t> all(units);
       std::iota(all.begin(), all.end(), uint64_t{0});
@@ -430,7 +430,7 @@ void Predictor::trace_all(double expected) {
       p_.notes.push_back(fmt::format("blocks that could not be traced are taken to do as others: {}", e.what()));
     }
   }
-  if (!all_traced_ && !in_order_ && ranges_.empty()) {
+  if (!all_traced_ && !in_order_ && !held_up_ && ranges_.empty()) {
     trace_spread(expected / double(launch_.grid.count()), units);
     find_kinds(units);
   }
@@ -455,7 +455,7 @@ const BlockCode& Predictor::code_for(uint64_t block) {
   const TracedBlock* b = !regular_ || ranges_.empty() ? model_ : std::prev(ranges_.upper_bound(block))->second;
   if (!regular_) {
     auto found = traced_.find(block);
-    if (found == traced_.end() && !in_order_ && trace_instructions_ < options_.trace_budget && trace_bytes_ < kMostTraced) {
+    if (found == traced_.end() && !in_order_ && !held_up_ && trace_instructions_ < options_.trace_budget && trace_bytes_ < kMostTraced) {
       const exec::Dim3 c = launch_.cluster;
       const uint64_t x = block % kernel_.grid.x / c.x, y = block / kernel_.grid.x % kernel_.grid.y / c.y, z = block / (kernel_.grid.x * kernel_.grid.y) / c.z;
       trace(x + launch_.grid.x / c.x * (y + launch_.grid.y / c.y * z));

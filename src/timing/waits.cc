@@ -79,8 +79,27 @@ bool Predictor::trace_contended() {
   const SwapTimes times{figures_.atomic_one_line, figures_.l2_latency, figures_.l2_far_latency, figures_.l2_spread};
   keep(tracer_->trace_contended(at_once, times, (all ? 10 : 2) * options_.trace_budget));  // where others can stand for those that do not end, less will do
   crowded_ = tracer_->crowded();
-  if (crowded_) p_.notes.push_back(fmt::format("loops compare and swap what others do, or take the next piece of work: {} of {} blocks were traced side by side, the others as if they were alone; of those that want a word any is taken to be next", traced_.size(), launch_.grid.count()));
+  held_up_ = !traced_.empty() && !all && do_less_alone(at_once);
+  if (crowded_ || held_up_)
+    p_.notes.push_back(fmt::format("loops compare and swap what others do, or take the next piece of work: {} of {} blocks were traced side by side, the others {}; of those that want a word any is taken to be next", traced_.size(), launch_.grid.count(),
+                                   held_up_ ? "are taken to do as these" : "as if they were alone"));
   return !traced_.empty();
+}
+
+/// Do blocks from `beyond` on, each traced alone, do less than those that were traced side by side, which try again what others have changed meanwhile?
+bool Predictor::do_less_alone(uint64_t beyond) {
+  constexpr uint64_t kLooked = 8;
+  constexpr double kMore = 1.1;
+  double together = 0, alone = 0;
+  for (const auto& [at, b] : traced_) together += double(b->work()) / double(traced_.size());
+  const uint64_t rest = launch_.grid.count() - beyond, n = std::min(kLooked, rest);
+  for (uint64_t i = 0; i < n; i++) {
+    const uint64_t unit = beyond + i * rest / n;
+    trace(unit);
+    alone += double(traced_.at(unit)->work()) / double(n);
+    traced_.erase(unit);
+  }
+  return together > kMore * alone;
 }
 
 /// Do blocks form a chain? They do when most that look find what another block wrote first after a look of

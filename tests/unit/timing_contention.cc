@@ -151,6 +151,22 @@ TEST(Contention, SumsOfDoublesToWordsDrawnAtRandomCostWhatOthersDo) {
   EXPECT_NEAR(whole, 13.184e3 * 1.98, 0.15 * 13.184e3 * 1.98);
 }
 
+/// A million threads change words of 64 KB at random: those that begin together try again and again, and so do blocks that come later.
+/// Expected: changed/64 of calib/raw/h200-2026-11-29-insert.jsonl, where a thread that was alone would try once.
+TEST(Contention, LaterBlocksTryAgainAsTheFirstDo) {
+  TestMachine m;
+  const uint64_t words = m.allocate(1 << 16);
+  std::memset(reinterpret_cast<void*>(words), 0, 1 << 16);
+  const Prediction p = m.predicted(TestKernel(R"(
+    ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
+    shr.u32 %r4, %r3, 16; xor.b32 %r4, %r4, %r3; mul.lo.u32 %r4, %r4, 0x85ebca6b; shr.u32 %r5, %r4, 13; xor.b32 %r4, %r4, %r5; mul.lo.u32 %r4, %r4, 0xc2b2ae35; shr.u32 %r5, %r4, 16; xor.b32 %r4, %r4, %r5;
+    and.b32 %r4, %r4, 16383; mul.wide.u32 %d2, %r4, 4; add.s64 %d1, %d1, %d2; ld.volatile.global.u32 %r6, [%d1];
+    A: mad.lo.u32 %r7, %r6, 3, %r3; atom.global.cas.b32 %r8, [%d1], %r6, %r7; setp.ne.u32 %p1, %r8, %r6; mov.u32 %r6, %r8; @%p1 bra A; ret;)",
+                                             {words}, {4096}, {256}));
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(double(p.instructions), 3614460, 0.2 * 3614460);
+}
+
 TEST(Contention, WordsOfOnesOwnAreNotCrowded) {
   TestMachine m;
   const uint64_t words = m.allocate(1 << 16);
