@@ -105,7 +105,8 @@ void Join::describe_operands(MachineInstruction& m, const ptx::Instr& in, bool c
   if (m.op == isa::Op::ld || m.op == isa::Op::st) m.asked = uint16_t(std::max(1, isa::bytes_of(in.form.type())) * std::max(1, int(in.form.vec)));
   if (m.kind == Class::atomic) m.answers = m.i.opcode && m.i.opcode != 0x18e && m.i.opcode != 0x1a6, m.compares = in.form.has(isa::Mod::cas);  // neither RED nor RED.FP
   m.in_halves = in.form.n_types > 0 && !eventful(m.kind) && !isa::is_float(in.form.types[size_t(in.form.n_types - 1)]) && isa::bytes_of(in.form.types[size_t(in.form.n_types - 1)]) == 8;
-  m.floating = in.form.n_types > 0 && isa::is_float(in.form.types[size_t(in.form.n_types - 1)]);
+  const isa::Type type = in.form.n_types > 0 ? in.form.types[size_t(in.form.n_types - 1)] : isa::Type::none;
+  m.floating = isa::is_float(type) || type == isa::Type::f16x2 || type == isa::Type::bf16x2;  // pairs of halves take the same unit [add_half2_one, add_float_one]
   const bool waits = m.op == isa::Op::wgmma_wait_group || m.op == isa::Op::cp_async_wait_group || m.op == isa::Op::cp_async_bulk_wait_group;
   if (waits && !in.ops.empty()) m.n = uint16_t(in.ops[0].value);
 }

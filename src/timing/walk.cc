@@ -201,6 +201,11 @@ struct Join::Walker {
   /// A branch of PTX that leads out may have become an exit under its predicate: does any lane go on, by what the trace enters behind it? Nothing where
   /// that cannot be told.
   std::optional<bool> goes_on(const MachineInstruction& exit) const {
+    // Behind an atomic operation on an address of any space comes what does it in shared memory.
+    if ((exit.op == isa::Op::atom || exit.op == isa::Op::red) && join.place_of(exit.pc) != kNowhere) {
+      const auto own = cursor.of(join.place_of(exit.pc));
+      if (!own.empty()) return cursor.events[own.front()].what != What::global_atomic && cursor.events[own.front()].what != What::global_reduction;
+    }
     if (exit.op != isa::Op::bra || exit.pc == UINT32_MAX) return {};
     const uint32_t block = join.number_of(join.first_of(exit.pc)), next = exit.pc + 1;
     if (block >= entries.size() || join.first_of(next) != next) return {};

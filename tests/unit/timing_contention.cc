@@ -167,6 +167,18 @@ TEST(Contention, LaterBlocksTryAgainAsTheFirstDo) {
   EXPECT_NEAR(double(p.instructions), 3614460, 0.2 * 3614460);
 }
 
+/// Halves added in pairs to one word, whose address may be of any space: as many instructions and as much time as of floats [add_half2_one/264, add_float_one/264].
+TEST(Contention, PairsOfHalvesAreAddedAsFloatsAre) {
+  for (const char* type : {"noftz.f16x2", "noftz.bf16x2"}) {
+    TestMachine m;
+    const uint64_t word = m.allocate(4096);
+    const Prediction p = m.predicted(TestKernel(std::string("ld.param.u64 %d1, [p0]; mov.b32 %r1, 0x3C003C00; red.add.") + type + " [%d1], %r1; ret;", {word}, {264}, {256}));
+    if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+    EXPECT_NEAR(p.microseconds, 120.80, 0.05 * 120.80) << type;
+    EXPECT_NEAR(double(p.instructions), 12672, 2112) << type;
+  }
+}
+
 TEST(Contention, WordsOfOnesOwnAreNotCrowded) {
   TestMachine m;
   const uint64_t words = m.allocate(1 << 16);
