@@ -32,7 +32,7 @@ constexpr double kTpcTogether = 0.35;                    // of TPCs whose SMs ta
 constexpr double kUnitNoise = 38;                        // variance for each instruction of a warp in such units, where warps run free [drift_root_bulk, mma, exp, double]
 constexpr double kMeetNoise = 27, kMeetUnits = 256;      // where they meet at barriers: shared memory and tensor cores, of so many instructions or more [drift_root_load, shared_load, mma_load: 0.26 to 0.70 of the requests are left]
 constexpr double kBlocksDiffer = 0.13;                   // of the time that a block works beside others of its SM, whose turns then differ, where all cycles issue [locked_tiles2, tiles64/64 and tiles128/256 of together.cu: 0.81, 0.89 and 0.85 are left]
-constexpr double kBlocksNoise = 0.01;                    // variance for each cycle where all wait for the same data, which brings them together [locked_held2/264, steps_work_more]
+constexpr double kBlocksNoise = 0.05;                    // variance for each cycle where all wait for the same data, which brings them together [locked_held2/264, locked_held4/528, steps_work_more]
 constexpr double kCopyNoise = 2;                       // of a copy [tile_no_ends/16]
 constexpr double kSpreadCounts = 1.0 / 3;                // of the spread of SMs, by which requests keep each other waiting for less long
 constexpr double kBeyondHit = 60;

@@ -38,6 +38,7 @@ struct Sm::State {
   std::vector<Front> fronts;                     // of each warp
   std::array<std::vector<uint32_t>, 4> active;   // warps of each sub-core
   std::array<uint32_t, 4> last{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  uint64_t puts_off = 0;                         // how often a warp was put behind all others
   std::vector<uint32_t> free_warps;
   std::vector<std::pair<uint64_t, double>> finished;
   L1 l1;
@@ -168,6 +169,7 @@ struct Sm::State {
   /// Returns the words that it reads of them.
   uint32_t read_registers(SubCore& p, const MachineInstruction& m, uint32_t warp, double now);
   void refresh(WarpRun& w);
+  bool branches_soon(const WarpRun& w) const;
   void issue(uint32_t index, double now);
   void execute(WarpRun& w, const MachineInstruction& m, const Step& s, double now);
   void memory(WarpRun& w, const MachineInstruction& m, const Event* e, double start);

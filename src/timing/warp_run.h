@@ -79,6 +79,10 @@ struct WarpRun {
   uint32_t beside = 0;               // warps that waited for one, itself too, when it began to: of its SM where it tests, else of its sub-core
   uint64_t age = 0;
   double issued = -1;                // when it last issued
+  uint64_t turn = 0;                 // Front::turn where it is not put off
+  uint32_t since_branch = 0;         // instructions since it last took a branch
+  bool parted = false;               // have others issued since?
+  bool put_off = false;              // it goes behind all others until it issues again
   Apart apart;                       // of it alone, while it roams
   bool roams = false;                // it has loaded so often since it met others that it has a time of its own on each SM
   uint32_t trips = 0;               // loads since, one after the other
@@ -88,6 +92,8 @@ struct WarpRun {
 };
 
 inline constexpr int kOwnTurn = 32;           // bits of a warp's turn within its block
+inline constexpr uint32_t kFetchedAhead = 4;   // instructions of a warp that are there when others issue
+inline constexpr uint64_t kPutOff = uint64_t{1} << 63;  // a turn behind all blocks'
 inline constexpr uint32_t kFirstTurns = 64;   // turns of warps that have waited for nothing yet, the last of a block first
 
 /// What decides which warp issues next; of all warps of an SM side by side, since they are looked at far more often than they issue.
