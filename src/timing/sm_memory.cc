@@ -370,7 +370,8 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   }
   if (what == What::copy_async) {
     counts.shared_words_written += double(m.change) * e->lanes_bytes / 4 * std::popcount(e->mask);
-    const double at = use_pipe(std::max(e->n_detail / kLinesLookedUp, double(e->extra)));
+    const double lines = std::max(double(e->n_detail), double(e->extra));
+    const double at = use_pipe(m.bypasses_l1 ? std::max(kCopiedPast * e->extra, e->n_detail / kLinesLookedUp) : std::max(kCopied + lines, kCopiedLine * lines));
     const double done = global_read(w, *e, m, at).done + 10;
     w.copies_done = std::max(w.copies_done, done);
     if (request - at > kOutstanding) p.queue = std::max(p.queue, request - kOutstanding);

@@ -86,5 +86,38 @@ TEST(TimingMixes, HalvesOfASumAreNotTurnsOfALoop) {
   EXPECT_NEAR(cycles, 99.3, 8) << "J: 48 instructions of half rate";
 }
 
+/// Cycles of the SM that an asynchronous copy of a warp takes, of 4 bytes a lane whose lanes lie in rows of `lanes`, or past L1 of 16 beside four loads of words from
+/// shared memory.
+double copy_cycles(uint32_t lanes, bool past) {
+  constexpr uint32_t kTurns = 500;
+  TestMachine m;
+  const uint64_t in = m.allocate(1 << 16);
+  const std::string bytes = past ? "16" : "4", how = past ? "cg" : "ca";
+  std::string copies, loads;
+  for (int i = 0; i < 4; i++)
+    copies += "cp.async." + how + ".shared.global [%r5+" + std::to_string(i * 256 * (past ? 16 : 4)) + "], [%d1+" + std::to_string(i * lanes * (past ? 16 : 4) % 512) + "], " + bytes + ";\n";
+  for (int i = 0; past && i < 16; i++) loads += "ld.shared.f32 %f" + std::to_string(1 + i) + ", [%r6+" + std::to_string(i * 128) + "]; add.f32 %f0, %f0, %f" + std::to_string(1 + i) + ";\n";
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u32 %r9, [p1]; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; and.b32 %r3, %r1, 31; mul.wide.u32 %d2, %r2, 2048; add.s64 %d1, %d1, %d2;
+    div.u32 %r4, %r3, )" + std::to_string(lanes) + "; mul.wide.u32 %d3, %r4, 512; add.s64 %d1, %d1, %d3; rem.u32 %r4, %r3, " + std::to_string(lanes) + "; mul.wide.u32 %d4, %r4, " + bytes + R"(;
+    add.s64 %d1, %d1, %d4; mov.u32 %r5, room; shl.b32 %r6, %r1, 2; add.u32 %r6, %r6, %r5; mad.lo.u32 %r5, %r1, )" + bytes + R"(, %r5; mov.f32 %f0, 0f00000000; mov.u32 %r7, 0;
+    A: .pragma "nounroll";
+    )" + copies + "cp.async.commit_group; cp.async.wait_group 1;\n" + loads + R"( add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, %r9; @%p1 bra A;
+    cp.async.wait_all; st.shared.f32 [%r6], %f0; ret;)",
+                     {in, kTurns}, {528}, {256}, ".shared .align 16 .b8 room[20480];");
+  const Prediction p = m.predicted(k);
+  return p.method == "machine code" ? (p.cycles - 3000) / (kTurns * 4 * 32) : 0;
+}
+
+/// [async_rate_copy4/4, _rows2/4, _rows4/4 and past16_rows4_beside/4 of calib/raw/h200-2026-11-29-async-rates.jsonl: 410, 542, 784 and 969 us of 64,000 copies an SM].
+TEST(TimingMixes, ACopyTakesThePipeForEachOfItsLines) {
+  const double one = copy_cycles(32, false);
+  if (one == 0) GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(one, 3.15, 0.3);
+  EXPECT_NEAR(copy_cycles(16, false), 4.17, 0.4);
+  EXPECT_NEAR(copy_cycles(8, false), 6.04, 0.6);
+  EXPECT_NEAR(copy_cycles(8, true), 7.47, 1.2);
+}
+
 }  // namespace
 }  // namespace orrery::timing
