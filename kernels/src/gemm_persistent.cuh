@@ -93,7 +93,7 @@ __device__ __forceinline__ void consume_tiles(const GemmParams& p, const Cluster
 
 /// The frame of every kernel of producer threads, whose parts `produce` is called with, and consumer warpgroups; they wait for the
 /// launch ahead by themselves. `prepare`: by the warps that will produce, while the others make the barriers. kPush: as in roles.cuh; what has been
-/// written to a group is told at a `turn` of its own.
+/// written to a group is told at a `turn` of its own; behind those of three groups there is one that nobody waits at.
 template <class Tile, bool kPush = false, class Prepare, class Produce, class Consume>
 __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared, Prepare prepare, Produce produce, Consume consume) {
   constexpr int kProducers = 2 * Tile::kLoaders;
@@ -107,6 +107,7 @@ __device__ __forceinline__ void run_roles(const GemmParams& p, const ClusterPlac
         else if (i == 1) {
           ptx::mbarrier_init(shared.turn, 4), ptx::mbarrier_init(shared.turn + 8, 4);
           if constexpr (kPush && Tile::kGroups == 3) ptx::mbarrier_init(shared.turn + 16, 4);
+          if constexpr (kPush) ptx::mbarrier_init(shared.turn + 24, 4);
         } else shared.ring.init(p, i - 2);
       });
     }

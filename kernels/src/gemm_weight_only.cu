@@ -156,15 +156,14 @@ double predict_direct(const WeightOnlyArgs& g, const GemmConfig& c) {
 }
 
 /// Cycles that 16 of k of a tile of 128 or 192 rows take (gemm_widen_tiles.cuh): what was measured. Up to 160 columns of 128 rows it is what shared memory has to
-/// move, at 256 what power leaves of the clock.
+/// move and what warps issue, at 256 what power leaves of the clock.
 double tile_cycles(int rows, int columns, bool f16) {
-  if (rows == 192) return columns > 128 ? 250 : f16 ? 200 : 225;
+  if (rows == 192) return columns > 128 ? (f16 ? 259 : 250) : f16 ? 208 : 215;
   switch (columns) {
-    case 112: return f16 ? 150 : 160;
-    case 128: return f16 ? 156 : 164;
-    case 160: return 170;
+    case 112: case 128: return f16 ? 146 : 154;
+    case 160: return f16 ? 174 : 166;
     case 192: return f16 ? 195 : 198;
-    default: return 288;
+    default: return f16 ? 292 : 274;
   }
 }
 

@@ -8,6 +8,7 @@
 // it issues between products comes on top of them where it is much at a time (NOTES.md).
 //   multiply_in_turn  few columns: a stage's bytes are loaded when it is there, products begun some at a time
 //   multiply_ahead    many columns: bytes are loaded a stage ahead, and between two products one fragment is widened
+//   multiply_at_once  very many: of two groups one multiplies while the other one widens
 #pragma once
 #include "gemm_storage.cuh"
 #include "ptx.cuh"
@@ -23,23 +24,42 @@ __device__ __forceinline__ uint32_t byte_pairs() {
   return row * kLine + (kLine == 128 ? row % 8 : row / 2 % 4) * 16 + lane % 4 * 2;
 }
 
+/// The same of each 16 of k of a stage, from where the stage begins: `lines` on are those of the first of the 64 rows.
+template <int kLine>
+struct StagePairs {
+  uint32_t at[kLine / 16];
+  __device__ __forceinline__ explicit StagePairs(uint32_t lines) {
+    const uint32_t pairs = byte_pairs<kLine>();
+#pragma unroll
+    for (int j = 0; j < kLine / 16; j++) {
+      at[j] = lines + (pairs ^ j * 16);
+      asm volatile("" : "+r"(at[j]));  // else they are made anew at each stage
+    }
+  }
+};
+
 /// A lane's bytes of kSteps times 16 of k of 64 rows, as they were loaded.
 template <int kSteps>
 struct BytePairs {
   uint16_t pair[kSteps][4];
-  /// The i-th of them: step j of the lines at `lines`; this lane's bytes are `pairs` on. (So added up, one is the same in all of a warp and the other in
-  /// all stages, which costs no instructions.)
+  /// The i-th of them, from where the first of its pairs is.
   template <int kLine>
-  __device__ __forceinline__ void load(int i, uint32_t lines, uint32_t pairs, int j) {
+  __device__ __forceinline__ void load(int i, uint32_t first) {
 #pragma unroll
-    for (int q = 0; q < 4; q++)
-      asm volatile("ld.shared.u16 %0, [%1];" : "=h"(pair[i][q]) : "r"((pairs ^ j * 16) + lines + q % 2 * 8 * kLine + q / 2 * 8) : "memory");
+    for (int q = 0; q < 4; q++) asm volatile("ld.shared.u16 %0, [%1];" : "=h"(pair[i][q]) : "r"(first + q % 2 * 8 * kLine + q / 2 * 8) : "memory");
   }
-  /// All of them, from step `first` on.
+  /// All of them, from step `first` on, of the lines at `lines`; this lane's bytes are `pairs` on. (So added up, one is the same in all of a warp and the
+  /// other in all stages, which costs no instructions.)
   template <int kLine>
   __device__ __forceinline__ void load_all(uint32_t lines, uint32_t pairs, int first) {
 #pragma unroll
-    for (int i = 0; i < kSteps; i++) load<kLine>(i, lines, pairs, first + i);
+    for (int i = 0; i < kSteps; i++) load<kLine>(i, (pairs ^ (first + i) * 16) + lines);
+  }
+  /// All of them, of a stage and of where its pairs are.
+  template <int kLine, class Pairs>
+  __device__ __forceinline__ void load_all(uint32_t stage, const Pairs& pairs) {
+#pragma unroll
+    for (int i = 0; i < kSteps; i++) load<kLine>(i, stage + pairs.at[i]);
   }
   template <class T>
   __device__ __forceinline__ void widen(uint32_t (&a)[4], int i) const {
@@ -106,20 +126,47 @@ __device__ __forceinline__ void multiply_in_turn(float (&acc)[kN / 2], ByteFragm
 constexpr int kUnderWay = 4;
 
 /// The same of a stage whose bytes are in `bytes` already. Each 16 of k are widened while the products before them run, and their bytes
-/// give way to those of the stage whose lines are at `next`. keep = 0: acc begins at zero.
-template <class T, int kLine, int kSlabBytes, int kN, class Done>
-__device__ __forceinline__ void multiply_ahead(float (&acc)[kN / 2], ByteFragments<kUnderWay>& fragments, BytePairs<kLine / 16>& bytes, uint32_t next, uint32_t pairs,
-                                               const ptx::Descriptor& x, int keep, Done before_done) {
+/// give way to those of the stage at `next`. keep = 0: acc begins at zero. At the end the products of the stage before have been read.
+template <class T, int kLine, int kN>
+__device__ __forceinline__ void multiply_ahead(float (&acc)[kN / 2], ByteFragments<kUnderWay>& fragments, BytePairs<kLine / 16>& bytes, uint32_t next,
+                                               const StagePairs<kLine>& pairs, const ptx::Descriptor& x, int keep) {
+  static_assert(kLine == 64);
 #pragma unroll
   for (int j = 0; j < kLine / 16; j++) {
-    bytes.template widen<T>(fragments[j % kUnderWay], j);
-    bytes.template load<kLine>(j, next, pairs, j);
+    bytes.template widen<T>(fragments[j], j);
+    bytes.template load<kLine>(j, next + pairs.at[j]);
     ptx::wgmma_fence();
-    wgmma_rs<T, kN, 0>(acc, fragments[j % kUnderWay], x.at(j / 4 * kSlabBytes + j % 4 * ptx::kStepKMajor), j > 0 ? 1 : keep);
+    wgmma_rs<T, kN, 0>(acc, fragments[j], x.at(j * ptx::kStepKMajor), j > 0 ? 1 : keep);
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<kUnderWay - 1>();
-    if (j == kUnderWay - 1) before_done();
   }
+}
+
+/// The same of a stage that has been widened already, by groups in turn. A group's products are begun together and the turn is passed on when the
+/// first of them is done, so that the other group's follow the last one; meanwhile it loads the bytes of the stage at `next`, once `there` has been
+/// waited for, and widens them where products have been read. At the end all have.
+template <class T, int kLine, int kN, class There>
+__device__ __forceinline__ void multiply_at_once(float (&acc)[kN / 2], ByteFragments<kUnderWay>& fragments, BytePairs<kLine / 16>& bytes, uint32_t next,
+                                                 const StagePairs<kLine>& pairs, const ptx::Descriptor& x, int keep, const TakeTurns& turns, There there) {
+  static_assert(kLine == 64);
+  turns.take();
+  ptx::wgmma_fence();
+#pragma unroll
+  for (int j = 0; j < kUnderWay; j++) {
+    wgmma_rs<T, kN, 0>(acc, fragments[j], x.at(j * ptx::kStepKMajor), j > 0 ? 1 : keep);
+    ptx::wgmma_commit_group();
+  }
+  ptx::wgmma_wait_group<3>();
+  turns.pass();
+  there();
+  bytes.template load_all<kLine>(next, pairs);
+  bytes.template widen<T>(fragments[0], 0);
+  ptx::wgmma_wait_group<2>();
+  bytes.template widen<T>(fragments[1], 1);
+  ptx::wgmma_wait_group<1>();
+  bytes.template widen<T>(fragments[2], 2);
+  ptx::wgmma_wait_group<0>();
+  bytes.template widen<T>(fragments[3], 3);
 }
 
 /// Waits for all products, after which acc may be used.

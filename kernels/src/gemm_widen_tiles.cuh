@@ -33,7 +33,9 @@ struct WidenTiles {
   static constexpr int kBytesA = kTileM * kLine, kBytesB = kTileN * 128, kStageBytes = kBytesA + kBytesB;
   static constexpr int kFit = persistent_ring(kGroups) / kStageBytes, kStages = kFit < 16 ? kFit : 16;
   static constexpr int kConsumerWarps = 4 * kGroups;
-  static_assert(kStages >= 3 && kStageBytes % 1024 == 0 && kBytesA % 1024 == 0);
+  // Whether groups multiply in turn: a stage's products of so many columns take as long as it takes to widen the next.
+  static constexpr bool kAtOnce = kTileN == 256;
+  static_assert(kStages >= 3 && kStageBytes % 1024 == 0 && kBytesA % 1024 == 0 && (kGroups == 2 || !kAtOnce));
 };
 
 /// Factors and offsets of the two rows of D that a thread has, in the place of an epilogue where nothing else is to be done.
@@ -55,27 +57,92 @@ struct RowFactors {
   }
 };
 
-/// As multiply (gemm_mainloop.cuh); `pairs`: byte_pairs().
+/// A place in the ring as addresses, which are counted on: of what a warp issues at each stage little else can be left out (NOTES.md).
 template <class Tile>
-__device__ __forceinline__ void multiply_widened(const Release& release, const Ring<Tile>& ring, uint32_t count, int steps, uint32_t group_lines, uint32_t pairs,
-                                                 float (&acc)[Tile::kTileN / 2]) {
-  Position<Tile::kStages> at(count);
-  const ptx::Descriptor x = ptx::descriptor_k_major(ring.b(0));
-  BytePairs<Tile::kLine / 16> bytes;
+struct StageWalk {
+  uint32_t stage, full, phase, first_stage, first_full;
+  __device__ __forceinline__ StageWalk(const Ring<Tile>& ring, uint32_t count) : first_stage(ring.a(0)), first_full(ring.full) {
+    const Position<Tile::kStages> at(count);
+    stage = ring.a(at.stage), full = ring.full_bar(at.stage), phase = at.phase;
+  }
+  __device__ __forceinline__ void next() {
+    stage += Tile::kStageBytes, full += 8;
+    const bool end = full == first_full + 8 * Tile::kStages;
+    stage = end ? first_stage : stage, full = end ? first_full : full, phase ^= end;
+  }
+  __device__ __forceinline__ void wait() const { ptx::mbarrier_wait(full, phase); }
+  __device__ __forceinline__ uint32_t empty() const { return full + 8 * Tile::kStages; }
+  __device__ __forceinline__ ptx::Descriptor columns() const {
+    ptx::Descriptor d = ptx::descriptor_k_major(0);
+    d.low += (stage >> 4) + (Tile::kBytesA >> 4);
+    return d;
+  }
+};
+
+/// What a consumer group has for all of its tiles.
+template <class Tile>
+struct WideningGroup {
+  int row;  // its first one of a tile
+  uint32_t staging, nobodys;  // the latter a barrier that nobody waits at
+  StagePairs<Tile::kLine> pairs;
+  std::conditional_t<Tile::kAtOnce, TakeTurns, NoTurns> turns;
+  __device__ __forceinline__ WideningGroup(const PersistentShared<Tile>& shared, uint32_t barrier)
+      : row((ptx::warpgroup() - 1) * Tile::kGroupRows), staging(shared.staging + (ptx::warpgroup() - 1) * 4 * kStagingPerWarp), nobodys(barrier),
+        pairs(row * Tile::kLine), turns(ptx::warpgroup() - 1) {}
+  /// Behind the last tile.
+  __device__ __forceinline__ void end() const {
+    turns.end(row == 0);
+    if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+  }
+};
+
+/// As multiply (gemm_mainloop.cuh). A stage is waited for and its bytes are loaded ahead, that behind the last one too, which is the next tile's first or
+/// nobody's (fill_spare_stage): what is no way of its own does not come once, which costs more than it saves (NOTES.md).
+template <class Tile>
+__device__ __forceinline__ void multiply_widened(const WideningGroup<Tile>& group, const Ring<Tile>& ring, uint32_t count, int steps, float (&acc)[Tile::kTileN / 2]) {
+  using T = typename Tile::A;
+  constexpr int kLine = Tile::kLine, kN = Tile::kTileN;
+  BytePairs<kLine / 16> bytes;
   ByteFragments<kUnderWay> fragments;
-  uint32_t stage = at.stage, previous = 0;
-  ptx::mbarrier_wait(ring.full_bar(stage), at.phase);
-  bytes.template load_all<Tile::kLine>(ring.a(stage) + group_lines, pairs, 0);
+  StageWalk<Tile> at(ring, count), here = at;
+  uint32_t previous = group.nobodys;
+  const auto give_back = [](uint32_t empty) { ptx::mbarrier_arrive_if(empty, threadIdx.x % 32 == 0); };
+  at.wait();
+  bytes.template load_all<kLine>(at.stage, group.pairs);
+  if constexpr (Tile::kAtOnce) {
+#pragma unroll
+    for (int j = 0; j < kUnderWay; j++) bytes.template widen<T>(fragments[j], j);
+  }
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
-    if (i + 1 < steps) at.next();  // behind the last stage its own bytes are read again, which nobody uses
-    ptx::mbarrier_wait(ring.full_bar(at.stage), at.phase);
-    multiply_ahead<typename Tile::A, Tile::kLine, 0, Tile::kTileN>(acc, fragments, bytes, ring.a(at.stage) + group_lines, pairs, x.moved(stage * Tile::kStageBytes), i > 0,
-                                                                   [&] { release(previous, i > 0); });
-    previous = stage, stage = at.stage;
+    at.next();
+    if constexpr (Tile::kAtOnce) {
+      multiply_at_once<T, kLine, kN>(acc, fragments, bytes, at.stage, group.pairs, here.columns(), i > 0, group.turns, [&] { at.wait(); });
+      give_back(here.empty());
+    } else {
+      at.wait();
+      multiply_ahead<T, kLine, kN>(acc, fragments, bytes, at.stage, group.pairs, here.columns(), i > 0);
+      give_back(previous);
+      previous = here.empty();
+    }
+    here = at;
   }
   end_products(acc);
-  release(previous);
+  if constexpr (!Tile::kAtOnce) give_back(previous);
+}
+
+/// Fills the stage behind the last one, the `count`th, for those who look ahead: with zeros, which is what lies behind K.
+template <class Tile, Part kPart>
+__device__ __forceinline__ void fill_spare_stage(const GemmParams& p, const Ring<Tile>& ring, uint32_t count) {
+  const Position<Tile::kStages> at(count);
+  const uint32_t full = ring.full_bar(at.stage);
+  ptx::mbarrier_wait(ring.empty_bar(at.stage), at.phase ^ 1);
+  if constexpr (kPart == Part::kA) {
+    ptx::mbarrier_arrive_expect_tx(full, Tile::kBytesA);
+    ptx::tma_load_2d(ring.a(at.stage), &p.a, full, p.k_steps * Tile::kSlabK, 0, p.hint_a);
+  } else {
+    ptx::mbarrier_arrive(full);
+  }
 }
 
 /// Stores this group's rows of kColumns of a tile, the first of which is row0.
@@ -90,31 +157,20 @@ __device__ __forceinline__ void store_widened(const GemmParams& p, float (&acc)[
   }
 }
 
-/// What a consumer group has for all of its tiles.
 template <class Tile>
-struct WideningGroup {
-  int row;  // its first one of a tile
-  uint32_t staging, pairs;
-  Release release;
-  __device__ __forceinline__ WideningGroup(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared)
-      : row((ptx::warpgroup() - 1) * Tile::kGroupRows), staging(shared.staging + (ptx::warpgroup() - 1) * 4 * kStagingPerWarp), pairs(byte_pairs<Tile::kLine>()),
-        release(p, at, shared.ring.empty) {}
-};
-
-template <class Tile>
-__device__ __forceinline__ void consume_widened(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared) {
+__device__ __forceinline__ void consume_widened(const GemmParams& p, const PersistentShared<Tile>& shared) {
   const int stride = ptx::nclusterid_x(), tiles = p.tiles_m * p.tiles_n;
-  const WideningGroup<Tile> group(p, at, shared);
+  const WideningGroup<Tile> group(shared, shared.turn);
   float acc[Tile::kTileN / 2];
   uint32_t count = 0;
   for (int t = ptx::clusterid_x(); t < tiles; t += stride) {
     const int2 tile = raster_tile(p, t);
-    multiply_widened<Tile>(group.release, shared.ring, count, p.k_steps, group.row * Tile::kLine, group.pairs, acc);
+    multiply_widened<Tile>(group, shared.ring, count, p.k_steps, acc);
     if (count == 0) ptx::griddepcontrol_wait();
     store_widened<Tile::kTileN>(p, acc, group.staging, tile.x * Tile::kTileM + group.row, tile.y * Tile::kTileN);
     count += p.k_steps;
   }
-  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+  group.end();
 }
 
 template <class Tile>
@@ -124,8 +180,12 @@ __global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_widen_tiles(
   const ClusterPlace at(p);
   int2 first{};
   run_roles<Tile>(p, at, shared, [&] { first = first_tile(p); },
-                  [&](auto part) { produce_tiles<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, first); },
-                  [&] { consume_widened<Tile>(p, at, shared); });
+                  [&](auto part) {
+                    produce_tiles<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, first);
+                    const int tiles = p.tiles_m * p.tiles_n, stride = ptx::nclusterid_x();
+                    fill_spare_stage<Tile, decltype(part)::kPart>(p, shared.ring, (tiles - ptx::clusterid_x() + stride - 1) / stride * p.k_steps);
+                  },
+                  [&] { consume_widened<Tile>(p, shared); });
 }
 
 /// Adds the parts of a cut tile that others have left to the first one, which is ours. What is read behind the end of D is in sums that nobody stores.
@@ -166,8 +226,8 @@ __device__ __forceinline__ void await_warps(const unsigned* arrived, unsigned co
 /// As consume_segments (gemm_stream_k.cuh), but that what a tile begins with stays in registers: its owner adds up the rest, which others had to do first, and
 /// stores it as any tile. So a share leaves a part at most once, mostly early, and waits at its end.
 template <class Tile>
-__device__ __forceinline__ void consume_dealt(const GemmParams& p, const ClusterPlace& at, const PersistentShared<Tile>& shared) {
-  const WideningGroup<Tile> group(p, at, shared);
+__device__ __forceinline__ void consume_dealt(const GemmParams& p, const PersistentShared<Tile>& shared) {
+  const WideningGroup<Tile> group(shared, shared.turn);
   const int share = share_of_cluster(p);
   float acc[1][Tile::kTileN / 2];
   uint32_t count = 0;
@@ -176,7 +236,7 @@ __device__ __forceinline__ void consume_dealt(const GemmParams& p, const Cluster
   while (walk.next(s)) {
     const int2 tile = raster_tile(p, s.tile);
     const int row0 = tile.x * Tile::kTileM, col0 = tile.y * Tile::kTileN;
-    multiply_widened<Tile>(group.release, shared.ring, count, s.end - s.begin, group.row * Tile::kLine, group.pairs, acc[0]);
+    multiply_widened<Tile>(group, shared.ring, count, s.end - s.begin, acc[0]);
     if (count == 0) ptx::griddepcontrol_wait();
     count += s.end - s.begin;
     if (!s.whole) {
@@ -194,7 +254,7 @@ __device__ __forceinline__ void consume_dealt(const GemmParams& p, const Cluster
     }
     store_widened<Tile::kTileN>(p, acc[0], group.staging, row0 + group.row, col0);
   }
-  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+  group.end();
 }
 
 /// K steps of the tiles that do not fill a wave dealt evenly to the SMs (gemm_stream_k.cuh).
@@ -203,8 +263,16 @@ __global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_widen_stream
   extern __shared__ uint8_t raw[];
   const PersistentShared<Tile> shared(ptx::smem_address(raw));
   const ClusterPlace at(p);
-  run_roles<Tile>(p, at, shared, [] {}, [&](auto part) { produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader); },
-                  [&] { consume_dealt<Tile>(p, at, shared); });
+  run_roles<Tile>(p, at, shared, [] {},
+                  [&](auto part) {
+                    produce_segments<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader);
+                    ShareWalk walk(p);
+                    Segment s;
+                    uint32_t count = 0;
+                    while (walk.next(s)) count += s.end - s.begin;
+                    fill_spare_stage<Tile, decltype(part)::kPart>(p, shared.ring, count);
+                  },
+                  [&] { consume_dealt<Tile>(p, shared); });
 }
 
 /// Shared memory where two CTAs share K: behind the ring what the other one sends, over which the staging lies.
@@ -243,12 +311,12 @@ __device__ __forceinline__ void exchange_halves(const HalvesShared<Tile>& shared
 
 template <class Tile>
 __device__ __forceinline__ void consume_half(const GemmParams& p, const ClusterPlace& at, const HalvesShared<Tile>& shared, int steps) {
-  const WideningGroup<Tile> group(p, at, shared);
+  const WideningGroup<Tile> group(shared, shared.turn + 8 * 3);
   const int2 tile = raster_tile(p, ptx::clusterid_x());
   const int row0 = tile.x * Tile::kTileM + group.row, col0 = tile.y * Tile::kTileN;
   constexpr int kColumns = Tile::kTileN / 2;
   float acc[Tile::kTileN / 2];
-  multiply_widened<Tile>(group.release, shared.ring, 0, steps, group.row * Tile::kLine, group.pairs, acc);
+  multiply_widened<Tile>(group, shared.ring, 0, steps, acc);
   const auto finish = [&](auto rank) {
     constexpr int kRank = decltype(rank)::value;
     exchange_halves<Tile, kRank>(shared, acc);
@@ -260,7 +328,7 @@ __device__ __forceinline__ void consume_half(const GemmParams& p, const ClusterP
   };
   if (at.rk == 0) finish(std::integral_constant<int, 0>());
   else finish(std::integral_constant<int, 1>());
-  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+  group.end();
 }
 
 /// K of each tile shared by the two CTAs of a cluster.
@@ -272,7 +340,10 @@ __global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_widen_halves
   const int half = p.k_steps / 2, begin = at.rk ? half : 0, end = at.rk ? p.k_steps : half;
   int2 tile{};
   run_roles<Tile, true>(p, at, shared, [&] { tile = first_tile(p); },
-                        [&](auto part) { produce_part<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, tile.x * Tile::kTileM, tile.y * Tile::kTileN, begin, end); },
+                        [&](auto part) {
+                          produce_part<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, tile.x * Tile::kTileM, tile.y * Tile::kTileN, begin, end);
+                          fill_spare_stage<Tile, decltype(part)::kPart>(p, shared.ring, end - begin);
+                        },
                         [&] { consume_half<Tile>(p, at, shared, end - begin); });
 }
 
