@@ -11,6 +11,7 @@ GpuFacts facts_of(const Profile& profile) {
   gpu.max_threads_per_sm = uint32_t(profile.max_threads_per_sm());
   gpu.max_blocks_per_sm = uint32_t(profile.max_blocks_per_sm());
   gpu.max_warps_per_sm = gpu.max_threads_per_sm / 32;
+  gpu.registers_per_sm = uint32_t(profile.registers_per_sm());
   gpu.shared_per_sm = uint32_t(profile.shared_per_sm().count());
   gpu.reserved_shared = uint32_t(profile.shared_reserved_per_block().count());
   gpu.max_shared_optin = uint32_t(profile.shared_per_block_optin().count());

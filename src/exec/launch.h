@@ -57,7 +57,7 @@ class DeviceServices;  // exec/device_services.h
 struct GpuFacts {
   std::string name = "h200";
   int compute_capability = 90;         // 10 * major + minor
-  uint32_t sm_count = 132, max_threads_per_sm = 2048, max_blocks_per_sm = 32, max_warps_per_sm = 64;
+  uint32_t sm_count = 132, max_threads_per_sm = 2048, max_blocks_per_sm = 32, max_warps_per_sm = 64, registers_per_sm = 65536;
   uint32_t shared_per_sm = 233472, reserved_shared = 1024, max_shared_optin = 232448;
   uint32_t clock_khz = 1980000;
 };
@@ -150,7 +150,7 @@ struct LaunchResult {
 /// Runs the grid. Never throws for what a kernel does; throws base::Error for a launch the caller should have refused.
 LaunchResult execute(Machine& machine, const Launch& launch);
 
-/// Threads of one block that fit an SM together with the given resources: blocks per SM (at least 0).
+/// Blocks that an SM holds at once (profile/occupancy.h), of so many bytes of shared memory each, static and dynamic.
 uint32_t blocks_per_sm(const GpuFacts& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes);
 
 }  // namespace orrery::exec

@@ -14,6 +14,7 @@
 #include "exec/unit.h"
 #include "exec/wait_graph.h"
 #include "exec/workers.h"
+#include "profile/occupancy.h"
 
 namespace orrery::exec {
 
@@ -23,7 +24,7 @@ namespace {
 uint64_t residency(const RunState& run, unsigned workers) {
   const lower::Program& p = *run.kernel.entry->program;
   const uint32_t registers = 32;
-  const uint32_t shared = p.dynamic_shared_offset + run.launch.dynamic_shared;
+  const uint32_t shared = p.dynamic_shared_offset - std::min(p.dynamic_shared_offset, uint32_t(lower::kSharedStart)) + run.launch.dynamic_shared;
   const uint64_t per_sm = std::max(1u, blocks_per_sm(run.machine.gpu, uint32_t(run.launch.block.count()), registers, shared));
   const uint64_t total = per_sm * run.machine.gpu.sm_count / run.launch.cluster.count();
   return std::max<uint64_t>(1, (total + workers - 1) / workers);
@@ -176,16 +177,7 @@ class Worker {
 }  // namespace
 
 uint32_t blocks_per_sm(const GpuFacts& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
-  if (threads == 0 || threads > 1024) return 0;
-  const uint32_t warps = (threads + 31) / 32;
-  uint32_t blocks = std::min(gpu.max_blocks_per_sm, gpu.max_warps_per_sm / warps);
-  if (registers) {  // allocated to warps in units of 256 registers, warps in multiples of 4
-    const uint32_t per_warp = (registers * 32 + 255) / 256 * 256;
-    blocks = std::min(blocks, 65536 / per_warp / warps);
-  }
-  const uint32_t shared = (shared_bytes + gpu.reserved_shared - (shared_bytes >= lower::kSharedStart ? lower::kSharedStart : 0) + 127) / 128 * 128;
-  if (shared) blocks = std::min(blocks, gpu.shared_per_sm / shared);
-  return blocks;
+  return blocks_of_sm({gpu.max_warps_per_sm, gpu.max_blocks_per_sm, gpu.registers_per_sm, gpu.shared_per_sm, gpu.reserved_shared}, threads, registers, shared_bytes).blocks;
 }
 
 namespace {

@@ -57,7 +57,7 @@ ChipFigures figures_of(const Profile& p) {
                                double(f.sms)));
   for (uint64_t n : sm_groups_of(p)) f.groups.push_back(uint32_t(n));
   f.registers = uint32_t(p.registers_per_sm());
-  f.shared_bytes = uint32_t(p.shared_per_sm().value()), f.l1_bytes = uint32_t(p.l1_and_shared().value());
+  f.shared_bytes = uint32_t(p.shared_per_sm().value()), f.shared_reserved = uint32_t(p.shared_reserved_per_block().count()), f.l1_bytes = uint32_t(p.l1_and_shared().value());
   f.l2_bytes = p.l2_size().value();
   const auto number = [](auto v) {
     if constexpr (std::is_arithmetic_v<decltype(v)>)

@@ -16,7 +16,7 @@ namespace orrery::timing {
 struct ChipFigures {
   double clock = 0, l2_bytes = 0;
   uint32_t sms = 0, gpcs = 0, warps = 0, blocks = 0;
-  uint32_t registers = 0, shared_bytes = 0, l1_bytes = 0;
+  uint32_t registers = 0, shared_bytes = 0, shared_reserved = 0, l1_bytes = 0;
   double l1_latency = 0;           // load that hits L1
   std::vector<uint32_t> groups;    // SMs of each group that takes blocks by turns: GPCs, and what the card sets apart of one
   double shared_latency = 0;       // load from shared memory, 32-bit address

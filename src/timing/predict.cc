@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "profile/occupancy.h"
 
 namespace orrery::timing {
 
@@ -30,21 +31,9 @@ constexpr double kMostL1 = 0.867;        // of L1 and shared memory together, wh
 constexpr double kClockApart = 0.07;     // expected and found clock may differ by this much
 
 Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t registers, uint32_t shared, bool in_clusters) {
-  const uint32_t warps = (threads + 31) / 32;
-  Occupancy o{f.warps / std::max(1u, warps), "warps"};
-  const auto limit = [&](uint32_t blocks, const char* why) {
-    if (blocks < o.blocks) o = {blocks, why};
-  };
-  limit(f.blocks, "blocks");
-  if (in_clusters) limit(kOfClusters, "clusters");
-  if (registers) {
-    const uint32_t per_warp = (registers * 32 + 255) / 256 * 256;
-    // Each sub-core has a quarter of the registers, and a block's warps are spread over all four.
-    limit(f.registers / 4 / per_warp * 4 / warps, "registers");
-  }
-  limit(f.shared_bytes / ((shared + 1024 + 127) / 128 * 128), "shared");
-  o.blocks = std::max(1u, o.blocks);
-  return o;
+  const BlocksOfSm fit = blocks_of_sm({f.warps, f.blocks, f.registers, f.shared_bytes, f.shared_reserved}, threads, registers, shared);
+  const bool fewer = in_clusters && kOfClusters < fit.blocks;
+  return {std::max(1u, fewer ? kOfClusters : fit.blocks), fewer ? "clusters" : fit.limiter};
 }
 
 /// Bytes that are left to L1 beside `shared`, what as many blocks want as fit, whether the grid has them or not: carve-outs go by steps [carved_16/32 of
@@ -457,7 +446,7 @@ Prediction Predictor::run() {
   p_.blocks_per_sm = occupancy_.blocks, p_.limiter = per_sm < occupancy_.blocks ? "grid" : occupancy_.limiter;
   p_.occupancy = double(std::min<uint64_t>(per_sm, occupancy_.blocks)) * double((launch_.block.count() + 31) / 32) / figures_.warps;
   p_.waves = double(launch_.grid.count()) / double(cluster * std::max<uint64_t>(1, clusters_at_once(profile_, cluster, occupancy_.blocks)));
-  kernel_.l1_bytes = l1_size(figures_, uint64_t{occupancy_.blocks} * (p_.shared_bytes + 1024));
+  kernel_.l1_bytes = l1_size(figures_, uint64_t{occupancy_.blocks} * (p_.shared_bytes + figures_.shared_reserved));
   if (!figures_.borrowed_from.empty()) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on " + figures_.borrowed_from);
   sample();
   name_assumptions();
