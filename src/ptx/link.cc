@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -60,6 +61,7 @@ class Linker {
     for (const Var& v : out_.vars)
       if (v.linkage == Linkage::extern_ && v.space != isa::Space::shared)
         report(v.loc, fmt::format("variable '{}' is extern and no module defines it", v.name));
+    leave_out_lost();
     declare_as_defined();
     return std::move(out_);
   }
@@ -123,6 +125,7 @@ class Linker {
       report(b.loc, fmt::format("'{}' is defined twice, the first time in line {}", b.name, a.loc.line));
     else if (ra && rb && a.size != b.size && !a.unsized && !b.unsized && ra == rb && ra != 1)
       report(b.loc, fmt::format("'{}' has {} bytes here and {} in line {}", b.name, b.size, a.size, a.loc.line));
+    if (ra && rb) lost_[(rb > ra ? a : b).loc.line] = rb > ra;
     uint32_t align = std::max(a.align, b.align);
     uint64_t common = ra == 1 && rb == 1 ? std::max(a.size, b.size) : 0;
     if (rb > ra) a = std::move(b);
@@ -138,6 +141,7 @@ class Linker {
     int rb = rank(b.linkage == Linkage::extern_ ? Linkage::visible : b.linkage, defined(b));
     if (ra == 3 && rb == 3)
       report(b.loc, fmt::format("'{}' is defined twice, the first time in line {}", b.name, a.loc.line));
+    if (ra && rb) lost_[(rb > ra ? a : b).loc.line] = rb > ra;
     if (rb <= ra) return false;
     a = std::move(b);
     return true;
@@ -160,6 +164,39 @@ class Linker {
         break;
       }
     return text;
+  }
+  /// One text has one definition of each name: of those that lost, one ahead of what took its place becomes a declaration of that, others are made blank,
+  /// so that lines stay where they are.
+  void leave_out_lost() {
+    std::string& text = out_.text;
+    std::vector<size_t> starts{0, 0};  // by line, from 1
+    for (size_t i = 0; i < text.size(); i++)
+      if (text[i] == '\n') starts.push_back(i + 1);
+    for (auto lost = lost_.rbegin(); lost != lost_.rend(); ++lost) {  // from the end: where the lines before begin does not change
+      const auto [line, declares] = *lost;
+      if (line >= starts.size()) continue;
+      const size_t end = std::min(text.find('\n', starts[line]), text.size());
+      const std::string_view first(text.data() + starts[line], end - starts[line]);
+      std::string_view linkage;
+      size_t at = end;
+      for (const std::string_view l : {".weak", ".common", ".visible"})
+        if (const size_t found = first.find(l); found != first.npos && starts[line] + found < at) at = starts[line] + found, linkage = l;
+      if (at == end) continue;
+      const bool function = first.find(".func") != first.npos || first.find(".entry") != first.npos;
+      bool blank = !declares;
+      int open = 0;
+      for (size_t i = at; i < text.size(); i++) {
+        const char c = text[i];
+        const bool value = open == 0 && !function && c == '=', ends = (c == '}' && --open == 0 && function) || (c == ';' && open == 0);
+        blank |= value || c == '{';
+        if (c == '{') open++;
+        if (blank && c != '\n') text[i] = ' ';
+        if (!ends) continue;
+        if (declares) text[i] = ';';
+        break;
+      }
+      if (declares) text.replace(at, linkage.size(), ".extern");
+    }
   }
   /// What one module declares as extern and another defines has in one text the linkage of its definition.
   void declare_as_defined() {
@@ -228,6 +265,7 @@ class Linker {
   ByName var_by_name_, function_by_name_;
   std::unordered_set<std::string> shared_names_;  // that are not internal in some module
   std::unordered_map<std::string, bool> used_function_;
+  std::map<uint32_t, bool> lost_;  // lines of the joined text where what is not taken is defined; is what is taken behind it?
   uint32_t serial_ = 0, lines_ = 0;
 };
 

@@ -11,16 +11,29 @@ namespace {
 constexpr char kCaller[] = R"(.version 8.3
 .target sm_90a
 .address_size 64
+.weak .global .align 8 .u64 line_size = 128;
+.weak .global .align 4 .b8 words[8] = {1, 0, 0, 0, 2, 0, 0, 0};
+.extern .global .align 4 .u32 there;
+.weak .func (.param .b32 r) same (.param .b32 x)
+{ .reg .b32 %r<2>; { ld.param.b32 %r1, [x]; } st.param.b32 [r], %r1; ret; }
+.weak .func most () { ret; }
 .extern .func (.param .b32 r) twice (.param .b32 x);
 .extern .func nothing ();
 .visible .entry k(.param .u64 p)
 { .reg .b32 %r<3>; .reg .b64 %d<2>; ld.param.u64 %d1, [p]; ld.global.u32 %r1, [%d1];
   { .param .b32 in; .param .b32 out; st.param.b32 [in], %r1; call (out), twice, (in); ld.param.b32 %r2, [out]; }
-  call nothing; st.global.u32 [%d1], %r2; ret; }
+  call nothing; call most; ld.global.u32 %r1, [there]; add.u32 %r2, %r2, %r1; ld.global.u32 %r1, [words+4]; add.u32 %r2, %r2, %r1; ld.global.u32 %r1, [line_size];
+  add.u32 %r2, %r2, %r1; { .param .b32 in; .param .b32 out; st.param.b32 [in], %r2; call (out), same, (in); ld.param.b32 %r2, [out]; } st.global.u32 [%d1], %r2; ret; }
 )";
 constexpr char kCalled[] = R"(.version 8.3
 .target sm_90a
 .address_size 64
+.weak .global .align 8 .u64 line_size = 128;
+.weak .global .align 4 .b8 words[8] = {1, 0, 0, 0, 2, 0, 0, 0};
+.visible .global .align 4 .u32 there = 7;
+.weak .func (.param .b32 r) same (.param .b32 x)
+{ .reg .b32 %r<2>; { ld.param.b32 %r1, [x]; } st.param.b32 [r], %r1; ret; }
+.visible .func most () { ret; }
 .visible .func (.param .b32 r) twice (.param .b32 x)
 { .reg .b32 %r<3>; ld.param.b32 %r1, [x]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }
 .weak .func nothing () { ret; }
