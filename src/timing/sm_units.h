@@ -67,7 +67,7 @@ inline constexpr double kMatch = 60, kMatchWait = 4.9;  // until the result is t
 // place for less long [short_blocks/512: blocks that read six of them take 12 cycles a warp].
 inline constexpr double kSpecial = 2, kSpecialPlace = 1;
 inline constexpr double kRedux = 2;            // adding up over a warp holds what match does [reduce_all of members.cu]
-inline constexpr double kMeet = 22;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
+inline constexpr double kMeet = 26;           // cycles in which lanes that had parted meet again [side_half/1, side_one/1]
 inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
 inline constexpr double kCopied = 1.35, kCopiedLine = 1.16;  // cycles of the pipe that an asynchronous copy takes besides one for each line, and of each of very many [async_rates.cu: 3.1, 4.2, 6.1 and 38 for 1, 2, 4 and 32, of which 0.75 are loads of nothing that ptxas puts ahead of four]
 inline constexpr double kCopiedPast = 0.67;  // ... of each wavefront where L1 does not keep it [past16_rows4_beside/4: 3.5 beside four loads]
