@@ -14,8 +14,13 @@ constexpr char kCaller[] = R"(.version 8.3
 .weak .global .align 8 .u64 line_size = 128;
 .weak .global .align 4 .b8 words[8] = {1, 0, 0, 0, 2, 0, 0, 0};
 .extern .global .align 4 .u32 there;
-.weak .func (.param .b32 r) same (.param .b32 x)
-{ .reg .b32 %r<2>; { ld.param.b32 %r1, [x]; } st.param.b32 [r], %r1; ret; }
+.weak .func (.param .b32 r) same(
+  .param .b32 x
+)
+{
+  .reg .b32 %r<2>; { ld.param.b32 %r1, [x]; }
+  st.param.b32 [r], %r1; ret;
+}
 .weak .func most () { ret; }
 .extern .func (.param .b32 r) twice (.param .b32 x);
 .extern .func nothing ();
@@ -31,8 +36,13 @@ constexpr char kCalled[] = R"(.version 8.3
 .weak .global .align 8 .u64 line_size = 128;
 .weak .global .align 4 .b8 words[8] = {1, 0, 0, 0, 2, 0, 0, 0};
 .visible .global .align 4 .u32 there = 7;
-.weak .func (.param .b32 r) same (.param .b32 x)
-{ .reg .b32 %r<2>; { ld.param.b32 %r1, [x]; } st.param.b32 [r], %r1; ret; }
+.weak .func (.param .b32 r) same(
+  .param .b32 x
+)
+{
+  .reg .b32 %r<2>; { ld.param.b32 %r1, [x]; }
+  st.param.b32 [r], %r1; ret;
+}
 .visible .func most () { ret; }
 .visible .func (.param .b32 r) twice (.param .b32 x)
 { .reg .b32 %r<3>; ld.param.b32 %r1, [x]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }
