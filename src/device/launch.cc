@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "device/grid.h"
+#include "profile/occupancy.h"
 
 namespace orrery::device {
 namespace {
@@ -39,9 +40,6 @@ void check_function(Function& function, const LaunchRequest& request) {
                               "cudaFuncAttributeMaxDynamicSharedMemorySize raises the limit)",
                               function.name(), request.dynamic_shared, limit));
 }
-
-/// Registers are given to warps in pieces of 256, and to four warps at a time.
-uint64_t registers_of_block(uint64_t threads, uint64_t per_thread) { return (threads + 127) / 128 * 4 * ((per_thread * 32 + 255) / 256 * 256); }
 
 /// A block that does not fit into the registers of an SM. What the compiler made of the kernel decides; where that is not
 /// known, an observer is told of what cannot fit by far.

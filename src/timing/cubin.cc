@@ -77,7 +77,7 @@ Instruction decode(uint64_t lo, uint64_t hi, size_t index) {
   const uint64_t control = hi >> 41;
   i.stall = control & 15, i.yields = !(control >> 4 & 1);
   i.write_barrier = control >> 5 & 7, i.read_barrier = control >> 8 & 7, i.wait_mask = control >> 11 & 63;
-  if (i.opcode == 0x147 || (i.opcode == 0x144 && !i.calls_register())) i.target = int32_t(int64_t(index) + 1 + branch_distance(lo, hi));  // BRA, CALL.REL
+  if (i.opcode == kBranch || (i.opcode == 0x144 && !i.calls_register())) i.target = int32_t(int64_t(index) + 1 + branch_distance(lo, hi));  // or CALL.REL
   return i;
 }
 

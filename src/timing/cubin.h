@@ -15,6 +15,8 @@
 
 namespace orrery::timing {
 
+inline constexpr uint16_t kBranch = 0x147;  // BRA
+
 struct Instruction {
   uint64_t lo = 0, hi = 0;
   uint32_t line = 0;          // of the PTX text, 0 when unknown

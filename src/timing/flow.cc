@@ -105,7 +105,7 @@ void Join::find_ways(uint32_t begin) {
       if (m.i.opcode == 0x150) {
         ways.push_back(way);
         if (plain) break;
-      } else if (m.i.opcode == 0x147 && m.i.target >= 0) {
+      } else if (m.i.opcode == kBranch && m.i.target >= 0) {
         follow(uint32_t(m.i.target));
         if (plain) break;
       }
@@ -121,13 +121,13 @@ void Join::find_ways(uint32_t begin) {
 void Join::find_parted(uint32_t b, Flow& f) const {
   const auto goes_to = [&](const MachineInstruction& m) { return m.i.target >= 0 && uint32_t(m.i.target) < code_.size(); };
   const MachineInstruction& branch = code_[blocks_[b].second - 1];
-  if (branch.i.opcode != 0x147 || (branch.i.lo >> 32 & 3) != 2 || !goes_to(branch)) return;
+  if (branch.i.opcode != kBranch || (branch.i.lo >> 32 & 3) != 2 || !goes_to(branch)) return;
   uint32_t exchange = kNowhere;
   for (uint32_t k = uint32_t(block_at(uint32_t(branch.i.target))), first = k; k < blocks_.size(); k++) {
     for (uint32_t i = blocks_[k].first; i < blocks_[k].second && exchange == kNowhere; i++)
       if (code_[i].members == Members::collective && code_[i].op != isa::Op::shfl) exchange = place_[i];
     const MachineInstruction& last = code_[blocks_[k].second - 1];
-    if (last.i.opcode == 0x147 && !last.i.guarded && goes_to(last) && block_at(uint32_t(last.i.target)) > int32_t(b)) {
+    if (last.i.opcode == kBranch && !last.i.guarded && goes_to(last) && block_at(uint32_t(last.i.target)) > int32_t(b)) {
       f.parted = first, f.parted_end = k + 1, f.exchange = exchange;
       return;
     }
@@ -154,11 +154,11 @@ void Join::find_flow() {
       f.slow = other, f.slow_place = place_[last];
       find_ways(uint32_t(code_[last].i.target));
     };
-    if (m.i.opcode == 0x147) beside(f.fall);
-    if (m.i.opcode == 0x147 && target_ok) beside(block_at(uint32_t(m.i.target)));
+    if (m.i.opcode == kBranch) beside(f.fall);
+    if (m.i.opcode == kBranch && target_ok) beside(block_at(uint32_t(m.i.target)));
     if (m.always_calls && target_ok) f.always = uint32_t(m.i.target), find_ways(f.always);
-    const bool if_together = m.i.opcode == 0x147 && (m.i.lo >> 32 & 3) == 3;  // BRA.CONV: past what lanes that are apart do
-    if (m.i.opcode == 0x147 && target_ok && !m.i.never && ((m.i.lo >> 32 & 3) == 0 || if_together)) {
+    const bool if_together = m.i.opcode == kBranch && (m.i.lo >> 32 & 3) == 3;  // BRA.CONV: past what lanes that are apart do
+    if (m.i.opcode == kBranch && target_ok && !m.i.never && ((m.i.lo >> 32 & 3) == 0 || if_together)) {
       f.taken = block_at(uint32_t(m.i.target));
       if (plain || (if_together && !m.i.guarded)) f.fall = -1;
       if (!reached_[size_t(f.taken)]) f.taken = -1;
@@ -176,7 +176,7 @@ void Join::find_flow() {
     if (m.kind == Class::exit) f.exits = true, f.fall = m.i.guarded ? f.fall : -1;
     if (m.i.opcode == 0x150) f.returns = true, f.fall = m.i.guarded ? f.fall : -1;
     if (f.fall >= 0 && !reached_[size_t(f.fall)]) f.fall = -1;
-    const bool again = m.i.opcode == 0x147 && m.i.target == int32_t(blocks_[b].first) && (m.i.lo >> 32 & 3) != 0;  // while any lane is left
+    const bool again = m.i.opcode == kBranch && m.i.target == int32_t(blocks_[b].first) && (m.i.lo >> 32 & 3) != 0;  // while any lane is left
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
       if (code_[i].kind == Class::cluster_barrier) f.cluster_barriers.push_back(i);
       f.by_lanes |= again && (code_[i].kind == Class::bulk_copy || code_[i].op == isa::Op::mbarrier_init);

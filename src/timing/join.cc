@@ -141,7 +141,7 @@ std::vector<uint32_t> Join::find_jumped_to() const {
   for (const auto& [at, kind] : roots_) targets.insert(at);
   for (uint32_t b = 1; b < blocks_.size(); b++) {
     const MachineInstruction& before = code_[blocks_[b].first - 1];
-    const bool leaves = before.i.opcode == 0x147 || before.i.jumps_by_table() || before.kind == Class::exit || before.i.opcode == 0x150;
+    const bool leaves = before.i.opcode == kBranch || before.i.jumps_by_table() || before.kind == Class::exit || before.i.opcode == 0x150;
     const bool plain = !before.i.guarded && (before.i.hi >> 23 & 7) == 7 && (before.i.lo >> 32 & 3) == 0;
     if (!leaves || !plain || code_[blocks_[b].first].pc == UINT32_MAX) continue;
     (targets.count(blocks_[b].first) ? others : found).push_back(b);
@@ -172,7 +172,7 @@ void Join::find_blocks() {
   for (const auto& [at, kind] : roots_) starts.insert(at);
   for (uint32_t i = 0; i < code_.size(); i++) {
     const MachineInstruction& m = code_[i];
-    const bool ends = m.kind == Class::exit || m.i.opcode == 0x147 || m.i.opcode == 0x144 || m.i.opcode == 0x150 || m.i.opcode == 0x141 || m.i.jumps_by_table();
+    const bool ends = m.kind == Class::exit || m.i.opcode == kBranch || m.i.opcode == 0x144 || m.i.opcode == 0x150 || m.i.opcode == 0x141 || m.i.jumps_by_table();
     if (ends) starts.insert(i + 1);
     if (m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) starts.insert(uint32_t(m.i.target));
   }
@@ -205,7 +205,7 @@ void Join::find_blocks() {
     }
     for (uint32_t i = blocks_[b].first; i < blocks_[b].second; i++) {
       const MachineInstruction& m = code_[i];
-      if (m.i.opcode == 0x147 && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) {
+      if (m.i.opcode == kBranch && m.i.target >= 0 && uint32_t(m.i.target) < code_.size()) {
         const bool divergent_only = (m.i.lo >> 32 & 3) == 2;
         if (!divergent_only && !m.i.never) work.push_back(size_t(block_at(uint32_t(m.i.target))));
         const bool plain = !m.i.guarded && (m.i.hi >> 23 & 7) == 7 && (m.i.lo >> 32 & 3) == 0;
@@ -370,7 +370,7 @@ const Join::Home* Join::home_of(uint32_t first_pc) const {
 /// many there are depends on what other warps do meanwhile (Sm::State::swap).
 void Join::find_swaps() {
   for (const auto& [first, last] : blocks_) {
-    if (code_[last - 1].i.opcode != 0x147 || code_[last - 1].i.target != int32_t(first)) continue;
+    if (code_[last - 1].i.opcode != kBranch || code_[last - 1].i.target != int32_t(first)) continue;
     const auto of_atomic = [&](Class c) {
       return std::any_of(code_.begin() + first, code_.begin() + last, [&](const MachineInstruction& m) { return m.kind == c && (m.op == isa::Op::atom || m.op == isa::Op::red); });
     };

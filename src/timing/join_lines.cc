@@ -206,10 +206,10 @@ void Join::find_first_tries() {
   for (size_t i = 0; i < code_.size(); i++) {
     if (code_[i].kind != Class::mbarrier || operates_on_mbarrier(code_[i].op)) continue;
     size_t branch = i + 1;
-    const auto is_branch = [&](size_t k) { return code_[k].i.opcode == 0x147; };
+    const auto is_branch = [&](size_t k) { return code_[k].i.opcode == kBranch; };
     while (branch < code_.size() && branch < i + kToOwnBranch && !is_branch(branch)) branch++;
     if (branch < code_.size() && branch >= i + kToBranch && code_[branch].pc != code_[i].pc) continue;
-    if (branch >= code_.size() || code_[branch].i.opcode != 0x147) continue;
+    if (branch >= code_.size() || code_[branch].i.opcode != kBranch) continue;
     if (code_[branch].i.target <= int32_t(branch)) continue;
     const size_t retry = size_t(code_[branch].i.target);
     for (size_t k = retry; k < std::min(code_.size(), retry + kToRetry); k++)

@@ -35,7 +35,6 @@ inline constexpr double kAddedSector = 1.17;  // times that its first sector tak
 inline constexpr double kIssueToRemote = 11;  // of a load from another block that lie before it leaves [latency.dsmem.2ctas.peer1]
 inline constexpr double kCall = 23, kCallIssue = 3;  // cycles from a call or a return to the next instruction, and until another warp issues [call_leaf, call_nested]
 inline constexpr double kCallAny = 83, kCallAnyIssue = 24;  // ... and from a call of what a register holds [call_pointer]
-inline constexpr uint32_t kBranch = 0x147;
 inline constexpr double kTakenBranch = 10;   // cycles to the next instruction, at least [yields.cu: loop8 29.1, loop32 44.3 cycles a turn; short_loop/4, side_none/1]
 inline constexpr double kWriteQueue = 8;      // results that may wait for the write port of the register file
 inline constexpr double kCountLanes = 4.25;   // wavefronts of a shared atomic that adds the number of lanes [shared_add: any addresses]

@@ -263,7 +263,7 @@ class Maker {
       MachineInstruction m;
       m.kind = n.pieces[k], m.pc = n.pc;
       const ptx::Instr& in = program_.code[n.pc & 0xFFFFFF];
-      if (m.kind == Class::branch) m.i.opcode = 0x147;
+      if (m.kind == Class::branch) m.i.opcode = kBranch;
       m.i.guarded = in.guard.reg != ptx::kNoReg;
       m.i.stall = 1;
       if (n.width) m.width = n.width;
