@@ -20,16 +20,16 @@ GemmKernel widen_kernel(DType t) {
 
 template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
-  //                                             groups, columns, CTAs an SM, stages at most
-  out.push_back(widen_kernel<WidenTile<T, Int4, 2, 16, 2, 12>>(t));
-  out.push_back(widen_kernel<WidenTile<T, Int4, 2, 32, 2, 6>>(t));
-  out.push_back(widen_kernel<WidenTile<T, Int4, 3, 64, 1, 6>>(t));
+  //                                             groups, columns, CTAs an SM, stages at most; bytes of a row in a stage, stages of W ahead of X
+  out.push_back(widen_kernel<WidenTile<T, Int4, 2, 16, 2, 12, 64, 4>>(t));
+  out.push_back(widen_kernel<WidenTile<T, Int4, 2, 32, 2, 6, 64, 2>>(t));
+  out.push_back(widen_kernel<WidenTile<T, Int4, 3, 64, 1, 9, 64, 3>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 8, 2, 12>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 16, 2, 12>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 32, 2, 6>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 64, 1, 8>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 1, 64, 2, 4>>(t));
-  out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 96, 1, 10, 64>>(t));  // 64 bytes of a row in a stage
+  out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 96, 1, 10, 64>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 128, 1, 8, 64>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 160, 1, 8, 64>>(t));
   out.push_back(widen_kernel<WidenTile<T, PlainE4M3, 2, 192, 1, 8, 64>>(t));
@@ -88,6 +88,7 @@ Status gemm_widen_launch(const WeightOnlyArgs& g, const Epilogue& epilogue, cons
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.scales = static_cast<const uint16_t*>(g.scales), p.e = epilogue;
   p.stages = int((g.k + 64 * slabs - 1) / (64 * slabs)), p.split_log = std::countr_zero(unsigned(c.split_k)), p.early = g.overlap;
+  p.kept = p.stages % (8 * c.split_k) == 0 && p.stages / c.split_k <= ScaleLines<1>::kMostStages && aligned(g.scales, 16);
   const dim3 grid(unsigned((g.n + kernel.tile_m - 1) / kernel.tile_m * c.split_k), unsigned((g.m + kernel.tile_n - 1) / kernel.tile_n));
   return launched(launch_with_most_shared(kernel.function, grid, kernel.threads, kernel.shared_bytes + inbox_bytes(kernel, c.split_k), c.split_k,
                                           g.overlap, stream, &p));

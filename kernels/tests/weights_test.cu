@@ -240,7 +240,7 @@ int main(int argc, char** argv) {
   const auto I4 = WeightFormat::kInt4, E8 = WeightFormat::kE4M3;
   int runs = 0;
   if (argc > 1 && std::string(argv[argc - 1]) == "few") {  // for tools that take a hundred times as long
-    for (const Case& c : {Case{I4, H, H, 33, 72, 256, 0}, Case{I4, B, B, 5, 72, 256, 0}, Case{E8, B, B, 20, 72, 200, 0}, Case{E8, H, H, 70, 136, 200, 0}, Case{E8, B, B, 140, 136, 200, 0}}) runs += weight_only(c, 100);
+    for (const Case& c : {Case{I4, H, H, 33, 72, 256, 0}, Case{I4, B, B, 5, 72, 256, 0}, Case{E8, B, B, 20, 72, 200, 0}, Case{E8, H, H, 70, 136, 200, 0}, Case{E8, B, B, 140, 136, 200, 0}, Case{I4, H, H, 33, 40, 1024, 0}, Case{I4, H, H, 33, 40, 5120, 0}, Case{I4, B, B, 20, 72, 4224, 0}}) runs += weight_only(c, 100);
     return std::printf("PASS weights, few: %d runs\n", runs), 0;
   }
   refusals();
@@ -253,6 +253,8 @@ int main(int argc, char** argv) {
     runs += weight_only(c, 20, true, fused);
   // e4m3 in tiles of many columns, of whose D the columns suit the copy engine or do not; the last with more tiles than a GPU has SMs.
   for (const Case& c : {Case{E8, H, H, 150, 200, 320, 8}, Case{E8, B, F, 270, 130, 200, 0}, Case{E8, H, B, 140, 136, 531, 8}}) runs += weight_only(c, 20, c.d != F);
+  if (!small)  // more scales of a row than shared memory keeps
+    for (const Case& c : {Case{I4, H, H, 70, 136, 5120, 0}, Case{I4, B, B, 20, 72, 8320, 8}, Case{I4, H, F, 128, 200, 14336, 0}}) runs += weight_only(c, 100);
   if (!small) runs += weight_only({E8, B, B, 2100, 1544, 304, 0}, 20, true) + weight_only({E8, H, H, 1000, 2064, 320, 0}, 20) + weight_only({E8, H, F, 260, 300, 200, 0}, 20, true, Activation::kGelu) + weight_only({E8, B, H, 3000, 2064, 200, 0}, 20);
   std::printf("ok weight-only: %d runs\n", runs);
   runs = 0;
