@@ -1,4 +1,5 @@
 // timing/predict.cc: see predict.h.
+#include "timing/l1_size.h"
 #include "timing/predictor.h"
 
 #include <fmt/format.h>
@@ -27,25 +28,12 @@ constexpr double kClusterStart = 120;    // cycles by which the next cluster tak
 constexpr uint32_t kOfClusters = 8;       // blocks of clusters that an SM holds at once [calib/cluster_clocks.cu: 12, 16 and 32 where others come alone]
 constexpr double kEndsSms = 0.5;          // SMs whose barriers at the end keep each other waiting as long as those of all [small_chain_0/1 to 132: 288, 308, 319, 340, 317, 390, 446, 439 cycles more than nothing]
 constexpr double kProductsClock = 0.87;  // of the tensor cores' clock: where large products usually end up
-constexpr double kMostL1 = 0.867;        // of L1 and shared memory together, when nothing is shared [again_same/32 to 40: 222 of 256 KB]
 constexpr double kClockApart = 0.07;     // expected and found clock may differ by this much
 
 Occupancy occupancy_of(const ChipFigures& f, uint32_t threads, uint32_t registers, uint32_t shared, bool in_clusters) {
   const BlocksOfSm fit = blocks_of_sm({f.warps, f.blocks, f.registers, f.shared_bytes, f.shared_reserved}, threads, registers, shared);
   const bool fewer = in_clusters && kOfClusters < fit.blocks;
   return {std::max(1u, fewer ? kOfClusters : fit.blocks), fewer ? "clusters" : fit.limiter};
-}
-
-/// Bytes that are left to L1 beside `shared`, what as many blocks want as fit, whether the grid has them or not: carve-outs go by steps [carved_16/32 of
-/// calib/steps/carved.cu: of 132 blocks of 128 threads that want 16 KB each L1 keeps 28 KB].
-uint32_t l1_size(const ChipFigures& f, uint64_t shared) {
-  uint32_t carved = f.shared_bytes;
-  for (uint32_t kib : {0u, 8u, 16u, 32u, 64u, 100u, 132u, 164u, 196u, 228u})
-    if (shared <= uint64_t{kib} << 10) {
-      carved = kib << 10;
-      break;
-    }
-  return std::min(f.l1_bytes - std::min(f.l1_bytes, carved), uint32_t(double(f.l1_bytes) * kMostL1));
 }
 
 }  // namespace
@@ -446,7 +434,10 @@ Prediction Predictor::run() {
   p_.blocks_per_sm = occupancy_.blocks, p_.limiter = per_sm < occupancy_.blocks ? "grid" : occupancy_.limiter;
   p_.occupancy = double(std::min<uint64_t>(per_sm, occupancy_.blocks)) * double((launch_.block.count() + 31) / 32) / figures_.warps;
   p_.waves = double(launch_.grid.count()) / double(cluster * std::max<uint64_t>(1, clusters_at_once(profile_, cluster, occupancy_.blocks)));
-  kernel_.l1_bytes = l1_size(figures_, uint64_t{occupancy_.blocks} * (p_.shared_bytes + figures_.shared_reserved));
+  const uint32_t threads = uint32_t(launch_.block.count());
+  const auto fit = [&](uint32_t registers) { return occupancy_of(figures_, threads, registers, 0, false).blocks; };
+  kernel_.l1_bytes = figures_.l1_bytes - std::min(figures_.l1_bytes, carved_for({occupancy_.blocks, fit(p_.registers), fit(0), threads, figures_.blocks},
+                                                                                p_.shared_bytes, figures_.shared_reserved, figures_.shared_bytes));
   if (!figures_.borrowed_from.empty()) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on " + figures_.borrowed_from);
   sample();
   name_assumptions();

@@ -170,6 +170,16 @@ Sm::State::Came Sm::State::global_read(WarpRun& w, const Event& e, const Machine
   return {done, done > at + f.l1_latency - kIssueToHit};
 }
 
+/// Cycles in which L1 looks up the lines of a load: those that lie in one bank one after the other.
+double Sm::State::lookups_of(const WarpRun& w, const Event& e) {
+  if (e.n_detail <= 4) return 1;
+  const TracedBlock& block = *slots[w.slot].work.code->trace;
+  const int64_t own = moves_of(w, e).own;
+  std::array<uint32_t, 4> lines{};
+  for (uint32_t i = 0; i < e.n_detail; i++) lines[bank_of_line(Move(block.lines[e.detail + i], own).line)]++;
+  return std::max(*std::max_element(lines.begin(), lines.end()) * 4, e.n_detail) / kLinesLookedUp;
+}
+
 /// The most words that a bank has to give.
 uint32_t words_of_a_bank(const std::vector<uint64_t>& words) {
   uint32_t most = 1;
@@ -290,14 +300,17 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
   }
   if (what == What::global_load || what == What::local_load) {
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
+    const double lookups = what == What::global_load ? lookups_of(w, *e) : e->n_detail / kLinesLookedUp;
     if (m.part) {  // its lines are asked for
-      const double at = use_pipe(std::max(1.0, e->n_detail / kLinesLookedUp));
+      const double at = use_pipe(std::max(1.0, lookups));
       return set_barriers(w, m, std::max(at + f.l1_latency - 2, w.arrives), at + 10);
     }
     // L1 looks up lines and gives a word of each bank in a cycle; what a sub-core gets comes in two.
-    const double words = std::max<double>(1, e->extra), lookups = e->n_detail / kLinesLookedUp;
+    const double words = std::max<double>(1, e->extra);
     const double wavefronts = std::max({1.0, bytes / 128, words}), at = use_pipe(std::max(wavefronts, lookups));
+    const uint64_t asked_before = counts.lines_asked;
     const Came came = global_read(w, *e, m, at);
+    pipe += kMissedLine * double(counts.lines_asked - asked_before);
     const double wide = m.width >= 16 ? 6 : m.width == 8 ? 2 : 0;  // of wavefronts that no bank has two words of
     double done = waited_for(w, *e, came.done);
     if (came.missed && !m.bypasses_l1) {

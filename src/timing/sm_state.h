@@ -74,6 +74,7 @@ struct Sm::State {
   std::array<SubCore, 4> sub;
   void note_row(WarpRun& w);
   bool stays_near(const WarpRun& w, uint64_t line, bool alone) const;
+  double lookups_of(const WarpRun& w, const Event& e);
   bool joins_waiting(WarpRun& w, uint64_t line, double at, bool alone, bool& joins_held);
   LeavingLines leaving_lines;
   size_t competing(const WarpRun& w) const;

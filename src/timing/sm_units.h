@@ -70,6 +70,7 @@ inline constexpr double kMeet = 26;           // cycles in which lanes that had 
 inline constexpr double kRemoteSector = 3.1, kRemoteSectorWord = .2, kRemoteSame = 8;  // cycles in which additions to a sector of another block leave an SM: at least, each word, each lane on one word [remote_add_any, remote_add_lanes, remote_add_one]
 inline constexpr double kCopied = 1.35, kCopiedLine = 1.16;  // cycles of the pipe that an asynchronous copy takes besides one for each line, and of each of very many [async_rates.cu: 3.1, 4.2, 6.1 and 38 for 1, 2, 4 and 32, of which 0.75 are loads of nothing that ptxas puts ahead of four]
 inline constexpr double kCopiedPast = 0.67;  // ... of each wavefront where L1 does not keep it [past16_rows4_beside/4: 3.5 beside four loads]
+inline constexpr double kMissedLine = 0.6;  // cycles of L1's pipe more for each line that is asked for [search/256 to 16384 of calib/steps/gathers.cu: 0.9 to 1.3 with the quarter that looking it up takes]
 inline constexpr double kLinesLookedUp = 3.93;  // by L1 in a cycle [lane_lines.hit.4bytes.32lines.apart.4together.16warps]
 inline constexpr double kWavefront = 2;         // cycles of what L1 gives back in one to a sub-core [lane_lines.hit.4bytes.32lines.one_bank.4together.1warps]
 inline constexpr double kWordMoreMissed = 0.8;  // a word more of a bank where not all was in L1 [lane_lines.line.4bytes.32lines.one_bank.1together.1warps]

@@ -1,7 +1,12 @@
-// What L1 holds: a piece of memory that just fits is found again, wherever it begins, by what an H200 asks of L2 (calib/raw/h200-2026-11-22-lines.jsonl:
+// What L1 holds, and how much an SM leaves it: a piece of memory that just fits is found again, wherever it begins, by what an H200 asks of L2 (calib/raw/h200-2026-11-22-lines.jsonl:
 // again_same/26, of which each SM reads 197 KB eight times: 1,137,990 sectors). What of a line L1 has is not asked for by the other SMs either. And how long a
 // fragment of wmma takes from shared memory (calib/raw/h200-2026-11-28-uneven.jsonl: fragments_a_rows).
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "timing/l1.h"
+#include "timing/l1_size.h"
 #include "timing_kernel.h"
 
 namespace orrery::timing {
@@ -30,13 +35,13 @@ TEST(TimingL1, WhatFitsIsFoundAgain) {
   EXPECT_NEAR(p.l2_tex_sectors, 1137990, 0.25 * 1137990);
 }
 
-/// Of a table that a block goes over four times L1 has all while it is small, nothing when it is larger than L1, a part between. Expected: hits of an H200,
-/// calib/raw/h200-2026-11-29-carved.jsonl, carved_4, where L1 has 156 KB (of 160 KB it has 0.13, here 0.37).
+/// Of a table that is gone over four times in order L1 has all while it fits, and a part where it is a little larger. Expected: hits of an H200,
+/// calib/raw/h200-2026-11-29-carved.jsonl, of carved_4, carved_8 and carved_16, where shared memory has taken 132, 164 and 228 KB (h200-2026-11-29-carves.jsonl).
 TEST(TimingL1, WhatDoesNotFitIsFoundInPart) {
-  const auto hits = [](uint64_t bytes) {
+  const auto hits = [](uint64_t kib, uint64_t bytes) {
     double found = 0, all = 0;
     for (uint64_t sm = 0; sm < 8; sm++) {
-      L1 l1(159744);
+      L1 l1(kib << 10);
       for (int pass = 0; pass < 4; pass++)
         for (uint64_t i = 0; i < bytes / 128; i++) {
           const L1::Way way = l1.find(sm * bytes / 128 + i);
@@ -46,10 +51,70 @@ TEST(TimingL1, WhatDoesNotFitIsFoundInPart) {
     }
     return found / all;
   };
-  EXPECT_NEAR(hits(98304), 0.75, 0.01);
-  EXPECT_NEAR(hits(131072), 0.55, 0.2);
-  EXPECT_NEAR(hits(163840), 0.13, 0.25);
-  EXPECT_NEAR(hits(196608), 0, 0.05);
+  EXPECT_NEAR(hits(124, 98304), 0.75, 0.01);
+  EXPECT_NEAR(hits(124, 131072), 0.55, 0.1);
+  EXPECT_NEAR(hits(124, 163840), 0.14, 0.05);
+  EXPECT_NEAR(hits(124, 196608), 0, 0.05);
+  EXPECT_NEAR(hits(92, 98304), 0.54, 0.1);
+  EXPECT_NEAR(hits(92, 131072), 0.04, 0.05);
+  EXPECT_NEAR(hits(28, 32768), 0.13, 0.15);
+}
+
+/// Of 1,536 lines in no order, 128 or 4,096 bytes apart, none is lost when L1 has 224 KB; of 2,048 and 4,096 as many as do not fit. Expected: misses of an SM of an
+/// H200, calib/raw/h200-2026-11-29-strides.jsonl, strided1_128 and strided1_4096, of 16,300 looked up.
+TEST(TimingL1, LinesAPowerOfTwoApartLieInAllSets) {
+  const auto misses = [](uint64_t lines, uint64_t apart) {
+    L1 l1(224 << 10);
+    double missed = 0;
+    uint32_t h = 1;
+    for (int i = 0; i < 16300; i++) {
+      h = h * 1664525 + 1013904223;
+      const L1::Way way = l1.find((h >> 8) % lines * apart);
+      missed += way.valid() == 0;
+      way.valid() = 15;
+    }
+    return missed;
+  };
+  for (const uint64_t apart : {1, 2, 8, 32}) {
+    EXPECT_NEAR(misses(1536, apart), 1536, 2) << apart;
+    EXPECT_NEAR(misses(2048, apart), 3670, 0.12 * 3670) << apart;
+    EXPECT_NEAR(misses(4096, apart), 9907, 0.05 * 9907) << apart;
+  }
+}
+
+/// How many cycles L1 takes to look up 32 lines so many apart: the most that one of its banks has. Expected: cycles of an H200 for each load, of which about half a one
+/// is something else, calib/raw/h200-2026-11-29-gathers.jsonl.
+TEST(TimingL1, LinesOfOneBankAreLookedUpOneByOne) {
+  std::ifstream in(ORRERY_SOURCE_DIR "/calib/raw/h200-2026-11-29-gathers.jsonl");
+  int compared = 0;
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line);
+    const std::string name = row.value("case", "");
+    if (!name.starts_with("odd_lines_apart/")) continue;
+    const uint64_t apart = std::stoull(name.substr(name.find('/') + 1));
+    std::array<int, 4> banks{};
+    for (uint64_t i = 0; i < 32; i++) banks[bank_of_line(i * apart)]++;
+    EXPECT_NEAR(*std::max_element(banks.begin(), banks.end()), row.at("cold_cycles").get<double>() / (528 * 8 * 256 / 132.0) - 0.53, 0.2) << name;
+    compared++;
+  }
+  EXPECT_EQ(compared, 77);
+}
+
+/// What a launch takes for shared memory, of every one of 520 that an H200 was given.
+TEST(TimingL1, SharedMemoryTakesWhatTheDriverGivesIt) {
+  std::ifstream in(ORRERY_SOURCE_DIR "/calib/raw/h200-2026-11-29-carves.jsonl");
+  int compared = 0;
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line);
+    if (!row.contains("threads")) continue;
+    const uint32_t threads = row.at("threads"), full = std::min(2048 / threads, 32u), fit = std::min({row.at("fit_registers").get<uint32_t>(), row.at("fit_warps").get<uint32_t>(), 32u});
+    for (const auto& [kib, carved] : row.at("carved").items()) {
+      const uint32_t shared = uint32_t(std::stoul(kib)) << 10, held = std::min(fit, (228u << 10) / (shared + 1024));
+      EXPECT_EQ(carved_for({held, fit, full, threads}, shared, 1024, 228 << 10) >> 10, carved.get<uint32_t>()) << threads << " threads, " << kib << " KB, " << fit << " fit";
+      compared++;
+    }
+  }
+  EXPECT_EQ(compared, 520);
 }
 
 /// How large L1 is depends on how many blocks an SM could hold, not on how many it has: of 132 blocks of 128 threads that want 16 KB of shared memory each thirteen
