@@ -299,6 +299,7 @@ void Sm::State::memory(WarpRun& w, const MachineInstruction& m, const Event* e, 
     return set_barriers(w, m, dsmem + (far ? f.dsmem_far_latency : f.dsmem_latency) - kIssueToRemote, at + 12);
   }
   if (what == What::global_load || what == What::local_load) {
+    w.loads++;
     const double bytes = double(e->lanes_bytes) * std::popcount(e->mask);
     const double lookups = what == What::global_load ? lookups_of(w, *e) : e->n_detail / kLinesLookedUp;
     if (m.part) {  // its lines are asked for

@@ -75,11 +75,12 @@ struct Sm::State {
   void note_row(WarpRun& w);
   bool stays_near(const WarpRun& w, uint64_t line, bool alone) const;
   double lookups_of(const WarpRun& w, const Event& e);
+  bool joins_local(WarpRun& w, const Event& e, uint64_t line);
   bool joins_waiting(WarpRun& w, uint64_t line, double at, bool alone, bool& joins_held);
   LeavingLines leaving_lines;
   size_t competing(const WarpRun& w) const;
   void part_stores(WarpRun& w);
-  double leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at);
+  double leaves_at(WarpRun& w, const Event& e, uint64_t line, uint32_t mask, double at);
   Fences fences;
   std::vector<CopyUnderWay> copies_under_way;  // that the SM's copy engine has been given
   double copied(double now, double when) const;

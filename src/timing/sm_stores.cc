@@ -10,6 +10,11 @@
 
 namespace orrery::timing {
 
+namespace {
+/// Which bytes of their words lanes store to in local memory.
+uint8_t bytes_of_words(const Event& e) { return e.lanes_bytes >= 4 ? 15 : uint8_t(((1u << e.lanes_bytes) - 1) << (e.address & 3)); }
+}  // namespace
+
 /// Lines of the stores that the warp makes one right behind the other, of which it issues one now: nothing between them is waited for. Warps that
 /// wait for as many lines before they store come one by one.
 void Sm::State::note_row(WarpRun& w) {
@@ -62,6 +67,21 @@ bool Sm::State::joins_waiting(WarpRun& w, uint64_t line, double at, bool alone, 
   return false;
 }
 
+/// Does a store of parts of a thread's words in local memory join what its warp has stored of that line? Not where it stores the same bytes again, nor if the warp
+/// has loaded since; after one that left by itself some do, after one that joined nearly all [local_bytes_256, local_bytes_spaced_256, local_halves_256: 2, 2 and
+/// 1.6 of 4, 4 and 2 leave, of few warps 1.3, 1.8 and 1.3; local_bytes_again_256, local_bytes_between_256: all].
+bool Sm::State::joins_local(WarpRun& w, const Event& e, uint64_t line) {
+  const uint8_t bytes = bytes_of_words(e);
+  for (StoredLine& other : w.stored_lines) {
+    if (other.line != line || other.gone) continue;
+    const double share = (other.bytes & bytes) || other.loads != w.loads ? 0 : other.joined ? kLocalMore : kLocal;
+    other.joined = double(mix(line ^ (w.stores + other.bytes) << 40) >> 32 & 1023) < 1024 * share;
+    other.gone = !other.joined, other.bytes |= bytes;
+    return other.joined;
+  }
+  return false;
+}
+
 /// A barrier of memory: stores behind it join none before it [fence_block_store/1].
 void Sm::State::part_stores(WarpRun& w) {
   for (StoredLine& line : w.stored_lines) line.gone = true;
@@ -75,7 +95,7 @@ size_t Sm::State::competing(const WarpRun& w) const {
 }
 
 /// When a store that is ready at write_port leaves: L2 must have taken the one so many before it. What comes after waits, too.
-double Sm::State::leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at) {
+double Sm::State::leaves_at(WarpRun& w, const Event& e, uint64_t line, uint32_t mask, double at) {
   const double held = taken[stores % kInFlight], leaves = std::max({write_port, held, chip.write_free() - kOnTheWay});
   if (held > write_port) held_until = std::max(held_until, held);
   SubCore& p = sub[w.sub];
@@ -83,7 +103,8 @@ double Sm::State::leaves_at(WarpRun& w, uint64_t line, uint32_t mask, double at)
   // One for which nothing waits goes before the next comes, or just not [pieces2_2_2, pieces4_2_2 and pieces8_2_2, of one, two and four lines: 0.5, 0.77 and
   // 0.87 join; pieces1_2_2, of two sectors: 0.03].
   const bool gone = leaves < at + kAtOnce && (sectors_in(mask) <= 2 || mix(line ^ w.stores << 40) >> 45 & 1);
-  w.stored_lines[w.stores++ % kNear] = {line, w.issued, gone};
+  const bool in_local = is_local(e.what);
+  w.stored_lines[w.stores++ % kNear] = {line, w.issued, gone && !in_local, false, in_local ? bytes_of_words(e) : uint8_t{0}, w.loads};
   left[stores % left.size()] = leaves;
   return leaves;
 }
@@ -132,6 +153,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
   const uint32_t at_first = 32 - off, at_last = off ? (off + e.count + 31) % 32 + 1 : 32;  // bytes of the first and the last sector
   const int64_t own = moves_of(w, e).own;
   const uint32_t warp = number_of(w);
+  const bool in_local = is_local(e.what);
   const bool alone = !to_surface && competing(w) < kCompeting;
   if (!to_surface) leaving_lines.begin(at, pipe);
   uint64_t latest = ~uint64_t{0};  // line of which the store has written a part: two that it touched may have moved to one
@@ -148,9 +170,9 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
       const bool goes_on = std::exchange(latest, line) == line && leaves > 0;
       if (!to_surface) l1.store(line, mask);
       const double now = at + i;
-      const LeavingLines::Line* leaving = goes_on || to_surface ? nullptr : leaving_lines.find(line);
+      const LeavingLines::Line* leaving = goes_on || to_surface || in_local ? nullptr : leaving_lines.find(line);
       if (leaving && (leaving->warp == warp ? !alone : held_until > now)) leaving = nullptr;  // others come between
-      const bool joins = !goes_on && (to_surface ? joins_surface(line, mask, at) : joins_waiting(w, line, at, alone, joins_held));
+      const bool joins = !goes_on && (to_surface ? joins_surface(line, mask, at) : in_local ? joins_local(w, e, line) : joins_waiting(w, line, at, alone, joins_held));
       if (joins || leaving) {
         leaves = 0;
         LeavingLines::Line way{write_port, mask, warp};
@@ -180,7 +202,7 @@ void Sm::State::global_write(WarpRun& w, const Event& e, double at, bool to_surf
       } else {
         slices.touch(line);
         write_port = std::max(write_port, at) + std::max(per_sector < 32 ? kPartialLine : 1.0, sectors_in(mask) * 32.0 / f.sm_write_bandwidth);
-        leaves = leaves_at(w, line, mask, at);
+        leaves = leaves_at(w, e, line, mask, at);
         if (!to_surface) leaving_lines.add(line, {leaves, mask, warp});
       }
       if (filled == Filled::some) {

@@ -89,6 +89,7 @@ inline constexpr uint32_t kInARow = 16;       // instructions from one store to 
 struct RowLines {
   double together = 0, apart = 0;
 };
+inline constexpr double kLocal = 0.5, kLocalMore = 0.95;  // share of the stores of parts of words in local memory that join (sm_stores.cc)
 inline constexpr RowLines kRow{12, 34};       // lines of stores one right behind the other: so many join, of so many none [pieces]
 inline constexpr RowLines kWaited{6, 12};     // the most of one of them, where warps load as much before [move_4_5_5, move_8_3_3: 0.87 to 0.98 join; move_4_7_7, 4_4_7, 16_2_2: 0.4 to 0.7; move_4_9_9: 0.3; move_16_3_3: 0.1]
 inline constexpr RowLines kWaitedAlone{8, 18};  // where no other warps could store [move_8_4_4_work: all; move_16_3_3_work: 0.7; move_16_4_4_work: 0.2]

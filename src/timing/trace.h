@@ -65,7 +65,7 @@ struct Event {
   uint32_t detail = 0, n_detail = 0;  // into Block::detail
   uint32_t object = 0;               // mbarrier: shared offset | block rank << 24
   uint32_t ordinal = 0;              // accesses to global memory: how many of this instruction its warp made before; mbarriers: 1 + which of from_peers
-  uint64_t address = 0;              // global: of the first lane, or of the first run
+  uint64_t address = 0;              // global and local: of the first lane, or of the first run
 };
 
 /// The ranks that make a copy: all, but of bulk loads that blocks of a cluster do not make alike.

@@ -61,6 +61,7 @@ void record_local(Recording& r, uint64_t* address, Space space, uint32_t bytes) 
     address[lane] = s.w.warp_id * of_warp + offset / 4 * 128 + uint64_t(lane) * 4 + offset % 4;
   });
   r.block.local_bytes = s.cta.n_warps * of_warp;
+  r.e.address = address[std::countr_zero(s.mask)];
   r.e.detail = uint32_t(r.block.lines.size());
   r.e.count = distinct(address, s.mask) * bytes;
   r.e.n_detail = coalesce(address, s.mask, std::min(4u, bytes), r.block.lines);

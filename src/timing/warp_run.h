@@ -42,6 +42,9 @@ struct StoredLine {
   uint64_t line = ~uint64_t{0};
   double issued = 0;                 // when the latest was that it took up
   bool gone = false;                 // before another could join it
+  bool joined = false;               // in local memory: the latest did, and which bytes of the words all have
+  uint8_t bytes = 0;
+  uint64_t loads = 0;                // that the warp had made
 };
 
 struct WarpRun {
@@ -67,7 +70,7 @@ struct WarpRun {
   std::array<StoredLine, kNear> stored_lines{};  // the latest
   bool row_waited = false;           // as much was loaded before its row of stores
   uint32_t row_ends = 0, row_lines = 0, row_most = 0;  // of its stores one right behind the other: the step behind the last, and the lines of all
-  uint64_t stores = 0;               // of lines
+  uint64_t stores = 0, loads = 0;    // of lines; instructions
   double loaded = 0;                 // when its loads are there
   double arrives = 0;                // when the last one is
   double filled = 0;                 // when the last one is for which L1 had to wait
