@@ -238,6 +238,7 @@ void note_prefetch(uint64_t address, size_t bytes, abi::cudaMemLocation location
   RangeFacts& facts = facts_at(address);
   facts.prefetch_type = location.type;
   facts.prefetch_id = location.type == 1 ? location.id : -1;
+  system().memory().settle(address, location.type == 1);
 }
 
 void get_range_attribute(void* data, size_t bytes, int attribute, uint64_t address) {

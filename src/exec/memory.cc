@@ -328,6 +328,30 @@ std::optional<Allocation> DeviceMemory::nearest(uint64_t address, bool* freed) c
   return nearer ? above->second : below;
 }
 
+std::vector<Allocation> DeviceMemory::all(MemoryKind kind) const {
+  std::shared_lock lock(mutex_);
+  std::vector<Allocation> found;
+  for (const auto& [address, a] : live_)
+    if (a.kind == kind) found.push_back(a);
+  return found;
+}
+
+void DeviceMemory::settle(uint64_t address, bool on_gpu) {
+  std::unique_lock lock(mutex_);
+  const auto above = live_.upper_bound(address);
+  if (above == live_.begin()) return;
+  Allocation& a = std::prev(above)->second;
+  if (a.kind == MemoryKind::managed && address - a.address < a.size) a.on_gpu = on_gpu;
+}
+
+uint64_t DeviceMemory::touched(uint64_t address, uint64_t bytes) {
+  const uint64_t page = uint64_t(sysconf(_SC_PAGESIZE)), first = address / page, count = (address + bytes + page - 1) / page - first;
+  std::vector<unsigned char> there(count);
+  if (mincore(reinterpret_cast<void*>(first * page), count * page, there.data()) != 0) return 0;
+  const auto pages = std::count_if(there.begin(), there.end(), [](unsigned char p) { return p & 1; });
+  return std::min(bytes, uint64_t(pages) * page);
+}
+
 uint64_t DeviceMemory::used(MemoryKind kind, int device) const {
   std::shared_lock lock(mutex_);
   uint64_t sum = 0;

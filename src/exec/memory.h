@@ -22,6 +22,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <vector>
 
 namespace orrery::exec {
 
@@ -35,6 +36,7 @@ struct Allocation {
   uint64_t id = 0;                  // counts up; never reused
   bool mapping = false;             // shows memory that is counted elsewhere (map); size is 0 until it is opened
   bool packed = false;              // part of a slab
+  bool on_gpu = false;              // managed: brought there as a whole, as far as is known (settle)
 };
 
 struct Observer;  // exec/observer.h
@@ -62,6 +64,12 @@ class DeviceMemory {
   std::optional<Allocation> nearest(uint64_t address, bool* freed) const;
   /// Bytes asked for by live allocations of `kind` on `device`.
   uint64_t used(MemoryKind kind, int device) const;
+  /// The live allocations of `kind`, by address.
+  std::vector<Allocation> all(MemoryKind kind) const;
+  /// Where the managed allocation that holds `address` lies from now on: on the GPU or with the host. Nothing for other memory.
+  void settle(uint64_t address, bool on_gpu);
+  /// How many bytes of [address, address + bytes) anybody has touched, by pages of the system.
+  static uint64_t touched(uint64_t address, uint64_t bytes);
 
   /// Address space of `bytes` (pages) without memory, aligned to `align`; 0 when the range is used up.
   uint64_t reserve(uint64_t bytes, uint64_t align);

@@ -52,6 +52,7 @@ struct ChipFigures {
   double dynamic_watts = 0;        // power above it that the clock holds with tensor cores
   double plain_watts = 0;          // the same without
   double launch_cycles = 0;        // a kernel of one warp, beside what it executes
+  double move_first = 0, move_held = 0, move_fresh = 0;  // managed memory that comes as it is touched: seconds, bytes a second
   double cold_cycles = 0;          // more with cold caches
   double launch_all_sms = 0;       // more for a grid on all SMs
   double launch_sectors = 0;       // of L2 that a launch looks up by itself

@@ -74,6 +74,7 @@ struct Arguments {
 /// What was predicted for such a launch: the estimate of its instructions, and its record.
 struct Known {
   double estimate = 0;
+  std::vector<uint64_t> managed;  // allocations of which it touches something
   std::string line;
 };
 
@@ -103,7 +104,7 @@ class ForkingTimer : public LaunchTimer {
     if (choice == Choice::end) end_program();
     if (choice == Choice::pass) return results_ != "none";
     const Arguments arguments(launch);
-    if (const auto known = known_.find(arguments); known != known_.end()) {
+    if (const auto known = known_.find(arguments); known != known_.end() && on_gpu(*machine.memory, known->second.managed)) {
       append_again(known->second);
       if (choice_.over()) end_program();
       return is_run(launch, known->second.estimate);
@@ -124,17 +125,44 @@ class ForkingTimer : public LaunchTimer {
     close(ends[0]);
     Known found;
     const bool told = answer.size() >= sizeof found.estimate;
-    if (told) std::memcpy(&found.estimate, answer.data(), sizeof found.estimate), found.line = answer.substr(sizeof found.estimate);
+    if (told) take(answer, found);
+    for (const uint64_t address : found.managed) machine.memory->settle(address, true);
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
     if (child < 0 || !WIFEXITED(status)) write_error(launch, child < 0 ? "fork failed" : fmt::format("the model stopped (signal {})", WTERMSIG(status)));
     if (choice_.over()) end_program();
-    if (!found.line.empty() && known_.size() < kMostKnown) known_.emplace(arguments, found);
+    if (!found.line.empty() && known_.size() < kMostKnown) known_.insert_or_assign(arguments, found);
     return told ? is_run(launch, found.estimate) : results_ != "none";
   }
 
  private:
   static constexpr size_t kMostKnown = 4096;
+
+  static bool on_gpu(const exec::DeviceMemory& memory, const std::vector<uint64_t>& managed) {
+    return std::all_of(managed.begin(), managed.end(), [&](uint64_t address) {
+      const auto a = memory.find(address);
+      return a && a->on_gpu;
+    });
+  }
+  /// What work() has written: an estimate, and as soon as all is known the managed memory, its count first, and a line.
+  static void take(const std::string& answer, Known& into) {
+    std::memcpy(&into.estimate, answer.data(), sizeof into.estimate);
+    size_t at = sizeof into.estimate;
+    uint64_t n = 0;
+    if (answer.size() < at + sizeof n) return;
+    std::memcpy(&n, answer.data() + at, sizeof n), at += sizeof n;
+    if ((answer.size() - at) / sizeof n < n) return;
+    into.managed.resize(n);
+    std::memcpy(into.managed.data(), answer.data() + at, n * sizeof n);
+    into.line = answer.substr(at + n * sizeof n);
+  }
+  static void give(int pipe_end, const void* data, size_t bytes) {
+    for (size_t at = 0; at < bytes;) {
+      const ssize_t n = write(pipe_end, static_cast<const char*>(data) + at, bytes - at);
+      if (n <= 0) return;
+      at += size_t(n);
+    }
+  }
 
   /// Is a launch of so many PTX warp instructions run for its results? Those that are not are named with what comes after.
   bool is_run(const exec::Launch& launch, double estimate) {
@@ -185,7 +213,7 @@ class ForkingTimer : public LaunchTimer {
         at = end + 1;
       }
       Prediction p = predict(own, launch, changed, options_, [&](double n) {
-        if (write(pipe_end, &n, sizeof n) < 0) return;
+        give(pipe_end, &n, sizeof n);
       });
       if (without_results_ > 0 && !p.by_arguments) p.notes.push_back(missing_results());
       const std::string line = to_json(p);
@@ -193,13 +221,10 @@ class ForkingTimer : public LaunchTimer {
         const double more = changed.timing_launch_first_l2().value() / 32;
         p.l2_sectors += more, p.fabric_sectors += more / 2;
       }
-      append(launches_ == 1 ? to_json(p) : line);
-      if (p.by_arguments && !options_.record)
-        for (size_t at = 0; at < line.size();) {
-          const ssize_t n = write(pipe_end, line.data() + at, line.size() - at);
-          if (n <= 0) return;
-          at += size_t(n);
-        }
+      append(launches_ == 1 || p.moved.bytes() > 0 ? to_json(with_moves(p, changed)) : line);
+      const uint64_t managed = p.moved.from.size();
+      give(pipe_end, &managed, sizeof managed), give(pipe_end, p.moved.from.data(), managed * sizeof managed);
+      if (p.by_arguments && !options_.record) give(pipe_end, line.data(), line.size());
     } catch (const std::exception& e) {
       write_error(launch, e.what());
     }

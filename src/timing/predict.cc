@@ -440,6 +440,7 @@ Prediction Predictor::run() {
                                                                                 p_.shared_bytes, figures_.shared_reserved, figures_.shared_bytes));
   if (!figures_.borrowed_from.empty()) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on " + figures_.borrowed_from);
   sample();
+  find_moves();
   name_assumptions();
   if (!regular_) p_.notes.push_back("blocks differ from each other: they were traced one by one as far as the budget goes");
   make_pools();

@@ -14,6 +14,7 @@
 #include "exec/launch.h"
 #include "timing/chip.h"
 #include "timing/host_cost.h"
+#include "timing/moved_pages.h"
 #include "timing/sm.h"
 
 namespace orrery::timing {
@@ -56,6 +57,7 @@ struct Prediction {
   std::string method;              // machine code, or PTX alone
   bool by_arguments = false;       // all but energy follows from the launch's arguments, whatever is in memory
   std::vector<std::string> notes;  // approximations and assumptions that were made
+  MovedPages moved;                // of managed memory: not yet part of the time (with_moves)
   double host_seconds = 0;
   uint64_t simulated_steps = 0;
   HostCost host;
@@ -66,6 +68,9 @@ struct Prediction {
 /// expected number of PTX warp instructions of the whole grid as soon as it is known.
 Prediction predict(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const PredictOptions& options,
                    const std::function<void(double)>& estimate);
+
+/// The same with what the launch waits for managed memory that it is the first on the GPU to touch: another launch alike does not.
+Prediction with_moves(Prediction p, const Profile& profile);
 
 /// One line of JSON.
 std::string to_json(const Prediction& p);

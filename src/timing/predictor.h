@@ -1,6 +1,6 @@
 // timing/predictor.h: one prediction under way; private to the files named here.
 //
-// predict.cc simulates, host_memory.cc says what goes over the link to the host, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
+// predict.cc simulates, host_memory.cc says what goes over the link to the host, moved_pages.cc what managed memory moves, page_sample.cc says how much of memory, pools.cc what ghosts draw of, sample.cc traces blocks and finds out how
 // the others differ, rare_blocks.cc which do far more, waits.cc in which order when they wait for each other, describe.cc says what came out, energy.cc
 // what it takes.
 #pragma once
@@ -36,7 +36,7 @@ class Predictor {
  public:
   Predictor(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const PredictOptions& options,
             const std::function<void(double)>& estimate)
-      : machine_(machine), launch_(launch), options_(options), estimate_(estimate), at_full_clock_(figures_of(profile)), figures_(at_full_clock_), profile_(profile) {}
+      : machine_(machine), launch_(launch), options_(options), estimate_(estimate), at_full_clock_(figures_of(profile)), figures_(at_full_clock_), profile_(profile), managed_(*machine.memory) {}
   Prediction run();
 
  private:
@@ -116,6 +116,7 @@ class Predictor {
   };
   OverLink share_of_host() const;
   double with_link(double cycles);
+  void find_moves();
   double other_sectors(double seconds) const;
   double barrier_sectors() const;
   std::string details() const;
@@ -131,6 +132,7 @@ class Predictor {
   const ChipFigures at_full_clock_;
   ChipFigures figures_;          // at the clock that is expected
   const Profile& profile_;
+  ManagedMemory managed_;        // as it was before
   Prediction p_;
   Kernel kernel_;
   std::unique_ptr<Join> join_;
