@@ -32,7 +32,7 @@ constexpr uint32_t bank_of_line(uint64_t line) {
 /// [calib/steps/carved.cu: of 1.03, 1.04, 1.14 and 1.29 times L1 0.73, 0.72, 0.17 and 0.18 of what could be].
 class L1 {
  public:
-  explicit L1(uint64_t bytes) : ways_(std::max<uint32_t>(1, uint32_t(bytes / 128 / kSets))), stride_((ways_ + 7) / 8 * 8) {
+  explicit L1(uint64_t bytes) : lines_(std::max<uint32_t>(kSets, uint32_t(bytes / 128))), stride_((lines_ / kSets + 8) / 8 * 8) {
     const size_t all = size_t{stride_} * kSets;
     keys_.assign(all, kNoKey), tags_.assign(all, kNone), turns_.assign(all, 0), valid_.assign(all, 0), arrives_.assign(all, 0);
   }
@@ -67,7 +67,7 @@ class L1 {
   /// Fetches what find() looks at into the host's caches.
   [[gnu::always_inline]] void fetch(uint64_t line) const {
     const uint32_t* const keys = &keys_[set_of(line)];
-    for (uint32_t i = 0; i < ways_; i += 16) fetch_ahead(keys + i);
+    for (uint32_t i = 0; i < stride_; i += 16) fetch_ahead(keys + i);
   }
   /// All lines are to be asked for again.
   void forget() { std::fill(valid_.begin(), valid_.end(), uint8_t{0}); }
@@ -92,20 +92,21 @@ class L1 {
   }
   /// The place that a line takes which is not there: a free one, or that of an old line.
   uint32_t victim(uint32_t set) {
-    if (turns_[set + ways_ - 1] == 0)  // places are taken in order
+    const uint32_t ways = (lines_ + kSets - 1 - set / stride_) / kSets;
+    if (turns_[set + ways - 1] == 0)  // places are taken in order
       for (uint32_t i = set;; i++)
         if (turns_[i] == 0) return i;
-    uint32_t oldest = set + draw();
+    uint32_t oldest = set + draw(ways);
     for (uint32_t k = 1; k < kDrawn; k++)
-      if (const uint32_t other = set + draw(); turns_[other] < turns_[oldest]) oldest = other;
+      if (const uint32_t other = set + draw(ways); turns_[other] < turns_[oldest]) oldest = other;
     return oldest;
   }
-  uint32_t draw() {
+  uint32_t draw(uint32_t ways) {
     random_ ^= random_ << 13, random_ ^= random_ >> 17, random_ ^= random_ << 5;
-    return uint32_t(uint64_t{random_} * ways_ >> 32);
+    return uint32_t(uint64_t{random_} * ways >> 32);
   }
 
-  uint32_t ways_, stride_;             // of a set; of what is kept of its lines
+  uint32_t lines_, stride_;             // of all; of what is kept of a set's
   std::vector<uint32_t> keys_, turns_;  // of each place: what of the line is compared first; when it was last used, 0: never
   std::vector<uint64_t> tags_;
   std::vector<uint8_t> valid_;

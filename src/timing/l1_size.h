@@ -7,6 +7,9 @@
 
 namespace orrery::timing {
 
+/// Bytes that neither shared memory nor L1 keeps anything in [calib/steps/carved.cu and strides.cu, beside_shared: lines of a table that are found again].
+inline constexpr uint32_t kNobodys = 2 << 10;
+
 /// Blocks of an SM: held at once, as many as threads and registers allow, as many as threads allow; threads of each; and the most an SM holds of any.
 struct BlocksForL1 {
   uint64_t held = 1, fit = 1, full = 1;

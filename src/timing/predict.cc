@@ -436,8 +436,9 @@ Prediction Predictor::run() {
   p_.waves = double(launch_.grid.count()) / double(cluster * std::max<uint64_t>(1, clusters_at_once(profile_, cluster, occupancy_.blocks)));
   const uint32_t threads = uint32_t(launch_.block.count());
   const auto fit = [&](uint32_t registers) { return occupancy_of(figures_, threads, registers, 0, false).blocks; };
-  kernel_.l1_bytes = figures_.l1_bytes - std::min(figures_.l1_bytes, carved_for({occupancy_.blocks, fit(p_.registers), fit(0), threads, figures_.blocks},
-                                                                                p_.shared_bytes, figures_.shared_reserved, figures_.shared_bytes));
+  const uint32_t not_l1s = kNobodys + carved_for({occupancy_.blocks, fit(p_.registers), fit(0), threads, figures_.blocks}, p_.shared_bytes, figures_.shared_reserved,
+                                                 figures_.shared_bytes);
+  kernel_.l1_bytes = figures_.l1_bytes - std::min(figures_.l1_bytes, not_l1s);
   if (!figures_.borrowed_from.empty()) p_.notes.push_back("this GPU's profile has no timing figures of its own: latencies and rates a cycle are those measured on " + figures_.borrowed_from);
   sample();
   find_moves();

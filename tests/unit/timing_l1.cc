@@ -41,7 +41,7 @@ TEST(TimingL1, WhatDoesNotFitIsFoundInPart) {
   const auto hits = [](uint64_t kib, uint64_t bytes) {
     double found = 0, all = 0;
     for (uint64_t sm = 0; sm < 8; sm++) {
-      L1 l1(kib << 10);
+      L1 l1((kib << 10) - kNobodys);
       for (int pass = 0; pass < 4; pass++)
         for (uint64_t i = 0; i < bytes / 128; i++) {
           const L1::Way way = l1.find(sm * bytes / 128 + i);
@@ -57,14 +57,14 @@ TEST(TimingL1, WhatDoesNotFitIsFoundInPart) {
   EXPECT_NEAR(hits(124, 196608), 0, 0.05);
   EXPECT_NEAR(hits(92, 98304), 0.54, 0.1);
   EXPECT_NEAR(hits(92, 131072), 0.04, 0.05);
-  EXPECT_NEAR(hits(28, 32768), 0.13, 0.15);
+  EXPECT_NEAR(hits(28, 32768), 0.13, 0.1);
 }
 
 /// Of 1,536 lines in no order, 128 or 4,096 bytes apart, none is lost when L1 has 224 KB; of 2,048 and 4,096 as many as do not fit. Expected: misses of an SM of an
 /// H200, calib/raw/h200-2026-11-29-strides.jsonl, strided1_128 and strided1_4096, of 16,300 looked up.
 TEST(TimingL1, LinesAPowerOfTwoApartLieInAllSets) {
   const auto misses = [](uint64_t lines, uint64_t apart) {
-    L1 l1(224 << 10);
+    L1 l1((224 << 10) - kNobodys);
     double missed = 0;
     uint32_t h = 1;
     for (int i = 0; i < 16300; i++) {
@@ -77,7 +77,7 @@ TEST(TimingL1, LinesAPowerOfTwoApartLieInAllSets) {
   };
   for (const uint64_t apart : {1, 2, 8, 32}) {
     EXPECT_NEAR(misses(1536, apart), 1536, 2) << apart;
-    EXPECT_NEAR(misses(2048, apart), 3670, 0.12 * 3670) << apart;
+    EXPECT_NEAR(misses(2048, apart), 3670, 0.1 * 3670) << apart;
     EXPECT_NEAR(misses(4096, apart), 9907, 0.05 * 9907) << apart;
   }
 }
