@@ -76,6 +76,7 @@ bool capturing(Context& context, const Stream& stream) {
 void submit_copy(Context& context, const std::shared_ptr<Stream>& stream, CopyWork work, Direction direction, bool asynchronous) {
   check_copy(work, direction);
   if (work.width == 0 || work.height == 0 || work.depth == 0) return;
+  if (!work.dst.array && direction != Direction::device_to_host && direction != Direction::host_to_host) system().memory().settle(work.dst.address, true);
   bool captured = capturing(context, *stream);
   if (!asynchronous) {
     require(!captured, Status::capture_unsupported);
@@ -105,6 +106,7 @@ void check_fill(const FillWork& work) {
 void submit_fill(Context& context, const std::shared_ptr<Stream>& stream, const FillWork& work, bool asynchronous) {
   check_fill(work);
   if (work.width == 0 || work.height == 0 || work.depth == 0) return;
+  system().memory().settle(work.address, true);
   if (asynchronous) {
     context.submit(stream, work);
     return;

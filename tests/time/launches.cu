@@ -1,8 +1,8 @@
 // launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain`, `calls` and `turned` of N floats, `more` for more
 // turns of the latter, `told` for as many as `tell` has written; `managed`: what is copied from then on is managed memory that the host has written,
-// `prefetch`: and brought to the GPU; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
+// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|fault|exit|abort|asked]...
+//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|fault|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -78,7 +78,9 @@ int main(int argc, char** argv) {
       cudaFree(from);
       cudaMallocManaged(&from, sizeof(float) * size_t(n));
       for (int k = 0; k < n; k++) from[k] = float(k);
-    } else if (!strcmp(argv[i], "prefetch")) cudaMemPrefetchAsync(from, sizeof(float) * size_t(n), 0, 0);
+    } else if (!strcmp(argv[i], "prefetch")) cudaMemPrefetchAsync(from, sizeof(float) * size_t(n), cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0, 0);
+    else if (!strcmp(argv[i], "upload")) cudaMemcpy(from, std::vector<float>(size_t(n)).data(), sizeof(float) * size_t(n), cudaMemcpyHostToDevice);
+    else if (!strcmp(argv[i], "clear")) cudaMemset(from, 0, sizeof(float) * size_t(n));
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
     else if (!strcmp(argv[i], "exit")) return 3;
     else if (!strcmp(argv[i], "abort")) abort();
