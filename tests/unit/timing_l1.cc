@@ -100,6 +100,39 @@ TEST(TimingL1, LinesOfOneBankAreLookedUpOneByOne) {
   EXPECT_EQ(compared, 77);
 }
 
+/// Lanes that read 32 lines of L1 wait for its banks: eight cycles longer a load where the lines are 33 apart than side by side [apart/128, apart/4224: 8.5 and 16.5].
+TEST(TimingL1, LoadsWaitForTheBanksOfTheirLines) {
+  TestMachine m;
+  const uint64_t in = m.allocate(32 * 33 * 128 + 4096), out = m.allocate(528 * 1024);
+  const auto cycles_a_load = [&](uint64_t lines_apart) {
+    const TestKernel k(R"(
+      ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u64 %d3, [p2]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; and.b32 %r3, %r1, 31; cvt.u64.u32 %d4, %r3;
+      mad.lo.s64 %d1, %d4, %d3, %d1; mov.u32 %r4, 0; mov.u32 %r5, 0;
+    A: .pragma "nounroll"; add.u32 %r6, %r4, %r1; and.b32 %r6, %r6, 31; mul.wide.u32 %d5, %r6, 4; add.s64 %d5, %d1, %d5; ld.global.u32 %r7, [%d5];
+      add.u32 %r5, %r5, %r7; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 256; @%p1 bra A;
+      mad.lo.u32 %r1, %r2, 256, %r1; mul.wide.u32 %d6, %r1, 4; add.s64 %d2, %d2, %d6; st.global.u32 [%d2], %r5; ret;)", {in, out, lines_apart * 128}, {528}, {256});
+    return m.predicted(k).cycles / (528 * 8 * 256 / 132.0);
+  };
+  EXPECT_NEAR(cycles_a_load(33) - cycles_a_load(1), 8, 1);
+}
+
+/// Binary searches in 4 MB, whose first steps L1 has and whose last ones it has not: lines that miss take its pipe, too [search/4096: 78.2 us].
+TEST(TimingL1, LinesThatMissTakeItsPipe) {
+  constexpr uint32_t kWords = 1 << 20, kThreads = 4224 * 256;
+  TestMachine m;
+  const uint64_t table = m.allocate(4 * kWords), out = m.allocate(4 * kThreads);
+  for (uint32_t i = 0; i < kWords; i++) reinterpret_cast<uint32_t*>(table)[i] = i << 12;
+  const TestKernel k(R"(
+    ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, 256, %r1;
+    mul.lo.u32 %r3, %r1, 2654435761; shr.u32 %r4, %r3, 15; xor.b32 %r3, %r3, %r4; mul.lo.u32 %r3, %r3, 2246822519; mov.u32 %r5, 0; mov.u32 %r6, 1048576;
+  A: .pragma "nounroll"; sub.u32 %r7, %r6, %r5; shr.u32 %r7, %r7, 1; add.u32 %r7, %r5, %r7; mul.wide.u32 %d3, %r7, 4; add.s64 %d3, %d1, %d3; ld.global.u32 %r8, [%d3];
+    setp.lt.u32 %p1, %r3, %r8; selp.u32 %r6, %r7, %r6, %p1; selp.u32 %r5, %r5, %r7, %p1; sub.u32 %r9, %r6, %r5; setp.gt.u32 %p2, %r9, 1; @%p2 bra A;
+    mul.wide.u32 %d4, %r1, 4; add.s64 %d2, %d2, %d4; st.global.u32 [%d2], %r5; ret;)", {table, out}, {4224}, {256});
+  const Prediction p = m.predicted(k);
+  if (p.method != "machine code") GTEST_SKIP() << "no ptxas";
+  EXPECT_NEAR(p.microseconds, 78.2, 8);
+}
+
 /// What a launch takes for shared memory, of every one of 520 that an H200 was given.
 TEST(TimingL1, SharedMemoryTakesWhatTheDriverGivesIt) {
   std::ifstream in(ORRERY_SOURCE_DIR "/calib/raw/h200-2026-11-29-carves.jsonl");
