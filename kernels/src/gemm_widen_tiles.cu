@@ -3,6 +3,7 @@
 
 #include "arguments.h"
 #include "gemm.h"
+#include "gemm_widen_quarters.cuh"
 #include "gemm_widen_tiles.cuh"
 #include "launch.h"
 #include "tensor_map.h"
@@ -38,6 +39,14 @@ GemmKernel halved_tiles(DType t) {
 }
 
 template <class T>
+GemmKernel quartered_tiles(DType t) {
+  using Tile = QuarterTiles<T>;
+  GemmKernel kernel = tiles_kernel<Tile>(t, Schedule::kSplit, &gemm_widen_quarters<Tile>);
+  kernel.turned_box = kTurnedBox<Tile::kQuarter>;
+  return kernel;
+}
+
+template <class T>
 void add_tiles(std::vector<GemmKernel>& out, DType t) {
   out.push_back(whole_tiles<T, 128, 2>(t));
   out.push_back(whole_tiles<T, 160, 2>(t));
@@ -49,6 +58,7 @@ void add_tiles(std::vector<GemmKernel>& out, DType t) {
   out.push_back(halved_tiles<T, 256, 2>(t));
   out.push_back(halved_tiles<T, 128, 3>(t));
   out.push_back(halved_tiles<T, 160, 3>(t));
+  out.push_back(quartered_tiles<T>(t));
   out.push_back(dealt_tiles<T, 112>(t));  // of 128, 160 and 192 columns it is not worth what sums take (NOTES.md)
   out.push_back(dealt_tiles<T, 256>(t));
 }

@@ -57,16 +57,18 @@ struct RowFactors {
   }
 };
 
-/// A place in the ring as addresses, which are counted on: of what a warp issues at each stage little else can be left out (NOTES.md).
+/// A place in the ring as addresses, which are counted on: of what a warp issues at each stage little else can be left out (NOTES.md). first: the place that
+/// follows the end of the ring, where not all are walked.
 template <class Tile>
 struct StageWalk {
   uint32_t stage, full, phase, first_stage, first_full;
-  __device__ __forceinline__ StageWalk(const Ring<Tile>& ring, uint32_t count) : first_stage(ring.a(0)), first_full(ring.full) {
+  __device__ __forceinline__ StageWalk(const Ring<Tile>& ring, uint32_t count, int first = 0) : first_stage(ring.a(first)), first_full(ring.full_bar(first)) {
     const Position<Tile::kStages> at(count);
     stage = ring.a(at.stage), full = ring.full_bar(at.stage), phase = at.phase;
   }
+  template <int kBy = 1>
   __device__ __forceinline__ void next() {
-    stage += Tile::kStageBytes, full += 8;
+    stage += kBy * Tile::kStageBytes, full += kBy * 8;
     const bool end = full == first_full + 8 * Tile::kStages;
     stage = end ? first_stage : stage, full = end ? first_full : full, phase ^= end;
   }

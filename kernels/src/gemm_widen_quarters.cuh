@@ -1,0 +1,181 @@
+// Widened GEMM whose K four groups share: e4m3 weights W (rows x k) times columns X of 16 bits, where tiles are so few that two CTAs have one.
+//
+// A tile has 64 rows and 128 columns, so that a weight is widened once for all of them: of few columns what a warp issues is what counts, and of the
+// same SMs with 64 columns each all would be widened twice. Each CTA of a cluster of two has half of K, and its two groups take the stages of that in turn.
+//
+//   sums   a group is to have a quarter of the columns in the end. First the groups of a CTA give each other the sums of the half that is not theirs,
+//          through places of the ring that were their own; then those of two CTAs, through distributed shared memory, a half of what is left.
+//          All add up the same numbers in an order that does not depend on who comes first
+//
+// Producers, roles and stores are those of gemm_widen_tiles.cuh, fragments those of gemm_widen_bytes.cuh.
+#pragma once
+#include "gemm_widen_tiles.cuh"
+
+namespace orrery::kernels {
+
+/// As WidenTiles; both groups have the same 64 rows.
+template <class T>
+struct QuarterTiles {
+  using A = T;
+  using B = T;
+  using Acc = float;
+  static constexpr bool kTransA = false, kTransB = false, kPromote = false, kTurns = true;
+  static constexpr int kGroups = 2, kBlocks = 1, kTileM = 64, kTileN = 128, kLoadN = kTileN, kSlabs = 1, kSlabK = 64, kLine = 64, kLoaders = 1;
+  static constexpr int kBytesA = kTileM * kLine, kBytesB = kTileN * 128, kStageBytes = kBytesA + kBytesB;
+  static constexpr int kQuarter = kTileN / 4, kQuads = kQuarter / 8;  // columns of a group in the end; quads of sums that a thread sends to the other CTA
+  static constexpr int kInbox = kGroups * 128 * kQuads * 16;
+  static constexpr int kStages = (kPersistentShared - 1024 - 512 - kInbox) / kStageBytes / kGroups * kGroups;  // a place belongs to one group
+  static constexpr int kConsumerWarps = 4;  // that read a stage
+  static_assert(kStages >= 4 && kStages <= 16 && kStageBytes % 1024 == 0 && kStageBytes >= 128 * kQuads * 32 && kStageBytes >= 4 * kStagingPerWarp);
+};
+
+/// Behind the ring what the other CTA sends; what else the end needs lies in the ring.
+template <class Tile>
+struct QuartersShared : PersistentShared<Tile> {
+  __device__ __forceinline__ explicit QuartersShared(uint32_t raw) : PersistentShared<Tile>(raw) {
+    this->ring.full = this->staging + Tile::kInbox, this->ring.empty = this->ring.full + Tile::kStages * 8, this->turn = this->ring.empty + Tile::kStages * 8;
+  }
+  /// Where this thread's first quad is of what a group leaves or is sent, quads being 2,048 bytes apart.
+  __device__ __forceinline__ uint32_t inbox(int group) const { return this->staging + group * (128 * Tile::kQuads * 16) + threadIdx.x % 128 * 16; }
+  __device__ __forceinline__ uint32_t left(int group) const { return this->ring.a(group) + threadIdx.x % 128 * 16; }
+  /// A place of its own for D on its way out.
+  __device__ __forceinline__ uint32_t out(int group) const { return this->ring.a(group + Tile::kGroups); }
+};
+
+/// Adds to acc what this group has of `steps` stages, of which it takes every second.
+template <class Tile>
+__device__ __forceinline__ void multiply_quarter(const QuartersShared<Tile>& shared, int group, int steps, float (&acc)[Tile::kTileN / 2]) {
+  using T = typename Tile::A;
+#if ORK_LOOP < 2
+  const uint32_t pairs = byte_pairs<Tile::kLine>();
+  const ptx::Descriptor x = ptx::descriptor_k_major(shared.ring.b(0));
+  constexpr int kBatch = 2;
+  ByteFragments<kBatch> fragments[2];
+#if ORK_LOOP == 1
+  const TakeTurns turns(group);
+#else
+  const NoTurns turns(group);
+#endif
+  Position<Tile::kStages> at(group);
+  int before = -1;
+#pragma unroll 1
+  for (int step = group; step < steps; step += Tile::kGroups) {
+    ptx::mbarrier_wait(shared.ring.full_bar(at.stage), at.phase);
+    multiply_in_turn<T, Tile::kLine, kBatch, 0, Tile::kTileN>(
+        acc, fragments, shared.ring.a(at.stage), pairs, x.moved(at.stage * Tile::kStageBytes), turns,
+        [&] { ptx::mbarrier_arrive_if(shared.ring.empty_bar(before), before >= 0 && threadIdx.x % 32 == 0); });
+    before = at.stage;
+    at.next(Tile::kGroups);
+  }
+  turns.end(group == steps % 2);
+#else
+  const StagePairs<Tile::kLine> pairs(0);
+  BytePairs<Tile::kLine / 16> bytes;
+  ByteFragments<kUnderWay> fragments;
+  StageWalk<Tile> at(shared.ring, group, group);
+  uint32_t previous = shared.turn + 8 * 3;
+#if ORK_LOOP == 3
+  if (group < steps) {
+    at.wait();
+    bytes.template load_all<Tile::kLine>(at.stage, pairs);
+  }
+#endif
+#pragma unroll 1
+  for (int step = group; step < steps; step += Tile::kGroups) {
+#if ORK_LOOP == 2
+    at.wait();
+    bytes.template load_all<Tile::kLine>(at.stage, pairs);
+#endif
+    const ptx::Descriptor x = at.columns();
+    const uint32_t empty = at.empty();
+    at.template next<Tile::kGroups>();
+#if ORK_LOOP == 3
+    if (step + Tile::kGroups < steps) at.wait();
+#endif
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      bytes.template widen<T>(fragments[j], j);
+#if ORK_LOOP == 3
+      bytes.template load<Tile::kLine>(j, at.stage + pairs.at[j]);
+#endif
+      ptx::wgmma_fence();
+      wgmma_rs<T, Tile::kTileN, 0>(acc, fragments[j], x.at(j * ptx::kStepKMajor), 1);
+      ptx::wgmma_commit_group();
+      ptx::wgmma_wait_group<kUnderWay - 1>();
+    }
+    ptx::mbarrier_arrive_if(previous, threadIdx.x % 32 == 0);
+    previous = empty;
+  }
+#endif
+  end_products(acc);
+}
+
+template <int kCount>
+__device__ __forceinline__ void add_quads(float (&sums)[kCount], uint32_t from) {
+#pragma unroll
+  for (int q = 0; q < kCount / 4; q++) {
+    const int4 v = ptx::ld_shared_v4(from + q * 2048);
+    sums[4 * q] += __int_as_float(v.x), sums[4 * q + 1] += __int_as_float(v.y), sums[4 * q + 2] += __int_as_float(v.z), sums[4 * q + 3] += __int_as_float(v.w);
+  }
+}
+
+/// What the groups of a CTA give each other: `sums` becomes that of both, of the columns that are this one's.
+template <class Tile, int kGroup>
+__device__ __forceinline__ void exchange_in_cta(const QuartersShared<Tile>& shared, const float (&acc)[Tile::kTileN / 2], float (&sums)[Tile::kTileN / 4]) {
+  constexpr int kHalf = Tile::kTileN / 4;
+  const float* const theirs = acc + (kGroup ^ 1) * kHalf;
+#pragma unroll
+  for (int q = 0; q < kHalf / 4; q++)
+    ptx::st_shared_v4(shared.left(kGroup) + q * 2048, __float_as_int(theirs[4 * q]), __float_as_int(theirs[4 * q + 1]), __float_as_int(theirs[4 * q + 2]), __float_as_int(theirs[4 * q + 3]));
+#pragma unroll
+  for (int i = 0; i < kHalf; i++) sums[i] = acc[kGroup * kHalf + i];
+  ptx::bar_sync(1, Tile::kGroups * 128);
+  add_quads(sums, shared.left(kGroup ^ 1));
+}
+
+/// The same with the group of the other CTA that has these columns.
+template <class Tile, int kRank>
+__device__ __forceinline__ void exchange_in_cluster(const QuartersShared<Tile>& shared, int group, const float (&half)[Tile::kTileN / 4], float (&sums)[Tile::kTileN / 8]) {
+  constexpr int kQuarter = Tile::kTileN / 8;
+  const uint32_t mine = shared.inbox(group), landed = shared.turn + group * 8, theirs = ptx::mapa(mine, kRank ^ 1), there = ptx::mapa(landed, kRank ^ 1);
+  const float* const sent = half + (kRank ^ 1) * kQuarter;
+  if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_expect_tx(landed, Tile::kQuads * 512);
+  ptx::cluster_wait();  // its barriers have been made
+#pragma unroll
+  for (int q = 0; q < Tile::kQuads; q++) ptx::st_async_f4(theirs + q * 2048, make_float4(sent[4 * q], sent[4 * q + 1], sent[4 * q + 2], sent[4 * q + 3]), there);
+#pragma unroll
+  for (int i = 0; i < kQuarter; i++) sums[i] = half[kRank * kQuarter + i];
+  ptx::mbarrier_wait_cluster(landed, 0);
+  add_quads(sums, mine);
+}
+
+template <class Tile>
+__device__ __forceinline__ void consume_quarters(const GemmParams& p, const ClusterPlace& at, const QuartersShared<Tile>& shared, int steps) {
+  const int group = ptx::warpgroup() - 1;
+  const int2 tile = raster_tile(p, ptx::clusterid_x());
+  float acc[Tile::kTileN / 2], half[Tile::kTileN / 4], sums[Tile::kQuarter / 2];
+#pragma unroll
+  for (auto& v : acc) v = 0.f;
+  multiply_quarter<Tile>(shared, group, steps, acc);
+  if (group == 0) exchange_in_cta<Tile, 0>(shared, acc, half);
+  else exchange_in_cta<Tile, 1>(shared, acc, half);
+  if (at.rk == 0) exchange_in_cluster<Tile, 0>(shared, group, half, sums);
+  else exchange_in_cluster<Tile, 1>(shared, group, half, sums);
+  ptx::griddepcontrol_wait();
+  store_widened<Tile::kQuarter>(p, sums, shared.out(group), tile.x * Tile::kTileM, tile.y * Tile::kTileN + group * (Tile::kTileN / 2) + at.rk * Tile::kQuarter);
+  if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(kPersistentThreads<Tile>, 1) gemm_widen_quarters(const __grid_constant__ GemmParams p) {
+  extern __shared__ uint8_t raw[];
+  const QuartersShared<Tile> shared(ptx::smem_address(raw));
+  const ClusterPlace at(p);
+  const int half = p.k_steps / 2, begin = at.rk ? half : 0, end = at.rk ? p.k_steps : half;
+  int2 tile{};
+  run_roles<Tile, true>(p, at, shared, [&] { tile = first_tile(p); },
+                        [&](auto part) { produce_part<Tile, decltype(part)::kPart>(p, at, shared.ring, part.loader, tile.x * Tile::kTileM, tile.y * Tile::kTileN, begin, end); },
+                        [&] { consume_quarters<Tile>(p, at, shared, end - begin); });
+}
+
+}  // namespace orrery::kernels
