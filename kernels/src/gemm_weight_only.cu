@@ -172,19 +172,20 @@ double tile_cycles(int rows, int columns, bool f16) {
 double predict(const WeightOnlyArgs& g, const GemmConfig& c) {
   if (g.format == WeightFormat::kInt4) return predict_direct(g, c);
   if (c.schedule == Schedule::kDirect) return predict_direct(g, c) + (g.overlap ? 1.9e-6 : 3.5e-6);
-  const bool stream = c.schedule == Schedule::kStream, dealt = c.schedule == Schedule::kStreamK, halves = c.schedule == Schedule::kSplit, f16 = g.a.dtype == DType::kF16;
-  const int per_sm = stream ? c.per_sm : 1;
+  const bool dealt = c.schedule == Schedule::kStreamK, halves = c.schedule == Schedule::kSplit, f16 = g.a.dtype == DType::kF16;
+  const bool few = c.schedule == Schedule::kStream || (halves && c.tile_m == 64);  // groups take stages in turn
+  const int per_sm = c.schedule == Schedule::kStream ? c.per_sm : 1;
   const double sms = sm_count(), tiles_x = std::ceil(double(g.m) / c.tile_n), ctas = std::ceil(double(g.n) / c.tile_m) * tiles_x * c.split_k;
   // K steps dealt evenly save what a last wave leaves idle, but where waves are many power limits all the same.
   const double exact = ctas / (sms * per_sm), waves = dealt && exact < 3.5 ? exact : std::ceil(exact);
   const double in_turn = waves == 1 ? std::ceil(ctas / sms) : waves * per_sm;  // CTAs (tiles) of an SM
-  const double cycles = stream ? c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + (f16 ? 18 : 26)) : tile_cycles(c.tile_m, c.tile_n, f16);
+  const double cycles = few ? c.tile_m / 64 * (std::max(c.tile_n / 2.0, 16.0) + (f16 ? 18 : 26)) : tile_cycles(c.tile_m, c.tile_n, f16);
   const double step = std::max(cycles, (c.tile_m * 16.0 + c.tile_n * 32.0) / 58);  // or what L2 gives
   double busy = in_turn * std::ceil(g.k / 16.0 / c.split_k) * step / 1.85e9;
   if (busy > 300e-6) busy = std::max(busy, 2.0 * g.n * g.k * tiles_x * c.tile_n / 650e12);  // long enough for power to be all that counts
   const double sums = (c.tile_n - 52) * 8e-8 * (waves > 1 ? 0.35 : 1);  // of cut tiles: left, waited for, added up; some of it while others are multiplied
   const double sent = c.tile_m * c.tile_n * 14e-11 - (c.tile_m == 192 ? 0.7e-6 : 1.9e-6);  // of a tile whose K two CTAs share
-  const double ends = stream ? 0.4e-6 + (waves - 1) * 2e-6 : std::ceil(waves) * (0.3e-6 + c.tile_m * c.tile_n * 3e-11 + (halves ? sent : 0)) + (dealt ? sums : 0);
+  const double ends = few ? 0.4e-6 + (waves - 1) * 2e-6 : std::ceil(waves) * (0.3e-6 + c.tile_m * c.tile_n * 3e-11 + (halves ? sent : 0)) + (dealt ? sums : 0);
   const double all = busy + ends + (c.split_k > 1 && !halves ? 1.9e-6 : 0) + 3.2e-6;
   const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 5e12 : 3.6e12) + 3e-6;
   return std::max(all, memory) + 0.02 * all - (g.overlap ? 0.4e-6 : 0);  // of those that memory bounds, the least busy

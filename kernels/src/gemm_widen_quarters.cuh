@@ -14,19 +14,20 @@
 namespace orrery::kernels {
 
 /// As WidenTiles; both groups have the same 64 rows.
-template <class T>
+template <class T, int kTileN_>
 struct QuarterTiles {
   using A = T;
   using B = T;
   using Acc = float;
   static constexpr bool kTransA = false, kTransB = false, kPromote = false, kTurns = true;
-  static constexpr int kGroups = 2, kBlocks = 1, kTileM = 64, kTileN = 128, kLoadN = kTileN, kSlabs = 1, kSlabK = 64, kLine = 64, kLoaders = 1;
+  static constexpr int kGroups = 2, kBlocks = 1, kTileM = 64, kTileN = kTileN_, kLoadN = kTileN, kSlabs = 1, kSlabK = 64, kLine = 64, kLoaders = 1;
   static constexpr int kBytesA = kTileM * kLine, kBytesB = kTileN * 128, kStageBytes = kBytesA + kBytesB;
   static constexpr int kQuarter = kTileN / 4, kQuads = kQuarter / 8;  // columns of a group in the end; quads of sums that a thread sends to the other CTA
   static constexpr int kInbox = kGroups * 128 * kQuads * 16;
-  static constexpr int kStages = (kPersistentShared - 1024 - 512 - kInbox) / kStageBytes / kGroups * kGroups;  // a place belongs to one group
+  static constexpr int kFit = (kPersistentShared - 1024 - 512 - kInbox) / kStageBytes, kStages = (kFit < 16 ? kFit : 16) / kGroups * kGroups;  // a place belongs to one group
   static constexpr int kConsumerWarps = 4;  // that read a stage
-  static_assert(kStages >= 4 && kStages <= 16 && kStageBytes % 1024 == 0 && kStageBytes >= 128 * kQuads * 32 && kStageBytes >= 4 * kStagingPerWarp);
+  static constexpr int kOutPlaces = (4 * kStagingPerWarp + kStageBytes - 1) / kStageBytes;
+  static_assert(kStages >= kGroups * (1 + kOutPlaces) && kStageBytes % 1024 == 0 && kStageBytes >= 128 * kQuads * 32);
 };
 
 /// Behind the ring what the other CTA sends; what else the end needs lies in the ring.
@@ -38,75 +39,37 @@ struct QuartersShared : PersistentShared<Tile> {
   /// Where this thread's first quad is of what a group leaves or is sent, quads being 2,048 bytes apart.
   __device__ __forceinline__ uint32_t inbox(int group) const { return this->staging + group * (128 * Tile::kQuads * 16) + threadIdx.x % 128 * 16; }
   __device__ __forceinline__ uint32_t left(int group) const { return this->ring.a(group) + threadIdx.x % 128 * 16; }
-  /// A place of its own for D on its way out.
-  __device__ __forceinline__ uint32_t out(int group) const { return this->ring.a(group + Tile::kGroups); }
+  /// Where D is on its way out, behind the places above.
+  __device__ __forceinline__ uint32_t out(int group) const { return this->ring.a(Tile::kGroups + group * Tile::kOutPlaces); }
 };
 
-/// Adds to acc what this group has of `steps` stages, of which it takes every second.
+/// Adds to acc what a group has of `steps` stages, which Tile::kGroups groups take in turn, `group` first. A stage's bytes are loaded when it is there; each 16 of
+/// k are widened while the products before them run. `before`: a barrier that nobody waits at. All products have ended then.
 template <class Tile>
-__device__ __forceinline__ void multiply_quarter(const QuartersShared<Tile>& shared, int group, int steps, float (&acc)[Tile::kTileN / 2]) {
+__device__ __forceinline__ void multiply_quarter(const Ring<Tile>& ring, int group, int steps, uint32_t before, float (&acc)[Tile::kTileN / 2]) {
   using T = typename Tile::A;
-#if ORK_LOOP < 2
-  const uint32_t pairs = byte_pairs<Tile::kLine>();
-  const ptx::Descriptor x = ptx::descriptor_k_major(shared.ring.b(0));
-  constexpr int kBatch = 2;
-  ByteFragments<kBatch> fragments[2];
-#if ORK_LOOP == 1
-  const TakeTurns turns(group);
-#else
-  const NoTurns turns(group);
-#endif
-  Position<Tile::kStages> at(group);
-  int before = -1;
-#pragma unroll 1
-  for (int step = group; step < steps; step += Tile::kGroups) {
-    ptx::mbarrier_wait(shared.ring.full_bar(at.stage), at.phase);
-    multiply_in_turn<T, Tile::kLine, kBatch, 0, Tile::kTileN>(
-        acc, fragments, shared.ring.a(at.stage), pairs, x.moved(at.stage * Tile::kStageBytes), turns,
-        [&] { ptx::mbarrier_arrive_if(shared.ring.empty_bar(before), before >= 0 && threadIdx.x % 32 == 0); });
-    before = at.stage;
-    at.next(Tile::kGroups);
-  }
-  turns.end(group == steps % 2);
-#else
   const StagePairs<Tile::kLine> pairs(0);
   BytePairs<Tile::kLine / 16> bytes;
   ByteFragments<kUnderWay> fragments;
-  StageWalk<Tile> at(shared.ring, group, group);
-  uint32_t previous = shared.turn + 8 * 3;
-#if ORK_LOOP == 3
-  if (group < steps) {
-    at.wait();
-    bytes.template load_all<Tile::kLine>(at.stage, pairs);
-  }
-#endif
+  StageWalk<Tile> at(ring, group, group);
 #pragma unroll 1
   for (int step = group; step < steps; step += Tile::kGroups) {
-#if ORK_LOOP == 2
     at.wait();
     bytes.template load_all<Tile::kLine>(at.stage, pairs);
-#endif
     const ptx::Descriptor x = at.columns();
     const uint32_t empty = at.empty();
     at.template next<Tile::kGroups>();
-#if ORK_LOOP == 3
-    if (step + Tile::kGroups < steps) at.wait();
-#endif
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
+    for (int j = 0; j < kUnderWay; j++) {
       bytes.template widen<T>(fragments[j], j);
-#if ORK_LOOP == 3
-      bytes.template load<Tile::kLine>(j, at.stage + pairs.at[j]);
-#endif
       ptx::wgmma_fence();
       wgmma_rs<T, Tile::kTileN, 0>(acc, fragments[j], x.at(j * ptx::kStepKMajor), 1);
       ptx::wgmma_commit_group();
       ptx::wgmma_wait_group<kUnderWay - 1>();
     }
-    ptx::mbarrier_arrive_if(previous, threadIdx.x % 32 == 0);
-    previous = empty;
+    ptx::mbarrier_arrive_if(before, threadIdx.x % 32 == 0);  // the stage before has been read
+    before = empty;
   }
-#endif
   end_products(acc);
 }
 
@@ -124,12 +87,13 @@ template <class Tile, int kGroup>
 __device__ __forceinline__ void exchange_in_cta(const QuartersShared<Tile>& shared, const float (&acc)[Tile::kTileN / 2], float (&sums)[Tile::kTileN / 4]) {
   constexpr int kHalf = Tile::kTileN / 4;
   const float* const theirs = acc + (kGroup ^ 1) * kHalf;
+  ptx::bar_sync(2 + kGroup, 128);  // the group's places are idle
 #pragma unroll
   for (int q = 0; q < kHalf / 4; q++)
     ptx::st_shared_v4(shared.left(kGroup) + q * 2048, __float_as_int(theirs[4 * q]), __float_as_int(theirs[4 * q + 1]), __float_as_int(theirs[4 * q + 2]), __float_as_int(theirs[4 * q + 3]));
 #pragma unroll
   for (int i = 0; i < kHalf; i++) sums[i] = acc[kGroup * kHalf + i];
-  ptx::bar_sync(1, Tile::kGroups * 128);
+  ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is
   add_quads(sums, shared.left(kGroup ^ 1));
 }
 
@@ -156,7 +120,7 @@ __device__ __forceinline__ void consume_quarters(const GemmParams& p, const Clus
   float acc[Tile::kTileN / 2], half[Tile::kTileN / 4], sums[Tile::kQuarter / 2];
 #pragma unroll
   for (auto& v : acc) v = 0.f;
-  multiply_quarter<Tile>(shared, group, steps, acc);
+  multiply_quarter<Tile>(shared.ring, group, steps, shared.turn + 8 * 3, acc);
   if (group == 0) exchange_in_cta<Tile, 0>(shared, acc, half);
   else exchange_in_cta<Tile, 1>(shared, acc, half);
   if (at.rk == 0) exchange_in_cluster<Tile, 0>(shared, group, half, sums);

@@ -38,9 +38,9 @@ GemmKernel halved_tiles(DType t) {
   return kernel;
 }
 
-template <class T>
+template <class T, int kTileN>
 GemmKernel quartered_tiles(DType t) {
-  using Tile = QuarterTiles<T>;
+  using Tile = QuarterTiles<T, kTileN>;
   GemmKernel kernel = tiles_kernel<Tile>(t, Schedule::kSplit, &gemm_widen_quarters<Tile>);
   kernel.turned_box = kTurnedBox<Tile::kQuarter>;
   return kernel;
@@ -58,7 +58,8 @@ void add_tiles(std::vector<GemmKernel>& out, DType t) {
   out.push_back(halved_tiles<T, 256, 2>(t));
   out.push_back(halved_tiles<T, 128, 3>(t));
   out.push_back(halved_tiles<T, 160, 3>(t));
-  out.push_back(quartered_tiles<T>(t));
+  out.push_back(quartered_tiles<T, 64>(t));
+  out.push_back(quartered_tiles<T, 128>(t));
   out.push_back(dealt_tiles<T, 112>(t));  // of 128, 160 and 192 columns it is not worth what sums take (NOTES.md)
   out.push_back(dealt_tiles<T, 256>(t));
 }
