@@ -1,7 +1,8 @@
 // Widened GEMM whose K four groups share: e4m3 weights W (rows x k) times columns X of 16 bits, where tiles are so few that two CTAs have one.
 //
-// A tile has 64 rows and 128 columns, so that a weight is widened once for all of them: of few columns what a warp issues is what counts, and of the
-// same SMs with 64 columns each all would be widened twice. Each CTA of a cluster of two has half of K, and its two groups take the stages of that in turn.
+// A tile has 64 rows and 64 or 128 columns. Half of its K takes an SM as long as all of K would take it for half of the columns, but that weights are widened
+// once for all columns, and that of each weight and each column less is brought to SMs. Each CTA of a cluster of two has half of K, and its two groups take the
+// stages of that in turn. There are as many places in the ring as there is room for: from memory all of them are wanted (NOTES.md).
 //
 //   sums   a group is to have a quarter of the columns in the end. First the groups of a CTA give each other the sums of the half that is not theirs,
 //          through places of the ring that were their own; then those of two CTAs, through distributed shared memory, a half of what is left.
@@ -43,8 +44,8 @@ struct QuartersShared : PersistentShared<Tile> {
   __device__ __forceinline__ uint32_t out(int group) const { return this->ring.a(Tile::kGroups + group * Tile::kOutPlaces); }
 };
 
-/// Adds to acc what a group has of `steps` stages, which Tile::kGroups groups take in turn, `group` first. A stage's bytes are loaded when it is there; each 16 of
-/// k are widened while the products before them run. `before`: a barrier that nobody waits at. All products have ended then.
+/// Adds to acc what a group has of `steps` stages, which groups take in turn. A stage's bytes are loaded when it is there; each 16 of k are widened while
+/// the products before them run. before: a barrier that nobody waits at. At the end all products have been read.
 template <class Tile>
 __device__ __forceinline__ void multiply_quarter(const Ring<Tile>& ring, int group, int steps, uint32_t before, float (&acc)[Tile::kTileN / 2]) {
   using T = typename Tile::A;
@@ -73,6 +74,7 @@ __device__ __forceinline__ void multiply_quarter(const Ring<Tile>& ring, int gro
   end_products(acc);
 }
 
+/// Adds what lies in shared memory, this thread's quads.
 template <int kCount>
 __device__ __forceinline__ void add_quads(float (&sums)[kCount], uint32_t from) {
 #pragma unroll
@@ -93,7 +95,7 @@ __device__ __forceinline__ void exchange_in_cta(const QuartersShared<Tile>& shar
     ptx::st_shared_v4(shared.left(kGroup) + q * 2048, __float_as_int(theirs[4 * q]), __float_as_int(theirs[4 * q + 1]), __float_as_int(theirs[4 * q + 2]), __float_as_int(theirs[4 * q + 3]));
 #pragma unroll
   for (int i = 0; i < kHalf; i++) sums[i] = acc[kGroup * kHalf + i];
-  ptx::bar_sync(1, Tile::kGroups * 128);  // the ring is
+  ptx::bar_sync(1, Tile::kGroups * 128);  // and now all of the ring
   add_quads(sums, shared.left(kGroup ^ 1));
 }
 

@@ -245,7 +245,7 @@ int main(int argc, char** argv) {
   }
   refusals();
   for (const Case& c : {Case{I4, H, H, 1, 48, 256, 0}, Case{I4, H, F, 11, 35, 1152, 8}, Case{I4, B, B, 5, 64, 1280, 0}, Case{I4, B, B, 70, 40, 384, 0},
-                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}, Case{I4, H, H, 33, 200, 1280, 0}, Case{I4, B, B, 130, 136, 1152, 8}, Case{I4, H, H, 16, 72, 2048, 0}, Case{I4, B, B, 3, 40, 4096, 8}, Case{I4, H, F, 20, 33, 2048, 0}, Case{E8, B, B, 2, 50, 1000, 0}, Case{E8, B, F, 33, 20, 531, 8}, Case{E8, B, B, 70, 72, 640, 0}})
+                        Case{I4, E, B, 3, 33, 640, 16}, Case{I4, E, H, 20, 64, 512, 0}, Case{E8, H, H, 2, 50, 1000, 0}, Case{E8, H, H, 33, 20, 531, 8}, Case{I4, H, H, 33, 200, 1280, 0}, Case{I4, B, B, 130, 136, 1152, 8}, Case{I4, H, H, 16, 72, 2048, 0}, Case{I4, B, B, 3, 40, 4096, 8}, Case{I4, H, F, 20, 33, 2048, 0}, Case{E8, B, B, 2, 50, 1000, 0}, Case{E8, B, F, 33, 20, 531, 8}, Case{E8, B, B, 70, 72, 640, 0}, Case{E8, H, H, 70, 72, 72, 0}})
     runs += weight_only(c, 100);
   if (!small)
     for (int64_t m : {1, 8, 16, 30, 128}) runs += weight_only({I4, H, H, m, 1024, 4096, 0}, 100) + weight_only({I4, B, B, m, 500, 2048, 0}, 100) + weight_only({E8, H, H, m, 300, 1100, 0}, 100) + weight_only({E8, B, B, m, 500, 2048, 0}, 100);
