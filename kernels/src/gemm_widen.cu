@@ -82,9 +82,11 @@ Status gemm_widen_launch(const WeightOnlyArgs& g, const Epilogue& epilogue, cons
   const uint32_t box_w[2] = {uint32_t(line), uint32_t(kernel.tile_m)}, box_x[3] = {64, uint32_t(kernel.tile_n), uint32_t(slabs)};
   const uint64_t row = uint64_t(g.a.row_stride * size_of(g.a.dtype));
   const uint64_t sizes_slabs[3] = {64, uint64_t(g.m), uint64_t(g.k / 64)}, pitch_slabs[2] = {row, 128}, sizes_x[2] = {uint64_t(g.k), uint64_t(g.m)}, pitch_x[1] = {row};
+  const CUtensorMapL2promotion promotion = int4 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;  // as of tiles (NOTES.md)
   if (!encode_tensor_map(&p.w, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, g.weights, sizes_w, pitch_w, box_w,
-                         line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B) ||
-      !encode_tensor_map(&p.x, tensor_map_type(g.a.dtype), p.slabs ? 3 : 2, g.a.data, p.slabs ? sizes_slabs : sizes_x, p.slabs ? pitch_slabs : pitch_x, box_x))
+                         line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B, promotion) ||
+      !encode_tensor_map(&p.x, tensor_map_type(g.a.dtype), p.slabs ? 3 : 2, g.a.data, p.slabs ? sizes_slabs : sizes_x, p.slabs ? pitch_slabs : pitch_x, box_x,
+                         CU_TENSOR_MAP_SWIZZLE_128B, promotion))
     return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   p.scales = static_cast<const uint16_t*>(g.scales), p.e = epilogue;
   p.stages = int((g.k + 64 * slabs - 1) / (64 * slabs)), p.split_log = std::countr_zero(unsigned(c.split_k)), p.early = g.overlap;

@@ -24,14 +24,14 @@ Encode find_encoder() {
 }  // namespace
 
 bool encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, int rank, const void* data, const uint64_t* sizes,
-                       const uint64_t* pitches, const uint32_t* box, CUtensorMapSwizzle swizzle) {
+                       const uint64_t* pitches, const uint32_t* box, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion) {
   static const Encode encode = find_encoder();
   if (!encode) return false;
   const cuuint32_t ones[5] = {1, 1, 1, 1, 1};
   // The driver reads rank - 1 pitches; the casts only change the spelling of a 64-bit integer.
   return encode(map, type, rank, const_cast<void*>(data), reinterpret_cast<const cuuint64_t*>(sizes),
                 reinterpret_cast<const cuuint64_t*>(pitches), box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                swizzle, promotion,
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
