@@ -187,7 +187,8 @@ double predict(const WeightOnlyArgs& g, const GemmConfig& c) {
   const double sent = c.tile_m * c.tile_n * 14e-11 - (c.tile_m == 192 ? 0.7e-6 : 1.9e-6);  // of a tile whose K two CTAs share
   const double ends = few ? 0.4e-6 + (waves - 1) * 2e-6 : std::ceil(waves) * (0.3e-6 + c.tile_m * c.tile_n * 3e-11 + (halves ? sent : 0)) + (dealt ? sums : 0);
   const double all = busy + ends + (c.split_k > 1 && !halves ? 1.9e-6 : 0) + 3.2e-6;
-  const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 5e12 : 3.6e12) + 3e-6;
+  // Weights that are read once come from memory, of which an SM gets so much at most; others from L2.
+  const double memory = double(g.n) * g.k * tiles_x / (tiles_x > 1 ? 5e12 : std::min(3.6e12, 30e9 * std::min(ctas, sms))) + 3e-6;
   return std::max(all, memory) + 0.02 * all - (g.overlap ? 0.4e-6 : 0);  // of those that memory bounds, the least busy
 }
 
