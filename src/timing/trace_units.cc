@@ -11,6 +11,7 @@
 #include "exec/async.h"
 #include "exec/texel_watch.h"
 #include "timing/peer_copies.h"
+#include "timing/spin_watch.h"
 #include "timing/trace_state.h"
 
 namespace orrery::timing {
@@ -55,6 +56,7 @@ bool Tracer::State::finish(std::vector<exec::Unit*> units) {
   constexpr int kPatience = 100'000;  // turns in which all warps only wait
   exec::FaultTrap& trap = exec::fault_trap();
   exec::KernelCode entered(*machine.memory);
+  SpinWatch watch(prepared->run);
   if (sigsetjmp(trap.env, 0)) {
     exec::texel_watch() = nullptr;
     exec::record_page_fault(prepared->run, *running);
@@ -68,6 +70,7 @@ bool Tracer::State::finish(std::vector<exec::Unit*> units) {
       const exec::Unit::Progress p = running->advance(nullptr);
       if (p == exec::Unit::Progress::fault) return false;
       if (p == exec::Unit::Progress::finished) units.erase(units.begin() + ptrdiff_t(i)), stalls = 0;
+      else if (units.size() == 1 && watch.spins(*running, executed)) return false;
       else i++;
     }
     if (units.empty()) return true;

@@ -1,8 +1,8 @@
 // launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain`, `calls` and `turned` of N floats, `more` for more
 // turns of the latter, `told` for as many as `tell` has written; `managed`: what is copied from then on is managed memory that the host has written,
-// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
+// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `await` waits for a word that nobody changes, `patient` looks at it 600,000 times; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|fault|exit|abort|asked]...
+//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|await|patient|fault|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -54,6 +54,20 @@ __global__ void calls(float* to, float step) {
   to[threadIdx.x] = thousand(sum, -step);
 }
 
+/// Waits until a word is what nobody makes of it.
+__global__ void await(float* word, float* to) {
+  while (atomicAdd(word, 0.f) != 1e30f) {}
+  to[threadIdx.x] = 1;
+}
+
+/// Looks at a word so many times.
+__global__ void patient(float* word, float* to, int times) {
+  float sum = 0;
+#pragma unroll 1
+  for (int n = 0; n < times; n++) sum += atomicAdd(word, 0.f);
+  to[threadIdx.x] = sum;
+}
+
 int main(int argc, char** argv) {
   const int n = argc > 1 ? atoi(argv[1]) : 0;
   float *from = nullptr, *to = nullptr;
@@ -81,6 +95,8 @@ int main(int argc, char** argv) {
     } else if (!strcmp(argv[i], "prefetch")) cudaMemPrefetchAsync(from, sizeof(float) * size_t(n), cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0, 0);
     else if (!strcmp(argv[i], "upload")) cudaMemcpy(from, std::vector<float>(size_t(n)).data(), sizeof(float) * size_t(n), cudaMemcpyHostToDevice);
     else if (!strcmp(argv[i], "clear")) cudaMemset(from, 0, sizeof(float) * size_t(n));
+    else if (!strcmp(argv[i], "await")) await<<<1, 32>>>(from, to);
+    else if (!strcmp(argv[i], "patient")) patient<<<1, 32>>>(from, to, 600'000);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
     else if (!strcmp(argv[i], "exit")) return 3;
     else if (!strcmp(argv[i], "abort")) abort();
