@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/async.h"
+#include "exec/interpreter.h"
 #include "exec/stepper.h"
 #include "timing/slice.h"
 #include "timing/spin_loops.h"
@@ -38,8 +39,12 @@ Tracer::State& tracer_of(const Stepper& s) { return *static_cast<const TracedLau
 
 Next left_out(Stepper&, const Decoded&) { return Next::next; }
 
+/// A product that nothing depends on. All lanes come to it together, also those that have gone another way before.
+Next left_out_product(Stepper& s, const Decoded&) { return exec::gathered(s, ~0u) ? Next::next : Next::regroup; }
+
 /// A product whose sums something depends on: zeros, in every block. (What a register held before comes from the block that ran before.)
 Next zero_product(Stepper& s, const Decoded& d) {
+  if (!exec::gathered(s, ~0u)) return Next::regroup;
   const size_t lane_bytes = d.instr->form.type() == isa::Type::f64 ? sizeof(double) : sizeof(uint32_t);
   for (int i = 0; i < d.n_dst; i++) {
     const exec::Ref& r = s.ref(d, i);
@@ -53,6 +58,7 @@ Next zero_product(Stepper& s, const Decoded& d) {
 
 /// The same with sums that look random: what follows from products has data that change.
 Next random_product(Stepper& s, const Decoded& d) {
+  if (!exec::gathered(s, ~0u)) return Next::regroup;
   const isa::Type type = d.instr->form.type();
   const bool halves = type == isa::Type::f16, doubles = type == isa::Type::f64;
   uint64_t& seed = tracer_of(s).seed;
@@ -180,6 +186,13 @@ void arrive_last(Tracer::State& t, Stepper& s, const Decoded& d) {
   if (word % sizeof others == 0 && t.machine.memory->contains(word)) std::memcpy(reinterpret_cast<void*>(word), &others, sizeof others);
 }
 
+/// Will lanes of `mask`, which have just run the instruction at `pc`, run it again? (Those that meet others may be ready at once, in a group with them.)
+bool stays_at(const exec::WarpContext& w, const exec::Group& before, uint32_t mask, uint32_t pc) {
+  for (uint32_t i = 0; i < w.n_groups; i++)
+    if (w.groups[i].mask & mask) return w.groups[i].pc == pc && w.groups[i].frame == before.frame;
+  return false;
+}
+
 Next traced(Stepper& s, const Decoded& d) {
   Tracer::State& t = tracer_of(s);
   CodeTable& table = t.table(s.code);
@@ -188,7 +201,8 @@ Next traced(Stepper& s, const Decoded& d) {
   TracedBlock& block = t.blocks[number];
   TracedWarp& out = block.warps[s.w.warp_id];
   WarpState& w = t.warps[number][s.w.warp_id];
-  const exec::Handler original = table.kept[pc] ? table.original[pc] : left_out;
+  const Op op = d.instr->form.op;
+  const exec::Handler original = table.kept[pc] ? table.original[pc] : is_product(op) ? left_out_product : left_out;
   if (t.contention && table.swaps.count(pc) && !t.contention->may_go(s, d, number, table.takes_work.count(pc) > 0)) return Next::regroup;
   if (t.is_full(w)) return unrecorded(t, s, d, block, w, original);
   if (t.comes_last && table.arrivals.count(pc)) arrive_last(t, s, d);
@@ -199,14 +213,12 @@ Next traced(Stepper& s, const Decoded& d) {
   Recording r{s, d, block, table.patterns[d.address < 0 ? 0 : size_t(d.address)], {}, false, {}};
   r.e.pc = pc | table.tag, r.e.mask = mask;
   look(r);
-  const Op op = d.instr->form.op;
   std::optional<TexelNotes> texels;  // which there are is known once they are read
   if (touches_texels(op)) texels.emplace();
   const Next next = original(s, d);
   if (texels && next == Next::next) record_texels(r, *texels);
   texels.reset();
-  const bool again = next == Next::regroup && s.group->state != exec::GroupState::ready && s.group->pc == pc && !(before.reduction);
-  if (again) {  // it waits and will come again
+  if (next == Next::regroup && op != Op::bra && stays_at(s.w, before, mask, pc)) {  // it waits and will come again
     block.lines.resize(lines), block.runs.resize(runs), out.events.resize(length);
     w.block = place[0], w.pc = place[1], w.mask = place[2];
     return next;
@@ -299,7 +311,7 @@ std::shared_ptr<const DecodedProgram> Tracer::State::traced_copy(const std::shar
     if (options.changes) d.run = watched;
     else if (!options.copies_only) d.run = !is_plain(d) ? traced : !kept[i] ? counted<false> : quotients && table.slow[i] != SlowPath::none ? counted_quotient : reads_clock(*code, d) ? counted_clock : counted<true>;
     else if (is_bulk_copy(d.instr->form.op)) d.run = noted;
-    else if (!kept[i]) d.run = left_out;
+    else if (!kept[i]) d.run = is_product(d.instr->form.op) ? left_out_product : left_out;
   }
   table.kept = std::move(kept);
   table.polls = polls_of(*code->program), table.swaps = swap_loops_of(*code->program);

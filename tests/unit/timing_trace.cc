@@ -189,6 +189,36 @@ TEST(Trace, WarpsThatMeetAreRecordedUpToOnePlace) {
   EXPECT_NEAR(double(events_of(b, What::barrier, 0).size()), double(events_of(b, What::barrier, 1).size()), 1);
 }
 
+TEST(Trace, WhoComesLastToAReductionIsCountedOnce) {
+  TestMachine m;
+  const TestKernel k("mov.u32 %r1, 0;\nL: setp.eq.u32 %p2, %r1, 5000; bar.red.or.pred %p3, 0, %p2; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 10; @%p1 bra L; ret;", {}, {1}, {64});
+  const TracedBlock b = std::move(m.trace(k)[0]);
+  for (uint32_t warp = 0; warp < 2; warp++) EXPECT_EQ(events_of(b, What::barrier_red, warp).size(), 10u) << warp;
+  EXPECT_EQ(b.instructions, 2 * (1u + 5 * 10 + 1 - 1)) << "the last branch is taken by no lane";
+}
+
+/// A lane that waits for all threads after the others of its warp have gone on comes to the next product with them.
+TEST(Trace, LanesThatWaitedMultiplyWithTheirWarp) {
+  TestMachine m;
+  const std::string begin = "mov.u32 %r10, s; mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared::cta.b64 [%r10], 128; mov.u64 %d1, 0; bar.sync 0;\n",
+                    wait = "mbarrier.arrive.shared::cta.b64 _, [%r10]; @%p1 bra G;\nW: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r10], 0; @!%p2 bra W;\nG: ",
+                    product = "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %d1, %d1, 1, 1, 1, 0, 0; "
+                              "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; ";
+  const TestKernel k(begin + wait + product + product + "ret;", {}, {1}, {128}, ".shared .align 1024 .b8 s[33792];");
+  EXPECT_EQ(m.error_of(k), "");
+}
+
+/// Before the limit of instructions, if nobody changes what it looks at; but not if it counts.
+TEST(Trace, BlocksThatSpinForEverAreTold) {
+  TestMachine m;
+  TraceOptions options;
+  options.max_instructions = 1000;
+  EXPECT_THAT(m.error_of(TestKernel("ld.param.u64 %d1, [p0];\nL: atom.global.add.u32 %r2, [%d1], 0; setp.eq.u32 %p1, %r2, 0; @%p1 bra L; ret;", {m.allocate(64)}), options),
+              testing::AllOf(HasSubstr("livelock"), HasSubstr("it is 0 and nobody changes it")));
+  EXPECT_EQ(m.error_of(TestKernel("ld.param.u64 %d1, [p0]; mov.u32 %r1, 0;\nL: atom.global.add.u32 %r2, [%d1], 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1200000; @%p1 bra L; ret;",
+                                  {m.allocate(64)}), options), "");
+}
+
 TEST(Trace, StoresTellWhichSectorsTheyFill) {
   TestMachine m;
   // Half a warp writes 128 bytes from the eighth of a row on, the other half the same of a row 4,096 bytes further.
