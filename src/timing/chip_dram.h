@@ -47,6 +47,9 @@ inline constexpr double kInStep = 0.9, kTogether = 6000;
 /// What loads wait for writes is not spread as far: by its mean [arrivals: copy 4 over read 4: +232 cycles, 9 of 10 less than 426, 99 of 100 than 641].
 inline constexpr double kLongestForWrites = 2.8;
 
+/// What memory serves alike: of 8 KB every other 2 KB [latest_2048_32_1/16 and 64: as long as half as many rows far apart; chains of 4 KB, as long as two draws].
+constexpr uint64_t drawn_alike(uint64_t line) { return line >> 6 << 1 | (line >> 4 & 1); }
+
 inline constexpr double kBusiest = 0.85;  // utilisation of memory beyond which waits grow no more
 
 ALWAYS_INLINE bool Chip::open_page(uint64_t line) {
@@ -87,7 +90,7 @@ ALWAYS_INLINE void Chip::read_dram(uint64_t line, uint32_t sectors, double now) 
 /// Latency of a load that memory serves, without waiting for its turn (dram_free_).
 ALWAYS_INLINE double Chip::dram_latency(uint64_t line, uint32_t sm, double now, bool copied) const {
   const uint32_t drawn =
-      uint32_t(mix(mix((line >> kPageBits) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF);
+      uint32_t(mix(mix(drawn_alike(line) ^ uint64_t{sm} << 40) ^ uint64_t(now) >> 9) >> 24 & 0xFFFF);
   double mean = read_wait_, for_writes = 0;
   const double written = std::min(1.0, 2 * written_share_);
   if (written > 0) {
