@@ -29,16 +29,25 @@ void Sm::State::complete(NamedBarrier& b, double when) {
     w.ready = std::max(w.ready, when), w.why = Wait::barrier;
     refresh(w);
   }
+  const double open = b.open;
   b = NamedBarrier{};
+  b.open = open;
 }
+
+/// Cycles that a warp takes the unit, and from the last arrival until warps go on [calib/by_sm.cu: barrier.work32]; beyond that until they know what a
+/// reduction gives, and for each warp [barrier.red]; from the last arrival until the next phase, and for each warp [barrier.block].
+constexpr double kArrival = 1.3, kRelease = 4, kResult = 31, kResultOfWarp = 0.7, kReopen = 12, kReopenOfWarp = 0.7;
 
 void Sm::State::arrive(Slot& slot, uint32_t number, uint32_t expected, double when) {
   NamedBarrier& b = slot.barriers[number & 15];
-  barrier_unit = std::max(barrier_unit, when) + 2;
+  barrier_unit = std::max({barrier_unit, when, b.open}) + kArrival;
   b.arrived++;
   b.last = std::max(b.last, barrier_unit);
   const uint32_t wanted = expected ? expected / 32 : slot.live_warps;
-  if (b.arrived >= wanted) slot.meets++, complete(b, b.last + 12);
+  if (b.arrived < wanted) return;
+  slot.meets++;
+  b.open = b.last + kReopen + kReopenOfWarp * b.arrived;
+  complete(b, b.last + kRelease + (b.reduces ? kResult + kResultOfWarp * b.arrived : 0));
 }
 
 /// Ends the phase of an mbarrier when nothing is missing, as of `when`.
@@ -94,6 +103,7 @@ void Sm::State::synchronise(WarpRun& w, uint32_t index, const MachineInstruction
       slot.met |= e->count == 0 || e->count / 32 >= slot.warps;
       meet(slot, w);
       slot.barriers[e->extra & 15].waiting.push_back(index);
+      slot.barriers[e->extra & 15].reduces |= e->what == What::barrier_red;
       arrive(slot, e->extra, e->count, start);
       return;
     }

@@ -26,6 +26,8 @@ struct Mbarrier {
 struct NamedBarrier {
   uint32_t arrived = 0;
   double last = 0;
+  double open = 0;                   // when the next phase may begin
+  bool reduces = false;              // it tells warps of all threads
   std::vector<uint32_t> waiting;     // warps
 };
 
