@@ -101,6 +101,8 @@ Mark Context::enqueue(const std::shared_ptr<Stream>& stream, Work work, bool hos
   {
     std::lock_guard lock(order_mutex_);
     const uint64_t id = observe_submission(*stream, *shared, host_waits);
+    if (auto* launch = std::get_if<LaunchWork>(shared.get()))
+      if (timing::LaunchTimer* timer = system().timer()) launch->turn = timer->turn(launch->function->name());
     operation.run = [this, shared, id] { perform(*this, *shared, id); };
     operation.after = edges_for(*stream);
     link_events(*shared, mark, operation.after);

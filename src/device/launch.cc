@@ -212,7 +212,7 @@ void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool la
     Workspace workspace(context, work.cooperative);
     launch.workspace = workspace.address;
     timing::LaunchTimer* const timer = system().timer();
-    if (timer && !timer->launch(machine, launch, context.device().profile())) return;
+    if (timer && !timer->launch(machine, launch, context.device().profile(), work.turn ? *work.turn : timer->turn(work.function->name()))) return;
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
     system().record().add(work.function->name(), work.function->bounded(), machine.options.fast_numerics, result);

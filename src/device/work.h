@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "exec/launch.h"
+#include "timing/launch_choice.h"
 
 namespace orrery::device {
 
@@ -35,6 +37,7 @@ struct LaunchWork {
   int priority = 0;
   std::vector<std::byte> params;
   const void* handle = nullptr;  // what the program named the function by, given back by queries
+  std::optional<timing::Turn> turn;  // of those that the program itself has put into a stream, where launches are timed
 };
 
 /// One side of a copy: rows of bytes, `pitch` apart, in slices `slice` apart.

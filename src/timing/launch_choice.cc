@@ -29,21 +29,15 @@ LaunchChoice::LaunchChoice(const LaunchFilter& filter) : filter_(filter) {
 
 LaunchChoice::~LaunchChoice() = default;
 
-Choice LaunchChoice::next(const std::string& mangled) {
+Turn LaunchChoice::next(const std::string& mangled) {
+  std::lock_guard lock(mutex_);
   if (!filter_.kernel.empty()) {
     const std::string name = base::function_name(base::demangled(mangled));
-    if (pattern_ ? !std::regex_search(name, pattern_->expression) : name != filter_.kernel) return Choice::pass;
+    if (pattern_ ? !std::regex_search(name, pattern_->expression) : name != filter_.kernel) return {seen_, Choice::pass};
   }
-  std::lock_guard lock(mutex_);
-  const uint64_t place = seen_++;
-  if (place < filter_.skip) return Choice::pass;
-  if (place - filter_.skip < filter_.count) return Choice::time;
-  return filter_.kill ? Choice::end : Choice::pass;
-}
-
-bool LaunchChoice::over() const {
-  std::lock_guard lock(mutex_);
-  return filter_.kill && seen_ > filter_.skip && seen_ - filter_.skip >= filter_.count;
+  const uint64_t number = seen_++;
+  if (number < filter_.skip) return {number, Choice::pass};
+  return {number, number - filter_.skip < filter_.count ? Choice::time : filter_.kill ? Choice::end : Choice::pass};
 }
 
 }  // namespace orrery::timing

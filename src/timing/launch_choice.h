@@ -19,6 +19,12 @@ struct LaunchFilter {
 
 enum class Choice { time, pass, end };  ///< time it, only run it, or end the program in its place
 
+/// A launch in the order of the program's calls: which of those of such kernels it is, from 0, and what becomes of it.
+struct Turn {
+  uint64_t number = 0;
+  Choice choice = Choice::time;
+};
+
 class LaunchChoice {
  public:
   /// Throws std::runtime_error for an expression that is none.
@@ -26,16 +32,16 @@ class LaunchChoice {
   ~LaunchChoice();
 
   /// The next launch of the program, of the kernel with this (mangled) name. May be called by several threads.
-  Choice next(const std::string& mangled);
+  Turn next(const std::string& mangled);
 
-  /// True when every launch that was asked for has been taken, and the program shall end with the last of them.
-  bool over() const;
+  /// Shall the program end now that so many launches have been timed?
+  bool over(uint64_t timed) const { return filter_.kill && timed >= filter_.count; }
 
  private:
   struct Pattern;
   const LaunchFilter filter_;
   std::unique_ptr<Pattern> pattern_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   uint64_t seen_ = 0;
 };
 

@@ -10,11 +10,13 @@
 #include <array>
 #include <charconv>
 #include <compare>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -98,15 +100,30 @@ class ForkingTimer : public LaunchTimer {
     options_.step_budget = budget("ORRERY_TIME_STEP_BUDGET", options_.step_budget);
   }
 
-  bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile) override {
+  Turn turn(const std::string& mangled) override { return choice_.next(mangled); }
+
+  bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) override {
+    std::unique_lock lock(mutex_);
+    process_ = getpid();
+    if (turn.choice == Choice::end) {  // others that came before may still be at it in other streams
+      one_more_.wait(lock, [&] { return choice_.over(timed_); });
+      end_program();
+    }
     launches_++;
-    const Choice choice = choice_.next(launch.kernel->entry->program->name);
-    if (choice == Choice::end) end_program();
-    if (choice == Choice::pass) return results_ != "none";
+    if (turn.choice == Choice::pass) return results_ != "none";
+    const bool is_run = time(machine, launch, profile, turn);
+    timed_++;
+    if (choice_.over(timed_)) end_program();
+    one_more_.notify_all();
+    return is_run;
+  }
+
+ private:
+  /// Is it run for its results?
+  bool time(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) {
     const Arguments arguments(launch);
     if (const auto known = known_.find(arguments); known != known_.end() && on_gpu(*machine.memory, known->second.managed)) {
-      append_again(known->second);
-      if (choice_.over()) end_program();
+      append_again(known->second, turn);
       return is_run(launch, known->second.estimate);
     }
     int ends[2];
@@ -117,7 +134,7 @@ class ForkingTimer : public LaunchTimer {
       prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody waits for the answer of a program that has been killed
       if (getppid() != program) _exit(1);
       close(ends[0]);
-      work(machine, launch, profile, ends[1]);
+      work(machine, launch, profile, turn, ends[1]);
       _exit(0);
     }
     close(ends[1]);
@@ -129,13 +146,11 @@ class ForkingTimer : public LaunchTimer {
     for (const uint64_t address : found.managed) machine.memory->settle(address, true);
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
-    if (child < 0 || !WIFEXITED(status)) write_error(launch, child < 0 ? "fork failed" : fmt::format("the model stopped (signal {})", WTERMSIG(status)));
-    if (choice_.over()) end_program();
+    if (child < 0 || !WIFEXITED(status)) write_error(launch, turn, child < 0 ? "fork failed" : fmt::format("the model stopped (signal {})", WTERMSIG(status)));
     if (!found.line.empty() && known_.size() < kMostKnown) known_.insert_or_assign(arguments, found);
     return told ? is_run(launch, found.estimate) : results_ != "none";
   }
 
- private:
   static constexpr size_t kMostKnown = 4096;
 
   static bool on_gpu(const exec::DeviceMemory& memory, const std::vector<uint64_t>& managed) {
@@ -175,32 +190,33 @@ class ForkingTimer : public LaunchTimer {
     return false;
   }
   /// The record of a launch that was predicted before.
-  void append_again(const Known& known) const {
+  void append_again(const Known& known, const Turn& turn) const {
     auto j = nlohmann::ordered_json::parse(known.line);
     j["notes"].push_back("as another launch with the same arguments: nothing in memory decides on its time; energy by the data of that one");
     j["host_seconds"] = 0.0;
     for (auto& [key, value] : j["host"].items()) value = 0;
-    append(j.dump());
+    append(j.dump(), turn);
   }
   /// Ends the program where it is; what it has printed is kept, what it would do at its end is not done.
   [[noreturn]] static void end_program() {
     std::fflush(nullptr);
     _exit(0);
   }
-  void append(const std::string& line) const {
+  /// A record, with its place among the launches of its process (of which a child of that one writes it).
+  void append(const std::string& line, const Turn& turn) const {
     const int f = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
     if (f < 0) return std::perror(("orrery time: " + file_).c_str());
-    const std::string whole = line + "\n";
+    const std::string whole = fmt::format("{{\"launch\":{},\"process\":{},{}\n", turn.number, process_, line.substr(1));
     if (write(f, whole.data(), whole.size()) < 0) std::perror("orrery time");
     close(f);
   }
-  void write_error(const exec::Launch& launch, const std::string& what) const {
+  void write_error(const exec::Launch& launch, const Turn& turn, const std::string& what) const {
     nlohmann::ordered_json j;
     j["kernel"] = launch.kernel->entry->program->name;
     j["error"] = what;
-    append(j.dump());
+    append(j.dump(), turn);
   }
-  void work(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, int pipe_end) const {
+  void work(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn, int pipe_end) const {
     exec::Machine own = machine;
     own.code = nullptr;
     own.print = own.print_error = [](std::string_view) {};
@@ -221,12 +237,12 @@ class ForkingTimer : public LaunchTimer {
         const double more = changed.timing_launch_first_l2().value() / 32;
         p.l2_sectors += more, p.fabric_sectors += more / 2;
       }
-      append(launches_ == 1 || p.moved.bytes() > 0 ? to_json(with_moves(p, changed)) : line);
+      append(launches_ == 1 || p.moved.bytes() > 0 ? to_json(with_moves(p, changed)) : line, turn);
       const uint64_t managed = p.moved.from.size();
       give(pipe_end, &managed, sizeof managed), give(pipe_end, p.moved.from.data(), managed * sizeof managed);
       if (p.by_arguments && !options_.record) give(pipe_end, line.data(), line.size());
     } catch (const std::exception& e) {
-      write_error(launch, e.what());
+      write_error(launch, turn, e.what());
     }
   }
 
@@ -243,6 +259,10 @@ class ForkingTimer : public LaunchTimer {
   std::map<Arguments, Known> known_;
   PredictOptions options_;
   LaunchChoice choice_;
+  pid_t process_ = 0;                 // that launched last
+  std::mutex mutex_;                  // streams come from threads of their own
+  std::condition_variable one_more_;  // has been timed
+  uint64_t timed_ = 0;
 };
 
 }  // namespace

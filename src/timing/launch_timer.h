@@ -9,6 +9,7 @@
 
 #include "exec/launch.h"
 #include "profile/profile.h"
+#include "timing/launch_choice.h"
 
 namespace orrery::timing {
 
@@ -17,8 +18,10 @@ class LaunchTimer {
   /// Null when the environment does not ask for it.
   static std::unique_ptr<LaunchTimer> from_environment();
   virtual ~LaunchTimer() = default;
-  /// Times a launch. False: the launch shall not be run for its results.
-  virtual bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile) = 0;
+  /// What becomes of a launch of the kernel with this (mangled) name: asked for each in the order of the program's calls.
+  virtual Turn turn(const std::string& mangled) = 0;
+  /// Times a launch, one after the other if streams run side by side. False: the launch shall not be run for its results.
+  virtual bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) = 0;
 };
 
 }  // namespace orrery::timing

@@ -1,8 +1,8 @@
 // launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain`, `calls` and `turned` of N floats, `more` for more
 // turns of the latter, `told` for as many as `tell` has written; `managed`: what is copied from then on is managed memory that the host has written,
-// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `await` waits for a word that nobody changes, `patient` looks at it 600,000 times; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
+// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `aside`: copy and chain go to a new stream from then on; `await` waits for a word that nobody changes, `patient` looks at it 600,000 times; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|await|patient|fault|exit|abort|asked]...
+//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|aside|await|patient|fault|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -71,6 +71,7 @@ __global__ void patient(float* word, float* to, int times) {
 int main(int argc, char** argv) {
   const int n = argc > 1 ? atoi(argv[1]) : 0;
   float *from = nullptr, *to = nullptr;
+  cudaStream_t stream = nullptr;
   cudaMalloc(&from, sizeof(float) * size_t(n + 32));
   cudaMalloc(&to, sizeof(float) * size_t(n + 32));
   std::atomic<bool> over = false;
@@ -79,8 +80,8 @@ int main(int argc, char** argv) {
     for (cudaPointerAttributes a; !over;) cudaPointerGetAttributes(&a, from);
   };
   for (int i = 2; i < argc; i++) {
-    if (!strcmp(argv[i], "copy")) copy<<<(n + 255) / 256, 256>>>(from, to, n);
-    else if (!strcmp(argv[i], "chain")) chain<<<1, 32>>>(to, 1.f);
+    if (!strcmp(argv[i], "copy")) copy<<<(n + 255) / 256, 256, 0, stream>>>(from, to, n);
+    else if (!strcmp(argv[i], "chain")) chain<<<1, 32, 0, stream>>>(to, 1.f);
     else if (!strcmp(argv[i], "tell")) tell<<<1, 32>>>(to);
     else if (!strcmp(argv[i], "told")) told<<<1, 32>>>(to, 1.f);
     else if (!strcmp(argv[i], "turned")) turned<<<1, 32>>>(to, 1.f);
@@ -95,6 +96,7 @@ int main(int argc, char** argv) {
     } else if (!strcmp(argv[i], "prefetch")) cudaMemPrefetchAsync(from, sizeof(float) * size_t(n), cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0, 0);
     else if (!strcmp(argv[i], "upload")) cudaMemcpy(from, std::vector<float>(size_t(n)).data(), sizeof(float) * size_t(n), cudaMemcpyHostToDevice);
     else if (!strcmp(argv[i], "clear")) cudaMemset(from, 0, sizeof(float) * size_t(n));
+    else if (!strcmp(argv[i], "aside")) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     else if (!strcmp(argv[i], "await")) await<<<1, 32>>>(from, to);
     else if (!strcmp(argv[i], "patient")) patient<<<1, 32>>>(from, to, 600'000);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);

@@ -98,7 +98,7 @@ TEST(SlowPaths, AreGoneThroughInMachineCode) {
 }
 
 TEST(LaunchChoice, NamesAreTheFunctionsAlone) {
-  const auto chosen = [](const std::string& kernel, const std::string& mangled) { return LaunchChoice({.kernel = kernel}).next(mangled) == Choice::time; };
+  const auto chosen = [](const std::string& kernel, const std::string& mangled) { return LaunchChoice({.kernel = kernel}).next(mangled).choice == Choice::time; };
   EXPECT_TRUE(chosen("scale", "_ZN2ns5scaleIfLi4EEEvPT_i")) << "void ns::scale<float, 4>(float*, int)";
   EXPECT_FALSE(chosen("cale", "_ZN2ns5scaleIfLi4EEEvPT_i"));
   EXPECT_FALSE(chosen("ns", "_ZN2ns5scaleIfLi4EEEvPT_i"));
@@ -110,13 +110,13 @@ TEST(LaunchChoice, NamesAreTheFunctionsAlone) {
 
 TEST(LaunchChoice, CountsWhatMatches) {
   LaunchChoice choice({.kernel = "a", .skip = 1, .count = 2, .kill = true});
-  const auto next = [&](const char* name) { return choice.next(name); };
+  const auto next = [&](const char* name) { return choice.next(name).choice; };
   EXPECT_EQ(next("a"), Choice::pass);
   EXPECT_EQ(next("b"), Choice::pass);
   EXPECT_EQ(next("a"), Choice::time);
-  EXPECT_FALSE(choice.over());
   EXPECT_EQ(next("a"), Choice::time);
-  EXPECT_TRUE(choice.over()) << "the program ends with the last that is timed";
+  EXPECT_FALSE(choice.over(1));
+  EXPECT_TRUE(choice.over(2)) << "the program ends with the last that is timed";
   EXPECT_EQ(next("a"), Choice::end);
 }
 
