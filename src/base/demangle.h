@@ -48,4 +48,11 @@ inline std::string function_name(const std::string& name) {
   return whole.substr(first, last - first);
 }
 
+/// A demangled name for people to read in a sentence: one of more than `most` characters without its template arguments and parameters.
+inline std::string brief(const std::string& name, size_t most = 160) {
+  if (name.size() <= most) return name;
+  const std::string whole = without_parameters(name);
+  return function_name(name) + (whole.ends_with('>') ? "<...>" : "") + (whole.size() < name.size() ? "(...)" : "");
+}
+
 }  // namespace orrery::base

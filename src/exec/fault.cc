@@ -48,8 +48,8 @@ void on_signal(int number, siginfo_t* info, void* context) {
 }
 
 std::string where(const Fault& f) {
-  std::string s = fmt::format("kernel {}", base::demangled(f.kernel));
-  if (f.function != f.kernel) s += fmt::format(", function {}", base::demangled(f.function));
+  std::string s = fmt::format("kernel {}", base::brief(base::demangled(f.kernel)));
+  if (f.function != f.kernel) s += fmt::format(", function {}", base::brief(base::demangled(f.function)));
   s += fmt::format(", block ({},{},{})", f.ctaid[0], f.ctaid[1], f.ctaid[2]);
   if (f.thread_known) s += fmt::format(", thread ({},{},{})", f.tid[0], f.tid[1], f.tid[2]);
   else s += fmt::format(", a thread of warp {} (--interpret tells which)", f.warp);

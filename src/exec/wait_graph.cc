@@ -137,7 +137,7 @@ namespace {
 class Builder {
  public:
   Builder(const RunState& run, std::span<const CtaContext* const> blocks) : state_{run, blocks, {}, {}}, many_(blocks.size() > 1) {
-    graph_.kernel = base::demangled(run.kernel.entry->program->name);
+    graph_.kernel = base::brief(base::demangled(run.kernel.entry->program->name));
   }
 
   WaitGraph build() {

@@ -47,7 +47,7 @@ void print_table(const std::vector<json>& records) {
   for (const json& j : records) {
     const std::string name = short_name(j.at("kernel"));
     if (j.contains("error")) {
-      fmt::print("{:<32} not timed: {}\n", name, j.at("error").get<std::string>());
+      fmt::print("{:<32} not timed: {}\n", base::brief(name, 64), j.at("error").get<std::string>());
       continue;
     }
     fmt::print("{:<32} {:>12} {:>9} {:>10.2f} {:>8.2f} .. {:<8.2f} {:>8} {:>5.0f} {:>5.0f}% {:<9} {:>6.2f} {:>5} {:>6.0f} {:>9.3f}\n", name.substr(0, 32), shape(j, "grid"),
@@ -84,7 +84,7 @@ bool report_untimed(const std::vector<json>& records, bool chosen) {
   size_t untimed = 0;
   std::string first;
   for (const json& j : records)
-    if (j.contains("error") && untimed++ == 0) first = fmt::format("{}: {}", short_name(j.at("kernel")), j.at("error").get<std::string>());
+    if (j.contains("error") && untimed++ == 0) first = fmt::format("{}: {}", base::brief(short_name(j.at("kernel"))), j.at("error").get<std::string>());
   if (untimed > 0) fmt::print(stderr, "orrery time: {} of {} launches not timed; the first: {}\n", untimed, records.size(), first);
   return untimed > 0;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/demangle.h"
 #include "timing/launch_choice.h"
 #include "timing/slow_paths.h"
 #include "timing_kernel.h"
@@ -106,6 +107,13 @@ TEST(LaunchChoice, NamesAreTheFunctionsAlone) {
   EXPECT_TRUE(chosen("hidden", "_ZN12_GLOBAL__N_16hiddenEPf")) << "(anonymous namespace)::hidden(float*)";
   EXPECT_TRUE(chosen("plain", "plain")) << "extern C";
   EXPECT_THROW(LaunchChoice({.kernel = "regex:("}), std::runtime_error);
+}
+
+TEST(Names, LongOnesAreBrief) {
+  EXPECT_EQ(base::brief("void ns::scale<float, 4>(float*, int)"), "void ns::scale<float, 4>(float*, int)");
+  EXPECT_EQ(base::brief("void ns::scale<float, 4>(float*, int)", 20), "scale<...>(...)");
+  EXPECT_EQ(base::brief("ns::scale(float*, int)", 10), "scale(...)");
+  EXPECT_EQ(base::brief("a_long_name_of_c", 10), "a_long_name_of_c");
 }
 
 TEST(LaunchChoice, CountsWhatMatches) {
