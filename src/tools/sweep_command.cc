@@ -119,6 +119,11 @@ class Store {
     s.step();
     run("COMMIT");
   }
+  /// Points that have been predicted.
+  double finished() {
+    Statement s(db_, "SELECT COUNT(*) FROM points");
+    return s.step() ? std::stod(s.text(0)) : 0;
+  }
   struct Bar {
     std::string label;
     double us = 0, low = 0, high = 0;
@@ -257,6 +262,21 @@ int sweep(const std::vector<Point>& points, Store& store, unsigned threads, cons
   return failed ? 3 : 0;
 }
 
+/// Writes a file of all results. Of several ranks each does when it has no more to do, so that with the last of them it is whole, whichever that is.
+template <class Write>
+void export_results(const std::string& file, Store& store, const Rank& rank, Write write) {
+  const std::string part = rank.ranks > 1 ? fmt::format("{}.{}", file, rank.number) : file;
+  for (double written = -1; written != store.finished();) {
+    written = store.finished();
+    {
+      std::ofstream out(part);
+      write(out);
+      if (!out.flush()) throw std::runtime_error("cannot write " + part);
+    }
+    if (part != file) fs::rename(part, file);
+  }
+}
+
 int sweep_command(const std::vector<std::string>& words) {
   CLI::App app{"Predict programs over arguments, GPUs and settings; goes on where it was stopped.\nExample: orrery sweep spec.toml --db results.db --csv results.csv; mpirun -np 8 orrery sweep spec.toml --db shared/results.db", "orrery sweep"};
   std::string spec, db = "sweep.db", csv, plot;
@@ -274,14 +294,8 @@ int sweep_command(const std::vector<std::string>& words) {
     if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency() / unsigned(rank.here));
     Store store(db, rank.ranks > 1);
     const int status = sweep(points, store, threads, rank);
-    if (!plot.empty()) {
-      std::ofstream out(plot + (rank.number ? fmt::format(".{}", rank.number) : ""));
-      write_plot(store.bars(), out);
-    }
-    if (!csv.empty()) {
-      std::ofstream out(csv + (rank.number ? fmt::format(".{}", rank.number) : ""));
-      store.write_csv(out);
-    }
+    if (!plot.empty()) export_results(plot, store, rank, [&](std::ostream& out) { write_plot(store.bars(), out); });
+    if (!csv.empty()) export_results(csv, store, rank, [&](std::ostream& out) { store.write_csv(out); });
     return status;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
