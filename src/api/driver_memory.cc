@@ -106,6 +106,7 @@ API(cuMemHostGetFlags)(unsigned* flags, void* host) {
 }
 API(cuMemGetInfo_v2)(size_t* available, size_t* total) {
   return driver_in([&](Context& context) {
+    device::system().deferred().run();
     *available = context.device().free_memory();
     *total = context.device().total_memory();
   });

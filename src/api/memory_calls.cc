@@ -67,16 +67,20 @@ void free_device(Context& context, void* pointer) {
   uint64_t address = reinterpret_cast<uint64_t>(pointer);
   auto found = system().memory().contains(address) ? system().memory().find(address) : std::nullopt;
   const bool mine = found && !found->mapping && found->address == address &&
-                    (found->kind == MemoryKind::device || found->kind == MemoryKind::managed);
+                    (found->kind == MemoryKind::device || found->kind == MemoryKind::managed) && !system().deferred().frees(address);
   if (!mine) note_bad_free("cudaFree", address);
   require(mine, Status::invalid_value);
   wait_for_use(context);
-  if (device::release_pool_memory(address)) return;
-  {
-    std::lock_guard lock(table_mutex);
-    range_facts().erase(address);
-  }
-  require(system().memory().release(address), Status::invalid_value);
+  const auto release = [address] {
+    if (device::release_pool_memory(address)) return true;
+    {
+      std::lock_guard lock(table_mutex);
+      range_facts().erase(address);
+    }
+    return system().memory().release(address);
+  };
+  if (system().deferred().add_free(address, release)) return;
+  require(release(), Status::invalid_value);
 }
 
 void free_host(Context& context, void* pointer) {

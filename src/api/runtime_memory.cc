@@ -74,6 +74,7 @@ API(cudaHostGetFlags)(unsigned* flags, void* host) {
 API(cudaMemGetInfo)(size_t* available, size_t* total) {
   return runtime_in([&](Context& context) {
     require(available != nullptr && total != nullptr, Status::invalid_value);
+    device::system().deferred().run();
     *available = context.device().free_memory();
     *total = context.device().total_memory();
   });

@@ -14,6 +14,7 @@ int Format::channels() const {
 uint32_t Format::texel_bytes() const { return (bits[0] + bits[1] + bits[2] + bits[3]) / 8; }
 
 Array::~Array() {
+  system().deferred().run();
   if (address && !owner) system().memory().release(address);
 }
 

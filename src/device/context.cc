@@ -201,6 +201,7 @@ std::shared_ptr<Function> Context::function_at(uint64_t address) {
 }
 
 void Context::unload(Module* module) {
+  system().deferred().run();
   std::shared_ptr<Module> last;
   std::lock_guard lock(module_mutex_);
   if (auto at = modules_.find(module); at != modules_.end()) {

@@ -105,6 +105,7 @@ Device& System::device(int ordinal) {
 }
 
 uint64_t System::allocate(Device& device, uint64_t bytes, exec::MemoryKind kind, uint64_t align) {
+  if (kind != exec::MemoryKind::pinned && bytes > device.free_memory()) deferred_.run();  // which may free some
   if (kind != exec::MemoryKind::pinned) require(bytes <= device.free_memory(), Status::out_of_memory);
   uint64_t address = memory_.allocate(bytes, kind, device.ordinal(), align);
   require(address != 0, Status::out_of_memory);

@@ -18,6 +18,7 @@
 #include "device/array.h"
 #include "device/check.h"
 #include "device/context.h"
+#include "device/deferred.h"
 #include "device/pool.h"
 #include "device/record.h"
 #include "exec/launch.h"
@@ -77,6 +78,8 @@ class System {
   exec::Observer* observer() { return observer_.get(); }
   /// Null in a process whose launches are not timed.
   timing::LaunchTimer* timer() { return timer_.get(); }
+  /// Launches that were timed and have not been run; empty where none are timed.
+  Deferred& deferred() { return deferred_; }
   std::atomic<uint32_t>& interrupt() { return interrupt_; }
   TextureTable& textures() { return textures_; }
   Record& record() { return record_; }
@@ -92,6 +95,7 @@ class System {
   exec::Options options_;
   std::unique_ptr<exec::Observer> observer_;
   std::unique_ptr<timing::LaunchTimer> timer_;
+  Deferred deferred_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<exec::CodeProvider> code_;
   std::atomic<uint32_t> interrupt_{0};

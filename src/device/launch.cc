@@ -190,8 +190,16 @@ namespace {
 /// its tail stands below, so that a chain of grids which each launch the next for their tail may be endless.
 using Todo = std::vector<std::optional<Work>>;
 
+/// Is there memory that the host reads without a call?
+bool host_reads_memory() {
+  const exec::DeviceMemory& memory = system().memory();
+  for (int d = 0; d < system().device_count(); d++)
+    if (memory.used(exec::MemoryKind::managed, d) || memory.used(exec::MemoryKind::pinned, d)) return true;
+  return memory.has_registered();
+}
+
 /// Runs one grid and puts what it asked for on `todo`.
-void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool launched_by_kernel, Todo& todo) {
+void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool launched_by_kernel, Todo& todo, bool timed = false) {
   static std::atomic<uint64_t> grid_id{1};
   exec::Machine machine = machine_for(context);
   Grid grid(context, graph, todo.size() + launched_by_kernel);
@@ -211,8 +219,15 @@ void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool la
     launch.graph = graph ? reinterpret_cast<uint64_t>(graph->graph) : 0;
     Workspace workspace(context, work.cooperative);
     launch.workspace = workspace.address;
-    timing::LaunchTimer* const timer = system().timer();
-    if (timer && !timer->launch(machine, launch, context.device().profile(), work.turn ? *work.turn : timer->turn(work.function->name()))) return;
+    if (timing::LaunchTimer* const timer = timed ? nullptr : system().timer()) {
+      Deferred& deferred = system().deferred();
+      if (!timer->knows(machine, launch)) deferred.run();
+      const timing::Results results = timer->launch(machine, launch, context.device().profile(), work.turn ? *work.turn : timer->turn(work.function->name()));
+      if (results == timing::Results::none) return;
+      if (results == timing::Results::when_asked && !graph && !launched_by_kernel && !work.cooperative && !host_reads_memory() && Deferred::suits(*launch.kernel))
+        return deferred.add(context, work);
+      deferred.run();
+    }
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
     system().record().add(work.function->name(), work.function->bounded(), machine.options.fast_numerics, result);
@@ -244,6 +259,11 @@ void run_launch(Context& context, const LaunchWork& work, GraphRun* graph) {
       perform(context, *next);
     }
   }
+}
+
+void run_timed_launch(Context& context, const LaunchWork& work) {
+  Todo todo;  // stays empty: kernels that wait launch none
+  run_grid(context, work, nullptr, false, todo, true);
 }
 
 uint32_t blocks_per_sm(Context& context, Function& function, uint32_t threads, uint64_t dynamic_shared) {

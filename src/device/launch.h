@@ -27,6 +27,8 @@ struct GraphRun;  // grid.h
 /// Runs it and all that its threads launch to their end; a fault breaks the context and is explained on standard error.
 /// `graph`: the launch of a graph that it belongs to, or null.
 void run_launch(Context& context, const LaunchWork& work, GraphRun* graph = nullptr);
+/// The same of a launch that has been timed before (deferred.h).
+void run_timed_launch(Context& context, const LaunchWork& work);
 
 /// Blocks of `function` that fit one SM.
 uint32_t blocks_per_sm(Context& context, Function& function, uint32_t threads, uint64_t dynamic_shared);

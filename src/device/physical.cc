@@ -77,6 +77,7 @@ void map_physical(uint64_t address, uint64_t bytes, const std::shared_ptr<Physic
 }
 
 void unmap_physical(uint64_t address, uint64_t bytes) {
+  system().deferred().run();
   Mappings& all = mappings();
   std::lock_guard lock(all.mutex);
   require(system().memory().unmap(address, bytes), Status::invalid_value);

@@ -125,8 +125,14 @@ struct Performer {
   }
 };
 
+/// A launch sees to it by itself.
+bool touches_memory(const Work& work) {
+  return !std::holds_alternative<LaunchWork>(work) && !std::holds_alternative<EmptyWork>(work) && !std::holds_alternative<EventRecordWork>(work) && !std::holds_alternative<EventWaitWork>(work);
+}
+
 void perform_part(Context& context, const Work& work, uint64_t id, GraphRun* graph) {
   if (context.fault() == Status::success) {
+    if (touches_memory(work)) system().deferred().run();
     const ObservedWork observed(id, work);
     std::visit(Performer{context, graph}, work);
   } else if (auto* host = std::get_if<HostWork>(&work); host && host->callback) {

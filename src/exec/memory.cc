@@ -360,6 +360,11 @@ uint64_t DeviceMemory::used(MemoryKind kind, int device) const {
   return sum;
 }
 
+bool DeviceMemory::has_registered() const {
+  std::shared_lock lock(mutex_);
+  return !registered_.empty();
+}
+
 uint64_t DeviceMemory::acquire_window(uint64_t bytes) {
   {
     std::unique_lock lock(mutex_);

@@ -64,6 +64,8 @@ class DeviceMemory {
   std::optional<Allocation> nearest(uint64_t address, bool* freed) const;
   /// Bytes asked for by live allocations of `kind` on `device`.
   uint64_t used(MemoryKind kind, int device) const;
+  /// Is memory of the host registered with the device?
+  bool has_registered() const;
   /// The live allocations of `kind`, by address.
   std::vector<Allocation> all(MemoryKind kind) const;
   /// Where the managed allocation that holds `address` lies from now on: on the GPU or with the host. Nothing for other memory.

@@ -33,6 +33,7 @@ namespace {
 
 // PTX warp instructions of a launch that is always run for its results, of one that is while there is time, and of all such (two cores run some
 // 80 million a second).
+constexpr double kAtOnce = 1e6;  // PTX warp instructions of a launch that is run whether or not anything looks at its results
 constexpr double kQuick = 4e8, kLong = 4e9, kLongTogether = 1.6e10;
 
 std::string setting(const char* name, const char* otherwise) {
@@ -102,7 +103,12 @@ class ForkingTimer : public LaunchTimer {
 
   Turn turn(const std::string& mangled) override { return choice_.next(mangled); }
 
-  bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) override {
+  bool knows(exec::Machine& machine, const exec::Launch& launch) override {
+    std::lock_guard lock(mutex_);
+    return known(machine, launch) != known_.end();
+  }
+
+  Results launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) override {
     std::unique_lock lock(mutex_);
     process_ = getpid();
     if (turn.choice == Choice::end) {  // others that came before may still be at it in other streams
@@ -110,24 +116,27 @@ class ForkingTimer : public LaunchTimer {
       end_program();
     }
     launches_++;
-    if (turn.choice == Choice::pass) return results_ != "none";
-    const bool is_run = time(machine, launch, profile, turn);
+    if (turn.choice == Choice::pass) return results_ != "none" ? Results::now : Results::none;
+    const Results results = time(machine, launch, profile, turn);
     timed_++;
     if (choice_.over(timed_)) end_program();
     one_more_.notify_all();
-    return is_run;
+    return results;
   }
 
  private:
-  /// Is it run for its results?
-  bool time(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) {
-    const Arguments arguments(launch);
-    if (const auto known = known_.find(arguments); known != known_.end() && on_gpu(*machine.memory, known->second.managed)) {
-      append_again(known->second, turn);
-      return is_run(launch, known->second.estimate);
+  std::map<Arguments, Known>::const_iterator known(const exec::Machine& machine, const exec::Launch& launch) const {
+    const auto found = known_.find(Arguments(launch));
+    return found != known_.end() && on_gpu(*machine.memory, found->second.managed) ? found : known_.end();
+  }
+
+  Results time(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) {
+    if (const auto again = known(machine, launch); again != known_.end()) {
+      append_again(again->second, turn);
+      return results_of(launch, again->second.estimate);
     }
     int ends[2];
-    if (pipe(ends) != 0) return true;
+    if (pipe(ends) != 0) return Results::now;
     const pid_t program = getpid();
     const pid_t child = machine.memory->fork_process();
     if (child == 0) {
@@ -147,8 +156,8 @@ class ForkingTimer : public LaunchTimer {
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
     if (child < 0 || !WIFEXITED(status)) write_error(launch, turn, child < 0 ? "fork failed" : fmt::format("the model stopped (signal {})", WTERMSIG(status)));
-    if (!found.line.empty() && known_.size() < kMostKnown) known_.insert_or_assign(arguments, found);
-    return told ? is_run(launch, found.estimate) : results_ != "none";
+    if (!found.line.empty() && known_.size() < kMostKnown) known_.insert_or_assign(Arguments(launch), found);
+    return told ? results_of(launch, found.estimate) : results_ != "none" ? Results::now : Results::none;
   }
 
   static constexpr size_t kMostKnown = 4096;
@@ -180,14 +189,15 @@ class ForkingTimer : public LaunchTimer {
   }
 
   /// Is a launch of so many PTX warp instructions run for its results? Those that are not are named with what comes after.
-  bool is_run(const exec::Launch& launch, double estimate) {
-    if (results_ == "full" || (results_ == "auto" && estimate < kQuick)) return true;
+  Results results_of(const exec::Launch& launch, double estimate) {
+    if (results_ == "full" || (results_ == "auto" && estimate < kAtOnce)) return Results::now;
+    if (results_ == "auto" && estimate < kQuick) return Results::when_asked;
     if (results_ == "auto" && estimate < kLong && run_long_ + estimate < kLongTogether) {
       run_long_ += estimate;
-      return true;
+      return Results::when_asked;
     }
     if (without_results_++ == 0) first_without_ = base::demangled(launch.kernel->entry->program->name);
-    return false;
+    return Results::none;
   }
   /// The record of a launch that was predicted before.
   void append_again(const Known& known, const Turn& turn) const {

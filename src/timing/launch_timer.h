@@ -13,6 +13,9 @@
 
 namespace orrery::timing {
 
+/// Is a launch run for what its kernel computes?
+enum class Results { now, when_asked, none };  ///< when_asked: as soon as something may look at it
+
 class LaunchTimer {
  public:
   /// Null when the environment does not ask for it.
@@ -20,8 +23,10 @@ class LaunchTimer {
   virtual ~LaunchTimer() = default;
   /// What becomes of a launch of the kernel with this (mangled) name: asked for each in the order of the program's calls.
   virtual Turn turn(const std::string& mangled) = 0;
-  /// Times a launch, one after the other if streams run side by side. False: the launch shall not be run for its results.
-  virtual bool launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) = 0;
+  /// Is its time told already, whatever is in memory?
+  virtual bool knows(exec::Machine& machine, const exec::Launch& launch) = 0;
+  /// Times a launch, one after the other if streams run side by side.
+  virtual Results launch(exec::Machine& machine, const exec::Launch& launch, const Profile& profile, const Turn& turn) = 0;
 };
 
 }  // namespace orrery::timing

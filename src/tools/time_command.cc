@@ -98,7 +98,7 @@ int time_command(const std::vector<std::string>& words) {
   app.add_option("--gpu", options.gpu, "GPU to predict for (default h200)");
   app.add_option("--cache", options.cache, "cold (flushed before each launch, the default) or warm (as the same launch left them)")
       ->check(CLI::IsMember({"cold", "warm"}));
-  app.add_option("--results", options.results, "also run the kernels for their results: full, none, auto (not when it would take minutes; launches after it then say so)")
+  app.add_option("--results", options.results, "also run the kernels for their results: full, none, auto (long ones when something may look at them, and not when it would take minutes; launches after it then say so)")
       ->check(CLI::IsMember({"full", "none", "auto"}));
   app.add_option("--set", options.set, "what if: change a field of the GPU's profile, for example sm.count=144 or memory.bandwidth=8TB/s (repeatable)");
   app.add_option("--json", json_file, "write all records to this file");

@@ -1,8 +1,8 @@
 // launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain`, `calls` and `turned` of N floats, `more` for more
 // turns of the latter, `told` for as many as `tell` has written; `managed`: what is copied from then on is managed memory that the host has written,
-// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `aside`: copy and chain go to a new stream from then on; `await` waits for a word that nobody changes, `patient` looks at it 600,000 times; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
+// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `fill` writes a number, one more each time, to all that `copy` copies, `show` prints the last copied, `anew` frees what is copied and takes other memory; `aside`: copy and chain go to a new stream from then on; `await` waits for a word that nobody changes, `patient` looks at it 600,000 times; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|aside|await|patient|fault|exit|abort|asked]...
+//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|fill|show|anew|aside|await|patient|fault|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +13,11 @@
 __global__ void copy(const float* from, float* to, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) to[i] = from[i];
+}
+
+__global__ void fill(float* from, int n, float value) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) from[i] = value;
 }
 
 /// A thousand additions, each of which needs the one before it.
@@ -72,6 +77,7 @@ int main(int argc, char** argv) {
   const int n = argc > 1 ? atoi(argv[1]) : 0;
   float *from = nullptr, *to = nullptr;
   cudaStream_t stream = nullptr;
+  int filled = 0;
   cudaMalloc(&from, sizeof(float) * size_t(n + 32));
   cudaMalloc(&to, sizeof(float) * size_t(n + 32));
   std::atomic<bool> over = false;
@@ -96,7 +102,15 @@ int main(int argc, char** argv) {
     } else if (!strcmp(argv[i], "prefetch")) cudaMemPrefetchAsync(from, sizeof(float) * size_t(n), cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0, 0);
     else if (!strcmp(argv[i], "upload")) cudaMemcpy(from, std::vector<float>(size_t(n)).data(), sizeof(float) * size_t(n), cudaMemcpyHostToDevice);
     else if (!strcmp(argv[i], "clear")) cudaMemset(from, 0, sizeof(float) * size_t(n));
-    else if (!strcmp(argv[i], "aside")) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    else if (!strcmp(argv[i], "fill")) fill<<<(n + 255) / 256, 256>>>(from, n, float(++filled));
+    else if (!strcmp(argv[i], "show")) {
+      float last = -1;
+      cudaMemcpy(&last, to + n - 1, sizeof last, cudaMemcpyDeviceToHost);
+      printf("last is %g\n", last);
+    } else if (!strcmp(argv[i], "anew")) {
+      cudaFree(from);
+      cudaMalloc(&from, sizeof(float) * size_t(n + 32));
+    } else if (!strcmp(argv[i], "aside")) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     else if (!strcmp(argv[i], "await")) await<<<1, 32>>>(from, to);
     else if (!strcmp(argv[i], "patient")) patient<<<1, 32>>>(from, to, 600'000);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
