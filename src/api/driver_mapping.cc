@@ -118,6 +118,7 @@ API(cuMemExportToShareableHandle)(void* out, CUmemGenericAllocationHandle handle
     require(out != nullptr && flags == 0 && type == kFileDescriptor && memory->shareable == kFileDescriptor, Status::invalid_value);
     const int fd = dup(memory->fd);
     require(fd >= 0, Status::out_of_memory);
+    device::system().deferred().stop();
     *static_cast<int*>(out) = fd;
   });
 }
@@ -126,6 +127,7 @@ API(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle* out, void* sha
     require(out != nullptr && type == kFileDescriptor, Status::invalid_value);
     const int fd = dup(int(reinterpret_cast<intptr_t>(shared)));
     require(fd >= 0, Status::invalid_value);
+    device::system().deferred().stop();
     try {
       *out = handle_of(std::make_shared<PhysicalMemory>(context.device(), fd, kFileDescriptor));
     } catch (...) {

@@ -23,8 +23,8 @@ bool is_self_contained(isa::Op op) {
 
 }  // namespace
 
-bool Deferred::suits(const exec::Kernel& kernel) {
-  return std::all_of(kernel.entry->code.begin(), kernel.entry->code.end(), [](const exec::Decoded& d) { return !d.instr || is_self_contained(d.instr->form.op); });
+bool Deferred::takes(const exec::Kernel& kernel) const {
+  return !stopped_ && std::all_of(kernel.entry->code.begin(), kernel.entry->code.end(), [](const exec::Decoded& d) { return !d.instr || is_self_contained(d.instr->form.op); });
 }
 
 void Deferred::add(Context& context, const LaunchWork& work) {
@@ -45,6 +45,11 @@ bool Deferred::frees(uint64_t address) {
   if (!any_) return false;
   std::lock_guard lock(mutex_);
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.release && e.address == address; });
+}
+
+void Deferred::stop() {
+  stopped_ = true;
+  run();
 }
 
 void Deferred::run() {

@@ -3,7 +3,7 @@
 // Where launches are timed (timing/launch_timer.h) most of the time may go into what kernels compute, which a program that only measures never looks at.
 // Such launches stand here in the order in which they would have run, with the memory that was freed behind them. They run when anything but a launch
 // touches memory, or one whose time memory may decide; what stands here when the program ends is dropped.
-// Invariant: a launch stands here only while there is no memory that the host may read by itself (managed, pinned), and only kernels that call nothing
+// Invariant: a launch stands here only while there is no memory that the host may read by itself (managed, pinned) or that is shared with other processes, and only kernels that call nothing
 // (printf, malloc, other kernels) and read no textures.
 #pragma once
 #include <atomic>
@@ -19,7 +19,7 @@ namespace orrery::device {
 class Deferred {
  public:
   /// May a launch of the kernel stand here?
-  static bool suits(const exec::Kernel& kernel);
+  bool takes(const exec::Kernel& kernel) const;
   void add(Context& context, const LaunchWork& work);
   /// Releases memory behind the launches that stand here; false when there are none.
   bool add_free(uint64_t address, std::function<void()> release);
@@ -27,6 +27,8 @@ class Deferred {
   bool frees(uint64_t address);
   /// Runs all that stands here.
   void run();
+  /// Another process may look at memory: runs all, and nothing stands here from now on.
+  void stop();
 
  private:
   struct Entry {
@@ -37,7 +39,7 @@ class Deferred {
   };
   std::recursive_mutex mutex_;  // held while they run: what comes meanwhile waits
   std::vector<Entry> entries_;
-  std::atomic<bool> any_{false};
+  std::atomic<bool> any_{false}, stopped_{false};
 };
 
 }  // namespace orrery::device

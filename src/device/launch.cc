@@ -224,7 +224,7 @@ void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool la
       if (!timer->knows(machine, launch)) deferred.run();
       const timing::Results results = timer->launch(machine, launch, context.device().profile(), work.turn ? *work.turn : timer->turn(work.function->name()));
       if (results == timing::Results::none) return;
-      if (results == timing::Results::when_asked && !graph && !launched_by_kernel && !work.cooperative && !host_reads_memory() && Deferred::suits(*launch.kernel))
+      if (results == timing::Results::when_asked && !graph && !launched_by_kernel && !work.cooperative && !host_reads_memory() && deferred.takes(*launch.kernel))
         return deferred.add(context, work);
       deferred.run();
     }
