@@ -2,7 +2,7 @@
 // stays as it is, and writes one JSON line for each to the file that $ORRERY_TIME names.
 //
 // $ORRERY_TIME_CACHE is cold or warm; $ORRERY_TIME_RESULTS says whether kernels are then run for their results as well:
-// full, none, or auto (not when that would take minutes; the records of later launches say so). $ORRERY_TIME_KERNEL, _SKIP, _COUNT and _KILL choose
+// full, none, or auto (long ones when something asks for them, not when that would take minutes; the records of later launches say so). $ORRERY_TIME_KERNEL, _SKIP, _COUNT and _KILL choose
 // launches (launch_choice.h); the others are only run.
 #pragma once
 #include <memory>
