@@ -1,7 +1,7 @@
-// Streamed GEMM: which tiles exist, and how they are launched; gemm_stream.cuh, gemm_stream_wide.cuh and gemm_stream_whole.cuh have the
-// kernels.
+// Streamed GEMM: which tiles exist, and how they are launched; gemm_stream.cuh, gemm_stream_wide.cuh, gemm_stream_halves.cuh and
+// gemm_stream_whole.cuh have the kernels.
+#include "gemm_stream_halves.cuh"
 #include "gemm_stream_whole.cuh"
-#include "gemm_stream_wide.cuh"
 
 #include <bit>
 
@@ -23,6 +23,13 @@ template <class Tile>
 GemmKernel stream_kernel(DType t) { return kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream<Tile>)); }
 template <class Tile>
 GemmKernel wide_kernel(DType t) { return kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream_wide<Tile>)); }
+
+template <class Tile>
+GemmKernel halves_kernel(DType t) {
+  GemmKernel k = kernel_of<Tile>(t, reinterpret_cast<const void*>(&gemm_stream_halves<Tile>));
+  k.only_split = 2;
+  return k;
+}
 
 template <class Tile>
 GemmKernel whole_kernel(DType t) {
@@ -52,6 +59,10 @@ void add_tiles(std::vector<GemmKernel>& out, DType t) {
     out.push_back(stream_kernel<StreamTile<T, 32, 8, 20, 2, 1>>(t));
   else
     out.push_back(wide_kernel<WideTile<T, 32, 8, 10, 2, 2>>(t));
+  //                                  columns, slabs a stage; 64 rows, two CTAs that share K: ahead of others of these tiles
+  out.push_back(halves_kernel<HalvesTile<T, 32, 2>>(t));
+  out.push_back(halves_kernel<HalvesTile<T, 64, 2>>(t));
+  out.push_back(halves_kernel<HalvesTile<T, 128, 1>>(t));
   //                                  rows, columns, stages, groups, slabs a stage; one CTA an SM
   out.push_back(wide_kernel<WideTile<T, 32, 16, 8, 2, 2>>(t));
   out.push_back(wide_kernel<WideTile<T, 32, 32, 6, 2, 2>>(t));

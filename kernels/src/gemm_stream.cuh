@@ -26,7 +26,7 @@
 //
 // Sums of groups and parts meet in shared memory. With K split each CTA finishes its share of the rows: the others send it
 // their sums of those by bulk copy, one each. They are added in an order that does not depend on time. Not here: tiles that have an SM
-// alone (gemm_stream_wide.cuh), tiles all of whose W is there before X (gemm_stream_whole.cuh), instances and launch (gemm_stream.cu).
+// alone (gemm_stream_wide.cuh, gemm_stream_halves.cuh), tiles all of whose W is there before X (gemm_stream_whole.cuh), instances and launch (gemm_stream.cu).
 #pragma once
 #include "gemm_epilogue.cuh"
 
