@@ -326,7 +326,7 @@ const GemmKernel* find_kernel(const GemmArgs& g, const GemmConfig& c) {
     }
     if (k.promote != promote) continue;
     if (k.schedule == GemmConfig::Schedule::kStream) {
-      if (k.slabs != c.per_sm) continue;
+      if (k.slabs != c.per_sm || (k.only_split && k.only_split != c.split_k)) continue;
       return gemm_stream_fits(g, c, k) ? &k : nullptr;
     }
     // A share of a multicast tile is whole slabs (MN-major) or whole 8-row atoms (K-major).

@@ -26,7 +26,7 @@
 //
 // Sums of groups and parts meet in shared memory. With K split each CTA finishes its share of the rows: the others send it
 // their sums of those by bulk copy, one each. They are added in an order that does not depend on time. Not here: tiles that have an SM
-// alone (gemm_stream_wide.cuh), tiles all of whose W is there before X (gemm_stream_whole.cuh), instances and launch (gemm_stream.cu).
+// alone (gemm_stream_wide.cuh, gemm_stream_halves.cuh), tiles all of whose W is there before X (gemm_stream_whole.cuh), instances and launch (gemm_stream.cu).
 #pragma once
 #include "gemm_epilogue.cuh"
 
@@ -41,6 +41,8 @@ struct StreamParams {
   bool early;        // W may be read before the kernels we depend on have ended
   const uint8_t* x_data;
   int64_t x_pitch;   // bytes from column to column
+  const uint8_t* w_data;
+  int64_t w_pitch, part_bytes;  // of W from row to row; of a part of a row
 };
 
 /// How W is to stay in L2: measured, not understood (NOTES.md).
@@ -80,6 +82,22 @@ struct StreamShared {
   __device__ __forceinline__ uint32_t x(int s) const { return w(s) + Tile::kBytesW; }
   __device__ __forceinline__ void wait_full(int s, int phase) const { ptx::mbarrier_wait(full + 8 * s, phase); }
 };
+
+/// Has memory bring the first 256 elements of K of each of this CTA's lines of W to L2: the copies that ask for them come half a microsecond later, with a
+/// descriptor that has to be fetched and barriers that have to be made. By all, before anything else; stages of W are kSlabs lines of 128 bytes.
+template <class Tile>
+__device__ __forceinline__ void bring_first(const StreamParams& p, int row0, int begin) {
+  constexpr int kAhead = 2 * int(sizeof(typename Tile::T));  // pieces of 128 bytes
+  static_assert(Tile::kRows * Tile::kParts == 64 && Tile::kWorkers % 64 == 0);
+  const int line = threadIdx.x % 64, row = row0 + line % Tile::kRows, offset = begin * Tile::kSlabs * 128;
+  if (row >= p.e.m || threadIdx.x >= Tile::kWorkers) return;
+  const uint8_t* const part = p.w_data + row * p.w_pitch + line / Tile::kRows * p.part_bytes;
+#pragma unroll
+  for (int first = 0; first < kAhead; first += Tile::kWorkers / 64) {
+    const int piece = first + threadIdx.x / 64;
+    if (piece < kAhead && offset + piece * 128 < p.part_bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(part + offset + piece * 128));
+  }
+}
 
 /// Fills the ring with stages [begin, end) of K, but for X of the first round; by one thread.
 template <class Tile>
@@ -281,6 +299,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm) gemm_stream(cons
   extern __shared__ uint8_t raw[];
   const StreamShared<Tile> shared(ptx::smem_address(raw));
   const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
+  if constexpr (Tile::kLines == 64) bring_first<Tile>(p, row0, begin);
   ptx::griddepcontrol_launch_dependents();
   const int group = threadIdx.x / 128;
   if (group == Tile::kGroups) {

@@ -2,8 +2,7 @@
 //
 // A copy takes the thread that asks for it some 300 cycles with all that goes with it, whatever it brings, and while a ring is filled
 // nothing else happens. So a stage is kSlabs times 128 bytes of K, which one box of TMA brings (where K ends sooner, zeros), and W and X
-// have a thread each. X comes by TMA from the first stage on: its thread has said what to expect before the kernels ahead have ended,
-// then only asks.
+// have a thread each. X comes by TMA from the first stage on.
 //
 //   stage   kSlabs slabs of W (64 lines of 128 bytes), then kSlabs slabs of X (kN lines)
 //   full_w, full_x    the stage's W; its X
@@ -42,54 +41,69 @@ struct WideShared {
   __device__ __forceinline__ void wait_full(int s, int phase) const { ptx::mbarrier_wait(full_w + 8 * s, phase), ptx::mbarrier_wait(full_x + 8 * s, phase); }
 };
 
-/// Fills the ring with W of stages [begin, end) of K; by one thread.
-template <class Tile>
-__device__ __forceinline__ void produce_wide_w(const StreamParams& p, const WideShared<Tile>& shared, int row0, int begin, int end) {
-  if (!p.early) ptx::griddepcontrol_wait();
-  int stage = 0, phase = 0;
-  for (int step = begin; step < end; step++) {
-    const int i = step - begin, before = i - Tile::kPace;
-    if (i >= Tile::kStages) ptx::mbarrier_wait(shared.empty + 8 * stage, phase ^ 1);
-    else if (p.early && before >= 0) ptx::mbarrier_wait(shared.full_w + 8 * before, 0);
-    ptx::mbarrier_arrive_expect_tx(shared.full_w + 8 * stage, Tile::kBytesW);
-    ptx::tma_load_4d(shared.w(stage), &p.w, shared.full_w + 8 * stage, 0, row0, 0, step * Tile::kSlabs, kHintW<typename Tile::T>);
-    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
-  }
+/// Asks for a stage of W or of X.
+template <class Tile, bool kOfW>
+__device__ __forceinline__ void ask(const StreamParams& p, const WideShared<Tile>& shared, int stage, int first, int step) {
+  const uint32_t full = (kOfW ? shared.full_w : shared.full_x) + 8 * stage;
+  ptx::mbarrier_arrive_expect_tx(full, kOfW ? Tile::kBytesW : Tile::kBytesX);
+  ptx::tma_load_4d(kOfW ? shared.w(stage) : shared.x(stage), kOfW ? &p.w : &p.x, full, 0, first, 0, step * Tile::kSlabs, kOfW ? kHintW<typename Tile::T> : ptx::kEvictNormal);
 }
 
-/// And with X.
-template <class Tile>
-__device__ __forceinline__ void produce_wide_x(const StreamParams& p, const WideShared<Tile>& shared, int col0, int begin, int end) {
-  // X may not be written yet, but where it lies in L2 it is so also after it has been; else it would queue behind W.
-  const int mine = begin + int(blockIdx.x >> p.split_log) % 32;
-  if (p.early && mine < end) ptx::tma_prefetch_4d(&p.x, 0, col0, 0, mine * Tile::kSlabs);
-  const auto load = [&](int stage, int step) {
-    ptx::tma_load_4d(shared.x(stage), &p.x, shared.full_x + 8 * stage, 0, col0, 0, step * Tile::kSlabs, ptx::kEvictNormal);
-  };
+/// Fills the ring with stages [begin, end) of K, of W from row `first` on or of X from that column on; by a warp each. W's makes no barriers and waits for none
+/// but those that its first round completes on, so that nothing is asked for sooner; X's, which makes those of places too, must not be much later, or the
+/// stages of W that follow stand before its own (NOTES.md).
+template <class Tile, bool kOfW>
+__device__ __forceinline__ void produce_wide(const StreamParams& p, const WideShared<Tile>& shared, bool split, int first, int begin, int end) {
   const int ahead = min(end - begin, Tile::kStages);
-  for (int s = 0; s < ahead; s++) ptx::mbarrier_arrive_expect_tx(shared.full_x + 8 * s, Tile::kBytesX);
-  ptx::griddepcontrol_wait();
-  for (int s = 0; s < ahead; s++) load(s, begin + s);
-  int stage = 0, phase = 0;
-  for (int step = begin + ahead; step < end; step++) {
-    ptx::mbarrier_wait(shared.empty + 8 * stage, phase);
-    ptx::mbarrier_arrive_expect_tx(shared.full_x + 8 * stage, Tile::kBytesX);
-    load(stage, step);
-    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+  if (ptx::elect_one()) {
+    ptx::prefetch_tensormap(kOfW ? &p.w : &p.x);
+#pragma unroll
+    for (int s = 0; s < Tile::kStages; s++) {
+      ptx::mbarrier_init((kOfW ? shared.full_w : shared.full_x) + 8 * s, 1);
+      if (!kOfW) ptx::mbarrier_init(shared.empty + 8 * s, 4);
+    }
+    ptx::fence_mbarrier_init();
+  }
+  __syncwarp();
+  ptx::bar_arrive(2, Tile::kThreads);
+  if (!kOfW) ptx::bar_arrive(5, 64);
+  if (split) ptx::cluster_arrive_relaxed();
+  if (ptx::elect_one()) {
+    // X may not be written yet, but where it lies in L2 it is so also after it has been; else it would queue behind W.
+    const int mine = begin + int(blockIdx.x >> p.split_log) % 32;
+    if (!kOfW && p.early && mine < end) ptx::tma_prefetch_4d(&p.x, 0, first, 0, mine * Tile::kSlabs);
+    if (!kOfW || !p.early) ptx::griddepcontrol_wait();
+#pragma unroll 1
+    for (int s = 0; s < ahead; s++) {
+      if (kOfW && p.early && s >= Tile::kPace) ptx::mbarrier_wait(shared.full_w + 8 * (s - Tile::kPace), 0);
+      ask<Tile, kOfW>(p, shared, s, first, begin + s);
+    }
+  }
+  __syncwarp();
+  if (kOfW) ptx::bar_sync(5, 64);  // barriers of places have been made
+  if (ptx::elect_one()) {
+    int stage = 0, phase = 0;
+    for (int step = begin + ahead; step < end; step++) {
+      ptx::mbarrier_wait(shared.empty + 8 * stage, phase);
+      ask<Tile, kOfW>(p, shared, stage, first, step);
+      if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+    }
   }
 }
-
-/// Makes the barriers; by one thread.
 template <class Tile>
-__device__ __forceinline__ void init_wide(const StreamParams& p, const WideShared<Tile>& shared) {
-  ptx::prefetch_tensormap(&p.w);
-  ptx::prefetch_tensormap(&p.x);
-#pragma unroll
-  for (int s = 0; s < Tile::kStages; s++)
-    ptx::mbarrier_init(shared.full_w + 8 * s, 1), ptx::mbarrier_init(shared.full_x + 8 * s, 1), ptx::mbarrier_init(shared.empty + 8 * s, 4);
-  ptx::mbarrier_init(shared.arrived, 1);
-  ptx::fence_mbarrier_init();
-  if (p.split_log > 0) ptx::mbarrier_arrive_expect_tx(shared.arrived, ((1 << p.split_log) - 1) * Tile::block_bytes(p.split_log));
+__device__ __forceinline__ void produce_wide(const StreamParams& p, const WideShared<Tile>& shared, bool split, int row0, int col0, int begin, int end) {
+  if (__shfl_sync(~0u, int(threadIdx.x / 32), 0) == Tile::kWorkers / 32) produce_wide<Tile, true>(p, shared, split, row0, begin, end);
+  else produce_wide<Tile, false>(p, shared, split, col0, begin, end);
+}
+
+/// Those who multiply wait for the producers' barriers here; `make` makes those of the end, by one thread.
+template <class Tile, class Make>
+__device__ __forceinline__ void meet_producers(Make make) {
+  if (__shfl_sync(~0u, int(threadIdx.x / 32), 0) == 0) {
+    if (ptx::elect_one()) make(), ptx::fence_mbarrier_init();
+    __syncwarp();
+  }
+  ptx::bar_sync(2, Tile::kThreads);
 }
 
 template <class Tile>
@@ -97,26 +111,20 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) gemm_stream_wide(const __gr
   extern __shared__ uint8_t raw[];
   const WideShared<Tile> shared(ptx::smem_address(raw));
   const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
+  bring_first<Tile>(p, row0, begin);
   ptx::griddepcontrol_launch_dependents();
   const int group = threadIdx.x / 128;
-  const bool of_w = __shfl_sync(~0u, int(threadIdx.x / 32), 0) == Tile::kWorkers / 32;
-  touch(p.e);
-  if (of_w) {
-    if (ptx::elect_one()) init_wide<Tile>(p, shared);
-    __syncwarp();
-    ptx::bar_arrive(2, Tile::kThreads);  // waits for nobody
-  } else {
-    ptx::bar_sync(2, Tile::kThreads);  // one instruction for all who wait: compute-sanitizer takes two for divergence
-  }
-  if (split) ptx::cluster_arrive_relaxed();
   if (group == Tile::kGroups) {
-    if (ptx::elect_one()) {
-      if (of_w) produce_wide_w<Tile>(p, shared, row0, begin, end);
-      else produce_wide_x<Tile>(p, shared, col0, begin, end);
-    }
+    produce_wide<Tile>(p, shared, split, row0, col0, begin, end);
     leave_producer(split);
     return;
   }
+  touch(p.e);
+  meet_producers<Tile>([&] {
+    ptx::mbarrier_init(shared.arrived, 1);
+    if (p.split_log > 0) ptx::mbarrier_arrive_expect_tx(shared.arrived, ((1 << p.split_log) - 1) * Tile::block_bytes(p.split_log));
+  });
+  if (split) ptx::cluster_arrive_relaxed();
   typename Tile::Acc acc[Tile::kN / 2];
   multiply_stream<Tile>(shared, group, end - begin, acc);
   end_stream<Tile>(p.e, shared, p.split_log, rank, group, acc, row0, col0);

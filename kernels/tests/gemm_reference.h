@@ -25,6 +25,7 @@ struct Case {
   GemmConfig::Schedule only = GemmConfig::Schedule::kAuto;  // of the configurations; kAuto: all
   bool blocks = false;  // scales for 128 of k
   int rows = 0, per_sm = 0;  // and of those with this only, where not 0: tile_m and CTAs an SM
+  int split = 0;             // and CTAs that share K
   bool turned = false;       // and of those only that compute D' = B' A' in tiles and leave D turned round
 };
 

@@ -62,7 +62,7 @@ int run(const Case& c, int most_configs) {
   configs.resize(std::min(4096, gemm_candidates(g, configs.data(), 4096)));
   if (c.only != GemmConfig::Schedule::kAuto)
     configs.erase(std::remove_if(configs.begin(), configs.end(), [&](const GemmConfig& g) { return g.schedule != c.only; }), configs.end());
-  if (c.rows) std::erase_if(configs, [&](const GemmConfig& g) { return g.tile_m != c.rows || g.per_sm != c.per_sm; });
+  if (c.rows) std::erase_if(configs, [&](const GemmConfig& g) { return g.tile_m != c.rows || g.per_sm != c.per_sm || (c.split && g.split_k != c.split); });
   const bool built = std::any_of(configs.begin(), configs.end(), [](const GemmConfig& g) { return g.schedule == GemmConfig::Schedule::kPingPong; });
   if (c.turned) std::erase_if(configs, [](const GemmConfig& g) { return !g.swap || g.split_k != 1 || g.schedule == GemmConfig::Schedule::kDirect || g.schedule == GemmConfig::Schedule::kStream; });
   if (configs.empty() && (c.only == GemmConfig::Schedule::kStream || c.only == GemmConfig::Schedule::kStreamK || c.only == GemmConfig::Schedule::kParts || (c.turned && built))) check::fail("%s: no configuration", describe(c, {}).c_str());
@@ -243,6 +243,17 @@ int main(int argc, char** argv) {
                          GemmConfig::Schedule::kStream, false, 64, 1});
     group("stream, half a box", cases, most);
   };
+  // K of 64 rows shared by two CTAs and two groups of each: a stage for each group and no more, K that ends inside a box, rings that go round.
+  const auto halves = [&](std::vector<int64_t> ms, int most) {
+    std::vector<Case> cases;
+    for (DType t : {B, H, E4})
+      for (int64_t m : ms)
+        for (int64_t k : {512, 1344, 3072})
+          if (size_of(t) == 2 || k != 512)
+            cases.push_back({t, t, m == 50 ? F : t == E4 ? B : t, false, true, m, k == 1344 ? 131 : 200, size_of(t) == 1 && k == 1344 ? 1408 : k, false, m == 100, m == 24 ? 0 : 16,
+                             GemmConfig::Schedule::kStream, false, 64, 1, 2});
+    group("stream, K in halves", cases, most);
+  };
   // Tiles that fill no wave, deep K with few tiles, ends of every dimension inside tiles, general epilogues.
   const auto stream_k = [&](int most) {
     std::vector<Case> cases;
@@ -320,6 +331,10 @@ int main(int argc, char** argv) {
     half_a_box({50, 128}, g_small ? 2 : 400);
     return 0;
   }
+  if (argc > 1 && !std::strcmp(argv[argc - 1], "halves")) {
+    halves({24, 50, 100}, 400);
+    return 0;
+  }
   if (argc > 1 && !std::strcmp(argv[argc - 1], "direct")) {
     direct(g_small ? 6 : 400);
     return 0;
@@ -338,6 +353,7 @@ int main(int argc, char** argv) {
     direct(2);
     stream({7, 50}, 2);
     half_a_box({50, 128}, 2);
+    halves({24, 50, 100}, 4);
     stream_k(3);
     parts(3);
     turned(4);
@@ -372,6 +388,7 @@ int main(int argc, char** argv) {
   direct(400);
   stream({1, 7, 13, 32, 50, 100, 128}, 400);
   half_a_box({33, 50, 64, 100, 128}, 400);
+  halves({17, 24, 50, 64, 100, 128}, 400);
   stream_k(400);
   parts(400);
   turned(400);
