@@ -359,6 +359,23 @@ void fusion() {
            {{"count", NUM(count), 10, {-1, kHuge, kMost}}, {"cols", NUM(n), 100, {-1, kHuge, kMost}}});
 }
 
+void papers() {
+  const std::vector<int64_t> bad = {-1, kHuge, kMost};
+  {
+    void* planes;
+    int32_t* sums;
+    int8_t* in;
+    int bits;
+    int64_t rows, cols, pitch;
+    contract("pack_bits", CALL(pack_bits(planes, sums, in, bits, rows, cols, pitch, nullptr)), {{"planes", SET(planes), 16, 3 * 5 * 32, W}, {"sums", SET(sums), 4, 20, W}, {"in", SET(in), 1, 4 * 150 + 140, R}},
+             {{"bits", NUM(bits), 3, {-1, 0, 9, 32}}, {"rows", NUM(rows), 5, bad}, {"cols", NUM(cols), 140, bad}, {"pitch", NUM(pitch), 150, {-1, 139, kHuge, kMost}}});
+    BitGemmArgs g;
+    contract("gemm_bits", CALL(gemm_bits(g, nullptr)),
+             {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a.planes", SET(g.a.planes), 16, 2 * 5 * 32, R}, {"a.sums", SET(g.a.sums), 4, 20, R}, {"b.planes", SET(g.b.planes), 16, 3 * 7 * 32, R}, {"b.sums", SET(g.b.sums), 4, 28, R}},
+             {{"m", NUM(g.m), 5, bad}, {"n", NUM(g.n), 7, bad, "d_stride"}, {"k", NUM(g.k), 140, {-1, 0, kHuge, kMost}}, {"a.bits", NUM(g.a.bits), 2, {-1, 0, 9}}, {"b.bits", NUM(g.b.bits), 3, {-1, 0, 9}}, {"d_stride", NUM(g.d_stride), 12, {-1, 6, kHuge, kMost}}});
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -367,5 +384,6 @@ int main() {
   attention();
   interleaved();
   fusion();
+  papers();
   std::printf("PASS contracts: %d faults refused\n", faults);
 }

@@ -366,4 +366,29 @@ struct PagedAttentionArgs {
 size_t attention_paged_workspace(const PagedAttentionArgs& args);
 Status attention_paged(const PagedAttentionArgs& args, cudaStream_t stream);
 
+// --- kernels of papers --------------------------------------------------------------------------------------
+// Ideas that were published for other machines, written anew; NOTES.md, "Kernels of papers: networks", says what each is worth on Hopper.
+
+/// Bipolar integers of `bits` bits (1 to 8) as bit planes: every bit counts -1 or 1 times its power of two, so that the numbers are the odd ones of
+/// [-(2^bits - 1), 2^bits - 1], as many below zero as above. Plane i holds bit i of each element, 32 of a row to a word (element 32 w + j in bit j of
+/// word w), a row padded with zeros to bit_row_bytes(cols), the planes one after the other; `sums` has for each row the sum of its elements
+/// as unsigned numbers of these bits, which gemm_bits needs beside them. (APT-LLM, arXiv 2508.19087: bipolar-INT.)
+struct BitMatrix {
+  const void* planes = nullptr;        // [bits][rows][bit_row_bytes(cols)], 16-byte aligned
+  const int32_t* sums = nullptr;       // [rows]
+  int bits = 0;
+};
+size_t bit_row_bytes(int64_t cols);    // cols / 8, rounded up to 16
+/// From signed numbers of `bits` bits in bytes, one each: x stands for the bipolar 2 x + 1; what is out of range is taken to its end. Writes
+/// bits * rows * bit_row_bytes(cols) bytes of planes and rows sums.
+Status pack_bits(void* planes, int32_t* sums, const int8_t* in, int bits, int64_t rows, int64_t cols, int64_t pitch, cudaStream_t stream);
+/// d = a b', of whole numbers, exact modulo 2^32 (less than that in size up to k = 33,025 of 8 bits each): a is m x k, b is n x k, at least one column each.
+struct BitGemmArgs {
+  int64_t m = 0, n = 0, k = 0;
+  BitMatrix a, b;
+  int32_t* d = nullptr;                // m x n, rows of d_stride elements
+  int64_t d_stride = 0;
+};
+Status gemm_bits(const BitGemmArgs& args, cudaStream_t stream);
+
 }  // namespace orrery::kernels
