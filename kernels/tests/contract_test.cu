@@ -374,6 +374,19 @@ void papers() {
              {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a.planes", SET(g.a.planes), 16, 2 * 5 * 32, R}, {"a.sums", SET(g.a.sums), 4, 20, R}, {"b.planes", SET(g.b.planes), 16, 3 * 7 * 32, R}, {"b.sums", SET(g.b.sums), 4, 28, R}},
              {{"m", NUM(g.m), 5, bad}, {"n", NUM(g.n), 7, bad, "d_stride"}, {"k", NUM(g.k), 140, {-1, 0, kHuge, kMost}}, {"a.bits", NUM(g.a.bits), 2, {-1, 0, 9}}, {"b.bits", NUM(g.b.bits), 3, {-1, 0, 9}}, {"d_stride", NUM(g.d_stride), 12, {-1, 6, kHuge, kMost}}});
   }
+  {
+    ShiftGemmArgs g;
+    std::vector<Size> sizes = {{"m", NUM(g.m), 5, bad}, {"n", NUM(g.n), 7, bad}, {"k", NUM(g.k), 70, {-1, 0, kHuge, kMost}}, {"a_stride", NUM(g.a_stride), 72, {-1, 69, kHuge, kMost}}, {"d_stride", NUM(g.d_stride), 12, {-1, 6, kHuge, kMost}}};
+    auto with = [&](Size bytes, Size w_stride) {
+      auto all = sizes;
+      all.push_back(bytes), all.push_back(w_stride);
+      return all;
+    };
+    contract("gemm_shift", CALL(gemm_shift(g, nullptr)), {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a", SET(g.a), 4, (4 * 72 + 70) * 4, R}, {"w", SET(g.w), 1, 6 * 75 + 70, R}},
+             with({"a_bytes", NUM(g.a_bytes), 4, {-1, 0, 2, 8}}, {"w_stride", NUM(g.w_stride), 75, {-1, 69, kHuge, kMost}}));
+    contract("gemm_add", CALL(gemm_add(g, nullptr)), {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a", SET(g.a), 1, 4 * 72 + 70, R}, {"w", SET(g.w), 4, (6 * 4 + 3) * 4, R}},
+             with({"a_bytes", NUM(g.a_bytes), 1, {-1, 0, 2, 4}}, {"w_stride", NUM(g.w_stride), 4, {-1, 2, kHuge, kMost}}));
+  }
 }
 
 }  // namespace

@@ -391,4 +391,21 @@ struct BitGemmArgs {
 };
 Status gemm_bits(const BitGemmArgs& args, cudaStream_t stream);
 
+/// Products without multiplications (ShiftAddViT, arXiv 2306.06446), sums of 32 bits that wrap: d = a w', a is m x k of int8 or int32 (fixed point: the
+/// point stays where it was), w is n x k. Neither is a way to go fast on a GPU with tensor cores: that is what they are here to show.
+struct ShiftGemmArgs {
+  int64_t m = 0, n = 0, k = 0;
+  const void* a = nullptr;             // rows of a_stride elements
+  int a_bytes = 1;                     // 1: int8, 4: int32 (gemm_shift only); a aligned to it
+  int64_t a_stride = 0;
+  // gemm_shift: one byte each, s + 128 for -2^s and s for 2^s, s in [0, 31] (the two bits between are not looked at); rows of w_stride bytes.
+  // gemm_add: one bit each, 1 for 1 and 0 for -1, element 32 j + i in bit i of word j; rows of w_stride words, 4-byte aligned.
+  const void* w = nullptr;
+  int64_t w_stride = 0;
+  int32_t* d = nullptr;                // m x n, rows of d_stride elements
+  int64_t d_stride = 0;
+};
+Status gemm_shift(const ShiftGemmArgs& args, cudaStream_t stream);
+Status gemm_add(const ShiftGemmArgs& args, cudaStream_t stream);
+
 }  // namespace orrery::kernels
