@@ -387,6 +387,13 @@ void papers() {
     contract("gemm_add", CALL(gemm_add(g, nullptr)), {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a", SET(g.a), 1, 4 * 72 + 70, R}, {"w", SET(g.w), 4, (6 * 4 + 3) * 4, R}},
              with({"a_bytes", NUM(g.a_bytes), 1, {-1, 0, 2, 4}}, {"w_stride", NUM(g.w_stride), 4, {-1, 2, kHuge, kMost}}));
   }
+  {
+    SpmmArgs g;
+    contract("spmm", CALL(spmm(g, nullptr)),
+             {{"out", SET(g.out), 2, 2 * 8 * 20 * 2, W}, {"row_starts", SET(g.row_starts), 4, 20, R}, {"columns", SET(g.columns), 4, 36, R}, {"values", SET(g.values), 4, 36, R}, {"x", SET(g.x), 2, 2 * 10 * 20 * 2, R}, {"bias", SET(g.bias), 4, 32, N}},
+             {{"images", NUM(g.images), 2, bad}, {"n", NUM(g.n), 8, {-1, 7, kHuge, kMost}}, {"k", NUM(g.k), 10, {-1, 0, kHuge, kMost}}, {"pixels", NUM(g.pixels), 20, bad}, {"block", NUM(g.block), 2, {-1, 0, 3, 8}}, {"entries", NUM(g.entries), 9, bad},
+              {"dtype", NUM(g.dtype), int64_t(DType::kBF16), {int64_t(DType::kE4M3), int64_t(DType::kI8), 200}}});
+  }
 }
 
 }  // namespace

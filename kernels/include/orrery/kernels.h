@@ -408,4 +408,23 @@ struct ShiftGemmArgs {
 Status gemm_shift(const ShiftGemmArgs& args, cudaStream_t stream);
 Status gemm_add(const ShiftGemmArgs& args, cudaStream_t stream);
 
+/// A sparse matrix times dense ones, as a 1 x 1 convolution of activations in CHW is: out[i] = w x[i] + bias for each image i (Fast Sparse ConvNets,
+/// arXiv 1911.09723). w is n x k, kept by blocks of `block` neighbouring rows that have their places in common: block row r has the entries
+/// row_starts[r] up to row_starts[r + 1], of which each is a column and `block` values. Read on the device: starts are taken to be
+/// within [0, entries], columns outside of [0, k) count as zeros.
+struct SpmmArgs {
+  int64_t images = 1, n = 0, k = 0, pixels = 0;
+  int block = 1;                       // 1, 2 or 4, of which n is a multiple
+  int64_t entries = 0;                 // in all rows
+  const int32_t* row_starts = nullptr; // [n / block + 1], ascending
+  const int32_t* columns = nullptr;    // [entries]
+  const void* values = nullptr;        // [entries][block], of dtype
+  const void* x = nullptr;             // images x k x pixels, dense
+  void* out = nullptr;                 // images x n x pixels, dense
+  DType dtype = DType::kBF16;          // f16, bf16 or f32, of values, x and out; sums are f32, in the order of entries
+  const float* bias = nullptr;         // [n], may be null
+  bool relu = false;
+};
+Status spmm(const SpmmArgs& args, cudaStream_t stream);
+
 }  // namespace orrery::kernels
