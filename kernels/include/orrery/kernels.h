@@ -427,4 +427,19 @@ struct SpmmArgs {
 };
 Status spmm(const SpmmArgs& args, cudaStream_t stream);
 
+/// A 3 x 3 convolution in groups of `group` channels, as many in as out, with a border of zeros of one pixel: NHWC, out is images x
+/// ceil(height / stride) x ceil(width / stride) x channels. (E2GC, arXiv 2006.15100, is about how large groups should be; 1: depthwise.)
+struct GroupedConvArgs {
+  int64_t images = 0, height = 0, width = 0, channels = 0;  // channels: a multiple of 8 and of group
+  int group = 1;                       // 1, 2, 4, 8, 16, 32 or 64
+  int stride = 1;                      // 1 or 2
+  const void* x = nullptr;             // dense; 16-byte aligned, as out
+  const void* w = nullptr;             // [channels][3][3][group]
+  void* out = nullptr;
+  DType dtype = DType::kBF16;          // bf16 or f16; sums are f32
+  const float* bias = nullptr;         // [channels], may be null
+  bool relu = false;
+};
+Status conv_grouped(const GroupedConvArgs& args, cudaStream_t stream);
+
 }  // namespace orrery::kernels
