@@ -126,12 +126,12 @@ __device__ double log_k(double v, double x) {
   // The largest term is where sinh t = v / x; beyond it they fall ever faster.
   double s = 0.5;
   for (int n = 1; n < 56; n++) {
-    const double t = v * (0.125 * n), fall = x * kCosh[n];
-    const double term = 0.5 * (exp(t - fall) + exp(-t - fall));
+    const double rise = v * (0.125 * n);
+    const double term = 0.5 * (exp(fma(-x, kCosh[n], rise)) + exp(fma(-x, kCosh[n], -rise)));
     s += term;
     if (term < 0x1p-57 * s) break;
   }
-  return log(0.125 * s) - x;
+  return log(0.125 * exp(-x) * s);  // not less x, which may be nearly as much
 }
 
 }  // namespace
