@@ -25,27 +25,29 @@ struct SweepParams {
   const uint64_t *right, *down;
   int64_t half;  // sites of a colour
   int size;
-  uint32_t below[2];  // where a flip that costs 4 and 8 is made
   uint32_t seed[2];
+  uint4 below[kBits / 2];  // of each two bits from the highest on: that of the threshold of a cost of 4 in all bits, and that of a cost of 8
 };
 
-/// Bits of `undecided` whose random number is below the first threshold, or the second where `worst`.
-__device__ __forceinline__ uint64_t accepted(const SweepParams& p, uint64_t undecided, uint64_t worst, uint32_t site, uint64_t sweep, uint32_t colour) {
-  uint64_t accept = 0;
+/// Bits of `open` whose random number is below the first threshold, or the second where `worst`.
+__device__ __forceinline__ uint64_t accepted(const SweepParams& p, uint64_t open, uint64_t worst, uint32_t site, uint64_t sweep, uint32_t colour) {
+  const uint32_t w[2] = {uint32_t(worst), uint32_t(worst >> 32)};
+  uint32_t o[2] = {uint32_t(open), uint32_t(open >> 32)}, below[2] = {};
 #pragma unroll 1
-  for (uint32_t call = 0; call < kBits / 2 && undecided; call++) {
-    const uint4 random = philox(make_uint4(site, uint32_t(sweep), uint32_t(sweep >> 32), colour << 31 | call), p.seed[0], p.seed[1]);
-    const uint64_t words[2] = {uint64_t(random.y) << 32 | random.x, uint64_t(random.w) << 32 | random.z};
+  for (uint32_t call = 0; call < kBits / 2 && (o[0] | o[1]); call++) {
+    const uint4 random = philox(make_uint4(site, uint32_t(sweep), uint32_t(sweep >> 32), colour << 31 | call), p.seed[0], p.seed[1]), masks = p.below[call];
+    const uint32_t words[2][2] = {{random.x, random.y}, {random.z, random.w}}, few[2] = {masks.x, masks.z}, fewer[2] = {masks.y, masks.w};
 #pragma unroll
-    for (int w = 0; w < 2; w++) {
-      const int bit = kBits - 1 - int(call) * 2 - w;
-      const uint64_t few = (p.below[0] >> bit & 1) ? ~uint64_t(0) : 0, fewer = (p.below[1] >> bit & 1) ? ~uint64_t(0) : 0;
-      const uint64_t threshold = (few & ~worst) | (fewer & worst);
-      accept |= undecided & threshold & ~words[w];
-      undecided &= ~(threshold ^ words[w]);
-    }
+    for (int bit = 0; bit < 2; bit++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        // What is open is decided where the bits differ: below where the threshold's is the set one. Until then that is only a guess.
+        const uint32_t threshold = (few[bit] & ~w[h]) | (fewer[bit] & w[h]);
+        below[h] = (below[h] & ~o[h]) | (threshold & o[h]);
+        o[h] &= ~(threshold ^ words[bit][h]);
+      }
   }
-  return accept;
+  return uint64_t(below[1] & ~o[1]) << 32 | (below[0] & ~o[0]);
 }
 
 __global__ void __launch_bounds__(kAcross * kRows) update(SweepParams p, uint64_t sweep, int colour) {
@@ -88,7 +90,9 @@ Status spin_glass_sweep(const SpinGlassArgs& a, cudaStream_t stream) {
   SweepParams p{};
   p.spins = a.spins, p.right = a.right, p.down = a.down, p.half = sites / 2, p.size = int(a.size);
   p.seed[0] = uint32_t(a.seed), p.seed[1] = uint32_t(a.seed >> 32);
-  for (int i = 0; i < 2; i++) p.below[i] = threshold(a.beta, i + 3);
+  const uint32_t few = threshold(a.beta, 3), fewer = threshold(a.beta, 4);
+  const auto mask = [](uint32_t threshold, int bit) { return threshold >> bit & 1 ? ~0u : 0u; };
+  for (int i = 0; i < kBits / 2; i++) p.below[i] = make_uint4(mask(few, 31 - 2 * i), mask(fewer, 31 - 2 * i), mask(few, 30 - 2 * i), mask(fewer, 30 - 2 * i));
   const dim3 grid(unsigned((a.size / 2 + kAcross - 1) / kAcross), unsigned((a.size + kRows - 1) / kRows));
   for (int64_t i = 0; i < a.sweeps; i++)
     for (int colour = 0; colour < 2; colour++)
