@@ -51,10 +51,19 @@ __global__ void __launch_bounds__(kThreads) histograms(HistogramParams p) {
     if (from >= to) continue;  // the same for all threads
     for (int i = threadIdx.x; i < here * per_feature; i += kThreads) shared[i] = 0;
     __syncthreads();
+    // The next sample's bins are asked for before this one's gradients are added.
+    int32_t sample = -1, next = -1;
+    uint32_t four = 0, next_four = 0;
+    const auto fetch = [&](int64_t i) {
+      next = i < to ? p.order[i] : -1;
+      if (next >= p.samples) next = -1;
+      if (next >= 0) next_four = *reinterpret_cast<const uint32_t*>(p.bins + next * p.pitch + first);
+    };
+    fetch(from + threadIdx.x);
     for (int64_t i = from + threadIdx.x; i < to; i += kThreads) {
-      const int32_t sample = p.order[i];
-      if (sample < 0 || sample >= p.samples) continue;
-      const uint32_t four = *reinterpret_cast<const uint32_t*>(p.bins + sample * p.pitch + first);
+      sample = next, four = next_four;
+      fetch(i + kThreads);
+      if (sample < 0) continue;
       uint32_t* slot[kFeatures];
 #pragma unroll
       for (int f = 0; f < kFeatures; f++) {
@@ -218,9 +227,10 @@ Status tree_histograms(const TreeHistogramArgs& a, cudaStream_t stream) {
   if (Status s = apart(counts, {bins, gradients, order, begin}); !s.ok()) return s;
   HistogramParams p{a.sums, a.counts, a.bins, a.gradients, a.order, a.begin, a.pitch, a.samples, 0, int(a.features), int(a.bin_count), int(a.outputs), int(a.nodes), a.scale};
   // Adding a block's sums to the result costs as much whatever its piece: pieces are as long as fills the device.
-  const int64_t groups = (a.features + kFeatures - 1) / kFeatures, blocks = std::max<int64_t>(1, sm_count() * 2 / groups);
-  p.piece = std::max(kLeastPiece, (a.samples + blocks - 1) / blocks);
   const size_t shared = size_t(kFeatures) * size_t(2 * a.outputs + 1) * size_t(a.bin_count) * 4;
+  const int64_t groups = (a.features + kFeatures - 1) / kFeatures, of_an_sm = std::clamp<int64_t>(int64_t(226 * 1024 / (shared + 1024)), 1, 2048 / kThreads);
+  const int64_t blocks = std::max<int64_t>(1, sm_count() * of_an_sm / groups);
+  p.piece = std::max(kLeastPiece, (a.samples + blocks - 1) / blocks);
   if (cudaError_t e = cudaFuncSetAttribute(histograms, cudaFuncAttributeMaxDynamicSharedMemorySize, kFeatures * (2 * kMostOutputs + 1) * kMostBins * 4)) return launched(e);
   return launched(launch_grid_overlapped(histograms, dim3(unsigned((a.samples + p.piece - 1) / p.piece), unsigned(groups)), kThreads, shared, stream, p));
 }
