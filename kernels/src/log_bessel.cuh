@@ -45,8 +45,8 @@ struct Far {
     y = t * t;
     terms = r < 26 ? 20 : r < 60 ? 14 : r < 400 ? 9 : r < 1e5 ? 5 : 3;
   }
-  /// log of the expansion in w, 1 / r for I and -1 / r for K.
-  __device__ __forceinline__ double log_sum(double w) const {
+  /// The expansion in w, 1 / r for I and -1 / r for K.
+  __device__ __forceinline__ double sum(double w) const {
     double s = 0;
     for (int k = terms; k >= 1; k--) {
       const double* c = kDebye + k * (k + 1) / 2 - 1;
@@ -54,7 +54,7 @@ struct Far {
       for (int j = k - 1; j >= 0; j--) p = fma(p, y, c[j]);
       s = (s + p) * w;
     }
-    return log1p(s);
+    return 1 + s;
   }
 };
 
@@ -64,13 +64,16 @@ __device__ double log_i(double v, double x) {
   if (isinf(x) || isinf(v)) return isinf(x) ? isinf(v) ? NAN : INFINITY : -INFINITY;
   if (v >= kExpansionFrom || x >= kExpansionFrom) {
     const Far far(v, x);
-    return far.eta - 0.5 * log(2 * kPi * far.r) + far.log_sum(1 / far.r);
+    return far.eta + log(far.sum(1 / far.r) / sqrt(2 * kPi * far.r));
   }
+  // Four terms to a division: each is the one before times q over d.
   const double q = x * x / 4;
-  double term = q / (1 + v), s = term;
-  for (int k = 2; term > 0x1p-56 * (1 + s) || k < 3; k++) {
-    term *= q / (k * (k + v));
-    s += term;
+  double term = 1, s = 0;
+  for (int k = 1; term > 0x1p-56 * (1 + s) || k == 1; k += 4) {
+    const double d1 = k * (k + v), d2 = (k + 1) * (k + 1 + v), d3 = (k + 2) * (k + 2 + v), d4 = (k + 3) * (k + 3 + v);
+    const double each = term * q / (d1 * d2 * (d3 * d4));
+    s = fma(each, fma(fma(d2 + q, d3, q * q), d4, q * q * q), s);
+    term = each * (q * q * q);
   }
   const double log_half = log(x / 2), front = v * log_half;
   if (v < 0.5) return front - log_gamma_beside_one(v) + log1p(s);
@@ -109,7 +112,7 @@ __device__ double log_k(double v, double x) {
   if (isinf(x) || isinf(v)) return isinf(x) ? isinf(v) ? NAN : -INFINITY : INFINITY;
   if (v >= kExpansionFrom || x >= kExpansionFrom) {
     const Far far(v, x);
-    return 0.5 * log(kPi / (2 * far.r)) - far.eta + far.log_sum(-1 / far.r);
+    return log(far.sum(-1 / far.r) / sqrt(2 / kPi * far.r)) - far.eta;
   }
   if (x < kTemmeBelow) {
     const int n = int(rint(v));
@@ -124,11 +127,12 @@ __device__ double log_k(double v, double x) {
     return log(k0 * grown) - (n ? n * log(x) : 0);
   }
   // The largest term is where sinh t = v / x; beyond it they fall ever faster.
-  double s = 0.5;
+  const double less = exp(-0.25 * v);  // what exp(-v t) loses to exp(v t) from one place to the next
+  double s = 0.5, share = 1;
   for (int n = 1; n < 56; n++) {
-    const double rise = v * (0.125 * n);
-    const double term = 0.5 * (exp(fma(-x, kCosh[n], rise)) + exp(fma(-x, kCosh[n], -rise)));
-    s += term;
+    share *= less;
+    const double term = exp(fma(-x, kCosh[n], v * (0.125 * n)));
+    s = fma(0.5 * term, 1 + share, s);
     if (term < 0x1p-57 * s) break;
   }
   return log(0.125 * exp(-x) * s);  // not less x, which may be nearly as much

@@ -60,7 +60,7 @@ void accurate(const Tested& t) {
 
 void special(const Tested& t, bool second) {
   const double inf = INFINITY, nan = NAN;
-  const struct { double v, x, i, k; } all[] = {{0, 0, 0, inf}, {2, 0, -inf, inf}, {1, inf, inf, -inf}, {inf, 1, -inf, inf}, {inf, inf, nan, nan}, {-1, 1, nan, nan}, {1, -1, nan, nan},
+  const struct { double v, x, i, k; } all[] = {{0, 0, 0, inf}, {2, 0, -inf, inf}, {0, 1e300, 1e300, -1e300}, {1, inf, inf, -inf}, {inf, 1, -inf, inf}, {inf, inf, nan, nan}, {-1, 1, nan, nan}, {1, -1, nan, nan},
                                                {nan, 1, nan, nan}, {1, nan, nan, nan}, {nan, nan, nan, nan}};
   std::vector<double> v, x;
   for (const auto& a : all) v.push_back(a.v), x.push_back(a.x);

@@ -369,8 +369,8 @@ Status attention_paged(const PagedAttentionArgs& args, cudaStream_t stream);
 // --- kernels of papers ------------------------------------------------------------------------------------
 
 /// out[i] = log I_v(x[i]) and log K_v(x[i]), natural logarithms of the modified Bessel functions (Plesner, Sørensen, Hauberg: Accurate
-/// computation of the logarithm of modified Bessel functions on GPUs, ICS 2024), for real orders v >= 0 and x >= 0 up to 1e300; v[i], or v[0] of
-/// all with v_stride 0 (else 1). Errors are at most 16 2^-53 max(1, |result|) wherever they were measured (tests/log_bessel_test.cu): relative,
+/// computation of the logarithm of modified Bessel functions on GPUs, ICS 2024), for real orders v and arguments x, each 0 or from 1e-300 to
+/// 1e300; v[i], or v[0] of all with v_stride 0 (else 1). Errors are at most 16 2^-53 max(1, |result|) wherever they were measured (tests/log_bessel_test.cu): relative,
 /// but absolute where a logarithm is near zero. Not-a-number where v or x is negative or not a number. n doubles each, 8-byte aligned; out may be x, or v with stride 1.
 Status log_bessel_i(double* out, const double* v, int64_t v_stride, const double* x, int64_t n, cudaStream_t stream);
 Status log_bessel_k(double* out, const double* v, int64_t v_stride, const double* x, int64_t n, cudaStream_t stream);
