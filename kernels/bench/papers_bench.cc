@@ -80,7 +80,7 @@ struct Bench {
     if (!s.ok()) std::exit((std::fprintf(stderr, "%s %s\n", s.argument ? s.argument : "", s.reason), 1));
   }
 
-  /// Times `ours` and `theirs` (may be empty) in turns; `units` of work a launch, `unit` a microsecond's worth in words.
+  /// Times `ours` and `theirs` (may be empty) in turns; `units` thousands of units of work a launch, `unit` a microsecond's worth in words.
   void race(const char* name, const std::string& size, const Launch& ours, const char* rival, const Launch& theirs, double units, const char* unit, bool joules = false) {
     const auto timed = [&](const Launch& l) { return std::make_unique<Replay>(device, 4, [&](int) { l(); }); };
     const auto a = timed(ours);
@@ -93,13 +93,13 @@ struct Bench {
     std::printf(",%.4g %s", units / us[0], unit);
     if (joules) {
       const double mine = spent(*a, units);
-      if (!std::isnan(mine)) std::printf(" %.3g nJ each", mine * 1e9);
-      if (theirs && !std::isnan(mine)) std::printf(" (theirs %.3g)", spent(*b, units) * 1e9);
+      if (!std::isnan(mine)) std::printf("; %.3g nJ each", mine * 1e6);  // of thousands of units
+      if (theirs && !std::isnan(mine)) std::printf(" (beside it %.3g)", spent(*b, units) * 1e6);
     }
     std::printf("\n");
     std::fflush(stdout);
   }
-  /// Joules a unit.
+  /// Joules for a thousand units.
   double spent(Replay& replay, double units) {
     using Clock = std::chrono::steady_clock;
     const auto keep = [&](double seconds) {
@@ -183,7 +183,7 @@ void spin_glasses(Bench& b) {
     a.sweeps = 1;
     uint32_t sweep = 20;
     b.race("spin_glass_sweep", std::to_string(size) + " x " + std::to_string(size) + " x 64", [&] { a.first_sweep = sweep++, b.did(spin_glass_sweep(a, b.stream())); }, "a thread a spin",
-           [&] { bench::spin_sweep(spins8, right8, down8, int(size), 64, 0.8f, 1, sweep++, b.stream()); }, double(sites) * 64 * 1e-3, "updates/ns", true);
+           [&] { bench::spin_sweep(spins8, right8, down8, int(size), 64, 0.8f, 1, sweep++, b.stream()); }, double(sites) * 64 * 1e-3, "updates/ns", size >= 1024);
     for (void* p : {static_cast<void*>(spins), static_cast<void*>(right), static_cast<void*>(down), static_cast<void*>(spins8), static_cast<void*>(right8), static_cast<void*>(down8)}) BENCH_OK(cudaFree(p));
   }
 }
