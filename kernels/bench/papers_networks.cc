@@ -4,9 +4,8 @@
 // cuDNN, which papers_peers.py asks through PyTorch.
 #include "papers.h"
 
-#if __has_include(<cusparse.h>)
+#ifdef PAPERS_CUSPARSE
 #include <cusparse.h>
-#define PAPERS_CUSPARSE 1
 #endif
 
 using namespace orrery::kernels;

@@ -360,6 +360,50 @@ void fusion() {
 }
 
 void papers() {
+  {
+    double *out, *v, *x;
+    int64_t n, stride;
+    for (int second : {0, 1})
+      for (int64_t each : {0, 1})
+        contract(second ? "log_bessel_k" : "log_bessel_i", CALL((second ? log_bessel_k : log_bessel_i)(out, v, stride, x, n, nullptr)),
+                 {{"out", SET(out), 8, 8000, W}, {"v", SET(v), 8, each ? 8000 : 8, each ? I : R}, {"x", SET(x), 8, 8000, I}}, {{"n", NUM(n), 1000, {-1, kHuge, kMost}}, {"v_stride", NUM(stride), each, {-1, 2, kMost}}});
+  }
+  {
+    SpinGlassArgs a;
+    contract("spin_glass_sweep", CALL(spin_glass_sweep(a, nullptr)), {{"spins", SET(a.spins), 8, 800, W}, {"right", SET(a.right), 8, 800, R}, {"down", SET(a.down), 8, 800, R}},
+             {{"size", NUM(a.size), 10, {-2, 0, 2, 9, 65536, kHuge, kMost}}, {"sweeps", NUM(a.sweeps), 2, {-1, kMost}}, {"beta", NUM(a.beta), 1, {-1}}});
+    a.beta = NAN;
+    NAMES(spin_glass_sweep(a, nullptr), "beta");
+  }
+  {
+    TreeHistogramArgs a;
+    a.scale = 1024;
+    constexpr int64_t kCells = 2 * 5 * 40;
+    contract("tree_histograms", CALL(tree_histograms(a, nullptr)),
+             {{"sums", SET(a.sums), 8, kCells * 3 * 8, W}, {"counts", SET(a.counts), 4, kCells * 4, W}, {"bins", SET(a.bins), 4, 1600, R}, {"gradients", SET(a.gradients), 4, 2400, R}, {"order", SET(a.order), 4, 800, R}, {"begin", SET(a.begin), 4, 12, R}},
+             {{"samples", NUM(a.samples), 200, {-1, kHuge, kMost}}, {"features", NUM(a.features), 5, {-1, 0, 65536, kHuge}}, {"pitch", NUM(a.pitch), 8, {-8, 4, 10, kHuge, kMost}}, {"bin_count", NUM(a.bin_count), 40, {-1, 1, 257, kMost}},
+              {"outputs", NUM(a.outputs), 3, {-1, 0, 17, kMost}}, {"nodes", NUM(a.nodes), 2, {-1, 0, kHuge, kMost}}});
+    for (float scale : {0.f, -1.f, INFINITY, NAN}) {
+      a.scale = scale;
+      NAMES(tree_histograms(a, nullptr), "scale");
+    }
+  }
+  {
+    TreeSplitArgs a;
+    a.scale = 1024;
+    constexpr int64_t kCells = 2 * 5 * 40;
+    const std::vector<Size> sizes = {{"features", NUM(a.features), 5, {-1, 0, 65536, kHuge}}, {"bin_count", NUM(a.bin_count), 40, {-1, 1, 257, kMost}}, {"outputs", NUM(a.outputs), 3, {-1, 0, 17, kMost}}, {"nodes", NUM(a.nodes), 2, {-1, 0, kHuge, kMost}},
+                                     {"least_count", NUM(a.least_count), 1, {-1, 0}}, {"l2", NUM(a.l2), 1, {-1}}, {"score", NUM(a.score), 1, {2, 255}}};
+    contract("tree_split", CALL(tree_split(a, nullptr)),
+             {{"split", SET(a.split), 4, 16, W}, {"gain", SET(a.gain), 8, 16, W}, {"sums", SET(a.sums), 8, kCells * 3 * 8, R}, {"counts", SET(a.counts), 4, kCells * 4, R}, {"workspace", SET(a.workspace), 8, int64_t(tree_split_workspace(2, 5)), WS}}, sizes);
+    for (float scale : {0.f, -1.f, INFINITY, NAN}) {
+      a.scale = scale;
+      NAMES(tree_split(a, nullptr), "scale");
+    }
+  }
+}
+
+void networks() {
   const std::vector<int64_t> bad = {-1, kHuge, kMost};
   {
     void* planes;
@@ -411,5 +455,6 @@ int main() {
   interleaved();
   fusion();
   papers();
+  networks();
   std::printf("PASS contracts: %d faults refused\n", faults);
 }

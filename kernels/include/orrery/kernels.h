@@ -366,8 +366,66 @@ struct PagedAttentionArgs {
 size_t attention_paged_workspace(const PagedAttentionArgs& args);
 Status attention_paged(const PagedAttentionArgs& args, cudaStream_t stream);
 
-// --- kernels of papers --------------------------------------------------------------------------------------
-// Ideas that were published for other machines, written anew; NOTES.md, "Kernels of papers: networks", says what each is worth on Hopper.
+// --- kernels of papers ------------------------------------------------------------------------------------
+
+/// out[i] = log I_v(x[i]) and log K_v(x[i]), natural logarithms of the modified Bessel functions (Plesner, Sørensen, Hauberg: Accurate
+/// computation of the logarithm of modified Bessel functions on GPUs, ICS 2024), for real orders v and arguments x, each 0 or from 1e-300 to
+/// 1e300; v[i], or v[0] of all with v_stride 0 (else 1). Errors are at most 16 2^-53 max(1, |result|) wherever they were measured (tests/log_bessel_test.cu): relative,
+/// but absolute where a logarithm is near zero. Not-a-number where v or x is negative or not a number. n doubles each, 8-byte aligned; out may be x, or v with stride 1.
+Status log_bessel_i(double* out, const double* v, int64_t v_stride, const double* x, int64_t n, cudaStream_t stream);
+Status log_bessel_k(double* out, const double* v, int64_t v_stride, const double* x, int64_t n, cudaStream_t stream);
+
+/// Metropolis sweeps of 64 spin glasses of Edwards and Anderson with couplings of plus and minus one, on size x size sites that close in on themselves:
+/// the energy is minus the sum over bonds of coupling x spin x spin. Arrays have a word a site, of which bit r is of glass r. Of the sites (y, x)
+/// those with even y + x come first, and then the others, each by rows: site (y, x) is word ((y + x) % 2) size^2 / 2 + y size / 2 + x / 2.
+/// A set bit is a spin of -1, or a coupling of -1. A sweep updates all sites of even y + x, then all others.
+/// Random numbers are those of Philox4x32-10 under `seed`, of counters that name sweep and site: two calls of one sweep leave what one of two does. A flip
+/// is made with the probability it should have to within 2^-32; beta 0 flips all but 2^-32 of the spins.
+struct SpinGlassArgs {
+  uint64_t* spins = nullptr;                          // size^2 words, 8-byte aligned, updated in place
+  const uint64_t *right = nullptr, *down = nullptr;   // couplings of a site to (y, x + 1) and to (y + 1, x)
+  int64_t size = 0;                                   // even, 4 to 65534
+  double beta = 0;                                    // 1 / temperature
+  uint64_t seed = 0, first_sweep = 0;                 // the number of the first sweep of this call
+  int64_t sweeps = 1;                                 // two launches each
+};
+Status spin_glass_sweep(const SpinGlassArgs& args, cudaStream_t stream);
+
+/// Histograms for growing trees on vector-valued gradients, as boosting of an actor and a critic has them (Fuhrer, Tessler, Dalal: Gradient boosting
+/// reinforcement learning, 2024): for each node, feature, output and bin the sum of the gradients of the node's samples in that bin, and how many
+/// they are. Both are added to what is there: zero them first. Gradients are rounded to units of 1 / scale, once (saturating at
+/// 2^31 units; not-a-number counts as zero); their sums are exact, and so the same every time.
+struct TreeHistogramArgs {
+  int64_t* sums = nullptr;             // nodes x features x outputs x bin_count, in units of 1 / scale; 8-byte aligned
+  uint32_t* counts = nullptr;          // nodes x features x bin_count
+  const uint8_t* bins = nullptr;       // samples x pitch bytes, 4-byte aligned; bins from bin_count on are left out
+  const float* gradients = nullptr;    // samples x outputs
+  const int32_t* order = nullptr;      // samples: those of node 0, then of node 1, ... (as sort_u32 leaves them); others than [0, samples) are left out
+  const int32_t* begin = nullptr;      // nodes + 1: where in `order` those of a node begin, and the end; ascending
+  int64_t samples = 0, features = 0, pitch = 0, bin_count = 0, outputs = 0, nodes = 0;  // pitch: a multiple of 4; up to 256 bins, 16 outputs, 65535 features
+  float scale = 0;
+};
+Status tree_histograms(const TreeHistogramArgs& args, cudaStream_t stream);
+
+/// What a split is worth: with S the sum of a side's gradients and n their number, kL2: the sum over both sides of |S|^2 / (n + l2); kCosine:
+/// that, divided by the root of the sum of n |S|^2 / (n + l2)^2.
+enum class TreeScore : uint8_t { kL2, kCosine };
+/// For each node the split (samples in bins up to `bin` of a feature to the left) that gains most over no split, of equal ones the one of lowest feature, then lowest
+/// bin; in float64, the same bits every time.
+struct TreeSplitArgs {
+  int32_t* split = nullptr;            // nodes x 2: feature and bin, both -1 where no split gains
+  double* gain = nullptr;              // nodes; 0 where no split gains
+  const int64_t* sums = nullptr;       // as tree_histograms leaves them
+  const uint32_t* counts = nullptr;
+  int64_t features = 0, bin_count = 0, outputs = 0, nodes = 0;
+  float scale = 0;                     // as tree_histograms had it
+  double l2 = 0;
+  int64_t least_count = 1;             // samples that each side must have
+  TreeScore score = TreeScore::kL2;
+  void* workspace = nullptr;           // tree_split_workspace(nodes, features) bytes, 8-byte aligned
+};
+size_t tree_split_workspace(int64_t nodes, int64_t features);
+Status tree_split(const TreeSplitArgs& args, cudaStream_t stream);
 
 /// Bipolar integers of `bits` bits (1 to 8) as bit planes: every bit counts -1 or 1 times its power of two, so that the numbers are the odd ones of
 /// [-(2^bits - 1), 2^bits - 1], as many below zero as above. Plane i holds bit i of each element, 32 of a row to a word (element 32 w + j in bit j of
