@@ -359,6 +359,93 @@ void fusion() {
            {{"count", NUM(count), 10, {-1, kHuge, kMost}}, {"cols", NUM(n), 100, {-1, kHuge, kMost}}});
 }
 
+void papers() {
+  {
+    double *out, *v, *x;
+    int64_t n, stride;
+    for (int second : {0, 1})
+      for (int64_t each : {0, 1})
+        contract(second ? "log_bessel_k" : "log_bessel_i", CALL((second ? log_bessel_k : log_bessel_i)(out, v, stride, x, n, nullptr)),
+                 {{"out", SET(out), 8, 8000, W}, {"v", SET(v), 8, each ? 8000 : 8, each ? I : R}, {"x", SET(x), 8, 8000, I}}, {{"n", NUM(n), 1000, {-1, kHuge, kMost}}, {"v_stride", NUM(stride), each, {-1, 2, kMost}}});
+  }
+  {
+    SpinGlassArgs a;
+    contract("spin_glass_sweep", CALL(spin_glass_sweep(a, nullptr)), {{"spins", SET(a.spins), 8, 800, W}, {"right", SET(a.right), 8, 800, R}, {"down", SET(a.down), 8, 800, R}},
+             {{"size", NUM(a.size), 10, {-2, 0, 2, 9, 65536, kHuge, kMost}}, {"sweeps", NUM(a.sweeps), 2, {-1, kMost}}, {"beta", NUM(a.beta), 1, {-1}}});
+    a.beta = NAN;
+    NAMES(spin_glass_sweep(a, nullptr), "beta");
+  }
+  {
+    TreeHistogramArgs a;
+    a.scale = 1024;
+    constexpr int64_t kCells = 2 * 5 * 40;
+    contract("tree_histograms", CALL(tree_histograms(a, nullptr)),
+             {{"sums", SET(a.sums), 8, kCells * 3 * 8, W}, {"counts", SET(a.counts), 4, kCells * 4, W}, {"bins", SET(a.bins), 4, 1600, R}, {"gradients", SET(a.gradients), 4, 2400, R}, {"order", SET(a.order), 4, 800, R}, {"begin", SET(a.begin), 4, 12, R}},
+             {{"samples", NUM(a.samples), 200, {-1, kHuge, kMost}}, {"features", NUM(a.features), 5, {-1, 0, 65536, kHuge}}, {"pitch", NUM(a.pitch), 8, {-8, 4, 10, kHuge, kMost}}, {"bin_count", NUM(a.bin_count), 40, {-1, 1, 257, kMost}},
+              {"outputs", NUM(a.outputs), 3, {-1, 0, 17, kMost}}, {"nodes", NUM(a.nodes), 2, {-1, 0, kHuge, kMost}}});
+    for (float scale : {0.f, -1.f, INFINITY, NAN}) {
+      a.scale = scale;
+      NAMES(tree_histograms(a, nullptr), "scale");
+    }
+  }
+  {
+    TreeSplitArgs a;
+    a.scale = 1024;
+    constexpr int64_t kCells = 2 * 5 * 40;
+    const std::vector<Size> sizes = {{"features", NUM(a.features), 5, {-1, 0, 65536, kHuge}}, {"bin_count", NUM(a.bin_count), 40, {-1, 1, 257, kMost}}, {"outputs", NUM(a.outputs), 3, {-1, 0, 17, kMost}}, {"nodes", NUM(a.nodes), 2, {-1, 0, kHuge, kMost}},
+                                     {"least_count", NUM(a.least_count), 1, {-1, 0}}, {"l2", NUM(a.l2), 1, {-1}}, {"score", NUM(a.score), 1, {2, 255}}};
+    contract("tree_split", CALL(tree_split(a, nullptr)),
+             {{"split", SET(a.split), 4, 16, W}, {"gain", SET(a.gain), 8, 16, W}, {"sums", SET(a.sums), 8, kCells * 3 * 8, R}, {"counts", SET(a.counts), 4, kCells * 4, R}, {"workspace", SET(a.workspace), 8, int64_t(tree_split_workspace(2, 5)), WS}}, sizes);
+    for (float scale : {0.f, -1.f, INFINITY, NAN}) {
+      a.scale = scale;
+      NAMES(tree_split(a, nullptr), "scale");
+    }
+  }
+}
+
+void networks() {
+  const std::vector<int64_t> bad = {-1, kHuge, kMost};
+  {
+    void* planes;
+    int32_t* sums;
+    int8_t* in;
+    int bits;
+    int64_t rows, cols, pitch;
+    contract("pack_bits", CALL(pack_bits(planes, sums, in, bits, rows, cols, pitch, nullptr)), {{"planes", SET(planes), 16, 3 * 5 * 32, W}, {"sums", SET(sums), 4, 20, W}, {"in", SET(in), 1, 4 * 150 + 140, R}},
+             {{"bits", NUM(bits), 3, {-1, 0, 9, 32}}, {"rows", NUM(rows), 5, bad}, {"cols", NUM(cols), 140, bad}, {"pitch", NUM(pitch), 150, {-1, 139, kHuge, kMost}}});
+    BitGemmArgs g;
+    contract("gemm_bits", CALL(gemm_bits(g, nullptr)),
+             {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a.planes", SET(g.a.planes), 16, 2 * 5 * 32, R}, {"a.sums", SET(g.a.sums), 4, 20, R}, {"b.planes", SET(g.b.planes), 16, 3 * 7 * 32, R}, {"b.sums", SET(g.b.sums), 4, 28, R}},
+             {{"m", NUM(g.m), 5, bad}, {"n", NUM(g.n), 7, bad, "d_stride"}, {"k", NUM(g.k), 140, {-1, 0, kHuge, kMost}}, {"a.bits", NUM(g.a.bits), 2, {-1, 0, 9}}, {"b.bits", NUM(g.b.bits), 3, {-1, 0, 9}}, {"d_stride", NUM(g.d_stride), 12, {-1, 6, kHuge, kMost}}});
+  }
+  {
+    ShiftGemmArgs g;
+    std::vector<Size> sizes = {{"m", NUM(g.m), 5, bad}, {"n", NUM(g.n), 7, bad}, {"k", NUM(g.k), 70, {-1, 0, kHuge, kMost}}, {"a_stride", NUM(g.a_stride), 72, {-1, 69, kHuge, kMost}}, {"d_stride", NUM(g.d_stride), 12, {-1, 6, kHuge, kMost}}};
+    auto with = [&](Size bytes, Size w_stride) {
+      auto all = sizes;
+      all.push_back(bytes), all.push_back(w_stride);
+      return all;
+    };
+    contract("gemm_shift", CALL(gemm_shift(g, nullptr)), {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a", SET(g.a), 4, (4 * 72 + 70) * 4, R}, {"w", SET(g.w), 1, 6 * 75 + 70, R}},
+             with({"a_bytes", NUM(g.a_bytes), 4, {-1, 0, 2, 8}}, {"w_stride", NUM(g.w_stride), 75, {-1, 69, kHuge, kMost}}));
+    contract("gemm_add", CALL(gemm_add(g, nullptr)), {{"d", SET(g.d), 4, (4 * 12 + 7) * 4, W}, {"a", SET(g.a), 1, 4 * 72 + 70, R}, {"w", SET(g.w), 4, (6 * 4 + 3) * 4, R}},
+             with({"a_bytes", NUM(g.a_bytes), 1, {-1, 0, 2, 4}}, {"w_stride", NUM(g.w_stride), 4, {-1, 2, kHuge, kMost}}));
+  }
+  {
+    SpmmArgs g;
+    contract("spmm", CALL(spmm(g, nullptr)),
+             {{"out", SET(g.out), 2, 2 * 8 * 20 * 2, W}, {"row_starts", SET(g.row_starts), 4, 20, R}, {"columns", SET(g.columns), 4, 36, R}, {"values", SET(g.values), 4, 36, R}, {"x", SET(g.x), 2, 2 * 10 * 20 * 2, R}, {"bias", SET(g.bias), 4, 32, N}},
+             {{"images", NUM(g.images), 2, bad}, {"n", NUM(g.n), 8, {-1, 7, kHuge, kMost}}, {"k", NUM(g.k), 10, {-1, 0, kHuge, kMost}}, {"pixels", NUM(g.pixels), 20, bad}, {"block", NUM(g.block), 2, {-1, 0, 3, 8}}, {"entries", NUM(g.entries), 9, bad},
+              {"dtype", NUM(g.dtype), int64_t(DType::kBF16), {int64_t(DType::kE4M3), int64_t(DType::kI8), 200}}});
+  }
+  {
+    GroupedConvArgs g;
+    contract("conv_grouped", CALL(conv_grouped(g, nullptr)), {{"out", SET(g.out), 16, 2 * 5 * 9 * 16 * 2, W}, {"x", SET(g.x), 16, 2 * 5 * 9 * 16 * 2, R}, {"w", SET(g.w), 2, 16 * 9 * 4 * 2, R}, {"bias", SET(g.bias), 4, 64, N}},
+             {{"images", NUM(g.images), 2, bad}, {"height", NUM(g.height), 5, bad}, {"width", NUM(g.width), 9, bad}, {"channels", NUM(g.channels), 16, {-8, 12, 20, kHuge, kMost}}, {"group", NUM(g.group), 4, {-1, 0, 3, 128}},
+              {"stride", NUM(g.stride), 1, {-1, 0, 3}}, {"dtype", NUM(g.dtype), int64_t(DType::kBF16), {int64_t(DType::kF32), int64_t(DType::kE4M3), 200}}});
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -367,5 +454,7 @@ int main() {
   attention();
   interleaved();
   fusion();
+  papers();
+  networks();
   std::printf("PASS contracts: %d faults refused\n", faults);
 }

@@ -26,7 +26,7 @@ constexpr std::array<Class, 512> make_table() {
   set(Class::half, {0x030, 0x031, 0x032, 0x034});            // HADD2 HFMA2 HMUL2 HSETP2
   set(Class::half_mma, {0x035});
   set(Class::fp64, {0x028, 0x029, 0x02a, 0x02b});
-  set(Class::imma, {0x037});
+  set(Class::imma, {0x037, 0x03d});                            // the last, BMMA: of single bits
   set(Class::hmma, {0x03c});
   set(Class::dmma, {0x03f});
   set(Class::matrix_move, {0x03a});                            // MOVM

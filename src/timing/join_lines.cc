@@ -21,10 +21,11 @@ bool is_mma(isa::Op op) { return op == isa::Op::mma || op == isa::Op::wmma_mma |
 /// Cycles that one tensor instruction holds its sub-core's tensor core, by the products it makes.
 float tensor_interval(const isa::Form& f) {
   const double macs = double(f.shape.m) * f.shape.n * f.shape.k;
-  const int bits = std::max(4, isa::bits_of(f.n_types > 1 ? f.types[1] : f.type()));
+  const isa::Type type = f.n_types > 1 ? f.types[1] : f.type();
+  const int bits = type == isa::Type::b1 ? 1 : std::max(8, isa::bits_of(type));  // 256 single bits of k take the time of 32 bytes (kernels/NOTES.md)
   // 16-bit inputs: 512 products a cycle at best (wgmma); mma.sync reaches 62% of that.
   if (f.type(f.n_types > 2 ? 1 : 0) == isa::Type::f64) return float(std::max(16.0, macs / 32));  // [mma.m8n8k4_f64 to m16n8k16_f64]
-  const double rate = 512.0 * 16 / std::max(8, bits), cycles = macs / rate;
+  const double rate = 512.0 * 16 / bits, cycles = macs / rate;
   // [mma.*.rate: 6.06 cycles for 16 x 8 x 16 halves, 4.14 for half of k, 8.25 for twice of it sparse, with the loop's part of them]
   if (f.op == isa::Op::mma_sp) return float(cycles);
   return float(cycles <= 2 ? cycles * 4.14 / 2 : cycles * 1.515);

@@ -106,6 +106,7 @@ uint32_t slow_instructions(SlowPath path, uint64_t a, uint64_t b) {
 
 bool always_calls(const ptx::Instr& in) {
   const isa::Form& f = in.form;
+  if (f.op == Op::mma && f.has(isa::Mod::xor_) && f.has(isa::Mod::popc)) return true;  // Hopper counts bits of and only: two products in a function
   return (f.op == Op::div || f.op == Op::rem) && f.n_types > 0 && !isa::is_float(f.type()) && isa::bits_of(f.type()) == 64;
 }
 

@@ -366,4 +366,138 @@ struct PagedAttentionArgs {
 size_t attention_paged_workspace(const PagedAttentionArgs& args);
 Status attention_paged(const PagedAttentionArgs& args, cudaStream_t stream);
 
+// --- kernels of papers ------------------------------------------------------------------------------------
+
+/// out[i] = log I_v(x[i]) and log K_v(x[i]), natural logarithms of the modified Bessel functions (Plesner, Sørensen, Hauberg: Accurate
+/// computation of the logarithm of modified Bessel functions on GPUs, ICS 2024), for real orders v and arguments x, each 0 or from 1e-300 to
+/// 1e300; v[i], or v[0] of all with v_stride 0 (else 1). Errors are at most 16 2^-53 max(1, |result|) wherever they were measured (tests/log_bessel_test.cu): relative,
+/// but absolute where a logarithm is near zero. Not-a-number where v or x is negative or not a number. n doubles each, 8-byte aligned; out may be x, or v with stride 1.
+Status log_bessel_i(double* out, const double* v, int64_t v_stride, const double* x, int64_t n, cudaStream_t stream);
+Status log_bessel_k(double* out, const double* v, int64_t v_stride, const double* x, int64_t n, cudaStream_t stream);
+
+/// Metropolis sweeps of 64 spin glasses of Edwards and Anderson with couplings of plus and minus one, on size x size sites that close in on themselves:
+/// the energy is minus the sum over bonds of coupling x spin x spin. Arrays have a word a site, of which bit r is of glass r. Of the sites (y, x)
+/// those with even y + x come first, and then the others, each by rows: site (y, x) is word ((y + x) % 2) size^2 / 2 + y size / 2 + x / 2.
+/// A set bit is a spin of -1, or a coupling of -1. A sweep updates all sites of even y + x, then all others.
+/// Random numbers are those of Philox4x32-10 under `seed`, of counters that name sweep and site: two calls of one sweep leave what one of two does. A flip
+/// is made with the probability it should have to within 2^-32; beta 0 flips all but 2^-32 of the spins.
+struct SpinGlassArgs {
+  uint64_t* spins = nullptr;                          // size^2 words, 8-byte aligned, updated in place
+  const uint64_t *right = nullptr, *down = nullptr;   // couplings of a site to (y, x + 1) and to (y + 1, x)
+  int64_t size = 0;                                   // even, 4 to 65534
+  double beta = 0;                                    // 1 / temperature
+  uint64_t seed = 0, first_sweep = 0;                 // the number of the first sweep of this call
+  int64_t sweeps = 1;                                 // two launches each
+};
+Status spin_glass_sweep(const SpinGlassArgs& args, cudaStream_t stream);
+
+/// Histograms for growing trees on vector-valued gradients, as boosting of an actor and a critic has them (Fuhrer, Tessler, Dalal: Gradient boosting
+/// reinforcement learning, 2024): for each node, feature, output and bin the sum of the gradients of the node's samples in that bin, and how many
+/// they are. Both are added to what is there: zero them first. Gradients are rounded to units of 1 / scale, once (saturating at
+/// 2^31 units; not-a-number counts as zero); their sums are exact, and so the same every time.
+struct TreeHistogramArgs {
+  int64_t* sums = nullptr;             // nodes x features x outputs x bin_count, in units of 1 / scale; 8-byte aligned
+  uint32_t* counts = nullptr;          // nodes x features x bin_count
+  const uint8_t* bins = nullptr;       // samples x pitch bytes, 4-byte aligned; bins from bin_count on are left out
+  const float* gradients = nullptr;    // samples x outputs
+  const int32_t* order = nullptr;      // samples: those of node 0, then of node 1, ... (as sort_u32 leaves them); others than [0, samples) are left out
+  const int32_t* begin = nullptr;      // nodes + 1: where in `order` those of a node begin, and the end; ascending
+  int64_t samples = 0, features = 0, pitch = 0, bin_count = 0, outputs = 0, nodes = 0;  // pitch: a multiple of 4; up to 256 bins, 16 outputs, 65535 features
+  float scale = 0;
+};
+Status tree_histograms(const TreeHistogramArgs& args, cudaStream_t stream);
+
+/// What a split is worth: with S the sum of a side's gradients and n their number, kL2: the sum over both sides of |S|^2 / (n + l2); kCosine:
+/// that, divided by the root of the sum of n |S|^2 / (n + l2)^2.
+enum class TreeScore : uint8_t { kL2, kCosine };
+/// For each node the split (samples in bins up to `bin` of a feature to the left) that gains most over no split, of equal ones the one of lowest feature, then lowest
+/// bin; in float64, the same bits every time.
+struct TreeSplitArgs {
+  int32_t* split = nullptr;            // nodes x 2: feature and bin, both -1 where no split gains
+  double* gain = nullptr;              // nodes; 0 where no split gains
+  const int64_t* sums = nullptr;       // as tree_histograms leaves them
+  const uint32_t* counts = nullptr;
+  int64_t features = 0, bin_count = 0, outputs = 0, nodes = 0;
+  float scale = 0;                     // as tree_histograms had it
+  double l2 = 0;
+  int64_t least_count = 1;             // samples that each side must have
+  TreeScore score = TreeScore::kL2;
+  void* workspace = nullptr;           // tree_split_workspace(nodes, features) bytes, 8-byte aligned
+};
+size_t tree_split_workspace(int64_t nodes, int64_t features);
+Status tree_split(const TreeSplitArgs& args, cudaStream_t stream);
+
+/// Bipolar integers of `bits` bits (1 to 8) as bit planes: every bit counts -1 or 1 times its power of two, so that the numbers are the odd ones of
+/// [-(2^bits - 1), 2^bits - 1], as many below zero as above. Plane i holds bit i of each element, 32 of a row to a word (element 32 w + j in bit j of
+/// word w), a row padded with zeros to bit_row_bytes(cols), the planes one after the other; `sums` has for each row the sum of its elements
+/// as unsigned numbers of these bits, which gemm_bits needs beside them. (APT-LLM, arXiv 2508.19087: bipolar-INT.)
+struct BitMatrix {
+  const void* planes = nullptr;        // [bits][rows][bit_row_bytes(cols)], 16-byte aligned
+  const int32_t* sums = nullptr;       // [rows]
+  int bits = 0;
+};
+size_t bit_row_bytes(int64_t cols);    // cols / 8, rounded up to 16
+/// From signed numbers of `bits` bits in bytes, one each: x stands for the bipolar 2 x + 1; what is out of range is taken to its end. Writes
+/// bits * rows * bit_row_bytes(cols) bytes of planes and rows sums.
+Status pack_bits(void* planes, int32_t* sums, const int8_t* in, int bits, int64_t rows, int64_t cols, int64_t pitch, cudaStream_t stream);
+/// d = a b', of whole numbers, exact modulo 2^32 (less than that in size up to k = 33,025 of 8 bits each): a is m x k, b is n x k, at least one column each.
+struct BitGemmArgs {
+  int64_t m = 0, n = 0, k = 0;
+  BitMatrix a, b;
+  int32_t* d = nullptr;                // m x n, rows of d_stride elements
+  int64_t d_stride = 0;
+};
+Status gemm_bits(const BitGemmArgs& args, cudaStream_t stream);
+
+/// Products without multiplications (ShiftAddViT, arXiv 2306.06446), sums of 32 bits that wrap: d = a w', a is m x k of int8 or int32 (fixed point: the
+/// point stays where it was), w is n x k. Neither is a way to go fast on a GPU with tensor cores: that is what they are here to show.
+struct ShiftGemmArgs {
+  int64_t m = 0, n = 0, k = 0;
+  const void* a = nullptr;             // rows of a_stride elements
+  int a_bytes = 1;                     // 1: int8, 4: int32 (gemm_shift only); a aligned to it
+  int64_t a_stride = 0;
+  // gemm_shift: one byte each, s + 128 for -2^s and s for 2^s, s in [0, 31] (the two bits between are not looked at); rows of w_stride bytes.
+  // gemm_add: one bit each, 1 for 1 and 0 for -1, element 32 j + i in bit i of word j; rows of w_stride words, 4-byte aligned.
+  const void* w = nullptr;
+  int64_t w_stride = 0;
+  int32_t* d = nullptr;                // m x n, rows of d_stride elements
+  int64_t d_stride = 0;
+};
+Status gemm_shift(const ShiftGemmArgs& args, cudaStream_t stream);
+Status gemm_add(const ShiftGemmArgs& args, cudaStream_t stream);
+
+/// A sparse matrix times dense ones, as a 1 x 1 convolution of activations in CHW is: out[i] = w x[i] + bias for each image i (Fast Sparse ConvNets,
+/// arXiv 1911.09723). w is n x k, kept by blocks of `block` neighbouring rows that have their places in common: block row r has the entries
+/// row_starts[r] up to row_starts[r + 1], of which each is a column and `block` values. Read on the device: starts are taken to be
+/// within [0, entries], columns outside of [0, k) count as zeros.
+struct SpmmArgs {
+  int64_t images = 1, n = 0, k = 0, pixels = 0;
+  int block = 1;                       // 1, 2 or 4, of which n is a multiple
+  int64_t entries = 0;                 // in all rows
+  const int32_t* row_starts = nullptr; // [n / block + 1], ascending
+  const int32_t* columns = nullptr;    // [entries]
+  const void* values = nullptr;        // [entries][block], of dtype
+  const void* x = nullptr;             // images x k x pixels, dense
+  void* out = nullptr;                 // images x n x pixels, dense
+  DType dtype = DType::kBF16;          // f16, bf16 or f32, of values, x and out; sums are f32, in the order of entries
+  const float* bias = nullptr;         // [n], may be null
+  bool relu = false;
+};
+Status spmm(const SpmmArgs& args, cudaStream_t stream);
+
+/// A 3 x 3 convolution in groups of `group` channels, as many in as out, with a border of zeros of one pixel: NHWC, out is images x
+/// ceil(height / stride) x ceil(width / stride) x channels. (E2GC, arXiv 2006.15100, is about how large groups should be; 1: depthwise.)
+struct GroupedConvArgs {
+  int64_t images = 0, height = 0, width = 0, channels = 0;  // channels: a multiple of 8 and of group
+  int group = 1;                       // 1, 2, 4, 8, 16, 32 or 64
+  int stride = 1;                      // 1 or 2
+  const void* x = nullptr;             // dense; 16-byte aligned, as out
+  const void* w = nullptr;             // [channels][3][3][group]
+  void* out = nullptr;
+  DType dtype = DType::kBF16;          // bf16 or f16; sums are f32
+  const float* bias = nullptr;         // [channels], may be null
+  bool relu = false;
+};
+Status conv_grouped(const GroupedConvArgs& args, cudaStream_t stream);
+
 }  // namespace orrery::kernels

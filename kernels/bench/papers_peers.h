@@ -1,0 +1,22 @@
+// The straightforward way to do what kernels of papers do, for their benchmarks.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace bench {
+
+/// out[i] = log(I_0(x[i])) by CUDA's cyl_bessel_i0; x up to 700.
+void log_i0(double* out, const double* x, int64_t n, cudaStream_t stream);
+/// out[i] = log K_v(x): the integral over exp(-x cosh t) cosh(v t), by 128 trapezoids up to where it ends for x > 0.5, v < 20.
+void log_k_integral(double* out, const double* v, const double* x, int64_t n, cudaStream_t stream);
+
+/// One sweep of `glasses` lattices of size x size spins of a byte each, a thread a spin, couplings of a byte; a random number a spin by Philox4x32-10.
+void spin_sweep(int8_t* spins, const int8_t* right, const int8_t* down, int size, int glasses, float beta, uint64_t seed, uint32_t sweep, cudaStream_t stream);
+
+/// sums[node][feature][output][bin] and counts[node][feature][bin] by additions to memory, a thread a sample and feature.
+void histograms_in_memory(float* sums, uint32_t* counts, const uint8_t* bins, const float* gradients, const int32_t* node, int64_t samples, int features, int pitch, int bin_count, int outputs, cudaStream_t stream);
+/// The best split of each node and feature by a thread that goes over its bins: gain and bin.
+void splits_by_threads(double* gain, int32_t* bin, const float* sums, const uint32_t* counts, int nodes, int features, int bin_count, int outputs, double l2, cudaStream_t stream);
+
+}  // namespace bench
