@@ -1,10 +1,9 @@
 // sem/approx.cc: the approximate functions: what the assembler makes of each .approx form around the special-function
 // unit, whose results mufu.h gives bit for bit.
 //
-// Without .ftz the assembler scales arguments and results that the unit would flush. tanh of f32 and the f64
-// reciprocal root are not the unit's yet: they are the correctly rounded values, within the bound that is stated.
+// Without .ftz the assembler scales arguments and results that the unit would flush. The f64 reciprocal root is not the
+// unit's yet: it is the correctly rounded value, within the bound that is stated.
 // Source: PTX ISA manual; recorded H200 results.
-#include <algorithm>
 #include <cmath>
 
 #include "sem/families.h"
@@ -83,7 +82,12 @@ template <bool Z> float ex2(float a) {
   const float half = ex2_flushing(a * 0.5f);
   return half * half;
 }
-float tanh_(float a) { return canonical(float(std::tanh(double(a)))); }
+float tanh_(float a) {
+  const float size = std::fabs(a);
+  if (a != a) return nan32();
+  if (size < 0x1p-8f) return a;
+  return size < 8 ? pack<true>(mufu::tanh(value_of(a))) : std::copysign(1.0f, a);
+}
 
 // a / b as a times 1 / b. The full form scales both where 1 / b would be lost.
 template <bool Z> float times(float a, float b) {
@@ -128,18 +132,8 @@ double rsqrt64_flushing(double a) {
 }
 double rsqrt64(double a) { return double(1.0L / std::sqrt(static_cast<long double>(a))); }  // one rounding: the hardware is within 1 ulp
 
-#include "sem/tanh_tables.inc"
-
-// The nearest result, or one unit less where the tables say so.
-template <class H> H tanh16(H a) {
-  H r = narrow<H>(std::tanh(double(a.f32())));
-  if (a.is_nan()) return r;
-  const uint16_t mag = a.bits & 0x7fff;
-  auto below = [mag](const auto& table) { return (std::upper_bound(std::begin(table), std::end(table), mag) - std::begin(table)) & 1; };
-  r.bits = uint16_t(r.bits - (H::kExponentBits == 5 ? below(k_tanh_f16) : below(k_tanh_bf16)));
-  return r;
-}
-// The unit's f32 result, truncated; overflow is infinity all the same.
+// The unit's f32 results, truncated. Of ex2 overflow is infinity all the same.
+template <class H> H tanh16(H a) { return narrow<H>(tanh_(a.f32()), Round::rz); }
 template <class H> H ex216(H a) {
   const float v = ex2<true>(a.f32());
   if (H::kExponentBits == 5 && v >= 0x1p16f) return {0x7c00};
@@ -179,7 +173,7 @@ Pure find_f32(const Form& f) {
     case Op::cos: return unit<&sine<Z, true>, &MufuLanes::cos>();
     case Op::lg2: return unit<&lg2<Z>, &MufuLanes::lg2>();
     case Op::ex2: return unit<&ex2<Z>, &MufuLanes::ex2>();
-    case Op::tanh: return {warp<&tanh_>, Exactness::bounded, 1024};
+    case Op::tanh: return unit<&tanh_, &MufuLanes::tanh>();
     case Op::div: return f.has(Mod::full) ? division<&divide_full<Z>>() : division<&divide<Z>>();
     default: return {};
   }
