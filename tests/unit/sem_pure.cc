@@ -19,9 +19,9 @@ struct Lanes {
 };
 uint32_t run(const char* name, std::vector<uint32_t> sources, uint32_t mask = ~0u, uint32_t before = 0) {
   const isa::Form form = isa::match_name(name).form;
-  const Pure pure = find_pure(form, 1, int(sources.size()));
-  EXPECT_NE(pure.fn, nullptr) << name;
-  if (!pure.fn) return 0;
+  const PureFn pure = find_pure(form, 1, int(sources.size()));
+  EXPECT_NE(pure, nullptr) << name;
+  if (!pure) return 0;
   std::vector<Lanes> s(sources.size());
   std::vector<const void*> sp;
   for (size_t j = 0; j < s.size(); j++) {
@@ -31,7 +31,7 @@ uint32_t run(const char* name, std::vector<uint32_t> sources, uint32_t mask = ~0
   Lanes d;
   for (int i = 0; i < 32; i++) d.w()[i] = before;
   void* dp[2] = {&d, nullptr};
-  pure.fn(form, dp, sp.data(), mask);
+  pure(form, dp, sp.data(), mask);
   for (int i = 0; i < 32; i++) EXPECT_EQ(d.w()[i], mask >> i & 1 ? d.w()[std::countr_zero(mask)] : before) << name << " lane " << i;
   return d.w()[std::countr_zero(mask)];
 }
@@ -63,8 +63,8 @@ TEST(Pure, floats) {
   EXPECT_EQ(run("cvt.rn.satfinite.e4m3x2.f32", {0x7f800000, 0x3f800000}), 0x7e38u);
 }
 TEST(Pure, unknown_forms_have_no_function) {
-  EXPECT_EQ(find_pure(isa::match_name("ld.global.u32").form).fn, nullptr);
-  EXPECT_EQ(find_pure(isa::match_name("cvt.rn.satfinite.e2m1x2.f32").form, 1, 2).fn, nullptr);
+  EXPECT_EQ(find_pure(isa::match_name("ld.global.u32").form), nullptr);
+  EXPECT_EQ(find_pure(isa::match_name("cvt.rn.satfinite.e2m1x2.f32").form, 1, 2), nullptr);
 }
 
 // Lanes done by the vector have the result of the one-lane unit, whose recorded results from an H200 tests/vectors has.
