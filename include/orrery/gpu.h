@@ -99,13 +99,11 @@ struct LaunchShape {
   bool cooperative = false;                  // all blocks must be resident; grid barriers are allowed
 };
 
-/// What a kernel needs and how exact it is.
+/// What a kernel needs.
 struct KernelNeeds {
   size_t instructions = 0;                   // of its own body
   uint32_t parameter_bytes = 0, shared_bytes = 0, local_bytes = 0;   // static shared; local per thread
   uint64_t register_frame_bytes = 0;         // of host memory per warp
-  struct Approximation { std::string form; double bound_ulp = 0; };
-  std::vector<Approximation> approximate;    // results within a bound instead of the hardware's bits
   std::vector<std::string> unsupported;      // would stop a launch that reaches them
 };
 

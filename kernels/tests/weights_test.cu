@@ -113,13 +113,14 @@ int weight_only(const Case& c, int most, bool scaled = false, Activation fused =
     for (bool overlap : {false, true}) {
       if (!alone && overlap != (i % 2)) continue;
       g.overlap = overlap;
-      char what[160];
+      char what[180];
       std::snprintf(what, sizeof what, "weights %d by %d, %lldx%lldx%lld%s: tile %dx%d split %d%s%s", int(c.format), int(c.a), (long long)c.m, (long long)c.n, (long long)c.k,
                     scaled ? " scaled" : "", g.config.tile_m, g.config.tile_n, g.config.split_k, g.config.schedule == GemmConfig::Schedule::kStreamK ? ", K dealt" : "", alone ? overlap ? " alone, overlapped" : " alone" : "");
       d.poison();
       STATUS_OK(gemm_weight_only(g, nullptr));
       const auto got = d.host<unsigned char>();
-      if (fused == Activation::kNone) check::Results::all().add(what, got);
+      if (fused != Activation::kNone) std::snprintf(what + std::strlen(what), sizeof what - std::strlen(what), " activation %d", int(fused));
+      check::Results::all().add(what, got);
       for (int64_t e = 0; e < c.m * c.n; e++)
         check::expect_near(check::to_double(got.data(), e, c.d), want[e], bound[e], what, e / c.n, e % c.n);
       d.check_guards(what);
@@ -154,9 +155,10 @@ int grouped(DType t, DType out, const std::vector<int32_t>& ends, int64_t rows, 
     d.poison();
     STATUS_OK(gemm_grouped(g, nullptr));
     const auto got = d.host<unsigned char>();
-    char what[100];
+    char what[120];
     std::snprintf(what, sizeof what, "grouped %d %d, %lldx%lldx%lld schedule %d", int(t), int(out), (long long)rows, (long long)n, (long long)k, int(schedule));
-    if (fused == Activation::kNone) check::Results::all().add(what, got);
+    if (fused != Activation::kNone) std::snprintf(what + std::strlen(what), sizeof what - std::strlen(what), " activation %d", int(fused));
+    check::Results::all().add(what, got);
     check::parallel(rows, [&](int64_t i) {
       int group = 0;
       while (group < groups && i >= ends[group]) group++;

@@ -230,7 +230,7 @@ void run_grid(Context& context, const LaunchWork& work, GraphRun* graph, bool la
     }
     exec::LaunchResult result = exec::execute(machine, launch);
     if (!context.heap) context.heap = machine.heap;
-    system().record().add(work.function->name(), work.function->bounded(), machine.options.fast_numerics, result);
+    system().record().add(work.function->name(), work.function->sums(), machine.options.fast_numerics, result);
     if (result.fault) return context.break_with(status_of(result.fault->kind), describe(*result.fault));
   } catch (const Failure& failure) {
     return context.break_with(failure.status(), std::string("orrery: ") + failure.what());

@@ -59,7 +59,7 @@ std::shared_ptr<const exec::Kernel> Function::kernel() {
   if (kernel_) return kernel_;
   try {
     lower::KernelPrograms programs = lower::lower_kernel(module_.source(), index_, module_.addresses());
-    bounded_ = bounded_forms(programs);
+    sums_ = sum_forms(programs);
     exec::Observer* observer = system().observer();
     // A timed kernel is joined with its machine code, which has calls.
     if (!observer && !system().timer()) lower::merge_calls(programs, index_, module_.addresses());

@@ -52,7 +52,7 @@ class Function {
   /// Registers a thread: by the program's machine code, or by ptxas where there is one; else nothing.
   std::optional<uint32_t> ask_registers();
   /// Forms in the kernel and what it calls whose results are not exact; after kernel().
-  const BoundedForms& bounded() const { return bounded_; }
+  const SumForms& sums() const { return sums_; }
 
   // Settable attributes.
   static constexpr uint32_t kDefaultShared = 48 << 10;
@@ -73,7 +73,7 @@ class Function {
   std::mutex mutex_;
   std::shared_ptr<const exec::Kernel> kernel_;
   std::optional<uint32_t> asked_registers_;  // what ptxas said; 0: nothing
-  BoundedForms bounded_;
+  SumForms sums_;
 };
 
 struct Variable {

@@ -16,20 +16,17 @@
 
 namespace orrery::device {
 
-/// Forms of a kernel whose results can be other than the hardware's.
-struct BoundedForms {
-  std::map<std::string, double> ulp;  // bounds in units of the last place
-  std::set<std::string> sums;         // floating tensor-core sums: exact unless numerics are fast
-};
-BoundedForms bounded_forms(const lower::KernelPrograms& programs);
+/// Forms of a kernel whose floating sums tensor cores make: exact unless numerics are fast.
+using SumForms = std::set<std::string>;
+SumForms sum_forms(const lower::KernelPrograms& programs);
 
 /// Sums over all launches of the process. Threads: any.
 class Record {
  public:
   /// fast: tensor cores summed by plain multiply-adds.
-  void add(const std::string& kernel, const BoundedForms& bounded, bool fast, const exec::LaunchResult& result);
+  void add(const std::string& kernel, const SumForms& sums, bool fast, const exec::LaunchResult& result);
   uint64_t launches() const;
-  /// One line: launches, instructions, what was exact, bounded and refused.
+  /// One line: launches, instructions, what was exact and refused.
   std::string fidelity(const std::string& gpu) const;
   /// The run record (docs/running.md) as JSON text.
   std::string json(const std::string& gpu, int devices) const;
@@ -39,7 +36,7 @@ class Record {
   uint64_t launches_ = 0, warp_instructions_ = 0, native_blocks_ = 0, interpreted_blocks_ = 0;
   double seconds_ = 0;
   std::map<std::string, uint64_t> kernels_;   // launches by name
-  BoundedForms bounded_;
+  SumForms fast_sums_;
   std::vector<std::string> faults_, refused_;
 };
 

@@ -332,7 +332,7 @@ void Decoder::choose(const ptx::Instr& in, Decoded& d) {
     d.run = find(in.form);
     if (d.run) return;
   }
-  d.pure = sem::find_pure(in.form, d.n_dst, d.n_src).fn;
+  d.pure = sem::find_pure(in.form, d.n_dst, d.n_src);
   if (d.pure) {
     if (is_video(in.form.op)) add_selectors(d);
     d.run = run_pure;
@@ -359,23 +359,15 @@ std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs,
   return kernel;
 }
 
-Fidelity fidelity_of(const Kernel& kernel) {
-  std::map<std::string, double> approximate;
-  std::set<std::string> unsupported;
+std::set<std::string> unsupported_forms(const Kernel& kernel) {
+  std::set<std::string> out;
   auto visit = [&](const DecodedProgram& program) {
-    for (const Decoded& d : program.code) {
-      if (d.run == run_unsupported) unsupported.insert(isa::to_string(d.instr->form));
-      if (!d.pure) continue;
-      const sem::Pure pure = sem::find_pure(d.instr->form, d.n_dst, d.n_src);
-      if (pure.exactness != sem::Exactness::exact) approximate[isa::to_string(d.instr->form)] = pure.bound_ulp;
-    }
+    for (const Decoded& d : program.code)
+      if (d.run == run_unsupported) out.insert(isa::to_string(d.instr->form));
   };
   visit(*kernel.entry);
   for (const auto& f : kernel.functions)
     if (f) visit(*f);
-  Fidelity out;
-  for (const auto& [form, bound] : approximate) out.approximate.push_back({form, bound});
-  out.unsupported.assign(unsupported.begin(), unsupported.end());
   return out;
 }
 

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,17 +83,8 @@ class Kernel;
 std::shared_ptr<const Kernel> make_kernel(const lower::KernelPrograms& programs, const lower::Addresses& addresses, unsigned observe = 0);
 const lower::Program& program_of(const Kernel& kernel);
 
-/// An instruction form of a kernel whose results are not the hardware's bit for bit.
-struct Approximation {
-  std::string form;      // dotted name
-  double bound_ulp = 0;  // the manual's bound
-};
-/// The approximate forms in a kernel and the functions it can call, each once, and the forms that would stop it.
-struct Fidelity {
-  std::vector<Approximation> approximate;
-  std::vector<std::string> unsupported;
-};
-Fidelity fidelity_of(const Kernel& kernel);
+/// The forms in a kernel and the functions it can call that would stop it, by their dotted names.
+std::set<std::string> unsupported_forms(const Kernel& kernel);
 
 /// Source of compiled code; called once per launch, must return quickly (null: interpret for now).
 class CodeProvider {

@@ -50,7 +50,7 @@ std::map<uint32_t, Meaning> find_meanings(const lower::Program& p) {
     if ((isa::row(in.form.row).effects & 0xffff) != 0) continue;
     size_t dst = 0, src = 0;
     for (size_t k = 0; k < in.ops.size(); k++) (int(k) < lower::destinations(in) ? dst : src) += flat_count(in.ops[k]);
-    if (auto fn = sem::find_pure(in.form, int(dst), int(src)).fn) out[i] = {in.form, fn};
+    if (auto fn = sem::find_pure(in.form, int(dst), int(src))) out[i] = {in.form, fn};
   }
   return out;
 }

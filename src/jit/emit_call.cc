@@ -91,7 +91,7 @@ bool Emitter::emit_meaning(const Instr& in) {
   for (int i = 0; i < in.form.n_types; i++) words &= isa::bits_of(in.form.type(i)) <= 32;
   for (const Operand* o : src)
     if (o->kind == OperandKind::imm && !words) return false;
-  if (!sem::find_pure(in.form, int(dst.size()), int(src.size())).fn) return false;
+  if (!sem::find_pure(in.form, int(dst.size()), int(src.size()))) return false;
   auto* ptr = b_.getPtrTy();
   auto* pointers = llvm::ArrayType::get(ptr, 16);
   Value *d = scratch(sizeof(void*) * 16, 100), *s = scratch(sizeof(void*) * 16, 101);

@@ -1,10 +1,8 @@
 // sem/approx.cc: the approximate functions: what the assembler makes of each .approx form around the special-function
 // unit, whose results mufu.h gives bit for bit.
 //
-// Without .ftz the assembler scales arguments and results that the unit would flush. tanh of f32 and the f64
-// reciprocal root are not the unit's yet: they are the correctly rounded values, within the bound that is stated.
+// Without .ftz the assembler scales arguments and results that the unit would flush, and refines the f64 reciprocal root.
 // Source: PTX ISA manual; recorded H200 results.
-#include <algorithm>
 #include <cmath>
 
 #include "sem/families.h"
@@ -83,7 +81,12 @@ template <bool Z> float ex2(float a) {
   const float half = ex2_flushing(a * 0.5f);
   return half * half;
 }
-float tanh_(float a) { return canonical(float(std::tanh(double(a)))); }
+float tanh_(float a) {
+  const float size = std::fabs(a);
+  if (a != a) return nan32();
+  if (size < 0x1p-8f) return a;
+  return size < 8 ? pack<true>(mufu::tanh(value_of(a))) : std::copysign(1.0f, a);
+}
 
 // a / b as a times 1 / b. The full form scales both where 1 / b would be lost.
 template <bool Z> float times(float a, float b) {
@@ -126,20 +129,22 @@ double rsqrt64_flushing(double a) {
   const Value r = mufu::rsqrt({1u << 23 | (uint32_t(b >> 32) & 0xfffff) << 3, x - 1023, false});
   return std::bit_cast<double>(uint64_t(r.exponent + 1023) << 52 | uint64_t(r.significand >> 3 & 0xfffff) << 32);
 }
-double rsqrt64(double a) { return double(1.0L / std::sqrt(static_cast<long double>(a))); }  // one rounding: the hardware is within 1 ulp
-
-#include "sem/tanh_tables.inc"
-
-// The nearest result, or one unit less where the tables say so.
-template <class H> H tanh16(H a) {
-  H r = narrow<H>(std::tanh(double(a.f32())));
-  if (a.is_nan()) return r;
-  const uint16_t mag = a.bits & 0x7fff;
-  auto below = [mag](const auto& table) { return (std::upper_bound(std::begin(table), std::end(table), mag) - std::begin(table)) & 1; };
-  r.bits = uint16_t(r.bits - (H::kExponentBits == 5 ? below(k_tanh_f16) : below(k_tanh_bf16)));
-  return r;
+// What the assembler makes of the form without .ftz: the unit's result and a step of third order, of a subnormal number scaled.
+double rsqrt64_refined(double a) {
+  const double seed = rsqrt64_flushing(a), error = std::fma(a, -(seed * seed), 1.0);
+  return std::fma(std::fma(error, 0.375, 0.5), seed * error, seed);
 }
-// The unit's f32 result, truncated; overflow is infinity all the same.
+double rsqrt64(double a) {
+  const uint64_t b = bits_of(a), sign = b & 1ull << 63;
+  if (a == 0) return std::bit_cast<double>(sign | 0x7ffull << 52);
+  if (a != a) return std::bit_cast<double>(b | 1ull << 51);
+  if (sign) return std::bit_cast<double>(0xfff8000000000000ull);
+  if (std::isinf(a)) return 0.0;
+  return a < 0x1p-1022 ? rsqrt64_refined(a * 0x1p54) * 0x1p27 : rsqrt64_refined(a);
+}
+
+// The unit's f32 results, truncated. Of ex2 overflow is infinity all the same.
+template <class H> H tanh16(H a) { return narrow<H>(tanh_(a.f32()), Round::rz); }
 template <class H> H ex216(H a) {
   const float v = ex2<true>(a.f32());
   if (H::kExponentBits == 5 && v >= 0x1p16f) return {0x7c00};
@@ -161,16 +166,11 @@ void divide_by_vector(const Form& form, void* const* d, const void* const* s, ui
 }
 
 template <auto Lane, MufuLanes::Function MufuLanes::* Lanes>
-Pure unit() {
-  return {&by_vector<Lane, Lanes>, Exactness::exact, 0};
+constexpr PureFn unit() {
+  return &by_vector<Lane, Lanes>;
 }
-template <auto Lane>
-Pure division() {
-  return {&divide_by_vector<Lane>, Exactness::exact, 0};
-}
-
 template <bool Z>
-Pure find_f32(const Form& f) {
+PureFn find_f32(const Form& f) {
   switch (f.op) {
     case Op::rcp: return unit<&rcp<Z>, &MufuLanes::rcp>();
     case Op::sqrt: return unit<&root<Z>, &MufuLanes::sqrt>();
@@ -179,29 +179,29 @@ Pure find_f32(const Form& f) {
     case Op::cos: return unit<&sine<Z, true>, &MufuLanes::cos>();
     case Op::lg2: return unit<&lg2<Z>, &MufuLanes::lg2>();
     case Op::ex2: return unit<&ex2<Z>, &MufuLanes::ex2>();
-    case Op::tanh: return {warp<&tanh_>, Exactness::bounded, 1024};
-    case Op::div: return f.has(Mod::full) ? division<&divide_full<Z>>() : division<&divide<Z>>();
-    default: return {};
+    case Op::tanh: return unit<&tanh_, &MufuLanes::tanh>();
+    case Op::div: return f.has(Mod::full) ? &divide_by_vector<&divide_full<Z>> : &divide_by_vector<&divide<Z>>;
+    default: return nullptr;
   }
 }
 
 }  // namespace
 
-Pure find_approximate(const Form& f) {
+PureFn find_approximate(const Form& f) {
   const Type t = f.type();
   const bool ftz = f.has(Mod::ftz);
   if (t == Type::f32) return ftz ? find_f32<true>(f) : find_f32<false>(f);
-  if (t == Type::f64 && f.op == Op::rcp) return {warp<&rcp64>, Exactness::exact, 0};
+  if (t == Type::f64 && f.op == Op::rcp) return warp<&rcp64>;
   if (t == Type::f64 && f.op == Op::rsqrt)
-    return ftz ? Pure{warp<&rsqrt64_flushing>, Exactness::exact, 0} : Pure{warp<&rsqrt64>, Exactness::bounded, 2};
-  if (f.op != Op::tanh && f.op != Op::ex2) return {};
+    return ftz ? warp<&rsqrt64_flushing> : warp<&rsqrt64>;
+  if (f.op != Op::tanh && f.op != Op::ex2) return nullptr;
   const bool tanh = f.op == Op::tanh;
   PureFn fn = nullptr;
   if (t == Type::f16) fn = tanh ? warp<&tanh16<F16>> : warp<&ex216<F16>>;
   if (t == Type::bf16) fn = tanh ? warp<&tanh16<BF16>> : warp<&ex216<BF16>>;
   if (t == Type::f16x2) fn = tanh ? warp<&Halves<&tanh16<F16>>::packed> : warp<&Halves<&ex216<F16>>::packed>;
   if (t == Type::bf16x2) fn = tanh ? warp<&Halves<&tanh16<BF16>>::packed> : warp<&Halves<&ex216<BF16>>::packed>;
-  return {fn, Exactness::exact, 0};
+  return fn;
 }
 
 }  // namespace orrery::sem

@@ -19,7 +19,7 @@ PureFn find_float(const Form& form, Arity arity);      // f32 and f64 arithmetic
 PureFn find_half(const Form& form, Arity arity);       // f16 and bf16 arithmetic, plain and packed
 PureFn find_convert(const Form& form);                 // cvt
 PureFn find_convert_pack(const Form& form);            // cvt.pack
-Pure find_approximate(const Form& form);               // rcp, sqrt, sin, ... .approx
+PureFn find_approximate(const Form& form);               // rcp, sqrt, sin, ... .approx
 PureFn find_move(const Form& form, Arity arity);       // mov
 PureFn find_video(const Form& form);                   // vadd .. vset4
 

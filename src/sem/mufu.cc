@@ -77,6 +77,12 @@ Value lg2(Value v) {
   return normalised(uint64_t(negative ? ~sum : sum), -36, negative);
 }
 
+Value tanh(Value v) {
+  const TanhRows& rows = kTanhRows[v.exponent - TanhRows::kLeast];
+  const uint32_t fraction = v.significand & 0x7fffff, x = fraction >> (6 - rows.bits) & 0x1ffff;
+  return normalised(uint64_t(interpolate(k_tanh[rows.first + (fraction >> (23 - rows.bits))], x, square(x))), -39, v.negative);
+}
+
 Value sine(float turns, bool cosine) {
   const double scaled = std::ldexp(std::fabs(double(turns)), 25);
   // beyond 2^63 every unit is a whole turn

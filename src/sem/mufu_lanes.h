@@ -10,7 +10,7 @@ namespace orrery::sem {
 struct MufuLanes {
   /// in, out: 32 lanes of f32, which may be the same array. Only lanes that are done are written. Returns these.
   using Function = uint32_t (*)(const uint32_t* in, uint32_t* out, uint32_t mask);
-  Function rcp, sqrt, rsqrt, ex2, lg2, sin, cos;
+  Function rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh;
   /// a * rcp(b).
   uint32_t (*div)(const uint32_t* a, const uint32_t* b, uint32_t* out, uint32_t mask);
 };

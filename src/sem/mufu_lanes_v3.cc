@@ -2,6 +2,7 @@
 // the level.
 #include <immintrin.h>
 
+#include "sem/mufu.h"
 #include "sem/mufu_lanes.h"
 
 namespace orrery::sem {

@@ -1,6 +1,7 @@
 // sem/mufu_lanes_v4.cc: mufu_lanes.inc for AVX-512: sixteen lanes, sets of them in mask registers, tables by permutations.
 #include <immintrin.h>
 
+#include "sem/mufu.h"
 #include "sem/mufu_lanes.h"
 
 namespace orrery::sem {

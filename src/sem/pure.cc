@@ -40,9 +40,8 @@ PureFn find_exact(const Form& f, Arity n) {
 
 }  // namespace
 
-Pure find_pure(const isa::Form& f, int dests, int sources) {
-  if (approximate(f)) return find_approximate(f);
-  return {find_exact(f, {dests, sources}), Exactness::exact, 0};
+PureFn find_pure(const isa::Form& f, int dests, int sources) {
+  return approximate(f) ? find_approximate(f) : find_exact(f, {dests, sources});
 }
 
 }  // namespace orrery::sem

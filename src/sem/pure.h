@@ -23,18 +23,10 @@ namespace orrery::sem {
 /// ({a,b} vectors) are flattened in order. An add.cc/addc destination or source carry is the last d or s.
 using PureFn = void (*)(const isa::Form& form, void* const* d, const void* const* s, uint32_t mask);
 
-/// Marks in the JIT's and the fidelity line's terms how good the result is.
-enum class Exactness : uint8_t { exact, bounded };
-struct Pure {
-  PureFn fn = nullptr;      // null: not a pure form, or not supported
-  Exactness exactness = Exactness::exact;
-  double bound_ulp = 0;     // of a bounded result
-};
-
 /// The function that computes `form` for an instruction with this many destinations and sources after flattening
-/// (they tell `setp p` from `setp p|q`, two-source from three-source min, and packing moves from each other); fn is
+/// (they tell `setp p` from `setp p|q`, two-source from three-source min, and packing moves from each other);
 /// null when the form is not pure or has no meaning on this machine.
-Pure find_pure(const isa::Form& form, int dests = 1, int sources = 0);
+PureFn find_pure(const isa::Form& form, int dests = 1, int sources = 0);
 
 /// The word that stands for a video operand's selector (`b2`, `h1`, `b3210`; 0 for none). Video functions take the
 /// sources a, b, c (null where absent) and then three pointers to such words: of d, a and b.

@@ -253,9 +253,8 @@ KernelNeeds Kernel::needs() const {
   n.shared_bytes = uint32_t(p.shared_bytes);
   n.local_bytes = uint32_t(p.local_bytes);
   n.register_frame_bytes = p.frame_bytes;
-  const exec::Fidelity fidelity = exec::fidelity_of(*state_->kernel);
-  for (const exec::Approximation& a : fidelity.approximate) n.approximate.push_back({a.form, a.bound_ulp});
-  n.unsupported = fidelity.unsupported;
+  const std::set<std::string> unsupported = exec::unsupported_forms(*state_->kernel);
+  n.unsupported.assign(unsupported.begin(), unsupported.end());
   return n;
 }
 

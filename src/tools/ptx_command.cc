@@ -84,7 +84,7 @@ Operand parse_argument(std::string text, Gpu& gpu) {
   return a;
 }
 
-/// `--list`: what each kernel of the file needs, and which of its instructions are approximate or unsupported.
+/// `--list`: what each kernel of the file needs, and which of its instructions are unsupported.
 void list_kernels(const Module& module) {
   for (const std::string& name : module.kernels()) {
     const Kernel kernel = module.kernel(name);
@@ -92,7 +92,6 @@ void list_kernels(const Module& module) {
     fmt::print("{}: {} parameters ({} B), {} instructions, {} B shared, {} B local per thread, {} B of registers per warp\n", name,
                kernel.parameter_sizes().size(), needs.parameter_bytes, needs.instructions, needs.shared_bytes, needs.local_bytes,
                needs.register_frame_bytes);
-    for (const KernelNeeds::Approximation& a : needs.approximate) fmt::print("  approximate: {} (within {} ulp)\n", a.form, a.bound_ulp);
     for (const std::string& form : needs.unsupported) fmt::print("  unsupported: {}\n", form);
   }
 }

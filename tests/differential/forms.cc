@@ -49,7 +49,7 @@ std::vector<PureForm> find_forms() {
           all &= can_make(s, match.form);
           (s.kind == OperandSlot::dst ? dst : s.kind == OperandSlot::pair ? dst : src) += s.kind == OperandSlot::pair ? 2 : 1;
         }
-        if (all && sem::find_pure(match.form, dst, src).fn) out.push_back({name, match.form, &picture});
+        if (all && sem::find_pure(match.form, dst, src)) out.push_back({name, match.form, &picture});
       }
     }
   }

@@ -1,8 +1,8 @@
 // launches: what the cases of this folder time. Each argument is one launch: `copy`, `chain`, `calls` and `turned` of N floats, `more` for more
 // turns of the latter, `told` for as many as `tell` has written; `managed`: what is copied from then on is managed memory that the host has written,
-// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `fill` writes a number, one more each time, to all that `copy` copies, `show` prints the last copied, `anew` frees what is copied and takes other memory; `aside`: copy and chain go to a new stream from then on; `await` waits for a word that nobody changes, `patient` looks at it 600,000 times; `exit` with a status, `abort`; or `asked`: from then on threads ask what memory is allocated.
+// `prefetch`, `upload`, `clear`: and brought to the GPU, copied to from the host, filled; `fill` writes a number, one more each time, to all that `copy` copies, `show` prints the last copied, `anew` frees what is copied and takes other memory; `aside`: copy and chain go to a new stream from then on; `await` waits for a word that nobody changes, `patient` looks at it 600,000 times; `exit` with a status, `abort`; `stray` copies, but that one block far behind the first stores where there is nothing; or `asked`: from then on threads ask what memory is allocated.
 //
-//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|fill|show|anew|aside|await|patient|fault|exit|abort|asked]...
+//   launches [N] [copy|chain|calls|turned|more|tell|told|managed|prefetch|upload|clear|fill|show|anew|aside|await|patient|fault|stray|exit|abort|asked]...
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +12,12 @@
 
 __global__ void copy(const float* from, float* to, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = from[i];
+}
+
+__global__ void stray(const float* from, float* to, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (blockIdx.x == 54321) to = nullptr;
   if (i < n) to[i] = from[i];
 }
 
@@ -114,6 +120,7 @@ int main(int argc, char** argv) {
     else if (!strcmp(argv[i], "await")) await<<<1, 32>>>(from, to);
     else if (!strcmp(argv[i], "patient")) patient<<<1, 32>>>(from, to, 600'000);
     else if (!strcmp(argv[i], "fault")) copy<<<1, 32>>>(from, reinterpret_cast<float*>(8), 32);
+    else if (!strcmp(argv[i], "stray")) stray<<<(n + 255) / 256, 256>>>(from, to, n);
     else if (!strcmp(argv[i], "exit")) return 3;
     else if (!strcmp(argv[i], "abort")) abort();
     else if (!strcmp(argv[i], "asked")) askers.emplace_back(ask), askers.emplace_back(ask);

@@ -19,9 +19,9 @@ struct Lanes {
 };
 uint32_t run(const char* name, std::vector<uint32_t> sources, uint32_t mask = ~0u, uint32_t before = 0) {
   const isa::Form form = isa::match_name(name).form;
-  const Pure pure = find_pure(form, 1, int(sources.size()));
-  EXPECT_NE(pure.fn, nullptr) << name;
-  if (!pure.fn) return 0;
+  const PureFn pure = find_pure(form, 1, int(sources.size()));
+  EXPECT_NE(pure, nullptr) << name;
+  if (!pure) return 0;
   std::vector<Lanes> s(sources.size());
   std::vector<const void*> sp;
   for (size_t j = 0; j < s.size(); j++) {
@@ -31,7 +31,7 @@ uint32_t run(const char* name, std::vector<uint32_t> sources, uint32_t mask = ~0
   Lanes d;
   for (int i = 0; i < 32; i++) d.w()[i] = before;
   void* dp[2] = {&d, nullptr};
-  pure.fn(form, dp, sp.data(), mask);
+  pure(form, dp, sp.data(), mask);
   for (int i = 0; i < 32; i++) EXPECT_EQ(d.w()[i], mask >> i & 1 ? d.w()[std::countr_zero(mask)] : before) << name << " lane " << i;
   return d.w()[std::countr_zero(mask)];
 }
@@ -63,8 +63,8 @@ TEST(Pure, floats) {
   EXPECT_EQ(run("cvt.rn.satfinite.e4m3x2.f32", {0x7f800000, 0x3f800000}), 0x7e38u);
 }
 TEST(Pure, unknown_forms_have_no_function) {
-  EXPECT_EQ(find_pure(isa::match_name("ld.global.u32").form).fn, nullptr);
-  EXPECT_EQ(find_pure(isa::match_name("cvt.rn.satfinite.e2m1x2.f32").form, 1, 2).fn, nullptr);
+  EXPECT_EQ(find_pure(isa::match_name("ld.global.u32").form), nullptr);
+  EXPECT_EQ(find_pure(isa::match_name("cvt.rn.satfinite.e2m1x2.f32").form, 1, 2), nullptr);
 }
 
 // Lanes done by the vector have the result of the one-lane unit, whose recorded results from an H200 tests/vectors has.
@@ -89,12 +89,19 @@ mufu::Value sine_of(float a) {  // of the turns, a product cut toward zero
                     Cosine);
 }
 
+mufu::Value tanh_of(float a) {  // its argument below 2^-8, 1 from 8 on
+  if (std::fabs(a) >= 8) return {1u << 23, 0, std::signbit(a)};
+  mufu::Value v = normal(a);
+  if (v.exponent == -127) v.significand &= 0x7fffff;
+  return v.exponent < mufu::TanhRows::kLeast ? v : mufu::tanh(v);
+}
+
 void expect_the_unit(const MufuLanes& v) {
   const Vectorised all[] = {
       {"rcp", v.rcp, [](float a) { return mufu::rcp(normal(a)); }},     {"sqrt", v.sqrt, [](float a) { return mufu::sqrt(normal(a)); }},
       {"rsqrt", v.rsqrt, [](float a) { return mufu::rsqrt(normal(a)); }}, {"ex2", v.ex2, [](float a) { return mufu::ex2(a); }},
       {"lg2", v.lg2, [](float a) { return mufu::lg2(normal(a)); }},     {"sin", v.sin, sine_of<false>},
-      {"cos", v.cos, sine_of<true>}};
+      {"cos", v.cos, sine_of<true>}, {"tanh", v.tanh, tanh_of}};
   for (const Vectorised& t : all) {
     uint64_t done = 0;
     for (uint64_t first = 0; first < uint64_t{1} << 32; first += 32 * 997) {
@@ -116,6 +123,24 @@ TEST(Pure, the_unit_by_the_vector_is_the_unit) { expect_the_unit(mufu_lanes_v3()
 TEST(Pure, the_unit_by_wider_vectors_is_the_unit) {
   if (&mufu_lanes() == &mufu_lanes_v3()) GTEST_SKIP() << "no AVX-512";
   expect_the_unit(mufu_lanes());
+}
+
+// Hashes of all results of a binade, from 2^-8 to 2^2, by an H200 (driver 580.159.04, 2026-11-29), each of which stands for as many arguments as the
+// unit does not tell apart.
+TEST(Pure, tanh_is_that_of_an_h200_everywhere) {
+  const uint64_t recorded[mufu::TanhRows::kBinades] = {0x526ef590798ed73d, 0xc70c5478e3385a9e, 0x66917f46087dc999, 0xe07c76e9b736550a, 0xab877dee0133f589, 0x50e209f002715559,
+                                                       0xe1ac93813e6c8849, 0xbb6e0a500d767cd5, 0x92aa055d87f9ae0d, 0x4570065fa4cfe173, 0xb62a780df08da7b0};
+  for (int binade = 0; binade < mufu::TanhRows::kBinades; binade++) {
+    const uint32_t step = 1u << (6 - mufu::kTanhRows[binade].bits), base = uint32_t(127 + mufu::TanhRows::kLeast + binade) << 23;
+    uint64_t hash = 0xcbf29ce484222325;
+    for (uint32_t first = 0; first < 1u << 23; first += 32 * step) {
+      uint32_t in[32], out[32] = {};
+      for (uint32_t i = 0; i < 32; i++) in[i] = base + first + i * step;
+      ASSERT_EQ(mufu_lanes().tanh(in, out, ~0u), ~0u);
+      for (uint32_t v : out) hash = (hash ^ v) * 0x100000001b3;
+    }
+    EXPECT_EQ(hash, recorded[binade]) << "2^" << binade + mufu::TanhRows::kLeast;
+  }
 }
 
 }  // namespace
