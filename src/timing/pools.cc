@@ -184,7 +184,7 @@ void Predictor::make_copy_pools() {
 /// begin: they are run with nothing but what control and addresses depend on. Only a refinement: a block that cannot be run so ends it.
 void Predictor::follow_copies() {
   constexpr uint64_t kMostBlocks = 1 << 22;  // numbers of blocks whose copies are kept
-  if (kernel_.copies.empty()) return;
+  if (kernel_.copies.empty() || both_ways_) return;  // (none could be run alone)
   const Stopwatch watch(running_, host_.trace);
   const uint64_t n = launch_.cluster.count(), units = launch_.grid.count() / n;
   const uint64_t affordable = uint64_t(double(options_.trace_budget) * kFollowed / std::max(1.0, double(model_->instructions * n)));

@@ -155,6 +155,7 @@ class Predictor {
   bool crowded_ = false;                                      // and wait for each other there
   bool held_up_ = false;                                      // they do more so than alone: those that are not traced do as they
   bool in_order_ = false;                                     // blocks wait for those before them
+  bool both_ways_ = false;                                    // and for later ones: all were traced side by side
   Relay relay_;
   uint64_t trace_instructions_ = 0, trace_bytes_ = 0;
   Occupancy occupancy_;

@@ -2,7 +2,8 @@
 // the next in a chain.
 //
 // A block that looks for what others write finds it when those ran before it: blocks are traced in the order
-// in which they begin. A grid that meets at barriers is run with all its blocks side by side.
+// in which they begin. A grid that meets at barriers is run with all its blocks side by side, and so is one of which a
+// block waits for a later one.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -53,13 +54,21 @@ void Predictor::keep(std::vector<TracedBlock> blocks) {
   }
 }
 
-/// The first blocks, or all that run side by side.
+/// The first blocks, or all that run side by side: a grid that meets, or one of which blocks wait for later ones, as they may where the GPU holds all of them.
 void Predictor::trace_in_order() {
   const uint64_t units = launch_.grid.count() / launch_.cluster.count();
   constexpr uint64_t kFirst = 16;  // blocks that slopes are taken from
   if (!launch_.cooperative || units == 1) {
-    for (uint64_t u = 0; u < std::min(units, kFirst); u++) trace(u);
-    return;
+    try {
+      for (uint64_t u = 0; u < std::min(units, kFirst); u++) trace(u);
+      return;
+    } catch (const base::Error&) {
+      if (units == 1 || launch_.grid.count() > uint64_t{occupancy_.blocks} * figures_.sms) throw;
+      traced_.clear(), trace_instructions_ = trace_bytes_ = 0;
+      start_tracer();
+      both_ways_ = true;
+      p_.notes.push_back("blocks wait for others that come after them: all were traced side by side, and what they wait for is taken to be there");
+    }
   }
   const Stopwatch watch(running_, host_.trace);
   keep(tracer_->trace_together());

@@ -2,6 +2,7 @@
 // block and a grid that meets one a barrier follows from what an H200 measured (calib/steps/waits.cu); here only that it grows with both.
 #include <gmock/gmock.h>
 
+#include "../error_of.h"
 #include "timing/spin_loops.h"
 #include "timing/trace_waits.h"
 #include "timing_kernel.h"
@@ -116,6 +117,21 @@ TEST(Waits, CooperativeLaunchesThatDoNotMeetAreTimedAsOthers) {
   const Prediction plain = m.predicted(k);
   k.launch.cooperative = true;
   EXPECT_EQ(m.predicted(k).microseconds, plain.microseconds);
+}
+
+/// Each block adds one to a word and waits until others have: blocks traced one after the other would wait for ever, and on a GPU that holds not all of them do.
+TEST(Waits, BlocksThatWaitForLaterOnesAreTracedSideBySide) {
+  const auto gathered = [](TestMachine& m, uint32_t blocks) {
+    TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r3, %nctaid.x; atom.global.add.release.gpu.u32 %r1, [%d1], 1;\n"
+                 "LOOK: ld.global.acquire.gpu.u32 %r2, [%d1]; setp.lt.u32 %p1, %r2, %r3; @%p1 bra LOOK; ret;", {m.allocate(64)}, {blocks}, {32});
+    k.launch.dynamic_shared = 200 << 10;  // a block for each SM
+    return m.predicted(k);
+  };
+  TestMachine m;
+  const Prediction p = gathered(m, 132);
+  EXPECT_GT(p.microseconds, 0);
+  EXPECT_THAT(p.notes, testing::Contains(testing::HasSubstr("come after them")));
+  EXPECT_THAT(error_of([&] { gathered(m, 133); }), testing::HasSubstr("could not be traced")) << "the last block begins when another has ended, which waits for it";
 }
 
 /// Block b waits for word b - 1 and writes word b.
