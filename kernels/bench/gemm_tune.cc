@@ -6,10 +6,12 @@
 // of gemm_choose puts first are launched (0: none, all are listed), one of each tile, cluster and split: in what order tiles are walked, whether one warpgroup starts
 // late, and whether a launch overlaps the one before is not told apart. One CSV row each on stdout, in the order of launches: table, m, n, k, kernels
 // launched (0: listed only), the roofline's microseconds, the configuration. A configuration launches one or two kernels (parts of K).
-// bench/predict joins the rows with the times. Not here: operands' values, which no time depends on; they are left as they were allocated.
+// bench/predict joins the rows with the times. Operands are copied from the host, random: where power limits, the clock depends on them.
+// Not here: results, which nobody looks at.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <algorithm>
+#include <random>
 #include <set>
 
 #include "gemm.h"
@@ -27,6 +29,27 @@ void* allocate(size_t bytes) {
   void* p = nullptr;
   if (const cudaError_t error = cudaMalloc(&p, bytes)) fail("cudaMalloc", cudaGetErrorString(error));
   return p;
+}
+
+/// Random numbers of both signs, from 1/2 on and below 2 (int8: any), as far as `bytes` go.
+void fill(void* to, size_t bytes, DType t) {
+  static const std::vector<uint32_t> random = [] {
+    std::vector<uint32_t> words(1 << 20);
+    std::mt19937 next(1);
+    for (uint32_t& w : words) w = next();
+    return words;
+  }();
+  // Bits that are random, and those that are set.
+  const auto [free, set] = t == DType::kI8    ? std::pair{~0u, 0u}
+                           : t == DType::kF32 ? std::pair{0x80ffffffu, 0x3f000000u}
+                           : t == DType::kBF16 ? std::pair{0x80ff80ffu, 0x3f003f00u}
+                           : t == DType::kF16  ? std::pair{0x87ff87ffu, 0x38003800u}
+                           : t == DType::kE4M3 ? std::pair{0x8f8f8f8fu, 0x30303030u}
+                                               : std::pair{0x87878787u, 0x38383838u};
+  std::vector<uint32_t> words(random.size());
+  for (size_t i = 0; i < words.size(); i++) words[i] = (random[i] & free) | set;
+  for (size_t at = 0; at < bytes; at += words.size() * 4)
+    if (const cudaError_t error = cudaMemcpy(static_cast<char*>(to) + at, words.data(), std::min(bytes - at, words.size() * 4), cudaMemcpyHostToDevice)) fail("cudaMemcpy", cudaGetErrorString(error));
 }
 
 /// "MxNxK+MxNxK"; nothing else.
@@ -67,6 +90,7 @@ void tune(const Table& table, const Shape& s, size_t most) {
   GemmArgs args;
   args.m = s.m, args.n = s.n, args.k = s.k;
   void *const a = allocate(s.m * s.k * size_of(table.in)), *const b = allocate(s.n * s.k * size_of(table.in)), *const d = allocate(s.m * s.n * size_of(table.out));
+  fill(a, s.m * s.k * size_of(table.in), table.in), fill(b, s.n * s.k * size_of(table.in), table.in);
   args.a = {a, table.in, s.k, 1}, args.b = table.b_k_major ? ConstMatrix{b, table.in, 1, s.k} : ConstMatrix{b, table.in, s.n, 1};
   args.d = {d, table.out, s.n, 1}, args.promote = !table.fast_accumulate;
   args.workspace_bytes = gemm_workspace(), args.workspace = allocate(args.workspace_bytes);
