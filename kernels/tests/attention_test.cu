@@ -107,7 +107,7 @@ void run(const Case& c) {
       for (int64_t d = 0; d < c.dim; d++) {
         const double t = value_scale * p[e] / sum * value[d];
         want[d] += t, mass[d] += std::fabs(t);
-        // tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
+        // Against float64 only: tanh.approx is good to 2^-10.987 of its value, which is near 1 where a sigmoid is near 0.
         slack[d] += c.sigmoid ? 2.6e-4 * value_scale * std::fabs(value[d]) : 0;
       }
     }
