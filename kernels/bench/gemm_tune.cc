@@ -1,11 +1,11 @@
 // Launches configurations of products once each, for `orrery time` to say what they would take: a search on a machine without a GPU.
 //
-//   gemm_tune TABLE MOST [MxNxK+...]
+//   gemm_tune TABLE MOST [MxNxK+... [CONFIGURATION]]
 //
 // TABLE: one of gemm_tables.h, or TABLE's types with these shapes instead of its own. Of each shape the MOST configurations that the roofline
 // of gemm_choose puts first are launched (0: none, all are listed), one of each tile, cluster and split: in what order tiles are walked, whether one warpgroup starts
 // late, and whether a launch overlaps the one before is not told apart. One CSV row each on stdout, in the order of launches: table, m, n, k, kernels
-// launched (0: listed only), the roofline's microseconds, the configuration. A configuration launches one or two kernels (parts of K).
+// launched (0: listed only), the roofline's microseconds, the configuration (CONFIGURATION: only those whose description begins so). A configuration launches one or two kernels (parts of K).
 // bench/predict joins the rows with the times. Operands are copied from the host, random: where power limits, the clock depends on them.
 // Not here: results, which nobody looks at.
 #include <algorithm>
@@ -86,7 +86,7 @@ std::vector<Candidate> candidates(const GemmArgs& args) {
   return out;
 }
 
-void tune(const Table& table, const Shape& s, size_t most) {
+void tune(const Table& table, const Shape& s, size_t most, const std::string& only) {
   GemmArgs args;
   args.m = s.m, args.n = s.n, args.k = s.k;
   void *const a = allocate(s.m * s.k * size_of(table.in)), *const b = allocate(s.n * s.k * size_of(table.in)), *const d = allocate(s.m * s.n * size_of(table.out));
@@ -95,8 +95,9 @@ void tune(const Table& table, const Shape& s, size_t most) {
   args.d = {d, table.out, s.n, 1}, args.promote = !table.fast_accumulate;
   args.workspace_bytes = gemm_workspace(), args.workspace = allocate(args.workspace_bytes);
   if (const cudaError_t error = cudaMemset(args.workspace, 0, args.workspace_bytes)) fail("cudaMemset", cudaGetErrorString(error));
-  const std::vector<Candidate> found = candidates(args);
-  if (found.empty()) fail(table.name, "this build has no kernel for its types");
+  std::vector<Candidate> found = candidates(args);
+  std::erase_if(found, [&](const Candidate& c) { return !bench::describe(c.config).starts_with(only); });
+  if (found.empty()) fail(table.name, "this build has no such kernel for its types");
   for (size_t i = 0; i < found.size() && (!most || i < most); i++) {
     args.config = found[i].config;
     if (const Status status = most ? gemm(args, nullptr) : Status{}; !status.ok()) fail(bench::describe(args.config).c_str(), status.reason);
@@ -110,11 +111,11 @@ void tune(const Table& table, const Shape& s, size_t most) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 4) fail("usage", "gemm_tune TABLE MOST [MxNxK+...]");
+  if (argc < 3 || argc > 5) fail("usage", "gemm_tune TABLE MOST [MxNxK+... [CONFIGURATION]]");
   for (const Table& table : bench::tables())
     if (!std::strcmp(argv[1], table.name)) {
       if (table.weight_bits) fail(table.name, "narrow weights are not searched here");
-      for (const Shape& shape : argc > 3 ? parse(argv[3]) : table.shapes) tune(table, shape, size_t(std::max(0, std::atoi(argv[2]))));
+      for (const Shape& shape : argc > 3 ? parse(argv[3]) : table.shapes) tune(table, shape, size_t(std::max(0, std::atoi(argv[2]))), argc > 4 ? argv[4] : "");
       return 0;
     }
   fail(argv[1], "no such table");

@@ -401,17 +401,32 @@ Join::Cursor::Cursor(const Join& join, const std::vector<Event>& warp) : events(
     if (places[i] != kNowhere) positions[at[places[i]]++] = uint32_t(i);
 }
 
+/// Does no wait for an mbarrier lie behind what the warp did at one later? A way through the machine code of which that is so took a turn of a loop before its time,
+/// and other warps would wait for it for ever.
+static bool waits_in_order(const std::vector<Step>& steps, const std::vector<Event>& events) {
+  uint32_t latest = 0;
+  for (const Step& s : steps) {
+    if (s.event >= events.size()) continue;
+    const What what = events[s.event].what;
+    if (what != What::mbarrier_wait && what != What::mbarrier_arrive) continue;
+    if (what == What::mbarrier_wait && s.event < latest) return false;
+    latest = std::max(latest, s.event);
+  }
+  return true;
+}
+
 std::vector<Step> Join::steps(const TracedWarp& warp, JoinStatistics& statistics) const {
   if (!stand_in_.empty()) return replay(warp, statistics);
   Cursor c(*this, warp.events);
   const JoinStatistics before = statistics;
   std::vector<Step> out;
   out.reserve(warp.events.size() * 4);
-  if (walk(warp, c, out, statistics)) {
+  if (walk(warp, c, out, statistics) && waits_in_order(out, warp.events)) {
     statistics.walked++;
   } else {
     statistics = before;
     statistics.by_entries++;
+    out.clear();
     std::fill(c.next.begin(), c.next.end(), 0), c.put_off.clear(), c.waiting.clear();
     out = by_entries(warp, c, statistics);
   }
