@@ -14,7 +14,7 @@
 // Lanes that leave a loop earlier than others do not take part in the last turns of what ptxas unrolled: they do those that are left one by one, behind it,
 // although the trace has them in the entries of all. What they owe is kept by loop, and the remainder's blocks are issued for it.
 // Of a warp that was not recorded to its end the walk ends with the record.
-// A walk that does not reach the end, or leaves many entries unused, is given up: Join::steps then goes by entries alone.
+// A walk that does not reach the end, leaves many entries unused or puts a wait behind what is later is given up: Join::steps then goes by entries alone.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
