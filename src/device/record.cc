@@ -7,7 +7,6 @@
 
 #include "isa/row.h"
 #include "lower/flow.h"
-#include "sem/pure.h"
 #include "sem/tensor.h"
 
 namespace orrery::device {

@@ -169,6 +169,7 @@ template <auto Lane, MufuLanes::Function MufuLanes::* Lanes>
 constexpr PureFn unit() {
   return &by_vector<Lane, Lanes>;
 }
+
 template <bool Z>
 PureFn find_f32(const Form& f) {
   switch (f.op) {
