@@ -1,16 +1,10 @@
 // Streamed GEMM whose K two CTAs of a cluster share: that of gemm_stream_wide.cuh with 64 rows of W a tile and another end.
 //
 // Where X has 32 columns or more, what all CTAs read of it is as much as W; 64 rows instead of 32 are half of that, and half of K for each of two CTAs keeps as
-// many SMs at work. What decides is then what the sums take. Here nobody waits for anybody but for what it needs:
-//
-//   groups    of a CTA give each other the sums of half of the columns, through a place of the ring that was their own
-//   CTAs      give each other half of what is left, by stores to the other's shared memory whose bytes complete on a barrier there (st.async), in a place that
-//             nothing else uses: the other one may still be multiplying. That it has made its barriers is all that is waited for, at the end of K
-//   stores    a group's quarter of the columns is turned round in shared memory, for D's columns are what is contiguous
-//
-// All add up the same numbers in an order that does not depend on who comes first. The same sums for narrow weights: gemm_widen_quarters.cuh. Not here: instances
-// and launch (gemm_stream.cu).
+// many SMs at work. What decides is then what the sums take: gemm_quarter_sums.cuh. A group's quarter of the columns is turned round in shared memory before it is
+// stored, for D's columns are what is contiguous. Not here: instances and launch (gemm_stream.cu).
 #pragma once
+#include "gemm_quarter_sums.cuh"
 #include "gemm_stream_wide.cuh"
 
 namespace orrery::kernels {
@@ -32,8 +26,8 @@ struct HalvesTile {
 };
 
 template <class Tile>
-struct HalvesShared : WideShared<Tile> {
-  __device__ __forceinline__ explicit HalvesShared(uint32_t raw) : WideShared<Tile>(raw) {}
+struct StreamHalvesShared : WideShared<Tile> {
+  __device__ __forceinline__ explicit StreamHalvesShared(uint32_t raw) : WideShared<Tile>(raw) {}
   __device__ __forceinline__ uint32_t landed(int group) const { return this->full_w + 24 * Tile::kStages + 8 * group; }
   /// Where this thread's first quad is of what a group is sent or leaves, quads being 2,048 bytes apart.
   __device__ __forceinline__ uint32_t sent(int group) const { return this->inbox + group * (128 * Tile::kQuads * 16) + threadIdx.x % 128 * 16; }
@@ -42,49 +36,9 @@ struct HalvesShared : WideShared<Tile> {
   __device__ __forceinline__ uint32_t out(int group) const { return this->w(Tile::kGroups + group); }
 };
 
-/// Adds what lies in shared memory, this thread's quads.
-template <int kCount>
-__device__ __forceinline__ void add_landed(float (&sums)[kCount], uint32_t from) {
-#pragma unroll
-  for (int q = 0; q < kCount / 4; q++) {
-    const int4 v = ptx::ld_shared_v4(from + q * 2048);
-    sums[4 * q] += __int_as_float(v.x), sums[4 * q + 1] += __int_as_float(v.y), sums[4 * q + 2] += __int_as_float(v.z), sums[4 * q + 3] += __int_as_float(v.w);
-  }
-}
-
-/// What the groups of a CTA give each other: `sums` becomes that of both, of the columns that are this one's.
-template <class Tile, int kGroup>
-__device__ __forceinline__ void meet_in_cta(const HalvesShared<Tile>& shared, const typename Tile::Acc (&acc)[Tile::kCols / 2], float (&sums)[Tile::kCols / 4]) {
-  constexpr int kCount = Tile::kCols / 4;
-  const auto word = [&](int i) { return __float_as_int(float(acc[(kGroup ^ 1) * kCount + i])); };
-  ptx::bar_sync(3 + kGroup, 128);  // the group's places are idle
-#pragma unroll
-  for (int q = 0; q < kCount / 4; q++) ptx::st_shared_v4(shared.left(kGroup) + q * 2048, word(4 * q), word(4 * q + 1), word(4 * q + 2), word(4 * q + 3));
-#pragma unroll
-  for (int i = 0; i < kCount; i++) sums[i] = float(acc[kGroup * kCount + i]);
-  ptx::bar_sync(1, Tile::kWorkers);
-  add_landed(sums, shared.left(kGroup ^ 1));
-}
-
-/// The same with the group of the other CTA that has these columns.
-template <class Tile, int kRank>
-__device__ __forceinline__ void meet_in_cluster(const HalvesShared<Tile>& shared, int group, const float (&half)[Tile::kCols / 4], float (&sums)[Tile::kCols / 8]) {
-  constexpr int kCount = Tile::kCols / 8;
-  const uint32_t mine = shared.sent(group), landed = shared.landed(group), theirs = ptx::mapa(mine, kRank ^ 1), there = ptx::mapa(landed, kRank ^ 1);
-  const float* const other = half + (kRank ^ 1) * kCount;
-  if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_expect_tx(landed, Tile::kQuads * 512);
-  ptx::cluster_wait();  // its barriers have been made
-#pragma unroll
-  for (int q = 0; q < Tile::kQuads; q++) ptx::st_async_f4(theirs + q * 2048, make_float4(other[4 * q], other[4 * q + 1], other[4 * q + 2], other[4 * q + 3]), there);
-#pragma unroll
-  for (int i = 0; i < kCount; i++) sums[i] = half[kRank * kCount + i];
-  ptx::mbarrier_wait_cluster(landed, 0);
-  add_landed(sums, mine);
-}
-
 /// Stores this group's columns, the first of which is col0. Launches ahead may have read D until here.
 template <class Tile>
-__device__ __forceinline__ void store_quarter(const Epilogue& e, const HalvesShared<Tile>& shared, int group, const float (&sums)[Tile::kCols / 8], int row0, int col0) {
+__device__ __forceinline__ void store_quarter(const Epilogue& e, const StreamHalvesShared<Tile>& shared, int group, const float (&sums)[Tile::kCols / 8], int row0, int col0) {
   constexpr int kPitch = Tile::kPitch;
   const int lane = threadIdx.x % 32, thread = threadIdx.x % 128, quad = thread % 16;
   const uint32_t out = shared.out(group), to = out + (lane % 4 * 2 * kPitch + thread / 32 * 16 + lane / 4) * 4;
@@ -105,19 +59,16 @@ __device__ __forceinline__ void store_quarter(const Epilogue& e, const HalvesSha
 
 /// From a group's accumulators to D.
 template <class Tile>
-__device__ __forceinline__ void end_halves(const Epilogue& e, const HalvesShared<Tile>& shared, int rank, int group, const typename Tile::Acc (&acc)[Tile::kCols / 2], int row0, int col0) {
-  float half[Tile::kCols / 4], sums[Tile::kCols / 8];
-  if (group == 0) meet_in_cta<Tile, 0>(shared, acc, half);
-  else meet_in_cta<Tile, 1>(shared, acc, half);
-  if (rank == 0) meet_in_cluster<Tile, 0>(shared, group, half, sums);
-  else meet_in_cluster<Tile, 1>(shared, group, half, sums);
+__device__ __forceinline__ void end_halves(const Epilogue& e, const StreamHalvesShared<Tile>& shared, int rank, int group, const typename Tile::Acc (&acc)[Tile::kCols / 2], int row0, int col0) {
+  float sums[Tile::kCols / 8];
+  sum_quarters<3>(shared, rank, group, acc, sums);
   store_quarter<Tile>(e, shared, group, sums, row0, col0 + group * Tile::kHalf + rank * Tile::kQuarter);
 }
 
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1) gemm_stream_halves(const __grid_constant__ StreamParams p) {
   extern __shared__ uint8_t raw[];
-  const HalvesShared<Tile> shared(ptx::smem_address(raw));
+  const StreamHalvesShared<Tile> shared(ptx::smem_address(raw));
   const auto [split, rank, row0, col0, begin, end] = StreamPlace(p, Tile{});
   bring_first<Tile>(p, row0, begin);
   ptx::griddepcontrol_launch_dependents();

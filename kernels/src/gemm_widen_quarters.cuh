@@ -4,12 +4,9 @@
 // once for all columns, and that of each weight and each column less is brought to SMs. Each CTA of a cluster of two has half of K, and its two groups take the
 // stages of that in turn. There are as many places in the ring as there is room for: from memory all of them are wanted (NOTES.md).
 //
-//   sums   a group is to have a quarter of the columns in the end. First the groups of a CTA give each other the sums of the half that is not theirs,
-//          through places of the ring that were their own; then those of two CTAs, through distributed shared memory, a half of what is left.
-//          All add up the same numbers in an order that does not depend on who comes first
-//
-// Producers, roles and stores are those of gemm_widen_tiles.cuh, fragments those of gemm_widen_bytes.cuh.
+// Producers, roles and stores are those of gemm_widen_tiles.cuh, fragments those of gemm_widen_bytes.cuh; how sums are added up: gemm_quarter_sums.cuh.
 #pragma once
+#include "gemm_quarter_sums.cuh"
 #include "gemm_widen_tiles.cuh"
 
 namespace orrery::kernels {
@@ -38,8 +35,9 @@ struct QuartersShared : PersistentShared<Tile> {
     this->ring.full = this->staging + Tile::kInbox, this->ring.empty = this->ring.full + Tile::kStages * 8, this->turn = this->ring.empty + Tile::kStages * 8;
   }
   /// Where this thread's first quad is of what a group leaves or is sent, quads being 2,048 bytes apart.
-  __device__ __forceinline__ uint32_t inbox(int group) const { return this->staging + group * (128 * Tile::kQuads * 16) + threadIdx.x % 128 * 16; }
+  __device__ __forceinline__ uint32_t sent(int group) const { return this->staging + group * (128 * Tile::kQuads * 16) + threadIdx.x % 128 * 16; }
   __device__ __forceinline__ uint32_t left(int group) const { return this->ring.a(group) + threadIdx.x % 128 * 16; }
+  __device__ __forceinline__ uint32_t landed(int group) const { return this->turn + group * 8; }
   /// Where D is on its way out, behind the places above.
   __device__ __forceinline__ uint32_t out(int group) const { return this->ring.a(Tile::kGroups + group * Tile::kOutPlaces); }
 };
@@ -74,59 +72,15 @@ __device__ __forceinline__ void multiply_quarter(const Ring<Tile>& ring, int gro
   end_products(acc);
 }
 
-/// Adds what lies in shared memory, this thread's quads.
-template <int kCount>
-__device__ __forceinline__ void add_quads(float (&sums)[kCount], uint32_t from) {
-#pragma unroll
-  for (int q = 0; q < kCount / 4; q++) {
-    const int4 v = ptx::ld_shared_v4(from + q * 2048);
-    sums[4 * q] += __int_as_float(v.x), sums[4 * q + 1] += __int_as_float(v.y), sums[4 * q + 2] += __int_as_float(v.z), sums[4 * q + 3] += __int_as_float(v.w);
-  }
-}
-
-/// What the groups of a CTA give each other: `sums` becomes that of both, of the columns that are this one's.
-template <class Tile, int kGroup>
-__device__ __forceinline__ void exchange_in_cta(const QuartersShared<Tile>& shared, const float (&acc)[Tile::kTileN / 2], float (&sums)[Tile::kTileN / 4]) {
-  constexpr int kHalf = Tile::kTileN / 4;
-  const float* const theirs = acc + (kGroup ^ 1) * kHalf;
-  ptx::bar_sync(2 + kGroup, 128);  // the group's places are idle
-#pragma unroll
-  for (int q = 0; q < kHalf / 4; q++)
-    ptx::st_shared_v4(shared.left(kGroup) + q * 2048, __float_as_int(theirs[4 * q]), __float_as_int(theirs[4 * q + 1]), __float_as_int(theirs[4 * q + 2]), __float_as_int(theirs[4 * q + 3]));
-#pragma unroll
-  for (int i = 0; i < kHalf; i++) sums[i] = acc[kGroup * kHalf + i];
-  ptx::bar_sync(1, Tile::kGroups * 128);  // and now all of the ring
-  add_quads(sums, shared.left(kGroup ^ 1));
-}
-
-/// The same with the group of the other CTA that has these columns.
-template <class Tile, int kRank>
-__device__ __forceinline__ void exchange_in_cluster(const QuartersShared<Tile>& shared, int group, const float (&half)[Tile::kTileN / 4], float (&sums)[Tile::kTileN / 8]) {
-  constexpr int kQuarter = Tile::kTileN / 8;
-  const uint32_t mine = shared.inbox(group), landed = shared.turn + group * 8, theirs = ptx::mapa(mine, kRank ^ 1), there = ptx::mapa(landed, kRank ^ 1);
-  const float* const sent = half + (kRank ^ 1) * kQuarter;
-  if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_expect_tx(landed, Tile::kQuads * 512);
-  ptx::cluster_wait();  // its barriers have been made
-#pragma unroll
-  for (int q = 0; q < Tile::kQuads; q++) ptx::st_async_f4(theirs + q * 2048, make_float4(sent[4 * q], sent[4 * q + 1], sent[4 * q + 2], sent[4 * q + 3]), there);
-#pragma unroll
-  for (int i = 0; i < kQuarter; i++) sums[i] = half[kRank * kQuarter + i];
-  ptx::mbarrier_wait_cluster(landed, 0);
-  add_quads(sums, mine);
-}
-
 template <class Tile>
 __device__ __forceinline__ void consume_quarters(const GemmParams& p, const ClusterPlace& at, const QuartersShared<Tile>& shared, int steps) {
   const int group = ptx::warpgroup() - 1;
   const int2 tile = raster_tile(p, ptx::clusterid_x());
-  float acc[Tile::kTileN / 2], half[Tile::kTileN / 4], sums[Tile::kQuarter / 2];
+  float acc[Tile::kTileN / 2], sums[Tile::kQuarter / 2];
 #pragma unroll
   for (auto& v : acc) v = 0.f;
   multiply_quarter<Tile>(shared.ring, group, steps, shared.turn + 8 * 3, acc);
-  if (group == 0) exchange_in_cta<Tile, 0>(shared, acc, half);
-  else exchange_in_cta<Tile, 1>(shared, acc, half);
-  if (at.rk == 0) exchange_in_cluster<Tile, 0>(shared, group, half, sums);
-  else exchange_in_cluster<Tile, 1>(shared, group, half, sums);
+  sum_quarters<2>(shared, at.rk, group, acc, sums);
   ptx::griddepcontrol_wait();
   store_widened<Tile::kQuarter>(p, sums, shared.out(group), tile.x * Tile::kTileM, tile.y * Tile::kTileN + group * (Tile::kTileN / 2) + at.rk * Tile::kQuarter);
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_group_read<0>();
