@@ -32,7 +32,7 @@ struct BitParams {
   int32_t* d;
   int64_t d_stride;
   int m, n, k, steps, tiles_n, bits_a, bits_b;
-  bool pairs;  // d may be written two elements at a time
+  bool wide;  // d may be written 16 bytes at a time
 };
 
 template <int kN>
@@ -84,6 +84,8 @@ __device__ __forceinline__ void produce(const BitParams& p, const Ring<kN>& ring
 template <int kN>
 __device__ __forceinline__ void consume(const BitParams& p, const Ring<kN>& ring, int row_a, int row_b) {
   using R = Ring<kN>;
+  constexpr int kLine = kN + 8;
+  static_assert(2 * 64 * kLine * 4 <= R::kStages * R::kStage);
   const int group = threadIdx.x / 128 - 1, lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
   int32_t acc[kN / 2];
 #pragma unroll
@@ -117,22 +119,44 @@ __device__ __forceinline__ void consume(const BitParams& p, const Ring<kN>& ring
     release(before), before = -1;
   }
   const uint32_t most_a = (1u << p.bits_a) - 1, most_b = (1u << p.bits_b) - 1, whole = uint32_t(p.k) * most_a * most_b;
-  const int row = row_a + group * 64 + warp * 16 + lane / 4;
-  const uint32_t of_row[2] = {whole - 2 * most_b * uint32_t(row < p.m ? __ldg(p.sums_a + row) : 0), whole - 2 * most_b * uint32_t(row + 8 < p.m ? __ldg(p.sums_a + row + 8) : 0)};
-  int32_t* const to = p.d + row * p.d_stride;
+  // Through shared memory, of which nobody reads stages any more, so that a warp stores whole lines: rows of kN elements, eight more apart for the banks.
+  const uint32_t staging = ring.ring + group * (64 * kLine * 4);
+  ptx::bar_sync(1, 256);
 #pragma unroll
-  for (int j = 0; j < kN / 8; j++) {
-    const int col = row_b + 8 * j + 2 * (lane % 4);
-    uint32_t of_col[2];
+  for (int h = 0; h < 2; h++)
 #pragma unroll
-    for (int e = 0; e < 2; e++) of_col[e] = col + e < p.n ? 2 * most_a * uint32_t(__ldg(p.sums_b + col + e)) : 0;
+    for (int j = 0; j < kN / 8; j++) ptx::st_shared_v2(staging + ((warp * 16 + lane / 4 + 8 * h) * kLine + 8 * j + 2 * (lane % 4)) * 4, acc[4 * j + 2 * h], acc[4 * j + 2 * h + 1]);
+  __syncwarp();
+  constexpr int kEach = kN / 32 < 4 ? kN / 32 : 4;  // elements of a lane and turn
+  uint32_t of_col[kN / 32];
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const int x = int32_t(4 * uint32_t(acc[4 * j + 2 * h]) + of_row[h] - of_col[0]), y = int32_t(4 * uint32_t(acc[4 * j + 2 * h + 1]) + of_row[h] - of_col[1]);
-      int32_t* const at = to + h * 8 * p.d_stride + col;
-      if (row + 8 * h < p.m && p.pairs && col + 1 < p.n) *reinterpret_cast<int2*>(at) = make_int2(x, y);
-      if (row + 8 * h < p.m && !(p.pairs && col + 1 < p.n) && col < p.n) at[0] = x;
-      if (row + 8 * h < p.m && !p.pairs && col + 1 < p.n) at[1] = y;
+  for (int i = 0; i < kN / 32; i++) {
+    const int col = row_b + i / kEach * 32 * kEach + lane * kEach + i % kEach;
+    of_col[i] = col < p.n ? 2 * most_a * uint32_t(__ldg(p.sums_b + col)) : 0;
+  }
+#pragma unroll 4
+  for (int r = 0; r < 16; r++) {
+    const int row = row_a + group * 64 + warp * 16 + r;
+    if (row >= p.m) break;
+    const uint32_t of_row = whole - 2 * most_b * uint32_t(__ldg(p.sums_a + row));
+#pragma unroll
+    for (int t = 0; t < kN / 32 / kEach; t++) {
+      const int at = (t * 32 + lane) * kEach, col = row_b + at;
+      const uint32_t from = staging + ((warp * 16 + r) * kLine + at) * 4;
+      alignas(16) int32_t v[4];
+      if constexpr (kEach == 4) reinterpret_cast<int4&>(v) = ptx::ld_shared_v4(from);
+      else v[0] = ptx::ld_shared(from), v[1] = ptx::ld_shared(from + 4);
+#pragma unroll
+      for (int e = 0; e < kEach; e++) v[e] = int32_t(4 * uint32_t(v[e]) + of_row - of_col[t * kEach + e]);
+      int32_t* const to = p.d + row * p.d_stride + col;
+      if (p.wide && col + kEach <= p.n) {
+        if constexpr (kEach == 4) *reinterpret_cast<int4*>(to) = make_int4(v[0], v[1], v[2], v[3]);
+        else *reinterpret_cast<int2*>(to) = make_int2(v[0], v[1]);
+        continue;
+      }
+#pragma unroll
+      for (int e = 0; e < kEach; e++)
+        if (col + e < p.n) to[e] = v[e];
     }
   }
 }
@@ -154,32 +178,40 @@ __global__ void __launch_bounds__(kThreads, 1) bits(const __grid_constant__ BitP
   run_warp_roles<1, 40, 232, Dependent::kWhole>(false, init, [&](int) { produce<kN>(p, ring, row_a, row_b); }, [&] { consume<kN>(p, ring, row_a, row_b); });
 }
 
-/// A warp makes 1,024 columns of a row into words of all planes; the last of them of zeros, up to the row's end.
-__global__ void __launch_bounds__(256) planes_of(uint32_t* planes, int32_t* sums, const int8_t* in, int count, int64_t rows, int64_t cols, int64_t pitch, int64_t words) {
+/// Bits i of the 32 bytes of eight words: byte j's in bit j. The four of a word are brought together by a product whose terms do not meet.
+__device__ __forceinline__ uint32_t plane_word(const uint32_t (&x)[8], int i) {
+  uint32_t word = 0;
+#pragma unroll
+  for (int j = 0; j < 8; j++) word |= ((x[j] >> i & 0x01010101) * 0x10204080 >> 28) << 4 * j;
+  return word;
+}
+
+/// A warp takes a row, a lane 32 columns at a time: a word of each plane. Of two's complement, adding half of the range turns the highest bit over.
+__global__ void __launch_bounds__(256) planes_of(uint32_t* planes, int32_t* sums, const int8_t* in, int count, int64_t rows, int64_t cols, int64_t pitch, int64_t words, bool wide) {
   begin_overlapped();
   const int64_t row = blockIdx.x * int64_t(8) + threadIdx.x / 32;
   const int lane = threadIdx.x % 32, half = 1 << (count - 1);
   if (row >= rows) return;
-  int sum = 0;
-  for (int64_t first = 0; first < words; first += 32) {
-    uint32_t mine[8] = {};  // of word first + lane
-#pragma unroll 4
-    for (int w = 0; w < 32; w++) {
-      const int64_t col = (first + w) * 32 + lane;
-      const int u = col < cols ? min(max(int(in[row * pitch + col]), -half), half - 1) + half : 0;
-      sum += u;
+  const uint32_t low = uint32_t(-half & 0xFF) * 0x01010101, high = uint32_t(half - 1) * 0x01010101, turned = uint32_t(half) * 0x01010101, used = uint32_t(2 * half - 1) * 0x01010101;
+  uint32_t sum = 0;
+  for (int64_t w = lane; w < words; w += 32) {
+    const int8_t* const from = in + row * pitch + w * 32;
+    uint32_t x[8];
+    if (wide && w * 32 + 32 <= cols) {
 #pragma unroll
-      for (int i = 0; i < 8; i++) {
-        const uint32_t word = __ballot_sync(~0u, u >> i & 1);
-        if (lane == w) mine[i] = word;
-      }
+      for (int i = 0; i < 2; i++) reinterpret_cast<uint4*>(x)[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 32; i++) x[i / 4] = (i % 4 ? x[i / 4] : 0) | uint32_t(uint8_t(w * 32 + i < cols ? from[i] : int8_t(-half))) << i % 4 * 8;  // -half: zeros
     }
 #pragma unroll
+    for (int i = 0; i < 8; i++) x[i] = (__vmins4(__vmaxs4(x[i], low), high) ^ turned) & used, sum = __dp4a(x[i], 0x01010101u, sum);
+#pragma unroll
     for (int i = 0; i < 8; i++)
-      if (i < count && first + lane < words) planes[(i * rows + row) * words + first + lane] = mine[i];
+      if (i < count) planes[(i * rows + row) * words + w] = plane_word(x, i);
   }
   sum = __reduce_add_sync(~0u, sum);
-  if (lane == 0) sums[row] = sum;
+  if (lane == 0) sums[row] = int32_t(sum);
 }
 
 Status check_operand(const char* planes, const char* sums, const char* count, const BitMatrix& x) {
@@ -221,7 +253,8 @@ Status pack_bits(void* planes, int32_t* sums, const int8_t* in, int count, int64
   if (span(from) == kMostBytes) return bad("pitch", "is too large");
   if (Status s = apart(to, {from, added}); !s.ok()) return s;
   if (Status s = apart(added, {from}); !s.ok()) return s;
-  return launched(launch_overlapped(planes_of, (rows + 7) / 8, 256, 0, stream, static_cast<uint32_t*>(planes), sums, in, count, rows, cols, pitch, int64_t(bit_row_bytes(cols) / 4)));
+  return launched(launch_overlapped(planes_of, (rows + 7) / 8, 256, 0, stream, static_cast<uint32_t*>(planes), sums, in, count, rows, cols, pitch, int64_t(bit_row_bytes(cols) / 4),
+                                    aligned(in, 16) && pitch % 16 == 0));
 }
 
 Status gemm_bits(const BitGemmArgs& g, cudaStream_t stream) {
@@ -243,7 +276,7 @@ Status gemm_bits(const BitGemmArgs& g, cudaStream_t stream) {
     return s;
   BitParams p{};
   p.sums_a = g.a.sums, p.sums_b = g.b.sums, p.d = g.d, p.d_stride = g.d_stride, p.m = int(g.m), p.n = int(g.n), p.k = int(g.k);
-  p.steps = int((g.k + kStepBits - 1) / kStepBits), p.bits_a = g.a.bits, p.bits_b = g.b.bits, p.pairs = aligned(g.d, 8) && g.d_stride % 2 == 0;
+  p.steps = int((g.k + kStepBits - 1) / kStepBits), p.bits_a = g.a.bits, p.bits_b = g.b.bits, p.wide = aligned(g.d, 16) && g.d_stride % 4 == 0;
   const int64_t wide = (g.m + kM - 1) / kM * ((g.n + 255) / 256);
   if (wide > 1 << 28) return bad("m", "times n is too large");
   return wide >= sm_count() ? launch<256>(p, g, stream) : launch<64>(p, g, stream);

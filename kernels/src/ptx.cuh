@@ -100,6 +100,8 @@ __device__ __forceinline__ int ld_shared(uint32_t addr) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(addr) : "memory");
   return v;
 }
+/// 8-byte aligned.
+__device__ __forceinline__ void st_shared_v2(uint32_t addr, int x, int y) { asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(addr), "r"(x), "r"(y) : "memory"); }
 /// 16-byte aligned.
 __device__ __forceinline__ void st_shared_v4(uint32_t addr, int x, int y, int z, int w) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(addr), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");

@@ -440,7 +440,7 @@ void networks() {
   }
   {
     GroupedConvArgs g;
-    contract("conv_grouped", CALL(conv_grouped(g, nullptr)), {{"out", SET(g.out), 16, 2 * 5 * 9 * 16 * 2, W}, {"x", SET(g.x), 16, 2 * 5 * 9 * 16 * 2, R}, {"w", SET(g.w), 2, 16 * 9 * 4 * 2, R}, {"bias", SET(g.bias), 4, 64, N}},
+    contract("conv_grouped", CALL(conv_grouped(g, nullptr)), {{"out", SET(g.out), 16, 2 * 5 * 9 * 16 * 2, W}, {"x", SET(g.x), 16, 2 * 5 * 9 * 16 * 2, R}, {"w", SET(g.w), 4, 16 * 9 * 4 * 2, R}, {"bias", SET(g.bias), 4, 64, N}},
              {{"images", NUM(g.images), 2, bad}, {"height", NUM(g.height), 5, bad}, {"width", NUM(g.width), 9, bad}, {"channels", NUM(g.channels), 16, {-8, 12, 20, kHuge, kMost}}, {"group", NUM(g.group), 4, {-1, 0, 3, 128}},
               {"stride", NUM(g.stride), 1, {-1, 0, 3}}, {"dtype", NUM(g.dtype), int64_t(DType::kBF16), {int64_t(DType::kF32), int64_t(DType::kE4M3), 200}}});
   }

@@ -26,7 +26,7 @@ void run(const Case& c) {
   for (size_t i = 0; i < w.size() / 2; i++) check::from_double(w.data(), i, c.t, random.spread(3));
   std::vector<float> bias(c.channels);
   for (float& b : bias) b = float(random.symmetric());
-  const Buffer dx(x), dw(w, 2), d_bias(bias);
+  const Buffer dx(x), dw(w, 4), d_bias(bias);
   Buffer out(size_t(c.images * high * wide * c.channels * 2));
   GroupedConvArgs g;
   g.images = c.images, g.height = c.height, g.width = c.width, g.channels = c.channels, g.group = c.group, g.stride = c.stride, g.dtype = c.t, g.x = dx.data(), g.w = dw.data(), g.out = out.data();

@@ -492,7 +492,7 @@ struct GroupedConvArgs {
   int group = 1;                       // 1, 2, 4, 8, 16, 32 or 64
   int stride = 1;                      // 1 or 2
   const void* x = nullptr;             // dense; 16-byte aligned, as out
-  const void* w = nullptr;             // [channels][3][3][group]
+  const void* w = nullptr;             // [channels][3][3][group], 4-byte aligned
   void* out = nullptr;
   DType dtype = DType::kBF16;          // bf16 or f16; sums are f32
   const float* bias = nullptr;         // [channels], may be null
