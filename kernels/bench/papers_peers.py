@@ -3,7 +3,7 @@
 
     papers_peers.py
 
-One CSV row a case as papers_bench.cc prints them: name,size,us,,,rate. The shapes are those of papers_networks.cc, bf16, channels last, the fastest of
+One CSV row a case as papers_bench.cc prints them: name,size,,rival,rival_us,rate; bench/report puts it beside ours. The shapes are those of papers_networks.cc, bf16, channels last, the fastest of
 cuDNN's ways; a graph of four launches between two events, the median of eleven replays; energy is what NVML counts on the whole board.
 """
 import ctypes
@@ -71,8 +71,8 @@ def main():
                 keep(graph, 0.2)
                 before = energy.joules()
                 launches = keep(graph, 0.8)
-                extra = f" {(energy.joules() - before) / (launches * terms) * 1e12:.3g} pJ each"
-            print(f"conv_grouped cuDNN,64x{side}x{side}x{channels} groups of {group},{us:.2f},,,{terms * 1e-6 / us:.4g} T multiply-adds/s{extra}", flush=True)
+                extra = f"; {(energy.joules() - before) / (launches * terms) * 1e12:.3g} pJ each"
+            print(f"conv_grouped,64x{side}x{side}x{channels} groups of {group},,cuDNN by PyTorch,{us:.2f},{terms * 1e-6 / us:.4g} T multiply-adds/s{extra}", flush=True)
 
 
 if __name__ == "__main__":

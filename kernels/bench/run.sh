@@ -8,7 +8,7 @@ mkdir -p "$out" || exit 1
 failed=0
 header() {
   echo "# date $(date -u +%Y-%m-%dT%H:%MZ), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader), clocks left alone"
-  echo "# command: ${1##*/} ${*:2}"
+  echo "# command:$(printf ' %s' "${@##*/}")"
 }
 fault() { echo "$1 failed" >&2; failed=1; }
 run() {  # NAME COMMAND...
