@@ -58,6 +58,7 @@ class Predictor {
   double share_of_usual();
   /// Is the grid so large that few of those simulated can be traced themselves?
   bool stands_for_many(uint64_t units) const { return units > 16 * uint64_t(figures_.sms); }
+  bool end_in_order(uint64_t blocks);
   void trace_in_order();
   bool waits_for_blocks() const;
   bool trace_contended();

@@ -134,6 +134,14 @@ TEST(Waits, BlocksThatWaitForLaterOnesAreTracedSideBySide) {
   EXPECT_THAT(error_of([&] { gathered(m, 133); }), testing::HasSubstr("could not be traced")) << "the last block begins when another has ended, which waits for it";
 }
 
+/// The same where the word must be their number: what was tried before, one block after the other, has left nothing in it.
+TEST(Waits, WhatWasTriedInOrderLeavesNothing) {
+  TestMachine m;
+  TestKernel k("ld.param.u64 %d1, [p0]; mov.u32 %r3, %nctaid.x; atom.global.add.release.gpu.u32 %r1, [%d1], 1;\n"
+               "LOOK: ld.global.acquire.gpu.u32 %r2, [%d1]; setp.ne.u32 %p1, %r2, %r3; @%p1 bra LOOK; ret;", {m.allocate(64)}, {100}, {1});
+  EXPECT_THAT(m.predicted(k).notes, testing::Contains(testing::HasSubstr("come after them")));
+}
+
 /// Block b waits for word b - 1 and writes word b.
 const std::string kChain =
     "ld.param.u64 %d1, [p0]; mov.u32 %r1, %ctaid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;\n"
